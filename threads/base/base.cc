@@ -1,0 +1,67 @@
+// base.cc - cold paths of check.h and result.h.
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "threads/base/check.h"
+#include "threads/base/result.h"
+
+namespace lockstep {
+
+void check_failed(const char* condition, const char* file, int line) {
+    std::fprintf(stderr, "lockstep: CHECK failed: %s at %s:%d\n", condition, file, line);
+    std::abort();
+}
+
+const char* error_name(ErrorCode code) {
+    switch (code) {
+        case ErrorCode::none: return "none";
+#define X(name, text) \
+    case ErrorCode::name: return #name;
+            LOCKSTEP_ERRORS(X)
+#undef X
+    }
+    return "unknown";
+}
+
+const char* error_meaning(ErrorCode code) {
+    switch (code) {
+        case ErrorCode::none: return "no error";
+#define X(name, text) \
+    case ErrorCode::name: return text;
+            LOCKSTEP_ERRORS(X)
+#undef X
+    }
+    return "unknown error";
+}
+
+std::string Error::text() const {
+    std::string s = error_name(code);
+    s += ": ";
+    s += error_meaning(code);
+    if (what) {
+        s += " [";
+        s += what;
+        s += "]";
+    }
+    if (a || b) {
+        s += " (" + std::to_string(a);
+        if (b) s += ", " + std::to_string(b);
+        s += ")";
+    }
+    if (os) {
+        s += ": ";
+        s += std::strerror(os);
+    }
+    return s;
+}
+
+std::unexpected<Error> fail(ErrorCode code, const char* what, uint64_t a, uint64_t b) {
+    return std::unexpected(Error{.code = code, .what = what, .a = a, .b = b});
+}
+
+std::unexpected<Error> fail_os(ErrorCode code, int err, const char* what, uint64_t a, uint64_t b) {
+    return std::unexpected(Error{.code = code, .os = static_cast<int16_t>(err), .what = what, .a = a, .b = b});
+}
+
+}  // namespace lockstep

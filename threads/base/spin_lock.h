@@ -1,0 +1,32 @@
+// spin_lock.h - a one-byte lock for sections of a few instructions that never park, allocate or call out.
+#pragma once
+
+#include <atomic>
+
+namespace lockstep {
+
+// Blocking: spins. The holder must not switch user threads, so a waiter is always on another kernel thread.
+class SpinLock {
+public:
+    bool try_lock() { return !held_.load(std::memory_order_relaxed) && !held_.exchange(true, std::memory_order_acquire); }
+    void lock() {
+        while (!try_lock()) __builtin_ia32_pause();
+    }
+    void unlock() { held_.store(false, std::memory_order_release); }
+
+private:
+    std::atomic<bool> held_{false};
+};
+
+class [[nodiscard]] SpinGuard {
+public:
+    explicit SpinGuard(SpinLock& lock) : lock_(lock) { lock_.lock(); }
+    ~SpinGuard() { lock_.unlock(); }
+    SpinGuard(const SpinGuard&) = delete;
+    SpinGuard& operator=(const SpinGuard&) = delete;
+
+private:
+    SpinLock& lock_;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,62 @@
+// types.h - identifiers, sizes and units that every layer shares.
+#pragma once
+
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string_view>
+
+namespace lockstep {
+
+// A distinct integer type: ids of different kinds do not mix, and none converts from a number by accident.
+template <class Tag, class Rep>
+struct Id {
+    Rep value{};
+    constexpr Id() = default;
+    constexpr explicit Id(Rep v) : value(v) {}
+    constexpr auto operator<=>(const Id&) const = default;
+};
+
+// Byte offset of a record in the store's log. Lsn{0} means "none": the first record starts above it.
+struct Lsn : Id<struct LsnTag, uint64_t> {
+    using Id::Id;
+    constexpr Lsn operator+(uint64_t bytes) const { return Lsn{value + bytes}; }
+    constexpr uint64_t operator-(Lsn other) const { return value - other.value; }
+};
+inline constexpr Lsn kLsnNone{0};
+inline constexpr Lsn kLsnMax{UINT64_MAX};
+
+using PageId = Id<struct PageIdTag, uint32_t>;      // page number within the store's volume
+using TxnId = Id<struct TxnIdTag, uint64_t>;        // never reused within a store; 0 = no transaction
+using StoreId = Id<struct StoreIdTag, uint32_t>;    // catalogue number of an index or a heap; 0 = the store itself
+using SlotNo = Id<struct SlotNoTag, uint16_t>;      // record position on a page
+inline constexpr PageId kPageNone{UINT32_MAX};
+inline constexpr TxnId kTxnNone{0};
+
+// Stable address of a heap record: the page and slot where it was first put.
+struct RecordId {
+    PageId page = kPageNone;
+    SlotNo slot{};
+    constexpr auto operator<=>(const RecordId&) const = default;
+};
+
+// Bytes owned by somebody else. Valid as long as the owner says.
+using Slice = std::string_view;
+
+inline constexpr size_t kPageBytes = 8192;
+inline constexpr size_t kCacheLineBytes = 64;
+
+// Time as the store's clock gives it, in nanoseconds from an arbitrary start.
+using Nanos = uint64_t;
+inline constexpr Nanos kNever = UINT64_MAX;         // as a deadline: wait without end
+inline constexpr Nanos kMicrosecond = 1'000;
+inline constexpr Nanos kMillisecond = 1'000'000;
+inline constexpr Nanos kSecond = 1'000'000'000;
+
+}  // namespace lockstep
+
+template <class Tag, class Rep>
+struct std::hash<lockstep::Id<Tag, Rep>> {
+    size_t operator()(const lockstep::Id<Tag, Rep>& id) const noexcept { return std::hash<Rep>{}(id.value); }
+};

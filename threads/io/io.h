@@ -1,0 +1,104 @@
+// io.h - files as user threads see them: one interface, three backends (io_uring, kernel-thread pool, simulated disk).
+//
+// Concepts   A Disk names files and does rare operations at once (open, resize, rename ...). An IoQueue belongs to one worker
+//            and takes batches of page and log requests. read/write/sync below build a request, hand it to the worker's
+//            queue and park the user thread until it completes; the worker submits once per scheduler turn.
+// Invariants IO-1 A request's buffer does not change and stays mapped from submit to completion.
+//            IO-2 Every submitted request completes exactly once, in any order unless linked.
+//            IO-3 A short or interrupted transfer is continued by the queue: result is the whole size or an error; a read
+//                 past the end of the file gives the bytes there are.
+// Blocking   submit never blocks. wait() blocks the kernel thread until a completion, wake() or the deadline.
+#pragma once
+
+#include <sys/uio.h>
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "threads/base/result.h"
+#include "threads/base/types.h"
+#include "threads/thread.h"
+
+namespace lockstep::threads {
+
+using FileId = Id<struct FileIdTag, int32_t>;    // valid on the disk that opened it
+
+enum class IoKind : uint8_t { read, write, sync };
+enum class IoClass : uint8_t { log, demand_read, read_ahead, write_back };     // priority: first is served first
+
+// One request. The caller owns it until completion; `done` runs on the submitting worker, in its scheduler, and must not block.
+struct IoRequest {
+    IoKind kind = IoKind::read;
+    IoClass io_class = IoClass::demand_read;
+    bool link_next = false;                      // the next request of the same batch starts only after this one succeeded
+    FileId file{-1};
+    uint64_t offset = 0;                         // bytes
+    iovec iov[2] = {};                           // 1 or 2 pieces of memory
+    uint32_t iov_count = 0;
+    int64_t result = 0;                          // bytes transferred, or -errno
+    void (*done)(IoRequest*) = nullptr;
+    Thread* waiter = nullptr;                    // for the default `done`, which wakes it
+    void* user = nullptr;
+    bool complete = false;
+    IoRequest* next = nullptr;                   // queues
+    uint64_t tag = 0;                            // backend's own
+};
+
+// One worker's way to the disk. All calls from that worker, except wake().
+class IoQueue {
+public:
+    virtual ~IoQueue() = default;
+    virtual const char* name() const = 0;        // "io_uring", "pool", "simulated"
+    // Takes the chain of `count` requests linked by `next`, in order. One system call where the backend can.
+    virtual void submit(IoRequest* first, size_t count) = 0;
+    // Runs `done` of what has completed; the number of those.
+    virtual size_t poll() = 0;
+    // Sleeps until something completes, wake() is called, or the deadline (runtime clock); then as poll().
+    virtual size_t wait(Nanos deadline) = 0;
+    virtual void wake() = 0;                     // from any kernel thread; cheap if the worker does not sleep
+    virtual size_t in_flight() const = 0;
+};
+
+// Files by path. Calls return when done (rare, short operations); safe from any kernel thread.
+class Disk {
+public:
+    virtual ~Disk() = default;
+    enum OpenFlags : uint32_t { kCreate = 1, kExclusive = 2, kDirect = 4 };    // kDirect: bypass the page cache if possible
+    virtual Result<FileId> open(std::string_view path, uint32_t flags) = 0;
+    virtual void close(FileId file) = 0;
+    virtual Result<uint64_t> size(FileId file) = 0;
+    // Gives the file real blocks up to `bytes` (reads as zero); never shrinks. Error no_space leaves the file as it was.
+    virtual Result<void> allocate(FileId file, uint64_t bytes) = 0;
+    virtual Result<void> truncate(FileId file, uint64_t bytes) = 0;
+    virtual Result<void> rename(std::string_view from, std::string_view to) = 0;
+    virtual Result<void> unlink(std::string_view path) = 0;
+    virtual Result<void> make_directory(std::string_view path) = 0;            // fine if it exists
+    virtual Result<std::vector<std::string>> list(std::string_view directory) = 0;   // names, sorted
+    virtual bool exists(std::string_view path) = 0;
+    virtual Result<void> sync_directory(std::string_view path) = 0;
+    // Advisory lock for the life of the FileId; store_locked if another process or store holds it.
+    virtual Result<void> lock_exclusive(FileId file) = 0;
+    // For open, recovery's first bytes and tools: blocking transfers on the calling kernel thread. Short reads at end of file.
+    virtual Result<size_t> read_now(FileId file, uint64_t offset, void* data, size_t bytes) = 0;
+    virtual Result<void> write_now(FileId file, uint64_t offset, const void* data, size_t bytes) = 0;
+    virtual Result<void> sync_now(FileId file) = 0;
+    virtual Result<std::unique_ptr<IoQueue>> make_queue(uint32_t worker, const Clock& clock) = 0;
+};
+
+enum class IoBackend : uint8_t { automatic, io_uring, pool };
+// The machine's file system. `automatic` takes io_uring and falls back to the pool where the kernel refuses it.
+std::unique_ptr<Disk> make_disk(IoBackend backend = IoBackend::automatic);
+
+// --- for user threads
+// Queue on the current worker, submitted with the worker's next batch. The request must live until complete.
+void io_start(IoRequest& request);
+// Parks until `request.complete`.
+void io_wait(IoRequest& request, ParkReason reason);
+// Whole transfers. Errors: io_error or no_space with errno, `what` = the text given.
+Result<size_t> io_read(FileId file, uint64_t offset, void* data, size_t bytes, const char* what, ParkReason reason = ParkReason::page_read);
+Result<void> io_write(FileId file, uint64_t offset, const void* data, size_t bytes, IoClass io_class, const char* what);
+Result<void> io_sync(FileId file, const char* what, ParkReason reason = ParkReason::io);
+
+}  // namespace lockstep::threads

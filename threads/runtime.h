@@ -1,0 +1,98 @@
+// runtime.h - a set of workers: start, spawn user threads, stop; or be driven step by step by a simulation.
+//
+// Concepts   One Runtime per store. A worker is one kernel thread with its own ready queue, timers, mailbox and I/O queue.
+//            In caller-driven mode (simulation) there are no kernel threads: N virtual workers advance when the caller says.
+// Blocking   spawn never blocks. stop() blocks the calling kernel thread until every user thread has ended.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "threads/base/clock.h"
+#include "threads/base/result.h"
+#include "threads/base/rng.h"
+#include "threads/io/io.h"
+#include "threads/thread.h"
+
+namespace lockstep::threads {
+
+// Which ready thread runs next, and in a simulation which worker. Called from the owning worker only.
+class SchedulerPolicy {
+public:
+    virtual ~SchedulerPolicy() = default;
+    virtual void ready(Thread* thread) = 0;      // thread became ready
+    virtual Thread* pick() = 0;                  // next to run and removed, or null
+    virtual bool empty() const = 0;
+};
+// First come, first served. The default.
+std::unique_ptr<SchedulerPolicy> make_fifo_policy();
+// Draws the next thread at random: equal seeds give equal schedules. For tests.
+std::unique_ptr<SchedulerPolicy> make_random_policy(uint64_t seed);
+
+struct RuntimeOptions {
+    uint32_t workers = 1;                        // kernel threads, 1..64
+    size_t stack_bytes = 64 * 1024;              // per user thread, guard page excluded
+    bool pin_workers = false;                    // bind worker i to the i-th allowed CPU
+    bool caller_driven = false;                  // simulation: no kernel threads, see step()
+    uint64_t seed = 1;                           // caller_driven: draws the worker of each step
+    const Clock* clock = nullptr;                // null: a MonotonicClock. Must outlive the runtime
+    Disk* disk = nullptr;                        // where files live; must outlive the runtime. Null: no I/O possible
+    // Makes each worker's policy; null: fifo.
+    std::function<std::unique_ptr<SchedulerPolicy>(uint32_t worker)> policy;
+};
+
+class Runtime {
+public:
+    // Errors: bad_option; out_of_memory; io_error when an I/O queue cannot be made.
+    static Result<std::unique_ptr<Runtime>> start(RuntimeOptions options);
+    ~Runtime();                                  // stop()
+    Runtime(const Runtime&) = delete;
+    Runtime& operator=(const Runtime&) = delete;
+
+    // Starts a user thread on `worker` (modulo the number of workers), from any kernel thread. `name` is a static string.
+    // Errors: out_of_memory (no stack); store_closed after stop() began.
+    Result<Thread*> spawn(uint32_t worker, const char* name, ThreadFn fn);
+
+    uint32_t workers() const;
+    const Clock& clock() const;
+    Disk* disk() const;
+    // Waits until all user threads have ended, then ends the workers. Call from a foreign kernel thread. Idempotent.
+    void stop();
+
+    // --- caller_driven only
+    // Runs one slice of one worker that has something to do (a thread, a timer, a completion, mail).
+    // False if nothing can happen until the clock or the simulated disk moves.
+    bool step();
+    // Earliest deadline any parked thread has, kNever if none.
+    Nanos next_deadline() const;
+
+    struct Stats {
+        uint64_t switches = 0;                   // regular switches
+        uint64_t parks[static_cast<size_t>(ParkReason::kCount)] = {};
+        uint64_t remote_wakes = 0;
+        uint64_t sleeps = 0;                     // times a worker slept in the kernel
+        uint64_t threads_live = 0;
+        uint64_t threads_max = 0;
+    };
+    Stats stats() const;                         // sums over workers; each figure is read without a lock
+
+private:
+    struct Impl;
+    friend class Worker;
+    explicit Runtime(std::unique_ptr<Impl> impl);
+    std::unique_ptr<Impl> impl_;
+};
+
+// Blocks a foreign kernel thread (or, on a worker, suspends the user thread) until set. One-shot.
+class Completion {
+public:
+    void set();
+    void wait();
+    bool is_set() const { return done_.load(std::memory_order_acquire) != 0; }
+
+private:
+    std::atomic<uint32_t> done_{0};
+    std::atomic<Thread*> waiter_{nullptr};       // a user thread that waits
+};
+
+}  // namespace lockstep::threads

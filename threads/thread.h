@@ -1,0 +1,75 @@
+// thread.h - user-level threads as the code that runs on them sees them: park, wake, yield, sleep.
+//
+// Concepts   A Thread runs on one worker for its whole life (worker.h). It gives up the CPU only in park(), yield(),
+//            sleep_until() and at CTX points, so code between those runs undisturbed by other threads of its worker.
+// States     running -> parking -> parked (park), parked -> ready (wake, or its deadline), ready -> running (worker turn).
+// Invariants TH-1 A thread parks only with latch_depth it can answer for: public waits assert nothing, latches count.
+//            TH-2 wake() never gets lost: a wake that arrives before the park leaves a token that the park consumes.
+//            TH-3 Thread objects are pooled and never freed before their runtime, so a late wake() is at worst spurious.
+// Blocking   park and everything built on it suspends the user thread only. Every wait re-checks its own condition:
+//            park may return without cause.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+
+#include "threads/base/result.h"
+#include "threads/base/types.h"
+
+namespace lockstep::threads {
+
+class Worker;
+class Runtime;
+struct StepsState;      // team membership, see steps (a later layer of this folder)
+
+// Why a thread left the CPU; counted per worker, and per team as the cause of a stray.
+enum class ParkReason : uint8_t { lock, page_read, latch, log, io, event, sleep, yield, admission, kCount };
+
+using ThreadFn = std::move_only_function<void()>;
+
+// Intrusive, cache-line aligned; the fields that the switch needs come first.
+struct alignas(kCacheLineBytes) Thread {
+    void* sp = nullptr;                       // saved stack pointer while not running [owner worker only]
+    Thread* prev = nullptr;                   // team ring, null when in none [owner worker only]
+    Thread* next = nullptr;
+    uint32_t latch_depth = 0;                 // exclusive latches held; CTX does nothing while non-zero [itself only]
+    enum State : uint32_t { kRunning, kParking, kParked, kNotified };
+    std::atomic<uint32_t> state{kRunning};    // TH-2
+    Worker* worker = nullptr;                 // constant while the thread lives
+    StepsState* steps = nullptr;
+    void* txn = nullptr;                      // the upper layers' current transaction [itself only]
+    // --- second line: scheduling
+    Thread* queue_next = nullptr;             // link in a ready queue or mailbox
+    Nanos deadline = kNever;                  // while parked with a deadline
+    uint32_t timer_index = UINT32_MAX;        // place in the worker's timer heap
+    ParkReason reason = ParkReason::event;
+    bool timed_out = false;
+    void* stack = nullptr;                    // see stack.h
+    uint64_t id = 0;                          // unique within the runtime
+    const char* name = "";                    // static string, for the debugger script
+    Thread* all_prev = nullptr;               // list of all live threads of the worker, for the debugger script
+    Thread* all_next = nullptr;
+    ThreadFn fn;
+};
+
+// The user thread that runs now; null on a kernel thread that is no worker, or in a worker's scheduler.
+Thread* current();
+
+// Suspends the current user thread until wake(); consumes a pending token at once. May return spuriously.
+void park(ParkReason reason);
+// The same with a deadline in the runtime clock's time. False if the deadline passed first.
+bool park_until(Nanos deadline, ParkReason reason);
+// Makes `thread` ready; from any kernel thread, also before it has parked (TH-2). Never blocks.
+void wake(Thread* thread);
+
+// Lets other ready threads of this worker run first.
+void yield();
+void sleep_until(Nanos deadline);
+// The runtime's clock, from a user thread: read once per scheduler turn when coarse suffices.
+Nanos now();            // exact
+Nanos now_coarse();     // as of the current slice's begin: free of cost
+// Number of the current worker, 0-based. Only on a worker.
+uint32_t worker_index();
+
+}  // namespace lockstep::threads

@@ -1,0 +1,23 @@
+# Compiler flags. lockstep_flags: everything; lockstep_engine_flags: threads, txn and sm only (no exceptions, no RTTI).
+add_library(lockstep_flags INTERFACE)
+target_compile_options(lockstep_flags INTERFACE -Wall -Wextra -Werror -fno-omit-frame-pointer)
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+    target_compile_options(lockstep_flags INTERFACE -march=${LOCKSTEP_ARCH})
+endif()
+if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+    # libstdc++ 12 hides std::expected unless this says what clang 16 in fact supports.
+    target_compile_options(lockstep_flags INTERFACE
+        $<$<COMPILE_LANGUAGE:CXX>:-Wno-builtin-macro-redefined -D__cpp_concepts=202002L -Wno-gnu-statement-expression>)
+endif()
+if(LOCKSTEP_DEBUG_CHECKS)
+    target_compile_definitions(lockstep_flags INTERFACE LOCKSTEP_DEBUG_CHECKS)
+endif()
+if(LOCKSTEP_SANITIZE)
+    target_compile_options(lockstep_flags INTERFACE -fsanitize=${LOCKSTEP_SANITIZE} -fno-sanitize-recover=all)
+    target_link_options(lockstep_flags INTERFACE -fsanitize=${LOCKSTEP_SANITIZE})
+endif()
+
+add_library(lockstep_engine_flags INTERFACE)
+target_compile_options(lockstep_engine_flags INTERFACE
+    $<$<COMPILE_LANGUAGE:CXX>:-fno-exceptions>
+    $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<NOT:$<BOOL:${LOCKSTEP_SANITIZE}>>>:-fno-rtti>)

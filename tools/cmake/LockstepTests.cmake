@@ -1,0 +1,30 @@
+# Tests: tests/<layer>/<name>_test.cc becomes the program <layer>_<name>_test, linked with its layer and those below.
+# The first line "// labels: unit model" of a file gives its ctest labels; default "unit".
+find_package(GTest REQUIRED)
+include(GoogleTest)
+
+set(LOCKSTEP_TEST_LIBS_threads lockstep_threads)
+set(LOCKSTEP_TEST_LIBS_txn lockstep_txn lockstep_threads)
+set(LOCKSTEP_TEST_LIBS_sm lockstep_sm lockstep_txn lockstep_threads)
+set(LOCKSTEP_TEST_LIBS_sim lockstep_sm lockstep_txn lockstep_threads)
+set(LOCKSTEP_TEST_LIBS_tpcc lockstep_tpcc lockstep_sm lockstep_txn lockstep_threads)
+
+foreach(layer threads txn sm sim tpcc)
+    file(GLOB files CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/${layer}/*_test.cc)
+    foreach(file ${files})
+        get_filename_component(name ${file} NAME_WE)
+        set(target ${layer}_${name})
+        add_executable(${target} ${file})
+        target_include_directories(${target} PRIVATE ${CMAKE_SOURCE_DIR})
+        target_link_libraries(${target} PRIVATE lockstep_flags ${LOCKSTEP_TEST_LIBS_${layer}} GTest::gtest_main)
+        file(STRINGS ${file} first LIMIT_COUNT 1)
+        set(labels unit)
+        if(first MATCHES "^// labels: (.*)$")
+            string(REPLACE " " ";" labels "${CMAKE_MATCH_1}")
+        endif()
+        gtest_discover_tests(${target} TEST_PREFIX ${layer}. PROPERTIES LABELS "${labels}" TIMEOUT 300 DISCOVERY_TIMEOUT 60)
+    endforeach()
+endforeach()
+if(EXISTS ${CMAKE_SOURCE_DIR}/tests/tests.cmake)
+    include(${CMAKE_SOURCE_DIR}/tests/tests.cmake)      # tests that are scripts: layers, install, driver, kill -9
+endif()
