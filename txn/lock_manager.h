@@ -1,0 +1,87 @@
+// lock_manager.h - strict two-phase locks on 64-bit names: grant, wait, detect deadlocks, escalate, release.
+//
+// Concepts   A LockName is a 64-bit hash of (store id, key), (store id, page) or (store id, record); two things with one hash share
+//            a lock, which costs concurrency and never correctness. Buckets are cache lines with inline entries: an entry with one
+//            owner and no waiter is *thin* (name, owner slot, mode); a second owner or a waiter makes it *fat* (a lock head
+//            with a queue). A lock and its unlock cost one bucket access each.
+//            Intention locks on a store (index, heap, or the whole database) are noted in the owner only, as long as nobody wants
+//            a strong lock (S SIX U X) on it: see StoreLock.
+// Invariants LM-1 Granted modes of different owners are compatible with each other (except U after S). [checked: grant()]
+//            LM-2 Nobody waits whose request could be granted, outside the bucket's lock. [checked: verify()]
+//            LM-3 An owner waits for at most one name. LM-4 release_all leaves no entry of the owner. [checked: verify()]
+// Blocking   lock() parks the user thread while others hold a conflicting mode; the caller must hold no latch. try_ never parks.
+// Source     Gray & Reuter ch. 8; IBM "U" locks; PostgreSQL's README of fast-path locks for the idea behind StoreLock.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "threads/event.h"
+#include "threads/thread.h"
+#include "txn/lock_mode.h"
+#include "txn/lock_owner.h"
+
+namespace lockstep::txn {
+
+struct LockOptions {
+    uint32_t buckets_log2 = 16;          // cache-line buckets; memory = 64 B << this
+    uint32_t owners_max = 4096;          // slots
+    Nanos timeout = kNever;              // longest wait of one request; per owner in LockOwner::timeout
+    uint32_t escalate_at = 5000;         // record locks of one owner on one store before it tries the store's lock; 0 = never
+};
+
+// Chooses among waiters when a lock becomes free. First come, first served here; the lock stage brings others.
+class GrantPolicy;
+
+class LockManager {
+public:
+    explicit LockManager(const LockOptions& options);
+    ~LockManager();
+    LockManager(const LockManager&) = delete;
+    LockManager& operator=(const LockManager&) = delete;
+
+    // The owner's slot must be < owners_max and unique among registered owners.
+    void add_owner(LockOwner& owner);
+    void remove_owner(LockOwner& owner);             // after release_all
+
+    // Grants `mode` on top of what the owner holds. Parks on conflict. Errors: deadlock (detail = id of the recorded cycle, see
+    // describe_cycle; this owner is the victim), lock_timeout (a = name), cancelled, out_of_memory.
+    Result<void> lock(LockOwner& owner, LockName name, LockMode mode);
+    // False if it would have to wait. Error only for out_of_memory.
+    Result<bool> try_lock(LockOwner& owner, LockName name, LockMode mode);
+    // Waits until `mode` could be granted, and grants nothing (insert intention on the next key's gap).
+    Result<void> wait_until_grantable(LockOwner& owner, LockName name, LockMode mode);
+    // True if `mode` could be granted now. A hint unless the caller prevents changes otherwise.
+    bool grantable(const LockOwner& owner, LockName name, LockMode mode);
+    LockMode held(const LockOwner& owner, LockName name) const;
+
+    // Gives back rights of one name before the end: read committed after a read, a failed recheck after a wait.
+    void unlock(LockOwner& owner, LockName name, LockMode rights);
+    void release_all(LockOwner& owner);
+    // Read locks only (S, U, gap_read, IS): at commit, before the log record is durable.
+    void release_shared(LockOwner& owner);
+
+    // Locks a whole store. IS and IX are noted in the owner and cost no shared write unless a strong lock exists or is wanted.
+    // S SIX U X first turn the noted intentions of all owners into real requests, then queue like any lock.
+    Result<void> lock_store(LockOwner& owner, StoreLock& store, LockMode mode);
+
+    // Wakes the owner's wait, if any, with `cancelled`. From any worker.
+    void cancel(LockOwner& owner);
+
+    // Text of a deadlock's cycle: "txn 7 waits for X on 0x.. held by txn 9 (S); txn 9 waits ..."; kept for the last 64 deadlocks.
+    std::string describe_cycle(uint32_t id) const;
+
+    struct Stats {
+        uint64_t granted_at_once = 0, waits = 0, deadlocks = 0, timeouts = 0, escalations = 0, inflations = 0, wait_nanos = 0;
+    };
+    Stats stats() const;
+    // Checks LM-1 to LM-4 over the whole table while nothing else runs. Error text or empty.
+    std::string verify() const;
+    size_t memory_bytes() const;
+
+private:
+    struct Impl;
+    std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace lockstep::txn

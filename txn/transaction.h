@@ -1,0 +1,95 @@
+// transaction.h - the transaction object, the table of live ones, and the commit protocol.
+//
+// States     free -> active (begin) -> committed (commit) -> free; active -> aborting (rollback by sm/) -> free (finish_abort).
+// Invariants TX-1 A transaction that wrote has first_lsn <= every record of it; checkpoints keep the log from the least first_lsn.
+//            TX-2 Locks are released only after the commit record is in the log (early release) or the rollback is complete.
+//            TX-3 Nobody is told "committed" (durable) before the log is durable up to its commit record, and a durable reader not before
+//                 every commit it may have read from is durable.
+// Blocking   begin() parks while all slots are taken; commit() of a durable transaction parks for the flush.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <vector>
+
+#include "txn/lock_manager.h"
+#include "txn/log.h"
+
+namespace lockstep::txn {
+
+enum class Isolation : uint8_t { serializable, repeatable_read, read_committed };
+enum class Durability : uint8_t { durable, lazy };
+enum class TxnState : uint8_t { free, active, committed, aborting };
+
+struct TxnOptions {
+    Isolation isolation = Isolation::serializable;
+    Durability durability = Durability::durable;
+    bool read_only = false;
+    Nanos lock_timeout = kNever;
+    uint32_t operations = 0;             // declared number of operations, 0 = unknown
+    uint32_t priority = 0;
+};
+
+struct Savepoint {
+    Lsn lsn{};                           // the transaction's last record at that time
+    uint32_t number = 0;
+};
+
+struct Transaction {
+    LockOwner locks;
+    TxnId id{};
+    uint32_t slot = 0;
+    TxnState state = TxnState::free;
+    Isolation isolation = Isolation::serializable;
+    Durability durability = Durability::durable;
+    bool read_only = false;
+    bool must_abort = false;             // an error left it unable to go on
+    threads::Thread* thread = nullptr;   // the user thread it belongs to
+    std::atomic<uint64_t> first_lsn{0};  // 0 = has not written; read by checkpoints
+    Lsn last_lsn{};
+    Lsn undo_next{};                     // while aborting
+    UndoCredit undo;
+    uint32_t savepoints = 0;
+    uint64_t generation = 0;             // grows with every use of the object: stale handles are recognised
+    void* upper = nullptr;               // sm/'s own per-transaction state
+};
+
+class TransactionTable {
+public:
+    TransactionTable(Log& log, LockManager& locks, uint32_t slots);
+    ~TransactionTable();
+
+    // Parks while no slot is free. Errors: store_failed, store_closed.
+    Result<Transaction*> begin(const TxnOptions& options);
+    // Re-creates a loser found by restart.
+    Result<Transaction*> adopt(TxnId id, Lsn first, Lsn last);
+
+    // Notes that `lsn` is the transaction's newest record (call between reserve and publish of its records: prev = returned value).
+    static Lsn chain(Transaction& txn, Lsn lsn);
+
+    // Commit record (if it wrote), early lock release, wait as its durability says; frees the object. Errors: store_failed: then the
+    // outcome is decided by the next restart. The commit's LSN end is returned (for wait_durable), kLsnNone for readers.
+    Result<Lsn> commit(Transaction& txn);
+    // After sm/ has undone everything: end record, locks released, object freed.
+    void finish_abort(Transaction& txn);
+
+    // Of all live transactions that wrote; kLsnMax if none.
+    Lsn oldest_first_lsn() const;
+    struct Live {
+        TxnId id;
+        Lsn first, last;
+        TxnState state;
+    };
+    std::vector<Live> live() const;      // for checkpoints
+    void set_next_id(TxnId next);
+    TxnId next_id() const;
+    uint32_t active() const;
+    // New begins get store_closed from now on; waits until no transaction is live.
+    void close();
+
+private:
+    struct Impl;
+    std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace lockstep::txn
