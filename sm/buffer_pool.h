@@ -1,0 +1,165 @@
+// buffer_pool.h - pages in memory: a translation array of latch words, frames that never unmap, batched clock eviction.
+//
+// Concepts   words_[page] is one latch word (threads/latch.h): who holds the page, its version, and the frame number as payload. One load
+//            finds a page; no hash table. Frames are one region on huge pages and stay mapped, so an optimistic reader may read
+//            stale bytes but never faults; it must bound every offset it follows and validate before it believes.
+//            A latch is also the pin: a page that anybody holds is not evicted.
+// Invariants BP-1 A page is written only after the log is durable up to its lsn (write-ahead). [checked: write_batch()]
+//            BP-2 A dirty frame has rec_lsn <= the first record that is not in the volume's copy. [checked: mark_dirty()]
+//            BP-3 What is read passes the checksum with its own page id, or is repaired from the log, or is an error: never data.
+//            BP-4 A page being written may change meanwhile: the write goes from a copy, and the frame stays dirty if it changed.
+// Blocking   fix_* park for the latch and for the read; peek() parks only on a miss. Hold no more than the operation needs.
+// Source     V. Leis et al., vmcache, 2023 (page state words); LeanStore; here words live in an array of their own, without munmap.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "sm/page.h"
+#include "threads/io/io.h"
+#include "threads/latch.h"
+#include "threads/runtime.h"
+#include "txn/log.h"
+
+namespace lockstep::sm {
+
+class BufferPool;
+
+// Shared hold on a page; unlatched by the destructor. Movable.
+class SharedPage {
+public:
+    SharedPage() = default;
+    SharedPage(threads::LatchWord* word, Page* page) : word_(word), page_(page) {}
+    SharedPage(SharedPage&& o) noexcept : word_(std::exchange(o.word_, nullptr)), page_(o.page_) {}
+    SharedPage& operator=(SharedPage&& o) noexcept {
+        release();
+        word_ = std::exchange(o.word_, nullptr);
+        page_ = o.page_;
+        return *this;
+    }
+    ~SharedPage() { release(); }
+    void release() {
+        if (word_) threads::latch::unlatch_shared(*std::exchange(word_, nullptr));
+    }
+    explicit operator bool() const { return word_ != nullptr; }
+    const Page* operator->() const { return page_; }
+    const Page& operator*() const { return *page_; }
+
+private:
+    threads::LatchWord* word_ = nullptr;
+    Page* page_ = nullptr;
+};
+
+// Exclusive hold on a page. Bytes are changed only through PageChange (page_change.h).
+class ExclusivePage {
+public:
+    ExclusivePage() = default;
+    ExclusivePage(threads::LatchWord* word, Page* page, uint32_t frame) : word_(word), page_(page), frame_(frame) {}
+    ExclusivePage(ExclusivePage&& o) noexcept : word_(std::exchange(o.word_, nullptr)), page_(o.page_), frame_(o.frame_) {}
+    ExclusivePage& operator=(ExclusivePage&& o) noexcept {
+        release();
+        word_ = std::exchange(o.word_, nullptr);
+        page_ = o.page_;
+        frame_ = o.frame_;
+        return *this;
+    }
+    ~ExclusivePage() { release(); }
+    void release() {
+        if (word_) threads::latch::unlatch_exclusive(*std::exchange(word_, nullptr));
+    }
+    explicit operator bool() const { return word_ != nullptr; }
+    const Page* operator->() const { return page_; }
+    const Page& operator*() const { return *page_; }
+    Page* mutable_page() { return page_; }           // PageChange and redo only
+    uint32_t frame() const { return frame_; }
+
+private:
+    threads::LatchWord* word_ = nullptr;
+    Page* page_ = nullptr;
+    uint32_t frame_ = 0;
+};
+
+// Optimistic look at a page: nothing is held. Read, then ask valid(); no switch in between (LA-3).
+struct PeekedPage {
+    const Page* page = nullptr;
+    const threads::LatchWord* word = nullptr;
+    uint64_t snapshot = 0;
+    bool valid() const { return threads::latch::validate(*word, snapshot); }
+};
+
+struct BufferPoolOptions {
+    uint64_t bytes = 256ull << 20;               // frames + descriptors + write buffers together
+    uint64_t pages_max = 1ull << 28;             // size of the translation array (virtual memory only)
+    bool huge_pages = true;
+    double free_target = 0.02;                   // share of frames the cleaner keeps free or clean and cold
+    std::string data_path;
+};
+
+class BufferPool {
+public:
+    static Result<std::unique_ptr<BufferPool>> create(threads::Runtime& runtime, txn::Log& log, threads::FileId data,
+                                                      const BufferPoolOptions& options);
+    ~BufferPool();
+
+    // Hot path: one load, and a read of the page's first line by the caller. Marked (cold) pages are unmarked, absent ones read in.
+    Result<PeekedPage> peek(PageId id) {
+        const threads::LatchWord& word = words_[id.value];
+        const uint64_t snapshot = word.load(std::memory_order_acquire);
+        if (threads::latch::readable(snapshot) && !cold(snapshot)) [[likely]]
+            return PeekedPage{frame(frame_of(snapshot)), &word, snapshot};
+        return peek_slow(id);
+    }
+    // Hints for CTX + prefetch: addresses of the word, and of the page if it is in memory (else null).
+    const void* word_address(PageId id) const { return &words_[id.value]; }
+    const Page* resident(PageId id) const;
+
+    Result<SharedPage> fix_shared(PageId id);
+    Result<ExclusivePage> fix_exclusive(PageId id);
+    // Exclusive hold if nobody has changed the page since the peek; nothing (false) otherwise, without waiting.
+    bool upgrade(const PeekedPage& peeked, PageId id, ExclusivePage& out);
+    bool try_fix_exclusive(PageId id, ExclusivePage& out);        // only if in memory and free at once
+    // A page that was just allocated: no read, bytes undefined until the format action. Must not be resident elsewhere.
+    Result<ExclusivePage> fix_new(PageId id);
+    // The page was freed: forget its content without writing it.
+    void drop(ExclusivePage page);
+
+    // The page got a record that ends at `lsn` and began at `begin`. Sets page lsn, dirty and rec_lsn. Exclusive holder only.
+    void mark_dirty(ExclusivePage& page, Lsn begin, Lsn end);
+
+    // Writes every page that was dirty when the call began (checkpoint), sorted by page id, in batches, then syncs the volume.
+    // `pace`: at most that many pages a second, 0 = as fast as it goes. Parks. Errors: store_failed, io_error, no_space (pages stay dirty).
+    Result<void> write_dirty(uint64_t pace);
+    // Background cleaner and evictor: a user thread on each worker. stop before the runtime stops.
+    Result<void> start_cleaner();
+    void stop_cleaner();
+
+    // Repairs a page whose stored copy is damaged. Set by the store: rebuilds the page from the log into `page`; false if it cannot.
+    void set_repair(std::move_only_function<Result<bool>(PageId, Page&)> repair);
+
+    struct Stats {
+        uint64_t frames = 0, resident = 0, dirty = 0, reads = 0, writes = 0, evictions = 0, faults = 0, repairs = 0, write_batches = 0,
+                 latch_waits = 0, sync_failures = 0;
+    };
+    Stats stats() const;
+    size_t memory_bytes() const;
+    // Lowest rec_lsn of dirty pages, kLsnMax if none.
+    Lsn oldest_rec_lsn() const;
+    // Checks words against frames while nothing runs. Error text or empty.
+    std::string verify() const;
+
+    static constexpr uint64_t kColdBit = 1ull << 27;             // in the payload: the clock has marked the page
+    static uint32_t frame_of(uint64_t word) { return static_cast<uint32_t>(threads::latch::payload(word) & (kColdBit - 1)); }
+    static bool cold(uint64_t word) { return threads::latch::payload(word) & kColdBit; }
+
+private:
+    BufferPool() = default;
+    Page* frame(uint32_t index) const { return frames_ + index; }
+    [[gnu::cold, gnu::noinline]] Result<PeekedPage> peek_slow(PageId id);
+
+    threads::LatchWord* words_ = nullptr;        // one per page id, reserved virtual memory
+    Page* frames_ = nullptr;
+    struct Impl;
+    std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace lockstep::sm

@@ -1,0 +1,49 @@
+// space_map.h - which pages of the volume are in use: bitmap pages at fixed places, growth, reuse.
+//
+// Layout     page 0 superblock, page 1 its second copy, page 2 first space map; a space map covers the kPagesPerMap pages that begin with
+//            itself minus 2 (the first) or with itself. One bit a page: 1 = used.
+// Invariants SP-1 A page's bit is set by the same record that formats it first, and cleared by the record that unlinks it.
+//            SP-2 No page is used twice. [checked: verify of the store]
+// Blocking   prepare() parks for latches, reads and file growth.
+#pragma once
+
+#include "sm/page_change.h"
+
+namespace lockstep::sm {
+
+inline constexpr PageId kFirstMapPage{2};
+inline constexpr uint32_t kPagesPerMap = (kPageBytes - 64) * 8;
+
+// Pages set aside for one structure change: the map page is exclusively held until the change is logged.
+struct PageReservation {
+    ExclusivePage map;
+    PageId pages[8];                 // contiguous or not
+    uint32_t count = 0;
+    uint32_t runs[16];               // payloads of the map part: pairs (first, count)
+    ChangePart part();               // the part to put into the change
+};
+
+class SpaceMap {
+public:
+    explicit SpaceMap(Engine& engine);
+    // Finds `count` (1..8) free pages under one map page, growing the volume if need be. Nothing is changed (other than growth) until the caller
+    // logs `part()` in its own record. Take it after the latches of the pages that the change concerns (highest rank). Errors: no_space, ...
+    Result<PageReservation> prepare(uint32_t count);
+    // Exclusively holds the map page that covers `page`, for a part that clears its bit. `first`/`count` as payload are kept inside.
+    Result<PageReservation> prepare_free(PageId page);
+    // Frees pages one by one, each with a record of its own (dropping an index or heap).
+    Result<void> free_now(std::span<const PageId> pages);
+
+    bool is_used(PageId page);                       // for verify
+    uint64_t pages_used();                           // counts bits; parks for reads
+    uint64_t pages_total() const;                    // of the volume file
+    Result<void> format_new_volume();                // pages 0..2 of a new store
+    Result<void> open();                             // looks at the file's size after recovery; resets search hints
+
+private:
+    Engine& engine_;
+    struct Impl;
+    std::shared_ptr<Impl> impl_;
+};
+
+}  // namespace lockstep::sm
