@@ -1,0 +1,122 @@
+// btree.h - B-tree index: variable-length keys in memcmp order, values inline or in overflow chains, key and gap locks.
+//
+// Concepts   Slotted pages with fence keys, prefix truncation and 4-byte key heads in the slots (btree_node.h). The root's page id never
+//            changes. Descents are optimistic: no latch, versions validated; after two failed validations the leaf is latched.
+//            Deletes leave ghosts, so a deleted key stays lockable and undoable until the ghost cleaner removes it.
+//            A gap lock on key k protects the open gap between k's predecessor and k; the gap above the last key has end_lock_name.
+// Invariants BT-1 Keys of a node are strictly ascending and lie within its fences (low < key <= high).
+//            BT-2 A node's fences equal the separators around its entry in the parent; siblings' fences meet.
+//            BT-3 A lock is never waited for while a latch is held: try, release, wait, search again, check again.
+//            BT-4 An insert sees its next key's gap free of others' gap_read at the moment it changes the page.
+// Blocking   Every operation may park for locks, pages, latches and log space. The transaction must belong to the calling thread.
+// Source     Graefe, "Modern B-Tree Techniques", 2011; Mohan, ARIES/KVL and ARIES/IM; Leis et al., "Optimistic lock coupling", 2019.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "sm/engine.h"
+
+namespace lockstep::sm {
+
+inline constexpr size_t kKeyBytesMax = 1024;
+inline constexpr size_t kValueBytesMax = 16u << 20;          // with overflow chains
+
+enum class Access : uint8_t { read, update, write };         // lock taken at fetch: S, U, X
+
+// Where a fetched value goes. `fixed` mode copies at most capacity bytes and always reports the full length.
+struct ValueOut {
+    std::string* text = nullptr;         // resized to fit; or
+    std::byte* fixed = nullptr;
+    size_t capacity = 0;
+    size_t bytes = 0;                    // full length of the value, set when found
+};
+
+class BTreeCursor;
+
+class BTree {
+public:
+    BTree(Engine& engine, StoreId id, PageId root);
+
+    // Makes an empty tree: allocates and formats its root leaf in a system record of `store`.
+    static Result<PageId> create(Engine& engine, StoreId id);
+    // Frees all its pages (the store's lock is held exclusively and no cursor is open).
+    Result<void> destroy();
+
+    StoreId id() const { return id_; }
+    PageId root() const { return root_; }
+    txn::StoreLock& lock() { return lock_; }
+
+    // True and the value if the key exists; false otherwise, the gap then being protected at serializable.
+    Result<bool> fetch(txn::Transaction& txn, Slice key, Access access, ValueOut& out);
+    // Errors: duplicate_key, key_too_long, value_too_long, and those of locks and space.
+    Result<void> insert(txn::Transaction& txn, Slice key, Slice value);
+    // Replace the whole value; false: no such key. Only the differing byte range is logged when the length stays.
+    Result<bool> update(txn::Transaction& txn, Slice key, Slice value);
+    // Replace bytes [offset, offset + part.size()) of the value, which must lie within it (bad_argument otherwise).
+    Result<bool> patch(txn::Transaction& txn, Slice key, size_t offset, Slice part);
+    Result<bool> erase(txn::Transaction& txn, Slice key);
+
+    // Bulk load into an empty tree from strictly ascending keys: pages are built full (fill in percent, 50..100) and logged whole.
+    // `next` gives one pair at a time, false at the end. The caller holds the store's X lock.
+    Result<void> bulk_load(txn::Transaction& txn, std::move_only_function<bool(Slice& key, Slice& value)> next, uint32_t fill);
+
+    // Rollback, called by undo_record through log_kinds' table. Payloads as logged.
+    Result<void> undo_insert(txn::Transaction& txn, const txn::LogRecordView& record);
+    Result<void> undo_update(txn::Transaction& txn, const txn::LogRecordView& record);
+    Result<void> undo_delete(txn::Transaction& txn, const txn::LogRecordView& record);
+
+    // Removes ghosts nobody has locked from the leaf that holds `key`, and merges it with a neighbour if both fit. For the cleaner.
+    Result<uint32_t> clean_leaf(Slice key);
+
+    struct Report {
+        uint64_t pages_inner = 0, pages_leaf = 0, pages_overflow = 0, records = 0, ghosts = 0, levels = 0, bytes_used = 0;
+        std::vector<PageId> pages;               // all of them, for the store's check
+        std::vector<std::string> faults;         // empty = sound
+    };
+    // Checks every invariant; the tree must be quiet.
+    Result<Report> verify();
+
+    struct Stats {
+        std::atomic<uint64_t> splits{0}, merges{0}, restarts{0}, latched_descents{0}, ghosts_removed{0}, ghosts{0};
+    };
+    Stats& stats() { return stats_; }
+
+private:
+    friend class BTreeCursor;
+    struct Ops;                                  // btree_impl.h
+    Engine& engine_;
+    const StoreId id_;
+    const PageId root_;
+    txn::StoreLock lock_;
+    Stats stats_;
+};
+
+// Walks keys in order, either way, under the transaction's isolation. Survives splits, merges and changes by its own transaction:
+// it remembers the key it stands on and searches again if its leaf has changed.
+class BTreeCursor {
+public:
+    // A range [low, high) or, with high empty, up to the end; `access` is the lock taken on each key.
+    BTreeCursor(BTree& tree, txn::Transaction& txn, Slice low, Slice high, Access access);
+    // Next or previous record; false at the range's end. First call of next() gives the smallest, of prev() the largest key of the range.
+    Result<bool> next();
+    Result<bool> prev();
+    // Of the current record; valid until the cursor moves. The value is copied out of the page (overflow included).
+    Slice key() const { return key_; }
+    Slice value() const { return value_; }
+
+private:
+    struct Ops;
+    BTree& tree_;
+    txn::Transaction& txn_;
+    std::string low_, high_, key_, value_;
+    bool bounded_ = false;
+    bool positioned_ = false;
+    Access access_;
+    PageId leaf_ = kPageNone;                    // hint: where key_ was found
+    uint64_t snapshot_ = 0;                      // the leaf's word then
+    uint16_t slot_ = 0;
+};
+
+}  // namespace lockstep::sm

@@ -1,0 +1,53 @@
+// catalog.h - names, numbers and roots of a store's indexes and heaps; itself a B-tree (StoreId 1).
+//
+// Blocking   find() and get() of an open object are a lock-free look-up; create/drop are transactions of their own and park.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "sm/btree.h"
+#include "sm/heap_file.h"
+
+namespace lockstep::sm {
+
+enum class StoreKind : uint8_t { index = 1, heap = 2 };
+inline constexpr StoreId kCatalogStore{1};
+inline constexpr StoreId kFirstUserStore{16};
+inline constexpr size_t kNameBytesMax = 128;
+
+struct CatalogEntry {
+    std::string name;
+    StoreId id{};
+    StoreKind kind{};
+    PageId root = kPageNone;
+};
+
+class Catalog {
+public:
+    Catalog(Engine& engine, PageId root);
+    static Result<PageId> create(Engine& engine);                     // new store: the catalogue's own tree
+    // Reads all entries and makes the objects. Called after redo, before undo (undo needs trees by number).
+    Result<void> load();
+
+    // Run inside `txn`; the object is usable by others once it commits. Errors: already_exists, bad_argument (name empty or too long).
+    Result<BTree*> create_index(txn::Transaction& txn, std::string_view name);
+    Result<HeapFile*> create_heap(txn::Transaction& txn, std::string_view name);
+    // X lock on the object; its pages are freed after commit (log kind store_drop marks it), never on rollback.
+    Result<void> drop(txn::Transaction& txn, std::string_view name);
+
+    Result<BTree*> index(std::string_view name);                      // no_such_store, wrong_kind
+    Result<HeapFile*> heap(std::string_view name);
+    BTree* index_by_id(StoreId id);                                   // null if none: undo, tools
+    HeapFile* heap_by_id(StoreId id);
+    std::vector<CatalogEntry> list() const;
+    BTree& own_tree();
+
+private:
+    struct Impl;
+    Engine& engine_;
+    std::shared_ptr<Impl> impl_;
+};
+
+}  // namespace lockstep::sm

@@ -1,0 +1,53 @@
+// heap_file.h - unordered records with stable record ids.
+//
+// Concepts   A heap is a linked list of pages behind a header page, with a free-space map (classes of free bytes per page) so that an insert
+//            finds room without a walk. A record that outgrows its page leaves a forwarding stub: its id stays valid. Each worker
+//            remembers its last insert page, so that inserters do not fight for one.
+// Invariants HF-1 A record id is given once per life of the record and valid until its delete commits.
+//            HF-2 A stub points to exactly one moved record, which points back. HF-3 A slot freed by a delete is not reused while
+//            the deleting transaction can still roll back (its record lock is the test).
+// Blocking   As btree.h.
+#pragma once
+
+#include <functional>
+
+#include "sm/btree.h"
+
+namespace lockstep::sm {
+
+inline constexpr size_t kHeapRecordBytesMax = 8000;
+
+class HeapFile {
+public:
+    HeapFile(Engine& engine, StoreId id, PageId first);
+    static Result<PageId> create(Engine& engine, StoreId id);
+    Result<void> destroy();
+
+    StoreId id() const { return id_; }
+    PageId first_page() const { return first_; }
+    txn::StoreLock& lock() { return lock_; }
+
+    Result<RecordId> insert(txn::Transaction& txn, Slice record);          // X lock on the new record, IX on its page
+    Result<bool> fetch(txn::Transaction& txn, RecordId id, Access access, ValueOut& out);
+    Result<bool> update(txn::Transaction& txn, RecordId id, Slice record);
+    Result<bool> erase(txn::Transaction& txn, RecordId id);
+    // All records in page order, under S locks on pages (serializable: S on the heap); stops when `each` returns false.
+    Result<void> scan(txn::Transaction& txn, std::move_only_function<bool(RecordId, Slice)> each);
+
+    Result<void> undo_insert(txn::Transaction& txn, const txn::LogRecordView& record);
+    Result<void> undo_update(txn::Transaction& txn, const txn::LogRecordView& record);
+    Result<void> undo_delete(txn::Transaction& txn, const txn::LogRecordView& record);
+
+    Result<BTree::Report> verify();
+
+private:
+    struct Ops;
+    Engine& engine_;
+    const StoreId id_;
+    const PageId first_;
+    txn::StoreLock lock_;
+    struct Hints;
+    std::shared_ptr<Hints> hints_;               // last insert page per worker
+};
+
+}  // namespace lockstep::sm
