@@ -14,26 +14,11 @@
 
 #include "txn/lock_manager.h"
 #include "txn/log.h"
+#include "txn/txn_options.h"
 
 namespace lockstep::txn {
 
-enum class Isolation : uint8_t { serializable, repeatable_read, read_committed };
-enum class Durability : uint8_t { durable, lazy };
 enum class TxnState : uint8_t { free, active, committed, aborting };
-
-struct TxnOptions {
-    Isolation isolation = Isolation::serializable;
-    Durability durability = Durability::durable;
-    bool read_only = false;
-    Nanos lock_timeout = kNever;
-    uint32_t operations = 0;             // declared number of operations, 0 = unknown
-    uint32_t priority = 0;
-};
-
-struct Savepoint {
-    Lsn lsn{};                           // the transaction's last record at that time
-    uint32_t number = 0;
-};
 
 struct Transaction {
     LockOwner locks;

@@ -1,0 +1,26 @@
+// stats.h - what a store counts. Plain numbers, read without stopping anybody: a snapshot is not exact to the last event.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace lockstep {
+
+struct StoreStats {
+    // transactions
+    uint64_t commits = 0, aborts = 0, deadlock_retries = 0, transactions_live = 0;
+    // locks
+    uint64_t lock_grants_at_once = 0, lock_waits = 0, lock_wait_nanos = 0, deadlocks = 0, lock_timeouts = 0, escalations = 0;
+    // log
+    uint64_t log_records = 0, log_bytes = 0, log_flushes = 0, log_syncs = 0, log_used_bytes = 0, log_capacity_bytes = 0, durable_waits = 0;
+    // pages
+    uint64_t pool_frames = 0, pool_resident = 0, pool_dirty = 0, page_reads = 0, page_writes = 0, evictions = 0, page_repairs = 0,
+             checkpoints = 0, pages_total = 0;
+    // threads
+    uint64_t switches = 0, threads_live = 0, threads_max = 0, worker_sleeps = 0, remote_wakes = 0;
+    // memory, in bytes
+    uint64_t memory_pool = 0, memory_locks = 0, memory_log = 0, memory_stacks = 0;
+    std::string io_backend;                          // "io_uring", "pool", "simulated"
+};
+
+}  // namespace lockstep
