@@ -10,6 +10,7 @@
 #include "sm/buffer_pool.h"
 #include "sm/options.h"
 #include "sm/space_map.h"
+#include "sm/superblock.h"
 #include "threads/runtime.h"
 #include "txn/transaction.h"
 
@@ -19,10 +20,31 @@ class Catalog;
 class Checkpointer;
 class GhostCleaner;
 
+// Counts of one worker's API calls; a line of its own, so that workers do not share it.
+struct alignas(kCacheLineBytes) ApiCounters {
+    std::atomic<uint64_t> commits{0}, aborts{0}, retries{0};
+    // The worker is the only writer: a plain add, readable by others.
+    static void add(std::atomic<uint64_t>& counter) {
+        counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    }
+};
+
 class Engine {
 public:
     Engine();
     ~Engine();
+
+    // Opens or makes the store (see Store::open). Runs on a foreign kernel thread.
+    static Result<std::unique_ptr<Engine>> open(std::string_view path, const Options& options);
+    // Waits for user threads and transactions, checkpoints, marks the store clean, releases everything. Idempotent.
+    Result<void> close();
+
+    // Starts a user thread of the application; close() waits for it. worker < 0: workers in turn.
+    Result<void> start_thread(int worker, const char* name, threads::ThreadFn fn);
+    // Runs fn on a user thread and waits: suspends the calling user thread of this store not at all (runs inline), blocks others.
+    Result<void> run_and_wait(std::move_only_function<Result<void>()> fn);
+    // True on a user thread of this store.
+    bool on_own_thread() const;
 
     Options options;                                 // as given and checked
     std::unique_ptr<Clock> own_clock;                // unless a test hands one in
@@ -31,6 +53,7 @@ public:
     threads::FileId data_file{-1};
     threads::FileId lock_file{-1};
     std::unique_ptr<threads::Runtime> runtime;
+    txn::LogOptions log_options;                     // as given to the log: whoever reads the log's files needs them
     std::unique_ptr<txn::Log> log;
     std::unique_ptr<txn::LockManager> locks;
     std::unique_ptr<txn::TransactionTable> txns;
@@ -45,9 +68,23 @@ public:
     std::atomic<uint64_t> image_horizon{0};
     // Redo self-check mode and other test switches live in Options, not here.
 
+    std::unique_ptr<ApiCounters[]> counters;         // one per worker
+    std::atomic<uint64_t> user_threads{0};           // started by the application and not ended
+    std::atomic<uint32_t> next_worker{0};
+    std::atomic<bool> closing{false};
+    Superblock superblock{};                         // as last read or written; the checkpointer's
+
     // One line to the caller's logger, if any. Level 0 error, 1 warning, 2 information. Text is formatted by the caller.
     void report(int level, std::string_view text) const;
     bool failed() const { return log && log->failed(); }
+
+private:
+    Result<void> open_files(std::string_view path);
+    Result<void> build(std::string_view path, bool fresh);
+    Result<void> make_fresh();
+    Result<void> recover();
+    Result<void> start_services();
+    void stop_services();
 };
 
 }  // namespace lockstep::sm
