@@ -1,6 +1,6 @@
 // catalog.h - names, numbers and roots of a store's indexes and heaps; itself a B-tree (StoreId 1).
 //
-// Blocking   find() and get() of an open object are a lock-free look-up; create/drop are transactions of their own and park.
+// Blocking   index(), heap() and the look-ups by number take a spin lock for a moment; create/drop are transactions of their own and park.
 #pragma once
 
 #include <map>
@@ -34,7 +34,7 @@ public:
     // Run inside `txn`; the object is usable by others once it commits. Errors: already_exists, bad_argument (name empty or too long).
     Result<BTree*> create_index(txn::Transaction& txn, std::string_view name);
     Result<HeapFile*> create_heap(txn::Transaction& txn, std::string_view name);
-    // X lock on the object; its pages are freed after commit (log kind store_drop marks it), never on rollback.
+    // X lock on the object; its pages are freed after commit, never on rollback.
     Result<void> drop(txn::Transaction& txn, std::string_view name);
 
     Result<BTree*> index(std::string_view name);                      // no_such_store, wrong_kind
@@ -44,8 +44,16 @@ public:
     std::vector<CatalogEntry> list() const;
     BTree& own_tree();
 
+    // Destroys what a transaction or a crash has left to be destroyed. At open, after recovery.
+    Result<void> destroy_dropped();
+
 private:
     struct Impl;
+    Result<CatalogEntry> make_listed(StoreKind kind, std::string_view name);
+    Result<void> create_named(txn::Transaction& txn, std::string_view name, StoreKind kind, uint32_t& id_out);
+    Result<void> in_own_txn(std::move_only_function<Result<void>(txn::Transaction&)> body);
+    void destroy(StoreId id);
+
     Engine& engine_;
     std::shared_ptr<Impl> impl_;
 };

@@ -41,13 +41,14 @@ public:
 
     // Starts a user thread of the application; close() waits for it. worker < 0: workers in turn.
     Result<void> start_thread(int worker, const char* name, threads::ThreadFn fn);
-    // Runs fn on a user thread and waits: suspends the calling user thread of this store not at all (runs inline), blocks others.
+    // Runs fn on a user thread and waits; on a user thread of this store it runs inline.
     Result<void> run_and_wait(std::move_only_function<Result<void>()> fn);
+    // Waits for a user thread: suspends or blocks, or in a simulation drives it.
+    void wait_for(threads::Completion& done);
     // True on a user thread of this store.
     bool on_own_thread() const;
 
     Options options;                                 // as given and checked
-    std::unique_ptr<Clock> own_clock;                // unless a test hands one in
     std::unique_ptr<threads::Disk> own_disk;
     threads::Disk* disk = nullptr;
     threads::FileId data_file{-1};
@@ -79,7 +80,10 @@ public:
     bool failed() const { return log && log->failed(); }
 
 private:
-    Result<void> open_files(std::string_view path);
+    Result<bool> open_files(const std::string& directory);
+    Result<void> begin_creation(const std::string& directory);
+    Result<void> end_creation(const std::string& directory);
+    bool stepped() const;
     Result<void> build(std::string_view path, bool fresh);
     Result<void> make_fresh();
     Result<void> recover();

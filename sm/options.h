@@ -30,7 +30,7 @@ struct Options {
     bool huge_pages = true;                          // back the pool with 2 MB pages where the kernel gives them
     uint32_t stack_bytes = 64 * 1024;                // of a user thread, 16 KB .. 8 MB
     uint32_t transactions_max = 16384;               // live at once, 16 .. 65536; further ones wait in begin
-    uint64_t log_bytes = 2ull << 30;                 // bound on the live log, 64 MB .. 1 TB
+    uint64_t log_bytes = 2ull << 30;                 // bound on the live log, 4 MB .. 1 TB
     uint64_t log_segment_bytes = 64ull << 20;        // 1 MB .. 1 GB, multiple of 4096; log_bytes / this >= 4
     uint64_t log_ring_bytes = 32ull << 20;           // log buffer in memory, power of two, 1 MB .. 1 GB
     Nanos lazy_flush_interval = 10 * kMillisecond;   // longest time a lazy commit stays undurable
@@ -52,6 +52,8 @@ struct Seams {
     bool caller_driven = false;                      // no kernel threads: the caller steps the runtime
     uint64_t seed = 1;
     bool random_schedule = false;
+    // caller_driven: called when no thread can run; moves time or completes I/O. False: nothing will ever happen.
+    std::function<bool()> idle;
 };
 
 // bad_option naming the first option that is out of range (`what` = its name, a = value given).

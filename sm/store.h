@@ -18,8 +18,22 @@
 
 namespace lockstep {
 
+namespace threads {
+class Completion;
+}
+
 namespace detail {
-struct Task;         // a started user thread, shared with its handle
+// End of a started user thread, shared with its handle. wait() suspends a user thread and blocks any other.
+class Task {
+public:
+    Task();
+    ~Task();
+    void finish();
+    void wait();
+
+private:
+    std::unique_ptr<threads::Completion> done_;
+};
 template <class F, class... A>
 using value_of = typename std::invoke_result_t<F, A...>::value_type;
 }  // namespace detail
@@ -51,27 +65,12 @@ public:
     // run again, at most options.retries_max times. fn may therefore run several times.
     template <class F>
     auto run(F&& fn, const TxnOptions& options = {}) -> Result<detail::value_of<F&, Txn&>> {
-        using T = detail::value_of<F&, Txn&>;
-        if constexpr (std::is_void_v<T>) {
-            return run_body([&](Txn& txn) -> Result<void> { return fn(txn); }, options);
-        } else {
-            std::optional<T> value;
-            auto done = run_body(
-                [&](Txn& txn) -> Result<void> {
-                    Result<T> r = fn(txn);
-                    if (!r) return std::unexpected(r.error());
-                    value.emplace(std::move(*r));
-                    return {};
-                },
-                options);
-            if (!done) return std::unexpected(done.error());
-            return std::move(*value);
-        }
+        return run_on(*engine_, fn, options);
     }
     // The same on a user thread of its own; returns at once. worker: 0-based, or any.
     template <class F>
     auto spawn(F fn, const TxnOptions& options = {}, int worker = kAnyWorker) -> Handle<detail::value_of<F&, Txn&>> {
-        return start([this, fn = std::move(fn), options]() mutable { return run(fn, options); }, worker);
+        return start([engine = engine_.get(), fn = std::move(fn), options]() mutable { return run_on(*engine, fn, options); }, worker);
     }
     // Starts fn() -> Result<T> on a user thread that is no transaction; within, run() and begin() run on that thread.
     template <class F>
@@ -114,7 +113,25 @@ public:
 
 private:
     explicit Store(std::unique_ptr<sm::Engine> engine);
-    Result<void> run_body(std::move_only_function<Result<void>(Txn&)> body, const TxnOptions& options);
+    using Body = std::move_only_function<Result<void>(Txn&)>;
+    static Result<void> run_body(sm::Engine& engine, Body body, const TxnOptions& options);
+    template <class F>
+    static auto run_on(sm::Engine& engine, F& fn, const TxnOptions& options) -> Result<detail::value_of<F&, Txn&>> {
+        using T = detail::value_of<F&, Txn&>;
+        if constexpr (std::is_void_v<T>) {
+            return run_body(engine, [&](Txn& txn) -> Result<void> { return fn(txn); }, options);
+        } else {
+            std::optional<T> value;
+            TRY(run_body(
+                engine,
+                [&](Txn& txn) -> Result<void> {
+                    value.emplace(TRY(fn(txn)));
+                    return {};
+                },
+                options));
+            return std::move(*value);
+        }
+    }
     Result<void> start_thread(std::move_only_function<void()> body, int worker);
 
     std::unique_ptr<sm::Engine> engine_;

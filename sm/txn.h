@@ -12,6 +12,7 @@ namespace lockstep {
 
 namespace sm {
 class Engine;
+struct TxnAccess;
 }
 namespace txn {
 struct Transaction;
@@ -44,13 +45,8 @@ public:
 
 private:
     friend class Store;
-    friend class Index;
-    friend class Heap;
-    friend class Cursor;
+    friend struct sm::TxnAccess;
     Txn(sm::Engine* engine, txn::Transaction* txn, uint64_t generation);
-    // The transaction if the caller may use it now, else the error that says why not.
-    Result<txn::Transaction*> use() const;
-
     sm::Engine* engine_ = nullptr;
     txn::Transaction* txn_ = nullptr;
     uint64_t generation_ = 0;

@@ -1,0 +1,251 @@
+// catalog.cc - the catalogue's entries and the objects they stand for.
+//
+// Concepts   An entry's key is the name, its value {id, kind, root}. A second sort of entry, keyed by a zero byte and the number, lists
+//            objects to be destroyed. Creating puts the new object on that list in a transaction of its own and takes it off in the
+//            creator's; dropping puts it on in the dropper's. So whatever becomes of the transaction, after a crash too, every object
+//            either has a name or stands on the list, and open() destroys what it finds there.
+// Invariants CA-1 An object's number is not given again while the store is open; objects live until close, so handles stay valid.
+#include "sm/catalog.h"
+
+#include <cstring>
+
+#include "sm/btree_raw_scan.h"
+#include "sm/deferred.h"
+#include "sm/recovery.h"
+#include "threads/base/spin_lock.h"
+
+namespace lockstep::sm {
+namespace {
+
+struct EntryValue {
+    uint32_t id;
+    uint32_t kind;
+    uint32_t root;
+};
+
+Slice slice_of(const EntryValue& v) { return {reinterpret_cast<const char*>(&v), sizeof(v)}; }
+
+constexpr char kDroppedMark = '\0';
+
+std::string dropped_key(StoreId id) {
+    std::string key(1 + sizeof(id.value), kDroppedMark);
+    std::memcpy(key.data() + 1, &id.value, sizeof(id.value));
+    return key;
+}
+
+Result<void> check_name(std::string_view name) {
+    if (name.empty() || name.size() > kNameBytesMax) return fail(ErrorCode::bad_argument, "length of a name", name.size());
+    if (name.find(kDroppedMark) != name.npos) return fail(ErrorCode::bad_argument, "zero byte in a name");
+    return {};
+}
+
+}  // namespace
+
+struct Catalog::Impl {
+    struct Object {
+        CatalogEntry entry;
+        std::unique_ptr<BTree> tree;         // one of the two
+        std::unique_ptr<HeapFile> heap;
+        bool named = false;                  // visible through its name
+    };
+    explicit Impl(Engine& engine, PageId root) : tree(engine, kCatalogStore, root) {}
+
+    BTree tree;
+    mutable SpinLock lock;
+    std::map<uint32_t, Object> objects;      // under lock; nodes never go away before close
+    std::map<std::string, Object*, std::less<>> names;       // under lock
+    uint32_t next_id = kFirstUserStore.value;                // under lock
+
+    Object* add(Engine& engine, const CatalogEntry& entry) {
+        SpinGuard guard(lock);
+        Object& object = objects[entry.id.value];
+        if (!object.tree && !object.heap) {
+            if (entry.kind == StoreKind::index)
+                object.tree = std::make_unique<BTree>(engine, entry.id, entry.root);
+            else
+                object.heap = std::make_unique<HeapFile>(engine, entry.id, entry.root);
+        }
+        object.entry = entry;
+        if (entry.id.value >= next_id) next_id = entry.id.value + 1;
+        return &object;
+    }
+    void publish(Object& object, bool visible) {
+        SpinGuard guard(lock);
+        object.named = visible;
+        if (visible)
+            names[object.entry.name] = &object;
+        else
+            names.erase(object.entry.name);
+    }
+    Result<Object*> find(std::string_view name, StoreKind kind) const {
+        SpinGuard guard(lock);
+        const auto it = names.find(name);
+        if (it == names.end()) return fail(ErrorCode::no_such_store, "index or heap");
+        if (it->second->entry.kind != kind) return fail(ErrorCode::wrong_kind, "index or heap", it->second->entry.id.value);
+        return it->second;
+    }
+};
+
+Catalog::Catalog(Engine& engine, PageId root) : engine_(engine), impl_(std::make_shared<Impl>(engine, root)) {}
+
+Result<PageId> Catalog::create(Engine& engine) { return BTree::create(engine, kCatalogStore); }
+
+Result<void> Catalog::load() {
+    {
+        SpinGuard guard(impl_->lock);
+        impl_->names.clear();
+    }
+    // Ghosts count for undo (their objects must be found by number), names only come from live entries.
+    return scan_raw(*engine_.pool, impl_->tree, [this](Slice key, Slice value, bool ghost) -> Result<void> {
+        EntryValue v;
+        if (value.size() != sizeof(v)) return fail(ErrorCode::corrupt_page, "catalogue entry", value.size());
+        std::memcpy(&v, value.data(), sizeof(v));
+        const bool dropped = !key.empty() && key[0] == kDroppedMark;
+        auto* object = impl_->add(engine_, {.name = dropped ? std::string() : std::string(key),
+                                            .id = StoreId{v.id},
+                                            .kind = static_cast<StoreKind>(v.kind),
+                                            .root = PageId{v.root}});
+        if (!dropped && !ghost) impl_->publish(*object, true);
+        return {};
+    });
+}
+
+// Puts the object on the list of what is to be destroyed, in a transaction of its own: from here on a crash cannot leak it.
+Result<CatalogEntry> Catalog::make_listed(StoreKind kind, std::string_view name) {
+    CatalogEntry entry{.name = std::string(name), .kind = kind};
+    {
+        SpinGuard guard(impl_->lock);
+        entry.id = StoreId{impl_->next_id++};
+    }
+    entry.root = kind == StoreKind::index ? TRY(BTree::create(engine_, entry.id)) : TRY(HeapFile::create(engine_, entry.id));
+    TRY(in_own_txn([&](txn::Transaction& txn) {
+        return impl_->tree.insert(txn, dropped_key(entry.id), slice_of({entry.id.value, uint32_t(kind), entry.root.value}));
+    }));
+    return entry;
+}
+
+Result<void> Catalog::in_own_txn(std::move_only_function<Result<void>(txn::Transaction&)> body) {
+    txn::Transaction* txn = TRY(engine_.txns->begin({.durability = txn::Durability::lazy}));
+    auto done = body(*txn);
+    if (done) {
+        TRY(engine_.txns->commit(*txn));
+        return {};
+    }
+    (void)roll_back(engine_, *txn, kLsnNone);
+    engine_.txns->finish_abort(*txn);
+    return done;
+}
+
+Result<void> Catalog::create_named(txn::Transaction& txn, std::string_view name, StoreKind kind, uint32_t& id_out) {
+    TRY(check_name(name));
+    const CatalogEntry entry = TRY(make_listed(kind, name));
+    auto* object = impl_->add(engine_, entry);
+    const StoreId id = entry.id;
+    // Registered before anything else can fail: whatever happens now, the end of the transaction settles the object's fate.
+    auto settled = std::make_shared<bool>(false);
+    at_end(txn, [this, object, settled](bool committed) {
+        if (committed && *settled)
+            impl_->publish(*object, true);
+        else
+            destroy(object->entry.id);
+    });
+    auto named = impl_->tree.insert(txn, entry.name, slice_of({id.value, uint32_t(kind), entry.root.value}));
+    if (!named) {
+        if (named.error().code == ErrorCode::duplicate_key) return fail(ErrorCode::already_exists, "index or heap");
+        return named;
+    }
+    TRY(impl_->tree.erase(txn, dropped_key(id)));
+    *settled = true;
+    id_out = id.value;
+    return {};
+}
+
+Result<BTree*> Catalog::create_index(txn::Transaction& txn, std::string_view name) {
+    uint32_t id = 0;
+    TRY(create_named(txn, name, StoreKind::index, id));
+    return index_by_id(StoreId{id});
+}
+
+Result<HeapFile*> Catalog::create_heap(txn::Transaction& txn, std::string_view name) {
+    uint32_t id = 0;
+    TRY(create_named(txn, name, StoreKind::heap, id));
+    return heap_by_id(StoreId{id});
+}
+
+Result<void> Catalog::drop(txn::Transaction& txn, std::string_view name) {
+    TRY(check_name(name));
+    Impl::Object* object = nullptr;
+    {
+        SpinGuard guard(impl_->lock);
+        const auto it = impl_->names.find(name);
+        if (it == impl_->names.end()) return fail(ErrorCode::no_such_store, "index or heap");
+        object = it->second;
+    }
+    const CatalogEntry entry = object->entry;
+    auto& lock = object->tree ? object->tree->lock() : object->heap->lock();
+    TRY(engine_.locks->lock_store(txn.locks, lock, txn::LockMode::X));
+    if (!TRY(impl_->tree.erase(txn, entry.name))) return fail(ErrorCode::no_such_store, "index or heap");
+    TRY(impl_->tree.insert(txn, dropped_key(entry.id), slice_of({entry.id.value, uint32_t(entry.kind), entry.root.value})));
+    at_end(txn, [this, object](bool committed) {
+        if (!committed) return;
+        impl_->publish(*object, false);
+        destroy(object->entry.id);
+    });
+    return {};
+}
+
+// Frees the pages under the object's X lock, then takes it off the list. A failure leaves it there for the next open.
+void Catalog::destroy(StoreId id) {
+    auto done = in_own_txn([&](txn::Transaction& txn) -> Result<void> {
+        if (BTree* tree = index_by_id(id)) {
+            TRY(engine_.locks->lock_store(txn.locks, tree->lock(), txn::LockMode::X));
+            TRY(tree->destroy());
+        } else if (HeapFile* heap = heap_by_id(id)) {
+            TRY(engine_.locks->lock_store(txn.locks, heap->lock(), txn::LockMode::X));
+            TRY(heap->destroy());
+        }
+        TRY(impl_->tree.erase(txn, dropped_key(id)));
+        return {};
+    });
+    if (!done) engine_.report(1, "space of a dropped object is freed at the next open: " + done.error().text());
+}
+
+Result<void> Catalog::destroy_dropped() {
+    std::vector<StoreId> ids;
+    TRY(scan_raw(*engine_.pool, impl_->tree, [&](Slice key, Slice value, bool ghost) -> Result<void> {
+        EntryValue v;
+        if (ghost || key.empty() || key[0] != kDroppedMark || value.size() != sizeof(v)) return {};
+        std::memcpy(&v, value.data(), sizeof(v));
+        ids.push_back(StoreId{v.id});
+        return {};
+    }));
+    for (const StoreId id : ids) destroy(id);
+    return {};
+}
+
+Result<BTree*> Catalog::index(std::string_view name) { return TRY(impl_->find(name, StoreKind::index))->tree.get(); }
+Result<HeapFile*> Catalog::heap(std::string_view name) { return TRY(impl_->find(name, StoreKind::heap))->heap.get(); }
+
+BTree* Catalog::index_by_id(StoreId id) {
+    if (id == kCatalogStore) return &impl_->tree;
+    SpinGuard guard(impl_->lock);
+    const auto it = impl_->objects.find(id.value);
+    return it == impl_->objects.end() ? nullptr : it->second.tree.get();
+}
+
+HeapFile* Catalog::heap_by_id(StoreId id) {
+    SpinGuard guard(impl_->lock);
+    const auto it = impl_->objects.find(id.value);
+    return it == impl_->objects.end() ? nullptr : it->second.heap.get();
+}
+
+std::vector<CatalogEntry> Catalog::list() const {
+    std::vector<CatalogEntry> entries;
+    SpinGuard guard(impl_->lock);
+    for (const auto& [name, object] : impl_->names) entries.push_back(object->entry);
+    return entries;
+}
+
+BTree& Catalog::own_tree() { return impl_->tree; }
+
+}  // namespace lockstep::sm

@@ -1,0 +1,46 @@
+// operation.h - the boundary that every record operation of the public API crosses: is the transaction usable, and what comes next.
+//
+// Concepts   One place at the begin of each operation and one at its failure. The team scheduler hangs on operation_boundary(): there a
+//            thread leaves its team and joins that of the operation it is about to run.
+#pragma once
+
+#include "sm/engine.h"
+#include "sm/txn.h"
+#include "threads/thread.h"
+
+namespace lockstep::sm {
+
+enum class OpKind : uint8_t { begin, commit, fetch, fetch_for_update, update, insert, erase, scan };
+
+// The thread is about to run `kind` on `store` and holds no latch.
+inline void operation_boundary(txn::Transaction& txn, OpKind kind, StoreId store) {
+    (void)kind;
+    (void)store;
+    DCHECK(threads::current()->latch_depth == 0);
+    if (txn.locks.operations_left > 1) --txn.locks.operations_left;
+}
+
+// The library's own access to the handle.
+struct TxnAccess {
+    static Engine& engine(const Txn& txn) { return *txn.engine_; }
+    // The transaction if the calling thread may use it now, else null; why_not() then tells the reason.
+    static txn::Transaction* usable(const Txn& txn) {
+        txn::Transaction* t = txn.txn_;
+        if (t && txn.generation_ == t->generation && t->thread == threads::current() && !t->must_abort) [[likely]]
+            return t;
+        return nullptr;
+    }
+    [[gnu::cold]] static Error why_not(const Txn& txn);
+};
+
+// Decides what an operation's error means for its transaction: some leave it as it was, the others demand a rollback.
+[[gnu::cold, gnu::noinline]] void note_error(txn::Transaction& txn, const Error& error);
+
+template <class T>
+inline Result<T> finish(txn::Transaction& txn, Result<T> result) {
+    if (!result) [[unlikely]]
+        note_error(txn, result.error());
+    return result;
+}
+
+}  // namespace lockstep::sm

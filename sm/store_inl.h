@@ -1,0 +1,42 @@
+// store_inl.h - the templates of store.h: handles, and functions that run on user threads of their own.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <utility>
+
+namespace lockstep {
+
+template <class T>
+struct Handle<T>::State {
+    detail::Task task;
+    std::optional<Result<T>> result;     // set before task.finish()
+};
+
+template <class T>
+Result<T> Handle<T>::join() {
+    if (!state_) return fail(ErrorCode::bad_argument, "handle was joined already");
+    const auto state = std::exchange(state_, nullptr);
+    state->task.wait();
+    return std::move(*state->result);
+}
+
+template <class F>
+auto Store::start(F fn, int worker) -> Handle<detail::value_of<F&>> {
+    using T = detail::value_of<F&>;
+    Handle<T> handle;
+    handle.state_ = std::make_shared<typename Handle<T>::State>();
+    auto started = start_thread(
+        [fn = std::move(fn), state = handle.state_]() mutable {
+            state->result.emplace(fn());
+            state->task.finish();
+        },
+        worker);
+    if (!started) {
+        handle.state_->result.emplace(std::unexpected(started.error()));
+        handle.state_->task.finish();
+    }
+    return handle;
+}
+
+}  // namespace lockstep
