@@ -1,0 +1,59 @@
+# cmake --install: headers as <lockstep/...>, static and shared library, CMake package and pkg-config file.
+include(CMakePackageConfigHelpers)
+
+# What an application may include as <lockstep/NAME.h>; each is a one-line header in front of the real one.
+set(LOCKSTEP_PUBLIC_HEADERS store txn index heap cursor key options stats)
+# What those need themselves.
+set(LOCKSTEP_SUPPORT_HEADERS sm/store_inl.h txn/txn_options.h threads/base/types.h threads/base/result.h threads/base/clock.h)
+
+foreach(name ${LOCKSTEP_PUBLIC_HEADERS})
+    file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/include/lockstep/${name}.h CONTENT "#pragma once\n#include \"sm/${name}.h\"\n")
+    install(FILES ${CMAKE_BINARY_DIR}/include/lockstep/${name}.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/lockstep)
+    list(APPEND LOCKSTEP_SUPPORT_HEADERS sm/${name}.h)
+endforeach()
+foreach(header ${LOCKSTEP_SUPPORT_HEADERS})
+    get_filename_component(folder ${header} DIRECTORY)
+    install(FILES ${CMAKE_SOURCE_DIR}/${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/lockstep/${folder})
+endforeach()
+
+foreach(kind static shared)
+    target_compile_features(lockstep_${kind} PUBLIC cxx_std_23)
+    target_include_directories(lockstep_${kind} INTERFACE
+        $<BUILD_INTERFACE:${CMAKE_BINARY_DIR}/include>
+        $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/lockstep>)
+endforeach()
+set_target_properties(lockstep_static PROPERTIES EXPORT_NAME lockstep)
+install(TARGETS lockstep_static lockstep_shared EXPORT lockstep
+    ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(EXPORT lockstep NAMESPACE lockstep:: FILE lockstep-targets.cmake DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/lockstep)
+
+file(WRITE ${CMAKE_BINARY_DIR}/lockstep-config.cmake.in [=[
+@PACKAGE_INIT@
+include(CMakeFindDependencyMacro)
+find_dependency(PkgConfig)
+find_dependency(Threads)
+find_dependency(Boost COMPONENTS context)
+find_dependency(fmt)
+pkg_check_modules(URING REQUIRED IMPORTED_TARGET liburing)
+include(${CMAKE_CURRENT_LIST_DIR}/lockstep-targets.cmake)
+check_required_components(lockstep)
+]=])
+configure_package_config_file(${CMAKE_BINARY_DIR}/lockstep-config.cmake.in ${CMAKE_BINARY_DIR}/lockstep-config.cmake
+    INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/lockstep)
+write_basic_package_version_file(${CMAKE_BINARY_DIR}/lockstep-config-version.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${CMAKE_BINARY_DIR}/lockstep-config.cmake ${CMAKE_BINARY_DIR}/lockstep-config-version.cmake
+    DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/lockstep)
+
+# Relative to where it lies (<prefix>/lib/<arch>/pkgconfig or <prefix>/lib/pkgconfig), so that the tree may be moved.
+file(RELATIVE_PATH pc_to_prefix /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
+file(WRITE ${CMAKE_BINARY_DIR}/lockstep.pc "prefix=\${pcfiledir}/${pc_to_prefix}
+libdir=\${pcfiledir}/..
+Name: lockstep
+Description: ${PROJECT_DESCRIPTION}
+Version: ${PROJECT_VERSION}
+Cflags: -I\${prefix}/include -I\${prefix}/include/lockstep -std=gnu++23
+Libs: -L\${libdir} -llockstep
+Requires.private: liburing fmt
+Libs.private: -lboost_context -pthread
+")
+install(FILES ${CMAKE_BINARY_DIR}/lockstep.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
