@@ -1,0 +1,87 @@
+// raw_files.cc - the sub-commands that only read files: dump-log and dump-page. They work on a store that cannot be opened.
+#include <fmt/core.h>
+
+#include <cstring>
+
+#include "sm/log_kinds.h"
+#include "sm/superblock.h"
+#include "threads/io/io.h"
+#include "tools/cli/commands.h"
+#include "txn/log.h"
+
+namespace lockstep::cli {
+namespace {
+
+struct Files {
+    std::unique_ptr<threads::Disk> disk = threads::make_disk(threads::IoBackend::pool);
+    threads::FileId data{-1};
+    ~Files() {
+        if (data.value >= 0) disk->close(data);
+    }
+    Result<void> open(const std::string& path) {
+        data = TRY(disk->open(path + "/data", 0));
+        return {};
+    }
+};
+
+const char* kind_name(uint8_t kind) {
+    static constexpr const char* kNames[] = {"free", "superblock", "space map", "b-tree", "overflow", "heap", "heap map"};
+    return kind < std::size(kNames) ? kNames[kind] : "unknown";
+}
+
+void print_bytes(const sm::Page& page) {
+    for (size_t row = 0; row < kPageBytes; row += 16) {
+        std::string hex, text;
+        for (size_t i = row; i < row + 16; ++i) {
+            const auto u = static_cast<unsigned char>(page.bytes()[i]);
+            hex += fmt::format("{:02x} ", u);
+            text += u >= 0x20 && u < 0x7f ? static_cast<char>(u) : '.';
+        }
+        fmt::print("{:04x}  {} {}\n", row, hex, text);
+    }
+}
+
+}  // namespace
+
+int dump_log(const std::string& path, uint64_t from, uint64_t count) {
+    Files files;
+    if (auto opened = files.open(path); !opened) return complain(path, opened.error().text());
+    const auto block = sm::read_superblock(*files.disk, files.data);
+    if (!block) return complain(path, block.error().text());
+    txn::LogOptions options;
+    options.directory = path;
+    options.segment_bytes = block->log_segment_bytes;
+    txn::LogReader reader(*files.disk, options);
+    reader.seek(Lsn{from != 0 ? from : block->checkpoint_lsn});
+    txn::LogRecordView record;
+    for (uint64_t n = 0; count == 0 || n < count; ++n) {
+        const auto more = reader.next(record);
+        if (!more) return complain(path, more.error().text());
+        if (!*more) break;
+        fmt::print("{}\n", sm::describe_record(record));
+    }
+    const auto durable = txn::recorded_durable_end(*files.disk, path);
+    if (!durable) return complain(path, durable.error().text());
+    fmt::print("read up to {}; recorded durable end {}\n", reader.position().value, durable->value);
+    if (count == 0 && reader.position() < *durable)
+        return complain(path, fmt::format("log is damaged at {}, before its durable end", reader.position().value));
+    return 0;
+}
+
+int dump_page(const std::string& path, uint32_t number, bool bytes) {
+    Files files;
+    if (auto opened = files.open(path); !opened) return complain(path, opened.error().text());
+    auto page = std::make_unique<sm::Page>();
+    const auto got = files.disk->read_now(files.data, uint64_t{number} * kPageBytes, page.get(), kPageBytes);
+    if (!got) return complain(path, got.error().text());
+    if (*got < kPageBytes) return complain(path, fmt::format("page {} lies beyond the end of the data file", number));
+    const auto& h = page->header;
+    const bool sound = h.checksum == sm::page_checksum(*page, PageId{number});
+    fmt::print("page {}: {}, level {}, object {}, lsn {}, free bytes {}..{}, flags {:#x}\n", h.page_id, kind_name(h.kind), h.level,
+               h.store, h.lsn, h.hole_begin, h.hole_end, h.flags);
+    fmt::print("checksum {:016x}: {}\n", h.checksum, sound ? "right" : "WRONG");
+    if (bytes) print_bytes(*page);
+    return sound ? 0 : 1;
+}
+
+}  // namespace lockstep::cli
