@@ -11,6 +11,10 @@
 //                 before and after has read a consistent state.
 //            LA-2 Exclusive acquire/release moves current()->latch_depth by +1/-1.
 //            LA-3 Between read_version and validate there is no switch: see design, "prefetch, CTX, read, search, validate".
+//            LA-4 The waiters bit is set and cleared only under the bucket's lock and is set while anybody is queued for the
+//                 word; whoever makes a word with that bit free looks into the bucket. So no wake-up is lost.
+//            LA-5 Nobody starves: new shared requests queue behind a waiting exclusive one, and a waiter that was overtaken
+//                 kPatience times is handed the latch by the one who releases it. [latch.cc]
 // Blocking   latch_shared/latch_exclusive park the user thread (waiters sit in a parking lot hashed by word address); they
 //            spin a little first when there are several workers. The optimistic calls never block.
 // Source     V. Leis et al., "Virtual-Memory Assisted Buffer Management", 2023 (state word); WebKit's ParkingLot.
@@ -47,23 +51,90 @@ inline bool validate(const LatchWord& word, uint64_t snapshot) {
     return version_bits(now) == version_bits(snapshot) && readable(now);
 }
 
+// Waits, and releases with waiters: latch.cc.
+namespace slow {
+[[gnu::cold, gnu::noinline]] bool wait_shared(LatchWord& word);
+[[gnu::cold, gnu::noinline]] bool wait_exclusive(LatchWord& word);
+[[gnu::cold, gnu::noinline]] void release_shared(LatchWord& word);
+[[gnu::cold, gnu::noinline]] void release_exclusive(LatchWord& word);
+}  // namespace slow
+
+// LA-2. Foreign kernel threads may use latches too; they have no depth.
+inline void count_exclusive() {
+    if (Thread* self = current()) ++self->latch_depth;
+}
+inline void uncount_exclusive() {
+    if (Thread* self = current()) {
+        DCHECK(self->latch_depth > 0);
+        --self->latch_depth;
+    }
+}
+inline uint64_t with_state(uint64_t word, uint64_t state) { return (word & ~kStateMask) | state; }
+inline uint64_t next_version(uint64_t word) { return (word & ~kVersionMask) | ((word + kVersionOne) & kVersionMask); }
+
 // Never block. try_upgrade: shared holder or optimistic reader with `snapshot` becomes the exclusive holder if nobody changed
 // or holds the word (its own shared hold, if any, is given up by the caller before).
-bool try_shared(LatchWord& word);
-bool try_exclusive(LatchWord& word);
-bool try_upgrade(LatchWord& word, uint64_t snapshot);
+// try_shared fails also behind the waiters bit, so that a stream of readers lets a writer in.
+inline bool try_shared(LatchWord& word) {
+    uint64_t seen = word.load(std::memory_order_relaxed);
+    while ((seen & (kStateMask | kWaiters)) < kSharedMax)
+        if (word.compare_exchange_weak(seen, seen + 1, std::memory_order_acquire, std::memory_order_relaxed)) [[likely]]
+            return true;
+    return false;
+}
+
+inline bool try_exclusive(LatchWord& word) {
+    uint64_t seen = word.load(std::memory_order_relaxed);
+    while (state(seen) == 0) {
+        if (word.compare_exchange_weak(seen, seen | kExclusive, std::memory_order_acquire, std::memory_order_relaxed)) [[likely]] {
+            count_exclusive();
+            return true;
+        }
+    }
+    return false;
+}
+
+inline bool try_upgrade(LatchWord& word, uint64_t snapshot) {
+    uint64_t seen = word.load(std::memory_order_relaxed);
+    while (state(seen) == 0 && version_bits(seen) == version_bits(snapshot)) {
+        if (word.compare_exchange_weak(seen, seen | kExclusive, std::memory_order_acquire, std::memory_order_relaxed)) [[likely]] {
+            count_exclusive();
+            return true;
+        }
+    }
+    return false;
+}
 
 // Wait for as long as it takes. False only if the word is absent (the caller then faults the page in and asks again).
-[[nodiscard]] bool latch_shared(LatchWord& word);
-[[nodiscard]] bool latch_exclusive(LatchWord& word);
-void unlatch_shared(LatchWord& word);
-void unlatch_exclusive(LatchWord& word);
+[[nodiscard]] inline bool latch_shared(LatchWord& word) { return try_shared(word) || slow::wait_shared(word); }
+[[nodiscard]] inline bool latch_exclusive(LatchWord& word) { return try_exclusive(word) || slow::wait_exclusive(word); }
+
+inline void unlatch_shared(LatchWord& word) {
+    uint64_t seen = word.load(std::memory_order_relaxed);
+    DCHECK(state(seen) >= 1 && state(seen) <= kSharedMax);
+    while (!(seen & kWaiters))
+        if (word.compare_exchange_weak(seen, seen - 1, std::memory_order_release, std::memory_order_relaxed)) [[likely]]
+            return;
+    slow::release_shared(word);
+}
+
+inline void unlatch_exclusive(LatchWord& word) {
+    uncount_exclusive();
+    uint64_t seen = word.load(std::memory_order_relaxed);
+    DCHECK(state(seen) == kExclusive);
+    while (!(seen & kWaiters))
+        if (word.compare_exchange_weak(seen, next_version(with_state(seen, 0)), std::memory_order_release,
+                                       std::memory_order_relaxed)) [[likely]]
+            return;
+    slow::release_exclusive(word);
+}
 
 // For the buffer pool. fault_begin: absent -> exclusive, false if somebody else was first. set_payload: exclusive holder only.
 bool fault_begin(LatchWord& word);
 void set_payload(LatchWord& word, uint64_t payload);
 void unlatch_to_absent(LatchWord& word);        // exclusive holder: version + 1, absent, payload 0, waiters woken
-// Waits while the word is exclusive (for instance while another thread reads the page in), taking nothing.
+// Waits while the word is exclusive (for instance while another thread reads the page in), taking nothing. It may be
+// exclusive again on return.
 void wait_while_exclusive(LatchWord& word);
 
 }  // namespace latch
@@ -73,13 +144,44 @@ void wait_while_exclusive(LatchWord& word);
 class Latch {
 public:
     explicit Latch(uint16_t rank, const char* name) : rank_(rank), name_(name) {}
-    void lock_shared();
-    void unlock_shared();
-    void lock();
-    bool try_lock();
-    void unlock();
+    Latch(const Latch&) = delete;
+    Latch& operator=(const Latch&) = delete;
+    void lock_shared() {
+        check_rank();
+        CHECK(latch::latch_shared(word_));       // never absent
+        note_held();
+    }
+    void unlock_shared() {
+        note_released();
+        latch::unlatch_shared(word_);
+    }
+    void lock() {
+        check_rank();
+        CHECK(latch::latch_exclusive(word_));
+        note_held();
+    }
+    bool try_lock() {                            // of any rank: trying cannot deadlock
+        if (!latch::try_exclusive(word_)) return false;
+        note_held();
+        return true;
+    }
+    void unlock() {
+        note_released();
+        latch::unlatch_exclusive(word_);
+    }
+    const char* name() const { return name_; }
 
 private:
+#ifdef LOCKSTEP_DEBUG_CHECKS
+    void check_rank() const;
+    void note_held() const;
+    void note_released() const;
+#else
+    void check_rank() const {}
+    void note_held() const {}
+    void note_released() const {}
+#endif
+
     LatchWord word_{0};
     uint16_t rank_;
     const char* name_;

@@ -38,7 +38,7 @@ struct RuntimeOptions {
     const Clock* clock = nullptr;                // null: a MonotonicClock. Must outlive the runtime
     Disk* disk = nullptr;                        // where files live; must outlive the runtime. Null: no I/O possible
     // Makes each worker's policy; null: fifo.
-    std::function<std::unique_ptr<SchedulerPolicy>(uint32_t worker)> policy;
+    std::function<std::unique_ptr<SchedulerPolicy>(uint32_t worker)> policy = {};
 };
 
 class Runtime {
@@ -54,9 +54,11 @@ public:
     Result<Thread*> spawn(uint32_t worker, const char* name, ThreadFn fn);
 
     uint32_t workers() const;
+    bool owns(const Thread& thread) const;       // is it a user thread of this runtime?
     const Clock& clock() const;
     Disk* disk() const;
     // Waits until all user threads have ended, then ends the workers. Call from a foreign kernel thread. Idempotent.
+    // Caller-driven: steps until all have ended or nothing can happen any more; what is then still parked is abandoned.
     void stop();
 
     // --- caller_driven only
@@ -65,6 +67,8 @@ public:
     bool step();
     // Earliest deadline any parked thread has, kNever if none.
     Nanos next_deadline() const;
+    // Drops the runtime in mid-flight, as a crash would: no user thread runs again and none is unwound. Then only destroy it.
+    void abandon();
 
     struct Stats {
         uint64_t switches = 0;                   // regular switches
@@ -83,7 +87,8 @@ private:
     std::unique_ptr<Impl> impl_;
 };
 
-// Blocks a foreign kernel thread (or, on a worker, suspends the user thread) until set. One-shot.
+// Blocks a foreign kernel thread (or, on a worker, suspends the user thread; one at most) until set. One-shot. The waiter may
+// destroy it as soon as wait() returns. A user thread's runtime must not end before the set() that it waits for has returned.
 class Completion {
 public:
     void set();

@@ -2,7 +2,8 @@
 //
 // Concepts   A Thread runs on one worker for its whole life (worker.h). It gives up the CPU only in park(), yield(),
 //            sleep_until() and at CTX points, so code between those runs undisturbed by other threads of its worker.
-// States     running -> parking -> parked (park), parked -> ready (wake, or its deadline), ready -> running (worker turn).
+// States     running -> parked (park), parked -> ready (wake, or its deadline), ready -> running (worker turn). `state` keeps
+//            kRunning for ready threads too: only kParked is worth a push to a ready queue. kNotified is kRunning plus a token.
 // Invariants TH-1 A thread parks only with latch_depth it can answer for: public waits assert nothing, latches count.
 //            TH-2 wake() never gets lost: a wake that arrives before the park leaves a token that the park consumes.
 //            TH-3 Thread objects are pooled and never freed before their runtime, so a late wake() is at worst spurious.
@@ -16,6 +17,7 @@
 
 #include "threads/base/result.h"
 #include "threads/base/types.h"
+#include "threads/worker_local.h"
 
 namespace lockstep::threads {
 
@@ -34,7 +36,7 @@ struct alignas(kCacheLineBytes) Thread {
     Thread* prev = nullptr;                   // team ring, null when in none [owner worker only]
     Thread* next = nullptr;
     uint32_t latch_depth = 0;                 // exclusive latches held; CTX does nothing while non-zero [itself only]
-    enum State : uint32_t { kRunning, kParking, kParked, kNotified };
+    enum State : uint32_t { kRunning, kParked, kNotified };
     std::atomic<uint32_t> state{kRunning};    // TH-2
     Worker* worker = nullptr;                 // constant while the thread lives
     StepsState* steps = nullptr;
@@ -51,10 +53,13 @@ struct alignas(kCacheLineBytes) Thread {
     Thread* all_prev = nullptr;               // list of all live threads of the worker, for the debugger script
     Thread* all_next = nullptr;
     ThreadFn fn;
+#ifdef LOCKSTEP_DEBUG_CHECKS
+    uint16_t ranks[16] = {};                  // of the ranked latches held, ascending; see Latch [itself only]
+    uint32_t rank_count = 0;
+#endif
 };
 
-// The user thread that runs now; null on a kernel thread that is no worker, or in a worker's scheduler.
-Thread* current();
+// current() is in worker_local.h.
 
 // Suspends the current user thread until wake(); consumes a pending token at once. May return spuriously.
 void park(ParkReason reason);
@@ -68,7 +73,7 @@ void yield();
 void sleep_until(Nanos deadline);
 // The runtime's clock, from a user thread: read once per scheduler turn when coarse suffices.
 Nanos now();            // exact
-Nanos now_coarse();     // as of the current slice's begin: free of cost
+Nanos now_coarse();     // as of the worker's last turn (at most some tens of slices ago): costs two loads
 // Number of the current worker, 0-based. Only on a worker.
 uint32_t worker_index();
 

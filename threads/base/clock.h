@@ -11,6 +11,8 @@ class Clock {
 public:
     virtual ~Clock() = default;
     virtual Nanos now() const = 0;
+    // True if time passes while everybody sleeps, so that a kernel thread may sleep until a deadline.
+    virtual bool moves_by_itself() const { return true; }
 };
 
 // CLOCK_MONOTONIC through the vDSO: about 20 ns a call, no system call.
@@ -23,6 +25,7 @@ public:
 class ManualClock final : public Clock {
 public:
     Nanos now() const override { return now_.load(std::memory_order_relaxed); }
+    bool moves_by_itself() const override { return false; }
     void advance(Nanos by) { now_.fetch_add(by, std::memory_order_relaxed); }
 
 private:

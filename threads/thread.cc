@@ -1,0 +1,135 @@
+// thread.cc - the life of a user thread: first entry, park, yield, sleep, end; and the switches in between.
+#include "threads/thread.h"
+
+#include "threads/base/check.h"
+#include "threads/worker.h"
+
+namespace lockstep::threads {
+
+// --- switching (members of Worker that run on user stacks)
+
+void Worker::enter(Thread& thread) {
+    switches_.add();
+    worker_local.current = &thread;
+    switch_context(&scheduler_sp_, thread.sp, *static_cast<Stack*>(thread.stack));
+    worker_local.current = nullptr;
+}
+
+// `self` is queued wherever it wants to be found. Returns when somebody runs it again.
+void Worker::switch_away(Thread& self) {
+    Thread* next = nullptr;
+    if (slices_left_ > 0 && (next = pick()) != nullptr) {
+        --slices_left_;
+        if (next == &self) return;               // a yield with nobody else ready
+        switches_.add();
+        worker_local.current = next;
+        switch_context(&self.sp, next->sp, *static_cast<Stack*>(next->stack));
+    } else {
+        switch_context(&self.sp, scheduler_sp_, scheduler_stack_);
+    }
+}
+
+void thread_entry(Transfer transfer) {
+    asm volatile(".cfi_undefined rip");          // debuggers stop unwinding here
+    arrived(transfer);
+    Thread* self = current();
+    self->worker->run_thread(*self);
+}
+
+void Worker::run_thread(Thread& self) {
+    self.all_next = all_threads_;
+    if (all_threads_ != nullptr) all_threads_->all_prev = &self;
+    all_threads_ = &self;
+    self.fn();
+    self.fn = nullptr;                           // what it captured dies on the thread's own stack
+    CHECK(self.latch_depth == 0);                // LA-2
+    dead_ = &self;
+    switch_last(scheduler_sp_, scheduler_stack_);
+}
+
+void Worker::reap() {
+    Thread* thread = dead_;
+    if (thread == nullptr) return;
+    dead_ = nullptr;
+    (thread->all_prev != nullptr ? thread->all_prev->all_next : all_threads_) = thread->all_next;
+    if (thread->all_next != nullptr) thread->all_next->all_prev = thread->all_prev;
+    thread->all_prev = thread->all_next = nullptr;
+    shared_.stacks.give(static_cast<Stack*>(thread->stack));
+    thread->stack = nullptr;
+    shared_.pool.give(thread);
+    if (shared_.live.fetch_sub(1, std::memory_order_acq_rel) == 1) shared_.live.notify_all();
+}
+
+// A pending token makes the park return at once. It is taken by an exchange: its sender's writes become visible here (TH-2).
+void Worker::park(Thread& self, ParkReason reason) {
+    uint32_t running = Thread::kRunning;
+    if (!self.state.compare_exchange_strong(running, Thread::kParked, std::memory_order_acq_rel, std::memory_order_acquire)) {
+        self.state.exchange(Thread::kRunning, std::memory_order_acq_rel);
+        return;
+    }
+    self.reason = reason;
+    parks_[static_cast<size_t>(reason)].add();
+    switch_away(self);
+}
+
+bool Worker::park_until(Thread& self, Nanos deadline, ParkReason reason) {
+    if (deadline == kNever) {
+        park(self, reason);
+        return true;
+    }
+    if (self.state.load(std::memory_order_relaxed) != Thread::kNotified && clock().now() >= deadline) return false;
+    self.deadline = deadline;
+    self.timed_out = false;
+    timers_.add(&self, deadline);
+    park(self, reason);
+    if (self.timer_index != TimerHeap::kNowhere) timers_.remove(&self);
+    self.deadline = kNever;
+    return !self.timed_out;
+}
+
+void Worker::yield(Thread& self) {
+    parks_[static_cast<size_t>(ParkReason::yield)].add();
+    self.reason = ParkReason::yield;
+    make_ready(&self);
+    switch_away(self);
+}
+
+// --- the calls of thread.h
+
+void park(ParkReason reason) {
+    Thread* self = current();
+    DCHECK(self != nullptr);
+    self->worker->park(*self, reason);
+}
+
+bool park_until(Nanos deadline, ParkReason reason) {
+    Thread* self = current();
+    DCHECK(self != nullptr);
+    return self->worker->park_until(*self, deadline, reason);
+}
+
+// Always a read-modify-write, also when a token is there already: the parker then sees what this waker wrote before (TH-2).
+void wake(Thread* thread) {
+    uint32_t seen = thread->state.load(std::memory_order_relaxed);
+    while (!thread->state.compare_exchange_weak(seen, seen == Thread::kParked ? Thread::kRunning : Thread::kNotified,
+                                                std::memory_order_acq_rel, std::memory_order_relaxed)) {
+    }
+    if (seen == Thread::kParked) thread->worker->ready(thread);
+}
+
+void yield() {
+    Thread* self = current();
+    DCHECK(self != nullptr);
+    self->worker->yield(*self);
+}
+
+void sleep_until(Nanos deadline) {
+    while (park_until(deadline, ParkReason::sleep)) {
+    }
+}
+
+Nanos now() { return worker_local.worker->clock().now(); }
+Nanos now_coarse() { return worker_local.worker->turn_time(); }
+uint32_t worker_index() { return worker_local.worker->index(); }
+
+}  // namespace lockstep::threads

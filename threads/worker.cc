@@ -1,0 +1,187 @@
+// worker.cc - turns of a worker, its sleep, and its mailbox.
+#include "threads/worker.h"
+
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+namespace lockstep::threads {
+
+constinit thread_local WorkerLocal worker_local;
+
+Worker::Worker(RuntimeShared& shared, uint32_t index, std::unique_ptr<SchedulerPolicy> policy)
+    : shared_(shared), index_(index), policy_(std::move(policy)) {}
+
+Result<void> Worker::attach() {
+    scheduler_stack_ = kernel_stack();
+    turn_time_ = clock().now();
+    if (shared_.disk != nullptr) io_ = TRY(shared_.disk->make_queue(index_, clock()));
+    worker_local.worker = this;
+    return {};
+}
+
+// Requests without a waiting thread (write-back, read-ahead) may still be under way.
+void Worker::detach() {
+    submit_io();
+    while (io_ != nullptr && io_->in_flight() > 0) {
+        io_->wait(kNever);
+        submit_io();
+    }
+    io_.reset();
+    worker_local.worker = nullptr;
+}
+
+void Worker::run() {
+    while (!shared_.ending.load(std::memory_order_relaxed)) {
+        turn_time_ = clock().now();
+        take_mail();
+        expire_timers();
+        run_slices(kTurnSlices);
+        submit_io();
+        poll_io();
+        if (none_ready()) sleep();
+    }
+}
+
+// A slice at a time, always back to the caller: the budget is used up at once, so a parking thread goes to the scheduler.
+bool Worker::step() {
+    const WorkerLocal outer = worker_local;
+    worker_local = {nullptr, this};
+    turn_time_ = clock().now();
+    bool progress = take_mail();
+    progress |= expire_timers();
+    progress |= submit_io();
+    progress |= poll_io();
+    progress |= run_slices(1) > 0;
+    worker_local = outer;
+    return progress;
+}
+
+// Requests in flight lose their requesters: the queue of a simulated disk copes, others wait in their destructors.
+void Worker::abandon() {
+    const WorkerLocal outer = worker_local;
+    worker_local = {nullptr, this};
+    io_.reset();
+    worker_local = outer;
+    io_first_ = io_last_ = nullptr;
+    io_count_ = 0;
+    take_mail();
+    while (pick() != nullptr) {
+    }
+    while (timers_.pop_due(kNever) != nullptr) {
+    }
+    all_threads_ = nullptr;
+}
+
+uint32_t Worker::run_slices(uint32_t slices) {
+    slices_left_ = slices;
+    while (slices_left_ > 0) {
+        Thread* thread = pick();
+        if (thread == nullptr) break;
+        --slices_left_;
+        enter(*thread);
+        reap();
+    }
+    return slices - slices_left_;
+}
+
+bool Worker::take_mail() {
+    if (mailbox_.load(std::memory_order_relaxed) == nullptr) return false;
+    Thread* newest = mailbox_.exchange(nullptr, std::memory_order_acquire);
+    Thread* oldest = nullptr;
+    while (newest != nullptr) {
+        Thread* older = newest->queue_next;
+        newest->queue_next = oldest;
+        oldest = newest;
+        newest = older;
+    }
+    while (oldest != nullptr) {
+        Thread* next = oldest->queue_next;
+        remote_wakes_.add();
+        make_ready(oldest);
+        oldest = next;
+    }
+    return true;
+}
+
+bool Worker::expire_timers() {
+    bool any = false;
+    while (Thread* thread = timers_.pop_due(turn_time_)) {
+        uint32_t parked = Thread::kParked;       // else somebody else woke it just now
+        if (!thread->state.compare_exchange_strong(parked, Thread::kRunning, std::memory_order_acq_rel)) continue;
+        thread->timed_out = true;
+        make_ready(thread);
+        any = true;
+    }
+    return any;
+}
+
+void Worker::start_io(IoRequest& request) {
+    CHECK(io_ != nullptr);                       // a runtime without a disk has no I/O
+    request.next = nullptr;
+    (io_last_ != nullptr ? io_last_->next : io_first_) = &request;
+    io_last_ = &request;
+    if (++io_count_ >= kIoBatchMax && !request.link_next) submit_io();
+}
+
+bool Worker::submit_io() {
+    if (io_count_ == 0) return false;
+    IoRequest* first = io_first_;
+    const uint32_t count = io_count_;
+    io_first_ = io_last_ = nullptr;              // before the call: completions may start further requests
+    io_count_ = 0;
+    io_->submit(first, count);
+    return true;
+}
+
+bool Worker::poll_io() { return io_ != nullptr && io_->in_flight() > 0 && io_->poll() > 0; }
+
+void Worker::post(Thread* thread) {
+    Thread* head = mailbox_.load(std::memory_order_relaxed);
+    do {
+        thread->queue_next = head;
+    } while (!mailbox_.compare_exchange_weak(head, thread, std::memory_order_seq_cst, std::memory_order_relaxed));
+    kick();
+}
+
+void Worker::kick() {
+    if (asleep_.load(std::memory_order_seq_cst) == 0) return;
+    if (asleep_.exchange(0, std::memory_order_seq_cst) == 0) return;       // somebody else is waking it
+    if (io_ != nullptr) io_->wake();
+    else syscall(SYS_futex, &asleep_, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
+}
+
+void Worker::sleep() {
+    asleep_.store(1, std::memory_order_seq_cst);
+    if (mailbox_.load(std::memory_order_seq_cst) == nullptr && !shared_.ending.load(std::memory_order_seq_cst) &&
+        io_count_ == 0) {
+        sleeps_.add();
+        Nanos deadline = timers_.earliest();
+        if (!shared_.clock_is_real && deadline != kNever) deadline = std::min(deadline, turn_time_ + kMillisecond);
+        if (io_ != nullptr) io_->wait(deadline);
+        else sleep_in_futex(deadline);
+    }
+    asleep_.store(0, std::memory_order_relaxed);
+}
+
+void Worker::sleep_in_futex(Nanos deadline) {
+    timespec timeout{};
+    if (deadline != kNever) {
+        const Nanos now = clock().now();
+        if (deadline <= now) return;
+        timeout.tv_sec = static_cast<time_t>((deadline - now) / kSecond);
+        timeout.tv_nsec = static_cast<long>((deadline - now) % kSecond);
+    }
+    syscall(SYS_futex, &asleep_, FUTEX_WAIT_PRIVATE, 1, deadline == kNever ? nullptr : &timeout, nullptr, 0);
+}
+
+void Worker::add_stats(Runtime::Stats& stats) const {
+    stats.switches += switches_.get();
+    stats.sleeps += sleeps_.get();
+    stats.remote_wakes += remote_wakes_.get();
+    for (size_t i = 0; i < static_cast<size_t>(ParkReason::kCount); ++i) stats.parks[i] += parks_[i].get();
+}
+
+}  // namespace lockstep::threads

@@ -1,0 +1,152 @@
+// worker.h - one kernel thread's scheduler: ready queue, mailbox, timers, I/O batch, and the switch between its user threads.
+//
+// Concepts   A turn: take the mail, expire timers, run up to kTurnSlices slices, submit the I/O requests that those collected,
+//            run completions. A thread that parks switches straight to the next ready one while the turn has slices left, and
+//            only else to the scheduler's own context. With nothing ready the worker sleeps in the I/O queue (or a futex).
+// Layout     Threads reach the ready queue from their own worker directly, from elsewhere through the mailbox: a stack that
+//            is pushed by compare-and-swap, taken whole and reversed, so that mail arrives in order.
+// States     awake -> asleep (sleep), asleep -> awake (kick, completion, deadline).
+// Invariants WK-1 A thread is in at most one of: running, ready queue, mailbox. Follows from thread.h: only the one who moves
+//                 `state` away from kParked queues it.
+//            WK-2 No mail is overlooked: the sleeper announces itself, then looks at the mailbox; the sender pushes, then looks
+//                 at the announcement; all four sequentially consistent. [checked: sleep(), post()]
+//            WK-3 A dead thread's stack is reused only after the worker has left it. [checked: reap()]
+// Blocking   sleep() blocks the kernel thread. Everything else is free of waits.
+#pragma once
+
+#include <atomic>
+#include <memory>
+
+#include "threads/io/io.h"
+#include "threads/runtime.h"
+#include "threads/stack.h"
+#include "threads/switch.h"
+#include "threads/thread.h"
+#include "threads/thread_pool.h"
+#include "threads/timer_heap.h"
+
+namespace lockstep::threads {
+
+// What all workers of a runtime share.
+struct RuntimeShared {
+    explicit RuntimeShared(size_t stack_bytes) : stacks(stack_bytes) {}
+    StackPool stacks;
+    ThreadPool pool;
+    const Clock* clock = nullptr;
+    Disk* disk = nullptr;
+    bool clock_is_real = true;                   // else deadlines say nothing about how long to sleep
+    uint32_t latch_spins = 0;                    // pauses before a latch parks; 0 if all threads share one kernel thread
+    std::atomic<uint64_t> next_id{1};
+    std::atomic<uint64_t> live{0};               // user threads spawned and not yet reaped
+    std::atomic<uint64_t> live_max{0};
+    std::atomic<bool> stopping{false};           // no new threads
+    std::atomic<bool> ending{false};             // workers leave
+};
+
+// A figure that one thread counts and any may read.
+class Tally {
+public:
+    void add() { value_.store(value_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed); }
+    uint64_t get() const { return value_.load(std::memory_order_relaxed); }
+
+private:
+    std::atomic<uint64_t> value_{0};
+};
+
+class alignas(kCacheLineBytes) Worker {
+public:
+    static constexpr uint32_t kTurnSlices = 64;
+    static constexpr uint32_t kIoBatchMax = 64;
+
+    Worker(RuntimeShared& shared, uint32_t index, std::unique_ptr<SchedulerPolicy> policy);
+    Worker(const Worker&) = delete;
+    Worker& operator=(const Worker&) = delete;
+
+    uint32_t index() const { return index_; }
+    RuntimeShared& shared() const { return shared_; }
+    const Clock& clock() const { return *shared_.clock; }
+
+    // --- any kernel thread
+    // Makes a thread ready that is in no queue.
+    void ready(Thread* thread) {
+        if (worker_local.worker == this) make_ready(thread);
+        else post(thread);
+    }
+    void kick();                                 // a sleeping worker looks around
+    void add_stats(Runtime::Stats& stats) const;
+
+    // --- the worker's kernel thread
+    Result<void> attach();                       // becomes this kernel thread's worker; makes its I/O queue
+    void detach();                               // waits for I/O in flight; opposite of attach
+    void run();                                  // turns until the runtime ends
+    bool step();                                 // caller-driven: one slice; false if there is nothing to do
+    void abandon();                              // caller-driven: forgets queues, timers, I/O
+    Nanos next_deadline() const { return timers_.earliest(); }
+
+    // --- user threads of this worker
+    void park(Thread& self, ParkReason reason);
+    bool park_until(Thread& self, Nanos deadline, ParkReason reason);
+    void yield(Thread& self);
+    void start_io(IoRequest& request);
+    Nanos turn_time() const { return turn_time_; }
+    [[noreturn]] void run_thread(Thread& self);
+
+private:
+    void make_ready(Thread* thread) {
+        if (policy_ != nullptr) [[unlikely]]
+            return policy_->ready(thread);
+        thread->queue_next = nullptr;
+        (ready_last_ != nullptr ? ready_last_->queue_next : ready_first_) = thread;
+        ready_last_ = thread;
+    }
+    Thread* pick() {
+        if (policy_ != nullptr) [[unlikely]]
+            return policy_->pick();
+        Thread* first = ready_first_;
+        if (first == nullptr) return nullptr;
+        ready_first_ = first->queue_next;
+        if (ready_first_ == nullptr) ready_last_ = nullptr;
+        return first;
+    }
+    bool none_ready() const { return policy_ != nullptr ? policy_->empty() : ready_first_ == nullptr; }
+
+    void post(Thread* thread);
+    bool take_mail();
+    bool expire_timers();
+    bool submit_io();
+    bool poll_io();
+    uint32_t run_slices(uint32_t slices);
+    void switch_away(Thread& self);
+    void enter(Thread& thread);
+    void reap();
+    void sleep();
+    void sleep_in_futex(Nanos deadline);
+
+    RuntimeShared& shared_;
+    const uint32_t index_;
+    // Read by tools/gdb: all_threads_.
+    Thread* all_threads_ = nullptr;              // that have run at least once and have not ended
+    Thread* ready_first_ = nullptr;
+    Thread* ready_last_ = nullptr;
+    uint32_t slices_left_ = 0;
+    void* scheduler_sp_ = nullptr;               // while a user thread runs
+    Stack scheduler_stack_;
+    Thread* dead_ = nullptr;                     // just ended, to be reaped by the scheduler (WK-3)
+    std::unique_ptr<SchedulerPolicy> policy_;    // null: the queue above, without virtual calls
+    Nanos turn_time_ = 0;
+    TimerHeap timers_;
+    std::unique_ptr<IoQueue> io_;
+    IoRequest* io_first_ = nullptr;              // collected in this turn
+    IoRequest* io_last_ = nullptr;
+    uint32_t io_count_ = 0;
+
+    Tally switches_, sleeps_, remote_wakes_, parks_[static_cast<size_t>(ParkReason::kCount)];
+
+    alignas(kCacheLineBytes) std::atomic<Thread*> mailbox_{nullptr};      // pushed by other kernel threads
+    std::atomic<uint32_t> asleep_{0};            // WK-2; also the futex
+};
+
+// Entry of every user thread.
+void thread_entry(Transfer transfer);
+
+}  // namespace lockstep::threads

@@ -1,0 +1,22 @@
+// worker_local.h - what a kernel thread knows about itself: its worker and the user thread that it runs now.
+//
+// Concepts   The only thread-local variable of the project. initial-exec makes current() two instructions. Generated code may
+//            keep the variable's address across a switch: a user thread never leaves its kernel thread, so that is harmless.
+#pragma once
+
+namespace lockstep::threads {
+
+struct Thread;
+class Worker;
+
+struct WorkerLocal {
+    Thread* current = nullptr;                   // null in a scheduler and on foreign kernel threads
+    Worker* worker = nullptr;                    // null on foreign kernel threads; in caller-driven mode set during step()
+};
+
+extern constinit thread_local WorkerLocal worker_local __attribute__((tls_model("initial-exec")));
+
+// The user thread that runs now; null on a kernel thread that is no worker, or in a worker's scheduler.
+inline Thread* current() { return worker_local.current; }
+
+}  // namespace lockstep::threads
