@@ -41,7 +41,7 @@ struct Options {
     uint32_t escalate_at = 5000;                     // record locks on one index or heap before its lock is tried; 0 = never
     uint32_t retries_max = 100;                      // times run() repeats a deadlock victim
     IoMethod io = IoMethod::automatic;
-    Logger logger;                                   // null: silent
+    Logger logger = {};                                   // null: silent
     struct Seams* seams = nullptr;                   // tests: disk, clock, scheduling; null in applications
 };
 
@@ -53,7 +53,7 @@ struct Seams {
     uint64_t seed = 1;
     bool random_schedule = false;
     // caller_driven: called when no thread can run; moves time or completes I/O. False: nothing will ever happen.
-    std::function<bool()> idle;
+    std::function<bool()> idle = {};
 };
 
 // bad_option naming the first option that is out of range (`what` = its name, a = value given).

@@ -1,0 +1,74 @@
+// bench.h - the harness of lockstep-bench: named benchmarks, figures with units, and slices that tell a quiet core from a disturbed one.
+//
+// Concepts   The machines are shared: the other hyperthread of the host may halve our speed for a while. A short arithmetic probe before and
+//            after each slice of work tells which slices ran on a quiet core; medians are taken over those alone, and the share is printed.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "sm/store.h"
+#include "threads/base/check.h"
+#include "threads/base/rng.h"
+
+namespace lockstep::bench {
+
+struct Settings {
+    std::string directory;           // scratch space, removed at the end
+    uint64_t bytes = 0;              // size of data, 0 = the benchmark's own default
+    uint32_t threads = 0;            // user threads, 0 = the benchmark's own default
+    double seconds = 2;              // measured time of each figure
+    std::string self;                // path of this program, to start children
+};
+
+class Report {
+public:
+    // Prints one line and keeps the figure. `goal`: what the project wants, as text ("<= 60"), or empty.
+    void figure(const std::string& name, double value, const std::string& unit, const std::string& goal = "");
+    void note(const std::string& text);
+    const nlohmann::ordered_json& json() const { return json_; }
+
+private:
+    nlohmann::ordered_json json_ = nlohmann::ordered_json::object();
+};
+
+struct Sliced {
+    double ns_median = 0;            // per unit of work, quiet slices
+    double ns_low = 0, ns_high = 0;  // quartiles
+    double quiet_share = 0;
+    size_t slices = 0;
+};
+// Calls work(units) in slices until `seconds` have passed; `units` is chosen so that a slice lasts about 10 ms. Runs where it is called
+// (kernel or user thread).
+Sliced measure(double seconds, const std::function<void(uint64_t units)>& work);
+void figure_of(Report& report, const std::string& name, const Sliced& s, const std::string& goal = "");
+
+using Run = Result<void> (*)(const Settings&, Report&);
+struct Benchmark {
+    const char* name;
+    const char* what;
+    Run run;
+};
+const std::vector<Benchmark>& all_benchmarks();
+
+Result<void> bench_switch(const Settings&, Report&);
+Result<void> bench_locks(const Settings&, Report&);
+Result<void> bench_log(const Settings&, Report&);
+Result<void> bench_fetch(const Settings&, Report&);
+Result<void> bench_operations(const Settings&, Report&);
+Result<void> bench_pool(const Settings&, Report&);
+Result<void> bench_restart(const Settings&, Report&);
+Result<void> bench_commits(const Settings&, Report&);
+
+// Runs fn on a user thread of the store and waits.
+Result<void> on_user_thread(Store& store, std::move_only_function<Result<void>()> fn);
+// An index "bench" of `rows` records: key u64 (big-endian, scattered over 0..rows), value of 100 bytes.
+Result<Index> load_rows(Store& store, uint64_t rows);
+constexpr uint64_t kRowBytes = 100;
+// Rows whose tree takes about `bytes`.
+uint64_t rows_for(uint64_t bytes);
+
+}  // namespace lockstep::bench

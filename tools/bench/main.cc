@@ -1,0 +1,72 @@
+// main.cc - `lockstep-bench`: one program for all benchmarks.
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <fstream>
+
+#include "tools/bench/bench.h"
+
+namespace lockstep::bench {
+
+const std::vector<Benchmark>& all_benchmarks() {
+    static const std::vector<Benchmark> kAll = {
+        {"switch", "a regular switch between user threads, and park + wake", bench_switch},
+        {"locks", "an uncontended lock and its unlock", bench_locks},
+        {"log", "inserting a 100-byte record into the log", bench_log},
+        {"fetch", "random index fetch in a transaction: 2.5 GB tree and a tree in L3 (--bytes: one size only)", bench_fetch},
+        {"operations", "begin, fetch, update, insert, delete, scan step and commit, each alone", bench_operations},
+        {"commits", "durable commits with 1 and 64 user threads: rate and syncs per commit", bench_commits},
+        {"pool", "random fetches with the pool at 10% of the data, beside the device's own rate", bench_pool},
+        {"restart", "restart after a kill with 1 GB of log (--bytes)", bench_restart},
+    };
+    return kAll;
+}
+
+}  // namespace lockstep::bench
+
+int main(int argc, char** argv) {
+    using namespace lockstep;
+    CLI::App app{"Benchmarks of Lockstep. Figures are medians over quiet slices."};
+    std::string name, json_path;
+    bool list = false;
+    bench::Settings settings;
+    app.add_option("name", name, "Benchmark to run");
+    app.add_flag("--list", list, "Names and what they measure");
+    app.add_option("--json", json_path, "Write the figures to this file");
+    app.add_option("--path", settings.directory, "Scratch directory (default: a temporary one, removed at the end)");
+    app.add_option("--bytes", settings.bytes, "Size of data (suffixes K, M, G)")->transform(CLI::AsSizeValue(false));
+    app.add_option("--threads", settings.threads, "User threads");
+    app.add_option("--seconds", settings.seconds, "Measured time of each figure")->check(CLI::PositiveNumber);
+    CLI11_PARSE(app, argc, argv);
+    settings.self = std::filesystem::read_symlink("/proc/self/exe").string();
+
+    const auto& all = bench::all_benchmarks();
+    if (list || name.empty()) {
+        for (const auto& b : all) fmt::print("{:<12} {}\n", b.name, b.what);
+        return list ? 0 : 2;
+    }
+    const auto chosen = std::find_if(all.begin(), all.end(), [&](auto& b) { return name == b.name; });
+    if (chosen == all.end()) {
+        fmt::print(stderr, "lockstep-bench: no benchmark '{}'; --list shows them\n", name);
+        return 2;
+    }
+    const bool own_directory = settings.directory.empty();
+    if (own_directory) settings.directory = (std::filesystem::temp_directory_path() / fmt::format("lockstep-bench.{}", getpid())).string();
+    std::error_code ignored;
+    std::filesystem::create_directories(settings.directory, ignored);
+    bench::Report report;
+    const auto done = chosen->run(settings, report);
+    if (own_directory) std::filesystem::remove_all(settings.directory, ignored);
+    if (!done) {
+        fmt::print(stderr, "lockstep-bench: {}: {}\n", name, done.error().text());
+        return 1;
+    }
+    if (!json_path.empty()) {
+        auto json = report.json();
+        json["benchmark"] = name;
+        std::ofstream(json_path) << json.dump(2) << '\n';
+    }
+    return 0;
+}
