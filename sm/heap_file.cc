@@ -1,0 +1,113 @@
+// heap_file.cc - creating, destroying and inserting; room is found in heap_space.cc.
+#include "sm/heap_file.h"
+
+#include <algorithm>
+
+#include "sm/heap_impl.h"
+
+namespace lockstep::sm {
+
+using namespace heap;
+
+HeapFile::HeapFile(Engine& engine, StoreId id, PageId first) : engine_(engine), id_(id), first_(first), hints_(std::make_shared<Hints>()) {
+    lock_.store = id;
+    hints_->worker_count = engine.runtime->workers();
+    hints_->workers = std::make_unique<Hints::Worker[]>(hints_->worker_count);
+}
+
+Result<PageId> HeapFile::create(Engine& engine, StoreId id) {
+    PageReservation reservation = TRY(engine.space->prepare(1));
+    const PageId first = reservation.pages[0];
+    ExclusivePage page = TRY(engine.pool->fix_new(first));
+    const MapFormatPayload format{first.value, id.value, kPageNone.value, 0};
+    ChangePart parts[2] = {reservation.part(), {&page, PageAction::heap_map_format, kPartFresh, {bytes_of(format)}}};
+    TRY(change_pages(engine, nullptr, ChangeRole::system, LogKind::heap_create, id, parts));
+    return first;
+}
+
+// Last entry first, one record per page: a crash in between leaves a shorter heap, which the next attempt goes on freeing.
+Result<void> HeapFile::destroy() {
+    std::vector<PageId> maps;
+    for (PageId at = first_; at != kPageNone;) {
+        SharedPage page = TRY(engine_.pool->fix_shared(at));
+        maps.push_back(at);
+        at = PageId{map(*page).next};
+    }
+    for (; !maps.empty(); maps.pop_back()) {
+        for (;;) {
+            ExclusivePage map_page = TRY(engine_.pool->fix_exclusive(maps.back()));
+            const MapBody& body = map(*map_page);
+            if (body.entries == 0) break;
+            const uint16_t last = static_cast<uint16_t>(body.entries - 1);
+            ExclusivePage page = TRY(engine_.pool->fix_exclusive(PageId{body.page[last]}));
+            PageReservation reservation = TRY(engine_.space->prepare_free(page->id()));
+            const MapSetPayload set{last, 0, kRemoveLast, page->header.page_id};
+            ChangePart parts[3] = {{&map_page, PageAction::heap_map_set, 0, {bytes_of(set)}},
+                                   {&page, PageAction::page_free, 0, {}},
+                                   reservation.part()};
+            TRY(change_pages(engine_, nullptr, ChangeRole::system, LogKind::heap_free_space, id_, parts));
+            engine_.pool->drop(std::move(page));
+        }
+        if (maps.size() > 1) {
+            ExclusivePage before = TRY(engine_.pool->fix_exclusive(maps[maps.size() - 2]));
+            ExclusivePage page = TRY(engine_.pool->fix_exclusive(maps.back()));
+            PageReservation reservation = TRY(engine_.space->prepare_free(page->id()));
+            const uint32_t none = kPageNone.value;
+            ChangePart parts[3] = {{&before, PageAction::heap_set_link, 0, {bytes_of(none)}},
+                                   {&page, PageAction::page_free, 0, {}},
+                                   reservation.part()};
+            TRY(change_pages(engine_, nullptr, ChangeRole::system, LogKind::heap_free_space, id_, parts));
+            engine_.pool->drop(std::move(page));
+        }
+    }
+    const PageId first = first_;
+    return engine_.space->free_now({&first, 1});
+}
+
+namespace {
+
+constexpr uint32_t kSlotsSkippedMax = 16;
+
+// Candidates for the new record's slot: empty slots first, then new ones at the end; `skip` moves on after a refused lock.
+uint32_t choose_slot(const Page& page, uint32_t skip) {
+    const DataHeader& head = data(page);
+    if (head.empty_slots <= skip) [[likely]]
+        return head.slot_count + skip - head.empty_slots;
+    for (uint32_t i = 0, seen = 0; i < head.slot_count; ++i)
+        if (slot(page, i).state == kEmpty && seen++ == skip) return i;
+    return head.slot_count;
+}
+
+}  // namespace
+
+Result<RecordId> HeapFile::insert(txn::Transaction& txn, Slice record) {
+    if (record.size() > kHeapRecordBytesMax) return fail(ErrorCode::value_too_long, "heap record", record.size(), kHeapRecordBytesMax);
+    txn::LockManager& locks = *engine_.locks;
+    for (uint32_t skip = 0;;) {
+        const uint32_t bytes = Ops::room_for(record.size()) + skip * static_cast<uint32_t>(sizeof(Slot));
+        ExclusivePage page = TRY(Ops::page_with_room(*this, txn, std::min<uint32_t>(bytes, kPageBytes - kSlotsAt)));
+        const RecordId id{page->id(), SlotNo{static_cast<uint16_t>(choose_slot(*page, skip))}};
+        const txn::LockName page_name = txn::page_lock_name(id_, id.page);
+        const txn::LockName name = txn::record_lock_name(id_, id);
+        // Under the latch locks are only tried; after a refusal the wait happens outside and everything is looked at again.
+        if (!TRY(locks.try_lock(txn.locks, page_name, txn::LockMode::IX))) [[unlikely]] {
+            page.release();
+            TRY(locks.lock_store(txn.locks, lock_, txn::LockMode::IX));
+            TRY(locks.lock(txn.locks, page_name, txn::LockMode::IX));
+            continue;
+        }
+        // HF-3: an empty slot whose lock somebody holds is not ours to fill.
+        if (!TRY(locks.try_lock_record(txn.locks, lock_, name, txn::LockMode::X))) [[unlikely]] {
+            page.release();
+            TRY(locks.lock_store(txn.locks, lock_, txn::LockMode::IX));
+            skip = (skip + 1) % kSlotsSkippedMax;
+            continue;
+        }
+        const PutPayload head{id.slot.value, kLive, 0};
+        ChangePart part{&page, PageAction::heap_put, 0, {bytes_of(head), record}};
+        TRY(change_pages(engine_, &txn, ChangeRole::forward, LogKind::heap_insert, id_, {&part, 1}));
+        return id;
+    }
+}
+
+}  // namespace lockstep::sm
