@@ -7,7 +7,7 @@ endif()
 if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
     # libstdc++ 12 hides std::expected unless this says what clang 16 in fact supports.
     target_compile_options(lockstep_flags INTERFACE
-        $<$<COMPILE_LANGUAGE:CXX>:-Wno-builtin-macro-redefined -D__cpp_concepts=202002L -Wno-gnu-statement-expression>)
+        $<$<COMPILE_LANGUAGE:CXX>:-Wno-builtin-macro-redefined -Wno-macro-redefined -D__cpp_concepts=202002L -Wno-gnu-statement-expression>)
 endif()
 if(LOCKSTEP_DEBUG_CHECKS)
     target_compile_definitions(lockstep_flags INTERFACE LOCKSTEP_DEBUG_CHECKS)
@@ -18,6 +18,7 @@ if(LOCKSTEP_SANITIZE)
 endif()
 
 add_library(lockstep_engine_flags INTERFACE)
-target_compile_options(lockstep_engine_flags INTERFACE
-    $<$<COMPILE_LANGUAGE:CXX>:-fno-exceptions>
-    $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<NOT:$<BOOL:${LOCKSTEP_SANITIZE}>>>:-fno-rtti>)
+target_compile_options(lockstep_engine_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-fno-exceptions>)
+if(NOT LOCKSTEP_SANITIZE)      # the undefined-behaviour sanitizer wants type information
+    target_compile_options(lockstep_engine_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-fno-rtti>)
+endif()
