@@ -179,6 +179,7 @@ Result<Thread*> Runtime::spawn(uint32_t worker, const char* name, ThreadFn fn) {
 }
 
 bool Runtime::owns(const Thread& thread) const { return &thread.worker->shared() == &impl_->shared; }
+const char* Runtime::io_name() const { return impl_->workers[0]->io_name(); }
 uint32_t Runtime::workers() const { return static_cast<uint32_t>(impl_->workers.size()); }
 const Clock& Runtime::clock() const { return *impl_->shared.clock; }
 Disk* Runtime::disk() const { return impl_->shared.disk; }

@@ -55,6 +55,7 @@ public:
 
     uint32_t workers() const;
     bool owns(const Thread& thread) const;       // is it a user thread of this runtime?
+    const char* io_name() const;                 // backend of the workers' I/O queues; "none" without a disk
     const Clock& clock() const;
     Disk* disk() const;
     // Waits until all user threads have ended, then ends the workers. Call from a foreign kernel thread. Idempotent.

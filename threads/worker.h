@@ -74,6 +74,7 @@ public:
     }
     void kick();                                 // a sleeping worker looks around
     void add_stats(Runtime::Stats& stats) const;
+    const char* io_name() const { return io_ ? io_->name() : "none"; }
 
     // --- the worker's kernel thread
     Result<void> attach();                       // becomes this kernel thread's worker; makes its I/O queue
