@@ -17,6 +17,7 @@
 #include <string_view>
 #include <vector>
 
+#include "threads/base/clock.h"
 #include "threads/base/result.h"
 #include "threads/base/types.h"
 #include "threads/thread.h"
