@@ -80,6 +80,9 @@ public:
     Lsn tail() const;                            // end of the last reservation
     Lsn durable() const;
     Lsn start() const;                           // oldest record kept
+    // Waits until every reservation made before the call is published: what its thread noted between reserve and publish is then
+    // visible. Spins for the length of a copy; for checkpoints.
+    void settle() const;
     bool failed() const;
     // Parks until durable() >= lsn. Errors: store_failed, timeout.
     Result<void> wait_durable(Lsn lsn, Nanos deadline = kNever);
@@ -101,6 +104,9 @@ public:
         uint64_t records = 0, bytes = 0, flushes = 0, syncs = 0, flush_bytes = 0, ring_full_waits = 0, durable_waits = 0, flush_nanos = 0;
     };
     Stats stats() const;
+    threads::Runtime& runtime() const;
+    // The ring a log really takes: at least 1 MB per worker, since that many records may be on their way in.
+    static uint64_t ring_bytes_for(const LogOptions& options, uint32_t workers);
 
 private:
     struct Impl;

@@ -5,6 +5,9 @@
 //            TX-2 Locks are released only after the commit record is in the log (early release) or the rollback is complete.
 //            TX-3 Nobody is told "committed" (durable) before the log is durable up to its commit record, and a durable reader not before
 //                 every commit it may have read from is durable.
+//            TX-4 What a transaction notes about itself (first_lsn, last_lsn, that it has ended) is stored between reserve and publish
+//                 of the record that makes it true. Whoever waits for Log::settle() after taking a checkpoint's begin LSN
+//                 sees it for every record below that LSN; later records are seen by analysis itself.
 // Blocking   begin() parks while all slots are taken; commit() of a durable transaction parks for the flush.
 #pragma once
 
@@ -20,6 +23,14 @@ namespace lockstep::txn {
 
 enum class TxnState : uint8_t { free, active, committed, aborting };
 
+// Where in an index the transaction was last: sm/ looks there before it descends. Never more than a hint, so it needs no reset.
+struct LeafHint {
+    StoreId store{};
+    PageId page = kPageNone;
+    uint16_t slot = 0;
+    uint16_t score = 0;                  // how often in a row the next key was in the same leaf
+};
+
 struct Transaction {
     LockOwner locks;
     TxnId id{};
@@ -30,12 +41,15 @@ struct Transaction {
     bool read_only = false;
     bool must_abort = false;             // an error left it unable to go on
     threads::Thread* thread = nullptr;   // the user thread it belongs to
-    std::atomic<uint64_t> first_lsn{0};  // 0 = has not written; read by checkpoints
+    std::atomic<uint64_t> first_lsn{0};  // 0 = has not written, or has ended; read by checkpoints
     Lsn last_lsn{};
     Lsn undo_next{};                     // while aborting
     UndoCredit undo;
     uint32_t savepoints = 0;
     uint64_t generation = 0;             // grows with every use of the object: stale handles are recognised
+    uint32_t lane = 0;                   // the worker that began it
+    uint32_t next_free = 0;              // the table's free list
+    LeafHint leaf_hints[8];              // by StoreId modulo 8; sm/'s
     void* upper = nullptr;               // sm/'s own per-transaction state
 };
 
@@ -58,14 +72,15 @@ public:
     // After sm/ has undone everything: end record, locks released, object freed.
     void finish_abort(Transaction& txn);
 
-    // Of all live transactions that wrote; kLsnMax if none.
+    // Of all live transactions that wrote; kLsnMax if none. Like live(): settles the log first, so a call after a checkpoint's begin
+    // record misses nobody who wrote before that record.
     Lsn oldest_first_lsn() const;
     struct Live {
         TxnId id;
         Lsn first, last;
         TxnState state;
     };
-    std::vector<Live> live() const;      // for checkpoints
+    std::vector<Live> live() const;      // for checkpoints: those that have written and not ended
     void set_next_id(TxnId next);
     TxnId next_id() const;
     uint32_t active() const;

@@ -1,0 +1,273 @@
+// log_flush.cc - the flusher: one user thread that writes and syncs for everybody.
+//
+// Group commit: while one flush is in flight, commits gather; the next flush takes them all. Before it takes the prefix for durable
+// waiters the flusher lets every ready thread of its worker have a turn, so that threads about to commit come along.
+#include <algorithm>
+#include <cstring>
+
+#include "threads/thread.h"
+#include "txn/log_impl.h"
+
+namespace lockstep::txn {
+
+using threads::IoKind;
+using threads::IoRequest;
+using threads::ParkReason;
+
+void Log::Impl::kick(FlushReason reason) {
+    if (reasons.load(std::memory_order_seq_cst) & reason) return;
+    if (reasons.fetch_or(reason) & reason) return;
+    if (threads::Thread* thread = flusher.load(std::memory_order_acquire)) threads::wake(thread);
+}
+
+void Log::Impl::run_flusher() {
+    flusher.store(threads::current());
+    for (;;) {
+        const uint32_t reason = next_reason();
+        if (reason & kFlushStop) stopping = true;
+        if (failed.load()) {
+            if (stopping) break;
+            continue;
+        }
+        if (reason & kFlushDurable) threads::yield();
+        // Nothing filled although something is asked for: another worker is in the middle of a record.
+        if (!flush_once() && flushed != tail.load()) threads::yield();
+        if ((reason & kFlushMark) && !sync_mark()) fail();
+        if (stopping && flushed == tail.load()) break;
+    }
+    if (!failed.load() && !write_last_mark()) fail();
+    wait_for_mark();
+    flusher.store(nullptr);
+    flusher_done->set();
+}
+
+// Parks until there is a reason to flush; 0 means that the lazy interval has passed.
+uint32_t Log::Impl::next_reason() {
+    for (;;) {
+        uint32_t reason = reasons.exchange(0);
+        const bool over = failed.load();
+        if (!over) {
+            SpinGuard guard(durable_lock);
+            if (!durable_waiters.empty()) reason |= kFlushDurable;
+        }
+        if (reason != 0 || stopping) return reason;
+        if (over) {
+            threads::park(ParkReason::log);
+        } else if (tail.load() == flushed) {
+            idle.store(true, std::memory_order_seq_cst);
+            if (tail.load(std::memory_order_seq_cst) == flushed && reasons.load() == 0) threads::park(ParkReason::log);
+            idle.store(false);
+            lazy_deadline = threads::now() + options.lazy_flush_interval;
+        } else {
+            if (threads::now() >= lazy_deadline) return 0;
+            threads::park_until(lazy_deadline, ParkReason::log);
+        }
+    }
+}
+
+// Writes what is filled, up to the end of the segment. False if there is nothing.
+bool Log::Impl::flush_once() {
+    const uint64_t complete = filled();
+    const uint64_t begin = block_floor(flushed);
+    const uint64_t end = std::min({complete, files.segment_end(flushed), begin + kFlushMax});
+    CHECK(end >= flushed);
+    if (end == flushed) return false;
+    if (boundary <= flushed) boundary = complete;
+    lazy_deadline = threads::now() + options.lazy_flush_interval;
+    limit.store(hard_limit.load());                 // the flusher is at work: no need to call it
+    const Nanos started = threads::now();
+    const Result<void> written = write_prefix(begin, end);
+    if (!written || failed.load()) {
+        fail();
+        return true;
+    }
+    flush_nanos.fetch_add(threads::now() - started, std::memory_order_relaxed);
+    flush_bytes.fetch_add(end - flushed, std::memory_order_relaxed);
+    flushes.fetch_add(1, std::memory_order_relaxed);
+    advance(end);
+    return true;
+}
+
+// Whole blocks come straight from the ring: their bytes are complete and never change (IO-1). The last block goes through a copy,
+// since appenders fill its rest meanwhile; the rest is written as zeros.
+Result<void> Log::Impl::write_prefix(uint64_t begin, uint64_t end) {
+    TRY(open_write_segment(begin));
+    const uint64_t whole_end = block_floor(end);
+    IoRequest write, sync;
+    write.kind = IoKind::write;
+    write.file = sync.file = write_file;
+    write.io_class = sync.io_class = threads::IoClass::log;
+    write.offset = begin % files.segment_bytes();
+    if (whole_end > begin) write.iov[write.iov_count++] = {ring.at(begin), whole_end - begin};
+    if (end > whole_end) {
+        std::memcpy(buffers->last_block, ring.at(whole_end), end - whole_end);
+        std::memset(buffers->last_block + (end - whole_end), 0, kLogBlock - (end - whole_end));
+        write.iov[write.iov_count++] = {buffers->last_block, kLogBlock};
+    }
+    write.link_next = options.sync;
+    sync.kind = IoKind::sync;
+    threads::io_start(write);
+    if (options.sync) {
+        threads::io_start(sync);
+        threads::io_wait(sync, ParkReason::log);
+        syncs.fetch_add(1, std::memory_order_relaxed);
+    }
+    threads::io_wait(write, ParkReason::log);
+    if (write.result != static_cast<int64_t>(block_ceil(end) - begin))
+        return fail_os(ErrorCode::io_error, write.result < 0 ? static_cast<int>(-write.result) : 0, "log write", begin);
+    if (options.sync && sync.result < 0) return fail_os(ErrorCode::io_error, static_cast<int>(-sync.result), "log sync", begin);
+    return {};
+}
+
+Result<void> Log::Impl::open_write_segment(uint64_t lsn) {
+    const uint64_t number = files.number_of(lsn);
+    if (number == write_segment) return {};
+    if (write_file.value >= 0) files.disk().close(write_file);
+    write_file = threads::FileId{-1};
+    write_segment = UINT64_MAX;
+    if (lsn >= prepared_end.load()) TRY(place_segment_now());
+    write_file = TRY(files.open(number, threads::Disk::kDirect));
+    write_segment = number;
+    return {};
+}
+
+// LOG-1: called when the write of everything below `end`, and its sync, are complete.
+void Log::Impl::advance(uint64_t end) {
+    CHECK(end > flushed && end <= tail.load());
+    flushed = end;
+    durable.store(end, std::memory_order_seq_cst);
+    update_limits();
+    wake_durable_waiters();
+    wake_all(ring_lock, ring_waiters);
+    if (boundary <= flushed && boundary > mark.durable_end) write_mark();
+    if (prepared_end.load() < wanted_end()) kick_keeper();
+}
+
+void Log::Impl::update_limits() {
+    // The last block stays in the ring until it is full: the next flush writes it again.
+    const uint64_t hard = block_floor(flushed) + ring.bytes() - ring_margin;
+    const uint64_t soft = std::min(hard, flushed + ring.bytes() / 4);
+    SpinGuard guard(ring_lock);
+    if (failed.load()) return;
+    hard_limit.store(hard);
+    limit.store(soft);
+}
+
+// Starts the write of a new mark unless one is still in flight; the next will be newer anyway. Nobody waits for it and nothing
+// syncs it of itself: it lags by little, and LM-A holds in any case.
+void Log::Impl::write_mark() {
+    if (mark_busy()) return;
+    if (mark_request.file.value >= 0 && mark_request.result < 0) return fail();      // the one before did not get there
+    if (boundary > flushed || boundary <= mark.durable_end) return;
+    mark.durable_end = boundary;
+    ++mark.sequence;
+    mark.encode(buffers->mark);
+    mark_request = IoRequest{};
+    mark_request.kind = IoKind::write;
+    mark_request.io_class = threads::IoClass::write_back;
+    mark_request.file = mark_file;
+    mark_request.offset = mark.slot_offset();
+    mark_request.iov[0] = {buffers->mark, LogMark::kSlotBytes};
+    mark_request.iov_count = 1;
+    mark_request.done = [](IoRequest* request) {
+        request->complete = true;
+        if (auto* thread = static_cast<threads::Thread*>(request->user)) threads::wake(thread);
+    };
+    threads::io_start(mark_request);
+}
+
+void Log::Impl::wait_for_mark() {
+    mark_request.user = threads::current();         // same worker as its completion: no race
+    while (mark_busy()) threads::park(ParkReason::log);
+}
+
+Result<void> Log::Impl::sync_mark() {
+    wait_for_mark();
+    write_mark();
+    wait_for_mark();
+    if (!options.sync || failed.load()) return {};
+    return threads::io_sync(mark_file, "log mark", ParkReason::log);
+}
+
+// Everything is flushed: says so in the mark, and syncs it.
+Result<void> Log::Impl::write_last_mark() {
+    boundary = flushed;
+    return sync_mark();
+}
+
+// A waiter lives on its thread's stack and may go away as soon as it has left the queue: only its thread is remembered, and woken
+// outside the lock (a late wake is harmless, TH-3).
+void Log::Impl::wake_durable_waiters() {
+    constexpr size_t kBatch = 64;
+    threads::Thread* batch[kBatch];
+    size_t count;
+    do {
+        count = 0;
+        {
+            SpinGuard guard(durable_lock);
+            const bool all = failed.load();
+            for (threads::Waiter *w = durable_waiters.first(), *next; w != nullptr && count < kBatch; w = next) {
+                next = w->next;
+                if (!all && w->tag > durable.load(std::memory_order_relaxed)) continue;
+                batch[count++] = w->thread;
+                durable_waiters.remove(*w);
+            }
+        }
+        for (size_t i = 0; i < count; ++i) threads::wake(batch[i]);
+    } while (count == kBatch);
+}
+
+void Log::Impl::wake_all(SpinLock& lock, threads::WaitQueue& queue) {
+    for (;;) {
+        threads::Thread* thread = nullptr;
+        {
+            SpinGuard guard(lock);
+            if (threads::Waiter* waiter = queue.pop()) thread = waiter->thread;
+        }
+        if (thread == nullptr) return;
+        threads::wake(thread);
+    }
+}
+
+// LOG-5. Appends go on into memory, so that callers unwind as usual; nothing is written any more.
+[[gnu::cold]] void Log::Impl::fail() {
+    {
+        SpinGuard guard(ring_lock);
+        failed.store(true);
+        hard_limit.store(UINT64_MAX);
+        limit.store(UINT64_MAX);
+    }
+    wake_durable_waiters();
+    wake_all(ring_lock, ring_waiters);
+    wake_all(room_lock, room_waiters);
+}
+
+void Log::fail_store() { impl_->fail(); }
+
+void Log::request_flush() { impl_->kick(kFlushRequest); }
+
+Result<void> Log::wait_durable(Lsn lsn, Nanos deadline) {
+    Impl& log = *impl_;
+    if (log.durable.load(std::memory_order_acquire) >= lsn.value) return {};
+    if (lsn.value > log.tail.load()) return lockstep::fail(ErrorCode::bad_argument, "LSN beyond the log's end", lsn.value);
+    log.durable_waits.fetch_add(1, std::memory_order_relaxed);
+    threads::Waiter waiter{.thread = threads::current(), .tag = lsn.value};
+    CHECK(waiter.thread != nullptr);
+    {
+        SpinGuard guard(log.durable_lock);
+        log.durable_waiters.add(waiter);
+    }
+    log.kick(kFlushDurable);
+    bool in_time = true;
+    while (in_time && log.durable.load(std::memory_order_seq_cst) < lsn.value && !log.failed.load())
+        in_time = threads::park_until(deadline, ParkReason::log);
+    {
+        SpinGuard guard(log.durable_lock);
+        log.durable_waiters.remove(waiter);
+    }
+    if (log.durable.load() >= lsn.value) return {};
+    if (log.failed.load()) return lockstep::fail(ErrorCode::store_failed, "log", lsn.value);
+    return lockstep::fail(ErrorCode::timeout, "wait_durable", lsn.value);
+}
+
+}  // namespace lockstep::txn

@@ -1,0 +1,293 @@
+// transaction.cc - the table of live transactions: slots, ids, admission, what checkpoints ask.
+#include "txn/transaction.h"
+
+#include <algorithm>
+
+#include "txn/transaction_impl.h"
+
+namespace lockstep::txn {
+
+TransactionTable::Impl::Impl(Log& l, LockManager& m, uint32_t n)
+    : log(l), locks(m), slots(n), workers(l.runtime().workers()), lanes(std::make_unique<TxnLane[]>(workers)),
+      chunks((n + kTxnChunk - 1) / kTxnChunk) {}
+
+TransactionTable::TransactionTable(Log& log, LockManager& locks, uint32_t slots) : impl_(std::make_unique<Impl>(log, locks, slots)) {
+    CHECK(slots > 0);
+}
+
+TransactionTable::~TransactionTable() {
+    const uint32_t used = impl_->chunks_used.load() * kTxnChunk;
+    for (uint32_t slot = 0; slot < std::min(used, impl_->slots); ++slot) impl_->locks.remove_owner(impl_->at(slot).locks);
+}
+
+uint32_t TransactionTable::Impl::pop(TxnLane& lane) {
+    const uint32_t slot = lane.free_head;
+    if (slot != kNoSlot) lane.free_head = at(slot).next_free;
+    return slot;
+}
+
+uint64_t TransactionTable::Impl::new_id(TxnLane& lane) {
+    if (lane.id_next == lane.id_end) [[unlikely]] {
+        lane.id_next = next_id.fetch_add(kIdBlock);
+        lane.id_end = lane.id_next + kIdBlock;
+    }
+    return lane.id_next++;
+}
+
+Result<Transaction*> TransactionTable::begin(const TxnOptions& options) {
+    Impl& table = *impl_;
+    if (table.log.failed()) [[unlikely]]
+        return fail(ErrorCode::store_failed, "log");
+    TxnLane& lane = table.my_lane();
+    uint32_t slot;
+    uint64_t id = 0;
+    {
+        SpinGuard guard(lane.lock);
+        if (table.closed.load(std::memory_order_relaxed)) [[unlikely]]
+            return fail(ErrorCode::store_closed);
+        slot = table.pop(lane);
+        id = table.new_id(lane);
+        ++lane.live;
+    }
+    if (slot == kNoSlot) [[unlikely]] {
+        const Result<uint32_t> taken = table.take_slot_slow(lane);
+        if (!taken) {
+            {
+                SpinGuard guard(lane.lock);
+                --lane.live;
+            }
+            if (table.closed.load()) table.tell_if_drained();
+            return std::unexpected(taken.error());
+        }
+        slot = *taken;
+    }
+    Transaction& txn = table.at(slot);
+    DCHECK(txn.state == TxnState::free);
+    txn.id = TxnId{id};
+    table.prepare(txn, lane, options);
+    return &txn;
+}
+
+void TransactionTable::Impl::prepare(Transaction& txn, TxnLane& lane, const TxnOptions& options) {
+    ++txn.generation;
+    txn.lane = static_cast<uint32_t>(&lane - lanes.get());
+    txn.state = TxnState::active;
+    txn.isolation = options.isolation;
+    txn.durability = options.durability;
+    txn.read_only = options.read_only;
+    txn.must_abort = false;
+    txn.thread = threads::current();
+    txn.last_lsn = txn.undo_next = kLsnNone;
+    txn.savepoints = 0;
+    LockOwner& owner = txn.locks;
+    owner.txn = txn.id;
+    owner.thread = txn.thread;
+    owner.timeout = options.lock_timeout;
+    owner.work = 0;
+    owner.priority = options.priority;
+    owner.operations_left = options.operations;
+}
+
+// Other lanes, a new chunk, or a wait.
+[[gnu::cold, gnu::noinline]] Result<uint32_t> TransactionTable::Impl::take_slot_slow(TxnLane& lane) {
+    for (;;) {
+        if (add_chunk(lane)) {
+            SpinGuard guard(lane.lock);
+            if (const uint32_t slot = pop(lane); slot != kNoSlot) return slot;
+        } else if (const uint32_t slot = steal(); slot != kNoSlot) {
+            return slot;
+        } else {
+            return wait_for_slot();
+        }
+    }
+}
+
+uint32_t TransactionTable::Impl::steal() {
+    for (uint32_t i = 0; i < workers; ++i) {
+        SpinGuard guard(lanes[i].lock);
+        if (const uint32_t slot = pop(lanes[i]); slot != kNoSlot) return slot;
+    }
+    return kNoSlot;
+}
+
+// Fills the lane with a chunk of fresh slots. False if all exist already.
+bool TransactionTable::Impl::add_chunk(TxnLane& lane) {
+    if (chunks_used.load() == chunks.size()) return false;
+    auto fresh = std::make_unique<Transaction[]>(kTxnChunk);
+    uint32_t first;
+    {
+        SpinGuard guard(admission);
+        const uint32_t number = chunks_used.load();
+        if (number == chunks.size()) return false;
+        first = number * kTxnChunk;
+        chunks[number].store(fresh.get(), std::memory_order_release);
+        memory.push_back(std::move(fresh));
+        chunks_used.store(number + 1);
+    }
+    for (uint32_t slot = first; slot < std::min(first + kTxnChunk, slots); ++slot) {
+        Transaction& txn = at(slot);
+        txn.slot = txn.locks.slot = slot;
+        locks.add_owner(txn.locks);
+        SpinGuard guard(lane.lock);
+        txn.next_free = lane.free_head;
+        lane.free_head = slot;
+    }
+    return true;
+}
+
+// TT-1: in the queue first, then a last look into the lanes. It may so come to two slots; one goes back.
+[[gnu::cold]] Result<uint32_t> TransactionTable::Impl::wait_for_slot() {
+    threads::Waiter waiter{.thread = threads::current()};
+    CHECK(waiter.thread != nullptr);
+    const auto answer = [&] {
+        SpinGuard guard(admission);
+        return waiter.tag;
+    };
+    waiting.fetch_add(1);
+    {
+        SpinGuard guard(admission);
+        if (closed.load()) waiter.tag = kClosedTag;
+        else waiters.add(waiter);
+    }
+    const uint32_t found = steal();
+    if (found != kNoSlot) {
+        SpinGuard guard(admission);
+        if (waiter.tag == 0) {
+            waiters.remove(waiter);
+            waiter.tag = found + 1ull;
+        }
+    }
+    while (answer() == 0) threads::park(threads::ParkReason::admission);
+    waiting.fetch_sub(1);
+    if (found != kNoSlot && waiter.tag != found + 1ull) put_free(lanes[0], found);
+    if (waiter.tag == kClosedTag) return fail(ErrorCode::store_closed);
+    return static_cast<uint32_t>(waiter.tag - 1);
+}
+
+// A free slot goes to the first waiter if there is one, else to the lane.
+void TransactionTable::Impl::put_free(TxnLane& lane, uint32_t slot) {
+    SpinGuard guard(lane.lock);
+    if (waiting.load(std::memory_order_relaxed) != 0 && hand_over(slot)) [[unlikely]]
+        return;
+    at(slot).next_free = lane.free_head;
+    lane.free_head = slot;
+}
+
+bool TransactionTable::Impl::hand_over(uint32_t slot) {
+    threads::Thread* thread = nullptr;
+    {
+        SpinGuard guard(admission);
+        if (threads::Waiter* waiter = waiters.pop()) {
+            waiter->tag = slot + 1ull;
+            thread = waiter->thread;
+        }
+    }
+    if (thread == nullptr) return false;
+    threads::wake(thread);
+    return true;
+}
+
+// The object becomes free. The lane is that of the worker that began it, which is the one that ends it.
+void TransactionTable::Impl::give_back(Transaction& txn) {
+    TxnLane& lane = lanes[txn.lane];
+    txn.state = TxnState::free;
+    txn.upper = nullptr;
+    put_free(lane, txn.slot);
+    bool closing;
+    {
+        SpinGuard guard(lane.lock);
+        --lane.live;
+        closing = closed.load(std::memory_order_relaxed);
+    }
+    if (closing) [[unlikely]]
+        tell_if_drained();
+}
+
+void TransactionTable::Impl::tell_if_drained() {
+    if (count() == 0 && !drained.exchange(true)) all_ended.set();
+}
+
+int64_t TransactionTable::Impl::count() const {
+    int64_t live = 0;
+    for (uint32_t i = 0; i < workers; ++i) {
+        SpinGuard guard(lanes[i].lock);
+        live += lanes[i].live;
+    }
+    return live;
+}
+
+Result<Transaction*> TransactionTable::adopt(TxnId id, Lsn first, Lsn last) {
+    set_next_id(TxnId{std::max(impl_->next_id.load(), id.value + 1)});
+    Transaction* txn = TRY(begin(TxnOptions{}));
+    txn->id = txn->locks.txn = id;
+    txn->state = TxnState::aborting;
+    txn->last_lsn = txn->undo_next = last;
+    txn->first_lsn.store(first.value, std::memory_order_release);
+    return txn;
+}
+
+// Tears between the fields cannot happen: a slot's first_lsn names one use of it, and is looked at before and after.
+std::vector<TransactionTable::Live> TransactionTable::live() const {
+    impl_->log.settle();
+    std::vector<Live> list;
+    const uint32_t end = std::min(impl_->chunks_used.load() * kTxnChunk, impl_->slots);
+    for (uint32_t slot = 0; slot < end; ++slot) {
+        Transaction& txn = impl_->at(slot);
+        for (;;) {
+            const uint64_t first = txn.first_lsn.load(std::memory_order_acquire);
+            if (first == 0) break;
+            const Live entry{.id = TxnId{std::atomic_ref(txn.id.value).load(std::memory_order_relaxed)},
+                             .first = Lsn{first},
+                             .last = Lsn{std::atomic_ref(txn.last_lsn.value).load(std::memory_order_relaxed)},
+                             .state = std::atomic_ref(txn.state).load(std::memory_order_relaxed)};
+            std::atomic_thread_fence(std::memory_order_acquire);
+            if (txn.first_lsn.load(std::memory_order_relaxed) != first) continue;
+            list.push_back(entry);
+            break;
+        }
+    }
+    return list;
+}
+
+Lsn TransactionTable::oldest_first_lsn() const {
+    impl_->log.settle();
+    uint64_t oldest = kLsnMax.value;
+    const uint32_t end = std::min(impl_->chunks_used.load() * kTxnChunk, impl_->slots);
+    for (uint32_t slot = 0; slot < end; ++slot)
+        if (const uint64_t first = impl_->at(slot).first_lsn.load(std::memory_order_acquire)) oldest = std::min(oldest, first);
+    return Lsn{oldest};
+}
+
+void TransactionTable::set_next_id(TxnId next) {
+    for (uint32_t i = 0; i < impl_->workers; ++i) {
+        SpinGuard guard(impl_->lanes[i].lock);
+        impl_->lanes[i].id_next = impl_->lanes[i].id_end = 0;
+    }
+    impl_->next_id.store(next.value);
+}
+
+TxnId TransactionTable::next_id() const { return TxnId{impl_->next_id.load()}; }
+uint32_t TransactionTable::active() const { return static_cast<uint32_t>(std::max<int64_t>(impl_->count(), 0)); }
+
+void TransactionTable::close() {
+    Impl& table = *impl_;
+    if (!table.closed.exchange(true)) {
+        for (bool more = true; more;) {
+            threads::Thread* thread = nullptr;
+            {
+                SpinGuard guard(table.admission);
+                if (threads::Waiter* waiter = table.waiters.pop()) {
+                    waiter->tag = kClosedTag;
+                    thread = waiter->thread;
+                }
+            }
+            more = thread != nullptr;
+            if (more) threads::wake(thread);
+        }
+        // Who passes a lane's lock after this sees `closed`; who was there before is counted.
+        table.tell_if_drained();
+    }
+    table.all_ended.wait();
+}
+
+}  // namespace lockstep::txn

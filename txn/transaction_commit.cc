@@ -1,0 +1,79 @@
+// transaction_commit.cc - the ends of a transaction: commit with early lock release, abort after rollback.
+//
+// Why early release is honest (TX-3). Locks go as soon as the commit record is published, before it is durable. Whoever then reads the data
+// commits later: a writer's own commit record stands behind ours in the log, so its durability implies ours; a reader that
+// writes nothing waits for the newest commit record published so far, which it finds because the record's end was noted
+// in the lane before the locks were released. A transaction told "committed" lazily was promised nothing about durability.
+#include <algorithm>
+
+#include "txn/transaction_impl.h"
+
+namespace lockstep::txn {
+
+Lsn TransactionTable::chain(Transaction& txn, Lsn lsn) {
+    const Lsn before = txn.last_lsn;
+    if (txn.first_lsn.load(std::memory_order_relaxed) == 0) txn.first_lsn.store(lsn.value, std::memory_order_release);
+    std::atomic_ref(txn.last_lsn.value).store(lsn.value, std::memory_order_relaxed);
+    return before;
+}
+
+// TX-4: first_lsn becomes 0 before publish, so a checkpoint that settles sees either the record or its effect.
+Lsn TransactionTable::Impl::append_last(Transaction& txn, TxnLogKind kind, TxnState state) {
+    const LogSpace space = log.reserve(kEndBytes);
+    LogRecordHeader* header = space.header();
+    header->prev = txn.last_lsn.value;
+    header->txn = txn.id.value;
+    header->kind = static_cast<uint16_t>(kind);
+    header->flags = 0;
+    header->parts = 0;
+    header->store = 0;
+    std::atomic_ref(txn.state).store(state, std::memory_order_relaxed);
+    txn.first_lsn.store(0, std::memory_order_release);
+    log.publish(space);
+    return space.lsn + space.bytes;
+}
+
+Lsn TransactionTable::Impl::newest_commit() const {
+    uint64_t newest = 0;
+    for (uint32_t i = 0; i < workers; ++i) newest = std::max(newest, lanes[i].last_commit.load(std::memory_order_acquire));
+    return Lsn{newest};
+}
+
+// Locks, undo credit. The object stays taken.
+void TransactionTable::Impl::leave(Transaction& txn) {
+    locks.release_all(txn.locks);
+    log.release_undo(txn.undo);
+}
+
+Result<Lsn> TransactionTable::commit(Transaction& txn) {
+    Impl& table = *impl_;
+    CHECK(txn.state == TxnState::active);
+    Lsn end = kLsnNone, must_be_durable = kLsnNone;
+    const bool durable = txn.durability == Durability::durable;
+    if (txn.first_lsn.load(std::memory_order_relaxed) != 0) {
+        end = must_be_durable = table.append_last(txn, TxnLogKind::commit, TxnState::committed);
+        table.my_lane().last_commit.store(end.value, std::memory_order_release);
+    } else {
+        txn.state = TxnState::committed;
+        if (durable) must_be_durable = table.newest_commit();
+    }
+    table.leave(txn);
+    Result<void> outcome{};
+    if (durable && must_be_durable != kLsnNone) outcome = table.log.wait_durable(must_be_durable);
+    if (end != kLsnNone && table.log.failed() && outcome && !durable) outcome = fail(ErrorCode::store_failed, "log");
+    table.give_back(txn);
+    if (!outcome) return std::unexpected(outcome.error());
+    return end;
+}
+
+void TransactionTable::finish_abort(Transaction& txn) {
+    Impl& table = *impl_;
+    CHECK(txn.state == TxnState::active || txn.state == TxnState::aborting);
+    if (txn.first_lsn.load(std::memory_order_relaxed) != 0) {
+        table.append_last(txn, TxnLogKind::end, TxnState::aborting);
+    }
+    table.leave(txn);
+    table.give_back(txn);
+}
+
+}  // namespace lockstep::txn

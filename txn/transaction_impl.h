@@ -1,0 +1,78 @@
+// transaction_impl.h - the inside of TransactionTable. Private to transaction*.cc.
+//
+// Concepts   Slots are type-stable Transaction objects in chunks that are never freed before the table. Each worker has a *lane*: its
+//            free slots, its block of transaction ids, the end of its newest commit record. A worker without free slots takes them
+//            from the other lanes, then makes a chunk, then waits; ended transactions go to waiters first, in their order.
+// Invariants TT-1 A releaser looks at `waiting` and the queue inside its lane's lock; a waiter stands in the queue before it looks into the
+//                 lanes, under their locks. So a slot is either found by the waiter or handed to it.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <vector>
+
+#include "threads/base/check.h"
+#include "threads/base/spin_lock.h"
+#include "threads/event.h"
+#include "threads/runtime.h"
+#include "txn/transaction.h"
+
+namespace lockstep::txn {
+
+inline constexpr uint32_t kTxnChunk = 64;               // transactions per chunk
+inline constexpr uint32_t kIdBlock = 64;                // ids a lane takes at once
+inline constexpr uint32_t kEndBytes = sizeof(LogRecordHeader);
+inline constexpr uint32_t kNoSlot = UINT32_MAX;
+inline constexpr uint64_t kClosedTag = UINT64_MAX;      // Waiter::tag of a begin() that the closing table sends away
+
+struct alignas(kCacheLineBytes) TxnLane {
+    SpinLock lock;
+    uint32_t free_head = kNoSlot;                       // under lock
+    int64_t live = 0;                                   // begun here minus ended here; under lock
+    uint64_t id_next = 0, id_end = 0;                   // under lock
+    std::atomic<uint64_t> last_commit{0};               // end of the newest commit record; written by this worker only
+};
+
+struct TransactionTable::Impl {
+    Impl(Log& log, LockManager& locks, uint32_t slots);
+
+    TxnLane& my_lane() { return lanes[threads::current() != nullptr ? threads::worker_index() : 0]; }
+    Transaction& at(uint32_t slot) const { return chunks[slot / kTxnChunk].load(std::memory_order_acquire)[slot % kTxnChunk]; }
+
+    uint32_t pop(TxnLane& lane);                        // kNoSlot if it has none; under lane.lock
+    Result<uint32_t> take_slot_slow(TxnLane& lane);
+    uint32_t steal();
+    bool add_chunk(TxnLane& lane);
+    Result<uint32_t> wait_for_slot();
+    void give_back(Transaction& txn);
+    void put_free(TxnLane& lane, uint32_t slot);
+    void tell_if_drained();
+    bool hand_over(uint32_t slot);
+    void prepare(Transaction& txn, TxnLane& lane, const TxnOptions& options);
+    uint64_t new_id(TxnLane& lane);
+    void leave(Transaction& txn);
+
+    // Appends a record without payload; between reserve and publish marks the transaction as ended. Its end LSN.
+    Lsn append_last(Transaction& txn, TxnLogKind kind, TxnState state);
+    Lsn newest_commit() const;
+    int64_t count() const;
+
+    Log& log;
+    LockManager& locks;
+    const uint32_t slots;
+    const uint32_t workers;
+    std::unique_ptr<TxnLane[]> lanes;
+    std::vector<std::atomic<Transaction*>> chunks;      // all null at first; grown under admission
+    std::vector<std::unique_ptr<Transaction[]>> memory; // under admission
+
+    alignas(kCacheLineBytes) SpinLock admission;
+    std::atomic<uint32_t> chunks_used{0};               // written under admission
+    std::atomic<uint32_t> waiting{0};                   // threads that wait for a slot, or are about to
+    std::atomic<bool> closed{false};
+    threads::WaitQueue waiters;                         // tag = slot + 1 once handed over; under admission
+    std::atomic<uint64_t> next_id{1};
+    std::atomic<bool> drained{false};
+    threads::Completion all_ended;
+};
+
+}  // namespace lockstep::txn
