@@ -22,14 +22,14 @@ Result<void> Worker::attach() {
     return {};
 }
 
-// Requests without a waiting thread (write-back, read-ahead) may still be under way.
+// Requests without a waiting thread (write-back, read-ahead) may still be under way. The queue itself stays until the worker
+// is destroyed: somebody may just be about to kick it.
 void Worker::detach() {
     submit_io();
     while (io_ != nullptr && io_->in_flight() > 0) {
         io_->wait(kNever);
         submit_io();
     }
-    io_.reset();
     worker_local.worker = nullptr;
 }
 

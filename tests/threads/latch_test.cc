@@ -331,17 +331,16 @@ TEST(RankedLatch, Excludes) {
 #ifdef LOCKSTEP_DEBUG_CHECKS
 TEST(RankedLatchDeathTest, WrongOrderStops) {
     GTEST_FLAG_SET(death_test_style, "threadsafe");
-    EXPECT_DEATH(
-        {
-            auto runtime = *Runtime::start({});
-            Latch low(1, "low"), high(2, "high");
-            (void)runtime->spawn(0, "wrong", [&] {
-                high.lock();
-                low.lock();
-            });
-            runtime->stop();
-        },
-        "rank");
+    auto wrong_order = [] {
+        auto runtime = *Runtime::start({});
+        Latch low(1, "low"), high(2, "high");
+        (void)runtime->spawn(0, "wrong", [&] {
+            high.lock();
+            low.lock();
+        });
+        runtime->stop();
+    };
+    EXPECT_DEATH(wrong_order(), "rank");
 }
 #endif
 
