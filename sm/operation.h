@@ -12,6 +12,8 @@ namespace lockstep::sm {
 
 enum class OpKind : uint8_t { begin, commit, fetch, fetch_for_update, update, insert, erase, scan };
 
+constexpr OpKind fetch_kind(bool to_change) { return to_change ? OpKind::fetch_for_update : OpKind::fetch; }
+
 // The thread is about to run `kind` on `store` and holds no latch.
 inline void operation_boundary(txn::Transaction& txn, OpKind kind, StoreId store) {
     (void)kind;
@@ -32,6 +34,23 @@ struct TxnAccess {
     }
     [[gnu::cold]] static Error why_not(const Txn& txn);
 };
+
+// Begin of an operation on an index or heap: the transaction if it may run, with the boundary crossed; else null, and refused() tells why.
+template <class Object>
+inline txn::Transaction* enter(const Txn& txn, const Engine* engine, const Object* object, OpKind kind) {
+    txn::Transaction* t = TxnAccess::usable(txn);
+    if (!t || !object || &TxnAccess::engine(txn) != engine) [[unlikely]]
+        return nullptr;
+    operation_boundary(*t, kind, object->id());
+    return t;
+}
+// The same for operations that change something.
+template <class Object>
+inline txn::Transaction* enter_change(const Txn& txn, const Engine* engine, const Object* object, OpKind kind) {
+    txn::Transaction* t = enter(txn, engine, object, kind);
+    return t && !t->read_only ? t : nullptr;
+}
+[[gnu::cold, gnu::noinline]] std::unexpected<Error> refused(const Txn& txn, const Engine* engine, const void* object);
 
 // Decides what an operation's error means for its transaction: some leave it as it was, the others demand a rollback.
 [[gnu::cold, gnu::noinline]] void note_error(txn::Transaction& txn, const Error& error);

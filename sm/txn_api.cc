@@ -20,6 +20,14 @@ Error TxnAccess::why_not(const Txn& txn) {
     return fail(ErrorCode::txn_aborting, "transaction", t->id.value).error();
 }
 
+std::unexpected<Error> refused(const Txn& txn, const Engine* engine, const void* object) {
+    if (!object) return fail(ErrorCode::no_such_store, "empty handle");
+    const txn::Transaction* t = TxnAccess::usable(txn);
+    if (!t) return std::unexpected(TxnAccess::why_not(txn));
+    if (&TxnAccess::engine(txn) != engine) return fail(ErrorCode::bad_argument, "transaction of another store", t->id.value);
+    return fail(ErrorCode::read_only, "transaction", t->id.value);
+}
+
 void note_error(txn::Transaction& txn, const Error& error) {
     switch (error.code) {
         // Refused before anything was changed: the transaction may go on.
