@@ -65,6 +65,7 @@ public:
     // run again, at most options.retries_max times. fn may therefore run several times.
     template <class F>
     auto run(F&& fn, const TxnOptions& options = {}) -> Result<detail::value_of<F&, Txn&>> {
+        if (!engine_) return fail(ErrorCode::store_closed, "store");
         return run_on(*engine_, fn, options);
     }
     // The same on a user thread of its own; returns at once. worker: 0-based, or any.
