@@ -196,8 +196,9 @@ TEST_F(IsolationTest, Phantom) {
                     if (counted && first != second) seen.insert(level);
                 }
             EXPECT_FALSE(seen.contains(Isolation::serializable)) << key << (erase ? " erased" : " inserted");
-            if (!erase && key != "a" && key != "zz")
+            if (!erase && key != "a" && key != "zz") {
                 EXPECT_TRUE(seen.contains(Isolation::repeatable_read)) << "the test is blind at " << key;
+            }
         }
 }
 
