@@ -2,7 +2,8 @@
 //
 // Layout     behind the page header (offset 32): char magic[8] "LOCKSTEP", u32 version, u32 page_bytes, u64 store_uuid[2], u64 checkpoint_lsn,
 //            u64 log_start, u64 log_segment_bytes, u32 catalog_root, u32 clean, u64 next_txn, u64 sequence.
-// Invariants SB-1 Two copies, written in turn with a growing sequence and a sync: the valid one with the higher sequence counts.
+// Invariants SB-1 Two copies, written in turn with a growing sequence and a sync: the valid one with the higher sequence counts. Sequence n
+//                 lies in page n mod 2, so a write never touches the copy that counts. [checked: choose_superblock()]
 //            SB-2 An unknown version or page size is bad_version, never a guess; both copies damaged is corrupt_superblock.
 #pragma once
 
@@ -22,15 +23,20 @@ struct Superblock {
     uint64_t log_start;
     uint64_t log_segment_bytes;
     uint32_t catalog_root;
-    uint32_t clean;                  // 1: closed properly, nothing to recover
+    uint32_t clean;                  // 1: closed properly at that checkpoint. Informative: recovery does not rely on it
     uint64_t next_txn;
     uint64_t sequence;
 };
-static_assert(sizeof(Superblock) == 80);
+static_assert(sizeof(Superblock) == 80 && offsetof(Superblock, checkpoint_lsn) == 32 && offsetof(Superblock, sequence) == 72);
 
 // Blocking transfers on the calling kernel thread.
 Result<Superblock> read_superblock(threads::Disk& disk, threads::FileId data);
 // Writes the copy that is older and syncs; `block.sequence` is advanced.
 Result<void> write_superblock(threads::Disk& disk, threads::FileId data, Superblock& block);
+// The same from a user thread: only that thread waits. `sync` false: written, not synced (stores opened without sync).
+Result<void> store_superblock(threads::FileId data, Superblock& block, bool sync);
+
+// Of two pages as read, the block that counts (SB-1, SB-2).
+Result<Superblock> choose_superblock(const Page& first, const Page& second);
 
 }  // namespace lockstep::sm

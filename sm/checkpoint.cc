@@ -1,0 +1,210 @@
+// checkpoint.cc - fuzzy checkpoints: bound the log and the work of a restart while transactions go on.
+//
+// Argument   Let B be the LSN of the begin record. Redo may start at B if (1) each change logged below B is in the volume's synced copy, and
+//            (2) the first record of every page at or above B brings the page with it.
+//            (1) A change holds its page exclusively from before it reserves its log space until the page is marked dirty, and its thread
+//                does not switch from the reservation on. So once every worker has switched threads after B was reserved (pass_all_workers),
+//                every change below B is marked dirty, or was written since. write_dirty() then writes what is dirty and syncs;
+//                the sync also covers what the cleaner wrote before.
+//            (2) The image horizon is "everything" before B is reserved and then the end of the begin record. A change looks at the
+//                horizon again after its reservation. If it still saw the old horizon there, its reservation came before ours, so it
+//                lies below B. If it lies above, it saw "everything" or the new horizon; page lsns are ends of records, those
+//                of changes below B are at most B, hence below the new horizon: the next change of such a page logs its image.
+//            The transactions' list is taken after the dirty pages are written: whoever is live at a crash after that was live then
+//            or has all its records above B. The log is kept from min(B, oldest first record of a live transaction).
+// Invariants RC-3 The superblock is written after the pages are synced and the end record is durable. [checked: name_checkpoint()]
+// Blocking   run() parks for a long time; one at a time.
+#include <algorithm>
+
+#include "sm/recovery_impl.h"
+#include "threads/base/check.h"
+#include "threads/latch.h"
+
+namespace lockstep::sm {
+
+struct Checkpointer::Impl {
+    threads::Latch running{5, "checkpoint"};
+    std::atomic<uint64_t> last_begin{0}, completed{0};
+    Nanos last_begin_at = 0;                             // under running
+    std::unique_ptr<threads::Event> stop;                // of the background thread
+    std::unique_ptr<threads::Completion> stopped;
+};
+
+namespace {
+
+constexpr Nanos kPoll = 20 * kMillisecond, kPauseAfterError = kSecond, kWriteTimeMax = 5 * kSecond;
+constexpr uint64_t kPaceMin = 1000;                      // pages a second
+
+// A record of the checkpoint itself: belongs to no transaction, changes no page.
+Lsn append(txn::Log& log, txn::TxnLogKind kind, Slice payload, uint64_t& end) {
+    const uint32_t bytes = txn::log_align(static_cast<uint32_t>(sizeof(txn::LogRecordHeader) + payload.size()));
+    const txn::LogSpace space = log.reserve(bytes);
+    *space.header() = {};
+    space.header()->kind = static_cast<uint16_t>(kind);
+    std::memset(space.payload(), 0, bytes - sizeof(txn::LogRecordHeader));
+    if (!payload.empty()) std::memcpy(space.payload(), payload.data(), payload.size());
+    log.publish(space);
+    end = space.lsn.value + bytes;
+    return space.lsn;
+}
+
+// Returns after every worker has run another thread than the one it ran when called: no change is between reservation and mark_dirty.
+Result<void> pass_all_workers(threads::Runtime& runtime) {
+    auto passed = std::make_shared<threads::Semaphore>(0);
+    uint32_t asked = 0;
+    for (uint32_t w = 0; w < runtime.workers(); ++w) {
+        if (w == threads::worker_index()) continue;
+        TRY(runtime.spawn(w, "checkpoint barrier", [passed] { passed->release(); }));
+        ++asked;
+    }
+    if (asked) passed->acquire(asked);
+    return {};
+}
+
+// Pages a second, so that the writes take half the time until the next checkpoint, but no longer than somebody who closes the store may
+// have to wait; 0 = at once.
+uint64_t pace_for(const Engine& engine, Nanos interval) {
+    const uint64_t used = engine.log->used_bytes() + engine.log->undo_reserved_bytes();
+    if (interval == 0 || used > engine.log->capacity_bytes() / 2) return 0;
+    const double seconds = static_cast<double>(std::min(interval / 2, kWriteTimeMax)) / kSecond;
+    return std::max(kPaceMin, static_cast<uint64_t>(static_cast<double>(engine.pool->stats().dirty) / seconds));
+}
+
+Lsn begin_checkpoint(Engine& engine) {
+    engine.image_horizon.store(kLsnMax.value);           // sequentially consistent, as the appenders' second look is
+    uint64_t end = 0;
+    const Lsn begin = append(*engine.log, txn::TxnLogKind::checkpoint_begin, {}, end);
+    engine.image_horizon.store(end);
+    return begin;
+}
+
+// Writes the list of live transactions; the end of the last record is returned.
+Lsn end_checkpoint(Engine& engine, Lsn begin, Lsn& oldest, TxnId& next) {
+    std::vector<txn::TransactionTable::Live> live = engine.txns->live();
+    std::erase_if(live, [](const auto& t) { return t.state == txn::TxnState::committed || t.first == kLsnNone; });
+    oldest = engine.txns->oldest_first_lsn();
+    next = engine.txns->next_id();
+    const uint32_t parts = static_cast<uint32_t>(live.size() / kCheckpointTxnsMax + 1);
+    uint64_t end = 0;
+    std::string payload;
+    for (uint32_t part = 0; part < parts; ++part) {
+        const size_t from = size_t{part} * kCheckpointTxnsMax, to = std::min<size_t>(live.size(), from + kCheckpointTxnsMax);
+        const CheckpointEnd head{begin.value, next.value, oldest.value, part, parts, static_cast<uint32_t>(to - from), 0};
+        payload.assign(reinterpret_cast<const char*>(&head), sizeof head);
+        for (size_t i = from; i < to; ++i) {
+            const CheckpointTxn t{live[i].id.value, live[i].first.value, live[i].last.value};
+            payload.append(reinterpret_cast<const char*>(&t), sizeof t);
+        }
+        append(*engine.log, txn::TxnLogKind::checkpoint_end, payload, end);
+    }
+    return Lsn{end};
+}
+
+Result<void> name_checkpoint(Engine& engine, Lsn begin, Lsn end, Lsn oldest, TxnId next) {
+    CHECK(engine.options.sync == false || engine.log->durable() >= end);         // RC-3
+    Superblock block = engine.superblock;
+    block.checkpoint_lsn = begin.value;
+    block.log_start = std::min(begin, oldest).value;
+    block.next_txn = next.value;
+    block.clean = 0;
+    const bool both = block.sequence == 0;               // a new store: neither copy exists
+    TRY(store_superblock(engine.data_file, block, engine.options.sync));
+    if (both) TRY(store_superblock(engine.data_file, block, engine.options.sync));
+    engine.superblock = block;
+    return {};
+}
+
+class Held {
+public:
+    explicit Held(threads::Latch& latch) : latch_(latch) { latch_.lock(); }
+    ~Held() { latch_.unlock(); }
+
+private:
+    threads::Latch& latch_;
+};
+
+}  // namespace
+
+Checkpointer::Checkpointer(Engine& engine) : engine_(engine), impl_(std::make_shared<Impl>()) {}
+
+Result<void> Checkpointer::run(bool fast) {
+    Held held(impl_->running);
+    if (engine_.failed()) return fail(ErrorCode::store_failed, "checkpoint");
+    const Nanos now = engine_.runtime->clock().now();
+    const Nanos interval = impl_->last_begin_at ? now - impl_->last_begin_at : 0;
+    impl_->last_begin_at = now;
+    const Lsn begin = begin_checkpoint(engine_);
+    impl_->last_begin.store(begin.value, std::memory_order_relaxed);
+    TRY(pass_all_workers(*engine_.runtime));
+    TRY(engine_.pool->write_dirty(fast ? 0 : pace_for(engine_, interval)));
+    Lsn oldest;
+    TxnId next;
+    const Lsn end = end_checkpoint(engine_, begin, oldest, next);
+    TRY(engine_.log->wait_durable(end));
+    TRY(name_checkpoint(engine_, begin, end, oldest, next));
+    engine_.log->truncate_before(std::min(begin, oldest));
+    impl_->completed.fetch_add(1, std::memory_order_relaxed);
+    return {};
+}
+
+Result<void> Checkpointer::mark_clean() {
+    Held held(impl_->running);
+    Superblock block = engine_.superblock;
+    block.clean = 1;
+    TRY(store_superblock(engine_.data_file, block, engine_.options.sync));
+    engine_.superblock = block;
+    return {};
+}
+
+namespace {
+
+// How urgent the next checkpoint is.
+enum class Need : uint8_t { none, soon, now };
+Need need(const Engine& engine, Lsn last_begin) {
+    const uint64_t capacity = engine.log->capacity_bytes(), since = engine.log->tail() - last_begin;
+    const uint64_t interval = engine.options.checkpoint_log_bytes ? engine.options.checkpoint_log_bytes : capacity / 4;
+    const uint64_t used = engine.log->used_bytes() + engine.log->undo_reserved_bytes();
+    // If an old transaction holds the log, checkpoints one after another would not help: some log must have been written.
+    if (used > capacity / 10 * 7 && since > capacity / 64) return Need::now;
+    return since >= interval ? Need::soon : Need::none;
+}
+
+}  // namespace
+
+Result<void> Checkpointer::start() {
+    CHECK(!impl_->stopped);
+    if (impl_->last_begin.load() == 0) impl_->last_begin.store(engine_.superblock.checkpoint_lsn);
+    impl_->stop = std::make_unique<threads::Event>();
+    impl_->stopped = std::make_unique<threads::Completion>();
+    auto started = engine_.runtime->spawn(0, "checkpointer", [this, impl = impl_] {
+        const Clock& clock = engine_.runtime->clock();
+        for (Nanos pause = kPoll; !impl->stop->wait_until(clock.now() + pause, threads::ParkReason::sleep);) {
+            pause = kPoll;
+            const Need level = need(engine_, last_begin());
+            if (level == Need::none) continue;
+            if (auto done = run(level == Need::now); !done) {
+                if (engine_.failed()) break;
+                engine_.report(1, "checkpoint: " + done.error().text());
+                pause = kPauseAfterError;
+            }
+        }
+        impl->stopped->set();
+    });
+    if (!started) {
+        impl_->stopped.reset();
+        return std::unexpected(started.error());
+    }
+    return {};
+}
+
+void Checkpointer::stop() {
+    if (!impl_->stopped) return;
+    impl_->stop->set();
+    impl_->stopped->wait();
+    impl_->stopped.reset();
+}
+
+Lsn Checkpointer::last_begin() const { return Lsn{impl_->last_begin.load(std::memory_order_relaxed)}; }
+uint64_t Checkpointer::completed() const { return impl_->completed.load(std::memory_order_relaxed); }
+
+}  // namespace lockstep::sm

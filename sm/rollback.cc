@@ -1,0 +1,32 @@
+// rollback.cc - walks a transaction's records backwards and undoes them: abort, rollback to a savepoint, losers of a restart.
+//
+// Invariants RC-2 Every undone record leaves a compensation record whose `prev` names the record before the undone one. A later walk, in this
+//                 run or after a crash, meets the compensation first and jumps over what it compensates.
+#include "sm/recovery_impl.h"
+
+namespace lockstep::sm {
+
+Result<uint64_t> undo_chain(Engine& engine, txn::Transaction& txn, Lsn to) {
+    std::string buffer;
+    uint64_t undone = 0;
+    for (Lsn at = txn.last_lsn; at > to;) {
+        const txn::LogRecordView record = TRY(engine.log->read(at, buffer));
+        if (record.header->txn != txn.id.value || record.header->prev >= at.value)
+            return fail(ErrorCode::corrupt_log, "chain of a transaction's records", at.value, txn.id.value);
+        txn.undo_next = Lsn{record.header->prev};
+        if (record.header->flags & txn::kLogUndoable) {
+            TRY(undo_record(engine, txn, record));
+            ++undone;
+        }
+        at = txn.undo_next;
+    }
+    return undone;
+}
+
+Result<void> roll_back(Engine& engine, txn::Transaction& txn, Lsn to) {
+    if (to == kLsnNone) txn.state = txn::TxnState::aborting;             // a rollback to a savepoint leaves it active
+    TRY(undo_chain(engine, txn, to));
+    return {};
+}
+
+}  // namespace lockstep::sm
