@@ -14,7 +14,7 @@
 namespace lockstep::sm {
 
 // Undoes the transaction's records back to `to` (exclusive; kLsnNone = all). Runs on the transaction's thread; parks; needs no new log space.
-// Errors: store_failed, io_error, corrupt_*: the transaction then stays as it is for the next restart.
+// Errors: store_failed, io_error, corrupt_*. A complete rollback that fails stops the store (the log is failed): the next restart finishes it.
 Result<void> roll_back(Engine& engine, txn::Transaction& txn, Lsn to);
 
 struct RecoveryReport {

@@ -24,9 +24,17 @@ Result<uint64_t> undo_chain(Engine& engine, txn::Transaction& txn, Lsn to) {
 }
 
 Result<void> roll_back(Engine& engine, txn::Transaction& txn, Lsn to) {
-    if (to == kLsnNone) txn.state = txn::TxnState::aborting;             // a rollback to a savepoint leaves it active
-    TRY(undo_chain(engine, txn, to));
-    return {};
+    if (to != kLsnNone) {                                                // to a savepoint: the transaction stays active
+        TRY(undo_chain(engine, txn, to));
+        return {};
+    }
+    txn.state = txn::TxnState::aborting;
+    auto undone = undo_chain(engine, txn, to);
+    if (undone) return {};
+    // Half undone and its locks about to go: nothing that follows may become durable. The next restart finishes the rollback.
+    engine.log->fail_store();
+    engine.report(0, "rollback failed, store stops: " + undone.error().text());
+    return std::unexpected(undone.error());
 }
 
 }  // namespace lockstep::sm
