@@ -24,6 +24,9 @@
 
 namespace lockstep::threads {
 
+// Where a waiting context keeps its frame pointer and its return address, relative to its saved pointer. For the debugger script.
+inline constexpr unsigned kSavedFramePointer = 0x30, kSavedReturnAddress = 0x38;
+
 using Transfer = boost::context::detail::transfer_t;
 using ContextEntry = void (*)(Transfer);
 

@@ -123,9 +123,11 @@ private:
     void sleep();
     void sleep_in_futex(Nanos deadline);
 
+    // Offsets for tools/gdb/lockstep_gdb.py, so that it needs no type information. Its order is the script's.
+    static const uint32_t debugger_layout[];
+
     RuntimeShared& shared_;
     const uint32_t index_;
-    // Read by tools/gdb: all_threads_.
     Thread* all_threads_ = nullptr;              // that have run at least once and have not ended
     Thread* ready_first_ = nullptr;
     Thread* ready_last_ = nullptr;

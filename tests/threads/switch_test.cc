@@ -24,7 +24,7 @@ struct Pair {
 Pair* pair = nullptr;       // an entry function has no argument of its own
 
 void to_away() { switch_context(&pair->home_sp, pair->away_sp, *pair->away_stack); }
-void to_home() { switch_context(&pair->away_sp, pair->home_sp, pair->home); }
+[[gnu::noinline]] void to_home() { switch_context(&pair->away_sp, pair->home_sp, pair->home); }
 [[noreturn]] void end_away() {
     pair->done = true;
     switch_last(pair->home_sp, pair->home);
@@ -124,6 +124,31 @@ TEST_F(Switch, StackAlignment) {
     pair->value = 77;
     to_away();
     EXPECT_EQ(pair->value, 0u);
+}
+
+// The debugger script relies on this layout.
+TEST_F(Switch, WaitingContextShowsWhereItStands) {
+    begin([](Transfer t) {
+        arrived(t);
+        pair->value = reinterpret_cast<uintptr_t>(__builtin_frame_address(0));
+        to_home();
+        end_away();
+    });
+    to_away();
+    const auto* saved = static_cast<const char*>(pair_.away_sp);
+    uintptr_t frame, counter;
+    std::memcpy(&frame, saved + kSavedFramePointer, sizeof frame);
+    std::memcpy(&counter, saved + kSavedReturnAddress, sizeof counter);
+    EXPECT_LT(frame, pair_.value);                   // of a function that the entry function called
+    EXPECT_GT(frame, pair_.value - 1024);
+#ifdef LOCKSTEP_SANITIZED
+    const auto function = reinterpret_cast<uintptr_t>(&switch_context);
+#else
+    const auto function = reinterpret_cast<uintptr_t>(&to_home);
+#endif
+    EXPECT_GT(counter, function);
+    EXPECT_LT(counter, function + 512);
+    to_away();
 }
 
 TEST_F(Switch, RoundingModeBelongsToTheContext) {
