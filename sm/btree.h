@@ -4,10 +4,13 @@
 //            changes. Descents are optimistic: no latch, versions validated; after two failed validations the leaf is latched.
 //            Deletes leave ghosts, so a deleted key stays lockable and undoable until the ghost cleaner removes it.
 //            A gap lock on key k protects the open gap between k's predecessor and k; the gap above the last key has end_lock_name.
-// Invariants BT-1 Keys of a node are strictly ascending and lie within its fences (low < key <= high).
+//            Every operation locks its own key's name before it searches, whether or not the key exists: names are hashes, and an
+//            insert locks its key too. So "no such key" is protected by the lock on that very name and needs no gap lock.
+// Invariants BT-1 Keys of a node are strictly ascending and lie within its fences (low <= key < high).
 //            BT-2 A node's fences equal the separators around its entry in the parent; siblings' fences meet.
 //            BT-3 A lock is never waited for while a latch is held: try, release, wait, search again, check again.
 //            BT-4 An insert sees its next key's gap free of others' gap_read at the moment it changes the page.
+//            BT-5 No leaf is empty unless it is the root, so the next key is never more than one sibling away.
 // Blocking   Every operation may park for locks, pages, latches and log space. The transaction must belong to the calling thread.
 // Source     Graefe, "Modern B-Tree Techniques", 2011; Mohan, ARIES/KVL and ARIES/IM; Leis et al., "Optimistic lock coupling", 2019.
 #pragma once
@@ -48,7 +51,7 @@ public:
     PageId root() const { return root_; }
     txn::StoreLock& lock() { return lock_; }
 
-    // True and the value if the key exists; false otherwise, the gap then being protected at serializable.
+    // True and the value if the key exists; false otherwise. Either stays true until the transaction ends (except at read_committed).
     Result<bool> fetch(txn::Transaction& txn, Slice key, Access access, ValueOut& out);
     // Errors: duplicate_key, key_too_long, value_too_long, and those of locks and space.
     Result<void> insert(txn::Transaction& txn, Slice key, Slice value);
@@ -67,8 +70,16 @@ public:
     Result<void> undo_update(txn::Transaction& txn, const txn::LogRecordView& record);
     Result<void> undo_delete(txn::Transaction& txn, const txn::LogRecordView& record);
 
+    Result<void> undo_bulk(txn::Transaction& txn, const txn::LogRecordView& record);
+
     // Removes ghosts nobody has locked from the leaf that holds `key`, and merges it with a neighbour if both fit. For the cleaner.
-    Result<uint32_t> clean_leaf(Slice key);
+    struct Cleaned {
+        uint32_t removed = 0;
+        uint32_t left = 0;                       // ghosts that stay for now
+    };
+    Result<Cleaned> clean_leaf(Slice key);
+    // Frees the overflow chain `chain` that began at `first` unless the record of `key` refers to it or is locked. False: locked, try again later.
+    Result<bool> clean_chain(Slice key, PageId first, uint64_t chain);
 
     struct Report {
         uint64_t pages_inner = 0, pages_leaf = 0, pages_overflow = 0, records = 0, ghosts = 0, levels = 0, bytes_used = 0;
@@ -83,9 +94,10 @@ public:
     };
     Stats& stats() { return stats_; }
 
+    struct Ops;                                  // the tree's own files only: btree_impl.h
+
 private:
     friend class BTreeCursor;
-    struct Ops;                                  // btree_impl.h
     Engine& engine_;
     const StoreId id_;
     const PageId root_;
@@ -100,6 +112,7 @@ public:
     // A range [low, high) or, with high empty, up to the end; `access` is the lock taken on each key.
     BTreeCursor(BTree& tree, txn::Transaction& txn, Slice low, Slice high, Access access);
     // Next or previous record; false at the range's end. First call of next() gives the smallest, of prev() the largest key of the range.
+    // Both may be mixed; after false the cursor stays where it was last.
     Result<bool> next();
     Result<bool> prev();
     // Of the current record; valid until the cursor moves. The value is copied out of the page (overflow included).
@@ -113,6 +126,8 @@ private:
     std::string low_, high_, key_, value_;
     bool bounded_ = false;
     bool positioned_ = false;
+    bool inside_ = false;                        // the whole leaf_ lies below high_: no need to compare
+    bool gap_above_locked_ = false;              // prev() has protected the gap above the largest key
     Access access_;
     PageId leaf_ = kPageNone;                    // hint: where key_ was found
     uint64_t snapshot_ = 0;                      // the leaf's word then

@@ -32,7 +32,7 @@ class Engine;
     X(39, btree_merge,         nullptr)                     \
     X(40, btree_ghost_removal, nullptr)                     \
     X(41, btree_create,        nullptr)                     \
-    X(42, btree_bulk,          nullptr)                     \
+    X(42, btree_bulk,          undo_btree_bulk)             \
     X(43, overflow_write,      nullptr)                     \
     X(44, overflow_free,       nullptr)                     \
     X(45, btree_grow,          nullptr)                     \

@@ -1,0 +1,222 @@
+// btree_bulk.cc - loading sorted pairs into an empty tree: leaves built full from left to right, inner levels on top of them.
+//
+// Concepts   Pages are written in groups of eight, one redo-only record per group, and hang in the air until the last record formats the
+//            root above them: that one belongs to the transaction, so rollback empties the tree by it. A crash before it leaves the
+//            tree empty (and the pages written so far leaked).
+#include "sm/btree_impl.h"
+#include "sm/overflow.h"
+
+namespace lockstep::sm {
+
+using namespace node;
+using Ops = BTree::Ops;
+
+namespace {
+
+constexpr size_t kGroup = 8;
+constexpr size_t kUsable = kPageBytes - kSlotsAt;
+
+// A node being filled: full keys, because its prefix is known only when its fences are.
+struct Draft {
+    struct Entry {
+        std::string key, value;
+        uint16_t flags = 0;
+    };
+    std::vector<Entry> entries;
+    std::string low;
+    PageId first_child = kPageNone;
+    size_t bytes = 0;                    // without prefix truncation: never too little
+
+    size_t cost(size_t key, size_t value) const { return kSlotCost + key + value; }
+    // `fence`: longest upper fence the node can get if the entry goes in.
+    bool has_room(size_t key, size_t value, size_t fence, size_t limit) const {
+        return entries.empty() || bytes + cost(key, value) + low.size() + fence <= limit;
+    }
+    void add(Slice key, Slice value, uint16_t flags) {
+        bytes += cost(key.size(), value.size());
+        entries.push_back({std::string(key), std::string(value), flags});
+    }
+};
+
+// A finished page: its fences are known, its number and right sibling are given when its group is written.
+struct Finished {
+    Draft draft;
+    std::string high;
+    bool infinite = false;
+};
+
+struct ChildRef {
+    std::string low;
+    PageId page;
+};
+
+class Loader {
+public:
+    Loader(Engine& engine, BTree& tree, size_t limit) : engine_(engine), tree_(tree), limit_(limit) {}
+
+    Result<void> leaf_entry(Slice key, Slice value, uint16_t flags) {
+        // A separator is at most one byte longer than the key on its left.
+        if (!draft_.has_room(key.size(), value.size(), key.size() + 1, limit_)) TRY(close(separator(draft_.entries.back().key, key), 0));
+        draft_.add(key, value, flags);
+        return {};
+    }
+    // Everything is in: writes the rest of the leaves and the levels above, and links them to the root.
+    Result<void> finish(txn::Transaction& txn);
+    // After an error: nothing refers to the pages yet.
+    void give_back() { (void)engine_.space->free_now(pages_); }
+
+private:
+    // The draft's upper fence is `high`: it becomes a finished page, and the next draft begins there.
+    Result<void> close(Slice high, unsigned level) {
+        std::string fence(high);
+        finished_.push_back({std::move(draft_), fence, false});
+        draft_ = Draft{};
+        draft_.low = std::move(fence);
+        return finished_.size() == kGroup ? write_group(level) : Result<void>{};
+    }
+    Result<void> write_group(unsigned level);
+    Result<void> write_level(std::vector<ChildRef> children, unsigned level);
+    Result<void> link_root(txn::Transaction& txn, unsigned level);
+    static std::string records_of(const Draft& draft, size_t prefix_bytes) {
+        std::string out;
+        for (const Draft::Entry& e : draft.entries) RecordWriter{out}.add(e.flags, {}, Slice(e.key).substr(prefix_bytes), e.value);
+        return out;
+    }
+
+    Engine& engine_;
+    BTree& tree_;
+    const size_t limit_;
+    Draft draft_;
+    std::vector<Finished> finished_;
+    std::vector<ChildRef> written_;      // pages of the level being written
+    std::vector<PageId> pages_;          // all pages written
+    PageId last_ = kPageNone;            // written last on the leaf level: waits for its right sibling
+};
+
+Result<void> Loader::write_group(unsigned level) {
+    const size_t n = finished_.size();
+    if (n == 0) return {};
+    // The page before is latched before the map: the order of every structure change.
+    ExclusivePage before;
+    const bool link = level == 0 && last_ != kPageNone;
+    if (link) before = TRY(engine_.pool->fix_exclusive(last_));
+    PageReservation space = TRY(engine_.space->prepare(static_cast<uint32_t>(n)));
+    ExclusivePage pages[kGroup];
+    payload::Format formats[kGroup];
+    std::string records[kGroup];
+    std::vector<ChangePart> parts;
+    parts.push_back(space.part());
+    const payload::SetChild sibling{space.pages[0].value, payload::kRightSibling, 0};
+    if (link) parts.push_back({&before, PageAction::btree_set_child, 0, {payload::bytes_of(sibling), {}, {}, {}}});
+    const auto drop_all = [&](const Error& error) -> std::unexpected<Error> {
+        for (ExclusivePage& page : pages)
+            if (page) engine_.pool->drop(std::move(page));
+        return std::unexpected(error);
+    };
+    for (size_t i = 0; i < n; ++i) {
+        Result<ExclusivePage> fresh = engine_.pool->fix_new(space.pages[i]);
+        if (!fresh) return drop_all(fresh.error());
+        pages[i] = std::move(*fresh);
+        const Finished& f = finished_[i];
+        const PageId right = level == 0 && i + 1 < n ? space.pages[i + 1] : kPageNone;
+        records[i] = records_of(f.draft, fence_prefix(f.draft.low, f.high, f.infinite));
+        formats[i] = {space.pages[i].value, tree_.id().value, right.value, f.draft.first_child.value, static_cast<uint16_t>(level),
+                      static_cast<uint16_t>(f.draft.entries.size()), static_cast<uint16_t>(f.draft.low.size()),
+                      f.infinite ? kInfinite : static_cast<uint16_t>(f.high.size())};
+        parts.push_back({&pages[i], PageAction::btree_format, kPartFresh, {payload::bytes_of(formats[i]), f.draft.low, f.high, records[i]}});
+    }
+    Result<Lsn> done = change_pages(engine_, nullptr, ChangeRole::system, LogKind::btree_bulk, tree_.id(), parts);
+    if (!done) return drop_all(done.error());
+    for (size_t i = 0; i < n; ++i) {
+        written_.push_back({finished_[i].draft.low, space.pages[i]});
+        pages_.push_back(space.pages[i]);
+    }
+    last_ = space.pages[n - 1];
+    finished_.clear();
+    return {};
+}
+
+Result<void> Loader::write_level(std::vector<ChildRef> children, unsigned level) {
+    draft_ = Draft{};
+    draft_.first_child = children[0].page;
+    for (size_t i = 1; i < children.size(); ++i) {
+        const std::string& key = children[i].low;
+        const size_t fence = i + 1 < children.size() ? children[i + 1].low.size() : 0;
+        if (!draft_.has_room(key.size(), sizeof(uint32_t), fence, limit_)) {
+            TRY(close(key, level));                               // the separator moves up, its child comes first in the next node
+            draft_.first_child = children[i].page;
+            continue;
+        }
+        draft_.add(key, payload::bytes_of(children[i].page.value), 0);
+    }
+    return {};
+}
+
+Result<void> Loader::finish(txn::Transaction& txn) {
+    std::vector<ChildRef> children;
+    for (unsigned level = 0;; ++level) {
+        if (written_.empty() && finished_.empty()) return link_root(txn, level);       // the draft is all there is on this level
+        finished_.push_back({std::move(draft_), {}, true});
+        TRY(write_group(level));
+        children = std::exchange(written_, {});
+        TRY(write_level(std::move(children), level + 1));
+    }
+}
+
+Result<void> Loader::link_root(txn::Transaction& txn, unsigned level) {
+    ExclusivePage root = TRY(engine_.pool->fix_exclusive(tree_.root()));
+    if (!is_leaf(*root) || count(*root) != 0) return fail(ErrorCode::bad_argument, "bulk load into an index that is not empty", tree_.id().value);
+    const std::string records = records_of(draft_, 0);
+    const payload::Format format{tree_.root().value, tree_.id().value, kPageNone.value, draft_.first_child.value, static_cast<uint16_t>(level),
+                                 static_cast<uint16_t>(draft_.entries.size()), 0, kInfinite};
+    ChangePart part{&root, PageAction::btree_format, kPartFresh, {payload::bytes_of(format), {}, {}, records}};
+    TRY(change_pages(engine_, &txn, ChangeRole::forward, LogKind::btree_bulk, tree_.id(), {&part, 1}));
+    return {};
+}
+
+Result<void> load_all(Engine& engine, BTree& tree, txn::Transaction& txn, Loader& loader,
+                      std::move_only_function<bool(Slice& key, Slice& value)>& next) {
+    std::string before;
+    bool any = false;
+    for (Slice key, value; next(key, value); any = true) {
+        if (key.size() > kKeyBytesMax || value.size() > kValueBytesMax) return Ops::check_write(txn, key.size(), value.size());
+        if (any && key <= Slice(before)) return fail(ErrorCode::bad_argument, "bulk load's keys do not ascend", tree.id().value);
+        before.assign(key);
+        if (!Ops::too_large(key.size(), value.size())) {
+            TRY(loader.leaf_entry(key, value, 0));
+            continue;
+        }
+        const OverflowRef ref = TRY(write_overflow(engine, tree.id(), value));
+        TRY(loader.leaf_entry(key, bytes_of(ref), kOverflow));
+    }
+    return any ? loader.finish(txn) : Result<void>{};
+}
+
+}  // namespace
+
+Result<void> BTree::bulk_load(txn::Transaction& txn, std::move_only_function<bool(Slice& key, Slice& value)> next, uint32_t fill) {
+    if (!Ops::writable(txn, 0, 0)) TRY(Ops::check_write(txn, 0, 0));
+    if (fill < 50 || fill > 100) return fail(ErrorCode::bad_argument, "fill", fill);
+    {
+        SharedPage root = TRY(engine_.pool->fix_shared(root_));
+        if (!is_leaf(*root) || count(*root) != 0) return fail(ErrorCode::bad_argument, "bulk load into an index that is not empty", id_.value);
+    }
+    Loader loader(engine_, *this, kUsable * fill / 100);
+    Result<void> done = load_all(engine_, *this, txn, loader, next);
+    if (!done) loader.give_back();
+    return done;
+}
+
+// The tree was empty before: it becomes so again, and then its pages are given back.
+Result<void> BTree::undo_bulk(txn::Transaction& txn, const txn::LogRecordView& record) {
+    Report report = TRY(verify());
+    ExclusivePage root = TRY(engine_.pool->fix_exclusive(root_));
+    const payload::Format format{root_.value, id_.value, kPageNone.value, kPageNone.value, 0, 0, 0, kInfinite};
+    ChangePart part{&root, PageAction::btree_format, kPartFresh, {payload::bytes_of(format), {}, {}, {}}};
+    TRY(change_pages(engine_, &txn, ChangeRole::compensation, LogKind::btree_bulk, id_, {&part, 1}, Lsn{record.header->prev}));
+    root.release();
+    std::erase(report.pages, root_);
+    return engine_.space->free_now(report.pages);
+}
+
+}  // namespace lockstep::sm

@@ -1,0 +1,207 @@
+// btree_cursor.cc - ordered scans under the transaction's isolation, both ways.
+//
+// Concepts   Each step finds a candidate optimistically, validates, locks the candidate's name, copies, validates again. Forward at
+//            serializable, the lock on the candidate includes the gap below it; the leaves between the old and the new place are
+//            validated after the lock, so the gap was empty when it became protected. Backward, the gap below the current key is
+//            protected before the step looks into it; only the first step locks the gap above the largest key.
+//            Ghosts are locked like records (their deleter may still roll back) and passed over.
+// Blocking   A lock wait happens with no latch held; the step then searches again from the key it stands on.
+#include "sm/btree_impl.h"
+#include "sm/overflow.h"
+
+namespace lockstep::sm {
+
+using namespace node;
+using txn::Isolation;
+using txn::LockMode;
+using TreeOps = BTree::Ops;
+
+BTreeCursor::BTreeCursor(BTree& tree, txn::Transaction& txn, Slice low, Slice high, Access access)
+    : tree_(tree), txn_(txn), low_(low), high_(high), bounded_(!high.empty()), access_(access) {}
+
+struct BTreeCursor::Ops {
+    using Position = BTree::Ops::Position;
+    using Side = BTree::Ops::Side;
+
+    static LockMode mode(const BTreeCursor& c) {
+        const LockMode key = c.access_ == Access::read ? LockMode::S : c.access_ == Access::update ? LockMode::U : LockMode::X;
+        return c.txn_.isolation == Isolation::serializable ? key | LockMode::gap_read : key;
+    }
+    static bool serializable(const BTreeCursor& c) { return c.txn_.isolation == Isolation::serializable; }
+    static Result<void> lock(BTreeCursor& c, txn::LockName name, LockMode mode) {
+        return c.tree_.engine_.locks->lock_record(c.txn_.locks, c.tree_.lock_, name, mode);
+    }
+    static void unlock_read(BTreeCursor& c, txn::LockName name) {
+        if (c.access_ == Access::read && c.txn_.isolation == Isolation::read_committed)
+            c.tree_.engine_.locks->unlock(c.txn_.locks, name, LockMode::S);
+    }
+
+    // Is the cursor's leaf as it was when key_ was found? Then its slot still holds key_.
+    static bool same_leaf(BTreeCursor& c, Position& pos) {
+        if (c.leaf_ == kPageNone) return false;
+        Result<PeekedPage> at = c.tree_.engine_.pool->peek(c.leaf_);
+        if (!at || threads::latch::version_bits(at->snapshot) != threads::latch::version_bits(c.snapshot_)) return false;
+        pos.at = *at;
+        pos.id = c.leaf_;
+        pos.slot = c.slot_;
+        return true;
+    }
+    // Leaf for `key` by descent; after failures with a latch, so that this look is valid. False: try again.
+    static Result<bool> seek(BTreeCursor& c, Slice key, Side side, unsigned tries, Position& pos, SharedPage& hold) {
+        if (tries < kOptimisticTries) {
+            TRY(TreeOps::descend(c.tree_, key, side, 0, pos));
+            return true;
+        }
+        return TreeOps::hold_leaf(c.tree_, key, side, pos, hold);
+    }
+    static void settle(BTreeCursor& c, const Position& pos, Slice key, bool leaf_changed) {
+        c.key_.assign(key);
+        c.positioned_ = true;
+        if (leaf_changed) c.inside_ = !c.bounded_ || (!high_infinite(*pos.at.page) && high(*pos.at.page) <= c.high_);
+        c.leaf_ = pos.id;
+        c.snapshot_ = pos.at.snapshot;
+        c.slot_ = static_cast<uint16_t>(pos.slot);
+    }
+
+    enum class Step : uint8_t { record, ghost, end, again };
+    static Result<Step> forward(BTreeCursor& c, unsigned tries);
+    static Result<Step> backward(BTreeCursor& c, unsigned tries);
+    static Result<Step> take(BTreeCursor& c, Position& pos, const PeekedPage* before, Slice key, bool leaf_changed);
+    static Result<Step> first_backward(BTreeCursor& c, Position& pos, SharedPage& hold);
+    [[gnu::cold, gnu::noinline]] static Result<Step> take_overflow(BTreeCursor& c, const OverflowRef& ref, txn::LockName name);
+
+    template <Result<Step> (*step)(BTreeCursor&, unsigned)>
+    static Result<bool> move(BTreeCursor& c) {
+        for (unsigned tries = 0;;) {
+            switch (TRY(step(c, tries))) {
+                case Step::record: return true;
+                case Step::end: return false;
+                case Step::ghost: tries = 0; break;
+                case Step::again: ++tries; break;
+            }
+        }
+    }
+};
+
+// Locks the candidate at `pos`, copies it, and makes it the current place. `before`: the leaf the cursor comes from, if another.
+inline Result<BTreeCursor::Ops::Step> BTreeCursor::Ops::take(BTreeCursor& c, Position& pos, const PeekedPage* before, Slice key,
+                                                             bool leaf_changed) {
+    const txn::LockName name = txn::key_lock_name(c.tree_.id_, key);
+    TRY(lock(c, name, mode(c)));
+    const Page& page = *pos.at.page;
+    const bool is_ghost = ghost(page, pos.slot), is_overflow = overflow(page, pos.slot);
+    OverflowRef ref{};
+    if (is_overflow) [[unlikely]] ref = overflow_ref(node::value(page, pos.slot));
+    else if (!is_ghost) c.value_.assign(node::value(page, pos.slot));
+    if (!pos.at.valid() || (before && !before->valid())) [[unlikely]]
+        return Step::again;                                      // the lock stays: it was asked for a key that was there
+    settle(c, pos, key, leaf_changed);
+    if (is_overflow && !is_ghost) [[unlikely]]
+        return take_overflow(c, ref, name);
+    unlock_read(c, name);
+    return is_ghost ? Step::ghost : Step::record;
+}
+
+Result<BTreeCursor::Ops::Step> BTreeCursor::Ops::take_overflow(BTreeCursor& c, const OverflowRef& ref, txn::LockName name) {
+    c.value_.resize(ref.bytes);
+    TRY(read_overflow(*c.tree_.engine_.pool, c.tree_.id_, ref, 0, c.value_.data(), ref.bytes));
+    unlock_read(c, name);
+    return Step::record;
+}
+
+Result<BTreeCursor::Ops::Step> BTreeCursor::Ops::forward(BTreeCursor& c, unsigned tries) {
+    BufferPool& pool = *c.tree_.engine_.pool;
+    Position pos;
+    SharedPage hold;
+    PeekedPage before;
+    const bool same = c.positioned_ && tries < kOptimisticTries && same_leaf(c, pos);
+    bool changed = !same;
+    if (same) [[likely]] {
+        ++pos.slot;
+    } else {
+        const Slice from = c.positioned_ ? c.key_ : c.low_;
+        if (!TRY(seek(c, from, Side::covering, tries, pos, hold))) return Step::again;
+        const Found f = search(*pos.at.page, from);
+        pos.slot = f.slot + (f.exact && c.positioned_);
+    }
+    if (pos.slot >= count(*pos.at.page)) [[unlikely]] {
+        const PageId next = right(*pos.at.page);
+        if (!pos.at.valid()) return Step::again;
+        if (next == kPageNone) {
+            hold.release();
+            if (serializable(c)) TRY(lock(c, txn::end_lock_name(c.tree_.id_), LockMode::gap_read));
+            return pos.at.valid() ? Step::end : Step::again;
+        }
+        before = pos.at;
+        Result<PeekedPage> peeked = pool.peek(next);
+        if (!before.valid()) return Step::again;
+        if (!peeked) return std::unexpected(peeked.error());
+        pos.at = *peeked;
+        pos.id = next;
+        pos.slot = 0;
+        changed = true;
+        if (count(*pos.at.page) == 0) return Step::again;         // BT-5: only a torn read can look like this
+    }
+    char buffer[2 * kKeyBytesMax];
+    const Slice key = full_key(*pos.at.page, pos.slot, buffer, sizeof buffer);
+    if (!pos.at.valid() || key.size() > kKeyBytesMax) [[unlikely]]
+        return Step::again;
+    hold.release();                                              // BT-3; from here on the snapshots decide
+    if (c.bounded_ && (changed || !c.inside_) && key >= Slice(c.high_)) [[unlikely]] {
+        if (serializable(c)) TRY(lock(c, txn::key_lock_name(c.tree_.id_, key), LockMode::gap_read));
+        return pos.at.valid() && (!before.page || before.valid()) ? Step::end : Step::again;
+    }
+    return take(c, pos, before.page ? &before : nullptr, key, changed);
+}
+
+// Protects the gap above the place where a backward scan begins: up to the next key, in this leaf or the next.
+Result<BTreeCursor::Ops::Step> BTreeCursor::Ops::first_backward(BTreeCursor& c, Position& pos, SharedPage& hold) {
+    TreeOps::NextKey above;
+    if (!TRY(TreeOps::next_key(c.tree_, *pos.at.page, pos.slot, &pos.at, above)) || !pos.at.valid()) return Step::again;
+    hold.release();
+    TRY(lock(c, above.name, LockMode::gap_read));
+    if (!pos.at.valid() || !above.valid()) return Step::again;
+    c.gap_above_locked_ = true;
+    return Step::record;
+}
+
+Result<BTreeCursor::Ops::Step> BTreeCursor::Ops::backward(BTreeCursor& c, unsigned tries) {
+    Position pos;
+    SharedPage hold;
+    char buffer[2 * kKeyBytesMax], fence[kKeyBytesMax];
+    const bool same = c.positioned_ && tries < kOptimisticTries && same_leaf(c, pos);
+    bool infinite = !c.positioned_ && !c.bounded_;
+    Slice bound = c.positioned_ ? c.key_ : c.high_;
+    for (bool first_leaf = true;; first_leaf = false) {
+        if (!same || !first_leaf) {
+            if (infinite) TRY(TreeOps::descend_last(c.tree_, pos));
+            else if (!TRY(seek(c, bound, Side::below, tries, pos, hold))) return Step::again;
+            pos.slot = infinite ? count(*pos.at.page) : search(*pos.at.page, bound).slot;
+        }
+        if (pos.slot > 0) break;
+        const Slice low_fence = low(*pos.at.page);                // nothing below the bound here: go on to the left of this leaf
+        const size_t n = std::min(low_fence.size(), sizeof fence);
+        std::memcpy(fence, low_fence.data(), n);
+        if (!pos.at.valid()) return Step::again;
+        hold.release();
+        if (n == 0) break;
+        bound = Slice(fence, n);
+        infinite = false;
+    }
+    if (!c.positioned_ && serializable(c) && !c.gap_above_locked_) {
+        if (TRY(first_backward(c, pos, hold)) == Step::again) return Step::again;
+    }
+    if (pos.slot == 0) return pos.at.valid() ? Step::end : Step::again;
+    --pos.slot;
+    const Slice key = full_key(*pos.at.page, pos.slot, buffer, sizeof buffer);
+    if (!pos.at.valid() || key.size() > kKeyBytesMax) [[unlikely]]
+        return Step::again;
+    hold.release();
+    if (key < Slice(c.low_)) return Step::end;
+    return take(c, pos, nullptr, key, !same || pos.id != c.leaf_);
+}
+
+Result<bool> BTreeCursor::next() { return Ops::move<&Ops::forward>(*this); }
+Result<bool> BTreeCursor::prev() { return Ops::move<&Ops::backward>(*this); }
+
+}  // namespace lockstep::sm

@@ -1,0 +1,81 @@
+// btree_fetch.cc - point reads.
+//
+// Concepts   Lock first, then look: the lock on the key's name protects the answer whether or not the key is there, so the search
+//            needs no second look after a wait, and "not there" needs no gap lock. A look that fails validation is repeated; the
+//            lock stays.
+#include "sm/btree_impl.h"
+#include "sm/overflow.h"
+
+namespace lockstep::sm {
+
+using namespace node;
+using Ops = BTree::Ops;
+
+namespace {
+
+txn::LockMode mode_of(Access access) {
+    return access == Access::read ? txn::LockMode::S : access == Access::update ? txn::LockMode::U : txn::LockMode::X;
+}
+
+inline void copy_out(Slice value, ValueOut& out) {
+    out.bytes = value.size();
+    if (out.fixed) std::memcpy(out.fixed, value.data(), std::min(out.capacity, value.size()));
+    else if (out.text) out.text->assign(value);
+}
+
+[[gnu::cold, gnu::noinline]] Result<void> copy_overflow(BufferPool& pool, StoreId store, const OverflowRef& ref, ValueOut& out) {
+    out.bytes = ref.bytes;
+    if (out.fixed) return read_overflow(pool, store, ref, 0, reinterpret_cast<char*>(out.fixed), std::min<size_t>(out.capacity, ref.bytes));
+    if (!out.text) return {};
+    out.text->resize(ref.bytes);
+    return read_overflow(pool, store, ref, 0, out.text->data(), ref.bytes);
+}
+
+// The key's lock is held, so the record cannot change; its page can.
+inline Result<bool> read_record(BTree& tree, BufferPool& pool, txn::Transaction& txn, Slice key, ValueOut& out) {
+    SharedPage hold;
+    for (unsigned tries = 0;; ++tries) {
+        Ops::Position pos;
+        if (tries < kOptimisticTries) [[likely]] {
+            TRY(Ops::locate(tree, txn, key, false, pos));
+        } else {
+            if (!TRY(Ops::hold_leaf(tree, key, Ops::Side::covering, pos, hold))) continue;
+            const Found f = search(*pos.at.page, key);
+            pos.slot = f.slot;
+            pos.found = f.exact;
+        }
+        const Page& page = *pos.at.page;
+        if (!pos.found || ghost(page, pos.slot)) {
+            if (!pos.valid()) continue;
+            Ops::remember(tree, txn, pos.id, pos.slot);
+            return false;
+        }
+        if (overflow(page, pos.slot)) [[unlikely]] {
+            const OverflowRef ref = overflow_ref(value(page, pos.slot));
+            if (!pos.valid()) continue;
+            hold.release();
+            TRY(copy_overflow(pool, tree.id(), ref, out));
+            return true;
+        }
+        copy_out(value(page, pos.slot), out);
+        if (!pos.valid()) [[unlikely]]
+            continue;
+        Ops::remember(tree, txn, pos.id, pos.slot);
+        return true;
+    }
+}
+
+}  // namespace
+
+Result<bool> BTree::fetch(txn::Transaction& txn, Slice key, Access access, ValueOut& out) {
+    if (key.size() > kKeyBytesMax) [[unlikely]]
+        return fail(ErrorCode::key_too_long, "key", key.size(), kKeyBytesMax);
+    const txn::LockName name = txn::key_lock_name(id_, key);
+    TRY(engine_.locks->lock_record(txn.locks, lock_, name, mode_of(access)));
+    Result<bool> found = read_record(*this, *engine_.pool, txn, key, out);
+    if (access == Access::read && txn.isolation == txn::Isolation::read_committed)
+        engine_.locks->unlock(txn.locks, name, txn::LockMode::S);
+    return found;
+}
+
+}  // namespace lockstep::sm

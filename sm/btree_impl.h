@@ -1,0 +1,88 @@
+// btree_impl.h - what the files of the B-tree share: positions, descents, latching a leaf, changes, locks' names.
+//
+// Concepts   Position: an optimistic look at a leaf with the place of a key in it; nothing is held, valid() must be asked before
+//            anything read from it is believed. Target: the same with the leaf exclusively latched.
+// Blocking   descend/locate park only on page misses; latch_for parks for the latch. None may be called with a latch held.
+#pragma once
+
+#include "sm/btree.h"
+#include "sm/btree_payload.h"
+#include "sm/page_change.h"
+
+namespace lockstep::sm {
+
+inline constexpr unsigned kOptimisticTries = 2;
+
+struct BTree::Ops {
+    struct Position {
+        PeekedPage at;
+        PageId id;
+        unsigned slot = 0;
+        bool found = false;
+        bool valid() const { return at.valid(); }
+    };
+    struct Target {
+        ExclusivePage page;
+        PageId id;
+        unsigned slot = 0;
+        bool found = false;
+    };
+    enum class Side : uint8_t { covering, below };       // the node that covers a key, or the one with the largest keys below it
+
+    // --- btree_search.cc
+    // Node of `level` on the way to `key`; unvalidated. If the tree is lower than that, the root with its own level.
+    static Result<void> descend(BTree& tree, Slice key, Side side, unsigned level, Position& out);
+    // Rightmost leaf.
+    static Result<void> descend_last(BTree& tree, Position& out);
+    // Leaf that covers `key`, searched; through the transaction's hint if that promises something.
+    static Result<void> locate(BTree& tree, txn::Transaction& txn, Slice key, bool hint_first, Position& out);
+    static void remember(BTree& tree, txn::Transaction& txn, PageId leaf, unsigned slot);
+    // After failed validations: waits for a shared latch on the leaf that covers `key` (or lies below it), so that the next look is valid.
+    [[gnu::cold, gnu::noinline]] static Result<bool> hold_leaf(BTree& tree, Slice key, Side side, Position& out, SharedPage& hold);
+    // Leaf that covers `key`, exclusively latched and searched.
+    static Result<void> latch_for(BTree& tree, txn::Transaction& txn, Slice key, bool hint_first, Target& out);
+    [[gnu::cold, gnu::noinline]] static Result<bool> latch_slowly(BTree& tree, Slice key, Target& out);
+    // The same without a transaction.
+    static Result<void> latch_leaf(BTree& tree, Slice key, Target& out);
+    // Exclusively latches the inner node of `level` above `key`. False: the tree is not that high.
+    static Result<bool> latch_parent(BTree& tree, Slice key, unsigned level, Target& out);
+    static bool is_node_for(const BTree& tree, const Page& page, unsigned level, Slice key) {
+        return page.kind() == PageKind::btree && page.header.store == tree.id_.value && page.header.level == level && node::covers(page, key);
+    }
+
+    // Name of the key that follows slot `slot` - 1 of a leaf, for gap locks. When it stands in the right sibling, that one's snapshot is in `next`.
+    // False: what was read changed meanwhile. `at` is the leaf's snapshot if it is not latched; the caller validates it once more at the end.
+    struct NextKey {
+        txn::LockName name;
+        PeekedPage sibling;
+        bool valid() const { return sibling.page == nullptr || sibling.valid(); }
+    };
+    static Result<bool> next_key(BTree& tree, const Page& leaf, unsigned slot, const PeekedPage* at, NextKey& out);
+
+    // --- values
+    static bool too_large(size_t key_bytes, size_t value_bytes) { return key_bytes + value_bytes > node::kInlineMax; }
+    [[gnu::cold, gnu::noinline]] static Result<void> check_write(const txn::Transaction& txn, size_t key_bytes, size_t value_bytes);
+    static bool writable(const txn::Transaction& txn, size_t key_bytes, size_t value_bytes) {
+        return key_bytes <= kKeyBytesMax && value_bytes <= kValueBytesMax && !txn.read_only && !txn.must_abort;
+    }
+
+    // --- changes of one record; the target stays latched. replace: value[offset, +old) -> fresh
+    static Result<void> log_replace(BTree& tree, txn::Transaction& txn, Target& t, Slice key, unsigned offset, unsigned old_bytes, Slice fresh,
+                                    uint16_t flags, ChangeRole role, LogKind kind, Lsn undo_next);
+    static Result<void> log_set_ghost(BTree& tree, txn::Transaction& txn, Target& t, Slice key, bool ghost, ChangeRole role, LogKind kind,
+                                      Lsn undo_next);
+    static Result<void> insert_record(BTree& tree, txn::Transaction& txn, txn::LockName name, Slice key, Slice value, bool overflow);
+    // Whole new value over that of an existing live record. `flags` of payload::ReplaceFlags. Leaves `t` empty and returns false if the leaf had to be split.
+    static Result<bool> replace_value(BTree& tree, txn::Transaction& txn, Target& t, Slice key, Slice value, uint16_t flags);
+    static void note_ghost(BTree& tree, const Page& leaf, Slice key);
+
+    // --- btree_split.cc: makes room for `extra` bytes in the node of `level` that covers `key`; no latch held.
+    static Result<void> split(BTree& tree, Slice key, unsigned level, size_t extra);
+    static Result<bool> grow(BTree& tree, unsigned level, size_t extra);     // true: the root is of `level` and has room already
+
+    // --- btree_merge.cc
+    static Result<void> merge(BTree& tree, Slice key, unsigned level);
+    static Result<void> shrink_root(BTree& tree);
+};
+
+}  // namespace lockstep::sm

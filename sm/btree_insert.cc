@@ -1,0 +1,120 @@
+// btree_insert.cc - inserting a record: key lock, next key's gap, room, one logged change.
+//
+// Concepts   Order: X on the key (no latch held; waits for whoever has it) -> leaf latched -> next key's gap free of others' gap_read,
+//            checked under the latch, so that no scan can protect the gap between the check and the change (its validation of this
+//            leaf would fail) -> change. If the next key stands in the right sibling, that leaf's version is validated last.
+#include "sm/btree_impl.h"
+#include "sm/ghost_cleaner.h"
+#include "sm/overflow.h"
+
+namespace lockstep::sm {
+
+using namespace node;
+using Ops = BTree::Ops;
+using txn::LockMode;
+
+namespace {
+
+enum class GapCheck : uint8_t { clear, changed, wait_above, wait_own };
+
+// May a key be put in front of the target's slot?
+inline Result<GapCheck> check_gap(BTree& tree, txn::LockManager& locks, txn::Transaction& txn, const Ops::Target& t, txn::LockName name,
+                                  Ops::NextKey& next) {
+    if (!TRY(Ops::next_key(tree, *t.page, t.slot, nullptr, next))) [[unlikely]]
+        return GapCheck::changed;
+    if (!locks.grantable(txn.locks, next.name, LockMode::gap_insert)) [[unlikely]]
+        return GapCheck::wait_above;
+    // The new key cuts a gap in two: who protects the whole of it must protect both halves.
+    if ((locks.held(txn.locks, next.name) & LockMode::gap_read) != LockMode::none) [[unlikely]]
+        if (!TRY(locks.try_lock_record(txn.locks, tree.lock(), name, LockMode::gap_read))) return GapCheck::wait_own;
+    return next.valid() ? GapCheck::clear : GapCheck::changed;
+}
+
+inline Result<void> log_put(Engine& engine, BTree& tree, txn::Transaction& txn, Ops::Target& t, Slice key, Slice value, bool overflow) {
+    const payload::Put head{static_cast<uint16_t>(t.slot), overflow ? kOverflow : uint16_t{0}, static_cast<uint16_t>(key.size()),
+                            static_cast<uint16_t>(value.size())};
+    ChangePart part{&t.page, PageAction::btree_put, 0, {payload::bytes_of(head), key, value, {}}};
+    TRY(change_pages(engine, &txn, ChangeRole::forward, LogKind::btree_insert, tree.id(), {&part, 1}));
+    return {};
+}
+
+// A ghost of the key gets a new value. The old one is logged too: the ghost may be this transaction's own delete, which may be undone as well.
+[[gnu::noinline]] Result<bool> revive(Engine& engine, BTree& tree, txn::Transaction& txn, Ops::Target& t, Slice key, Slice fresh, bool is_overflow) {
+    const Slice old = value(*t.page, t.slot);
+    if (fresh.size() > old.size() && fresh.size() - old.size() > free_bytes(*t.page)) return false;
+    const bool was_overflow = overflow(*t.page, t.slot);
+    const OverflowRef old_chain = overflow_ref(was_overflow ? old : Slice{});
+    const payload::Revive head{static_cast<uint16_t>(t.slot),
+                               static_cast<uint16_t>((was_overflow ? payload::kOldOverflow : 0) | (is_overflow ? payload::kNewOverflow : 0)),
+                               static_cast<uint16_t>(key.size()), static_cast<uint16_t>(old.size()), static_cast<uint16_t>(fresh.size()), 0};
+    ChangePart part{&t.page, PageAction::btree_revive, 0, {payload::bytes_of(head), key, old, fresh}};
+    TRY(change_pages(engine, &txn, ChangeRole::forward, LogKind::btree_insert, tree.id(), {&part, 1}));
+    t.page.release();
+    if (was_overflow && engine.ghosts) engine.ghosts->note_chain(tree.id(), key, PageId{old_chain.first}, old_chain.chain);
+    return true;
+}
+
+}  // namespace
+
+Result<void> Ops::check_write(const txn::Transaction& txn, size_t key_bytes, size_t value_bytes) {
+    if (txn.must_abort) return fail(ErrorCode::txn_aborting, "transaction", txn.id.value);
+    if (txn.read_only) return fail(ErrorCode::read_only, "transaction", txn.id.value);
+    if (key_bytes > kKeyBytesMax) return fail(ErrorCode::key_too_long, "key", key_bytes, kKeyBytesMax);
+    if (value_bytes > kValueBytesMax) return fail(ErrorCode::value_too_long, "value", value_bytes, kValueBytesMax);
+    return {};
+}
+
+Result<void> Ops::insert_record(BTree& tree, txn::Transaction& txn, txn::LockName name, Slice key, Slice value, bool is_overflow) {
+    txn::LockManager& locks = *tree.engine_.locks;
+    for (;;) {
+        Target t;
+        TRY(latch_for(tree, txn, key, false, t));
+        if (t.found) {
+            if (!ghost(*t.page, t.slot)) return fail(ErrorCode::duplicate_key, "index", tree.id_.value);
+            if (TRY(revive(tree.engine_, tree, txn, t, key, value, is_overflow))) return {};
+        } else {
+            NextKey next;
+            const GapCheck gap = TRY(check_gap(tree, locks, txn, t, name, next));
+            if (gap != GapCheck::clear) [[unlikely]] {           // BT-3: nothing is waited for with the leaf latched
+                t.page.release();
+                if (gap == GapCheck::wait_above) TRY(locks.wait_until_grantable(txn.locks, next.name, LockMode::gap_insert));
+                if (gap == GapCheck::wait_own) TRY(locks.lock_record(txn.locks, tree.lock_, name, LockMode::gap_read));
+                continue;
+            }
+            if (fits(*t.page, key.size(), value.size())) [[likely]] {
+                const PageId leaf = t.id;
+                const unsigned slot = t.slot;
+                TRY(log_put(tree.engine_, tree, txn, t, key, value, is_overflow));
+                t.page.release();
+                remember(tree, txn, leaf, slot);
+                return {};
+            }
+        }
+        t.page.release();
+        TRY(split(tree, key, 0, kSlotCost + key.size() + value.size()));
+    }
+}
+
+namespace {
+
+[[gnu::cold, gnu::noinline]] Result<void> insert_large(Engine& engine, BTree& tree, txn::Transaction& txn, txn::LockName name, Slice key,
+                                                       Slice value) {
+    const OverflowRef ref = TRY(write_overflow(engine, tree.id(), value));
+    Result<void> done = Ops::insert_record(tree, txn, name, key, bytes_of(ref), true);
+    if (!done) (void)free_overflow(engine, tree.id(), PageId{ref.first}, ref.chain);       // nobody refers to it
+    return done;
+}
+
+}  // namespace
+
+Result<void> BTree::insert(txn::Transaction& txn, Slice key, Slice value) {
+    if (!Ops::writable(txn, key.size(), value.size())) [[unlikely]]
+        return Ops::check_write(txn, key.size(), value.size());
+    const txn::LockName name = txn::key_lock_name(id_, key);
+    TRY(engine_.locks->lock_record(txn.locks, lock_, name, LockMode::X));
+    if (Ops::too_large(key.size(), value.size())) [[unlikely]]
+        return insert_large(engine_, *this, txn, name, key, value);
+    return Ops::insert_record(*this, txn, name, key, value, false);
+}
+
+}  // namespace lockstep::sm

@@ -1,0 +1,224 @@
+// btree_search.cc - the ways to a leaf: optimistic descent, the transaction's leaf hint, latching.
+//
+// Invariants LA-3 here means: a page's snapshot is taken by peek(), its bytes are read, and valid() is asked, with no switch in between.
+//            A miss in peek() of the child may park; the parent is validated afterwards, so a stale way is given up.
+#include "sm/btree_impl.h"
+
+namespace lockstep::sm {
+
+using namespace node;
+using Ops = BTree::Ops;
+
+namespace {
+
+[[gnu::always_inline]] inline void prefetch_node(const Page* page) {
+    // First line and the middle of a half-full slot array: where every search begins.
+    __builtin_prefetch(page);
+    __builtin_prefetch(reinterpret_cast<const char*>(page) + 512);
+}
+
+}  // namespace
+
+Result<void> Ops::descend(BTree& tree, Slice key, Side side, unsigned level, Position& out) {
+    BufferPool& pool = *tree.engine_.pool;
+    for (;;) {
+        PageId id = tree.root_;
+        PeekedPage at = TRY(pool.peek(id));
+        if (at.page->header.store != tree.id_.value && at.valid()) [[unlikely]]
+            return fail(ErrorCode::no_such_store, "index", tree.id_.value);
+        for (;;) {
+            const Page& page = *at.page;
+            if (page.header.level <= level) {
+                out.at = at;
+                out.id = id;
+                return {};
+            }
+            const PageId next = child_at(page, side == Side::covering ? child_slot(page, key) : child_slot_below(page, key));
+            if (!at.valid()) break;
+            // The place for a team switch: after prefetching the child's lines, before its version is read by peek().
+            if (page.header.level <= 2)
+                if (const Page* resident = pool.resident(next)) prefetch_node(resident);
+            Result<PeekedPage> peeked = pool.peek(next);
+            if (!at.valid()) break;                              // first: an error on a page that is no longer ours is none
+            if (!peeked) [[unlikely]]
+                return std::unexpected(peeked.error());
+            at = *peeked;
+            id = next;
+        }
+        tree.stats_.restarts.fetch_add(1, std::memory_order_relaxed);
+    }
+}
+
+Result<void> Ops::descend_last(BTree& tree, Position& out) {
+    BufferPool& pool = *tree.engine_.pool;
+    for (;;) {
+        PageId id = tree.root_;
+        PeekedPage at = TRY(pool.peek(id));
+        if (at.page->header.store != tree.id_.value && at.valid()) [[unlikely]]
+            return fail(ErrorCode::no_such_store, "index", tree.id_.value);
+        for (;;) {
+            if (at.page->header.level == 0) {
+                out.at = at;
+                out.id = id;
+                return {};
+            }
+            const PageId next = child_at(*at.page, static_cast<int>(count(*at.page)) - 1);
+            if (!at.valid()) break;
+            Result<PeekedPage> peeked = pool.peek(next);
+            if (!at.valid()) break;
+            if (!peeked) return std::unexpected(peeked.error());
+            at = *peeked;
+            id = next;
+        }
+        tree.stats_.restarts.fetch_add(1, std::memory_order_relaxed);
+    }
+}
+
+namespace {
+
+txn::LeafHint& hint_of(txn::Transaction& txn, StoreId store) { return txn.leaf_hints[store.value % std::size(txn.leaf_hints)]; }
+
+// The hint is only an accelerator: a leaf of this tree whose fences cover the key is the right one whatever happened since.
+inline bool try_hint(BufferPool& pool, StoreId store, const txn::LeafHint& hint, Slice key, Ops::Position& out) {
+    Result<PeekedPage> peeked = pool.peek(hint.page);
+    if (!peeked) return false;
+    const Page& page = *peeked->page;
+    if (page.kind() != PageKind::btree || page.header.store != store.value || page.header.level != 0) return false;
+    out.at = *peeked;
+    out.id = hint.page;
+    out.slot = hint.slot;
+    if (hint.slot < count(page) && key_equals(page, hint.slot, key)) {
+        out.found = true;
+        return true;
+    }
+    if (!covers(page, key)) return false;
+    const Found f = search(page, key);
+    out.slot = f.slot;
+    out.found = f.exact;
+    return true;
+}
+
+}  // namespace
+
+Result<void> Ops::locate(BTree& tree, txn::Transaction& txn, Slice key, bool hint_first, Position& out) {
+    txn::LeafHint& hint = hint_of(txn, tree.id_);
+    if (hint.store == tree.id_ && (hint_first || hint.score > 0)) {
+        if (try_hint(*tree.engine_.pool, tree.id_, hint, key, out)) return {};
+        if (hint.score > 0) --hint.score;
+    }
+    TRY(descend(tree, key, Side::covering, 0, out));
+    const Found f = search(*out.at.page, key);
+    out.slot = f.slot;
+    out.found = f.exact;
+    return {};
+}
+
+void Ops::remember(BTree& tree, txn::Transaction& txn, PageId leaf, unsigned slot) {
+    txn::LeafHint& hint = hint_of(txn, tree.id_);
+    if (hint.store == tree.id_ && hint.page == leaf) {
+        if (hint.score < 4) ++hint.score;
+    } else {
+        hint.store = tree.id_;
+        hint.page = leaf;
+        hint.score = 0;
+    }
+    hint.slot = static_cast<uint16_t>(slot);
+}
+
+Result<bool> Ops::hold_leaf(BTree& tree, Slice key, Side side, Position& out, SharedPage& hold) {
+    tree.stats_.latched_descents.fetch_add(1, std::memory_order_relaxed);
+    hold.release();
+    TRY(descend(tree, key, side, 0, out));
+    const PageId id = out.id;
+    Result<SharedPage> fixed = tree.engine_.pool->fix_shared(id);
+    if (!out.valid()) return false;                              // changed while we waited: the caller tries again
+    if (!fixed) return std::unexpected(fixed.error());
+    hold = std::move(*fixed);
+    out.at = TRY(tree.engine_.pool->peek(id));
+    const Page& page = *out.at.page;
+    const bool right_leaf = page.kind() == PageKind::btree && page.header.store == tree.id_.value && page.header.level == 0 &&
+                            (side == Side::covering ? covers(page, key)
+                                                    : (key.empty() || key > low(page)) && (high_infinite(page) || key <= high(page)));
+    if (!right_leaf) hold.release();
+    return right_leaf;
+}
+
+Result<void> Ops::latch_for(BTree& tree, txn::Transaction& txn, Slice key, bool hint_first, Target& out) {
+    for (unsigned tries = 0;; ++tries) {
+        Position pos;
+        TRY(locate(tree, txn, key, hint_first && tries == 0, pos));
+        if (tree.engine_.pool->upgrade(pos.at, pos.id, out.page)) [[likely]] {
+            out.id = pos.id;
+            out.slot = pos.slot;
+            out.found = pos.found;
+            return {};
+        }
+        if (tries >= kOptimisticTries && TRY(latch_slowly(tree, key, out))) return {};
+    }
+}
+
+Result<bool> Ops::latch_slowly(BTree& tree, Slice key, Target& out) {
+    tree.stats_.latched_descents.fetch_add(1, std::memory_order_relaxed);
+    Position pos;
+    TRY(descend(tree, key, Side::covering, 0, pos));
+    Result<ExclusivePage> fixed = tree.engine_.pool->fix_exclusive(pos.id);
+    if (!fixed) {
+        if (!pos.valid()) return false;                          // the page may have been freed meanwhile
+        return std::unexpected(fixed.error());
+    }
+    if (!is_node_for(tree, **fixed, 0, key)) return false;
+    out.page = std::move(*fixed);
+    out.id = pos.id;
+    const Found f = search(*out.page, key);
+    out.slot = f.slot;
+    out.found = f.exact;
+    return true;
+}
+
+Result<void> Ops::latch_leaf(BTree& tree, Slice key, Target& out) {
+    while (!TRY(latch_slowly(tree, key, out))) continue;
+    return {};
+}
+
+Result<bool> Ops::latch_parent(BTree& tree, Slice key, unsigned level, Target& out) {
+    for (;;) {
+        Position pos;
+        TRY(descend(tree, key, Side::covering, level, pos));
+        const unsigned found_level = pos.at.page->header.level;
+        if (found_level < level) {
+            if (pos.valid()) return false;
+            continue;
+        }
+        Result<ExclusivePage> fixed = tree.engine_.pool->fix_exclusive(pos.id);
+        if (!fixed) {
+            if (!pos.valid()) continue;
+            return std::unexpected(fixed.error());
+        }
+        if (!is_node_for(tree, **fixed, level, key)) continue;
+        out.page = std::move(*fixed);
+        out.id = pos.id;
+        return true;
+    }
+}
+
+Result<bool> Ops::next_key(BTree& tree, const Page& leaf, unsigned slot, const PeekedPage* at, NextKey& out) {
+    char buffer[2 * kKeyBytesMax];
+    out.sibling = {};
+    if (slot < count(leaf)) [[likely]] {
+        out.name = txn::key_lock_name(tree.id_, full_key(leaf, slot, buffer, sizeof buffer));
+        return true;
+    }
+    const PageId next = right(leaf);
+    if (at && !at->valid()) return false;                        // before a page number read without a latch is followed
+    if (next == kPageNone) {
+        out.name = txn::end_lock_name(tree.id_);
+        return true;
+    }
+    out.sibling = TRY(tree.engine_.pool->peek(next));
+    const Page& page = *out.sibling.page;
+    if (page.kind() != PageKind::btree || page.header.store != tree.id_.value || count(page) == 0) return false;
+    out.name = txn::key_lock_name(tree.id_, full_key(page, 0, buffer, sizeof buffer));
+    return out.sibling.valid();
+}
+
+}  // namespace lockstep::sm
