@@ -1,0 +1,193 @@
+// pool_queue.cc - the threads of the pool, and the worker's side of it.
+#include "threads/io/pool_queue.h"
+
+#include <pthread.h>
+#include <unistd.h>
+
+#include <chrono>
+
+#include "threads/base/clock.h"
+
+namespace lockstep::threads {
+namespace {
+
+int64_t transfer_once(const IoRequest& request, uint64_t progress) {
+    const int fd = request.file.value;
+    const bool write = request.kind == IoKind::write;
+    const auto at = static_cast<off_t>(request.offset + progress);
+    int64_t moved = 0;
+    if (request.kind == IoKind::sync) {
+        moved = fdatasync(fd);
+    } else if (progress == 0 && request.iov_count == 2) {
+        moved = write ? pwritev(fd, request.iov, 2, at) : preadv(fd, request.iov, 2, at);
+    } else {
+        const iovec piece = io_piece(request, progress);
+        moved = write ? pwrite(fd, piece.iov_base, piece.iov_len, at) : pread(fd, piece.iov_base, piece.iov_len, at);
+    }
+    return moved < 0 ? -errno : moved;
+}
+
+void transfer_all(IoRequest& request) {
+    uint64_t progress = 0;
+    while (!io_account(request, progress, transfer_once(request, progress))) {
+    }
+}
+
+// One by one: a member belongs to its worker again, and may be gone, as soon as it is handed back.
+void run_unit(IoRequest* head) {
+    bool failed = false;
+    for (IoRequest* r = head; r != nullptr;) {
+        IoRequest* next = r->link_next ? r->next : nullptr;
+        if (failed) r->result = -ECANCELED;
+        else transfer_all(*r);
+        failed = failed || r->result < 0;
+        reinterpret_cast<PoolQueue*>(r->tag)->hand_back(r);
+        r = next;
+    }
+}
+
+}  // namespace
+
+// Without exceptions std::thread's failure would end the process, so a plain thread is tried first where it is cheap to.
+Result<void> IoPool::grow() {
+    std::lock_guard lock(mutex_);
+    for (size_t i = 0; i < kThreadsPerQueue && threads_.size() < kThreadsMax; ++i) {
+        pthread_t probe;
+        const int refused = pthread_create(&probe, nullptr, [](void*) -> void* { return nullptr; }, nullptr);
+        if (refused != 0 && threads_.empty()) return fail_os(ErrorCode::too_many, refused, "I/O thread");
+        if (refused != 0) break;
+        pthread_join(probe, nullptr);
+        threads_.emplace_back([this] { work(); });
+    }
+    return {};
+}
+
+IoPool::~IoPool() {
+    {
+        std::lock_guard lock(mutex_);
+        ending_ = true;
+    }
+    more_.notify_all();
+    for (std::thread& thread : threads_) thread.join();
+}
+
+void IoPool::push(UnitQueue (&units)[kIoClasses], size_t count) {
+    {
+        std::lock_guard lock(mutex_);
+        for (size_t c = 0; c < kIoClasses; ++c) {
+            while (!units[c].empty()) {
+                IoRequest* head = units[c].pop();
+                IoRequest* last = head;
+                while (last->link_next) last = last->next;
+                pending_[c].push(head, last);
+            }
+        }
+    }
+    if (count == 1) more_.notify_one();
+    else more_.notify_all();
+}
+
+bool IoPool::take(IoRequest*& head) {
+    for (UnitQueue& queue : pending_) {
+        if (queue.empty()) continue;
+        head = queue.pop();
+        return true;
+    }
+    return false;
+}
+
+void IoPool::work() {
+    pthread_setname_np(pthread_self(), "lockstep-io");
+    std::unique_lock lock(mutex_);
+    for (;;) {
+        IoRequest* head = nullptr;
+        more_.wait(lock, [&] { return take(head) || ending_; });
+        if (head == nullptr) return;
+        lock.unlock();
+        run_unit(head);
+        lock.lock();
+    }
+}
+
+PoolQueue::~PoolQueue() {
+    std::unique_lock lock(mutex_);
+    while (in_flight_ > 0) {
+        wakeup_.wait(lock, [&] {
+            sleeping_ = done_first_ == nullptr;
+            return !sleeping_;
+        });
+        for (IoRequest* r = std::exchange(done_first_, nullptr); r != nullptr; r = r->next) --in_flight_;
+        done_last_ = nullptr;
+    }
+}
+
+void PoolQueue::submit(IoRequest* first, size_t count) {
+    UnitQueue units[kIoClasses];
+    size_t unit_count = 0;
+    in_flight_ += count;
+    for (; count > 0; ++unit_count) {
+        size_t length = 0;
+        IoRequest* last = unit_last(first, count, length);
+        IoRequest* next = last->next;
+        for (IoRequest* r = first;; r = r->next) {
+            r->tag = reinterpret_cast<uint64_t>(this);
+            if (r == last) break;
+        }
+        units[static_cast<size_t>(first->io_class)].push(first, last);
+        first = next;
+        count -= length;
+    }
+    pool_->push(units, unit_count);
+}
+
+void PoolQueue::hand_back(IoRequest* request) {
+    std::lock_guard lock(mutex_);
+    request->next = nullptr;
+    (done_last_ != nullptr ? done_last_->next : done_first_) = request;
+    done_last_ = request;
+    any_done_.store(true, std::memory_order_relaxed);
+    if (sleeping_) wakeup_.notify_one();                   // under the mutex: the queue may end right after
+}
+
+IoRequest* PoolQueue::take_done() {
+    std::lock_guard lock(mutex_);
+    any_done_.store(false, std::memory_order_relaxed);
+    done_last_ = nullptr;
+    return std::exchange(done_first_, nullptr);
+}
+
+size_t PoolQueue::poll() {
+    if (!any_done_.load(std::memory_order_relaxed)) return 0;
+    size_t count = 0;
+    for (IoRequest* r = take_done(); r != nullptr; ++count) {
+        IoRequest* next = r->next;
+        --in_flight_;
+        io_finish(*r);
+        r = next;
+    }
+    return count;
+}
+
+size_t PoolQueue::wait(Nanos deadline) {
+    if (const size_t n = poll(); n > 0) return n;
+    if (!gate_.try_sleep()) return poll();
+    const Nanos now = clock_.now();
+    const Nanos left = std::min(deadline > now ? deadline - now : 0, 3600 * kSecond);      // a chrono limit cannot overflow
+    {
+        std::unique_lock lock(mutex_);
+        sleeping_ = true;
+        wakeup_.wait_for(lock, std::chrono::nanoseconds(left), [&] { return done_first_ != nullptr || kicked_; });
+        sleeping_ = kicked_ = false;
+    }
+    gate_.rise();
+    return poll();
+}
+
+void PoolQueue::wake() {
+    if (!gate_.notify()) return;
+    std::lock_guard lock(mutex_);
+    kicked_ = true;
+    wakeup_.notify_one();
+}
+
+}  // namespace lockstep::threads

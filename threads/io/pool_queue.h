@@ -1,0 +1,74 @@
+// pool_queue.h - I/O by kernel threads with preadv, pwritev and fdatasync: the backend where io_uring is refused.
+//
+// Concepts   One IoPool per disk; every queue adds kThreadsPerQueue kernel threads to it, up to kThreadsMax. A thread takes a
+//            unit (a request or a linked run), highest class first, does it from end to end and hands the members back to their
+//            queue one by one. Queues share the pool's ownership, so the pool ends with the last of them and the disk.
+// Invariants PQ-1 A linked request starts after its predecessor succeeded: one thread does the whole unit.
+//            PQ-2 A request is touched by the pool thread before it is handed back and by the worker after. [mutex_ of the queue]
+// Blocking   submit() takes a mutex for a few instructions. wait() blocks.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "threads/io/sleep_gate.h"
+#include "threads/io/transfer.h"
+
+namespace lockstep::threads {
+
+class IoPool {
+public:
+    static constexpr size_t kThreadsPerQueue = 4;
+    static constexpr size_t kThreadsMax = 64;
+
+    ~IoPool();                                             // finishes what is queued, then joins
+    // Error too_many if the system grants not even one thread.
+    Result<void> grow();
+    // Takes `units` units of one class or several, each request's tag naming its queue.
+    void push(UnitQueue (&units)[kIoClasses], size_t count);
+
+private:
+    void work();
+    bool take(IoRequest*& head);
+
+    std::mutex mutex_;
+    std::condition_variable more_;
+    UnitQueue pending_[kIoClasses];                        // under mutex_
+    bool ending_ = false;                                  // under mutex_
+    std::vector<std::thread> threads_;                     // under mutex_ until the destructor
+};
+
+class PoolQueue final : public IoQueue {
+public:
+    PoolQueue(std::shared_ptr<IoPool> pool, const Clock& clock) : pool_(std::move(pool)), clock_(clock) {}
+    ~PoolQueue() override;                                 // waits for requests in flight, without running their `done`
+    const char* name() const override { return "pool"; }
+    void submit(IoRequest* first, size_t count) override;
+    size_t poll() override;
+    size_t wait(Nanos deadline) override;
+    void wake() override;
+    size_t in_flight() const override { return in_flight_; }
+    // For pool threads: the request has its result.
+    void hand_back(IoRequest* request);
+
+private:
+    IoRequest* take_done();
+
+    std::shared_ptr<IoPool> pool_;
+    const Clock& clock_;
+    size_t in_flight_ = 0;                                 // worker only
+    std::atomic<bool> any_done_{false};                    // done_first_ is set; lets poll() look without the mutex
+    std::mutex mutex_;
+    std::condition_variable wakeup_;
+    IoRequest* done_first_ = nullptr;                      // under mutex_
+    IoRequest* done_last_ = nullptr;
+    bool sleeping_ = false;
+    bool kicked_ = false;
+    SleepGate gate_;
+};
+
+}  // namespace lockstep::threads

@@ -1,0 +1,49 @@
+// posix_disk.h - the machine's file system as a Disk.
+//
+// Concepts   A FileId is the file descriptor, so queues need no table. flock() belongs to one open of a file: a second open
+//            conflicts whether it comes from another process or from this one.
+// Blocking   Every call may block the kernel thread for a short operation of the file system.
+#pragma once
+
+#include <memory>
+#include <mutex>
+
+#include "threads/io/io.h"
+#include "threads/io/pool_queue.h"
+
+namespace lockstep::threads {
+
+// The error for a failed operation on the file system: no_space, bad_path, too_many, out_of_memory or io_error.
+[[gnu::cold]] std::unexpected<Error> fail_file(int err, const char* what, uint64_t a = 0, uint64_t b = 0);
+
+class PosixDisk final : public Disk {
+public:
+    explicit PosixDisk(IoBackend backend) : backend_(backend) {}
+    Result<FileId> open(std::string_view path, uint32_t flags) override;
+    void close(FileId file) override;
+    Result<uint64_t> size(FileId file) override;
+    Result<void> allocate(FileId file, uint64_t bytes) override;
+    Result<void> truncate(FileId file, uint64_t bytes) override;
+    Result<void> rename(std::string_view from, std::string_view to) override;
+    Result<void> unlink(std::string_view path) override;
+    Result<void> make_directory(std::string_view path) override;
+    Result<std::vector<std::string>> list(std::string_view directory) override;
+    bool exists(std::string_view path) override;
+    Result<void> sync_directory(std::string_view path) override;
+    Result<void> lock_exclusive(FileId file) override;
+    Result<size_t> read_now(FileId file, uint64_t offset, void* data, size_t bytes) override;
+    Result<void> write_now(FileId file, uint64_t offset, const void* data, size_t bytes) override;
+    Result<void> sync_now(FileId file) override;
+    Result<std::unique_ptr<IoQueue>> make_queue(uint32_t worker, const Clock& clock) override;
+
+private:
+    Result<std::unique_ptr<IoQueue>> make_pool_queue(const Clock& clock);
+
+    const IoBackend backend_;
+    std::mutex mutex_;
+    bool ring_probed_ = false;                             // under mutex_
+    Result<void> ring_works_;                              // under mutex_
+    std::shared_ptr<IoPool> pool_;                         // under mutex_; made by the first queue that needs it
+};
+
+}  // namespace lockstep::threads

@@ -1,0 +1,103 @@
+// transfer.h - what every backend does alike: the pieces of a request, accounting for short transfers, units of linked requests.
+//
+// Concepts   A unit is one request, or a run of requests joined by link_next; it is started, ordered and failed as a whole.
+// Invariants IO-3 (io.h) A short or interrupted transfer is continued. [checked: io_account()]
+#pragma once
+
+#include <algorithm>
+#include <cerrno>
+
+#include "threads/base/check.h"
+#include "threads/io/io.h"
+
+namespace lockstep::threads {
+
+inline constexpr size_t kIoClasses = 4;
+inline constexpr uint64_t kSectorBytes = 512;              // what a device writes whole, and what direct files are aligned to
+inline constexpr size_t kTransferMax = 1u << 30;           // bytes a system call is asked for; more comes as a continuation
+
+inline uint64_t io_bytes(const IoRequest& request) {
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < request.iov_count; ++i) bytes += request.iov[i].iov_len;
+    return bytes;
+}
+
+// The piece of memory at which a request that has moved `progress` bytes goes on.
+inline iovec io_piece(const IoRequest& request, uint64_t progress) {
+    for (uint32_t i = 0; i < request.iov_count; ++i) {
+        const iovec& piece = request.iov[i];
+        if (progress < piece.iov_len)
+            return {static_cast<std::byte*>(piece.iov_base) + progress, std::min(piece.iov_len - progress, kTransferMax)};
+        progress -= piece.iov_len;
+    }
+    return {nullptr, 0};
+}
+
+inline bool io_transient(int64_t raw) { return raw == -EINTR || raw == -EAGAIN; }
+
+// Accounts for one outcome of the kernel (bytes or -errno). True: finished, `result` is set. False: go on at `progress`.
+inline bool io_account(IoRequest& request, uint64_t& progress, int64_t raw) {
+    if (io_transient(raw)) return false;
+    if (request.kind == IoKind::sync) {
+        request.result = std::min<int64_t>(raw, 0);
+        return true;
+    }
+    if (raw > 0) {
+        progress += static_cast<uint64_t>(raw);
+        if (progress < io_bytes(request)) return false;
+    } else if (request.kind == IoKind::write && progress < io_bytes(request)) {
+        request.result = raw < 0 ? raw : -EIO;             // a write that moves nothing would be repeated for ever
+        return true;
+    } else if (raw < 0 && !(raw == -EINVAL && progress % kSectorBytes != 0)) {
+        request.result = raw;                              // (a direct read that ended inside the last sector cannot go on)
+        return true;
+    }
+    request.result = static_cast<int64_t>(progress);
+    return true;
+}
+
+// Last step of every request. It may be gone afterwards.
+inline void io_finish(IoRequest& request) {
+    request.complete = true;
+    if (request.done != nullptr) request.done(&request);
+}
+
+// Last member of the unit that begins at `head`; a unit never reaches past `count` requests. Sets the unit's length.
+inline IoRequest* unit_last(IoRequest* head, size_t count, size_t& length) {
+    length = 1;
+    while (head->link_next && length < count) {
+        CHECK(head->next != nullptr);
+        head = head->next;
+        ++length;
+    }
+    head->link_next = false;                               // a link past the end of the batch has no meaning
+    return head;
+}
+
+// Units in order of arrival, joined through the last member's `next`.
+class UnitQueue {
+public:
+    bool empty() const { return head_ == nullptr; }
+    IoRequest* first() const { return head_; }
+    void push(IoRequest* head, IoRequest* last) {
+        last->next = nullptr;
+        (tail_ != nullptr ? tail_->next : head_) = head;
+        tail_ = last;
+    }
+    // The first unit, cut off behind its last member.
+    IoRequest* pop() {
+        IoRequest* head = head_;
+        IoRequest* last = head;
+        while (last->link_next) last = last->next;
+        head_ = last->next;
+        if (head_ == nullptr) tail_ = nullptr;
+        last->next = nullptr;
+        return head;
+    }
+
+private:
+    IoRequest* head_ = nullptr;
+    IoRequest* tail_ = nullptr;
+};
+
+}  // namespace lockstep::threads

@@ -1,0 +1,383 @@
+// uring_queue.cc - batches, links, continuations and sleep on one io_uring ring.
+//
+// Concepts   Units wait in one queue per class until the ring has room. Numbers: kernel_ = requests given to the ring and not
+//            completed, at most capacity_, so neither ring can overflow. A unit of several requests has a Chain: it is
+//            first issued with IOSQE_IO_LINK; if a member comes back short, interrupted or cancelled, the rest is issued one by one.
+// States     of a request: pending -> in the ring (pump) -> [continued] -> finished (finish).
+// Invariants UR-1 Members of a chain finish in order; after the first failure the rest finish with -ECANCELED, and nothing is
+//                 issued behind a failure. [checked: settle()]
+//            UR-2 A request is re-issued only when the ring holds no other request of its chain. [checked: settle()]
+// Blocking   wait() only.
+#include "threads/io/uring_queue.h"
+
+#include <liburing.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <vector>
+
+#include "threads/base/clock.h"
+#include "threads/io/sleep_gate.h"
+#include "threads/io/transfer.h"
+
+namespace lockstep::threads {
+namespace {
+
+constexpr unsigned kRingEntries = 256;
+constexpr unsigned kLogReserve = 16;                       // places that only the log may take
+constexpr uint64_t kWakeTag = 0;                           // user_data of the eventfd's poll
+constexpr uint64_t kChainBit = 1;                          // user_data: the request belongs to a chain
+
+// Asks for the cheapest mode first: completions run only when the one issuing thread looks for them.
+int init_ring(io_uring& ring, unsigned entries) {
+    constexpr unsigned kBase = IORING_SETUP_CLAMP | IORING_SETUP_R_DISABLED;
+    constexpr unsigned kModes[] = {
+        kBase | IORING_SETUP_SUBMIT_ALL | IORING_SETUP_COOP_TASKRUN | IORING_SETUP_TASKRUN_FLAG | IORING_SETUP_SINGLE_ISSUER |
+            IORING_SETUP_DEFER_TASKRUN,
+        kBase | IORING_SETUP_SUBMIT_ALL | IORING_SETUP_COOP_TASKRUN | IORING_SETUP_TASKRUN_FLAG | IORING_SETUP_SINGLE_ISSUER,
+        kBase | IORING_SETUP_SUBMIT_ALL | IORING_SETUP_COOP_TASKRUN | IORING_SETUP_TASKRUN_FLAG,
+        kBase | IORING_SETUP_SUBMIT_ALL,
+        kBase,
+    };
+    int result = -EINVAL;
+    for (const unsigned mode : kModes) {
+        io_uring_params params{};
+        params.flags = mode;
+        result = io_uring_queue_init_params(entries, &ring, &params);
+        if (result != -EINVAL) break;
+    }
+    if (result == 0 && !(ring.features & IORING_FEAT_EXT_ARG)) {           // no timed sleep in one call before Linux 5.11
+        io_uring_queue_exit(&ring);
+        result = -ENOSYS;
+    }
+    return result;
+}
+
+struct Chain {
+    IoRequest* head = nullptr;                             // first member that is not finished
+    uint64_t progress = 0;                                 // of head
+    uint32_t in_ring = 0;                                  // members issued and not come back
+    bool alone = false;                                    // head was issued without its successors
+};
+
+struct Outcome {
+    uint64_t data;
+    int32_t result;
+    uint32_t flags;
+};
+
+class UringQueue final : public IoQueue {
+public:
+    UringQueue(io_uring ring, int event_fd, const Clock& clock) : ring_(ring), event_fd_(event_fd), clock_(clock) {
+        capacity_ = ring_.sq.ring_entries - 1;             // one place belongs to the eventfd's poll
+    }
+    ~UringQueue() override;
+    const char* name() const override { return "io_uring"; }
+    void submit(IoRequest* first, size_t count) override;
+    size_t poll() override;
+    size_t wait(Nanos deadline) override;
+    void wake() override;
+    size_t in_flight() const override { return in_flight_; }
+
+private:
+    [[gnu::cold, gnu::noinline]] void start_ring();
+    unsigned limit(size_t io_class) const { return io_class == 0 ? capacity_ : capacity_ - kLogReserve; }
+    void pump();
+    void start_unit(IoRequest* head, bool linked);
+    void issue(IoRequest* request, uint64_t progress, uint64_t data, bool link);
+    void flush();
+    size_t reap();
+    void take(const Outcome& outcome);
+    void take_single(IoRequest* request, int32_t raw);
+    void settle(Chain* chain);
+    void fail_rest(Chain* chain);
+    void finish(IoRequest* request);
+    void wake_seen(uint32_t flags);
+    void arm_wake();
+    Chain* take_chain();
+
+    io_uring ring_;
+    const int event_fd_;
+    const Clock& clock_;
+    unsigned capacity_ = 0;
+    unsigned kernel_ = 0;
+    size_t in_flight_ = 0;
+    size_t finished_ = 0;                                  // since the queue was made
+    bool started_ = false;
+    bool wake_armed_ = false;
+    bool wake_multishot_ = true;
+    bool closing_ = false;                                 // requesters are gone: run no `done`
+    UnitQueue pending_[kIoClasses];
+    std::vector<std::unique_ptr<Chain>> chains_;           // all
+    std::vector<Chain*> chains_free_;
+    SleepGate gate_;
+};
+
+// Memory of requests in flight must not be written after its owner has freed it: wait for the kernel, whoever is left.
+UringQueue::~UringQueue() {
+    closing_ = true;
+    while (in_flight_ > 0) {
+        pump();
+        const int result = io_uring_submit_and_wait(&ring_, 1);
+        CHECK(result >= 0 || result == -EINTR || result == -EAGAIN || result == -EBUSY);   // -EEXIST: not on its worker
+        reap();
+    }
+    io_uring_queue_exit(&ring_);
+    close(event_fd_);
+}
+
+void UringQueue::start_ring() {
+    CHECK(io_uring_enable_rings(&ring_) == 0);
+    started_ = true;
+}
+
+void UringQueue::submit(IoRequest* first, size_t count) {
+    if (!started_) [[unlikely]] start_ring();
+    in_flight_ += count;
+    while (count > 0) {
+        size_t length = 0;
+        IoRequest* last = unit_last(first, count, length);
+        IoRequest* next = last->next;
+        pending_[static_cast<size_t>(first->io_class)].push(first, last);
+        first = next;
+        count -= length;
+    }
+    pump();
+    flush();
+}
+
+// Highest class first; a class that finds no room keeps those below it back too.
+void UringQueue::pump() {
+    for (size_t c = 0; c < kIoClasses; ++c) {
+        while (!pending_[c].empty()) {
+            unsigned length = 1;
+            for (const IoRequest* r = pending_[c].first(); r->link_next; r = r->next) ++length;
+            const bool linked = length > 1 && length <= limit(c);
+            if (kernel_ + (linked ? length : 1) > limit(c)) return;
+            start_unit(pending_[c].pop(), linked);
+        }
+    }
+}
+
+void UringQueue::start_unit(IoRequest* head, bool linked) {
+    if (!head->link_next) {
+        head->tag = 0;
+        return issue(head, 0, reinterpret_cast<uint64_t>(head), false);
+    }
+    Chain* chain = take_chain();
+    *chain = {.head = head, .alone = !linked};
+    for (IoRequest* r = head; r != nullptr; r = r->next) r->tag = reinterpret_cast<uint64_t>(chain);
+    // The kernel ends a link where a submission ends: all members must go in one.
+    unsigned length = 1;
+    for (const IoRequest* r = head; linked && r->link_next; r = r->next) ++length;
+    if (io_uring_sq_space_left(&ring_) < length) flush();
+    for (IoRequest* r = head; r != nullptr; r = linked ? r->next : nullptr) {
+        issue(r, 0, reinterpret_cast<uint64_t>(r) | kChainBit, linked && r->link_next);
+        ++chain->in_ring;
+    }
+}
+
+Chain* UringQueue::take_chain() {
+    if (chains_free_.empty()) {
+        chains_.push_back(std::make_unique<Chain>());
+        chains_free_.push_back(chains_.back().get());
+    }
+    Chain* chain = chains_free_.back();
+    chains_free_.pop_back();
+    return chain;
+}
+
+void UringQueue::issue(IoRequest* request, uint64_t progress, uint64_t data, bool link) {
+    io_uring_sqe* sqe = io_uring_get_sqe(&ring_);
+    CHECK(sqe != nullptr);                                 // kernel_ <= capacity_ keeps a place
+    const int fd = request->file.value;
+    const bool write = request->kind == IoKind::write;
+    if (request->kind == IoKind::sync) {
+        io_uring_prep_fsync(sqe, fd, IORING_FSYNC_DATASYNC);
+    } else if (progress == 0 && request->iov_count == 2) {
+        if (write) io_uring_prep_writev(sqe, fd, request->iov, 2, request->offset);
+        else io_uring_prep_readv(sqe, fd, request->iov, 2, request->offset);
+    } else {
+        const iovec piece = io_piece(*request, progress);
+        const auto bytes = static_cast<unsigned>(piece.iov_len);
+        if (write) io_uring_prep_write(sqe, fd, piece.iov_base, bytes, request->offset + progress);
+        else io_uring_prep_read(sqe, fd, piece.iov_base, bytes, request->offset + progress);
+    }
+    if (link) sqe->flags |= IOSQE_IO_LINK;
+    sqe->user_data = data;
+    ++kernel_;
+}
+
+// What the kernel does not take now (no memory, completions to be fetched first) stays in the ring for the next turn.
+void UringQueue::flush() {
+    while (io_uring_sq_ready(&ring_) > 0) {
+        const int result = io_uring_submit(&ring_);
+        if (result == -EINTR) continue;
+        if (result == -EAGAIN || result == -EBUSY) return;
+        CHECK(result >= 0);
+        if (result == 0) return;
+    }
+}
+
+size_t UringQueue::poll() {
+    if (in_flight_ == 0) return 0;
+    return reap();
+}
+
+// Completions are copied out first, because a `done` may submit.
+size_t UringQueue::reap() {
+    if (!started_) return 0;
+    const size_t before = finished_;
+    for (;;) {
+        io_uring_cqe* cqes[64];
+        Outcome outcomes[64];
+        const unsigned n = io_uring_peek_batch_cqe(&ring_, cqes, 64);
+        if (n == 0) break;
+        for (unsigned i = 0; i < n; ++i) outcomes[i] = {cqes[i]->user_data, cqes[i]->res, cqes[i]->flags};
+        io_uring_cq_advance(&ring_, n);
+        for (unsigned i = 0; i < n; ++i) take(outcomes[i]);
+        pump();
+    }
+    flush();
+    return finished_ - before;
+}
+
+void UringQueue::take(const Outcome& outcome) {
+    if (outcome.data == kWakeTag) return wake_seen(outcome.flags);
+    --kernel_;
+    auto* request = reinterpret_cast<IoRequest*>(outcome.data & ~kChainBit);
+    if (!(outcome.data & kChainBit)) return take_single(request, outcome.result);
+    auto* chain = reinterpret_cast<Chain*>(request->tag);
+    request->result = outcome.result;                      // raw until settled
+    --chain->in_ring;
+    const bool whole = request->kind == IoKind::sync
+                           ? outcome.result >= 0
+                           : outcome.result >= 0 && chain->progress + static_cast<uint64_t>(outcome.result) == io_bytes(*request);
+    if (whole && request == chain->head && request->link_next && !chain->alone) {
+        chain->head = request->next;                       // the usual course: it need not wait for its successors
+        io_account(*request, chain->progress, outcome.result);
+        chain->progress = 0;
+        finish(request);
+    }
+    if (chain->in_ring == 0) settle(chain);
+}
+
+void UringQueue::take_single(IoRequest* request, int32_t raw) {
+    uint64_t progress = request->tag;
+    if (io_account(*request, progress, raw)) return finish(request);
+    request->tag = progress;
+    issue(request, progress, reinterpret_cast<uint64_t>(request), false);
+}
+
+// Nothing of the chain is in the ring (UR-2): finish members as far as their results go, then issue the next one alone. A member
+// whose predecessor has succeeded but which came back cancelled was cancelled for the predecessor's first, short attempt.
+void UringQueue::settle(Chain* chain) {
+    for (;;) {
+        CHECK(chain->in_ring == 0);
+        IoRequest* head = chain->head;
+        const bool cancelled = head->result == -ECANCELED && !chain->alone;
+        if (!cancelled && io_account(*head, chain->progress, head->result)) {
+            const bool failed = head->result < 0;
+            chain->head = head->link_next ? head->next : nullptr;
+            chain->progress = 0;
+            finish(head);
+            if (failed) fail_rest(chain);
+            if (chain->head == nullptr) return chains_free_.push_back(chain);
+            if (!chain->alone) continue;                   // the successor has come back, too
+        }
+        chain->alone = true;
+        ++chain->in_ring;
+        return issue(chain->head, chain->progress, reinterpret_cast<uint64_t>(chain->head) | kChainBit, false);
+    }
+}
+
+void UringQueue::fail_rest(Chain* chain) {
+    for (IoRequest* r = chain->head; r != nullptr;) {
+        IoRequest* next = r->link_next ? r->next : nullptr;
+        r->result = -ECANCELED;
+        finish(r);
+        r = next;
+    }
+    chain->head = nullptr;
+}
+
+void UringQueue::finish(IoRequest* request) {
+    --in_flight_;
+    ++finished_;
+    if (!closing_) io_finish(*request);
+}
+
+// The poll stays armed where the kernel can keep it so; else the counter is emptied and the poll armed before the next sleep.
+void UringQueue::wake_seen(uint32_t flags) {
+    if (flags & IORING_CQE_F_MORE) return;
+    wake_armed_ = false;
+    uint64_t count = 0;
+    if (read(event_fd_, &count, sizeof(count)) < 0) wake_multishot_ = false;   // it never fired: multishot was refused
+}
+
+void UringQueue::arm_wake() {
+    if (wake_armed_) return;
+    io_uring_sqe* sqe = io_uring_get_sqe(&ring_);
+    if (sqe == nullptr) return flush();                    // unsubmitted work fills the ring: this sleep will be short
+    if (wake_multishot_) io_uring_prep_poll_multishot(sqe, event_fd_, POLLIN);
+    else io_uring_prep_poll_add(sqe, event_fd_, POLLIN);
+    sqe->user_data = kWakeTag;
+    wake_armed_ = true;
+}
+
+size_t UringQueue::wait(Nanos deadline) {
+    if (!started_) [[unlikely]] start_ring();
+    if (const size_t n = reap(); n > 0) return n;
+    if (!gate_.try_sleep()) return reap();
+    arm_wake();
+    __kernel_timespec limit{};
+    if (deadline != kNever) {
+        const Nanos now = clock_.now();
+        const Nanos left = deadline > now ? deadline - now : 0;
+        limit.tv_sec = static_cast<long long>(left / kSecond);
+        limit.tv_nsec = static_cast<long long>(left % kSecond);
+    }
+    io_uring_cqe* cqe = nullptr;
+    const int result = io_uring_submit_and_wait_timeout(&ring_, &cqe, 1, deadline == kNever ? nullptr : &limit, nullptr);
+    CHECK(result >= 0 || result == -ETIME || result == -EINTR || result == -EAGAIN || result == -EBUSY);
+    gate_.rise();
+    return reap();
+}
+
+void UringQueue::wake() {
+    if (!gate_.notify()) return;
+    const uint64_t one = 1;
+    while (write(event_fd_, &one, sizeof(one)) < 0 && errno == EINTR) {
+    }
+}
+
+}  // namespace
+
+Result<void> probe_uring() {
+    io_uring ring{};
+    int result = init_ring(ring, 4);
+    if (result < 0) return fail_os(ErrorCode::unsupported, -result, "io_uring");
+    result = io_uring_enable_rings(&ring);
+    if (result == 0) {
+        io_uring_prep_nop(io_uring_get_sqe(&ring));
+        result = io_uring_submit_and_wait(&ring, 1);
+    }
+    io_uring_queue_exit(&ring);
+    if (result < 0) return fail_os(ErrorCode::unsupported, -result, "io_uring");
+    return {};
+}
+
+Result<std::unique_ptr<IoQueue>> make_uring_queue(const Clock& clock) {
+    io_uring ring{};
+    const int result = init_ring(ring, kRingEntries);
+    if (result < 0) return fail_os(ErrorCode::unsupported, -result, "io_uring");
+    const int event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (event_fd < 0) {
+        io_uring_queue_exit(&ring);
+        return fail_os(ErrorCode::unsupported, errno, "eventfd");
+    }
+    return std::make_unique<UringQueue>(ring, event_fd, clock);
+}
+
+}  // namespace lockstep::threads
