@@ -2,6 +2,8 @@
 //
 // Invariants RC-2 Every undone record leaves a compensation record whose `prev` names the record before the undone one. A later walk, in this
 //                 run or after a crash, meets the compensation first and jumps over what it compensates.
+#include <utility>
+
 #include "sm/recovery_impl.h"
 
 namespace lockstep::sm {
@@ -24,16 +26,19 @@ Result<uint64_t> undo_chain(Engine& engine, txn::Transaction& txn, Lsn to) {
 }
 
 Result<void> roll_back(Engine& engine, txn::Transaction& txn, Lsn to) {
-    if (to != kLsnNone) {                                                // to a savepoint: the transaction stays active
-        TRY(undo_chain(engine, txn, to));
+    const txn::TxnState state = std::exchange(txn.state, txn::TxnState::aborting);
+    auto undone = undo_chain(engine, txn, to);
+    if (undone) {
+        txn.state = state;                       // after a savepoint's rollback it goes on, also if the savepoint was at its beginning
         return {};
     }
-    txn.state = txn::TxnState::aborting;
-    auto undone = undo_chain(engine, txn, to);
-    if (undone) return {};
-    // Half undone and its locks about to go: nothing that follows may become durable. The next restart finishes the rollback.
-    engine.log->fail_store();
-    engine.report(0, "rollback failed, store stops: " + undone.error().text());
+    if (to == kLsnNone) {
+        // Half undone and its locks about to go: nothing that follows may become durable. The next restart finishes the rollback.
+        engine.log->fail_store();
+        engine.report(0, "rollback failed, store stops: " + undone.error().text());
+    } else {
+        txn.state = state;
+    }
     return std::unexpected(undone.error());
 }
 

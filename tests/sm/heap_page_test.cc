@@ -68,7 +68,9 @@ struct PageUnderTest {
             ASSERT_EQ(content(*page, slot(*page, index)), bytes) << "ghost " << index;
         }
         for (uint32_t i = 0; i < data(*page).slot_count; ++i)
-            if (!live.contains(i) && !ghosts.contains(i)) ASSERT_EQ(slot(*page, i).state, kEmpty);
+            if (!live.contains(i) && !ghosts.contains(i)) {
+                ASSERT_EQ(slot(*page, i).state, kEmpty);
+            }
     }
 };
 

@@ -1,0 +1,123 @@
+// engine_test_util.h - an open engine on a directory of its own, and transactions on its user threads.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "sm/catalog.h"
+#include "sm/engine.h"
+#include "sm/ghost_cleaner.h"
+#include "sm/heap_file.h"
+#include "sm/recovery.h"
+#include "threads/base/rng.h"
+
+namespace lockstep::sm {
+
+inline uint64_t seed_of_run() {
+    const char* text = std::getenv("LOCKSTEP_SEED");
+    return text ? std::strtoull(text, nullptr, 0) : 1;
+}
+
+inline Options small_options(uint32_t workers = 1) {
+    Options o;
+    o.workers = workers;
+    o.pool_bytes = 16 << 20;
+    o.huge_pages = false;
+    o.log_bytes = 64 << 20;
+    o.log_segment_bytes = 4 << 20;
+    o.log_ring_bytes = 1 << 20;
+    o.transactions_max = 256;
+    o.lock_table_bytes_log2 = 18;
+    o.sync = false;
+    return o;
+}
+
+class TestEngine {
+public:
+    explicit TestEngine(const Options& options = small_options()) : options_(options) {
+        char name[] = "engine_test_XXXXXX";
+        directory_ = mkdtemp(name);
+        open();
+    }
+    ~TestEngine() {
+        if (engine_) {
+            EXPECT_TRUE(engine_->close());
+        }
+        engine_.reset();
+        std::filesystem::remove_all(directory_);
+    }
+    Engine& operator*() { return *engine_; }
+    Engine* operator->() { return engine_.get(); }
+    const std::string& directory() const { return directory_; }
+
+    void open() {
+        auto opened = Engine::open(directory_, options_);
+        ASSERT_TRUE(opened) << opened.error().text();
+        engine_ = std::move(*opened);
+    }
+    void close() {
+        ASSERT_TRUE(engine_->close());
+        engine_.reset();
+    }
+    // Runs fn on a user thread of worker 0 and waits.
+    void on_thread(std::function<void()> fn) {
+        auto done = engine_->run_and_wait([&]() -> Result<void> {
+            fn();
+            return {};
+        });
+        ASSERT_TRUE(done) << done.error().text();
+    }
+    // Runs all functions on user threads, spread over the workers, and waits for all.
+    void on_threads(std::vector<std::function<void()>> fns) {
+        std::vector<std::unique_ptr<threads::Completion>> done;
+        for (size_t i = 0; i < fns.size(); ++i) {
+            done.push_back(std::make_unique<threads::Completion>());
+            auto started = engine_->start_thread(static_cast<int>(i), "test", [fn = fns[i], d = done.back().get()] {
+                fn();
+                d->set();
+            });
+            ASSERT_TRUE(started) << started.error().text();
+        }
+        for (auto& d : done) engine_->wait_for(*d);
+    }
+
+    txn::Transaction& begin(txn::Isolation isolation = txn::Isolation::serializable, Nanos lock_timeout = kNever) {
+        auto txn = engine_->txns->begin({.isolation = isolation, .durability = txn::Durability::lazy, .lock_timeout = lock_timeout});
+        EXPECT_TRUE(txn) << txn.error().text();
+        return **txn;
+    }
+    void commit(txn::Transaction& txn) {
+        auto done = engine_->txns->commit(txn);
+        EXPECT_TRUE(done) << done.error().text();
+    }
+    void abort(txn::Transaction& txn) {
+        auto done = roll_back(*engine_, txn, kLsnNone);
+        EXPECT_TRUE(done) << done.error().text();
+        engine_->txns->finish_abort(txn);
+    }
+
+private:
+    Options options_;
+    std::string directory_;
+    std::unique_ptr<Engine> engine_;
+};
+
+inline std::string random_text(Rng& rng, size_t size) {
+    std::string text(size, ' ');
+    for (char& c : text) c = static_cast<char>('a' + rng.below(26));
+    return text;
+}
+
+#define ASSERT_OK(...)                                             \
+    do {                                                           \
+        auto&& ok_result_ = (__VA_ARGS__);                         \
+        ASSERT_TRUE(ok_result_) << ok_result_.error().text();      \
+    } while (0)
+
+}  // namespace lockstep::sm
