@@ -36,6 +36,12 @@ size_t common_prefix(Slice a, Slice b) {
 
 namespace {
 
+// memcpy takes no null pointer, and an empty slice may be one.
+char* append_bytes(char* out, Slice bytes) {
+    if (!bytes.empty()) std::memcpy(out, bytes.data(), bytes.size());
+    return out + bytes.size();
+}
+
 // Lays a record down at the lower end of the heap and returns its offset.
 uint16_t carve(Page& p, Slice key_a, Slice key_b, Slice value) {
     const size_t bytes = kRecordHead + key_a.size() + key_b.size() + value.size();
@@ -44,9 +50,7 @@ uint16_t carve(Page& p, Slice key_a, Slice key_b, Slice value) {
     char* out = chars(p) + at;
     store(out, static_cast<uint16_t>(value.size()));
     out += kRecordHead;
-    std::memcpy(out, key_a.data(), key_a.size());
-    std::memcpy(out + key_a.size(), key_b.data(), key_b.size());
-    std::memcpy(out + key_a.size() + key_b.size(), value.data(), value.size());
+    append_bytes(append_bytes(append_bytes(out, key_a), key_b), value);
     p.header.hole_end = at;
     return at;
 }
@@ -96,7 +100,7 @@ void splice(Page& p, unsigned slot, unsigned offset, unsigned old_bytes, Slice f
     const size_t tail = old.size() - offset - old_bytes;
     if (bytes <= old.size()) {                                    // in place; what is saved becomes garbage
         std::memmove(at + offset + fresh.size(), at + offset + old_bytes, tail);
-        std::memcpy(at + offset, fresh.data(), fresh.size());
+        append_bytes(at + offset, fresh);
         store(chars(p) + s.at, static_cast<uint16_t>(bytes));
         header(p).garbage = static_cast<uint16_t>(header(p).garbage + old.size() - bytes);
         return;
@@ -104,7 +108,7 @@ void splice(Page& p, unsigned slot, unsigned offset, unsigned old_bytes, Slice f
     char record[kPageBytes];                                      // the old record gives up its space before the new one takes some
     const size_t key_bytes = s.bits & kKeyBits;
     std::memcpy(record, chars(p) + s.at + kRecordHead, key_bytes + offset);
-    std::memcpy(record + key_bytes + offset, fresh.data(), fresh.size());
+    append_bytes(record + key_bytes + offset, fresh);
     std::memcpy(record + key_bytes + offset + fresh.size(), at + offset + old_bytes, tail);
     const Slice key(record, key_bytes), whole(record + key_bytes, bytes);
     discard(p, s.at, record_bytes(p, slot));
@@ -163,10 +167,10 @@ Builder::Builder(Page& page, const Frame& frame) : page_(page) {
     unsigned end = kPageBytes;
     end -= h.low_bytes;
     h.low_at = static_cast<uint16_t>(end);
-    std::memcpy(chars(page) + end, frame.low.data(), frame.low.size());
+    append_bytes(chars(page) + end, frame.low);
     if (!frame.infinite) {
         end -= h.high_bytes;
-        std::memcpy(chars(page) + end, frame.high.data(), frame.high.size());
+        append_bytes(chars(page) + end, frame.high);
     }
     h.high_at = static_cast<uint16_t>(end);
     page.header.hole_begin = kSlotsAt;
