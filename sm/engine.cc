@@ -89,7 +89,7 @@ Result<bool> Engine::open_files(const std::string& directory) {
     lock_file = TRY(disk->open(directory + "/lock", threads::Disk::kCreate));
     TRY(disk->lock_exclusive(lock_file));
     if (!exists) TRY(begin_creation(directory));
-    data_file = TRY(disk->open(directory + "/data", (exists ? 0 : threads::Disk::kCreate) | threads::Disk::kDirect));
+    data_file = TRY(disk->open(directory + "/data", (exists ? 0u : uint32_t{threads::Disk::kCreate}) | threads::Disk::kDirect));
     return !exists;
 }
 
@@ -153,6 +153,7 @@ Result<void> Engine::build(std::string_view path, bool fresh) {
                                .seed = seams ? seams->seed : 1,
                                .clock = seams ? seams->clock : nullptr,
                                .disk = disk,
+                               .steps = options.steps,
                                .policy = {}};
     if (seams && seams->random_schedule)
         ro.policy = [seed = seams->seed](uint32_t worker) { return threads::make_random_policy(seed * 64 + worker); };
@@ -168,8 +169,7 @@ Result<void> Engine::build(std::string_view path, bool fresh) {
                                                                 .escalate_at = options.escalate_at});
     txns = std::make_unique<txn::TransactionTable>(*log, *locks, options.transactions_max);
     pool = TRY(BufferPool::create(*runtime, *log, data_file,
-                                  {.bytes = options.pool_bytes, .huge_pages = options.huge_pages,
-                                   .data_path = std::string(path) + "/data"}));
+                                  {.bytes = options.pool_bytes, .data_path = std::string(path) + "/data"}));
     pool->set_repair([this](PageId id, Page& page) { return repair_page(*this, id, page); });
     space = std::make_unique<SpaceMap>(*this);
     checkpointer = std::make_unique<Checkpointer>(*this);

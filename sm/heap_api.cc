@@ -16,7 +16,7 @@ Result<RecordId> Heap::insert(Txn& txn, Slice record) const {
 }
 
 Result<bool> Heap::get(Txn& txn, RecordId id, std::string& record, For access) const {
-    txn::Transaction* t = sm::enter(txn, engine_, heap_, sm::fetch_kind(access != For::read));
+    txn::Transaction* t = sm::enter(txn, engine_, heap_, OpKind::fetch);
     if (!t) return sm::refused(txn, engine_, heap_);
     sm::ValueOut out{.text = &record};
     return sm::finish(*t, heap_->fetch(*t, id, static_cast<sm::Access>(access), out));

@@ -18,14 +18,14 @@ static_assert(static_cast<int>(For::write) == static_cast<int>(sm::Access::write
 }  // namespace
 
 Result<bool> Index::get(Txn& txn, Slice key, std::string& value, For access) const {
-    txn::Transaction* t = sm::enter(txn, engine_, tree_, sm::fetch_kind(access != For::read));
+    txn::Transaction* t = sm::enter(txn, engine_, tree_, OpKind::fetch);
     if (!t) return sm::refused(txn, engine_, tree_);
     sm::ValueOut out{.text = &value};
     return sm::finish(*t, tree_->fetch(*t, key, access_of(access), out));
 }
 
 Result<std::optional<size_t>> Index::get(Txn& txn, Slice key, std::span<std::byte> buffer, For access) const {
-    txn::Transaction* t = sm::enter(txn, engine_, tree_, sm::fetch_kind(access != For::read));
+    txn::Transaction* t = sm::enter(txn, engine_, tree_, OpKind::fetch);
     if (!t) return sm::refused(txn, engine_, tree_);
     sm::ValueOut out{.fixed = buffer.data(), .capacity = buffer.size()};
     const auto found = sm::finish(*t, tree_->fetch(*t, key, access_of(access), out));
@@ -89,7 +89,7 @@ Cursor::~Cursor() = default;
 
 namespace {
 
-// One step is one scan operation.
+// One scan is one operation: its first step crosses the boundary (Index::scan), later ones only meet CTX points at new leaves.
 template <class Step>
 inline Result<bool> scan_step(Txn& txn, const sm::BTreeCursor* cursor, const Error& error, Step step) {
     if (!cursor) [[unlikely]]
@@ -97,7 +97,6 @@ inline Result<bool> scan_step(Txn& txn, const sm::BTreeCursor* cursor, const Err
     txn::Transaction* t = TxnAccess::usable(txn);
     if (!t) [[unlikely]]
         return std::unexpected(TxnAccess::why_not(txn));
-    sm::operation_boundary(*t, OpKind::scan, StoreId{});
     return sm::finish(*t, step());
 }
 

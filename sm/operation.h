@@ -1,25 +1,28 @@
 // operation.h - the boundary that every record operation of the public API crosses: is the transaction usable, and what comes next.
 //
 // Concepts   One place at the begin of each operation and one at its failure. The team scheduler hangs on operation_boundary(): there a
-//            thread leaves its team and joins that of the operation it is about to run.
+//            thread leaves its team and joins that of the operation it is about to run (threads/steps.h).
 #pragma once
 
 #include "sm/engine.h"
 #include "sm/txn.h"
-#include "threads/thread.h"
+#include "threads/steps.h"
+#include "threads/worker_local.h"
 
 namespace lockstep::sm {
 
-enum class OpKind : uint8_t { begin, commit, fetch, fetch_for_update, update, insert, erase, scan };
-
-constexpr OpKind fetch_kind(bool to_change) { return to_change ? OpKind::fetch_for_update : OpKind::fetch; }
+// Fetch and fetch for update run the same code but for the lock's mode: one list. A list of their own have begin, commit, update and
+// scan; fetch, insert and delete have one per index or heap.
+using OpKind = threads::TeamOp;
 
 // The thread is about to run `kind` on `store` and holds no latch.
+inline void team_boundary(OpKind kind, StoreId store) {
+    if (threads::Steps* steps = threads::worker_local.steps) steps->boundary(*threads::current(), kind, store.value);
+}
 inline void operation_boundary(txn::Transaction& txn, OpKind kind, StoreId store) {
-    (void)kind;
-    (void)store;
     DCHECK(threads::current()->latch_depth == 0);
     if (txn.locks.operations_left > 1) --txn.locks.operations_left;
+    team_boundary(kind, store);
 }
 
 // The library's own access to the handle.

@@ -32,6 +32,11 @@ Result<void> check_options(const Options& o) {
     TRY(within("lock_timeout", o.lock_timeout, 1, kNever));
     TRY(within("lock_table_bytes_log2", o.lock_table_bytes_log2, 16, 34));
     TRY(within("retries_max", o.retries_max, 0, 1'000'000));
+    TRY(within("steps.mode", static_cast<uint64_t>(o.steps.mode), 0, static_cast<uint64_t>(StepsMode::ctx_only)));
+    TRY(within("steps.policy", static_cast<uint64_t>(o.steps.policy), 0, static_cast<uint64_t>(TeamPolicy::oldest)));
+    TRY(within("steps.gate", static_cast<uint64_t>(o.steps.gate), 0, static_cast<uint64_t>(TeamGate::c_gated)));
+    TRY(within("steps.team_max", o.steps.team_max, 1, 1024));
+    TRY(within("steps.rounds_max", o.steps.rounds_max, 1, UINT32_MAX));
     TRY(within("io", static_cast<uint64_t>(o.io), 0, static_cast<uint64_t>(IoMethod::pool)));
     return {};
 }

@@ -9,6 +9,7 @@
 #include "threads/base/clock.h"
 #include "threads/base/result.h"
 #include "threads/base/types.h"
+#include "threads/steps_options.h"
 
 namespace lockstep {
 
@@ -27,7 +28,6 @@ struct Options {
     uint32_t workers = 1;                            // kernel threads that run transactions, 1..64
     bool pin_workers = false;                        // bind worker i to the i-th allowed CPU
     uint64_t pool_bytes = 256ull << 20;              // buffer pool, 4 MB .. 1 TB
-    bool huge_pages = true;                          // back the pool with 2 MB pages where the kernel gives them
     uint32_t stack_bytes = 64 * 1024;                // of a user thread, 16 KB .. 8 MB
     uint32_t transactions_max = 16384;               // live at once, 16 .. 65536; further ones wait in begin
     uint64_t log_bytes = 2ull << 30;                 // bound on the live log, 4 MB .. 1 TB
@@ -41,6 +41,7 @@ struct Options {
     uint32_t escalate_at = 5000;                     // record locks on one index or heap before its lock is tried; 0 = never
     uint32_t retries_max = 100;                      // times run() repeats a deadlock victim
     IoMethod io = IoMethod::automatic;
+    StepsOptions steps = {};                         // teams of threads that run the same operation; see steps_options.h
     Logger logger = {};                                   // null: silent
     struct Seams* seams = nullptr;                   // tests: disk, clock, scheduling; null in applications
 };

@@ -1,6 +1,7 @@
 // runtime.cc - starting and stopping workers, spawning user threads, driving virtual workers.
 #include "threads/runtime.h"
 
+#include <algorithm>
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
@@ -73,6 +74,7 @@ void* kernel_thread_main(void* argument) {
 
 Result<void> check_options(const RuntimeOptions& options) {
     if (options.workers < 1 || options.workers > 64) return fail(ErrorCode::bad_option, "workers", options.workers);
+    if (options.steps.team_max < 1 || options.steps.team_max > 1024) return fail(ErrorCode::bad_option, "team_max", options.steps.team_max);
     if (options.stack_bytes < StackPool::kBytesMin || options.stack_bytes > StackPool::kBytesMax)
         return fail(ErrorCode::bad_option, "stack_bytes", options.stack_bytes);
     return {};
@@ -131,7 +133,7 @@ Result<std::unique_ptr<Runtime>> Runtime::start(RuntimeOptions options) {
     shared.latch_spins = options.workers > 1 && !options.caller_driven ? 60 : 0;
     for (uint32_t i = 0; i < options.workers; ++i) {
         auto policy = options.policy ? options.policy(i) : nullptr;
-        impl->workers.push_back(std::make_unique<Worker>(shared, i, std::move(policy)));
+        impl->workers.push_back(std::make_unique<Worker>(shared, i, std::move(policy), options.steps));
     }
     const Result<void> ok = options.caller_driven ? impl->attach_here() : impl->start_kernel_threads(options.pin_workers);
     if (!ok) {
@@ -170,7 +172,7 @@ Result<Thread*> Runtime::spawn(uint32_t worker, const char* name, ThreadFn fn) {
     thread->sp = make_context(**stack, thread_entry);
     thread->prev = thread->next = nullptr;
     thread->latch_depth = 0;
-    thread->steps = nullptr;
+    thread->fast_form = false;
     thread->txn = nullptr;
     thread->worker = impl_->workers[worker % impl_->workers.size()].get();
     thread->state.store(Thread::kRunning, std::memory_order_release);
@@ -180,6 +182,28 @@ Result<Thread*> Runtime::spawn(uint32_t worker, const char* name, ThreadFn fn) {
 
 bool Runtime::owns(const Thread& thread) const { return &thread.worker->shared() == &impl_->shared; }
 const char* Runtime::io_name() const { return impl_->workers[0]->io_name(); }
+std::vector<TeamStats> Runtime::team_stats() const {
+    std::vector<TeamStats> all;
+    for (const auto& worker : impl_->workers) {
+        if (worker->steps() == nullptr) continue;
+        for (const TeamStats& list : worker->steps()->team_stats()) {
+            const auto same = std::find_if(all.begin(), all.end(), [&](const TeamStats& s) { return s.op == list.op && s.object == list.object; });
+            if (same == all.end())
+                all.push_back(list);
+            else
+                same->add(list);
+        }
+    }
+    return all;
+}
+
+CtxStats Runtime::ctx_stats() const {
+    CtxStats sum;
+    for (const auto& worker : impl_->workers)
+        if (worker->steps() != nullptr) sum.add(worker->steps()->ctx_stats());
+    return sum;
+}
+
 uint32_t Runtime::workers() const { return static_cast<uint32_t>(impl_->workers.size()); }
 const Clock& Runtime::clock() const { return *impl_->shared.clock; }
 Disk* Runtime::disk() const { return impl_->shared.disk; }

@@ -7,11 +7,14 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "threads/base/clock.h"
 #include "threads/base/result.h"
 #include "threads/base/rng.h"
 #include "threads/io/io.h"
+#include "threads/steps_options.h"
+#include "threads/steps.h"
 #include "threads/thread.h"
 
 namespace lockstep::threads {
@@ -37,6 +40,7 @@ struct RuntimeOptions {
     uint64_t seed = 1;                           // caller_driven: draws the worker of each step
     const Clock* clock = nullptr;                // null: a MonotonicClock. Must outlive the runtime
     Disk* disk = nullptr;                        // where files live; must outlive the runtime. Null: no I/O possible
+    StepsOptions steps = {};                     // teams; off by default
     // Makes each worker's policy; null: fifo.
     std::function<std::unique_ptr<SchedulerPolicy>(uint32_t worker)> policy = {};
 };
@@ -79,6 +83,10 @@ public:
         uint64_t threads_live = 0;
         uint64_t threads_max = 0;
     };
+    // Figures of the teams, summed over workers; empty if STEPS is off. Exact only while nothing runs.
+    std::vector<TeamStats> team_stats() const;
+    CtxStats ctx_stats() const;
+
     Stats stats() const;                         // sums over workers; each figure is read without a lock
 
 private:

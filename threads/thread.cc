@@ -8,22 +8,31 @@ namespace lockstep::threads {
 
 // --- switching (members of Worker that run on user stacks)
 
+namespace {
+
+// Where the regular switch enters a suspended thread, whichever switch suspended it.
+void* resume_point(const Thread& thread) { return thread.fast_form ? regular_form(thread.sp) : thread.sp; }
+
+}  // namespace
+
 void Worker::enter(Thread& thread) {
     switches_.add();
     worker_local.current = &thread;
-    switch_context(&scheduler_sp_, thread.sp, *static_cast<Stack*>(thread.stack));
+    switch_context(&scheduler_sp_, resume_point(thread), *static_cast<Stack*>(thread.stack));
     worker_local.current = nullptr;
 }
 
 // `self` is queued wherever it wants to be found. Returns when somebody runs it again.
 void Worker::switch_away(Thread& self) {
+    self.fast_form = false;
+    if (self.next != nullptr) [[unlikely]] pending_ = steps_->gone_stray(self, self.reason);
     Thread* next = nullptr;
-    if (slices_left_ > 0 && (next = pick()) != nullptr) {
+    if (slices_left_ > 0 && (next = next_to_run()) != nullptr) {
         --slices_left_;
         if (next == &self) return;               // a yield with nobody else ready
         switches_.add();
         worker_local.current = next;
-        switch_context(&self.sp, next->sp, *static_cast<Stack*>(next->stack));
+        switch_context(&self.sp, resume_point(*next), *static_cast<Stack*>(next->stack));
     } else {
         switch_context(&self.sp, scheduler_sp_, scheduler_stack_);
     }
@@ -43,6 +52,7 @@ void Worker::run_thread(Thread& self) {
     self.fn();
     self.fn = nullptr;                           // what it captured dies on the thread's own stack
     CHECK(self.latch_depth == 0);                // LA-2
+    if (self.next != nullptr) pending_ = steps_->gone_stray(self, ParkReason::kCount);
     dead_ = &self;
     switch_last(scheduler_sp_, scheduler_stack_);
 }

@@ -23,7 +23,6 @@ namespace lockstep::threads {
 
 class Worker;
 class Runtime;
-struct StepsState;      // team membership, see steps (a later layer of this folder)
 
 // Why a thread left the CPU; counted per worker, and per team as the cause of a stray.
 enum class ParkReason : uint8_t { lock, page_read, latch, log, io, event, sleep, yield, admission, kCount };
@@ -33,13 +32,14 @@ using ThreadFn = std::move_only_function<void()>;
 // Intrusive, cache-line aligned; the fields that the switch needs come first.
 struct alignas(kCacheLineBytes) Thread {
     void* sp = nullptr;                       // saved stack pointer while not running [owner worker only]
-    Thread* prev = nullptr;                   // team ring, null when in none [owner worker only]
+    Thread* prev = nullptr;                   // ring of the running team, null when in none [owner worker only]
     Thread* next = nullptr;
     uint32_t latch_depth = 0;                 // exclusive latches held; CTX does nothing while non-zero [itself only]
     enum State : uint32_t { kRunning, kParked, kNotified };
     std::atomic<uint32_t> state{kRunning};    // TH-2
     Worker* worker = nullptr;                 // constant while the thread lives
-    StepsState* steps = nullptr;
+    bool fast_form = false;                   // sp was saved by the fast switch, see ctx.h [owner worker only]
+    uint32_t team_rounds = 0;                 // CTX taken in the present team, see steps.h [owner worker only]
     void* txn = nullptr;                      // the upper layers' current transaction [itself only]
     // --- second line: scheduling
     Thread* queue_next = nullptr;             // link in a ready queue or mailbox

@@ -11,14 +11,18 @@ namespace lockstep::threads {
 
 constinit thread_local WorkerLocal worker_local;
 
-Worker::Worker(RuntimeShared& shared, uint32_t index, std::unique_ptr<SchedulerPolicy> policy)
-    : shared_(shared), index_(index), policy_(std::move(policy)) {}
+Worker::Worker(RuntimeShared& shared, uint32_t index, std::unique_ptr<SchedulerPolicy> policy, const StepsOptions& steps)
+    : shared_(shared), index_(index), policy_(std::move(policy)) {
+    if (steps.mode == StepsMode::on || steps.mode == StepsMode::grouping || steps.mode == StepsMode::ctx_only)
+        steps_ = std::make_unique<Steps>(*this, steps);
+    prefetch_ = steps.mode == StepsMode::on || steps.mode == StepsMode::prefetch;
+}
 
 Result<void> Worker::attach() {
     scheduler_stack_ = kernel_stack();
     turn_time_ = clock().now();
     if (shared_.disk != nullptr) io_ = TRY(shared_.disk->make_queue(index_, clock()));
-    worker_local.worker = this;
+    worker_local = local();
     return {};
 }
 
@@ -30,7 +34,7 @@ void Worker::detach() {
         io_->wait(kNever);
         submit_io();
     }
-    worker_local.worker = nullptr;
+    worker_local = {};
 }
 
 void Worker::run() {
@@ -39,22 +43,23 @@ void Worker::run() {
         take_mail();
         expire_timers();
         run_slices(kTurnSlices);
+        run_teams(kTurnSlices);
         submit_io();
         poll_io();
-        if (none_ready()) sleep();
+        if (nothing_to_run()) sleep();
     }
 }
 
 // A slice at a time, always back to the caller: the budget is used up at once, so a parking thread goes to the scheduler.
 bool Worker::step() {
     const WorkerLocal outer = worker_local;
-    worker_local = {nullptr, this};
+    worker_local = local();
     turn_time_ = clock().now();
     bool progress = take_mail();
     progress |= expire_timers();
     progress |= submit_io();
     progress |= poll_io();
-    progress |= run_slices(1) > 0;
+    progress |= run_slices(1) > 0 || run_teams(0);
     worker_local = outer;
     return progress;
 }
@@ -62,13 +67,13 @@ bool Worker::step() {
 // Requests in flight lose their requesters: the queue of a simulated disk copes, others wait in their destructors.
 void Worker::abandon() {
     const WorkerLocal outer = worker_local;
-    worker_local = {nullptr, this};
+    worker_local = local();
     io_.reset();
     worker_local = outer;
     io_first_ = io_last_ = nullptr;
     io_count_ = 0;
     take_mail();
-    while (pick() != nullptr) {
+    while (next_to_run() != nullptr) {
     }
     while (timers_.pop_due(kNever) != nullptr) {
     }
@@ -78,13 +83,24 @@ void Worker::abandon() {
 uint32_t Worker::run_slices(uint32_t slices) {
     slices_left_ = slices;
     while (slices_left_ > 0) {
-        Thread* thread = pick();
+        Thread* thread = next_to_run();
         if (thread == nullptr) break;
         --slices_left_;
         enter(*thread);
         reap();
     }
     return slices - slices_left_;
+}
+
+// After the ready threads (strays among them) had their chance to join a list. Teams follow one another without coming back here until
+// about `slices` members have been served; 0 means one team.
+bool Worker::run_teams(uint32_t slices) {
+    if (steps_ == nullptr || pending_ != nullptr || !steps_->any_waiting()) return false;
+    steps_->new_turn(slices);
+    slices_left_ = slices;
+    enter(*steps_->start_next_team());
+    reap();
+    return true;
 }
 
 bool Worker::take_mail() {

@@ -16,10 +16,12 @@
 
 #include <atomic>
 #include <memory>
+#include <utility>
 
 #include "threads/io/io.h"
 #include "threads/runtime.h"
 #include "threads/stack.h"
+#include "threads/steps.h"
 #include "threads/switch.h"
 #include "threads/thread.h"
 #include "threads/thread_pool.h"
@@ -58,7 +60,7 @@ public:
     static constexpr uint32_t kTurnSlices = 64;
     static constexpr uint32_t kIoBatchMax = 64;
 
-    Worker(RuntimeShared& shared, uint32_t index, std::unique_ptr<SchedulerPolicy> policy);
+    Worker(RuntimeShared& shared, uint32_t index, std::unique_ptr<SchedulerPolicy> policy, const StepsOptions& steps);
     Worker(const Worker&) = delete;
     Worker& operator=(const Worker&) = delete;
 
@@ -92,6 +94,15 @@ public:
     Nanos turn_time() const { return turn_time_; }
     [[noreturn]] void run_thread(Thread& self);
 
+    // --- the teams (steps.h)
+    Steps* steps() const { return steps_.get(); }
+    // Nothing but the running thread and the teams asks for the CPU or the scheduler: no ready thread, no mail, no I/O to submit.
+    bool idle_but_for_self() const {
+        return none_ready() && io_count_ == 0 && mailbox_.load(std::memory_order_relaxed) == nullptr;
+    }
+    [[noreturn]] void enter_scheduler() { switch_last(scheduler_sp_, scheduler_stack_); }
+    void suspend_to_scheduler(Thread& self) { switch_context(&self.sp, scheduler_sp_, scheduler_stack_); }
+
 private:
     void make_ready(Thread* thread) {
         if (policy_ != nullptr) [[unlikely]]
@@ -109,6 +120,11 @@ private:
         if (ready_first_ == nullptr) ready_last_ = nullptr;
         return first;
     }
+    // A team whose running member has ended or, in a simulation, gone stray: its next member comes before anything else.
+    Thread* next_to_run() { return pending_ != nullptr ? std::exchange(pending_, nullptr) : pick(); }
+    bool nothing_to_run() const { return pending_ == nullptr && none_ready() && (steps_ == nullptr || !steps_->any_waiting()); }
+    WorkerLocal local() { return {nullptr, this, steps_.get(), prefetch_}; }
+    bool run_teams(uint32_t slices);
     bool none_ready() const { return policy_ != nullptr ? policy_->empty() : ready_first_ == nullptr; }
 
     void post(Thread* thread);
@@ -136,6 +152,9 @@ private:
     Stack scheduler_stack_;
     Thread* dead_ = nullptr;                     // just ended, to be reaped by the scheduler (WK-3)
     std::unique_ptr<SchedulerPolicy> policy_;    // null: the queue above, without virtual calls
+    std::unique_ptr<Steps> steps_;               // null: STEPS is off
+    bool prefetch_ = false;
+    Thread* pending_ = nullptr;                  // see next_to_run()
     Nanos turn_time_ = 0;
     TimerHeap timers_;
     std::unique_ptr<IoQueue> io_;

@@ -7,11 +7,14 @@
 namespace lockstep::threads {
 
 struct Thread;
+class Steps;
 class Worker;
 
 struct WorkerLocal {
     Thread* current = nullptr;                   // null in a scheduler and on foreign kernel threads
     Worker* worker = nullptr;                    // null on foreign kernel threads; in caller-driven mode set during step()
+    Steps* steps = nullptr;                      // the worker's teams; null if STEPS is off
+    bool prefetch = false;                       // do CTX points prefetch?
 };
 
 extern constinit thread_local WorkerLocal worker_local __attribute__((tls_model("initial-exec")));

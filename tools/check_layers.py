@@ -11,7 +11,7 @@ import sys
 ROOT = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parent.parent).resolve()
 LAYERS = ["threads/base", "threads", "txn", "sm", "tpcc", "tools", "tests"]
 PUBLIC = {f"sm/{n}.h" for n in "store txn index heap cursor key options stats store_inl".split()} | {
-    "txn/txn_options.h"}
+    "txn/txn_options.h", "threads/steps_options.h"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.M)
 
 # Words that only the seams may use: the clock, the workers, the I/O backends, and the tools' and tests' own programs.

@@ -1,0 +1,58 @@
+// ctx_points.h - the one table of CTX points: places where a team may pass the CPU on.
+//
+// Concepts   A point's class says what the switch is for. data: memory was prefetched and arrives while the others run; worth it from two
+//            members on. code: a stretch of executed instructions ends here, which the next member finds in the cache; worth it
+//            from three members on. Points are switched on and off by name or by set at run time.
+//            Placement rule: never between reading a version and validating it, never with an exclusive latch.
+#pragma once
+
+#include <cstdint>
+
+namespace lockstep::threads {
+
+// name, class, what stands before it
+#define LOCKSTEP_CTX_POINTS(X)                                                     \
+    X(btree_inner,   data, "level-1 node prefetched, before its version is read")  \
+    X(btree_leaf,    data, "leaf prefetched, before its version is read")          \
+    X(lock_bucket,   data, "lock bucket prefetched")                               \
+    X(record,        data, "record prefetched")                                    \
+    X(heap_page,     data, "heap page prefetched")                                 \
+    X(insert_search, code, "insert: position found, nothing latched")              \
+    X(update_search, code, "update: position found, nothing latched")              \
+    X(change_logged, code, "after the change is logged and the page unlatched")    \
+    X(commit_record, code, "commit: record written, locks still held")             \
+    X(commit_release, code, "commit: half of the locks released")                  \
+    X(misplaced,     code, "for tests: inside a latched section")
+
+enum class CtxPoint : uint8_t {
+#define X(name, kind, what) name,
+    LOCKSTEP_CTX_POINTS(X)
+#undef X
+        kCount
+};
+inline constexpr unsigned kCtxPoints = static_cast<unsigned>(CtxPoint::kCount);
+
+enum class CtxClass : uint8_t { data, code };
+struct CtxPointInfo {
+    const char* name;
+    CtxClass kind;
+    const char* what;
+};
+inline constexpr CtxPointInfo kCtxPointInfo[] = {
+#define X(name, kind, what) {#name, CtxClass::kind, what},
+    LOCKSTEP_CTX_POINTS(X)
+#undef X
+};
+
+constexpr uint32_t ctx_bit(CtxPoint point) { return 1u << static_cast<unsigned>(point); }
+constexpr uint32_t ctx_bits_of(CtxClass kind) {
+    uint32_t bits = 0;
+    for (unsigned i = 0; i < kCtxPoints; ++i)
+        if (kCtxPointInfo[i].kind == kind) bits |= 1u << i;
+    return bits;
+}
+// Set `manual`: all but the deliberately misplaced one.
+inline constexpr uint32_t kCtxManual = ((1u << kCtxPoints) - 1) & ~ctx_bit(CtxPoint::misplaced);
+inline constexpr uint32_t kCtxCode = ctx_bits_of(CtxClass::code);
+
+}  // namespace lockstep::threads

@@ -1,0 +1,116 @@
+// steps.h - STEPS: teams of threads that run the same operation together, and the wrapper between operations.
+//
+// Concepts   A *list* holds the threads of this worker that want to run one operation (begin, commit, update, scan; fetch, insert
+//            and delete once per index or heap). When the CPU turns to a list, its first team_max threads become the running *team*: a
+//            ring in which CTX passes the CPU on. Whoever comes later waits for the list's next team.
+//            The wrapper, boundary(), runs before each operation: leave the team, queue for the next operation, go on with the
+//            ring's successor; the last one out turns to ready strays and the system (the scheduler's turn) or picks the next team.
+//            A member that parks or yields becomes a *stray*: unlinked, links null, so CTX does nothing in it until its next boundary.
+// States     outside -> waiting (boundary) -> member (start_team) -> outside (boundary: leaves; gone_stray).
+// Invariants ST-1 A thread is on at most one of: a list, the ring. [checked: verify()]
+//            ST-2 next is null exactly if the thread is not in the ring. ST-3 While the ring is not empty, a member runs.
+//            ST-4 No blocked thread is on a list or in the ring. ST-5 latch_depth is 0 at a boundary.
+//            ST-6 A list that waits is passed over at most kAgeMax times: nobody starves.
+// Blocking   boundary() may switch; call it with no latch held.
+// Source     S. Harizopoulos, "Staged Database Systems", 2005, sections 5.3 and 5.4.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "threads/ctx.h"
+#include "threads/steps_options.h"
+#include "threads/thread.h"
+
+namespace lockstep::threads {
+
+class Worker;
+
+enum class TeamOp : uint8_t { begin, commit, update, scan, fetch, insert, erase, kCount };
+const char* team_op_name(TeamOp op);
+
+// Figures of one list, in the form of the thesis's table 5-4.
+struct TeamStats {
+    TeamOp op{};
+    uint32_t object = 0;                         // StoreId for fetch, insert, erase; else 0
+    uint64_t teams = 0;                          // formed
+    uint64_t entered = 0;                        // threads, over all teams
+    uint64_t left = 0;                           // of those, how many reached the operation's end in the team
+    uint64_t ready = 0;                          // sum over teams: threads ready to run anywhere on the worker when it formed
+    uint64_t strays[static_cast<size_t>(ParkReason::kCount)] = {};
+    void add(const TeamStats& other);
+};
+struct CtxStats {
+    uint64_t taken[kCtxPoints] = {};
+    uint64_t off[kCtxPoints] = {};               // skipped: point switched off
+    uint64_t alone[kCtxPoints] = {};             // skipped: last member
+    uint64_t latched[kCtxPoints] = {};           // skipped: exclusive latch held
+    void add(const CtxStats& other);
+};
+
+// One per worker. All calls on that worker's kernel thread.
+class Steps {
+public:
+    Steps(Worker& worker, const StepsOptions& options);
+
+    // The current thread is about to run `op` on `object`. Returns when its team runs and it is its turn.
+    void boundary(Thread& self, TeamOp op, uint32_t object);
+    // `self`, the running thread, will not run on (reason kCount: it has ended): takes it out of the ring. Who is to run instead, or null.
+    Thread* gone_stray(Thread& self, ParkReason reason);
+
+    // --- the scheduler
+    bool any_waiting() const { return waiting_ > 0; }
+    Thread* start_next_team();                   // first member of the team that the policy picks
+    void new_turn(uint32_t teams) { teams_left_ = teams; }
+
+    void set_points(uint32_t points);
+    void ctx(Thread& self, CtxPoint point);
+
+    std::vector<TeamStats> team_stats() const;   // lists that ever had a team
+    const CtxStats& ctx_stats() const { return ctx_stats_; }
+    std::string verify() const;                  // ST-1, ST-2; text of the first fault or empty
+
+private:
+    static constexpr uint32_t kObjects = 256;    // lists of objects whose numbers are equal modulo this are one list
+    static constexpr uint32_t kLists = 4 + 3 * kObjects;
+    static constexpr uint32_t kAgeMax = 64;      // ST-6
+    struct List {
+        Thread* first = nullptr;                 // waiting, linked by queue_next
+        Thread* last = nullptr;
+        uint32_t size = 0;
+        uint64_t since = 0;                      // team number when it became non-empty
+        List* prev_waiting = nullptr;            // list of non-empty lists, oldest first
+        List* next_waiting = nullptr;
+        TeamStats stats;
+    };
+
+    List& list_of(TeamOp op, uint32_t object);
+    void wait_in(List& list, Thread& self);
+    Thread* take_first(List& list);
+    void unlink(Thread& self);
+    List& pick(List* wish);
+    Thread* start_team(List& list);
+    void set_mask();
+    void switch_to(Thread& self, Thread& next);
+    void leave_to_scheduler(Thread& self);
+    void stay_behind(Thread& self);
+
+    Worker& worker_;
+    const StepsOptions options_;
+    std::unique_ptr<List[]> lists_;
+    List* oldest_ = nullptr;                     // non-empty lists in order of becoming so
+    List* newest_ = nullptr;
+    uint32_t waiting_ = 0;                       // threads on lists
+    List* running_ = nullptr;                    // whose team the ring is
+    uint32_t members_ = 0;                       // of the ring
+    uint32_t teams_left_ = 0;                    // that may start before the scheduler gets its turn
+    uint64_t team_number_ = 0;
+    uint32_t points_ = 0;                        // switched on
+    uint32_t mask_ = 0;                          // of those, what the present team's size justifies
+    bool ignore_latches_ = false;                // test switch of the options
+    CtxStats ctx_stats_;
+};
+
+}  // namespace lockstep::threads

@@ -1,0 +1,36 @@
+// steps_options.h - how STEPS behaves; part of the public options.
+#pragma once
+
+#include <cstdint>
+
+namespace lockstep {
+
+// off: threads run until they block. on: teams with CTX and prefetch. The others isolate one part each, for measurements:
+// grouping: teams, no CTX and no prefetch. prefetch: no teams, prefetch only. ctx_only: teams with CTX, no prefetch.
+enum class StepsMode : uint8_t { off, on, grouping, prefetch, ctx_only };
+
+// Which list is served next when a team is done.
+enum class TeamPolicy : uint8_t {
+    last_leaver,     // what the last member to leave wants (the thesis's choice)
+    largest,         // most waiting threads
+    oldest,          // longest non-empty
+};
+// How many of a list's waiting threads make the team.
+enum class TeamGate : uint8_t {
+    t_gated,         // at most team_max
+    d_gated,         // all that wait
+    c_gated,         // at most team_max, and a member that has been passed the CPU rounds_max times stays behind for a later team
+};
+
+struct StepsOptions {
+    StepsMode mode = StepsMode::off;
+    uint32_t team_max = 16;                      // 1..1024
+    TeamPolicy policy = TeamPolicy::last_leaver;
+    TeamGate gate = TeamGate::t_gated;
+    uint32_t rounds_max = 64;                    // c_gated: CTX rounds of a member per team
+    uint32_t points = UINT32_MAX;                // CTX points by bit, see ctx_points.h; all ones: set `manual`
+    bool float_state = false;                    // keep each thread's floating-point modes at a fast switch
+    bool ignore_latches = false;                 // for an experiment only: CTX also with exclusive latches held
+};
+
+}  // namespace lockstep
