@@ -9,7 +9,7 @@
 //            LI-2 tail - block_floor(flushed) <= ring size, always: see ring_margin. [checked: reserve()]
 //            LI-3 What was ever written beyond the durable end lies in one flush: within kFlushMax bytes and one segment.
 //                 open() relies on it when it clears the remains of a torn tail.
-//            LI-4 promise_limit == min(start + capacity, prepared_end) - slack, or 0. [checked: reserve_undo_slow()]
+//            LI-4 promise_limit == min(start + capacity, prepared_end) - slack, or 0; it may be older for a moment.
 #pragma once
 
 #include <atomic>

@@ -31,7 +31,8 @@ Result<void> Log::reserve_undo(UndoCredit& credit, uint64_t forward, uint64_t un
         if (failed.load()) return lockstep::fail(ErrorCode::store_failed, "log");
         const uint64_t spare = slot.spare.load(std::memory_order_relaxed);
         const uint64_t missing = undo > spare ? undo - spare : 0;
-        const uint64_t limit_now = promise_limit.load();
+        const uint64_t bound = start.load() + options.capacity_bytes;
+        const uint64_t limit_now = std::max(std::min(bound, prepared_end.load()), slack) - slack;
         uint64_t taken = reserved.load();
         const uint64_t least = tail.load() + forward + missing;
         if (least + taken <= limit_now) {
@@ -42,30 +43,26 @@ Result<void> Log::reserve_undo(UndoCredit& credit, uint64_t forward, uint64_t un
             credit.bytes += undo;
             return {};
         }
-        const uint64_t bound = start.load() + options.capacity_bytes;
         if (least + taken + slack > bound) return lockstep::fail(ErrorCode::log_full, "log_bytes", options.capacity_bytes);
         TRY(wait_for_segment());
     }
 }
 
-// The bound admits the promise, the files do not yet.
+// The bound admits the promise, the files do not yet. Returns after the keeper has had a look; the caller asks again.
 [[gnu::cold]] Result<void> Log::Impl::wait_for_segment() {
-    const bool stuck = keeper_stuck.load();
-    kick_keeper();
     threads::Waiter waiter{.thread = threads::current()};
-    if (stuck || !running.load() || waiter.thread == nullptr) return lockstep::fail(ErrorCode::log_full, "log segments", options.capacity_bytes);
-    const uint64_t before = prepared_end.load();
+    if (keeper_stuck.load() || keeper_stop.load() || !running.load() || waiter.thread == nullptr) {
+        kick_keeper();
+        return lockstep::fail(ErrorCode::log_full, "log segments", options.capacity_bytes);
+    }
     {
         SpinGuard guard(room_lock);
         room_waiters.add(waiter);
     }
-    while (prepared_end.load() == before && !keeper_stuck.load() && !failed.load() && !keeper_stop.load())
-        threads::park(threads::ParkReason::log);
-    {
-        SpinGuard guard(room_lock);
-        room_waiters.remove(waiter);
-    }
-    if (prepared_end.load() == before && !failed.load()) return lockstep::fail(ErrorCode::log_full, "log segments", options.capacity_bytes);
+    kick_keeper();                                          // after we stand in the queue: it will find us
+    threads::park(threads::ParkReason::log);
+    SpinGuard guard(room_lock);
+    room_waiters.remove(waiter);
     return {};
 }
 
