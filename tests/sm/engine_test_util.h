@@ -28,7 +28,6 @@ inline Options small_options(uint32_t workers = 1) {
     Options o;
     o.workers = workers;
     o.pool_bytes = 16 << 20;
-    o.huge_pages = false;
     o.log_bytes = 64 << 20;
     o.log_segment_bytes = 4 << 20;
     o.log_ring_bytes = 1 << 20;

@@ -1,0 +1,157 @@
+// labels: unit
+// rollback_test.cc - compensation: nothing is undone twice, whatever mix of savepoints, aborts and crashes.
+#include "sm/recovery_impl.h"
+#include "sm/catalog.h"
+#include "sm/operation.h"
+#include "tests/sm/store_crash_util.h"
+
+namespace lockstep {
+namespace {
+
+class RollbackTest : public StoreCrash {
+protected:
+    std::vector<RecordId> fill(Store& store, int count) {
+        std::vector<RecordId> ids;
+        auto done = store.run([&](Txn& txn) -> Result<void> {
+            ids.clear();
+            for (int i = 0; i < count; ++i) {
+                ids.push_back(TRY(TRY(store.heap("h")).insert(txn, "heap " + std::to_string(i))));
+                TRY(TRY(store.index("i")).insert(txn, "key " + std::to_string(i), "index " + std::to_string(i)));
+            }
+            return {};
+        });
+        EXPECT_TRUE(done) << done.error().text();
+        return ids;
+    }
+    // A bit of everything, `steps` of it.
+    static Result<void> churn(Store& store, Txn& txn, const std::vector<RecordId>& ids, Rng& rng, int steps) {
+        const Heap heap = TRY(store.heap("h"));
+        const Index index = TRY(store.index("i"));
+        for (int i = 0; i < steps; ++i) {
+            const size_t n = rng.below(ids.size());
+            const std::string key = "key " + std::to_string(n), value = random_text(rng, rng.below(900));
+            switch (rng.below(6)) {
+                case 0: TRY(heap.erase(txn, ids[n])); break;
+                case 1: TRY(heap.update(txn, ids[n], value)); break;
+                case 2: TRY(heap.insert(txn, value)); break;
+                case 3: TRY(index.erase(txn, key)); break;
+                case 4: TRY(index.put(txn, key, value)); break;
+                default: TRY(index.put(txn, key + value.substr(0, 20), value));
+            }
+        }
+        return {};
+    }
+};
+
+TEST_F(RollbackTest, CrashAfterEveryNumberOfCompensations) {
+    Store store = open("a");
+    make(store, "i", "h");
+    const auto ids = fill(store, 40);
+    const auto keys = index_content(store, "i");
+    const auto records = heap_content(store, "h");
+    const uint64_t seed = seed_of_run();
+    SCOPED_TRACE("LOCKSTEP_SEED=" + std::to_string(seed));
+    int images = 0;
+    on_thread(store, [&] {
+        Rng rng(seed);
+        auto txn = store.begin();
+        ASSERT_OK(txn);
+        ASSERT_OK(churn(store, *txn, ids, rng, 60));
+        // Undo a few records at a time, the way a rollback that a crash stops would have got that far.
+        txn::Transaction* t = sm::TxnAccess::usable(*txn);
+        for (int i = 0; t->undo_next != kLsnNone || i == 0; ++i) {
+            std::string buffer;
+            Lsn to = i == 0 ? t->last_lsn : t->undo_next;
+            for (uint64_t skip = 1 + rng.below(12); skip > 0 && to != kLsnNone; --skip) {
+                auto record = store.engine().log->read(to, buffer);
+                ASSERT_OK(record);
+                to = Lsn{record->header->prev};
+            }
+            ASSERT_OK(sm::roll_back(store.engine(), *t, to));
+            ASSERT_OK(store.wait_durable(store.engine().log->tail()));
+            copy("a", "image" + std::to_string(images++));
+        }
+        ASSERT_OK(txn->abort());
+    });
+    EXPECT_EQ(index_content(store, "i"), keys);
+    EXPECT_EQ(heap_content(store, "h"), records);
+    expect_sound(store);
+    ASSERT_OK(store.close());
+    ASSERT_GT(images, 3);
+    for (int i = 0; i < images && !HasFailure(); ++i) {
+        SCOPED_TRACE("image " + std::to_string(i));
+        Store copy_of = open("image" + std::to_string(i));
+        EXPECT_EQ(index_content(copy_of, "i"), keys);
+        EXPECT_EQ(heap_content(copy_of, "h"), records);
+        expect_sound(copy_of);
+        ASSERT_OK(copy_of.close());
+    }
+}
+
+TEST_F(RollbackTest, SavepointsAtRandom) {
+    Store store = open("a");
+    make(store, "i", "h");
+    const auto ids = fill(store, 40);
+    const uint64_t first = seed_of_run();
+    for (uint64_t seed = first; seed < first + 30 && !HasFailure(); ++seed) {
+        SCOPED_TRACE("LOCKSTEP_SEED=" + std::to_string(seed));
+        const auto keys = index_content(store, "i");
+        const auto records = heap_content(store, "h");
+        on_thread(store, [&] {
+            Rng rng(seed);
+            auto txn = store.begin();
+            ASSERT_OK(txn);
+            std::vector<Savepoint> points{*txn->savepoint()};            // before the first record: undoes everything
+            for (int i = 0; i < 30; ++i) {
+                ASSERT_OK(churn(store, *txn, ids, rng, 3));
+                if (rng.chance(0.4)) points.push_back(*txn->savepoint());
+                if (rng.chance(0.3)) {
+                    points.resize(1 + rng.below(points.size()));
+                    ASSERT_OK(txn->roll_back_to(points.back()));
+                }
+            }
+            ASSERT_OK(txn->roll_back_to(points.front()));
+            if (rng.chance(0.5)) {
+                ASSERT_OK(txn->commit());
+            } else {
+                ASSERT_OK(txn->abort());
+            }
+        });
+        EXPECT_EQ(index_content(store, "i"), keys);
+        EXPECT_EQ(heap_content(store, "h"), records);
+    }
+    expect_sound(store);
+    ASSERT_OK(store.close());
+}
+
+TEST_F(RollbackTest, UndoNeedsNoLogSpaceThatWasNotReserved) {
+    Options options = small_options();
+    options.log_segment_bytes = 1 << 20;
+    options.log_ring_bytes = 1 << 20;
+    Store store = open("a", options);
+    make(store, "i", "h");
+    const auto ids = fill(store, 40);
+    const auto records = heap_content(store, "h");
+    on_thread(store, [&] {
+        Rng rng(seed_of_run());
+        auto txn = store.begin();
+        ASSERT_OK(txn);
+        // One transaction writes until the log refuses: it holds the log from its first record on, so checkpoints cannot help.
+        ErrorCode refused = ErrorCode::none;
+        const Heap heap = *store.heap("h");
+        for (int i = 0; i < 200'000 && refused == ErrorCode::none; ++i) {
+            auto done = heap.update(*txn, ids[rng.below(ids.size())], random_text(rng, 4000));
+            if (!done) refused = done.error().code;
+        }
+        EXPECT_EQ(refused, ErrorCode::log_full);
+        ASSERT_OK(txn->abort());
+    });
+    EXPECT_EQ(heap_content(store, "h"), records);
+    ASSERT_OK(store.checkpoint());
+    ASSERT_OK(store.run([&](Txn& txn) { return store.heap("h")->insert(txn, "work resumes"); }));
+    expect_sound(store);
+    ASSERT_OK(store.close());
+}
+
+}  // namespace
+}  // namespace lockstep

@@ -1,0 +1,112 @@
+// store_crash_util.h - a store on a real directory that can be copied in mid-flight, as a killed process would leave it.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "sm/engine.h"
+#include "sm/log_kinds.h"
+#include "sm/recovery.h"
+#include "sm/store.h"
+#include "threads/base/rng.h"
+
+namespace lockstep {
+
+inline uint64_t seed_of_run() {
+    const char* text = std::getenv("LOCKSTEP_SEED");
+    return text ? std::strtoull(text, nullptr, 0) : 1;
+}
+
+#define ASSERT_OK(...)                                             \
+    do {                                                           \
+        auto&& ok_result_ = (__VA_ARGS__);                         \
+        ASSERT_TRUE(ok_result_) << ok_result_.error().text();      \
+    } while (0)
+
+class StoreCrash : public ::testing::Test {
+protected:
+    void SetUp() override {
+        char name[] = "store_crash_XXXXXX";
+        root_ = mkdtemp(name);
+    }
+    void TearDown() override { std::filesystem::remove_all(root_); }
+
+    static Options small_options(uint32_t workers = 1) {
+        Options o;
+        o.workers = workers;
+        o.pool_bytes = 16 << 20;
+        o.log_bytes = 64 << 20;
+        o.log_segment_bytes = 4 << 20;
+        o.log_ring_bytes = 4 << 20;
+        o.lock_table_bytes_log2 = 18;
+        o.transactions_max = 256;
+        o.logger = [](int level, std::string_view text) {
+            if (level == 0) std::fprintf(stderr, "%.*s\n", static_cast<int>(text.size()), text.data());
+        };
+        return o;
+    }
+    std::string path(const std::string& name) const { return root_ + "/" + name; }
+    Store open(const std::string& name, const Options& options = small_options()) {
+        auto store = Store::open(path(name), options);
+        EXPECT_TRUE(store) << store.error().text();
+        return std::move(*store);
+    }
+    // What a kill at this moment would leave. On a user thread of a store with one worker nothing else runs meanwhile.
+    void copy(const std::string& from, const std::string& to) { std::filesystem::copy(path(from), path(to)); }
+    // Runs fn on a user thread of the store.
+    static void on_thread(Store& store, std::function<void()> fn) {
+        auto done = store.start([&]() -> Result<void> {
+            fn();
+            return {};
+        }, 0).join();
+        ASSERT_OK(done);
+    }
+    static void make(Store& store, const char* index, const char* heap) {
+        ASSERT_OK(store.run([&](Txn& txn) -> Result<void> {
+            TRY(store.create_index(txn, index));
+            TRY(store.create_heap(txn, heap));
+            return {};
+        }));
+    }
+    static void expect_sound(Store& store) {
+        auto faults = store.verify();
+        ASSERT_OK(faults);
+        for (const auto& fault : *faults) ADD_FAILURE() << fault;
+    }
+    static std::map<std::string, std::string> index_content(Store& store, const char* name) {
+        std::map<std::string, std::string> content;
+        auto done = store.run([&](Txn& txn) -> Result<void> {
+            content.clear();
+            Cursor cursor = TRY(store.index(name)).scan(txn);
+            while (TRY(cursor.next())) content.emplace(cursor.key(), cursor.value());
+            return {};
+        });
+        EXPECT_TRUE(done) << done.error().text();
+        return content;
+    }
+    static std::map<RecordId, std::string> heap_content(Store& store, const char* name) {
+        std::map<RecordId, std::string> content;
+        auto done = store.run([&](Txn& txn) -> Result<void> {
+            content.clear();
+            return TRY(store.heap(name)).scan(txn, [&](RecordId id, Slice value) { return content.emplace(id, value).second; });
+        });
+        EXPECT_TRUE(done) << done.error().text();
+        return content;
+    }
+
+    std::string root_;
+};
+
+inline std::string random_text(Rng& rng, size_t size) {
+    std::string text(size, ' ');
+    for (char& c : text) c = static_cast<char>('a' + rng.below(26));
+    return text;
+}
+
+}  // namespace lockstep
