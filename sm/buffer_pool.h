@@ -4,6 +4,8 @@
 //            finds a page; no hash table. Frames are one region on huge pages and stay mapped, so an optimistic reader may read
 //            stale bytes but never faults; it must bound every offset it follows and validate before it believes.
 //            A latch is also the pin: a page that anybody holds is not evicted.
+//            The payload's top bit says "warm": set at every look that finds it clear, cleared by the clock's hand. A word of all zeros is
+//            a page that nobody has asked for yet (frame 0 holds no page): it is not warm, so peek() needs no test of its own for it.
 // Invariants BP-1 A page is written only after the log is durable up to its lsn (write-ahead). [checked: write_batch()]
 //            BP-2 A dirty frame has rec_lsn <= the first record that is not in the volume's copy. [checked: mark_dirty()]
 //            BP-3 What is read passes the checksum with its own page id, or is repaired from the log, or is an error: never data.
@@ -71,6 +73,7 @@ public:
     const Page* operator->() const { return page_; }
     const Page& operator*() const { return *page_; }
     Page* mutable_page() { return page_; }           // PageChange and redo only
+    threads::LatchWord* forget() { return std::exchange(word_, nullptr); }      // the caller unlatches
     uint32_t frame() const { return frame_; }
 
 private:
@@ -91,9 +94,19 @@ struct BufferPoolOptions {
     uint64_t bytes = 256ull << 20;               // frames + descriptors + write buffers together
     uint64_t pages_max = 1ull << 28;             // size of the translation array (virtual memory only)
     bool huge_pages = true;
-    double free_target = 0.02;                   // share of frames the cleaner keeps free or clean and cold
+    double free_target = 0.02;                   // share of frames that the cleaners keep free
+    bool sync = true;                            // false: write_dirty() writes and does not sync
     std::string data_path;
 };
+
+// What the pool knows about one frame.
+struct FrameInfo {
+    static constexpr uint32_t kDirty = 1, kWriting = 2;
+    std::atomic<uint64_t> rec_lsn{0};        // BP-2, while dirty. Written by the exclusive holder, or by the page's writer under a shared latch
+    std::atomic<uint32_t> page{UINT32_MAX};  // kPageNone: free. Written by the word's exclusive holder
+    std::atomic<uint32_t> flags{0};          // kDirty: as rec_lsn; kWriting: belongs to the one who set it
+};
+static_assert(sizeof(FrameInfo) == 16);
 
 class BufferPool {
 public:
@@ -102,29 +115,48 @@ public:
     ~BufferPool();
 
     // Hot path: one load, and a read of the page's first line by the caller. Marked (cold) pages are unmarked, absent ones read in.
+    // The id may come from bytes that are not validated yet: any value gives a page or an error.
     Result<PeekedPage> peek(PageId id) {
-        const threads::LatchWord& word = words_[id.value];
-        const uint64_t snapshot = word.load(std::memory_order_acquire);
-        if (threads::latch::readable(snapshot) && !cold(snapshot)) [[likely]]
-            return PeekedPage{frame(frame_of(snapshot)), &word, snapshot};
+        if (id.value < pages_max_) [[likely]] {
+            const threads::LatchWord& word = words_[id.value];
+            const uint64_t snapshot = word.load(std::memory_order_acquire);
+            if (warm(snapshot) && threads::latch::readable(snapshot)) [[likely]]
+                return PeekedPage{frame(frame_of(snapshot)), &word, snapshot};
+        }
         return peek_slow(id);
     }
     // Hints for CTX + prefetch: addresses of the word, and of the page if it is in memory (else null).
-    const void* word_address(PageId id) const { return &words_[id.value]; }
-    const Page* resident(PageId id) const;
+    const void* word_address(PageId id) const { return &words_[id.value < pages_max_ ? id.value : 0]; }
+    const Page* resident(PageId id) const {
+        if (id.value >= pages_max_) return nullptr;
+        const uint64_t seen = words_[id.value].load(std::memory_order_relaxed);
+        return threads::latch::readable(seen) && frame_of(seen) != 0 ? frame(frame_of(seen)) : nullptr;
+    }
 
     Result<SharedPage> fix_shared(PageId id);
     Result<ExclusivePage> fix_exclusive(PageId id);
     // Exclusive hold if nobody has changed the page since the peek; nothing (false) otherwise, without waiting.
     bool upgrade(const PeekedPage& peeked, PageId id, ExclusivePage& out);
     bool try_fix_exclusive(PageId id, ExclusivePage& out);        // only if in memory and free at once
-    // A page that was just allocated: no read, bytes undefined until the format action. Must not be resident elsewhere.
+    // A page whose content does not matter: no read. Its header says kind free and lsn 0 unless it was in memory, then it is as it was.
     Result<ExclusivePage> fix_new(PageId id);
-    // The page was freed: forget its content without writing it.
+    // The page was freed: forget its content without writing it (a page that is just being written stays until it is evicted).
     void drop(ExclusivePage page);
 
     // The page got a record that ends at `lsn` and began at `begin`. Sets page lsn, dirty and rec_lsn. Exclusive holder only.
-    void mark_dirty(ExclusivePage& page, Lsn begin, Lsn end);
+    void mark_dirty(ExclusivePage& page, Lsn begin, Lsn end) {
+        note_dirty(page, begin);
+        page.mutable_page()->header.lsn = end.value;
+    }
+    // First half of mark_dirty. Called while the record's reservation is open, so that a checkpoint that has settled the log
+    // finds every page that a record before its begin changes.
+    void note_dirty(const ExclusivePage& page, Lsn begin) {
+        FrameInfo& info = info_[page.frame()];
+        if (info.flags.load(std::memory_order_relaxed) & FrameInfo::kDirty) [[likely]]
+            return;
+        info.rec_lsn.store(begin.value, std::memory_order_relaxed);
+        info.flags.fetch_or(FrameInfo::kDirty, std::memory_order_release);
+    }
 
     // Writes every page that was dirty when the call began (checkpoint), sorted by page id, in batches, then syncs the volume.
     // `pace`: at most that many pages a second, 0 = as fast as it goes. Parks. Errors: store_failed, io_error, no_space (pages stay dirty).
@@ -138,26 +170,29 @@ public:
 
     struct Stats {
         uint64_t frames = 0, resident = 0, dirty = 0, reads = 0, writes = 0, evictions = 0, faults = 0, repairs = 0, write_batches = 0,
-                 latch_waits = 0, sync_failures = 0;
+                 latch_waits = 0, sync_failures = 0, write_errors = 0;
     };
     Stats stats() const;
     size_t memory_bytes() const;
+    uint64_t pages_max() const { return pages_max_; }
     // Lowest rec_lsn of dirty pages, kLsnMax if none.
     Lsn oldest_rec_lsn() const;
     // Checks words against frames while nothing runs. Error text or empty.
     std::string verify() const;
 
-    static constexpr uint64_t kColdBit = 1ull << 27;             // in the payload: the clock has marked the page
-    static uint32_t frame_of(uint64_t word) { return static_cast<uint32_t>(threads::latch::payload(word) & (kColdBit - 1)); }
-    static bool cold(uint64_t word) { return threads::latch::payload(word) & kColdBit; }
+    static constexpr uint64_t kWarmBit = 1ull << 27;             // in the payload: looked at since the clock's hand passed
+    static uint32_t frame_of(uint64_t word) { return static_cast<uint32_t>(threads::latch::payload(word) & (kWarmBit - 1)); }
+    static bool warm(uint64_t word) { return threads::latch::payload(word) & kWarmBit; }
 
 private:
-    BufferPool() = default;
+    BufferPool();
     Page* frame(uint32_t index) const { return frames_ + index; }
     [[gnu::cold, gnu::noinline]] Result<PeekedPage> peek_slow(PageId id);
 
     threads::LatchWord* words_ = nullptr;        // one per page id, reserved virtual memory
     Page* frames_ = nullptr;
+    uint64_t pages_max_ = 0;
+    FrameInfo* info_ = nullptr;                  // one per frame
     struct Impl;
     std::unique_ptr<Impl> impl_;
 };

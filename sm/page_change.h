@@ -3,8 +3,10 @@
 // Concepts   One change = one log record = atomic, whatever number of pages. Structure changes (split, merge, allocation) are one
 //            redo-only record outside the transaction's undo chain: a nested top action in a single record.
 // Invariants PC-1 Every page of the change is exclusively held by the caller. PC-2 Nothing fails after the reservation.
-//            PC-3 A page whose lsn is below the image horizon (begin of the newest checkpoint) gets its image into the record, so any torn page
+//            PC-3 A page whose lsn is not above the image horizon (begin of the newest checkpoint) gets its image into the record, so any torn page
 //                 can be rebuilt. The horizon is looked at again after the reservation: if it moved, the reservation becomes padding.
+//            PC-4 A page is noted as dirty, changed and given its lsn while the reservation is open: a record that Log::settle() has
+//                 waited for is on its pages.
 // Blocking   commit() may park while the log ring is full (latches are kept).
 // Source     ARIES (page-oriented redo, logical undo); PostgreSQL's full-page writes for the image rule.
 #pragma once

@@ -1,9 +1,11 @@
 // space_map.h - which pages of the volume are in use: bitmap pages at fixed places, growth, reuse.
 //
 // Layout     page 0 superblock, page 1 its second copy, page 2 first space map; a space map covers the kPagesPerMap pages that begin with
-//            itself minus 2 (the first) or with itself. One bit a page: 1 = used.
+//            itself minus 2 (the first) or with itself. Behind the page header (offset 32): u32 used (bits set), then zeros; at 64 the
+//            bitmap, one bit a page, least significant first: 1 = used. The hole is the tail of zero bytes.
 // Invariants SP-1 A page's bit is set by the same record that formats it first, and cleared by the record that unlinks it.
 //            SP-2 No page is used twice. [checked: verify of the store]
+//            SP-3 A map page is formatted by whoever first needs it: until then it reads as zeros (kind free) and all its pages are free.
 // Blocking   prepare() parks for latches, reads and file growth.
 #pragma once
 
@@ -19,8 +21,10 @@ struct PageReservation {
     ExclusivePage map;
     PageId pages[8];                 // contiguous or not
     uint32_t count = 0;
-    uint32_t runs[16];               // payloads of the map part: pairs (first, count)
-    ChangePart part();               // the part to put into the change
+    uint32_t runs[16];               // payload of the map part: pairs (first, count)
+    uint32_t run_count = 0;
+    PageAction action = PageAction::space_set;
+    ChangePart part();               // the part to put into the change; points into this object
 };
 
 class SpaceMap {
@@ -37,6 +41,8 @@ public:
     bool is_used(PageId page);                       // for verify
     uint64_t pages_used();                           // counts bits; parks for reads
     uint64_t pages_total() const;                    // of the volume file
+    // Makes the volume file long enough for `page`: a crash may have lost the length that the log relies on. Errors: no_space, io_error.
+    Result<void> ensure_size(PageId page);
     Result<void> format_new_volume();                // pages 0..2 of a new store
     Result<void> open();                             // looks at the file's size after recovery; resets search hints
 
