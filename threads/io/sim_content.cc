@@ -1,0 +1,103 @@
+// sim_content.cc - copy on write and sparseness of simulated bytes.
+#include "threads/io/sim_content.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace lockstep::threads {
+namespace {
+
+bool all_zero(const std::byte* data, size_t bytes) {
+    return data == nullptr || std::all_of(data, data + bytes, [](std::byte b) { return b == std::byte{0}; });
+}
+
+// Calls f(page, offset in page, bytes done before, bytes) for each page that a range touches.
+template <class F>
+void for_pages(uint64_t offset, size_t bytes, F f) {
+    for (size_t done = 0; done < bytes;) {
+        const size_t at = (offset + done) % SimContent::kPage;
+        const size_t n = std::min(bytes - done, SimContent::kPage - at);
+        f((offset + done) / SimContent::kPage, at, done, n);
+        done += n;
+    }
+}
+
+}  // namespace
+
+const SimContent::Page* SimContent::find(uint64_t page) const {
+    const auto it = chunks_.find(page / kChunkPages);
+    return it == chunks_.end() ? nullptr : it->second->pages[page % kChunkPages].get();
+}
+
+std::shared_ptr<SimContent::Page>& SimContent::slot(uint64_t page) {
+    std::shared_ptr<Chunk>& chunk = chunks_[page / kChunkPages];
+    if (chunk == nullptr) chunk = std::make_shared<Chunk>();
+    else if (chunk.use_count() > 1) chunk = std::make_shared<Chunk>(*chunk);
+    return chunk->pages[page % kChunkPages];
+}
+
+void SimContent::read(uint64_t offset, std::byte* data, size_t bytes) const {
+    for_pages(offset, bytes, [&](uint64_t page, size_t at, size_t done, size_t n) {
+        if (const Page* found = find(page)) std::memcpy(data + done, found->data() + at, n);
+        else std::memset(data + done, 0, n);
+    });
+}
+
+void SimContent::write(uint64_t offset, const std::byte* data, size_t bytes) {
+    for_pages(offset, bytes, [&](uint64_t page, size_t at, size_t done, size_t n) {
+        write_piece(page, at, data == nullptr ? nullptr : data + done, n);
+    });
+}
+
+void SimContent::write_piece(uint64_t page, size_t at, const std::byte* data, size_t bytes) {
+    const bool zero = all_zero(data, bytes);
+    if (zero && find(page) == nullptr) return;
+    std::shared_ptr<Page>& target = slot(page);
+    if (zero && bytes == kPage) return target.reset();
+    if (target == nullptr) target = std::make_shared<Page>();
+    else if (target.use_count() > 1) target = std::make_shared<Page>(*target);
+    if (data == nullptr) std::memset(target->data() + at, 0, bytes);
+    else std::memcpy(target->data() + at, data, bytes);
+}
+
+void SimContent::zero_from(uint64_t offset) {
+    const uint64_t first = (offset + kPage - 1) / kPage;
+    if (offset % kPage != 0) write(offset, nullptr, first * kPage - offset);
+    chunks_.erase(chunks_.lower_bound((first + kChunkPages - 1) / kChunkPages), chunks_.end());
+    for (uint64_t page = first; page % kChunkPages != 0; ++page) {
+        if (find(page) != nullptr) slot(page).reset();
+    }
+}
+
+uint64_t SimContent::pages() const {
+    uint64_t count = 0;
+    for (const auto& [number, chunk] : chunks_) {
+        count += static_cast<uint64_t>(std::count_if(chunk->pages.begin(), chunk->pages.end(), [](auto& p) { return p != nullptr; }));
+    }
+    return count;
+}
+
+uint64_t SimContent::digest(uint64_t hash) const {
+    for (const auto& [number, chunk] : chunks_) {
+        for (size_t i = 0; i < kChunkPages; ++i) {
+            const Page* page = chunk->pages[i].get();
+            if (page == nullptr || all_zero(page->data(), kPage)) continue;
+            const uint64_t where = number * kChunkPages + i;
+            hash = sim_hash(sim_hash(hash, &where, sizeof(where)), page->data(), kPage);
+        }
+    }
+    return hash;
+}
+
+uint64_t sim_hash(uint64_t hash, const void* data, size_t bytes) {
+    const auto* from = static_cast<const std::byte*>(data);
+    for (size_t i = 0; i < bytes; i += 8) {
+        uint64_t word = 0;
+        std::memcpy(&word, from + i, std::min<size_t>(8, bytes - i));
+        hash = (hash ^ word) * 0x100000001b3;
+        hash ^= hash >> 29;                                // plain FNV lets high bits of a word reach high bits only
+    }
+    return hash;
+}
+
+}  // namespace lockstep::threads

@@ -1,0 +1,142 @@
+// sim_disk.h - a disk for tests: deterministic, slow on purpose, faulty on demand, and able to crash without stopping.
+//
+// Concepts   Same interfaces as the real one. Latency and order of completion are drawn from the seed against the queue's clock
+//            (a ManualClock that advance() moves), or against a counter of polls. What a crash would leave at this moment is given by
+//            image(): a new disk, sharing pages with this one, which goes on untouched. Files, lengths and directory entries are
+//            durable only after sync of the file and of the directory; directories themselves are path prefixes and always durable.
+// States     of a request: submitted -> started (its predecessor succeeded) -> [continued] -> completed.
+// Invariants SD-1 Memory of a write does not change from submit to completion (IO-1). [checked: SimQueue::attempt()]
+//            SD-2 No two started writes overlap. [checked: SimFile::begin_write()]
+//            SD-3 Equal seeds and equal calls give equal events: event_digest().
+// Blocking   No call sleeps, except IoQueue::wait() under a clock that nobody advances.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "threads/base/clock.h"
+#include "threads/base/rng.h"
+#include "threads/io/io.h"
+#include "threads/io/sim_faults.h"
+
+namespace lockstep::threads {
+
+class SimFile;
+class SimQueue;
+
+// What a crash does with changes that no sync has covered.
+enum class SimCrash : uint8_t {
+    drop_unsynced,          // loses them all
+    keep_all,               // keeps them all, also writes in flight (the state that a process leaves that is merely killed)
+    random_sectors,         // picks any version of each sector
+    torn_requests,          // keeps, loses or cuts each request
+    ordered_prefix,         // keeps everything up to some sector of some request
+};
+inline constexpr SimCrash kSimCrashes[] = {SimCrash::drop_unsynced, SimCrash::keep_all, SimCrash::random_sectors,
+                                           SimCrash::torn_requests, SimCrash::ordered_prefix};
+
+struct SimOptions {
+    uint64_t seed = 1;
+    Nanos latency_min = 20 * kMicrosecond;
+    Nanos latency_max = 200 * kMicrosecond;
+    uint32_t polls_max = 0;                                // not 0: latency is 1..polls_max polls of any queue, clocks do not matter
+    uint64_t capacity_bytes = UINT64_MAX;                  // sum of all files' lengths
+};
+
+struct SimEvent {
+    enum Kind : uint8_t { submitted, completed, renamed };    // renamed: a name or a length changed, or a directory was synced
+    uint64_t number = 0;                                   // 1, 2, 3 ...
+    Kind kind = submitted;
+    IoKind io = IoKind::read;
+    std::string_view path;
+    uint64_t offset = 0;
+    uint64_t bytes = 0;
+    int64_t result = 0;                                    // of completed
+};
+
+class SimDisk final : public Disk {
+public:
+    explicit SimDisk(SimOptions options = {});
+    ~SimDisk() override;
+
+    Result<FileId> open(std::string_view path, uint32_t flags) override;
+    void close(FileId file) override;
+    Result<uint64_t> size(FileId file) override;
+    Result<void> allocate(FileId file, uint64_t bytes) override;
+    Result<void> truncate(FileId file, uint64_t bytes) override;
+    Result<void> rename(std::string_view from, std::string_view to) override;
+    Result<void> unlink(std::string_view path) override;
+    Result<void> make_directory(std::string_view path) override;
+    Result<std::vector<std::string>> list(std::string_view directory) override;
+    bool exists(std::string_view path) override;
+    Result<void> sync_directory(std::string_view path) override;
+    Result<void> lock_exclusive(FileId file) override;
+    Result<size_t> read_now(FileId file, uint64_t offset, void* data, size_t bytes) override;
+    Result<void> write_now(FileId file, uint64_t offset, const void* data, size_t bytes) override;
+    Result<void> sync_now(FileId file) override;
+    Result<std::unique_ptr<IoQueue>> make_queue(uint32_t worker, const Clock& clock) override;
+
+    // --- for tests
+    // The disk as a crash at this moment leaves it; equal (state, seed, mode) give equal bytes. No locks, faults or observer.
+    std::unique_ptr<SimDisk> image(uint64_t seed, SimCrash mode) const;
+    // Called at every event, after it took effect and before `done` runs; may take images. Null: none.
+    void observe(std::function<void(const SimEvent&)> observer) { observer_ = std::move(observer); }
+    uint64_t events() const { return events_; }
+    uint64_t event_digest() const { return event_digest_; }
+    SimFaults& faults() { return faults_; }
+    void set_capacity(uint64_t bytes) { options_.capacity_bytes = bytes; }
+    // When the next request completes, kNever if none is in flight (0 under polls_max).
+    Nanos next_event_time() const;
+    // Moves the clock to that time. False if nothing is in flight.
+    bool advance(ManualClock& clock) const;
+    // Forgets open files and locks, as the system does for a process that is gone.
+    void close_all();
+    uint64_t digest() const;                               // of all names, lengths and bytes seen now
+    uint64_t pages_in_memory() const;
+
+private:
+    friend class SimQueue;
+    using FilePtr = std::shared_ptr<SimFile>;
+    struct OpenFile {
+        FilePtr file;                                      // null: closed
+        bool direct = false;
+    };
+    struct NameChange {                                    // one step of a directory, atomic in a crash
+        std::string gone;                                  // name that vanishes, empty: none
+        std::string name;                                  // name that now means `file`, empty: none
+        FilePtr file;
+    };
+    using Names = std::map<std::string, FilePtr, std::less<>>;
+
+    OpenFile& of(FileId file);
+    bool is_directory(const std::string& path) const;
+    void change_names(const std::string& directory, NameChange change);
+    static void apply(Names& names, const NameChange& change);
+    bool room_for(const SimFile& file, uint64_t length) const;
+    Result<void> resize(FileId file, uint64_t bytes);
+    int write_fault(SimFile& file, uint64_t end);          // errno or 0
+    // Counts an event and tells the observer; never under mutex_.
+    void happened(SimEvent event);
+
+    mutable std::mutex mutex_;                             // over everything below but the observer
+    SimOptions options_;
+    SimFaults faults_;
+    Rng schedule_, crash_;                                 // independent streams
+    Names names_, durable_names_;
+    std::map<std::string, std::vector<NameChange>> unsynced_names_;    // by directory
+    std::set<std::string> directories_;
+    std::vector<OpenFile> open_;
+    std::vector<SimQueue*> queues_;
+    uint64_t polls_ = 0;
+    uint64_t operations_ = 0;                              // order among equal due times
+    std::function<void(const SimEvent&)> observer_;
+    uint64_t events_ = 0;
+    uint64_t event_digest_ = 0;
+};
+
+}  // namespace lockstep::threads

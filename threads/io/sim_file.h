@@ -1,0 +1,75 @@
+// sim_file.h - one simulated file: what is seen now, what is durable, and everything between that a crash may leave.
+//
+// Concepts   A completed change (write, truncation, growth) is seen at once and stays in the list of unsynced changes, in order. A
+//            sync that began after it makes it durable. A crash starts from the durable bytes and picks, sector by sector, one of
+//            the versions that the unsynced changes and the writes in flight have made; the length is picked in the same way.
+// Invariants SF-1 No two writes in flight overlap. [checked: begin_write()]
+//            SF-2 A sync covers what completed before it began, and no more. [checked: synced(), tests]
+//            SF-3 After a failed sync nobody can tell whether what it covered is durable: no later sync makes it so with certainty.
+#pragma once
+
+#include <list>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "threads/base/rng.h"
+#include "threads/io/sim_content.h"
+#include "threads/io/sim_disk.h"
+
+namespace lockstep::threads {
+
+struct SimChange {
+    uint64_t number = 0;                                   // order of completion; 0 while in flight
+    uint64_t offset = 0;
+    uint64_t bytes = 0;                                    // 0: only the length changes
+    std::shared_ptr<const std::byte[]> data;               // null: zeros
+    uint64_t length_after = 0;
+    bool in_doubt = false;                                 // a sync that covered it failed (SF-3)
+};
+
+class SimFile {
+public:
+    using WriteHandle = std::list<SimChange>::iterator;
+
+    explicit SimFile(std::string path) : path(std::move(path)) {}
+    uint64_t length() const { return length_; }
+    size_t read(uint64_t offset, std::byte* data, size_t bytes) const;     // short at the end of the file
+    bool has_bad_sector(uint64_t offset, uint64_t bytes) const;
+    void spoil_sector(uint64_t offset) { bad_sectors_.insert(offset / 512); }
+
+    // A write begins (`data` is copied), and ends by taking effect on its first `bytes` bytes, possibly at another place.
+    WriteHandle begin_write(uint64_t offset, const std::byte* data, uint64_t bytes);
+    void end_write(WriteHandle write, uint64_t bytes, uint64_t offset);
+    void drop_write(WriteHandle write) { in_flight_.erase(write); }        // its requester is gone
+    void set_length(uint64_t bytes);
+
+    uint64_t sync_point() const { return changes_made_; }
+    void synced(uint64_t point, Rng& rng);
+    void sync_failed(uint64_t point);
+
+    // The file as one crash leaves it.
+    std::shared_ptr<SimFile> after_crash(Rng& rng, SimCrash mode) const;
+    uint64_t digest(uint64_t hash) const { return current_.digest(sim_hash(hash, &length_, sizeof(length_))); }
+    uint64_t pages() const { return current_.pages(); }
+
+    std::string path;                                      // current or last name, for events and fault filters
+    int32_t locked_by = -1;                                // FileId of the lock's holder
+
+private:
+    using Changes = std::vector<const SimChange*>;
+    void record(SimChange change);
+    void keep_sectors(SimFile& image, const Changes& changes, Rng& rng) const;
+    void keep_torn(SimFile& image, const Changes& changes, Rng& rng) const;
+    void keep_prefix(SimFile& image, const Changes& changes, Rng& rng) const;
+
+    SimContent current_, durable_;
+    uint64_t length_ = 0, durable_length_ = 0;
+    uint64_t changes_made_ = 0;
+    bool diverged_ = false;                                // current_ shows bytes that may be durable nowhere (SF-3)
+    std::vector<SimChange> unsynced_;
+    std::list<SimChange> in_flight_;
+    std::set<uint64_t> bad_sectors_;
+};
+
+}  // namespace lockstep::threads
