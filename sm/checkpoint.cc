@@ -2,10 +2,9 @@
 //
 // Argument   Let B be the LSN of the begin record. Redo may start at B if (1) each change logged below B is in the volume's synced copy, and
 //            (2) the first record of every page at or above B brings the page with it.
-//            (1) A change holds its page exclusively from before it reserves its log space until the page is marked dirty, and its thread
-//                does not switch from the reservation on. So once every worker has switched threads after B was reserved (pass_all_workers),
-//                every change below B is marked dirty, or was written since. write_dirty() then writes what is dirty and syncs;
-//                the sync also covers what the cleaner wrote before.
+//            (1) A change marks its pages dirty before it publishes its record (PC-4). write_dirty() begins with settling the log: after that,
+//                every page that a record below B changes is marked, or was written since. Then it writes what is marked, waiting
+//                for those who are still changing it, and syncs; the sync also covers what the cleaner wrote before.
 //            (2) The image horizon is "everything" before B is reserved and then the end of the begin record. A change looks at the
 //                horizon again after its reservation. If it still saw the old horizon there, its reservation came before ours, so it
 //                lies below B. If it lies above, it saw "everything" or the new horizon; page lsns are ends of records, those
@@ -46,19 +45,6 @@ Lsn append(txn::Log& log, txn::TxnLogKind kind, Slice payload, uint64_t& end) {
     log.publish(space);
     end = space.lsn.value + bytes;
     return space.lsn;
-}
-
-// Returns after every worker has run another thread than the one it ran when called: no change is between reservation and mark_dirty.
-Result<void> pass_all_workers(threads::Runtime& runtime) {
-    auto passed = std::make_shared<threads::Semaphore>(0);
-    uint32_t asked = 0;
-    for (uint32_t w = 0; w < runtime.workers(); ++w) {
-        if (w == threads::worker_index()) continue;
-        TRY(runtime.spawn(w, "checkpoint barrier", [passed] { passed->release(); }));
-        ++asked;
-    }
-    if (asked) passed->acquire(asked);
-    return {};
 }
 
 // Pages a second, so that the writes take half the time until the next checkpoint, but no longer than somebody who closes the store may
@@ -135,7 +121,6 @@ Result<void> Checkpointer::run(bool fast) {
     impl_->last_begin_at = now;
     const Lsn begin = begin_checkpoint(engine_);
     impl_->last_begin.store(begin.value, std::memory_order_relaxed);
-    TRY(pass_all_workers(*engine_.runtime));
     TRY(engine_.pool->write_dirty(fast ? 0 : pace_for(engine_, interval)));
     Lsn oldest;
     TxnId next;
