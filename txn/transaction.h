@@ -50,6 +50,7 @@ struct Transaction {
     uint32_t lane = 0;                   // the worker that began it
     uint32_t next_free = 0;              // the table's free list
     LeafHint leaf_hints[8];              // by StoreId modulo 8; sm/'s
+    PageId recent_pages[4]{};            // last ones it logged; cleared with its first record. sm/'s, see page_change.cc
     void* upper = nullptr;               // sm/'s own per-transaction state
 };
 
