@@ -1,7 +1,7 @@
 // page_change.cc - the change recipe: every modification of every page runs through here, some fifty times per TPC-C New-Order.
 //
 // One open reservation spans everything from the first byte of the record to the page's new lsn, in this order and with no switch
-// in between: look at the horizon again (PC-3), chain, write the record, note the pages as dirty, apply the actions from the
+// in between: look at the horizon again (PC-3), chain, note the pages as dirty, write the record, apply the actions from the
 // record's own bytes, set the pages' lsn, publish. Applying before publishing keeps the record's bytes in the ring as long as they
 // are read, and makes Log::settle() cover the pages as well (PC-4).
 //
@@ -32,22 +32,15 @@ inline bool is_fresh(const ChangePart& part) {
     return (part.flags & kPartFresh) || part.action == PageAction::page_free || part.action == PageAction::page_image;
 }
 
-// A page may have several parts in one record: the first one carries the image.
-[[gnu::cold, gnu::noinline]] bool is_first_of_page(std::span<const ChangePart> parts, size_t at) {
-    for (size_t i = 0; i < at; ++i)
-        if (parts[i].page->mutable_page() == parts[at].page->mutable_page()) return false;
-    return true;
+// PC-3. The same answer before the record is written and while it is: pages change only when it is complete.
+inline bool needs_image(const ChangePart& part, uint64_t horizon) {
+    return (*part.page)->header.lsn <= horizon && !is_fresh(part);
 }
 
-// PC-3. The same answer before the record is written and while it is: lsns change only behind its last part.
-inline bool needs_image(std::span<const ChangePart> parts, size_t at, uint64_t horizon) {
-    return (*parts[at].page)->header.lsn <= horizon && !is_fresh(parts[at]) && is_first_of_page(parts, at);
-}
-
-inline uint32_t part_bytes(std::span<const ChangePart> parts, size_t at, uint64_t horizon) {
-    uint32_t bytes = static_cast<uint32_t>(sizeof(PartHeader)) + padded(payload_bytes(parts[at]));
-    if (needs_image(parts, at, horizon)) [[unlikely]]
-        bytes += padded(image_bytes(**parts[at].page));
+inline uint32_t part_bytes(const ChangePart& part, uint64_t horizon) {
+    uint32_t bytes = static_cast<uint32_t>(sizeof(PartHeader)) + padded(payload_bytes(part));
+    if (needs_image(part, horizon)) [[unlikely]]
+        bytes += padded(image_bytes(**part.page));
     return bytes;
 }
 
@@ -58,16 +51,14 @@ inline uint32_t part_bytes(std::span<const ChangePart> parts, size_t at, uint64_
     return at + padded(bytes);
 }
 
-// Writes the part at `at` and runs its action from there; the first byte behind it.
-inline std::byte* put_part(BufferPool& pool, const ChangePart& part, bool image, Lsn begin, std::byte* at) {
-    ExclusivePage& fixed = *part.page;
-    Page& page = *fixed.mutable_page();
+// Writes the part at `at`; the first byte behind it.
+inline std::byte* put_part(const ChangePart& part, bool image, std::byte* at) {
+    const Page& page = **part.page;
     auto* header = reinterpret_cast<PartHeader*>(at);
     const uint32_t payload = payload_bytes(part);
-    const bool fresh = is_fresh(part);
     *header = PartHeader{.page = page.header.page_id,
                          .action = static_cast<uint8_t>(part.action),
-                         .flags = static_cast<uint8_t>((fresh ? kPartFresh : 0) | (image ? kPartImage : 0)),
+                         .flags = static_cast<uint8_t>((is_fresh(part) ? kPartFresh : 0) | (image ? kPartImage : 0)),
                          .image_bytes = 0,
                          .payload_bytes = payload,
                          .reserved = 0};
@@ -83,11 +74,18 @@ inline std::byte* put_part(BufferPool& pool, const ChangePart& part, bool image,
         std::memcpy(to, piece.data(), piece.size());
         to += piece.size();
     }
-    const uint32_t id = page.header.page_id;
-    pool.note_dirty(fixed, begin);
-    apply_action(part.action, page, Slice(reinterpret_cast<const char*>(at), payload));
-    CHECK(page.header.page_id == id);
     return at + padded(payload);
+}
+
+// Runs the action of the part written at `at`; the first byte behind it. `end` becomes the page's lsn.
+inline const std::byte* apply_part(const ChangePart& part, Lsn end, const std::byte* at) {
+    const auto* header = reinterpret_cast<const PartHeader*>(at);
+    Page& page = *part.page->mutable_page();
+    at += sizeof(PartHeader) + padded(header->image_bytes);
+    apply_action(part.action, page, Slice(reinterpret_cast<const char*>(at), header->payload_bytes));
+    CHECK(page.header.page_id == header->page);
+    page.header.lsn = end.value;
+    return at + padded(header->payload_bytes);
 }
 
 // True if the page was among the last ones; now it is the newest.
@@ -102,6 +100,14 @@ inline bool remember_page(txn::Transaction& txn, PageId page) {
     recent[1] = recent[0];
     recent[0] = page;
     return known;
+}
+
+// PC-5.
+[[maybe_unused]] bool pages_distinct(std::span<const ChangePart> parts) {
+    for (size_t i = 0; i < parts.size(); ++i)
+        for (size_t j = 0; j < i; ++j)
+            if (parts[i].page->mutable_page() == parts[j].page->mutable_page()) return false;
+    return true;
 }
 
 void forget_pages(txn::Transaction& txn) {
@@ -141,13 +147,13 @@ Result<Lsn> change_pages(Engine& engine, txn::Transaction* txn, ChangeRole role,
                          std::span<ChangePart> parts, Lsn undo_next) {
     txn::Log& log = *engine.log;
     BufferPool& pool = *engine.pool;
-    DCHECK(!parts.empty() && parts.size() <= kPartsMax);
+    DCHECK(!parts.empty() && parts.size() <= kPartsMax && pages_distinct(parts));
     DCHECK((txn == nullptr) == (role == ChangeRole::system));
     bool promised = role != ChangeRole::forward;
     for (;;) {
         const uint64_t horizon = engine.image_horizon.load(std::memory_order_acquire);
         uint32_t bytes = sizeof(txn::LogRecordHeader);
-        for (size_t i = 0; i < parts.size(); ++i) bytes += part_bytes(parts, i, horizon);
+        for (const ChangePart& part : parts) bytes += part_bytes(part, horizon);
         CHECK(bytes <= txn::kLogRecordMax);
         if (!promised) {
             TRY(promise_undo(log, *txn, parts, bytes));
@@ -163,10 +169,14 @@ Result<Lsn> change_pages(Engine& engine, txn::Transaction* txn, ChangeRole role,
             continue;
         }
         fill_header(*space.header(), txn, role, kind, store, parts.size(), space.lsn, undo_next);
-        std::byte* at = space.payload();
-        for (size_t i = 0; i < parts.size(); ++i) at = put_part(pool, parts[i], needs_image(parts, i, horizon), space.lsn, at);
-        CHECK(at == space.at + space.bytes);
-        for (const ChangePart& part : parts) part.page->mutable_page()->header.lsn = space.lsn.value + space.bytes;
+        std::byte* put = space.payload();
+        for (const ChangePart& part : parts) {
+            pool.note_dirty(*part.page, space.lsn);
+            put = put_part(part, needs_image(part, horizon), put);
+        }
+        CHECK(put == space.at + space.bytes);
+        const std::byte* at = space.payload();               // only now: payloads may lie in the pages
+        for (const ChangePart& part : parts) at = apply_part(part, Lsn{space.lsn.value + space.bytes}, at);
         log.publish(space);
         if (role == ChangeRole::compensation) {
             log.use_undo(txn->undo, bytes);

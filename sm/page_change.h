@@ -7,6 +7,7 @@
 //                 can be rebuilt. The horizon is looked at again after the reservation: if it moved, the reservation becomes padding.
 //            PC-4 A page is noted as dirty, changed and given its lsn while the reservation is open: a record that Log::settle() has
 //                 waited for is on its pages.
+//            PC-5 A record has one part for a page: redo knows by the lsn whether a page has had the record. [checked: change_pages()]
 // Blocking   commit() may park while the log ring is full (latches are kept).
 // Source     ARIES (page-oriented redo, logical undo); PostgreSQL's full-page writes for the image rule.
 #pragma once
@@ -22,7 +23,7 @@ struct ChangePart {
     ExclusivePage* page = nullptr;
     PageAction action{};
     uint8_t flags = 0;               // kPartFresh or 0
-    // The payload, as up to four pieces that are written one behind the other.
+    // The payload, as up to four pieces that are written one behind the other; they may lie in the pages themselves.
     Slice pieces[4] = {};
 };
 
