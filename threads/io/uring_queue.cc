@@ -13,6 +13,7 @@
 #include <liburing.h>
 #include <poll.h>
 #include <sys/eventfd.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <vector>
@@ -23,6 +24,12 @@
 
 namespace lockstep::threads {
 namespace {
+
+// liburing 2.3 declares io_uring_enable_rings() and does not export it.
+int enable_ring(io_uring& ring) {
+    const long result = syscall(SYS_io_uring_register, ring.ring_fd, IORING_REGISTER_ENABLE_RINGS, nullptr, 0);
+    return result < 0 ? -errno : 0;
+}
 
 constexpr unsigned kRingEntries = 256;
 constexpr unsigned kLogReserve = 16;                       // places that only the log may take
@@ -128,7 +135,7 @@ UringQueue::~UringQueue() {
 }
 
 void UringQueue::start_ring() {
-    CHECK(io_uring_enable_rings(&ring_) == 0);
+    CHECK(enable_ring(ring_) == 0);
     started_ = true;
 }
 
@@ -358,7 +365,7 @@ Result<void> probe_uring() {
     io_uring ring{};
     int result = init_ring(ring, 4);
     if (result < 0) return fail_os(ErrorCode::unsupported, -result, "io_uring");
-    result = io_uring_enable_rings(&ring);
+    result = enable_ring(ring);
     if (result == 0) {
         io_uring_prep_nop(io_uring_get_sqe(&ring));
         result = io_uring_submit_and_wait(&ring, 1);
