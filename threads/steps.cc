@@ -67,14 +67,21 @@ void Steps::wait_in(List& list, Thread& self) {
     self.queue_next = nullptr;
     (list.last != nullptr ? list.last->queue_next : list.first) = &self;
     list.last = &self;
-    if (list.size++ == 0) {
-        list.since = team_number_;
-        list.prev_waiting = newest_;
-        list.next_waiting = nullptr;
-        (newest_ != nullptr ? newest_->next_waiting : oldest_) = &list;
-        newest_ = &list;
-    }
+    if (list.size++ == 0) add_to_waiting(list);
     ++waiting_;
+}
+
+void Steps::add_to_waiting(List& list) {
+    list.since = team_number_;
+    list.prev_waiting = newest_;
+    list.next_waiting = nullptr;
+    (newest_ != nullptr ? newest_->next_waiting : oldest_) = &list;
+    newest_ = &list;
+}
+
+void Steps::remove_from_waiting(List& list) {
+    (list.prev_waiting != nullptr ? list.prev_waiting->next_waiting : oldest_) = list.next_waiting;
+    (list.next_waiting != nullptr ? list.next_waiting->prev_waiting : newest_) = list.prev_waiting;
 }
 
 Thread* Steps::take_first(List& list) {
@@ -82,10 +89,7 @@ Thread* Steps::take_first(List& list) {
     list.first = thread->queue_next;
     if (list.first == nullptr) list.last = nullptr;
     --waiting_;
-    if (--list.size == 0) {
-        (list.prev_waiting != nullptr ? list.prev_waiting->next_waiting : oldest_) = list.next_waiting;
-        (list.next_waiting != nullptr ? list.next_waiting->prev_waiting : newest_) = list.prev_waiting;
-    }
+    if (--list.size == 0) remove_from_waiting(list);
     return thread;
 }
 
@@ -131,7 +135,10 @@ Thread* Steps::start_team(List& list) {
     members_ = size;
     ++team_number_;
     teams_left_ -= std::min(teams_left_, size);
-    if (list.size > 0) list.since = team_number_;
+    if (list.size > 0) {                         // who was served goes to the end of the line (ST-6)
+        remove_from_waiting(list);
+        add_to_waiting(list);
+    }
     set_mask();
     return first;
 }

@@ -80,14 +80,16 @@ private:
         Thread* first = nullptr;                 // waiting, linked by queue_next
         Thread* last = nullptr;
         uint32_t size = 0;
-        uint64_t since = 0;                      // team number when it became non-empty
-        List* prev_waiting = nullptr;            // list of non-empty lists, oldest first
+        uint64_t since = 0;                      // team number when it became non-empty or was last served
+        List* prev_waiting = nullptr;            // line of non-empty lists, longest unserved first
         List* next_waiting = nullptr;
         TeamStats stats;
     };
 
     List& list_of(TeamOp op, uint32_t object);
     void wait_in(List& list, Thread& self);
+    void add_to_waiting(List& list);
+    void remove_from_waiting(List& list);
     Thread* take_first(List& list);
     void unlink(Thread& self);
     List& pick(List* wish);
@@ -100,7 +102,7 @@ private:
     Worker& worker_;
     const StepsOptions options_;
     std::unique_ptr<List[]> lists_;
-    List* oldest_ = nullptr;                     // non-empty lists in order of becoming so
+    List* oldest_ = nullptr;                     // non-empty lists in order of their last service
     List* newest_ = nullptr;
     uint32_t waiting_ = 0;                       // threads on lists
     List* running_ = nullptr;                    // whose team the ring is

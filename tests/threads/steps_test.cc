@@ -21,9 +21,12 @@ struct Team {
     void spawn(ThreadFn fn, uint32_t worker = 0) { ASSERT_TRUE(runtime->spawn(worker, "member", std::move(fn))); }
     // All threads are started by one, so that none runs before all are ready.
     void run(std::vector<ThreadFn> fns) {
-        spawn([this, &fns] {
-            for (auto& fn : fns) ASSERT_TRUE(runtime->spawn(0, "member", std::move(fn)));
+        Completion all_started;
+        spawn([&] {
+            for (auto& fn : fns) EXPECT_TRUE(runtime->spawn(0, "member", std::move(fn)));
+            all_started.set();
         });
+        all_started.wait();
         runtime->stop();
     }
     TeamStats stats(TeamOp op, uint32_t object = 0) {
