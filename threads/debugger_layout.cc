@@ -9,13 +9,14 @@
 namespace lockstep::threads {
 
 [[gnu::used]] const uint32_t Worker::debugger_layout[] = {
-    2,                                           // format
+    3,                                           // format
     offsetof(WorkerLocal, current), offsetof(WorkerLocal, worker),
     offsetof(Worker, index_), offsetof(Worker, all_threads_),
     offsetof(Thread, sp), offsetof(Thread, all_next), offsetof(Thread, id), offsetof(Thread, name),
     offsetof(Thread, state), offsetof(Thread, reason), offsetof(Thread, latch_depth), offsetof(Thread, stack),
     offsetof(Stack, base), offsetof(Stack, top),
     kSavedFramePointer, kSavedReturnAddress,
+    offsetof(Thread, fast_form), 0x28, 0x30,     // the fast switch's layout: ctx_x86_64.S; 8 more with floating-point modes
 };
 
 }  // namespace lockstep::threads

@@ -10,7 +10,8 @@
 import gdb
 
 FIELDS = ("format", "local_current", "local_worker", "worker_index", "worker_all", "sp", "all_next", "id", "name", "state", "reason",
-          "latch_depth", "stack", "stack_base", "stack_top", "saved_fp", "saved_ip")
+          "latch_depth", "stack", "stack_base", "stack_top", "saved_fp", "saved_ip", "fast_form",
+          "fast_fp", "fast_ip")
 STATES = ("ready", "parked", "ready+token")
 REASONS = ("lock", "page_read", "latch", "log", "io", "event", "sleep", "yield", "admission")
 FRAMES_MAX = 100
@@ -28,7 +29,7 @@ def address_of(symbol):
 def read_layout():
     base = address_of("lockstep::threads::Worker::debugger_layout")
     layout = {name: read(base + 4 * i, 4) for i, name in enumerate(FIELDS)}
-    if layout["format"] != 2:
+    if layout["format"] != 3:
         raise gdb.GdbError("lockstep: the program's layout format %d is not this script's" % layout["format"])
     return layout
 
@@ -58,15 +59,26 @@ class UserThread:
         reason = self.field("reason", 1)
         return text + "/" + (REASONS[reason] if reason < len(REASONS) else str(reason))
 
+    # Saved frame pointer and return address. The fast switch leaves its own layout, in two variants: the right one is that
+    # whose return address lies in a function.
+    def innermost(self):
+        sp = self.field("sp", 8)
+        variants = [("saved_fp", "saved_ip", 0)]
+        if self.field("fast_form", 1):
+            variants = [("fast_fp", "fast_ip", 0), ("fast_fp", "fast_ip", 8)]
+        for fp, ip, shift in variants:
+            counter = read(sp + self.layout[ip] + shift, 8)
+            if len(variants) == 1 or "No symbol" not in gdb.execute("info symbol %d" % counter, to_string=True):
+                break
+        return read(sp + self.layout[fp] + shift, 8), [counter]
+
     # Program counters from the innermost outwards; empty if it runs now (then gdb's own backtrace shows it).
     def counters(self):
         if self.running:
             return []
         stack = self.field("stack", 8)
         low, high = read(stack + self.layout["stack_base"], 8), read(stack + self.layout["stack_top"], 8)
-        sp = self.field("sp", 8)
-        frame = read(sp + self.layout["saved_fp"], 8)
-        found = [read(sp + self.layout["saved_ip"], 8)]
+        frame, found = self.innermost()
         while low <= frame <= high - 16 and len(found) < FRAMES_MAX:
             counter, outer = read(frame + 8, 8), read(frame, 8)
             if counter == 0:
