@@ -1,0 +1,37 @@
+// ack.h - one line for each durable commit, so that somebody else can check after a crash that nothing acknowledged is lost.
+//
+// Layout     N txn w d o ol_cnt                  a New-Order and its number of lines
+//            P txn w d c_w c_d c amount date     a Payment and the history row it left
+//            D txn w carrier d:o d:o ...         a Delivery and the orders that got the carrier
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tpcc/transactions.h"
+
+namespace lockstep::tpcc {
+
+// Writes a whole line with one write(), which blocks the kernel thread: for tests, not for measuring.
+class AckWriter {
+public:
+    AckWriter(int fd, TxnId txn) : fd_(fd), txn_(txn) {}
+    Result<void> new_order(const NewOrderInput& in, uint32_t o_id);
+    Result<void> payment(const PaymentInput& in, uint32_t c_id, Time date);
+    Result<void> delivery(const DeliveryInput& in, const DeliveryOutput& out);
+
+private:
+    Result<void> write_line(Slice line);
+    int fd_;
+    TxnId txn_;
+};
+
+struct AckReport {
+    uint64_t new_orders = 0, payments = 0, deliveries = 0;       // lines checked
+    std::vector<std::string> faults;                             // what is missing, in words; empty = nothing
+};
+// Checks every complete line of `path` against the database. A last line without its end is ignored: it was never written out.
+// Errors: bad_path, bad_argument (names the line that cannot be read), those of the store.
+Result<AckReport> check_acks(Database& db, const std::string& path);
+
+}  // namespace lockstep::tpcc

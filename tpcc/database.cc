@@ -1,0 +1,82 @@
+// database.cc - creates and finds the TPC-C tables.
+#include "tpcc/database.h"
+
+namespace lockstep::tpcc {
+
+namespace {
+constexpr char kMagic[8] = {'L', 'S', 'T', 'P', 'C', 'C', '0', '1'};
+
+Result<void> find_tables(Database& db) {
+    for (const TableName& table : kTables) {
+        if (table.index) db.*table.index = TRY(db.store->index(table.name));
+        else db.history = TRY(db.store->heap(table.name));
+    }
+    return {};
+}
+
+Result<ConfigRecord> read_config(Database& db) {
+    TxnOptions options;
+    options.read_only = true;
+    return db.store->run(
+        [&](Txn& txn) -> Result<ConfigRecord> {
+            std::string value;
+            if (!TRY(db.config.get(txn, "load", value))) return fail(ErrorCode::no_such_record, "tpcc_config: the load had not ended");
+            ConfigRecord record;
+            if (!read_record(value, record) || std::memcmp(record.magic, kMagic, sizeof(kMagic)) != 0)
+                return fail(ErrorCode::bad_version, "tpcc_config: not a database of this driver");
+            return record;
+        },
+        options);
+}
+
+}  // namespace
+
+bool has_tables(Store& store) {
+    for (const auto& entry : store.list())
+        for (const TableName& table : kTables)
+            if (entry.name == table.name) return true;
+    return false;
+}
+
+Result<void> create_tables(Database& db) {
+    TRY(db.store->run([&](Txn& txn) -> Result<void> {
+        for (const TableName& table : kTables) {
+            if (table.index) TRY(db.store->create_index(txn, table.name));
+            else TRY(db.store->create_heap(txn, table.name));
+        }
+        return {};
+    }));
+    return find_tables(db);
+}
+
+Result<Database> open_database(Store& store) {
+    Database db;
+    db.store = &store;
+    TRY(find_tables(db));
+    const ConfigRecord record = TRY(read_config(db));
+    db.scale = {record.warehouses, record.districts, record.customers, record.undelivered, record.items};
+    db.constants = {record.c_last_load, record.c_last_run, record.c_id, record.ol_i_id};
+    db.seed = record.seed;
+    db.load_time = record.load_time;
+    if (!db.constants.valid() || record.warehouses == 0) return fail(ErrorCode::bad_version, "tpcc_config: impossible values");
+    return db;
+}
+
+Result<void> write_config(Database& db) {
+    ConfigRecord record{};
+    std::memcpy(record.magic, kMagic, sizeof(kMagic));
+    record.seed = db.seed;
+    record.warehouses = db.scale.warehouses;
+    record.districts = db.scale.districts;
+    record.customers = db.scale.customers;
+    record.undelivered = db.scale.undelivered;
+    record.items = db.scale.items;
+    record.c_last_load = db.constants.c_last_load;
+    record.c_last_run = db.constants.c_last_run;
+    record.c_id = db.constants.c_id;
+    record.ol_i_id = db.constants.ol_i_id;
+    record.load_time = db.load_time;
+    return db.store->run([&](Txn& txn) { return db.config.insert(txn, "load", bytes_of(record)); });
+}
+
+}  // namespace lockstep::tpcc

@@ -1,0 +1,74 @@
+// database.h - the TPC-C tables of an open store, and what a reopened database must remember about its load.
+//
+// Concepts   Ten indexes and one heap (history). The index "tpcc_config" has one record, written last by the loader: without it a
+//            database is incomplete and is refused.
+#pragma once
+
+#include "sm/store.h"
+#include "tpcc/keys.h"
+#include "tpcc/random.h"
+#include "tpcc/schema.h"
+
+namespace lockstep::tpcc {
+
+// Cardinalities of clause 1.2.1. Tests make smaller databases; the command line changes `warehouses` only.
+struct Scale {
+    uint32_t warehouses = 4;
+    uint32_t districts = 10;                     // per warehouse
+    uint32_t customers = 3000;                   // per district; as many orders are loaded
+    uint32_t undelivered = 900;                  // of them the newest, in NEW-ORDER
+    uint32_t items = 100000;
+
+    uint32_t names() const { return std::min(customers, 1000u); }
+    uint32_t delivered() const { return customers - undelivered; }
+};
+
+// The record of "tpcc_config" under the key "load".
+struct [[gnu::packed]] ConfigRecord {
+    char magic[8];
+    uint64_t seed;
+    uint32_t warehouses, districts, customers, undelivered, items;
+    uint32_t c_last_load, c_last_run, c_id, ol_i_id;
+    Time load_time;
+};
+static_assert(sizeof(ConfigRecord) == 60);
+
+struct Database {
+    Store* store = nullptr;
+    Scale scale;
+    RandomConstants constants;
+    uint64_t seed = 1;                           // of the load
+    Time load_time = 0;
+    Index warehouse, district, customer, customer_name, orders, orders_customer, new_order, order_line, item, stock, config;
+    Heap history;
+};
+
+// One table: its name, and where its handle stands (null for history).
+struct TableName {
+    const char* name;
+    Index Database::*index;
+};
+inline constexpr TableName kTables[] = {
+    {"warehouse", &Database::warehouse},
+    {"district", &Database::district},
+    {"customer", &Database::customer},
+    {"customer_name", &Database::customer_name},
+    {"orders", &Database::orders},
+    {"orders_customer", &Database::orders_customer},
+    {"new_order", &Database::new_order},
+    {"order_line", &Database::order_line},
+    {"item", &Database::item},
+    {"stock", &Database::stock},
+    {"tpcc_config", &Database::config},
+    {"history", nullptr},
+};
+
+// True if the store holds any of the tables.
+bool has_tables(Store& store);
+// Creates all tables, empty. `db.store` is set.
+Result<void> create_tables(Database& db);
+// Finds all tables and reads the configuration. no_such_record: the load had not ended.
+Result<Database> open_database(Store& store);
+Result<void> write_config(Database& db);
+
+}  // namespace lockstep::tpcc

@@ -1,0 +1,107 @@
+// executor.cc - runs one transaction to its end.
+#include "tpcc/executor.h"
+
+#include "tpcc/ack.h"
+
+namespace lockstep::tpcc {
+
+// Of the last attempt. Bodies stand in functions of their own so that no more than one output is on the stack.
+struct Executor::Trace {
+    TxnId txn;
+    Time date = 0;
+    uint32_t id = 0;                             // the order of a New-Order, the customer of a Payment
+    DeliveryOutput delivered{};
+};
+
+namespace {
+
+[[gnu::noinline]] Result<bool> run_new_order(Database& db, Txn& txn, const NewOrderInput& in, Time now, uint32_t& id) {
+    NewOrderOutput out;
+    const bool commit = TRY(new_order(db, txn, in, now, out));
+    id = out.o_id;
+    return commit;
+}
+
+[[gnu::noinline]] Result<bool> run_payment(Database& db, Txn& txn, const PaymentInput& in, Time now, uint32_t& id) {
+    PaymentOutput out;
+    TRY(payment(db, txn, in, now, out));
+    id = out.c_id;
+    return true;
+}
+
+[[gnu::noinline]] Result<bool> run_order_status(Database& db, Txn& txn, const OrderStatusInput& in) {
+    OrderStatusOutput out;
+    TRY(order_status(db, txn, in, out));
+    return true;
+}
+
+[[gnu::noinline]] Result<bool> run_stock_level(Database& db, Txn& txn, const StockLevelInput& in) {
+    StockLevelOutput out;
+    TRY(stock_level(db, txn, in, out));
+    return true;
+}
+
+}  // namespace
+
+Result<Outcome> Executor::execute(const Input& input, DeliveryOutput* delivered) {
+    const TxnType type = type_of(input);
+    TxnOptions options;
+    options.isolation = settings_.isolation;
+    options.durability = settings_.durability;
+    options.read_only = type == TxnType::order_status || type == TxnType::stock_level;
+    for (uint32_t attempt = 0;; ++attempt) {
+        Txn txn = TRY(db_.store->begin(options));
+        Trace trace;
+        trace.txn = txn.id();
+        Result<bool> body = run_body(txn, input, trace);
+        if (body && *body) {
+            const auto committed = txn.commit();
+            if (committed) {
+                if (settings_.ack_fd >= 0) TRY(acknowledge(input, trace));
+                if (delivered) *delivered = trace.delivered;
+                return Outcome::committed;
+            }
+            body = std::unexpected(committed.error());
+        }
+        if (txn.live()) TRY(txn.abort());
+        if (body) return Outcome::rolled_back;
+        if (!may_repeat(body.error(), type, attempt)) return std::unexpected(body.error());
+    }
+}
+
+Result<bool> Executor::run_body(Txn& txn, const Input& input, Trace& trace) {
+    trace.date = static_cast<Time>(now()) + settings_.clock_offset;
+    switch (type_of(input)) {
+        case TxnType::new_order: return run_new_order(db_, txn, std::get<NewOrderInput>(input), trace.date, trace.id);
+        case TxnType::payment: return run_payment(db_, txn, std::get<PaymentInput>(input), trace.date, trace.id);
+        case TxnType::order_status: return run_order_status(db_, txn, std::get<OrderStatusInput>(input));
+        case TxnType::delivery: TRY(delivery(db_, txn, std::get<DeliveryInput>(input), trace.date, trace.delivered)); return true;
+        case TxnType::stock_level: return run_stock_level(db_, txn, std::get<StockLevelInput>(input));
+    }
+    return fail(ErrorCode::bad_argument, "transaction type");
+}
+
+// Counts the failed attempt and lets others go first. False: repeating is of no use.
+[[gnu::cold, gnu::noinline]] bool Executor::may_repeat(const Error& error, TxnType type, uint32_t attempt) {
+    AbortCause cause = AbortCause::other;
+    if (error.code == ErrorCode::deadlock) cause = AbortCause::deadlock;
+    if (error.code == ErrorCode::lock_timeout) cause = AbortCause::lock_timeout;
+    if (error.code == ErrorCode::log_full) cause = AbortCause::log_full;
+    ++stats_.types[static_cast<size_t>(type)].aborts[static_cast<size_t>(cause)];
+    if (cause == AbortCause::other || attempt >= settings_.retries_max) return false;
+    if (cause == AbortCause::log_full) sleep_for(10 * kMillisecond);             // a checkpoint must make room first
+    else yield();
+    return true;
+}
+
+[[gnu::cold, gnu::noinline]] Result<void> Executor::acknowledge(const Input& input, const Trace& trace) {
+    AckWriter ack(settings_.ack_fd, trace.txn);
+    switch (type_of(input)) {
+        case TxnType::new_order: return ack.new_order(std::get<NewOrderInput>(input), trace.id);
+        case TxnType::payment: return ack.payment(std::get<PaymentInput>(input), trace.id, trace.date);
+        case TxnType::delivery: return ack.delivery(std::get<DeliveryInput>(input), trace.delivered);
+        default: return {};
+    }
+}
+
+}  // namespace lockstep::tpcc

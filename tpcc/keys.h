@@ -1,0 +1,105 @@
+// keys.h - primary and secondary keys: big-endian parts side by side, so that memcmp order is the order of the parts.
+//
+// Layout     warehouse (w)  district (w,d)  customer (w,d,c)  customer_name (w,d,last,first,c)  orders, new_order (w,d,o)
+//            orders_customer (w,d,c,o)  order_line (w,d,o,ol)  item (i)  stock (w,i);  w, o, i: u32, c: u16, d, ol: u8;
+//            names end with a zero byte, which no name contains.
+// Why not Key of sm/key.h: it appends byte by byte with a bounds check; a New-Order makes 60 keys, and these are two or three stores.
+#pragma once
+
+#include <bit>
+#include <cstring>
+
+#include "threads/base/types.h"
+
+namespace lockstep::tpcc {
+
+class RowKey {
+public:
+    RowKey& u8(uint8_t v) {
+        bytes_[size_++] = static_cast<char>(v);
+        return *this;
+    }
+    RowKey& u16(uint16_t v) { return put(__builtin_bswap16(v)); }
+    RowKey& u32(uint32_t v) { return put(__builtin_bswap32(v)); }
+    // At most 16 bytes and the end mark; `end` = 1 gives the first key behind all that begin with the same text.
+    RowKey& text(Slice s, char end = 0) {
+        std::memcpy(bytes_ + size_, s.data(), s.size());
+        size_ += static_cast<uint32_t>(s.size());
+        bytes_[size_++] = end;
+        return *this;
+    }
+    operator Slice() const { return {bytes_, size_}; }
+
+private:
+    template <class T>
+    RowKey& put(T big_endian) {
+        std::memcpy(bytes_ + size_, &big_endian, sizeof(T));
+        size_ += sizeof(T);
+        return *this;
+    }
+    char bytes_[44];                 // the longest: 4 + 1 + 17 + 17 + 2
+    uint32_t size_ = 0;
+};
+
+inline RowKey warehouse_key(uint32_t w) { return RowKey().u32(w); }
+inline RowKey district_key(uint32_t w, uint32_t d) { return RowKey().u32(w).u8(static_cast<uint8_t>(d)); }
+inline RowKey customer_key(uint32_t w, uint32_t d, uint32_t c) { return district_key(w, d).u16(static_cast<uint16_t>(c)); }
+inline RowKey name_key(uint32_t w, uint32_t d, Slice last, Slice first, uint32_t c) {
+    return district_key(w, d).text(last).text(first).u16(static_cast<uint16_t>(c));
+}
+inline RowKey name_low(uint32_t w, uint32_t d, Slice last) { return district_key(w, d).text(last); }
+inline RowKey name_high(uint32_t w, uint32_t d, Slice last) { return district_key(w, d).text(last, 1); }
+inline RowKey order_key(uint32_t w, uint32_t d, uint32_t o) { return district_key(w, d).u32(o); }
+inline RowKey customer_order_key(uint32_t w, uint32_t d, uint32_t c, uint32_t o) { return customer_key(w, d, c).u32(o); }
+inline RowKey line_key(uint32_t w, uint32_t d, uint32_t o, uint32_t ol) { return order_key(w, d, o).u8(static_cast<uint8_t>(ol)); }
+inline RowKey item_key(uint32_t i) { return RowKey().u32(i); }
+inline RowKey stock_key(uint32_t w, uint32_t i) { return RowKey().u32(w).u32(i); }
+
+// Takes the parts off a key again, front to back. A key that is too short gives zeros and ok() is false.
+class KeyReader {
+public:
+    explicit KeyReader(Slice key) : rest_(key) {}
+    uint8_t u8() { return static_cast<uint8_t>(take(1)); }
+    uint16_t u16() { return static_cast<uint16_t>(take(2)); }
+    uint32_t u32() { return static_cast<uint32_t>(take(4)); }
+    Slice text() {
+        const size_t n = rest_.find('\0');
+        if (n == Slice::npos) {
+            ok_ = false;
+            return {};
+        }
+        const Slice s = rest_.substr(0, n);
+        rest_.remove_prefix(n + 1);
+        return s;
+    }
+    bool ok() const { return ok_ && rest_.empty(); }     // everything was there and nothing is left
+
+private:
+    uint64_t take(size_t n) {
+        if (rest_.size() < n) {
+            ok_ = false;
+            rest_ = {};
+            return 0;
+        }
+        uint64_t v = 0;
+        for (size_t i = 0; i < n; ++i) v = v << 8 | static_cast<uint8_t>(rest_[i]);
+        rest_.remove_prefix(n);
+        return v;
+    }
+    Slice rest_;
+    bool ok_ = true;
+};
+
+// The customer number that ends a customer_name key (u16) or a customer's order number (u32).
+inline uint32_t last_u16(Slice key) {
+    uint16_t v = 0;
+    if (key.size() >= 2) std::memcpy(&v, key.data() + key.size() - 2, 2);
+    return __builtin_bswap16(v);
+}
+inline uint32_t last_u32(Slice key) {
+    uint32_t v = 0;
+    if (key.size() >= 4) std::memcpy(&v, key.data() + key.size() - 4, 4);
+    return __builtin_bswap32(v);
+}
+
+}  // namespace lockstep::tpcc

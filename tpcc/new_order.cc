@@ -1,0 +1,102 @@
+// new_order.cc - the New-Order transaction (clause 2.4).
+//
+// Operations  fetch W (S); fetch D (X), update D; fetch C (S); insert O, its customer key, NO; per line: fetch I (S), fetch S (X), update S,
+//             insert OL.
+#include "tpcc/transactions.h"
+
+namespace lockstep::tpcc {
+
+namespace {
+
+// The district's next order number, taken; also its tax.
+Result<uint32_t> take_order_number(Database& db, Txn& txn, const NewOrderInput& in, NewOrderOutput& out) {
+    const RowKey key = district_key(in.w, in.d);
+    DistrictRecord district;
+    TRY(fetch(db.district, txn, key, district, "district", For::write));
+    const uint32_t o_id = district.next_o_id++;
+    TRY(patch_row(db.district, txn, key, district, offsetof(DistrictRecord, next_o_id), offsetof(DistrictRecord, tax), "district"));
+    out.d_tax = district.tax;
+    return o_id;
+}
+
+Result<void> read_customer(Database& db, Txn& txn, const NewOrderInput& in, NewOrderOutput& out) {
+    CustomerRecord customer;
+    TRY(fetch(db.customer, txn, customer_key(in.w, in.d, in.c), customer, "customer", For::read, offsetof(CustomerRecord, middle)));
+    out.discount = customer.discount;
+    out.last = customer.last;
+    std::memcpy(out.credit, customer.credit, 2);
+    return {};
+}
+
+Result<void> insert_order(Database& db, Txn& txn, const NewOrderInput& in, const NewOrderOutput& out) {
+    OrderRecord order;
+    order.carrier_id = 0;
+    order.ol_cnt = in.ol_cnt;
+    order.all_local = in.all_local;
+    order.c_id = in.c;
+    order.entry_d = out.entry_d;
+    const RowKey key = order_key(in.w, in.d, out.o_id);
+    TRY(db.orders.insert(txn, key, bytes_of(order)));
+    TRY(db.orders_customer.insert(txn, customer_order_key(in.w, in.d, in.c, out.o_id), {}));
+    return db.new_order.insert(txn, key, {});
+}
+
+// Clause 2.4.2.2: below 10 pieces left over, the stock is refilled by 91.
+void take_stock(StockRecord& stock, const NewOrderLine& line, bool remote) {
+    stock.quantity -= line.quantity;
+    if (stock.quantity < 10) stock.quantity += 91;
+    stock.ytd += line.quantity;
+    stock.order_cnt += 1;
+    stock.remote_cnt += remote;
+}
+
+// False: no such item.
+Result<bool> add_line(Database& db, Txn& txn, const NewOrderInput& in, const NewOrderLine& line, NewOrderOutput& out) {
+    ItemRecord item;
+    const auto item_bytes = std::span(reinterpret_cast<std::byte*>(&item), sizeof(item));
+    if (!TRY(db.item.get(txn, item_key(line.i_id), item_bytes))) return false;
+
+    const RowKey key = stock_key(line.supply_w, line.i_id);
+    StockRecord stock;
+    TRY(fetch(db.stock, txn, key, stock, "stock", For::write));
+    take_stock(stock, line, line.supply_w != in.w);
+    TRY(patch_row(db.stock, txn, key, stock, 0, offsetof(StockRecord, dist), "stock"));
+
+    OrderLineRecord record;
+    record.delivery_d = 0;
+    record.amount = item.price * line.quantity;
+    record.i_id = line.i_id;
+    record.supply_w_id = line.supply_w;
+    record.quantity = line.quantity;
+    std::memcpy(record.dist_info, stock.dist[in.d - 1], sizeof(record.dist_info));
+    TRY(db.order_line.insert(txn, line_key(in.w, in.d, out.o_id, line.number), bytes_of(record)));
+
+    NewOrderOutput::Line& shown = out.lines[line.number - 1];
+    shown.i_name = item.name;
+    shown.price = item.price;
+    shown.amount = record.amount;
+    shown.stock_quantity = stock.quantity;
+    shown.brand_generic = is_original(item.data) && is_original(stock.data) ? 'B' : 'G';
+    out.total += record.amount;
+    return true;
+}
+
+}  // namespace
+
+Result<bool> new_order(Database& db, Txn& txn, const NewOrderInput& in, Time now, NewOrderOutput& out) {
+    WarehouseRecord warehouse;
+    TRY(fetch(db.warehouse, txn, warehouse_key(in.w), warehouse, "warehouse"));
+    out.w_tax = warehouse.tax;
+    out.entry_d = now;
+    out.o_id = TRY(take_order_number(db, txn, in, out));
+    TRY(read_customer(db, txn, in, out));
+    TRY(insert_order(db, txn, in, out));
+    out.total = 0;
+    for (uint8_t n = 0; n < in.ol_cnt; ++n)
+        if (!TRY(add_line(db, txn, in, in.lines[n], out))) return false;
+    // total * (1 - discount) * (1 + w_tax + d_tax), rates in 1/10000
+    out.total = out.total * (10000 - out.discount) / 10000 * (10000 + out.w_tax + out.d_tax) / 10000;
+    return true;
+}
+
+}  // namespace lockstep::tpcc

@@ -1,0 +1,97 @@
+// payment.cc - the Payment transaction (clause 2.5), and how a customer is found by last name.
+//
+// Operations  fetch W (X), update W; fetch D (X), update D; by name: scan C's names; fetch C (X), update C; insert H.
+#include <fmt/format.h>
+
+#include "tpcc/transactions.h"
+
+namespace lockstep::tpcc {
+
+namespace {
+
+// Clause 2.5.2.2: what is known of the payment goes to the front of C_DATA, the rest moves right, at most 500 characters stay.
+void note_in_customer_data(const PaymentInput& in, uint32_t c_id, CustomerRecord& customer) {
+    char note[80];
+    const auto end = fmt::format_to_n(note, sizeof(note), "{} {} {} {} {} {}.{:02}|", c_id, in.customer.d, in.customer.w, in.d, in.w,
+                                      in.amount / 100, in.amount % 100);
+    const size_t n = std::min(end.size, sizeof(note));
+    const size_t size = std::min<size_t>(customer.data_size, sizeof(customer.data));
+    const size_t kept = std::min(size, sizeof(customer.data) - n);
+    std::memmove(customer.data + n, customer.data, kept);
+    std::memcpy(customer.data, note, n);
+    customer.data_size = static_cast<uint16_t>(n + kept);
+}
+
+Result<void> pay(Database& db, Txn& txn, const PaymentInput& in, PaymentOutput& out) {
+    const RowKey key = customer_key(in.customer.w, in.customer.d, out.c_id);
+    CustomerRecord& customer = out.customer;
+    TRY(fetch(db.customer, txn, key, customer, "customer", For::write));
+    customer.balance -= in.amount;
+    customer.ytd_payment += in.amount;
+    customer.payment_cnt += 1;
+    if (!is_bad_credit(customer))
+        return patch_row(db.customer, txn, key, customer, 0, offsetof(CustomerRecord, delivery_cnt), "customer");
+    note_in_customer_data(in, out.c_id, customer);
+    if (!TRY(db.customer.update(txn, key, bytes_of(customer)))) return missing_row("customer", key);
+    return {};
+}
+
+Result<void> insert_history(Database& db, Txn& txn, const PaymentInput& in, const PaymentOutput& out, Slice w_name, Slice d_name) {
+    HistoryRecord history;
+    history.c_id = out.c_id;
+    history.c_w_id = in.customer.w;
+    history.c_d_id = static_cast<uint8_t>(in.customer.d);
+    history.w_id = in.w;
+    history.d_id = static_cast<uint8_t>(in.d);
+    history.date = out.date;
+    history.amount = in.amount;
+    char data[24];
+    std::memcpy(data, w_name.data(), w_name.size());
+    std::memset(data + w_name.size(), ' ', 4);
+    std::memcpy(data + w_name.size() + 4, d_name.data(), d_name.size());
+    history.data.assign({data, w_name.size() + 4 + d_name.size()});
+    TRY(db.history.insert(txn, bytes_of(history)));
+    return {};
+}
+
+}  // namespace
+
+Result<void> payment(Database& db, Txn& txn, const PaymentInput& in, Time now, PaymentOutput& out) {
+    WarehouseRecord warehouse;
+    const RowKey w_key = warehouse_key(in.w);
+    TRY(fetch(db.warehouse, txn, w_key, warehouse, "warehouse", For::write));
+    warehouse.ytd += in.amount;
+    TRY(patch_row(db.warehouse, txn, w_key, warehouse, 0, sizeof(Cents), "warehouse"));
+
+    DistrictRecord district;
+    const RowKey d_key = district_key(in.w, in.d);
+    TRY(fetch(db.district, txn, d_key, district, "district", For::write));
+    district.ytd += in.amount;
+    TRY(patch_row(db.district, txn, d_key, district, 0, sizeof(Cents), "district"));
+
+    out.warehouse = warehouse.address;
+    out.district = district.address;
+    out.date = now;
+    out.c_id = TRY(find_customer(db, txn, in.customer));
+    TRY(pay(db, txn, in, out));
+    return insert_history(db, txn, in, out, warehouse.name, district.name);
+}
+
+Result<uint32_t> find_customer(Database& db, Txn& txn, const CustomerChoice& choice) {
+    if (!choice.by_name) return choice.c;
+    const RowKey low = name_low(choice.w, choice.d, choice.last);
+    Cursor cursor = db.customer_name.scan(txn, low, name_high(choice.w, choice.d, choice.last));
+    uint16_t found[1024];
+    size_t n = 0;
+    while (n < std::size(found) && TRY(cursor.next())) found[n++] = static_cast<uint16_t>(last_u16(cursor.key()));
+    if (n == 0) return missing_row("customer_name", low);
+    return found[(n - 1) / 2];
+}
+
+std::unexpected<Error> missing_row(const char* what, Slice key) {
+    uint64_t first = 0, second = 0;              // the key's bytes as two numbers, for the message
+    for (size_t i = 0; i < key.size() && i < 16; ++i) (i < 8 ? first : second) = (i < 8 ? first : second) << 8 | static_cast<uint8_t>(key[i]);
+    return fail(ErrorCode::no_such_record, what, first, second);
+}
+
+}  // namespace lockstep::tpcc

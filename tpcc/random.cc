@@ -1,0 +1,80 @@
+// random.cc - the random values of the specification.
+#include "tpcc/random.h"
+
+#include "threads/base/check.h"
+
+namespace lockstep::tpcc {
+
+bool RandomConstants::valid() const {
+    const uint32_t delta = c_last_run > c_last_load ? c_last_run - c_last_load : c_last_load - c_last_run;
+    return c_last_load <= 255 && c_last_run <= 255 && c_id <= 1023 && ol_i_id <= 8191 && delta >= 65 && delta <= 119 && delta != 96 &&
+           delta != 112;
+}
+
+RandomConstants RandomConstants::choose(uint64_t seed) {
+    Rng rng = row_rng(seed, 100, 0);
+    RandomConstants c;
+    c.c_id = static_cast<uint32_t>(rng.below(1024));
+    c.ol_i_id = static_cast<uint32_t>(rng.below(8192));
+    do {
+        c.c_last_load = static_cast<uint32_t>(rng.below(256));
+        c.c_last_run = static_cast<uint32_t>(rng.below(256));
+    } while (!c.valid());
+    return c;
+}
+
+Text<16> last_name(uint32_t number) {
+    static constexpr std::array<Slice, 10> kSyllables = {"BAR", "OUGHT", "ABLE", "PRI", "PRES", "ESE", "ANTI", "CALLY", "ATION", "EING"};
+    DCHECK(number < 1000);
+    Text<16> name;
+    for (const uint32_t digit : {number / 100 % 10, number / 10 % 10, number % 10}) {
+        const Slice s = kSyllables[digit];
+        std::memcpy(name.bytes + name.size, s.data(), s.size());
+        name.size = static_cast<uint8_t>(name.size + s.size());
+    }
+    return name;
+}
+
+namespace {
+
+// One 64-bit draw as a binary fraction gives several characters: multiply by the alphabet's size, take what comes above the point.
+template <unsigned kPerDraw>
+void fill(Rng& rng, std::span<char> out, Slice alphabet) {
+    for (size_t i = 0; i < out.size();) {
+        uint64_t fraction = rng.next();
+        for (unsigned k = 0; k < kPerDraw && i < out.size(); ++k, ++i) {
+            const auto wide = static_cast<unsigned __int128>(fraction) * alphabet.size();
+            out[i] = alphabet[static_cast<size_t>(wide >> 64)];
+            fraction = static_cast<uint64_t>(wide);
+        }
+    }
+}
+
+}  // namespace
+
+void random_letters(Rng& rng, std::span<char> out) {
+    fill<8>(rng, out, "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz");
+}
+
+void random_digits(Rng& rng, std::span<char> out) { fill<12>(rng, out, "0123456789"); }
+
+void random_data(Rng& rng, bool original, Text<50>& out) {
+    static constexpr Slice kOriginal = "ORIGINAL";
+    random_text(rng, 26, 50, out);
+    if (!original) return;
+    const size_t at = rng.below(out.size - kOriginal.size() + 1);
+    std::memcpy(out.bytes + at, kOriginal.data(), kOriginal.size());
+}
+
+bool is_original(Slice data) { return data.find("ORIGINAL") != Slice::npos; }
+
+void random_address(Rng& rng, Address& out) {
+    random_text(rng, 10, 20, out.street_1);
+    random_text(rng, 10, 20, out.street_2);
+    random_text(rng, 10, 20, out.city);
+    random_letters(rng, out.state);
+    random_digits(rng, {out.zip, 4});
+    std::memcpy(out.zip + 4, "11111", 5);
+}
+
+}  // namespace lockstep::tpcc
