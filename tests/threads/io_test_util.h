@@ -1,0 +1,110 @@
+// io_test_util.h - one rig per I/O backend: a disk, a clock, a directory, and how to let time pass there.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <deque>
+#include <filesystem>
+#include <string>
+
+#include "threads/base/rng.h"
+#include "threads/io/aligned_buffer.h"
+#include "threads/io/sim_disk.h"
+
+namespace lockstep::threads {
+
+inline uint64_t test_seed(uint64_t fallback) {
+    const char* given = std::getenv("LOCKSTEP_SEED");
+    const uint64_t seed = given ? std::strtoull(given, nullptr, 0) : fallback;
+    std::printf("LOCKSTEP_SEED=%llu\n", static_cast<unsigned long long>(seed));
+    return seed;
+}
+
+enum class RigKind { io_uring, pool, sim_clock, sim_polls };
+inline const char* rig_name(RigKind kind) {
+    switch (kind) {
+        case RigKind::io_uring: return "io_uring";
+        case RigKind::pool: return "pool";
+        case RigKind::sim_clock: return "sim_clock";
+        case RigKind::sim_polls: return "sim_polls";
+    }
+    return "";
+}
+
+class Rig {
+public:
+    explicit Rig(RigKind kind, uint64_t seed = 1) : kind_(kind) {
+        if (simulated()) {
+            sim = new SimDisk({.seed = seed, .polls_max = kind == RigKind::sim_polls ? 5u : 0u});
+            disk.reset(sim);
+            dir = "sim";
+            EXPECT_TRUE(disk->make_directory(dir));
+        } else {
+            disk = make_disk(kind == RigKind::io_uring ? IoBackend::io_uring : IoBackend::pool);
+            char name[] = "/tmp/lockstep-io-XXXXXX";
+            dir = mkdtemp(name);
+        }
+    }
+    ~Rig() {
+        if (!simulated()) std::filesystem::remove_all(dir);
+    }
+    bool simulated() const { return kind_ == RigKind::sim_clock || kind_ == RigKind::sim_polls; }
+    const Clock& clock() const { return simulated() ? static_cast<const Clock&>(manual) : monotonic; }
+    std::string path(const char* name) const { return dir + "/" + name; }
+    FileId open(const char* name, uint32_t flags = Disk::kCreate) {
+        auto file = disk->open(path(name), flags);
+        EXPECT_TRUE(file) << file.error().text();
+        return file.value_or(FileId{});
+    }
+    std::unique_ptr<IoQueue> queue() {
+        auto made = disk->make_queue(0, clock());
+        EXPECT_TRUE(made) << made.error().text();
+        return made ? std::move(*made) : nullptr;
+    }
+    // Until nothing is in flight.
+    void drain(IoQueue& q) {
+        while (q.in_flight() > 0) {
+            if (!simulated()) q.wait(kNever);
+            else if (q.poll() == 0) sim->advance(manual);
+        }
+    }
+
+    ManualClock manual;
+    MonotonicClock monotonic;
+    SimDisk* sim = nullptr;
+    std::unique_ptr<Disk> disk;
+    std::string dir;
+
+private:
+    RigKind kind_;
+};
+
+// Requests that live together and form batches.
+class Batch {
+public:
+    IoRequest& add(IoKind kind, FileId file, uint64_t offset = 0, void* data = nullptr, size_t bytes = 0) {
+        IoRequest& r = requests.emplace_back();
+        r.kind = kind;
+        r.file = file;
+        r.offset = offset;
+        r.iov[0] = {data, bytes};
+        r.iov_count = kind == IoKind::sync ? 0 : 1;
+        r.user = &completed;
+        r.done = [](IoRequest* request) {
+            EXPECT_TRUE(request->complete);
+            static_cast<std::vector<IoRequest*>*>(request->user)->push_back(request);
+        };
+        return r;
+    }
+    void submit(IoQueue& queue) {
+        for (size_t i = 0; i < requests.size(); ++i) requests[i].next = i + 1 < requests.size() ? &requests[i + 1] : nullptr;
+        queue.submit(&requests.front(), requests.size());
+    }
+    std::deque<IoRequest> requests;                        // addresses stay
+    std::vector<IoRequest*> completed;                     // in order
+};
+
+}  // namespace lockstep::threads
