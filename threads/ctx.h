@@ -16,7 +16,6 @@
 
 extern "C" {
 void lockstep_ctx_swap(void** save, void* to);
-void lockstep_ctx_swap_fp(void** save, void* to);
 [[gnu::noreturn]] void lockstep_ctx_arrive();
 void lockstep_ctx_leave(void** save, void (*then)(void*), void* arg);
 }

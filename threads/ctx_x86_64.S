@@ -1,7 +1,6 @@
 // ctx_x86_64.S - the fast context switch: callee-saved registers and the stack pointer, nothing else.
 //
-// Layout     a thread suspended here has on its stack, from its saved sp upwards: r15 r14 r13 r12 rbx rbp, return address
-//            (with floating-point state: mxcsr and x87 control word below them).
+// Layout     a thread suspended here has on its stack, from its saved sp upwards: r15 r14 r13 r12 rbx rbp, return address.
 // Source     S. Harizopoulos, "Staged Database Systems", 2005, section 5.3 (the fast switch of STEPS).
 #if defined(__x86_64__)
     .text
@@ -29,36 +28,6 @@ lockstep_ctx_swap:
     ret
     .cfi_endproc
     .size lockstep_ctx_swap, . - lockstep_ctx_swap
-
-// The same, keeping the floating-point modes of each thread ("float on").
-    .globl lockstep_ctx_swap_fp
-    .type lockstep_ctx_swap_fp, @function
-    .p2align 6
-lockstep_ctx_swap_fp:
-    .cfi_startproc
-    push %rbp
-    push %rbx
-    push %r12
-    push %r13
-    push %r14
-    push %r15
-    sub $8, %rsp
-    stmxcsr (%rsp)
-    fnstcw 4(%rsp)
-    mov %rsp, (%rdi)
-    mov %rsi, %rsp
-    ldmxcsr (%rsp)
-    fldcw 4(%rsp)
-    add $8, %rsp
-    pop %r15
-    pop %r14
-    pop %r13
-    pop %r12
-    pop %rbx
-    pop %rbp
-    ret
-    .cfi_endproc
-    .size lockstep_ctx_swap_fp, . - lockstep_ctx_swap_fp
 
 // void lockstep_ctx_leave(void** save [rdi], void (*then)(void*) [rsi], void* arg [rdx])
 // Saves as lockstep_ctx_swap does, then calls `then` on what is left of this stack; `then` never returns. The caller goes on when somebody

@@ -157,15 +157,39 @@ Thread* Steps::gone_stray(Thread& self, ParkReason reason) {
     return next;
 }
 
+namespace {
+
+// "Float on": a thread that is suspended by the fast switch finds its mxcsr and x87 control word again.
+class FloatModes {
+public:
+#if defined(__x86_64__)
+    explicit FloatModes(bool keep) : keep_(keep) {
+        if (keep_) [[unlikely]]
+            asm volatile("stmxcsr %0\n\tfnstcw %1" : "=m"(mxcsr_), "=m"(x87_));
+    }
+    ~FloatModes() {
+        if (keep_) [[unlikely]]
+            asm volatile("ldmxcsr %0\n\tfldcw %1" : : "m"(mxcsr_), "m"(x87_));
+    }
+
+private:
+    const bool keep_;
+    uint32_t mxcsr_;
+    uint16_t x87_;
+#else
+    explicit FloatModes(bool) {}
+#endif
+};
+
+}  // namespace
+
 void Steps::switch_to(Thread& self, Thread& next) {
     worker_local.current = &next;
     if constexpr (kFastSwitch) {
         DCHECK(next.fast_form);
         self.fast_form = true;
-        if (options_.float_state) [[unlikely]]
-            lockstep_ctx_swap_fp(&self.sp, next.sp);
-        else
-            lockstep_ctx_swap(&self.sp, next.sp);
+        FloatModes modes(options_.float_state);
+        lockstep_ctx_swap(&self.sp, next.sp);
     } else {
         switch_context(&self.sp, next.sp, *static_cast<Stack*>(next.stack));
     }
@@ -175,6 +199,7 @@ void Steps::switch_to(Thread& self, Thread& next) {
 void Steps::leave_to_scheduler(Thread& self) {
     if constexpr (kFastSwitch) {
         self.fast_form = true;
+        FloatModes modes(options_.float_state);
         lockstep_ctx_leave(&self.sp, [](void* worker) { static_cast<Worker*>(worker)->enter_scheduler(); }, &worker_);
     } else {
         worker_.suspend_to_scheduler(self);

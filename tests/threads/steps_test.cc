@@ -226,6 +226,7 @@ TEST(StepsTest, RegistersAndFloatingPointModesSurvive) {
             _MM_SET_ROUNDING_MODE(mode);
             uint64_t a = i, b = i * 3, c = i * 5, d = i * 7, e = i * 11;
             for (unsigned k = 0; k < 100; ++k) {
+                if (k == 50) boundary(TeamOp::update);           // through the scheduler, too
                 asm volatile("" : "+r"(a), "+r"(b), "+r"(c), "+r"(d), "+r"(e));
                 CTX(btree_leaf);
                 a += i, b += i, c += i, d += i, e += i;
