@@ -164,12 +164,10 @@ class FloatModes {
 public:
 #if defined(__x86_64__)
     explicit FloatModes(bool keep) : keep_(keep) {
-        if (keep_) [[unlikely]]
-            asm volatile("stmxcsr %0\n\tfnstcw %1" : "=m"(mxcsr_), "=m"(x87_));
+        if (keep_) asm volatile("stmxcsr %0\n\tfnstcw %1" : "=m"(mxcsr_), "=m"(x87_));
     }
     ~FloatModes() {
-        if (keep_) [[unlikely]]
-            asm volatile("ldmxcsr %0\n\tfldcw %1" : : "m"(mxcsr_), "m"(x87_));
+        if (keep_) asm volatile("ldmxcsr %0\n\tfldcw %1" : : "m"(mxcsr_), "m"(x87_));
     }
 
 private:
