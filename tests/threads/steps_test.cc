@@ -239,6 +239,14 @@ TEST(StepsTest, RegistersAndFloatingPointModesSurvive) {
     EXPECT_TRUE(kept);
 }
 
+// CT-2: up to the next function, padding included; it begins a cache line, so it lies in one.
+TEST(StepsTest, TheFastSwitchFitsACacheLine) {
+    const auto begin = reinterpret_cast<uintptr_t>(&lockstep_ctx_swap), next = reinterpret_cast<uintptr_t>(&lockstep_ctx_leave);
+    EXPECT_EQ(begin % kCacheLineBytes, 0u);
+    ASSERT_GT(next, begin);
+    EXPECT_LE(next - begin, 64u);
+}
+
 TEST(StepsTest, TeamsOfSeveralWorkersAreIndependent) {
     Team team({.mode = StepsMode::on}, 3);
     std::atomic<uint64_t> done{0};
