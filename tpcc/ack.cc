@@ -43,6 +43,10 @@ namespace {
 // w, d, customer's w, d, number, amount, date
 using PaymentMark = std::tuple<uint32_t, uint32_t, uint32_t, uint32_t, uint32_t, Cents, Time>;
 
+PaymentMark mark_of(HistoryRecord h) {
+    return {uint32_t{h.w_id}, uint32_t{h.d_id}, uint32_t{h.c_w_id}, uint32_t{h.c_d_id}, uint32_t{h.c_id}, Cents{h.amount}, Time{h.date}};
+}
+
 class AckChecker {
 public:
     explicit AckChecker(Database& db) : db_(db) {}
@@ -52,24 +56,23 @@ public:
         char kind = 0;
         uint64_t txn = 0;
         in >> kind >> txn;
-        if (kind == 'N') TRY(check_new_order(in, line));
-        else if (kind == 'P') take_payment(in);
-        else if (kind == 'D') TRY(check_delivery(in, line));
-        else in.setstate(std::ios::failbit);
-        if (in.fail() && !in.eof()) return fail(ErrorCode::bad_argument, "acknowledgement, line number", number);
+        bool understood = false;
+        if (kind == 'N') understood = TRY(check_new_order(in, line));
+        else if (kind == 'P') understood = take_payment(in);
+        else if (kind == 'D') understood = TRY(check_delivery(in, line));
+        if (!understood) return fail(ErrorCode::bad_argument, "acknowledgement that cannot be read, line number", number);
         return {};
     }
 
     // Takes every history row off the payments wanted; what is left over is missing.
     Result<void> check_payments() {
-        report.payments = payments_left_;
         TxnOptions options;
         options.read_only = true;
         TRY(db_.store->run(
             [&](Txn& txn) -> Result<void> {
                 return db_.history.scan(txn, [&](RecordId, Slice value) {
                     HistoryRecord h;
-                    if (read_record(value, h)) drop(PaymentMark(h.w_id, h.d_id, h.c_w_id, h.c_d_id, h.c_id, h.amount, h.date));
+                    if (read_record(value, h)) drop(mark_of(h));
                     return true;
                 });
             },
@@ -88,13 +91,14 @@ private:
         if (it != wanted_.end() && --it->second == 0) wanted_.erase(it);
     }
 
-    void take_payment(std::istream& in) {
+    bool take_payment(std::istream& in) {
         uint32_t w, d, c_w, c_d, c;
         Cents amount;
         Time date;
-        if (!(in >> w >> d >> c_w >> c_d >> c >> amount >> date)) return;
+        if (!(in >> w >> d >> c_w >> c_d >> c >> amount >> date)) return false;
         ++wanted_[PaymentMark(w, d, c_w, c_d, c, amount, date)];
-        ++payments_left_;
+        ++report.payments;
+        return true;
     }
 
     Result<bool> read_order(uint32_t w, uint32_t d, uint32_t o, OrderRecord& order) {
@@ -104,32 +108,31 @@ private:
         });
     }
 
-    Result<void> check_new_order(std::istream& in, const std::string& line) {
+    Result<bool> check_new_order(std::istream& in, const std::string& line) {
         uint32_t w, d, o, ol_cnt;
-        if (!(in >> w >> d >> o >> ol_cnt)) return {};
+        if (!(in >> w >> d >> o >> ol_cnt)) return false;
         ++report.new_orders;
         OrderRecord order;
         if (!TRY(read_order(w, d, o, order))) report.faults.push_back("order is missing: " + line);
         else if (order.ol_cnt != ol_cnt) report.faults.push_back("order has another number of lines: " + line);
-        return {};
+        return true;
     }
 
-    Result<void> check_delivery(std::istream& in, const std::string& line) {
+    Result<bool> check_delivery(std::istream& in, const std::string& line) {
         uint32_t w, carrier, d, o;
         char colon;
-        if (!(in >> w >> carrier)) return {};
+        if (!(in >> w >> carrier)) return false;
         ++report.deliveries;
         while (in >> d >> colon >> o) {
             OrderRecord order;
             if (!TRY(read_order(w, d, o, order)) || order.carrier_id != carrier)
                 report.faults.push_back(fmt::format("order {} of {}/{} is not delivered: {}", o, w, d, line));
         }
-        return {};
+        return true;
     }
 
     Database& db_;
     std::map<PaymentMark, uint64_t> wanted_;
-    uint64_t payments_left_ = 0;
 };
 
 }  // namespace

@@ -1,0 +1,62 @@
+// delivery_queue.h - deferred execution of Delivery: requests of one warehouse wait here and are worked off in the background (clause 2.7.2).
+//
+// Concepts   A terminal puts a request and goes on. If nobody serves the queue, a user thread is started that works until it is empty;
+//            so there is at most one server per warehouse, in order of arrival, and none that polls.
+// States     idle -> serving by put(), serving -> idle by next() on an empty queue.
+// Blocking   put() suspends while the queue is full.
+#pragma once
+
+#include <array>
+#include <optional>
+#include <vector>
+
+#include "threads/base/spin_lock.h"
+#include "tpcc/executor.h"
+
+namespace lockstep::tpcc {
+
+struct DeliveryRequest {
+    DeliveryInput input;
+    Nanos queued = 0;
+};
+
+// One line of the result file of clause 2.7.2.2.
+struct DeliveryResult {
+    DeliveryRequest request;
+    Nanos finished = 0;
+    DeliveryOutput output;
+};
+
+class DeliveryQueue {
+public:
+    // False: full. `start_server` tells the caller to start a server, which must call next() until it gives nothing.
+    bool put(const DeliveryRequest& request, bool& start_server) {
+        SpinGuard guard(lock_);
+        if (size_ == kCapacity) return false;
+        requests_[(first_ + size_++) % kCapacity] = request;
+        start_server = !std::exchange(serving_, true);
+        return true;
+    }
+    std::optional<DeliveryRequest> next() {
+        SpinGuard guard(lock_);
+        if (size_ == 0) {
+            serving_ = false;
+            return std::nullopt;
+        }
+        const DeliveryRequest request = requests_[first_];
+        first_ = (first_ + 1) % kCapacity;
+        --size_;
+        return request;
+    }
+
+    std::vector<DeliveryResult> results;         // kept by the server if they are wanted; one server at a time
+
+private:
+    static constexpr size_t kCapacity = 256;
+    SpinLock lock_;                              // protects what follows
+    std::array<DeliveryRequest, kCapacity> requests_;
+    size_t first_ = 0, size_ = 0;
+    bool serving_ = false;
+};
+
+}  // namespace lockstep::tpcc

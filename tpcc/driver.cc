@@ -1,0 +1,131 @@
+// driver.cc - starts the terminals, waits for them, adds up what they counted.
+#include "tpcc/driver.h"
+
+#include "tpcc/terminal.h"
+
+namespace lockstep::tpcc {
+
+namespace {
+
+constexpr Nanos kProgressInterval = kSecond / 2;
+
+class Controller {
+public:
+    Controller(Database& db, const RunSettings& settings, ProgressFn progress)
+        : settings_(settings), control_(db, settings), progress_(std::move(progress)) {
+        for (uint32_t i = 0; i < db.store->options().workers; ++i) {
+            stats_.push_back(std::make_unique<WorkerStats>());
+            executors_.push_back(std::make_unique<Executor>(db, settings.executor, *stats_.back()));
+        }
+        for (uint32_t w = 0; w < db.scale.warehouses; ++w) control_.queues.push_back(std::make_unique<DeliveryQueue>());
+    }
+
+    // On a user thread.
+    Result<void> run() {
+        set_times();
+        place_terminals();
+        start_terminals();
+        watch();
+        if (control_.error.code != ErrorCode::none) return std::unexpected(control_.error);
+        return {};
+    }
+
+    std::unique_ptr<RunReport> report() {
+        auto report = std::make_unique<RunReport>();
+        for (const auto& stats : stats_) report->stats.merge(*stats);
+        report->measured = ended_ > control_.measure_begin ? ended_ - control_.measure_begin : 1;
+        for (const auto& queue : control_.queues)
+            report->deliveries.insert(report->deliveries.end(), queue->results.begin(), queue->results.end());
+        return report;
+    }
+
+private:
+    void set_times() {
+        control_.started = now();
+        control_.measure_begin = control_.started + settings_.warmup;
+        if (settings_.transactions == 0) control_.measure_end = control_.measure_begin + settings_.duration;
+    }
+
+    void place_terminals() {
+        const auto workers = static_cast<uint32_t>(executors_.size());
+        const uint32_t warehouses = control_.db.scale.warehouses;
+        const uint32_t count = warehouses * settings_.terminals;
+        for (uint32_t n = 0; n < count; ++n) {
+            const uint32_t w = n % warehouses + 1;
+            const uint32_t worker = (warehouses >= workers ? w - 1 : n) % workers;
+            const uint64_t quota = settings_.transactions / count + (n < settings_.transactions % count);
+            const TerminalPlace place{n, w, n / warehouses % control_.db.scale.districts + 1, static_cast<int>(worker), quota};
+            terminals_.push_back(std::make_unique<Terminal>(control_, *executors_[worker], place));
+            workers_.push_back(static_cast<int>(worker));
+        }
+    }
+
+    void start_terminals() {
+        control_.terminals_live.store(static_cast<uint32_t>(terminals_.size()));
+        for (size_t n = 0; n < terminals_.size(); ++n) {
+            auto ticket = std::make_unique<Ticket>(control_, control_.terminals_live);
+            handles_.push_back(control_.db.store->start(
+                [terminal = terminals_[n].get(), ticket = std::move(ticket)]() -> Result<void> {
+                    ticket->begin();
+                    terminal->run();
+                    return {};
+                },
+                workers_[n]));
+        }
+    }
+
+    uint64_t completed() const {
+        uint64_t sum = 0;
+        for (const auto& stats : stats_) sum += stats->completed.load(std::memory_order_relaxed);
+        return sum;
+    }
+
+    // Shows progress until all terminals have ended, then waits for the deliveries that they left queued.
+    void watch() {
+        auto sleep = kMillisecond;
+        while (control_.terminals_live.load(std::memory_order_acquire) > 0) {
+            sleep_for(sleep);
+            sleep = std::min(2 * sleep, kProgressInterval);
+            if (sleep < kProgressInterval || !progress_) continue;
+            if (!progress_({now() - control_.started, completed()})) control_.stop.store(true, std::memory_order_relaxed);
+        }
+        if (settings_.transactions == 0) ended_ = std::min(now(), control_.measure_end);
+        while (control_.servers_live.load(std::memory_order_acquire) > 0) sleep_for(kMillisecond);
+        if (settings_.transactions != 0) ended_ = now();
+        for (auto& handle : handles_) {
+            const Result<void> joined = handle.join();
+            if (!joined) control_.fail_run(joined.error());
+        }
+    }
+
+    const RunSettings& settings_;
+    RunControl control_;
+    ProgressFn progress_;
+    std::vector<std::unique_ptr<WorkerStats>> stats_;            // per worker
+    std::vector<std::unique_ptr<Executor>> executors_;           // per worker
+    std::vector<std::unique_ptr<Terminal>> terminals_;
+    std::vector<int> workers_;                                   // of each terminal
+    std::vector<Handle<void>> handles_;
+    Nanos ended_ = 0;
+};
+
+}  // namespace
+
+double RunReport::tx_per_s() const {
+    uint64_t count = 0;
+    for (const TypeStats& type : stats.types) count += type.latency.count();
+    return static_cast<double>(count) / (static_cast<double>(measured) / static_cast<double>(kSecond));
+}
+
+double RunReport::tpm_c() const {
+    const auto count = static_cast<double>(stats.types[static_cast<size_t>(TxnType::new_order)].latency.count());
+    return count * 60 / (static_cast<double>(measured) / static_cast<double>(kSecond));
+}
+
+Result<std::unique_ptr<RunReport>> run_terminals(Database& db, const RunSettings& settings, ProgressFn progress) {
+    Controller controller(db, settings, std::move(progress));
+    TRY(db.store->start([&]() -> Result<void> { return controller.run(); }, 0).join());
+    return controller.report();
+}
+
+}  // namespace lockstep::tpcc

@@ -1,0 +1,133 @@
+// terminal.cc - one emulated user.
+#include "tpcc/terminal.h"
+
+#include <cmath>
+
+namespace lockstep::tpcc {
+
+namespace {
+// Clause 5.2.5.7: least keying times and mean think times in seconds, in the order of TxnType.
+constexpr double kKeyingSeconds[kTxnTypes] = {18, 3, 2, 2, 2};
+constexpr double kThinkSeconds[kTxnTypes] = {12, 12, 10, 5, 5};
+
+// Clause 5.2.5.4: negative exponential, cut off at ten times the mean.
+double think_seconds(Rng& rng, TxnType type) {
+    const double mean = kThinkSeconds[static_cast<size_t>(type)];
+    const double r = (static_cast<double>(rng.next() >> 11) + 1) * 0x1.0p-53;
+    return std::min(-std::log(r) * mean, 10 * mean);
+}
+}  // namespace
+
+void RunControl::fail_run(const Error& e) {
+    SpinGuard guard(error_lock);
+    if (error.code == ErrorCode::none) error = e;
+    stop.store(true, std::memory_order_relaxed);
+}
+
+Ticket::~Ticket() {
+    if (!began_) control_.fail_run(fail(ErrorCode::too_many, "user threads of terminals").error());
+    live_.fetch_sub(1, std::memory_order_release);
+}
+
+void count_finished(RunControl& control, WorkerStats& stats, TxnType type, Outcome outcome, Nanos start, Nanos end) {
+    stats.completed.store(stats.completed.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    stats.timeline.record(end - control.started, end - start);
+    if (end < control.measure_begin || end >= control.measure_end) return;
+    TypeStats& t = stats.types[static_cast<size_t>(type)];
+    t.latency.record(end - start);
+    t.rolled_back += outcome == Outcome::rolled_back;
+}
+
+Terminal::Terminal(RunControl& control, Executor& executor, const TerminalPlace& place)
+    : control_(control),
+      executor_(executor),
+      place_(place),
+      rules_{control.db.scale, control.db.constants},
+      rng_(row_rng(control.settings.seed, 200, place.number)),
+      deck_(control.settings.mix, row_rng(control.settings.seed, 201, place.number)) {}
+
+bool Terminal::finished() const {
+    if (control_.stop.load(std::memory_order_relaxed)) return true;
+    return control_.settings.transactions ? done_ == place_.quota : now() >= control_.measure_end;
+}
+
+void Terminal::run() {
+    const double think = control_.settings.think;
+    while (!finished()) {
+        const TxnType type = deck_.deal();
+        const Input input = make_input(type);
+        if (think > 0) pause(think * kKeyingSeconds[static_cast<size_t>(type)]);
+        const Result<void> executed = execute(input);
+        if (!executed) {
+            control_.fail_run(executed.error());
+            break;
+        }
+        ++done_;
+        if (think > 0) pause(think * think_seconds(rng_, type));
+        else yield();                            // a transaction that never waited would keep the worker for itself
+    }
+}
+
+Input Terminal::make_input(TxnType type) {
+    switch (type) {
+        case TxnType::new_order: return make_new_order(rng_, rules_, place_.w);
+        case TxnType::payment: return make_payment(rng_, rules_, place_.w);
+        case TxnType::order_status: return make_order_status(rng_, rules_, place_.w);
+        case TxnType::delivery: return make_delivery(rng_, place_.w);
+        case TxnType::stock_level: break;
+    }
+    return make_stock_level(rng_, place_.w, place_.d);
+}
+
+Result<void> Terminal::execute(const Input& input) {
+    if (const auto* request = std::get_if<DeliveryInput>(&input)) return queue_delivery(*request);
+    const Nanos start = now();
+    const Outcome outcome = TRY(executor_.execute(input));
+    count_finished(control_, executor_.stats(), type_of(input), outcome, start, now());
+    return {};
+}
+
+Result<void> Terminal::queue_delivery(const DeliveryInput& input) {
+    DeliveryQueue& queue = *control_.queues[place_.w - 1];
+    bool start_server = false;
+    while (!queue.put({input, now()}, start_server)) {
+        if (control_.stop.load(std::memory_order_relaxed)) return {};
+        yield();
+    }
+    if (!start_server) return {};
+    control_.servers_live.fetch_add(1, std::memory_order_relaxed);
+    auto ticket = std::make_unique<Ticket>(control_, control_.servers_live);
+    control_.db.store->start(
+        [&control = control_, &executor = executor_, &queue, ticket = std::move(ticket)]() -> Result<void> {
+            ticket->begin();
+            serve_deliveries(control, executor, queue);
+            return {};
+        },
+        place_.worker);
+    return {};
+}
+
+void Terminal::serve_deliveries(RunControl& control, Executor& executor, DeliveryQueue& queue) {
+    while (const auto request = queue.next()) {
+        DeliveryResult result{*request, 0, {}};
+        const Result<Outcome> outcome = executor.execute(Input(request->input), &result.output);
+        if (!outcome) {
+            control.fail_run(outcome.error());
+            continue;                            // the queue must get empty, or nobody would serve it again
+        }
+        result.finished = now();
+        WorkerStats& stats = executor.stats();
+        count_finished(control, stats, TxnType::delivery, *outcome, request->queued, result.finished);
+        stats.deliveries_skipped += result.output.skipped;
+        if (control.settings.keep_delivery_results) queue.results.push_back(result);
+        yield();
+    }
+}
+
+void Terminal::pause(double seconds) {
+    // In pieces, so that a run ends on time although users think for minutes.
+    const Nanos until = now() + static_cast<Nanos>(seconds * static_cast<double>(kSecond));
+    for (Nanos t = now(); t < until && !finished(); t = now()) sleep_for(std::min(until - t, kSecond / 4));
+}
+
+}  // namespace lockstep::tpcc

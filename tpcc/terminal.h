@@ -1,0 +1,71 @@
+// terminal.h - one emulated user: choose, key in, execute, count, think, again (clause 5.2).
+#pragma once
+
+#include "tpcc/driver.h"
+
+namespace lockstep::tpcc {
+
+// What all terminals of a run share.
+struct RunControl {
+    Database& db;
+    const RunSettings& settings;
+    Nanos started = 0, measure_begin = 0, measure_end = kNever;      // fixed before the first terminal starts
+    std::atomic<bool> stop{false};
+    std::atomic<uint32_t> terminals_live{0}, servers_live{0};
+    std::vector<std::unique_ptr<DeliveryQueue>> queues;              // per warehouse, [w - 1]
+    SpinLock error_lock;
+    Error error;                                                     // first failure; under error_lock
+
+    RunControl(Database& db, const RunSettings& settings) : db(db), settings(settings) {}
+    void fail_run(const Error& e);
+};
+
+// Goes with a started user thread: takes it off the count of the living when it ends, or when it could not be started at all.
+class Ticket {
+public:
+    Ticket(RunControl& control, std::atomic<uint32_t>& live) : control_(control), live_(live) {}
+    Ticket(const Ticket&) = delete;
+    Ticket& operator=(const Ticket&) = delete;
+    ~Ticket();
+    void begin() { began_ = true; }
+
+private:
+    RunControl& control_;
+    std::atomic<uint32_t>& live_;
+    bool began_ = false;
+};
+
+// Counts one finished transaction if it falls into the measured interval.
+void count_finished(RunControl& control, WorkerStats& stats, TxnType type, Outcome outcome, Nanos start, Nanos end);
+
+struct TerminalPlace {
+    uint32_t number;                             // 0-based among all
+    uint32_t w, d;                               // home warehouse and Stock-Level district
+    int worker;
+    uint64_t quota;                              // transactions to run; 0 with --duration
+};
+
+class Terminal {
+public:
+    Terminal(RunControl& control, Executor& executor, const TerminalPlace& place);
+    // The user thread's whole life.
+    void run();
+
+private:
+    bool finished() const;
+    Input make_input(TxnType type);
+    Result<void> execute(const Input& input);
+    Result<void> queue_delivery(const DeliveryInput& input);
+    static void serve_deliveries(RunControl& control, Executor& executor, DeliveryQueue& queue);
+    void pause(double seconds);
+
+    RunControl& control_;
+    Executor& executor_;
+    const TerminalPlace place_;
+    const InputRules rules_;
+    Rng rng_;
+    Deck deck_;
+    uint64_t done_ = 0;
+};
+
+}  // namespace lockstep::tpcc
