@@ -99,7 +99,7 @@ struct Log::Impl {
 
     // --- log_space.cc
     Result<void> reserve_undo_slow(UndoCredit& credit, uint64_t forward, uint64_t undo, LogWorkerSlot& slot);
-    Result<void> wait_for_segment();
+    Result<void> wait_for_segment(uint64_t upto);
     void return_spare(LogWorkerSlot& slot);
 
     // --- log_read.cc
@@ -140,6 +140,7 @@ struct Log::Impl {
 
     // --- promises
     alignas(kCacheLineBytes) std::atomic<uint64_t> reserved{0};  // undo credits of all transactions + spares of all workers
+    std::atomic<uint64_t> room_wanted{0};                        // highest end of segments that anybody has waited for
     SpinLock room_lock;
     threads::WaitQueue room_waiters;                             // for the keeper; under room_lock
 

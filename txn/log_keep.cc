@@ -34,7 +34,7 @@ void Log::Impl::run_keeper() {
 uint64_t Log::Impl::wanted_end() const {
     const uint64_t bound = start.load(std::memory_order_relaxed) + options.capacity_bytes;
     const uint64_t wish = tail.load(std::memory_order_relaxed) + reserved.load(std::memory_order_relaxed) + slack + options.segment_bytes;
-    return std::min(wish, bound);
+    return std::min(std::max(wish, room_wanted.load(std::memory_order_relaxed)), bound);
 }
 
 // One thing that needs doing; false if nothing does, or nothing can be done.

@@ -44,12 +44,14 @@ Result<void> Log::reserve_undo(UndoCredit& credit, uint64_t forward, uint64_t un
             return {};
         }
         if (least + taken + slack > bound) return lockstep::fail(ErrorCode::log_full, "log_bytes", options.capacity_bytes);
-        TRY(wait_for_segment());
+        TRY(wait_for_segment(least + taken + slack));
     }
 }
 
-// The bound admits the promise, the files do not yet. Returns after the keeper has had a look; the caller asks again.
-[[gnu::cold]] Result<void> Log::Impl::wait_for_segment() {
+// The bound admits the promise, the files do not reach `upto` yet. Returns after the keeper has had a look; the caller asks again.
+[[gnu::cold]] Result<void> Log::Impl::wait_for_segment(uint64_t upto) {
+    for (uint64_t seen = room_wanted.load(); seen < upto && !room_wanted.compare_exchange_weak(seen, upto);) {
+    }
     threads::Waiter waiter{.thread = threads::current()};
     if (keeper_stuck.load() || keeper_stop.load() || !running.load() || waiter.thread == nullptr) {
         kick_keeper();
