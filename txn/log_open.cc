@@ -156,7 +156,8 @@ Result<std::unique_ptr<Log>> Log::open(threads::Runtime& runtime, const LogOptio
     while (TRY(reader.next(record))) {
     }
     const uint64_t end = reader.position().value;
-    if (end < mark->durable_end) return fail(ErrorCode::corrupt_log, "log", end, mark->durable_end);       // LOG-4
+    // LOG-4. And a place that the caller knows of must hold a record, unless the log ends there for certain.
+    if (end < mark->durable_end || (end == from.value && end != mark->durable_end)) return fail(ErrorCode::corrupt_log, "log", end, mark->durable_end);
     TRY(impl->adopt_segments(from.value, end));
     TRY(impl->secure_tail(std::max(from.value, std::min(mark->durable_end, end)), end));
     TRY(impl->load_last_block(end));

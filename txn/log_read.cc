@@ -22,7 +22,7 @@ Result<LogRecordView> Log::read(Lsn lsn, std::string& buffer) {
 }
 
 Result<void> Log::Impl::copy(uint64_t lsn, uint64_t bytes, std::byte* out) {
-    if (lsn + bytes > tail.load()) return lockstep::fail(ErrorCode::corrupt_log, "log record", lsn);
+    if (const uint64_t end = tail.load(); lsn >= end || bytes > end - lsn) return lockstep::fail(ErrorCode::corrupt_log, "log record", lsn);
     if (copy_from_ring(lsn, bytes, out)) return {};
     // What the ring has lost was written before, or never will be.
     if (failed.load() && lsn + bytes > durable.load()) return lockstep::fail(ErrorCode::store_failed, "log record", lsn);

@@ -10,6 +10,7 @@ namespace lockstep::txn {
 
 namespace {
 constexpr uint64_t kChunk = 1ull << 20;
+constexpr uint64_t kLsnEnd = 1ull << 62;         // no log gets there; sums below it do not wrap
 constexpr uint64_t kBufferBytes = kChunk + block_ceil(kLogRecordMax) + kLogBlock;    // a record may begin in the last block
 struct alignas(kLogBlock) Buffer {
     std::byte bytes[kBufferBytes];
@@ -84,7 +85,7 @@ Lsn LogReader::position() const { return Lsn{impl_->position}; }
 
 Result<bool> LogReader::next(LogRecordView& record) {
     Impl& r = *impl_;
-    if (r.position % 8 != 0 || !TRY(r.have(sizeof(LogRecordHeader)))) return false;
+    if (r.position % 8 != 0 || r.position >= kLsnEnd || !TRY(r.have(sizeof(LogRecordHeader)))) return false;
     const uint32_t bytes = r.header()->bytes;
     if (!log_size_plausible(bytes) || !TRY(r.have(bytes))) return false;
     if (!log_record_valid(r.header(), bytes, Lsn{r.position})) return false;

@@ -196,6 +196,50 @@ TEST(LogFault, AMissingOrDamagedMarkIsAnError) {
     EXPECT_TRUE(bench.open(Lsn{4096}));
 }
 
+// A torn tail: its first record is lost, later ones are valid by themselves. A new record that ends where one of those begins must
+// not bring it back.
+TEST(LogFault, RemainsOfATornTailNeverComeBack) {
+    SimDisk disk({.seed = 5});
+    std::vector<char> mark(8192);
+    const auto append_durably = [&](SimBench& bench, uint64_t number) {
+        Lsn lsn{};
+        bench.run([&] {
+            lsn = append(*bench.log, 1, number, 4064);      // a whole block each: the next write does not cover the record after
+            ASSERT_TRUE(bench.log->wait_durable(bench.log->tail()));
+        });
+        return lsn;
+    };
+    {
+        SimBench bench(disk, 5);
+        ASSERT_TRUE(bench.create());
+        append_durably(bench, 0);
+    }
+    const threads::FileId mark_file = *disk.open("/store/log.mark", 0);
+    ASSERT_EQ(*disk.read_now(mark_file, 0, mark.data(), mark.size()), mark.size());
+    Lsn lost{};
+    {
+        SimBench bench(disk, 5);
+        ASSERT_TRUE(bench.open(Lsn{4096}));
+        lost = append_durably(bench, 1);
+        for (uint64_t n = 2; n < 5; ++n) append_durably(bench, n);
+    }
+    // As if none of the four had been synced, and the first had not reached the disk.
+    ASSERT_TRUE(disk.write_now(mark_file, 0, mark.data(), mark.size()));
+    const threads::FileId segment = *disk.open("/store/log.00000000", 0);
+    ASSERT_TRUE(disk.write_now(segment, lost.value + 32, "gone", 4));
+    {
+        SimBench bench(disk, 5);
+        ASSERT_TRUE(bench.open(Lsn{4096}));
+        EXPECT_EQ(bench.log->tail(), lost);
+        EXPECT_EQ(append_durably(bench, 100), lost);
+    }
+    LogReader reader(disk, sim_options());
+    LogRecordView record;
+    std::vector<uint64_t> numbers;
+    while (*reader.next(record)) numbers.push_back(check_record(record));
+    EXPECT_EQ(numbers, (std::vector<uint64_t>{0, 100}));
+}
+
 TEST(LogFault, AMissingSegmentIsNamed) {
     std::vector<Lsn> lsns;
     auto disk = damaged(0, lsns);

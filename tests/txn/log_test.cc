@@ -37,6 +37,7 @@ TEST(Log, RecordsComeBackFromRingAndFile) {
         }
         EXPECT_EQ(bench.log->read(Lsn{at[3].value + 8}, buffer).error().code, ErrorCode::corrupt_log);
         EXPECT_EQ(bench.log->read(bench.log->tail(), buffer).error().code, ErrorCode::corrupt_log);
+        EXPECT_EQ(bench.log->read(Lsn{UINT64_MAX - 7}, buffer).error().code, ErrorCode::corrupt_log);
         EXPECT_EQ(bench.log->read(Lsn{8}, buffer).error().code, ErrorCode::corrupt_log);
     });
     std::string buffer;                                   // and from a foreign kernel thread
