@@ -47,8 +47,7 @@ class Engine;
     X(58, heap_create,         nullptr)                     \
     X(59, heap_reclaim,        nullptr)                     \
     X(70, space_grow,          nullptr)                     \
-    X(71, space_free,          nullptr)                     \
-    X(72, store_drop,          undo_store_drop)
+    X(71, space_free,          nullptr)
 
 // Actions on one page: number on disk, name, function `void apply_<name>(Page&, Slice payload)`.
 #define LOCKSTEP_PAGE_ACTIONS(X)                            \
