@@ -1,0 +1,216 @@
+// report.cc - results for people and for scripts.
+#include "tpcc/report.h"
+
+#include <fmt/format.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+namespace lockstep::tpcc {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+double micros(uint64_t nanos) { return static_cast<double>(nanos) / 1000; }
+double seconds(Nanos nanos) { return static_cast<double>(nanos) / static_cast<double>(kSecond); }
+
+Json type_json(const TypeStats& type) {
+    Json j;
+    j["count"] = type.latency.count();
+    j["rolled_back"] = type.rolled_back;
+    j["mean_us"] = type.latency.mean() / 1000;
+    j["p50_us"] = micros(type.latency.percentile(0.50));
+    j["p90_us"] = micros(type.latency.percentile(0.90));
+    j["p99_us"] = micros(type.latency.percentile(0.99));
+    j["p999_us"] = micros(type.latency.percentile(0.999));
+    j["max_us"] = micros(type.latency.max());
+    for (size_t cause = 0; cause < kAbortCauses; ++cause) j["retries"][kAbortNames[cause]] = type.aborts[cause];
+    return j;
+}
+
+// Summed over the types, by cause; roll-backs that the specification demands stand beside them.
+Json aborts_json(const WorkerStats& stats) {
+    Json j;
+    uint64_t demanded = 0;
+    for (const TypeStats& type : stats.types) demanded += type.rolled_back;
+    j["demanded"] = demanded;
+    for (size_t cause = 0; cause < kAbortCauses; ++cause) {
+        uint64_t sum = 0;
+        for (const TypeStats& type : stats.types) sum += type.aborts[cause];
+        j[kAbortNames[cause]] = sum;
+    }
+    return j;
+}
+
+Json conditions_json(const ConsistencyReport& report) {
+    Json list = Json::array();
+    for (const Condition& c : report.conditions) {
+        Json j = {{"id", c.id}, {"ok", c.ok()}, {"text", condition_text(c.id)}};
+        if (!c.ok()) {
+            j["violations"] = c.violations;
+            j["faults"] = c.faults;
+        }
+        list.push_back(j);
+    }
+    return list;
+}
+
+Json settings_json(const Results& r) {
+    const Settings& s = *r.settings;
+    return {{"path", s.path},
+            {"warehouses", r.scale.warehouses},
+            {"workers", s.workers},
+            {"terminals_per_warehouse", s.run.terminals},
+            {"txn", s.mix_name},
+            {"durability", s.durability_name},
+            {"isolation", s.isolation_name},
+            {"seed", s.run.seed},
+            {"load_seed", r.load_seed},
+            {"transactions", s.run.transactions},
+            {"duration_s", s.run.transactions ? 0 : seconds(s.run.duration)},
+            {"warmup_s", seconds(s.run.warmup)},
+            {"think", s.run.think},
+            {"pool_bytes", r.options.pool_bytes},
+            {"log_bytes", r.options.log_bytes},
+            {"io", r.after.io_backend}};
+}
+
+Json store_json(const StoreStats& a, const StoreStats& b) {
+    return {{"commits", b.commits - a.commits},
+            {"lock_waits", b.lock_waits - a.lock_waits},
+            {"deadlocks", b.deadlocks - a.deadlocks},
+            {"escalations", b.escalations - a.escalations},
+            {"log_bytes", b.log_bytes - a.log_bytes},
+            {"log_syncs", b.log_syncs - a.log_syncs},
+            {"page_reads", b.page_reads - a.page_reads},
+            {"page_writes", b.page_writes - a.page_writes},
+            {"checkpoints", b.checkpoints - a.checkpoints},
+            {"switches", b.switches - a.switches},
+            {"memory_bytes", b.memory_pool + b.memory_locks + b.memory_log + b.memory_stacks}};
+}
+
+Json timeline_json(const Timeline& timeline) {
+    Json list = Json::array();
+    double t = 0;
+    for (const Timeline::Slot& slot : timeline.slots()) {
+        list.push_back({{"t_s", t},
+                        {"tx_per_s", static_cast<double>(slot.count()) / seconds(timeline.width())},
+                        {"p50_us", micros(slot.percentile(0.5))},
+                        {"p99_us", micros(slot.percentile(0.99))}});
+        t += seconds(timeline.width());
+    }
+    return list;
+}
+
+Json all_json(const Results& r) {
+    Json j;
+    j["settings"] = settings_json(r);
+    j["load_s"] = seconds(r.load_nanos);
+    if (r.run) {
+        j["measured_s"] = seconds(r.run->measured);
+        j["tx_per_s"] = r.run->tx_per_s();
+        j["tpmC"] = r.run->tpm_c();
+        for (size_t t = 0; t < kTxnTypes; ++t) j["transactions"][kTxnNames[t]] = type_json(r.run->stats.types[t]);
+        j["aborts"] = aborts_json(r.run->stats);
+        j["deliveries_skipped"] = r.run->stats.deliveries_skipped;
+        j["store"] = store_json(r.before, r.after);
+        j["timeline"] = timeline_json(r.run->stats.timeline);
+    }
+    j["conditions"] = conditions_json(r.consistency);
+    j["index_faults"] = r.consistency.index_faults;
+    j["check_s"] = seconds(r.consistency.nanos);
+    return j;
+}
+
+std::string aborts_text(const TypeStats& type) {
+    std::string text;
+    for (size_t cause = 0; cause < kAbortCauses; ++cause)
+        if (type.aborts[cause]) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", type.aborts[cause], kAbortNames[cause]);
+    return text.empty() ? "-" : text;
+}
+
+}  // namespace
+
+void print_run(const Results& r) {
+    const RunReport& run = *r.run;
+    fmt::print("\n{:.0f} transactions a second, {:.0f} tpmC, measured for {:.2f} s\n", run.tx_per_s(), run.tpm_c(), seconds(run.measured));
+    fmt::print("{} warehouses, {} terminals each, {} worker{}, {}, {} commits, pool {}, {}\n\n", r.scale.warehouses, r.settings->run.terminals,
+               r.settings->workers, r.settings->workers == 1 ? "" : "s", r.settings->isolation_name, r.settings->durability_name,
+               format_size(r.options.pool_bytes), r.after.io_backend);
+    fmt::print("{:<12} {:>10} {:>9} {:>9} {:>9} {:>9} {:>10}  {}\n", "response, us", "count", "p50", "p90", "p99", "p99.9", "max", "repeated");
+    for (size_t t = 0; t < kTxnTypes; ++t) {
+        const TypeStats& type = run.stats.types[t];
+        const auto& latency = type.latency;
+        if (latency.count() == 0) continue;
+        fmt::print("{:<12} {:>10} {:>9.1f} {:>9.1f} {:>9.1f} {:>9.1f} {:>10.1f}  {}\n", kTxnNames[t], latency.count(),
+                   micros(latency.percentile(0.5)), micros(latency.percentile(0.9)), micros(latency.percentile(0.99)),
+                   micros(latency.percentile(0.999)), micros(latency.max()), aborts_text(type));
+    }
+    const StoreStats &a = r.before, &b = r.after;
+    fmt::print("\n{} New-Orders rolled back as demanded; {} districts had nothing to deliver\n",
+               run.stats.types[static_cast<size_t>(TxnType::new_order)].rolled_back, run.stats.deliveries_skipped);
+    fmt::print("log {} in {} syncs; pages read {}, written {}; checkpoints {}; lock waits {}, deadlocks {}\n",
+               format_size(b.log_bytes - a.log_bytes), b.log_syncs - a.log_syncs, b.page_reads - a.page_reads, b.page_writes - a.page_writes,
+               b.checkpoints - a.checkpoints, b.lock_waits - a.lock_waits, b.deadlocks - a.deadlocks);
+}
+
+void print_consistency(const ConsistencyReport& report) {
+    fmt::print("\nConsistency conditions (clause 3.3.2), {} rows in {:.2f} s\n", report.rows, seconds(report.nanos));
+    for (const Condition& c : report.conditions) {
+        fmt::print("  {:>2}  {}  {}\n", c.id, c.ok() ? "holds " : "BROKEN", condition_text(c.id));
+        for (const std::string& fault : c.faults) fmt::print("          {}\n", fault);
+        if (c.violations > c.faults.size()) fmt::print("          ... {} violations in all\n", c.violations);
+    }
+    for (const std::string& fault : report.index_faults) fmt::print("      BROKEN  {}\n", fault);
+    std::fflush(stdout);
+}
+
+Result<void> write_json(const Results& results, const std::string& file) {
+    std::ofstream out(file);
+    out << all_json(results).dump(2) << '\n';
+    out.close();
+    if (!out) return fail_os(ErrorCode::bad_path, errno, "--json");
+    return {};
+}
+
+bool draw_picture(const Results& results, const std::string& file) {
+    const std::string data = file + ".json.tmp";
+    if (const auto written = write_json(results, data); !written) {
+        fmt::print(stderr, "lockstep-tpcc: --picture: {}\n", written.error().text());
+        return false;
+    }
+    const auto script = std::filesystem::path(__FILE__).parent_path() / "plot.py";
+    const pid_t child = fork();
+    if (child == 0) {
+        for (const char* python : {"python3", "/usr/bin/python3"})
+            execlp(python, python, script.c_str(), data.c_str(), file.c_str(), static_cast<char*>(nullptr));
+        _exit(127);
+    }
+    int status = -1;
+    if (child > 0) waitpid(child, &status, 0);
+    std::filesystem::remove(data);
+    if (status == 0) return true;
+    fmt::print(stderr, "lockstep-tpcc: --picture: {} did not draw {}\n", script.string(), file);
+    return false;
+}
+
+Result<void> write_delivery_log(const RunReport& run, const std::string& file) {
+    std::ofstream out(file);
+    out << "queued_ns,finished_ns,warehouse,carrier,order_of_district_1,2,3,4,5,6,7,8,9,10\n";
+    for (const DeliveryResult& result : run.deliveries) {
+        out << result.request.queued << ',' << result.finished << ',' << result.request.input.w << ','
+            << static_cast<unsigned>(result.request.input.carrier_id);
+        for (const uint32_t o : result.output.o_id) out << ',' << o;
+        out << '\n';
+    }
+    out.close();
+    if (!out) return fail_os(ErrorCode::bad_path, errno, "--delivery-log");
+    return {};
+}
+
+}  // namespace lockstep::tpcc

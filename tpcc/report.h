@@ -1,0 +1,27 @@
+// report.h - results for people (text), for scripts (JSON) and as a picture.
+#pragma once
+
+#include "tpcc/consistency.h"
+#include "tpcc/settings.h"
+
+namespace lockstep::tpcc {
+
+struct Results {
+    const Settings* settings = nullptr;
+    Options options;                             // the store's, as opened
+    Scale scale;
+    uint64_t load_seed = 0;
+    Nanos load_nanos = 0;                        // 0: reopened
+    std::unique_ptr<RunReport> run;              // null with --check-only
+    StoreStats before, after;                    // around the run, warm-up included
+    ConsistencyReport consistency;
+};
+
+void print_run(const Results& results);
+void print_consistency(const ConsistencyReport& report);
+Result<void> write_json(const Results& results, const std::string& file);
+// By tpcc/plot.py and matplotlib. False, with a message on stderr, if that did not work.
+bool draw_picture(const Results& results, const std::string& file);
+Result<void> write_delivery_log(const RunReport& run, const std::string& file);
+
+}  // namespace lockstep::tpcc

@@ -1,0 +1,178 @@
+// settings.cc - the command line (CLI11), and store options that fit the data.
+#include "tpcc/settings.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <charconv>
+#include <map>
+
+namespace lockstep::tpcc {
+
+namespace {
+
+constexpr uint64_t kMegabyte = 1ull << 20, kGigabyte = 1ull << 30;
+constexpr uint64_t kWarehouseBytes = 130 * kMegabyte;            // freshly loaded, with room for a short run
+constexpr uint64_t kGrowthBytesPerSecond = 20 * kMegabyte;       // at some 40,000 transactions a second
+
+const std::map<std::string, Mix> kMixes = {
+    {"mix", Mix::full}, {"mix4", Mix::without_delivery}, {"neworder", Mix::new_order}, {"payment", Mix::payment}};
+const std::map<std::string, Isolation> kIsolations = {{"serializable", Isolation::serializable},
+                                                      {"repeatable-read", Isolation::repeatable_read},
+                                                      {"read-committed", Isolation::read_committed}};
+const std::map<std::string, Durability> kDurabilities = {{"lazy", Durability::lazy}, {"durable", Durability::durable}};
+const std::map<std::string, IoMethod> kIoMethods = {
+    {"automatic", IoMethod::automatic}, {"uring", IoMethod::io_uring}, {"pool", IoMethod::pool}};
+
+template <class T>
+CLI::Validator one_of(const std::map<std::string, T>& names) {
+    std::vector<std::string> list;
+    for (const auto& entry : names) list.push_back(entry.first);
+    return CLI::IsMember(list);
+}
+
+const CLI::Validator kSize([](std::string& text) { return parse_size(text) ? "" : "is not a size such as 512M or 2G: " + text; }, "SIZE");
+
+uint64_t default_pool_bytes(const Settings& s, uint32_t warehouses) {
+    const double seconds = s.run.transactions ? static_cast<double>(s.run.transactions) / 40000
+                                              : static_cast<double>(s.run.duration + s.run.warmup) / static_cast<double>(kSecond);
+    const auto grown = static_cast<uint64_t>(std::min(seconds, 120.0) * s.workers * static_cast<double>(kGrowthBytesPerSecond));
+    const uint64_t memory = static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+    return std::max(64 * kMegabyte, std::min(memory * 6 / 10, warehouses * kWarehouseBytes + grown + 256 * kMegabyte));
+}
+
+uint64_t rounded_up(uint64_t bytes, uint64_t unit) { return (bytes + unit - 1) / unit * unit; }
+
+struct RawArguments {
+    std::string pool, log;
+    uint32_t warehouses = 4;
+    double duration = 30, warmup = 3;
+    bool check_only = false;
+};
+
+void add_database_options(CLI::App& app, Settings& s, RawArguments& raw) {
+    app.add_option("--path", s.path, "Directory of the database; loaded if it holds none, else reopened (default: temporary)");
+    app.add_option("-w,--warehouses", raw.warehouses, "Number of warehouses (default: 4, or those of the existing database)")
+        ->check(CLI::Range(1u, 1'000'000u));
+    app.add_option("--workers", s.workers, "Kernel threads that run transactions")->check(CLI::Range(1u, 64u))->capture_default_str();
+    app.add_option("--pool", raw.pool, "Buffer pool, such as 512M or 2G (default: sized to the data)")->check(kSize);
+    app.add_option("--log-size", raw.log, "Bound on the log, such as 2G (default: sized to the data)")->check(kSize);
+    app.add_option("--io", s.io_name, "Input and output through")->check(one_of(kIoMethods))->capture_default_str();
+    app.add_option("--seed", s.run.seed, "Seed of all random numbers")->capture_default_str();
+}
+
+void add_run_options(CLI::App& app, Settings& s, RawArguments& raw) {
+    app.add_option("--terminals", s.run.terminals, "User threads per warehouse")->check(CLI::Range(1u, 1000u))->capture_default_str();
+    app.add_option("--txn", s.mix_name, "What to run; mix4 is the mix without Delivery")->check(one_of(kMixes))->capture_default_str();
+    auto* count = app.add_option("--transactions", s.run.transactions, "Run so many transactions instead of for a time")
+                      ->check(CLI::Range(uint64_t{1}, uint64_t{1} << 50));
+    app.add_option("--duration", raw.duration, "Measured seconds")->check(CLI::Range(0.001, 1e7))->capture_default_str()->excludes(count);
+    app.add_option("--warmup", raw.warmup, "Seconds before measuring (with --transactions: 0 unless given)")
+        ->check(CLI::Range(0.0, 1e6))
+        ->capture_default_str();
+    app.add_option("--think", s.run.think, "Factor on the specification's keying and think times; 0 = none, 1 = as written")
+        ->check(CLI::Range(0.0, 100.0))
+        ->capture_default_str();
+    app.add_option("--durability", s.durability_name, "When a commit returns")->check(one_of(kDurabilities))->capture_default_str();
+    app.add_option("--isolation", s.isolation_name, "Isolation of all transactions")->check(one_of(kIsolations))->capture_default_str();
+    app.add_option("--ack-fd", s.run.executor.ack_fd, "Write a line to this descriptor after each durable commit")
+        ->check(CLI::Range(0, 1 << 20));
+}
+
+void add_output_options(CLI::App& app, Settings& s, RawArguments& raw) {
+    app.add_option("--json", s.json_file, "Write settings and results to this file");
+    app.add_option("--picture", s.picture_file, "Draw throughput and latency over time (.svg or .png)")
+        ->check(CLI::Validator(
+            [](std::string& f) { return f.ends_with(".svg") || f.ends_with(".png") ? "" : "must end in .svg or .png: " + f; }, "FILE"));
+    app.add_option("--delivery-log", s.delivery_file, "Write the results of the deferred deliveries to this file");
+    app.add_option("--dump", s.dump_directory, "Write every table as CSV into this directory and stop");
+    app.add_flag("--check-only", raw.check_only, "Check the consistency conditions of an existing database and stop");
+    app.add_option("--check-acks", s.ack_check_file, "With --check-only: check that what this file (of --ack-fd) says is there");
+}
+
+// What cannot be said of one option alone; empty if all is well.
+std::string contradiction(const Settings& s, const RawArguments& raw) {
+    if (raw.check_only && !s.dump_directory.empty()) return "--check-only and --dump exclude each other";
+    if ((raw.check_only || !s.dump_directory.empty()) && s.path.empty()) return "--check-only and --dump need --path";
+    if (!s.ack_check_file.empty() && !raw.check_only) return "--check-acks needs --check-only";
+    if (s.run.executor.ack_fd >= 0 && s.durability_name != "durable") return "--ack-fd needs --durability durable";
+    return "";
+}
+
+void convert(Settings& s, const RawArguments& raw, bool warehouses_given, bool warmup_given) {
+    if (warehouses_given) s.warehouses = raw.warehouses;
+    if (!raw.pool.empty()) s.pool_bytes = *parse_size(raw.pool);
+    if (!raw.log.empty()) s.log_bytes = *parse_size(raw.log);
+    if (raw.check_only) s.action = Action::check_only;
+    if (!s.dump_directory.empty()) s.action = Action::dump;
+    s.run.mix = kMixes.at(s.mix_name);
+    s.run.duration = static_cast<Nanos>(raw.duration * static_cast<double>(kSecond));
+    s.run.warmup = s.run.transactions && !warmup_given ? 0 : static_cast<Nanos>(raw.warmup * static_cast<double>(kSecond));
+    s.run.executor.durability = kDurabilities.at(s.durability_name);
+    s.run.executor.isolation = kIsolations.at(s.isolation_name);
+    s.run.keep_delivery_results = !s.delivery_file.empty();
+}
+
+}  // namespace
+
+ParsedCommandLine parse_command_line(int argc, const char* const* argv) {
+    ParsedCommandLine parsed;
+    RawArguments raw;
+    CLI::App app("TPC-C (revision 5.11) on the Lockstep storage manager: loads or reopens a database, runs the terminals, checks the twelve\n"
+                 "consistency conditions. Exit status 0 only if all of them hold.");
+    app.name("lockstep-tpcc");
+    add_database_options(app, parsed.settings, raw);
+    add_run_options(app, parsed.settings, raw);
+    add_output_options(app, parsed.settings, raw);
+    try {
+        app.parse(argc, argv);
+        const std::string fault = contradiction(parsed.settings, raw);
+        if (!fault.empty()) throw CLI::ValidationError(fault);
+    } catch (const CLI::ParseError& error) {
+        parsed.exit_status = app.exit(error);
+        return parsed;
+    }
+    convert(parsed.settings, raw, app.count("--warehouses") > 0, app.count("--warmup") > 0);
+    return parsed;
+}
+
+Options Settings::store_options(uint32_t warehouses_now) const {
+    Options options;
+    options.create = action == Action::run;
+    options.workers = workers;
+    options.pool_bytes = pool_bytes ? pool_bytes : default_pool_bytes(*this, warehouses_now);
+    // The load writes whole pages to the log within one transaction per table.
+    const uint64_t log_wanted = log_bytes ? log_bytes : std::max(2 * kGigabyte, warehouses_now * 2 * kWarehouseBytes);
+    options.log_bytes = rounded_up(log_wanted, options.log_segment_bytes);
+    while (options.log_bytes / options.log_segment_bytes < 8 && options.log_segment_bytes > kMegabyte) options.log_segment_bytes /= 2;
+    options.transactions_max = std::max<uint32_t>(options.transactions_max, 1024);
+    options.io = kIoMethods.at(io_name);
+    return options;
+}
+
+std::optional<uint64_t> parse_size(const std::string& text) {
+    uint64_t value = 0;
+    const char* end = text.data() + text.size();
+    const auto [rest, error] = std::from_chars(text.data(), end, value);
+    if (error != std::errc{} || end - rest > 1) return std::nullopt;
+    unsigned shift = 0;
+    if (rest != end) {
+        switch (*rest) {
+            case 'k': case 'K': shift = 10; break;
+            case 'm': case 'M': shift = 20; break;
+            case 'g': case 'G': shift = 30; break;
+            case 't': case 'T': shift = 40; break;
+            default: return std::nullopt;
+        }
+    }
+    if (value == 0 || value > (UINT64_MAX >> shift)) return std::nullopt;
+    return value << shift;
+}
+
+std::string format_size(uint64_t bytes) {
+    if (bytes >= 10 * kGigabyte) return fmt::format("{:.1f} GB", static_cast<double>(bytes) / static_cast<double>(kGigabyte));
+    return fmt::format("{:.0f} MB", static_cast<double>(bytes) / static_cast<double>(kMegabyte));
+}
+
+}  // namespace lockstep::tpcc

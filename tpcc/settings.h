@@ -1,0 +1,39 @@
+// settings.h - what the command line can say, checked.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "tpcc/driver.h"
+
+namespace lockstep::tpcc {
+
+enum class Action : uint8_t { run, check_only, dump };
+
+struct Settings {
+    Action action = Action::run;
+    std::string path;                            // empty: a temporary directory, removed at the end
+    std::optional<uint32_t> warehouses;          // default: 4, or those of the existing database
+    uint32_t workers = 1;
+    std::string mix_name = "mix", durability_name = "lazy", isolation_name = "serializable", io_name = "automatic";
+    uint64_t pool_bytes = 0, log_bytes = 0;      // 0: sized to the data
+    std::string dump_directory, json_file, picture_file, ack_check_file, delivery_file;
+    RunSettings run;
+
+    // Store options for so many warehouses.
+    Options store_options(uint32_t warehouse_count) const;
+    uint32_t warehouse_count() const { return warehouses.value_or(4); }
+};
+
+// Reads the command line. An exit status means: stop now with it (help was shown, or an error was printed).
+struct ParsedCommandLine {
+    Settings settings;
+    std::optional<int> exit_status;
+};
+ParsedCommandLine parse_command_line(int argc, const char* const* argv);
+
+// "512M", "2G", "100000": a number of bytes; nothing if it is none.
+std::optional<uint64_t> parse_size(const std::string& text);
+std::string format_size(uint64_t bytes);
+
+}  // namespace lockstep::tpcc
