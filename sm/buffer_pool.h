@@ -96,7 +96,7 @@ struct BufferPoolOptions {
     bool huge_pages = true;
     double free_target = 0.02;                   // share of frames that the cleaners keep free
     bool sync = true;                            // false: write_dirty() writes and does not sync
-    std::string data_path;
+    std::string data_path = {};
 };
 
 // What the pool knows about one frame.
@@ -161,6 +161,8 @@ public:
     // Writes every page that was dirty when the call began (checkpoint), sorted by page id, in batches, then syncs the volume.
     // `pace`: at most that many pages a second, 0 = as fast as it goes. Parks. Errors: store_failed, io_error, no_space (pages stay dirty).
     Result<void> write_dirty(uint64_t pace);
+    // The same at a pace that may change: asked after each batch (pages written, pages altogether) how long to rest.
+    Result<void> write_dirty(std::move_only_function<Nanos(uint64_t done, uint64_t total)> rest);
     // Background cleaner and evictor: a user thread on each worker. stop before the runtime stops.
     Result<void> start_cleaner();
     void stop_cleaner();

@@ -18,7 +18,6 @@ Result<void> undo_btree_bulk(Engine& engine, txn::Transaction& txn, const txn::L
 Result<void> undo_heap_insert(Engine& engine, txn::Transaction& txn, const txn::LogRecordView& record);
 Result<void> undo_heap_update(Engine& engine, txn::Transaction& txn, const txn::LogRecordView& record);
 Result<void> undo_heap_delete(Engine& engine, txn::Transaction& txn, const txn::LogRecordView& record);
-Result<void> undo_store_drop(Engine& engine, txn::Transaction& txn, const txn::LogRecordView& record);
 
 void apply_action(PageAction action, Page& page, Slice payload) {
     switch (action) {
