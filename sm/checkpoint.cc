@@ -24,15 +24,14 @@ namespace lockstep::sm {
 struct Checkpointer::Impl {
     threads::Latch running{5, "checkpoint"};
     std::atomic<uint64_t> last_begin{0}, completed{0};
-    Nanos last_begin_at = 0;                             // under running
     std::unique_ptr<threads::Event> stop;                // of the background thread
     std::unique_ptr<threads::Completion> stopped;
+    bool hurry() const { return stop && stop->is_set(); }
 };
 
 namespace {
 
-constexpr Nanos kPoll = 20 * kMillisecond, kPauseAfterError = kSecond, kWriteTimeMax = 5 * kSecond;
-constexpr uint64_t kPaceMin = 1000;                      // pages a second
+constexpr Nanos kPoll = 20 * kMillisecond, kPauseAfterError = kSecond, kWriteTimeMax = 20 * kSecond, kRest = 5 * kMillisecond;
 
 // A record of the checkpoint itself: belongs to no transaction, changes no page.
 Lsn append(txn::Log& log, txn::TxnLogKind kind, Slice payload, uint64_t& end) {
@@ -47,13 +46,20 @@ Lsn append(txn::Log& log, txn::TxnLogKind kind, Slice payload, uint64_t& end) {
     return space.lsn;
 }
 
-// Pages a second, so that the writes take half the time until the next checkpoint, but no longer than somebody who closes the store may
-// have to wait; 0 = at once.
-uint64_t pace_for(const Engine& engine, Nanos interval) {
-    const uint64_t used = engine.log->used_bytes() + engine.log->undo_reserved_bytes();
-    if (interval == 0 || used > engine.log->capacity_bytes() / 2) return 0;
-    const double seconds = static_cast<double>(std::min(interval / 2, kWriteTimeMax)) / kSecond;
-    return std::max(kPaceMin, static_cast<uint64_t>(static_cast<double>(engine.pool->stats().dirty) / seconds));
+uint64_t interval_bytes(const Engine& engine) {
+    return engine.options.checkpoint_log_bytes ? engine.options.checkpoint_log_bytes : engine.log->capacity_bytes() / 4;
+}
+bool log_is_scarce(const Engine& engine, uint64_t percent) {
+    return engine.log->used_bytes() + engine.log->undo_reserved_bytes() > engine.log->capacity_bytes() / 100 * percent;
+}
+
+// The writes keep step with the log that the rest of the store produces, so that they are through by half of the interval; when it produces
+// little, with the clock. Without any rest when the log gets scarce.
+Nanos rest(const Engine& engine, Lsn begin, Nanos started, uint64_t done, uint64_t total) {
+    if (log_is_scarce(engine, 50)) return 0;
+    const double by_log = static_cast<double>(engine.log->tail() - begin) / (static_cast<double>(interval_bytes(engine)) / 2);
+    const double by_time = static_cast<double>(engine.runtime->clock().now() - started) / kWriteTimeMax;
+    return static_cast<double>(done) / static_cast<double>(total) > std::max(by_log, by_time) ? kRest : 0;
 }
 
 Lsn begin_checkpoint(Engine& engine) {
@@ -86,6 +92,18 @@ Lsn end_checkpoint(Engine& engine, Lsn begin, Lsn& oldest, TxnId& next) {
     return Lsn{end};
 }
 
+// A failed sync is never asked twice: what it covered may be lost although a second one succeeds.
+Result<void> write_superblock_of(Engine& engine, Superblock block) {
+    TRY(store_superblock(engine.data_file, block));
+    if (engine.options.sync) {
+        auto synced = threads::io_sync(engine.data_file, "superblock");
+        if (!synced) engine.log->fail_store();
+        TRY(synced);
+    }
+    engine.superblock = block;
+    return {};
+}
+
 Result<void> name_checkpoint(Engine& engine, Lsn begin, Lsn end, Lsn oldest, TxnId next) {
     CHECK(engine.options.sync == false || engine.log->durable() >= end);         // RC-3
     Superblock block = engine.superblock;
@@ -94,10 +112,8 @@ Result<void> name_checkpoint(Engine& engine, Lsn begin, Lsn end, Lsn oldest, Txn
     block.next_txn = next.value;
     block.clean = 0;
     const bool both = block.sequence == 0;               // a new store: neither copy exists
-    TRY(store_superblock(engine.data_file, block, engine.options.sync));
-    if (both) TRY(store_superblock(engine.data_file, block, engine.options.sync));
-    engine.superblock = block;
-    return {};
+    TRY(write_superblock_of(engine, block));
+    return both ? write_superblock_of(engine, engine.superblock) : Result<void>{};
 }
 
 class Held {
@@ -116,12 +132,11 @@ Checkpointer::Checkpointer(Engine& engine) : engine_(engine), impl_(std::make_sh
 Result<void> Checkpointer::run(bool fast) {
     Held held(impl_->running);
     if (engine_.failed()) return fail(ErrorCode::store_failed, "checkpoint");
-    const Nanos now = engine_.runtime->clock().now();
-    const Nanos interval = impl_->last_begin_at ? now - impl_->last_begin_at : 0;
-    impl_->last_begin_at = now;
     const Lsn begin = begin_checkpoint(engine_);
     impl_->last_begin.store(begin.value, std::memory_order_relaxed);
-    TRY(engine_.pool->write_dirty(fast ? 0 : pace_for(engine_, interval)));
+    TRY(engine_.pool->write_dirty([&, fast, started = engine_.runtime->clock().now()](uint64_t done, uint64_t total) {
+        return fast || impl_->hurry() ? 0 : rest(engine_, begin, started, done, total);
+    }));
     Lsn oldest;
     TxnId next;
     const Lsn end = end_checkpoint(engine_, begin, oldest, next);
@@ -136,22 +151,16 @@ Result<void> Checkpointer::mark_clean() {
     Held held(impl_->running);
     Superblock block = engine_.superblock;
     block.clean = 1;
-    TRY(store_superblock(engine_.data_file, block, engine_.options.sync));
-    engine_.superblock = block;
-    return {};
+    return write_superblock_of(engine_, block);
 }
 
 namespace {
 
-// How urgent the next checkpoint is.
-enum class Need : uint8_t { none, soon, now };
-Need need(const Engine& engine, Lsn last_begin) {
-    const uint64_t capacity = engine.log->capacity_bytes(), since = engine.log->tail() - last_begin;
-    const uint64_t interval = engine.options.checkpoint_log_bytes ? engine.options.checkpoint_log_bytes : capacity / 4;
-    const uint64_t used = engine.log->used_bytes() + engine.log->undo_reserved_bytes();
+// Whether the next checkpoint is due.
+bool is_due(const Engine& engine, Lsn last_begin) {
+    const uint64_t since = engine.log->tail() - last_begin;
     // If an old transaction holds the log, checkpoints one after another would not help: some log must have been written.
-    if (used > capacity / 10 * 7 && since > capacity / 64) return Need::now;
-    return since >= interval ? Need::soon : Need::none;
+    return since >= interval_bytes(engine) || (log_is_scarce(engine, 70) && since > engine.log->capacity_bytes() / 64);
 }
 
 }  // namespace
@@ -165,9 +174,8 @@ Result<void> Checkpointer::start() {
         const Clock& clock = engine_.runtime->clock();
         for (Nanos pause = kPoll; !impl->stop->wait_until(clock.now() + pause, threads::ParkReason::sleep);) {
             pause = kPoll;
-            const Need level = need(engine_, last_begin());
-            if (level == Need::none) continue;
-            if (auto done = run(level == Need::now); !done) {
+            if (!is_due(engine_, last_begin())) continue;
+            if (auto done = run(false); !done) {
                 if (engine_.failed()) break;
                 engine_.report(1, "checkpoint: " + done.error().text());
                 pause = kPauseAfterError;

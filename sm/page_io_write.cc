@@ -153,13 +153,12 @@ void BufferPool::Impl::wait_for_writers(std::span<const WriteCandidate> busy) {
 // What was dirty when the call began: once the log has settled, every page that an earlier record changes is marked (PC-4), and whoever is
 // still changing it holds its latch, for which the copy waits. A page that somebody else writes at that moment may have
 // been copied before the call: it gets a second look when that write is over.
-Result<void> BufferPool::write_dirty(uint64_t pace) {
+Result<void> BufferPool::write_dirty(std::move_only_function<Nanos(uint64_t done, uint64_t total)> rest) {
     Impl& p = *impl_;
     const Lsn begin = p.log.tail();
     p.log.settle();
     std::vector<WriteCandidate> due = p.dirty_before(begin), busy;
-    const Nanos started = threads::now();
-    uint64_t done = 0;
+    uint64_t done = 0, total = due.size();
     Result<void> result;
     while (!due.empty()) {
         for (size_t at = 0; at < due.size(); at += p.batch_pages) {
@@ -168,10 +167,12 @@ Result<void> BufferPool::write_dirty(uint64_t pace) {
             if (!written) result = written;
             if (!written && written.error().code == ErrorCode::store_failed) return result;
             done += n;
-            if (pace != 0 && at + n < due.size()) threads::sleep_until(started + done * kSecond / pace);
+            if (at + n == due.size()) break;
+            if (const Nanos pause = rest(done, total)) threads::sleep_until(threads::now() + pause);
         }
         p.wait_for_writers(busy);
         due = std::exchange(busy, {});
+        total += due.size();
     }
     if (!result || !p.options.sync) return result;
     result = threads::io_sync(p.data, "data file");
@@ -180,6 +181,14 @@ Result<void> BufferPool::write_dirty(uint64_t pace) {
         p.log.fail_store();
     }
     return result;
+}
+
+Result<void> BufferPool::write_dirty(uint64_t pace) {
+    const Nanos started = threads::now();
+    return write_dirty([=](uint64_t done, uint64_t) -> Nanos {
+        const Nanos now = threads::now(), due = pace ? started + done * kSecond / pace : 0;
+        return due > now ? due - now : 0;
+    });
 }
 
 std::vector<WriteCandidate> BufferPool::Impl::dirty_before(Lsn end) const {

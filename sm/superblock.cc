@@ -64,12 +64,10 @@ Result<void> write_superblock(threads::Disk& disk, threads::FileId data, Superbl
     return disk.sync_now(data);
 }
 
-Result<void> store_superblock(threads::FileId data, Superblock& block, bool sync) {
+Result<void> store_superblock(threads::FileId data, Superblock& block) {
     auto page = std::make_unique<Page>();
     const uint32_t number = make_copy(block, *page);
-    TRY(threads::io_write(data, number * kPageBytes, page.get(), kPageBytes, threads::IoClass::write_back, "superblock"));
-    if (sync) TRY(threads::io_sync(data, "superblock"));
-    return {};
+    return threads::io_write(data, number * kPageBytes, page.get(), kPageBytes, threads::IoClass::write_back, "superblock");
 }
 
 }  // namespace lockstep::sm

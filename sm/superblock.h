@@ -33,8 +33,8 @@ static_assert(sizeof(Superblock) == 80 && offsetof(Superblock, checkpoint_lsn) =
 Result<Superblock> read_superblock(threads::Disk& disk, threads::FileId data);
 // Writes the copy that is older and syncs; `block.sequence` is advanced.
 Result<void> write_superblock(threads::Disk& disk, threads::FileId data, Superblock& block);
-// The same from a user thread: only that thread waits. `sync` false: written, not synced (stores opened without sync).
-Result<void> store_superblock(threads::FileId data, Superblock& block, bool sync);
+// The same from a user thread (only that thread waits), without the sync.
+Result<void> store_superblock(threads::FileId data, Superblock& block);
 
 // Of two pages as read, the block that counts (SB-1, SB-2).
 Result<Superblock> choose_superblock(const Page& first, const Page& second);
