@@ -63,7 +63,7 @@ Result<Transaction*> TransactionTable::begin(const TxnOptions& options) {
     }
     Transaction& txn = table.at(slot);
     DCHECK(txn.state == TxnState::free);
-    txn.id = TxnId{id};
+    note(txn.id.value, id);
     table.prepare(txn, lane, options);
     return &txn;
 }
@@ -71,13 +71,14 @@ Result<Transaction*> TransactionTable::begin(const TxnOptions& options) {
 void TransactionTable::Impl::prepare(Transaction& txn, TxnLane& lane, const TxnOptions& options) {
     ++txn.generation;
     txn.lane = static_cast<uint32_t>(&lane - lanes.get());
-    txn.state = TxnState::active;
+    note(txn.state, TxnState::active);
     txn.isolation = options.isolation;
     txn.durability = options.durability;
     txn.read_only = options.read_only;
     txn.must_abort = false;
     txn.thread = threads::current();
-    txn.last_lsn = txn.undo_next = kLsnNone;
+    note(txn.last_lsn.value, kLsnNone.value);
+    txn.undo_next = kLsnNone;
     txn.savepoints = 0;
     LockOwner& owner = txn.locks;
     owner.txn = txn.id;
@@ -190,7 +191,7 @@ bool TransactionTable::Impl::hand_over(uint32_t slot) {
 // The object becomes free. The lane is that of the worker that began it, which is the one that ends it.
 void TransactionTable::Impl::give_back(Transaction& txn) {
     TxnLane& lane = lanes[txn.lane];
-    txn.state = TxnState::free;
+    note(txn.state, TxnState::free);
     txn.upper = nullptr;
     put_free(lane, txn.slot);
     bool closing;
@@ -227,6 +228,14 @@ Result<Transaction*> TransactionTable::adopt(TxnId id, Lsn first, Lsn last) {
 }
 
 // Tears between the fields cannot happen: a slot's first_lsn names one use of it, and is looked at before and after.
+std::vector<Transaction*> TransactionTable::unfinished() {
+    std::vector<Transaction*> found;
+    const uint32_t used = std::min(impl_->chunks_used.load() * kTxnChunk, impl_->slots);
+    for (uint32_t slot = 0; slot < used; ++slot)
+        if (Transaction& txn = impl_->at(slot); txn.state == TxnState::active) found.push_back(&txn);
+    return found;
+}
+
 std::vector<TransactionTable::Live> TransactionTable::live() const {
     impl_->log.settle();
     std::vector<Live> list;

@@ -13,7 +13,7 @@ namespace lockstep::txn {
 Lsn TransactionTable::chain(Transaction& txn, Lsn lsn) {
     const Lsn before = txn.last_lsn;
     if (txn.first_lsn.load(std::memory_order_relaxed) == 0) txn.first_lsn.store(lsn.value, std::memory_order_release);
-    std::atomic_ref(txn.last_lsn.value).store(lsn.value, std::memory_order_relaxed);
+    note(txn.last_lsn.value, lsn.value);
     return before;
 }
 
@@ -27,7 +27,7 @@ Lsn TransactionTable::Impl::append_last(Transaction& txn, TxnLogKind kind, TxnSt
     header->flags = 0;
     header->parts = 0;
     header->store = 0;
-    std::atomic_ref(txn.state).store(state, std::memory_order_relaxed);
+    note(txn.state, state);
     txn.first_lsn.store(0, std::memory_order_release);
     log.publish(space);
     return space.lsn + space.bytes;
@@ -54,7 +54,7 @@ Result<Lsn> TransactionTable::commit(Transaction& txn) {
         end = must_be_durable = table.append_last(txn, TxnLogKind::commit, TxnState::committed);
         table.my_lane().last_commit.store(end.value, std::memory_order_release);
     } else {
-        txn.state = TxnState::committed;
+        note(txn.state, TxnState::committed);
         if (durable) must_be_durable = table.newest_commit();
     }
     table.leave(txn);

@@ -25,6 +25,12 @@ inline constexpr uint32_t kEndBytes = sizeof(LogRecordHeader);
 inline constexpr uint32_t kNoSlot = UINT32_MAX;
 inline constexpr uint64_t kClosedTag = UINT64_MAX;      // Waiter::tag of a begin() that the closing table sends away
 
+// Fields that checkpoints read while their transaction runs (live()).
+template <class T>
+inline void note(T& field, T value) {
+    std::atomic_ref(field).store(value, std::memory_order_relaxed);
+}
+
 struct alignas(kCacheLineBytes) TxnLane {
     SpinLock lock;
     uint32_t free_head = kNoSlot;                       // under lock
