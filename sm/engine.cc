@@ -221,6 +221,16 @@ void Engine::stop_services() {
     });
 }
 
+// Transactions whose user thread ended without ending them: nobody else can any more.
+void Engine::roll_back_orphans() {
+    for (txn::Transaction* txn : txns->unfinished()) {
+        report(1, "transaction " + std::to_string(txn->id.value) + " was left open by its thread and is rolled back");
+        txn->thread = txn->locks.thread = threads::current();
+        if (auto undone = roll_back(*this, *txn, kLsnNone); !undone) report(0, "rollback failed: " + undone.error().text());
+        txns->finish_abort(*txn);
+    }
+}
+
 Result<void> Engine::close() {
     if (closing.exchange(true, std::memory_order_acq_rel)) return {};
     Result<void> result;
@@ -235,6 +245,7 @@ Result<void> Engine::close() {
         stop_services();
         if (catalog && checkpointer) {
             result = run_and_wait([this]() -> Result<void> {
+                roll_back_orphans();
                 txns->close();
                 if (failed()) return fail(ErrorCode::store_failed, "store");
                 TRY(checkpointer->run(true));

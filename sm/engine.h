@@ -89,6 +89,7 @@ private:
     Result<void> recover();
     Result<void> start_services();
     void stop_services();
+    void roll_back_orphans();
 };
 
 }  // namespace lockstep::sm

@@ -1,6 +1,6 @@
 // index.h - an ordered index (B-tree): keys and values are byte strings, keys ascend as memcmp orders them (key.h encodes numbers).
 //
-// Limits     key 1..1024 bytes, value 0..16 MB (values above about 2 KB go to overflow pages).
+// Limits     key 0..1024 bytes, value 0..16 MB (values above about 2 KB go to overflow pages).
 // Blocking   Every call may suspend the calling user thread for locks, pages and log space.
 // Errors     Besides those named: deadlock and lock_timeout (roll back, perhaps try again: Store::run does), log_full, no_space, io_error,
 //            corrupt_page (names the page), store_failed, store_closed, and those of txn.h.

@@ -85,6 +85,8 @@ public:
     void set_next_id(TxnId next);
     TxnId next_id() const;
     uint32_t active() const;
+    // Transactions that are neither committed nor rolled back, whoever began them. Only while no thread uses any.
+    std::vector<Transaction*> unfinished();
     // New begins get store_closed from now on; waits until no transaction is live.
     void close();
 
