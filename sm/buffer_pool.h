@@ -179,7 +179,7 @@ public:
     uint64_t pages_max() const { return pages_max_; }
     // Lowest rec_lsn of dirty pages, kLsnMax if none.
     Lsn oldest_rec_lsn() const;
-    // Checks words against frames while nothing runs. Error text or empty.
+    // Checks words against frames while no transaction runs; everything if the cleaners are stopped as well. Error text or empty.
     std::string verify() const;
 
     static constexpr uint64_t kWarmBit = 1ull << 27;             // in the payload: looked at since the clock's hand passed

@@ -101,6 +101,10 @@ struct BufferPool::Impl {
     void run_cleaner(uint32_t worker);
     void kick_cleaner();
 
+    // --- buffer_pool_stats.cc
+    std::string verify_frame(uint32_t frame, bool quiet) const;
+    std::string verify_free() const;
+
     BufferPool& pool;
     threads::Runtime& runtime;
     txn::Log& log;

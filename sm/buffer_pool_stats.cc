@@ -41,30 +41,47 @@ Lsn BufferPool::oldest_rec_lsn() const {
     return Lsn{oldest};
 }
 
-std::string BufferPool::verify() const {
-    const Impl& p = *impl_;
-    std::vector<bool> is_free(p.frame_count, false);
-    for (uint32_t i = 0; i < p.free_used; ++i) {
-        const uint32_t f = p.free_stack[i];
-        if (f == 0 || f >= p.untouched) return "free stack holds frame " + std::to_string(f);
+// Beside running cleaners only what a frame that nobody holds says about itself can be checked.
+std::string BufferPool::Impl::verify_frame(uint32_t f, bool quiet) const {
+    const uint32_t page = info(f).page.load(std::memory_order_acquire);
+    if (page == kPageNone.value) return {};
+    const uint64_t seen = word(page).load(std::memory_order_acquire);
+    const uint32_t flags = info(f).flags.load(std::memory_order_acquire);
+    const bool at_rest = threads::latch::readable(seen) && threads::latch::state(seen) == 0 && frame_of(seen) == f && !(flags & FrameInfo::kWriting);
+    if (!at_rest) return quiet ? "latched, being written, or its word leads elsewhere" : "";
+    const PageHeader header = page_in(f).header;
+    const uint64_t rec_lsn = info(f).rec_lsn.load(std::memory_order_relaxed);
+    if (!threads::latch::validate(word(page), seen) || info(f).flags.load() != flags) return {};
+    if (header.page_id != page) return "holds page " + std::to_string(header.page_id);
+    if ((flags & FrameInfo::kDirty) && rec_lsn > header.lsn) return "rec_lsn above the page's lsn (BP-2)";
+    return {};
+}
+
+// Every frame is free once or holds the page that leads to it.
+std::string BufferPool::Impl::verify_free() const {
+    std::vector<bool> is_free(frame_count, false);
+    for (uint32_t i = 0; i < free_used; ++i) {
+        const uint32_t f = free_stack[i];
+        if (f == 0 || f >= untouched) return "free stack holds frame " + std::to_string(f);
         if (is_free[f]) return "frame " + std::to_string(f) + " is free twice";
         is_free[f] = true;
     }
-    if (p.free_frames.load() != p.free_used + p.frame_count - p.untouched) return "count of free frames is wrong";
-    for (uint32_t f = 1; f < p.untouched; ++f) {
-        const FrameInfo& info = p.info(f);
-        const uint32_t page = info.page.load();
-        const std::string name = "frame " + std::to_string(f) + ", page " + std::to_string(page) + ": ";
-        if (is_free[f] != (page == kPageNone.value)) return name + "lost, or free and in use";
-        if (is_free[f]) continue;
-        const uint64_t word = p.word(page).load();
-        if (!threads::latch::readable(word) || frame_of(word) != f) return name + "word does not lead here";
-        if (threads::latch::state(word) != 0) return name + "still latched";
-        if (info.flags.load() & FrameInfo::kWriting) return name + "still being written";
-        if (p.page_in(f).header.page_id != page) return name + "holds page " + std::to_string(p.page_in(f).header.page_id);
-        if (!(info.flags.load() & FrameInfo::kDirty)) continue;
-        if (info.rec_lsn.load() > p.page_in(f).header.lsn) return name + "rec_lsn above the page's lsn (BP-2)";
-    }
+    for (uint32_t f = 1; f < untouched; ++f)
+        if (is_free[f] != (info(f).page.load() == kPageNone.value)) return "frame " + std::to_string(f) + " is lost, or free and in use";
+    if (free_frames.load() != free_used + frame_count - untouched) return "count of free frames is wrong";
+    return {};
+}
+
+std::string BufferPool::verify() const {
+    const Impl& p = *impl_;
+    bool quiet = true;
+    for (uint32_t w = 0; w < p.runtime.workers(); ++w) quiet &= p.cleaners[w].done == nullptr;
+    if (quiet)
+        if (std::string fault = p.verify_free(); !fault.empty()) return fault;
+    const uint32_t seen = p.frames_seen.load(std::memory_order_acquire);
+    for (uint32_t f = 1; f < seen; ++f)
+        if (const std::string fault = p.verify_frame(f, quiet); !fault.empty())
+            return "frame " + std::to_string(f) + ", page " + std::to_string(p.info(f).page.load()) + ": " + fault;
     return {};
 }
 
