@@ -36,9 +36,11 @@ protected:
         }
     }
     void fill(int n, int step = 1, size_t value_bytes = 20) {
-        in_txn([&](txn::Transaction& txn) {
-            for (int i = 0; i < n; i += step) ASSERT_OK(tree->insert(txn, number_key(static_cast<uint64_t>(i)), std::string(value_bytes, 'v')));
-        });
+        for (int from = 0; from < n; from += 1000)
+            in_txn([&](txn::Transaction& txn) {
+                for (int i = from; i < std::min(n, from + 1000); i += step)
+                    ASSERT_OK(tree->insert(txn, number_key(static_cast<uint64_t>(i)), std::string(value_bytes, 'v')));
+            });
     }
 };
 
@@ -108,22 +110,22 @@ TEST_F(BTreeTest, LimitsAreErrorsThatNameTheThing) {
 }
 
 TEST_F(BTreeTest, AscendingInsertsLeaveFullLeaves) {
-    fill(20000);
+    fill(20000, 1, 100);
     store.on_thread([&] {
         const auto report = TestTree::sound(*tree);
         EXPECT_EQ(report.records, 20000u);
         const double fill_grade = static_cast<double>(report.bytes_used) / static_cast<double>((report.pages_leaf + report.pages_inner) * 8128);
-        EXPECT_GT(fill_grade, 0.93);
+        EXPECT_GT(fill_grade, 0.9);
     });
 }
 
 // Several runs that grow at the same time in one tree, as order lines of ten districts do.
 TEST_F(BTreeTest, InterleavedRunsLeaveFullLeaves) {
-    in_txn([&](txn::Transaction& txn) {
-        for (uint64_t i = 0; i < 1500; ++i)
+    for (uint64_t i = 0; i < 1500; ++i)
+        in_txn([&](txn::Transaction& txn) {
             for (uint64_t run = 0; run < 10; ++run)
                 for (uint64_t line = 0; line < 3; ++line) ASSERT_OK(tree->insert(txn, number_key((run << 32) + i * 3 + line), std::string(50, 'v')));
-    });
+        });
     store.on_thread([&] {
         const auto report = TestTree::sound(*tree);
         EXPECT_EQ(report.records, 45000u);
