@@ -4,7 +4,6 @@
 // never validate. Included only by log*.cc, because it takes xxHash's inline form: a call would cost more than a short hash.
 #pragma once
 
-#define XXH_INLINE_ALL
 #include <xxhash.h>
 
 #include "txn/log_record.h"

@@ -1,5 +1,6 @@
 # Compiler flags. lockstep_flags: everything; lockstep_engine_flags: threads, txn and sm only (no exceptions, no RTTI).
 add_library(lockstep_flags INTERFACE)
+target_compile_definitions(lockstep_flags INTERFACE XXH_INLINE_ALL)     # hashing is on hot paths: no calls
 target_compile_options(lockstep_flags INTERFACE -Wall -Wextra -Werror -fno-omit-frame-pointer)
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
     target_compile_options(lockstep_flags INTERFACE -march=${LOCKSTEP_ARCH})
