@@ -8,7 +8,9 @@
 //            a strong lock (S SIX U X) on it: see StoreLock.
 // Invariants LM-1 Granted modes of different owners are compatible with each other (except U after S). [checked: grant()]
 //            LM-2 Nobody waits whose request could be granted, outside the bucket's lock. [checked: verify()]
-//            LM-3 An owner waits for at most one name. LM-4 release_all leaves no entry of the owner. [checked: verify()]
+//            LM-3 An owner waits for at most one name. [checked: wait()] LM-4 release_all leaves no entry of the owner. [checked: verify()]
+//            LM-5 A cycle of waits exists only between its last request and the end of that request's deadlock search. [lock_deadlock.cc]
+//            LM-6 A noted intention conflicts with no granted strong lock. [lock_store.cc]
 // Blocking   lock() parks the user thread while others hold a conflicting mode; the caller must hold no latch. try_ never parks.
 // Source     Gray & Reuter ch. 8; IBM "U" locks; PostgreSQL's README of fast-path locks for the idea behind StoreLock.
 #pragma once
@@ -20,6 +22,7 @@
 #include "threads/thread.h"
 #include "txn/lock_mode.h"
 #include "txn/lock_owner.h"
+#include "txn/lock_policy.h"
 
 namespace lockstep::txn {
 
@@ -28,10 +31,11 @@ struct LockOptions {
     uint32_t owners_max = 4096;          // slots
     Nanos timeout = kNever;              // longest wait of one request; per owner in LockOwner::timeout
     uint32_t escalate_at = 5000;         // record locks of one owner on one store before it tries the store's lock; 0 = never
+    const GrantPolicy* policy = nullptr; // order of new waiters; null: first come, first served. Must outlive the manager
+    uint32_t bypass_max = 16;            // with a policy: nobody is overtaken more often than this
 };
 
-// Chooses among waiters when a lock becomes free. First come, first served here; the lock stage brings others.
-class GrantPolicy;
+struct LockBucket;      // one cache line of the table
 
 class LockManager {
 public:
@@ -40,12 +44,19 @@ public:
     LockManager(const LockManager&) = delete;
     LockManager& operator=(const LockManager&) = delete;
 
-    // The owner's slot must be < owners_max and unique among registered owners.
+    // The owner's slot must be < owners_max and unique among registered owners. Once per life of the object, not per transaction:
+    // a registered owner may be used by one transaction after the other, with release_all between.
     void add_owner(LockOwner& owner);
-    void remove_owner(LockOwner& owner);             // after release_all
+    void remove_owner(LockOwner& owner);             // after release_all; spins while a search may look at the owner
+
+    // Starts to load the bucket of `name`: for callers that have something else to do before they lock it.
+    void prefetch(LockName name) const {
+        __builtin_prefetch(reinterpret_cast<const char*>(buckets_) + kCacheLineBytes * (name.value >> shift_), 1);
+    }
 
     // Grants `mode` on top of what the owner holds. Parks on conflict. Errors: deadlock (detail = id of the recorded cycle, see
-    // describe_cycle; this owner is the victim), lock_timeout (a = name), cancelled, out_of_memory.
+    // describe_cycle; a = name; this owner is the victim), lock_timeout (a = name), cancelled, out_of_memory, wrong_thread (it would
+    // have to wait and the caller is no user thread). What the owner held before an error it holds after it.
     Result<void> lock(LockOwner& owner, LockName name, LockMode mode);
     // False if it would have to wait. Error only for out_of_memory.
     Result<bool> try_lock(LockOwner& owner, LockName name, LockMode mode);
@@ -64,6 +75,14 @@ public:
     // Locks a whole store. IS and IX are noted in the owner and cost no shared write unless a strong lock exists or is wanted.
     // S SIX U X first turn the noted intentions of all owners into real requests, then queue like any lock.
     Result<void> lock_store(LockOwner& owner, StoreLock& store, LockMode mode);
+    // Never parks; false if it would have to wait.
+    Result<bool> try_lock_store(LockOwner& owner, StoreLock& store, LockMode mode);
+
+    // The call of the record operations: the intention on the record's store, then the record. One bucket access when the intention is
+    // noted already, none when the store's lock covers the record. Escalates: every escalate_at (then doubled) record locks it tries
+    // the store's lock in S or X and goes on with record locks if others are in the way.
+    Result<void> lock_record(LockOwner& owner, StoreLock& store, LockName name, LockMode mode);
+    Result<bool> try_lock_record(LockOwner& owner, StoreLock& store, LockName name, LockMode mode);
 
     // Wakes the owner's wait, if any, with `cancelled`. From any worker.
     void cancel(LockOwner& owner);
@@ -71,6 +90,7 @@ public:
     // Text of a deadlock's cycle: "txn 7 waits for X on 0x.. held by txn 9 (S); txn 9 waits ..."; kept for the last 64 deadlocks.
     std::string describe_cycle(uint32_t id) const;
 
+    // granted_at_once is brought up to date when an owner releases its locks.
     struct Stats {
         uint64_t granted_at_once = 0, waits = 0, deadlocks = 0, timeouts = 0, escalations = 0, inflations = 0, wait_nanos = 0;
     };
@@ -79,8 +99,11 @@ public:
     std::string verify() const;
     size_t memory_bytes() const;
 
+    struct Impl;                                     // lock_impl.h
+
 private:
-    struct Impl;
+    LockBucket* buckets_ = nullptr;                  // 2^buckets_log2 of them; constant
+    uint32_t shift_ = 0;                             // 64 - buckets_log2; constant
     std::unique_ptr<Impl> impl_;
 };
 

@@ -33,7 +33,7 @@ inline LockName record_lock_name(StoreId store, RecordId id) {
 }
 
 // Lock of a whole index, heap or database. Lives in that object's run-time descriptor; `strong` counts owners that hold or want
-// S SIX U X. While it is zero, intentions are only noted in LockOwner::intents.
+// S SIX U X. While it is zero, intentions are only noted in LockOwner::noted. lock_store.cc states the protocol.
 struct alignas(kCacheLineBytes) StoreLock {
     StoreId store{};
     std::atomic<uint32_t> strong{0};
@@ -41,40 +41,53 @@ struct alignas(kCacheLineBytes) StoreLock {
 
 struct LockRequest;        // lock_manager's own
 
-// Noted intention: which store, which mode, how many record locks under it (for escalation).
+// How the wait of an owner ended; written by whoever ended it, before LockOwner::waiting becomes null.
+enum class WaitOutcome : uint8_t { none, granted, deadlock, timeout, cancelled };
+
+// What an owner knows about its lock on one store. Owner's thread only; the part that others read is LockOwner::noted.
 struct Intent {
-    std::atomic<uint32_t> store{0};          // StoreId value + 1; 0 = free entry. Written by the owner, read by strong lockers
-    std::atomic<uint8_t> mode{0};            // LockMode
-    bool covers_records_shared = false;      // escalated: the store's lock makes record locks superfluous
-    bool covers_records_exclusive = false;
-    uint32_t record_locks = 0;
     StoreLock* lock = nullptr;
+    LockMode held = LockMode::none;              // on the store, noted or real
+    LockMode records_covered = LockMode::none;   // rights on records that the store's lock makes superfluous
+    bool real = false;                           // this owner has asked the lock table itself
+    bool strong_counted = false;                 // this owner is in lock->strong
+    uint32_t record_locks = 0;                   // record locks taken under it, for escalation
+    uint32_t escalate_at = UINT32_MAX;           // record_locks of the next attempt
 };
 
-// Embedded in a transaction. All fields belong to the owner's thread, except where said.
+// Embedded in a transaction. All fields belong to the owner's thread, except where said. Register it with add_owner() before the
+// first lock. Another thread reads txn, work, priority and operations_left only while the owner waits.
 struct LockOwner {
     uint32_t slot = 0;
     TxnId txn{};
-    threads::Thread* thread = nullptr;
-    Nanos timeout = kNever;
-    uint64_t work = 0;                       // victim choice: least work is rolled back (log bytes written, locks held)
+    threads::Thread* thread = nullptr;       // informative: a wait parks the calling thread
+    Nanos timeout = kNever;                  // longest wait of one request
+    uint64_t work = 0;                       // victim choice: least work + locks_held is rolled back (log bytes written)
     uint32_t priority = 0;                   // for grant policies
     uint32_t operations_left = 0;            // declared length, 0 = unknown; for grant policies
 
-    static constexpr size_t kIntentsMax = 32;    // stores noted per transaction; further ones take real locks
-    Intent intents[kIntentsMax];
-    uint32_t intents_used = 0;
-
     // Names held, in order of grant; grown in chunks that a pool keeps.
-    struct Chunk {
+    struct alignas(kCacheLineBytes) Chunk {
         static constexpr size_t kNames = 62;
-        Chunk* before;
-        uint64_t used;
+        Chunk* before = nullptr;
+        uint64_t used = 0;
         LockName names[kNames];
     };
-    Chunk* chunk = nullptr;
-    uint64_t locks_held = 0;
-    std::atomic<LockRequest*> waiting{nullptr};  // written under the bucket's lock
+    Chunk* chunk = nullptr;                  // the newest; one stays with the owner until remove_owner()
+    uint64_t locks_held = 0;                 // names in the chunks
+    uint64_t waits = 0;                      // of them granted after a wait, since the last release_all
+
+    static constexpr size_t kIntentsMax = 32;    // stores noted per transaction; further ones take real locks
+    uint32_t intents_used = 0;
+    uint8_t intent_hint[16] = {};            // StoreId modulo 16 -> likely index in intents
+    Chunk* strong_unlisted = nullptr;        // StoreLock addresses counted in `strong` for which no intent was free
+    // noted[i] = store + 1 (high half), kMaterialised, LockMode of intents[i]; zeros from intents_used on. Atomic: see lock_store.cc.
+    std::atomic<uint64_t> noted[kIntentsMax] = {};
+    Intent intents[kIntentsMax];
+
+    std::atomic<LockRequest*> waiting{nullptr};  // written under the bucket's latch
+    WaitOutcome outcome = WaitOutcome::none;     // written under the bucket's latch while waiting != null; else the owner's
+    uint32_t cycle = 0;                          // the same; id of the deadlock
 };
 
 }  // namespace lockstep::txn

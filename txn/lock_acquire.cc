@@ -1,0 +1,125 @@
+// lock_acquire.cc - the long way of a lock and of an unlock, once the short cut on a thin entry does not apply.
+//
+// Blocking   acquire() parks when asked to wait and the request cannot be granted; release() never does.
+#include "txn/lock_impl.h"
+
+namespace lockstep::txn {
+
+// One look at the entry under the latch decides: granted, refused, or a request in the queue.
+LockManager::Impl::Step LockManager::Impl::decide(LockBucket& bucket, LockOwner& owner, LockName name, LockMode mode, Ask ask) {
+    LockEntry* entry = find(bucket, name.value);
+    LockMode others, waiting;
+    const LockMode own = rights_of(entry, owner, &others, &waiting);
+    const bool conversion = own != LockMode::none;
+    // Covered first: a holder of S asks for S again while another holds U, which admits no new S.
+    const bool possible = covers(own, mode) || (compatible(mode, others) && (conversion || compatible(waiting, mode)));
+    if (ask == Ask::instant && possible) return Step::again;
+    if (!possible) return ask == Ask::attempt ? Step::refused : queue_up(bucket, entry, owner, mode, ask, conversion);
+    if (!entry) {
+        entry = insert(bucket, name.value);
+        if (!entry) return Step::out_of_memory;
+        entry->word = word::thin(owner.slot, mode);
+        return Step::fresh;
+    }
+    if (!word::is_fat(entry->word)) {
+        if (conversion) {
+            entry->word |= static_cast<uint8_t>(mode);
+            return Step::again;
+        }
+        if (!inflate(name.value, entry)) return Step::out_of_memory;
+    }
+    LockHead* head = word::head(entry->word);
+    if (LockRequest* granted = conversion ? granted_of(head, &owner) : nullptr) {
+        head->granted.add(without(mode, granted->granted));
+        granted->granted = granted->granted | mode;
+        return Step::again;
+    }
+    if (add_granted(name.value, head, &owner, mode)) return Step::fresh;
+    deflate(bucket, entry);
+    return Step::out_of_memory;
+}
+
+LockManager::Impl::Step LockManager::Impl::queue_up(LockBucket& bucket, LockEntry* entry, LockOwner& owner, LockMode mode, Ask ask,
+                                                    bool conversion) {
+    const uint64_t name = entry->name;
+    threads::Thread* thread = threads::current();
+    if (!thread) return Step::wrong_thread;
+    LockHead* head = word::is_fat(entry->word) ? word::head(entry->word) : inflate(name, entry);
+    if (!head) return Step::out_of_memory;
+    LockRequest* request = partition(name).requests.get();
+    if (!request) {
+        deflate(bucket, entry);
+        return Step::out_of_memory;
+    }
+    request->name.store(name, std::memory_order_relaxed);
+    request->owner = &owner;
+    request->head = head;
+    request->own = conversion ? granted_of(head, &owner) : nullptr;
+    request->thread = thread;
+    request->granted = LockMode::none;
+    request->wanted = mode;
+    request->instant = ask == Ask::instant;
+    request->bypassed = 0;
+    enqueue(request);
+    if (options.policy) {                // it may stand before those in whose favour it was refused
+        WakeBatch wakes;
+        grant_waiters(name, head, wakes);
+    }
+    return conversion ? Step::converting : Step::queued;
+}
+
+Result<Grant> LockManager::Impl::acquire(LockBucket& bucket, LockOwner& owner, LockName name, LockMode mode, Ask ask) {
+    const Step step = decide(bucket, owner, name, mode, ask);
+    bucket.latch.unlock();
+    switch (step) {
+        case Step::fresh: return Grant::fresh;
+        case Step::again: return Grant::again;
+        case Step::refused: return Grant::refused;
+        case Step::out_of_memory: return fail(ErrorCode::out_of_memory, "lock table");
+        case Step::wrong_thread: return fail(ErrorCode::wrong_thread, "lock wait outside a user thread", name.value);
+        case Step::converting:
+        case Step::queued: break;
+    }
+    TRY(wait(owner, name));
+    return step == Step::queued && ask != Ask::instant ? Grant::fresh : Grant::again;
+}
+
+bool LockManager::Impl::release(LockBucket& bucket, LockOwner& owner, LockName name, LockMode rights) {
+    WakeBatch wakes;                     // woken after the latch is free: destroyed last
+    bool nothing_left = true;
+    if (LockEntry* entry = find(bucket, name.value); entry && !word::is_fat(entry->word)) {
+        if (word::slot(entry->word) == owner.slot) {
+            entry->word &= ~uint64_t{static_cast<uint8_t>(rights)};
+            nothing_left = word::mode(entry->word) == LockMode::none;
+            if (nothing_left) erase(bucket, entry);
+        }
+    } else if (entry) {
+        LockHead* head = word::head(entry->word);
+        if (LockRequest* own = granted_of(head, &owner)) {
+            head->granted.remove(own->granted & rights);
+            own->granted = without(own->granted, rights);
+            nothing_left = own->granted == LockMode::none;
+            if (nothing_left) {
+                (own->prev ? own->prev->next : head->granted_first) = own->next;
+                if (own->next) own->next->prev = own->prev;
+                partition(name.value).requests.put(own);
+            }
+            if (head->waiting_first) grant_waiters(name.value, head, wakes);
+            deflate(bucket, entry);
+        }
+    }
+    bucket.latch.unlock();
+    return nothing_left;
+}
+
+bool LockManager::Impl::release_one(LockOwner& owner, LockName name, LockMode rights) {
+    LockBucket& b = bucket(name.value);
+    b.latch.lock();
+    const Rest rest = release_thin(b, owner.slot, name, rights);
+    if (rest == Rest::slow) [[unlikely]]
+        return release(b, owner, name, rights);
+    b.latch.unlock();
+    return rest == Rest::none;
+}
+
+}  // namespace lockstep::txn
