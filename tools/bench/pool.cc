@@ -1,6 +1,7 @@
 // pool.cc - random fetches when the pool holds a tenth of the data, beside what the device itself gives at the same depth.
 #include <fmt/core.h>
 
+#include "sm/engine.h"
 #include "threads/io/aligned_buffer.h"
 #include "threads/io/io.h"
 #include "tools/bench/bench.h"
@@ -26,11 +27,10 @@ Result<double> device_reads(Store& store, const std::string& file, uint64_t page
     for (uint32_t t = 0; t < threads; ++t)
         running.push_back(store.start([&, t]() -> Result<uint64_t> {
             Rng rng(t + 1);
-            auto buffer = threads::AlignedBuffer::make(kPageBytes);
-            if (!buffer) return fail(ErrorCode::out_of_memory, "benchmark buffer");
+            const threads::AlignedBuffer buffer = TRY(threads::make_aligned_buffer(kPageBytes));
             uint64_t reads = 0;
             for (; clock.now() < end; ++reads)
-                TRY(threads::io_read(id, rng.below(pages) * kPageBytes, buffer->data(), kPageBytes, "benchmark"));
+                TRY(threads::io_read(id, rng.below(pages) * kPageBytes, buffer.get(), kPageBytes, "benchmark"));
             return reads;
         }));
     uint64_t reads = 0;
