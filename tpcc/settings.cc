@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <bit>
 #include <charconv>
 #include <map>
 
@@ -146,6 +147,7 @@ Options Settings::store_options(uint32_t warehouses_now) const {
     const uint64_t log_wanted = log_bytes ? log_bytes : std::max(2 * kGigabyte, warehouses_now * 2 * kWarehouseBytes);
     options.log_bytes = rounded_up(log_wanted, options.log_segment_bytes);
     while (options.log_bytes / options.log_segment_bytes < 8 && options.log_segment_bytes > kMegabyte) options.log_segment_bytes /= 2;
+    options.log_ring_bytes = std::min(options.log_ring_bytes, std::bit_floor(options.log_bytes / 4));
     options.transactions_max = std::max<uint32_t>(options.transactions_max, 1024);
     options.io = kIoMethods.at(io_name);
     return options;

@@ -1,0 +1,193 @@
+// labels: unit
+// run_test.cc - terminals on one and two workers, every mix, contention, durable commits, acknowledgements, the CSV dump; all conditions hold after each.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <fstream>
+
+#include "tests/tpcc/tpcc_test_util.h"
+#include "tpcc/ack.h"
+#include "tpcc/consistency.h"
+#include "tpcc/driver.h"
+#include "tpcc/dump.h"
+
+namespace lockstep::tpcc {
+namespace {
+
+RunSettings small_run(uint64_t transactions) {
+    RunSettings settings;
+    settings.transactions = transactions;
+    settings.warmup = 0;
+    settings.terminals = 4;
+    settings.seed = test_seed();
+    return settings;
+}
+
+uint64_t count(const RunReport& report, TxnType type) { return report.stats.types[static_cast<size_t>(type)].latency.count(); }
+
+std::unique_ptr<RunReport> run_and_check(Database& db, const RunSettings& settings) {
+    auto report = run_terminals(db, settings, nullptr);
+    EXPECT_TRUE(report) << report.error().text();
+    const auto consistency = check_consistency(db);
+    EXPECT_TRUE(consistency) << consistency.error().text();
+    for (const Condition& c : consistency->conditions) EXPECT_TRUE(c.ok()) << c.id << ": " << (c.faults.empty() ? "" : c.faults[0]);
+    for (const std::string& fault : consistency->index_faults) ADD_FAILURE() << fault;
+    return std::move(*report);
+}
+
+struct RunOnWorkers : testing::TestWithParam<uint32_t> {};
+
+TEST_P(RunOnWorkers, FullMix) {
+    TestStore store(GetParam());
+    Database db = load_small(*store);
+    RunSettings settings = small_run(2300);
+    settings.keep_delivery_results = true;
+    const auto report = run_and_check(db, settings);
+    uint64_t sum = 0;
+    for (size_t t = 0; t < kTxnTypes; ++t) sum += count(*report, static_cast<TxnType>(t));
+    EXPECT_EQ(sum, 2300u);
+    EXPECT_GT(count(*report, TxnType::new_order), 900u);
+    EXPECT_GT(count(*report, TxnType::delivery), 60u);
+    EXPECT_EQ(report->deliveries.size(), count(*report, TxnType::delivery));
+    EXPECT_GT(report->tx_per_s(), 0);
+    EXPECT_NEAR(report->tpm_c() / 60 / report->tx_per_s(), 10.0 / 23, 0.03);
+}
+
+// One warehouse whose terminals are spread over the workers: every transaction meets the others at the same rows.
+TEST_P(RunOnWorkers, Contention) {
+    TestStore store(GetParam());
+    Database db = load_small(*store, small_scale(1));
+    RunSettings settings = small_run(2000);
+    settings.terminals = 12;
+    const auto report = run_and_check(db, settings);
+    EXPECT_GT(count(*report, TxnType::payment), 700u);
+}
+
+TEST_P(RunOnWorkers, DurableMixWithAcknowledgements) {
+    TestStore store(GetParam());
+    Database db = load_small(*store);
+    RunSettings settings = small_run(600);
+    settings.executor.durability = Durability::durable;
+    const std::string acks = store.path() + "/acks";
+    settings.executor.ack_fd = ::open(acks.c_str(), O_CREAT | O_WRONLY | O_APPEND, 0600);
+    const auto report = run_and_check(db, settings);
+    ::close(settings.executor.ack_fd);
+    auto checked = check_acks(db, acks);
+    ASSERT_TRUE(checked) << checked.error().text();
+    const auto& orders = report->stats.types[static_cast<size_t>(TxnType::new_order)];
+    EXPECT_EQ(checked->new_orders, orders.latency.count() - orders.rolled_back);
+    EXPECT_EQ(checked->payments, count(*report, TxnType::payment));
+    EXPECT_EQ(checked->deliveries, count(*report, TxnType::delivery));
+    EXPECT_TRUE(checked->faults.empty()) << checked->faults[0];
+
+    // What was never done must be missed.
+    std::ofstream(acks, std::ios::app) << "N 1 1 1 999999 5\nP 1 1 1 1 1 1 12345 678\nD 1 1 3 1:999999\nN 1 1";
+    checked = check_acks(db, acks);
+    ASSERT_TRUE(checked) << checked.error().text();
+    EXPECT_EQ(checked->faults.size(), 3u);
+    std::ofstream(acks, std::ios::app) << "\nnonsense\n";
+    checked = check_acks(db, acks);
+    ASSERT_FALSE(checked);
+    EXPECT_EQ(checked.error().code, ErrorCode::bad_argument);
+}
+
+INSTANTIATE_TEST_SUITE_P(Workers, RunOnWorkers, testing::Values(1u, 2u));
+
+TEST(Run, EveryMixAndIsolation) {
+    TestStore store;
+    Database db = load_small(*store);
+    RunSettings settings = small_run(400);
+    settings.mix = Mix::payment;
+    auto report = run_and_check(db, settings);
+    EXPECT_EQ(count(*report, TxnType::payment), 400u);
+    settings.mix = Mix::new_order;
+    report = run_and_check(db, settings);
+    EXPECT_EQ(count(*report, TxnType::new_order), 400u);
+    EXPECT_GT(report->stats.types[0].rolled_back, 0u);
+    settings.mix = Mix::without_delivery;
+    settings.executor.isolation = Isolation::repeatable_read;
+    report = run_and_check(db, settings);
+    EXPECT_EQ(count(*report, TxnType::delivery), 0u);
+    settings.executor.isolation = Isolation::read_committed;
+    run_and_check(db, settings);
+}
+
+TEST(Run, DurationAndWarmupAreKept) {
+    TestStore store;
+    Database db = load_small(*store);
+    RunSettings settings = small_run(0);
+    settings.warmup = 50 * kMillisecond;
+    settings.duration = 200 * kMillisecond;
+    const auto report = run_and_check(db, settings);
+    EXPECT_EQ(report->measured, settings.duration);
+    uint64_t measured = 0;
+    for (const TypeStats& type : report->stats.types) measured += type.latency.count();
+    EXPECT_LT(measured, report->stats.completed.load());             // those of the warm-up are not counted
+    EXPECT_GT(measured, 0u);
+}
+
+TEST(Run, ThinkTimesSlowTerminalsDown) {
+    TestStore store;
+    Database db = load_small(*store);
+    RunSettings settings = small_run(0);
+    settings.warmup = 0;
+    settings.duration = 300 * kMillisecond;
+    settings.think = 0.01;                       // New-Order: 180 ms of keying
+    const auto report = run_and_check(db, settings);
+    EXPECT_LT(report->stats.completed.load(), 8u * 15);
+}
+
+TEST(Run, FailsWithTheErrorOfADamagedDatabase) {
+    TestStore store;
+    Database db = load_small(*store);
+    ASSERT_TRUE(store->run([&](Txn& txn) -> Result<void> {
+        TRY(db.warehouse.erase(txn, warehouse_key(1)));
+        return {};
+    }));
+    const auto report = run_terminals(db, small_run(100), nullptr);
+    ASSERT_FALSE(report);
+    EXPECT_EQ(report.error().code, ErrorCode::no_such_record);
+    EXPECT_STREQ(report.error().what, "warehouse");
+}
+
+TEST(Run, ProgressMayEndIt) {
+    TestStore store;
+    Database db = load_small(*store);
+    RunSettings settings = small_run(0);
+    settings.duration = 100 * kSecond;
+    const auto report = run_terminals(db, settings, [](const RunProgress& p) { return p.completed == 0; });
+    ASSERT_TRUE(report);
+    EXPECT_LT((*report)->measured, 20 * kSecond);
+}
+
+TEST(Dump, WritesEveryTable) {
+    TestStore store;
+    Database db = load_small(*store);
+    const std::string directory = store.path() + "/csv";
+    const auto done = dump_tables(db, directory);
+    ASSERT_TRUE(done) << done.error().text();
+    const std::map<std::string, size_t> expected = {
+        {"warehouse", 2}, {"district", 6},  {"customer", 360}, {"history", 360},
+        {"orders", 360},  {"new_order", 120}, {"item", 300},   {"stock", 600}, {"order_line", rows_of(db, db.order_line).size()}};
+    for (const auto& [table, rows] : expected) {
+        std::ifstream file(directory + "/" + table + ".csv");
+        std::string line, header;
+        std::getline(file, header);
+        size_t lines = 0;
+        while (std::getline(file, line)) {
+            ++lines;
+            ASSERT_EQ(std::count(line.begin(), line.end(), ','), std::count(header.begin(), header.end(), ',')) << table << ": " << line;
+        }
+        EXPECT_EQ(lines, rows) << table;
+    }
+    std::ifstream warehouse(directory + "/warehouse.csv");
+    std::string line;
+    std::getline(warehouse, line);
+    std::getline(warehouse, line);
+    EXPECT_TRUE(line.starts_with("1,"));
+    EXPECT_TRUE(line.ends_with(",1800.00")) << line;                 // 3 districts of 60 customers who paid 10.00
+    EXPECT_FALSE(dump_tables(db, "/proc/no/such/place"));
+}
+
+}  // namespace
+}  // namespace lockstep::tpcc

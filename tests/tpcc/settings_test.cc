@@ -1,0 +1,73 @@
+// labels: unit
+// settings_test.cc - the command line: what it accepts, refuses, and turns into store options.
+#include "tpcc/settings.h"
+
+#include <gtest/gtest.h>
+
+namespace lockstep::tpcc {
+namespace {
+
+ParsedCommandLine parse(std::vector<const char*> arguments) {
+    arguments.insert(arguments.begin(), "lockstep-tpcc");
+    return parse_command_line(static_cast<int>(arguments.size()), arguments.data());
+}
+
+TEST(Settings, Defaults) {
+    const auto parsed = parse({});
+    ASSERT_FALSE(parsed.exit_status);
+    const Settings& s = parsed.settings;
+    EXPECT_EQ(s.warehouse_count(), 4u);
+    EXPECT_FALSE(s.warehouses);
+    EXPECT_EQ(s.run.terminals, 10u);
+    EXPECT_EQ(s.run.executor.durability, Durability::lazy);
+    EXPECT_EQ(s.run.executor.isolation, Isolation::serializable);
+    EXPECT_TRUE(check_options(s.store_options(4)));
+    EXPECT_TRUE(check_options(s.store_options(200)));
+}
+
+TEST(Settings, EverythingIsTaken) {
+    const auto parsed =
+        parse({"--path", "/x", "--warehouses", "7", "--workers", "2", "--pool", "512M", "--log-size", "256M", "--durability", "durable",
+               "--isolation", "read-committed", "--seed", "9", "--io", "pool", "--txn", "mix4", "--transactions", "1000", "--ack-fd", "5",
+               "--terminals", "3", "--think", "0.5", "--json", "j", "--picture", "p.svg"});
+    ASSERT_FALSE(parsed.exit_status);
+    const Settings& s = parsed.settings;
+    EXPECT_EQ(*s.warehouses, 7u);
+    EXPECT_EQ(s.run.transactions, 1000u);
+    EXPECT_EQ(s.run.warmup, 0u);
+    EXPECT_EQ(s.run.mix, Mix::without_delivery);
+    EXPECT_EQ(s.run.executor.ack_fd, 5);
+    EXPECT_EQ(s.run.executor.isolation, Isolation::read_committed);
+    const Options o = s.store_options(7);
+    EXPECT_EQ(o.pool_bytes, 512ull << 20);
+    EXPECT_EQ(o.log_bytes, 256ull << 20);
+    EXPECT_EQ(o.workers, 2u);
+    EXPECT_EQ(o.io, IoMethod::pool);
+    EXPECT_TRUE(check_options(o));
+}
+
+TEST(Settings, NonsenseIsRefused) {
+    const std::vector<std::vector<const char*>> refused = {
+        {"--warehouses", "0"},   {"--warehouses", "x"},      {"--pool", "12Q"},       {"--txn", "all"},
+        {"--durability", "no"},  {"--nonsense"},             {"--workers", "65"},     {"--duration", "1", "--transactions", "5"},
+        {"--ack-fd", "3"},       {"--check-only"},           {"--dump", "d"},         {"--picture", "x.gif"},
+        {"--check-acks", "f"},   {"--path", "p", "--check-only", "--dump", "d"},      {"--isolation", "snapshot"}};
+    for (const auto& arguments : refused) {
+        testing::internal::CaptureStderr();
+        const auto parsed = parse(arguments);
+        const std::string text = testing::internal::GetCapturedStderr();
+        ASSERT_TRUE(parsed.exit_status) << arguments[0];
+        EXPECT_NE(*parsed.exit_status, 0);
+        EXPECT_FALSE(text.empty());
+    }
+}
+
+TEST(Settings, Sizes) {
+    EXPECT_EQ(parse_size("512M"), 512ull << 20);
+    EXPECT_EQ(parse_size("2g"), 2ull << 30);
+    EXPECT_EQ(parse_size("4096"), 4096u);
+    for (const char* bad : {"", "M", "-1", "1.5G", "1MB", "0", "99999999999999999999", "99999999999999T"}) EXPECT_FALSE(parse_size(bad)) << bad;
+}
+
+}  // namespace
+}  // namespace lockstep::tpcc
