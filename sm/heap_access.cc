@@ -38,103 +38,104 @@ const Slot* HeapFile::Ops::record_at(HeapFile& heap, const Page& page, SlotNo nu
     return is_record(s) ? &s : nullptr;
 }
 
+// Copies the record out of its page or from where it has moved to; the caller holds the record's lock. False: no such record.
+Result<bool> HeapFile::Ops::read(HeapFile& heap, RecordId id, std::move_only_function<void(Slice)> take) {
+    RecordId moved{};
+    {
+        SharedPage page = TRY(heap.engine_.pool->fix_shared(id.page));
+        const Slot* s = record_at(heap, *page, id.slot);
+        if (!s) return false;
+        if (!(s->state & kStub)) {
+            take(content(*page, *s));
+            return true;
+        }
+        moved = link_of(content(*page, *s));                     // stays there: we hold the record's lock
+    }
+    SharedPage page = TRY(heap.engine_.pool->fix_shared(moved.page));
+    CHECK(moved.slot.value < data(*page).slot_count);
+    const Slot& s = slot(*page, moved.slot.value);
+    CHECK((s.state & kMoved) && link_of(content(*page, s)) == id);               // HF-2
+    take(content(*page, s).substr(sizeof(Link)));
+    return true;
+}
+
 Result<bool> HeapFile::fetch(txn::Transaction& txn, RecordId id, Access access, ValueOut& out) {
     if (!Ops::plausible(*this, id)) return false;
     txn::LockManager& locks = *engine_.locks;
     const txn::LockName name = txn::record_lock_name(id_, id);
-    const txn::LockMode mode = mode_of(access);
     // Cursor stability: a read lock that was taken only for this read goes back at once.
-    const bool brief = txn.isolation == txn::Isolation::read_committed && access == Access::read &&
-                       !txn::covers(locks.held(txn.locks, name), txn::LockMode::S);
-    TRY(locks.lock_record(txn.locks, lock_, name, mode));
-    if (access == Access::write) TRY(locks.lock(txn.locks, txn::page_lock_name(id_, id.page), txn::LockMode::IX));
-
-    bool found = false;
-    RecordId moved{};
-    {
-        SharedPage page = TRY(engine_.pool->fix_shared(id.page));
-        if (const Slot* s = Ops::record_at(*this, *page, id.slot)) {
-            found = true;
-            if (s->state & kStub)
-                moved = link_of(content(*page, *s));             // stays there: we hold the record's lock
-            else
-                copy_out(content(*page, *s), out);
-        }
-    }
-    if (moved.page != kPageNone) {
-        SharedPage page = TRY(engine_.pool->fix_shared(moved.page));
-        const Slot& s = slot(*page, moved.slot.value);
-        CHECK(moved.slot.value < data(*page).slot_count && (s.state & kMoved) && link_of(content(*page, s)) == id);       // HF-2
-        copy_out(content(*page, s).substr(sizeof(Link)), out);
-    }
+    const bool brief = access == Access::read && Ops::gives_back(*this, txn, name);
+    TRY(locks.lock_record(txn.locks, lock_, name, mode_of(access)));
+    const bool found = TRY(Ops::read(*this, id, [&](Slice value) { copy_out(value, out); }));
     if (brief) locks.unlock(txn.locks, name, txn::LockMode::S);
     return found;
 }
 
-namespace {
+bool HeapFile::Ops::gives_back(HeapFile& heap, txn::Transaction& txn, txn::LockName name) {
+    return txn.isolation == txn::Isolation::read_committed && !txn::covers(heap.engine_.locks->held(txn.locks, name), txn::LockMode::S);
+}
 
-// One page's records, copied out under its latch and then handed over with nothing held.
-struct PageScan {
-    BufferPool& pool;
-    StoreId store;
-    std::unique_ptr<Page> copy = std::make_unique<Page>();
-    std::string text{};
-
-    Result<bool> run(PageId id, std::move_only_function<bool(RecordId, Slice)>& each) {
-        {
-            SharedPage page = TRY(pool.fix_shared(id));
-            if (page->kind() != PageKind::heap || page->header.store != store.value) return true;
-            std::memcpy(static_cast<void*>(copy.get()), &*page, kPageBytes);
-        }
-        for (uint32_t i = 0; i < data(*copy).slot_count; ++i) {
-            const Slot& s = slot(*copy, i);
-            if (!is_record(s)) continue;
-            Slice value = content(*copy, s);
-            if (s.state & kStub) {
-                const RecordId target = link_of(value);
-                SharedPage page = TRY(pool.fix_shared(target.page));
-                text.assign(content(*page, slot(*page, target.slot.value)).substr(sizeof(Link)));
-                value = text;
-            }
-            if (!each(RecordId{id, SlotNo{static_cast<uint16_t>(i)}}, value)) return false;
-        }
-        return true;
+// The whole heap is locked: a copy of the page is made under its latch, and its records are handed over with nothing held.
+Result<bool> HeapFile::Ops::scan_locked(HeapFile& heap, PageId id, Each& each) {
+    auto copy = std::make_unique<Page>();
+    {
+        SharedPage page = TRY(heap.engine_.pool->fix_shared(id));
+        std::memcpy(static_cast<void*>(copy.get()), &*page, kPageBytes);
     }
-};
+    std::string text;
+    for (uint32_t i = 0; i < data(*copy).slot_count; ++i) {
+        const Slot& s = slot(*copy, i);
+        if (!is_record(s)) continue;
+        const RecordId record{id, SlotNo{static_cast<uint16_t>(i)}};
+        Slice value = content(*copy, s);
+        if (s.state & kStub) {
+            if (!TRY(read(heap, record, [&](Slice moved) { text.assign(moved); }))) continue;    // erased by `each`
+            value = text;
+        }
+        if (!each(record, value)) return false;
+    }
+    return true;
+}
 
-}  // namespace
+// Record by record: lock, read, hand over.
+Result<bool> HeapFile::Ops::scan_records(HeapFile& heap, txn::Transaction& txn, PageId id, Each& each) {
+    txn::LockManager& locks = *heap.engine_.locks;
+    std::string text;
+    for (uint32_t i = 0;; ++i) {
+        {
+            SharedPage page = TRY(heap.engine_.pool->fix_shared(id));
+            while (i < data(*page).slot_count && slot(*page, i).state == kEmpty) ++i;
+            if (i >= data(*page).slot_count) return true;
+        }
+        const RecordId record{id, SlotNo{static_cast<uint16_t>(i)}};
+        const txn::LockName name = txn::record_lock_name(heap.id_, record);
+        const bool brief = gives_back(heap, txn, name);
+        TRY(locks.lock_record(txn.locks, heap.lock_, name, txn::LockMode::S));
+        const bool found = TRY(read(heap, record, [&](Slice value) { text.assign(value); }));
+        if (brief) locks.unlock(txn.locks, name, txn::LockMode::S);
+        if (found && !each(record, text)) return false;
+    }
+}
 
 Result<void> HeapFile::scan(txn::Transaction& txn, std::move_only_function<bool(RecordId, Slice)> each) {
-    using txn::LockMode;
-    txn::LockManager& locks = *engine_.locks;
     const bool whole = txn.isolation == txn::Isolation::serializable;
-    TRY(locks.lock_store(txn.locks, lock_, whole ? LockMode::S : LockMode::IS));
-    PageScan reader{*engine_.pool, id_};
+    if (whole) TRY(engine_.locks->lock_store(txn.locks, lock_, txn::LockMode::S));
     std::vector<PageId> pages;
     for (PageId at = first_; at != kPageNone;) {
         uint32_t done = 0;
-        for (;;) {                                               // pages may be added while we go
+        PageId next = kPageNone;
+        do {                                                     // pages may be added while we go
             pages.clear();
-            PageId next;
             {
                 SharedPage page = TRY(engine_.pool->fix_shared(at));
                 const MapBody& body = map(*page);
                 for (; done < body.entries; ++done) pages.push_back(PageId{body.page[done]});
                 next = PageId{body.next};
             }
-            for (const PageId id : pages) {
-                const txn::LockName name = txn::page_lock_name(id_, id);
-                const bool brief = txn.isolation == txn::Isolation::read_committed && !txn::covers(locks.held(txn.locks, name), LockMode::S);
-                if (!whole) TRY(locks.lock(txn.locks, name, LockMode::S));
-                const bool more = TRY(reader.run(id, each));
-                if (brief) locks.unlock(txn.locks, name, LockMode::S);
-                if (!more) return {};
-            }
-            if (pages.empty()) {
-                at = next;
-                break;
-            }
-        }
+            for (const PageId id : pages)
+                if (!TRY(whole ? Ops::scan_locked(*this, id, each) : Ops::scan_records(*this, txn, id, each))) return {};
+        } while (!pages.empty());
+        at = next;
     }
     return {};
 }

@@ -111,7 +111,6 @@ Result<bool> HeapFile::update(txn::Transaction& txn, RecordId id, Slice record) 
     if (record.size() > kHeapRecordBytesMax) return fail(ErrorCode::value_too_long, "heap record", record.size(), kHeapRecordBytesMax);
     if (!Ops::plausible(*this, id)) return false;
     TRY(engine_.locks->lock_record(txn.locks, lock_, txn::record_lock_name(id_, id), txn::LockMode::X));
-    TRY(engine_.locks->lock(txn.locks, txn::page_lock_name(id_, id.page), txn::LockMode::IX));
     for (;;) {
         const Ops::Outcome outcome = TRY(Ops::update_in_place(*this, txn, id, record));
         if (outcome != Ops::Outcome::no_room) return outcome == Ops::Outcome::done;
@@ -122,7 +121,6 @@ Result<bool> HeapFile::update(txn::Transaction& txn, RecordId id, Slice record) 
 Result<bool> HeapFile::erase(txn::Transaction& txn, RecordId id) {
     if (!Ops::plausible(*this, id)) return false;
     TRY(engine_.locks->lock_record(txn.locks, lock_, txn::record_lock_name(id_, id), txn::LockMode::X));
-    TRY(engine_.locks->lock(txn.locks, txn::page_lock_name(id_, id.page), txn::LockMode::IX));
     LatchedPages pages;
     RecordId moved{};
     pages.want(id.page);

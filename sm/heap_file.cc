@@ -69,13 +69,14 @@ Result<void> HeapFile::destroy() {
 
 namespace {
 
-constexpr uint32_t kSlotsSkippedMax = 16;
+constexpr uint32_t kEmptyTried = 4, kSlotsTried = 16;
 
-// Candidates for the new record's slot: empty slots first, then new ones at the end; `skip` moves on after a refused lock.
+// Candidates for the new record's slot: a few empty ones, then new ones at the end; `skip` counts the refused locks.
 uint32_t choose_slot(const Page& page, uint32_t skip) {
     const DataHeader& head = data(page);
-    if (head.empty_slots <= skip) [[likely]]
-        return head.slot_count + skip - head.empty_slots;
+    const uint32_t empty = std::min<uint32_t>(head.empty_slots, kEmptyTried);
+    if (empty <= skip) [[likely]]
+        return head.slot_count + skip - empty;
     for (uint32_t i = 0, seen = 0; i < head.slot_count; ++i)
         if (slot(page, i).state == kEmpty && seen++ == skip) return i;
     return head.slot_count;
@@ -90,20 +91,16 @@ Result<RecordId> HeapFile::insert(txn::Transaction& txn, Slice record) {
         const uint32_t bytes = Ops::room_for(record.size()) + skip * static_cast<uint32_t>(sizeof(Slot));
         ExclusivePage page = TRY(Ops::page_with_room(*this, txn, std::min<uint32_t>(bytes, kPageBytes - kSlotsAt)));
         const RecordId id{page->id(), SlotNo{static_cast<uint16_t>(choose_slot(*page, skip))}};
-        const txn::LockName page_name = txn::page_lock_name(id_, id.page);
         const txn::LockName name = txn::record_lock_name(id_, id);
-        // Under the latch locks are only tried; after a refusal the wait happens outside and everything is looked at again.
-        if (!TRY(locks.try_lock(txn.locks, page_name, txn::LockMode::IX))) [[unlikely]] {
-            page.release();
-            TRY(locks.lock_store(txn.locks, lock_, txn::LockMode::IX));
-            TRY(locks.lock(txn.locks, page_name, txn::LockMode::IX));
-            continue;
-        }
+        // Under the latch the lock is only tried; after a refusal the wait happens outside and everything is looked at again.
         // HF-3: an empty slot whose lock somebody holds is not ours to fill.
         if (!TRY(locks.try_lock_record(txn.locks, lock_, name, txn::LockMode::X))) [[unlikely]] {
             page.release();
             TRY(locks.lock_store(txn.locks, lock_, txn::LockMode::IX));
-            skip = (skip + 1) % kSlotsSkippedMax;
+            if (++skip == kSlotsTried) {
+                TRY(locks.lock_record(txn.locks, lock_, name, txn::LockMode::X));
+                skip = 0;
+            }
             continue;
         }
         const PutPayload head{id.slot.value, kLive, 0};

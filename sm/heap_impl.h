@@ -50,6 +50,13 @@ struct HeapFile::Ops {
     // False: no such page of this heap.
     static bool plausible(HeapFile& heap, RecordId id);
     static const heap::Slot* record_at(HeapFile& heap, const Page& page, SlotNo slot);
+    static Result<bool> read(HeapFile& heap, RecordId id, std::move_only_function<void(Slice)> take);
+    // A read lock on the name is to be given back after the read: read committed, and not held otherwise.
+    static bool gives_back(HeapFile& heap, txn::Transaction& txn, txn::LockName name);
+    using Each = std::move_only_function<bool(RecordId, Slice)>;
+    // One page of a scan; false: `each` wants no more.
+    static Result<bool> scan_locked(HeapFile& heap, PageId id, Each& each);
+    static Result<bool> scan_records(HeapFile& heap, txn::Transaction& txn, PageId id, Each& each);
 
     // --- heap_change.cc
     enum class Outcome : uint8_t { done, missing, no_room };

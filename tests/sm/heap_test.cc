@@ -216,6 +216,26 @@ TEST_F(HeapTest, RoomOfLiveTransactionsIsNotGivenAway) {
     });
 }
 
+// Slots emptied by a rollback to a savepoint stay locked: inserters pass them by instead of waiting.
+TEST_F(HeapTest, LockedEmptySlotsArePassedBy) {
+    store_.on_thread([&] {
+        auto& holder = store_.begin();
+        insert(holder, "keeps the transaction writing");
+        const Lsn point = holder.last_lsn;
+        std::set<RecordId> emptied;
+        for (int i = 0; i < 40; ++i) emptied.insert(insert(holder, "gone"));
+        ASSERT_OK(roll_back(*store_, holder, point));
+        auto& other = store_.begin(txn::Isolation::serializable, 5 * kMillisecond);
+        for (int i = 0; i < 40; ++i) EXPECT_FALSE(emptied.contains(insert(other, "new")));
+        store_.commit(other);
+        store_.commit(holder);
+        auto& last = store_.begin();
+        EXPECT_TRUE(emptied.contains(insert(last, "takes an empty slot")));
+        store_.commit(last);
+        EXPECT_EQ(verify().records, 42u);
+    });
+}
+
 TEST_F(HeapTest, RoomOfEndedTransactionsIsUsedAgain) {
     store_.on_thread([&] {
         uint64_t pages = 0;
@@ -275,7 +295,7 @@ TEST_F(HeapTest, SerializableScanSeesNoPhantom) {
     });
 }
 
-TEST_F(HeapTest, RepeatableReadScanHoldsItsPages) {
+TEST_F(HeapTest, RepeatableReadScanHoldsItsRecords) {
     store_.on_thread([&] {
         auto& t = store_.begin();
         const RecordId a = insert(t, "a");
