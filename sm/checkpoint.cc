@@ -15,7 +15,7 @@
 // Blocking   run() parks for a long time; one at a time.
 #include <algorithm>
 
-#include "sm/recovery_impl.h"
+#include "sm/recovery_parts.h"
 #include "threads/base/check.h"
 #include "threads/latch.h"
 

@@ -2,7 +2,7 @@
 //
 // Every page that was changed since the checkpoint has its image in the log (PC-3), and what lies on the volume was durable in the log before
 // (BP-1), so the durable log holds every change of such a page: one pass from its start, each image taking over from what was before.
-#include "sm/recovery_impl.h"
+#include "sm/recovery_parts.h"
 
 namespace lockstep::sm {
 

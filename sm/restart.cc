@@ -2,7 +2,7 @@
 //
 // Blocking   The reader blocks worker 0's kernel thread for each chunk of the log; nothing else runs in the store yet.
 #include "sm/catalog.h"
-#include "sm/recovery_impl.h"
+#include "sm/recovery_parts.h"
 #include "threads/base/check.h"
 
 namespace lockstep::sm {

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "sm/recovery_impl.h"
+#include "sm/recovery_parts.h"
 
 namespace lockstep::sm {
 

@@ -9,7 +9,7 @@
 // Blocking   feed() parks while a lane is behind; lanes park for pages.
 #include <atomic>
 
-#include "sm/recovery_impl.h"
+#include "sm/recovery_parts.h"
 #include "threads/base/check.h"
 
 namespace lockstep::sm {

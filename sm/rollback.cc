@@ -4,7 +4,7 @@
 //                 run or after a crash, meets the compensation first and jumps over what it compensates.
 #include <utility>
 
-#include "sm/recovery_impl.h"
+#include "sm/recovery_parts.h"
 
 namespace lockstep::sm {
 

@@ -15,8 +15,8 @@ using threads::SimEvent;
 // One seed: a run, its images, their recoveries.
 class CrashRun {
 public:
-    CrashRun(uint64_t seed, double image_odds)
-        : seed_(seed), crash_(Rng(seed).fork(2)), disk_({.seed = seed}), image_odds_(image_odds) {}
+    CrashRun(uint64_t seed, double image_odds, int transactions)
+        : seed_(seed), crash_(Rng(seed).fork(2)), disk_({.seed = seed}), image_odds_(image_odds), transactions_(transactions) {}
 
     void run() {
         Rng configuration = Rng(seed_).fork(3);
@@ -40,7 +40,7 @@ public:
         std::vector<Handle<void>> handles;
         for (int n = 0; n < threads; ++n)
             handles.push_back(store->start([&, n]() -> Result<void> {
-                transactions(*store, Rng(seed_).fork(10 + static_cast<uint64_t>(n)), 25);
+                transactions(*store, Rng(seed_).fork(10 + static_cast<uint64_t>(n)), transactions_);
                 --running_;
                 return {};
             }));
@@ -222,6 +222,7 @@ private:
     Rng crash_;
     SimDisk disk_;
     const double image_odds_;
+    const int transactions_;                     // of each thread
     uint64_t value_max_ = 200, keys_ = 100;
     Oracle oracle_;
     std::vector<RecordId> ids_;                  // ever inserted, also by those that were rolled back
@@ -235,12 +236,21 @@ TEST(CrashRecovery, PowerCutAtAnyEvent) {
     size_t recoveries = 0;
     for (uint64_t seed = first; seed < first + seeds && !HasFailure(); ++seed) {
         SCOPED_TRACE("LOCKSTEP_SEED=" + std::to_string(seed));
-        CrashRun run(seed, 0.04);
+        CrashRun run(seed, 0.04, 25);
         run.run();
         recoveries += run.recoveries();
     }
     EXPECT_GT(recoveries, seeds);
     std::printf("%zu recoveries\n", recoveries);
+}
+
+TEST(CrashRecovery, PowerCutAtEveryEventOfAShortRun) {
+    const uint64_t seed = number_from("LOCKSTEP_SEED", 1);
+    SCOPED_TRACE("LOCKSTEP_SEED=" + std::to_string(seed));
+    CrashRun run(seed, 1.0, 4);
+    run.run();
+    EXPECT_GT(run.recoveries(), 100u);
+    std::printf("%zu recoveries\n", run.recoveries());
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // labels: unit
 // rollback_test.cc - compensation: nothing is undone twice, whatever mix of savepoints, aborts and crashes.
-#include "sm/recovery_impl.h"
+#include "sm/recovery_parts.h"
 #include "sm/catalog.h"
 #include "sm/operation.h"
 #include "tests/sm/store_crash_util.h"

@@ -1,4 +1,4 @@
-// recovery_impl.h - what rollback, checkpoint and restart share; private to them.
+// recovery_parts.h - what rollback, checkpoint and restart share; private to them.
 //
 // Layout     checkpoint_end record: CheckpointEnd, then `count` CheckpointTxn. Many transactions take several such records (`part` of `parts`).
 #pragma once
