@@ -29,8 +29,8 @@ public:
     Result<void> step() {
         more_ = TRY(cursor_.next());
         if (!more_) return {};
-        KeyReader key(cursor_.key().substr(0, 9));
-        w = key.u32();
+        KeyReader key(cursor_.key().substr(0, 7));
+        w = key.u16();
         d = key.u8();
         o = key.u32();
         return {};
@@ -70,7 +70,7 @@ private:
         Cursor cursor = db_.warehouse.scan(txn_);
         while (TRY(cursor.next())) {
             ++report_.rows;
-            const uint32_t w = KeyReader(cursor.key()).u32();
+            const uint32_t w = KeyReader(cursor.key()).u16();
             WarehouseRecord record;
             if (read_record(cursor.value(), record)) audit_.warehouse(w, record);
             else audit_.misplaced(1, "warehouse", w, 0, 0);
@@ -83,7 +83,7 @@ private:
         while (TRY(cursor.next())) {
             ++report_.rows;
             KeyReader key(cursor.key());
-            const uint32_t w = key.u32(), d = key.u8();
+            const uint32_t w = key.u16(), d = key.u8();
             DistrictRecord record;
             if (read_record(cursor.value(), record)) audit_.district(w, d, record);
             else audit_.misplaced(1, "district", w, d, 0);
@@ -97,7 +97,7 @@ private:
         while (TRY(cursor.next())) {
             ++report_.rows;
             KeyReader key(cursor.key());
-            const uint32_t w = key.u32(), d = key.u8(), c = key.u16();
+            const uint32_t w = key.u16(), d = key.u8(), c = key.u16();
             if (read_record(cursor.value(), record)) {
                 audit_.customer(w, d, c, record);
                 names_.add(name_key(w, d, record.last, record.first, c));

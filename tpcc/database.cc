@@ -4,7 +4,7 @@
 namespace lockstep::tpcc {
 
 namespace {
-constexpr char kMagic[8] = {'L', 'S', 'T', 'P', 'C', 'C', '0', '1'};
+constexpr char kMagic[8] = {'L', 'S', 'T', 'P', 'C', 'C', '0', '2'};
 
 Result<void> find_tables(Database& db) {
     for (const TableName& table : kTables) {

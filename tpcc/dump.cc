@@ -54,34 +54,34 @@ std::string address(const Address& a) {
 
 // One line for a row, from its key and record.
 std::string format_row(KeyReader key, const WarehouseRecord& r) {
-    return fmt::format("{},{},{},{},{}", key.u32(), text(r.name), address(r.address), rate(r.tax), money(r.ytd));
+    return fmt::format("{},{},{},{},{}", key.u16(), text(r.name), address(r.address), rate(r.tax), money(r.ytd));
 }
 std::string format_row(KeyReader key, const DistrictRecord& r) {
-    const uint32_t w = key.u32(), d = key.u8();
+    const uint32_t w = key.u16(), d = key.u8();
     return fmt::format("{},{},{},{},{},{},{}", d, w, text(r.name), address(r.address), rate(r.tax), money(r.ytd), uint32_t{r.next_o_id});
 }
 std::string format_row(KeyReader key, const CustomerRecord& r) {
-    const uint32_t w = key.u32(), d = key.u8(), c = key.u16();
+    const uint32_t w = key.u16(), d = key.u8(), c = key.u16();
     return fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}", c, d, w, text(r.first), chars(r.middle), text(r.last),
                        address(r.address), chars(r.phone), Time{r.since}, chars(r.credit), money(r.credit_lim), rate(r.discount),
                        money(r.balance), money(r.ytd_payment), uint32_t{r.payment_cnt}, uint32_t{r.delivery_cnt},
                        text({r.data, std::min<size_t>(r.data_size, sizeof(r.data))}));
 }
 std::string format_row(KeyReader key, const OrderRecord& r) {
-    const uint32_t w = key.u32(), d = key.u8(), o = key.u32();
+    const uint32_t w = key.u16(), d = key.u8(), o = key.u32();
     return fmt::format("{},{},{},{},{},{},{},{}", o, d, w, uint32_t{r.c_id}, Time{r.entry_d},
                        r.carrier_id ? fmt::format("{}", r.carrier_id) : "", r.ol_cnt, r.all_local);
 }
 std::string format_row(KeyReader key, const OrderLineRecord& r) {
-    const uint32_t w = key.u32(), d = key.u8(), o = key.u32(), ol = key.u8();
+    const uint32_t w = key.u16(), d = key.u8(), o = key.u32(), ol = key.u8();
     return fmt::format("{},{},{},{},{},{},{},{},{},{}", o, d, w, ol, uint32_t{r.i_id}, uint32_t{r.supply_w_id}, time_or_null(r.delivery_d),
                        r.quantity, money(r.amount), chars(r.dist_info));
 }
 std::string format_row(KeyReader key, const ItemRecord& r) {
-    return fmt::format("{},{},{},{},{}", key.u32(), uint32_t{r.im_id}, text(r.name), money(r.price), text(r.data));
+    return fmt::format("{},{},{},{},{}", key.u24(), uint32_t{r.im_id}, text(r.name), money(r.price), text(r.data));
 }
 std::string format_row(KeyReader key, const StockRecord& r) {
-    const uint32_t w = key.u32(), i = key.u32();
+    const uint32_t w = key.u16(), i = key.u24();
     std::string line = fmt::format("{},{},{}", i, w, int32_t{r.quantity});
     for (const auto& dist : r.dist) line += "," + chars(dist);
     return line + fmt::format(",{},{},{},{}", int64_t{r.ytd}, uint32_t{r.order_cnt}, uint32_t{r.remote_cnt}, text(r.data));
@@ -114,7 +114,7 @@ public:
         Cursor cursor = db_.new_order.scan(txn_);
         while (TRY(cursor.next())) {
             KeyReader key(cursor.key());
-            const uint32_t w = key.u32(), d = key.u8(), o = key.u32();
+            const uint32_t w = key.u16(), d = key.u8(), o = key.u32();
             file.line(fmt::format("{},{},{}", o, d, w));
         }
         return file.close();

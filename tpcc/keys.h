@@ -1,8 +1,9 @@
 // keys.h - primary and secondary keys: big-endian parts side by side, so that memcmp order is the order of the parts.
 //
 // Layout     warehouse (w)  district (w,d)  customer (w,d,c)  customer_name (w,d,last,first,c)  orders, new_order (w,d,o)
-//            orders_customer (w,d,c,o)  order_line (w,d,o,ol)  item (i)  stock (w,i);  w, o, i: u32, c: u16, d, ol: u8;
-//            names end with a zero byte, which no name contains.
+//            orders_customer (w,d,c,o)  order_line (w,d,o,ol)  item (i)  stock (w,i);  o: u32, i: u24, w, c: u16, d, ol: u8;
+//            names end with a zero byte, which no name contains. As narrow as the numbers allow: a B-tree decides most comparisons by
+//            four bytes of the key, and leading zeros would waste them.
 // Why not Key of sm/key.h: it appends byte by byte with a bounds check; a New-Order makes 60 keys, and these are two or three stores.
 #pragma once
 
@@ -20,6 +21,7 @@ public:
         return *this;
     }
     RowKey& u16(uint16_t v) { return put(__builtin_bswap16(v)); }
+    RowKey& u24(uint32_t v) { return u8(static_cast<uint8_t>(v >> 16)).u16(static_cast<uint16_t>(v)); }
     RowKey& u32(uint32_t v) { return put(__builtin_bswap32(v)); }
     // At most 16 bytes and the end mark; `end` = 1 gives the first key behind all that begin with the same text.
     RowKey& text(Slice s, char end = 0) {
@@ -37,12 +39,14 @@ private:
         size_ += sizeof(T);
         return *this;
     }
-    char bytes_[44];                 // the longest: 4 + 1 + 17 + 17 + 2
+    char bytes_[44];                 // the longest: 2 + 1 + 17 + 17 + 2, and room to spare
     uint32_t size_ = 0;
 };
 
-inline RowKey warehouse_key(uint32_t w) { return RowKey().u32(w); }
-inline RowKey district_key(uint32_t w, uint32_t d) { return RowKey().u32(w).u8(static_cast<uint8_t>(d)); }
+inline constexpr uint32_t kWarehousesMax = 65535;         // as u16
+
+inline RowKey warehouse_key(uint32_t w) { return RowKey().u16(static_cast<uint16_t>(w)); }
+inline RowKey district_key(uint32_t w, uint32_t d) { return warehouse_key(w).u8(static_cast<uint8_t>(d)); }
 inline RowKey customer_key(uint32_t w, uint32_t d, uint32_t c) { return district_key(w, d).u16(static_cast<uint16_t>(c)); }
 inline RowKey name_key(uint32_t w, uint32_t d, Slice last, Slice first, uint32_t c) {
     return district_key(w, d).text(last).text(first).u16(static_cast<uint16_t>(c));
@@ -52,8 +56,8 @@ inline RowKey name_high(uint32_t w, uint32_t d, Slice last) { return district_ke
 inline RowKey order_key(uint32_t w, uint32_t d, uint32_t o) { return district_key(w, d).u32(o); }
 inline RowKey customer_order_key(uint32_t w, uint32_t d, uint32_t c, uint32_t o) { return customer_key(w, d, c).u32(o); }
 inline RowKey line_key(uint32_t w, uint32_t d, uint32_t o, uint32_t ol) { return order_key(w, d, o).u8(static_cast<uint8_t>(ol)); }
-inline RowKey item_key(uint32_t i) { return RowKey().u32(i); }
-inline RowKey stock_key(uint32_t w, uint32_t i) { return RowKey().u32(w).u32(i); }
+inline RowKey item_key(uint32_t i) { return RowKey().u24(i); }
+inline RowKey stock_key(uint32_t w, uint32_t i) { return warehouse_key(w).u24(i); }
 
 // Takes the parts off a key again, front to back. A key that is too short gives zeros and ok() is false.
 class KeyReader {
@@ -61,6 +65,7 @@ public:
     explicit KeyReader(Slice key) : rest_(key) {}
     uint8_t u8() { return static_cast<uint8_t>(take(1)); }
     uint16_t u16() { return static_cast<uint16_t>(take(2)); }
+    uint32_t u24() { return static_cast<uint32_t>(take(3)); }
     uint32_t u32() { return static_cast<uint32_t>(take(4)); }
     Slice text() {
         const size_t n = rest_.find('\0');

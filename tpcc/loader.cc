@@ -271,7 +271,7 @@ uint64_t expected_rows(const Scale& scale) {
 
 Result<Database> load(Store& store, const LoadSettings& settings, LoadProgress& progress) {
     const Scale& scale = settings.scale;
-    CHECK(scale.warehouses > 0 && scale.districts > 0 && scale.districts <= 10 && scale.customers >= 15 && scale.customers <= 65535 &&
+    CHECK(scale.warehouses > 0 && scale.warehouses <= kWarehousesMax && scale.districts > 0 && scale.districts <= 10 && scale.customers >= 15 && scale.customers <= 65535 &&
           scale.undelivered <= scale.customers && scale.items >= 100);
     progress.rows_total = expected_rows(scale);
     Database db;

@@ -55,7 +55,7 @@ struct RawArguments {
 void add_database_options(CLI::App& app, Settings& s, RawArguments& raw) {
     app.add_option("--path", s.path, "Directory of the database; loaded if it holds none, else reopened (default: temporary)");
     app.add_option("-w,--warehouses", raw.warehouses, "Number of warehouses (default: 4, or those of the existing database)")
-        ->check(CLI::Range(1u, 1'000'000u));
+        ->check(CLI::Range(1u, kWarehousesMax));
     app.add_option("--workers", s.workers, "Kernel threads that run transactions")->check(CLI::Range(1u, 64u))->capture_default_str();
     app.add_option("--pool", raw.pool, "Buffer pool, such as 512M or 2G (default: sized to the data)")->check(kSize);
     app.add_option("--log-size", raw.log, "Bound on the log, such as 2G (default: sized to the data)")->check(kSize);

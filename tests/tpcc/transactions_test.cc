@@ -176,7 +176,7 @@ TEST_F(Transactions, StockLevelCountsDistinctLowItems) {
         std::map<uint32_t, bool> low;
         for (const auto& [key, value] : lines) {
             KeyReader reader(key);
-            const uint32_t w = reader.u32(), d = reader.u8(), o = reader.u32();
+            const uint32_t w = reader.u16(), d = reader.u8(), o = reader.u32();
             if (w != 2 || d != 1 || o + 20 < db.scale.customers + 1) continue;
             OrderLineRecord line;
             ASSERT_TRUE(read_record(value, line));
