@@ -5,6 +5,7 @@
 //            lock stays.
 #include "sm/btree_impl.h"
 #include "sm/overflow.h"
+#include "threads/ctx.h"
 
 namespace lockstep::sm {
 
@@ -31,6 +32,25 @@ inline void copy_out(Slice value, ValueOut& out) {
     return read_overflow(pool, store, ref, 0, out.text->data(), ref.bytes);
 }
 
+// The record's lines are on their way while the team runs. The page may change meanwhile: it is looked at anew, with a fresh version, and
+// searched again if it has (LA-3). Pages that others keep changing cost a second search then, never a starved reader.
+[[gnu::noinline]] bool await_record(BufferPool& pool, Slice key, Ops::Position& pos) {
+    const Slice record = value(*pos.at.page, pos.slot);
+    for (size_t at = 0; at < std::min<size_t>(record.size(), 256); at += kCacheLineBytes) __builtin_prefetch(record.data() + at);
+    threads::ctx(threads::CtxPoint::record);
+    const uint64_t before = pos.at.snapshot;
+    Result<PeekedPage> again = pool.peek(pos.id);
+    if (!again) return false;
+    pos.at = *again;
+    if (threads::latch::version_bits(again->snapshot) == threads::latch::version_bits(before)) [[likely]]
+        return true;
+    if (!Ops::is_leaf_for(*pos.at.page, key)) return false;
+    const Found f = search(*pos.at.page, key);
+    pos.slot = f.slot;
+    pos.found = f.exact;
+    return true;
+}
+
 // The key's lock is held, so the record cannot change; its page can.
 inline Result<bool> read_record(BTree& tree, BufferPool& pool, txn::Transaction& txn, Slice key, ValueOut& out) {
     SharedPage hold;
@@ -44,6 +64,7 @@ inline Result<bool> read_record(BTree& tree, BufferPool& pool, txn::Transaction&
             pos.slot = f.slot;
             pos.found = f.exact;
         }
+        if (threads::in_team() && pos.found && tries == 0 && !await_record(pool, key, pos)) continue;
         const Page& page = *pos.at.page;
         if (!pos.found || ghost(page, pos.slot)) {
             if (!pos.valid()) continue;
@@ -71,6 +92,8 @@ Result<bool> BTree::fetch(txn::Transaction& txn, Slice key, Access access, Value
     if (key.size() > kKeyBytesMax) [[unlikely]]
         return fail(ErrorCode::key_too_long, "key", key.size(), kKeyBytesMax);
     const txn::LockName name = txn::key_lock_name(id_, key);
+    if (threads::worker_local.prefetch) engine_.locks->prefetch(name);
+    CTX(lock_bucket);
     TRY(engine_.locks->lock_record(txn.locks, lock_, name, mode_of(access)));
     Result<bool> found = read_record(*this, *engine_.pool, txn, key, out);
     if (access == Access::read && txn.isolation == txn::Isolation::read_committed)

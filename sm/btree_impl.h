@@ -46,6 +46,10 @@ struct BTree::Ops {
     static Result<void> latch_leaf(BTree& tree, Slice key, Target& out);
     // Exclusively latches the inner node of `level` above `key`. False: the tree is not that high.
     static Result<bool> latch_parent(BTree& tree, Slice key, unsigned level, Target& out);
+    // Unvalidated: a leaf (of whatever tree the caller followed) whose fences cover the key.
+    static bool is_leaf_for(const Page& page, Slice key) {
+        return page.kind() == PageKind::btree && page.header.level == 0 && node::covers(page, key);
+    }
     static bool is_node_for(const BTree& tree, const Page& page, unsigned level, Slice key) {
         return page.kind() == PageKind::btree && page.header.store == tree.id_.value && page.header.level == level && node::covers(page, key);
     }

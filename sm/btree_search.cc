@@ -3,6 +3,7 @@
 // Invariants LA-3 here means: a page's snapshot is taken by peek(), its bytes are read, and valid() is asked, with no switch in between.
 //            A miss in peek() of the child may park; the parent is validated afterwards, so a stale way is given up.
 #include "sm/btree_impl.h"
+#include "threads/ctx.h"
 
 namespace lockstep::sm {
 
@@ -11,10 +12,16 @@ using Ops = BTree::Ops;
 
 namespace {
 
-[[gnu::always_inline]] inline void prefetch_node(const Page* page) {
-    // First line and the middle of a half-full slot array: where every search begins.
-    __builtin_prefetch(page);
-    __builtin_prefetch(reinterpret_cast<const char*>(page) + 512);
+// The header and the slots in the middle, where a binary search of a half to quite full node looks first.
+[[gnu::noinline]] void prefetch_node(const Page* page) {
+    const char* bytes = reinterpret_cast<const char*>(page);
+    for (const unsigned line : {0u, 64u, 128u, 192u, 256u, 320u, 384u, 448u}) __builtin_prefetch(bytes + line);
+}
+
+[[gnu::always_inline]] inline void pass_on_for(BufferPool& pool, PageId child, unsigned level) {
+    if (threads::worker_local.prefetch)
+        if (const Page* resident = pool.resident(child)) prefetch_node(resident);
+    threads::ctx(level == 0 ? threads::CtxPoint::btree_leaf : threads::CtxPoint::btree_inner);
 }
 
 }  // namespace
@@ -35,9 +42,9 @@ Result<void> Ops::descend(BTree& tree, Slice key, Side side, unsigned level, Pos
             }
             const PageId next = child_at(page, side == Side::covering ? child_slot(page, key) : child_slot_below(page, key));
             if (!at.valid()) break;
-            // The place for a team switch: after prefetching the child's lines, before its version is read by peek().
-            if (page.header.level <= 2)
-                if (const Page* resident = pool.resident(next)) prefetch_node(resident);
+            // Upper levels stay in the caches; below, the child's lines are fetched while the team runs. Its version is read afterwards.
+            const unsigned child_level = page.header.level - 1u;
+            if (child_level <= 1) pass_on_for(pool, next, child_level);
             Result<PeekedPage> peeked = pool.peek(next);
             if (!at.valid()) break;                              // first: an error on a page that is no longer ours is none
             if (!peeked) [[unlikely]]

@@ -19,6 +19,13 @@ using OpKind = threads::TeamOp;
 inline void team_boundary(OpKind kind, StoreId store) {
     if (threads::Steps* steps = threads::worker_local.steps) steps->boundary(*threads::current(), kind, store.value);
 }
+// Before a transaction begins. Without teams this is where others get their turn: one that never waits would keep the worker for itself.
+inline void begin_boundary() {
+    if (threads::Steps* steps = threads::worker_local.steps)
+        steps->boundary(*threads::current(), OpKind::begin, 0);
+    else
+        threads::yield();
+}
 inline void operation_boundary(txn::Transaction& txn, OpKind kind, StoreId store) {
     DCHECK(threads::current()->latch_depth == 0);
     if (txn.locks.operations_left > 1) --txn.locks.operations_left;

@@ -75,7 +75,7 @@ Result<void> Store::run_body(sm::Engine& engine, Body body, const TxnOptions& op
         return result;
     }
     for (uint32_t tries = 0;; ++tries) {
-        sm::team_boundary(sm::OpKind::begin, StoreId{});
+        sm::begin_boundary();
         txn::Transaction* t = TRY(engine.txns->begin(options));
         auto done = attempt(engine, body, Txn(&engine, t, t->generation));
         if (done || !worth_retrying(done.error()) || tries >= engine.options.retries_max) return done;
@@ -93,7 +93,7 @@ Result<void> Store::start_thread(std::move_only_function<void()> body, int worke
 Result<Txn> Store::begin(const TxnOptions& options) {
     if (!engine_) return fail(ErrorCode::store_closed, "store");
     if (!engine_->on_own_thread()) return fail(ErrorCode::wrong_thread, "begin() outside the store's user threads");
-    sm::team_boundary(sm::OpKind::begin, StoreId{});
+    sm::begin_boundary();
     txn::Transaction* t = TRY(engine_->txns->begin(options));
     return Txn(engine_.get(), t, t->generation);
 }

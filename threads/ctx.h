@@ -38,10 +38,10 @@ void* regular_form(void* fast_sp);
     Thread* self = worker_local.current;
     if (self->next != nullptr) ctx_in_team(*self, point);
 }
-// Prefetches `address` (one line) if prefetching is on, then passes the CPU on.
-[[gnu::always_inline]] inline void ctx_prefetch(CtxPoint point, const void* address) {
-    if (worker_local.prefetch) __builtin_prefetch(address);
-    ctx(point);
+// Is the current thread in a team with others?
+inline bool in_team() {
+    const Thread* self = worker_local.current;
+    return self->next != nullptr && self->next != self;
 }
 
 }  // namespace lockstep::threads

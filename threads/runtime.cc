@@ -185,8 +185,7 @@ const char* Runtime::io_name() const { return impl_->workers[0]->io_name(); }
 std::vector<TeamStats> Runtime::team_stats() const {
     std::vector<TeamStats> all;
     for (const auto& worker : impl_->workers) {
-        if (worker->steps() == nullptr) continue;
-        for (const TeamStats& list : worker->steps()->team_stats()) {
+        for (const TeamStats& list : worker->steps().team_stats()) {
             const auto same = std::find_if(all.begin(), all.end(), [&](const TeamStats& s) { return s.op == list.op && s.object == list.object; });
             if (same == all.end())
                 all.push_back(list);
@@ -200,7 +199,7 @@ std::vector<TeamStats> Runtime::team_stats() const {
 CtxStats Runtime::ctx_stats() const {
     CtxStats sum;
     for (const auto& worker : impl_->workers)
-        if (worker->steps() != nullptr) sum.add(worker->steps()->ctx_stats());
+        sum.add(worker->steps().ctx_stats());
     return sum;
 }
 

@@ -13,12 +13,24 @@ const char* team_op_name(TeamOp op) {
 
 Steps::Steps(Worker& worker, const StepsOptions& options)
     : worker_(worker), options_(options), lists_(std::make_unique<List[]>(kLists)), ignore_latches_(options.ignore_latches) {
-    set_points(options.points == UINT32_MAX ? kCtxManual : options.points);
+    set_points(options.points);
 }
 
 void Steps::set_points(uint32_t points) {
-    points_ = options_.mode == StepsMode::grouping ? 0 : points;
+    options_.points = points;
+    points_ = points == UINT32_MAX ? kCtxManual : points;
+    if (options_.mode == StepsMode::grouping) points_ = 0;
     set_mask();
+}
+
+void Steps::set_mode(StepsMode mode) {
+    options_.mode = mode;
+    set_points(options_.points);
+}
+
+void Steps::clear_stats() {
+    for (uint32_t i = 0; i < kLists; ++i) lists_[i].stats = {};
+    ctx_stats_ = {};
 }
 
 // In a team of two a switch only pays where it hides a memory access.
@@ -204,10 +216,12 @@ void Steps::leave_to_scheduler(Thread& self) {
     }
 }
 
-void ctx_in_team(Thread& self, CtxPoint point) { worker_local.steps->ctx(self, point); }
+void ctx_in_team(Thread& self, CtxPoint point) { worker_local.worker->steps().ctx(self, point); }
 
 void Steps::ctx(Thread& self, CtxPoint point) {
     const auto i = static_cast<unsigned>(point);
+    if (!teams_on(options_.mode)) [[unlikely]]
+        return worker_.disband(self);
     if (!(mask_ >> i & 1)) {
         ++ctx_stats_.off[i];
         return;

@@ -65,7 +65,10 @@ public:
     Thread* start_next_team();                   // first member of the team that the policy picks
     void new_turn(uint32_t teams) { teams_left_ = teams; }
 
+    // Teams may be switched off while some run: their members leave one by one at their next CTX point or boundary.
+    void set_mode(StepsMode mode);
     void set_points(uint32_t points);
+    void clear_stats();
     void ctx(Thread& self, CtxPoint point);
 
     std::vector<TeamStats> team_stats() const;   // lists that ever had a team
@@ -100,7 +103,7 @@ private:
     void stay_behind(Thread& self);
 
     Worker& worker_;
-    const StepsOptions options_;
+    StepsOptions options_;
     std::unique_ptr<List[]> lists_;
     List* oldest_ = nullptr;                     // non-empty lists in order of their last service
     List* newest_ = nullptr;

@@ -9,6 +9,9 @@ namespace lockstep {
 // grouping: teams, no CTX and no prefetch. prefetch: no teams, prefetch only. ctx_only: teams with CTX, no prefetch.
 enum class StepsMode : uint8_t { off, on, grouping, prefetch, ctx_only };
 
+constexpr bool teams_on(StepsMode mode) { return mode != StepsMode::off && mode != StepsMode::prefetch; }
+constexpr bool prefetch_on(StepsMode mode) { return mode == StepsMode::on || mode == StepsMode::prefetch; }
+
 // Which list is served next when a team is done.
 enum class TeamPolicy : uint8_t {
     last_leaver,     // what the last member to leave wants (the thesis's choice)

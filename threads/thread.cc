@@ -140,6 +140,10 @@ void sleep_until(Nanos deadline) {
 
 Nanos now() { return worker_local.worker->clock().now(); }
 Nanos now_coarse() { return worker_local.worker->turn_time(); }
+void set_steps_mode(StepsMode mode) {
+    worker_local.worker->steps().clear_stats();
+    worker_local.worker->set_steps_mode(mode);
+}
 uint32_t worker_index() { return worker_local.worker->index(); }
 
 }  // namespace lockstep::threads

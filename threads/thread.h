@@ -17,6 +17,7 @@
 
 #include "threads/base/result.h"
 #include "threads/base/types.h"
+#include "threads/steps_options.h"
 #include "threads/worker_local.h"
 
 namespace lockstep::threads {
@@ -76,5 +77,7 @@ Nanos now();            // exact
 Nanos now_coarse();     // as of the worker's last turn (at most some tens of slices ago): costs two loads
 // Number of the current worker, 0-based. Only on a worker.
 uint32_t worker_index();
+// Switches the current worker's teams on, off, or to one of the partial modes; clears the teams' figures. Only on a user thread.
+void set_steps_mode(StepsMode mode);
 
 }  // namespace lockstep::threads

@@ -12,11 +12,7 @@ namespace lockstep::threads {
 constinit thread_local WorkerLocal worker_local;
 
 Worker::Worker(RuntimeShared& shared, uint32_t index, std::unique_ptr<SchedulerPolicy> policy, const StepsOptions& steps)
-    : shared_(shared), index_(index), policy_(std::move(policy)) {
-    if (steps.mode == StepsMode::on || steps.mode == StepsMode::grouping || steps.mode == StepsMode::ctx_only)
-        steps_ = std::make_unique<Steps>(*this, steps);
-    prefetch_ = steps.mode == StepsMode::on || steps.mode == StepsMode::prefetch;
-}
+    : shared_(shared), index_(index), policy_(std::move(policy)), steps_(std::make_unique<Steps>(*this, steps)), mode_(steps.mode) {}
 
 Result<void> Worker::attach() {
     scheduler_stack_ = kernel_stack();
@@ -95,7 +91,7 @@ uint32_t Worker::run_slices(uint32_t slices) {
 // After the ready threads (strays among them) had their chance to join a list. Teams follow one another without coming back here until
 // about `slices` members have been served; 0 means one team.
 bool Worker::run_teams(uint32_t slices) {
-    if (steps_ == nullptr || pending_ != nullptr || !steps_->any_waiting()) return false;
+    if (pending_ != nullptr || !steps_->any_waiting()) return false;
     steps_->new_turn(slices);
     slices_left_ = slices;
     enter(*steps_->start_next_team());
@@ -132,6 +128,14 @@ bool Worker::expire_timers() {
         any = true;
     }
     return any;
+}
+
+void Worker::set_steps_mode(StepsMode mode) {
+    mode_ = mode;
+    steps_->set_mode(mode);
+    WorkerLocal next = local();
+    next.current = worker_local.current;
+    worker_local = next;
 }
 
 void Worker::start_io(IoRequest& request) {

@@ -95,12 +95,17 @@ public:
     [[noreturn]] void run_thread(Thread& self);
 
     // --- the teams (steps.h)
-    Steps* steps() const { return steps_.get(); }
+    Steps& steps() { return *steps_; }
+    const Steps& steps() const { return *steps_; }
+    // From a thread of this worker. Teams that exist are still served.
+    void set_steps_mode(StepsMode mode);
     // Nothing but the running thread and the teams asks for the CPU or the scheduler: no ready thread, no mail, no I/O to submit.
     bool idle_but_for_self() const {
         return none_ready() && io_count_ == 0 && mailbox_.load(std::memory_order_relaxed) == nullptr;
     }
     [[noreturn]] void enter_scheduler() { switch_last(scheduler_sp_, scheduler_stack_); }
+    // Teams were switched off: the member goes on as an ordinary thread, after the rest of its team.
+    void disband(Thread& self) { yield(self); }
     void suspend_to_scheduler(Thread& self) { switch_context(&self.sp, scheduler_sp_, scheduler_stack_); }
 
 private:
@@ -122,8 +127,8 @@ private:
     }
     // A team whose running member has ended or, in a simulation, gone stray: its next member comes before anything else.
     Thread* next_to_run() { return pending_ != nullptr ? std::exchange(pending_, nullptr) : pick(); }
-    bool nothing_to_run() const { return pending_ == nullptr && none_ready() && (steps_ == nullptr || !steps_->any_waiting()); }
-    WorkerLocal local() { return {nullptr, this, steps_.get(), prefetch_}; }
+    bool nothing_to_run() const { return pending_ == nullptr && none_ready() && !steps_->any_waiting(); }
+    WorkerLocal local() { return {nullptr, this, teams_on(mode_) ? steps_.get() : nullptr, prefetch_on(mode_)}; }
     bool run_teams(uint32_t slices);
     bool none_ready() const { return policy_ != nullptr ? policy_->empty() : ready_first_ == nullptr; }
 
@@ -152,8 +157,8 @@ private:
     Stack scheduler_stack_;
     Thread* dead_ = nullptr;                     // just ended, to be reaped by the scheduler (WK-3)
     std::unique_ptr<SchedulerPolicy> policy_;    // null: the queue above, without virtual calls
-    std::unique_ptr<Steps> steps_;               // null: STEPS is off
-    bool prefetch_ = false;
+    std::unique_ptr<Steps> steps_;
+    StepsMode mode_;
     Thread* pending_ = nullptr;                  // see next_to_run()
     Nanos turn_time_ = 0;
     TimerHeap timers_;

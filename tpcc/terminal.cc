@@ -64,7 +64,6 @@ void Terminal::run() {
         }
         ++done_;
         if (think > 0) pause(think * think_seconds(rng_, type));
-        else yield();                            // a transaction that never waited would keep the worker for itself
     }
 }
 
@@ -120,7 +119,6 @@ void Terminal::serve_deliveries(RunControl& control, Executor& executor, Deliver
         count_finished(control, stats, TxnType::delivery, *outcome, request->queued, result.finished);
         stats.deliveries_skipped += result.output.skipped;
         if (control.settings.keep_delivery_results) queue.results.push_back(result);
-        yield();
     }
 }
 

@@ -62,6 +62,7 @@ Result<void> bench_operations(const Settings&, Report&);
 Result<void> bench_pool(const Settings&, Report&);
 Result<void> bench_restart(const Settings&, Report&);
 Result<void> bench_commits(const Settings&, Report&);
+Result<void> bench_steps(const Settings&, Report&);
 
 // Runs fn on a user thread of the store and waits.
 Result<void> on_user_thread(Store& store, std::move_only_function<Result<void>()> fn);

@@ -17,6 +17,7 @@ const std::vector<Benchmark>& all_benchmarks() {
         {"log", "inserting a 100-byte record into the log", bench_log},
         {"fetch", "random index fetch in a transaction: 2.5 GB tree and a tree in L3 (--bytes: one size only)", bench_fetch},
         {"operations", "begin, fetch, update, insert, delete, scan step and commit, each alone", bench_operations},
+        {"steps", "index fetch and update with STEPS on and off, and the share of each part", bench_steps},
         {"commits", "durable commits with 1 and 64 user threads: rate and syncs per commit", bench_commits},
         {"pool", "random fetches with the pool at 10% of the data, beside the device's own rate", bench_pool},
         {"restart", "restart after a kill with 1 GB of log (--bytes)", bench_restart},

@@ -1,0 +1,126 @@
+// steps_fetch.cc - index fetch and update with STEPS on and off: the modes in turn on one store, A B A B, and what each part contributes.
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "threads/thread.h"
+#include "tools/bench/bench.h"
+
+namespace lockstep::bench {
+namespace {
+
+struct Mode {
+    StepsMode mode;
+    const char* name;
+};
+constexpr Mode kModes[] = {{StepsMode::off, "base"},
+                           {StepsMode::prefetch, "prefetch only"},
+                           {StepsMode::grouping, "grouping only"},
+                           {StepsMode::ctx_only, "CTX without prefetch"},
+                           {StepsMode::on, "STEPS"}};
+
+Nanos clock_now() {
+    static const MonotonicClock clock;
+    return clock.now();
+}
+
+// One round: all modes for `slice` each; nanoseconds per operation of each mode.
+class Contest {
+public:
+    Contest(Store& store, Index index, uint64_t rows, bool update, uint32_t threads)
+        : store_(store), index_(index), rows_(rows), update_(update), threads_(threads) {}
+
+    Result<void> run(double seconds, uint32_t rounds) {
+        const Nanos slice = static_cast<Nanos>(seconds * 1e9 / rounds / std::size(kModes));
+        std::vector<Handle<void>> members;
+        for (uint32_t t = 0; t < threads_; ++t) members.push_back(store_.start([this, t] { return member(t); }, 0));
+        auto control = store_.start([&]() -> Result<void> {
+            for (uint32_t round = 0; round < rounds + 1; ++round)
+                for (size_t m = 0; m < std::size(kModes); ++m) {
+                    threads::set_steps_mode(kModes[m].mode);
+                    threads::sleep_until(clock_now() + slice / 4);           // the new mode settles
+                    const uint64_t before = operations_;
+                    const Nanos begin = clock_now();
+                    threads::sleep_until(begin + slice * 3 / 4);
+                    const double ns = static_cast<double>(clock_now() - begin) / static_cast<double>(operations_ - before);
+                    if (round > 0) figures_[m].push_back(ns);                // the first round warms up
+                }
+            stop_ = true;
+            threads::set_steps_mode(StepsMode::off);
+            return {};
+        }, 0);
+        TRY(control.join());
+        for (auto& member : members) TRY(member.join());
+        return {};
+    }
+
+    void print(const std::string& name, Report& report, const std::string& goal) {
+        const auto median = [](std::vector<double> v) {
+            std::sort(v.begin(), v.end());
+            return v[v.size() / 2];
+        };
+        for (size_t m = 0; m < std::size(kModes); ++m) {
+            std::vector<double> ratios;
+            for (size_t i = 0; i < figures_[m].size(); ++i) ratios.push_back(figures_[0][i] / figures_[m][i]);
+            std::sort(ratios.begin(), ratios.end());
+            report.figure(fmt::format("{}, {}", name, kModes[m].name), median(figures_[m]), "ns");
+            if (m > 0) {
+                report.figure("  times base, median of pairs", median(ratios), "x", kModes[m].mode == StepsMode::on ? goal : "");
+                report.note(fmt::format("pairs between {:.2f} and {:.2f}", ratios.front(), ratios.back()));
+            }
+        }
+    }
+
+private:
+    Result<void> member(uint32_t number) {
+        Rng rng(number + 1);
+        std::byte buffer[kRowBytes];
+        const std::string part(8, static_cast<char>('a' + number % 26));
+        while (!stop_) {
+            Txn txn = TRY(store_.begin({.durability = Durability::lazy}));
+            for (int k = 0; k < 10; ++k) {
+                // Each thread keeps to rows of its own, so that nobody waits for a lock.
+                const Key key = Key().u64(rng.below(rows_ / threads_) * threads_ + number);
+                TRY(index_.get(txn, key, buffer, update_ ? For::update : For::read));
+                if (update_) TRY(index_.patch(txn, key, 8 * rng.below(8), part));
+                ++operations_;
+            }
+            TRY(txn.commit());
+        }
+        return {};
+    }
+
+    Store& store_;
+    Index index_;
+    uint64_t rows_;
+    bool update_;
+    uint32_t threads_;
+    uint64_t operations_ = 0;            // one worker: no race
+    bool stop_ = false;
+    std::vector<double> figures_[std::size(kModes)];
+};
+
+Result<void> contest(const Settings& settings, Report& report, uint64_t bytes, const std::string& name, const std::string& goal_fetch,
+                     const std::string& goal_update) {
+    Store store = TRY(Store::open(settings.directory + "/steps" + std::to_string(bytes),
+                                  {.pool_bytes = bytes + bytes / 3 + (64ull << 20), .log_bytes = 16ull << 30}));
+    const uint64_t rows = rows_for(bytes);
+    const Index index = TRY(load_rows(store, rows));
+    const uint32_t threads = settings.threads != 0 ? settings.threads : 16;
+    for (const bool update : {false, true}) {
+        Contest c(store, index, rows, update, threads);
+        TRY(c.run(settings.seconds * 5, 8));
+        c.print(fmt::format("{}, {}, {} threads", update ? "update" : "fetch", name, threads), report, update ? goal_update : goal_fetch);
+    }
+    return store.close();
+}
+
+}  // namespace
+
+Result<void> bench_steps(const Settings& settings, Report& report) {
+    if (settings.bytes != 0) return contest(settings, report, settings.bytes, fmt::format("{} MB", settings.bytes >> 20), "", "");
+    TRY(contest(settings, report, 16ull << 20, "16 MB tree", ">= 2.0", ">= 1.5"));
+    return contest(settings, report, 2560ull << 20, "2.5 GB tree", ">= 3.0", ">= 2.0");
+}
+
+}  // namespace lockstep::bench
