@@ -65,10 +65,10 @@ public:
     Trial(const Shape& shape, uint64_t seed)
         : shape_(shape),
           seed_(seed),
+          stores_(shape.stores),
           locks_({.buckets_log2 = 4, .owners_max = shape.threads, .timeout = shape.timeout, .escalate_at = shape.escalate_at}),
           owners_(locks_, shape.threads),
-          model_(shape.threads, shape.stores * (shape.names + 1)),
-          stores_(shape.stores) {
+          model_(shape.threads, shape.stores * (shape.names + 1)) {
         nobody_.slot = UINT32_MAX;
         for (uint32_t i = 0; i < shape.stores; ++i) stores_[i].store = StoreId{i + 1};
     }
@@ -184,10 +184,10 @@ private:
     const Shape shape_;
     const uint64_t seed_;
     ManualClock clock_;
+    std::vector<StoreLock> stores_;          // outlive the owners, who release them
     LockManager locks_;
     Owners owners_;
     Model model_;
-    std::vector<StoreLock> stores_;
     LockOwner nobody_;
     std::atomic<uint32_t> running_{shape_.threads};
 };

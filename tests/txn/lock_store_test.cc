@@ -11,7 +11,7 @@ LockName table_name(const StoreLock& store) { return page_lock_name(store.store,
 
 TEST(LockStore, IntentionsStayOutOfTheTable) {
     Scene s;
-    StoreLock store{.store = StoreId{7}};
+    StoreLock& store = s.store(7);
     ASSERT_TRUE(granted(s.lock_store(0, store, IS)));
     ASSERT_TRUE(granted(s.lock_store(1, store, IX)));
     ASSERT_TRUE(granted(s.lock_store(0, store, IX)));
@@ -25,7 +25,7 @@ TEST(LockStore, EveryPairOfModesInBothOrders) {
     for (LockMode first : {IS, IX, S, SIX, U, X})
         for (LockMode second : {IS, IX, S, SIX, U, X}) {
             Scene s;
-            StoreLock store{.store = StoreId{1}};
+            StoreLock& store = s.store(1);
             ASSERT_TRUE(granted(s.lock_store(0, store, first)));
             auto outcome = s.lock_store(1, store, second);
             EXPECT_EQ(granted(outcome), compatible(second, first)) << lock_mode_name(second) << " after " << lock_mode_name(first);
@@ -42,7 +42,7 @@ TEST(LockStore, EveryPairOfModesInBothOrders) {
 
 TEST(LockStore, StrongLockWaitsForEveryNotedIntention) {
     Scene s;
-    StoreLock store{.store = StoreId{3}}, other{.store = StoreId{4}};
+    StoreLock &store = s.store(3), &other = s.store(4);
     for (size_t i = 0; i < 4; ++i) {
         ASSERT_TRUE(granted(s.lock_store(i, other, IX)));
         ASSERT_TRUE(granted(s.lock_store(i, store, i % 2 ? IX : IS)));
@@ -70,7 +70,7 @@ TEST(LockStore, StrongLockWaitsForEveryNotedIntention) {
 // The materialised request stays when the strong locker gives up, and goes with its owner.
 TEST(LockStore, AFailedStrongLockLeavesNothingBehind) {
     Scene s;
-    StoreLock store{.store = StoreId{3}};
+    StoreLock& store = s.store(3);
     ASSERT_TRUE(granted(s.lock_store(0, store, IX)));
     EXPECT_FALSE(*s.locks.try_lock_store(s.owner[1], store, X));
     EXPECT_EQ(store.strong.load(), 0u);
@@ -92,7 +92,7 @@ TEST(LockStore, AFailedStrongLockLeavesNothingBehind) {
 
 TEST(LockStore, ConversionsWithinAnOwner) {
     Scene s;
-    StoreLock store{.store = StoreId{3}};
+    StoreLock& store = s.store(3);
     ASSERT_TRUE(granted(s.lock_store(0, store, IX)));
     ASSERT_TRUE(granted(s.lock_store(0, store, S)));     // now as good as SIX
     EXPECT_TRUE(waits(s.lock_store(1, store, S)));
@@ -108,7 +108,7 @@ TEST(LockStore, ConversionsWithinAnOwner) {
 
 TEST(LockStore, DeadlockThroughNotedIntentionsIsSeen) {
     Scene s;
-    StoreLock a{.store = StoreId{1}}, b{.store = StoreId{2}};
+    StoreLock &a = s.store(1), &b = s.store(2);
     ASSERT_TRUE(granted(s.lock_store(0, a, IX)));
     ASSERT_TRUE(granted(s.lock_store(1, b, IX)));
     auto first = s.lock_store(0, b, X);
@@ -123,10 +123,9 @@ TEST(LockStore, DeadlockThroughNotedIntentionsIsSeen) {
 
 TEST(LockStore, MoreStoresThanNotes) {
     Scene s;
-    std::vector<std::unique_ptr<StoreLock>> stores;
+    std::vector<StoreLock*> stores;
     for (uint32_t i = 0; i < LockOwner::kIntentsMax + 8; ++i) {
-        stores.push_back(std::make_unique<StoreLock>());
-        stores[i]->store = StoreId{i};
+        stores.push_back(&s.store(i));
         ASSERT_TRUE(granted(s.lock_store(0, *stores[i], i % 2 ? IX : IS)));
         ASSERT_TRUE(*s.locks.try_lock_record(s.owner[0], *stores[i], record(i), S));
     }
@@ -150,7 +149,7 @@ TEST(LockStore, MoreStoresThanNotes) {
 
 TEST(LockStore, RecordsTakeTheirIntention) {
     Scene s;
-    StoreLock store{.store = StoreId{5}};
+    StoreLock& store = s.store(5);
     ASSERT_TRUE(s.locks.lock_record(s.owner[0], store, record(1), S));
     EXPECT_EQ(s.owner[0].intents[0].held, IS);
     ASSERT_TRUE(s.locks.lock_record(s.owner[0], store, record(2), X));
@@ -166,7 +165,7 @@ TEST(LockStore, RecordsTakeTheirIntention) {
 
 TEST(LockStore, RecordsUnderAStrongLockNeedNoLock) {
     Scene s;
-    StoreLock store{.store = StoreId{5}};
+    StoreLock& store = s.store(5);
     ASSERT_TRUE(granted(s.lock_store(0, store, S)));
     ASSERT_TRUE(s.locks.lock_record(s.owner[0], store, record(1), key_scan));
     EXPECT_EQ(s.owner[0].locks_held, 0u);
@@ -178,7 +177,7 @@ TEST(LockStore, RecordsUnderAStrongLockNeedNoLock) {
 TEST(LockStore, EscalationSucceedsWhenAlone) {
     for (LockMode mode : {S, X}) {
         Scene s({.escalate_at = 100});
-        StoreLock store{.store = StoreId{5}};
+        StoreLock& store = s.store(5);
         ASSERT_TRUE(s.locks.lock_store(s.owner[1], store, IS));                  // a reader does not hinder S
         if (mode == X) s.release(1);
         for (uint64_t i = 0; i < 1000; ++i) ASSERT_TRUE(s.locks.lock_record(s.owner[0], store, record(i), mode));
@@ -195,7 +194,7 @@ TEST(LockStore, EscalationSucceedsWhenAlone) {
 
 TEST(LockStore, EscalationRefusedGoesOnWithRecords) {
     Scene s({.escalate_at = 100});
-    StoreLock store{.store = StoreId{5}};
+    StoreLock& store = s.store(5);
     ASSERT_TRUE(s.locks.lock_record(s.owner[1], store, record(5000), X));
     for (uint64_t i = 0; i < 350; ++i) ASSERT_TRUE(s.locks.lock_record(s.owner[0], store, record(i), X));
     EXPECT_EQ(s.owner[0].locks_held, 350u);
@@ -211,7 +210,7 @@ TEST(LockStore, EscalationRefusedGoesOnWithRecords) {
 
 TEST(LockStore, ReleaseSharedKeepsIntentionsOfWriters) {
     Scene s;
-    StoreLock read{.store = StoreId{5}}, written{.store = StoreId{6}}, scanned{.store = StoreId{7}}, both{.store = StoreId{8}};
+    StoreLock &read = s.store(5), &written = s.store(6), &scanned = s.store(7), &both = s.store(8);
     ASSERT_TRUE(granted(s.lock_store(0, read, IS)));
     ASSERT_TRUE(granted(s.lock_store(0, written, IX)));
     ASSERT_TRUE(granted(s.lock_store(0, scanned, S)));
@@ -232,7 +231,7 @@ TEST(LockStore, ReleaseSharedKeepsIntentionsOfWriters) {
 // The name of a record may be that of another record or even of a store: rights join, nothing breaks.
 TEST(LockStore, EqualNamesCostConcurrencyOnly) {
     Scene s;
-    StoreLock store{.store = StoreId{5}};
+    StoreLock& store = s.store(5);
     ASSERT_TRUE(s.locks.lock_record(s.owner[0], store, table_name(store), X));
     ASSERT_TRUE(s.locks.lock_store(s.owner[0], store, S));
     EXPECT_EQ(s.check(), "");

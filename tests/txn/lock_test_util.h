@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -57,7 +58,10 @@ struct Scene {
           owner(locks, owners) {
         runtime = *threads::Runtime::start({.caller_driven = true, .clock = &clock});
     }
-    ~Scene() { settle(); }
+    ~Scene() {                               // no thread may still wait when the owners go
+        for (size_t i = 0; i < owner.size(); ++i) locks.cancel(owner[i]);
+        settle();
+    }
 
     void settle() {
         while (runtime->step()) {
@@ -84,9 +88,14 @@ struct Scene {
         locks.release_all(owner[who]);
         settle();
     }
+    StoreLock& store(uint32_t id) {
+        stores.emplace_back().store = StoreId{id};
+        return stores.back();
+    }
     std::string check() const { return locks.verify(); }
 
     ManualClock clock;
+    std::deque<StoreLock> stores;            // outlive the owners, who release them
     LockManager locks;
     Owners owner;
     std::unique_ptr<threads::Runtime> runtime;
