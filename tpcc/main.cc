@@ -3,8 +3,11 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
+#include <fstream>
 
 #include "tpcc/ack.h"
 #include "tpcc/dump.h"
@@ -121,6 +124,27 @@ Result<int> write_outputs(const Settings& settings, const Results& results) {
     return 0;
 }
 
+// A long run must not end with nowhere to write its results.
+bool can_write_outputs(const Settings& settings) {
+    for (const std::string* file : {&settings.json_file, &settings.delivery_file, &settings.picture_file}) {
+        if (file->empty() || std::ofstream(*file, std::ios::app)) continue;
+        fmt::print(stderr, "lockstep-tpcc: {} cannot be written: {}\n", *file, std::strerror(errno));
+        return false;
+    }
+    return true;
+}
+
+// Size of the largest file of an existing database: its pages.
+uint64_t existing_bytes(const std::string& path) {
+    uint64_t bytes = 0;
+    std::error_code error;
+    for (const auto& entry : std::filesystem::directory_iterator(path, error)) {
+        const uint64_t size = entry.file_size(error);
+        if (!error) bytes = std::max(bytes, size);
+    }
+    return bytes;
+}
+
 Result<int> work(Store& store, const Settings& settings, const Directory& directory, Interrupt& interrupt) {
     Results results;
     results.settings = &settings;
@@ -142,29 +166,30 @@ Result<int> work(Store& store, const Settings& settings, const Directory& direct
     return interrupted ? kExitInterrupted : written;
 }
 
-void print_error(const Error& error) { fmt::print(stderr, "lockstep-tpcc: {}\n", error.text()); }
+void print_error(const std::string& path, const Error& error) { fmt::print(stderr, "lockstep-tpcc: {}: {}\n", path, error.text()); }
 
 int run_program(Settings settings) {
     Interrupt interrupt;
     settings.run.executor.clock_offset = clock_offset();
+    if (!can_write_outputs(settings)) return kExitError;
     auto directory = Directory::open(settings.path);
     if (!directory) {
-        print_error(directory.error());
+        print_error("temporary directory", directory.error());
         return kExitError;
     }
-    Options options = settings.store_options(settings.warehouse_count());
+    Options options = settings.store_options(settings.warehouse_count(), existing_bytes(directory->path()));
     options.logger = [](int level, std::string_view text) {
         if (level <= 1) fmt::print(stderr, "lockstep-tpcc: {}\n", text);
     };
     auto store = Store::open(directory->path(), options);
     if (!store) {
-        print_error(store.error());
+        print_error(directory->path(), store.error());
         return kExitError;
     }
     const auto status = work(*store, settings, *directory, interrupt);
-    if (!status) print_error(status.error());
+    if (!status) print_error(directory->path(), status.error());
     const auto closed = store->close();
-    if (!closed) print_error(closed.error());
+    if (!closed) print_error(directory->path(), closed.error());
     return status && closed ? *status : kExitError;
 }
 

@@ -2,6 +2,7 @@
 #include "tpcc/report.h"
 
 #include <fmt/format.h>
+#include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -69,6 +70,7 @@ Json settings_json(const Results& r) {
             {"txn", s.mix_name},
             {"durability", s.durability_name},
             {"isolation", s.isolation_name},
+            {"steps", s.steps_name},
             {"seed", s.run.seed},
             {"load_seed", r.load_seed},
             {"transactions", s.run.transactions},
@@ -178,6 +180,32 @@ Result<void> write_json(const Results& results, const std::string& file) {
     return {};
 }
 
+namespace {
+
+// Runs a program that is looked for in PATH; its exit status, or 127. `quiet`: what it writes to stderr is dropped.
+int run_command(std::vector<const char*> arguments, bool quiet) {
+    arguments.push_back(nullptr);
+    std::fflush(stdout);
+    const pid_t child = fork();
+    if (child == 0) {
+        if (quiet) dup2(open("/dev/null", O_WRONLY), STDERR_FILENO);
+        execvp(arguments[0], const_cast<char* const*>(arguments.data()));
+        _exit(127);
+    }
+    int status = 0;
+    if (child < 0 || waitpid(child, &status, 0) != child || !WIFEXITED(status)) return 127;
+    return WEXITSTATUS(status);
+}
+
+// The system's Python often has matplotlib when another one comes first in PATH.
+const char* python_with_matplotlib() {
+    for (const char* python : {"python3", "/usr/bin/python3"})
+        if (run_command({python, "-c", "import matplotlib"}, true) == 0) return python;
+    return "python3";                            // whose script says what is missing
+}
+
+}  // namespace
+
 bool draw_picture(const Results& results, const std::string& file) {
     const std::string data = file + ".json.tmp";
     if (const auto written = write_json(results, data); !written) {
@@ -185,14 +213,7 @@ bool draw_picture(const Results& results, const std::string& file) {
         return false;
     }
     const auto script = std::filesystem::path(__FILE__).parent_path() / "plot.py";
-    const pid_t child = fork();
-    if (child == 0) {
-        for (const char* python : {"python3", "/usr/bin/python3"})
-            execlp(python, python, script.c_str(), data.c_str(), file.c_str(), static_cast<char*>(nullptr));
-        _exit(127);
-    }
-    int status = -1;
-    if (child > 0) waitpid(child, &status, 0);
+    const int status = run_command({python_with_matplotlib(), script.c_str(), data.c_str(), file.c_str()}, false);
     std::filesystem::remove(data);
     if (status == 0) return true;
     fmt::print(stderr, "lockstep-tpcc: --picture: {} did not draw {}\n", script.string(), file);

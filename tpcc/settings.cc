@@ -26,6 +26,12 @@ const std::map<std::string, Durability> kDurabilities = {{"lazy", Durability::la
 const std::map<std::string, IoMethod> kIoMethods = {
     {"automatic", IoMethod::automatic}, {"uring", IoMethod::io_uring}, {"pool", IoMethod::pool}};
 
+const std::map<std::string, StepsMode> kStepsModes = {{"off", StepsMode::off},
+                                                      {"on", StepsMode::on},
+                                                      {"grouping", StepsMode::grouping},
+                                                      {"prefetch", StepsMode::prefetch},
+                                                      {"ctx-only", StepsMode::ctx_only}};
+
 template <class T>
 CLI::Validator one_of(const std::map<std::string, T>& names) {
     std::vector<std::string> list;
@@ -35,12 +41,12 @@ CLI::Validator one_of(const std::map<std::string, T>& names) {
 
 const CLI::Validator kSize([](std::string& text) { return parse_size(text) ? "" : "is not a size such as 512M or 2G: " + text; }, "SIZE");
 
-uint64_t default_pool_bytes(const Settings& s, uint32_t warehouses) {
+uint64_t default_pool_bytes(const Settings& s, uint64_t data_bytes) {
     const double seconds = s.run.transactions ? static_cast<double>(s.run.transactions) / 40000
                                               : static_cast<double>(s.run.duration + s.run.warmup) / static_cast<double>(kSecond);
     const auto grown = static_cast<uint64_t>(std::min(seconds, 120.0) * s.workers * static_cast<double>(kGrowthBytesPerSecond));
     const uint64_t memory = static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
-    return std::max(64 * kMegabyte, std::min(memory * 6 / 10, warehouses * kWarehouseBytes + grown + 256 * kMegabyte));
+    return std::max(64 * kMegabyte, std::min(memory * 6 / 10, data_bytes + grown + 256 * kMegabyte));
 }
 
 uint64_t rounded_up(uint64_t bytes, uint64_t unit) { return (bytes + unit - 1) / unit * unit; }
@@ -77,6 +83,7 @@ void add_run_options(CLI::App& app, Settings& s, RawArguments& raw) {
         ->capture_default_str();
     app.add_option("--durability", s.durability_name, "When a commit returns")->check(one_of(kDurabilities))->capture_default_str();
     app.add_option("--isolation", s.isolation_name, "Isolation of all transactions")->check(one_of(kIsolations))->capture_default_str();
+    app.add_option("--steps", s.steps_name, "Run threads in teams (STEPS)")->check(one_of(kStepsModes))->capture_default_str();
     app.add_option("--ack-fd", s.run.executor.ack_fd, "Write a line to this descriptor after each durable commit")
         ->check(CLI::Range(0, 1 << 20));
 }
@@ -138,18 +145,20 @@ ParsedCommandLine parse_command_line(int argc, const char* const* argv) {
     return parsed;
 }
 
-Options Settings::store_options(uint32_t warehouses_now) const {
+Options Settings::store_options(uint32_t warehouses_now, uint64_t existing_bytes) const {
     Options options;
     options.create = action == Action::run;
     options.workers = workers;
-    options.pool_bytes = pool_bytes ? pool_bytes : default_pool_bytes(*this, warehouses_now);
+    const uint64_t data_bytes = std::max(warehouses_now * kWarehouseBytes, existing_bytes);
+    options.pool_bytes = pool_bytes ? pool_bytes : default_pool_bytes(*this, data_bytes);
     // The load writes whole pages to the log within one transaction per table.
-    const uint64_t log_wanted = log_bytes ? log_bytes : std::max(2 * kGigabyte, warehouses_now * 2 * kWarehouseBytes);
+    const uint64_t log_wanted = log_bytes ? log_bytes : std::max(2 * kGigabyte, 2 * data_bytes);
     options.log_bytes = rounded_up(log_wanted, options.log_segment_bytes);
     while (options.log_bytes / options.log_segment_bytes < 8 && options.log_segment_bytes > kMegabyte) options.log_segment_bytes /= 2;
     options.log_ring_bytes = std::min(options.log_ring_bytes, std::bit_floor(options.log_bytes / 4));
     options.transactions_max = std::max<uint32_t>(options.transactions_max, 1024);
     options.io = kIoMethods.at(io_name);
+    options.steps.mode = kStepsModes.at(steps_name);
     return options;
 }
 

@@ -15,13 +15,14 @@ struct Settings {
     std::string path;                            // empty: a temporary directory, removed at the end
     std::optional<uint32_t> warehouses;          // default: 4, or those of the existing database
     uint32_t workers = 1;
-    std::string mix_name = "mix", durability_name = "lazy", isolation_name = "serializable", io_name = "automatic";
+    std::string mix_name = "mix", durability_name = "lazy", isolation_name = "serializable", io_name = "automatic",
+                steps_name = "off";
     uint64_t pool_bytes = 0, log_bytes = 0;      // 0: sized to the data
     std::string dump_directory, json_file, picture_file, ack_check_file, delivery_file;
     RunSettings run;
 
-    // Store options for so many warehouses.
-    Options store_options(uint32_t warehouse_count) const;
+    // Store options for so many warehouses or, if that is more, so many bytes of an existing database.
+    Options store_options(uint32_t warehouse_count, uint64_t existing_bytes = 0) const;
     uint32_t warehouse_count() const { return warehouses.value_or(4); }
 };
 
