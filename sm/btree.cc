@@ -12,7 +12,7 @@ Result<PageId> BTree::create(Engine& engine, StoreId id) {
     PageReservation space = TRY(engine.space->prepare(1));
     const PageId root = space.pages[0];
     ExclusivePage page = TRY(engine.pool->fix_new(root));
-    const payload::Format format{root.value, id.value, kPageNone.value, kPageNone.value, 0, 0, 0, kInfinite};
+    const payload::Format format{root.value, id.value, kPageNone.value, 0, 0, 0, kInfinite};
     ChangePart parts[2] = {
         space.part(),
         {&page, PageAction::btree_format, kPartFresh, {payload::bytes_of(format), {}, {}, {}}},

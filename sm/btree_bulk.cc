@@ -106,7 +106,7 @@ Result<void> Loader::write_group(unsigned level) {
     std::string records[kGroup];
     std::vector<ChangePart> parts;
     parts.push_back(space.part());
-    const payload::SetChild sibling{space.pages[0].value, payload::kRightSibling, 0};
+    const payload::SetChild sibling{space.pages[0].value, payload::kLink, 0};
     if (link) parts.push_back({&before, PageAction::btree_set_child, 0, {payload::bytes_of(sibling), {}, {}, {}}});
     const auto drop_all = [&](const Error& error) -> std::unexpected<Error> {
         for (ExclusivePage& page : pages)
@@ -120,7 +120,7 @@ Result<void> Loader::write_group(unsigned level) {
         const Finished& f = finished_[i];
         const PageId right = level == 0 && i + 1 < n ? space.pages[i + 1] : kPageNone;
         records[i] = records_of(f.draft, fence_prefix(f.draft.low, f.high, f.infinite));
-        formats[i] = {space.pages[i].value, tree_.id().value, right.value, f.draft.first_child.value, static_cast<uint16_t>(level),
+        formats[i] = {space.pages[i].value, tree_.id().value, level == 0 ? right.value : f.draft.first_child.value, static_cast<uint16_t>(level),
                       static_cast<uint16_t>(f.draft.entries.size()), static_cast<uint16_t>(f.draft.low.size()),
                       f.infinite ? kInfinite : static_cast<uint16_t>(f.high.size())};
         parts.push_back({&pages[i], PageAction::btree_format, kPartFresh, {payload::bytes_of(formats[i]), f.draft.low, f.high, records[i]}});
@@ -167,7 +167,7 @@ Result<void> Loader::link_root(txn::Transaction& txn, unsigned level) {
     ExclusivePage root = TRY(engine_.pool->fix_exclusive(tree_.root()));
     if (!is_leaf(*root) || count(*root) != 0) return fail(ErrorCode::bad_argument, "bulk load into an index that is not empty", tree_.id().value);
     const std::string records = records_of(draft_, 0);
-    const payload::Format format{tree_.root().value, tree_.id().value, kPageNone.value, draft_.first_child.value, static_cast<uint16_t>(level),
+    const payload::Format format{tree_.root().value, tree_.id().value, draft_.first_child.value, static_cast<uint16_t>(level),
                                  static_cast<uint16_t>(draft_.entries.size()), 0, kInfinite};
     ChangePart part{&root, PageAction::btree_format, kPartFresh, {payload::bytes_of(format), {}, {}, records}};
     TRY(change_pages(engine_, &txn, ChangeRole::forward, LogKind::btree_bulk, tree_.id(), {&part, 1}));
@@ -211,7 +211,7 @@ Result<void> BTree::bulk_load(txn::Transaction& txn, std::move_only_function<boo
 Result<void> BTree::undo_bulk(txn::Transaction& txn, const txn::LogRecordView& record) {
     Report report = TRY(verify());
     ExclusivePage root = TRY(engine_.pool->fix_exclusive(root_));
-    const payload::Format format{root_.value, id_.value, kPageNone.value, kPageNone.value, 0, 0, 0, kInfinite};
+    const payload::Format format{root_.value, id_.value, kPageNone.value, 0, 0, 0, kInfinite};
     ChangePart part{&root, PageAction::btree_format, kPartFresh, {payload::bytes_of(format), {}, {}, {}}};
     TRY(change_pages(engine_, &txn, ChangeRole::compensation, LogKind::btree_bulk, id_, {&part, 1}, Lsn{record.header->prev}));
     root.release();

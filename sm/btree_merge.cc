@@ -96,7 +96,7 @@ Result<bool> latch_pair(Engine& engine, Ops::Target& parent, Slice key, Pair& pa
     RecordWriter writer{records};
     unsigned added = 0;
     if (!is_leaf(r)) {                                            // the separator comes down with the first child
-        const uint32_t first = header(r).first_child;
+        const uint32_t first = header(r).link;
         writer.add(0, low(r).substr(new_prefix), {}, payload::bytes_of(first));
         ++added;
     }
@@ -111,7 +111,7 @@ Result<bool> latch_pair(Engine& engine, Ops::Target& parent, Slice key, Pair& pa
         ++added;
     }
     const payload::Absorb absorb{static_cast<uint16_t>(from_left.slots.size()), static_cast<uint16_t>(added),
-                                 infinite ? kInfinite : static_cast<uint16_t>(high_fence.size()), 0, header(r).right};
+                                 infinite ? kInfinite : static_cast<uint16_t>(high_fence.size()), 0, right(r).value};
     const uint16_t slot = static_cast<uint16_t>(pair.parent_slot);
     const payload::Remove remove{1, 0};
     PageReservation space = TRY(engine.space->prepare_free(pair.right_id));
@@ -167,12 +167,12 @@ Result<void> Ops::shrink_root(BTree& tree) {
     Engine& engine = tree.engine_;
     ExclusivePage root = TRY(engine.pool->fix_exclusive(tree.root_));
     if (root->header.level == 0 || count(*root) != 0) return {};
-    const PageId child_id{header(*root).first_child};
+    const PageId child_id = first_child(*root);
     ExclusivePage only = TRY(engine.pool->fix_exclusive(child_id));
     std::string records;
     records.reserve(kPageBytes);
     RecordWriter{records}.add_range(*only, 0, count(*only), 0);
-    const payload::Format format{tree.root_.value, tree.id_.value, kPageNone.value, header(*only).first_child, only->header.level,
+    const payload::Format format{tree.root_.value, tree.id_.value, header(*only).link, only->header.level,
                                  static_cast<uint16_t>(count(*only)), 0, kInfinite};
     PageReservation space = TRY(engine.space->prepare_free(child_id));
     ChangePart parts[3] = {

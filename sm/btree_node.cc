@@ -3,9 +3,9 @@
 
 namespace lockstep::sm::node {
 
-Found search_ties(const Page& p, unsigned from, unsigned to, Slice key_suffix) {
-    const uint32_t head = key_head(key_suffix.data(), key_suffix.size());
+Found search_ties(const Page& p, unsigned from, unsigned to, Slice key_suffix, unsigned skip) {
     const Slot* all = slots(p);
+    const uint32_t head = all[from].head;
     unsigned low = from, high = to;
     while (low < high) {                                          // end of the equal heads
         const unsigned middle = (low + high) / 2;
@@ -15,10 +15,10 @@ Found search_ties(const Page& p, unsigned from, unsigned to, Slice key_suffix) {
     unsigned first = from, last = low;
     while (first < last) {
         const unsigned middle = (first + last) / 2;
-        if (compare_suffix(p, middle, key_suffix) < 0) first = middle + 1;
+        if (compare_tails(suffix(p, middle), key_suffix, skip + 4) < 0) first = middle + 1;
         else last = middle;
     }
-    return {first, first < low && compare_suffix(p, first, key_suffix) == 0};
+    return {first, first < low && suffix(p, first) == key_suffix};
 }
 
 std::string full_key(const Page& p, unsigned slot) {
@@ -61,7 +61,41 @@ void discard(Page& p, unsigned at, size_t bytes) {
     else header(p).garbage = static_cast<uint16_t>(header(p).garbage + bytes);
 }
 
+uint32_t head_of(const Page& p, Slice suffix) {
+    const size_t skip = header(p).common_bytes;
+    return key_head(suffix.data() + skip, suffix.size() - skip);
+}
+
+void set_heads(Page& p, size_t common_bytes) {
+    header(p).common_bytes = static_cast<uint8_t>(common_bytes);
+    for (unsigned i = 0; i < header(p).count; ++i) slots(p)[i].head = head_of(p, suffix(p, i));
+}
+
+// What all keys share behind the prefix: first and last key tell.
+void find_common(Page& p) {
+    NodeHeader& h = header(p);
+    std::memset(h.common, 0, sizeof h.common);
+    h.common_bytes = 0;
+    if (h.count == 0) return;
+    const Slice first = suffix(p, 0);
+    const size_t n = std::min(common_prefix(first, suffix(p, h.count - 1u)), sizeof h.common);
+    std::memcpy(h.common, first.data(), n);
+    set_heads(p, n);
+}
+
+// A key is about to come in: the common bytes shrink to what it shares with them.
+inline void admit(Page& p, Slice suffix) {
+    NodeHeader& h = header(p);
+    const size_t n = common_prefix(Slice(h.common, h.common_bytes), suffix);
+    if (n == h.common_bytes) [[likely]]
+        return;
+    std::memset(h.common + n, 0, sizeof h.common - n);
+    set_heads(p, n);
+}
+
 }  // namespace
+
+Builder::~Builder() { find_common(page_); }
 
 void put(Page& p, unsigned slot, uint16_t flags, Slice key_suffix, Slice value) {
     NodeHeader& h = header(p);
@@ -69,14 +103,16 @@ void put(Page& p, unsigned slot, uint16_t flags, Slice key_suffix, Slice value) 
     if (p.header.hole_end - p.header.hole_begin < static_cast<int>(kSlotCost + key_suffix.size() + value.size())) compact(p);
     Slot* at = slots(p) + slot;
     CHECK(static_cast<size_t>(p.header.hole_end - p.header.hole_begin) >= kSlotCost + key_suffix.size() + value.size());
+    if (h.count > 0) admit(p, key_suffix);
     const uint16_t record = carve(p, {}, key_suffix, value);
     std::memmove(at + 1, at, (h.count - slot) * sizeof(Slot));
-    at->head = key_head(key_suffix.data(), key_suffix.size());
+    at->head = h.count > 0 ? head_of(p, key_suffix) : 0;
     at->at = record;
     at->bits = static_cast<uint16_t>(key_suffix.size() | flags);
     ++h.count;
     if (flags & kGhost) ++h.ghosts;
     p.header.hole_begin = static_cast<uint16_t>(p.header.hole_begin + sizeof(Slot));
+    if (h.count == 1) find_common(p);
 }
 
 void remove(Page& p, unsigned slot) {
@@ -159,8 +195,7 @@ Builder::Builder(Page& page, const Frame& frame) : page_(page) {
     format_page(page, frame.page, frame.store, PageKind::btree, frame.level);
     page.header.lsn = lsn;
     NodeHeader& h = header(page);
-    h.right = frame.right.value;
-    h.first_child = frame.first_child.value;
+    h.link = frame.link.value;
     h.prefix = static_cast<uint16_t>(fence_prefix(frame.low, frame.high, frame.infinite));
     h.low_bytes = static_cast<uint16_t>(frame.low.size());
     h.high_bytes = frame.infinite ? kInfinite : static_cast<uint16_t>(frame.high.size());
@@ -182,7 +217,7 @@ void Builder::append(uint16_t flags, Slice a, Slice b, Slice value) {
     CHECK(fits(a.size() + b.size(), value.size()) && a.size() + b.size() <= kKeyBits);
     const uint16_t at = carve(page_, a, b, value);
     Slot& s = slots(page_)[h.count++];
-    s.head = key_head(chars(page_) + at + kRecordHead, a.size() + b.size());
+    s.head = 0;                                                   // see ~Builder
     s.at = at;
     s.bits = static_cast<uint16_t>((a.size() + b.size()) | flags);
     if (flags & kGhost) ++h.ghosts;
@@ -224,7 +259,8 @@ std::string check_node(const Page& p) {
         used += record_bytes(p, i);
         ghosts += ghost(p, i);
         const Slice rest = suffix(p, i);
-        if (s.head != key_head(rest.data(), rest.size())) return "BN-2: head does not match the key";
+        if (rest.substr(0, h.common_bytes) != Slice(h.common, std::min<size_t>(h.common_bytes, sizeof h.common))) return "BN-2: key lacks the common bytes";
+        if (s.head != head_of(p, rest)) return "BN-2: head does not match the key";
         std::string key = full_key(p, i);
         if (i > 0 && key <= before) return "BT-1: keys do not ascend";
         if (!covers(p, key)) return "BT-1: key outside the fences";

@@ -1,12 +1,13 @@
 // btree_node.h - one B-tree page: slots with key heads, records, fences, prefix truncation; search and change of a single page.
 //
-// Concepts   All keys of a node lie in [low, high); what low and high have in common (the prefix) is stored once. A slot holds the
-//            first four bytes behind the prefix as a number, so most comparisons of a search never leave the slot array.
+// Concepts   All keys of a node lie in [low, high); what low and high have in common (the prefix) is stored once. Up to seven further bytes
+//            that its keys happen to share stand in the header (common; the fences of a root say nothing). A slot holds the
+//            four bytes behind those as a number, so most comparisons of a search never leave the slot array.
 //            Inner nodes: slot i leads to keys in [key i, key i+1), first_child to those in [low, key 0).
 // Layout     behind the page header: NodeHeader (offset 32), slots of 8 bytes from 64 up to hole_begin, hole, heap from hole_end to
 //            the end of the page. Heap record: u16 value bytes, key without prefix, value. Inner value: u32 child page.
 // Invariants BN-1 hole_begin = 64 + 8 * count; heap bytes = live records + fences + garbage. [checked: check_node()]
-//            BN-2 Slots ascend strictly by key; a head is the key's first four bytes behind the prefix, zero padded.
+//            BN-2 Slots ascend strictly by key; all suffixes begin with the common bytes; a head is the four bytes behind them, zero padded.
 //            BN-3 Readers of a page that may change under them never follow an offset out of the page: lengths are clamped here,
 //                 and the caller validates before it believes.
 // Source     Graefe, "Modern B-Tree Techniques", 2011 (fences, truncation); Lomet, 2001 and LeanStore (heads in the slots).
@@ -30,11 +31,11 @@ struct NodeHeader {
     uint16_t high_bytes;         // kInfinite: no upper bound
     uint16_t garbage;            // heap bytes that no slot or fence refers to
     uint16_t ghosts;
-    uint32_t right;              // leaf: right sibling
-    uint32_t first_child;        // inner
+    uint32_t link;               // leaf: right sibling; inner: first child
     uint16_t last_put;           // slot of the newest put, and how many puts in a row went right behind one another:
     uint16_t run;                // a split recognises ascending runs by it
-    uint32_t reserved;
+    char common[7];              // bytes behind the prefix that all keys share
+    uint8_t common_bytes;
 };
 static_assert(sizeof(NodeHeader) == 32);
 
@@ -83,7 +84,8 @@ inline Slice prefix(const Page& p) { return bounded(p, header(p).low_at, header(
 inline Slice low(const Page& p) { return bounded(p, header(p).low_at, header(p).low_bytes); }
 inline bool high_infinite(const Page& p) { return header(p).high_bytes == kInfinite; }
 inline Slice high(const Page& p) { return bounded(p, header(p).high_at, header(p).high_bytes); }
-inline PageId right(const Page& p) { return PageId{header(p).right}; }
+inline PageId right(const Page& p) { return is_leaf(p) ? PageId{header(p).link} : kPageNone; }
+inline PageId first_child(const Page& p) { return is_leaf(p) ? kPageNone : PageId{header(p).link}; }
 inline bool ghost(const Page& p, unsigned slot) { return slots(p)[slot].bits & kGhost; }
 inline bool overflow(const Page& p, unsigned slot) { return slots(p)[slot].bits & kOverflow; }
 
@@ -112,30 +114,52 @@ inline Slice full_key(const Page& p, unsigned slot, char* buffer, size_t capacit
 }
 std::string full_key(const Page& p, unsigned slot);
 
-// First four bytes as a number that compares like the bytes; a shorter key is padded with zeros.
+// First four or eight bytes as a number that compares like the bytes; a shorter key is padded with zeros.
 inline uint32_t key_head(const char* key, size_t bytes) {
     if (bytes >= 4) [[likely]]
         return __builtin_bswap32(load<uint32_t>(key));
-    uint32_t head = 0;
-    for (size_t i = 0; i < bytes; ++i) head |= static_cast<uint32_t>(static_cast<uint8_t>(key[i])) << (24 - 8 * i);
-    return head;
+    if (bytes == 0) return 0;
+    const auto at = [key](size_t i) { return static_cast<uint32_t>(static_cast<uint8_t>(key[i])); };
+    return at(0) << 24 | (bytes > 1 ? at(1) << 16 : 0) | (bytes > 2 ? at(2) << 8 : 0);
+}
+inline uint64_t key_head8(const char* key, size_t bytes) {
+    if (bytes >= 8) [[likely]]
+        return __builtin_bswap64(load<uint64_t>(key));
+    const uint64_t first = uint64_t{key_head(key, bytes)} << 32;
+    return bytes > 4 ? first | key_head(key + 4, bytes - 4) : first;
 }
 
 struct Found {
     unsigned slot;               // first slot whose key is not below the searched one
     bool exact;
 };
-// Among slots [from, to) whose heads all equal the searched key's head.
-[[gnu::noinline]] Found search_ties(const Page& p, unsigned from, unsigned to, Slice key_suffix);
+// Among the slots from `from` on whose heads equal the searched key's head, which lies `skip` bytes behind the prefix.
+[[gnu::noinline]] Found search_ties(const Page& p, unsigned from, unsigned to, Slice key_suffix, unsigned skip);
 
-inline int compare_suffix(const Page& p, unsigned slot, Slice key_suffix) { return suffix(p, slot).compare(key_suffix); }
+// Of suffixes that agree in their first `same` bytes, zero padded (common bytes and head).
+inline int compare_tails(Slice a, Slice b, size_t same) {
+    const size_t shorter = std::min(a.size(), b.size());
+    if (shorter > same)
+        if (const int order = std::memcmp(a.data() + same, b.data() + same, shorter - same)) return order;
+    return a.size() < b.size() ? -1 : a.size() > b.size();
+}
 
 // The key must lie within the fences if the answer is to mean anything.
 [[gnu::always_inline]] inline Found search(const Page& p, Slice key) {
     const size_t cut = std::min<size_t>(header(p).prefix, key.size());
     const Slice rest(key.data() + cut, key.size() - cut);
-    const uint32_t head = key_head(rest.data(), rest.size());
     const unsigned n = count(p);
+    const unsigned skip = std::min<unsigned>(header(p).common_bytes, 7);
+    uint32_t head;
+    if (skip == 0) {
+        head = key_head(rest.data(), rest.size());
+    } else {
+        const unsigned shift = 64 - 8 * skip;
+        const uint64_t common = __builtin_bswap64(load<uint64_t>(header(p).common)) >> shift;
+        const uint64_t first = key_head8(rest.data(), rest.size());
+        if (first >> shift != common || rest.size() < skip) return {first >> shift > common ? n : 0, false};
+        head = skip <= 4 ? static_cast<uint32_t>(first << (8 * skip) >> 32) : key_head(rest.data() + skip, rest.size() - skip);
+    }
     const Slot* base = slots(p);
     for (unsigned left = n; left > 0;) {                          // branch-free: the loop length depends on n only
         const unsigned half = (left + 1) / 2;
@@ -144,8 +168,8 @@ inline int compare_suffix(const Page& p, unsigned slot, Slice key_suffix) { retu
     }
     unsigned slot = static_cast<unsigned>(base - slots(p));
     if (slot >= n || base->head != head) return {slot, false};
-    if (slot + 1 < n && base[1].head == head) return search_ties(p, slot, n, rest);
-    const int order = compare_suffix(p, slot, rest);
+    if (slot + 1 < n && base[1].head == head) return search_ties(p, slot, n, rest, skip);
+    const int order = compare_tails(suffix(p, slot), rest, skip + 4);
     return {slot + (order < 0), order == 0};
 }
 
@@ -156,7 +180,7 @@ inline int child_slot(const Page& p, Slice key) {
 }
 // Child with the largest keys below `key`.
 inline int child_slot_below(const Page& p, Slice key) { return static_cast<int>(search(p, key).slot) - 1; }
-inline PageId child_at(const Page& p, int slot) { return slot < 0 ? PageId{header(p).first_child} : child(p, static_cast<unsigned>(slot)); }
+inline PageId child_at(const Page& p, int slot) { return slot < 0 ? first_child(p) : child(p, static_cast<unsigned>(slot)); }
 
 inline bool key_equals(const Page& p, unsigned slot, Slice key) {
     const Slice a = prefix(p), b = suffix(p, slot);
@@ -198,9 +222,12 @@ public:
         uint8_t level = 0;
         Slice low, high;
         bool infinite = true;
-        PageId right = kPageNone, first_child = kPageNone;
+        PageId link = kPageNone;             // right sibling of a leaf, first child of an inner node
     };
     Builder(Page& page, const Frame& frame);
+    ~Builder();                                  // finds the common bytes and sets the heads
+    Builder(const Builder&) = delete;
+    Builder& operator=(const Builder&) = delete;
     // Key behind the new prefix = a + b.
     void append(uint16_t flags, Slice a, Slice b, Slice value);
     bool fits(size_t suffix_bytes, size_t value_bytes) const {

@@ -30,24 +30,24 @@ struct Remove {                  // u16 slots, ascending
     uint16_t count, reserved;
 };
 struct Format {                  // low fence, high fence, records (node::RecordWriter)
-    uint32_t page, store, right, first_child;
+    uint32_t page, store, link;
     uint16_t level, count, low_bytes, high_bytes;
 };
 struct Truncate {                // high fence; slots [0, keep) stay
     uint16_t keep, high_bytes;
-    uint32_t right;
+    uint32_t right;              // leaf: its new right sibling; inner nodes have none
 };
 struct Absorb {                  // u16 slots to remove first, high fence, records
     uint16_t removed, count, high_bytes, reserved;
     uint32_t right;
 };
-inline constexpr uint16_t kFirstChild = 0xffff, kRightSibling = 0xfffe;
+inline constexpr uint16_t kLink = 0xffff;        // as a slot: right sibling or first child
 struct SetChild {
     uint32_t page;
     uint16_t slot, reserved;
 };
 static_assert(sizeof(Put) == 8 && sizeof(Replace) == 12 && sizeof(SetGhost) == 8 && sizeof(Revive) == 12 && sizeof(Remove) == 4 &&
-              sizeof(Format) == 24 && sizeof(Truncate) == 8 && sizeof(Absorb) == 12 && sizeof(SetChild) == 8);
+              sizeof(Format) == 20 && sizeof(Truncate) == 8 && sizeof(Absorb) == 12 && sizeof(SetChild) == 8);
 
 template <class T>
 inline Slice bytes_of(const T& t) { return {reinterpret_cast<const char*>(&t), sizeof t}; }

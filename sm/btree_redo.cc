@@ -36,8 +36,7 @@ Builder::Frame frame_of(const Page& old) {
     f.low = low(old);
     f.infinite = high_infinite(old);
     if (!f.infinite) f.high = high(old);
-    f.right = right(old);
-    f.first_child = PageId{header(old).first_child};
+    f.link = PageId{header(old).link};
     return f;
 }
 
@@ -96,8 +95,7 @@ void apply_btree_format(Page& page, Slice bytes) {
     f.low = in.bytes(p.low_bytes);
     f.infinite = p.high_bytes == kInfinite;
     if (!f.infinite) f.high = in.bytes(p.high_bytes);
-    f.right = PageId{p.right};
-    f.first_child = PageId{p.first_child};
+    f.link = PageId{p.link};
     Builder builder(page, f);
     append_records(builder, in, p.count);
 }
@@ -110,7 +108,7 @@ void apply_btree_truncate(Page& page, Slice bytes) {
     Builder::Frame f = frame_of(old);
     f.infinite = false;
     f.high = in.bytes(p.high_bytes);
-    f.right = PageId{p.right};
+    if (is_leaf(old)) f.link = PageId{p.right};
     Builder builder(page, f);
     append_slots(builder, old, 0, p.keep, header(page).prefix);
     header(page).last_put = header(old).last_put;                 // a run goes on in the left page of the split
@@ -126,7 +124,7 @@ void apply_btree_absorb(Page& page, Slice bytes) {
     Builder::Frame f = frame_of(old);
     f.infinite = p.high_bytes == kInfinite;
     f.high = f.infinite ? Slice{} : in.bytes(p.high_bytes);
-    f.right = PageId{p.right};
+    if (is_leaf(old)) f.link = PageId{p.right};
     Builder builder(page, f);
     append_slots(builder, old, 0, count(old), header(page).prefix, removed);
     append_records(builder, in, p.count);
@@ -135,8 +133,7 @@ void apply_btree_absorb(Page& page, Slice bytes) {
 void apply_btree_set_child(Page& page, Slice bytes) {
     payload::Reader in(bytes);
     const auto p = in.get<payload::SetChild>();
-    if (p.slot == payload::kRightSibling) header(page).right = p.page;
-    else if (p.slot == payload::kFirstChild) header(page).first_child = p.page;
+    if (p.slot == payload::kLink) header(page).link = p.page;
     else splice(page, p.slot, 0, 4, Slice(reinterpret_cast<const char*>(&p.page), 4));
 }
 

@@ -66,8 +66,7 @@ SplitPlan plan_inner(const Page& page, Slice key) {
     std::string records;
     records.reserve(kPageBytes);
     RecordWriter{records}.add_range(page, from, n, fence_prefix(plan.separator, high_fence, infinite));
-    const payload::Format format{right_id.value, tree.id().value, leaf ? right(page).value : kPageNone.value,
-                                 leaf ? kPageNone.value : child(page, plan.at).value, page.header.level, static_cast<uint16_t>(n - from),
+    const payload::Format format{right_id.value, tree.id().value, leaf ? right(page).value : child(page, plan.at).value, page.header.level, static_cast<uint16_t>(n - from),
                                  static_cast<uint16_t>(plan.separator.size()), infinite ? kInfinite : static_cast<uint16_t>(high_fence.size())};
     const payload::Truncate truncate{static_cast<uint16_t>(plan.at), static_cast<uint16_t>(plan.separator.size()),
                                      leaf ? right_id.value : kPageNone.value};
@@ -130,9 +129,9 @@ Result<bool> Ops::grow(BTree& tree, unsigned level, size_t extra) {
     std::string records;
     records.reserve(kPageBytes);
     RecordWriter{records}.add_range(*root, 0, count(*root), 0);
-    const payload::Format moved{child_id.value, tree.id_.value, kPageNone.value, header(*root).first_child, static_cast<uint16_t>(level),
+    const payload::Format moved{child_id.value, tree.id_.value, header(*root).link, static_cast<uint16_t>(level),
                                 static_cast<uint16_t>(count(*root)), 0, kInfinite};
-    const payload::Format above{tree.root_.value, tree.id_.value, kPageNone.value, child_id.value, static_cast<uint16_t>(level + 1), 0, 0, kInfinite};
+    const payload::Format above{tree.root_.value, tree.id_.value, child_id.value, static_cast<uint16_t>(level + 1), 0, 0, kInfinite};
     ChangePart parts[3] = {
         space.part(),
         {&fresh, PageAction::btree_format, kPartFresh, {payload::bytes_of(moved), {}, {}, records}},

@@ -183,7 +183,7 @@ TEST(BTreeNode, SplitAndMergeKeepAllRecords) {
             const std::string sep(separator(full_key(*n.page, at - 1), full_key(*n.page, at)));
             std::string records;
             RecordWriter{records}.add_range(*n.page, at, count(*n.page), fence_prefix(sep, fences.high, fences.infinite));
-            const payload::Format format{8, 3, 99, kPageNone.value, 0, static_cast<uint16_t>(count(*n.page) - at),
+            const payload::Format format{8, 3, 99, 0, static_cast<uint16_t>(count(*n.page) - at),
                                          static_cast<uint16_t>(sep.size()), fences.infinite ? kInfinite : static_cast<uint16_t>(fences.high.size())};
             auto right_page = std::make_unique<Page>();
             apply_btree_format(*right_page, bytes(payload::bytes_of(format), sep, fences.infinite ? "" : fences.high, records));
@@ -222,9 +222,11 @@ TEST(BTreeNode, InnerNodeFindsTheChildThatCoversAKey) {
     Builder::Frame f;
     f.page = PageId{7};
     f.level = 1;
-    f.first_child = PageId{100};
-    Builder builder(*page, f);
-    for (uint32_t i = 1; i <= 5; ++i) builder.append(0, {}, std::string(1, static_cast<char>('a' + 2 * i)), payload::bytes_of(uint32_t{100 + i}));
+    f.link = PageId{100};
+    {
+        Builder builder(*page, f);
+        for (uint32_t i = 1; i <= 5; ++i) builder.append(0, {}, std::string(1, static_cast<char>('a' + 2 * i)), payload::bytes_of(uint32_t{100 + i}));
+    }
     ASSERT_EQ(check_node(*page), "");
     EXPECT_EQ(child_at(*page, child_slot(*page, "")), PageId{100});
     EXPECT_EQ(child_at(*page, child_slot(*page, "b")), PageId{100});
@@ -233,7 +235,7 @@ TEST(BTreeNode, InnerNodeFindsTheChildThatCoversAKey) {
     EXPECT_EQ(child_at(*page, child_slot(*page, "zz")), PageId{105});
     EXPECT_EQ(child_at(*page, child_slot_below(*page, "c")), PageId{100});
     EXPECT_EQ(child_at(*page, child_slot_below(*page, "ca")), PageId{101});
-    const payload::SetChild first{55, payload::kFirstChild, 0}, second{66, 2, 0};
+    const payload::SetChild first{55, payload::kLink, 0}, second{66, 2, 0};
     apply_btree_set_child(*page, payload::bytes_of(first));
     apply_btree_set_child(*page, payload::bytes_of(second));
     EXPECT_EQ(child_at(*page, -1), PageId{55});
@@ -300,6 +302,7 @@ TEST(BTreeNode, CheckSeesDamage) {
     EXPECT_NE(damaged([](Page& p) { header(p).prefix = 1; }), "");
     EXPECT_NE(damaged([](Page& p) { header(p).count = 1; }), "");
     EXPECT_NE(damaged([](Page& p) { header(p).low_bytes = 0; }), "");
+    EXPECT_NE(damaged([](Page& p) { header(p).common[0] = 'x', header(p).common_bytes = 1; }), "");
 }
 
 }  // namespace
