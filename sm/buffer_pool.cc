@@ -20,15 +20,14 @@ std::byte* map_private(size_t bytes) {
     return at == MAP_FAILED ? nullptr : static_cast<std::byte*>(at);
 }
 
-// Aligned to a huge page, so that the kernel can back it with huge pages from the first byte on.
-std::byte* map_frames(size_t bytes, bool huge) {
-    std::byte* at = map_private(bytes + kHugePage);
+// Frames begin at a huge page's boundary, so that the kernel can back them with huge pages from the first byte on.
+std::byte* map_aligned(size_t bytes, size_t alignment) {
+    std::byte* at = map_private(bytes + alignment);
     if (at == nullptr) return nullptr;
-    const auto address = reinterpret_cast<uintptr_t>(at);
-    const size_t before = (kHugePage - address % kHugePage) % kHugePage;
+    const size_t before = (alignment - reinterpret_cast<uintptr_t>(at) % alignment) % alignment;
+    const size_t page = 4096, used = (bytes + page - 1) / page * page;
     if (before != 0) munmap(at, before);
-    if (kHugePage - before != 0) munmap(at + before + bytes, kHugePage - before);
-    if (huge) madvise(at + before, bytes, MADV_HUGEPAGE);
+    if (alignment > before + used - bytes) munmap(at + before + used, bytes + alignment - before - used);
     return at + before;
 }
 
@@ -59,8 +58,9 @@ Result<void> BufferPool::Impl::map_memory() {
     const size_t buffers = size_t{batch_count} * batch_pages * kPageBytes;
     other_bytes = buffers + size_t{frame_count} * (sizeof(FrameInfo) + sizeof(uint32_t));
     pool.words_ = reinterpret_cast<threads::LatchWord*>(map_private(words_bytes));
-    pool.frames_ = reinterpret_cast<Page*>(map_frames(frames_bytes, options.huge_pages));
-    other = map_private(other_bytes);
+    pool.frames_ = reinterpret_cast<Page*>(map_aligned(frames_bytes, kHugePage));
+    if (options.huge_pages && pool.frames_ != nullptr) madvise(static_cast<void*>(pool.frames_), frames_bytes, MADV_HUGEPAGE);
+    other = map_aligned(other_bytes, alignof(Page));
     if (pool.words_ == nullptr || pool.frames_ == nullptr || other == nullptr)
         return fail(ErrorCode::out_of_memory, "buffer pool", options.bytes);
     pool.info_ = reinterpret_cast<FrameInfo*>(other + buffers);

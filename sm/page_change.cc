@@ -32,60 +32,64 @@ inline bool is_fresh(const ChangePart& part) {
     return (part.flags & kPartFresh) || part.action == PageAction::page_free || part.action == PageAction::page_image;
 }
 
-// PC-3. The same answer before the record is written and while it is: pages change only when it is complete.
-inline bool needs_image(const ChangePart& part, uint64_t horizon) {
-    return (*part.page)->header.lsn <= horizon && !is_fresh(part);
+// What a part takes in the record: worked out once, since the compiler must assume that writing the record changes everything.
+struct PartSize {
+    uint32_t payload;
+    uint32_t image;                  // 0: none
+    bool fresh;
+};
+
+[[gnu::always_inline]] inline PartSize measure(const ChangePart& part, uint64_t horizon) {
+    PartSize size{payload_bytes(part), 0, is_fresh(part)};
+    if ((*part.page)->header.lsn <= horizon && !size.fresh) [[unlikely]]       // PC-3
+        size.image = image_bytes(**part.page);
+    return size;
 }
 
-inline uint32_t part_bytes(const ChangePart& part, uint64_t horizon) {
-    uint32_t bytes = static_cast<uint32_t>(sizeof(PartHeader)) + padded(payload_bytes(part));
-    if (needs_image(part, horizon)) [[unlikely]]
-        bytes += padded(image_bytes(**part.page));
-    return bytes;
+inline uint32_t bytes_in_record(const PartSize& size) {
+    return static_cast<uint32_t>(sizeof(PartHeader)) + padded(size.payload) + padded(size.image);
 }
 
-[[gnu::noinline]] std::byte* put_image(const Page& page, std::byte* at) {
-    const uint32_t bytes = image_bytes(page);
+[[gnu::noinline]] std::byte* put_image(const Page& page, std::byte* at, uint32_t bytes) {
     write_image(page, at);
     std::memset(at + bytes, 0, padded(bytes) - bytes);
     return at + padded(bytes);
 }
 
+[[gnu::always_inline]] inline std::byte* put_piece(const Slice& piece, std::byte* at) {
+    if (!piece.empty()) std::memcpy(at, piece.data(), piece.size());
+    return at + piece.size();
+}
+
 // Writes the part at `at`; the first byte behind it.
-inline std::byte* put_part(const ChangePart& part, bool image, std::byte* at) {
+[[gnu::always_inline]] inline std::byte* put_part(const ChangePart& part, const PartSize& size, std::byte* at) {
     const Page& page = **part.page;
-    auto* header = reinterpret_cast<PartHeader*>(at);
-    const uint32_t payload = payload_bytes(part);
-    *header = PartHeader{.page = page.header.page_id,
-                         .action = static_cast<uint8_t>(part.action),
-                         .flags = static_cast<uint8_t>((is_fresh(part) ? kPartFresh : 0) | (image ? kPartImage : 0)),
-                         .image_bytes = 0,
-                         .payload_bytes = payload,
-                         .reserved = 0};
+    *reinterpret_cast<PartHeader*>(at) = PartHeader{.page = page.header.page_id,
+                                                    .action = static_cast<uint8_t>(part.action),
+                                                    .flags = static_cast<uint8_t>((size.fresh ? kPartFresh : 0) | (size.image ? kPartImage : 0)),
+                                                    .image_bytes = static_cast<uint16_t>(size.image),
+                                                    .payload_bytes = size.payload,
+                                                    .reserved = 0};
     at += sizeof(PartHeader);
-    if (image) [[unlikely]] {
-        header->image_bytes = static_cast<uint16_t>(image_bytes(page));
-        at = put_image(page, at);
-    }
-    if (payload % 8 != 0) std::memset(at + payload / 8 * 8, 0, 8);         // the padding
-    std::byte* to = at;
-    for (const Slice& piece : part.pieces) {
-        if (piece.empty()) continue;
-        std::memcpy(to, piece.data(), piece.size());
-        to += piece.size();
-    }
-    return at + padded(payload);
+    if (size.image != 0) [[unlikely]]
+        at = put_image(page, at, size.image);
+    std::byte* const behind = at + padded(size.payload);
+    if (size.payload % 8 != 0) std::memset(behind - 8, 0, 8);              // the padding
+    at = put_piece(part.pieces[0], at);                      // most parts have one or two
+    if (part.pieces[1].size() + part.pieces[2].size() + part.pieces[3].size() != 0)
+        put_piece(part.pieces[3], put_piece(part.pieces[2], put_piece(part.pieces[1], at)));
+    return behind;
 }
 
 // Runs the action of the part written at `at`; the first byte behind it. `end` becomes the page's lsn.
-inline const std::byte* apply_part(const ChangePart& part, Lsn end, const std::byte* at) {
-    const auto* header = reinterpret_cast<const PartHeader*>(at);
+[[gnu::always_inline]] inline const std::byte* apply_part(const ChangePart& part, const PartSize& size, Lsn end, const std::byte* at) {
+    const uint32_t id = reinterpret_cast<const PartHeader*>(at)->page;
     Page& page = *part.page->mutable_page();
-    at += sizeof(PartHeader) + padded(header->image_bytes);
-    apply_action(part.action, page, Slice(reinterpret_cast<const char*>(at), header->payload_bytes));
-    CHECK(page.header.page_id == header->page);
+    at += sizeof(PartHeader) + padded(size.image);
+    apply_action(part.action, page, Slice(reinterpret_cast<const char*>(at), size.payload));
+    CHECK(page.header.page_id == id);
     page.header.lsn = end.value;
-    return at + padded(header->payload_bytes);
+    return at + padded(size.payload);
 }
 
 // True if the page was among the last ones; now it is the newest.
@@ -141,22 +145,22 @@ inline void fill_header(txn::LogRecordHeader& header, txn::Transaction* txn, Cha
     header.store = store.value;
 }
 
-}  // namespace
-
-Result<Lsn> change_pages(Engine& engine, txn::Transaction* txn, ChangeRole role, LogKind kind, StoreId store,
-                         std::span<ChangePart> parts, Lsn undo_next) {
+// kParts: how many there are, if that is known at compile time; 0: as many as `parts` has.
+template <size_t kParts>
+[[gnu::always_inline]] inline Result<Lsn> change(Engine& engine, txn::Transaction* txn, ChangeRole role, LogKind kind, StoreId store,
+                                                 std::span<ChangePart> parts, Lsn undo_next) {
     txn::Log& log = *engine.log;
     BufferPool& pool = *engine.pool;
-    DCHECK(!parts.empty() && parts.size() <= kPartsMax && pages_distinct(parts));
-    DCHECK((txn == nullptr) == (role == ChangeRole::system));
+    const size_t n = kParts != 0 ? kParts : parts.size();
+    PartSize sizes[kParts != 0 ? kParts : kPartsMax];
     bool promised = role != ChangeRole::forward;
     for (;;) {
         const uint64_t horizon = engine.image_horizon.load(std::memory_order_acquire);
         uint32_t bytes = sizeof(txn::LogRecordHeader);
-        for (const ChangePart& part : parts) bytes += part_bytes(part, horizon);
+        for (size_t i = 0; i < n; ++i) bytes += bytes_in_record(sizes[i] = measure(parts[i], horizon));
         CHECK(bytes <= txn::kLogRecordMax);
         if (!promised) {
-            TRY(promise_undo(log, *txn, parts, bytes));
+            TRY(promise_undo(log, *txn, {parts.data(), n}, bytes));
             txn->locks.work += bytes;
             promised = true;
         }
@@ -168,22 +172,34 @@ Result<Lsn> change_pages(Engine& engine, txn::Transaction* txn, ChangeRole role,
             log.discard(space);
             continue;
         }
-        fill_header(*space.header(), txn, role, kind, store, parts.size(), space.lsn, undo_next);
+        fill_header(*space.header(), txn, role, kind, store, n, space.lsn, undo_next);
         std::byte* put = space.payload();
-        for (const ChangePart& part : parts) {
-            pool.note_dirty(*part.page, space.lsn);
-            put = put_part(part, needs_image(part, horizon), put);
+        for (size_t i = 0; i < n; ++i) {
+            pool.note_dirty(*parts[i].page, space.lsn);
+            put = put_part(parts[i], sizes[i], put);
         }
         CHECK(put == space.at + space.bytes);
         const std::byte* at = space.payload();               // only now: payloads may lie in the pages
-        for (const ChangePart& part : parts) at = apply_part(part, Lsn{space.lsn.value + space.bytes}, at);
+        for (size_t i = 0; i < n; ++i) at = apply_part(parts[i], sizes[i], Lsn{space.lsn.value + space.bytes}, at);
         log.publish(space);
-        if (role == ChangeRole::compensation) {
+        if (role == ChangeRole::compensation) [[unlikely]] {
             log.use_undo(txn->undo, bytes);
             forget_pages(*txn);
         }
         return space.lsn;
     }
+}
+
+}  // namespace
+
+Result<Lsn> change_pages(Engine& engine, txn::Transaction* txn, ChangeRole role, LogKind kind, StoreId store,
+                         std::span<ChangePart> parts, Lsn undo_next) {
+    DCHECK(!parts.empty() && parts.size() <= kPartsMax && pages_distinct(parts));
+    DCHECK((txn == nullptr) == (role == ChangeRole::system));
+    if (parts.size() == 1) [[likely]]
+        return change<1>(engine, txn, role, kind, store, parts, undo_next);
+    CHECK(parts.size() <= kPartsMax);
+    return change<0>(engine, txn, role, kind, store, parts, undo_next);
 }
 
 }  // namespace lockstep::sm
