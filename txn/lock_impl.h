@@ -137,20 +137,27 @@ enum class Grant : uint8_t {
     slow,           // the short cut does not apply
 };
 
-// The short cut of a lock: free bucket place, or the caller's own thin entry. Under the bucket's latch.
+// The inline entry of `name`; null if there is none. Written out: compilers make a loop of it, at twice the instructions.
+inline LockEntry* find_inline(LockBucket& bucket, LockName name) {
+    LockEntry* const entries = bucket.entries;
+    if (entries[0].name == name.value) return &entries[0];
+    if (entries[1].name == name.value) return &entries[1];
+    if (entries[2].name == name.value) return &entries[2];
+    return nullptr;
+}
+
+// The short cut of a lock: a free place in the bucket, or the caller's own thin entry. Under the bucket's latch.
 inline Grant acquire_thin(LockBucket& bucket, uint32_t slot, LockName name, LockMode mode) {
-    LockEntry* free = nullptr;
-    for (LockEntry& entry : bucket.entries) {
-        if (entry.name == name.value) {
-            if (!word::is_thin_of(entry.word, slot)) return Grant::slow;
-            entry.word |= static_cast<uint8_t>(mode);
-            return Grant::again;
-        }
-        if (entry.name == 0) free = &entry;
+    if (LockEntry* entry = find_inline(bucket, name)) [[unlikely]] {
+        if (!word::is_thin_of(entry->word, slot)) return Grant::slow;
+        entry->word |= static_cast<uint8_t>(mode);
+        return Grant::again;
     }
-    if (!free || bucket.overflow) return Grant::slow;
-    free->name = name.value;
+    LockEntry* const free = find_inline(bucket, LockName{0});
+    if (!free || bucket.overflow) [[unlikely]]
+        return Grant::slow;
     free->word = word::thin(slot, mode);
+    free->name = name.value;
     return Grant::fresh;
 }
 
@@ -159,15 +166,15 @@ enum class Rest : uint8_t { none, some, slow };
 
 // The short cut of an unlock: the caller's own thin entry among the inline ones. Under the bucket's latch.
 inline Rest release_thin(LockBucket& bucket, uint32_t slot, LockName name, LockMode rights) {
-    for (LockEntry& entry : bucket.entries) {
-        if (entry.name != name.value) continue;
-        if (!word::is_thin_of(entry.word, slot)) return Rest::slow;
-        entry.word &= ~uint64_t{static_cast<uint8_t>(rights)};
-        if (word::mode(entry.word) != LockMode::none) return Rest::some;
-        entry.name = 0;
-        return Rest::none;
-    }
-    return bucket.overflow ? Rest::slow : Rest::none;
+    LockEntry* const entry = find_inline(bucket, name);
+    if (!entry) [[unlikely]]
+        return bucket.overflow ? Rest::slow : Rest::none;
+    if (!word::is_thin_of(entry->word, slot)) [[unlikely]]
+        return Rest::slow;
+    entry->word &= ~uint64_t{static_cast<uint8_t>(rights)};
+    if (word::mode(entry->word) != LockMode::none) return Rest::some;
+    entry->name = 0;
+    return Rest::none;
 }
 
 // Bits of LockOwner::noted.
@@ -234,6 +241,11 @@ struct LockManager::Impl {
     // Rights of `owner` and of all others on an entry.
     static LockMode rights_of(const LockEntry* entry, const LockOwner& owner, LockMode* others, LockMode* waiting);
 
+    // --- lock_manager.cc: what does not fit the short cut; tail calls, so that the short cut needs no stack frame
+    [[gnu::cold, gnu::noinline]] Result<void> grow_and_lock(LockManager& self, LockOwner& owner, LockName name, LockMode mode);
+    [[gnu::noinline]] Result<void> lock_slow(LockBucket& bucket, LockOwner& owner, LockName name, LockMode mode);
+    [[gnu::noinline]] void unlock_slow(LockBucket& bucket, LockOwner& owner, LockName name, LockMode rights);
+
     // --- lock_acquire.cc: enter with the bucket's latch held, leave without
     enum class Step : uint8_t { fresh, again, refused, queued, converting, out_of_memory, wrong_thread };
     Result<Grant> acquire(LockBucket& bucket, LockOwner& owner, LockName name, LockMode mode, Ask ask);
@@ -264,9 +276,17 @@ struct LockManager::Impl {
     Result<bool> acquire_store(LockOwner& owner, const StoreLock& store, LockMode mode, bool attempt, bool listed);
     bool materialise_all(const StoreLock& store);
     bool materialise(LockOwner& owner, std::atomic<uint64_t>& note, StoreId store);
-    bool escalate(LockOwner& owner, Intent& intent, LockMode record_mode);
     void release_intents(LockOwner& owner);
     void release_shared_intents(LockOwner& owner);
+
+    // --- lock_record.cc
+    bool escalate(LockOwner& owner, Intent& intent, LockMode record_mode);
+    [[gnu::noinline]] Result<bool> record_slow(LockBucket& bucket, LockOwner& owner, Intent& intent, LockName name, LockMode mode,
+                                               Ask ask);
+    [[gnu::noinline]] Result<bool> record_long(LockManager& self, LockOwner& owner, StoreLock& store, LockName name, LockMode mode,
+                                               Ask ask);
+    [[gnu::noinline]] Result<void> lock_record_slow(LockBucket& bucket, LockOwner& owner, Intent& intent, LockName name, LockMode mode);
+    [[gnu::noinline]] Result<void> lock_record_long(LockManager& self, LockOwner& owner, StoreLock& store, LockName name, LockMode mode);
 
     // --- lock_names.cc: the owner's own list
     [[gnu::cold, gnu::noinline]] bool grow_names(LockOwner& owner);
@@ -319,6 +339,17 @@ inline void push_name(LockOwner& owner, LockName name) {
     DCHECK(has_room(owner));
     chunk->names[chunk->used++] = name;
     ++owner.locks_held;
+}
+
+// The whole of a lock that the short cut can do. Grant::slow: nothing is done and the bucket's latch is held.
+inline Grant lock_thin(LockBucket& bucket, LockOwner& owner, LockName name, LockMode mode) {
+    bucket.latch.lock();
+    const Grant grant = acquire_thin(bucket, owner.slot, name, mode);
+    if (grant == Grant::slow) [[unlikely]]
+        return Grant::slow;
+    bucket.latch.unlock();
+    if (grant == Grant::fresh) push_name(owner, name);
+    return grant;
 }
 
 }  // namespace lockstep::txn

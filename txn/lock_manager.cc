@@ -57,16 +57,21 @@ void LockManager::remove_owner(LockOwner& owner) {
 
 Result<void> LockManager::lock(LockOwner& owner, LockName name, LockMode mode) {
     DCHECK(name.value != 0);
-    if (!has_room(owner) && !impl_->grow_names(owner)) [[unlikely]]
-        return fail(ErrorCode::out_of_memory, "lock names");
+    if (!has_room(owner)) [[unlikely]]
+        return impl_->grow_and_lock(*this, owner, name, mode);
     LockBucket& bucket = buckets_[name.value >> shift_];
-    bucket.latch.lock();
-    Grant grant = acquire_thin(bucket, owner.slot, name, mode);
-    if (grant == Grant::slow) [[unlikely]]
-        grant = TRY(impl_->acquire(bucket, owner, name, mode, Ask::wait));
-    else
-        bucket.latch.unlock();
-    if (grant == Grant::fresh) push_name(owner, name);
+    if (lock_thin(bucket, owner, name, mode) == Grant::slow) [[unlikely]]
+        return impl_->lock_slow(bucket, owner, name, mode);
+    return {};
+}
+
+Result<void> LockManager::Impl::grow_and_lock(LockManager& self, LockOwner& owner, LockName name, LockMode mode) {
+    if (!grow_names(owner)) return fail(ErrorCode::out_of_memory, "lock names");
+    return self.lock(owner, name, mode);
+}
+
+Result<void> LockManager::Impl::lock_slow(LockBucket& b, LockOwner& owner, LockName name, LockMode mode) {
+    if (TRY(acquire(b, owner, name, mode, Ask::wait)) == Grant::fresh) push_name(owner, name);
     return {};
 }
 
@@ -75,13 +80,11 @@ Result<bool> LockManager::try_lock(LockOwner& owner, LockName name, LockMode mod
     if (!has_room(owner) && !impl_->grow_names(owner)) [[unlikely]]
         return fail(ErrorCode::out_of_memory, "lock names");
     LockBucket& bucket = buckets_[name.value >> shift_];
-    bucket.latch.lock();
-    Grant grant = acquire_thin(bucket, owner.slot, name, mode);
-    if (grant == Grant::slow) [[unlikely]]
+    Grant grant = lock_thin(bucket, owner, name, mode);
+    if (grant == Grant::slow) [[unlikely]] {
         grant = TRY(impl_->acquire(bucket, owner, name, mode, Ask::attempt));
-    else
-        bucket.latch.unlock();
-    if (grant == Grant::fresh) push_name(owner, name);
+        if (grant == Grant::fresh) push_name(owner, name);
+    }
     return grant != Grant::refused;
 }
 
@@ -112,19 +115,20 @@ void LockManager::unlock(LockOwner& owner, LockName name, LockMode rights) {
     LockBucket& bucket = buckets_[name.value >> shift_];
     bucket.latch.lock();
     const Rest rest = release_thin(bucket, owner.slot, name, rights);
-    if (rest == Rest::slow) [[unlikely]] {
-        if (!impl_->release(bucket, owner, name, rights)) return;
-    } else {
-        bucket.latch.unlock();
-        if (rest == Rest::some) return;
-    }
-    // Usually the newest name. An emptied chunk stays only if it is the oldest.
+    if (rest == Rest::slow) [[unlikely]]
+        return impl_->unlock_slow(bucket, owner, name, rights);
+    bucket.latch.unlock();
+    if (rest == Rest::some) return;
+    // Usually the newest name of a chunk with more in it.
     LockOwner::Chunk* chunk = owner.chunk;
-    if (!chunk || chunk->used == 0 || chunk->names[chunk->used - 1] != name) [[unlikely]]
+    if (!chunk || chunk->used < 2 || chunk->names[chunk->used - 1] != name) [[unlikely]]
         return impl_->forget_name(owner, name);
+    --chunk->used;
     --owner.locks_held;
-    if (--chunk->used == 0 && chunk->before) [[unlikely]]
-        impl_->pop_chunk(owner);
+}
+
+void LockManager::Impl::unlock_slow(LockBucket& b, LockOwner& owner, LockName name, LockMode rights) {
+    if (release(b, owner, name, rights)) forget_name(owner, name);
 }
 
 LockManager::Stats LockManager::stats() const {

@@ -49,6 +49,7 @@ struct Intent {
     StoreLock* lock = nullptr;
     LockMode held = LockMode::none;              // on the store, noted or real
     LockMode records_covered = LockMode::none;   // rights on records that the store's lock makes superfluous
+    LockMode records_short = LockMode::none;     // rights on records that may be asked for without a further look at this
     bool real = false;                           // this owner has asked the lock table itself
     bool strong_counted = false;                 // this owner is in lock->strong
     uint32_t record_locks = 0;                   // record locks taken under it, for escalation

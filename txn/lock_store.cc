@@ -1,4 +1,4 @@
-// lock_store.cc - locks of whole stores: noted intentions, strong locks that make them real, and escalation.
+// lock_store.cc - locks of whole stores: noted intentions, and strong locks that make them real.
 //
 // Concepts   An owner *notes* IS or IX in its own noted[] word and goes on if the store's `strong` is zero. Who wants S SIX U X adds
 //            itself to `strong` first, then *materialises* the noted intentions of all registered owners: gives each a granted request
@@ -27,11 +27,6 @@ namespace {
 constexpr LockMode kWeak = LockMode::IS | LockMode::IX;
 constexpr LockMode kStrong = LockMode::S | LockMode::U | LockMode::X;
 
-constexpr LockMode intention_for(LockMode record_mode) {
-    constexpr LockMode kWrites = LockMode::IX | LockMode::U | LockMode::X | LockMode::gap_insert;
-    return (record_mode & kWrites) == LockMode::none ? LockMode::IS : LockMode::IX;
-}
-
 // Rights on records that nobody else can have against `held` on the store.
 constexpr LockMode records_covered_by(LockMode held) {
     if (covers(held, LockMode::X)) return kAllRights;
@@ -39,13 +34,21 @@ constexpr LockMode records_covered_by(LockMode held) {
     return LockMode::none;
 }
 
-inline bool record_covered(const Intent& intent, LockMode mode) {
-    return without(mode, intent.records_covered) == LockMode::none;
+// Rights on records for which `held` is intention enough.
+constexpr LockMode records_allowed_by(LockMode held) {
+    if (covers(held, LockMode::IX)) return kAllRights;
+    return covers(held, LockMode::IS) ? LockMode::IS | LockMode::S | LockMode::gap_read : LockMode::none;
+}
+
+void set_held(Intent& intent, LockMode held) {
+    intent.held = held;
+    intent.records_covered = records_covered_by(held);
+    intent.records_short = intent.records_covered == LockMode::none ? records_allowed_by(held) : LockMode::none;
 }
 
 }  // namespace
 
-inline Intent* LockManager::Impl::find_intent(LockOwner& owner, const StoreLock& store) const {
+Intent* LockManager::Impl::find_intent(LockOwner& owner, const StoreLock& store) const {
     Intent& likely = owner.intents[owner.intent_hint[store.store.value % 16]];
     if (likely.lock == &store) [[likely]]
         return &likely;
@@ -84,14 +87,14 @@ Result<bool> LockManager::Impl::lock_weak(LockOwner& owner, StoreLock& store, Lo
     std::atomic<uint64_t>& word = owner.noted[intent - owner.intents];
     const uint64_t before = word.fetch_or(static_cast<uint8_t>(mode));
     if (store.strong.load() == 0 && !(before & noted::kMaterialised)) {
-        intent->held = intent->held | mode;      // confirmed
+        set_held(*intent, intent->held | mode);  // confirmed
         return true;
     }
     // Take back what is new, then ask the table. What a strong locker materialised meanwhile is found there as our own.
     word.fetch_and(~(static_cast<uint64_t>(mode) & ~before));
     intent->real = true;
     if (!TRY(acquire_store(owner, store, mode, attempt, false))) return false;
-    intent->held = intent->held | mode;
+    set_held(*intent, intent->held | mode);
     return true;
 }
 
@@ -112,8 +115,7 @@ Result<bool> LockManager::Impl::lock_strong(LockOwner& owner, StoreLock& store, 
     }
     if (intent) {
         intent->strong_counted = true;
-        intent->held = intent->held | mode;
-        intent->records_covered = records_covered_by(intent->held);
+        set_held(*intent, intent->held | mode);
     }
     return true;
 }
@@ -182,18 +184,6 @@ bool LockManager::Impl::materialise(LockOwner& owner, std::atomic<uint64_t>& not
     return true;
 }
 
-// A covered record needs no lock at all; a refused attempt doubles the number of record locks until the next one.
-bool LockManager::Impl::escalate(LockOwner& owner, Intent& intent, LockMode record_mode) {
-    const bool writes = covers(intent.held, LockMode::IX) || intention_for(record_mode) == LockMode::IX;
-    const Result<bool> done = lock_strong(owner, *intent.lock, writes ? LockMode::X : LockMode::S, true);
-    if (done && *done) {
-        escalations.fetch_add(1, std::memory_order_relaxed);
-        return record_covered(intent, record_mode);
-    }
-    intent.escalate_at = intent.escalate_at > UINT32_MAX / 2 ? UINT32_MAX : intent.escalate_at * 2;
-    return false;
-}
-
 // From the last to the first (ST-2); the table before `strong` (ST-4).
 void LockManager::Impl::release_intents(LockOwner& owner) {
     while (owner.intents_used) {
@@ -218,8 +208,7 @@ void LockManager::Impl::release_shared_intents(LockOwner& owner) {
         uint64_t last = owner.noted[i].load();
         if ((noted::mode(last) & LockMode::IX) == LockMode::none) last = owner.noted[i].exchange(noted::tag(intent.lock->store));
         if (intent.real || (last & noted::kMaterialised)) release_one(owner, store_lock_name(intent.lock->store), kShared);
-        intent.held = without(intent.held, kShared);
-        intent.records_covered = records_covered_by(intent.held);
+        set_held(intent, without(intent.held, kShared));
         if (intent.strong_counted && (intent.held & kStrong) == LockMode::none) {
             intent.lock->strong.fetch_sub(1);
             intent.strong_counted = false;
@@ -240,40 +229,6 @@ Result<bool> LockManager::try_lock_store(LockOwner& owner, StoreLock& store, Loc
     if (intent && covers(intent->held, mode)) return true;
     const bool weak = without(mode, kWeak) == LockMode::none;
     return weak ? impl_->lock_weak(owner, store, mode, true) : impl_->lock_strong(owner, store, mode, true);
-}
-
-Result<void> LockManager::lock_record(LockOwner& owner, StoreLock& store, LockName name, LockMode mode) {
-    Intent* intent = impl_->find_intent(owner, store);
-    if (!intent || !covers(intent->held, intention_for(mode))) [[unlikely]] {
-        TRY(impl_->lock_weak(owner, store, intention_for(mode), false));
-        intent = impl_->find_intent(owner, store);
-        if (!intent) return lock(owner, name, mode);
-    }
-    if (record_covered(*intent, mode)) [[unlikely]]
-        return {};
-    if (intent->record_locks >= intent->escalate_at) [[unlikely]]
-        if (impl_->escalate(owner, *intent, mode)) return {};
-    const uint64_t before = owner.locks_held;
-    TRY(lock(owner, name, mode));
-    intent->record_locks += static_cast<uint32_t>(owner.locks_held - before);
-    return {};
-}
-
-Result<bool> LockManager::try_lock_record(LockOwner& owner, StoreLock& store, LockName name, LockMode mode) {
-    Intent* intent = impl_->find_intent(owner, store);
-    if (!intent || !covers(intent->held, intention_for(mode))) [[unlikely]] {
-        if (!TRY(impl_->lock_weak(owner, store, intention_for(mode), true))) return false;
-        intent = impl_->find_intent(owner, store);
-        if (!intent) return try_lock(owner, name, mode);
-    }
-    if (record_covered(*intent, mode)) [[unlikely]]
-        return true;
-    if (intent->record_locks >= intent->escalate_at) [[unlikely]]
-        if (impl_->escalate(owner, *intent, mode)) return true;
-    const uint64_t before = owner.locks_held;
-    const bool granted = TRY(try_lock(owner, name, mode));
-    intent->record_locks += static_cast<uint32_t>(owner.locks_held - before);
-    return granted;
 }
 
 }  // namespace lockstep::txn

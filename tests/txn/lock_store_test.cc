@@ -208,6 +208,20 @@ TEST(LockStore, EscalationRefusedGoesOnWithRecords) {
     EXPECT_EQ(s.check(), "");
 }
 
+// Read committed: many locks one after the other are not many locks.
+TEST(LockStore, LocksGivenBackDoNotEscalate) {
+    Scene s({.escalate_at = 100});
+    StoreLock& store = s.store(5);
+    for (uint64_t i = 0; i < 1000; ++i) {
+        ASSERT_TRUE(s.locks.lock_record(s.owner[0], store, record(i), S));
+        s.locks.unlock(s.owner[0], record(i), S);
+    }
+    EXPECT_EQ(s.locks.stats().escalations, 0u);
+    EXPECT_EQ(store.strong.load(), 0u);
+    EXPECT_EQ(s.owner[0].locks_held, 0u);
+    EXPECT_EQ(s.check(), "");
+}
+
 TEST(LockStore, ReleaseSharedKeepsIntentionsOfWriters) {
     Scene s;
     StoreLock &read = s.store(5), &written = s.store(6), &scanned = s.store(7), &both = s.store(8);
