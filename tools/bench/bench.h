@@ -20,8 +20,10 @@ struct Settings {
     std::string directory;           // scratch space, removed at the end
     uint64_t bytes = 0;              // size of data, 0 = the benchmark's own default
     uint32_t threads = 0;            // user threads, 0 = the benchmark's own default
+    uint32_t warehouses = 0;         // 0 = the benchmark's own default
     double seconds = 2;              // measured time of each figure
     std::string self;                // path of this program, to start children
+    std::string what;                // benchmark `count`: what to count
 };
 
 class Report {
@@ -63,6 +65,9 @@ Result<void> bench_pool(const Settings&, Report&);
 Result<void> bench_restart(const Settings&, Report&);
 Result<void> bench_commits(const Settings&, Report&);
 Result<void> bench_steps(const Settings&, Report&);
+Result<void> bench_tpcc_steps(const Settings&, Report&);
+Result<void> bench_instructions(const Settings&, Report&);
+Result<void> bench_count(const Settings&, Report&);
 
 // Runs fn on a user thread of the store and waits.
 Result<void> on_user_thread(Store& store, std::move_only_function<Result<void>()> fn);

@@ -19,6 +19,9 @@ const std::vector<Benchmark>& all_benchmarks() {
         {"operations", "begin, fetch, update, insert, delete, scan step and commit, each alone", bench_operations},
         {"steps", "index fetch and update with STEPS on and off, and the share of each part", bench_steps},
         {"commits", "durable commits with 1 and 64 user threads: rate and syncs per commit", bench_commits},
+        {"tpcc-steps", "TPC-C Payment, four-transaction mix and full mix with STEPS on and off, and the teams", bench_tpcc_steps},
+        {"instructions", "exact instructions per transaction and operation, and lines of code (valgrind)", bench_instructions},
+        {"count", "(the child of `instructions`)", bench_count},
         {"pool", "random fetches with the pool at 10% of the data, beside the device's own rate", bench_pool},
         {"restart", "restart after a kill with 1 GB of log (--bytes)", bench_restart},
     };
@@ -38,6 +41,8 @@ int main(int argc, char** argv) {
     app.add_option("--json", json_path, "Write the figures to this file");
     app.add_option("--path", settings.directory, "Scratch directory (default: a temporary one, removed at the end)");
     app.add_option("--bytes", settings.bytes, "Size of data (suffixes K, M, G)")->transform(CLI::AsSizeValue(false));
+    app.add_option("--warehouses", settings.warehouses, "TPC-C warehouses");
+    app.add_option("--what", settings.what, "For `count`: what to count");
     app.add_option("--threads", settings.threads, "User threads");
     app.add_option("--seconds", settings.seconds, "Measured time of each figure")->check(CLI::PositiveNumber);
     CLI11_PARSE(app, argc, argv);

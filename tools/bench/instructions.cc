@@ -1,0 +1,170 @@
+// instructions.cc - exact instruction counts of TPC-C transactions and of single operations, with their code footprint in cache lines.
+//
+// Concepts   The benchmark starts itself under valgrind's callgrind, which counts nothing until the child says so: the load and a warm-up
+//            run at almost full speed, and the counted region holds nothing but the work. Figures repeat exactly for one binary and seed,
+//            whatever else the machine does.
+#include <fmt/core.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <valgrind/callgrind.h>
+
+#include <filesystem>
+#include <fstream>
+#include <set>
+
+#include "tools/bench/bench.h"
+#include "tpcc/driver.h"
+#include "tpcc/loader.h"
+
+namespace lockstep::bench {
+namespace {
+
+constexpr uint64_t kTransactions = 4000;
+constexpr uint64_t kOperations = 500;
+
+// --- the child
+
+Result<void> count_tpcc(const Settings& settings, tpcc::Mix mix, StepsMode mode) {
+    Store store = TRY(Store::open(settings.directory, {.pool_bytes = 512ull << 20, .log_bytes = 8ull << 30, .io = IoMethod::pool, .steps = {.mode = mode}}));
+    tpcc::LoadProgress progress;
+    tpcc::Database db = TRY(tpcc::load(store, {.scale = {.warehouses = 1}}, progress));
+    tpcc::RunSettings run;
+    run.mix = mix;
+    run.warmup = 0;
+    run.transactions = 5 * kTransactions;            // every page has its image in the log by then
+    TRY(tpcc::run_terminals(db, run, {}));
+    run.transactions = kTransactions;
+    run.seed = 2;
+    CALLGRIND_START_INSTRUMENTATION;
+    const auto done = tpcc::run_terminals(db, run, {});
+    CALLGRIND_STOP_INSTRUMENTATION;
+    if (!done) return std::unexpected(done.error());
+    return store.close();
+}
+
+Result<void> count_operation(const Settings& settings, const std::string& name) {
+    Store store = TRY(Store::open(settings.directory, {.pool_bytes = 512ull << 20, .log_bytes = 8ull << 30, .io = IoMethod::pool}));
+    constexpr uint64_t kRows = 200'000;
+    const Index index = TRY(load_rows(store, kRows));
+    TRY(on_user_thread(store, [&]() -> Result<void> {
+        Rng rng(3);
+        std::byte buffer[kRowBytes];
+        std::string value(kRowBytes, 'x');
+        bool counting = false;
+        // Toggles cost nothing outside of valgrind; inside they bracket the operation alone.
+        const auto counted = [&](const char* operation, auto&& body) {
+            const bool mine = counting && name == operation;
+            if (mine) CALLGRIND_TOGGLE_COLLECT;
+            auto result = body();
+            if (mine) CALLGRIND_TOGGLE_COLLECT;
+            CHECK(result);
+            return result;
+        };
+        for (uint64_t i = 0; i < 3 * kOperations; ++i) {
+            counting = i >= 2 * kOperations;
+            if (i == 2 * kOperations) CALLGRIND_START_INSTRUMENTATION;
+            auto txn = counted("begin", [&] { return store.begin({.durability = Durability::lazy}); });
+            const Key key = Key().u64(rng.below(kRows / 2));
+            counted("fetch", [&] { return index.get(*txn, key, buffer, For::update); });
+            value[i % kRowBytes] ^= 1;
+            counted("update", [&] { return index.update(*txn, key, value); });
+            counted("insert", [&] { return index.insert(*txn, Key().u64(rng.below(kRows / 2)).u64(i), value); });
+            counted("delete", [&] { return index.erase(*txn, Key().u64(kRows / 2 + i)); });
+            Cursor cursor = index.scan(*txn, Key().u64(rng.below(kRows / 2)));
+            CHECK(cursor.next());
+            counted("scan step", [&] { return cursor.next(); });
+            counted("commit", [&] { return txn->commit(); });
+        }
+        CALLGRIND_STOP_INSTRUMENTATION;
+        return {};
+    }));
+    return store.close();
+}
+
+// --- the parent
+
+struct Counted {
+    uint64_t instructions = 0;
+    size_t lines = 0;                                // distinct 64-byte lines of code
+};
+
+// Reads callgrind's output made with --dump-instr=yes --compress-pos=no: cost lines are "0xADDRESS line cost", inclusive costs of calls follow
+// a "calls=" line and are not the line's own.
+Result<Counted> read_counts(const std::string& file) {
+    std::ifstream in(file);
+    Counted counted;
+    std::set<uint64_t> lines;
+    bool skip = false;
+    for (std::string line; std::getline(in, line);) {
+        if (line.starts_with("calls=")) {
+            skip = true;
+        } else if (line.starts_with("0x")) {
+            char* rest = nullptr;
+            const uint64_t address = std::strtoull(line.c_str(), &rest, 16);
+            std::strtoull(rest, &rest, 10);
+            const uint64_t cost = std::strtoull(rest, &rest, 10);
+            if (!std::exchange(skip, false) && cost > 0) {
+                counted.instructions += cost;
+                lines.insert(address / kCacheLineBytes);
+            }
+        }
+    }
+    if (counted.instructions == 0) return fail(ErrorCode::io_error, "callgrind counted nothing: is valgrind installed?");
+    counted.lines = lines.size();
+    return counted;
+}
+
+Result<Counted> count_child(const Settings& settings, const std::string& what, bool collect_at_start) {
+    const std::string out = settings.directory + "/callgrind.out", path = settings.directory + "/child";
+    std::vector<std::string> words = {"valgrind", "-q", "--tool=callgrind", "--instr-atstart=no", "--dump-instr=yes", "--compress-pos=no",
+                                      "--compress-strings=no", "--callgrind-out-file=" + out,
+                                      collect_at_start ? "--collect-atstart=yes" : "--collect-atstart=no",
+                                      settings.self, "count", "--what", what, "--path", path};
+    std::vector<char*> argv;
+    for (auto& word : words) argv.push_back(word.data());
+    argv.push_back(nullptr);
+    const pid_t child = fork();
+    if (child == 0) {
+        execvp("valgrind", argv.data());
+        _exit(127);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    std::error_code ignored;
+    std::filesystem::remove_all(path, ignored);
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+        return fail(ErrorCode::unsupported, "valgrind's callgrind could not run the child", static_cast<uint64_t>(status));
+    return read_counts(out);
+}
+
+}  // namespace
+
+// The child's side of `instructions`; not meant for people.
+Result<void> bench_count(const Settings& settings, Report&) {
+    if (settings.what == "payment") return count_tpcc(settings, tpcc::Mix::payment, StepsMode::off);
+    if (settings.what == "neworder") return count_tpcc(settings, tpcc::Mix::new_order, StepsMode::off);
+    if (settings.what == "mix") return count_tpcc(settings, tpcc::Mix::full, StepsMode::off);
+    if (settings.what == "payment steps") return count_tpcc(settings, tpcc::Mix::payment, StepsMode::on);
+    if (settings.what == "neworder steps") return count_tpcc(settings, tpcc::Mix::new_order, StepsMode::on);
+    if (settings.what == "mix steps") return count_tpcc(settings, tpcc::Mix::full, StepsMode::on);
+    return count_operation(settings, settings.what);
+}
+
+Result<void> bench_instructions(const Settings& settings, Report& report) {
+    const auto per = [](const Counted& c, uint64_t n) { return static_cast<double>(c.instructions) / static_cast<double>(n); };
+    for (const auto& [name, goal] : {std::pair{"payment", "<= 15000"}, {"neworder", "<= 80000"}, {"mix", "<= 60000"}}) {
+        const Counted base = TRY(count_child(settings, name, true));
+        report.figure(fmt::format("instructions per transaction, {}", name), per(base, kTransactions), "", goal);
+        report.figure("  distinct lines of code", static_cast<double>(base.lines), "x 64 B");
+        const Counted steps = TRY(count_child(settings, std::string(name) + " steps", true));
+        report.figure("  with STEPS on", per(steps, kTransactions), "", "<= 1.05 times");
+    }
+    for (const char* name : {"begin", "fetch", "update", "insert", "delete", "scan step", "commit"}) {
+        const Counted c = TRY(count_child(settings, name, false));
+        report.figure(fmt::format("instructions per operation, {}", name), per(c, kOperations), "");
+        report.figure("  distinct lines of code", static_cast<double>(c.lines), "x 64 B");
+    }
+    return {};
+}
+
+}  // namespace lockstep::bench
