@@ -58,28 +58,59 @@ Result<HeapFile::Ops::Outcome> HeapFile::Ops::update_in_place(HeapFile& heap, tx
     return splice(heap, txn, moved, target.slot, sizeof(Link), record);
 }
 
-// The record goes to another page; its home keeps a stub, and its room until the transaction has ended. An earlier copy becomes a ghost.
+namespace {
+
+// The last copy of a record that moves on becomes a ghost. `head` must outlive the change.
+ChangePart leave_copy(ExclusivePage& page, RecordId copy, RecordId home, RemovePayload& head) {
+    const Slot& s = slot(*page, copy.slot.value);
+    CHECK((s.state & kMoved) && link_of(content(*page, s)) == home);             // HF-2
+    head = {copy.slot.value, kToGhost, s.state};
+    return {&page, PageAction::heap_remove, 0, {bytes_of(head), content(*page, s)}};
+}
+
+}  // namespace
+
+// The record goes where there is room: back home, else to another page. There its home keeps a stub, and its room until the transaction has ended.
 Result<bool> HeapFile::Ops::move(HeapFile& heap, txn::Transaction& txn, RecordId id, Slice record) {
-    Engine& engine = heap.engine_;
-    const size_t length = sizeof(Link) + record.size();
-    PageId fresh;
-    RecordId earlier{};
+    RecordId copy{};                                             // where the record is now, if not at home
+    bool fits_home = false;
     {
-        SharedPage home = TRY(engine.pool->fix_shared(id.page));
+        SharedPage home = TRY(heap.engine_.pool->fix_shared(id.page));
         const Slot* s = record_at(heap, *home, id.slot);
         CHECK(s);                                                // X lock held since update_in_place saw it
-        if (s->state & kStub) earlier = link_of(content(*home, *s));
+        if (s->state & kStub) copy = link_of(content(*home, *s));
+        fits_home = room(*home) + s->capacity >= capacity_for(record.size());
     }
-    fresh = TRY(page_with_room(heap, txn, room_for(length)))->id();
-    if (fresh == id.page || fresh == earlier.page) return false;
+    if (copy.page != kPageNone && fits_home) return move_home(heap, txn, id, copy, record);
+    const PageId fresh = TRY(page_with_room(heap, txn, room_for(sizeof(Link) + record.size())))->id();
+    if (fresh == id.page || fresh == copy.page) return false;    // room appeared there meanwhile
+    return move_away(heap, txn, id, copy, fresh, record);
+}
+
+Result<bool> HeapFile::Ops::move_home(HeapFile& heap, txn::Transaction& txn, RecordId id, RecordId copy, Slice record) {
+    LatchedPages pages;
+    pages.want(id.page);
+    pages.want(copy.page);
+    TRY(pages.latch(*heap.engine_.pool));
+    ExclusivePage& home = pages.of(id.page);
+    const Slot& s = slot(*home, id.slot.value);
+    if (room(*home) + s.capacity < capacity_for(record.size())) return false;
+    const ReplacePayload back{id.slot.value, kLive, s.state, 0, sizeof(Link), static_cast<uint16_t>(record.size()), 0};
+    RemovePayload remove;
+    ChangePart parts[2] = {{&home, PageAction::heap_replace, 0, {bytes_of(back), record, content(*home, s)}},
+                           leave_copy(pages.of(copy.page), copy, id, remove)};
+    TRY(change_pages(heap.engine_, &txn, ChangeRole::forward, LogKind::heap_update, heap.id_, parts));
+    return true;
+}
+
+Result<bool> HeapFile::Ops::move_away(HeapFile& heap, txn::Transaction& txn, RecordId id, RecordId copy, PageId fresh, Slice record) {
     LatchedPages pages;
     pages.want(fresh);
     pages.want(id.page);
-    if (earlier.page != kPageNone) pages.want(earlier.page);
-    TRY(pages.latch(*engine.pool));
-
+    if (copy.page != kPageNone) pages.want(copy.page);
+    TRY(pages.latch(*heap.engine_.pool));
     ExclusivePage& target = pages.of(fresh);
-    if (room(*target) < room_for(length)) return false;
+    if (room(*target) < room_for(sizeof(Link) + record.size())) return false;
     uint32_t index = 0;
     for (; index < data(*target).slot_count; ++index)
         if (slot(*target, index).state == kEmpty &&
@@ -90,20 +121,13 @@ Result<bool> HeapFile::Ops::move(HeapFile& heap, txn::Transaction& txn, RecordId
     const Link back = link_to(id), forth{fresh.value, static_cast<uint16_t>(index), 0};
     const PutPayload put{static_cast<uint16_t>(index), kLive | kMoved, 0};
     const ReplacePayload stub{id.slot.value, kLive | kStub, s.state, 0, s.length, sizeof(Link), 0};
-    const Slice before = content(*home, s);
     ChangePart parts[3] = {{&target, PageAction::heap_put, 0, {bytes_of(put), bytes_of(back), record}},
-                           {&home, PageAction::heap_replace, 0, {bytes_of(stub), bytes_of(forth), before}},
+                           {&home, PageAction::heap_replace, 0, {bytes_of(stub), bytes_of(forth), content(*home, s)}},
                            {}};
     uint32_t count = 2;
-    RemovePayload remove{};
-    if (earlier.page != kPageNone) {
-        ExclusivePage& old = pages.of(earlier.page);
-        const Slot& o = slot(*old, earlier.slot.value);
-        CHECK((o.state & kMoved) && link_of(content(*old, o)) == id);            // HF-2
-        remove = {earlier.slot.value, kToGhost, o.state};
-        parts[count++] = {&old, PageAction::heap_remove, 0, {bytes_of(remove), content(*old, o)}};
-    }
-    TRY(change_pages(engine, &txn, ChangeRole::forward, LogKind::heap_update, heap.id_, {parts, count}));
+    RemovePayload remove;
+    if (copy.page != kPageNone) parts[count++] = leave_copy(pages.of(copy.page), copy, id, remove);
+    TRY(change_pages(heap.engine_, &txn, ChangeRole::forward, LogKind::heap_update, heap.id_, {parts, count}));
     return true;
 }
 

@@ -63,6 +63,8 @@ struct HeapFile::Ops {
     static Result<Outcome> update_in_place(HeapFile& heap, txn::Transaction& txn, RecordId id, Slice record);
     // False: things changed meanwhile, try everything again.
     static Result<bool> move(HeapFile& heap, txn::Transaction& txn, RecordId id, Slice record);
+    static Result<bool> move_home(HeapFile& heap, txn::Transaction& txn, RecordId id, RecordId copy, Slice record);
+    static Result<bool> move_away(HeapFile& heap, txn::Transaction& txn, RecordId id, RecordId copy, PageId fresh, Slice record);
     static Result<Outcome> splice(HeapFile& heap, txn::Transaction& txn, ExclusivePage& page, SlotNo slot, uint32_t skip, Slice record);
 
     static txn::LockName lock_of(const HeapFile& heap, PageId page, uint32_t index, const heap::Slot& s, const Page& bytes);

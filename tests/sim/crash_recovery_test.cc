@@ -22,8 +22,9 @@ public:
         Rng configuration = Rng(seed_).fork(3);
         SimStore store(disk_, seed_, 1 + static_cast<uint32_t>(configuration.below(2)));
         store.options().checkpoint_log_bytes = configuration.chance(0.5) ? 1 << 20 : 8 << 20;
-        value_max_ = configuration.chance(0.3) ? 3500 : 200;
+        value_max_ = configuration.chance(0.3) || large_values_ ? 3500 : 200;
         keys_ = 20 + configuration.below(300);
+        checkpoint_odds_ = configuration.chance(0.5) ? 0.03 : 0.15;
         disk_.observe([this](const SimEvent& event) { maybe_take_image(event); });
         ASSERT_TRUE(check(store.open(), "open"));
         store.on_thread([&] {
@@ -54,12 +55,15 @@ public:
             disk_.observe(nullptr);
             while (running_ > 0) store.step();
         }
+        log_start_ = store->engine().log->start().value;
         ASSERT_TRUE(check(store.close(), "close"));
         disk_.observe(nullptr);
         recover_images();
         EXPECT_EQ(store.messages(), "");
     }
+    void use_large_values() { large_values_ = true; }
     size_t recoveries() const { return recoveries_; }
+    uint64_t log_start() const { return log_start_; }    // at the end of the run
 
 private:
     bool check(const Result<void>& result, const char* what) {
@@ -68,7 +72,9 @@ private:
     }
 
     void maybe_take_image(const SimEvent& event) {
-        if (!crash_.chance(image_odds_)) return;
+        // Page writes are few, and tearing them is what the page images are for.
+        const bool page_write = event.io == threads::IoKind::write && event.kind != SimEvent::renamed && event.path.ends_with("data");
+        if (!crash_.chance(page_write ? std::min(1.0, image_odds_ * 8) : image_odds_)) return;
         const SimCrash mode = threads::kSimCrashes[crash_.below(std::size(threads::kSimCrashes))];
         images_.push_back({disk_.image(crash_.next(), mode), event.number, mode, oracle_.acknowledged, oracle_.commits.size(), oracle_.made});
     }
@@ -76,7 +82,7 @@ private:
     // --- the workload
     void transactions(Store& store, Rng rng, int count) {
         for (int i = 0; i < count && !::testing::Test::HasFailure(); ++i) {
-            if (rng.chance(0.04)) check(store.checkpoint(), "checkpoint");
+            if (rng.chance(checkpoint_odds_)) check(store.checkpoint(), "checkpoint");
             const bool durable = rng.chance(0.6);
             auto begun = store.begin({.durability = durable ? Durability::durable : Durability::lazy});
             ASSERT_TRUE(begun) << begun.error().text();
@@ -224,6 +230,9 @@ private:
     const double image_odds_;
     const int transactions_;                     // of each thread
     uint64_t value_max_ = 200, keys_ = 100;
+    double checkpoint_odds_ = 0;
+    bool large_values_ = false;
+    uint64_t log_start_ = 0;
     Oracle oracle_;
     std::vector<RecordId> ids_;                  // ever inserted, also by those that were rolled back
     std::vector<CrashImage> images_;
@@ -242,6 +251,19 @@ TEST(CrashRecovery, PowerCutAtAnyEvent) {
     }
     EXPECT_GT(recoveries, seeds);
     std::printf("%zu recoveries\n", recoveries);
+}
+
+// Long enough for the log to go through several segments: what lies below the checkpoint is gone, and cannot help.
+TEST(CrashRecovery, PowerCutAfterTheLogWasRecycled) {
+    const uint64_t first = number_from("LOCKSTEP_SEED", 1), seeds = number_from("LOCKSTEP_CRASH_SEEDS", 12) / 4;
+    for (uint64_t seed = first; seed < first + seeds && !HasFailure(); ++seed) {
+        SCOPED_TRACE("LOCKSTEP_SEED=" + std::to_string(seed));
+        CrashRun run(seed, 0.004, 200);
+        run.use_large_values();
+        run.run();
+        EXPECT_GT(run.log_start(), 1u << 20);
+        std::printf("%zu recoveries\n", run.recoveries());
+    }
 }
 
 TEST(CrashRecovery, PowerCutAtEveryEventOfAShortRun) {

@@ -142,6 +142,33 @@ TEST_F(HeapTest, GrowingRecordMovesAndKeepsItsId) {              // HF-1, HF-2
     });
 }
 
+TEST_F(HeapTest, MovedRecordComesHomeWhenThereIsRoom) {
+    store_.on_thread([&] {
+        auto& t = store_.begin();
+        const RecordId a = insert(t, std::string(100, 'a')), big = insert(t, std::string(7800, 'b'));
+        ASSERT_EQ(a.page, big.page);
+        EXPECT_TRUE(update(t, a, std::string(4000, 'A')));               // away
+        store_.commit(t);
+        auto& u = store_.begin();
+        EXPECT_TRUE(erase(u, big));
+        store_.commit(u);
+        auto& v = store_.begin();
+        const RecordId filler = insert(v, std::string(3500, 'f'));       // beside the moved copy or at home: either way room gets short
+        EXPECT_TRUE(update(v, a, std::string(7900, 'H')));
+        EXPECT_EQ(get(v, a), std::string(7900, 'H'));
+        store_.abort(v);
+        auto& w = store_.begin();
+        EXPECT_EQ(get(w, a), std::string(4000, 'A'));
+        EXPECT_EQ(get(w, filler), "-");
+        EXPECT_TRUE(update(w, a, std::string(7900, 'H')));
+        store_.commit(w);
+        auto& x = store_.begin();
+        EXPECT_EQ(get(x, a), std::string(7900, 'H'));
+        store_.commit(x);
+        verify();
+    });
+}
+
 TEST_F(HeapTest, AbortRestoresEverything) {
     store_.on_thread([&] {
         auto& t = store_.begin();
