@@ -24,8 +24,9 @@ struct Shape {
     uint32_t stores = 3;
     uint32_t escalate_at = 4;
     Nanos timeout = kNever;
-    bool strong = true;              // now and then S or X on a whole store
+    uint32_t strong = 6;             // percent of the requests that are for a whole store
     bool canceller = false;
+    Nanos cancel_every = 50 * kMicrosecond;
 };
 
 class Model {
@@ -141,7 +142,7 @@ private:
         constexpr LockMode kRecord[] = {S, S, S, U, X, X, gap_read, gap_insert, key_scan, key_insert};
         const uint32_t store = static_cast<uint32_t>(rng.below(shape_.stores)), i = static_cast<uint32_t>(rng.below(shape_.names));
         const uint64_t what = rng.below(100);
-        if (shape_.strong && what < 6) {
+        if (what < shape_.strong) {
             constexpr LockMode kStore[] = {S, X, SIX, U, IX, IS};
             const LockMode mode = kStore[rng.below(6)];
             const bool attempt = rng.chance(0.3);
@@ -150,18 +151,18 @@ private:
             if (got && *got) model_.got(me, thing(store), mode);
             return got.has_value();
         }
-        if (what < 12) {
+        if (what < shape_.strong + 6) {
             model_.lost(me, thing(store, i), kReads);
             locks_.unlock(owner, name(store, i), kReads);
             return true;
         }
-        if (what < 14) {
+        if (what < shape_.strong + 8) {
             for (uint32_t s = 0; s < shape_.stores; ++s)
                 for (uint32_t k = 0; k <= shape_.names; ++k) model_.lost(me, thing(s, k), kReads);
             locks_.release_shared(owner);
             return true;
         }
-        if (what < 18) return locks_.wait_until_grantable(owner, name(store, i), gap_insert).has_value();
+        if (what < shape_.strong + 12) return locks_.wait_until_grantable(owner, name(store, i), gap_insert).has_value();
         const LockMode mode = kRecord[rng.below(std::size(kRecord))];
         Result<bool> got = rng.chance(0.2) ? locks_.try_lock_record(owner, stores_[store], name(store, i), mode)
                                            : yes(locks_.lock_record(owner, stores_[store], name(store, i), mode));
@@ -176,7 +177,7 @@ private:
         Rng rng(seed_ + 77);
         while (running_.load() > 0) {
             locks_.cancel(owners_[rng.below(owners_.size())]);
-            threads::sleep_until(threads::now() + 50 * kMicrosecond);
+            shape_.cancel_every ? threads::sleep_until(threads::now() + shape_.cancel_every) : threads::yield();
         }
     }
 
@@ -208,15 +209,22 @@ void try_many(Shape shape, uint64_t trials, uint64_t fallback_seed) {
     std::printf("waits %lu deadlocks %lu escalations %lu timeouts %lu\n", sum.waits, sum.deadlocks, sum.escalations, sum.timeouts);
     EXPECT_GT(sum.waits, 0u);
     EXPECT_GT(sum.deadlocks, 0u);
-    EXPECT_GT(sum.escalations, 0u);
+    if (shape.names > 2) {
+        EXPECT_GT(sum.escalations, 0u);
+    }
 }
 
 TEST(LockModel, OneDrivenWorker) { try_many({.caller_driven = true}, 40, 1); }
 TEST(LockModel, TwoDrivenWorkers) { try_many({.workers = 2, .caller_driven = true, .timeout = 5 * kMillisecond}, 20, 100); }
-TEST(LockModel, RecordsOnly) { try_many({.caller_driven = true, .threads = 24, .stores = 1, .escalate_at = 3, .strong = false}, 20, 200); }
+TEST(LockModel, RecordsOnly) { try_many({.caller_driven = true, .threads = 24, .stores = 1, .escalate_at = 3, .strong = 0}, 20, 200); }
 TEST(LockModel, TwoWorkers) { try_many({.workers = 2, .rounds = 400}, 5, 300); }
 TEST(LockModel, FourWorkersWithTimeoutsAndCancels) {
     try_many({.workers = 4, .threads = 32, .rounds = 200, .timeout = kMillisecond, .canceller = true}, 5, 400);
+}
+
+// Notes of intentions race with scans for them, cancellations and searches with requests that come and go.
+TEST(LockModel, StoresUnderContention) {
+    try_many({.workers = 4, .threads = 16, .rounds = 1500, .names = 2, .stores = 1, .strong = 70, .canceller = true, .cancel_every = 0}, 3, 500);
 }
 
 }  // namespace

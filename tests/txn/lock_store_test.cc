@@ -208,6 +208,22 @@ TEST(LockStore, EscalationRefusedGoesOnWithRecords) {
     EXPECT_EQ(s.check(), "");
 }
 
+// LM-6, the moment between a note and the look at `strong`, staged by hand: another strong locker's scan meets a note that conflicts with
+// a granted lock, and must leave it to its owner.
+TEST(LockStore, UnconfirmedIntentionsAreNotMaterialised) {
+    Scene s;
+    StoreLock& store = s.store(9);
+    ASSERT_TRUE(granted(s.lock_store(0, store, X)));
+    s.owner[1].noted[0].store((uint64_t{store.store.value} + 1) << 32 | static_cast<uint8_t>(IX));
+    EXPECT_FALSE(*s.locks.try_lock_store(s.owner[2], store, S));
+    EXPECT_EQ(s.locks.held(s.owner[1], table_name(store)), none);
+    s.owner[1].noted[0].store(0);
+    EXPECT_EQ(s.check(), "");
+    EXPECT_TRUE(waits(s.lock_store(1, store, IX)));      // as the owner goes on: it asks the table
+    s.release(0);
+    EXPECT_EQ(s.locks.held(s.owner[1], table_name(store)), IX);
+}
+
 // Read committed: many locks one after the other are not many locks.
 TEST(LockStore, LocksGivenBackDoNotEscalate) {
     Scene s({.escalate_at = 100});
