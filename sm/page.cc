@@ -1,6 +1,7 @@
 // page.cc - the page checksum.
 #include "sm/page.h"
 
+#define XXH_INLINE_ALL
 #include <xxhash.h>
 
 namespace lockstep::sm {
