@@ -1,7 +1,6 @@
 // page.cc - the page checksum.
 #include "sm/page.h"
 
-#define XXH_INLINE_ALL
 #include <xxhash.h>
 
 namespace lockstep::sm {
