@@ -116,14 +116,15 @@ public:
     Result<bool> next();
     Result<bool> prev();
     // Of the current record; valid until the cursor moves. The value is copied out of the page (overflow included).
-    Slice key() const { return key_; }
+    Slice key() const { return {key_, key_bytes_}; }
     Slice value() const { return value_; }
 
 private:
     struct Ops;
     BTree& tree_;
     txn::Transaction& txn_;
-    std::string low_, high_, key_, value_;
+    std::string low_, high_, large_value_;
+    Slice value_;                                // in inline_value_ or large_value_
     bool bounded_ = false;
     bool positioned_ = false;
     bool inside_ = false;                        // the whole leaf_ lies below high_: no need to compare
@@ -132,6 +133,9 @@ private:
     PageId leaf_ = kPageNone;                    // hint: where key_ was found
     uint64_t snapshot_ = 0;                      // the leaf's word then
     uint16_t slot_ = 0;
+    uint16_t key_bytes_ = 0;
+    char key_[kKeyBytesMax];
+    char inline_value_[2048];
 };
 
 }  // namespace lockstep::sm

@@ -17,7 +17,10 @@ using txn::LockMode;
 using TreeOps = BTree::Ops;
 
 BTreeCursor::BTreeCursor(BTree& tree, txn::Transaction& txn, Slice low, Slice high, Access access)
-    : tree_(tree), txn_(txn), low_(low), high_(high), bounded_(!high.empty()), access_(access) {}
+    : tree_(tree), txn_(txn), low_(low), high_(high), bounded_(!high.empty()), access_(access) {
+    static_assert(sizeof inline_value_ >= kInlineMax && sizeof key_ >= kKeyBytesMax);
+    if (txn.isolation == Isolation::serializable) txn.gap_reader = txn.id;
+}
 
 struct BTreeCursor::Ops {
     using Position = BTree::Ops::Position;
@@ -54,10 +57,15 @@ struct BTreeCursor::Ops {
         }
         return TreeOps::hold_leaf(c.tree_, key, side, pos, hold);
     }
+    static void copy_value(BTreeCursor& c, Slice value) {
+        c.value_ = Slice(c.inline_value_, std::min(value.size(), sizeof c.inline_value_));
+        copy_bytes(c.inline_value_, value.substr(0, sizeof c.inline_value_));
+    }
     static void settle(BTreeCursor& c, const Position& pos, Slice key, bool leaf_changed) {
-        c.key_.assign(key);
+        copy_bytes(c.key_, key);
+        c.key_bytes_ = static_cast<uint16_t>(key.size());
         c.positioned_ = true;
-        if (leaf_changed) c.inside_ = !c.bounded_ || (!high_infinite(*pos.at.page) && high(*pos.at.page) <= c.high_);
+        if (leaf_changed) c.inside_ = !c.bounded_ || (!high_infinite(*pos.at.page) && high(*pos.at.page) <= Slice(c.high_));
         c.leaf_ = pos.id;
         c.snapshot_ = pos.at.snapshot;
         c.slot_ = static_cast<uint16_t>(pos.slot);
@@ -84,7 +92,7 @@ struct BTreeCursor::Ops {
 };
 
 // Locks the candidate at `pos`, copies it, and makes it the current place. `before`: the leaf the cursor comes from, if another.
-inline Result<BTreeCursor::Ops::Step> BTreeCursor::Ops::take(BTreeCursor& c, Position& pos, const PeekedPage* before, Slice key,
+[[gnu::always_inline]] inline Result<BTreeCursor::Ops::Step> BTreeCursor::Ops::take(BTreeCursor& c, Position& pos, const PeekedPage* before, Slice key,
                                                              bool leaf_changed) {
     const txn::LockName name = txn::key_lock_name(c.tree_.id_, key);
     TRY(lock(c, name, mode(c)));
@@ -92,7 +100,7 @@ inline Result<BTreeCursor::Ops::Step> BTreeCursor::Ops::take(BTreeCursor& c, Pos
     const bool is_ghost = ghost(page, pos.slot), is_overflow = overflow(page, pos.slot);
     OverflowRef ref{};
     if (is_overflow) [[unlikely]] ref = overflow_ref(node::value(page, pos.slot));
-    else if (!is_ghost) c.value_.assign(node::value(page, pos.slot));
+    else if (!is_ghost) copy_value(c, node::value(page, pos.slot));
     if (!pos.at.valid() || (before && !before->valid())) [[unlikely]]
         return Step::again;                                      // the lock stays: it was asked for a key that was there
     settle(c, pos, key, leaf_changed);
@@ -103,13 +111,14 @@ inline Result<BTreeCursor::Ops::Step> BTreeCursor::Ops::take(BTreeCursor& c, Pos
 }
 
 Result<BTreeCursor::Ops::Step> BTreeCursor::Ops::take_overflow(BTreeCursor& c, const OverflowRef& ref, txn::LockName name) {
-    c.value_.resize(ref.bytes);
-    TRY(read_overflow(*c.tree_.engine_.pool, c.tree_.id_, ref, 0, c.value_.data(), ref.bytes));
+    c.large_value_.resize(ref.bytes);
+    TRY(read_overflow(*c.tree_.engine_.pool, c.tree_.id_, ref, 0, c.large_value_.data(), ref.bytes));
+    c.value_ = c.large_value_;
     unlock_read(c, name);
     return Step::record;
 }
 
-Result<BTreeCursor::Ops::Step> BTreeCursor::Ops::forward(BTreeCursor& c, unsigned tries) {
+[[gnu::always_inline]] inline Result<BTreeCursor::Ops::Step> BTreeCursor::Ops::forward(BTreeCursor& c, unsigned tries) {
     BufferPool& pool = *c.tree_.engine_.pool;
     Position pos;
     SharedPage hold;
@@ -119,7 +128,7 @@ Result<BTreeCursor::Ops::Step> BTreeCursor::Ops::forward(BTreeCursor& c, unsigne
     if (same) [[likely]] {
         ++pos.slot;
     } else {
-        const Slice from = c.positioned_ ? c.key_ : c.low_;
+        const Slice from = c.positioned_ ? c.key() : Slice(c.low_);
         if (!TRY(seek(c, from, Side::covering, tries, pos, hold))) return Step::again;
         const Found f = search(*pos.at.page, from);
         pos.slot = f.slot + (f.exact && c.positioned_);
@@ -171,7 +180,7 @@ Result<BTreeCursor::Ops::Step> BTreeCursor::Ops::backward(BTreeCursor& c, unsign
     char buffer[2 * kKeyBytesMax], fence[kKeyBytesMax];
     const bool same = c.positioned_ && tries < kOptimisticTries && same_leaf(c, pos);
     bool infinite = !c.positioned_ && !c.bounded_;
-    Slice bound = c.positioned_ ? c.key_ : c.high_;
+    Slice bound = c.positioned_ ? c.key() : Slice(c.high_);
     for (bool first_leaf = true;; first_leaf = false) {
         if (!same || !first_leaf) {
             if (infinite) TRY(TreeOps::descend_last(c.tree_, pos));

@@ -20,7 +20,7 @@ txn::LockMode mode_of(Access access) {
 
 inline void copy_out(Slice value, ValueOut& out) {
     out.bytes = value.size();
-    if (out.fixed) std::memcpy(out.fixed, value.data(), std::min(out.capacity, value.size()));
+    if (out.fixed) copy_bytes(reinterpret_cast<char*>(out.fixed), value.substr(0, out.capacity));
     else if (out.text) out.text->assign(value);
 }
 

@@ -25,7 +25,7 @@ inline Result<GapCheck> check_gap(BTree& tree, txn::LockManager& locks, txn::Tra
     if (!locks.grantable(txn.locks, next.name, LockMode::gap_insert)) [[unlikely]]
         return GapCheck::wait_above;
     // The new key cuts a gap in two: who protects the whole of it must protect both halves.
-    if ((locks.held(txn.locks, next.name) & LockMode::gap_read) != LockMode::none) [[unlikely]]
+    if (txn.gap_reader == txn.id && (locks.held(txn.locks, next.name) & LockMode::gap_read) != LockMode::none) [[unlikely]]
         if (!TRY(locks.try_lock_record(txn.locks, tree.lock(), name, LockMode::gap_read))) return GapCheck::wait_own;
     return next.valid() ? GapCheck::clear : GapCheck::changed;
 }

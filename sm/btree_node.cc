@@ -36,12 +36,6 @@ size_t common_prefix(Slice a, Slice b) {
 
 namespace {
 
-// memcpy takes no null pointer, and an empty slice may be one.
-char* append_bytes(char* out, Slice bytes) {
-    if (!bytes.empty()) std::memcpy(out, bytes.data(), bytes.size());
-    return out + bytes.size();
-}
-
 // Lays a record down at the lower end of the heap and returns its offset.
 uint16_t carve(Page& p, Slice key_a, Slice key_b, Slice value) {
     const size_t bytes = kRecordHead + key_a.size() + key_b.size() + value.size();
@@ -50,7 +44,7 @@ uint16_t carve(Page& p, Slice key_a, Slice key_b, Slice value) {
     char* out = chars(p) + at;
     store(out, static_cast<uint16_t>(value.size()));
     out += kRecordHead;
-    append_bytes(append_bytes(append_bytes(out, key_a), key_b), value);
+    copy_bytes(copy_bytes(copy_bytes(out, key_a), key_b), value);
     p.header.hole_end = at;
     return at;
 }
@@ -86,9 +80,9 @@ void find_common(Page& p) {
 // A key is about to come in: the common bytes shrink to what it shares with them.
 inline void admit(Page& p, Slice suffix) {
     NodeHeader& h = header(p);
-    const size_t n = common_prefix(Slice(h.common, h.common_bytes), suffix);
-    if (n == h.common_bytes) [[likely]]
+    if (suffix.size() >= h.common_bytes && same_bytes(h.common, suffix.data(), h.common_bytes)) [[likely]]
         return;
+    const size_t n = common_prefix(Slice(h.common, h.common_bytes), suffix);
     std::memset(h.common + n, 0, sizeof h.common - n);
     set_heads(p, n);
 }
@@ -136,7 +130,7 @@ void splice(Page& p, unsigned slot, unsigned offset, unsigned old_bytes, Slice f
     const size_t tail = old.size() - offset - old_bytes;
     if (bytes <= old.size()) {                                    // in place; what is saved becomes garbage
         std::memmove(at + offset + fresh.size(), at + offset + old_bytes, tail);
-        append_bytes(at + offset, fresh);
+        copy_bytes(at + offset, fresh);
         store(chars(p) + s.at, static_cast<uint16_t>(bytes));
         header(p).garbage = static_cast<uint16_t>(header(p).garbage + old.size() - bytes);
         return;
@@ -144,7 +138,7 @@ void splice(Page& p, unsigned slot, unsigned offset, unsigned old_bytes, Slice f
     char record[kPageBytes];                                      // the old record gives up its space before the new one takes some
     const size_t key_bytes = s.bits & kKeyBits;
     std::memcpy(record, chars(p) + s.at + kRecordHead, key_bytes + offset);
-    append_bytes(record + key_bytes + offset, fresh);
+    copy_bytes(record + key_bytes + offset, fresh);
     std::memcpy(record + key_bytes + offset + fresh.size(), at + offset + old_bytes, tail);
     const Slice key(record, key_bytes), whole(record + key_bytes, bytes);
     discard(p, s.at, record_bytes(p, slot));
@@ -202,10 +196,10 @@ Builder::Builder(Page& page, const Frame& frame) : page_(page) {
     unsigned end = kPageBytes;
     end -= h.low_bytes;
     h.low_at = static_cast<uint16_t>(end);
-    append_bytes(chars(page) + end, frame.low);
+    copy_bytes(chars(page) + end, frame.low);
     if (!frame.infinite) {
         end -= h.high_bytes;
-        append_bytes(chars(page) + end, frame.high);
+        copy_bytes(chars(page) + end, frame.high);
     }
     h.high_at = static_cast<uint16_t>(end);
     page.header.hole_begin = kSlotsAt;
