@@ -69,12 +69,12 @@ struct BufferPool::Impl {
     // Marks the page as warm; the word's value thereafter.
     uint64_t warm_up(threads::LatchWord& word, uint64_t seen);
 
-    // --- page_io_read.cc
+    // --- buffer_pool_read.cc
     Result<bool> read_page(PageId id, Page& page);     // true: rebuilt from the log, so the volume's copy is stale
     Result<void> read_once(PageId id, Page& page);
     Result<bool> repair(PageId id, Page& page, const Error& why);
 
-    // --- page_io_evict.cc
+    // --- buffer_pool_evict.cc
     Result<uint32_t> take_frame();
     uint32_t pop_free();
     void push_free(uint32_t frame);
@@ -84,7 +84,7 @@ struct BufferPool::Impl {
     bool try_evict(threads::LatchWord& word, uint64_t seen, uint32_t frame);
     bool evict_if_cold(uint32_t frame);
 
-    // --- page_io_write.cc
+    // --- buffer_pool_write.cc
     WriteBatch& acquire_batch();
     void release_batch(WriteBatch& batch);
     bool copy_for_write(WriteBatch& batch, const WriteCandidate& candidate, bool wait);
@@ -97,7 +97,7 @@ struct BufferPool::Impl {
     std::vector<WriteCandidate> dirty_before(Lsn end) const;        // rec_lsn < end, sorted by page
     void wait_for_writers(std::span<const WriteCandidate> busy);
 
-    // --- page_io_cleaner.cc
+    // --- buffer_pool_cleaner.cc
     void run_cleaner(uint32_t worker);
     void kick_cleaner();
 

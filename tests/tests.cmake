@@ -7,13 +7,11 @@ if(TARGET lockstep_shared AND NOT LOCKSTEP_SANITIZE)
     set_tests_properties(install PROPERTIES LABELS script TIMEOUT 300)
 endif()
 
-# What clang's thread sanitizer checks: the programs whose first line carries the label tsan.
-get_property(programs DIRECTORY PROPERTY BUILDSYSTEM_TARGETS)
-set(tsan_programs)
-foreach(program ${programs})
-    get_target_property(is_tsan ${program} LOCKSTEP_TSAN)
-    if(is_tsan)
-        list(APPEND tsan_programs ${program})
-    endif()
-endforeach()
-add_custom_target(thread-sanitizer-tests DEPENDS ${tsan_programs})
+if(TARGET lockstep-tpcc AND NOT LOCKSTEP_SANITIZE)
+    add_test(NAME kill COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/tests/tpcc/kill_test.py $<TARGET_FILE:lockstep-tpcc>)
+    set_tests_properties(kill PROPERTIES LABELS script TIMEOUT 300)
+endif()
+
+# What the run script builds under sanitizers: all test programs, and those whose first line carries the label tsan.
+add_custom_target(all-tests DEPENDS ${LOCKSTEP_TEST_PROGRAMS})
+add_custom_target(thread-sanitizer-tests DEPENDS ${LOCKSTEP_TSAN_PROGRAMS})

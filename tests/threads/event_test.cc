@@ -1,4 +1,4 @@
-// labels: unit
+// labels: unit tsan
 // event_test.cc - events, semaphores and completions.
 #include "threads/event.h"
 

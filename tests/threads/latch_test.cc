@@ -1,4 +1,4 @@
-// labels: unit
+// labels: unit tsan
 // latch_test.cc - latch words: exclusion, sharing, versions, absent words, starvation; ranked latches.
 #include "threads/latch.h"
 

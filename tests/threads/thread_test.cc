@@ -1,4 +1,4 @@
-// labels: unit
+// labels: unit tsan
 // thread_test.cc - user threads: many of them, park and wake within and across workers, tokens.
 #include "threads/thread.h"
 
