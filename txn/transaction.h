@@ -49,6 +49,7 @@ struct Transaction {
     uint64_t generation = 0;             // grows with every use of the object: stale handles are recognised
     uint32_t lane = 0;                   // the worker that began it
     uint32_t next_free = 0;              // the table's free list
+    TxnId gap_reader{};                  // == id: it may hold gap_read locks. Never reset: ids are not reused. sm/'s
     LeafHint leaf_hints[8];              // by StoreId modulo 8; sm/'s
     PageId recent_pages[4]{};            // last ones it logged; cleared with its first record. sm/'s, see page_change.cc
     void* upper = nullptr;               // sm/'s own per-transaction state
