@@ -1,4 +1,4 @@
-// buffer_pool_impl.h - the inside of BufferPool: free frames, the clock, write batches, cleaners. Private to buffer_pool*.cc and page_io*.cc.
+// buffer_pool_impl.h - the inside of BufferPool: free frames, the clock, write batches, cleaners. Private to buffer_pool*.cc.
 //
 // Concepts   A fault takes a frame from the free stack. Cleaners (one user thread on each worker) keep the stack filled; a fault that finds it
 //            empty does the same work itself. make_room() moves the clock's hand: warm pages become cold, cold clean ones are

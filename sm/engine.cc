@@ -226,6 +226,7 @@ void Engine::roll_back_orphans() {
     for (txn::Transaction* txn : txns->unfinished()) {
         report(1, "transaction " + std::to_string(txn->id.value) + " was left open by its thread and is rolled back");
         txn->thread = txn->locks.thread = threads::current();
+        txn->thread_id = txn->thread->id;
         if (auto undone = roll_back(*this, *txn, kLsnNone); !undone) report(0, "rollback failed: " + undone.error().text());
         txns->finish_abort(*txn);
     }

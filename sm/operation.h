@@ -38,10 +38,11 @@ struct TxnAccess {
     // The transaction if the calling thread may use it now, else null; why_not() then tells the reason.
     static txn::Transaction* usable(const Txn& txn) {
         txn::Transaction* t = txn.txn_;
-        if (t && txn.generation_ == t->generation && t->thread == threads::current() && !t->must_abort) [[likely]]
+        if (t && txn.generation_ == t->generation && is_own(*t) && !t->must_abort) [[likely]]
             return t;
         return nullptr;
     }
+    static bool is_own(const txn::Transaction& t) { return t.thread == threads::current() && t.thread_id == t.thread->id; }
     [[gnu::cold]] static Error why_not(const Txn& txn);
 };
 

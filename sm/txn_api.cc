@@ -16,7 +16,7 @@ namespace sm {
 Error TxnAccess::why_not(const Txn& txn) {
     const txn::Transaction* t = txn.txn_;
     if (!t || txn.generation_ != t->generation) return fail(ErrorCode::txn_ended, "transaction").error();
-    if (t->thread != threads::current()) return fail(ErrorCode::wrong_thread, "transaction", t->id.value).error();
+    if (!is_own(*t)) return fail(ErrorCode::wrong_thread, "transaction", t->id.value).error();
     return fail(ErrorCode::txn_aborting, "transaction", t->id.value).error();
 }
 
@@ -77,7 +77,7 @@ Result<Lsn> Txn::commit() {
 
 Result<void> Txn::abort() {
     if (!live()) return fail(ErrorCode::txn_ended, "transaction");
-    if (txn_->thread != threads::current()) return std::unexpected(TxnAccess::why_not(*this));
+    if (!TxnAccess::is_own(*txn_)) return std::unexpected(TxnAccess::why_not(*this));
     sm::DeferredActions deferred(*txn_);
     auto undone = sm::roll_back(*engine_, *txn_, kLsnNone);
     // After a failed rollback the store has failed or a page is unreadable: the log still names the loser, restart finishes it.

@@ -77,6 +77,7 @@ void TransactionTable::Impl::prepare(Transaction& txn, TxnLane& lane, const TxnO
     txn.read_only = options.read_only;
     txn.must_abort = false;
     txn.thread = threads::current();
+    txn.thread_id = txn.thread->id;
     note(txn.last_lsn.value, kLsnNone.value);
     txn.undo_next = kLsnNone;
     txn.savepoints = 0;

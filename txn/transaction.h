@@ -40,7 +40,8 @@ struct Transaction {
     Durability durability = Durability::durable;
     bool read_only = false;
     bool must_abort = false;             // an error left it unable to go on
-    threads::Thread* thread = nullptr;   // the user thread it belongs to
+    threads::Thread* thread = nullptr;   // the user thread it belongs to,
+    uint64_t thread_id = 0;              // and that one's number: Thread objects are used again
     std::atomic<uint64_t> first_lsn{0};  // 0 = has not written, or has ended; read by checkpoints
     Lsn last_lsn{};
     Lsn undo_next{};                     // while aborting

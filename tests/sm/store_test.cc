@@ -297,10 +297,12 @@ TEST_F(StoreTest, DeadlockVictimsRunAgain) {
         TRY(index.insert(txn, "a", "0"));
         return index.insert(txn, "b", "0");
     }));
+    int holding = 0;
     const auto both = [&](Slice first, Slice second) {
         return [&, first, second](Txn& txn) -> Result<void> {
             TRY(index.update(txn, first, "1"));
-            yield();                                 // let the other take its first lock
+            ++holding;
+            while (holding < 2) yield();             // until each has its first lock
             TRY(index.update(txn, second, "1"));
             return {};
         };
