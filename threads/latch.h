@@ -183,7 +183,7 @@ private:
 #endif
 
     LatchWord word_{0};
-    uint16_t rank_;
+    [[maybe_unused]] uint16_t rank_;             // used by the debug build's checks
     const char* name_;
 };
 
