@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "sm/btree.h"
+#include "sm/deferred.h"
 #include "tests/sm/engine_test_util.h"
 
 namespace lockstep::sm {
@@ -17,7 +18,9 @@ public:
             auto tree = store_->catalog->create_index(txn, name);
             ASSERT_OK(tree);
             tree_ = *tree;
+            DeferredActions deferred(txn);
             store_.commit(txn);
+            deferred.run(true);
         });
     }
     BTree& operator*() { return *tree_; }
