@@ -72,9 +72,13 @@ private:
         finished_.push_back({std::move(draft_), fence, false});
         draft_ = Draft{};
         draft_.low = std::move(fence);
-        return finished_.size() == kGroup ? write_group(level) : Result<void>{};
+        if (finished_.size() < kGroup) return {};
+        TRY(write_group(level));
+        give_way();
+        return {};
     }
     Result<void> write_group(unsigned level);
+    void give_way();
     Result<void> write_level(std::vector<ChildRef> children, unsigned level);
     Result<void> link_root(txn::Transaction& txn, unsigned level);
     static std::string records_of(const Draft& draft, size_t prefix_bytes) {
@@ -134,6 +138,14 @@ Result<void> Loader::write_group(unsigned level) {
     last_ = space.pages[n - 1];
     finished_.clear();
     return {};
+}
+
+// A load never waits by itself, but the log it fills must be recycled: others get their turn, and the checkpoint time to keep up.
+void Loader::give_way() {
+    const txn::Log& log = *engine_.log;
+    threads::yield();
+    for (int i = 0; i < 2000 && !log.failed() && log.used_bytes() + log.undo_reserved_bytes() > log.capacity_bytes() / 4 * 3; ++i)
+        threads::sleep_until(threads::now() + 5 * kMillisecond);
 }
 
 Result<void> Loader::write_level(std::vector<ChildRef> children, unsigned level) {
