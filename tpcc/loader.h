@@ -9,7 +9,7 @@ namespace lockstep::tpcc {
 
 struct LoadProgress {
     std::atomic<uint64_t> rows{0};               // put into tables so far
-    uint64_t rows_total = 0;                     // expected, to a few percent
+    std::atomic<uint64_t> rows_total{0};         // expected, to a few percent
 };
 
 struct LoadSettings {

@@ -59,7 +59,7 @@ Result<Database> load_database(Store& store, const Settings& settings, const Dir
     LoadProgress progress;
     const Nanos start = MonotonicClock().now();
     auto database = [&] {
-        LoadWatch watch(progress, interrupt, directory.path_if_temporary());
+        Watch watch(&progress, interrupt, directory.path_if_temporary());
         return load(store, load_settings, progress);
     }();
     took = MonotonicClock().now() - start;
@@ -106,7 +106,8 @@ Result<void> run_and_print(Database& db, const Settings& settings, Interrupt& in
 }
 
 // True: every condition holds, and what was acknowledged is there.
-Result<bool> check_and_print(Database& db, const Settings& settings, Results& results) {
+Result<bool> check_and_print(Database& db, const Settings& settings, const Directory& directory, Interrupt& interrupt, Results& results) {
+    Watch watch(nullptr, interrupt, directory.path_if_temporary());
     results.consistency = TRY(check_consistency(db));
     print_consistency(results.consistency);
     if (settings.ack_check_file.empty()) return results.consistency.ok();
@@ -160,7 +161,7 @@ Result<int> work(Store& store, const Settings& settings, const Directory& direct
     }
     bool interrupted = false;
     if (settings.action == Action::run) TRY(run_and_print(db, settings, interrupt, results, interrupted));
-    const bool sound = TRY(check_and_print(db, settings, results));
+    const bool sound = TRY(check_and_print(db, settings, directory, interrupt, results));
     const int written = TRY(write_outputs(settings, results));
     if (!sound) return kExitBroken;
     return interrupted ? kExitInterrupted : written;
@@ -181,7 +182,10 @@ int run_program(Settings settings) {
     options.logger = [](int level, std::string_view text) {
         if (level <= 1) fmt::print(stderr, "lockstep-tpcc: {}\n", text);
     };
-    auto store = Store::open(directory->path(), options);
+    auto store = [&] {
+        Watch watch(nullptr, interrupt, directory->path_if_temporary());
+        return Store::open(directory->path(), options);
+    }();
     if (!store) {
         print_error(directory->path(), store.error());
         return kExitError;

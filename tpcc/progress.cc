@@ -38,28 +38,28 @@ void show_line(const std::string& text) {
     std::fflush(stdout);
 }
 
-LoadWatch::LoadWatch(const LoadProgress& progress, Interrupt& interrupt, std::string remove_on_interrupt)
+Watch::Watch(const LoadProgress* progress, Interrupt& interrupt, std::string remove_on_interrupt)
     : progress_(progress), interrupt_(interrupt), remove_on_interrupt_(std::move(remove_on_interrupt)), thread_([this] { watch(); }) {}
 
-LoadWatch::~LoadWatch() {
+Watch::~Watch() {
     done_ = true;
     thread_.join();
     show_line("");
 }
 
-void LoadWatch::watch() {
+void Watch::watch() {
     for (unsigned tick = 0; !done_; ++tick) {
         std::this_thread::sleep_for(std::chrono::milliseconds(20));
         if (interrupt_.take()) {
             show_line("");
-            fmt::print(stderr, "lockstep-tpcc: interrupted while loading\n");
+            fmt::print(stderr, "lockstep-tpcc: interrupted\n");
             std::error_code ignored;
             if (!remove_on_interrupt_.empty()) std::filesystem::remove_all(remove_on_interrupt_, ignored);
             _exit(130);
         }
-        if (tick % 25 != 0 || progress_.rows_total == 0) continue;
-        const uint64_t rows = progress_.rows.load(std::memory_order_relaxed);
-        show_line(fmt::format("loading: {} rows, {}%", rows, std::min<uint64_t>(100, rows * 100 / progress_.rows_total)));
+        if (tick % 25 != 0 || !progress_ || progress_->rows_total.load() == 0) continue;
+        const uint64_t rows = progress_->rows.load(std::memory_order_relaxed);
+        show_line(fmt::format("loading: {} rows, {}%", rows, std::min<uint64_t>(100, rows * 100 / progress_->rows_total.load())));
     }
 }
 

@@ -28,16 +28,16 @@ bool on_terminal();
 // Overwrites the line that was shown before; empty: wipes it.
 void show_line(const std::string& text);
 
-// While alive, shows how far a load is, twice a second, from a kernel thread of its own. An interrupt ends the process: a half-loaded database is
-// of no use (`abandon` may remove it first).
-class LoadWatch {
+// While alive, an interrupt ends the process, after removing a directory if one is named: for opening, loading and checking, which leave nothing
+// behind that a crash would not. Shows how far a load is, twice a second, if given one. Works from a kernel thread of its own.
+class Watch {
 public:
-    LoadWatch(const LoadProgress& progress, Interrupt& interrupt, std::string remove_on_interrupt);
-    ~LoadWatch();
+    Watch(const LoadProgress* progress, Interrupt& interrupt, std::string remove_on_interrupt);
+    ~Watch();
 
 private:
     void watch();
-    const LoadProgress& progress_;
+    const LoadProgress* const progress_;
     Interrupt& interrupt_;
     const std::string remove_on_interrupt_;
     std::atomic<bool> done_{false};
