@@ -37,7 +37,7 @@ struct Options {
     bool sync = true;                                // false: never sync (survives a crash of the process, not of the machine)
     uint64_t checkpoint_log_bytes = 0;               // log written between checkpoints; 0 = a quarter of log_bytes
     Nanos lock_timeout = 10 * kSecond;               // longest wait for one lock; kNever = without end
-    uint32_t lock_table_bytes_log2 = 24;             // memory of the lock table's buckets, 2^16 .. 2^34 bytes
+    uint32_t lock_table_bytes_log2 = 22;             // memory of the lock table's buckets, 2^16 .. 2^34 bytes
     uint32_t escalate_at = 5000;                     // record locks on one index or heap before its lock is tried; 0 = never
     uint32_t retries_max = 100;                      // times run() repeats a deadlock victim
     IoMethod io = IoMethod::automatic;

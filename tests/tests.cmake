@@ -9,7 +9,8 @@ endif()
 
 if(TARGET lockstep-tpcc AND NOT LOCKSTEP_SANITIZE)
     add_test(NAME kill COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/tests/tpcc/kill_test.py $<TARGET_FILE:lockstep-tpcc>)
-    set_tests_properties(kill PROPERTIES LABELS script TIMEOUT 300)
+    add_test(NAME driver COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/tests/tpcc/driver_test.py $<TARGET_FILE:lockstep-tpcc>)
+    set_tests_properties(kill driver PROPERTIES LABELS script TIMEOUT 300)
 endif()
 
 # What the run script builds under sanitizers: all test programs, and those whose first line carries the label tsan.

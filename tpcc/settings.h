@@ -16,7 +16,7 @@ struct Settings {
     std::optional<uint32_t> warehouses;          // default: 4, or those of the existing database
     uint32_t workers = 1;
     std::string mix_name = "mix", durability_name = "lazy", isolation_name = "serializable", io_name = "automatic",
-                steps_name = "prefetch";
+                steps_name = "off";
     uint64_t pool_bytes = 0, log_bytes = 0;      // 0: sized to the data
     std::string dump_directory, json_file, picture_file, ack_check_file, delivery_file;
     RunSettings run;
