@@ -23,4 +23,14 @@ struct StoreStats {
     std::string io_backend;                          // "io_uring", "pool", "simulated"
 };
 
+// What the calling user thread has waited for since it began, in nanoseconds; zeros on other kernel threads. Take the difference of two
+// calls: that is how a transaction's waits are told apart.
+struct ThreadWaits {
+    uint64_t lock = 0;                               // transactions' locks
+    uint64_t page = 0;                               // pages: reads, and room or latches that others hold
+    uint64_t log = 0;                                // the log: durability, and room in its buffer
+    ThreadWaits operator-(const ThreadWaits& earlier) const { return {lock - earlier.lock, page - earlier.page, log - earlier.log}; }
+};
+ThreadWaits thread_waits();
+
 }  // namespace lockstep

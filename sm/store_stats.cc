@@ -4,6 +4,13 @@
 
 namespace lockstep {
 
+ThreadWaits thread_waits() {
+    using threads::ParkReason;
+    return {.lock = threads::waited(ParkReason::lock),
+            .page = threads::waited(ParkReason::page_read) + threads::waited(ParkReason::latch) + threads::waited(ParkReason::io),
+            .log = threads::waited(ParkReason::log)};
+}
+
 StoreStats Store::stats() const {
     StoreStats s;
     if (!engine_) return s;

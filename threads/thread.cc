@@ -79,7 +79,10 @@ void Worker::park(Thread& self, ParkReason reason) {
     }
     self.reason = reason;
     parks_[static_cast<size_t>(reason)].add();
+    if (!timed(reason)) return switch_away(self);
+    const Nanos began = clock().now();
     switch_away(self);
+    self.waited[static_cast<size_t>(reason)] += clock().now() - began;
 }
 
 bool Worker::park_until(Thread& self, Nanos deadline, ParkReason reason) {
@@ -139,6 +142,10 @@ void sleep_until(Nanos deadline) {
 }
 
 Nanos now() { return worker_local.worker->clock().now(); }
+Nanos waited(ParkReason reason) {
+    const Thread* self = current();
+    return self == nullptr ? 0 : self->waited[static_cast<size_t>(reason)];
+}
 Nanos now_coarse() { return worker_local.worker->turn_time(); }
 void set_steps_mode(StepsMode mode) {
     worker_local.worker->steps().clear_stats();

@@ -28,6 +28,11 @@ class Runtime;
 // Why a thread left the CPU; counted per worker, and per team as the cause of a stray.
 enum class ParkReason : uint8_t { lock, page_read, latch, log, io, event, sleep, yield, admission, kCount };
 
+// Waits whose time is taken: those for others or for the disk. What a thread chose itself (sleep, yield) or waits for idly is not.
+constexpr bool timed(ParkReason reason) {
+    return reason <= ParkReason::io || reason == ParkReason::admission;
+}
+
 using ThreadFn = std::move_only_function<void()>;
 
 // Intrusive, cache-line aligned; the fields that the switch needs come first.
@@ -54,6 +59,7 @@ struct alignas(kCacheLineBytes) Thread {
     Thread* all_prev = nullptr;               // list of all live threads of the worker, for the debugger script
     Thread* all_next = nullptr;
     ThreadFn fn;
+    Nanos waited[static_cast<size_t>(ParkReason::kCount)] = {};   // since the thread began; timed reasons only [itself only]
 #ifdef LOCKSTEP_DEBUG_CHECKS
     uint16_t ranks[16] = {};                  // of the ranked latches held, ascending; see Latch [itself only]
     uint32_t rank_count = 0;
@@ -75,6 +81,8 @@ void sleep_until(Nanos deadline);
 // The runtime's clock, from a user thread: read once per scheduler turn when coarse suffices.
 Nanos now();            // exact
 Nanos now_coarse();     // as of the worker's last turn (at most some tens of slices ago): costs two loads
+// How long the current user thread has waited for this reason since it began; 0 elsewhere, and for reasons that are not timed.
+Nanos waited(ParkReason reason);
 // Number of the current worker, 0-based. Only on a worker.
 uint32_t worker_index();
 // Switches the current worker's teams on, off, or to one of the partial modes; clears the teams' figures. Only on a user thread.

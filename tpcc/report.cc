@@ -20,6 +20,11 @@ using Json = nlohmann::ordered_json;
 double micros(uint64_t nanos) { return static_cast<double>(nanos) / 1000; }
 double seconds(Nanos nanos) { return static_cast<double>(nanos) / static_cast<double>(kSecond); }
 
+template <unsigned kBits>
+Json wait_json(const Histogram<kBits>& wait) {
+    return {{"mean_us", wait.mean() / 1000}, {"p99_us", micros(wait.percentile(0.99))}, {"max_us", micros(wait.max())}};
+}
+
 Json type_json(const TypeStats& type) {
     Json j;
     j["count"] = type.latency.count();
@@ -30,6 +35,9 @@ Json type_json(const TypeStats& type) {
     j["p99_us"] = micros(type.latency.percentile(0.99));
     j["p999_us"] = micros(type.latency.percentile(0.999));
     j["max_us"] = micros(type.latency.max());
+    j["lock_wait"] = wait_json(type.lock_wait);
+    j["page_wait"] = wait_json(type.page_wait);
+    j["log_wait"] = wait_json(type.log_wait);
     for (size_t cause = 0; cause < kAbortCauses; ++cause) j["retries"][kAbortNames[cause]] = type.aborts[cause];
     return j;
 }
@@ -136,6 +144,20 @@ std::string aborts_text(const TypeStats& type) {
     return text.empty() ? "-" : text;
 }
 
+// What transactions waited for, on average and in the worst hundredth; nothing if nobody waited.
+void print_waits(const WorkerStats& stats) {
+    uint64_t longest = 0;
+    for (const TypeStats& type : stats.types) longest = std::max({longest, type.lock_wait.max(), type.page_wait.max(), type.log_wait.max()});
+    if (longest == 0) return;
+    fmt::print("\n{:<12} {:>20} {:>20} {:>20}\n", "waits, us", "locks mean/p99", "pages mean/p99", "log mean/p99");
+    const auto text = [](const auto& wait) { return fmt::format("{:.1f} / {:.1f}", wait.mean() / 1000, micros(wait.percentile(0.99))); };
+    for (size_t t = 0; t < kTxnTypes; ++t) {
+        const TypeStats& type = stats.types[t];
+        if (type.latency.count() == 0) continue;
+        fmt::print("{:<12} {:>20} {:>20} {:>20}\n", kTxnNames[t], text(type.lock_wait), text(type.page_wait), text(type.log_wait));
+    }
+}
+
 }  // namespace
 
 void print_run(const Results& r) {
@@ -153,6 +175,7 @@ void print_run(const Results& r) {
                    micros(latency.percentile(0.5)), micros(latency.percentile(0.9)), micros(latency.percentile(0.99)),
                    micros(latency.percentile(0.999)), micros(latency.max()), aborts_text(type));
     }
+    print_waits(run.stats);
     const StoreStats &a = r.before, &b = r.after;
     fmt::print("\n{} New-Orders rolled back as demanded; {} districts had nothing to deliver\n",
                run.stats.types[static_cast<size_t>(TxnType::new_order)].rolled_back, run.stats.deliveries_skipped);

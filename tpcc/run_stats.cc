@@ -5,6 +5,9 @@ namespace lockstep::tpcc {
 
 void TypeStats::merge(const TypeStats& other) {
     latency.merge(other.latency);
+    lock_wait.merge(other.lock_wait);
+    page_wait.merge(other.page_wait);
+    log_wait.merge(other.log_wait);
     rolled_back += other.rolled_back;
     for (size_t i = 0; i < kAbortCauses; ++i) aborts[i] += other.aborts[i];
 }

@@ -10,6 +10,7 @@
 #include <memory>
 #include <vector>
 
+#include "sm/stats.h"
 #include "tpcc/histogram.h"
 #include "tpcc/input.h"
 
@@ -21,6 +22,7 @@ inline constexpr const char* kAbortNames[kAbortCauses] = {"deadlock", "lock_time
 
 struct TypeStats {
     Histogram<6> latency;                        // of those completed in the measured interval, nanoseconds
+    Histogram<4> lock_wait, page_wait, log_wait; // of the same, the part that was waited for locks, for pages and for the log
     uint64_t rolled_back = 0;                    // of them rolled back as the input demanded
     uint64_t aborts[kAbortCauses] = {};          // attempts that were repeated, by cause
     void merge(const TypeStats& other);

@@ -29,13 +29,17 @@ Ticket::~Ticket() {
     live_.fetch_sub(1, std::memory_order_release);
 }
 
-void count_finished(RunControl& control, WorkerStats& stats, TxnType type, Outcome outcome, Nanos start, Nanos end) {
+void count_finished(RunControl& control, WorkerStats& stats, const Finished& txn) {
+    const Nanos took = txn.end - txn.start;
     stats.completed.store(stats.completed.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-    stats.timeline.record(end - control.started, end - start);
-    if (end < control.measure_begin || end >= control.measure_end) return;
-    TypeStats& t = stats.types[static_cast<size_t>(type)];
-    t.latency.record(end - start);
-    t.rolled_back += outcome == Outcome::rolled_back;
+    stats.timeline.record(txn.end - control.started, took);
+    if (txn.end < control.measure_begin || txn.end >= control.measure_end) return;
+    TypeStats& t = stats.types[static_cast<size_t>(txn.type)];
+    t.latency.record(took);
+    t.lock_wait.record(txn.waits.lock);
+    t.page_wait.record(txn.waits.page);
+    t.log_wait.record(txn.waits.log);
+    t.rolled_back += txn.outcome == Outcome::rolled_back;
 }
 
 Terminal::Terminal(RunControl& control, Executor& executor, const TerminalPlace& place)
@@ -81,8 +85,9 @@ Input Terminal::make_input(TxnType type) {
 Result<void> Terminal::execute(const Input& input) {
     if (const auto* request = std::get_if<DeliveryInput>(&input)) return queue_delivery(*request);
     const Nanos start = now();
+    const ThreadWaits waited = thread_waits();
     const Outcome outcome = TRY(executor_.execute(input));
-    count_finished(control_, executor_.stats(), type_of(input), outcome, start, now());
+    count_finished(control_, executor_.stats(), {type_of(input), outcome, start, now(), thread_waits() - waited});
     return {};
 }
 
@@ -109,6 +114,7 @@ Result<void> Terminal::queue_delivery(const DeliveryInput& input) {
 void Terminal::serve_deliveries(RunControl& control, Executor& executor, DeliveryQueue& queue) {
     while (const auto request = queue.next()) {
         DeliveryResult result{*request, 0, {}};
+        const ThreadWaits waited = thread_waits();
         const Result<Outcome> outcome = executor.execute(Input(request->input), &result.output);
         if (!outcome) {
             control.fail_run(outcome.error());
@@ -116,7 +122,7 @@ void Terminal::serve_deliveries(RunControl& control, Executor& executor, Deliver
         }
         result.finished = now();
         WorkerStats& stats = executor.stats();
-        count_finished(control, stats, TxnType::delivery, *outcome, request->queued, result.finished);
+        count_finished(control, stats, {TxnType::delivery, *outcome, request->queued, result.finished, thread_waits() - waited});
         stats.deliveries_skipped += result.output.skipped;
         if (control.settings.keep_delivery_results) queue.results.push_back(result);
     }

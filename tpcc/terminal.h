@@ -36,7 +36,13 @@ private:
 };
 
 // Counts one finished transaction if it falls into the measured interval.
-void count_finished(RunControl& control, WorkerStats& stats, TxnType type, Outcome outcome, Nanos start, Nanos end);
+struct Finished {
+    TxnType type;
+    Outcome outcome;
+    Nanos start, end;
+    ThreadWaits waits;                           // between the two
+};
+void count_finished(RunControl& control, WorkerStats& stats, const Finished& txn);
 
 struct TerminalPlace {
     uint32_t number;                             // 0-based among all

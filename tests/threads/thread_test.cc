@@ -207,6 +207,36 @@ TEST(Thread, YieldingDoesNotShutOutMail) {
     EXPECT_TRUE(stop);
 }
 
+// Waits for others are timed; what a thread waits for by its own choice, and before it began, is not its wait.
+TEST(Thread, KnowsWhatItWaitedFor) {
+    ManualClock clock;
+    auto runtime = *Runtime::start({.caller_driven = true, .clock = &clock});
+    Thread* waiting = nullptr;
+    Nanos waited_lock = 0, waited_sleep = 0, waited_next = 1;
+    spawn_or_fail(*runtime, 0, [&] {
+        waiting = current();
+        park(ParkReason::lock);
+        sleep_until(now() + 5'000);
+        waited_lock = waited(ParkReason::lock);
+        waited_sleep = waited(ParkReason::sleep);
+    });
+    while (runtime->step()) {
+    }
+    clock.advance(700);
+    wake(waiting);
+    while (runtime->step()) {
+    }
+    clock.advance(5'000);
+    while (runtime->step()) {
+    }
+    EXPECT_EQ(waited_lock, 700);
+    EXPECT_EQ(waited_sleep, 0);
+    spawn_or_fail(*runtime, 0, [&] { waited_next = waited(ParkReason::lock); });     // on the same Thread object
+    runtime->stop();
+    EXPECT_EQ(waited_next, 0);
+    EXPECT_EQ(waited(ParkReason::lock), 0);
+}
+
 TEST(Thread, SpawnFromUserThreads) {
     auto runtime = *Runtime::start({.workers = 3});
     std::atomic<int> leaves{0};
