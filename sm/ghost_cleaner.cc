@@ -19,6 +19,7 @@ struct GhostCleaner::State {
         Note note;
         Node* next = nullptr;
     };
+    threads::Semaphore turn{1};                  // held while notes are worked off, or while nobody may
     SpinLock lock;
     Node* head = nullptr;                        // under lock; newest first
     std::atomic<bool> asleep{false};             // set by the thread before it parks without a deadline
@@ -74,6 +75,28 @@ Result<bool> GhostCleaner::work(Note& note) {
 }
 
 Result<void> GhostCleaner::run_once() {
+    state_->turn.acquire();
+    const auto result = round();
+    state_->turn.release();
+    return result;
+}
+
+Result<void> GhostCleaner::pause() {
+    state_->turn.acquire();
+    size_t before = SIZE_MAX;
+    while (waiting() > 0 && waiting() < before) {                // what is worked off may leave further notes
+        before = waiting();
+        if (auto result = round(); !result) {
+            resume();
+            return result;
+        }
+    }
+    return {};
+}
+
+void GhostCleaner::resume() { state_->turn.release(); }
+
+Result<void> GhostCleaner::round() {
     Result<void> result;
     for (State::Node* node = state_->take(); node;) {
         State::Node* next = node->next;

@@ -27,6 +27,9 @@ public:
     void note_chain(StoreId store, Slice key, PageId first, uint64_t chain);
     // Works off everything that can be; for close and for tests. On a user thread.
     Result<void> run_once();
+    // Works off what it can, then leaves every tree alone until resume(): for whoever walks trees without locks. On a user thread.
+    Result<void> pause();
+    void resume();
     size_t waiting() const { return waiting_.load(std::memory_order_relaxed); }
 
 private:
@@ -38,6 +41,7 @@ private:
         uint32_t tries = 0;
     };
     struct State;                                // shared with the thread
+    Result<void> round();                        // run_once, with the turn held
     Result<bool> work(Note& note);               // false: not yet
     void add(Note note);
 
