@@ -1,7 +1,8 @@
 // new_order.cc - the New-Order transaction (clause 2.4).
 //
-// Operations  fetch W (S); fetch D (X), update D; fetch C (S); insert O, its customer key, NO; per line: fetch I (S), fetch S (X), update S,
-//             insert OL.
+// Operations  fetch W (S); fetch D (X), update D; fetch C (S); insert O, its customer key, NO; per line: fetch I (S), fetch S (X), update S;
+//             then insert all OL. Stock is taken in the order of its keys, so that two orders meet without a deadlock; the lines go in by number,
+//             in the order of theirs: a run of ascending inserts finds each next place beside the last one and fills pages to the end.
 #include "tpcc/transactions.h"
 
 namespace lockstep::tpcc {
@@ -50,8 +51,8 @@ void take_stock(StockRecord& stock, const NewOrderLine& line, bool remote) {
     stock.remote_cnt += remote;
 }
 
-// False: no such item.
-Result<bool> add_line(Database& db, Txn& txn, const NewOrderInput& in, const NewOrderLine& line, NewOrderOutput& out) {
+// Fetches the item and takes it from the stock; the line's row goes to rows[line.number - 1]. False: no such item.
+Result<bool> supply_line(Database& db, Txn& txn, const NewOrderInput& in, const NewOrderLine& line, OrderLineRecord* rows, NewOrderOutput& out) {
     ItemRecord item;
     const auto item_bytes = std::span(reinterpret_cast<std::byte*>(&item), sizeof(item));
     if (!TRY(db.item.get(txn, item_key(line.i_id), item_bytes))) return false;
@@ -62,14 +63,13 @@ Result<bool> add_line(Database& db, Txn& txn, const NewOrderInput& in, const New
     take_stock(stock, line, line.supply_w != in.w);
     TRY(patch_row(db.stock, txn, key, stock, 0, offsetof(StockRecord, dist), "stock"));
 
-    OrderLineRecord record;
+    OrderLineRecord& record = rows[line.number - 1];
     record.delivery_d = 0;
     record.amount = item.price * line.quantity;
     record.i_id = line.i_id;
     record.supply_w_id = line.supply_w;
     record.quantity = line.quantity;
     std::memcpy(record.dist_info, stock.dist[in.d - 1], sizeof(record.dist_info));
-    TRY(db.order_line.insert(txn, line_key(in.w, in.d, out.o_id, line.number), bytes_of(record)));
 
     NewOrderOutput::Line& shown = out.lines[line.number - 1];
     shown.i_name = item.name;
@@ -79,6 +79,16 @@ Result<bool> add_line(Database& db, Txn& txn, const NewOrderInput& in, const New
     shown.brand_generic = is_original(item.data) && is_original(stock.data) ? 'B' : 'G';
     out.total += record.amount;
     return true;
+}
+
+// False: an item does not exist. The unused item of a roll-back has the last number; the other lines go in all the same (clause 2.4.2.3).
+Result<bool> add_lines(Database& db, Txn& txn, const NewOrderInput& in, NewOrderOutput& out) {
+    OrderLineRecord rows[15];
+    uint8_t supplied = 0;
+    while (supplied < in.ol_cnt && TRY(supply_line(db, txn, in, in.lines[supplied], rows, out))) ++supplied;
+    if (supplied + 1 < in.ol_cnt) [[unlikely]] return false;
+    for (uint8_t n = 1; n <= supplied; ++n) TRY(db.order_line.insert(txn, line_key(in.w, in.d, out.o_id, n), bytes_of(rows[n - 1])));
+    return supplied == in.ol_cnt;
 }
 
 }  // namespace
@@ -92,8 +102,7 @@ Result<bool> new_order(Database& db, Txn& txn, const NewOrderInput& in, Time now
     TRY(read_customer(db, txn, in, out));
     TRY(insert_order(db, txn, in, out));
     out.total = 0;
-    for (uint8_t n = 0; n < in.ol_cnt; ++n)
-        if (!TRY(add_line(db, txn, in, in.lines[n], out))) return false;
+    if (!TRY(add_lines(db, txn, in, out))) return false;
     // total * (1 - discount) * (1 + w_tax + d_tax), rates in 1/10000
     out.total = out.total * (10000 - out.discount) / 10000 * (10000 + out.w_tax + out.d_tax) / 10000;
     return true;
