@@ -1,6 +1,8 @@
 // btree_node.cc - changes of a single B-tree page, its builder, and its check.
 #include "sm/btree_node.h"
 
+#include "sm/btree_node_search.h"
+
 namespace lockstep::sm::node {
 
 Found search_ties(const Page& p, unsigned from, unsigned to, Slice key_suffix, unsigned skip) {

@@ -88,8 +88,11 @@ inline char* copy_bytes(char* to, Slice from) {
         const uint32_t last = load<uint32_t>(at + n - 4);
         store(to, load<uint32_t>(at));
         store(to + n - 4, last);
-    } else {
-        for (size_t i = 0; i < n; ++i) to[i] = at[i];
+    } else if (n != 0) {
+        const char middle = at[n / 2], last = at[n - 1];
+        to[0] = at[0];
+        to[n / 2] = middle;
+        to[n - 1] = last;
     }
     return to + n;
 }
@@ -149,13 +152,6 @@ inline uint64_t key_head8(const char* key, size_t bytes) {
     return bytes > 4 ? first | key_head(key + 4, bytes - 4) : first;
 }
 
-struct Found {
-    unsigned slot;               // first slot whose key is not below the searched one
-    bool exact;
-};
-// Among the slots from `from` on whose heads equal the searched key's head, which lies `skip` bytes behind the prefix.
-[[gnu::noinline]] Found search_ties(const Page& p, unsigned from, unsigned to, Slice key_suffix, unsigned skip);
-
 // memcmp without a call for short keys.
 inline bool same_bytes(const char* a, const char* b, size_t n) {
     if (n > 16) [[unlikely]]
@@ -181,49 +177,6 @@ inline int compare_tails(Slice a, Slice b, size_t same) {
     return a.size() < b.size() ? -1 : a.size() > b.size();
 }
 
-// The key must lie within the fences if the answer is to mean anything.
-[[gnu::always_inline]] inline Found search(const Page& p, Slice key) {
-    const size_t cut = std::min<size_t>(header(p).prefix, key.size());
-    const Slice rest(key.data() + cut, key.size() - cut);
-    const unsigned n = count(p);
-    const unsigned skip = std::min<unsigned>(header(p).common_bytes, 7);
-    uint32_t head;
-    if (skip == 0) {
-        head = key_head(rest.data(), rest.size());
-    } else {
-        const unsigned shift = 64 - 8 * skip;
-        const uint64_t common = __builtin_bswap64(load<uint64_t>(header(p).common)) >> shift;
-        const uint64_t first = key_head8(rest.data(), rest.size());
-        if (first >> shift != common || rest.size() < skip) return {first >> shift > common ? n : 0, false};
-        head = skip <= 4 ? static_cast<uint32_t>(first << (8 * skip) >> 32) : key_head(rest.data() + skip, rest.size() - skip);
-    }
-    const Slot* base = slots(p);
-    for (unsigned left = n; left > 0;) {                          // branch-free by arithmetic: the loop length depends on n only
-        const unsigned half = (left + 1) / 2;
-        base += half & -static_cast<unsigned>(base[half - 1].head < head);
-        left -= half;
-    }
-    const unsigned slot = static_cast<unsigned>(base - slots(p));
-    if (slot >= n || base->head != head) return {slot, false};
-    if (slot + 1 < n && base[1].head == head) return search_ties(p, slot, n, rest, skip);
-    const int order = compare_tails(suffix(p, slot), rest, skip + 4);
-    return {slot + (order < 0), order == 0};
-}
-
-// Child that covers `key`; -1 stands for first_child.
-inline int child_slot(const Page& p, Slice key) {
-    const Found f = search(p, key);
-    return f.exact ? static_cast<int>(f.slot) : static_cast<int>(f.slot) - 1;
-}
-// Child with the largest keys below `key`.
-inline int child_slot_below(const Page& p, Slice key) { return static_cast<int>(search(p, key).slot) - 1; }
-inline PageId child_at(const Page& p, int slot) { return slot < 0 ? first_child(p) : child(p, static_cast<unsigned>(slot)); }
-
-inline bool key_equals(const Page& p, unsigned slot, Slice key) {
-    const Slice a = prefix(p), b = suffix(p, slot);
-    return a.size() + b.size() == key.size() && same_bytes(b.data(), key.data() + a.size(), b.size()) &&
-           same_bytes(a.data(), key.data(), a.size());
-}
 inline bool covers(const Page& p, Slice key) {
     return key.compare(low(p)) >= 0 && (high_infinite(p) || key.compare(high(p)) < 0);
 }

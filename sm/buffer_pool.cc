@@ -192,15 +192,6 @@ Result<ExclusivePage> BufferPool::fix_exclusive(PageId id) {
     }
 }
 
-bool BufferPool::upgrade(const PeekedPage& peeked, PageId id, ExclusivePage& out) {
-    threads::LatchWord& word = words_[id.value];
-    DCHECK(&word == peeked.word);
-    if (!latch::try_upgrade(word, peeked.snapshot)) return false;
-    const uint32_t f = frame_of(peeked.snapshot);
-    out = ExclusivePage(&word, frame(f), f);
-    return true;
-}
-
 bool BufferPool::try_fix_exclusive(PageId id, ExclusivePage& out) {
     if (id.value >= pages_max_) return false;
     threads::LatchWord& word = words_[id.value];

@@ -73,6 +73,12 @@ public:
     const Page* operator->() const { return page_; }
     const Page& operator*() const { return *page_; }
     Page* mutable_page() { return page_; }           // PageChange and redo only
+    // Holds nothing before; what it takes is exclusively latched.
+    void take(threads::LatchWord* word, Page* page, uint32_t frame) {
+        word_ = word;
+        page_ = page;
+        frame_ = frame;
+    }
     threads::LatchWord* forget() { return std::exchange(word_, nullptr); }      // the caller unlatches
     uint32_t frame() const { return frame_; }
 
@@ -125,6 +131,15 @@ public:
         }
         return peek_slow(id);
     }
+    // What peek() does in the common case, and nothing else: false if the page is absent, exclusively held, cold or not of this volume.
+    bool try_peek(PageId id, PeekedPage& out) const {
+        if (id.value >= pages_max_) [[unlikely]] return false;
+        const threads::LatchWord& word = words_[id.value];
+        out.snapshot = word.load(std::memory_order_acquire);
+        out.word = &word;
+        out.page = frame(frame_of(out.snapshot));
+        return warm(out.snapshot) && threads::latch::readable(out.snapshot);
+    }
     // Hints for CTX + prefetch: addresses of the word, and of the page if it is in memory (else null).
     const void* word_address(PageId id) const { return &words_[id.value < pages_max_ ? id.value : 0]; }
     const Page* resident(PageId id) const {
@@ -136,7 +151,14 @@ public:
     Result<SharedPage> fix_shared(PageId id);
     Result<ExclusivePage> fix_exclusive(PageId id);
     // Exclusive hold if nobody has changed the page since the peek; nothing (false) otherwise, without waiting.
-    bool upgrade(const PeekedPage& peeked, PageId id, ExclusivePage& out);
+    bool upgrade(const PeekedPage& peeked, PageId id, ExclusivePage& out) {
+        threads::LatchWord& word = words_[id.value];
+        DCHECK(&word == peeked.word && !out);
+        if (!threads::latch::try_upgrade(word, peeked.snapshot)) [[unlikely]] return false;
+        const uint32_t f = frame_of(peeked.snapshot);
+        out.take(&word, frame(f), f);
+        return true;
+    }
     bool try_fix_exclusive(PageId id, ExclusivePage& out);        // only if in memory and free at once
     // A page whose content does not matter: no read. Its header says kind free and lsn 0 unless it was in memory, then it is as it was.
     Result<ExclusivePage> fix_new(PageId id);

@@ -1,6 +1,7 @@
 // labels: unit model
 // btree_node_test.cc - one B-tree page against std::map: heads, ties, prefixes, fences, compaction, split and merge actions.
 #include "sm/btree_node.h"
+#include "sm/btree_node_search.h"
 
 #include <gtest/gtest.h>
 

@@ -1,0 +1,140 @@
+// btree_node_search.h - finding a key in a B-tree page.
+//
+// Concepts   SearchKey: the searched key in a buffer of its own with zeros behind it, so that any eight bytes from any place of it are one
+//            load without a question about its length. Made once per operation and used at every level.
+//            The head is first guessed by interpolation between the first and the last slot: keys are numbers more often than not, and then the
+//            guess is right or next to right and touches one or two lines of the slots. Where it is not, one probe eight slots off
+//            says so, and the rest is the branch-free binary search that it would have been without the guess.
+// Invariants BN-3 holds: a page that changes meanwhile gives a wrong answer, never an access outside of the page.
+// Source     Graefe, "B-tree Indexes, Interpolation Search, and Skew", DaMoN 2006.
+#pragma once
+
+#include "sm/btree_node.h"
+
+namespace lockstep::sm::node {
+
+class SearchKey {
+public:
+    // A longer key than a node can hold is cut off: the callers of the tree refuse it, and no node has it.
+    explicit SearchKey(Slice key) : size_(std::min(key.size(), kCapacity)) {
+        char* const end = copy_bytes(text_, key.substr(0, size_));
+        store(end, uint64_t{0});
+        store(end + 8, uint64_t{0});
+    }
+    SearchKey(const SearchKey&) = delete;
+    SearchKey& operator=(const SearchKey&) = delete;
+
+    const char* data() const { return text_; }
+    size_t size() const { return size_; }
+    Slice slice() const { return {text_, size_}; }
+    operator Slice() const { return slice(); }
+    // Bytes from `at` (at most size() + 7) on, zeros behind the last, in memory order.
+    uint64_t eight(size_t at) const { return load<uint64_t>(text_ + at); }
+    uint32_t four(size_t at) const { return load<uint32_t>(text_ + at); }
+
+private:
+    static constexpr size_t kCapacity = kKeyBits;
+    size_t size_;
+    char text_[kCapacity + 17];
+};
+
+struct Found {
+    unsigned slot;               // first slot whose key is not below the searched one
+    bool exact;
+};
+// Among the slots from `from` on whose heads equal the searched key's head, which lies `skip` bytes behind the prefix.
+[[gnu::noinline]] Found search_ties(const Page& p, unsigned from, unsigned to, Slice key_suffix, unsigned skip);
+
+// First of `n` slots whose head is not below `head`. Bounds are kept in order (low <= high <= n) also where the page contradicts itself (BN-3).
+[[gnu::always_inline]] inline unsigned lower_slot(const Slot* slots, unsigned n, uint32_t head) {
+    constexpr unsigned kFew = 8, kNear = 8;
+    unsigned low = 0, high = n;
+    if (n > kFew) {
+        const uint32_t first = slots[0].head, last = slots[n - 1].head;
+        if (head <= first) return 0;
+        if (head > last) return n;
+        const float guess = static_cast<float>(head - first) * static_cast<float>(n - 1) / static_cast<float>(last - first);
+        const unsigned at = std::min(static_cast<unsigned>(guess), n - 2);
+        if (slots[at].head < head) {
+            if (slots[at + 1].head >= head) [[likely]] return at + 1;
+            high = std::min(at + kNear, n - 1);
+            low = std::min(at + 2, high);
+            if (slots[high].head < head) low = high + 1, high = n;
+        } else {
+            if (at == 0 || slots[at - 1].head < head) [[likely]] return at;
+            low = at > kNear ? at - kNear : 0;
+            if (slots[low].head < head) high = at;
+            else high = low, low = 0;
+        }
+    }
+    const Slot* base = slots + low;
+    for (unsigned left = high - low; left > 0;) {                // branch-free: the loop's length depends on the distance only
+        const unsigned half = (left + 1) / 2;
+        base += half & -static_cast<unsigned>(base[half - 1].head < head);
+        left -= half;
+    }
+    return static_cast<unsigned>(base - slots);
+}
+
+// The searched key differs from what all keys of the node have in common.
+[[gnu::cold, gnu::noinline]] inline Found beside_common(uint64_t key, uint64_t common, unsigned n) {
+    return {__builtin_bswap64(key) > __builtin_bswap64(common) ? n : 0, false};
+}
+
+// The key must lie within the fences if the answer is to mean anything.
+[[gnu::always_inline]] inline Found search(const Page& p, const SearchKey& key) {
+    const NodeHeader& h = header(p);
+    const unsigned n = count(p);
+    const size_t cut = std::min<size_t>(h.prefix, key.size());
+    const size_t rest = key.size() - cut;
+    const unsigned skip = h.common_bytes & 7u;
+    const uint64_t mask = (uint64_t{1} << (8 * skip)) - 1;
+    const uint64_t first = key.eight(cut) & mask, common = load<uint64_t>(h.common) & mask;
+    if (first != common) [[unlikely]] return beside_common(first, common, n);
+    if (rest < skip) [[unlikely]] return {0, false};
+    const uint32_t head = __builtin_bswap32(key.four(cut + skip));
+    const Slot* const all = slots(p);
+    const unsigned slot = lower_slot(all, n, head);
+    if (slot >= n || all[slot].head != head) return {slot, false};
+    if (slot + 1 < n && all[slot + 1].head == head) return search_ties(p, slot, n, Slice(key.data() + cut, rest), skip);
+    const Slice here = suffix(p, slot);
+    const size_t same = skip + 4;
+    if (here.size() == rest && (rest <= same || same_bytes(here.data() + same, key.data() + cut + same, rest - same))) return {slot, true};
+    return {slot + (compare_tails(here, Slice(key.data() + cut, rest), same) < 0), false};
+}
+inline Found search(const Page& p, Slice key) { return search(p, SearchKey(key)); }
+
+// Child that covers `key`; -1 stands for first_child.
+[[gnu::always_inline]] inline int child_slot(const Page& p, const SearchKey& key) {
+    const Found f = search(p, key);
+    return static_cast<int>(f.slot) - !f.exact;
+}
+// Child with the largest keys below `key`.
+inline int child_slot_below(const Page& p, const SearchKey& key) { return static_cast<int>(search(p, key).slot) - 1; }
+inline int child_slot(const Page& p, Slice key) { return child_slot(p, SearchKey(key)); }
+inline PageId child_at(const Page& p, int slot) { return slot < 0 ? first_child(p) : child(p, static_cast<unsigned>(slot)); }
+
+inline bool key_equals(const Page& p, unsigned slot, const SearchKey& key) {
+    const size_t cut = header(p).prefix;
+    const Slice here = suffix(p, slot), shared = prefix(p);
+    return cut + here.size() == key.size() && shared.size() == cut && same_bytes(here.data(), key.data() + cut, here.size()) &&
+           same_bytes(shared.data(), key.data(), cut);
+}
+
+// First eight bytes of a fence as a number, zeros behind its end. Loaded from its end, which lies in the page.
+inline uint64_t fence_head(Slice fence, const Page& p) {
+    if (fence.size() >= 8) return __builtin_bswap64(load<uint64_t>(fence.data()));
+    if (fence.empty()) return 0;
+    const size_t end = std::max<size_t>(static_cast<size_t>(fence.data() + fence.size() - chars(p)), 8);
+    return __builtin_bswap64(load<uint64_t>(chars(p) + end - 8)) << (64 - 8 * fence.size());
+}
+inline int compare_fence(const SearchKey& key, Slice fence, const Page& p) {
+    const uint64_t a = __builtin_bswap64(key.eight(0)), b = fence_head(fence, p);
+    if (a != b) [[likely]] return a < b ? -1 : 1;
+    return key.slice().compare(fence);
+}
+inline bool covers(const Page& p, const SearchKey& key) {
+    return compare_fence(key, low(p), p) >= 0 && (high_infinite(p) || compare_fence(key, high(p), p) < 0);
+}
+
+}  // namespace lockstep::sm::node
