@@ -27,9 +27,10 @@ Result<bool> BTree::erase(txn::Transaction& txn, Slice key) {
     if (!Ops::writable(txn, key.size(), 0)) [[unlikely]] {
         TRY(Ops::check_write(txn, key.size(), 0));
     }
+    const node::SearchKey wanted(key);
     TRY(engine_.locks->lock_record(txn.locks, lock_, txn::key_lock_name(id_, key), txn::LockMode::X));
     Ops::Target t;
-    TRY(Ops::latch_for(*this, txn, key, true, t));
+    TRY(Ops::latch_for(*this, txn, wanted, true, t));
     if (!t.found || ghost(*t.page, t.slot)) return false;
     TRY(Ops::log_set_ghost(*this, txn, t, key, true, ChangeRole::forward, LogKind::btree_delete, kLsnNone));
     return true;

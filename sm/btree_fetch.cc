@@ -34,7 +34,7 @@ inline void copy_out(Slice value, ValueOut& out) {
 
 // The record's lines are on their way while the team runs. The page may change meanwhile: it is looked at anew, with a fresh version, and
 // searched again if it has (LA-3). Pages that others keep changing cost a second search then, never a starved reader.
-[[gnu::noinline]] bool await_record(BufferPool& pool, Slice key, Ops::Position& pos) {
+[[gnu::noinline]] bool await_record(BufferPool& pool, const SearchKey& key, Ops::Position& pos) {
     const Slice record = value(*pos.at.page, pos.slot);
     for (size_t at = 0; at < std::min<size_t>(record.size(), 256); at += kCacheLineBytes) __builtin_prefetch(record.data() + at);
     threads::ctx(threads::CtxPoint::record);
@@ -52,7 +52,7 @@ inline void copy_out(Slice value, ValueOut& out) {
 }
 
 // The key's lock is held, so the record cannot change; its page can.
-inline Result<bool> read_record(BTree& tree, BufferPool& pool, txn::Transaction& txn, Slice key, ValueOut& out) {
+inline Result<bool> read_record(BTree& tree, BufferPool& pool, txn::Transaction& txn, const SearchKey& key, ValueOut& out) {
     SharedPage hold;
     for (unsigned tries = 0;; ++tries) {
         Ops::Position pos;
@@ -91,11 +91,12 @@ inline Result<bool> read_record(BTree& tree, BufferPool& pool, txn::Transaction&
 Result<bool> BTree::fetch(txn::Transaction& txn, Slice key, Access access, ValueOut& out) {
     if (key.size() > kKeyBytesMax) [[unlikely]]
         return fail(ErrorCode::key_too_long, "key", key.size(), kKeyBytesMax);
+    const SearchKey wanted(key);                                 // before the lock: what was just written is read late
     const txn::LockName name = txn::key_lock_name(id_, key);
     if (threads::worker_local.prefetch) engine_.locks->prefetch(name);
     CTX(lock_bucket);
     TRY(engine_.locks->lock_record(txn.locks, lock_, name, mode_of(access)));
-    Result<bool> found = read_record(*this, *engine_.pool, txn, key, out);
+    Result<bool> found = read_record(*this, *engine_.pool, txn, wanted, out);
     if (access == Access::read && txn.isolation == txn::Isolation::read_committed)
         engine_.locks->unlock(txn.locks, name, txn::LockMode::S);
     return found;

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "sm/btree.h"
+#include "sm/btree_node_search.h"
 #include "sm/btree_payload.h"
 #include "sm/page_change.h"
 
@@ -14,6 +15,7 @@ namespace lockstep::sm {
 inline constexpr unsigned kOptimisticTries = 2;
 
 struct BTree::Ops {
+    using SearchKey = node::SearchKey;
     struct Position {
         PeekedPage at;
         PageId id;
@@ -31,26 +33,33 @@ struct BTree::Ops {
 
     // --- btree_search.cc
     // Node of `level` on the way to `key`; unvalidated. If the tree is lower than that, the root with its own level.
-    static Result<void> descend(BTree& tree, Slice key, Side side, unsigned level, Position& out);
+    static Result<void> descend(BTree& tree, const SearchKey& key, Side side, unsigned level, Position& out);
     // Rightmost leaf.
     static Result<void> descend_last(BTree& tree, Position& out);
     // Leaf that covers `key`, searched; through the transaction's hint if that promises something.
-    static Result<void> locate(BTree& tree, txn::Transaction& txn, Slice key, bool hint_first, Position& out);
-    static void remember(BTree& tree, txn::Transaction& txn, PageId leaf, unsigned slot);
+    static Result<void> locate(BTree& tree, txn::Transaction& txn, const SearchKey& key, bool hint_first, Position& out);
+    static txn::LeafHint& hint_of(txn::Transaction& txn, StoreId store) { return txn.leaf_hints[store.value % std::size(txn.leaf_hints)]; }
+    static void remember(BTree& tree, txn::Transaction& txn, PageId leaf, unsigned slot) {
+        txn::LeafHint& hint = hint_of(txn, tree.id_);
+        hint.score = hint.page == leaf && hint.store == tree.id_ ? static_cast<uint16_t>(std::min(hint.score + 1, 4)) : uint16_t{0};
+        hint.store = tree.id_;
+        hint.page = leaf;
+        hint.slot = static_cast<uint16_t>(slot);
+    }
     // After failed validations: waits for a shared latch on the leaf that covers `key` (or lies below it), so that the next look is valid.
-    [[gnu::cold, gnu::noinline]] static Result<bool> hold_leaf(BTree& tree, Slice key, Side side, Position& out, SharedPage& hold);
+    [[gnu::cold, gnu::noinline]] static Result<bool> hold_leaf(BTree& tree, const SearchKey& key, Side side, Position& out, SharedPage& hold);
     // Leaf that covers `key`, exclusively latched and searched.
-    static Result<void> latch_for(BTree& tree, txn::Transaction& txn, Slice key, bool hint_first, Target& out);
-    [[gnu::cold, gnu::noinline]] static Result<bool> latch_slowly(BTree& tree, Slice key, Target& out);
+    static Result<void> latch_for(BTree& tree, txn::Transaction& txn, const SearchKey& key, bool hint_first, Target& out);
+    [[gnu::cold, gnu::noinline]] static Result<bool> latch_slowly(BTree& tree, const SearchKey& key, Target& out);
     // The same without a transaction.
-    static Result<void> latch_leaf(BTree& tree, Slice key, Target& out);
+    static Result<void> latch_leaf(BTree& tree, const SearchKey& key, Target& out);
     // Exclusively latches the inner node of `level` above `key`. False: the tree is not that high.
-    static Result<bool> latch_parent(BTree& tree, Slice key, unsigned level, Target& out);
+    static Result<bool> latch_parent(BTree& tree, const SearchKey& key, unsigned level, Target& out);
     // Unvalidated: a leaf (of whatever tree the caller followed) whose fences cover the key.
-    static bool is_leaf_for(const Page& page, Slice key) {
+    static bool is_leaf_for(const Page& page, const SearchKey& key) {
         return page.kind() == PageKind::btree && page.header.level == 0 && node::covers(page, key);
     }
-    static bool is_node_for(const BTree& tree, const Page& page, unsigned level, Slice key) {
+    static bool is_node_for(const BTree& tree, const Page& page, unsigned level, const SearchKey& key) {
         return page.kind() == PageKind::btree && page.header.store == tree.id_.value && page.header.level == level && node::covers(page, key);
     }
 
@@ -75,7 +84,7 @@ struct BTree::Ops {
                                     uint16_t flags, ChangeRole role, LogKind kind, Lsn undo_next);
     static Result<void> log_set_ghost(BTree& tree, txn::Transaction& txn, Target& t, Slice key, bool ghost, ChangeRole role, LogKind kind,
                                       Lsn undo_next);
-    static Result<void> insert_record(BTree& tree, txn::Transaction& txn, txn::LockName name, Slice key, Slice value, bool overflow);
+    static Result<void> insert_record(BTree& tree, txn::Transaction& txn, txn::LockName name, const SearchKey& key, Slice value, bool overflow);
     // Whole new value over that of an existing live record. `flags` of payload::ReplaceFlags. Leaves `t` empty and returns false if the leaf had to be split.
     static Result<bool> replace_value(BTree& tree, txn::Transaction& txn, Target& t, Slice key, Slice value, uint16_t flags);
     static void note_ghost(BTree& tree, const Page& leaf, Slice key);

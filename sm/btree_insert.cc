@@ -64,7 +64,7 @@ Result<void> Ops::check_write(const txn::Transaction& txn, size_t key_bytes, siz
     return {};
 }
 
-Result<void> Ops::insert_record(BTree& tree, txn::Transaction& txn, txn::LockName name, Slice key, Slice value, bool is_overflow) {
+Result<void> Ops::insert_record(BTree& tree, txn::Transaction& txn, txn::LockName name, const SearchKey& key, Slice value, bool is_overflow) {
     txn::LockManager& locks = *tree.engine_.locks;
     for (;;) {
         Target t;
@@ -97,8 +97,8 @@ Result<void> Ops::insert_record(BTree& tree, txn::Transaction& txn, txn::LockNam
 
 namespace {
 
-[[gnu::cold, gnu::noinline]] Result<void> insert_large(Engine& engine, BTree& tree, txn::Transaction& txn, txn::LockName name, Slice key,
-                                                       Slice value) {
+[[gnu::cold, gnu::noinline]] Result<void> insert_large(Engine& engine, BTree& tree, txn::Transaction& txn, txn::LockName name,
+                                                       const SearchKey& key, Slice value) {
     const OverflowRef ref = TRY(write_overflow(engine, tree.id(), value));
     Result<void> done = Ops::insert_record(tree, txn, name, key, bytes_of(ref), true);
     if (!done) (void)free_overflow(engine, tree.id(), PageId{ref.first}, ref.chain);       // nobody refers to it
@@ -110,11 +110,12 @@ namespace {
 Result<void> BTree::insert(txn::Transaction& txn, Slice key, Slice value) {
     if (!Ops::writable(txn, key.size(), value.size())) [[unlikely]]
         return Ops::check_write(txn, key.size(), value.size());
+    const SearchKey wanted(key);
     const txn::LockName name = txn::key_lock_name(id_, key);
     TRY(engine_.locks->lock_record(txn.locks, lock_, name, LockMode::X));
     if (Ops::too_large(key.size(), value.size())) [[unlikely]]
-        return insert_large(engine_, *this, txn, name, key, value);
-    return Ops::insert_record(*this, txn, name, key, value, false);
+        return insert_large(engine_, *this, txn, name, wanted, value);
+    return Ops::insert_record(*this, txn, name, wanted, value, false);
 }
 
 }  // namespace lockstep::sm

@@ -129,6 +129,8 @@ inline PageId child(const Page& p, unsigned slot) {
     const unsigned at = std::min<unsigned>(s.at + kRecordHead + (s.bits & kKeyBits), kPageBytes - 4);
     return PageId{load<uint32_t>(chars(p) + at)};
 }
+// -1 stands for first_child.
+inline PageId child_at(const Page& p, int slot) { return slot < 0 ? first_child(p) : child(p, static_cast<unsigned>(slot)); }
 // Prefix and suffix put together in `buffer`, which holds the longest possible key (2 * kPageBytes bytes are never exceeded: clamped).
 inline Slice full_key(const Page& p, unsigned slot, char* buffer, size_t capacity) {
     const Slice a = prefix(p).substr(0, capacity), b = suffix(p, slot);

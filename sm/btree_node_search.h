@@ -15,8 +15,8 @@ namespace lockstep::sm::node {
 
 class SearchKey {
 public:
-    // A longer key than a node can hold is cut off: the callers of the tree refuse it, and no node has it.
-    explicit SearchKey(Slice key) : size_(std::min(key.size(), kCapacity)) {
+    // Implicit: rare callers pass a Slice. A longer key than a node can hold is cut off: the tree refuses it, and no node has it.
+    SearchKey(Slice key) : size_(std::min(key.size(), kCapacity)) {
         char* const end = copy_bytes(text_, key.substr(0, size_));
         store(end, uint64_t{0});
         store(end + 8, uint64_t{0});
@@ -76,43 +76,59 @@ struct Found {
     return static_cast<unsigned>(base - slots);
 }
 
-// The searched key differs from what all keys of the node have in common.
-[[gnu::cold, gnu::noinline]] inline Found beside_common(uint64_t key, uint64_t common, unsigned n) {
-    return {__builtin_bswap64(key) > __builtin_bswap64(common) ? n : 0, false};
+// The searched key differs from what all keys of the node have in common (bytes in memory order, other bytes zero).
+[[gnu::cold, gnu::noinline]] inline unsigned beside_common(uint64_t key, uint64_t common, unsigned n) {
+    return __builtin_bswap64(key) > __builtin_bswap64(common) ? n : 0;
 }
 
-// The key must lie within the fences if the answer is to mean anything.
-[[gnu::always_inline]] inline Found search(const Page& p, const SearchKey& key) {
+// First slot whose key is not below the searched one, and whether it is equal. Two results instead of a Found: compilers keep those in registers.
+// The key must lie within the fences if the answer is to mean anything. A key that ends within the common bytes is below all others: what is
+// said by its zeros is set right by its length.
+[[gnu::always_inline]] inline unsigned find(const Page& p, const SearchKey& key, bool& exact) {
+    static_assert(offsetof(NodeHeader, common_bytes) == offsetof(NodeHeader, common) + 7);
+    exact = false;
     const NodeHeader& h = header(p);
     const unsigned n = count(p);
     const size_t cut = std::min<size_t>(h.prefix, key.size());
-    const size_t rest = key.size() - cut;
-    const unsigned skip = h.common_bytes & 7u;
-    const uint64_t mask = (uint64_t{1} << (8 * skip)) - 1;
-    const uint64_t first = key.eight(cut) & mask, common = load<uint64_t>(h.common) & mask;
-    if (first != common) [[unlikely]] return beside_common(first, common, n);
-    if (rest < skip) [[unlikely]] return {0, false};
+    const uint64_t common = load<uint64_t>(h.common);            // the number of bytes is the last byte of the word
+    const unsigned skip = static_cast<unsigned>(common >> 56) & 7u;
+    const unsigned other = 56 - 8 * skip;                        // bits in front of the last byte that say nothing
+    if ((key.eight(cut) ^ common) << other << 8) [[unlikely]] {
+        const uint64_t mask = ~uint64_t{0} >> 8 >> other;
+        return beside_common(key.eight(cut) & mask, common & mask, n);
+    }
     const uint32_t head = __builtin_bswap32(key.four(cut + skip));
     const Slot* const all = slots(p);
     const unsigned slot = lower_slot(all, n, head);
-    if (slot >= n || all[slot].head != head) return {slot, false};
-    if (slot + 1 < n && all[slot + 1].head == head) return search_ties(p, slot, n, Slice(key.data() + cut, rest), skip);
+    if (slot >= n || all[slot].head != head) return slot;
+    const Slice rest(key.data() + cut, key.size() - cut);
+    if (slot + 1 < n && all[slot + 1].head == head) {
+        const Found tie = search_ties(p, slot, n, rest, skip);
+        exact = tie.exact;
+        return tie.slot;
+    }
     const Slice here = suffix(p, slot);
     const size_t same = skip + 4;
-    if (here.size() == rest && (rest <= same || same_bytes(here.data() + same, key.data() + cut + same, rest - same))) return {slot, true};
-    return {slot + (compare_tails(here, Slice(key.data() + cut, rest), same) < 0), false};
+    if (here.size() == rest.size() && (rest.size() <= same || same_bytes(here.data() + same, rest.data() + same, rest.size() - same)))
+        exact = true;
+    return exact ? slot : slot + (compare_tails(here, rest, same) < 0);
+}
+inline Found search(const Page& p, const SearchKey& key) {
+    Found found;
+    found.slot = find(p, key, found.exact);
+    return found;
 }
 inline Found search(const Page& p, Slice key) { return search(p, SearchKey(key)); }
 
 // Child that covers `key`; -1 stands for first_child.
 [[gnu::always_inline]] inline int child_slot(const Page& p, const SearchKey& key) {
-    const Found f = search(p, key);
-    return static_cast<int>(f.slot) - !f.exact;
+    bool exact;
+    const unsigned slot = find(p, key, exact);
+    return static_cast<int>(slot) - !exact;
 }
 // Child with the largest keys below `key`.
 inline int child_slot_below(const Page& p, const SearchKey& key) { return static_cast<int>(search(p, key).slot) - 1; }
 inline int child_slot(const Page& p, Slice key) { return child_slot(p, SearchKey(key)); }
-inline PageId child_at(const Page& p, int slot) { return slot < 0 ? first_child(p) : child(p, static_cast<unsigned>(slot)); }
 
 inline bool key_equals(const Page& p, unsigned slot, const SearchKey& key) {
     const size_t cut = header(p).prefix;

@@ -26,34 +26,52 @@ namespace {
 
 }  // namespace
 
-Result<void> Ops::descend(BTree& tree, Slice key, Side side, unsigned level, Position& out) {
-    BufferPool& pool = *tree.engine_.pool;
-    for (;;) {
-        PageId id = tree.root_;
-        PeekedPage at = TRY(pool.peek(id));
-        if (at.page->header.store != tree.id_.value && at.valid()) [[unlikely]]
-            return fail(ErrorCode::no_such_store, "index", tree.id_.value);
-        for (;;) {
-            const Page& page = *at.page;
-            if (page.header.level <= level) {
-                out.at = at;
-                out.id = id;
-                return {};
-            }
-            const PageId next = child_at(page, side == Side::covering ? child_slot(page, key) : child_slot_below(page, key));
-            if (!at.valid()) break;
-            // Upper levels stay in the caches; below, the child's lines are fetched while the team runs. Its version is read afterwards.
-            const unsigned child_level = page.header.level - 1u;
-            if (child_level <= 1) pass_on_for(pool, next, child_level);
-            Result<PeekedPage> peeked = pool.peek(next);
-            if (!at.valid()) break;                              // first: an error on a page that is no longer ours is none
-            if (!peeked) [[unlikely]]
-                return std::unexpected(peeked.error());
-            at = *peeked;
-            id = next;
-        }
-        tree.stats_.restarts.fetch_add(1, std::memory_order_relaxed);
+namespace {
+
+// From one node to its child on the way to `key`. False: what was read changed, the way begins anew.
+[[gnu::always_inline]] inline Result<bool> step_down(BufferPool& pool, const node::SearchKey& key, Ops::Side side, Ops::Position& at) {
+    const Page& page = *at.at.page;
+    const PageId next = child_at(page, side == Ops::Side::covering ? child_slot(page, key) : child_slot_below(page, key));
+    // Upper levels stay in the caches; below, the child's lines are fetched while the team runs. Its version is read afterwards.
+    const unsigned child_level = page.header.level - 1u;
+    if (threads::worker_local.steps && child_level <= 1) {
+        if (!at.valid()) return false;
+        pass_on_for(pool, next, child_level);
     }
+    PeekedPage child;
+    if (!pool.try_peek(next, child)) [[unlikely]] {
+        if (!at.valid()) return false;                           // before anything is read for a page number that may be none
+        Result<PeekedPage> peeked = pool.peek(next);
+        if (!at.valid()) return false;                           // first: an error on a page that is no longer ours is none
+        if (!peeked) return std::unexpected(peeked.error());
+        child = *peeked;
+    } else if (!at.valid()) [[unlikely]] {
+        return false;
+    }
+    at.at = child;
+    at.id = next;
+    return true;
+}
+
+[[gnu::always_inline]] inline Result<void> walk(BufferPool& pool, StoreId store, PageId root, BTree::Stats& stats, const node::SearchKey& key,
+                                                Ops::Side side, unsigned level, Ops::Position& out) {
+    for (;;) {
+        out.id = root;
+        if (!pool.try_peek(root, out.at)) [[unlikely]] out.at = TRY(pool.peek(root));
+        if (out.at.page->header.store != store.value && out.at.valid()) [[unlikely]]
+            return fail(ErrorCode::no_such_store, "index", store.value);
+        for (;;) {
+            if (out.at.page->header.level <= level) return {};
+            if (!TRY(step_down(pool, key, side, out))) [[unlikely]] break;
+        }
+        stats.restarts.fetch_add(1, std::memory_order_relaxed);
+    }
+}
+
+}  // namespace
+
+Result<void> Ops::descend(BTree& tree, const SearchKey& key, Side side, unsigned level, Position& out) {
+    return walk(*tree.engine_.pool, tree.id_, tree.root_, tree.stats_, key, side, level, out);
 }
 
 Result<void> Ops::descend_last(BTree& tree, Position& out) {
@@ -83,56 +101,37 @@ Result<void> Ops::descend_last(BTree& tree, Position& out) {
 
 namespace {
 
-txn::LeafHint& hint_of(txn::Transaction& txn, StoreId store) { return txn.leaf_hints[store.value % std::size(txn.leaf_hints)]; }
-
 // The hint is only an accelerator: a leaf of this tree whose fences cover the key is the right one whatever happened since.
-inline bool try_hint(BufferPool& pool, StoreId store, const txn::LeafHint& hint, Slice key, Ops::Position& out) {
-    Result<PeekedPage> peeked = pool.peek(hint.page);
-    if (!peeked) return false;
-    const Page& page = *peeked->page;
-    if (page.kind() != PageKind::btree || page.header.store != store.value || page.header.level != 0) return false;
-    out.at = *peeked;
+inline bool try_hint(BufferPool& pool, StoreId store, const txn::LeafHint& hint, const node::SearchKey& key, Ops::Position& out) {
+    if (!pool.try_peek(hint.page, out.at)) return false;
+    const Page& page = *out.at.page;
+    if (page.header.store != store.value || page.kind() != PageKind::btree || page.header.level != 0) return false;
     out.id = hint.page;
-    out.slot = hint.slot;
     if (hint.slot < count(page) && key_equals(page, hint.slot, key)) {
+        out.slot = hint.slot;
         out.found = true;
         return true;
     }
-    if (!covers(page, key)) return false;
-    const Found f = search(page, key);
-    out.slot = f.slot;
-    out.found = f.exact;
-    return true;
+    return covers(page, key);
 }
 
 }  // namespace
 
-Result<void> Ops::locate(BTree& tree, txn::Transaction& txn, Slice key, bool hint_first, Position& out) {
+Result<void> Ops::locate(BTree& tree, txn::Transaction& txn, const SearchKey& key, bool hint_first, Position& out) {
     txn::LeafHint& hint = hint_of(txn, tree.id_);
+    out.found = false;
+    bool there = false;
     if (hint.store == tree.id_ && (hint_first || hint.score > 0)) {
-        if (try_hint(*tree.engine_.pool, tree.id_, hint, key, out)) return {};
-        if (hint.score > 0) --hint.score;
+        there = try_hint(*tree.engine_.pool, tree.id_, hint, key, out);
+        if (out.found) return {};
+        if (!there && hint.score > 0) --hint.score;
     }
-    TRY(descend(tree, key, Side::covering, 0, out));
-    const Found f = search(*out.at.page, key);
-    out.slot = f.slot;
-    out.found = f.exact;
+    if (!there) TRY(walk(*tree.engine_.pool, tree.id_, tree.root_, tree.stats_, key, Side::covering, 0, out));
+    out.slot = find(*out.at.page, key, out.found);
     return {};
 }
 
-void Ops::remember(BTree& tree, txn::Transaction& txn, PageId leaf, unsigned slot) {
-    txn::LeafHint& hint = hint_of(txn, tree.id_);
-    if (hint.store == tree.id_ && hint.page == leaf) {
-        if (hint.score < 4) ++hint.score;
-    } else {
-        hint.store = tree.id_;
-        hint.page = leaf;
-        hint.score = 0;
-    }
-    hint.slot = static_cast<uint16_t>(slot);
-}
-
-Result<bool> Ops::hold_leaf(BTree& tree, Slice key, Side side, Position& out, SharedPage& hold) {
+Result<bool> Ops::hold_leaf(BTree& tree, const SearchKey& key, Side side, Position& out, SharedPage& hold) {
     tree.stats_.latched_descents.fetch_add(1, std::memory_order_relaxed);
     hold.release();
     TRY(descend(tree, key, side, 0, out));
@@ -145,12 +144,12 @@ Result<bool> Ops::hold_leaf(BTree& tree, Slice key, Side side, Position& out, Sh
     const Page& page = *out.at.page;
     const bool right_leaf = page.kind() == PageKind::btree && page.header.store == tree.id_.value && page.header.level == 0 &&
                             (side == Side::covering ? covers(page, key)
-                                                    : (key.empty() || key > low(page)) && (high_infinite(page) || key <= high(page)));
+                                                    : (key.size() == 0 || key.slice() > low(page)) && (high_infinite(page) || key.slice() <= high(page)));
     if (!right_leaf) hold.release();
     return right_leaf;
 }
 
-Result<void> Ops::latch_for(BTree& tree, txn::Transaction& txn, Slice key, bool hint_first, Target& out) {
+Result<void> Ops::latch_for(BTree& tree, txn::Transaction& txn, const SearchKey& key, bool hint_first, Target& out) {
     for (unsigned tries = 0;; ++tries) {
         Position pos;
         TRY(locate(tree, txn, key, hint_first && tries == 0, pos));
@@ -164,7 +163,7 @@ Result<void> Ops::latch_for(BTree& tree, txn::Transaction& txn, Slice key, bool 
     }
 }
 
-Result<bool> Ops::latch_slowly(BTree& tree, Slice key, Target& out) {
+Result<bool> Ops::latch_slowly(BTree& tree, const SearchKey& key, Target& out) {
     tree.stats_.latched_descents.fetch_add(1, std::memory_order_relaxed);
     Position pos;
     TRY(descend(tree, key, Side::covering, 0, pos));
@@ -182,12 +181,12 @@ Result<bool> Ops::latch_slowly(BTree& tree, Slice key, Target& out) {
     return true;
 }
 
-Result<void> Ops::latch_leaf(BTree& tree, Slice key, Target& out) {
+Result<void> Ops::latch_leaf(BTree& tree, const SearchKey& key, Target& out) {
     while (!TRY(latch_slowly(tree, key, out))) continue;
     return {};
 }
 
-Result<bool> Ops::latch_parent(BTree& tree, Slice key, unsigned level, Target& out) {
+Result<bool> Ops::latch_parent(BTree& tree, const SearchKey& key, unsigned level, Target& out) {
     for (;;) {
         Position pos;
         TRY(descend(tree, key, Side::covering, level, pos));

@@ -99,12 +99,13 @@ Result<bool> BTree::update(txn::Transaction& txn, Slice key, Slice value) {
     if (!Ops::writable(txn, key.size(), value.size())) [[unlikely]] {
         TRY(Ops::check_write(txn, key.size(), value.size()));
     }
+    const SearchKey wanted(key);
     TRY(engine_.locks->lock_record(txn.locks, lock_, txn::key_lock_name(id_, key), txn::LockMode::X));
     if (Ops::too_large(key.size(), value.size())) [[unlikely]]
         return update_large(engine_, *this, txn, key, value);
     for (;;) {
         Ops::Target t;
-        TRY(Ops::latch_for(*this, txn, key, true, t));
+        TRY(Ops::latch_for(*this, txn, wanted, true, t));
         if (!t.found || ghost(*t.page, t.slot)) return false;
         if (overflow(*t.page, t.slot)) [[unlikely]] {
             t.page.release();
@@ -119,9 +120,10 @@ Result<bool> BTree::patch(txn::Transaction& txn, Slice key, size_t offset, Slice
     if (!Ops::writable(txn, key.size(), part.size())) [[unlikely]] {
         TRY(Ops::check_write(txn, key.size(), part.size()));
     }
+    const SearchKey wanted(key);
     TRY(engine_.locks->lock_record(txn.locks, lock_, txn::key_lock_name(id_, key), txn::LockMode::X));
     Ops::Target t;
-    TRY(Ops::latch_for(*this, txn, key, true, t));
+    TRY(Ops::latch_for(*this, txn, wanted, true, t));
     if (!t.found || ghost(*t.page, t.slot)) return false;
     if (overflow(*t.page, t.slot)) [[unlikely]] {
         std::string text = TRY(whole_value(engine_, id_, t));

@@ -61,7 +61,7 @@ struct Node {
             const Found f = search(*page, key);
             ASSERT_TRUE(f.exact);
             ASSERT_EQ(f.slot, slot);
-            ASSERT_TRUE(key_equals(*page, slot, key));
+            ASSERT_TRUE(key_equals(*page, slot, Slice(key)));
             ++slot;
         }
     }
@@ -234,8 +234,8 @@ TEST(BTreeNode, InnerNodeFindsTheChildThatCoversAKey) {
     EXPECT_EQ(child_at(*page, child_slot(*page, "c")), PageId{101});
     EXPECT_EQ(child_at(*page, child_slot(*page, "cz")), PageId{101});
     EXPECT_EQ(child_at(*page, child_slot(*page, "zz")), PageId{105});
-    EXPECT_EQ(child_at(*page, child_slot_below(*page, "c")), PageId{100});
-    EXPECT_EQ(child_at(*page, child_slot_below(*page, "ca")), PageId{101});
+    EXPECT_EQ(child_at(*page, child_slot_below(*page, Slice("c"))), PageId{100});
+    EXPECT_EQ(child_at(*page, child_slot_below(*page, Slice("ca"))), PageId{101});
     const payload::SetChild first{55, payload::kLink, 0}, second{66, 2, 0};
     apply_btree_set_child(*page, payload::bytes_of(first));
     apply_btree_set_child(*page, payload::bytes_of(second));
@@ -276,7 +276,7 @@ TEST(BTreeNode, ReadingGarbageStaysInsideThePage) {
             const Slice v = value(*page, s), k = full_key(*page, s, buffer, sizeof buffer);
             ASSERT_LE(v.data() + v.size(), chars(*page) + kPageBytes);
             ASSERT_LE(k.size(), sizeof buffer);
-            sum += child(*page, s).value + key_equals(*page, s, key);
+            sum += child(*page, s).value + key_equals(*page, s, Slice(key));
             for (char c : v) sum += static_cast<uint8_t>(c);
         }
     }
