@@ -2,8 +2,8 @@
 //
 // Concepts   With STEPS off, or outside a team, a point is a load, a test and a branch. In a team the fast switch (ctx_x86_64.S) goes straight
 //            to the next member: no scheduler, no ready queue; only worker_local.current follows.
-//            A thread's saved stack pointer carries a tag in bit 0: set if the fast switch saved it. regular_form() lets the regular
-//            switch enter such a thread; threads wait in teams in fast form only, so CTX never meets the other one.
+//            Thread::fast_form tells which switch has suspended a thread. regular_form() lets the regular switch enter one that the fast
+//            switch suspended; threads wait in teams in fast form only, so CTX never meets the other one.
 // Invariants CT-1 CTX does nothing in a thread that is in no team, alone in it, or holds an exclusive latch. [tests: StepsTest]
 //            CT-2 The switch is at most 64 bytes. [test: CtxSwitchIsSmall]
 // Source     S. Harizopoulos, "Staged Database Systems", 2005, sections 5.3 and 5.4.
@@ -30,6 +30,8 @@ inline constexpr bool kFastSwitch = false;       // sanitizers must see every sw
 
 // Turns the saved pointer of a thread suspended by the fast switch into one that switch_context() takes.
 void* regular_form(void* fast_sp);
+// Where the regular switch enters a suspended thread, whichever switch suspended it.
+inline void* resume_point(const Thread& thread) { return thread.fast_form ? regular_form(thread.sp) : thread.sp; }
 
 // Out of line: the checks and the switch of a thread that is in a team.
 [[gnu::noinline]] void ctx_in_team(Thread& self, CtxPoint point);

@@ -170,7 +170,7 @@ Result<Thread*> Runtime::spawn(uint32_t worker, const char* name, ThreadFn fn) {
     thread->fn = std::move(fn);
     thread->stack = *stack;
     thread->sp = make_context(**stack, thread_entry);
-    thread->prev = thread->next = nullptr;
+    thread->next = nullptr;
     thread->latch_depth = 0;
     std::fill(std::begin(thread->waited), std::end(thread->waited), 0);
     thread->fast_form = false;

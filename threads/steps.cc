@@ -1,6 +1,8 @@
 // steps.cc - the wrapper between operations, the ring, and CTX inside it.
 #include "threads/steps.h"
 
+#include <algorithm>
+
 #include "threads/base/check.h"
 #include "threads/worker.h"
 
@@ -12,14 +14,14 @@ const char* team_op_name(TeamOp op) {
 }
 
 Steps::Steps(Worker& worker, const StepsOptions& options)
-    : worker_(worker), options_(options), lists_(std::make_unique<List[]>(kLists)), ignore_latches_(options.ignore_latches) {
-    set_points(options.points);
+    : latch_mask_(options.ignore_latches ? 0 : ~0u), lists_(std::make_unique<List[]>(kLists)), worker_(worker), options_(options) {
+    set_mode(options.mode);
 }
 
 void Steps::set_points(uint32_t points) {
     options_.points = points;
     points_ = points == UINT32_MAX ? kCtxManual : points;
-    if (options_.mode == StepsMode::grouping) points_ = 0;
+    if (!teams_on(options_.mode) || options_.mode == StepsMode::grouping) points_ = 0;
     set_mask();
 }
 
@@ -29,61 +31,82 @@ void Steps::set_mode(StepsMode mode) {
 }
 
 void Steps::clear_stats() {
-    for (uint32_t i = 0; i < kLists; ++i) lists_[i].stats = {};
+    for (uint32_t i = 0; i < kLists; ++i) {
+        List& list = lists_[i];
+        list.teams = list.entered = list.ready = list.alone = 0;
+        std::fill(std::begin(list.gone), std::end(list.gone), 0);
+    }
+    if (running_ != nullptr) running_->entered = members_;           // they are still to leave
     ctx_stats_ = {};
 }
 
 // In a team of two a switch only pays where it hides a memory access.
-void Steps::set_mask() { mask_ = members_ < 3 ? points_ & ~kCtxCode : points_; }
-
-Steps::List& Steps::list_of(TeamOp op, uint32_t object) {
-    const auto kind = static_cast<uint32_t>(op);
-    if (op < TeamOp::fetch) {
-        lists_[kind].stats.op = op;
-        return lists_[kind];
-    }
-    List& list = lists_[4 + (object % kObjects) * 3 + (kind - 4)];
-    list.stats.op = op;
-    list.stats.object = object;
-    return list;
+inline void Steps::set_mask() {
+    mask_ = members_ < 3 ? points_ & ~kCtxCode : points_;
+    fast_mask_ = options_.float_state || options_.gate == TeamGate::c_gated ? 0 : mask_;
 }
 
-void Steps::boundary(Thread& self, TeamOp op, uint32_t object) {
+// --- the wrapper
+
+void Steps::cross(Thread& self, uint32_t number) {
     DCHECK(self.latch_depth == 0);                                   // ST-5
-    List& list = list_of(op, object);
-    Thread* successor = nullptr;
-    if (self.next != nullptr) {
-        ++running_->stats.left;
-        if (self.next != &self) successor = self.next;
-        unlink(self);
+    List& list = lists_[number];
+    Thread* next = self.next;
+    if (next != nullptr) [[likely]] {
+        leave(self);
+        if (next != &self) [[likely]] {
+            join(list, self);
+            return pass_to(self, *next);
+        }
     }
-    if (successor == nullptr && waiting_ == 0 && teams_left_ > 0 && worker_.idle_but_for_self()) {
-        --teams_left_;                                               // alone on the worker: go straight on
-        ++list.stats.teams;
-        ++list.stats.entered;
-        ++list.stats.left;
-        ++list.stats.ready;
-        return;
-    }
-    wait_in(list, self);
-    if (successor != nullptr) return switch_to(self, *successor);
-    if (teams_left_ > 0 && worker_.idle_but_for_self()) {
-        Thread* first = start_team(pick(&list));
-        if (first != &self) switch_to(self, *first);
-        return;
-    }
-    leave_to_scheduler(self);
+    last_out(self, list);
 }
 
-void Steps::wait_in(List& list, Thread& self) {
-    self.queue_next = nullptr;
-    (list.last != nullptr ? list.last->queue_next : list.first) = &self;
+// The ring is empty: strays that are ready come first, so that they can join a list; then the next team; the system when it is due.
+void Steps::last_out(Thread& self, List& list) {
+    if (members_left_ == 0 || worker_.system_waits()) {
+        join(list, self);
+        return leave_to_scheduler(self);
+    }
+    if (!worker_.idle_but_for_self()) {
+        join(list, self);
+        Thread* ready = worker_.take_ready();
+        return ready != nullptr ? hand_over(self, *ready) : leave_to_scheduler(self);
+    }
+    List& next = oldest_ != nullptr ? pick(&list, list.size + 1) : list;
+    if (&next == &list && list.size == 0) {                          // a team of one: go straight on
+        --members_left_;
+        ++team_number_;
+        ++list.alone;
+        return;
+    }
+    join(list, self);
+    Thread* first = start_team(next);
+    if (first != &self) pass_to(self, *first);
+}
+
+inline void Steps::join(List& list, Thread& self) {
+    self.next = nullptr;
+    self.fast_form = kFastSwitch;
+    self.team_rounds = 0;
+    if (list.last != nullptr) {
+        list.last->next = &self;
+    } else {
+        list.first = &self;
+        add_to_waiting(list);
+    }
     list.last = &self;
-    if (list.size++ == 0) add_to_waiting(list);
+    ++list.size;
     ++waiting_;
 }
 
-void Steps::add_to_waiting(List& list) {
+inline void Steps::leave(Thread& self) {
+    before_->next = self.next;
+    self.next = nullptr;
+    if (--members_ == 2) set_mask();
+}
+
+inline void Steps::add_to_waiting(List& list) {
     list.since = team_number_;
     list.prev_waiting = newest_;
     list.next_waiting = nullptr;
@@ -91,83 +114,70 @@ void Steps::add_to_waiting(List& list) {
     newest_ = &list;
 }
 
-void Steps::remove_from_waiting(List& list) {
+inline void Steps::remove_from_waiting(List& list) {
     (list.prev_waiting != nullptr ? list.prev_waiting->next_waiting : oldest_) = list.next_waiting;
     (list.next_waiting != nullptr ? list.next_waiting->prev_waiting : newest_) = list.prev_waiting;
 }
 
-Thread* Steps::take_first(List& list) {
-    Thread* thread = list.first;
-    list.first = thread->queue_next;
-    if (list.first == nullptr) list.last = nullptr;
-    --waiting_;
-    if (--list.size == 0) remove_from_waiting(list);
-    return thread;
-}
-
-Steps::List& Steps::pick(List* wish) {
+// `wish`: the list that the last leaver goes to, with `size` threads counting it; or null.
+Steps::List& Steps::pick(List* wish, uint32_t size) {
     DCHECK(oldest_ != nullptr);
     if (team_number_ - oldest_->since > kAgeMax) return *oldest_;    // ST-6
-    switch (options_.policy) {
-        case TeamPolicy::last_leaver:
-            if (wish != nullptr && wish->size > 0) return *wish;
-            break;
-        case TeamPolicy::largest: {
-            List* best = oldest_;
-            for (List* l = oldest_; l != nullptr; l = l->next_waiting)
-                if (l->size > best->size) best = l;
-            return *best;
-        }
-        case TeamPolicy::oldest: break;
-    }
-    return *oldest_;
+    if (options_.policy == TeamPolicy::oldest) return *oldest_;
+    if (options_.policy == TeamPolicy::last_leaver && size >= kSmall) return *wish;
+    List* best = wish != nullptr ? wish : oldest_;
+    uint32_t best_size = wish != nullptr ? size : oldest_->size;
+    for (List* l = oldest_; l != nullptr; l = l->next_waiting)
+        if (l->size > best_size) best = l, best_size = l->size;
+    return *best;
 }
 
-Thread* Steps::start_next_team() { return start_team(pick(newest_)); }
+Thread* Steps::start_next_team() { return start_team(pick(nullptr, 0)); }
 
 Thread* Steps::start_team(List& list) {
     DCHECK(members_ == 0);
-    const uint32_t size = options_.gate == TeamGate::d_gated ? list.size : std::min(list.size, options_.team_max);
-    ++list.stats.teams;
-    list.stats.entered += size;
-    list.stats.ready += waiting_;
-    Thread* first = take_first(list);
-    Thread* last = first;
-    first->team_rounds = 0;
-    for (uint32_t i = 1; i < size; ++i) {
-        Thread* thread = take_first(list);
-        thread->team_rounds = 0;
-        thread->prev = last;
-        last->next = thread;
-        last = thread;
+    const uint32_t limit = options_.gate == TeamGate::d_gated ? UINT32_MAX : options_.team_max, size = std::min(list.size, limit);
+    Thread* const first = list.first;
+    Thread* last = list.last;
+    remove_from_waiting(list);
+    if (size == list.size) [[likely]] {
+        list.first = list.last = nullptr;
+        list.size = 0;
+    } else {
+        last = cut(list, size);
+        add_to_waiting(list);                    // who was served goes to the end of the line (ST-6)
     }
     last->next = first;
-    first->prev = last;
+    before_ = last;
+    ++list.teams;
+    list.entered += size;
+    list.ready += waiting_;
+    waiting_ -= size;
     running_ = &list;
     members_ = size;
     ++team_number_;
-    teams_left_ -= std::min(teams_left_, size);
-    if (list.size > 0) {                         // who was served goes to the end of the line (ST-6)
-        remove_from_waiting(list);
-        add_to_waiting(list);
-    }
+    members_left_ -= std::min(members_left_, size);
     set_mask();
     return first;
 }
 
-void Steps::unlink(Thread& self) {
-    self.prev->next = self.next;
-    self.next->prev = self.prev;
-    self.prev = self.next = nullptr;
-    if (--members_ == 2) set_mask();
+// Takes the first `size` threads off a longer list; returns the last of them.
+Thread* Steps::cut(List& list, uint32_t size) {
+    Thread* last = list.first;
+    for (uint32_t i = 1; i < size; ++i) last = last->next;
+    list.first = last->next;
+    list.size -= size;
+    return last;
 }
 
 Thread* Steps::gone_stray(Thread& self, ParkReason reason) {
-    if (reason != ParkReason::kCount) ++running_->stats.strays[static_cast<size_t>(reason)];      // else the thread has ended
+    ++running_->gone[static_cast<size_t>(reason)];
     Thread* next = self.next != &self ? self.next : nullptr;
-    unlink(self);
+    leave(self);
     return next;
 }
+
+// --- switches
 
 namespace {
 
@@ -175,84 +185,123 @@ namespace {
 class FloatModes {
 public:
 #if defined(__x86_64__)
-    explicit FloatModes(bool keep) : keep_(keep) {
-        if (keep_) asm volatile("stmxcsr %0\n\tfnstcw %1" : "=m"(mxcsr_), "=m"(x87_));
-    }
-    ~FloatModes() {
-        if (keep_) asm volatile("ldmxcsr %0\n\tfldcw %1" : : "m"(mxcsr_), "m"(x87_));
-    }
+    FloatModes() { asm volatile("stmxcsr %0\n\tfnstcw %1" : "=m"(mxcsr_), "=m"(x87_)); }
+    ~FloatModes() { asm volatile("ldmxcsr %0\n\tfldcw %1" : : "m"(mxcsr_), "m"(x87_)); }
 
 private:
-    const bool keep_;
     uint32_t mxcsr_;
     uint16_t x87_;
-#else
-    explicit FloatModes(bool) {}
 #endif
 };
 
 }  // namespace
 
-void Steps::switch_to(Thread& self, Thread& next) {
+inline void Steps::pass_to(Thread& self, Thread& next) {
+    if (options_.float_state) [[unlikely]]
+        return pass_keeping_float(self, next);
     worker_local.current = &next;
     if constexpr (kFastSwitch) {
         DCHECK(next.fast_form);
-        self.fast_form = true;
-        FloatModes modes(options_.float_state);
         lockstep_ctx_swap(&self.sp, next.sp);
     } else {
         switch_context(&self.sp, next.sp, *static_cast<Stack*>(next.stack));
     }
 }
 
+void Steps::pass_keeping_float(Thread& self, Thread& next) {
+    [[maybe_unused]] FloatModes modes;
+    worker_local.current = &next;
+    if constexpr (kFastSwitch) lockstep_ctx_swap(&self.sp, next.sp);
+    else switch_context(&self.sp, next.sp, *static_cast<Stack*>(next.stack));
+}
+
 // To the scheduler, suspended in the form that CTX can enter.
 void Steps::leave_to_scheduler(Thread& self) {
     if constexpr (kFastSwitch) {
-        self.fast_form = true;
-        FloatModes modes(options_.float_state);
+        [[maybe_unused]] FloatModes modes;
         lockstep_ctx_leave(&self.sp, [](void* worker) { static_cast<Worker*>(worker)->enter_scheduler(); }, &worker_);
     } else {
         worker_.suspend_to_scheduler(self);
     }
 }
 
-void ctx_in_team(Thread& self, CtxPoint point) { worker_local.worker->steps().ctx(self, point); }
+// The same to a ready thread, without the scheduler in between.
+void Steps::hand_over(Thread& self, Thread& ready) {
+    worker_.note_switch(ready);
+    if constexpr (kFastSwitch) {
+        [[maybe_unused]] FloatModes modes;
+        const auto enter = [](void* thread) {
+            auto& next = *static_cast<Thread*>(thread);
+            switch_last(resume_point(next), *static_cast<Stack*>(next.stack));
+        };
+        lockstep_ctx_leave(&self.sp, enter, &ready);
+    } else {
+        switch_context(&self.sp, resume_point(ready), *static_cast<Stack*>(ready.stack));
+    }
+}
 
-void Steps::ctx(Thread& self, CtxPoint point) {
+// --- CTX
+
+void ctx_in_team(Thread& self, CtxPoint point) { worker_local.teams->ctx(self, point); }
+
+inline void Steps::ctx(Thread& self, CtxPoint point) {
     const auto i = static_cast<unsigned>(point);
-    if (!teams_on(options_.mode)) [[unlikely]]
-        return worker_.disband(self);
-    if (!(mask_ >> i & 1)) {
-        ++ctx_stats_.off[i];
-        return;
-    }
-    if (self.next == &self) {
-        ++ctx_stats_.alone[i];
-        return;
-    }
-    if (self.latch_depth != 0 && !ignore_latches_) {
-        ++ctx_stats_.latched[i];
-        return;
-    }
+    Thread* next = self.next;
+    if ((fast_mask_ >> i & 1) == 0 || next == &self || (self.latch_depth & latch_mask_) != 0) [[unlikely]]
+        return ctx_slow(self, point);
     ++ctx_stats_.taken[i];
-    if (options_.gate == TeamGate::c_gated && ++self.team_rounds > options_.rounds_max) [[unlikely]]
-        return stay_behind(self);
-    switch_to(self, *self.next);
+    before_ = &self;
+    worker_local.current = next;
+    if constexpr (kFastSwitch) lockstep_ctx_swap(&self.sp, next->sp);
+    else switch_context(&self.sp, next->sp, *static_cast<Stack*>(next->stack));
+}
+
+// Every reason not to switch, and the switch with more than the fast one does.
+void Steps::ctx_slow(Thread& self, CtxPoint point) {
+    const auto i = static_cast<unsigned>(point);
+    if (!teams_on(options_.mode)) return worker_.disband(self);
+    if ((mask_ >> i & 1) == 0) {
+        ++ctx_stats_.off[i];
+    } else if (self.next == &self) {
+        ++ctx_stats_.alone[i];
+    } else if ((self.latch_depth & latch_mask_) != 0) {
+        ++ctx_stats_.latched[i];
+    } else {
+        ++ctx_stats_.taken[i];
+        if (options_.gate == TeamGate::c_gated && ++self.team_rounds > options_.rounds_max) return stay_behind(self);
+        before_ = &self;
+        pass_to(self, *self.next);
+    }
 }
 
 // Over its share of rounds: the rest of the operation is for a later team of the same list.
 void Steps::stay_behind(Thread& self) {
     Thread* next = self.next;
     List& list = *running_;
-    unlink(self);
-    wait_in(list, self);
-    switch_to(self, *next);
+    ++list.gone[kCauses - 1];
+    leave(self);
+    join(list, self);
+    pass_to(self, *next);
 }
+
+// --- figures
 
 std::vector<TeamStats> Steps::team_stats() const {
     std::vector<TeamStats> all;
-    for (uint32_t i = 0; i < kLists; ++i)
-        if (lists_[i].stats.teams > 0) all.push_back(lists_[i].stats);
+    for (uint32_t i = 0; i < kLists; ++i) {
+        const List& list = lists_[i];
+        if (list.teams + list.alone == 0) continue;
+        TeamStats stats{.op = static_cast<TeamOp>(i < 4 ? i : 4 + (i - 4) % 3), .object = i < 4 ? 0 : (i - 4) / 3};
+        stats.teams = list.teams + list.alone;
+        stats.entered = list.entered + list.alone;
+        stats.ready = list.ready + list.alone;
+        stats.left = stats.entered - (running_ == &list ? members_ : 0);
+        for (size_t cause = 0; cause < kCauses; ++cause) {
+            stats.left -= list.gone[cause];
+            if (cause + 1 < kCauses) stats.strays[cause] = list.gone[cause];
+        }
+        all.push_back(stats);
+    }
     return all;
 }
 
@@ -277,14 +326,18 @@ std::string Steps::verify() const {
     uint32_t waiting = 0;
     for (uint32_t i = 0; i < kLists; ++i) {
         uint32_t size = 0;
-        for (const Thread* t = lists_[i].first; t != nullptr; t = t->queue_next, ++size) {
-            if (t->next != nullptr || t->prev != nullptr) return "ST-2: a waiting thread has ring links";
+        for (const Thread* t = lists_[i].first; t != nullptr; t = t->next, ++size) {
+            if (size > lists_[i].size) return "ST-1: a list runs into a ring";
             if (t->state.load(std::memory_order_relaxed) == Thread::kParked) return "ST-4: a parked thread is on a list";
         }
         if (size != lists_[i].size) return "a list's size is wrong";
         waiting += size;
     }
-    return waiting == waiting_ ? "" : "the number of waiting threads is wrong";
+    if (waiting != waiting_) return "the number of waiting threads is wrong";
+    const Thread* member = before_;
+    for (uint32_t i = 0; i < members_; ++i, member = member->next)
+        if (member == nullptr || member->state.load(std::memory_order_relaxed) == Thread::kParked) return "ST-4: the ring is broken";
+    return members_ == 0 || member == before_ ? "" : "ST-1: the ring has another size";
 }
 
 }  // namespace lockstep::threads

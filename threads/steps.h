@@ -8,7 +8,7 @@
 //            A member that parks or yields becomes a *stray*: unlinked, links null, so CTX does nothing in it until its next boundary.
 // States     outside -> waiting (boundary) -> member (start_team) -> outside (boundary: leaves; gone_stray).
 // Invariants ST-1 A thread is on at most one of: a list, the ring. [checked: verify()]
-//            ST-2 next is null exactly if the thread is not in the ring. ST-3 While the ring is not empty, a member runs.
+//            ST-2 The running thread's next is null exactly if it is in no ring. ST-3 While the ring is not empty, a member runs.
 //            ST-4 No blocked thread is on a list or in the ring. ST-5 latch_depth is 0 at a boundary.
 //            ST-6 A list that waits is passed over at most kAgeMax times: nobody starves.
 // Blocking   boundary() may switch; call it with no latch held.
@@ -34,7 +34,7 @@ const char* team_op_name(TeamOp op);
 // Figures of one list, in the form of the thesis's table 5-4.
 struct TeamStats {
     TeamOp op{};
-    uint32_t object = 0;                         // StoreId for fetch, insert, erase; else 0
+    uint32_t object = 0;                         // StoreId (modulo kTeamObjects) for fetch, insert, erase; else 0
     uint64_t teams = 0;                          // formed
     uint64_t entered = 0;                        // threads, over all teams
     uint64_t left = 0;                           // of those, how many reached the operation's end in the team
@@ -50,24 +50,33 @@ struct CtxStats {
     void add(const CtxStats& other);
 };
 
+// Number of a list: an object's kinds of operation stand side by side; objects equal modulo kTeamObjects share theirs.
+inline constexpr uint32_t kTeamObjects = 256;
+constexpr uint32_t team_list_number(TeamOp op, uint32_t object) {
+    const auto kind = static_cast<uint32_t>(op);
+    return op < TeamOp::fetch ? kind : kind + 3 * (object % kTeamObjects);
+}
+
 // One per worker. All calls on that worker's kernel thread.
 class Steps {
 public:
     Steps(Worker& worker, const StepsOptions& options);
 
     // The current thread is about to run `op` on `object`. Returns when its team runs and it is its turn.
-    void boundary(Thread& self, TeamOp op, uint32_t object);
+    void boundary(Thread& self, TeamOp op, uint32_t object) { cross(self, team_list_number(op, object)); }
     // `self`, the running thread, will not run on (reason kCount: it has ended): takes it out of the ring. Who is to run instead, or null.
     Thread* gone_stray(Thread& self, ParkReason reason);
 
     // --- the scheduler
-    bool any_waiting() const { return waiting_ > 0; }
+    bool any_waiting() const { return oldest_ != nullptr; }
     Thread* start_next_team();                   // first member of the team that the policy picks
-    void new_turn(uint32_t teams) { teams_left_ = teams; }
+    void new_turn(uint32_t members) { members_left_ = members; }
 
     // Teams may be switched off while some run: their members leave one by one at their next CTX point or boundary.
     void set_mode(StepsMode mode);
     void set_points(uint32_t points);
+    void set_team_max(uint32_t team_max) { options_.team_max = team_max; }
+    void set_policy(TeamPolicy policy) { options_.policy = policy; }
     void clear_stats();
     void ctx(Thread& self, CtxPoint point);
 
@@ -76,45 +85,58 @@ public:
     std::string verify() const;                  // ST-1, ST-2; text of the first fault or empty
 
 private:
-    static constexpr uint32_t kObjects = 256;    // lists of objects whose numbers are equal modulo this are one list
-    static constexpr uint32_t kLists = 4 + 3 * kObjects;
+    static constexpr uint32_t kLists = 4 + 3 * kTeamObjects;
     static constexpr uint32_t kAgeMax = 64;      // ST-6
-    struct List {
-        Thread* first = nullptr;                 // waiting, linked by queue_next
+    static constexpr uint32_t kSmall = 4;        // a wish of fewer threads gives way to a larger list
+    static constexpr size_t kCauses = static_cast<size_t>(ParkReason::kCount) + 1;       // the last: ended inside an operation
+    // What a boundary touches is the first cache line.
+    struct alignas(kCacheLineBytes) List {
+        Thread* first = nullptr;                 // waiting, linked by next: a whole list becomes a ring by closing it
         Thread* last = nullptr;
-        uint32_t size = 0;
-        uint64_t since = 0;                      // team number when it became non-empty or was last served
         List* prev_waiting = nullptr;            // line of non-empty lists, longest unserved first
         List* next_waiting = nullptr;
-        TeamStats stats;
+        uint32_t size = 0;
+        uint32_t since = 0;                      // team number when it became non-empty or was last served
+        uint64_t teams = 0, entered = 0;         // as in TeamStats
+        uint64_t ready = 0;
+        uint64_t alone = 0;                      // operations of a thread that had the worker for itself: teams of one
+        uint64_t gone[kCauses] = {};             // members that left the team before the operation's end
     };
 
-    List& list_of(TeamOp op, uint32_t object);
-    void wait_in(List& list, Thread& self);
+    void cross(Thread& self, uint32_t number);
+    [[gnu::noinline]] void last_out(Thread& self, List& list);
+    void join(List& list, Thread& self);
+    void leave(Thread& self);
     void add_to_waiting(List& list);
     void remove_from_waiting(List& list);
-    Thread* take_first(List& list);
-    void unlink(Thread& self);
-    List& pick(List* wish);
+    List& pick(List* wish, uint32_t size);
     Thread* start_team(List& list);
+    Thread* cut(List& list, uint32_t size);
     void set_mask();
-    void switch_to(Thread& self, Thread& next);
-    void leave_to_scheduler(Thread& self);
-    void stay_behind(Thread& self);
+    void pass_to(Thread& self, Thread& next);
+    [[gnu::cold, gnu::noinline]] void pass_keeping_float(Thread& self, Thread& next);
+    [[gnu::noinline]] void ctx_slow(Thread& self, CtxPoint point);
+    [[gnu::noinline]] void leave_to_scheduler(Thread& self);
+    [[gnu::noinline]] void hand_over(Thread& self, Thread& ready);
+    [[gnu::cold, gnu::noinline]] void stay_behind(Thread& self);
+
+    // What a boundary or a point touches, in one line.
+    uint32_t fast_mask_ = 0;                     // points at which CTX needs no further question: mask_, or none
+    uint32_t latch_mask_ = ~0u;                  // 0 for an experiment: latches are ignored
+    Thread* before_ = nullptr;                   // the running member's predecessor in the ring
+    uint32_t members_ = 0;                       // of the ring
+    uint32_t waiting_ = 0;                       // threads on lists
+    uint32_t members_left_ = 0;                  // that teams may still have before the scheduler gets its turn
+    uint32_t team_number_ = 0;
+    List* oldest_ = nullptr;                     // non-empty lists in order of their last service
+    List* newest_ = nullptr;
+    List* running_ = nullptr;                    // whose team the ring is
+    std::unique_ptr<List[]> lists_;
 
     Worker& worker_;
     StepsOptions options_;
-    std::unique_ptr<List[]> lists_;
-    List* oldest_ = nullptr;                     // non-empty lists in order of their last service
-    List* newest_ = nullptr;
-    uint32_t waiting_ = 0;                       // threads on lists
-    List* running_ = nullptr;                    // whose team the ring is
-    uint32_t members_ = 0;                       // of the ring
-    uint32_t teams_left_ = 0;                    // that may start before the scheduler gets its turn
-    uint64_t team_number_ = 0;
     uint32_t points_ = 0;                        // switched on
     uint32_t mask_ = 0;                          // of those, what the present team's size justifies
-    bool ignore_latches_ = false;                // test switch of the options
     CtxStats ctx_stats_;
 };
 

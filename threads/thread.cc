@@ -8,13 +8,6 @@ namespace lockstep::threads {
 
 // --- switching (members of Worker that run on user stacks)
 
-namespace {
-
-// Where the regular switch enters a suspended thread, whichever switch suspended it.
-void* resume_point(const Thread& thread) { return thread.fast_form ? regular_form(thread.sp) : thread.sp; }
-
-}  // namespace
-
 void Worker::enter(Thread& thread) {
     switches_.add();
     worker_local.current = &thread;

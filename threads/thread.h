@@ -38,8 +38,7 @@ using ThreadFn = std::move_only_function<void()>;
 // Intrusive, cache-line aligned; the fields that the switch needs come first.
 struct alignas(kCacheLineBytes) Thread {
     void* sp = nullptr;                       // saved stack pointer while not running [owner worker only]
-    Thread* prev = nullptr;                   // ring of the running team, null when in none [owner worker only]
-    Thread* next = nullptr;
+    Thread* next = nullptr;                   // ring of the running team, or list of those that wait for theirs [owner worker only]
     uint32_t latch_depth = 0;                 // exclusive latches held; CTX does nothing while non-zero [itself only]
     enum State : uint32_t { kRunning, kParked, kNotified };
     std::atomic<uint32_t> state{kRunning};    // TH-2

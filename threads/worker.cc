@@ -39,7 +39,7 @@ void Worker::run() {
         take_mail();
         expire_timers();
         run_slices(kTurnSlices);
-        run_teams(kTurnSlices);
+        run_teams(io_ != nullptr && io_->in_flight() > 0 ? kTurnSlices : kTurnMembers);
         submit_io();
         poll_io();
         if (nothing_to_run()) sleep();
@@ -89,11 +89,11 @@ uint32_t Worker::run_slices(uint32_t slices) {
 }
 
 // After the ready threads (strays among them) had their chance to join a list. Teams follow one another without coming back here until
-// about `slices` members have been served; 0 means one team.
-bool Worker::run_teams(uint32_t slices) {
+// about `members` have been served; 0 means one team.
+bool Worker::run_teams(uint32_t members) {
     if (pending_ != nullptr || !steps_->any_waiting()) return false;
-    steps_->new_turn(slices);
-    slices_left_ = slices;
+    steps_->new_turn(members);
+    slices_left_ = members != 0 ? kTurnSlices : 0;
     enter(*steps_->start_next_team());
     reap();
     return true;

@@ -58,6 +58,7 @@ private:
 class alignas(kCacheLineBytes) Worker {
 public:
     static constexpr uint32_t kTurnSlices = 64;
+    static constexpr uint32_t kTurnMembers = 768;      // a team member runs one operation, a slice a transaction: about as long as a turn of slices
     static constexpr uint32_t kIoBatchMax = 64;
 
     Worker(RuntimeShared& shared, uint32_t index, std::unique_ptr<SchedulerPolicy> policy, const StepsOptions& steps);
@@ -100,8 +101,12 @@ public:
     // From a thread of this worker. Teams that exist are still served.
     void set_steps_mode(StepsMode mode);
     // Nothing but the running thread and the teams asks for the CPU or the scheduler: no ready thread, no mail, no I/O to submit.
-    bool idle_but_for_self() const {
-        return none_ready() && io_count_ == 0 && mailbox_.load(std::memory_order_relaxed) == nullptr;
+    bool idle_but_for_self() const { return none_ready() && !system_waits(); }
+    bool system_waits() const { return io_count_ != 0 || mailbox_.load(std::memory_order_relaxed) != nullptr; }
+    Thread* take_ready() { return slices_left_ > 0 ? --slices_left_, pick() : nullptr; }
+    void note_switch(Thread& next) {
+        switches_.add();
+        worker_local.current = &next;
     }
     [[noreturn]] void enter_scheduler() { switch_last(scheduler_sp_, scheduler_stack_); }
     // Teams were switched off: the member goes on as an ordinary thread, after the rest of its team.
@@ -128,8 +133,8 @@ private:
     // A team whose running member has ended or, in a simulation, gone stray: its next member comes before anything else.
     Thread* next_to_run() { return pending_ != nullptr ? std::exchange(pending_, nullptr) : pick(); }
     bool nothing_to_run() const { return pending_ == nullptr && none_ready() && !steps_->any_waiting(); }
-    WorkerLocal local() { return {nullptr, this, teams_on(mode_) ? steps_.get() : nullptr, prefetch_on(mode_)}; }
-    bool run_teams(uint32_t slices);
+    WorkerLocal local() { return {nullptr, this, teams_on(mode_) ? steps_.get() : nullptr, steps_.get(), prefetch_on(mode_)}; }
+    bool run_teams(uint32_t members);
     bool none_ready() const { return policy_ != nullptr ? policy_->empty() : ready_first_ == nullptr; }
 
     void post(Thread* thread);

@@ -14,6 +14,7 @@ struct WorkerLocal {
     Thread* current = nullptr;                   // null in a scheduler and on foreign kernel threads
     Worker* worker = nullptr;                    // null on foreign kernel threads; in caller-driven mode set during step()
     Steps* steps = nullptr;                      // the worker's teams; null if STEPS is off
+    Steps* teams = nullptr;                      // the same, never null on a worker
     bool prefetch = false;                       // do CTX points prefetch?
 };
 

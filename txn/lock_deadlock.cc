@@ -93,9 +93,11 @@ bool Searcher::expand(uint32_t index) {
         search_.nodes[index].request = request;
         search_.nodes[index].bucket = &bucket;
         bool closed = false;
-        for_each_blocker(*request, [&](LockOwner* blocker, LockMode, bool) {
+        // Who stands before `owner` for the same rights waits for nobody that `owner` does not wait for, too: no way leads through him that
+        // is not there without him. So a long queue costs no search through all its members.
+        for_each_blocker(*request, [&](LockOwner* blocker, LockMode mode, bool queued) {
             closed = blocker == &start_;
-            if (!closed) add(blocker, index);
+            if (!closed && !(queued && mode == request->wanted)) add(blocker, index);
             return !closed;
         });
         return closed;
