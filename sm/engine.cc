@@ -260,6 +260,18 @@ Result<void> Engine::close() {
         });
         if (!stepped()) runtime->stop();
     }
+    release();
+    return result;
+}
+
+void Engine::abandon() {
+    CHECK(stepped());
+    if (closing.exchange(true, std::memory_order_acq_rel)) return;
+    if (runtime) runtime->abandon();
+    release();
+}
+
+void Engine::release() {
     if (disk && data_file.value >= 0) disk->close(data_file);
     if (disk && lock_file.value >= 0) disk->close(lock_file);
     ghosts.reset();
@@ -271,7 +283,6 @@ Result<void> Engine::close() {
     locks.reset();
     log.reset();
     runtime.reset();
-    return result;
 }
 
 }  // namespace lockstep::sm

@@ -38,6 +38,8 @@ public:
     static Result<std::unique_ptr<Engine>> open(std::string_view path, const Options& options);
     // Waits for user threads and transactions, checkpoints, marks the store clean, releases everything. Idempotent.
     Result<void> close();
+    // In a simulation: stops in mid-flight, as a crash would. No user thread runs again or is unwound; then only destroy it.
+    void abandon();
 
     // Starts a user thread of the application; close() waits for it. worker < 0: workers in turn.
     Result<void> start_thread(int worker, const char* name, threads::ThreadFn fn);
@@ -90,6 +92,7 @@ private:
     Result<void> start_services();
     void stop_services();
     void roll_back_orphans();
+    void release();
 };
 
 }  // namespace lockstep::sm

@@ -16,3 +16,12 @@ endif()
 # What the run script builds under sanitizers: all test programs, and those whose first line carries the label tsan.
 add_custom_target(all-tests DEPENDS ${LOCKSTEP_TEST_PROGRAMS})
 add_custom_target(thread-sanitizer-tests DEPENDS ${LOCKSTEP_TSAN_PROGRAMS})
+
+# The simulator: one program of all files in tests/sim that are no tests.
+if(TARGET lockstep_tpcc)
+    file(GLOB simulator CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/sim/*.cc)
+    list(FILTER simulator EXCLUDE REGEX "_test\\.cc$")
+    add_executable(lockstep-sim ${simulator})
+    target_include_directories(lockstep-sim PRIVATE ${CMAKE_SOURCE_DIR})
+    target_link_libraries(lockstep-sim PRIVATE lockstep_flags lockstep_tpcc lockstep_sm lockstep_txn lockstep_threads CLI11::CLI11)
+endif()

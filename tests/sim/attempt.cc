@@ -1,0 +1,197 @@
+// attempt.cc - the life of one transaction: operations in the planned order, then its end; bookkeeping of what it did and saw.
+#include "tests/sim/attempt.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace lockstep::sim {
+
+Attempt::Attempt(Records& work, Host& host, const TxnPlan& plan, uint32_t thread)
+    : work_(work), shared_(work.shared()), host_(host), plan_(plan), thread_(thread), number_(work.next_number()),
+      who_(fmt::format("transaction {} of thread {}", number_, thread)) {}
+
+bool Attempt::run() {
+    shared_.report.add(Count::transactions);
+    auto begun = host_->begin({.isolation = plan_.isolation, .durability = plan_.durability, .read_only = plan_.read_only});
+    if (!begun) {
+        shared_.report.add(Count::failed);
+        if (!shared_.failures_allowed || !is_failure_of_environment(begun.error().code)) unexpected("begin", begun.error().text());
+        return false;
+    }
+    Txn txn = std::move(*begun);
+    return end(txn, operations(txn));
+}
+
+Result<void> Attempt::operations(Txn& txn) {
+    for (const Op& op : plan_.ops) {
+        current_ = &op;
+        const Result<void> done = operation(txn, op);
+        shared_.digest.add(100 + static_cast<uint64_t>(op.kind), host_.clock().now(), thread_, number_,
+                           done ? 0 : static_cast<uint64_t>(done.error().code));
+        if (!done || shared_.report.failed()) return done;
+    }
+    return {};
+}
+
+bool Attempt::end(Txn& txn, const Result<void>& done) {
+    if (shared_.report.failed()) {
+        if (txn.live()) (void)txn.abort();
+        return false;
+    }
+    if (done) {
+        if (plan_.ending == Ending::commit) commit(txn);
+        else abort(txn, true);
+        return false;
+    }
+    const ErrorCode code = done.error().code;
+    const bool repeat = code == ErrorCode::deadlock || code == ErrorCode::lock_timeout;
+    if (code == ErrorCode::deadlock) shared_.report.add(Count::deadlocks);
+    else if (code == ErrorCode::lock_timeout) shared_.report.add(Count::timeouts);
+    else shared_.report.add(Count::failed);
+    if (!repeat && !(shared_.failures_allowed && is_failure_of_environment(code)))
+        unexpected(fmt::format("operation {}", current_ ? static_cast<int>(current_->kind) : -1).c_str(), done.error().text());
+    abort(txn, repeat);
+    return repeat;
+}
+
+// The marker goes in with the last operation, so that its presence says that nothing before it is missing.
+void Attempt::commit(Txn& txn) {
+    std::string marker;
+    if (!changes_.empty()) {
+        marker = work_.next_marker();
+        auto index = host_->index(kMarkers);
+        const Result<void> marked = index ? index->insert(txn, marker, std::to_string(number_)) : std::unexpected(index.error());
+        if (!marked) {
+            (void)end(txn, marked);
+            return;
+        }
+        changes_.push_back({Change::row, kMarkers, marker, value_of(std::to_string(number_))});
+    }
+    const bool durable = plan_.durability == Durability::durable;
+    const size_t number = work_.ledger().commit_called(marker, changes_, reads_, durable, who_);
+    auto point = txn.commit();
+    work_.ledger().commit_returned(number, point);
+    shared_.digest.add(200, host_.clock().now(), thread_, number_, point ? point->value : 1);
+    if (!point) {
+        shared_.report.add(Count::failed);
+        if (!shared_.failures_allowed || !is_failure_of_environment(point.error().code)) unexpected("commit", point.error().text());
+        if (txn.live()) (void)txn.abort();
+        return;
+    }
+    shared_.report.add(Count::committed);
+    if (!durable && plan_.wait && *point != kLsnNone) {
+        const Result<void> waited = host_->wait_durable(*point);
+        if (waited) work_.ledger().became_durable(number);
+        else if (!shared_.failures_allowed) unexpected("wait_durable", waited.error().text());
+    }
+    use_after_end(txn);
+}
+
+// `checked`: all that it read was protected by locks that are still held.
+void Attempt::abort(Txn& txn, bool checked) {
+    if (checked) work_.ledger().abort_called(reads_, who_);
+    shared_.report.add(Count::aborted);
+    if (plan_.ending == Ending::drop) {
+        Txn dropped = std::move(txn);            // the destructor rolls back
+        return;
+    }
+    const Result<void> done = txn.abort();
+    shared_.digest.add(201, host_.clock().now(), thread_, number_, done ? 0 : 1);
+    if (!done && !(shared_.failures_allowed && is_failure_of_environment(done.error().code))) unexpected("abort", done.error().text());
+}
+
+void Attempt::use_after_end(Txn& txn) {
+    if (number_ % 16 != 0) return;
+    shared_.report.add(Count::misuse);
+    auto index = host_->index(kMarkers);
+    if (!index) return;
+    const Result<void> put = index->put(txn, "x", "y");
+    if (put || put.error().code != ErrorCode::txn_ended) unexpected("put after commit", put ? "was accepted" : put.error().text());
+}
+
+Result<void> Attempt::save(Txn& txn) {
+    saved_.push_back({TRY(txn.savepoint()), changes_, own_, objects_});
+    return {};
+}
+
+// To any of the savepoints; later ones are gone.
+Result<void> Attempt::roll_back(Txn& txn, const Op& op) {
+    if (saved_.empty()) return {};
+    saved_.resize(1 + op.key % saved_.size());
+    TRY(txn.roll_back_to(saved_.back().point));
+    changes_ = saved_.back().changes;
+    own_ = saved_.back().own;
+    objects_ = saved_.back().objects;
+    std::erase_if(handles_, [&](const auto& made) { return !objects_.contains(made.first) || !objects_[made.first]; });
+    return {};
+}
+
+std::optional<Value> Attempt::own(const std::string& object, const std::string& key) const {
+    const auto touched = own_.find(object);
+    if (touched == own_.end()) return std::nullopt;
+    const auto row = touched->second.rows.find(key);
+    return row == touched->second.rows.end() ? std::nullopt : std::optional<Value>(row->second);
+}
+
+void Attempt::wrote(const std::string& object, const std::string& key, Value value) {
+    own_[object].rows[key] = value;
+    changes_.push_back({Change::row, object, key, std::move(value)});
+}
+
+void Attempt::note(Observation observation, uint64_t began) {
+    if (serializable() || observation.existence_only) reads_.push_back(std::move(observation));
+    else work_.ledger().check_weak(observation, began, who_);
+}
+
+void Attempt::read(const std::string& object, const std::string& key, const Value& value, uint64_t began) {
+    shared_.digest.add(value ? hash_of(*value) : 0, 0, thread_);
+    if (const auto mine = own(object, key)) {
+        if (!same(*mine, value))
+            unexpected("read", fmt::format("{}[{}] is {}, it had itself made it {}", object, show(key), show(value), show(*mine)));
+        return;
+    }
+    Observation observation{.object = object, .low = key, .high = {}, .seen = {}, .own = {}};
+    if (value) observation.seen.emplace(key, value);
+    note(std::move(observation), began);
+}
+
+// Its own rows are compared and taken out.
+void Attempt::read_range(const std::string& object, const std::string& low, const std::string& high, Rows rows, uint64_t began) {
+    for (const auto& [key, value] : rows) shared_.digest.add(hash_of(key), hash_of(*value), thread_);
+    Observation observation{.object = object, .low = low, .high = high, .point = false, .seen = std::move(rows), .own = {}};
+    if (const auto touched = own_.find(object); touched != own_.end()) {
+        for (const auto& [key, value] : touched->second.rows) {
+            if (key < low || (!high.empty() && key >= high)) continue;
+            const auto seen = observation.seen.find(key);
+            const Value now = seen == observation.seen.end() ? nullptr : seen->second;
+            if (!same(now, value))
+                unexpected("scan", fmt::format("{}[{}] is {}, it had itself made it {}", object, show(key), show(now), show(value)));
+            if (seen != observation.seen.end()) observation.seen.erase(seen);
+            observation.own.push_back(key);
+        }
+    }
+    note(std::move(observation), began);
+}
+
+// The row is locked exclusively to the end of the transaction, at every level of isolation.
+void Attempt::existed(const std::string& object, const std::string& key, bool exists) {
+    if (const auto mine = own(object, key)) {
+        if ((*mine != nullptr) != exists) unexpected("answer", fmt::format("{}[{}] {}", object, show(key), exists ? "exists" : "does not exist"));
+        return;
+    }
+    Observation observation{.object = object, .low = key, .high = {}, .existence_only = true, .seen = {}, .own = {}};
+    if (exists) observation.seen.emplace(key, nullptr);
+    note(std::move(observation), 0);
+}
+
+void Attempt::unexpected(const char* what, const std::string& detail) { shared_.report.fail(fmt::format("{}: {}: {}", who_, what, detail)); }
+
+std::string Attempt::new_value(uint32_t size) {
+    std::string value = fmt::format("t{}.{}:", number_, ++values_);
+    if (size > 2000) shared_.report.add(Count::large_values);
+    while (value.size() < size) value += static_cast<char>('a' + (number_ + value.size() * 7) % 26);
+    return value;
+}
+
+}  // namespace lockstep::sim

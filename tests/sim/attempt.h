@@ -1,0 +1,74 @@
+// attempt.h - one transaction of the record workload: runs the planned operations, checks what is certain at once, notes the rest.
+//
+// Concepts   What the transaction itself has changed (`own_`) is compared at once; what it read of others becomes observations.
+//            A savepoint keeps a copy of both the changes and own_; what was read before a partial rollback stays valid, its locks stay.
+#pragma once
+
+#include "tests/sim/records.h"
+
+namespace lockstep::sim {
+
+class Attempt {
+public:
+    Attempt(Records& work, Host& host, const TxnPlan& plan, uint32_t thread);
+    // True: it failed in a way that a repetition may cure.
+    bool run();
+
+private:
+    struct Saved {
+        Savepoint point;
+        Changes changes;
+        Content own;
+        std::map<std::string, bool> objects;
+    };
+
+    bool serializable() const { return plan_.isolation == Isolation::serializable; }
+    bool end(Txn& txn, const Result<void>& done);
+    void commit(Txn& txn);
+    void abort(Txn& txn, bool checked);
+    void use_after_end(Txn& txn);
+    Result<void> operations(Txn& txn);
+    Result<void> operation(Txn& txn, const Op& op);
+    Result<void> on_index(Txn& txn, const Op& op);
+    Result<void> on_heap(Txn& txn, const Op& op);
+    Result<void> on_schema(Txn& txn, const Op& op);
+    Result<void> scan(Txn& txn, const Op& op);
+    Result<void> scan_heap(Txn& txn, const Op& op);
+    Result<void> bulk_load(Txn& txn, const std::string& name, const Op& op);
+    Result<void> fill(Txn& txn, const std::string& name, const Op& op);
+    Result<std::optional<Index>> private_index(const std::string& name);
+    Result<void> misuse(Txn& txn, const Op& op);
+    Result<void> save(Txn& txn);
+    Result<void> roll_back(Txn& txn, const Op& op);
+
+    // The row as the transaction itself left it: nothing if it has not touched it.
+    std::optional<Value> own(const std::string& object, const std::string& key) const;
+    void wrote(const std::string& object, const std::string& key, Value value);
+    // A point read gave `value`.
+    void read(const std::string& object, const std::string& key, const Value& value, uint64_t began);
+    // A range read gave `rows`, all there is in [low, high).
+    void read_range(const std::string& object, const std::string& low, const std::string& high, Rows rows, uint64_t began);
+    // An answer that says only whether the row exists.
+    void existed(const std::string& object, const std::string& key, bool exists);
+    void note(Observation observation, uint64_t began);
+    void unexpected(const char* what, const std::string& detail);
+    std::string new_value(uint32_t size);
+
+    Records& work_;
+    Shared& shared_;
+    Host& host_;
+    const TxnPlan& plan_;
+    const uint32_t thread_;
+    const uint64_t number_;
+    const std::string who_;
+    Changes changes_;
+    Content own_;                                // rows touched; null: erased
+    std::vector<Observation> reads_;
+    std::map<std::string, bool> objects_;        // private ones that it made (true) or dropped (false)
+    std::map<std::string, Index> handles_;       // of those it made
+    std::vector<Saved> saved_;
+    uint32_t values_ = 0;
+    const Op* current_ = nullptr;
+};
+
+}  // namespace lockstep::sim

@@ -1,0 +1,185 @@
+// attempt_ops.cc - each planned operation: the call, and what its answer must be.
+#include <fmt/format.h>
+
+#include "tests/sim/attempt.h"
+
+namespace lockstep::sim {
+
+Result<void> Attempt::operation(Txn& txn, const Op& op) {
+    switch (op.kind) {
+        case OpKind::scan_up:
+        case OpKind::scan_down:
+        case OpKind::scan_turn: return scan(txn, op);
+        case OpKind::heap_insert:
+        case OpKind::heap_get:
+        case OpKind::heap_update:
+        case OpKind::heap_erase: return on_heap(txn, op);
+        case OpKind::heap_scan: return scan_heap(txn, op);
+        case OpKind::savepoint: return save(txn);
+        case OpKind::roll_back: return roll_back(txn, op);
+        case OpKind::yield: return yield(), Result<void>{};
+        case OpKind::sleep: return sleep_for(100 * kMicrosecond), Result<void>{};
+        case OpKind::misuse: return misuse(txn, op);
+        case OpKind::create:
+        case OpKind::drop:
+        case OpKind::bulk_load:
+        case OpKind::fill: return on_schema(txn, op);
+        default: return on_index(txn, op);
+    }
+}
+
+Result<void> Attempt::on_index(Txn& txn, const Op& op) {
+    const std::string object = index_name(op.object), key = work_.key_text(op.key);
+    const Index index = TRY(host_->index(object));
+    const uint64_t began = work_.ledger().now();
+    std::string value;
+    switch (op.kind) {
+        case OpKind::get:
+        case OpKind::get_update: {
+            const bool found = TRY(index.get(txn, key, value, op.kind == OpKind::get ? For::read : For::update));
+            read(object, key, found ? value_of(value) : nullptr, began);
+            return {};
+        }
+        case OpKind::insert: {
+            value = new_value(op.size);
+            const Result<void> done = index.insert(txn, key, value);
+            if (!done && done.error().code != ErrorCode::duplicate_key) return done;
+            existed(object, key, !done);
+            if (done) wrote(object, key, value_of(value));
+            return {};
+        }
+        case OpKind::update: {
+            value = new_value(op.size);
+            const bool there = TRY(index.update(txn, key, value));
+            existed(object, key, there);
+            if (there) wrote(object, key, value_of(value));
+            return {};
+        }
+        case OpKind::put:
+            value = new_value(op.size);
+            TRY(index.put(txn, key, value));
+            wrote(object, key, value_of(value));
+            return {};
+        case OpKind::patch: {                    // read for writing, so that the expected value is known
+            const bool found = TRY(index.get(txn, key, value, For::write));
+            read(object, key, found ? value_of(value) : nullptr, began);
+            if (!found || value.empty()) return {};
+            const size_t at = op.size % value.size(), length = std::min<size_t>(5, value.size() - at);
+            const std::string part = fmt::format("{:05}", number_ % 100000).substr(0, length);
+            if (!TRY(index.patch(txn, key, at, part))) unexpected("patch", "the record that it holds is gone");
+            value.replace(at, length, part);
+            wrote(object, key, value_of(value));
+            return {};
+        }
+        default: {
+            const bool there = TRY(index.erase(txn, key));
+            existed(object, key, there);
+            if (there) wrote(object, key, nullptr);
+            return {};
+        }
+    }
+}
+
+// Up, down, or up for a while and back: all must give the same rows.
+Result<void> Attempt::scan(Txn& txn, const Op& op) {
+    const std::string object = index_name(op.object);
+    const std::string low = op.span == 0 ? "" : work_.key_text(op.key), high = op.span == 0 ? "" : work_.key_text(op.key + op.span);
+    const Index index = TRY(host_->index(object));
+    const uint64_t began = work_.ledger().now();
+    Cursor cursor = index.scan(txn, low, high);
+    Rows rows;
+    std::string last;
+    const bool up = op.kind != OpKind::scan_down;
+    while (TRY(up ? cursor.next() : cursor.prev())) {
+        const std::string key(cursor.key());
+        if (!rows.empty() && (up ? key <= last : key >= last)) unexpected("scan", "keys out of order at " + show(key));
+        rows.emplace(key, value_of(std::string(cursor.value())));
+        last = key;
+    }
+    if (op.kind == OpKind::scan_turn && serializable()) {
+        for (auto row = rows.rbegin(); row != rows.rend(); ++row) {
+            if (!TRY(cursor.prev())) {
+                unexpected("scan", "going back it ended before " + show(row->first));
+                break;
+            }
+            if (cursor.key() != row->first || cursor.value() != *row->second) unexpected("scan", "going back it met " + show(cursor.key()) + " instead of " + show(row->first));
+        }
+        if (TRY(cursor.prev())) unexpected("scan", "going back it went on to " + show(cursor.key()));
+    }
+    read_range(object, low, high, std::move(rows), began);
+    return {};
+}
+
+Result<void> Attempt::on_heap(Txn& txn, const Op& op) {
+    const std::string object = heap_name(op.object);
+    const Heap heap = TRY(host_->heap(object));
+    auto& known = work_.known_records(op.object);
+    if (op.kind == OpKind::heap_insert || known.empty()) {
+        if (plan_.read_only) return {};
+        const std::string value = new_value(op.size);
+        const std::string key = key_of_record(TRY(heap.insert(txn, value)));
+        existed(object, key, false);
+        wrote(object, key, value_of(value));
+        known.push_back(key);
+        return {};
+    }
+    const std::string key = known[op.key % known.size()];
+    const RecordId id = record_of_key(key);
+    const uint64_t began = work_.ledger().now();
+    if (op.kind == OpKind::heap_get) {
+        std::string value;
+        const bool found = TRY(heap.get(txn, id, value));
+        read(object, key, found ? value_of(value) : nullptr, began);
+        return {};
+    }
+    const std::string value = new_value(op.size);
+    const bool erase = op.kind == OpKind::heap_erase;
+    const bool there = TRY(erase ? heap.erase(txn, id) : heap.update(txn, id, value));
+    existed(object, key, there);
+    if (there) wrote(object, key, erase ? nullptr : value_of(value));
+    return {};
+}
+
+Result<void> Attempt::scan_heap(Txn& txn, const Op& op) {
+    const std::string object = heap_name(op.object);
+    const Heap heap = TRY(host_->heap(object));
+    const uint64_t began = work_.ledger().now();
+    Rows rows;
+    bool twice = false;
+    TRY(heap.scan(txn, [&](RecordId id, Slice value) {
+        twice |= !rows.emplace(key_of_record(id), value_of(std::string(value))).second;
+        return true;
+    }));
+    if (twice && serializable()) unexpected("heap scan", "met a record twice");
+    read_range(object, "", "", std::move(rows), began);
+    return {};
+}
+
+// Refused calls change nothing and leave the transaction usable.
+Result<void> Attempt::misuse(Txn& txn, const Op& op) {
+    shared_.report.add(Count::misuse);
+    const Index index = TRY(host_->index(kMarkers));
+    Result<void> refused;
+    ErrorCode expected{};
+    switch (op.key) {
+        case 0:
+            refused = index.put(txn, std::string(1025, 'k'), "v");
+            expected = ErrorCode::key_too_long;
+            break;
+        case 1:
+            refused = index.put(txn, "k", std::string((16u << 20) + 1, 'v'));
+            expected = ErrorCode::value_too_long;
+            break;
+        case 2:
+            if (auto made = host_->create_index(txn, ""); !made) refused = std::unexpected(made.error());
+            expected = ErrorCode::bad_argument;
+            break;
+        default:
+            refused = Index().put(txn, "k", "v");
+            expected = ErrorCode::no_such_store;
+    }
+    if (refused || refused.error().code != expected) unexpected("misuse", fmt::format("{} {}", op.key, refused ? "was accepted" : refused.error().text()));
+    return {};
+}
+
+}  // namespace lockstep::sim

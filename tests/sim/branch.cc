@@ -1,0 +1,138 @@
+// branch.cc - what becomes of an image: recovery in a second engine, judgement, more work, further crashes.
+#include <fmt/format.h>
+
+#include "tests/sim/run.h"
+
+namespace lockstep::sim {
+
+namespace {
+
+constexpr uint64_t kStepsMax = 10'000'000;
+
+// Of all pages but the superblocks, which count the recoveries.
+uint64_t pages_digest(threads::SimDisk& disk) {
+    auto file = disk.open("/store/data", 0);
+    if (!file) return 0;
+    const uint64_t size = disk.size(*file).value_or(0);
+    std::string bytes(size, 0);
+    const bool read = disk.read_now(*file, 0, bytes.data(), size).has_value();
+    disk.close(*file);
+    return read && size > 2 * kPageBytes ? hash_of(std::string_view(bytes).substr(2 * kPageBytes)) : 0;
+}
+
+class Branch {
+public:
+    Branch(Image& image, Work& work, Shared& shared, const Arguments& arguments, Rng& crash, uint32_t depth)
+        : image_(image), work_(&work), shared_(shared), report_(shared.report), arguments_(arguments), crash_(crash), depth_(depth) {}
+
+    void run() {
+        count_kind();
+        std::unique_ptr<threads::SimDisk> twin;
+        if (depth_ == 1 && crash_.chance(0.1)) twin = image_.disk->image(crash_.next(), threads::SimCrash::keep_all);
+        moment_ = image_.at;
+        judge_ = work_;
+        const double odds = depth_ == 1 ? 0.006 : 0.012;
+        if (depth_ < arguments_.depth)
+            image_.disk->observe([this, odds](const threads::SimEvent&) {
+                if (deeper_.size() < 2 && crash_.chance(odds)) take_deeper();
+            });
+        const uint64_t digest = open_and_judge();
+        image_.disk->observe(nullptr);
+        if (twin && !report_.failed()) compare_twin(*twin, digest);
+        for (auto& [image, judge] : deeper_) {
+            if (report_.failed()) return;
+            report_.add(Count::deeper_recoveries);
+            recover_and_judge(std::move(image), *judge, shared_, arguments_, crash_, depth_ + 1);
+        }
+    }
+
+private:
+    void count_kind() { report_.add(image_.mode == threads::SimCrash::keep_all ? Count::killed : Count::power_cut); }
+
+    // While it recovers the old work says what must be there, afterwards the one that went on.
+    void take_deeper() {
+        const threads::SimCrash mode = threads::kSimCrashes[crash_.below(std::size(threads::kSimCrashes))];
+        const uint64_t at = judge_ == work_ ? moment_ : judge_->moment();
+        deeper_.emplace_back(Image{image_.disk->image(crash_.next(), mode), image_.event, mode, at}, judge_);
+    }
+
+    void fail(const std::string& text) {
+        report_.fail(fmt::format("crash at event {}, outcome {}, depth {}: {}", image_.event, static_cast<int>(image_.mode), depth_, text));
+    }
+
+    uint64_t open_and_judge() {
+        Config config = shared_.config;
+        config.workers = 1 + static_cast<uint32_t>(crash_.below(2));
+        Host host(*image_.disk, config, 1000 + depth_);
+        if (auto opened = host.open(); !opened) {
+            fail("open: " + opened.error().text());
+            return 0;
+        }
+        const uint64_t digest = pages_digest(*image_.disk);
+        Report& report = report_;
+        const bool before = report.failed();
+        going_on_ = work_->judge(host, moment_, crash_.next());
+        if (!before && report.failed()) report.failure = fmt::format("crash at event {}, outcome {}, depth {}: {}", image_.event,
+                                                                      static_cast<int>(image_.mode), depth_, report.failure);
+        if (!report.failed()) verify(host);
+        if (!report.failed() && going_on_ && crash_.chance(0.15)) go_on(host);
+        if (!report.failed() && crash_.chance(0.2)) close(host);
+        if (!report.failed() && !host.errors().empty()) fail("the store complained: " + host.errors());
+        return digest;
+    }
+
+    void verify(Host& host) {
+        auto faults = host->verify();
+        if (!faults) return fail("verify: " + faults.error().text());
+        for (const std::string& fault : *faults) fail("verify: " + fault);
+    }
+
+    void go_on(Host& host) {
+        judge_ = going_on_.get();
+        report_.add(Count::run_on);
+        going_on_->start(host);
+        for (uint64_t n = 0; !going_on_->done() && !report_.failed(); ++n) {
+            if (n > kStepsMax) return fail("liveness: transactions after recovery do not end");
+            host.step();
+        }
+        if (!report_.failed()) (void)going_on_->judge(host, going_on_->moment(), 0);
+        if (!report_.failed()) verify(host);
+    }
+
+    void close(Host& host) {
+        const Result<void> closed = host.close();
+        if (!closed) fail("close after recovery: " + closed.error().text());
+    }
+
+    // RC-4
+    void compare_twin(threads::SimDisk& twin, uint64_t digest) {
+        Config config = shared_.config;
+        Host host(twin, config, 2000);
+        if (auto opened = host.open(); !opened) return fail("opening the twin: " + opened.error().text());
+        report_.add(Count::twins);
+        if (pages_digest(twin) != digest) fail("two recoveries of one image give different bytes");
+    }
+
+    Image& image_;
+    Work* work_;
+    Shared& shared_;
+    Report& report_;
+    const Arguments& arguments_;
+    Rng& crash_;
+    const uint32_t depth_;
+    uint64_t moment_ = 0;
+    Work* judge_ = nullptr;
+    std::unique_ptr<Work> going_on_;
+    std::vector<std::pair<Image, Work*>> deeper_;
+};
+
+}  // namespace
+
+void recover_and_judge(Image image, Work& work, Shared& shared, const Arguments& arguments, Rng& crash, uint32_t depth) {
+    // What happens in a branch leaves no trace in the main run's digest.
+    Digest digest;
+    Shared own{shared.config, shared.report, digest};
+    Branch(image, work, own, arguments, crash, depth).run();
+}
+
+}  // namespace lockstep::sim

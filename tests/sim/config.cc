@@ -1,0 +1,92 @@
+// config.cc - drawing a configuration.
+#include "tests/sim/config.h"
+
+#include <fmt/format.h>
+
+namespace lockstep::sim {
+
+namespace {
+
+template <class T, size_t N>
+T one_of(Rng& rng, const T (&choices)[N]) {
+    return choices[rng.below(N)];
+}
+
+void draw_engine(Config& c, Rng& rng) {
+    c.workers = one_of(rng, {1u, 1u, 2u, 2u, 3u, 4u});
+    c.threads = static_cast<uint32_t>(2 + rng.below(7));
+    if (rng.chance(0.4)) {
+        c.steps.mode = one_of(rng, {StepsMode::on, StepsMode::on, StepsMode::grouping, StepsMode::ctx_only});
+        c.steps.team_max = one_of(rng, {2u, 3u, 8u, 16u});
+        c.steps.policy = one_of(rng, {TeamPolicy::last_leaver, TeamPolicy::largest, TeamPolicy::oldest});
+        c.steps.gate = one_of(rng, {TeamGate::t_gated, TeamGate::d_gated, TeamGate::c_gated});
+    }
+    c.log_bytes = one_of(rng, {uint64_t{4} << 20, uint64_t{8} << 20, uint64_t{64} << 20});
+    c.checkpoint_log_bytes = rng.chance(0.5) ? 1 << 20 : 2 << 20;
+    c.checkpoint_odds = one_of(rng, {0.0, 0.03, 0.15});
+    c.lazy_flush_interval = one_of(rng, {50 * kMicrosecond, kMillisecond, 10 * kMillisecond});
+    c.lock_timeout = one_of(rng, {20 * kMillisecond, 200 * kMillisecond, 10 * kSecond});
+    c.escalate_at = one_of(rng, {3u, 10u, 5000u, 5000u});
+    c.tick = one_of(rng, {Nanos{0}, kMicrosecond, 10 * kMicrosecond});
+    c.latency_max = one_of(rng, {50 * kMicrosecond, 200 * kMicrosecond, 5 * kMillisecond});
+    c.preempt_odds = one_of(rng, {0.0, 0.001, 0.01, 0.1});
+}
+
+void draw_records(Config& c, Rng& rng) {
+    c.indexes = static_cast<uint32_t>(1 + rng.below(3));
+    c.heaps = static_cast<uint32_t>(rng.below(3));
+    c.schema_changes = rng.chance(0.4);
+    c.keys = one_of(rng, {uint64_t{1}, uint64_t{5}, uint64_t{30}, uint64_t{100}, uint64_t{300}, uint64_t{1000}});
+    c.key_pad = one_of(rng, {0u, 0u, 20u, 200u, 900u});
+    c.value_max = one_of(rng, {40u, 200u, 200u, 1500u});
+    c.large_odds = rng.chance(0.3) ? 0.1 : 0;
+    c.skew = one_of(rng, {0.0, 0.5, 0.9});
+    c.weak_odds = one_of(rng, {0.0, 0.2, 0.5});
+    c.lazy_odds = one_of(rng, {0.0, 0.4, 0.9});
+    c.operations_max = one_of(rng, {3u, 10u, 10u, 25u});
+}
+
+FaultProfile draw_profile(Rng& rng) {
+    if (rng.chance(0.4)) return FaultProfile::none;
+    return static_cast<FaultProfile>(1 + rng.below(static_cast<uint64_t>(FaultProfile::kCount) - 1));
+}
+
+}  // namespace
+
+const char* profile_name(FaultProfile profile) {
+    static constexpr const char* kNames[] = {"none", "transient", "write_errors", "log_failure", "no_space", "clock"};
+    static_assert(std::size(kNames) == static_cast<size_t>(FaultProfile::kCount));
+    return kNames[static_cast<size_t>(profile)];
+}
+
+// Always the same draws in the same order; what the command line fixes replaces them afterwards.
+Config draw_config(uint64_t seed, const Arguments& arguments) {
+    Config c;
+    c.seed = seed;
+    Rng rng = stream(seed, Stream::configuration);
+    draw_engine(c, rng);
+    draw_records(c, rng);
+    c.profile = draw_profile(rng);
+    c.transactions = static_cast<uint32_t>(20 + rng.below(100));
+    const bool tpcc = rng.chance(0.15);
+    c.workload = arguments.workload != Workload::mixed ? arguments.workload : tpcc ? Workload::tpcc : Workload::records;
+    if (arguments.profile >= 0) c.profile = static_cast<FaultProfile>(arguments.profile);
+    if (arguments.transactions > 0) c.transactions = arguments.transactions;
+    if (arguments.steps >= 0) c.steps.mode = arguments.steps > 0 ? StepsMode::on : StepsMode::off;
+    if (arguments.workers > 0) c.workers = static_cast<uint32_t>(arguments.workers);
+    if (arguments.keys > 0) c.keys = arguments.keys;
+    if (!arguments.preempt) c.preempt_odds = 0;
+    if (c.workload == Workload::tpcc) c.lock_timeout = 10 * kSecond;
+    return c;
+}
+
+std::string Config::text() const {
+    return fmt::format(
+        "workload {} profile {} workers {} threads {} transactions {} steps {} pool {}K log {}M checkpoint {:.2f} lazy {:.1f} "
+        "indexes {} heaps {} schema {} keys {} pad {} value {} large {:.1f} skew {:.1f} weak {:.1f} escalate {} tick {} preempt {}",
+        static_cast<int>(workload), profile_name(profile), workers, threads, transactions, static_cast<int>(steps.mode), pool_bytes >> 10,
+        log_bytes >> 20, checkpoint_odds, lazy_odds, indexes, heaps, schema_changes, keys, key_pad, value_max, large_odds, skew, weak_odds,
+        escalate_at, tick, preempt_odds);
+}
+
+}  // namespace lockstep::sim

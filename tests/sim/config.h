@@ -1,0 +1,87 @@
+// config.h - everything that one seed fixes: the random streams and the configuration drawn from one of them.
+//
+// Concepts   Six independent streams (schedule, I/O, faults, work, configuration, crash): a draw added in one does not shift another.
+#pragma once
+
+#include <string>
+
+#include "sm/options.h"
+#include "threads/base/rng.h"
+#include "threads/io/sim_disk.h"
+
+namespace lockstep::sim {
+
+enum class Stream : uint64_t { schedule = 1, io, faults, work, configuration, crash };
+inline Rng stream(uint64_t seed, Stream which) { return Rng(seed).fork(static_cast<uint64_t>(which)); }
+
+enum class Workload : uint8_t { records, tpcc, mixed };
+
+// What the disk (or the world) does to the first part of a run; faults.h says what each must lead to.
+enum class FaultProfile : uint8_t {
+    none,
+    transient,           // short transfers, EAGAIN, slow requests, single read errors, bit flips on the way, reads from the wrong place
+    write_errors,        // EIO on page writes
+    log_failure,         // EIO on a log write or a sync: the store stops
+    no_space,            // the device is full for a while
+    clock,               // time jumps
+    kCount
+};
+const char* profile_name(FaultProfile profile);
+
+// What the command line says about all seeds.
+struct Arguments {
+    uint64_t first_seed = 1, seeds = 1;
+    uint64_t until = 0;                          // stop the main run at this event and take images there only; 0: at its end
+    bool digest = false;
+    uint32_t jobs = 1;
+    uint32_t crash_points = 50;                  // events per seed at which images are taken
+    uint32_t outcomes = 2;                       // images at each of them
+    uint32_t depth = 3;
+    Workload workload = Workload::mixed;
+    double seconds = 0;                          // stop starting seeds after this time; 0: no limit
+    int profile = -1;                            // fault profile of all seeds; -1: drawn
+    uint32_t transactions = 0;                   // of the main run; 0: drawn
+    bool preempt = true;
+    bool verbose = false;
+    bool shrink = true;
+    int steps = -1;                              // 0, 1, or drawn
+    int workers = 0;                             // 0: drawn
+    uint64_t keys = 0;                           // 0: drawn
+    bool keep_going = false;
+};
+
+struct Config {
+    uint64_t seed = 1;
+    Workload workload = Workload::records;
+    FaultProfile profile = FaultProfile::none;
+    uint32_t workers = 1;
+    uint32_t threads = 4;                        // of the workload
+    uint32_t transactions = 100;                 // all threads together
+    StepsOptions steps{};
+    uint64_t pool_bytes = 4 << 20;
+    uint64_t log_bytes = 64 << 20;
+    uint64_t checkpoint_log_bytes = 1 << 20;
+    double checkpoint_odds = 0.03;               // before a transaction
+    Nanos lazy_flush_interval = 10 * kMillisecond;
+    Nanos lock_timeout = 200 * kMillisecond;
+    uint32_t escalate_at = 5000;
+    Nanos tick = 0;                              // time that a step takes
+    Nanos latency_max = 200 * kMicrosecond;
+    double preempt_odds = 0;                     // at each simulation point, in builds that have them
+    // records
+    uint32_t indexes = 2, heaps = 1;
+    bool schema_changes = false;
+    uint64_t keys = 100;                         // per index
+    uint32_t key_pad = 0;                        // bytes appended to keys: fewer records on a page
+    uint32_t value_max = 200;
+    double large_odds = 0;                       // of a value that takes overflow pages
+    double skew = 0;                             // 0: uniform; towards 1: few keys are hot
+    double weak_odds = 0.2;                      // of a transaction below serializable
+    double lazy_odds = 0.4;
+    uint32_t operations_max = 10;
+
+    std::string text() const;
+};
+Config draw_config(uint64_t seed, const Arguments& arguments);
+
+}  // namespace lockstep::sim

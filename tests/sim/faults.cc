@@ -1,0 +1,69 @@
+// faults.cc - profiles.
+#include "tests/sim/faults.h"
+
+#include "threads/io/sim_faults.h"
+
+namespace lockstep::sim {
+
+using threads::SimFault;
+
+FaultInjector::FaultInjector(threads::SimDisk& disk, Shared& shared)
+    : disk_(disk), shared_(shared), rng_(stream(shared.config.seed, Stream::faults)) {}
+
+void FaultInjector::begin(Host&) {
+    auto& faults = disk_.faults();
+    active_ = true;
+    switch (shared_.config.profile) {
+        case FaultProfile::transient:
+            faults.set_odds(SimFault::short_transfer, 0.1);
+            faults.set_odds(SimFault::again, 0.1);
+            faults.set_odds(SimFault::slow, 0.05);
+            break;
+        case FaultProfile::write_errors:
+            faults.only_paths_with(SimFault::write_error, "data");
+            faults.set_odds(SimFault::write_error, 0.05 + 0.3 * static_cast<double>(rng_.below(3)) / 3);
+            shared_.failures_allowed = true;
+            break;
+        case FaultProfile::log_failure: {
+            const bool sync = rng_.chance(0.6);
+            const SimFault fault = sync ? SimFault::sync_error : SimFault::write_error;
+            faults.only_paths_with(fault, sync && rng_.chance(0.3) ? "data" : "log.");
+            faults.fail_nth(fault, 1 + rng_.below(shared_.config.transactions / 2 + 1));
+            shared_.failures_allowed = true;
+            break;
+        }
+        default: break;
+    }
+}
+
+void FaultInjector::step(Host& host, const Work& work) {
+    if (!active_) return;
+    if (shared_.config.profile == FaultProfile::clock && rng_.chance(0.001)) {
+        static constexpr Nanos kJumps[] = {kMillisecond, kSecond, 3600 * kSecond, 1000000 * kSecond};
+        host.clock().advance(kJumps[rng_.below(4)]);
+        shared_.report.add(Count::clock_jump);
+    }
+    if (work.progress() > 0.6) stop(host);
+}
+
+void FaultInjector::end(Host& host) {
+    if (active_) stop(host);
+    count();
+}
+
+void FaultInjector::stop(Host&) {
+    disk_.faults().enable(false);
+    active_ = false;
+}
+
+void FaultInjector::count() {
+    const auto& faults = disk_.faults();
+    const bool data = shared_.config.profile == FaultProfile::write_errors;
+    shared_.report.add(Count::short_transfer, faults.count(SimFault::short_transfer));
+    shared_.report.add(Count::again, faults.count(SimFault::again));
+    shared_.report.add(Count::slow, faults.count(SimFault::slow));
+    shared_.report.add(data ? Count::write_error_data : Count::write_error_log, faults.count(SimFault::write_error));
+    shared_.report.add(Count::sync_error, faults.count(SimFault::sync_error));
+}
+
+}  // namespace lockstep::sim

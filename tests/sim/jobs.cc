@@ -1,0 +1,156 @@
+// jobs.cc - children, shared figures, and the line that replays a failure.
+#include "tests/sim/jobs.h"
+
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstring>
+
+#include "tests/sim/run.h"
+#include "tests/sim/shrink.h"
+
+namespace lockstep::sim {
+
+namespace {
+
+// Written by children, read by the parent.
+struct Child {
+    Progress progress;
+    bool failed = false;
+    uint64_t failure_event = 0;
+    char failure[2000] = {};
+};
+struct Board {
+    std::atomic<uint64_t> next_seed{0}, seeds_done{0}, failures{0};
+    std::atomic<uint64_t> counts[kCounts] = {};
+    std::atomic<uint64_t> digest{0};
+    std::atomic<bool> stop{false};
+    Child children[64];
+};
+
+void add_up(Board& board, const Report& report) {
+    for (size_t i = 0; i < kCounts; ++i) board.counts[i].fetch_add(report.counts[i], std::memory_order_relaxed);
+}
+
+// Everything that a replay needs on top of the seed.
+std::string replay_options(const Arguments& a) {
+    std::string line;
+    if (a.workload != Workload::mixed) line += a.workload == Workload::records ? " --workload records" : " --workload tpcc";
+    if (a.profile >= 0) line += fmt::format(" --faults {}", profile_name(static_cast<FaultProfile>(a.profile)));
+    if (a.transactions > 0) line += fmt::format(" --transactions {}", a.transactions);
+    if (a.steps >= 0) line += a.steps ? " --steps on" : " --steps off";
+    if (a.workers > 0) line += fmt::format(" --workers {}", a.workers);
+    if (a.keys > 0) line += fmt::format(" --keys {}", a.keys);
+    if (!a.preempt) line += " --no-preempt";
+    if (a.depth != 3) line += fmt::format(" --depth {}", a.depth);
+    if (a.outcomes != 2) line += fmt::format(" --outcomes {}", a.outcomes);
+    return line;
+}
+
+void print_failure(const Arguments& a, uint64_t seed, uint64_t event, const std::string& text) {
+    const std::string until = event > 0 ? fmt::format(" --until {}", event) : fmt::format(" --crash-points {}", a.crash_points);
+    fmt::print("FAILED seed {}: {}\n  replay: lockstep-sim --seed {}{}{}\n", seed, text, seed, until, replay_options(a));
+    std::fflush(stdout);
+}
+
+bool run_seed(const Arguments& arguments, uint64_t seed, Board& board, Child& child) {
+    child.progress.seed.store(seed);
+    child.progress.event.store(0);
+    const Config config = draw_config(seed, arguments);
+    if (arguments.verbose) fmt::print("seed {}: {}\n", seed, config.text());
+    Report report;
+    const Plan plan = draw_plan(config, stream(seed, Stream::work));
+    const uint64_t digest = Run(config, arguments, report, child.progress).execute(plan);
+    if (arguments.digest) fmt::print("seed {} digest {:016x}\n", seed, digest);
+    std::fflush(stdout);
+    board.digest.fetch_add(digest * (seed * 2 + 1));         // order of seeds does not matter
+    add_up(board, report);
+    if (!report.failed()) return true;
+    child.failure_event = report.failure_event;
+    std::strncpy(child.failure, report.failure.c_str(), sizeof child.failure - 1);
+    child.failed = true;
+    return false;
+}
+
+[[noreturn]] void be_child(const Arguments& arguments, Board& board, Child& child, const ManualClock*) {
+    for (;;) {
+        const uint64_t n = board.next_seed.fetch_add(1);
+        if (n >= arguments.seeds || board.stop.load()) _exit(0);
+        if (!run_seed(arguments, arguments.first_seed + n, board, child)) _exit(1);
+        board.seeds_done.fetch_add(1);
+    }
+}
+
+pid_t start_child(const Arguments& arguments, Board& board, Child& child) {
+    std::fflush(stdout);
+    const pid_t pid = fork();
+    if (pid == 0) be_child(arguments, board, child, nullptr);
+    return pid;
+}
+
+void print_counts(const Arguments& arguments, const Board& board, double seconds) {
+    fmt::print("{} seeds in {:.1f} s, {} failures, digest {:016x}\n", board.seeds_done.load(), seconds, board.failures.load(), board.digest.load());
+    for (size_t i = 0; i < kCounts; ++i)
+        if (board.counts[i].load() > 0 || arguments.verbose) fmt::print("  {:<22}{:>12}\n", count_name(static_cast<Count>(i)), board.counts[i].load());
+    const uint64_t points = board.counts[static_cast<size_t>(Count::crash_points)].load();
+    fmt::print("{:.1f} crash points a second\n", static_cast<double>(points) / std::max(seconds, 0.001));
+}
+
+// The child's own words, or the signal that ended it.
+void note_failure(const Arguments& arguments, Board& board, Child& child, int status) {
+    board.failures.fetch_add(1);
+    if (!arguments.keep_going) board.stop.store(true);
+    const uint64_t seed = child.progress.seed.load();
+    std::string text = child.failure;
+    uint64_t event = child.failure_event;
+    if (!child.failed) {
+        text = WIFSIGNALED(status) ? fmt::format("died of signal {} after event {}", WTERMSIG(status), child.progress.event.load())
+                                   : fmt::format("ended with status {}", WEXITSTATUS(status));
+        event = 0;
+    }
+    print_failure(arguments, seed, event, text);
+    if (arguments.shrink && draw_config(seed, arguments).workload == Workload::records) shrink(arguments, seed);
+    child.failed = false;
+    std::memset(child.failure, 0, sizeof child.failure);
+}
+
+}  // namespace
+
+int run_seeds(const Arguments& arguments) {
+    void* memory = mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) return 2;
+    Board& board = *new (memory) Board;
+    const MonotonicClock clock;
+    const Nanos began = clock.now();
+    std::vector<pid_t> pids;
+    for (uint32_t j = 0; j < arguments.jobs; ++j) pids.push_back(start_child(arguments, board, board.children[j]));
+    size_t living = pids.size();
+    while (living > 0) {
+        int status = 0;
+        const pid_t ended = waitpid(-1, &status, WNOHANG);
+        if (ended <= 0) {
+            usleep(2000);
+            if (arguments.seconds > 0 && static_cast<double>(clock.now() - began) > arguments.seconds * 1e9) board.stop.store(true);
+            continue;
+        }
+        for (size_t j = 0; j < pids.size(); ++j) {
+            if (pids[j] != ended) continue;
+            pids[j] = -1;
+            --living;
+            if (status == 0) continue;
+            note_failure(arguments, board, board.children[j], status);
+            if (!board.stop.load()) {
+                pids[j] = start_child(arguments, board, board.children[j]);
+                ++living;
+            }
+        }
+    }
+    print_counts(arguments, board, static_cast<double>(clock.now() - began) / 1e9);
+    const int failures = static_cast<int>(board.failures.load());
+    munmap(memory, sizeof(Board));
+    return failures > 0 ? 1 : 0;
+}
+
+}  // namespace lockstep::sim

@@ -1,0 +1,175 @@
+// ledger.cc - checking reads against the serial order, and recovered contents against what was promised.
+#include "tests/sim/ledger.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace lockstep::sim {
+
+const Rows& Ledger::rows(const std::string& object) const {
+    static const Rows kNone;
+    const auto found = model_.find(object);
+    return found == model_.end() ? kNone : found->second.rows;
+}
+
+const std::vector<Ledger::Version>* Ledger::versions(const std::string& object, const std::string& key) const {
+    const auto of_object = history_.find(object);
+    if (of_object == history_.end()) return nullptr;
+    const auto of_key = of_object->second.find(key);
+    return of_key == of_object->second.end() ? nullptr : &of_key->second;
+}
+
+size_t Ledger::commit_called(std::string marker, Changes changes, const std::vector<Observation>& reads, bool durable, const std::string& who) {
+    check(reads, who);
+    Commit c{.marker = std::move(marker), .changes = std::move(changes), .read_from = {}, .called = tick(), .durable = durable};
+    for (const Observation& read : reads) {
+        for (const auto& [key, value] : read.seen) {
+            const auto* all = versions(read.object, key);
+            if (all != nullptr && !all->empty()) c.read_from.push_back(all->back().commit);
+        }
+    }
+    const size_t number = commits_.size();
+    for (const Change& change : c.changes) {
+        apply(model_, change);
+        if (change.kind == Change::row) history_[change.object][change.key].push_back({number, change.value});
+    }
+    commits_.push_back(std::move(c));
+    return number;
+}
+
+void Ledger::commit_returned(size_t number, Result<Lsn> end) {
+    Commit& c = commits_[number];
+    c.returned = tick();
+    if (!end) return;
+    c.end = end->value;
+    if (c.durable) note_acknowledged(number);
+}
+
+void Ledger::became_durable(size_t number) {
+    tick();
+    note_acknowledged(number);
+}
+
+// With a commit record everything below it is durable; a reader answers for those whose versions it has seen.
+void Ledger::note_acknowledged(size_t number) {
+    const Commit acknowledged = commits_[number];
+    for (size_t i = 0; i < commits_.size(); ++i) {
+        Commit& c = commits_[i];
+        const bool below = c.end != 0 && c.end <= acknowledged.end;
+        const bool read = std::find(acknowledged.read_from.begin(), acknowledged.read_from.end(), i) != acknowledged.read_from.end();
+        if ((i == number || below || read) && c.acknowledged == kNotYet) c.acknowledged = clock_;
+    }
+}
+
+void Ledger::check(const std::vector<Observation>& reads, const std::string& who) {
+    for (const Observation& read : reads) {
+        if (!read.point) {
+            check_range(read, who);
+            continue;
+        }
+        report_.add(Count::reads_checked);
+        const Rows& now = rows(read.object);
+        const auto found = now.find(read.low);
+        const Value expected = found == now.end() ? nullptr : found->second;
+        const auto seen = read.seen.find(read.low);
+        const Value value = seen == read.seen.end() ? nullptr : seen->second;
+        if (read.existence_only) {
+            if ((seen != read.seen.end()) != (expected != nullptr))
+                report_.fail(fmt::format("{} was told that {}[{}] {}, the serial order says {}", who, read.object, show(read.low),
+                                         seen != read.seen.end() ? "exists" : "does not exist", show(expected)));
+            continue;
+        }
+        if (!same(value, expected))
+            report_.fail(fmt::format("{} read {}[{}] as {}, the serial order says {}", who, read.object, show(read.low), show(value), show(expected)));
+    }
+}
+
+// Both walk in key order, the model without the transaction's own rows.
+void Ledger::check_range(const Observation& read, const std::string& who) {
+    report_.add(Count::ranges_checked);
+    const Rows& now = rows(read.object);
+    auto expected = now.lower_bound(read.low);
+    const auto end = read.high.empty() ? now.end() : now.lower_bound(read.high);
+    auto seen = read.seen.begin();
+    for (;;) {
+        while (expected != end && std::binary_search(read.own.begin(), read.own.end(), expected->first)) ++expected;
+        const bool more = expected != end && (read.high.empty() || expected->first < read.high);
+        if (!more && seen == read.seen.end()) return;
+        if (!more || seen == read.seen.end() || seen->first != expected->first || !same(seen->second, expected->second)) {
+            report_.fail(fmt::format("{} scanned {} [{}, {}) and met {}, the serial order says {}", who, read.object, show(read.low), show(read.high),
+                                     seen == read.seen.end() ? "the end" : show(seen->first) + " = " + show(seen->second),
+                                     more ? show(expected->first) + " = " + show(expected->second) : "the end"));
+            return;
+        }
+        report_.add(Count::rows_checked);
+        ++expected;
+        ++seen;
+    }
+}
+
+// Some version that was not certainly superseded when the read began.
+bool Ledger::may_see(const std::string& object, const std::string& key, const Value& value, uint64_t began) const {
+    if (const auto* all = versions(object, key)) {
+        for (auto v = all->rbegin(); v != all->rend(); ++v) {
+            if (same(v->value, value)) return true;
+            if (commits_[v->commit].returned <= began) return false;
+        }
+    }
+    const auto base = base_.find(object);
+    if (base == base_.end()) return value == nullptr;
+    const auto row = base->second.rows.find(key);
+    return same(row == base->second.rows.end() ? nullptr : row->second, value);
+}
+
+bool Ledger::stable_since(const std::string& object, const std::string& key, uint64_t began) const {
+    const auto* all = versions(object, key);
+    return all == nullptr || all->empty() || commits_[all->back().commit].returned <= began;
+}
+
+void Ledger::check_weak(const Observation& read, uint64_t began, const std::string& who) {
+    report_.add(Count::weak_reads_checked);
+    const auto wrong = [&](const std::string& key, const Value& value) {
+        report_.fail(fmt::format("{} (below serializable) read {}[{}] as {}, which was never committed or gone before", who, read.object, show(key),
+                                 show(value)));
+    };
+    if (read.point) {
+        const auto seen = read.seen.find(read.low);
+        const Value value = seen == read.seen.end() ? nullptr : seen->second;
+        if (!may_see(read.object, read.low, value, began)) wrong(read.low, value);
+        return;
+    }
+    for (const auto& [key, value] : read.seen)
+        if (!may_see(read.object, key, value, began)) return wrong(key, value);
+    const Rows& now = rows(read.object);
+    const auto end = read.high.empty() ? now.end() : now.lower_bound(read.high);
+    for (auto row = now.lower_bound(read.low); row != end && (read.high.empty() || row->first < read.high); ++row) {
+        if (read.seen.contains(row->first) || std::binary_search(read.own.begin(), read.own.end(), row->first)) continue;
+        if (stable_since(read.object, row->first, began)) return wrong(row->first, nullptr);
+    }
+}
+
+std::string Ledger::judge(const Content& seen, uint64_t at) const {
+    const auto markers = seen.find(kMarkers);
+    const auto survived = [&](const Commit& c) {
+        return c.marker.empty() || (markers != seen.end() && markers->second.rows.contains(c.marker));
+    };
+    uint64_t newest = 0;
+    for (const Commit& c : commits_)
+        if (c.called <= at && !c.marker.empty() && survived(c)) newest = std::max(newest, c.end);
+    Content expected = base_;
+    for (size_t i = 0; i < commits_.size(); ++i) {
+        const Commit& c = commits_[i];
+        if (c.called > at) break;
+        if (c.marker.empty()) continue;
+        if (!survived(c)) {
+            if (c.acknowledged <= at) return fmt::format("commit {} was acknowledged and is lost", i);                    // LD-1
+            if (c.end != 0 && c.end < newest) return fmt::format("commit {} at {} is lost, one at {} is there", i, c.end, newest);      // LD-2
+            continue;
+        }
+        for (const Change& change : c.changes) apply(expected, change);
+    }
+    return difference(expected, seen);                                                                                         // LD-3
+}
+
+}  // namespace lockstep::sim

@@ -1,0 +1,149 @@
+// plan.cc - drawing what threads do.
+#include "tests/sim/plan.h"
+
+#include <fmt/format.h>
+
+#include <iterator>
+
+namespace lockstep::sim {
+
+namespace {
+
+class Planner {
+public:
+    Planner(const Config& config, Rng rng) : config_(config), rng_(rng) {}
+
+    TxnPlan transaction() {
+        TxnPlan t;
+        if (rng_.chance(config_.weak_odds)) t.isolation = rng_.chance(0.5) ? Isolation::repeatable_read : Isolation::read_committed;
+        if (rng_.chance(config_.lazy_odds)) t.durability = Durability::lazy;
+        t.wait = rng_.chance(0.2);
+        t.checkpoint = rng_.chance(config_.checkpoint_odds);
+        t.read_only = rng_.chance(0.1);
+        const double end = rng_.below(100) / 100.0;
+        t.ending = end < 0.8 ? Ending::commit : end < 0.95 ? Ending::abort : Ending::drop;
+        for (uint64_t n = 1 + rng_.below(config_.operations_max); n > 0; --n) t.ops.push_back(t.read_only ? reading() : operation());
+        return t;
+    }
+
+    // On objects that only this thread uses: made, filled, dropped, in one or several transactions.
+    TxnPlan schema_change() {
+        TxnPlan t;
+        t.private_objects = true;
+        t.durability = rng_.chance(0.5) ? Durability::durable : Durability::lazy;
+        t.ending = rng_.chance(0.75) ? Ending::commit : Ending::abort;
+        for (uint64_t n = 1 + rng_.below(4); n > 0; --n) {
+            static constexpr OpKind kKinds[] = {OpKind::create, OpKind::create, OpKind::drop, OpKind::bulk_load, OpKind::bulk_load, OpKind::fill,
+                                                OpKind::savepoint, OpKind::roll_back};
+            Op op{.kind = kKinds[rng_.below(std::size(kKinds))], .object = static_cast<uint8_t>(rng_.below(4))};
+            op.span = static_cast<uint32_t>(rng_.chance(0.2) ? rng_.below(300) : rng_.below(40));
+            op.size = size();
+            if (op.size > 2000) op.span %= 8;
+            t.ops.push_back(op);
+        }
+        return t;
+    }
+
+private:
+    uint32_t key() {
+        const uint64_t range = rng_.chance(config_.skew) ? std::max<uint64_t>(1, config_.keys / 20) : config_.keys;
+        return static_cast<uint32_t>(rng_.below(range));
+    }
+    uint32_t size() {
+        if (rng_.chance(config_.large_odds)) return static_cast<uint32_t>(2000 + rng_.below(30000));
+        return static_cast<uint32_t>(rng_.below(config_.value_max));
+    }
+    Op on_index(OpKind kind) {
+        Op op{.kind = kind, .object = static_cast<uint8_t>(rng_.below(config_.indexes)), .key = key()};
+        op.span = rng_.chance(0.2) ? 0 : static_cast<uint32_t>(1 + rng_.below(std::max<uint64_t>(1, std::min<uint64_t>(config_.keys, 40))));
+        op.size = size();
+        return op;
+    }
+    Op on_heap(OpKind kind) {
+        if (config_.heaps == 0) return on_index(OpKind::put);
+        return {.kind = kind, .object = static_cast<uint8_t>(rng_.below(config_.heaps)), .key = static_cast<uint32_t>(rng_.next()),
+                .span = 0, .size = static_cast<uint32_t>(rng_.below(rng_.chance(0.1) ? 7000 : config_.value_max))};
+    }
+    Op reading() {
+        switch (rng_.below(8)) {
+            case 0: return on_index(OpKind::scan_up);
+            case 1: return on_index(OpKind::scan_down);
+            case 2: return on_index(OpKind::scan_turn);
+            case 3: return on_heap(rng_.chance(0.2) ? OpKind::heap_scan : OpKind::heap_get);
+            case 4: return {.kind = rng_.chance(0.5) ? OpKind::yield : OpKind::sleep};
+            default: return on_index(OpKind::get);
+        }
+    }
+    Op operation() {
+        const uint64_t dice = rng_.below(100);
+        if (dice < 30) return reading();
+        if (dice < 34) return on_index(OpKind::get_update);
+        if (dice < 44) return on_index(OpKind::insert);
+        if (dice < 49) return on_index(OpKind::update);
+        if (dice < 59) return on_index(OpKind::put);
+        if (dice < 62) return on_index(OpKind::patch);
+        if (dice < 74) return on_index(OpKind::erase);
+        if (dice < 80) return on_heap(OpKind::heap_insert);
+        if (dice < 85) return on_heap(OpKind::heap_update);
+        if (dice < 89) return on_heap(OpKind::heap_erase);
+        if (dice < 93) return {.kind = OpKind::savepoint};
+        if (dice < 97) return {.kind = OpKind::roll_back, .key = static_cast<uint32_t>(rng_.next())};
+        return {.kind = OpKind::misuse, .key = static_cast<uint32_t>(rng_.below(4))};
+    }
+
+    const Config& config_;
+    Rng rng_;
+};
+
+const char* kOpNames[] = {"get", "get_update", "insert", "update", "put", "patch", "erase", "scan_up", "scan_down", "scan_turn", "heap_insert",
+                          "heap_get", "heap_update", "heap_erase", "heap_scan", "savepoint", "roll_back", "yield", "sleep", "misuse", "create",
+                          "drop", "bulk_load", "fill"};
+static_assert(std::size(kOpNames) == static_cast<size_t>(OpKind::kCount));
+
+std::string text_of(const TxnPlan& t) {
+    static constexpr const char* kIsolation[] = {"serializable", "repeatable_read", "read_committed"};
+    static constexpr const char* kEnding[] = {"commit", "abort", "drop"};
+    std::string line = fmt::format("{} {}{}{}:", kIsolation[static_cast<size_t>(t.isolation)], t.durability == Durability::lazy ? "lazy" : "durable",
+                                   t.read_only ? " read-only" : "", t.checkpoint ? " after a checkpoint" : "");
+    for (const Op& op : t.ops)
+        line += fmt::format(" {}({},{},{},{})", kOpNames[static_cast<size_t>(op.kind)], op.object, op.key, op.span, op.size);
+    return line + " " + kEnding[static_cast<size_t>(t.ending)];
+}
+
+}  // namespace
+
+Plan draw_plan(const Config& config, Rng rng) {
+    Plan plan;
+    plan.threads.resize(config.threads);
+    for (uint32_t n = 0; n < config.threads; ++n) {
+        Planner planner(config, rng.fork(n));
+        const uint32_t count = config.transactions / config.threads + (n < config.transactions % config.threads);
+        for (uint32_t i = 0; i < count; ++i) {
+            const bool schema = config.schema_changes && n == 0;
+            plan.threads[n].push_back(schema ? planner.schema_change() : planner.transaction());
+        }
+    }
+    return plan;
+}
+
+size_t Plan::transactions() const {
+    size_t n = 0;
+    for (const auto& thread : threads) n += thread.size();
+    return n;
+}
+
+size_t Plan::operations() const {
+    size_t n = 0;
+    for (const auto& thread : threads)
+        for (const TxnPlan& t : thread) n += t.ops.size();
+    return n;
+}
+
+std::string Plan::text() const {
+    std::string out;
+    for (size_t n = 0; n < threads.size(); ++n)
+        for (const TxnPlan& t : threads[n]) out += fmt::format("  thread {}: {}\n", n, text_of(t));
+    return out;
+}
+
+}  // namespace lockstep::sim

@@ -1,0 +1,62 @@
+// report.h - what a simulated run found: figures, the digest of everything that happened, and the first failure.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "threads/io/sim_content.h"
+
+namespace lockstep::sim {
+
+// Figures that the parent adds up over seeds. The names stand in report.cc, in this order.
+enum class Count : uint8_t {
+    transactions, committed, aborted, deadlocks, timeouts, retried, failed, reads_checked, ranges_checked, rows_checked, weak_reads_checked,
+    events, crash_events, crash_points, deeper_recoveries, twins, run_on, verified_pages, objects_made, large_values, bulk_loads, checkpoints,
+    preemptions, liveness_checks,
+    // injections, by row of the table in README.md
+    torn_page, torn_log, dropped_unsynced, log_damage, page_damage, page_repaired, page_refused, misdirected_write, misdirected_read, lost_write, lost_write_found,
+    read_error, read_error_forever, write_error_data, write_error_log, sync_error, no_space_data, no_space_log, short_transfer, again,
+    bit_flip, slow, clock_jump, allocation, misuse, killed, power_cut,
+    kCount
+};
+inline constexpr size_t kCounts = static_cast<size_t>(Count::kCount);
+const char* count_name(Count count);
+
+class Report {
+public:
+    void add(Count count, uint64_t n = 1) { counts[static_cast<size_t>(count)] += n; }
+    uint64_t get(Count count) const { return counts[static_cast<size_t>(count)]; }
+    // The first failure counts; later ones are its consequences.
+    void fail(std::string text) {
+        if (!failed_) failure = std::move(text);
+        failed_ = true;
+    }
+    bool failed() const { return failed_; }
+
+    std::array<uint64_t, kCounts> counts{};
+    std::string failure;
+    uint64_t failure_event = 0;                  // of the main run, whose image or step failed; 0: not at an image
+
+private:
+    bool failed_ = false;
+};
+
+// A rolling hash over (kind, time, thread, arguments). Equal seeds give equal digests whatever compiled the program.
+class Digest {
+public:
+    void add(uint64_t kind, uint64_t time, uint64_t thread, uint64_t a = 0, uint64_t b = 0, uint64_t c = 0) {
+        const uint64_t words[] = {kind, time, thread, a, b, c};
+        value_ = threads::sim_hash(value_, words, sizeof words);
+    }
+    void add(std::string_view bytes) { value_ = threads::sim_hash(value_, bytes.data(), bytes.size()); }
+    uint64_t value() const { return value_; }
+
+private:
+    uint64_t value_ = 0;
+};
+
+inline uint64_t hash_of(std::string_view bytes) { return threads::sim_hash(bytes.size(), bytes.data(), bytes.size()); }
+
+}  // namespace lockstep::sim

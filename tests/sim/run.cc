@@ -1,0 +1,138 @@
+// run.cc - the main run of a seed.
+#include "tests/sim/run.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "tests/sim/faults.h"
+
+namespace lockstep::sim {
+
+namespace {
+constexpr uint64_t kStepsMax = 30'000'000;       // of one run: whoever needs more hangs
+}
+
+Run::Run(const Config& config, const Arguments& arguments, Report& report, Progress& progress)
+    : config_(config), arguments_(arguments), report_(report), progress_(progress), shared_{config, report, digest_},
+      crash_(stream(config.seed, Stream::crash)) {}
+
+uint64_t Run::execute(const Plan& plan) {
+    Report first_report;                         // of the first pass: its figures would count twice
+    uint64_t first;
+    {
+        Run counting(config_, arguments_, first_report, progress_);
+        first = counting.pass(plan, false);
+        if (first_report.failed()) {
+            report_.fail(first_report.failure);
+            report_.failure_event = first_report.failure_event;
+            return first;
+        }
+    }
+    choose_events(first_report.get(Count::events));
+    const uint64_t second = pass(plan, true);
+    if (!report_.failed() && arguments_.until == 0 && first != second) report_.fail("two runs of this seed give different digests");
+    return second;
+}
+
+void Run::choose_events(uint64_t total) {
+    if (arguments_.until > 0) {
+        chosen_ = {arguments_.until};
+        return;
+    }
+    for (uint32_t i = 0; i < arguments_.crash_points && total > 0; ++i) chosen_.push_back(1 + crash_.below(total));
+    std::sort(chosen_.rbegin(), chosen_.rend());
+    chosen_.erase(std::unique(chosen_.begin(), chosen_.end()), chosen_.end());
+}
+
+void Run::observe(Host& host, const threads::SimEvent& event) {
+    report_.add(Count::events);
+    progress_.event.store(event.number, std::memory_order_relaxed);
+    digest_.add(static_cast<uint64_t>(event.kind) * 4 + static_cast<uint64_t>(event.io), host.clock().now(), event.offset, event.bytes,
+                static_cast<uint64_t>(event.result), hash_of(event.path));
+    if (taking_ && !chosen_.empty() && chosen_.back() == event.number) {
+        chosen_.pop_back();
+        report_.add(Count::crash_events);
+        images_.push_back({nullptr, event.number, {}, work_->moment()});
+    }
+}
+
+// What each image costs is one recovery; its outcome depends on (seed, event, number of the outcome) alone.
+void Run::take_images(threads::SimDisk& disk, uint64_t event, uint64_t at) {
+    Rng rng = stream(config_.seed, Stream::crash).fork(event);
+    for (uint32_t i = 0; i < arguments_.outcomes; ++i) {
+        const threads::SimCrash mode = threads::kSimCrashes[rng.below(std::size(threads::kSimCrashes))];
+        images_.push_back({disk.image(rng.next(), mode), event, mode, at});
+    }
+}
+
+uint64_t Run::pass(const Plan& plan, bool images) {
+    taking_ = images;
+    threads::SimDisk disk({.seed = stream(config_.seed, Stream::io).next(), .latency_max = config_.latency_max});
+    FaultInjector faults(disk, shared_);
+    Host host(disk, config_, 0);
+    std::unique_ptr<Work> work = config_.workload == Workload::tpcc ? make_tpcc(shared_) : make_records(shared_, plan);
+    work_ = work.get();
+    disk.observe([&](const threads::SimEvent& event) {
+        const size_t before = images_.size();
+        observe(host, event);
+        if (images_.size() > before) {
+            const Image wanted = std::move(images_.back());
+            images_.pop_back();
+            take_images(disk, wanted.event, wanted.at);
+        }
+    });
+    if (auto opened = host.open(); !opened) report_.fail("creation: " + opened.error().text());
+    if (!report_.failed()) work->prepare(host);
+    recover_images(*work);
+    if (!report_.failed()) {
+        work->start(host);
+        faults.begin(host);
+        for (uint64_t n = 0; !work->done() && !stopped_ && !report_.failed(); ++n) {
+            if (n > kStepsMax) report_.fail("liveness: the transactions do not end");
+            faults.step(host, *work);
+            host.step();
+            recover_images(*work);
+        }
+        faults.end(host);
+    }
+    if (!report_.failed() && !stopped_) finish(host, *work);
+    disk.observe(nullptr);
+    host.abandon();
+    recover_images(*work);
+    work_ = nullptr;
+    return digest_.value();
+}
+
+void Run::recover_images(Work& work) {
+    while (!images_.empty() && !report_.failed()) {
+        Image image = std::move(images_.back());
+        images_.pop_back();
+        const uint64_t event = image.event;
+        Rng rng = stream(config_.seed, Stream::crash).fork(event ^ static_cast<uint64_t>(image.mode) << 40);
+        report_.add(Count::crash_points);
+        recover_and_judge(std::move(image), work, shared_, arguments_, rng, 1);
+        if (report_.failed() && report_.failure_event == 0) report_.failure_event = event;
+        if (arguments_.until > 0 && event >= arguments_.until && images_.empty()) stopped_ = true;
+    }
+}
+
+// Everything has ended. The store that lived through it is sound, and holds what it held when it is closed and opened again.
+void Run::finish(Host& host, Work& work) {
+    report_.add(Count::liveness_checks);
+    const bool failed = host.engine().failed();
+    if (failed && !shared_.failures_allowed) return report_.fail("the store has failed");
+    if (!failed) {
+        auto faults = host->verify();
+        if (!faults) return report_.fail("verify: " + faults.error().text());
+        for (const std::string& fault : *faults) report_.fail("verify: " + fault);
+        if (report_.failed()) return;
+    }
+    const Result<void> closed = host.close();
+    if (!closed && !(failed && closed.error().code == ErrorCode::store_failed)) return report_.fail("close: " + closed.error().text());
+    if (!host.errors().empty() && !shared_.failures_allowed) return report_.fail("the store complained: " + host.errors());
+    if (auto opened = host.open(); !opened) return report_.fail("opening again: " + opened.error().text());
+    (void)work.judge(host, work.moment(), 0);
+}
+
+}  // namespace lockstep::sim
