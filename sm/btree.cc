@@ -1,12 +1,17 @@
 // btree.cc - making and destroying a tree.
 #include "sm/btree_impl.h"
+#include "sm/catalog.h"
 #include "sm/overflow.h"
 
 namespace lockstep::sm {
 
 using namespace node;
 
-BTree::BTree(Engine& engine, StoreId id, PageId root) : engine_(engine), id_(id), root_(root) { lock_.store = id; }
+BTree::BTree(Engine& engine, StoreId id, PageId root) : engine_(engine), id_(id), root_(root) {
+    lock_.store = id;
+    // Creating an object takes locks of a second transaction there: it would wait for its creator's lock on the whole.
+    lock_.escalates = id != kCatalogStore;
+}
 
 Result<PageId> BTree::create(Engine& engine, StoreId id) {
     PageReservation space = TRY(engine.space->prepare(1));

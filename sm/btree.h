@@ -123,11 +123,13 @@ private:
     struct Ops;
     BTree& tree_;
     txn::Transaction& txn_;
-    std::string low_, high_, large_value_;
+    std::string low_, high_, large_value_, last_record_;
     Slice value_;                                // in inline_value_ or large_value_
     bool bounded_ = false;
     bool positioned_ = false;
     bool inside_ = false;                        // the whole leaf_ lies below high_: no need to compare
+    bool ghosts_passed_ = false;                 // key_ is a ghost's; last_record_ is where the cursor stood before, if was_positioned_
+    bool was_positioned_ = false;
     bool gap_above_locked_ = false;              // prev() has protected the gap above the largest key
     Access access_;
     PageId leaf_ = kPageNone;                    // hint: where key_ was found

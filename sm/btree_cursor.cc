@@ -84,10 +84,36 @@ struct BTreeCursor::Ops {
             switch (TRY(step(c, tries))) {
                 case Step::record: return true;
                 case Step::end: return false;
-                case Step::ghost: tries = 0; break;
+                case Step::ghost: return move_over_ghosts<step>(c);
                 case Step::again: ++tries; break;
             }
         }
+    }
+    // The cursor stands on a ghost. If the range ends without a further record it goes back to the record it came from.
+    template <Result<Step> (*step)(BTreeCursor&, unsigned)>
+    [[gnu::noinline]] static Result<bool> move_over_ghosts(BTreeCursor& c) {
+        Step last = Step::ghost;
+        for (unsigned tries = 0; last == Step::ghost || last == Step::again;) {
+            const Result<Step> next = step(c, tries);
+            if (!next) {
+                c.ghosts_passed_ = false;
+                return std::unexpected(next.error());
+            }
+            last = *next;
+            tries = last == Step::again ? tries + 1 : 0;
+        }
+        c.ghosts_passed_ = false;
+        if (last == Step::record) return true;
+        c.positioned_ = c.was_positioned_;
+        copy_bytes(c.key_, c.last_record_);
+        c.key_bytes_ = static_cast<uint16_t>(c.last_record_.size());
+        c.leaf_ = kPageNone;
+        return false;
+    }
+    [[gnu::noinline]] static void leave_record(BTreeCursor& c) {
+        if (std::exchange(c.ghosts_passed_, true)) return;
+        c.was_positioned_ = c.positioned_;
+        c.last_record_.assign(c.key());
     }
 };
 
@@ -103,6 +129,7 @@ struct BTreeCursor::Ops {
     else if (!is_ghost) copy_value(c, node::value(page, pos.slot));
     if (!pos.at.valid() || (before && !before->valid())) [[unlikely]]
         return Step::again;                                      // the lock stays: it was asked for a key that was there
+    if (is_ghost) [[unlikely]] leave_record(c);
     settle(c, pos, key, leaf_changed);
     if (is_overflow && !is_ghost) [[unlikely]]
         return take_overflow(c, ref, name);

@@ -18,7 +18,8 @@ public:
     Cursor& operator=(Cursor&&) noexcept;
     ~Cursor();
 
-    // Steps to the next larger (smaller) key of the range; false at its end. A cursor may change direction. Errors as index.h.
+    // Steps to the next larger (smaller) key of the range; false at its end: it then stays on the last record it stood on. A cursor may
+    // change direction. Errors as index.h.
     Result<bool> next();
     Result<bool> prev();
     // Of the record the cursor stands on; valid until it moves.

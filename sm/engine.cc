@@ -268,6 +268,7 @@ void Engine::abandon() {
     CHECK(stepped());
     if (closing.exchange(true, std::memory_order_acq_rel)) return;
     if (runtime) runtime->abandon();
+    if (txns) txns->abandon();
     release();
 }
 

@@ -55,6 +55,10 @@ void LockManager::remove_owner(LockOwner& owner) {
     while (impl_->watchers.load() != 0) __builtin_ia32_pause();
 }
 
+void LockManager::forget_owner(LockOwner& owner) {
+    while (owner.chunk) impl_->pop_chunk(owner);
+}
+
 Result<void> LockManager::lock(LockOwner& owner, LockName name, LockMode mode) {
     DCHECK(name.value != 0);
     if (!has_room(owner)) [[unlikely]]

@@ -47,6 +47,7 @@ public:
     // The owner's slot must be < owners_max and unique among registered owners. Once per life of the object, not per transaction:
     // a registered owner may be used by one transaction after the other, with release_all between.
     void add_owner(LockOwner& owner);
+    void forget_owner(LockOwner& owner);             // a crash is simulated: whatever it holds
     void remove_owner(LockOwner& owner);             // after release_all; spins while a search may look at the owner
 
     // Starts to load the bucket of `name`: for callers that have something else to do before they lock it.

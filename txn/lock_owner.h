@@ -37,6 +37,7 @@ inline LockName record_lock_name(StoreId store, RecordId id) {
 struct alignas(kCacheLineBytes) StoreLock {
     StoreId store{};
     std::atomic<uint32_t> strong{0};
+    bool escalates = true;                       // constant: many record locks of one owner may become one of the whole
 };
 
 struct LockRequest;        // lock_manager's own

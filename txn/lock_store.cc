@@ -63,7 +63,7 @@ Intent* LockManager::Impl::find_intent(LockOwner& owner, const StoreLock& store)
 Intent* LockManager::Impl::add_intent(LockOwner& owner, StoreLock& store) const {
     if (owner.intents_used == LockOwner::kIntentsMax) return nullptr;
     const uint32_t i = owner.intents_used++;
-    owner.intents[i] = Intent{.lock = &store, .escalate_at = options.escalate_at ? options.escalate_at : UINT32_MAX};
+    owner.intents[i] = Intent{.lock = &store, .escalate_at = options.escalate_at && store.escalates ? options.escalate_at : UINT32_MAX};
     owner.intent_hint[store.store.value % 16] = static_cast<uint8_t>(i);
     owner.noted[i].store(noted::tag(store.store));
     return &owner.intents[i];

@@ -17,8 +17,13 @@ TransactionTable::TransactionTable(Log& log, LockManager& locks, uint32_t slots)
 
 TransactionTable::~TransactionTable() {
     const uint32_t used = impl_->chunks_used.load() * kTxnChunk;
-    for (uint32_t slot = 0; slot < std::min(used, impl_->slots); ++slot) impl_->locks.remove_owner(impl_->at(slot).locks);
+    for (uint32_t slot = 0; slot < std::min(used, impl_->slots); ++slot) {
+        LockOwner& owner = impl_->at(slot).locks;
+        impl_->abandoned ? impl_->locks.forget_owner(owner) : impl_->locks.remove_owner(owner);
+    }
 }
+
+void TransactionTable::abandon() { impl_->abandoned = true; }
 
 uint32_t TransactionTable::Impl::pop(TxnLane& lane) {
     const uint32_t slot = lane.free_head;

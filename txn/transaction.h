@@ -91,6 +91,8 @@ public:
     std::vector<Transaction*> unfinished();
     // New begins get store_closed from now on; waits until no transaction is live.
     void close();
+    // In a simulated crash: whoever is live stays so until the table is destroyed.
+    void abandon();
 
 private:
     struct Impl;

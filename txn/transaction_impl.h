@@ -79,6 +79,7 @@ struct TransactionTable::Impl {
     std::atomic<uint64_t> next_id{1};
     std::atomic<bool> drained{false};
     threads::Completion all_ended;
+    bool abandoned = false;
 };
 
 }  // namespace lockstep::txn

@@ -97,7 +97,8 @@ Result<void> Attempt::scan(Txn& txn, const Op& op) {
         last = key;
     }
     if (op.kind == OpKind::scan_turn && serializable()) {
-        for (auto row = rows.rbegin(); row != rows.rend(); ++row) {
+        // At the end it still stands on the last record.
+        for (auto row = rows.empty() ? rows.rend() : std::next(rows.rbegin()); row != rows.rend(); ++row) {
             if (!TRY(cursor.prev())) {
                 unexpected("scan", "going back it ended before " + show(row->first));
                 break;

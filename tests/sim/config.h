@@ -48,6 +48,7 @@ struct Arguments {
     int workers = 0;                             // 0: drawn
     uint64_t keys = 0;                           // 0: drawn
     bool keep_going = false;
+    std::string trace;                           // file names: what goes into the digest, of both passes, ".1" and ".2" appended
 };
 
 struct Config {

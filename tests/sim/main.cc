@@ -34,6 +34,7 @@ int main(int argc, char** argv) {
     app.add_flag("--verbose", a.verbose, "show each seed's configuration");
     app.add_flag("!--no-shrink", a.shrink, "do not shrink a failing seed");
     app.add_flag("--keep-going", a.keep_going, "go on after a failing seed");
+    app.add_option("--trace", a.trace, "write what goes into the digest to FILE.1 (first pass) and FILE.2 (second)");
     CLI11_PARSE(app, argc, argv);
     if (a.until > 0) a.seeds = 1;
     return run_seeds(a);

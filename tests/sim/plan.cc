@@ -60,7 +60,7 @@ private:
         return op;
     }
     Op on_heap(OpKind kind) {
-        if (config_.heaps == 0) return on_index(OpKind::put);
+        if (config_.heaps == 0) return on_index(kind == OpKind::heap_get || kind == OpKind::heap_scan ? OpKind::get : OpKind::put);
         return {.kind = kind, .object = static_cast<uint8_t>(rng_.below(config_.heaps)), .key = static_cast<uint32_t>(rng_.next()),
                 .span = 0, .size = static_cast<uint32_t>(rng_.below(rng_.chance(0.1) ? 7000 : config_.value_max))};
     }

@@ -109,7 +109,7 @@ void Records::run_transaction(Host& host, const TxnPlan& plan, uint32_t thread) 
 }
 
 // Whoever goes on does a tenth of the work, with a plan of its own.
-std::unique_ptr<Work> Records::judge(Host& recovered, uint64_t at, uint64_t variant) {
+std::unique_ptr<Work> Records::judge(Host& recovered, uint64_t at, uint64_t variant, Shared& next) {
     auto seen = recovered.read_all();
     if (!seen) {
         shared_.report.fail("reading after recovery: " + seen.error().text());
@@ -125,7 +125,7 @@ std::unique_ptr<Work> Records::judge(Host& recovered, uint64_t at, uint64_t vari
     smaller.transactions = 6;
     smaller.threads = 3;
     smaller.schema_changes = false;
-    return std::make_unique<Records>(shared_, draw_plan(smaller, stream(smaller.seed, Stream::work).fork(variant)), std::move(*seen));
+    return std::make_unique<Records>(next, draw_plan(smaller, stream(smaller.seed, Stream::work).fork(variant)), std::move(*seen));
 }
 
 }  // namespace lockstep::sim

@@ -14,7 +14,7 @@ public:
     bool done() const override { return running_ == 0; }
     double progress() const override { return total_ == 0 ? 1 : static_cast<double>(finished_) / static_cast<double>(total_); }
     uint64_t moment() const override { return ledger_.now(); }
-    std::unique_ptr<Work> judge(Host& recovered, uint64_t at, uint64_t variant) override;
+    std::unique_ptr<Work> judge(Host& recovered, uint64_t at, uint64_t variant, Shared& next) override;
 
     // --- for Attempt
     Shared& shared() { return shared_; }

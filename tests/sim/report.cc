@@ -17,4 +17,9 @@ const char* count_name(Count count) {
     return kNames[static_cast<size_t>(count)];
 }
 
+void Digest::trace(const uint64_t (&words)[6]) const {
+    for (const uint64_t word : words) std::fprintf(trace_, "%llu ", static_cast<unsigned long long>(word));
+    std::fputc('\n', trace_);
+}
+
 }  // namespace lockstep::sim

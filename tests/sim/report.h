@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <cstdio>
 #include <string>
 #include <string_view>
 
@@ -49,12 +50,17 @@ public:
     void add(uint64_t kind, uint64_t time, uint64_t thread, uint64_t a = 0, uint64_t b = 0, uint64_t c = 0) {
         const uint64_t words[] = {kind, time, thread, a, b, c};
         value_ = threads::sim_hash(value_, words, sizeof words);
+        if (trace_ != nullptr) trace(words);
     }
-    void add(std::string_view bytes) { value_ = threads::sim_hash(value_, bytes.data(), bytes.size()); }
     uint64_t value() const { return value_; }
+    // Every addition becomes a line: two runs that differ are compared with diff.
+    void trace_to(std::FILE* file) { trace_ = file; }
 
 private:
+    void trace(const uint64_t (&words)[6]) const;
+
     uint64_t value_ = 0;
+    std::FILE* trace_ = nullptr;
 };
 
 inline uint64_t hash_of(std::string_view bytes) { return threads::sim_hash(bytes.size(), bytes.data(), bytes.size()); }

@@ -68,6 +68,9 @@ void Run::take_images(threads::SimDisk& disk, uint64_t event, uint64_t at) {
 
 uint64_t Run::pass(const Plan& plan, bool images) {
     taking_ = images;
+    const std::unique_ptr<std::FILE, int (*)(std::FILE*)> trace(
+        arguments_.trace.empty() ? nullptr : std::fopen((arguments_.trace + (images ? ".2" : ".1")).c_str(), "w"), [](std::FILE* f) { return std::fclose(f); });
+    digest_.trace_to(trace.get());
     threads::SimDisk disk({.seed = stream(config_.seed, Stream::io).next(), .latency_max = config_.latency_max});
     FaultInjector faults(disk, shared_);
     Host host(disk, config_, 0);
@@ -132,7 +135,7 @@ void Run::finish(Host& host, Work& work) {
     if (!closed && !(failed && closed.error().code == ErrorCode::store_failed)) return report_.fail("close: " + closed.error().text());
     if (!host.errors().empty() && !shared_.failures_allowed) return report_.fail("the store complained: " + host.errors());
     if (auto opened = host.open(); !opened) return report_.fail("opening again: " + opened.error().text());
-    (void)work.judge(host, work.moment(), 0);
+    (void)work.judge(host, work.moment(), 0, shared_);
 }
 
 }  // namespace lockstep::sim

@@ -29,8 +29,8 @@ public:
     // A moment that judge() can refer to later.
     virtual uint64_t moment() const = 0;
     // Reads a recovered store and compares it with what must have survived from `at`; faults go to the report. If it is sound, the
-    // work that goes on from what was found: a few transactions.
-    virtual std::unique_ptr<Work> judge(Host& recovered, uint64_t at, uint64_t variant) = 0;
+    // work that goes on from what was found: a few transactions, which report to `next`.
+    virtual std::unique_ptr<Work> judge(Host& recovered, uint64_t at, uint64_t variant, Shared& next) = 0;
 };
 
 std::unique_ptr<Work> make_records(Shared& shared, const Plan& plan);
