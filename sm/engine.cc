@@ -166,7 +166,8 @@ Result<void> Engine::build(std::string_view path, bool fresh) {
     locks = std::make_unique<txn::LockManager>(txn::LockOptions{.buckets_log2 = options.lock_table_bytes_log2 - 6,
                                                                 .owners_max = options.transactions_max + 64,
                                                                 .timeout = options.lock_timeout,
-                                                                .escalate_at = options.escalate_at});
+                                                                .escalate_at = options.escalate_at,
+                                                                .stage = options.lock_stage});
     txns = std::make_unique<txn::TransactionTable>(*log, *locks, options.transactions_max);
     pool = TRY(BufferPool::create(*runtime, *log, data_file,
                                   {.bytes = options.pool_bytes, .sync = options.sync, .data_path = std::string(path) + "/data"}));

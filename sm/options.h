@@ -10,6 +10,7 @@
 #include "threads/base/result.h"
 #include "threads/base/types.h"
 #include "threads/steps_options.h"
+#include "txn/lock_policy.h"
 
 namespace lockstep {
 
@@ -38,6 +39,7 @@ struct Options {
     uint64_t checkpoint_log_bytes = 0;               // log written between checkpoints; 0 = a quarter of log_bytes
     Nanos lock_timeout = 10 * kSecond;               // longest wait for one lock; kNever = without end
     uint32_t lock_table_bytes_log2 = 22;             // memory of the lock table's buckets, 2^16 .. 2^34 bytes
+    LockStageOptions lock_stage = {};                // order of blocked lock requests; see lock_policy.h
     uint32_t escalate_at = 5000;                     // record locks on one index or heap before its lock is tried; 0 = never
     uint32_t retries_max = 100;                      // times run() repeats a deadlock victim
     IoMethod io = IoMethod::automatic;

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <string>
 
+#include "threads/stage_stats.h"
+
 namespace lockstep {
 
 struct StoreStats {
@@ -11,6 +13,7 @@ struct StoreStats {
     uint64_t commits = 0, aborts = 0, deadlock_retries = 0, transactions_live = 0;
     // locks
     uint64_t lock_grants_at_once = 0, lock_waits = 0, lock_wait_nanos = 0, deadlocks = 0, lock_timeouts = 0, escalations = 0;
+    StageStats lock_stage;                           // the requests that had to wait: length of queues, wait, groups, who was overtaken
     // log
     uint64_t log_records = 0, log_bytes = 0, log_flushes = 0, log_syncs = 0, log_used_bytes = 0, log_capacity_bytes = 0, durable_waits = 0;
     // pages

@@ -29,6 +29,7 @@ StoreStats Store::stats() const {
     s.deadlocks = locks.deadlocks;
     s.lock_timeouts = locks.timeouts;
     s.escalations = locks.escalations;
+    s.lock_stage = e.locks->stage_stats();
 
     const auto log = e.log->stats();
     s.log_records = log.records;

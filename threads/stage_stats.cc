@@ -27,6 +27,14 @@ void StageHistogram::add(const StageHistogram& other) {
     max = std::max(max, other.max);
 }
 
+StageHistogram StageHistogram::since(const StageHistogram& earlier) const {
+    StageHistogram d = *this;
+    for (size_t i = 0; i < buckets.size(); ++i) d.buckets[i] -= earlier.buckets[i];
+    d.count -= earlier.count;
+    d.sum -= earlier.sum;
+    return d;
+}
+
 uint64_t StageHistogram::percentile(double share) const {
     if (count == 0) return 0;
     const auto rank = std::clamp<uint64_t>(static_cast<uint64_t>(share * static_cast<double>(count) + 0.999999), 1, count);
@@ -52,6 +60,21 @@ void StageStats::add(const StageStats& other) {
     length.add(other.length);
     wait.add(other.wait);
     batch.add(other.batch);
+}
+
+StageStats StageStats::since(const StageStats& earlier) const {
+    StageStats d = *this;
+    d.entered -= earlier.entered;
+    d.finished -= earlier.finished;
+    d.forwarded -= earlier.forwarded;
+    d.cancelled -= earlier.cancelled;
+    d.requeued -= earlier.requeued;
+    d.bypasses -= earlier.bypasses;
+    d.suspended -= earlier.suspended;
+    d.length = length.since(earlier.length);
+    d.wait = wait.since(earlier.wait);
+    d.batch = batch.since(earlier.batch);
+    return d;
 }
 
 }  // namespace lockstep

@@ -34,6 +34,7 @@ struct StageHistogram {
     uint64_t count = 0, sum = 0, max = 0;
     void record(uint64_t value);
     void add(const StageHistogram& other);
+    StageHistogram since(const StageHistogram& earlier) const;       // max stays that of all time
     double mean() const { return count ? static_cast<double>(sum) / static_cast<double>(count) : 0; }
     // The value that at least `share` (0..1) of all recorded values do not exceed; 0 if there are none.
     uint64_t percentile(double share) const;
@@ -52,6 +53,7 @@ struct StageStats {
     StageHistogram wait;             // nanoseconds from entering the queue to leaving it for service
     StageHistogram batch;            // packets served together
     void add(const StageStats& other);
+    StageStats since(const StageStats& earlier) const;               // queued, in_service and maxima stay those of now
     bool conserved() const { return entered == finished + forwarded + cancelled + queued + in_service; }
 };
 

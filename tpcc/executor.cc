@@ -41,6 +41,20 @@ namespace {
     return true;
 }
 
+// Records the transaction will lock, for the lock stage: exact where the input tells, else the specification's averages.
+uint32_t operations_of(const Input& input) {
+    constexpr uint32_t kNames = 3;               // customers of one last name
+    constexpr uint32_t kLines = 10;              // lines of an order
+    switch (type_of(input)) {
+        case TxnType::new_order: return 5 + 3 * static_cast<uint32_t>(std::get<NewOrderInput>(input).ol_cnt);
+        case TxnType::payment: return 4 + (std::get<PaymentInput>(input).customer.by_name ? kNames : 0);
+        case TxnType::order_status: return 2 + kLines + (std::get<OrderStatusInput>(input).customer.by_name ? kNames : 0);
+        case TxnType::delivery: return 10 * (3 + kLines);
+        case TxnType::stock_level: break;
+    }
+    return 1 + 2 * 20 * kLines;
+}
+
 }  // namespace
 
 Result<Outcome> Executor::execute(const Input& input, DeliveryOutput* delivered) {
@@ -48,6 +62,7 @@ Result<Outcome> Executor::execute(const Input& input, DeliveryOutput* delivered)
     TxnOptions options;
     options.isolation = settings_.isolation;
     options.durability = settings_.durability;
+    options.operations = operations_of(input);
     options.read_only = type == TxnType::order_status || type == TxnType::stock_level;
     for (uint32_t attempt = 0;; ++attempt) {
         Txn txn = TRY(db_.store->begin(options));

@@ -79,6 +79,8 @@ Json settings_json(const Results& r) {
             {"durability", s.durability_name},
             {"isolation", s.isolation_name},
             {"steps", s.steps_name},
+            {"lock_policy", s.lock_policy_name},
+            {"lock_bypass_max", s.lock_bypass_max},
             {"seed", s.run.seed},
             {"load_seed", r.load_seed},
             {"transactions", s.run.transactions},
@@ -90,9 +92,24 @@ Json settings_json(const Results& r) {
             {"io", r.after.io_backend}};
 }
 
+// A stage's figures; times in microseconds.
+Json stage_json(const StageStats& s) {
+    const auto sizes = [](const StageHistogram& h) { return Json{{"mean", h.mean()}, {"p99", h.percentile(0.99)}, {"max", h.max}}; };
+    return {{"entered", s.entered},
+            {"finished", s.finished},
+            {"cancelled", s.cancelled},
+            {"bypasses", s.bypasses},
+            {"bypassed_max", s.bypassed_max},
+            {"suspended", s.suspended},
+            {"wait", {{"mean_us", s.wait.mean() / 1000}, {"p99_us", micros(s.wait.percentile(0.99))}, {"max_us", micros(s.wait.max)}}},
+            {"length", sizes(s.length)},
+            {"batch", sizes(s.batch)}};
+}
+
 Json store_json(const StoreStats& a, const StoreStats& b) {
     return {{"commits", b.commits - a.commits},
             {"lock_waits", b.lock_waits - a.lock_waits},
+            {"lock_stage", stage_json(b.lock_stage.since(a.lock_stage))},
             {"deadlocks", b.deadlocks - a.deadlocks},
             {"escalations", b.escalations - a.escalations},
             {"log_bytes", b.log_bytes - a.log_bytes},
@@ -158,6 +175,12 @@ void print_waits(const WorkerStats& stats) {
     }
 }
 
+void print_stage(const char* name, const StageStats& s) {
+    if (s.entered == 0) return;
+    fmt::print("{}: {} waited {:.1f} us (p99 {:.1f}), behind {:.1f} others, {:.2f} served together; {} overtaken, one of them {} times\n", name,
+               s.entered, s.wait.mean() / 1000, micros(s.wait.percentile(0.99)), s.length.mean(), s.batch.mean(), s.bypasses, s.bypassed_max);
+}
+
 }  // namespace
 
 void print_run(const Results& r) {
@@ -182,6 +205,7 @@ void print_run(const Results& r) {
     fmt::print("log {} in {} syncs; pages read {}, written {}; checkpoints {}; lock waits {}, deadlocks {}\n",
                format_size(b.log_bytes - a.log_bytes), b.log_syncs - a.log_syncs, b.page_reads - a.page_reads, b.page_writes - a.page_writes,
                b.checkpoints - a.checkpoints, b.lock_waits - a.lock_waits, b.deadlocks - a.deadlocks);
+    print_stage("lock stage", b.lock_stage.since(a.lock_stage));
 }
 
 void print_consistency(const ConsistencyReport& report) {

@@ -26,6 +26,9 @@ const std::map<std::string, Durability> kDurabilities = {{"lazy", Durability::la
 const std::map<std::string, IoMethod> kIoMethods = {
     {"automatic", IoMethod::automatic}, {"uring", IoMethod::io_uring}, {"pool", IoMethod::pool}};
 
+const std::map<std::string, LockPolicy> kLockPolicies = {
+    {"fifo", LockPolicy::fifo}, {"short-first", LockPolicy::short_first}, {"priority", LockPolicy::priority}};
+
 const std::map<std::string, StepsMode> kStepsModes = {{"off", StepsMode::off},
                                                       {"on", StepsMode::on},
                                                       {"grouping", StepsMode::grouping},
@@ -84,6 +87,10 @@ void add_run_options(CLI::App& app, Settings& s, RawArguments& raw) {
     app.add_option("--durability", s.durability_name, "When a commit returns")->check(one_of(kDurabilities))->capture_default_str();
     app.add_option("--isolation", s.isolation_name, "Isolation of all transactions")->check(one_of(kIsolations))->capture_default_str();
     app.add_option("--steps", s.steps_name, "Run threads in teams (STEPS)")->check(one_of(kStepsModes))->capture_default_str();
+    app.add_option("--lock-policy", s.lock_policy_name, "Who is granted a contended lock first")->check(one_of(kLockPolicies))->capture_default_str();
+    app.add_option("--lock-bypass", s.lock_bypass_max, "How often a waiter may be overtaken under that policy")
+        ->check(CLI::Range(0u, 65535u))
+        ->capture_default_str();
     app.add_option("--ack-fd", s.run.executor.ack_fd, "Write a line to this descriptor after each durable commit")
         ->check(CLI::Range(0, 1 << 20));
 }
@@ -159,6 +166,7 @@ Options Settings::store_options(uint32_t warehouses_now, uint64_t existing_bytes
     options.transactions_max = std::max<uint32_t>(options.transactions_max, 1024);
     options.io = kIoMethods.at(io_name);
     options.steps.mode = kStepsModes.at(steps_name);
+    options.lock_stage = {.policy = kLockPolicies.at(lock_policy_name), .bypass_max = lock_bypass_max};
     return options;
 }
 

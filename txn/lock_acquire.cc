@@ -55,13 +55,12 @@ LockManager::Impl::Step LockManager::Impl::queue_up(LockBucket& bucket, LockEntr
     request->owner = &owner;
     request->head = head;
     request->own = conversion ? granted_of(head, &owner) : nullptr;
-    request->thread = thread;
     request->granted = LockMode::none;
     request->wanted = mode;
     request->instant = ask == Ask::instant;
-    request->bypassed = 0;
-    enqueue(request);
-    if (options.policy) {                // it may stand before those in whose favour it was refused
+    owner.thread = thread;
+    enqueue(request, threads::now());
+    if (options.stage.policy != LockPolicy::fifo) {      // it may stand before those in whose favour it was refused
         WakeBatch wakes;
         grant_waiters(name, head, wakes);
     }
@@ -104,7 +103,7 @@ bool LockManager::Impl::release(LockBucket& bucket, LockOwner& owner, LockName n
                 if (own->next) own->next->prev = own->prev;
                 partition(name.value).requests.put(own);
             }
-            if (head->waiting_first) grant_waiters(name.value, head, wakes);
+            if (!head->line.empty()) grant_waiters(name.value, head, wakes);
             deflate(bucket, entry);
         }
     }

@@ -2,6 +2,8 @@
 //
 // Layout     LockBucket, 64 bytes: latch (1 byte), overflow bucket (8), three entries of 16 (name, word). A word is
 //              thin: bits 0-6 mode, bit 7 = 0, bits 8.. owner slot        fat: bit 7 = 1, bits 8.. address of the LockHead
+//            A waiting request is a packet of the *lock stage*: each fat lock has a line of it, each partition of the table a Stage, which
+//            orders the lines by the policy and counts. Grants take packets out; deadlock, timeout and cancellation cancel them.
 // States     no entry -> thin (first lock) -> fat (second owner, or a waiter: inflate()) -> thin or no entry (deflate()).
 //            request: queued -> granted (grant_waiters) or freed (conversion, wait_until_grantable, denial).
 // Invariants LK-1 A head has a granted request, or it does not exist. [checked: deflate(), verify()]
@@ -16,11 +18,13 @@
 #include <array>
 #include <atomic>
 #include <bit>
+#include <deque>
 #include <memory>
 #include <vector>
 
 #include "threads/base/check.h"
 #include "threads/base/spin_lock.h"
+#include "threads/stage.h"
 #include "threads/thread.h"
 #include "txn/lock_manager.h"
 #include "txn/lock_pool.h"
@@ -72,25 +76,28 @@ struct LockHead;
 // A granted or a waiting request of a fat lock. Fields are under the bucket's latch; `name` is atomic because the deadlock search
 // must find the bucket of a request that may go away meanwhile.
 struct alignas(kCacheLineBytes) LockRequest {
-    LockRequest* next = nullptr;
+    LockRequest* next = nullptr;             // among the granted, or in the line
     LockRequest* prev = nullptr;
+    Nanos entered = 0;                       // waiting: since then
+    uint32_t bypassed = 0;                   // waiting: overtaken so often
+    LockMode granted = LockMode::none;
+    LockMode wanted = LockMode::none;        // waiting
+    bool instant = false;                    // waiting: take nothing when granted
     std::atomic<uint64_t> name{0};
     LockOwner* owner = nullptr;
     LockHead* head = nullptr;
     LockRequest* own = nullptr;              // waiting conversion: the owner's granted request
-    threads::Thread* thread = nullptr;       // waiting: to be woken
-    LockMode granted = LockMode::none;
-    LockMode wanted = LockMode::none;        // waiting
-    bool instant = false;                    // waiting: take nothing when granted
-    uint32_t bypassed = 0;                   // waiting: overtaken so often
 };
 static_assert(sizeof(LockRequest) == kCacheLineBytes);
 
+using LockStage = threads::Stage<LockRequest, true>;     // lines: under the bucket's latch
+
 struct alignas(kCacheLineBytes) LockHead {
-    LockHead* pool_next = nullptr;           // while in its pool
-    LockRequest* granted_first = nullptr;    // any order
-    LockRequest* waiting_first = nullptr;    // conversions, then the others in the policy's order; doubly linked
-    LockRequest* waiting_last = nullptr;
+    union {
+        LockRequest* granted_first = nullptr;    // any order
+        LockHead* pool_next;                 // while in its pool
+    };
+    LockStage::Line line = {};               // who waits: conversions, then the others in the policy's order
     RightCounts granted = {};
     RightCounts waiting = {};                // wanted rights
 };
@@ -223,6 +230,8 @@ struct DeadlockSearch {
     CycleRecord kept[kKept];
 };
 
+threads::StageOptions<LockRequest> lock_stage_options(const LockStageOptions& options);
+
 struct LockManager::Impl {
     explicit Impl(const LockOptions& options);
     ~Impl();
@@ -255,9 +264,9 @@ struct LockManager::Impl {
     bool release_one(LockOwner& owner, LockName name, LockMode rights);                     // takes the latch itself
 
     // --- lock_queue.cc: under the bucket's latch
-    void enqueue(LockRequest* request);
-    void dequeue(LockRequest* request);
+    void enqueue(LockRequest* request, Nanos now);
     void grant_waiters(uint64_t name, LockHead* head, WakeBatch& wakes);
+    void hand_over(uint64_t name, LockHead* head, LockRequest* request);
     void end_wait(LockRequest* request, WaitOutcome outcome, WakeBatch& wakes);
     void deny(LockBucket& bucket, LockRequest* request, WaitOutcome outcome, uint32_t cycle, WakeBatch& wakes);
 
@@ -296,11 +305,13 @@ struct LockManager::Impl {
 
     // Pools are partitioned like the table (and chunks by owner slot), so that workers seldom meet.
     struct alignas(kCacheLineBytes) Partition {
+        LockStage stage;
         LockPool<LockRequest, &LockRequest::next> requests;
         LockPool<LockHead, &LockHead::pool_next> heads;
         LockPool<LockBucket, &LockBucket::overflow> overflows;
         LockPool<LockOwner::Chunk, &LockOwner::Chunk::before> chunks;
         std::atomic<uint64_t> released{0};   // names given back by owners of this partition, not counting waited ones
+        explicit Partition(const threads::StageOptions<LockRequest>& options) : stage(options) {}
     };
     static constexpr size_t kPartitions = 16;
     Partition& partition(uint64_t name) { return partitions[(name >> shift) % kPartitions]; }
@@ -314,7 +325,7 @@ struct LockManager::Impl {
     std::atomic<uint32_t> owners_end{0};                     // slots below may be in use; only grows
     // Searches that may look at owners they found in the table or the registry: remove_owner waits for zero.
     alignas(kCacheLineBytes) std::atomic<uint32_t> watchers{0};
-    Partition partitions[kPartitions];
+    std::deque<Partition> partitions;        // kPartitions of them, for ever
     DeadlockSearch search;
     std::atomic<uint64_t> waits{0}, deadlocks{0}, timeouts{0}, escalations{0}, inflations{0}, wait_nanos{0};
 };

@@ -13,6 +13,7 @@
 namespace lockstep::txn {
 
 LockManager::Impl::Impl(const LockOptions& o) : options(o) {
+    for (size_t i = 0; i < kPartitions; ++i) partitions.emplace_back(lock_stage_options(options.stage));
     // Waiters and holders are counted in 16 bits, and an empty table still needs a shift below 64.
     options.owners_max = std::clamp<uint32_t>(options.owners_max, 1, 65535);
     options.buckets_log2 = std::clamp<uint32_t>(options.buckets_log2, 4, 32);
@@ -148,8 +149,14 @@ LockManager::Stats LockManager::stats() const {
     return stats;
 }
 
+StageStats LockManager::stage_stats() const {
+    StageStats sum;
+    for (const Impl::Partition& partition : impl_->partitions) sum.add(partition.stage.stats());
+    return sum;
+}
+
 size_t LockManager::memory_bytes() const {
-    size_t bytes = impl_->bucket_bytes + sizeof(Impl) +
+    size_t bytes = impl_->bucket_bytes + sizeof(Impl) + Impl::kPartitions * sizeof(Impl::Partition) +
                    impl_->options.owners_max *
                        (sizeof(LockOwner*) + 2 * sizeof(uint32_t) + sizeof(DeadlockSearch::Node) + sizeof(LockBucket*));
     for (const Impl::Partition& partition : impl_->partitions)

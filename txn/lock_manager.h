@@ -19,6 +19,7 @@
 #include <string>
 
 #include "threads/event.h"
+#include "threads/stage_stats.h"
 #include "threads/thread.h"
 #include "txn/lock_mode.h"
 #include "txn/lock_owner.h"
@@ -31,8 +32,7 @@ struct LockOptions {
     uint32_t owners_max = 4096;          // slots
     Nanos timeout = kNever;              // longest wait of one request; per owner in LockOwner::timeout
     uint32_t escalate_at = 5000;         // record locks of one owner on one store before it tries the store's lock; 0 = never
-    const GrantPolicy* policy = nullptr; // order of new waiters; null: first come, first served. Must outlive the manager
-    uint32_t bypass_max = 16;            // with a policy: nobody is overtaken more often than this
+    LockStageOptions stage = {};         // order of those who wait
 };
 
 struct LockBucket;      // one cache line of the table
@@ -96,6 +96,8 @@ public:
         uint64_t granted_at_once = 0, waits = 0, deadlocks = 0, timeouts = 0, escalations = 0, inflations = 0, wait_nanos = 0;
     };
     Stats stats() const;
+    // The lock stage: who waited, how long until the grant, how long the queues were, how many were granted together, who was overtaken.
+    StageStats stage_stats() const;
     // Checks LM-1 to LM-4 over the whole table while nothing else runs. Error text or empty.
     std::string verify() const;
     size_t memory_bytes() const;

@@ -62,11 +62,12 @@ struct Intent {
 struct LockOwner {
     uint32_t slot = 0;
     TxnId txn{};
-    threads::Thread* thread = nullptr;       // informative: a wait parks the calling thread
+    threads::Thread* thread = nullptr;       // who waits, to be woken; written before `waiting` is set
     Nanos timeout = kNever;                  // longest wait of one request
     uint64_t work = 0;                       // victim choice: least work + locks_held is rolled back (log bytes written)
-    uint32_t priority = 0;                   // for grant policies
-    uint32_t operations_left = 0;            // declared length, 0 = unknown; for grant policies
+    uint32_t priority = 0;                   // for LockPolicy::priority: larger comes first
+    uint32_t operations = 0;                 // declared length in records it locks, 0 = unknown
+    uint32_t operations_left = UINT32_MAX;   // of those, as of its newest wait; for LockPolicy::short_first
 
     // Names held, in order of grant; grown in chunks that a pool keeps.
     struct alignas(kCacheLineBytes) Chunk {
@@ -87,6 +88,7 @@ struct LockOwner {
     std::atomic<uint64_t> noted[kIntentsMax] = {};
     Intent intents[kIntentsMax];
 
+    Nanos wait_began = 0;                        // the newest wait
     std::atomic<LockRequest*> waiting{nullptr};  // written under the bucket's latch
     WaitOutcome outcome = WaitOutcome::none;     // written under the bucket's latch while waiting != null; else the owner's
     uint32_t cycle = 0;                          // the same; id of the deadlock

@@ -1,30 +1,24 @@
-// lock_policy.h - who waits before whom: the seam for grant policies other than first come, first served.
+// lock_policy.h - in which order blocked lock requests are granted. Part of the public options.
 //
-// Concepts   A policy orders new waiters when they join a queue; conversions always stand before them, and what a lock's holders
-//            allow is granted from the front. Ageing: a waiter that `bypass_max` others have overtaken is overtaken no more.
-//            Without a policy (a null pointer) the queue is first come, first served and costs no call.
-// Blocking   before() runs under a bucket's latch: it must neither park nor allocate.
+// Concepts   Only requests that have to wait are ordered. A conversion (its owner holds the lock already and wants more) stands before
+//            all new requests, whatever the policy. Ageing: who was overtaken bypass_max times is overtaken no more, and whoever comes
+//            later stays behind him.
+// Source     S. Harizopoulos, "Staged Database Systems", 2005, section 6.1.2, gives the direction: the short one first.
 #pragma once
 
 #include <cstdint>
 
-#include "txn/lock_mode.h"
+namespace lockstep {
 
-namespace lockstep::txn {
-
-// What a policy may look at. Constant while the owner waits.
-struct LockWaiter {
-    LockMode wanted = LockMode::none;
-    uint32_t priority = 0;               // LockOwner::priority
-    uint32_t operations_left = 0;        // LockOwner::operations_left, 0 = unknown
-    uint64_t work = 0;                   // LockOwner::work
+enum class LockPolicy : uint8_t {
+    fifo,            // first come, first served
+    short_first,     // fewest operations left (TxnOptions::operations); who did not declare its length counts as the longest
+    priority,        // largest TxnOptions::priority
 };
 
-class GrantPolicy {
-public:
-    virtual ~GrantPolicy() = default;
-    // True if `arriving` should be granted before `waiting`, which came earlier.
-    virtual bool before(const LockWaiter& arriving, const LockWaiter& waiting) const = 0;
+struct LockStageOptions {
+    LockPolicy policy = LockPolicy::fifo;
+    uint32_t bypass_max = 16;            // nobody is overtaken more often than this; 0 = never, 1..65535
 };
 
-}  // namespace lockstep::txn
+}  // namespace lockstep

@@ -65,7 +65,7 @@ LockHead* LockManager::Impl::inflate(uint64_t name, LockEntry* entry) {
 void LockManager::Impl::deflate(LockBucket& bucket, LockEntry* entry) {
     LockHead* head = word::head(entry->word);
     LockRequest* only = head->granted_first;
-    if (head->waiting_first) {
+    if (!head->line.empty()) {
         CHECK(only != nullptr);      // LK-1: with no holder every waiter could be granted
         return;
     }

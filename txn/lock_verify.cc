@@ -20,6 +20,8 @@ public:
         const size_t buckets = impl_.bucket_bytes / sizeof(LockBucket);
         for (size_t i = 0; i < buckets && error_.empty(); ++i) check_bucket(i);
         for (uint32_t slot = 0; slot < impl_.owners_end.load() && error_.empty(); ++slot) check_owner(slot);
+        for (size_t i = 0; i < LockManager::Impl::kPartitions && error_.empty(); ++i)
+            error_ = impl_.partitions[i].stage.verify(queued_[i], 0);
         return error_;
     }
 
@@ -72,7 +74,7 @@ private:
     void check_head(uint64_t name, const LockHead& head) {
         RightCounts granted = {}, waiting = {};
         require(head.granted_first != nullptr, "LK-1: fat entry without a holder", name);
-        require(head.waiting_first || (head.granted_first && head.granted_first->next), "fat entry with one holder only", name);
+        require(!head.line.empty() || (head.granted_first && head.granted_first->next), "fat entry with one holder only", name);
         for (auto* a = head.granted_first; a; a = a->next) {
             check_listed(a->owner, name);
             require(a->head == &head && a->name.load() == name && a->granted != LockMode::none, "request out of place", name);
@@ -91,11 +93,11 @@ private:
     void check_queue(uint64_t name, const LockHead& head, RightCounts& waiting) {
         LockMode ahead = LockMode::none;
         bool new_seen = false;
-        const LockRequest* before = nullptr;
-        for (auto* request = head.waiting_first; request; before = request, request = request->next) {
-            require(request->prev == before && request->name.load() == name && request->head == &head, "queue links", name);
+        for (auto* request = head.line.first; request; request = request->next) {
+            require(request->name.load() == name && request->head == &head, "queue links", name);
             require(request->owner->waiting.load() == request, "LM-3: owner does not wait for its request", name);
             require(waiting_.insert(request->owner).second, "LM-3: owner waits twice", name);
+            require(request->bypassed <= impl_.options.stage.bypass_max, "STG-2: overtaken too often", name);
             require(!request->own || !new_seen, "conversion behind a new request", name);
             new_seen = new_seen || !request->own;
             const LockMode others = request->own ? head.granted.without(request->own->granted) : head.granted.mask;
@@ -104,7 +106,8 @@ private:
             ahead = ahead | request->wanted;
             waiting.add(request->wanted);
         }
-        require(head.waiting_last == before, "queue end", name);
+        queued_[(name >> impl_.shift) % LockManager::Impl::kPartitions] += head.line.length;
+        require(LockStage::verify_line(head.line).empty(), "queue links", name);
     }
 
     void check_owner(uint32_t slot) {
@@ -121,6 +124,7 @@ private:
     const LockManager::Impl& impl_;
     std::unordered_map<const LockOwner*, std::unordered_set<uint64_t>> names_;
     std::unordered_set<const LockOwner*> waiting_;
+    uint64_t queued_[LockManager::Impl::kPartitions] = {};
     std::string error_;
 };
 

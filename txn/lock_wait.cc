@@ -18,11 +18,11 @@ Nanos deadline_after(Nanos now, Nanos longest) { return longest >= kNever - now 
     waits.fetch_add(1, std::memory_order_relaxed);
     resolve_deadlocks(owner);
     if (owner.waiting.load(std::memory_order_acquire)) {
-        const Nanos begin = threads::now();
-        const Nanos deadline = deadline_after(begin, std::min(owner.timeout, options.timeout));
+        const Nanos before = threads::waited(threads::ParkReason::lock);
+        const Nanos deadline = deadline_after(owner.wait_began, std::min(owner.timeout, options.timeout));
         while (owner.waiting.load(std::memory_order_acquire))
             if (!threads::park_until(deadline, threads::ParkReason::lock)) cancel(owner, WaitOutcome::timeout);
-        wait_nanos.fetch_add(threads::now() - begin, std::memory_order_relaxed);
+        wait_nanos.fetch_add(threads::waited(threads::ParkReason::lock) - before, std::memory_order_relaxed);
     }
     const WaitOutcome outcome = owner.outcome;
     owner.outcome = WaitOutcome::none;

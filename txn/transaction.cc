@@ -92,7 +92,7 @@ void TransactionTable::Impl::prepare(Transaction& txn, TxnLane& lane, const TxnO
     owner.timeout = options.lock_timeout;
     owner.work = 0;
     owner.priority = options.priority;
-    owner.operations_left = options.operations;
+    owner.operations = options.operations;
 }
 
 // Other lanes, a new chunk, or a wait.

@@ -14,8 +14,8 @@ struct TxnOptions {
     Durability durability = Durability::durable;
     bool read_only = false;
     Nanos lock_timeout = kNever;
-    uint32_t operations = 0;             // declared number of operations, 0 = unknown
-    uint32_t priority = 0;
+    uint32_t operations = 0;             // records it will lock in all, as far as known; 0 = unknown. For LockPolicy::short_first
+    uint32_t priority = 0;               // larger is served first under LockPolicy::priority
 };
 
 struct Savepoint {

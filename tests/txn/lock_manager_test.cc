@@ -285,15 +285,10 @@ TEST(LockManager, ReleaseSharedKeepsWrites) {
     EXPECT_TRUE(granted(reader));
 }
 
-struct ShortFirst final : GrantPolicy {
-    bool before(const LockWaiter& a, const LockWaiter& b) const override { return a.operations_left < b.operations_left; }
-};
-
 TEST(LockManager, PolicyOrdersWaitersAndAgeingBoundsIt) {
-    ShortFirst policy;
-    Scene s({.policy = &policy, .bypass_max = 2});
+    Scene s({.stage = {.policy = LockPolicy::short_first, .bypass_max = 2}});
     ASSERT_TRUE(granted(s.lock(0, kA, X)));
-    for (size_t i = 1; i <= 5; ++i) s.owner[i].operations_left = i == 1 ? 10 : 1;
+    for (size_t i = 1; i <= 5; ++i) s.owner[i].operations = i == 1 ? 10 : 1;
     auto slow = s.lock(1, kA, X);
     auto q2 = s.lock(2, kA, X), q3 = s.lock(3, kA, X), q4 = s.lock(4, kA, X);
     EXPECT_EQ(s.check(), "");
@@ -310,9 +305,8 @@ TEST(LockManager, PolicyOrdersWaitersAndAgeingBoundsIt) {
 
 // A policy may put a request before the one in whose favour it was refused: then it is granted at once.
 TEST(LockManager, PolicyMayLetARequestThrough) {
-    ShortFirst policy;
-    Scene s({.policy = &policy});
-    for (size_t i = 0; i < 3; ++i) s.owner[i].operations_left = i == 2 ? 1 : 10;
+    Scene s({.stage = {.policy = LockPolicy::short_first}});
+    for (size_t i = 0; i < 3; ++i) s.owner[i].operations = i == 2 ? 1 : 10;
     ASSERT_TRUE(granted(s.lock(0, kA, S)));
     auto writer = s.lock(1, kA, X);
     EXPECT_TRUE(waits(writer));

@@ -27,6 +27,7 @@ struct Shape {
     uint32_t strong = 6;             // percent of the requests that are for a whole store
     bool canceller = false;
     Nanos cancel_every = 50 * kMicrosecond;
+    LockStageOptions stage = {};
 };
 
 class Model {
@@ -67,7 +68,7 @@ public:
         : shape_(shape),
           seed_(seed),
           stores_(shape.stores),
-          locks_({.buckets_log2 = 4, .owners_max = shape.threads, .timeout = shape.timeout, .escalate_at = shape.escalate_at}),
+          locks_({.buckets_log2 = 4, .owners_max = shape.threads, .timeout = shape.timeout, .escalate_at = shape.escalate_at, .stage = shape.stage}),
           owners_(locks_, shape.threads),
           model_(shape.threads, shape.stores * (shape.names + 1)) {
         nobody_.slot = UINT32_MAX;
@@ -88,6 +89,7 @@ public:
         EXPECT_EQ(running_.load(), 0u) << "hang";
         EXPECT_EQ(model_.conflicts(), 0u);
         EXPECT_EQ(locks_.verify(), "");
+        check_stage();
         for (StoreLock& store : stores_) EXPECT_EQ(store.strong.load(), 0u);
         for (uint32_t store = 0; store < shape_.stores; ++store) {
             EXPECT_TRUE(locks_.grantable(nobody_, page_lock_name(stores_[store].store, kPageNone), X));
@@ -96,8 +98,23 @@ public:
         EXPECT_GT(model_.grants(), 0u);
     }
     LockManager::Stats stats() const { return locks_.stats(); }
+    StageStats stage_stats() const { return locks_.stage_stats(); }
 
 private:
+    // Every request that waited was granted or taken out, and nobody was overtaken too often.
+    void check_stage() const {
+        const StageStats stage = locks_.stage_stats();
+        const LockManager::Stats all = locks_.stats();
+        EXPECT_TRUE(stage.conserved());
+        EXPECT_EQ(stage.queued + stage.in_service, 0u);
+        EXPECT_EQ(stage.entered, all.waits);
+        EXPECT_GE(stage.cancelled, all.deadlocks + all.timeouts);
+        if (!shape_.canceller) {
+            EXPECT_EQ(stage.cancelled, all.deadlocks + all.timeouts);
+        }
+        EXPECT_LE(stage.bypassed_max, shape_.stage.bypass_max);
+    }
+
     void drive(threads::Runtime& runtime) {
         uint64_t steps = 0;
         while (running_.load() > 0) {
@@ -122,6 +139,8 @@ private:
         LockOwner& owner = owners_[me];
         for (uint32_t round = 0; round < shape_.rounds; ++round) {
             owner.work = rng.below(100);
+            owner.operations = static_cast<uint32_t>(rng.below(9));
+            owner.priority = static_cast<uint32_t>(rng.below(4));
             for (uint64_t n = 1 + rng.below(8); n > 0; --n) {
                 if (!one(rng, owner, me)) break;
                 if (rng.chance(0.5)) threads::yield();
@@ -196,20 +215,24 @@ private:
 void try_many(Shape shape, uint64_t trials, uint64_t fallback_seed) {
     const uint64_t seed = test_seed(fallback_seed);
     LockManager::Stats sum;
+    uint64_t bypasses = 0;
     for (uint64_t i = 0; i < trials; ++i) {
         Trial trial(shape, seed + i);
         trial.run();
         const auto stats = trial.stats();
         sum.waits += stats.waits;
+        bypasses += trial.stage_stats().bypasses;
         sum.deadlocks += stats.deadlocks;
         sum.escalations += stats.escalations;
         sum.timeouts += stats.timeouts;
         if (testing::Test::HasFailure()) FAIL() << "replay with LOCKSTEP_SEED=" << seed + i;
     }
-    std::printf("waits %lu deadlocks %lu escalations %lu timeouts %lu\n", sum.waits, sum.deadlocks, sum.escalations, sum.timeouts);
+    std::printf("waits %lu deadlocks %lu escalations %lu timeouts %lu bypasses %lu\n", sum.waits, sum.deadlocks, sum.escalations,
+                sum.timeouts, bypasses);
+    EXPECT_EQ(bypasses > 0, shape.stage.policy != LockPolicy::fifo && shape.stage.bypass_max > 0);
     EXPECT_GT(sum.waits, 0u);
     EXPECT_GT(sum.deadlocks, 0u);
-    if (shape.names > 2) {
+    if (shape.names > 4) {
         EXPECT_GT(sum.escalations, 0u);
     }
 }
@@ -220,6 +243,25 @@ TEST(LockModel, RecordsOnly) { try_many({.caller_driven = true, .threads = 24, .
 TEST(LockModel, TwoWorkers) { try_many({.workers = 2, .rounds = 400}, 5, 300); }
 TEST(LockModel, FourWorkersWithTimeoutsAndCancels) {
     try_many({.workers = 4, .threads = 32, .rounds = 200, .timeout = kMillisecond, .canceller = true}, 5, 400);
+}
+
+// The same under each policy.
+TEST(LockModel, ShortFirst) {
+    try_many({.caller_driven = true, .threads = 24, .names = 4, .stage = {LockPolicy::short_first, 3}}, 20, 600);
+}
+TEST(LockModel, Priority) {
+    try_many({.workers = 2, .caller_driven = true, .threads = 24, .names = 4, .timeout = 5 * kMillisecond,
+              .stage = {LockPolicy::priority, 2}}, 20, 700);
+}
+TEST(LockModel, ShortFirstWithoutAnyOvertaking) {
+    try_many({.caller_driven = true, .names = 4, .stage = {LockPolicy::short_first, 0}}, 10, 800);
+}
+TEST(LockModel, ShortFirstOnFourWorkers) {
+    try_many({.workers = 4, .threads = 32, .rounds = 200, .names = 4, .timeout = kMillisecond, .canceller = true,
+              .stage = {LockPolicy::short_first, 5}}, 4, 900);
+}
+TEST(LockModel, PriorityOnFourWorkers) {
+    try_many({.workers = 4, .threads = 32, .rounds = 200, .names = 4, .stage = {LockPolicy::priority, 1}}, 4, 1000);
 }
 
 // Notes of intentions race with scans for them, cancellations and searches with requests that come and go.
