@@ -1,7 +1,6 @@
 // btree.cc - making and destroying a tree.
 #include "sm/btree_impl.h"
 #include "sm/catalog.h"
-#include "sm/overflow.h"
 
 namespace lockstep::sm {
 
@@ -13,7 +12,7 @@ BTree::BTree(Engine& engine, StoreId id, PageId root) : engine_(engine), id_(id)
     lock_.escalates = id != kCatalogStore;
 }
 
-Result<PageId> BTree::create(Engine& engine, StoreId id) {
+Result<PageId> BTree::create(Engine& engine, StoreId id, txn::Transaction* txn) {
     PageReservation space = TRY(engine.space->prepare(1));
     const PageId root = space.pages[0];
     ExclusivePage page = TRY(engine.pool->fix_new(root));
@@ -22,7 +21,7 @@ Result<PageId> BTree::create(Engine& engine, StoreId id) {
         space.part(),
         {&page, PageAction::btree_format, kPartFresh, {payload::bytes_of(format), {}, {}, {}}},
     };
-    Result<Lsn> done = change_pages(engine, nullptr, ChangeRole::system, LogKind::btree_create, id, parts);
+    Result<Lsn> done = change_pages(engine, txn, txn ? ChangeRole::forward : ChangeRole::system, LogKind::btree_create, id, parts);
     if (!done) {
         engine.pool->drop(std::move(page));
         return std::unexpected(done.error());
@@ -31,11 +30,9 @@ Result<PageId> BTree::create(Engine& engine, StoreId id) {
 }
 
 Result<void> BTree::destroy() {
-    Report report = TRY(verify());
-    if (!report.faults.empty()) return fail(ErrorCode::corrupt_page, "index that is to be dropped", root_.value, id_.value);
-    // The root last: as long as it stands, what is left of the tree can be found.
-    std::reverse(report.pages.begin(), report.pages.end());
-    return engine_.space->free_now(report.pages);
+    const Result<Report> report = verify();
+    if (report && report->faults.empty()) return engine_.space->free_now(report->pages);
+    return sweep(engine_, id_, {});                  // half freed before a crash: what is left is found by its number
 }
 
 }  // namespace lockstep::sm

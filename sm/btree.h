@@ -42,8 +42,8 @@ class BTree {
 public:
     BTree(Engine& engine, StoreId id, PageId root);
 
-    // Makes an empty tree: allocates and formats its root leaf in a system record of `store`.
-    static Result<PageId> create(Engine& engine, StoreId id);
+    // Makes an empty tree: allocates and formats its root leaf, as a change of `txn` whose rollback frees it, or for good (null).
+    static Result<PageId> create(Engine& engine, StoreId id, txn::Transaction* txn = nullptr);
     // Frees all its pages (the store's lock is held exclusively and no cursor is open).
     Result<void> destroy();
 
@@ -62,7 +62,8 @@ public:
     Result<bool> erase(txn::Transaction& txn, Slice key);
 
     // Bulk load into an empty tree from strictly ascending keys: pages are built full (fill in percent, 50..100) and logged whole.
-    // `next` gives one pair at a time, false at the end. The caller holds the store's X lock.
+    // `next` gives one pair at a time, false at the end. The caller holds the store's X lock. Pages that a crash leaves in the air are
+    // on the drop list.
     Result<void> bulk_load(txn::Transaction& txn, std::move_only_function<bool(Slice& key, Slice& value)> next, uint32_t fill);
 
     // Rollback, called by undo_record through log_kinds' table. Payloads as logged.
@@ -93,6 +94,9 @@ public:
         std::atomic<uint64_t> splits{0}, merges{0}, restarts{0}, latched_descents{0}, ghosts_removed{0}, ghosts{0};
     };
     Stats& stats() { return stats_; }
+    // Goes up, with the page still latched, whenever a page that was a leaf becomes free. BT-6: a page number remembered from before is not
+    // looked at again: the page may be read back from the volume as it was long ago, and pass for a leaf of this tree.
+    uint32_t leaves_freed() const { return leaves_freed_.load(std::memory_order_acquire); }
 
     struct Ops;                                  // the tree's own files only: btree_impl.h
 
@@ -103,6 +107,7 @@ private:
     const PageId root_;
     txn::StoreLock lock_;
     Stats stats_;
+    std::atomic<uint32_t> leaves_freed_{0};
 };
 
 // Walks keys in order, either way, under the transaction's isolation. Survives splits, merges and changes by its own transaction:

@@ -1,9 +1,11 @@
 // btree_bulk.cc - loading sorted pairs into an empty tree: leaves built full from left to right, inner levels on top of them.
 //
 // Concepts   Pages are written in groups of eight, one redo-only record per group, and hang in the air until the last record formats the
-//            root above them: that one belongs to the transaction, so rollback empties the tree by it. A crash before it leaves the
-//            tree empty (and the pages written so far leaked).
+//            root above them: that one belongs to the transaction, so rollback empties the tree by it. Meanwhile, and again after a
+//            rollback, the load stands on the drop list: after a crash open() frees the index's pages that its root does not reach.
 #include "sm/btree_impl.h"
+#include "sm/catalog.h"
+#include "sm/deferred.h"
 #include "sm/overflow.h"
 
 namespace lockstep::sm {
@@ -60,10 +62,15 @@ public:
         draft_.add(key, value, flags);
         return {};
     }
-    // Everything is in: writes the rest of the leaves and the levels above, and links them to the root.
-    Result<void> finish(txn::Transaction& txn);
+    // Everything is in: writes the rest of the leaves and the levels above; then link_root() hangs them into the tree.
+    Result<void> write_rest();
+    Result<void> link_root(txn::Transaction& txn);
+    void note_chain(const OverflowRef& ref) { chains_.push_back(ref); }
     // After an error: nothing refers to the pages yet.
-    void give_back() { (void)engine_.space->free_now(pages_); }
+    void give_back() {
+        (void)engine_.space->free_now(pages_);
+        for (const OverflowRef& ref : chains_) (void)free_overflow(engine_, tree_.id(), PageId{ref.first}, ref.chain);
+    }
 
 private:
     // The draft's upper fence is `high`: it becomes a finished page, and the next draft begins there.
@@ -80,7 +87,6 @@ private:
     Result<void> write_group(unsigned level);
     void give_way();
     Result<void> write_level(std::vector<ChildRef> children, unsigned level);
-    Result<void> link_root(txn::Transaction& txn, unsigned level);
     static std::string records_of(const Draft& draft, size_t prefix_bytes) {
         std::string out;
         for (const Draft::Entry& e : draft.entries) RecordWriter{out}.add(e.flags, {}, Slice(e.key).substr(prefix_bytes), e.value);
@@ -93,7 +99,9 @@ private:
     Draft draft_;
     std::vector<Finished> finished_;
     std::vector<ChildRef> written_;      // pages of the level being written
-    std::vector<PageId> pages_;          // all pages written
+    std::vector<PageId> pages_;          // all pages of the tree written
+    std::vector<OverflowRef> chains_;    // and all chains
+    unsigned root_level_ = 0;
     PageId last_ = kPageNone;            // written last on the leaf level: waits for its right sibling
 };
 
@@ -164,10 +172,11 @@ Result<void> Loader::write_level(std::vector<ChildRef> children, unsigned level)
     return {};
 }
 
-Result<void> Loader::finish(txn::Transaction& txn) {
+Result<void> Loader::write_rest() {
     std::vector<ChildRef> children;
     for (unsigned level = 0;; ++level) {
-        if (written_.empty() && finished_.empty()) return link_root(txn, level);       // the draft is all there is on this level
+        root_level_ = level;
+        if (written_.empty() && finished_.empty()) return {};    // the draft is all there is on this level
         finished_.push_back({std::move(draft_), {}, true});
         TRY(write_group(level));
         children = std::exchange(written_, {});
@@ -175,34 +184,60 @@ Result<void> Loader::finish(txn::Transaction& txn) {
     }
 }
 
-Result<void> Loader::link_root(txn::Transaction& txn, unsigned level) {
+Result<void> Loader::link_root(txn::Transaction& txn) {
     ExclusivePage root = TRY(engine_.pool->fix_exclusive(tree_.root()));
     if (!is_leaf(*root) || count(*root) != 0) return fail(ErrorCode::bad_argument, "bulk load into an index that is not empty", tree_.id().value);
     const std::string records = records_of(draft_, 0);
-    const payload::Format format{tree_.root().value, tree_.id().value, draft_.first_child.value, static_cast<uint16_t>(level),
+    const payload::Format format{tree_.root().value, tree_.id().value, draft_.first_child.value, static_cast<uint16_t>(root_level_),
                                  static_cast<uint16_t>(draft_.entries.size()), 0, kInfinite};
     ChangePart part{&root, PageAction::btree_format, kPartFresh, {payload::bytes_of(format), {}, {}, records}};
     TRY(change_pages(engine_, &txn, ChangeRole::forward, LogKind::btree_bulk, tree_.id(), {&part, 1}));
     return {};
 }
 
-Result<void> load_all(Engine& engine, BTree& tree, txn::Transaction& txn, Loader& loader,
+// False: there was nothing to load.
+Result<bool> load_all(Engine& engine, BTree& tree, txn::Transaction& txn, Loader& loader,
                       std::move_only_function<bool(Slice& key, Slice& value)>& next) {
     std::string before;
     bool any = false;
     for (Slice key, value; next(key, value); any = true) {
-        if (key.size() > kKeyBytesMax || value.size() > kValueBytesMax) return Ops::check_write(txn, key.size(), value.size());
+        if (key.size() > kKeyBytesMax || value.size() > kValueBytesMax) {
+            TRY(Ops::check_write(txn, key.size(), value.size()));
+        }
         if (any && key <= Slice(before)) return fail(ErrorCode::bad_argument, "bulk load's keys do not ascend", tree.id().value);
         before.assign(key);
         if (!Ops::too_large(key.size(), value.size())) {
             TRY(loader.leaf_entry(key, value, 0));
             continue;
         }
-        const OverflowRef ref = TRY(write_overflow(engine, tree.id(), value));
+        const OverflowRef ref = TRY(write_overflow(engine, nullptr, tree.id(), value));
+        loader.note_chain(ref);
         TRY(loader.leaf_entry(key, bytes_of(ref), kOverflow));
     }
-    return any ? loader.finish(txn) : Result<void>{};
+    if (any) TRY(loader.write_rest());
+    return any;
 }
+
+// The load stands on the drop list until the transaction that hangs it into the tree has committed.
+class ListedLoad {
+public:
+    ListedLoad(Engine& engine, StoreId store) : engine_(engine), entry_{DropKind::load, store, kPageNone, engine.log->tail().value} {}
+    Result<void> begin(txn::Transaction& txn) {
+        if (!engine_.catalog) return {};
+        TRY(run_system_txn(engine_, [&](txn::Transaction& own) { return engine_.catalog->drop_list().add(own, entry_); }));
+        // Whatever of it is left then: taken off by nobody (failed), or back again (rolled back).
+        at_end(txn, [&engine = engine_, entry = entry_](bool) { (void)engine.catalog->drop_list().remove_now(entry); });
+        return {};
+    }
+    Result<void> end(txn::Transaction& txn) {
+        if (!engine_.catalog) return {};
+        return engine_.catalog->drop_list().remove(txn, entry_);
+    }
+
+private:
+    Engine& engine_;
+    const DropEntry entry_;
+};
 
 }  // namespace
 
@@ -213,8 +248,15 @@ Result<void> BTree::bulk_load(txn::Transaction& txn, std::move_only_function<boo
         SharedPage root = TRY(engine_.pool->fix_shared(root_));
         if (!is_leaf(*root) || count(*root) != 0) return fail(ErrorCode::bad_argument, "bulk load into an index that is not empty", id_.value);
     }
+    ListedLoad listed(engine_, id_);
+    TRY(listed.begin(txn));
     Loader loader(engine_, *this, kUsable * fill / 100);
-    Result<void> done = load_all(engine_, *this, txn, loader, next);
+    const auto load = [&]() -> Result<void> {
+        if (!TRY(load_all(engine_, *this, txn, loader, next))) return {};
+        TRY(listed.end(txn));                    // before the link: a rollback empties the tree first, then lists what it left
+        return loader.link_root(txn);
+    };
+    Result<void> done = load();
     if (!done) loader.give_back();
     return done;
 }
@@ -226,6 +268,7 @@ Result<void> BTree::undo_bulk(txn::Transaction& txn, const txn::LogRecordView& r
     const payload::Format format{root_.value, id_.value, kPageNone.value, 0, 0, 0, kInfinite};
     ChangePart part{&root, PageAction::btree_format, kPartFresh, {payload::bytes_of(format), {}, {}, {}}};
     TRY(change_pages(engine_, &txn, ChangeRole::compensation, LogKind::btree_bulk, id_, {&part, 1}, Lsn{record.header->prev}));
+    leaves_freed_.fetch_add(1, std::memory_order_release);
     root.release();
     std::erase(report.pages, root_);
     return engine_.space->free_now(report.pages);

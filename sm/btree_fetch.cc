@@ -68,7 +68,7 @@ inline Result<bool> read_record(BTree& tree, BufferPool& pool, txn::Transaction&
         const Page& page = *pos.at.page;
         if (!pos.found || ghost(page, pos.slot)) {
             if (!pos.valid()) continue;
-            Ops::remember(tree, txn, pos.id, pos.slot);
+            Ops::remember(tree, txn, pos.id, pos.slot, pos.leaves_freed);
             return false;
         }
         if (overflow(page, pos.slot)) [[unlikely]] {
@@ -81,7 +81,7 @@ inline Result<bool> read_record(BTree& tree, BufferPool& pool, txn::Transaction&
         copy_out(value(page, pos.slot), out);
         if (!pos.valid()) [[unlikely]]
             continue;
-        Ops::remember(tree, txn, pos.id, pos.slot);
+        Ops::remember(tree, txn, pos.id, pos.slot, pos.leaves_freed);
         return true;
     }
 }

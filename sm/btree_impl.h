@@ -20,6 +20,7 @@ struct BTree::Ops {
         PeekedPage at;
         PageId id;
         unsigned slot = 0;
+        uint32_t leaves_freed = 0;               // before the look
         bool found = false;
         bool valid() const { return at.valid(); }
     };
@@ -27,6 +28,7 @@ struct BTree::Ops {
         ExclusivePage page;
         PageId id;
         unsigned slot = 0;
+        uint32_t leaves_freed = 0;
         bool found = false;
     };
     enum class Side : uint8_t { covering, below };       // the node that covers a key, or the one with the largest keys below it
@@ -39,12 +41,13 @@ struct BTree::Ops {
     // Leaf that covers `key`, searched; through the transaction's hint if that promises something.
     static Result<void> locate(BTree& tree, txn::Transaction& txn, const SearchKey& key, bool hint_first, Position& out);
     static txn::LeafHint& hint_of(txn::Transaction& txn, StoreId store) { return txn.leaf_hints[store.value % std::size(txn.leaf_hints)]; }
-    static void remember(BTree& tree, txn::Transaction& txn, PageId leaf, unsigned slot) {
+    static void remember(BTree& tree, txn::Transaction& txn, PageId leaf, unsigned slot, uint32_t leaves_freed) {
         txn::LeafHint& hint = hint_of(txn, tree.id_);
         hint.score = hint.page == leaf && hint.store == tree.id_ ? static_cast<uint16_t>(std::min(hint.score + 1, 4)) : uint16_t{0};
         hint.store = tree.id_;
         hint.page = leaf;
         hint.slot = static_cast<uint16_t>(slot);
+        hint.leaves_freed = leaves_freed;
     }
     // After failed validations: waits for a shared latch on the leaf that covers `key` (or lies below it), so that the next look is valid.
     [[gnu::cold, gnu::noinline]] static Result<bool> hold_leaf(BTree& tree, const SearchKey& key, Side side, Position& out, SharedPage& hold);

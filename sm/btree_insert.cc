@@ -6,6 +6,7 @@
 #include "sm/btree_impl.h"
 #include "sm/ghost_cleaner.h"
 #include "sm/overflow.h"
+#include "sm/recovery.h"
 
 namespace lockstep::sm {
 
@@ -42,6 +43,7 @@ inline Result<void> log_put(Engine& engine, BTree& tree, txn::Transaction& txn, 
 [[gnu::noinline]] Result<bool> revive(Engine& engine, BTree& tree, txn::Transaction& txn, Ops::Target& t, Slice key, Slice fresh, bool is_overflow) {
     const Slice old = value(*t.page, t.slot);
     if (fresh.size() > old.size() && fresh.size() - old.size() > free_bytes(*t.page)) return false;
+    const Lsn before = txn.last_lsn;
     const bool was_overflow = overflow(*t.page, t.slot);
     const OverflowRef old_chain = overflow_ref(was_overflow ? old : Slice{});
     const payload::Revive head{static_cast<uint16_t>(t.slot),
@@ -50,8 +52,11 @@ inline Result<void> log_put(Engine& engine, BTree& tree, txn::Transaction& txn, 
     ChangePart part{&t.page, PageAction::btree_revive, 0, {payload::bytes_of(head), key, old, fresh}};
     TRY(change_pages(engine, &txn, ChangeRole::forward, LogKind::btree_insert, tree.id(), {&part, 1}));
     t.page.release();
-    if (was_overflow && engine.ghosts) engine.ghosts->note_chain(tree.id(), key, PageId{old_chain.first}, old_chain.chain);
-    return true;
+    if (!was_overflow) return true;
+    Result<void> released = release_overflow(engine, txn, tree.id(), key, old_chain);
+    if (released) return true;
+    (void)roll_back(engine, txn, before);
+    return std::unexpected(released.error());
 }
 
 }  // namespace
@@ -84,9 +89,10 @@ Result<void> Ops::insert_record(BTree& tree, txn::Transaction& txn, txn::LockNam
             if (fits(*t.page, key.size(), value.size())) [[likely]] {
                 const PageId leaf = t.id;
                 const unsigned slot = t.slot;
+                const uint32_t leaves_freed = t.leaves_freed;
                 TRY(log_put(tree.engine_, tree, txn, t, key, value, is_overflow));
                 t.page.release();
-                remember(tree, txn, leaf, slot);
+                remember(tree, txn, leaf, slot, leaves_freed);
                 return {};
             }
         }
@@ -99,9 +105,10 @@ namespace {
 
 [[gnu::cold, gnu::noinline]] Result<void> insert_large(Engine& engine, BTree& tree, txn::Transaction& txn, txn::LockName name,
                                                        const SearchKey& key, Slice value) {
-    const OverflowRef ref = TRY(write_overflow(engine, tree.id(), value));
+    const Lsn before = txn.last_lsn;
+    const OverflowRef ref = TRY(write_overflow(engine, &txn, tree.id(), value));
     Result<void> done = Ops::insert_record(tree, txn, name, key, bytes_of(ref), true);
-    if (!done) (void)free_overflow(engine, tree.id(), PageId{ref.first}, ref.chain);       // nobody refers to it
+    if (!done) (void)roll_back(engine, txn, before);              // nobody refers to it
     return done;
 }
 

@@ -3,8 +3,13 @@
 // Concepts   A ghost may go when nobody holds its name, checked with its leaf latched: whoever deleted it has ended, and no scan protects
 //            its gap. A transaction whose lock on the whole index spares it record locks is seen by StoreLock::strong: then nothing is
 //            removed. A scan that read the leaf before and locks the name after fails its validation.
+//            A ghost's overflow chain is freed first, the ghost goes afterwards: a crash in between leaves a ghost whose chain is gone, never
+//            a chain without a ghost. Only clean_leaf() does that; merges leave such ghosts alone.
 // Invariants BT-5 The last record of a leaf that is not the root is only removed together with the leaf. [checked: verify()]
+#include <algorithm>
+
 #include "sm/btree_impl.h"
+#include "sm/catalog.h"
 #include "sm/overflow.h"
 
 namespace lockstep::sm {
@@ -20,42 +25,37 @@ constexpr size_t kMergeLimit = kUsable * 7 / 10, kSmall = kUsable * 3 / 10;
 
 size_t used_bytes(const Page& page) { return kUsable - free_bytes(page); }
 
-struct Removable {
-    std::vector<uint16_t> slots;
-    std::vector<OverflowRef> chains;
-};
+using Slots = std::vector<uint16_t>;
+using Chains = std::vector<OverflowRef>;
 
-// Ghosts of a latched leaf that nobody has locked; at most `limit`.
-Removable removable_ghosts(Engine& engine, BTree& tree, const Page& leaf, size_t limit) {
-    Removable out;
+bool contains(const Chains& chains, const OverflowRef& ref) {
+    return std::ranges::any_of(chains, [&](const OverflowRef& c) { return c.first == ref.first && c.chain == ref.chain; });
+}
+
+// Ghosts of a latched leaf that nobody has locked; at most `limit`. Chains of such ghosts that are not among `freed` come as `chains`.
+Slots removable_ghosts(Engine& engine, BTree& tree, const Page& leaf, size_t limit, const Chains& freed = {}, Chains* chains = nullptr) {
+    Slots out;
     if (header(leaf).ghosts == 0 || tree.lock().strong.load(std::memory_order_acquire) != 0) return out;
     txn::LockOwner nobody;
     nobody.slot = UINT32_MAX;
     char buffer[2 * kKeyBytesMax];
-    for (unsigned i = 0; i < count(leaf) && out.slots.size() < limit; ++i) {
+    for (unsigned i = 0; i < count(leaf) && out.size() < limit; ++i) {
         if (!ghost(leaf, i)) continue;
         const txn::LockName name = txn::key_lock_name(tree.id(), full_key(leaf, i, buffer, sizeof buffer));
         if (!engine.locks->grantable(nobody, name, LockMode::X | LockMode::gap_insert)) continue;
-        out.slots.push_back(static_cast<uint16_t>(i));
-        if (overflow(leaf, i)) out.chains.push_back(overflow_ref(value(leaf, i)));
+        if (overflow(leaf, i) && !contains(freed, overflow_ref(value(leaf, i)))) {
+            if (chains) chains->push_back(overflow_ref(value(leaf, i)));
+            continue;
+        }
+        out.push_back(static_cast<uint16_t>(i));
     }
     return out;
 }
 
-void keep_last(const Page& leaf, Removable& ghosts) {
-    if (overflow(leaf, ghosts.slots.back())) ghosts.chains.pop_back();
-    ghosts.slots.pop_back();
-}
-
-Slice slots_slice(const std::vector<uint16_t>& slots) { return {reinterpret_cast<const char*>(slots.data()), slots.size() * 2}; }
-
-Result<void> free_chains(Engine& engine, StoreId store, const std::vector<OverflowRef>& chains) {
-    for (const OverflowRef& ref : chains) TRY(free_overflow(engine, store, PageId{ref.first}, ref.chain));
-    return {};
-}
+Slice slots_slice(const Slots& slots) { return {reinterpret_cast<const char*>(slots.data()), slots.size() * 2}; }
 
 // Bytes that slots of `page` without `removed` need in a node with that prefix.
-size_t bytes_in(const Page& page, const std::vector<uint16_t>& removed, size_t new_prefix) {
+size_t bytes_in(const Page& page, const Slots& removed, size_t new_prefix) {
     size_t bytes = 0, next = 0;
     for (unsigned i = 0; i < count(page); ++i) {
         if (next < removed.size() && removed[next] == i) {
@@ -86,8 +86,8 @@ Result<bool> latch_pair(Engine& engine, Ops::Target& parent, Slice key, Pair& pa
 }
 
 // One record: left absorbs right, the parent loses the separator, the right page becomes free.
-[[gnu::noinline]] Result<void> log_merge(Engine& engine, const BTree& tree, Ops::Target& parent, Pair& pair, const Removable& from_left,
-                                         const Removable& from_right, size_t new_prefix) {
+[[gnu::noinline]] Result<void> log_merge(Engine& engine, const BTree& tree, Ops::Target& parent, Pair& pair, const Slots& from_left,
+                                         const Slots& from_right, size_t new_prefix) {
     const Page& r = *pair.right;
     const bool infinite = high_infinite(r);
     const Slice high_fence = infinite ? Slice{} : high(r);
@@ -103,21 +103,21 @@ Result<bool> latch_pair(Engine& engine, Ops::Target& parent, Slice key, Pair& pa
     const Shift shift = shift_of(r, new_prefix);
     size_t next = 0;
     for (unsigned i = 0; i < count(r); ++i) {
-        if (next < from_right.slots.size() && from_right.slots[next] == i) {
+        if (next < from_right.size() && from_right[next] == i) {
             ++next;
             continue;
         }
         writer.add(slots(r)[i].bits, shift.add, suffix(r, i).substr(shift.drop), value(r, i));
         ++added;
     }
-    const payload::Absorb absorb{static_cast<uint16_t>(from_left.slots.size()), static_cast<uint16_t>(added),
+    const payload::Absorb absorb{static_cast<uint16_t>(from_left.size()), static_cast<uint16_t>(added),
                                  infinite ? kInfinite : static_cast<uint16_t>(high_fence.size()), 0, right(r).value};
     const uint16_t slot = static_cast<uint16_t>(pair.parent_slot);
     const payload::Remove remove{1, 0};
     PageReservation space = TRY(engine.space->prepare_free(pair.right_id));
     ChangePart parts[4] = {
         space.part(),
-        {&pair.left, PageAction::btree_absorb, 0, {payload::bytes_of(absorb), slots_slice(from_left.slots), high_fence, records}},
+        {&pair.left, PageAction::btree_absorb, 0, {payload::bytes_of(absorb), slots_slice(from_left), high_fence, records}},
         {&parent.page, PageAction::btree_remove, 0, {payload::bytes_of(remove), payload::bytes_of(slot), {}, {}}},
         {&pair.right, PageAction::page_free, 0, {}},
     };
@@ -129,7 +129,7 @@ Result<bool> latch_pair(Engine& engine, Ops::Target& parent, Slice key, Pair& pa
 
 Result<void> Ops::merge(BTree& tree, Slice key, unsigned level) {
     Engine& engine = tree.engine_;
-    Removable from_left, from_right;
+    Slots from_left, from_right;
     bool parent_small = false, root_alone = false;
     {
         Target parent;
@@ -140,23 +140,22 @@ Result<void> Ops::merge(BTree& tree, Slice key, unsigned level) {
         if (level == 0) {
             from_left = removable_ghosts(engine, tree, l, SIZE_MAX);
             from_right = removable_ghosts(engine, tree, r, SIZE_MAX);
-            if (from_left.slots.size() == count(l) && from_right.slots.size() == count(r)) keep_last(l, from_left);      // BT-5
+            if (from_left.size() == count(l) && from_right.size() == count(r)) from_left.pop_back();      // BT-5
         }
         const size_t new_prefix = fence_prefix(low(l), high_infinite(r) ? Slice{} : high(r), high_infinite(r));
-        const size_t left_bytes = bytes_in(l, from_left.slots, new_prefix);
-        size_t right_bytes = bytes_in(r, from_right.slots, new_prefix);
+        const size_t left_bytes = bytes_in(l, from_left, new_prefix);
+        size_t right_bytes = bytes_in(r, from_right, new_prefix);
         if (level > 0) right_bytes += kSlotCost + low(r).size() - new_prefix + sizeof(uint32_t);
         const size_t total = left_bytes + right_bytes + low(l).size() + (high_infinite(r) ? 0 : high(r).size());
         const bool one_empty = left_bytes == 0 || right_bytes == 0;
         if (total > (one_empty ? kUsable : kMergeLimit)) return {};
         TRY(log_merge(engine, tree, parent, pair, from_left, from_right, new_prefix));
+        if (level == 0) tree.leaves_freed_.fetch_add(1, std::memory_order_release);
         tree.stats_.merges.fetch_add(1, std::memory_order_relaxed);
-        tree.stats_.ghosts_removed.fetch_add(from_left.slots.size() + from_right.slots.size(), std::memory_order_relaxed);
+        tree.stats_.ghosts_removed.fetch_add(from_left.size() + from_right.size(), std::memory_order_relaxed);
         parent_small = parent.id != tree.root_ && used_bytes(*parent.page) < kSmall;
         root_alone = parent.id == tree.root_ && count(*parent.page) == 0;
     }
-    TRY(free_chains(engine, tree.id_, from_left.chains));
-    TRY(free_chains(engine, tree.id_, from_right.chains));
     if (root_alone) return shrink_root(tree);
     if (parent_small) return merge(tree, key, level + 1);
     return {};
@@ -181,29 +180,39 @@ Result<void> Ops::shrink_root(BTree& tree) {
         {&only, PageAction::page_free, 0, {}},
     };
     TRY(change_pages(engine, nullptr, ChangeRole::system, LogKind::btree_merge, tree.id_, parts));
+    tree.leaves_freed_.fetch_add(1, std::memory_order_release);
     return {};
 }
 
+namespace {
+
+// Removes what can be removed of the leaf's ghosts; `chains`: of those that could go if their chains were among `freed`. True: the leaf is small.
+Result<bool> remove_ghosts(Engine& engine, BTree& tree, Slice key, const Chains& freed, Chains& chains, BTree::Cleaned& result) {
+    Ops::Target t;
+    TRY(Ops::latch_leaf(tree, key, t));
+    const bool is_root = t.id == tree.root();
+    const Slots found = removable_ghosts(engine, tree, *t.page, is_root ? count(*t.page) : count(*t.page) - 1u, freed, &chains);
+    if (!found.empty()) {
+        const payload::Remove head{static_cast<uint16_t>(found.size()), 0};
+        ChangePart part{&t.page, PageAction::btree_remove, 0, {payload::bytes_of(head), slots_slice(found), {}, {}}};
+        TRY(change_pages(engine, nullptr, ChangeRole::system, LogKind::btree_ghost_removal, tree.id(), {&part, 1}));
+    }
+    result.removed += static_cast<uint32_t>(found.size());
+    result.left = header(*t.page).ghosts;
+    return !is_root && used_bytes(*t.page) < kSmall;
+}
+
+}  // namespace
+
 Result<BTree::Cleaned> BTree::clean_leaf(Slice key) {
     Cleaned result;
-    Removable found;
-    bool small = false;
-    {
-        Ops::Target t;
-        TRY(Ops::latch_leaf(*this, key, t));
-        const unsigned n = count(*t.page);
-        found = removable_ghosts(engine_, *this, *t.page, t.id == root_ ? n : n - 1u);
-        if (!found.slots.empty()) {
-            const payload::Remove head{static_cast<uint16_t>(found.slots.size()), 0};
-            ChangePart part{&t.page, PageAction::btree_remove, 0, {payload::bytes_of(head), slots_slice(found.slots), {}, {}}};
-            TRY(change_pages(engine_, nullptr, ChangeRole::system, LogKind::btree_ghost_removal, id_, {&part, 1}));
-        }
-        small = t.id != root_ && used_bytes(*t.page) < kSmall;
-        result.removed = static_cast<uint32_t>(found.slots.size());
-        result.left = header(*t.page).ghosts;
+    Chains chains, none;
+    bool small = TRY(remove_ghosts(engine_, *this, key, {}, chains, result));
+    if (!chains.empty()) {
+        for (const OverflowRef& ref : chains) TRY(free_overflow(engine_, id_, PageId{ref.first}, ref.chain));
+        small = TRY(remove_ghosts(engine_, *this, key, chains, none, result));
     }
     stats_.ghosts_removed.fetch_add(result.removed, std::memory_order_relaxed);
-    TRY(free_chains(engine_, id_, found.chains));
     if (small) {
         TRY(Ops::merge(*this, key, 0));
         Ops::Target t;
@@ -227,6 +236,7 @@ Result<bool> BTree::clean_chain(Slice key, PageId first, uint64_t chain) {
         }
     }
     TRY(free_overflow(engine_, id_, first, chain));
+    if (engine_.catalog) TRY(engine_.catalog->drop_list().remove_now({DropKind::chain, id_, first, chain}));
     return true;
 }
 

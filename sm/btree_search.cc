@@ -101,11 +101,11 @@ Result<void> Ops::descend_last(BTree& tree, Position& out) {
 
 namespace {
 
-// The hint is only an accelerator: a leaf of this tree whose fences cover the key is the right one whatever happened since.
-inline bool try_hint(BufferPool& pool, StoreId store, const txn::LeafHint& hint, const node::SearchKey& key, Ops::Position& out) {
-    if (!pool.try_peek(hint.page, out.at)) return false;
+// The hint is only an accelerator: a leaf of this tree whose fences cover the key is the right one whatever happened since (BT-6).
+inline bool try_hint(BufferPool& pool, const BTree& tree, const txn::LeafHint& hint, const node::SearchKey& key, Ops::Position& out) {
+    if (!pool.try_peek(hint.page, out.at) || tree.leaves_freed() != hint.leaves_freed) return false;
     const Page& page = *out.at.page;
-    if (page.header.store != store.value || page.kind() != PageKind::btree || page.header.level != 0) return false;
+    if (page.header.store != tree.id().value || page.kind() != PageKind::btree || page.header.level != 0) return false;
     out.id = hint.page;
     if (hint.slot < count(page) && key_equals(page, hint.slot, key)) {
         out.slot = hint.slot;
@@ -120,9 +120,10 @@ inline bool try_hint(BufferPool& pool, StoreId store, const txn::LeafHint& hint,
 Result<void> Ops::locate(BTree& tree, txn::Transaction& txn, const SearchKey& key, bool hint_first, Position& out) {
     txn::LeafHint& hint = hint_of(txn, tree.id_);
     out.found = false;
+    out.leaves_freed = tree.leaves_freed();
     bool there = false;
     if (hint.store == tree.id_ && (hint_first || hint.score > 0)) {
-        there = try_hint(*tree.engine_.pool, tree.id_, hint, key, out);
+        there = try_hint(*tree.engine_.pool, tree, hint, key, out);
         if (out.found) return {};
         if (!there && hint.score > 0) --hint.score;
     }
@@ -155,6 +156,7 @@ Result<void> Ops::latch_for(BTree& tree, txn::Transaction& txn, const SearchKey&
         TRY(locate(tree, txn, key, hint_first && tries == 0, pos));
         if (tree.engine_.pool->upgrade(pos.at, pos.id, out.page)) [[likely]] {
             out.id = pos.id;
+            out.leaves_freed = pos.leaves_freed;
             out.slot = pos.slot;
             out.found = pos.found;
             return {};
@@ -166,6 +168,7 @@ Result<void> Ops::latch_for(BTree& tree, txn::Transaction& txn, const SearchKey&
 Result<bool> Ops::latch_slowly(BTree& tree, const SearchKey& key, Target& out) {
     tree.stats_.latched_descents.fetch_add(1, std::memory_order_relaxed);
     Position pos;
+    out.leaves_freed = tree.leaves_freed();
     TRY(descend(tree, key, Side::covering, 0, pos));
     Result<ExclusivePage> fixed = tree.engine_.pool->fix_exclusive(pos.id);
     if (!fixed) {

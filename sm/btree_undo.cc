@@ -5,8 +5,6 @@
 //            which a split (a system record) makes.
 #include "sm/btree_impl.h"
 #include "sm/catalog.h"
-#include "sm/ghost_cleaner.h"
-#include "sm/overflow.h"
 
 namespace lockstep::sm {
 
@@ -27,14 +25,8 @@ Result<PartView> only_part(const txn::LogRecordView& record) {
     return fail(ErrorCode::corrupt_page, "record to be rolled back is not in its index", record.lsn.value, tree.id().value);
 }
 
-void note_new_chain(Engine& engine, StoreId store, Slice key, uint16_t flags, Slice value) {
-    if (!(flags & payload::kNewOverflow) || !engine.ghosts) return;
-    const OverflowRef ref = overflow_ref(value);
-    engine.ghosts->note_chain(store, key, PageId{ref.first}, ref.chain);
-}
-
 // Puts `old` back where `fresh` stands, at `offset` of the value.
-Result<void> put_back(Engine& engine, BTree& tree, txn::Transaction& txn, const txn::LogRecordView& record, Slice key, unsigned offset, Slice old,
+Result<void> put_back(BTree& tree, txn::Transaction& txn, const txn::LogRecordView& record, Slice key, unsigned offset, Slice old,
                       Slice fresh, uint16_t logged_flags, bool becomes_ghost) {
     uint16_t flags = becomes_ghost ? payload::kBecomesGhost : 0;
     if (logged_flags & payload::kOldOverflow) flags |= payload::kNewOverflow;
@@ -45,7 +37,6 @@ Result<void> put_back(Engine& engine, BTree& tree, txn::Transaction& txn, const 
         if (!t.found || ghost(*t.page, t.slot)) return lost(tree, record);
         const Slice now = value(*t.page, t.slot);
         if (offset + fresh.size() > now.size() || now.substr(offset, fresh.size()) != fresh) return lost(tree, record);
-        const std::string whole(now);
         if (old.size() > fresh.size() && old.size() - fresh.size() > free_bytes(*t.page)) {
             t.page.release();
             TRY(Ops::split(tree, key, 0, old.size() - fresh.size()));
@@ -54,8 +45,6 @@ Result<void> put_back(Engine& engine, BTree& tree, txn::Transaction& txn, const 
         TRY(Ops::log_replace(tree, txn, t, key, offset, static_cast<unsigned>(fresh.size()), old, flags, ChangeRole::compensation,
                              becomes_ghost ? LogKind::btree_undo_insert : LogKind::btree_undo_update, Lsn{record.header->prev}));
         if (becomes_ghost) Ops::note_ghost(tree, *t.page, key);
-        t.page.release();
-        note_new_chain(engine, tree.id(), key, logged_flags, whole);
         return {};
     }
 }
@@ -75,7 +64,7 @@ Result<void> BTree::undo_insert(txn::Transaction& txn, const txn::LogRecordView&
     if (part.action == PageAction::btree_revive) {
         const auto p = in.get<payload::Revive>();
         const Slice key = in.bytes(p.key_bytes), old = in.bytes(p.old_bytes), fresh = in.bytes(p.new_bytes);
-        return put_back(engine_, *this, txn, record, key, 0, old, fresh, p.flags, true);
+        return put_back(*this, txn, record, key, 0, old, fresh, p.flags, true);
     }
     const auto p = in.get<payload::Put>();
     const Slice key = in.bytes(p.key_bytes);
@@ -90,7 +79,7 @@ Result<void> BTree::undo_update(txn::Transaction& txn, const txn::LogRecordView&
     payload::Reader in(part.payload);
     const auto p = in.get<payload::Replace>();
     const Slice key = in.bytes(p.key_bytes), old = in.bytes(p.old_bytes), fresh = in.bytes(p.new_bytes);
-    return put_back(engine_, *this, txn, record, key, p.offset, old, fresh, p.flags, false);
+    return put_back(*this, txn, record, key, p.offset, old, fresh, p.flags, false);
 }
 
 Result<void> BTree::undo_delete(txn::Transaction& txn, const txn::LogRecordView& record) {

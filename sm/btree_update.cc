@@ -2,6 +2,7 @@
 #include "sm/btree_impl.h"
 #include "sm/ghost_cleaner.h"
 #include "sm/overflow.h"
+#include "sm/recovery.h"
 
 namespace lockstep::sm {
 
@@ -46,7 +47,8 @@ Result<std::string> whole_value(Engine& engine, StoreId store, Ops::Target& t) {
 [[gnu::cold, gnu::noinline]] Result<bool> update_large(Engine& engine, BTree& tree, txn::Transaction& txn, Slice key, Slice fresh) {
     const bool to_chain = Ops::too_large(key.size(), fresh.size());
     OverflowRef ref{kPageNone.value, 0, 0};
-    if (to_chain) ref = TRY(write_overflow(engine, tree.id(), fresh));
+    const Lsn before = txn.last_lsn;
+    if (to_chain) ref = TRY(write_overflow(engine, &txn, tree.id(), fresh));
     const auto change = [&]() -> Result<bool> {
         for (;;) {
             Ops::Target t;
@@ -57,12 +59,12 @@ Result<std::string> whole_value(Engine& engine, StoreId store, Ops::Target& t) {
             const uint16_t flags = static_cast<uint16_t>((was_chain ? payload::kOldOverflow : 0) | (to_chain ? payload::kNewOverflow : 0));
             if (!TRY(Ops::replace_value(tree, txn, t, key, to_chain ? bytes_of(ref) : fresh, flags))) continue;
             t.page.release();
-            if (was_chain && engine.ghosts) engine.ghosts->note_chain(tree.id(), key, PageId{old.first}, old.chain);
+            if (was_chain) TRY(release_overflow(engine, txn, tree.id(), key, old));
             return true;
         }
     };
     Result<bool> done = change();
-    if ((!done || !*done) && to_chain) (void)free_overflow(engine, tree.id(), PageId{ref.first}, ref.chain);
+    if (!done || !*done) (void)roll_back(engine, txn, before);
     return done;
 }
 

@@ -1,9 +1,9 @@
 // catalog.cc - the catalogue's entries and the objects they stand for.
 //
-// Concepts   An entry's key is the name, its value {id, kind, root}. A second sort of entry, keyed by a zero byte and the number, lists
-//            objects to be destroyed. Creating puts the new object on that list in a transaction of its own and takes it off in the
-//            creator's; dropping puts it on in the dropper's. So whatever becomes of the transaction, after a crash too, every object
-//            either has a name or stands on the list, and open() destroys what it finds there.
+// Concepts   An entry's key is the name, its value {id, kind, root}. The same tree holds the drop list. Creating puts the new object on
+//            that list in a transaction of its own, which also makes its first page, and takes it off in the creator's; dropping
+//            puts it on in the dropper's. So whatever becomes of the transaction, after a crash too, every object either has a
+//            name or stands on the list, and open() destroys what it finds there.
 // Invariants CA-1 An object's number is not given again while the store is open; objects live until close, so handles stay valid.
 #include "sm/catalog.h"
 
@@ -11,7 +11,7 @@
 
 #include "sm/btree_raw_scan.h"
 #include "sm/deferred.h"
-#include "sm/recovery.h"
+#include "sm/overflow.h"
 #include "threads/base/spin_lock.h"
 
 namespace lockstep::sm {
@@ -25,17 +25,13 @@ struct EntryValue {
 
 Slice slice_of(const EntryValue& v) { return {reinterpret_cast<const char*>(&v), sizeof(v)}; }
 
-constexpr char kDroppedMark = '\0';
-
-std::string dropped_key(StoreId id) {
-    std::string key(1 + sizeof(id.value), kDroppedMark);
-    std::memcpy(key.data() + 1, &id.value, sizeof(id.value));
-    return key;
-}
+DropEntry drop_entry(const CatalogEntry& entry) { return {static_cast<DropKind>(entry.kind), entry.id, entry.root}; }
+static_assert(static_cast<int>(DropKind::index) == static_cast<int>(StoreKind::index) &&
+              static_cast<int>(DropKind::heap) == static_cast<int>(StoreKind::heap));
 
 Result<void> check_name(std::string_view name) {
     if (name.empty() || name.size() > kNameBytesMax) return fail(ErrorCode::bad_argument, "length of a name", name.size());
-    if (name.find(kDroppedMark) != name.npos) return fail(ErrorCode::bad_argument, "zero byte in a name");
+    if (name.contains('\0')) return fail(ErrorCode::bad_argument, "zero byte in a name");
     return {};
 }
 
@@ -48,9 +44,10 @@ struct Catalog::Impl {
         std::unique_ptr<HeapFile> heap;
         bool named = false;                  // visible through its name
     };
-    explicit Impl(Engine& engine, PageId root) : tree(engine, kCatalogStore, root) {}
+    explicit Impl(Engine& engine, PageId root) : tree(engine, kCatalogStore, root), drops(engine, tree) {}
 
     BTree tree;
+    DropList drops;
     mutable SpinLock lock;
     std::map<uint32_t, Object> objects;      // under lock; nodes never go away before close
     std::map<std::string, Object*, std::less<>> names;       // under lock
@@ -97,43 +94,32 @@ Result<void> Catalog::load() {
     }
     // Ghosts count for undo (their objects must be found by number), names only come from live entries.
     return scan_raw(*engine_.pool, impl_->tree, [this](Slice key, Slice value, bool ghost) -> Result<void> {
+        DropEntry drop;
+        if (TRY(DropList::read(key, value, drop))) {
+            if (drop.number == 0) impl_->add(engine_, {.name = {}, .id = drop.store, .kind = static_cast<StoreKind>(drop.kind), .root = drop.page});
+            return {};
+        }
         EntryValue v;
         if (value.size() != sizeof(v)) return fail(ErrorCode::corrupt_page, "catalogue entry", value.size());
         std::memcpy(&v, value.data(), sizeof(v));
-        const bool dropped = !key.empty() && key[0] == kDroppedMark;
-        auto* object = impl_->add(engine_, {.name = dropped ? std::string() : std::string(key),
-                                            .id = StoreId{v.id},
-                                            .kind = static_cast<StoreKind>(v.kind),
-                                            .root = PageId{v.root}});
-        if (!dropped && !ghost) impl_->publish(*object, true);
+        auto* object = impl_->add(engine_, {.name = std::string(key), .id = StoreId{v.id}, .kind = static_cast<StoreKind>(v.kind), .root = PageId{v.root}});
+        if (!ghost) impl_->publish(*object, true);
         return {};
     });
 }
 
-// Puts the object on the list of what is to be destroyed, in a transaction of its own: from here on a crash cannot leak it.
+// Makes the object and puts it on the drop list, in a transaction of its own: no crash can leak it.
 Result<CatalogEntry> Catalog::make_listed(StoreKind kind, std::string_view name) {
     CatalogEntry entry{.name = std::string(name), .kind = kind};
     {
         SpinGuard guard(impl_->lock);
         entry.id = StoreId{impl_->next_id++};
     }
-    entry.root = kind == StoreKind::index ? TRY(BTree::create(engine_, entry.id)) : TRY(HeapFile::create(engine_, entry.id));
-    TRY(in_own_txn([&](txn::Transaction& txn) {
-        return impl_->tree.insert(txn, dropped_key(entry.id), slice_of({entry.id.value, uint32_t(kind), entry.root.value}));
+    TRY(run_system_txn(engine_, [&](txn::Transaction& txn) -> Result<void> {
+        entry.root = kind == StoreKind::index ? TRY(BTree::create(engine_, entry.id, &txn)) : TRY(HeapFile::create(engine_, entry.id, &txn));
+        return impl_->drops.add(txn, drop_entry(entry));
     }));
     return entry;
-}
-
-Result<void> Catalog::in_own_txn(std::move_only_function<Result<void>(txn::Transaction&)> body) {
-    txn::Transaction* txn = TRY(engine_.txns->begin({.durability = txn::Durability::lazy}));
-    auto done = body(*txn);
-    if (done) {
-        TRY(engine_.txns->commit(*txn));
-        return {};
-    }
-    (void)roll_back(engine_, *txn, kLsnNone);
-    engine_.txns->finish_abort(*txn);
-    return done;
 }
 
 Result<void> Catalog::create_named(txn::Transaction& txn, std::string_view name, StoreKind kind, uint32_t& id_out) {
@@ -147,14 +133,14 @@ Result<void> Catalog::create_named(txn::Transaction& txn, std::string_view name,
         if (committed && *settled)
             impl_->publish(*object, true);
         else
-            destroy(object->entry.id);
+            destroy(object->entry);
     });
     auto named = impl_->tree.insert(txn, entry.name, slice_of({id.value, uint32_t(kind), entry.root.value}));
     if (!named) {
         if (named.error().code == ErrorCode::duplicate_key) return fail(ErrorCode::already_exists, "index or heap");
         return named;
     }
-    TRY(impl_->tree.erase(txn, dropped_key(id)));
+    TRY(impl_->drops.remove(txn, drop_entry(entry)));
     *settled = true;
     id_out = id.value;
     return {};
@@ -185,41 +171,45 @@ Result<void> Catalog::drop(txn::Transaction& txn, std::string_view name) {
     auto& lock = object->tree ? object->tree->lock() : object->heap->lock();
     TRY(engine_.locks->lock_store(txn.locks, lock, txn::LockMode::X));
     if (!TRY(impl_->tree.erase(txn, entry.name))) return fail(ErrorCode::no_such_store, "index or heap");
-    TRY(impl_->tree.insert(txn, dropped_key(entry.id), slice_of({entry.id.value, uint32_t(entry.kind), entry.root.value})));
+    TRY(impl_->drops.add(txn, drop_entry(entry)));
     at_end(txn, [this, object](bool committed) {
         if (!committed) return;
         impl_->publish(*object, false);
-        destroy(object->entry.id);
+        destroy(object->entry);
     });
     return {};
 }
 
 // Frees the pages under the object's X lock, then takes it off the list. A failure leaves it there for the next open.
-void Catalog::destroy(StoreId id) {
-    auto done = in_own_txn([&](txn::Transaction& txn) -> Result<void> {
-        if (BTree* tree = index_by_id(id)) {
+void Catalog::destroy(const CatalogEntry& entry) {
+    auto done = run_system_txn(engine_, [&](txn::Transaction& txn) -> Result<void> {
+        if (BTree* tree = index_by_id(entry.id)) {
             TRY(engine_.locks->lock_store(txn.locks, tree->lock(), txn::LockMode::X));
             TRY(tree->destroy());
-        } else if (HeapFile* heap = heap_by_id(id)) {
+        } else if (HeapFile* heap = heap_by_id(entry.id)) {
             TRY(engine_.locks->lock_store(txn.locks, heap->lock(), txn::LockMode::X));
             TRY(heap->destroy());
         }
-        TRY(impl_->tree.erase(txn, dropped_key(id)));
-        return {};
+        return impl_->drops.remove(txn, drop_entry(entry));
     });
     if (!done) engine_.report(1, "space of a dropped object is freed at the next open: " + done.error().text());
 }
 
-Result<void> Catalog::destroy_dropped() {
-    std::vector<StoreId> ids;
-    TRY(scan_raw(*engine_.pool, impl_->tree, [&](Slice key, Slice value, bool ghost) -> Result<void> {
-        EntryValue v;
-        if (ghost || key.empty() || key[0] != kDroppedMark || value.size() != sizeof(v)) return {};
-        std::memcpy(&v, value.data(), sizeof(v));
-        ids.push_back(StoreId{v.id});
+Result<void> Catalog::free_entry(const DropEntry& entry) {
+    if (entry.kind == DropKind::chain) {
+        TRY(free_overflow(engine_, entry.store, entry.page, entry.number));
+    } else if (entry.kind == DropKind::load) {
+        BTree* tree = index_by_id(entry.store);
+        TRY(sweep(engine_, entry.store, tree ? TRY(tree->verify()).pages : std::vector<PageId>{}));
+    } else {
+        destroy({.name = {}, .id = entry.store, .kind = static_cast<StoreKind>(entry.kind), .root = entry.page});
         return {};
-    }));
-    for (const StoreId id : ids) destroy(id);
+    }
+    return impl_->drops.remove_now(entry);
+}
+
+Result<void> Catalog::free_dropped() {
+    for (const DropEntry& entry : TRY(impl_->drops.entries())) TRY(free_entry(entry));
     return {};
 }
 
@@ -247,5 +237,6 @@ std::vector<CatalogEntry> Catalog::list() const {
 }
 
 BTree& Catalog::own_tree() { return impl_->tree; }
+DropList& Catalog::drop_list() { return impl_->drops; }
 
 }  // namespace lockstep::sm

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "sm/btree.h"
+#include "sm/drop_list.h"
 #include "sm/heap_file.h"
 
 namespace lockstep::sm {
@@ -43,16 +44,17 @@ public:
     HeapFile* heap_by_id(StoreId id);
     std::vector<CatalogEntry> list() const;
     BTree& own_tree();
+    DropList& drop_list();
 
-    // Destroys what a transaction or a crash has left to be destroyed. At open, after recovery.
-    Result<void> destroy_dropped();
+    // Frees what transactions or a crash have left on the drop list. At open, after recovery.
+    Result<void> free_dropped();
 
 private:
     struct Impl;
     Result<CatalogEntry> make_listed(StoreKind kind, std::string_view name);
     Result<void> create_named(txn::Transaction& txn, std::string_view name, StoreKind kind, uint32_t& id_out);
-    Result<void> in_own_txn(std::move_only_function<Result<void>(txn::Transaction&)> body);
-    void destroy(StoreId id);
+    void destroy(const CatalogEntry& entry);
+    Result<void> free_entry(const DropEntry& entry);
 
     Engine& engine_;
     std::shared_ptr<Impl> impl_;

@@ -206,7 +206,7 @@ Result<void> Engine::recover() {
                       " page changes redone, " + std::to_string(r.losers) + " transactions rolled back, " +
                       std::to_string((r.analysis_nanos + r.redo_nanos + r.undo_nanos) / kMillisecond) + " ms");
     TRY(catalog->load());                // again: rollback may have taken objects away or brought them back
-    return catalog->destroy_dropped();
+    return catalog->free_dropped();
 }
 
 Result<void> Engine::start_services() {

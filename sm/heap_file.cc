@@ -15,13 +15,17 @@ HeapFile::HeapFile(Engine& engine, StoreId id, PageId first) : engine_(engine), 
     hints_->workers = std::make_unique<Hints::Worker[]>(hints_->worker_count);
 }
 
-Result<PageId> HeapFile::create(Engine& engine, StoreId id) {
+Result<PageId> HeapFile::create(Engine& engine, StoreId id, txn::Transaction* txn) {
     PageReservation reservation = TRY(engine.space->prepare(1));
     const PageId first = reservation.pages[0];
     ExclusivePage page = TRY(engine.pool->fix_new(first));
     const MapFormatPayload format{first.value, id.value, kPageNone.value, 0};
     ChangePart parts[2] = {reservation.part(), {&page, PageAction::heap_map_format, kPartFresh, {bytes_of(format)}}};
-    TRY(change_pages(engine, nullptr, ChangeRole::system, LogKind::heap_create, id, parts));
+    Result<Lsn> done = change_pages(engine, txn, txn ? ChangeRole::forward : ChangeRole::system, LogKind::heap_create, id, parts);
+    if (!done) {
+        engine.pool->drop(std::move(page));
+        return std::unexpected(done.error());
+    }
     return first;
 }
 

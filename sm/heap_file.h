@@ -21,7 +21,8 @@ inline constexpr size_t kHeapRecordBytesMax = 8000;
 class HeapFile {
 public:
     HeapFile(Engine& engine, StoreId id, PageId first);
-    static Result<PageId> create(Engine& engine, StoreId id);
+    // As a change of `txn` whose rollback frees the page, or for good (null).
+    static Result<PageId> create(Engine& engine, StoreId id, txn::Transaction* txn = nullptr);
     Result<void> destroy();
 
     StoreId id() const { return id_; }

@@ -15,6 +15,7 @@ Result<void> undo_btree_insert(Engine& engine, txn::Transaction& txn, const txn:
 Result<void> undo_btree_update(Engine& engine, txn::Transaction& txn, const txn::LogRecordView& record);
 Result<void> undo_btree_delete(Engine& engine, txn::Transaction& txn, const txn::LogRecordView& record);
 Result<void> undo_btree_bulk(Engine& engine, txn::Transaction& txn, const txn::LogRecordView& record);
+Result<void> undo_allocation(Engine& engine, txn::Transaction& txn, const txn::LogRecordView& record);
 Result<void> undo_heap_insert(Engine& engine, txn::Transaction& txn, const txn::LogRecordView& record);
 Result<void> undo_heap_update(Engine& engine, txn::Transaction& txn, const txn::LogRecordView& record);
 Result<void> undo_heap_delete(Engine& engine, txn::Transaction& txn, const txn::LogRecordView& record);

@@ -31,9 +31,9 @@ class Engine;
     X(38, btree_split,         nullptr)                     \
     X(39, btree_merge,         nullptr)                     \
     X(40, btree_ghost_removal, nullptr)                     \
-    X(41, btree_create,        nullptr)                     \
+    X(41, btree_create,        undo_allocation)                  \
     X(42, btree_bulk,          undo_btree_bulk)             \
-    X(43, overflow_write,      nullptr)                     \
+    X(43, overflow_write,      undo_allocation)                  \
     X(44, overflow_free,       nullptr)                     \
     X(45, btree_grow,          nullptr)                     \
     X(50, heap_insert,         undo_heap_insert)            \
@@ -44,7 +44,7 @@ class Engine;
     X(55, heap_undo_delete,    nullptr)                     \
     X(56, heap_extend,         nullptr)                     \
     X(57, heap_free_space,     nullptr)                     \
-    X(58, heap_create,         nullptr)                     \
+    X(58, heap_create,         undo_allocation)                  \
     X(59, heap_reclaim,        nullptr)                     \
     X(70, space_grow,          nullptr)                     \
     X(71, space_free,          nullptr)

@@ -3,6 +3,10 @@
 
 #include <algorithm>
 
+#include "sm/catalog.h"
+#include "sm/ghost_cleaner.h"
+#include "sm/recovery.h"
+
 namespace lockstep::sm {
 
 namespace {
@@ -38,7 +42,7 @@ Result<std::vector<PageId>> walk(BufferPool& pool, StoreId store, PageId first, 
 }
 
 // Writes pieces [from, from + n) of the value as one record; `next` is the page behind them. Returns the first one's page.
-Result<PageId> write_group(Engine& engine, StoreId store, Slice value, uint64_t chain, size_t from, uint32_t n, PageId next) {
+Result<PageId> write_group(Engine& engine, txn::Transaction* txn, StoreId store, Slice value, uint64_t chain, size_t from, uint32_t n, PageId next) {
     PageReservation space = TRY(engine.space->prepare(n));
     CHECK(space.count == n);
     OverflowPayload payloads[kGroup];
@@ -63,7 +67,8 @@ Result<PageId> write_group(Engine& engine, StoreId store, Slice value, uint64_t 
     }
     if (ready) {
         parts[0] = space.part();
-        Result<Lsn> done = change_pages(engine, nullptr, ChangeRole::system, LogKind::overflow_write, store, std::span(parts, n + 1));
+        Result<Lsn> done = change_pages(engine, txn, txn ? ChangeRole::forward : ChangeRole::system, LogKind::overflow_write, store,
+                                        std::span(parts, n + 1));
         if (done) return space.pages[0];
         ready = std::unexpected(done.error());
     }
@@ -74,15 +79,19 @@ Result<PageId> write_group(Engine& engine, StoreId store, Slice value, uint64_t 
 
 }  // namespace
 
-Result<OverflowRef> write_overflow(Engine& engine, StoreId store, Slice value) {
+Result<OverflowRef> write_overflow(Engine& engine, txn::Transaction* txn, StoreId store, Slice value) {
+    const Lsn before = txn ? txn->last_lsn : kLsnNone;
     const size_t pieces = (value.size() + kOverflowCapacity - 1) / kOverflowCapacity;
     const uint64_t chain = engine.log->tail().value;
     PageId next = kPageNone;
     for (size_t left = pieces; left > 0;) {                       // from the end, so that each page's successor is known
         const uint32_t n = static_cast<uint32_t>(std::min<size_t>(kGroup, left));
-        Result<PageId> first = write_group(engine, store, value, chain, left - n, n, next);
+        Result<PageId> first = write_group(engine, txn, store, value, chain, left - n, n, next);
         if (!first) {
-            if (next != kPageNone) (void)free_overflow(engine, store, next, chain);
+            if (txn)
+                (void)roll_back(engine, *txn, before);
+            else if (next != kPageNone)
+                (void)free_overflow(engine, store, next, chain);
             return std::unexpected(first.error());
         }
         next = *first;
@@ -120,13 +129,21 @@ Result<std::vector<PageId>> overflow_pages(BufferPool& pool, StoreId store, cons
     return pages;
 }
 
-Result<void> free_overflow(Engine& engine, StoreId store, PageId first, uint64_t chain) {
+Result<bool> overflow_exists(Engine& engine, StoreId store, PageId first, uint64_t chain) {
     // A freed page's old bytes may still lie on disk, so the map is asked before the page.
-    if (!engine.space->is_used(first)) return {};
-    {
-        SharedPage page = TRY(engine.pool->fix_shared(first));
-        if (!belongs(*page, store, chain)) return {};
-    }
+    if (!engine.space->is_used(first)) return false;
+    SharedPage page = TRY(engine.pool->fix_shared(first));
+    return belongs(*page, store, chain);
+}
+
+Result<void> release_overflow(Engine& engine, txn::Transaction& txn, StoreId store, Slice key, const OverflowRef& ref) {
+    if (engine.catalog) TRY(engine.catalog->drop_list().add(txn, {DropKind::chain, store, PageId{ref.first}, ref.chain}));
+    if (engine.ghosts) engine.ghosts->note_chain(store, key, PageId{ref.first}, ref.chain);
+    return {};
+}
+
+Result<void> free_overflow(Engine& engine, StoreId store, PageId first, uint64_t chain) {
+    if (!TRY(overflow_exists(engine, store, first, chain))) return {};
     uint64_t bytes = 0;
     const std::vector<PageId> pages = TRY(walk(*engine.pool, store, first, chain, bytes));
     return engine.space->free_now(pages);

@@ -1,9 +1,10 @@
 // overflow.h - values too large for a B-tree page: chains of overflow pages.
 //
-// Concepts   A record whose slot has the overflow bit holds an OverflowRef instead of its value. A chain is written once, in system
-//            records of its own, before a record refers to it, and never changed: an update writes a new chain. Whoever takes the
-//            reference out of a record gives the old chain to the ghost cleaner, which frees it when the key's lock is free and
-//            the record does not refer to it (so it works for commit and rollback alike). A crash between may leak chains.
+// Concepts   A record whose slot has the overflow bit holds an OverflowRef instead of its value. A chain is written once, before a
+//            record refers to it, and never changed: an update writes a new chain. Writing is a change of the transaction, whose
+//            rollback frees the pages. Whoever takes the reference out of a record puts the old chain on the drop list and gives
+//            it to the ghost cleaner, which frees it when the key's lock is free and the record does not refer to it (so it works
+//            for commit and rollback alike). A ghost may refer to a chain that is gone.
 // Layout     behind the page header: u64 chain, u32 next page, u32 bytes here; data from offset 48. The chain number is the log's tail
 //            when writing began: with the first page's number it names a chain for ever.
 // Invariants OV-1 A chain's pages carry its number and sum up to the reference's bytes. [checked: read_overflow()]
@@ -39,12 +40,17 @@ inline OverflowRef overflow_ref(Slice value) {
 }
 inline Slice bytes_of(const OverflowRef& ref) { return {reinterpret_cast<const char*>(&ref), sizeof ref}; }
 
-// Parks for space, pages and log. On an error nothing is left behind that a record could refer to; pages written so far are freed.
-Result<OverflowRef> write_overflow(Engine& engine, StoreId store, Slice value);
+// Parks for space, pages and log. `txn` null: for good, and the caller must know how to find the pages after a crash. On an error
+// pages written so far are freed.
+Result<OverflowRef> write_overflow(Engine& engine, txn::Transaction* txn, StoreId store, Slice value);
 // Bytes [offset, offset + bytes) of the value. Errors: corrupt_page.
 Result<void> read_overflow(BufferPool& pool, StoreId store, const OverflowRef& ref, size_t offset, char* out, size_t bytes);
 // Pages of the chain in order; checks OV-1.
 Result<std::vector<PageId>> overflow_pages(BufferPool& pool, StoreId store, const OverflowRef& ref);
+// The reference has been taken out of the record of `key` by `txn`: the chain goes when the transaction has committed.
+Result<void> release_overflow(Engine& engine, txn::Transaction& txn, StoreId store, Slice key, const OverflowRef& ref);
+// Does the chain exist, or has it been freed?
+Result<bool> overflow_exists(Engine& engine, StoreId store, PageId first, uint64_t chain);
 // Frees the chain if its first page still carries its number; otherwise it has been freed already.
 Result<void> free_overflow(Engine& engine, StoreId store, PageId first, uint64_t chain);
 

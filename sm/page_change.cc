@@ -6,7 +6,7 @@
 // are read, and makes Log::settle() cover the pages as well (PC-4).
 //
 // Undo space. A rollback logs at most as much for a record as the record itself has (before-values are in it) plus a header, and
-// after a checkpoint the page's image once more. One image is promised per page and stretch of work: as long as a page is among the
+// after a checkpoint the page's image once more. A fresh page's undo frees it: neither content nor image. One image is promised per page and stretch of work: as long as a page is among the
 // last ones this transaction has logged, it is not promised again; a compensation record uses promises up, so it clears that memory.
 #include "sm/page_change.h"
 
@@ -121,8 +121,12 @@ void forget_pages(txn::Transaction& txn) {
 inline Result<void> promise_undo(txn::Log& log, txn::Transaction& txn, std::span<const ChangePart> parts, uint32_t bytes) {
     if (txn.last_lsn == kLsnNone) forget_pages(txn);       // left over from the slot's last user
     uint64_t undo = bytes + kUndoHeadBytes;
-    for (const ChangePart& part : parts)
-        if (!remember_page(txn, (*part.page)->id())) undo += kUndoImageBytes;
+    for (const ChangePart& part : parts) {
+        if (is_fresh(part) && part.action != PageAction::page_image) [[unlikely]]
+            undo -= padded(payload_bytes(part));           // undone by freeing or emptying the page: no image, no content
+        else if (!remember_page(txn, (*part.page)->id()))
+            undo += kUndoImageBytes;
+    }
     Result<void> promised = log.reserve_undo(txn.undo, bytes, undo);
     if (!promised) [[unlikely]]
         forget_pages(txn);                                 // nothing was promised for them

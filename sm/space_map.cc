@@ -138,6 +138,37 @@ Result<void> SpaceMap::free_now(std::span<const PageId> pages) {
     return {};
 }
 
+Result<void> SpaceMap::undo_allocation(txn::Transaction& txn, const txn::LogRecordView& record) {
+    PageReservation map;
+    ExclusivePage pages[std::size(map.pages)];
+    ChangePart parts[std::size(map.pages) + 1];
+    uint32_t cursor = 0, n = 0;
+    for (PartView part; TRY(next_part(record, cursor, part));) {
+        if (!(part.flags & kPartFresh)) continue;                // the map's part
+        if (n == std::size(pages)) return fail(ErrorCode::corrupt_log, "record that took pages", record.lsn.value, n);
+        pages[n] = TRY(engine_.pool->fix_new(part.page));
+        parts[n + 1] = {.page = &pages[n], .action = PageAction::page_free, .flags = kPartFresh, .pieces = {}};
+        ++n;
+    }
+    if (n == 0) return fail(ErrorCode::corrupt_log, "record that took pages", record.lsn.value);
+    map = TRY(prepare_free(pages[0]->id()));
+    for (uint32_t i = 1; i < n; ++i) {
+        map.runs[2 * i] = pages[i]->header.page_id;
+        map.runs[2 * i + 1] = 1;
+    }
+    map.run_count = n;
+    parts[0] = map.part();
+    TRY(change_pages(engine_, &txn, ChangeRole::compensation, LogKind::space_free, StoreId{record.header->store}, {parts, n + 1},
+                     Lsn{record.header->prev}));
+    map.map.release();
+    for (uint32_t i = 0; i < n; ++i) engine_.pool->drop(std::move(pages[i]));
+    return {};
+}
+
+Result<void> undo_allocation(Engine& engine, txn::Transaction& txn, const txn::LogRecordView& record) {
+    return engine.space->undo_allocation(txn, record);
+}
+
 // The volume doubles, in steps between kGrowMin and kGrowMax; smaller ones when the device is nearly full.
 Result<void> SpaceMap::Impl::grow(uint64_t seen) {
     grow_latch.lock();

@@ -35,6 +35,8 @@ public:
     Result<PageReservation> prepare(uint32_t count);
     // Exclusively holds the map page that covers `page`, for a part that clears its bit. `first`/`count` as payload are kept inside.
     Result<PageReservation> prepare_free(PageId page);
+    // Rollback of a record of `txn` that took pages and formatted them: one compensation record frees them all.
+    Result<void> undo_allocation(txn::Transaction& txn, const txn::LogRecordView& record);
     // Frees pages one by one, each with a record of its own (dropping an index or heap).
     Result<void> free_now(std::span<const PageId> pages);
 

@@ -1,0 +1,95 @@
+// drop_list.cc - entries of the list, and the sweep that needs no structure.
+#include "sm/drop_list.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "sm/btree_raw_scan.h"
+#include "sm/recovery.h"
+#include "sm/space_map.h"
+
+namespace lockstep::sm {
+namespace {
+
+constexpr char kMark = '\0';
+
+struct EntryValue {
+    uint32_t store, kind, page;
+};
+
+std::string key_of(const DropEntry& entry) {
+    std::string key(1, kMark);
+    key.append(reinterpret_cast<const char*>(&entry.store.value), sizeof entry.store.value);
+    if (entry.number != 0) key.append(reinterpret_cast<const char*>(&entry.number), sizeof entry.number);
+    return key;
+}
+
+}  // namespace
+
+Result<void> run_system_txn(Engine& engine, std::move_only_function<Result<void>(txn::Transaction&)> body) {
+    txn::Transaction* txn = TRY(engine.txns->begin({.durability = txn::Durability::lazy}));
+    auto done = body(*txn);
+    if (done) {
+        TRY(engine.txns->commit(*txn));
+        return {};
+    }
+    (void)roll_back(engine, *txn, kLsnNone);
+    engine.txns->finish_abort(*txn);
+    return done;
+}
+
+Result<void> DropList::add(txn::Transaction& txn, const DropEntry& entry) {
+    const EntryValue value{entry.store.value, static_cast<uint32_t>(entry.kind), entry.page.value};
+    return tree_.insert(txn, key_of(entry), {reinterpret_cast<const char*>(&value), sizeof value});
+}
+
+Result<void> DropList::remove(txn::Transaction& txn, const DropEntry& entry) {
+    TRY(tree_.erase(txn, key_of(entry)));
+    return {};
+}
+
+Result<void> DropList::remove_now(const DropEntry& entry) {
+    return run_system_txn(engine_, [&](txn::Transaction& txn) { return remove(txn, entry); });
+}
+
+Result<bool> DropList::read(Slice key, Slice value, DropEntry& entry) {
+    if (key.empty() || key[0] != kMark) return false;
+    EntryValue v;
+    if (value.size() != sizeof v) return fail(ErrorCode::corrupt_page, "drop list's entry", value.size());
+    std::memcpy(&v, value.data(), sizeof v);
+    entry = {static_cast<DropKind>(v.kind), StoreId{v.store}, PageId{v.page}, 0};
+    if (key.size() == 1 + sizeof(uint32_t) + sizeof(uint64_t)) std::memcpy(&entry.number, key.data() + 1 + sizeof(uint32_t), sizeof(uint64_t));
+    const bool object = entry.kind == DropKind::index || entry.kind == DropKind::heap;
+    const bool other = entry.kind == DropKind::chain || entry.kind == DropKind::load;
+    if ((!object && !other) || key_of(entry) != key || other == (entry.number == 0))
+        return fail(ErrorCode::corrupt_page, "drop list's entry", v.store, v.kind);
+    return true;
+}
+
+Result<std::vector<DropEntry>> DropList::entries() {
+    std::vector<DropEntry> all;
+    TRY(scan_raw(*engine_.pool, tree_, [&](Slice key, Slice value, bool ghost) -> Result<void> {
+        DropEntry entry;
+        if (!ghost && TRY(read(key, value, entry))) all.push_back(entry);
+        return {};
+    }));
+    return all;
+}
+
+Result<void> sweep(Engine& engine, StoreId store, std::span<const PageId> keep) {
+    std::vector<PageId> sorted(keep.begin(), keep.end()), unreached;
+    std::ranges::sort(sorted, {}, &PageId::value);
+    for (uint32_t p = kFirstMapPage.value + 1; p < engine.space->pages_total(); ++p) {
+        const PageId id{p};
+        if (!engine.space->is_used(id) || std::ranges::binary_search(sorted, p, {}, &PageId::value)) continue;
+        Result<SharedPage> page = engine.pool->fix_shared(id);
+        if (!page) {                             // a damaged page of somebody else must not stop this
+            if (page.error().code != ErrorCode::corrupt_page) return std::unexpected(page.error());
+            continue;
+        }
+        if ((*page)->id() == id && (*page)->header.store == store.value) unreached.push_back(id);
+    }
+    return engine.space->free_now(unreached);
+}
+
+}  // namespace lockstep::sm
