@@ -153,6 +153,7 @@ public:
         give_room(1);
     }
 
+    const StageOptions<P>& options() const { return options_; }
     // --- figures
     StageStats stats() const;
     // STG-1 against what is really there: packets in the lines and in service, as the owner finds them. While nothing runs. Text or empty.

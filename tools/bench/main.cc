@@ -20,6 +20,9 @@ const std::vector<Benchmark>& all_benchmarks() {
         {"steps", "index fetch and update with STEPS on and off, and the share of each part", bench_steps},
         {"commits", "durable commits with 1 and 64 user threads: rate and syncs per commit", bench_commits},
         {"tpcc-steps", "TPC-C Payment, four-transaction mix and full mix with STEPS on and off, and the teams", bench_tpcc_steps},
+        {"lock-stage", "one hot row, short and long transactions: short-first against fifo", bench_lock_stage},
+        {"lock-payment", "TPC-C Payment on 1 and 2 warehouses: lock waits and throughput by policy", bench_lock_payment},
+        {"production-line", "the thesis's scheduling model in virtual time under each gate of a stage", bench_production_line},
         {"instructions", "exact instructions per transaction and operation, and lines of code (valgrind)", bench_instructions},
         {"count", "(the child of `instructions`)", bench_count},
         {"pool", "random fetches with the pool at 10% of the data, beside the device's own rate", bench_pool},
@@ -50,7 +53,7 @@ int main(int argc, char** argv) {
 
     const auto& all = bench::all_benchmarks();
     if (list || name.empty()) {
-        for (const auto& b : all) fmt::print("{:<12} {}\n", b.name, b.what);
+        for (const auto& b : all) fmt::print("{:<16} {}\n", b.name, b.what);
         return list ? 0 : 2;
     }
     const auto chosen = std::find_if(all.begin(), all.end(), [&](auto& b) { return name == b.name; });
