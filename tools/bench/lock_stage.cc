@@ -156,7 +156,8 @@ Result<void> payment_pairs(const Settings& settings, Report& report, uint32_t wa
     tpcc::Database a = TRY(tpcc::load(fifo, {.scale = {.warehouses = warehouses}}, progress));
     tpcc::LoadProgress progress_too;
     tpcc::Database b = TRY(tpcc::load(quick, {.scale = {.warehouses = warehouses}}, progress_too));
-    tpcc::RunSettings run{.mix = tpcc::Mix::payment};
+    tpcc::RunSettings run;
+    run.mix = tpcc::Mix::payment;
     run.warmup = kSecond / 10;
     run.duration = static_cast<Nanos>(settings.seconds * 1e9 / 4);
     PaymentRuns of_fifo, of_short;
