@@ -1,0 +1,29 @@
+// child.h - the two programs that the tool starts of itself: one runs a plan under the tracer, one runs it natively against the clock.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include "tools/icache/workload.h"
+
+namespace lockstep::icache {
+
+struct ChildSettings {
+    std::vector<Part> plan;
+    WorkloadSettings workload;
+    std::vector<std::string> points;             // CTX points by name; empty: the set `manual`
+    double seconds = 1;                          // native: measured time of each part
+    std::string directory;                       // native: where its store lies
+};
+
+// Runs every part once, recorded. Gives what the simulator must know beside the trace: units, teams, address of the fast switch.
+// Everything, disk and clock too, is simulated on the calling kernel thread: equal settings give equal traces.
+Result<nlohmann::ordered_json> run_traced(const ChildSettings& settings);
+
+// Times each part against its first mode, A B A B on one store; with hardware counters if this machine gives them.
+Result<nlohmann::ordered_json> run_native(const ChildSettings& settings);
+
+// Bits of named points (threads/ctx_points.h); bad_argument names an unknown one.
+Result<uint32_t> points_of(const std::vector<std::string>& names);
+nlohmann::ordered_json teams_of(Store& store);
+
+}  // namespace lockstep::icache

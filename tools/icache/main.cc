@@ -1,0 +1,245 @@
+// main.cc - `lockstep-icache`: what teams do to the instruction cache, from the real instruction stream.
+#include <fmt/core.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <fstream>
+
+#include "tools/icache/compare.h"
+#include "tools/icache/hardware.h"
+#include "tools/icache/runner.h"
+
+namespace lockstep::icache {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct Arguments {
+    RunnerSettings runner;
+    std::vector<std::string> what;
+    std::vector<uint32_t> threads = {10};
+    std::vector<std::string> geometry_texts;
+    bool sweep = false, no_time = false, native = false;
+    std::vector<uint32_t> pads;
+    std::string mode = "on", json, out, plan, result, trace;
+    std::vector<std::string> program;
+};
+
+Result<std::vector<Geometry>> geometries_of(const Arguments& a) {
+    std::vector<Geometry> geometries;
+    for (const std::string& text : a.geometry_texts) geometries.push_back(TRY(parse_geometry(text)));
+    if (a.sweep)
+        for (const Geometry& g : sweep_geometries()) geometries.push_back(g);
+    return geometries.empty() ? usual_geometries() : geometries;
+}
+
+// Off and on for each workload and team size, in one child for each kind.
+Result<std::vector<Part>> plan_of(const Arguments& a, bool transactions) {
+    std::vector<Part> plan;
+    const StepsMode mode = TRY(parse_mode(a.mode));
+    for (const std::string& what : a.what) {
+        if (!is_operation(what) && !is_transaction(what))
+            return fail(ErrorCode::bad_argument, "workload: fetch update insert delete scan begin commit payment neworder mix4 mix are known");
+        if (is_transaction(what) != transactions) continue;
+        for (const uint32_t n : transactions ? std::vector<uint32_t>{a.threads[0]} : a.threads) {
+            plan.push_back({what, StepsMode::off, n});
+            plan.push_back({what, mode, n});
+        }
+    }
+    return plan;
+}
+
+Result<Json> compare_plan(Arguments& a, const std::vector<Part>& plan, const std::vector<Geometry>& geometries) {
+    a.runner.child.plan = plan;
+    const std::string trace_path = a.runner.directory + "/trace";
+    const Traced traced = TRY(trace_child(a.runner, trace_path));
+    CompareSettings settings{geometries, a.pads, traced.info["swap"].get<uint64_t>()};
+    Json comparisons = Json::array();
+    for (size_t i = 0; i < plan.size(); i += 2) {
+        const auto off = traced.trace.segment(i), on = traced.trace.segment(i + 1);
+        const Json& info = traced.info["parts"][i + 1];
+        Part part = plan[i + 1];
+        part.threads = info["threads"].get<uint32_t>();
+        const auto warm = info["warm_units"].get<uint64_t>();
+        comparisons.push_back(is_operation(part.what) ? compare_operation(off, on, part, warm, settings)
+                                                      : compare_transactions(off, on, part, warm, info["teams"], settings));
+    }
+    std::filesystem::remove(trace_path);
+    if (a.no_time) return comparisons;
+    const Json times = TRY(time_child(a.runner));
+    for (size_t i = 0; i < times["parts"].size(); ++i) comparisons[i]["time"] = times["parts"][i];
+    return comparisons;
+}
+
+Result<void> run(Arguments& a) {
+    const auto geometries = TRY(geometries_of(a));
+    const auto operations = TRY(plan_of(a, false)), transactions = TRY(plan_of(a, true));
+    Json all = {{"source", "simulation of the recorded instruction stream (valgrind); time measured natively"}, {"seed", a.runner.child.workload.seed}};
+    fmt::print("source of counts: {}\n", all["source"].get<std::string>());
+    for (const auto& plan : {operations, transactions}) {
+        if (plan.empty()) continue;
+        for (Json& comparison : TRY(compare_plan(a, plan, geometries))) {
+            print_comparison(comparison);
+            all["comparisons"].push_back(std::move(comparison));
+        }
+    }
+    if (!a.json.empty()) std::ofstream(a.json) << all.dump(1) << '\n';
+    return {};
+}
+
+// A trace on its own, with what is known of it in FILE.json: for autosteps.
+Result<void> trace(Arguments& a) {
+    a.runner.child.plan = TRY(parse_plan(a.plan));
+    Json info = TRY(trace_child(a.runner, a.out)).info;
+    info["program"] = a.runner.self;
+    std::ofstream(a.out + ".json") << info.dump(1) << '\n';
+    return {};
+}
+
+// Any program, from its first instruction to its last.
+Result<void> record(Arguments& a) {
+    const std::string tracer = TRY(find_tracer(a.runner.self));
+    setenv("VALGRIND_LAUNCHER", "/usr/bin/valgrind", 1);
+    std::vector<std::string> words = {tracer, "--tool=lockstep-tracer", "-q", "--from-start=yes", "--trace-file=" + a.out};
+    words.insert(words.end(), a.program.begin(), a.program.end());
+    std::vector<char*> argv;
+    for (auto& word : words) argv.push_back(word.data());
+    argv.push_back(nullptr);
+    execv(argv[0], argv.data());
+    return fail_os(ErrorCode::unsupported, errno, "the tracer could not be started");
+}
+
+Result<void> simulate(Arguments& a) {
+    const TraceFile file = TRY(TraceFile::open(a.trace));
+    ReplayOptions options;
+    for (const Geometry& g : TRY(geometries_of(a))) options.machines.push_back(machine_of(g));
+    const ReplayResult r = replay(file.words(), options);
+    Json json = {{"instructions", r.instructions.total()}, {"data", r.data.total()}, {"lines", r.lines}};
+    for (const MachineCounts& m : r.machines)
+        json["machines"].push_back({{"l1", m.machine.l1.text()}, {"l1i", m.l1i.total()}, {"l1d", m.l1d.total()}});
+    fmt::print("{}\n", json.dump(1));
+    return {};
+}
+
+Result<void> child(Arguments& a) {
+    ChildSettings& c = a.runner.child;
+    c.plan = TRY(parse_plan(a.plan));
+    c.directory = a.runner.directory;
+    c.workload.native = a.native;
+    const Json result = TRY(a.native ? run_native(c) : run_traced(c));
+    std::ofstream(a.result) << result.dump() << '\n';
+    return {};
+}
+
+Result<void> counters(Arguments&) {
+    const auto hardware = Hardware::open();
+    if (!hardware) {
+        fmt::print("hardware counters: {}. Counts come from simulation.\n", explain_refusal(hardware.error().os));
+        return {};
+    }
+    for (size_t e = 0; e < kEvents; ++e) fmt::print("{:<24} {}\n", kEventNames[e], hardware->has(static_cast<Event>(e)) ? "yes" : "no");
+    return {};
+}
+
+// The report is drawn by a script beside this source; it drives this program.
+Result<void> report(Arguments& a) {
+    const auto script = std::filesystem::path(__FILE__).parent_path() / "report.py";
+    std::string python = "/usr/bin/python3";
+    std::vector<std::string> words = {python, script.string(), "--icache", a.runner.self, "--out", a.out};
+    words.insert(words.end(), a.program.begin(), a.program.end());
+    std::vector<char*> argv;
+    for (auto& word : words) argv.push_back(word.data());
+    argv.push_back(nullptr);
+    execv(argv[0], argv.data());
+    return fail_os(ErrorCode::unsupported, errno, "python3 could not be started");
+}
+
+void add_workload_options(CLI::App& app, Arguments& a) {
+    WorkloadSettings& w = a.runner.child.workload;
+    app.add_option("--seed", w.seed, "Of keys and inputs; equal seeds give equal figures");
+    app.add_option("--rounds", w.rounds, "Operations of each thread that are counted")->check(CLI::Range(1, 10000));
+    app.add_option("--warm-rounds", w.warm_rounds, "And before")->check(CLI::Range(1, 10000));
+    app.add_option("--transactions", w.transactions, "Transactions that are traced; the first tenth is not counted")->check(CLI::Range(10, 1000000));
+    app.add_option("--warm-transactions", w.warm_transactions, "And before")->check(CLI::Range(1, 10000000));
+    app.add_option("--warehouses", w.warehouses, "TPC-C warehouses, ten terminals each")->check(CLI::Range(1, 100));
+    app.add_option("--points", a.runner.child.points, "CTX points by name, 'none' for none (default: the manual set)")->delimiter(',');
+    app.add_option("--seconds", a.runner.child.seconds, "Native time of each pair of modes")->check(CLI::PositiveNumber);
+    app.add_option("--path", a.runner.directory, "Scratch directory (default: a temporary one, removed at the end)");
+}
+
+void add_geometry_options(CLI::App& app, Arguments& a) {
+    app.add_option("--geometry", a.geometry_texts, "L1 caches, SIZE,WAYS,LINE each (default: 65536,2,64 16384,4,32 32768,8,64)");
+    app.add_flag("--sweep", a.sweep, "Also 4 to 64 KB by 1, 2, 4, 8 ways and full");
+}
+
+using Command = Result<void> (*)(Arguments&);
+
+int finish(Arguments& a, Command command) {
+    const bool own = a.runner.directory.empty();
+    if (own) a.runner.directory = (std::filesystem::temp_directory_path() / fmt::format("lockstep-icache.{}", getpid())).string();
+    std::error_code ignored;
+    std::filesystem::create_directories(a.runner.directory, ignored);
+    const auto done = command(a);
+    if (own) std::filesystem::remove_all(a.runner.directory, ignored);
+    if (done) return 0;
+    fmt::print(stderr, "lockstep-icache: {}\n", done.error().text());
+    return done.error().code == ErrorCode::bad_argument ? 2 : 1;
+}
+
+}  // namespace
+}  // namespace lockstep::icache
+
+int main(int argc, char** argv) {
+    using namespace lockstep::icache;
+    CLI::App app{"What teams (STEPS) do to the instruction cache: misses by simulation of the real instruction stream, time beside them."};
+    app.require_subcommand(1);
+    Arguments a;
+    a.runner.self = std::filesystem::read_symlink("/proc/self/exe").string();
+    Command command = nullptr;
+    const auto add = [&](const char* name, const char* what, Command run) {
+        CLI::App* sub = app.add_subcommand(name, what);
+        sub->callback([&command, run] { command = run; });
+        return sub;
+    };
+
+    CLI::App* sub = add("run", "Compare STEPS off and on: fetch update insert delete scan begin commit payment neworder mix4 mix", run);
+    sub->add_option("what", a.what, "Operations and transactions")->required();
+    sub->add_option("--threads", a.threads, "Team sizes, for operations")->delimiter(',')->check(CLI::Range(1, 200));
+    sub->add_option("--mode", a.mode, "What 'on' is: on, grouping, ctx_only");
+    sub->add_option("--pad", a.pads, "Also with so many bytes of code added to the fast switch")->delimiter(',');
+    sub->add_option("--json", a.json, "Write all figures to this file");
+    sub->add_flag("--no-time", a.no_time, "No native run");
+    add_workload_options(*sub, a);
+    add_geometry_options(*sub, a);
+
+    sub = add("report", "All figures and an HTML report", report);
+    sub->add_option("--out", a.out, "Directory of the report")->required();
+    sub->add_option("options", a.program, "Options for the report script, behind --");
+
+    sub = add("trace", "Record a plan such as fetch:off:1,fetch:on:10 to a file", trace);
+    sub->add_option("plan", a.plan)->required();
+    sub->add_option("--out", a.out, "The trace; FILE.json says what it holds")->required();
+    add_workload_options(*sub, a);
+
+    sub = add("record", "Record a whole program: record --out FILE -- PROGRAM ARGUMENTS", record);
+    sub->add_option("--out", a.out)->required();
+    sub->add_option("program", a.program)->required();
+
+    sub = add("simulate", "Replay a trace through caches", simulate);
+    sub->add_option("trace", a.trace)->required();
+    add_geometry_options(*sub, a);
+
+    add("counters", "Does this machine have hardware counters?", counters);
+
+    sub = add("child", "(started by the others)", child)->group("");
+    sub->add_option("--plan", a.plan)->required();
+    sub->add_option("--result", a.result)->required();
+    sub->add_flag("--native", a.native);
+    add_workload_options(*sub, a);
+
+    CLI11_PARSE(app, argc, argv);
+    return finish(a, command);
+}

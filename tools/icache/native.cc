@@ -1,0 +1,116 @@
+// native.cc - times a plan on this machine: the modes in turn on one store, A B A B, so that a drift of the machine meets both alike.
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "sm/engine.h"
+#include "threads/thread.h"
+#include "tools/icache/child.h"
+#include "tools/icache/hardware.h"
+
+namespace lockstep::icache {
+
+namespace {
+
+constexpr int kPairs = 9;                        // the first warms up
+
+double median(std::vector<double> v) {
+    std::sort(v.begin(), v.end());
+    return v.empty() ? 0 : v[v.size() / 2];
+}
+
+// One part against its base, STEPS off.
+class Contest {
+public:
+    Contest(Store& store, Workload& workload, const Part& part, double seconds)
+        : store_(store), workload_(workload), part_(part), slice_(static_cast<Nanos>(seconds * 1e9 / (2 * kPairs))) {}
+
+    Result<nlohmann::ordered_json> run() {
+        TRY(workload_.begin_part(part_));
+        std::vector<Handle<void>> members;
+        for (uint32_t i = 0; i < workload_.threads(part_); ++i)
+            members.push_back(store_.start([this, i] { return member(i); }, 0));
+        const auto controlled = store_.start([this] { return control(); }, 0).join();
+        stop_ = true;
+        for (auto& member : members) TRY(member.join());
+        if (!controlled) return std::unexpected(controlled.error());
+        return report();
+    }
+
+private:
+    Result<void> member(uint32_t number) {
+        while (!stop_) {
+            TRY(workload_.unit(number));
+            ++units_;
+            if (threads::worker_local.steps == nullptr && is_operation(part_.what)) threads::yield();     // or one thread would keep the worker
+        }
+        return workload_.end(number);
+    }
+
+    Result<void> control() {
+        auto hardware = Hardware::open();
+        if (!hardware) refusal_ = explain_refusal(hardware.error().os);
+        for (int pair = 0; pair < kPairs; ++pair)
+            for (const bool steps : {false, true}) {
+                threads::set_steps_mode(steps ? part_.mode : StepsMode::off);
+                threads::sleep_until(threads::now() + slice_ / 4);           // the new mode settles
+                const auto before = hardware ? hardware->read() : std::array<uint64_t, kEvents>{};
+                const uint64_t units = units_;
+                const Nanos begin = threads::now();
+                threads::sleep_until(begin + slice_ * 3 / 4);
+                if (units_ == units || pair == 0) continue;
+                const auto n = static_cast<double>(units_ - units);
+                figures_[steps].push_back(static_cast<double>(threads::now() - begin) / n);
+                if (!hardware) continue;
+                const auto after = hardware->read();
+                for (size_t e = 0; e < kEvents; ++e) events_[steps][e].push_back(static_cast<double>(after[e] - before[e]) / n);
+            }
+        threads::set_steps_mode(StepsMode::off);
+        return {};
+    }
+
+    nlohmann::ordered_json report() {
+        std::vector<double> ratios;
+        for (size_t i = 0; i < std::min(figures_[0].size(), figures_[1].size()); ++i) ratios.push_back(figures_[0][i] / figures_[1][i]);
+        std::sort(ratios.begin(), ratios.end());
+        nlohmann::ordered_json json = {{"what", part_.what}, {"mode", part_.text()}, {"threads", workload_.threads(part_)},
+                                       {"ns_off", median(figures_[0])}, {"ns_on", median(figures_[1])}};
+        if (!ratios.empty()) {
+            json["speedup"] = ratios[ratios.size() / 2];
+            json["speedup_low"] = ratios.front();
+            json["speedup_high"] = ratios.back();
+        }
+        if (!refusal_.empty()) json["counters_refused"] = refusal_;
+        for (size_t e = 0; e < kEvents; ++e)
+            if (!events_[0][e].empty()) json["counters"][kEventNames[e]] = {{"off", median(events_[0][e])}, {"on", median(events_[1][e])}};
+        return json;
+    }
+
+    Store& store_;
+    Workload& workload_;
+    const Part part_;
+    const Nanos slice_;
+    uint64_t units_ = 0;                         // one worker: no race
+    bool stop_ = false;
+    std::string refusal_;
+    std::vector<double> figures_[2];
+    std::vector<double> events_[2][kEvents];
+};
+
+}  // namespace
+
+Result<nlohmann::ordered_json> run_native(const ChildSettings& settings) {
+    Options options = options_for(settings.plan, settings.workload, false);
+    if (!settings.points.empty()) options.steps.points = TRY(points_of(settings.points));
+    Store store = TRY(Store::open(settings.directory + "/native", options));
+    const auto workload = is_transaction(settings.plan[0].what) ? make_transactions(store, settings.workload)
+                                                                : make_operations(store, settings.workload);
+    TRY(store.start([&] { return workload->load(); }, 0).join());
+    nlohmann::ordered_json result;
+    for (const Part& part : settings.plan)
+        if (part.mode != StepsMode::off) result["parts"].push_back(TRY(Contest(store, *workload, part, settings.seconds).run()));
+    TRY(store.close());
+    return result;
+}
+
+}  // namespace lockstep::icache

@@ -1,0 +1,87 @@
+// plan.cc - reads plans and chooses store options for them.
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "tools/icache/workload.h"
+
+namespace lockstep::icache {
+
+namespace {
+
+struct ModeName {
+    StepsMode mode;
+    std::string_view name;
+};
+constexpr ModeName kModes[] = {{StepsMode::off, "off"},
+                               {StepsMode::on, "on"},
+                               {StepsMode::grouping, "grouping"},
+                               {StepsMode::prefetch, "prefetch"},
+                               {StepsMode::ctx_only, "ctx_only"}};
+
+std::string_view mode_name(StepsMode mode) {
+    return std::find_if(std::begin(kModes), std::end(kModes), [&](auto& m) { return m.mode == mode; })->name;
+}
+
+std::vector<std::string_view> split(std::string_view text, char separator) {
+    std::vector<std::string_view> parts;
+    for (size_t begin = 0; begin <= text.size();) {
+        const size_t end = std::min(text.find(separator, begin), text.size());
+        parts.push_back(text.substr(begin, end - begin));
+        begin = end + 1;
+    }
+    return parts;
+}
+
+Result<Part> parse_part(std::string_view text) {
+    const auto words = split(text, ':');
+    Part part{std::string(words[0])};
+    if (words.size() > 3 || !(is_operation(part.what) || is_transaction(part.what)))
+        return fail(ErrorCode::bad_argument, "plan: OPERATION[:MODE[:THREADS]] is wanted; operations are fetch update insert delete scan begin "
+                                             "commit, transactions payment neworder mix4 mix");
+    if (words.size() > 1) part.mode = TRY(parse_mode(words[1]));
+    if (words.size() > 2) {
+        const auto [end, error] = std::from_chars(words[2].data(), words[2].data() + words[2].size(), part.threads);
+        if (error != std::errc() || end != words[2].data() + words[2].size() || part.threads < 1 || part.threads > 200)
+            return fail(ErrorCode::bad_argument, "plan: threads must be 1 to 200");
+    }
+    return part;
+}
+
+}  // namespace
+
+bool is_operation(std::string_view what) { return std::find(std::begin(kOperations), std::end(kOperations), what) != std::end(kOperations); }
+bool is_transaction(std::string_view what) {
+    return std::find(std::begin(kTransactions), std::end(kTransactions), what) != std::end(kTransactions);
+}
+
+std::string Part::text() const { return fmt::format("{}:{}:{}", what, mode_name(mode), threads); }
+
+Result<StepsMode> parse_mode(std::string_view text) {
+    for (const auto& m : kModes)
+        if (m.name == text) return m.mode;
+    return fail(ErrorCode::bad_argument, "mode: off, on, grouping, prefetch and ctx_only are known");
+}
+
+Result<std::vector<Part>> parse_plan(std::string_view text) {
+    std::vector<Part> plan;
+    for (const std::string_view part : split(text, ',')) plan.push_back(TRY(parse_part(part)));
+    for (const Part& part : plan)
+        if (is_operation(part.what) != is_operation(plan[0].what))
+            return fail(ErrorCode::bad_argument, "plan: operations and transactions do not mix");
+    return plan;
+}
+
+Options options_for(const std::vector<Part>& plan, const WorkloadSettings& settings, bool simulated) {
+    Options options;
+    options.pool_bytes = 256ull << 20;
+    if (is_transaction(plan[0].what)) options.pool_bytes = (simulated ? settings.warehouses * 24ull + 128 : settings.warehouses * 160ull + 512) << 20;
+    options.log_bytes = 16ull << 30;
+    options.log_ring_bytes = 256ull << 20;       // no flush because the buffer fills
+    options.lock_timeout = 1000 * kSecond;
+    options.steps.team_max = is_transaction(plan[0].what) ? 16 : 256;
+    return options;
+}
+
+}  // namespace lockstep::icache

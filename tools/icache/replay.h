@@ -1,0 +1,123 @@
+// replay.h - plays a recorded stream through caches and predictors, and says which thread of a team missed.
+//
+// Concepts   A part of a plan that runs one operation carries marks: user thread i begins and ends its operation. Code between operations
+//            (the loop that makes the next key) is left out, so the stream is what a processor would see that does nothing but this
+//            operation. The wrapper, the switches and the scheduler within operations stay in: they are the price of teams.
+//            Roles: all threads begin the operation once per round; the first to run after the last has begun leads, the others follow.
+//            What runs on a stack of no known thread (the scheduler) has the role `other`. In transactions everything is `other`.
+//            Cold: first-level caches are emptied before each operation (serial) or round (team). Warm: never.
+// Invariants RP-1 Every counted miss has exactly one role; totals are their sums.
+//            RP-2 Equal streams and options give equal figures: nothing here depends on time or addresses of this process.
+#pragma once
+
+#include <array>
+#include <map>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "tools/icache/cache.h"
+#include "tools/icache/predictor.h"
+#include "tools/icache/trace_file.h"
+
+namespace lockstep::icache {
+
+enum class Role : uint8_t { leader, follower, other, uncounted };
+inline constexpr size_t kRoles = 4;
+
+struct PerRole {
+    std::array<uint64_t, kRoles> by{};
+    uint64_t& operator[](Role role) { return by[static_cast<size_t>(role)]; }
+    uint64_t operator[](Role role) const { return by[static_cast<size_t>(role)]; }
+    uint64_t total() const { return by[0] + by[1] + by[2]; }
+};
+
+enum class Empty : uint8_t { never, each_operation, each_round };
+
+struct ReplayOptions {
+    std::vector<Machine> machines;
+    uint32_t threads = 0;                        // of the team or the serial turn; 0: transactions, no roles
+    uint64_t warm_units = 0;                     // simulated, but not counted
+    Empty empty = Empty::never;
+    uint64_t swap = 0;                           // address of the fast switch, watched while recording
+    uint32_t pad_bytes = 0;                      // straight code that each fast switch runs through besides its own
+    uint64_t pad_at = 0x7000000000;              // where that code lies
+};
+
+struct MachineCounts {
+    Machine machine;
+    PerRole l1i, l1d, l2i, l2d;                  // misses
+};
+struct PredictorCounts {
+    std::string name;
+    PerRole branches, indirect, returns;         // wrong guesses
+    uint64_t total() const { return branches.total() + indirect.total() + returns.total(); }
+};
+
+struct ReplayResult {
+    uint64_t units = 0;                          // operations or transactions counted
+    PerRole instructions, data, branches, switches;
+    uint64_t lines = 0;                          // distinct 64-byte lines of counted code
+    double lines_per_unit = 0;                   // mean, serial parts only
+    std::vector<MachineCounts> machines;
+    std::vector<PredictorCounts> predictors;
+};
+
+class Replay {
+public:
+    explicit Replay(const ReplayOptions& options);
+    ReplayResult run(std::span<const uint64_t> words);
+
+private:
+    static constexpr int kUnknown = -1;
+    static constexpr uint64_t kStackReach = 60 * 1024, kStackAbove = 4096;
+    struct Simulated {
+        Cache l1i, l1d, l2;
+        MachineCounts counts;
+        explicit Simulated(const Machine& m) : l1i(m.l1), l1d(m.l1), l2(m.l2), counts{m, {}, {}, {}, {}} {}
+    };
+    struct Line {
+        uint64_t last_unit = 0;
+    };
+
+    void on_stack(uint64_t sp);
+    void on_mark(uint32_t code, uint64_t argument);
+    void begin_operation(int thread);
+    void begin_unit();
+    void fetch(uint64_t address, uint32_t bytes);
+    void on_data(uint64_t address, uint32_t bytes);
+    void on_run(uint64_t word);
+    void on_watch(uint64_t address);
+    void empty_first_level();
+    void settle();                               // role_ and skipped_ after a change of thread or mark
+    int thread_at(uint64_t sp) const;
+
+    const ReplayOptions options_;
+    std::vector<Simulated> machines_;
+    std::vector<Predictor> predictors_;
+    ReplayResult result_;
+
+    std::map<uint64_t, int> stacks_;             // stack pointer at a mark -> thread
+    std::vector<uint8_t> in_operation_;
+    uint64_t sp_ = 0;
+    int thread_ = kUnknown;
+    bool inside_ = false;                        // the running thread, or the one before an unknown stack, is in its operation
+    int leader_ = kUnknown;
+    bool leader_open_ = false;                   // the next other thread to run leads
+    uint64_t begun_ = 0;                         // operations
+    uint64_t units_seen_ = 0;                    // transactions, or operations begun
+    bool counting_ = false;
+    Role role_ = Role::uncounted;
+    bool skipped_ = false;
+
+    uint64_t waiting_target_ = 0;                // an indirect jump or return that waits for the next run
+    TraceKind waiting_kind_ = kTraceRun;
+    std::unordered_map<uint64_t, Line> lines_;
+    uint64_t line_touches_ = 0;                  // distinct lines per unit, summed
+    uint64_t last_line_ = UINT64_MAX;
+};
+
+ReplayResult replay(std::span<const uint64_t> words, const ReplayOptions& options);
+
+}  // namespace lockstep::icache

@@ -1,0 +1,156 @@
+// traced.cc - runs a plan on a simulated disk and a clock that stands still, under the tracer.
+#include "sm/engine.h"
+#include "threads/ctx.h"
+#include "threads/io/sim_disk.h"
+#include "threads/thread.h"
+#include "tools/icache/child.h"
+#include "tools/icache/trace_format.h"
+
+namespace lockstep::icache {
+
+namespace {
+
+class TracedRun {
+public:
+    explicit TracedRun(const ChildSettings& settings) : settings_(settings), transactions_(is_transaction(settings.plan[0].what)) {}
+
+    Result<nlohmann::ordered_json> run() {
+        seams_.disk = &disk_;
+        seams_.clock = &clock_;
+        seams_.caller_driven = true;
+        seams_.idle = [this] { return idle(); };
+        Options options = options_for(settings_.plan, settings_.workload, true);
+        options.seams = &seams_;
+        if (!settings_.points.empty()) options.steps.points = TRY(points_of(settings_.points));
+        store_.emplace(TRY(Store::open("/store", options)));
+        workload_ = transactions_ ? make_transactions(*store_, settings_.workload) : make_operations(*store_, settings_.workload);
+        TRY(drive());
+        TRY(store_->close());
+        return std::move(result_);
+    }
+
+private:
+    // Nothing runs by itself: this kernel thread runs slice after slice until the body has ended.
+    Result<void> drive() {
+        bool ended = false;
+        auto running = store_->start([&]() -> Result<void> {
+            auto done = body();
+            ended = true;
+            return done;
+        }, 0);
+        while (!ended)
+            if (!store_->engine().runtime->step()) idle();
+        return running.join();
+    }
+    bool idle() {
+        if (!disk_.advance(clock_)) clock_.advance(kMillisecond);
+        return true;
+    }
+
+    Result<void> body() {
+        TRY(workload_->load());
+        void (*const in_team)(threads::Thread&, threads::CtxPoint) = &threads::ctx_in_team;       // the point is the second argument
+        LOCKSTEP_TRACE_WATCH(&lockstep_ctx_swap);
+        LOCKSTEP_TRACE_WATCH(in_team);
+        result_["swap"] = reinterpret_cast<uintptr_t>(&lockstep_ctx_swap);
+        result_["ctx_in_team"] = reinterpret_cast<uintptr_t>(in_team);
+        for (const Part& part : settings_.plan) TRY(run_part(part));
+        return {};
+    }
+
+    Result<void> run_part(const Part& part) {
+        threads::set_steps_mode(part.mode);
+        TRY(workload_->begin_part(part));
+        done_ = 0;
+        if (!transactions_) start_recording();
+        std::vector<Handle<void>> members;
+        const uint32_t threads = workload_->threads(part);
+        for (uint32_t i = 0; i < threads; ++i)
+            members.push_back(store_->start([this, &part, i] { return transactions_ ? terminal(i) : member(part, i); }, 0));
+        for (auto& member : members) TRY(member.join());
+        if (!transactions_) LOCKSTEP_TRACE_STOP;
+        const WorkloadSettings& w = settings_.workload;
+        result_["parts"].push_back({{"what", part.what},
+                                    {"mode", part.text()},
+                                    {"threads", threads},
+                                    {"warm_units", transactions_ ? w.transactions / 10 : w.warm_rounds * threads},
+                                    {"teams", teams_of(*store_)}});
+        threads::set_steps_mode(StepsMode::off);
+        return {};
+    }
+
+    void start_recording() {
+        LOCKSTEP_TRACE_START;
+        LOCKSTEP_TRACE_MARK(kMarkSegment, part_number_);
+        ++part_number_;
+    }
+
+    // A thread of a team, or of a serial turn: then it lets the next thread run after each operation.
+    Result<void> member(const Part& part, uint32_t number) {
+        const uint32_t rounds = settings_.workload.rounds + settings_.workload.warm_rounds;
+        for (uint32_t round = 0; round < rounds; ++round) {
+            TRY(workload_->unit(number));
+            if (!teams_on(part.mode)) threads::yield();
+        }
+        return workload_->end(number);
+    }
+
+    // Recording begins with the transaction that ends the warm-up and ends with the last one, while others are under way.
+    Result<void> terminal(uint32_t number) {
+        const WorkloadSettings& w = settings_.workload;
+        while (done_ < w.warm_transactions + w.transactions) {
+            TRY(workload_->unit(number));
+            ++done_;
+            if (done_ == w.warm_transactions)
+                start_recording();
+            else if (done_ > w.warm_transactions)
+                LOCKSTEP_TRACE_MARK(kMarkUnits, done_ - w.warm_transactions);
+            if (done_ == w.warm_transactions + w.transactions) LOCKSTEP_TRACE_STOP;
+        }
+        return {};
+    }
+
+    const ChildSettings& settings_;
+    const bool transactions_;
+    threads::SimDisk disk_;
+    ManualClock clock_;
+    Seams seams_;
+    std::optional<Store> store_;
+    std::unique_ptr<Workload> workload_;
+    uint64_t done_ = 0;                          // transactions of this part
+    uint64_t part_number_ = 0;
+    nlohmann::ordered_json result_;
+};
+
+}  // namespace
+
+Result<nlohmann::ordered_json> run_traced(const ChildSettings& settings) { return TracedRun(settings).run(); }
+
+Result<uint32_t> points_of(const std::vector<std::string>& names) {
+    uint32_t bits = 0;
+    for (const std::string& name : names) {
+        uint32_t bit = 0;
+        for (unsigned i = 0; i < threads::kCtxPoints; ++i)
+            if (name == threads::kCtxPointInfo[i].name) bit = 1u << i;
+        if (bit == 0 && name != "none") return fail(ErrorCode::bad_argument, "points: there is no CTX point of that name");
+        bits |= bit;
+    }
+    return bits;
+}
+
+nlohmann::ordered_json teams_of(Store& store) {
+    auto teams = nlohmann::ordered_json::array();
+    for (const auto& s : store.engine().runtime->team_stats()) {
+        std::string object;
+        for (const auto& entry : store.list())
+            if (s.object != 0 && entry.id.value == s.object) object = entry.name;
+        uint64_t strays = 0;
+        for (const uint64_t n : s.strays) strays += n;
+        teams.push_back({{"operation", threads::team_op_name(s.op)}, {"object", object}, {"teams", s.teams}, {"entered", s.entered},
+                         {"left", s.left}, {"ready", s.ready}, {"strays", strays},
+                         {"strays_lock", s.strays[static_cast<size_t>(threads::ParkReason::lock)]}});
+    }
+    return teams;
+}
+
+}  // namespace lockstep::icache

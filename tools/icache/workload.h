@@ -1,0 +1,69 @@
+// workload.h - what is traced and timed: single operations on a table of 100,000 rows, or TPC-C transactions.
+//
+// Concepts   A workload runs units (one operation, or one transaction) on user threads that the caller starts. The same code runs under the
+//            tracer, on a simulated disk and clock, and natively, where it is timed. Marks (trace_format.h) cost a few instructions.
+//            Operations: all units of a thread run in one transaction, so that nothing but the operation repeats; begin and commit are
+//            measured around an update of one row, which is left out.
+//            Rows are dealt out to threads by number: nobody waits for a lock. In TPC-C they do wait, as in life.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sm/store.h"
+#include "threads/base/rng.h"
+
+namespace lockstep::icache {
+
+// One part of a plan: "fetch:on:10".
+struct Part {
+    std::string what;                            // an operation or a transaction
+    StepsMode mode = StepsMode::off;
+    uint32_t threads = 10;                       // of operations; transactions take all terminals
+
+    std::string text() const;
+};
+inline constexpr std::string_view kOperations[] = {"fetch", "update", "insert", "delete", "scan", "begin", "commit"};
+inline constexpr std::string_view kTransactions[] = {"payment", "neworder", "mix4", "mix"};
+bool is_operation(std::string_view what);
+bool is_transaction(std::string_view what);
+
+// bad_argument names the word that is wrong.
+Result<std::vector<Part>> parse_plan(std::string_view text);
+Result<StepsMode> parse_mode(std::string_view text);
+
+struct WorkloadSettings {
+    uint64_t seed = 1;
+    uint32_t rounds = 20;                        // traced operations of each thread ...
+    uint32_t warm_rounds = 4;                    // ... after so many that are traced but not counted
+    uint32_t transactions = 600;                 // traced, the first tenth of them not counted
+    uint32_t warm_transactions = 3000;           // before, untraced
+    uint32_t warehouses = 10;
+    bool native = false;                         // real sizes, no marks
+};
+
+class Workload {
+public:
+    virtual ~Workload() = default;
+    // Fills the store; on a user thread.
+    virtual Result<void> load() = 0;
+    // User threads of a part, numbered from 0.
+    virtual uint32_t threads(const Part& part) const = 0;
+    virtual Result<void> begin_part(const Part& part) = 0;
+    // One unit of thread `number`, marked if it is an operation.
+    virtual Result<void> unit(uint32_t number) = 0;
+    // The thread does no more in this part.
+    virtual Result<void> end(uint32_t number) = 0;
+};
+
+// For operations, or for transactions: a plan holds one kind only.
+std::unique_ptr<Workload> make_operations(Store& store, const WorkloadSettings& settings);
+std::unique_ptr<Workload> make_transactions(Store& store, const WorkloadSettings& settings);
+
+// Store options for a workload; `simulated` leaves out what a simulated disk cannot carry.
+Options options_for(const std::vector<Part>& plan, const WorkloadSettings& settings, bool simulated);
+
+}  // namespace lockstep::icache
