@@ -13,6 +13,11 @@ if(TARGET lockstep-tpcc AND NOT LOCKSTEP_SANITIZE)
     set_tests_properties(kill driver PROPERTIES LABELS script TIMEOUT 300)
 endif()
 
+if(TARGET lockstep-tracer AND NOT LOCKSTEP_SANITIZE AND NOT LOCKSTEP_DEBUG_CHECKS)
+    add_test(NAME icache COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/tests/tools/icache_test.py $<TARGET_FILE:lockstep-icache>)
+    set_tests_properties(icache PROPERTIES LABELS script TIMEOUT 300)
+endif()
+
 # What the run script builds under sanitizers: all test programs, and those whose first line carries the label tsan.
 add_custom_target(all-tests DEPENDS ${LOCKSTEP_TEST_PROGRAMS})
 add_custom_target(thread-sanitizer-tests DEPENDS ${LOCKSTEP_TSAN_PROGRAMS})
