@@ -15,7 +15,9 @@ endif()
 
 if(TARGET lockstep-tracer AND NOT LOCKSTEP_SANITIZE AND NOT LOCKSTEP_DEBUG_CHECKS)
     add_test(NAME icache COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/tests/tools/icache_test.py $<TARGET_FILE:lockstep-icache>)
-    set_tests_properties(icache PROPERTIES LABELS script TIMEOUT 300)
+    add_test(NAME autosteps COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/tests/tools/autosteps_test.py ${CMAKE_SOURCE_DIR}
+        $<TARGET_FILE:lockstep-icache>)
+    set_tests_properties(icache autosteps PROPERTIES LABELS script TIMEOUT 300)
 endif()
 
 # What the run script builds under sanitizers: all test programs, and those whose first line carries the label tsan.

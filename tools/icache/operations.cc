@@ -1,4 +1,6 @@
 // operations.cc - single operations, each thread's in one transaction, between marks.
+#include <cstring>
+
 #include "threads/base/check.h"
 #include "tools/icache/trace_format.h"
 #include "tools/icache/workload.h"
@@ -8,6 +10,7 @@ namespace lockstep::icache {
 namespace {
 
 constexpr uint64_t kRows = 100'000;              // the thesis's table: 25 int columns, 100,000 rows
+constexpr uint64_t kVictims = 40'000;            // further rows, for delete alone
 constexpr uint64_t kRowBytes = 100;
 constexpr uint64_t kRowsPerPage = 50;            // a lower bound: touching every 50th row touches every page
 constexpr int kScanRows = 10;
@@ -32,7 +35,7 @@ public:
             Key key;
             const std::string value(kRowBytes, 'v');
             TRY(store_.bulk_load(txn, index, [&](Slice& k, Slice& v) {
-                if (next == kRows) return false;
+                if (next == kRows + kVictims) return false;
                 key = Key().u64(next++);
                 k = key;
                 v = value;
@@ -41,7 +44,7 @@ public:
             return index;
         }));
         // The first change of a page after a checkpoint logs its image: long before anything is counted.
-        for (uint64_t row = 0; row < kRows; row += kRowsPerPage) {
+        for (uint64_t row = 0; row < kRows + kVictims; row += kRowsPerPage) {
             Txn txn = TRY(store_.begin({.durability = Durability::lazy}));
             TRY(index_.patch(txn, Key().u64(row), 0, "w"));
             TRY(txn.commit());
@@ -81,12 +84,12 @@ public:
 
 private:
     struct Member {
-        explicit Member(uint64_t seed) : rng(seed), value(kRowBytes, 'x') {}
+        explicit Member(uint64_t seed) : rng(seed), value(kRowBytes, 'v') {}
         Rng rng;
         std::optional<Txn> txn;
         std::string value;
         std::byte buffer[kRowBytes];
-        uint64_t operations = 0, fresh = 0, gone = 0;
+        uint64_t operations = 0, fresh = 0;
     };
 
     uint64_t own_row(uint32_t number, Member& m) { return m.rng.below(kRows / threads_) * threads_ + number; }
@@ -95,7 +98,8 @@ private:
         const Key key = Key().u64(own_row(number, m));
         if (what_ == "fetch") return fetch(number, m, key);
         if (what_ == "update") {
-            m.value[m.operations % kRowBytes] ^= 1;
+            const uint64_t stamp = m.rng.next();         // every update changes the same eight bytes, and all of them
+            std::memcpy(m.value.data(), &stamp, sizeof(stamp));
             CHECK(TRY(marked(number, [&] { return index_.update(*m.txn, key, m.value); })));
             return {};
         }
@@ -109,21 +113,16 @@ private:
         return {};
     }
 
-    // Between existing rows, all over the tree.
-    Key fresh_key(uint32_t number, Member& m, uint64_t n) const {
-        (void)m;
-        return Key().u64(n * 7919 % kRows).u64(parts_).u64(number).u64(n);
-    }
     Result<void> insert(uint32_t number, Member& m) {
-        const Key key = fresh_key(number, m, m.fresh++ * threads_ + number);
+        const uint64_t n = m.fresh++ * threads_ + number;        // between existing rows, all over the tree
+        const Key key = Key().u64(n * 7919 % kRows).u64(parts_).u64(number).u64(n);
         TRY(marked(number, [&] { return index_.insert(*m.txn, key, m.value); }));
         return {};
     }
 
-    // Rows of its own; natively each comes back, or they would run out.
+    // All over the victims; natively each comes back, or they would run out.
     Result<void> erase(uint32_t number, Member& m) {
-        const uint64_t n = m.gone++ * threads_ + number + parts_ * 4000;
-        const Key key = Key().u64(n * 7919 % kRows);
+        const Key key = Key().u64(kRows + victim_++ * 7919 % kVictims);
         CHECK(TRY(marked(number, [&] { return index_.erase(*m.txn, key); })));
         if (settings_.native) return index_.insert(*m.txn, key, m.value);
         return {};
@@ -156,6 +155,7 @@ private:
     std::string what_;
     uint32_t threads_ = 0;
     uint64_t parts_ = 0;
+    uint64_t victim_ = 0;
     std::vector<std::unique_ptr<Member>> members_;
 };
 

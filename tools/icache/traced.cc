@@ -54,6 +54,7 @@ private:
         LOCKSTEP_TRACE_WATCH(in_team);
         result_["swap"] = reinterpret_cast<uintptr_t>(&lockstep_ctx_swap);
         result_["ctx_in_team"] = reinterpret_cast<uintptr_t>(in_team);
+        for (const auto& point : threads::kCtxPointInfo) result_["points"].push_back(point.name);
         for (const Part& part : settings_.plan) TRY(run_part(part));
         return {};
     }

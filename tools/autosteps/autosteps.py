@@ -1,0 +1,240 @@
+#!/usr/bin/env python3
+"""autosteps - finds where a team should switch: CTX points from a trace of one thread that executes one operation.
+
+  autosteps.py --icache build/release/bin/lockstep-icache fetch update ...    traces the operations, proposes points
+  autosteps.py --trace FILE [--program PROGRAM]                              works on a recorded trace
+
+A trace with marks (lockstep-icache trace) gives the last operation of its second thread; one without marks (lockstep-icache record) is taken whole.
+"""
+import argparse
+import json
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import knees
+import trace
+from program import BadProgram, Program
+
+OP_CACHE = "16384,8,64"  # what the front end of a processor with an op cache of 4,096 entries rewards: 12 to 16 KB of code
+SWEEP_WIDTHS, SWEEP_HEIGHTS = (50, 100, 200, 400), (2, 4, 8, 16)
+
+
+class BadInput(Exception):
+    pass
+
+
+def parse_geometry(text):
+    if text == "machine":
+        text = machine_geometry()
+    match = re.fullmatch(r"(\d+)([KkMm]?),(\d+|full),(\d+)", text)
+    if not match:
+        raise BadInput(f"geometry '{text}': SIZE,WAYS,LINE is wanted, such as 65536,2,64 or 16K,full,64")
+    size = int(match[1]) << {"": 0, "k": 10, "m": 20}[match[2].lower()]
+    ways, line = 0 if match[3] == "full" else int(match[3]), int(match[4])
+    power = lambda n: n > 0 and n & n - 1 == 0
+    if not (power(size) and power(line) and 16 <= line <= min(size, 256) and (ways == 0 and match[3] == "full" or power(ways) and ways <= size // line)):
+        raise BadInput(f"geometry '{text}': powers of two, a line of 16 to 256 bytes, ways at most size / line")
+    return knees.Geometry(size, ways, line)
+
+
+def machine_geometry():
+    """The first-level instruction cache of this machine."""
+    for index in sorted(pathlib.Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
+        read = lambda name: (index / name).read_text().strip()
+        if read("type") == "Instruction":
+            return f"{read('size')},{read('ways_of_associativity')},{read('coherency_line_size')}"
+    raise BadInput("this machine does not tell its instruction cache; give --geometry")
+
+
+def record(icache, operation, directory):
+    """Traces a team of three: the second thread's stream is that of a follower, and named points show where they stand."""
+    path = directory / f"{operation}.trace"
+    done = subprocess.run([icache, "trace", f"{operation}:on:3", "--rounds", "3", "--out", str(path)], capture_output=True, text=True)
+    if done.returncode != 0:
+        raise BadInput(done.stderr.strip() or f"{icache} failed")
+    return path
+
+
+def load(path, program_path, operation="operation"):
+    """(operation's name, stream, program or None, names of points)"""
+    words = trace.read_words(path)
+    info_path = pathlib.Path(f"{path}.json")
+    if not info_path.exists():
+        return operation, trace.whole(words)[0], Program(program_path) if program_path else None, []
+    info = json.loads(info_path.read_text())
+    program = Program(program_path or info["program"], ("lockstep_ctx_swap", info["swap"]))
+    found = trace.operations(trace.part(words, 0), 1, program.is_machinery, info["ctx_in_team"])
+    if not found:
+        raise BadInput(f"{path} holds no operation of a second thread")
+    return info["parts"][0]["what"], found[-1], program, info["points"]
+
+
+class Proposal:
+    """One address to cut at, with its place in the source and the nearest named point."""
+
+    def __init__(self, address, executed):
+        self.address, self.executed = address, executed
+        self.place, self.point, self.distance = f"{address:#x}", None, None
+
+    def as_json(self):
+        return {"address": self.address, "place": self.place, "executed": len(self.executed), "point": self.point, "distance": self.distance}
+
+
+def host_address(address, stream, program):
+    """Where a switch can stand: an address within libraries is moved to the last one of the program before it."""
+    if program is None or program.holds(address):
+        return address
+    last = None
+    for begin, size, _ in stream.runs:
+        if begin <= address < begin + size:
+            break
+        if program.holds(begin):
+            last = begin + size - 1
+    return last or address
+
+
+def place_proposals(result, stream, program, names):
+    proposals = []
+    for address in result.addresses:
+        at = host_address(address, stream, program)
+        if at not in [p.address for p in proposals]:
+            proposals.append(Proposal(at, knees.executions(stream, at)))
+    if program:
+        places = program.lines([p.address for p in proposals if program.holds(p.address)])
+        for p in proposals:
+            p.place = places.get(p.address, p.place)
+    for p in proposals:
+        near = [min(((abs(count - at), point) for count, point in stream.named), default=None) for at in p.executed]
+        near = [n for n in near if n is not None]
+        if near:
+            p.distance, point = sorted(near)[len(near) // 2]
+            p.point = names[point]
+    return proposals
+
+
+def analyse(name, stream, program, names, geometry, width, height):
+    """Everything about one operation, as JSON."""
+    refs = knees.references(stream, geometry.line)
+    result = knees.find(stream, geometry, width, height)
+    plain = knees.plain_misses(refs, geometry)
+    manual_cuts = [count for count, _ in stream.named]
+    proposals = place_proposals(result, stream, program, names)
+    return {
+        "operation": name, "geometry": str(geometry), "width": width, "height": height, "instructions": stream.instructions,
+        "footprint": len({r.line for r in refs}) * geometry.line,
+        "cold": len(knees.cold_misses(refs, geometry)), "plain": len(plain), "uncut": len(knees.steps_misses(refs, geometry, [])),
+        "steps": len(result.misses), "points": len(result.addresses), "switches": len(result.cuts),
+        "manual": {"points": sorted({names[p] for _, p in stream.named}) if names else [], "switches": len(manual_cuts),
+                   "misses": len(knees.steps_misses(refs, geometry, manual_cuts))},
+        "curves": {"plain": plain, "steps": sorted(result.misses), "cuts": sorted(result.cuts)},
+        "proposals": [p.as_json() for p in proposals],
+    }
+
+
+def sweep(name, stream, geometry):
+    rows = []
+    for width in SWEEP_WIDTHS:
+        for height in SWEEP_HEIGHTS:
+            result = knees.find(stream, geometry, width, height)
+            rows.append({"operation": name, "width": width, "height": height, "points": len(result.addresses), "switches": len(result.cuts),
+                         "misses": len(result.misses)})
+    return rows
+
+
+def choose_names(analyses, reach):
+    """Named points near the proposals, and proposals that have none near."""
+    chosen, far = {}, []
+    for a in analyses:
+        for p in a["proposals"]:
+            if p["point"] is not None and p["distance"] <= reach:
+                chosen.setdefault(p["point"], []).append((a["operation"], p))
+            else:
+                far.append((a["operation"], p))
+    return chosen, far
+
+
+def emit(path, analyses, reach, settings):
+    """The table that a store loads as the set `auto`: one named point per line."""
+    chosen, far = choose_names(analyses, reach)
+    lines = ["# CTX points chosen by autosteps: the named points nearest to its proposals.", f"# {settings}"]
+    for a in analyses:
+        lines.append(f"# {a['operation']}: {a['instructions']} instructions, {a['footprint']} bytes of code; misses alone {a['plain']}, "
+                     f"as a follower {a['steps']} with {a['switches']} switches")
+    for name, reasons in sorted(chosen.items()):
+        lines.append(f"{name:<16} # " + "; ".join(f"{op}: {p['place']}, {p['distance']} instructions away" for op, p in reasons))
+    for operation, p in far:
+        near = f"nearest is {p['point']}, {p['distance']} instructions away" if p["point"] else "no named point in this operation"
+        lines.append(f"# no point near: {operation}: {p['place']} ({near})")
+    pathlib.Path(path).write_text("\n".join(lines) + "\n")
+
+
+def show(a, reach):
+    print(f"\n{a['operation']}: {a['instructions']} instructions, {a['footprint']} bytes of code, cache {a['geometry']}, W={a['width']} H={a['height']}")
+    print(f"  misses alone: cold {a['cold']}, warm {a['plain']}; as a follower: without switches {a['uncut']}, "
+          f"with the proposed {a['steps']} ({a['points']} points, {a['switches']} switches)")
+    if a["manual"]["points"]:
+        print(f"  manual set: {a['manual']['misses']} misses, {len(a['manual']['points'])} points, {a['manual']['switches']} switches: "
+              + " ".join(a["manual"]["points"]))
+    if not a["proposals"]:
+        print("  no cut: the operation fits this cache")
+    for p in a["proposals"]:
+        near = "no named point" if p["point"] is None else f"{p['point']} is {p['distance']} instructions away"
+        print(f"  CTX before {p['place']}, executed {p['executed']} times; {near}" + ("" if p["point"] and p["distance"] <= reach else "  <- for a programmer"))
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("operations", nargs="*", help="fetch update insert delete scan begin commit (with --icache)")
+    parser.add_argument("--icache", help="lockstep-icache, to record with")
+    parser.add_argument("--trace", action="append", default=[], help="a recorded trace; may be given again")
+    parser.add_argument("--program", help="the program of a trace, for source lines")
+    parser.add_argument("--geometry", default="machine", help="SIZE,WAYS,LINE of the L1 instruction cache (default: this machine's)")
+    parser.add_argument("--op-cache", action="store_true", help=f"a model of the op cache instead: {OP_CACHE}")
+    parser.add_argument("--width", type=int, default=200, help="W: instructions between two misses of a knee")
+    parser.add_argument("--height", type=int, default=4, help="H: misses that make a knee")
+    parser.add_argument("--reach", type=int, default=150, help="instructions from a proposal to a named point that may stand for it")
+    parser.add_argument("--emit", help="write the point table for the set `auto`")
+    parser.add_argument("--sweep", action="store_true", help="also all of W 50 100 200 400 and H 2 4 8 16")
+    parser.add_argument("--json", help="write everything to this file")
+    arguments = parser.parse_args()
+    if arguments.width < 1 or arguments.height < 1 or arguments.reach < 0:
+        raise BadInput("W and H must be at least 1, reach at least 0")
+    if bool(arguments.operations) != bool(arguments.icache) or not (arguments.operations or arguments.trace):
+        raise BadInput("give operations and --icache, or --trace")
+    return arguments
+
+
+def run(a):
+    geometry = parse_geometry(OP_CACHE if a.op_cache else a.geometry)
+    with tempfile.TemporaryDirectory() as scratch:
+        paths = a.trace + [record(a.icache, operation, pathlib.Path(scratch)) for operation in a.operations]
+        streams = [load(path, a.program) for path in paths]
+    analyses = [analyse(*stream, geometry, a.width, a.height) for stream in streams]
+    rows = [row for name, stream, *_ in streams for row in sweep(name, stream, geometry)] if a.sweep else []
+    for analysis in analyses:
+        show(analysis, a.reach)
+    if rows:
+        print(f"\n{'operation':<10}{'W':>6}{'H':>4}{'points':>8}{'switches':>10}{'misses':>8}")
+        for r in rows:
+            print(f"{r['operation']:<10}{r['width']:>6}{r['height']:>4}{r['points']:>8}{r['switches']:>10}{r['misses']:>8}")
+    if a.emit:
+        emit(a.emit, analyses, a.reach, f"cache {geometry}, W={a.width} H={a.height}, reach {a.reach}")
+    if a.json:
+        pathlib.Path(a.json).write_text(json.dumps({"analyses": analyses, "sweep": rows}, indent=1) + "\n")
+
+
+def main():
+    try:
+        run(parse_arguments())
+    except (BadInput, BadProgram, trace.BadTrace, OSError) as error:
+        print(f"autosteps: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

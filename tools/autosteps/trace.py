@@ -1,0 +1,117 @@
+"""trace - reads what lockstep-tracer wrote (tools/icache/trace_format.h) and takes one member's operation out of it.
+
+A stream is a list of runs (address, bytes, instructions) in the order of execution.
+"""
+import array
+import bisect
+import pathlib
+import sys
+
+MAGIC = 0x31656361724B534C
+RUN, LOAD, STORE, BRANCH, INDIRECT, CALL, RETURN, STACK, MARK, WATCH = range(1, 11)
+OP_BEGIN, OP_END, UNITS, SEGMENT = range(1, 5)
+ADDRESS = (1 << 48) - 1
+STACK_REACH, STACK_ABOVE = 60 * 1024, 4096
+
+
+class BadTrace(Exception):
+    pass
+
+
+def read_words(path):
+    """All words behind the magic number."""
+    try:
+        data = pathlib.Path(path).read_bytes()
+    except OSError as error:
+        raise BadTrace(f"cannot read the trace {path}: {error.strerror}") from error
+    words = array.array("Q")
+    words.frombytes(data[: len(data) // 8 * 8])
+    if sys.byteorder != "little" or not words or words[0] != MAGIC:
+        raise BadTrace(f"{path} is no trace of lockstep-tracer")
+    return words[1:]
+
+
+def kind(word):
+    return word >> 60
+
+
+def small(word):
+    return word >> 48 & 0xFFF
+
+
+def run_word(address, size, instructions):
+    return RUN << 60 | (instructions | size << 4) << 48 | address
+
+
+class Operation:
+    """One execution of an operation by one thread: its stream, and where named CTX points stood in it."""
+
+    def __init__(self):
+        self.runs = []
+        self.named = []  # (instructions executed before it, point number)
+        self.instructions = 0
+
+    def add(self, address, size, instructions):
+        self.runs.append((address, size, instructions))
+        self.instructions += instructions
+
+
+class _Threads:
+    """Which thread runs, told by the stack pointer."""
+
+    def __init__(self):
+        self.tops = []
+        self.names = {}
+
+    def learn(self, sp, thread):
+        if sp not in self.names:
+            bisect.insort(self.tops, sp)
+        self.names[sp] = thread
+
+    def at(self, sp):
+        i = bisect.bisect_left(self.tops, sp - STACK_ABOVE)
+        return self.names[self.tops[i]] if i < len(self.tops) and self.tops[i] < sp + STACK_REACH else None
+
+
+def operations(words, thread, is_machinery=lambda address: False, ctx_function=0):
+    """All executions of the marked operation by `thread`, without the code of switches and team formation (is_machinery)."""
+    found, current = [], None
+    threads, running, sp = _Threads(), None, 0
+    for word in words:
+        what, address = kind(word), word & ADDRESS
+        if what == STACK:
+            sp, running = address, threads.at(address)
+        elif what == MARK and small(word) in (OP_BEGIN, OP_END):
+            threads.learn(sp, address)
+            running = address
+            if address == thread:
+                if small(word) == OP_END and current:
+                    found.append(current)
+                current = Operation() if small(word) == OP_BEGIN else None
+        elif current and running == thread:
+            if what == RUN and not is_machinery(address):
+                current.add(address, small(word) >> 4, small(word) & 15)
+            elif what == WATCH and address == ctx_function:
+                current.named.append((current.instructions, small(word)))
+    return found
+
+
+def whole(words):
+    """Everything as one stream: for traces without marks."""
+    stream = Operation()
+    for word in words:
+        if kind(word) == RUN:
+            stream.add(word & ADDRESS, small(word) >> 4, small(word) & 15)
+    return [stream]
+
+
+def part(words, number):
+    """The words between mark SEGMENT `number` and the next such mark."""
+    begin = None
+    for i, word in enumerate(words):
+        if kind(word) == MARK and small(word) == SEGMENT:
+            if word & ADDRESS == number:
+                begin = i + 1
+            elif begin is not None:
+                return words[begin:i]
+    return words if begin is None and number == 0 else words[begin:] if begin is not None else words[:0]
