@@ -5,6 +5,7 @@
   autosteps.py --trace FILE [--program PROGRAM]                              works on a recorded trace
 
 A trace with marks (lockstep-icache trace) gives the last operation of its second thread; one without marks (lockstep-icache record) is taken whole.
+The wrapper and the switches themselves take room in the cache too: they are part of what a follower executes, not of what a thread alone does.
 """
 import argparse
 import json
@@ -85,14 +86,15 @@ class Proposal:
 
 
 def host_address(address, stream, program):
-    """Where a switch can stand: an address within libraries is moved to the last one of the program before it."""
-    if program is None or program.holds(address):
+    """Where a switch can stand: an address within libraries or switches is moved to the last one of the engine before it."""
+    can_host = lambda at: program is None or (program.holds(at) and not program.is_machinery(at))
+    if can_host(address):
         return address
     last = None
     for begin, size, _ in stream.runs:
-        if begin <= address < begin + size:
+        if begin <= address < begin + size and last:
             break
-        if program.holds(begin):
+        if can_host(begin):
             last = begin + size - 1
     return last or address
 
@@ -118,15 +120,15 @@ def place_proposals(result, stream, program, names):
 
 def analyse(name, stream, program, names, geometry, width, height):
     """Everything about one operation, as JSON."""
-    refs = knees.references(stream, geometry.line)
+    refs, alone = knees.references(stream, geometry.line), knees.references(stream.alone, geometry.line)
     result = knees.find(stream, geometry, width, height)
-    plain = knees.plain_misses(refs, geometry)
+    plain = knees.plain_misses(alone, geometry)
     manual_cuts = [count for count, _ in stream.named]
     proposals = place_proposals(result, stream, program, names)
     return {
-        "operation": name, "geometry": str(geometry), "width": width, "height": height, "instructions": stream.instructions,
-        "footprint": len({r.line for r in refs}) * geometry.line,
-        "cold": len(knees.cold_misses(refs, geometry)), "plain": len(plain), "uncut": len(knees.steps_misses(refs, geometry, [])),
+        "operation": name, "geometry": str(geometry), "width": width, "height": height, "instructions": stream.alone.instructions,
+        "instructions_in_team": stream.instructions, "footprint": len({r.line for r in alone}) * geometry.line,
+        "footprint_in_team": len({r.line for r in refs}) * geometry.line, "cold": len(knees.cold_misses(alone, geometry)), "plain": len(plain), "uncut": len(knees.steps_misses(refs, geometry, [])),
         "steps": len(result.misses), "points": len(result.addresses), "switches": len(result.cuts),
         "manual": {"points": sorted({names[p] for _, p in stream.named}) if names else [], "switches": len(manual_cuts),
                    "misses": len(knees.steps_misses(refs, geometry, manual_cuts))},
@@ -145,27 +147,40 @@ def sweep(name, stream, geometry):
     return rows
 
 
-def choose_names(analyses, reach):
-    """Named points near the proposals, and proposals that have none near."""
-    chosen, far = {}, []
-    for a in analyses:
-        for p in a["proposals"]:
-            if p["point"] is not None and p["distance"] <= reach:
-                chosen.setdefault(p["point"], []).append((a["operation"], p))
-            else:
-                far.append((a["operation"], p))
-    return chosen, far
+def choose_names(analysis, stream, names, geometry, reach):
+    """Named points that stand for the proposals: the nearest ones; then, as long as the cuts that these make in fact leave knees (a point may stand
+    a cache's worth of code away from where it is wanted), the one that saves most misses."""
+    chosen = {}
+    for p in analysis["proposals"]:
+        if p["point"] is not None and p["distance"] <= reach:
+            chosen.setdefault(p["point"], []).append(f"{p['place']}, {p['distance']} instructions away")
+    refs = knees.references(stream, geometry.line)
+    misses = lambda points: len(knees.steps_misses(refs, geometry, [count for count, n in stream.named if names[n] in points]))
+    left = misses(chosen)
+    while analysis["proposals"]:
+        others = {names[n] for _, n in stream.named} - chosen.keys()
+        best, name = min(((misses(chosen.keys() | {o}), o) for o in others), default=(left, None))
+        if left - best < analysis["height"]:
+            break
+        chosen[name] = [f"saves {left - best} misses more"]
+        left = best
+    analysis["chosen"] = {"points": sorted(chosen), "reasons": chosen, "misses": left,
+                          "switches": sum(names[n] in chosen for _, n in stream.named)}
 
 
 def emit(path, analyses, reach, settings):
     """The table that a store loads as the set `auto`: one named point per line."""
-    chosen, far = choose_names(analyses, reach)
+    chosen, far = {}, []
+    for a in analyses:
+        for name, reasons in a["chosen"]["reasons"].items():
+            chosen.setdefault(name, []).append(f"{a['operation']}: " + ", and ".join(reasons))
+        far += [(a["operation"], p) for p in a["proposals"] if p["point"] is None or p["distance"] > reach]
     lines = ["# CTX points chosen by autosteps: the named points nearest to its proposals.", f"# {settings}"]
     for a in analyses:
         lines.append(f"# {a['operation']}: {a['instructions']} instructions, {a['footprint']} bytes of code; misses alone {a['plain']}, "
-                     f"as a follower {a['steps']} with {a['switches']} switches")
+                     f"as a follower {a['steps']} if cut as proposed, {a['chosen']['misses']} with these points")
     for name, reasons in sorted(chosen.items()):
-        lines.append(f"{name:<16} # " + "; ".join(f"{op}: {p['place']}, {p['distance']} instructions away" for op, p in reasons))
+        lines.append(f"{name:<16} # " + "; ".join(reasons))
     for operation, p in far:
         near = f"nearest is {p['point']}, {p['distance']} instructions away" if p["point"] else "no named point in this operation"
         lines.append(f"# no point near: {operation}: {p['place']} ({near})")
@@ -173,12 +188,15 @@ def emit(path, analyses, reach, settings):
 
 
 def show(a, reach):
-    print(f"\n{a['operation']}: {a['instructions']} instructions, {a['footprint']} bytes of code, cache {a['geometry']}, W={a['width']} H={a['height']}")
+    print(f"\n{a['operation']}: {a['instructions']} instructions, {a['footprint']} bytes of code ({a['instructions_in_team']} and "
+          f"{a['footprint_in_team']} in a team); cache {a['geometry']}, W={a['width']} H={a['height']}")
     print(f"  misses alone: cold {a['cold']}, warm {a['plain']}; as a follower: without switches {a['uncut']}, "
           f"with the proposed {a['steps']} ({a['points']} points, {a['switches']} switches)")
     if a["manual"]["points"]:
         print(f"  manual set: {a['manual']['misses']} misses, {len(a['manual']['points'])} points, {a['manual']['switches']} switches: "
               + " ".join(a["manual"]["points"]))
+    if a["chosen"]["points"]:
+        print(f"  chosen of them: {a['chosen']['misses']} misses, {a['chosen']['switches']} switches: " + " ".join(a["chosen"]["points"]))
     if not a["proposals"]:
         print("  no cut: the operation fits this cache")
     for p in a["proposals"]:
@@ -214,6 +232,8 @@ def run(a):
         paths = a.trace + [record(a.icache, operation, pathlib.Path(scratch)) for operation in a.operations]
         streams = [load(path, a.program) for path in paths]
     analyses = [analyse(*stream, geometry, a.width, a.height) for stream in streams]
+    for analysis, (_, stream, _, names) in zip(analyses, streams):
+        choose_names(analysis, stream, names, geometry, a.reach)
     rows = [row for name, stream, *_ in streams for row in sweep(name, stream, geometry)] if a.sweep else []
     for analysis in analyses:
         show(analysis, a.reach)

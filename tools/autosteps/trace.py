@@ -44,16 +44,22 @@ def run_word(address, size, instructions):
 
 
 class Operation:
-    """One execution of an operation by one thread: its stream, and where named CTX points stood in it."""
+    """One execution of an operation by one thread: its stream, and where named CTX points stood in it.
 
-    def __init__(self):
+    `alone` is the same stream without the code of switches and team formation: what a thread executes that runs alone.
+    """
+
+    def __init__(self, alone=True):
         self.runs = []
         self.named = []  # (instructions executed before it, point number)
         self.instructions = 0
+        self.alone = Operation(alone=False) if alone else self
 
-    def add(self, address, size, instructions):
+    def add(self, address, size, instructions, machinery=False):
         self.runs.append((address, size, instructions))
         self.instructions += instructions
+        if not machinery and self.alone is not self:
+            self.alone.add(address, size, instructions)
 
 
 class _Threads:
@@ -74,7 +80,7 @@ class _Threads:
 
 
 def operations(words, thread, is_machinery=lambda address: False, ctx_function=0):
-    """All executions of the marked operation by `thread`, without the code of switches and team formation (is_machinery)."""
+    """All executions of the marked operation by `thread`; is_machinery() tells the code of switches and team formation."""
     found, current = [], None
     threads, running, sp = _Threads(), None, 0
     for word in words:
@@ -89,8 +95,8 @@ def operations(words, thread, is_machinery=lambda address: False, ctx_function=0
                     found.append(current)
                 current = Operation() if small(word) == OP_BEGIN else None
         elif current and running == thread:
-            if what == RUN and not is_machinery(address):
-                current.add(address, small(word) >> 4, small(word) & 15)
+            if what == RUN:
+                current.add(address, small(word) >> 4, small(word) & 15, is_machinery(address))
             elif what == WATCH and address == ctx_function:
                 current.named.append((current.instructions, small(word)))
     return found
