@@ -41,6 +41,23 @@ Result<void> Store::close() {
 
 namespace {
 
+constexpr Nanos kLogRoomWait = 1 * kSecond, kLogRoomPoll = 1 * kMillisecond;
+
+// The log is nearly full. A transaction that has not begun holds nothing, so it is the one to wait until a checkpoint has recycled some:
+// others can end meanwhile, and it would only meet log_full later. In vain if an old transaction holds the log, hence the bound.
+[[gnu::cold, gnu::noinline]] void wait_for_log_room(sm::Engine& engine) {
+    const Nanos deadline = threads::now() + kLogRoomWait;
+    while (engine.log->nearly_full() && !engine.failed() && threads::now() < deadline)
+        threads::sleep_until(threads::now() + kLogRoomPoll);
+}
+
+Result<txn::Transaction*> begin_transaction(sm::Engine& engine, const TxnOptions& options) {
+    sm::begin_boundary();
+    if (engine.log->nearly_full() && !options.read_only) [[unlikely]]
+        wait_for_log_room(engine);
+    return engine.txns->begin(options);
+}
+
 // One attempt; the error decides whether there is another.
 Result<void> attempt(sm::Engine& engine, std::move_only_function<Result<void>(Txn&)>& body, Txn txn) {
     auto done = body(txn);
@@ -75,8 +92,7 @@ Result<void> Store::run_body(sm::Engine& engine, Body body, const TxnOptions& op
         return result;
     }
     for (uint32_t tries = 0;; ++tries) {
-        sm::begin_boundary();
-        txn::Transaction* t = TRY(engine.txns->begin(options));
+        txn::Transaction* t = TRY(begin_transaction(engine, options));
         auto done = attempt(engine, body, Txn(&engine, t, t->generation));
         if (done || !worth_retrying(done.error()) || tries >= engine.options.retries_max) return done;
         auto& counters = engine.counters[threads::worker_index()];
@@ -93,8 +109,7 @@ Result<void> Store::start_thread(std::move_only_function<void()> body, int worke
 Result<Txn> Store::begin(const TxnOptions& options) {
     if (!engine_) return fail(ErrorCode::store_closed, "store");
     if (!engine_->on_own_thread()) return fail(ErrorCode::wrong_thread, "begin() outside the store's user threads");
-    sm::begin_boundary();
-    txn::Transaction* t = TRY(engine_->txns->begin(options));
+    txn::Transaction* t = TRY(begin_transaction(*engine_, options));
     return Txn(engine_.get(), t, t->generation);
 }
 

@@ -94,6 +94,7 @@ public:
     void truncate_before(Lsn lsn);
     uint64_t used_bytes() const;                 // tail - start
     uint64_t undo_reserved_bytes() const;
+    bool nearly_full() const;                    // seven eighths are used or promised
     uint64_t capacity_bytes() const;
 
     // Copies the record at `lsn` into `buffer` (resized), from the ring or from file; parks for I/O on a worker, blocks elsewhere.

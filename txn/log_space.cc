@@ -97,6 +97,11 @@ uint64_t Log::undo_reserved_bytes() const {
     return taken > spare ? taken - spare : 0;
 }
 
+bool Log::nearly_full() const {
+    const uint64_t taken = impl_->tail.load(std::memory_order_relaxed) + impl_->reserved.load(std::memory_order_relaxed);
+    return taken > impl_->start.load(std::memory_order_relaxed) + impl_->options.capacity_bytes / 8 * 7;
+}
+
 uint64_t Log::used_bytes() const { return impl_->tail.load() - impl_->start.load(); }
 uint64_t Log::capacity_bytes() const { return impl_->options.capacity_bytes; }
 

@@ -101,6 +101,36 @@ TEST_F(CheckpointTest, LogStaysBoundedAndRestartShort) {
     ASSERT_OK(store.close());
 }
 
+// Lazy writers outrun any checkpoint of so small a log: new transactions wait for room, none of them meets log_full.
+TEST_F(CheckpointTest, ATransactionWaitsForRoomInTheLogBeforeItBegins) {
+    Options options = small_options();
+    options.log_bytes = 16 << 20;
+    options.log_segment_bytes = 1 << 20;
+    options.log_ring_bytes = 1 << 20;
+    options.retries_max = 0;
+    Store store = open("a", options);
+    make(store, "i", "h");
+    std::vector<Handle<void>> handles;
+    for (int n = 0; n < 4; ++n)
+        handles.push_back(store.start([&, n]() -> Result<void> {
+            Rng rng(seed_of_run() + static_cast<uint64_t>(n));
+            for (int t = 0; t < 600; ++t) {
+                TRY(store.run([&](Txn& txn) -> Result<void> {
+                    for (int i = 0; i < 8; ++i)
+                        TRY(TRY(store.index("i")).put(txn, std::to_string(n) + random_text(rng, 2), random_text(rng, 1500)));
+                    return {};
+                }, {.durability = txn::Durability::lazy}));
+            }
+            return {};
+        }));
+    for (auto& handle : handles) {
+        auto done = handle.join();
+        EXPECT_TRUE(done) << done.error().text();
+    }
+    EXPECT_GT(store.stats().log_bytes, options.log_bytes * 2);
+    expect_sound(store);
+}
+
 TEST_F(CheckpointTest, TransactionsLiveThroughCheckpoints) {
     std::map<std::string, std::string> expected;
     {
