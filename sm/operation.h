@@ -21,7 +21,7 @@ inline void team_boundary(OpKind kind, StoreId store) {
 }
 // Before a transaction begins. Without teams this is where others get their turn: one that never waits would keep the worker for itself.
 inline void begin_boundary() {
-    if (threads::Steps* steps = threads::worker_local.steps)
+    if (threads::Steps* steps = threads::worker_local.begin_steps)
         steps->boundary(*threads::current(), OpKind::begin, 0);
     else
         threads::yield();

@@ -34,12 +34,17 @@ Result<void> check_options(const Options& o) {
     TRY(within("lock_stage.bypass_max", o.lock_stage.bypass_max, 0, 65535));
     TRY(within("lock_table_bytes_log2", o.lock_table_bytes_log2, 16, 34));
     TRY(within("retries_max", o.retries_max, 0, 1'000'000));
-    TRY(within("steps.mode", static_cast<uint64_t>(o.steps.mode), 0, static_cast<uint64_t>(StepsMode::ctx_only)));
-    TRY(within("steps.policy", static_cast<uint64_t>(o.steps.policy), 0, static_cast<uint64_t>(TeamPolicy::oldest)));
-    TRY(within("steps.gate", static_cast<uint64_t>(o.steps.gate), 0, static_cast<uint64_t>(TeamGate::c_gated)));
-    TRY(within("steps.team_max", o.steps.team_max, 1, 1024));
-    TRY(within("steps.rounds_max", o.steps.rounds_max, 1, UINT32_MAX));
+    TRY(check_steps_options(o.steps));
     TRY(within("io", static_cast<uint64_t>(o.io), 0, static_cast<uint64_t>(IoMethod::pool)));
+    return {};
+}
+
+Result<void> check_steps_options(const StepsOptions& o) {
+    TRY(within("steps.mode", static_cast<uint64_t>(o.mode), 0, static_cast<uint64_t>(StepsMode::fastctx)));
+    TRY(within("steps.policy", static_cast<uint64_t>(o.policy), 0, static_cast<uint64_t>(TeamPolicy::oldest)));
+    TRY(within("steps.gate", static_cast<uint64_t>(o.gate), 0, static_cast<uint64_t>(TeamGate::c_gated)));
+    TRY(within("steps.team_max", o.team_max, 1, 1024));
+    TRY(within("steps.rounds_max", o.rounds_max, 1, UINT32_MAX));
     return {};
 }
 

@@ -61,5 +61,6 @@ struct Seams {
 
 // bad_option naming the first option that is out of range (`what` = its name, a = value given).
 Result<void> check_options(const Options& options);
+Result<void> check_steps_options(const StepsOptions& options);
 
 }  // namespace lockstep

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "threads/stage_stats.h"
 
@@ -24,6 +25,27 @@ struct StoreStats {
     // memory, in bytes
     uint64_t memory_pool = 0, memory_locks = 0, memory_log = 0, memory_stacks = 0;
     std::string io_backend;                          // "io_uring", "pool", "simulated"
+};
+
+// The teams of one operation, in the form of table 5-4 of S. Harizopoulos's thesis. Sums since the store was opened or set_steps() was called.
+struct TeamFigures {
+    std::string operation;                           // "begin", "fetch (customer)", ...
+    uint64_t teams = 0;                              // formed
+    uint64_t entered = 0, left = 0;                  // threads that began the operation in a team; that also ended it there: no strays
+    uint64_t ready = 0;                              // over the teams: threads that were waiting for theirs when it was formed
+    struct Strays {
+        uint64_t lock = 0, page = 0, latch = 0, log = 0, other = 0;      // what a stray waited for
+        uint64_t sum() const { return lock + page + latch + log + other; }
+    } strays;
+};
+struct CtxPointFigures {
+    std::string name;
+    uint64_t taken = 0, off = 0, alone = 0, latched = 0;     // switches; and why there was none
+};
+struct StepsFigures {
+    std::vector<TeamFigures> teams;
+    std::vector<CtxPointFigures> points;
+    StepsFigures operator-(const StepsFigures& earlier) const;
 };
 
 // What the calling user thread has waited for since it began, in nanoseconds; zeros on other kernel threads. Take the difference of two

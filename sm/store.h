@@ -108,6 +108,11 @@ public:
     Result<std::vector<std::string>> verify();
 
     StoreStats stats() const;
+    // Figures of the teams, summed over workers; empty if STEPS was never on. Exact only while nothing runs.
+    StepsFigures steps_figures() const;
+    // Switches teams and CTX points on and off while transactions run; returns when all workers have. Errors: bad_option, wrong_thread
+    // (on a user thread of the store).
+    Result<void> set_steps(const StepsOptions& options);
     const Options& options() const;
     // For this project's own tools and benchmarks only.
     sm::Engine& engine();

@@ -4,6 +4,8 @@
 //            members on. code: a stretch of executed instructions ends here, which the next member finds in the cache; worth it
 //            from three members on. Points are switched on and off by name or by set at run time.
 //            Placement rule: never between reading a version and validating it, never with an exclusive latch.
+// Sets       none; manual: all of this table; auto: from a file with one name per line, '#' begins a comment (ctx_points_from(),
+//            steps_options.h). A point keeps its name for good: such files name points of this table only.
 #pragma once
 
 #include <cstdint>

@@ -187,7 +187,7 @@ std::vector<TeamStats> Runtime::team_stats() const {
     std::vector<TeamStats> all;
     for (const auto& worker : impl_->workers) {
         for (const TeamStats& list : worker->steps().team_stats()) {
-            const auto same = std::find_if(all.begin(), all.end(), [&](const TeamStats& s) { return s.op == list.op && s.object == list.object; });
+            const auto same = std::find_if(all.begin(), all.end(), [&](const TeamStats& s) { return s.op == list.op && s.object == list.object && s.merged == list.merged; });
             if (same == all.end())
                 all.push_back(list);
             else

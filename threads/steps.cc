@@ -14,20 +14,15 @@ const char* team_op_name(TeamOp op) {
 }
 
 Steps::Steps(Worker& worker, const StepsOptions& options)
-    : latch_mask_(options.ignore_latches ? 0 : ~0u), lists_(std::make_unique<List[]>(kLists)), worker_(worker), options_(options) {
-    set_mode(options.mode);
+    : lists_(std::make_unique<List[]>(kLists)), worker_(worker) {
+    set_options(options);
 }
 
-void Steps::set_points(uint32_t points) {
-    options_.points = points;
-    points_ = points == UINT32_MAX ? kCtxManual : points;
-    if (!teams_on(options_.mode) || options_.mode == StepsMode::grouping) points_ = 0;
+void Steps::set_options(const StepsOptions& options) {
+    options_ = options;
+    latch_mask_ = options.ignore_latches ? 0 : ~0u;
+    points_ = !ctx_on(options.mode) ? 0 : options.points == UINT32_MAX ? kCtxManual : options.points;
     set_mask();
-}
-
-void Steps::set_mode(StepsMode mode) {
-    options_.mode = mode;
-    set_points(options_.points);
 }
 
 void Steps::clear_stats() {

@@ -35,6 +35,7 @@ const char* team_op_name(TeamOp op);
 struct TeamStats {
     TeamOp op{};
     uint32_t object = 0;                         // StoreId (modulo kTeamObjects) for fetch, insert, erase; else 0
+    bool merged = false;                         // the one list of all objects, see team_merging
     uint64_t teams = 0;                          // formed
     uint64_t entered = 0;                        // threads, over all teams
     uint64_t left = 0;                           // of those, how many reached the operation's end in the team
@@ -73,10 +74,8 @@ public:
     void new_turn(uint32_t members) { members_left_ = members; }
 
     // Teams may be switched off while some run: their members leave one by one at their next CTX point or boundary.
-    void set_mode(StepsMode mode);
-    void set_points(uint32_t points);
-    void set_team_max(uint32_t team_max) { options_.team_max = team_max; }
-    void set_policy(TeamPolicy policy) { options_.policy = policy; }
+    void set_options(const StepsOptions& options);
+    const StepsOptions& options() const { return options_; }
     void clear_stats();
     void ctx(Thread& self, CtxPoint point);
 

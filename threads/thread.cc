@@ -140,9 +140,9 @@ Nanos waited(ParkReason reason) {
     return self == nullptr ? 0 : self->waited[static_cast<size_t>(reason)];
 }
 Nanos now_coarse() { return worker_local.worker->turn_time(); }
-void set_steps_mode(StepsMode mode) {
+void set_steps(const StepsOptions& options) {
     worker_local.worker->steps().clear_stats();
-    worker_local.worker->set_steps_mode(mode);
+    worker_local.worker->set_steps(options);
 }
 uint32_t worker_index() { return worker_local.worker->index(); }
 

@@ -84,7 +84,7 @@ Nanos now_coarse();     // as of the worker's last turn (at most some tens of sl
 Nanos waited(ParkReason reason);
 // Number of the current worker, 0-based. Only on a worker.
 uint32_t worker_index();
-// Switches the current worker's teams on, off, or to one of the partial modes; clears the teams' figures. Only on a user thread.
-void set_steps_mode(StepsMode mode);
+// How the current worker's teams go on, or that they end; clears their figures. Only on a user thread.
+void set_steps(const StepsOptions& options);
 
 }  // namespace lockstep::threads

@@ -12,7 +12,7 @@ namespace lockstep::threads {
 constinit thread_local WorkerLocal worker_local;
 
 Worker::Worker(RuntimeShared& shared, uint32_t index, std::unique_ptr<SchedulerPolicy> policy, const StepsOptions& steps)
-    : shared_(shared), index_(index), policy_(std::move(policy)), steps_(std::make_unique<Steps>(*this, steps)), mode_(steps.mode) {}
+    : shared_(shared), index_(index), policy_(std::move(policy)), steps_(std::make_unique<Steps>(*this, steps)) {}
 
 Result<void> Worker::attach() {
     scheduler_stack_ = kernel_stack();
@@ -130,9 +130,14 @@ bool Worker::expire_timers() {
     return any;
 }
 
-void Worker::set_steps_mode(StepsMode mode) {
-    mode_ = mode;
-    steps_->set_mode(mode);
+WorkerLocal Worker::local() {
+    const StepsMode mode = steps_->options().mode;
+    Steps* const teams = steps_.get();
+    return {nullptr, this, operations_in_teams(mode) ? teams : nullptr, teams_on(mode) ? teams : nullptr, teams, prefetch_on(mode)};
+}
+
+void Worker::set_steps(const StepsOptions& options) {
+    steps_->set_options(options);
     WorkerLocal next = local();
     next.current = worker_local.current;
     worker_local = next;

@@ -99,7 +99,7 @@ public:
     Steps& steps() { return *steps_; }
     const Steps& steps() const { return *steps_; }
     // From a thread of this worker. Teams that exist are still served.
-    void set_steps_mode(StepsMode mode);
+    void set_steps(const StepsOptions& options);
     // Nothing but the running thread and the teams asks for the CPU or the scheduler: no ready thread, no mail, no I/O to submit.
     bool idle_but_for_self() const { return none_ready() && !system_waits(); }
     bool system_waits() const { return io_count_ != 0 || mailbox_.load(std::memory_order_relaxed) != nullptr; }
@@ -133,7 +133,7 @@ private:
     // A team whose running member has ended or, in a simulation, gone stray: its next member comes before anything else.
     Thread* next_to_run() { return pending_ != nullptr ? std::exchange(pending_, nullptr) : pick(); }
     bool nothing_to_run() const { return pending_ == nullptr && none_ready() && !steps_->any_waiting(); }
-    WorkerLocal local() { return {nullptr, this, teams_on(mode_) ? steps_.get() : nullptr, steps_.get(), prefetch_on(mode_)}; }
+    WorkerLocal local();
     bool run_teams(uint32_t members);
     bool none_ready() const { return policy_ != nullptr ? policy_->empty() : ready_first_ == nullptr; }
 
@@ -163,7 +163,6 @@ private:
     Thread* dead_ = nullptr;                     // just ended, to be reaped by the scheduler (WK-3)
     std::unique_ptr<SchedulerPolicy> policy_;    // null: the queue above, without virtual calls
     std::unique_ptr<Steps> steps_;
-    StepsMode mode_;
     Thread* pending_ = nullptr;                  // see next_to_run()
     Nanos turn_time_ = 0;
     TimerHeap timers_;

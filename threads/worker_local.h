@@ -13,7 +13,8 @@ class Worker;
 struct WorkerLocal {
     Thread* current = nullptr;                   // null in a scheduler and on foreign kernel threads
     Worker* worker = nullptr;                    // null on foreign kernel threads; in caller-driven mode set during step()
-    Steps* steps = nullptr;                      // the worker's teams; null if STEPS is off
+    Steps* steps = nullptr;                      // the worker's teams, if operations run in teams; else null
+    Steps* begin_steps = nullptr;                // the same for the begin of a transaction
     Steps* teams = nullptr;                      // the same, never null on a worker
     bool prefetch = false;                       // do CTX points prefetch?
 };

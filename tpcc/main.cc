@@ -85,6 +85,7 @@ Result<Database> find_database(Store& store, const Settings& settings, const Dir
 
 Result<void> run_and_print(Database& db, const Settings& settings, Interrupt& interrupt, Results& results, bool& interrupted) {
     results.before = db.store->stats();
+    const StepsFigures loaded = db.store->steps_figures();
     uint64_t last = 0;
     Nanos last_time = 0;
     auto progress = [&](const RunProgress& p) {
@@ -101,6 +102,7 @@ Result<void> run_and_print(Database& db, const Settings& settings, Interrupt& in
     if (!run) return std::unexpected(run.error());
     results.run = std::move(*run);
     results.after = db.store->stats();
+    results.steps = db.store->steps_figures() - loaded;
     print_run(results);
     return {};
 }

@@ -11,6 +11,8 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "tpcc/teams.h"
+
 namespace lockstep::tpcc {
 
 namespace {
@@ -81,6 +83,10 @@ Json settings_json(const Results& r) {
             {"steps", s.steps_name},
             {"lock_policy", s.lock_policy_name},
             {"lock_bypass_max", s.lock_bypass_max},
+            {"ctx_points", s.ctx_points_name},
+            {"team_max", s.steps.team_max},
+            {"team_policy", s.team_policy_name},
+            {"team_gate", s.team_gate_name},
             {"seed", s.run.seed},
             {"load_seed", r.load_seed},
             {"transactions", s.run.transactions},
@@ -146,6 +152,7 @@ Json all_json(const Results& r) {
         j["aborts"] = aborts_json(r.run->stats);
         j["deliveries_skipped"] = r.run->stats.deliveries_skipped;
         j["store"] = store_json(r.before, r.after);
+        if (!r.steps.teams.empty()) j["teams"] = teams_json(r.steps);
         j["timeline"] = timeline_json(r.run->stats.timeline);
     }
     j["conditions"] = conditions_json(r.consistency);
@@ -206,6 +213,7 @@ void print_run(const Results& r) {
                format_size(b.log_bytes - a.log_bytes), b.log_syncs - a.log_syncs, b.page_reads - a.page_reads, b.page_writes - a.page_writes,
                b.checkpoints - a.checkpoints, b.lock_waits - a.lock_waits, b.deadlocks - a.deadlocks);
     print_stage("lock stage", b.lock_stage.since(a.lock_stage));
+    if (!r.steps.teams.empty()) fmt::print("\n{}\n", fmt::join(teams_table(r.steps), "\n"));
 }
 
 void print_consistency(const ConsistencyReport& report) {

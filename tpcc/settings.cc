@@ -7,6 +7,8 @@
 #include <CLI/CLI.hpp>
 #include <bit>
 #include <charconv>
+#include <fstream>
+#include <iterator>
 #include <map>
 
 namespace lockstep::tpcc {
@@ -33,7 +35,29 @@ const std::map<std::string, StepsMode> kStepsModes = {{"off", StepsMode::off},
                                                       {"on", StepsMode::on},
                                                       {"grouping", StepsMode::grouping},
                                                       {"prefetch", StepsMode::prefetch},
-                                                      {"ctx-only", StepsMode::ctx_only}};
+                                                      {"ctx_only", StepsMode::ctx_only},
+                                                      {"fastctx", StepsMode::fastctx}};
+const std::map<std::string, TeamPolicy> kTeamPolicies = {
+    {"last-leaver", TeamPolicy::last_leaver}, {"largest", TeamPolicy::largest}, {"oldest", TeamPolicy::oldest}};
+const std::map<std::string, TeamGate> kTeamGates = {
+    {"t-gated", TeamGate::t_gated}, {"d-gated", TeamGate::d_gated}, {"c-gated", TeamGate::c_gated}};
+
+// "auto:FILE" takes the names from a file. Nothing and a message in `fault` if they cannot be had.
+std::optional<uint32_t> read_ctx_points(const std::string& text, std::string& fault) {
+    std::string names = text;
+    if (text.starts_with("auto:")) {
+        std::ifstream file(text.substr(5));
+        names.assign(std::istreambuf_iterator<char>(file), {});
+        if (!file) {
+            fault = "cannot read " + text.substr(5);
+            return std::nullopt;
+        }
+    }
+    const auto points = ctx_points_from(names);
+    if (points) return *points;
+    fault = fmt::format("word {} of '{}' names no CTX point", points.error().a, text);
+    return std::nullopt;
+}
 
 template <class T>
 CLI::Validator one_of(const std::map<std::string, T>& names) {
@@ -72,6 +96,15 @@ void add_database_options(CLI::App& app, Settings& s, RawArguments& raw) {
     app.add_option("--seed", s.run.seed, "Seed of all random numbers")->capture_default_str();
 }
 
+void add_team_options(CLI::App& app, Settings& s) {
+    app.add_option("--steps", s.steps_name, "Run threads in teams (STEPS), or with one part of it")->check(one_of(kStepsModes))->capture_default_str();
+    app.add_option("--ctx-points", s.ctx_points_name, "Where teams pass the CPU on: none, manual, auto:FILE, or names with commas")
+        ->capture_default_str();
+    app.add_option("--team-max", s.steps.team_max, "Threads in a team at most")->check(CLI::Range(1u, 1024u))->capture_default_str();
+    app.add_option("--team-policy", s.team_policy_name, "Whose turn it is after a team")->check(one_of(kTeamPolicies))->capture_default_str();
+    app.add_option("--team-gate", s.team_gate_name, "How many of the waiting make a team")->check(one_of(kTeamGates))->capture_default_str();
+}
+
 void add_run_options(CLI::App& app, Settings& s, RawArguments& raw) {
     app.add_option("--terminals", s.run.terminals, "User threads per warehouse")->check(CLI::Range(1u, 1000u))->capture_default_str();
     app.add_option("--txn", s.mix_name, "What to run; mix4 is the mix without Delivery")->check(one_of(kMixes))->capture_default_str();
@@ -86,11 +119,11 @@ void add_run_options(CLI::App& app, Settings& s, RawArguments& raw) {
         ->capture_default_str();
     app.add_option("--durability", s.durability_name, "When a commit returns")->check(one_of(kDurabilities))->capture_default_str();
     app.add_option("--isolation", s.isolation_name, "Isolation of all transactions")->check(one_of(kIsolations))->capture_default_str();
-    app.add_option("--steps", s.steps_name, "Run threads in teams (STEPS)")->check(one_of(kStepsModes))->capture_default_str();
     app.add_option("--lock-policy", s.lock_policy_name, "Who is granted a contended lock first")->check(one_of(kLockPolicies))->capture_default_str();
     app.add_option("--lock-bypass", s.lock_bypass_max, "How often a waiter may be overtaken under that policy")
         ->check(CLI::Range(0u, 65535u))
         ->capture_default_str();
+    add_team_options(app, s);
     app.add_option("--ack-fd", s.run.executor.ack_fd, "Write a line to this descriptor after each durable commit")
         ->check(CLI::Range(0, 1 << 20));
 }
@@ -113,6 +146,16 @@ std::string contradiction(const Settings& s, const RawArguments& raw) {
     if (!s.ack_check_file.empty() && !raw.check_only) return "--check-acks needs --check-only";
     if (s.run.executor.ack_fd >= 0 && s.durability_name != "durable") return "--ack-fd needs --durability durable";
     return "";
+}
+
+// Empty if all is well.
+std::string convert_steps(Settings& s) {
+    s.steps.mode = kStepsModes.at(s.steps_name);
+    s.steps.policy = kTeamPolicies.at(s.team_policy_name);
+    s.steps.gate = kTeamGates.at(s.team_gate_name);
+    std::string fault;
+    if (const auto points = read_ctx_points(s.ctx_points_name, fault)) s.steps.points = *points;
+    return fault.empty() ? "" : "--ctx-points: " + fault;
 }
 
 void convert(Settings& s, const RawArguments& raw, bool warehouses_given, bool warmup_given) {
@@ -142,7 +185,8 @@ ParsedCommandLine parse_command_line(int argc, const char* const* argv) {
     add_output_options(app, parsed.settings, raw);
     try {
         app.parse(argc, argv);
-        const std::string fault = contradiction(parsed.settings, raw);
+        std::string fault = contradiction(parsed.settings, raw);
+        if (fault.empty()) fault = convert_steps(parsed.settings);
         if (!fault.empty()) throw CLI::ValidationError(fault);
     } catch (const CLI::ParseError& error) {
         parsed.exit_status = app.exit(error);
@@ -165,8 +209,8 @@ Options Settings::store_options(uint32_t warehouses_now, uint64_t existing_bytes
     options.log_ring_bytes = std::min(options.log_ring_bytes, std::bit_floor(options.log_bytes / 4));
     options.transactions_max = std::max<uint32_t>(options.transactions_max, 1024);
     options.io = kIoMethods.at(io_name);
-    options.steps.mode = kStepsModes.at(steps_name);
     options.lock_stage = {.policy = kLockPolicies.at(lock_policy_name), .bypass_max = lock_bypass_max};
+    options.steps = steps;
     return options;
 }
 

@@ -16,8 +16,10 @@ struct Settings {
     std::optional<uint32_t> warehouses;          // default: 4, or those of the existing database
     uint32_t workers = 1;
     std::string mix_name = "mix", durability_name = "lazy", isolation_name = "serializable", io_name = "automatic",
-                steps_name = "off", lock_policy_name = "fifo";
+                steps_name = "off", ctx_points_name = "manual", team_policy_name = "last-leaver", team_gate_name = "t-gated",
+                lock_policy_name = "fifo";
     uint32_t lock_bypass_max = LockStageOptions{}.bypass_max;
+    StepsOptions steps;
     uint64_t pool_bytes = 0, log_bytes = 0;      // 0: sized to the data
     std::string dump_directory, json_file, picture_file, ack_check_file, delivery_file;
     RunSettings run;

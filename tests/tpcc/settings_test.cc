@@ -3,6 +3,9 @@
 #include "tpcc/settings.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <fstream>
 
 namespace lockstep::tpcc {
 namespace {
@@ -23,6 +26,28 @@ TEST(Settings, Defaults) {
     EXPECT_EQ(s.run.executor.isolation, Isolation::serializable);
     EXPECT_TRUE(check_options(s.store_options(4)));
     EXPECT_TRUE(check_options(s.store_options(200)));
+}
+
+TEST(Settings, TeamsAndPoints) {
+    const auto parsed = parse({"--steps", "ctx_only", "--ctx-points", "btree_leaf,record", "--team-max", "9", "--team-policy", "largest",
+                               "--team-gate", "c-gated"});
+    ASSERT_FALSE(parsed.exit_status);
+    const StepsOptions steps = parsed.settings.store_options(1).steps;
+    EXPECT_EQ(steps.mode, StepsMode::ctx_only);
+    EXPECT_EQ(steps.points, *ctx_points_from("record btree_leaf"));
+    EXPECT_EQ(steps.team_max, 9u);
+    EXPECT_EQ(steps.policy, TeamPolicy::largest);
+    EXPECT_EQ(steps.gate, TeamGate::c_gated);
+    EXPECT_EQ(parse({"--ctx-points", "none"}).settings.steps.points, 0u);
+    EXPECT_TRUE(parse({"--ctx-points", "nowhere"}).exit_status);
+    EXPECT_TRUE(parse({"--ctx-points", "auto:/no/such/file"}).exit_status);
+
+    const std::string file = testing::TempDir() + "/points." + std::to_string(getpid());
+    std::ofstream(file) << "# proposed\nbtree_leaf\n  lock_bucket # two\n";
+    const auto from_file = parse({"--ctx-points", ("auto:" + file).c_str()});
+    std::remove(file.c_str());
+    ASSERT_FALSE(from_file.exit_status);
+    EXPECT_EQ(from_file.settings.steps.points, *ctx_points_from("btree_leaf,lock_bucket"));
 }
 
 TEST(Settings, EverythingIsTaken) {

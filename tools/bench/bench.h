@@ -21,8 +21,11 @@ struct Settings {
     uint64_t bytes = 0;              // size of data, 0 = the benchmark's own default
     uint32_t threads = 0;            // user threads, 0 = the benchmark's own default
     uint32_t warehouses = 0;         // 0 = the benchmark's own default
+    uint32_t workers = 1;
     double seconds = 2;              // measured time of each figure
     std::string self;                // path of this program, to start children
+    StepsOptions steps;              // points, team size and policy of the variants with STEPS
+    std::string mix;                 // TPC-C: only this mix
     std::string what;                // benchmark `count`: what to count
 };
 

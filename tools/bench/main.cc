@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <filesystem>
 #include <fstream>
+#include <map>
 
 #include "tools/bench/bench.h"
 
@@ -46,11 +47,25 @@ int main(int argc, char** argv) {
     app.add_option("--bytes", settings.bytes, "Size of data (suffixes K, M, G)")->transform(CLI::AsSizeValue(false));
     app.add_option("--warehouses", settings.warehouses, "TPC-C warehouses");
     app.add_option("--what", settings.what, "For `count`: what to count");
+    std::string points = "manual";
+    const std::map<std::string, TeamPolicy> policies = {
+        {"last-leaver", TeamPolicy::last_leaver}, {"largest", TeamPolicy::largest}, {"oldest", TeamPolicy::oldest}};
+    app.add_option("--ctx-points", points, "CTX points of the variants with STEPS: none, manual, or names with commas")->capture_default_str();
+    app.add_option("--team-max", settings.steps.team_max, "Threads in a team at most")->check(CLI::Range(1u, 1024u))->capture_default_str();
+    app.add_option("--team-policy", settings.steps.policy, "Whose turn it is after a team")->transform(CLI::CheckedTransformer(policies));
+    app.add_option("--mix", settings.mix, "TPC-C: only payment, mix4 or mix")->check(CLI::IsMember({"payment", "mix4", "mix"}));
+    app.add_option("--workers", settings.workers, "Kernel threads (tpcc-steps)")->check(CLI::Range(1u, 64u))->capture_default_str();
     app.add_option("--threads", settings.threads, "User threads");
     app.add_option("--seconds", settings.seconds, "Measured time of each figure")->check(CLI::PositiveNumber);
     CLI11_PARSE(app, argc, argv);
     settings.self = std::filesystem::read_symlink("/proc/self/exe").string();
 
+    const auto points_set = ctx_points_from(points);
+    if (!points_set) {
+        fmt::print(stderr, "lockstep-bench: --ctx-points: {}\n", points_set.error().text());
+        return 2;
+    }
+    settings.steps.points = *points_set;
     const auto& all = bench::all_benchmarks();
     if (list || name.empty()) {
         for (const auto& b : all) fmt::print("{:<16} {}\n", b.name, b.what);

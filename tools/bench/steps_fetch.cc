@@ -1,52 +1,35 @@
-// steps_fetch.cc - index fetch and update with STEPS on and off: the modes in turn on one store, A B A B, and what each part contributes.
+// steps_fetch.cc - index fetch and update with STEPS on and off: the variants in turn on one store, and what each part contributes.
 #include <fmt/core.h>
 
 #include <algorithm>
 
 #include "threads/thread.h"
-#include "tools/bench/bench.h"
+#include "tools/bench/paired.h"
 
 namespace lockstep::bench {
 namespace {
-
-struct Mode {
-    StepsMode mode;
-    const char* name;
-};
-constexpr Mode kModes[] = {{StepsMode::off, "base"},
-                           {StepsMode::prefetch, "prefetch only"},
-                           {StepsMode::grouping, "grouping only"},
-                           {StepsMode::ctx_only, "CTX without prefetch"},
-                           {StepsMode::on, "STEPS"}};
 
 Nanos clock_now() {
     static const MonotonicClock clock;
     return clock.now();
 }
 
-// One round: all modes for `slice` each; nanoseconds per operation of each mode.
+// One round: all variants for `slice` each.
 class Contest {
 public:
-    Contest(Store& store, Index index, uint64_t rows, bool update, uint32_t threads)
-        : store_(store), index_(index), rows_(rows), update_(update), threads_(threads) {}
+    Contest(Store& store, Index index, uint64_t rows, bool update, uint32_t threads, const StepsOptions& options)
+        : store_(store), index_(index), rows_(rows), update_(update), threads_(threads), options_(options) {}
 
     Result<void> run(double seconds, uint32_t rounds) {
-        const Nanos slice = static_cast<Nanos>(seconds * 1e9 / rounds / std::size(kModes));
+        const Nanos slice = static_cast<Nanos>(seconds * 1e9 / rounds / std::size(kStepsVariants));
         std::vector<Handle<void>> members;
         for (uint32_t t = 0; t < threads_; ++t) members.push_back(store_.start([this, t] { return member(t); }, 0));
         auto control = store_.start([&]() -> Result<void> {
             for (uint32_t round = 0; round < rounds + 1; ++round)
-                for (size_t m = 0; m < std::size(kModes); ++m) {
-                    threads::set_steps_mode(kModes[m].mode);
-                    threads::sleep_until(clock_now() + slice / 4);           // the new mode settles
-                    const uint64_t before = operations_;
-                    const Nanos begin = clock_now();
-                    threads::sleep_until(begin + slice * 3 / 4);
-                    const double ns = static_cast<double>(clock_now() - begin) / static_cast<double>(operations_ - before);
-                    if (round > 0) figures_[m].push_back(ns);                // the first round warms up
-                }
+                for (size_t v = 0; v < std::size(kStepsVariants); ++v) measure(v, slice, round > 0);     // the first round warms up
             stop_ = true;
-            threads::set_steps_mode(StepsMode::off);
+            options_.mode = StepsMode::off;
+            threads::set_steps(options_);
             return {};
         }, 0);
         TRY(control.join());
@@ -55,23 +38,24 @@ public:
     }
 
     void print(const std::string& name, Report& report, const std::string& goal) {
-        const auto median = [](std::vector<double> v) {
-            std::sort(v.begin(), v.end());
-            return v[v.size() / 2];
-        };
-        for (size_t m = 0; m < std::size(kModes); ++m) {
-            std::vector<double> ratios;
-            for (size_t i = 0; i < figures_[m].size(); ++i) ratios.push_back(figures_[0][i] / figures_[m][i]);
-            std::sort(ratios.begin(), ratios.end());
-            report.figure(fmt::format("{}, {}", name, kModes[m].name), median(figures_[m]), "ns");
-            if (m > 0) {
-                report.figure("  times base, median of pairs", median(ratios), "x", kModes[m].mode == StepsMode::on ? goal : "");
-                report.note(fmt::format("pairs between {:.2f} and {:.2f}", ratios.front(), ratios.back()));
-            }
-        }
+        for (size_t v = 0; v < std::size(kStepsVariants); ++v)
+            figures_.print(report, v, fmt::format("{}, {}", name, kStepsVariants[v].name), "ns", true,
+                           kStepsVariants[v].mode == StepsMode::on ? goal : "");
     }
 
 private:
+    void measure(size_t variant, Nanos slice, bool keep) {
+        options_.mode = kStepsVariants[variant].mode;
+        threads::set_steps(options_);
+        threads::sleep_until(clock_now() + slice / 4);           // the new mode settles
+        const double probe = probe_core();
+        const uint64_t before = operations_;
+        const Nanos begin = cpu_time();
+        threads::sleep_until(clock_now() + slice * 3 / 4);
+        const double rate = static_cast<double>(operations_ - before) / static_cast<double>(cpu_time() - begin) * 1e9;
+        if (keep) figures_.add(variant, rate, std::max(probe, probe_core()));
+    }
+
     Result<void> member(uint32_t number) {
         Rng rng(number + 1);
         std::byte buffer[kRowBytes];
@@ -97,7 +81,8 @@ private:
     uint32_t threads_;
     uint64_t operations_ = 0;            // one worker: no race
     bool stop_ = false;
-    std::vector<double> figures_[std::size(kModes)];
+    StepsOptions options_;
+    Paired figures_{std::size(kStepsVariants)};
 };
 
 Result<void> contest(const Settings& settings, Report& report, uint64_t bytes, const std::string& name, const std::string& goal_fetch,
@@ -108,8 +93,8 @@ Result<void> contest(const Settings& settings, Report& report, uint64_t bytes, c
     const Index index = TRY(load_rows(store, rows));
     const uint32_t threads = settings.threads != 0 ? settings.threads : 16;
     for (const bool update : {false, true}) {
-        Contest c(store, index, rows, update, threads);
-        TRY(c.run(settings.seconds * 5, 8));
+        Contest c(store, index, rows, update, threads, settings.steps);
+        TRY(c.run(settings.seconds * static_cast<double>(std::size(kStepsVariants)), 12));
         c.print(fmt::format("{}, {}, {} threads", update ? "update" : "fetch", name, threads), report, update ? goal_update : goal_fetch);
     }
     return store.close();
