@@ -43,6 +43,7 @@ struct Catalog::Impl {
         std::unique_ptr<BTree> tree;         // one of the two
         std::unique_ptr<HeapFile> heap;
         bool named = false;                  // visible through its name
+        bool gone = false;                   // dropped for good: its creator may come late to publish it
     };
     explicit Impl(Engine& engine, PageId root) : tree(engine, kCatalogStore, root), drops(engine, tree) {}
 
@@ -66,13 +67,20 @@ struct Catalog::Impl {
         if (entry.id.value >= next_id) next_id = entry.id.value + 1;
         return &object;
     }
+    Object* object(uint32_t id) {
+        SpinGuard guard(lock);
+        const auto it = objects.find(id);
+        return it == objects.end() ? nullptr : &it->second;
+    }
     void publish(Object& object, bool visible) {
         SpinGuard guard(lock);
-        object.named = visible;
-        if (visible)
+        object.gone |= !visible;
+        object.named = visible && !object.gone;
+        if (object.named) {
             names[object.entry.name] = &object;
-        else
-            names.erase(object.entry.name);
+        } else if (const auto it = names.find(object.entry.name); it != names.end() && it->second == &object) {
+            names.erase(it);                 // else the name is a newer object's already
+        }
     }
     Result<Object*> find(std::string_view name, StoreKind kind) const {
         SpinGuard guard(lock);
@@ -160,13 +168,15 @@ Result<HeapFile*> Catalog::create_heap(txn::Transaction& txn, std::string_view n
 
 Result<void> Catalog::drop(txn::Transaction& txn, std::string_view name) {
     TRY(check_name(name));
-    Impl::Object* object = nullptr;
-    {
-        SpinGuard guard(impl_->lock);
-        const auto it = impl_->names.find(name);
-        if (it == impl_->names.end()) return fail(ErrorCode::no_such_store, "index or heap");
-        object = it->second;
-    }
+    // The tree knows it also if this transaction has made it, and so nobody else can see it yet.
+    std::string found;
+    ValueOut out{.text = &found};
+    EntryValue v;
+    if (!TRY(impl_->tree.fetch(txn, name, Access::write, out))) return fail(ErrorCode::no_such_store, "index or heap");
+    if (found.size() != sizeof(v)) return fail(ErrorCode::corrupt_page, "catalogue entry", found.size());
+    std::memcpy(&v, found.data(), sizeof(v));
+    Impl::Object* object = impl_->object(v.id);
+    if (object == nullptr) return fail(ErrorCode::no_such_store, "index or heap", v.id);
     const CatalogEntry entry = object->entry;
     auto& lock = object->tree ? object->tree->lock() : object->heap->lock();
     TRY(engine_.locks->lock_store(txn.locks, lock, txn::LockMode::X));

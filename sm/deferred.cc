@@ -7,12 +7,23 @@
 namespace lockstep::sm {
 
 struct DeferredActions::List {
-    std::vector<AtEnd> actions;
+    struct Entry {
+        AtEnd action;
+        uint32_t savepoints;             // taken by the transaction before it was registered
+        bool undone = false;
+    };
+    std::vector<Entry> entries;
 };
 
 void at_end(txn::Transaction& txn, AtEnd action) {
     if (!txn.upper) txn.upper = new DeferredActions::List;
-    static_cast<DeferredActions::List*>(txn.upper)->actions.push_back(std::move(action));
+    static_cast<DeferredActions::List*>(txn.upper)->entries.push_back({std::move(action), txn.savepoints});
+}
+
+void undo_at_end(txn::Transaction& txn, const txn::Savepoint& savepoint) {
+    if (!txn.upper) return;
+    for (auto& entry : static_cast<DeferredActions::List*>(txn.upper)->entries)
+        if (entry.savepoints >= savepoint.number) entry.undone = true;
 }
 
 DeferredActions::DeferredActions(txn::Transaction& txn) : list_(static_cast<List*>(std::exchange(txn.upper, nullptr))) {}
@@ -21,8 +32,8 @@ DeferredActions::~DeferredActions() { delete list_; }
 
 void DeferredActions::run(bool committed) {
     if (!list_) return;
-    for (auto& action : list_->actions) action(committed);
-    list_->actions.clear();
+    for (auto& entry : list_->entries) entry.action(committed && !entry.undone);
+    list_->entries.clear();
 }
 
 }  // namespace lockstep::sm

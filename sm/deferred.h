@@ -10,6 +10,9 @@ namespace lockstep::sm {
 // Runs on the transaction's thread after commit (true) or rollback (false), in order of registration, locks already released.
 using AtEnd = std::move_only_function<void(bool committed)>;
 void at_end(txn::Transaction& txn, AtEnd action);
+// A rollback to a savepoint has undone what was done after it: the actions registered since will hear "rolled back", whatever the end.
+// They run no earlier, because the transaction still holds its locks.
+void undo_at_end(txn::Transaction& txn, const txn::Savepoint& savepoint);
 
 // Takes the actions out of the transaction before its object is freed; run() calls them.
 class DeferredActions {
@@ -23,6 +26,7 @@ public:
 private:
     struct List;
     friend void at_end(txn::Transaction&, AtEnd);
+    friend void undo_at_end(txn::Transaction&, const txn::Savepoint&);
     List* list_;
 };
 

@@ -95,7 +95,8 @@ public:
     };
     std::vector<Entry> list();
 
-    // Fills an empty index from pairs in strictly ascending key order, much faster than inserts: `next` sets key and value and returns true, or
+    // Fills an empty index (erased records count until they are cleaned away) from pairs in strictly ascending key order, much faster than
+    // inserts: `next` sets key and value and returns true, or
     // returns false at the end. Takes the index's X lock. bad_argument if the index is not empty or a key does not ascend.
     Result<void> bulk_load(Txn& txn, Index index, std::move_only_function<bool(Slice& key, Slice& value)> next,
                            uint32_t fill_percent = 90);

@@ -100,7 +100,9 @@ Result<void> Txn::roll_back_to(const Savepoint& savepoint) {
     if (!t) return std::unexpected(TxnAccess::why_not(*this));
     if (savepoint.number == 0 || savepoint.number > t->savepoints || savepoint.lsn > t->last_lsn)
         return fail(ErrorCode::bad_argument, "savepoint of another transaction", savepoint.number);
-    return sm::finish(*t, sm::roll_back(*engine_, *t, savepoint.lsn));
+    TRY(sm::finish(*t, sm::roll_back(*engine_, *t, savepoint.lsn)));
+    sm::undo_at_end(*t, savepoint);
+    return {};
 }
 
 }  // namespace lockstep

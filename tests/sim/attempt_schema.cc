@@ -63,7 +63,7 @@ Result<void> Attempt::bulk_load(Txn& txn, const std::string& name, const Op& op)
         v = value;
         return true;
     });
-    if (!loaded && loaded.error().code == ErrorCode::bad_argument && !empty) return {};
+    if (!loaded && loaded.error().code == ErrorCode::bad_argument && !(empty && objects_.contains(name) && !own_.contains(name))) return {};
     if (loaded && !empty) unexpected("bulk load", name + " was not empty");
     TRY(loaded);
     shared_.report.add(Count::bulk_loads);

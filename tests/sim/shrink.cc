@@ -6,6 +6,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cctype>
+
 #include "tests/sim/run.h"
 
 namespace lockstep::sim {
@@ -37,8 +39,21 @@ public:
     }
 
 private:
-    // In a child: it may die, and hang.
+    // The words of a failure without its numbers: what is shrunk must go on failing for the same reason.
+    static uint64_t reason_of(const std::string& failure) {
+        std::string words;
+        for (const char c : failure)
+            if (std::isalpha(static_cast<unsigned char>(c)) && words.size() < 60) words += c;
+        return 1 + hash_of(words) % 200;
+    }
     bool fails(const Plan& plan) {
+        const int status = try_out(plan);
+        if (status == 0 || (reason_ != 0 && status != reason_)) return false;
+        reason_ = status;
+        return true;
+    }
+    // In a child: it may die, and hang. Its wait status.
+    int try_out(const Plan& plan) {
         ++attempts_;
         std::fflush(stdout);
         const pid_t pid = fork();
@@ -50,11 +65,11 @@ private:
             Report report;
             Progress progress;
             (void)Run(config_, arguments_, report, progress).execute(plan);
-            _exit(report.failed() ? 1 : 0);
+            _exit(report.failed() ? static_cast<int>(reason_of(report.failure)) : 0);
         }
         int status = 0;
         waitpid(pid, &status, 0);
-        return status != 0;
+        return status;
     }
 
     bool leave_out_transactions() {
@@ -89,7 +104,7 @@ private:
     Arguments arguments_;
     const Config config_;
     Plan plan_;
-    int attempts_ = 0;
+    int attempts_ = 0, reason_ = 0;
 };
 
 }  // namespace
