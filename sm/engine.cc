@@ -170,7 +170,10 @@ Result<void> Engine::build(std::string_view path, bool fresh) {
                                                                 .stage = options.lock_stage});
     txns = std::make_unique<txn::TransactionTable>(*log, *locks, options.transactions_max);
     pool = TRY(BufferPool::create(*runtime, *log, data_file,
-                                  {.bytes = options.pool_bytes, .sync = options.sync, .data_path = std::string(path) + "/data"}));
+                                  {.bytes = options.pool_bytes,
+                                  .huge_pages = !stepped(),            // a simulation opens many small stores
+                                  .sync = options.sync,
+                                  .data_path = std::string(path) + "/data"}));
     pool->set_repair([this](PageId id, Page& page) { return repair_page(*this, id, page); });
     space = std::make_unique<SpaceMap>(*this);
     checkpointer = std::make_unique<Checkpointer>(*this);

@@ -2,6 +2,7 @@
 #include "tests/sim/jobs.h"
 
 #include <fmt/format.h>
+#include <malloc.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -74,7 +75,9 @@ bool run_seed(const Arguments& arguments, uint64_t seed, Board& board, Child& ch
     return false;
 }
 
-[[noreturn]] void be_child(const Arguments& arguments, Board& board, Child& child, const ManualClock*) {
+[[noreturn]] void be_child(const Arguments& arguments, Board& board, Child& child) {
+    mallopt(M_MMAP_THRESHOLD, 64 << 20);         // an engine a few milliseconds: its memory is kept for the next one
+    mallopt(M_TRIM_THRESHOLD, 512 << 20);
     for (;;) {
         const uint64_t n = board.next_seed.fetch_add(1);
         if (n >= arguments.seeds || board.stop.load()) _exit(0);
@@ -86,7 +89,7 @@ bool run_seed(const Arguments& arguments, uint64_t seed, Board& board, Child& ch
 pid_t start_child(const Arguments& arguments, Board& board, Child& child) {
     std::fflush(stdout);
     const pid_t pid = fork();
-    if (pid == 0) be_child(arguments, board, child, nullptr);
+    if (pid == 0) be_child(arguments, board, child);
     return pid;
 }
 
