@@ -1,4 +1,6 @@
 // btree.cc - making and destroying a tree.
+#include <algorithm>
+
 #include "sm/btree_impl.h"
 #include "sm/catalog.h"
 
@@ -30,9 +32,11 @@ Result<PageId> BTree::create(Engine& engine, StoreId id, txn::Transaction* txn) 
 }
 
 Result<void> BTree::destroy() {
+    // Freed pages are not written again, so on disk a tree that was freed before a crash may look whole: the map is asked as well.
     const Result<Report> report = verify();
-    if (report && report->faults.empty()) return engine_.space->free_now(report->pages);
-    return sweep(engine_, id_, {});                  // half freed before a crash: what is left is found by its number
+    const auto used = [&](PageId page) { return engine_.space->is_used(page); };
+    if (report && report->faults.empty() && std::ranges::all_of(report->pages, used)) return engine_.space->free_now(report->pages);
+    return sweep(engine_, id_, {});                  // half freed: what is left is found by its number
 }
 
 }  // namespace lockstep::sm

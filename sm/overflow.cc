@@ -143,9 +143,13 @@ Result<void> release_overflow(Engine& engine, txn::Transaction& txn, StoreId sto
 }
 
 Result<void> free_overflow(Engine& engine, StoreId store, PageId first, uint64_t chain) {
-    if (!TRY(overflow_exists(engine, store, first, chain))) return {};
-    uint64_t bytes = 0;
-    const std::vector<PageId> pages = TRY(walk(*engine.pool, store, first, chain, bytes));
+    // From its end, so that what a crash leaves still hangs on the first page; the freed rest may look whole on disk.
+    std::vector<PageId> pages;
+    for (PageId at = first; at != kPageNone && TRY(overflow_exists(engine, store, at, chain));) {
+        pages.push_back(at);
+        at = PageId{header_of(*TRY(engine.pool->fix_shared(at))).next};
+    }
+    std::ranges::reverse(pages);
     return engine.space->free_now(pages);
 }
 
