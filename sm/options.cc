@@ -30,7 +30,7 @@ Result<void> check_options(const Options& o) {
     if (o.checkpoint_log_bytes != 0)
         TRY(within("checkpoint_log_bytes", o.checkpoint_log_bytes, kMiB, o.log_bytes / 2));
     TRY(within("lock_timeout", o.lock_timeout, 1, kNever));
-    TRY(within("lock_stage.policy", static_cast<uint64_t>(o.lock_stage.policy), 0, static_cast<uint64_t>(LockPolicy::priority)));
+    TRY(within("lock_stage.policy", static_cast<uint64_t>(o.lock_stage.policy), 0, static_cast<uint64_t>(LockPolicy::local_first)));
     TRY(within("lock_stage.bypass_max", o.lock_stage.bypass_max, 0, 65535));
     TRY(within("lock_table_bytes_log2", o.lock_table_bytes_log2, 16, 34));
     TRY(within("retries_max", o.retries_max, 0, 1'000'000));

@@ -129,6 +129,9 @@ public:
         taken_.add();
         wait_.record(now > packet.entered ? now - packet.entered : 0);
     }
+    // Moves a waiting packet before `place`, which stands in front of it: an order that is known only when somebody is to be served. Counts as
+    // overtaking; false, and nothing is moved, if one of those between has been overtaken bypass_max times.
+    bool promote(Line& line, P& packet, P& place);
     void served_together(uint64_t packets) { batch_.record(packets); }
 
     // --- the end of service, or of the wait
@@ -163,6 +166,8 @@ public:
 private:
     void place(Line& line, P& packet, Nanos now);
     P* overtake(Line& line, const P& packet);
+    void count_bypass(P& packet);
+    void link(Line& line, P& packet, P* next);
     void unlink(Line& line, P& packet);
     P* close(Batch& batch) {
         if (batch.taken) batch_.record(batch.taken);

@@ -66,6 +66,33 @@ void Stage<P, kShared>::place(Line& line, P& packet, Nanos now) {
     packet.entered = now;
     packet.bypassed = 0;
     P* next = options_.order && line.last ? overtake(line, packet) : nullptr;
+    link(line, packet, next);
+}
+
+template <StagePacket P, bool kShared>
+bool Stage<P, kShared>::promote(Line& line, P& packet, P& place) {
+    for (const P* at = packet.prev;; at = at->prev) {
+        DCHECK(at != nullptr);                           // place is in front of it
+        if (at->bypassed >= options_.bypass_max) return false;
+        if (at == &place) break;
+    }
+    for (P* at = packet.prev; at != place.prev; at = at->prev) count_bypass(*at);
+    unlink(line, packet);
+    link(line, packet, &place);
+    return true;
+}
+
+template <StagePacket P, bool kShared>
+void Stage<P, kShared>::count_bypass(P& packet) {
+    ++packet.bypassed;
+    DCHECK(packet.bypassed <= options_.bypass_max);          // STG-2
+    bypasses_.add();
+    bypassed_max_.raise_to(packet.bypassed);
+}
+
+// Before `next`; null: at the end.
+template <StagePacket P, bool kShared>
+void Stage<P, kShared>::link(Line& line, P& packet, P* next) {
     packet.next = next;
     packet.prev = next ? next->prev : line.last;
     (packet.prev ? packet.prev->next : line.first) = &packet;
@@ -86,12 +113,7 @@ P* Stage<P, kShared>::overtake(Line& line, const P& packet) {
         place = at;
     }
     if (!place || !counts) return place;
-    for (P* at = place; at; at = at->next) {
-        ++at->bypassed;
-        DCHECK(at->bypassed <= options_.bypass_max);         // STG-2
-        bypasses_.add();
-        bypassed_max_.raise_to(at->bypassed);
-    }
+    for (P* at = place; at; at = at->next) count_bypass(*at);
     return place;
 }
 

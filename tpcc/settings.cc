@@ -29,7 +29,8 @@ const std::map<std::string, IoMethod> kIoMethods = {
     {"automatic", IoMethod::automatic}, {"uring", IoMethod::io_uring}, {"pool", IoMethod::pool}};
 
 const std::map<std::string, LockPolicy> kLockPolicies = {
-    {"fifo", LockPolicy::fifo}, {"short-first", LockPolicy::short_first}, {"priority", LockPolicy::priority}};
+    {"fifo", LockPolicy::fifo}, {"short-first", LockPolicy::short_first}, {"priority", LockPolicy::priority},
+    {"local-first", LockPolicy::local_first}};
 
 const std::map<std::string, StepsMode> kStepsModes = {{"off", StepsMode::off},
                                                       {"on", StepsMode::on},

@@ -58,9 +58,10 @@ LockManager::Impl::Step LockManager::Impl::queue_up(LockBucket& bucket, LockEntr
     request->granted = LockMode::none;
     request->wanted = mode;
     request->instant = ask == Ask::instant;
+    request->worker = static_cast<uint8_t>(threads::worker_index());
     owner.thread = thread;
     enqueue(request, threads::now());
-    if (options.stage.policy != LockPolicy::fifo) {      // it may stand before those in whose favour it was refused
+    if (reorders_arrivals(options.stage.policy)) {       // it may stand before those in whose favour it was refused
         WakeBatch wakes;
         grant_waiters(name, head, wakes);
     }

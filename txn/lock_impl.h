@@ -83,6 +83,7 @@ struct alignas(kCacheLineBytes) LockRequest {
     LockMode granted = LockMode::none;
     LockMode wanted = LockMode::none;        // waiting
     bool instant = false;                    // waiting: take nothing when granted
+    uint8_t worker = 0;                      // waiting: of its thread
     std::atomic<uint64_t> name{0};
     LockOwner* owner = nullptr;
     LockHead* head = nullptr;
@@ -230,6 +231,7 @@ struct DeadlockSearch {
     CycleRecord kept[kKept];
 };
 
+inline bool reorders_arrivals(LockPolicy policy) { return policy == LockPolicy::short_first || policy == LockPolicy::priority; }
 threads::StageOptions<LockRequest> lock_stage_options(const LockStageOptions& options);
 
 struct LockManager::Impl {
@@ -266,6 +268,7 @@ struct LockManager::Impl {
     // --- lock_queue.cc: under the bucket's latch
     void enqueue(LockRequest* request, Nanos now);
     void grant_waiters(uint64_t name, LockHead* head, WakeBatch& wakes);
+    LockRequest* prefer_local(LockStage& stage, LockHead* head, LockRequest* first, LockMode ahead);
     void hand_over(uint64_t name, LockHead* head, LockRequest* request);
     void end_wait(LockRequest* request, WaitOutcome outcome, WakeBatch& wakes);
     void deny(LockBucket& bucket, LockRequest* request, WaitOutcome outcome, uint32_t cycle, WakeBatch& wakes);

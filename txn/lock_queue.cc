@@ -30,6 +30,7 @@ threads::StageOrder<LockRequest> order_of(LockPolicy policy) {
     switch (policy) {
         case LockPolicy::short_first: return order<shorter>;
         case LockPolicy::priority: return order<more_important>;
+        case LockPolicy::local_first:            // looks for the next holder when one is wanted
         case LockPolicy::fifo: break;
     }
     return order<never>;
@@ -77,7 +78,12 @@ void LockManager::Impl::grant_waiters(uint64_t name, LockHead* head, WakeBatch& 
     Nanos now = 0;
     uint64_t group = 0;
     LockMode ahead = LockMode::none;             // wanted by those who stay before the one looked at
+    bool choose = options.stage.policy == LockPolicy::local_first && threads::current() != nullptr;
     for (LockRequest *request = head->line.first, *next; request; request = next) {
+        if (choose && !request->own) {
+            choose = false;
+            request = prefer_local(stage, head, request, ahead);
+        }
         next = request->next;
         const LockRequest* own = request->own;
         const LockMode others = own ? head->granted.without(own->granted) : head->granted.mask;
@@ -94,6 +100,17 @@ void LockManager::Impl::grant_waiters(uint64_t name, LockHead* head, WakeBatch& 
     if (group == 0) return;
     stage.finish(group);
     stage.served_together(group);
+}
+
+// The request that is looked at instead of `first`, the first that is no conversion: one of this worker's, moved there. Only one that is
+// granted at once: whoever waits behind another whom the deadlock search has not seen there could wait for ever (LM-5).
+LockRequest* LockManager::Impl::prefer_local(LockStage& stage, LockHead* head, LockRequest* first, LockMode ahead) {
+    const uint32_t here = threads::worker_index();
+    for (LockRequest* at = first; at && first->bypassed < options.stage.bypass_max; at = at->next) {
+        if (at->worker != here || !compatible(at->wanted, head->granted.mask) || !compatible(ahead, at->wanted)) continue;
+        return at == first || !stage.promote(head->line, *at, *first) ? first : at;
+    }
+    return first;
 }
 
 // What a granted request, out of the line, takes with it.

@@ -96,6 +96,22 @@ TEST(Stage, OrderAgesAndFirstClassDoesNot) {
     EXPECT_EQ(stage.verify(0, 0), "");
 }
 
+TEST(Stage, PromotionIsOvertaking) {
+    OwnStage stage({.bypass_max = 1});
+    Line line;
+    auto p = packets({0, 0, 0, 0});
+    for (auto& packet : p) stage.enqueue(line, packet, 0);
+    EXPECT_TRUE(stage.promote(line, p[2], p[0]));
+    EXPECT_EQ(numbers(line), (Numbers{2, 0, 1, 3}));
+    EXPECT_FALSE(stage.promote(line, p[3], p[2]));           // 0 and 1 have been overtaken
+    EXPECT_FALSE(stage.promote(line, p[3], p[1]));
+    EXPECT_TRUE(stage.promote(line, p[0], p[2]));            // 2 has not
+    EXPECT_EQ(numbers(line), (Numbers{0, 2, 1, 3}));
+    EXPECT_EQ(stage.stats().bypasses, 3u);
+    EXPECT_EQ(OwnStage::verify_line(line), "");
+    EXPECT_EQ(stage.verify(4, 0), "");
+}
+
 // How many packets the first batch takes if 5 wait and 2 come while it is taken, and the second.
 std::pair<size_t, size_t> batches(StageGate gate, uint32_t batch_max) {
     OwnStage stage({.gate = gate, .batch_max = batch_max});

@@ -303,6 +303,45 @@ TEST(LockManager, PolicyOrdersWaitersAndAgeingBoundsIt) {
     EXPECT_EQ(s.check(), "");
 }
 
+TEST(LockManager, PriorityOrdersWaitersAndConversionsStayFirst) {
+    Scene s({.stage = {.policy = LockPolicy::priority, .bypass_max = 8}});
+    for (size_t i = 1; i <= 4; ++i) s.owner[i].priority = i == 3 ? 9 : 1;
+    ASSERT_TRUE(granted(s.lock(0, kA, S)));
+    ASSERT_TRUE(granted(s.lock(4, kA, S)));
+    auto low = s.lock(1, kA, X), low_too = s.lock(2, kA, X), high = s.lock(3, kA, X);
+    auto conversion = s.lock(4, kA, X);                  // of low priority, but it holds the lock
+    EXPECT_EQ(s.check(), "");
+    s.release(0);
+    EXPECT_TRUE(granted(conversion) && waits(high));
+    s.release(4);
+    EXPECT_TRUE(granted(high) && waits(low) && waits(low_too));
+    s.release(3);
+    EXPECT_TRUE(granted(low) && waits(low_too));
+    const StageStats stage = s.locks.stage_stats();
+    EXPECT_EQ(stage.bypasses, 2u);
+    EXPECT_EQ(stage.queued, 1u);
+    EXPECT_TRUE(stage.conserved());
+    s.locks.cancel(s.owner[2]);
+    s.settle();
+    EXPECT_EQ(error_of(low_too), ErrorCode::cancelled);
+    EXPECT_EQ(s.locks.stage_stats().cancelled, 1u);
+    EXPECT_EQ(s.check(), "");
+}
+
+// Readers that can have the lock together get it together, and are counted as one group.
+TEST(LockManager, GrantsComeInGroups) {
+    Scene s;
+    ASSERT_TRUE(granted(s.lock(0, kA, X)));
+    auto a = s.lock(1, kA, S), b = s.lock(2, kA, S), c = s.lock(3, kA, S), writer = s.lock(4, kA, X);
+    s.clock.advance(5 * kMicrosecond);
+    s.go([&] { s.locks.release_all(s.owner[0]); });      // on a user thread, which has a clock
+    EXPECT_TRUE(granted(a) && granted(b) && granted(c) && waits(writer));
+    const StageStats stage = s.locks.stage_stats();
+    EXPECT_EQ(stage.batch.max, 3u);
+    EXPECT_EQ(stage.wait.count, 3u);
+    EXPECT_GE(stage.wait.sum, 15 * kMicrosecond);
+}
+
 // A policy may put a request before the one in whose favour it was refused: then it is granted at once.
 TEST(LockManager, PolicyMayLetARequestThrough) {
     Scene s({.stage = {.policy = LockPolicy::short_first}});

@@ -229,7 +229,9 @@ void try_many(Shape shape, uint64_t trials, uint64_t fallback_seed) {
     }
     std::printf("waits %lu deadlocks %lu escalations %lu timeouts %lu bypasses %lu\n", sum.waits, sum.deadlocks, sum.escalations,
                 sum.timeouts, bypasses);
-    EXPECT_EQ(bypasses > 0, shape.stage.policy != LockPolicy::fifo && shape.stage.bypass_max > 0);
+    const bool can_overtake = shape.stage.policy != LockPolicy::fifo && shape.stage.bypass_max > 0 &&
+                              (shape.stage.policy != LockPolicy::local_first || shape.workers > 1);
+    EXPECT_EQ(bypasses > 0, can_overtake);
     EXPECT_GT(sum.waits, 0u);
     EXPECT_GT(sum.deadlocks, 0u);
     if (shape.names > 4) {
@@ -262,6 +264,14 @@ TEST(LockModel, ShortFirstOnFourWorkers) {
 }
 TEST(LockModel, PriorityOnFourWorkers) {
     try_many({.workers = 4, .threads = 32, .rounds = 200, .names = 4, .stage = {LockPolicy::priority, 1}}, 4, 1000);
+}
+
+TEST(LockModel, LocalFirst) {
+    try_many({.workers = 2, .caller_driven = true, .threads = 24, .names = 4, .stage = {LockPolicy::local_first, 3}}, 20, 1100);
+}
+TEST(LockModel, LocalFirstOnFourWorkers) {
+    try_many({.workers = 4, .threads = 32, .rounds = 200, .names = 4, .timeout = kMillisecond, .canceller = true,
+              .stage = {LockPolicy::local_first, 5}}, 4, 1200);
 }
 
 // Notes of intentions race with scans for them, cancellations and searches with requests that come and go.

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "tools/bench/bench.h"
 #include "tpcc/driver.h"
@@ -132,51 +133,62 @@ Result<void> bench_lock_stage(const Settings& settings, Report& report) {
 
 namespace {
 
+// One policy: its own store, and what its runs gave.
 struct PaymentRuns {
-    std::vector<double> rates, waits_us, p99_us;
+    const char* name;
+    LockPolicy policy;
+    std::optional<Store> store = {};
+    tpcc::Database db = {};
+    std::vector<double> rates = {}, waits_us = {}, p99_us = {};
 };
 
-Result<double> run_payment(tpcc::Database& db, const tpcc::RunSettings& run, PaymentRuns& runs) {
-    const auto report = TRY(tpcc::run_terminals(db, run, {}));
+Result<void> open_payment(const Settings& settings, PaymentRuns& runs, const std::string& place, const Options& options, uint32_t warehouses) {
+    runs.store.emplace(TRY(open_with(settings, place + runs.name, runs.policy, options)));
+    tpcc::LoadProgress progress;
+    runs.db = TRY(tpcc::load(*runs.store, {.scale = {.warehouses = warehouses}}, progress));
+    return {};
+}
+
+Result<void> run_payment(PaymentRuns& runs, const tpcc::RunSettings& run) {
+    const auto report = TRY(tpcc::run_terminals(runs.db, run, {}));
     const auto& type = report->stats.types[static_cast<size_t>(tpcc::TxnType::payment)];
     runs.rates.push_back(report->tx_per_s());
     runs.waits_us.push_back(type.lock_wait.mean() / 1000);
     runs.p99_us.push_back(static_cast<double>(type.lock_wait.percentile(0.99)) / 1000);
-    return report->tx_per_s();
+    return {};
 }
 
-// One configuration: both policies in turn.
+void print_payment(Report& report, PaymentRuns& runs, const PaymentRuns& fifo) {
+    report.figure(fmt::format("  {}: throughput", runs.name), median(runs.rates), "tx/s");
+    report.figure(fmt::format("  {}: lock wait, mean", runs.name), median(runs.waits_us), "us");
+    report.figure(fmt::format("  {}: lock wait, p99", runs.name), median(runs.p99_us), "us");
+    print_stage(report, "  stage", runs.store->stats().lock_stage);
+    if (&runs == &fifo) return;
+    std::vector<double> ratios;
+    for (size_t i = 0; i < runs.rates.size(); ++i) ratios.push_back(runs.rates[i] / fifo.rates[i]);
+    report.figure(fmt::format("  throughput, {} / fifo, pairs", runs.name), median(ratios), "x");
+}
+
+// One configuration: the policies in turn.
 Result<void> payment_pairs(const Settings& settings, Report& report, uint32_t warehouses, uint32_t workers, StepsMode steps) {
-    const std::string place = fmt::format("{}w{}k{}", warehouses, workers, static_cast<int>(steps));
     Options options{.workers = workers, .pool_bytes = (warehouses * 160ull + 256) << 20, .log_bytes = 8ull << 30};
     options.steps.mode = steps;
-    Store fifo = TRY(open_with(settings, place + "fifo", LockPolicy::fifo, options));
-    Store quick = TRY(open_with(settings, place + "short", LockPolicy::short_first, options));
-    tpcc::LoadProgress progress;
-    tpcc::Database a = TRY(tpcc::load(fifo, {.scale = {.warehouses = warehouses}}, progress));
-    tpcc::LoadProgress progress_too;
-    tpcc::Database b = TRY(tpcc::load(quick, {.scale = {.warehouses = warehouses}}, progress_too));
+    PaymentRuns all[] = {
+        {"fifo", LockPolicy::fifo}, {"short-first", LockPolicy::short_first}, {"local-first", LockPolicy::local_first}};
+    const std::string place = fmt::format("{}w{}k{}", warehouses, workers, static_cast<int>(steps));
+    for (PaymentRuns& runs : all) TRY(open_payment(settings, runs, place, options, warehouses));
     tpcc::RunSettings run;
     run.mix = tpcc::Mix::payment;
     run.warmup = kSecond / 10;
     run.duration = static_cast<Nanos>(settings.seconds * 1e9 / 4);
-    PaymentRuns of_fifo, of_short;
-    std::vector<double> ratios;
-    for (int pair = 0; pair < 7; ++pair, ++run.seed) {
-        const double x = TRY(run_payment(a, run, of_fifo));
-        ratios.push_back(TRY(run_payment(b, run, of_short)) / x);
-    }
+    for (int round = 0; round < 7; ++round, ++run.seed)
+        for (PaymentRuns& runs : all) TRY(run_payment(runs, run));
     report.note(fmt::format("Payment, {} warehouses, {} workers, STEPS {}", warehouses, workers, steps == StepsMode::on ? "on" : "off"));
-    for (const auto& [name, runs] : {std::pair{"fifo", &of_fifo}, {"short-first", &of_short}}) {
-        report.figure(fmt::format("  {}: throughput", name), median(runs->rates), "tx/s");
-        report.figure(fmt::format("  {}: lock wait, mean", name), median(runs->waits_us), "us");
-        report.figure(fmt::format("  {}: lock wait, p99", name), median(runs->p99_us), "us");
+    for (PaymentRuns& runs : all) {
+        print_payment(report, runs, all[0]);
+        TRY(runs.store->close());
     }
-    report.figure("  throughput, short-first / fifo, pairs", median(ratios), "x", ">= 1.05 or why not");
-    print_stage(report, "  fifo", fifo.stats().lock_stage);
-    print_stage(report, "  short-first", quick.stats().lock_stage);
-    TRY(fifo.close());
-    return quick.close();
+    return {};
 }
 
 }  // namespace
