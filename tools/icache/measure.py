@@ -1,0 +1,57 @@
+"""measure - runs lockstep-icache and autosteps for the report, and keeps what they give."""
+import json
+import pathlib
+import subprocess
+import sys
+import time
+
+AUTOSTEPS = pathlib.Path(__file__).resolve().parent.parent / "autosteps" / "autosteps.py"
+SWEEP_KB, SWEEP_WAYS = (2, 4, 8, 16, 32, 64), ("1", "2", "4", "8", "full")
+
+
+class Failed(Exception):
+    pass
+
+
+class Measure:
+    def __init__(self, icache, data, options):
+        self.icache, self.data, self.options = icache, data, options
+
+    def _run(self, words, what):
+        begin = time.monotonic()
+        print(f"report: {what} ...", end="", flush=True, file=sys.stderr)
+        done = subprocess.run([str(w) for w in words], capture_output=True, text=True)
+        if done.returncode != 0:
+            raise Failed(f"{' '.join(map(str, words))}\n{done.stderr}")
+        print(f" {time.monotonic() - begin:.0f} s", file=sys.stderr)
+
+    def compare(self, name, what, geometries, *more, timed=True):
+        """Comparisons of `lockstep-icache run`, also left in the data folder."""
+        path = self.data / f"{name}.json"
+        words = [self.icache, "run", *what, "--json", path, "--seed", self.options.seed, *more]
+        for geometry in dict.fromkeys(geometries):
+            words += ["--geometry", geometry]
+        words += ["--seconds", self.options.seconds] if timed else ["--no-time"]
+        self._run(words, name)
+        result = json.loads(path.read_text())
+        return result["comparisons"]
+
+    def autosteps(self, name, operations, geometry, *more):
+        path = self.data / f"{name}.json"
+        self._run([sys.executable, AUTOSTEPS, "--icache", self.icache, *operations, "--geometry", geometry, "--json", path,
+                   "--emit", self.data / f"{name}.points", *more], name)
+        return json.loads(path.read_text())
+
+
+def sweep_geometries():
+    return [f"{kb * 1024},{ways},64" for kb in SWEEP_KB for ways in SWEEP_WAYS]
+
+
+def machine(comparison, l1):
+    return next(m for m in comparison["machines"] if m["l1"] == l1)
+
+
+def tight_geometry(comparison):
+    """The largest 8-way cache that the operation's code exceeds by a fifth: where teams have something to win."""
+    fitting = [kb for kb in SWEEP_KB if comparison["footprint_bytes"] >= 1.2 * kb * 1024]
+    return f"{(max(fitting) if fitting else SWEEP_KB[0]) * 1024},8,64"
