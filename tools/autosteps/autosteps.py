@@ -54,24 +54,27 @@ def machine_geometry():
 def record(icache, operation, directory):
     """Traces a team of three: the second thread's stream is that of a follower, and named points show where they stand."""
     path = directory / f"{operation}.trace"
-    done = subprocess.run([icache, "trace", f"{operation}:on:3", "--rounds", "3", "--out", str(path)], capture_output=True, text=True)
+    try:
+        done = subprocess.run([icache, "trace", f"{operation}:on:3", "--rounds", "3", "--out", str(path)], capture_output=True, text=True)
+    except OSError as error:
+        raise BadInput(f"{icache} cannot be run: {error.strerror}") from error
     if done.returncode != 0:
         raise BadInput(done.stderr.strip() or f"{icache} failed")
     return path
 
 
 def load(path, program_path, operation="operation"):
-    """(operation's name, stream, program or None, names of points)"""
+    """(operation's name, stream, program or None, names of points, names of those that stand after a prefetch)"""
     words = trace.read_words(path)
     info_path = pathlib.Path(f"{path}.json")
     if not info_path.exists():
-        return operation, trace.whole(words)[0], Program(program_path) if program_path else None, []
+        return operation, trace.whole(words)[0], Program(program_path) if program_path else None, [], set()
     info = json.loads(info_path.read_text())
     program = Program(program_path or info["program"], ("lockstep_ctx_swap", info["swap"]))
-    found = trace.operations(trace.part(words, 0), 1, program.is_machinery, info["ctx_in_team"])
+    found = trace.operations(trace.part(words, 0), 1, program.is_machinery, info["ctx_in_team"], info["swap"])
     if not found:
         raise BadInput(f"{path} holds no operation of a second thread")
-    return info["parts"][0]["what"], found[-1], program, info["points"]
+    return info["parts"][0]["what"], found[-1], program, [p["name"] for p in info["points"]], {p["name"] for p in info["points"] if p["data"]}
 
 
 class Proposal:
@@ -147,10 +150,10 @@ def sweep(name, stream, geometry):
     return rows
 
 
-def choose_names(analysis, stream, names, geometry, reach):
+def choose_names(analysis, stream, names, geometry, reach, kept):
     """Named points that stand for the proposals: the nearest ones; then, as long as the cuts that these make in fact leave knees (a point may stand
     a cache's worth of code away from where it is wanted), the one that saves most misses."""
-    chosen = {}
+    chosen = {names[n]: ["kept: memory was prefetched before it"] for _, n in stream.named if names[n] in kept}
     for p in analysis["proposals"]:
         if p["point"] is not None and p["distance"] <= reach:
             chosen.setdefault(p["point"], []).append(f"{p['place']}, {p['distance']} instructions away")
@@ -215,6 +218,7 @@ def parse_arguments():
     parser.add_argument("--width", type=int, default=200, help="W: instructions between two misses of a knee")
     parser.add_argument("--height", type=int, default=4, help="H: misses that make a knee")
     parser.add_argument("--reach", type=int, default=150, help="instructions from a proposal to a named point that may stand for it")
+    parser.add_argument("--keep-data", action="store_true", help="keep the points that stand after a prefetch: what they hide, an instruction cache does not show")
     parser.add_argument("--emit", help="write the point table for the set `auto`")
     parser.add_argument("--sweep", action="store_true", help="also all of W 50 100 200 400 and H 2 4 8 16")
     parser.add_argument("--json", help="write everything to this file")
@@ -231,9 +235,9 @@ def run(a):
     with tempfile.TemporaryDirectory() as scratch:
         paths = a.trace + [record(a.icache, operation, pathlib.Path(scratch)) for operation in a.operations]
         streams = [load(path, a.program) for path in paths]
-    analyses = [analyse(*stream, geometry, a.width, a.height) for stream in streams]
-    for analysis, (_, stream, _, names) in zip(analyses, streams):
-        choose_names(analysis, stream, names, geometry, a.reach)
+    analyses = [analyse(*stream[:4], geometry, a.width, a.height) for stream in streams]
+    for analysis, (_, stream, _, names, data) in zip(analyses, streams):
+        choose_names(analysis, stream, names, geometry, a.reach, data if a.keep_data else set())
     rows = [row for name, stream, *_ in streams for row in sweep(name, stream, geometry)] if a.sweep else []
     for analysis in analyses:
         show(analysis, a.reach)

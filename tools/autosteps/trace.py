@@ -79,10 +79,15 @@ class _Threads:
         return self.names[self.tops[i]] if i < len(self.tops) and self.tops[i] < sp + STACK_REACH else None
 
 
-def operations(words, thread, is_machinery=lambda address: False, ctx_function=0):
-    """All executions of the marked operation by `thread`; is_machinery() tells the code of switches and team formation."""
-    found, current = [], None
-    threads, running, sp = _Threads(), None, 0
+def operations(words, thread, is_machinery=lambda address: False, ctx_function=0, swap=0):
+    """All executions of the marked operation by `thread`; is_machinery() tells the code of switches and team formation.
+
+    In a team an execution lasts from the switch that begins it, in the wrapper, to that which begins the next one: what follows the last CTX point,
+    and the wrapper's own work up to its switch, run without a break. Without such switches it lasts from mark to mark.
+    """
+    by_marks, by_switches = [], []
+    marked = switched = None
+    threads, running, inside, at_point = _Threads(), None, False, False
     for word in words:
         what, address = kind(word), word & ADDRESS
         if what == STACK:
@@ -91,15 +96,25 @@ def operations(words, thread, is_machinery=lambda address: False, ctx_function=0
             threads.learn(sp, address)
             running = address
             if address == thread:
-                if small(word) == OP_END and current:
-                    found.append(current)
-                current = Operation() if small(word) == OP_BEGIN else None
-        elif current and running == thread:
-            if what == RUN:
-                current.add(address, small(word) >> 4, small(word) & 15, is_machinery(address))
-            elif what == WATCH and address == ctx_function:
-                current.named.append((current.instructions, small(word)))
-    return found
+                inside, at_point = small(word) == OP_BEGIN, False
+                if marked and not inside:
+                    by_marks.append(marked)
+                marked = Operation() if inside else None
+        elif inside and running == thread:
+            for operation in (o for o in (marked, switched) if o):
+                if what == RUN:
+                    operation.add(address, small(word) >> 4, small(word) & 15, is_machinery(address))
+                elif what == WATCH and address == ctx_function:
+                    operation.named.append((operation.instructions, small(word)))
+            if what == WATCH and address == ctx_function:
+                at_point = True
+            elif what == WATCH and address == swap:
+                if not at_point:
+                    if switched:
+                        by_switches.append(switched)
+                    switched = Operation()
+                at_point = False
+    return by_switches or by_marks
 
 
 def whole(words):

@@ -10,7 +10,7 @@ namespace lockstep::icache {
 struct ChildSettings {
     std::vector<Part> plan;
     WorkloadSettings workload;
-    std::vector<std::string> points;             // CTX points by name; empty: the set `manual`
+    std::string points;                          // CTX points as ctx_points_from() reads them; empty: the set `manual`
     double seconds = 1;                          // native: measured time of each part
     std::string directory;                       // native: where its store lies
 };
@@ -22,8 +22,6 @@ Result<nlohmann::ordered_json> run_traced(const ChildSettings& settings);
 // Times each part against its first mode, A B A B on one store; with hardware counters if this machine gives them.
 Result<nlohmann::ordered_json> run_native(const ChildSettings& settings);
 
-// Bits of named points (threads/ctx_points.h); bad_argument names an unknown one.
-Result<uint32_t> points_of(const std::vector<std::string>& names);
-nlohmann::ordered_json teams_of(Store& store);
+nlohmann::ordered_json teams_of(const Store& store);
 
 }  // namespace lockstep::icache

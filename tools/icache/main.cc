@@ -22,7 +22,7 @@ struct Arguments {
     std::vector<std::string> what;
     std::vector<uint32_t> threads = {10};
     std::vector<std::string> geometry_texts;
-    bool sweep = false, no_time = false, native = false;
+    bool sweep = false, no_time = false, native = false, as_cachegrind = false;
     std::vector<uint32_t> pads;
     std::string mode = "on", json, out, plan, result, trace;
     std::vector<std::string> program;
@@ -52,6 +52,18 @@ Result<std::vector<Part>> plan_of(const Arguments& a, bool transactions) {
     return plan;
 }
 
+// "auto:FILE", what autosteps wrote, becomes the names in the file.
+Result<void> resolve_points(Arguments& a) {
+    std::string& points = a.runner.child.points;
+    if (points.starts_with("auto:")) {
+        std::ifstream in(points.substr(5));
+        if (!in) return fail(ErrorCode::bad_path, "points: the file of the set auto cannot be read");
+        points.assign(std::istreambuf_iterator<char>(in), {});
+    }
+    if (!points.empty()) TRY(ctx_points_from(points));
+    return {};
+}
+
 Result<Json> compare_plan(Arguments& a, const std::vector<Part>& plan, const std::vector<Geometry>& geometries) {
     a.runner.child.plan = plan;
     const std::string trace_path = a.runner.directory + "/trace";
@@ -76,6 +88,7 @@ Result<Json> compare_plan(Arguments& a, const std::vector<Part>& plan, const std
 
 Result<void> run(Arguments& a) {
     const auto geometries = TRY(geometries_of(a));
+    TRY(resolve_points(a));
     const auto operations = TRY(plan_of(a, false)), transactions = TRY(plan_of(a, true));
     Json all = {{"source", "simulation of the recorded instruction stream (valgrind); time measured natively"}, {"seed", a.runner.child.workload.seed}};
     fmt::print("source of counts: {}\n", all["source"].get<std::string>());
@@ -93,6 +106,7 @@ Result<void> run(Arguments& a) {
 // A trace on its own, with what is known of it in FILE.json: for autosteps.
 Result<void> trace(Arguments& a) {
     a.runner.child.plan = TRY(parse_plan(a.plan));
+    TRY(resolve_points(a));
     Json info = TRY(trace_child(a.runner, a.out)).info;
     info["program"] = a.runner.self;
     std::ofstream(a.out + ".json") << info.dump(1) << '\n';
@@ -115,6 +129,7 @@ Result<void> record(Arguments& a) {
 Result<void> simulate(Arguments& a) {
     const TraceFile file = TRY(TraceFile::open(a.trace));
     ReplayOptions options;
+    options.once_per_access = a.as_cachegrind;
     for (const Geometry& g : TRY(geometries_of(a))) options.machines.push_back(machine_of(g));
     const ReplayResult r = replay(file.words(), options);
     Json json = {{"instructions", r.instructions.total()}, {"data", r.data.total()}, {"lines", r.lines}};
@@ -165,7 +180,7 @@ void add_workload_options(CLI::App& app, Arguments& a) {
     app.add_option("--transactions", w.transactions, "Transactions that are traced; the first tenth is not counted")->check(CLI::Range(10, 1000000));
     app.add_option("--warm-transactions", w.warm_transactions, "And before")->check(CLI::Range(1, 10000000));
     app.add_option("--warehouses", w.warehouses, "TPC-C warehouses, ten terminals each")->check(CLI::Range(1, 100));
-    app.add_option("--points", a.runner.child.points, "CTX points by name, 'none' for none (default: the manual set)")->delimiter(',');
+    app.add_option("--points", a.runner.child.points, "CTX points: names with commas, or none, or auto:FILE (default: manual)");
     app.add_option("--seconds", a.runner.child.seconds, "Native time of each pair of modes")->check(CLI::PositiveNumber);
     app.add_option("--path", a.runner.directory, "Scratch directory (default: a temporary one, removed at the end)");
 }
@@ -230,6 +245,7 @@ int main(int argc, char** argv) {
 
     sub = add("simulate", "Replay a trace through caches", simulate);
     sub->add_option("trace", a.trace)->required();
+    sub->add_flag("--as-cachegrind", a.as_cachegrind, "What crosses two lines misses at most once");
     add_geometry_options(*sub, a);
 
     add("counters", "Does this machine have hardware counters?", counters);

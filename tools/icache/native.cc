@@ -52,7 +52,7 @@ private:
         if (!hardware) refusal_ = explain_refusal(hardware.error().os);
         for (int pair = 0; pair < kPairs; ++pair)
             for (const bool steps : {false, true}) {
-                threads::set_steps_mode(steps ? part_.mode : StepsMode::off);
+                set_mode(steps ? part_.mode : StepsMode::off);
                 threads::sleep_until(threads::now() + slice_ / 4);           // the new mode settles
                 const auto before = hardware ? hardware->read() : std::array<uint64_t, kEvents>{};
                 const uint64_t units = units_;
@@ -65,8 +65,14 @@ private:
                 const auto after = hardware->read();
                 for (size_t e = 0; e < kEvents; ++e) events_[steps][e].push_back(static_cast<double>(after[e] - before[e]) / n);
             }
-        threads::set_steps_mode(StepsMode::off);
+        set_mode(StepsMode::off);
         return {};
+    }
+
+    void set_mode(StepsMode mode) {
+        StepsOptions steps = store_.options().steps;
+        steps.mode = mode;
+        threads::set_steps(steps);
     }
 
     nlohmann::ordered_json report() {
@@ -101,7 +107,7 @@ private:
 
 Result<nlohmann::ordered_json> run_native(const ChildSettings& settings) {
     Options options = options_for(settings.plan, settings.workload, false);
-    if (!settings.points.empty()) options.steps.points = TRY(points_of(settings.points));
+    if (!settings.points.empty()) options.steps.points = TRY(ctx_points_from(settings.points));
     Store store = TRY(Store::open(settings.directory + "/native", options));
     const auto workload = is_transaction(settings.plan[0].what) ? make_transactions(store, settings.workload)
                                                                 : make_operations(store, settings.workload);

@@ -98,7 +98,7 @@ private:
         const Key key = Key().u64(own_row(number, m));
         if (what_ == "fetch") return fetch(number, m, key);
         if (what_ == "update") {
-            const uint64_t stamp = m.rng.next();         // every update changes the same eight bytes, and all of them
+            const uint64_t stamp = m.rng.next() + parts_ * 0x0101010101010101;        // changes the same eight bytes in every part, and all
             std::memcpy(m.value.data(), &stamp, sizeof(stamp));
             CHECK(TRY(marked(number, [&] { return index_.update(*m.txn, key, m.value); })));
             return {};

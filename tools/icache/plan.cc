@@ -18,7 +18,8 @@ constexpr ModeName kModes[] = {{StepsMode::off, "off"},
                                {StepsMode::on, "on"},
                                {StepsMode::grouping, "grouping"},
                                {StepsMode::prefetch, "prefetch"},
-                               {StepsMode::ctx_only, "ctx_only"}};
+                               {StepsMode::ctx_only, "ctx_only"},
+                               {StepsMode::fastctx, "fastctx"}};
 
 std::string_view mode_name(StepsMode mode) {
     return std::find_if(std::begin(kModes), std::end(kModes), [&](auto& m) { return m.mode == mode; })->name;
@@ -61,7 +62,7 @@ std::string Part::text() const { return fmt::format("{}:{}:{}", what, mode_name(
 Result<StepsMode> parse_mode(std::string_view text) {
     for (const auto& m : kModes)
         if (m.name == text) return m.mode;
-    return fail(ErrorCode::bad_argument, "mode: off, on, grouping, prefetch and ctx_only are known");
+    return fail(ErrorCode::bad_argument, "mode: off, on, grouping, prefetch, ctx_only and fastctx are known");
 }
 
 Result<std::vector<Part>> parse_plan(std::string_view text) {

@@ -64,7 +64,7 @@ void Replay::on_run(uint64_t word) {
         waiting_target_ = 0;
     }
     result_.instructions[role_] += instructions_of(word);
-    fetch(address, bytes_of(word));
+    fetch(address, bytes_of(word), instructions_of(word) == 1);
     for (uint64_t line = address / 64; line <= (address + bytes_of(word) - 1) / 64; ++line) {
         if (line == last_line_ || role_ == Role::uncounted) continue;
         last_line_ = line;
@@ -75,27 +75,25 @@ void Replay::on_run(uint64_t word) {
     }
 }
 
-void Replay::fetch(uint64_t address, uint32_t bytes) {
-    for (Simulated& m : machines_) {
-        const uint64_t end = m.l1i.line_of(address + bytes - 1);
-        for (uint64_t line = m.l1i.line_of(address); line <= end; ++line) {
-            if (m.l1i.access(line)) continue;
-            ++m.counts.l1i[role_];
-            m.counts.l2i[role_] += m.l2.touch(line * m.l1i.geometry().line, 1);
-        }
-    }
+void Replay::fetch(uint64_t address, uint32_t bytes, bool one_instruction) {
+    const bool once = one_instruction && options_.once_per_access;
+    for (Simulated& m : machines_) m.use(m.l1i, address, bytes, once, m.counts.l1i[role_], m.counts.l2i[role_]);
 }
 
 void Replay::on_data(uint64_t address, uint32_t bytes) {
     ++result_.data[role_];
-    for (Simulated& m : machines_) {
-        const uint64_t end = m.l1d.line_of(address + bytes - 1);
-        for (uint64_t line = m.l1d.line_of(address); line <= end; ++line) {
-            if (m.l1d.access(line)) continue;
-            ++m.counts.l1d[role_];
-            m.counts.l2d[role_] += m.l2.touch(line * m.l1d.geometry().line, 1);
-        }
+    for (Simulated& m : machines_) m.use(m.l1d, address, bytes, options_.once_per_access, m.counts.l1d[role_], m.counts.l2d[role_]);
+}
+
+void Replay::Simulated::use(Cache& l1, uint64_t address, uint32_t bytes, bool once, uint64_t& l1_misses, uint64_t& l2_misses) {
+    uint64_t missing = 0;
+    const uint64_t end = l1.line_of(address + bytes - 1);
+    for (uint64_t line = l1.line_of(address); line <= end; ++line) {
+        if (l1.access(line)) continue;
+        ++missing;
+        l2_misses += l2.touch(line * l1.geometry().line, 1);
     }
+    l1_misses += once && missing > 1 ? 1 : missing;
 }
 
 void Replay::on_watch(uint64_t address) {

@@ -43,6 +43,7 @@ struct ReplayOptions {
     uint64_t swap = 0;                           // address of the fast switch, watched while recording
     uint32_t pad_bytes = 0;                      // straight code that each fast switch runs through besides its own
     uint64_t pad_at = 0x7000000000;              // where that code lies
+    bool once_per_access = false;                // an instruction or access that crosses lines misses at most once, as cachegrind counts
 };
 
 struct MachineCounts {
@@ -76,6 +77,7 @@ private:
         Cache l1i, l1d, l2;
         MachineCounts counts;
         explicit Simulated(const Machine& m) : l1i(m.l1), l1d(m.l1), l2(m.l2), counts{m, {}, {}, {}, {}} {}
+        void use(Cache& l1, uint64_t address, uint32_t bytes, bool once, uint64_t& l1_misses, uint64_t& l2_misses);
     };
     struct Line {
         uint64_t last_unit = 0;
@@ -85,7 +87,7 @@ private:
     void on_mark(uint32_t code, uint64_t argument);
     void begin_operation(int thread);
     void begin_unit();
-    void fetch(uint64_t address, uint32_t bytes);
+    void fetch(uint64_t address, uint32_t bytes, bool one_instruction = false);
     void on_data(uint64_t address, uint32_t bytes);
     void on_run(uint64_t word);
     void on_watch(uint64_t address);

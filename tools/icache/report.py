@@ -144,8 +144,10 @@ class Report:
         self.gallery.add("5-9", f"All events of {self.operation}, teams of 10, relative to serial execution", figure, rows,
                          f"L1-I {thesis.PENTIUM['L1-I']} (Pentium III), instructions {thesis.FETCH['instructions']}, mispredicted {thesis.FETCH['mispredicted']}",
                          "L1-I against the cold serial run, where all three machines have misses; all else against the warm one.")
-        best = min(row for name, row in common.items() if name.startswith("mispredicted"))
-        self.goal(f"{self.operation}: mispredicted branches", "at least 40% fewer", f"{100 * (best - 1):+.0f}% (better of two models)", best <= 0.6)
+        seen = [(name, s["total"], team["mispredicted"][name]["total"]) for name, s in serial["mispredicted"].items()]
+        self.goal(f"{self.operation}: mispredicted branches", "at least 40% fewer",
+                  "; ".join(f"{name} {before:.2f} to {after:.2f} per operation" for name, before, after in seen),
+                  any(before > 0 and after <= 0.6 * before for _, before, after in seen))
 
     def figure_5_10(self):
         rows = []
@@ -191,6 +193,7 @@ class Report:
                 serial, team = c["serial"], c["team"]
                 row = {"warehouses": warehouses, "cache": m["l1"], "instructions": team["instructions"] / serial["instructions"]}
                 for event in ("l1i", "l1d", "l2i", "l2d"):
+                    row[f"{event} off"], row[f"{event} on"] = m["serial"][event], m["team"][event]
                     row[event.upper().replace("L1", "L1-").replace("L2", "L2-")] = m["team"][event] / m["serial"][event] if m["serial"][event] else 0
                 for predictor in serial["mispredicted"]:
                     row[f"mispredicted, {predictor}"] = team["mispredicted"][predictor]["total"] / serial["mispredicted"][predictor]["total"]
@@ -202,7 +205,7 @@ class Report:
 
     def transaction_figure(self, number, what, stated):
         rows = self.transaction_rows(what)
-        events = [k for k in rows[0] if k not in ("warehouses", "cache", "share of bound")]
+        events = [k for k in rows[0] if k not in ("warehouses", "cache", "share of bound") and not k.endswith((" off", " on"))]
         colours = (self.figures.TEAM, self.figures.BASE, self.figures.THIRD, "#7a9e3a", "#8a5fa8")
         ten = [r for r in rows if r["warehouses"] == 10]
         figure = self.figures.bars("STEPS / off", events, [(r["cache"], [r.get(e, 0) for e in events], k) for r, k in zip(ten, colours)], 1, 25)
@@ -232,7 +235,7 @@ class Report:
             for t in teams["lists"]:
                 if t["teams"] < 10:
                     continue
-                name = f"{t['operation']} {t['object']}".strip()
+                name = t["operation"]
                 stated = thesis.TABLE_5_4.get(name, {}).get(warehouses)
                 rows.append([warehouses, name, t["teams"], f"{t['entered'] / t['teams']:.1f}", f"{t['left'] / t['teams']:.1f}", t["strays"], t["strays_lock"],
                              f"{stated[0]} / {stated[1]}" if stated else ""])
@@ -248,19 +251,23 @@ class Report:
             [ten] = self.m.compare("ten", [self.operation], USUAL, "--threads", 10, timed=False)
             self.tight = measure.tight_geometry(ten)
         data = self.m.autosteps("autosteps", [self.operation], self.tight, "--sweep")
-        a = data["analyses"][0]
-        if self.draws("5-15"):
-            figure = self.figures.cumulative(a)
-            rows = [{"instructions": n, "event": kind} for kind in ("plain", "steps", "cuts") for n in a["curves"][kind]]
-            self.gallery.add("5-15", f"Misses of {self.operation} over its instructions, W {a['width']} H {a['height']}, cache {self.tight}", figure, rows,
-                             thesis.AUTOSTEPS["points"], f"Here {a['points']} points, {a['switches']} switches; {a['manual']['switches']} by hand: "
-                             + "; ".join(p["place"] for p in a["proposals"]))
-        if self.draws("5-16"):
-            figure = self.figures.scatter(data["sweep"], a["manual"])
-            self.gallery.add("5-16", "Misses of a follower and switches for W 50 to 400 (beside the marks) and H 2 to 16", figure, data["sweep"],
-                             "a lower H gives more switches and fewer misses")
+        long = self.m.autosteps("autosteps-insert", ["insert"], "4096,2,64", "--sweep")
+        for mark, name, d in (("a", self.operation, data), ("b", "insert", long)):
+            if self.draws("5-15"):
+                self.figure_5_15(mark, name, d["analyses"][0])
+            if self.draws("5-16"):
+                figure = self.figures.scatter(d["sweep"], d["analyses"][0]["manual"])
+                self.gallery.add(f"5-16 {mark}", f"{name.capitalize()}: misses of a follower and switches for W 50 to 400 (beside the marks) and H 2 to 16, "
+                                 f"cache {d['analyses'][0]['geometry']}", figure, d["sweep"], "a lower H gives more switches and fewer misses")
         if self.draws("5-17"):
-            self.figure_5_17(a)
+            self.figure_5_17(data["analyses"][0])
+
+    def figure_5_15(self, mark, name, a):
+        figure = self.figures.cumulative(a)
+        rows = [{"instructions": n, "event": kind} for kind in ("plain", "steps", "cuts") for n in a["curves"][kind]]
+        self.gallery.add(f"5-15 {mark}", f"Misses of {name} over its instructions, W {a['width']} H {a['height']}, cache {a['geometry']}", figure, rows,
+                         thesis.AUTOSTEPS["points"], f"Here {a['points']} points, {a['switches']} switches; {a['manual']['switches']} switches by hand. Proposed before "
+                         + "; ".join(p["place"] for p in a["proposals"]))
 
     def figure_5_17(self, a):
         chosen = a["chosen"]["points"] or ["none"]
@@ -282,6 +289,9 @@ class Report:
         self.goal("the set auto: points", f"at most half of {len(a['manual']['points'])}", str(len(chosen)), 2 * len(chosen) <= len(a["manual"]["points"]))
         ratio = manual["speedup"] / auto["speedup"]
         self.goal("the set auto: time against the manual set's", "within 5%", f"{100 * (ratio - 1):+.1f}%", ratio <= 1.05)
+        self.findings.append(f"autosteps sees instructions only. The manual points of {self.operation} stand where memory was prefetched, and what a switch hides "
+                             "there is a data stall: leaving such a point out costs time on this machine although no instruction miss is added "
+                             "(--keep-data keeps them).")
 
     def run(self):
         if self.wants(OPERATION_FIGURES):

@@ -27,7 +27,7 @@ std::vector<std::string> child_arguments(const RunnerSettings& s, bool native, c
                                       "--warm-transactions", std::to_string(w.warm_transactions), "--warehouses", std::to_string(w.warehouses),
                                       "--seconds", fmt::format("{}", s.child.seconds)};
     if (native) words.push_back("--native");
-    if (!s.child.points.empty()) words.insert(words.end(), {"--points", fmt::format("{}", fmt::join(s.child.points, ","))});
+    if (!s.child.points.empty()) words.insert(words.end(), {"--points", s.child.points});
     return words;
 }
 

@@ -21,7 +21,8 @@ public:
         seams_.idle = [this] { return idle(); };
         Options options = options_for(settings_.plan, settings_.workload, true);
         options.seams = &seams_;
-        if (!settings_.points.empty()) options.steps.points = TRY(points_of(settings_.points));
+        if (!settings_.points.empty()) options.steps.points = TRY(ctx_points_from(settings_.points));
+        steps_ = options.steps;
         store_.emplace(TRY(Store::open("/store", options)));
         workload_ = transactions_ ? make_transactions(*store_, settings_.workload) : make_operations(*store_, settings_.workload);
         TRY(drive());
@@ -54,13 +55,15 @@ private:
         LOCKSTEP_TRACE_WATCH(in_team);
         result_["swap"] = reinterpret_cast<uintptr_t>(&lockstep_ctx_swap);
         result_["ctx_in_team"] = reinterpret_cast<uintptr_t>(in_team);
-        for (const auto& point : threads::kCtxPointInfo) result_["points"].push_back(point.name);
+        for (const auto& point : threads::kCtxPointInfo)
+            result_["points"].push_back({{"name", point.name}, {"data", point.kind == threads::CtxClass::data}});
         for (const Part& part : settings_.plan) TRY(run_part(part));
         return {};
     }
 
     Result<void> run_part(const Part& part) {
-        threads::set_steps_mode(part.mode);
+        steps_.mode = part.mode;
+        threads::set_steps(steps_);
         TRY(workload_->begin_part(part));
         done_ = 0;
         if (!transactions_) start_recording();
@@ -76,7 +79,8 @@ private:
                                     {"threads", threads},
                                     {"warm_units", transactions_ ? w.transactions / 10 : w.warm_rounds * threads},
                                     {"teams", teams_of(*store_)}});
-        threads::set_steps_mode(StepsMode::off);
+        steps_.mode = StepsMode::off;
+        threads::set_steps(steps_);
         return {};
     }
 
@@ -116,6 +120,7 @@ private:
     threads::SimDisk disk_;
     ManualClock clock_;
     Seams seams_;
+    StepsOptions steps_;
     std::optional<Store> store_;
     std::unique_ptr<Workload> workload_;
     uint64_t done_ = 0;                          // transactions of this part
@@ -127,30 +132,11 @@ private:
 
 Result<nlohmann::ordered_json> run_traced(const ChildSettings& settings) { return TracedRun(settings).run(); }
 
-Result<uint32_t> points_of(const std::vector<std::string>& names) {
-    uint32_t bits = 0;
-    for (const std::string& name : names) {
-        uint32_t bit = 0;
-        for (unsigned i = 0; i < threads::kCtxPoints; ++i)
-            if (name == threads::kCtxPointInfo[i].name) bit = 1u << i;
-        if (bit == 0 && name != "none") return fail(ErrorCode::bad_argument, "points: there is no CTX point of that name");
-        bits |= bit;
-    }
-    return bits;
-}
-
-nlohmann::ordered_json teams_of(Store& store) {
+nlohmann::ordered_json teams_of(const Store& store) {
     auto teams = nlohmann::ordered_json::array();
-    for (const auto& s : store.engine().runtime->team_stats()) {
-        std::string object;
-        for (const auto& entry : store.list())
-            if (s.object != 0 && entry.id.value == s.object) object = entry.name;
-        uint64_t strays = 0;
-        for (const uint64_t n : s.strays) strays += n;
-        teams.push_back({{"operation", threads::team_op_name(s.op)}, {"object", object}, {"teams", s.teams}, {"entered", s.entered},
-                         {"left", s.left}, {"ready", s.ready}, {"strays", strays},
-                         {"strays_lock", s.strays[static_cast<size_t>(threads::ParkReason::lock)]}});
-    }
+    for (const TeamFigures& t : store.steps_figures().teams)
+        teams.push_back({{"operation", t.operation}, {"teams", t.teams}, {"entered", t.entered}, {"left", t.left}, {"ready", t.ready},
+                         {"strays", t.strays.sum()}, {"strays_lock", t.strays.lock}});
     return teams;
 }
 

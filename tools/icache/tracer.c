@@ -24,6 +24,7 @@
 
 #define BUFFER_WORDS (1 << 17)
 #define WATCHED_MAX 8
+#define LINE_BITS_MIN 5 /* the shortest line of any cache that matters: 32 bytes */
 #define STACK_STEP 1024 /* a smaller change of the stack pointer is a call, not a switch */
 
 static const HChar* option_file = NULL;
@@ -111,9 +112,12 @@ static void flush_run(State* s) {
     s->run_instructions = 0;
 }
 
+static Bool crosses_line(Addr address, UInt bytes) { return ((address ^ (address + bytes - 1)) >> LINE_BITS_MIN) != 0; }
+
+/* An instruction that crosses lines is a run of its own: some count its two misses as one. */
 static void add_instruction(State* s, Addr address, UInt bytes) {
     if (s->run_instructions == TRACE_RUN_INSTRUCTIONS_MAX || s->run + s->run_bytes != address ||
-        s->run_bytes + bytes > TRACE_RUN_BYTES_MAX)
+        s->run_bytes + bytes > TRACE_RUN_BYTES_MAX || crosses_line(address, bytes) || crosses_line(s->here, s->here_bytes))
         flush_run(s);
     if (s->run_instructions == 0) {
         s->run = address;
@@ -222,7 +226,7 @@ static IRSB* instrument(VgCallbackClosure* closure, IRSB* in, const VexGuestLayo
                         const VexArchInfo* arch, IRType guest_word, IRType host_word) {
     (void)closure; (void)extents; (void)arch; (void)guest_word; (void)host_word;
     if (!instrumenting) return in;
-    State s = {deepCopyIRSBExceptStmts(in), 0, 0, 0, 0, 0};
+    State s = {deepCopyIRSBExceptStmts(in), 0, 0, 0, 0, 1};
     Bool begun = False;
     for (Int i = 0; i < in->stmts_used; ++i) {
         IRStmt* st = in->stmts[i];
@@ -329,7 +333,7 @@ static void before_options(void) {
     VG_(needs_command_line_options)(on_option, usage, debug_usage);
     VG_(needs_client_requests)(on_request);
     VG_(track_start_client_code)(on_thread_runs);
-    VG_(clo_vex_control).guest_chase = False; /* a function's entry then begins a superblock */
+    VG_(clo_vex_control).guest_chase = False; /* a function's entry then begins a superblock, and nothing is executed ahead of its condition */
 }
 
 VG_DETERMINE_INTERFACE_VERSION(before_options)
