@@ -121,7 +121,7 @@ public:
     Result<bool> next();
     Result<bool> prev();
     // Of the current record; valid until the cursor moves. The value is copied out of the page (overflow included).
-    Slice key() const { return {key_, key_bytes_}; }
+    Slice key() const { return {keys_[now_], key_bytes_}; }
     Slice value() const { return value_; }
 
 private:
@@ -130,6 +130,7 @@ private:
     txn::Transaction& txn_;
     std::string low_, high_, large_value_, last_record_;
     Slice value_;                                // in inline_value_ or large_value_
+    uint64_t high_head_ = 0;                     // first eight bytes of high_ as a number, zeros behind its end
     bool bounded_ = false;
     bool positioned_ = false;
     bool inside_ = false;                        // the whole leaf_ lies below high_: no need to compare
@@ -137,11 +138,12 @@ private:
     bool was_positioned_ = false;
     bool gap_above_locked_ = false;              // prev() has protected the gap above the largest key
     Access access_;
-    PageId leaf_ = kPageNone;                    // hint: where key_ was found
+    uint8_t now_ = 0;                            // keys_[now_] is the current key, the other one is that of the candidate
+    PageId leaf_ = kPageNone;                    // hint: where the key was found
     uint64_t snapshot_ = 0;                      // the leaf's word then
     uint16_t slot_ = 0;
     uint16_t key_bytes_ = 0;
-    char key_[kKeyBytesMax];
+    char keys_[2][kKeyBytesMax + 8];             // with eight zeros behind the key
     char inline_value_[2048];
 };
 

@@ -17,8 +17,8 @@ using txn::LockMode;
 using TreeOps = BTree::Ops;
 
 BTreeCursor::BTreeCursor(BTree& tree, txn::Transaction& txn, Slice low, Slice high, Access access)
-    : tree_(tree), txn_(txn), low_(low), high_(high), bounded_(!high.empty()), access_(access) {
-    static_assert(sizeof inline_value_ >= kInlineMax && sizeof key_ >= kKeyBytesMax);
+    : tree_(tree), txn_(txn), low_(low), high_(high), high_head_(key_head8(high.data(), high.size())), bounded_(!high.empty()), access_(access) {
+    static_assert(sizeof inline_value_ >= kInlineMax);
     if (txn.isolation == Isolation::serializable) txn.gap_reader = txn.id;
 }
 
@@ -42,15 +42,31 @@ struct BTreeCursor::Ops {
     // Is the cursor's leaf as it was when key_ was found? Then its slot still holds key_.
     static bool same_leaf(BTreeCursor& c, Position& pos) {
         if (c.leaf_ == kPageNone) return false;
-        Result<PeekedPage> at = c.tree_.engine_.pool->peek(c.leaf_);
-        if (!at || threads::latch::version_bits(at->snapshot) != threads::latch::version_bits(c.snapshot_)) return false;
-        pos.at = *at;
+        if (!c.tree_.engine_.pool->try_peek(c.leaf_, pos.at)) return false;
+        if (threads::latch::version_bits(pos.at.snapshot) != threads::latch::version_bits(c.snapshot_)) return false;
         pos.id = c.leaf_;
         pos.slot = c.slot_;
         return true;
     }
+    // The same for a leaf that has changed, as it does when the transaction updates what it scans: is it still the right one? Then `pos`
+    // stands behind the current key.
+    [[gnu::noinline]] static bool find_again(BTreeCursor& c, Position& pos) {
+        if (c.leaf_ == kPageNone || !c.tree_.engine_.pool->try_peek(c.leaf_, pos.at)) return false;
+        const Page& page = *pos.at.page;
+        const SearchKey key(c.key());
+        pos.id = c.leaf_;
+        pos.slot = c.slot_;
+        pos.found = page.header.store == c.tree_.id_.value && page.kind() == PageKind::btree && is_leaf(page) && pos.slot < count(page) &&
+                    key_equals(page, pos.slot, key);
+        if (!pos.found) {
+            if (!TreeOps::is_node_for(c.tree_, page, 0, key)) return false;
+            pos.slot = find(page, key, pos.found);
+        }
+        pos.slot += pos.found;
+        return true;
+    }
     // Leaf for `key` by descent; after failures with a latch, so that this look is valid. False: try again.
-    static Result<bool> seek(BTreeCursor& c, Slice key, Side side, unsigned tries, Position& pos, SharedPage& hold) {
+    static Result<bool> seek(BTreeCursor& c, const SearchKey& key, Side side, unsigned tries, Position& pos, SharedPage& hold) {
         if (tries < kOptimisticTries) {
             TRY(TreeOps::descend(c.tree_, key, side, 0, pos));
             return true;
@@ -61,17 +77,39 @@ struct BTreeCursor::Ops {
         c.value_ = Slice(c.inline_value_, std::min(value.size(), sizeof c.inline_value_));
         copy_bytes(c.inline_value_, value.substr(0, sizeof c.inline_value_));
     }
+    // Writes the key at `pos` as the candidate. False: only a torn read can look like this (BN-3).
+    static bool read_key(BTreeCursor& c, const Position& pos, Slice& key) {
+        const Page& page = *pos.at.page;
+        const Slice a = prefix(page), b = suffix(page, pos.slot);
+        if (a.size() + b.size() > kKeyBytesMax) [[unlikely]] return false;
+        char* const begin = c.keys_[c.now_ ^ 1];
+        char* const end = copy_bytes(copy_bytes(begin, a), b);
+        store(end, uint64_t{0});
+        key = Slice(begin, static_cast<size_t>(end - begin));
+        return true;
+    }
+    // Does the candidate lie at or above the range's end?
+    static bool beyond(const BTreeCursor& c, Slice key) {
+        const uint64_t head = __builtin_bswap64(load<uint64_t>(key.data()));
+        return head != c.high_head_ ? head > c.high_head_ : key >= Slice(c.high_);
+    }
+    // The candidate becomes the current key. A writer's next operation will be on it: the hint spares that one the search.
     static void settle(BTreeCursor& c, const Position& pos, Slice key, bool leaf_changed) {
-        copy_bytes(c.key_, key);
+        c.now_ ^= 1;
         c.key_bytes_ = static_cast<uint16_t>(key.size());
         c.positioned_ = true;
-        if (leaf_changed) c.inside_ = !c.bounded_ || (!high_infinite(*pos.at.page) && high(*pos.at.page) <= Slice(c.high_));
-        c.leaf_ = pos.id;
+        if (leaf_changed) [[unlikely]] {
+            c.inside_ = !c.bounded_ || (!high_infinite(*pos.at.page) && high(*pos.at.page) <= Slice(c.high_));
+            c.leaf_ = pos.id;
+        }
         c.snapshot_ = pos.at.snapshot;
         c.slot_ = static_cast<uint16_t>(pos.slot);
+        if (c.access_ != Access::read) TreeOps::remember(c.tree_, c.txn_, pos.id, pos.slot);
     }
 
     enum class Step : uint8_t { record, ghost, end, again };
+    static Result<bool> enter_leaf(BTreeCursor& c, unsigned tries, Position& pos, SharedPage& hold);
+    static Result<Step> next_leaf(BTreeCursor& c, Position& pos, PeekedPage& before, SharedPage& hold);
     static Result<Step> forward(BTreeCursor& c, unsigned tries);
     static Result<Step> backward(BTreeCursor& c, unsigned tries);
     static Result<Step> take(BTreeCursor& c, Position& pos, const PeekedPage* before, Slice key, bool leaf_changed);
@@ -145,45 +183,53 @@ Result<BTreeCursor::Ops::Step> BTreeCursor::Ops::take_overflow(BTreeCursor& c, c
     return Step::record;
 }
 
+// The leaf of the next key, and its slot there if it is not the next leaf's first. False: try again.
+[[gnu::noinline]] Result<bool> BTreeCursor::Ops::enter_leaf(BTreeCursor& c, unsigned tries, Position& pos, SharedPage& hold) {
+    if (c.positioned_ && tries < kOptimisticTries && find_again(c, pos)) return true;
+    const SearchKey from(c.positioned_ ? c.key() : Slice(c.low_));
+    if (!TRY(seek(c, from, Side::covering, tries, pos, hold))) return false;
+    bool exact;
+    pos.slot = find(*pos.at.page, from, exact);
+    pos.slot += exact && c.positioned_;
+    return true;
+}
+
+// From the end of a leaf to the begin of the next; `before` is the one that was left. Step::record: there is one.
+[[gnu::noinline]] Result<BTreeCursor::Ops::Step> BTreeCursor::Ops::next_leaf(BTreeCursor& c, Position& pos, PeekedPage& before, SharedPage& hold) {
+    const PageId next = right(*pos.at.page);
+    if (!pos.at.valid()) return Step::again;
+    if (next == kPageNone) {
+        hold.release();
+        if (serializable(c)) TRY(lock(c, txn::end_lock_name(c.tree_.id_), LockMode::gap_read));
+        return pos.at.valid() ? Step::end : Step::again;
+    }
+    before = pos.at;
+    Result<PeekedPage> peeked = c.tree_.engine_.pool->peek(next);
+    if (!before.valid()) return Step::again;
+    if (!peeked) return std::unexpected(peeked.error());
+    pos.at = *peeked;
+    pos.id = next;
+    pos.slot = 0;
+    return count(*pos.at.page) != 0 ? Step::record : Step::again;         // BT-5: only a torn read can look like this
+}
+
 [[gnu::always_inline]] inline Result<BTreeCursor::Ops::Step> BTreeCursor::Ops::forward(BTreeCursor& c, unsigned tries) {
-    BufferPool& pool = *c.tree_.engine_.pool;
     Position pos;
     SharedPage hold;
     PeekedPage before;
-    const bool same = c.positioned_ && tries < kOptimisticTries && same_leaf(c, pos);
-    bool changed = !same;
-    if (same) [[likely]] {
-        ++pos.slot;
-    } else {
-        const Slice from = c.positioned_ ? c.key() : Slice(c.low_);
-        if (!TRY(seek(c, from, Side::covering, tries, pos, hold))) return Step::again;
-        const Found f = search(*pos.at.page, from);
-        pos.slot = f.slot + (f.exact && c.positioned_);
-    }
+    bool changed = !(c.positioned_ && tries < kOptimisticTries && same_leaf(c, pos));
+    if (!changed) [[likely]] ++pos.slot;
+    else if (!TRY(enter_leaf(c, tries, pos, hold))) return Step::again;
     if (pos.slot >= count(*pos.at.page)) [[unlikely]] {
-        const PageId next = right(*pos.at.page);
-        if (!pos.at.valid()) return Step::again;
-        if (next == kPageNone) {
-            hold.release();
-            if (serializable(c)) TRY(lock(c, txn::end_lock_name(c.tree_.id_), LockMode::gap_read));
-            return pos.at.valid() ? Step::end : Step::again;
-        }
-        before = pos.at;
-        Result<PeekedPage> peeked = pool.peek(next);
-        if (!before.valid()) return Step::again;
-        if (!peeked) return std::unexpected(peeked.error());
-        pos.at = *peeked;
-        pos.id = next;
-        pos.slot = 0;
+        const Step step = TRY(next_leaf(c, pos, before, hold));
+        if (step != Step::record) return step;
         changed = true;
-        if (count(*pos.at.page) == 0) return Step::again;         // BT-5: only a torn read can look like this
     }
-    char buffer[2 * kKeyBytesMax];
-    const Slice key = full_key(*pos.at.page, pos.slot, buffer, sizeof buffer);
-    if (!pos.at.valid() || key.size() > kKeyBytesMax) [[unlikely]]
+    Slice key;
+    if (!read_key(c, pos, key) || !pos.at.valid()) [[unlikely]]
         return Step::again;
     hold.release();                                              // BT-3; from here on the snapshots decide
-    if (c.bounded_ && (changed || !c.inside_) && key >= Slice(c.high_)) [[unlikely]] {
+    if (c.bounded_ && (changed || !c.inside_) && beyond(c, key)) [[unlikely]] {
         if (serializable(c)) TRY(lock(c, txn::key_lock_name(c.tree_.id_, key), LockMode::gap_read));
         return pos.at.valid() && (!before.page || before.valid()) ? Step::end : Step::again;
     }
@@ -204,7 +250,7 @@ Result<BTreeCursor::Ops::Step> BTreeCursor::Ops::first_backward(BTreeCursor& c, 
 Result<BTreeCursor::Ops::Step> BTreeCursor::Ops::backward(BTreeCursor& c, unsigned tries) {
     Position pos;
     SharedPage hold;
-    char buffer[2 * kKeyBytesMax], fence[kKeyBytesMax];
+    char fence[kKeyBytesMax];
     const bool same = c.positioned_ && tries < kOptimisticTries && same_leaf(c, pos);
     bool infinite = !c.positioned_ && !c.bounded_;
     Slice bound = c.positioned_ ? c.key() : Slice(c.high_);
@@ -229,8 +275,8 @@ Result<BTreeCursor::Ops::Step> BTreeCursor::Ops::backward(BTreeCursor& c, unsign
     }
     if (pos.slot == 0) return pos.at.valid() ? Step::end : Step::again;
     --pos.slot;
-    const Slice key = full_key(*pos.at.page, pos.slot, buffer, sizeof buffer);
-    if (!pos.at.valid() || key.size() > kKeyBytesMax) [[unlikely]]
+    Slice key;
+    if (!read_key(c, pos, key) || !pos.at.valid()) [[unlikely]]
         return Step::again;
     hold.release();
     if (key < Slice(c.low_)) return Step::end;

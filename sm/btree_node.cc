@@ -5,22 +5,17 @@
 
 namespace lockstep::sm::node {
 
-Found search_ties(const Page& p, unsigned from, unsigned to, Slice key_suffix, unsigned skip) {
+Found search_ties(const Page& p, unsigned from, unsigned to, const KeyTail& tail) {
     const Slot* all = slots(p);
     const uint32_t head = all[from].head;
-    unsigned low = from, high = to;
-    while (low < high) {                                          // end of the equal heads
-        const unsigned middle = (low + high) / 2;
-        if (all[middle].head == head) low = middle + 1;
-        else high = middle;
+    while (from < to) {
+        const unsigned middle = (from + to) / 2;
+        const int order = all[middle].head == head ? tail.order(p, middle) : 1;
+        if (order == 0) return {middle, true};                    // keys differ: there is no other
+        if (order < 0) from = middle + 1;
+        else to = middle;
     }
-    unsigned first = from, last = low;
-    while (first < last) {
-        const unsigned middle = (first + last) / 2;
-        if (compare_tails(suffix(p, middle), key_suffix, skip + 4) < 0) first = middle + 1;
-        else last = middle;
-    }
-    return {first, first < low && suffix(p, first) == key_suffix};
+    return {from, false};
 }
 
 std::string full_key(const Page& p, unsigned slot) {

@@ -42,8 +42,33 @@ struct Found {
     unsigned slot;               // first slot whose key is not below the searched one
     bool exact;
 };
-// Among the slots from `from` on whose heads equal the searched key's head, which lies `skip` bytes behind the prefix.
-[[gnu::noinline]] Found search_ties(const Page& p, unsigned from, unsigned to, Slice key_suffix, unsigned skip);
+// First eight bytes of a piece of the page as a number, zeros behind its end. Loaded from its end, which lies in the page.
+inline uint64_t piece_head(Slice piece, const Page& p) {
+    if (piece.size() >= 8) return __builtin_bswap64(load<uint64_t>(piece.data()));
+    if (piece.empty()) return 0;
+    const size_t end = std::max<size_t>(static_cast<size_t>(piece.data() + piece.size() - chars(p)), 8);
+    return __builtin_bswap64(load<uint64_t>(chars(p) + end - 8)) << (64 - 8 * piece.size());
+}
+
+// What is left of the searched key where heads are equal: behind the prefix and `same` further bytes.
+struct KeyTail {
+    Slice rest;                  // behind the prefix
+    size_t same;
+    uint64_t head;               // first eight bytes behind those, zeros behind the end
+
+    KeyTail(const SearchKey& key, size_t cut, size_t same_bytes)
+        : rest(key.data() + cut, key.size() - cut), same(same_bytes), head(rest.size() > same ? __builtin_bswap64(key.eight(cut + same)) : 0) {}
+    // Order of a slot's key and this one: negative, zero, positive.
+    int order(const Page& p, unsigned slot) const {
+        const Slice here = suffix(p, slot);
+        const uint64_t x = here.size() > same ? piece_head(here.substr(same), p) : 0;
+        if (x != head) return x < head ? -1 : 1;
+        if (std::max(here.size(), rest.size()) > same + 8) [[unlikely]] return compare_tails(here, rest, same);
+        return here.size() < rest.size() ? -1 : here.size() > rest.size();
+    }
+};
+// Among the slots from `from` on whose heads equal that of `from`.
+[[gnu::noinline]] Found search_ties(const Page& p, unsigned from, unsigned to, const KeyTail& tail);
 
 // First of `n` slots whose head is not below `head`. Bounds are kept in order (low <= high <= n) also where the page contradicts itself (BN-3).
 [[gnu::always_inline]] inline unsigned lower_slot(const Slot* slots, unsigned n, uint32_t head) {
@@ -101,17 +126,15 @@ struct Found {
     const Slot* const all = slots(p);
     const unsigned slot = lower_slot(all, n, head);
     if (slot >= n || all[slot].head != head) return slot;
-    const Slice rest(key.data() + cut, key.size() - cut);
+    const KeyTail tail(key, cut, skip + 4);
     if (slot + 1 < n && all[slot + 1].head == head) {
-        const Found tie = search_ties(p, slot, n, rest, skip);
+        const Found tie = search_ties(p, slot, n, tail);
         exact = tie.exact;
         return tie.slot;
     }
-    const Slice here = suffix(p, slot);
-    const size_t same = skip + 4;
-    if (here.size() == rest.size() && (rest.size() <= same || same_bytes(here.data() + same, rest.data() + same, rest.size() - same)))
-        exact = true;
-    return exact ? slot : slot + (compare_tails(here, rest, same) < 0);
+    const int order = tail.order(p, slot);
+    exact = order == 0;
+    return slot + (order < 0);
 }
 inline Found search(const Page& p, const SearchKey& key) {
     Found found;
@@ -137,15 +160,8 @@ inline bool key_equals(const Page& p, unsigned slot, const SearchKey& key) {
            same_bytes(shared.data(), key.data(), cut);
 }
 
-// First eight bytes of a fence as a number, zeros behind its end. Loaded from its end, which lies in the page.
-inline uint64_t fence_head(Slice fence, const Page& p) {
-    if (fence.size() >= 8) return __builtin_bswap64(load<uint64_t>(fence.data()));
-    if (fence.empty()) return 0;
-    const size_t end = std::max<size_t>(static_cast<size_t>(fence.data() + fence.size() - chars(p)), 8);
-    return __builtin_bswap64(load<uint64_t>(chars(p) + end - 8)) << (64 - 8 * fence.size());
-}
 inline int compare_fence(const SearchKey& key, Slice fence, const Page& p) {
-    const uint64_t a = __builtin_bswap64(key.eight(0)), b = fence_head(fence, p);
+    const uint64_t a = __builtin_bswap64(key.eight(0)), b = piece_head(fence, p);
     if (a != b) [[likely]] return a < b ? -1 : 1;
     return key.slice().compare(fence);
 }
