@@ -102,6 +102,8 @@ public:
 
 private:
     friend class BTreeCursor;
+    [[gnu::noinline]] Result<bool> fetch_committed(txn::Transaction& txn, Slice key, ValueOut& out);
+
     Engine& engine_;
     const StoreId id_;
     const PageId root_;
@@ -138,12 +140,17 @@ private:
     bool was_positioned_ = false;
     bool gap_above_locked_ = false;              // prev() has protected the gap above the largest key
     Access access_;
+    txn::LockMode mode_;                         // of the lock on each key
+    bool gives_back_ = false;                    // read_committed: read locks are not kept,
+    bool held_before_ = false;                   // unless the candidate's was held before
     uint8_t now_ = 0;                            // keys_[now_] is the current key, the other one is that of the candidate
     PageId leaf_ = kPageNone;                    // hint: where the key was found
+    const Page* page_ = nullptr;                 // the leaf in its frame, and its word: while the version is snapshot_'s, all that was seen
+    const threads::LatchWord* word_ = nullptr;   // of it is still true
     uint64_t snapshot_ = 0;                      // the leaf's word then
     uint16_t slot_ = 0;
     uint16_t key_bytes_ = 0;
-    char keys_[2][kKeyBytesMax + 8];             // with eight zeros behind the key
+    char keys_[2][kKeyBytesMax + 16];            // with sixteen zeros behind the key
     char inline_value_[2048];
 };
 

@@ -12,6 +12,7 @@
 namespace lockstep::sm {
 
 using namespace node;
+using txn::covers;
 using txn::Isolation;
 using txn::LockMode;
 using TreeOps = BTree::Ops;
@@ -19,24 +20,33 @@ using TreeOps = BTree::Ops;
 BTreeCursor::BTreeCursor(BTree& tree, txn::Transaction& txn, Slice low, Slice high, Access access)
     : tree_(tree), txn_(txn), low_(low), high_(high), high_head_(key_head8(high.data(), high.size())), bounded_(!high.empty()), access_(access) {
     static_assert(sizeof inline_value_ >= kInlineMax);
-    if (txn.isolation == Isolation::serializable) txn.gap_reader = txn.id;
+    mode_ = access == Access::read ? LockMode::S : access == Access::update ? LockMode::U : LockMode::X;
+    if (txn.isolation == Isolation::serializable) {
+        txn.gap_reader = txn.id;
+        mode_ = mode_ | LockMode::gap_read;
+    }
+    gives_back_ = access == Access::read && txn.isolation == Isolation::read_committed;
 }
 
 struct BTreeCursor::Ops {
     using Position = BTree::Ops::Position;
     using Side = BTree::Ops::Side;
 
-    static LockMode mode(const BTreeCursor& c) {
-        const LockMode key = c.access_ == Access::read ? LockMode::S : c.access_ == Access::update ? LockMode::U : LockMode::X;
-        return c.txn_.isolation == Isolation::serializable ? key | LockMode::gap_read : key;
-    }
     static bool serializable(const BTreeCursor& c) { return c.txn_.isolation == Isolation::serializable; }
     static Result<void> lock(BTreeCursor& c, txn::LockName name, LockMode mode) {
         return c.tree_.engine_.locks->lock_record(c.txn_.locks, c.tree_.lock_, name, mode);
     }
+    // The lock on a candidate. What is held before it is not given back after it.
+    static Result<void> lock_key(BTreeCursor& c, txn::LockName name) {
+        if (c.gives_back_) [[unlikely]] c.held_before_ = covers(c.tree_.engine_.locks->held(c.txn_.locks, name), LockMode::S);
+        return lock(c, name, c.mode_);
+    }
     static void unlock_read(BTreeCursor& c, txn::LockName name) {
-        if (c.access_ == Access::read && c.txn_.isolation == Isolation::read_committed)
-            c.tree_.engine_.locks->unlock(c.txn_.locks, name, LockMode::S);
+        if (c.gives_back_ && !c.held_before_) [[unlikely]] c.tree_.engine_.locks->unlock(c.txn_.locks, name, LockMode::S);
+    }
+    static txn::LockName name_of(const BTreeCursor& c, Slice candidate) {
+        if (candidate.size() > 16) return txn::key_lock_name(c.tree_.id_, candidate);
+        return txn::short_key_lock_name(c.tree_.id_, load<uint64_t>(candidate.data()), load<uint64_t>(candidate.data() + 8), candidate.size());
     }
 
     // Is the cursor's leaf as it was when key_ was found? Then its slot still holds key_.
@@ -85,6 +95,7 @@ struct BTreeCursor::Ops {
         char* const begin = c.keys_[c.now_ ^ 1];
         char* const end = copy_bytes(copy_bytes(begin, a), b);
         store(end, uint64_t{0});
+        store(end + 8, uint64_t{0});
         key = Slice(begin, static_cast<size_t>(end - begin));
         return true;
     }
@@ -102,12 +113,15 @@ struct BTreeCursor::Ops {
             c.inside_ = !c.bounded_ || (!high_infinite(*pos.at.page) && high(*pos.at.page) <= Slice(c.high_));
             c.leaf_ = pos.id;
         }
+        c.page_ = pos.at.page;
+        c.word_ = pos.at.word;
         c.snapshot_ = pos.at.snapshot;
         c.slot_ = static_cast<uint16_t>(pos.slot);
         if (c.access_ != Access::read) TreeOps::remember(c.tree_, c.txn_, pos.id, pos.slot);
     }
 
     enum class Step : uint8_t { record, ghost, end, again };
+    static Result<bool> step_inside(BTreeCursor& c);
     static Result<bool> enter_leaf(BTreeCursor& c, unsigned tries, Position& pos, SharedPage& hold);
     static Result<Step> next_leaf(BTreeCursor& c, Position& pos, PeekedPage& before, SharedPage& hold);
     static Result<Step> forward(BTreeCursor& c, unsigned tries);
@@ -158,8 +172,8 @@ struct BTreeCursor::Ops {
 // Locks the candidate at `pos`, copies it, and makes it the current place. `before`: the leaf the cursor comes from, if another.
 [[gnu::always_inline]] inline Result<BTreeCursor::Ops::Step> BTreeCursor::Ops::take(BTreeCursor& c, Position& pos, const PeekedPage* before, Slice key,
                                                              bool leaf_changed) {
-    const txn::LockName name = txn::key_lock_name(c.tree_.id_, key);
-    TRY(lock(c, name, mode(c)));
+    const txn::LockName name = name_of(c, key);
+    TRY(lock_key(c, name));
     const Page& page = *pos.at.page;
     const bool is_ghost = ghost(page, pos.slot), is_overflow = overflow(page, pos.slot);
     OverflowRef ref{};
@@ -230,7 +244,7 @@ Result<BTreeCursor::Ops::Step> BTreeCursor::Ops::take_overflow(BTreeCursor& c, c
         return Step::again;
     hold.release();                                              // BT-3; from here on the snapshots decide
     if (c.bounded_ && (changed || !c.inside_) && beyond(c, key)) [[unlikely]] {
-        if (serializable(c)) TRY(lock(c, txn::key_lock_name(c.tree_.id_, key), LockMode::gap_read));
+        if (serializable(c)) TRY(lock(c, name_of(c, key), LockMode::gap_read));
         return pos.at.valid() && (!before.page || before.valid()) ? Step::end : Step::again;
     }
     return take(c, pos, before.page ? &before : nullptr, key, changed);
@@ -283,7 +297,36 @@ Result<BTreeCursor::Ops::Step> BTreeCursor::Ops::backward(BTreeCursor& c, unsign
     return take(c, pos, nullptr, key, !same || pos.id != c.leaf_);
 }
 
-Result<bool> BTreeCursor::next() { return Ops::move<&Ops::forward>(*this); }
+// The step that most steps are: to a record in the range, in a leaf that nobody has changed since the last one. Nothing but the lock is
+// asked of others. False: the general way decides; a lock that was taken is then held already.
+[[gnu::always_inline]] inline Result<bool> BTreeCursor::Ops::step_inside(BTreeCursor& c) {
+    if (!c.positioned_ || c.gives_back_) [[unlikely]] return false;
+    const PeekedPage at{c.page_, c.word_, c.snapshot_};
+    if (!at.valid()) [[unlikely]] return false;
+    const Page& page = *at.page;
+    const unsigned slot = c.slot_ + 1u;
+    Position pos;
+    pos.at = at;
+    pos.id = c.leaf_;
+    pos.slot = slot;
+    Slice key;
+    if (slot >= count(page) || !read_key(c, pos, key) || !at.valid()) [[unlikely]] return false;
+    if (c.bounded_ && !c.inside_ && beyond(c, key)) [[unlikely]] return false;
+    TRY(lock(c, name_of(c, key), c.mode_));
+    if (slots(page)[slot].bits & (kGhost | kOverflow)) [[unlikely]] return false;
+    copy_value(c, node::value(page, slot));
+    if (!at.valid()) [[unlikely]] return false;
+    c.now_ ^= 1;
+    c.key_bytes_ = static_cast<uint16_t>(key.size());
+    c.slot_ = static_cast<uint16_t>(slot);
+    if (c.access_ != Access::read) TreeOps::remember(c.tree_, c.txn_, c.leaf_, slot);
+    return true;
+}
+
+Result<bool> BTreeCursor::next() {
+    if (TRY(Ops::step_inside(*this))) [[likely]] return true;
+    return Ops::move<&Ops::forward>(*this);
+}
 Result<bool> BTreeCursor::prev() { return Ops::move<&Ops::backward>(*this); }
 
 }  // namespace lockstep::sm

@@ -28,7 +28,7 @@ Result<bool> BTree::erase(txn::Transaction& txn, Slice key) {
         TRY(Ops::check_write(txn, key.size(), 0));
     }
     const node::SearchKey wanted(key);
-    TRY(engine_.locks->lock_record(txn.locks, lock_, txn::key_lock_name(id_, key), txn::LockMode::X));
+    TRY(engine_.locks->lock_record(txn.locks, lock_, wanted.lock_name(id_), txn::LockMode::X));
     Ops::Target t;
     TRY(Ops::latch_for(*this, txn, wanted, true, t));
     if (!t.found || ghost(*t.page, t.slot)) return false;

@@ -88,18 +88,28 @@ inline Result<bool> read_record(BTree& tree, BufferPool& pool, txn::Transaction&
 
 }  // namespace
 
+// At read_committed a lock that was taken for the look alone is given back.
+Result<bool> BTree::fetch_committed(txn::Transaction& txn, Slice key, ValueOut& out) {
+    const SearchKey wanted(key);
+    const txn::LockName name = wanted.lock_name(id_);
+    const bool held_before = txn::covers(engine_.locks->held(txn.locks, name), txn::LockMode::S);
+    TRY(engine_.locks->lock_record(txn.locks, lock_, name, txn::LockMode::S));
+    Result<bool> found = read_record(*this, *engine_.pool, txn, wanted, out);
+    if (!held_before) engine_.locks->unlock(txn.locks, name, txn::LockMode::S);
+    return found;
+}
+
 Result<bool> BTree::fetch(txn::Transaction& txn, Slice key, Access access, ValueOut& out) {
     if (key.size() > kKeyBytesMax) [[unlikely]]
         return fail(ErrorCode::key_too_long, "key", key.size(), kKeyBytesMax);
+    if (access == Access::read && txn.isolation == txn::Isolation::read_committed) [[unlikely]]
+        return fetch_committed(txn, key, out);
     const SearchKey wanted(key);                                 // before the lock: what was just written is read late
-    const txn::LockName name = txn::key_lock_name(id_, key);
+    const txn::LockName name = wanted.lock_name(id_);
     if (threads::worker_local.prefetch) engine_.locks->prefetch(name);
     CTX(lock_bucket);
     TRY(engine_.locks->lock_record(txn.locks, lock_, name, mode_of(access)));
-    Result<bool> found = read_record(*this, *engine_.pool, txn, wanted, out);
-    if (access == Access::read && txn.isolation == txn::Isolation::read_committed)
-        engine_.locks->unlock(txn.locks, name, txn::LockMode::S);
-    return found;
+    return read_record(*this, *engine_.pool, txn, wanted, out);
 }
 
 }  // namespace lockstep::sm

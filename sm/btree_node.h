@@ -17,6 +17,7 @@
 #include <cstring>
 #include <string>
 
+#include "sm/bytes.h"
 #include "sm/page.h"
 #include "threads/base/check.h"
 
@@ -54,48 +55,17 @@ inline constexpr unsigned kSlotCost = sizeof(Slot) + kRecordHead;
 // Longest key + value kept in the node: three such records and two long fences fit one page, so a split always helps.
 inline constexpr size_t kInlineMax = 2000;
 
+using bytes::copy_bytes;
+using bytes::load;
+using bytes::same_bytes;
+using bytes::store;
+
 inline const NodeHeader& header(const Page& p) { return *reinterpret_cast<const NodeHeader*>(p.bytes() + kHeaderAt); }
 inline NodeHeader& header(Page& p) { return *reinterpret_cast<NodeHeader*>(p.bytes() + kHeaderAt); }
 inline const Slot* slots(const Page& p) { return reinterpret_cast<const Slot*>(p.bytes() + kSlotsAt); }
 inline Slot* slots(Page& p) { return reinterpret_cast<Slot*>(p.bytes() + kSlotsAt); }
 inline const char* chars(const Page& p) { return reinterpret_cast<const char*>(p.bytes()); }
 inline char* chars(Page& p) { return reinterpret_cast<char*>(p.bytes()); }
-
-template <class T>
-inline T load(const void* at) {
-    T value;
-    std::memcpy(&value, at, sizeof value);
-    return value;
-}
-template <class T>
-inline void store(void* at, T value) {
-    std::memcpy(at, &value, sizeof value);
-}
-
-// memcpy for keys and values: short ones without a call. The empty asm hides the length's bound from the compiler, which would
-// otherwise copy by "rep movs", some thirty cycles before the first byte. Takes null pointers with length 0. Returns the end.
-inline char* copy_bytes(char* to, Slice from) {
-    size_t n = from.size();
-    const char* at = from.data();
-    if (n > 16) {
-        asm("" : "+r"(n));
-        std::memcpy(to, at, n);
-    } else if (n >= 8) {
-        const uint64_t last = load<uint64_t>(at + n - 8);
-        store(to, load<uint64_t>(at));
-        store(to + n - 8, last);
-    } else if (n >= 4) {
-        const uint32_t last = load<uint32_t>(at + n - 4);
-        store(to, load<uint32_t>(at));
-        store(to + n - 4, last);
-    } else if (n != 0) {
-        const char middle = at[n / 2], last = at[n - 1];
-        to[0] = at[0];
-        to[n / 2] = middle;
-        to[n - 1] = last;
-    }
-    return to + n;
-}
 
 // A piece of the page, cut off at its end (BN-3).
 inline Slice bounded(const Page& p, size_t at, size_t bytes) {
@@ -152,17 +122,6 @@ inline uint64_t key_head8(const char* key, size_t bytes) {
         return __builtin_bswap64(load<uint64_t>(key));
     const uint64_t first = uint64_t{key_head(key, bytes)} << 32;
     return bytes > 4 ? first | key_head(key + 4, bytes - 4) : first;
-}
-
-// memcmp without a call for short keys.
-inline bool same_bytes(const char* a, const char* b, size_t n) {
-    if (n > 16) [[unlikely]]
-        return std::memcmp(a, b, n) == 0;
-    if (n >= 8) return load<uint64_t>(a) == load<uint64_t>(b) && load<uint64_t>(a + n - 8) == load<uint64_t>(b + n - 8);
-    if (n >= 4) return load<uint32_t>(a) == load<uint32_t>(b) && load<uint32_t>(a + n - 4) == load<uint32_t>(b + n - 4);
-    for (size_t i = 0; i < n; ++i)
-        if (a[i] != b[i]) return false;
-    return true;
 }
 
 // Of suffixes that agree in their first `same` bytes, zero padded (common bytes and head).

@@ -10,6 +10,7 @@
 #pragma once
 
 #include "sm/btree_node.h"
+#include "txn/lock_owner.h"
 
 namespace lockstep::sm::node {
 
@@ -28,7 +29,10 @@ public:
     size_t size() const { return size_; }
     Slice slice() const { return {text_, size_}; }
     operator Slice() const { return slice(); }
-    // Bytes from `at` (at most size() + 7) on, zeros behind the last, in memory order.
+    txn::LockName lock_name(StoreId store) const {
+        return size_ <= 16 ? txn::short_key_lock_name(store, eight(0), eight(8), size_) : txn::key_lock_name(store, slice());
+    }
+    // Bytes from `at` (at most size() + 8) on, zeros behind the last, in memory order.
     uint64_t eight(size_t at) const { return load<uint64_t>(text_ + at); }
     uint32_t four(size_t at) const { return load<uint32_t>(text_ + at); }
 

@@ -34,7 +34,7 @@ namespace {
     const PageId next = child_at(page, side == Ops::Side::covering ? child_slot(page, key) : child_slot_below(page, key));
     // Upper levels stay in the caches; below, the child's lines are fetched while the team runs. Its version is read afterwards.
     const unsigned child_level = page.header.level - 1u;
-    if (threads::worker_local.steps && child_level <= 1) {
+    if (threads::worker_local.begin_steps && child_level <= 1) {             // null: no teams of any kind
         if (!at.valid()) return false;
         pass_on_for(pool, next, child_level);
     }
@@ -210,11 +210,24 @@ Result<bool> Ops::latch_parent(BTree& tree, const SearchKey& key, unsigned level
     }
 }
 
-Result<bool> Ops::next_key(BTree& tree, const Page& leaf, unsigned slot, const PeekedPage* at, NextKey& out) {
+namespace {
+
+txn::LockName slot_lock_name(StoreId store, const Page& page, unsigned slot) {
     char buffer[2 * kKeyBytesMax];
+    const Slice a = prefix(page), b = suffix(page, slot);
+    if (a.size() + b.size() > 16) [[unlikely]] return txn::key_lock_name(store, full_key(page, slot, buffer, sizeof buffer));
+    char* const end = copy_bytes(copy_bytes(buffer, a), b);
+    bytes::store(end, uint64_t{0});
+    bytes::store(end + 8, uint64_t{0});
+    return txn::short_key_lock_name(store, load<uint64_t>(buffer), load<uint64_t>(buffer + 8), a.size() + b.size());
+}
+
+}  // namespace
+
+Result<bool> Ops::next_key(BTree& tree, const Page& leaf, unsigned slot, const PeekedPage* at, NextKey& out) {
     out.sibling = {};
     if (slot < count(leaf)) [[likely]] {
-        out.name = txn::key_lock_name(tree.id_, full_key(leaf, slot, buffer, sizeof buffer));
+        out.name = slot_lock_name(tree.id_, leaf, slot);
         return true;
     }
     const PageId next = right(leaf);
@@ -226,7 +239,7 @@ Result<bool> Ops::next_key(BTree& tree, const Page& leaf, unsigned slot, const P
     out.sibling = TRY(tree.engine_.pool->peek(next));
     const Page& page = *out.sibling.page;
     if (page.kind() != PageKind::btree || page.header.store != tree.id_.value || count(page) == 0) return false;
-    out.name = txn::key_lock_name(tree.id_, full_key(page, 0, buffer, sizeof buffer));
+    out.name = slot_lock_name(tree.id_, page, 0);
     return out.sibling.valid();
 }
 

@@ -102,7 +102,7 @@ Result<bool> BTree::update(txn::Transaction& txn, Slice key, Slice value) {
         TRY(Ops::check_write(txn, key.size(), value.size()));
     }
     const SearchKey wanted(key);
-    TRY(engine_.locks->lock_record(txn.locks, lock_, txn::key_lock_name(id_, key), txn::LockMode::X));
+    TRY(engine_.locks->lock_record(txn.locks, lock_, wanted.lock_name(id_), txn::LockMode::X));
     if (Ops::too_large(key.size(), value.size())) [[unlikely]]
         return update_large(engine_, *this, txn, key, value);
     for (;;) {
@@ -123,7 +123,7 @@ Result<bool> BTree::patch(txn::Transaction& txn, Slice key, size_t offset, Slice
         TRY(Ops::check_write(txn, key.size(), part.size()));
     }
     const SearchKey wanted(key);
-    TRY(engine_.locks->lock_record(txn.locks, lock_, txn::key_lock_name(id_, key), txn::LockMode::X));
+    TRY(engine_.locks->lock_record(txn.locks, lock_, wanted.lock_name(id_), txn::LockMode::X));
     Ops::Target t;
     TRY(Ops::latch_for(*this, txn, wanted, true, t));
     if (!t.found || ghost(*t.page, t.slot)) return false;

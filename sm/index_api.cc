@@ -28,9 +28,11 @@ Result<std::optional<size_t>> Index::get(Txn& txn, Slice key, std::span<std::byt
     txn::Transaction* t = sm::enter(txn, engine_, tree_, OpKind::fetch);
     if (!t) return sm::refused(txn, engine_, tree_);
     sm::ValueOut out{.fixed = buffer.data(), .capacity = buffer.size()};
-    const auto found = sm::finish(*t, tree_->fetch(*t, key, access_of(access), out));
-    if (!found) [[unlikely]]
+    const auto found = tree_->fetch(*t, key, access_of(access), out);
+    if (!found) [[unlikely]] {
+        sm::note_error(*t, found.error());
         return std::unexpected(found.error());
+    }
     if (!*found) return std::optional<size_t>{};
     return std::optional<size_t>{out.bytes};
 }
@@ -38,13 +40,13 @@ Result<std::optional<size_t>> Index::get(Txn& txn, Slice key, std::span<std::byt
 Result<void> Index::insert(Txn& txn, Slice key, Slice value) const {
     txn::Transaction* t = sm::enter_change(txn, engine_, tree_, OpKind::insert);
     if (!t) return sm::refused(txn, engine_, tree_);
-    return sm::finish(*t, tree_->insert(*t, key, value));
+    return sm::finish(*t, [&] { return tree_->insert(*t, key, value); });
 }
 
 Result<bool> Index::update(Txn& txn, Slice key, Slice value) const {
     txn::Transaction* t = sm::enter_change(txn, engine_, tree_, OpKind::update);
     if (!t) return sm::refused(txn, engine_, tree_);
-    return sm::finish(*t, tree_->update(*t, key, value));
+    return sm::finish(*t, [&] { return tree_->update(*t, key, value); });
 }
 
 Result<void> Index::put(Txn& txn, Slice key, Slice value) const {
@@ -64,13 +66,13 @@ Result<void> Index::put(Txn& txn, Slice key, Slice value) const {
 Result<bool> Index::patch(Txn& txn, Slice key, size_t offset, Slice part) const {
     txn::Transaction* t = sm::enter_change(txn, engine_, tree_, OpKind::update);
     if (!t) return sm::refused(txn, engine_, tree_);
-    return sm::finish(*t, tree_->patch(*t, key, offset, part));
+    return sm::finish(*t, [&] { return tree_->patch(*t, key, offset, part); });
 }
 
 Result<bool> Index::erase(Txn& txn, Slice key) const {
     txn::Transaction* t = sm::enter_change(txn, engine_, tree_, OpKind::erase);
     if (!t) return sm::refused(txn, engine_, tree_);
-    return sm::finish(*t, tree_->erase(*t, key));
+    return sm::finish(*t, [&] { return tree_->erase(*t, key); });
 }
 
 Cursor Index::scan(Txn& txn, Slice low, Slice high, For access) const {
@@ -97,7 +99,7 @@ inline Result<bool> scan_step(Txn& txn, const sm::BTreeCursor* cursor, const Err
     txn::Transaction* t = TxnAccess::usable(txn);
     if (!t) [[unlikely]]
         return std::unexpected(TxnAccess::why_not(txn));
-    return sm::finish(*t, step());
+    return sm::finish(*t, step);
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 
 #include <cstring>
 
+#include "sm/bytes.h"
 #include "sm/engine.h"
 
 namespace lockstep::sm {
@@ -57,8 +58,7 @@ inline uint32_t bytes_in_record(const PartSize& size) {
 }
 
 [[gnu::always_inline]] inline std::byte* put_piece(const Slice& piece, std::byte* at) {
-    if (!piece.empty()) std::memcpy(at, piece.data(), piece.size());
-    return at + piece.size();
+    return reinterpret_cast<std::byte*>(bytes::copy_bytes(reinterpret_cast<char*>(at), piece));
 }
 
 // Writes the part at `at`; the first byte behind it.
@@ -76,8 +76,8 @@ inline uint32_t bytes_in_record(const PartSize& size) {
     std::byte* const behind = at + padded(size.payload);
     if (size.payload % 8 != 0) std::memset(behind - 8, 0, 8);              // the padding
     at = put_piece(part.pieces[0], at);                      // most parts have one or two
-    if (part.pieces[1].size() + part.pieces[2].size() + part.pieces[3].size() != 0)
-        put_piece(part.pieces[3], put_piece(part.pieces[2], put_piece(part.pieces[1], at)));
+    at = put_piece(part.pieces[1], at);
+    if (part.pieces[2].size() + part.pieces[3].size() != 0) put_piece(part.pieces[3], put_piece(part.pieces[2], at));
     return behind;
 }
 

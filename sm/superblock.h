@@ -12,7 +12,7 @@
 
 namespace lockstep::sm {
 
-inline constexpr uint32_t kFormatVersion = 1;
+inline constexpr uint32_t kFormatVersion = 2;         // 2: CRC-32C on short log records
 
 struct Superblock {
     char magic[8];

@@ -144,6 +144,5 @@ void set_steps(const StepsOptions& options) {
     worker_local.worker->steps().clear_stats();
     worker_local.worker->set_steps(options);
 }
-uint32_t worker_index() { return worker_local.worker->index(); }
 
 }  // namespace lockstep::threads

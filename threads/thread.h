@@ -65,7 +65,7 @@ struct alignas(kCacheLineBytes) Thread {
 #endif
 };
 
-// current() is in worker_local.h.
+// current() and worker_index() are in worker_local.h.
 
 // Suspends the current user thread until wake(); consumes a pending token at once. May return spuriously.
 void park(ParkReason reason);
@@ -82,8 +82,6 @@ Nanos now();            // exact
 Nanos now_coarse();     // as of the worker's last turn (at most some tens of slices ago): costs two loads
 // How long the current user thread has waited for this reason since it began; 0 elsewhere, and for reasons that are not timed.
 Nanos waited(ParkReason reason);
-// Number of the current worker, 0-based. Only on a worker.
-uint32_t worker_index();
 // How the current worker's teams go on, or that they end; clears their figures. Only on a user thread.
 void set_steps(const StepsOptions& options);
 

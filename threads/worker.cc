@@ -133,7 +133,7 @@ bool Worker::expire_timers() {
 WorkerLocal Worker::local() {
     const StepsMode mode = steps_->options().mode;
     Steps* const teams = steps_.get();
-    return {nullptr, this, operations_in_teams(mode) ? teams : nullptr, teams_on(mode) ? teams : nullptr, teams, prefetch_on(mode)};
+    return {nullptr, this, operations_in_teams(mode) ? teams : nullptr, teams_on(mode) ? teams : nullptr, teams, prefetch_on(mode), index_};
 }
 
 void Worker::set_steps(const StepsOptions& options) {

@@ -4,6 +4,8 @@
 //            keep the variable's address across a switch: a user thread never leaves its kernel thread, so that is harmless.
 #pragma once
 
+#include <cstdint>
+
 namespace lockstep::threads {
 
 struct Thread;
@@ -17,11 +19,14 @@ struct WorkerLocal {
     Steps* begin_steps = nullptr;                // the same for the begin of a transaction
     Steps* teams = nullptr;                      // the same, never null on a worker
     bool prefetch = false;                       // do CTX points prefetch?
+    uint32_t index = 0;                          // the worker's number
 };
 
 extern constinit thread_local WorkerLocal worker_local __attribute__((tls_model("initial-exec")));
 
 // The user thread that runs now; null on a kernel thread that is no worker, or in a worker's scheduler.
 inline Thread* current() { return worker_local.current; }
+// Number of the current worker, 0-based. Only on a worker.
+inline uint32_t worker_index() { return worker_local.index; }
 
 }  // namespace lockstep::threads

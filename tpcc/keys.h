@@ -45,19 +45,52 @@ private:
 
 inline constexpr uint32_t kWarehousesMax = 65535;         // as u16
 
-inline RowKey warehouse_key(uint32_t w) { return RowKey().u16(static_cast<uint16_t>(w)); }
-inline RowKey district_key(uint32_t w, uint32_t d) { return warehouse_key(w).u8(static_cast<uint8_t>(d)); }
-inline RowKey customer_key(uint32_t w, uint32_t d, uint32_t c) { return district_key(w, d).u16(static_cast<uint16_t>(c)); }
+// Each is built in place, in a variable of its own: a chain of calls ends in a reference, and returning that would copy the key.
+inline RowKey warehouse_key(uint32_t w) {
+    RowKey key;
+    key.u16(static_cast<uint16_t>(w));
+    return key;
+}
+inline RowKey district_key(uint32_t w, uint32_t d) {
+    RowKey key;
+    key.u16(static_cast<uint16_t>(w)).u8(static_cast<uint8_t>(d));
+    return key;
+}
+inline RowKey customer_key(uint32_t w, uint32_t d, uint32_t c) {
+    RowKey key;
+    key.u16(static_cast<uint16_t>(w)).u8(static_cast<uint8_t>(d)).u16(static_cast<uint16_t>(c));
+    return key;
+}
 inline RowKey name_key(uint32_t w, uint32_t d, Slice last, Slice first, uint32_t c) {
     return district_key(w, d).text(last).text(first).u16(static_cast<uint16_t>(c));
 }
 inline RowKey name_low(uint32_t w, uint32_t d, Slice last) { return district_key(w, d).text(last); }
 inline RowKey name_high(uint32_t w, uint32_t d, Slice last) { return district_key(w, d).text(last, 1); }
-inline RowKey order_key(uint32_t w, uint32_t d, uint32_t o) { return district_key(w, d).u32(o); }
-inline RowKey customer_order_key(uint32_t w, uint32_t d, uint32_t c, uint32_t o) { return customer_key(w, d, c).u32(o); }
-inline RowKey line_key(uint32_t w, uint32_t d, uint32_t o, uint32_t ol) { return order_key(w, d, o).u8(static_cast<uint8_t>(ol)); }
-inline RowKey item_key(uint32_t i) { return RowKey().u24(i); }
-inline RowKey stock_key(uint32_t w, uint32_t i) { return warehouse_key(w).u24(i); }
+inline RowKey order_key(uint32_t w, uint32_t d, uint32_t o) {
+    RowKey key;
+    key.u16(static_cast<uint16_t>(w)).u8(static_cast<uint8_t>(d)).u32(o);
+    return key;
+}
+inline RowKey customer_order_key(uint32_t w, uint32_t d, uint32_t c, uint32_t o) {
+    RowKey key;
+    key.u16(static_cast<uint16_t>(w)).u8(static_cast<uint8_t>(d)).u16(static_cast<uint16_t>(c)).u32(o);
+    return key;
+}
+inline RowKey line_key(uint32_t w, uint32_t d, uint32_t o, uint32_t ol) {
+    RowKey key;
+    key.u16(static_cast<uint16_t>(w)).u8(static_cast<uint8_t>(d)).u32(o).u8(static_cast<uint8_t>(ol));
+    return key;
+}
+inline RowKey item_key(uint32_t i) {
+    RowKey key;
+    key.u24(i);
+    return key;
+}
+inline RowKey stock_key(uint32_t w, uint32_t i) {
+    RowKey key;
+    key.u16(static_cast<uint16_t>(w)).u24(i);
+    return key;
+}
 
 // Takes the parts off a key again, front to back. A key that is too short gives zeros and ok() is false.
 class KeyReader {

@@ -281,8 +281,10 @@ struct LockManager::Impl {
     void resolve_deadlocks(LockOwner& start);
 
     // --- lock_store.cc
-    Intent* find_intent(LockOwner& owner, const StoreLock& store) const;
-    Intent* add_intent(LockOwner& owner, StoreLock& store) const;            // null: all in use
+    static Intent* find_intent(LockOwner& owner, const StoreLock& store);
+    Intent* add_intent(LockOwner& owner, StoreLock& store, LockMode noted) const;        // null: all in use
+    [[gnu::cold, gnu::noinline]] Result<bool> lock_weak_slow(LockOwner& owner, StoreLock& store, Intent& intent, LockMode mode,
+                                                             uint64_t before, bool attempt);
     Result<bool> lock_weak(LockOwner& owner, StoreLock& store, LockMode mode, bool attempt);
     Result<bool> lock_strong(LockOwner& owner, StoreLock& store, LockMode mode, bool attempt);
     Result<bool> acquire_store(LockOwner& owner, const StoreLock& store, LockMode mode, bool attempt, bool listed);
@@ -332,6 +334,19 @@ struct LockManager::Impl {
     DeadlockSearch search;
     std::atomic<uint64_t> waits{0}, deadlocks{0}, timeouts{0}, escalations{0}, inflations{0}, wait_nanos{0};
 };
+
+inline Intent* LockManager::Impl::find_intent(LockOwner& owner, const StoreLock& store) {
+    Intent& likely = owner.intents[owner.intent_hint[store.store.value % 16]];
+    if (likely.lock == &store) [[likely]]
+        return &likely;
+    if (!(owner.intents_of >> store.store.value % 64 & 1)) return nullptr;
+    for (uint32_t i = 0; i < owner.intents_used; ++i)
+        if (owner.intents[i].lock == &store) {
+            owner.intent_hint[store.store.value % 16] = static_cast<uint8_t>(i);
+            return &owner.intents[i];
+        }
+    return nullptr;
+}
 
 // Keeps the owners that a search meets from going away.
 class WatchGuard {

@@ -103,6 +103,7 @@ Result<void> LockManager::wait_until_grantable(LockOwner& owner, LockName name, 
 bool LockManager::grantable(const LockOwner& owner, LockName name, LockMode mode) {
     LockBucket& bucket = buckets_[name.value >> shift_];
     const SpinGuard guard(bucket.latch);
+    if (!find_inline(bucket, name) && !bucket.overflow) [[likely]] return true;
     LockMode others, waiting;
     const LockMode own = Impl::rights_of(Impl::find(bucket, name.value), owner, &others, &waiting);
     return covers(own, mode) ||

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <cstring>
 
 #include "threads/base/types.h"
 #include "threads/thread.h"
@@ -15,8 +16,18 @@ namespace lockstep::txn {
 // 64-bit hash. Zero is reserved for "no name".
 using LockName = Id<struct LockNameTag, uint64_t>;
 
+// Of a key of at most 16 bytes, given as two words in memory order with zeros behind its end: one multiplication (after wyhash's short form).
+inline LockName short_key_lock_name(StoreId store, uint64_t first, uint64_t second, size_t bytes) {
+    const uint64_t seed = 0x9e3779b97f4a7c15ull * (store.value + 1ull);
+    const auto product = static_cast<unsigned __int128>(first ^ seed ^ 0xa0761d6478bd642full) * (second ^ bytes * 0x100000001b3ull ^ 0xe7037ed1a0b428dbull);
+    return LockName{(static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64)) | 1};
+}
 inline LockName key_lock_name(StoreId store, Slice key) {
-    return LockName{XXH3_64bits_withSeed(key.data(), key.size(), 0x9e3779b97f4a7c15ull * (store.value + 1ull)) | 1};
+    if (key.size() > 16)
+        return LockName{XXH3_64bits_withSeed(key.data(), key.size(), 0x9e3779b97f4a7c15ull * (store.value + 1ull)) | 1};
+    uint64_t words[2] = {0, 0};
+    if (!key.empty()) std::memcpy(words, key.data(), key.size());
+    return short_key_lock_name(store, words[0], words[1], key.size());
 }
 // The gap above the largest key of an index.
 inline LockName end_lock_name(StoreId store) { return LockName{(0xd6e8feb86659fd93ull * (store.value + 1ull)) | 1}; }
@@ -83,6 +94,7 @@ struct LockOwner {
     static constexpr size_t kIntentsMax = 32;    // stores noted per transaction; further ones take real locks
     uint32_t intents_used = 0;
     uint8_t intent_hint[16] = {};            // StoreId modulo 16 -> likely index in intents
+    uint64_t intents_of = 0;                 // bit StoreId modulo 64: some store of that number may be among the intents; no bit, none is
     Chunk* strong_unlisted = nullptr;        // StoreLock addresses counted in `strong` for which no intent was free
     // noted[i] = store + 1 (high half), kMaterialised, LockMode of intents[i]; zeros from intents_used on. Atomic: see lock_store.cc.
     std::atomic<uint64_t> noted[kIntentsMax] = {};

@@ -40,32 +40,37 @@ constexpr LockMode records_allowed_by(LockMode held) {
     return covers(held, LockMode::IS) ? LockMode::IS | LockMode::S | LockMode::gap_read : LockMode::none;
 }
 
+struct RecordRights {
+    LockMode covered, allowed;
+};
+struct RightsTable {
+    RecordRights of[128];
+    constexpr RightsTable() : of{} {
+        for (unsigned m = 0; m < 128; ++m) {
+            const LockMode held = static_cast<LockMode>(m), covered = records_covered_by(held);
+            of[m] = {covered, covered == LockMode::none ? records_allowed_by(held) : LockMode::none};
+        }
+    }
+};
+constexpr RightsTable kRights;
+
 void set_held(Intent& intent, LockMode held) {
+    const RecordRights rights = kRights.of[static_cast<uint8_t>(held)];
     intent.held = held;
-    intent.records_covered = records_covered_by(held);
-    intent.records_short = intent.records_covered == LockMode::none ? records_allowed_by(held) : LockMode::none;
+    intent.records_covered = rights.covered;
+    intent.records_short = rights.allowed;
 }
 
 }  // namespace
 
-Intent* LockManager::Impl::find_intent(LockOwner& owner, const StoreLock& store) const {
-    Intent& likely = owner.intents[owner.intent_hint[store.store.value % 16]];
-    if (likely.lock == &store) [[likely]]
-        return &likely;
-    for (uint32_t i = 0; i < owner.intents_used; ++i)
-        if (owner.intents[i].lock == &store) {
-            owner.intent_hint[store.store.value % 16] = static_cast<uint8_t>(i);
-            return &owner.intents[i];
-        }
-    return nullptr;
-}
-
-Intent* LockManager::Impl::add_intent(LockOwner& owner, StoreLock& store) const {
+// `noted`: what the owner notes at once, or none.
+Intent* LockManager::Impl::add_intent(LockOwner& owner, StoreLock& store, LockMode noted) const {
     if (owner.intents_used == LockOwner::kIntentsMax) return nullptr;
     const uint32_t i = owner.intents_used++;
     owner.intents[i] = Intent{.lock = &store, .escalate_at = options.escalate_at && store.escalates ? options.escalate_at : UINT32_MAX};
     owner.intent_hint[store.store.value % 16] = static_cast<uint8_t>(i);
-    owner.noted[i].store(noted::tag(store.store));
+    owner.intents_of |= uint64_t{1} << store.store.value % 64;
+    owner.noted[i].store(noted::tag(store.store) | static_cast<uint8_t>(noted));
     return &owner.intents[i];
 }
 
@@ -82,26 +87,30 @@ Result<bool> LockManager::Impl::acquire_store(LockOwner& owner, const StoreLock&
 
 Result<bool> LockManager::Impl::lock_weak(LockOwner& owner, StoreLock& store, LockMode mode, bool attempt) {
     Intent* intent = find_intent(owner, store);
-    if (!intent) intent = add_intent(owner, store);
+    uint64_t before = noted::tag(store.store);
+    if (intent) before = owner.noted[intent - owner.intents].fetch_or(static_cast<uint8_t>(mode));
+    else intent = add_intent(owner, store, mode);
     if (!intent) return acquire_store(owner, store, mode, attempt, true);
-    std::atomic<uint64_t>& word = owner.noted[intent - owner.intents];
-    const uint64_t before = word.fetch_or(static_cast<uint8_t>(mode));
-    if (store.strong.load() == 0 && !(before & noted::kMaterialised)) {
+    if (store.strong.load() == 0 && !(before & noted::kMaterialised)) [[likely]] {
         set_held(*intent, intent->held | mode);  // confirmed
         return true;
     }
-    // Take back what is new, then ask the table. What a strong locker materialised meanwhile is found there as our own.
-    word.fetch_and(~(static_cast<uint64_t>(mode) & ~before));
-    intent->real = true;
+    return lock_weak_slow(owner, store, *intent, mode, before, attempt);
+}
+
+// Takes back what is new, then asks the table. What a strong locker materialised meanwhile is found there as our own.
+Result<bool> LockManager::Impl::lock_weak_slow(LockOwner& owner, StoreLock& store, Intent& intent, LockMode mode, uint64_t before, bool attempt) {
+    owner.noted[&intent - owner.intents].fetch_and(~(static_cast<uint64_t>(mode) & ~before));
+    intent.real = true;
     if (!TRY(acquire_store(owner, store, mode, attempt, false))) return false;
-    set_held(*intent, intent->held | mode);
+    set_held(intent, intent.held | mode);
     return true;
 }
 
 // ST-4: in `strong` once per store and owner; out again at once if the lock is not granted.
 Result<bool> LockManager::Impl::lock_strong(LockOwner& owner, StoreLock& store, LockMode mode, bool attempt) {
     Intent* intent = find_intent(owner, store);
-    if (!intent) intent = add_intent(owner, store);
+    if (!intent) intent = add_intent(owner, store, LockMode::none);
     if (!intent && !note_unlisted(owner, store)) return fail(ErrorCode::out_of_memory, "lock names");
     const bool counted = intent && intent->strong_counted;
     if (!counted) store.strong.fetch_add(1);
@@ -186,6 +195,7 @@ bool LockManager::Impl::materialise(LockOwner& owner, std::atomic<uint64_t>& not
 
 // From the last to the first (ST-2); the table before `strong` (ST-4).
 void LockManager::Impl::release_intents(LockOwner& owner) {
+    owner.intents_of = 0;
     while (owner.intents_used) {
         Intent& intent = owner.intents[--owner.intents_used];
         const uint64_t last = owner.noted[owner.intents_used].exchange(0);

@@ -26,7 +26,7 @@ Log::Impl::~Impl() {
     if (mark_file.value >= 0) files.disk().close(mark_file);
 }
 
-Log::Log(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Log::Log(std::unique_ptr<Impl> impl) : impl_(std::move(impl)), failed_(&impl_->failed) {}
 
 // stop_flusher() came first, or a simulation has abandoned the runtime with all its threads.
 Log::~Log() = default;
@@ -67,7 +67,6 @@ void Log::stop_flusher() {
 Lsn Log::tail() const { return Lsn{impl_->tail.load()}; }
 Lsn Log::durable() const { return Lsn{impl_->durable.load(std::memory_order_acquire)}; }
 Lsn Log::start() const { return Lsn{impl_->start.load()}; }
-bool Log::failed() const { return impl_->failed.load(std::memory_order_acquire); }
 threads::Runtime& Log::runtime() const { return impl_->runtime; }
 
 Log::Stats Log::stats() const {

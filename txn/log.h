@@ -13,6 +13,7 @@
 // Source     ARIES; R. Johnson et al., "Aether", 2010 (early release, group commit); Silo's and LeanStore's per-worker progress.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <string>
 
@@ -83,7 +84,7 @@ public:
     // Waits until every reservation made before the call is published: what its thread noted between reserve and publish is then
     // visible. Spins for the length of a copy; for checkpoints.
     void settle() const;
-    bool failed() const;
+    bool failed() const { return failed_->load(std::memory_order_acquire); }
     // Parks until durable() >= lsn. Errors: store_failed, timeout.
     Result<void> wait_durable(Lsn lsn, Nanos deadline = kNever);
     void request_flush();                        // wakes the flusher without waiting
@@ -113,6 +114,7 @@ private:
     struct Impl;
     explicit Log(std::unique_ptr<Impl> impl);
     std::unique_ptr<Impl> impl_;
+    const std::atomic<bool>* failed_;            // in impl_
 };
 
 // Sequential reader over segment files in big chunks, for restart, tools and checks. Blocking reads on the calling kernel thread.

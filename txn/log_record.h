@@ -1,8 +1,8 @@
 // log_record.h - how a log record looks: one header, then bytes that belong to its kind.
 //
 // Layout     offset  0 u32 bytes      whole record, a multiple of 8, header included
-//                    4 u32 checksum   XXH3 (low half) over bytes 8.. of the record and `bytes`, seeded with the record's own LSN: a
-//                                     leftover of a recycled segment never validates
+//                    4 u32 checksum   over bytes 8.. of the record and `bytes`, seeded with the record's own LSN: a leftover of a recycled
+//                                     segment never validates. CRC-32C, or XXH3's low half from kCrcBytesMax on (log_checksum.h)
 //                    8 u64 prev       the transaction's record before this one, 0 = first; for a compensation record: undo-next
 //                   16 u64 txn        0 = no transaction (page allocation, splits, checkpoints)
 //                   24 u16 kind       numbers below 32 belong to txn/, the others to sm/

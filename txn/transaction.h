@@ -68,7 +68,12 @@ public:
     Result<Transaction*> adopt(TxnId id, Lsn first, Lsn last);
 
     // Notes that `lsn` is the transaction's newest record (call between reserve and publish of its records: prev = returned value).
-    static Lsn chain(Transaction& txn, Lsn lsn);
+    static Lsn chain(Transaction& txn, Lsn lsn) {
+        const Lsn before = txn.last_lsn;
+        if (txn.first_lsn.load(std::memory_order_relaxed) == 0) txn.first_lsn.store(lsn.value, std::memory_order_release);
+        std::atomic_ref(txn.last_lsn.value).store(lsn.value, std::memory_order_relaxed);         // read by live()
+        return before;
+    }
 
     // Commit record (if it wrote), early lock release, wait as its durability says; frees the object. Errors: store_failed: then the
     // outcome is decided by the next restart. The commit's LSN end is returned (for wait_durable), kLsnNone for readers.

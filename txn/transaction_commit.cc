@@ -10,13 +10,6 @@
 
 namespace lockstep::txn {
 
-Lsn TransactionTable::chain(Transaction& txn, Lsn lsn) {
-    const Lsn before = txn.last_lsn;
-    if (txn.first_lsn.load(std::memory_order_relaxed) == 0) txn.first_lsn.store(lsn.value, std::memory_order_release);
-    note(txn.last_lsn.value, lsn.value);
-    return before;
-}
-
 // TX-4: first_lsn becomes 0 before publish, so a checkpoint that settles sees either the record or its effect.
 Lsn TransactionTable::Impl::append_last(Transaction& txn, TxnLogKind kind, TxnState state) {
     const LogSpace space = log.reserve(kEndBytes);
