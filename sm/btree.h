@@ -136,7 +136,7 @@ private:
     bool bounded_ = false;
     bool positioned_ = false;
     bool inside_ = false;                        // the whole leaf_ lies below high_: no need to compare
-    bool ghosts_passed_ = false;                 // key_ is a ghost's; last_record_ is where the cursor stood before, if was_positioned_
+    bool ghosts_passed_ = false;                 // the key is a ghost's; last_record_ is where the cursor stood before, if was_positioned_
     bool was_positioned_ = false;
     bool gap_above_locked_ = false;              // prev() has protected the gap above the largest key
     Access access_;
@@ -148,6 +148,7 @@ private:
     const Page* page_ = nullptr;                 // the leaf in its frame, and its word: while the version is snapshot_'s, all that was seen
     const threads::LatchWord* word_ = nullptr;   // of it is still true
     uint64_t snapshot_ = 0;                      // the leaf's word then
+    uint32_t leaves_freed_ = 0;                  // before leaf_ was found
     uint16_t slot_ = 0;
     uint16_t key_bytes_ = 0;
     char keys_[2][kKeyBytesMax + 16];            // with sixteen zeros behind the key

@@ -62,6 +62,7 @@ struct BTreeCursor::Ops {
     // stands behind the current key.
     [[gnu::noinline]] static bool find_again(BTreeCursor& c, Position& pos) {
         if (c.leaf_ == kPageNone || !c.tree_.engine_.pool->try_peek(c.leaf_, pos.at)) return false;
+        if (c.tree_.leaves_freed() != c.leaves_freed_) return false;         // BT-6
         const Page& page = *pos.at.page;
         const SearchKey key(c.key());
         pos.id = c.leaf_;
@@ -112,12 +113,13 @@ struct BTreeCursor::Ops {
         if (leaf_changed) [[unlikely]] {
             c.inside_ = !c.bounded_ || (!high_infinite(*pos.at.page) && high(*pos.at.page) <= Slice(c.high_));
             c.leaf_ = pos.id;
+            c.leaves_freed_ = pos.leaves_freed;
         }
         c.page_ = pos.at.page;
         c.word_ = pos.at.word;
         c.snapshot_ = pos.at.snapshot;
         c.slot_ = static_cast<uint16_t>(pos.slot);
-        if (c.access_ != Access::read) TreeOps::remember(c.tree_, c.txn_, pos.id, pos.slot);
+        if (c.access_ != Access::read) TreeOps::remember(c.tree_, c.txn_, pos.id, pos.slot, c.leaves_freed_);
     }
 
     enum class Step : uint8_t { record, ghost, end, again };
@@ -157,7 +159,7 @@ struct BTreeCursor::Ops {
         c.ghosts_passed_ = false;
         if (last == Step::record) return true;
         c.positioned_ = c.was_positioned_;
-        copy_bytes(c.key_, c.last_record_);
+        copy_bytes(c.keys_[c.now_], c.last_record_);
         c.key_bytes_ = static_cast<uint16_t>(c.last_record_.size());
         c.leaf_ = kPageNone;
         return false;
@@ -231,6 +233,7 @@ Result<BTreeCursor::Ops::Step> BTreeCursor::Ops::take_overflow(BTreeCursor& c, c
     Position pos;
     SharedPage hold;
     PeekedPage before;
+    pos.leaves_freed = c.tree_.leaves_freed();
     bool changed = !(c.positioned_ && tries < kOptimisticTries && same_leaf(c, pos));
     if (!changed) [[likely]] ++pos.slot;
     else if (!TRY(enter_leaf(c, tries, pos, hold))) return Step::again;
@@ -264,6 +267,7 @@ Result<BTreeCursor::Ops::Step> BTreeCursor::Ops::first_backward(BTreeCursor& c, 
 Result<BTreeCursor::Ops::Step> BTreeCursor::Ops::backward(BTreeCursor& c, unsigned tries) {
     Position pos;
     SharedPage hold;
+    pos.leaves_freed = c.tree_.leaves_freed();
     char fence[kKeyBytesMax];
     const bool same = c.positioned_ && tries < kOptimisticTries && same_leaf(c, pos);
     bool infinite = !c.positioned_ && !c.bounded_;
@@ -300,7 +304,7 @@ Result<BTreeCursor::Ops::Step> BTreeCursor::Ops::backward(BTreeCursor& c, unsign
 // The step that most steps are: to a record in the range, in a leaf that nobody has changed since the last one. Nothing but the lock is
 // asked of others. False: the general way decides; a lock that was taken is then held already.
 [[gnu::always_inline]] inline Result<bool> BTreeCursor::Ops::step_inside(BTreeCursor& c) {
-    if (!c.positioned_ || c.gives_back_) [[unlikely]] return false;
+    if (!c.positioned_ || c.leaf_ == kPageNone || c.gives_back_) [[unlikely]] return false;
     const PeekedPage at{c.page_, c.word_, c.snapshot_};
     if (!at.valid()) [[unlikely]] return false;
     const Page& page = *at.page;
@@ -319,7 +323,7 @@ Result<BTreeCursor::Ops::Step> BTreeCursor::Ops::backward(BTreeCursor& c, unsign
     c.now_ ^= 1;
     c.key_bytes_ = static_cast<uint16_t>(key.size());
     c.slot_ = static_cast<uint16_t>(slot);
-    if (c.access_ != Access::read) TreeOps::remember(c.tree_, c.txn_, c.leaf_, slot);
+    if (c.access_ != Access::read) TreeOps::remember(c.tree_, c.txn_, c.leaf_, slot, c.leaves_freed_);
     return true;
 }
 

@@ -34,7 +34,7 @@ inline void copy_out(Slice value, ValueOut& out) {
 
 // The record's lines are on their way while the team runs. The page may change meanwhile: it is looked at anew, with a fresh version, and
 // searched again if it has (LA-3). Pages that others keep changing cost a second search then, never a starved reader.
-[[gnu::noinline]] bool await_record(BufferPool& pool, const SearchKey& key, Ops::Position& pos) {
+[[gnu::noinline]] bool await_record(BufferPool& pool, const BTree& tree, const SearchKey& key, Ops::Position& pos) {
     const Slice record = value(*pos.at.page, pos.slot);
     for (size_t at = 0; at < std::min<size_t>(record.size(), 256); at += kCacheLineBytes) __builtin_prefetch(record.data() + at);
     threads::ctx(threads::CtxPoint::record);
@@ -44,7 +44,7 @@ inline void copy_out(Slice value, ValueOut& out) {
     pos.at = *again;
     if (threads::latch::version_bits(again->snapshot) == threads::latch::version_bits(before)) [[likely]]
         return true;
-    if (!Ops::is_leaf_for(*pos.at.page, key)) return false;
+    if (tree.leaves_freed() != pos.leaves_freed || !Ops::is_leaf_for(*pos.at.page, key)) return false;       // BT-6
     const Found f = search(*pos.at.page, key);
     pos.slot = f.slot;
     pos.found = f.exact;
@@ -64,7 +64,7 @@ inline Result<bool> read_record(BTree& tree, BufferPool& pool, txn::Transaction&
             pos.slot = f.slot;
             pos.found = f.exact;
         }
-        if (threads::in_team() && pos.found && tries == 0 && !await_record(pool, key, pos)) continue;
+        if (threads::in_team() && pos.found && tries == 0 && !await_record(pool, tree, key, pos)) continue;
         const Page& page = *pos.at.page;
         if (!pos.found || ghost(page, pos.slot)) {
             if (!pos.valid()) continue;

@@ -135,6 +135,76 @@ TEST_F(BTreeCursorTest, IsolationLevelsProtectWhatTheyPromise) {
     }
 }
 
+// A lock that the transaction has anyway (here: U, for a later update) outlasts a plain read of the same key at read_committed.
+TEST_F(BTreeCursorTest, ReadCommittedKeepsLocksItDidNotTake) {
+    fill(20, 20);
+    store.on_thread([&] {
+        for (const bool scan : {false, true}) {
+            auto& reader = store.begin(txn::Isolation::read_committed);
+            char bytes[64];
+            const auto get = [&](uint64_t n, Access access) {
+                ValueOut out{.fixed = reinterpret_cast<std::byte*>(bytes), .capacity = sizeof bytes};
+                return *tree->fetch(reader, number_key(n), access, out);
+            };
+            EXPECT_TRUE(get(50, Access::update));
+            EXPECT_TRUE(get(60, Access::write));
+            if (scan) {
+                BTreeCursor cursor(*tree, reader, number_key(40), number_key(80), Access::read);
+                while (*cursor.next()) continue;
+            } else {
+                for (const uint64_t n : {40u, 50u, 60u, 70u}) EXPECT_TRUE(get(n, Access::read));
+            }
+            auto& writer = store.begin(txn::Isolation::serializable, 5 * kMillisecond);
+            for (const uint64_t n : {40u, 50u, 60u, 70u}) {
+                const auto changed = tree->update(writer, number_key(n), "changed");
+                EXPECT_EQ(bool(changed), n == 40 || n == 70) << n;
+            }
+            store.abort(writer);
+            store.commit(reader);
+        }
+    });
+}
+
+// Each step of the cursor finds its leaf changed by the transaction's own update, erase or insert behind it.
+TEST_F(BTreeCursorTest, ChangesWhatItScans) {
+    fill(2000, 40);
+    store.on_thread([&] {
+        auto& txn = store.begin();
+        uint64_t expected = 0;
+        BTreeCursor cursor(*tree, txn, number_key(0), number_key(15000), Access::write);
+        while (*cursor.next()) {
+            const uint64_t n = number(cursor.key());
+            if (n % 10 != 0) continue;                           // one of those put in below
+            ASSERT_EQ(n, expected);
+            expected += 10;
+            const std::string key(cursor.key());
+            switch (n / 10 % 4) {
+                case 0: ASSERT_TRUE(*tree->patch(txn, key, 3, "xyz")); break;
+                case 1: ASSERT_TRUE(*tree->update(txn, key, std::string(60, 'w'))); break;
+                case 2: ASSERT_TRUE(*tree->erase(txn, key)); break;
+                default: ASSERT_OK(tree->insert(txn, number_key(n + 5), "between")); break;
+            }
+        }
+        EXPECT_EQ(expected, 15000u);
+        store.commit(txn);
+        auto& check = store.begin();
+        BTreeCursor all(*tree, check, "", "", Access::read);
+        uint64_t seen = 0;
+        while (*all.next()) {
+            const uint64_t n = number(all.key());
+            if (n < 15000 && n % 10 == 0 && n / 10 % 4 == 0) {
+                EXPECT_EQ(all.value().substr(3, 3), "xyz");
+            } else if (n < 15000 && n / 10 % 4 == 1) {
+                EXPECT_EQ(all.value(), std::string(60, 'w'));
+            }
+            ++seen;
+        }
+        EXPECT_EQ(seen, 2000u - 375 + 375);
+        store.commit(check);
+    });
+    EXPECT_TRUE(tree->verify()->faults.empty());
+}
+
 TEST_F(BTreeCursorTest, TheGapAboveTheLastKeyIsProtected) {
     fill(5, 20);
     store.on_thread([&] {
