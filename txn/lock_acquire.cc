@@ -61,7 +61,7 @@ LockManager::Impl::Step LockManager::Impl::queue_up(LockBucket& bucket, LockEntr
     request->worker = static_cast<uint8_t>(threads::worker_index());
     owner.thread = thread;
     enqueue(request, threads::now());
-    if (reorders_arrivals(options.stage.policy)) {       // it may stand before those in whose favour it was refused
+    if (request->next && reorders_arrivals(options.stage.policy)) {      // it may stand before those in whose favour it was refused
         WakeBatch wakes;
         grant_waiters(name, head, wakes);
     }

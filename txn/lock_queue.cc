@@ -42,6 +42,13 @@ uint32_t operations_left(const LockOwner& owner) {
     return owner.operations > owner.locks_held ? owner.operations - static_cast<uint32_t>(owner.locks_held) : 1;
 }
 
+// Each right that anybody waits for conflicts with what is granted: no new request can pass, and a long queue need not be walked.
+bool nobody_passes(LockMode waited_for, LockMode granted) {
+    for (unsigned bits = static_cast<uint8_t>(waited_for); bits; bits &= bits - 1)
+        if (compatible(static_cast<LockMode>(bits & -bits), granted)) return false;
+    return true;
+}
+
 // Unlocking is allowed on foreign kernel threads, which have no clock: the waits that they end are counted as none.
 Nanos time_of_grant() { return threads::current() ? threads::now() : 0; }
 
@@ -84,6 +91,7 @@ void LockManager::Impl::grant_waiters(uint64_t name, LockHead* head, WakeBatch& 
             choose = false;
             request = prefer_local(stage, head, request, ahead);
         }
+        if (!request->own && nobody_passes(head->waiting.mask, head->granted.mask)) break;
         next = request->next;
         const LockRequest* own = request->own;
         const LockMode others = own ? head->granted.without(own->granted) : head->granted.mask;
