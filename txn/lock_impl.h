@@ -258,9 +258,11 @@ struct LockManager::Impl {
     [[gnu::noinline]] void unlock_slow(LockBucket& bucket, LockOwner& owner, LockName name, LockMode rights);
 
     // --- lock_acquire.cc: enter with the bucket's latch held, leave without
-    enum class Step : uint8_t { fresh, again, refused, queued, converting, out_of_memory, wrong_thread };
+    enum class Step : uint8_t { fresh, again, refused, later, queued, converting, out_of_memory, wrong_thread };
     Result<Grant> acquire(LockBucket& bucket, LockOwner& owner, LockName name, LockMode mode, Ask ask);
-    Step decide(LockBucket& bucket, LockOwner& owner, LockName name, LockMode mode, Ask ask);        // leaves the latch alone
+    // Leaves the latch alone. may_yield: `later` instead of queueing behind somebody who only needs the CPU.
+    Step decide(LockBucket& bucket, LockOwner& owner, LockName name, LockMode mode, Ask ask, bool may_yield);
+    bool holder_is_ready_here(const LockEntry* entry) const;
     Step queue_up(LockBucket& bucket, LockEntry* entry, LockOwner& owner, LockMode mode, Ask ask, bool conversion);
     bool release(LockBucket& bucket, LockOwner& owner, LockName name, LockMode rights);     // true: nothing left
     bool release_one(LockOwner& owner, LockName name, LockMode rights);                     // takes the latch itself
