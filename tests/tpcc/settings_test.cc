@@ -50,6 +50,18 @@ TEST(Settings, TeamsAndPoints) {
     EXPECT_EQ(from_file.settings.steps.points, *ctx_points_from("btree_leaf,lock_bucket"));
 }
 
+TEST(Settings, LockPolicies) {
+    const auto parsed = parse({"--lock-policy", "short-first", "--lock-bypass", "3"});
+    ASSERT_FALSE(parsed.exit_status);
+    const LockStageOptions stage = parsed.settings.store_options(1).lock_stage;
+    EXPECT_EQ(stage.policy, LockPolicy::short_first);
+    EXPECT_EQ(stage.bypass_max, 3u);
+    EXPECT_EQ(parse({"--lock-policy", "local-first"}).settings.store_options(1).lock_stage.policy, LockPolicy::local_first);
+    EXPECT_EQ(parse({}).settings.store_options(1).lock_stage.policy, LockPolicy::fifo);
+    EXPECT_TRUE(parse({"--lock-policy", "shortest"}).exit_status);
+    EXPECT_TRUE(parse({"--lock-bypass", "-1"}).exit_status);
+}
+
 TEST(Settings, EverythingIsTaken) {
     const auto parsed =
         parse({"--path", "/x", "--warehouses", "7", "--workers", "2", "--pool", "512M", "--log-size", "256M", "--durability", "durable",

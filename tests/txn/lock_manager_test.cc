@@ -328,6 +328,29 @@ TEST(LockManager, PriorityOrdersWaitersAndConversionsStayFirst) {
     EXPECT_EQ(s.check(), "");
 }
 
+// A holder that waits for something else lets a queue form at a hot lock; afterwards nobody needs to wait, and soon nobody does.
+TEST(LockManager, AConvoyDissolves) {
+    constexpr uint32_t kThreads = 10, kRounds = 200;
+    Scene s({}, kThreads);
+    uint32_t done = 0;
+    for (uint32_t t = 0; t < kThreads; ++t)
+        ASSERT_TRUE(s.runtime->spawn(0, "test", [&, t] {
+            s.owner[t].thread = threads::current();
+            for (uint32_t round = 0; round < kRounds; ++round, ++done) {
+                EXPECT_TRUE(s.locks.lock(s.owner[t], kA, X));
+                if (t == 0 && round == 0) threads::sleep_until(threads::now() + kMillisecond);
+                s.locks.release_all(s.owner[t]);
+            }
+        }));
+    s.settle();
+    EXPECT_EQ(s.locks.stage_stats().queued, kThreads - 1);   // all queue behind the sleeper
+    s.clock.advance(2 * kMillisecond);
+    s.settle();
+    EXPECT_EQ(done, kThreads * kRounds);
+    EXPECT_LT(s.locks.stats().waits, 3 * kThreads);
+    EXPECT_EQ(s.check(), "");
+}
+
 // Readers that can have the lock together get it together, and are counted as one group.
 TEST(LockManager, GrantsComeInGroups) {
     Scene s;
