@@ -50,6 +50,7 @@ struct HeapFile::Ops {
     // False: no such page of this heap.
     static bool plausible(HeapFile& heap, RecordId id);
     static const heap::Slot* record_at(HeapFile& heap, const Page& page, SlotNo slot);
+    static bool copy_at(HeapFile& heap, const Page& page, SlotNo number, RecordId home);
     static Result<bool> read(HeapFile& heap, RecordId id, std::move_only_function<void(Slice)> take);
     // A read lock on the name is to be given back after the read: read committed, and not held otherwise.
     static bool gives_back(HeapFile& heap, txn::Transaction& txn, txn::LockName name);

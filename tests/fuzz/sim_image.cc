@@ -1,0 +1,147 @@
+// sim_image.cc - making the base images once, and using what a fuzzer has made of them.
+#include "tests/fuzz/sim_image.h"
+
+#include "sm/engine.h"
+#include "tests/fuzz/fuzz_input.h"
+#include "threads/base/rng.h"
+
+namespace lockstep::fuzz {
+
+using threads::SimCrash;
+using threads::SimDisk;
+
+SimStore::SimStore(SimDisk& disk) : disk_(disk) {
+    seams_ = {.disk = &disk, .clock = &clock_, .caller_driven = true, .seed = 1, .random_schedule = true, .idle = [this] { return idle(); }};
+    options_.workers = 1;
+    options_.pool_bytes = 4 << 20;
+    options_.log_bytes = 4 << 20;
+    options_.log_segment_bytes = 1 << 20;
+    options_.log_ring_bytes = 1 << 20;
+    options_.lock_table_bytes_log2 = 16;
+    options_.transactions_max = 16;
+    options_.lock_timeout = 20 * kMillisecond;
+    options_.seams = &seams_;
+}
+
+SimStore::~SimStore() {
+    if (store_) (void)close();
+}
+
+bool SimStore::idle() {
+    CHECK(++idle_turns_ < 2'000'000);            // else it hangs
+    if (!disk_.advance(clock_)) clock_.advance(kMillisecond);
+    return true;
+}
+
+Result<void> SimStore::open(bool create) {
+    options_.create = create;
+    auto opened = Store::open("/store", options_);
+    if (!opened) return std::unexpected(opened.error());
+    store_.emplace(std::move(*opened));
+    return {};
+}
+
+void SimStore::on_thread(std::function<void()> fn) {
+    bool ended = false;
+    auto handle = store_->start([&]() -> Result<void> {
+        fn();
+        ended = true;
+        return {};
+    }, 0);
+    uint64_t steps = 0;
+    while (!ended) {
+        CHECK(++steps < 20'000'000);
+        if (!store_->engine().runtime->step()) idle();
+    }
+}
+
+Result<void> SimStore::close() {
+    auto done = store_->close();
+    store_.reset();
+    return done;
+}
+
+namespace {
+
+Result<void> fill(Store& store) {
+    Rng rng(7);
+    for (int n = 0; n < 12; ++n) {
+        TRY(store.run([&](Txn& txn) -> Result<void> {
+            const Index index = TRY(store.index("i"));
+            const Heap heap = TRY(store.heap("h"));
+            for (int k = 0; k < 20; ++k) {
+                const std::string value(rng.below(k == 7 ? 9000 : 300), static_cast<char>('a' + k));
+                TRY(index.put(txn, "key" + std::to_string(rng.below(400)), value));
+                const RecordId id = TRY(heap.insert(txn, Slice(value).substr(0, 500)));
+                if (k % 5 == 0) TRY(heap.update(txn, id, std::string(1500, 'z')));
+                if (k % 4 == 0) TRY(index.erase(txn, "key" + std::to_string(rng.below(400))));
+            }
+            return {};
+        }, {.durability = n % 2 ? Durability::durable : Durability::lazy}));
+        if (n == 5) TRY(store.checkpoint());
+    }
+    return {};
+}
+
+std::unique_ptr<SimDisk> make_base(bool killed) {
+    SimDisk disk;
+    std::unique_ptr<SimDisk> result;
+    {
+        SimStore store(disk);
+        CHECK(store.open(true));
+        store.on_thread([&] {
+            CHECK(store->run([&](Txn& txn) -> Result<void> {
+                TRY(store->create_index(txn, "i"));
+                TRY(store->create_heap(txn, "h"));
+                return {};
+            }));
+            CHECK(fill(*store));
+            auto loser = store->begin({.durability = Durability::lazy});     // to be rolled back at restart
+            CHECK(loser);
+            CHECK(store->index("i")->put(*loser, "loser", std::string(100, 'l')));
+            CHECK(store->index("i")->erase(*loser, "key1"));
+            CHECK(store->run([&](Txn& txn) { return store->index("i")->put(txn, "last", "x"); }));
+            if (killed) result = disk.image(1, SimCrash::keep_all);
+            CHECK(loser->abort());
+        });
+        CHECK(store.close());
+    }
+    return killed ? std::move(result) : disk.image(1, SimCrash::keep_all);
+}
+
+}  // namespace
+
+std::unique_ptr<SimDisk> base_image(bool killed) {
+    static const std::unique_ptr<SimDisk> images[2] = {make_base(false), make_base(true)};
+    return images[killed]->image(1, SimCrash::keep_all);
+}
+
+void open_and_use(SimDisk& disk) {
+    SimStore store(disk);
+    if (!store.open(false)) return;
+    store.on_thread([&] {
+        const auto index = store->index("i");
+        const auto heap = store->heap("h");
+        (void)store->run([&](Txn& txn) -> Result<void> {
+            std::string value;
+            if (index) {
+                for (Cursor c = index->scan(txn); TRY(c.next());) use(std::string(c.value()));
+                for (Cursor c = index->scan(txn, "key2"); TRY(c.prev());) use(std::string(c.key()));
+            }
+            if (heap) TRY(heap->scan(txn, [&](RecordId, Slice text) { use(std::string(text)); return true; }));
+            return {};
+        });
+        for (int n = 0; index && n < 40; ++n)
+            (void)store->run([&](Txn& txn) -> Result<void> {
+                const std::string key = "key" + std::to_string(n * 10);
+                TRY(index->put(txn, key, std::string(static_cast<size_t>(n) * 10, 'n')));
+                if (heap) TRY(heap->insert(txn, key));
+                if (n % 3 == 0) TRY(index->erase(txn, "key" + std::to_string(n)));
+                return {};
+            }, {.durability = Durability::lazy});
+    });
+    (void)store->verify();
+    (void)store.close();
+}
+
+}  // namespace lockstep::fuzz
