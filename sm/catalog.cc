@@ -44,6 +44,7 @@ struct Catalog::Impl {
         std::unique_ptr<HeapFile> heap;
         bool named = false;                  // visible through its name
         bool gone = false;                   // dropped for good: its creator may come late to publish it
+        std::atomic<bool> rooted{false};     // the root page was seen to be this object's
     };
     explicit Impl(Engine& engine, PageId root) : tree(engine, kCatalogStore, root), drops(engine, tree) {}
 
@@ -82,6 +83,7 @@ struct Catalog::Impl {
             names.erase(it);                 // else the name is a newer object's already
         }
     }
+    static Result<void> check_root(Engine& engine, Object& object);
     Result<Object*> find(std::string_view name, StoreKind kind) const {
         SpinGuard guard(lock);
         const auto it = names.find(name);
@@ -110,6 +112,8 @@ Result<void> Catalog::load() {
         EntryValue v;
         if (value.size() != sizeof(v)) return fail(ErrorCode::corrupt_page, "catalogue entry", value.size());
         std::memcpy(&v, value.data(), sizeof(v));
+        if (v.id < kFirstUserStore.value || v.id == UINT32_MAX || (v.kind != uint32_t(StoreKind::index) && v.kind != uint32_t(StoreKind::heap)))
+            return fail(ErrorCode::corrupt_page, "catalogue entry", v.id, v.kind);
         auto* object = impl_->add(engine_, {.name = std::string(key), .id = StoreId{v.id}, .kind = static_cast<StoreKind>(v.kind), .root = PageId{v.root}});
         if (!ghost) impl_->publish(*object, true);
         return {};
@@ -223,8 +227,32 @@ Result<void> Catalog::free_dropped() {
     return {};
 }
 
-Result<BTree*> Catalog::index(std::string_view name) { return TRY(impl_->find(name, StoreKind::index))->tree.get(); }
-Result<HeapFile*> Catalog::heap(std::string_view name) { return TRY(impl_->find(name, StoreKind::heap))->heap.get(); }
+// Whoever goes down from a root believes in it: looked at once, when the object is first asked for by name.
+Result<void> Catalog::Impl::check_root(Engine& engine, Object& object) {
+    if (object.rooted.load(std::memory_order_relaxed)) return {};
+    const CatalogEntry& entry = object.entry;
+    const auto look = [&]() -> Result<void> {
+        SharedPage page = TRY(engine.pool->fix_shared(entry.root));
+        if (page->kind() != (entry.kind == StoreKind::index ? PageKind::btree : PageKind::heap_map) || page->header.store != entry.id.value)
+            return fail(ErrorCode::corrupt_page, "root page of an index or heap", entry.root.value, entry.id.value);
+        return {};
+    };
+    TRY(threads::current() ? look() : engine.run_and_wait(look));            // handles are also asked for from kernel threads
+    object.rooted.store(true, std::memory_order_relaxed);
+    return {};
+}
+
+Result<BTree*> Catalog::index(std::string_view name) {
+    Impl::Object* object = TRY(impl_->find(name, StoreKind::index));
+    TRY(impl_->check_root(engine_, *object));
+    return object->tree.get();
+}
+
+Result<HeapFile*> Catalog::heap(std::string_view name) {
+    Impl::Object* object = TRY(impl_->find(name, StoreKind::heap));
+    TRY(impl_->check_root(engine_, *object));
+    return object->heap.get();
+}
 
 BTree* Catalog::index_by_id(StoreId id) {
     if (id == kCatalogStore) return &impl_->tree;

@@ -38,6 +38,13 @@ const Slot* HeapFile::Ops::record_at(HeapFile& heap, const Page& page, SlotNo nu
     return is_record(s) ? &s : nullptr;
 }
 
+// Is the moved copy of record `home` in that slot (HF-2)? A page that lost its writes may hold anything.
+bool HeapFile::Ops::copy_at(HeapFile& heap, const Page& page, SlotNo number, RecordId home) {
+    if (page.kind() != PageKind::heap || page.header.store != heap.id_.value || number.value >= data(page).slot_count) return false;
+    const Slot& s = slot(page, number.value);
+    return (s.state & kMoved) && s.length >= sizeof(Link) && link_of(content(page, s)) == home;
+}
+
 // Copies the record out of its page or from where it has moved to; the caller holds the record's lock. False: no such record.
 Result<bool> HeapFile::Ops::read(HeapFile& heap, RecordId id, std::move_only_function<void(Slice)> take) {
     RecordId moved{};
@@ -52,9 +59,8 @@ Result<bool> HeapFile::Ops::read(HeapFile& heap, RecordId id, std::move_only_fun
         moved = link_of(content(*page, *s));                     // stays there: we hold the record's lock
     }
     SharedPage page = TRY(heap.engine_.pool->fix_shared(moved.page));
-    CHECK(moved.slot.value < data(*page).slot_count);
+    if (!copy_at(heap, *page, moved.slot, id)) return fail(ErrorCode::corrupt_page, "moved heap record", moved.page.value, moved.slot.value);
     const Slot& s = slot(*page, moved.slot.value);
-    CHECK((s.state & kMoved) && link_of(content(*page, s)) == id);               // HF-2
     take(content(*page, s).substr(sizeof(Link)));
     return true;
 }
@@ -129,6 +135,8 @@ Result<void> HeapFile::scan(txn::Transaction& txn, std::move_only_function<bool(
             {
                 SharedPage page = TRY(engine_.pool->fix_shared(at));
                 const MapBody& body = map(*page);
+                if (page->kind() != PageKind::heap_map || page->header.store != id_.value || body.entries > kMapEntries)
+                    return fail(ErrorCode::corrupt_page, "map page of a heap", at.value, id_.value);
                 for (; done < body.entries; ++done) pages.push_back(PageId{body.page[done]});
                 next = PageId{body.next};
             }

@@ -54,7 +54,7 @@ Result<HeapFile::Ops::Outcome> HeapFile::Ops::update_in_place(HeapFile& heap, tx
     const RecordId target = link_of(content(*page, *s));
     page.release();                                              // the record's lock keeps it where it is
     ExclusivePage moved = TRY(heap.engine_.pool->fix_exclusive(target.page));
-    CHECK(target.slot.value < data(*moved).slot_count && (slot(*moved, target.slot.value).state & kMoved));       // HF-2
+    if (!copy_at(heap, *moved, target.slot, id)) return fail(ErrorCode::corrupt_page, "moved heap record", target.page.value, target.slot.value);
     return splice(heap, txn, moved, target.slot, sizeof(Link), record);
 }
 
@@ -164,6 +164,7 @@ Result<bool> HeapFile::erase(txn::Transaction& txn, RecordId id) {
     const uint32_t count = moved.page == kPageNone ? 1 : 2;
     for (uint32_t i = 0; i < count; ++i) {
         ExclusivePage& page = pages.of(places[i].page);
+        if (i == 1 && !Ops::copy_at(*this, *page, moved.slot, id)) return fail(ErrorCode::corrupt_page, "moved heap record", moved.page.value);
         const Slot& s = slot(*page, places[i].slot.value);
         classes[i] = class_of(*page);
         removes[i] = {places[i].slot.value, kToGhost, s.state};

@@ -58,7 +58,7 @@ Result<ExclusivePage> HeapFile::Ops::page_with_room(HeapFile& heap, txn::Transac
         if (taken) continue;
         ++tried;
         ExclusivePage page = TRY(heap.engine_.pool->fix_exclusive(candidate));
-        CHECK(page->kind() == PageKind::heap && page->header.store == heap.id_.value);
+        if (page->kind() != PageKind::heap || page->header.store != heap.id_.value) return fail(ErrorCode::corrupt_page, "page of a heap", candidate.value);
         if (room(*page) < bytes && room(*page) + data(*page).reclaimable >= bytes) TRY(reclaim(heap, txn, page, bytes));
         if (room(*page) >= bytes) return page;
         const bool promising = class_of(*page) >= class_needed(bytes);

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "sm/btree_node.h"
+#include "sm/btree_node_search.h"
 #include "sm/heap_page.h"
 #include "sm/log_kinds.h"
 #include "tests/fuzz/fuzz_input.h"
@@ -24,7 +25,7 @@ void read_node(const Page& p, Slice key) {
         std::string sum(node::full_key(p, i, buffer, sizeof buffer));
         sum += node::value(p, i);
         use(node::child(p, i));
-        use(node::key_equals(p, i, key));
+        use(node::key_equals(p, i, node::SearchKey(key)));
         use(sum);
     }
 }

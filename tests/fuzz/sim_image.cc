@@ -1,6 +1,9 @@
 // sim_image.cc - making the base images once, and using what a fuzzer has made of them.
 #include "tests/fuzz/sim_image.h"
 
+#include <cstdio>
+#include <cstdlib>
+
 #include "sm/engine.h"
 #include "tests/fuzz/fuzz_input.h"
 #include "threads/base/rng.h"
@@ -21,6 +24,8 @@ SimStore::SimStore(SimDisk& disk) : disk_(disk) {
     options_.transactions_max = 16;
     options_.lock_timeout = 20 * kMillisecond;
     options_.seams = &seams_;
+    if (std::getenv("LOCKSTEP_FUZZ_VERBOSE"))
+        options_.logger = [](int, std::string_view text) { std::fprintf(stderr, "%.*s\n", static_cast<int>(text.size()), text.data()); };
 }
 
 SimStore::~SimStore() {
