@@ -1,0 +1,127 @@
+#!/usr/bin/env python3
+"""planted.py - do the tests see? Runs them with one planted bug after the other (threads/base/planted.h) and says which were caught, by what.
+
+The build is one with -DLOCKSTEP_PLANTED=ON. A bug is caught when a test program fails, stops or hangs with it; the program named beside the bug in
+planted.h runs first, then all others. Before that everything runs without a bug: what fails then would catch anything, and is left out with a warning.
+Exit status 1 if fewer than 98 percent are caught.
+"""
+import argparse
+import os
+import pathlib
+import random
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+BUG = re.compile(r'X\((\w+), (\w+), "([^"]*)"\)')
+# Slow, or about other things than the engine; and the simulator stands for what no single test says.
+LEFT_OUT = {"tpcc_run_test", "tpcc_loader_test", "sm_store_shared_test"}
+SIMULATOR = ["lockstep-sim", "--seed", "1", "--seeds", "4"]
+
+
+def planted_bugs():
+    text = (ROOT / "threads/base/planted.h").read_text()
+    return [m.groups() for m in BUG.finditer(text) if m.group(1) != "name"]
+
+
+class Suite:
+    def __init__(self, build, limit):
+        self.bin = pathlib.Path(build).resolve() / "bin"
+        self.limit = limit
+        self.programs = sorted(p.name for p in self.bin.glob("*_test") if p.name not in LEFT_OUT)
+        self.seconds = {}
+
+    def command(self, program):
+        if program == "simulator":
+            return [str(self.bin / SIMULATOR[0]), *SIMULATOR[1:]]
+        return [str(self.bin / program), "--gtest_fail_fast", "--gtest_brief=1"]
+
+    def run(self, program, bug):
+        """Why the program failed, or None."""
+        with tempfile.TemporaryDirectory(prefix="planted_") as place:
+            began = time.monotonic()
+            env = dict(os.environ, LOCKSTEP_PLANTED=bug, LOCKSTEP_TRANSACTIONS="30000", LOCKSTEP_CRASH_SEEDS="4", LOCKSTEP_FUZZ_RUNS="10")
+            try:
+                done = subprocess.run(self.command(program), cwd=place, env=env, capture_output=True, timeout=self.limit)
+            except subprocess.TimeoutExpired:
+                return "hangs"
+            finally:
+                self.seconds[program] = time.monotonic() - began
+            if done.returncode == 0:
+                return None
+            text = (done.stdout + done.stderr).decode(errors="replace")
+            stopped = re.search(r"CHECK failed: (.*?) at", text)
+            failed = re.search(r"\[  FAILED  \] ([\w/.]+)", text)
+            return "CHECK " + stopped.group(1) if stopped else failed.group(1) if failed else f"status {done.returncode}"
+
+    def baseline(self, jobs):
+        programs = self.programs + (["simulator"] if (self.bin / SIMULATOR[0]).exists() else [])
+        with ThreadPoolExecutor(jobs) as pool:
+            bad = {p: why for p, why in zip(programs, pool.map(lambda p: self.run(p, ""), programs)) if why}
+        for program, why in bad.items():
+            print(f"left out: {program} fails without a bug ({why})", flush=True)
+        self.programs = sorted((p for p in programs if p not in bad), key=lambda p: self.seconds[p])
+        # A program that hangs need not be waited for much longer than it takes.
+        self.limit = min(self.limit, 5 * max(self.seconds[p] for p in self.programs) + 10)
+
+    def hunt(self, bug, first, only_first):
+        """(program, why) that caught it, or None."""
+        layer = first.split("_")[0]
+        order = [first] if first in self.programs else []
+        if not only_first:
+            order += [p for p in self.programs if p != first and p.startswith(layer)]
+            order += [p for p in self.programs if p != first and not p.startswith(layer)]
+        for program in order:
+            why = self.run(program, bug)
+            if why:
+                return program, why
+        return None
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", help="bugs; default: all")
+    parser.add_argument("--build", default=str(ROOT / "build/planted"))
+    parser.add_argument("--sample", type=int, help="so many, drawn by --seed")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--limit", type=float, default=60, help="seconds for one program")
+    parser.add_argument("--skip-baseline", action="store_true", help="trust that everything passes without a bug")
+    parser.add_argument("--first-only", action="store_true", help="only the program named beside each bug")
+    parser.add_argument("--list", action="store_true", help="print the bugs and stop")
+    args = parser.parse_args()
+    bugs = planted_bugs()
+    known = {bug for bug, _, _ in bugs}
+    if unknown := set(args.names) - known:
+        sys.exit(f"planted: no bug is called {', '.join(sorted(unknown))}")
+    if args.list:
+        for bug, where, what in bugs:
+            print(f"{bug:28} {what}")
+        return
+    if args.names:
+        bugs = [b for b in bugs if b[0] in args.names]
+    if args.sample:
+        bugs = random.Random(args.seed).sample(bugs, min(args.sample, len(bugs)))
+    suite = Suite(args.build, args.limit)
+    if not args.skip_baseline:
+        if args.first_only:
+            suite.programs = [p for p in suite.programs if p in {where for _, where, _ in bugs}]
+        suite.baseline(args.jobs)
+
+    def one(entry):
+        found = suite.hunt(entry[0], entry[1], args.first_only)
+        print(f"{'caught' if found else 'ESCAPED':8} {entry[0]:28} {found[0] + ': ' + found[1] if found else entry[2]}", flush=True)
+        return found is not None
+
+    with ThreadPoolExecutor(args.jobs) as pool:
+        caught = sum(pool.map(one, bugs))
+    print(f"{caught} of {len(bugs)} planted bugs caught ({100 * caught / len(bugs):.1f}%)")
+    sys.exit(0 if caught >= 0.98 * len(bugs) else 1)
+
+
+if __name__ == "__main__":
+    main()
