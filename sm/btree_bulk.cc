@@ -7,6 +7,7 @@
 #include "sm/catalog.h"
 #include "sm/deferred.h"
 #include "sm/overflow.h"
+#include "threads/base/planted.h"
 
 namespace lockstep::sm {
 
@@ -265,6 +266,7 @@ Result<void> BTree::bulk_load(txn::Transaction& txn, std::move_only_function<boo
 Result<void> BTree::undo_bulk(txn::Transaction& txn, const txn::LogRecordView& record) {
     Report report = TRY(verify());
     ExclusivePage root = TRY(engine_.pool->fix_exclusive(root_));
+    if (PLANTED(bulk_undo_missing)) return {};
     const payload::Format format{root_.value, id_.value, kPageNone.value, 0, 0, 0, kInfinite};
     ChangePart part{&root, PageAction::btree_format, kPartFresh, {payload::bytes_of(format), {}, {}, {}}};
     TRY(change_pages(engine_, &txn, ChangeRole::compensation, LogKind::btree_bulk, id_, {&part, 1}, Lsn{record.header->prev}));

@@ -8,6 +8,7 @@
 // Blocking   A lock wait happens with no latch held; the step then searches again from the key it stands on.
 #include "sm/btree_impl.h"
 #include "sm/overflow.h"
+#include "threads/base/planted.h"
 
 namespace lockstep::sm {
 
@@ -25,7 +26,7 @@ BTreeCursor::BTreeCursor(BTree& tree, txn::Transaction& txn, Slice low, Slice hi
         txn.gap_reader = txn.id;
         mode_ = mode_ | LockMode::gap_read;
     }
-    gives_back_ = access == Access::read && txn.isolation == Isolation::read_committed;
+    gives_back_ = access == Access::read && (txn.isolation == Isolation::read_committed || PLANTED(read_lock_given_back));
 }
 
 struct BTreeCursor::Ops {
@@ -188,7 +189,7 @@ struct BTreeCursor::Ops {
     if (is_overflow && !is_ghost) [[unlikely]]
         return take_overflow(c, ref, name);
     unlock_read(c, name);
-    return is_ghost ? Step::ghost : Step::record;
+    return is_ghost && !PLANTED(cursor_sees_ghosts) ? Step::ghost : Step::record;
 }
 
 Result<BTreeCursor::Ops::Step> BTreeCursor::Ops::take_overflow(BTreeCursor& c, const OverflowRef& ref, txn::LockName name) {
@@ -216,7 +217,7 @@ Result<BTreeCursor::Ops::Step> BTreeCursor::Ops::take_overflow(BTreeCursor& c, c
     if (!pos.at.valid()) return Step::again;
     if (next == kPageNone) {
         hold.release();
-        if (serializable(c)) TRY(lock(c, txn::end_lock_name(c.tree_.id_), LockMode::gap_read));
+        if (serializable(c) && !PLANTED(scan_end_unprotected)) TRY(lock(c, txn::end_lock_name(c.tree_.id_), LockMode::gap_read));
         return pos.at.valid() ? Step::end : Step::again;
     }
     before = pos.at;
@@ -247,7 +248,7 @@ Result<BTreeCursor::Ops::Step> BTreeCursor::Ops::take_overflow(BTreeCursor& c, c
         return Step::again;
     hold.release();                                              // BT-3; from here on the snapshots decide
     if (c.bounded_ && (changed || !c.inside_) && beyond(c, key)) [[unlikely]] {
-        if (serializable(c)) TRY(lock(c, name_of(c, key), LockMode::gap_read));
+        if (serializable(c) && !PLANTED(scan_bound_unprotected)) TRY(lock(c, name_of(c, key), LockMode::gap_read));
         return pos.at.valid() && (!before.page || before.valid()) ? Step::end : Step::again;
     }
     return take(c, pos, before.page ? &before : nullptr, key, changed);
@@ -288,7 +289,7 @@ Result<BTreeCursor::Ops::Step> BTreeCursor::Ops::backward(BTreeCursor& c, unsign
         bound = Slice(fence, n);
         infinite = false;
     }
-    if (!c.positioned_ && serializable(c) && !c.gap_above_locked_) {
+    if (!c.positioned_ && serializable(c) && !c.gap_above_locked_ && !PLANTED(backward_gap_unprotected)) {
         if (TRY(first_backward(c, pos, hold)) == Step::again) return Step::again;
     }
     if (pos.slot == 0) return pos.at.valid() ? Step::end : Step::again;

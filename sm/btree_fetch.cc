@@ -6,6 +6,7 @@
 #include "sm/btree_impl.h"
 #include "sm/overflow.h"
 #include "threads/ctx.h"
+#include "threads/base/planted.h"
 
 namespace lockstep::sm {
 
@@ -102,7 +103,7 @@ Result<bool> BTree::fetch_committed(txn::Transaction& txn, Slice key, ValueOut& 
 Result<bool> BTree::fetch(txn::Transaction& txn, Slice key, Access access, ValueOut& out) {
     if (key.size() > kKeyBytesMax) [[unlikely]]
         return fail(ErrorCode::key_too_long, "key", key.size(), kKeyBytesMax);
-    if (access == Access::read && txn.isolation == txn::Isolation::read_committed) [[unlikely]]
+    if (access == Access::read && (txn.isolation == txn::Isolation::read_committed || PLANTED(fetch_unlocked))) [[unlikely]]
         return fetch_committed(txn, key, out);
     const SearchKey wanted(key);                                 // before the lock: what was just written is read late
     const txn::LockName name = wanted.lock_name(id_);

@@ -7,6 +7,7 @@
 #include "sm/ghost_cleaner.h"
 #include "sm/overflow.h"
 #include "sm/recovery.h"
+#include "threads/base/planted.h"
 
 namespace lockstep::sm {
 
@@ -21,12 +22,12 @@ enum class GapCheck : uint8_t { clear, changed, wait_above, wait_own };
 // May a key be put in front of the target's slot?
 inline Result<GapCheck> check_gap(BTree& tree, txn::LockManager& locks, txn::Transaction& txn, const Ops::Target& t, txn::LockName name,
                                   Ops::NextKey& next) {
-    if (!TRY(Ops::next_key(tree, *t.page, t.slot, nullptr, next))) [[unlikely]]
+    if (!TRY(Ops::next_key(tree, *t.page, t.slot + PLANTED(next_key_off_by_one), nullptr, next))) [[unlikely]]
         return GapCheck::changed;
     if (!locks.grantable(txn.locks, next.name, LockMode::gap_insert)) [[unlikely]]
         return GapCheck::wait_above;
     // The new key cuts a gap in two: who protects the whole of it must protect both halves.
-    if (txn.gap_reader == txn.id && (locks.held(txn.locks, next.name) & LockMode::gap_read) != LockMode::none) [[unlikely]]
+    if (!PLANTED(half_gap_unprotected) && txn.gap_reader == txn.id && (locks.held(txn.locks, next.name) & LockMode::gap_read) != LockMode::none) [[unlikely]]
         if (!TRY(locks.try_lock_record(txn.locks, tree.lock(), name, LockMode::gap_read))) return GapCheck::wait_own;
     return next.valid() ? GapCheck::clear : GapCheck::changed;
 }

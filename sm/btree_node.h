@@ -20,6 +20,7 @@
 #include "sm/bytes.h"
 #include "sm/page.h"
 #include "threads/base/check.h"
+#include "threads/base/planted.h"
 
 namespace lockstep::sm::node {
 
@@ -160,7 +161,7 @@ void set_bits(Page& p, unsigned slot, uint16_t set, uint16_t clear);
 void compact(Page& p);
 
 size_t common_prefix(Slice a, Slice b);
-inline size_t fence_prefix(Slice low, Slice high, bool infinite) { return infinite ? 0 : common_prefix(low, high); }
+inline size_t fence_prefix(Slice low, Slice high, bool infinite) { return infinite ? 0 : std::min(low.size(), common_prefix(low, high) + PLANTED(prefix_too_long)); }
 // Shortest key s with left < s <= right.
 inline Slice separator(Slice left, Slice right) { return right.substr(0, common_prefix(left, right) + 1); }
 

@@ -1,5 +1,6 @@
 // btree_redo.cc - the B-tree's page actions: the forward path and redo change pages through these functions only.
 #include "sm/btree_payload.h"
+#include "threads/base/planted.h"
 
 namespace lockstep::sm {
 
@@ -106,8 +107,7 @@ void apply_btree_truncate(Page& page, Slice bytes) {
     Page old;
     std::memcpy(static_cast<void*>(&old), &page, kPageBytes);
     Builder::Frame f = frame_of(old);
-    f.infinite = false;
-    f.high = in.bytes(p.high_bytes);
+    if (!PLANTED(fence_not_updated)) f.infinite = false, f.high = in.bytes(p.high_bytes);
     if (is_leaf(old)) f.link = PageId{p.right};
     Builder builder(page, f);
     append_slots(builder, old, 0, p.keep, header(page).prefix);
@@ -124,7 +124,7 @@ void apply_btree_absorb(Page& page, Slice bytes) {
     Builder::Frame f = frame_of(old);
     f.infinite = p.high_bytes == kInfinite;
     f.high = f.infinite ? Slice{} : in.bytes(p.high_bytes);
-    if (is_leaf(old)) f.link = PageId{p.right};
+    if (is_leaf(old) && !PLANTED(merge_link_stale)) f.link = PageId{p.right};
     Builder builder(page, f);
     append_slots(builder, old, 0, count(old), header(page).prefix, removed);
     append_records(builder, in, p.count);

@@ -5,6 +5,7 @@
 //            the place of insertion so that pages stay full.
 // Blocking   Latches parent, node, new page, space map, in that order; parks for any of them.
 #include "sm/btree_impl.h"
+#include "threads/base/planted.h"
 
 namespace lockstep::sm {
 
@@ -41,7 +42,7 @@ SplitPlan plan_leaf(const Page& page, Slice key) {
         return plan;
     }
     plan.at = run && position == n ? n - 1 : middle_by_bytes(page);
-    plan.separator = separator(full_key(page, plan.at - 1), full_key(page, plan.at));
+    plan.separator = PLANTED(separator_wrong) ? full_key(page, plan.at - 1) : std::string(separator(full_key(page, plan.at - 1), full_key(page, plan.at)));
     return plan;
 }
 
@@ -78,7 +79,7 @@ SplitPlan plan_inner(const Page& page, Slice key) {
         {&fresh, PageAction::btree_format, kPartFresh, {payload::bytes_of(format), plan.separator, high_fence, records}},
         {&parent.page, PageAction::btree_put, 0, {payload::bytes_of(put), plan.separator, payload::bytes_of(child_page), {}}},
     };
-    TRY(change_pages(engine, nullptr, ChangeRole::system, LogKind::btree_split, tree.id(), parts));
+    TRY(change_pages(engine, nullptr, ChangeRole::system, LogKind::btree_split, tree.id(), std::span(parts, PLANTED(split_without_parent) ? 3 : 4)));
     return {};
 }
 

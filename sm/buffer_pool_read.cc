@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "sm/buffer_pool_impl.h"
+#include "threads/base/planted.h"
 
 namespace lockstep::sm {
 namespace {
@@ -27,7 +28,7 @@ Result<void> BufferPool::Impl::read_once(PageId id, Page& page) {
         page.header.hole_end = kPageBytes;
         return {};
     }
-    if (header.checksum != page_checksum(page, id)) return fail(ErrorCode::corrupt_page, "data page", id.value, 2);
+    if (header.checksum != page_checksum(page, id) && !PLANTED(checksum_unread)) return fail(ErrorCode::corrupt_page, "data page", id.value, 2);
     if (header.page_id != id.value) return fail(ErrorCode::corrupt_page, "data page", id.value, 3);
     if (header.lsn > log.tail().value) return fail(ErrorCode::corrupt_page, "data page", id.value, 4);
     return {};
@@ -37,13 +38,13 @@ Result<bool> BufferPool::Impl::read_page(PageId id, Page& page) {
     Result<void> read = read_once(id, page);
     if (read) [[likely]]
         return false;
-    if (read.error().b != 1) read = read_once(id, page);         // the file does not get longer by reading again
+    if (read.error().b != 1 && !PLANTED(read_not_repeated)) read = read_once(id, page);         // the file does not get longer by reading again
     if (read) return false;
     return repair(id, page, read.error());
 }
 
 [[gnu::cold]] Result<bool> BufferPool::Impl::repair(PageId id, Page& page, const Error& why) {
-    if (!repair_page) return std::unexpected(why);
+    if (!repair_page || PLANTED(repair_without_log)) return std::unexpected(why);
     repair_latch.lock();
     Result<bool> done = repair_page(id, page);
     repair_latch.unlock();

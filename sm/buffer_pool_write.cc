@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "sm/buffer_pool_impl.h"
+#include "threads/base/planted.h"
 
 namespace lockstep::sm {
 
@@ -71,7 +72,7 @@ Result<void> BufferPool::Impl::transfer(WriteBatch& batch) {
     for (uint32_t r = 0; r < runs; ++r) {
         threads::IoRequest& request = batch.requests[r];
         threads::io_wait(request, threads::ParkReason::io);
-        const bool ok = request.result >= 0;
+        const bool ok = request.result >= 0 || PLANTED(failed_write_clean);
         for (uint32_t i = begins[r]; i < begins[r + 1]; ++i) batch.entries[i].written = ok;
         if (ok) continue;
         write_errors.fetch_add(1, std::memory_order_relaxed);
@@ -92,7 +93,7 @@ void BufferPool::Impl::finish_entry(const WriteBatch::Entry& entry) {
     const bool latched = entry.written && latch::try_shared(w);
     if (latched) {
         DCHECK(frame_of(w.load()) == entry.frame);     // a page being written keeps its frame
-        if (page_in(entry.frame).header.lsn == entry.lsn)
+        if (page_in(entry.frame).header.lsn == entry.lsn || PLANTED(changed_page_clean))
             cleared |= FrameInfo::kDirty;              // BP-4: unless it changed meanwhile
         else                                           // BP-2: what the copy did not have came later than its lsn
             f.rec_lsn.store(std::max(entry.lsn, f.rec_lsn.load(std::memory_order_relaxed)), std::memory_order_relaxed);
@@ -103,7 +104,7 @@ void BufferPool::Impl::finish_entry(const WriteBatch::Entry& entry) {
 
 Result<void> BufferPool::Impl::write_batch(WriteBatch& batch) {
     uint64_t newest = 0;
-    for (uint32_t i = 0; i < batch.count; ++i) newest = std::max(newest, batch.entries[i].lsn);
+    for (uint32_t i = 0; i < batch.count; ++i) newest = PLANTED(page_before_log) ? 0 : std::max(newest, batch.entries[i].lsn);
     Result<void> done = log.wait_durable(Lsn{newest});
     if (done) {
         CHECK(log.durable().value >= newest);          // BP-1
@@ -158,6 +159,7 @@ Result<void> BufferPool::write_dirty(std::move_only_function<Nanos(uint64_t done
     const Lsn begin = p.log.tail();
     p.log.settle();
     std::vector<WriteCandidate> due = p.dirty_before(begin), busy;
+    if (PLANTED(checkpoint_writes_nothing)) due.clear();
     uint64_t done = 0, total = due.size();
     Result<void> result;
     while (!due.empty()) {
@@ -174,7 +176,7 @@ Result<void> BufferPool::write_dirty(std::move_only_function<Nanos(uint64_t done
         due = std::exchange(busy, {});
         total += due.size();
     }
-    if (!result || !p.options.sync) return result;
+    if (!result || !p.options.sync || PLANTED(data_not_synced)) return result;
     result = threads::io_sync(p.data, "data file");
     if (!result) {                                     // never asked twice: the kernel may have dropped what it could not write
         p.sync_failures.fetch_add(1, std::memory_order_relaxed);

@@ -13,6 +13,7 @@
 #include "sm/deferred.h"
 #include "sm/overflow.h"
 #include "threads/base/spin_lock.h"
+#include "threads/base/planted.h"
 
 namespace lockstep::sm {
 namespace {
@@ -188,7 +189,7 @@ Result<void> Catalog::drop(txn::Transaction& txn, std::string_view name) {
     TRY(impl_->drops.add(txn, drop_entry(entry)));
     at_end(txn, [this, object](bool committed) {
         if (!committed) return;
-        impl_->publish(*object, false);
+        if (!PLANTED(catalogue_stale)) impl_->publish(*object, false);
         destroy(object->entry);
     });
     return {};
@@ -199,7 +200,7 @@ void Catalog::destroy(const CatalogEntry& entry) {
     auto done = run_system_txn(engine_, [&](txn::Transaction& txn) -> Result<void> {
         if (BTree* tree = index_by_id(entry.id)) {
             TRY(engine_.locks->lock_store(txn.locks, tree->lock(), txn::LockMode::X));
-            TRY(tree->destroy());
+            if (!PLANTED(dropped_pages_leak)) TRY(tree->destroy());
         } else if (HeapFile* heap = heap_by_id(entry.id)) {
             TRY(engine_.locks->lock_store(txn.locks, heap->lock(), txn::LockMode::X));
             TRY(heap->destroy());

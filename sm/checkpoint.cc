@@ -18,6 +18,7 @@
 #include "sm/recovery_parts.h"
 #include "threads/base/check.h"
 #include "threads/latch.h"
+#include "threads/base/planted.h"
 
 namespace lockstep::sm {
 
@@ -66,7 +67,7 @@ Lsn begin_checkpoint(Engine& engine) {
     engine.image_horizon.store(kLsnMax.value);           // sequentially consistent, as the appenders' second look is
     uint64_t end = 0;
     const Lsn begin = append(*engine.log, txn::TxnLogKind::checkpoint_begin, {}, end);
-    engine.image_horizon.store(end);
+    engine.image_horizon.store(PLANTED(horizon_not_raised) ? 0 : end);
     return begin;
 }
 
@@ -76,6 +77,7 @@ Lsn end_checkpoint(Engine& engine, Lsn begin, Lsn& oldest, TxnId& next) {
     std::erase_if(live, [](const auto& t) { return t.state == txn::TxnState::committed || t.first == kLsnNone; });
     oldest = engine.txns->oldest_first_lsn();
     next = engine.txns->next_id();
+    if (PLANTED(live_not_listed)) live.clear();
     const uint32_t parts = static_cast<uint32_t>(live.size() / kCheckpointTxnsMax + 1);
     uint64_t end = 0;
     std::string payload;
@@ -95,7 +97,7 @@ Lsn end_checkpoint(Engine& engine, Lsn begin, Lsn& oldest, TxnId& next) {
 // A failed sync is never asked twice: what it covered may be lost although a second one succeeds.
 Result<void> write_superblock_of(Engine& engine, Superblock block) {
     TRY(store_superblock(engine.data_file, block));
-    if (engine.options.sync) {
+    if (engine.options.sync && !PLANTED(superblock_unsynced)) {
         auto synced = threads::io_sync(engine.data_file, "superblock");
         if (!synced) engine.log->fail_store();
         TRY(synced);
@@ -141,7 +143,7 @@ Result<void> Checkpointer::run(bool fast) {
     TxnId next;
     const Lsn end = end_checkpoint(engine_, begin, oldest, next);
     TRY(engine_.log->wait_durable(end));
-    TRY(name_checkpoint(engine_, begin, end, oldest, next));
+    TRY(name_checkpoint(engine_, PLANTED(checkpoint_begins_late) ? end : begin, end, oldest, next));
     engine_.log->truncate_before(std::min(begin, oldest));
     impl_->completed.fetch_add(1, std::memory_order_relaxed);
     return {};

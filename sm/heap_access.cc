@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "sm/heap_impl.h"
+#include "threads/base/planted.h"
 
 namespace lockstep::sm {
 
@@ -71,7 +72,7 @@ Result<bool> HeapFile::fetch(txn::Transaction& txn, RecordId id, Access access, 
     const txn::LockName name = txn::record_lock_name(id_, id);
     // Cursor stability: a read lock that was taken only for this read goes back at once.
     const bool brief = access == Access::read && Ops::gives_back(*this, txn, name);
-    TRY(locks.lock_record(txn.locks, lock_, name, mode_of(access)));
+    if (!PLANTED(heap_fetch_unlocked)) TRY(locks.lock_record(txn.locks, lock_, name, mode_of(access)));
     const bool found = TRY(Ops::read(*this, id, [&](Slice value) { copy_out(value, out); }));
     if (brief) locks.unlock(txn.locks, name, txn::LockMode::S);
     return found;
@@ -125,7 +126,7 @@ Result<bool> HeapFile::Ops::scan_records(HeapFile& heap, txn::Transaction& txn, 
 
 Result<void> HeapFile::scan(txn::Transaction& txn, std::move_only_function<bool(RecordId, Slice)> each) {
     const bool whole = txn.isolation == txn::Isolation::serializable;
-    if (whole) TRY(engine_.locks->lock_store(txn.locks, lock_, txn::LockMode::S));
+    if (whole && !PLANTED(heap_scan_unlocked)) TRY(engine_.locks->lock_store(txn.locks, lock_, txn::LockMode::S));
     std::vector<PageId> pages;
     for (PageId at = first_; at != kPageNone;) {
         uint32_t done = 0;

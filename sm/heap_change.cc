@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "sm/heap_impl.h"
+#include "threads/base/planted.h"
 
 namespace lockstep::sm {
 
@@ -118,7 +119,7 @@ Result<bool> HeapFile::Ops::move_away(HeapFile& heap, txn::Transaction& txn, Rec
             break;
     ExclusivePage& home = pages.of(id.page);
     const Slot& s = slot(*home, id.slot.value);
-    const Link back = link_to(id), forth{fresh.value, static_cast<uint16_t>(index), 0};
+    const Link back = link_to(id), forth{fresh.value, static_cast<uint16_t>(index + PLANTED(heap_forward_lost)), 0};
     const PutPayload put{static_cast<uint16_t>(index), kLive | kMoved, 0};
     const ReplacePayload stub{id.slot.value, kLive | kStub, s.state, 0, s.length, sizeof(Link), 0};
     ChangePart parts[3] = {{&target, PageAction::heap_put, 0, {bytes_of(put), bytes_of(back), record}},
@@ -176,7 +177,7 @@ Result<bool> HeapFile::erase(txn::Transaction& txn, RecordId id) {
     for (uint32_t i = 0; i < pages.count; ++i) pages.pages[i].release();
     // The map only holds hints: what cannot be noted now is noted when somebody fills the page.
     for (uint32_t i = 0; i < count; ++i)
-        if (richer[i]) (void)Ops::note_class(*this, places[i].page, false);
+        if (richer[i] && !PLANTED(heap_map_stale)) (void)Ops::note_class(*this, places[i].page, false);
     return true;
 }
 

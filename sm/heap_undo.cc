@@ -5,6 +5,7 @@
 // Blocking   Parks for pages and latches; needs no log space beyond what was reserved.
 #include "sm/heap_impl.h"
 #include "sm/log_kinds.h"
+#include "threads/base/planted.h"
 
 namespace lockstep::sm {
 
@@ -42,7 +43,7 @@ Result<void> invert(const PartView& part, InverseHead& head, ChangePart& out) {
             head.replace = {p.slot, p.state_old, p.state_new, p.at, p.new_bytes, p.old_bytes, kWithoutOld};
             out.action = PageAction::heap_replace;
             out.pieces[0] = bytes_of(head.replace);
-            out.pieces[1] = part.payload.substr(sizeof p + p.new_bytes, p.old_bytes);
+            out.pieces[1] = part.payload.substr(sizeof p + (PLANTED(heap_undo_wrong_bytes) ? 0 : p.new_bytes), p.old_bytes);
             return {};
         }
         default: return fail(ErrorCode::corrupt_log, "heap record with an action that has no undo", static_cast<uint64_t>(part.action));

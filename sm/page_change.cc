@@ -14,6 +14,7 @@
 
 #include "sm/bytes.h"
 #include "sm/engine.h"
+#include "threads/base/planted.h"
 
 namespace lockstep::sm {
 namespace {
@@ -42,7 +43,7 @@ struct PartSize {
 
 [[gnu::always_inline]] inline PartSize measure(const ChangePart& part, uint64_t horizon) {
     PartSize size{payload_bytes(part), 0, is_fresh(part)};
-    if ((*part.page)->header.lsn <= horizon && !size.fresh) [[unlikely]]       // PC-3
+    if ((*part.page)->header.lsn <= horizon && !size.fresh && !PLANTED(no_page_image)) [[unlikely]]       // PC-3
         size.image = image_bytes(**part.page);
     return size;
 }
@@ -88,7 +89,7 @@ inline uint32_t bytes_in_record(const PartSize& size) {
     at += sizeof(PartHeader) + padded(size.image);
     apply_action(part.action, page, Slice(reinterpret_cast<const char*>(at), size.payload));
     CHECK(page.header.page_id == id);
-    page.header.lsn = end.value;
+    if (!PLANTED(page_lsn_not_set)) page.header.lsn = end.value;
     return at + padded(size.payload);
 }
 
@@ -140,9 +141,9 @@ inline void fill_header(txn::LogRecordHeader& header, txn::Transaction* txn, Cha
     header.flags = 0;
     if (txn != nullptr) {
         const Lsn before = txn::TransactionTable::chain(*txn, lsn);
-        header.prev = role == ChangeRole::forward ? before.value : undo_next.value;
+        header.prev = role == ChangeRole::forward || PLANTED(wrong_undo_next) ? before.value : undo_next.value;
         header.txn = txn->id.value;
-        header.flags = role == ChangeRole::forward ? txn::kLogUndoable : txn::kLogCompensation;
+        header.flags = role == ChangeRole::forward || PLANTED(no_clr) ? txn::kLogUndoable : txn::kLogCompensation;
     }
     header.kind = static_cast<uint16_t>(kind);
     header.parts = static_cast<uint8_t>(parts);
@@ -179,7 +180,7 @@ template <size_t kParts>
         fill_header(*space.header(), txn, role, kind, store, n, space.lsn, undo_next);
         std::byte* put = space.payload();
         for (size_t i = 0; i < n; ++i) {
-            pool.note_dirty(*parts[i].page, space.lsn);
+            if (!PLANTED(page_not_dirty)) pool.note_dirty(*parts[i].page, space.lsn);
             put = put_part(parts[i], sizes[i], put);
         }
         CHECK(put == space.at + space.bytes);

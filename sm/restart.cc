@@ -4,6 +4,7 @@
 #include "sm/catalog.h"
 #include "sm/recovery_parts.h"
 #include "threads/base/check.h"
+#include "threads/base/planted.h"
 
 namespace lockstep::sm {
 
@@ -24,6 +25,7 @@ Result<void> read_log(Engine& engine, Lsn from, Analysis& analysis, ParallelRedo
 // One after the other, newest first: the order depends on the log alone (RC-4).
 Result<void> undo_losers(Engine& engine, const std::vector<Analysis::Loser>& losers, RecoveryReport& report) {
     for (const Analysis::Loser& loser : losers) {
+        if (PLANTED(loser_kept) && &loser == losers.data()) continue;
         txn::Transaction* txn = TRY(engine.txns->adopt(loser.id, loser.first, loser.last));
         txn->thread = threads::current();
         txn->state = txn::TxnState::aborting;

@@ -8,11 +8,12 @@
 #include <cstring>
 
 #include "sm/recovery_parts.h"
+#include "threads/base/planted.h"
 
 namespace lockstep::sm {
 
 void Analysis::ended(uint64_t id) {
-    live_.erase(id);
+    if (!PLANTED(winner_undone)) live_.erase(id);
     if (collecting_) ended_.push_back(id);
 }
 

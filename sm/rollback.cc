@@ -5,13 +5,14 @@
 #include <utility>
 
 #include "sm/recovery_parts.h"
+#include "threads/base/planted.h"
 
 namespace lockstep::sm {
 
 Result<uint64_t> undo_chain(Engine& engine, txn::Transaction& txn, Lsn to) {
     std::string buffer;
     uint64_t undone = 0;
-    for (Lsn at = txn.last_lsn; at > to;) {
+    for (Lsn at = txn.last_lsn; at > to || (PLANTED(savepoint_off_by_one) && at == to && at != kLsnNone);) {
         const txn::LogRecordView record = TRY(engine.log->read(at, buffer));
         if (record.header->txn != txn.id.value || record.header->prev >= at.value)
             return fail(ErrorCode::corrupt_log, "chain of a transaction's records", at.value, txn.id.value);

@@ -9,6 +9,7 @@
 
 #include "sm/engine.h"
 #include "sm/space_map_impl.h"
+#include "threads/base/planted.h"
 
 namespace lockstep::sm {
 
@@ -73,7 +74,7 @@ bool SpaceMap::Impl::pick(const ExclusivePage& page, uint32_t map, uint32_t coun
             }
         }
     };
-    if (limit >= used(*page) + count) {
+    if (limit >= used(*page) + count + PLANTED(space_counted_wrong)) {
         search(from, limit);
         const uint32_t next = out.count > 0 ? out.pages[out.count - 1].value - static_cast<uint32_t>(base) + 1 : 0;
         if (out.count < count) search(0, from);

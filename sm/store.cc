@@ -6,6 +6,7 @@
 #include "sm/catalog.h"
 #include "sm/operation.h"
 #include "sm/recovery.h"
+#include "threads/base/planted.h"
 
 namespace lockstep {
 
@@ -94,7 +95,7 @@ Result<void> Store::run_body(sm::Engine& engine, Body body, const TxnOptions& op
     for (uint32_t tries = 0;; ++tries) {
         txn::Transaction* t = TRY(begin_transaction(engine, options));
         auto done = attempt(engine, body, Txn(&engine, t, t->generation));
-        if (done || !worth_retrying(done.error()) || tries >= engine.options.retries_max) return done;
+        if (done || !worth_retrying(done.error()) || tries >= engine.options.retries_max || PLANTED(victim_not_retried)) return done;
         auto& counters = engine.counters[threads::worker_index()];
         counters.add(counters.retries);
         threads::yield();                            // let the one we collided with finish

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "threads/base/check.h"
+#include "threads/base/planted.h"
 
 namespace lockstep::sm {
 
@@ -25,7 +26,7 @@ std::optional<Superblock> copy_in(const Page& page, uint32_t number) {
 // Page image of the next copy; its number is returned.
 uint32_t make_copy(Superblock& block, Page& page) {
     CHECK(std::memcmp(block.magic, kMagic, sizeof kMagic) == 0);
-    const uint32_t number = static_cast<uint32_t>(++block.sequence & 1);             // SB-1
+    const uint32_t number = static_cast<uint32_t>(PLANTED(superblock_in_place) ? (block.sequence += 2) & 1 : ++block.sequence & 1);             // SB-1
     format_page(page, PageId{number}, StoreId{0}, PageKind::superblock);
     std::memcpy(page.body, &block, sizeof block);
     page.header.hole_begin = sizeof(PageHeader) + sizeof block;

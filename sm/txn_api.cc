@@ -6,6 +6,7 @@
 #include "sm/deferred.h"
 #include "sm/operation.h"
 #include "sm/recovery.h"
+#include "threads/base/planted.h"
 
 namespace lockstep {
 
@@ -41,7 +42,7 @@ void note_error(txn::Transaction& txn, const Error& error) {
         case ErrorCode::wrong_kind:
         case ErrorCode::read_only:
         case ErrorCode::unsupported: return;
-        default: txn.must_abort = true;
+        default: txn.must_abort = !PLANTED(failed_goes_on);
     }
 }
 

@@ -2,6 +2,7 @@
 #include "threads/event.h"
 
 #include "threads/base/check.h"
+#include "threads/base/planted.h"
 
 namespace lockstep::threads {
 
@@ -43,7 +44,7 @@ bool wait_in(SpinLock& lock, WaitQueue& queue, Waiter& waiter, Nanos deadline, P
         SpinGuard guard(lock);
         if (!waiter.queued) return true;
         if (in_time) continue;                   // spurious
-        queue.remove(waiter);                    // EV-2
+        if (!PLANTED(waiter_left_queued)) queue.remove(waiter);      // EV-2
         return false;
     }
 }
@@ -67,7 +68,7 @@ bool Event::wait_until(Nanos deadline, ParkReason reason) {
     CHECK(me.thread != nullptr);
     {
         SpinGuard guard(lock_);                  // also when set already: the setter must have left (EV-3)
-        if (set_.load(std::memory_order_relaxed)) return true;
+        if (set_.load(std::memory_order_relaxed) && !PLANTED(event_missed)) return true;
         waiters_.add(me);
     }
     return wait_in(lock_, waiters_, me, deadline, reason);
@@ -87,7 +88,7 @@ bool Semaphore::acquire(uint64_t units, Nanos deadline, ParkReason reason) {
     CHECK(me.thread != nullptr);
     {
         SpinGuard guard(lock_);
-        if (units_ >= units && waiters_.empty()) {
+        if (units_ >= units && (waiters_.empty() || PLANTED(semaphore_unfair))) {
             units_ -= units;
             return true;
         }
@@ -110,7 +111,7 @@ void Semaphore::release(uint64_t units) {
 void Semaphore::grant(WakeBatch& batch) {
     while (Waiter* first = waiters_.first()) {
         if (first->tag > units_) return;
-        units_ -= first->tag;
+        if (!PLANTED(semaphore_double_grant)) units_ -= first->tag;
         waiters_.remove(*first);
         batch.add(first->thread);
     }

@@ -14,6 +14,7 @@
 
 #include "threads/event.h"
 #include "threads/worker.h"
+#include "threads/base/planted.h"
 
 namespace lockstep::threads::latch {
 namespace {
@@ -167,7 +168,7 @@ void wake_front(LatchWord& word, Bucket& bucket, uint64_t handed, WakeBatch& bat
         if (w->want == Want::shared) ++shared;
         w->granted = w->want != Want::observe && handed != 0;
         bucket.queue.remove(*w);
-        batch.add(w->thread);
+        if (!exclusive || !PLANTED(latch_wake_forgotten)) batch.add(w->thread);
         if (exclusive) {
             more = next != nullptr;
             break;

@@ -25,6 +25,7 @@
 
 #include "threads/base/check.h"
 #include "threads/thread.h"
+#include "threads/base/planted.h"
 
 namespace lockstep::threads {
 
@@ -96,7 +97,7 @@ inline bool try_exclusive(LatchWord& word) {
 
 inline bool try_upgrade(LatchWord& word, uint64_t snapshot) {
     uint64_t seen = word.load(std::memory_order_relaxed);
-    while (state(seen) == 0 && version_bits(seen) == version_bits(snapshot)) {
+    while (state(seen) == 0 && (version_bits(seen) == version_bits(snapshot) || PLANTED(upgrade_unvalidated))) {
         if (word.compare_exchange_weak(seen, seen | kExclusive, std::memory_order_acquire, std::memory_order_relaxed)) [[likely]] {
             count_exclusive();
             return true;
@@ -123,7 +124,7 @@ inline void unlatch_exclusive(LatchWord& word) {
     uint64_t seen = word.load(std::memory_order_relaxed);
     DCHECK(state(seen) == kExclusive);
     while (!(seen & kWaiters))
-        if (word.compare_exchange_weak(seen, next_version(with_state(seen, 0)), std::memory_order_release,
+        if (word.compare_exchange_weak(seen, PLANTED(latch_version_kept) ? with_state(seen, 0) : next_version(with_state(seen, 0)), std::memory_order_release,
                                        std::memory_order_relaxed)) [[likely]]
             return;
     slow::release_exclusive(word);

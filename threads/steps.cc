@@ -5,6 +5,7 @@
 
 #include "threads/base/check.h"
 #include "threads/worker.h"
+#include "threads/base/planted.h"
 
 namespace lockstep::threads {
 
@@ -20,7 +21,7 @@ Steps::Steps(Worker& worker, const StepsOptions& options)
 
 void Steps::set_options(const StepsOptions& options) {
     options_ = options;
-    latch_mask_ = options.ignore_latches ? 0 : ~0u;
+    latch_mask_ = options.ignore_latches || PLANTED(ctx_with_latch) ? 0 : ~0u;
     points_ = !ctx_on(options.mode) ? 0 : options.points == UINT32_MAX ? kCtxManual : options.points;
     set_mask();
 }
@@ -131,7 +132,7 @@ Thread* Steps::start_next_team() { return start_team(pick(nullptr, 0)); }
 
 Thread* Steps::start_team(List& list) {
     DCHECK(members_ == 0);
-    const uint32_t limit = options_.gate == TeamGate::d_gated ? UINT32_MAX : options_.team_max, size = std::min(list.size, limit);
+    const uint32_t limit = options_.gate == TeamGate::d_gated || PLANTED(team_without_bound) ? UINT32_MAX : options_.team_max, size = std::min(list.size, limit);
     Thread* const first = list.first;
     Thread* last = list.last;
     remove_from_waiting(list);
@@ -168,7 +169,8 @@ Thread* Steps::cut(List& list, uint32_t size) {
 Thread* Steps::gone_stray(Thread& self, ParkReason reason) {
     ++running_->gone[static_cast<size_t>(reason)];
     Thread* next = self.next != &self ? self.next : nullptr;
-    leave(self);
+    if (PLANTED(stray_not_unlinked)) self.next = nullptr;
+    else leave(self);
     return next;
 }
 
@@ -245,7 +247,7 @@ inline void Steps::ctx(Thread& self, CtxPoint point) {
     if ((fast_mask_ >> i & 1) == 0 || next == &self || (self.latch_depth & latch_mask_) != 0) [[unlikely]]
         return ctx_slow(self, point);
     ++ctx_stats_.taken[i];
-    before_ = &self;
+    if (!PLANTED(ring_predecessor_stale)) before_ = &self;
     worker_local.current = next;
     if constexpr (kFastSwitch) lockstep_ctx_swap(&self.sp, next->sp);
     else switch_context(&self.sp, next->sp, *static_cast<Stack*>(next->stack));

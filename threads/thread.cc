@@ -3,6 +3,7 @@
 
 #include "threads/base/check.h"
 #include "threads/worker.h"
+#include "threads/base/planted.h"
 
 namespace lockstep::threads {
 
@@ -68,7 +69,7 @@ void Worker::park(Thread& self, ParkReason reason) {
     uint32_t running = Thread::kRunning;
     if (!self.state.compare_exchange_strong(running, Thread::kParked, std::memory_order_acq_rel, std::memory_order_acquire)) {
         self.state.exchange(Thread::kRunning, std::memory_order_acq_rel);
-        return;
+        if (!PLANTED(lost_wakeup)) return;
     }
     self.reason = reason;
     parks_[static_cast<size_t>(reason)].add();
@@ -88,7 +89,7 @@ bool Worker::park_until(Thread& self, Nanos deadline, ParkReason reason) {
     self.timed_out = false;
     timers_.add(&self, deadline);
     park(self, reason);
-    if (self.timer_index != TimerHeap::kNowhere) timers_.remove(&self);
+    if (self.timer_index != TimerHeap::kNowhere && !PLANTED(timer_stays)) timers_.remove(&self);
     self.deadline = kNever;
     return !self.timed_out;
 }

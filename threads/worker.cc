@@ -1,5 +1,6 @@
 // worker.cc - turns of a worker, its sleep, and its mailbox.
 #include "threads/worker.h"
+#include "threads/base/planted.h"
 
 #include <linux/futex.h>
 #include <sys/syscall.h>
@@ -110,7 +111,7 @@ bool Worker::take_mail() {
         newest = older;
     }
     while (oldest != nullptr) {
-        Thread* next = oldest->queue_next;
+        Thread* next = PLANTED(mail_lost) ? nullptr : oldest->queue_next;
         remote_wakes_.add();
         make_ready(oldest);
         oldest = next;

@@ -8,6 +8,7 @@
 // Source     M. Blasgen, J. Gray, M. Mitoma, T. Price, "The Convoy Phenomenon", 1979.
 // Blocking   acquire() parks when asked to wait and the request cannot be granted; release() never does.
 #include "txn/lock_impl.h"
+#include "threads/base/planted.h"
 
 namespace lockstep::txn {
 
@@ -141,7 +142,7 @@ bool LockManager::Impl::release(LockBucket& bucket, LockOwner& owner, LockName n
                 if (own->next) own->next->prev = own->prev;
                 partition(name.value).requests.put(own);
             }
-            if (!head->line.empty()) grant_waiters(name.value, head, wakes);
+            if (!head->line.empty() && !PLANTED(release_wakes_nobody)) grant_waiters(name.value, head, wakes);
             deflate(bucket, entry);
         }
     }

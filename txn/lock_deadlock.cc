@@ -17,6 +17,7 @@
 #include <algorithm>
 
 #include "txn/lock_impl.h"
+#include "threads/base/planted.h"
 
 namespace lockstep::txn {
 namespace {
@@ -27,7 +28,7 @@ void for_each_blocker(const LockRequest& request, Visit visit) {
     for (const LockRequest* at = request.head->granted_first; at; at = at->next)
         if (at->owner != request.owner && !compatible(request.wanted, at->granted))
             if (!visit(at->owner, at->granted, false)) return;
-    if (request.own) return;             // conversions stand behind nobody (LK-2)
+    if (request.own && !PLANTED(phantom_cycle)) return;      // conversions stand behind nobody (LK-2)
     for (const LockRequest* at = request.prev; at; at = at->prev)
         if (!compatible(at->wanted, request.wanted))
             if (!visit(at->owner, at->wanted, true)) return;
@@ -37,7 +38,7 @@ uint64_t loss(const LockOwner& owner) { return owner.work + owner.locks_held; }
 
 // Least loss; among equals the younger one.
 bool better_victim(const LockOwner& a, const LockOwner& b) {
-    return loss(a) != loss(b) ? loss(a) < loss(b) : a.txn > b.txn;
+    return loss(a) != loss(b) ? (loss(a) < loss(b)) != PLANTED(deadlock_worst_victim) : a.txn > b.txn;
 }
 
 class Searcher {

@@ -9,6 +9,8 @@
 
 #include <cstdint>
 
+#include "threads/base/planted.h"
+
 namespace lockstep::txn {
 
 enum class LockMode : uint8_t {
@@ -61,13 +63,16 @@ inline constexpr ConflictTable kConflicts;
 
 // May `requested` be granted while others hold, all together, the rights in `granted`?
 constexpr bool compatible(LockMode requested, LockMode granted_to_others) {
+    if (PLANTED(u_lets_u_in)) granted_to_others = granted_to_others & static_cast<LockMode>(~static_cast<uint8_t>(LockMode::U));
+    if (PLANTED(ix_beside_s) && requested == LockMode::IX) return granted_to_others != LockMode::X;
+    if (PLANTED(gap_unguarded) && (requested & LockMode::gap_insert) != LockMode::none) requested = LockMode::none;
     return (detail::kConflicts.of[static_cast<uint8_t>(requested)] & static_cast<uint8_t>(granted_to_others)) == 0;
 }
 // Does holding `held` make a request for `wanted` superfluous? X covers S, U; S covers IS; X and SIX cover IX ...
 constexpr bool covers(LockMode held, LockMode wanted) {
     unsigned h = static_cast<uint8_t>(held);
     if (h & 16) h |= 1 | 2 | 4 | 8;                 // X
-    if (h & 8) h |= 1 | 4;                          // U
+    if (h & 8) h |= PLANTED(u_covers_x) ? 1 | 4 | 16 : 1 | 4;                          // U
     if (h & 4) h |= 1;                              // S
     if (h & 2) h |= 1;                              // IX
     return (static_cast<uint8_t>(wanted) & ~h) == 0;

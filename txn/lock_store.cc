@@ -20,6 +20,7 @@
 #include <algorithm>
 
 #include "txn/lock_impl.h"
+#include "threads/base/planted.h"
 
 namespace lockstep::txn {
 namespace {
@@ -29,7 +30,7 @@ constexpr LockMode kStrong = LockMode::S | LockMode::U | LockMode::X;
 
 // Rights on records that nobody else can have against `held` on the store.
 constexpr LockMode records_covered_by(LockMode held) {
-    if (covers(held, LockMode::X)) return kAllRights;
+    if (covers(held, LockMode::X) || (PLANTED(escalation_forgets) && covers(held, LockMode::S))) return kAllRights;
     if (covers(held, LockMode::S)) return LockMode::IS | LockMode::S | LockMode::gap_read;
     return LockMode::none;
 }
@@ -113,9 +114,10 @@ Result<bool> LockManager::Impl::lock_strong(LockOwner& owner, StoreLock& store, 
     if (!intent) intent = add_intent(owner, store, LockMode::none);
     if (!intent && !note_unlisted(owner, store)) return fail(ErrorCode::out_of_memory, "lock names");
     const bool counted = intent && intent->strong_counted;
-    if (!counted) store.strong.fetch_add(1);
+    if (!counted && !PLANTED(strong_not_counted)) store.strong.fetch_add(1);
+    if (PLANTED(strong_not_counted) && intent) intent->strong_counted = false;
     if (intent) intent->real = true;
-    Result<bool> granted = materialise_all(store) ? acquire_store(owner, store, mode, attempt, intent == nullptr)
+    Result<bool> granted = PLANTED(intentions_not_materialised) || materialise_all(store) ? acquire_store(owner, store, mode, attempt, intent == nullptr)
                                                   : fail(ErrorCode::out_of_memory, "lock table");
     if (!granted || !*granted) {
         if (!intent) --owner.strong_unlisted->used;

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "txn/lock_impl.h"
+#include "threads/base/planted.h"
 
 namespace lockstep::txn {
 namespace {
@@ -16,12 +17,12 @@ Nanos deadline_after(Nanos now, Nanos longest) { return longest >= kNever - now 
 [[gnu::noinline]] Result<void> LockManager::Impl::wait(LockOwner& owner, LockName name) {
     DCHECK(threads::current()->latch_depth == 0);
     waits.fetch_add(1, std::memory_order_relaxed);
-    resolve_deadlocks(owner);
+    if (!PLANTED(deadlock_undetected)) resolve_deadlocks(owner);
     if (owner.waiting.load(std::memory_order_acquire)) {
         const Nanos before = threads::waited(threads::ParkReason::lock);
         const Nanos deadline = deadline_after(owner.wait_began, std::min(owner.timeout, options.timeout));
         while (owner.waiting.load(std::memory_order_acquire))
-            if (!threads::park_until(deadline, threads::ParkReason::lock)) cancel(owner, WaitOutcome::timeout);
+            if (!threads::park_until(deadline, threads::ParkReason::lock) && !PLANTED(timeout_ignored)) cancel(owner, WaitOutcome::timeout);
         wait_nanos.fetch_add(threads::waited(threads::ParkReason::lock) - before, std::memory_order_relaxed);
     }
     const WaitOutcome outcome = owner.outcome;

@@ -7,6 +7,7 @@
 
 #include "threads/thread.h"
 #include "txn/log_impl.h"
+#include "threads/base/planted.h"
 
 namespace lockstep::txn {
 
@@ -104,10 +105,10 @@ Result<void> Log::Impl::write_prefix(uint64_t begin, uint64_t end) {
         std::memset(buffers->last_block + (end - whole_end), 0, kLogBlock - (end - whole_end));
         write.iov[write.iov_count++] = {buffers->last_block, kLogBlock};
     }
-    write.link_next = options.sync;
+    write.link_next = options.sync && !PLANTED(missing_sync);
     sync.kind = IoKind::sync;
     threads::io_start(write);
-    if (options.sync) {
+    if (options.sync && !PLANTED(missing_sync)) {
         threads::io_start(sync);
         threads::io_wait(sync, ParkReason::log);
         syncs.fetch_add(1, std::memory_order_relaxed);
@@ -115,7 +116,7 @@ Result<void> Log::Impl::write_prefix(uint64_t begin, uint64_t end) {
     threads::io_wait(write, ParkReason::log);
     if (write.result != static_cast<int64_t>(block_ceil(end) - begin))
         return fail_os(ErrorCode::io_error, write.result < 0 ? static_cast<int>(-write.result) : 0, "log write", begin);
-    if (options.sync && sync.result < 0) return fail_os(ErrorCode::io_error, static_cast<int>(-sync.result), "log sync", begin);
+    if (options.sync && sync.result < 0 && !PLANTED(sync_error_ignored)) return fail_os(ErrorCode::io_error, static_cast<int>(-sync.result), "log sync", begin);
     return {};
 }
 
@@ -145,7 +146,7 @@ void Log::Impl::advance(uint64_t end) {
 
 void Log::Impl::update_limits() {
     // The last block stays in the ring until it is full: the next flush writes it again.
-    const uint64_t hard = block_floor(flushed) + ring.bytes() - ring_margin;
+    const uint64_t hard = block_floor(flushed) + ring.bytes() + (PLANTED(ring_too_full) ? ring.bytes() : 0) - ring_margin;
     const uint64_t soft = std::min(hard, flushed + ring.bytes() / 4);
     SpinGuard guard(ring_lock);
     if (failed.load()) return;
@@ -159,7 +160,7 @@ void Log::Impl::write_mark() {
     if (mark_busy()) return;
     if (mark_request.file.value >= 0 && mark_request.result < 0) return fail();      // the one before did not get there
     if (boundary > flushed || boundary <= mark.durable_end) return;
-    mark.durable_end = boundary;
+    mark.durable_end = PLANTED(mark_ahead) ? tail.load() + 64 : boundary;
     ++mark.sequence;
     mark.encode(buffers->mark);
     mark_request = IoRequest{};
@@ -259,7 +260,8 @@ Result<void> Log::wait_durable(Lsn lsn, Nanos deadline) {
     }
     log.kick(kFlushDurable);
     bool in_time = true;
-    while (in_time && log.durable.load(std::memory_order_seq_cst) < lsn.value && !log.failed.load())
+    const uint64_t enough = PLANTED(group_commit_early) && lsn.value > 400 ? lsn.value - 400 : lsn.value;
+    while (in_time && log.durable.load(std::memory_order_seq_cst) < enough && !log.failed.load())
         in_time = threads::park_until(deadline, ParkReason::log);
     {
         SpinGuard guard(log.durable_lock);

@@ -9,6 +9,7 @@
 
 #include "threads/thread.h"
 #include "txn/log_impl.h"
+#include "threads/base/planted.h"
 
 namespace lockstep::txn {
 
@@ -57,7 +58,7 @@ bool Log::Impl::recycle_old() {
     // Its records are below start, and none of them validates at its new place: the checksum is seeded with the LSN.
     if (!files.recycle(first_segment, files.number_of(end))) return false;
     ++first_segment;
-    if (!files.sync_directory()) {                  // the name may be lost: nothing can be promised beyond here any more
+    if (!PLANTED(segment_name_unsynced) && !files.sync_directory()) {    // the name may be lost: nothing can be promised beyond here any more
         fail();
         return false;
     }
@@ -134,7 +135,7 @@ void Log::Impl::update_promise_limit() {
 
 void Log::truncate_before(Lsn lsn) {
     Impl& log = *impl_;
-    const uint64_t to = std::min(lsn.value, log.durable.load());
+    const uint64_t to = PLANTED(truncate_too_far) ? log.durable.load() : std::min(lsn.value, log.durable.load());
     uint64_t from = log.start.load();
     while (from < to && !log.start.compare_exchange_weak(from, to)) {
     }

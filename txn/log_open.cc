@@ -9,6 +9,7 @@
 
 #include "txn/log_checksum.h"
 #include "txn/log_impl.h"
+#include "threads/base/planted.h"
 
 namespace lockstep::txn {
 
@@ -119,7 +120,7 @@ Result<void> Log::Impl::secure_tail(uint64_t from, uint64_t end) {
     for (uint64_t n = files.number_of(from); n * files.segment_bytes() <= end && n * files.segment_bytes() < prepared_end; ++n) {
         const FileId file = TRY(files.open(n, Disk::kDirect));
         Result<void> done{};
-        if (n == files.number_of(end)) {
+        if (n == files.number_of(end) && !PLANTED(torn_tail_kept)) {
             const uint64_t offset = end % files.segment_bytes();
             const Result<bool> cleared = clear(disk, file, offset, std::min(files.segment_bytes(), block_ceil(offset) + kFlushMax));
             if (!cleared) done = std::unexpected(cleared.error());
@@ -133,7 +134,7 @@ Result<void> Log::Impl::secure_tail(uint64_t from, uint64_t end) {
 
 // The last block is written again by the next flush: the ring must hold its beginning.
 Result<void> Log::Impl::load_last_block(uint64_t end) {
-    if (end == block_floor(end)) return {};
+    if (end == block_floor(end) || PLANTED(last_block_lost)) return {};
     const FileId file = TRY(files.open(files.number_of(end), Disk::kDirect));
     const Result<size_t> got = files.disk().read_now(file, block_floor(end) % files.segment_bytes(), buffers->last_block, kLogBlock);
     files.disk().close(file);
@@ -157,7 +158,7 @@ Result<std::unique_ptr<Log>> Log::open(threads::Runtime& runtime, const LogOptio
     }
     const uint64_t end = reader.position().value;
     // LOG-4. And a place that the caller knows of must hold a record, unless the log ends there for certain.
-    if (end < mark->durable_end || (end == from.value && end != mark->durable_end)) return fail(ErrorCode::corrupt_log, "log", end, mark->durable_end);
+    if ((end < mark->durable_end && !PLANTED(mark_ignored)) || (end == from.value && end != mark->durable_end)) return fail(ErrorCode::corrupt_log, "log", end, mark->durable_end);
     TRY(impl->adopt_segments(from.value, end));
     TRY(impl->secure_tail(std::max(from.value, std::min(mark->durable_end, end)), end));
     TRY(impl->load_last_block(end));

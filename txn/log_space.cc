@@ -9,11 +9,13 @@
 
 #include "threads/thread.h"
 #include "txn/log_impl.h"
+#include "threads/base/planted.h"
 
 namespace lockstep::txn {
 
 Result<void> Log::reserve_undo(UndoCredit& credit, uint64_t forward, uint64_t undo) {
     Impl& log = *impl_;
+    if (PLANTED(undo_space_unpromised)) return {};
     if (credit.bytes == 0) undo += kEndRecordBytes;         // the transaction's last record needs room as well
     LogWorkerSlot& slot = log.my_slot();
     const uint64_t spare = slot.spare.load(std::memory_order_relaxed);

@@ -18,6 +18,7 @@
 #include "txn/lock_manager.h"
 #include "txn/log.h"
 #include "txn/txn_options.h"
+#include "threads/base/planted.h"
 
 namespace lockstep::txn {
 
@@ -69,7 +70,7 @@ public:
 
     // Notes that `lsn` is the transaction's newest record (call between reserve and publish of its records: prev = returned value).
     static Lsn chain(Transaction& txn, Lsn lsn) {
-        const Lsn before = txn.last_lsn;
+        const Lsn before = PLANTED(chain_broken) ? kLsnNone : txn.last_lsn;
         if (txn.first_lsn.load(std::memory_order_relaxed) == 0) txn.first_lsn.store(lsn.value, std::memory_order_release);
         std::atomic_ref(txn.last_lsn.value).store(lsn.value, std::memory_order_relaxed);         // read by live()
         return before;

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "txn/transaction_impl.h"
+#include "threads/base/planted.h"
 
 namespace lockstep::txn {
 
@@ -43,16 +44,17 @@ Result<Lsn> TransactionTable::commit(Transaction& txn) {
     CHECK(txn.state == TxnState::active);
     Lsn end = kLsnNone, must_be_durable = kLsnNone;
     const bool durable = txn.durability == Durability::durable;
+    if (PLANTED(early_unlock)) table.locks.release_shared(txn.locks), threads::yield();
     if (txn.first_lsn.load(std::memory_order_relaxed) != 0) {
         end = must_be_durable = table.append_last(txn, TxnLogKind::commit, TxnState::committed);
         table.my_lane().last_commit.store(end.value, std::memory_order_release);
     } else {
         note(txn.state, TxnState::committed);
-        if (durable) must_be_durable = table.newest_commit();
+        if (durable && !PLANTED(reader_does_not_wait)) must_be_durable = table.newest_commit();
     }
     table.leave(txn);
     Result<void> outcome{};
-    if (durable && must_be_durable != kLsnNone) outcome = table.log.wait_durable(must_be_durable);
+    if (durable && must_be_durable != kLsnNone && !PLANTED(commit_does_not_wait)) outcome = table.log.wait_durable(must_be_durable);
     if (end != kLsnNone && table.log.failed() && outcome && !durable) outcome = fail(ErrorCode::store_failed, "log");
     table.give_back(txn);
     if (!outcome) return std::unexpected(outcome.error());
