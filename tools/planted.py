@@ -104,9 +104,11 @@ def main():
         return
     if args.names:
         bugs = [b for b in bugs if b[0] in args.names]
+    suite = Suite(args.build, args.limit)
+    if args.first_only:                                     # what is not built catches nothing
+        bugs = [b for b in bugs if b[1] in suite.programs]
     if args.sample:
         bugs = random.Random(args.seed).sample(bugs, min(args.sample, len(bugs)))
-    suite = Suite(args.build, args.limit)
     if not args.skip_baseline:
         if args.first_only:
             suite.programs = [p for p in suite.programs if p in {where for _, where, _ in bugs}]
