@@ -140,7 +140,10 @@ struct BTreeCursor::Ops {
                 case Step::record: return true;
                 case Step::end: return false;
                 case Step::ghost: return move_over_ghosts<step>(c);
-                case Step::again: ++tries; break;
+                case Step::again:
+                    if (++tries > kTriesMax) [[unlikely]]
+                        return TreeOps::damaged(c.tree_, c.leaf_);
+                    break;
             }
         }
     }

@@ -13,6 +13,7 @@
 namespace lockstep::sm {
 
 inline constexpr unsigned kOptimisticTries = 2;
+inline constexpr unsigned kTriesMax = 10'000;
 
 struct BTree::Ops {
     using SearchKey = node::SearchKey;
@@ -53,6 +54,8 @@ struct BTree::Ops {
     [[gnu::cold, gnu::noinline]] static Result<bool> hold_leaf(BTree& tree, const SearchKey& key, Side side, Position& out, SharedPage& hold);
     // Leaf that covers `key`, exclusively latched and searched.
     static Result<void> latch_for(BTree& tree, txn::Transaction& txn, const SearchKey& key, bool hint_first, Target& out);
+    // Somebody who changes the tree is behind every failed try; after kTriesMax of them in a row it is a page that lies about its place.
+    [[gnu::cold, gnu::noinline]] static std::unexpected<Error> damaged(const BTree& tree, PageId near);
     [[gnu::cold, gnu::noinline]] static Result<bool> latch_slowly(BTree& tree, const SearchKey& key, Target& out);
     // The same without a transaction.
     static Result<void> latch_leaf(BTree& tree, const SearchKey& key, Target& out);

@@ -72,6 +72,7 @@ Result<void> Ops::check_write(const txn::Transaction& txn, size_t key_bytes, siz
 
 Result<void> Ops::insert_record(BTree& tree, txn::Transaction& txn, txn::LockName name, const SearchKey& key, Slice value, bool is_overflow) {
     txn::LockManager& locks = *tree.engine_.locks;
+    unsigned changes = 0;
     for (;;) {
         Target t;
         TRY(latch_for(tree, txn, key, false, t));
@@ -85,6 +86,7 @@ Result<void> Ops::insert_record(BTree& tree, txn::Transaction& txn, txn::LockNam
                 t.page.release();
                 if (gap == GapCheck::wait_above) TRY(locks.wait_until_grantable(txn.locks, next.name, LockMode::gap_insert));
                 if (gap == GapCheck::wait_own) TRY(locks.lock_record(txn.locks, tree.lock_, name, LockMode::gap_read));
+                if (gap == GapCheck::changed && ++changes > kTriesMax) return damaged(tree, t.id);
                 continue;
             }
             if (fits(*t.page, key.size(), value.size())) [[likely]] {

@@ -45,6 +45,8 @@ namespace {
         if (!at.valid()) return false;                           // first: an error on a page that is no longer ours is none
         if (!peeked) return std::unexpected(peeked.error());
         child = *peeked;
+        // Just read: zeros pass for a page that was never written, and a node it is not.
+        if (child.page->kind() != PageKind::btree && child.valid()) return fail(ErrorCode::corrupt_page, "child of an index's node", next.value);
     } else if (!at.valid()) [[unlikely]] {
         return false;
     }
@@ -162,8 +164,12 @@ Result<void> Ops::latch_for(BTree& tree, txn::Transaction& txn, const SearchKey&
             return {};
         }
         if (tries >= kOptimisticTries && TRY(latch_slowly(tree, key, out))) return {};
+        if (tries > kTriesMax) [[unlikely]]
+            return damaged(tree, pos.id);
     }
 }
+
+std::unexpected<Error> Ops::damaged(const BTree& tree, PageId near) { return fail(ErrorCode::corrupt_page, "descent of an index", near.value, tree.id_.value); }
 
 Result<bool> Ops::latch_slowly(BTree& tree, const SearchKey& key, Target& out) {
     tree.stats_.latched_descents.fetch_add(1, std::memory_order_relaxed);
@@ -185,12 +191,13 @@ Result<bool> Ops::latch_slowly(BTree& tree, const SearchKey& key, Target& out) {
 }
 
 Result<void> Ops::latch_leaf(BTree& tree, const SearchKey& key, Target& out) {
-    while (!TRY(latch_slowly(tree, key, out))) continue;
-    return {};
+    for (unsigned tries = 0; tries <= kTriesMax; ++tries)
+        if (TRY(latch_slowly(tree, key, out))) return {};
+    return damaged(tree, tree.root_);
 }
 
 Result<bool> Ops::latch_parent(BTree& tree, const SearchKey& key, unsigned level, Target& out) {
-    for (;;) {
+    for (unsigned tries = 0; tries <= kTriesMax; ++tries) {
         Position pos;
         TRY(descend(tree, key, Side::covering, level, pos));
         const unsigned found_level = pos.at.page->header.level;
@@ -208,6 +215,7 @@ Result<bool> Ops::latch_parent(BTree& tree, const SearchKey& key, unsigned level
         out.id = pos.id;
         return true;
     }
+    return damaged(tree, tree.root_);
 }
 
 namespace {

@@ -198,7 +198,8 @@ Result<void> HeapFile::Ops::note_class(HeapFile& heap, PageId id, bool offer) {
     }
     {
         ExclusivePage map_page = TRY(heap.engine_.pool->fix_exclusive(map_id));
-        CHECK(index < map(*map_page).entries && map(*map_page).page[index] == id.value);
+        if (map_page->kind() != PageKind::heap_map || index >= map(*map_page).entries || map(*map_page).page[index] != id.value)
+            return fail(ErrorCode::corrupt_page, "free-space map of a heap", map_id.value, id.value);
         const uint8_t noted = map(*map_page).free_class[index];
         if (noted != now) {
             const MapSetPayload set{index, now, kSetClass, id.value};

@@ -1,7 +1,7 @@
 // store_verify.cc - the whole-store check: every structure sound, every page used exactly once, every page in use reachable.
 //
 // Invariants SV-1 A page belongs to one structure. SV-2 The space map says "used" for exactly the pages that some structure reaches, the
-//            superblocks and the maps themselves.
+//            superblocks, the maps themselves, and what stands on the drop list and could not be freed yet.
 #include <algorithm>
 #include <string>
 
@@ -16,6 +16,7 @@ struct Verifier {
     sm::Engine& engine;
     std::vector<std::string> faults;
     std::vector<uint32_t> owner;             // per page: 0 nobody, else store id + 1
+    std::vector<sm::DropEntry> dropped;
 
     Result<void> walk() {
         owner.resize(engine.space->pages_total());
@@ -26,8 +27,8 @@ struct Verifier {
             else
                 add(entry.name, entry.id, TRY(TRY(engine.catalog->heap(entry.name))->verify()));
         }
-        check_space();
-        return {};
+        dropped = TRY(engine.catalog->drop_list().entries());
+        return check_space();
     }
     void add(std::string_view name, StoreId id, const sm::BTree::Report& report) {
         for (const auto& fault : report.faults) faults.push_back(std::string(name) + ": " + fault);
@@ -44,14 +45,23 @@ struct Verifier {
                              std::to_string(o - 1));
         o = id.value + 1;
     }
-    void check_space() {
+    // Will the next open free it?
+    Result<bool> listed(PageId page) {
+        if (dropped.empty()) return false;
+        const sm::SharedPage held = TRY(engine.pool->fix_shared(page));
+        return std::ranges::any_of(dropped, [&](const sm::DropEntry& entry) {
+            return entry.store.value == held->header.store && (entry.kind != sm::DropKind::chain || held->kind() == sm::PageKind::overflow);
+        });
+    }
+    Result<void> check_space() {
         for (uint32_t p = 0; p < owner.size(); ++p) {
             const bool fixed = p < sm::kFirstMapPage.value || p % sm::kPagesPerMap == 0 || p == sm::kFirstMapPage.value;
             const bool used = engine.space->is_used(PageId{p});
             if (fixed) continue;
-            if (used && owner[p] == 0) faults.push_back("page " + std::to_string(p) + " is marked used, but nothing refers to it");
+            if (used && owner[p] == 0 && !TRY(listed(PageId{p}))) faults.push_back("page " + std::to_string(p) + " is marked used, but nothing refers to it");
             if (!used && owner[p] != 0) faults.push_back("page " + std::to_string(p) + " is in use, but marked free");
         }
+        return {};
     }
 };
 
@@ -59,7 +69,7 @@ struct Verifier {
 
 Result<std::vector<std::string>> Store::verify() {
     if (!engine_) return fail(ErrorCode::store_closed, "store");
-    Verifier v{.engine = *engine_, .faults = {}, .owner = {}};
+    Verifier v{.engine = *engine_, .faults = {}, .owner = {}, .dropped = {}};
     TRY(engine_->run_and_wait([&]() -> Result<void> {
         // A merge under our feet would look like damage, and a chain that waits to be freed like a leak.
         TRY(engine_->ghosts->pause());
