@@ -66,7 +66,7 @@ class Suite:
             print(f"left out: {program} fails without a bug ({why})", flush=True)
         self.programs = sorted((p for p in programs if p not in bad), key=lambda p: self.seconds[p])
         # A program that hangs need not be waited for much longer than it takes.
-        self.limit = min(self.limit, 5 * max(self.seconds[p] for p in self.programs) + 10)
+        self.limit = min(self.limit, 5 * max((self.seconds[p] for p in self.programs), default=0) + 10)
 
     def hunt(self, bug, first, only_first):
         """(program, why) that caught it, or None."""
@@ -89,7 +89,7 @@ def main():
     parser.add_argument("--sample", type=int, help="so many, drawn by --seed")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--limit", type=float, default=60, help="seconds for one program")
+    parser.add_argument("--limit", type=float, default=120, help="seconds for one program")
     parser.add_argument("--skip-baseline", action="store_true", help="trust that everything passes without a bug")
     parser.add_argument("--first-only", action="store_true", help="only the program named beside each bug")
     parser.add_argument("--list", action="store_true", help="print the bugs and stop")

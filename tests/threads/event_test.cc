@@ -97,6 +97,27 @@ TEST(Semaphore, FirstComeFirstServed) {
     EXPECT_EQ(order, (std::vector<int>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}));
 }
 
+TEST(Semaphore, NewcomersStandBehindWhoWantsMore) {
+    auto runtime = *Runtime::start({});
+    Semaphore semaphore(1);
+    std::vector<int> order;
+    spawn_or_fail(*runtime, 0, [&] {
+        EXPECT_TRUE(semaphore.acquire(2));
+        order.push_back(0);
+    });
+    spawn_or_fail(*runtime, 0, [&] {
+        EXPECT_TRUE(semaphore.acquire(1));                       // there is one unit, and somebody waits for it
+        order.push_back(1);
+    });
+    spawn_or_fail(*runtime, 0, [&] {
+        yield();
+        EXPECT_TRUE(order.empty());
+        semaphore.release(2);
+    });
+    runtime->stop();
+    EXPECT_EQ(order, (std::vector<int>{0, 1}));
+}
+
 TEST(Semaphore, LeaverLetsTheNextOneIn) {
     auto runtime = *Runtime::start({});
     Semaphore semaphore(1);

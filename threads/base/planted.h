@@ -86,7 +86,6 @@
     X(backward_gap_unprotected, isolation_phantom_test, "a backward scan does not protect the gap it begins in")                                      \
     X(read_lock_given_back, isolation_hermitage_test, "read locks of scans go back at every level")                                                   \
     X(fetch_unlocked, isolation_hermitage_test, "a fetch gives its lock back at every level")                                                         \
-    X(cursor_skips, sm_btree_cursor_test, "a cursor that finds its leaf changed steps over a record")                                                 \
     X(cursor_sees_ghosts, sm_btree_cursor_test, "a cursor stands on erased records")                                                                  \
     X(separator_wrong, sm_btree_test, "a split's separator is the left page's last key")                                                              \
     X(fence_not_updated, sm_btree_test, "a split leaves the left page's high fence")                                                                  \
