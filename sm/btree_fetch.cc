@@ -33,11 +33,15 @@ inline void copy_out(Slice value, ValueOut& out) {
     return read_overflow(pool, store, ref, 0, out.text->data(), ref.bytes);
 }
 
+constexpr size_t kRecordAhead = 192;                             // bytes of a record that are fetched: most have fewer
+
 // The record's lines are on their way while the team runs. The page may change meanwhile: it is looked at anew, with a fresh version, and
 // searched again if it has (LA-3). Pages that others keep changing cost a second search then, never a starved reader.
 [[gnu::noinline]] bool await_record(BufferPool& pool, const BTree& tree, const SearchKey& key, Ops::Position& pos) {
-    const Slice record = value(*pos.at.page, pos.slot);
-    for (size_t at = 0; at < std::min<size_t>(record.size(), 256); at += kCacheLineBytes) __builtin_prefetch(record.data() + at);
+    if (threads::worker_local.prefetch) {
+        const char* const at = chars(*pos.at.page) + slots(*pos.at.page)[pos.slot].at;     // its length is in the record: not to be read now
+        for (size_t line = 0; line < kRecordAhead; line += kCacheLineBytes) __builtin_prefetch(at + line);
+    }
     threads::ctx(threads::CtxPoint::record);
     const uint64_t before = pos.at.snapshot;
     Result<PeekedPage> again = pool.peek(pos.id);
@@ -67,7 +71,7 @@ inline Result<bool> read_record(BTree& tree, BufferPool& pool, txn::Transaction&
             pos.slot = f.slot;
             pos.found = f.exact;
         }
-        if (threads::in_team() && pos.found && tries == 0 && !await_record(pool, tree, key, pos)) continue;
+        if (threads::worker_local.points && pos.found && tries == 0 && !await_record(pool, tree, key, pos)) continue;
         const Page& page = *pos.at.page;
         if (!pos.found || ghost(page, pos.slot)) {
             if (!pos.valid()) continue;
@@ -96,6 +100,7 @@ Result<bool> BTree::fetch_committed(txn::Transaction& txn, Slice key, ValueOut& 
     const SearchKey wanted(key);
     const txn::LockName name = wanted.lock_name(id_);
     const bool held_before = txn::covers(engine_.locks->held(txn.locks, name), txn::LockMode::S);
+    if (threads::worker_local.points) Ops::look_ahead(*this, txn, wanted, name);
     TRY(engine_.locks->lock_record(txn.locks, lock_, name, txn::LockMode::S));
     Result<bool> found = read_record(*this, *engine_.pool, txn, wanted, out);
     if (!held_before) engine_.locks->unlock(txn.locks, name, txn::LockMode::S);
@@ -109,8 +114,7 @@ Result<bool> BTree::fetch(txn::Transaction& txn, Slice key, Access access, Value
         return fetch_committed(txn, key, out);
     const SearchKey wanted(key);                                 // before the lock: what was just written is read late
     const txn::LockName name = wanted.lock_name(id_);
-    if (threads::worker_local.prefetch) engine_.locks->prefetch(name);
-    CTX(lock_bucket);
+    if (threads::worker_local.points) Ops::look_ahead(*this, txn, wanted, name);
     TRY(engine_.locks->lock_record(txn.locks, lock_, name, mode_of(access)));
     return read_record(*this, *engine_.pool, txn, wanted, out);
 }

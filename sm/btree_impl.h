@@ -44,12 +44,15 @@ struct BTree::Ops {
     static txn::LeafHint& hint_of(txn::Transaction& txn, StoreId store) { return txn.leaf_hints[store.value % std::size(txn.leaf_hints)]; }
     static void remember(BTree& tree, txn::Transaction& txn, PageId leaf, unsigned slot, uint32_t leaves_freed) {
         txn::LeafHint& hint = hint_of(txn, tree.id_);
-        hint.score = hint.page == leaf && hint.store == tree.id_ ? static_cast<uint16_t>(std::min(hint.score + 1, 4)) : uint16_t{0};
+        hint.score = hint.page == leaf && hint.store == tree.id_ ? static_cast<int16_t>(std::min(hint.score + 1, 4)) : int16_t{0};
         hint.store = tree.id_;
         hint.page = leaf;
         hint.slot = static_cast<uint16_t>(slot);
         hint.leaves_freed = leaves_freed;
     }
+    // In a team, before the lock is asked for: the lock's bucket and the key's leaf, found here and noted as the transaction's hint, are
+    // fetched while the others run. May switch; nothing may be held.
+    [[gnu::noinline]] static void look_ahead(BTree& tree, txn::Transaction& txn, const SearchKey& key, txn::LockName name);
     // After failed validations: waits for a shared latch on the leaf that covers `key` (or lies below it), so that the next look is valid.
     [[gnu::cold, gnu::noinline]] static Result<bool> hold_leaf(BTree& tree, const SearchKey& key, Side side, Position& out, SharedPage& hold);
     // Leaf that covers `key`, exclusively latched and searched.

@@ -12,13 +12,20 @@ using Ops = BTree::Ops;
 
 namespace {
 
-// The header and the slots in the middle, where a binary search of a half to quite full node looks first.
+// The header, the slots in the middle, where a binary search of a half to quite full node looks first, and the fences.
 [[gnu::noinline]] void prefetch_node(const Page* page) {
     const char* bytes = reinterpret_cast<const char*>(page);
-    for (const unsigned line : {0u, 64u, 128u, 192u, 256u, 320u, 384u, 448u}) __builtin_prefetch(bytes + line);
+    for (const unsigned line : {0u, 64u, 128u, 192u, 256u, 320u, 384u, 448u, 512u}) __builtin_prefetch(bytes + line);
+    __builtin_prefetch(bytes + kPageBytes - kCacheLineBytes);
 }
 
-[[gnu::always_inline]] inline void pass_on_for(BufferPool& pool, PageId child, unsigned level) {
+// Nodes whose siblings are so few stay in the caches: no switch for them.
+constexpr unsigned kCachedInner = 32, kCachedLeaves = 8;
+inline bool worth_a_switch(const Page& parent) {
+    return parent.header.level == 1 ? count(parent) > kCachedLeaves : parent.header.level == 2 && count(parent) > kCachedInner;
+}
+
+[[gnu::noinline]] void pass_on_for(BufferPool& pool, PageId child, unsigned level) {
     if (threads::worker_local.prefetch)
         if (const Page* resident = pool.resident(child)) prefetch_node(resident);
     threads::ctx(level == 0 ? threads::CtxPoint::btree_leaf : threads::CtxPoint::btree_inner);
@@ -33,8 +40,8 @@ namespace {
     const Page& page = *at.at.page;
     const PageId next = child_at(page, side == Ops::Side::covering ? child_slot(page, key) : child_slot_below(page, key));
     // Upper levels stay in the caches; below, the child's lines are fetched while the team runs. Its version is read afterwards.
-    const unsigned child_level = page.header.level - 1u;
-    if (threads::worker_local.begin_steps && child_level <= 1) {             // null: no teams of any kind
+    if (threads::worker_local.points && worth_a_switch(page)) {
+        const unsigned child_level = page.header.level - 1u;
         if (!at.valid()) return false;
         pass_on_for(pool, next, child_level);
     }
@@ -119,12 +126,31 @@ inline bool try_hint(BufferPool& pool, const BTree& tree, const txn::LeafHint& h
 
 }  // namespace
 
+void Ops::look_ahead(BTree& tree, txn::Transaction& txn, const SearchKey& key, txn::LockName name) {
+    BufferPool& pool = *tree.engine_.pool;
+    if (threads::worker_local.prefetch) tree.engine_.locks->prefetch(name);
+    txn::LeafHint& hint = hint_of(txn, tree.id_);
+    Position pos;
+    const uint32_t leaves_freed = tree.leaves_freed();
+    const bool has_hint = hint.store == tree.id_ && hint.score > 0;
+    if (!has_hint && descend(tree, key, Side::covering, 1, pos) && pos.at.page->header.level == 1) {
+        const Page& page = *pos.at.page;
+        const PageId leaf = child_at(page, child_slot(page, key));
+        const bool cached = !worth_a_switch(page);
+        if (pos.valid()) {                                       // else whoever follows the hint finds out
+            hint = {.store = tree.id_, .page = leaf, .slot = UINT16_MAX, .score = -1, .leaves_freed = leaves_freed};
+            if (!cached) return pass_on_for(pool, leaf, 0);
+        }
+    }
+    CTX(lock_bucket);
+}
+
 Result<void> Ops::locate(BTree& tree, txn::Transaction& txn, const SearchKey& key, bool hint_first, Position& out) {
     txn::LeafHint& hint = hint_of(txn, tree.id_);
     out.found = false;
     out.leaves_freed = tree.leaves_freed();
     bool there = false;
-    if (hint.store == tree.id_ && (hint_first || hint.score > 0)) {
+    if (hint.store == tree.id_ && (hint_first || hint.score != 0)) {
         there = try_hint(*tree.engine_.pool, tree, hint, key, out);
         if (out.found) return {};
         if (!there && hint.score > 0) --hint.score;

@@ -15,15 +15,9 @@ namespace lockstep::threads {
 // name, class, what stands before it
 #define LOCKSTEP_CTX_POINTS(X)                                                     \
     X(btree_inner,   data, "level-1 node prefetched, before its version is read")  \
-    X(btree_leaf,    data, "leaf prefetched, before its version is read")          \
-    X(lock_bucket,   data, "lock bucket prefetched")                               \
+    X(btree_leaf,    data, "leaf and lock bucket prefetched")                       \
+    X(lock_bucket,   data, "lock bucket prefetched, the leaf being at hand")         \
     X(record,        data, "record prefetched")                                    \
-    X(heap_page,     data, "heap page prefetched")                                 \
-    X(insert_search, code, "insert: position found, nothing latched")              \
-    X(update_search, code, "update: position found, nothing latched")              \
-    X(change_logged, code, "after the change is logged and the page unlatched")    \
-    X(commit_record, code, "commit: record written, locks still held")             \
-    X(commit_release, code, "commit: half of the locks released")                  \
     X(misplaced,     code, "for tests: inside a latched section")
 
 enum class CtxPoint : uint8_t {

@@ -134,7 +134,13 @@ bool Worker::expire_timers() {
 WorkerLocal Worker::local() {
     const StepsMode mode = steps_->options().mode;
     Steps* const teams = steps_.get();
-    return {nullptr, this, operations_in_teams(mode) ? teams : nullptr, teams_on(mode) ? teams : nullptr, teams, prefetch_on(mode), index_};
+    return {.worker = this,
+            .steps = operations_in_teams(mode) ? teams : nullptr,
+            .begin_steps = teams_on(mode) ? teams : nullptr,
+            .teams = teams,
+            .prefetch = prefetch_on(mode),
+            .points = prefetch_on(mode) || ctx_on(mode),
+            .index = index_};
 }
 
 void Worker::set_steps(const StepsOptions& options) {

@@ -19,6 +19,7 @@ struct WorkerLocal {
     Steps* begin_steps = nullptr;                // the same for the begin of a transaction
     Steps* teams = nullptr;                      // the same, never null on a worker
     bool prefetch = false;                       // do CTX points prefetch?
+    bool points = false;                         // is there anything to do at CTX points: prefetch or a switch?
     uint32_t index = 0;                          // the worker's number
 };
 
