@@ -92,6 +92,7 @@ public:
 
     struct Stats {
         std::atomic<uint64_t> splits{0}, merges{0}, restarts{0}, latched_descents{0}, ghosts_removed{0}, ghosts{0};
+        std::atomic<uint32_t> inner_slots{256};      // of the level-1 node that a team saw last: how much of the next to prefetch
     };
     Stats& stats() { return stats_; }
     // Goes up, with the page still latched, whenever a page that was a leaf becomes free. BT-6: a page number remembered from before is not

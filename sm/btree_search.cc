@@ -12,11 +12,13 @@ using Ops = BTree::Ops;
 
 namespace {
 
-// The header, the slots in the middle, where a binary search of a half to quite full node looks first, and the fences.
-[[gnu::noinline]] void prefetch_node(const Page* page) {
-    const char* bytes = reinterpret_cast<const char*>(page);
-    for (const unsigned line : {0u, 64u, 128u, 192u, 256u, 320u, 384u, 448u, 512u}) __builtin_prefetch(bytes + line);
-    __builtin_prefetch(bytes + kPageBytes - kCacheLineBytes);
+// The header, the slots that a search may look at, and the fences. How many slots there are the header says, which is not to be read now:
+// a leaf has as many as fill nine lines, an inner node as many as the one that was seen last.
+constexpr unsigned kLeafAhead = 576, kInnerAheadMax = 4096;
+[[gnu::noinline]] void prefetch_node(const Page* page, unsigned bytes) {
+    const char* at = reinterpret_cast<const char*>(page);
+    __builtin_prefetch(at + kPageBytes - kCacheLineBytes);
+    for (const char* end = at + bytes; at < end; at += kCacheLineBytes) __builtin_prefetch(at);
 }
 
 // Nodes whose siblings are so few stay in the caches: no switch for them.
@@ -25,10 +27,21 @@ inline bool worth_a_switch(const Page& parent) {
     return parent.header.level == 1 ? count(parent) > kCachedLeaves : parent.header.level == 2 && count(parent) > kCachedInner;
 }
 
-[[gnu::noinline]] void pass_on_for(BufferPool& pool, PageId child, unsigned level) {
+[[gnu::noinline]] void pass_on_for(BufferPool& pool, PageId child) {
     if (threads::worker_local.prefetch)
-        if (const Page* resident = pool.resident(child)) prefetch_node(resident);
-    threads::ctx(level == 0 ? threads::CtxPoint::btree_leaf : threads::CtxPoint::btree_inner);
+        if (const Page* resident = pool.resident(child)) prefetch_node(resident, kLeafAhead);
+    CTX(btree_leaf);
+}
+[[gnu::noinline]] void pass_on_for_inner(BufferPool& pool, PageId child, const BTree::Stats& stats) {
+    if (threads::worker_local.prefetch)
+        if (const Page* resident = pool.resident(child))
+            prefetch_node(resident, std::min(kSlotsAt + stats.inner_slots.load(std::memory_order_relaxed) * unsigned{sizeof(Slot)}, kInnerAheadMax));
+    CTX(btree_inner);
+}
+// A level-1 node was met: the next one is expected to be as full.
+inline void note_inner(BTree::Stats& stats, const Page& page) {
+    const unsigned n = count(page), seen = stats.inner_slots.load(std::memory_order_relaxed);
+    if (n > seen + 32 || n + 32 < seen) stats.inner_slots.store(n, std::memory_order_relaxed);
 }
 
 }  // namespace
@@ -36,14 +49,19 @@ inline bool worth_a_switch(const Page& parent) {
 namespace {
 
 // From one node to its child on the way to `key`. False: what was read changed, the way begins anew.
-[[gnu::always_inline]] inline Result<bool> step_down(BufferPool& pool, const node::SearchKey& key, Ops::Side side, Ops::Position& at) {
+[[gnu::always_inline]] inline Result<bool> step_down(BufferPool& pool, BTree::Stats& stats, const node::SearchKey& key, Ops::Side side, Ops::Position& at) {
     const Page& page = *at.at.page;
     const PageId next = child_at(page, side == Ops::Side::covering ? child_slot(page, key) : child_slot_below(page, key));
     // Upper levels stay in the caches; below, the child's lines are fetched while the team runs. Its version is read afterwards.
     if (threads::worker_local.points && worth_a_switch(page)) {
-        const unsigned child_level = page.header.level - 1u;
+        const bool leaf = page.header.level == 1;
         if (!at.valid()) return false;
-        pass_on_for(pool, next, child_level);
+        if (leaf) {
+            note_inner(stats, page);
+            pass_on_for(pool, next);
+        } else {
+            pass_on_for_inner(pool, next, stats);
+        }
     }
     PeekedPage child;
     if (!pool.try_peek(next, child)) [[unlikely]] {
@@ -71,7 +89,7 @@ namespace {
             return fail(ErrorCode::no_such_store, "index", store.value);
         for (;;) {
             if (out.at.page->header.level <= level) return {};
-            if (!TRY(step_down(pool, key, side, out))) [[unlikely]] break;
+            if (!TRY(step_down(pool, stats, key, side, out))) [[unlikely]] break;
         }
         stats.restarts.fetch_add(1, std::memory_order_relaxed);
     }
@@ -139,7 +157,10 @@ void Ops::look_ahead(BTree& tree, txn::Transaction& txn, const SearchKey& key, t
         const bool cached = !worth_a_switch(page);
         if (pos.valid()) {                                       // else whoever follows the hint finds out
             hint = {.store = tree.id_, .page = leaf, .slot = UINT16_MAX, .score = -1, .leaves_freed = leaves_freed};
-            if (!cached) return pass_on_for(pool, leaf, 0);
+            if (!cached) {
+                note_inner(tree.stats_, page);
+                return pass_on_for(pool, leaf);
+            }
         }
     }
     CTX(lock_bucket);
