@@ -24,6 +24,21 @@ void* regular_form(void* fast_sp) {
     std::memcpy(sp, &frame, sizeof(frame));
     return sp;
 }
+#elif defined(__aarch64__)
+// Boost.Context's frame under AAPCS64: d8-d15, x19-x30, and the address to go on at. The registers in this frame mean nothing.
+void* regular_form(void* fast_sp) {
+    struct Frame {
+        uint64_t registers[20];
+        void (*resume)();
+        uint64_t unused;
+    };
+    static_assert(sizeof(Frame) == 0xb0);
+    Frame frame{};
+    frame.resume = &lockstep_ctx_arrive;
+    void* sp = static_cast<char*>(fast_sp) - sizeof(Frame);
+    std::memcpy(sp, &frame, sizeof(frame));
+    return sp;
+}
 #else
 void* regular_form(void* sp) { return sp; }
 #endif

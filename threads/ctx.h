@@ -5,7 +5,7 @@
 //            Thread::fast_form tells which switch has suspended a thread. regular_form() lets the regular switch enter one that the fast
 //            switch suspended; threads wait in teams in fast form only, so CTX never meets the other one.
 // Invariants CT-1 CTX does nothing in a thread that is in no team, alone in it, or holds an exclusive latch. [tests: StepsTest]
-//            CT-2 The switch is at most 64 bytes. [test: CtxSwitchIsSmall]
+//            CT-2 The switch is at most 64 bytes (x86-64). [test: StepsTest.TheFastSwitchFitsACacheLine]
 // Source     S. Harizopoulos, "Staged Database Systems", 2005, sections 5.3 and 5.4.
 #pragma once
 
@@ -22,7 +22,7 @@ void lockstep_ctx_leave(void** save, void (*then)(void*), void* arg);
 
 namespace lockstep::threads {
 
-#if defined(__x86_64__) && !defined(LOCKSTEP_SANITIZED)
+#if (defined(__x86_64__) || defined(__aarch64__)) && !defined(LOCKSTEP_SANITIZED)
 inline constexpr bool kFastSwitch = true;
 #else
 inline constexpr bool kFastSwitch = false;       // sanitizers must see every switch: teams then use the regular one

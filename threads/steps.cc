@@ -15,7 +15,8 @@ const char* team_op_name(TeamOp op) {
 }
 
 Steps::Steps(Worker& worker, const StepsOptions& options)
-    : lists_(std::make_unique<List[]>(kLists)), worker_(worker) {
+    : routes_(std::make_unique<List*[]>(kLists)), lists_(std::make_unique<List[]>(kAllLists)), worker_(worker) {
+    for (uint32_t i = 0; i < kLists; ++i) routes_[i] = &lists_[i];
     set_options(options);
 }
 
@@ -27,7 +28,8 @@ void Steps::set_options(const StepsOptions& options) {
 }
 
 void Steps::clear_stats() {
-    for (uint32_t i = 0; i < kLists; ++i) {
+    for (Merging& m : merging_) m.teams = m.entered = m.ready = 0;
+    for (uint32_t i = 0; i < kAllLists; ++i) {
         List& list = lists_[i];
         list.teams = list.entered = list.ready = list.alone = 0;
         std::fill(std::begin(list.gone), std::end(list.gone), 0);
@@ -46,7 +48,7 @@ inline void Steps::set_mask() {
 
 void Steps::cross(Thread& self, uint32_t number) {
     DCHECK(self.latch_depth == 0);                                   // ST-5
-    List& list = lists_[number];
+    List& list = *routes_[number];
     Thread* next = self.next;
     if (next != nullptr) [[likely]] {
         leave(self);
@@ -72,8 +74,8 @@ void Steps::last_out(Thread& self, List& list) {
     List& next = oldest_ != nullptr ? pick(&list, list.size + 1) : list;
     if (&next == &list && list.size == 0) {                          // a team of one: go straight on
         --members_left_;
-        ++team_number_;
         ++list.alone;
+        if (++team_number_ % kReviewTeams == 0) [[unlikely]] review_lists();
         return;
     }
     join(list, self);
@@ -151,7 +153,7 @@ Thread* Steps::start_team(List& list) {
     waiting_ -= size;
     running_ = &list;
     members_ = size;
-    ++team_number_;
+    if (++team_number_ % kReviewTeams == 0) [[unlikely]] review_lists();
     members_left_ -= std::min(members_left_, size);
     set_mask();
     return first;
@@ -178,7 +180,7 @@ Thread* Steps::gone_stray(Thread& self, ParkReason reason) {
 
 namespace {
 
-// "Float on": a thread that is suspended by the fast switch finds its mxcsr and x87 control word again.
+// "Float on": a thread that is suspended by the fast switch finds its floating-point modes again (mxcsr and x87 control word; fpcr).
 class FloatModes {
 public:
 #if defined(__x86_64__)
@@ -188,6 +190,12 @@ public:
 private:
     uint32_t mxcsr_;
     uint16_t x87_;
+#elif defined(__aarch64__)
+    FloatModes() { asm volatile("mrs %0, fpcr" : "=r"(fpcr_)); }
+    ~FloatModes() { asm volatile("msr fpcr, %0" : : "r"(fpcr_)); }
+
+private:
+    uint64_t fpcr_;
 #endif
 };
 
@@ -285,10 +293,11 @@ void Steps::stay_behind(Thread& self) {
 
 std::vector<TeamStats> Steps::team_stats() const {
     std::vector<TeamStats> all;
-    for (uint32_t i = 0; i < kLists; ++i) {
+    for (uint32_t i = 0; i < kAllLists; ++i) {
         const List& list = lists_[i];
         if (list.teams + list.alone == 0) continue;
-        TeamStats stats{.op = static_cast<TeamOp>(i < 4 ? i : 4 + (i - 4) % 3), .object = i < 4 ? 0 : (i - 4) / 3};
+        TeamStats stats{.op = static_cast<TeamOp>(i < 4 ? i : 4 + (i - 4) % 3), .object = i < 4 || i >= kLists ? 0 : (i - 4) / 3};
+        stats.merged = i >= kLists;
         stats.teams = list.teams + list.alone;
         stats.entered = list.entered + list.alone;
         stats.ready = list.ready + list.alone;
@@ -321,7 +330,7 @@ void CtxStats::add(const CtxStats& other) {
 
 std::string Steps::verify() const {
     uint32_t waiting = 0;
-    for (uint32_t i = 0; i < kLists; ++i) {
+    for (uint32_t i = 0; i < kAllLists; ++i) {
         uint32_t size = 0;
         for (const Thread* t = lists_[i].first; t != nullptr; t = t->next, ++size) {
             if (size > lists_[i].size) return "ST-1: a list runs into a ring";

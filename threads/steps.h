@@ -35,7 +35,7 @@ const char* team_op_name(TeamOp op);
 struct TeamStats {
     TeamOp op{};
     uint32_t object = 0;                         // StoreId (modulo kTeamObjects) for fetch, insert, erase; else 0
-    bool merged = false;                         // the one list of all objects, see team_merging
+    bool merged = false;                         // the one list of all objects, see steps_merge.cc
     uint64_t teams = 0;                          // formed
     uint64_t entered = 0;                        // threads, over all teams
     uint64_t left = 0;                           // of those, how many reached the operation's end in the team
@@ -102,6 +102,22 @@ private:
         uint64_t gone[kCauses] = {};             // members that left the team before the operation's end
     };
 
+    // Whether the per-object lists of fetch, insert or erase are one at present, and why.
+    struct Merging {
+        bool merged = false;
+        double split_size = 0;                   // mean size of a team in the window before the lists became one
+        uint32_t windows = 0;                    // since they did
+        uint32_t rest = 0;                       // windows to wait after a merge that did not pay
+        uint64_t teams = 0, entered = 0, ready = 0;      // sums at the last review
+    };
+    static constexpr uint32_t kReviewTeams = 8192, kMergeableKinds = 3;
+    static constexpr uint32_t kAllLists = kLists + kMergeableKinds;      // the last ones: all objects of fetch, insert, erase in one
+
+    // --- steps_merge.cc
+    [[gnu::cold, gnu::noinline]] void review_lists();
+    void review(uint32_t kind);
+    void route(uint32_t kind, bool merged);
+
     void cross(Thread& self, uint32_t number);
     [[gnu::noinline]] void last_out(Thread& self, List& list);
     void join(List& list, Thread& self);
@@ -130,6 +146,7 @@ private:
     List* oldest_ = nullptr;                     // non-empty lists in order of their last service
     List* newest_ = nullptr;
     List* running_ = nullptr;                    // whose team the ring is
+    std::unique_ptr<List*[]> routes_;            // list number -> the list that serves it
     std::unique_ptr<List[]> lists_;
 
     Worker& worker_;
@@ -137,6 +154,7 @@ private:
     uint32_t points_ = 0;                        // switched on
     uint32_t mask_ = 0;                          // of those, what the present team's size justifies
     CtxStats ctx_stats_;
+    Merging merging_[kMergeableKinds];
 };
 
 }  // namespace lockstep::threads

@@ -21,6 +21,7 @@
 #include "threads/base/rng.h"
 #include "tests/sm/store_crash_util.h"
 #include "threads/io/sim_disk.h"
+#include "tests/steps_of_run.h"
 
 namespace lockstep::sim {
 
@@ -94,6 +95,7 @@ public:
         options_.lock_table_bytes_log2 = 16;
         options_.transactions_max = 64;
         options_.lock_timeout = 200 * kMillisecond;
+        options_.steps = steps_of_run();
         options_.seams = &seams_;
         options_.logger = [this](int level, std::string_view text) {
             if (level == 0) messages_ += std::string(text) + "\n";

@@ -16,6 +16,7 @@
 #include "sm/heap_file.h"
 #include "sm/recovery.h"
 #include "threads/base/rng.h"
+#include "tests/steps_of_run.h"
 
 namespace lockstep::sm {
 
@@ -27,6 +28,7 @@ inline uint64_t seed_of_run() {
 inline Options small_options(uint32_t workers = 1) {
     Options o;
     o.workers = workers;
+    o.steps = steps_of_run();
     o.pool_bytes = 16 << 20;
     o.log_bytes = 64 << 20;
     o.log_segment_bytes = 4 << 20;

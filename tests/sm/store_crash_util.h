@@ -15,6 +15,7 @@
 #include "sm/recovery.h"
 #include "sm/store.h"
 #include "threads/base/rng.h"
+#include "tests/steps_of_run.h"
 
 namespace lockstep {
 
@@ -40,6 +41,7 @@ protected:
     static Options small_options(uint32_t workers = 1) {
         Options o;
         o.workers = workers;
+        o.steps = steps_of_run();
         o.pool_bytes = 16 << 20;
         o.log_bytes = 64 << 20;
         o.log_segment_bytes = 4 << 20;

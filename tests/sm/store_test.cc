@@ -1,6 +1,7 @@
 // labels: unit
 // store_test - the public interface: open and close, transactions, objects, errors for every misuse.
 #include "sm/store.h"
+#include "tests/steps_of_run.h"
 
 #include <gtest/gtest.h>
 
@@ -22,7 +23,8 @@ protected:
     void TearDown() override { fs::remove_all(directory); }
 
     static Options small() {
-        return {.pool_bytes = 16ull << 20, .log_bytes = 64ull << 20, .log_segment_bytes = 4ull << 20, .log_ring_bytes = 4ull << 20};
+        return {.pool_bytes = 16ull << 20, .log_bytes = 64ull << 20, .log_segment_bytes = 4ull << 20, .log_ring_bytes = 4ull << 20,
+                .steps = steps_of_run()};
     }
     Store open(Options options = small()) {
         auto store = Store::open(directory.string(), options);

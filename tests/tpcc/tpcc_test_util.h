@@ -8,6 +8,7 @@
 #include <map>
 
 #include "tpcc/loader.h"
+#include "tests/steps_of_run.h"
 
 namespace lockstep::tpcc {
 
@@ -36,6 +37,7 @@ public:
     void open() {
         Options options;
         options.workers = workers_;
+        options.steps = steps_of_run();
         options.pool_bytes = 32ull << 20;
         options.log_bytes = 64ull << 20;
         options.log_segment_bytes = 4ull << 20;

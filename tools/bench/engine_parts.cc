@@ -4,12 +4,40 @@
 #include <cstring>
 
 #include "sm/engine.h"
+#include "threads/ctx.h"
 #include "threads/thread.h"
 #include "tools/bench/bench.h"
 
 namespace lockstep::bench {
 
+namespace {
+
+// Two threads in one team pass the CPU to and fro at a CTX point: the check, the switch and the counter.
+Result<void> ping_pong(const Settings& settings, Report& report) {
+    Store store = TRY(Store::open(settings.directory + "/ctx", {.steps = {.mode = StepsMode::on}}));
+    const auto join_team = [] { threads::worker_local.steps->boundary(*threads::current(), threads::TeamOp::fetch, 1); };
+    return on_user_thread(store, [&]() -> Result<void> {
+        bool stop = false;
+        auto partner = store.start([&]() -> Result<void> {
+            join_team();
+            while (!stop) CTX(btree_leaf);
+            return {};
+        }, 0);
+        join_team();
+        const Sliced s = measure(settings.seconds, [](uint64_t n) {
+            for (uint64_t i = 0; i < n; ++i) CTX(btree_leaf);
+        });
+        stop = true;
+        TRY(partner.join());
+        report.figure("CTX in a team of two", s.ns_median / 2, "ns");
+        return {};
+    });
+}
+
+}  // namespace
+
 Result<void> bench_switch(const Settings& settings, Report& report) {
+    TRY(ping_pong(settings, report));
     Store store = TRY(Store::open(settings.directory + "/switch"));
     return on_user_thread(store, [&]() -> Result<void> {
         // One yield with one partner is two switches.
@@ -23,7 +51,7 @@ Result<void> bench_switch(const Settings& settings, Report& report) {
         });
         stop = true;
         TRY(partner.join());
-        report.figure("regular switch", s.ns_median / 2, "ns");
+        report.figure("regular switch (Boost.Context, ready queue)", s.ns_median / 2, "ns");
         return {};
     });
 }

@@ -37,6 +37,11 @@ foreach(layer ${LOCKSTEP_TEST_LAYERS})
         elseif(LOCKSTEP_SANITIZE STREQUAL thread)
             continue()                       # not built there, so nothing to discover
         endif()
+        # Everything that runs transactions does so a second time in teams (tests/steps_of_run.h); the sanitizers see that in steps_test and sim.
+        if(layer MATCHES "^(sm|sim|tpcc)$" AND NOT LOCKSTEP_SANITIZE AND NOT labels MATCHES "perf")
+            add_test(NAME steps.${layer}.${name} COMMAND ${target})
+            set_tests_properties(steps.${layer}.${name} PROPERTIES ENVIRONMENT LOCKSTEP_STEPS=on LABELS steps TIMEOUT 300)
+        endif()
         gtest_discover_tests(${target} TEST_PREFIX ${layer}. PROPERTIES LABELS "${labels}" TIMEOUT 300 DISCOVERY_TIMEOUT 60)
     endforeach()
 endforeach()

@@ -1,0 +1,16 @@
+// steps_of_run.h - lets every test that opens a store run a second time with STEPS on: LOCKSTEP_STEPS=on, which ctest's `steps` label sets.
+#pragma once
+
+#include <cstdlib>
+#include <string_view>
+
+#include "threads/steps_options.h"
+
+namespace lockstep {
+
+inline StepsOptions steps_of_run() {
+    const char* text = std::getenv("LOCKSTEP_STEPS");
+    return {.mode = text != nullptr && std::string_view(text) == "on" ? StepsMode::on : StepsMode::off};
+}
+
+}  // namespace lockstep
