@@ -44,7 +44,6 @@ Result<Lsn> TransactionTable::commit(Transaction& txn) {
     CHECK(txn.state == TxnState::active);
     Lsn end = kLsnNone, must_be_durable = kLsnNone;
     const bool durable = txn.durability == Durability::durable;
-    if (PLANTED(early_unlock)) table.locks.release_shared(txn.locks), threads::yield();
     if (txn.first_lsn.load(std::memory_order_relaxed) != 0) {
         end = must_be_durable = table.append_last(txn, TxnLogKind::commit, TxnState::committed);
         table.my_lane().last_commit.store(end.value, std::memory_order_release);

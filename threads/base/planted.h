@@ -42,7 +42,6 @@
     X(group_commit_early, txn_log_test, "a flush wakes those who wait for the next one, and they believe it")                                         \
     X(commit_does_not_wait, txn_transaction_test, "a durable commit returns at once")                                                                 \
     X(reader_does_not_wait, txn_transaction_test, "a durable reader returns before what it read is durable")                                          \
-    X(early_unlock, isolation_hermitage_test, "locks go before the commit record is in the log")                                                      \
     X(log_checksum_unread, txn_log_crash_test, "a log record is believed whatever its checksum")                                                      \
     X(log_checksum_without_lsn, txn_log_crash_test, "a record validates at any place of the log")                                                     \
     X(mark_ahead, txn_log_crash_test, "the mark records an end that is not durable yet")                                                              \
