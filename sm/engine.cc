@@ -150,6 +150,7 @@ Result<void> Engine::build(std::string_view path, bool fresh) {
                                .stack_bytes = options.stack_bytes,
                                .pin_workers = options.pin_workers,
                                .caller_driven = seams && seams->caller_driven,
+                               .whole_turns = seams && seams->whole_turns,
                                .seed = seams ? seams->seed : 1,
                                .clock = seams ? seams->clock : nullptr,
                                .disk = disk,

@@ -53,6 +53,7 @@ struct Seams {
     threads::Disk* disk = nullptr;
     const Clock* clock = nullptr;
     bool caller_driven = false;                      // no kernel threads: the caller steps the runtime
+    bool whole_turns = false;                        // caller_driven: steps as long as a worker's turns (threads/runtime.h)
     uint64_t seed = 1;
     bool random_schedule = false;
     // caller_driven: called when no thread can run; moves time or completes I/O. False: nothing will ever happen.

@@ -130,6 +130,7 @@ Result<std::unique_ptr<Runtime>> Runtime::start(RuntimeOptions options) {
     shared.clock = options.clock != nullptr ? options.clock : &impl->own_clock;
     shared.clock_is_real = shared.clock->moves_by_itself();
     shared.disk = options.disk;
+    shared.whole_turns = options.whole_turns;
     shared.latch_spins = options.workers > 1 && !options.caller_driven ? 60 : 0;
     for (uint32_t i = 0; i < options.workers; ++i) {
         auto policy = options.policy ? options.policy(i) : nullptr;

@@ -37,6 +37,7 @@ struct RuntimeOptions {
     size_t stack_bytes = 64 * 1024;              // per user thread, guard page excluded
     bool pin_workers = false;                    // bind worker i to the i-th allowed CPU
     bool caller_driven = false;                  // simulation: no kernel threads, see step()
+    bool whole_turns = false;                    // caller_driven: a step is as long as a worker's turn, not one slice (see step())
     uint64_t seed = 1;                           // caller_driven: draws the worker of each step
     const Clock* clock = nullptr;                // null: a MonotonicClock. Must outlive the runtime
     Disk* disk = nullptr;                        // where files live; must outlive the runtime. Null: no I/O possible
@@ -67,7 +68,8 @@ public:
     void stop();
 
     // --- caller_driven only
-    // Runs one slice of one worker that has something to do (a thread, a timer, a completion, mail).
+    // Runs one slice of one worker that has something to do (a thread, a timer, a completion, mail); with whole_turns as many slices and teams
+    // as the worker would run before it looks at the system again, for who wants to see what it executes and not to draw schedules.
     // False if nothing can happen until the clock or the simulated disk moves.
     bool step();
     // Earliest deadline any parked thread has, kNever if none.

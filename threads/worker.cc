@@ -47,7 +47,7 @@ void Worker::run() {
     }
 }
 
-// A slice at a time, always back to the caller: the budget is used up at once, so a parking thread goes to the scheduler.
+// A slice at a time, always back to the caller: the budget is used up at once, so a parking thread goes to the scheduler. Or a turn as in run().
 bool Worker::step() {
     const WorkerLocal outer = worker_local;
     worker_local = local();
@@ -56,7 +56,12 @@ bool Worker::step() {
     progress |= expire_timers();
     progress |= submit_io();
     progress |= poll_io();
-    progress |= run_slices(1) > 0 || run_teams(0);
+    if (shared_.whole_turns) {
+        progress |= run_slices(kTurnSlices) > 0;
+        progress |= run_teams(kTurnMembers);
+    } else {
+        progress |= run_slices(1) > 0 || run_teams(0);
+    }
     worker_local = outer;
     return progress;
 }

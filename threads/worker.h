@@ -37,6 +37,7 @@ struct RuntimeShared {
     const Clock* clock = nullptr;
     Disk* disk = nullptr;
     bool clock_is_real = true;                   // else deadlines say nothing about how long to sleep
+    bool whole_turns = false;                    // of step(), see RuntimeOptions
     uint32_t latch_spins = 0;                    // pauses before a latch parks; 0 if all threads share one kernel thread
     std::atomic<uint64_t> next_id{1};
     std::atomic<uint64_t> live{0};               // user threads spawned and not yet reaped

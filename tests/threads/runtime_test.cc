@@ -134,6 +134,22 @@ TEST(CallerDriven, StepSaysWhenNothingCanHappen) {
     EXPECT_FALSE(runtime->step());
 }
 
+TEST(CallerDriven, WholeTurnsRunMoreThanOneSlice) {
+    for (const bool whole : {false, true}) {
+        auto runtime = *Runtime::start({.caller_driven = true, .whole_turns = whole});
+        int slices = 0;
+        for (int i = 0; i < 2; ++i)
+            spawn_or_fail(*runtime, 0, [&] {
+                for (int k = 0; k < 4; ++k) ++slices, yield();
+            });
+        EXPECT_TRUE(runtime->step());
+        EXPECT_EQ(slices, whole ? 8 : 1);
+        while (runtime->step()) {
+        }
+        EXPECT_EQ(slices, 8);
+    }
+}
+
 TEST(CallerDriven, AbandonedInMidFlight) {
     auto held = std::make_shared<int>(1);
     ManualClock clock;

@@ -18,6 +18,7 @@ public:
         seams_.disk = &disk_;
         seams_.clock = &clock_;
         seams_.caller_driven = true;
+        seams_.whole_turns = true;               // what a worker executes by itself, not a simulation's short steps
         seams_.idle = [this] { return idle(); };
         Options options = options_for(settings_.plan, settings_.workload, true);
         options.seams = &seams_;
@@ -66,6 +67,7 @@ private:
         threads::set_steps(steps_);
         TRY(workload_->begin_part(part));
         done_ = 0;
+        started_ = 0;
         if (!transactions_) start_recording();
         std::vector<Handle<void>> members;
         const uint32_t threads = workload_->threads(part);
@@ -90,8 +92,10 @@ private:
         ++part_number_;
     }
 
-    // A thread of a team, or of a serial turn: then it lets the next thread run after each operation.
+    // A thread of a team, or of a serial turn: then it lets the next thread run after each operation. All begin together, or the first
+    // would form a team before the others exist, and teams would stay apart.
     Result<void> member(const Part& part, uint32_t number) {
+        for (++started_; started_ < part.threads;) threads::yield();
         const uint32_t rounds = settings_.workload.rounds + settings_.workload.warm_rounds;
         for (uint32_t round = 0; round < rounds; ++round) {
             TRY(workload_->unit(number));
@@ -124,6 +128,7 @@ private:
     std::optional<Store> store_;
     std::unique_ptr<Workload> workload_;
     uint64_t done_ = 0;                          // transactions of this part
+    uint32_t started_ = 0;                       // its threads
     uint64_t part_number_ = 0;
     nlohmann::ordered_json result_;
 };
