@@ -103,6 +103,8 @@ struct BTree::Ops {
     static Result<bool> grow(BTree& tree, unsigned level, size_t extra);     // true: the root is of `level` and has room already
 
     // --- btree_merge.cc
+    // Removes ghosts without chains that nobody has locked from the leaf of `key`. False: there was none.
+    static Result<bool> remove_leaf_ghosts(BTree& tree, Slice key);
     static Result<void> merge(BTree& tree, Slice key, unsigned level);
     static Result<void> shrink_root(BTree& tree);
 };

@@ -70,6 +70,20 @@ Result<void> Ops::check_write(const txn::Transaction& txn, size_t key_bytes, siz
     return {};
 }
 
+namespace {
+
+// The leaf of `key` is full: ghosts that nobody needs go first, and it is split only if there are none. A removal that fails is no failure
+// of the insert.
+[[gnu::cold, gnu::noinline]] Result<void> make_room(BTree& tree, const Ops::SearchKey& key, bool has_ghosts, size_t extra) {
+    if (has_ghosts) {
+        const Result<bool> removed = Ops::remove_leaf_ghosts(tree, key);
+        if (removed && *removed) return {};
+    }
+    return Ops::split(tree, key, 0, extra);
+}
+
+}  // namespace
+
 Result<void> Ops::insert_record(BTree& tree, txn::Transaction& txn, txn::LockName name, const SearchKey& key, Slice value, bool is_overflow) {
     txn::LockManager& locks = *tree.engine_.locks;
     unsigned changes = 0;
@@ -99,8 +113,9 @@ Result<void> Ops::insert_record(BTree& tree, txn::Transaction& txn, txn::LockNam
                 return {};
             }
         }
+        const bool has_ghosts = header(*t.page).ghosts != 0;
         t.page.release();
-        TRY(split(tree, key, 0, kSlotCost + key.size() + value.size()));
+        TRY(make_room(tree, key, has_ghosts, kSlotCost + key.size() + value.size()));
     }
 }
 

@@ -207,6 +207,15 @@ Result<bool> remove_ghosts(Engine& engine, BTree& tree, Slice key, const Chains&
 
 }  // namespace
 
+// Ghosts with chains are left to the cleaner: nobody else may free a chain, lest two do.
+Result<bool> Ops::remove_leaf_ghosts(BTree& tree, Slice key) {
+    BTree::Cleaned result;
+    Chains chains;
+    TRY(remove_ghosts(tree.engine_, tree, key, {}, chains, result));
+    tree.stats_.ghosts_removed.fetch_add(result.removed, std::memory_order_relaxed);
+    return result.removed != 0;
+}
+
 Result<BTree::Cleaned> BTree::clean_leaf(Slice key) {
     Cleaned result;
     Chains chains, none;

@@ -33,18 +33,26 @@ public:
     bool overflowed() const { return overflowed_; }
 
 private:
+    // The low n bytes of v: eight are written, n count.
     Key& append_big_endian(uint64_t v, unsigned n) {
-        for (unsigned i = n; i-- > 0;) put(static_cast<char>(v >> (8 * i)));
+        if (size_ + n > kRoom) {
+            overflowed_ = true;
+            return *this;
+        }
+        const uint64_t big_endian = __builtin_bswap64(v << (64 - 8 * n));
+        std::memcpy(bytes_ + size_, &big_endian, sizeof big_endian);
+        size_ += n;
         return *this;
     }
     void put(char c) {
-        if (size_ == sizeof(bytes_)) {
+        if (size_ == kRoom) {
             overflowed_ = true;
             return;
         }
         bytes_[size_++] = c;
     }
-    char bytes_[128];
+    static constexpr uint32_t kRoom = 128;
+    char bytes_[kRoom + 8];
     uint32_t size_ = 0;
     bool overflowed_ = false;
 };

@@ -236,6 +236,42 @@ TEST_F(BTreeTest, LockedGhostsStay) {
     });
 }
 
+// A full leaf whose ghosts nobody needs takes new records in their place; ghosts of a transaction that may still roll back stay.
+TEST_F(BTreeTest, InsertUsesTheRoomOfGhostsBeforeItSplits) {
+    uint64_t n = 0;
+    in_txn([&](txn::Transaction& txn) {
+        for (; tree->stats().splits.load() == 0; ++n) ASSERT_OK(tree->insert(txn, number_key(n * 10), std::string(100, 'v')));
+    });
+    const uint64_t splits = tree->stats().splits.load();
+    in_txn([&](txn::Transaction& txn) {
+        for (uint64_t i = 0; i + 2 < n; ++i) ASSERT_TRUE(*tree->erase(txn, number_key(i * 10)));
+    });
+    for (uint64_t round = 1; round < 9; ++round) {               // other keys each time, twice what the leaves hold
+        in_txn([&](txn::Transaction& txn) {
+            for (uint64_t i = 0; i < n / 4; ++i) ASSERT_OK(tree->insert(txn, number_key(i * 10 + round), std::string(100, 'n')));
+        });
+        in_txn([&](txn::Transaction& txn) {
+            for (uint64_t i = 0; i < n / 4; ++i) ASSERT_TRUE(*tree->erase(txn, number_key(i * 10 + round)));
+        });
+    }
+    EXPECT_EQ(tree->stats().splits.load(), splits);
+    EXPECT_GT(tree->stats().ghosts_removed.load(), n / 2);
+    store.on_thread([&] {
+        auto& eraser = store.begin();
+        for (uint64_t i = n - 2; i < n; ++i) ASSERT_TRUE(*tree->erase(eraser, number_key(i * 10)));
+        auto& txn = store.begin();
+        for (uint64_t i = 0; i < 3 * n; ++i) ASSERT_OK(tree->insert(txn, number_key(100000 + i), std::string(100, 'm')));
+        EXPECT_GT(tree->stats().splits.load(), splits);
+        store.commit(txn);
+        store.abort(eraser);
+        auto& reader = store.begin();
+        EXPECT_TRUE(TestTree::get(*tree, reader, number_key((n - 1) * 10)));
+        EXPECT_TRUE(TestTree::get(*tree, reader, number_key((n - 2) * 10)));
+        store.commit(reader);
+        EXPECT_EQ(TestTree::sound(*tree).records, 3 * n + 2);
+    });
+}
+
 TEST_F(BTreeTest, BulkLoadOfAllSizesAndItsRollback) {
     for (uint64_t n : {0u, 1u, 10u, 300u, 5000u, 100000u}) {
         TestTree loaded(store, ("bulk" + std::to_string(n)).c_str());
