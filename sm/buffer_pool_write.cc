@@ -52,33 +52,29 @@ bool BufferPool::Impl::copy_for_write(WriteBatch& batch, const WriteCandidate& c
     return true;
 }
 
-// One request for each run of adjacent pages; their copies are adjacent as well.
+// A request for each page; the I/O stage joins neighbours (their copies lie side by side as well), so an error is one page's alone.
 Result<void> BufferPool::Impl::transfer(WriteBatch& batch) {
-    uint32_t begins[kWriteBatchMax + 1], runs = 0;
-    for (uint32_t i = 0; i < batch.count; ++i)
-        if (i == 0 || batch.entries[i].page != batch.entries[i - 1].page + 1) begins[runs++] = i;
-    begins[runs] = batch.count;
-    for (uint32_t r = 0; r < runs; ++r) {
-        threads::IoRequest& request = batch.requests[r] = {};
+    for (uint32_t i = 0; i < batch.count; ++i) {
+        threads::IoRequest& request = batch.requests[i] = {};
         request.kind = threads::IoKind::write;
         request.io_class = threads::IoClass::write_back;
         request.file = data;
-        request.offset = uint64_t{batch.entries[begins[r]].page} * kPageBytes;
-        request.iov[0] = {batch.memory + size_t{begins[r]} * kPageBytes, size_t{begins[r + 1] - begins[r]} * kPageBytes};
+        request.offset = uint64_t{batch.entries[i].page} * kPageBytes;
+        request.iov[0] = {batch.memory + size_t{i} * kPageBytes, kPageBytes};
         request.iov_count = 1;
         threads::io_start(request);
     }
     Result<void> result;
-    for (uint32_t r = 0; r < runs; ++r) {
-        threads::IoRequest& request = batch.requests[r];
+    for (uint32_t i = 0; i < batch.count; ++i) {
+        threads::IoRequest& request = batch.requests[i];
         threads::io_wait(request, threads::ParkReason::io);
         const bool ok = request.result >= 0 || PLANTED(failed_write_clean);
-        for (uint32_t i = begins[r]; i < begins[r + 1]; ++i) batch.entries[i].written = ok;
+        batch.entries[i].written = ok;
         if (ok) continue;
         write_errors.fetch_add(1, std::memory_order_relaxed);
         const int err = static_cast<int>(-request.result);
         const bool full = err == ENOSPC || err == EDQUOT;
-        result = fail_os(full ? ErrorCode::no_space : ErrorCode::io_error, err, "data page", batch.entries[begins[r]].page);
+        result = fail_os(full ? ErrorCode::no_space : ErrorCode::io_error, err, "data page", batch.entries[i].page);
     }
     writes.fetch_add(batch.count, std::memory_order_relaxed);
     write_batches.fetch_add(1, std::memory_order_relaxed);

@@ -205,6 +205,12 @@ CtxStats Runtime::ctx_stats() const {
     return sum;
 }
 
+IoStats Runtime::io_stats() const {
+    IoStats sum;
+    for (const auto& worker : impl_->workers) worker->add_io_stats(sum);
+    return sum;
+}
+
 uint32_t Runtime::workers() const { return static_cast<uint32_t>(impl_->workers.size()); }
 const Clock& Runtime::clock() const { return *impl_->shared.clock; }
 Disk* Runtime::disk() const { return impl_->shared.disk; }

@@ -12,7 +12,7 @@
 #include "threads/base/clock.h"
 #include "threads/base/result.h"
 #include "threads/base/rng.h"
-#include "threads/io/io.h"
+#include "threads/io/io_stats.h"
 #include "threads/steps_options.h"
 #include "threads/steps.h"
 #include "threads/thread.h"
@@ -89,6 +89,7 @@ public:
     std::vector<TeamStats> team_stats() const;
     CtxStats ctx_stats() const;
 
+    IoStats io_stats() const;                    // of the workers' I/O stages, summed
     Stats stats() const;                         // sums over workers; each figure is read without a lock
 
 private:

@@ -18,7 +18,7 @@ Worker::Worker(RuntimeShared& shared, uint32_t index, std::unique_ptr<SchedulerP
 Result<void> Worker::attach() {
     scheduler_stack_ = kernel_stack();
     turn_time_ = clock().now();
-    if (shared_.disk != nullptr) io_ = TRY(shared_.disk->make_queue(index_, clock()));
+    if (shared_.disk != nullptr) io_ = std::make_unique<IoStage>(TRY(shared_.disk->make_queue(index_, clock())), clock());
     worker_local = local();
     return {};
 }
@@ -27,7 +27,7 @@ Result<void> Worker::attach() {
 // is destroyed: somebody may just be about to kick it.
 void Worker::detach() {
     submit_io();
-    while (io_ != nullptr && io_->in_flight() > 0) {
+    while (io_ != nullptr && !io_->idle()) {
         io_->wait(kNever);
         submit_io();
     }
@@ -40,10 +40,10 @@ void Worker::run() {
         take_mail();
         expire_timers();
         run_slices(kTurnSlices);
-        run_teams(io_ != nullptr && io_->in_flight() > 0 ? kTurnSlices : kTurnMembers);
+        run_teams(io_ != nullptr && io_->has_in_flight() ? kTurnSlices : kTurnMembers);
         submit_io();
-        poll_io();
-        if (nothing_to_run()) sleep();
+        if (!nothing_to_run()) poll_io();
+        else sleep();                            // submits and waits with one system call
     }
 }
 
@@ -72,8 +72,6 @@ void Worker::abandon() {
     worker_local = local();
     io_.reset();
     worker_local = outer;
-    io_first_ = io_last_ = nullptr;
-    io_count_ = 0;
     take_mail();
     while (next_to_run() != nullptr) {
     }
@@ -157,23 +155,20 @@ void Worker::set_steps(const StepsOptions& options) {
 
 void Worker::start_io(IoRequest& request) {
     CHECK(io_ != nullptr);                       // a runtime without a disk has no I/O
-    request.next = nullptr;
-    (io_last_ != nullptr ? io_last_->next : io_first_) = &request;
-    io_last_ = &request;
-    if (++io_count_ >= kIoBatchMax && !request.link_next) submit_io();
+    io_->add(request);
 }
 
-bool Worker::submit_io() {
-    if (io_count_ == 0) return false;
-    IoRequest* first = io_first_;
-    const uint32_t count = io_count_;
-    io_first_ = io_last_ = nullptr;              // before the call: completions may start further requests
-    io_count_ = 0;
-    io_->submit(first, count);
-    return true;
+bool Worker::try_start_io(IoRequest& request) {
+    CHECK(io_ != nullptr);
+    return io_->try_add(request);
 }
 
-bool Worker::poll_io() { return io_ != nullptr && io_->in_flight() > 0 && io_->poll() > 0; }
+void Worker::set_io_mode(IoMode mode) {
+    if (io_ != nullptr) io_->set_mode(mode);
+}
+
+bool Worker::submit_io() { return io_ != nullptr && io_->submit(); }
+bool Worker::poll_io() { return io_ != nullptr && io_->has_in_flight() && io_->poll() > 0; }
 
 void Worker::post(Thread* thread) {
     Thread* head = mailbox_.load(std::memory_order_relaxed);
@@ -193,7 +188,7 @@ void Worker::kick() {
 void Worker::sleep() {
     asleep_.store(1, std::memory_order_seq_cst);
     if (mailbox_.load(std::memory_order_seq_cst) == nullptr && !shared_.ending.load(std::memory_order_seq_cst) &&
-        io_count_ == 0) {
+        (io_ == nullptr || !io_->can_submit())) {
         sleeps_.add();
         Nanos deadline = timers_.earliest();
         if (!shared_.clock_is_real && deadline != kNever) deadline = std::min(deadline, turn_time_ + kMillisecond);
@@ -212,6 +207,10 @@ void Worker::sleep_in_futex(Nanos deadline) {
         timeout.tv_nsec = static_cast<long>((deadline - now) % kSecond);
     }
     syscall(SYS_futex, &asleep_, FUTEX_WAIT_PRIVATE, 1, deadline == kNever ? nullptr : &timeout, nullptr, 0);
+}
+
+void Worker::add_io_stats(IoStats& stats) const {
+    if (io_ != nullptr) io_->add_stats(stats);
 }
 
 void Worker::add_stats(Runtime::Stats& stats) const {

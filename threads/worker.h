@@ -18,7 +18,7 @@
 #include <memory>
 #include <utility>
 
-#include "threads/io/io.h"
+#include "threads/io/io_stage.h"
 #include "threads/runtime.h"
 #include "threads/stack.h"
 #include "threads/steps.h"
@@ -60,7 +60,6 @@ class alignas(kCacheLineBytes) Worker {
 public:
     static constexpr uint32_t kTurnSlices = 64;
     static constexpr uint32_t kTurnMembers = 768;      // a team member runs one operation, a slice a transaction: about as long as a turn of slices
-    static constexpr uint32_t kIoBatchMax = 64;
 
     Worker(RuntimeShared& shared, uint32_t index, std::unique_ptr<SchedulerPolicy> policy, const StepsOptions& steps);
     Worker(const Worker&) = delete;
@@ -78,6 +77,7 @@ public:
     }
     void kick();                                 // a sleeping worker looks around
     void add_stats(Runtime::Stats& stats) const;
+    void add_io_stats(IoStats& stats) const;
     const char* io_name() const { return io_ ? io_->name() : "none"; }
 
     // --- the worker's kernel thread
@@ -93,6 +93,8 @@ public:
     bool park_until(Thread& self, Nanos deadline, ParkReason reason);
     void yield(Thread& self);
     void start_io(IoRequest& request);
+    bool try_start_io(IoRequest& request);
+    void set_io_mode(IoMode mode);
     Nanos turn_time() const { return turn_time_; }
     [[noreturn]] void run_thread(Thread& self);
 
@@ -103,7 +105,7 @@ public:
     void set_steps(const StepsOptions& options);
     // Nothing but the running thread and the teams asks for the CPU or the scheduler: no ready thread, no mail, no I/O to submit.
     bool idle_but_for_self() const { return none_ready() && !system_waits(); }
-    bool system_waits() const { return io_count_ != 0 || mailbox_.load(std::memory_order_relaxed) != nullptr; }
+    bool system_waits() const { return (io_ != nullptr && io_->queued() != 0) || mailbox_.load(std::memory_order_relaxed) != nullptr; }
     Thread* take_ready() { return slices_left_ > 0 ? --slices_left_, pick() : nullptr; }
     void note_switch(Thread& next) {
         switches_.add();
@@ -167,10 +169,7 @@ private:
     Thread* pending_ = nullptr;                  // see next_to_run()
     Nanos turn_time_ = 0;
     TimerHeap timers_;
-    std::unique_ptr<IoQueue> io_;
-    IoRequest* io_first_ = nullptr;              // collected in this turn
-    IoRequest* io_last_ = nullptr;
-    uint32_t io_count_ = 0;
+    std::unique_ptr<IoStage> io_;
 
     Tally switches_, sleeps_, remote_wakes_, parks_[static_cast<size_t>(ParkReason::kCount)];
 

@@ -26,8 +26,12 @@ namespace lockstep::threads {
 
 using FileId = Id<struct FileIdTag, int32_t>;    // valid on the disk that opened it
 
+inline constexpr uint32_t kIoPiecesMax = 64;     // of one request
+
 enum class IoKind : uint8_t { read, write, sync };
 enum class IoClass : uint8_t { log, demand_read, read_ahead, write_back };     // priority: first is served first
+inline constexpr size_t kIoClasses = 4;
+class IoStage;
 
 // One request. The caller owns it until completion; `done` runs on the submitting worker, in its scheduler, and must not block.
 struct IoRequest {
@@ -37,6 +41,7 @@ struct IoRequest {
     FileId file{-1};
     uint64_t offset = 0;                         // bytes
     iovec iov[2] = {};                           // 1 or 2 pieces of memory
+    const iovec* many = nullptr;                 // or more, up to kIoPiecesMax, in memory of the owner; then iov is not used
     uint32_t iov_count = 0;
     int64_t result = 0;                          // bytes transferred, or -errno
     void (*done)(IoRequest*) = nullptr;
@@ -45,6 +50,15 @@ struct IoRequest {
     bool complete = false;
     IoRequest* next = nullptr;                   // queues
     uint64_t tag = 0;                            // backend's own
+    // --- the stage's own (io_stage.h), until `done`
+    bool alone = false;                          // never to be joined with neighbours: that has failed
+    uint32_t bypassed = 0;
+    IoRequest* prev = nullptr;
+    Nanos entered = 0;
+    IoRequest* chained = nullptr;                // next one of a linked run
+    IoRequest* same = nullptr;                   // equal requests that this one serves as well
+    IoStage* stage = nullptr;
+    void (*then)(IoRequest*) = nullptr;          // the requester's `done`
 };
 
 // One worker's way to the disk. All calls from that worker, except wake().
@@ -52,7 +66,8 @@ class IoQueue {
 public:
     virtual ~IoQueue() = default;
     virtual const char* name() const = 0;        // "io_uring", "pool", "simulated"
-    // Takes the chain of `count` requests linked by `next`, in order. One system call where the backend can.
+    // Takes the chain of `count` requests linked by `next`, in order. They reach the device by the next poll() or wait() at the latest, all
+    // with one system call where the backend can.
     virtual void submit(IoRequest* first, size_t count) = 0;
     // Runs `done` of what has completed; the number of those.
     virtual size_t poll() = 0;
@@ -60,6 +75,13 @@ public:
     virtual size_t wait(Nanos deadline) = 0;
     virtual void wake() = 0;                     // from any kernel thread; cheap if the worker does not sleep
     virtual size_t in_flight() const = 0;
+    // System calls that handed requests to the kernel, since the queue was made; 0 where others make them. Any kernel thread.
+    virtual uint64_t submissions() const { return 0; }
+    // How many completions a wait() had better return with, if they come soon: each return costs a system call and a turn.
+    void gather(size_t completions) { gather_ = completions; }
+
+protected:
+    size_t gather_ = 1;
 };
 
 // Files by path. Calls return when done (rare, short operations); safe from any kernel thread.
@@ -93,8 +115,13 @@ enum class IoBackend : uint8_t { automatic, io_uring, pool };
 std::unique_ptr<Disk> make_disk(IoBackend backend = IoBackend::automatic);
 
 // --- for user threads
-// Queue on the current worker, submitted with the worker's next batch. The request must live until complete.
+// Into the current worker's stage, submitted with its next batch. The request must live until complete. Parks while the stage is full.
 void io_start(IoRequest& request);
+// The same for what can be done without: false if the stage is full. Never parks.
+bool io_try_start(IoRequest& request);
+// How the current worker's stage works from now on; for measurements.
+enum class IoMode : uint8_t;
+void set_io_mode(IoMode mode);
 // Parks until `request.complete`.
 void io_wait(IoRequest& request, ParkReason reason);
 // Whole transfers. Errors: io_error or no_space with errno, `what` = the text given.

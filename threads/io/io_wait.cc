@@ -25,13 +25,21 @@ Result<size_t> transfer(IoRequest& request, const char* what, ParkReason reason)
 
 }  // namespace
 
-void io_start(IoRequest& request) {
+namespace {
+
+Worker& prepare(IoRequest& request) {
     Worker* worker = worker_local.worker;
     CHECK(worker != nullptr);                                // user threads and completions only
     request.complete = false;
     if (request.done == nullptr) request.done = complete_and_wake;
-    worker->start_io(request);
+    return *worker;
 }
+
+}  // namespace
+
+void io_start(IoRequest& request) { prepare(request).start_io(request); }
+bool io_try_start(IoRequest& request) { return prepare(request).try_start_io(request); }
+void set_io_mode(IoMode mode) { worker_local.worker->set_io_mode(mode); }
 
 void io_wait(IoRequest& request, ParkReason reason) {
     request.waiter = current();

@@ -18,8 +18,10 @@ int64_t transfer_once(const IoRequest& request, uint64_t progress) {
     int64_t moved = 0;
     if (request.kind == IoKind::sync) {
         moved = fdatasync(fd);
-    } else if (progress == 0 && request.iov_count == 2) {
-        moved = write ? pwritev(fd, request.iov, 2, at) : preadv(fd, request.iov, 2, at);
+    } else if (progress == 0 && request.iov_count > 1) {
+        const iovec* pieces = io_pieces(request);
+        const auto count = static_cast<int>(request.iov_count);
+        moved = write ? pwritev(fd, pieces, count, at) : preadv(fd, pieces, count, at);
     } else {
         const iovec piece = io_piece(request, progress);
         moved = write ? pwrite(fd, piece.iov_base, piece.iov_len, at) : pread(fd, piece.iov_base, piece.iov_len, at);
@@ -71,10 +73,10 @@ IoPool::~IoPool() {
     for (std::thread& thread : threads_) thread.join();
 }
 
-void IoPool::push(UnitQueue (&units)[kIoClasses], size_t count) {
+void IoPool::push(UnitQueue (&units)[kLines], size_t count) {
     {
         std::lock_guard lock(mutex_);
-        for (size_t c = 0; c < kIoClasses; ++c) {
+        for (size_t c = 0; c < kLines; ++c) {
             while (!units[c].empty()) {
                 IoRequest* head = units[c].pop();
                 IoRequest* last = head;
@@ -122,7 +124,7 @@ PoolQueue::~PoolQueue() {
 }
 
 void PoolQueue::submit(IoRequest* first, size_t count) {
-    UnitQueue units[kIoClasses];
+    UnitQueue units[IoPool::kLines];
     size_t unit_count = 0;
     in_flight_ += count;
     for (; count > 0; ++unit_count) {
@@ -133,7 +135,7 @@ void PoolQueue::submit(IoRequest* first, size_t count) {
             r->tag = reinterpret_cast<uint64_t>(this);
             if (r == last) break;
         }
-        units[static_cast<size_t>(first->io_class)].push(first, last);
+        units[first->io_class == IoClass::log ? 0 : 1].push(first, last);
         first = next;
         count -= length;
     }

@@ -10,14 +10,14 @@ constexpr Nanos kSlowFactor = 100;
 
 uint64_t memory_checksum(const IoRequest& request) {
     uint64_t hash = 0;
-    for (uint32_t i = 0; i < request.iov_count; ++i) hash = sim_hash(hash, request.iov[i].iov_base, request.iov[i].iov_len);
+    for (uint32_t i = 0; i < request.iov_count; ++i) hash = sim_hash(hash, io_pieces(request)[i].iov_base, io_pieces(request)[i].iov_len);
     return hash;
 }
 
 bool is_misaligned(const IoRequest& request) {
     uint64_t bits = request.offset;
     for (uint32_t i = 0; i < request.iov_count; ++i) {
-        bits |= reinterpret_cast<uintptr_t>(request.iov[i].iov_base) | request.iov[i].iov_len;
+        bits |= reinterpret_cast<uintptr_t>(io_pieces(request)[i].iov_base) | io_pieces(request)[i].iov_len;
     }
     return bits % kSectorBytes != 0;
 }

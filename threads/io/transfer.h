@@ -6,31 +6,43 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 
 #include "threads/base/check.h"
 #include "threads/io/io.h"
 
 namespace lockstep::threads {
 
-inline constexpr size_t kIoClasses = 4;
 inline constexpr uint64_t kSectorBytes = 512;              // what a device writes whole, and what direct files are aligned to
 inline constexpr size_t kTransferMax = 1u << 30;           // bytes a system call is asked for; more comes as a continuation
 
+inline const iovec* io_pieces(const IoRequest& request) { return request.many != nullptr ? request.many : request.iov; }
+
 inline uint64_t io_bytes(const IoRequest& request) {
     uint64_t bytes = 0;
-    for (uint32_t i = 0; i < request.iov_count; ++i) bytes += request.iov[i].iov_len;
+    for (uint32_t i = 0; i < request.iov_count; ++i) bytes += io_pieces(request)[i].iov_len;
     return bytes;
 }
 
 // The piece of memory at which a request that has moved `progress` bytes goes on.
 inline iovec io_piece(const IoRequest& request, uint64_t progress) {
     for (uint32_t i = 0; i < request.iov_count; ++i) {
-        const iovec& piece = request.iov[i];
+        const iovec& piece = io_pieces(request)[i];
         if (progress < piece.iov_len)
             return {static_cast<std::byte*>(piece.iov_base) + progress, std::min(piece.iov_len - progress, kTransferMax)};
         progress -= piece.iov_len;
     }
     return {nullptr, 0};
+}
+
+// Copies the first `bytes` bytes of one request's memory to that of another, of the same size.
+inline void copy_pieces(const IoRequest& from, const IoRequest& to, uint64_t bytes) {
+    for (uint64_t moved = 0; moved < bytes;) {
+        const iovec source = io_piece(from, moved), target = io_piece(to, moved);
+        const size_t n = std::min<uint64_t>({source.iov_len, target.iov_len, bytes - moved});
+        std::memcpy(target.iov_base, source.iov_base, n);
+        moved += n;
+    }
 }
 
 inline bool io_transient(int64_t raw) { return raw == -EINTR || raw == -EAGAIN; }

@@ -31,8 +31,9 @@ int enable_ring(io_uring& ring) {
     return result < 0 ? -errno : 0;
 }
 
-constexpr unsigned kRingEntries = 256;
+constexpr unsigned kRingEntries = 512;
 constexpr unsigned kLogReserve = 16;                       // places that only the log may take
+constexpr Nanos kGatherTime = 100 * kMicrosecond;          // longest wait for more completions when there are some
 constexpr uint64_t kWakeTag = 0;                           // user_data of the eventfd's poll
 constexpr uint64_t kChainBit = 1;                          // user_data: the request belongs to a chain
 
@@ -86,6 +87,7 @@ public:
     size_t wait(Nanos deadline) override;
     void wake() override;
     size_t in_flight() const override { return in_flight_; }
+    uint64_t submissions() const override { return submissions_.load(std::memory_order_relaxed); }
 
 private:
     [[gnu::cold, gnu::noinline]] void start_ring();
@@ -94,6 +96,7 @@ private:
     void start_unit(IoRequest* head, bool linked);
     void issue(IoRequest* request, uint64_t progress, uint64_t data, bool link);
     void flush();
+    void count_submission() { submissions_.store(submissions_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed); }
     size_t reap();
     void take(const Outcome& outcome);
     void take_single(IoRequest* request, int32_t raw);
@@ -111,6 +114,7 @@ private:
     unsigned kernel_ = 0;
     size_t in_flight_ = 0;
     size_t finished_ = 0;                                  // since the queue was made
+    std::atomic<uint64_t> submissions_{0};                 // written by the worker
     bool started_ = false;
     bool wake_armed_ = false;
     bool wake_multishot_ = true;
@@ -151,7 +155,6 @@ void UringQueue::submit(IoRequest* first, size_t count) {
         count -= length;
     }
     pump();
-    flush();
 }
 
 // Highest class first; a class that finds no room keeps those below it back too.
@@ -202,9 +205,9 @@ void UringQueue::issue(IoRequest* request, uint64_t progress, uint64_t data, boo
     const bool write = request->kind == IoKind::write;
     if (request->kind == IoKind::sync) {
         io_uring_prep_fsync(sqe, fd, IORING_FSYNC_DATASYNC);
-    } else if (progress == 0 && request->iov_count == 2) {
-        if (write) io_uring_prep_writev(sqe, fd, request->iov, 2, request->offset);
-        else io_uring_prep_readv(sqe, fd, request->iov, 2, request->offset);
+    } else if (progress == 0 && request->iov_count > 1) {
+        if (write) io_uring_prep_writev(sqe, fd, io_pieces(*request), request->iov_count, request->offset);
+        else io_uring_prep_readv(sqe, fd, io_pieces(*request), request->iov_count, request->offset);
     } else {
         const iovec piece = io_piece(*request, progress);
         const auto bytes = static_cast<unsigned>(piece.iov_len);
@@ -219,6 +222,7 @@ void UringQueue::issue(IoRequest* request, uint64_t progress, uint64_t data, boo
 // What the kernel does not take now (no memory, completions to be fetched first) stays in the ring for the next turn.
 void UringQueue::flush() {
     while (io_uring_sq_ready(&ring_) > 0) {
+        count_submission();
         const int result = io_uring_submit(&ring_);
         if (result == -EINTR) continue;
         if (result == -EAGAIN || result == -EBUSY) return;
@@ -229,7 +233,10 @@ void UringQueue::flush() {
 
 size_t UringQueue::poll() {
     if (in_flight_ == 0) return 0;
-    return reap();
+    flush();
+    const size_t finished = reap();
+    flush();                                               // continuations, and what the ring had no room for
+    return finished;
 }
 
 // Completions are copied out first, because a `done` may submit.
@@ -246,7 +253,6 @@ size_t UringQueue::reap() {
         for (unsigned i = 0; i < n; ++i) take(outcomes[i]);
         pump();
     }
-    flush();
     return finished_ - before;
 }
 
@@ -335,18 +341,23 @@ void UringQueue::arm_wake() {
 
 size_t UringQueue::wait(Nanos deadline) {
     if (!started_) [[unlikely]] start_ring();
-    if (const size_t n = reap(); n > 0) return n;
-    if (!gate_.try_sleep()) return reap();
+    if (const size_t n = reap(); n > 0) {
+        flush();
+        return n;
+    }
+    if (!gate_.try_sleep()) return poll();
     arm_wake();
-    __kernel_timespec limit{};
+    const auto wanted = static_cast<unsigned>(std::clamp<size_t>(gather_, 1, std::max(kernel_, 1u)));
+    Nanos left = kNever;
     if (deadline != kNever) {
         const Nanos now = clock_.now();
-        const Nanos left = deadline > now ? deadline - now : 0;
-        limit.tv_sec = static_cast<long long>(left / kSecond);
-        limit.tv_nsec = static_cast<long long>(left % kSecond);
+        left = deadline > now ? deadline - now : 0;
     }
+    if (wanted > 1) left = std::min(left, kGatherTime);    // also bounds how long a wake() may find us asleep
+    __kernel_timespec limit{.tv_sec = static_cast<long long>(left / kSecond), .tv_nsec = static_cast<long long>(left % kSecond)};
     io_uring_cqe* cqe = nullptr;
-    const int result = io_uring_submit_and_wait_timeout(&ring_, &cqe, 1, deadline == kNever ? nullptr : &limit, nullptr);
+    if (io_uring_sq_ready(&ring_) > 0) count_submission();
+    const int result = io_uring_submit_and_wait_timeout(&ring_, &cqe, wanted, left == kNever ? nullptr : &limit, nullptr);
     CHECK(result >= 0 || result == -ETIME || result == -EINTR || result == -EAGAIN || result == -EBUSY);
     gate_.rise();
     return reap();
