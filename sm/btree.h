@@ -129,6 +129,12 @@ public:
 
 private:
     struct Ops;
+    [[gnu::cold, gnu::noinline]] void look_ahead(Slice at, bool up);     // btree_ahead.cc
+    void leave_leaf(Slice at, bool up) {
+        if (--leaves_to_look_ == 0) [[unlikely]]
+            look_ahead(at, up);
+    }
+
     BTree& tree_;
     txn::Transaction& txn_;
     std::string low_, high_, large_value_, last_record_;
@@ -152,6 +158,8 @@ private:
     uint32_t leaves_freed_ = 0;                  // before leaf_ was found
     uint16_t slot_ = 0;
     uint16_t key_bytes_ = 0;
+    uint16_t leaves_to_look_ = 2;                // leaves to be left behind until the next look for read-ahead; not 0
+    uint16_t ahead_window_ = 0;                  // leaves to ask for ahead at the next look; 0: none were missing
     char keys_[2][kKeyBytesMax + 16];            // with sixteen zeros behind the key
     char inline_value_[2048];
 };

@@ -224,6 +224,7 @@ Result<BTreeCursor::Ops::Step> BTreeCursor::Ops::take_overflow(BTreeCursor& c, c
         return pos.at.valid() ? Step::end : Step::again;
     }
     before = pos.at;
+    if (!hold) c.leave_leaf(c.positioned_ ? c.key() : Slice(c.low_), true);
     Result<PeekedPage> peeked = c.tree_.engine_.pool->peek(next);
     if (!before.valid()) return Step::again;
     if (!peeked) return std::unexpected(peeked.error());
@@ -291,6 +292,7 @@ Result<BTreeCursor::Ops::Step> BTreeCursor::Ops::backward(BTreeCursor& c, unsign
         if (n == 0) break;
         bound = Slice(fence, n);
         infinite = false;
+        c.leave_leaf(bound, false);
     }
     if (!c.positioned_ && serializable(c) && !c.gap_above_locked_ && !PLANTED(backward_gap_unprotected)) {
         if (TRY(first_backward(c, pos, hold)) == Step::again) return Step::again;

@@ -46,7 +46,8 @@ BufferPool::Impl::~Impl() {
 void BufferPool::Impl::size_memory() {
     batch_count = runtime.workers() + 1;
     batch_pages = static_cast<uint32_t>(std::clamp<uint64_t>(options.bytes / 32 / batch_count / kPageBytes, 4, kWriteBatchMax));
-    const uint64_t writing = uint64_t{batch_count} * (batch_pages * kPageBytes + sizeof(WriteBatch));
+    const uint64_t writing = uint64_t{batch_count} * (batch_pages * kPageBytes + sizeof(WriteBatch)) +
+                             uint64_t{runtime.workers()} * kReadAheadMax * sizeof(ReadAhead);
     frame_count = static_cast<uint32_t>((options.bytes - writing) / (kPageBytes + sizeof(FrameInfo) + sizeof(uint32_t)));
     high_water = std::max<uint32_t>(8, static_cast<uint32_t>(frame_count * options.free_target));
     low_water = high_water / 2;
@@ -87,6 +88,7 @@ Result<std::unique_ptr<BufferPool>> BufferPool::create(threads::Runtime& runtime
     pool->impl_->size_memory();
     TRY(pool->impl_->map_memory());
     pool->impl_->cleaners = std::make_unique<Cleaner[]>(runtime.workers());
+    pool->impl_->make_read_ahead();
     pool->pages_max_ = options.pages_max;
     return pool;
 }
@@ -147,7 +149,7 @@ Result<PeekedPage> BufferPool::peek_slow(PageId id) {
             continue;
         }
         if (latch::state(seen) == latch::kExclusive) {
-            impl_->latch_waits.fetch_add(1, std::memory_order_relaxed);
+            (frame_of(seen) == 0 ? impl_->read_waiters : impl_->latch_waits).fetch_add(1, std::memory_order_relaxed);
             latch::wait_while_exclusive(word);
             continue;
         }

@@ -16,6 +16,7 @@
 
 #include <functional>
 #include <memory>
+#include <span>
 
 #include "sm/page.h"
 #include "threads/io/io.h"
@@ -162,6 +163,10 @@ public:
     bool try_fix_exclusive(PageId id, ExclusivePage& out);        // only if in memory and free at once
     // A page whose content does not matter: no read. Its header says kind free and lsn 0 unless it was in memory, then it is as it was.
     Result<ExclusivePage> fix_new(PageId id);
+    // Starts to read pages that will be wanted soon, in the background. Only a hint: stops at the first that finds no free frame or no room in
+    // the I/O stage; a page that cannot be read is left to whoever asks for it. Evicts nothing, waits for nothing. User threads only.
+    // The number of pages that are now here or on their way, from the first on.
+    size_t read_ahead(std::span<const PageId> ids);
     // The page was freed: forget its content without writing it (a page that is just being written stays until it is evicted).
     void drop(ExclusivePage page);
 
@@ -194,7 +199,9 @@ public:
 
     struct Stats {
         uint64_t frames = 0, resident = 0, dirty = 0, reads = 0, writes = 0, evictions = 0, faults = 0, repairs = 0, write_batches = 0,
-                 latch_waits = 0, sync_failures = 0, write_errors = 0;
+                 latch_waits = 0, sync_failures = 0, write_errors = 0,
+                 reads_ahead = 0,            // of the reads: nobody waited for them when they began
+                 read_waiters = 0;           // threads that wanted a page whose read was under way: merged into it
     };
     Stats stats() const;
     size_t memory_bytes() const;
@@ -217,6 +224,7 @@ private:
     Page* frames_ = nullptr;
     uint64_t pages_max_ = 0;
     FrameInfo* info_ = nullptr;                  // one per frame
+    friend struct ReadAhead;
     struct Impl;
     std::unique_ptr<Impl> impl_;
 };

@@ -28,6 +28,7 @@ void BufferPool::Impl::run_cleaner(uint32_t worker) {
         else
             threads::yield();
     }
+    wait_for_read_ahead(worker);
 }
 
 void BufferPool::Impl::kick_cleaner() {

@@ -24,6 +24,7 @@
 namespace lockstep::sm {
 
 inline constexpr uint32_t kWriteBatchMax = 64;         // pages
+inline constexpr uint32_t kReadAheadMax = 64;          // pages on their way in unasked, for each worker
 inline constexpr uint32_t kHandStep = 32;              // frames a turner of the hand takes at once
 inline constexpr Nanos kRoomPatience = 5 * kSecond;
 
@@ -53,6 +54,20 @@ struct alignas(kCacheLineBytes) Cleaner {
     std::unique_ptr<threads::Completion> done;         // of the running cleaner, null before start
 };
 
+// A page on its way in for which nobody waits. The word is exclusively latched, by the request as it were.
+struct ReadAhead {
+    threads::IoRequest request;
+    BufferPool::Impl* pool = nullptr;
+    uint32_t page = 0, frame = 0, worker = 0;
+    ReadAhead* next = nullptr;                         // free ones of the worker
+};
+
+struct alignas(kCacheLineBytes) ReadAheadSlots {       // of one worker, which alone uses them
+    std::unique_ptr<ReadAhead[]> slots;
+    ReadAhead* free = nullptr;
+    uint32_t busy = 0;
+};
+
 struct BufferPool::Impl {
     Impl(BufferPool& pool, threads::Runtime& runtime, txn::Log& log, threads::FileId data, const BufferPoolOptions& options)
         : pool(pool), runtime(runtime), log(log), data(data), options(options) {}
@@ -72,7 +87,15 @@ struct BufferPool::Impl {
     // --- buffer_pool_read.cc
     Result<bool> read_page(PageId id, Page& page);     // true: rebuilt from the log, so the volume's copy is stale
     Result<void> read_once(PageId id, Page& page);
+    Result<void> check_read(PageId id, Page& page, size_t bytes) const;
     Result<bool> repair(PageId id, Page& page, const Error& why);
+
+    // --- buffer_pool_ahead.cc
+    void make_read_ahead();
+    bool read_ahead_one(PageId id);
+    static void on_read_ahead(threads::IoRequest* request);
+    void end_read_ahead(ReadAhead& slot);
+    void wait_for_read_ahead(uint32_t worker);
 
     // --- buffer_pool_evict.cc
     Result<uint32_t> take_frame();
@@ -141,11 +164,12 @@ struct BufferPool::Impl {
 
     // --- cleaners
     std::unique_ptr<Cleaner[]> cleaners;
+    std::unique_ptr<ReadAheadSlots[]> ahead;
     std::atomic<bool> stopping{false};
 
     // --- statistics, relaxed
     std::atomic<uint64_t> reads{0}, writes{0}, evictions{0}, faults{0}, repairs{0}, write_batches{0}, latch_waits{0}, sync_failures{0},
-        write_errors{0};
+        write_errors{0}, reads_ahead{0}, read_waiters{0};
 };
 
 }  // namespace lockstep::sm

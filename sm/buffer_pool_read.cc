@@ -15,12 +15,17 @@ bool all_zero(const Page& page) {
 
 }  // namespace
 
-// Errors: io_error, or corrupt_page whose b says why: 1 beyond the end of the file, 2 checksum, 3 another page's id, 4 newer than the log.
+// Errors: io_error, or corrupt_page, see check_read().
 Result<void> BufferPool::Impl::read_once(PageId id, Page& page) {
     reads.fetch_add(1, std::memory_order_relaxed);
     const auto bytes = threads::io_read(data, uint64_t{id.value} * kPageBytes, &page, kPageBytes, "data page");
     if (!bytes) return fail_os(bytes.error().code, bytes.error().os, "data page", id.value);
-    if (*bytes < kPageBytes) return fail(ErrorCode::corrupt_page, "data page", id.value, 1);
+    return check_read(id, page, *bytes);
+}
+
+// Error: corrupt_page, whose b says why: 1 beyond the end of the file, 2 checksum, 3 another page's id, 4 newer than the log.
+Result<void> BufferPool::Impl::check_read(PageId id, Page& page, size_t bytes) const {
+    if (bytes < kPageBytes) return fail(ErrorCode::corrupt_page, "data page", id.value, 1);
     const PageHeader& header = page.header;
     if (header.checksum == 0 && all_zero(page)) {
         page.header.page_id = id.value;

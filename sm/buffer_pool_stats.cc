@@ -23,13 +23,15 @@ BufferPool::Stats BufferPool::stats() const {
     s.write_batches = p.write_batches.load(std::memory_order_relaxed);
     s.latch_waits = p.latch_waits.load(std::memory_order_relaxed);
     s.sync_failures = p.sync_failures.load(std::memory_order_relaxed);
+    s.reads_ahead = p.reads_ahead.load(std::memory_order_relaxed);
+    s.read_waiters = p.read_waiters.load(std::memory_order_relaxed);
     s.write_errors = p.write_errors.load(std::memory_order_relaxed);
     return s;
 }
 
 size_t BufferPool::memory_bytes() const {
     const Impl& p = *impl_;
-    return p.frames_bytes + p.other_bytes + p.batch_count * sizeof(WriteBatch);
+    return p.frames_bytes + p.other_bytes + p.batch_count * sizeof(WriteBatch) + p.runtime.workers() * kReadAheadMax * sizeof(ReadAhead);
 }
 
 Lsn BufferPool::oldest_rec_lsn() const {

@@ -197,6 +197,7 @@ void Checkpointer::stop() {
     impl_->stop->set();
     impl_->stopped->wait();
     impl_->stopped.reset();
+    impl_->stop.reset();                                 // a later run() is in no hurry
 }
 
 Lsn Checkpointer::last_begin() const { return Lsn{impl_->last_begin.load(std::memory_order_relaxed)}; }

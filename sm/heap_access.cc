@@ -10,6 +10,8 @@ using namespace heap;
 
 namespace {
 
+constexpr size_t kScanAhead = 32;                                // pages that a scan has read ahead
+
 txn::LockMode mode_of(Access access) {
     switch (access) {
         case Access::read: return txn::LockMode::S;
@@ -141,8 +143,14 @@ Result<void> HeapFile::scan(txn::Transaction& txn, std::move_only_function<bool(
                 for (; done < body.entries; ++done) pages.push_back(PageId{body.page[done]});
                 next = PageId{body.next};
             }
-            for (const PageId id : pages)
-                if (!TRY(whole ? Ops::scan_locked(*this, id, each) : Ops::scan_records(*this, txn, id, each))) return {};
+            size_t asked = 1;                                    // pages that are here or were asked for ahead
+            for (size_t i = 0; i < pages.size(); ++i) {
+                if (i + kScanAhead / 2 >= asked && asked < pages.size()) {
+                    const auto next = std::span(pages).subspan(asked, std::min(kScanAhead, pages.size() - asked));
+                    asked += std::max<size_t>(engine_.pool->read_ahead(next), 1);
+                }
+                if (!TRY(whole ? Ops::scan_locked(*this, pages[i], each) : Ops::scan_records(*this, txn, pages[i], each))) return {};
+            }
         } while (!pages.empty());
         at = next;
     }

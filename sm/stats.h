@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "threads/io/io_stats.h"
 #include "threads/stage_stats.h"
 
 namespace lockstep {
@@ -19,7 +20,11 @@ struct StoreStats {
     uint64_t log_records = 0, log_bytes = 0, log_flushes = 0, log_syncs = 0, log_used_bytes = 0, log_capacity_bytes = 0, durable_waits = 0;
     // pages
     uint64_t pool_frames = 0, pool_resident = 0, pool_dirty = 0, page_reads = 0, page_writes = 0, evictions = 0, page_repairs = 0,
-             checkpoints = 0, pages_total = 0;
+             checkpoints = 0, pages_total = 0,
+             reads_ahead = 0,                        // of the reads: begun before anybody asked
+             read_waiters = 0;                       // threads that wanted a page whose read was under way
+    // input and output: requests by class, what was merged and joined, batches, depth
+    threads::IoStats io;
     // threads
     uint64_t switches = 0, threads_live = 0, threads_max = 0, worker_sleeps = 0, remote_wakes = 0;
     // memory, in bytes

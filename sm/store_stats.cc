@@ -48,6 +48,9 @@ StoreStats Store::stats() const {
     s.page_writes = pool.writes;
     s.evictions = pool.evictions;
     s.page_repairs = pool.repairs;
+    s.reads_ahead = pool.reads_ahead;
+    s.read_waiters = pool.read_waiters;
+    s.io = e.runtime->io_stats();
     s.checkpoints = e.checkpointer->completed();
     s.pages_total = e.space->pages_total();
 

@@ -130,6 +130,11 @@ inline void unlatch_exclusive(LatchWord& word) {
     slow::release_exclusive(word);
 }
 
+// An exclusive hold changes hands: from the current thread to nobody in particular (a request under way, say), and from there to
+// whoever runs now and will unlatch.
+inline void disown() { uncount_exclusive(); }
+inline void adopt() { count_exclusive(); }
+
 // For the buffer pool. fault_begin: absent -> exclusive, false if somebody else was first. set_payload: exclusive holder only.
 bool fault_begin(LatchWord& word);
 void set_payload(LatchWord& word, uint64_t payload);

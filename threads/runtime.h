@@ -12,7 +12,7 @@
 #include "threads/base/clock.h"
 #include "threads/base/result.h"
 #include "threads/base/rng.h"
-#include "threads/io/io_stats.h"
+#include "threads/io/io.h"
 #include "threads/steps_options.h"
 #include "threads/steps.h"
 #include "threads/thread.h"

@@ -112,6 +112,18 @@ Json stage_json(const StageStats& s) {
             {"batch", sizes(s.batch)}};
 }
 
+Json io_json(const threads::IoStats& io) {
+    Json j = {{"stage", stage_json(io.stage)},
+              {"batches", io.batches},
+              {"submissions", io.submissions},
+              {"depth_mean", io.depth.mean()}};
+    for (size_t c = 0; c < threads::kIoClasses; ++c) {
+        const threads::IoClassStats& s = io.classes[c];
+        j[threads::kIoClassNames[c]] = {{"requests", s.packets}, {"bytes", s.bytes}, {"merged", s.merged}, {"joined", s.joined}, {"transfers", s.transfers}};
+    }
+    return j;
+}
+
 Json store_json(const StoreStats& a, const StoreStats& b) {
     return {{"commits", b.commits - a.commits},
             {"lock_waits", b.lock_waits - a.lock_waits},
@@ -122,6 +134,9 @@ Json store_json(const StoreStats& a, const StoreStats& b) {
             {"log_syncs", b.log_syncs - a.log_syncs},
             {"page_reads", b.page_reads - a.page_reads},
             {"page_writes", b.page_writes - a.page_writes},
+            {"reads_ahead", b.reads_ahead - a.reads_ahead},
+            {"read_waiters", b.read_waiters - a.read_waiters},
+            {"io", io_json(b.io.since(a.io))},
             {"checkpoints", b.checkpoints - a.checkpoints},
             {"switches", b.switches - a.switches},
             {"memory_bytes", b.memory_pool + b.memory_locks + b.memory_log + b.memory_stacks}};
@@ -212,6 +227,10 @@ void print_run(const Results& r) {
     fmt::print("log {} in {} syncs; pages read {}, written {}; checkpoints {}; lock waits {}, deadlocks {}\n",
                format_size(b.log_bytes - a.log_bytes), b.log_syncs - a.log_syncs, b.page_reads - a.page_reads, b.page_writes - a.page_writes,
                b.checkpoints - a.checkpoints, b.lock_waits - a.lock_waits, b.deadlocks - a.deadlocks);
+    const threads::IoStats io = b.io.since(a.io);
+    if (io.packets() > 0)
+        fmt::print("I/O {} requests in {} batches (mean {:.1f}), {} merged, {} joined, {} submissions, depth {:.1f}\n", io.packets(), io.batches,
+                   io.stage.batch.mean(), io.merged(), io.joined(), io.submissions, io.depth.mean());
     print_stage("lock stage", b.lock_stage.since(a.lock_stage));
     if (!r.steps.teams.empty()) fmt::print("\n{}\n", fmt::join(teams_table(r.steps), "\n"));
 }

@@ -323,7 +323,7 @@ TEST(BufferPool, OneReadForManyWaiters) {
         });
     rig.run_all(std::move(fns));
     EXPECT_EQ(rig.engine.pool->stats().reads - reads, 10u);
-    EXPECT_GT(rig.engine.pool->stats().latch_waits, 0u);
+    EXPECT_GT(rig.engine.pool->stats().read_waiters, 0u);
 }
 
 TEST(BufferPool, ReadErrorsAreRetriedOnce) {

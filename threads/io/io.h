@@ -20,6 +20,7 @@
 #include "threads/base/clock.h"
 #include "threads/base/result.h"
 #include "threads/base/types.h"
+#include "threads/io/io_stats.h"
 #include "threads/thread.h"
 
 namespace lockstep::threads {
@@ -30,7 +31,6 @@ inline constexpr uint32_t kIoPiecesMax = 64;     // of one request
 
 enum class IoKind : uint8_t { read, write, sync };
 enum class IoClass : uint8_t { log, demand_read, read_ahead, write_back };     // priority: first is served first
-inline constexpr size_t kIoClasses = 4;
 class IoStage;
 
 // One request. The caller owns it until completion; `done` runs on the submitting worker, in its scheduler, and must not block.
@@ -120,7 +120,6 @@ void io_start(IoRequest& request);
 // The same for what can be done without: false if the stage is full. Never parks.
 bool io_try_start(IoRequest& request);
 // How the current worker's stage works from now on; for measurements.
-enum class IoMode : uint8_t;
 void set_io_mode(IoMode mode);
 // Parks until `request.complete`.
 void io_wait(IoRequest& request, ParkReason reason);

@@ -48,7 +48,8 @@ struct Sliced {
 };
 // Calls work(units) in slices until `seconds` have passed; `units` is chosen so that a slice lasts about 10 ms. Runs where it is called
 // (kernel or user thread).
-Sliced measure(double seconds, const std::function<void(uint64_t units)>& work);
+// `before`, if given, runs before each slice and is not timed.
+Sliced measure(double seconds, const std::function<void(uint64_t units)>& work, const std::function<void()>& before = {});
 void figure_of(Report& report, const std::string& name, const Sliced& s, const std::string& goal = "");
 
 using Run = Result<void> (*)(const Settings&, Report&);
@@ -66,6 +67,7 @@ Result<void> bench_fetch(const Settings&, Report&);
 Result<void> bench_operations(const Settings&, Report&);
 Result<void> bench_pool(const Settings&, Report&);
 Result<void> bench_restart(const Settings&, Report&);
+Result<void> bench_checkpoint(const Settings&, Report&);
 Result<void> bench_commits(const Settings&, Report&);
 Result<void> bench_steps(const Settings&, Report&);
 Result<void> bench_tpcc_steps(const Settings&, Report&);

@@ -37,11 +37,12 @@ double quantile(std::vector<double>& sorted, double q) {
 
 }  // namespace
 
-Sliced measure(double seconds, const std::function<void(uint64_t units)>& work) {
+Sliced measure(double seconds, const std::function<void(uint64_t units)>& work, const std::function<void()>& before_slice) {
     uint64_t units = 1;
     for (Nanos took = 0; took < 5 * kMillisecond && units < (1ull << 40);) {
         took = kNever;
         for (int tries = 0; tries < 3; ++tries) {            // the fastest: one disturbance must not make the slices tiny
+            if (before_slice) before_slice();
             const Nanos begin = clock_now();
             work(units);
             took = std::min(took, clock_now() - begin);
@@ -54,6 +55,10 @@ Sliced measure(double seconds, const std::function<void(uint64_t units)>& work) 
     std::vector<Slice> slices;
     const Nanos end = clock_now() + static_cast<Nanos>(seconds * 1e9);
     for (double before = probe(); clock_now() < end || slices.size() < 5;) {
+        if (before_slice) {
+            before_slice();
+            before = probe();
+        }
         const Nanos begin = clock_now();
         work(units);
         const double ns = static_cast<double>(clock_now() - begin) / static_cast<double>(units);

@@ -1,42 +1,79 @@
-// pool.cc - random fetches when the pool holds a tenth of the data, beside what the device itself gives at the same depth.
+// pool.cc - random fetches when the pool holds a tenth of the data, in turn with the bare device and with the stage switched off.
 #include <fmt/core.h>
 
+#include <algorithm>
+#include <fstream>
+
 #include "sm/engine.h"
-#include "threads/io/aligned_buffer.h"
-#include "threads/io/io.h"
 #include "tools/bench/bench.h"
+#include "tools/bench/raw_disk.h"
 
 namespace lockstep::bench {
 namespace {
 
+constexpr int kRounds = 5;
+
+// Memory of this process in the machine. The proportional figure, because the log's ring is mapped twice: the plain one counts it twice.
 uint64_t resident_bytes() {
-    unsigned long pages = 0;
-    if (FILE* f = std::fopen("/proc/self/statm", "r")) {
-        if (std::fscanf(f, "%*u %lu", &pages) != 1) pages = 0;
-        std::fclose(f);
-    }
-    return pages * 4096;
+    std::ifstream in("/proc/self/smaps_rollup");
+    for (std::string line; std::getline(in, line);)
+        if (line.starts_with("Pss:")) return std::strtoull(line.c_str() + 4, nullptr, 10) * 1024;
+    return 0;
 }
 
-// Reads of 8 KB at random places of the data file, past our pool: the same queue and depth, nothing of the engine above it.
-Result<double> device_reads(Store& store, const std::string& file, uint64_t pages, uint32_t threads, double seconds) {
+double median(std::vector<double> values) {
+    std::sort(values.begin(), values.end());
+    return values.empty() ? 0 : values[values.size() / 2];
+}
+
+Result<void> set_mode(Store& store, threads::IoMode mode) {
+    for (uint32_t w = 0; w < store.options().workers; ++w)
+        TRY(store.start([mode]() -> Result<void> { threads::set_io_mode(mode); return {}; }, static_cast<int>(w)).join());
+    return {};
+}
+
+struct Rates {
+    double fetches = 0, reads = 0;                       // a second
+    threads::IoStats io;
+};
+
+// `threads` user threads fetch random rows, ten to a transaction.
+Result<Rates> fetch_for(Store& store, Index index, uint64_t rows, uint32_t threads, double seconds, uint64_t seed) {
     const MonotonicClock clock;
+    const StoreStats before = store.stats();
     const Nanos begin = clock.now(), end = begin + static_cast<Nanos>(seconds * 1e9);
-    const threads::FileId id = TRY(store.engine().disk->open(file, threads::Disk::kDirect));
     std::vector<Handle<uint64_t>> running;
     for (uint32_t t = 0; t < threads; ++t)
         running.push_back(store.start([&, t]() -> Result<uint64_t> {
-            Rng rng(t + 1);
-            const threads::AlignedBuffer buffer = TRY(threads::make_aligned_buffer(kPageBytes));
-            uint64_t reads = 0;
-            for (; clock.now() < end; ++reads)
-                TRY(threads::io_read(id, rng.below(pages) * kPageBytes, buffer.get(), kPageBytes, "benchmark"));
-            return reads;
+            Rng rng(seed * 1000 + t);
+            std::byte buffer[kRowBytes];
+            uint64_t fetches = 0;
+            while (clock.now() < end) {
+                Txn txn = TRY(store.begin({.durability = Durability::lazy}));
+                for (int k = 0; k < 10 && clock.now() < end; ++k, ++fetches) TRY(index.get(txn, Key().u64(rng.below(rows)), buffer));
+                TRY(txn.commit());
+            }
+            return fetches;
         }));
-    uint64_t reads = 0;
-    for (auto& handle : running) reads += TRY(handle.join());
-    store.engine().disk->close(id);
-    return static_cast<double>(reads) / (static_cast<double>(clock.now() - begin) / 1e9);
+    uint64_t fetches = 0;
+    for (auto& handle : running) fetches += TRY(handle.join());
+    const double took = static_cast<double>(clock.now() - begin) / 1e9;
+    const StoreStats after = store.stats();
+    return Rates{static_cast<double>(fetches) / took, static_cast<double>(after.page_reads - before.page_reads) / took, after.io.since(before.io)};
+}
+
+void report_stage(Report& report, const std::vector<Rates>& staged) {
+    double pages = 0, calls = 0, batches = 0, depth = 0, depths = 0;
+    for (const Rates& r : staged) {
+        pages += static_cast<double>(r.io.classes[static_cast<size_t>(threads::IoClass::demand_read)].packets);
+        calls += static_cast<double>(r.io.submissions);
+        batches += static_cast<double>(r.io.batches);
+        depth += static_cast<double>(r.io.depth.sum);
+        depths += static_cast<double>(r.io.depth.count);
+    }
+    report.figure("submission system calls per page", calls / pages, "", "<= 0.2");
+    report.figure("pages per batch", pages / batches, "");
+    report.figure("mean depth on the device", depth / depths, "requests", "> 16");
 }
 
 }  // namespace
@@ -50,35 +87,40 @@ Result<void> bench_pool(const Settings& settings, Report& report) {
     const uint64_t rows = rows_for(bytes);
     const Index index = TRY(load_rows(store, rows));
     TRY(store.checkpoint());
-    const MonotonicClock clock;
-    const StoreStats before = store.stats();
-    const Nanos begin = clock.now(), end = begin + static_cast<Nanos>(settings.seconds * 1e9);
-    std::vector<Handle<uint64_t>> running;
-    for (uint32_t t = 0; t < threads; ++t)
-        running.push_back(store.start([&, t]() -> Result<uint64_t> {
-            Rng rng(1000 + t);
-            std::byte buffer[kRowBytes];
-            uint64_t fetches = 0;
-            while (clock.now() < end) {
-                Txn txn = TRY(store.begin({.durability = Durability::lazy}));
-                for (int k = 0; k < 10; ++k, ++fetches) TRY(index.get(txn, Key().u64(rng.below(rows)), buffer));
-                TRY(txn.commit());
-            }
-            return fetches;
-        }));
-    uint64_t fetches = 0;
-    for (auto& handle : running) fetches += TRY(handle.join());
-    const double seconds = static_cast<double>(clock.now() - begin) / 1e9;
+    const uint64_t pages = store.stats().pages_total;
+    std::vector<Rates> staged;
+    std::vector<double> device, share, gain, alone;
+    for (uint64_t round = 1; round <= kRounds; ++round) {
+        const double raw_before = TRY(raw_reads(settings.directory + "/pool/data", pages, threads, settings.seconds / 2, round));
+        staged.push_back(TRY(fetch_for(store, index, rows, threads, settings.seconds, round)));
+        const double raw = (raw_before + TRY(raw_reads(settings.directory + "/pool/data", pages, threads, settings.seconds / 2, 100 + round))) / 2;
+        TRY(set_mode(store, threads::IoMode::one_by_one));
+        const Rates one = TRY(fetch_for(store, index, rows, threads, settings.seconds, 200 + round));
+        TRY(set_mode(store, threads::IoMode::staged));
+        device.push_back(raw);
+        share.push_back(100 * staged.back().reads / raw);
+        alone.push_back(one.reads);
+        gain.push_back(staged.back().reads / one.reads);
+    }
+    std::vector<double> fetches, reads;
+    for (const Rates& r : staged) {
+        fetches.push_back(r.fetches);
+        reads.push_back(r.reads);
+    }
+    report.figure("fetches", median(fetches), "1/s");
+    report.figure("page reads", median(reads), "1/s");
+    report.figure(fmt::format("bare device, depth {}", threads), median(device), "reads/s");
+    report.figure("share of the device", median(share), "%", ">= 90");
+    report.note(fmt::format("rounds {:.1f} .. {:.1f} %", *std::min_element(share.begin(), share.end()), *std::max_element(share.begin(), share.end())));
+    report.figure("one request, one submission, wait", median(alone), "reads/s");
+    report.figure("  gain of the stage", median(gain), "times", ">= 3");
+    report_stage(report, staged);
     const StoreStats after = store.stats();
-    const double reads = static_cast<double>(after.page_reads - before.page_reads) / seconds;
-    report.figure("fetches", static_cast<double>(fetches) / seconds, "1/s");
-    report.figure("page reads", reads, "1/s");
-    const double raw = TRY(device_reads(store, settings.directory + "/pool/data", after.pages_total, threads, settings.seconds));
-    report.figure("device alone, same depth", raw, "reads/s");
-    report.figure("share of the device", 100 * reads / raw, "%");
     const auto promised = static_cast<double>(after.memory_pool + after.memory_locks + after.memory_log + after.memory_stacks);
-    report.figure("memory beyond the process's own", static_cast<double>(resident_bytes() - base) / 1048576.0, "MB");
+    const auto taken = static_cast<double>(resident_bytes() - base);
+    report.figure("resident memory beyond the program's own", taken / 1048576.0, "MB");
     report.figure("configured memory (pool, locks, log, stacks)", promised / 1048576.0, "MB");
+    report.figure("  resident over configured", 100 * (taken / promised - 1), "%", "<= 5");
     return store.close();
 }
 
