@@ -21,10 +21,6 @@ if(TARGET lockstep-tracer AND NOT LOCKSTEP_SANITIZE AND NOT LOCKSTEP_DEBUG_CHECK
     set_tests_properties(icache autosteps PROPERTIES LABELS script TIMEOUT 300)
 endif()
 
-# What the run script builds under sanitizers: all test programs, and those whose first line carries the label tsan.
-add_custom_target(all-tests DEPENDS ${LOCKSTEP_TEST_PROGRAMS})
-add_custom_target(thread-sanitizer-tests DEPENDS ${LOCKSTEP_TSAN_PROGRAMS})
-
 # The simulator: one program of all files in tests/sim that are no tests.
 if(TARGET lockstep_tpcc)
     file(GLOB simulator CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/sim/*.cc)
@@ -32,5 +28,19 @@ if(TARGET lockstep_tpcc)
     add_executable(lockstep-sim ${simulator})
     target_include_directories(lockstep-sim PRIVATE ${CMAKE_SOURCE_DIR})
     target_link_libraries(lockstep-sim PRIVATE lockstep_flags lockstep_tpcc lockstep_sm lockstep_txn lockstep_threads CLI11::CLI11)
+    list(APPEND LOCKSTEP_TEST_PROGRAMS lockstep-sim)
+    if(LOCKSTEP_SANITIZE STREQUAL "")
+        add_test(NAME simulation COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/tests/sim/simulation_test.py $<TARGET_FILE:lockstep-sim>
+                 --seeds 100 --crash-points 5000)
+        set_tests_properties(simulation PROPERTIES LABELS sim TIMEOUT 480 PROCESSORS 2)
+    elseif(NOT LOCKSTEP_SANITIZE STREQUAL thread)
+        add_test(NAME simulation COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/tests/sim/simulation_test.py $<TARGET_FILE:lockstep-sim>
+                 --seeds 6 --crash-points 100)
+        set_tests_properties(simulation PROPERTIES LABELS sim TIMEOUT 480 PROCESSORS 2 ENVIRONMENT "ASAN_OPTIONS=detect_leaks=0")
+    endif()
 endif()
 target_compile_definitions(fuzz_corpus_test PRIVATE FUZZ_CORPUS="${CMAKE_SOURCE_DIR}/tests/fuzz/corpus")
+
+# What the run script builds under sanitizers: all test programs, and those whose first line carries the label tsan.
+add_custom_target(all-tests DEPENDS ${LOCKSTEP_TEST_PROGRAMS})
+add_custom_target(thread-sanitizer-tests DEPENDS ${LOCKSTEP_TSAN_PROGRAMS})

@@ -1,6 +1,7 @@
 // branch.cc - what becomes of an image: recovery in a second engine, judgement, more work, further crashes.
 #include <fmt/format.h>
 
+#include "tests/sim/faults.h"
 #include "tests/sim/run.h"
 
 namespace lockstep::sim {
@@ -36,8 +37,11 @@ public:
             image_.disk->observe([this, odds](const threads::SimEvent&) {
                 if (deeper_.size() < 2 && crash_.chance(odds)) take_deeper();
             });
+        const bool disturbed = !twin && crash_.chance(0.3);
+        if (disturbed) disturb(*image_.disk, crash_);
         const uint64_t digest = open_and_judge();
         image_.disk->observe(nullptr);
+        if (disturbed) count_disturbances(*image_.disk, report_);
         if (twin && !report_.failed()) compare_twin(*twin, digest);
         for (auto& [image, judge] : deeper_) {
             if (report_.failed()) return;
@@ -53,7 +57,7 @@ private:
     void take_deeper() {
         const threads::SimCrash mode = threads::kSimCrashes[crash_.below(std::size(threads::kSimCrashes))];
         const uint64_t at = judge_ == work_ ? moment_ : judge_->moment();
-        deeper_.emplace_back(Image{image_.disk->image(crash_.next(), mode), image_.event, mode, at}, judge_);
+        deeper_.emplace_back(Image{image_.disk->image(crash_.next(), mode), image_.event, mode, at, {}}, judge_);
     }
 
     void fail(const std::string& text) {

@@ -47,14 +47,14 @@ void draw_records(Config& c, Rng& rng) {
 }
 
 FaultProfile draw_profile(Rng& rng) {
-    if (rng.chance(0.4)) return FaultProfile::none;
+    if (rng.chance(0.25)) return FaultProfile::none;
     return static_cast<FaultProfile>(1 + rng.below(static_cast<uint64_t>(FaultProfile::kCount) - 1));
 }
 
 }  // namespace
 
 const char* profile_name(FaultProfile profile) {
-    static constexpr const char* kNames[] = {"none", "transient", "write_errors", "log_failure", "no_space", "clock"};
+    static constexpr const char* kNames[] = {"none", "write_errors", "log_failure", "no_space", "clock"};
     static_assert(std::size(kNames) == static_cast<size_t>(FaultProfile::kCount));
     return kNames[static_cast<size_t>(profile)];
 }
@@ -70,13 +70,17 @@ Config draw_config(uint64_t seed, const Arguments& arguments) {
     c.transactions = static_cast<uint32_t>(20 + rng.below(100));
     const bool tpcc = rng.chance(0.15);
     c.workload = arguments.workload != Workload::mixed ? arguments.workload : tpcc ? Workload::tpcc : Workload::records;
+    if (c.profile == FaultProfile::write_errors || c.profile == FaultProfile::no_space) c.checkpoint_odds = 0.15;
     if (arguments.profile >= 0) c.profile = static_cast<FaultProfile>(arguments.profile);
     if (arguments.transactions > 0) c.transactions = arguments.transactions;
     if (arguments.steps >= 0) c.steps.mode = arguments.steps > 0 ? StepsMode::on : StepsMode::off;
     if (arguments.workers > 0) c.workers = static_cast<uint32_t>(arguments.workers);
     if (arguments.keys > 0) c.keys = arguments.keys;
     if (!arguments.preempt) c.preempt_odds = 0;
-    if (c.workload == Workload::tpcc) c.lock_timeout = 10 * kSecond;
+    if (c.workload == Workload::tpcc) {
+        c.lock_timeout = 10 * kSecond;
+        c.log_bytes = 64 << 20;
+    }
     return c;
 }
 

@@ -19,7 +19,6 @@ enum class Workload : uint8_t { records, tpcc, mixed };
 // What the disk (or the world) does to the first part of a run; faults.h says what each must lead to.
 enum class FaultProfile : uint8_t {
     none,
-    transient,           // short transfers, EAGAIN, slow requests, single read errors, bit flips on the way, reads from the wrong place
     write_errors,        // EIO on page writes
     log_failure,         // EIO on a log write or a sync: the store stops
     no_space,            // the device is full for a while

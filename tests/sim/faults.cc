@@ -7,21 +7,40 @@ namespace lockstep::sim {
 
 using threads::SimFault;
 
+void disturb(threads::SimDisk& disk, Rng& rng) {
+    auto& faults = disk.faults();
+    faults.set_odds(SimFault::short_transfer, 0.2);
+    faults.set_odds(SimFault::again, 0.2);
+    faults.set_odds(SimFault::slow, 0.05);
+    const SimFault once = rng.chance(0.5) ? SimFault::read_error : SimFault::bit_flip;
+    faults.only_paths_with(once, "/data");
+    faults.fail_nth(once, 3 + rng.below(4));     // not the superblocks, which are two
+}
+
+void count_disturbances(const threads::SimDisk& disk, Report& report) {
+    const auto& faults = disk.faults();
+    report.add(Count::short_transfer, faults.count(SimFault::short_transfer));
+    report.add(Count::again, faults.count(SimFault::again));
+    report.add(Count::slow, faults.count(SimFault::slow));
+    report.add(Count::read_error, faults.count(SimFault::read_error));
+    report.add(Count::bit_flip, faults.count(SimFault::bit_flip));
+}
+
 FaultInjector::FaultInjector(threads::SimDisk& disk, Shared& shared)
     : disk_(disk), shared_(shared), rng_(stream(shared.config.seed, Stream::faults)) {}
 
 void FaultInjector::begin(Host&) {
     auto& faults = disk_.faults();
     active_ = true;
+    if (rng_.chance(0.5)) {                      // on top of whatever else happens
+        faults.set_odds(SimFault::short_transfer, 0.2);
+        faults.set_odds(SimFault::again, 0.2);
+        faults.set_odds(SimFault::slow, 0.1);
+    }
     switch (shared_.config.profile) {
-        case FaultProfile::transient:
-            faults.set_odds(SimFault::short_transfer, 0.1);
-            faults.set_odds(SimFault::again, 0.1);
-            faults.set_odds(SimFault::slow, 0.05);
-            break;
         case FaultProfile::write_errors:
             faults.only_paths_with(SimFault::write_error, "data");
-            faults.set_odds(SimFault::write_error, 0.05 + 0.3 * static_cast<double>(rng_.below(3)) / 3);
+            faults.set_odds(SimFault::write_error, 0.2 + 0.1 * static_cast<double>(rng_.below(3)));
             shared_.failures_allowed = true;
             break;
         case FaultProfile::log_failure: {
@@ -32,13 +51,19 @@ void FaultInjector::begin(Host&) {
             shared_.failures_allowed = true;
             break;
         }
+        case FaultProfile::no_space:
+            faults.set_odds(SimFault::no_space_allocate, 0.5);
+            faults.only_paths_with(SimFault::no_space_write, "data");
+            faults.set_odds(SimFault::no_space_write, 0.3);
+            shared_.failures_allowed = true;
+            break;
         default: break;
     }
 }
 
 void FaultInjector::step(Host& host, const Work& work) {
     if (!active_) return;
-    if (shared_.config.profile == FaultProfile::clock && rng_.chance(0.001)) {
+    if (shared_.config.profile == FaultProfile::clock && rng_.chance(0.004)) {
         static constexpr Nanos kJumps[] = {kMillisecond, kSecond, 3600 * kSecond, 1000000 * kSecond};
         host.clock().advance(kJumps[rng_.below(4)]);
         shared_.report.add(Count::clock_jump);
@@ -59,10 +84,9 @@ void FaultInjector::stop(Host&) {
 void FaultInjector::count() {
     const auto& faults = disk_.faults();
     const bool data = shared_.config.profile == FaultProfile::write_errors;
-    shared_.report.add(Count::short_transfer, faults.count(SimFault::short_transfer));
-    shared_.report.add(Count::again, faults.count(SimFault::again));
-    shared_.report.add(Count::slow, faults.count(SimFault::slow));
+    count_disturbances(disk_, shared_.report);
     shared_.report.add(data ? Count::write_error_data : Count::write_error_log, faults.count(SimFault::write_error));
+    shared_.report.add(Count::no_space_data, faults.count(SimFault::no_space_write) + faults.count(SimFault::no_space_allocate));
     shared_.report.add(Count::sync_error, faults.count(SimFault::sync_error));
 }
 

@@ -81,26 +81,31 @@ bool Host::on_thread(std::function<Result<void>()> fn, Result<void>* result) {
     return true;
 }
 
-Result<Content> Host::read_all() {
+Result<void> Host::read_object(Txn& txn, const Store::Entry& entry, ObjectContent& object) {
+    object = {.is_index = entry.is_index, .rows = {}};
+    if (!entry.is_index)
+        return TRY(store_->heap(entry.name)).scan(txn, [&](RecordId id, Slice value) {
+            return object.rows.emplace(key_of_record(id), value_of(std::string(value))).second;
+        });
+    Cursor cursor = TRY(store_->index(entry.name)).scan(txn);
+    while (TRY(cursor.next())) object.rows.emplace_hint(object.rows.end(), cursor.key(), value_of(std::string(cursor.value())));
+    return {};
+}
+
+Result<Content> Host::read_all(std::set<std::string>* unreadable) {
     Content content;
     Result<void> outcome;
     const bool ended = on_thread([&]() -> Result<void> {
-        return store_->run([&](Txn& txn) -> Result<void> {
-            content.clear();
-            for (const Store::Entry& entry : store_->list()) {
-                ObjectContent& object = content[entry.name];
-                object.is_index = entry.is_index;
-                if (entry.is_index) {
-                    Cursor cursor = TRY(store_->index(entry.name)).scan(txn);
-                    while (TRY(cursor.next())) object.rows.emplace_hint(object.rows.end(), cursor.key(), value_of(std::string(cursor.value())));
-                } else {
-                    TRY(TRY(store_->heap(entry.name)).scan(txn, [&](RecordId id, Slice value) {
-                        return object.rows.emplace(key_of_record(id), value_of(std::string(value))).second;
-                    }));
-                }
+        for (const Store::Entry& entry : store_->list()) {
+            auto done = store_->run([&](Txn& txn) { return read_object(txn, entry, content[entry.name]); }, {.read_only = true});
+            if (!done && unreadable && done.error().code == ErrorCode::corrupt_page) {
+                unreadable->insert(entry.name);
+                content.erase(entry.name);
+            } else {
+                TRY(done);
             }
-            return {};
-        }, {.read_only = true});
+        }
+        return {};
     }, &outcome);
     if (!ended) return fail(ErrorCode::timeout, "reading everything hangs");
     if (!outcome) return std::unexpected(outcome.error());

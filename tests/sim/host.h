@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "sm/engine.h"
@@ -38,11 +39,12 @@ public:
     void step();
     // Runs fn on a user thread of the store and steps until it has ended; false: it did not end within the bound.
     bool on_thread(std::function<Result<void>()> fn, Result<void>* result = nullptr);
-    // Everything that the store holds; parks nothing of the caller.
-    Result<Content> read_all();
+    // Everything that the store holds. With `unreadable`, objects with corrupt pages are named there and left out.
+    Result<Content> read_all(std::set<std::string>* unreadable = nullptr);
 
 private:
     bool idle();
+    Result<void> read_object(Txn& txn, const Store::Entry& entry, ObjectContent& object);
 
     threads::SimDisk& disk_;
     ManualClock clock_;

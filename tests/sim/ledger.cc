@@ -149,7 +149,7 @@ void Ledger::check_weak(const Observation& read, uint64_t began, const std::stri
     }
 }
 
-std::string Ledger::judge(const Content& seen, uint64_t at) const {
+std::string Ledger::judge(const Content& seen, uint64_t at, const std::set<std::string>& unreadable) const {
     const auto markers = seen.find(kMarkers);
     const auto survived = [&](const Commit& c) {
         return c.marker.empty() || (markers != seen.end() && markers->second.rows.contains(c.marker));
@@ -169,6 +169,7 @@ std::string Ledger::judge(const Content& seen, uint64_t at) const {
         }
         for (const Change& change : c.changes) apply(expected, change);
     }
+    for (const std::string& name : unreadable) expected.erase(name);
     return difference(expected, seen);                                                                                         // LD-3
 }
 

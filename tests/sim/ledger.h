@@ -10,6 +10,8 @@
 //            LD-4 A read below serializable saw a version that was committed at some moment of the read.
 #pragma once
 
+#include <set>
+
 #include "sm/store.h"
 #include "tests/sim/content.h"
 #include "tests/sim/report.h"
@@ -47,7 +49,8 @@ public:
     void check_weak(const Observation& read, uint64_t began, const std::string& who);
 
     // Compares a recovered store's content, if power was lost at time `at`; text of the first fault or empty.
-    std::string judge(const Content& seen, uint64_t at) const;
+    // Objects in `unreadable` are not compared.
+    std::string judge(const Content& seen, uint64_t at, const std::set<std::string>& unreadable = {}) const;
     const Content& model() const { return model_; }
     size_t commits() const { return commits_.size(); }
 

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <set>
+
 #include "tests/sim/attempt.h"
 
 namespace lockstep::sim {
@@ -126,6 +128,16 @@ std::unique_ptr<Work> Records::judge(Host& recovered, uint64_t at, uint64_t vari
     smaller.threads = 3;
     smaller.schema_changes = false;
     return std::make_unique<Records>(next, draw_plan(smaller, stream(smaller.seed, Stream::work).fork(variant)), std::move(*seen));
+}
+
+void Records::judge_injured(Host& host, uint64_t at) {
+    std::set<std::string> unreadable;
+    auto seen = host.read_all(&unreadable);
+    if (!seen) return shared_.report.fail("reading an injured store: " + seen.error().text());
+    if (!unreadable.empty()) shared_.report.add(Count::page_refused);
+    if (unreadable.contains(kMarkers)) return;               // nobody can tell who survived
+    const std::string fault = ledger_.judge(*seen, at, unreadable);
+    if (!fault.empty()) shared_.report.fail("an injured page was returned as data: " + fault);
 }
 
 }  // namespace lockstep::sim

@@ -16,6 +16,8 @@ public:
     uint64_t moment() const override { return ledger_.now(); }
     std::unique_ptr<Work> judge(Host& recovered, uint64_t at, uint64_t variant, Shared& next) override;
 
+    void judge_injured(Host& host, uint64_t at) override;
+
     // --- for Attempt
     Shared& shared() { return shared_; }
     Ledger& ledger() { return ledger_; }

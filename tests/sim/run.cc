@@ -11,6 +11,7 @@ namespace lockstep::sim {
 
 namespace {
 constexpr uint64_t kStepsMax = 30'000'000;       // of one run: whoever needs more hangs
+constexpr double kInjuryOdds = 0.5;              // of an image more that is damaged, at each chosen event
 }
 
 Run::Run(const Config& config, const Arguments& arguments, Report& report, Progress& progress)
@@ -53,7 +54,7 @@ void Run::observe(Host& host, const threads::SimEvent& event) {
     if (taking_ && !chosen_.empty() && chosen_.back() == event.number) {
         chosen_.pop_back();
         report_.add(Count::crash_events);
-        images_.push_back({nullptr, event.number, {}, work_->moment()});
+        images_.push_back({nullptr, event.number, {}, work_->moment(), {}});
     }
 }
 
@@ -62,8 +63,11 @@ void Run::take_images(threads::SimDisk& disk, uint64_t event, uint64_t at) {
     Rng rng = stream(config_.seed, Stream::crash).fork(event);
     for (uint32_t i = 0; i < arguments_.outcomes; ++i) {
         const threads::SimCrash mode = threads::kSimCrashes[rng.below(std::size(threads::kSimCrashes))];
-        images_.push_back({disk.image(rng.next(), mode), event, mode, at});
+        images_.push_back({disk.image(rng.next(), mode), event, mode, at, {}});
     }
+    if (rng.chance(kInjuryOdds))
+        images_.push_back({disk.image(rng.next(), threads::SimCrash::keep_all), event, threads::SimCrash::keep_all, at,
+                           static_cast<Injury>(rng.below(static_cast<uint64_t>(Injury::kCount)))});
 }
 
 uint64_t Run::pass(const Plan& plan, bool images) {
@@ -113,8 +117,14 @@ void Run::recover_images(Work& work) {
         images_.pop_back();
         const uint64_t event = image.event;
         Rng rng = stream(config_.seed, Stream::crash).fork(event ^ static_cast<uint64_t>(image.mode) << 40);
-        report_.add(Count::crash_points);
-        recover_and_judge(std::move(image), work, shared_, arguments_, rng, 1);
+        if (image.injury) {
+            Digest apart;
+            Shared own{config_, report_, apart};
+            injure_and_judge(*image.disk, *image.injury, work, image.at, own, rng);
+        } else {
+            report_.add(Count::crash_points);
+            recover_and_judge(std::move(image), work, shared_, arguments_, rng, 1);
+        }
         if (report_.failed() && report_.failure_event == 0) report_.failure_event = event;
         if (arguments_.until > 0 && event >= arguments_.until && images_.empty()) stopped_ = true;
     }

@@ -10,6 +10,7 @@
 #include <memory>
 #include <vector>
 
+#include "tests/sim/injury.h"
 #include "tests/sim/work.h"
 
 namespace lockstep::sim {
@@ -25,6 +26,7 @@ struct Image {
     uint64_t event = 0;                          // of the main run
     threads::SimCrash mode{};
     uint64_t at = 0;                             // Work::moment()
+    std::optional<Injury> injury;                // done to it before it is opened
 };
 
 class Run {

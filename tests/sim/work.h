@@ -31,6 +31,8 @@ public:
     // Reads a recovered store and compares it with what must have survived from `at`; faults go to the report. If it is sound, the
     // work that goes on from what was found: a few transactions, which report to `next`.
     virtual std::unique_ptr<Work> judge(Host& recovered, uint64_t at, uint64_t variant, Shared& next) = 0;
+    // The same where a page was damaged or is old: whatever can be read is right, the rest is an error that names a page.
+    virtual void judge_injured(Host& host, uint64_t at) = 0;
 };
 
 std::unique_ptr<Work> make_records(Shared& shared, const Plan& plan);

@@ -1,0 +1,93 @@
+// injury.cc - damaging images.
+#include "tests/sim/injury.h"
+
+#include <fmt/format.h>
+
+#include <array>
+
+#include "sm/page.h"
+#include "sm/superblock.h"
+#include "txn/log.h"
+#include "txn/log_files.h"
+
+namespace lockstep::sim {
+
+namespace {
+
+class Patient {
+public:
+    Patient(threads::SimDisk& disk, Rng& rng) : disk_(disk), rng_(rng) {}
+
+    // The LSN that was damaged; 0: no place for it.
+    uint64_t injure_log() {
+        auto data = disk_.open("/store/data", 0);
+        if (!data) return 0;
+        auto superblock = sm::read_superblock(disk_, *data);
+        disk_.close(*data);
+        auto end = txn::recorded_durable_end(disk_, "/store");
+        if (!superblock || !end) return 0;
+        const uint64_t from = std::max(superblock->checkpoint_lsn, txn::kLogFirst);
+        if (end->value <= from) return 0;
+        const uint64_t lsn = from + rng_.below(end->value - from);
+        const txn::LogFiles files(disk_, "/store", superblock->log_segment_bytes);
+        return flip(files.segment_path(files.number_of(lsn)), lsn % superblock->log_segment_bytes) ? lsn : 0;
+    }
+
+    // A bit, or a sector.
+    bool injure_page() {
+        auto data = disk_.open("/store/data", 0);
+        if (!data) return false;
+        const uint64_t pages = disk_.size(*data).value_or(0) / kPageBytes;
+        uint64_t page = 0;
+        for (int tries = 0; tries < 20 && page == 0 && pages > 3; ++tries) {
+            const uint64_t candidate = 2 + rng_.below(pages - 2);
+            std::array<char, kPageBytes> bytes{};
+            if (disk_.read_now(*data, candidate * kPageBytes, bytes.data(), kPageBytes) && bytes != std::array<char, kPageBytes>{}) page = candidate;
+        }
+        disk_.close(*data);
+        return page != 0 && flip("/store/data", page * kPageBytes + rng_.below(kPageBytes));
+    }
+
+private:
+    bool flip(const std::string& path, uint64_t offset) {
+        auto file = disk_.open(path, 0);
+        if (!file) return false;
+        char byte = 0;
+        bool done = disk_.read_now(*file, offset, &byte, 1).value_or(0) == 1;
+        byte = static_cast<char>(byte ^ (1 << rng_.below(8)));
+        done = done && disk_.write_now(*file, offset, &byte, 1).has_value();
+        disk_.close(*file);
+        return done;
+    }
+
+    threads::SimDisk& disk_;
+    Rng& rng_;
+};
+
+}  // namespace
+
+void injure_and_judge(threads::SimDisk& image, Injury injury, Work& work, uint64_t at, Shared& shared, Rng& rng) {
+    if (image.exists("/store/creating")) return;            // whatever lies there is made anew
+    Patient patient(image, rng);
+    uint64_t lsn = 0;
+    if (injury == Injury::log && (lsn = patient.injure_log()) == 0) return;
+    if (injury == Injury::page && !patient.injure_page()) return;
+    Host host(image, shared.config, 3000);
+    auto opened = host.open();
+    if (injury == Injury::log) {
+        shared.report.add(Count::log_damage);
+        if (opened) return shared.report.fail(fmt::format("damage at LSN {} below the durable end was not noticed", lsn));
+        if (opened.error().code != ErrorCode::corrupt_log || opened.error().a > lsn || lsn - opened.error().a > txn::kLogRecordMax)
+            shared.report.fail(fmt::format("damage at LSN {} was reported as: {}", lsn, opened.error().text()));
+        return;
+    }
+    shared.report.add(Count::page_damage);
+    if (!opened) {
+        if (opened.error().code != ErrorCode::corrupt_page) return shared.report.fail("opening with a damaged page: " + opened.error().text());
+        return shared.report.add(Count::page_refused);
+    }
+    work.judge_injured(host, at);
+    if (host.is_open() && host.engine().pool->stats().repairs > 0) shared.report.add(Count::page_repaired);
+}
+
+}  // namespace lockstep::sim

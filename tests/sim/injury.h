@@ -1,0 +1,17 @@
+// injury.h - damage done to an image while no store is open on it, and what opening it must then lead to.
+#pragma once
+
+#include "tests/sim/work.h"
+
+namespace lockstep::sim {
+
+enum class Injury : uint8_t {
+    log,                 // a byte between the checkpoint and the recorded durable end: open must name the place, never cut
+    page,                // a page of the volume: repaired, or refused where it is needed; never returned as data
+    kCount
+};
+
+// Damages the image, opens it and judges. Nothing happens if the image offers no place to damage.
+void injure_and_judge(threads::SimDisk& image, Injury injury, Work& work, uint64_t at, Shared& shared, Rng& rng);
+
+}  // namespace lockstep::sim
