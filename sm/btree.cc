@@ -32,6 +32,7 @@ Result<PageId> BTree::create(Engine& engine, StoreId id, txn::Transaction* txn) 
 }
 
 Result<void> BTree::destroy() {
+    destroyed_ = true;
     // Freed pages are not written again, so on disk a tree that was freed before a crash may look whole: the map is asked as well.
     const Result<Report> report = verify();
     const auto used = [&](PageId page) { return engine_.space->is_used(page); };

@@ -50,6 +50,7 @@ public:
     StoreId id() const { return id_; }
     PageId root() const { return root_; }
     txn::StoreLock& lock() { return lock_; }
+    bool destroyed() const { return destroyed_; }     // its pages may be somebody else's: the ghost cleaner keeps away
 
     // True and the value if the key exists; false otherwise. Either stays true until the transaction ends (except at read_committed).
     Result<bool> fetch(txn::Transaction& txn, Slice key, Access access, ValueOut& out);
@@ -109,6 +110,7 @@ private:
     const StoreId id_;
     const PageId root_;
     txn::StoreLock lock_;
+    bool destroyed_ = false;                     // under the ghost cleaner's turn
     Stats stats_;
     std::atomic<uint32_t> leaves_freed_{0};
 };

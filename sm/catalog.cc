@@ -11,6 +11,7 @@
 
 #include "sm/btree_raw_scan.h"
 #include "sm/deferred.h"
+#include "sm/ghost_cleaner.h"
 #include "sm/overflow.h"
 #include "threads/base/spin_lock.h"
 #include "threads/base/planted.h"
@@ -197,6 +198,7 @@ Result<void> Catalog::drop(txn::Transaction& txn, std::string_view name) {
 
 // Frees the pages under the object's X lock, then takes it off the list. A failure leaves it there for the next open.
 void Catalog::destroy(const CatalogEntry& entry) {
+    if (engine_.ghosts) engine_.ghosts->hold();
     auto done = run_system_txn(engine_, [&](txn::Transaction& txn) -> Result<void> {
         if (BTree* tree = index_by_id(entry.id)) {
             TRY(engine_.locks->lock_store(txn.locks, tree->lock(), txn::LockMode::X));
@@ -207,6 +209,7 @@ void Catalog::destroy(const CatalogEntry& entry) {
         }
         return impl_->drops.remove(txn, drop_entry(entry));
     });
+    if (engine_.ghosts) engine_.ghosts->resume();
     if (!done) engine_.report(1, "space of a dropped object is freed at the next open: " + done.error().text());
 }
 

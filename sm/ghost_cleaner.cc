@@ -68,7 +68,7 @@ void GhostCleaner::note_chain(StoreId store, Slice key, PageId first, uint64_t c
 
 Result<bool> GhostCleaner::work(Note& note) {
     BTree* tree = !engine_.catalog ? nullptr : note.store == kCatalogStore ? &engine_.catalog->own_tree() : engine_.catalog->index_by_id(note.store);
-    if (!tree) return true;
+    if (!tree || tree->destroyed()) return true;
     if (note.first != kPageNone) return tree->clean_chain(note.key, note.first, note.chain);
     const BTree::Cleaned cleaned = TRY(tree->clean_leaf(note.key));
     return cleaned.left == 0 || ++note.tries > kLeafTriesMax;
@@ -93,6 +93,8 @@ Result<void> GhostCleaner::pause() {
     }
     return {};
 }
+
+void GhostCleaner::hold() { state_->turn.acquire(); }
 
 void GhostCleaner::resume() { state_->turn.release(); }
 

@@ -30,6 +30,8 @@ public:
     // Works off what it can, then leaves every tree alone until resume(): for whoever walks trees without locks. On a user thread.
     Result<void> pause();
     void resume();
+    // Only waits until nobody works off notes, and lets nobody begin until resume().
+    void hold();
     size_t waiting() const { return waiting_.load(std::memory_order_relaxed); }
 
 private:

@@ -90,7 +90,7 @@ void Attempt::commit(Txn& txn) {
 
 // `checked`: all that it read was protected by locks that are still held.
 void Attempt::abort(Txn& txn, bool checked) {
-    if (checked) work_.ledger().abort_called(reads_, who_);
+    if (checked && !host_.engine().failed()) work_.ledger().abort_called(reads_, who_);
     shared_.report.add(Count::aborted);
     if (plan_.ending == Ending::drop) {
         Txn dropped = std::move(txn);            // the destructor rolls back

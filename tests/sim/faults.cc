@@ -17,8 +17,8 @@ void disturb(threads::SimDisk& disk, Rng& rng) {
     faults.fail_nth(once, 3 + rng.below(4));     // not the superblocks, which are two
 }
 
-void count_disturbances(const threads::SimDisk& disk, Report& report) {
-    const auto& faults = disk.faults();
+void count_disturbances(threads::SimDisk& disk, Report& report) {
+    auto& faults = disk.faults();
     report.add(Count::short_transfer, faults.count(SimFault::short_transfer));
     report.add(Count::again, faults.count(SimFault::again));
     report.add(Count::slow, faults.count(SimFault::slow));

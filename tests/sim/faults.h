@@ -7,7 +7,7 @@ namespace lockstep::sim {
 
 // Faults that nobody may notice, on the disk of a recovery: short and repeated transfers, slow ones, one failed and one falsified page read.
 void disturb(threads::SimDisk& disk, Rng& rng);
-void count_disturbances(const threads::SimDisk& disk, Report& report);
+void count_disturbances(threads::SimDisk& disk, Report& report);
 
 class FaultInjector {
 public:

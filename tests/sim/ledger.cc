@@ -21,8 +21,8 @@ const std::vector<Ledger::Version>* Ledger::versions(const std::string& object, 
 }
 
 size_t Ledger::commit_called(std::string marker, Changes changes, const std::vector<Observation>& reads, bool durable, const std::string& who) {
-    check(reads, who);
-    Commit c{.marker = std::move(marker), .changes = std::move(changes), .read_from = {}, .called = tick(), .durable = durable};
+    Commit c{.marker = std::move(marker), .changes = std::move(changes), .read_from = {}, .called = tick(), .durable = durable,
+             .fault = check(reads, who)};
     for (const Observation& read : reads) {
         for (const auto& [key, value] : read.seen) {
             const auto* all = versions(read.object, key);
@@ -42,6 +42,7 @@ void Ledger::commit_returned(size_t number, Result<Lsn> end) {
     Commit& c = commits_[number];
     c.returned = tick();
     if (!end) return;
+    if (!c.fault.empty()) report_.fail(c.fault);
     c.end = end->value;
     if (c.durable) note_acknowledged(number);
 }
@@ -62,10 +63,14 @@ void Ledger::note_acknowledged(size_t number) {
     }
 }
 
-void Ledger::check(const std::vector<Observation>& reads, const std::string& who) {
+void Ledger::abort_called(const std::vector<Observation>& reads, const std::string& who) {
+    if (const std::string fault = check(reads, who); !fault.empty()) report_.fail(fault);
+}
+
+std::string Ledger::check(const std::vector<Observation>& reads, const std::string& who) {
     for (const Observation& read : reads) {
         if (!read.point) {
-            check_range(read, who);
+            if (std::string fault = check_range(read, who); !fault.empty()) return fault;
             continue;
         }
         report_.add(Count::reads_checked);
@@ -76,17 +81,18 @@ void Ledger::check(const std::vector<Observation>& reads, const std::string& who
         const Value value = seen == read.seen.end() ? nullptr : seen->second;
         if (read.existence_only) {
             if ((seen != read.seen.end()) != (expected != nullptr))
-                report_.fail(fmt::format("{} was told that {}[{}] {}, the serial order says {}", who, read.object, show(read.low),
+                return (fmt::format("{} was told that {}[{}] {}, the serial order says {}", who, read.object, show(read.low),
                                          seen != read.seen.end() ? "exists" : "does not exist", show(expected)));
             continue;
         }
         if (!same(value, expected))
-            report_.fail(fmt::format("{} read {}[{}] as {}, the serial order says {}", who, read.object, show(read.low), show(value), show(expected)));
+            return (fmt::format("{} read {}[{}] as {}, the serial order says {}", who, read.object, show(read.low), show(value), show(expected)));
     }
+    return {};
 }
 
 // Both walk in key order, the model without the transaction's own rows.
-void Ledger::check_range(const Observation& read, const std::string& who) {
+std::string Ledger::check_range(const Observation& read, const std::string& who) {
     report_.add(Count::ranges_checked);
     const Rows& now = rows(read.object);
     auto expected = now.lower_bound(read.low);
@@ -95,12 +101,11 @@ void Ledger::check_range(const Observation& read, const std::string& who) {
     for (;;) {
         while (expected != end && std::binary_search(read.own.begin(), read.own.end(), expected->first)) ++expected;
         const bool more = expected != end && (read.high.empty() || expected->first < read.high);
-        if (!more && seen == read.seen.end()) return;
+        if (!more && seen == read.seen.end()) return {};
         if (!more || seen == read.seen.end() || seen->first != expected->first || !same(seen->second, expected->second)) {
-            report_.fail(fmt::format("{} scanned {} [{}, {}) and met {}, the serial order says {}", who, read.object, show(read.low), show(read.high),
+            return (fmt::format("{} scanned {} [{}, {}) and met {}, the serial order says {}", who, read.object, show(read.low), show(read.high),
                                      seen == read.seen.end() ? "the end" : show(seen->first) + " = " + show(seen->second),
                                      more ? show(expected->first) + " = " + show(expected->second) : "the end"));
-            return;
         }
         report_.add(Count::rows_checked);
         ++expected;

@@ -40,11 +40,12 @@ public:
     // A transaction is about to call commit; its number. `marker` is the key of its marker row (empty: it wrote nothing).
     size_t commit_called(std::string marker, Changes changes, const std::vector<Observation>& reads, bool durable, const std::string& who);
     // The call returned; `end` as commit gives it. Error: the outcome is unknown until recovery.
+    // What it read counts only then.
     void commit_returned(size_t number, Result<Lsn> end);
     // A lazy commit was waited for.
     void became_durable(size_t number);
     // About to call abort, after which nothing of it must be seen.
-    void abort_called(const std::vector<Observation>& reads, const std::string& who) { check(reads, who); }
+    void abort_called(const std::vector<Observation>& reads, const std::string& who);
     // A read below serializable that took from `began` to now.
     void check_weak(const Observation& read, uint64_t began, const std::string& who);
 
@@ -62,14 +63,15 @@ private:
         uint64_t called = 0, returned = kNotYet, acknowledged = kNotYet;
         uint64_t end = 0;                        // of its commit record; 0: not known or none
         bool durable = false;
+        std::string fault;                       // in what it read
     };
     struct Version {
         size_t commit;
         Value value;
     };
 
-    void check(const std::vector<Observation>& reads, const std::string& who);
-    void check_range(const Observation& read, const std::string& who);
+    std::string check(const std::vector<Observation>& reads, const std::string& who);
+    std::string check_range(const Observation& read, const std::string& who);
     const Rows& rows(const std::string& object) const;
     const std::vector<Version>* versions(const std::string& object, const std::string& key) const;
     bool may_see(const std::string& object, const std::string& key, const Value& value, uint64_t began) const;

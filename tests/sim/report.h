@@ -54,6 +54,9 @@ public:
     }
     uint64_t value() const { return value_; }
     // Every addition becomes a line: two runs that differ are compared with diff.
+    void note(std::string_view text) const {
+        if (trace_ != nullptr) std::fprintf(trace_, "# %.*s\n", static_cast<int>(text.size()), text.data());
+    }
     void trace_to(std::FILE* file) { trace_ = file; }
 
 private:

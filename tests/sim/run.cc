@@ -49,6 +49,7 @@ void Run::choose_events(uint64_t total) {
 void Run::observe(Host& host, const threads::SimEvent& event) {
     report_.add(Count::events);
     progress_.event.store(event.number, std::memory_order_relaxed);
+    digest_.note(event.path);
     digest_.add(static_cast<uint64_t>(event.kind) * 4 + static_cast<uint64_t>(event.io), host.clock().now(), event.offset, event.bytes,
                 static_cast<uint64_t>(event.result), hash_of(event.path));
     if (taking_ && !chosen_.empty() && chosen_.back() == event.number) {
