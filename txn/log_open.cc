@@ -49,6 +49,21 @@ Result<bool> clear(Disk& disk, FileId file, uint64_t from, uint64_t to) {
     return wrote;
 }
 
+// Writes the bytes [from, to) of a file again as they are. Blocks.
+Result<void> write_again(Disk& disk, FileId file, uint64_t from, uint64_t to) {
+    constexpr uint64_t kPiece = 256 * 1024;
+    struct alignas(kLogBlock) Piece {
+        std::byte bytes[kPiece];
+    };
+    const auto piece = std::make_unique<Piece>();
+    for (uint64_t at = from; at < to; at += kPiece) {
+        const uint64_t want = std::min(kPiece, to - at);
+        if (TRY(disk.read_now(file, at, piece->bytes, want)) < want) return fail(ErrorCode::corrupt_log, "log segment is too short", at);
+        TRY(disk.write_now(file, at, piece->bytes, want));
+    }
+    return {};
+}
+
 Result<void> zero_new_file(Disk& disk, FileId file, uint64_t bytes) {
     constexpr uint64_t kPiece = 256 * 1024;
     struct alignas(kLogBlock) Piece {
@@ -115,12 +130,16 @@ Result<void> Log::Impl::adopt_segments(uint64_t from, uint64_t end) {
 bool Log::Impl::disk_has_new() const { return files.disk().exists(files.new_path()); }
 
 // What was read may sit in a cache only (a killed process whose writes were not synced): it must be durable before anyone builds on it.
+// A sync alone would not do: if one failed before, the system may take for clean what never reached the device. So it is written again.
 Result<void> Log::Impl::secure_tail(uint64_t from, uint64_t end) {
     Disk& disk = files.disk();
     for (uint64_t n = files.number_of(from); n * files.segment_bytes() <= end && n * files.segment_bytes() < prepared_end; ++n) {
         const FileId file = TRY(files.open(n, Disk::kDirect));
+        const uint64_t begin = n * files.segment_bytes(), first = std::max(begin, block_floor(from));
+        const uint64_t last = std::min(begin + files.segment_bytes(), block_ceil(end));
         Result<void> done{};
-        if (n == files.number_of(end) && !PLANTED(torn_tail_kept)) {
+        if (first < last && from < end) done = write_again(disk, file, first - begin, last - begin);
+        if (done && n == files.number_of(end) && !PLANTED(torn_tail_kept)) {
             const uint64_t offset = end % files.segment_bytes();
             const Result<bool> cleared = clear(disk, file, offset, std::min(files.segment_bytes(), block_ceil(offset) + kFlushMax));
             if (!cleared) done = std::unexpected(cleared.error());

@@ -54,7 +54,8 @@ Result<Lsn> TransactionTable::commit(Transaction& txn) {
     table.leave(txn);
     Result<void> outcome{};
     if (durable && must_be_durable != kLsnNone && !PLANTED(commit_does_not_wait)) outcome = table.log.wait_durable(must_be_durable);
-    if (end != kLsnNone && table.log.failed() && outcome && !durable) outcome = fail(ErrorCode::store_failed, "log");
+    // In a failed store rollbacks may have failed as well: what a reader saw need not have been committed.
+    if (outcome && table.log.failed() && !(durable && end != kLsnNone)) outcome = fail(ErrorCode::store_failed, "log");
     table.give_back(txn);
     if (!outcome) return std::unexpected(outcome.error());
     return end;

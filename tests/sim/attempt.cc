@@ -141,7 +141,7 @@ void Attempt::wrote(const std::string& object, const std::string& key, Value val
 
 void Attempt::note(Observation observation, uint64_t began) {
     if (serializable() || observation.existence_only) reads_.push_back(std::move(observation));
-    else work_.ledger().check_weak(observation, began, who_);
+    else if (!host_.engine().failed()) work_.ledger().check_weak(observation, began, who_);
 }
 
 void Attempt::read(const std::string& object, const std::string& key, const Value& value, uint64_t began) {

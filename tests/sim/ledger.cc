@@ -81,12 +81,12 @@ std::string Ledger::check(const std::vector<Observation>& reads, const std::stri
         const Value value = seen == read.seen.end() ? nullptr : seen->second;
         if (read.existence_only) {
             if ((seen != read.seen.end()) != (expected != nullptr))
-                return (fmt::format("{} was told that {}[{}] {}, the serial order says {}", who, read.object, show(read.low),
-                                         seen != read.seen.end() ? "exists" : "does not exist", show(expected)));
+                return fmt::format("{} was told that {}[{}] {}, the serial order says {}", who, read.object, show(read.low),
+                                         seen != read.seen.end() ? "exists" : "does not exist", show(expected));
             continue;
         }
         if (!same(value, expected))
-            return (fmt::format("{} read {}[{}] as {}, the serial order says {}", who, read.object, show(read.low), show(value), show(expected)));
+            return fmt::format("{} read {}[{}] as {}, the serial order says {}", who, read.object, show(read.low), show(value), show(expected));
     }
     return {};
 }
@@ -103,9 +103,9 @@ std::string Ledger::check_range(const Observation& read, const std::string& who)
         const bool more = expected != end && (read.high.empty() || expected->first < read.high);
         if (!more && seen == read.seen.end()) return {};
         if (!more || seen == read.seen.end() || seen->first != expected->first || !same(seen->second, expected->second)) {
-            return (fmt::format("{} scanned {} [{}, {}) and met {}, the serial order says {}", who, read.object, show(read.low), show(read.high),
+            return fmt::format("{} scanned {} [{}, {}) and met {}, the serial order says {}", who, read.object, show(read.low), show(read.high),
                                      seen == read.seen.end() ? "the end" : show(seen->first) + " = " + show(seen->second),
-                                     more ? show(expected->first) + " = " + show(expected->second) : "the end"));
+                                     more ? show(expected->first) + " = " + show(expected->second) : "the end");
         }
         report_.add(Count::rows_checked);
         ++expected;
