@@ -31,7 +31,7 @@ if(TARGET lockstep_tpcc)
     list(APPEND LOCKSTEP_TEST_PROGRAMS lockstep-sim)
     if(LOCKSTEP_SANITIZE STREQUAL "")
         add_test(NAME simulation COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/tests/sim/simulation_test.py $<TARGET_FILE:lockstep-sim>
-                 --seeds 100 --crash-points 5000)
+                 --seeds 100 --crash-points 5000 --injections 200)
         set_tests_properties(simulation PROPERTIES LABELS sim TIMEOUT 480 PROCESSORS 2)
     elseif(NOT LOCKSTEP_SANITIZE STREQUAL thread)
         add_test(NAME simulation COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/tests/sim/simulation_test.py $<TARGET_FILE:lockstep-sim>

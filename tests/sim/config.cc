@@ -29,7 +29,6 @@ void draw_engine(Config& c, Rng& rng) {
     c.escalate_at = one_of(rng, {3u, 10u, 5000u, 5000u});
     c.tick = one_of(rng, {Nanos{0}, kMicrosecond, 10 * kMicrosecond});
     c.latency_max = one_of(rng, {50 * kMicrosecond, 200 * kMicrosecond, 5 * kMillisecond});
-    c.preempt_odds = one_of(rng, {0.0, 0.001, 0.01, 0.1});
 }
 
 void draw_records(Config& c, Rng& rng) {
@@ -76,7 +75,6 @@ Config draw_config(uint64_t seed, const Arguments& arguments) {
     if (arguments.steps >= 0) c.steps.mode = arguments.steps > 0 ? StepsMode::on : StepsMode::off;
     if (arguments.workers > 0) c.workers = static_cast<uint32_t>(arguments.workers);
     if (arguments.keys > 0) c.keys = arguments.keys;
-    if (!arguments.preempt) c.preempt_odds = 0;
     if (c.workload == Workload::tpcc) {
         c.lock_timeout = 10 * kSecond;
         c.log_bytes = 64 << 20;
@@ -87,10 +85,10 @@ Config draw_config(uint64_t seed, const Arguments& arguments) {
 std::string Config::text() const {
     return fmt::format(
         "workload {} profile {} workers {} threads {} transactions {} steps {} pool {}K log {}M checkpoint {:.2f} lazy {:.1f} "
-        "indexes {} heaps {} schema {} keys {} pad {} value {} large {:.1f} skew {:.1f} weak {:.1f} escalate {} tick {} preempt {}",
+        "indexes {} heaps {} schema {} keys {} pad {} value {} large {:.1f} skew {:.1f} weak {:.1f} escalate {} tick {}",
         static_cast<int>(workload), profile_name(profile), workers, threads, transactions, static_cast<int>(steps.mode), pool_bytes >> 10,
         log_bytes >> 20, checkpoint_odds, lazy_odds, indexes, heaps, schema_changes, keys, key_pad, value_max, large_odds, skew, weak_odds,
-        escalate_at, tick, preempt_odds);
+        escalate_at, tick);
 }
 
 }  // namespace lockstep::sim

@@ -40,7 +40,6 @@ struct Arguments {
     double seconds = 0;                          // stop starting seeds after this time; 0: no limit
     int profile = -1;                            // fault profile of all seeds; -1: drawn
     uint32_t transactions = 0;                   // of the main run; 0: drawn
-    bool preempt = true;
     bool verbose = false;
     bool shrink = true;
     int steps = -1;                              // 0, 1, or drawn
@@ -67,7 +66,6 @@ struct Config {
     uint32_t escalate_at = 5000;
     Nanos tick = 0;                              // time that a step takes
     Nanos latency_max = 200 * kMicrosecond;
-    double preempt_odds = 0;                     // at each simulation point, in builds that have them
     // records
     uint32_t indexes = 2, heaps = 1;
     bool schema_changes = false;

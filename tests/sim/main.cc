@@ -30,7 +30,7 @@ int main(int argc, char** argv) {
     app.add_option("--steps", a.steps, "teams: on, off, any")->transform(CLI::CheckedTransformer(switches));
     app.add_option("--workers", a.workers, "virtual workers, 1..4; 0: drawn");
     app.add_option("--keys", a.keys, "keys per index; 0: drawn");
-    app.add_flag("!--no-preempt", a.preempt, "no switches at simulation points: digests of builds with and without them are equal");
+
     app.add_flag("--verbose", a.verbose, "show each seed's configuration");
     app.add_flag("!--no-shrink", a.shrink, "do not shrink a failing seed");
     app.add_flag("--keep-going", a.keep_going, "go on after a failing seed");
