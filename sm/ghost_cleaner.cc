@@ -3,6 +3,7 @@
 
 #include "sm/btree.h"
 #include "sm/catalog.h"
+#include "sm/overflow.h"
 
 namespace lockstep::sm {
 
@@ -68,7 +69,13 @@ void GhostCleaner::note_chain(StoreId store, Slice key, PageId first, uint64_t c
 
 Result<bool> GhostCleaner::work(Note& note) {
     BTree* tree = !engine_.catalog ? nullptr : note.store == kCatalogStore ? &engine_.catalog->own_tree() : engine_.catalog->index_by_id(note.store);
-    if (!tree || tree->destroyed()) return true;
+    if (!tree) return true;
+    if (tree->destroyed()) {                         // its leaves are gone, but a chain that had been replaced before was none of its pages
+        if (note.first == kPageNone) return true;
+        TRY(free_overflow(engine_, note.store, note.first, note.chain));
+        TRY(engine_.catalog->drop_list().remove_now({DropKind::chain, note.store, note.first, note.chain}));
+        return true;
+    }
     if (note.first != kPageNone) return tree->clean_chain(note.key, note.first, note.chain);
     const BTree::Cleaned cleaned = TRY(tree->clean_leaf(note.key));
     return cleaned.left == 0 || ++note.tries > kLeafTriesMax;

@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 # Seeds that run under one profile only, without power cuts: their faults are rare in the ordinary mixture.
-PROFILES = {"log_failure": 700, "write_errors": 120, "no_space": 60, "clock": 60}
+PROFILES = {"log_failure": 1200, "write_errors": 120, "no_space": 90, "clock": 130}
 INJECTIONS = ["log_damage", "page_damage", "read_error", "bit_flip", "short_transfer", "again", "slow", "killed", "power_cut", "misuse",
               "sync_error", "write_error_log", "write_error_data", "no_space_data", "clock_jump"]
 
