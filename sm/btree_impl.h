@@ -14,6 +14,7 @@ namespace lockstep::sm {
 
 inline constexpr unsigned kOptimisticTries = 2;
 inline constexpr unsigned kTriesMax = 10'000;
+inline constexpr unsigned kRoomTriesMax = 1000;            // times a leaf is split or cleaned for one record: the room is taken by others, or the leaf lies
 
 struct BTree::Ops {
     using SearchKey = node::SearchKey;

@@ -86,7 +86,7 @@ namespace {
 
 Result<void> Ops::insert_record(BTree& tree, txn::Transaction& txn, txn::LockName name, const SearchKey& key, Slice value, bool is_overflow) {
     txn::LockManager& locks = *tree.engine_.locks;
-    unsigned changes = 0;
+    unsigned changes = 0, rooms = 0;
     for (;;) {
         Target t;
         TRY(latch_for(tree, txn, key, false, t));
@@ -113,6 +113,7 @@ Result<void> Ops::insert_record(BTree& tree, txn::Transaction& txn, txn::LockNam
                 return {};
             }
         }
+        if (++rooms > kRoomTriesMax) [[unlikely]] return damaged(tree, t.id);      // a leaf whose numbers lie about its room
         const bool has_ghosts = header(*t.page).ghosts != 0;
         t.page.release();
         TRY(make_room(tree, key, has_ghosts, kSlotCost + key.size() + value.size()));

@@ -50,7 +50,7 @@ Result<std::string> whole_value(Engine& engine, StoreId store, Ops::Target& t) {
     const Lsn before = txn.last_lsn;
     if (to_chain) ref = TRY(write_overflow(engine, &txn, tree.id(), fresh));
     const auto change = [&]() -> Result<bool> {
-        for (;;) {
+        for (unsigned rooms = 0; rooms <= kRoomTriesMax; ++rooms) {
             Ops::Target t;
             TRY(Ops::latch_for(tree, txn, key, true, t));
             if (!t.found || ghost(*t.page, t.slot)) return false;
@@ -62,6 +62,7 @@ Result<std::string> whole_value(Engine& engine, StoreId store, Ops::Target& t) {
             if (was_chain) TRY(release_overflow(engine, txn, tree.id(), key, old));
             return true;
         }
+        return Ops::damaged(tree, tree.root());
     };
     Result<bool> done = change();
     if (!done || !*done) (void)roll_back(engine, txn, before);
@@ -105,7 +106,7 @@ Result<bool> BTree::update(txn::Transaction& txn, Slice key, Slice value) {
     TRY(engine_.locks->lock_record(txn.locks, lock_, wanted.lock_name(id_), txn::LockMode::X));
     if (Ops::too_large(key.size(), value.size())) [[unlikely]]
         return update_large(engine_, *this, txn, key, value);
-    for (;;) {
+    for (unsigned rooms = 0; rooms <= kRoomTriesMax; ++rooms) {
         Ops::Target t;
         TRY(Ops::latch_for(*this, txn, wanted, true, t));
         if (!t.found || ghost(*t.page, t.slot)) return false;
@@ -116,6 +117,7 @@ Result<bool> BTree::update(txn::Transaction& txn, Slice key, Slice value) {
         if (TRY(Ops::replace_value(*this, txn, t, key, value, 0))) [[likely]]
             return true;
     }
+    return Ops::damaged(*this, root_);
 }
 
 Result<bool> BTree::patch(txn::Transaction& txn, Slice key, size_t offset, Slice part) {

@@ -20,7 +20,10 @@ struct EntryValue {
 std::string key_of(const DropEntry& entry) {
     std::string key(1, kMark);
     key.append(reinterpret_cast<const char*>(&entry.store.value), sizeof entry.store.value);
-    if (entry.number != 0) key.append(reinterpret_cast<const char*>(&entry.number), sizeof entry.number);
+    if (entry.number == 0) return key;
+    // Two chains begun at the same moment have the same number, but never the same first page.
+    key.append(reinterpret_cast<const char*>(&entry.number), sizeof entry.number);
+    key.append(reinterpret_cast<const char*>(&entry.page.value), sizeof entry.page.value);
     return key;
 }
 
@@ -58,7 +61,8 @@ Result<bool> DropList::read(Slice key, Slice value, DropEntry& entry) {
     if (value.size() != sizeof v) return fail(ErrorCode::corrupt_page, "drop list's entry", value.size());
     std::memcpy(&v, value.data(), sizeof v);
     entry = {static_cast<DropKind>(v.kind), StoreId{v.store}, PageId{v.page}, 0};
-    if (key.size() == 1 + sizeof(uint32_t) + sizeof(uint64_t)) std::memcpy(&entry.number, key.data() + 1 + sizeof(uint32_t), sizeof(uint64_t));
+    if (key.size() == 1 + sizeof(uint32_t) + sizeof(uint64_t) + sizeof(uint32_t))
+        std::memcpy(&entry.number, key.data() + 1 + sizeof(uint32_t), sizeof(uint64_t));
     const bool object = entry.kind == DropKind::index || entry.kind == DropKind::heap;
     const bool other = entry.kind == DropKind::chain || entry.kind == DropKind::load;
     if ((!object && !other) || key_of(entry) != key || other == (entry.number == 0))

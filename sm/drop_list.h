@@ -3,7 +3,7 @@
 // Concepts   Entries in the catalogue's tree, behind a zero byte, so no name can meet them. An entry is written by the transaction that
 //            makes pages unreachable, or, before they are written, by one of its own; the transaction that makes them reachable
 //            removes it. So after any crash, pages that nothing refers to are named here, and open() frees them.
-// Layout     key: a zero byte, u32 store; for chains and loads also u64 number. Value: u32 store, u32 kind (DropKind), u32 page.
+// Layout     key: a zero byte, u32 store; for chains and loads also u64 number and u32 page. Value: u32 store, u32 kind (DropKind), u32 page.
 // Blocking   Everything parks: locks, pages, log.
 #pragma once
 

@@ -4,8 +4,8 @@ include(CMakePackageConfigHelpers)
 # What an application may include as <lockstep/NAME.h>; each is a one-line header in front of the real one.
 set(LOCKSTEP_PUBLIC_HEADERS store txn index heap cursor key options stats)
 # What those need themselves.
-set(LOCKSTEP_SUPPORT_HEADERS sm/store_inl.h txn/txn_options.h threads/base/types.h threads/base/result.h threads/base/clock.h
-    threads/steps_options.h)
+set(LOCKSTEP_SUPPORT_HEADERS sm/store_inl.h txn/txn_options.h txn/lock_policy.h threads/base/types.h threads/base/result.h threads/base/clock.h
+    threads/steps_options.h threads/stage_stats.h threads/io/io_stats.h)
 
 foreach(name ${LOCKSTEP_PUBLIC_HEADERS})
     file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/include/lockstep/${name}.h CONTENT "#pragma once\n#include \"sm/${name}.h\"\n")
