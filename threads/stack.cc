@@ -22,10 +22,15 @@ namespace {
 constexpr size_t kPage = 4096;
 constexpr size_t kColourStride = 320;            // see the measurements: 128, 320 and 448 serve, 64 does not
 constexpr size_t kSlabStacks = 64;
+#ifdef LOCKSTEP_SANITIZED
+constexpr size_t kFactor = 4;                    // a sanitizer's frames are several times as large
+#else
+constexpr size_t kFactor = 1;
+#endif
 constexpr size_t round_up(size_t n) { return (n + kPage - 1) / kPage * kPage; }
 }  // namespace
 
-StackPool::StackPool(size_t stack_bytes) : stack_bytes_(round_up(stack_bytes)), slot_bytes_(stack_bytes_ + 2 * kPage) {}
+StackPool::StackPool(size_t stack_bytes) : stack_bytes_(round_up(stack_bytes) * kFactor), slot_bytes_(stack_bytes_ + 2 * kPage) {}
 
 StackPool::~StackPool() {
     for (const Slab& slab : slabs_) {

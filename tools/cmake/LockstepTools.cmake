@@ -9,6 +9,7 @@ if(TARGET lockstep_static)
         add_library(lockstep_tpcc OBJECT ${tpcc})
         target_link_libraries(lockstep_tpcc PUBLIC lockstep_flags fmt::fmt nlohmann_json::nlohmann_json CLI11::CLI11)
         target_include_directories(lockstep_tpcc PUBLIC ${CMAKE_SOURCE_DIR})
+        target_compile_definitions(lockstep_tpcc PRIVATE LOCKSTEP_SOURCE_DIR="${CMAKE_SOURCE_DIR}")      # where plot.py lies
         if(NOT EXISTS ${CMAKE_SOURCE_DIR}/tpcc/main.cc)
             return()
         endif()
