@@ -5,7 +5,6 @@
 #include <optional>
 
 #include "sm/btree.h"
-#include "sm/deferred.h"
 #include "tests/sm/engine_test_util.h"
 
 namespace lockstep::sm {
@@ -18,9 +17,7 @@ public:
             auto tree = store_->catalog->create_index(txn, name);
             ASSERT_OK(tree);
             tree_ = *tree;
-            DeferredActions deferred(txn);
             store_.commit(txn);
-            deferred.run(true);
         });
     }
     BTree& operator*() { return *tree_; }

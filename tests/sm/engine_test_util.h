@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "sm/catalog.h"
+#include "sm/deferred.h"
 #include "sm/engine.h"
 #include "sm/ghost_cleaner.h"
 #include "sm/heap_file.h"
@@ -94,13 +95,17 @@ public:
         return **txn;
     }
     void commit(txn::Transaction& txn) {
+        DeferredActions deferred(txn);
         auto done = engine_->txns->commit(txn);
         EXPECT_TRUE(done) << done.error().text();
+        deferred.run(done.has_value());
     }
     void abort(txn::Transaction& txn) {
+        DeferredActions deferred(txn);
         auto done = roll_back(*engine_, txn, kLsnNone);
         EXPECT_TRUE(done) << done.error().text();
         engine_->txns->finish_abort(txn);
+        deferred.run(false);
     }
 
 private:
