@@ -70,6 +70,12 @@ struct Catalog::Impl {
         if (entry.id.value >= next_id) next_id = entry.id.value + 1;
         return &object;
     }
+    // From the tree: several entries may stand for one object, but then they agree.
+    Result<Object*> add_listed(Engine& engine, const CatalogEntry& entry) {
+        if (const Object* known = object(entry.id.value); known && (known->entry.kind != entry.kind || known->entry.root != entry.root))
+            return fail(ErrorCode::corrupt_page, "catalogue entry", entry.id.value, entry.root.value);
+        return add(engine, entry);
+    }
     Object* object(uint32_t id) {
         SpinGuard guard(lock);
         const auto it = objects.find(id);
@@ -108,7 +114,8 @@ Result<void> Catalog::load() {
     return scan_raw(*engine_.pool, impl_->tree, [this](Slice key, Slice value, bool ghost) -> Result<void> {
         DropEntry drop;
         if (TRY(DropList::read(key, value, drop))) {
-            if (drop.number == 0) impl_->add(engine_, {.name = {}, .id = drop.store, .kind = static_cast<StoreKind>(drop.kind), .root = drop.page});
+            if (drop.store.value < kFirstUserStore.value) return fail(ErrorCode::corrupt_page, "drop list's entry", drop.store.value);
+            if (drop.number == 0) TRY(impl_->add_listed(engine_, {.name = {}, .id = drop.store, .kind = static_cast<StoreKind>(drop.kind), .root = drop.page}));
             return {};
         }
         EntryValue v;
@@ -116,7 +123,8 @@ Result<void> Catalog::load() {
         std::memcpy(&v, value.data(), sizeof(v));
         if (v.id < kFirstUserStore.value || v.id == UINT32_MAX || (v.kind != uint32_t(StoreKind::index) && v.kind != uint32_t(StoreKind::heap)))
             return fail(ErrorCode::corrupt_page, "catalogue entry", v.id, v.kind);
-        auto* object = impl_->add(engine_, {.name = std::string(key), .id = StoreId{v.id}, .kind = static_cast<StoreKind>(v.kind), .root = PageId{v.root}});
+        auto* object = TRY(impl_->add_listed(
+            engine_, {.name = std::string(key), .id = StoreId{v.id}, .kind = static_cast<StoreKind>(v.kind), .root = PageId{v.root}}));
         if (!ghost) impl_->publish(*object, true);
         return {};
     });
