@@ -17,7 +17,7 @@ Result<void> check_options(const Options& o) {
     constexpr uint64_t kKiB = 1ull << 10, kMiB = 1ull << 20, kGiB = 1ull << 30, kTiB = 1ull << 40;
     TRY(within("workers", o.workers, 1, 64));
     TRY(within("pool_bytes", o.pool_bytes, 4 * kMiB, kTiB));
-    TRY(within("stack_bytes", o.stack_bytes, 16 * kKiB, 8 * kMiB));
+    TRY(within("stack_bytes", o.stack_bytes, 48 * kKiB, 8 * kMiB));
     TRY(within("transactions_max", o.transactions_max, 16, 65536));
     TRY(within("log_bytes", o.log_bytes, 4 * kMiB, kTiB));
     TRY(within("log_segment_bytes", o.log_segment_bytes, kMiB, kGiB));

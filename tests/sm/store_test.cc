@@ -267,7 +267,7 @@ TEST_F(StoreTest, OptionsOutOfRangeAreNamed) {
     EXPECT_EQ(refused([](Options& o) { o.workers = 0; }), "workers");
     EXPECT_EQ(refused([](Options& o) { o.workers = 65; }), "workers");
     EXPECT_EQ(refused([](Options& o) { o.pool_bytes = 1; }), "pool_bytes");
-    EXPECT_EQ(refused([](Options& o) { o.stack_bytes = 1; }), "stack_bytes");
+    EXPECT_EQ(refused([](Options& o) { o.stack_bytes = 32 * 1024; }), "stack_bytes");
     EXPECT_EQ(refused([](Options& o) { o.transactions_max = 1; }), "transactions_max");
     EXPECT_EQ(refused([](Options& o) { o.log_bytes = 1; }), "log_bytes");
     EXPECT_TRUE(refused([](Options& o) { o.log_segment_bytes = (1 << 20) + 1; }).starts_with("log_segment_bytes"));
