@@ -10,6 +10,9 @@
 #include "threads/base/check.h"
 #include "threads/switch.h"
 
+#ifdef LOCKSTEP_SANITIZED
+#include <sanitizer/asan_interface.h>
+#endif
 #if __has_include(<valgrind/valgrind.h>)
 #include <valgrind/valgrind.h>
 #else
@@ -38,6 +41,9 @@ StackPool::~StackPool() {
             VALGRIND_STACK_DEREGISTER(slab.stacks[i].valgrind_id);
             forget_stack(slab.stacks[i]);
         }
+#ifdef LOCKSTEP_SANITIZED
+        ASAN_UNPOISON_MEMORY_REGION(slab.memory, slab.bytes);        // frames of abandoned threads: somebody else is mapped there next
+#endif
         munmap(slab.memory, slab.bytes);
         delete[] slab.stacks;
     }
