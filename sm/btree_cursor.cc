@@ -37,10 +37,19 @@ struct BTreeCursor::Ops {
     static Result<void> lock(BTreeCursor& c, txn::LockName name, LockMode mode) {
         return c.tree_.engine_.locks->lock_record(c.txn_.locks, c.tree_.lock_, name, mode);
     }
+    // The same for what was read under `hold`: tried under the latch, and waited for without it (BT-3). A latch given up first would let a writer
+    // who waits for it in before every validation, and the scan would never get on.
+    static Result<void> lock(BTreeCursor& c, txn::LockName name, LockMode mode, SharedPage& hold) {
+        if (hold) [[unlikely]] {
+            if (TRY(c.tree_.engine_.locks->try_lock_record(c.txn_.locks, c.tree_.lock_, name, mode))) return {};
+            hold.release();
+        }
+        return lock(c, name, mode);
+    }
     // The lock on a candidate. What is held before it is not given back after it.
-    static Result<void> lock_key(BTreeCursor& c, txn::LockName name) {
+    static Result<void> lock_key(BTreeCursor& c, txn::LockName name, SharedPage& hold) {
         if (c.gives_back_) [[unlikely]] c.held_before_ = covers(c.tree_.engine_.locks->held(c.txn_.locks, name), LockMode::S);
-        return lock(c, name, c.mode_);
+        return lock(c, name, c.mode_, hold);
     }
     static void unlock_read(BTreeCursor& c, txn::LockName name) {
         if (c.gives_back_ && !c.held_before_) [[unlikely]] c.tree_.engine_.locks->unlock(c.txn_.locks, name, LockMode::S);
@@ -129,10 +138,14 @@ struct BTreeCursor::Ops {
     static Result<Step> next_leaf(BTreeCursor& c, Position& pos, PeekedPage& before, SharedPage& hold);
     static Result<Step> forward(BTreeCursor& c, unsigned tries);
     static Result<Step> backward(BTreeCursor& c, unsigned tries);
-    static Result<Step> take(BTreeCursor& c, Position& pos, const PeekedPage* before, Slice key, bool leaf_changed);
+    static Result<Step> take(BTreeCursor& c, Position& pos, const PeekedPage* before, Slice key, bool leaf_changed, SharedPage& hold);
     static Result<Step> first_backward(BTreeCursor& c, Position& pos, SharedPage& hold);
     [[gnu::cold, gnu::noinline]] static Result<Step> take_overflow(BTreeCursor& c, const OverflowRef& ref, txn::LockName name);
 
+    [[gnu::cold, gnu::noinline]] static Result<Step> look_again(const BTreeCursor& c, unsigned tries) {
+        TRY(TreeOps::before_retry(c.tree_, tries, c.leaf_));
+        return Step::again;
+    }
     template <Result<Step> (*step)(BTreeCursor&, unsigned)>
     static Result<bool> move(BTreeCursor& c) {
         for (unsigned tries = 0;;) {
@@ -140,10 +153,7 @@ struct BTreeCursor::Ops {
                 case Step::record: return true;
                 case Step::end: return false;
                 case Step::ghost: return move_over_ghosts<step>(c);
-                case Step::again:
-                    if (++tries > kTriesMax) [[unlikely]]
-                        return TreeOps::damaged(c.tree_, c.leaf_);
-                    break;
+                case Step::again: TRY(look_again(c, ++tries));
             }
         }
     }
@@ -152,13 +162,14 @@ struct BTreeCursor::Ops {
     [[gnu::noinline]] static Result<bool> move_over_ghosts(BTreeCursor& c) {
         Step last = Step::ghost;
         for (unsigned tries = 0; last == Step::ghost || last == Step::again;) {
-            const Result<Step> next = step(c, tries);
+            Result<Step> next = step(c, tries);
+            tries = next && *next == Step::again ? tries + 1 : 0;
+            if (tries > 0) next = look_again(c, tries);
             if (!next) {
                 c.ghosts_passed_ = false;
                 return std::unexpected(next.error());
             }
             last = *next;
-            tries = last == Step::again ? tries + 1 : 0;
         }
         c.ghosts_passed_ = false;
         if (last == Step::record) return true;
@@ -177,9 +188,9 @@ struct BTreeCursor::Ops {
 
 // Locks the candidate at `pos`, copies it, and makes it the current place. `before`: the leaf the cursor comes from, if another.
 [[gnu::always_inline]] inline Result<BTreeCursor::Ops::Step> BTreeCursor::Ops::take(BTreeCursor& c, Position& pos, const PeekedPage* before, Slice key,
-                                                             bool leaf_changed) {
+                                                                                          bool leaf_changed, SharedPage& hold) {
     const txn::LockName name = name_of(c, key);
-    TRY(lock_key(c, name));
+    TRY(lock_key(c, name, hold));
     const Page& page = *pos.at.page;
     const bool is_ghost = ghost(page, pos.slot), is_overflow = overflow(page, pos.slot);
     OverflowRef ref{};
@@ -189,6 +200,7 @@ struct BTreeCursor::Ops {
         return Step::again;                                      // the lock stays: it was asked for a key that was there
     if (is_ghost) [[unlikely]] leave_record(c);
     settle(c, pos, key, leaf_changed);
+    hold.release();
     if (is_overflow && !is_ghost) [[unlikely]]
         return take_overflow(c, ref, name);
     unlock_read(c, name);
@@ -219,8 +231,7 @@ Result<BTreeCursor::Ops::Step> BTreeCursor::Ops::take_overflow(BTreeCursor& c, c
     const PageId next = right(*pos.at.page);
     if (!pos.at.valid()) return Step::again;
     if (next == kPageNone) {
-        hold.release();
-        if (serializable(c) && !PLANTED(scan_end_unprotected)) TRY(lock(c, txn::end_lock_name(c.tree_.id_), LockMode::gap_read));
+        if (serializable(c) && !PLANTED(scan_end_unprotected)) TRY(lock(c, txn::end_lock_name(c.tree_.id_), LockMode::gap_read, hold));
         return pos.at.valid() ? Step::end : Step::again;
     }
     before = pos.at;
@@ -250,20 +261,18 @@ Result<BTreeCursor::Ops::Step> BTreeCursor::Ops::take_overflow(BTreeCursor& c, c
     Slice key;
     if (!read_key(c, pos, key) || !pos.at.valid()) [[unlikely]]
         return Step::again;
-    hold.release();                                              // BT-3; from here on the snapshots decide
     if (c.bounded_ && (changed || !c.inside_) && beyond(c, key)) [[unlikely]] {
-        if (serializable(c) && !PLANTED(scan_bound_unprotected)) TRY(lock(c, name_of(c, key), LockMode::gap_read));
+        if (serializable(c) && !PLANTED(scan_bound_unprotected)) TRY(lock(c, name_of(c, key), LockMode::gap_read, hold));
         return pos.at.valid() && (!before.page || before.valid()) ? Step::end : Step::again;
     }
-    return take(c, pos, before.page ? &before : nullptr, key, changed);
+    return take(c, pos, before.page ? &before : nullptr, key, changed, hold);
 }
 
 // Protects the gap above the place where a backward scan begins: up to the next key, in this leaf or the next.
 Result<BTreeCursor::Ops::Step> BTreeCursor::Ops::first_backward(BTreeCursor& c, Position& pos, SharedPage& hold) {
     TreeOps::NextKey above;
     if (!TRY(TreeOps::next_key(c.tree_, *pos.at.page, pos.slot, &pos.at, above)) || !pos.at.valid()) return Step::again;
-    hold.release();
-    TRY(lock(c, above.name, LockMode::gap_read));
+    TRY(lock(c, above.name, LockMode::gap_read, hold));
     if (!pos.at.valid() || !above.valid()) return Step::again;
     c.gap_above_locked_ = true;
     return Step::record;
@@ -302,9 +311,8 @@ Result<BTreeCursor::Ops::Step> BTreeCursor::Ops::backward(BTreeCursor& c, unsign
     Slice key;
     if (!read_key(c, pos, key) || !pos.at.valid()) [[unlikely]]
         return Step::again;
-    hold.release();
     if (key < Slice(c.low_)) return Step::end;
-    return take(c, pos, nullptr, key, !same || pos.id != c.leaf_);
+    return take(c, pos, nullptr, key, !same || pos.id != c.leaf_, hold);
 }
 
 // The step that most steps are: to a record in the range, in a leaf that nobody has changed since the last one. Nothing but the lock is

@@ -64,8 +64,7 @@ inline Result<bool> read_record(BTree& tree, BufferPool& pool, txn::Transaction&
         if (tries < kOptimisticTries) [[likely]] {
             TRY(Ops::locate(tree, txn, key, false, pos));
         } else {
-            if (tries > kTriesMax) [[unlikely]]
-                return Ops::damaged(tree, tree.root());
+            TRY(Ops::before_retry(tree, tries, tree.root()));
             if (!TRY(Ops::hold_leaf(tree, key, Ops::Side::covering, pos, hold))) continue;
             const Found f = search(*pos.at.page, key);
             pos.slot = f.slot;

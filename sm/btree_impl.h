@@ -13,7 +13,8 @@
 namespace lockstep::sm {
 
 inline constexpr unsigned kOptimisticTries = 2;
-inline constexpr unsigned kTriesMax = 10'000;
+inline constexpr unsigned kHastyTries = 200, kTriesMax = 2200;
+inline constexpr Nanos kRetryPause = kMillisecond;
 inline constexpr unsigned kRoomTriesMax = 1000;            // times a leaf is split or cleaned for one record: the room is taken by others, or the leaf lies
 
 struct BTree::Ops {
@@ -58,7 +59,9 @@ struct BTree::Ops {
     [[gnu::cold, gnu::noinline]] static Result<bool> hold_leaf(BTree& tree, const SearchKey& key, Side side, Position& out, SharedPage& hold);
     // Leaf that covers `key`, exclusively latched and searched.
     static Result<void> latch_for(BTree& tree, txn::Transaction& txn, const SearchKey& key, bool hint_first, Target& out);
-    // Somebody who changes the tree is behind every failed try; after kTriesMax of them in a row it is a page that lies about its place.
+    // Asked after `tries` failed tries in a row. Somebody who changes the tree is behind each of them; after kHastyTries a pause is made, because the
+    // kernel may have put that one's worker aside, and after kTriesMax (two seconds) it is a page that lies about its place: corrupt_page.
+    [[gnu::cold, gnu::noinline]] static Result<void> before_retry(const BTree& tree, unsigned tries, PageId near);
     [[gnu::cold, gnu::noinline]] static std::unexpected<Error> damaged(const BTree& tree, PageId near);
     [[gnu::cold, gnu::noinline]] static Result<bool> latch_slowly(BTree& tree, const SearchKey& key, Target& out);
     // The same without a transaction.

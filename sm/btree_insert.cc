@@ -100,7 +100,7 @@ Result<void> Ops::insert_record(BTree& tree, txn::Transaction& txn, txn::LockNam
                 t.page.release();
                 if (gap == GapCheck::wait_above) TRY(locks.wait_until_grantable(txn.locks, next.name, LockMode::gap_insert));
                 if (gap == GapCheck::wait_own) TRY(locks.lock_record(txn.locks, tree.lock_, name, LockMode::gap_read));
-                if (gap == GapCheck::changed && ++changes > kTriesMax) return damaged(tree, t.id);
+                if (gap == GapCheck::changed) TRY(before_retry(tree, ++changes, t.id));
                 continue;
             }
             if (fits(*t.page, key.size(), value.size())) [[likely]] {

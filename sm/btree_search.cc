@@ -211,12 +211,17 @@ Result<void> Ops::latch_for(BTree& tree, txn::Transaction& txn, const SearchKey&
             return {};
         }
         if (tries >= kOptimisticTries && TRY(latch_slowly(tree, key, out))) return {};
-        if (tries > kTriesMax) [[unlikely]]
-            return damaged(tree, pos.id);
+        TRY(before_retry(tree, tries, pos.id));
     }
 }
 
 std::unexpected<Error> Ops::damaged(const BTree& tree, PageId near) { return fail(ErrorCode::corrupt_page, "descent of an index", near.value, tree.id_.value); }
+
+Result<void> Ops::before_retry(const BTree& tree, unsigned tries, PageId near) {
+    if (tries > kTriesMax) return damaged(tree, near);
+    if (tries > kHastyTries) threads::sleep_until(threads::now() + kRetryPause);
+    return {};
+}
 
 Result<bool> Ops::latch_slowly(BTree& tree, const SearchKey& key, Target& out) {
     tree.stats_.latched_descents.fetch_add(1, std::memory_order_relaxed);
@@ -238,13 +243,13 @@ Result<bool> Ops::latch_slowly(BTree& tree, const SearchKey& key, Target& out) {
 }
 
 Result<void> Ops::latch_leaf(BTree& tree, const SearchKey& key, Target& out) {
-    for (unsigned tries = 0; tries <= kTriesMax; ++tries)
-        if (TRY(latch_slowly(tree, key, out))) return {};
-    return damaged(tree, tree.root_);
+    for (unsigned tries = 0; !TRY(latch_slowly(tree, key, out)); ++tries) TRY(before_retry(tree, tries, tree.root_));
+    return {};
 }
 
 Result<bool> Ops::latch_parent(BTree& tree, const SearchKey& key, unsigned level, Target& out) {
-    for (unsigned tries = 0; tries <= kTriesMax; ++tries) {
+    for (unsigned tries = 0;; ++tries) {
+        TRY(before_retry(tree, tries, tree.root_));
         Position pos;
         TRY(descend(tree, key, Side::covering, level, pos));
         const unsigned found_level = pos.at.page->header.level;
@@ -262,7 +267,6 @@ Result<bool> Ops::latch_parent(BTree& tree, const SearchKey& key, unsigned level
         out.id = pos.id;
         return true;
     }
-    return damaged(tree, tree.root_);
 }
 
 namespace {
