@@ -5,6 +5,8 @@
 //            puts it on in the dropper's. So whatever becomes of the transaction, after a crash too, every object either has a
 //            name or stands on the list, and open() destroys what it finds there.
 // Invariants CA-1 An object's number is not given again while the store is open; objects live until close, so handles stay valid.
+//            CA-2 Nobody comes to an object that is gone: its lock is barred before the dropper's locks are released, at the latest before
+//            its pages are freed. Every operation has a lock on the object before it looks at a page that it is going to believe.
 #include "sm/catalog.h"
 
 #include <cstring>
@@ -196,11 +198,12 @@ Result<void> Catalog::drop(txn::Transaction& txn, std::string_view name) {
     TRY(engine_.locks->lock_store(txn.locks, lock, txn::LockMode::X));
     if (!TRY(impl_->tree.erase(txn, entry.name))) return fail(ErrorCode::no_such_store, "index or heap");
     TRY(impl_->drops.add(txn, drop_entry(entry)));
-    at_end(txn, [this, object](bool committed) {
+    const auto freed = [this, object](bool committed) {
         if (!committed) return;
         if (!PLANTED(catalogue_stale)) impl_->publish(*object, false);
         destroy(object->entry);
-    });
+    };
+    at_end(txn, freed, [this, &lock] { engine_.locks->bar_store(lock); });       // CA-2
     return {};
 }
 
@@ -209,10 +212,10 @@ void Catalog::destroy(const CatalogEntry& entry) {
     if (engine_.ghosts) engine_.ghosts->hold();
     auto done = run_system_txn(engine_, [&](txn::Transaction& txn) -> Result<void> {
         if (BTree* tree = index_by_id(entry.id)) {
-            TRY(engine_.locks->lock_store(txn.locks, tree->lock(), txn::LockMode::X));
+            TRY(engine_.locks->lock_store_to_free(txn.locks, tree->lock()));
             if (!PLANTED(dropped_pages_leak)) TRY(tree->destroy());
         } else if (HeapFile* heap = heap_by_id(entry.id)) {
-            TRY(engine_.locks->lock_store(txn.locks, heap->lock(), txn::LockMode::X));
+            TRY(engine_.locks->lock_store_to_free(txn.locks, heap->lock()));
             TRY(heap->destroy());
         }
         return impl_->drops.remove(txn, drop_entry(entry));

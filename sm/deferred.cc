@@ -9,15 +9,16 @@ namespace lockstep::sm {
 struct DeferredActions::List {
     struct Entry {
         AtEnd action;
+        BeforeCommit before;
         uint32_t savepoints;             // taken by the transaction before it was registered
         bool undone = false;
     };
     std::vector<Entry> entries;
 };
 
-void at_end(txn::Transaction& txn, AtEnd action) {
+void at_end(txn::Transaction& txn, AtEnd action, BeforeCommit before) {
     if (!txn.upper) txn.upper = new DeferredActions::List;
-    static_cast<DeferredActions::List*>(txn.upper)->entries.push_back({std::move(action), txn.savepoints});
+    static_cast<DeferredActions::List*>(txn.upper)->entries.push_back({std::move(action), std::move(before), txn.savepoints});
 }
 
 void undo_at_end(txn::Transaction& txn, const txn::Savepoint& savepoint) {
@@ -29,6 +30,11 @@ void undo_at_end(txn::Transaction& txn, const txn::Savepoint& savepoint) {
 DeferredActions::DeferredActions(txn::Transaction& txn) : list_(static_cast<List*>(std::exchange(txn.upper, nullptr))) {}
 
 DeferredActions::~DeferredActions() { delete list_; }
+
+void DeferredActions::run_before_commit() {
+    for (auto& entry : list_->entries)
+        if (entry.before && !entry.undone) entry.before();
+}
 
 void DeferredActions::run(bool committed) {
     if (!list_) return;

@@ -128,7 +128,7 @@ Result<bool> HeapFile::Ops::scan_records(HeapFile& heap, txn::Transaction& txn, 
 
 Result<void> HeapFile::scan(txn::Transaction& txn, std::move_only_function<bool(RecordId, Slice)> each) {
     const bool whole = txn.isolation == txn::Isolation::serializable;
-    if (whole && !PLANTED(heap_scan_unlocked)) TRY(engine_.locks->lock_store(txn.locks, lock_, txn::LockMode::S));
+    if (!PLANTED(heap_scan_unlocked)) TRY(engine_.locks->lock_store(txn.locks, lock_, whole ? txn::LockMode::S : txn::LockMode::IS));
     std::vector<PageId> pages;
     for (PageId at = first_; at != kPageNone;) {
         uint32_t done = 0;

@@ -91,6 +91,7 @@ uint32_t choose_slot(const Page& page, uint32_t skip) {
 Result<RecordId> HeapFile::insert(txn::Transaction& txn, Slice record) {
     if (record.size() > kHeapRecordBytesMax) return fail(ErrorCode::value_too_long, "heap record", record.size(), kHeapRecordBytesMax);
     txn::LockManager& locks = *engine_.locks;
+    TRY(locks.lock_store(txn.locks, lock_, txn::LockMode::IX));      // first: the pages of a heap that is gone are somebody else's
     for (uint32_t skip = 0;;) {
         const uint32_t bytes = Ops::room_for(record.size()) + skip * static_cast<uint32_t>(sizeof(Slot));
         ExclusivePage page = TRY(Ops::page_with_room(*this, txn, std::min<uint32_t>(bytes, kPageBytes - kSlotsAt)));

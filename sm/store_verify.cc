@@ -46,19 +46,22 @@ struct Verifier {
         o = id.value + 1;
     }
     // Will the next open free it?
-    Result<bool> listed(PageId page) {
-        if (dropped.empty()) return false;
+    Result<void> check_unreached(PageId page) {
         const sm::SharedPage held = TRY(engine.pool->fix_shared(page));
-        return std::ranges::any_of(dropped, [&](const sm::DropEntry& entry) {
+        const bool listed = std::ranges::any_of(dropped, [&](const sm::DropEntry& entry) {
             return entry.store.value == held->header.store && (entry.kind != sm::DropKind::chain || held->kind() == sm::PageKind::overflow);
         });
+        if (!listed)
+            faults.push_back("page " + std::to_string(page.value) + " (kind " + std::to_string(static_cast<int>(held->kind())) + ", object " +
+                             std::to_string(held->header.store) + ") is marked used, but nothing refers to it");
+        return {};
     }
     Result<void> check_space() {
         for (uint32_t p = 0; p < owner.size(); ++p) {
             const bool fixed = p < sm::kFirstMapPage.value || p % sm::kPagesPerMap == 0 || p == sm::kFirstMapPage.value;
             const bool used = engine.space->is_used(PageId{p});
             if (fixed) continue;
-            if (used && owner[p] == 0 && !TRY(listed(PageId{p}))) faults.push_back("page " + std::to_string(p) + " is marked used, but nothing refers to it");
+            if (used && owner[p] == 0) TRY(check_unreached(PageId{p}));
             if (!used && owner[p] != 0) faults.push_back("page " + std::to_string(p) + " is in use, but marked free");
         }
         return {};

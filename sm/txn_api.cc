@@ -66,6 +66,7 @@ Result<Lsn> Txn::commit() {
     if (!t) return std::unexpected(TxnAccess::why_not(*this));
     sm::operation_boundary(*t, sm::OpKind::commit, StoreId{});
     sm::DeferredActions deferred(*t);
+    deferred.before_commit();
     auto point = engine_->txns->commit(*t);
     txn_ = nullptr;
     if (point) {

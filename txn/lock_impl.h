@@ -288,8 +288,8 @@ struct LockManager::Impl {
     [[gnu::cold, gnu::noinline]] Result<bool> lock_weak_slow(LockOwner& owner, StoreLock& store, Intent& intent, LockMode mode,
                                                              uint64_t before, bool attempt);
     Result<bool> lock_weak(LockOwner& owner, StoreLock& store, LockMode mode, bool attempt);
-    Result<bool> lock_strong(LockOwner& owner, StoreLock& store, LockMode mode, bool attempt);
-    Result<bool> acquire_store(LockOwner& owner, const StoreLock& store, LockMode mode, bool attempt, bool listed);
+    Result<bool> lock_strong(LockOwner& owner, StoreLock& store, LockMode mode, bool attempt, bool to_free = false);
+    Result<bool> acquire_store(LockOwner& owner, const StoreLock& store, LockMode mode, bool attempt, bool listed, bool to_free = false);
     bool materialise_all(const StoreLock& store);
     bool materialise(LockOwner& owner, std::atomic<uint64_t>& note, StoreId store);
     void release_intents(LockOwner& owner);

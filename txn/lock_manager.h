@@ -78,6 +78,10 @@ public:
     Result<void> lock_store(LockOwner& owner, StoreLock& store, LockMode mode);
     // Never parks; false if it would have to wait.
     Result<bool> try_lock_store(LockOwner& owner, StoreLock& store, LockMode mode);
+    // From now on whoever asks for rights on the store or its records gets no_such_store; who has some keeps them.
+    void bar_store(StoreLock& store);
+    // Bars the store and waits for X on it.
+    Result<void> lock_store_to_free(LockOwner& owner, StoreLock& store);
 
     // The call of the record operations: the intention on the record's store, then the record. One bucket access when the intention is
     // noted already, none when the store's lock covers the record. Escalates: every escalate_at (then doubled) record locks it tries

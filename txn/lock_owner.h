@@ -48,6 +48,7 @@ inline LockName record_lock_name(StoreId store, RecordId id) {
 struct alignas(kCacheLineBytes) StoreLock {
     StoreId store{};
     std::atomic<uint32_t> strong{0};
+    std::atomic<bool> gone{false};               // set by bar_store(), for ever: nobody gets rights any more
     bool escalates = true;                       // constant: many record locks of one owner may become one of the whole
 };
 

@@ -9,6 +9,7 @@
 //            ST-3 kMaterialised is set under the bucket's latch together with the request, by compare-and-exchange on the whole word:
 //                 either the owner's clearing exchange sees the bit and removes the request, or the request is never made.
 //            ST-4 `strong` counts an owner from before its materialising until after its strong right has left the table.
+//            ST-5 Who asks for a first right on a barred store gets an error instead. Who has rights already keeps them, and gets others.
 //            LM-6 While somebody has a strong right on a store, every confirmed intention on it is in the table.
 //                 Proof: all accesses to noted[] and `strong` are sequentially consistent. Owner O: note; read strong. Locker L: add to
 //                 strong; read noted. If O read 0 then its note precedes L's reading, so L materialises it before it asks for its
@@ -76,12 +77,17 @@ Intent* LockManager::Impl::add_intent(LockOwner& owner, StoreLock& store, LockMo
 }
 
 // `listed`: the name goes to the owner's list, for stores that have no intent entry.
-Result<bool> LockManager::Impl::acquire_store(LockOwner& owner, const StoreLock& store, LockMode mode, bool attempt, bool listed) {
+Result<bool> LockManager::Impl::acquire_store(LockOwner& owner, const StoreLock& store, LockMode mode, bool attempt, bool listed, bool to_free) {
     if (listed && !has_room(owner) && !grow_names(owner)) return fail(ErrorCode::out_of_memory, "lock names");
     const LockName name = store_lock_name(store.store);
     LockBucket& b = bucket(name.value);
     b.latch.lock();
     const Grant grant = TRY(acquire(b, owner, name, mode, attempt ? Ask::attempt : Ask::wait));
+    // ST-5. It goes back at once, so that whoever frees the object need not wait for this owner's end.
+    if (grant == Grant::fresh && store.gone.load() && !to_free && !PLANTED(gone_store_locked)) {
+        release_one(owner, name, mode);
+        return fail(ErrorCode::no_such_store, "index or heap", store.store.value);
+    }
     if (listed && grant == Grant::fresh) push_name(owner, name);
     return grant != Grant::refused;
 }
@@ -109,7 +115,7 @@ Result<bool> LockManager::Impl::lock_weak_slow(LockOwner& owner, StoreLock& stor
 }
 
 // ST-4: in `strong` once per store and owner; out again at once if the lock is not granted.
-Result<bool> LockManager::Impl::lock_strong(LockOwner& owner, StoreLock& store, LockMode mode, bool attempt) {
+Result<bool> LockManager::Impl::lock_strong(LockOwner& owner, StoreLock& store, LockMode mode, bool attempt, bool to_free) {
     Intent* intent = find_intent(owner, store);
     if (!intent) intent = add_intent(owner, store, LockMode::none);
     if (!intent && !note_unlisted(owner, store)) return fail(ErrorCode::out_of_memory, "lock names");
@@ -117,7 +123,7 @@ Result<bool> LockManager::Impl::lock_strong(LockOwner& owner, StoreLock& store, 
     if (!counted && !PLANTED(strong_not_counted)) store.strong.fetch_add(1);
     if (PLANTED(strong_not_counted) && intent) intent->strong_counted = false;
     if (intent) intent->real = true;
-    Result<bool> granted = PLANTED(intentions_not_materialised) || materialise_all(store) ? acquire_store(owner, store, mode, attempt, intent == nullptr)
+    Result<bool> granted = PLANTED(intentions_not_materialised) || materialise_all(store) ? acquire_store(owner, store, mode, attempt, intent == nullptr, to_free)
                                                   : fail(ErrorCode::out_of_memory, "lock table");
     if (!granted || !*granted) {
         if (!intent) --owner.strong_unlisted->used;
@@ -233,6 +239,18 @@ Result<void> LockManager::lock_store(LockOwner& owner, StoreLock& store, LockMod
     if (intent && covers(intent->held, mode)) return {};
     const bool weak = without(mode, kWeak) == LockMode::none;
     TRY(weak ? impl_->lock_weak(owner, store, mode, false) : impl_->lock_strong(owner, store, mode, false));
+    return {};
+}
+
+// ST-5. The count in `strong` stays, so every newcomer takes the way on which `gone` is looked at.
+void LockManager::bar_store(StoreLock& store) {
+    store.strong.fetch_add(1);
+    store.gone.store(true);
+}
+
+Result<void> LockManager::lock_store_to_free(LockOwner& owner, StoreLock& store) {
+    bar_store(store);
+    TRY(impl_->lock_strong(owner, store, LockMode::X, false, true));
     return {};
 }
 

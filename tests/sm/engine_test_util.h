@@ -96,6 +96,7 @@ public:
     }
     void commit(txn::Transaction& txn) {
         DeferredActions deferred(txn);
+        deferred.before_commit();
         auto done = engine_->txns->commit(txn);
         EXPECT_TRUE(done) << done.error().text();
         deferred.run(done.has_value());

@@ -61,6 +61,110 @@ TEST_F(ObjectLife, ManyObjectsInOneTransaction) {
     EXPECT_EQ(store.list().size(), 20u);
 }
 
+// A handle outlives its object. Whatever is asked of it then is refused, and nothing is written to pages that are somebody else's by now.
+class GoneObject : public ObjectLife {
+protected:
+    static Options tiny_pool() {
+        Options options = small_options();
+        options.pool_bytes = 4 << 20;
+        options.lock_timeout = kSecond;
+        return options;
+    }
+    static void expect_gone(Store& store, const Index& index, const Heap& heap) {
+        on_thread(store, [&] {
+            for (const Isolation isolation : {Isolation::serializable, Isolation::repeatable_read, Isolation::read_committed}) {
+                Txn txn = std::move(*store.begin({.isolation = isolation}));
+                const auto refused = [](const auto& result) { return !result && result.error().code == ErrorCode::no_such_store; };
+                std::string text;
+                EXPECT_TRUE(refused(index.get(txn, "k1", text)));
+                EXPECT_TRUE(refused(index.put(txn, "k1", "v")));
+                EXPECT_TRUE(refused(index.insert(txn, "new", "v")));
+                EXPECT_TRUE(refused(index.erase(txn, "k1")));
+                EXPECT_TRUE(refused(store.bulk_load(txn, index, [](Slice&, Slice&) { return false; })));
+                EXPECT_TRUE(refused(heap.insert(txn, "record")));
+                EXPECT_TRUE(refused(heap.scan(txn, [](RecordId, Slice) { return true; })));
+                ASSERT_OK(txn.commit());                         // a refusal has changed nothing
+            }
+        });
+        expect_sound(store);
+    }
+};
+
+TEST_F(GoneObject, AfterTheDrop) {
+    Store store = open("s", tiny_pool());
+    make(store, "i", "h");
+    const Index index = *store.index("i");
+    const Heap heap = *store.heap("h");
+    ASSERT_OK(store.run([&](Txn& txn) -> Result<void> {
+        for (int n = 0; n < 100; ++n) TRY(index.put(txn, "k" + std::to_string(n), "v"));
+        TRY(heap.insert(txn, "record"));
+        return {};
+    }));
+    ASSERT_OK(store.checkpoint());                               // the pages are on the volume, where they stay as they are
+    ASSERT_OK(store.run([&](Txn& txn) -> Result<void> {
+        TRY(store.drop(txn, "i"));
+        return store.drop(txn, "h");
+    }));
+    expect_gone(store, index, heap);
+    // The pool forgets the freed pages; some belong to others now, some would be read back from the volume as they were.
+    make(store, "i", "h");
+    ASSERT_OK(store.run([&](Txn& txn) -> Result<void> {
+        const Index other = TRY(store.index("i"));
+        for (int n = 0; n < 800; ++n) TRY(other.put(txn, "key" + std::to_string(n), std::string(12000, 'x')));
+        return {};
+    }));
+    expect_gone(store, index, heap);
+}
+
+TEST_F(GoneObject, AfterItsCreatorHasRolledBack) {
+    Store store = open("s", tiny_pool());
+    on_thread(store, [&] {
+        Txn txn = std::move(*store.begin());
+        const Index index = *store.create_index(txn, "i");
+        const Heap heap = *store.create_heap(txn, "h");
+        ASSERT_OK(index.put(txn, "k1", "v"));
+        ASSERT_OK(heap.insert(txn, "record"));
+        ASSERT_OK(txn.abort());
+        expect_gone(store, index, heap);
+    });
+}
+
+// Who waits while the drop commits comes too late, and who goes on after a drop that was rolled back does not notice.
+TEST_F(GoneObject, WhoWaitsForTheDropper) {
+    Store store = open("s", tiny_pool());
+    make(store, "i", "h");
+    const auto try_it = [&](bool dropped) {
+        const Index index = *store.index("i");
+        const Heap heap = *store.heap("h");
+        Txn dropper = std::move(*store.begin());
+        ASSERT_OK(store.drop(dropper, "i"));
+        ASSERT_OK(store.drop(dropper, "h"));
+        std::vector<Handle<void>> waiters;
+        waiters.push_back(store.spawn([&](Txn& txn) { return index.put(txn, "k", "v"); }));
+        waiters.push_back(store.spawn([&](Txn& txn) { return heap.scan(txn, [](RecordId, Slice) { return true; }); }));
+        waiters.push_back(store.spawn([&](Txn& txn) -> Result<void> {
+            TRY(heap.insert(txn, "record"));
+            return {};
+        }));
+        sleep_for(5 * kMillisecond);
+        if (dropped) {
+            ASSERT_OK(dropper.commit());
+        } else {
+            ASSERT_OK(dropper.abort());
+        }
+        for (auto& waiter : waiters) {
+            const auto done = waiter.join();
+            EXPECT_EQ(done.has_value(), !dropped);
+            if (!done) {
+                EXPECT_EQ(done.error().code, ErrorCode::no_such_store);
+            }
+        }
+        expect_sound(store);
+    };
+    on_thread(store, [&] { try_it(false); });
+    on_thread(store, [&] { try_it(true); });
+}
+
 // At its end a cursor stands on the last record it gave, whatever was erased behind it.
 TEST_F(ObjectLife, ACursorAtTheEndDoesNotStandOnAnErasedRecord) {
     Store store = open("s");

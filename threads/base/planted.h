@@ -34,6 +34,7 @@
     X(phantom_cycle, txn_lock_deadlock_test, "a cycle is believed without looking again")                                                             \
     X(escalation_forgets, txn_lock_store_test, "S on the whole index is taken for the right to write its records")                                    \
     X(intentions_not_materialised, txn_lock_store_test, "S or X on an index does not see who has noted an intention")                                 \
+    X(gone_store_locked, sm_object_life_test, "who holds a handle of a dropped index or heap may go on using it")                                     \
     X(strong_not_counted, txn_lock_store_test, "who asks for the whole index does not say so")                                                        \
     X(release_wakes_nobody, txn_lock_manager_test, "a released lock is not handed on")                                                                \
     X(timeout_ignored, txn_lock_manager_test, "a wait for a lock goes on behind its deadline")                                                        \
