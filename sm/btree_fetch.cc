@@ -6,6 +6,7 @@
 #include "sm/btree_impl.h"
 #include "sm/overflow.h"
 #include "threads/ctx.h"
+#include "threads/base/hints.h"
 #include "threads/base/planted.h"
 
 namespace lockstep::sm {
@@ -40,7 +41,7 @@ constexpr size_t kRecordAhead = 192;                             // bytes of a r
 [[gnu::noinline]] bool await_record(BufferPool& pool, const BTree& tree, const SearchKey& key, Ops::Position& pos) {
     if (threads::worker_local.prefetch) {
         const char* const at = chars(*pos.at.page) + slots(*pos.at.page)[pos.slot].at;     // its length is in the record: not to be read now
-        for (size_t line = 0; line < kRecordAhead; line += kCacheLineBytes) __builtin_prefetch(at + line);
+        for (size_t line = 0; line < kRecordAhead; line += kCacheLineBytes) prefetch_line(at + line);
     }
     threads::ctx(threads::CtxPoint::record);
     const uint64_t before = pos.at.snapshot;

@@ -4,6 +4,7 @@
 //            A miss in peek() of the child may park; the parent is validated afterwards, so a stale way is given up.
 #include "sm/btree_impl.h"
 #include "threads/ctx.h"
+#include "threads/base/hints.h"
 
 namespace lockstep::sm {
 
@@ -15,10 +16,10 @@ namespace {
 // The header, the slots that a search may look at, and the fences. How many slots there are the header says, which is not to be read now:
 // a leaf has as many as fill nine lines, an inner node as many as the one that was seen last.
 constexpr unsigned kLeafAhead = 576, kInnerAheadMax = 4096;
-[[gnu::noinline]] void prefetch_node(const Page* page, unsigned bytes) {
+inline void prefetch_node(const Page* page, unsigned bytes) {
     const char* at = reinterpret_cast<const char*>(page);
-    __builtin_prefetch(at + kPageBytes - kCacheLineBytes);
-    for (const char* end = at + bytes; at < end; at += kCacheLineBytes) __builtin_prefetch(at);
+    prefetch_line(at + kPageBytes - kCacheLineBytes);
+    for (const char* end = at + bytes; at < end; at += kCacheLineBytes) prefetch_line(at);
 }
 
 // Nodes whose siblings are so few stay in the caches: no switch for them.

@@ -13,6 +13,7 @@
 #include <sched.h>
 
 #include "threads/event.h"
+#include "threads/base/hints.h"
 #include "threads/worker.h"
 #include "threads/base/planted.h"
 
@@ -122,7 +123,7 @@ bool wait_for(LatchWord& word, Want want) {
     for (uint32_t waits = 0;;) {
         Outcome outcome = try_take(word, want, pass);
         for (uint32_t i = 0; outcome == Outcome::busy && i < spins; ++i) {
-            __builtin_ia32_pause();
+            cpu_relax();
             outcome = try_take(word, want, pass);
         }
         if (outcome != Outcome::busy) return outcome == Outcome::taken;

@@ -21,8 +21,10 @@ BANNED = {
     r"\bthread_local\b|\b__thread\b": "thread-local storage",
     r"\bclock_gettime\b|\bgettimeofday\b|std::chrono::\w*_clock|__rdtsc": "the wall clock",
     r"\brandom_device\b|\brand\(\)|\bmt19937": "randomness",
+    r"\b__builtin_prefetch\b|\b__builtin_ia32_pause\b": "a builtin of threads/base/hints.h",
 }
-SEAMS = {"threads/base/clock.cc", "threads/worker_local.h", "threads/worker.cc", "threads/runtime.cc", "threads/stack.cc"}
+SEAMS = {"threads/base/clock.cc", "threads/worker_local.h", "threads/worker.cc", "threads/runtime.cc", "threads/stack.cc",
+         "threads/base/hints.h"}
 SEAM_FOLDERS = ("threads/io/",)
 
 

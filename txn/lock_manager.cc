@@ -8,6 +8,7 @@
 
 #include <algorithm>
 
+#include "threads/base/hints.h"
 #include "txn/lock_impl.h"
 
 namespace lockstep::txn {
@@ -53,7 +54,7 @@ void LockManager::remove_owner(LockOwner& owner) {
     CHECK(owner.locks_held == 0 && owner.intents_used == 0);     // LM-4: release_all came before
     while (owner.chunk) impl_->pop_chunk(owner);
     impl_->owners[owner.slot].store(nullptr);
-    while (impl_->watchers.load() != 0) __builtin_ia32_pause();
+    while (impl_->watchers.load() != 0) cpu_relax();
 }
 
 void LockManager::forget_owner(LockOwner& owner) {

@@ -18,6 +18,7 @@
 #include <memory>
 #include <string>
 
+#include "threads/base/hints.h"
 #include "threads/event.h"
 #include "threads/stage_stats.h"
 #include "threads/thread.h"
@@ -52,7 +53,7 @@ public:
 
     // Starts to load the bucket of `name`: for callers that have something else to do before they lock it.
     void prefetch(LockName name) const {
-        __builtin_prefetch(reinterpret_cast<const char*>(buckets_) + kCacheLineBytes * (name.value >> shift_), 1);
+        prefetch_line_to_write(reinterpret_cast<const char*>(buckets_) + kCacheLineBytes * (name.value >> shift_));
     }
 
     // Grants `mode` on top of what the owner holds. Parks on conflict. Errors: deadlock (detail = id of the recorded cycle, see

@@ -8,6 +8,7 @@
 // So min(T, all slots) is a boundary between records below which every byte is filled.
 #include <cstring>
 
+#include "threads/base/hints.h"
 #include "threads/thread.h"
 #include "txn/log_checksum.h"
 #include "txn/log_impl.h"
@@ -28,8 +29,8 @@ LogSpace Log::reserve(uint32_t bytes) {
     DCHECK(lsn + bytes <= log.hard_limit.load(std::memory_order_relaxed) + log.ring_margin || log.failed.load());     // LI-2
     std::byte* at = log.ring.at(lsn);
     // The ring is larger than the caches: ask for the lines of the record after this one while this one is being filled.
-    __builtin_prefetch(at + bytes + 128, 1);
-    __builtin_prefetch(at + bytes + 192, 1);
+    prefetch_line_to_write(at + bytes + 128);
+    prefetch_line_to_write(at + bytes + 192);
     const uint64_t zero = 0;
     std::memcpy(at + bytes - 8, &zero, 8);          // padding bytes are part of the checksum: give them a value
     return LogSpace{.at = at, .lsn = Lsn{lsn}, .bytes = bytes};
@@ -65,7 +66,7 @@ void Log::Impl::settle() const {
             if (spins % 1024 == 1023 && threads::current() != nullptr) {
                 threads::yield();
             } else {
-                __builtin_ia32_pause();
+                cpu_relax();
             }
         }
     }

@@ -3,6 +3,8 @@
 
 #include <atomic>
 
+#include "threads/base/hints.h"
+
 namespace lockstep {
 
 // Blocking: spins. The holder must not switch user threads, so a waiter is always on another kernel thread.
@@ -10,7 +12,7 @@ class SpinLock {
 public:
     bool try_lock() { return !held_.load(std::memory_order_relaxed) && !held_.exchange(true, std::memory_order_acquire); }
     void lock() {
-        while (!try_lock()) __builtin_ia32_pause();
+        while (!try_lock()) cpu_relax();
     }
     void unlock() { held_.store(false, std::memory_order_release); }
 

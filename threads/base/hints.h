@@ -1,0 +1,28 @@
+// hints.h - what code tells the processor about itself: which cache lines it will want, and that it only waits.
+//
+// Concepts   To the compiler a prefetch is an instruction without effect, and a function made of nothing else is one that need not be
+//            called: g++ 12 dropped the calls of a whole loop of them in silence. The empty asm statement is an effect. No other file
+//            names the builtins (tools/check_layers.py).
+#pragma once
+
+namespace lockstep {
+
+[[gnu::always_inline]] inline void prefetch_line(const void* at) {
+    __builtin_prefetch(at);
+    asm volatile("");
+}
+[[gnu::always_inline]] inline void prefetch_line_to_write(const void* at) {
+    __builtin_prefetch(at, 1);
+    asm volatile("");
+}
+
+// In the body of a loop that waits for another kernel thread.
+[[gnu::always_inline]] inline void cpu_relax() {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    asm volatile("isb");             // "yield" is a no-op on most of them; isb takes about as long as x86's pause
+#endif
+}
+
+}  // namespace lockstep
