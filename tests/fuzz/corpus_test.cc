@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "tests/seed_of_run.h"
 #include "tests/fuzz/fuzz_input.h"
 #include "threads/base/rng.h"
 
@@ -20,11 +21,6 @@ struct Target {
 };
 constexpr Target kTargets[] = {
     {"page", fuzz_page, 3000}, {"log", fuzz_log, 500}, {"superblock", fuzz_superblock, 40}, {"image", fuzz_image, 40}, {"api", fuzz_api, 60}};
-
-uint64_t number_from(const char* variable, uint64_t otherwise) {
-    const char* text = std::getenv(variable);
-    return text ? std::strtoull(text, nullptr, 0) : otherwise;
-}
 
 class CorpusTest : public ::testing::TestWithParam<Target> {};
 

@@ -157,8 +157,8 @@ private:
 int fuzz_api(const uint8_t* data, size_t size) {
     Input in(data, size);
     threads::SimDisk disk;
-    SimStore store(disk);
-    CHECK(store.open(true));
+    FuzzStore store(disk);
+    CHECK(store.open());
     for (int round = 0; round < 3 && !in.empty(); ++round) {
         store.on_thread([&] { Caller(*store, in).calls(); });
         auto faults = store->verify();
@@ -166,7 +166,8 @@ int fuzz_api(const uint8_t* data, size_t size) {
         for (const std::string& fault : *faults) std::fprintf(stderr, "verify: %s\n", fault.c_str());
         CHECK(faults->empty());
         CHECK(store.close());
-        CHECK(store.open(false));
+        store.options().create = false;
+        CHECK(store.open());
     }
     return 0;
 }

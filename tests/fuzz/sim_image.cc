@@ -4,7 +4,6 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "sm/engine.h"
 #include "tests/fuzz/fuzz_input.h"
 #include "threads/base/rng.h"
 
@@ -13,57 +12,13 @@ namespace lockstep::fuzz {
 using threads::SimCrash;
 using threads::SimDisk;
 
-SimStore::SimStore(SimDisk& disk) : disk_(disk) {
-    seams_ = {.disk = &disk, .clock = &clock_, .caller_driven = true, .seed = 1, .random_schedule = true, .idle = [this] { return idle(); }};
-    options_.workers = 1;
-    options_.pool_bytes = 4 << 20;
-    options_.log_bytes = 4 << 20;
-    options_.log_segment_bytes = 1 << 20;
-    options_.log_ring_bytes = 1 << 20;
-    options_.lock_table_bytes_log2 = 16;
-    options_.transactions_max = 16;
-    options_.lock_timeout = 20 * kMillisecond;
-    options_.seams = &seams_;
+FuzzStore::FuzzStore(SimDisk& disk) : SimStore(disk) {
+    Options& o = options();
+    o.log_bytes = 4 << 20;
+    o.transactions_max = 16;
+    o.lock_timeout = 20 * kMillisecond;
     if (std::getenv("LOCKSTEP_FUZZ_VERBOSE"))
-        options_.logger = [](int, std::string_view text) { std::fprintf(stderr, "%.*s\n", static_cast<int>(text.size()), text.data()); };
-}
-
-SimStore::~SimStore() {
-    if (store_) (void)close();
-}
-
-bool SimStore::idle() {
-    CHECK(++idle_turns_ < 2'000'000);            // else it hangs
-    if (!disk_.advance(clock_)) clock_.advance(kMillisecond);
-    return true;
-}
-
-Result<void> SimStore::open(bool create) {
-    options_.create = create;
-    auto opened = Store::open("/store", options_);
-    if (!opened) return std::unexpected(opened.error());
-    store_.emplace(std::move(*opened));
-    return {};
-}
-
-void SimStore::on_thread(std::function<void()> fn) {
-    bool ended = false;
-    auto handle = store_->start([&]() -> Result<void> {
-        fn();
-        ended = true;
-        return {};
-    }, 0);
-    uint64_t steps = 0;
-    while (!ended) {
-        CHECK(++steps < 20'000'000);
-        if (!store_->engine().runtime->step()) idle();
-    }
-}
-
-Result<void> SimStore::close() {
-    auto done = store_->close();
-    store_.reset();
-    return done;
+        o.logger = [](int, std::string_view text) { std::fprintf(stderr, "%.*s\n", static_cast<int>(text.size()), text.data()); };
 }
 
 namespace {
@@ -92,8 +47,8 @@ std::unique_ptr<SimDisk> make_base(bool killed) {
     SimDisk disk;
     std::unique_ptr<SimDisk> result;
     {
-        SimStore store(disk);
-        CHECK(store.open(true));
+        FuzzStore store(disk);
+        CHECK(store.open());
         store.on_thread([&] {
             CHECK(store->run([&](Txn& txn) -> Result<void> {
                 TRY(store->create_index(txn, "i"));
@@ -122,8 +77,9 @@ std::unique_ptr<SimDisk> base_image(bool killed) {
 }
 
 void open_and_use(SimDisk& disk) {
-    SimStore store(disk);
-    if (!store.open(false)) return;
+    FuzzStore store(disk);
+    store.options().create = false;
+    if (!store.open()) return;
     store.on_thread([&] {
         const auto index = store->index("i");
         const auto heap = store->heap("h");

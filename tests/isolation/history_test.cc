@@ -5,15 +5,11 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "tests/seed_of_run.h"
 #include "tests/isolation/workload.h"
 
 namespace lockstep::isolation {
 namespace {
-
-uint64_t number_from(const char* variable, uint64_t otherwise) {
-    const char* text = std::getenv(variable);
-    return text ? std::strtoull(text, nullptr, 0) : otherwise;
-}
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || defined(LOCKSTEP_DEBUG_CHECKS)
 constexpr uint64_t kTransactions = 25'000;       // these builds are slow

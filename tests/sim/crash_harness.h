@@ -8,27 +8,17 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "sm/engine.h"
-#include "sm/recovery.h"
-#include "sm/store.h"
-#include "threads/base/rng.h"
-#include "tests/sm/store_crash_util.h"
-#include "threads/io/sim_disk.h"
-#include "tests/steps_of_run.h"
+#include "tests/seed_of_run.h"
+#include "tests/sim_store.h"
+#include "tests/sm/test_util.h"
 
 namespace lockstep::sim {
-
-inline uint64_t number_from(const char* variable, uint64_t otherwise) {
-    const char* text = std::getenv(variable);
-    return text ? std::strtoull(text, nullptr, 0) : otherwise;
-}
 
 // What a committed transaction did; nullopt: gone.
 struct Effects {
@@ -75,74 +65,6 @@ struct CrashImage {
     threads::SimCrash mode;
     size_t acknowledged, called;
     bool made;
-};
-
-// A store on a simulated disk, driven by the calling kernel thread.
-class SimStore {
-public:
-    SimStore(threads::SimDisk& disk, uint64_t seed, uint32_t workers) : disk_(disk) {
-        seams_.disk = &disk;
-        seams_.clock = &clock_;
-        seams_.caller_driven = true;
-        seams_.seed = seed;
-        seams_.random_schedule = true;
-        seams_.idle = [this] { return idle(); };
-        options_.workers = workers;
-        options_.pool_bytes = 4 << 20;
-        options_.log_bytes = 64 << 20;
-        options_.log_segment_bytes = 1 << 20;
-        options_.log_ring_bytes = 1 << 20;
-        options_.lock_table_bytes_log2 = 16;
-        options_.transactions_max = 64;
-        options_.lock_timeout = 200 * kMillisecond;
-        options_.steps = steps_of_run();
-        options_.seams = &seams_;
-        options_.logger = [this](int level, std::string_view text) {
-            if (level == 0) messages_ += std::string(text) + "\n";
-        };
-    }
-    Options& options() { return options_; }
-    Result<void> open() {
-        auto opened = Store::open("/store", options_);
-        if (!opened) return std::unexpected(opened.error());
-        store_.emplace(std::move(*opened));
-        return {};
-    }
-    Result<void> close() {
-        auto done = store_->close();
-        store_.reset();
-        return done;
-    }
-    Store& operator*() { return *store_; }
-    Store* operator->() { return &*store_; }
-    const std::string& messages() const { return messages_; }
-
-    // One step of the run, or time passes.
-    void step() {
-        if (!store_->engine().runtime->step()) idle();
-    }
-    // Runs fn on a user thread and drives until it has ended.
-    void on_thread(std::function<void()> fn) {
-        bool ended = false;
-        auto handle = store_->start([&]() -> Result<void> {
-            fn();
-            ended = true;
-            return {};
-        }, 0);
-        while (!ended) step();
-    }
-
-private:
-    bool idle() {
-        if (!disk_.advance(clock_)) clock_.advance(kMillisecond);
-        return true;
-    }
-    threads::SimDisk& disk_;
-    ManualClock clock_;
-    Seams seams_;
-    Options options_;
-    std::optional<Store> store_;
-    std::string messages_;
 };
 
 // All there is in the index "i" and the heap "h"; nullopt if they do not exist.

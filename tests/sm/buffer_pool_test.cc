@@ -10,7 +10,7 @@ namespace {
 // Many more pages than frames, changed from two workers: every page keeps its identity and every increment.
 TEST(BufferPool, KeepsEveryChangeThroughEviction) {
     PoolRig rig({.workers = 2, .pool_bytes = 2 << 20});
-    const uint64_t seed = pool_test_seed();
+    const uint64_t seed = seed_of_run();
     constexpr uint32_t kPages = 1500, kThreads = 8, kChanges = 4000;
     std::vector<PageId> pages;
     rig.run([&] { make_pages(rig.engine, kPages, pages); });

@@ -13,7 +13,7 @@ using threads::SimFault;
 // BP-1 as the disk sees it: when a page write is submitted, no record of the page is beyond what the log has synced.
 // The page's lsn is taken from the bytes on the disk after the write has completed.
 TEST(PoolWrite, NoPageBeforeItsLog) {
-    for (uint64_t seed = pool_test_seed(), end = seed + 5; seed < end; ++seed) {
+    for (uint64_t seed = seed_of_run(), end = seed + 5; seed < end; ++seed) {
         PoolRig rig({.pool_bytes = 1 << 20, .simulated = true, .sim = {.seed = seed}});
         std::vector<PageId> pages;
         std::map<uint64_t, uint64_t> durable_at;             // offset -> durable end when its write was submitted
@@ -48,7 +48,7 @@ TEST(PoolWrite, NoPageBeforeItsLog) {
 
 // Pages keep changing while they are being written: what was dirty at the call is on disk, the newest change is never lost.
 TEST(PoolWrite, ChangeDuringAWriteKeepsThePageDirty) {
-    PoolRig rig({.pool_bytes = 4 << 20, .simulated = true, .sim = {.seed = pool_test_seed()}});
+    PoolRig rig({.pool_bytes = 4 << 20, .simulated = true, .sim = {.seed = seed_of_run()}});
     std::vector<PageId> pages;
     rig.run([&] { make_pages(rig.engine, 40, pages); });
     std::vector<uint64_t> at_call(pages.size(), 0), now(pages.size(), 0);
@@ -97,7 +97,7 @@ TEST(PoolWrite, ChangeDuringAWriteKeepsThePageDirty) {
 
 // With eviction going on at the same time (batches of others in flight) the promise of write_dirty is the same.
 TEST(PoolWrite, CheckpointBesideEviction) {
-    for (uint64_t seed = pool_test_seed(), end = seed + 4; seed < end; ++seed) {
+    for (uint64_t seed = seed_of_run(), end = seed + 4; seed < end; ++seed) {
         PoolRig rig({.pool_bytes = 1 << 20, .simulated = true, .sim = {.seed = seed}});
         std::vector<PageId> pages;
         rig.run([&] { make_pages(rig.engine, 400, pages); });

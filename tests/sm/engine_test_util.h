@@ -3,7 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -16,15 +15,10 @@
 #include "sm/ghost_cleaner.h"
 #include "sm/heap_file.h"
 #include "sm/recovery.h"
-#include "threads/base/rng.h"
+#include "tests/sm/test_util.h"
 #include "tests/steps_of_run.h"
 
 namespace lockstep::sm {
-
-inline uint64_t seed_of_run() {
-    const char* text = std::getenv("LOCKSTEP_SEED");
-    return text ? std::strtoull(text, nullptr, 0) : 1;
-}
 
 inline Options small_options(uint32_t workers = 1) {
     Options o;
@@ -114,17 +108,5 @@ private:
     std::string directory_;
     std::unique_ptr<Engine> engine_;
 };
-
-inline std::string random_text(Rng& rng, size_t size) {
-    std::string text(size, ' ');
-    for (char& c : text) c = static_cast<char>('a' + rng.below(26));
-    return text;
-}
-
-#define ASSERT_OK(...)                                             \
-    do {                                                           \
-        auto&& ok_result_ = (__VA_ARGS__);                         \
-        ASSERT_TRUE(ok_result_) << ok_result_.error().text();      \
-    } while (0)
 
 }  // namespace lockstep::sm

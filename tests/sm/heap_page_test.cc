@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 
+#include "tests/seed_of_run.h"
 #include "sm/heap_page.h"
 #include "sm/log_kinds.h"
 #include "threads/base/rng.h"
@@ -15,11 +16,6 @@ namespace lockstep::sm {
 namespace {
 
 using namespace heap;
-
-uint64_t seed_of_run() {
-    const char* text = std::getenv("LOCKSTEP_SEED");
-    return text ? std::strtoull(text, nullptr, 0) : 1;
-}
 
 std::string payload(Slice head, Slice a = {}, Slice b = {}) { return std::string(head) + std::string(a) + std::string(b); }
 

@@ -127,7 +127,7 @@ TEST_F(PageChange, FreshPartsNeedNoImage) {
 
 // Redo equality: the log applied to the pages as they were gives the pages as they are, outside their holes.
 TEST(PageChangeRedo, LogRebuildsEveryPage) {
-    const uint64_t seed = pool_test_seed();
+    const uint64_t seed = seed_of_run();
     PoolRig rig({.workers = 2, .pool_bytes = 1 << 20});
     std::vector<PageId> pages;
     std::map<uint32_t, Page> copies;
@@ -290,7 +290,7 @@ TEST(PageChangeLogFull, ForwardIsRefusedCompensationIsNot) {
 // fresh part) as its first part from there on.
 TEST(PageChangeHorizon, FirstPartAboveAHorizonBringsThePage) {
     PoolRig rig({.workers = 2, .pool_bytes = 4 << 20});
-    const uint64_t seed = pool_test_seed();
+    const uint64_t seed = seed_of_run();
     constexpr uint64_t kHorizons = 60;
     std::vector<uint64_t> horizons;
     Lsn from;

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/seed_of_run.h"
 #include "sm/catalog.h"
 #include "sm/engine.h"
 #include "sm/ghost_cleaner.h"
@@ -200,13 +201,6 @@ inline void make_pages(Engine& engine, uint32_t n, std::vector<PageId>& out) {
         ASSERT_TRUE(CounterPage::set(engine, *page, 0));
         out.push_back(r->pages[0]);
     }
-}
-
-inline uint64_t pool_test_seed() {
-    const char* text = std::getenv("LOCKSTEP_SEED");
-    const uint64_t seed = text ? std::strtoull(text, nullptr, 0) : 1;
-    ::testing::Test::RecordProperty("seed", std::to_string(seed));
-    return seed;
 }
 
 }  // namespace lockstep::sm

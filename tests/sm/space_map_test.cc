@@ -29,7 +29,7 @@ TEST(SpaceMap, NewVolume) {
 // SP-2 under two workers, with pages coming back all the time.
 TEST(SpaceMap, NoPageIsGivenTwice) {
     PoolRig rig({.workers = 2, .pool_bytes = 4 << 20});
-    const uint64_t seed = pool_test_seed();
+    const uint64_t seed = seed_of_run();
     std::vector<std::atomic<int>> owned(200000);
     std::atomic<uint64_t> held{0};
     std::vector<std::function<void()>> fns;

@@ -3,7 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -14,21 +13,10 @@
 #include "sm/log_kinds.h"
 #include "sm/recovery.h"
 #include "sm/store.h"
-#include "threads/base/rng.h"
+#include "tests/sm/test_util.h"
 #include "tests/steps_of_run.h"
 
 namespace lockstep {
-
-inline uint64_t seed_of_run() {
-    const char* text = std::getenv("LOCKSTEP_SEED");
-    return text ? std::strtoull(text, nullptr, 0) : 1;
-}
-
-#define ASSERT_OK(...)                                             \
-    do {                                                           \
-        auto&& ok_result_ = (__VA_ARGS__);                         \
-        ASSERT_TRUE(ok_result_) << ok_result_.error().text();      \
-    } while (0)
 
 class StoreCrash : public ::testing::Test {
 protected:
@@ -104,11 +92,5 @@ protected:
 
     std::string root_;
 };
-
-inline std::string random_text(Rng& rng, size_t size) {
-    std::string text(size, ' ');
-    for (char& c : text) c = static_cast<char>('a' + rng.below(26));
-    return text;
-}
 
 }  // namespace lockstep

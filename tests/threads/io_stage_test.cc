@@ -163,7 +163,7 @@ TEST_P(IoStages, LinkedRequestsStayTogether) {
 
 // Random requests of all kinds and classes against a model; conservation at the end (STG-1).
 TEST_P(IoStages, BehavesLikeAFile) {
-    const uint64_t seed = test_seed(7);
+    const uint64_t seed = seed_of_run(7);
     Rng rng(seed);
     auto stage = make_stage();
     constexpr uint64_t kPages = 64;
@@ -217,7 +217,7 @@ protected:
         }
         EXPECT_EQ(stage.verify_idle(), "");
     }
-    Rig rig_{RigKind::sim_clock, test_seed(3)};
+    Rig rig_{RigKind::sim_clock, seed_of_run(3)};
     IoStage stage_{rig_.queue(), rig_.clock()};
     FileId file_ = rig_.open("data");
 };

@@ -148,8 +148,8 @@ void random_transfers(Rig& rig, uint32_t flags, uint64_t seed) {
     rig.disk->close(file);
 }
 
-TEST_P(IoBackends, RandomTransfersMatchAModel) { random_transfers(rig, Disk::kCreate, test_seed(11)); }
-TEST_P(IoBackends, RandomDirectTransfersMatchAModel) { random_transfers(rig, Disk::kCreate | Disk::kDirect, test_seed(12)); }
+TEST_P(IoBackends, RandomTransfersMatchAModel) { random_transfers(rig, Disk::kCreate, seed_of_run(11)); }
+TEST_P(IoBackends, RandomDirectTransfersMatchAModel) { random_transfers(rig, Disk::kCreate | Disk::kDirect, seed_of_run(12)); }
 
 TEST_P(IoBackends, ReadsPastTheEndGiveWhatThereIs) {
     for (const uint32_t flags : {Disk::kCreate + 0u, Disk::kCreate | Disk::kDirect}) {

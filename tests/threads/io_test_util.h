@@ -10,18 +10,12 @@
 #include <filesystem>
 #include <string>
 
+#include "tests/seed_of_run.h"
 #include "threads/base/rng.h"
 #include "threads/io/aligned_buffer.h"
 #include "threads/io/sim_disk.h"
 
 namespace lockstep::threads {
-
-inline uint64_t test_seed(uint64_t fallback) {
-    const char* given = std::getenv("LOCKSTEP_SEED");
-    const uint64_t seed = given ? std::strtoull(given, nullptr, 0) : fallback;
-    std::printf("LOCKSTEP_SEED=%llu\n", static_cast<unsigned long long>(seed));
-    return seed;
-}
 
 enum class RigKind { io_uring, pool, sim_clock, sim_polls };
 inline const char* rig_name(RigKind kind) {

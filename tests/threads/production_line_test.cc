@@ -3,6 +3,7 @@
 //
 // Source     S. Harizopoulos, "Staged Database Systems", 2005, section 3.5 and chapter 8. Its figures give curves; the numbers below are from an
 //            independent simulation of the same model and agree with what its text says of the curves.
+#include "tests/seed_of_run.h"
 #include "tools/bench/production_line.h"
 
 #include <gtest/gtest.h>
@@ -13,13 +14,6 @@ namespace lockstep::bench {
 namespace {
 
 using threads::StageGate;
-
-uint64_t seed_of(uint64_t fallback) {
-    const char* text = std::getenv("LOCKSTEP_SEED");
-    const uint64_t seed = text ? std::strtoull(text, nullptr, 0) : fallback;
-    std::printf("LOCKSTEP_SEED=%llu\n", static_cast<unsigned long long>(seed));
-    return seed;
-}
 
 struct Row {
     double loading, d_gated, t_gated_2, non_gated, c_gated;
@@ -52,23 +46,23 @@ void check(LineModel model, const Row& row) {
 }
 
 TEST(ProductionLine, GatesAtLoad80) {
-    const uint64_t seed = seed_of(7);
+    const uint64_t seed = seed_of_run(7);
     for (const Row& row : kLoad80) check({.load = 0.80, .queries = 600'000, .seed = seed}, row);
 }
 
 TEST(ProductionLine, GatesAtLoad95) {
-    const uint64_t seed = seed_of(7);
+    const uint64_t seed = seed_of_run(7);
     for (const Row& row : kLoad95) check({.load = 0.95, .queries = 1'500'000, .seed = seed}, row);
 }
 
 // T-gated with a threshold of one is first come, first served.
 TEST(ProductionLine, AThresholdOfOneIsFcfs) {
-    const LineModel model{.queries = 50'000, .seed = seed_of(3)};
+    const LineModel model{.queries = 50'000, .seed = seed_of_run(3)};
     EXPECT_EQ(ProductionLine(model, StageGate::t_gated, 1).run(), ProductionLine(model, StageGate::fcfs).run());
 }
 
 TEST(ProductionLine, FormulasForFcfsAndSharing) {
-    const uint64_t seed = seed_of(11);
+    const uint64_t seed = seed_of_run(11);
     for (const double load : {0.5, 0.8})
         for (const double loading : {0.0, 0.2, 0.6}) {
             const LineModel model{.load = load, .loading = loading, .queries = 2'500'000, .seed = seed};
@@ -78,7 +72,7 @@ TEST(ProductionLine, FormulasForFcfsAndSharing) {
 }
 
 TEST(ProductionLine, LocalityAwareQueue) {
-    const uint64_t seed = seed_of(5);
+    const uint64_t seed = seed_of_run(5);
     struct Known {
         LocalityQueue queue;
         double response, empty;

@@ -245,7 +245,7 @@ uint64_t seeded_run(uint64_t seed, std::vector<uint64_t>* order = nullptr) {
 }
 
 TEST(SimDiskSeeds, OneSeedIsOneRun) {
-    const uint64_t seed = test_seed(77);
+    const uint64_t seed = seed_of_run(77);
     std::vector<uint64_t> order, again, other;
     EXPECT_EQ(seeded_run(seed, &order), seeded_run(seed, &again));
     EXPECT_EQ(order, again);

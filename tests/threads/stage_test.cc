@@ -1,5 +1,6 @@
 // labels: unit tsan
 // stage_test.cc - stages: order and ageing, gates, ways out, back-pressure, conservation, several workers.
+#include "tests/seed_of_run.h"
 #include "threads/stage.h"
 
 #include <gtest/gtest.h>
@@ -28,13 +29,6 @@ struct Packet {
 using OwnStage = Stage<Packet, false>;
 using SharedStage = Stage<Packet, true>;
 using Line = StageLine<Packet>;
-
-uint64_t seed_of(uint64_t fallback) {
-    const char* text = std::getenv("LOCKSTEP_SEED");
-    const uint64_t seed = text ? std::strtoull(text, nullptr, 0) : fallback;
-    std::printf("LOCKSTEP_SEED=%llu\n", static_cast<unsigned long long>(seed));
-    return seed;
-}
 
 Precedence by_rank(const Packet& arriving, const Packet& waiting) {
     if (arriving.first_class != waiting.first_class) return arriving.first_class ? Precedence::always_before : Precedence::behind;
@@ -146,7 +140,7 @@ TEST(Stage, Gates) {
 }
 
 TEST(Stage, WholeBatchesAreSortedStably) {
-    Rng rng(seed_of(5));
+    Rng rng(seed_of_run(5));
     for (size_t n = 0; n < 70; ++n) {
         OwnStage stage;
         Line line;
@@ -212,7 +206,7 @@ TEST(Stage, ClassesDoNotStarve) {
 
 // Random use against a vector: the order of the line, the bound on overtaking, and the books.
 TEST(Stage, BehavesLikeASortedVectorWithAgeing) {
-    const uint64_t seed = seed_of(11);
+    const uint64_t seed = seed_of_run(11);
     for (uint64_t trial = 0; trial < 200; ++trial) {
         Rng rng(seed + trial);
         const auto bypass_max = static_cast<uint32_t>(rng.below(6));
@@ -332,7 +326,7 @@ TEST(Stage, BackPressureSuspendsTheProducerOnly) {
 
 // Producers and consumers on several workers, each line under its owner's lock: nothing is lost, no bound is broken.
 TEST(Stage, SharedByWorkers) {
-    const uint64_t seed = seed_of(21);
+    const uint64_t seed = seed_of_run(21);
     constexpr uint32_t kLines = 3, kProducers = 12, kEach = 300;
     constexpr uint64_t kCapacity = 8;
     struct Guarded {

@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "tests/seed_of_run.h"
 #include "threads/event.h"
 #include "threads/runtime.h"
 #include "threads/timer_heap.h"
@@ -14,15 +15,8 @@
 namespace lockstep::threads {
 namespace {
 
-uint64_t test_seed() {
-    const char* text = getenv("LOCKSTEP_SEED");
-    const uint64_t seed = text != nullptr ? strtoull(text, nullptr, 10) : 20261121;
-    printf("seed %lu\n", static_cast<unsigned long>(seed));
-    return seed;
-}
-
 TEST(TimerHeap, BehavesLikeASortedMap) {
-    Rng rng(test_seed());
+    Rng rng(seed_of_run(20261121));
     auto threads = std::make_unique<Thread[]>(200);
     TimerHeap heap;
     std::map<std::pair<Nanos, uint64_t>, Thread*> model;

@@ -6,16 +6,12 @@
 #include <cstdlib>
 #include <list>
 
+#include "tests/seed_of_run.h"
 #include "threads/base/rng.h"
 #include "tools/icache/cache.h"
 
 namespace lockstep::icache {
 namespace {
-
-uint64_t seed_of_run() {
-    const char* text = std::getenv("LOCKSTEP_SEED");
-    return text ? std::strtoull(text, nullptr, 0) : 1;
-}
 
 uint32_t misses(Cache& cache, std::initializer_list<uint64_t> lines) {
     uint32_t n = 0;

@@ -1,5 +1,6 @@
 // labels: unit
 // histogram_test.cc - percentiles are within 1% of those of the sorted values; timelines fold without losing counts.
+#include "tests/seed_of_run.h"
 #include "tpcc/histogram.h"
 
 #include <gtest/gtest.h>
@@ -14,16 +15,8 @@
 namespace lockstep::tpcc {
 namespace {
 
-uint64_t test_seed() {
-    const char* text = std::getenv("LOCKSTEP_SEED");
-    const uint64_t seed = text ? std::strtoull(text, nullptr, 10) : 42;
-    testing::Test::RecordProperty("seed", static_cast<int>(seed));
-    std::printf("seed %llu\n", static_cast<unsigned long long>(seed));
-    return seed;
-}
-
 TEST(Histogram, PercentilesAreWithinOnePercent) {
-    Rng rng(test_seed());
+    Rng rng(seed_of_run(42));
     Histogram<6> histogram;
     std::vector<uint64_t> values;
     for (int i = 0; i < 200'000; ++i) {

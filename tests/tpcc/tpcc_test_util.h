@@ -8,19 +8,13 @@
 #include <map>
 
 #include "tpcc/loader.h"
+#include "tests/seed_of_run.h"
 #include "tests/steps_of_run.h"
 
 namespace lockstep::tpcc {
 
 inline Scale small_scale(uint32_t warehouses = 2) {
     return {.warehouses = warehouses, .districts = 3, .customers = 60, .undelivered = 20, .items = 300};
-}
-
-inline uint64_t test_seed() {
-    const char* text = std::getenv("LOCKSTEP_SEED");
-    const uint64_t seed = text ? std::strtoull(text, nullptr, 10) : 42;
-    std::printf("seed %llu\n", static_cast<unsigned long long>(seed));
-    return seed;
 }
 
 class TestStore {

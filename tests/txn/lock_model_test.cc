@@ -213,7 +213,7 @@ private:
 };
 
 void try_many(Shape shape, uint64_t trials, uint64_t fallback_seed) {
-    const uint64_t seed = test_seed(fallback_seed);
+    const uint64_t seed = seed_of_run(fallback_seed);
     LockManager::Stats sum;
     uint64_t bypasses = 0;
     for (uint64_t i = 0; i < trials; ++i) {

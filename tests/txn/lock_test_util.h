@@ -12,17 +12,11 @@
 #include <optional>
 #include <vector>
 
+#include "tests/seed_of_run.h"
 #include "threads/runtime.h"
 #include "txn/lock_manager.h"
 
 namespace lockstep::txn {
-
-inline uint64_t test_seed(uint64_t fallback) {
-    const char* text = std::getenv("LOCKSTEP_SEED");
-    const uint64_t seed = text ? std::strtoull(text, nullptr, 0) : fallback;
-    std::printf("LOCKSTEP_SEED=%llu\n", static_cast<unsigned long long>(seed));
-    return seed;
-}
 
 class Owners {
 public:

@@ -61,14 +61,14 @@ void fail_one(SimFault fault, uint64_t nth, uint64_t seed) {
 }
 
 TEST(LogFault, AFailedWriteStopsTheStore) {
-    for (uint64_t nth : {1, 2, 5}) fail_one(SimFault::write_error, nth, test_seed());
+    for (uint64_t nth : {1, 2, 5}) fail_one(SimFault::write_error, nth, seed_of_run(20261121));
 }
 TEST(LogFault, AFailedSyncStopsTheStore) {
-    for (uint64_t nth : {1, 2, 5}) fail_one(SimFault::sync_error, nth, test_seed());
+    for (uint64_t nth : {1, 2, 5}) fail_one(SimFault::sync_error, nth, seed_of_run(20261121));
 }
 
 TEST(LogFault, ShortTransfersAndRepetitionsAreInvisible) {
-    const uint64_t seed = test_seed();
+    const uint64_t seed = seed_of_run(20261121);
     SimDisk disk({.seed = seed});
     SimBench bench(disk, seed);
     ASSERT_TRUE(bench.create());
@@ -94,7 +94,7 @@ TEST(LogFault, ShortTransfersAndRepetitionsAreInvisible) {
 
 // A full disk is log_full for those who ask for room; rollbacks fit, and work goes on when there is space again.
 TEST(LogFault, AFullDiskRefusesPromisesAndKeepsThoseGiven) {
-    const uint64_t seed = test_seed();
+    const uint64_t seed = seed_of_run(20261121);
     SimDisk disk({.seed = seed, .capacity_bytes = 2 << 20});
     SimBench bench(disk, seed, 1);
     ASSERT_TRUE(bench.create());

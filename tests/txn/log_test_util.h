@@ -10,18 +10,12 @@
 #include <string>
 #include <vector>
 
+#include "tests/seed_of_run.h"
 #include "threads/base/rng.h"
 #include "threads/runtime.h"
 #include "txn/log.h"
 
 namespace lockstep::txn::test {
-
-inline uint64_t test_seed() {
-    const char* given = std::getenv("LOCKSTEP_SEED");
-    const uint64_t seed = given ? std::strtoull(given, nullptr, 10) : 20261121;
-    std::printf("LOCKSTEP_SEED=%llu\n", static_cast<unsigned long long>(seed));
-    return seed;
-}
 
 class TempDirectory {
 public:

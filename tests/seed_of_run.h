@@ -1,0 +1,21 @@
+// seed_of_run.h - numbers that the environment gives a test; first of all the seed of random ones, which they print.
+#pragma once
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+
+namespace lockstep {
+
+inline uint64_t number_from(const char* variable, uint64_t otherwise) {
+    const char* text = std::getenv(variable);
+    return text ? std::strtoull(text, nullptr, 0) : otherwise;
+}
+
+inline uint64_t seed_of_run(uint64_t otherwise = 1) {
+    const uint64_t seed = number_from("LOCKSTEP_SEED", otherwise);
+    std::printf("LOCKSTEP_SEED=%llu\n", static_cast<unsigned long long>(seed));
+    return seed;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,120 @@
+// sim_store.h - one store on a simulated disk, driven by the calling kernel thread under virtual time: for the simulator, crash tests and fuzzers.
+//
+// Concepts   The engine's seams are this object's: disk, clock, schedule, and `idle`, where time passes. A step is one slice of one worker. When
+//            nobody is ready the clock goes on to the disk's next completion, else to the next deadline.
+// Blocking   Nothing blocks. What does not come to its end within kStepsMax steps hangs.
+#pragma once
+
+#include <algorithm>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "sm/engine.h"
+#include "sm/store.h"
+#include "tests/steps_of_run.h"
+#include "threads/io/sim_disk.h"
+
+namespace lockstep {
+
+class SimStore {
+public:
+    static constexpr uint64_t kStepsMax = 20'000'000;        // far beyond what any single call of a test takes
+
+    explicit SimStore(threads::SimDisk& disk, uint64_t seed = 1, uint32_t workers = 1) : disk_(disk) {
+        seams_.disk = &disk;
+        seams_.clock = &clock_;
+        seams_.caller_driven = true;
+        seams_.seed = seed;
+        seams_.random_schedule = true;
+        seams_.idle = [this] { return idle(); };
+        options_.workers = workers;
+        options_.pool_bytes = 4 << 20;
+        options_.log_bytes = 64 << 20;
+        options_.log_segment_bytes = 1 << 20;
+        options_.log_ring_bytes = 1 << 20;
+        options_.lock_table_bytes_log2 = 16;
+        options_.transactions_max = 64;
+        options_.lock_timeout = 200 * kMillisecond;
+        options_.steps = steps_of_run();
+        options_.seams = &seams_;
+        options_.logger = [this](int level, std::string_view text) {
+            if (level == 0) errors_ += std::string(text) + "\n";
+        };
+    }
+    SimStore(const SimStore&) = delete;
+    SimStore& operator=(const SimStore&) = delete;
+
+    Options& options() { return options_; }                  // before open()
+    ManualClock& clock() { return clock_; }
+    const std::string& errors() const { return errors_; }    // what the store has reported as such
+
+    Result<void> open() {
+        auto opened = Store::open("/store", options_);
+        if (!opened) return std::unexpected(opened.error());
+        store_.emplace(std::move(*opened));
+        return {};
+    }
+    Result<void> close() {
+        auto done = store_->close();
+        store_.reset();
+        return done;
+    }
+    // Drops the engine in mid-flight, as a crash of the process does.
+    void abandon() {
+        if (!store_) return;
+        store_->engine().abandon();
+        store_.reset();
+    }
+    bool is_open() const { return store_.has_value(); }
+
+    Store& operator*() { return *store_; }
+    Store* operator->() { return &*store_; }
+    sm::Engine& engine() { return store_->engine(); }
+
+    // One slice of one worker, or time passes; `tick`: how long a slice takes.
+    void step(Nanos tick = 0) {
+        clock_.advance(tick);
+        if (!store_->engine().runtime->step()) idle();
+    }
+    // Steps until done() says so. False: it hangs.
+    template <class Done>
+    [[nodiscard]] bool step_until(Done done, Nanos tick = 0) {
+        for (uint64_t steps = 0; !done(); ++steps) {
+            if (steps > kStepsMax) return false;
+            step(tick);
+        }
+        return true;
+    }
+    // Runs fn on a user thread of the store and steps until it has ended. False: it hangs.
+    [[nodiscard]] bool drive(std::function<void()> fn, Nanos tick = 0) {
+        bool ended = false;
+        auto handle = store_->start([&]() -> Result<void> {
+            fn();
+            ended = true;
+            return {};
+        }, 0);
+        return step_until([&] { return ended; }, tick);
+    }
+    // The same where a hang is the end of the test.
+    void on_thread(std::function<void()> fn) { CHECK(drive(std::move(fn))); }
+
+private:
+    bool idle() {
+        CHECK(++idle_turns_ < kStepsMax);                    // open() and close() step by themselves: else they hang
+        if (disk_.advance(clock_)) return true;
+        const Nanos next = store_ ? store_->engine().runtime->next_deadline() : kNever;
+        clock_.advance(next != kNever && next > clock_.now() ? std::min(next - clock_.now(), kSecond) : kMillisecond);
+        return true;
+    }
+
+    threads::SimDisk& disk_;
+    ManualClock clock_;
+    Seams seams_;
+    Options options_;
+    std::string errors_;
+    uint64_t idle_turns_ = 0;
+    std::optional<Store> store_;                             // last: closes before the rest goes
+};
+
+}  // namespace lockstep

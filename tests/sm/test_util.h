@@ -1,0 +1,26 @@
+// test_util.h - what tests of the storage manager say often.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "tests/seed_of_run.h"
+#include "threads/base/result.h"
+#include "threads/base/rng.h"
+
+#define ASSERT_OK(...)                                             \
+    do {                                                           \
+        auto&& ok_result_ = (__VA_ARGS__);                         \
+        ASSERT_TRUE(ok_result_) << ok_result_.error().text();      \
+    } while (0)
+
+namespace lockstep {
+
+inline std::string random_text(Rng& rng, size_t size) {
+    std::string text(size, ' ');
+    for (char& c : text) c = static_cast<char>('a' + rng.below(26));
+    return text;
+}
+
+}  // namespace lockstep
