@@ -3,6 +3,9 @@
 // Concepts   Lock first, then look: the lock on the key's name protects the answer whether or not the key is there, so the search
 //            needs no second look after a wait, and "not there" needs no gap lock. A look that fails validation is repeated; the
 //            lock stays.
+//            The way to the leaf may be walked before the lock: what was found counts only if the leaf's version is still the same when the
+//            record has been read under the lock, and then it is as if it had been found afterwards. So the lock's bucket is loaded while
+//            the tree is descended, and the record while the lock is taken.
 #include "sm/btree_impl.h"
 #include "sm/overflow.h"
 #include "threads/ctx.h"
@@ -57,12 +60,21 @@ constexpr size_t kRecordAhead = 192;                             // bytes of a r
     return true;
 }
 
-// The key's lock is held, so the record cannot change; its page can.
-inline Result<bool> read_record(BTree& tree, BufferPool& pool, txn::Transaction& txn, const SearchKey& key, ValueOut& out) {
+// The record's first lines, as far as the caller wants them. Its length is in the record: not to be read now.
+inline void prefetch_record(const Ops::Position& pos, const ValueOut& out) {
+    const char* const at = chars(*pos.at.page) + slots(*pos.at.page)[pos.slot].at;
+    const size_t bytes = std::min(out.fixed ? out.capacity : kRecordAhead, kRecordAhead);
+    __builtin_prefetch(at);
+    for (size_t line = kCacheLineBytes; line < bytes; line += kCacheLineBytes) __builtin_prefetch(at + line);
+}
+
+// The key's lock is held, so the record cannot change; its page can. `located`: pos has a look at the leaf to begin with.
+inline Result<bool> read_record(BTree& tree, BufferPool& pool, txn::Transaction& txn, const SearchKey& key, Ops::Position& pos, bool located,
+                                ValueOut& out) {
     SharedPage hold;
     for (unsigned tries = 0;; ++tries) {
-        Ops::Position pos;
-        if (tries < kOptimisticTries) [[likely]] {
+        if (tries == 0 && located) {
+        } else if (tries < kOptimisticTries) [[likely]] {
             TRY(Ops::locate(tree, txn, key, false, pos));
         } else {
             TRY(Ops::before_retry(tree, tries, tree.root()));
@@ -102,7 +114,8 @@ Result<bool> BTree::fetch_committed(txn::Transaction& txn, Slice key, ValueOut& 
     const bool held_before = txn::covers(engine_.locks->held(txn.locks, name), txn::LockMode::S);
     if (threads::worker_local.points) Ops::look_ahead(*this, txn, wanted, name);
     TRY(engine_.locks->lock_record(txn.locks, lock_, name, txn::LockMode::S));
-    Result<bool> found = read_record(*this, *engine_.pool, txn, wanted, out);
+    Ops::Position pos;
+    Result<bool> found = read_record(*this, *engine_.pool, txn, wanted, pos, false, out);
     if (!held_before) engine_.locks->unlock(txn.locks, name, txn::LockMode::S);
     return found;
 }
@@ -114,9 +127,17 @@ Result<bool> BTree::fetch(txn::Transaction& txn, Slice key, Access access, Value
         return fetch_committed(txn, key, out);
     const SearchKey wanted(key);                                 // before the lock: what was just written is read late
     const txn::LockName name = wanted.lock_name(id_);
-    if (threads::worker_local.points) Ops::look_ahead(*this, txn, wanted, name);
+    Ops::Position pos;
+    const bool alone = !threads::worker_local.points;
+    if (alone) [[likely]] {
+        engine_.locks->prefetch(name);
+        TRY(Ops::locate(*this, txn, wanted, false, pos));
+        if (pos.found) prefetch_record(pos, out);
+    } else {
+        Ops::look_ahead(*this, txn, wanted, name);
+    }
     TRY(engine_.locks->lock_record(txn.locks, lock_, name, mode_of(access)));
-    return read_record(*this, *engine_.pool, txn, wanted, out);
+    return read_record(*this, *engine_.pool, txn, wanted, pos, alone, out);
 }
 
 }  // namespace lockstep::sm

@@ -139,6 +139,7 @@ Result<void> BTree::insert(txn::Transaction& txn, Slice key, Slice value) {
     const SearchKey wanted(key);
     const txn::LockName name = wanted.lock_name(id_);
     if (threads::worker_local.points) Ops::look_ahead(*this, txn, wanted, name);
+    else engine_.locks->prefetch(name);
     TRY(engine_.locks->lock_record(txn.locks, lock_, name, LockMode::X));
     if (Ops::too_large(key.size(), value.size())) [[unlikely]]
         return insert_large(engine_, *this, txn, name, wanted, value);
