@@ -17,9 +17,15 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "sm/engine.h"
+
+namespace lockstep {
+struct Lookup;                                               // index.h
+struct Place;
+}  // namespace lockstep
 
 namespace lockstep::sm {
 
@@ -54,6 +60,10 @@ public:
 
     // True and the value if the key exists; false otherwise. Either stays true until the transaction ends (except at read_committed).
     Result<bool> fetch(txn::Transaction& txn, Slice key, Access access, ValueOut& out);
+    // The same for many keys; the number found.
+    Result<size_t> fetch_many(txn::Transaction& txn, std::span<Lookup> rows, Access access);
+    // The transaction's next operation looks there first.
+    void expect_at(txn::Transaction& txn, const Place& place) const;
     // Errors: duplicate_key, key_too_long, value_too_long, and those of locks and space.
     Result<void> insert(txn::Transaction& txn, Slice key, Slice value);
     // Replace the whole value; false: no such key. Only the differing byte range is logged when the length stays.
@@ -104,6 +114,8 @@ public:
 
 private:
     friend class BTreeCursor;
+    [[gnu::cold, gnu::noinline]] Result<size_t> fetch_each(txn::Transaction& txn, std::span<Lookup> rows, Access access);
+    [[gnu::noinline]] Result<size_t> fetch_group(txn::Transaction& txn, std::span<Lookup> rows, Access access);
     [[gnu::noinline]] Result<bool> fetch_committed(txn::Transaction& txn, Slice key, ValueOut& out);
 
     Engine& engine_;

@@ -21,7 +21,7 @@ using TreeOps = BTree::Ops;
 BTreeCursor::BTreeCursor(BTree& tree, txn::Transaction& txn, Slice low, Slice high, Access access)
     : tree_(tree), txn_(txn), low_(low), high_(high), high_head_(key_head8(high.data(), high.size())), bounded_(!high.empty()), access_(access) {
     static_assert(sizeof inline_value_ >= kInlineMax);
-    mode_ = access == Access::read ? LockMode::S : access == Access::update ? LockMode::U : LockMode::X;
+    mode_ = TreeOps::mode_of(access);
     if (txn.isolation == Isolation::serializable) {
         txn.gap_reader = txn.id;
         mode_ = mode_ | LockMode::gap_read;

@@ -19,10 +19,6 @@ using Ops = BTree::Ops;
 
 namespace {
 
-txn::LockMode mode_of(Access access) {
-    return access == Access::read ? txn::LockMode::S : access == Access::update ? txn::LockMode::U : txn::LockMode::X;
-}
-
 inline void copy_out(Slice value, ValueOut& out) {
     out.bytes = value.size();
     if (out.fixed) copy_bytes(reinterpret_cast<char*>(out.fixed), value.substr(0, out.capacity));
@@ -107,6 +103,11 @@ inline Result<bool> read_record(BTree& tree, BufferPool& pool, txn::Transaction&
 
 }  // namespace
 
+Result<bool> Ops::read_locked(BTree& tree, txn::Transaction& txn, const SearchKey& key, ValueOut& out) {
+    Position pos;
+    return read_record(tree, *tree.engine_.pool, txn, key, pos, false, out);
+}
+
 // At read_committed a lock that was taken for the look alone is given back.
 Result<bool> BTree::fetch_committed(txn::Transaction& txn, Slice key, ValueOut& out) {
     const SearchKey wanted(key);
@@ -136,7 +137,7 @@ Result<bool> BTree::fetch(txn::Transaction& txn, Slice key, Access access, Value
     } else {
         Ops::look_ahead(*this, txn, wanted, name);
     }
-    TRY(engine_.locks->lock_record(txn.locks, lock_, name, mode_of(access)));
+    TRY(engine_.locks->lock_record(txn.locks, lock_, name, Ops::mode_of(access)));
     return read_record(*this, *engine_.pool, txn, wanted, pos, alone, out);
 }
 

@@ -85,6 +85,12 @@ struct BTree::Ops {
     };
     static Result<bool> next_key(BTree& tree, const Page& leaf, unsigned slot, const PeekedPage* at, NextKey& out);
 
+    // --- btree_fetch.cc: reads a record whose name is locked.
+    [[gnu::noinline]] static Result<bool> read_locked(BTree& tree, txn::Transaction& txn, const SearchKey& key, ValueOut& out);
+    static txn::LockMode mode_of(Access access) {
+        return access == Access::read ? txn::LockMode::S : access == Access::update ? txn::LockMode::U : txn::LockMode::X;
+    }
+
     // --- values
     static bool too_large(size_t key_bytes, size_t value_bytes) { return key_bytes + value_bytes > node::kInlineMax; }
     [[gnu::cold, gnu::noinline]] static Result<void> check_write(const txn::Transaction& txn, size_t key_bytes, size_t value_bytes);

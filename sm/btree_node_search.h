@@ -1,6 +1,6 @@
 // btree_node_search.h - finding a key in a B-tree page.
 //
-// Concepts   SearchKey: the searched key in a buffer of its own with zeros behind it, so that any eight bytes from any place of it are one
+// Concepts   SearchKey (a KeyView): the searched key in a buffer of its own with zeros behind it, so that any eight bytes from any place of it are one
 //            load without a question about its length. Made once per operation and used at every level.
 //            The head is first guessed by interpolation between the first and the last slot: keys are numbers more often than not, and then the
 //            guess is right or next to right and touches one or two lines of the slots. Where it is not, one probe eight slots off
@@ -14,16 +14,12 @@
 
 namespace lockstep::sm::node {
 
-class SearchKey {
+// The searched key, wherever it stands with zeros behind it.
+class KeyView {
 public:
-    // Implicit: rare callers pass a Slice. A longer key than a node can hold is cut off: the tree refuses it, and no node has it.
-    SearchKey(Slice key) : size_(std::min(key.size(), kCapacity)) {
-        char* const end = copy_bytes(text_, key.substr(0, size_));
-        store(end, uint64_t{0});
-        store(end + 8, uint64_t{0});
-    }
-    SearchKey(const SearchKey&) = delete;
-    SearchKey& operator=(const SearchKey&) = delete;
+    KeyView() = default;
+    // Sixteen zeros stand behind the `size` bytes at `text`.
+    KeyView(const char* text, size_t size) : text_(text), size_(size) {}
 
     const char* data() const { return text_; }
     size_t size() const { return size_; }
@@ -36,10 +32,29 @@ public:
     uint64_t eight(size_t at) const { return load<uint64_t>(text_ + at); }
     uint32_t four(size_t at) const { return load<uint32_t>(text_ + at); }
 
+protected:
+    const char* text_ = nullptr;
+    size_t size_ = 0;
+};
+
+// Copies `key` with its zeros to `text`, which has room for sixteen bytes more; the first byte behind them.
+inline char* put_key(char* text, Slice key) {
+    char* const end = copy_bytes(text, key);
+    store(end, uint64_t{0});
+    store(end + 8, uint64_t{0});
+    return end + 16;
+}
+
+class SearchKey : public KeyView {
+public:
+    // Implicit: rare callers pass a Slice. A longer key than a node can hold is cut off: the tree refuses it, and no node has it.
+    SearchKey(Slice key) : KeyView(buffer_, std::min(key.size(), kCapacity)) { put_key(buffer_, key.substr(0, size_)); }
+    SearchKey(const SearchKey&) = delete;
+    SearchKey& operator=(const SearchKey&) = delete;
+
 private:
     static constexpr size_t kCapacity = kKeyBits;
-    size_t size_;
-    char text_[kCapacity + 17];
+    char buffer_[kCapacity + 17];
 };
 
 struct Found {
@@ -60,7 +75,7 @@ struct KeyTail {
     size_t same;
     uint64_t head;               // first eight bytes behind those, zeros behind the end
 
-    KeyTail(const SearchKey& key, size_t cut, size_t same_bytes)
+    KeyTail(const KeyView& key, size_t cut, size_t same_bytes)
         : rest(key.data() + cut, key.size() - cut), same(same_bytes), head(rest.size() > same ? __builtin_bswap64(key.eight(cut + same)) : 0) {}
     // Order of a slot's key and this one: negative, zero, positive.
     int order(const Page& p, unsigned slot) const {
@@ -113,7 +128,7 @@ struct KeyTail {
 // First slot whose key is not below the searched one, and whether it is equal. Two results instead of a Found: compilers keep those in registers.
 // The key must lie within the fences if the answer is to mean anything. A key that ends within the common bytes is below all others: what is
 // said by its zeros is set right by its length.
-[[gnu::always_inline]] inline unsigned find(const Page& p, const SearchKey& key, bool& exact) {
+[[gnu::always_inline]] inline unsigned find(const Page& p, const KeyView& key, bool& exact) {
     static_assert(offsetof(NodeHeader, common_bytes) == offsetof(NodeHeader, common) + 7);
     exact = false;
     const NodeHeader& h = header(p);
@@ -148,7 +163,7 @@ inline Found search(const Page& p, const SearchKey& key) {
 inline Found search(const Page& p, Slice key) { return search(p, SearchKey(key)); }
 
 // Child that covers `key`; -1 stands for first_child.
-[[gnu::always_inline]] inline int child_slot(const Page& p, const SearchKey& key) {
+[[gnu::always_inline]] inline int child_slot(const Page& p, const KeyView& key) {
     bool exact;
     const unsigned slot = find(p, key, exact);
     return static_cast<int>(slot) - !exact;
@@ -157,19 +172,19 @@ inline Found search(const Page& p, Slice key) { return search(p, SearchKey(key))
 inline int child_slot_below(const Page& p, const SearchKey& key) { return static_cast<int>(search(p, key).slot) - 1; }
 inline int child_slot(const Page& p, Slice key) { return child_slot(p, SearchKey(key)); }
 
-inline bool key_equals(const Page& p, unsigned slot, const SearchKey& key) {
+inline bool key_equals(const Page& p, unsigned slot, const KeyView& key) {
     const size_t cut = header(p).prefix;
     const Slice here = suffix(p, slot), shared = prefix(p);
     return cut + here.size() == key.size() && shared.size() == cut && same_bytes(here.data(), key.data() + cut, here.size()) &&
            same_bytes(shared.data(), key.data(), cut);
 }
 
-inline int compare_fence(const SearchKey& key, Slice fence, const Page& p) {
+inline int compare_fence(const KeyView& key, Slice fence, const Page& p) {
     const uint64_t a = __builtin_bswap64(key.eight(0)), b = piece_head(fence, p);
     if (a != b) [[likely]] return a < b ? -1 : 1;
     return key.slice().compare(fence);
 }
-inline bool covers(const Page& p, const SearchKey& key) {
+inline bool covers(const Page& p, const KeyView& key) {
     return compare_fence(key, low(p), p) >= 0 && (high_infinite(p) || compare_fence(key, high(p), p) < 0);
 }
 

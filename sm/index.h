@@ -22,6 +22,22 @@ class BTree;
 // What the transaction means to do with what it reads: takes S, U or X at the fetch.
 enum class For : uint8_t { read, update, write };
 
+// Where a transaction saw a record: spares its next operation on that key the search. A hint, good for one index and any age.
+struct Place {
+    PageId page = kPageNone;
+    uint16_t slot = 0;
+    uint32_t leaves_freed = 0;
+};
+
+// One of many records asked for at once.
+struct Lookup {
+    Slice key;
+    std::span<std::byte> buffer;                 // takes the value, or as much of it as fits
+    size_t bytes = 0;                            // set: the value's full length,
+    bool found = false;                          // whether there is such a key,
+    Place place = {};                            // and where, if there is
+};
+
 // A handle: copy freely; valid while the store is open and the index not dropped.
 class Index {
 public:
@@ -34,11 +50,17 @@ public:
     // are written. Never allocates.
     Result<std::optional<size_t>> get(Txn& txn, Slice key, std::span<std::byte> buffer, For access = For::read) const;
 
+    // The same for many keys in any order, a key may stand there twice: the number found. Much faster than one by one, because the memory's
+    // (and the device's) delays of many keys pass at the same time, most so if the keys ascend. All are locked before any is read.
+    // After an error nothing in `rows` counts. Never allocates.
+    Result<size_t> get_many(Txn& txn, std::span<Lookup> rows, For access = For::read) const;
+
     Result<void> insert(Txn& txn, Slice key, Slice value) const;       // duplicate_key if it exists
     Result<bool> update(Txn& txn, Slice key, Slice value) const;       // false: no such key
     Result<void> put(Txn& txn, Slice key, Slice value) const;          // insert or update
     // Overwrites bytes [offset, offset + part.size()) of the value; bad_argument if they do not lie within it. False: no such key.
     Result<bool> patch(Txn& txn, Slice key, size_t offset, Slice part) const;
+    Result<bool> patch(Txn& txn, Slice key, size_t offset, Slice part, const Place& place) const;
     Result<bool> erase(Txn& txn, Slice key) const;                     // false: no such key
 
     // Records with low <= key < high in ascending (next) or descending (prev) order; empty high: to the end.

@@ -37,6 +37,13 @@ Result<std::optional<size_t>> Index::get(Txn& txn, Slice key, std::span<std::byt
     return std::optional<size_t>{out.bytes};
 }
 
+Result<size_t> Index::get_many(Txn& txn, std::span<Lookup> rows, For access) const {
+    txn::Transaction* t = sm::enter(txn, engine_, tree_, OpKind::fetch);
+    if (!t) return sm::refused(txn, engine_, tree_);
+    sm::count_operations(*t, rows.size());
+    return sm::finish(*t, [&] { return tree_->fetch_many(*t, rows, access_of(access)); });
+}
+
 Result<void> Index::insert(Txn& txn, Slice key, Slice value) const {
     txn::Transaction* t = sm::enter_change(txn, engine_, tree_, OpKind::insert);
     if (!t) return sm::refused(txn, engine_, tree_);
@@ -66,6 +73,13 @@ Result<void> Index::put(Txn& txn, Slice key, Slice value) const {
 Result<bool> Index::patch(Txn& txn, Slice key, size_t offset, Slice part) const {
     txn::Transaction* t = sm::enter_change(txn, engine_, tree_, OpKind::update);
     if (!t) return sm::refused(txn, engine_, tree_);
+    return sm::finish(*t, [&] { return tree_->patch(*t, key, offset, part); });
+}
+
+Result<bool> Index::patch(Txn& txn, Slice key, size_t offset, Slice part, const Place& place) const {
+    txn::Transaction* t = sm::enter_change(txn, engine_, tree_, OpKind::update);
+    if (!t) return sm::refused(txn, engine_, tree_);
+    tree_->expect_at(*t, place);
     return sm::finish(*t, [&] { return tree_->patch(*t, key, offset, part); });
 }
 

@@ -32,6 +32,12 @@ inline void operation_boundary(txn::Transaction& txn, OpKind kind, StoreId store
     team_boundary(kind, store);
 }
 
+// An operation on `records` records, of which the boundary has counted one.
+inline void count_operations(txn::Transaction& txn, size_t records) {
+    uint32_t& left = txn.locks.operations_left;
+    left = left > records ? left - static_cast<uint32_t>(records) + (records != 0) : std::min(left, 1u);
+}
+
 // The library's own access to the handle.
 struct TxnAccess {
     static Engine& engine(const Txn& txn) { return *txn.engine_; }

@@ -1,7 +1,7 @@
 // new_order.cc - the New-Order transaction (clause 2.4).
 //
-// Operations  fetch W (S); fetch D (X), update D; fetch C (S); insert O, its customer key, NO; per line: fetch I (S), fetch S (X), update S;
-//             then insert all OL. Stock is taken in the order of its keys, so that two orders meet without a deadlock; the lines go in by number,
+// Operations  fetch W (S); fetch D (X), update D; fetch C (S); insert O, its customer key, NO; fetch all I (S), all S (X); per line: update S;
+//             then insert all OL. Stock is locked in the order of its keys, so that two orders meet without a deadlock; the lines go in by number,
 //             in the order of theirs: a run of ascending inserts finds each next place beside the last one and fills pages to the end.
 #include "tpcc/transactions.h"
 
@@ -51,17 +51,30 @@ void take_stock(StockRecord& stock, const NewOrderLine& line, bool remote) {
     stock.remote_cnt += remote;
 }
 
-// Fetches the item and takes it from the stock; the line's row goes to rows[line.number - 1]. False: no such item.
-Result<bool> supply_line(Database& db, Txn& txn, const NewOrderInput& in, const NewOrderLine& line, OrderLineRecord* rows, NewOrderOutput& out) {
-    ItemRecord item;
-    const auto item_bytes = std::span(reinterpret_cast<std::byte*>(&item), sizeof(item));
-    if (!TRY(db.item.get(txn, item_key(line.i_id), item_bytes))) return false;
+struct Supplies {
+    RowBatch<ItemRecord, 15> items;                  // as the input's lines stand
+    RowBatch<StockRecord, 15> stocks;                // of those lines whose item exists
+};
 
-    const RowKey key = stock_key(line.supply_w, line.i_id);
-    StockRecord stock;
-    TRY(fetch(db.stock, txn, key, stock, "stock", For::write));
+// Fetches the items and the stocks of all lines up to the first whose item does not exist.
+Result<void> fetch_supplies(Database& db, Txn& txn, const NewOrderInput& in, Supplies& supplies) {
+    for (uint8_t i = 0; i < in.ol_cnt; ++i) supplies.items.add(item_key(in.lines[i].i_id));
+    TRY(supplies.items.look_up(db.item, txn));
+    for (uint8_t i = 0; i < in.ol_cnt && supplies.items.found(i); ++i)
+        supplies.stocks.add(stock_key(in.lines[i].supply_w, in.lines[i].i_id));
+    return supplies.stocks.fetch(db.stock, txn, "stock", For::write);
+}
+
+// Takes the line's item from the stock; the line's row goes to rows[line.number - 1].
+Result<void> supply_line(Database& db, Txn& txn, const NewOrderInput& in, size_t at, Supplies& supplies, OrderLineRecord* rows, NewOrderOutput& out) {
+    const NewOrderLine& line = in.lines[at];
+    const ItemRecord& item = supplies.items[at];
+    StockRecord& stock = supplies.stocks[at];
+    // The same item once more: equal lines stand side by side, and this row was fetched before that one was changed.
+    if (at > 0 && line.i_id == in.lines[at - 1].i_id && line.supply_w == in.lines[at - 1].supply_w) [[unlikely]]
+        stock = supplies.stocks[at - 1];
     take_stock(stock, line, line.supply_w != in.w);
-    TRY(patch_row(db.stock, txn, key, stock, 0, offsetof(StockRecord, dist), "stock"));
+    TRY(patch_row(db.stock, txn, supplies.stocks.key(at), stock, 0, offsetof(StockRecord, dist), "stock", supplies.stocks.place(at)));
 
     OrderLineRecord& record = rows[line.number - 1];
     record.delivery_d = 0;
@@ -78,14 +91,16 @@ Result<bool> supply_line(Database& db, Txn& txn, const NewOrderInput& in, const 
     shown.stock_quantity = stock.quantity;
     shown.brand_generic = is_original(item.data) && is_original(stock.data) ? 'B' : 'G';
     out.total += record.amount;
-    return true;
+    return {};
 }
 
 // False: an item does not exist. The unused item of a roll-back has the last number; the other lines go in all the same (clause 2.4.2.3).
 Result<bool> add_lines(Database& db, Txn& txn, const NewOrderInput& in, NewOrderOutput& out) {
     OrderLineRecord rows[15];
-    uint8_t supplied = 0;
-    while (supplied < in.ol_cnt && TRY(supply_line(db, txn, in, in.lines[supplied], rows, out))) ++supplied;
+    Supplies supplies;
+    TRY(fetch_supplies(db, txn, in, supplies));
+    const size_t supplied = supplies.stocks.size();
+    for (size_t at = 0; at < supplied; ++at) TRY(supply_line(db, txn, in, at, supplies, rows, out));
     if (supplied + 1 < in.ol_cnt) [[unlikely]] return false;
     for (uint8_t n = 1; n <= supplied; ++n) TRY(db.order_line.insert(txn, line_key(in.w, in.d, out.o_id, n), bytes_of(rows[n - 1])));
     return supplied == in.ol_cnt;

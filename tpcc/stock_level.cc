@@ -1,6 +1,6 @@
 // stock_level.cc - the Stock-Level transaction (clause 2.8): how many items of the last 20 orders are low in stock.
 //
-// Operations  fetch D (S); scan OL of the last 20 orders; fetch S (S) of each distinct item.
+// Operations  fetch D (S); scan OL of the last 20 orders; fetch S (S) of each distinct item, in the order of their keys, sixteen at a time.
 #include "tpcc/transactions.h"
 
 namespace lockstep::tpcc {
@@ -23,10 +23,12 @@ Result<void> stock_level(Database& db, Txn& txn, const StockLevelInput& in, Stoc
     std::sort(items, items + n);
     const uint32_t* const items_end = std::unique(items, items + n);
     out.low_stock = 0;
-    for (const uint32_t* item = items; item != items_end; ++item) {
-        StockRecord stock;
-        TRY(fetch(db.stock, txn, stock_key(in.w, *item), stock, "stock", For::read, sizeof(stock.quantity)));
-        out.low_stock += stock.quantity < in.threshold;
+    RowBatch<StockRecord, 16> stocks;
+    for (const uint32_t* item = items; item != items_end;) {
+        stocks.clear();
+        while (item != items_end && !stocks.full()) stocks.add(stock_key(in.w, *item++), sizeof(StockRecord::quantity));
+        TRY(stocks.fetch(db.stock, txn, "stock"));
+        for (size_t i = 0; i < stocks.size(); ++i) out.low_stock += stocks[i].quantity < in.threshold;
     }
     return {};
 }

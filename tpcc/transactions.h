@@ -71,10 +71,57 @@ Result<void> fetch(const Index& index, Txn& txn, const RowKey& key, R& record, c
     return {};
 }
 
+// Up to N rows of one table that are fetched together.
+template <class R, size_t N>
+class RowBatch {
+public:
+    // `bytes`: how much of the row is wanted.
+    void add(const RowKey& key, size_t bytes = sizeof(R)) {
+        keys_[size_] = key;
+        lookups_[size_] = {.key = keys_[size_], .buffer = std::span(reinterpret_cast<std::byte*>(&records_[size_]), bytes)};
+        ++size_;
+    }
+    void clear() { size_ = 0; }
+    bool full() const { return size_ == N; }
+    size_t size() const { return size_; }
+    R& operator[](size_t i) { return records_[i]; }
+    const RowKey& key(size_t i) const { return keys_[i]; }
+    const Place& place(size_t i) const { return lookups_[i].place; }
+    bool found(size_t i) const { return lookups_[i].found; }
+    // Is the row there, as long as its kind must be?
+    bool good(size_t i) const { return lookups_[i].found && lookups_[i].bytes >= bytes_min<R>(); }
+
+    // Rows that are not there are none of its errors.
+    Result<void> look_up(const Index& index, Txn& txn, For access = For::read) {
+        TRY(index.get_many(txn, {lookups_, size_}, access));
+        return {};
+    }
+    // All of them must be there.
+    Result<void> fetch(const Index& index, Txn& txn, const char* what, For access = For::read) {
+        TRY(look_up(index, txn, access));
+        for (size_t i = 0; i < size_; ++i)
+            if (!good(i)) [[unlikely]] return missing_row(what, keys_[i]);
+        return {};
+    }
+
+private:
+    size_t size_ = 0;
+    R records_[N];
+    RowKey keys_[N];
+    Lookup lookups_[N];
+};
+
 // Overwrites the bytes [from, to) of a stored row with those of `record`.
 template <class R>
 Result<void> patch_row(const Index& index, Txn& txn, const RowKey& key, const R& record, size_t from, size_t to, const char* what) {
     if (!TRY(index.patch(txn, key, from, Slice(reinterpret_cast<const char*>(&record) + from, to - from)))) [[unlikely]]
+        return missing_row(what, key);
+    return {};
+}
+// The same for a row that was seen at `place`.
+template <class R>
+Result<void> patch_row(const Index& index, Txn& txn, const RowKey& key, const R& record, size_t from, size_t to, const char* what, const Place& place) {
+    if (!TRY(index.patch(txn, key, from, Slice(reinterpret_cast<const char*>(&record) + from, to - from), place))) [[unlikely]]
         return missing_row(what, key);
     return {};
 }

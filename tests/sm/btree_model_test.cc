@@ -1,6 +1,7 @@
 // labels: model
 // btree_model_test.cc - random operations, scans, commits, rollbacks and savepoints on an index against an ordered map, small pool, ghost
 // cleaner running.
+#include "sm/index.h"
 #include "tests/sm/btree_test_util.h"
 
 namespace lockstep::sm {
@@ -71,7 +72,7 @@ private:
     }
 
     void one_step() {
-        switch (rng_.below(9)) {
+        switch (rng_.below(10)) {
             case 0:
             case 1:
             case 2: {
@@ -120,8 +121,39 @@ private:
                 ASSERT_EQ(got, it == now_.end() ? std::nullopt : std::optional(it->second));
                 break;
             }
+            case 8: look_up_many(); break;
             default: scan();
         }
+    }
+
+    void look_up_many() {
+        std::vector<std::string> keys(rng_.below(40));
+        for (std::string& key : keys) key = rng_.chance(0.8) ? old_key() : some_key();
+        if (rng_.chance(0.5)) std::sort(keys.begin(), keys.end());
+        std::vector<std::string> values(keys.size(), std::string(2600, ' '));
+        std::vector<Lookup> rows;
+        for (size_t i = 0; i < keys.size(); ++i)
+            rows.push_back({.key = keys[i], .buffer = std::as_writable_bytes(std::span(values[i].data(), values[i].size())), .place = {}});
+        const auto found = tree_.fetch_many(*txn_, rows, static_cast<Access>(rng_.below(3)));
+        ASSERT_OK(found);
+        size_t expected = 0;
+        for (size_t i = 0; i < keys.size(); ++i) {
+            const auto it = now_.find(keys[i]);
+            ASSERT_EQ(rows[i].found, it != now_.end());
+            if (!rows[i].found) continue;
+            ++expected;
+            ASSERT_EQ(rows[i].bytes, it->second.size());
+            ASSERT_EQ(Slice(values[i]).substr(0, rows[i].bytes), Slice(it->second).substr(0, values[i].size()));
+            if (rng_.chance(0.3)) {                              // the next change of that record begins where it was seen
+                const std::string value = some_value();
+                tree_.expect_at(*txn_, rows[i].place);
+                ASSERT_TRUE(*tree_.update(*txn_, keys[i], value));
+                it->second = value;
+                for (size_t j = i + 1; j < keys.size(); ++j)
+                    if (keys[j] == keys[i]) return;              // that row was read before the change
+            }
+        }
+        ASSERT_EQ(*found, expected);
     }
 
     // A range in both directions, with turns, sometimes changing records on the way.
