@@ -60,8 +60,8 @@ constexpr size_t kRecordAhead = 192;                             // bytes of a r
 inline void prefetch_record(const Ops::Position& pos, const ValueOut& out) {
     const char* const at = chars(*pos.at.page) + slots(*pos.at.page)[pos.slot].at;
     const size_t bytes = std::min(out.fixed ? out.capacity : kRecordAhead, kRecordAhead);
-    __builtin_prefetch(at);
-    for (size_t line = kCacheLineBytes; line < bytes; line += kCacheLineBytes) __builtin_prefetch(at + line);
+    prefetch_line(at);
+    for (size_t line = kCacheLineBytes; line < bytes; line += kCacheLineBytes) prefetch_line(at + line);
 }
 
 // The key's lock is held, so the record cannot change; its page can. `located`: pos has a look at the leaf to begin with.
@@ -129,16 +129,16 @@ Result<bool> BTree::fetch(txn::Transaction& txn, Slice key, Access access, Value
     const SearchKey wanted(key);                                 // before the lock: what was just written is read late
     const txn::LockName name = wanted.lock_name(id_);
     Ops::Position pos;
-    const bool alone = !threads::worker_local.points;
-    if (alone) [[likely]] {
+    bool located = false;
+    if (!threads::worker_local.points) [[likely]] {
         engine_.locks->prefetch(name);
-        TRY(Ops::locate(*this, txn, wanted, false, pos));
+        located = Ops::locate(*this, txn, wanted, false, pos).has_value();       // an error without a lock is none: the index may be gone (CA-2)
         if (pos.found) prefetch_record(pos, out);
     } else {
         Ops::look_ahead(*this, txn, wanted, name);
     }
     TRY(engine_.locks->lock_record(txn.locks, lock_, name, Ops::mode_of(access)));
-    return read_record(*this, *engine_.pool, txn, wanted, pos, alone, out);
+    return read_record(*this, *engine_.pool, txn, wanted, pos, located, out);
 }
 
 }  // namespace lockstep::sm

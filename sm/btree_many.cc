@@ -12,6 +12,7 @@
 //            are S. Chen et al., "Improving Hash Join Performance through Prefetching", ICDE 2004).
 #include "sm/btree_impl.h"
 #include "sm/index.h"
+#include "threads/base/hints.h"
 #include "threads/base/planted.h"
 #include "threads/ctx.h"
 
@@ -104,7 +105,7 @@ void Group::find_leaves() {
         if (i > 0 && same_parent(looks_[i - 1], look.key)) look.parent = looks_[i - 1].parent;
         else if (!find_parent(look.key, look.parent)) continue;
         look.leaf = child_at(*look.parent.page, child_slot(*look.parent.page, look.key));
-        __builtin_prefetch(pool_.word_address(look.leaf));
+        prefetch_line(pool_.word_address(look.leaf));
     }
     prefetch_leaves();
 }
@@ -116,7 +117,7 @@ void Group::prefetch_leaves() {
         const Look& look = looks_[i];
         if (look.leaf == kPageNone) [[unlikely]] continue;
         if (const Page* page = pool_.resident(look.leaf)) [[likely]] {
-            for (unsigned line = 0; line < kLeafLines; ++line) __builtin_prefetch(chars(*page) + line * kCacheLineBytes);
+            for (unsigned line = 0; line < kLeafLines; ++line) prefetch_line(chars(*page) + line * kCacheLineBytes);
         } else if (look.parent.valid()) {        // else the page's number may be none
             missing[n++] = look.leaf;
         }
@@ -137,7 +138,7 @@ void Group::find_records() {
         if (!pos.found) continue;
         const char* const at = chars(*pos.at.page) + slots(*pos.at.page)[pos.slot].at;      // its length is in the record: not to be read now
         const size_t bytes = std::min(rows_[i].buffer.size(), kRecordLines * kCacheLineBytes);
-        for (size_t line = 0; line <= bytes; line += kCacheLineBytes) __builtin_prefetch(at + line);
+        for (size_t line = 0; line <= bytes; line += kCacheLineBytes) prefetch_line(at + line);
     }
 }
 
