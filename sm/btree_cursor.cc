@@ -72,7 +72,7 @@ struct BTreeCursor::Ops {
     // stands behind the current key.
     [[gnu::noinline]] static bool find_again(BTreeCursor& c, Position& pos) {
         if (c.leaf_ == kPageNone || !c.tree_.engine_.pool->try_peek(c.leaf_, pos.at)) return false;
-        if (c.tree_.leaves_freed() != c.leaves_freed_) return false;         // BT-6
+        if (c.tree_.leaves_freed() != c.leaves_freed_ && !PLANTED(cursor_outlives_leaf)) return false;         // BT-6
         const Page& page = *pos.at.page;
         const SearchKey key(c.key());
         pos.id = c.leaf_;

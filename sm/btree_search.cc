@@ -3,6 +3,7 @@
 // Invariants LA-3 here means: a page's snapshot is taken by peek(), its bytes are read, and valid() is asked, with no switch in between.
 //            A miss in peek() of the child may park; the parent is validated afterwards, so a stale way is given up.
 #include "sm/btree_impl.h"
+#include "threads/base/planted.h"
 #include "threads/ctx.h"
 #include "threads/base/hints.h"
 
@@ -131,7 +132,7 @@ namespace {
 
 // The hint is only an accelerator: a leaf of this tree whose fences cover the key is the right one whatever happened since (BT-6).
 inline bool try_hint(BufferPool& pool, const BTree& tree, const txn::LeafHint& hint, const node::SearchKey& key, Ops::Position& out) {
-    if (!pool.try_peek(hint.page, out.at) || tree.leaves_freed() != hint.leaves_freed) return false;
+    if (!pool.try_peek(hint.page, out.at) || (tree.leaves_freed() != hint.leaves_freed && !PLANTED(hint_outlives_leaf))) return false;
     const Page& page = *out.at.page;
     if (page.header.store != tree.id().value || page.kind() != PageKind::btree || page.header.level != 0) return false;
     out.id = hint.page;

@@ -88,6 +88,20 @@ TEST_F(RollbackTest, CrashAfterEveryNumberOfCompensations) {
     }
 }
 
+// What the transaction itself sees.
+struct Seen {
+    std::map<std::string, std::string> keys;
+    std::map<RecordId, std::string> records;
+    bool operator==(const Seen&) const = default;
+};
+Result<Seen> all_seen(Store& store, Txn& txn) {
+    Seen seen;
+    Cursor cursor = TRY(store.index("i")).scan(txn);
+    while (TRY(cursor.next())) seen.keys.emplace(cursor.key(), cursor.value());
+    TRY(TRY(store.heap("h")).scan(txn, [&](RecordId id, Slice value) { return seen.records.emplace(id, value).second; }));
+    return seen;
+}
+
 TEST_F(RollbackTest, SavepointsAtRandom) {
     Store store = open("a");
     make(store, "i", "h");
@@ -101,16 +115,19 @@ TEST_F(RollbackTest, SavepointsAtRandom) {
             Rng rng(seed);
             auto txn = store.begin();
             ASSERT_OK(txn);
-            std::vector<Savepoint> points{*txn->savepoint()};            // before the first record: undoes everything
+            std::vector<std::pair<Savepoint, Seen>> points;
+            const auto save = [&] { points.emplace_back(*txn->savepoint(), *all_seen(store, *txn)); };
+            save();                                                      // before the first record: undoes everything
             for (int i = 0; i < 30; ++i) {
                 ASSERT_OK(churn(store, *txn, ids, rng, 3));
-                if (rng.chance(0.4)) points.push_back(*txn->savepoint());
+                if (rng.chance(0.4)) save();
                 if (rng.chance(0.3)) {
                     points.resize(1 + rng.below(points.size()));
-                    ASSERT_OK(txn->roll_back_to(points.back()));
+                    ASSERT_OK(txn->roll_back_to(points.back().first));
+                    ASSERT_EQ(*all_seen(store, *txn), points.back().second);
                 }
             }
-            ASSERT_OK(txn->roll_back_to(points.front()));
+            ASSERT_OK(txn->roll_back_to(points.front().first));
             if (rng.chance(0.5)) {
                 ASSERT_OK(txn->commit());
             } else {

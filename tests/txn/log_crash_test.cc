@@ -141,6 +141,39 @@ TEST(LogCrash, CrashesWhileRecoveringAreSurvived) {
     crash_run(seed_of_run(20261121) + 100, true);
 }
 
+// Long enough to go round: every segment is an old one under a new name, and the log stands in it when the power goes.
+TEST(LogCrash, RecycledSegmentsAreFoundAgain) {
+    const uint64_t seed = seed_of_run(20261121);
+    SimDisk disk({.seed = seed});
+    SimBench bench(disk, seed);
+    ASSERT_TRUE(bench.create());
+    Oracle oracle;
+    Rng crash(seed), work(seed + 1);
+    std::vector<Crash> crashes;
+    disk.observe([&](const threads::SimEvent&) {
+        if (crash.chance(0.1)) crashes.push_back(crash_now(disk, oracle, crash, "event " + std::to_string(crashes.size())));
+    });
+    bench.run([&] {
+        Lsn keep = bench.log->tail();
+        for (uint64_t n = 0; bench.log->tail().value < 4u << 20; ++n) {
+            const Lsn lsn = append(*bench.log, 1, n, static_cast<uint32_t>(8 + work.below(20'000)));
+            oracle.records[lsn.value] = {1, n};
+            ASSERT_TRUE(bench.log->wait_durable(bench.log->tail()));
+            oracle.acknowledged = bench.log->tail().value;
+            if (lsn.value - keep.value < 150'000) continue;
+            oracle.start = keep.value;
+            bench.log->truncate_before(std::exchange(keep, lsn));
+        }
+        bench.log->stop_flusher();
+    });
+    disk.observe(nullptr);
+    EXPECT_GT(crashes.size(), 50u);
+    for (Crash& c : crashes) {
+        recover(std::move(c), crash.next(), 0);
+        if (testing::Test::HasFailure()) return;
+    }
+}
+
 // The same run twice gives the same events.
 TEST(LogCrash, OneSeedIsOneRun) {
     const uint64_t seed = seed_of_run(20261121);

@@ -91,6 +91,8 @@
     X(fence_not_updated, sm_btree_test, "a split leaves the left page's high fence")                                                                  \
     X(prefix_too_long, sm_btree_node_test, "one byte too many of the fences counts as common")                                                        \
     X(split_without_parent, sm_btree_test, "a split's record lacks the separator's place in the parent")                                              \
+    X(hint_outlives_leaf, sm_btree_stale_leaf_test, "a leaf is looked for where it was before it was freed")                                          \
+    X(cursor_outlives_leaf, sm_btree_stale_leaf_test, "a cursor goes on in a leaf that has been freed")                                               \
     X(merge_link_stale, sm_btree_test, "a merge leaves the pointer to the page that it frees")                                                        \
     X(ghost_cleaned_under_lock, sm_btree_test, "a ghost goes while its eraser may still roll back")                                                   \
     X(chain_freed_early, sm_btree_undo_test, "pages of a large value are free while its writer may still roll back")                                  \
