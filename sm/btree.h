@@ -104,6 +104,10 @@ public:
     struct Stats {
         std::atomic<uint64_t> splits{0}, merges{0}, restarts{0}, latched_descents{0}, ghosts_removed{0}, ghosts{0};
         std::atomic<uint32_t> inner_slots{256};      // of the level-1 node that a team saw last: how much of the next to prefetch
+        // Which of the tree's pages are too many to stay in the caches: none; leaves; leaves and the latch words that lead to them. Found by descents
+        // in teams, and a hint.
+        enum class Reach : uint8_t { near, far_leaves, far_words };
+        std::atomic<Reach> reach{Reach::near};
     };
     Stats& stats() { return stats_; }
     // Goes up, with the page still latched, whenever a page that was a leaf becomes free. BT-6: a page number remembered from before is not

@@ -79,7 +79,6 @@ inline Result<bool> read_record(BTree& tree, BufferPool& pool, txn::Transaction&
             pos.slot = f.slot;
             pos.found = f.exact;
         }
-        if (threads::worker_local.points && pos.found && tries == 0 && !await_record(pool, tree, key, pos)) continue;
         const Page& page = *pos.at.page;
         if (!pos.found || ghost(page, pos.slot)) {
             if (!pos.valid()) continue;
@@ -108,15 +107,27 @@ Result<bool> Ops::read_locked(BTree& tree, txn::Transaction& txn, const SearchKe
     return read_record(tree, *tree.engine_.pool, txn, key, pos, false, out);
 }
 
+Result<bool> Ops::lock_in_team(BTree& tree, txn::Transaction& txn, const SearchKey& key, txn::LockName name, txn::LockMode mode, Position& pos) {
+    Ahead place;
+    if (const Ahead* ahead = look_ahead(tree, txn, key, name, place)) {
+        TRY(tree.engine_.locks->lock_record(txn.locks, tree.lock_, name, mode));
+        return locate_ahead(tree, *ahead, key, pos) && (!pos.found || await_record(*tree.engine_.pool, tree, key, pos));
+    }
+    const bool located = locate(tree, txn, key, false, pos).has_value();
+    TRY(tree.engine_.locks->lock_record(txn.locks, tree.lock_, name, mode));
+    return located;
+}
+
 // At read_committed a lock that was taken for the look alone is given back.
 Result<bool> BTree::fetch_committed(txn::Transaction& txn, Slice key, ValueOut& out) {
     const SearchKey wanted(key);
     const txn::LockName name = wanted.lock_name(id_);
     const bool held_before = txn::covers(engine_.locks->held(txn.locks, name), txn::LockMode::S);
-    if (threads::worker_local.points) Ops::look_ahead(*this, txn, wanted, name);
-    TRY(engine_.locks->lock_record(txn.locks, lock_, name, txn::LockMode::S));
     Ops::Position pos;
-    Result<bool> found = read_record(*this, *engine_.pool, txn, wanted, pos, false, out);
+    bool located = false;
+    if (threads::worker_local.points) located = TRY(Ops::lock_in_team(*this, txn, wanted, name, txn::LockMode::S, pos));
+    else TRY(engine_.locks->lock_record(txn.locks, lock_, name, txn::LockMode::S));
+    Result<bool> found = read_record(*this, *engine_.pool, txn, wanted, pos, located, out);
     if (!held_before) engine_.locks->unlock(txn.locks, name, txn::LockMode::S);
     return found;
 }
@@ -130,14 +141,14 @@ Result<bool> BTree::fetch(txn::Transaction& txn, Slice key, Access access, Value
     const txn::LockName name = wanted.lock_name(id_);
     Ops::Position pos;
     bool located = false;
-    if (!threads::worker_local.points) [[likely]] {
+    if (threads::worker_local.points) [[unlikely]] {
+        located = TRY(Ops::lock_in_team(*this, txn, wanted, name, Ops::mode_of(access), pos));
+    } else {
         engine_.locks->prefetch(name);
         located = Ops::locate(*this, txn, wanted, false, pos).has_value();       // an error without a lock is none: the index may be gone (CA-2)
         if (pos.found) prefetch_record(pos, out);
-    } else {
-        Ops::look_ahead(*this, txn, wanted, name);
+        TRY(engine_.locks->lock_record(txn.locks, lock_, name, Ops::mode_of(access)));
     }
-    TRY(engine_.locks->lock_record(txn.locks, lock_, name, Ops::mode_of(access)));
     return read_record(*this, *engine_.pool, txn, wanted, pos, located, out);
 }
 

@@ -34,6 +34,11 @@ struct BTree::Ops {
         uint32_t leaves_freed = 0;
         bool found = false;
     };
+    // The leaf of a key that look_ahead() has found; it is that as long as its parent is valid.
+    struct Ahead {
+        PeekedPage parent;
+        PageId leaf;
+    };
     enum class Side : uint8_t { covering, below };       // the node that covers a key, or the one with the largest keys below it
 
     // --- btree_search.cc
@@ -43,6 +48,8 @@ struct BTree::Ops {
     static Result<void> descend_last(BTree& tree, Position& out);
     // Leaf that covers `key`, searched; through the transaction's hint if that promises something.
     static Result<void> locate(BTree& tree, txn::Transaction& txn, const SearchKey& key, bool hint_first, Position& out);
+    // The same if the leaf was looked up ahead.
+    static Result<void> locate_ahead(BTree& tree, const Ahead& ahead, const SearchKey& key, Position& out);
     static txn::LeafHint& hint_of(txn::Transaction& txn, StoreId store) { return txn.leaf_hints[store.value % std::size(txn.leaf_hints)]; }
     static void remember(BTree& tree, txn::Transaction& txn, PageId leaf, unsigned slot, uint32_t leaves_freed) {
         txn::LeafHint& hint = hint_of(txn, tree.id_);
@@ -52,13 +59,13 @@ struct BTree::Ops {
         hint.slot = static_cast<uint16_t>(slot);
         hint.leaves_freed = leaves_freed;
     }
-    // In a team, before the lock is asked for: the lock's bucket and the key's leaf, found here and noted as the transaction's hint, are
-    // fetched while the others run. May switch; nothing may be held.
-    [[gnu::noinline]] static void look_ahead(BTree& tree, txn::Transaction& txn, const SearchKey& key, txn::LockName name);
+    // In a team, before the lock is asked for: the lock's bucket and the key's leaf, found here, are fetched while the others run. May switch;
+    // nothing may be held. Null: there was nothing to look up, as the leaf is expected in the caches.
+    [[gnu::noinline]] static const Ahead* look_ahead(BTree& tree, txn::Transaction& txn, const SearchKey& key, txn::LockName name, Ahead& out);
     // After failed validations: waits for a shared latch on the leaf that covers `key` (or lies below it), so that the next look is valid.
     [[gnu::cold, gnu::noinline]] static Result<bool> hold_leaf(BTree& tree, const SearchKey& key, Side side, Position& out, SharedPage& hold);
     // Leaf that covers `key`, exclusively latched and searched.
-    static Result<void> latch_for(BTree& tree, txn::Transaction& txn, const SearchKey& key, bool hint_first, Target& out);
+    static Result<void> latch_for(BTree& tree, txn::Transaction& txn, const SearchKey& key, bool hint_first, Target& out, const Ahead* ahead = nullptr);
     // Asked after `tries` failed tries in a row. Somebody who changes the tree is behind each of them; after kHastyTries a pause is made, because the
     // kernel may have put that one's worker aside, and after kTriesMax (two seconds) it is a page that lies about its place: corrupt_page.
     [[gnu::cold, gnu::noinline]] static Result<void> before_retry(const BTree& tree, unsigned tries, PageId near);
@@ -87,6 +94,9 @@ struct BTree::Ops {
 
     // --- btree_fetch.cc: reads a record whose name is locked.
     [[gnu::noinline]] static Result<bool> read_locked(BTree& tree, txn::Transaction& txn, const SearchKey& key, ValueOut& out);
+    // The first half of a fetch in a team: the leaf is found ahead, the key locked, the record found and on its way. False: it is still to be found.
+    [[gnu::noinline]] static Result<bool> lock_in_team(BTree& tree, txn::Transaction& txn, const SearchKey& key, txn::LockName name, txn::LockMode mode,
+                                                       Position& pos);
     static txn::LockMode mode_of(Access access) {
         return access == Access::read ? txn::LockMode::S : access == Access::update ? txn::LockMode::U : txn::LockMode::X;
     }
@@ -103,7 +113,8 @@ struct BTree::Ops {
                                     uint16_t flags, ChangeRole role, LogKind kind, Lsn undo_next);
     static Result<void> log_set_ghost(BTree& tree, txn::Transaction& txn, Target& t, Slice key, bool ghost, ChangeRole role, LogKind kind,
                                       Lsn undo_next);
-    static Result<void> insert_record(BTree& tree, txn::Transaction& txn, txn::LockName name, const SearchKey& key, Slice value, bool overflow);
+    static Result<void> insert_record(BTree& tree, txn::Transaction& txn, txn::LockName name, const SearchKey& key, Slice value, bool overflow,
+                                      const Ahead* ahead = nullptr);
     // Whole new value over that of an existing live record. `flags` of payload::ReplaceFlags. Leaves `t` empty and returns false if the leaf had to be split.
     static Result<bool> replace_value(BTree& tree, txn::Transaction& txn, Target& t, Slice key, Slice value, uint16_t flags);
     static void note_ghost(BTree& tree, const Page& leaf, Slice key);

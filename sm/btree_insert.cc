@@ -84,12 +84,13 @@ namespace {
 
 }  // namespace
 
-Result<void> Ops::insert_record(BTree& tree, txn::Transaction& txn, txn::LockName name, const SearchKey& key, Slice value, bool is_overflow) {
+Result<void> Ops::insert_record(BTree& tree, txn::Transaction& txn, txn::LockName name, const SearchKey& key, Slice value, bool is_overflow,
+                                const Ahead* ahead) {
     txn::LockManager& locks = *tree.engine_.locks;
     unsigned changes = 0, rooms = 0;
     for (;;) {
         Target t;
-        TRY(latch_for(tree, txn, key, false, t));
+        TRY(latch_for(tree, txn, key, false, t, std::exchange(ahead, nullptr)));
         if (t.found) {
             if (!ghost(*t.page, t.slot)) return fail(ErrorCode::duplicate_key, "index", tree.id_.value);
             if (TRY(revive(tree.engine_, tree, txn, t, key, value, is_overflow))) return {};
@@ -138,12 +139,14 @@ Result<void> BTree::insert(txn::Transaction& txn, Slice key, Slice value) {
         return Ops::check_write(txn, key.size(), value.size());
     const SearchKey wanted(key);
     const txn::LockName name = wanted.lock_name(id_);
-    if (threads::worker_local.points) Ops::look_ahead(*this, txn, wanted, name);
+    Ops::Ahead place;
+    const Ops::Ahead* ahead = nullptr;
+    if (threads::worker_local.points) ahead = Ops::look_ahead(*this, txn, wanted, name, place);
     else engine_.locks->prefetch(name);
     TRY(engine_.locks->lock_record(txn.locks, lock_, name, LockMode::X));
     if (Ops::too_large(key.size(), value.size())) [[unlikely]]
         return insert_large(engine_, *this, txn, name, wanted, value);
-    return Ops::insert_record(*this, txn, name, wanted, value, false);
+    return Ops::insert_record(*this, txn, name, wanted, value, false, ahead);
 }
 
 }  // namespace lockstep::sm

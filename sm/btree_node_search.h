@@ -172,6 +172,17 @@ inline Found search(const Page& p, Slice key) { return search(p, SearchKey(key))
 inline int child_slot_below(const Page& p, const SearchKey& key) { return static_cast<int>(search(p, key).slot) - 1; }
 inline int child_slot(const Page& p, Slice key) { return child_slot(p, SearchKey(key)); }
 
+// Where the searched key lies between the key of child `slot` and the next child's, of kShareWhole: where in that child it is to be expected if
+// keys are spread evenly. A guess; unknown where heads do not tell.
+inline constexpr unsigned kShareWhole = 256, kShareUnknown = ~0u;
+inline unsigned share_behind(const Page& p, int slot, const KeyView& key) {
+    if (slot < 0 || static_cast<unsigned>(slot) + 1 >= count(p)) return kShareUnknown;
+    const size_t at = std::min<size_t>(header(p).prefix, key.size()) + (header(p).common_bytes & 7u);
+    if (at > key.size()) return kShareUnknown;
+    const uint32_t head = __builtin_bswap32(key.four(at)), low = slots(p)[slot].head, high = slots(p)[slot + 1].head;
+    return head < low || head >= high ? kShareUnknown : static_cast<unsigned>(uint64_t{head - low} * kShareWhole / (high - low));
+}
+
 inline bool key_equals(const Page& p, unsigned slot, const KeyView& key) {
     const size_t cut = header(p).prefix;
     const Slice here = suffix(p, slot), shared = prefix(p);

@@ -14,36 +14,58 @@ using Ops = BTree::Ops;
 
 namespace {
 
-// The header, the slots that a search may look at, and the fences. How many slots there are the header says, which is not to be read now:
-// a leaf has as many as fill nine lines, an inner node as many as the one that was seen last.
-constexpr unsigned kLeafAhead = 576, kInnerAheadMax = 4096;
-inline void prefetch_node(const Page* page, unsigned bytes) {
-    const char* at = reinterpret_cast<const char*>(page);
+// What a search in a node may look at: the header, the slots, the fences at the page's end. How many slots there are the header says, which is
+// not to be read now: a leaf has as many as fill nine lines, an inner node as many as the one that was seen last.
+constexpr unsigned kLeafAhead = 576, kInnerAheadMax = 4096, kGuessAhead = 256;
+inline void prefetch_lines(const char* from, const char* to) {
+    for (; from < to; from += kCacheLineBytes) prefetch_line(from);
+}
+inline void prefetch_leaf(const Page* page) {
+    const char* const at = reinterpret_cast<const char*>(page);
     prefetch_line(at + kPageBytes - kCacheLineBytes);
-    for (const char* end = at + bytes; at < end; at += kCacheLineBytes) prefetch_line(at);
+#pragma GCC unroll 16
+    for (unsigned line = 0; line < kLeafAhead; line += kCacheLineBytes) prefetch_line(at + line);
+}
+// `share`: where among the node's keys the search will end if they are spread evenly, of kShareWhole; kShareUnknown: anywhere.
+inline void prefetch_inner(const Page* page, unsigned slots, unsigned share) {
+    const char* const at = reinterpret_cast<const char*>(page);
+    const unsigned end = std::min(kSlotsAt + slots * unsigned{sizeof(Slot)}, kInnerAheadMax);
+    if (share == kShareUnknown) return prefetch_lines(at, at + end);
+    const unsigned guess = kSlotsAt + (end - kSlotsAt) * share / kShareWhole;
+    prefetch_lines(at, at + kSlotsAt + kCacheLineBytes);
+    prefetch_line(at + end - sizeof(Slot));
+    prefetch_lines(at + guess - std::min(guess, kGuessAhead), at + std::min(guess + kGuessAhead, end));
 }
 
-// Nodes whose siblings are so few stay in the caches: no switch for them.
+// Nodes whose siblings are so few stay in the caches, their latch words too: no switch for them.
 constexpr unsigned kCachedInner = 32, kCachedLeaves = 8;
 inline bool worth_a_switch(const Page& parent) {
     return parent.header.level == 1 ? count(parent) > kCachedLeaves : parent.header.level == 2 && count(parent) > kCachedInner;
 }
 
-[[gnu::noinline]] void pass_on_for(BufferPool& pool, PageId child) {
+using Reach = BTree::Stats::Reach;
+
+[[gnu::noinline]] void pass_on_for(BufferPool& pool, PageId child, const BTree::Stats& stats) {
+    if (stats.reach.load(std::memory_order_relaxed) == Reach::far_words) {
+        if (threads::worker_local.prefetch) prefetch_line(pool.word_address(child));
+        CTX(btree_word);
+    }
     if (threads::worker_local.prefetch)
-        if (const Page* resident = pool.resident(child)) prefetch_node(resident, kLeafAhead);
+        if (const Page* resident = pool.resident(child)) prefetch_leaf(resident);
     CTX(btree_leaf);
 }
-[[gnu::noinline]] void pass_on_for_inner(BufferPool& pool, PageId child, const BTree::Stats& stats) {
+[[gnu::noinline]] void pass_on_for_inner(BufferPool& pool, PageId child, const BTree::Stats& stats, unsigned share) {
     if (threads::worker_local.prefetch)
-        if (const Page* resident = pool.resident(child))
-            prefetch_node(resident, std::min(kSlotsAt + stats.inner_slots.load(std::memory_order_relaxed) * unsigned{sizeof(Slot)}, kInnerAheadMax));
+        if (const Page* resident = pool.resident(child)) prefetch_inner(resident, stats.inner_slots.load(std::memory_order_relaxed), share);
     CTX(btree_inner);
 }
 // A level-1 node was met: the next one is expected to be as full.
 inline void note_inner(BTree::Stats& stats, const Page& page) {
     const unsigned n = count(page), seen = stats.inner_slots.load(std::memory_order_relaxed);
     if (n > seen + 32 || n + 32 < seen) stats.inner_slots.store(n, std::memory_order_relaxed);
+}
+inline void note_reach(BTree::Stats& stats, Reach reach) {
+    if (stats.reach.load(std::memory_order_relaxed) < reach) stats.reach.store(reach, std::memory_order_relaxed);
 }
 
 }  // namespace
@@ -53,16 +75,19 @@ namespace {
 // From one node to its child on the way to `key`. False: what was read changed, the way begins anew.
 [[gnu::always_inline]] inline Result<bool> step_down(BufferPool& pool, BTree::Stats& stats, const node::SearchKey& key, Ops::Side side, Ops::Position& at) {
     const Page& page = *at.at.page;
-    const PageId next = child_at(page, side == Ops::Side::covering ? child_slot(page, key) : child_slot_below(page, key));
+    const int slot = side == Ops::Side::covering ? child_slot(page, key) : child_slot_below(page, key);
+    const PageId next = child_at(page, slot);
     // Upper levels stay in the caches; below, the child's lines are fetched while the team runs. Its version is read afterwards.
     if (threads::worker_local.points && worth_a_switch(page)) {
         const bool leaf = page.header.level == 1;
+        const unsigned share = leaf ? 0 : share_behind(page, slot, key);
         if (!at.valid()) return false;
+        note_reach(stats, leaf ? Reach::far_leaves : Reach::far_words);
         if (leaf) {
             note_inner(stats, page);
-            pass_on_for(pool, next);
+            pass_on_for(pool, next, stats);
         } else {
-            pass_on_for_inner(pool, next, stats);
+            pass_on_for_inner(pool, next, stats, share);
         }
     }
     PeekedPage child;
@@ -146,26 +171,39 @@ inline bool try_hint(BufferPool& pool, const BTree& tree, const txn::LeafHint& h
 
 }  // namespace
 
-void Ops::look_ahead(BTree& tree, txn::Transaction& txn, const SearchKey& key, txn::LockName name) {
-    BufferPool& pool = *tree.engine_.pool;
+const Ops::Ahead* Ops::look_ahead(BTree& tree, txn::Transaction& txn, const SearchKey& key, txn::LockName name, Ahead& out) {
     if (threads::worker_local.prefetch) tree.engine_.locks->prefetch(name);
-    txn::LeafHint& hint = hint_of(txn, tree.id_);
-    Position pos;
-    const uint32_t leaves_freed = tree.leaves_freed();
-    const bool has_hint = hint.store == tree.id_ && hint.score > 0;
-    if (!has_hint && descend(tree, key, Side::covering, 1, pos) && pos.at.page->header.level == 1) {
+    if (tree.stats_.reach.load(std::memory_order_relaxed) == Reach::near) return nullptr;
+    BufferPool& pool = *tree.engine_.pool;
+    const txn::LeafHint& hint = hint_of(txn, tree.id_);
+    if (hint.store != tree.id_ || hint.score == 0) {
+        Position pos;
+        if (!walk(pool, tree.id_, tree.root_, tree.stats_, key, Side::covering, 1, pos) || pos.at.page->header.level != 1) return nullptr;
         const Page& page = *pos.at.page;
         const PageId leaf = child_at(page, child_slot(page, key));
-        const bool cached = !worth_a_switch(page);
-        if (pos.valid()) {                                       // else whoever follows the hint finds out
-            hint = {.store = tree.id_, .page = leaf, .slot = UINT16_MAX, .score = -1, .leaves_freed = leaves_freed};
-            if (!cached) {
-                note_inner(tree.stats_, page);
-                return pass_on_for(pool, leaf);
-            }
+        const bool far = worth_a_switch(page);
+        if (!pos.valid()) return nullptr;
+        out.parent = pos.at;
+        out.leaf = leaf;
+        if (far) {
+            note_inner(tree.stats_, page);
+            pass_on_for(pool, leaf, tree.stats_);
+            return &out;
         }
     }
     CTX(lock_bucket);
+    return nullptr;
+}
+
+Result<void> Ops::locate_ahead(BTree& tree, const Ahead& ahead, const SearchKey& key, Position& out) {
+    BufferPool& pool = *tree.engine_.pool;
+    out.leaves_freed = tree.leaves_freed();
+    out.id = ahead.leaf;
+    // As in step_down(): the child is peeked at, then the parent is asked whether it still is one.
+    if (!pool.try_peek(ahead.leaf, out.at) || !ahead.parent.valid()) [[unlikely]]
+        TRY(walk(pool, tree.id_, tree.root_, tree.stats_, key, Side::covering, 0, out));
+    out.slot = find(*out.at.page, key, out.found);
+    return {};
 }
 
 Result<void> Ops::locate(BTree& tree, txn::Transaction& txn, const SearchKey& key, bool hint_first, Position& out) {
@@ -201,10 +239,11 @@ Result<bool> Ops::hold_leaf(BTree& tree, const SearchKey& key, Side side, Positi
     return right_leaf;
 }
 
-Result<void> Ops::latch_for(BTree& tree, txn::Transaction& txn, const SearchKey& key, bool hint_first, Target& out) {
+Result<void> Ops::latch_for(BTree& tree, txn::Transaction& txn, const SearchKey& key, bool hint_first, Target& out, const Ahead* ahead) {
     for (unsigned tries = 0;; ++tries) {
         Position pos;
-        TRY(locate(tree, txn, key, hint_first && tries == 0, pos));
+        if (ahead != nullptr) [[unlikely]] TRY(locate_ahead(tree, *std::exchange(ahead, nullptr), key, pos));
+        else TRY(locate(tree, txn, key, hint_first && tries == 0, pos));
         if (tree.engine_.pool->upgrade(pos.at, pos.id, out.page)) [[likely]] {
             out.id = pos.id;
             out.leaves_freed = pos.leaves_freed;

@@ -15,6 +15,7 @@ namespace lockstep::threads {
 // name, class, what stands before it
 #define LOCKSTEP_CTX_POINTS(X)                                                     \
     X(btree_inner,   data, "level-1 node prefetched, before its version is read")  \
+    X(btree_word,    data, "leaf's latch word prefetched, which tells where the leaf is") \
     X(btree_leaf,    data, "leaf and lock bucket prefetched")                       \
     X(lock_bucket,   data, "lock bucket prefetched, the leaf being at hand")         \
     X(record,        data, "record prefetched")                                    \

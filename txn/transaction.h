@@ -29,7 +29,7 @@ struct LeafHint {
     StoreId store{};
     PageId page = kPageNone;
     uint16_t slot = 0;
-    int16_t score = 0;                   // how often in a row the next key was in the same leaf; -1: the leaf was looked up ahead
+    int16_t score = 0;                   // how often in a row the next key was in the same leaf
     uint32_t leaves_freed = 0;           // BTree::leaves_freed() when the leaf was seen
 };
 

@@ -25,9 +25,13 @@ constexpr uint64_t kOperations = 500;
 // --- the child
 
 Result<void> count_tpcc(const Settings& settings, tpcc::Mix mix, StepsMode mode) {
-    Store store = TRY(Store::open(settings.directory, {.pool_bytes = 512ull << 20, .log_bytes = 8ull << 30, .io = IoMethod::pool, .steps = {.mode = mode}}));
+    const uint32_t warehouses = std::max(settings.warehouses, 1u);
+    StepsOptions steps = settings.steps;
+    steps.mode = mode;
+    Store store = TRY(Store::open(settings.directory, {.pool_bytes = (warehouses * 160ull + 352) << 20, .log_bytes = 8ull << 30, .io = IoMethod::pool,
+                                                       .steps = steps}));
     tpcc::LoadProgress progress;
-    tpcc::Database db = TRY(tpcc::load(store, {.scale = {.warehouses = 1}}, progress));
+    tpcc::Database db = TRY(tpcc::load(store, {.scale = {.warehouses = warehouses}}, progress));
     tpcc::RunSettings run;
     run.mix = mix;
     run.warmup = 0;
@@ -119,7 +123,8 @@ Result<Counted> count_child(const Settings& settings, const std::string& what, b
     std::vector<std::string> words = {"valgrind", "-q", "--tool=callgrind", "--instr-atstart=no", "--dump-instr=yes", "--compress-pos=no",
                                       "--compress-strings=no", "--callgrind-out-file=" + out,
                                       collect_at_start ? "--collect-atstart=yes" : "--collect-atstart=no",
-                                      settings.self, "count", "--what", what, "--path", path};
+                                      settings.self, "count", "--what", what, "--path", path,
+                                      "--warehouses", std::to_string(settings.warehouses)};
     std::vector<char*> argv;
     for (auto& word : words) argv.push_back(word.data());
     argv.push_back(nullptr);
