@@ -11,6 +11,10 @@ struct ChildSettings {
     std::vector<Part> plan;
     WorkloadSettings workload;
     std::string points;                          // CTX points as ctx_points_from() reads them; empty: the set `manual`
+    uint32_t team_max = 0;                       // 0: as many as a part has threads, 16 for transactions
+    TeamPolicy team_policy = TeamPolicy::last_leaver;
+    TeamGate team_gate = TeamGate::t_gated;
+    LockStageOptions lock_stage;
     double seconds = 1;                          // native: measured time of each part
     std::string directory;                       // native: where its store lies
 };
@@ -21,6 +25,9 @@ Result<nlohmann::ordered_json> run_traced(const ChildSettings& settings);
 
 // Times each part against its first mode, A B A B on one store; with hardware counters if this machine gives them.
 Result<nlohmann::ordered_json> run_native(const ChildSettings& settings);
+
+// Store options for a plan; `simulated` leaves out what a simulated disk cannot carry. Errors: bad_option for unknown points.
+Result<Options> options_for(const ChildSettings& settings, bool simulated);
 
 nlohmann::ordered_json teams_of(const Store& store);
 

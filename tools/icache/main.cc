@@ -172,6 +172,21 @@ Result<void> report(Arguments& a) {
     return fail_os(ErrorCode::unsupported, errno, "python3 could not be started");
 }
 
+// Who runs when.
+void add_order_options(CLI::App& app, ChildSettings& c) {
+    static const std::map<std::string, TeamPolicy> kPolicies = {
+        {"last-leaver", TeamPolicy::last_leaver}, {"largest", TeamPolicy::largest}, {"oldest", TeamPolicy::oldest}};
+    static const std::map<std::string, TeamGate> kGates = {
+        {"t-gated", TeamGate::t_gated}, {"d-gated", TeamGate::d_gated}, {"c-gated", TeamGate::c_gated}};
+    static const std::map<std::string, LockPolicy> kLocks = {
+        {"fifo", LockPolicy::fifo}, {"short-first", LockPolicy::short_first}, {"priority", LockPolicy::priority}, {"local-first", LockPolicy::local_first}};
+    app.add_option("--team-max", c.team_max, "Threads in a team at most (0: all of an operation's, 16 of TPC-C's)")->check(CLI::Range(0, 1024));
+    app.add_option("--team-policy", c.team_policy, "Whose turn it is after a team")->transform(CLI::CheckedTransformer(kPolicies));
+    app.add_option("--team-gate", c.team_gate, "How many of the waiting make a team")->transform(CLI::CheckedTransformer(kGates));
+    app.add_option("--lock-policy", c.lock_stage.policy, "Who is granted a contended lock first")->transform(CLI::CheckedTransformer(kLocks));
+    app.add_option("--lock-bypass", c.lock_stage.bypass_max, "Nobody who waits for a lock is overtaken more often")->check(CLI::Range(0, 65535));
+}
+
 void add_workload_options(CLI::App& app, Arguments& a) {
     WorkloadSettings& w = a.runner.child.workload;
     app.add_option("--seed", w.seed, "Of keys and inputs; equal seeds give equal figures");
@@ -181,6 +196,7 @@ void add_workload_options(CLI::App& app, Arguments& a) {
     app.add_option("--warm-transactions", w.warm_transactions, "And before")->check(CLI::Range(1, 10000000));
     app.add_option("--warehouses", w.warehouses, "TPC-C warehouses, ten terminals each")->check(CLI::Range(1, 100));
     app.add_option("--points", a.runner.child.points, "CTX points: names with commas, or none, or auto:FILE (default: manual)");
+    add_order_options(app, a.runner.child);
     app.add_option("--seconds", a.runner.child.seconds, "Native time of each pair of modes")->check(CLI::PositiveNumber);
     app.add_option("--path", a.runner.directory, "Scratch directory (default: a temporary one, removed at the end)");
 }

@@ -106,9 +106,7 @@ private:
 }  // namespace
 
 Result<nlohmann::ordered_json> run_native(const ChildSettings& settings) {
-    Options options = options_for(settings.plan, settings.workload, false);
-    if (!settings.points.empty()) options.steps.points = TRY(ctx_points_from(settings.points));
-    Store store = TRY(Store::open(settings.directory + "/native", options));
+    Store store = TRY(Store::open(settings.directory + "/native", TRY(options_for(settings, false))));
     const auto workload = is_transaction(settings.plan[0].what) ? make_transactions(store, settings.workload)
                                                                 : make_operations(store, settings.workload);
     TRY(store.start([&] { return workload->load(); }, 0).join());

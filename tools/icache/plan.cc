@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <charconv>
 
-#include "tools/icache/workload.h"
+#include "tools/icache/child.h"
 
 namespace lockstep::icache {
 
@@ -74,14 +74,20 @@ Result<std::vector<Part>> parse_plan(std::string_view text) {
     return plan;
 }
 
-Options options_for(const std::vector<Part>& plan, const WorkloadSettings& settings, bool simulated) {
+Result<Options> options_for(const ChildSettings& settings, bool simulated) {
+    const bool transactions = is_transaction(settings.plan[0].what);
+    const uint64_t warehouses = settings.workload.warehouses;
     Options options;
     options.pool_bytes = 256ull << 20;
-    if (is_transaction(plan[0].what)) options.pool_bytes = (simulated ? settings.warehouses * 24ull + 128 : settings.warehouses * 160ull + 512) << 20;
+    if (transactions) options.pool_bytes = (simulated ? warehouses * 24 + 128 : warehouses * 160 + 512) << 20;
     options.log_bytes = 16ull << 30;
     options.log_ring_bytes = 256ull << 20;       // no flush because the buffer fills
     options.lock_timeout = 1000 * kSecond;
-    options.steps.team_max = is_transaction(plan[0].what) ? 16 : 256;
+    options.lock_stage = settings.lock_stage;
+    options.steps.team_max = settings.team_max != 0 ? settings.team_max : transactions ? 16 : 256;
+    options.steps.policy = settings.team_policy;
+    options.steps.gate = settings.team_gate;
+    if (!settings.points.empty()) options.steps.points = TRY(ctx_points_from(settings.points));
     return options;
 }
 

@@ -25,7 +25,11 @@ std::vector<std::string> child_arguments(const RunnerSettings& s, bool native, c
                                       "--seed", std::to_string(w.seed), "--rounds", std::to_string(w.rounds),
                                       "--warm-rounds", std::to_string(w.warm_rounds), "--transactions", std::to_string(w.transactions),
                                       "--warm-transactions", std::to_string(w.warm_transactions), "--warehouses", std::to_string(w.warehouses),
-                                      "--seconds", fmt::format("{}", s.child.seconds)};
+                                      "--seconds", fmt::format("{}", s.child.seconds), "--team-max", std::to_string(s.child.team_max), "--team-policy",
+                                      std::to_string(static_cast<int>(s.child.team_policy)), "--team-gate",
+                                      std::to_string(static_cast<int>(s.child.team_gate)), "--lock-policy",
+                                      std::to_string(static_cast<int>(s.child.lock_stage.policy)), "--lock-bypass",
+                                      std::to_string(s.child.lock_stage.bypass_max)};
     if (native) words.push_back("--native");
     if (!s.child.points.empty()) words.insert(words.end(), {"--points", s.child.points});
     return words;

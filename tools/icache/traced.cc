@@ -20,9 +20,8 @@ public:
         seams_.caller_driven = true;
         seams_.whole_turns = true;               // what a worker executes by itself, not a simulation's short steps
         seams_.idle = [this] { return idle(); };
-        Options options = options_for(settings_.plan, settings_.workload, true);
+        Options options = TRY(options_for(settings_, true));
         options.seams = &seams_;
-        if (!settings_.points.empty()) options.steps.points = TRY(ctx_points_from(settings_.points));
         steps_ = options.steps;
         store_.emplace(TRY(Store::open("/store", options)));
         workload_ = transactions_ ? make_transactions(*store_, settings_.workload) : make_operations(*store_, settings_.workload);

@@ -63,7 +63,4 @@ public:
 std::unique_ptr<Workload> make_operations(Store& store, const WorkloadSettings& settings);
 std::unique_ptr<Workload> make_transactions(Store& store, const WorkloadSettings& settings);
 
-// Store options for a workload; `simulated` leaves out what a simulated disk cannot carry.
-Options options_for(const std::vector<Part>& plan, const WorkloadSettings& settings, bool simulated);
-
 }  // namespace lockstep::icache
