@@ -35,25 +35,14 @@ inline void copy_out(Slice value, ValueOut& out) {
 
 constexpr size_t kRecordAhead = 192;                             // bytes of a record that are fetched: most have fewer
 
-// The record's lines are on their way while the team runs. The page may change meanwhile: it is looked at anew, with a fresh version, and
-// searched again if it has (LA-3). Pages that others keep changing cost a second search then, never a starved reader.
+// The record's lines are on their way while the team runs; then the page is looked at anew.
 [[gnu::noinline]] bool await_record(BufferPool& pool, const BTree& tree, const SearchKey& key, Ops::Position& pos) {
     if (threads::worker_local.prefetch) {
         const char* const at = chars(*pos.at.page) + slots(*pos.at.page)[pos.slot].at;     // its length is in the record: not to be read now
         for (size_t line = 0; line < kRecordAhead; line += kCacheLineBytes) prefetch_line(at + line);
     }
     threads::ctx(threads::CtxPoint::record);
-    const uint64_t before = pos.at.snapshot;
-    Result<PeekedPage> again = pool.peek(pos.id);
-    if (!again) return false;
-    pos.at = *again;
-    if (threads::latch::version_bits(again->snapshot) == threads::latch::version_bits(before)) [[likely]]
-        return true;
-    if (tree.leaves_freed() != pos.leaves_freed || !Ops::is_leaf_for(*pos.at.page, key)) return false;       // BT-6
-    const Found f = search(*pos.at.page, key);
-    pos.slot = f.slot;
-    pos.found = f.exact;
-    return true;
+    return Ops::look_again(pool, tree, key, pos);
 }
 
 // The record's first lines, as far as the caller wants them. Its length is in the record: not to be read now.

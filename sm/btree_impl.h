@@ -62,6 +62,9 @@ struct BTree::Ops {
     // In a team, before the lock is asked for: the lock's bucket and the key's leaf, found here, are fetched while the others run. May switch;
     // nothing may be held. Null: there was nothing to look up, as the leaf is expected in the caches.
     [[gnu::noinline]] static const Ahead* look_ahead(BTree& tree, txn::Transaction& txn, const SearchKey& key, txn::LockName name, Ahead& out);
+    // A leaf that was searched before a switch is looked at with a fresh version, and searched again if it has changed meanwhile (LA-3): pages that
+    // others keep changing cost a second search then, never a starved reader. False: it is no longer the leaf for `key`.
+    [[gnu::noinline]] static bool look_again(BufferPool& pool, const BTree& tree, const SearchKey& key, Position& pos);
     // After failed validations: waits for a shared latch on the leaf that covers `key` (or lies below it), so that the next look is valid.
     [[gnu::cold, gnu::noinline]] static Result<bool> hold_leaf(BTree& tree, const SearchKey& key, Side side, Position& out, SharedPage& hold);
     // Leaf that covers `key`, exclusively latched and searched.

@@ -221,6 +221,20 @@ Result<void> Ops::locate(BTree& tree, txn::Transaction& txn, const SearchKey& ke
     return {};
 }
 
+bool Ops::look_again(BufferPool& pool, const BTree& tree, const SearchKey& key, Position& pos) {
+    const uint64_t before = pos.at.snapshot;
+    Result<PeekedPage> again = pool.peek(pos.id);
+    if (!again) return false;
+    pos.at = *again;
+    if (threads::latch::version_bits(again->snapshot) == threads::latch::version_bits(before)) [[likely]]
+        return true;
+    if (tree.leaves_freed() != pos.leaves_freed || !is_leaf_for(*pos.at.page, key)) return false;       // BT-6
+    const Found f = search(*pos.at.page, key);
+    pos.slot = f.slot;
+    pos.found = f.exact;
+    return true;
+}
+
 Result<bool> Ops::hold_leaf(BTree& tree, const SearchKey& key, Side side, Position& out, SharedPage& hold) {
     tree.stats_.latched_descents.fetch_add(1, std::memory_order_relaxed);
     hold.release();
@@ -244,6 +258,10 @@ Result<void> Ops::latch_for(BTree& tree, txn::Transaction& txn, const SearchKey&
         Position pos;
         if (ahead != nullptr) [[unlikely]] TRY(locate_ahead(tree, *std::exchange(ahead, nullptr), key, pos));
         else TRY(locate(tree, txn, key, hint_first && tries == 0, pos));
+        if (threads::worker_local.code_points && tries == 0) [[unlikely]] {
+            CTX(located);
+            if (!look_again(*tree.engine_.pool, tree, key, pos)) continue;
+        }
         if (tree.engine_.pool->upgrade(pos.at, pos.id, out.page)) [[likely]] {
             out.id = pos.id;
             out.leaves_freed = pos.leaves_freed;

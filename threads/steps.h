@@ -77,6 +77,7 @@ public:
     void set_options(const StepsOptions& options);
     const StepsOptions& options() const { return options_; }
     void clear_stats();
+    bool has_code_points() const { return (points_ & kCtxCode) != 0; }
     void ctx(Thread& self, CtxPoint point);
 
     std::vector<TeamStats> team_stats() const;   // lists that ever had a team

@@ -32,7 +32,7 @@ enum class TeamGate : uint8_t {
     c_gated,         // at most team_max, and a member that has been passed the CPU rounds_max times stays behind for a later team
 };
 
-// CTX points as bits, for StepsOptions::points. "none", "manual", or names from ctx_points.h separated by commas or white space, where '#'
+// CTX points as bits, for StepsOptions::points. "none", "manual", "icache", or names from ctx_points.h separated by commas or white space, where '#'
 // comments out the rest of a line: what tools/autosteps writes to a file is the set `auto`. Errors: bad_option (a = number of the bad word).
 Result<uint32_t> ctx_points_from(std::string_view text);
 

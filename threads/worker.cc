@@ -143,6 +143,7 @@ WorkerLocal Worker::local() {
             .teams = teams,
             .prefetch = prefetch_on(mode),
             .points = prefetch_on(mode) || ctx_on(mode),
+            .code_points = teams->has_code_points(),
             .index = index_};
 }
 

@@ -20,6 +20,7 @@ struct WorkerLocal {
     Steps* teams = nullptr;                      // the same, never null on a worker
     bool prefetch = false;                       // do CTX points prefetch?
     bool points = false;                         // is there anything to do at CTX points: prefetch or a switch?
+    bool code_points = false;                    // is a point of class code switched on?
     uint32_t index = 0;                          // the worker's number
 };
 
