@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "tests/seed_of_run.h"
+#include "threads/ctx_points.h"
 #include "tests/isolation/workload.h"
 
 namespace lockstep::isolation {
@@ -57,6 +58,7 @@ TEST_P(HistoryTest, IsSerialInCommitOrder) {
                     .escalate_at = c.escalate_at};
     options.sync = false;
     options.steps.mode = c.steps;
+    options.steps.points = threads::kCtxIcache;
     auto store = Store::open(directory, options);
     ASSERT_TRUE(store) << store.error().text();
     auto index = store->run([&](Txn& txn) { return store->create_index(txn, "rows"); });

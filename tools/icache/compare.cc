@@ -21,15 +21,19 @@ Json misses(const MachineCounts& m, uint64_t units) {
             {"l2d", per(m.l2d.total(), units)}};
 }
 
+Json mispredicted(const ReplayResult& r) {
+    Json json;
+    for (const PredictorCounts& p : r.predictors)
+        json[p.name] = {{"total", per(p.total(), r.units)}, {"branches", per(p.branches.total(), r.units)},
+                        {"indirect", per(p.indirect.total(), r.units)}, {"returns", per(p.returns.total(), r.units)}};
+    return json;
+}
+
 // What does not depend on the cache.
 Json stream(const ReplayResult& r) {
-    Json json = {{"units", r.units}, {"instructions", per(r.instructions.total(), r.units)}, {"data", per(r.data.total(), r.units)},
+    return {{"units", r.units}, {"instructions", per(r.instructions.total(), r.units)}, {"data", per(r.data.total(), r.units)},
                  {"branches", per(r.branches.total(), r.units)}, {"switches", per(r.switches.total(), r.units)}, {"lines", r.lines},
-                 {"lines_per_unit", r.lines_per_unit}};
-    for (const PredictorCounts& p : r.predictors)
-        json["mispredicted"][p.name] = {{"total", per(p.total(), r.units)}, {"branches", per(p.branches.total(), r.units)},
-                                        {"indirect", per(p.indirect.total(), r.units)}, {"returns", per(p.returns.total(), r.units)}};
-    return json;
+                 {"lines_per_unit", r.lines_per_unit}, {"mispredicted", mispredicted(r)}};
 }
 
 struct Runs {
@@ -99,6 +103,8 @@ Json compare_operation(std::span<const uint64_t> off, std::span<const uint64_t> 
     r.team_cold = replay(on, options);
     Json json = {{"what", part.what}, {"mode", part.text()}, {"kind", "operation"}, {"threads", part.threads},
                  {"serial", stream(r.serial_warm)}, {"team", stream(r.team_warm)}};
+    json["serial"]["mispredicted_cold"] = mispredicted(r.serial_cold);
+    json["team"]["mispredicted_cold"] = mispredicted(r.team_cold);
     json["footprint_bytes"] = r.serial_warm.lines_per_unit * 64;
     json["footprint_all_bytes"] = r.serial_warm.lines * 64;
     for (size_t i = 0; i < options.machines.size(); ++i) json["machines"].push_back(machine_figures(r, i, part.threads));

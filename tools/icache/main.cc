@@ -195,7 +195,7 @@ void add_workload_options(CLI::App& app, Arguments& a) {
     app.add_option("--transactions", w.transactions, "Transactions that are traced; the first tenth is not counted")->check(CLI::Range(10, 1000000));
     app.add_option("--warm-transactions", w.warm_transactions, "And before")->check(CLI::Range(1, 10000000));
     app.add_option("--warehouses", w.warehouses, "TPC-C warehouses, ten terminals each")->check(CLI::Range(1, 100));
-    app.add_option("--points", a.runner.child.points, "CTX points: names with commas, or none, or auto:FILE (default: manual)");
+    app.add_option("--points", a.runner.child.points, "CTX points: names with commas, none, manual, icache or auto:FILE (default: manual)");
     add_order_options(app, a.runner.child);
     app.add_option("--seconds", a.runner.child.seconds, "Native time of each pair of modes")->check(CLI::PositiveNumber);
     app.add_option("--path", a.runner.directory, "Scratch directory (default: a temporary one, removed at the end)");

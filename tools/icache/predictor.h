@@ -50,6 +50,13 @@ public:
     // Every return is predicted from the top of the stack, whatever put it there.
     bool ret(uint64_t target) { return shape_.returns != 0 && returns_[--top_ % shape_.returns] != target; }
 
+    // Nothing learnt yet. The stack of return addresses stays: it is made anew by every call.
+    void forget() {
+        counters_.assign(shape_.counters, 1);
+        targets_.assign(shape_.targets, 0);
+        history_ = 0;
+    }
+
     const PredictorShape& shape() const { return shape_; }
 
 private:

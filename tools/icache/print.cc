@@ -16,10 +16,14 @@ void print_stream(const Json& c) {
     const Json &serial = c["serial"], &team = c["team"];
     fmt::print("  {:<34}{:>12.0f}{:>12.0f}   {:+.1f}%\n", "instructions", number(serial["instructions"]), number(team["instructions"]),
                100 * (number(team["instructions"]) / number(serial["instructions"]) - 1));
-    for (const auto& [name, wrong] : serial["mispredicted"].items()) {
-        const double before = number(wrong["total"]), after = number(team["mispredicted"][name]["total"]);
-        fmt::print("  {:<34}{:>12.2f}{:>12.2f}   {:+.0f}%   (returns {:.2f}, {:.2f})\n", "mispredicted branches, " + name, before, after,
-                   before == 0 ? 0 : 100 * (after / before - 1), number(wrong["returns"]), number(team["mispredicted"][name]["returns"]));
+    for (const char* kind : {"mispredicted", "mispredicted_cold"}) {
+        if (!serial.contains(kind)) continue;                    // transactions are never made cold
+        const std::string cold = std::string_view(kind) == "mispredicted" ? "" : ", cold";
+        for (const auto& [name, wrong] : serial[kind].items()) {
+            const double before = number(wrong["total"]), after = number(team[kind][name]["total"]);
+            fmt::print("  {:<34}{:>12.2f}{:>12.2f}   {:+.0f}%   (returns {:.2f}, {:.2f})\n", "mispredicted branches, " + name + cold, before, after,
+                       before == 0 ? 0 : 100 * (after / before - 1), number(wrong["returns"]), number(team[kind][name]["returns"]));
+        }
     }
     fmt::print("  {:<34}{:>12}{:>12.2f}\n", "fast switches", "-", number(team["switches"]));
 }

@@ -147,10 +147,11 @@ void Replay::begin_operation(int thread) {
         leader_ = thread;                        // who begins last starts the team; unless alone, another one runs first
         leader_open_ = options_.threads > 1;
     }
-    if (options_.empty == Empty::each_operation || (options_.empty == Empty::each_round && round_begins)) empty_first_level();
+    if (options_.empty == Empty::each_operation || (options_.empty == Empty::each_round && round_begins)) make_cold();
 }
 
-void Replay::empty_first_level() {
+void Replay::make_cold() {
+    for (Predictor& predictor : predictors_) predictor.forget();
     for (Simulated& m : machines_) {
         m.l1i.clear();
         m.l1d.clear();

@@ -5,7 +5,7 @@
 //            operation. The wrapper, the switches and the scheduler within operations stay in: they are the price of teams.
 //            Roles: all threads begin the operation once per round; the first to run after the last has begun leads, the others follow.
 //            What runs on a stack of no known thread (the scheduler) has the role `other`. In transactions everything is `other`.
-//            Cold: first-level caches are emptied before each operation (serial) or round (team). Warm: never.
+//            Cold: first-level caches are emptied, and branch predictors forget, before each operation (serial) or round (team). Warm: never.
 // Invariants RP-1 Every counted miss has exactly one role; totals are their sums.
 //            RP-2 Equal streams and options give equal figures: nothing here depends on time or addresses of this process.
 #pragma once
@@ -91,7 +91,7 @@ private:
     void on_data(uint64_t address, uint32_t bytes);
     void on_run(uint64_t word);
     void on_watch(uint64_t address);
-    void empty_first_level();
+    void make_cold();
     void settle();                               // role_ and skipped_ after a change of thread or mark
     int thread_at(uint64_t sp) const;
 
