@@ -52,10 +52,10 @@ def machine_geometry():
 
 
 def record(icache, operation, directory):
-    """Traces a team of three: the second thread's stream is that of a follower, and named points show where they stand."""
+    """Traces a team of three with all points on: the second thread's stream is that of a follower, and named points show where they stand."""
     path = directory / f"{operation}.trace"
     try:
-        done = subprocess.run([icache, "trace", f"{operation}:on:3", "--rounds", "3", "--out", str(path)], capture_output=True, text=True)
+        done = subprocess.run([icache, "trace", f"{operation}:on:3", "--rounds", "3", "--points", "icache", "--out", str(path)], capture_output=True, text=True)
     except OSError as error:
         raise BadInput(f"{icache} cannot be run: {error.strerror}") from error
     if done.returncode != 0:

@@ -3,7 +3,7 @@
 
   lockstep-icache report --out DIR                    index fetch, Payment, New-Order and the four-transaction mix; three machines and a sweep
   lockstep-icache report --out DIR -- --figure 5-10   one figure (5-5 5-6 5-7 5-8 5-9 5-10 5-13 5-14 5-15 5-16 5-17, or table 5-4)
-  lockstep-icache report --out DIR -- --full          also 20 and 30 warehouses
+  lockstep-icache report --out DIR -- --full          also 20 warehouses
 
 Needs matplotlib (Debian: apt-get install python3-matplotlib).
 """
@@ -16,7 +16,9 @@ import measure
 import thesis
 
 USUAL = ["65536,2,64", "16384,4,32", "32768,8,64"]
-SMALL = ["2048,8,64", "4096,8,64", "8192,8,64"]
+SMALL = ["2048,8,64", "4096,8,64", "8192,8,64", "8192,full,64"]
+ALL_POINTS = ["--points", "icache"]
+LARGE_TEAMS = ["--team-max", "64"]               # with 200 terminals and more
 THREADS = (1, 2, 3, 4, 5, 6, 8, 10, 20, 40, 80, 100)
 PADS = (0, 128, 512, 1024, 2048, 4096, 8192, 16384)
 OPERATION_FIGURES = {"5-5", "5-6", "5-7", "5-8", "5-9", "5-10"}
@@ -51,7 +53,7 @@ class Report:
 
     def measure_operation(self):
         self.by_threads = self.m.compare("operation", [self.operation], USUAL + measure.sweep_geometries(), "--threads", ",".join(map(str, THREADS)),
-                                         "--pad", *PADS)
+                                         "--pad", *PADS, *ALL_POINTS)
         self.ten = next(c for c in self.by_threads if c["threads"] == 10)
         self.tight = measure.tight_geometry(self.ten)
         tight = measure.machine(self.ten, self.tight)
@@ -144,10 +146,11 @@ class Report:
         self.gallery.add("5-9", f"All events of {self.operation}, teams of 10, relative to serial execution", figure, rows,
                          f"L1-I {thesis.PENTIUM['L1-I']} (Pentium III), instructions {thesis.FETCH['instructions']}, mispredicted {thesis.FETCH['mispredicted']}",
                          "L1-I against the cold serial run, where all three machines have misses; all else against the warm one.")
-        seen = [(name, s["total"], team["mispredicted"][name]["total"]) for name, s in serial["mispredicted"].items()]
-        self.goal(f"{self.operation}: mispredicted branches", "at least 40% fewer",
-                  "; ".join(f"{name} {before:.2f} to {after:.2f} per operation" for name, before, after in seen),
-                  any(before > 0 and after <= 0.6 * before for _, before, after in seen))
+        for kind, what in (("mispredicted", "the same code has just run"), ("mispredicted_cold", "predictors empty before each operation or round")):
+            seen = [(name, s["total"], team[kind][name]["total"]) for name, s in serial[kind].items()]
+            self.goal(f"{self.operation}: mispredicted branches, {what}", "at least 40% fewer",
+                      "; ".join(f"{name} {before:.2f} to {after:.2f} per operation" for name, before, after in seen),
+                      all(before > 0 and after <= 0.6 * before for _, before, after in seen))
 
     def figure_5_10(self):
         rows = []
@@ -162,7 +165,8 @@ class Report:
     # All operations: the miss model.
 
     def model_table(self):
-        comparisons = self.m.compare("operations", ["fetch", "update", "insert", "delete", "scan", "begin", "commit"], USUAL + SMALL, "--threads", 10, timed=False)
+        comparisons = self.m.compare("operations", ["fetch", "update", "insert", "delete", "scan", "begin", "commit"], USUAL + SMALL, "--threads", 10, *ALL_POINTS, timed=False)
+        self.operation_goals(comparisons)
         rows = []
         for c in comparisons:
             l1 = measure.tight_geometry(c)
@@ -174,15 +178,25 @@ class Report:
         self.tables.append(("The miss model per operation, teams of 10 (in brackets: the thesis, Shore on 64 KB)",
                             ["operation", "instructions", "in a team", "bytes of code", "cache", "m_p", "a", "beta", "saved, warm", "model", "saved, cold", "model"], rows))
 
+    def operation_goals(self, comparisons):
+        """Each operation in each cache that it exceeds by a fifth or more."""
+        exceeded = [(c["what"], m) for c in comparisons for m in c["machines"] if m["footprint_over_cache"] >= 1.2 and m["l1"].startswith("8192")]
+        saved = ", ".join(f"{what} in {m['l1']} {percent(m['reduction_warm'], 0)}" for what, m in exceeded)
+        best = {what: max(m["reduction_warm"] for w, m in exceeded if w == what) for what, _ in exceeded}
+        self.goal("operations that exceed 8 KB by a fifth, teams of 10: L1-I misses saved against warm serial", "at least 82%", saved or "none does",
+                  bool(best) and min(best.values()) >= 0.82)
+        followers = {what: min(m["team_cold"]["follower"] / m["serial_cold"]["l1i"] for w, m in exceeded if w == what) for what, _ in exceeded}
+        self.goal("the same: followers' misses, of the cold operation's, fully associative", "at most 5%",
+                  ", ".join(f"{what} {percent(f)}" for what, f in followers.items()) or "none does", bool(followers) and max(followers.values()) <= 0.05)
+
     # Transactions.
 
     def measure_transactions(self):
         geometries = USUAL + ["8192,8,64", "16384,8,64"]
         what = ["payment", "neworder", "mix4"]
-        self.transactions = {10: {c["what"]: c for c in self.m.compare("transactions-10", what, geometries)}}
-        for warehouses in (20, 30) if self.options.full else ():
-            names = ["payment", "mix4"] if warehouses == 20 else ["payment"]
-            found = self.m.compare(f"transactions-{warehouses}", names, geometries, "--warehouses", warehouses, timed=False)
+        self.transactions = {10: {c["what"]: c for c in self.m.compare("transactions-10", what, geometries, *ALL_POINTS)}}
+        for warehouses in (20, 30) if self.options.full else (30,):
+            found = self.m.compare(f"transactions-{warehouses}", ["payment", "mix4"], geometries, "--warehouses", warehouses, *LARGE_TEAMS, *ALL_POINTS, timed=False)
             self.transactions[warehouses] = {c["what"]: c for c in found}
 
     def transaction_rows(self, what):
@@ -212,14 +226,14 @@ class Report:
         self.gallery.add(number, f"TPC-C {what}, 10 warehouses, relative to STEPS off", figure, rows, stated, "Time is native and the same for all caches.")
 
     def transaction_goals(self):
-        for what, wanted in (("payment", 0.65), ("mix4", 0.56)):
-            c = self.transactions[10][what]
+        for what, wanted, warehouses in (("payment", 0.65, 10), ("payment", 0.65, 30), ("mix4", 0.56, 10), ("mix4", 0.56, 30)):
+            c = self.transactions[warehouses][what]
             tight = [m for m in c["machines"] if not m["fits"]]
             best = max(tight, key=lambda m: m["reduction"]["l1i"])
             each = ", ".join(f"{m['l1']} {percent(m['reduction']['l1i'])}" for m in tight)
-            self.goal(f"{what}: L1-I misses saved, caches smaller than its {c['footprint_bytes'] / 1024:.0f} KB of code", f"at least {percent(wanted, 0)}", each,
+            self.goal(f"{what}, {warehouses} warehouses: L1-I misses saved, caches smaller than its {c['footprint_bytes'] / 1024:.0f} KB of code", f"at least {percent(wanted, 0)}", each,
                       best["reduction"]["l1i"] >= wanted)
-            self.goal(f"{what}: share of the bound (N_out-1)/N_out = {percent(c['teams']['bound'])}", "at least 85%",
+            self.goal(f"{what}, {warehouses} warehouses: share of the bound (N_out-1)/N_out = {percent(c['teams']['bound'])}", "at least 85%",
                       f"{percent(best['share_of_bound'])} at {best['l1']}", best["share_of_bound"] >= 0.85)
         for what, c in self.transactions[10].items():
             fits = [m["l1"] for m in c["machines"] if m["fits"]]
@@ -320,7 +334,7 @@ def parse_options():
     parser.add_argument("--out", required=True, type=pathlib.Path)
     parser.add_argument("--operation", default="fetch", choices=["fetch", "update", "insert", "delete", "scan", "begin", "commit"])
     parser.add_argument("--figure", action="append", default=[], help="only this one; may be given again")
-    parser.add_argument("--full", action="store_true", help="also 20 and 30 warehouses")
+    parser.add_argument("--full", action="store_true", help="also 20 warehouses")
     parser.add_argument("--seconds", default=1.0, type=float, help="native time of each pair")
     parser.add_argument("--seed", default=1, type=int)
     options = parser.parse_args()
