@@ -51,7 +51,7 @@ int main(int argc, char** argv) {
     std::string points = "manual";
     const std::map<std::string, TeamPolicy> policies = {
         {"last-leaver", TeamPolicy::last_leaver}, {"largest", TeamPolicy::largest}, {"oldest", TeamPolicy::oldest}};
-    app.add_option("--ctx-points", points, "CTX points of the variants with STEPS: none, manual, or names with commas")->capture_default_str();
+    app.add_option("--ctx-points", points, "CTX points of the variants with STEPS: none, manual, icache, auto:FILE, or names with commas")->capture_default_str();
     app.add_option("--team-max", settings.steps.team_max, "Threads in a team at most")->check(CLI::Range(1u, 1024u))->capture_default_str();
     app.add_option("--team-policy", settings.steps.policy, "Whose turn it is after a team")->transform(CLI::CheckedTransformer(policies));
     app.add_option("--mix", settings.mix, "TPC-C: only payment, mix4 or mix")->check(CLI::IsMember({"payment", "mix4", "mix"}));
@@ -61,6 +61,11 @@ int main(int argc, char** argv) {
     CLI11_PARSE(app, argc, argv);
     settings.self = std::filesystem::read_symlink("/proc/self/exe").string();
 
+    if (points.starts_with("auto:")) {
+        std::ifstream in(points.substr(5));
+        if (!in) return fmt::print(stderr, "lockstep-bench: --ctx-points: {} cannot be read\n", points.substr(5)), 2;
+        points.assign(std::istreambuf_iterator<char>(in), {});
+    }
     const auto points_set = ctx_points_from(points);
     if (!points_set) {
         fmt::print(stderr, "lockstep-bench: --ctx-points: {}\n", points_set.error().text());
