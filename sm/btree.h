@@ -24,6 +24,7 @@
 
 namespace lockstep {
 struct Lookup;                                               // index.h
+struct NewRecord;
 struct Place;
 }  // namespace lockstep
 
@@ -66,6 +67,8 @@ public:
     void expect_at(txn::Transaction& txn, const Place& place) const;
     // Errors: duplicate_key, key_too_long, value_too_long, and those of locks and space.
     Result<void> insert(txn::Transaction& txn, Slice key, Slice value);
+    // One after the other; those that come to stand side by side go in together. After an error the ones in front of the bad one are in.
+    Result<void> insert_many(txn::Transaction& txn, std::span<const NewRecord> records);
     // Replace the whole value; false: no such key. Only the differing byte range is logged when the length stays.
     Result<bool> update(txn::Transaction& txn, Slice key, Slice value);
     // Replace bytes [offset, offset + part.size()) of the value, which must lie within it (bad_argument otherwise).
@@ -79,6 +82,7 @@ public:
 
     // Rollback, called by undo_record through log_kinds' table. Payloads as logged.
     Result<void> undo_insert(txn::Transaction& txn, const txn::LogRecordView& record);
+    Result<void> undo_insert_many(txn::Transaction& txn, const txn::LogRecordView& record);
     Result<void> undo_update(txn::Transaction& txn, const txn::LogRecordView& record);
     Result<void> undo_delete(txn::Transaction& txn, const txn::LogRecordView& record);
 
@@ -118,6 +122,7 @@ public:
 
 private:
     friend class BTreeCursor;
+    [[gnu::noinline]] Result<size_t> insert_run(txn::Transaction& txn, std::span<const NewRecord> records);
     [[gnu::cold, gnu::noinline]] Result<size_t> fetch_each(txn::Transaction& txn, std::span<Lookup> rows, Access access);
     [[gnu::noinline]] Result<size_t> fetch_group(txn::Transaction& txn, std::span<Lookup> rows, Access access);
     [[gnu::noinline]] Result<bool> fetch_committed(txn::Transaction& txn, Slice key, ValueOut& out);
@@ -141,6 +146,8 @@ public:
     // Both may be mixed; after false the cursor stays where it was last.
     Result<bool> next();
     Result<bool> prev();
+    // Replaces bytes [offset, offset + part.size()) of the current record's value; false: it is there no more. Errors as BTree::patch().
+    Result<bool> patch(size_t offset, Slice part);
     // Of the current record; valid until the cursor moves. The value is copied out of the page (overflow included).
     Slice key() const { return {keys_[now_], key_bytes_}; }
     Slice value() const { return value_; }

@@ -116,6 +116,8 @@ struct BTree::Ops {
                                     uint16_t flags, ChangeRole role, LogKind kind, Lsn undo_next);
     static Result<void> log_set_ghost(BTree& tree, txn::Transaction& txn, Target& t, Slice key, bool ghost, ChangeRole role, LogKind kind,
                                       Lsn undo_next);
+    enum class GapCheck : uint8_t { clear, changed, wait_above, wait_own };
+    static Result<GapCheck> check_gap(BTree& tree, txn::LockManager& locks, txn::Transaction& txn, const Target& t, txn::LockName name, NextKey& next);
     static Result<void> insert_record(BTree& tree, txn::Transaction& txn, txn::LockName name, const SearchKey& key, Slice value, bool overflow,
                                       const Ahead* ahead = nullptr);
     // Whole new value over that of an existing live record. `flags` of payload::ReplaceFlags. Leaves `t` empty and returns false if the leaf had to be split.

@@ -15,13 +15,11 @@ using namespace node;
 using Ops = BTree::Ops;
 using txn::LockMode;
 
-namespace {
-
-enum class GapCheck : uint8_t { clear, changed, wait_above, wait_own };
+using GapCheck = Ops::GapCheck;
 
 // May a key be put in front of the target's slot?
-inline Result<GapCheck> check_gap(BTree& tree, txn::LockManager& locks, txn::Transaction& txn, const Ops::Target& t, txn::LockName name,
-                                  Ops::NextKey& next) {
+Result<GapCheck> Ops::check_gap(BTree& tree, txn::LockManager& locks, txn::Transaction& txn, const Target& t, txn::LockName name,
+                                  NextKey& next) {
     if (!TRY(Ops::next_key(tree, *t.page, t.slot + PLANTED(next_key_off_by_one), nullptr, next))) [[unlikely]]
         return GapCheck::changed;
     if (!locks.grantable(txn.locks, next.name, LockMode::gap_insert)) [[unlikely]]
@@ -31,6 +29,8 @@ inline Result<GapCheck> check_gap(BTree& tree, txn::LockManager& locks, txn::Tra
         if (!TRY(locks.try_lock_record(txn.locks, tree.lock(), name, LockMode::gap_read))) return GapCheck::wait_own;
     return next.valid() ? GapCheck::clear : GapCheck::changed;
 }
+
+namespace {
 
 inline Result<void> log_put(Engine& engine, BTree& tree, txn::Transaction& txn, Ops::Target& t, Slice key, Slice value, bool overflow) {
     const payload::Put head{static_cast<uint16_t>(t.slot), overflow ? kOverflow : uint16_t{0}, static_cast<uint16_t>(key.size()),

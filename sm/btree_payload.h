@@ -1,7 +1,7 @@
 // btree_payload.h - payloads of the B-tree's page actions, as they stand in the log.
 //
 // Layout     each begins with the struct below; the bytes named in its comment follow without padding. Numbers are little-endian.
-//            put, replace, set_ghost and revive carry the whole key, because undo finds the record by key.
+//            put, put_many, replace, set_ghost and revive carry the whole key, because undo finds the record by key.
 #pragma once
 
 #include "sm/btree_node.h"
@@ -11,6 +11,12 @@ namespace lockstep::sm::payload {
 
 struct Put {                     // key, value
     uint16_t slot, flags, key_bytes, value_bytes;
+};
+struct PutMany {                 // `count` times: RecordHead, key, value; in slots from `slot` on
+    uint16_t slot, count;
+};
+struct RecordHead {
+    uint16_t key_bytes, value_bytes;
 };
 enum ReplaceFlags : uint16_t {
     kOldOverflow = 1,
@@ -46,7 +52,7 @@ struct SetChild {
     uint32_t page;
     uint16_t slot, reserved;
 };
-static_assert(sizeof(Put) == 8 && sizeof(Replace) == 12 && sizeof(SetGhost) == 8 && sizeof(Revive) == 12 && sizeof(Remove) == 4 &&
+static_assert(sizeof(Put) == 8 && sizeof(PutMany) == 4 && sizeof(RecordHead) == 4 && sizeof(Replace) == 12 && sizeof(SetGhost) == 8 && sizeof(Revive) == 12 && sizeof(Remove) == 4 &&
               sizeof(Format) == 20 && sizeof(Truncate) == 8 && sizeof(Absorb) == 12 && sizeof(SetChild) == 8);
 
 template <class T>

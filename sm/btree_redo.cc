@@ -55,6 +55,20 @@ void apply_btree_put(Page& page, Slice bytes) {
     h.last_put = p.slot;
 }
 
+void apply_btree_put_many(Page& page, Slice bytes) {
+    payload::Reader in(bytes);
+    const auto p = in.get<payload::PutMany>();
+    NodeHeader& h = header(page);
+    const bool run_goes_on = p.slot == h.last_put + 1;
+    for (unsigned i = 0; i < p.count; ++i) {
+        const auto head = in.get<payload::RecordHead>();
+        const Slice key = in.bytes(head.key_bytes), value = in.bytes(head.value_bytes);
+        put(page, p.slot + i, 0, key.substr(h.prefix), value);
+    }
+    h.run = static_cast<uint16_t>(std::min((run_goes_on ? h.run + 1 : 0) + p.count - 1, 1000));
+    h.last_put = static_cast<uint16_t>(p.slot + p.count - 1);
+}
+
 void apply_btree_replace(Page& page, Slice bytes) {
     payload::Reader in(bytes);
     const auto p = in.get<payload::Replace>();

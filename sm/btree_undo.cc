@@ -75,6 +75,32 @@ Result<void> BTree::undo_insert(txn::Transaction& txn, const txn::LogRecordView&
     return Ops::log_set_ghost(*this, txn, t, key, true, ChangeRole::compensation, LogKind::btree_undo_insert, Lsn{record.header->prev});
 }
 
+// One compensation for each key, from the last to the first. All but the last compensation name this very record as the next to be undone: if
+// a crash cuts the rollback off, the next one comes here again and passes over what is a ghost already.
+Result<void> BTree::undo_insert_many(txn::Transaction& txn, const txn::LogRecordView& record) {
+    const PartView part = TRY(only_part(record));
+    payload::Reader in(part.payload);
+    const auto p = in.get<payload::PutMany>();
+    std::vector<Slice> keys;
+    for (unsigned i = 0; i < p.count; ++i) {
+        const auto head = in.get<payload::RecordHead>();
+        keys.push_back(in.bytes(head.key_bytes));
+        in.bytes(head.value_bytes);
+    }
+    while (!keys.empty()) {
+        const Slice key = keys.back();
+        keys.pop_back();
+        Ops::Target t;
+        TRY(Ops::latch_for(*this, txn, key, true, t));
+        const bool undone = t.found && ghost(*t.page, t.slot);
+        if (!t.found || (undone && keys.empty())) return lost(*this, record);
+        if (undone) continue;
+        const Lsn next = keys.empty() ? Lsn{record.header->prev} : record.lsn;
+        TRY(Ops::log_set_ghost(*this, txn, t, key, true, ChangeRole::compensation, LogKind::btree_undo_insert, next));
+    }
+    return {};
+}
+
 Result<void> BTree::undo_update(txn::Transaction& txn, const txn::LogRecordView& record) {
     const PartView part = TRY(only_part(record));
     payload::Reader in(part.payload);
@@ -96,6 +122,9 @@ Result<void> BTree::undo_delete(txn::Transaction& txn, const txn::LogRecordView&
 
 Result<void> undo_btree_insert(Engine& engine, txn::Transaction& txn, const txn::LogRecordView& record) {
     return TRY(tree_of(engine, record))->undo_insert(txn, record);
+}
+Result<void> undo_btree_insert_many(Engine& engine, txn::Transaction& txn, const txn::LogRecordView& record) {
+    return TRY(tree_of(engine, record))->undo_insert_many(txn, record);
 }
 Result<void> undo_btree_update(Engine& engine, txn::Transaction& txn, const txn::LogRecordView& record) {
     return TRY(tree_of(engine, record))->undo_update(txn, record);

@@ -69,6 +69,18 @@ Result<std::string> whole_value(Engine& engine, StoreId store, Ops::Target& t) {
     return done;
 }
 
+// The target's record is there and not in a chain: overwrites a part of its value.
+inline Result<void> patch_inline(BTree& tree, txn::Transaction& txn, Ops::Target& t, Slice key, size_t offset, Slice part) {
+    const Slice old = value(*t.page, t.slot);
+    if (offset > old.size() || part.size() > old.size() - offset) [[unlikely]]
+        return fail(ErrorCode::bad_argument, "patch", offset, old.size());
+    const size_t front = equal_front(old.data() + offset, part.data(), part.size());
+    if (front == part.size()) return {};
+    const size_t back = equal_back(old.data() + offset + part.size(), part.data() + part.size(), part.size() - front);
+    return Ops::log_replace(tree, txn, t, key, static_cast<unsigned>(offset + front), static_cast<unsigned>(part.size() - front - back),
+                            part.substr(front, part.size() - front - back), 0, ChangeRole::forward, LogKind::btree_update, kLsnNone);
+}
+
 }  // namespace
 
 Result<void> Ops::log_replace(BTree& tree, txn::Transaction& txn, Target& t, Slice key, unsigned offset, unsigned old_bytes, Slice fresh,
@@ -135,15 +147,28 @@ Result<bool> BTree::patch(txn::Transaction& txn, Slice key, size_t offset, Slice
         text.replace(offset, part.size(), part);
         return update_large(engine_, *this, txn, key, text);
     }
-    const Slice old = node::value(*t.page, t.slot);
-    if (offset > old.size() || part.size() > old.size() - offset) [[unlikely]]
-        return fail(ErrorCode::bad_argument, "patch", offset, old.size());
-    const size_t front = equal_front(old.data() + offset, part.data(), part.size());
-    if (front == part.size()) return true;
-    const size_t back = equal_back(old.data() + offset + part.size(), part.data() + part.size(), part.size() - front);
-    TRY(Ops::log_replace(*this, txn, t, key, static_cast<unsigned>(offset + front), static_cast<unsigned>(part.size() - front - back),
-                         part.substr(front, part.size() - front - back), 0, ChangeRole::forward, LogKind::btree_update, kLsnNone));
+    TRY(patch_inline(*this, txn, t, key, offset, part));
     return true;
+}
+
+// The leaf is as it was when the record was read: no lock, no search, and the cursor goes on from its own change.
+Result<bool> BTreeCursor::patch(size_t offset, Slice part) {
+    if (!positioned_) return false;
+    BTree::Ops::Target t;
+    const bool mine = access_ == Access::write && leaf_ != kPageNone && BTree::Ops::writable(txn_, key_bytes_, part.size());
+    bool there = mine && tree_.engine_.pool->upgrade({page_, word_, snapshot_}, leaf_, t.page) &&
+                 !(slots(*t.page)[slot_].bits & (kGhost | kOverflow));
+    if (there) [[likely]] {
+        t.slot = slot_;
+        TRY(patch_inline(tree_, txn_, t, key(), offset, part));
+        snapshot_ = threads::latch::next_version(threads::latch::with_state(word_->load(std::memory_order_relaxed), 0));
+        t.page.release();
+    } else {
+        t.page.release();
+        there = TRY(tree_.patch(txn_, key(), offset, part));
+    }
+    if (there && offset + part.size() <= value_.size()) copy_bytes(const_cast<char*>(value_.data()) + offset, part);
+    return there;
 }
 
 }  // namespace lockstep::sm

@@ -22,7 +22,10 @@ public:
     // change direction. Errors as index.h.
     Result<bool> next();
     Result<bool> prev();
-    // Of the record the cursor stands on; valid until it moves.
+    // Overwrites bytes [offset, offset + part.size()) of the value of the record that the cursor stands on, as Index::patch(): bad_argument if they
+    // do not lie within it. False: there is no such record any more. Cheapest in a scan for writing.
+    Result<bool> patch(size_t offset, Slice part);
+    // Of the record the cursor stands on, as it was read and patched here; valid until it moves.
     Slice key() const;
     Slice value() const;
 

@@ -38,6 +38,11 @@ struct Lookup {
     Place place = {};                            // and where, if there is
 };
 
+// One of many records to be inserted.
+struct NewRecord {
+    Slice key, value;
+};
+
 // A handle: copy freely; valid while the store is open and the index not dropped.
 class Index {
 public:
@@ -56,6 +61,9 @@ public:
     Result<size_t> get_many(Txn& txn, std::span<Lookup> rows, For access = For::read) const;
 
     Result<void> insert(Txn& txn, Slice key, Slice value) const;       // duplicate_key if it exists
+    // The same for many, in this order. Much faster than one by one where ascending keys come to stand side by side: such a run is one change of
+    // its page. After an error the records in front of the refused one are in.
+    Result<void> insert_many(Txn& txn, std::span<const NewRecord> records) const;
     Result<bool> update(Txn& txn, Slice key, Slice value) const;       // false: no such key
     Result<void> put(Txn& txn, Slice key, Slice value) const;          // insert or update
     // Overwrites bytes [offset, offset + part.size()) of the value; bad_argument if they do not lie within it. False: no such key.

@@ -50,6 +50,13 @@ Result<void> Index::insert(Txn& txn, Slice key, Slice value) const {
     return sm::finish(*t, [&] { return tree_->insert(*t, key, value); });
 }
 
+Result<void> Index::insert_many(Txn& txn, std::span<const NewRecord> records) const {
+    txn::Transaction* t = sm::enter_change(txn, engine_, tree_, OpKind::insert);
+    if (!t) return sm::refused(txn, engine_, tree_);
+    sm::count_operations(*t, records.size());
+    return sm::finish(*t, [&] { return tree_->insert_many(*t, records); });
+}
+
 Result<bool> Index::update(Txn& txn, Slice key, Slice value) const {
     txn::Transaction* t = sm::enter_change(txn, engine_, tree_, OpKind::update);
     if (!t) return sm::refused(txn, engine_, tree_);
@@ -123,6 +130,9 @@ Result<bool> Cursor::next() {
 }
 Result<bool> Cursor::prev() {
     return scan_step(*txn_, cursor_.get(), error_, [&] { return cursor_->prev(); });
+}
+Result<bool> Cursor::patch(size_t offset, Slice part) {
+    return scan_step(*txn_, cursor_.get(), error_, [&] { return cursor_->patch(offset, part); });
 }
 Slice Cursor::key() const { return cursor_ ? cursor_->key() : Slice{}; }
 Slice Cursor::value() const { return cursor_ ? cursor_->value() : Slice{}; }

@@ -12,6 +12,7 @@ namespace lockstep::sm {
 LOCKSTEP_PAGE_ACTIONS(X)
 #undef X
 Result<void> undo_btree_insert(Engine& engine, txn::Transaction& txn, const txn::LogRecordView& record);
+Result<void> undo_btree_insert_many(Engine& engine, txn::Transaction& txn, const txn::LogRecordView& record);
 Result<void> undo_btree_update(Engine& engine, txn::Transaction& txn, const txn::LogRecordView& record);
 Result<void> undo_btree_delete(Engine& engine, txn::Transaction& txn, const txn::LogRecordView& record);
 Result<void> undo_btree_bulk(Engine& engine, txn::Transaction& txn, const txn::LogRecordView& record);

@@ -36,6 +36,7 @@ class Engine;
     X(43, overflow_write,      undo_allocation)                  \
     X(44, overflow_free,       nullptr)                     \
     X(45, btree_grow,          nullptr)                     \
+    X(46, btree_insert_many,   undo_btree_insert_many)      \
     X(50, heap_insert,         undo_heap_insert)            \
     X(51, heap_update,         undo_heap_update)            \
     X(52, heap_delete,         undo_heap_delete)            \
@@ -65,6 +66,7 @@ class Engine;
     X(16, btree_absorb)          /* merge: append records of the right page, new high fence */ \
     X(17, btree_set_child)       /* change child pointer or right sibling */                \
     X(18, btree_revive)          /* ghost becomes a live record with a new value */         \
+    X(19, btree_put_many)        /* new slots side by side, with keys and values */         \
     X(20, overflow_format)       /* fresh overflow page with its piece of the value */      \
     X(30, heap_format)           /* fresh heap page */                                      \
     X(31, heap_put)              /* record into a given slot */                             \

@@ -127,6 +127,7 @@ inline Result<void> promise_undo(txn::Log& log, txn::Transaction& txn, std::span
             undo -= padded(payload_bytes(part));           // undone by freeing or emptying the page: no image, no content
         else if (!remember_page(txn, (*part.page)->id()))
             undo += kUndoImageBytes;
+        undo += part.undo_bytes;
     }
     Result<void> promised = log.reserve_undo(txn.undo, bytes, undo);
     if (!promised) [[unlikely]]

@@ -25,6 +25,7 @@ struct ChangePart {
     uint8_t flags = 0;               // kPartFresh or 0
     // The payload, as up to four pieces that are written one behind the other; they may lie in the pages themselves.
     Slice pieces[4] = {};
+    uint32_t undo_bytes = 0;         // of log that undoing it takes, if more than one record no longer than its own
 };
 
 enum class ChangeRole : uint8_t {

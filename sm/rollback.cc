@@ -1,7 +1,8 @@
 // rollback.cc - walks a transaction's records backwards and undoes them: abort, rollback to a savepoint, losers of a restart.
 //
 // Invariants RC-2 Every undone record leaves a compensation record whose `prev` names the record before the undone one. A later walk, in this
-//                 run or after a crash, meets the compensation first and jumps over what it compensates.
+//                 run or after a crash, meets the compensation first and jumps over what it compensates. Many inserts in one record leave one for
+//                 each, of which all but the last name that record again, whose undo passes over what is undone (btree_undo.cc).
 #include <utility>
 
 #include "sm/recovery_parts.h"

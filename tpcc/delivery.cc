@@ -28,9 +28,8 @@ Result<Cents> deliver_lines(Database& db, Txn& txn, uint32_t w, uint32_t d, uint
         OrderLineRecord line;
         if (!read_record(lines.value(), line)) return missing_row("order_line", lines.key());
         sum += line.amount;
-        line.delivery_d = now;
-        const RowKey key = line_key(w, d, o_id, static_cast<uint8_t>(lines.key().back()));
-        TRY(patch_row(db.order_line, txn, key, line, 0, sizeof(Time), "order_line"));
+        if (!TRY(lines.patch(offsetof(OrderLineRecord, delivery_d), Slice(reinterpret_cast<const char*>(&now), sizeof now)))) [[unlikely]]
+            return missing_row("order_line", lines.key());
     }
     return sum;
 }

@@ -94,6 +94,16 @@ Result<void> supply_line(Database& db, Txn& txn, const NewOrderInput& in, size_t
     return {};
 }
 
+Result<void> insert_lines(Database& db, Txn& txn, const NewOrderInput& in, uint32_t o_id, const OrderLineRecord* rows, size_t count) {
+    RowKey keys[15];
+    NewRecord records[15];
+    for (size_t i = 0; i < count; ++i) {
+        keys[i] = line_key(in.w, in.d, o_id, static_cast<uint32_t>(i + 1));
+        records[i] = {keys[i], bytes_of(rows[i])};
+    }
+    return db.order_line.insert_many(txn, {records, count});
+}
+
 // False: an item does not exist. The unused item of a roll-back has the last number; the other lines go in all the same (clause 2.4.2.3).
 Result<bool> add_lines(Database& db, Txn& txn, const NewOrderInput& in, NewOrderOutput& out) {
     OrderLineRecord rows[15];
@@ -102,7 +112,7 @@ Result<bool> add_lines(Database& db, Txn& txn, const NewOrderInput& in, NewOrder
     const size_t supplied = supplies.stocks.size();
     for (size_t at = 0; at < supplied; ++at) TRY(supply_line(db, txn, in, at, supplies, rows, out));
     if (supplied + 1 < in.ol_cnt) [[unlikely]] return false;
-    for (uint8_t n = 1; n <= supplied; ++n) TRY(db.order_line.insert(txn, line_key(in.w, in.d, out.o_id, n), bytes_of(rows[n - 1])));
+    TRY(insert_lines(db, txn, in, out.o_id, rows, supplied));
     return supplied == in.ol_cnt;
 }
 

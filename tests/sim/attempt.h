@@ -32,6 +32,7 @@ private:
     Result<void> on_index(Txn& txn, const Op& op);
     Result<void> on_heap(Txn& txn, const Op& op);
     Result<void> on_schema(Txn& txn, const Op& op);
+    Result<void> insert_many(Txn& txn, const Op& op, const Index& index, const std::string& object);
     Result<void> look_up_many(Txn& txn, const Op& op, const Index& index, const std::string& object);
     Result<void> scan(Txn& txn, const Op& op);
     Result<void> scan_heap(Txn& txn, const Op& op);

@@ -42,6 +42,7 @@ Result<void> Attempt::on_index(Txn& txn, const Op& op) {
             return {};
         }
         case OpKind::insert: {
+            if (op.size % 4 == 0) return insert_many(txn, op, index, object);
             value = new_value(op.size);
             const Result<void> done = index.insert(txn, key, value);
             if (!done && done.error().code != ErrorCode::duplicate_key) return done;
@@ -79,6 +80,24 @@ Result<void> Attempt::on_index(Txn& txn, const Op& op) {
             return {};
         }
     }
+}
+
+// A run of keys that are all new: those that are there are looked for first, and locked.
+Result<void> Attempt::insert_many(Txn& txn, const Op& op, const Index& index, const std::string& object) {
+    std::vector<std::string> keys, values;
+    for (uint32_t i = 0; i <= op.size / 4 % 12; ++i) {
+        std::string key = work_.key_text(op.key + i), value;
+        const bool there = TRY(index.get(txn, key, value, For::write));
+        existed(object, key, there);
+        if (there) continue;
+        keys.push_back(std::move(key));
+        values.push_back(new_value(op.size / (1 + i)));
+    }
+    std::vector<NewRecord> records;
+    for (size_t i = 0; i < keys.size(); ++i) records.push_back({keys[i], values[i]});
+    TRY(index.insert_many(txn, records));
+    for (size_t i = 0; i < keys.size(); ++i) wrote(object, keys[i], value_of(values[i]));
+    return {};
 }
 
 // A run of keys, asked for together.

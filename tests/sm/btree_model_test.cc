@@ -72,7 +72,7 @@ private:
     }
 
     void one_step() {
-        switch (rng_.below(10)) {
+        switch (rng_.below(11)) {
             case 0:
             case 1:
             case 2: {
@@ -122,7 +122,29 @@ private:
                 break;
             }
             case 8: look_up_many(); break;
+            case 9: insert_many(); break;
             default: scan();
+        }
+    }
+
+    // Ascending or not; the ones in front of the first that exists are in.
+    void insert_many() {
+        std::vector<std::string> keys(rng_.below(30)), values(keys.size());
+        const std::string stem = some_key();
+        const bool run = rng_.chance(0.7);
+        for (size_t i = 0; i < keys.size(); ++i) {
+            keys[i] = run ? stem + number_key(i) : some_key();
+            values[i] = rng_.chance(0.95) ? random_text(rng_, rng_.below(150)) : some_value();
+        }
+        if (rng_.chance(0.5)) std::sort(keys.begin(), keys.end());
+        std::vector<NewRecord> records;
+        for (size_t i = 0; i < keys.size(); ++i) records.push_back({keys[i], values[i]});
+        const auto done = tree_.insert_many(*txn_, records);
+        size_t i = 0;
+        for (; i < keys.size() && !now_.contains(keys[i]); ++i) now_[keys[i]] = values[i];
+        ASSERT_EQ(done.has_value(), i == keys.size());
+        if (!done) {
+            ASSERT_EQ(done.error().code, ErrorCode::duplicate_key);
         }
     }
 
@@ -174,6 +196,14 @@ private:
             if (backward) --at;
             ASSERT_EQ(cursor.key(), at->first);
             ASSERT_EQ(cursor.value(), at->second);
+            if (rng_.chance(0.1)) {
+                const size_t offset = rng_.below(at->second.size() + 1);
+                const std::string part = random_text(rng_, rng_.below(at->second.size() - offset + 1));
+                ASSERT_TRUE(*cursor.patch(offset, part));
+                at->second.replace(offset, part.size(), part);
+                ASSERT_EQ(cursor.value(), at->second);
+                ASSERT_FALSE(cursor.patch(at->second.size(), "x"));
+            }
             if (rng_.chance(0.05)) {
                 const std::string value = some_value();
                 ASSERT_TRUE(*tree_.update(*txn_, at->first, value));
