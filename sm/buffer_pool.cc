@@ -87,6 +87,7 @@ Result<std::unique_ptr<BufferPool>> BufferPool::create(threads::Runtime& runtime
     pool->impl_ = std::make_unique<Impl>(*pool, runtime, log, data, options);
     pool->impl_->size_memory();
     TRY(pool->impl_->map_memory());
+    pool->written_ = TRY(WrittenLsns::create(options.pages_max));
     pool->impl_->cleaners = std::make_unique<Cleaner[]>(runtime.workers());
     pool->impl_->make_read_ahead();
     pool->pages_max_ = options.pages_max;

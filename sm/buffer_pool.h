@@ -9,6 +9,7 @@
 // Invariants BP-1 A page is written only after the log is durable up to its lsn (write-ahead). [checked: write_batch()]
 //            BP-2 A dirty frame has rec_lsn <= the first record that is not in the volume's copy. [checked: mark_dirty()]
 //            BP-3 What is read passes the checksum with its own page id, or is repaired from the log, or is an error: never data.
+//                 The same for a page that is older than its last write (LW-2).
 //            BP-4 A page being written may change meanwhile: the write goes from a copy, and the frame stays dirty if it changed.
 // Blocking   fix_* park for the latch and for the read; peek() parks only on a miss. Hold no more than the operation needs.
 // Source     V. Leis et al., vmcache, 2023 (page state words); LeanStore; here words live in an array of their own, without munmap.
@@ -19,6 +20,7 @@
 #include <span>
 
 #include "sm/page.h"
+#include "sm/written_lsns.h"
 #include "threads/io/io.h"
 #include "threads/latch.h"
 #include "threads/runtime.h"
@@ -197,9 +199,13 @@ public:
     // Repairs a page whose stored copy is damaged. Set by the store: rebuilds the page from the log into `page`; false if it cannot.
     void set_repair(std::move_only_function<Result<bool>(PageId, Page&)> repair);
 
+    // Which lsn each page has on the volume. The checkpointer saves it, redo makes it forget.
+    WrittenLsns& written_lsns() { return *written_; }
+
     struct Stats {
         uint64_t frames = 0, resident = 0, dirty = 0, reads = 0, writes = 0, evictions = 0, faults = 0, repairs = 0, write_batches = 0,
                  latch_waits = 0, sync_failures = 0, write_errors = 0,
+                 lost_writes = 0,            // pages found to be older than their last write
                  reads_ahead = 0,            // of the reads: nobody waited for them when they began
                  read_waiters = 0;           // threads that wanted a page whose read was under way: merged into it
     };
@@ -224,6 +230,7 @@ private:
     Page* frames_ = nullptr;
     uint64_t pages_max_ = 0;
     FrameInfo* info_ = nullptr;                  // one per frame
+    std::unique_ptr<WrittenLsns> written_;
     friend struct ReadAhead;
     struct Impl;
     std::unique_ptr<Impl> impl_;

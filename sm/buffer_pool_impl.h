@@ -169,7 +169,7 @@ struct BufferPool::Impl {
 
     // --- statistics, relaxed
     std::atomic<uint64_t> reads{0}, writes{0}, evictions{0}, faults{0}, repairs{0}, write_batches{0}, latch_waits{0}, sync_failures{0},
-        write_errors{0}, reads_ahead{0}, read_waiters{0};
+        write_errors{0}, lost_writes{0}, reads_ahead{0}, read_waiters{0};
 };
 
 }  // namespace lockstep::sm

@@ -20,6 +20,7 @@ BufferPool::Stats BufferPool::stats() const {
     s.evictions = p.evictions.load(std::memory_order_relaxed);
     s.faults = p.faults.load(std::memory_order_relaxed);
     s.repairs = p.repairs.load(std::memory_order_relaxed);
+    s.lost_writes = p.lost_writes.load(std::memory_order_relaxed);
     s.write_batches = p.write_batches.load(std::memory_order_relaxed);
     s.latch_waits = p.latch_waits.load(std::memory_order_relaxed);
     s.sync_failures = p.sync_failures.load(std::memory_order_relaxed);

@@ -70,6 +70,7 @@ Result<void> BufferPool::Impl::transfer(WriteBatch& batch) {
         threads::io_wait(request, threads::ParkReason::io);
         const bool ok = request.result >= 0 || PLANTED(failed_write_clean);
         batch.entries[i].written = ok;
+        if (ok) pool.written_->written(PageId{batch.entries[i].page}, Lsn{batch.entries[i].lsn});
         if (ok) continue;
         write_errors.fetch_add(1, std::memory_order_relaxed);
         const int err = static_cast<int>(-request.result);

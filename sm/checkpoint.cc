@@ -106,6 +106,12 @@ Result<void> write_superblock_of(Engine& engine, Superblock block) {
     return {};
 }
 
+// What cannot be saved is merely not known after a restart (LW-4): no reason to do without the checkpoint.
+void save_written_lsns(Engine& engine) {
+    auto saved = engine.pool->written_lsns().save(engine.lsns_file, engine.store_number(), engine.options.sync);
+    if (!saved) engine.report(1, "which lsns pages have was not saved: " + saved.error().text());
+}
+
 Result<void> name_checkpoint(Engine& engine, Lsn begin, Lsn end, Lsn oldest, TxnId next) {
     CHECK(engine.options.sync == false || engine.log->durable() >= end);         // RC-3
     Superblock block = engine.superblock;
@@ -139,6 +145,7 @@ Result<void> Checkpointer::run(bool fast) {
     TRY(engine_.pool->write_dirty([&, fast, started = engine_.runtime->clock().now()](uint64_t done, uint64_t total) {
         return fast || impl_->hurry() ? 0 : rest(engine_, begin, started, done, total);
     }));
+    if (!PLANTED(written_lsns_unsaved)) save_written_lsns(engine_);
     Lsn oldest;
     TxnId next;
     const Lsn end = end_checkpoint(engine_, begin, oldest, next);

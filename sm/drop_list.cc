@@ -88,7 +88,7 @@ Result<void> sweep(Engine& engine, StoreId store, std::span<const PageId> keep) 
         if (!engine.space->is_used(id) || std::ranges::binary_search(sorted, p, {}, &PageId::value)) continue;
         Result<SharedPage> page = engine.pool->fix_shared(id);
         if (!page) {                             // a damaged page of somebody else must not stop this
-            if (page.error().code != ErrorCode::corrupt_page) return std::unexpected(page.error());
+            if (!is_bad_page(page.error().code)) return std::unexpected(page.error());
             continue;
         }
         if ((*page)->id() == id && (*page)->header.store == store.value) unreached.push_back(id);

@@ -90,13 +90,14 @@ Result<bool> Engine::open_files(const std::string& directory) {
     TRY(disk->lock_exclusive(lock_file));
     if (!exists) TRY(begin_creation(directory));
     data_file = TRY(disk->open(directory + "/data", (exists ? 0u : uint32_t{threads::Disk::kCreate}) | threads::Disk::kDirect));
+    lsns_file = TRY(disk->open(directory + "/data.lsn", threads::Disk::kCreate | threads::Disk::kDirect));
     return !exists;
 }
 
 Result<void> Engine::begin_creation(const std::string& directory) {
     const bool unfinished = disk->exists(directory + "/creating");
     for (const std::string& name : TRY(disk->list(directory))) {
-        if (!name.starts_with("log.") && name != "data") continue;
+        if (!name.starts_with("log.") && name != "data" && name != "data.lsn") continue;
         if (!unfinished) return fail(ErrorCode::bad_path, "directory holds files of a store but no complete store");
         TRY(disk->unlink(directory + "/" + name));
     }
@@ -129,6 +130,7 @@ Result<std::unique_ptr<Engine>> Engine::open(std::string_view path, const Option
         engine->options.log_segment_bytes = engine->superblock.log_segment_bytes;      // fixed when the store was made
     }
     TRY(engine->build(path, fresh));
+    if (!fresh) engine->load_written_lsns();
     TRY(engine->run_and_wait([&]() -> Result<void> {
         TRY(engine->log->start_flusher());
         TRY(engine->pool->start_cleaner());
@@ -199,6 +201,15 @@ Result<void> Engine::make_fresh() {
                             .next_txn = 1,
                             .sequence = 0};
     return checkpointer->run(true);
+}
+
+void Engine::load_written_lsns() {
+    const WrittenLsns::Loaded loaded = pool->written_lsns().load(*disk, lsns_file, store_number());
+    if (loaded.missing)
+        report(1, "data.lsn is missing: lost writes of pages that have not been read or written since go unnoticed");
+    else if (loaded.unknown > 0)
+        report(1, std::to_string(loaded.unknown) + " of " + std::to_string(loaded.blocks) + " blocks of data.lsn are damaged: lost writes of " +
+                      std::to_string(loaded.unknown * WrittenLsns::kPagesPerBlock) + " pages go unnoticed until they have been read or written");
 }
 
 Result<void> Engine::recover() {
@@ -279,6 +290,7 @@ void Engine::abandon() {
 
 void Engine::release() {
     if (disk && data_file.value >= 0) disk->close(data_file);
+    if (disk && lsns_file.value >= 0) disk->close(lsns_file);
     if (disk && lock_file.value >= 0) disk->close(lock_file);
     ghosts.reset();
     checkpointer.reset();

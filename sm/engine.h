@@ -55,6 +55,7 @@ public:
     threads::Disk* disk = nullptr;
     threads::FileId data_file{-1};
     threads::FileId lock_file{-1};
+    threads::FileId lsns_file{-1};                   // see written_lsns.h
     std::unique_ptr<threads::Runtime> runtime;
     txn::LogOptions log_options;                     // as given to the log: whoever reads the log's files needs them
     std::unique_ptr<txn::Log> log;
@@ -79,6 +80,7 @@ public:
 
     // One line to the caller's logger, if any. Level 0 error, 1 warning, 2 information. Text is formatted by the caller.
     void report(int level, std::string_view text) const;
+    uint64_t store_number() const { return superblock.uuid[0] ^ superblock.uuid[1]; }
     bool failed() const { return log && log->failed(); }
 
 private:
@@ -88,6 +90,7 @@ private:
     bool stepped() const;
     Result<void> build(std::string_view path, bool fresh);
     Result<void> make_fresh();
+    void load_written_lsns();
     Result<void> recover();
     Result<void> start_services();
     void stop_services();

@@ -16,6 +16,7 @@
 #include <cstddef>
 #include <cstring>
 
+#include "threads/base/result.h"
 #include "threads/base/types.h"
 
 namespace lockstep::sm {
@@ -65,6 +66,11 @@ inline void format_page(Page& page, PageId id, StoreId store, PageKind kind, uin
     page.header.level = level;
     page.header.hole_begin = sizeof(PageHeader);
     page.header.hole_end = kPageBytes;
+}
+
+// Errors that one page of the volume gives, whatever becomes of the others.
+constexpr bool is_bad_page(ErrorCode code) {
+    return code == ErrorCode::corrupt_page || code == ErrorCode::lost_write || code == ErrorCode::io_error;
 }
 
 uint64_t page_checksum(const Page& page, PageId id);     // over the bytes as they are

@@ -216,6 +216,7 @@ Result<bool> ParallelRedo::Impl::apply(const Item& item, const PartView& part) {
     BufferPool& pool = *engine.pool;
     const bool brings_page = (part.flags & kPartFresh) || !part.image.empty();
     const bool known = !brings_page || pool.resident(part.page) != nullptr;
+    if (!known) pool.written_lsns().forget(part.page);           // LW-3
     ExclusivePage page = TRY(known ? pool.fix_exclusive(part.page) : pool.fix_new(part.page));
     if (!redo_part(*page.mutable_page(), known, part, Lsn{item.end})) return false;
     pool.mark_dirty(page, Lsn{item.begin}, Lsn{item.end});

@@ -20,6 +20,7 @@ struct StoreStats {
     uint64_t log_records = 0, log_bytes = 0, log_flushes = 0, log_syncs = 0, log_used_bytes = 0, log_capacity_bytes = 0, durable_waits = 0;
     // pages
     uint64_t pool_frames = 0, pool_resident = 0, pool_dirty = 0, page_reads = 0, page_writes = 0, evictions = 0, page_repairs = 0,
+             lost_writes = 0,                        // pages older on the volume than their last write, when they were read
              checkpoints = 0, pages_total = 0,
              reads_ahead = 0,                        // of the reads: begun before anybody asked
              read_waiters = 0;                       // threads that wanted a page whose read was under way

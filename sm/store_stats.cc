@@ -48,6 +48,7 @@ StoreStats Store::stats() const {
     s.page_writes = pool.writes;
     s.evictions = pool.evictions;
     s.page_repairs = pool.repairs;
+    s.lost_writes = pool.lost_writes;
     s.reads_ahead = pool.reads_ahead;
     s.read_waiters = pool.read_waiters;
     s.io = e.runtime->io_stats();

@@ -1,5 +1,7 @@
 // store_verify.cc - the whole-store check: every structure sound, every page used exactly once, every page in use reachable.
 //
+//
+// Concepts   First every page in use is read (checksum, number, lost writes): bad ones are named, all of them. Then each structure is walked.
 // Invariants SV-1 A page belongs to one structure. SV-2 The space map says "used" for exactly the pages that some structure reaches, the
 //            superblocks, the maps themselves, and what stands on the drop list and could not be freed yet.
 #include <algorithm>
@@ -17,18 +19,44 @@ struct Verifier {
     std::vector<std::string> faults;
     std::vector<uint32_t> owner;             // per page: 0 nobody, else store id + 1
     std::vector<sm::DropEntry> dropped;
+    bool bad_pages = false;                  // some cannot be read
 
     Result<void> walk() {
         owner.resize(engine.space->pages_total());
-        add("catalogue", sm::kCatalogStore, TRY(engine.catalog->own_tree().verify()));
+        TRY(read_all_pages());
+        TRY(add("catalogue", sm::kCatalogStore, engine.catalog->own_tree().verify()));
         for (const auto& entry : engine.catalog->list()) {
             if (entry.kind == sm::StoreKind::index)
-                add(entry.name, entry.id, TRY(TRY(engine.catalog->index(entry.name))->verify()));
+                TRY(add(entry.name, entry.id, TRY(engine.catalog->index(entry.name))->verify()));
             else
-                add(entry.name, entry.id, TRY(TRY(engine.catalog->heap(entry.name))->verify()));
+                TRY(add(entry.name, entry.id, TRY(engine.catalog->heap(entry.name))->verify()));
         }
+        if (bad_pages) return {};                // what they would lead to seems to be unreachable
         dropped = TRY(engine.catalog->drop_list().entries());
         return check_space();
+    }
+    // Every page in use can be read, also those that no walk comes by.
+    Result<void> read_all_pages() {
+        for (uint32_t p = sm::kFirstMapPage.value; p < owner.size(); ++p) {
+            const bool map = p == sm::kFirstMapPage.value || p % sm::kPagesPerMap == 0;
+            if (!map && !engine.space->is_used(PageId{p})) continue;
+            const auto page = engine.pool->fix_shared(PageId{p});
+            if (page) continue;
+            if (!sm::is_bad_page(page.error().code)) return std::unexpected(page.error());
+            faults.push_back(page.error().text());
+            bad_pages = true;
+        }
+        return {};
+    }
+    // An object that cannot be walked because of a bad page does not keep the others from being checked.
+    Result<void> add(std::string_view name, StoreId id, const Result<sm::BTree::Report>& report) {
+        if (report)
+            add(name, id, *report);
+        else if (sm::is_bad_page(report.error().code) && bad_pages)
+            faults.push_back(std::string(name) + ": " + report.error().text());
+        else
+            return std::unexpected(report.error());
+        return {};
     }
     void add(std::string_view name, StoreId id, const sm::BTree::Report& report) {
         for (const auto& fault : report.faults) faults.push_back(std::string(name) + ": " + fault);

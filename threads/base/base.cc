@@ -44,9 +44,10 @@ std::string Error::text() const {
         s += what;
         s += "]";
     }
-    if (a || b) {
+    if (a || b || c) {
         s += " (" + std::to_string(a);
-        if (b) s += ", " + std::to_string(b);
+        if (b || c) s += ", " + std::to_string(b);
+        if (c) s += ", " + std::to_string(c);
         s += ")";
     }
     if (os) {
@@ -56,8 +57,8 @@ std::string Error::text() const {
     return s;
 }
 
-std::unexpected<Error> fail(ErrorCode code, const char* what, uint64_t a, uint64_t b) {
-    return std::unexpected(Error{.code = code, .what = what, .a = a, .b = b});
+std::unexpected<Error> fail(ErrorCode code, const char* what, uint64_t a, uint64_t b, uint64_t c) {
+    return std::unexpected(Error{.code = code, .what = what, .a = a, .b = b, .c = c});
 }
 
 std::unexpected<Error> fail_os(ErrorCode code, int err, const char* what, uint64_t a, uint64_t b) {

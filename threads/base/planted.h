@@ -75,6 +75,8 @@
     X(dirty_evicted, sm_buffer_pool_test, "a dirty page is evicted unwritten")                                                                        \
     X(checksum_without_page_id, sm_page_test, "a page validates at any place of the volume")                                                          \
     X(checksum_unread, sm_buffer_pool_test, "a page is believed whatever its checksum")                                                               \
+    X(lost_write_unseen, sm_lost_write_test, "a page is believed although it is older than its last write")                                          \
+    X(written_lsns_unsaved, sm_lost_write_test, "a checkpoint does not save which lsns pages have")                                                  \
     X(read_not_repeated, sm_buffer_pool_test, "a read that failed once is not tried again")                                                           \
     X(repair_without_log, sm_repair_test, "a damaged page is given up although the log has it")                                                       \
     X(superblock_in_place, sm_superblock_test, "the superblock overwrites the copy that counts")                                                      \

@@ -20,6 +20,7 @@ namespace lockstep {
     X(pool_full,          "buffer pool has no evictable page")                                    \
     X(out_of_memory,      "out of memory")                                                        \
     X(corrupt_page,       "page is corrupt")                                                      \
+    X(lost_write,         "page is older than its last completed write, which the device has lost")  \
     X(corrupt_log,        "log is damaged before its durable end")                                \
     X(corrupt_superblock, "superblock is damaged")                                                \
     X(bad_version,        "store has an unknown format version")                                  \
@@ -61,7 +62,7 @@ const char* error_name(ErrorCode code);
 const char* error_meaning(ErrorCode code);
 
 // A small trivially copyable description of an operating failure. `what` is a string literal that names the thing
-// ("data file", "option pool_bytes"); a and b are numbers that the code's text explains (page, LSN, errno, cycle id ...).
+// ("data file", "option pool_bytes"); a, b and c are numbers that the code's text explains (page, LSN, errno, cycle id ...).
 struct Error {
     ErrorCode code = ErrorCode::none;
     int16_t os = 0;                 // errno where an operating-system call failed, else 0
@@ -69,6 +70,7 @@ struct Error {
     const char* what = nullptr;     // static string or null
     uint64_t a = 0;
     uint64_t b = 0;
+    uint64_t c = 0;
 
     // One line for people: name, meaning, thing, numbers, errno text. Allocates; call late.
     [[gnu::cold]] std::string text() const;
@@ -80,7 +82,7 @@ using Result = std::expected<T, Error>;
 
 // Makes an error to return. Cold and out of line: hot paths carry one call.
 [[gnu::cold, gnu::noinline]] std::unexpected<Error> fail(ErrorCode code, const char* what = nullptr, uint64_t a = 0,
-                                                         uint64_t b = 0);
+                                                         uint64_t b = 0, uint64_t c = 0);
 [[gnu::cold, gnu::noinline]] std::unexpected<Error> fail_os(ErrorCode code, int err, const char* what = nullptr,
                                                             uint64_t a = 0, uint64_t b = 0);
 

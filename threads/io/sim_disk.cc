@@ -313,6 +313,19 @@ std::unique_ptr<SimDisk> SimDisk::image(uint64_t seed, SimCrash mode) const {
     return image;
 }
 
+std::vector<SimDisk::LostBytes> SimDisk::lost_bytes(std::string_view path) const {
+    std::lock_guard lock(mutex_);
+    std::vector<LostBytes> lost;
+    if (const auto found = names_.find(normal(path)); found != names_.end())
+        for (const SimFile::Lost& l : found->second->lost()) lost.push_back({l.offset, l.bytes, l.data});
+    return lost;
+}
+
+void SimDisk::spoil_sector(std::string_view path, uint64_t offset) {
+    std::lock_guard lock(mutex_);
+    if (const auto found = names_.find(normal(path)); found != names_.end()) found->second->spoil_sector(offset);
+}
+
 uint64_t SimDisk::digest() const {
     std::lock_guard lock(mutex_);
     uint64_t hash = 0;

@@ -96,6 +96,14 @@ public:
     bool advance(ManualClock& clock) const;
     // Forgets open files and locks, as the system does for a process that is gone.
     void close_all();
+    // Bytes that a lost write should have put there, by offset; nothing was written there since. Not the reads' view: the truth.
+    struct LostBytes {
+        uint64_t offset, bytes;
+        std::shared_ptr<const std::byte[]> data;
+    };
+    std::vector<LostBytes> lost_bytes(std::string_view path) const;
+    // The sector at that offset cannot be read until it is written again.
+    void spoil_sector(std::string_view path, uint64_t offset);
     uint64_t digest() const;                               // of all names, lengths and bytes seen now
     uint64_t pages_in_memory() const;
 

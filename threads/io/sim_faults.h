@@ -19,6 +19,7 @@ enum class SimFault : uint8_t {
     short_transfer,         // a part moves, the queue goes on later
     again,                  // EAGAIN, tried again by the queue
     bit_flip,               // a read returns one wrong bit; the disk's bytes are right
+    lost_write,             // acknowledged, and nothing of it arrives
     misdirected_write,      // bytes land at another place of the same file
     slow,                   // takes 100 times as long
     kCount

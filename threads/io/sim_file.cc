@@ -56,8 +56,24 @@ void SimFile::end_write(WriteHandle write, uint64_t bytes, uint64_t offset) {
     change.bytes = bytes;
     change.offset = offset;
     change.length_after = std::max(length_, offset + bytes);
+    forget_lost(offset, bytes);
     bad_sectors_.erase(bad_sectors_.lower_bound(offset / kSectorBytes), bad_sectors_.lower_bound((offset + bytes) / kSectorBytes));
     record(std::move(change));
+}
+
+// In sectors, so that a later write takes away exactly what it covers.
+void SimFile::lose_write(WriteHandle write) {
+    const SimChange change = std::move(*write);
+    in_flight_.erase(write);
+    forget_lost(change.offset, change.bytes);
+    for (uint64_t at = 0; at < change.bytes; at += kSectorBytes)
+        lost_.push_back({change.offset + at, std::min<uint64_t>(kSectorBytes, change.bytes - at),
+                         std::shared_ptr<const std::byte[]>(change.data, change.data.get() + at)});
+}
+
+void SimFile::forget_lost(uint64_t offset, uint64_t bytes) {
+    if (lost_.empty()) return;
+    std::erase_if(lost_, [&](const Lost& l) { return l.offset < offset + bytes && offset < l.offset + l.bytes; });
 }
 
 void SimFile::set_length(uint64_t bytes) {
@@ -122,6 +138,7 @@ std::shared_ptr<SimFile> SimFile::after_crash(Rng& rng, SimCrash mode) const {
     image->current_ = image->durable_;
     image->length_ = image->durable_length_;
     image->bad_sectors_ = bad_sectors_;
+    image->lost_ = lost_;
     return image;
 }
 

@@ -42,6 +42,13 @@ public:
     WriteHandle begin_write(uint64_t offset, const std::byte* data, uint64_t bytes);
     void end_write(WriteHandle write, uint64_t bytes, uint64_t offset);
     void drop_write(WriteHandle write) { in_flight_.erase(write); }        // its requester is gone
+    // It ends without any effect and nobody is told. Its bytes are remembered until something is written there.
+    void lose_write(WriteHandle write);
+    struct Lost {
+        uint64_t offset, bytes;
+        std::shared_ptr<const std::byte[]> data;
+    };
+    const std::vector<Lost>& lost() const { return lost_; }
     void set_length(uint64_t bytes);
 
     uint64_t sync_point() const { return changes_made_; }
@@ -59,6 +66,7 @@ public:
 private:
     using Changes = std::vector<const SimChange*>;
     void record(SimChange change);
+    void forget_lost(uint64_t offset, uint64_t bytes);
     void keep_sectors(SimFile& image, const Changes& changes, Rng& rng) const;
     void keep_torn(SimFile& image, const Changes& changes, Rng& rng) const;
     void keep_prefix(SimFile& image, const Changes& changes, Rng& rng) const;
@@ -70,6 +78,7 @@ private:
     std::vector<SimChange> unsynced_;
     std::list<SimChange> in_flight_;
     std::set<uint64_t> bad_sectors_;
+    std::vector<Lost> lost_;                               // in pieces no longer than a sector
 };
 
 }  // namespace lockstep::threads

@@ -145,6 +145,10 @@ int64_t SimQueue::attempt_write(Operation& operation) {
         file.end_write(write, disk_.room_for(file, from + sectors * kSectorBytes) ? sectors * kSectorBytes : 0, from);
         return -err;
     }
+    if (faults.strikes(SimFault::lost_write, file.path)) {
+        file.lose_write(write);
+        return static_cast<int64_t>(operation.attempt);
+    }
     uint64_t to = from;
     const uint64_t places = file.length() / operation.attempt;
     if (places > 1 && faults.strikes(SimFault::misdirected_write, file.path)) {

@@ -44,6 +44,7 @@ nlohmann::ordered_json json_of(Store& store, const StoreStats& s) {
                                 {"page_reads", s.page_reads},
                                 {"page_writes", s.page_writes},
                                 {"page_repairs", s.page_repairs},
+                                {"lost_writes", s.lost_writes},
                                 {"lock_waits", s.lock_waits},
                                 {"lock_wait_mean_us", s.lock_stage.wait.mean() / 1000},
                                 {"lock_wait_p99_us", static_cast<double>(s.lock_stage.wait.percentile(0.99)) / 1000},
