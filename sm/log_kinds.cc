@@ -77,7 +77,8 @@ std::string describe_record(const txn::LogRecordView& record) {
     std::string line = std::to_string(record.lsn.value) + " " + log_kind_name(h.kind) + " " + std::to_string(h.bytes) + " bytes";
     if (h.txn != 0) line += ", txn " + std::to_string(h.txn);
     if (h.prev != 0) line += (h.flags & txn::kLogCompensation ? ", undo next " : ", prev ") + std::to_string(h.prev);
-    if (h.store != 0) line += ", store " + std::to_string(h.store);
+    if (const Lsn attested = txn::attested_end(h, record.lsn); attested != kLsnNone) line += ", log durable up to " + std::to_string(attested.value);
+    else if (h.store != 0) line += ", store " + std::to_string(h.store);
     if (h.flags & txn::kLogCompensation) line += ", compensation";
     if (h.kind < txn::kSmLogKindFirst) return line;
     uint32_t cursor = 0;

@@ -17,6 +17,9 @@ namespace lockstep {
 namespace threads {
 class Disk;
 }
+namespace sm {
+class Engine;
+}
 
 // Level: 0 error, 1 warning, 2 information. Called from any of the store's kernel threads; must not call back into the store.
 using Logger = std::function<void(int level, std::string_view text)>;
@@ -58,6 +61,8 @@ struct Seams {
     bool random_schedule = false;
     // caller_driven: called when no thread can run; moves time or completes I/O. False: nothing will ever happen.
     std::function<bool()> idle = {};
+    // Called on a user thread when a restart has redone everything and undone nothing.
+    std::function<void(sm::Engine&)> redone = {};
 };
 
 // bad_option naming the first option that is out of range (`what` = its name, a = value given).

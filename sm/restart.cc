@@ -60,6 +60,7 @@ Result<RecoveryReport> restart(Engine& engine, Lsn checkpoint_begin) {
     const Nanos redone = clock.now();
     report.analysis_nanos = read - began;
     report.redo_nanos = redone - read;
+    if (const Seams* seams = engine.options.seams; seams && seams->redone) seams->redone(engine);
     // What is changed from now on is replayed from the same begin record, until the next checkpoint: the same image rule goes on.
     engine.image_horizon.store(analysis.horizon().value);
     engine.txns->set_next_id(std::max(analysis.next_txn(), TxnId{engine.superblock.next_txn}));

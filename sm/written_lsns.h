@@ -8,8 +8,9 @@
 //            offset 0 u64 checksum (XXH3 over bytes 8.., seeded with the block's number), 8 u64 magic, 16 u64 store (both halves of its
 //            uuid, exclusive or), 24 u64 save (grows; the valid slot with the higher one counts), 32 u32 version, 36 u32 block,
 //            40 u64 lsn[507].
-// Invariants LW-1 What a page must have is at most the lsn of its last completed write, and equal to it if that was in this run.
-//                 [written() at the completion, while kWriting keeps the page in its frame]
+// Invariants LW-1 What a page must have is at most the lsn of its last completed write, and equal to it if that was in this run; or, where
+//                 nothing was known, the lsn that it was read with.
+//                 [written() at the completion, while kWriting keeps the page in its frame; check_read()]
 //            LW-2 A page with a lower lsn is never data: rebuilt from the log, or lost_write. [checked: BufferPool::Impl::check_read()]
 //            LW-3 A saved lsn is durable on the volume, or the page comes out of the log before anybody reads it. Saved by the checkpoint that
 //                 begins at B, it was synced before (checkpoint.cc, (1)) if it is not above B; if it is, a record above B has the

@@ -72,10 +72,16 @@ public:
     Store* operator->() { return &*store_; }
     sm::Engine& engine() { return store_->engine(); }
 
+    // Called after each slice.
+    void after_step(std::function<void()> fn) { after_step_ = std::move(fn); }
+    // Called by a restart between redo and undo.
+    void redone(std::function<void(sm::Engine&)> fn) { seams_.redone = std::move(fn); }
+
     // One slice of one worker, or time passes; `tick`: how long a slice takes.
     void step(Nanos tick = 0) {
         clock_.advance(tick);
         if (!store_->engine().runtime->step()) idle();
+        if (after_step_) after_step_();
     }
     // Steps until done() says so. False: it hangs.
     template <class Done>
@@ -114,6 +120,7 @@ private:
     Options options_;
     std::string errors_;
     uint64_t idle_turns_ = 0;
+    std::function<void()> after_step_;
     std::optional<Store> store_;                             // last: closes before the rest goes
 };
 

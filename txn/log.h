@@ -7,7 +7,7 @@
 // Invariants LOG-1 durable() never exceeds what a completed sync covers. [checked: flusher]
 //            LOG-2 Between reserve() and publish() the thread does not switch and nothing fails.
 //            LOG-3 used + undo reservations of all live transactions <= capacity, so a rollback always finds space.
-//            LOG-4 The durable end is recorded apart from the records; damage below it is corrupt_log, never a silent cut.
+//            LOG-4 The durable end is recorded apart from the records, and by later records; damage below it is corrupt_log, never a silent cut.
 //            LOG-5 After a failed write or sync the log is failed for ever: nothing becomes durable, waiters get store_failed.
 // Blocking   reserve() parks only if the ring is full; wait_durable() parks until the flusher is past. Others never block.
 // Source     ARIES; R. Johnson et al., "Aether", 2010 (early release, group commit); Silo's and LeanStore's per-worker progress.
@@ -80,6 +80,8 @@ public:
     // --- progress
     Lsn tail() const;                            // end of the last reservation
     Lsn durable() const;
+    // For the last record of a transaction, which will stand at `lsn`: what it says about the durable end (log_attest.cc). Any worker.
+    uint32_t attestation(Lsn lsn) const;
     Lsn start() const;                           // oldest record kept
     // Waits until every reservation made before the call is published: what its thread noted between reserve and publish is then
     // visible. Spins for the length of a copy; for checkpoints.
@@ -132,6 +134,9 @@ private:
     struct Impl;
     std::unique_ptr<Impl> impl_;
 };
+
+// The durable end that a commit or end record at `lsn` attests (log_attest.cc); kLsnNone: none.
+Lsn attested_end(const LogRecordHeader& header, Lsn lsn);
 
 // The durable end that log.mark recorded last: at least this much must be readable. kLsnNone if there is no mark.
 Result<Lsn> recorded_durable_end(threads::Disk& disk, const std::string& directory);

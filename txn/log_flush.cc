@@ -137,6 +137,7 @@ void Log::Impl::advance(uint64_t end) {
     CHECK(end > flushed && end <= tail.load());
     flushed = end;
     durable.store(end, std::memory_order_seq_cst);
+    if (boundary <= flushed && options.sync) attested.store(PLANTED(attested_ahead) ? tail.load() : boundary, std::memory_order_release);
     update_limits();
     wake_durable_waiters();
     wake_all(ring_lock, ring_waiters);

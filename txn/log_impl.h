@@ -115,6 +115,9 @@ struct Log::Impl {
     Result<void> secure_tail(uint64_t from, uint64_t end);
     Result<void> load_last_block(uint64_t end);
 
+    // --- log_attest.cc
+    Result<uint64_t> attested_behind(uint64_t end) const;
+
     LogWorkerSlot& my_slot() { return slots[threads::worker_index()]; }
 
     // --- constant after construction
@@ -146,6 +149,7 @@ struct Log::Impl {
 
     // --- progress
     alignas(kCacheLineBytes) std::atomic<uint64_t> durable{kLogFirst};
+    std::atomic<uint64_t> attested{0};                           // a record boundary that syncs have covered (LA-L1); 0: nothing is synced
     SpinLock durable_lock;
     threads::WaitQueue durable_waiters;                          // Waiter::tag = LSN wanted; under durable_lock
     SpinLock ring_lock;

@@ -81,6 +81,7 @@ Result<void> zero_new_file(Disk& disk, FileId file, uint64_t bytes) {
 void Log::Impl::begin_at(uint64_t lsn) {
     tail.store(lsn);
     durable.store(lsn);
+    if (options.sync) attested.store(lsn);          // open() has synced all there is
     flushed = boundary = first_tail = lsn;
     ring_valid_from = block_floor(lsn);
     update_limits();
@@ -178,6 +179,7 @@ Result<std::unique_ptr<Log>> Log::open(threads::Runtime& runtime, const LogOptio
     const uint64_t end = reader.position().value;
     // LOG-4. And a place that the caller knows of must hold a record, unless the log ends there for certain.
     if ((end < mark->durable_end && !PLANTED(mark_ignored)) || (end == from.value && end != mark->durable_end)) return fail(ErrorCode::corrupt_log, "log", end, mark->durable_end);
+    if (const uint64_t attested = TRY(impl->attested_behind(end)); attested > end) return fail(ErrorCode::corrupt_log, "log", end, attested);
     TRY(impl->adopt_segments(from.value, end));
     TRY(impl->secure_tail(std::max(from.value, std::min(mark->durable_end, end)), end));
     TRY(impl->load_last_block(end));

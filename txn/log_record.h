@@ -8,7 +8,7 @@
 //                   24 u16 kind       numbers below 32 belong to txn/, the others to sm/
 //                   26 u8  flags      LogFlags
 //                   27 u8  parts      number of page parts (sm/ kinds)
-//                   28 u32 store      index or heap concerned, 0 = none
+//                   28 u32 store      index or heap concerned, 0 = none; of a commit or end record: what was durable (log_attest.cc)
 // Source     C. Mohan et al., "ARIES", ACM TODS 1992.
 #pragma once
 

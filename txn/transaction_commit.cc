@@ -20,7 +20,7 @@ Lsn TransactionTable::Impl::append_last(Transaction& txn, TxnLogKind kind, TxnSt
     header->kind = static_cast<uint16_t>(kind);
     header->flags = 0;
     header->parts = 0;
-    header->store = 0;
+    header->store = log.attestation(space.lsn);
     note(txn.state, state);
     txn.first_lsn.store(0, std::memory_order_release);
     log.publish(space);

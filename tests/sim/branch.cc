@@ -23,8 +23,8 @@ uint64_t pages_digest(threads::SimDisk& disk) {
 
 class Branch {
 public:
-    Branch(Image& image, Work& work, Shared& shared, const Arguments& arguments, Rng& crash, uint32_t depth)
-        : image_(image), work_(&work), shared_(shared), report_(shared.report), arguments_(arguments), crash_(crash), depth_(depth) {}
+    Branch(Image& image, Work& work, Shared& shared, const Arguments& arguments, Rng& crash, uint32_t depth, const PageDigests* pages)
+        : image_(image), work_(&work), shared_(shared), report_(shared.report), arguments_(arguments), crash_(crash), depth_(depth), pages_(pages) {}
 
     void run() {
         count_kind();
@@ -68,6 +68,7 @@ private:
         Config config = shared_.config;
         config.workers = 1 + static_cast<uint32_t>(crash_.below(2));
         Host host(*image_.disk, config, 1000 + depth_);
+        if (pages_) host.redone([this](sm::Engine& engine) { pages_->compare(engine, report_); });
         if (auto opened = host.open(); !opened) {
             fail("open: " + opened.error().text());
             return 0;
@@ -124,6 +125,7 @@ private:
     const Arguments& arguments_;
     Rng& crash_;
     const uint32_t depth_;
+    const PageDigests* const pages_;
     uint64_t moment_ = 0;
     Work* judge_ = nullptr;
     std::unique_ptr<Work> going_on_;
@@ -132,11 +134,12 @@ private:
 
 }  // namespace
 
-void recover_and_judge(Image image, Work& work, Shared& shared, const Arguments& arguments, Rng& crash, uint32_t depth) {
+void recover_and_judge(Image image, Work& work, Shared& shared, const Arguments& arguments, Rng& crash, uint32_t depth,
+                       const PageDigests* pages) {
     // What happens in a branch leaves no trace in the main run's digest.
     Digest digest;
     Shared own{shared.config, shared.report, digest};
-    Branch(image, work, own, arguments, crash, depth).run();
+    Branch(image, work, own, arguments, crash, depth, pages).run();
 }
 
 }  // namespace lockstep::sim

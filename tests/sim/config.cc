@@ -53,7 +53,7 @@ FaultProfile draw_profile(Rng& rng) {
 }  // namespace
 
 const char* profile_name(FaultProfile profile) {
-    static constexpr const char* kNames[] = {"none", "write_errors", "log_failure", "no_space", "clock"};
+    static constexpr const char* kNames[] = {"none", "write_errors", "log_failure", "no_space", "clock", "lost_writes"};
     static_assert(std::size(kNames) == static_cast<size_t>(FaultProfile::kCount));
     return kNames[static_cast<size_t>(profile)];
 }
@@ -69,7 +69,7 @@ Config draw_config(uint64_t seed, const Arguments& arguments) {
     c.transactions = static_cast<uint32_t>(20 + rng.below(100));
     const bool tpcc = rng.chance(0.15);
     c.workload = arguments.workload != Workload::mixed ? arguments.workload : tpcc ? Workload::tpcc : Workload::records;
-    if (c.profile == FaultProfile::write_errors || c.profile == FaultProfile::no_space) c.checkpoint_odds = 0.15;
+    if (c.profile == FaultProfile::write_errors || c.profile == FaultProfile::no_space || c.profile == FaultProfile::lost_writes) c.checkpoint_odds = 0.15;
     if (arguments.profile >= 0) c.profile = static_cast<FaultProfile>(arguments.profile);
     if (arguments.transactions > 0) c.transactions = arguments.transactions;
     if (arguments.steps >= 0) c.steps.mode = arguments.steps > 0 ? StepsMode::on : StepsMode::off;

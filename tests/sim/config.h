@@ -23,6 +23,7 @@ enum class FaultProfile : uint8_t {
     log_failure,         // EIO on a log write or a sync: the store stops
     no_space,            // the device is full for a while
     clock,               // time jumps
+    lost_writes,         // page writes that are acknowledged and never arrive
     kCount
 };
 const char* profile_name(FaultProfile profile);

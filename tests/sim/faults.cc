@@ -13,7 +13,7 @@ void disturb(threads::SimDisk& disk, Rng& rng) {
     faults.set_odds(SimFault::again, 0.2);
     faults.set_odds(SimFault::slow, 0.05);
     const SimFault once = rng.chance(0.5) ? SimFault::read_error : SimFault::bit_flip;
-    faults.only_paths_with(once, "/data");
+    faults.only_paths_ending_with(once, "/data");
     faults.fail_nth(once, 3 + rng.below(4));     // not the superblocks, which are two
 }
 
@@ -57,6 +57,11 @@ void FaultInjector::begin(Host&) {
             faults.set_odds(SimFault::no_space_write, 0.3);
             shared_.failures_allowed = true;
             break;
+        case FaultProfile::lost_writes:
+            faults.only_paths_ending_with(SimFault::lost_write, "/data");
+            faults.set_odds(SimFault::lost_write, 0.1 + 0.2 * static_cast<double>(rng_.below(3)));
+            shared_.failures_allowed = true;
+            break;
         default: break;
     }
 }
@@ -87,6 +92,7 @@ void FaultInjector::count() {
     count_disturbances(disk_, shared_.report);
     shared_.report.add(data ? Count::write_error_data : Count::write_error_log, faults.count(SimFault::write_error));
     shared_.report.add(Count::no_space_data, faults.count(SimFault::no_space_write) + faults.count(SimFault::no_space_allocate));
+    shared_.report.add(Count::lost_write, faults.count(SimFault::lost_write));
     shared_.report.add(Count::sync_error, faults.count(SimFault::sync_error));
 }
 

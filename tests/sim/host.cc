@@ -1,6 +1,8 @@
 // host.cc - the store of a configuration, and its content.
 #include "tests/sim/host.h"
 
+#include "sm/page.h"
+
 namespace lockstep::sim {
 
 Host::Host(threads::SimDisk& disk, const Config& config, uint64_t variant)
@@ -39,7 +41,7 @@ Result<Content> Host::read_all(std::set<std::string>* unreadable) {
     const bool ended = on_thread([&]() -> Result<void> {
         for (const Store::Entry& entry : (*this)->list()) {
             auto done = (*this)->run([&](Txn& txn) { return read_object(txn, entry, content[entry.name]); }, {.read_only = true});
-            if (!done && unreadable && done.error().code == ErrorCode::corrupt_page) {
+            if (!done && unreadable && sm::is_bad_page(done.error().code)) {
                 unreadable->insert(entry.name);
                 content.erase(entry.name);
             } else {

@@ -9,6 +9,7 @@
 #include "sm/superblock.h"
 #include "txn/log.h"
 #include "txn/log_files.h"
+#include "txn/log_mark.h"
 
 namespace lockstep::sim {
 
@@ -33,6 +34,28 @@ public:
         return flip(files.segment_path(files.number_of(lsn)), lsn % superblock->log_segment_bytes) ? lsn : 0;
     }
 
+    // The same with an old mark, where only the log itself can tell.
+    uint64_t injure_log_tail() {
+        auto data = disk_.open("/store/data", 0);
+        if (!data) return 0;
+        auto superblock = sm::read_superblock(disk_, *data);
+        disk_.close(*data);
+        if (!superblock) return 0;
+        const uint64_t from = std::max(superblock->checkpoint_lsn, txn::kLogFirst);
+        txn::LogOptions options;
+        options.directory = "/store";
+        options.segment_bytes = superblock->log_segment_bytes;
+        txn::LogReader reader(disk_, options);
+        reader.seek(Lsn{from});
+        uint64_t attested = 0;
+        for (txn::LogRecordView record; reader.next(record).value_or(false);)
+            attested = std::max(attested, txn::attested_end(*record.header, record.lsn).value);
+        if (attested <= from || !put_mark_back(from)) return 0;
+        const uint64_t lsn = from + rng_.below(attested - from);
+        const txn::LogFiles files(disk_, "/store", superblock->log_segment_bytes);
+        return flip(files.segment_path(files.number_of(lsn)), lsn % superblock->log_segment_bytes) ? lsn : 0;
+    }
+
     // A bit, or a sector.
     bool injure_page() {
         auto data = disk_.open("/store/data", 0);
@@ -49,6 +72,19 @@ public:
     }
 
 private:
+    bool put_mark_back(uint64_t durable_end) {
+        auto mark = txn::LogMark::load(disk_, "/store/log.mark");
+        auto file = disk_.open("/store/log.mark", 0);
+        if (!mark || !*mark || !file) return false;
+        bool done = true;
+        for (int slot = 0; slot < 2; ++slot) {
+            ++(**mark).sequence;
+            (**mark).durable_end = durable_end;
+            done = done && (**mark).store(disk_, *file);
+        }
+        disk_.close(*file);
+        return done;
+    }
     bool flip(const std::string& path, uint64_t offset) {
         auto file = disk_.open(path, 0);
         if (!file) return false;
@@ -71,11 +107,12 @@ void injure_and_judge(threads::SimDisk& image, Injury injury, Work& work, uint64
     Patient patient(image, rng);
     uint64_t lsn = 0;
     if (injury == Injury::log && (lsn = patient.injure_log()) == 0) return;
+    if (injury == Injury::log_tail && (lsn = patient.injure_log_tail()) == 0) return;
     if (injury == Injury::page && !patient.injure_page()) return;
     Host host(image, shared.config, 3000);
     auto opened = host.open();
-    if (injury == Injury::log) {
-        shared.report.add(Count::log_damage);
+    if (injury != Injury::page) {
+        shared.report.add(injury == Injury::log ? Count::log_damage : Count::log_tail_damage);
         if (opened) return shared.report.fail(fmt::format("damage at LSN {} below the durable end was not noticed", lsn));
         if (opened.error().code != ErrorCode::corrupt_log || opened.error().a > lsn || lsn - opened.error().a > txn::kLogRecordMax)
             shared.report.fail(fmt::format("damage at LSN {} was reported as: {}", lsn, opened.error().text()));
@@ -83,7 +120,7 @@ void injure_and_judge(threads::SimDisk& image, Injury injury, Work& work, uint64
     }
     shared.report.add(Count::page_damage);
     if (!opened) {
-        if (opened.error().code != ErrorCode::corrupt_page) return shared.report.fail("opening with a damaged page: " + opened.error().text());
+        if (!sm::is_bad_page(opened.error().code)) return shared.report.fail("opening with a damaged page: " + opened.error().text());
         return shared.report.add(Count::page_refused);
     }
     work.judge_injured(host, at);

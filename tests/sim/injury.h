@@ -7,11 +7,15 @@ namespace lockstep::sim {
 
 enum class Injury : uint8_t {
     log,                 // a byte between the checkpoint and the recorded durable end: open must name the place, never cut
+    log_tail,            // the same up to what later commit records attest, with log.mark as old as the checkpoint
     page,                // a page of the volume: repaired, or refused where it is needed; never returned as data
     kCount
 };
 
 // Damages the image, opens it and judges. Nothing happens if the image offers no place to damage.
 void injure_and_judge(threads::SimDisk& image, Injury injury, Work& work, uint64_t at, Shared& shared, Rng& rng);
+
+// Opens a disk some of whose writes got lost, and judges (lost_writes.cc).
+void judge_lost_writes(threads::SimDisk& disk, Work& work, uint64_t at, Shared& shared);
 
 }  // namespace lockstep::sim

@@ -17,6 +17,7 @@ bool is_failure_of_environment(ErrorCode code) {
         case ErrorCode::pool_full:
         case ErrorCode::out_of_memory:
         case ErrorCode::corrupt_page:
+        case ErrorCode::lost_write:
         case ErrorCode::store_failed:
         case ErrorCode::txn_aborting: return true;
         default: return false;

@@ -66,7 +66,7 @@ void Run::take_images(threads::SimDisk& disk, uint64_t event, uint64_t at) {
         const threads::SimCrash mode = threads::kSimCrashes[rng.below(std::size(threads::kSimCrashes))];
         images_.push_back({disk.image(rng.next(), mode), event, mode, at, {}});
     }
-    if (rng.chance(kInjuryOdds))
+    if (rng.chance(kInjuryOdds) && config_.profile != FaultProfile::lost_writes)
         images_.push_back({disk.image(rng.next(), threads::SimCrash::keep_all), event, threads::SimCrash::keep_all, at,
                            static_cast<Injury>(rng.below(static_cast<uint64_t>(Injury::kCount)))});
 }
@@ -77,6 +77,7 @@ uint64_t Run::pass(const Plan& plan, bool images) {
         arguments_.trace.empty() ? nullptr : std::fopen((arguments_.trace + (images ? ".2" : ".1")).c_str(), "w"), [](std::FILE* f) { return std::fclose(f); });
     digest_.trace_to(trace.get());
     threads::SimDisk disk({.seed = stream(config_.seed, Stream::io).next(), .latency_max = config_.latency_max});
+    disk_ = &disk;
     FaultInjector faults(disk, shared_);
     Host host(disk, config_, 0);
     std::unique_ptr<Work> work = config_.workload == Workload::tpcc ? make_tpcc(shared_) : make_records(shared_, plan);
@@ -90,6 +91,7 @@ uint64_t Run::pass(const Plan& plan, bool images) {
             take_images(disk, wanted.event, wanted.at);
         }
     });
+    if (images) host.after_step([&] { digests_.look(host.engine(), report_); });
     if (auto opened = host.open(); !opened) report_.fail("creation: " + opened.error().text());
     if (!report_.failed()) work->prepare(host);
     recover_images(*work);
@@ -124,7 +126,10 @@ void Run::recover_images(Work& work) {
             injure_and_judge(*image.disk, *image.injury, work, image.at, own, rng);
         } else {
             report_.add(Count::crash_points);
-            recover_and_judge(std::move(image), work, shared_, arguments_, rng, 1);
+            if (config_.profile == FaultProfile::lost_writes)
+                judge_lost_writes(*image.disk, work, image.at, shared_);
+            else
+                recover_and_judge(std::move(image), work, shared_, arguments_, rng, 1, &digests_);
         }
         if (report_.failed() && report_.failure_event == 0) report_.failure_event = event;
         if (arguments_.until > 0 && event >= arguments_.until && images_.empty()) stopped_ = true;
@@ -136,6 +141,7 @@ void Run::finish(Host& host, Work& work) {
     report_.add(Count::liveness_checks);
     const bool failed = host.engine().failed();
     if (failed && !shared_.failures_allowed) return report_.fail("the store has failed");
+    if (config_.profile == FaultProfile::lost_writes) return finish_with_lost_writes(host, work);
     if (!failed) {
         auto faults = host->verify();
         if (!faults) return report_.fail("verify: " + faults.error().text());
@@ -147,6 +153,14 @@ void Run::finish(Host& host, Work& work) {
     if (!host.errors().empty() && !shared_.failures_allowed) return report_.fail("the store complained: " + host.errors());
     if (auto opened = host.open(); !opened) return report_.fail("opening again: " + opened.error().text());
     (void)work.judge(host, work.moment(), 0, shared_);
+}
+
+// Pages that still lie in memory hide what has become of them: close, and see what a new engine finds.
+void Run::finish_with_lost_writes(Host& host, Work& work) {
+    if (const Result<void> closed = host.close(); !closed && !sm::is_bad_page(closed.error().code))
+        return report_.fail("close: " + closed.error().text());
+    Shared apart{config_, report_, digest_};
+    judge_lost_writes(*disk_, work, work.moment(), apart);
 }
 
 }  // namespace lockstep::sim

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "tests/sim/injury.h"
+#include "tests/sim/page_digests.h"
 #include "tests/sim/work.h"
 
 namespace lockstep::sim {
@@ -43,6 +44,7 @@ private:
     void take_images(threads::SimDisk& disk, uint64_t event, uint64_t at);
     void recover_images(Work& work);
     void finish(Host& host, Work& work);
+    void finish_with_lost_writes(Host& host, Work& work);
 
     const Config& config_;
     const Arguments& arguments_;
@@ -54,10 +56,14 @@ private:
     std::vector<uint64_t> chosen_;               // event numbers, descending: the next one is last
     std::vector<Image> images_;
     Work* work_ = nullptr;
+    threads::SimDisk* disk_ = nullptr;           // of the pass
+    PageDigests digests_;
     bool taking_ = false, stopped_ = false;
 };
 
-// Recovers an image in an engine of its own and judges it by `work`; goes on and crashes again while depth allows.
-void recover_and_judge(Image image, Work& work, Shared& shared, const Arguments& arguments, Rng& crash, uint32_t depth);
+// Recovers an image in an engine of its own and judges it by `work`; goes on and crashes again while depth allows. `pages`: what the pages were
+// like in the run that the image is of; null: nobody knows.
+void recover_and_judge(Image image, Work& work, Shared& shared, const Arguments& arguments, Rng& crash, uint32_t depth,
+                       const PageDigests* pages = nullptr);
 
 }  // namespace lockstep::sim

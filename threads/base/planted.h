@@ -47,6 +47,8 @@
     X(log_checksum_without_lsn, txn_log_crash_test, "a record validates at any place of the log")                                                     \
     X(mark_ahead, txn_log_crash_test, "the mark records an end that is not durable yet")                                                              \
     X(mark_ignored, txn_log_crash_test, "damage in the durable log is cut off")                                                                       \
+    X(attested_ahead, txn_log_attest_test, "a commit record says that the log is durable up to its present end")                                       \
+    X(attestation_ignored, txn_log_attest_test, "what later records say about the durable end is not looked at")                                      \
     X(torn_tail_kept, txn_log_crash_test, "what a torn tail has left is not cleared")                                                                 \
     X(last_block_lost, txn_log_test, "an opened log begins its block with zeros")                                                                     \
     X(truncate_too_far, sm_checkpoint_test, "log that a checkpoint still needs is recycled")                                                          \

@@ -25,6 +25,7 @@ bool SimFaults::strikes(SimFault fault, std::string_view path) {
     if (!enabled_) return false;
     Kind& kind = of(fault);
     if (!kind.path_part.empty() && path.find(kind.path_part) == std::string_view::npos) return false;
+    if (!path.ends_with(kind.path_end)) return false;
     ++kind.seen;
     const bool by_number = kind.seen >= kind.from && kind.seen < kind.until;
     const bool by_chance = kind.odds > 0 && kind.rng.chance(kind.odds);

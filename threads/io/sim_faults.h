@@ -35,6 +35,8 @@ public:
     void fail_nth(SimFault fault, uint64_t n, uint64_t count = 1);
     // Only files whose path contains `part` give opportunities; empty: all files.
     void only_paths_with(SimFault fault, std::string part) { of(fault).path_part = std::move(part); }
+    // Only files whose path ends so.
+    void only_paths_ending_with(SimFault fault, std::string end) { of(fault).path_end = std::move(end); }
     void enable(bool on) { enabled_ = on; }                // off: no faults, counters and streams stand still
     uint64_t count(SimFault fault) const { return kinds_[static_cast<size_t>(fault)].count; }
 
@@ -49,7 +51,7 @@ private:
         uint64_t seen = 0;
         uint64_t from = 0, until = 0;                      // opportunities [from, until) fail
         uint64_t count = 0;
-        std::string path_part;
+        std::string path_part, path_end;
         Rng rng{0};
     };
     Kind& of(SimFault fault) { return kinds_[static_cast<size_t>(fault)]; }

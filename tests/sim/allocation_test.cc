@@ -1,0 +1,205 @@
+// labels: sim
+// allocation_test.cc - the n-th allocation after open fails: an error value, or the process stops at once; nothing acknowledged is lost.
+//
+// Concepts   Each injection is a process of its own, on a real directory. A failed `new` either becomes out_of_memory, or std::bad_alloc finds no way
+//            through the engine's frames (they have no unwind tables, on purpose) and std::terminate ends the process with SIGABRT. Any other
+//            signal, a hang, a lost acknowledged transaction or an unsound structure fails the test.
+//            LOCKSTEP_INJECTIONS=10000 makes more of it; LOCKSTEP_SEED says where to begin.
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <csignal>
+#include <cstdlib>
+#include <new>
+
+#include "tests/sm/store_crash_util.h"
+
+namespace {
+
+// Allocations until one fails; negative: none does. In every build, whoever asks: the program is all engine here.
+std::atomic<int64_t> countdown{-1};
+
+[[gnu::noinline]] void* allocate(size_t bytes, size_t alignment) noexcept {
+    if (countdown.load(std::memory_order_relaxed) >= 0 && countdown.fetch_sub(1) == 0) return nullptr;
+    if (alignment <= alignof(std::max_align_t)) return std::malloc(bytes != 0 ? bytes : 1);
+    return std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
+}
+
+[[gnu::noinline]] void* allocate_or_throw(size_t bytes, size_t alignment) {
+    if (void* at = allocate(bytes, alignment)) return at;
+    throw std::bad_alloc();
+}
+
+}  // namespace
+
+void* operator new(size_t bytes) { return allocate_or_throw(bytes, 1); }
+void* operator new[](size_t bytes) { return allocate_or_throw(bytes, 1); }
+void* operator new(size_t bytes, std::align_val_t alignment) { return allocate_or_throw(bytes, static_cast<size_t>(alignment)); }
+void* operator new[](size_t bytes, std::align_val_t alignment) { return allocate_or_throw(bytes, static_cast<size_t>(alignment)); }
+void* operator new(size_t bytes, const std::nothrow_t&) noexcept { return allocate(bytes, 1); }
+void* operator new[](size_t bytes, const std::nothrow_t&) noexcept { return allocate(bytes, 1); }
+void* operator new(size_t bytes, std::align_val_t alignment, const std::nothrow_t&) noexcept { return allocate(bytes, static_cast<size_t>(alignment)); }
+void* operator new[](size_t bytes, std::align_val_t alignment, const std::nothrow_t&) noexcept { return allocate(bytes, static_cast<size_t>(alignment)); }
+void operator delete(void* at) noexcept { std::free(at); }
+void operator delete[](void* at) noexcept { std::free(at); }
+void operator delete(void* at, size_t) noexcept { std::free(at); }
+void operator delete[](void* at, size_t) noexcept { std::free(at); }
+void operator delete(void* at, std::align_val_t) noexcept { std::free(at); }
+void operator delete[](void* at, std::align_val_t) noexcept { std::free(at); }
+void operator delete(void* at, size_t, std::align_val_t) noexcept { std::free(at); }
+void operator delete[](void* at, size_t, std::align_val_t) noexcept { std::free(at); }
+
+namespace lockstep {
+namespace {
+
+constexpr uint32_t kThreads = 3, kTransactions = 8;          // of each process; transactions of each thread
+constexpr uint32_t kRoundsPerStore = 20;
+
+// Shared with the child.
+struct Board {
+    std::atomic<uint8_t> acknowledged[kThreads][kTransactions];
+    std::atomic<uint32_t> errors;                            // transactions that failed with a value
+    std::atomic<int64_t> left;                               // of the countdown, at the end
+};
+
+class Allocation : public StoreCrash {
+protected:
+    void SetUp() override {
+        StoreCrash::SetUp();
+        void* at = mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        ASSERT_NE(at, MAP_FAILED);
+        board_ = new (at) Board;
+    }
+    void TearDown() override {
+        munmap(board_, sizeof(Board));
+        StoreCrash::TearDown();
+    }
+    static Options options() {
+        Options o = small_options(2);
+        o.pool_bytes = 4 << 20;
+        o.log_bytes = 8 << 20;
+        o.log_segment_bytes = 1 << 20;
+        o.log_ring_bytes = 1 << 20;
+        o.lock_table_bytes_log2 = 16;
+        o.transactions_max = 32;
+        o.logger = nullptr;
+        return o;
+    }
+    void make_store() {
+        std::filesystem::remove_all(path("a"));
+        Store store = open("a", options());
+        make(store, "i", "h");
+        ASSERT_OK(store.run([&](Txn& txn) { return store.create_index(txn, "done"); }));
+        ASSERT_OK(store.close());
+        expected_.clear();
+    }
+    static std::string key_of(uint32_t round, uint32_t thread, uint32_t n) {
+        return std::to_string(round) + "/" + std::to_string(thread) + "/" + std::to_string(n);
+    }
+
+    // A few records here and there, and the row that says the transaction was.
+    static Result<void> transaction(Store& store, Txn& txn, Rng& rng, const std::string& key) {
+        const Index index = TRY(store.index("i"));
+        const Heap heap = TRY(store.heap("h"));
+        for (int k = 0; k < 4; ++k) {
+            TRY(index.put(txn, "k" + std::to_string(rng.below(300)), random_text(rng, rng.chance(0.1) ? 5000 : rng.below(300))));
+            TRY(heap.insert(txn, random_text(rng, rng.below(400))));
+        }
+        if (rng.chance(0.3)) {
+            Cursor cursor = index.scan(txn);
+            for (int k = 0; k < 20 && TRY(cursor.next()); ++k) {
+            }
+        }
+        if (rng.chance(0.2)) TRY(store.create_index(txn, "made " + key));
+        return TRY(store.index("done")).insert(txn, key, "x");
+    }
+
+    [[noreturn]] void child(int64_t nth, uint64_t seed, uint32_t round) {
+        alarm(60);                                           // a hang is a failure, too
+        auto store = Store::open(path("a"), options());
+        if (!store) _exit(20);
+        countdown.store(nth);
+        std::vector<Handle<void>> handles;
+        for (uint32_t t = 0; t < kThreads; ++t)
+            handles.push_back(store->start([&, t]() -> Result<void> {
+                Rng rng(seed * 31 + t);
+                for (uint32_t n = 0; n < kTransactions; ++n) {
+                    const std::string key = key_of(round, t, n);
+                    auto done = store->run([&](Txn& txn) { return transaction(*store, txn, rng, key); });
+                    if (done) board_->acknowledged[t][n].store(1);
+                    else board_->errors.fetch_add(1);
+                    if (t == 0 && n == kTransactions / 2) (void)store->checkpoint();
+                }
+                return {};
+            }));
+        for (auto& handle : handles) (void)handle.join();
+        board_->left.store(countdown.load());
+        (void)store->close();
+        _exit(0);
+    }
+
+    // How the child ended: 0 by itself, else the signal; -1 something else.
+    int run_child(int64_t nth, uint64_t seed, uint32_t round) {
+        new (board_) Board{};
+        const pid_t pid = fork();
+        if (pid == 0) {
+            const int silent = ::open("/dev/null", O_WRONLY);
+            dup2(silent, 2);                                 // "terminate called ..." is what we want, not what we want to read
+            child(nth, seed, round);
+        }
+        int status = 0;
+        EXPECT_EQ(waitpid(pid, &status, 0), pid);
+        if (WIFSIGNALED(status)) return WTERMSIG(status);
+        return WEXITSTATUS(status) == 0 ? 0 : -1;
+    }
+
+    void judge(uint32_t round) {
+        for (uint32_t t = 0; t < kThreads; ++t)
+            for (uint32_t n = 0; n < kTransactions; ++n)
+                if (board_->acknowledged[t][n].load()) expected_.push_back(key_of(round, t, n));
+        Store store = open("a", options());
+        const auto found = index_content(store, "done");
+        for (const std::string& key : expected_) EXPECT_TRUE(found.contains(key)) << "acknowledged and lost: " << key;
+        expect_sound(store);
+        ASSERT_OK(store.close());
+    }
+
+    Board* board_ = nullptr;
+    std::vector<std::string> expected_;
+};
+
+TEST_F(Allocation, NthFailureIsAnErrorOrAStopAndLosesNothing) {
+    const char* wanted = std::getenv("LOCKSTEP_INJECTIONS");
+    const uint32_t injections = wanted ? static_cast<uint32_t>(std::strtoul(wanted, nullptr, 0)) : 200;
+    const uint64_t seed = seed_of_run();
+    uint32_t struck = 0, stops = 0, errors = 0;
+    int64_t per_run = 0;
+    Rng rng(seed);
+    for (uint32_t round = 0; struck < injections && !HasFailure(); ++round) {
+        if (round % kRoundsPerStore == 0) {
+            ASSERT_NO_FATAL_FAILURE(make_store());
+            constexpr int64_t kMany = 1'000'000'000;
+            ASSERT_EQ(run_child(kMany, seed + round, 0), 0);         // none fails: counts them
+            per_run = kMany - board_->left.load();
+            ASSERT_GT(per_run, 100);
+            judge(0);
+        }
+        const auto nth = static_cast<int64_t>(rng.below(static_cast<uint64_t>(per_run)));
+        const int end = run_child(nth, seed + round, 1 + round);
+        if (end == 0 && board_->left.load() >= 0) continue;          // schedules differ: it had none so far
+        ++struck;
+        stops += end == SIGABRT;
+        errors += board_->errors.load() > 0;
+        EXPECT_TRUE(end == 0 || end == SIGABRT) << "seed " << seed << ", round " << round << ", allocation " << nth << ": ended by " << end;
+        judge(1 + round);
+    }
+    std::printf("%u allocations failed (of about %lld in a run): %u clean stops, %u runs with an error value\n", struck,
+                static_cast<long long>(per_run), stops, errors);
+    EXPECT_GE(struck, injections);
+}
+
+}  // namespace
+}  // namespace lockstep
