@@ -80,6 +80,7 @@ inline bool redo_part(Page& page, bool known, const PartView& part, Lsn end) {
     if (known && (page.lsn() >= end || (PLANTED(redo_skips_wrongly) && end - page.lsn() < 400))) return false;
     if (!part.image.empty() && !PLANTED(redo_repeats)) install_image(page, part.image);
     apply_action(part.action, page, part.payload);
+    if (PLANTED(redo_differs) && page.kind() == PageKind::heap) page.header.level = 1;
     return true;
 }
 

@@ -33,7 +33,9 @@ void Worker::switch_away(Thread& self) {
 }
 
 void thread_entry(Transfer transfer) {
-    asm volatile(".cfi_undefined rip");          // debuggers stop unwinding here
+#ifdef __GCC_HAVE_DWARF2_CFI_ASM                // there are frame descriptions to add to: for debuggers only, the engine has no unwind tables
+    asm volatile(".cfi_undefined rip");          // they stop unwinding here
+#endif
     arrived(transfer);
     Thread* self = current();
     self->worker->run_thread(*self);

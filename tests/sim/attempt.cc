@@ -98,7 +98,8 @@ void Attempt::abort(Txn& txn, bool checked) {
     }
     const Result<void> done = txn.abort();
     shared_.digest.add(201, host_.clock().now(), thread_, number_, done ? 0 : 1);
-    if (!done && !(shared_.failures_allowed && is_failure_of_environment(done.error().code))) unexpected("abort", done.error().text());
+    const bool full = shared_.config.profile == FaultProfile::log_full;          // no reason not to roll back
+    if (!done && (full || !shared_.failures_allowed || !is_failure_of_environment(done.error().code))) unexpected("abort", done.error().text());
 }
 
 void Attempt::use_after_end(Txn& txn) {

@@ -53,7 +53,7 @@ FaultProfile draw_profile(Rng& rng) {
 }  // namespace
 
 const char* profile_name(FaultProfile profile) {
-    static constexpr const char* kNames[] = {"none", "write_errors", "log_failure", "no_space", "clock", "lost_writes"};
+    static constexpr const char* kNames[] = {"none", "write_errors", "log_failure", "no_space", "clock", "log_full", "disk_full", "lost_writes"};
     static_assert(std::size(kNames) == static_cast<size_t>(FaultProfile::kCount));
     return kNames[static_cast<size_t>(profile)];
 }
@@ -71,6 +71,14 @@ Config draw_config(uint64_t seed, const Arguments& arguments) {
     c.workload = arguments.workload != Workload::mixed ? arguments.workload : tpcc ? Workload::tpcc : Workload::records;
     if (c.profile == FaultProfile::write_errors || c.profile == FaultProfile::no_space || c.profile == FaultProfile::lost_writes) c.checkpoint_odds = 0.15;
     if (arguments.profile >= 0) c.profile = static_cast<FaultProfile>(arguments.profile);
+    if (c.profile == FaultProfile::log_full || c.profile == FaultProfile::disk_full) {       // a lot of log
+        c.log_bytes = uint64_t{8} << 20;
+        c.checkpoint_log_bytes = uint64_t{4} << 20;
+        c.checkpoint_odds = 0.01;
+        c.value_max = 1500;
+        c.large_odds = 0.3;
+        c.operations_max = 25;
+    }
     if (arguments.transactions > 0) c.transactions = arguments.transactions;
     if (arguments.steps >= 0) c.steps.mode = arguments.steps > 0 ? StepsMode::on : StepsMode::off;
     if (arguments.workers > 0) c.workers = static_cast<uint32_t>(arguments.workers);

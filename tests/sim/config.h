@@ -23,6 +23,8 @@ enum class FaultProfile : uint8_t {
     log_failure,         // EIO on a log write or a sync: the store stops
     no_space,            // the device is full for a while
     clock,               // time jumps
+    log_full,            // there is no room for another segment of the log for a while
+    disk_full,           // nothing on the device may grow for a while
     lost_writes,         // page writes that are acknowledged and never arrive
     kCount
 };

@@ -57,6 +57,15 @@ void FaultInjector::begin(Host&) {
             faults.set_odds(SimFault::no_space_write, 0.3);
             shared_.failures_allowed = true;
             break;
+        case FaultProfile::log_full:
+            faults.only_paths_with(SimFault::no_space_allocate, "/log.");
+            faults.set_odds(SimFault::no_space_allocate, 1);
+            shared_.failures_allowed = true;
+            break;
+        case FaultProfile::disk_full:
+            disk_.set_capacity(disk_.bytes_used() + rng_.below(3) * (1 << 20));
+            shared_.failures_allowed = true;
+            break;
         case FaultProfile::lost_writes:
             faults.only_paths_ending_with(SimFault::lost_write, "/data");
             faults.set_odds(SimFault::lost_write, 0.1 + 0.2 * static_cast<double>(rng_.below(3)));
@@ -82,6 +91,7 @@ void FaultInjector::end(Host& host) {
 }
 
 void FaultInjector::stop(Host&) {
+    disk_.set_capacity(UINT64_MAX);
     disk_.faults().enable(false);
     active_ = false;
 }
@@ -91,7 +101,10 @@ void FaultInjector::count() {
     const bool data = shared_.config.profile == FaultProfile::write_errors;
     count_disturbances(disk_, shared_.report);
     shared_.report.add(data ? Count::write_error_data : Count::write_error_log, faults.count(SimFault::write_error));
-    shared_.report.add(Count::no_space_data, faults.count(SimFault::no_space_write) + faults.count(SimFault::no_space_allocate));
+    const bool log = shared_.config.profile == FaultProfile::log_full;
+    shared_.report.add(log ? Count::no_space_log : Count::no_space_data,
+                       faults.count(SimFault::no_space_write) + faults.count(SimFault::no_space_allocate));
+    shared_.report.add(Count::disk_full, disk_.refusals());
     shared_.report.add(Count::lost_write, faults.count(SimFault::lost_write));
     shared_.report.add(Count::sync_error, faults.count(SimFault::sync_error));
 }

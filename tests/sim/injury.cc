@@ -56,8 +56,27 @@ public:
         return flip(files.segment_path(files.number_of(lsn)), lsn % superblock->log_segment_bytes) ? lsn : 0;
     }
 
-    // A bit, or a sector.
+    // A bit.
     bool injure_page() {
+        const uint64_t page = used_page();
+        return page != 0 && flip("/store/data", page * kPageBytes + rng_.below(kPageBytes));
+    }
+
+    // How many sectors were spoilt.
+    uint64_t spoil_sectors() {
+        uint64_t spoilt = 0;
+        for (uint64_t n = 1 + rng_.below(4); n > 0; --n) {
+            const uint64_t page = used_page();
+            if (page == 0) continue;
+            disk_.spoil_sector("/store/data", page * kPageBytes + rng_.below(kPageBytes));
+            ++spoilt;
+        }
+        return spoilt;
+    }
+
+private:
+    // A page that is not empty; 0: none found.
+    uint64_t used_page() {
         auto data = disk_.open("/store/data", 0);
         if (!data) return false;
         const uint64_t pages = disk_.size(*data).value_or(0) / kPageBytes;
@@ -68,10 +87,8 @@ public:
             if (disk_.read_now(*data, candidate * kPageBytes, bytes.data(), kPageBytes) && bytes != std::array<char, kPageBytes>{}) page = candidate;
         }
         disk_.close(*data);
-        return page != 0 && flip("/store/data", page * kPageBytes + rng_.below(kPageBytes));
+        return page;
     }
-
-private:
     bool put_mark_back(uint64_t durable_end) {
         auto mark = txn::LogMark::load(disk_, "/store/log.mark");
         auto file = disk_.open("/store/log.mark", 0);
@@ -108,20 +125,23 @@ void injure_and_judge(threads::SimDisk& image, Injury injury, Work& work, uint64
     uint64_t lsn = 0;
     if (injury == Injury::log && (lsn = patient.injure_log()) == 0) return;
     if (injury == Injury::log_tail && (lsn = patient.injure_log_tail()) == 0) return;
+    const uint64_t spoilt = injury == Injury::unreadable ? patient.spoil_sectors() : 0;
+    if (injury == Injury::unreadable && spoilt == 0) return;
     if (injury == Injury::page && !patient.injure_page()) return;
     Host host(image, shared.config, 3000);
     auto opened = host.open();
-    if (injury != Injury::page) {
+    if (injury == Injury::log || injury == Injury::log_tail) {
         shared.report.add(injury == Injury::log ? Count::log_damage : Count::log_tail_damage);
         if (opened) return shared.report.fail(fmt::format("damage at LSN {} below the durable end was not noticed", lsn));
         if (opened.error().code != ErrorCode::corrupt_log || opened.error().a > lsn || lsn - opened.error().a > txn::kLogRecordMax)
             shared.report.fail(fmt::format("damage at LSN {} was reported as: {}", lsn, opened.error().text()));
         return;
     }
-    shared.report.add(Count::page_damage);
+    shared.report.add(injury == Injury::page ? Count::page_damage : Count::unreadable, injury == Injury::page ? 1 : spoilt);
     if (!opened) {
-        if (!sm::is_bad_page(opened.error().code)) return shared.report.fail("opening with a damaged page: " + opened.error().text());
-        return shared.report.add(Count::page_refused);
+        if (!sm::is_bad_page(opened.error().code) || opened.error().a == 0)
+            return shared.report.fail("opening with a damaged page: " + opened.error().text());
+        return shared.report.add(injury == Injury::page ? Count::page_refused : Count::unreadable_refused);
     }
     work.judge_injured(host, at);
     if (host.is_open() && host.engine().pool->stats().repairs > 0) shared.report.add(Count::page_repaired);

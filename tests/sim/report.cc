@@ -12,7 +12,8 @@ const char* count_name(Count count) {
         "large_values", "bulk_loads", "checkpoints", "liveness_checks", "pages_redone_alike",
         "pages_redone_unseen", "log_damage", "log_tail_damage", "page_damage", "page_repaired", "page_refused", "lost_write",
         "lost_write_healed", "lost_write_named", "read_error",
-        "write_error_data", "write_error_log", "sync_error", "no_space_data", "short_transfer", "again", "bit_flip", "slow",
+        "write_error_data", "write_error_log", "sync_error", "no_space_data", "no_space_log", "disk_full",
+        "unreadable", "unreadable_refused", "short_transfer", "again", "bit_flip", "slow",
         "clock_jump", "misuse", "killed", "power_cut"};
     static_assert(std::size(kNames) == kCounts);
     return kNames[static_cast<size_t>(count)];

@@ -69,6 +69,7 @@ void Run::take_images(threads::SimDisk& disk, uint64_t event, uint64_t at) {
     if (rng.chance(kInjuryOdds) && config_.profile != FaultProfile::lost_writes)
         images_.push_back({disk.image(rng.next(), threads::SimCrash::keep_all), event, threads::SimCrash::keep_all, at,
                            static_cast<Injury>(rng.below(static_cast<uint64_t>(Injury::kCount)))});
+    for (Image& image : images_) image.disk->set_capacity(UINT64_MAX);      // there is room again after the crash
 }
 
 uint64_t Run::pass(const Plan& plan, bool images) {

@@ -64,6 +64,7 @@
     X(wrong_undo_next, sm_rollback_test, "a compensation names the record that it undoes")                                                            \
     X(redo_skips_wrongly, sm_recovery_test, "redo takes a page that lacks the record for one that has it")                                            \
     X(redo_repeats, sm_recovery_test, "redo applies what the page has already")                                                                       \
+    X(redo_differs, simulator, "redo leaves a byte that nobody looks at different from what the change made of it")                                   \
     X(savepoint_off_by_one, sm_rollback_test, "a rollback to a savepoint undoes the record before it")                                                \
     X(loser_kept, sm_recovery_test, "restart leaves the newest loser as it is")                                                                       \
     X(winner_undone, sm_recovery_test, "restart does not see commit records")                                                                         \

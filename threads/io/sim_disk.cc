@@ -98,7 +98,15 @@ bool SimDisk::room_for(const SimFile& file, uint64_t length) const {
     if (length <= file.length() || options_.capacity_bytes == UINT64_MAX) return true;
     uint64_t used = length - file.length();
     for (const auto& [name, other] : names_) used += other->length();
+    refusals_ += used > options_.capacity_bytes;
     return used <= options_.capacity_bytes;
+}
+
+uint64_t SimDisk::bytes_used() const {
+    std::lock_guard lock(mutex_);
+    uint64_t used = 0;
+    for (const auto& [name, file] : names_) used += file->length();
+    return used;
 }
 
 Result<void> SimDisk::resize(FileId file, uint64_t bytes) {

@@ -90,6 +90,8 @@ public:
     uint64_t event_digest() const { return event_digest_; }
     SimFaults& faults() { return faults_; }
     void set_capacity(uint64_t bytes) { options_.capacity_bytes = bytes; }
+    uint64_t bytes_used() const;                           // sum of all files' lengths
+    uint64_t refusals() const { return refusals_; }        // requests that the capacity had no room for
     // When the next request completes, kNever if none is in flight (0 under polls_max).
     Nanos next_event_time() const;
     // Moves the clock to that time. False if nothing is in flight.
@@ -145,6 +147,7 @@ private:
     std::function<void(const SimEvent&)> observer_;
     uint64_t events_ = 0;
     uint64_t event_digest_ = 0;
+    mutable uint64_t refusals_ = 0;
 };
 
 }  // namespace lockstep::threads

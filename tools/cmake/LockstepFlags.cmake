@@ -1,4 +1,5 @@
-# Compiler flags. lockstep_flags: everything; lockstep_engine_flags: threads, txn and sm only (no exceptions, no RTTI).
+# Compiler flags. lockstep_flags: everything; lockstep_engine_flags: threads, txn and sm only (no exceptions, no RTTI, no unwind tables: an
+# exception that an application or a failed `new` throws finds no way through the engine, whose latches would stay held, and ends the process).
 add_library(lockstep_flags INTERFACE)
 target_compile_definitions(lockstep_flags INTERFACE XXH_INLINE_ALL)     # hashing is on hot paths: no calls
 target_compile_options(lockstep_flags INTERFACE -Wall -Wextra -Werror -fno-omit-frame-pointer)
@@ -30,7 +31,8 @@ if(LOCKSTEP_FUZZ)
 endif()
 
 add_library(lockstep_engine_flags INTERFACE)
-target_compile_options(lockstep_engine_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-fno-exceptions>)
+target_compile_options(lockstep_engine_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-fno-exceptions>
+    $<$<COMPILE_LANGUAGE:CXX>:-fno-unwind-tables> $<$<COMPILE_LANGUAGE:CXX>:-fno-asynchronous-unwind-tables>)
 if(NOT LOCKSTEP_SANITIZE)      # the undefined-behaviour sanitizer wants type information
     target_compile_options(lockstep_engine_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-fno-rtti>)
 endif()
