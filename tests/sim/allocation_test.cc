@@ -172,8 +172,7 @@ protected:
 };
 
 TEST_F(Allocation, NthFailureIsAnErrorOrAStopAndLosesNothing) {
-    const char* wanted = std::getenv("LOCKSTEP_INJECTIONS");
-    const uint32_t injections = wanted ? static_cast<uint32_t>(std::strtoul(wanted, nullptr, 0)) : 200;
+    const uint64_t injections = number_from("LOCKSTEP_INJECTIONS", 200);
     const uint64_t seed = seed_of_run();
     uint32_t struck = 0, stops = 0, errors = 0;
     int64_t per_run = 0;
