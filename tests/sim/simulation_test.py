@@ -8,9 +8,10 @@ import subprocess
 import sys
 
 # Seeds that run under one profile only, without power cuts: their faults are rare in the ordinary mixture.
-PROFILES = {"log_failure": 1200, "write_errors": 120, "no_space": 90, "clock": 130}
-INJECTIONS = ["log_damage", "page_damage", "read_error", "bit_flip", "short_transfer", "again", "slow", "killed", "power_cut", "misuse",
-              "sync_error", "write_error_log", "write_error_data", "no_space_data", "clock_jump"]
+PROFILES = {"log_failure": 1200, "write_errors": 120, "no_space": 90, "clock": 130, "log_full": 50, "disk_full": 120, "lost_writes": 80}
+INJECTIONS = ["log_damage", "log_tail_damage", "page_damage", "lost_write", "unreadable", "no_space_log", "disk_full", "read_error", "bit_flip",
+              "short_transfer", "again", "slow", "killed", "power_cut", "misuse", "sync_error", "write_error_log", "write_error_data",
+              "no_space_data", "clock_jump"]
 
 
 def run(counts, program, *options):
@@ -28,6 +29,7 @@ def main():
     parser.add_argument("--seeds", type=int, required=True)
     parser.add_argument("--crash-points", type=int, required=True, help="at least so many in all")
     parser.add_argument("--injections", type=int, default=0, help="at least so many of each kind")
+    parser.add_argument("--times", type=int, default=1, help="so many times the seeds of each profile: 50 with --injections 10000")
     options = parser.parse_args()
     first = int(os.environ.get("LOCKSTEP_SEED", "1"))
     print(f"seeds from {first}; LOCKSTEP_SEED sets the first")
@@ -36,7 +38,7 @@ def main():
     points = counts["crash_points"]
     if options.injections:
         for profile, seeds in PROFILES.items():
-            run(counts, options.program, "--seed", first + 100000, "--seeds", seeds, "--jobs", 2, "--faults", profile, "--crash-points", 0)
+            run(counts, options.program, "--seed", first + 100000, "--seeds", seeds * options.times, "--jobs", 2, "--faults", profile, "--crash-points", 0)
     few = [f"{name}: {counts[name]}" for name in INJECTIONS if counts[name] < options.injections]
     if points < options.crash_points or few:
         sys.exit(f"{points} crash points, wanted {options.crash_points}; fewer than {options.injections} injections of: {', '.join(few)}")
