@@ -65,13 +65,12 @@ TEST(BufferPool, KeepsEveryChangeThroughEviction) {
 }
 
 TEST(BufferPool, WorksWithoutCleaner) {
-    PoolRig rig({.cleaner = false});
-    std::vector<PageId> pages;
+    PagesRig rig(800, {.cleaner = false});
+    const std::vector<PageId>& pages = rig.pages;
     rig.run([&] {
-        make_pages(rig.engine, 800, pages);
         for (int round = 1; round <= 3; ++round)
             for (const PageId id : pages) {
-                auto page = rig.engine.pool->fix_exclusive(id);
+                auto page = rig.pool().fix_exclusive(id);
                 ASSERT_TRUE(page) << page.error().text();
                 ASSERT_EQ(CounterPage::get(**page), static_cast<uint64_t>(round - 1));
                 ASSERT_TRUE(CounterPage::set(rig.engine, *page, round));
@@ -283,72 +282,65 @@ TEST(BufferPool, DroppedPageIsForgottenAndComesBackNew) {
 
 // Everything latched: an error after a while, and no harm done.
 TEST(BufferPool, FullOfLatchedPages) {
-    PoolRig rig({.pool_bytes = 1 << 20, .simulated = true});
-    std::vector<PageId> pages;
+    PagesRig rig(400, {.pool_bytes = 1 << 20, .simulated = true});
+    const std::vector<PageId>& pages = rig.pages;
     rig.run([&] {
-        make_pages(rig.engine, 400, pages);
         std::vector<SharedPage> held;
         for (const PageId id : pages) {
-            auto page = rig.engine.pool->fix_shared(id);
+            auto page = rig.pool().fix_shared(id);
             if (!page) {
                 EXPECT_EQ(page.error().code, ErrorCode::pool_full) << page.error().text();
                 break;
             }
             held.push_back(std::move(*page));
         }
-        EXPECT_GE(held.size() + 2, rig.engine.pool->stats().frames);
+        EXPECT_GE(held.size() + 2, rig.pool().stats().frames);
         EXPECT_LT(held.size(), pages.size());
         held.clear();
-        EXPECT_TRUE(rig.engine.pool->fix_shared(pages.back()));
+        EXPECT_TRUE(rig.pool().fix_shared(pages.back()));
     });
     EXPECT_EQ(rig.verify(), "");
 }
 
 // Many threads ask for the same absent pages at once: each is read once.
 TEST(BufferPool, OneReadForManyWaiters) {
-    PoolRig rig({.simulated = true});
-    std::vector<PageId> pages;
-    rig.run([&] {
-        make_pages(rig.engine, 10, pages);
-        rig.forget(pages[0].value, pages[9].value + 1);
-    });
-    const uint64_t reads = rig.engine.pool->stats().reads;
+    PagesRig rig(10, {.simulated = true});
+    const std::vector<PageId>& pages = rig.pages;
+    rig.run([&] { rig.forget_pages(); });
+    const uint64_t reads = rig.pool().stats().reads;
     std::vector<std::function<void()>> fns;
     for (int t = 0; t < 50; ++t)
         fns.push_back([&] {
             for (const PageId id : pages) {
-                auto page = rig.engine.pool->peek(id);
+                auto page = rig.pool().peek(id);
                 ASSERT_TRUE(page);
                 EXPECT_EQ(page->page->id(), id);
             }
         });
     rig.run_all(std::move(fns));
-    EXPECT_EQ(rig.engine.pool->stats().reads - reads, 10u);
-    EXPECT_GT(rig.engine.pool->stats().read_waiters, 0u);
+    EXPECT_EQ(rig.pool().stats().reads - reads, 10u);
+    EXPECT_GT(rig.pool().stats().read_waiters, 0u);
 }
 
 TEST(BufferPool, ReadErrorsAreRetriedOnce) {
-    PoolRig rig({.simulated = true});
-    std::vector<PageId> pages;
-    rig.run([&] {
-        make_pages(rig.engine, 2, pages);
-        rig.forget(pages[0].value, pages[1].value + 1);
-    });
+    PagesRig rig(2, {.simulated = true});
+    const std::vector<PageId>& pages = rig.pages;
+    rig.run([&] { rig.forget_pages(); });
     rig.sim->faults().fail_nth(threads::SimFault::read_error, 1, 1);
-    rig.run([&] { EXPECT_TRUE(rig.engine.pool->peek(pages[0])); });
+    rig.run([&] { EXPECT_TRUE(rig.pool().peek(pages[0])); });
     rig.sim->faults().fail_nth(threads::SimFault::bit_flip, 1, 1);
     rig.run([&] {
-        auto page = rig.engine.pool->peek(pages[1]);
+        auto page = rig.pool().peek(pages[1]);
         EXPECT_TRUE(page) << page.error().text();
-        rig.forget(pages[0].value, pages[1].value + 1);
+        rig.forget_pages();
     });
     rig.sim->faults().fail_nth(threads::SimFault::read_error, 1, 2);
     rig.run([&] {
-        const auto page = rig.engine.pool->peek(pages[0]);
+        const auto page = rig.pool().peek(pages[0]);
         ASSERT_FALSE(page);
         EXPECT_EQ(page.error().code, ErrorCode::io_error);
         EXPECT_EQ(page.error().a, pages[0].value);
-        EXPECT_TRUE(rig.engine.pool->peek(pages[0]));        // the word went back to absent: a later attempt succeeds
+        EXPECT_TRUE(rig.pool().peek(pages[0]));        // the word went back to absent: a later attempt succeeds
     });
     EXPECT_EQ(rig.verify(), "");
 }

@@ -203,4 +203,16 @@ inline void make_pages(Engine& engine, uint32_t n, std::vector<PageId>& out) {
     }
 }
 
+// A rig with so many counter pages.
+struct PagesRig : PoolRig {
+    PagesRig(uint32_t n, const RigOptions& options) : PoolRig(options) {
+        run([&] { make_pages(engine, n, pages); });
+    }
+    BufferPool& pool() { return *engine.pool; }
+    // On a user thread: writes them and throws them out of memory.
+    void forget_pages() { forget(pages.front().value, pages.back().value + 1); }
+
+    std::vector<PageId> pages;
+};
+
 }  // namespace lockstep::sm

@@ -15,21 +15,20 @@ namespace {
 using threads::SimFault;
 
 TEST(ReadAhead, BringsPagesInWithoutAWaiter) {
-    PoolRig rig({.simulated = true});
-    std::vector<PageId> pages;
+    PagesRig rig(40, {.simulated = true});
+    const std::vector<PageId>& pages = rig.pages;
     rig.run([&] {
-        make_pages(rig.engine, 40, pages);
-        rig.forget(pages.front().value, pages.back().value + 1);
-        const auto before = rig.engine.pool->stats();
-        EXPECT_EQ(rig.engine.pool->read_ahead(pages), pages.size());
-        EXPECT_EQ(rig.engine.pool->read_ahead(pages), pages.size());     // all on their way: nothing is read twice
+        rig.forget_pages();
+        const auto before = rig.pool().stats();
+        EXPECT_EQ(rig.pool().read_ahead(pages), pages.size());
+        EXPECT_EQ(rig.pool().read_ahead(pages), pages.size());     // all on their way: nothing is read twice
         threads::sleep_until(threads::now() + kSecond);
-        const auto after = rig.engine.pool->stats();
+        const auto after = rig.pool().stats();
         EXPECT_EQ(after.reads_ahead - before.reads_ahead, 40u);
         EXPECT_EQ(after.reads - before.reads, 40u);
-        for (const PageId id : pages) ASSERT_NE(rig.engine.pool->resident(id), nullptr);
-        for (const PageId id : pages) EXPECT_EQ(rig.engine.pool->peek(id)->page->id(), id);
-        EXPECT_EQ(rig.engine.pool->stats().faults, after.faults);
+        for (const PageId id : pages) ASSERT_NE(rig.pool().resident(id), nullptr);
+        for (const PageId id : pages) EXPECT_EQ(rig.pool().peek(id)->page->id(), id);
+        EXPECT_EQ(rig.pool().stats().faults, after.faults);
         EXPECT_LE(rig.engine.runtime->io_stats().classes[2].transfers, 6u);      // neighbours went together
     });
     EXPECT_EQ(rig.verify(), "");
@@ -37,47 +36,45 @@ TEST(ReadAhead, BringsPagesInWithoutAWaiter) {
 
 // Who wants a page that is on its way waits for that read; who changes it is not overtaken by it.
 TEST(ReadAhead, ReadersAndWritersMeetItOnTheWay) {
-    PoolRig rig({.simulated = true});
-    std::vector<PageId> pages;
+    PagesRig rig(20, {.simulated = true});
+    const std::vector<PageId>& pages = rig.pages;
     rig.run([&] {
-        make_pages(rig.engine, 20, pages);
-        rig.forget(pages.front().value, pages.back().value + 1);
-        const uint64_t reads = rig.engine.pool->stats().reads;
-        rig.engine.pool->read_ahead(pages);
+        rig.forget_pages();
+        const uint64_t reads = rig.pool().stats().reads;
+        rig.pool().read_ahead(pages);
         for (const PageId id : pages) {
-            auto page = rig.engine.pool->fix_exclusive(id);
+            auto page = rig.pool().fix_exclusive(id);
             ASSERT_TRUE(page);
             ASSERT_EQ(CounterPage::get(**page), 0u);
             ASSERT_TRUE(CounterPage::set(rig.engine, *page, id.value));
         }
-        EXPECT_EQ(rig.engine.pool->stats().reads - reads, 20u);
-        rig.engine.pool->read_ahead(pages);                              // they are here, and dirty: not read again
-        for (const PageId id : pages) EXPECT_EQ(CounterPage::get(**rig.engine.pool->fix_shared(id)), id.value);
-        EXPECT_EQ(rig.engine.pool->stats().reads - reads, 20u);
+        EXPECT_EQ(rig.pool().stats().reads - reads, 20u);
+        rig.pool().read_ahead(pages);                              // they are here, and dirty: not read again
+        for (const PageId id : pages) EXPECT_EQ(CounterPage::get(**rig.pool().fix_shared(id)), id.value);
+        EXPECT_EQ(rig.pool().stats().reads - reads, 20u);
     });
     EXPECT_EQ(rig.verify(), "");
 }
 
 // BA-1: with every frame in use it gives up at once; pages held by others stay.
 TEST(ReadAhead, EvictsNothing) {
-    PoolRig rig({.pool_bytes = 1 << 20, .simulated = true, .cleaner = false});
-    std::vector<PageId> pages;
+    PagesRig rig(400, {.pool_bytes = 1 << 20, .simulated = true, .cleaner = false});
+    const std::vector<PageId>& pages = rig.pages;
     rig.run([&] {
-        make_pages(rig.engine, 400, pages);
-        ASSERT_TRUE(rig.engine.pool->write_dirty(0));
+        ASSERT_TRUE(rig.pool().write_dirty(0));
         std::vector<SharedPage> held;
-        while (rig.engine.pool->stats().resident + 2 < rig.engine.pool->stats().frames) {
-            auto page = rig.engine.pool->fix_shared(pages[held.size()]);
+        while (rig.pool().stats().resident + 2 < rig.pool().stats().frames) {
+            auto page = rig.pool().fix_shared(pages[held.size()]);
             ASSERT_TRUE(page);
             held.push_back(std::move(*page));
         }
-        const auto before = rig.engine.pool->stats();
+        const auto before = rig.pool().stats();
         std::vector<PageId> absent;
         for (const PageId id : pages)
-            if (rig.engine.pool->resident(id) == nullptr) absent.push_back(id);
+            if (rig.pool().resident(id) == nullptr) absent.push_back(id);
         ASSERT_GT(absent.size(), 100u);
-        EXPECT_EQ(rig.engine.pool->read_ahead(absent), 0u);
-        const auto after = rig.engine.pool->stats();
+        EXPECT_EQ(rig.pool().read_ahead(absent), 0u);
+        const auto after = rig.pool().stats();
         EXPECT_EQ(after.evictions, before.evictions);
         EXPECT_EQ(after.reads_ahead, before.reads_ahead);
         for (size_t i = 0; i < held.size(); ++i) EXPECT_EQ(held[i]->id(), pages[i]);
@@ -87,45 +84,41 @@ TEST(ReadAhead, EvictsNothing) {
 
 // A page that cannot be read in the background is left alone: the one who needs it gets the usual care, retries and errors.
 TEST(ReadAhead, FailuresAreLeftToWhoNeedsThePage) {
-    PoolRig rig({.simulated = true});
-    std::vector<PageId> pages;
-    rig.run([&] {
-        make_pages(rig.engine, 10, pages);
-        rig.forget(pages.front().value, pages.back().value + 1);
-    });
+    PagesRig rig(10, {.simulated = true});
+    const std::vector<PageId>& pages = rig.pages;
+    rig.run([&] { rig.forget_pages(); });
     rig.sim->faults().fail_nth(SimFault::read_error, 1, 2);              // the joined read, and one page alone
     rig.run([&] {
-        rig.engine.pool->read_ahead(pages);
+        rig.pool().read_ahead(pages);
         threads::sleep_until(threads::now() + kSecond);
         size_t here = 0;
-        for (const PageId id : pages) here += rig.engine.pool->resident(id) != nullptr;
+        for (const PageId id : pages) here += rig.pool().resident(id) != nullptr;
         EXPECT_EQ(here, 9u);
-        for (const PageId id : pages) EXPECT_TRUE(rig.engine.pool->peek(id));
+        for (const PageId id : pages) EXPECT_TRUE(rig.pool().peek(id));
     });
-    rig.run([&] { rig.forget(pages.front().value, pages.back().value + 1); });
+    rig.run([&] { rig.forget_pages(); });
     rig.sim->faults().fail_nth(SimFault::bit_flip, 1, 1);
     rig.run([&] {
-        rig.engine.pool->read_ahead(std::span(pages).first(1));
-        auto page = rig.engine.pool->peek(pages[0]);                     // waits, finds it absent, reads it itself
+        rig.pool().read_ahead(std::span(pages).first(1));
+        auto page = rig.pool().peek(pages[0]);                     // waits, finds it absent, reads it itself
         ASSERT_TRUE(page) << page.error().text();
         EXPECT_EQ(page->page->id(), pages[0]);
-        EXPECT_EQ(rig.engine.pool->read_ahead({{PageId{1u << 30}}}), 0u);        // beyond any volume
+        EXPECT_EQ(rig.pool().read_ahead({{PageId{1u << 30}}}), 0u);        // beyond any volume
     });
     EXPECT_EQ(rig.verify(), "");
 }
 
 // Nothing is under way any more when the cleaners have ended, and nothing new begins.
 TEST(ReadAhead, EndsWithTheCleaners) {
-    PoolRig rig({.simulated = true});
-    std::vector<PageId> pages;
+    PagesRig rig(30, {.simulated = true});
+    const std::vector<PageId>& pages = rig.pages;
     rig.run([&] {
-        make_pages(rig.engine, 30, pages);
-        rig.forget(pages.front().value, pages.back().value + 1);
-        rig.engine.pool->read_ahead(pages);
-        rig.engine.pool->stop_cleaner();
-        EXPECT_EQ(rig.engine.pool->verify(), "");
-        rig.forget(pages.front().value, pages.back().value + 1);
-        EXPECT_EQ(rig.engine.pool->read_ahead(pages), 0u);
+        rig.forget_pages();
+        rig.pool().read_ahead(pages);
+        rig.pool().stop_cleaner();
+        EXPECT_EQ(rig.pool().verify(), "");
+        rig.forget_pages();
+        EXPECT_EQ(rig.pool().read_ahead(pages), 0u);
     });
     EXPECT_EQ(rig.verify(), "");
 }

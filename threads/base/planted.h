@@ -83,9 +83,9 @@
     X(read_not_repeated, sm_buffer_pool_test, "a read that failed once is not tried again")                                                           \
     X(repair_without_log, sm_repair_test, "a damaged page is given up although the log has it")                                                       \
     X(superblock_in_place, sm_superblock_test, "the superblock overwrites the copy that counts")                                                      \
-    X(superblock_unsynced, sm_checkpoint_test, "log is recycled before the new superblock is durable")                                                \
+    X(superblock_unsynced, sim_crash_recovery_test, "log is recycled before the new superblock is durable")                                                \
     X(next_key_off_by_one, isolation_phantom_test, "an insert asks for the gap above the wrong key")                                                  \
-    X(half_gap_unprotected, sm_btree_test, "who cuts a gap that it protects keeps one half only")                                                     \
+    X(half_gap_unprotected, isolation_phantom_test, "who cuts a gap that it protects keeps one half only")                                                     \
     X(scan_end_unprotected, isolation_phantom_test, "a scan to the end does not protect the end")                                                     \
     X(scan_bound_unprotected, isolation_phantom_test, "a scan does not protect the gap behind its range's last key")                                  \
     X(backward_gap_unprotected, isolation_phantom_test, "a backward scan does not protect the gap it begins in")                                      \
