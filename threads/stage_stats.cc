@@ -2,19 +2,9 @@
 #include "threads/stage_stats.h"
 
 namespace lockstep {
-namespace {
-
-uint64_t middle_of(size_t bucket) {
-    using stage_buckets::kBits, stage_buckets::kSub;
-    if (bucket < kSub) return bucket;
-    const uint64_t shift = bucket / kSub - 1;
-    return ((kSub + bucket % kSub) << shift) + ((1ull << shift) >> 1);
-}
-
-}  // namespace
 
 void StageHistogram::record(uint64_t value) {
-    ++buckets[stage_buckets::index(value)];
+    ++buckets[StageBuckets::index(value)];
     ++count;
     sum += value;
     max = std::max(max, value);
@@ -36,14 +26,7 @@ StageHistogram StageHistogram::since(const StageHistogram& earlier) const {
 }
 
 uint64_t StageHistogram::percentile(double share) const {
-    if (count == 0) return 0;
-    const auto rank = std::clamp<uint64_t>(static_cast<uint64_t>(share * static_cast<double>(count) + 0.999999), 1, count);
-    uint64_t seen = 0;
-    for (size_t i = 0; i < buckets.size(); ++i) {
-        seen += buckets[i];
-        if (seen >= rank) return std::min(middle_of(i), max);
-    }
-    return max;
+    return StageBuckets::percentile(buckets, count, max, share);
 }
 
 void StageStats::add(const StageStats& other) {

@@ -10,27 +10,17 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <bit>
 #include <cstdint>
 
+#include "threads/base/log_buckets.h"
 #include "threads/base/types.h"
 
 namespace lockstep {
 
-namespace stage_buckets {
-inline constexpr unsigned kBits = 3;
-inline constexpr uint64_t kSub = 1ull << kBits;
-inline constexpr unsigned kOctaves = 40 - kBits;         // up to 2^40 ns, 18 minutes; what is longer counts as that
-inline constexpr size_t kCount = kSub * (kOctaves + 1);
-constexpr size_t index(uint64_t value) {
-    if (value < kSub) return value;
-    const auto shift = static_cast<unsigned>(std::bit_width(value)) - 1 - kBits;
-    return shift >= kOctaves ? kCount - 1 : kSub * (shift + 1) + (value >> shift) - kSub;
-}
-}  // namespace stage_buckets
+using StageBuckets = LogBuckets<3>;
 
 struct StageHistogram {
-    std::array<uint64_t, stage_buckets::kCount> buckets{};
+    std::array<uint64_t, StageBuckets::kCount> buckets{};
     uint64_t count = 0, sum = 0, max = 0;
     void record(uint64_t value);
     void add(const StageHistogram& other);
@@ -79,7 +69,7 @@ template <bool kShared>
 class LiveHistogram {
 public:
     void record(uint64_t value) {
-        buckets_[stage_buckets::index(value)].add();
+        buckets_[StageBuckets::index(value)].add();
         sum_.add(value);
         max_.raise_to(value);
     }
@@ -92,7 +82,7 @@ public:
     }
 
 private:
-    std::array<StageCounter<kShared>, stage_buckets::kCount> buckets_{};
+    std::array<StageCounter<kShared>, StageBuckets::kCount> buckets_{};
     StageCounter<kShared> sum_, max_;
 };
 
