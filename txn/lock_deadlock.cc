@@ -28,7 +28,7 @@ void for_each_blocker(const LockRequest& request, Visit visit) {
     for (const LockRequest* at = request.head->granted_first; at; at = at->next)
         if (at->owner != request.owner && !compatible(request.wanted, at->granted))
             if (!visit(at->owner, at->granted, false)) return;
-    if (request.own && !PLANTED(phantom_cycle)) return;      // conversions stand behind nobody (LK-2)
+    if (request.own && !PLANTED(conversion_waits_behind)) return;      // conversions stand behind nobody (LK-2)
     for (const LockRequest* at = request.prev; at; at = at->prev)
         if (!compatible(at->wanted, request.wanted))
             if (!visit(at->owner, at->wanted, true)) return;
@@ -137,7 +137,7 @@ bool Searcher::break_cycle(WakeBatch& wakes) {
 
     const uint32_t id = search_.cycles + 1;
     CycleRecord record;
-    const bool real = confirm(record);
+    const bool real = confirm(record) || PLANTED(cycle_unconfirmed);
     if (real) {
         const DeadlockSearch::Node* victim = &search_.nodes[search_.path[0]];
         for (const uint32_t at : search_.path)

@@ -31,7 +31,7 @@ constexpr LockMode kStrong = LockMode::S | LockMode::U | LockMode::X;
 
 // Rights on records that nobody else can have against `held` on the store.
 constexpr LockMode records_covered_by(LockMode held) {
-    if (covers(held, LockMode::X) || (PLANTED(escalation_forgets) && covers(held, LockMode::S))) return kAllRights;
+    if (covers(held, LockMode::X)) return kAllRights;
     if (covers(held, LockMode::S)) return LockMode::IS | LockMode::S | LockMode::gap_read;
     return LockMode::none;
 }
@@ -59,7 +59,7 @@ constexpr RightsTable kRights;
 void set_held(Intent& intent, LockMode held) {
     const RecordRights rights = kRights.of[static_cast<uint8_t>(held)];
     intent.held = held;
-    intent.records_covered = rights.covered;
+    intent.records_covered = PLANTED(escalation_forgets) && covers(held, LockMode::S) ? kAllRights : rights.covered;
     intent.records_short = rights.allowed;
 }
 

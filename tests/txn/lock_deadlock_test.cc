@@ -1,6 +1,7 @@
 // labels: unit
 // lock_deadlock_test.cc - cycles of 2, 3 and n owners, the choice of the victim, the text, and what is no deadlock.
 #include "tests/txn/lock_test_util.h"
+#include "threads/base/rng.h"
 
 namespace lockstep::txn {
 namespace {
@@ -110,6 +111,53 @@ TEST(LockDeadlock, ThroughTheQueue) {
 }
 
 // One request may close several cycles: all must be broken.
+// A conversion that stands behind another is granted before it if its rights allow that (LK-2): they do not wait for each other.
+TEST(LockDeadlock, ConversionsStandBehindNobody) {
+    Scene s;
+    ASSERT_TRUE(granted(s.lock(0, name_of(0), IS)));
+    ASSERT_TRUE(granted(s.lock(1, name_of(0), IS)));
+    ASSERT_TRUE(granted(s.lock(2, name_of(0), S)));
+    auto all = s.lock(0, name_of(0), X), some = s.lock(1, name_of(0), IX);       // both because of the S; the X because of the IS, too
+    EXPECT_TRUE(waits(all) && waits(some));
+    EXPECT_EQ(s.locks.stats().deadlocks, 0u);
+    s.release(2);
+    EXPECT_TRUE(waits(all) && granted(some));
+    s.release(1);
+    EXPECT_TRUE(granted(all));
+    EXPECT_EQ(s.check(), "");
+}
+
+// Who locks in one order is never in a cycle. On several kernel threads a search that mixes two moments sees some all the same: an owner as it
+// waited a moment ago, and as it holds now, in its next life.
+TEST(LockDeadlock, NobodyDiesAmongThoseWhoLockInOrder) {
+    constexpr uint32_t kThreads = 64, kNames = 8, kRounds = 6000;
+    LockManager locks({.buckets_log2 = 4, .owners_max = kThreads});
+    Owners owners(locks, kThreads);
+    const uint64_t seed = seed_of_run();
+    auto runtime = *threads::Runtime::start({.workers = 4});
+    std::atomic<uint32_t> refused{0};
+    for (uint32_t t = 0; t < kThreads; ++t)
+        ASSERT_TRUE(runtime->spawn(t, "locker", [&, t] {
+            Rng rng = Rng(seed).fork(t);
+            for (uint32_t round = 0; round < kRounds; ++round) {
+                for (uint32_t i = 0; i < kNames; ++i) {
+                    if (rng.chance(0.4)) continue;
+                    if (!locks.lock(owners[t], name_of(i), rng.chance(0.3) ? S : X)) {
+                        ++refused;
+                        break;
+                    }
+                    if (rng.chance(0.2)) threads::yield();
+                }
+                locks.release_all(owners[t]);
+            }
+        }));
+    runtime->stop();
+    EXPECT_EQ(refused.load(), 0u);
+    EXPECT_EQ(locks.stats().deadlocks, 0u);
+    EXPECT_GT(locks.stats().waits, 1000u);
+    EXPECT_EQ(locks.verify(), "");
+}
+
 TEST(LockDeadlock, SeveralCyclesAtOnce) {
     Scene s;
     ASSERT_TRUE(granted(s.lock(0, name_of(9), X)));

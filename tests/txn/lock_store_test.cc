@@ -67,6 +67,27 @@ TEST(LockStore, StrongLockWaitsForEveryNotedIntention) {
     EXPECT_EQ(s.check(), "");
 }
 
+// S on the store spares read locks on its records; a write needs its own, because others may read with IS.
+TEST(LockStore, WhoHoldsSharedLocksWhatItWrites) {
+    for (const LockMode held : {S, SIX, U}) {
+        Scene s;
+        StoreLock& store = s.store(1);
+        ASSERT_TRUE(granted(s.lock_store(0, store, held)));
+        const auto take = [&](size_t who, LockName name, LockMode mode) {
+            Result<bool> got = false;
+            s.go([&] { got = s.locks.try_lock_record(s.owner[who], store, name, mode); });
+            return got && *got;
+        };
+        EXPECT_TRUE(take(0, record(1), S));
+        EXPECT_TRUE(take(0, record(2), X));
+        EXPECT_TRUE(take(1, record(1), S)) << lock_mode_name(held);
+        EXPECT_FALSE(take(1, record(2), S)) << lock_mode_name(held);
+        EXPECT_EQ(s.check(), "");
+        s.release(0);
+        EXPECT_TRUE(take(1, record(2), S));
+    }
+}
+
 // The materialised request stays when the strong locker gives up, and goes with its owner.
 TEST(LockStore, AFailedStrongLockLeavesNothingBehind) {
     Scene s;

@@ -31,7 +31,8 @@
     X(waiters_passed, txn_lock_manager_test, "a grant does not mind what those before it wait for")                                                   \
     X(deadlock_undetected, txn_lock_deadlock_test, "nobody looks for a cycle")                                                                        \
     X(deadlock_worst_victim, txn_lock_deadlock_test, "the victim is who has done most")                                                               \
-    X(phantom_cycle, txn_lock_deadlock_test, "a cycle is believed without looking again")                                                             \
+    X(conversion_waits_behind, txn_lock_deadlock_test, "a conversion is taken to wait for those before it")                                            \
+    X(cycle_unconfirmed, txn_lock_deadlock_test, "a cycle is believed without looking again")                                                          \
     X(escalation_forgets, txn_lock_store_test, "S on the whole index is taken for the right to write its records")                                    \
     X(intentions_not_materialised, txn_lock_store_test, "S or X on an index does not see who has noted an intention")                                 \
     X(gone_store_locked, sm_object_life_test, "who holds a handle of a dropped index or heap may go on using it")                                     \
