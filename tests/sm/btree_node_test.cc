@@ -57,7 +57,7 @@ struct Node {
             const Found f = search(*page, key);
             ASSERT_TRUE(f.exact);
             ASSERT_EQ(f.slot, slot);
-            ASSERT_TRUE(key_equals(*page, slot, Slice(key)));
+            ASSERT_TRUE(key_equals(*page, slot, SearchKey(key)));
             ++slot;
         }
     }
@@ -272,7 +272,7 @@ TEST(BTreeNode, ReadingGarbageStaysInsideThePage) {
             const Slice v = value(*page, s), k = full_key(*page, s, buffer, sizeof buffer);
             ASSERT_LE(v.data() + v.size(), chars(*page) + kPageBytes);
             ASSERT_LE(k.size(), sizeof buffer);
-            sum += child(*page, s).value + key_equals(*page, s, Slice(key));
+            sum += child(*page, s).value + key_equals(*page, s, SearchKey(key));
             for (char c : v) sum += static_cast<uint8_t>(c);
         }
     }

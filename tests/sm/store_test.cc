@@ -317,6 +317,33 @@ TEST_F(StoreTest, DeadlockVictimsRunAgain) {
     EXPECT_GE(store.stats().deadlocks, 1u);
 }
 
+// An operation that failed half way leaves nothing to do but a rollback: its transaction is refused everything else, the commit first of all.
+TEST_F(StoreTest, AfterAFailureOnlyARollback) {
+    Store store = open();
+    const Index index = make_index(store, "t");
+    const auto done = store.start([&]() -> Result<void> {
+        Txn holder = TRY(store.begin());
+        TRY(index.put(holder, "held", "v"));
+        Txn failed = TRY(store.begin({.lock_timeout = kMillisecond}));
+        TRY(index.put(failed, "before", "v"));
+        const Savepoint point = TRY(failed.savepoint());
+        std::string text;
+        EXPECT_EQ(code_of(index.put(failed, "held", "w")), ErrorCode::lock_timeout);
+        EXPECT_EQ(code_of(index.put(failed, "after", "v")), ErrorCode::txn_aborting);
+        EXPECT_EQ(code_of(index.get(failed, "before", text)), ErrorCode::txn_aborting);
+        EXPECT_EQ(code_of(failed.savepoint()), ErrorCode::txn_aborting);
+        EXPECT_EQ(code_of(failed.roll_back_to(point)), ErrorCode::txn_aborting);
+        EXPECT_EQ(code_of(failed.commit()), ErrorCode::txn_aborting);
+        EXPECT_TRUE(failed.live());
+        TRY(failed.abort());
+        TRY(holder.commit());
+        return {};
+    }).join();
+    ASSERT_TRUE(done) << done.error().text();
+    EXPECT_EQ(read(store, index, "before"), std::nullopt);
+    EXPECT_EQ(read(store, index, "held"), "v");
+}
+
 TEST_F(StoreTest, BulkLoadWantsAscendingKeysAndAnEmptyIndex) {
     Store store = open();
     const Index index = make_index(store, "t");
