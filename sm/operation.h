@@ -84,6 +84,8 @@ template <class Operation>
     auto result = operation();
     if (!result) [[unlikely]]
         note_error(txn, result.error());
+    if (threads::worker_local.code_points) [[unlikely]]
+        CTX(finished);
     return result;
 }
 

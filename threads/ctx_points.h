@@ -22,6 +22,7 @@ namespace lockstep::threads {
     X(lock_bucket,   data, "lock bucket prefetched, the leaf being at hand")         \
     X(record,        data, "record prefetched")                                    \
     X(located,       code, "locks held, place found, before the leaf is latched")  \
+    X(finished,      code, "a change is done, nothing latched, before the application goes on") \
     X(misplaced,     code, "for tests: inside a latched section")
 
 enum class CtxPoint : uint8_t {

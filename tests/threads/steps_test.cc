@@ -225,7 +225,7 @@ TEST(StepsTest, ListsOfOneKindMergeWhileTeamsAreSmall) {
 TEST(StepsTest, SetsOfPointsFromText) {
     EXPECT_EQ(*ctx_points_from("none"), 0u);
     EXPECT_EQ(*ctx_points_from("manual"), kCtxManual);
-    EXPECT_EQ(*ctx_points_from("icache"), kCtxManual | ctx_bit(CtxPoint::located));
+    EXPECT_EQ(*ctx_points_from("icache"), kCtxManual | ctx_bit(CtxPoint::located) | ctx_bit(CtxPoint::finished));
     EXPECT_EQ(*ctx_points_from("# a file\nbtree_leaf\n record#x\n\n"), ctx_bit(CtxPoint::btree_leaf) | ctx_bit(CtxPoint::record));
     const auto wrong = ctx_points_from("record,leaf");
     ASSERT_FALSE(wrong);

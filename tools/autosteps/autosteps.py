@@ -237,6 +237,7 @@ def run(a):
         streams = [load(path, a.program) for path in paths]
     analyses = [analyse(*stream[:4], geometry, a.width, a.height) for stream in streams]
     for analysis, (_, stream, _, names, data) in zip(analyses, streams):
+        analysis["manual"]["set"] = sorted(data)     # the engine's set `manual`; "points" are those that this operation came past
         choose_names(analysis, stream, names, geometry, a.reach, data if a.keep_data else set())
     rows = [row for name, stream, *_ in streams for row in sweep(name, stream, geometry)] if a.sweep else []
     for analysis in analyses:
