@@ -50,6 +50,18 @@ Result<void> put_back(BTree& tree, txn::Transaction& txn, const txn::LogRecordVi
     }
 }
 
+// Key `n` of a record of many inserts. There are few: they are counted from the front each time, and nothing is allocated.
+Slice key_of_many(Slice payload, unsigned n) {
+    payload::Reader in(payload);
+    in.get<payload::PutMany>();
+    for (;; --n) {
+        const auto head = in.get<payload::RecordHead>();
+        const Slice key = in.bytes(head.key_bytes);
+        in.bytes(head.value_bytes);
+        if (n == 0) return key;
+    }
+}
+
 Result<BTree*> tree_of(Engine& engine, const txn::LogRecordView& record) {
     const StoreId id{record.header->store};
     BTree* tree = id == kCatalogStore ? &engine.catalog->own_tree() : engine.catalog->index_by_id(id);
@@ -79,23 +91,14 @@ Result<void> BTree::undo_insert(txn::Transaction& txn, const txn::LogRecordView&
 // a crash cuts the rollback off, the next one comes here again and passes over what is a ghost already.
 Result<void> BTree::undo_insert_many(txn::Transaction& txn, const txn::LogRecordView& record) {
     const PartView part = TRY(only_part(record));
-    payload::Reader in(part.payload);
-    const auto p = in.get<payload::PutMany>();
-    std::vector<Slice> keys;
-    for (unsigned i = 0; i < p.count; ++i) {
-        const auto head = in.get<payload::RecordHead>();
-        keys.push_back(in.bytes(head.key_bytes));
-        in.bytes(head.value_bytes);
-    }
-    while (!keys.empty()) {
-        const Slice key = keys.back();
-        keys.pop_back();
+    for (unsigned left = payload::Reader(part.payload).get<payload::PutMany>().count; left-- > 0;) {
+        const Slice key = key_of_many(part.payload, left);
         Ops::Target t;
         TRY(Ops::latch_for(*this, txn, key, true, t));
         const bool undone = t.found && ghost(*t.page, t.slot);
-        if (!t.found || (undone && keys.empty())) return lost(*this, record);
+        if (!t.found || (undone && left == 0)) return lost(*this, record);
         if (undone) continue;
-        const Lsn next = keys.empty() ? Lsn{record.header->prev} : record.lsn;
+        const Lsn next = left == 0 ? Lsn{record.header->prev} : record.lsn;
         TRY(Ops::log_set_ghost(*this, txn, t, key, true, ChangeRole::compensation, LogKind::btree_undo_insert, next));
     }
     return {};
