@@ -31,8 +31,8 @@ if(LOCKSTEP_FUZZ)
 endif()
 
 add_library(lockstep_engine_flags INTERFACE)
-target_compile_options(lockstep_engine_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-fno-exceptions>
-    $<$<COMPILE_LANGUAGE:CXX>:-fno-unwind-tables> $<$<COMPILE_LANGUAGE:CXX>:-fno-asynchronous-unwind-tables>)
-if(NOT LOCKSTEP_SANITIZE)      # the undefined-behaviour sanitizer wants type information
-    target_compile_options(lockstep_engine_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-fno-rtti>)
+target_compile_options(lockstep_engine_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-fno-exceptions>)
+if(NOT LOCKSTEP_SANITIZE)      # the undefined-behaviour sanitizer wants type information, and reports want stacks
+    target_compile_options(lockstep_engine_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-fno-rtti>
+        $<$<COMPILE_LANGUAGE:CXX>:-fno-unwind-tables> $<$<COMPILE_LANGUAGE:CXX>:-fno-asynchronous-unwind-tables>)
 endif()
