@@ -12,9 +12,21 @@
 #include "tests/sim/run.h"
 #include "tests/sim/shrink.h"
 
+#ifdef LOCKSTEP_COVERAGE
+extern "C" void __gcov_dump();
+#endif
+
 namespace lockstep::sim {
 
 namespace {
+
+// Without what the parent has registered for its own end; but what the child has run counts.
+[[noreturn]] void end_child(int status) {
+#ifdef LOCKSTEP_COVERAGE
+    __gcov_dump();
+#endif
+    _exit(status);
+}
 
 // Written by children, read by the parent.
 struct Child {
@@ -79,8 +91,8 @@ bool run_seed(const Arguments& arguments, uint64_t seed, Board& board, Child& ch
     mallopt(M_TRIM_THRESHOLD, 512 << 20);
     for (;;) {
         const uint64_t n = board.next_seed.fetch_add(1);
-        if (n >= arguments.seeds || board.stop.load()) _exit(0);
-        if (!run_seed(arguments, arguments.first_seed + n, board, child)) _exit(1);
+        if (n >= arguments.seeds || board.stop.load()) end_child(0);
+        if (!run_seed(arguments, arguments.first_seed + n, board, child)) end_child(1);
         board.seeds_done.fetch_add(1);
     }
 }
