@@ -103,6 +103,21 @@ void Worker::yield(Thread& self) {
     switch_away(self);
 }
 
+bool Worker::yield_to_few(Thread& self, uint32_t others) {
+    if (none_ready()) return false;
+    if (policy_ != nullptr) {
+        yield(self);
+        return true;
+    }
+    Thread* last = ready_first_;
+    while (--others > 0 && last->queue_next != nullptr) last = last->queue_next;
+    parks_[static_cast<size_t>(ParkReason::yield)].add();
+    self.reason = ParkReason::yield;
+    put_behind(&self, last);
+    switch_away(self);
+    return true;
+}
+
 // --- the calls of thread.h
 
 void park(ParkReason reason) {
@@ -130,6 +145,12 @@ void yield() {
     Thread* self = current();
     DCHECK(self != nullptr);
     self->worker->yield(*self);
+}
+
+bool yield_to_few(uint32_t others) {
+    Thread* self = current();
+    DCHECK(self != nullptr && others > 0);
+    return self->worker->yield_to_few(*self, others);
 }
 
 void sleep_until(Nanos deadline) {

@@ -52,6 +52,7 @@ struct alignas(kCacheLineBytes) Thread {
     uint32_t timer_index = UINT32_MAX;        // place in the worker's timer heap
     ParkReason reason = ParkReason::event;
     bool timed_out = false;
+    bool urgent = false;                      // others wait for what it does: woken, it comes before them [itself only]
     void* stack = nullptr;                    // see stack.h
     uint64_t id = 0;                          // unique within the runtime
     const char* name = "";                    // static string, for the debugger script
@@ -76,6 +77,8 @@ void wake(Thread* thread);
 
 // Lets other ready threads of this worker run first.
 void yield();
+// Lets at most `others` of them run first. False: nobody was ready.
+bool yield_to_few(uint32_t others);
 void sleep_until(Nanos deadline);
 // The runtime's clock, from a user thread: read once per scheduler turn when coarse suffices.
 Nanos now();            // exact

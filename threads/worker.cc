@@ -39,8 +39,8 @@ void Worker::run() {
         turn_time_ = clock().now();
         take_mail();
         expire_timers();
-        run_slices(kTurnSlices);
-        run_teams(io_ != nullptr && io_->has_in_flight() ? kTurnSlices : kTurnMembers);
+        run_slices(turn_slices());
+        run_teams(io_ != nullptr && io_->has_in_flight() ? turn_slices() : kTurnMembers);
         submit_io();
         if (!nothing_to_run()) poll_io();
         else sleep();                            // submits and waits with one system call
@@ -157,6 +157,7 @@ void Worker::set_steps(const StepsOptions& options) {
 void Worker::start_io(IoRequest& request) {
     CHECK(io_ != nullptr);                       // a runtime without a disk has no I/O
     io_->add(request);
+    if (request.io_class == IoClass::log) slices_left_ = 0;      // to the device at the next switch
 }
 
 bool Worker::try_start_io(IoRequest& request) {

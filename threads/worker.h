@@ -1,6 +1,6 @@
 // worker.h - one kernel thread's scheduler: ready queue, mailbox, timers, I/O batch, and the switch between its user threads.
 //
-// Concepts   A turn: take the mail, expire timers, run up to kTurnSlices slices, submit the I/O requests that those collected,
+// Concepts   A turn: take the mail, expire timers, run up to turn_slices() slices, submit the I/O requests that those collected,
 //            run completions. A thread that parks switches straight to the next ready one while the turn has slices left, and
 //            only else to the scheduler's own context. With nothing ready the worker sleeps in the I/O queue (or a futex).
 // Layout     Threads reach the ready queue from their own worker directly, from elsewhere through the mailbox: a stack that
@@ -59,6 +59,7 @@ private:
 class alignas(kCacheLineBytes) Worker {
 public:
     static constexpr uint32_t kTurnSlices = 64;
+    static constexpr uint32_t kTurnSlicesLog = 4;      // while the log is being written: whoever waits for it are many, and its end is seen at a turn's end
     static constexpr uint32_t kTurnMembers = 768;      // a team member runs one operation, a slice a transaction: about as long as a turn of slices
 
     Worker(RuntimeShared& shared, uint32_t index, std::unique_ptr<SchedulerPolicy> policy, const StepsOptions& steps);
@@ -92,6 +93,7 @@ public:
     void park(Thread& self, ParkReason reason);
     bool park_until(Thread& self, Nanos deadline, ParkReason reason);
     void yield(Thread& self);
+    bool yield_to_few(Thread& self, uint32_t others);
     void start_io(IoRequest& request);
     bool try_start_io(IoRequest& request);
     void set_io_mode(IoMode mode);
@@ -120,9 +122,17 @@ private:
     void make_ready(Thread* thread) {
         if (policy_ != nullptr) [[unlikely]]
             return policy_->ready(thread);
+        if (thread->urgent && thread->reason != ParkReason::yield) [[unlikely]]
+            return put_behind(thread, nullptr);
         thread->queue_next = nullptr;
         (ready_last_ != nullptr ? ready_last_->queue_next : ready_first_) = thread;
         ready_last_ = thread;
+    }
+    // Into the ready queue behind `before`, or in front of all.
+    void put_behind(Thread* thread, Thread* before) {
+        Thread*& link = before != nullptr ? before->queue_next : ready_first_;
+        thread->queue_next = std::exchange(link, thread);
+        if (thread->queue_next == nullptr) ready_last_ = thread;
     }
     Thread* pick() {
         if (policy_ != nullptr) [[unlikely]]
@@ -136,6 +146,7 @@ private:
     // A team whose running member has ended or, in a simulation, gone stray: its next member comes before anything else.
     Thread* next_to_run() { return pending_ != nullptr ? std::exchange(pending_, nullptr) : pick(); }
     bool nothing_to_run() const { return pending_ == nullptr && none_ready() && !steps_->any_waiting(); }
+    uint32_t turn_slices() const { return io_ != nullptr && io_->log_in_flight() ? kTurnSlicesLog : kTurnSlices; }
     WorkerLocal local();
     bool run_teams(uint32_t members);
     bool none_ready() const { return policy_ != nullptr ? policy_->empty() : ready_first_ == nullptr; }

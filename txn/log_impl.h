@@ -70,6 +70,7 @@ struct Log::Impl {
     // --- log_flush.cc
     void run_flusher();
     uint32_t next_reason();
+    void gather_commits();
     bool flush_once();
     Result<void> write_prefix(uint64_t begin, uint64_t end);
     Result<void> open_write_segment(uint64_t lsn);
@@ -162,6 +163,7 @@ struct Log::Impl {
     uint64_t flushed = kLogFirst;                                // == durable, without the atomic
     uint64_t boundary = kLogFirst;                               // a record boundary to mark as soon as it is durable (LM-B)
     LogMark mark;                                                // newest written or being written
+    Nanos last_flush = 0;                                        // how long it took
     Nanos lazy_deadline = 0;
     threads::FileId write_file{-1};
     uint64_t write_segment = UINT64_MAX;

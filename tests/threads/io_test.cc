@@ -193,6 +193,24 @@ TEST_P(IoBackends, MoreRequestsThanTheRingHolds) {
     EXPECT_EQ(std::set<IoRequest*>(reads.completed.begin(), reads.completed.end()).size(), kCount);
 }
 
+TEST_P(IoBackends, DurableWritesArriveWhole) {
+    const FileId file = rig.open("durable", Disk::kCreate | Disk::kDirect);
+    auto queue = rig.queue();
+    const AlignedBuffer memory = buffer(3 * 4096, 'd');
+    Batch batch;
+    IoRequest& two = batch.add(IoKind::write, file, 8192, memory.get(), 4096);
+    two.durable = true;
+    two.iov[two.iov_count++] = {memory.get() + 8192, 4096};
+    batch.add(IoKind::write, file, 0, memory.get(), 4096).durable = true;
+    batch.submit(*queue);
+    rig.drain(*queue);
+    EXPECT_EQ(batch.requests[0].result, 8192);
+    EXPECT_EQ(batch.requests[1].result, 4096);
+    std::string seen(16384, '?');
+    ASSERT_EQ(*rig.disk->read_now(file, 0, seen.data(), seen.size()), seen.size());
+    EXPECT_EQ(seen, std::string(4096, 'd') + std::string(4096, '\0') + std::string(8192, 'd'));
+}
+
 TEST_P(IoBackends, LinkedRequestsRunInOrder) {
     const FileId file = rig.open("links");
     auto queue = rig.queue();

@@ -137,6 +137,31 @@ TEST_F(SimDiskTest, WriteInFlightMayOrMayNotBeThere) {
     EXPECT_EQ(bytes_of(disk), std::string(kPage, 'b'));
 }
 
+// A durable write is sure when it completes, whatever lies unsynced around and beneath it, and makes nothing else so.
+TEST_F(SimDiskTest, DurableWriteIsSureAndAlone) {
+    fill(0, 'a', 3 * kPage);
+    ASSERT_TRUE(disk.sync_now(file));
+    fill(0, 'b', 3 * kPage);
+    std::vector<char> data(kPage, 'c');
+    Batch batch;
+    batch.add(IoKind::write, file, kPage, data.data(), kPage).durable = true;
+    batch.submit(*queue);
+    drain();
+    ASSERT_EQ(batch.requests[0].result, static_cast<int64_t>(kPage));
+    const std::string a(kPage, 'a'), b(kPage, 'b'), c(kPage, 'c');
+    EXPECT_EQ(bytes_of(*disk.image(1, SimCrash::drop_unsynced)), a + c + a);
+    EXPECT_EQ(bytes_of(*disk.image(1, SimCrash::keep_all)), b + c + b);
+    for (const SimCrash mode : kSimCrashes)
+        for (uint64_t seed = 1; seed <= 20; ++seed) EXPECT_EQ(bytes_of(*disk.image(seed, mode)).substr(kPage, kPage), c);
+    disk.faults().fail_nth(SimFault::sync_error, 1);
+    Batch failed;
+    failed.add(IoKind::write, file, 0, data.data(), kPage).durable = true;
+    failed.submit(*queue);
+    drain();
+    EXPECT_EQ(failed.requests[0].result, -EIO);
+    EXPECT_EQ(bytes_of(*disk.image(1, SimCrash::drop_unsynced)), a + c + a);
+}
+
 TEST_F(SimDiskTest, LengthIsDurableAfterSyncOnly) {
     ASSERT_TRUE(disk.allocate(file, 10 * kPage));
     EXPECT_EQ(bytes_of(*disk.image(1, SimCrash::drop_unsynced)).size(), 0u);

@@ -193,6 +193,41 @@ TEST(Thread, YieldIsFair) {
     }
 }
 
+TEST(Thread, YieldToFewComesBackAfterThem) {
+    auto runtime = *Runtime::start({});
+    std::string order;
+    spawn_or_fail(*runtime, 0, [&] {
+        EXPECT_FALSE(yield_to_few(2));           // nobody there
+        for (const char name : {'a', 'b', 'c', 'd', 'e'}) spawn_or_fail(*runtime, 0, [&order, name] { order += name; });
+        order += '0';
+        while (yield_to_few(2)) order += '0';
+    });
+    runtime->stop();
+    EXPECT_EQ(order, "0ab0cd0e0");
+}
+
+// Woken together with others, the one they wait for runs first; after its own yield it is one of them.
+TEST(Thread, UrgentOnesRunBeforeTheOthers) {
+    auto runtime = *Runtime::start({});
+    std::string order;
+    std::vector<Thread*> parked;
+    for (const char name : {'a', 'u', 'b'})
+        spawn_or_fail(*runtime, 0, [&, name] {
+            current()->urgent = name == 'u';
+            parked.push_back(current());
+            park(ParkReason::event);
+            order += name;
+            yield();
+            order += name;
+        });
+    spawn_or_fail(*runtime, 0, [&] {
+        while (parked.size() < 3) yield();
+        for (Thread* thread : parked) wake(thread);
+    });
+    runtime->stop();
+    EXPECT_EQ(order, "uabuab");
+}
+
 TEST(Thread, YieldingDoesNotShutOutMail) {
     auto runtime = *Runtime::start({});
     std::atomic<bool> stop{false};

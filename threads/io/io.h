@@ -38,6 +38,7 @@ struct IoRequest {
     IoKind kind = IoKind::read;
     IoClass io_class = IoClass::demand_read;
     bool link_next = false;                      // the next request of the same batch starts only after this one succeeded
+    bool durable = false;                        // of a write: complete when its bytes are durable. Says nothing about other writes
     FileId file{-1};
     uint64_t offset = 0;                         // bytes
     iovec iov[2] = {};                           // 1 or 2 pieces of memory

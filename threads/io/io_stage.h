@@ -57,6 +57,7 @@ public:
     void wake() { queue_->wake(); }                        // any kernel thread
     bool idle() const { return queued() == 0 && queue_->in_flight() == 0; }
     bool has_in_flight() const { return queue_->in_flight() > 0; }
+    bool log_in_flight() const { return on_device_[static_cast<size_t>(IoClass::log)] > 0; }
     bool can_submit() const { return servable() != 0 || door_ != nullptr; }
     uint64_t queued() const { return queued_ + at_door_; }
     void set_mode(IoMode mode) { mode_ = mode; }

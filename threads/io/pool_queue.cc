@@ -18,13 +18,11 @@ int64_t transfer_once(const IoRequest& request, uint64_t progress) {
     int64_t moved = 0;
     if (request.kind == IoKind::sync) {
         moved = fdatasync(fd);
-    } else if (progress == 0 && request.iov_count > 1) {
-        const iovec* pieces = io_pieces(request);
-        const auto count = static_cast<int>(request.iov_count);
-        moved = write ? pwritev(fd, pieces, count, at) : preadv(fd, pieces, count, at);
     } else {
-        const iovec piece = io_piece(request, progress);
-        moved = write ? pwrite(fd, piece.iov_base, piece.iov_len, at) : pread(fd, piece.iov_base, piece.iov_len, at);
+        const iovec rest = io_piece(request, progress);
+        const iovec* pieces = progress == 0 ? io_pieces(request) : &rest;
+        const int count = progress == 0 ? static_cast<int>(request.iov_count) : 1;
+        moved = write ? pwritev2(fd, pieces, count, at, request.durable ? RWF_DSYNC : 0) : preadv(fd, pieces, count, at);
     }
     return moved < 0 ? -errno : moved;
 }

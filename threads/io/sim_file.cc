@@ -107,6 +107,35 @@ void SimFile::synced(uint64_t point, Rng& rng) {
     unsynced_.erase(unsynced_.begin(), end);
 }
 
+void SimFile::newest_synced() {
+    const SimChange change = std::move(unsynced_.back());
+    unsynced_.pop_back();
+    forget_beneath(change.offset, change.offset + change.bytes);
+    apply(durable_, change);
+    durable_length_ = std::max(durable_length_, change.offset + change.bytes);
+}
+
+// What unsynced changes did to [from, to) can no longer come out of a crash: newer bytes are durable there.
+void SimFile::forget_beneath(uint64_t from, uint64_t to) {
+    std::vector<SimChange> left;
+    for (SimChange& change : unsynced_) {
+        const uint64_t end = change.offset + change.bytes;
+        if (change.offset >= to || end <= from) {
+            left.push_back(std::move(change));
+            continue;
+        }
+        SimChange head = change, tail = change;
+        head.bytes = from > change.offset ? from - change.offset : 0;          // without bytes it still sets the length
+        left.push_back(std::move(head));
+        if (end <= to) continue;
+        tail.offset = to;
+        tail.bytes = end - to;
+        if (tail.data != nullptr) tail.data = {change.data, change.data.get() + (to - change.offset)};
+        left.push_back(std::move(tail));
+    }
+    unsynced_ = std::move(left);
+}
+
 void SimFile::sync_failed(uint64_t point) {
     for (SimChange& change : unsynced_) {
         if (change.number <= point) change.in_doubt = true;

@@ -54,6 +54,9 @@ public:
     uint64_t sync_point() const { return changes_made_; }
     void synced(uint64_t point, Rng& rng);
     void sync_failed(uint64_t point);
+    // The newest change alone becomes durable (a write that was asked for as durable), or nobody can tell whether it is.
+    void newest_synced();
+    void newest_in_doubt() { unsynced_.back().in_doubt = true; }
 
     // The file as one crash leaves it.
     std::shared_ptr<SimFile> after_crash(Rng& rng, SimCrash mode) const;
@@ -67,6 +70,7 @@ private:
     using Changes = std::vector<const SimChange*>;
     void record(SimChange change);
     void forget_lost(uint64_t offset, uint64_t bytes);
+    void forget_beneath(uint64_t from, uint64_t to);
     void keep_sectors(SimFile& image, const Changes& changes, Rng& rng) const;
     void keep_torn(SimFile& image, const Changes& changes, Rng& rng) const;
     void keep_prefix(SimFile& image, const Changes& changes, Rng& rng) const;

@@ -156,6 +156,13 @@ int64_t SimQueue::attempt_write(Operation& operation) {
         to = (here + 1 + faults.shape().below(places - 1)) % places * operation.attempt;
     }
     file.end_write(write, operation.attempt, to);
+    if (request.durable) {
+        if (faults.strikes(SimFault::sync_error, file.path)) {
+            file.newest_in_doubt();
+            return -EIO;
+        }
+        file.newest_synced();
+    }
     return static_cast<int64_t>(operation.attempt);
 }
 

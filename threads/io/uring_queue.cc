@@ -214,6 +214,7 @@ void UringQueue::issue(IoRequest* request, uint64_t progress, uint64_t data, boo
         if (write) io_uring_prep_write(sqe, fd, piece.iov_base, bytes, request->offset + progress);
         else io_uring_prep_read(sqe, fd, piece.iov_base, bytes, request->offset + progress);
     }
+    if (request->durable) sqe->rw_flags = RWF_DSYNC;
     if (link) sqe->flags |= IOSQE_IO_LINK;
     sqe->user_data = data;
     ++kernel_;
