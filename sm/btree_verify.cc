@@ -25,11 +25,9 @@ struct Walk {
 
 void check_overflow(Walk& w, PageId id, const Page& page, unsigned slot) {
     const OverflowRef ref = overflow_ref(value(page, slot));
-    if (ghost(page, slot)) {                     // its chain may be gone already
-        const auto exists = overflow_exists(w.engine, w.tree.id(), PageId{ref.first}, ref.chain);
-        if (exists && !*exists) return;
-    }
-    auto pages = overflow_pages(*w.engine.pool, w.tree.id(), ref);
+    // A ghost's chain may be gone already, or its end, if a crash came while it was being freed.
+    auto pages = ghost(page, slot) ? overflow_remains(w.engine, w.tree.id(), PageId{ref.first}, ref.chain)
+                                   : overflow_pages(*w.engine.pool, w.tree.id(), ref);
     if (!pages) return w.fault(id, "slot " + std::to_string(slot) + ": " + pages.error().text());
     w.report.pages_overflow += pages->size();
     w.report.pages.insert(w.report.pages.end(), pages->begin(), pages->end());

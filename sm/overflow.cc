@@ -142,13 +142,18 @@ Result<void> release_overflow(Engine& engine, txn::Transaction& txn, StoreId sto
     return {};
 }
 
-Result<void> free_overflow(Engine& engine, StoreId store, PageId first, uint64_t chain) {
-    // From its end, so that what a crash leaves still hangs on the first page; the freed rest may look whole on disk.
+Result<std::vector<PageId>> overflow_remains(Engine& engine, StoreId store, PageId first, uint64_t chain) {
     std::vector<PageId> pages;
     for (PageId at = first; at != kPageNone && TRY(overflow_exists(engine, store, at, chain));) {
         pages.push_back(at);
         at = PageId{header_of(*TRY(engine.pool->fix_shared(at))).next};
     }
+    return pages;
+}
+
+Result<void> free_overflow(Engine& engine, StoreId store, PageId first, uint64_t chain) {
+    // From its end, so that what a crash leaves still hangs on the first page; the freed rest may look whole on disk.
+    std::vector<PageId> pages = TRY(overflow_remains(engine, store, first, chain));
     std::ranges::reverse(pages);
     return engine.space->free_now(pages);
 }

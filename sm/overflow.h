@@ -51,6 +51,8 @@ Result<std::vector<PageId>> overflow_pages(BufferPool& pool, StoreId store, cons
 Result<void> release_overflow(Engine& engine, txn::Transaction& txn, StoreId store, Slice key, const OverflowRef& ref);
 // Does the chain exist, or has it been freed?
 Result<bool> overflow_exists(Engine& engine, StoreId store, PageId first, uint64_t chain);
+// Pages of a chain of which a crash may have left only the beginning, as far as it goes.
+Result<std::vector<PageId>> overflow_remains(Engine& engine, StoreId store, PageId first, uint64_t chain);
 // Frees the chain if its first page still carries its number; otherwise it has been freed already.
 Result<void> free_overflow(Engine& engine, StoreId store, PageId first, uint64_t chain);
 
