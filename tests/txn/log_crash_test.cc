@@ -104,7 +104,7 @@ void crash_run(uint64_t seed, bool nested) {
     for (uint32_t t = 0; t < threads; ++t)
         bench.spawn(t, [&, t] {
             Rng rng(seed * 101 + t);
-            for (uint64_t n = 0; n < 14; ++n) {
+            for (uint64_t n = 0; n < 20; ++n) {
                 const uint32_t bytes = n % 3 == 0 ? 600 : static_cast<uint32_t>(8 + rng.below(rng.chance(0.2) ? 40000 : 3000));
                 const Lsn lsn = append(*bench.log, t + 1, n, bytes);
                 oracle.records[lsn.value] = {t + 1, n};

@@ -5,7 +5,7 @@ include(CMakePackageConfigHelpers)
 set(LOCKSTEP_PUBLIC_HEADERS store txn index heap cursor key options stats)
 # What those need themselves.
 set(LOCKSTEP_SUPPORT_HEADERS sm/store_inl.h txn/txn_options.h txn/lock_policy.h threads/base/types.h threads/base/result.h threads/base/clock.h
-    threads/steps_options.h threads/stage_stats.h threads/io/io_stats.h)
+    threads/steps_options.h threads/stage_stats.h threads/io/io_stats.h threads/base/log_buckets.h)
 
 foreach(name ${LOCKSTEP_PUBLIC_HEADERS})
     file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/include/lockstep/${name}.h CONTENT "#pragma once\n#include \"sm/${name}.h\"\n")
