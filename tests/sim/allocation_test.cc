@@ -33,6 +33,9 @@ std::atomic<int64_t> countdown{-1};
     throw std::bad_alloc();
 }
 
+// Out of line: where a delete is inlined, g++ takes its free() for one of a stranger's memory.
+[[gnu::noinline]] void give_back(void* at) noexcept { std::free(at); }
+
 }  // namespace
 
 void* operator new(size_t bytes) { return allocate_or_throw(bytes, 1); }
@@ -43,14 +46,14 @@ void* operator new(size_t bytes, const std::nothrow_t&) noexcept { return alloca
 void* operator new[](size_t bytes, const std::nothrow_t&) noexcept { return allocate(bytes, 1); }
 void* operator new(size_t bytes, std::align_val_t alignment, const std::nothrow_t&) noexcept { return allocate(bytes, static_cast<size_t>(alignment)); }
 void* operator new[](size_t bytes, std::align_val_t alignment, const std::nothrow_t&) noexcept { return allocate(bytes, static_cast<size_t>(alignment)); }
-void operator delete(void* at) noexcept { std::free(at); }
-void operator delete[](void* at) noexcept { std::free(at); }
-void operator delete(void* at, size_t) noexcept { std::free(at); }
-void operator delete[](void* at, size_t) noexcept { std::free(at); }
-void operator delete(void* at, std::align_val_t) noexcept { std::free(at); }
-void operator delete[](void* at, std::align_val_t) noexcept { std::free(at); }
-void operator delete(void* at, size_t, std::align_val_t) noexcept { std::free(at); }
-void operator delete[](void* at, size_t, std::align_val_t) noexcept { std::free(at); }
+void operator delete(void* at) noexcept { give_back(at); }
+void operator delete[](void* at) noexcept { give_back(at); }
+void operator delete(void* at, size_t) noexcept { give_back(at); }
+void operator delete[](void* at, size_t) noexcept { give_back(at); }
+void operator delete(void* at, std::align_val_t) noexcept { give_back(at); }
+void operator delete[](void* at, std::align_val_t) noexcept { give_back(at); }
+void operator delete(void* at, size_t, std::align_val_t) noexcept { give_back(at); }
+void operator delete[](void* at, size_t, std::align_val_t) noexcept { give_back(at); }
 
 namespace lockstep {
 namespace {
