@@ -196,12 +196,16 @@ TEST(Thread, YieldIsFair) {
 TEST(Thread, YieldToFewComesBackAfterThem) {
     auto runtime = *Runtime::start({});
     std::string order;
+    std::atomic<bool> done{false};               // stop() lets nobody spawn any more
     spawn_or_fail(*runtime, 0, [&] {
         EXPECT_FALSE(yield_to_few(2));           // nobody there
         for (const char name : {'a', 'b', 'c', 'd', 'e'}) spawn_or_fail(*runtime, 0, [&order, name] { order += name; });
         order += '0';
         while (yield_to_few(2)) order += '0';
+        done = true;
+        done.notify_one();
     });
+    done.wait(false);
     runtime->stop();
     EXPECT_EQ(order, "0ab0cd0e0");
 }
