@@ -1,6 +1,8 @@
 // btree_node.cc - changes of a single B-tree page, its builder, and its check.
 #include "sm/btree_node.h"
 
+#include <vector>
+
 #include "sm/btree_node_search.h"
 
 namespace lockstep::sm::node {
@@ -231,36 +233,63 @@ Shift shift_of(const Page& p, size_t prefix_bytes) {
     return {own.substr(prefix_bytes), 0};
 }
 
-std::string check_node(const Page& p) {
+namespace {
+
+// A record or a fence in the heap.
+struct Piece {
+    size_t at, bytes;
+};
+
+// Inside the heap, none over another, and with the garbage they fill it: a change moves and counts them one by one.
+std::string check_heap(const Page& p, std::vector<Piece> pieces) {
+    std::ranges::sort(pieces, {}, &Piece::at);
+    size_t used = header(p).garbage, free_from = p.header.hole_end;
+    for (const Piece& piece : pieces) {
+        if (piece.bytes == 0) continue;                           // an empty fence lies nowhere
+        if (piece.at < p.header.hole_end || piece.at + piece.bytes > kPageBytes) return "BN-1: a record or fence lies outside the heap";
+        if (piece.at < free_from) return "BN-1: records or fences overlap";
+        free_from = piece.at + piece.bytes;
+        used += piece.bytes;
+    }
+    return used == kPageBytes - p.header.hole_end ? std::string() : "BN-1: heap bytes do not add up";
+}
+
+std::string check_frame(const Page& p) {
     const NodeHeader& h = header(p);
     if (p.kind() != PageKind::btree) return "kind is not btree";
     if (h.count > kSlotsMax || p.header.hole_begin != kSlotsAt + h.count * sizeof(Slot)) return "BN-1: hole_begin does not match the slots";
     if (p.header.hole_end < p.header.hole_begin || p.header.hole_end > kPageBytes) return "BN-1: hole ends outside";
-    size_t used = h.low_bytes + (high_infinite(p) ? 0u : h.high_bytes);
-    if (h.low_at + h.low_bytes > kPageBytes || (!high_infinite(p) && h.high_at + h.high_bytes > kPageBytes)) return "fence outside the page";
+    std::vector<Piece> pieces{{h.low_at, h.low_bytes}};
+    if (!high_infinite(p)) pieces.push_back({h.high_at, h.high_bytes});
+    for (unsigned i = 0; i < h.count; ++i) {
+        const Slot& s = slots(p)[i];
+        if (s.at + kRecordHead > kPageBytes) return "BN-1: a record or fence lies outside the heap";
+        pieces.push_back({s.at, kRecordHead + (s.bits & kKeyBits) + size_t{load<uint16_t>(chars(p) + s.at)}});
+    }
+    return check_heap(p, std::move(pieces));
+}
+
+}  // namespace
+
+std::string check_node(const Page& p) {
+    if (std::string fault = check_frame(p); !fault.empty()) return fault;
+    const NodeHeader& h = header(p);
     if (!high_infinite(p) && low(p) >= high(p)) return "fences do not ascend";
     if (h.prefix != fence_prefix(low(p), high(p), high_infinite(p))) return "prefix does not match the fences";
     unsigned ghosts = 0;
     std::string before;
     for (unsigned i = 0; i < h.count; ++i) {
-        const Slot& s = slots(p)[i];
-        const size_t key_bytes = s.bits & kKeyBits;
-        if (s.at < p.header.hole_end || s.at + kRecordHead + key_bytes > kPageBytes) return "record outside the heap";
-        if (s.at + kRecordHead + key_bytes + load<uint16_t>(chars(p) + s.at) > kPageBytes) return "value outside the heap";
-        used += record_bytes(p, i);
         ghosts += ghost(p, i);
         const Slice rest = suffix(p, i);
         if (rest.substr(0, h.common_bytes) != Slice(h.common, std::min<size_t>(h.common_bytes, sizeof h.common))) return "BN-2: key lacks the common bytes";
-        if (s.head != head_of(p, rest)) return "BN-2: head does not match the key";
+        if (slots(p)[i].head != head_of(p, rest)) return "BN-2: head does not match the key";
         std::string key = full_key(p, i);
         if (i > 0 && key <= before) return "BT-1: keys do not ascend";
         if (!covers(p, key)) return "BT-1: key outside the fences";
         if (!is_leaf(p) && value(p, i).size() != 4) return "inner value is no page number";
         before = std::move(key);
     }
-    if (ghosts != h.ghosts) return "ghost count is wrong";
-    if (used + h.garbage != kPageBytes - p.header.hole_end) return "BN-1: heap bytes do not add up";
-    return {};
+    return ghosts == h.ghosts ? std::string() : "ghost count is wrong";
 }
 
 }  // namespace lockstep::sm::node

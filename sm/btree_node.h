@@ -6,7 +6,7 @@
 //            Inner nodes: slot i leads to keys in [key i, key i+1), first_child to those in [low, key 0).
 // Layout     behind the page header: NodeHeader (offset 32), slots of 8 bytes from 64 up to hole_begin, hole, heap from hole_end to
 //            the end of the page. Heap record: u16 value bytes, key without prefix, value. Inner value: u32 child page.
-// Invariants BN-1 hole_begin = 64 + 8 * count; heap bytes = live records + fences + garbage. [checked: check_node()]
+// Invariants BN-1 hole_begin = 64 + 8 * count; heap bytes = live records + fences + garbage, none over another. [checked: check_node()]
 //            BN-2 Slots ascend strictly by key; all suffixes begin with the common bytes; a head is the four bytes behind them, zero padded.
 //            BN-3 Readers of a page that may change under them never follow an offset out of the page: lengths are clamped here,
 //                 and the caller validates before it believes.
