@@ -1,14 +1,14 @@
 // log_attest.cc - what the log says of itself: commit and end records tell how far it was durable when they were written.
 //
-// Concepts   log.mark is written after each flush and waited for by nobody, so a power cut may leave an old one: damage behind it then looks like a
-//            torn tail. But a torn tail lies in one flush (LI-3), and no record in that flush can know of anything durable beyond its begin. So
+// Concepts   log.mark lags, by kMarkInterval and a write: damage behind it would look like a torn tail. But a torn tail lies in one flush (LI-3), and no record in that flush can know of anything durable beyond its begin. So
 //            a whole record *behind* the place where the log seems to end, which says that the log was durable beyond that place, proves that
 //            what is missing there was lost later. The records are those that every commit and rollback ends with; their field `store` is
 //            free: it holds the distance back to the durable end, in units of 8 bytes, plus 1; 0 says nothing.
 // Invariants LA-L1 A record attests only what a completed sync covered before the record was appended, and a record's boundary: a record that
 //                 the durable end cuts in two may be torn without any damage. [attested: advance()]
-//            What remains: damage within the last flush, or in those before it if no transaction ended after it, with the mark lost as well. Nothing
-//            on the disk tells that from a flush that was never finished, short of a second sync for each flush.
+//            Restart believes the mark and every attestation alike: each is a lower bound of what was durable, so the highest counts.
+//            What remains: damage within the last flush, or in those before it if no transaction ended after it, while they are younger than the
+//            mark. Nothing on the disk tells that from a flush that was never finished, short of a second sync for each flush.
 #include <algorithm>
 #include <cstring>
 

@@ -76,8 +76,11 @@ struct Log::Impl {
     Result<void> open_write_segment(uint64_t lsn);
     void advance(uint64_t end);
     void update_limits();
+    void keep_mark();
     void write_mark();
+    bool mark_lags() const { return boundary <= flushed && boundary > mark.durable_end; }
     bool mark_busy() const { return mark_request.file.value >= 0 && !mark_request.complete; }
+    bool mark_failed() const { return mark_request.file.value >= 0 && mark_request.complete && mark_request.result != LogMark::kSlotBytes; }
     void wait_for_mark();
     Result<void> sync_mark();
     Result<void> write_last_mark();
@@ -165,6 +168,7 @@ struct Log::Impl {
     LogMark mark;                                                // newest written or being written
     Nanos last_flush = 0;                                        // how long it took
     Nanos lazy_deadline = 0;
+    Nanos mark_deadline = 0;                                     // no mark before this
     threads::FileId write_file{-1};
     uint64_t write_segment = UINT64_MAX;
     threads::FileId mark_file{-1};

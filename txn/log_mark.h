@@ -1,9 +1,11 @@
 // log_mark.h - the durable end of the log, recorded apart from the records (LOG-4).
 //
+// Concepts   Written at most once in kMarkInterval, by a durable write of its own that nobody waits for; always before the log is truncated or closed.
+//            It lags by that interval and a write at most; for what is younger, commit records speak (log_attest.cc).
 // Layout     file log.mark: two slots of 4096 bytes, written in turn; only the first sector of a slot is used, so a slot is old or new:
 //            offset 0 u64 magic, 8 u32 format version, 12 u32 reserved, 16 u64 sequence, 24 u64 durable end, 32 u64 segment bytes,
 //            40 u64 XXH3 over bytes 0..40. The valid slot with the higher sequence counts.
-// Invariants LM-A The recorded end never exceeds the durable end: it is written after the sync that made it true.
+// Invariants LM-A The recorded end never exceeds the durable end: it is written after the sync that made it true, and never taken back.
 //            LM-B The recorded end is a record boundary, so a reader can be asked to reach it exactly.
 #pragma once
 
@@ -13,6 +15,8 @@
 #include "threads/io/io.h"
 
 namespace lockstep::txn {
+
+inline constexpr Nanos kMarkInterval = 10 * kMillisecond;
 
 struct LogMark {
     uint64_t sequence = 0;

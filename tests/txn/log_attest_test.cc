@@ -1,5 +1,9 @@
 // labels: sim
 // log_attest_test.cc - damage in the durable log is told from a torn tail by later commit records, also when log.mark is an old one.
+#include <functional>
+#include <map>
+#include <set>
+
 #include "tests/txn/log_sim_util.h"
 #include "txn/log_files.h"
 #include "txn/log_mark.h"
@@ -51,7 +55,7 @@ struct Written {
 };
 
 // Transactions of one record each, every one of them waited for.
-void write_log(SimDisk& disk, uint64_t seed, Written& w, int transactions = 12) {
+void write_log(SimDisk& disk, uint64_t seed, Written& w, int transactions = 12, const std::function<void(SimBench&)>& at_rest = {}) {
     SimBench bench(disk, seed, 1);
     ASSERT_TRUE(bench.create());
     w.first = bench.log->tail().value;
@@ -65,6 +69,7 @@ void write_log(SimDisk& disk, uint64_t seed, Written& w, int transactions = 12) 
             w.attested = before;
             w.acknowledged = end;
         }
+        if (at_rest) at_rest(bench);
     });
     w.tail = bench.log->tail().value;
 }
@@ -99,6 +104,57 @@ TEST(LogAttest, DamageInTheLastFlushBehindAnOldMarkIsATornTail) {
     SimBench bench(disk, seed, 1);
     ASSERT_TRUE(bench.open(Lsn{w.first}));
     EXPECT_LT(bench.log->tail().value, w.acknowledged);
+}
+
+// Once the log has been at rest for a while the mark tells its end, and a power cut cannot take that back: nothing is left that could be damaged
+// unnoticed, the last flush included.
+TEST(LogAttest, ARestingLogIsMarkedForGood) {
+    for (uint64_t seed = seed_of_run(20261121), last = seed + 40; seed < last; ++seed) {
+        SimDisk disk({.seed = seed});
+        Written w;
+        std::vector<std::unique_ptr<SimDisk>> images;
+        Rng rng(seed * 5 + 3);
+        write_log(disk, seed, w, 1 + static_cast<int>(rng.below(12)), [&](SimBench& bench) {
+            threads::sleep_until(bench.clock.now() + 3 * kMarkInterval);
+            for (const threads::SimCrash crash : threads::kSimCrashes) images.push_back(disk.image(rng.next(), crash));
+        });
+        for (auto& image : images) {
+            const uint64_t lsn = w.first + rng.below(w.acknowledged - w.first);
+            flip(*image, lsn, static_cast<uint32_t>(rng.below(8)));
+            SimBench bench(*image, seed, 1);
+            const auto opened = bench.open(Lsn{w.first});
+            ASSERT_FALSE(opened) << "seed " << seed << ": damage at " << lsn << " was cut off";
+            EXPECT_EQ(opened.error().code, ErrorCode::corrupt_log);
+            EXPECT_EQ(opened.error().b, w.acknowledged);
+        }
+    }
+}
+
+// One mark for many flushes, and no more than the interval and a write between what is durable and what is marked.
+TEST(LogAttest, TheMarkFollowsABusyLogAtItsInterval) {
+    const uint64_t seed = seed_of_run(20261121);
+    SimDisk disk({.seed = seed});
+    SimBench bench(disk, seed, 1);
+    ASSERT_TRUE(bench.create());
+    std::map<uint64_t, Nanos> durable_at;            // when an LSN was first seen durable
+    std::set<uint64_t> marks;
+    bench.run([&] {
+        for (uint64_t n = 0; n < 600; ++n) {
+            append(*bench.log, 1 + n, n, 100);
+            ASSERT_TRUE(bench.log->wait_durable(Lsn{append_commit(*bench.log, 1 + n)}));
+            durable_at.emplace(bench.log->durable().value, bench.clock.now());
+            const auto mark = recorded_durable_end(disk, "/store");
+            ASSERT_TRUE(mark);
+            marks.insert(mark->value);
+            const auto next = durable_at.upper_bound(mark->value);
+            if (next == durable_at.end()) continue;
+            EXPECT_LT(bench.clock.now() - next->second, 3 * kMarkInterval) << "commit " << n;
+        }
+    });
+    const Nanos took = bench.clock.now();
+    EXPECT_GT(took, 5 * kMarkInterval);
+    EXPECT_GT(marks.size(), took / kMarkInterval / 3);
+    EXPECT_LT(marks.size(), bench.log->stats().flushes / 4);
 }
 
 // Power cuts at every event, with the mark as old as can be: no torn tail is taken for damage.

@@ -48,6 +48,8 @@
     X(log_checksum_without_lsn, txn_log_crash_test, "a record validates at any place of the log")                                                     \
     X(mark_ahead, txn_log_crash_test, "the mark records an end that is not durable yet")                                                              \
     X(mark_ignored, txn_log_crash_test, "damage in the durable log is cut off")                                                                       \
+    X(mark_unsynced, txn_log_attest_test, "a power cut may take back what the mark has said")                                                         \
+    X(mark_stays_behind, txn_log_attest_test, "a log that comes to rest is not marked to its end")                                                    \
     X(attested_ahead, txn_log_attest_test, "a commit record says that the log is durable up to its present end")                                       \
     X(attestation_ignored, txn_log_attest_test, "what later records say about the durable end is not looked at")                                      \
     X(torn_tail_kept, txn_log_crash_test, "what a torn tail has left is not cleared")                                                                 \
