@@ -124,6 +124,36 @@ TEST(IcacheReplay, PredictorsLearnAndReturnsFollowTheStack) {
     EXPECT_EQ(r.predictors[1].returns.total(), 1u);
 }
 
+// A branch target buffer: who is not in it is guessed by direction, enters when taken, and is driven out by later ones.
+TEST(IcacheReplay, TheTargetBufferForgetsWhatManyBranchesDriveOut) {
+    Predictor p(kP6);
+    EXPECT_TRUE(p.branch(0x1000, true, false));          // unknown and forward: not taken
+    EXPECT_FALSE(p.branch(0x1000, true, false));         // known now
+    EXPECT_FALSE(p.branch(0x2010, true, true));          // unknown and backward: taken
+    EXPECT_FALSE(p.branch(0x3020, false, false));        // not taken: does not enter
+    EXPECT_TRUE(p.branch(0x3020, true, false));
+    for (uint64_t i = 1; i <= 3; ++i) p.branch(0x1000 + i * 128 * 16, true, false);      // its set has four places
+    EXPECT_FALSE(p.branch(0x1000, true, false));
+    for (uint64_t i = 1; i <= 4; ++i) p.branch(0x1000 + i * 128 * 16, true, false);
+    EXPECT_TRUE(p.branch(0x1000, true, false));
+    EXPECT_TRUE(p.indirect(0x5000, 1));
+    EXPECT_FALSE(p.indirect(0x5000, 1));
+    EXPECT_TRUE(p.indirect(0x5000, 2));
+    p.forget();
+    EXPECT_TRUE(p.branch(0x1000, true, false));
+}
+
+// The direction of a branch is that which the trace shows when it is taken.
+TEST(IcacheReplay, ABranchThatLeadsBackIsExpectedToBeTaken) {
+    Script back, on;
+    back.code(5, 1).add(trace_word(kTraceBranch, 1, kCode + 5 * 64 + 14)).code(1, 1);
+    on.code(1, 1).add(trace_word(kTraceBranch, 1, kCode + 1 * 64 + 14)).code(5, 1);
+    const auto p6 = [](const Script& s) { return replay(s.words(), small(0)).predictors[2]; };
+    EXPECT_EQ(p6(back).name, "p6");
+    EXPECT_EQ(p6(back).branches.total(), 0u);
+    EXPECT_EQ(p6(on).branches.total(), 1u);
+}
+
 // RP-2.
 TEST(IcacheReplay, EqualTracesGiveEqualFigures) {
     Script s;

@@ -5,7 +5,7 @@ namespace lockstep::icache {
 
 Replay::Replay(const ReplayOptions& options) : options_(options), in_operation_(options.threads, 0) {
     for (const Machine& machine : options_.machines) machines_.emplace_back(machine);
-    for (const PredictorShape& shape : {kGshare, kK7}) {
+    for (const PredictorShape& shape : {kGshare, kK7, kP6, kP6Quarter}) {
         predictors_.emplace_back(shape);
         result_.predictors.push_back({shape.name, {}, {}, {}});
     }
@@ -15,7 +15,18 @@ Replay::Replay(const ReplayOptions& options) : options_(options), in_operation_(
 
 ReplayResult replay(std::span<const uint64_t> words, const ReplayOptions& options) { return Replay(options).run(words); }
 
+// A trace says where a branch leads only when it is taken; one that never is may as well lead forward.
+void Replay::find_backward(std::span<const uint64_t> words) {
+    uint64_t taken = 0;
+    for (const uint64_t word : words) {
+        if (kind_of(word) == kTraceRun && address_of(word) < taken) backward_.insert(taken);
+        if (kind_of(word) == kTraceRun || kind_of(word) == kTraceBranch) taken = 0;
+        if (kind_of(word) == kTraceBranch && (small_of(word) & 1) != 0) taken = address_of(word);
+    }
+}
+
 ReplayResult Replay::run(std::span<const uint64_t> words) {
+    find_backward(words);
     for (const uint64_t word : words) {
         const uint64_t address = address_of(word);
         switch (kind_of(word)) {
@@ -31,7 +42,7 @@ ReplayResult Replay::run(std::span<const uint64_t> words) {
             case kTraceBranch:
                 ++result_.branches[role_];
                 for (size_t i = 0; i < predictors_.size(); ++i)
-                    result_.predictors[i].branches[role_] += predictors_[i].branch(address, small_of(word) & 1);
+                    result_.predictors[i].branches[role_] += predictors_[i].branch(address, small_of(word) & 1, backward_.contains(address));
                 break;
             case kTraceCall:
                 for (Predictor& predictor : predictors_) predictor.call(address);

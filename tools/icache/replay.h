@@ -15,6 +15,7 @@
 #include <span>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "tools/icache/cache.h"
@@ -91,6 +92,7 @@ private:
     void on_data(uint64_t address, uint32_t bytes);
     void on_run(uint64_t word);
     void on_watch(uint64_t address);
+    void find_backward(std::span<const uint64_t> words);
     void make_cold();
     void settle();                               // role_ and skipped_ after a change of thread or mark
     int thread_at(uint64_t sp) const;
@@ -113,6 +115,7 @@ private:
     Role role_ = Role::uncounted;
     bool skipped_ = false;
 
+    std::unordered_set<uint64_t> backward_;      // conditional branches that were seen to lead back
     uint64_t waiting_target_ = 0;                // an indirect jump or return that waits for the next run
     TraceKind waiting_kind_ = kTraceRun;
     std::unordered_map<uint64_t, Line> lines_;
