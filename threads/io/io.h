@@ -4,7 +4,7 @@
 //            and takes batches of page and log requests. read/write/sync below build a request, hand it to the worker's
 //            queue and park the user thread until it completes; the worker submits once per scheduler turn.
 // Invariants IO-1 A request's buffer does not change and stays mapped from submit to completion.
-//            IO-2 Every submitted request completes exactly once, in any order unless linked.
+//            IO-2 Every submitted request completes exactly once, in any order.
 //            IO-3 A short or interrupted transfer is continued by the queue: result is the whole size or an error; a read
 //                 past the end of the file gives the bytes there are.
 // Blocking   submit never blocks. wait() blocks the kernel thread until a completion, wake() or the deadline.
@@ -37,7 +37,6 @@ class IoStage;
 struct IoRequest {
     IoKind kind = IoKind::read;
     IoClass io_class = IoClass::demand_read;
-    bool link_next = false;                      // the next request of the same batch starts only after this one succeeded
     bool durable = false;                        // of a write: complete when its bytes are durable. Says nothing about other writes
     FileId file{-1};
     uint64_t offset = 0;                         // bytes
@@ -56,7 +55,6 @@ struct IoRequest {
     uint32_t bypassed = 0;
     IoRequest* prev = nullptr;
     Nanos entered = 0;
-    IoRequest* chained = nullptr;                // next one of a linked run
     IoRequest* same = nullptr;                   // equal requests that this one serves as well
     IoStage* stage = nullptr;
     void (*then)(IoRequest*) = nullptr;          // the requester's `done`
@@ -67,7 +65,7 @@ class IoQueue {
 public:
     virtual ~IoQueue() = default;
     virtual const char* name() const = 0;        // "io_uring", "pool", "simulated"
-    // Takes the chain of `count` requests linked by `next`, in order. They reach the device by the next poll() or wait() at the latest, all
+    // Takes `count` requests joined by `next`, in order. They reach the device by the next poll() or wait() at the latest, all
     // with one system call where the backend can.
     virtual void submit(IoRequest* first, size_t count) = 0;
     // Runs `done` of what has completed; the number of those.

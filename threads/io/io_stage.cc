@@ -14,12 +14,6 @@ constexpr size_t kLog = static_cast<size_t>(IoClass::log), kDemand = static_cast
 
 size_t class_of(const IoRequest& request) { return static_cast<size_t>(request.io_class); }
 
-uint64_t unit_bytes(const IoRequest& packet) {
-    uint64_t bytes = 0;
-    for (const IoRequest* r = &packet; r != nullptr; r = r->chained) bytes += io_bytes(*r);
-    return bytes;
-}
-
 bool place_before(const IoRequest& a, const IoRequest& b) {
     if (a.kind != b.kind) return a.kind < b.kind;
     if (a.file != b.file) return a.file < b.file;
@@ -28,7 +22,7 @@ bool place_before(const IoRequest& a, const IoRequest& b) {
 
 }  // namespace
 
-// A transfer of neighbours. Its members are linked by `next`, in the order of their offsets.
+// A transfer of neighbours. Its members are joined by `next`, in the order of their offsets.
 struct IoStage::Carrier {
     IoRequest request;
     iovec pieces[kIoPiecesMax];
@@ -48,31 +42,25 @@ IoStage::IoStage(std::unique_ptr<IoQueue> queue, const Clock& clock)
 IoStage::~IoStage() { queue_.reset(); }
 
 void IoStage::add(IoRequest& request) {
-    request.chained = request.same = nullptr;
+    request.same = nullptr;
     request.alone = false;
-    (chain_last_ != nullptr ? chain_last_->chained : chain_first_) = &request;
-    chain_last_ = &request;
-    if (request.link_next) return;
-    IoRequest& packet = *chain_first_;
-    chain_first_ = chain_last_ = nullptr;
     if (!stage_.try_admit()) {
         if (current() == nullptr) {
-            packet.next = door_;
-            door_ = &packet;
+            request.next = door_;
+            door_ = &request;
             ++at_door_;
             return;
         }
         stage_.admit(kNever, ParkReason::io);
     }
-    enter(packet);
-    if (mode_ == IoMode::one_by_one) return wait_alone(packet);
+    enter(request);
+    if (mode_ == IoMode::one_by_one) return wait_alone(request);
     if (queued() >= kBatchMax) submit();
 }
 
 bool IoStage::try_add(IoRequest& request) {
-    DCHECK(!request.link_next && chain_first_ == nullptr);
     if (!stage_.try_admit()) return false;
-    request.chained = request.same = nullptr;
+    request.same = nullptr;
     request.alone = false;
     enter(request);
     return true;
@@ -81,16 +69,14 @@ bool IoStage::try_add(IoRequest& request) {
 void IoStage::enter(IoRequest& packet) {
     const size_t c = class_of(packet);
     packets_[c].add();
-    bytes_[c].add(unit_bytes(packet));
+    bytes_[c].add(io_bytes(packet));
     stage_.enqueue(lines_[c], packet, clock_.now());
     ++queued_;
 }
 
 // Completions run here, on the stack of the one who asked.
 [[gnu::cold, gnu::noinline]] void IoStage::wait_alone(IoRequest& packet) {
-    IoRequest* last = &packet;
-    while (last->chained != nullptr) last = last->chained;
-    for (submit(); !last->complete; submit()) queue_->wait(kNever);
+    for (submit(); !packet.complete; submit()) queue_->wait(kNever);
 }
 
 // Who came while there was no room, in the order of arrival.
@@ -147,7 +133,7 @@ bool IoStage::submit() {
         (taken[c].last != nullptr ? taken[c].last->next : taken[c].first) = packet;
         taken[c].last = packet;
     }
-    DCHECK(on_device_[kDemand] <= kDemandMax && on_device_[kAhead] <= kReadAheadMax && on_device_[kWriteBack] <= kWriteBackMax);   // IOS-4
+    DCHECK(on_device_[kDemand] <= kDemandMax && on_device_[kAhead] <= kReadAheadMax && on_device_[kWriteBack] <= kWriteBackMax);   // IOS-3
     stage_.served_together(packets);
     batches_.add();
     Batch batch;
@@ -160,16 +146,16 @@ bool IoStage::submit() {
 
 // In the order of arrival. A sync does for everybody who asks for the same file in the same batch.
 void IoStage::arrange_log(IoRequest* packets, Batch& batch) {
-    IoRequest* sync = nullptr;                             // the newest one that stands alone
+    IoRequest* sync = nullptr;                             // the newest one
     for (IoRequest* next; packets != nullptr; packets = next) {
         next = packets->next;
-        const bool lone_sync = packets->kind == IoKind::sync && packets->chained == nullptr && mode_ == IoMode::staged;
-        if (lone_sync && sync != nullptr && sync->file == packets->file) {
+        const bool mergeable = packets->kind == IoKind::sync && mode_ == IoMode::staged;
+        if (mergeable && sync != nullptr && sync->file == packets->file) {
             packets->same = std::exchange(sync->same, packets);
             merged_[kLog].add();
             continue;
         }
-        if (lone_sync) sync = packets;
+        if (mergeable) sync = packets;
         emit(*packets, batch);
     }
 }
@@ -180,8 +166,8 @@ void IoStage::arrange(IoRequest* packets, Batch& batch) {
     Run run;
     for (IoRequest *r = packets, *next; r != nullptr; r = next) {
         next = r->next;
-        const bool equal = run.last != nullptr && mode_ == IoMode::staged && r->kind == IoKind::read && r->chained == nullptr &&
-                           !place_before(*run.last, *r) && run.last->chained == nullptr && io_bytes(*run.last) == io_bytes(*r) && !r->alone;
+        const bool equal = run.last != nullptr && mode_ == IoMode::staged && r->kind == IoKind::read &&
+                           !place_before(*run.last, *r) && io_bytes(*run.last) == io_bytes(*r) && !r->alone;
         if (equal) {
             r->same = std::exchange(run.last->same, r);
             merged_[class_of(*r)].add();
@@ -201,8 +187,7 @@ void IoStage::arrange(IoRequest* packets, Batch& batch) {
 bool IoStage::fits(const Run& run, const IoRequest& request) {
     const IoRequest &first = *run.first, &last = *run.last;
     return first.kind == request.kind && first.kind != IoKind::sync && !first.durable && !request.durable && first.file == request.file &&
-           last.offset + io_bytes(last) == request.offset && !first.alone && !request.alone && first.chained == nullptr &&
-           request.chained == nullptr && run.pieces + request.iov_count <= kIoPiecesMax && run.bytes + io_bytes(request) <= kCarrierBytes;
+           last.offset + io_bytes(last) == request.offset && !first.alone && !request.alone && run.pieces + request.iov_count <= kIoPiecesMax && run.bytes + io_bytes(request) <= kCarrierBytes;
 }
 
 void IoStage::close_run(Run& run, Batch& batch) {
@@ -227,14 +212,12 @@ void IoStage::append(IoRequest& request, Batch& batch) {
     ++batch.requests;
 }
 
-// A packet as it came, all of its linked requests (IOS-3).
+// A packet as it came.
 void IoStage::emit(IoRequest& packet, Batch& batch) {
     transfers_[class_of(packet)].add();
-    for (IoRequest* r = &packet; r != nullptr; r = r->chained) {
-        r->stage = this;
-        r->then = std::exchange(r->done, on_done);
-        append(*r, batch);
-    }
+    packet.stage = this;
+    packet.then = std::exchange(packet.done, on_done);
+    append(packet, batch);
 }
 
 void IoStage::emit_carrier(Carrier& carrier, Run& run, Batch& batch) {
@@ -261,9 +244,7 @@ void IoStage::emit_carrier(Carrier& carrier, Run& run, Batch& batch) {
     append(request, batch);
 }
 
-void IoStage::off_device(const IoRequest& request) {
-    if (!request.link_next) --on_device_[class_of(request)];             // the last of its packet
-}
+void IoStage::off_device(const IoRequest& request) { --on_device_[class_of(request)]; }
 
 // The result is there. Requests merged into this one get a copy before its owner may use the memory for something else.
 void IoStage::deliver(IoRequest& request) {
@@ -276,7 +257,7 @@ void IoStage::deliver(IoRequest& request) {
         io_finish(*r);
     }
     off_device(request);
-    if (!request.link_next) stage_.finish();
+    stage_.finish();
     io_finish(request);
 }
 

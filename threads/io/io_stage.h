@@ -1,6 +1,6 @@
 // io_stage.h - one worker's I/O stage: requests wait as packets; at each scheduler turn a batch of them is chosen, put in order, joined, submitted.
 //
-// Concepts   A *packet* is a request, or the first of a run of linked requests. One line per class; StageClasses picks whose packet comes next:
+// Concepts   A *packet* is a request. One line per class; StageClasses picks whose packet comes next:
 //            log > demand read > read-ahead > write-back, but a class that was passed over kPassedMax times while it could be served comes
 //            first. How many packets of each class the device has at a time is bounded, so that the order is decided here and not in its
 //            queue: write-back more tightly while anybody waits for a read or the log.
@@ -12,8 +12,7 @@
 // Invariants IOS-1 Every request completes once, with its own result: if a carrier fails, each member is asked for alone, so that only
 //                  the member with the fault fails. [checked: stage verify() at close()]
 //            IOS-2 A class that can be served is passed over at most kPassedMax + kIoClasses times in a row. [StageClasses]
-//            IOS-3 Linked requests stay together and are never joined, merged or reordered.
-//            IOS-4 No class but the log has more on the device than its bound; together these are fewer than a ring has places, so the
+//            IOS-3 No class but the log has more on the device than its bound; together these are fewer than a ring has places, so the
 //                  ring's own strict order of classes never decides. [checked: submit()]
 // Blocking   add() may park a user thread (back-pressure). wait() blocks the kernel thread. All calls from the owning worker but wake().
 // Source     S. Harizopoulos, "Staged Database Systems", 2005 (stages that see all requests at once); the rest is our own design.
@@ -45,10 +44,9 @@ public:
     ~IoStage();
     const char* name() const { return queue_->name(); }
 
-    // The request, with those linked behind it, becomes a packet when its last one is added. Parks while the stage is full if called on
-    // a user thread; a completion's request waits at the door instead.
+    // Parks while the stage is full if called on a user thread; a completion's request waits at the door instead.
     void add(IoRequest& request);
-    // The same for a single request that can be done without: false if there is no room now.
+    // The same for a request that can be done without: false if there is no room now.
     bool try_add(IoRequest& request);
     // Forms one batch and submits it. False if nothing could be served.
     bool submit();
@@ -102,8 +100,6 @@ private:
     Stage<IoRequest, false> stage_;
     StageLine<IoRequest> lines_[kIoClasses];
     StageClasses<kIoClasses> classes_{kPassedMax};
-    IoRequest* chain_first_ = nullptr;                     // of a unit that is not complete yet
-    IoRequest* chain_last_ = nullptr;
     IoRequest* door_ = nullptr;                            // completions' requests that found the stage full, newest first
     uint64_t at_door_ = 0;
     uint64_t queued_ = 0;                                  // in the lines

@@ -16,7 +16,7 @@ inline constexpr size_t kIoClasses = 4;
 inline constexpr const char* kIoClassNames[kIoClasses] = {"log", "demand read", "read-ahead", "write-back"};
 
 struct IoClassStats {
-    uint64_t packets = 0;            // requests (linked ones count as one) that came
+    uint64_t packets = 0;            // that came
     uint64_t bytes = 0;
     uint64_t merged = 0;             // served by another's equal request
     uint64_t joined = 0;             // went in a transfer with neighbours, the first of each not counted

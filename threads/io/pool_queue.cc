@@ -33,19 +33,6 @@ void transfer_all(IoRequest& request) {
     }
 }
 
-// One by one: a member belongs to its worker again, and may be gone, as soon as it is handed back.
-void run_unit(IoRequest* head) {
-    bool failed = false;
-    for (IoRequest* r = head; r != nullptr;) {
-        IoRequest* next = r->link_next ? r->next : nullptr;
-        if (failed) r->result = -ECANCELED;
-        else transfer_all(*r);
-        failed = failed || r->result < 0;
-        reinterpret_cast<PoolQueue*>(r->tag)->hand_back(r);
-        r = next;
-    }
-}
-
 }  // namespace
 
 // Without exceptions std::thread's failure would end the process, so a plain thread is tried first where it is cheap to.
@@ -71,40 +58,32 @@ IoPool::~IoPool() {
     for (std::thread& thread : threads_) thread.join();
 }
 
-void IoPool::push(UnitQueue (&units)[kLines], size_t count) {
+void IoPool::push(RequestQueue (&requests)[kLines], size_t count) {
     {
         std::lock_guard lock(mutex_);
-        for (size_t c = 0; c < kLines; ++c) {
-            while (!units[c].empty()) {
-                IoRequest* head = units[c].pop();
-                IoRequest* last = head;
-                while (last->link_next) last = last->next;
-                pending_[c].push(head, last);
-            }
-        }
+        for (size_t c = 0; c < kLines; ++c) pending_[c].push_all(requests[c]);
     }
     if (count == 1) more_.notify_one();
     else more_.notify_all();
 }
 
-bool IoPool::take(IoRequest*& head) {
-    for (UnitQueue& queue : pending_) {
-        if (queue.empty()) continue;
-        head = queue.pop();
-        return true;
+IoRequest* IoPool::take() {
+    for (RequestQueue& queue : pending_) {
+        if (!queue.empty()) return queue.pop();
     }
-    return false;
+    return nullptr;
 }
 
 void IoPool::work() {
     pthread_setname_np(pthread_self(), "lockstep-io");
     std::unique_lock lock(mutex_);
     for (;;) {
-        IoRequest* head = nullptr;
-        more_.wait(lock, [&] { return take(head) || ending_; });
-        if (head == nullptr) return;
+        IoRequest* request = nullptr;
+        more_.wait(lock, [&] { return (request = take()) != nullptr || ending_; });
+        if (request == nullptr) return;
         lock.unlock();
-        run_unit(head);
+        transfer_all(*request);
+        reinterpret_cast<PoolQueue*>(request->tag)->hand_back(request);
         lock.lock();
     }
 }
@@ -122,22 +101,15 @@ PoolQueue::~PoolQueue() {
 }
 
 void PoolQueue::submit(IoRequest* first, size_t count) {
-    UnitQueue units[IoPool::kLines];
-    size_t unit_count = 0;
+    RequestQueue requests[IoPool::kLines];
     in_flight_ += count;
-    for (; count > 0; ++unit_count) {
-        size_t length = 0;
-        IoRequest* last = unit_last(first, count, length);
-        IoRequest* next = last->next;
-        for (IoRequest* r = first;; r = r->next) {
-            r->tag = reinterpret_cast<uint64_t>(this);
-            if (r == last) break;
-        }
-        units[first->io_class == IoClass::log ? 0 : 1].push(first, last);
+    for (size_t i = 0; i < count; ++i) {
+        IoRequest* next = first->next;
+        first->tag = reinterpret_cast<uint64_t>(this);
+        requests[first->io_class == IoClass::log ? 0 : 1].push(first);
         first = next;
-        count -= length;
     }
-    pool_->push(units, unit_count);
+    pool_->push(requests, count);
 }
 
 void PoolQueue::hand_back(IoRequest* request) {

@@ -1,11 +1,10 @@
 // pool_queue.h - I/O by kernel threads with preadv, pwritev and fdatasync: the backend where io_uring is refused.
 //
 // Concepts   One IoPool per disk; every queue adds kThreadsPerQueue kernel threads to it, up to kThreadsMax. A thread takes a
-//            unit (a request or a linked run), the log's first and else in the order of arrival, which the I/O stages have chosen; it does
-//            it from end to end and hands the members back to their queue one by one. Queues share the pool's ownership, so the pool ends
+//            request, the log's first and else in the order of arrival, which the I/O stages have chosen; it does it from end to end
+//            and hands it back to its queue. Queues share the pool's ownership, so the pool ends
 //            with the last of them and the disk.
-// Invariants PQ-1 A linked request starts after its predecessor succeeded: one thread does the whole unit.
-//            PQ-2 A request is touched by the pool thread before it is handed back and by the worker after. [mutex_ of the queue]
+// Invariants PQ-1 A request is touched by the pool thread before it is handed back and by the worker after. [mutex_ of the queue]
 // Blocking   submit() takes a mutex for a few instructions. wait() blocks.
 #pragma once
 
@@ -30,16 +29,16 @@ public:
     ~IoPool();                                             // finishes what is queued, then joins
     // Error too_many if the system grants not even one thread.
     Result<void> grow();
-    // Takes `units` units of one class or several, each request's tag naming its queue.
-    void push(UnitQueue (&units)[kLines], size_t count);
+    // Takes `count` requests, each one's tag naming its queue.
+    void push(RequestQueue (&requests)[kLines], size_t count);
 
 private:
     void work();
-    bool take(IoRequest*& head);
+    IoRequest* take();
 
     std::mutex mutex_;
     std::condition_variable more_;
-    UnitQueue pending_[kLines];                            // under mutex_
+    RequestQueue pending_[kLines];                         // under mutex_
     bool ending_ = false;                                  // under mutex_
     std::vector<std::thread> threads_;                     // under mutex_ until the destructor
 };

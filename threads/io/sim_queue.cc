@@ -47,23 +47,16 @@ Nanos SimQueue::time() const { return disk_.options_.polls_max > 0 ? disk_.polls
 
 void SimQueue::submit(IoRequest* first, size_t count) {
     in_flight_ += count;
-    while (count > 0) {
-        size_t length = 0;
-        IoRequest* next = unit_last(first, count, length)->next;
-        const IoRequest& head = *first;
+    for (; count > 0; --count) {
+        IoRequest& request = *first;
+        first = request.next;
         std::unique_lock lock(disk_.mutex_);
-        // Memory of followers must stand still from now on, too (SD-1).
-        for (IoRequest* r = first;; r = r->next) {
-            r->tag = r->kind == IoKind::write ? memory_checksum(*r) : 0;
-            if (!r->link_next) break;
-        }
-        start(first);
-        const std::string path = disk_.of(head.file).file->path;
-        const SimEvent event{.kind = SimEvent::submitted, .io = head.kind, .path = path, .offset = head.offset, .bytes = io_bytes(head)};
+        request.tag = request.kind == IoKind::write ? memory_checksum(request) : 0;
+        start(&request);
+        const std::string path = disk_.of(request.file).file->path;
+        const SimEvent event{.kind = SimEvent::submitted, .io = request.kind, .path = path, .offset = request.offset, .bytes = io_bytes(request)};
         lock.unlock();
         disk_.happened(event);
-        first = next;
-        count -= length;
     }
 }
 
@@ -199,32 +192,17 @@ size_t SimQueue::poll() {
                 continue;
             }
         }
-        finished += complete(operation);
+        complete(operation);
+        ++finished;
     }
 }
 
-// Followers start after a success and share a failure.
-size_t SimQueue::complete(Operation& operation) {
+void SimQueue::complete(Operation& operation) {
     IoRequest* request = operation.request;
-    IoRequest* next = request->link_next ? request->next : nullptr;
-    const bool failed = request->result < 0;
-    if (next != nullptr && !failed) {
-        std::lock_guard lock(disk_.mutex_);
-        start(next);
-    }
     disk_.happened({.kind = SimEvent::completed, .io = request->kind, .path = operation.file->path, .offset = request->offset,
                     .bytes = io_bytes(*request), .result = request->result});
     --in_flight_;
     io_finish(*request);
-    size_t finished = 1;
-    for (; failed && next != nullptr; ++finished) {
-        IoRequest* cancelled = next;
-        next = cancelled->link_next ? cancelled->next : nullptr;
-        cancelled->result = -ECANCELED;
-        --in_flight_;
-        io_finish(*cancelled);
-    }
-    return finished;
 }
 
 // Sleeps once and looks again: under a clock that others move, nobody would tell when the time has come.

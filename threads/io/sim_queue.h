@@ -1,7 +1,7 @@
 // sim_queue.h - one worker's queue on a simulated disk.
 //
 // Concepts   An operation is a request under way: started with a time at which its next attempt ends. An attempt may move all, a
-//            part (then the operation goes on by itself, IO-3), or nothing. Members of a linked unit start one after the other.
+//            part (then the operation goes on by itself, IO-3), or nothing.
 #pragma once
 
 #include <condition_variable>
@@ -51,7 +51,7 @@ private:
     Nanos time() const;
     bool take_due(Operation& operation);
 
-    size_t complete(Operation& operation);
+    void complete(Operation& operation);
 
     SimDisk& disk_;
     const Clock& clock_;

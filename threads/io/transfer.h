@@ -1,6 +1,5 @@
-// transfer.h - what every backend does alike: the pieces of a request, accounting for short transfers, units of linked requests.
+// transfer.h - what every backend does alike: the pieces of a request, accounting for short transfers, queues of requests.
 //
-// Concepts   A unit is one request, or a run of requests joined by link_next; it is started, ordered and failed as a whole.
 // Invariants IO-3 (io.h) A short or interrupted transfer is continued. [checked: io_account()]
 #pragma once
 
@@ -74,42 +73,32 @@ inline void io_finish(IoRequest& request) {
     if (request.done != nullptr) request.done(&request);
 }
 
-// Last member of the unit that begins at `head`; a unit never reaches past `count` requests. Sets the unit's length.
-inline IoRequest* unit_last(IoRequest* head, size_t count, size_t& length) {
-    length = 1;
-    while (head->link_next && length < count) {
-        CHECK(head->next != nullptr);
-        head = head->next;
-        ++length;
-    }
-    head->link_next = false;                               // a link past the end of the batch has no meaning
-    return head;
-}
-
-// Units in order of arrival, joined through the last member's `next`.
-class UnitQueue {
+// Requests in order of arrival, joined by `next`.
+class RequestQueue {
 public:
-    bool empty() const { return head_ == nullptr; }
-    IoRequest* first() const { return head_; }
-    void push(IoRequest* head, IoRequest* last) {
-        last->next = nullptr;
-        (tail_ != nullptr ? tail_->next : head_) = head;
-        tail_ = last;
+    bool empty() const { return first_ == nullptr; }
+    void push(IoRequest* request) {
+        request->next = nullptr;
+        (last_ != nullptr ? last_->next : first_) = request;
+        last_ = request;
     }
-    // The first unit, cut off behind its last member.
+    void push_all(RequestQueue& others) {
+        if (others.empty()) return;
+        (last_ != nullptr ? last_->next : first_) = others.first_;
+        last_ = others.last_;
+        others = {};
+    }
     IoRequest* pop() {
-        IoRequest* head = head_;
-        IoRequest* last = head;
-        while (last->link_next) last = last->next;
-        head_ = last->next;
-        if (head_ == nullptr) tail_ = nullptr;
-        last->next = nullptr;
-        return head;
+        IoRequest* request = first_;
+        first_ = request->next;
+        if (first_ == nullptr) last_ = nullptr;
+        request->next = nullptr;
+        return request;
     }
 
 private:
-    IoRequest* head_ = nullptr;
-    IoRequest* tail_ = nullptr;
+    IoRequest* first_ = nullptr;
+    IoRequest* last_ = nullptr;
 };
 
 }  // namespace lockstep::threads

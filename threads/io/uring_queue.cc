@@ -1,12 +1,8 @@
-// uring_queue.cc - batches, links, continuations and sleep on one io_uring ring.
+// uring_queue.cc - batches, continuations and sleep on one io_uring ring.
 //
-// Concepts   Units wait in one queue per class until the ring has room. Numbers: kernel_ = requests given to the ring and not
-//            completed, at most capacity_, so neither ring can overflow. A unit of several requests has a Chain: it is
-//            first issued with IOSQE_IO_LINK; if a member comes back short, interrupted or cancelled, the rest is issued one by one.
+// Concepts   Requests wait in one queue per class until the ring has room. Numbers: kernel_ = requests given to the ring and not
+//            completed, at most capacity_, so neither ring can overflow. What comes back short or interrupted is issued again for the rest.
 // States     of a request: pending -> in the ring (pump) -> [continued] -> finished (finish).
-// Invariants UR-1 Members of a chain finish in order; after the first failure the rest finish with -ECANCELED, and nothing is
-//                 issued behind a failure. [checked: settle()]
-//            UR-2 A request is re-issued only when the ring holds no other request of its chain. [checked: settle()]
 // Blocking   wait() only.
 #include "threads/io/uring_queue.h"
 
@@ -15,8 +11,6 @@
 #include <sys/eventfd.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-
-#include <vector>
 
 #include "threads/base/clock.h"
 #include "threads/io/sleep_gate.h"
@@ -35,7 +29,6 @@ constexpr unsigned kRingEntries = 512;
 constexpr unsigned kLogReserve = 16;                       // places that only the log may take
 constexpr Nanos kGatherTime = 100 * kMicrosecond;          // longest wait for more completions when there are some
 constexpr uint64_t kWakeTag = 0;                           // user_data of the eventfd's poll
-constexpr uint64_t kChainBit = 1;                          // user_data: the request belongs to a chain
 
 // Asks for the cheapest mode first: completions run only when the one issuing thread looks for them.
 int init_ring(io_uring& ring, unsigned entries) {
@@ -62,13 +55,6 @@ int init_ring(io_uring& ring, unsigned entries) {
     return result;
 }
 
-struct Chain {
-    IoRequest* head = nullptr;                             // first member that is not finished
-    uint64_t progress = 0;                                 // of head
-    uint32_t in_ring = 0;                                  // members issued and not come back
-    bool alone = false;                                    // head was issued without its successors
-};
-
 struct Outcome {
     uint64_t data;
     int32_t result;
@@ -93,19 +79,14 @@ private:
     [[gnu::cold, gnu::noinline]] void start_ring();
     unsigned limit(size_t io_class) const { return io_class == 0 ? capacity_ : capacity_ - kLogReserve; }
     void pump();
-    void start_unit(IoRequest* head, bool linked);
-    void issue(IoRequest* request, uint64_t progress, uint64_t data, bool link);
+    void issue(IoRequest* request, uint64_t progress);
     void flush();
     void count_submission() { submissions_.store(submissions_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed); }
     size_t reap();
     void take(const Outcome& outcome);
-    void take_single(IoRequest* request, int32_t raw);
-    void settle(Chain* chain);
-    void fail_rest(Chain* chain);
     void finish(IoRequest* request);
     void wake_seen(uint32_t flags);
     void arm_wake();
-    Chain* take_chain();
 
     io_uring ring_;
     const int event_fd_;
@@ -119,9 +100,7 @@ private:
     bool wake_armed_ = false;
     bool wake_multishot_ = true;
     bool closing_ = false;                                 // requesters are gone: run no `done`
-    UnitQueue pending_[kIoClasses];
-    std::vector<std::unique_ptr<Chain>> chains_;           // all
-    std::vector<Chain*> chains_free_;
+    RequestQueue pending_[kIoClasses];
     SleepGate gate_;
 };
 
@@ -146,13 +125,10 @@ void UringQueue::start_ring() {
 void UringQueue::submit(IoRequest* first, size_t count) {
     if (!started_) [[unlikely]] start_ring();
     in_flight_ += count;
-    while (count > 0) {
-        size_t length = 0;
-        IoRequest* last = unit_last(first, count, length);
-        IoRequest* next = last->next;
-        pending_[static_cast<size_t>(first->io_class)].push(first, last);
+    for (; count > 0; --count) {
+        IoRequest* next = first->next;
+        pending_[static_cast<size_t>(first->io_class)].push(first);
         first = next;
-        count -= length;
     }
     pump();
 }
@@ -161,44 +137,14 @@ void UringQueue::submit(IoRequest* first, size_t count) {
 void UringQueue::pump() {
     for (size_t c = 0; c < kIoClasses; ++c) {
         while (!pending_[c].empty()) {
-            unsigned length = 1;
-            for (const IoRequest* r = pending_[c].first(); r->link_next; r = r->next) ++length;
-            const bool linked = length > 1 && length <= limit(c);
-            if (kernel_ + (linked ? length : 1) > limit(c)) return;
-            start_unit(pending_[c].pop(), linked);
+            if (kernel_ >= limit(c)) return;
+            issue(pending_[c].pop(), 0);
         }
     }
 }
 
-void UringQueue::start_unit(IoRequest* head, bool linked) {
-    if (!head->link_next) {
-        head->tag = 0;
-        return issue(head, 0, reinterpret_cast<uint64_t>(head), false);
-    }
-    Chain* chain = take_chain();
-    *chain = {.head = head, .alone = !linked};
-    for (IoRequest* r = head; r != nullptr; r = r->next) r->tag = reinterpret_cast<uint64_t>(chain);
-    // The kernel ends a link where a submission ends: all members must go in one.
-    unsigned length = 1;
-    for (const IoRequest* r = head; linked && r->link_next; r = r->next) ++length;
-    if (io_uring_sq_space_left(&ring_) < length) flush();
-    for (IoRequest* r = head; r != nullptr; r = linked ? r->next : nullptr) {
-        issue(r, 0, reinterpret_cast<uint64_t>(r) | kChainBit, linked && r->link_next);
-        ++chain->in_ring;
-    }
-}
-
-Chain* UringQueue::take_chain() {
-    if (chains_free_.empty()) {
-        chains_.push_back(std::make_unique<Chain>());
-        chains_free_.push_back(chains_.back().get());
-    }
-    Chain* chain = chains_free_.back();
-    chains_free_.pop_back();
-    return chain;
-}
-
-void UringQueue::issue(IoRequest* request, uint64_t progress, uint64_t data, bool link) {
+void UringQueue::issue(IoRequest* request, uint64_t progress) {
+    request->tag = progress;
     io_uring_sqe* sqe = io_uring_get_sqe(&ring_);
     CHECK(sqe != nullptr);                                 // kernel_ <= capacity_ keeps a place
     const int fd = request->file.value;
@@ -215,8 +161,7 @@ void UringQueue::issue(IoRequest* request, uint64_t progress, uint64_t data, boo
         else io_uring_prep_read(sqe, fd, piece.iov_base, bytes, request->offset + progress);
     }
     if (request->durable) sqe->rw_flags = RWF_DSYNC;
-    if (link) sqe->flags |= IOSQE_IO_LINK;
-    sqe->user_data = data;
+    sqe->user_data = reinterpret_cast<uint64_t>(request);
     ++kernel_;
 }
 
@@ -260,60 +205,10 @@ size_t UringQueue::reap() {
 void UringQueue::take(const Outcome& outcome) {
     if (outcome.data == kWakeTag) return wake_seen(outcome.flags);
     --kernel_;
-    auto* request = reinterpret_cast<IoRequest*>(outcome.data & ~kChainBit);
-    if (!(outcome.data & kChainBit)) return take_single(request, outcome.result);
-    auto* chain = reinterpret_cast<Chain*>(request->tag);
-    request->result = outcome.result;                      // raw until settled
-    --chain->in_ring;
-    const bool whole = request->kind == IoKind::sync
-                           ? outcome.result >= 0
-                           : outcome.result >= 0 && chain->progress + static_cast<uint64_t>(outcome.result) == io_bytes(*request);
-    if (whole && request == chain->head && request->link_next && !chain->alone) {
-        chain->head = request->next;                       // the usual course: it need not wait for its successors
-        io_account(*request, chain->progress, outcome.result);
-        chain->progress = 0;
-        finish(request);
-    }
-    if (chain->in_ring == 0) settle(chain);
-}
-
-void UringQueue::take_single(IoRequest* request, int32_t raw) {
+    auto* request = reinterpret_cast<IoRequest*>(outcome.data);
     uint64_t progress = request->tag;
-    if (io_account(*request, progress, raw)) return finish(request);
-    request->tag = progress;
-    issue(request, progress, reinterpret_cast<uint64_t>(request), false);
-}
-
-// Nothing of the chain is in the ring (UR-2): finish members as far as their results go, then issue the next one alone. A member
-// whose predecessor has succeeded but which came back cancelled was cancelled for the predecessor's first, short attempt.
-void UringQueue::settle(Chain* chain) {
-    for (;;) {
-        CHECK(chain->in_ring == 0);
-        IoRequest* head = chain->head;
-        const bool cancelled = head->result == -ECANCELED && !chain->alone;
-        if (!cancelled && io_account(*head, chain->progress, head->result)) {
-            const bool failed = head->result < 0;
-            chain->head = head->link_next ? head->next : nullptr;
-            chain->progress = 0;
-            finish(head);
-            if (failed) fail_rest(chain);
-            if (chain->head == nullptr) return chains_free_.push_back(chain);
-            if (!chain->alone) continue;                   // the successor has come back, too
-        }
-        chain->alone = true;
-        ++chain->in_ring;
-        return issue(chain->head, chain->progress, reinterpret_cast<uint64_t>(chain->head) | kChainBit, false);
-    }
-}
-
-void UringQueue::fail_rest(Chain* chain) {
-    for (IoRequest* r = chain->head; r != nullptr;) {
-        IoRequest* next = r->link_next ? r->next : nullptr;
-        r->result = -ECANCELED;
-        finish(r);
-        r = next;
-    }
-    chain->head = nullptr;
+    if (io_account(*request, progress, outcome.result)) return finish(request);
+    issue(request, progress);
 }
 
 void UringQueue::finish(IoRequest* request) {
