@@ -34,6 +34,9 @@ void Worker::detach() {
     worker_local = {};
 }
 
+// Devices complete in bursts. Many requests held back until a burst of threads has run are missing on the device meanwhile.
+constexpr uint64_t kTurnRequests = 8;
+
 void Worker::run() {
     while (!shared_.ending.load(std::memory_order_relaxed)) {
         turn_time_ = clock().now();
@@ -157,7 +160,8 @@ void Worker::set_steps(const StepsOptions& options) {
 void Worker::start_io(IoRequest& request) {
     CHECK(io_ != nullptr);                       // a runtime without a disk has no I/O
     io_->add(request);
-    if (request.io_class == IoClass::log) slices_left_ = 0;      // to the device at the next switch
+    // To the device at the next switch: what somebody waits for urgently, and what would leave the device idle while this turn goes on.
+    if (request.io_class == IoClass::log || io_->queued() >= kTurnRequests) slices_left_ = 0;
 }
 
 bool Worker::try_start_io(IoRequest& request) {

@@ -11,7 +11,7 @@
 namespace lockstep::bench {
 namespace {
 
-constexpr int kRounds = 5;
+constexpr int kRounds = 12;                              // short ones: the device is shared, and its mood changes within seconds
 
 // Memory of this process in the machine. The proportional figure, because the log's ring is mapped twice: the plain one counts it twice.
 uint64_t resident_bytes() {
@@ -91,11 +91,11 @@ Result<void> bench_pool(const Settings& settings, Report& report) {
     std::vector<Rates> staged;
     std::vector<double> device, share, gain, alone;
     for (uint64_t round = 1; round <= kRounds; ++round) {
-        const double raw_before = TRY(raw_reads(settings.directory + "/pool/data", pages, threads, settings.seconds / 2, round));
-        staged.push_back(TRY(fetch_for(store, index, rows, threads, settings.seconds, round)));
-        const double raw = (raw_before + TRY(raw_reads(settings.directory + "/pool/data", pages, threads, settings.seconds / 2, 100 + round))) / 2;
+        const double raw_before = TRY(raw_reads(settings.directory + "/pool/data", pages, threads, settings.seconds / 8, round));
+        staged.push_back(TRY(fetch_for(store, index, rows, threads, settings.seconds / 4, round)));
+        const double raw = (raw_before + TRY(raw_reads(settings.directory + "/pool/data", pages, threads, settings.seconds / 8, 100 + round))) / 2;
         TRY(set_mode(store, threads::IoMode::one_by_one));
-        const Rates one = TRY(fetch_for(store, index, rows, threads, settings.seconds, 200 + round));
+        const Rates one = TRY(fetch_for(store, index, rows, threads, settings.seconds / 8, 200 + round));
         TRY(set_mode(store, threads::IoMode::staged));
         device.push_back(raw);
         share.push_back(100 * staged.back().reads / raw);
