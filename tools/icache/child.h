@@ -11,7 +11,7 @@ struct ChildSettings {
     std::vector<Part> plan;
     WorkloadSettings workload;
     std::string points;                          // CTX points as ctx_points_from() reads them; empty: the set `manual`
-    uint32_t team_max = 0;                       // 0: as many as a part has threads, 16 for transactions
+    uint32_t team_max = 0;                       // 0: as many as a part has threads, 64 for transactions
     TeamPolicy team_policy = TeamPolicy::last_leaver;
     TeamGate team_gate = TeamGate::t_gated;
     LockStageOptions lock_stage;

@@ -180,7 +180,9 @@ void add_order_options(CLI::App& app, ChildSettings& c) {
         {"t-gated", TeamGate::t_gated}, {"d-gated", TeamGate::d_gated}, {"c-gated", TeamGate::c_gated}};
     static const std::map<std::string, LockPolicy> kLocks = {
         {"fifo", LockPolicy::fifo}, {"short-first", LockPolicy::short_first}, {"priority", LockPolicy::priority}, {"local-first", LockPolicy::local_first}};
-    app.add_option("--team-max", c.team_max, "Threads in a team at most (0: all of an operation's, 16 of TPC-C's)")->check(CLI::Range(0, 1024));
+    app.add_option("--team-max", c.team_max,
+                   "Threads in a team at most (0: all of an operation's, 64 of TPC-C's; the engine's own default is 16)")
+        ->check(CLI::Range(0, 1024));
     app.add_option("--team-policy", c.team_policy, "Whose turn it is after a team")->transform(CLI::CheckedTransformer(kPolicies));
     app.add_option("--team-gate", c.team_gate, "How many of the waiting make a team")->transform(CLI::CheckedTransformer(kGates));
     app.add_option("--lock-policy", c.lock_stage.policy, "Who is granted a contended lock first")->transform(CLI::CheckedTransformer(kLocks));

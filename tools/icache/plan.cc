@@ -84,7 +84,7 @@ Result<Options> options_for(const ChildSettings& settings, bool simulated) {
     options.log_ring_bytes = 256ull << 20;       // no flush because the buffer fills
     options.lock_timeout = 1000 * kSecond;
     options.lock_stage = settings.lock_stage;
-    options.steps.team_max = settings.team_max != 0 ? settings.team_max : transactions ? 16 : 256;
+    options.steps.team_max = settings.team_max != 0 ? settings.team_max : transactions ? 64 : 256;
     options.steps.policy = settings.team_policy;
     options.steps.gate = settings.team_gate;
     if (!settings.points.empty()) options.steps.points = TRY(ctx_points_from(settings.points));

@@ -40,9 +40,7 @@ ReplayResult Replay::run(std::span<const uint64_t> words) {
             case kTraceLoad:
             case kTraceStore: on_data(address, small_of(word)); break;
             case kTraceBranch:
-                ++result_.branches[role_];
-                for (size_t i = 0; i < predictors_.size(); ++i)
-                    result_.predictors[i].branches[role_] += predictors_[i].branch(address, small_of(word) & 1, backward_.contains(address));
+                on_branch(address, small_of(word) & 1);
                 break;
             case kTraceCall:
                 for (Predictor& predictor : predictors_) predictor.call(address);
@@ -60,6 +58,12 @@ ReplayResult Replay::run(std::span<const uint64_t> words) {
     for (Simulated& m : machines_) result_.machines.push_back(m.counts);
     if (result_.units > 0) result_.lines_per_unit = static_cast<double>(line_touches_) / static_cast<double>(result_.units);
     return result_;
+}
+
+void Replay::on_branch(uint64_t address, bool taken) {
+    ++result_.branches[role_];
+    const bool backward = backward_.contains(address);
+    for (size_t i = 0; i < predictors_.size(); ++i) result_.predictors[i].branches[role_] += predictors_[i].branch(address, taken, backward);
 }
 
 void Replay::on_run(uint64_t word) {

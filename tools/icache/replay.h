@@ -91,6 +91,7 @@ private:
     void fetch(uint64_t address, uint32_t bytes, bool one_instruction = false);
     void on_data(uint64_t address, uint32_t bytes);
     void on_run(uint64_t word);
+    void on_branch(uint64_t address, bool taken);
     void on_watch(uint64_t address);
     void find_backward(std::span<const uint64_t> words);
     void make_cold();
