@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "tests/own_directory.h"
 #include "tests/seed_of_run.h"
 #include "threads/ctx_points.h"
 #include "tests/isolation/workload.h"
@@ -51,8 +52,7 @@ TEST_P(HistoryTest, IsSerialInCommitOrder) {
     const uint64_t total = number_from("LOCKSTEP_TRANSACTIONS", kTransactions) * c.share / shares, seed = number_from("LOCKSTEP_SEED", 1);
     SCOPED_TRACE("LOCKSTEP_SEED=" + std::to_string(seed));
 
-    char directory[] = "history_test_XXXXXX";
-    ASSERT_TRUE(mkdtemp(directory));
+    const std::string directory = make_own_directory("history");
     Options options{.workers = c.workers, .pool_bytes = c.pool_bytes, .transactions_max = 256, .log_bytes = 64 << 20,
                     .log_segment_bytes = 4 << 20, .log_ring_bytes = 4 << 20, .lock_timeout = 120 * kSecond, .lock_table_bytes_log2 = 18,
                     .escalate_at = c.escalate_at};

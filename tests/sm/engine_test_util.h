@@ -15,6 +15,7 @@
 #include "sm/ghost_cleaner.h"
 #include "sm/heap_file.h"
 #include "sm/recovery.h"
+#include "tests/own_directory.h"
 #include "tests/sm/test_util.h"
 #include "tests/steps_of_run.h"
 
@@ -37,8 +38,7 @@ inline Options small_options(uint32_t workers = 1) {
 class TestEngine {
 public:
     explicit TestEngine(const Options& options = small_options()) : options_(options) {
-        char name[] = "engine_test_XXXXXX";
-        directory_ = mkdtemp(name);
+        directory_ = make_own_directory("engine");
         open();
     }
     ~TestEngine() {

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/own_directory.h"
 #include "tests/seed_of_run.h"
 #include "sm/catalog.h"
 #include "sm/engine.h"
@@ -37,8 +38,7 @@ public:
             engine.disk = sim.get();
             directory_ = "store";
         } else {
-            char name[] = "pool_rig_XXXXXX";
-            directory_ = mkdtemp(name);
+            directory_ = make_own_directory("pool");
             engine.own_disk = threads::make_disk();
             engine.disk = engine.own_disk.get();
         }

@@ -13,6 +13,7 @@
 #include "sm/log_kinds.h"
 #include "sm/recovery.h"
 #include "sm/store.h"
+#include "tests/own_directory.h"
 #include "tests/sm/test_util.h"
 #include "tests/steps_of_run.h"
 
@@ -21,8 +22,7 @@ namespace lockstep {
 class StoreCrash : public ::testing::Test {
 protected:
     void SetUp() override {
-        char name[] = "store_crash_XXXXXX";
-        root_ = mkdtemp(name);
+        root_ = make_own_directory("store-crash");
     }
     void TearDown() override { std::filesystem::remove_all(root_); }
 

@@ -1,6 +1,7 @@
 // labels: unit
 // superblock_test.cc - choosing between the two copies, damage, unknown versions, and writing them in turn on a real file.
 #include "sm/superblock.h"
+#include "tests/own_directory.h"
 
 #include <gtest/gtest.h>
 
@@ -25,8 +26,7 @@ Superblock example() {
 class SuperblockFile : public ::testing::Test {
 protected:
     void SetUp() override {
-        char name[] = "superblock_test_XXXXXX";
-        directory_ = mkdtemp(name);
+        directory_ = make_own_directory("superblock");
         disk_ = threads::make_disk();
         file_ = *disk_->open(directory_ + "/data", threads::Disk::kCreate);
         ASSERT_TRUE(disk_->allocate(file_, 4 * kPageBytes));
