@@ -154,6 +154,7 @@ Result<void> Engine::build(std::string_view path, bool fresh) {
                                .caller_driven = seams && seams->caller_driven,
                                .whole_turns = seams && seams->whole_turns,
                                .seed = seams ? seams->seed : 1,
+                               .interrupt_one_in = seams ? seams->interrupt_one_in : 0,
                                .clock = seams ? seams->clock : nullptr,
                                .disk = disk,
                                .steps = options.steps,

@@ -59,6 +59,7 @@ struct Seams {
     bool whole_turns = false;                        // caller_driven: steps as long as a worker's turns (threads/runtime.h)
     uint64_t seed = 1;
     bool random_schedule = false;
+    uint32_t interrupt_one_in = 0;                   // see threads/runtime.h
     // caller_driven: called when no thread can run; moves time or completes I/O. False: nothing will ever happen.
     std::function<bool()> idle = {};
     // Called on a user thread when a restart has redone everything and undone nothing.

@@ -74,6 +74,7 @@ public:
 
     // Called after each slice.
     void after_step(std::function<void()> fn) { after_step_ = std::move(fn); }
+    void interrupt_one_in(uint32_t points) { seams_.interrupt_one_in = points; }      // before open()
     // Called by a restart between redo and undo.
     void redone(std::function<void(sm::Engine&)> fn) { seams_.redone = std::move(fn); }
 

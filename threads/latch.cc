@@ -16,6 +16,7 @@
 #include "threads/base/hints.h"
 #include "threads/worker.h"
 #include "threads/base/planted.h"
+#include "threads/base/sim_point.h"
 
 namespace lockstep::threads::latch {
 namespace {
@@ -51,6 +52,7 @@ LatchWaiter* first_of(const Bucket& bucket, uint64_t tag, Waiter* from = nullptr
 
 // `pass`: may take a shared latch past the waiters bit.
 Outcome try_take(LatchWord& word, Want want, bool pass) {
+    SIM_POINT();
     uint64_t seen = word.load(std::memory_order_acquire);
     for (;;) {
         const uint64_t now = state(seen);
@@ -88,6 +90,7 @@ bool enqueue(LatchWord& word, LatchWaiter& me, bool again) {
     do {
         if (!must_wait(bucket, me.tag, seen, me, again)) return false;
     } while (!(seen & kWaiters) && !word.compare_exchange_weak(seen, seen | kWaiters, std::memory_order_relaxed));
+    SIM_POINT();
     if (again) bucket.queue.add_front(me);
     else bucket.queue.add(me);
     return true;
@@ -210,10 +213,12 @@ void slow::release_exclusive(LatchWord& word) {
     const uint64_t seen = word.load(std::memory_order_relaxed);    // nobody else changes it: exclusive, and LA-4
     CHECK(state(seen) == kExclusive);
     word.store(next_version(with_state(seen, handed)), std::memory_order_release);
+    SIM_POINT();
     if (seen & kWaiters) wake_front(word, bucket, handed, batch);
 }
 
 bool fault_begin(LatchWord& word) {
+    SIM_POINT();
     uint64_t seen = word.load(std::memory_order_relaxed);
     while (state(seen) == kAbsent) {
         if (word.compare_exchange_weak(seen, with_state(seen, kExclusive), std::memory_order_acquire, std::memory_order_relaxed)) {

@@ -26,6 +26,7 @@
 #include "threads/base/check.h"
 #include "threads/thread.h"
 #include "threads/base/planted.h"
+#include "threads/base/sim_point.h"
 
 namespace lockstep::threads {
 
@@ -47,6 +48,7 @@ inline uint64_t version_bits(uint64_t word) { return word & (kVersionMask | kPay
 inline bool readable(uint64_t snapshot) { return state(snapshot) < kExclusive; }
 // True if nobody changed the protected bytes since `snapshot` was loaded (LA-1). Payload bits may not have changed either.
 inline bool validate(const LatchWord& word, uint64_t snapshot) {
+    SIM_POINT();
     std::atomic_thread_fence(std::memory_order_acquire);
     const uint64_t now = word.load(std::memory_order_relaxed);
     return version_bits(now) == version_bits(snapshot) && readable(now);
@@ -77,6 +79,7 @@ inline uint64_t next_version(uint64_t word) { return (word & ~kVersionMask) | ((
 // or holds the word (its own shared hold, if any, is given up by the caller before).
 // try_shared fails also behind the waiters bit, so that a stream of readers lets a writer in.
 inline bool try_shared(LatchWord& word) {
+    SIM_POINT();
     uint64_t seen = word.load(std::memory_order_relaxed);
     while ((seen & (kStateMask | kWaiters)) < kSharedMax)
         if (word.compare_exchange_weak(seen, seen + 1, std::memory_order_acquire, std::memory_order_relaxed)) [[likely]]
@@ -85,6 +88,7 @@ inline bool try_shared(LatchWord& word) {
 }
 
 inline bool try_exclusive(LatchWord& word) {
+    SIM_POINT();
     uint64_t seen = word.load(std::memory_order_relaxed);
     while (state(seen) == 0) {
         if (word.compare_exchange_weak(seen, seen | kExclusive, std::memory_order_acquire, std::memory_order_relaxed)) [[likely]] {
@@ -96,6 +100,7 @@ inline bool try_exclusive(LatchWord& word) {
 }
 
 inline bool try_upgrade(LatchWord& word, uint64_t snapshot) {
+    SIM_POINT();
     uint64_t seen = word.load(std::memory_order_relaxed);
     while (state(seen) == 0 && (version_bits(seen) == version_bits(snapshot) || PLANTED(upgrade_unvalidated))) {
         if (word.compare_exchange_weak(seen, seen | kExclusive, std::memory_order_acquire, std::memory_order_relaxed)) [[likely]] {
@@ -111,6 +116,7 @@ inline bool try_upgrade(LatchWord& word, uint64_t snapshot) {
 [[nodiscard]] inline bool latch_exclusive(LatchWord& word) { return try_exclusive(word) || slow::wait_exclusive(word); }
 
 inline void unlatch_shared(LatchWord& word) {
+    SIM_POINT();
     uint64_t seen = word.load(std::memory_order_relaxed);
     DCHECK(state(seen) >= 1 && state(seen) <= kSharedMax);
     while (!(seen & kWaiters))
@@ -120,6 +126,7 @@ inline void unlatch_shared(LatchWord& word) {
 }
 
 inline void unlatch_exclusive(LatchWord& word) {
+    SIM_POINT();
     uncount_exclusive();
     uint64_t seen = word.load(std::memory_order_relaxed);
     DCHECK(state(seen) == kExclusive);

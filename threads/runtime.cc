@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "threads/base/check.h"
+#include "threads/virtual_cores.h"
 #include "threads/worker.h"
 
 namespace lockstep::threads {
@@ -35,6 +36,9 @@ struct Runtime::Impl {
     bool ended = false;                          // stop() has finished
     std::vector<std::unique_ptr<Worker>> workers;
     std::vector<std::unique_ptr<KernelThread>> kernel_threads;
+#ifdef LOCKSTEP_SIM_POINTS
+    std::unique_ptr<VirtualCores> cores;         // that run the workers' turns, if these may be interrupted
+#endif
 
     Result<void> start_kernel_threads(bool pin);
     Result<void> attach_here();
@@ -141,6 +145,12 @@ Result<std::unique_ptr<Runtime>> Runtime::start(RuntimeOptions options) {
         impl->end_workers();
         return std::unexpected(ok.error());
     }
+#ifdef LOCKSTEP_SIM_POINTS
+    if (options.caller_driven && options.interrupt_one_in != 0) {
+        impl->cores = std::make_unique<VirtualCores>(impl->workers, options.seed, options.interrupt_one_in);
+        TRY(impl->cores->start());
+    }
+#endif
     return std::unique_ptr<Runtime>(new Runtime(std::move(impl)));
 }
 
@@ -240,6 +250,9 @@ void Runtime::abandon() {
 // A random worker first, then the others in order: with work anywhere, something happens.
 bool Runtime::step() {
     CHECK(impl_->caller_driven);
+#ifdef LOCKSTEP_SIM_POINTS
+    if (impl_->cores != nullptr) return impl_->cores->step();
+#endif
     const size_t count = impl_->workers.size();
     const size_t first = count == 1 ? 0 : impl_->rng.below(count);
     for (size_t i = 0; i < count; ++i)
@@ -259,6 +272,9 @@ Runtime::Stats Runtime::stats() const {
     for (const auto& worker : impl_->workers) worker->add_stats(stats);
     stats.threads_live = impl_->shared.live.load(std::memory_order_relaxed);
     stats.threads_max = impl_->shared.live_max.load(std::memory_order_relaxed);
+#ifdef LOCKSTEP_SIM_POINTS
+    if (impl_->cores != nullptr) stats.interruptions = impl_->cores->interruptions();
+#endif
     return stats;
 }
 

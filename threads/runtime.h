@@ -39,6 +39,7 @@ struct RuntimeOptions {
     bool caller_driven = false;                  // simulation: no kernel threads, see step()
     bool whole_turns = false;                    // caller_driven: a step is as long as a worker's turn, not one slice (see step())
     uint64_t seed = 1;                           // caller_driven: draws the worker of each step
+    uint32_t interrupt_one_in = 0;               // caller_driven, builds with LOCKSTEP_SIM_POINTS: points per interruption of a worker; 0: never
     const Clock* clock = nullptr;                // null: a MonotonicClock. Must outlive the runtime
     Disk* disk = nullptr;                        // where files live; must outlive the runtime. Null: no I/O possible
     StepsOptions steps = {};                     // teams; off by default
@@ -84,6 +85,7 @@ public:
         uint64_t sleeps = 0;                     // times a worker slept in the kernel
         uint64_t threads_live = 0;
         uint64_t threads_max = 0;
+        uint64_t interruptions = 0;              // of virtual workers, see interrupt_one_in
     };
     // Figures of the teams, summed over workers; empty if STEPS is off. Exact only while nothing runs.
     std::vector<TeamStats> team_stats() const;

@@ -4,6 +4,7 @@
 #include "threads/base/check.h"
 #include "threads/worker.h"
 #include "threads/base/planted.h"
+#include "threads/base/sim_point.h"
 
 namespace lockstep::threads {
 
@@ -68,6 +69,7 @@ void Worker::reap() {
 
 // A pending token makes the park return at once. It is taken by an exchange: its sender's writes become visible here (TH-2).
 void Worker::park(Thread& self, ParkReason reason) {
+    SIM_POINT();
     uint32_t running = Thread::kRunning;
     if (!self.state.compare_exchange_strong(running, Thread::kParked, std::memory_order_acq_rel, std::memory_order_acquire)) {
         self.state.exchange(Thread::kRunning, std::memory_order_acq_rel);
@@ -134,10 +136,12 @@ bool park_until(Nanos deadline, ParkReason reason) {
 
 // Always a read-modify-write, also when a token is there already: the parker then sees what this waker wrote before (TH-2).
 void wake(Thread* thread) {
+    SIM_POINT();
     uint32_t seen = thread->state.load(std::memory_order_relaxed);
     while (!thread->state.compare_exchange_weak(seen, seen == Thread::kParked ? Thread::kRunning : Thread::kNotified,
                                                 std::memory_order_acq_rel, std::memory_order_relaxed)) {
     }
+    SIM_POINT();
     if (seen == Thread::kParked) thread->worker->ready(thread);
 }
 

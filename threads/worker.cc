@@ -8,6 +8,8 @@
 
 #include <algorithm>
 
+#include "threads/base/sim_point.h"
+
 namespace lockstep::threads {
 
 constinit thread_local WorkerLocal worker_local;
@@ -140,7 +142,7 @@ bool Worker::expire_timers() {
 WorkerLocal Worker::local() {
     const StepsMode mode = steps_->options().mode;
     Steps* const teams = steps_.get();
-    return {.worker = this,
+    WorkerLocal local{.worker = this,
             .steps = operations_in_teams(mode) ? teams : nullptr,
             .begin_steps = teams_on(mode) ? teams : nullptr,
             .teams = teams,
@@ -148,6 +150,10 @@ WorkerLocal Worker::local() {
             .points = prefetch_on(mode) || ctx_on(mode),
             .code_points = teams->has_code_points(),
             .index = index_};
+#ifdef LOCKSTEP_SIM_POINTS
+    local.cores = cores_;
+#endif
+    return local;
 }
 
 void Worker::set_steps(const StepsOptions& options) {
@@ -177,6 +183,7 @@ bool Worker::submit_io() { return io_ != nullptr && io_->submit(); }
 bool Worker::poll_io() { return io_ != nullptr && io_->has_in_flight() && io_->poll() > 0; }
 
 void Worker::post(Thread* thread) {
+    SIM_POINT();
     Thread* head = mailbox_.load(std::memory_order_relaxed);
     do {
         thread->queue_next = head;

@@ -87,6 +87,9 @@ public:
     void run();                                  // turns until the runtime ends
     bool step();                                 // caller-driven: one slice; false if there is nothing to do
     void abandon();                              // caller-driven: forgets queues, timers, I/O
+#ifdef LOCKSTEP_SIM_POINTS
+    void runs_on(const Stack& stack, VirtualCores* cores) { scheduler_stack_ = stack, cores_ = cores; }
+#endif
     Nanos next_deadline() const { return timers_.earliest(); }
 
     // --- user threads of this worker
@@ -174,6 +177,9 @@ private:
     uint32_t slices_left_ = 0;
     void* scheduler_sp_ = nullptr;               // while a user thread runs
     Stack scheduler_stack_;
+#ifdef LOCKSTEP_SIM_POINTS
+    VirtualCores* cores_ = nullptr;
+#endif
     Thread* dead_ = nullptr;                     // just ended, to be reaped by the scheduler (WK-3)
     std::unique_ptr<SchedulerPolicy> policy_;    // null: the queue above, without virtual calls
     std::unique_ptr<Steps> steps_;

@@ -11,6 +11,9 @@ namespace lockstep::threads {
 struct Thread;
 class Steps;
 class Worker;
+#ifdef LOCKSTEP_SIM_POINTS
+class VirtualCores;
+#endif
 
 struct WorkerLocal {
     Thread* current = nullptr;                   // null in a scheduler and on foreign kernel threads
@@ -22,6 +25,9 @@ struct WorkerLocal {
     bool points = false;                         // is there anything to do at CTX points: prefetch or a switch?
     bool code_points = false;                    // is a point of class code switched on?
     uint32_t index = 0;                          // the worker's number
+#ifdef LOCKSTEP_SIM_POINTS
+    VirtualCores* cores = nullptr;               // if the worker may be interrupted in its turn
+#endif
 };
 
 extern constinit thread_local WorkerLocal worker_local __attribute__((tls_model("initial-exec")));

@@ -22,6 +22,7 @@
 
 #include "txn/lock_impl.h"
 #include "threads/base/planted.h"
+#include "threads/base/sim_point.h"
 
 namespace lockstep::txn {
 namespace {
@@ -98,6 +99,7 @@ Result<bool> LockManager::Impl::lock_weak(LockOwner& owner, StoreLock& store, Lo
     if (intent) before = owner.noted[intent - owner.intents].fetch_or(static_cast<uint8_t>(mode));
     else intent = add_intent(owner, store, mode);
     if (!intent) return acquire_store(owner, store, mode, attempt, true);
+    SIM_POINT();
     if (store.strong.load() == 0 && !(before & noted::kMaterialised)) [[likely]] {
         set_held(*intent, intent->held | mode);  // confirmed
         return true;
@@ -123,6 +125,7 @@ Result<bool> LockManager::Impl::lock_strong(LockOwner& owner, StoreLock& store, 
     if (!counted && !PLANTED(strong_not_counted)) store.strong.fetch_add(1);
     if (PLANTED(strong_not_counted) && intent) intent->strong_counted = false;
     if (intent) intent->real = true;
+    SIM_POINT();
     Result<bool> granted = PLANTED(intentions_not_materialised) || materialise_all(store) ? acquire_store(owner, store, mode, attempt, intent == nullptr, to_free)
                                                   : fail(ErrorCode::out_of_memory, "lock table");
     if (!granted || !*granted) {
@@ -157,6 +160,7 @@ bool LockManager::Impl::materialise_all(const StoreLock& store) {
         LockOwner* owner = owners[slot].load();
         if (!owner) continue;
         for (auto& word : owner->noted) {
+            SIM_POINT();
             const uint64_t seen = word.load();
             if (seen == 0) break;                    // ST-2
             if (!noted::is_for(seen, store.store) || noted::mode(seen) == LockMode::none) continue;

@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "threads/base/hints.h"
+#include "threads/base/sim_point.h"
 #include "threads/thread.h"
 #include "txn/log_checksum.h"
 #include "txn/log_impl.h"
@@ -24,9 +25,12 @@ LogSpace Log::reserve(uint32_t bytes) {
         seen = log.wait_for_ring(bytes);
     LogWorkerSlot& slot = log.my_slot();
     DCHECK(slot.inflight.load(std::memory_order_relaxed) == kNothingOpen);       // LI-1
+    SIM_POINT();
     slot.inflight.store(seen, std::memory_order_release);
+    SIM_POINT();
     const uint64_t lsn = log.tail.fetch_add(bytes, std::memory_order_seq_cst);
     DCHECK(lsn + bytes <= log.hard_limit.load(std::memory_order_relaxed) + log.ring_margin || log.failed.load());     // LI-2
+    SIM_POINT();
     std::byte* at = log.ring.at(lsn);
     // The ring is larger than the caches: ask for the lines of the record after this one while this one is being filled.
     prefetch_line_to_write(at + bytes + 128);
@@ -43,7 +47,9 @@ void Log::publish(const LogSpace& space) {
     header->checksum = log_checksum(header, space.bytes, space.lsn);
     LogWorkerSlot& slot = log.my_slot();
     slot.records.store(slot.records.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    SIM_POINT();
     slot.inflight.store(kNothingOpen, std::memory_order_release);
+    SIM_POINT();
     // The add in reserve() came before this load, the flusher's store to `idle` before its look at `tail`: one of the two sees the other.
     if (log.idle.load(std::memory_order_seq_cst)) [[unlikely]]
         log.wake_idle_flusher();
@@ -74,6 +80,7 @@ void Log::Impl::settle() const {
 
 uint64_t Log::Impl::filled() const {
     uint64_t low = tail.load(std::memory_order_seq_cst);
+    SIM_POINT();
     for (uint32_t i = 0; i < workers; ++i) low = std::min(low, slots[i].inflight.load(std::memory_order_acquire));
     return low;
 }

@@ -68,6 +68,7 @@ Config draw_config(uint64_t seed, const Arguments& arguments) {
     c.profile = draw_profile(rng);
     c.transactions = static_cast<uint32_t>(20 + rng.below(100));
     const bool tpcc = rng.chance(0.15);
+    c.interrupt_one_in = one_of(rng, {3u, 10u, 30u, 100u, 1000u});
     c.workload = arguments.workload != Workload::mixed ? arguments.workload : tpcc ? Workload::tpcc : Workload::records;
     if (c.profile == FaultProfile::write_errors || c.profile == FaultProfile::no_space || c.profile == FaultProfile::lost_writes) c.checkpoint_odds = 0.15;
     if (arguments.profile >= 0) c.profile = static_cast<FaultProfile>(arguments.profile);
@@ -93,10 +94,10 @@ Config draw_config(uint64_t seed, const Arguments& arguments) {
 std::string Config::text() const {
     return fmt::format(
         "workload {} profile {} workers {} threads {} transactions {} steps {} pool {}K log {}M checkpoint {:.2f} lazy {:.1f} "
-        "indexes {} heaps {} schema {} keys {} pad {} value {} large {:.1f} skew {:.1f} weak {:.1f} escalate {} tick {}",
+        "indexes {} heaps {} schema {} keys {} pad {} value {} large {:.1f} skew {:.1f} weak {:.1f} escalate {} tick {} interrupt 1/{}",
         static_cast<int>(workload), profile_name(profile), workers, threads, transactions, static_cast<int>(steps.mode), pool_bytes >> 10,
         log_bytes >> 20, checkpoint_odds, lazy_odds, indexes, heaps, schema_changes, keys, key_pad, value_max, large_odds, skew, weak_odds,
-        escalate_at, tick);
+        escalate_at, tick, interrupt_one_in);
 }
 
 }  // namespace lockstep::sim

@@ -68,6 +68,7 @@ struct Config {
     Nanos lock_timeout = 200 * kMillisecond;
     uint32_t escalate_at = 5000;
     Nanos tick = 0;                              // time that a step takes
+    uint32_t interrupt_one_in = 0;               // points per interruption of a worker in its turn; 0: never. Builds with LOCKSTEP_SIM_POINTS
     Nanos latency_max = 200 * kMicrosecond;
     // records
     uint32_t indexes = 2, heaps = 1;

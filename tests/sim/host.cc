@@ -15,6 +15,7 @@ Host::Host(threads::SimDisk& disk, const Config& config, uint64_t variant)
     o.lock_timeout = config.lock_timeout;
     o.escalate_at = config.escalate_at;
     o.steps = config.steps;
+    interrupt_one_in(config.interrupt_one_in);
 }
 
 bool Host::on_thread(std::function<Result<void>()> fn, Result<void>* result) {

@@ -106,6 +106,7 @@ uint64_t Run::pass(const Plan& plan, bool images) {
             recover_images(*work);
         }
         faults.end(host);
+        report_.add(Count::interruptions, host.engine().runtime->stats().interruptions);
     }
     if (!report_.failed() && !stopped_) finish(host, *work);
     disk.observe(nullptr);

@@ -5,6 +5,8 @@
 //            names the builtins (tools/check_layers.py).
 #pragma once
 
+#include "threads/base/sim_point.h"
+
 namespace lockstep {
 
 [[gnu::always_inline]] inline void prefetch_line(const void* at) {
@@ -18,6 +20,7 @@ namespace lockstep {
 
 // In the body of a loop that waits for another kernel thread.
 [[gnu::always_inline]] inline void cpu_relax() {
+    SIM_WAIT();
 #if defined(__x86_64__)
     __builtin_ia32_pause();
 #elif defined(__aarch64__)

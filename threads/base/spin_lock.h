@@ -4,17 +4,28 @@
 #include <atomic>
 
 #include "threads/base/hints.h"
+#include "threads/base/sim_point.h"
 
 namespace lockstep {
 
 // Blocking: spins. The holder must not switch user threads, so a waiter is always on another kernel thread.
 class SpinLock {
 public:
-    bool try_lock() { return !held_.load(std::memory_order_relaxed) && !held_.exchange(true, std::memory_order_acquire); }
-    void lock() {
-        while (!try_lock()) cpu_relax();
+    bool try_lock() {
+        if (held_.load(std::memory_order_relaxed) || held_.exchange(true, std::memory_order_acquire)) return false;
+        SIM_HOLD(1);
+        return true;
     }
-    void unlock() { held_.store(false, std::memory_order_release); }
+    void lock() {
+        SIM_POINT();
+        while (!try_lock()) cpu_relax();
+        SIM_POINT();
+    }
+    void unlock() {
+        held_.store(false, std::memory_order_release);
+        SIM_HOLD(-1);
+        SIM_POINT();
+    }
 
 private:
     std::atomic<bool> held_{false};
