@@ -58,7 +58,7 @@ Result<void> fill(Store& store, Heaps& records) {
     return push_out_log(store);
 }
 
-// What one operation of the script does; true if it must leave no change behind.
+// One transaction of the script.
 struct Operation {
     const char* name;
     std::function<Result<void>(Store&, Txn&, const Heaps&)> run;
@@ -203,23 +203,18 @@ protected:
         return false;
     }
 
-    // Each operation is a transaction, every other one rolled back although it went through.
-    void run_script(SimStore& store, uint32_t page, bool commits) {
+    // Each operation is a transaction and is rolled back, so that all find the same rows.
+    void run_script(SimStore& store, uint32_t page) {
         for (const Operation& operation : kOperations) {
             Result<void> done;
             store.on_thread([&] {
                 auto txn = store->begin();
                 ASSERT_TRUE(txn) << txn.error().text();
                 done = operation.run(*store, *txn, records_);
-                if (done && commits) {
-                    EXPECT_TRUE(txn->commit()) << operation.name;
-                } else {
-                    const Result<void> aborted = txn->abort();
-                    EXPECT_TRUE(aborted) << "page " << page << ", " << operation.name << ": " << aborted.error().text();
-                }
+                const Result<void> aborted = txn->abort();
+                EXPECT_TRUE(aborted) << "page " << page << ", " << operation.name << ": " << aborted.error().text();
             });
             failed_ += !answers(done, page, operation.name);
-            if (store.engine().failed() || commits) return;      // the first one that is kept changes what the others expect
         }
     }
 
@@ -247,7 +242,7 @@ protected:
             ++refused_;
             return;
         }
-        run_script(store, page, false);
+        run_script(store, page);
         Result<std::vector<std::string>> faults = store->verify();
         if (!faults) (void)answers(std::unexpected(faults.error()), page, "verify");
         if (store.is_open()) healed_ += store.engine().pool->stats().repairs > 0;
@@ -266,7 +261,7 @@ TEST_F(EachPage, NothingIsLost) {
     auto image = disk_.image(1, threads::SimCrash::keep_all);
     SimStore store(*image);
     ASSERT_TRUE(store.open());
-    run_script(store, 0, false);
+    run_script(store, 0);
     EXPECT_EQ(failed_, 0u);
     const auto faults = store->verify();
     ASSERT_TRUE(faults);
@@ -279,13 +274,14 @@ TEST_F(EachPage, WrongBytesAreNamedByWhoNeedsThem) {
         if (used_[page]) try_page(page, false);
     std::printf("%u pages lost, %u healed, %u opens and %u operations refused\n", lost_, healed_, refused_, failed_);
     EXPECT_GT(failed_, 100u);                    // nearly every page is needed by some operation,
-    EXPECT_GT(refused_, 0u);                     // and a few by all
+    EXPECT_GT(refused_, 0u);                     // the catalogue's by all
 }
 
+// The same way through the engine from there on: a third of the pages will do.
 TEST_F(EachPage, UnreadableSectorsAreNamedByWhoNeedsThem) {
-    for (uint32_t page = sm::kFirstMapPage.value; page < pages_ && !HasFailure(); ++page)
+    for (uint32_t page = sm::kFirstMapPage.value; page < pages_ && !HasFailure(); page += 3)
         if (used_[page]) try_page(page, true);
-    EXPECT_GT(failed_, 100u);
+    EXPECT_GT(failed_, 40u);
 }
 
 }  // namespace
