@@ -9,6 +9,8 @@ import sys
 
 # Seeds that run under one profile only, without power cuts: their faults are rare in the ordinary mixture.
 PROFILES = {"log_failure": 1200, "write_errors": 120, "no_space": 90, "clock": 130, "log_full": 50, "disk_full": 120, "lost_writes": 80}
+# Seeds that once failed: 597, an escalated transaction took the bytes of records that it had erased itself, and had no room to roll back.
+FAILED_ONCE = [597]
 INJECTIONS = ["log_damage", "log_tail_damage", "page_damage", "lost_write", "unreadable", "no_space_log", "disk_full", "read_error", "bit_flip",
               "short_transfer", "again", "slow", "killed", "power_cut", "misuse", "sync_error", "write_error_log", "write_error_data",
               "no_space_data", "clock_jump"]
@@ -35,6 +37,8 @@ def main():
     print(f"seeds from {first}; LOCKSTEP_SEED sets the first")
     counts = collections.Counter()
     run(counts, options.program, "--seed", first, "--seeds", options.seeds, "--jobs", 2)
+    for seed in FAILED_ONCE:
+        run(counts, options.program, "--seed", seed, "--crash-points", 50)
     points = counts["crash_points"]
     if options.injections:
         for profile, seeds in PROFILES.items():
