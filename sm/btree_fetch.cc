@@ -136,6 +136,7 @@ Result<bool> BTree::fetch(txn::Transaction& txn, Slice key, Access access, Value
         engine_.locks->prefetch(name);
         located = Ops::locate(*this, txn, wanted, false, pos).has_value();       // an error without a lock is none: the index may be gone (CA-2)
         if (pos.found) prefetch_record(pos, out);
+        if (access != Access::read) engine_.pool->prefetch_for_change(pos.at);
         TRY(engine_.locks->lock_record(txn.locks, lock_, name, Ops::mode_of(access)));
     }
     return read_record(*this, *engine_.pool, txn, wanted, pos, located, out);

@@ -58,7 +58,7 @@ public:
         for (size_t i = 0; i < rows_.size(); ++i) TRY(locks_.lock_record(txn_.locks, tree_.lock(), looks_[i].name, mode));
         return {};
     }
-    void find_records();
+    void find_records(bool for_change);
     Result<size_t> read();
 
 private:
@@ -125,7 +125,7 @@ void Group::prefetch_leaves() {
     if (n > 1) [[unlikely]] pool_.read_ahead({missing, n});
 }
 
-void Group::find_records() {
+void Group::find_records(bool for_change) {
     for (size_t i = 0; i < rows_.size(); ++i) {
         Look& look = looks_[i];
         if (look.leaf == kPageNone) [[unlikely]] continue;
@@ -136,6 +136,10 @@ void Group::find_records() {
         }
         pos.slot = find(*pos.at.page, look.key, pos.found);
         if (!pos.found) continue;
+        if (for_change) {                        // of which the low fence is a part: the place is checked then (BT-6)
+            pool_.prefetch_for_change(pos.at);
+            prefetch_line(low(*pos.at.page).data());
+        }
         const char* const at = chars(*pos.at.page) + slots(*pos.at.page)[pos.slot].at;      // its length is in the record: not to be read now
         const size_t bytes = std::min(rows_[i].buffer.size(), kRecordLines * kCacheLineBytes);
         for (size_t line = 0; line <= bytes; line += kCacheLineBytes) prefetch_line(at + line);
@@ -197,7 +201,7 @@ Result<size_t> BTree::fetch_group(txn::Transaction& txn, std::span<Lookup> rows,
     group.find_leaves();
     CTX(btree_leaf);
     TRY(group.lock(Ops::mode_of(access)));
-    group.find_records();
+    group.find_records(access != Access::read);
     return group.read();
 }
 

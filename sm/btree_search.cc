@@ -267,6 +267,7 @@ Result<void> Ops::latch_for(BTree& tree, txn::Transaction& txn, const SearchKey&
             out.leaves_freed = pos.leaves_freed;
             out.slot = pos.slot;
             out.found = pos.found;
+            tree.engine_.pool->prefetch_for_change(pos.at);
             return {};
         }
         if (tries >= kOptimisticTries && TRY(latch_slowly(tree, key, out))) return {};
@@ -328,19 +329,10 @@ Result<bool> Ops::latch_parent(BTree& tree, const SearchKey& key, unsigned level
     }
 }
 
-namespace {
-
-txn::LockName slot_lock_name(StoreId store, const Page& page, unsigned slot) {
+txn::LockName Ops::long_slot_lock_name(StoreId store, const Page& page, unsigned slot) {
     char buffer[2 * kKeyBytesMax];
-    const Slice a = prefix(page), b = suffix(page, slot);
-    if (a.size() + b.size() > 16) [[unlikely]] return txn::key_lock_name(store, full_key(page, slot, buffer, sizeof buffer));
-    char* const end = copy_bytes(copy_bytes(buffer, a), b);
-    bytes::store(end, uint64_t{0});
-    bytes::store(end + 8, uint64_t{0});
-    return txn::short_key_lock_name(store, load<uint64_t>(buffer), load<uint64_t>(buffer + 8), a.size() + b.size());
+    return txn::key_lock_name(store, full_key(page, slot, buffer, sizeof buffer));
 }
-
-}  // namespace
 
 Result<bool> Ops::next_key(BTree& tree, const Page& leaf, unsigned slot, const PeekedPage* at, NextKey& out) {
     out.sibling = {};

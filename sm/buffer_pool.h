@@ -21,6 +21,7 @@
 
 #include "sm/page.h"
 #include "sm/written_lsns.h"
+#include "threads/base/hints.h"
 #include "threads/io/io.h"
 #include "threads/latch.h"
 #include "threads/runtime.h"
@@ -150,6 +151,8 @@ public:
         const uint64_t seen = words_[id.value].load(std::memory_order_relaxed);
         return threads::latch::readable(seen) && frame_of(seen) != 0 ? frame(frame_of(seen)) : nullptr;
     }
+    // The page will be changed soon: what note_dirty() touches is asked for.
+    void prefetch_for_change(const PeekedPage& at) const { prefetch_line_to_write(&info_[frame_of(at.snapshot)]); }
 
     Result<SharedPage> fix_shared(PageId id);
     Result<ExclusivePage> fix_exclusive(PageId id);

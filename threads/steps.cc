@@ -15,7 +15,7 @@ const char* team_op_name(TeamOp op) {
 }
 
 Steps::Steps(Worker& worker, const StepsOptions& options)
-    : routes_(std::make_unique<List*[]>(kLists)), lists_(std::make_unique<List[]>(kAllLists)), worker_(worker) {
+    : routes_(std::make_unique<List*[]>(kLists)), lists_(std::make_unique<List[]>(kAllLists)), begin_(lists_[team_list_number(TeamOp::begin, 0)]), worker_(worker) {
     for (uint32_t i = 0; i < kLists; ++i) routes_[i] = &lists_[i];
     set_options(options);
 }
@@ -117,16 +117,30 @@ inline void Steps::remove_from_waiting(List& list) {
     (list.next_waiting != nullptr ? list.next_waiting->prev_waiting : newest_) = list.prev_waiting;
 }
 
+// ST-6. New transactions come last: those under way end first.
+Steps::List* Steps::overdue() {
+    List* list = oldest_;
+    if (list == &begin_ && team_number_ - begin_.since <= kBeginAgeMax) list = list->next_waiting;
+    if (list == nullptr || team_number_ - list->since <= kAgeMax) return nullptr;
+    if (list == &begin_) room_ = std::max(room_, kSmall);
+    return list;
+}
+
 // `wish`: the list that the last leaver goes to, with `size` threads counting it; or null.
 Steps::List& Steps::pick(List* wish, uint32_t size) {
     DCHECK(oldest_ != nullptr);
-    if (team_number_ - oldest_->since > kAgeMax) return *oldest_;    // ST-6
-    if (options_.policy == TeamPolicy::oldest) return *oldest_;
-    if (options_.policy == TeamPolicy::last_leaver && size >= kSmall) return *wish;
-    List* best = wish != nullptr ? wish : oldest_;
-    uint32_t best_size = wish != nullptr ? size : oldest_->size;
-    for (List* l = oldest_; l != nullptr; l = l->next_waiting)
-        if (l->size > best_size) best = l, best_size = l->size;
+    const uint32_t under_way = waiting_ - begin_.size + (wish != nullptr && wish != &begin_);
+    room_ = options_.gate == TeamGate::d_gated ? UINT32_MAX : options_.team_max - std::min(options_.team_max, under_way);
+    if (List* list = overdue()) return *list;
+    if (options_.policy == TeamPolicy::last_leaver && wish != nullptr && weight(*wish, size) >= kSmall) return *wish;
+    List* best = wish != nullptr && weight(*wish, size) != 0 ? wish : nullptr;
+    uint32_t best_weight = best != nullptr ? weight(*best, size) : 0;
+    for (List* l = oldest_; l != nullptr; l = l->next_waiting) {
+        const uint32_t w = weight(*l, l->size);
+        if (w != 0 && options_.policy == TeamPolicy::oldest) return *l;
+        if (w > best_weight) best = l, best_weight = w;
+    }
+    DCHECK(best != nullptr);                                         // without anybody under way there is room
     return *best;
 }
 
@@ -134,7 +148,9 @@ Thread* Steps::start_next_team() { return start_team(pick(nullptr, 0)); }
 
 Thread* Steps::start_team(List& list) {
     DCHECK(members_ == 0);
-    const uint32_t limit = options_.gate == TeamGate::d_gated || PLANTED(team_without_bound) ? UINT32_MAX : options_.team_max, size = std::min(list.size, limit);
+    uint32_t limit = options_.gate == TeamGate::d_gated || PLANTED(team_without_bound) ? UINT32_MAX : options_.team_max;
+    if (&list == &begin_) limit = std::min(limit, room_);
+    const uint32_t size = std::min(list.size, limit);
     Thread* const first = list.first;
     Thread* last = list.last;
     remove_from_waiting(list);

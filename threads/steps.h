@@ -5,16 +5,19 @@
 //            ring in which CTX passes the CPU on. Whoever comes later waits for the list's next team.
 //            The wrapper, boundary(), runs before each operation: leave the team, queue for the next operation, go on with the
 //            ring's successor; the last one out turns to ready strays and the system (the scheduler's turn) or picks the next team.
+//            Transactions *under way* (begun, not blocked) are at most team_max: begin is served as far as there is room. More of them would
+//            push one another's stacks, rows and locks out of the caches, and wait for one another's locks.
 //            A member that parks or yields becomes a *stray*: unlinked, links null, so CTX does nothing in it until its next boundary.
 // States     outside -> waiting (boundary) -> member (start_team) -> outside (boundary: leaves; gone_stray).
 // Invariants ST-1 A thread is on at most one of: a list, the ring. [checked: verify()]
 //            ST-2 The running thread's next is null exactly if it is in no ring. ST-3 While the ring is not empty, a member runs.
 //            ST-4 No blocked thread is on a list or in the ring. ST-5 latch_depth is 0 at a boundary.
-//            ST-6 A list that waits is passed over at most kAgeMax times: nobody starves.
+//            ST-6 A list that waits is passed over at most kAgeMax times, begin kBeginAgeMax times: nobody starves.
 // Blocking   boundary() may switch; call it with no latch held.
 // Source     S. Harizopoulos, "Staged Database Systems", 2005, sections 5.3 and 5.4.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <memory>
 #include <string>
@@ -86,7 +89,7 @@ public:
 
 private:
     static constexpr uint32_t kLists = 4 + 3 * kTeamObjects;
-    static constexpr uint32_t kAgeMax = 64;      // ST-6
+    static constexpr uint32_t kAgeMax = 64, kBeginAgeMax = 1024;     // ST-6
     static constexpr uint32_t kSmall = 4;        // a wish of fewer threads gives way to a larger list
     static constexpr size_t kCauses = static_cast<size_t>(ParkReason::kCount) + 1;       // the last: ended inside an operation
     // What a boundary touches is the first cache line.
@@ -126,6 +129,9 @@ private:
     void add_to_waiting(List& list);
     void remove_from_waiting(List& list);
     List& pick(List* wish, uint32_t size);
+    List* overdue();
+    // Threads that the list, `size` long, would bring to a team now.
+    uint32_t weight(const List& list, uint32_t size) const { return &list == &begin_ ? std::min(size, room_) : size; }
     Thread* start_team(List& list);
     Thread* cut(List& list, uint32_t size);
     void set_mask();
@@ -149,6 +155,8 @@ private:
     List* running_ = nullptr;                    // whose team the ring is
     std::unique_ptr<List*[]> routes_;            // list number -> the list that serves it
     std::unique_ptr<List[]> lists_;
+    List& begin_;                                // the list of transactions that are to begin
+    uint32_t room_ = 0;                          // how many of them may, as pick() found
 
     Worker& worker_;
     StepsOptions options_;

@@ -38,7 +38,7 @@ Result<uint32_t> ctx_points_from(std::string_view text);
 
 struct StepsOptions {
     StepsMode mode = StepsMode::off;
-    uint32_t team_max = 16;                      // 1..1024
+    uint32_t team_max = 16;                      // 1..1024: threads in a team, and transactions under way on a worker
     TeamPolicy policy = TeamPolicy::last_leaver;
     TeamGate gate = TeamGate::t_gated;
     uint32_t rounds_max = 64;                    // c_gated: CTX rounds of a member per team

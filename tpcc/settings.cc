@@ -101,7 +101,7 @@ void add_team_options(CLI::App& app, Settings& s) {
     app.add_option("--steps", s.steps_name, "Run threads in teams (STEPS), or with one part of it")->check(one_of(kStepsModes))->capture_default_str();
     app.add_option("--ctx-points", s.ctx_points_name, "Where teams pass the CPU on: none, manual, icache, auto:FILE, or names with commas")
         ->capture_default_str();
-    app.add_option("--team-max", s.steps.team_max, "Threads in a team at most")->check(CLI::Range(1u, 1024u))->capture_default_str();
+    app.add_option("--team-max", s.steps.team_max, "Threads in a team, and transactions under way on a worker, at most")->check(CLI::Range(1u, 1024u))->capture_default_str();
     app.add_option("--team-policy", s.team_policy_name, "Whose turn it is after a team")->check(one_of(kTeamPolicies))->capture_default_str();
     app.add_option("--team-gate", s.team_gate_name, "How many of the waiting make a team")->check(one_of(kTeamGates))->capture_default_str();
 }

@@ -180,6 +180,55 @@ TEST(StepsTest, ARareOperationAmong200ThreadsIsServedWithinABound) {
     }
 }
 
+TEST(StepsTest, TransactionsUnderWayAreBounded) {
+    for (const TeamPolicy policy : {TeamPolicy::last_leaver, TeamPolicy::largest, TeamPolicy::oldest}) {
+        Team team({.mode = StepsMode::on, .team_max = 8, .policy = policy});
+        uint32_t under_way = 0, most = 0, ended = 0;
+        std::vector<ThreadFn> fns(100);
+        for (auto& fn : fns)
+            fn = [&] {
+                for (int n = 0; n < 20; ++n) {
+                    boundary(TeamOp::begin);
+                    most = std::max(most, ++under_way);
+                    for (uint32_t object = 1; object <= 3; ++object) {
+                        boundary(TeamOp::fetch, object);
+                        CTX(btree_leaf);
+                        boundary(TeamOp::update);
+                    }
+                    boundary(TeamOp::commit);
+                    --under_way;
+                    ++ended;
+                }
+            };
+        team.run(std::move(fns));
+        EXPECT_EQ(ended, 2000u);
+        EXPECT_LE(most, 8u) << "policy " << static_cast<int>(policy);
+        EXPECT_GE(most, 7u) << "policy " << static_cast<int>(policy);
+    }
+}
+
+TEST(StepsTest, ATransactionBeginsAmongOthersThatNeverEnd) {
+    Team team({.mode = StepsMode::on});
+    bool begun = false;
+    uint64_t others = 0;
+    std::vector<ThreadFn> fns(40);
+    for (auto& fn : fns)
+        fn = [&] {
+            while (!begun && others < 2'000'000) {
+                boundary(TeamOp::fetch, 1);
+                CTX(btree_leaf);
+                ++others;
+            }
+        };
+    fns.push_back([&] {
+        boundary(TeamOp::begin);
+        begun = true;
+    });
+    team.run(std::move(fns));
+    EXPECT_TRUE(begun);
+    EXPECT_LE(others, (1024 + 24) * 16u);        // kBeginAgeMax teams, and those before it arrived
+}
+
 TEST(StepsTest, AnOverlongMemberStaysBehindUnderCGate) {
     Team team({.mode = StepsMode::on, .gate = TeamGate::c_gated, .rounds_max = 5});
     std::string order;
