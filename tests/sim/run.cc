@@ -159,6 +159,8 @@ void Run::finish(Host& host, Work& work) {
     const Result<void> closed = host.close();
     if (!closed && !(failed && closed.error().code == ErrorCode::store_failed)) return report_.fail("close: " + closed.error().text());
     if (!host.errors().empty() && !shared_.failures_allowed) return report_.fail("the store complained: " + host.errors());
+    // Records that a failed store has lost leave their lsns to others: one lsn would stand for two pages.
+    host.after_step({});
     if (auto opened = host.open(); !opened) return report_.fail("opening again: " + opened.error().text());
     (void)work.judge(host, work.moment(), 0, shared_);
 }
