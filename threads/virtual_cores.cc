@@ -35,6 +35,7 @@ VirtualCores::VirtualCores(const std::vector<std::unique_ptr<Worker>>& workers, 
 }
 
 Result<void> VirtualCores::start() {
+    caller_stack_ = kernel_stack();              // once: the system is asked, which costs far more than a turn
     for (Core& core : cores_) {
         core.stack = TRY(stacks_.take());
         core.sp = make_context(*core.stack, core_main);
@@ -95,7 +96,6 @@ void VirtualCores::resume(Core& core) {
     }
     running_ = &core;
     caller_local_ = worker_local;
-    caller_stack_ = kernel_stack();
     worker_local = core.local;
     switch_context(&caller_sp_, core.sp, *core.where);
     worker_local = caller_local_;

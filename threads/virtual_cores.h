@@ -25,7 +25,7 @@ class VirtualCores {
 public:
     // One core per worker; at a point one turn in `one_in` is interrupted.
     VirtualCores(const std::vector<std::unique_ptr<Worker>>& workers, uint64_t seed, uint32_t one_in);
-    Result<void> start();                        // makes the stacks; error: out_of_memory
+    Result<void> start();                        // makes the stacks, on the kernel thread that will call step(); error: out_of_memory
     ~VirtualCores();
 
     // A worker runs until its turn ends or is interrupted. False if no worker has anything to do.

@@ -143,13 +143,13 @@ WorkerLocal Worker::local() {
     const StepsMode mode = steps_->options().mode;
     Steps* const teams = steps_.get();
     WorkerLocal local{.worker = this,
-            .steps = operations_in_teams(mode) ? teams : nullptr,
-            .begin_steps = teams_on(mode) ? teams : nullptr,
-            .teams = teams,
-            .prefetch = prefetch_on(mode),
-            .points = prefetch_on(mode) || ctx_on(mode),
-            .code_points = teams->has_code_points(),
-            .index = index_};
+                      .steps = operations_in_teams(mode) ? teams : nullptr,
+                      .begin_steps = teams_on(mode) ? teams : nullptr,
+                      .teams = teams,
+                      .prefetch = prefetch_on(mode),
+                      .points = prefetch_on(mode) || ctx_on(mode),
+                      .code_points = teams->has_code_points(),
+                      .index = index_};
 #ifdef LOCKSTEP_SIM_POINTS
     local.cores = cores_;
 #endif

@@ -68,7 +68,8 @@ uint32_t Log::Impl::next_reason() {
             threads::park(ParkReason::log);
         } else if (tail.load() == flushed) {
             idle.store(true, std::memory_order_seq_cst);
-            if (tail.load(std::memory_order_seq_cst) == flushed && reasons.load() == 0) threads::park_until(mark_lags() && !PLANTED(mark_stays_behind) ? mark_deadline : kNever, ParkReason::log);
+            const Nanos until = mark_lags() && !PLANTED(mark_stays_behind) ? mark_deadline : kNever;
+            if (tail.load(std::memory_order_seq_cst) == flushed && reasons.load() == 0) threads::park_until(until, ParkReason::log);
             idle.store(false);
             lazy_deadline = threads::now() + options.lazy_flush_interval;
         } else {

@@ -61,7 +61,7 @@ protected:
             }
             return {};
         });
-        store_.abandon();
+        EXPECT_FALSE(store_.close());
     }
 
     threads::SimDisk disk_;
