@@ -154,7 +154,6 @@ public:
 
 private:
     struct Ops;
-    static constexpr unsigned kNamesAhead = 8;   // lock buckets on their way; a power of two
     [[gnu::cold, gnu::noinline]] void look_ahead(Slice at, bool up);     // btree_ahead.cc
     void leave_leaf(Slice at, bool up) {
         if (--leaves_to_look_ == 0) [[unlikely]]
@@ -186,9 +185,6 @@ private:
     uint16_t key_bytes_ = 0;
     uint16_t leaves_to_look_ = 2;                // leaves to be left behind until the next look for read-ahead; not 0
     uint16_t ahead_window_ = 0;                  // leaves to ask for ahead at the next look; 0: none were missing
-    uint16_t entered_ = 0;                       // slot from which next() has gone on without leaving leaf_
-    uint16_t named_ = 0;                         // slots behind entered_ and below this one have their locks' names in names_, modulo its size
-    txn::LockName names_[kNamesAhead * 2];
     char keys_[2][kKeyBytesMax + 16];            // with sixteen zeros behind the key
     char inline_value_[2048];
 };

@@ -125,25 +125,11 @@ struct BTreeCursor::Ops {
             c.leaf_ = pos.id;
             c.leaves_freed_ = pos.leaves_freed;
         }
-        c.entered_ = static_cast<uint16_t>(pos.slot);
-        c.named_ = static_cast<uint16_t>(pos.slot + 1);
         c.page_ = pos.at.page;
         c.word_ = pos.at.word;
         c.snapshot_ = pos.at.snapshot;
         c.slot_ = static_cast<uint16_t>(pos.slot);
         if (c.access_ != Access::read) TreeOps::remember(c.tree_, c.txn_, pos.id, pos.slot, c.leaves_freed_);
-    }
-
-    // Name of the key in `slot`. The next ones' locks are asked for as far ahead as the scan has come in this leaf: it may end soon.
-    static txn::LockName name_ahead(BTreeCursor& c, const Page& page, unsigned slot) {
-        constexpr unsigned kMask = 2 * kNamesAhead - 1;
-        const unsigned end = std::min(slot + 1 + std::min(slot - c.entered_, kNamesAhead), count(page));
-        for (; c.named_ < end; ++c.named_) {
-            const txn::LockName name = TreeOps::slot_lock_name(c.tree_.id_, page, c.named_);
-            c.tree_.engine_.locks->prefetch(name);
-            c.names_[c.named_ & kMask] = name;
-        }
-        return c.names_[slot & kMask];
     }
 
     enum class Step : uint8_t { record, ghost, end, again };
@@ -342,11 +328,9 @@ Result<BTreeCursor::Ops::Step> BTreeCursor::Ops::backward(BTreeCursor& c, unsign
     pos.id = c.leaf_;
     pos.slot = slot;
     Slice key;
-    if (slot >= count(page) || !read_key(c, pos, key)) [[unlikely]] return false;
-    const txn::LockName name = name_ahead(c, page, slot);
-    if (!at.valid()) [[unlikely]] return false;
+    if (slot >= count(page) || !read_key(c, pos, key) || !at.valid()) [[unlikely]] return false;
     if (c.bounded_ && !c.inside_ && beyond(c, key)) [[unlikely]] return false;
-    TRY(lock(c, name, c.mode_));
+    TRY(lock(c, name_of(c, key), c.mode_));
     if (slots(page)[slot].bits & (kGhost | kOverflow)) [[unlikely]] return false;
     copy_value(c, node::value(page, slot));
     if (!at.valid()) [[unlikely]] return false;
