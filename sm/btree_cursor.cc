@@ -208,8 +208,7 @@ struct BTreeCursor::Ops {
 }
 
 Result<BTreeCursor::Ops::Step> BTreeCursor::Ops::take_overflow(BTreeCursor& c, const OverflowRef& ref, txn::LockName name) {
-    c.large_value_.resize(ref.bytes);
-    TRY(read_overflow(*c.tree_.engine_.pool, c.tree_.id_, ref, 0, c.large_value_.data(), ref.bytes));
+    TRY(read_overflow(*c.tree_.engine_.pool, c.tree_.id_, ref, c.large_value_));
     c.value_ = c.large_value_;
     unlock_read(c, name);
     return Step::record;

@@ -38,8 +38,8 @@ Result<std::string> whole_value(Engine& engine, StoreId store, Ops::Target& t) {
     if (!overflow(*t.page, t.slot)) return std::string(here);
     const OverflowRef ref = overflow_ref(here);
     t.page.release();
-    std::string text(ref.bytes, '\0');
-    TRY(read_overflow(*engine.pool, store, ref, 0, text.data(), text.size()));
+    std::string text;
+    TRY(read_overflow(*engine.pool, store, ref, text));
     return text;
 }
 

@@ -6,6 +6,7 @@
 #include "sm/catalog.h"
 #include "sm/ghost_cleaner.h"
 #include "sm/recovery.h"
+#include "threads/base/memory_reserve.h"
 
 namespace lockstep::sm {
 
@@ -122,6 +123,12 @@ Result<void> read_overflow(BufferPool& pool, StoreId store, const OverflowRef& r
     return {};
 }
 
+Result<void> read_overflow(BufferPool& pool, StoreId store, const OverflowRef& ref, std::string& out) {
+    if (out.capacity() < ref.bytes && !MemoryReserve::has_room_for(ref.bytes)) return fail(ErrorCode::out_of_memory, "value", ref.bytes);
+    out.resize(ref.bytes);
+    return read_overflow(pool, store, ref, 0, out.data(), ref.bytes);
+}
+
 Result<std::vector<PageId>> overflow_pages(BufferPool& pool, StoreId store, const OverflowRef& ref) {
     uint64_t bytes = 0;
     std::vector<PageId> pages = TRY(walk(pool, store, PageId{ref.first}, ref.chain, bytes));
@@ -131,7 +138,7 @@ Result<std::vector<PageId>> overflow_pages(BufferPool& pool, StoreId store, cons
 
 Result<bool> overflow_exists(Engine& engine, StoreId store, PageId first, uint64_t chain) {
     // A freed page's old bytes may still lie on disk, so the map is asked before the page.
-    if (!engine.space->is_used(first)) return false;
+    if (!TRY(engine.space->is_used(first))) return false;
     SharedPage page = TRY(engine.pool->fix_shared(first));
     return belongs(*page, store, chain);
 }

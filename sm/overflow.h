@@ -10,6 +10,7 @@
 // Invariants OV-1 A chain's pages carry its number and sum up to the reference's bytes. [checked: read_overflow()]
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "sm/engine.h"
@@ -45,6 +46,8 @@ inline Slice bytes_of(const OverflowRef& ref) { return {reinterpret_cast<const c
 Result<OverflowRef> write_overflow(Engine& engine, txn::Transaction* txn, StoreId store, Slice value);
 // Bytes [offset, offset + bytes) of the value. Errors: corrupt_page.
 Result<void> read_overflow(BufferPool& pool, StoreId store, const OverflowRef& ref, size_t offset, char* out, size_t bytes);
+// The whole value. Errors: corrupt_page, out_of_memory.
+Result<void> read_overflow(BufferPool& pool, StoreId store, const OverflowRef& ref, std::string& out);
 // Pages of the chain in order; checks OV-1.
 Result<std::vector<PageId>> overflow_pages(BufferPool& pool, StoreId store, const OverflowRef& ref);
 // The reference has been taken out of the record of `key` by `txn`: the chain goes when the transaction has committed.

@@ -54,6 +54,7 @@ constexpr Nanos kLogRoomWait = 1 * kSecond, kLogRoomPoll = 1 * kMillisecond;
 
 Result<txn::Transaction*> begin_transaction(sm::Engine& engine, const TxnOptions& options) {
     sm::begin_boundary();
+    TRY(MemoryReserve::require());
     if (engine.log->nearly_full() && !options.read_only) [[unlikely]]
         wait_for_log_room(engine);
     return engine.txns->begin(options);
@@ -118,9 +119,9 @@ namespace {
 
 // Schema changes demand a usable, writing transaction of this store.
 Result<txn::Transaction*> schema_txn(sm::Engine* engine, Txn& txn) {
+    if (!engine) return fail(ErrorCode::store_closed, "store");
     txn::Transaction* t = sm::TxnAccess::usable(txn);
-    if (!engine || !t || &sm::TxnAccess::engine(txn) != engine) return std::unexpected(sm::TxnAccess::why_not(txn));
-    if (t->read_only) return fail(ErrorCode::read_only, "transaction", t->id.value);
+    if (!t || &sm::TxnAccess::engine(txn) != engine || t->read_only) return sm::refused(txn, engine, engine);
     sm::operation_boundary(*t, sm::OpKind::insert, sm::kCatalogStore);
     return t;
 }
@@ -164,6 +165,7 @@ Result<void> Store::bulk_load(Txn& txn, Index index, std::move_only_function<boo
                               uint32_t fill_percent) {
     txn::Transaction* t = TRY(schema_txn(engine_.get(), txn));
     if (!index.tree_) return fail(ErrorCode::no_such_store, "empty index handle");
+    if (index.engine_ != engine_.get()) return fail(ErrorCode::bad_argument, "index of another store", index.id().value);
     if (fill_percent < 50 || fill_percent > 100) return fail(ErrorCode::bad_argument, "fill_percent", fill_percent);
     TRY(sm::finish(*t, engine_->locks->lock_store(t->locks, index.tree_->lock(), txn::LockMode::X)));
     return sm::finish(*t, index.tree_->bulk_load(*t, std::move(next), fill_percent));

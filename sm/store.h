@@ -78,7 +78,8 @@ public:
     auto start(F fn, int worker = kAnyWorker) -> Handle<detail::value_of<F&>>;
     static constexpr int kAnyWorker = -1;
 
-    // For code that runs on one of the store's user threads and wants to handle retries itself (wrong_thread elsewhere).
+    // For code that runs on one of the store's user threads and wants to handle retries itself (wrong_thread elsewhere). Parks for a place among the
+    // transactions under way and for room in the log. Errors: also store_closed, store_failed, out_of_memory (the reserve is used up).
     Result<Txn> begin(const TxnOptions& options = {});
 
     // Within a transaction; the new object is visible to others when it commits. already_exists, bad_argument (name 1..128 bytes).

@@ -14,7 +14,8 @@ PUBLIC = {f"sm/{n}.h" for n in "store txn index heap cursor key options stats st
     "txn/txn_options.h", "threads/steps_options.h"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.M)
 
-# Words that only the seams may use: the clock, the workers, the I/O backends, and the tools' and tests' own programs.
+# Words that only the seams may use: the clock, the workers, the I/O backends, the handler of failed allocations (which any kernel thread may
+# enter), and the tools' and tests' own programs.
 BANNED = {
     r"\bstd::thread\b|\bstd::jthread\b": "kernel threads",
     r"\bstd::(recursive_|shared_)?mutex\b|\bstd::condition_variable": "kernel-thread locks",
@@ -24,7 +25,7 @@ BANNED = {
     r"\b__builtin_prefetch\b|\b__builtin_ia32_pause\b": "a builtin of threads/base/hints.h",
 }
 SEAMS = {"threads/base/clock.cc", "threads/worker_local.h", "threads/worker.cc", "threads/runtime.cc", "threads/stack.cc",
-         "threads/base/hints.h"}
+         "threads/base/hints.h", "threads/base/memory_reserve.cc"}
 SEAM_FOLDERS = ("threads/io/",)
 
 

@@ -126,7 +126,7 @@ public:
     ~LogReader();
     // Next read starts at `lsn`.
     void seek(Lsn lsn);
-    // False at the first place that holds no valid record (position() then says where).
+    // False at the first place that holds no valid record (position() then says where). Errors: io_error, out_of_memory.
     Result<bool> next(LogRecordView& record);
     Lsn position() const;
 

@@ -1,6 +1,7 @@
 // log_reader.cc - sequential reading in chunks of 1 MB, over segment boundaries.
 #include <algorithm>
 #include <cstring>
+#include <new>
 
 #include "txn/log_checksum.h"
 #include "txn/log.h"
@@ -34,7 +35,7 @@ struct LogReader::Impl {
     LogFiles files;
     threads::FileId file{-1};
     uint64_t open_segment = UINT64_MAX;
-    std::unique_ptr<Buffer> buffer = std::make_unique<Buffer>();
+    std::unique_ptr<Buffer> buffer;      // from the first read on
     uint64_t begin = 0, end = 0;         // LSNs held by the buffer
     uint64_t position = kLogFirst;
 };
@@ -51,6 +52,8 @@ Result<bool> LogReader::Impl::open(uint64_t number) {
 
 // Moves the unread rest to the front (kept on a block boundary) and reads behind it, up to a chunk or the end of what there is.
 Result<void> LogReader::Impl::refill() {
+    if (!buffer) buffer.reset(new (std::nothrow) Buffer);
+    if (!buffer) return fail(ErrorCode::out_of_memory, "log reader", sizeof(Buffer));
     const uint64_t keep_from = block_floor(position);
     if (keep_from < begin || keep_from >= end) {
         begin = end = keep_from;

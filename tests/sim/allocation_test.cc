@@ -1,11 +1,12 @@
 // labels: sim
-// allocation_test.cc - the n-th allocation after open fails: an error value, or the process stops at once; nothing acknowledged is lost.
+// allocation_test.cc - allocations fail, at work or while the store opens: errors come back as values, nothing acknowledged is lost.
 //
-// Concepts   Each injection is a process of its own, on a real directory. A failed `new` either becomes out_of_memory, or std::bad_alloc finds no way
-//            through the engine's frames (they have no unwind tables, on purpose) and std::terminate ends the process with SIGABRT. Any other
-//            signal, a hang, a lost acknowledged transaction or an unsound structure fails the test.
+// Concepts   Each injection is a process of its own, on a real directory. Either the n-th allocation fails, or from the n-th on there is no more
+//            memory than there was: what the engine itself needs comes out of its reserve (base/memory_reserve.h), and what is begun afterwards
+//            is refused. A signal, a hang, a lost acknowledged transaction or an unsound structure fails the test.
 //            LOCKSTEP_INJECTIONS=10000 makes more of it; LOCKSTEP_SEED says where to begin.
 #include <fcntl.h>
+#include <malloc.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -13,19 +14,40 @@
 #include <atomic>
 #include <csignal>
 #include <cstdlib>
+#include <functional>
 #include <new>
 
+#include "tests/end_child.h"
 #include "tests/sm/store_crash_util.h"
 
 namespace {
 
-// Allocations until one fails; negative: none does. In every build, whoever asks: the program is all engine here.
-std::atomic<int64_t> countdown{-1};
+// In every build, whoever asks: the program is all engine here.
+std::atomic<int64_t> countdown{-1};              // allocations until one fails; negative: none does
+std::atomic<bool> stays{false};                  // ... and until there is no more memory than now
+std::atomic<int64_t> live{0}, limit{INT64_MAX};  // bytes
 
-[[gnu::noinline]] void* allocate(size_t bytes, size_t alignment) noexcept {
-    if (countdown.load(std::memory_order_relaxed) >= 0 && countdown.fetch_sub(1) == 0) return nullptr;
-    if (alignment <= alignof(std::max_align_t)) return std::malloc(bytes != 0 ? bytes : 1);
-    return std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
+bool refused(size_t bytes) {
+    if (countdown.load(std::memory_order_relaxed) >= 0 && countdown.fetch_sub(1) == 0) {
+        if (stays.load()) limit.store(live.load());
+        return true;
+    }
+    return live.load(std::memory_order_relaxed) + static_cast<int64_t>(bytes) > limit.load(std::memory_order_relaxed);
+}
+
+// As the standard says: while there is a handler it may find some memory.
+[[gnu::noinline]] void* allocate(size_t bytes, size_t alignment) {
+    for (;;) {
+        if (!refused(bytes)) {
+            void* const at = alignment <= alignof(std::max_align_t) ? std::malloc(bytes != 0 ? bytes : 1)
+                                                                    : std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
+            if (at != nullptr) live.fetch_add(static_cast<int64_t>(malloc_usable_size(at)), std::memory_order_relaxed);
+            return at;
+        }
+        const std::new_handler handler = std::get_new_handler();
+        if (handler == nullptr) return nullptr;
+        handler();
+    }
 }
 
 [[gnu::noinline]] void* allocate_or_throw(size_t bytes, size_t alignment) {
@@ -33,8 +55,19 @@ std::atomic<int64_t> countdown{-1};
     throw std::bad_alloc();
 }
 
+[[gnu::noinline]] void* allocate_or_null(size_t bytes, size_t alignment) noexcept {
+    try {
+        return allocate(bytes, alignment);
+    } catch (const std::bad_alloc&) {            // the handler's word that there is none
+        return nullptr;
+    }
+}
+
 // Out of line: where a delete is inlined, g++ takes its free() for one of a stranger's memory.
-[[gnu::noinline]] void give_back(void* at) noexcept { std::free(at); }
+[[gnu::noinline]] void give_back(void* at) noexcept {
+    if (at != nullptr) live.fetch_sub(static_cast<int64_t>(malloc_usable_size(at)), std::memory_order_relaxed);
+    std::free(at);
+}
 
 }  // namespace
 
@@ -42,10 +75,10 @@ void* operator new(size_t bytes) { return allocate_or_throw(bytes, 1); }
 void* operator new[](size_t bytes) { return allocate_or_throw(bytes, 1); }
 void* operator new(size_t bytes, std::align_val_t alignment) { return allocate_or_throw(bytes, static_cast<size_t>(alignment)); }
 void* operator new[](size_t bytes, std::align_val_t alignment) { return allocate_or_throw(bytes, static_cast<size_t>(alignment)); }
-void* operator new(size_t bytes, const std::nothrow_t&) noexcept { return allocate(bytes, 1); }
-void* operator new[](size_t bytes, const std::nothrow_t&) noexcept { return allocate(bytes, 1); }
-void* operator new(size_t bytes, std::align_val_t alignment, const std::nothrow_t&) noexcept { return allocate(bytes, static_cast<size_t>(alignment)); }
-void* operator new[](size_t bytes, std::align_val_t alignment, const std::nothrow_t&) noexcept { return allocate(bytes, static_cast<size_t>(alignment)); }
+void* operator new(size_t bytes, const std::nothrow_t&) noexcept { return allocate_or_null(bytes, 1); }
+void* operator new[](size_t bytes, const std::nothrow_t&) noexcept { return allocate_or_null(bytes, 1); }
+void* operator new(size_t bytes, std::align_val_t alignment, const std::nothrow_t&) noexcept { return allocate_or_null(bytes, static_cast<size_t>(alignment)); }
+void* operator new[](size_t bytes, std::align_val_t alignment, const std::nothrow_t&) noexcept { return allocate_or_null(bytes, static_cast<size_t>(alignment)); }
 void operator delete(void* at) noexcept { give_back(at); }
 void operator delete[](void* at) noexcept { give_back(at); }
 void operator delete(void* at, size_t) noexcept { give_back(at); }
@@ -120,39 +153,58 @@ protected:
         return TRY(store.index("done")).insert(txn, key, "x");
     }
 
-    // noexcept: a failure in its own code stops it as well, GoogleTest must not catch it.
-    [[noreturn]] void child(int64_t nth, uint64_t seed, uint32_t round) noexcept {
-        alarm(60);                                           // a hang is a failure, too
-        auto store = Store::open(path("a"), options());
-        if (!store) _exit(20);
-        countdown.store(nth);
+    void work(Store& store, uint64_t seed, uint32_t round) {
         std::vector<Handle<void>> handles;
         for (uint32_t t = 0; t < kThreads; ++t)
-            handles.push_back(store->start([&, t]() -> Result<void> {
+            handles.push_back(store.start([&, t]() -> Result<void> {
                 Rng rng(seed * 31 + t);
                 for (uint32_t n = 0; n < kTransactions; ++n) {
                     const std::string key = key_of(round, t, n);
-                    auto done = store->run([&](Txn& txn) { return transaction(*store, txn, rng, key); });
+                    auto done = store.run([&](Txn& txn) { return transaction(store, txn, rng, key); });
                     if (done) board_->acknowledged[t][n].store(1);
                     else board_->errors.fetch_add(1);
-                    if (t == 0 && n == kTransactions / 2) (void)store->checkpoint();
+                    if (t == 0 && n == kTransactions / 2) (void)store.checkpoint();
                 }
                 return {};
             }));
         for (auto& handle : handles) (void)handle.join();
+    }
+
+    // noexcept: a failure in a child's own code stops it as well, GoogleTest must not catch it.
+    [[noreturn]] void works(int64_t nth, bool for_ever, uint64_t seed, uint32_t round) noexcept {
+        auto store = Store::open(path("a"), options());
+        if (!store) end_child(20);
+        stays.store(for_ever);
+        countdown.store(nth);
+        work(*store, seed, round);
         board_->left.store(countdown.load());
         (void)store->close();
-        _exit(0);
+        end_child(0);
+    }
+    [[noreturn]] void dies_at_work(uint64_t seed, uint32_t round) noexcept {
+        auto store = Store::open(path("a"), options());
+        if (!store) end_child(20);
+        work(*store, seed, round);
+        end_child(0);
+    }
+    [[noreturn]] void opens(int64_t nth, bool for_ever) noexcept {
+        stays.store(for_ever);
+        countdown.store(nth);
+        auto store = Store::open(path("a"), options());
+        board_->errors.store(!store);
+        if (store) (void)store->close();
+        board_->left.store(countdown.load());
+        end_child(0);
     }
 
     // How the child ended: 0 by itself, else the signal; -1 something else.
-    int run_child(int64_t nth, uint64_t seed, uint32_t round) {
-        new (board_) Board{};
+    int run_child(const std::function<void()>& child) {
         const pid_t pid = fork();
         if (pid == 0) {
             const int silent = ::open("/dev/null", O_WRONLY);
             dup2(silent, 2);                                 // "terminate called ..." is what we want, not what we want to read
-            child(nth, seed, round);
+            alarm(60);                                       // a hang is a failure, too
+            child();
         }
         int status = 0;
         EXPECT_EQ(waitpid(pid, &status, 0), pid);
@@ -175,32 +227,67 @@ protected:
     std::vector<std::string> expected_;
 };
 
-TEST_F(Allocation, NthFailureIsAnErrorOrAStopAndLosesNothing) {
+constexpr int64_t kNone = 1'000'000'000;                     // an allocation that does not come
+
+TEST_F(Allocation, AFailureAtWorkIsAnErrorAndLosesNothing) {
     const uint64_t injections = number_from("LOCKSTEP_INJECTIONS", 200);
     const uint64_t seed = seed_of_run();
-    uint32_t struck = 0, stops = 0, errors = 0;
+    uint32_t struck = 0, errors = 0;
     int64_t per_run = 0;
     Rng rng(seed);
     for (uint32_t round = 0; struck < injections && !HasFailure(); ++round) {
         if (round % kRoundsPerStore == 0) {
             ASSERT_NO_FATAL_FAILURE(make_store());
-            constexpr int64_t kMany = 1'000'000'000;
-            ASSERT_EQ(run_child(kMany, seed + round, 0), 0);         // none fails: counts them
-            per_run = kMany - board_->left.load();
+            new (board_) Board{};
+            ASSERT_EQ(run_child([&] { works(kNone, false, seed + round, 0); }), 0);         // none fails: counts them
+            per_run = kNone - board_->left.load();
             ASSERT_GT(per_run, 100);
             judge(0);
         }
         const auto nth = static_cast<int64_t>(rng.below(static_cast<uint64_t>(per_run)));
-        const int end = run_child(nth, seed + round, 1 + round);
+        new (board_) Board{};
+        const int end = run_child([&] { works(nth, round % 2 == 1, seed + round, 1 + round); });
         if (end == 0 && board_->left.load() >= 0) continue;          // schedules differ: it had none so far
         ++struck;
-        stops += end == SIGABRT;
         errors += board_->errors.load() > 0;
-        EXPECT_TRUE(end == 0 || end == SIGABRT) << "seed " << seed << ", round " << round << ", allocation " << nth << ": ended by " << end;
+        EXPECT_EQ(end, 0) << "seed " << seed << ", round " << round << ", allocation " << nth;
         judge(1 + round);
     }
-    std::printf("%u allocations failed (of about %lld in a run): %u clean stops, %u runs with an error value\n", struck,
-                static_cast<long long>(per_run), stops, errors);
+    std::printf("%u allocations failed (of about %lld in a run): %u runs with an error value\n", struck, static_cast<long long>(per_run), errors);
+    EXPECT_GE(struck, injections);
+    EXPECT_GT(errors, 0u);
+}
+
+// A restart, too, goes through or is refused, and may be repeated.
+TEST_F(Allocation, AFailureWhileAKilledStoreOpensLosesNothing) {
+    const uint64_t injections = number_from("LOCKSTEP_INJECTIONS", 200) / 2;
+    const uint64_t seed = seed_of_run();
+    uint32_t struck = 0, refusals = 0;
+    int64_t per_run = 0;
+    Rng rng(seed + 1);
+    for (uint32_t round = 0; struck < injections && !HasFailure(); ++round) {
+        if (round % kRoundsPerStore == 0) {
+            ASSERT_NO_FATAL_FAILURE(make_store());
+        }
+        new (board_) Board{};
+        ASSERT_EQ(run_child([&] { dies_at_work(seed + round, 1 + round); }), 0);
+        if (per_run == 0) {                                          // of this store's twin
+            std::filesystem::copy(path("a"), path("b"));
+            ASSERT_EQ(run_child([&] { opens(kNone, false); }), 0);
+            per_run = kNone - board_->left.load();
+            ASSERT_GT(per_run, 100);
+            std::filesystem::remove_all(path("a"));
+            std::filesystem::rename(path("b"), path("a"));
+        }
+        board_->left.store(-1);
+        const auto nth = static_cast<int64_t>(rng.below(static_cast<uint64_t>(per_run)));
+        const int end = run_child([&] { opens(nth, round % 2 == 1); });
+        struck += end != 0 || board_->left.load() < 0;
+        refusals += end == 0 && board_->errors.load() > 0;
+        EXPECT_EQ(end, 0) << "seed " << seed << ", round " << round << ", allocation " << nth;
+        judge(1 + round);
+    }
+    std::printf("%u allocations failed (of about %lld in a restart): %u refusals\n", struck, static_cast<long long>(per_run), refusals);
     EXPECT_GE(struck, injections);
 }
 

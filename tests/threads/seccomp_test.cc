@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstring>
 
+#include "tests/end_child.h"
 #include "tests/threads/io_test_util.h"
 
 namespace lockstep::threads {
@@ -48,20 +49,20 @@ int write_and_read_back(Disk& disk, IoQueue& queue, const std::string& path) {
 
 // Exit status 0 if all is as promised; each other number names one broken promise.
 void under_filter(unsigned call, unsigned err, const std::string& directory) {
-    if (!refuse(call, err)) _exit(1);
+    if (!refuse(call, err)) end_child(1);
     MonotonicClock clock;
     const auto refused = make_disk(IoBackend::io_uring)->make_queue(0, clock);
-    if (refused) _exit(2);
-    if (refused.error().code != ErrorCode::unsupported || refused.error().os != static_cast<int16_t>(err)) _exit(3);
-    if (refused.error().text().find("io_uring") == std::string::npos) _exit(4);
+    if (refused) end_child(2);
+    if (refused.error().code != ErrorCode::unsupported || refused.error().os != static_cast<int16_t>(err)) end_child(3);
+    if (refused.error().text().find("io_uring") == std::string::npos) end_child(4);
     auto disk = make_disk();
     auto queue = disk->make_queue(0, clock);
-    if (!queue) _exit(5);
-    if (std::string((*queue)->name()) != "pool") _exit(6);
+    if (!queue) end_child(5);
+    if (std::string((*queue)->name()) != "pool") end_child(6);
     const int result = write_and_read_back(*disk, **queue, directory + "/f");
     queue->reset();
     disk.reset();
-    _exit(result);
+    end_child(result);
 }
 
 TEST(Seccomp, RefusedRingsLeadToThePool) {

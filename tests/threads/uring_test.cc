@@ -6,6 +6,7 @@
 #include <csignal>
 #include <thread>
 
+#include "tests/end_child.h"
 #include "tests/threads/io_test_util.h"
 #include "threads/io/uring_queue.h"
 
@@ -35,7 +36,7 @@ void write_over_limit(RigKind kind) {
     const bool as_promised = batch.requests[0].result == 8192 && batch.requests[1].result == -EFBIG && *rig.disk->size(file) == 100000;
     queue.reset();
     std::filesystem::remove_all(rig.dir);
-    _exit(as_promised ? 0 : 1);
+    end_child(as_promised ? 0 : 1);
 }
 
 TEST(Uring, ShortWriteIsContinuedAndItsErrorTold) {

@@ -20,8 +20,9 @@ if(LOCKSTEP_SANITIZE)
 endif()
 if(LOCKSTEP_COVERAGE)
     # Unoptimised, as gcov's manual wants it: an optimiser copies and moves jumps, and lines without any condition seem to branch.
-    target_compile_options(lockstep_flags INTERFACE --coverage -fprofile-update=atomic -O0)
-    target_link_options(lockstep_flags INTERFACE --coverage)
+    # Nor is what must be inlined in other builds: gcov counts the branches of every copy, and five copies of a function are no five functions.
+    target_compile_options(lockstep_flags INTERFACE --coverage -fprofile-update=atomic -O0 -Dalways_inline=unused)
+    target_link_options(lockstep_flags INTERFACE --coverage LINKER:-u,__gcov_dump)      # tests/end_child.h
 endif()
 if(LOCKSTEP_PLANTED)
     target_compile_definitions(lockstep_flags INTERFACE LOCKSTEP_PLANTED)
