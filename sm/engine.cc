@@ -114,7 +114,9 @@ Result<void> Engine::end_creation(const std::string& directory) {
 Result<std::unique_ptr<Engine>> Engine::open(std::string_view path, const Options& options) {
     TRY(check_options(options));
     if (path.empty()) return fail(ErrorCode::bad_path, "empty path");
-    auto engine = std::make_unique<Engine>();
+    std::unique_ptr<Engine> engine(new (std::nothrow) Engine);
+    if (!engine) return fail(ErrorCode::out_of_memory, "store");
+    TRY(engine->memory_reserve.hold());
     engine->options = options;
     const Seams* seams = options.seams;
     if (seams && seams->disk) {
@@ -141,6 +143,7 @@ Result<std::unique_ptr<Engine>> Engine::open(std::string_view path, const Option
         return engine->start_services();
     }));
     if (fresh) TRY(engine->end_creation(directory));
+    engine->opened = true;
     return engine;
 }
 
@@ -261,7 +264,7 @@ Result<void> Engine::close() {
                 CHECK(runtime->step() || (options.seams->idle && options.seams->idle()));
         }
         stop_services();
-        if (catalog && checkpointer) {
+        if (opened) {
             result = run_and_wait([this]() -> Result<void> {
                 roll_back_orphans();
                 txns->close();
@@ -270,6 +273,9 @@ Result<void> Engine::close() {
                 return checkpointer->mark_clean();
             });
         }
+        // A restart that failed half-way left losers behind. The next one begins where it began.
+        if (!opened && log) log->fail_store();
+        if (!opened && txns) txns->abandon();
         (void)run_and_wait([this]() -> Result<void> {
             if (pool) pool->stop_cleaner();
             if (log) log->stop_flusher();

@@ -11,6 +11,7 @@
 #include "sm/options.h"
 #include "sm/space_map.h"
 #include "sm/superblock.h"
+#include "threads/base/memory_reserve.h"
 #include "threads/runtime.h"
 #include "txn/transaction.h"
 
@@ -50,6 +51,7 @@ public:
     // True on a user thread of this store.
     bool on_own_thread() const;
 
+    MemoryReserve memory_reserve;
     Options options;                                 // as given and checked
     std::unique_ptr<threads::Disk> own_disk;
     threads::Disk* disk = nullptr;
@@ -76,6 +78,7 @@ public:
     std::atomic<uint64_t> user_threads{0};           // started by the application and not ended
     std::atomic<uint32_t> next_worker{0};
     std::atomic<bool> closing{false};
+    bool opened = false;                             // restart is through: until then no checkpoint may say so
     Superblock superblock{};                         // as last read or written; the checkpointer's
 
     // One line to the caller's logger, if any. Level 0 error, 1 warning, 2 information. Text is formatted by the caller.

@@ -4,6 +4,7 @@
 #include "sm/catalog.h"
 #include "sm/recovery_parts.h"
 #include "threads/base/check.h"
+#include "threads/base/memory_reserve.h"
 #include "threads/base/planted.h"
 
 namespace lockstep::sm {
@@ -14,6 +15,7 @@ Result<void> read_log(Engine& engine, Lsn from, Analysis& analysis, ParallelRedo
     txn::LogReader reader(*engine.disk, engine.log_options);
     reader.seek(from);
     for (txn::LogRecordView record; reader.position() < report.log_end && TRY(reader.next(record));) {
+        TRY(MemoryReserve::require());           // lanes' batches grow beyond it
         ++report.records;
         TRY(analysis.see(record));
         TRY(redo.feed(record));

@@ -11,6 +11,7 @@
 
 #include "sm/recovery_parts.h"
 #include "threads/base/check.h"
+#include "threads/base/memory_reserve.h"
 
 namespace lockstep::sm {
 
@@ -81,6 +82,7 @@ Result<void> ParallelRedo::start() {
     const uint32_t workers = r.engine.runtime->workers();
     r.reads_before = r.engine.pool->stats().reads;
     for (uint32_t i = 0; i < workers * kLanesPerWorker; ++i) {
+        TRY(MemoryReserve::require());
         auto lane = std::make_unique<Lane>();
         for (uint32_t b = 0; b < kBatchesAhead + 2; ++b) {
             r.batches.push_back(std::make_unique<Batch>());

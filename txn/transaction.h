@@ -98,7 +98,7 @@ public:
     std::vector<Transaction*> unfinished();
     // New begins get store_closed from now on; waits until no transaction is live.
     void close();
-    // In a simulated crash: whoever is live stays so until the table is destroyed.
+    // After a simulated crash, or a restart that failed: whoever is live stays so until the table is destroyed.
     void abandon();
 
 private:
