@@ -35,8 +35,9 @@ Result<void> BTree::destroy() {
     destroyed_ = true;
     // Freed pages are not written again, so on disk a tree that was freed before a crash may look whole: the map is asked as well.
     const Result<Report> report = verify();
-    const auto used = [&](PageId page) { return engine_.space->is_used(page); };
-    if (report && report->faults.empty() && std::ranges::all_of(report->pages, used)) return engine_.space->free_now(report->pages);
+    bool whole = report && report->faults.empty();
+    for (size_t i = 0; whole && i < report->pages.size(); ++i) whole = TRY(engine_.space->is_used(report->pages[i]));
+    if (whole) return engine_.space->free_now(report->pages);
     return sweep(engine_, id_, {});                  // half freed: what is left is found by its number
 }
 

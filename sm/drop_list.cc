@@ -85,7 +85,7 @@ Result<void> sweep(Engine& engine, StoreId store, std::span<const PageId> keep) 
     std::ranges::sort(sorted, {}, &PageId::value);
     for (uint32_t p = kFirstMapPage.value + 1; p < engine.space->pages_total(); ++p) {
         const PageId id{p};
-        if (!engine.space->is_used(id) || std::ranges::binary_search(sorted, p, {}, &PageId::value)) continue;
+        if (!TRY(engine.space->is_used(id)) || std::ranges::binary_search(sorted, p, {}, &PageId::value)) continue;
         Result<SharedPage> page = engine.pool->fix_shared(id);
         if (!page) {                             // a damaged page of somebody else must not stop this
             if (!is_bad_page(page.error().code)) return std::unexpected(page.error());

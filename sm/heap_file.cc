@@ -32,7 +32,7 @@ Result<PageId> HeapFile::create(Engine& engine, StoreId id, txn::Transaction* tx
 // Last entry first, one record per page: a crash in between leaves a shorter heap, which the next attempt goes on freeing.
 // A freed page's copy on the volume may be out of date, so the space map is asked before anything is believed.
 Result<void> HeapFile::destroy() {
-    if (!engine_.space->is_used(first_)) return {};
+    if (!TRY(engine_.space->is_used(first_))) return {};
     std::vector<PageId> maps;
     for (PageId at = first_; at != kPageNone;) {
         SharedPage page = TRY(engine_.pool->fix_shared(at));

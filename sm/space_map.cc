@@ -130,10 +130,14 @@ Result<PageReservation> SpaceMap::prepare_free(PageId page) {
 Result<void> SpaceMap::free_now(std::span<const PageId> pages) {
     for (const PageId id : pages) {
         ExclusivePage page = TRY(engine_.pool->fix_new(id));
-        PageReservation r = TRY(prepare_free(id));
-        ChangePart parts[2] = {{.page = &page, .action = PageAction::page_free, .flags = kPartFresh, .pieces = {}}, r.part()};
+        Result<PageReservation> r = prepare_free(id);
+        if (!r) {                                // what was not in memory must not seem to be free: it still counts
+            if (page->header.lsn == 0) engine_.pool->drop(std::move(page));
+            return std::unexpected(r.error());
+        }
+        ChangePart parts[2] = {{.page = &page, .action = PageAction::page_free, .flags = kPartFresh, .pieces = {}}, r->part()};
         TRY(change_pages(engine_, nullptr, ChangeRole::system, LogKind::space_free, StoreId{0}, parts));
-        r.map.release();
+        r->map.release();
         engine_.pool->drop(std::move(page));
     }
     return {};
@@ -204,12 +208,12 @@ Result<void> SpaceMap::ensure_size(PageId page) {
     return result;
 }
 
-bool SpaceMap::is_used(PageId page) {
+Result<bool> SpaceMap::is_used(PageId page) {
     if (page.value >= pages_total()) return false;
-    const Result<SharedPage> map = engine_.pool->fix_shared(map_page(map_of(page)));
-    if (!map || (*map)->kind() != PageKind::space_map) return false;
+    const SharedPage map = TRY(engine_.pool->fix_shared(map_page(map_of(page))));
+    if (map->kind() != PageKind::space_map) return false;
     const uint32_t bit = page.value % kPagesPerMap;
-    return words(**map)[bit / 64] >> (bit % 64) & 1;
+    return (words(*map)[bit / 64] >> (bit % 64) & 1) != 0;
 }
 
 uint64_t SpaceMap::pages_used() {

@@ -40,7 +40,8 @@ public:
     // Frees pages one by one, each with a record of its own (dropping an index or heap).
     Result<void> free_now(std::span<const PageId> pages);
 
-    bool is_used(PageId page);                       // for verify
+    // Errors: those of reading the map. Whoever takes an unreadable map for an empty one forgets pages that are in use.
+    Result<bool> is_used(PageId page);
     uint64_t pages_used();                           // counts bits; parks for reads
     uint64_t pages_total() const;                    // of the volume file
     // Makes the volume file long enough for `page`: a crash may have lost the length that the log relies on. Errors: no_space, io_error.

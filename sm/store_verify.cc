@@ -39,7 +39,7 @@ struct Verifier {
     Result<void> read_all_pages() {
         for (uint32_t p = sm::kFirstMapPage.value; p < owner.size(); ++p) {
             const bool map = p == sm::kFirstMapPage.value || p % sm::kPagesPerMap == 0;
-            if (!map && !engine.space->is_used(PageId{p})) continue;
+            if (!map && !TRY(is_used(PageId{p}))) continue;
             const auto page = engine.pool->fix_shared(PageId{p});
             if (page) continue;
             if (!sm::is_bad_page(page.error().code)) return std::unexpected(page.error());
@@ -47,6 +47,11 @@ struct Verifier {
             bad_pages = true;
         }
         return {};
+    }
+    // What a map says that cannot be read is unknown; the map itself is named.
+    Result<bool> is_used(PageId page) {
+        const auto used = engine.space->is_used(page);
+        return used || sm::is_bad_page(used.error().code) ? used.value_or(false) : used;
     }
     // An object that cannot be walked because of a bad page does not keep the others from being checked.
     Result<void> add(std::string_view name, StoreId id, const Result<sm::BTree::Report>& report) {
@@ -87,7 +92,7 @@ struct Verifier {
     Result<void> check_space() {
         for (uint32_t p = 0; p < owner.size(); ++p) {
             const bool fixed = p < sm::kFirstMapPage.value || p % sm::kPagesPerMap == 0 || p == sm::kFirstMapPage.value;
-            const bool used = engine.space->is_used(PageId{p});
+            const bool used = TRY(is_used(PageId{p}));
             if (fixed) continue;
             if (used && owner[p] == 0) TRY(check_unreached(PageId{p}));
             if (!used && owner[p] != 0) faults.push_back("page " + std::to_string(p) + " is in use, but marked free");

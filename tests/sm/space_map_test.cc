@@ -20,9 +20,9 @@ TEST(SpaceMap, NewVolume) {
         SpaceMap& space = *rig.engine.space;
         EXPECT_EQ(space.pages_total(), (1u << 20) / kPageBytes);
         EXPECT_EQ(space.pages_used(), 3u);
-        for (uint32_t p = 0; p < 3; ++p) EXPECT_TRUE(space.is_used(PageId{p}));
-        EXPECT_FALSE(space.is_used(PageId{3}));
-        EXPECT_FALSE(space.is_used(PageId{1u << 30}));
+        for (uint32_t p = 0; p < 3; ++p) EXPECT_TRUE(*space.is_used(PageId{p}));
+        EXPECT_FALSE(*space.is_used(PageId{3}));
+        EXPECT_FALSE(*space.is_used(PageId{1u << 30}));
     });
 }
 
@@ -60,7 +60,7 @@ TEST(SpaceMap, NoPageIsGivenTwice) {
     rig.run([&] {
         EXPECT_EQ(rig.engine.space->pages_used(), 3 + held.load());
         for (uint32_t p = 3; p < rig.engine.space->pages_total(); ++p)
-            ASSERT_EQ(rig.engine.space->is_used(PageId{p}), owned[p].load() == 1) << p;
+            ASSERT_EQ(*rig.engine.space->is_used(PageId{p}), owned[p].load() == 1) << p;
     });
     EXPECT_EQ(rig.verify(), "");
 }
@@ -114,7 +114,7 @@ TEST(SpaceMap, GrowsAndReuses) {
         EXPECT_GE(grown, 7u);
         EXPECT_EQ(*rig.engine.disk->size(rig.engine.data_file), total * kPageBytes);
         EXPECT_FALSE(seen.contains(kPagesPerMap));           // that is the second map itself
-        EXPECT_TRUE(space.is_used(PageId{kPagesPerMap}));
+        EXPECT_TRUE(*space.is_used(PageId{kPagesPerMap}));
         EXPECT_EQ(space.pages_used(), 3 + 1 + seen.size());
         // A whole stretch of the first map comes back, and is used again.
         std::vector<PageId> back;
