@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <optional>
+#include <string>
 
 #include "sm/page.h"
 #include "sm/superblock.h"
@@ -21,25 +23,19 @@ public:
 
     // The LSN that was damaged; 0: no place for it.
     uint64_t injure_log() {
-        auto data = disk_.open("/store/data", 0);
-        if (!data) return 0;
-        auto superblock = sm::read_superblock(disk_, *data);
-        disk_.close(*data);
-        auto end = txn::recorded_durable_end(disk_, "/store");
-        if (!superblock || !end) return 0;
-        const uint64_t from = std::max(superblock->checkpoint_lsn, txn::kLogFirst);
-        if (end->value <= from) return 0;
-        const uint64_t lsn = from + rng_.below(end->value - from);
-        const txn::LogFiles files(disk_, "/store", superblock->log_segment_bytes);
-        return flip(files.segment_path(files.number_of(lsn)), lsn % superblock->log_segment_bytes) ? lsn : 0;
+        const auto place = durable_place();
+        return place && flip(place->path, place->offset) ? place->lsn : 0;
+    }
+
+    // A write that was acknowledged and never arrived: a block is as it was before, empty.
+    uint64_t lose_log_block() {
+        const auto place = durable_place();
+        return place && blank(place->path, place->offset / txn::kLogBlock * txn::kLogBlock, txn::kLogBlock) ? place->lsn : 0;
     }
 
     // The same with an old mark, where only the log itself can tell.
     uint64_t injure_log_tail() {
-        auto data = disk_.open("/store/data", 0);
-        if (!data) return 0;
-        auto superblock = sm::read_superblock(disk_, *data);
-        disk_.close(*data);
+        const auto superblock = read_superblock();
         if (!superblock) return 0;
         const uint64_t from = std::max(superblock->checkpoint_lsn, txn::kLogFirst);
         txn::LogOptions options;
@@ -51,9 +47,8 @@ public:
         for (txn::LogRecordView record; reader.next(record).value_or(false);)
             attested = std::max(attested, txn::attested_end(*record.header, record.lsn).value);
         if (attested <= from || !put_mark_back(from)) return 0;
-        const uint64_t lsn = from + rng_.below(attested - from);
-        const txn::LogFiles files(disk_, "/store", superblock->log_segment_bytes);
-        return flip(files.segment_path(files.number_of(lsn)), lsn % superblock->log_segment_bytes) ? lsn : 0;
+        const Place place = place_of(from + rng_.below(attested - from), *superblock);
+        return flip(place.path, place.offset) ? place.lsn : 0;
     }
 
     // A bit.
@@ -75,6 +70,30 @@ public:
     }
 
 private:
+    struct Place {
+        uint64_t lsn;
+        std::string path;
+        uint64_t offset;
+    };
+    Result<sm::Superblock> read_superblock() {
+        auto data = TRY(disk_.open("/store/data", 0));
+        auto superblock = sm::read_superblock(disk_, data);
+        disk_.close(data);
+        return superblock;
+    }
+    Place place_of(uint64_t lsn, const sm::Superblock& superblock) const {
+        const txn::LogFiles files(disk_, "/store", superblock.log_segment_bytes);
+        return {lsn, files.segment_path(files.number_of(lsn)), lsn % superblock.log_segment_bytes};
+    }
+    // Somewhere between the checkpoint and the recorded durable end.
+    std::optional<Place> durable_place() {
+        const auto superblock = read_superblock();
+        const auto end = txn::recorded_durable_end(disk_, "/store");
+        if (!superblock || !end) return std::nullopt;
+        const uint64_t from = std::max(superblock->checkpoint_lsn, txn::kLogFirst);
+        if (end->value <= from) return std::nullopt;
+        return place_of(from + rng_.below(end->value - from), *superblock);
+    }
     // A page that is not empty; 0: none found.
     uint64_t used_page() {
         auto data = disk_.open("/store/data", 0);
@@ -113,9 +132,29 @@ private:
         return done;
     }
 
+    // False: it was empty.
+    bool blank(const std::string& path, uint64_t offset, uint64_t bytes) {
+        auto file = disk_.open(path, 0);
+        if (!file) return false;
+        std::string was(bytes, '\0');
+        const std::string empty(bytes, '\0');
+        bool done = disk_.read_now(*file, offset, was.data(), bytes).has_value() && was != empty;
+        done = done && disk_.write_now(*file, offset, empty.data(), bytes).has_value();
+        disk_.close(*file);
+        return done;
+    }
+
     threads::SimDisk& disk_;
     Rng& rng_;
 };
+
+// A restart that could not read something has spoilt nothing: once everything can be read, nothing is missing.
+void judge_mended(threads::SimDisk& image, Work& work, uint64_t at, Shared& shared) {
+    image.mend_sectors();
+    Host host(image, shared.config, 3001);
+    if (auto opened = host.open(); !opened) return shared.report.fail("opening after a refused restart: " + opened.error().text());
+    (void)work.judge(host, at, 0, shared);
+}
 
 }  // namespace
 
@@ -124,16 +163,17 @@ void injure_and_judge(threads::SimDisk& image, Injury injury, Work& work, uint64
     Patient patient(image, rng);
     uint64_t lsn = 0;
     if (injury == Injury::log && (lsn = patient.injure_log()) == 0) return;
+    if (injury == Injury::log_lost && (lsn = patient.lose_log_block()) == 0) return;
     if (injury == Injury::log_tail && (lsn = patient.injure_log_tail()) == 0) return;
     const uint64_t spoilt = injury == Injury::unreadable ? patient.spoil_sectors() : 0;
     if (injury == Injury::unreadable && spoilt == 0) return;
     if (injury == Injury::page && !patient.injure_page()) return;
     Host host(image, shared.config, 3000);
     auto opened = host.open();
-    if (injury == Injury::log || injury == Injury::log_tail) {
-        shared.report.add(injury == Injury::log ? Count::log_damage : Count::log_tail_damage);
+    if (lsn != 0) {
+        shared.report.add(injury == Injury::log ? Count::log_damage : injury == Injury::log_lost ? Count::lost_write_log : Count::log_tail_damage);
         if (opened) return shared.report.fail(fmt::format("damage at LSN {} below the durable end was not noticed", lsn));
-        if (opened.error().code != ErrorCode::corrupt_log || opened.error().a > lsn || lsn - opened.error().a > txn::kLogRecordMax)
+        if (opened.error().code != ErrorCode::corrupt_log || opened.error().a > lsn || lsn - opened.error().a > txn::kLogRecordMax + txn::kLogBlock)
             shared.report.fail(fmt::format("damage at LSN {} was reported as: {}", lsn, opened.error().text()));
         return;
     }
@@ -141,7 +181,9 @@ void injure_and_judge(threads::SimDisk& image, Injury injury, Work& work, uint64
     if (!opened) {
         if (!sm::is_bad_page(opened.error().code) || opened.error().a == 0)
             return shared.report.fail("opening with a damaged page: " + opened.error().text());
-        return shared.report.add(injury == Injury::page ? Count::page_refused : Count::unreadable_refused);
+        shared.report.add(injury == Injury::page ? Count::page_refused : Count::unreadable_refused);
+        if (injury == Injury::unreadable) judge_mended(image, work, at, shared);
+        return;
     }
     work.judge_injured(host, at);
     if (host.is_open() && host.engine().pool->stats().repairs > 0) shared.report.add(Count::page_repaired);

@@ -7,6 +7,7 @@ namespace lockstep::sim {
 
 enum class Injury : uint8_t {
     log,                 // a byte between the checkpoint and the recorded durable end: open must name the place, never cut
+    log_lost,            // a block there is empty, as if its write had been acknowledged and lost: the same
     log_tail,            // the same up to what later commit records attest, with log.mark as old as the checkpoint
     page,                // a page of the volume: repaired, or refused where it is needed; never returned as data
     unreadable,          // sectors of the volume that cannot be read until they are written again: as a damaged page

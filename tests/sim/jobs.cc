@@ -9,24 +9,17 @@
 
 #include <cstring>
 
+#include "tests/end_child.h"
 #include "tests/sim/run.h"
 #include "tests/sim/shrink.h"
-
-#ifdef LOCKSTEP_COVERAGE
-extern "C" void __gcov_dump();
-#endif
 
 namespace lockstep::sim {
 
 namespace {
 
-// Without what the parent has registered for its own end; but what the child has run counts.
-[[noreturn]] void end_child(int status) {
-#ifdef LOCKSTEP_COVERAGE
-    __gcov_dump();
-#endif
-    _exit(status);
-}
+constexpr int kSpent = 64;                       // a child's exit status: it has done its share, another goes on
+constexpr uint64_t kSeedsPerChild = 200;         // an abandoned engine leaves behind what its threads owned: some MB a seed in time
+constexpr Nanos kTellEvery = 60 * kSecond;
 
 // Written by children, read by the parent.
 struct Child {
@@ -89,7 +82,8 @@ bool run_seed(const Arguments& arguments, uint64_t seed, Board& board, Child& ch
 [[noreturn]] void be_child(const Arguments& arguments, Board& board, Child& child) {
     mallopt(M_MMAP_THRESHOLD, 64 << 20);         // an engine a few milliseconds: its memory is kept for the next one
     mallopt(M_TRIM_THRESHOLD, 512 << 20);
-    for (;;) {
+    for (uint64_t done = 0;; ++done) {
+        if (done == kSeedsPerChild) end_child(kSpent);
         const uint64_t n = board.next_seed.fetch_add(1);
         if (n >= arguments.seeds || board.stop.load()) end_child(0);
         if (!run_seed(arguments, arguments.first_seed + n, board, child)) end_child(1);
@@ -104,12 +98,13 @@ pid_t start_child(const Arguments& arguments, Board& board, Child& child) {
     return pid;
 }
 
+uint64_t crash_points(const Board& board) { return board.counts[static_cast<size_t>(Count::crash_points)].load(); }
+
 void print_counts(const Arguments& arguments, const Board& board, double seconds) {
     fmt::print("{} seeds in {:.1f} s, {} failures, digest {:016x}\n", board.seeds_done.load(), seconds, board.failures.load(), board.digest.load());
     for (size_t i = 0; i < kCounts; ++i)
         if (board.counts[i].load() > 0 || arguments.verbose) fmt::print("  {:<22}{:>12}\n", count_name(static_cast<Count>(i)), board.counts[i].load());
-    const uint64_t points = board.counts[static_cast<size_t>(Count::crash_points)].load();
-    fmt::print("{:.1f} crash points a second\n", static_cast<double>(points) / std::max(seconds, 0.001));
+    fmt::print("{:.1f} crash points a second\n", static_cast<double>(crash_points(board)) / std::max(seconds, 0.001));
 }
 
 // The child's own words, or the signal that ended it.
@@ -138,6 +133,7 @@ int run_seeds(const Arguments& arguments) {
     Board& board = *new (memory) Board;
     const MonotonicClock clock;
     const Nanos began = clock.now();
+    Nanos tell_at = began + kTellEvery;
     std::vector<pid_t> pids;
     for (uint32_t j = 0; j < arguments.jobs; ++j) pids.push_back(start_child(arguments, board, board.children[j]));
     size_t living = pids.size();
@@ -146,7 +142,11 @@ int run_seeds(const Arguments& arguments) {
         const pid_t ended = waitpid(-1, &status, WNOHANG);
         if (ended <= 0) {
             usleep(2000);
-            if (arguments.seconds > 0 && static_cast<double>(clock.now() - began) > arguments.seconds * 1e9) board.stop.store(true);
+            const Nanos now = clock.now();
+            if (arguments.seconds > 0 && static_cast<double>(now - began) > arguments.seconds * 1e9) board.stop.store(true);
+            if (now < tell_at) continue;
+            tell_at = now + kTellEvery;
+            fmt::print(stderr, "{} min: {} seeds, {} crash points\n", (now - began) / (60 * kSecond), board.seeds_done.load(), crash_points(board));
             continue;
         }
         for (size_t j = 0; j < pids.size(); ++j) {
@@ -154,7 +154,7 @@ int run_seeds(const Arguments& arguments) {
             pids[j] = -1;
             --living;
             if (status == 0) continue;
-            note_failure(arguments, board, board.children[j], status);
+            if (!WIFEXITED(status) || WEXITSTATUS(status) != kSpent) note_failure(arguments, board, board.children[j], status);
             if (!board.stop.load()) {
                 pids[j] = start_child(arguments, board, board.children[j]);
                 ++living;

@@ -31,7 +31,7 @@ bool is_answer(ErrorCode code) {
 
 // One page: read as anybody reads it.
 Result<void> look_at(Host& host, uint32_t page, uint64_t lsn, Report& report) {
-    if (!host.engine().space->is_used(PageId{page})) return {};          // nobody's data
+    if (!host.engine().space->is_used(PageId{page}).value_or(true)) return {};          // nobody's data
     const auto got = host.engine().pool->fix_shared(PageId{page});
     if (!got) {
         if (!sm::is_bad_page(got.error().code) || got.error().a != page) return std::unexpected(got.error());

@@ -10,7 +10,7 @@ const char* count_name(Count count) {
         "transactions", "committed", "aborted", "deadlocks", "timeouts", "retried", "failed", "reads_checked", "ranges_checked", "rows_checked",
         "weak_reads_checked", "events", "crash_events", "crash_points", "deeper_recoveries", "twins", "run_on", "objects_made",
         "large_values", "bulk_loads", "checkpoints", "liveness_checks", "interruptions", "pages_redone_alike",
-        "pages_redone_unseen", "log_damage", "log_tail_damage", "page_damage", "page_repaired", "page_refused", "lost_write",
+        "pages_redone_unseen", "log_damage", "log_tail_damage", "lost_write_log", "page_damage", "page_repaired", "page_refused", "lost_write",
         "lost_write_healed", "lost_write_named", "read_error",
         "write_error_data", "write_error_log", "sync_error", "no_space_data", "no_space_log", "disk_full",
         "unreadable", "unreadable_refused", "short_transfer", "again", "bit_flip", "slow",

@@ -8,6 +8,7 @@
 
 #include <cctype>
 
+#include "tests/end_child.h"
 #include "tests/sim/run.h"
 
 namespace lockstep::sim {
@@ -65,7 +66,7 @@ private:
             Report report;
             Progress progress;
             (void)Run(config_, arguments_, report, progress).execute(plan);
-            _exit(report.failed() ? static_cast<int>(reason_of(report.failure)) : 0);
+            end_child(report.failed() ? static_cast<int>(reason_of(report.failure)) : 0);
         }
         int status = 0;
         waitpid(pid, &status, 0);

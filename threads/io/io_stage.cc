@@ -187,7 +187,8 @@ void IoStage::arrange(IoRequest* packets, Batch& batch) {
 bool IoStage::fits(const Run& run, const IoRequest& request) {
     const IoRequest &first = *run.first, &last = *run.last;
     return first.kind == request.kind && first.kind != IoKind::sync && !first.durable && !request.durable && first.file == request.file &&
-           last.offset + io_bytes(last) == request.offset && !first.alone && !request.alone && run.pieces + request.iov_count <= kIoPiecesMax && run.bytes + io_bytes(request) <= kCarrierBytes;
+           last.offset + io_bytes(last) == request.offset && !first.alone && !request.alone &&
+           run.pieces + request.iov_count <= kIoPiecesMax && run.bytes + io_bytes(request) <= kCarrierBytes;
 }
 
 void IoStage::close_run(Run& run, Batch& batch) {

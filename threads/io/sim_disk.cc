@@ -334,6 +334,11 @@ void SimDisk::spoil_sector(std::string_view path, uint64_t offset) {
     if (const auto found = names_.find(normal(path)); found != names_.end()) found->second->spoil_sector(offset);
 }
 
+void SimDisk::mend_sectors() {
+    std::lock_guard lock(mutex_);
+    for (const auto& [name, file] : names_) file->mend_sectors();
+}
+
 uint64_t SimDisk::digest() const {
     std::lock_guard lock(mutex_);
     uint64_t hash = 0;

@@ -106,6 +106,7 @@ public:
     std::vector<LostBytes> lost_bytes(std::string_view path) const;
     // The sector at that offset cannot be read until it is written again.
     void spoil_sector(std::string_view path, uint64_t offset);
+    void mend_sectors();                                   // all can be read again, and are as they were
     uint64_t digest() const;                               // of all names, lengths and bytes seen now
     uint64_t pages_in_memory() const;
 

@@ -37,6 +37,7 @@ public:
     size_t read(uint64_t offset, std::byte* data, size_t bytes) const;     // short at the end of the file
     bool has_bad_sector(uint64_t offset, uint64_t bytes) const;
     void spoil_sector(uint64_t offset) { bad_sectors_.insert(offset / 512); }
+    void mend_sectors() { bad_sectors_.clear(); }
 
     // A write begins (`data` is copied), and ends by taking effect on its first `bytes` bytes, possibly at another place.
     WriteHandle begin_write(uint64_t offset, const std::byte* data, uint64_t bytes);
