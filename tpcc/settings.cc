@@ -9,7 +9,8 @@
 #include <charconv>
 #include <fstream>
 #include <iterator>
-#include <map>
+
+#include "tpcc/option_names.h"
 
 namespace lockstep::tpcc {
 
@@ -19,29 +20,14 @@ constexpr uint64_t kMegabyte = 1ull << 20, kGigabyte = 1ull << 30;
 constexpr uint64_t kWarehouseBytes = 130 * kMegabyte;            // freshly loaded, with room for a short run
 constexpr uint64_t kGrowthBytesPerSecond = 20 * kMegabyte;       // at some 40,000 transactions a second
 
-const std::map<std::string, Mix> kMixes = {
+const Names<Mix> kMixes = {
     {"mix", Mix::full}, {"mix4", Mix::without_delivery}, {"neworder", Mix::new_order}, {"payment", Mix::payment}};
-const std::map<std::string, Isolation> kIsolations = {{"serializable", Isolation::serializable},
-                                                      {"repeatable-read", Isolation::repeatable_read},
-                                                      {"read-committed", Isolation::read_committed}};
-const std::map<std::string, Durability> kDurabilities = {{"lazy", Durability::lazy}, {"durable", Durability::durable}};
-const std::map<std::string, IoMethod> kIoMethods = {
+const Names<Isolation> kIsolations = {{"serializable", Isolation::serializable},
+                                      {"repeatable-read", Isolation::repeatable_read},
+                                      {"read-committed", Isolation::read_committed}};
+const Names<Durability> kDurabilities = {{"lazy", Durability::lazy}, {"durable", Durability::durable}};
+const Names<IoMethod> kIoMethods = {
     {"automatic", IoMethod::automatic}, {"uring", IoMethod::io_uring}, {"pool", IoMethod::pool}};
-
-const std::map<std::string, LockPolicy> kLockPolicies = {
-    {"fifo", LockPolicy::fifo}, {"short-first", LockPolicy::short_first}, {"priority", LockPolicy::priority},
-    {"local-first", LockPolicy::local_first}};
-
-const std::map<std::string, StepsMode> kStepsModes = {{"off", StepsMode::off},
-                                                      {"on", StepsMode::on},
-                                                      {"grouping", StepsMode::grouping},
-                                                      {"prefetch", StepsMode::prefetch},
-                                                      {"ctx_only", StepsMode::ctx_only},
-                                                      {"fastctx", StepsMode::fastctx}};
-const std::map<std::string, TeamPolicy> kTeamPolicies = {
-    {"last-leaver", TeamPolicy::last_leaver}, {"largest", TeamPolicy::largest}, {"oldest", TeamPolicy::oldest}};
-const std::map<std::string, TeamGate> kTeamGates = {
-    {"t-gated", TeamGate::t_gated}, {"d-gated", TeamGate::d_gated}, {"c-gated", TeamGate::c_gated}};
 
 // "auto:FILE" takes the names from a file. Nothing and a message in `fault` if they cannot be had.
 std::optional<uint32_t> read_ctx_points(const std::string& text, std::string& fault) {
@@ -58,13 +44,6 @@ std::optional<uint32_t> read_ctx_points(const std::string& text, std::string& fa
     if (points) return *points;
     fault = fmt::format("word {} of '{}' names no CTX point", points.error().a, text);
     return std::nullopt;
-}
-
-template <class T>
-CLI::Validator one_of(const std::map<std::string, T>& names) {
-    std::vector<std::string> list;
-    for (const auto& entry : names) list.push_back(entry.first);
-    return CLI::IsMember(list);
 }
 
 const CLI::Validator kSize([](std::string& text) { return parse_size(text) ? "" : "is not a size such as 512M or 2G: " + text; }, "SIZE");
@@ -101,7 +80,9 @@ void add_team_options(CLI::App& app, Settings& s) {
     app.add_option("--steps", s.steps_name, "Run threads in teams (STEPS), or with one part of it")->check(one_of(kStepsModes))->capture_default_str();
     app.add_option("--ctx-points", s.ctx_points_name, "Where teams pass the CPU on: none, manual, icache, auto:FILE, or names with commas")
         ->capture_default_str();
-    app.add_option("--team-max", s.steps.team_max, "Threads in a team, and transactions under way on a worker, at most")->check(CLI::Range(1u, 1024u))->capture_default_str();
+    app.add_option("--team-max", s.steps.team_max, "Threads in a team, and transactions under way on a worker, at most")
+        ->check(CLI::Range(1u, 1024u))
+        ->capture_default_str();
     app.add_option("--team-policy", s.team_policy_name, "Whose turn it is after a team")->check(one_of(kTeamPolicies))->capture_default_str();
     app.add_option("--team-gate", s.team_gate_name, "How many of the waiting make a team")->check(one_of(kTeamGates))->capture_default_str();
 }

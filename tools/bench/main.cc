@@ -5,9 +5,9 @@
 #include <CLI/CLI.hpp>
 #include <filesystem>
 #include <fstream>
-#include <map>
 
 #include "tools/bench/bench.h"
+#include "tpcc/option_names.h"
 
 namespace lockstep::bench {
 
@@ -49,11 +49,12 @@ int main(int argc, char** argv) {
     app.add_option("--warehouses", settings.warehouses, "TPC-C warehouses");
     app.add_option("--what", settings.what, "For `count`: what to count");
     std::string points = "manual";
-    const std::map<std::string, TeamPolicy> policies = {
-        {"last-leaver", TeamPolicy::last_leaver}, {"largest", TeamPolicy::largest}, {"oldest", TeamPolicy::oldest}};
-    app.add_option("--ctx-points", points, "CTX points of the variants with STEPS: none, manual, icache, auto:FILE, or names with commas")->capture_default_str();
-    app.add_option("--team-max", settings.steps.team_max, "Threads in a team, and transactions under way on a worker, at most")->check(CLI::Range(1u, 1024u))->capture_default_str();
-    app.add_option("--team-policy", settings.steps.policy, "Whose turn it is after a team")->transform(CLI::CheckedTransformer(policies));
+    app.add_option("--ctx-points", points, "CTX points of the variants with STEPS: none, manual, icache, auto:FILE, or names with commas")
+        ->capture_default_str();
+    app.add_option("--team-max", settings.steps.team_max, "Threads in a team, and transactions under way on a worker, at most")
+        ->check(CLI::Range(1u, 1024u))
+        ->capture_default_str();
+    app.add_option("--team-policy", settings.steps.policy, "Whose turn it is after a team")->transform(tpcc::chosen_from(tpcc::kTeamPolicies));
     app.add_option("--mix", settings.mix, "TPC-C: only payment, mix4 or mix")->check(CLI::IsMember({"payment", "mix4", "mix"}));
     app.add_option("--workers", settings.workers, "Kernel threads (tpcc-steps)")->check(CLI::Range(1u, 64u))->capture_default_str();
     app.add_option("--threads", settings.threads, "User threads");

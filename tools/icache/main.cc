@@ -10,6 +10,7 @@
 #include "tools/icache/compare.h"
 #include "tools/icache/hardware.h"
 #include "tools/icache/runner.h"
+#include "tpcc/option_names.h"
 
 namespace lockstep::icache {
 
@@ -174,18 +175,12 @@ Result<void> report(Arguments& a) {
 
 // Who runs when.
 void add_order_options(CLI::App& app, ChildSettings& c) {
-    static const std::map<std::string, TeamPolicy> kPolicies = {
-        {"last-leaver", TeamPolicy::last_leaver}, {"largest", TeamPolicy::largest}, {"oldest", TeamPolicy::oldest}};
-    static const std::map<std::string, TeamGate> kGates = {
-        {"t-gated", TeamGate::t_gated}, {"d-gated", TeamGate::d_gated}, {"c-gated", TeamGate::c_gated}};
-    static const std::map<std::string, LockPolicy> kLocks = {
-        {"fifo", LockPolicy::fifo}, {"short-first", LockPolicy::short_first}, {"priority", LockPolicy::priority}, {"local-first", LockPolicy::local_first}};
     app.add_option("--team-max", c.team_max,
                    "Threads in a team at most (0: all of an operation's, 64 of TPC-C's; the engine's own default is 16)")
         ->check(CLI::Range(0, 1024));
-    app.add_option("--team-policy", c.team_policy, "Whose turn it is after a team")->transform(CLI::CheckedTransformer(kPolicies));
-    app.add_option("--team-gate", c.team_gate, "How many of the waiting make a team")->transform(CLI::CheckedTransformer(kGates));
-    app.add_option("--lock-policy", c.lock_stage.policy, "Who is granted a contended lock first")->transform(CLI::CheckedTransformer(kLocks));
+    app.add_option("--team-policy", c.team_policy, "Whose turn it is after a team")->transform(tpcc::chosen_from(tpcc::kTeamPolicies));
+    app.add_option("--team-gate", c.team_gate, "How many of the waiting make a team")->transform(tpcc::chosen_from(tpcc::kTeamGates));
+    app.add_option("--lock-policy", c.lock_stage.policy, "Who is granted a contended lock first")->transform(tpcc::chosen_from(tpcc::kLockPolicies));
     app.add_option("--lock-bypass", c.lock_stage.bypass_max, "Nobody who waits for a lock is overtaken more often")->check(CLI::Range(0, 65535));
 }
 

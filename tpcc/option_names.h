@@ -1,0 +1,41 @@
+// option_names.h - what command lines call the choices that a store offers, for the driver and the tools.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "sm/options.h"
+
+namespace lockstep::tpcc {
+
+template <class T>
+using Names = std::map<std::string, T>;
+
+inline const Names<LockPolicy> kLockPolicies = {{"fifo", LockPolicy::fifo},
+                                                {"short-first", LockPolicy::short_first},
+                                                {"priority", LockPolicy::priority},
+                                                {"local-first", LockPolicy::local_first}};
+inline const Names<StepsMode> kStepsModes = {{"off", StepsMode::off},           {"on", StepsMode::on},
+                                             {"grouping", StepsMode::grouping}, {"prefetch", StepsMode::prefetch},
+                                             {"ctx_only", StepsMode::ctx_only}, {"fastctx", StepsMode::fastctx}};
+inline const Names<TeamPolicy> kTeamPolicies = {
+    {"last-leaver", TeamPolicy::last_leaver}, {"largest", TeamPolicy::largest}, {"oldest", TeamPolicy::oldest}};
+inline const Names<TeamGate> kTeamGates = {
+    {"t-gated", TeamGate::t_gated}, {"d-gated", TeamGate::d_gated}, {"c-gated", TeamGate::c_gated}};
+
+template <class T>
+CLI::IsMember one_of(const Names<T>& names) {
+    std::vector<std::string> list;
+    for (const auto& entry : names) list.push_back(entry.first);
+    return CLI::IsMember(list);
+}
+
+// Turns the name into the choice. The library's own help would print the choices' bytes.
+template <class T>
+CLI::Validator chosen_from(const Names<T>& names) {
+    return CLI::CheckedTransformer(names).description(one_of(names).get_description());
+}
+
+}  // namespace lockstep::tpcc
