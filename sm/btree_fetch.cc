@@ -29,8 +29,7 @@ inline void copy_out(Slice value, ValueOut& out) {
     out.bytes = ref.bytes;
     if (out.fixed) return read_overflow(pool, store, ref, 0, reinterpret_cast<char*>(out.fixed), std::min<size_t>(out.capacity, ref.bytes));
     if (!out.text) return {};
-    out.text->resize(ref.bytes);
-    return read_overflow(pool, store, ref, 0, out.text->data(), ref.bytes);
+    return read_overflow(pool, store, ref, *out.text);
 }
 
 constexpr size_t kRecordAhead = 192;                             // bytes of a record that are fetched: most have fewer
@@ -135,8 +134,10 @@ Result<bool> BTree::fetch(txn::Transaction& txn, Slice key, Access access, Value
     } else {
         engine_.locks->prefetch(name);
         located = Ops::locate(*this, txn, wanted, false, pos).has_value();       // an error without a lock is none: the index may be gone (CA-2)
-        if (pos.found) prefetch_record(pos, out);
-        if (access != Access::read) engine_.pool->prefetch_for_change(pos.at);
+        if (pos.found) {
+            prefetch_record(pos, out);
+            if (access != Access::read) engine_.pool->prefetch_for_change(pos.at);
+        }
         TRY(engine_.locks->lock_record(txn.locks, lock_, name, Ops::mode_of(access)));
     }
     return read_record(*this, *engine_.pool, txn, wanted, pos, located, out);

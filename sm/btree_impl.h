@@ -86,18 +86,6 @@ struct BTree::Ops {
         return page.kind() == PageKind::btree && page.header.store == tree.id_.value && page.header.level == level && node::covers(page, key);
     }
 
-    // Name of a key in a leaf; unvalidated.
-    static txn::LockName slot_lock_name(StoreId store, const Page& page, unsigned slot) {
-        const Slice a = node::prefix(page), b = node::suffix(page, slot);
-        if (a.size() + b.size() > 16) [[unlikely]] return long_slot_lock_name(store, page, slot);
-        char buffer[32];
-        char* const end = bytes::copy_bytes(bytes::copy_bytes(buffer, a), b);
-        bytes::store(end, uint64_t{0});
-        bytes::store(end + 8, uint64_t{0});
-        return txn::short_key_lock_name(store, bytes::load<uint64_t>(buffer), bytes::load<uint64_t>(buffer + 8), a.size() + b.size());
-    }
-    [[gnu::noinline]] static txn::LockName long_slot_lock_name(StoreId store, const Page& page, unsigned slot);
-
     // Name of the key that follows slot `slot` - 1 of a leaf, for gap locks. When it stands in the right sibling, that one's snapshot is in `next`.
     // False: what was read changed meanwhile. `at` is the leaf's snapshot if it is not latched; the caller validates it once more at the end.
     struct NextKey {

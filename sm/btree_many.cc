@@ -136,7 +136,7 @@ void Group::find_records(bool for_change) {
         }
         pos.slot = find(*pos.at.page, look.key, pos.found);
         if (!pos.found) continue;
-        if (for_change) {                        // of which the low fence is a part: the place is checked then (BT-6)
+        if (for_change) {                        // a change notes the page as changed, and checks its own place by the low fence (BT-6)
             pool_.prefetch_for_change(pos.at);
             prefetch_line(low(*pos.at.page).data());
         }

@@ -52,8 +52,8 @@ struct SetChild {
     uint32_t page;
     uint16_t slot, reserved;
 };
-static_assert(sizeof(Put) == 8 && sizeof(PutMany) == 4 && sizeof(RecordHead) == 4 && sizeof(Replace) == 12 && sizeof(SetGhost) == 8 && sizeof(Revive) == 12 && sizeof(Remove) == 4 &&
-              sizeof(Format) == 20 && sizeof(Truncate) == 8 && sizeof(Absorb) == 12 && sizeof(SetChild) == 8);
+static_assert(sizeof(Put) == 8 && sizeof(PutMany) == 4 && sizeof(RecordHead) == 4 && sizeof(Replace) == 12 && sizeof(SetGhost) == 8 &&
+              sizeof(Revive) == 12 && sizeof(Remove) == 4 && sizeof(Format) == 20 && sizeof(Truncate) == 8 && sizeof(Absorb) == 12 && sizeof(SetChild) == 8);
 
 template <class T>
 inline Slice bytes_of(const T& t) { return {reinterpret_cast<const char*>(&t), sizeof t}; }

@@ -329,10 +329,20 @@ Result<bool> Ops::latch_parent(BTree& tree, const SearchKey& key, unsigned level
     }
 }
 
-txn::LockName Ops::long_slot_lock_name(StoreId store, const Page& page, unsigned slot) {
+namespace {
+
+// Unvalidated.
+txn::LockName slot_lock_name(StoreId store, const Page& page, unsigned slot) {
     char buffer[2 * kKeyBytesMax];
-    return txn::key_lock_name(store, full_key(page, slot, buffer, sizeof buffer));
+    const Slice a = prefix(page), b = suffix(page, slot);
+    if (a.size() + b.size() > 16) [[unlikely]] return txn::key_lock_name(store, full_key(page, slot, buffer, sizeof buffer));
+    char* const end = bytes::copy_bytes(bytes::copy_bytes(buffer, a), b);
+    bytes::store(end, uint64_t{0});
+    bytes::store(end + 8, uint64_t{0});
+    return txn::short_key_lock_name(store, bytes::load<uint64_t>(buffer), bytes::load<uint64_t>(buffer + 8), a.size() + b.size());
 }
+
+}  // namespace
 
 Result<bool> Ops::next_key(BTree& tree, const Page& leaf, unsigned slot, const PeekedPage* at, NextKey& out) {
     out.sibling = {};

@@ -67,8 +67,9 @@ SplitPlan plan_inner(const Page& page, Slice key) {
     std::string records;
     records.reserve(kPageBytes);
     RecordWriter{records}.add_range(page, from, n, fence_prefix(plan.separator, high_fence, infinite));
-    const payload::Format format{right_id.value, tree.id().value, leaf ? right(page).value : child(page, plan.at).value, page.header.level, static_cast<uint16_t>(n - from),
-                                 static_cast<uint16_t>(plan.separator.size()), infinite ? kInfinite : static_cast<uint16_t>(high_fence.size())};
+    const payload::Format format{right_id.value, tree.id().value, leaf ? right(page).value : child(page, plan.at).value, page.header.level,
+                                 static_cast<uint16_t>(n - from), static_cast<uint16_t>(plan.separator.size()),
+                                 infinite ? kInfinite : static_cast<uint16_t>(high_fence.size())};
     const payload::Truncate truncate{static_cast<uint16_t>(plan.at), static_cast<uint16_t>(plan.separator.size()),
                                      leaf ? right_id.value : kPageNone.value};
     const uint32_t child_page = right_id.value;

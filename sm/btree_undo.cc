@@ -43,7 +43,8 @@ Result<void> put_back(BTree& tree, txn::Transaction& txn, const txn::LogRecordVi
             TRY(Ops::split(tree, key, 0, old.size() - fresh.size()));
             continue;
         }
-        TRY(Ops::log_replace(tree, txn, t, key, offset, static_cast<unsigned>(fresh.size()), PLANTED(undo_update_keeps_new) ? std::string(fresh) : std::string(old), flags, ChangeRole::compensation,
+        TRY(Ops::log_replace(tree, txn, t, key, offset, static_cast<unsigned>(fresh.size()),
+                             PLANTED(undo_update_keeps_new) ? std::string(fresh) : std::string(old), flags, ChangeRole::compensation,
                              becomes_ghost ? LogKind::btree_undo_insert : LogKind::btree_undo_update, Lsn{record.header->prev}));
         if (becomes_ghost) Ops::note_ghost(tree, *t.page, key);
         return {};
@@ -120,7 +121,8 @@ Result<void> BTree::undo_delete(txn::Transaction& txn, const txn::LogRecordView&
     Ops::Target t;
     TRY(Ops::latch_for(*this, txn, key, true, t));
     if (!t.found || !ghost(*t.page, t.slot)) return lost(*this, record);
-    return Ops::log_set_ghost(*this, txn, t, key, PLANTED(undo_erase_keeps_ghost), ChangeRole::compensation, LogKind::btree_undo_delete, Lsn{record.header->prev});
+    return Ops::log_set_ghost(*this, txn, t, key, PLANTED(undo_erase_keeps_ghost), ChangeRole::compensation, LogKind::btree_undo_delete,
+                              Lsn{record.header->prev});
 }
 
 Result<void> undo_btree_insert(Engine& engine, txn::Transaction& txn, const txn::LogRecordView& record) {

@@ -161,9 +161,8 @@ txn::LockName HeapFile::Ops::lock_of(const HeapFile& heap, PageId page, uint32_t
 bool HeapFile::Ops::unlocked(HeapFile& heap, txn::Transaction& txn, txn::LockName name) {
     txn::LockManager& locks = *heap.engine_.locks;
     if (PLANTED(heap_bytes_taken_early)) return true;
-    // Whoever has X on the whole heap (the name of no page) erases without a lock on the record: its own ghosts look as free as old ones, and
-    // it may yet roll back.
-    if (txn::covers(locks.held(txn.locks, txn::page_lock_name(heap.id_, kPageNone)), txn::LockMode::X)) return false;
+    // Whoever holds the whole heap erases without a lock on the record: its ghosts look as free as old ones, and it may yet roll back.
+    if (heap.lock().strong.load(std::memory_order_acquire) != 0) return false;
     return locks.held(txn.locks, name) == txn::LockMode::none && locks.grantable(txn.locks, name, txn::LockMode::X);
 }
 

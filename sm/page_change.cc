@@ -6,8 +6,9 @@
 // are read, and makes Log::settle() cover the pages as well (PC-4).
 //
 // Undo space. A rollback logs at most as much for a record as the record itself has (before-values are in it) plus a header, and
-// after a checkpoint the page's image once more. A fresh page's undo frees it: neither content nor image. One image is promised per page and stretch of work: as long as a page is among the
-// last ones this transaction has logged, it is not promised again; a compensation record uses promises up, so it clears that memory.
+// after a checkpoint the page's image once more. A fresh page's undo frees it: neither content nor image. One image is promised per page
+// and stretch of work: as long as a page is among the last ones this transaction has logged, it is not promised again; a compensation record
+// uses promises up, so it clears that memory.
 #include "sm/page_change.h"
 
 #include <cstring>

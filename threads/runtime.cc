@@ -140,17 +140,17 @@ Result<std::unique_ptr<Runtime>> Runtime::start(RuntimeOptions options) {
         auto policy = options.policy ? options.policy(i) : nullptr;
         impl->workers.push_back(std::make_unique<Worker>(shared, i, std::move(policy), options.steps));
     }
-    const Result<void> ok = options.caller_driven ? impl->attach_here() : impl->start_kernel_threads(options.pin_workers);
+    Result<void> ok = options.caller_driven ? impl->attach_here() : impl->start_kernel_threads(options.pin_workers);
+#ifdef LOCKSTEP_SIM_POINTS
+    if (ok && options.caller_driven && options.interrupt_one_in != 0) {
+        impl->cores = std::make_unique<VirtualCores>(impl->workers, options.seed, options.interrupt_one_in);
+        ok = impl->cores->start();
+    }
+#endif
     if (!ok) {
         impl->end_workers();
         return std::unexpected(ok.error());
     }
-#ifdef LOCKSTEP_SIM_POINTS
-    if (options.caller_driven && options.interrupt_one_in != 0) {
-        impl->cores = std::make_unique<VirtualCores>(impl->workers, options.seed, options.interrupt_one_in);
-        TRY(impl->cores->start());
-    }
-#endif
     return std::unique_ptr<Runtime>(new Runtime(std::move(impl)));
 }
 
@@ -198,7 +198,9 @@ std::vector<TeamStats> Runtime::team_stats() const {
     std::vector<TeamStats> all;
     for (const auto& worker : impl_->workers) {
         for (const TeamStats& list : worker->steps().team_stats()) {
-            const auto same = std::find_if(all.begin(), all.end(), [&](const TeamStats& s) { return s.op == list.op && s.object == list.object && s.merged == list.merged; });
+            const auto same = std::find_if(all.begin(), all.end(), [&](const TeamStats& s) {
+                return s.op == list.op && s.object == list.object && s.merged == list.merged;
+            });
             if (same == all.end())
                 all.push_back(list);
             else

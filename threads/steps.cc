@@ -15,7 +15,10 @@ const char* team_op_name(TeamOp op) {
 }
 
 Steps::Steps(Worker& worker, const StepsOptions& options)
-    : routes_(std::make_unique<List*[]>(kLists)), lists_(std::make_unique<List[]>(kAllLists)), begin_(lists_[team_list_number(TeamOp::begin, 0)]), worker_(worker) {
+    : routes_(std::make_unique<List*[]>(kLists)),
+      lists_(std::make_unique<List[]>(kAllLists)),
+      begin_(lists_[team_list_number(TeamOp::begin, 0)]),
+      worker_(worker) {
     for (uint32_t i = 0; i < kLists; ++i) routes_[i] = &lists_[i];
     set_options(options);
 }

@@ -1,9 +1,10 @@
 // log_attest.cc - what the log says of itself: commit and end records tell how far it was durable when they were written.
 //
-// Concepts   log.mark lags, by kMarkInterval and a write: damage behind it would look like a torn tail. But a torn tail lies in one flush (LI-3), and no record in that flush can know of anything durable beyond its begin. So
-//            a whole record *behind* the place where the log seems to end, which says that the log was durable beyond that place, proves that
-//            what is missing there was lost later. The records are those that every commit and rollback ends with; their field `store` is
-//            free: it holds the distance back to the durable end, in units of 8 bytes, plus 1; 0 says nothing.
+// Concepts   log.mark lags, by kMarkInterval and a write: damage behind it would look like a torn tail. But a torn tail lies in one flush (LI-3),
+//            and no record in that flush can know of anything durable beyond its begin. So a whole record *behind* the place where the log
+//            seems to end, which says that the log was durable beyond that place, proves that what is missing there was lost later. The
+//            records are those that every commit and rollback ends with; their field `store` is free: it holds the distance back to the
+//            durable end, in units of 8 bytes, plus 1; 0 says nothing.
 // Invariants LA-L1 A record attests only what a completed sync covered before the record was appended, and a record's boundary: a record that
 //                 the durable end cuts in two may be torn without any damage. [attested: advance()]
 //            Restart believes the mark and every attestation alike: each is a lower bound of what was durable, so the highest counts.

@@ -178,7 +178,8 @@ Result<std::unique_ptr<Log>> Log::open(threads::Runtime& runtime, const LogOptio
     }
     const uint64_t end = reader.position().value;
     // LOG-4. And a place that the caller knows of must hold a record, unless the log ends there for certain.
-    if ((end < mark->durable_end && !PLANTED(mark_ignored)) || (end == from.value && end != mark->durable_end)) return fail(ErrorCode::corrupt_log, "log", end, mark->durable_end);
+    if ((end < mark->durable_end && !PLANTED(mark_ignored)) || (end == from.value && end != mark->durable_end))
+        return fail(ErrorCode::corrupt_log, "log", end, mark->durable_end);
     if (const uint64_t attested = TRY(impl->attested_behind(end)); attested > end) return fail(ErrorCode::corrupt_log, "log", end, attested);
     TRY(impl->adopt_segments(from.value, end));
     TRY(impl->secure_tail(std::max(from.value, std::min(mark->durable_end, end)), end));

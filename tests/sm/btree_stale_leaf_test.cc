@@ -26,7 +26,7 @@ protected:
             const PageId leaf = txn.leaf_hints[tree_->id().value % std::size(txn.leaf_hints)].page;
             look(txn, true);
             ASSERT_OK(roll_back(*store_, txn, before));
-            ASSERT_FALSE(store_->space->is_used(leaf));
+            ASSERT_FALSE(*store_->space->is_used(leaf));
             {
                 auto back = store_->pool->fix_shared(leaf);
                 ASSERT_OK(back);

@@ -191,7 +191,7 @@ protected:
         store.on_thread([&] { done = fill(*store, records_); });
         ASSERT_TRUE(done) << done.error().text();
         pages_ = static_cast<uint32_t>(store.engine().space->pages_total());
-        for (uint32_t p = 0; p < pages_; ++p) used_.push_back(store.engine().space->is_used(PageId{p}));
+        for (uint32_t p = 0; p < pages_; ++p) used_.push_back(*store.engine().space->is_used(PageId{p}));
         ASSERT_TRUE(store.close());
     }
 

@@ -243,6 +243,25 @@ TEST_F(HeapTest, RoomOfLiveTransactionsIsNotGivenAway) {
     });
 }
 
+// The holder of the whole heap has no locks on records: its own ghosts' room is not free either, it may still roll back.
+TEST_F(HeapTest, RoomOfTheWholeHeapsHolderIsNotGivenAway) {
+    store_.on_thread([&] {
+        auto& t = store_.begin();
+        std::vector<RecordId> ids;
+        for (int i = 0; i < 8; ++i) ids.push_back(insert(t, std::string(990, static_cast<char>('a' + i))));
+        store_.commit(t);
+        auto& holder = store_.begin();
+        ASSERT_OK(store_->locks->lock_store(holder.locks, heap_->lock(), txn::LockMode::X));
+        for (int i = 0; i < 7; ++i) EXPECT_TRUE(erase(holder, ids[i]));
+        EXPECT_TRUE(update(holder, ids[7], std::string(5000, 'o')));
+        store_.abort(holder);
+        auto& u = store_.begin();
+        for (int i = 0; i < 8; ++i) EXPECT_EQ(get(u, ids[i]), std::string(990, static_cast<char>('a' + i)));
+        store_.commit(u);
+        EXPECT_EQ(verify().records, 8u);
+    });
+}
+
 // Slots emptied by a rollback to a savepoint stay locked: inserters pass them by instead of waiting.
 TEST_F(HeapTest, LockedEmptySlotsArePassedBy) {
     store_.on_thread([&] {

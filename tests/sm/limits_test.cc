@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <fstream>
 
+#include "tests/end_child.h"
 #include "tests/sm/store_crash_util.h"
 
 namespace lockstep {
@@ -119,13 +120,13 @@ TEST_F(Limits, FullFileSystem) {
 // In a child, so that the limit is its own. The status names the broken promise.
 void with_little_memory(const std::string& directory, Options options) {
     const rlimit limit{.rlim_cur = 400ull << 20, .rlim_max = 400ull << 20};
-    if (setrlimit(RLIMIT_AS, &limit) != 0) _exit(1);
+    if (setrlimit(RLIMIT_AS, &limit) != 0) end_child(1);
     options.pool_bytes = 2ull << 30;
     const auto refused = Store::open(directory, options);
-    if (refused) _exit(2);
-    if (refused.error().code != ErrorCode::out_of_memory) _exit(3);
-    if (refused.error().text().empty()) _exit(4);
-    _exit(0);
+    if (refused) end_child(2);
+    if (refused.error().code != ErrorCode::out_of_memory) end_child(3);
+    if (refused.error().text().empty()) end_child(4);
+    end_child(0);
 }
 
 TEST_F(Limits, PoolLargerThanTheMemoryAllowed) {
@@ -147,23 +148,23 @@ bool refuse_call(unsigned call) {
 }
 
 void without_io_uring(const std::string& directory, Options options) {
-    if (!refuse_call(__NR_io_uring_setup)) _exit(1);
+    if (!refuse_call(__NR_io_uring_setup)) end_child(1);
     options.io = IoMethod::io_uring;
-    if (const auto refused = Store::open(directory + ".no", options); refused || refused.error().text().find("io_uring") == std::string::npos) _exit(2);
+    if (const auto refused = Store::open(directory + ".no", options); refused || refused.error().text().find("io_uring") == std::string::npos) end_child(2);
     options.io = IoMethod::automatic;
     auto store = Store::open(directory, options);
-    if (!store) _exit(3);
-    if (store->stats().io_backend != "pool") _exit(4);
+    if (!store) end_child(3);
+    if (store->stats().io_backend != "pool") end_child(4);
     const auto done = store->run([&](Txn& txn) -> Result<void> {
         const Index index = TRY(store->create_index(txn, "i"));
         for (int n = 0; n < 5000; ++n) TRY(index.put(txn, Key().u32(static_cast<uint32_t>(n)), row(n)));
         return {};
     });
-    if (!done) _exit(5);
-    if (!store->close()) _exit(6);
+    if (!done) end_child(5);
+    if (!store->close()) end_child(6);
     store = Store::open(directory, options);
-    if (!store || count_rows(*store, *store->index("i")) != 5000) _exit(7);
-    _exit(store->close() ? 0 : 8);
+    if (!store || count_rows(*store, *store->index("i")) != 5000) end_child(7);
+    end_child(store->close() ? 0 : 8);
 }
 
 TEST_F(Limits, RefusedIoUringLeadsToThePool) {
