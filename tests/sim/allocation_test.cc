@@ -188,9 +188,11 @@ protected:
         end_child(0);
     }
     [[noreturn]] void opens(int64_t nth, bool for_ever) noexcept {
+        const std::string where = path("a");                 // what the test itself allocates nobody can refuse
+        const Options how = options();
         stays.store(for_ever);
         countdown.store(nth);
-        auto store = Store::open(path("a"), options());
+        auto store = Store::open(where, how);
         board_->errors.store(!store);
         if (store) (void)store->close();
         board_->left.store(countdown.load());
