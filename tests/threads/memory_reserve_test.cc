@@ -4,7 +4,20 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <functional>
 #include <new>
+#include <thread>
+#include <utility>
+
+namespace {
+std::function<void()> meanwhile;                                     // while the next allocation of the reserve's size is under way
+}
+
+void* operator new(size_t bytes, const std::nothrow_t&) noexcept {
+    if (bytes == lockstep::MemoryReserve::kBytes && meanwhile) std::exchange(meanwhile, nullptr)();
+    return ::operator new(bytes);
+}
 
 namespace lockstep {
 namespace {
@@ -34,6 +47,29 @@ TEST_F(MemoryReserveTest, IsGivenOnceAndPutBack) {
         EXPECT_TRUE(MemoryReserve::put_back());
         EXPECT_TRUE(MemoryReserve::put_back());                      // there already
     }
+}
+
+// Memory that is probed for, or about to be the reserve again, is missing for a moment only.
+TEST_F(MemoryReserveTest, WhoeverFindsNoneWhileItIsBorrowedTriesAgain) {
+    MemoryReserve mine;
+    ASSERT_TRUE(mine.hold());
+    fail_once();
+    const auto fails_elsewhere = [] {
+        std::thread([] {
+            for (int n = 0; n < 3; ++n) fail_once();
+        }).join();
+    };
+    asked = 0;
+    meanwhile = fails_elsewhere;
+    EXPECT_TRUE(MemoryReserve::has_room_for(MemoryReserve::kBytes));
+    EXPECT_TRUE(!meanwhile && asked == 0);
+    meanwhile = fails_elsewhere;
+    EXPECT_TRUE(MemoryReserve::put_back());
+    EXPECT_TRUE(!meanwhile && asked == 0);
+    meanwhile = fail_once;                                           // the borrower's own: no reason to give the reserve away
+    EXPECT_TRUE(MemoryReserve::has_room_for(MemoryReserve::kBytes));
+    EXPECT_EQ(asked, 1);
+    EXPECT_FALSE(MemoryReserve::is_used_up());
 }
 
 TEST_F(MemoryReserveTest, StaysUntilItsLastHolderHasGone) {

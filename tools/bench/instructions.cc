@@ -73,7 +73,8 @@ Result<void> count_operation(const Settings& settings, const std::string& name) 
             value[i % kRowBytes] ^= 1;
             counted("update", [&] { return index.update(*txn, key, value); });
             counted("insert", [&] { return index.insert(*txn, Key().u64(rng.below(kRows / 2)).u64(i), value); });
-            counted("delete", [&] { return index.erase(*txn, Key().u64(kRows / 2 + i)); });
+            // What was deleted wakes the ghost cleaner, and begin() gives it its turn: work that is not begin's.
+            if (name != "begin") counted("delete", [&] { return index.erase(*txn, Key().u64(kRows / 2 + i)); });
             Cursor cursor = index.scan(*txn, Key().u64(rng.below(kRows / 2)));
             CHECK(cursor.next());
             counted("scan step", [&] { return cursor.next(); });
