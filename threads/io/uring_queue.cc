@@ -100,6 +100,7 @@ private:
     bool wake_armed_ = false;
     bool wake_multishot_ = true;
     bool closing_ = false;                                 // requesters are gone: run no `done`
+    bool busy_ = false;                                    // the worker has others to run: long submissions are for a thread of the kernel
     RequestQueue pending_[kIoClasses];
     SleepGate gate_;
 };
@@ -130,7 +131,6 @@ void UringQueue::submit(IoRequest* first, size_t count) {
         pending_[static_cast<size_t>(first->io_class)].push(first);
         first = next;
     }
-    pump();
 }
 
 // Highest class first; a class that finds no room keeps those below it back too.
@@ -160,7 +160,10 @@ void UringQueue::issue(IoRequest* request, uint64_t progress) {
         if (write) io_uring_prep_write(sqe, fd, piece.iov_base, bytes, request->offset + progress);
         else io_uring_prep_read(sqe, fd, piece.iov_base, bytes, request->offset + progress);
     }
-    if (request->durable) sqe->rw_flags = RWF_DSYNC;
+    if (request->durable) {
+        sqe->rw_flags = RWF_DSYNC;
+        if (busy_) sqe->flags |= IOSQE_ASYNC;
+    }
     sqe->user_data = reinterpret_cast<uint64_t>(request);
     ++kernel_;
 }
@@ -179,6 +182,8 @@ void UringQueue::flush() {
 
 size_t UringQueue::poll() {
     if (in_flight_ == 0) return 0;
+    busy_ = true;
+    pump();
     flush();
     const size_t finished = reap();
     flush();                                               // continuations, and what the ring had no room for
@@ -237,6 +242,8 @@ void UringQueue::arm_wake() {
 
 size_t UringQueue::wait(Nanos deadline) {
     if (!started_) [[unlikely]] start_ring();
+    busy_ = false;
+    pump();
     if (const size_t n = reap(); n > 0) {
         flush();
         return n;
