@@ -61,7 +61,7 @@ Result<txn::Transaction*> begin_transaction(sm::Engine& engine, const TxnOptions
 }
 
 // One attempt; the error decides whether there is another.
-Result<void> attempt(sm::Engine& engine, std::move_only_function<Result<void>(Txn&)>& body, Txn txn) {
+Result<void> attempt(std::move_only_function<Result<void>(Txn&)>& body, Txn txn) {
     auto done = body(txn);
     if (!txn.live()) return done;                    // the body ended it itself
     if (!done) {
@@ -71,7 +71,6 @@ Result<void> attempt(sm::Engine& engine, std::move_only_function<Result<void>(Tx
     auto point = txn.commit();
     if (point) return {};
     if (txn.live()) (void)txn.abort();
-    (void)engine;
     return std::unexpected(point.error());
 }
 
@@ -95,7 +94,7 @@ Result<void> Store::run_body(sm::Engine& engine, Body body, const TxnOptions& op
     }
     for (uint32_t tries = 0;; ++tries) {
         txn::Transaction* t = TRY(begin_transaction(engine, options));
-        auto done = attempt(engine, body, Txn(&engine, t, t->generation));
+        auto done = attempt(body, Txn(&engine, t, t->generation));
         if (done || !worth_retrying(done.error()) || tries >= engine.options.retries_max || PLANTED(victim_not_retried)) return done;
         auto& counters = engine.counters[threads::worker_index()];
         counters.add(counters.retries);

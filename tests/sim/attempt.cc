@@ -5,6 +5,9 @@
 
 #include <algorithm>
 
+#include "sm/engine.h"
+#include "txn/log.h"
+
 namespace lockstep::sim {
 
 Attempt::Attempt(Records& work, Host& host, const TxnPlan& plan, uint32_t thread)
@@ -46,13 +49,20 @@ bool Attempt::end(Txn& txn, const Result<void>& done) {
     }
     const ErrorCode code = done.error().code;
     const bool repeat = code == ErrorCode::deadlock || code == ErrorCode::lock_timeout;
+    const bool too_small = code == ErrorCode::log_full && log_is_scarce();
     if (code == ErrorCode::deadlock) shared_.report.add(Count::deadlocks);
     else if (code == ErrorCode::lock_timeout) shared_.report.add(Count::timeouts);
     else shared_.report.add(Count::failed);
-    if (!repeat && !(shared_.failures_allowed && is_failure_of_environment(code)))
+    if (!repeat && !too_small && !(shared_.failures_allowed && is_failure_of_environment(code)))
         unexpected(fmt::format("operation {}", current_ ? static_cast<int>(current_->kind) : -1).c_str(), done.error().text());
     abort(txn, repeat);
     return repeat;
+}
+
+// A log of a few megabytes may be too short for what is under way; then whoever asks for more is told so, and may roll back.
+bool Attempt::log_is_scarce() {
+    const txn::Log& log = *host_.engine().log;
+    return log.used_bytes() + log.undo_reserved_bytes() > log.capacity_bytes() / 2;
 }
 
 // The marker goes in with the last operation, so that its presence says that nothing before it is missing.

@@ -24,6 +24,7 @@ private:
 
     bool serializable() const { return plan_.isolation == Isolation::serializable; }
     bool end(Txn& txn, const Result<void>& done);
+    bool log_is_scarce();
     void commit(Txn& txn);
     void abort(Txn& txn, bool checked);
     void use_after_end(Txn& txn);
