@@ -36,8 +36,8 @@ Result<void> run_system_txn(Engine& engine, std::move_only_function<Result<void>
         TRY(engine.txns->commit(*txn));
         return {};
     }
-    (void)roll_back(engine, *txn, kLsnNone);
-    engine.txns->finish_abort(*txn);
+    const auto undone = roll_back(engine, *txn, kLsnNone);
+    engine.txns->finish_abort(*txn, undone.has_value());
     return done;
 }
 

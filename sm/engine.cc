@@ -247,8 +247,9 @@ void Engine::roll_back_orphans() {
         report(1, "transaction " + std::to_string(txn->id.value) + " was left open by its thread and is rolled back");
         txn->thread = txn->locks.thread = threads::current();
         txn->thread_id = txn->thread->id;
-        if (auto undone = roll_back(*this, *txn, kLsnNone); !undone) report(0, "rollback failed: " + undone.error().text());
-        txns->finish_abort(*txn);
+        const auto undone = roll_back(*this, *txn, kLsnNone);
+        if (!undone) report(0, "rollback failed: " + undone.error().text());
+        txns->finish_abort(*txn, undone.has_value());
     }
 }
 

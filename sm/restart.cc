@@ -32,7 +32,7 @@ Result<void> undo_losers(Engine& engine, const std::vector<Analysis::Loser>& los
         txn->thread = threads::current();
         txn->state = txn::TxnState::aborting;
         report.undone += TRY(undo_chain(engine, *txn, kLsnNone));
-        engine.txns->finish_abort(*txn);
+        engine.txns->finish_abort(*txn, true);
         ++report.losers;
     }
     return {};

@@ -84,7 +84,7 @@ Result<void> Txn::abort() {
     auto undone = sm::roll_back(*engine_, *txn_, kLsnNone);
     // After a failed rollback the store has failed or a page is unreadable: the log still names the loser, restart finishes it.
     if (!undone) engine_->report(0, "rollback failed: " + undone.error().text());
-    engine_->txns->finish_abort(*std::exchange(txn_, nullptr));
+    engine_->txns->finish_abort(*std::exchange(txn_, nullptr), undone.has_value());
     auto& counters = engine_->counters[threads::worker_index()];
     counters.add(counters.aborts);
     deferred.run(false);

@@ -82,6 +82,8 @@ uint32_t Log::Impl::next_reason() {
 // Writes what is filled, up to the end of the segment. False if there is nothing.
 bool Log::Impl::flush_once() {
     const uint64_t complete = filled();
+    // LOG-5, and asked only now: the commits that were gathered may rest on a rollback that has failed since.
+    if (failed.load()) return true;
     const uint64_t begin = block_floor(flushed);
     const uint64_t end = std::min({complete, files.segment_end(flushed), begin + kFlushMax});
     CHECK(end >= flushed);

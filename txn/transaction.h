@@ -79,8 +79,8 @@ public:
     // Commit record (if it wrote), early lock release, wait as its durability says; frees the object. Errors: store_failed: then the
     // outcome is decided by the next restart. The commit's LSN end is returned (for wait_durable), kLsnNone for readers.
     Result<Lsn> commit(Transaction& txn);
-    // After sm/ has undone everything: end record, locks released, object freed.
-    void finish_abort(Transaction& txn);
+    // End record if sm/ has undone everything; locks released, object freed. Without the record the log names a loser: the next restart undoes it.
+    void finish_abort(Transaction& txn, bool undone);
 
     // Of all live transactions that wrote; kLsnMax if none. Like live(): settles the log first, so a call after a checkpoint's begin
     // record misses nobody who wrote before that record.

@@ -61,12 +61,11 @@ Result<Lsn> TransactionTable::commit(Transaction& txn) {
     return end;
 }
 
-void TransactionTable::finish_abort(Transaction& txn) {
+void TransactionTable::finish_abort(Transaction& txn, bool undone) {
     Impl& table = *impl_;
     CHECK(txn.state == TxnState::active || txn.state == TxnState::aborting);
-    if (txn.first_lsn.load(std::memory_order_relaxed) != 0) {
-        table.append_last(txn, TxnLogKind::end, TxnState::aborting);
-    }
+    DCHECK(undone || table.log.failed());
+    if (undone && txn.first_lsn.load(std::memory_order_relaxed) != 0) table.append_last(txn, TxnLogKind::end, TxnState::aborting);
     table.leave(txn);
     table.give_back(txn);
 }

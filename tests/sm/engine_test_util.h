@@ -99,7 +99,7 @@ public:
         DeferredActions deferred(txn);
         auto done = roll_back(*engine_, txn, kLsnNone);
         EXPECT_TRUE(done) << done.error().text();
-        engine_->txns->finish_abort(txn);
+        engine_->txns->finish_abort(txn, true);
         deferred.run(false);
     }
 

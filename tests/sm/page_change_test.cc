@@ -282,7 +282,7 @@ TEST(PageChangeLogFull, ForwardIsRefusedCompensationIsNot) {
         EXPECT_EQ(rig.engine.log->tail(), tail);
         for (uint64_t i = 0; i < records; ++i) ASSERT_TRUE(change(ChangeRole::compensation)) << i;
         EXPECT_LE(rig.engine.log->used_bytes(), rig.engine.log->capacity_bytes());
-        rig.engine.txns->finish_abort(txn);
+        rig.engine.txns->finish_abort(txn, true);
     });
 }
 

@@ -2,7 +2,9 @@
 // undo_unreadable_test.cc - a rollback that cannot read the log: the store stops, acknowledges nothing more, and says why.
 #include <gtest/gtest.h>
 
+#include "sm/engine.h"
 #include "tests/sim_store.h"
+#include "txn/log.h"
 
 namespace lockstep {
 namespace {
@@ -74,8 +76,10 @@ TEST_F(UndoUnreadable, AbortStopsTheStore) {
         TRY(TRY(store_->index("i")).put(txn, "a", "1"));
         TRY(write_log());
         spoil_log();
+        const Lsn before = store_.engine().log->tail();
         const Result<void> aborted = txn.abort();
         EXPECT_FALSE(aborted);
+        EXPECT_EQ(store_.engine().log->tail(), before) << "an end record says that it was rolled back";
         EXPECT_FALSE(txn.live());
         return {};
     });

@@ -78,12 +78,12 @@ TEST(Transactions, CommitAndAbortLeaveTheirRecords) {
         Transaction* b = *bench.table->begin({});
         bench.write(*b);
         b->state = TxnState::aborting;
-        bench.table->finish_abort(*b);
+        bench.table->finish_abort(*b, true);
         Transaction* c = *bench.table->begin({});          // writes nothing, leaves nothing
         const auto nothing = bench.table->commit(*c);
         ASSERT_TRUE(nothing);
         EXPECT_EQ(*nothing, kLsnNone);
-        bench.table->finish_abort(**bench.table->begin({}));
+        bench.table->finish_abort(**bench.table->begin({}), true);
         EXPECT_EQ(bench.table->active(), 0u);
         EXPECT_EQ(bench.log->undo_reserved_bytes(), 0u);
     });
@@ -188,7 +188,7 @@ TEST(Transactions, FewSlotsServeManyThreadsOnSeveralWorkers) {
                 if (n % 3 == 0) bench.write(*txn);
                 if (n % 5 == 0) threads::yield();
                 live.fetch_sub(1);
-                if (n % 7 == 0) bench.table->finish_abort(*txn);
+                if (n % 7 == 0) bench.table->finish_abort(*txn, true);
                 else ASSERT_TRUE(bench.table->commit(*txn));
             }
             if (left.fetch_sub(1) == 1) done.set();
@@ -220,7 +220,7 @@ TEST(Transactions, IdsContinueWhereTheyAreTold) {
         EXPECT_EQ(loser->state, TxnState::aborting);
         EXPECT_EQ(loser->undo_next.value, 4200u);
         EXPECT_EQ(bench.table->oldest_first_lsn().value, 4096u);
-        bench.table->finish_abort(*loser);
+        bench.table->finish_abort(*loser, true);
         Transaction* c = *bench.table->begin({});
         EXPECT_GT(c->id.value, 90000u);
         ASSERT_TRUE(bench.table->commit(*c));
@@ -268,7 +268,7 @@ TEST(Transactions, AFailedStoreAcknowledgesNothing) {
         bench.log->fail_store();
         EXPECT_EQ(bench.table->commit(*durable).error().code, ErrorCode::store_failed);
         EXPECT_EQ(bench.table->commit(*lazy).error().code, ErrorCode::store_failed);
-        bench.table->finish_abort(*aborts);
+        bench.table->finish_abort(*aborts, true);
         EXPECT_EQ(bench.table->begin({}).error().code, ErrorCode::store_failed);
         EXPECT_EQ(bench.table->active(), 0u);
     });
@@ -295,7 +295,7 @@ TEST(Transactions, CheckpointsMissNobodyAndListNoCommitted) {
                     bench.write(*txn);
                     if (rng.chance(0.3)) threads::yield();
                 }
-                if (rng.chance(0.2)) bench.table->finish_abort(*txn);
+                if (rng.chance(0.2)) bench.table->finish_abort(*txn, true);
                 else ASSERT_TRUE(bench.table->commit(*txn));
                 threads::yield();
             }
