@@ -67,6 +67,39 @@ TEST(LogFault, AFailedSyncStopsTheStore) {
     for (uint64_t nth : {1, 2, 5}) fail_one(SimFault::sync_error, nth, seed_of_run(20261121));
 }
 
+// LOG-5: also not by a flush that was already gathering commits when the store stopped.
+TEST(LogFault, NothingThatFollowsAFailureIsWritten) {
+    const uint64_t first = seed_of_run(20261121);
+    for (uint64_t seed = first; seed < first + 40; ++seed) {
+        SCOPED_TRACE("seed " + std::to_string(seed));
+        SimDisk disk({.seed = seed});
+        uint64_t failed_at = 0;
+        {
+            SimBench bench(disk, seed);
+            ASSERT_TRUE(bench.create());
+            bench.run([&] {                                // a flush that takes its time: the next one gathers
+                append(*bench.log, 9, 0, 100);
+                ASSERT_TRUE(bench.log->wait_durable(bench.log->tail()));
+            });
+            bench.spawn(0, [&] {
+                append(*bench.log, 0, 0, 100);
+                (void)bench.log->wait_durable(bench.log->tail());
+            });
+            bench.spawn(1, [&] {
+                for (uint64_t n = 0; n < seed % 8; ++n) threads::yield();
+                failed_at = bench.log->tail().value;
+                bench.log->fail_store();
+                append(*bench.log, 1, 0, 100);
+            });
+            bench.finish();
+        }
+        disk.close_all();
+        SimBench again(disk, seed);
+        ASSERT_TRUE(again.open(Lsn{4096}));
+        EXPECT_LE(again.log->tail().value, failed_at);
+    }
+}
+
 TEST(LogFault, ShortTransfersAndRepetitionsAreInvisible) {
     const uint64_t seed = seed_of_run(20261121);
     SimDisk disk({.seed = seed});
