@@ -35,12 +35,12 @@ inline void copy_out(Slice value, ValueOut& out) {
 constexpr size_t kRecordAhead = 192;                             // bytes of a record that are fetched: most have fewer
 
 // The record's lines are on their way while the team runs; then the page is looked at anew.
-[[gnu::noinline]] bool await_record(BufferPool& pool, const BTree& tree, const SearchKey& key, Ops::Position& pos) {
+[[gnu::always_inline]] inline bool await_record(BufferPool& pool, const BTree& tree, const SearchKey& key, Ops::Position& pos) {
     if (threads::worker_local.prefetch) {
         const char* const at = chars(*pos.at.page) + slots(*pos.at.page)[pos.slot].at;     // its length is in the record: not to be read now
         for (size_t line = 0; line < kRecordAhead; line += kCacheLineBytes) prefetch_line(at + line);
     }
-    threads::ctx(threads::CtxPoint::record);
+    CTX(record);
     return Ops::look_again(pool, tree, key, pos);
 }
 
@@ -95,7 +95,7 @@ Result<bool> Ops::read_locked(BTree& tree, txn::Transaction& txn, const SearchKe
     return read_record(tree, *tree.engine_.pool, txn, key, pos, false, out);
 }
 
-Result<bool> Ops::lock_in_team(BTree& tree, txn::Transaction& txn, const SearchKey& key, txn::LockName name, txn::LockMode mode, Position& pos) {
+inline Result<bool> Ops::lock_in_team(BTree& tree, txn::Transaction& txn, const SearchKey& key, txn::LockName name, txn::LockMode mode, Position& pos) {
     Ahead place;
     if (const Ahead* ahead = look_ahead(tree, txn, key, name, place)) {
         TRY(tree.engine_.locks->lock_record(txn.locks, tree.lock_, name, mode));

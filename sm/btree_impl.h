@@ -9,6 +9,8 @@
 #include "sm/btree_node_search.h"
 #include "sm/btree_payload.h"
 #include "sm/page_change.h"
+#include "threads/base/hints.h"
+#include "threads/ctx.h"
 
 namespace lockstep::sm {
 
@@ -60,8 +62,26 @@ struct BTree::Ops {
         hint.leaves_freed = leaves_freed;
     }
     // In a team, before the lock is asked for: the lock's bucket and the key's leaf, found here, are fetched while the others run. May switch;
-    // nothing may be held. Null: there was nothing to look up, as the leaf is expected in the caches.
-    [[gnu::noinline]] static const Ahead* look_ahead(BTree& tree, txn::Transaction& txn, const SearchKey& key, txn::LockName name, Ahead& out);
+    // nothing may be held. Null: there was nothing to look up, as the leaf is expected in the caches. In line: see threads/ctx.h.
+    [[gnu::always_inline]] static const Ahead* look_ahead(BTree& tree, txn::Transaction& txn, const SearchKey& key, txn::LockName name, Ahead& out) {
+        const Far far = find_ahead(tree, txn, key, name, out);
+        if (far == Far::leaf) pass_on_for(*tree.engine_.pool, tree.stats_, out.leaf);
+        else if (far == Far::lock) CTX(lock_bucket);
+        return far == Far::leaf ? &out : nullptr;
+    }
+    // Its first half: what is far from the caches, and if the leaf is, where.
+    enum class Far : uint8_t { nothing, lock, leaf };
+    [[gnu::noinline]] static Far find_ahead(BTree& tree, txn::Transaction& txn, const SearchKey& key, txn::LockName name, Ahead& out);
+    // The leaf is fetched while the team runs.
+    [[gnu::always_inline]] static void pass_on_for(const BufferPool& pool, const Stats& stats, PageId leaf) {
+        if (stats.reach.load(std::memory_order_relaxed) == Stats::Reach::far_words) {
+            if (threads::worker_local.prefetch) prefetch_line(pool.word_address(leaf));
+            CTX(btree_word);
+        }
+        if (threads::worker_local.prefetch) prefetch_leaf(pool, leaf);
+        CTX(btree_leaf);
+    }
+    [[gnu::noinline]] static void prefetch_leaf(const BufferPool& pool, PageId leaf);
     // A leaf that was searched before a switch is looked at with a fresh version, and searched again if it has changed meanwhile (LA-3): pages that
     // others keep changing cost a second search then, never a starved reader. False: it is no longer the leaf for `key`.
     [[gnu::noinline]] static bool look_again(BufferPool& pool, const BTree& tree, const SearchKey& key, Position& pos);
@@ -98,7 +118,7 @@ struct BTree::Ops {
     // --- btree_fetch.cc: reads a record whose name is locked.
     [[gnu::noinline]] static Result<bool> read_locked(BTree& tree, txn::Transaction& txn, const SearchKey& key, ValueOut& out);
     // The first half of a fetch in a team: the leaf is found ahead, the key locked, the record found and on its way. False: it is still to be found.
-    [[gnu::noinline]] static Result<bool> lock_in_team(BTree& tree, txn::Transaction& txn, const SearchKey& key, txn::LockName name, txn::LockMode mode,
+    [[gnu::always_inline]] static Result<bool> lock_in_team(BTree& tree, txn::Transaction& txn, const SearchKey& key, txn::LockName name, txn::LockMode mode,
                                                        Position& pos);
     static txn::LockMode mode_of(Access access) {
         return access == Access::read ? txn::LockMode::S : access == Access::update ? txn::LockMode::U : txn::LockMode::X;

@@ -20,12 +20,6 @@ constexpr unsigned kLeafAhead = 576, kInnerAheadMax = 4096, kGuessAhead = 256;
 inline void prefetch_lines(const char* from, const char* to) {
     for (; from < to; from += kCacheLineBytes) prefetch_line(from);
 }
-inline void prefetch_leaf(const Page* page) {
-    const char* const at = reinterpret_cast<const char*>(page);
-    prefetch_line(at + kPageBytes - kCacheLineBytes);
-#pragma GCC unroll 16
-    for (unsigned line = 0; line < kLeafAhead; line += kCacheLineBytes) prefetch_line(at + line);
-}
 // `share`: where among the node's keys the search will end if they are spread evenly, of kShareWhole; kShareUnknown: anywhere.
 inline void prefetch_inner(const Page* page, unsigned slots, unsigned share) {
     const char* const at = reinterpret_cast<const char*>(page);
@@ -45,15 +39,7 @@ inline bool worth_a_switch(const Page& parent) {
 
 using Reach = BTree::Stats::Reach;
 
-[[gnu::noinline]] void pass_on_for(BufferPool& pool, PageId child, const BTree::Stats& stats) {
-    if (stats.reach.load(std::memory_order_relaxed) == Reach::far_words) {
-        if (threads::worker_local.prefetch) prefetch_line(pool.word_address(child));
-        CTX(btree_word);
-    }
-    if (threads::worker_local.prefetch)
-        if (const Page* resident = pool.resident(child)) prefetch_leaf(resident);
-    CTX(btree_leaf);
-}
+[[gnu::noinline]] void pass_on_for_leaf(const BufferPool& pool, const BTree::Stats& stats, PageId child) { Ops::pass_on_for(pool, stats, child); }
 [[gnu::noinline]] void pass_on_for_inner(BufferPool& pool, PageId child, const BTree::Stats& stats, unsigned share) {
     if (threads::worker_local.prefetch)
         if (const Page* resident = pool.resident(child)) prefetch_inner(resident, stats.inner_slots.load(std::memory_order_relaxed), share);
@@ -85,7 +71,7 @@ namespace {
         note_reach(stats, leaf ? Reach::far_leaves : Reach::far_words);
         if (leaf) {
             note_inner(stats, page);
-            pass_on_for(pool, next, stats);
+            pass_on_for_leaf(pool, stats, next);
         } else {
             pass_on_for_inner(pool, next, stats, share);
         }
@@ -171,28 +157,32 @@ inline bool try_hint(BufferPool& pool, const BTree& tree, const txn::LeafHint& h
 
 }  // namespace
 
-const Ops::Ahead* Ops::look_ahead(BTree& tree, txn::Transaction& txn, const SearchKey& key, txn::LockName name, Ahead& out) {
+void Ops::prefetch_leaf(const BufferPool& pool, PageId leaf) {
+    const Page* page = pool.resident(leaf);
+    if (page == nullptr) return;
+    const char* const at = reinterpret_cast<const char*>(page);
+    prefetch_line(at + kPageBytes - kCacheLineBytes);
+#pragma GCC unroll 16
+    for (unsigned line = 0; line < kLeafAhead; line += kCacheLineBytes) prefetch_line(at + line);
+}
+
+Ops::Far Ops::find_ahead(BTree& tree, txn::Transaction& txn, const SearchKey& key, txn::LockName name, Ahead& out) {
     if (threads::worker_local.prefetch) tree.engine_.locks->prefetch(name);
-    if (tree.stats_.reach.load(std::memory_order_relaxed) == Reach::near) return nullptr;
-    BufferPool& pool = *tree.engine_.pool;
+    if (tree.stats_.reach.load(std::memory_order_relaxed) == Reach::near) return Far::nothing;
     const txn::LeafHint& hint = hint_of(txn, tree.id_);
-    if (hint.store != tree.id_ || hint.score == 0) {
-        Position pos;
-        if (!walk(pool, tree.id_, tree.root_, tree.stats_, key, Side::covering, 1, pos) || pos.at.page->header.level != 1) return nullptr;
-        const Page& page = *pos.at.page;
-        const PageId leaf = child_at(page, child_slot(page, key));
-        const bool far = worth_a_switch(page);
-        if (!pos.valid()) return nullptr;
-        out.parent = pos.at;
-        out.leaf = leaf;
-        if (far) {
-            note_inner(tree.stats_, page);
-            pass_on_for(pool, leaf, tree.stats_);
-            return &out;
-        }
-    }
-    CTX(lock_bucket);
-    return nullptr;
+    if (hint.store == tree.id_ && hint.score != 0) return Far::lock;
+    Position pos;
+    if (!walk(*tree.engine_.pool, tree.id_, tree.root_, tree.stats_, key, Side::covering, 1, pos)) return Far::nothing;
+    const Page& page = *pos.at.page;
+    if (page.header.level != 1) return Far::nothing;
+    const PageId leaf = child_at(page, child_slot(page, key));
+    const bool far = worth_a_switch(page);
+    if (!pos.valid()) return Far::nothing;
+    if (!far) return Far::lock;
+    note_inner(tree.stats_, page);
+    out.parent = pos.at;
+    out.leaf = leaf;
+    return Far::leaf;
 }
 
 Result<void> Ops::locate_ahead(BTree& tree, const Ahead& ahead, const SearchKey& key, Position& out) {

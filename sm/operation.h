@@ -6,7 +6,7 @@
 
 #include "sm/engine.h"
 #include "sm/txn.h"
-#include "threads/steps.h"
+#include "threads/ctx.h"
 #include "threads/worker_local.h"
 
 namespace lockstep::sm {

@@ -16,7 +16,7 @@ namespace lockstep::threads {
     offsetof(Thread, state), offsetof(Thread, reason), offsetof(Thread, latch_depth), offsetof(Thread, stack),
     offsetof(Stack, base), offsetof(Stack, top),
     kSavedFramePointer, kSavedReturnAddress,
-    offsetof(Thread, fast_form), 0x28, 0x30,     // the fast switch's layout: ctx_x86_64.S; 8 more with floating-point modes
+    offsetof(Thread, fast_form), 8, 0,           // the fast switch's layout: fast_switch_x86_64.S
 };
 
 }  // namespace lockstep::threads

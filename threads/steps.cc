@@ -49,7 +49,7 @@ inline void Steps::set_mask() {
 
 // --- the wrapper
 
-void Steps::cross(Thread& self, uint32_t number) {
+Thread* Steps::cross(Thread& self, uint32_t number) {
     DCHECK(self.latch_depth == 0);                                   // ST-5
     List& list = *routes_[number];
     Thread* next = self.next;
@@ -57,33 +57,36 @@ void Steps::cross(Thread& self, uint32_t number) {
         leave(self);
         if (next != &self) [[likely]] {
             join(list, self);
-            return pass_to(self, *next);
+            return make_way(self, *next);
         }
     }
-    last_out(self, list);
+    return last_out(self, list);
 }
 
 // The ring is empty: strays that are ready come first, so that they can join a list; then the next team; the system when it is due.
-void Steps::last_out(Thread& self, List& list) {
+Thread* Steps::last_out(Thread& self, List& list) {
     if (members_left_ == 0 || worker_.system_waits()) {
         join(list, self);
-        return leave_to_scheduler(self);
+        leave_to_scheduler(self);
+        return nullptr;
     }
     if (!worker_.idle_but_for_self()) {
         join(list, self);
         Thread* ready = worker_.take_ready();
-        return ready != nullptr ? hand_over(self, *ready) : leave_to_scheduler(self);
+        if (ready != nullptr) hand_over(self, *ready);
+        else leave_to_scheduler(self);
+        return nullptr;
     }
     List& next = oldest_ != nullptr ? pick(&list, list.size + 1) : list;
     if (&next == &list && list.size == 0) {                          // a team of one: go straight on
         --members_left_;
         ++list.alone;
         if (++team_number_ % kReviewTeams == 0) [[unlikely]] review_lists();
-        return;
+        return nullptr;
     }
     join(list, self);
     Thread* first = start_team(next);
-    if (first != &self) pass_to(self, *first);
+    return first != &self ? make_way(self, *first) : nullptr;
 }
 
 inline void Steps::join(List& list, Thread& self) {
@@ -220,30 +223,36 @@ private:
 
 }  // namespace
 
-inline void Steps::pass_to(Thread& self, Thread& next) {
-    if (options_.float_state) [[unlikely]]
-        return pass_keeping_float(self, next);
+// Before a fast switch to `next`, which is returned; or the whole switch, if it is to be another one.
+inline Thread* Steps::make_way(Thread& self, Thread& next) {
+    if (!kFastSwitch || options_.float_state) [[unlikely]] {
+        pass_to(self, next);
+        return nullptr;
+    }
+    DCHECK(next.fast_form);
+    worker_local.current = &next;
+    return &next;
+}
+
+void Steps::pass_to(Thread& self, Thread& next) {
     worker_local.current = &next;
     if constexpr (kFastSwitch) {
         DCHECK(next.fast_form);
-        lockstep_ctx_swap(&self.sp, next.sp);
+        if (options_.float_state) [[unlikely]] {
+            [[maybe_unused]] FloatModes modes;
+            return fast_switch(&self.sp, next.sp, kCtxPoints);
+        }
+        fast_switch(&self.sp, next.sp, kCtxPoints);
     } else {
         switch_context(&self.sp, next.sp, *static_cast<Stack*>(next.stack));
     }
-}
-
-void Steps::pass_keeping_float(Thread& self, Thread& next) {
-    [[maybe_unused]] FloatModes modes;
-    worker_local.current = &next;
-    if constexpr (kFastSwitch) lockstep_ctx_swap(&self.sp, next.sp);
-    else switch_context(&self.sp, next.sp, *static_cast<Stack*>(next.stack));
 }
 
 // To the scheduler, suspended in the form that CTX can enter.
 void Steps::leave_to_scheduler(Thread& self) {
     if constexpr (kFastSwitch) {
         [[maybe_unused]] FloatModes modes;
-        lockstep_ctx_leave(&self.sp, [](void* worker) { static_cast<Worker*>(worker)->enter_scheduler(); }, &worker_);
+        fast_leave(&self.sp, [](void* worker) { static_cast<Worker*>(worker)->enter_scheduler(); }, &worker_);
     } else {
         worker_.suspend_to_scheduler(self);
     }
@@ -258,7 +267,7 @@ void Steps::hand_over(Thread& self, Thread& ready) {
             auto& next = *static_cast<Thread*>(thread);
             switch_last(resume_point(next), *static_cast<Stack*>(next.stack));
         };
-        lockstep_ctx_leave(&self.sp, enter, &ready);
+        fast_leave(&self.sp, enter, &ready);
     } else {
         switch_context(&self.sp, resume_point(ready), *static_cast<Stack*>(ready.stack));
     }
@@ -266,35 +275,20 @@ void Steps::hand_over(Thread& self, Thread& ready) {
 
 // --- CTX
 
-void ctx_in_team(Thread& self, CtxPoint point) { worker_local.teams->ctx(self, point); }
-
-inline void Steps::ctx(Thread& self, CtxPoint point) {
-    const auto i = static_cast<unsigned>(point);
-    Thread* next = self.next;
-    if ((fast_mask_ >> i & 1) == 0 || next == &self || (self.latch_depth & latch_mask_) != 0) [[unlikely]]
-        return ctx_slow(self, point);
-    ++ctx_stats_.taken[i];
-    if (!PLANTED(ring_predecessor_stale)) before_ = &self;
-    worker_local.current = next;
-    if constexpr (kFastSwitch) lockstep_ctx_swap(&self.sp, next->sp);
-    else switch_context(&self.sp, next->sp, *static_cast<Stack*>(next->stack));
-}
-
-// Every reason not to switch, and the switch with more than the fast one does.
-void Steps::ctx_slow(Thread& self, CtxPoint point) {
-    const auto i = static_cast<unsigned>(point);
-    if (!teams_on(options_.mode)) return worker_.disband(self);
-    if ((mask_ >> i & 1) == 0) {
-        ++ctx_stats_.off[i];
+void Steps::ctx_slow(Steps& steps, unsigned point, Thread& self) {
+    const StepsOptions& options = steps.options_;
+    if (!teams_on(options.mode)) return steps.worker_.disband(self);
+    if ((steps.mask_ >> point & 1) == 0) {
+        ++steps.ctx_stats_.off[point];
     } else if (self.next == &self) {
-        ++ctx_stats_.alone[i];
-    } else if ((self.latch_depth & latch_mask_) != 0) {
-        ++ctx_stats_.latched[i];
+        ++steps.ctx_stats_.alone[point];
+    } else if ((self.latch_depth & steps.latch_mask_) != 0) {
+        ++steps.ctx_stats_.latched[point];
     } else {
-        ++ctx_stats_.taken[i];
-        if (options_.gate == TeamGate::c_gated && ++self.team_rounds > options_.rounds_max) return stay_behind(self);
-        before_ = &self;
-        pass_to(self, *self.next);
+        ++steps.ctx_stats_.taken[point];
+        if (options.gate == TeamGate::c_gated && ++self.team_rounds > options.rounds_max) return steps.stay_behind(self);
+        if (!PLANTED(ring_predecessor_stale)) steps.before_ = &self;
+        steps.pass_to(self, *self.next);
     }
 }
 

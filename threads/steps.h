@@ -23,7 +23,9 @@
 #include <string>
 #include <vector>
 
-#include "threads/ctx.h"
+#include "threads/base/planted.h"
+#include "threads/ctx_points.h"
+#include "threads/fast_switch.h"
 #include "threads/steps_options.h"
 #include "threads/thread.h"
 
@@ -67,7 +69,9 @@ public:
     Steps(Worker& worker, const StepsOptions& options);
 
     // The current thread is about to run `op` on `object`. Returns when its team runs and it is its turn.
-    void boundary(Thread& self, TeamOp op, uint32_t object) { cross(self, team_list_number(op, object)); }
+    [[gnu::always_inline]] void boundary(Thread& self, TeamOp op, uint32_t object) {
+        if (Thread* next = cross(self, team_list_number(op, object))) fast_switch(&self.sp, next->sp, kCtxPoints);
+    }
     // `self`, the running thread, will not run on (reason kCount: it has ended): takes it out of the ring. Who is to run instead, or null.
     Thread* gone_stray(Thread& self, ParkReason reason);
 
@@ -81,7 +85,10 @@ public:
     const StepsOptions& options() const { return options_; }
     void clear_stats();
     bool has_code_points() const { return (points_ & kCtxCode) != 0; }
-    void ctx(Thread& self, CtxPoint point);
+    // CTX in a thread that is in a team: the checks and the switch. See ctx.h.
+    [[gnu::always_inline]] void ctx(Thread& self, CtxPoint point);
+    // Every reason not to switch, and the switch with more than the fast one does. [public for tracers that watch it]
+    [[gnu::noinline]] static void ctx_slow(Steps& steps, unsigned point, Thread& self);
 
     std::vector<TeamStats> team_stats() const;   // lists that ever had a team
     const CtxStats& ctx_stats() const { return ctx_stats_; }
@@ -122,8 +129,10 @@ private:
     void review(uint32_t kind);
     void route(uint32_t kind, bool merged);
 
-    void cross(Thread& self, uint32_t number);
-    [[gnu::noinline]] void last_out(Thread& self, List& list);
+    // The wrapper but for its last step: the fast switch, to the thread returned, is the caller's to make. Null: it is the caller's turn.
+    Thread* cross(Thread& self, uint32_t number);
+    [[gnu::noinline]] Thread* last_out(Thread& self, List& list);
+    Thread* make_way(Thread& self, Thread& next);
     void join(List& list, Thread& self);
     void leave(Thread& self);
     void add_to_waiting(List& list);
@@ -135,9 +144,7 @@ private:
     Thread* start_team(List& list);
     Thread* cut(List& list, uint32_t size);
     void set_mask();
-    void pass_to(Thread& self, Thread& next);
-    [[gnu::cold, gnu::noinline]] void pass_keeping_float(Thread& self, Thread& next);
-    [[gnu::noinline]] void ctx_slow(Thread& self, CtxPoint point);
+    [[gnu::cold, gnu::noinline]] void pass_to(Thread& self, Thread& next);
     [[gnu::noinline]] void leave_to_scheduler(Thread& self);
     [[gnu::noinline]] void hand_over(Thread& self, Thread& ready);
     [[gnu::cold, gnu::noinline]] void stay_behind(Thread& self);
@@ -165,5 +172,16 @@ private:
     CtxStats ctx_stats_;
     Merging merging_[kMergeableKinds];
 };
+
+inline void Steps::ctx(Thread& self, CtxPoint point) {
+    const auto i = static_cast<unsigned>(point);
+    Thread* next = self.next;
+    if (!kFastSwitch || (fast_mask_ >> i & 1) == 0 || next == &self || (self.latch_depth & latch_mask_) != 0) [[unlikely]]
+        return ctx_slow(*this, i, self);
+    ++ctx_stats_.taken[i];
+    if (!PLANTED(ring_predecessor_stale)) before_ = &self;
+    worker_local.current = next;
+    fast_switch(&self.sp, next->sp, i);
+}
 
 }  // namespace lockstep::threads

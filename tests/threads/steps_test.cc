@@ -1,6 +1,6 @@
 // labels: unit tsan
 // steps_test - teams, CTX, strays: who runs when, nobody lost, nobody starved, invariants ST-1 to ST-6 and CT-1, CT-2.
-#include "threads/steps.h"
+#include "threads/ctx.h"
 
 #include <gtest/gtest.h>
 #include <xmmintrin.h>

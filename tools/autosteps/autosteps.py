@@ -71,7 +71,7 @@ def load(path, program_path, operation="operation"):
         return operation, trace.whole(words)[0], Program(program_path) if program_path else None, [], set()
     info = json.loads(info_path.read_text())
     program = Program(program_path or info["program"], ("lockstep_ctx_swap", info["swap"]))
-    found = trace.operations(trace.part(words, 0), 1, program.is_machinery, info["ctx_in_team"], info["swap"])
+    found = trace.operations(trace.part(words, 0), 1, program.is_machinery, info["skipped"], info["swap"], len(info["points"]))
     if not found:
         raise BadInput(f"{path} holds no operation of a second thread")
     return info["parts"][0]["what"], found[-1], program, [p["name"] for p in info["points"]], {p["name"] for p in info["points"] if p["data"]}

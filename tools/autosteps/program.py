@@ -4,7 +4,7 @@ import re
 import subprocess
 
 # Code that is no part of an operation: the switches and the formation of teams.
-MACHINERY = re.compile(r"lockstep_ctx_|lockstep::threads::(Steps::|ctx_in_team|regular_form|\(anonymous namespace\)::FloatModes)")
+MACHINERY = re.compile(r"lockstep_ctx_|lockstep::threads::(Steps::|regular_form|\(anonymous namespace\)::FloatModes)")
 
 
 class BadProgram(Exception):

@@ -79,15 +79,18 @@ class _Threads:
         return self.names[self.tops[i]] if i < len(self.tops) and self.tops[i] < sp + STACK_REACH else None
 
 
-def operations(words, thread, is_machinery=lambda address: False, ctx_function=0, swap=0):
+def operations(words, thread, is_machinery=lambda address: False, skipped=0, swap=0, points=0):
     """All executions of the marked operation by `thread`; is_machinery() tells the code of switches and team formation.
+
+    `skipped` and `swap` are the functions that are called at a CTX point that does not switch and at any switch, with the point's number, which
+    is `points` for a switch in the wrapper.
 
     In a team an execution lasts from the switch that begins it, in the wrapper, to that which begins the next one: what follows the last CTX point,
     and the wrapper's own work up to its switch, run without a break. Without such switches it lasts from mark to mark.
     """
     by_marks, by_switches = [], []
     marked = switched = None
-    threads, running, inside, at_point = _Threads(), None, False, False
+    threads, running, inside = _Threads(), None, False
     for word in words:
         what, address = kind(word), word & ADDRESS
         if what == STACK:
@@ -96,7 +99,7 @@ def operations(words, thread, is_machinery=lambda address: False, ctx_function=0
             threads.learn(sp, address)
             running = address
             if address == thread:
-                inside, at_point = small(word) == OP_BEGIN, False
+                inside = small(word) == OP_BEGIN
                 if marked and not inside:
                     by_marks.append(marked)
                 marked = Operation() if inside else None
@@ -104,16 +107,12 @@ def operations(words, thread, is_machinery=lambda address: False, ctx_function=0
             for operation in (o for o in (marked, switched) if o):
                 if what == RUN:
                     operation.add(address, small(word) >> 4, small(word) & 15, is_machinery(address))
-                elif what == WATCH and address == ctx_function:
+                elif what == WATCH and address in (skipped, swap) and small(word) < points:
                     operation.named.append((operation.instructions, small(word)))
-            if what == WATCH and address == ctx_function:
-                at_point = True
-            elif what == WATCH and address == swap:
-                if not at_point:
-                    if switched:
-                        by_switches.append(switched)
-                    switched = Operation()
-                at_point = False
+            if what == WATCH and address == swap and small(word) >= points:
+                if switched:
+                    by_switches.append(switched)
+                switched = Operation()
     return by_switches or by_marks
 
 

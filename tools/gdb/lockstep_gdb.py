@@ -59,18 +59,10 @@ class UserThread:
         reason = self.field("reason", 1)
         return text + "/" + (REASONS[reason] if reason < len(REASONS) else str(reason))
 
-    # Saved frame pointer and return address. The fast switch leaves its own layout, in two variants: the right one is that
-    # whose return address lies in a function.
+    # Saved frame pointer and where it goes on. The fast switch leaves its own layout.
     def innermost(self):
-        sp = self.field("sp", 8)
-        variants = [("saved_fp", "saved_ip", 0)]
-        if self.field("fast_form", 1):
-            variants = [("fast_fp", "fast_ip", 0), ("fast_fp", "fast_ip", 8)]
-        for fp, ip, shift in variants:
-            counter = read(sp + self.layout[ip] + shift, 8)
-            if len(variants) == 1 or "No symbol" not in gdb.execute("info symbol %d" % counter, to_string=True):
-                break
-        return read(sp + self.layout[fp] + shift, 8), [counter]
+        sp, form = self.field("sp", 8), "fast" if self.field("fast_form", 1) else "saved"
+        return read(sp + self.layout[form + "_fp"], 8), [read(sp + self.layout[form + "_ip"], 8)]
 
     # Program counters from the innermost outwards; empty if it runs now (then gdb's own backtrace shows it).
     def counters(self):

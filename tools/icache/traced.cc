@@ -50,11 +50,11 @@ private:
 
     Result<void> body() {
         TRY(workload_->load());
-        void (*const in_team)(threads::Thread&, threads::CtxPoint) = &threads::ctx_in_team;       // the point is the second argument
+        const auto skipped = &threads::Steps::ctx_slow;          // of both the second argument is the point
         LOCKSTEP_TRACE_WATCH(&lockstep_ctx_swap);
-        LOCKSTEP_TRACE_WATCH(in_team);
+        LOCKSTEP_TRACE_WATCH(skipped);
         result_["swap"] = reinterpret_cast<uintptr_t>(&lockstep_ctx_swap);
-        result_["ctx_in_team"] = reinterpret_cast<uintptr_t>(in_team);
+        result_["skipped"] = reinterpret_cast<uintptr_t>(skipped);
         for (const auto& point : threads::kCtxPointInfo)
             result_["points"].push_back({{"name", point.name}, {"data", point.kind == threads::CtxClass::data}});
         for (const Part& part : settings_.plan) TRY(run_part(part));

@@ -1,8 +1,8 @@
-// ctx_aarch64.S - the fast context switch on 64-bit ARM: callee-saved registers (x19-x30, d8-d15) and the stack pointer.
+// fast_switch_aarch64.S - the fast context switch on 64-bit ARM: callee-saved registers (x19-x30, d8-d15) and the stack pointer.
 //
 // Layout     a thread suspended here has on its stack, from its saved sp upwards: x29 x30 x19 .. x28 d8 .. d15, 160 bytes.
 //            The switch is longer than a cache line here: there are 20 registers to keep.
-// Source     as ctx_x86_64.S.
+// Source     as fast_switch_x86_64.S.
 #if defined(__aarch64__)
     .text
 
@@ -33,7 +33,7 @@
     ret
     .endm
 
-// void lockstep_ctx_swap(void** save [x0], void* to [x1])
+// void lockstep_ctx_swap(void** save [x0], unsigned point [x1], void* to [x2])
     .globl lockstep_ctx_swap
     .type lockstep_ctx_swap, %function
     .p2align 6
@@ -41,11 +41,11 @@ lockstep_ctx_swap:
     SAVE
     mov x9, sp
     str x9, [x0]
-    mov sp, x1
+    mov sp, x2
     RESTORE_AND_RETURN
     .size lockstep_ctx_swap, . - lockstep_ctx_swap
 
-// void lockstep_ctx_leave(void** save [x0], void (*then)(void*) [x1], void* arg [x2]): see ctx_x86_64.S.
+// void lockstep_ctx_leave(void** save [x0], void (*then)(void*) [x1], void* arg [x2]): see fast_switch_x86_64.S.
     .globl lockstep_ctx_leave
     .type lockstep_ctx_leave, %function
     .p2align 4

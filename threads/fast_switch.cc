@@ -1,5 +1,5 @@
-// ctx.cc - lets the regular switch enter a thread that the fast switch has suspended.
-#include "threads/ctx.h"
+// fast_switch.cc - lets the regular switch enter a thread that the fast switch has suspended.
+#include "threads/fast_switch.h"
 
 #include <cstdint>
 #include <cstring>
@@ -8,7 +8,7 @@ namespace lockstep::threads {
 
 #if defined(__x86_64__)
 // Boost.Context's frame on x86-64 System V, as jump_fcontext pops it: mxcsr and x87 control word, r12-r15, rbx, rbp, return address.
-// Ours returns to lockstep_ctx_arrive, which finds the fast switch's registers right above it. The registers in this frame mean nothing.
+// Ours returns to lockstep_ctx_arrive, which finds what the fast switch saved right above it. The registers in this frame mean nothing.
 void* regular_form(void* fast_sp) {
     struct Frame {
         uint32_t mxcsr;
