@@ -40,7 +40,6 @@ Result<std::optional<size_t>> Index::get(Txn& txn, Slice key, std::span<std::byt
 Result<size_t> Index::get_many(Txn& txn, std::span<Lookup> rows, For access) const {
     txn::Transaction* t = sm::enter(txn, engine_, tree_, OpKind::fetch);
     if (!t) return sm::refused(txn, engine_, tree_);
-    sm::count_operations(*t, rows.size());
     return sm::finish(*t, [&] { return tree_->fetch_many(*t, rows, access_of(access)); });
 }
 
@@ -53,7 +52,6 @@ Result<void> Index::insert(Txn& txn, Slice key, Slice value) const {
 Result<void> Index::insert_many(Txn& txn, std::span<const NewRecord> records) const {
     txn::Transaction* t = sm::enter_change(txn, engine_, tree_, OpKind::insert);
     if (!t) return sm::refused(txn, engine_, tree_);
-    sm::count_operations(*t, records.size());
     return sm::finish(*t, [&] { return tree_->insert_many(*t, records); });
 }
 

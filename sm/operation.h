@@ -16,7 +16,8 @@ namespace lockstep::sm {
 using OpKind = threads::TeamOp;
 
 // The thread is about to run `kind` on `store` and holds no latch.
-inline void team_boundary(OpKind kind, StoreId store) {
+inline void operation_boundary(OpKind kind, StoreId store) {
+    DCHECK(threads::current()->latch_depth == 0);
     if (threads::Steps* steps = threads::worker_local.steps) steps->boundary(*threads::current(), kind, store.value);
 }
 // Before a transaction begins. Without teams this is where others get their turn: one that never waits would keep the worker for itself.
@@ -25,17 +26,6 @@ inline void begin_boundary() {
         steps->boundary(*threads::current(), OpKind::begin, 0);
     else
         threads::yield();
-}
-inline void operation_boundary(txn::Transaction& txn, OpKind kind, StoreId store) {
-    DCHECK(threads::current()->latch_depth == 0);
-    if (txn.locks.operations_left > 1) --txn.locks.operations_left;
-    team_boundary(kind, store);
-}
-
-// An operation on `records` records, of which the boundary has counted one.
-inline void count_operations(txn::Transaction& txn, size_t records) {
-    uint32_t& left = txn.locks.operations_left;
-    left = left > records ? left - static_cast<uint32_t>(records) + (records != 0) : std::min(left, 1u);
 }
 
 // The library's own access to the handle.
@@ -58,7 +48,7 @@ inline txn::Transaction* enter(const Txn& txn, const Engine* engine, const Objec
     txn::Transaction* t = TxnAccess::usable(txn);
     if (!t || !object || &TxnAccess::engine(txn) != engine) [[unlikely]]
         return nullptr;
-    operation_boundary(*t, kind, object->id());
+    operation_boundary(kind, object->id());
     return t;
 }
 // The same for operations that change something.

@@ -7,6 +7,7 @@
 
 #include "threads/io/io_stats.h"
 #include "threads/stage_stats.h"
+#include "threads/steps_options.h"
 
 namespace lockstep {
 
@@ -48,9 +49,16 @@ struct CtxPointFigures {
     std::string name;
     uint64_t taken = 0, off = 0, alone = 0, latched = 0;     // switches; and why there was none
 };
+// What a worker has found out by now of how to run, see StepsOptions::window_records.
+struct GearFigures {
+    StepsMode mode = StepsMode::on;                  // on, prefetch or off
+    uint32_t team_max = 0;
+    uint64_t windows = 0, trials = 0, changes = 0;   // pieces of work looked at, candidates tried, of those kept
+};
 struct StepsFigures {
     std::vector<TeamFigures> teams;
     std::vector<CtxPointFigures> points;
+    std::vector<GearFigures> gears;                  // by worker; empty if nothing is to be found out
     StepsFigures operator-(const StepsFigures& earlier) const;
 };
 

@@ -121,7 +121,7 @@ Result<txn::Transaction*> schema_txn(sm::Engine* engine, Txn& txn) {
     if (!engine) return fail(ErrorCode::store_closed, "store");
     txn::Transaction* t = sm::TxnAccess::usable(txn);
     if (!t || &sm::TxnAccess::engine(txn) != engine || t->read_only) return sm::refused(txn, engine, engine);
-    sm::operation_boundary(*t, sm::OpKind::insert, sm::kCatalogStore);
+    sm::operation_boundary(sm::OpKind::insert, sm::kCatalogStore);
     return t;
 }
 

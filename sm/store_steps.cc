@@ -41,6 +41,8 @@ StepsFigures Store::steps_figures() const {
     for (unsigned i = 0; i < threads::kCtxPoints; ++i)
         if (ctx.taken[i] + ctx.off[i] + ctx.alone[i] + ctx.latched[i] > 0)
             figures.points.push_back({threads::kCtxPointInfo[i].name, ctx.taken[i], ctx.off[i], ctx.alone[i], ctx.latched[i]});
+    for (const threads::GearStats& g : engine_->runtime->gear_stats())
+        if (g.gear.team_max != 0) figures.gears.push_back({g.gear.mode, g.gear.team_max, g.windows, g.trials, g.changes});
     return figures;
 }
 

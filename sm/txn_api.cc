@@ -64,15 +64,17 @@ TxnId Txn::id() const { return live() ? txn_->id : kTxnNone; }
 Result<Lsn> Txn::commit() {
     txn::Transaction* t = TxnAccess::usable(*this);
     if (!t) return std::unexpected(TxnAccess::why_not(*this));
-    sm::operation_boundary(*t, sm::OpKind::commit, StoreId{});
+    sm::operation_boundary(sm::OpKind::commit, StoreId{});
     sm::DeferredActions deferred(*t);
     deferred.before_commit();
+    const uint64_t records = t->locks.locks_held + 1;
     auto point = engine_->txns->commit(*t);
     txn_ = nullptr;
     if (point) {
         auto& counters = engine_->counters[threads::worker_index()];
         counters.add(counters.commits);
         deferred.run(true);
+        threads::worker_local.teams->note_work(records);
     }
     return point;
 }

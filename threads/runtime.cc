@@ -185,7 +185,6 @@ Result<Thread*> Runtime::spawn(uint32_t worker, const char* name, ThreadFn fn) {
     thread->latch_depth = 0;
     std::fill(std::begin(thread->waited), std::end(thread->waited), 0);
     thread->fast_form = false;
-    thread->txn = nullptr;
     thread->worker = impl_->workers[worker % impl_->workers.size()].get();
     thread->state.store(Thread::kRunning, std::memory_order_release);
     thread->worker->ready(thread);
@@ -207,6 +206,12 @@ std::vector<TeamStats> Runtime::team_stats() const {
                 same->add(list);
         }
     }
+    return all;
+}
+
+std::vector<GearStats> Runtime::gear_stats() const {
+    std::vector<GearStats> all;
+    for (const auto& worker : impl_->workers) all.push_back(worker->steps().gear_stats());
     return all;
 }
 

@@ -90,6 +90,7 @@ public:
     // Figures of the teams, summed over workers; empty if STEPS is off. Exact only while nothing runs.
     std::vector<TeamStats> team_stats() const;
     CtxStats ctx_stats() const;
+    std::vector<GearStats> gear_stats() const;   // by worker
 
     IoStats io_stats() const;                    // of the workers' I/O stages, summed
     Stats stats() const;                         // sums over workers; each figure is read without a lock

@@ -24,6 +24,47 @@ Steps::Steps(Worker& worker, const StepsOptions& options)
 }
 
 void Steps::set_options(const StepsOptions& options) {
+    given_ = options;
+    work_goal_ = UINT64_MAX;
+    if (options.mode != StepsMode::on || options.window_records == 0) return apply(options);
+    if (!gears_ || gears_max_ != options.team_max) gears_.emplace(gears_max_ = options.team_max);
+    gears_->disturbed();
+    shift();
+}
+
+// Into the gear that gears_ wants.
+void Steps::shift() {
+    StepsOptions next = given_;
+    next.mode = gears_->gear().mode;
+    next.team_max = gears_->gear().team_max;
+    apply(next);
+    begin_window(true);
+}
+
+void Steps::begin_window(bool settle) {
+    settling_ = settle;
+    work_ = 0;
+    work_goal_ = settle ? given_.window_records / 8 : given_.window_records;
+    window_began_ = worker_.clock().now();
+    window_sleeps_ = worker_.sleeps();
+}
+
+void Steps::window_ended() {
+    if (settling_) return begin_window(false);
+    const Nanos took = worker_.clock().now() - window_began_;
+    // The time that a worker sleeps says nothing about the gear, nor does a clock that stands still.
+    if (worker_.sleeps() != window_sleeps_ || took == 0) {
+        gears_->disturbed();
+    } else if (gears_->window_ended(took)) {
+        shift();
+        return worker_.follow_steps();
+    }
+    begin_window(false);
+}
+
+GearStats Steps::gear_stats() const { return gears_ && given_.mode == StepsMode::on && given_.window_records != 0 ? gears_->stats() : GearStats{}; }
+
+void Steps::apply(const StepsOptions& options) {
     options_ = options;
     latch_mask_ = options.ignore_latches || PLANTED(ctx_with_latch) ? 0 : ~0u;
     points_ = !ctx_on(options.mode) ? 0 : options.points == UINT32_MAX ? kCtxManual : options.points;

@@ -20,12 +20,14 @@
 #include <algorithm>
 #include <array>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "threads/base/planted.h"
 #include "threads/ctx_points.h"
 #include "threads/fast_switch.h"
+#include "threads/gears.h"
 #include "threads/steps_options.h"
 #include "threads/thread.h"
 
@@ -82,7 +84,14 @@ public:
 
     // Teams may be switched off while some run: their members leave one by one at their next CTX point or boundary.
     void set_options(const StepsOptions& options);
+    // As set, but for the gear: what the worker is to run in now.
     const StepsOptions& options() const { return options_; }
+    // A transaction of `records` records has been committed: by that the worker finds its gear, see StepsOptions::window_records.
+    void note_work(uint64_t records) {
+        work_ += records;
+        if (work_ >= work_goal_) [[unlikely]] window_ended();
+    }
+    GearStats gear_stats() const;
     void clear_stats();
     bool has_code_points() const { return (points_ & kCtxCode) != 0; }
     // CTX in a thread that is in a team: the checks and the switch. See ctx.h.
@@ -144,6 +153,10 @@ private:
     Thread* start_team(List& list);
     Thread* cut(List& list, uint32_t size);
     void set_mask();
+    void apply(const StepsOptions& options);
+    [[gnu::cold, gnu::noinline]] void window_ended();
+    void shift();
+    void begin_window(bool settle);
     [[gnu::cold, gnu::noinline]] void pass_to(Thread& self, Thread& next);
     [[gnu::noinline]] void leave_to_scheduler(Thread& self);
     [[gnu::noinline]] void hand_over(Thread& self, Thread& ready);
@@ -169,8 +182,16 @@ private:
     StepsOptions options_;
     uint32_t points_ = 0;                        // switched on
     uint32_t mask_ = 0;                          // of those, what the present team's size justifies
+    StepsOptions given_;                         // options_ before the gear
     CtxStats ctx_stats_;
     Merging merging_[kMergeableKinds];
+
+    uint64_t work_ = 0, work_goal_ = UINT64_MAX; // records of the present window of work
+    bool settling_ = false;                      // after a change of gear: those who began in the other one end first
+    Nanos window_began_ = 0;
+    uint64_t window_sleeps_ = 0;
+    std::optional<Gears> gears_;                 // kept while modes that need none are set in between
+    uint32_t gears_max_ = 0;                     // StepsOptions::team_max they were made for
 };
 
 inline void Steps::ctx(Thread& self, CtxPoint point) {

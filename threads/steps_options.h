@@ -43,6 +43,9 @@ struct StepsOptions {
     TeamGate gate = TeamGate::t_gated;
     uint32_t rounds_max = 64;                    // c_gated: CTX rounds of a member per team
     uint32_t points = UINT32_MAX;                // CTX points by bit, see ctx_points_from(); all ones: set `manual`
+    // Mode `on`: a worker tries smaller teams and none too, and keeps what is fastest (threads/gears.h). What it times are pieces of work of so many
+    // records that committed transactions have locked; 0: it tries nothing.
+    uint32_t window_records = 8192;
     bool float_state = false;                    // keep each thread's floating-point modes at a fast switch
     bool ignore_latches = false;                 // for an experiment only: CTX also with exclusive latches held
 };

@@ -43,9 +43,8 @@ struct alignas(kCacheLineBytes) Thread {
     enum State : uint32_t { kRunning, kParked, kNotified };
     std::atomic<uint32_t> state{kRunning};    // TH-2
     Worker* worker = nullptr;                 // constant while the thread lives
-    bool fast_form = false;                   // sp was saved by the fast switch, see ctx.h [owner worker only]
+    bool fast_form = false;                   // sp was saved by the fast switch, see fast_switch.h [owner worker only]
     uint32_t team_rounds = 0;                 // CTX taken in the present team, see steps.h [owner worker only]
-    void* txn = nullptr;                      // the upper layers' current transaction [itself only]
     // --- second line: scheduling
     Thread* queue_next = nullptr;             // link in a ready queue or mailbox
     Nanos deadline = kNever;                  // while parked with a deadline

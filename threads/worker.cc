@@ -158,6 +158,10 @@ WorkerLocal Worker::local() {
 
 void Worker::set_steps(const StepsOptions& options) {
     steps_->set_options(options);
+    follow_steps();
+}
+
+void Worker::follow_steps() {
     WorkerLocal next = local();
     next.current = worker_local.current;
     worker_local = next;

@@ -108,6 +108,8 @@ public:
     const Steps& steps() const { return *steps_; }
     // From a thread of this worker. Teams that exist are still served.
     void set_steps(const StepsOptions& options);
+    void follow_steps();                         // what steps().options() say has changed
+    uint64_t sleeps() const { return sleeps_.get(); }
     // Nothing but the running thread and the teams asks for the CPU or the scheduler: no ready thread, no mail, no I/O to submit.
     bool idle_but_for_self() const { return none_ready() && !system_waits(); }
     bool system_waits() const { return (io_ != nullptr && io_->queued() != 0) || mailbox_.load(std::memory_order_relaxed) != nullptr; }
@@ -181,14 +183,13 @@ private:
     VirtualCores* cores_ = nullptr;
 #endif
     Thread* dead_ = nullptr;                     // just ended, to be reaped by the scheduler (WK-3)
+    Tally switches_, sleeps_, remote_wakes_, parks_[static_cast<size_t>(ParkReason::kCount)];
     std::unique_ptr<SchedulerPolicy> policy_;    // null: the queue above, without virtual calls
     std::unique_ptr<Steps> steps_;
     Thread* pending_ = nullptr;                  // see next_to_run()
     Nanos turn_time_ = 0;
     TimerHeap timers_;
     std::unique_ptr<IoStage> io_;
-
-    Tally switches_, sleeps_, remote_wakes_, parks_[static_cast<size_t>(ParkReason::kCount)];
 
     alignas(kCacheLineBytes) std::atomic<Thread*> mailbox_{nullptr};      // pushed by other kernel threads
     std::atomic<uint32_t> asleep_{0};            // WK-2; also the futex

@@ -83,6 +83,9 @@ void add_team_options(CLI::App& app, Settings& s) {
     app.add_option("--team-max", s.steps.team_max, "Threads in a team, and transactions under way on a worker, at most")
         ->check(CLI::Range(1u, 1024u))
         ->capture_default_str();
+    app.add_option("--team-window", s.steps.window_records,
+                   "With --steps on: records in a piece of work by which a worker tries smaller teams and none; 0: always --team-max")
+        ->capture_default_str();
     app.add_option("--team-policy", s.team_policy_name, "Whose turn it is after a team")->check(one_of(kTeamPolicies))->capture_default_str();
     app.add_option("--team-gate", s.team_gate_name, "How many of the waiting make a team")->check(one_of(kTeamGates))->capture_default_str();
 }

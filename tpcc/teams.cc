@@ -38,6 +38,15 @@ nlohmann::ordered_json json_of(const TeamFigures& f) {
 
 }  // namespace
 
+namespace {
+
+std::string gear_text(const GearFigures& g) {
+    if (g.mode == StepsMode::on) return fmt::format("teams of at most {}", g.team_max);
+    return g.mode == StepsMode::prefetch ? "no teams, prefetch only" : "no teams";
+}
+
+}  // namespace
+
 std::vector<std::string> teams_table(const StepsFigures& figures) {
     std::vector<std::string> lines;
     if (figures.teams.empty()) return lines;
@@ -49,6 +58,10 @@ std::vector<std::string> teams_table(const StepsFigures& figures) {
     std::string points = "CTX taken / skipped:";
     for (const CtxPointFigures& p : figures.points) points += fmt::format(" {} {} / {}", p.name, p.taken, p.off + p.alone + p.latched);
     lines.push_back(points);
+    for (size_t w = 0; w < figures.gears.size(); ++w) {
+        const GearFigures& g = figures.gears[w];
+        lines.push_back(fmt::format("worker {}: {}; {} windows of work, {} trials, {} changes", w, gear_text(g), g.windows, g.trials, g.changes));
+    }
     return lines;
 }
 
@@ -59,6 +72,8 @@ nlohmann::ordered_json teams_json(const StepsFigures& figures) {
     j["average"] = json_of(average(figures));
     for (const CtxPointFigures& p : figures.points)
         j["points"][p.name] = {{"taken", p.taken}, {"off", p.off}, {"alone", p.alone}, {"latched", p.latched}};
+    for (const GearFigures& g : figures.gears)
+        j["gears"].push_back({{"gear", gear_text(g)}, {"windows", g.windows}, {"trials", g.trials}, {"changes", g.changes}});
     return j;
 }
 

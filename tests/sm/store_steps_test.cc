@@ -76,6 +76,41 @@ TEST_F(StoreSteps, AreSwitchedWhileItRunsAndTellObjectsByName) {
     ASSERT_OK(store_->close());
 }
 
+// Workers change gear while transactions run; what those do does not change.
+TEST_F(StoreSteps, FindTheirGearWhileTheyWork) {
+    open_one();
+    StepsOptions on;
+    on.mode = StepsMode::on;
+    on.window_records = 64;
+    ASSERT_TRUE(store_->set_steps(on));
+    EXPECT_EQ(store_->steps_figures().gears.size(), store_->options().workers);
+    for (int round = 0; round < 40; ++round) work(40);
+    uint64_t windows = 0, trials = 0;
+    for (const GearFigures& g : store_->steps_figures().gears) {
+        windows += g.windows;
+        trials += g.trials;
+        EXPECT_LE(g.team_max, 16u);
+    }
+    EXPECT_GT(windows, 10u);
+    EXPECT_GT(trials, 1u);
+    on_thread(*store_, [&] {
+        const auto rows = store_->index("rows");
+        ASSERT_OK(rows);
+        ASSERT_OK(store_->run([&](Txn& txn) -> Result<void> {
+            std::string value;
+            for (int key = 1000; key < 1400; ++key)
+                EXPECT_EQ(TRY(rows->get(txn, "k" + std::to_string(key), value)), key % 10 < 6) << key;
+            return {};
+        }));
+    });
+
+    on.window_records = 0;                       // teams of team_max, always
+    ASSERT_TRUE(store_->set_steps(on));
+    work(40);
+    EXPECT_TRUE(store_->steps_figures().gears.empty());
+    ASSERT_OK(store_->close());
+}
+
 TEST_F(StoreSteps, AreRefusedWhereTheyCannotBeSet) {
     open_one();
     StepsOptions wrong;

@@ -30,12 +30,13 @@ TEST(Settings, Defaults) {
 
 TEST(Settings, TeamsAndPoints) {
     const auto parsed = parse({"--steps", "ctx_only", "--ctx-points", "btree_leaf,record", "--team-max", "9", "--team-policy", "largest",
-                               "--team-gate", "c-gated"});
+                               "--team-gate", "c-gated", "--team-window", "100"});
     ASSERT_FALSE(parsed.exit_status);
     const StepsOptions steps = parsed.settings.store_options(1).steps;
     EXPECT_EQ(steps.mode, StepsMode::ctx_only);
     EXPECT_EQ(steps.points, *ctx_points_from("record btree_leaf"));
     EXPECT_EQ(steps.team_max, 9u);
+    EXPECT_EQ(steps.window_records, 100u);
     EXPECT_EQ(steps.policy, TeamPolicy::largest);
     EXPECT_EQ(steps.gate, TeamGate::c_gated);
     EXPECT_EQ(parse({"--ctx-points", "none"}).settings.steps.points, 0u);

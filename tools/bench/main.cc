@@ -54,6 +54,8 @@ int main(int argc, char** argv) {
     app.add_option("--team-max", settings.steps.team_max, "Threads in a team, and transactions under way on a worker, at most")
         ->check(CLI::Range(1u, 1024u))
         ->capture_default_str();
+    app.add_option("--team-window", settings.steps.window_records, "Records in a piece of work by which STEPS tries smaller teams and none; 0: always --team-max")
+        ->capture_default_str();
     app.add_option("--team-policy", settings.steps.policy, "Whose turn it is after a team")->transform(tpcc::chosen_from(tpcc::kTeamPolicies));
     app.add_option("--mix", settings.mix, "TPC-C: only payment, mix4 or mix")->check(CLI::IsMember({"payment", "mix4", "mix"}));
     app.add_option("--workers", settings.workers, "Kernel threads (tpcc-steps)")->check(CLI::Range(1u, 64u))->capture_default_str();

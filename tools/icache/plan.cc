@@ -86,6 +86,7 @@ Result<Options> options_for(const ChildSettings& settings, bool simulated) {
     options.lock_stage = settings.lock_stage;
     options.steps.team_max = settings.team_max != 0 ? settings.team_max : transactions ? 64 : 256;
     options.steps.policy = settings.team_policy;
+    options.steps.window_records = 0;            // what is asked for is what is measured
     options.steps.gate = settings.team_gate;
     if (!settings.points.empty()) options.steps.points = TRY(ctx_points_from(settings.points));
     return options;
