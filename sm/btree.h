@@ -126,6 +126,7 @@ private:
     [[gnu::cold, gnu::noinline]] Result<size_t> fetch_each(txn::Transaction& txn, std::span<Lookup> rows, Access access);
     [[gnu::noinline]] Result<size_t> fetch_group(txn::Transaction& txn, std::span<Lookup> rows, Access access);
     [[gnu::noinline]] Result<bool> fetch_committed(txn::Transaction& txn, Slice key, ValueOut& out);
+    [[gnu::noinline]] Result<bool> fetch_in_team(txn::Transaction& txn, Slice key, Access access, ValueOut& out);
 
     Engine& engine_;
     const StoreId id_;

@@ -125,21 +125,26 @@ Result<bool> BTree::fetch(txn::Transaction& txn, Slice key, Access access, Value
         return fail(ErrorCode::key_too_long, "key", key.size(), kKeyBytesMax);
     if (access == Access::read && (txn.isolation == txn::Isolation::read_committed || PLANTED(fetch_unlocked))) [[unlikely]]
         return fetch_committed(txn, key, out);
+    if (threads::worker_local.points) [[unlikely]]
+        return fetch_in_team(txn, key, access, out);
     const SearchKey wanted(key);                                 // before the lock: what was just written is read late
     const txn::LockName name = wanted.lock_name(id_);
     Ops::Position pos;
-    bool located = false;
-    if (threads::worker_local.points) [[unlikely]] {
-        located = TRY(Ops::lock_in_team(*this, txn, wanted, name, Ops::mode_of(access), pos));
-    } else {
-        engine_.locks->prefetch(name);
-        located = Ops::locate(*this, txn, wanted, false, pos).has_value();       // an error without a lock is none: the index may be gone (CA-2)
-        if (pos.found) {
-            prefetch_record(pos, out);
-            if (access != Access::read) engine_.pool->prefetch_for_change(pos.at);
-        }
-        TRY(engine_.locks->lock_record(txn.locks, lock_, name, Ops::mode_of(access)));
+    engine_.locks->prefetch(name);
+    const bool located = Ops::locate(*this, txn, wanted, false, pos).has_value();    // an error without a lock is none: the index may be gone (CA-2)
+    if (pos.found) {
+        prefetch_record(pos, out);
+        if (access != Access::read) engine_.pool->prefetch_for_change(pos.at);
     }
+    TRY(engine_.locks->lock_record(txn.locks, lock_, name, Ops::mode_of(access)));
+    return read_record(*this, *engine_.pool, txn, wanted, pos, located, out);
+}
+
+// Apart, because whatever is live at a CTX point is on the stack: a fetch without points is not to pay for that.
+Result<bool> BTree::fetch_in_team(txn::Transaction& txn, Slice key, Access access, ValueOut& out) {
+    const SearchKey wanted(key);
+    Ops::Position pos;
+    const bool located = TRY(Ops::lock_in_team(*this, txn, wanted, wanted.lock_name(id_), Ops::mode_of(access), pos));
     return read_record(*this, *engine_.pool, txn, wanted, pos, located, out);
 }
 

@@ -45,7 +45,7 @@ public:
 private:
     static constexpr int kWins = 4, kLosses = -2;        // lead that decides a trial
     static constexpr uint32_t kPairsMax = 16;            // a trial without one ends in favour of what is there
-    static constexpr uint32_t kRestMin = 64, kRestMax = 4096;    // windows
+    static constexpr uint32_t kRestFirst = 16, kRestMin = 64, kRestMax = 4096;       // windows
     static constexpr double kFarSlower = 1.25;           // decides at once
 
     void next_trial();
@@ -59,7 +59,7 @@ private:
     int lead_ = 0;
     uint32_t pairs_ = 0;
     size_t refused_ = 0;                         // candidates in a row
-    uint32_t rest_ = 1, next_rest_ = kRestMin;
+    uint32_t rest_ = kRestFirst, next_rest_ = kRestMin;
     uint64_t windows_ = 0, trials_ = 0, changes_ = 0;
 };
 

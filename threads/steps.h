@@ -24,6 +24,7 @@
 #include <string>
 #include <vector>
 
+#include "threads/base/hints.h"
 #include "threads/base/planted.h"
 #include "threads/ctx_points.h"
 #include "threads/fast_switch.h"
@@ -72,7 +73,10 @@ public:
 
     // The current thread is about to run `op` on `object`. Returns when its team runs and it is its turn.
     [[gnu::always_inline]] void boundary(Thread& self, TeamOp op, uint32_t object) {
-        if (Thread* next = cross(self, team_list_number(op, object))) fast_switch(&self.sp, next->sp, kCtxPoints);
+        if (Thread* next = cross(self, team_list_number(op, object))) {
+            prefetch_stack(*next->next);
+            fast_switch(&self.sp, next->sp, kCtxPoints);
+        }
     }
     // `self`, the running thread, will not run on (reason kCount: it has ended): takes it out of the ring. Who is to run instead, or null.
     Thread* gone_stray(Thread& self, ParkReason reason);
@@ -138,6 +142,11 @@ private:
     void review(uint32_t kind);
     void route(uint32_t kind, bool merged);
 
+    // Of who runs after the next one: the frames that it goes on in.
+    static void prefetch_stack(const Thread& thread) {
+        const char* const sp = static_cast<const char*>(thread.sp);
+        for (unsigned line = 0; line < 4; ++line) prefetch_line(sp + line * kCacheLineBytes);
+    }
     // The wrapper but for its last step: the fast switch, to the thread returned, is the caller's to make. Null: it is the caller's turn.
     Thread* cross(Thread& self, uint32_t number);
     [[gnu::noinline]] Thread* last_out(Thread& self, List& list);
@@ -202,6 +211,7 @@ inline void Steps::ctx(Thread& self, CtxPoint point) {
     ++ctx_stats_.taken[i];
     if (!PLANTED(ring_predecessor_stale)) before_ = &self;
     worker_local.current = next;
+    prefetch_stack(*next->next);
     fast_switch(&self.sp, next->sp, i);
 }
 

@@ -20,7 +20,7 @@ void draw_engine(Config& c, Rng& rng) {
         c.steps.team_max = one_of(rng, {2u, 3u, 8u, 16u});
         c.steps.policy = one_of(rng, {TeamPolicy::last_leaver, TeamPolicy::largest, TeamPolicy::oldest});
         c.steps.gate = one_of(rng, {TeamGate::t_gated, TeamGate::d_gated, TeamGate::c_gated});
-        c.steps.window_records = c.threads % 2 != 0 ? 16 : 0;         // every other one changes gear all the time
+        c.steps.window_records = c.threads % 2 != 0 ? 2 : 0;         // every other one changes gear all the time
     }
     c.log_bytes = one_of(rng, {uint64_t{4} << 20, uint64_t{8} << 20, uint64_t{64} << 20});
     c.checkpoint_log_bytes = rng.chance(0.5) ? 1 << 20 : 2 << 20;
