@@ -4,10 +4,10 @@
 namespace lockstep::threads {
 
 Gears::Gears(uint32_t team_max) {
-    for (uint32_t size = team_max; size >= 4; size /= 2) gears_.push_back({StepsMode::on, size});
-    if (gears_.empty()) gears_.push_back({StepsMode::on, team_max});
-    gears_.push_back({StepsMode::prefetch, team_max});
-    gears_.push_back({StepsMode::off, team_max});
+    gears_[count_++] = {StepsMode::on, team_max};
+    for (uint32_t size = team_max / 2; size >= kSmallest && count_ + 2 < kGearsMax; size /= 2) gears_[count_++] = {StepsMode::on, size};
+    gears_[count_++] = {StepsMode::prefetch, team_max};
+    gears_[count_++] = {StepsMode::off, team_max};
 }
 
 bool Gears::window_ended(Nanos nanos) {
@@ -35,7 +35,7 @@ bool Gears::window_ended(Nanos nanos) {
         next_rest_ = kRestMin;
         next_trial();
     } else if (lead_ <= kLosses || ++pairs_ == kPairsMax) {
-        if (++refused_ + 1 < gears_.size()) {
+        if (++refused_ + 1 < count_) {
             next_trial();
         } else {                                 // nobody is better
             trying_ = testing_ = false;
@@ -54,7 +54,7 @@ void Gears::next_trial() {
     lead_ = 0;
     pairs_ = 0;
     ++trials_;
-    do candidate_ = (candidate_ + 1) % gears_.size();
+    do candidate_ = (candidate_ + 1) % count_;
     while (candidate_ == kept_);
 }
 

@@ -11,7 +11,6 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
 #include "threads/base/types.h"
 #include "threads/steps_options.h"
@@ -43,6 +42,7 @@ public:
     GearStats stats() const;
 
 private:
+    static constexpr uint32_t kSmallest = 4;     // smaller teams share too little
     static constexpr int kWins = 4, kLosses = -2;        // lead that decides a trial
     static constexpr uint32_t kPairsMax = 16;            // a trial without one ends in favour of what is there
     static constexpr uint32_t kRestFirst = 16, kRestMin = 64, kRestMax = 4096;       // windows
@@ -50,15 +50,16 @@ private:
 
     void next_trial();
 
-    std::vector<Gear> gears_;
-    size_t kept_ = 0, candidate_ = 0;
+    static constexpr uint32_t kGearsMax = 12;
+    Gear gears_[kGearsMax];                      // no memory of its own: figures are asked for while the worker goes on
+    uint32_t count_ = 0, kept_ = 0, candidate_ = 0;
     bool trying_ = false;                        // a trial is under way
     bool testing_ = false;                       // the candidate runs
     bool half_ = false;                          // the first window of a pair is over and took
     Nanos first_ = 0;
     int lead_ = 0;
     uint32_t pairs_ = 0;
-    size_t refused_ = 0;                         // candidates in a row
+    uint32_t refused_ = 0;                       // candidates in a row
     uint32_t rest_ = kRestFirst, next_rest_ = kRestMin;
     uint64_t windows_ = 0, trials_ = 0, changes_ = 0;
 };
