@@ -145,6 +145,7 @@ private:
     // Of who runs after the next one: the frames that it goes on in.
     static void prefetch_stack(const Thread& thread) {
         const char* const sp = static_cast<const char*>(thread.sp);
+#pragma GCC unroll 4
         for (unsigned line = 0; line < 4; ++line) prefetch_line(sp + line * kCacheLineBytes);
     }
     // The wrapper but for its last step: the fast switch, to the thread returned, is the caller's to make. Null: it is the caller's turn.
