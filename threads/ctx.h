@@ -17,11 +17,6 @@ namespace lockstep::threads {
     Thread* self = worker_local.current;
     if (self->next != nullptr) worker_local.teams->ctx(*self, point);
 }
-// Is the current thread in a team with others?
-inline bool in_team() {
-    const Thread* self = worker_local.current;
-    return self->next != nullptr && self->next != self;
-}
 
 }  // namespace lockstep::threads
 

@@ -51,13 +51,16 @@ inline void* resume_point(const Thread& thread) { return thread.fast_form ? regu
 }
 #undef LOCKSTEP_CTX_JUMP
 #undef LOCKSTEP_CTX_CLOBBERS
-#else
+#elif defined(__aarch64__)
 inline void fast_switch(void** save, void* to, unsigned point) {
     reinterpret_cast<void (*)(void**, unsigned, void*)>(&lockstep_ctx_swap)(save, point, to);
 }
 inline void fast_leave(void** save, void (*then)(void*), void* argument) {
     reinterpret_cast<void (*)(void**, void (*)(void*), void*)>(&lockstep_ctx_leave)(save, then, argument);
 }
+#else                                            // kFastSwitch is false: never called
+inline void fast_switch(void**, void*, unsigned) {}
+inline void fast_leave(void**, void (*)(void*), void*) {}
 #endif
 
 }  // namespace lockstep::threads

@@ -36,10 +36,6 @@ nlohmann::ordered_json json_of(const TeamFigures& f) {
              {{"lock", f.strays.lock}, {"page", f.strays.page}, {"latch", f.strays.latch}, {"log", f.strays.log}, {"other", f.strays.other}}}};
 }
 
-}  // namespace
-
-namespace {
-
 std::string gear_text(const GearFigures& g) {
     if (g.mode == StepsMode::on) return fmt::format("teams of at most {}", g.team_max);
     return g.mode == StepsMode::prefetch ? "no teams, prefetch only" : "no teams";

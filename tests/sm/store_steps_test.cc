@@ -5,6 +5,7 @@
 #include "tests/sm/store_crash_util.h"
 #include "threads/ctx_points.h"
 #include "threads/io/io_stats.h"
+#include "threads/worker_local.h"
 
 namespace lockstep {
 namespace {
@@ -20,6 +21,7 @@ protected:
     // The same operations in each, on rows of its own.
     Handle<void> start_one(int n) {
         return store_->spawn([this, n](Txn& txn) -> Result<void> {
+            (threads::worker_local.steps != nullptr ? ran_in_teams_ : ran_alone_) = true;
             const Index rows = TRY(store_->index("rows"));
             for (int i = 0; i < 6; ++i) {
                 const std::string key = "k" + std::to_string(1000 + n * 10 + i);
@@ -44,6 +46,7 @@ protected:
     }
 
     std::optional<Store> store_;
+    bool ran_in_teams_ = false, ran_alone_ = false;      // operations; all on one worker
 };
 
 TEST_F(StoreSteps, AreSwitchedWhileItRunsAndTellObjectsByName) {
@@ -93,6 +96,8 @@ TEST_F(StoreSteps, FindTheirGearWhileTheyWork) {
     }
     EXPECT_GT(windows, 10u);
     EXPECT_GT(trials, 1u);
+    EXPECT_TRUE(ran_in_teams_);
+    EXPECT_TRUE(ran_alone_);                     // the gears without teams were in fact engaged
     on_thread(*store_, [&] {
         const auto rows = store_->index("rows");
         ASSERT_OK(rows);
