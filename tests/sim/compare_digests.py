@@ -12,11 +12,12 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 DEBUG = "-DCMAKE_BUILD_TYPE=Debug"
+FLAGS = "-DLOCKSTEP_DEBUG_FLAGS="
 BUILDS = {
     "gcc-O2": ("build/release", []),
-    "gcc-O0": ("build/digest-gcc-O0", [DEBUG, "-DCMAKE_CXX_FLAGS_DEBUG=-O0 -g1"]),
+    "gcc-O0": ("build/digest-gcc-O0", [DEBUG, FLAGS + "-O0 -g1"]),
     "clang-O2": ("build/digest-clang-O2", ["-DCMAKE_CXX_COMPILER=clang++-16"]),
-    "asan": ("build/digest-asan", [DEBUG, "-DLOCKSTEP_DEBUG_CHECKS=ON", "-DLOCKSTEP_SANITIZE=address,undefined"]),
+    "asan": ("build/digest-asan", [DEBUG, FLAGS + "-O1 -g1", "-DLOCKSTEP_DEBUG_CHECKS=ON", "-DLOCKSTEP_SANITIZE=address,undefined"]),
 }
 
 
