@@ -10,7 +10,6 @@ namespace lockstep::bench {
 namespace {
 
 double at(const std::vector<double>& sorted, double q) {
-    if (sorted.empty()) return 0;
     return sorted[std::min(sorted.size() - 1, static_cast<size_t>(q * static_cast<double>(sorted.size())))];
 }
 
@@ -34,6 +33,7 @@ void Paired::print(Report& report, size_t variant, const std::string& name, cons
         values.push_back(as_nanos ? 1e9 / mine.rate : mine.rate);
         ratios.push_back(mine.rate / base.rate);
     }
+    if (ratios.empty()) return report.note(fmt::format("{}: no figure, none of {} rounds undisturbed", name, samples_[variant].size()));
     std::sort(values.begin(), values.end());
     std::sort(ratios.begin(), ratios.end());
     report.figure(name, at(values, 0.5), unit);
