@@ -23,13 +23,14 @@ Nanos cpu_time() {
 
 void Paired::print(Report& report, size_t variant, const std::string& name, const std::string& unit, bool as_nanos,
                    const std::string& goal) const {
-    double fastest = 1e300;
+    std::vector<double> probes, values, ratios;
     for (const auto& samples : samples_)
-        for (const Sample& s : samples) fastest = std::min(fastest, s.probe);
-    std::vector<double> values, ratios;
+        for (const Sample& s : samples) probes.push_back(s.probe);
+    std::sort(probes.begin(), probes.end());
+    const double quiet = 1.15 * at(probes, 0.1);
     for (size_t round = 0; round < samples_[variant].size(); ++round) {
         const Sample &base = samples_[0][round], &mine = samples_[variant][round];
-        if (std::max(base.probe, mine.probe) > 1.15 * fastest) continue;
+        if (std::max(base.probe, mine.probe) > quiet) continue;
         values.push_back(as_nanos ? 1e9 / mine.rate : mine.rate);
         ratios.push_back(mine.rate / base.rate);
     }

@@ -1,8 +1,8 @@
 // paired.h - compares variants of one thing that take turns: A B C A B C, in one process, with a probe that tells a disturbed core.
 //
 // Concepts   A round measures every variant once. A round counts for a variant if neither its own slice nor that of the first variant (the
-//            base) was disturbed: their probes are within 15% of the fastest. The figure is the median of the rounds' ratios; the spread is
-//            printed as quartiles, and how many rounds counted.
+//            base) was disturbed: their probes are within 15% of the fastest tenth (the fastest may have met a clock that was raised for a moment).
+//            The figure is the median of the rounds' ratios; the spread is printed as quartiles, and how many rounds counted.
 #pragma once
 
 #include <string>
