@@ -89,7 +89,7 @@ def main():
     parser.add_argument("--sample", type=int, help="so many, drawn by --seed")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--limit", type=float, default=120, help="seconds for one program")
+    parser.add_argument("--limit", type=float, default=300, help="seconds for one program")
     parser.add_argument("--skip-baseline", action="store_true", help="trust that everything passes without a bug")
     parser.add_argument("--first-only", action="store_true", help="only the program named beside each bug")
     parser.add_argument("--list", action="store_true", help="print the bugs and stop")
