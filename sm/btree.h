@@ -60,7 +60,11 @@ public:
     bool destroyed() const { return destroyed_; }     // its pages may be somebody else's: the ghost cleaner keeps away
 
     // True and the value if the key exists; false otherwise. Either stays true until the transaction ends (except at read_committed).
-    Result<bool> fetch(txn::Transaction& txn, Slice key, Access access, ValueOut& out);
+    Result<bool> fetch(txn::Transaction& txn, Slice key, Access access, ValueOut& out) {
+        // A tree that stays in the caches has nothing to wait for.
+        const bool far = threads::worker_local.points && stats_.reach.load(std::memory_order_relaxed) != Stats::Reach::near;
+        return far ? fetch_in_team(txn, key, access, out) : fetch_alone(txn, key, access, out);
+    }
     // The same for many keys; the number found.
     Result<size_t> fetch_many(txn::Transaction& txn, std::span<Lookup> rows, Access access);
     // The transaction's next operation looks there first.
@@ -125,8 +129,10 @@ private:
     [[gnu::noinline]] Result<size_t> insert_run(txn::Transaction& txn, std::span<const NewRecord> records);
     [[gnu::cold, gnu::noinline]] Result<size_t> fetch_each(txn::Transaction& txn, std::span<Lookup> rows, Access access);
     [[gnu::noinline]] Result<size_t> fetch_group(txn::Transaction& txn, std::span<Lookup> rows, Access access);
-    [[gnu::noinline]] Result<bool> fetch_committed(txn::Transaction& txn, Slice key, ValueOut& out);
+    // What is live at a CTX point is on the stack: a fetch without points has a frame of its own, not to pay for that.
+    [[gnu::noinline]] Result<bool> fetch_alone(txn::Transaction& txn, Slice key, Access access, ValueOut& out);
     [[gnu::noinline]] Result<bool> fetch_in_team(txn::Transaction& txn, Slice key, Access access, ValueOut& out);
+    [[gnu::noinline]] Result<bool> fetch_specially(txn::Transaction& txn, Slice key, ValueOut& out);
 
     Engine& engine_;
     const StoreId id_;

@@ -52,6 +52,11 @@ inline void prefetch_record(const Ops::Position& pos, const ValueOut& out) {
     for (size_t line = kCacheLineBytes; line < bytes; line += kCacheLineBytes) prefetch_line(at + line);
 }
 
+// Not to be answered in the usual way: a lock to be given back, or a key that is none.
+inline bool is_special(const txn::Transaction& txn, Slice key, Access access) {
+    return key.size() > kKeyBytesMax || (access == Access::read && (txn.isolation == txn::Isolation::read_committed || PLANTED(fetch_unlocked)));
+}
+
 // The key's lock is held, so the record cannot change; its page can. `located`: pos has a look at the leaf to begin with.
 inline Result<bool> read_record(BTree& tree, BufferPool& pool, txn::Transaction& txn, const SearchKey& key, Ops::Position& pos, bool located,
                                 ValueOut& out) {
@@ -107,7 +112,8 @@ inline Result<bool> Ops::lock_in_team(BTree& tree, txn::Transaction& txn, const 
 }
 
 // At read_committed a lock that was taken for the look alone is given back.
-Result<bool> BTree::fetch_committed(txn::Transaction& txn, Slice key, ValueOut& out) {
+Result<bool> BTree::fetch_specially(txn::Transaction& txn, Slice key, ValueOut& out) {
+    if (key.size() > kKeyBytesMax) return fail(ErrorCode::key_too_long, "key", key.size(), kKeyBytesMax);
     const SearchKey wanted(key);
     const txn::LockName name = wanted.lock_name(id_);
     const bool held_before = txn::covers(engine_.locks->held(txn.locks, name), txn::LockMode::S);
@@ -120,13 +126,8 @@ Result<bool> BTree::fetch_committed(txn::Transaction& txn, Slice key, ValueOut& 
     return found;
 }
 
-Result<bool> BTree::fetch(txn::Transaction& txn, Slice key, Access access, ValueOut& out) {
-    if (key.size() > kKeyBytesMax) [[unlikely]]
-        return fail(ErrorCode::key_too_long, "key", key.size(), kKeyBytesMax);
-    if (access == Access::read && (txn.isolation == txn::Isolation::read_committed || PLANTED(fetch_unlocked))) [[unlikely]]
-        return fetch_committed(txn, key, out);
-    if (threads::worker_local.points) [[unlikely]]
-        return fetch_in_team(txn, key, access, out);
+Result<bool> BTree::fetch_alone(txn::Transaction& txn, Slice key, Access access, ValueOut& out) {
+    if (is_special(txn, key, access)) [[unlikely]] return fetch_specially(txn, key, out);
     const SearchKey wanted(key);                                 // before the lock: what was just written is read late
     const txn::LockName name = wanted.lock_name(id_);
     Ops::Position pos;
@@ -140,8 +141,8 @@ Result<bool> BTree::fetch(txn::Transaction& txn, Slice key, Access access, Value
     return read_record(*this, *engine_.pool, txn, wanted, pos, located, out);
 }
 
-// Apart, because whatever is live at a CTX point is on the stack: a fetch without points is not to pay for that.
 Result<bool> BTree::fetch_in_team(txn::Transaction& txn, Slice key, Access access, ValueOut& out) {
+    if (is_special(txn, key, access)) [[unlikely]] return fetch_specially(txn, key, out);
     const SearchKey wanted(key);
     Ops::Position pos;
     const bool located = TRY(Ops::lock_in_team(*this, txn, wanted, wanted.lock_name(id_), Ops::mode_of(access), pos));

@@ -64,14 +64,16 @@ struct BTree::Ops {
     // In a team, before the lock is asked for: the lock's bucket and the key's leaf, found here, are fetched while the others run. May switch;
     // nothing may be held. Null: there was nothing to look up, as the leaf is expected in the caches. In line: see threads/ctx.h.
     [[gnu::always_inline]] static const Ahead* look_ahead(BTree& tree, txn::Transaction& txn, const SearchKey& key, txn::LockName name, Ahead& out) {
-        const Far far = find_ahead(tree, txn, key, name, out);
+        if (threads::worker_local.prefetch) tree.engine_.locks->prefetch(name);
+        if (tree.stats_.reach.load(std::memory_order_relaxed) == Stats::Reach::near) return nullptr;
+        const Far far = find_ahead(tree, txn, key, out);
         if (far == Far::leaf) pass_on_for(*tree.engine_.pool, tree.stats_, out.leaf);
         else if (far == Far::lock) CTX(lock_bucket);
         return far == Far::leaf ? &out : nullptr;
     }
-    // Its first half: what is far from the caches, and if the leaf is, where.
+    // Its first half, in a tree with far leaves: is this one of them, and where?
     enum class Far : uint8_t { nothing, lock, leaf };
-    [[gnu::noinline]] static Far find_ahead(BTree& tree, txn::Transaction& txn, const SearchKey& key, txn::LockName name, Ahead& out);
+    [[gnu::noinline]] static Far find_ahead(BTree& tree, txn::Transaction& txn, const SearchKey& key, Ahead& out);
     // The leaf is fetched while the team runs.
     [[gnu::always_inline]] static void pass_on_for(const BufferPool& pool, const Stats& stats, PageId leaf) {
         if (stats.reach.load(std::memory_order_relaxed) == Stats::Reach::far_words) {

@@ -119,6 +119,32 @@ void remove(Page& p, unsigned slot) {
     p.header.hole_begin = static_cast<uint16_t>(p.header.hole_begin - sizeof(Slot));
 }
 
+namespace {
+
+// splice() to a longer value. Apart, because every splice would stand on that much stack.
+[[gnu::noinline]] void splice_longer(Page& p, Slot& s, unsigned slot, unsigned offset, unsigned old_bytes, Slice fresh) {
+    char record[kPageBytes];                                      // the old record gives up its space before the new one takes some
+    const Slice old = value(p, slot);
+    const size_t key_bytes = s.bits & kKeyBits, bytes = old.size() - old_bytes + fresh.size();
+    std::memcpy(record, chars(p) + s.at + kRecordHead, key_bytes + offset);
+    copy_bytes(record + key_bytes + offset, fresh);
+    copy_bytes(record + key_bytes + offset + fresh.size(), old.substr(offset + old_bytes));
+    const Slice key(record, key_bytes), whole(record + key_bytes, bytes);
+    discard(p, s.at, record_bytes(p, slot));
+    const size_t needed = kRecordHead + key_bytes + bytes;
+    if (static_cast<size_t>(p.header.hole_end - p.header.hole_begin) < needed) {
+        // Compaction would copy the old record along: leave an empty one in its place. Its two bytes come out of what was given up.
+        const uint16_t flags = s.bits & static_cast<uint16_t>(~kKeyBits);
+        s.bits = flags;
+        s.at = kPageBytes;                                        // compact() skips it
+        compact(p);
+        s.bits = static_cast<uint16_t>(flags | key_bytes);
+    }
+    s.at = carve(p, {}, key, whole);
+}
+
+}  // namespace
+
 void splice(Page& p, unsigned slot, unsigned offset, unsigned old_bytes, Slice fresh) {
     CHECK(slot < header(p).count);
     Slot& s = slots(p)[slot];
@@ -134,23 +160,7 @@ void splice(Page& p, unsigned slot, unsigned offset, unsigned old_bytes, Slice f
         header(p).garbage = static_cast<uint16_t>(header(p).garbage + old.size() - bytes);
         return;
     }
-    char record[kPageBytes];                                      // the old record gives up its space before the new one takes some
-    const size_t key_bytes = s.bits & kKeyBits;
-    std::memcpy(record, chars(p) + s.at + kRecordHead, key_bytes + offset);
-    copy_bytes(record + key_bytes + offset, fresh);
-    std::memcpy(record + key_bytes + offset + fresh.size(), at + offset + old_bytes, tail);
-    const Slice key(record, key_bytes), whole(record + key_bytes, bytes);
-    discard(p, s.at, record_bytes(p, slot));
-    const size_t needed = kRecordHead + key_bytes + bytes;
-    if (static_cast<size_t>(p.header.hole_end - p.header.hole_begin) < needed) {
-        // Compaction would copy the old record along: leave an empty one in its place. Its two bytes come out of what was given up.
-        const uint16_t flags = s.bits & static_cast<uint16_t>(~kKeyBits);
-        s.bits = flags;
-        s.at = kPageBytes;                                        // compact() skips it
-        compact(p);
-        s.bits = static_cast<uint16_t>(flags | key_bytes);
-    }
-    s.at = carve(p, {}, key, whole);
+    splice_longer(p, s, slot, offset, old_bytes, fresh);
 }
 
 void set_bits(Page& p, unsigned slot, uint16_t set, uint16_t clear) {

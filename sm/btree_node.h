@@ -158,7 +158,7 @@ void remove(Page& p, unsigned slot);
 // value[offset, offset + old_bytes) becomes `fresh`; the length may change.
 void splice(Page& p, unsigned slot, unsigned offset, unsigned old_bytes, Slice fresh);
 void set_bits(Page& p, unsigned slot, uint16_t set, uint16_t clear);
-void compact(Page& p);
+[[gnu::noinline]] void compact(Page& p);
 
 size_t common_prefix(Slice a, Slice b);
 inline size_t fence_prefix(Slice low, Slice high, bool infinite) { return infinite ? 0 : std::min(low.size(), common_prefix(low, high) + PLANTED(prefix_too_long)); }

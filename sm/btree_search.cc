@@ -166,9 +166,7 @@ void Ops::prefetch_leaf(const BufferPool& pool, PageId leaf) {
     for (unsigned line = 0; line < kLeafAhead; line += kCacheLineBytes) prefetch_line(at + line);
 }
 
-Ops::Far Ops::find_ahead(BTree& tree, txn::Transaction& txn, const SearchKey& key, txn::LockName name, Ahead& out) {
-    if (threads::worker_local.prefetch) tree.engine_.locks->prefetch(name);
-    if (tree.stats_.reach.load(std::memory_order_relaxed) == Reach::near) return Far::nothing;
+Ops::Far Ops::find_ahead(BTree& tree, txn::Transaction& txn, const SearchKey& key, Ahead& out) {
     const txn::LeafHint& hint = hint_of(txn, tree.id_);
     if (hint.store == tree.id_ && hint.score != 0) return Far::lock;
     Position pos;
@@ -191,7 +189,7 @@ Result<void> Ops::locate_ahead(BTree& tree, const Ahead& ahead, const SearchKey&
     out.id = ahead.leaf;
     // As in step_down(): the child is peeked at, then the parent is asked whether it still is one.
     if (!pool.try_peek(ahead.leaf, out.at) || !ahead.parent.valid()) [[unlikely]]
-        TRY(walk(pool, tree.id_, tree.root_, tree.stats_, key, Side::covering, 0, out));
+        TRY(descend(tree, key, Side::covering, 0, out));
     out.slot = find(*out.at.page, key, out.found);
     return {};
 }

@@ -90,11 +90,12 @@ inline void Steps::set_mask() {
 
 // --- the wrapper
 
-Thread* Steps::cross(Thread& self, uint32_t number) {
+Thread* Steps::cross(Thread& self, uint32_t number, bool change) {
     DCHECK(self.latch_depth == 0);                                   // ST-5
     List& list = *routes_[number];
     Thread* next = self.next;
     if (next != nullptr) [[likely]] {
+        if (change && &list == running_ && next != &self && stays(self)) return nullptr;
         leave(self);
         if (next != &self) [[likely]] {
             join(list, self);
@@ -130,10 +131,20 @@ Thread* Steps::last_out(Thread& self, List& list) {
     return first != &self ? make_way(self, *first) : nullptr;
 }
 
+// A member that is about to make another change of the kind that the team makes, as transactions do with the rows that they have read together:
+// a new team would give nothing that this one does not.
+inline bool Steps::stays(Thread& self) {
+    if (self.team_stays == kStaysMax || members_left_ == 0) return false;
+    ++self.team_stays;
+    --members_left_;
+    return true;
+}
+
 inline void Steps::join(List& list, Thread& self) {
     self.next = nullptr;
     self.fast_form = kFastSwitch;
     self.team_rounds = 0;
+    self.team_stays = 0;
     if (list.last != nullptr) {
         list.last->next = &self;
     } else {
@@ -165,21 +176,30 @@ inline void Steps::remove_from_waiting(List& list) {
 }
 
 // ST-6. New transactions come last: those under way end first.
-Steps::List* Steps::overdue() {
+Steps::List* Steps::overdue() const {
     List* list = oldest_;
     if (list == &begin_ && team_number_ - begin_.since <= kBeginAgeMax) list = list->next_waiting;
-    if (list == nullptr || team_number_ - list->since <= kAgeMax) return nullptr;
-    if (list == &begin_) room_ = std::max(room_, kSmall);
-    return list;
+    return list != nullptr && team_number_ - list->since > kAgeMax ? list : nullptr;
+}
+
+// How many transactions may begin while `going_on` threads wait to go on with theirs. Those that wait for locks count too: the more have begun, the
+// more of them meet on the same rows. But a few go on in any case.
+uint32_t Steps::room_for_begin(uint32_t going_on) const {
+    if (options_.gate == TeamGate::d_gated) return UINT32_MAX;
+    const auto left_of = [](uint32_t limit, uint32_t used) { return limit - std::min(limit, used); };
+    return std::max(left_of(options_.team_max, going_on + worker_.waiting(ParkReason::lock)), left_of((options_.team_max + 3) / 4, going_on));
 }
 
 // `wish`: the list that the last leaver goes to, with `size` threads counting it; or null.
 Steps::List& Steps::pick(List* wish, uint32_t size) {
     DCHECK(oldest_ != nullptr);
-    const uint32_t under_way = waiting_ - begin_.size + (wish != nullptr && wish != &begin_);
-    room_ = options_.gate == TeamGate::d_gated ? UINT32_MAX : options_.team_max - std::min(options_.team_max, under_way);
-    if (List* list = overdue()) return *list;
-    if (options_.policy == TeamPolicy::last_leaver && wish != nullptr && weight(*wish, size) >= kSmall) return *wish;
+    List* const late = overdue();
+    const bool wished = options_.policy == TeamPolicy::last_leaver && wish != nullptr;
+    if (late == nullptr && wished && wish != &begin_ && size >= kSmall) return *wish;
+    room_ = room_for_begin(waiting_ - begin_.size + (wish != nullptr && wish != &begin_));
+    if (late == &begin_) room_ = std::max(room_, kSmall);
+    if (late != nullptr) return *late;
+    if (wished && weight(*wish, size) >= kSmall) return *wish;
     List* best = wish != nullptr && weight(*wish, size) != 0 ? wish : nullptr;
     uint32_t best_weight = best != nullptr ? weight(*best, size) : 0;
     for (List* l = oldest_; l != nullptr; l = l->next_waiting) {

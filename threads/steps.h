@@ -73,7 +73,7 @@ public:
 
     // The current thread is about to run `op` on `object`. Returns when its team runs and it is its turn.
     [[gnu::always_inline]] void boundary(Thread& self, TeamOp op, uint32_t object) {
-        if (Thread* next = cross(self, team_list_number(op, object))) {
+        if (Thread* next = cross(self, team_list_number(op, object), op == TeamOp::update || op == TeamOp::insert || op == TeamOp::erase)) {
             prefetch_stack(*next->next);
             fast_switch(&self.sp, next->sp, kCtxPoints);
         }
@@ -110,6 +110,7 @@ public:
 private:
     static constexpr uint32_t kLists = 4 + 3 * kTeamObjects;
     static constexpr uint32_t kAgeMax = 64, kBeginAgeMax = 1024;     // ST-6
+    static constexpr uint32_t kStaysMax = 16;    // changes of one kind in a row for which a member keeps its place
     static constexpr uint32_t kSmall = 4;        // a wish of fewer threads gives way to a larger list
     static constexpr size_t kCauses = static_cast<size_t>(ParkReason::kCount) + 1;       // the last: ended inside an operation
     // What a boundary touches is the first cache line.
@@ -149,15 +150,17 @@ private:
         for (unsigned line = 0; line < 4; ++line) prefetch_line(sp + line * kCacheLineBytes);
     }
     // The wrapper but for its last step: the fast switch, to the thread returned, is the caller's to make. Null: it is the caller's turn.
-    Thread* cross(Thread& self, uint32_t number);
+    Thread* cross(Thread& self, uint32_t number, bool change);
     [[gnu::noinline]] Thread* last_out(Thread& self, List& list);
     Thread* make_way(Thread& self, Thread& next);
     void join(List& list, Thread& self);
     void leave(Thread& self);
+    bool stays(Thread& self);
     void add_to_waiting(List& list);
     void remove_from_waiting(List& list);
     List& pick(List* wish, uint32_t size);
-    List* overdue();
+    List* overdue() const;
+    uint32_t room_for_begin(uint32_t going_on) const;
     // Threads that the list, `size` long, would bring to a team now.
     uint32_t weight(const List& list, uint32_t size) const { return &list == &begin_ ? std::min(size, room_) : size; }
     Thread* start_team(List& list);

@@ -79,7 +79,10 @@ void Worker::park(Thread& self, ParkReason reason) {
     parks_[static_cast<size_t>(reason)].add();
     if (!timed(reason)) return switch_away(self);
     const Nanos began = clock().now();
+    uint32_t& waiting = waiting_[static_cast<size_t>(reason)];
+    ++waiting;
     switch_away(self);
+    --waiting;
     self.waited[static_cast<size_t>(reason)] += clock().now() - began;
 }
 

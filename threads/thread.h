@@ -45,6 +45,7 @@ struct alignas(kCacheLineBytes) Thread {
     Worker* worker = nullptr;                 // constant while the thread lives
     bool fast_form = false;                   // sp was saved by the fast switch, see fast_switch.h [owner worker only]
     uint32_t team_rounds = 0;                 // CTX taken in the present team, see steps.h [owner worker only]
+    uint32_t team_stays = 0;                  // boundaries crossed within it, see steps.h [owner worker only]
     // --- second line: scheduling
     Thread* queue_next = nullptr;             // link in a ready queue or mailbox
     Nanos deadline = kNever;                  // while parked with a deadline

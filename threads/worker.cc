@@ -45,7 +45,7 @@ void Worker::run() {
         take_mail();
         expire_timers();
         run_slices(turn_slices());
-        run_teams(io_ != nullptr && io_->has_in_flight() ? turn_slices() : kTurnMembers);
+        run_teams(turn_slices() * kSliceMembers);
         submit_io();
         if (!nothing_to_run()) poll_io();
         else sleep();                            // submits and waits with one system call
@@ -63,7 +63,7 @@ bool Worker::step() {
     progress |= poll_io();
     if (shared_.whole_turns) {
         progress |= run_slices(kTurnSlices) > 0;
-        progress |= run_teams(kTurnMembers);
+        progress |= run_teams(kTurnSlices * kSliceMembers);
     } else {
         progress |= run_slices(1) > 0 || run_teams(0);
     }

@@ -60,7 +60,7 @@ class alignas(kCacheLineBytes) Worker {
 public:
     static constexpr uint32_t kTurnSlices = 64;
     static constexpr uint32_t kTurnSlicesLog = 4;      // while the log is being written: whoever waits for it are many, and its end is seen at a turn's end
-    static constexpr uint32_t kTurnMembers = 768;      // a team member runs one operation, a slice a transaction: about as long as a turn of slices
+    static constexpr uint32_t kSliceMembers = 12;      // a team member runs one operation, a slice a transaction
 
     Worker(RuntimeShared& shared, uint32_t index, std::unique_ptr<SchedulerPolicy> policy, const StepsOptions& steps);
     Worker(const Worker&) = delete;
@@ -110,6 +110,8 @@ public:
     void set_steps(const StepsOptions& options);
     void follow_steps();                         // what steps().options() say has changed
     uint64_t sleeps() const { return sleeps_.get(); }
+    // Threads that wait for a timed reason, or are ready again and have not run since.
+    uint32_t waiting(ParkReason reason) const { return waiting_[static_cast<size_t>(reason)]; }
     // Nothing but the running thread and the teams asks for the CPU or the scheduler: no ready thread, no mail, no I/O to submit.
     bool idle_but_for_self() const { return none_ready() && !system_waits(); }
     bool system_waits() const { return (io_ != nullptr && io_->queued() != 0) || mailbox_.load(std::memory_order_relaxed) != nullptr; }
@@ -151,7 +153,7 @@ private:
     // A team whose running member has ended or, in a simulation, gone stray: its next member comes before anything else.
     Thread* next_to_run() { return pending_ != nullptr ? std::exchange(pending_, nullptr) : pick(); }
     bool nothing_to_run() const { return pending_ == nullptr && none_ready() && !steps_->any_waiting(); }
-    uint32_t turn_slices() const { return io_ != nullptr && io_->log_in_flight() ? kTurnSlicesLog : kTurnSlices; }
+    uint32_t turn_slices() const { return waiting(ParkReason::log) > 0 && io_ != nullptr && io_->log_in_flight() ? kTurnSlicesLog : kTurnSlices; }
     WorkerLocal local();
     bool run_teams(uint32_t members);
     bool none_ready() const { return policy_ != nullptr ? policy_->empty() : ready_first_ == nullptr; }
@@ -177,6 +179,7 @@ private:
     Thread* ready_first_ = nullptr;
     Thread* ready_last_ = nullptr;
     uint32_t slices_left_ = 0;
+    uint32_t waiting_[static_cast<size_t>(ParkReason::kCount)] = {};
     void* scheduler_sp_ = nullptr;               // while a user thread runs
     Stack scheduler_stack_;
 #ifdef LOCKSTEP_SIM_POINTS
