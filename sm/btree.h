@@ -61,9 +61,7 @@ public:
 
     // True and the value if the key exists; false otherwise. Either stays true until the transaction ends (except at read_committed).
     Result<bool> fetch(txn::Transaction& txn, Slice key, Access access, ValueOut& out) {
-        // A tree that stays in the caches has nothing to wait for.
-        const bool far = threads::worker_local.points && stats_.reach.load(std::memory_order_relaxed) != Stats::Reach::near;
-        return far ? fetch_in_team(txn, key, access, out) : fetch_alone(txn, key, access, out);
+        return in_far_team() ? fetch_in_team(txn, key, access, out) : fetch_alone(txn, key, access, out);
     }
     // The same for many keys; the number found.
     Result<size_t> fetch_many(txn::Transaction& txn, std::span<Lookup> rows, Access access);
@@ -123,12 +121,15 @@ public:
     uint32_t leaves_freed() const { return leaves_freed_.load(std::memory_order_acquire); }
 
     struct Ops;                                  // the tree's own files only: btree_impl.h
+    struct Descent;                              // btree_descent.h
 
 private:
     friend class BTreeCursor;
     [[gnu::noinline]] Result<size_t> insert_run(txn::Transaction& txn, std::span<const NewRecord> records);
     [[gnu::cold, gnu::noinline]] Result<size_t> fetch_each(txn::Transaction& txn, std::span<Lookup> rows, Access access);
     [[gnu::noinline]] Result<size_t> fetch_group(txn::Transaction& txn, std::span<Lookup> rows, Access access);
+    // There are points to pass, and the tree does not stay in the caches: something to wait for.
+    bool in_far_team() const { return threads::worker_local.points && stats_.reach.load(std::memory_order_relaxed) != Stats::Reach::near; }
     // What is live at a CTX point is on the stack: a fetch without points has a frame of its own, not to pay for that.
     [[gnu::noinline]] Result<bool> fetch_alone(txn::Transaction& txn, Slice key, Access access, ValueOut& out);
     [[gnu::noinline]] Result<bool> fetch_in_team(txn::Transaction& txn, Slice key, Access access, ValueOut& out);

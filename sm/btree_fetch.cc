@@ -6,7 +6,7 @@
 //            The way to the leaf may be walked before the lock: what was found counts only if the leaf's version is still the same when the
 //            record has been read under the lock, and then it is as if it had been found afterwards. So the lock's bucket is loaded while
 //            the tree is descended, and the record while the lock is taken.
-#include "sm/btree_impl.h"
+#include "sm/btree_descent.h"
 #include "sm/overflow.h"
 #include "threads/ctx.h"
 #include "threads/base/hints.h"
@@ -34,22 +34,11 @@ inline void copy_out(Slice value, ValueOut& out) {
 
 constexpr size_t kRecordAhead = 192;                             // bytes of a record that are fetched: most have fewer
 
-// The record's lines are on their way while the team runs; then the page is looked at anew.
-[[gnu::always_inline]] inline bool await_record(BufferPool& pool, const BTree& tree, const SearchKey& key, Ops::Position& pos) {
-    if (threads::worker_local.prefetch) {
-        const char* const at = chars(*pos.at.page) + slots(*pos.at.page)[pos.slot].at;     // its length is in the record: not to be read now
-        for (size_t line = 0; line < kRecordAhead; line += kCacheLineBytes) prefetch_line(at + line);
-    }
-    CTX(record);
-    return Ops::look_again(pool, tree, key, pos);
-}
-
-// The record's first lines, as far as the caller wants them. Its length is in the record: not to be read now.
-inline void prefetch_record(const Ops::Position& pos, const ValueOut& out) {
+// The record's first lines, of `bytes` at most. Its length is in the record: not to be read now.
+inline void prefetch_record(const Ops::Position& pos, size_t bytes) {
     const char* const at = chars(*pos.at.page) + slots(*pos.at.page)[pos.slot].at;
-    const size_t bytes = std::min(out.fixed ? out.capacity : kRecordAhead, kRecordAhead);
     prefetch_line(at);
-    for (size_t line = kCacheLineBytes; line < bytes; line += kCacheLineBytes) prefetch_line(at + line);
+    for (size_t line = kCacheLineBytes; line < std::min(bytes, kRecordAhead); line += kCacheLineBytes) prefetch_line(at + line);
 }
 
 // Not to be answered in the usual way: a lock to be given back, or a key that is none.
@@ -100,15 +89,16 @@ Result<bool> Ops::read_locked(BTree& tree, txn::Transaction& txn, const SearchKe
     return read_record(tree, *tree.engine_.pool, txn, key, pos, false, out);
 }
 
+// The first half of a fetch in a team: the leaf is found ahead, the key locked, the record on its way meanwhile. False: it is still to be found.
 inline Result<bool> Ops::lock_in_team(BTree& tree, txn::Transaction& txn, const SearchKey& key, txn::LockName name, txn::LockMode mode, Position& pos) {
-    Ahead place;
-    if (const Ahead* ahead = look_ahead(tree, txn, key, name, place)) {
-        TRY(tree.engine_.locks->lock_record(txn.locks, tree.lock_, name, mode));
-        return locate_ahead(tree, *ahead, key, pos) && (!pos.found || await_record(*tree.engine_.pool, tree, key, pos));
-    }
-    const bool located = locate(tree, txn, key, false, pos).has_value();
+    Met met;
+    const bool located = Descent::locate_ahead(tree, txn, key, name, pos, met);
+    const bool far = located && met == Met::far && pos.found;
+    if (far && threads::worker_local.prefetch) prefetch_record(pos, kRecordAhead);
     TRY(tree.engine_.locks->lock_record(txn.locks, tree.lock_, name, mode));
-    return located;
+    if (!far) return located;
+    CTX(record);
+    return look_again(*tree.engine_.pool, tree, key, pos);
 }
 
 // At read_committed a lock that was taken for the look alone is given back.
@@ -134,7 +124,7 @@ Result<bool> BTree::fetch_alone(txn::Transaction& txn, Slice key, Access access,
     engine_.locks->prefetch(name);
     const bool located = Ops::locate(*this, txn, wanted, false, pos).has_value();    // an error without a lock is none: the index may be gone (CA-2)
     if (pos.found) {
-        prefetch_record(pos, out);
+        prefetch_record(pos, out.fixed ? out.capacity : kRecordAhead);
         if (access != Access::read) engine_.pool->prefetch_for_change(pos.at);
     }
     TRY(engine_.locks->lock_record(txn.locks, lock_, name, Ops::mode_of(access)));

@@ -36,11 +36,6 @@ struct BTree::Ops {
         uint32_t leaves_freed = 0;
         bool found = false;
     };
-    // The leaf of a key that look_ahead() has found; it is that as long as its parent is valid.
-    struct Ahead {
-        PeekedPage parent;
-        PageId leaf;
-    };
     enum class Side : uint8_t { covering, below };       // the node that covers a key, or the one with the largest keys below it
 
     // --- btree_search.cc
@@ -50,8 +45,6 @@ struct BTree::Ops {
     static Result<void> descend_last(BTree& tree, Position& out);
     // Leaf that covers `key`, searched; through the transaction's hint if that promises something.
     static Result<void> locate(BTree& tree, txn::Transaction& txn, const SearchKey& key, bool hint_first, Position& out);
-    // The same if the leaf was looked up ahead.
-    static Result<void> locate_ahead(BTree& tree, const Ahead& ahead, const SearchKey& key, Position& out);
     static txn::LeafHint& hint_of(txn::Transaction& txn, StoreId store) { return txn.leaf_hints[store.value % std::size(txn.leaf_hints)]; }
     static void remember(BTree& tree, txn::Transaction& txn, PageId leaf, unsigned slot, uint32_t leaves_freed) {
         txn::LeafHint& hint = hint_of(txn, tree.id_);
@@ -61,36 +54,13 @@ struct BTree::Ops {
         hint.slot = static_cast<uint16_t>(slot);
         hint.leaves_freed = leaves_freed;
     }
-    // In a team, before the lock is asked for: the lock's bucket and the key's leaf, found here, are fetched while the others run. May switch;
-    // nothing may be held. Null: there was nothing to look up, as the leaf is expected in the caches. In line: see threads/ctx.h.
-    [[gnu::always_inline]] static const Ahead* look_ahead(BTree& tree, txn::Transaction& txn, const SearchKey& key, txn::LockName name, Ahead& out) {
-        if (threads::worker_local.prefetch) tree.engine_.locks->prefetch(name);
-        if (tree.stats_.reach.load(std::memory_order_relaxed) == Stats::Reach::near) return nullptr;
-        const Far far = find_ahead(tree, txn, key, out);
-        if (far == Far::leaf) pass_on_for(*tree.engine_.pool, tree.stats_, out.leaf);
-        else if (far == Far::lock) CTX(lock_bucket);
-        return far == Far::leaf ? &out : nullptr;
-    }
-    // Its first half, in a tree with far leaves: is this one of them, and where?
-    enum class Far : uint8_t { nothing, lock, leaf };
-    [[gnu::noinline]] static Far find_ahead(BTree& tree, txn::Transaction& txn, const SearchKey& key, Ahead& out);
-    // The leaf is fetched while the team runs.
-    [[gnu::always_inline]] static void pass_on_for(const BufferPool& pool, const Stats& stats, PageId leaf) {
-        if (stats.reach.load(std::memory_order_relaxed) == Stats::Reach::far_words) {
-            if (threads::worker_local.prefetch) prefetch_line(pool.word_address(leaf));
-            CTX(btree_word);
-        }
-        if (threads::worker_local.prefetch) prefetch_leaf(pool, leaf);
-        CTX(btree_leaf);
-    }
-    [[gnu::noinline]] static void prefetch_leaf(const BufferPool& pool, PageId leaf);
     // A leaf that was searched before a switch is looked at with a fresh version, and searched again if it has changed meanwhile (LA-3): pages that
     // others keep changing cost a second search then, never a starved reader. False: it is no longer the leaf for `key`.
     [[gnu::noinline]] static bool look_again(BufferPool& pool, const BTree& tree, const SearchKey& key, Position& pos);
     // After failed validations: waits for a shared latch on the leaf that covers `key` (or lies below it), so that the next look is valid.
     [[gnu::cold, gnu::noinline]] static Result<bool> hold_leaf(BTree& tree, const SearchKey& key, Side side, Position& out, SharedPage& hold);
-    // Leaf that covers `key`, exclusively latched and searched.
-    static Result<void> latch_for(BTree& tree, txn::Transaction& txn, const SearchKey& key, bool hint_first, Target& out, const Ahead* ahead = nullptr);
+    // Leaf that covers `key`, exclusively latched and searched; the one of `ahead` if that look is still valid.
+    static Result<void> latch_for(BTree& tree, txn::Transaction& txn, const SearchKey& key, bool hint_first, Target& out, const Position* ahead = nullptr);
     // Asked after `tries` failed tries in a row. Somebody who changes the tree is behind each of them; after kHastyTries a pause is made, because the
     // kernel may have put that one's worker aside, and after kTriesMax (two seconds) it is a page that lies about its place: corrupt_page.
     [[gnu::cold, gnu::noinline]] static Result<void> before_retry(const BTree& tree, unsigned tries, PageId near);
@@ -119,7 +89,6 @@ struct BTree::Ops {
 
     // --- btree_fetch.cc: reads a record whose name is locked.
     [[gnu::noinline]] static Result<bool> read_locked(BTree& tree, txn::Transaction& txn, const SearchKey& key, ValueOut& out);
-    // The first half of a fetch in a team: the leaf is found ahead, the key locked, the record found and on its way. False: it is still to be found.
     [[gnu::always_inline]] static Result<bool> lock_in_team(BTree& tree, txn::Transaction& txn, const SearchKey& key, txn::LockName name, txn::LockMode mode,
                                                        Position& pos);
     static txn::LockMode mode_of(Access access) {
@@ -141,7 +110,7 @@ struct BTree::Ops {
     enum class GapCheck : uint8_t { clear, changed, wait_above, wait_own };
     static Result<GapCheck> check_gap(BTree& tree, txn::LockManager& locks, txn::Transaction& txn, const Target& t, txn::LockName name, NextKey& next);
     static Result<void> insert_record(BTree& tree, txn::Transaction& txn, txn::LockName name, const SearchKey& key, Slice value, bool overflow,
-                                      const Ahead* ahead = nullptr);
+                                      const Position* ahead = nullptr);
     // Whole new value over that of an existing live record. `flags` of payload::ReplaceFlags. Leaves `t` empty and returns false if the leaf had to be split.
     static Result<bool> replace_value(BTree& tree, txn::Transaction& txn, Target& t, Slice key, Slice value, uint16_t flags);
     static void note_ghost(BTree& tree, const Page& leaf, Slice key);

@@ -3,7 +3,7 @@
 // Concepts   Order: X on the key (no latch held; waits for whoever has it) -> leaf latched -> next key's gap free of others' gap_read,
 //            checked under the latch, so that no scan can protect the gap between the check and the change (its validation of this
 //            leaf would fail) -> change. If the next key stands in the right sibling, that leaf's version is validated last.
-#include "sm/btree_impl.h"
+#include "sm/btree_descent.h"
 #include "sm/ghost_cleaner.h"
 #include "sm/overflow.h"
 #include "sm/recovery.h"
@@ -85,7 +85,7 @@ namespace {
 }  // namespace
 
 Result<void> Ops::insert_record(BTree& tree, txn::Transaction& txn, txn::LockName name, const SearchKey& key, Slice value, bool is_overflow,
-                                const Ahead* ahead) {
+                                const Position* ahead) {
     txn::LockManager& locks = *tree.engine_.locks;
     unsigned changes = 0, rooms = 0;
     for (;;) {
@@ -139,10 +139,11 @@ Result<void> BTree::insert(txn::Transaction& txn, Slice key, Slice value) {
         return Ops::check_write(txn, key.size(), value.size());
     const SearchKey wanted(key);
     const txn::LockName name = wanted.lock_name(id_);
-    Ops::Ahead place;
-    const Ops::Ahead* ahead = nullptr;
-    if (threads::worker_local.points) ahead = Ops::look_ahead(*this, txn, wanted, name, place);
-    else engine_.locks->prefetch(name);
+    Ops::Position place;
+    Met met;
+    const Ops::Position* ahead = nullptr;
+    if (!in_far_team()) engine_.locks->prefetch(name);
+    else if (Descent::locate_ahead(*this, txn, wanted, name, place, met)) ahead = &place;
     TRY(engine_.locks->lock_record(txn.locks, lock_, name, LockMode::X));
     if (Ops::too_large(key.size(), value.size())) [[unlikely]]
         return insert_large(engine_, *this, txn, name, wanted, value);

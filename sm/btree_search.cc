@@ -2,7 +2,7 @@
 //
 // Invariants LA-3 here means: a page's snapshot is taken by peek(), its bytes are read, and valid() is asked, with no switch in between.
 //            A miss in peek() of the child may park; the parent is validated afterwards, so a stale way is given up.
-#include "sm/btree_impl.h"
+#include "sm/btree_descent.h"
 #include "threads/base/planted.h"
 #include "threads/ctx.h"
 #include "threads/base/hints.h"
@@ -31,87 +31,26 @@ inline void prefetch_inner(const Page* page, unsigned slots, unsigned share) {
     prefetch_lines(at + guess - std::min(guess, kGuessAhead), at + std::min(guess + kGuessAhead, end));
 }
 
-// Nodes whose siblings are so few stay in the caches, their latch words too: no switch for them.
-constexpr unsigned kCachedInner = 32, kCachedLeaves = 8;
-inline bool worth_a_switch(const Page& parent) {
-    return parent.header.level == 1 ? count(parent) > kCachedLeaves : parent.header.level == 2 && count(parent) > kCachedInner;
-}
+}  // namespace
 
-using Reach = BTree::Stats::Reach;
-
-[[gnu::noinline]] void pass_on_for_leaf(const BufferPool& pool, const BTree::Stats& stats, PageId child) { Ops::pass_on_for(pool, stats, child); }
-[[gnu::noinline]] void pass_on_for_inner(BufferPool& pool, PageId child, const BTree::Stats& stats, unsigned share) {
+void BTree::Descent::pass_on_for_leaf_apart(const BufferPool& pool, const Stats& stats, PageId leaf) { pass_on_for_leaf(pool, stats, leaf); }
+void BTree::Descent::pass_on_for_inner(BufferPool& pool, const Stats& stats, PageId node, unsigned share) {
     if (threads::worker_local.prefetch)
-        if (const Page* resident = pool.resident(child)) prefetch_inner(resident, stats.inner_slots.load(std::memory_order_relaxed), share);
+        if (const Page* resident = pool.resident(node)) prefetch_inner(resident, stats.inner_slots.load(std::memory_order_relaxed), share);
     CTX(btree_inner);
 }
-// A level-1 node was met: the next one is expected to be as full.
-inline void note_inner(BTree::Stats& stats, const Page& page) {
-    const unsigned n = count(page), seen = stats.inner_slots.load(std::memory_order_relaxed);
-    if (n > seen + 32 || n + 32 < seen) stats.inner_slots.store(n, std::memory_order_relaxed);
+void BTree::Descent::prefetch_leaf(const BufferPool& pool, PageId leaf) {
+    const Page* page = pool.resident(leaf);
+    if (page == nullptr) return;
+    const char* const at = reinterpret_cast<const char*>(page);
+    prefetch_line(at + kPageBytes - kCacheLineBytes);
+#pragma GCC unroll 16
+    for (unsigned line = 0; line < kLeafAhead; line += kCacheLineBytes) prefetch_line(at + line);
 }
-inline void note_reach(BTree::Stats& stats, Reach reach) {
-    if (stats.reach.load(std::memory_order_relaxed) < reach) stats.reach.store(reach, std::memory_order_relaxed);
-}
-
-}  // namespace
-
-namespace {
-
-// From one node to its child on the way to `key`. False: what was read changed, the way begins anew.
-[[gnu::always_inline]] inline Result<bool> step_down(BufferPool& pool, BTree::Stats& stats, const node::SearchKey& key, Ops::Side side, Ops::Position& at) {
-    const Page& page = *at.at.page;
-    const int slot = side == Ops::Side::covering ? child_slot(page, key) : child_slot_below(page, key);
-    const PageId next = child_at(page, slot);
-    // Upper levels stay in the caches; below, the child's lines are fetched while the team runs. Its version is read afterwards.
-    if (threads::worker_local.points && worth_a_switch(page)) {
-        const bool leaf = page.header.level == 1;
-        const unsigned share = leaf ? 0 : share_behind(page, slot, key);
-        if (!at.valid()) return false;
-        note_reach(stats, leaf ? Reach::far_leaves : Reach::far_words);
-        if (leaf) {
-            note_inner(stats, page);
-            pass_on_for_leaf(pool, stats, next);
-        } else {
-            pass_on_for_inner(pool, next, stats, share);
-        }
-    }
-    PeekedPage child;
-    if (!pool.try_peek(next, child)) [[unlikely]] {
-        if (!at.valid()) return false;                           // before anything is read for a page number that may be none
-        Result<PeekedPage> peeked = pool.peek(next);
-        if (!at.valid()) return false;                           // first: an error on a page that is no longer ours is none
-        if (!peeked) return std::unexpected(peeked.error());
-        child = *peeked;
-        // Just read: zeros pass for a page that was never written, and a node it is not.
-        if (child.page->kind() != PageKind::btree && child.valid()) return fail(ErrorCode::corrupt_page, "child of an index's node", next.value);
-    } else if (!at.valid()) [[unlikely]] {
-        return false;
-    }
-    at.at = child;
-    at.id = next;
-    return true;
-}
-
-[[gnu::always_inline]] inline Result<void> walk(BufferPool& pool, StoreId store, PageId root, BTree::Stats& stats, const node::SearchKey& key,
-                                                Ops::Side side, unsigned level, Ops::Position& out) {
-    for (;;) {
-        out.id = root;
-        if (!pool.try_peek(root, out.at)) [[unlikely]] out.at = TRY(pool.peek(root));
-        if (out.at.page->header.store != store.value && out.at.valid()) [[unlikely]]
-            return fail(ErrorCode::no_such_store, "index", store.value);
-        for (;;) {
-            if (out.at.page->header.level <= level) return {};
-            if (!TRY(step_down(pool, stats, key, side, out))) [[unlikely]] break;
-        }
-        stats.restarts.fetch_add(1, std::memory_order_relaxed);
-    }
-}
-
-}  // namespace
 
 Result<void> Ops::descend(BTree& tree, const SearchKey& key, Side side, unsigned level, Position& out) {
-    return walk(*tree.engine_.pool, tree.id_, tree.root_, tree.stats_, key, side, level, out);
+    TRY(Descent::walk(*tree.engine_.pool, tree.id_, tree.root_, tree.stats_, key, side, level, out));
+    return {};
 }
 
 Result<void> Ops::descend_last(BTree& tree, Position& out) {
@@ -157,43 +96,6 @@ inline bool try_hint(BufferPool& pool, const BTree& tree, const txn::LeafHint& h
 
 }  // namespace
 
-void Ops::prefetch_leaf(const BufferPool& pool, PageId leaf) {
-    const Page* page = pool.resident(leaf);
-    if (page == nullptr) return;
-    const char* const at = reinterpret_cast<const char*>(page);
-    prefetch_line(at + kPageBytes - kCacheLineBytes);
-#pragma GCC unroll 16
-    for (unsigned line = 0; line < kLeafAhead; line += kCacheLineBytes) prefetch_line(at + line);
-}
-
-Ops::Far Ops::find_ahead(BTree& tree, txn::Transaction& txn, const SearchKey& key, Ahead& out) {
-    const txn::LeafHint& hint = hint_of(txn, tree.id_);
-    if (hint.store == tree.id_ && hint.score != 0) return Far::lock;
-    Position pos;
-    if (!walk(*tree.engine_.pool, tree.id_, tree.root_, tree.stats_, key, Side::covering, 1, pos)) return Far::nothing;
-    const Page& page = *pos.at.page;
-    if (page.header.level != 1) return Far::nothing;
-    const PageId leaf = child_at(page, child_slot(page, key));
-    const bool far = worth_a_switch(page);
-    if (!pos.valid()) return Far::nothing;
-    if (!far) return Far::lock;
-    note_inner(tree.stats_, page);
-    out.parent = pos.at;
-    out.leaf = leaf;
-    return Far::leaf;
-}
-
-Result<void> Ops::locate_ahead(BTree& tree, const Ahead& ahead, const SearchKey& key, Position& out) {
-    BufferPool& pool = *tree.engine_.pool;
-    out.leaves_freed = tree.leaves_freed();
-    out.id = ahead.leaf;
-    // As in step_down(): the child is peeked at, then the parent is asked whether it still is one.
-    if (!pool.try_peek(ahead.leaf, out.at) || !ahead.parent.valid()) [[unlikely]]
-        TRY(descend(tree, key, Side::covering, 0, out));
-    out.slot = find(*out.at.page, key, out.found);
-    return {};
-}
-
 Result<void> Ops::locate(BTree& tree, txn::Transaction& txn, const SearchKey& key, bool hint_first, Position& out) {
     txn::LeafHint& hint = hint_of(txn, tree.id_);
     out.found = false;
@@ -204,7 +106,7 @@ Result<void> Ops::locate(BTree& tree, txn::Transaction& txn, const SearchKey& ke
         if (out.found) return {};
         if (!there && hint.score > 0) --hint.score;
     }
-    if (!there) TRY(walk(*tree.engine_.pool, tree.id_, tree.root_, tree.stats_, key, Side::covering, 0, out));
+    if (!there) TRY(Descent::walk(*tree.engine_.pool, tree.id_, tree.root_, tree.stats_, key, Side::covering, 0, out));
     out.slot = find(*out.at.page, key, out.found);
     return {};
 }
@@ -241,10 +143,10 @@ Result<bool> Ops::hold_leaf(BTree& tree, const SearchKey& key, Side side, Positi
     return right_leaf;
 }
 
-Result<void> Ops::latch_for(BTree& tree, txn::Transaction& txn, const SearchKey& key, bool hint_first, Target& out, const Ahead* ahead) {
+Result<void> Ops::latch_for(BTree& tree, txn::Transaction& txn, const SearchKey& key, bool hint_first, Target& out, const Position* ahead) {
     for (unsigned tries = 0;; ++tries) {
         Position pos;
-        if (ahead != nullptr) [[unlikely]] TRY(locate_ahead(tree, *std::exchange(ahead, nullptr), key, pos));
+        if (ahead != nullptr && tries == 0) [[unlikely]] pos = *ahead;
         else TRY(locate(tree, txn, key, hint_first && tries == 0, pos));
         if (threads::worker_local.code_points && tries == 0) [[unlikely]] {
             CTX(located);
