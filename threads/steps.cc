@@ -183,11 +183,14 @@ Steps::List* Steps::overdue() const {
 }
 
 // How many transactions may begin while `going_on` threads wait to go on with theirs. Those that wait for locks count too: the more have begun, the
-// more of them meet on the same rows. But a few go on in any case.
+// more of them meet on the same rows. Where few can go on, twice as many may have begun; and where nobody can, one more in any case.
 uint32_t Steps::room_for_begin(uint32_t going_on) const {
     if (options_.gate == TeamGate::d_gated) return UINT32_MAX;
     const auto left_of = [](uint32_t limit, uint32_t used) { return limit - std::min(limit, used); };
-    return std::max(left_of(options_.team_max, going_on + worker_.waiting(ParkReason::lock)), left_of((options_.team_max + 3) / 4, going_on));
+    const uint32_t begun = going_on + worker_.waiting(ParkReason::lock), most = options_.team_max;
+    if (begun < most) return most - begun;
+    if (going_on == 0) return 1;
+    return std::min(left_of(2 * most, begun), left_of((most + 3) / 4, going_on));
 }
 
 // `wish`: the list that the last leaver goes to, with `size` threads counting it; or null.

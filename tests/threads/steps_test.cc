@@ -5,6 +5,9 @@
 #include <gtest/gtest.h>
 #include <xmmintrin.h>
 
+#include <deque>
+#include <tuple>
+
 #include "threads/event.h"
 #include "threads/latch.h"
 #include "threads/runtime.h"
@@ -157,15 +160,16 @@ TEST(StepsTest, AMisplacedPointMakesStraysOnlyWithoutTheLatchCounter) {
 }
 
 TEST(StepsTest, ARareOperationAmong200ThreadsIsServedWithinABound) {
-    for (const TeamPolicy policy : {TeamPolicy::last_leaver, TeamPolicy::largest, TeamPolicy::oldest}) {
+    for (const auto& [policy, op] : {std::pair{TeamPolicy::last_leaver, TeamOp::fetch}, {TeamPolicy::largest, TeamOp::fetch},
+                                     {TeamPolicy::oldest, TeamOp::fetch}, {TeamPolicy::last_leaver, TeamOp::update}}) {
         Team team({.mode = StepsMode::on, .policy = policy});
         bool rare_done = false;
         uint64_t others = 0;
         std::vector<ThreadFn> fns(200);
         for (auto& fn : fns)
-            fn = [&] {
+            fn = [&, op = op] {
                 while (!rare_done && others < 200'000) {
-                    boundary(TeamOp::fetch, 1);
+                    boundary(op, 1);
                     CTX(btree_leaf);
                     ++others;
                 }
@@ -176,7 +180,8 @@ TEST(StepsTest, ARareOperationAmong200ThreadsIsServedWithinABound) {
         });
         team.run(std::move(fns));
         EXPECT_TRUE(rare_done);
-        EXPECT_LE(others, (64 + 24) * 16u) << "policy " << static_cast<int>(policy);       // kAgeMax teams, and those before it arrived
+        // kAgeMax teams, and those before it arrived; who changes does so up to kStaysMax times more in a team.
+        EXPECT_LE(others, (64 + 24) * 16u * (op == TeamOp::update ? 17 : 1)) << "policy " << static_cast<int>(policy);
     }
 }
 
@@ -204,6 +209,75 @@ TEST(StepsTest, TransactionsUnderWayAreBounded) {
         EXPECT_EQ(ended, 2000u);
         EXPECT_LE(most, 8u) << "policy " << static_cast<int>(policy);
         EXPECT_GE(most, 7u) << "policy " << static_cast<int>(policy);
+    }
+}
+
+// A hundred threads want one of two rows: whoever waits for one has begun, and keeps others from it.
+TEST(StepsTest, TransactionsThatWaitForLocksAreUnderWay) {
+    Team team({.mode = StepsMode::on, .team_max = 8});
+    struct Row {
+        Thread* holder = nullptr;
+        std::deque<Thread*> waiting;
+        void lock() {
+            if (holder == nullptr) holder = current();
+            else waiting.push_back(current());
+            while (holder != current()) park(ParkReason::lock);
+        }
+        void unlock() {
+            holder = nullptr;
+            if (waiting.empty()) return;
+            holder = waiting.front();
+            waiting.pop_front();
+            wake(holder);
+        }
+    } rows[2];
+    uint32_t begun = 0, most = 0, ended = 0;
+    std::vector<ThreadFn> fns;
+    for (uint32_t t = 0; t < 100; ++t)
+        fns.push_back([&, t] {
+            for (int n = 0; n < 20; ++n) {
+                boundary(TeamOp::begin);
+                most = std::max(most, ++begun);
+                boundary(TeamOp::fetch, 1);
+                rows[t % 2].lock();
+                boundary(TeamOp::update);
+                boundary(TeamOp::commit);
+                rows[t % 2].unlock();
+                --begun;
+                ++ended;
+            }
+        });
+    team.run(std::move(fns));
+    EXPECT_EQ(ended, 2000u);
+    EXPECT_GE(most, 8u);
+    EXPECT_LE(most, 2 * 8u + 1);
+}
+
+// Changes of one kind in a row keep a member's place in the team, but not for ever; fetches form a new team each time.
+TEST(StepsTest, ChangesInARowAreMadeInOneTeam) {
+    for (const auto& [op, changes, teams] : {std::tuple{TeamOp::update, 10, 1u}, {TeamOp::insert, 10, 1u}, {TeamOp::update, 40, 3u}, {TeamOp::fetch, 10, 10u}}) {
+        Team team;
+        std::string trace;
+        std::vector<ThreadFn> fns;
+        for (char name : {'a', 'b', 'c'})
+            fns.push_back([&trace, name, op = op, changes = changes] {
+                boundary(TeamOp::begin);
+                for (int i = 0; i < changes; ++i) {
+                    boundary(op, 7);
+                    trace += name;
+                }
+                boundary(TeamOp::commit);
+            });
+        team.run(std::move(fns));
+        const TeamStats s = team.stats(op, op == TeamOp::update ? 0 : 7);
+        // The last one is alone in the ring, and forms its own teams with whoever has come meanwhile.
+        EXPECT_GE(s.teams, teams) << team_op_name(op) << ' ' << changes;
+        EXPECT_LE(s.teams, teams == 10 ? 10u : teams + static_cast<unsigned>(changes)) << team_op_name(op) << ' ' << changes;
+        if (changes == 10) {
+            EXPECT_EQ(trace.substr(0, 10), op == TeamOp::fetch ? "abcabcabca" : "aaaaaaaaaa") << team_op_name(op);
+        } else {
+            EXPECT_EQ(trace.substr(0, 20), "aaaaaaaaaaaaaaaaabbb");      // the first and sixteen more
+        }
     }
 }
 
