@@ -36,9 +36,9 @@ foreach(layer ${LOCKSTEP_TEST_LAYERS})
             string(REPLACE " " "." labels "${CMAKE_MATCH_1}")      # one word: ctest's -L takes a pattern, and discovery no lists
         endif()
         list(APPEND LOCKSTEP_TEST_PROGRAMS ${target})
-        if(LOCKSTEP_SANITIZE AND NOT labels MATCHES "perf")
+        if(NOT labels MATCHES "perf")
             # A test computes little itself, and to optimise its many checks, with a sanitizer's around each, was half of that build.
-            target_compile_options(${target} PRIVATE -O0)
+            target_compile_options(${target} PRIVATE $<IF:$<BOOL:${LOCKSTEP_SANITIZE}>,-O0,-O1>)
         endif()
         if(labels MATCHES "tsan")
             list(APPEND LOCKSTEP_TSAN_PROGRAMS ${target})
