@@ -5,8 +5,10 @@
 //            ring in which CTX passes the CPU on. Whoever comes later waits for the list's next team.
 //            The wrapper, boundary(), runs before each operation: leave the team, queue for the next operation, go on with the
 //            ring's successor; the last one out turns to ready strays and the system (the scheduler's turn) or picks the next team.
-//            Transactions *under way* (begun, not blocked) are at most team_max: begin is served as far as there is room. More of them would
-//            push one another's stacks, rows and locks out of the caches, and wait for one another's locks.
+//            A member that changes one row after the other keeps its place for a few of them.
+//            Transactions *under way* (begun, and blocked by nothing but a lock) are at most team_max, twice as many where few of them can go on:
+//            begin is served as far as there is room. More would push one another's stacks, rows and locks out of the caches, and wait for
+//            one another's locks.
 //            A member that parks or yields becomes a *stray*: unlinked, links null, so CTX does nothing in it until its next boundary.
 // States     outside -> waiting (boundary) -> member (start_team) -> outside (boundary: leaves; gone_stray).
 // Invariants ST-1 A thread is on at most one of: a list, the ring. [checked: verify()]
@@ -73,7 +75,8 @@ public:
 
     // The current thread is about to run `op` on `object`. Returns when its team runs and it is its turn.
     [[gnu::always_inline]] void boundary(Thread& self, TeamOp op, uint32_t object) {
-        if (Thread* next = cross(self, team_list_number(op, object), op == TeamOp::update || op == TeamOp::insert || op == TeamOp::erase)) {
+        const bool change = op == TeamOp::update || op == TeamOp::insert || op == TeamOp::erase;
+        if (Thread* next = cross(self, team_list_number(op, object), change)) {
             prefetch_stack(*next->next);
             fast_switch(&self.sp, next->sp, kCtxPoints);
         }
@@ -150,6 +153,7 @@ private:
         for (unsigned line = 0; line < 4; ++line) prefetch_line(sp + line * kCacheLineBytes);
     }
     // The wrapper but for its last step: the fast switch, to the thread returned, is the caller's to make. Null: it is the caller's turn.
+    // `change`: the operation is one that may keep its place, see stays().
     Thread* cross(Thread& self, uint32_t number, bool change);
     [[gnu::noinline]] Thread* last_out(Thread& self, List& list);
     Thread* make_way(Thread& self, Thread& next);
