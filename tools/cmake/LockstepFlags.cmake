@@ -41,8 +41,3 @@ if(NOT LOCKSTEP_SANITIZE)      # the undefined-behaviour sanitizer wants type in
     target_compile_options(lockstep_engine_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-fno-rtti>
         $<$<COMPILE_LANGUAGE:CXX>:-fno-unwind-tables> $<$<COMPILE_LANGUAGE:CXX>:-fno-asynchronous-unwind-tables>)
 endif()
-
-# What reads a command line runs once, and CLI11's templates, optimised, took a tenth of the whole build.
-foreach(file tpcc/settings.cc tools/bench/main.cc tools/icache/main.cc tools/cli/main.cc tests/sim/main.cc)
-    set_source_files_properties(${CMAKE_SOURCE_DIR}/${file} PROPERTIES COMPILE_OPTIONS -O0)
-endforeach()
