@@ -84,6 +84,7 @@ struct BTree::Descent {
         return true;
     }
 
+    // The node of `level` on the way to `key`, unvalidated, in `out`; a lower tree's root with its own level. Error: no_such_store, the root is another's.
     template <bool kPointsInLine = false>
     [[gnu::always_inline]] static Result<Met> walk(BufferPool& pool, StoreId store, PageId root, Stats& stats, const node::SearchKey& key,
                                                    Ops::Side side, unsigned level, Ops::Position& out) {
