@@ -1,6 +1,6 @@
 // sim_store.h - one store on a simulated disk, driven by the calling kernel thread under virtual time: for the simulator, crash tests and fuzzers.
 //
-// Concepts   The engine's seams are this object's: disk, clock, schedule, and `idle`, where time passes. A step is one slice of one worker. When
+// Concepts   The engine's hooks are this object's: disk, clock, schedule, and `idle`, where time passes. A step is one slice of one worker. When
 //            nobody is ready the clock goes on to the disk's next completion, else to the next deadline.
 // Blocking   Nothing blocks. What does not come to its end within kStepsMax steps hangs.
 #pragma once
@@ -10,8 +10,9 @@
 #include <optional>
 #include <string>
 
-#include "sm/engine.h"
-#include "sm/store.h"
+#include "sm/store/test_hooks.h"
+#include "sm/store/engine_of.h"
+#include <lockstep/store.h>
 #include "tests/steps_of_run.h"
 #include "threads/io/sim_disk.h"
 
@@ -22,12 +23,12 @@ public:
     static constexpr uint64_t kStepsMax = 20'000'000;        // far beyond what any single call of a test takes
 
     explicit SimStore(threads::SimDisk& disk, uint64_t seed = 1, uint32_t workers = 1) : disk_(disk) {
-        seams_.disk = &disk;
-        seams_.clock = &clock_;
-        seams_.caller_driven = true;
-        seams_.seed = seed;
-        seams_.random_schedule = true;
-        seams_.idle = [this] { return idle(); };
+        hooks_.disk = &disk;
+        hooks_.clock = &clock_;
+        hooks_.caller_driven = true;
+        hooks_.seed = seed;
+        hooks_.random_schedule = true;
+        hooks_.idle = [this] { return idle(); };
         options_.workers = workers;
         options_.pool_bytes = 4 << 20;
         options_.log_bytes = 64 << 20;
@@ -37,7 +38,7 @@ public:
         options_.transactions_max = 64;
         options_.lock_timeout = 200 * kMillisecond;
         options_.steps = steps_of_run();
-        options_.seams = &seams_;
+        options_.test_hooks = &hooks_;
         options_.logger = [this](int level, std::string_view text) {
             if (level == 0) errors_ += std::string(text) + "\n";
         };
@@ -63,25 +64,25 @@ public:
     // Drops the engine in mid-flight, as a crash of the process does.
     void abandon() {
         if (!store_) return;
-        store_->engine().abandon();
+        sm::engine_of(*store_).abandon();
         store_.reset();
     }
     bool is_open() const { return store_.has_value(); }
 
     Store& operator*() { return *store_; }
     Store* operator->() { return &*store_; }
-    sm::Engine& engine() { return store_->engine(); }
+    sm::Engine& engine() { return sm::engine_of(*store_); }
 
     // Called after each slice.
     void after_step(std::function<void()> fn) { after_step_ = std::move(fn); }
-    void interrupt_one_in(uint32_t points) { seams_.interrupt_one_in = points; }      // before open()
+    void interrupt_one_in(uint32_t points) { hooks_.interrupt_one_in = points; }      // before open()
     // Called by a restart between redo and undo.
-    void redone(std::function<void(sm::Engine&)> fn) { seams_.redone = std::move(fn); }
+    void redone(std::function<void(sm::Engine&)> fn) { hooks_.redone = std::move(fn); }
 
     // One slice of one worker, or time passes; `tick`: how long a slice takes.
     void step(Nanos tick = 0) {
         clock_.advance(tick);
-        if (!store_->engine().runtime->step()) idle();
+        if (!sm::engine_of(*store_).runtime->step()) idle();
         if (after_step_) after_step_();
     }
     // Steps until done() says so. False: it hangs.
@@ -110,14 +111,14 @@ private:
     bool idle() {
         CHECK(++idle_turns_ < kStepsMax);                    // open() and close() step by themselves: else they hang
         if (disk_.advance(clock_)) return true;
-        const Nanos next = store_ ? store_->engine().runtime->next_deadline() : kNever;
+        const Nanos next = store_ ? sm::engine_of(*store_).runtime->next_deadline() : kNever;
         clock_.advance(next != kNever && next > clock_.now() ? std::min(next - clock_.now(), kSecond) : kMillisecond);
         return true;
     }
 
     threads::SimDisk& disk_;
     ManualClock clock_;
-    Seams seams_;
+    TestHooks hooks_;
     Options options_;
     std::string errors_;
     uint64_t idle_turns_ = 0;

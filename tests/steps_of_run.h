@@ -5,8 +5,8 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "threads/ctx_points.h"
-#include "threads/steps_options.h"
+#include "threads/thread/ctx_points.h"
+#include <lockstep/steps_options.h>
 
 namespace lockstep {
 

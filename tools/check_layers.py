@@ -1,18 +1,25 @@
-#!/usr/bin/env python3
 """check_layers - proves that includes only go down the layers, and that nothing outside the seams touches time, chance or threads.
 
-Layers, from the bottom: threads/base, threads, txn, sm, tpcc, tools, tests. Exit status 0 if sound; else every offence is listed.
-Two more rules: x_impl.h is included by x*.cc only; tpcc/ sees nothing of sm/ but its public headers.
+Layers are folders, from the bottom up; a file belongs to the longest one that contains it. Folders of one entry stand beside each other:
+neither may include the other. Exit status 0 if sound; else every offence is listed.
+More rules: x_impl.h is included by x*.cc only; tpcc/ sees nothing of the engine but its public headers; a public header is
+spelled <lockstep/x.h> and includes public headers only; no circle of files.
 """
 import pathlib
 import re
 import sys
 
 ROOT = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parent.parent).resolve()
-LAYERS = ["threads/base", "threads", "txn", "sm", "tpcc", "tools", "tests"]
-PUBLIC = {f"sm/{n}.h" for n in "store txn index heap cursor key options stats store_inl".split()} | {
-    "txn/txn_options.h", "threads/steps_options.h"}
-INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.M)
+LAYERS = [
+    ["threads/include"], ["threads/base"], ["threads/io"], ["threads/thread"], ["threads/sync"], ["threads/worker"], ["threads/steps"],
+    ["threads/runtime"],
+    ["txn/include"], ["txn/log"], ["txn/lock"], ["txn"],
+    ["sm/include"], ["sm/buffer"], ["sm/core"], ["sm/change"], ["sm/space"], ["sm/btree", "sm/heap"], ["sm/recovery"], ["sm/store"],
+    ["tpcc"], ["tools"], ["tests"],
+]
+RANK = {folder: rank for rank, folders in enumerate(LAYERS) for folder in folders}
+ENGINE = ("threads/", "txn/", "sm/")
+INCLUDE = re.compile(r'^\s*#\s*include\s*(?:"([^"]+)"|<(lockstep/[^>]+)>)', re.M)
 
 # Words that only the seams may use: the clock, the workers, the I/O backends, the handler of failed allocations (which any kernel thread may
 # enter), and the tools' and tests' own programs.
@@ -24,40 +31,87 @@ BANNED = {
     r"\brandom_device\b|\brand\(\)|\bmt19937": "randomness",
     r"\b__builtin_prefetch\b|\b__builtin_ia32_pause\b": "a builtin of threads/base/hints.h",
 }
-SEAMS = {"threads/base/clock.cc", "threads/worker_local.h", "threads/worker.cc", "threads/runtime.cc", "threads/stack.cc",
+SEAMS = {"threads/base/clock.cc", "threads/thread/worker_local.h", "threads/worker/worker.cc", "threads/runtime/runtime.cc", "threads/thread/stack.cc",
          "threads/base/hints.h", "threads/base/memory_reserve.cc"}
 SEAM_FOLDERS = ("threads/io/",)
 
 
-def layer(path: str) -> int:
-    for name in sorted(LAYERS, key=len, reverse=True):
-        if path.startswith(name + "/"):
-            return LAYERS.index(name)
-    return -1
+def folder_of(path: str) -> str:
+    """The layer's folder that holds the file, or "" for a file outside all layers."""
+    return max((f for f in RANK if path.startswith(f + "/")), key=len, default="")
+
+
+def public_path(spelling: str) -> str:
+    """Where <lockstep/x.h> lies in the tree, or the spelling itself if no layer has it."""
+    found = [f"{layer}include/{spelling}" for layer in ENGINE if (ROOT / layer / "include" / spelling).exists()]
+    return found[0] if found else spelling
 
 
 def code_of(text: str) -> str:
     return re.sub(r"//[^\n]*", "", re.sub(r"/\*.*?\*/", "", text, flags=re.S))
 
 
+def includes(text: str):
+    """(path from the root, spelled in angle brackets?) of every include of ours."""
+    for quoted, public in INCLUDE.findall(text):
+        yield (public_path(public), True) if public else (quoted, False)
+
+
+def include_offences(name: str, text: str):
+    own = folder_of(name)
+    for target, angled in includes(text):
+        folder = folder_of(target)
+        if not (ROOT / target).exists():
+            yield f"{name}: includes {target!r}, which does not exist from the root"
+        elif not angled and "/include/lockstep/" in target:
+            yield f"{name}: includes {target!r}, whose one spelling is <{target.split('/include/')[1]}>"
+        elif RANK[folder] > RANK[own]:
+            yield f"{name}: includes {target!r} of a higher layer"
+        elif RANK[folder] == RANK[own] and folder != own:
+            yield f"{name}: includes {target!r} of a folder beside its own"
+        elif target.endswith("_impl.h") and not name.startswith(target.removesuffix("_impl.h")) and own not in ("tools", "tests"):
+            yield f"{name}: includes the private {target!r}"
+        elif "/include/" in name and not angled:
+            yield f"{name}: a public header includes {target!r}, which is not installed"
+        elif own == "tpcc" and target.startswith(ENGINE) and not angled and not target.startswith("threads/base/"):
+            yield f"{name}: the workload includes {target!r}, which is not public"
+
+
+def circles(graph: dict[str, set[str]]):
+    """Each circle of files once, found by depth-first search."""
+    state: dict[str, int] = {}
+
+    def visit(name: str, path: list[str]):
+        state[name] = 1
+        for target in sorted(graph.get(name, ())):
+            if state.get(target) == 1:
+                yield path[path.index(target):] + [target] if target in path else [name, target]
+            elif target not in state:
+                yield from visit(target, path + [target])
+        state[name] = 2
+
+    for name in sorted(graph):
+        if name not in state:
+            yield from visit(name, [name])
+
+
 def offences():
-    for path in sorted(p for folder in LAYERS[1:] for s in ("*.h", "*.cc", "*.S") for p in (ROOT / folder).rglob(s)):
+    graph: dict[str, set[str]] = {}
+    for path in sorted(p for top in ("threads", "txn", "sm", "tpcc", "tools", "tests") for s in ("*.h", "*.cc", "*.S")
+                       for p in (ROOT / top).rglob(s)):
         name = path.relative_to(ROOT).as_posix()
         text = path.read_text()
-        for target in INCLUDE.findall(text):
-            if not (ROOT / target).exists():
-                yield f"{name}: includes {target!r}, which does not exist from the root"
-            elif layer(target) > layer(name):
-                yield f"{name}: includes {target!r} of a higher layer"
-            elif target.endswith("_impl.h") and not name.startswith(target.removesuffix("_impl.h")) and layer(name) < 5:
-                yield f"{name}: includes the private {target!r}"
-            elif name.startswith("tpcc/") and target.startswith(("sm/", "txn/", "threads/")) and not (
-                    target in PUBLIC or target.startswith("threads/base/")):
-                yield f"{name}: the workload includes {target!r}, which is not public"
-        if layer(name) <= 3 and name not in SEAMS and not name.startswith(SEAM_FOLDERS):
+        if not folder_of(name):
+            yield f"{name}: lies in no folder of LAYERS"
+            continue
+        graph[name] = {target for target, _ in includes(text)}
+        yield from include_offences(name, text)
+        if name.startswith(ENGINE) and name not in SEAMS and not name.startswith(SEAM_FOLDERS):
             for pattern, what in BANNED.items():
                 for found in re.finditer(pattern, code_of(text)):
                     yield f"{name}: uses {what} ({found.group(0)}) outside the seams"
+    for circle in circles(graph):
+        yield "circle of includes: " + " -> ".join(circle)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@
 //            database is incomplete and is refused.
 #pragma once
 
-#include "sm/store.h"
+#include <lockstep/store.h>
 #include "tpcc/keys.h"
 #include "tpcc/random.h"
 #include "tpcc/schema.h"

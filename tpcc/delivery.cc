@@ -11,7 +11,7 @@ namespace {
 Result<uint32_t> take_oldest(Database& db, Txn& txn, uint32_t w, uint32_t d) {
     uint32_t o_id;
     {
-        Cursor oldest = db.new_order.scan(txn, district_key(w, d), district_key(w, d + 1), For::write);
+        Cursor oldest = db.new_order.scan(txn, district_key(w, d), district_key(w, d + 1), Access::write);
         if (!TRY(oldest.next())) return 0u;
         o_id = last_u32(oldest.key());
     }
@@ -23,7 +23,7 @@ Result<uint32_t> take_oldest(Database& db, Txn& txn, uint32_t w, uint32_t d) {
 // Stamps the order's lines; the sum of their amounts.
 Result<Cents> deliver_lines(Database& db, Txn& txn, uint32_t w, uint32_t d, uint32_t o_id, Time now) {
     Cents sum = 0;
-    Cursor lines = db.order_line.scan(txn, order_key(w, d, o_id), order_key(w, d, o_id + 1), For::write);
+    Cursor lines = db.order_line.scan(txn, order_key(w, d, o_id), order_key(w, d, o_id + 1), Access::write);
     while (TRY(lines.next())) {
         OrderLineRecord line;
         if (!read_record(lines.value(), line)) return missing_row("order_line", lines.key());
@@ -37,14 +37,14 @@ Result<Cents> deliver_lines(Database& db, Txn& txn, uint32_t w, uint32_t d, uint
 Result<void> deliver(Database& db, Txn& txn, const DeliveryInput& in, uint32_t d, uint32_t o_id, Time now) {
     const RowKey o_key = order_key(in.w, d, o_id);
     OrderRecord order;
-    TRY(fetch(db.orders, txn, o_key, order, "orders", For::write));
+    TRY(fetch(db.orders, txn, o_key, order, "orders", Access::write));
     order.carrier_id = in.carrier_id;
     TRY(patch_row(db.orders, txn, o_key, order, 0, sizeof(order.carrier_id), "orders"));
     const Cents sum = TRY(deliver_lines(db, txn, in.w, d, o_id, now));
 
     const RowKey c_key = customer_key(in.w, d, order.c_id);
     CustomerRecord customer;
-    TRY(fetch(db.customer, txn, c_key, customer, "customer", For::write, offsetof(CustomerRecord, discount)));
+    TRY(fetch(db.customer, txn, c_key, customer, "customer", Access::write, offsetof(CustomerRecord, discount)));
     customer.balance += sum;
     customer.delivery_cnt += 1;
     return patch_row(db.customer, txn, c_key, customer, 0, offsetof(CustomerRecord, discount), "customer");

@@ -1,13 +1,13 @@
 // histogram.h - counts of times, for percentiles with an error below 1%.
 //
-// Concepts   The buckets are those of threads/base/log_buckets.h. Recording is a shift, an add and no allocation.
+// Concepts   The buckets are those of threads/include/lockstep/log_buckets.h. Recording is a shift, an add and no allocation.
 #pragma once
 
 #include <algorithm>
 #include <array>
 #include <cstdint>
 
-#include "threads/base/log_buckets.h"
+#include <lockstep/log_buckets.h>
 
 namespace lockstep::tpcc {
 

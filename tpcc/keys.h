@@ -4,13 +4,13 @@
 //            orders_customer (w,d,c,o)  order_line (w,d,o,ol)  item (i)  stock (w,i);  o: u32, i: u24, w, c: u16, d, ol: u8;
 //            names end with a zero byte, which no name contains. As narrow as the numbers allow: a B-tree decides most comparisons by
 //            four bytes of the key, and leading zeros would waste them.
-// Why not Key of sm/key.h: it appends byte by byte with a bounds check; a New-Order makes 60 keys, and these are two or three stores.
+// Why not Key of sm/include/lockstep/key.h: it appends byte by byte with a bounds check; a New-Order makes 60 keys, and these are two or three stores.
 #pragma once
 
 #include <bit>
 #include <cstring>
 
-#include "threads/base/types.h"
+#include <lockstep/types.h>
 
 namespace lockstep::tpcc {
 

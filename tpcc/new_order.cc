@@ -13,7 +13,7 @@ namespace {
 Result<uint32_t> take_order_number(Database& db, Txn& txn, const NewOrderInput& in, NewOrderOutput& out) {
     const RowKey key = district_key(in.w, in.d);
     DistrictRecord district;
-    TRY(fetch(db.district, txn, key, district, "district", For::write));
+    TRY(fetch(db.district, txn, key, district, "district", Access::write));
     const uint32_t o_id = district.next_o_id++;
     TRY(patch_row(db.district, txn, key, district, offsetof(DistrictRecord, next_o_id), offsetof(DistrictRecord, tax), "district"));
     out.d_tax = district.tax;
@@ -22,7 +22,7 @@ Result<uint32_t> take_order_number(Database& db, Txn& txn, const NewOrderInput& 
 
 Result<void> read_customer(Database& db, Txn& txn, const NewOrderInput& in, NewOrderOutput& out) {
     CustomerRecord customer;
-    TRY(fetch(db.customer, txn, customer_key(in.w, in.d, in.c), customer, "customer", For::read, offsetof(CustomerRecord, middle)));
+    TRY(fetch(db.customer, txn, customer_key(in.w, in.d, in.c), customer, "customer", Access::read, offsetof(CustomerRecord, middle)));
     out.discount = customer.discount;
     out.last = customer.last;
     std::memcpy(out.credit, customer.credit, 2);
@@ -62,7 +62,7 @@ Result<void> fetch_supplies(Database& db, Txn& txn, const NewOrderInput& in, Sup
     TRY(supplies.items.look_up(db.item, txn));
     for (uint8_t i = 0; i < in.ol_cnt && supplies.items.found(i); ++i)
         supplies.stocks.add(stock_key(in.lines[i].supply_w, in.lines[i].i_id));
-    return supplies.stocks.fetch(db.stock, txn, "stock", For::write);
+    return supplies.stocks.fetch(db.stock, txn, "stock", Access::write);
 }
 
 // Takes the line's item from the stock; the line's row goes to rows[line.number - 1].
@@ -74,7 +74,7 @@ Result<void> supply_line(Database& db, Txn& txn, const NewOrderInput& in, size_t
     if (at > 0 && line.i_id == in.lines[at - 1].i_id && line.supply_w == in.lines[at - 1].supply_w) [[unlikely]]
         stock = supplies.stocks[at - 1];
     take_stock(stock, line, line.supply_w != in.w);
-    TRY(patch_row(db.stock, txn, supplies.stocks.key(at), stock, 0, offsetof(StockRecord, dist), "stock", supplies.stocks.place(at)));
+    TRY(patch_row(db.stock, txn, supplies.stocks.key(at), stock, 0, offsetof(StockRecord, dist), "stock", supplies.stocks.hint(at)));
 
     OrderLineRecord& record = rows[line.number - 1];
     record.delivery_d = 0;

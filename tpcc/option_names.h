@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "sm/options.h"
+#include <lockstep/options.h>
 
 namespace lockstep::tpcc {
 

@@ -9,7 +9,7 @@ Result<void> order_status(Database& db, Txn& txn, const OrderStatusInput& in, Or
     const CustomerChoice& choice = in.customer;
     out.c_id = TRY(find_customer(db, txn, choice));
     CustomerRecord customer;
-    TRY(fetch(db.customer, txn, customer_key(choice.w, choice.d, out.c_id), customer, "customer", For::read,
+    TRY(fetch(db.customer, txn, customer_key(choice.w, choice.d, out.c_id), customer, "customer", Access::read,
               offsetof(CustomerRecord, credit_lim)));
     out.balance = customer.balance;
     out.first = customer.first;

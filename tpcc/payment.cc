@@ -25,7 +25,7 @@ void note_in_customer_data(const PaymentInput& in, uint32_t c_id, CustomerRecord
 Result<void> pay(Database& db, Txn& txn, const PaymentInput& in, PaymentOutput& out) {
     const RowKey key = customer_key(in.customer.w, in.customer.d, out.c_id);
     CustomerRecord& customer = out.customer;
-    TRY(fetch(db.customer, txn, key, customer, "customer", For::write));
+    TRY(fetch(db.customer, txn, key, customer, "customer", Access::write));
     customer.balance -= in.amount;
     customer.ytd_payment += in.amount;
     customer.payment_cnt += 1;
@@ -59,13 +59,13 @@ Result<void> insert_history(Database& db, Txn& txn, const PaymentInput& in, cons
 Result<void> payment(Database& db, Txn& txn, const PaymentInput& in, Time now, PaymentOutput& out) {
     WarehouseRecord warehouse;
     const RowKey w_key = warehouse_key(in.w);
-    TRY(fetch(db.warehouse, txn, w_key, warehouse, "warehouse", For::write));
+    TRY(fetch(db.warehouse, txn, w_key, warehouse, "warehouse", Access::write));
     warehouse.ytd += in.amount;
     TRY(patch_row(db.warehouse, txn, w_key, warehouse, 0, sizeof(Cents), "warehouse"));
 
     DistrictRecord district;
     const RowKey d_key = district_key(in.w, in.d);
-    TRY(fetch(db.district, txn, d_key, district, "district", For::write));
+    TRY(fetch(db.district, txn, d_key, district, "district", Access::write));
     district.ytd += in.amount;
     TRY(patch_row(db.district, txn, d_key, district, 0, sizeof(Cents), "district"));
 

@@ -10,7 +10,7 @@
 #include <memory>
 #include <vector>
 
-#include "sm/stats.h"
+#include <lockstep/stats.h>
 #include "tpcc/histogram.h"
 #include "tpcc/input.h"
 

@@ -12,7 +12,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "threads/base/types.h"
+#include <lockstep/types.h>
 
 namespace lockstep::tpcc {
 

@@ -3,7 +3,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "sm/stats.h"
+#include <lockstep/stats.h>
 
 namespace lockstep::tpcc {
 

@@ -64,7 +64,7 @@ Result<uint32_t> find_customer(Database& db, Txn& txn, const CustomerChoice& cho
 [[gnu::cold, gnu::noinline]] std::unexpected<Error> missing_row(const char* what, Slice key);
 
 template <class R>
-Result<void> fetch(const Index& index, Txn& txn, const RowKey& key, R& record, const char* what, For access = For::read,
+Result<void> fetch(const Index& index, Txn& txn, const RowKey& key, R& record, const char* what, Access access = Access::read,
                    size_t bytes = sizeof(R)) {
     const auto size = TRY(index.get(txn, key, std::span(reinterpret_cast<std::byte*>(&record), bytes), access));
     if (!size || *size < bytes_min<R>()) [[unlikely]] return missing_row(what, key);
@@ -86,18 +86,18 @@ public:
     size_t size() const { return size_; }
     R& operator[](size_t i) { return records_[i]; }
     const RowKey& key(size_t i) const { return keys_[i]; }
-    const Place& place(size_t i) const { return lookups_[i].place; }
+    const RecordHint& hint(size_t i) const { return lookups_[i].hint; }
     bool found(size_t i) const { return lookups_[i].found; }
     // Is the row there, as long as its kind must be?
     bool good(size_t i) const { return lookups_[i].found && lookups_[i].bytes >= bytes_min<R>(); }
 
     // Rows that are not there are none of its errors.
-    Result<void> look_up(const Index& index, Txn& txn, For access = For::read) {
+    Result<void> look_up(const Index& index, Txn& txn, Access access = Access::read) {
         TRY(index.get_many(txn, {lookups_, size_}, access));
         return {};
     }
     // All of them must be there.
-    Result<void> fetch(const Index& index, Txn& txn, const char* what, For access = For::read) {
+    Result<void> fetch(const Index& index, Txn& txn, const char* what, Access access = Access::read) {
         TRY(look_up(index, txn, access));
         for (size_t i = 0; i < size_; ++i)
             if (!good(i)) [[unlikely]] return missing_row(what, keys_[i]);
@@ -118,10 +118,10 @@ Result<void> patch_row(const Index& index, Txn& txn, const RowKey& key, const R&
         return missing_row(what, key);
     return {};
 }
-// The same for a row that was seen at `place`.
+// The same for a row that was seen at `hint`.
 template <class R>
-Result<void> patch_row(const Index& index, Txn& txn, const RowKey& key, const R& record, size_t from, size_t to, const char* what, const Place& place) {
-    if (!TRY(index.patch(txn, key, from, Slice(reinterpret_cast<const char*>(&record) + from, to - from), place))) [[unlikely]]
+Result<void> patch_row(const Index& index, Txn& txn, const RowKey& key, const R& record, size_t from, size_t to, const char* what, const RecordHint& hint) {
+    if (!TRY(index.patch(txn, key, from, Slice(reinterpret_cast<const char*>(&record) + from, to - from), hint))) [[unlikely]]
         return missing_row(what, key);
     return {};
 }

@@ -198,7 +198,6 @@ bool TransactionTable::Impl::hand_over(uint32_t slot) {
 void TransactionTable::Impl::give_back(Transaction& txn) {
     TxnLane& lane = lanes[txn.lane];
     note(txn.state, TxnState::free);
-    txn.upper = nullptr;
     put_free(lane, txn.slot);
     bool closing;
     {

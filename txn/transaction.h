@@ -15,23 +15,17 @@
 #include <memory>
 #include <vector>
 
-#include "txn/lock_manager.h"
-#include "txn/log.h"
-#include "txn/txn_options.h"
+#include "txn/lock/lock_manager.h"
+#include "txn/log/log.h"
+#include <lockstep/txn_options.h>
 #include "threads/base/planted.h"
 
 namespace lockstep::txn {
 
 enum class TxnState : uint8_t { free, active, committed, aborting };
 
-// Where in an index the transaction was last: sm/ looks there before it descends. Never more than a hint, so it needs no reset.
-struct LeafHint {
-    StoreId store{};
-    PageId page = kPageNone;
-    uint16_t slot = 0;
-    int16_t score = 0;                   // how often in a row the next key was in the same leaf
-    uint32_t leaves_freed = 0;           // BTree::leaves_freed() when the leaf was seen
-};
+// Room in each transaction for what the layer above keeps there; zero when the object is made, and never touched here.
+inline constexpr size_t kUpperBytes = 192, kUpperAlign = 8;
 
 struct Transaction {
     LockOwner locks;
@@ -52,10 +46,7 @@ struct Transaction {
     uint64_t generation = 0;             // grows with every use of the object: stale handles are recognised
     uint32_t lane = 0;                   // the worker that began it
     uint32_t next_free = 0;              // the table's free list
-    TxnId gap_reader{};                  // == id: it may hold gap_read locks. Never reset: ids are not reused. sm/'s
-    LeafHint leaf_hints[8];              // by StoreId modulo 8; sm/'s
-    PageId recent_pages[4]{};            // last ones it logged; cleared with its first record. sm/'s, see page_change.cc
-    void* upper = nullptr;               // sm/'s own per-transaction state
+    alignas(kUpperAlign) std::byte upper[kUpperBytes]{};         // the upper layer's, see kUpperBytes
 };
 
 class TransactionTable {

@@ -13,8 +13,8 @@
 
 #include "threads/base/check.h"
 #include "threads/base/spin_lock.h"
-#include "threads/event.h"
-#include "threads/runtime.h"
+#include "threads/sync/event.h"
+#include "threads/runtime/runtime.h"
 #include "txn/transaction.h"
 
 namespace lockstep::txn {

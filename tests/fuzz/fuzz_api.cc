@@ -40,7 +40,7 @@ private:
         return std::string(shape % 32 == 0 ? in_.get<uint16_t>() : shape, static_cast<char>('a' + shape % 26));
     }
     std::string name() { return in_.byte() % 8 ? std::string(1, static_cast<char>('a' + in_.byte() % 4)) : in_.bytes(in_.byte()); }
-    For access() { return static_cast<For>(in_.byte() % 3); }
+    Access access() { return static_cast<Access>(in_.byte() % 3); }
 
     void call() {
         Slot& slot = slots_[in_.byte() % slots_.size()];

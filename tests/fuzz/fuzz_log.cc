@@ -3,13 +3,13 @@
 // Input      pieces: raw bytes, or a record with a proper checksum around any header and any parts; then bytes of log.mark.
 #include <memory>
 
-#include "sm/log_kinds.h"
+#include "sm/change/log_kinds.h"
 #include "tests/fuzz/fuzz_input.h"
 #include "threads/io/sim_disk.h"
-#include "txn/log.h"
-#include "txn/log_checksum.h"
-#include "txn/log_files.h"
-#include "txn/log_mark.h"
+#include "txn/log/log.h"
+#include "txn/log/log_checksum.h"
+#include "txn/log/log_files.h"
+#include "txn/log/log_mark.h"
 
 namespace lockstep::fuzz {
 namespace {

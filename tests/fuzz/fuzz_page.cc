@@ -3,10 +3,10 @@
 // Input      kind of page and body, from the page header's byte 24 on; then changes to a page that is sound.
 #include <memory>
 
-#include "sm/btree_node.h"
-#include "sm/btree_node_search.h"
-#include "sm/heap_page.h"
-#include "sm/log_kinds.h"
+#include "sm/btree/btree_node.h"
+#include "sm/btree/btree_node_search.h"
+#include "sm/heap/heap_page.h"
+#include "sm/change/log_kinds.h"
 #include "tests/fuzz/fuzz_input.h"
 
 namespace lockstep::fuzz {

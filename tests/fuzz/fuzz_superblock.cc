@@ -5,8 +5,8 @@
 
 #include <xxhash.h>
 
-#include "sm/btree_node.h"
-#include "sm/superblock.h"
+#include "sm/btree/btree_node.h"
+#include "sm/buffer/superblock.h"
 #include "tests/fuzz/fuzz_input.h"
 #include "tests/fuzz/sim_image.h"
 

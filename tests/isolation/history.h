@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "sm/store.h"
+#include <lockstep/store.h>
 
 namespace lockstep::isolation {
 

@@ -7,7 +7,7 @@
 
 #include "tests/own_directory.h"
 #include "tests/seed_of_run.h"
-#include "threads/ctx_points.h"
+#include "threads/thread/ctx_points.h"
 #include "tests/isolation/workload.h"
 
 namespace lockstep::isolation {

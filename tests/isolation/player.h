@@ -12,12 +12,13 @@
 #include <memory>
 #include <string>
 
-#include "sm/btree.h"
-#include "sm/catalog.h"
-#include "sm/engine.h"
-#include "sm/store.h"
+#include "sm/store/test_hooks.h"
+#include "sm/btree/btree.h"
+#include "sm/store/catalog.h"
+#include "sm/store/engine_of.h"
+#include <lockstep/store.h>
 #include "tests/isolation/script.h"
-#include "threads/event.h"
+#include "threads/sync/event.h"
 #include "threads/io/sim_disk.h"
 
 namespace lockstep::isolation {
@@ -31,11 +32,11 @@ struct PlayOptions {
 class Player {
 public:
     explicit Player(StepsMode steps = StepsMode::off, size_t row_bytes = 0) : row_bytes_(row_bytes) {
-        seams_ = {.disk = &disk_, .clock = &clock_, .caller_driven = true, .seed = 1, .random_schedule = false, .idle = [this] { return idle(); }};
+        hooks_ = {.disk = &disk_, .clock = &clock_, .caller_driven = true, .seed = 1, .random_schedule = false, .idle = [this] { return idle(); }};
         Options options{.pool_bytes = 8 << 20, .transactions_max = 64, .log_bytes = 64 << 20, .log_segment_bytes = 1 << 20,
                         .log_ring_bytes = 1 << 20, .lock_timeout = kNever, .lock_table_bytes_log2 = 16};
         options.steps.mode = steps;
-        options.seams = &seams_;
+        options.test_hooks = &hooks_;
         auto opened = Store::open("/store", options);
         EXPECT_TRUE(opened) << opened.error().text();
         store_.emplace(std::move(*opened));
@@ -76,7 +77,7 @@ public:
     sm::BTree::Report shape() {
         sm::BTree::Report report;
         transact([&](Txn&) -> Result<void> {
-            report = TRY(store_->engine().catalog->index_by_id(index_.id())->verify());
+            report = TRY(sm::engine_of(*store_).catalog->index_by_id(index_.id())->verify());
             return {};
         });
         return report;
@@ -191,7 +192,7 @@ private:
             return {};
         }, 0);
         while (!ended)
-            if (!store_->engine().runtime->step()) idle();
+            if (!sm::engine_of(*store_).runtime->step()) idle();
         EXPECT_TRUE(handle.join());
     }
     bool idle() {
@@ -199,7 +200,7 @@ private:
         return true;
     }
     void settle() {
-        while (store_->engine().runtime->step()) {}
+        while (sm::engine_of(*store_).runtime->step()) {}
     }
 
     // --- rows: in the index under a big-endian key, in the heap with the key in front
@@ -256,7 +257,7 @@ private:
             if (kind == Action::select_back) std::ranges::reverse(rows);
             return rows;
         }
-        Cursor cursor = index_.scan(txn, key_text(low), key_text(high), kind == Action::erase_where ? For::write : For::read);
+        Cursor cursor = index_.scan(txn, key_text(low), key_text(high), kind == Action::erase_where ? Access::write : Access::read);
         while (TRY(kind == Action::select_back ? cursor.prev() : cursor.next())) {
             const auto row = row_of(cursor.value());
             EXPECT_EQ(cursor.key(), key_text(row.first));
@@ -268,7 +269,7 @@ private:
     const size_t row_bytes_;                     // rows are padded to this size
     threads::SimDisk disk_;
     ManualClock clock_;
-    Seams seams_;
+    TestHooks hooks_;
     std::optional<Store> store_;
     Index index_;
     Heap heap_;

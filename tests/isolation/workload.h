@@ -10,7 +10,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "sm/key.h"
+#include <lockstep/key.h>
 #include "tests/isolation/history.h"
 #include "threads/base/rng.h"
 
@@ -129,7 +129,7 @@ private:
         Answer a{.kind = kKinds[rng.below(std::size(kKinds))], .key = key(rng)};
         switch (a.kind) {
             case Answer::get: {
-                static constexpr For kAccess[] = {For::read, For::read, For::update, For::write};
+                static constexpr Access kAccess[] = {Access::read, Access::read, Access::update, Access::write};
                 std::string text;
                 a.found = TRY(index_.get(txn, name(a.key), text, kAccess[rng.below(4)]));
                 if (a.found) a.value = number(a.key, text);

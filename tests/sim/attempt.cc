@@ -5,8 +5,8 @@
 
 #include <algorithm>
 
-#include "sm/engine.h"
-#include "txn/log.h"
+#include "sm/store/engine.h"
+#include "txn/log/log.h"
 
 namespace lockstep::sim {
 

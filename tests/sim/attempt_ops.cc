@@ -37,7 +37,7 @@ Result<void> Attempt::on_index(Txn& txn, const Op& op) {
         case OpKind::get:
         case OpKind::get_update: {
             if (op.size % 3 == 0) return look_up_many(txn, op, index, object);
-            const bool found = TRY(index.get(txn, key, value, op.kind == OpKind::get ? For::read : For::update));
+            const bool found = TRY(index.get(txn, key, value, op.kind == OpKind::get ? Access::read : Access::update));
             read(object, key, found ? value_of(value) : nullptr, began);
             return {};
         }
@@ -63,7 +63,7 @@ Result<void> Attempt::on_index(Txn& txn, const Op& op) {
             wrote(object, key, value_of(value));
             return {};
         case OpKind::patch: {                    // read for writing, so that the expected value is known
-            const bool found = TRY(index.get(txn, key, value, For::write));
+            const bool found = TRY(index.get(txn, key, value, Access::write));
             read(object, key, found ? value_of(value) : nullptr, began);
             if (!found || value.empty()) return {};
             const size_t at = op.size % value.size(), length = std::min<size_t>(5, value.size() - at);
@@ -87,7 +87,7 @@ Result<void> Attempt::insert_many(Txn& txn, const Op& op, const Index& index, co
     std::vector<std::string> keys, values;
     for (uint32_t i = 0; i <= op.size / 4 % 12; ++i) {
         std::string key = work_.key_text(op.key + i), value;
-        const bool there = TRY(index.get(txn, key, value, For::write));
+        const bool there = TRY(index.get(txn, key, value, Access::write));
         existed(object, key, there);
         if (there) continue;
         keys.push_back(std::move(key));
@@ -109,9 +109,9 @@ Result<void> Attempt::look_up_many(Txn& txn, const Op& op, const Index& index, c
     }
     std::vector<Lookup> rows;
     for (size_t i = 0; i < keys.size(); ++i)
-        rows.push_back({.key = keys[i], .buffer = std::as_writable_bytes(std::span(values[i].data(), values[i].size())), .place = {}});
+        rows.push_back({.key = keys[i], .buffer = std::as_writable_bytes(std::span(values[i].data(), values[i].size())), .hint = {}});
     const uint64_t began = work_.ledger().now();
-    const size_t found = TRY(index.get_many(txn, rows, op.kind == OpKind::get ? For::read : For::update));
+    const size_t found = TRY(index.get_many(txn, rows, op.kind == OpKind::get ? Access::read : Access::update));
     size_t counted = 0;
     for (size_t i = 0; i < keys.size(); ++i) {
         counted += rows[i].found;

@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "sm/options.h"
+#include <lockstep/options.h>
 #include "threads/base/rng.h"
 #include "threads/io/sim_disk.h"
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "threads/base/types.h"
+#include <lockstep/types.h>
 
 namespace lockstep::sim {
 

@@ -2,6 +2,7 @@
 // crash_recovery_test.cc - power cuts at I/O events of seeded runs, also during recovery: what was acknowledged is there, the rest is all or nothing.
 //
 // LOCKSTEP_SEED: first seed. LOCKSTEP_CRASH_SEEDS: number of seeds.
+#include "sm/store/engine_of.h"
 #include "tests/sim/crash_harness.h"
 
 namespace lockstep::sim {
@@ -53,7 +54,7 @@ public:
             disk_.observe(nullptr);
             ASSERT_TRUE(store.step_until([&] { return running_ == 0; })) << "hangs";
         }
-        log_start_ = store->engine().log->start().value;
+        log_start_ = sm::engine_of(*store).log->start().value;
         ASSERT_TRUE(check(store.close(), "close"));
         disk_.observe(nullptr);
         recover_images();

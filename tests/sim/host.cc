@@ -1,7 +1,7 @@
 // host.cc - the store of a configuration, and its content.
 #include "tests/sim/host.h"
 
-#include "sm/page.h"
+#include "sm/buffer/page.h"
 
 namespace lockstep::sim {
 

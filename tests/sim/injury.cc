@@ -7,11 +7,11 @@
 #include <optional>
 #include <string>
 
-#include "sm/page.h"
-#include "sm/superblock.h"
-#include "txn/log.h"
-#include "txn/log_files.h"
-#include "txn/log_mark.h"
+#include "sm/buffer/page.h"
+#include "sm/buffer/superblock.h"
+#include "txn/log/log.h"
+#include "txn/log/log_files.h"
+#include "txn/log/log_mark.h"
 
 namespace lockstep::sim {
 

@@ -12,7 +12,7 @@
 
 #include <set>
 
-#include "sm/store.h"
+#include <lockstep/store.h>
 #include "tests/sim/content.h"
 #include "tests/sim/report.h"
 

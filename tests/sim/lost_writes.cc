@@ -6,7 +6,7 @@
 #include <cstring>
 #include <map>
 
-#include "sm/page.h"
+#include "sm/buffer/page.h"
 
 namespace lockstep::sim {
 

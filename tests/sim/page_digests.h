@@ -9,7 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "sm/engine.h"
+#include "sm/store/engine.h"
 #include "tests/sim/report.h"
 
 namespace lockstep::sim {

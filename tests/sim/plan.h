@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "sm/txn.h"
+#include <lockstep/txn.h>
 #include "tests/sim/config.h"
 
 namespace lockstep::sim {

@@ -3,7 +3,7 @@
 
 #include <set>
 
-#include "sm/page.h"
+#include "sm/buffer/page.h"
 #include "tests/sim/work.h"
 #include "tpcc/consistency.h"
 #include "tpcc/deck.h"

@@ -9,12 +9,13 @@
 #include <string>
 #include <vector>
 
-#include "sm/catalog.h"
-#include "sm/deferred.h"
-#include "sm/engine.h"
-#include "sm/ghost_cleaner.h"
-#include "sm/heap_file.h"
-#include "sm/recovery.h"
+#include "sm/store/catalog.h"
+#include "sm/change/deferred.h"
+#include "sm/change/rollback.h"
+#include "sm/store/engine.h"
+#include "sm/store/ghost_cleaner.h"
+#include "sm/heap/heap_file.h"
+#include "sm/recovery/recovery.h"
 #include "tests/own_directory.h"
 #include "tests/sm/test_util.h"
 #include "tests/steps_of_run.h"

@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "sm/engine.h"
-#include "sm/log_kinds.h"
-#include "sm/recovery.h"
-#include "sm/store.h"
+#include "sm/store/engine.h"
+#include "sm/change/log_kinds.h"
+#include "sm/recovery/recovery.h"
+#include <lockstep/store.h>
 #include "tests/own_directory.h"
 #include "tests/sm/test_util.h"
 #include "tests/steps_of_run.h"

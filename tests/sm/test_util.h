@@ -6,7 +6,7 @@
 #include <string>
 
 #include "tests/seed_of_run.h"
-#include "threads/base/result.h"
+#include <lockstep/result.h>
 #include "threads/base/rng.h"
 
 #define ASSERT_OK(...)                                             \

@@ -7,9 +7,9 @@
 #include <map>
 #include <set>
 
-#include "tests/txn/log_test_util.h"
+#include "tests/txn/log/log_test_util.h"
 #include "threads/base/check.h"
-#include "threads/thread.h"
+#include "threads/thread/thread.h"
 
 namespace lockstep::txn::test {
 namespace {

@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "threads/base/check.h"
-#include "threads/base/result.h"
+#include <lockstep/result.h>
 
 namespace lockstep {
 

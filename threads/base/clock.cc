@@ -1,5 +1,5 @@
 // clock.cc - the real clock.
-#include "threads/base/clock.h"
+#include <lockstep/clock.h>
 
 #include <time.h>
 

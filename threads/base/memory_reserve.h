@@ -10,7 +10,7 @@
 #include <atomic>
 #include <cstddef>
 
-#include "threads/base/result.h"
+#include <lockstep/result.h>
 
 namespace lockstep {
 

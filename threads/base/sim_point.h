@@ -2,7 +2,7 @@
 //
 // Concepts   User threads switch at parks and yields only, so N virtual workers that take turns there never show what two processors do to one
 //            another in the middle of a latch. SIM_POINT() stands before each step of a protocol between workers (a latch's word, a spin lock,
-//            a wake-up, the log's tail). A build with LOCKSTEP_SIM_POINTS turns it into a call of the virtual cores (threads/virtual_cores.h),
+//            a wake-up, the log's tail). A build with LOCKSTEP_SIM_POINTS turns it into a call of the virtual cores (threads/runtime/virtual_cores.h),
 //            which draw from the seed whether another worker goes on there. Loops that wait for another kernel thread end in cpu_relax(), which
 //            always lets another go on.
 #pragma once

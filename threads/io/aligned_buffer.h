@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <memory>
 
-#include "threads/base/result.h"
+#include <lockstep/result.h>
 
 namespace lockstep::threads {
 

@@ -1,8 +1,7 @@
-// io.h - files as user threads see them: one interface, three backends (io_uring, kernel-thread pool, simulated disk).
+// io.h - files and I/O queues: one interface, three backends (io_uring, kernel-thread pool, simulated disk).
 //
 // Concepts   A Disk names files and does rare operations at once (open, resize, rename ...). An IoQueue belongs to one worker
-//            and takes batches of page and log requests. read/write/sync below build a request, hand it to the worker's
-//            queue and park the user thread until it completes; the worker submits once per scheduler turn.
+//            and takes batches of page and log requests. User threads wait for requests by the calls of io_wait.h.
 // Invariants IO-1 A request's buffer does not change and stays mapped from submit to completion.
 //            IO-2 Every submitted request completes exactly once, in any order.
 //            IO-3 A short or interrupted transfer is continued by the queue: result is the whole size or an error; a read
@@ -17,13 +16,15 @@
 #include <string_view>
 #include <vector>
 
-#include "threads/base/clock.h"
-#include "threads/base/result.h"
-#include "threads/base/types.h"
-#include "threads/io/io_stats.h"
-#include "threads/thread.h"
+#include <lockstep/clock.h>
+#include <lockstep/result.h>
+#include <lockstep/types.h>
+#include <lockstep/io_stats.h>
 
 namespace lockstep::threads {
+
+class IoStage;
+struct Thread;
 
 using FileId = Id<struct FileIdTag, int32_t>;    // valid on the disk that opened it
 
@@ -31,7 +32,6 @@ inline constexpr uint32_t kIoPiecesMax = 64;     // of one request
 
 enum class IoKind : uint8_t { read, write, sync };
 enum class IoClass : uint8_t { log, demand_read, read_ahead, write_back };     // priority: first is served first
-class IoStage;
 
 // One request. The caller owns it until completion; `done` runs on the submitting worker, in its scheduler, and must not block.
 struct IoRequest {
@@ -112,19 +112,5 @@ public:
 enum class IoBackend : uint8_t { automatic, io_uring, pool };
 // The machine's file system. `automatic` takes io_uring and falls back to the pool where the kernel refuses it.
 std::unique_ptr<Disk> make_disk(IoBackend backend = IoBackend::automatic);
-
-// --- for user threads
-// Into the current worker's stage, submitted with its next batch. The request must live until complete. Parks while the stage is full.
-void io_start(IoRequest& request);
-// The same for what can be done without: false if the stage is full. Never parks.
-bool io_try_start(IoRequest& request);
-// How the current worker's stage works from now on; for measurements.
-void set_io_mode(IoMode mode);
-// Parks until `request.complete`.
-void io_wait(IoRequest& request, ParkReason reason);
-// Whole transfers. Errors: io_error or no_space with errno, `what` = the text given.
-Result<size_t> io_read(FileId file, uint64_t offset, void* data, size_t bytes, const char* what, ParkReason reason = ParkReason::page_read);
-Result<void> io_write(FileId file, uint64_t offset, const void* data, size_t bytes, IoClass io_class, const char* what);
-Result<void> io_sync(FileId file, const char* what, ParkReason reason = ParkReason::io);
 
 }  // namespace lockstep::threads

@@ -6,7 +6,7 @@
 
 #include <chrono>
 
-#include "threads/base/clock.h"
+#include <lockstep/clock.h>
 
 namespace lockstep::threads {
 namespace {

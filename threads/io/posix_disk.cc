@@ -9,7 +9,7 @@
 
 #include <cstring>
 
-#include "threads/base/clock.h"
+#include <lockstep/clock.h>
 #include "threads/io/aligned_buffer.h"
 #include "threads/io/uring_queue.h"
 

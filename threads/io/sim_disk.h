@@ -19,7 +19,7 @@
 #include <string>
 #include <vector>
 
-#include "threads/base/clock.h"
+#include <lockstep/clock.h>
 #include "threads/base/rng.h"
 #include "threads/io/io.h"
 #include "threads/io/sim_faults.h"

@@ -9,7 +9,7 @@
 #include <atomic>
 #include <cstdint>
 
-#include "threads/base/types.h"
+#include <lockstep/types.h>
 
 namespace lockstep::threads {
 

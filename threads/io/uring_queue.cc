@@ -12,7 +12,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "threads/base/clock.h"
+#include <lockstep/clock.h>
 #include "threads/io/sleep_gate.h"
 #include "threads/io/transfer.h"
 

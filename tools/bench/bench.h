@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "sm/store.h"
+#include <lockstep/store.h>
 #include "threads/base/check.h"
 #include "threads/base/rng.h"
 

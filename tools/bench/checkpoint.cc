@@ -3,12 +3,13 @@
 
 #include <algorithm>
 
-#include "sm/engine.h"
-#include "sm/recovery.h"
+#include "sm/store/engine_of.h"
+#include "sm/recovery/recovery.h"
 #include "threads/io/aligned_buffer.h"
 #include "tools/bench/bench.h"
 #include "tpcc/driver.h"
 #include "tpcc/loader.h"
+#include "threads/worker/io_wait.h"
 
 namespace lockstep::bench {
 namespace {
@@ -53,7 +54,7 @@ Result<double> write_back(threads::FileId file, const std::vector<uint64_t>& pag
 Result<void> sorted_against_unsorted(const Settings& settings, Report& report) {
     const uint64_t file_pages = (settings.bytes != 0 ? settings.bytes : 1ull << 30) / kPageBytes;
     Store store = TRY(Store::open(settings.directory + "/write-back"));
-    threads::Disk& disk = *store.engine().disk;
+    threads::Disk& disk = *sm::engine_of(store).disk;
     const threads::FileId file = TRY(disk.open(settings.directory + "/write-back/scratch", threads::Disk::kCreate | threads::Disk::kDirect));
     TRY(disk.allocate(file, file_pages * kPageBytes));
     std::vector<double> sorted_rates, unsorted_rates, ratios;
@@ -96,7 +97,7 @@ Result<Phase> phase(Store& store, tpcc::Database& db, const tpcc::RunSettings& r
     std::optional<Handle<void>> running;
     if (checkpoints)
         running = store.start([&]() -> Result<void> {
-            while (!stop.load()) TRY(store.engine().checkpointer->run(false));
+            while (!stop.load()) TRY(sm::engine_of(store).checkpointer->run(false));
             return {};
         });
     const auto done = tpcc::run_terminals(db, run, {});
@@ -113,7 +114,7 @@ Result<void> slowest_new_orders(const Settings& settings, Report& report) {
                                                                  .checkpoint_log_bytes = 512ull << 20}));
     tpcc::LoadProgress progress;
     tpcc::Database db = TRY(tpcc::load(store, {.scale = {.warehouses = warehouses}}, progress));
-    store.engine().checkpointer->stop();                 // from here on only those below
+    sm::engine_of(store).checkpointer->stop();                 // from here on only those below
     TRY(store.checkpoint());
     tpcc::RunSettings run;
     run.warmup = kSecond / 4;

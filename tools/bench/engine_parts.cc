@@ -3,9 +3,9 @@
 
 #include <cstring>
 
-#include "sm/engine.h"
-#include "threads/ctx.h"
-#include "threads/thread.h"
+#include "sm/store/engine_of.h"
+#include "threads/steps/ctx.h"
+#include "threads/thread/thread.h"
 #include "tools/bench/bench.h"
 
 namespace lockstep::bench {
@@ -59,7 +59,7 @@ Result<void> bench_switch(const Settings& settings, Report& report) {
 Result<void> bench_locks(const Settings& settings, Report& report) {
     Store store = TRY(Store::open(settings.directory + "/locks"));
     return on_user_thread(store, [&]() -> Result<void> {
-        sm::Engine& e = store.engine();
+        sm::Engine& e = sm::engine_of(store);
         txn::Transaction* t = TRY(e.txns->begin({.durability = Durability::lazy}));
         txn::StoreLock table;
         table.store = StoreId{99};
@@ -84,7 +84,7 @@ Result<void> bench_locks(const Settings& settings, Report& report) {
 Result<void> bench_log(const Settings& settings, Report& report) {
     Store store = TRY(Store::open(settings.directory + "/log", {.log_bytes = 8ull << 30, .log_ring_bytes = 512ull << 20}));
     return on_user_thread(store, [&]() -> Result<void> {
-        txn::Log& log = *store.engine().log;
+        txn::Log& log = *sm::engine_of(store).log;
         char bytes[100 - sizeof(txn::LogRecordHeader)];
         std::memset(bytes, 'x', sizeof(bytes));
         const auto insert = [&](uint64_t n) {

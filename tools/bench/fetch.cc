@@ -65,7 +65,7 @@ Result<void> bench_operations(const Settings& settings, Report& report) {
         in_txns("fetch", [&](Txn& txn) { CHECK(index.get(txn, Key().u64(rng.below(rows)), buffer)); });
         in_txns("fetch for update + update", [&](Txn& txn) {
             const Key key = Key().u64(rng.below(rows));
-            CHECK(index.get(txn, key, buffer, For::update));
+            CHECK(index.get(txn, key, buffer, Access::update));
             value[0] = static_cast<char>(rng.next());
             CHECK(index.update(txn, key, value));
         });

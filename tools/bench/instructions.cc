@@ -70,7 +70,7 @@ Result<void> count_operation(const Settings& settings, const std::string& name) 
             if (i == 2 * kOperations) CALLGRIND_START_INSTRUMENTATION;
             auto txn = counted("begin", [&] { return store.begin({.durability = Durability::lazy}); });
             const Key key = Key().u64(rng.below(kRows / 2));
-            counted("fetch", [&] { return index.get(*txn, key, buffer, For::update); });
+            counted("fetch", [&] { return index.get(*txn, key, buffer, Access::update); });
             value[i % kRowBytes] ^= 1;
             counted("update", [&] { return index.update(*txn, key, value); });
             counted("insert", [&] { return index.insert(*txn, Key().u64(rng.below(kRows / 2)).u64(i), value); });

@@ -4,9 +4,10 @@
 #include <algorithm>
 #include <fstream>
 
-#include "sm/engine.h"
+#include "sm/store/engine.h"
 #include "tools/bench/bench.h"
 #include "tools/bench/raw_disk.h"
+#include "threads/worker/io_wait.h"
 
 namespace lockstep::bench {
 namespace {

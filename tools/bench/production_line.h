@@ -1,4 +1,4 @@
-// production_line.h - the thesis's model of staged execution in virtual time, driven by the gates of threads/stage.h.
+// production_line.h - the thesis's model of staged execution in virtual time, driven by the gates of threads/sync/stage.h.
 //
 // Concepts   Queries arrive at random (Poisson) and pass through kModules modules on one CPU. A query brings its own work, of which
 //            each module gets an equal share; a module also has to load its common data whenever the CPU comes to it from another
@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "threads/base/rng.h"
-#include "threads/stage.h"
+#include "threads/sync/stage.h"
 
 namespace lockstep::bench {
 

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "threads/thread.h"
+#include "threads/thread/thread.h"
 #include "tools/bench/paired.h"
 
 namespace lockstep::bench {
@@ -67,7 +67,7 @@ private:
             for (int k = 0; k < 10; ++k) {
                 // Each thread keeps to rows of its own, so that nobody waits for a lock.
                 const Key key = Key().u64(rng.below(rows_ / threads_) * threads_ + number);
-                TRY(index_.get(txn, key, buffer, update_ ? For::update : For::read));
+                TRY(index_.get(txn, key, buffer, update_ ? Access::update : Access::read));
                 if (update_) TRY(index_.patch(txn, key, 8 * rng.below(8), part));
                 ++operations_;
             }

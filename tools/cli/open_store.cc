@@ -3,8 +3,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "sm/store.h"
+#include <lockstep/store.h>
 #include "tools/cli/commands.h"
+#include "threads/worker/io_wait.h"
 
 namespace lockstep::cli {
 namespace {

@@ -3,11 +3,11 @@
 
 #include <cstring>
 
-#include "sm/log_kinds.h"
-#include "sm/superblock.h"
+#include "sm/change/log_kinds.h"
+#include "sm/buffer/superblock.h"
 #include "threads/io/io.h"
 #include "tools/cli/commands.h"
-#include "txn/log.h"
+#include "txn/log/log.h"
 
 namespace lockstep::cli {
 namespace {

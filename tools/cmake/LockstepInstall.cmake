@@ -1,27 +1,17 @@
 # cmake --install: headers as <lockstep/...>, static and shared library, CMake package and pkg-config file.
 include(CMakePackageConfigHelpers)
 
-# What an application may include as <lockstep/NAME.h>; each is a one-line header in front of the real one.
-set(LOCKSTEP_PUBLIC_HEADERS store txn index heap cursor key options stats)
-# What those need themselves.
-set(LOCKSTEP_SUPPORT_HEADERS sm/store_inl.h txn/txn_options.h txn/lock_policy.h threads/base/types.h threads/base/result.h threads/base/clock.h
-    threads/steps_options.h threads/stage_stats.h threads/io/io_stats.h threads/base/log_buckets.h)
-
-foreach(name ${LOCKSTEP_PUBLIC_HEADERS})
-    file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/include/lockstep/${name}.h CONTENT "#pragma once\n#include \"sm/${name}.h\"\n")
-    install(FILES ${CMAKE_BINARY_DIR}/include/lockstep/${name}.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/lockstep)
-    list(APPEND LOCKSTEP_SUPPORT_HEADERS sm/${name}.h)
-endforeach()
-foreach(header ${LOCKSTEP_SUPPORT_HEADERS})
-    get_filename_component(folder ${header} DIRECTORY)
-    install(FILES ${CMAKE_SOURCE_DIR}/${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/lockstep/${folder})
+# The public headers of all layers become one folder, <lockstep/...>, behind one include path.
+foreach(layer threads txn sm)
+    install(DIRECTORY ${CMAKE_SOURCE_DIR}/${layer}/include/lockstep DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
+        FILES_MATCHING PATTERN "*.h")
 endforeach()
 
 foreach(kind static shared)
     target_compile_features(lockstep_${kind} PUBLIC cxx_std_23)
     target_include_directories(lockstep_${kind} INTERFACE
-        $<BUILD_INTERFACE:${CMAKE_BINARY_DIR}/include>
-        $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/lockstep>)
+        $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/threads/include> $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/txn/include>
+        $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/sm/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 endforeach()
 set_target_properties(lockstep_static PROPERTIES EXPORT_NAME lockstep)
 install(TARGETS lockstep_static lockstep_shared EXPORT lockstep
@@ -52,7 +42,7 @@ libdir=\${pcfiledir}/..
 Name: lockstep
 Description: ${PROJECT_DESCRIPTION}
 Version: ${PROJECT_VERSION}
-Cflags: -I\${prefix}/include -I\${prefix}/include/lockstep -std=gnu++23
+Cflags: -I\${prefix}/include -std=gnu++23
 Libs: -L\${libdir} -llockstep
 Requires.private: liburing fmt
 Libs.private: -lboost_context -pthread

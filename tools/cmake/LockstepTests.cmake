@@ -1,4 +1,4 @@
-# Tests: tests/<layer>/<name>_test.cc becomes the program <layer>_<name>_test, linked with its layer and those below.
+# Tests: <name>_test.cc in tests/<layer> or a folder below it becomes the program <layer>_<name>_test, linked with its layer and those below.
 # The first line "// labels: unit model" of a file gives its ctest labels; default "unit".
 find_package(GTest REQUIRED)
 include(GoogleTest)
@@ -28,7 +28,7 @@ if(LOCKSTEP_SANITIZE)
     set(optimised -O0)
 endif()
 foreach(layer ${LOCKSTEP_TEST_LAYERS})
-    file(GLOB files CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/${layer}/*_test.cc)
+    file(GLOB_RECURSE files CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/${layer}/*_test.cc)
     foreach(file ${files})
         get_filename_component(name ${file} NAME_WE)
         set(target ${layer}_${name})

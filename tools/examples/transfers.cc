@@ -17,7 +17,7 @@ constexpr int64_t kOpening = 1'000;
 
 Slice bytes_of(const int64_t& n) { return {reinterpret_cast<const char*>(&n), sizeof(n)}; }
 
-Result<int64_t> balance(Txn& txn, Index accounts, uint32_t account, For access) {
+Result<int64_t> balance(Txn& txn, Index accounts, uint32_t account, Access access) {
     int64_t amount = 0;
     if (!TRY(accounts.get(txn, Key().u32(account), std::as_writable_bytes(std::span(&amount, 1)), access)))
         return fail(ErrorCode::no_such_record, "account", account);
@@ -25,9 +25,9 @@ Result<int64_t> balance(Txn& txn, Index accounts, uint32_t account, For access) 
 }
 
 Result<void> transfer(Txn& txn, Index accounts, uint32_t from, uint32_t to, int64_t amount) {
-    const int64_t left = TRY(balance(txn, accounts, from, For::update)) - amount;
+    const int64_t left = TRY(balance(txn, accounts, from, Access::update)) - amount;
     TRY(accounts.update(txn, Key().u32(from), bytes_of(left)));
-    const int64_t grown = TRY(balance(txn, accounts, to, For::update)) + amount;
+    const int64_t grown = TRY(balance(txn, accounts, to, Access::update)) + amount;
     TRY(accounts.update(txn, Key().u32(to), bytes_of(grown)));
     return {};
 }

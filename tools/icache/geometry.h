@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "threads/base/result.h"
+#include <lockstep/result.h>
 
 namespace lockstep::icache {
 

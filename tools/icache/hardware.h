@@ -4,7 +4,7 @@
 #include <array>
 #include <cstdint>
 
-#include "threads/base/result.h"
+#include <lockstep/result.h>
 
 namespace lockstep::icache {
 

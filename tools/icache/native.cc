@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "sm/engine.h"
-#include "threads/thread.h"
+#include "sm/store/engine.h"
+#include "threads/thread/thread.h"
 #include "tools/icache/child.h"
 #include "tools/icache/hardware.h"
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "threads/base/result.h"
+#include <lockstep/result.h>
 #include "tools/icache/trace_format.h"
 
 namespace lockstep::icache {

@@ -1,8 +1,9 @@
 // traced.cc - runs a plan on a simulated disk and a clock that stands still, under the tracer.
-#include "sm/engine.h"
-#include "threads/ctx.h"
+#include "sm/store/test_hooks.h"
+#include "sm/store/engine_of.h"
+#include "threads/steps/ctx.h"
 #include "threads/io/sim_disk.h"
-#include "threads/thread.h"
+#include "threads/thread/thread.h"
 #include "tools/icache/child.h"
 #include "tools/icache/trace_format.h"
 
@@ -15,13 +16,13 @@ public:
     explicit TracedRun(const ChildSettings& settings) : settings_(settings), transactions_(is_transaction(settings.plan[0].what)) {}
 
     Result<nlohmann::ordered_json> run() {
-        seams_.disk = &disk_;
-        seams_.clock = &clock_;
-        seams_.caller_driven = true;
-        seams_.whole_turns = true;               // what a worker executes by itself, not a simulation's short steps
-        seams_.idle = [this] { return idle(); };
+        hooks_.disk = &disk_;
+        hooks_.clock = &clock_;
+        hooks_.caller_driven = true;
+        hooks_.whole_turns = true;               // what a worker executes by itself, not a simulation's short steps
+        hooks_.idle = [this] { return idle(); };
         Options options = TRY(options_for(settings_, true));
-        options.seams = &seams_;
+        options.test_hooks = &hooks_;
         steps_ = options.steps;
         store_.emplace(TRY(Store::open("/store", options)));
         workload_ = transactions_ ? make_transactions(*store_, settings_.workload) : make_operations(*store_, settings_.workload);
@@ -40,7 +41,7 @@ private:
             return done;
         }, 0);
         while (!ended)
-            if (!store_->engine().runtime->step()) idle();
+            if (!sm::engine_of(*store_).runtime->step()) idle();
         return running.join();
     }
     bool idle() {
@@ -122,7 +123,7 @@ private:
     const bool transactions_;
     threads::SimDisk disk_;
     ManualClock clock_;
-    Seams seams_;
+    TestHooks hooks_;
     StepsOptions steps_;
     std::optional<Store> store_;
     std::unique_ptr<Workload> workload_;

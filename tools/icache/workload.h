@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-#include "sm/store.h"
+#include <lockstep/store.h>
 #include "threads/base/rng.h"
 
 namespace lockstep::icache {

@@ -1,0 +1,142 @@
+// btree_fetch.cc - point reads.
+//
+// Concepts   Lock first, then look: the lock on the key's name protects the answer whether or not the key is there, so the search
+//            needs no second look after a wait, and "not there" needs no gap lock. A look that fails validation is repeated; the
+//            lock stays.
+//            The way to the leaf may be walked before the lock: what was found counts only if the leaf's version is still the same when the
+//            record has been read under the lock, and then it is as if it had been found afterwards. So the lock's bucket is loaded while
+//            the tree is descended, and the record while the lock is taken.
+#include "sm/btree/btree_descent.h"
+#include "sm/btree/overflow.h"
+#include "threads/steps/ctx.h"
+#include "threads/base/hints.h"
+#include "threads/base/planted.h"
+
+namespace lockstep::sm {
+
+using namespace node;
+using Ops = BTree::Ops;
+
+namespace {
+
+inline void copy_out(Slice value, ValueOut& out) {
+    out.bytes = value.size();
+    if (out.fixed) copy_bytes(reinterpret_cast<char*>(out.fixed), value.substr(0, out.capacity));
+    else if (out.text) out.text->assign(value);
+}
+
+[[gnu::cold, gnu::noinline]] Result<void> copy_overflow(BufferPool& pool, StoreId store, const OverflowRef& ref, ValueOut& out) {
+    out.bytes = ref.bytes;
+    if (out.fixed) return read_overflow(pool, store, ref, 0, reinterpret_cast<char*>(out.fixed), std::min<size_t>(out.capacity, ref.bytes));
+    if (!out.text) return {};
+    return read_overflow(pool, store, ref, *out.text);
+}
+
+constexpr size_t kRecordAhead = 192;                             // bytes of a record that are fetched: most have fewer
+
+// The record's first lines, of `bytes` at most. Its length is in the record: not to be read now.
+inline void prefetch_record(const Ops::Position& pos, size_t bytes) {
+    const char* const at = chars(*pos.at.page) + slots(*pos.at.page)[pos.slot].at;
+    prefetch_line(at);
+    for (size_t line = kCacheLineBytes; line < std::min(bytes, kRecordAhead); line += kCacheLineBytes) prefetch_line(at + line);
+}
+
+// Not to be answered in the usual way: a lock to be given back, or a key that is none.
+inline bool is_special(const txn::Transaction& txn, Slice key, Access access) {
+    return key.size() > kKeyBytesMax || (access == Access::read && (txn.isolation == txn::Isolation::read_committed || PLANTED(fetch_unlocked)));
+}
+
+// The key's lock is held, so the record cannot change; its page can. `located`: pos has a look at the leaf to begin with.
+inline Result<bool> read_record(BTree& tree, BufferPool& pool, txn::Transaction& txn, const SearchKey& key, Ops::Position& pos, bool located,
+                                ValueOut& out) {
+    SharedPage hold;
+    for (unsigned tries = 0;; ++tries) {
+        if (tries == 0 && located) {
+        } else if (tries < kOptimisticTries) [[likely]] {
+            TRY(Ops::locate(tree, txn, key, false, pos));
+        } else {
+            TRY(Ops::before_retry(tree, tries, tree.root()));
+            if (!TRY(Ops::hold_leaf(tree, key, Ops::Side::covering, pos, hold))) continue;
+            const Found f = search(*pos.at.page, key);
+            pos.slot = f.slot;
+            pos.found = f.exact;
+        }
+        const Page& page = *pos.at.page;
+        if (!pos.found || ghost(page, pos.slot)) {
+            if (!pos.valid()) continue;
+            Ops::remember(tree, txn, pos.id, pos.slot, pos.leaves_freed);
+            return false;
+        }
+        if (overflow(page, pos.slot)) [[unlikely]] {
+            const OverflowRef ref = overflow_ref(value(page, pos.slot));
+            if (!pos.valid()) continue;
+            hold.release();
+            TRY(copy_overflow(pool, tree.id(), ref, out));
+            return true;
+        }
+        copy_out(value(page, pos.slot), out);
+        if (!pos.valid()) [[unlikely]]
+            continue;
+        Ops::remember(tree, txn, pos.id, pos.slot, pos.leaves_freed);
+        return true;
+    }
+}
+
+}  // namespace
+
+Result<bool> Ops::read_locked(BTree& tree, txn::Transaction& txn, const SearchKey& key, ValueOut& out) {
+    Position pos;
+    return read_record(tree, *tree.env_.pool, txn, key, pos, false, out);
+}
+
+// The first half of a fetch in a team: the leaf is found ahead, the key locked, the record on its way meanwhile. False: it is still to be found.
+inline Result<bool> Ops::lock_in_team(BTree& tree, txn::Transaction& txn, const SearchKey& key, txn::LockName name, txn::LockMode mode, Position& pos) {
+    Met met;
+    const bool located = Descent::locate_ahead(tree, txn, key, name, pos, met);
+    const bool far = located && met == Met::far && pos.found;
+    if (far && threads::worker_local.prefetch) prefetch_record(pos, kRecordAhead);
+    TRY(tree.env_.locks->lock_record(txn.locks, tree.lock_, name, mode));
+    if (!far) return located;
+    CTX(record);
+    return look_again(*tree.env_.pool, tree, key, pos);
+}
+
+// At read_committed a lock that was taken for the look alone is given back.
+Result<bool> BTree::fetch_specially(txn::Transaction& txn, Slice key, ValueOut& out) {
+    if (key.size() > kKeyBytesMax) return fail(ErrorCode::key_too_long, "key", key.size(), kKeyBytesMax);
+    const SearchKey wanted(key);
+    const txn::LockName name = wanted.lock_name(id_);
+    const bool held_before = txn::covers(env_.locks->held(txn.locks, name), txn::LockMode::S);
+    Ops::Position pos;
+    bool located = false;
+    if (threads::worker_local.points) located = TRY(Ops::lock_in_team(*this, txn, wanted, name, txn::LockMode::S, pos));
+    else TRY(env_.locks->lock_record(txn.locks, lock_, name, txn::LockMode::S));
+    Result<bool> found = read_record(*this, *env_.pool, txn, wanted, pos, located, out);
+    if (!held_before) env_.locks->unlock(txn.locks, name, txn::LockMode::S);
+    return found;
+}
+
+Result<bool> BTree::fetch_alone(txn::Transaction& txn, Slice key, Access access, ValueOut& out) {
+    if (is_special(txn, key, access)) [[unlikely]] return fetch_specially(txn, key, out);
+    const SearchKey wanted(key);                                 // before the lock: what was just written is read late
+    const txn::LockName name = wanted.lock_name(id_);
+    Ops::Position pos;
+    env_.locks->prefetch(name);
+    const bool located = Ops::locate(*this, txn, wanted, false, pos).has_value();    // an error without a lock is none: the index may be gone (CA-2)
+    if (pos.found) {
+        prefetch_record(pos, out.fixed ? out.capacity : kRecordAhead);
+        if (access != Access::read) env_.pool->prefetch_for_change(pos.at);
+    }
+    TRY(env_.locks->lock_record(txn.locks, lock_, name, Ops::mode_of(access)));
+    return read_record(*this, *env_.pool, txn, wanted, pos, located, out);
+}
+
+Result<bool> BTree::fetch_in_team(txn::Transaction& txn, Slice key, Access access, ValueOut& out) {
+    if (is_special(txn, key, access)) [[unlikely]] return fetch_specially(txn, key, out);
+    const SearchKey wanted(key);
+    Ops::Position pos;
+    const bool located = TRY(Ops::lock_in_team(*this, txn, wanted, wanted.lock_name(id_), Ops::mode_of(access), pos));
+    return read_record(*this, *env_.pool, txn, wanted, pos, located, out);
+}
+
+}  // namespace lockstep::sm

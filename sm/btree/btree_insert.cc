@@ -1,0 +1,153 @@
+// btree_insert.cc - inserting a record: key lock, next key's gap, room, one logged change.
+//
+// Concepts   Order: X on the key (no latch held; waits for whoever has it) -> leaf latched -> next key's gap free of others' gap_read,
+//            checked under the latch, so that no scan can protect the gap between the check and the change (its validation of this
+//            leaf would fail) -> change. If the next key stands in the right sibling, that leaf's version is validated last.
+#include "sm/change/rollback.h"
+#include "sm/btree/btree_descent.h"
+#include "sm/core/cleanup.h"
+#include "sm/btree/overflow.h"
+#include "threads/base/planted.h"
+
+namespace lockstep::sm {
+
+using namespace node;
+using Ops = BTree::Ops;
+using txn::LockMode;
+
+using GapCheck = Ops::GapCheck;
+
+// May a key be put in front of the target's slot?
+Result<GapCheck> Ops::check_gap(BTree& tree, txn::LockManager& locks, txn::Transaction& txn, const Target& t, txn::LockName name,
+                                  NextKey& next) {
+    if (!TRY(Ops::next_key(tree, *t.page, t.slot + PLANTED(next_key_off_by_one), nullptr, next))) [[unlikely]]
+        return GapCheck::changed;
+    if (!locks.grantable(txn.locks, next.name, LockMode::gap_insert)) [[unlikely]]
+        return GapCheck::wait_above;
+    // The new key cuts a gap in two: who protects the whole of it must protect both halves.
+    if (!PLANTED(half_gap_unprotected) && local_of(txn).gap_reader == txn.id && (locks.held(txn.locks, next.name) & LockMode::gap_read) != LockMode::none) [[unlikely]]
+        if (!TRY(locks.try_lock_record(txn.locks, tree.lock(), name, LockMode::gap_read))) return GapCheck::wait_own;
+    return next.valid() ? GapCheck::clear : GapCheck::changed;
+}
+
+namespace {
+
+inline Result<void> log_put(Env& env, BTree& tree, txn::Transaction& txn, Ops::Target& t, Slice key, Slice value, bool overflow) {
+    const payload::Put head{static_cast<uint16_t>(t.slot), overflow ? kOverflow : uint16_t{0}, static_cast<uint16_t>(key.size()),
+                            static_cast<uint16_t>(value.size())};
+    ChangePart part{&t.page, PageAction::btree_put, 0, {payload::bytes_of(head), key, value, {}}};
+    TRY(change_pages(env, &txn, ChangeRole::forward, LogKind::btree_insert, tree.id(), {&part, 1}));
+    return {};
+}
+
+// A ghost of the key gets a new value. The old one is logged too: the ghost may be this transaction's own delete, which may be undone as well.
+[[gnu::noinline]] Result<bool> revive(Env& env, BTree& tree, txn::Transaction& txn, Ops::Target& t, Slice key, Slice fresh, bool is_overflow) {
+    const Slice old = value(*t.page, t.slot);
+    if (fresh.size() > old.size() && fresh.size() - old.size() > free_bytes(*t.page)) return false;
+    const Lsn before = txn.last_lsn;
+    const bool was_overflow = overflow(*t.page, t.slot);
+    const OverflowRef old_chain = overflow_ref(was_overflow ? old : Slice{});
+    const payload::Revive head{static_cast<uint16_t>(t.slot),
+                               static_cast<uint16_t>((was_overflow ? payload::kOldOverflow : 0) | (is_overflow ? payload::kNewOverflow : 0)),
+                               static_cast<uint16_t>(key.size()), static_cast<uint16_t>(old.size()), static_cast<uint16_t>(fresh.size()), 0};
+    ChangePart part{&t.page, PageAction::btree_revive, 0, {payload::bytes_of(head), key, old, fresh}};
+    TRY(change_pages(env, &txn, ChangeRole::forward, LogKind::btree_insert, tree.id(), {&part, 1}));
+    t.page.release();
+    if (!was_overflow) return true;
+    Result<void> released = release_overflow(env, txn, tree.id(), key, old_chain);
+    if (released) return true;
+    (void)roll_back(env, txn, before);
+    return std::unexpected(released.error());
+}
+
+}  // namespace
+
+Result<void> Ops::check_write(const txn::Transaction& txn, size_t key_bytes, size_t value_bytes) {
+    if (txn.must_abort) return fail(ErrorCode::txn_aborting, "transaction", txn.id.value);
+    if (txn.read_only) return fail(ErrorCode::read_only, "transaction", txn.id.value);
+    if (key_bytes > kKeyBytesMax) return fail(ErrorCode::key_too_long, "key", key_bytes, kKeyBytesMax);
+    if (value_bytes > kValueBytesMax) return fail(ErrorCode::value_too_long, "value", value_bytes, kValueBytesMax);
+    return {};
+}
+
+namespace {
+
+// The leaf of `key` is full: ghosts that nobody needs go first, and it is split only if there are none. A removal that fails is no failure
+// of the insert.
+[[gnu::cold, gnu::noinline]] Result<void> make_room(BTree& tree, const Ops::SearchKey& key, bool has_ghosts, size_t extra) {
+    if (has_ghosts) {
+        const Result<bool> removed = Ops::remove_leaf_ghosts(tree, key);
+        if (removed && *removed) return {};
+    }
+    return Ops::split(tree, key, 0, extra);
+}
+
+}  // namespace
+
+Result<void> Ops::insert_record(BTree& tree, txn::Transaction& txn, txn::LockName name, const SearchKey& key, Slice value, bool is_overflow,
+                                const Position* ahead) {
+    txn::LockManager& locks = *tree.env_.locks;
+    unsigned changes = 0, rooms = 0;
+    for (;;) {
+        Target t;
+        TRY(latch_for(tree, txn, key, false, t, std::exchange(ahead, nullptr)));
+        if (t.found) {
+            if (!ghost(*t.page, t.slot)) return fail(ErrorCode::duplicate_key, "index", tree.id_.value);
+            if (TRY(revive(tree.env_, tree, txn, t, key, value, is_overflow))) return {};
+        } else {
+            NextKey next;
+            const GapCheck gap = TRY(check_gap(tree, locks, txn, t, name, next));
+            if (gap != GapCheck::clear) [[unlikely]] {           // BT-3: nothing is waited for with the leaf latched
+                t.page.release();
+                if (gap == GapCheck::wait_above) TRY(locks.wait_until_grantable(txn.locks, next.name, LockMode::gap_insert));
+                if (gap == GapCheck::wait_own) TRY(locks.lock_record(txn.locks, tree.lock_, name, LockMode::gap_read));
+                if (gap == GapCheck::changed) TRY(before_retry(tree, ++changes, t.id));
+                continue;
+            }
+            if (fits(*t.page, key.size(), value.size())) [[likely]] {
+                const PageId leaf = t.id;
+                const unsigned slot = t.slot;
+                const uint32_t leaves_freed = t.leaves_freed;
+                TRY(log_put(tree.env_, tree, txn, t, key, value, is_overflow));
+                t.page.release();
+                remember(tree, txn, leaf, slot, leaves_freed);
+                return {};
+            }
+        }
+        if (++rooms > kRoomTriesMax) [[unlikely]] return damaged(tree, t.id);      // a leaf whose numbers lie about its room
+        const bool has_ghosts = header(*t.page).ghosts != 0;
+        t.page.release();
+        TRY(make_room(tree, key, has_ghosts, kSlotCost + key.size() + value.size()));
+    }
+}
+
+namespace {
+
+[[gnu::cold, gnu::noinline]] Result<void> insert_large(Env& env, BTree& tree, txn::Transaction& txn, txn::LockName name,
+                                                       const SearchKey& key, Slice value) {
+    const Lsn before = txn.last_lsn;
+    const OverflowRef ref = TRY(write_overflow(env, &txn, tree.id(), value));
+    Result<void> done = Ops::insert_record(tree, txn, name, key, bytes_of(ref), true);
+    if (!done) (void)roll_back(env, txn, before);              // nobody refers to it
+    return done;
+}
+
+}  // namespace
+
+Result<void> BTree::insert(txn::Transaction& txn, Slice key, Slice value) {
+    if (!Ops::writable(txn, key.size(), value.size())) [[unlikely]]
+        return Ops::check_write(txn, key.size(), value.size());
+    const SearchKey wanted(key);
+    const txn::LockName name = wanted.lock_name(id_);
+    Ops::Position place;
+    Met met;
+    const Ops::Position* ahead = nullptr;
+    if (!in_far_team()) env_.locks->prefetch(name);
+    else if (Descent::locate_ahead(*this, txn, wanted, name, place, met)) ahead = &place;
+    TRY(env_.locks->lock_record(txn.locks, lock_, name, LockMode::X));
+    if (Ops::too_large(key.size(), value.size())) [[unlikely]]
+        return insert_large(env_, *this, txn, name, wanted, value);
+    return Ops::insert_record(*this, txn, name, wanted, value, false, ahead);
+}
+
+}  // namespace lockstep::sm

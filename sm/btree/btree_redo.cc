@@ -1,0 +1,154 @@
+// btree_redo.cc - the B-tree's page actions: the forward path and redo change pages through these functions only.
+#include "sm/btree/btree_payload.h"
+#include "threads/base/planted.h"
+
+namespace lockstep::sm {
+
+using namespace node;
+
+namespace {
+
+// Appends records as RecordWriter wrote them.
+void append_records(Builder& builder, payload::Reader& in, unsigned count) {
+    for (unsigned i = 0; i < count; ++i) {
+        const uint16_t bits = in.get<uint16_t>(), value_bytes = in.get<uint16_t>();
+        const Slice key = in.bytes(bits & kKeyBits), value = in.bytes(value_bytes);
+        builder.append(bits & static_cast<uint16_t>(~kKeyBits), {}, key, value);
+    }
+}
+
+// Appends slots [from, to) of `old`, leaving out those named in `removed` (ascending).
+void append_slots(Builder& builder, const Page& old, unsigned from, unsigned to, size_t prefix_bytes, Slice removed = {}) {
+    const Shift shift = shift_of(old, prefix_bytes);
+    for (unsigned i = from; i < to; ++i) {
+        if (!removed.empty() && load<uint16_t>(removed.data()) == i) {
+            removed.remove_prefix(2);
+            continue;
+        }
+        builder.append(slots(old)[i].bits & static_cast<uint16_t>(~kKeyBits), shift.add, suffix(old, i).substr(shift.drop), value(old, i));
+    }
+}
+
+Builder::Frame frame_of(const Page& old) {
+    Builder::Frame f;
+    f.page = old.id();
+    f.store = StoreId{old.header.store};
+    f.level = old.header.level;
+    f.low = low(old);
+    f.infinite = high_infinite(old);
+    if (!f.infinite) f.high = high(old);
+    f.link = PageId{header(old).link};
+    return f;
+}
+
+uint16_t overflow_flag(uint16_t replace_flags) { return replace_flags & payload::kNewOverflow ? kOverflow : 0; }
+
+}  // namespace
+
+void apply_btree_put(Page& page, Slice bytes) {
+    payload::Reader in(bytes);
+    const auto p = in.get<payload::Put>();
+    const Slice key = in.bytes(p.key_bytes), value = in.bytes(p.value_bytes);
+    NodeHeader& h = header(page);
+    put(page, p.slot, p.flags, key.substr(h.prefix), value);
+    h.run = p.slot == h.last_put + 1 ? static_cast<uint16_t>(std::min(h.run + 1, 1000)) : uint16_t{0};
+    h.last_put = p.slot;
+}
+
+void apply_btree_put_many(Page& page, Slice bytes) {
+    payload::Reader in(bytes);
+    const auto p = in.get<payload::PutMany>();
+    NodeHeader& h = header(page);
+    const bool run_goes_on = p.slot == h.last_put + 1;
+    for (unsigned i = 0; i < p.count; ++i) {
+        const auto head = in.get<payload::RecordHead>();
+        const Slice key = in.bytes(head.key_bytes), value = in.bytes(head.value_bytes);
+        put(page, p.slot + i, 0, key.substr(h.prefix), value);
+    }
+    h.run = static_cast<uint16_t>(std::min((run_goes_on ? h.run + 1 : 0) + p.count - 1, 1000));
+    h.last_put = static_cast<uint16_t>(p.slot + p.count - 1);
+}
+
+void apply_btree_replace(Page& page, Slice bytes) {
+    payload::Reader in(bytes);
+    const auto p = in.get<payload::Replace>();
+    in.bytes(p.key_bytes);
+    in.bytes(p.old_bytes);
+    splice(page, p.slot, p.offset, p.old_bytes, in.bytes(p.new_bytes));
+    if (p.flags) set_bits(page, p.slot, overflow_flag(p.flags) | (p.flags & payload::kBecomesGhost ? kGhost : 0), kOverflow);
+}
+
+void apply_btree_set_ghost(Page& page, Slice bytes) {
+    payload::Reader in(bytes);
+    const auto p = in.get<payload::SetGhost>();
+    set_bits(page, p.slot, p.ghost ? kGhost : 0, p.ghost ? 0 : kGhost);
+}
+
+void apply_btree_revive(Page& page, Slice bytes) {
+    payload::Reader in(bytes);
+    const auto p = in.get<payload::Revive>();
+    in.bytes(p.key_bytes);
+    in.bytes(p.old_bytes);
+    splice(page, p.slot, 0, p.old_bytes, in.bytes(p.new_bytes));
+    set_bits(page, p.slot, overflow_flag(p.flags), kGhost | kOverflow);
+}
+
+void apply_btree_remove(Page& page, Slice bytes) {
+    payload::Reader in(bytes);
+    const auto p = in.get<payload::Remove>();
+    const Slice list = in.bytes(p.count * 2u);
+    for (unsigned i = p.count; i-- > 0;) remove(page, load<uint16_t>(list.data() + 2 * i));
+}
+
+void apply_btree_format(Page& page, Slice bytes) {
+    payload::Reader in(bytes);
+    const auto p = in.get<payload::Format>();
+    Builder::Frame f;
+    f.page = PageId{p.page};
+    f.store = StoreId{p.store};
+    f.level = static_cast<uint8_t>(p.level);
+    f.low = in.bytes(p.low_bytes);
+    f.infinite = p.high_bytes == kInfinite;
+    if (!f.infinite) f.high = in.bytes(p.high_bytes);
+    f.link = PageId{p.link};
+    Builder builder(page, f);
+    append_records(builder, in, p.count);
+}
+
+void apply_btree_truncate(Page& page, Slice bytes) {
+    payload::Reader in(bytes);
+    const auto p = in.get<payload::Truncate>();
+    Page old;
+    std::memcpy(static_cast<void*>(&old), &page, kPageBytes);
+    Builder::Frame f = frame_of(old);
+    if (!PLANTED(fence_not_updated)) f.infinite = false, f.high = in.bytes(p.high_bytes);
+    if (is_leaf(old)) f.link = PageId{p.right};
+    Builder builder(page, f);
+    append_slots(builder, old, 0, p.keep, header(page).prefix);
+    header(page).last_put = header(old).last_put;                 // a run goes on in the left page of the split
+    header(page).run = header(old).run;
+}
+
+void apply_btree_absorb(Page& page, Slice bytes) {
+    payload::Reader in(bytes);
+    const auto p = in.get<payload::Absorb>();
+    const Slice removed = in.bytes(p.removed * 2u);
+    Page old;
+    std::memcpy(static_cast<void*>(&old), &page, kPageBytes);
+    Builder::Frame f = frame_of(old);
+    f.infinite = p.high_bytes == kInfinite;
+    f.high = f.infinite ? Slice{} : in.bytes(p.high_bytes);
+    if (is_leaf(old) && !PLANTED(merge_link_stale)) f.link = PageId{p.right};
+    Builder builder(page, f);
+    append_slots(builder, old, 0, count(old), header(page).prefix, removed);
+    append_records(builder, in, p.count);
+}
+
+void apply_btree_set_child(Page& page, Slice bytes) {
+    payload::Reader in(bytes);
+    const auto p = in.get<payload::SetChild>();
+    if (p.slot == payload::kLink) header(page).link = p.page;
+    else splice(page, p.slot, 0, 4, Slice(reinterpret_cast<const char*>(&p.page), 4));
+}
+
+}  // namespace lockstep::sm

@@ -1,0 +1,140 @@
+// buffer_pool_evict.cc - free frames and the clock that finds them.
+#include <algorithm>
+
+#include "sm/buffer/buffer_pool_impl.h"
+#include "threads/base/planted.h"
+
+namespace lockstep::sm {
+
+namespace latch = threads::latch;
+
+namespace {
+constexpr uint32_t kFaultGoal = 8;                     // frames a fault frees when it has to do so itself
+}
+
+uint32_t BufferPool::Impl::pop_free() {
+    SpinGuard guard(free_lock);
+    uint32_t frame = 0;
+    if (free_used > 0) {
+        frame = free_stack[--free_used];
+    } else if (untouched < frame_count) {
+        frame = untouched++;
+        info(frame).page.store(kPageNone.value, std::memory_order_relaxed);
+        frames_seen.store(untouched, std::memory_order_release);
+    } else {
+        return 0;
+    }
+    free_frames.store(free_frames.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
+    return frame;
+}
+
+void BufferPool::Impl::push_free(uint32_t frame) {
+    threads::Waiter* waiter;
+    threads::Thread* thread = nullptr;
+    {
+        SpinGuard guard(free_lock);
+        free_stack[free_used++] = frame;
+        free_frames.store(free_frames.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+        if ((waiter = free_waiters.pop()) != nullptr) thread = waiter->thread;
+    }
+    if (thread != nullptr) threads::wake(thread);
+}
+
+void BufferPool::Impl::wait_for_free(Nanos until) {
+    threads::Waiter waiter;
+    waiter.thread = threads::current();
+    CHECK(waiter.thread != nullptr);                   // pages are read by user threads
+    {
+        SpinGuard guard(free_lock);
+        if (free_used > 0) return;
+        free_waiters.add(waiter);
+    }
+    threads::wait_in(free_lock, free_waiters, waiter, until, threads::ParkReason::io);
+}
+
+// Frames are short only for moments unless all are latched or cannot be written: then the error says which.
+Result<uint32_t> BufferPool::Impl::take_frame() {
+    Nanos give_up = 0;
+    for (;;) {
+        if (const uint32_t frame = pop_free()) [[likely]] {
+            if (free_frames.load(std::memory_order_relaxed) < low_water) kick_cleaner();
+            return frame;
+        }
+        const Result<uint32_t> made = make_room(kFaultGoal);
+        if (made && *made > 0) continue;
+        const Nanos now = threads::now();
+        if (give_up == 0) give_up = now + kRoomPatience;
+        if (now >= give_up || (!made && made.error().code == ErrorCode::store_failed))
+            return made ? fail(ErrorCode::pool_full, "pool_bytes", options.bytes) : std::unexpected(made.error());
+        wait_for_free(now + 10 * kMillisecond);
+    }
+}
+
+// BI-1. `seen` is a value of the word in which nobody held it.
+bool BufferPool::Impl::try_evict(threads::LatchWord& w, uint64_t seen, uint32_t frame) {
+    if (!latch::try_upgrade(w, seen)) return false;
+    FrameInfo& f = info(frame);
+    if (f.flags.load(std::memory_order_acquire) != 0 && !PLANTED(dirty_evicted)) {
+        latch::unlatch_exclusive(w);
+        return false;
+    }
+    f.page.store(kPageNone.value, std::memory_order_release);
+    latch::unlatch_to_absent(w);
+    push_free(frame);
+    evictions.fetch_add(1, std::memory_order_relaxed);
+    return true;
+}
+
+// One step of the hand: true if the frame was freed. A cold dirty page that nobody is writing becomes a candidate.
+bool BufferPool::Impl::look_at(uint32_t frame, std::optional<WriteCandidate>& dirty) {
+    const FrameInfo& f = info(frame);
+    const uint32_t page = f.page.load(std::memory_order_acquire);
+    if (page == kPageNone.value) return false;
+    threads::LatchWord& w = word(page);
+    uint64_t seen = w.load(std::memory_order_acquire);
+    if (!latch::readable(seen) || frame_of(seen) != frame) return false;
+    if (warm(seen)) {
+        w.compare_exchange_strong(seen, seen & ~(kWarmBit << latch::kPayloadShift), std::memory_order_acq_rel, std::memory_order_relaxed);
+        return false;
+    }
+    if (latch::state(seen) != 0) return false;
+    const uint32_t flags = f.flags.load(std::memory_order_acquire);
+    if (flags == 0 || PLANTED(dirty_evicted)) return try_evict(w, seen, frame);
+    if (flags == FrameInfo::kDirty) dirty = WriteCandidate{page, frame};
+    return false;
+}
+
+bool BufferPool::Impl::evict_if_cold(uint32_t frame) {
+    std::optional<WriteCandidate> dirty;
+    const uint32_t page = info(frame).page.load(std::memory_order_acquire);
+    return page != kPageNone.value && !warm(word(page).load(std::memory_order_relaxed)) && look_at(frame, dirty);
+}
+
+// Turns the hand until `goal` frames are free or it has been round often enough to mark, write and evict everything.
+Result<uint32_t> BufferPool::Impl::make_room(uint32_t goal) {
+    WriteCandidate dirty[kWriteBatchMax];
+    uint32_t freed = 0, collected = 0;
+    uint64_t looked = 0;
+    const auto clean = [&]() -> Result<void> {
+        const Result<void> written = write_candidates({dirty, collected}, nullptr);
+        for (uint32_t i = 0; i < collected; ++i) freed += evict_if_cold(dirty[i].frame);
+        collected = 0;
+        return written;
+    };
+    for (const uint64_t seen = frames_seen.load(std::memory_order_acquire); freed < goal && looked < 3 * seen && seen > 1;) {
+        const uint64_t from = hand.fetch_add(kHandStep, std::memory_order_relaxed);
+        for (uint64_t i = from; i < from + kHandStep; ++i, ++looked) {
+            std::optional<WriteCandidate> candidate;
+            freed += look_at(static_cast<uint32_t>(1 + i % (seen - 1)), candidate);
+            if (candidate) dirty[collected++] = *candidate;
+            if (collected == batch_pages) {
+                if (Result<void> done = clean(); !done && freed == 0) return std::unexpected(done.error());
+            }
+        }
+    }
+    if (collected > 0 && (freed < goal || collected > batch_pages / 2))
+        if (Result<void> done = clean(); !done && freed == 0) return std::unexpected(done.error());
+    return freed;
+}
+
+}  // namespace lockstep::sm

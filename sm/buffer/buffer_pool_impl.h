@@ -1,0 +1,175 @@
+// buffer_pool_impl.h - the inside of BufferPool: free frames, the clock, write batches, cleaners. Private to buffer_pool*.cc.
+//
+// Concepts   A fault takes a frame from the free stack. Cleaners (one user thread on each worker) keep the stack filled; a fault that finds it
+//            empty does the same work itself. make_room() moves the clock's hand: warm pages become cold, cold clean ones are
+//            evicted, cold dirty ones are collected, written in one batch and then evicted. Several may turn the hand at once.
+// States     of a frame: free -> reading (fault: word exclusive) -> clean -> dirty (note_dirty) -> dirty + writing (copy_for_write)
+//            -> clean (finish_entry) or dirty again; clean -> free (evict), clean or dirty -> free (drop).
+// Invariants BI-1 A frame with flags set is never evicted. [checked: try_evict()]
+//            BI-2 kWriting is set by one writer at a time, so two writes of a page never overlap and never pass each other.
+//            BI-3 While a batch is being written nothing waits for a latch: a fault may hold latches of its own and must still be able to
+//                 evict. Only write_dirty() waits for latches, and its caller holds none.
+//            BI-4 What is written is a copy with its own page id in its header. [checked: copy_for_write()]
+// Blocking   take_frame() parks for writes, for the log and, when everything is latched, up to kRoomPatience.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "sm/buffer/buffer_pool.h"
+#include "threads/base/spin_lock.h"
+#include "threads/sync/event.h"
+
+namespace lockstep::sm {
+
+inline constexpr uint32_t kWriteBatchMax = 64;         // pages
+inline constexpr uint32_t kReadAheadMax = 64;          // pages on their way in unasked, for each worker
+inline constexpr uint32_t kHandStep = 32;              // frames a turner of the hand takes at once
+inline constexpr Nanos kRoomPatience = 5 * kSecond;
+
+struct WriteCandidate {
+    uint32_t page;
+    uint32_t frame;
+    auto operator<=>(const WriteCandidate&) const = default;
+};
+
+// Pages on their way to the volume, copied into memory of their own.
+struct WriteBatch {
+    struct Entry {
+        uint32_t page, frame;
+        uint64_t lsn;                                  // of the copy
+        bool written;
+    };
+    std::byte* memory = nullptr;                       // kWriteBatchMax or fewer pages, in the order of entries
+    uint32_t count = 0;
+    Entry entries[kWriteBatchMax];
+    threads::IoRequest requests[kWriteBatchMax];
+    WriteBatch* next = nullptr;                        // list of idle batches
+};
+
+struct alignas(kCacheLineBytes) Cleaner {
+    std::atomic<bool> sleeping{false};
+    std::atomic<threads::Thread*> thread{nullptr};
+    std::unique_ptr<threads::Completion> done;         // of the running cleaner, null before start
+};
+
+// A page on its way in for which nobody waits. The word is exclusively latched, by the request as it were.
+struct ReadAhead {
+    threads::IoRequest request;
+    BufferPool::Impl* pool = nullptr;
+    uint32_t page = 0, frame = 0, worker = 0;
+    ReadAhead* next = nullptr;                         // free ones of the worker
+};
+
+struct alignas(kCacheLineBytes) ReadAheadSlots {       // of one worker, which alone uses them
+    std::unique_ptr<ReadAhead[]> slots;
+    ReadAhead* free = nullptr;
+    uint32_t busy = 0;
+};
+
+struct BufferPool::Impl {
+    Impl(BufferPool& pool, threads::Runtime& runtime, txn::Log& log, threads::FileId data, const BufferPoolOptions& options)
+        : pool(pool), runtime(runtime), log(log), data(data), options(options) {}
+    ~Impl();
+    Result<void> map_memory();
+    void size_memory();
+
+    // --- buffer_pool.cc
+    threads::LatchWord& word(uint32_t page) const { return pool.words_[page]; }
+    Page& page_in(uint32_t frame) const { return pool.frames_[frame]; }
+    FrameInfo& info(uint32_t frame) const { return pool.info_[frame]; }
+    // Absent -> in memory. The word is left exclusively held if `keep`. False: somebody else was first, look again. `fresh`: no read.
+    Result<bool> fault(PageId id, bool keep, bool fresh);
+    // Marks the page as warm; the word's value thereafter.
+    uint64_t warm_up(threads::LatchWord& word, uint64_t seen);
+
+    // --- buffer_pool_read.cc
+    Result<bool> read_page(PageId id, Page& page);     // true: rebuilt from the log, so the volume's copy is stale
+    Result<void> read_once(PageId id, Page& page);
+    Result<void> check_read(PageId id, Page& page, size_t bytes) const;
+    Result<bool> repair(PageId id, Page& page, const Error& why);
+
+    // --- buffer_pool_ahead.cc
+    void make_read_ahead();
+    bool read_ahead_one(PageId id);
+    static void on_read_ahead(threads::IoRequest* request);
+    void end_read_ahead(ReadAhead& slot);
+    void wait_for_read_ahead(uint32_t worker);
+
+    // --- buffer_pool_evict.cc
+    Result<uint32_t> take_frame();
+    uint32_t pop_free();
+    void push_free(uint32_t frame);
+    void wait_for_free(Nanos until);
+    Result<uint32_t> make_room(uint32_t goal);
+    bool look_at(uint32_t frame, std::optional<WriteCandidate>& dirty);
+    bool try_evict(threads::LatchWord& word, uint64_t seen, uint32_t frame);
+    bool evict_if_cold(uint32_t frame);
+
+    // --- buffer_pool_write.cc
+    WriteBatch& acquire_batch();
+    void release_batch(WriteBatch& batch);
+    bool copy_for_write(WriteBatch& batch, const WriteCandidate& candidate, bool wait);
+    Result<void> write_batch(WriteBatch& batch);
+    Result<void> transfer(WriteBatch& batch);
+    void finish_entry(const WriteBatch::Entry& entry);
+    // Copies, writes and finishes at most batch_pages candidates, sorted by page. Those that somebody else is writing are added to `busy`,
+    // if given, and then latches are waited for; without it pages that are latched or busy are left out.
+    Result<void> write_candidates(std::span<const WriteCandidate> candidates, std::vector<WriteCandidate>* busy);
+    std::vector<WriteCandidate> dirty_before(Lsn end) const;        // rec_lsn < end, sorted by page
+    void wait_for_writers(std::span<const WriteCandidate> busy);
+
+    // --- buffer_pool_cleaner.cc
+    void run_cleaner(uint32_t worker);
+    void kick_cleaner();
+
+    // --- buffer_pool_stats.cc
+    std::string verify_frame(uint32_t frame, bool quiet) const;
+    std::string verify_free() const;
+
+    BufferPool& pool;
+    threads::Runtime& runtime;
+    txn::Log& log;
+    const threads::FileId data;
+    const BufferPoolOptions options;
+    std::move_only_function<Result<bool>(PageId, Page&)> repair_page;
+    threads::Latch repair_latch{950, "page repair"};   // one repair at a time
+
+    // --- sizes, constant after create()
+    uint32_t frame_count = 0;                          // frame 0 included, which holds no page
+    uint32_t batch_pages = 0;
+    uint32_t batch_count = 0;
+    uint32_t low_water = 0, high_water = 0;            // free frames: cleaners are woken below low and work up to high
+    size_t words_bytes = 0, frames_bytes = 0, other_bytes = 0;
+    std::byte* other = nullptr;                        // descriptors, free stack, write buffers
+
+    // --- free frames
+    SpinLock free_lock;
+    uint32_t* free_stack = nullptr;                    // under free_lock, as the next two
+    uint32_t free_used = 0;
+    uint32_t untouched = 1;                            // frames from here on have never been used
+    threads::WaitQueue free_waiters;
+    std::atomic<uint32_t> free_frames{0};              // changed under free_lock, read without
+    std::atomic<uint32_t> frames_seen{1};              // == untouched, for scans
+    std::atomic<uint64_t> hand{0};
+
+    // --- write batches
+    std::optional<threads::Semaphore> batch_units;
+    SpinLock batch_lock;
+    WriteBatch* idle_batches = nullptr;                // under batch_lock
+    std::unique_ptr<WriteBatch[]> batches;
+    SpinLock writers_lock;
+    threads::WaitQueue writers_waiters;                // for the end of any batch; under writers_lock
+
+    // --- cleaners
+    std::unique_ptr<Cleaner[]> cleaners;
+    std::unique_ptr<ReadAheadSlots[]> ahead;
+    std::atomic<bool> stopping{false};
+
+    // --- statistics, relaxed
+    std::atomic<uint64_t> reads{0}, writes{0}, evictions{0}, faults{0}, repairs{0}, write_batches{0}, latch_waits{0}, sync_failures{0},
+        write_errors{0}, lost_writes{0}, reads_ahead{0}, read_waiters{0};
+};
+
+}  // namespace lockstep::sm

@@ -1,0 +1,206 @@
+// buffer_pool_write.cc - writing pages in batches: copy, make the log durable, write sorted, note what is clean now; checkpoints' writes.
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "sm/buffer/buffer_pool_impl.h"
+#include "threads/base/planted.h"
+#include "threads/worker/io_wait.h"
+
+namespace lockstep::sm {
+
+namespace latch = threads::latch;
+
+WriteBatch& BufferPool::Impl::acquire_batch() {
+    CHECK(batch_units->acquire(1, kNever, threads::ParkReason::io));
+    SpinGuard guard(batch_lock);
+    WriteBatch* batch = idle_batches;
+    CHECK(batch != nullptr);
+    idle_batches = batch->next;
+    batch->count = 0;
+    return *batch;
+}
+
+void BufferPool::Impl::release_batch(WriteBatch& batch) {
+    {
+        SpinGuard guard(batch_lock);
+        batch.next = std::exchange(idle_batches, &batch);
+    }
+    batch_units->release();
+    threads::WakeBatch woken;
+    SpinGuard guard(writers_lock);
+    while (threads::Waiter* waiter = writers_waiters.pop()) woken.add(waiter->thread);
+}
+
+// BI-2, BI-4. Nothing (false) if the page has left its frame, is clean, is being written, or (unless `wait`) is latched by somebody.
+bool BufferPool::Impl::copy_for_write(WriteBatch& batch, const WriteCandidate& candidate, bool wait) {
+    threads::LatchWord& w = word(candidate.page);
+    if (wait ? !latch::latch_shared(w) : !latch::try_shared(w)) return false;
+    FrameInfo& f = info(candidate.frame);
+    uint32_t dirty = FrameInfo::kDirty;
+    const bool ours = frame_of(w.load(std::memory_order_relaxed)) == candidate.frame &&
+                      f.flags.compare_exchange_strong(dirty, FrameInfo::kDirty | FrameInfo::kWriting, std::memory_order_acq_rel);
+    if (!ours) {
+        latch::unlatch_shared(w);
+        return false;
+    }
+    auto& copy = *reinterpret_cast<Page*>(batch.memory + size_t{batch.count} * kPageBytes);
+    std::memcpy(static_cast<void*>(&copy), &page_in(candidate.frame), kPageBytes);
+    latch::unlatch_shared(w);
+    CHECK(copy.header.page_id == candidate.page);      // BI-4
+    copy.header.checksum = page_checksum(copy, PageId{candidate.page});
+    batch.entries[batch.count++] = {candidate.page, candidate.frame, copy.header.lsn, false};
+    return true;
+}
+
+// A request for each page; the I/O stage joins neighbours (their copies lie side by side as well), so an error is one page's alone.
+Result<void> BufferPool::Impl::transfer(WriteBatch& batch) {
+    for (uint32_t i = 0; i < batch.count; ++i) {
+        threads::IoRequest& request = batch.requests[i] = {};
+        request.kind = threads::IoKind::write;
+        request.io_class = threads::IoClass::write_back;
+        request.file = data;
+        request.offset = uint64_t{batch.entries[i].page} * kPageBytes;
+        request.iov[0] = {batch.memory + size_t{i} * kPageBytes, kPageBytes};
+        request.iov_count = 1;
+        threads::io_start(request);
+    }
+    Result<void> result;
+    for (uint32_t i = 0; i < batch.count; ++i) {
+        threads::IoRequest& request = batch.requests[i];
+        threads::io_wait(request, threads::ParkReason::io);
+        const bool ok = request.result >= 0 || PLANTED(failed_write_clean);
+        batch.entries[i].written = ok;
+        if (ok) pool.written_->written(PageId{batch.entries[i].page}, Lsn{batch.entries[i].lsn});
+        if (ok) continue;
+        write_errors.fetch_add(1, std::memory_order_relaxed);
+        const int err = static_cast<int>(-request.result);
+        const bool full = err == ENOSPC || err == EDQUOT;
+        result = fail_os(full ? ErrorCode::no_space : ErrorCode::io_error, err, "data page", batch.entries[i].page);
+    }
+    writes.fetch_add(batch.count, std::memory_order_relaxed);
+    write_batches.fetch_add(1, std::memory_order_relaxed);
+    return result;
+}
+
+// The page's writer gives it back. Nobody waits for a latch here (BI-3): a page that is latched just now simply stays dirty.
+void BufferPool::Impl::finish_entry(const WriteBatch::Entry& entry) {
+    FrameInfo& f = info(entry.frame);
+    threads::LatchWord& w = word(entry.page);
+    uint32_t cleared = FrameInfo::kWriting;
+    const bool latched = entry.written && latch::try_shared(w);
+    if (latched) {
+        DCHECK(frame_of(w.load()) == entry.frame);     // a page being written keeps its frame
+        if (page_in(entry.frame).header.lsn == entry.lsn || PLANTED(changed_page_clean))
+            cleared |= FrameInfo::kDirty;              // BP-4: unless it changed meanwhile
+        else                                           // BP-2: what the copy did not have came later than its lsn
+            f.rec_lsn.store(std::max(entry.lsn, f.rec_lsn.load(std::memory_order_relaxed)), std::memory_order_relaxed);
+    }
+    f.flags.fetch_and(~cleared, std::memory_order_acq_rel);
+    if (latched) latch::unlatch_shared(w);
+}
+
+Result<void> BufferPool::Impl::write_batch(WriteBatch& batch) {
+    uint64_t newest = 0;
+    for (uint32_t i = 0; i < batch.count; ++i) newest = PLANTED(page_before_log) ? 0 : std::max(newest, batch.entries[i].lsn);
+    Result<void> done = log.wait_durable(Lsn{newest});
+    if (done) {
+        CHECK(log.durable().value >= newest);          // BP-1
+        done = transfer(batch);
+    }
+    for (uint32_t i = 0; i < batch.count; ++i) finish_entry(batch.entries[i]);
+    return done;
+}
+
+Result<void> BufferPool::Impl::write_candidates(std::span<const WriteCandidate> candidates, std::vector<WriteCandidate>* busy) {
+    DCHECK(candidates.size() <= batch_pages);
+    WriteCandidate sorted[kWriteBatchMax];
+    std::copy(candidates.begin(), candidates.end(), sorted);
+    std::sort(sorted, sorted + candidates.size());
+    WriteBatch& batch = acquire_batch();
+    for (size_t i = 0; i < candidates.size(); ++i) {
+        if (copy_for_write(batch, sorted[i], busy != nullptr) || busy == nullptr) continue;
+        const FrameInfo& f = info(sorted[i].frame);
+        if (f.page.load() == sorted[i].page && (f.flags.load() & FrameInfo::kDirty)) busy->push_back(sorted[i]);
+    }
+    Result<void> done;
+    if (batch.count > 0) done = write_batch(batch);
+    release_batch(batch);
+    return done;
+}
+
+// Until none of these pages is being written any more.
+void BufferPool::Impl::wait_for_writers(std::span<const WriteCandidate> busy) {
+    const auto writing = [&] {
+        return std::any_of(busy.begin(), busy.end(), [&](const WriteCandidate& c) {
+            const FrameInfo& f = info(c.frame);
+            return f.page.load() == c.page && (f.flags.load() & FrameInfo::kWriting);
+        });
+    };
+    for (;;) {
+        threads::Waiter waiter;
+        waiter.thread = threads::current();
+        {
+            SpinGuard guard(writers_lock);
+            if (!writing()) return;
+            writers_waiters.add(waiter);               // a batch clears its flags before it takes this lock to wake
+        }
+        threads::wait_in(writers_lock, writers_waiters, waiter, kNever, threads::ParkReason::io);
+    }
+}
+
+// What was dirty when the call began: once the log has settled, every page that an earlier record changes is marked (PC-4), and whoever is
+// still changing it holds its latch, for which the copy waits. A page that somebody else writes at that moment may have
+// been copied before the call: it gets a second look when that write is over.
+Result<void> BufferPool::write_dirty(std::move_only_function<Nanos(uint64_t done, uint64_t total)> rest) {
+    Impl& p = *impl_;
+    const Lsn begin = p.log.tail();
+    p.log.settle();
+    std::vector<WriteCandidate> due = p.dirty_before(begin), busy;
+    if (PLANTED(checkpoint_writes_nothing)) due.clear();
+    uint64_t done = 0, total = due.size();
+    Result<void> result;
+    while (!due.empty()) {
+        for (size_t at = 0; at < due.size(); at += p.batch_pages) {
+            const size_t n = std::min<size_t>(p.batch_pages, due.size() - at);
+            const Result<void> written = p.write_candidates({&due[at], n}, &busy);
+            if (!written) result = written;
+            if (!written && written.error().code == ErrorCode::store_failed) return result;
+            done += n;
+            if (at + n == due.size()) break;
+            if (const Nanos pause = rest(done, total)) threads::sleep_until(threads::now() + pause);
+        }
+        p.wait_for_writers(busy);
+        due = std::exchange(busy, {});
+        total += due.size();
+    }
+    if (!result || !p.options.sync || PLANTED(data_not_synced)) return result;
+    result = threads::io_sync(p.data, "data file");
+    if (!result) {                                     // never asked twice: the kernel may have dropped what it could not write
+        p.sync_failures.fetch_add(1, std::memory_order_relaxed);
+        p.log.fail_store();
+    }
+    return result;
+}
+
+Result<void> BufferPool::write_dirty(uint64_t pace) {
+    const Nanos started = threads::now();
+    return write_dirty([=](uint64_t done, uint64_t) -> Nanos {
+        const Nanos now = threads::now(), due = pace ? started + done * kSecond / pace : 0;
+        return due > now ? due - now : 0;
+    });
+}
+
+std::vector<WriteCandidate> BufferPool::Impl::dirty_before(Lsn end) const {
+    std::vector<WriteCandidate> found;
+    const uint32_t frames = frames_seen.load(std::memory_order_acquire);
+    for (uint32_t f = 1; f < frames; ++f) {
+        const FrameInfo& i = info(f);
+        if ((i.flags.load(std::memory_order_acquire) & FrameInfo::kDirty) && i.rec_lsn.load(std::memory_order_relaxed) < end.value)
+            found.push_back({i.page.load(std::memory_order_acquire), f});
+    }
+    std::sort(found.begin(), found.end());
+    return found;
+}
+
+}  // namespace lockstep::sm

@@ -1,0 +1,151 @@
+// written_lsns.cc - the side file: loading what the last checkpoint saved, and saving what has changed since.
+#include "sm/buffer/written_lsns.h"
+
+#include <sys/mman.h>
+#include <xxhash.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <vector>
+
+#include "threads/base/check.h"
+#include "threads/io/aligned_buffer.h"
+#include "threads/worker/io_wait.h"
+
+namespace lockstep::sm {
+
+namespace {
+
+constexpr uint64_t kMagic = 0x534e534c50534b4cull;
+constexpr uint32_t kVersion = 1;
+constexpr uint32_t kSlotsAtOnce = 16;                  // written together
+constexpr uint32_t kBlocksPerRead = 32;
+
+}  // namespace
+
+struct WrittenLsns::Slot {
+    uint64_t checksum;
+    uint64_t magic;
+    uint64_t store;
+    uint64_t save;
+    uint32_t version;
+    uint32_t block;
+    uint64_t lsn[kPagesPerBlock];
+
+    uint64_t right_checksum(uint64_t number) const {
+        return XXH3_64bits_withSeed(reinterpret_cast<const std::byte*>(this) + sizeof checksum, sizeof(Slot) - sizeof checksum, number);
+    }
+    bool valid(uint64_t number, uint64_t of_store) const {
+        return magic == kMagic && version == kVersion && block == number && store == of_store && checksum == right_checksum(number);
+    }
+    bool never_written() const { return checksum == 0 && magic == 0 && save == 0; }
+};
+
+Result<std::unique_ptr<WrittenLsns>> WrittenLsns::create(uint64_t pages_max) {
+    static_assert(sizeof(Slot) == kSlotBytes && offsetof(Slot, save) == 24 && offsetof(Slot, lsn) == 40);
+    std::unique_ptr<WrittenLsns> made(new WrittenLsns);
+    made->blocks_ = (pages_max + kPagesPerBlock - 1) / kPagesPerBlock;
+    made->bytes_ = made->blocks_ * (kPagesPerBlock * sizeof(uint64_t) + 2);
+    void* at = mmap(nullptr, made->bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (at == MAP_FAILED) {
+        made->bytes_ = 0;
+        return fail(ErrorCode::out_of_memory, "lsns of pages", pages_max);
+    }
+    made->lsns_ = static_cast<std::atomic<uint64_t>*>(at);
+    made->changed_ = reinterpret_cast<std::atomic<uint8_t>*>(made->lsns_ + made->blocks_ * kPagesPerBlock);
+    made->slot_ = reinterpret_cast<uint8_t*>(made->changed_ + made->blocks_);
+    return made;
+}
+
+WrittenLsns::~WrittenLsns() {
+    if (bytes_ != 0) munmap(static_cast<void*>(lsns_), bytes_);
+}
+
+WrittenLsns::Loaded WrittenLsns::load(threads::Disk& disk, threads::FileId file, uint64_t store) {
+    Loaded loaded;
+    const uint64_t bytes = disk.size(file).value_or(0);
+    const uint64_t blocks = std::min(blocks_, (bytes + 2 * kSlotBytes - 1) / (2 * kSlotBytes));
+    loaded.missing = blocks == 0;
+    auto buffer = threads::make_aligned_buffer(kBlocksPerRead * 2 * kSlotBytes);
+    if (!buffer) return {.missing = true};
+    const auto* slots = reinterpret_cast<const Slot*>(buffer->get());
+    for (uint64_t first = 0; first < blocks; first += kBlocksPerRead) {
+        const uint64_t n = std::min<uint64_t>(kBlocksPerRead, blocks - first), want = n * 2 * kSlotBytes;
+        auto got = disk.read_now(file, first * 2 * kSlotBytes, buffer->get(), want);
+        if (!got) got = disk.read_now(file, first * 2 * kSlotBytes, buffer->get(), want);
+        std::memset(buffer->get() + got.value_or(0), 0, want - got.value_or(0));
+        for (uint64_t i = 0; i < n; ++i) {
+            const uint64_t b = first + i;
+            const Slot* pair = slots + 2 * i;
+            const bool valid[2] = {pair[0].valid(b, store), pair[1].valid(b, store)};
+            const bool written = !got || !pair[0].never_written() || !pair[1].never_written();
+            loaded.blocks += written;
+            loaded.unknown += written && !valid[0] && !valid[1];
+            if (!valid[0] && !valid[1]) continue;
+            slot_[b] = !valid[0] || (valid[1] && pair[1].save > pair[0].save);
+            const Slot& slot = pair[slot_[b]];
+            save_ = std::max(save_, slot.save);
+            used_ = b + 1;
+            for (uint32_t p = 0; p < kPagesPerBlock; ++p) lsns_[b * kPagesPerBlock + p].store(slot.lsn[p], std::memory_order_relaxed);
+        }
+    }
+    return loaded;
+}
+
+// Up to kSlotsAtOnce changed blocks from `next` on. What changes meanwhile is for the next save.
+Result<void> WrittenLsns::save_some(threads::FileId file, uint64_t store, Slot* slots, uint64_t& next) {
+    threads::IoRequest requests[kSlotsAtOnce];
+    uint32_t count = 0;
+    for (const uint64_t used = used_.load(std::memory_order_acquire); next < used && count < kSlotsAtOnce; ++next) {
+        if (!(changed_[next].load(std::memory_order_relaxed) & kChanged)) continue;
+        changed_[next].exchange(kSaving, std::memory_order_acq_rel);
+        Slot& slot = slots[count];
+        slot = {.checksum = 0, .magic = kMagic, .store = store, .save = save_, .version = kVersion, .block = static_cast<uint32_t>(next), .lsn = {}};
+        for (uint32_t p = 0; p < kPagesPerBlock; ++p) slot.lsn[p] = lsns_[next * kPagesPerBlock + p].load(std::memory_order_relaxed);
+        slot.checksum = slot.right_checksum(next);
+        threads::IoRequest& request = requests[count++] = {};
+        request.kind = threads::IoKind::write;
+        request.io_class = threads::IoClass::write_back;
+        request.file = file;
+        request.offset = (2 * next + (slot_[next] ^ 1u)) * kSlotBytes;         // LW-4
+        request.iov[0] = {&slot, kSlotBytes};
+        request.iov_count = 1;
+        threads::io_start(request);
+    }
+    Result<void> result;
+    for (uint32_t i = 0; i < count; ++i) {
+        threads::io_wait(requests[i], threads::ParkReason::io);
+        if (requests[i].result >= 0) continue;
+        const int err = static_cast<int>(-requests[i].result);
+        result = fail_os(err == ENOSPC || err == EDQUOT ? ErrorCode::no_space : ErrorCode::io_error, err, "data.lsn", slots[i].block);
+    }
+    return result;
+}
+
+// LW-4: a slot counts when it is certain to be durable; else the same slot is written again next time.
+void WrittenLsns::end_save(bool saved) {
+    for (uint64_t b = 0, used = used_.load(std::memory_order_acquire); b < used; ++b) {
+        if (!(changed_[b].load(std::memory_order_relaxed) & kSaving)) continue;
+        slot_[b] ^= saved;
+        if (!saved) changed_[b].fetch_or(kChanged, std::memory_order_relaxed);
+        changed_[b].fetch_and(static_cast<uint8_t>(~kSaving), std::memory_order_relaxed);
+    }
+}
+
+Result<void> WrittenLsns::save(threads::FileId file, uint64_t store, bool sync) {
+    const auto buffer = TRY(threads::make_aligned_buffer(kSlotsAtOnce * kSlotBytes));
+    ++save_;
+    Result<void> result;
+    bool wrote = false;
+    for (uint64_t next = 0; result && next < used_.load(std::memory_order_acquire);) {
+        const uint64_t from = next;
+        result = save_some(file, store, reinterpret_cast<Slot*>(buffer.get()), next);
+        wrote = wrote || next > from;
+    }
+    if (result && sync && wrote) result = threads::io_sync(file, "data.lsn");
+    end_save(result.has_value());
+    return result;
+}
+
+}  // namespace lockstep::sm

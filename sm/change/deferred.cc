@@ -1,0 +1,47 @@
+// deferred.cc - the list hangs on TxnLocal::deferred and exists only for the few transactions that need it.
+#include "sm/change/deferred.h"
+
+#include <utility>
+#include <vector>
+
+#include "sm/core/txn_local.h"
+
+namespace lockstep::sm {
+
+struct DeferredActions::List {
+    struct Entry {
+        AtEnd action;
+        BeforeCommit before;
+        uint32_t savepoints;             // taken by the transaction before it was registered
+        bool undone = false;
+    };
+    std::vector<Entry> entries;
+};
+
+void at_end(txn::Transaction& txn, AtEnd action, BeforeCommit before) {
+    if (!local_of(txn).deferred) local_of(txn).deferred = new DeferredActions::List;
+    static_cast<DeferredActions::List*>(local_of(txn).deferred)->entries.push_back({std::move(action), std::move(before), txn.savepoints});
+}
+
+void undo_at_end(txn::Transaction& txn, const txn::Savepoint& savepoint) {
+    if (!local_of(txn).deferred) return;
+    for (auto& entry : static_cast<DeferredActions::List*>(local_of(txn).deferred)->entries)
+        if (entry.savepoints >= savepoint.number) entry.undone = true;
+}
+
+DeferredActions::DeferredActions(txn::Transaction& txn) : list_(static_cast<List*>(std::exchange(local_of(txn).deferred, nullptr))) {}
+
+DeferredActions::~DeferredActions() { delete list_; }
+
+void DeferredActions::run_before_commit() {
+    for (auto& entry : list_->entries)
+        if (entry.before && !entry.undone) entry.before();
+}
+
+void DeferredActions::run(bool committed) {
+    if (!list_) return;
+    for (auto& entry : list_->entries) entry.action(committed && !entry.undone);
+    list_->entries.clear();
+}
+
+}  // namespace lockstep::sm

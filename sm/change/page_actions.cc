@@ -1,0 +1,11 @@
+// page_actions.cc - the actions that belong to no structure: whole page, page becomes free.
+#include "sm/change/log_kinds.h"
+
+namespace lockstep::sm {
+
+// Payload as write_image() makes it.
+void apply_page_image(Page& page, Slice payload) { install_image(page, payload); }
+
+void apply_page_free(Page& page, Slice) { format_page(page, page.id(), StoreId{0}, PageKind::free); }
+
+}  // namespace lockstep::sm

@@ -1,0 +1,61 @@
+// cleanup.h - what structures leave behind for others to finish: ghosts, unreachable pages; and how undo finds an object.
+//
+// Concepts   A delete leaves a ghost record, a replaced large value leaves its overflow chain, a bulk load or a drop may leave
+//            pages without a structure. The structure tells the hooks here; sm/store implements them (ghost cleaner, drop list,
+//            catalog). So a structure needs to know nothing of its owners.
+// Blocking   GhostNotes never parks. DropRegistry parks: locks, pages, log. ObjectDirectory::load() parks for pages.
+#pragma once
+
+#include "txn/transaction.h"
+
+namespace lockstep::sm {
+
+class BTree;
+
+inline constexpr StoreId kCatalogStore{1};
+inline constexpr StoreId kFirstUserStore{16};
+
+enum class DropKind : uint32_t {
+    index = 1,                   // page: its root
+    heap = 2,                    // page: its first map
+    chain = 3,                   // page: the chain's first
+    load = 4,                    // pages of the index that its root does not reach
+};
+
+struct DropEntry {
+    DropKind kind{};
+    StoreId store{};
+    PageId page = kPageNone;
+    uint64_t number = 0;         // tells chains and loads of one store apart; 0 for objects
+};
+
+// Names pages that must be freed whatever happens, so that no crash can leak them.
+class DropRegistry {
+public:
+    virtual ~DropRegistry() = default;
+    virtual Result<void> add(txn::Transaction& txn, const DropEntry& entry) = 0;
+    // Does nothing if the entry is not there.
+    virtual Result<void> remove(txn::Transaction& txn, const DropEntry& entry) = 0;
+    // remove() in a transaction of its own.
+    virtual Result<void> remove_now(const DropEntry& entry) = 0;
+};
+
+// Remembers places that hold ghosts or unreferenced overflow chains until a background thread cleans them.
+class GhostNotes {
+public:
+    virtual ~GhostNotes() = default;
+    virtual void note_leaf(StoreId store, Slice key) = 0;
+    virtual void note_chain(StoreId store, Slice key, PageId first, uint64_t chain) = 0;
+};
+
+// Finds objects by number, for undo.
+class ObjectDirectory {
+public:
+    virtual ~ObjectDirectory() = default;
+    // Reads all entries from the volume and makes the objects. Called after redo and before undo.
+    virtual Result<void> load() = 0;
+    // The index, or the catalog's own tree; null if there is none of that number.
+    virtual BTree* index_by_id(StoreId id) = 0;
+};
+
+}  // namespace lockstep::sm

@@ -1,0 +1,160 @@
+// heap_access.cc - reading heap records: by id, and all of them.
+#include <algorithm>
+
+#include "sm/heap/heap_impl.h"
+#include "threads/base/planted.h"
+
+namespace lockstep::sm {
+
+using namespace heap;
+
+namespace {
+
+constexpr size_t kScanAhead = 32;                                // pages that a scan has read ahead
+
+txn::LockMode mode_of(Access access) {
+    switch (access) {
+        case Access::read: return txn::LockMode::S;
+        case Access::update: return txn::LockMode::U;
+        case Access::write: return txn::LockMode::X;
+    }
+    __builtin_unreachable();
+}
+
+void copy_out(Slice value, ValueOut& out) {
+    out.bytes = value.size();
+    if (out.text)
+        out.text->assign(value);
+    else if (out.fixed)
+        std::memcpy(out.fixed, value.data(), std::min(out.capacity, value.size()));
+}
+
+}  // namespace
+
+bool HeapFile::Ops::plausible(HeapFile& heap, RecordId id) {
+    return id.page > kFirstMapPage && id.page.value < heap.env_.space->pages_total();
+}
+
+const Slot* HeapFile::Ops::record_at(HeapFile& heap, const Page& page, SlotNo number) {
+    if (page.kind() != PageKind::heap || page.header.store != heap.id_.value || number.value >= data(page).slot_count) return nullptr;
+    const Slot& s = slot(page, number.value);
+    return is_record(s) ? &s : nullptr;
+}
+
+// Is the moved copy of record `home` in that slot (HF-2)? A page that lost its writes may hold anything.
+bool HeapFile::Ops::copy_at(HeapFile& heap, const Page& page, SlotNo number, RecordId home) {
+    if (page.kind() != PageKind::heap || page.header.store != heap.id_.value || number.value >= data(page).slot_count) return false;
+    const Slot& s = slot(page, number.value);
+    return (s.state & kMoved) && s.length >= sizeof(Link) && link_of(content(page, s)) == home;
+}
+
+// Copies the record out of its page or from where it has moved to; the caller holds the record's lock. False: no such record.
+Result<bool> HeapFile::Ops::read(HeapFile& heap, RecordId id, std::move_only_function<void(Slice)> take) {
+    RecordId moved{};
+    {
+        SharedPage page = TRY(heap.env_.pool->fix_shared(id.page));
+        const Slot* s = record_at(heap, *page, id.slot);
+        if (!s) return false;
+        if (!(s->state & kStub)) {
+            take(content(*page, *s));
+            return true;
+        }
+        moved = link_of(content(*page, *s));                     // stays there: we hold the record's lock
+    }
+    SharedPage page = TRY(heap.env_.pool->fix_shared(moved.page));
+    if (!copy_at(heap, *page, moved.slot, id)) return fail(ErrorCode::corrupt_page, "moved heap record", moved.page.value, moved.slot.value);
+    const Slot& s = slot(*page, moved.slot.value);
+    take(content(*page, s).substr(sizeof(Link)));
+    return true;
+}
+
+Result<bool> HeapFile::fetch(txn::Transaction& txn, RecordId id, Access access, ValueOut& out) {
+    if (!Ops::plausible(*this, id)) return false;
+    txn::LockManager& locks = *env_.locks;
+    const txn::LockName name = txn::record_lock_name(id_, id);
+    // Cursor stability: a read lock that was taken only for this read goes back at once.
+    const bool brief = access == Access::read && Ops::gives_back(*this, txn, name);
+    if (!PLANTED(heap_fetch_unlocked)) TRY(locks.lock_record(txn.locks, lock_, name, mode_of(access)));
+    const bool found = TRY(Ops::read(*this, id, [&](Slice value) { copy_out(value, out); }));
+    if (brief) locks.unlock(txn.locks, name, txn::LockMode::S);
+    return found;
+}
+
+bool HeapFile::Ops::gives_back(HeapFile& heap, txn::Transaction& txn, txn::LockName name) {
+    return txn.isolation == txn::Isolation::read_committed && !txn::covers(heap.env_.locks->held(txn.locks, name), txn::LockMode::S);
+}
+
+// The whole heap is locked: a copy of the page is made under its latch, and its records are handed over with nothing held.
+Result<bool> HeapFile::Ops::scan_locked(HeapFile& heap, PageId id, Each& each) {
+    auto copy = std::make_unique<Page>();
+    {
+        SharedPage page = TRY(heap.env_.pool->fix_shared(id));
+        std::memcpy(static_cast<void*>(copy.get()), &*page, kPageBytes);
+    }
+    std::string text;
+    for (uint32_t i = 0; i < data(*copy).slot_count; ++i) {
+        const Slot& s = slot(*copy, i);
+        if (!is_record(s)) continue;
+        const RecordId record{id, SlotNo{static_cast<uint16_t>(i)}};
+        Slice value = content(*copy, s);
+        if (s.state & kStub) {
+            if (!TRY(read(heap, record, [&](Slice moved) { text.assign(moved); }))) continue;    // erased by `each`
+            value = text;
+        }
+        if (!each(record, value)) return false;
+    }
+    return true;
+}
+
+// Record by record: lock, read, hand over.
+Result<bool> HeapFile::Ops::scan_records(HeapFile& heap, txn::Transaction& txn, PageId id, Each& each) {
+    txn::LockManager& locks = *heap.env_.locks;
+    std::string text;
+    for (uint32_t i = 0;; ++i) {
+        {
+            SharedPage page = TRY(heap.env_.pool->fix_shared(id));
+            while (i < data(*page).slot_count && slot(*page, i).state == kEmpty) ++i;
+            if (i >= data(*page).slot_count) return true;
+        }
+        const RecordId record{id, SlotNo{static_cast<uint16_t>(i)}};
+        const txn::LockName name = txn::record_lock_name(heap.id_, record);
+        const bool brief = gives_back(heap, txn, name);
+        TRY(locks.lock_record(txn.locks, heap.lock_, name, txn::LockMode::S));
+        const bool found = TRY(read(heap, record, [&](Slice value) { text.assign(value); }));
+        if (brief) locks.unlock(txn.locks, name, txn::LockMode::S);
+        if (found && !each(record, text)) return false;
+    }
+}
+
+Result<void> HeapFile::scan(txn::Transaction& txn, std::move_only_function<bool(RecordId, Slice)> each) {
+    const bool whole = txn.isolation == txn::Isolation::serializable;
+    if (!PLANTED(heap_scan_unlocked)) TRY(env_.locks->lock_store(txn.locks, lock_, whole ? txn::LockMode::S : txn::LockMode::IS));
+    std::vector<PageId> pages;
+    for (PageId at = first_; at != kPageNone;) {
+        uint32_t done = 0;
+        PageId next = kPageNone;
+        do {                                                     // pages may be added while we go
+            pages.clear();
+            {
+                SharedPage page = TRY(env_.pool->fix_shared(at));
+                const MapBody& body = map(*page);
+                if (page->kind() != PageKind::heap_map || page->header.store != id_.value || body.entries > kMapEntries)
+                    return fail(ErrorCode::corrupt_page, "map page of a heap", at.value, id_.value);
+                for (; done < body.entries; ++done) pages.push_back(PageId{body.page[done]});
+                next = PageId{body.next};
+            }
+            size_t asked = 1;                                    // pages that are here or were asked for ahead
+            for (size_t i = 0; i < pages.size(); ++i) {
+                if (i + kScanAhead / 2 >= asked && asked < pages.size()) {
+                    const auto next = std::span(pages).subspan(asked, std::min(kScanAhead, pages.size() - asked));
+                    asked += std::max<size_t>(env_.pool->read_ahead(next), 1);
+                }
+                if (!TRY(whole ? Ops::scan_locked(*this, pages[i], each) : Ops::scan_records(*this, txn, pages[i], each))) return {};
+            }
+        } while (!pages.empty());
+        at = next;
+    }
+    return {};
+}
+
+}  // namespace lockstep::sm

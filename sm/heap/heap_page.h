@@ -1,0 +1,138 @@
+// heap_page.h - the slotted page of heap files and the page that lists them, with the actions that change both.
+//
+// Concepts   A slot has a capacity (bytes set aside on the page) besides the length of what is in it. The capacity never shrinks while the
+//            transaction that shortened or deleted the record may still roll back, so an undo always finds its room.
+//            A deleted record stays as a ghost, bytes and all, until somebody who finds its lock free reclaims it.
+// Layout     data page, behind the page header:
+//              32 u32 map page that lists this page, 36 u16 index there, 38 u16 slots, 40 u16 heap begin,
+//              42 u16 free bytes (neither slot nor capacity), 44 u16 reclaimable bytes (ghosts, unused capacity), 46 u16 empty slots,
+//              48 slots of 8 bytes {u16 offset, u16 capacity, u16 length, u8 state, u8 0}; records grow down from the page's end.
+//            stub: content is the moved copy's place {u32 page, u16 slot, u16 0}; moved copy: the same, pointing home, then the record.
+//            map page: 32 u32 next map page, 36 u16 entries, 38 u16 0, 40 u64 0, 48 u32 page[1600], 6448 u8 class[1600].
+// Invariants HP-1 free bytes = 8144 - 8 x slots - sum of capacities. [checked: check_page()]
+//            HP-2 Records overlap neither each other nor the slots. [checked: check_page()]
+//            HP-3 Every action is a function of page and payload: padding is zeroed, compaction is in slot order.
+// Blocking   Nothing here parks or allocates.
+#pragma once
+
+#include "sm/buffer/page.h"
+
+namespace lockstep::sm::heap {
+
+enum SlotState : uint8_t { kEmpty = 0, kLive = 1, kGhost = 2, kStub = 4, kMoved = 8 };
+
+struct Slot {
+    uint16_t offset;
+    uint16_t capacity;
+    uint16_t length;
+    uint8_t state;
+    uint8_t unused;
+};
+static_assert(sizeof(Slot) == 8);
+
+struct DataHeader {
+    uint32_t map_page;
+    uint16_t map_index;
+    uint16_t slot_count;
+    uint16_t heap_begin;
+    uint16_t free_bytes;
+    uint16_t reclaimable;
+    uint16_t empty_slots;
+};
+static_assert(sizeof(DataHeader) == 16);
+
+inline constexpr uint32_t kSlotsAt = sizeof(PageHeader) + sizeof(DataHeader);
+inline constexpr uint32_t kCapacityMin = 8;                          // a stub fits wherever a record did
+inline constexpr uint32_t kSlotsMax = (kPageBytes - kSlotsAt) / sizeof(Slot);
+
+inline const DataHeader& data(const Page& page) { return *reinterpret_cast<const DataHeader*>(page.body); }
+inline const Slot& slot(const Page& page, uint32_t index) {
+    return *reinterpret_cast<const Slot*>(page.bytes() + kSlotsAt + index * sizeof(Slot));
+}
+inline Slice content(const Page& page, const Slot& at) {
+    return {reinterpret_cast<const char*>(page.bytes()) + at.offset, at.length};
+}
+inline uint32_t capacity_for(size_t length) {
+    return length <= kCapacityMin ? kCapacityMin : (static_cast<uint32_t>(length) + 3) & ~3u;
+}
+inline bool is_record(const Slot& s) { return (s.state & (kLive | kGhost | kMoved)) == kLive; }      // live, at home (stub or not)
+
+// Where a stub or a moved copy points.
+struct Link {
+    uint32_t page;
+    uint16_t slot;
+    uint16_t unused;
+};
+static_assert(sizeof(Link) == 8);
+inline RecordId link_of(Slice content) {
+    Link link;
+    std::memcpy(&link, content.data(), sizeof link);
+    return {PageId{link.page}, SlotNo{link.slot}};
+}
+
+// Free-space classes of the map: kilobytes that are free or can be reclaimed.
+inline constexpr uint32_t kClassBytes = 1024, kClasses = 8;
+inline uint8_t class_of(const Page& page) {
+    return static_cast<uint8_t>((data(page).free_bytes + data(page).reclaimable) / kClassBytes);
+}
+
+// --- map pages
+inline constexpr uint32_t kMapEntries = 1600;
+struct MapBody {
+    uint32_t next;                   // kPageNone at the end
+    uint16_t entries;
+    uint16_t unused;
+    uint64_t unused2;
+    uint32_t page[kMapEntries];
+    uint8_t free_class[kMapEntries];
+};
+static_assert(sizeof(MapBody) == 16 + 5 * kMapEntries && sizeof(MapBody) <= sizeof(Page::body));
+inline const MapBody& map(const Page& page) { return *reinterpret_cast<const MapBody*>(page.body); }
+
+// --- payloads of the actions; content bytes follow
+struct FormatPayload {
+    uint32_t page, store, map_page;
+    uint16_t map_index, unused;
+};
+struct PutPayload {                  // heap_put: content follows
+    uint16_t slot;
+    uint8_t state, unused;
+};
+struct ReplacePayload {              // heap_replace: new bytes, then (unless kWithoutOld) the old ones
+    uint16_t slot;
+    uint8_t state_new, state_old;
+    uint16_t at, old_bytes, new_bytes, flags;
+};
+inline constexpr uint16_t kWithoutOld = 1;
+enum RemoveMode : uint8_t { kToGhost = 0, kToEmpty = 1, kTrim = 2 };
+struct RemovePayload {               // heap_remove: content follows (undo of a delete); kTrim: `slot` u16 slot numbers follow
+    uint16_t slot;
+    uint8_t mode, state_old;
+};
+struct MapFormatPayload {
+    uint32_t page, store, first_entry, free_class;       // first_entry kPageNone: empty
+};
+enum MapSetMode : uint8_t { kSetClass = 0, kAppend = 1, kRemoveLast = 2 };
+struct MapSetPayload {
+    uint16_t index;
+    uint8_t free_class, mode;
+    uint32_t page;
+};
+static_assert(sizeof(FormatPayload) == 16 && sizeof(PutPayload) == 4 && sizeof(ReplacePayload) == 12 && sizeof(RemovePayload) == 4 &&
+              sizeof(MapFormatPayload) == 16 && sizeof(MapSetPayload) == 8);
+
+template <class T>
+Slice bytes_of(const T& value) {
+    return {reinterpret_cast<const char*>(&value), sizeof value};
+}
+template <class T>
+T head_of(Slice payload) {
+    T value;
+    std::memcpy(&value, payload.data(), sizeof value);
+    return value;
+}
+
+// Text of the first broken invariant of a data page, or null.
+const char* check_page(const Page& page);
+
+}  // namespace lockstep::sm::heap

@@ -1,0 +1,223 @@
+// heap_space.cc - where a record finds room: insert pages, candidates, reclaiming, new pages.
+#include <algorithm>
+
+#include "sm/heap/heap_impl.h"
+#include "threads/base/planted.h"
+
+namespace lockstep::sm {
+
+using namespace heap;
+
+namespace {
+
+constexpr uint32_t kCandidatesTried = 4;
+
+uint32_t class_needed(uint32_t bytes) { return std::min((bytes + kClassBytes - 1) / kClassBytes, kClasses - 1); }
+
+}  // namespace
+
+Result<ExclusivePage> HeapFile::Ops::page_with_room(HeapFile& heap, txn::Transaction& txn, uint32_t bytes) {
+    const uint32_t hint = heap.hints_->workers[threads::worker_index()].page.load(std::memory_order_relaxed);
+    if (hint != kPageNone.value) [[likely]] {
+        ExclusivePage page = TRY(heap.env_.pool->fix_exclusive(PageId{hint}));
+        if (room(*page) >= bytes) [[likely]]
+            return page;
+        if (room(*page) + data(*page).reclaimable >= bytes) {
+            TRY(reclaim(heap, txn, page, bytes));
+            if (room(*page) >= bytes) return page;
+        }
+    }
+    return find_page(heap, txn, bytes);
+}
+
+// Cold: the insert page is full.
+[[gnu::cold, gnu::noinline]] Result<ExclusivePage> HeapFile::Ops::find_page(HeapFile& heap, txn::Transaction& txn, uint32_t bytes) {
+    TRY(load_hints(heap));
+    Hints& hints = *heap.hints_;
+    auto& mine = hints.workers[threads::worker_index()].page;
+    hints.latch.lock();
+    const PageId left{mine.exchange(kPageNone.value, std::memory_order_relaxed)};
+    hints.latch.unlock();
+    if (left != kPageNone) TRY(note_class(heap, left, true));
+
+    for (uint32_t tried = 0, lowest = class_needed(bytes); tried < kCandidatesTried && lowest < kClasses;) {
+        hints.latch.lock();
+        while (lowest < kClasses && hints.candidates[lowest].empty()) ++lowest;
+        if (lowest == kClasses) {
+            hints.latch.unlock();
+            break;
+        }
+        const PageId candidate = hints.candidates[lowest].back();
+        hints.candidates[lowest].pop_back();
+        bool taken = false;
+        for (uint32_t w = 0; w < hints.worker_count; ++w) taken |= hints.workers[w].page.load(std::memory_order_relaxed) == candidate.value;
+        const PageId current{mine.load(std::memory_order_relaxed)};       // another thread of this worker may have found one
+        if (!taken && current == kPageNone) mine.store(candidate.value, std::memory_order_relaxed);       // HF-4
+        if (!taken && current != kPageNone) hints.candidates[lowest].push_back(candidate);
+        hints.latch.unlock();
+        if (current != kPageNone) return page_with_room(heap, txn, bytes);
+        if (taken) continue;
+        ++tried;
+        ExclusivePage page = TRY(heap.env_.pool->fix_exclusive(candidate));
+        if (page->kind() != PageKind::heap || page->header.store != heap.id_.value) return fail(ErrorCode::corrupt_page, "page of a heap", candidate.value);
+        if (room(*page) < bytes && room(*page) + data(*page).reclaimable >= bytes) TRY(reclaim(heap, txn, page, bytes));
+        if (room(*page) >= bytes) return page;
+        const bool promising = class_of(*page) >= class_needed(bytes);
+        page.release();
+        hints.latch.lock();
+        uint32_t expected = candidate.value;
+        mine.compare_exchange_strong(expected, kPageNone.value, std::memory_order_relaxed);
+        hints.latch.unlock();
+        if (!promising)
+            TRY(note_class(heap, candidate, true));
+        else if (lowest + 1 < kClasses)
+            ++lowest;
+        else
+            break;
+    }
+    TRY(extend(heap));
+    return page_with_room(heap, txn, bytes);
+}
+
+// A new page at the end of the list becomes the worker's insert page. The last map page's latch keeps extenders apart.
+Result<void> HeapFile::Ops::extend(HeapFile& heap) {
+    Env& env = heap.env_;
+    Hints& hints = *heap.hints_;
+    hints.latch.lock();
+    PageId last = hints.last_map;
+    hints.latch.unlock();
+    ExclusivePage map_page = TRY(env.pool->fix_exclusive(last));
+    while (map(*map_page).next != kPageNone.value) {
+        last = PageId{map(*map_page).next};
+        map_page.release();
+        map_page = TRY(env.pool->fix_exclusive(last));
+    }
+    const uint16_t entries = map(*map_page).entries;
+    const bool full = entries == kMapEntries;
+    PageReservation reservation = TRY(env.space->prepare(full ? 2 : 1));
+    const PageId fresh = reservation.pages[0];
+    ExclusivePage page = TRY(env.pool->fix_new(fresh));
+    ExclusivePage new_map;
+    if (full) {
+        last = reservation.pages[1];
+        new_map = TRY(env.pool->fix_new(last));
+    }
+    const FormatPayload format{fresh.value, heap.id_.value, last.value, full ? uint16_t{0} : entries, 0};
+    const MapSetPayload append{entries, kClasses - 1, kAppend, fresh.value};
+    const MapFormatPayload format_map{last.value, heap.id_.value, fresh.value, kClasses - 1};
+    ChangePart parts[4] = {reservation.part(), {&page, PageAction::heap_format, kPartFresh, {bytes_of(format)}}};
+    uint32_t count = 2;
+    if (full) {
+        parts[count++] = {&new_map, PageAction::heap_map_format, kPartFresh, {bytes_of(format_map)}};
+        parts[count++] = {&map_page, PageAction::heap_set_link, 0, {bytes_of(last.value)}};
+    } else {
+        parts[count++] = {&map_page, PageAction::heap_map_set, 0, {bytes_of(append)}};
+    }
+    TRY(change_pages(env, nullptr, ChangeRole::system, LogKind::heap_extend, heap.id_, {parts, count}));
+    hints.latch.lock();
+    hints.last_map = last;
+    auto& mine = hints.workers[threads::worker_index()].page;
+    const PageId before{mine.exchange(fresh.value, std::memory_order_relaxed)};
+    if (before != kPageNone && before != fresh) hints.candidates[kClasses - 1].push_back(before);     // looked at again before use
+    hints.latch.unlock();
+    return {};
+}
+
+// First insert after open: all pages with room, from the map.
+Result<void> HeapFile::Ops::load_hints(HeapFile& heap) {
+    Hints& hints = *heap.hints_;
+    hints.latch.lock();
+    const bool loaded = hints.loaded;
+    hints.latch.unlock();
+    if (loaded) return {};
+    std::vector<PageId> found[kClasses];
+    PageId last = heap.first_;
+    for (PageId at = heap.first_; at != kPageNone;) {
+        SharedPage page = TRY(heap.env_.pool->fix_shared(at));
+        const MapBody& body = map(*page);
+        for (uint32_t i = 0; i < body.entries; ++i)
+            if (body.free_class[i] > 0) found[std::min<uint32_t>(body.free_class[i], kClasses - 1)].push_back(PageId{body.page[i]});
+        last = at;
+        at = PageId{body.next};
+    }
+    hints.latch.lock();
+    if (!hints.loaded) {
+        for (uint32_t c = 0; c < kClasses; ++c) {
+            std::reverse(found[c].begin(), found[c].end());              // lowest page first
+            hints.candidates[c] = std::move(found[c]);
+        }
+        hints.last_map = last;
+        hints.loaded = true;
+    }
+    hints.latch.unlock();
+    return {};
+}
+
+txn::LockName HeapFile::Ops::lock_of(const HeapFile& heap, PageId page, uint32_t index, const Slot& s, const Page& bytes) {
+    const RecordId id = s.state & kMoved ? link_of(content(bytes, s)) : RecordId{page, SlotNo{static_cast<uint16_t>(index)}};
+    return txn::record_lock_name(heap.id_, id);
+}
+
+bool HeapFile::Ops::unlocked(HeapFile& heap, txn::Transaction& txn, txn::LockName name) {
+    txn::LockManager& locks = *heap.env_.locks;
+    if (PLANTED(heap_bytes_taken_early)) return true;
+    // Whoever holds the whole heap erases without a lock on the record: its ghosts look as free as old ones, and it may yet roll back.
+    if (heap.lock().strong.load(std::memory_order_acquire) != 0) return false;
+    return locks.held(txn.locks, name) == txn::LockMode::none && locks.grantable(txn.locks, name, txn::LockMode::X);
+}
+
+// The bytes of a ghost, and those by which a record was shortened, belong to the transaction that did it until its lock is gone. Whoever
+// wants to change the record afterwards needs this page's latch, so what is found unlocked here stays so until the record is applied.
+[[gnu::cold, gnu::noinline]] Result<void> HeapFile::Ops::reclaim(HeapFile& heap, txn::Transaction& txn, ExclusivePage& page, uint32_t bytes) {
+    const DataHeader& head = data(*page);
+    uint16_t slots[kSlotsMax];
+    uint32_t count = 0, gain = 0;
+    for (uint32_t i = 0; i < head.slot_count && head.free_bytes + gain < bytes; ++i) {
+        const Slot& s = slot(*page, i);
+        if (s.state == kEmpty) continue;
+        const uint32_t spare = s.state & kGhost ? s.capacity : s.capacity - capacity_for(s.length);
+        if (spare == 0 || !unlocked(heap, txn, lock_of(heap, page->id(), i, s, *page))) continue;
+        slots[count++] = static_cast<uint16_t>(i);
+        gain += spare;
+    }
+    if (count == 0) return {};
+    const RemovePayload trim{static_cast<uint16_t>(count), kTrim, 0};
+    ChangePart part{&page, PageAction::heap_remove, 0, {bytes_of(trim), {reinterpret_cast<const char*>(slots), count * 2u}}};
+    TRY(change_pages(heap.env_, nullptr, ChangeRole::system, LogKind::heap_reclaim, heap.id_, {&part, 1}));
+    return {};
+}
+
+Result<void> HeapFile::Ops::note_class(HeapFile& heap, PageId id, bool offer) {
+    TRY(load_hints(heap));
+    PageId map_id;
+    uint16_t index;
+    uint8_t now;
+    {
+        SharedPage page = TRY(heap.env_.pool->fix_shared(id));
+        map_id = PageId{data(*page).map_page};
+        index = data(*page).map_index;
+        now = class_of(*page);
+    }
+    {
+        ExclusivePage map_page = TRY(heap.env_.pool->fix_exclusive(map_id));
+        if (map_page->kind() != PageKind::heap_map || index >= map(*map_page).entries || map(*map_page).page[index] != id.value)
+            return fail(ErrorCode::corrupt_page, "free-space map of a heap", map_id.value, id.value);
+        const uint8_t noted = map(*map_page).free_class[index];
+        if (noted != now) {
+            const MapSetPayload set{index, now, kSetClass, id.value};
+            ChangePart part{&map_page, PageAction::heap_map_set, 0, {bytes_of(set)}};
+            TRY(change_pages(heap.env_, nullptr, ChangeRole::system, LogKind::heap_free_space, heap.id_, {&part, 1}));
+        }
+        offer |= now > noted;
+    }
+    if (!offer || now == 0) return {};
+    Hints& hints = *heap.hints_;
+    hints.latch.lock();
+    bool used = false;
+    for (uint32_t w = 0; w < hints.worker_count; ++w) used |= hints.workers[w].page.load(std::memory_order_relaxed) == id.value;
+    if (!used) hints.candidates[std::min<uint32_t>(now, kClasses - 1)].push_back(id);
+    hints.latch.unlock();
+    return {};
+}
+
+}  // namespace lockstep::sm

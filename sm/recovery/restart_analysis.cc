@@ -1,0 +1,78 @@
+// restart_analysis.cc - who was live when the log ended, from one pass over it.
+//
+// Argument   Transactions with a record at or after the checkpoint's begin are seen here themselves. One that has none, but some before, and is
+//            still live, stands in the checkpoint's list, which was taken after begin. The list may name a transaction that has ended
+//            between begin and the list's record: its commit or end record was seen, so `ended_` keeps those until the list
+//            has been merged. Lists of other, unfinished checkpoints are of no use: `begin` tells them apart.
+#include <algorithm>
+#include <cstring>
+
+#include "sm/recovery/recovery_parts.h"
+#include "threads/base/planted.h"
+
+namespace lockstep::sm {
+
+void Analysis::ended(uint64_t id) {
+    if (!PLANTED(winner_undone)) live_.erase(id);
+    if (collecting_) ended_.push_back(id);
+}
+
+Result<void> Analysis::see(const txn::LogRecordView& record) {
+    const txn::LogRecordHeader& head = *record.header;
+    switch (static_cast<txn::TxnLogKind>(head.kind)) {
+        case txn::TxnLogKind::pad: return {};
+        case txn::TxnLogKind::checkpoint_begin:
+            if (record.lsn == begin_) {
+                horizon_ = record.end();
+                collecting_ = true;
+            }
+            return {};
+        case txn::TxnLogKind::checkpoint_end: return merge(record);
+        default: break;
+    }
+    ++changes_;
+    if (head.txn == 0) return {};
+    next_txn_ = std::max(next_txn_, head.txn + 1);
+    if (head.kind == static_cast<uint16_t>(txn::TxnLogKind::commit) || head.kind == static_cast<uint16_t>(txn::TxnLogKind::end)) {
+        ended(head.txn);
+        return {};
+    }
+    auto [it, fresh] = live_.try_emplace(head.txn, Loser{TxnId{head.txn}, record.lsn, record.lsn});
+    if (!fresh) it->second.last = record.lsn;
+    return {};
+}
+
+Result<void> Analysis::merge(const txn::LogRecordView& record) {
+    CheckpointEnd end;
+    if (record.payload_bytes() < sizeof end) return fail(ErrorCode::corrupt_log, "checkpoint record", record.lsn.value);
+    std::memcpy(&end, record.payload(), sizeof end);
+    if (end.begin != begin_.value) return {};
+    if (end.count > (record.payload_bytes() - sizeof end) / sizeof(CheckpointTxn))
+        return fail(ErrorCode::corrupt_log, "checkpoint record", record.lsn.value);
+    next_txn_ = std::max(next_txn_, end.next_txn);
+    std::sort(ended_.begin(), ended_.end());
+    for (uint32_t i = 0; i < end.count; ++i) {
+        CheckpointTxn t;
+        std::memcpy(&t, record.payload() + sizeof end + i * sizeof t, sizeof t);
+        if (std::binary_search(ended_.begin(), ended_.end(), t.id)) continue;
+        auto [it, fresh] = live_.try_emplace(t.id, Loser{TxnId{t.id}, Lsn{t.first}, Lsn{t.last}});
+        if (!fresh) {
+            it->second.first = std::min(it->second.first, Lsn{t.first});
+            it->second.last = std::max(it->second.last, Lsn{t.last});
+        }
+    }
+    if (end.part + 1 == end.parts) {
+        collecting_ = false;
+        ended_ = {};
+    }
+    return {};
+}
+
+std::vector<Analysis::Loser> Analysis::losers() const {
+    std::vector<Loser> result;
+    for (const auto& [id, loser] : live_) result.push_back(loser);
+    std::sort(result.begin(), result.end(), [](const Loser& a, const Loser& b) { return a.last > b.last; });
+    return result;
+}
+
+}  // namespace lockstep::sm

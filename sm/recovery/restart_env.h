@@ -1,0 +1,25 @@
+// restart_env.h - what checkpoint and restart see beyond a structure's Env: files, options, superblock.
+#pragma once
+
+#include <functional>
+
+#include <lockstep/options.h>
+#include "sm/buffer/superblock.h"
+#include "sm/core/env.h"
+
+namespace lockstep::sm {
+
+class Checkpointer;
+
+struct RestartEnv : Env {
+    Options options;                                 // as given and checked
+    threads::FileId lsns_file{-1};                   // see written_lsns.h
+    txn::LogOptions log_options;                     // as given to the log: readers of the log's files need them
+    Superblock superblock{};                         // as last read or written; the checkpointer's
+    Checkpointer* checkpointer = nullptr;
+    std::function<void()> redone;                    // tests: called when a restart has redone everything and undone nothing
+
+    uint64_t store_number() const { return superblock.uuid[0] ^ superblock.uuid[1]; }
+};
+
+}  // namespace lockstep::sm

@@ -1,0 +1,231 @@
+// restart_redo.cc - repeats history: parts flow from the log reader to lanes, one user thread each, on all workers.
+//
+// Concepts   A lane owns the pages whose number maps to it, so the parts of one page are applied in log order without any further rule.
+//            The first part of a page since the checkpoint brings the page with it (image or fresh: PC-3), so redo takes no look
+//            at the volume's copy: it may be old, new or torn. It is read only if the pool had to evict it again meanwhile.
+//            Batches of parts are copied out of the reader's buffer; a few batches per lane bound the memory.
+// Invariants RC-1 A part is applied only if the page's lsn is below the record's end. A page whose state comes from its own part goes back to
+//                 that record's time; everything after it is in the log as well.
+// Blocking   feed() parks while a lane is behind; lanes park for pages.
+#include <atomic>
+
+#include "sm/space/space_map.h"
+#include "sm/buffer/buffer_pool.h"
+#include "sm/recovery/recovery_parts.h"
+#include "threads/base/check.h"
+#include "threads/base/memory_reserve.h"
+
+namespace lockstep::sm {
+
+namespace {
+
+constexpr uint32_t kLanesPerWorker = 4, kBatchesAhead = 4;
+constexpr size_t kBatchBytes = 64 * 1024;
+
+// A part in a batch; image and payload follow, each padded to 8 bytes.
+struct Item {
+    uint64_t begin, end;
+    uint32_t page, image_bytes, payload_bytes;
+    uint8_t action, flags;
+    uint16_t unused;
+};
+static_assert(sizeof(Item) % 8 == 0);
+size_t padded(size_t bytes) { return (bytes + 7) & ~size_t{7}; }
+
+struct Batch {
+    Batch* next = nullptr;
+    std::vector<std::byte> bytes;
+};
+
+struct Lane {
+    SpinLock lock;
+    Batch* first = nullptr;                      // under lock: full batches, oldest first
+    Batch* last = nullptr;
+    Batch* spare = nullptr;                      // under lock: empty ones
+    bool closed = false;                         // under lock: nothing follows
+    threads::Semaphore ready{0};                 // full batches, and one for the end
+    threads::Semaphore room{kBatchesAhead};
+    Batch* filling = nullptr;                    // the reader's
+};
+
+}  // namespace
+
+struct ParallelRedo::Impl {
+    RestartEnv& env;
+    RecoveryReport& report;
+    std::vector<std::unique_ptr<Batch>> batches;
+    std::vector<std::unique_ptr<Lane>> lanes;
+    threads::Semaphore done{0};
+    size_t started = 0;
+    std::atomic<bool> failed{false};
+    SpinLock error_lock;
+    Error error{};                               // the first; under error_lock
+    std::atomic<uint64_t> parts{0};
+    uint64_t file_pages = 0;                     // the volume is known to be at least that long
+    uint64_t reads_before = 0;
+
+    Impl(RestartEnv& e, RecoveryReport& r) : env(e), report(r) {}
+    Batch* take_spare(Lane& lane);
+    void send(Lane& lane);
+    void run(Lane& lane);
+    Result<void> apply(const Batch& batch);
+    Result<bool> apply(const Item& item, const PartView& part);
+    void note(const Error& e) {
+        SpinGuard guard(error_lock);
+        if (!failed.exchange(true)) error = e;
+    }
+};
+
+ParallelRedo::ParallelRedo(RestartEnv& env, RecoveryReport& report) : impl_(std::make_shared<Impl>(env, report)) {}
+ParallelRedo::~ParallelRedo() = default;
+
+Result<void> ParallelRedo::start() {
+    Impl& r = *impl_;
+    const uint32_t workers = r.env.runtime->workers();
+    r.reads_before = r.env.pool->stats().reads;
+    for (uint32_t i = 0; i < workers * kLanesPerWorker; ++i) {
+        TRY(MemoryReserve::require());
+        auto lane = std::make_unique<Lane>();
+        for (uint32_t b = 0; b < kBatchesAhead + 2; ++b) {
+            r.batches.push_back(std::make_unique<Batch>());
+            r.batches.back()->next = std::exchange(lane->spare, r.batches.back().get());
+        }
+        lane->filling = r.take_spare(*lane);
+        r.lanes.push_back(std::move(lane));
+    }
+    for (uint32_t i = 0; i < r.lanes.size(); ++i) {
+        // The shared pointer keeps everything alive if start or the reader fails half-way.
+        auto spawned = r.env.runtime->spawn(i % workers, "redo", [impl = impl_, i] { impl->run(*impl->lanes[i]); });
+        if (!spawned) {
+            r.note(spawned.error());
+            (void)finish();
+            return std::unexpected(spawned.error());
+        }
+        ++r.started;
+    }
+    return {};
+}
+
+Batch* ParallelRedo::Impl::take_spare(Lane& lane) {
+    SpinGuard guard(lane.lock);
+    Batch* batch = lane.spare;
+    CHECK(batch);                                // bounded by `room`
+    lane.spare = batch->next;
+    batch->next = nullptr;
+    return batch;
+}
+
+// Hands the batch being filled to the lane.
+void ParallelRedo::Impl::send(Lane& lane) {
+    lane.room.acquire(1, kNever, threads::ParkReason::event);
+    {
+        SpinGuard guard(lane.lock);
+        (lane.last ? lane.last->next : lane.first) = lane.filling;
+        lane.last = lane.filling;
+    }
+    lane.ready.release();
+    lane.filling = take_spare(lane);
+}
+
+Result<void> ParallelRedo::feed(const txn::LogRecordView& record) {
+    Impl& r = *impl_;
+    if (record.header->kind < txn::kSmLogKindFirst) return {};
+    uint32_t cursor = 0;
+    for (PartView part; TRY(next_part(record, cursor, part));) {
+        if (part.page.value >= r.file_pages) {
+            TRY(r.env.space->ensure_size(part.page));                 // the crash may have lost the file's length
+            r.file_pages = r.env.space->pages_total();
+        }
+        Lane& lane = *r.lanes[(part.page.value * 0x9e3779b1u >> 8) % r.lanes.size()];
+        std::vector<std::byte>& bytes = lane.filling->bytes;
+        const Item item{record.lsn.value, record.end().value, part.page.value, static_cast<uint32_t>(part.image.size()),
+                        static_cast<uint32_t>(part.payload.size()), static_cast<uint8_t>(part.action), part.flags, 0};
+        size_t at = bytes.size();
+        bytes.resize(at + sizeof item + padded(item.image_bytes) + padded(item.payload_bytes));
+        std::memcpy(&bytes[at], &item, sizeof item);
+        at += sizeof item;
+        if (item.image_bytes) std::memcpy(&bytes[at], part.image.data(), item.image_bytes);
+        at += padded(item.image_bytes);
+        if (item.payload_bytes) std::memcpy(&bytes[at], part.payload.data(), item.payload_bytes);
+        if (bytes.size() >= kBatchBytes) r.send(lane);
+    }
+    if (r.failed.load(std::memory_order_relaxed)) {
+        SpinGuard guard(r.error_lock);
+        return std::unexpected(r.error);
+    }
+    return {};
+}
+
+Result<void> ParallelRedo::finish() {
+    Impl& r = *impl_;
+    for (auto& lane : r.lanes) {
+        if (!lane->filling->bytes.empty() && !r.failed.load()) r.send(*lane);
+        {
+            SpinGuard guard(lane->lock);
+            lane->closed = true;
+        }
+        lane->ready.release();
+    }
+    r.done.acquire(r.started, kNever, threads::ParkReason::event);
+    r.report.parts_redone = r.parts.load();
+    r.report.pages_read = r.env.pool->stats().reads - r.reads_before;
+    if (!r.failed.load()) return {};
+    return std::unexpected(r.error);
+}
+
+void ParallelRedo::Impl::run(Lane& lane) {
+    for (;;) {
+        lane.ready.acquire(1, kNever, threads::ParkReason::event);
+        Batch* batch;
+        {
+            SpinGuard guard(lane.lock);
+            batch = lane.first;
+            if (!batch && lane.closed) break;
+            CHECK(batch);
+            lane.first = batch->next;
+            if (!lane.first) lane.last = nullptr;
+        }
+        if (!failed.load(std::memory_order_relaxed)) {
+            if (auto applied = apply(*batch); !applied) note(applied.error());
+        }
+        batch->bytes.clear();
+        {
+            SpinGuard guard(lane.lock);
+            batch->next = std::exchange(lane.spare, batch);
+        }
+        lane.room.release();
+        threads::yield();                        // the other lanes and the reader of this worker
+    }
+    done.release();
+}
+
+Result<void> ParallelRedo::Impl::apply(const Batch& batch) {
+    uint64_t applied = 0;
+    for (size_t at = 0; at < batch.bytes.size();) {
+        Item item;
+        std::memcpy(&item, &batch.bytes[at], sizeof item);
+        at += sizeof item;
+        PartView part{PageId{item.page}, static_cast<PageAction>(item.action), item.flags,
+                      {reinterpret_cast<const char*>(batch.bytes.data() + at), item.image_bytes}, {}};
+        at += padded(item.image_bytes);
+        part.payload = {reinterpret_cast<const char*>(batch.bytes.data() + at), item.payload_bytes};
+        at += padded(item.payload_bytes);
+        applied += TRY(apply(item, part));
+    }
+    parts.fetch_add(applied, std::memory_order_relaxed);
+    return {};
+}
+
+Result<bool> ParallelRedo::Impl::apply(const Item& item, const PartView& part) {
+    BufferPool& pool = *env.pool;
+    const bool brings_page = (part.flags & kPartFresh) || !part.image.empty();
+    const bool known = !brings_page || pool.resident(part.page) != nullptr;
+    if (!known) pool.written_lsns().forget(part.page);           // LW-3
+    ExclusivePage page = TRY(known ? pool.fix_exclusive(part.page) : pool.fix_new(part.page));
+    if (!redo_part(*page.mutable_page(), known, part, Lsn{item.end})) return false;
+    pool.mark_dirty(page, Lsn{item.begin}, Lsn{item.end});
+    if (part.action == PageAction::page_free) pool.drop(std::move(page));        // as the forward path does: its content is of no use
+    return true;
+}
+
+}  // namespace lockstep::sm

@@ -1,0 +1,245 @@
+// space_map.cc - finding free pages, giving pages back, growing the volume file.
+//
+// Concepts   Each map has a hint where the search goes on (next fit, so that pages taken one after the other are adjacent), and the space map
+//            one which map to try first. Hints are unprotected: an outdated one costs a search, never a page.
+#include "sm/space/space_map.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "sm/core/env.h"
+#include "sm/space/space_map_impl.h"
+#include "threads/base/planted.h"
+
+namespace lockstep::sm {
+
+using namespace space;
+
+namespace {
+constexpr uint64_t kGrowMin = 1u << 20, kGrowMax = 64u << 20, kGrowLeast = 64u << 10;      // bytes
+constexpr uint32_t kMapsMax = kPageNone.value / kPagesPerMap + 1;
+constexpr uint32_t kFull = UINT32_MAX;                 // a hint: nothing free here
+}  // namespace
+
+struct SpaceMap::Impl {
+    Env& env;
+    std::atomic<uint64_t> pages{0};                    // of the file; grows under grow_latch
+    std::atomic<uint32_t> map_hint{0};
+    std::unique_ptr<std::atomic<uint32_t>[]> hints = std::make_unique<std::atomic<uint32_t>[]>(kMapsMax);     // bit, or kFull
+    threads::Latch grow_latch{900, "volume growth"};
+
+    Result<ExclusivePage> fix_map(uint32_t map);
+    bool pick(const ExclusivePage& page, uint32_t map, uint32_t count, PageReservation& out);
+    Result<void> grow(uint64_t seen);
+    Result<void> extend_to(uint64_t bytes);
+};
+
+SpaceMap::SpaceMap(Env& env) : env_(env), impl_(std::make_shared<Impl>(env)) {}
+
+ChangePart PageReservation::part() {
+    return {.page = &map, .action = action, .flags = 0,
+            .pieces = {Slice(reinterpret_cast<const char*>(runs), run_count * sizeof(Run)), {}, {}, {}}};
+}
+
+// SP-3.
+Result<ExclusivePage> SpaceMap::Impl::fix_map(uint32_t map) {
+    ExclusivePage page = TRY(env.pool->fix_exclusive(map_page(map)));
+    if (page->kind() == PageKind::space_map) [[likely]]
+        return page;
+    if (page->kind() != PageKind::free) return fail(ErrorCode::corrupt_page, "space map", map_page(map).value);
+    const uint32_t id = map_page(map).value;
+    ChangePart part{.page = &page, .action = PageAction::space_format, .flags = kPartFresh,
+                    .pieces = {Slice(reinterpret_cast<const char*>(&id), sizeof id), {}, {}, {}}};
+    TRY(change_pages(env, nullptr, ChangeRole::system, LogKind::space_grow, StoreId{0}, {&part, 1}));
+    return page;
+}
+
+// Takes `count` zero bits from the hint on, then from the beginning; false if there are not so many within the file.
+bool SpaceMap::Impl::pick(const ExclusivePage& page, uint32_t map, uint32_t count, PageReservation& out) {
+    const uint64_t base = uint64_t{map} * kPagesPerMap, total = pages.load(std::memory_order_acquire);
+    if (total <= base) return false;
+    const auto limit = static_cast<uint32_t>(std::min<uint64_t>(kPagesPerMap, total - base));
+    const uint32_t hint = hints[map].load(std::memory_order_relaxed), from = hint < limit ? hint : 0;
+    const uint64_t* bits = words(*page);
+    out.count = 0;
+    const auto search = [&](uint32_t begin, uint32_t end) {
+        for (uint32_t bit = begin; bit < end && out.count < count;) {
+            const uint64_t zeros = ~bits[bit / 64] >> (bit % 64);
+            if (zeros == 0) {
+                bit = (bit / 64 + 1) * 64;
+            } else {
+                bit += static_cast<uint32_t>(std::countr_zero(zeros));
+                if (bit < end) out.pages[out.count++] = PageId{static_cast<uint32_t>(base + bit)};
+                ++bit;
+            }
+        }
+    };
+    if (limit >= used(*page) + count + PLANTED(space_counted_wrong)) {
+        search(from, limit);
+        const uint32_t next = out.count > 0 ? out.pages[out.count - 1].value - static_cast<uint32_t>(base) + 1 : 0;
+        if (out.count < count) search(0, from);
+        hints[map].store(next, std::memory_order_relaxed);
+    }
+    if (out.count < count && limit == kPagesPerMap) hints[map].store(kFull, std::memory_order_relaxed);
+    return out.count == count;
+}
+
+Result<PageReservation> SpaceMap::prepare(uint32_t count) {
+    CHECK(count >= 1 && count <= std::size(PageReservation{}.pages));
+    Impl& s = *impl_;
+    for (;;) {
+        const uint64_t total = s.pages.load(std::memory_order_acquire);
+        const auto maps = static_cast<uint32_t>((total + kPagesPerMap - 1) / kPagesPerMap);
+        const uint32_t first = s.map_hint.load(std::memory_order_relaxed);
+        for (uint32_t i = 0; i < maps; ++i) {
+            const uint32_t map = (first + i) % maps;
+            if (s.hints[map].load(std::memory_order_relaxed) == kFull) continue;
+            PageReservation r;
+            r.map = TRY(s.fix_map(map));
+            if (!s.pick(r.map, map, count, r)) continue;
+            if (map != first) s.map_hint.store(map, std::memory_order_relaxed);
+            for (uint32_t p = 0; p < count; ++p) {
+                const bool adjacent = p > 0 && r.pages[p].value == r.pages[p - 1].value + 1;
+                if (!adjacent) r.runs[2 * r.run_count++] = r.pages[p].value;
+                uint32_t& length = r.runs[2 * r.run_count - 1];
+                length = adjacent ? length + 1 : 1;
+            }
+            return r;
+        }
+        TRY(s.grow(total));
+    }
+}
+
+Result<PageReservation> SpaceMap::prepare_free(PageId page) {
+    if (page.value >= pages_total()) return fail(ErrorCode::corrupt_page, "page beyond the volume", page.value);
+    const uint32_t map = map_of(page);
+    PageReservation r;
+    r.map = TRY(impl_->fix_map(map));
+    r.action = PageAction::space_clear;
+    r.pages[0] = page;
+    r.count = r.run_count = 1;
+    r.runs[0] = page.value;
+    r.runs[1] = 1;
+    if (impl_->hints[map].load(std::memory_order_relaxed) == kFull) {
+        impl_->hints[map].store(page.value - map * kPagesPerMap, std::memory_order_relaxed);
+        impl_->map_hint.store(map, std::memory_order_relaxed);
+    }
+    return r;
+}
+
+Result<void> SpaceMap::free_now(std::span<const PageId> pages) {
+    for (const PageId id : pages) {
+        ExclusivePage page = TRY(env_.pool->fix_new(id));
+        Result<PageReservation> r = prepare_free(id);
+        if (!r) {                                // what was not in memory must not seem to be free: it still counts
+            if (page->header.lsn == 0) env_.pool->drop(std::move(page));
+            return std::unexpected(r.error());
+        }
+        ChangePart parts[2] = {{.page = &page, .action = PageAction::page_free, .flags = kPartFresh, .pieces = {}}, r->part()};
+        TRY(change_pages(env_, nullptr, ChangeRole::system, LogKind::space_free, StoreId{0}, parts));
+        r->map.release();
+        env_.pool->drop(std::move(page));
+    }
+    return {};
+}
+
+Result<void> SpaceMap::undo_allocation(txn::Transaction& txn, const txn::LogRecordView& record) {
+    PageReservation map;
+    ExclusivePage pages[std::size(map.pages)];
+    ChangePart parts[std::size(map.pages) + 1];
+    uint32_t cursor = 0, n = 0;
+    for (PartView part; TRY(next_part(record, cursor, part));) {
+        if (!(part.flags & kPartFresh)) continue;                // the map's part
+        if (n == std::size(pages)) return fail(ErrorCode::corrupt_log, "record that took pages", record.lsn.value, n);
+        pages[n] = TRY(env_.pool->fix_new(part.page));
+        parts[n + 1] = {.page = &pages[n], .action = PageAction::page_free, .flags = kPartFresh, .pieces = {}};
+        ++n;
+    }
+    if (n == 0) return fail(ErrorCode::corrupt_log, "record that took pages", record.lsn.value);
+    map = TRY(prepare_free(pages[0]->id()));
+    for (uint32_t i = 1; i < n; ++i) {
+        map.runs[2 * i] = pages[i]->header.page_id;
+        map.runs[2 * i + 1] = 1;
+    }
+    map.run_count = n;
+    parts[0] = map.part();
+    TRY(change_pages(env_, &txn, ChangeRole::compensation, LogKind::space_free, StoreId{record.header->store}, {parts, n + 1},
+                     Lsn{record.header->prev}));
+    map.map.release();
+    for (uint32_t i = 0; i < n; ++i) env_.pool->drop(std::move(pages[i]));
+    return {};
+}
+
+Result<void> undo_allocation(Env& env, txn::Transaction& txn, const txn::LogRecordView& record) {
+    return env.space->undo_allocation(txn, record);
+}
+
+// The volume doubles, in steps between kGrowMin and kGrowMax; smaller ones when the device is nearly full.
+Result<void> SpaceMap::Impl::grow(uint64_t seen) {
+    grow_latch.lock();
+    Result<void> result;
+    if (pages.load(std::memory_order_relaxed) == seen) {
+        const uint64_t bytes = seen * kPageBytes;
+        for (uint64_t step = std::clamp(bytes, kGrowMin, kGrowMax); step >= kGrowLeast; step /= 2) {
+            result = extend_to(bytes + step / kPageBytes * kPageBytes);
+            if (result || result.error().code != ErrorCode::no_space) break;
+        }
+    }
+    grow_latch.unlock();
+    return result;
+}
+
+Result<void> SpaceMap::Impl::extend_to(uint64_t bytes) {
+    if (bytes / kPageBytes > env.pool->pages_max()) return fail(ErrorCode::no_space, "data file: page numbers used up", bytes);
+    TRY(env.disk->allocate(env.data_file, bytes));
+    pages.store(bytes / kPageBytes, std::memory_order_release);
+    return {};
+}
+
+Result<void> SpaceMap::ensure_size(PageId page) {
+    if (page.value < pages_total()) return {};
+    impl_->grow_latch.lock();
+    Result<void> result;
+    if (page.value >= pages_total()) {
+        const uint64_t bytes = (uint64_t{page.value} + 1) * kPageBytes;
+        result = impl_->extend_to((bytes + kGrowMin - 1) / kGrowMin * kGrowMin);
+    }
+    impl_->grow_latch.unlock();
+    return result;
+}
+
+Result<bool> SpaceMap::is_used(PageId page) {
+    if (page.value >= pages_total()) return false;
+    const SharedPage map = TRY(env_.pool->fix_shared(map_page(map_of(page))));
+    if (map->kind() != PageKind::space_map) return false;
+    const uint32_t bit = page.value % kPagesPerMap;
+    return (words(*map)[bit / 64] >> (bit % 64) & 1) != 0;
+}
+
+uint64_t SpaceMap::pages_used() {
+    uint64_t sum = 0;
+    for (uint32_t map = 0; map_page(map).value < pages_total(); ++map) {
+        const Result<SharedPage> page = env_.pool->fix_shared(map_page(map));
+        if (page && (*page)->kind() == PageKind::space_map) sum += used(**page);
+    }
+    return sum;
+}
+
+uint64_t SpaceMap::pages_total() const { return impl_->pages.load(std::memory_order_acquire); }
+
+Result<void> SpaceMap::format_new_volume() {
+    TRY(open());
+    TRY(ensure_size(PageId{kGrowMin / kPageBytes - 1}));
+    TRY(impl_->fix_map(0));
+    return {};
+}
+
+Result<void> SpaceMap::open() {
+    const uint64_t bytes = TRY(env_.disk->size(env_.data_file));
+    impl_->pages.store(bytes / kPageBytes, std::memory_order_release);
+    impl_->map_hint.store(0, std::memory_order_relaxed);
+    for (uint32_t map = 0; map < kMapsMax; ++map) impl_->hints[map].store(0, std::memory_order_relaxed);
+    return {};
+}
+
+}  // namespace lockstep::sm

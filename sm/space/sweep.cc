@@ -1,0 +1,28 @@
+// sweep.cc - walks the whole volume and frees what carries the object's number.
+#include "sm/space/sweep.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "sm/buffer/buffer_pool.h"
+#include "sm/space/space_map.h"
+
+namespace lockstep::sm {
+
+Result<void> sweep(Env& env, StoreId store, std::span<const PageId> keep) {
+    std::vector<PageId> sorted(keep.begin(), keep.end()), unreached;
+    std::ranges::sort(sorted, {}, &PageId::value);
+    for (uint32_t p = kFirstMapPage.value + 1; p < env.space->pages_total(); ++p) {
+        const PageId id{p};
+        if (!TRY(env.space->is_used(id)) || std::ranges::binary_search(sorted, p, {}, &PageId::value)) continue;
+        Result<SharedPage> page = env.pool->fix_shared(id);
+        if (!page) {                             // a damaged page of somebody else must not stop this
+            if (!is_bad_page(page.error().code)) return std::unexpected(page.error());
+            continue;
+        }
+        if ((*page)->id() == id && (*page)->header.store == store.value) unreached.push_back(id);
+    }
+    return env.space->free_now(unreached);
+}
+
+}  // namespace lockstep::sm

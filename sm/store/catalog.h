@@ -1,0 +1,62 @@
+// catalog.h - names, numbers and roots of a store's indexes and heaps; itself a B-tree (StoreId 1).
+//
+// Blocking   index(), heap() and the look-ups by number take a spin lock for a moment; create/drop are transactions of their own and park.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "sm/btree/btree.h"
+#include "sm/store/drop_list.h"
+#include "sm/heap/heap_file.h"
+
+namespace lockstep::sm {
+
+enum class StoreKind : uint8_t { index = 1, heap = 2 };
+inline constexpr size_t kNameBytesMax = 128;
+
+struct CatalogEntry {
+    std::string name;
+    StoreId id{};
+    StoreKind kind{};
+    PageId root = kPageNone;
+};
+
+class Engine;
+
+class Catalog final : public ObjectDirectory {
+public:
+    Catalog(Engine& engine, PageId root);
+    static Result<PageId> create(Engine& engine);                     // new store: the catalogue's own tree
+    Result<void> load() override;
+
+    // Run inside `txn`; the object is usable by others once it commits. Errors: already_exists, bad_argument (name empty or too long).
+    Result<BTree*> create_index(txn::Transaction& txn, std::string_view name);
+    Result<HeapFile*> create_heap(txn::Transaction& txn, std::string_view name);
+    // X lock on the object; its pages are freed after commit, never on rollback.
+    Result<void> drop(txn::Transaction& txn, std::string_view name);
+
+    Result<BTree*> index(std::string_view name);                      // no_such_store, wrong_kind
+    Result<HeapFile*> heap(std::string_view name);
+    BTree* index_by_id(StoreId id) override;
+    HeapFile* heap_by_id(StoreId id);
+    std::vector<CatalogEntry> list() const;
+    BTree& own_tree();
+    DropList& drop_list();
+
+    // Frees what transactions or a crash have left on the drop list. At open, after recovery.
+    Result<void> free_dropped();
+
+private:
+    struct Impl;
+    Result<CatalogEntry> make_listed(StoreKind kind, std::string_view name);
+    Result<void> create_named(txn::Transaction& txn, std::string_view name, StoreKind kind, uint32_t& id_out);
+    void destroy(const CatalogEntry& entry);
+    Result<void> free_entry(const DropEntry& entry);
+
+    Engine& engine_;
+    std::shared_ptr<Impl> impl_;
+};
+
+}  // namespace lockstep::sm

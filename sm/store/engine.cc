@@ -1,0 +1,341 @@
+// engine.cc - opening and closing_: files, log, pool, recovery, background services, in an order that can be read top to bottom.
+#include "sm/store/engine.h"
+#include "sm/store/test_hooks.h"
+
+#include <algorithm>
+#include <string>
+
+#include "sm/change/deferred.h"
+#include "sm/change/rollback.h"
+#include "sm/recovery/recovery.h"
+#include "sm/store/catalog.h"
+#include "sm/store/ghost_cleaner.h"
+#include "threads/base/rng.h"
+
+namespace lockstep::sm {
+
+Engine::Engine() = default;
+Engine::~Engine() { (void)close(); }
+
+bool Engine::on_own_thread() const {
+    threads::Thread* t = threads::current();
+    return t && runtime && runtime->owns(*t);
+}
+
+Result<void> Engine::start_thread(int worker, const char* name, threads::ThreadFn fn) {
+    if (closing_.load(std::memory_order_acquire)) return fail(ErrorCode::store_closed, "store");
+    user_threads_.fetch_add(1, std::memory_order_acq_rel);
+    const uint32_t where = worker >= 0 ? static_cast<uint32_t>(worker) : next_worker_.fetch_add(1, std::memory_order_relaxed);
+    auto started = runtime->spawn(where % runtime->workers(), name, [this, fn = std::move(fn)]() mutable {
+        fn();
+        fn = nullptr;                    // its captures go before close() may proceed
+        if (user_threads_.fetch_sub(1, std::memory_order_acq_rel) == 1) user_threads_.notify_all();
+    });
+    if (!started) {
+        if (user_threads_.fetch_sub(1, std::memory_order_acq_rel) == 1) user_threads_.notify_all();
+        return std::unexpected(started.error());
+    }
+    return {};
+}
+
+Result<void> Engine::run_and_wait(std::move_only_function<Result<void>()> fn) {
+    if (on_own_thread()) return fn();
+    Result<void> result;
+    threads::Completion done;
+    TRY(runtime->spawn(0, "service", [&] {
+        result = fn();
+        done.set();
+    }));
+    wait_for(done);
+    return result;
+}
+
+bool Engine::stepped() const { return options.test_hooks && options.test_hooks->caller_driven; }
+
+// Who drives a simulation calls in here again and again; if nothing can ever happen any more, the wait can only be broken off.
+void Engine::wait_for(threads::Completion& done) {
+    if (!stepped() || threads::current()) return done.wait();
+    while (!done.is_set()) CHECK(runtime->step() || (options.test_hooks->idle && options.test_hooks->idle()));
+}
+
+namespace {
+
+threads::IoBackend backend_of(IoMethod method) {
+    switch (method) {
+        case IoMethod::io_uring: return threads::IoBackend::io_uring;
+        case IoMethod::pool: return threads::IoBackend::pool;
+        case IoMethod::automatic: break;
+    }
+    return threads::IoBackend::automatic;
+}
+
+// Keeps a part for as long as the engine lives and gives what the structures see of it.
+template <class T>
+T* own(std::unique_ptr<T>& owner, std::unique_ptr<T> part) {
+    owner = std::move(part);
+    return owner.get();
+}
+
+txn::LogOptions log_options_of(std::string_view path, const Options& o) {
+    return {.directory = std::string(path),
+            .segment_bytes = o.log_segment_bytes,
+            .capacity_bytes = o.log_bytes,
+            .ring_bytes = o.log_ring_bytes,
+            .lazy_flush_interval = o.lazy_flush_interval,
+            .sync = o.sync};
+}
+
+}  // namespace
+
+// Opens what there is, or begins a new store: true. A creation is bracketed by the file "creating": what a crash left of an unfinished one
+// is removed and made again, whereas a store that merely lost its superblock is never touched.
+Result<bool> Engine::open_files(const std::string& directory) {
+    const bool exists = disk->exists(directory + "/data") && !disk->exists(directory + "/creating");
+    if (!exists && !options.create) return fail(ErrorCode::bad_path, "no store in this directory");
+    TRY(disk->make_directory(directory));
+    lock_file_ = TRY(disk->open(directory + "/lock", threads::Disk::kCreate));
+    TRY(disk->lock_exclusive(lock_file_));
+    if (!exists) TRY(begin_creation(directory));
+    data_file = TRY(disk->open(directory + "/data", (exists ? 0u : uint32_t{threads::Disk::kCreate}) | threads::Disk::kDirect));
+    lsns_file = TRY(disk->open(directory + "/data.lsn", threads::Disk::kCreate | threads::Disk::kDirect));
+    return !exists;
+}
+
+Result<void> Engine::begin_creation(const std::string& directory) {
+    const bool unfinished = disk->exists(directory + "/creating");
+    for (const std::string& name : TRY(disk->list(directory))) {
+        if (!name.starts_with("log.") && name != "data" && name != "data.lsn") continue;
+        if (!unfinished) return fail(ErrorCode::bad_path, "directory holds files of a store but no complete store");
+        TRY(disk->unlink(directory + "/" + name));
+    }
+    disk->close(TRY(disk->open(directory + "/creating", threads::Disk::kCreate)));
+    return disk->sync_directory(directory);
+}
+
+Result<void> Engine::end_creation(const std::string& directory) {
+    TRY(disk->sync_directory(directory));
+    TRY(disk->unlink(directory + "/creating"));
+    return disk->sync_directory(directory);
+}
+
+Result<std::unique_ptr<Engine>> Engine::open(std::string_view path, const Options& options) {
+    TRY(check_options(options));
+    if (path.empty()) return fail(ErrorCode::bad_path, "empty path");
+    std::unique_ptr<Engine> engine(new (std::nothrow) Engine);
+    if (!engine) return fail(ErrorCode::out_of_memory, "store");
+    TRY(engine->memory_reserve_.hold());
+    engine->options = options;
+    engine->logger = options.logger;
+    const TestHooks* hooks = options.test_hooks;
+    if (hooks && hooks->disk) {
+        engine->disk = hooks->disk;
+    } else {
+        engine->own_disk_ = threads::make_disk(backend_of(options.io));
+        engine->disk = engine->own_disk_.get();
+    }
+    const std::string directory(path);
+    const bool fresh = TRY(engine->open_files(directory));
+    if (!fresh) {
+        engine->superblock = TRY(read_superblock(*engine->disk, engine->data_file));
+        engine->options.log_segment_bytes = engine->superblock.log_segment_bytes;      // fixed when the store was made
+    }
+    TRY(engine->build(path, fresh));
+    if (!fresh) engine->load_written_lsns();
+    TRY(engine->run_and_wait([&]() -> Result<void> {
+        TRY(engine->log->start_flusher());
+        TRY(engine->pool->start_cleaner());
+        if (fresh)
+            TRY(engine->make_fresh());
+        else
+            TRY(engine->recover());
+        return engine->start_services();
+    }));
+    if (fresh) TRY(engine->end_creation(directory));
+    engine->opened_ = true;
+    return engine;
+}
+
+// Objects, from the bottom up. Nothing runs yet.
+Result<void> Engine::build(std::string_view path, bool fresh) {
+    const TestHooks* hooks = options.test_hooks;
+    if (hooks && hooks->clock == nullptr) return fail(ErrorCode::bad_option, "hooks without a clock");
+    threads::RuntimeOptions ro{.workers = options.workers,
+                               .stack_bytes = options.stack_bytes,
+                               .pin_workers = options.pin_workers,
+                               .caller_driven = hooks && hooks->caller_driven,
+                               .whole_turns = hooks && hooks->whole_turns,
+                               .seed = hooks ? hooks->seed : 1,
+                               .interrupt_one_in = hooks ? hooks->interrupt_one_in : 0,
+                               .clock = hooks ? hooks->clock : nullptr,
+                               .disk = disk,
+                               .steps = options.steps,
+                               .policy = {}};
+    if (hooks && hooks->random_schedule)
+        ro.policy = [seed = hooks->seed](uint32_t worker) { return threads::make_random_policy(seed * 64 + worker); };
+    runtime = own(own_runtime_, TRY(threads::Runtime::start(std::move(ro))));
+    counters = std::make_unique<ApiCounters[]>(options.workers);
+
+    log_options = log_options_of(path, options);
+    log = own(own_log_, fresh ? TRY(txn::Log::create(*runtime, log_options))
+                              : TRY(txn::Log::open(*runtime, log_options, Lsn{superblock.checkpoint_lsn})));
+    locks = own(own_locks_, std::make_unique<txn::LockManager>(txn::LockOptions{.buckets_log2 = options.lock_table_bytes_log2 - 6,
+                                                                .owners_max = options.transactions_max + 64,
+                                                                .timeout = options.lock_timeout,
+                                                                .escalate_at = options.escalate_at,
+                                                                .stage = options.lock_stage}));
+    txns = own(own_txns_, std::make_unique<txn::TransactionTable>(*log, *locks, options.transactions_max));
+    pool = own(own_pool_, TRY(BufferPool::create(*runtime, *log, data_file,
+                                  {.bytes = options.pool_bytes,
+                                  .huge_pages = !stepped(),            // a simulation opens many small stores
+                                  .sync = options.sync,
+                                  .data_path = std::string(path) + "/data"})));
+    pool->set_repair([this](PageId id, Page& page) { return repair_page(*this, id, page); });
+    space = own(own_space_, std::make_unique<SpaceMap>(*this));
+    checkpointer = own(own_checkpointer_, std::make_unique<Checkpointer>(*this));
+    ghosts = std::make_unique<GhostCleaner>(*this);
+    ghost_notes = ghosts.get();
+    if (hooks && hooks->redone) redone = [this, hooks] { hooks->redone(*this); };
+    return {};
+}
+
+void Engine::adopt_catalog(std::unique_ptr<Catalog> made) {
+    catalog = std::move(made);
+    objects = catalog.get();
+    drops = &catalog->drop_list();
+}
+
+Result<void> Engine::make_fresh() {
+    TRY(space->format_new_volume());
+    const PageId root = TRY(Catalog::create(*this));
+    adopt_catalog(std::make_unique<Catalog>(*this, root));
+    TRY(catalog->load());
+    superblock = Superblock{.magic = {'L', 'O', 'C', 'K', 'S', 'T', 'E', 'P'},
+                            .version = kFormatVersion,
+                            .page_bytes = kPageBytes,
+                            .uuid = {Rng(runtime->clock().now()).next(), runtime->clock().now()},
+                            .checkpoint_lsn = 0,
+                            .log_start = log->start().value,
+                            .log_segment_bytes = options.log_segment_bytes,
+                            .catalog_root = root.value,
+                            .clean = 0,
+                            .next_txn = 1,
+                            .sequence = 0};
+    return checkpointer->run(true);
+}
+
+void Engine::load_written_lsns() {
+    const WrittenLsns::Loaded loaded = pool->written_lsns().load(*disk, lsns_file, store_number());
+    if (loaded.missing)
+        report(1, "data.lsn is missing: lost writes of pages that have not been read or written since go unnoticed");
+    else if (loaded.unknown > 0)
+        report(1, std::to_string(loaded.unknown) + " of " + std::to_string(loaded.blocks) + " blocks of data.lsn are damaged: lost writes of " +
+                      std::to_string(loaded.unknown * WrittenLsns::kPagesPerBlock) + " pages go unnoticed until they have been read or written");
+}
+
+Result<void> Engine::recover() {
+    TRY(space->open());
+    adopt_catalog(std::make_unique<Catalog>(*this, PageId{superblock.catalog_root}));
+    const RecoveryReport r = TRY(restart(*this, Lsn{superblock.checkpoint_lsn}));
+    if (!r.clean)
+        report(2, "recovered: " + std::to_string(r.records) + " log records, " + std::to_string(r.parts_redone) +
+                      " page changes redone, " + std::to_string(r.losers) + " transactions rolled back, " +
+                      std::to_string((r.analysis_nanos + r.redo_nanos + r.undo_nanos) / kMillisecond) + " ms");
+    TRY(catalog->load());                // again: rollback may have taken objects away or brought them back
+    return catalog->free_dropped();
+}
+
+Result<void> Engine::start_services() {
+    TRY(checkpointer->start());
+    return ghosts->start();
+}
+
+void Engine::stop_services() {
+    (void)run_and_wait([this]() -> Result<void> {
+        if (ghosts) ghosts->stop();
+        if (checkpointer) checkpointer->stop();
+        return {};
+    });
+}
+
+// Transactions whose user thread ended without ending them: nobody else can any more.
+void Engine::roll_back_orphans() {
+    for (txn::Transaction* txn : txns->unfinished()) {
+        report(1, "transaction " + std::to_string(txn->id.value) + " was left open by its thread and is rolled back");
+        txn->thread = txn->locks.thread = threads::current();
+        txn->thread_id = txn->thread->id;
+        const DeferredActions dropped(*txn);     // its thread is gone: nobody is left to run them for
+        const auto undone = roll_back(*this, *txn, kLsnNone);
+        if (!undone) report(0, "rollback failed: " + undone.error().text());
+        txns->finish_abort(*txn, undone.has_value());
+    }
+}
+
+Result<void> Engine::close() {
+    if (closing_.exchange(true, std::memory_order_acq_rel)) return {};
+    Result<void> result;
+    if (runtime) {
+        // The application's own user threads first: they may still begin transactions.
+        for (uint64_t n; (n = user_threads_.load(std::memory_order_acquire)) != 0;) {
+            if (!stepped())
+                user_threads_.wait(n, std::memory_order_acquire);
+            else
+                CHECK(runtime->step() || (options.test_hooks->idle && options.test_hooks->idle()));
+        }
+        stop_services();
+        if (opened_) {
+            result = run_and_wait([this]() -> Result<void> {
+                roll_back_orphans();
+                txns->close();
+                if (failed()) return fail(ErrorCode::store_failed, "store");
+                TRY(checkpointer->run(true));
+                return checkpointer->mark_clean();
+            });
+        }
+        // A restart that failed half-way left losers behind. The next one begins where it began.
+        if (!opened_ && log) log->fail_store();
+        if (!opened_ && txns) txns->abandon();
+        (void)run_and_wait([this]() -> Result<void> {
+            if (pool) pool->stop_cleaner();
+            if (log) log->stop_flusher();
+            return {};
+        });
+        if (!stepped()) runtime->stop();
+    }
+    release();
+    return result;
+}
+
+void Engine::abandon() {
+    CHECK(stepped());
+    if (closing_.exchange(true, std::memory_order_acq_rel)) return;
+    if (runtime) runtime->abandon();
+    if (txns) txns->abandon();
+    release();
+}
+
+void Engine::release() {
+    if (disk && data_file.value >= 0) disk->close(data_file);
+    if (disk && lsns_file.value >= 0) disk->close(lsns_file);
+    if (disk && lock_file_.value >= 0) disk->close(lock_file_);
+    ghost_notes = nullptr;
+    objects = nullptr;
+    drops = nullptr;
+    ghosts.reset();
+    own_checkpointer_.reset();
+    catalog.reset();
+    own_space_.reset();
+    own_pool_.reset();
+    own_txns_.reset();
+    own_locks_.reset();
+    own_log_.reset();
+    own_runtime_.reset();
+    checkpointer = nullptr;
+    space = nullptr;
+    pool = nullptr;
+    txns = nullptr;
+    locks = nullptr;
+    log = nullptr;
+    runtime = nullptr;
+}
+
+}  // namespace lockstep::sm

@@ -1,0 +1,90 @@
+// engine.h - the parts of one open store, wired together. Internal: the public face is store.h.
+//
+// Concepts   Engine owns everything that lives as long as the store is open: open and close, user threads, background services.
+//            Structures see only Env (sm/core/env.h), checkpoint and restart RestartEnv; Engine fills both while it opens.
+//            Members are built top to bottom at open and torn down bottom to top at close. Nothing here is global: several
+//            engines in one process are independent.
+#pragma once
+
+#include <atomic>
+#include <memory>
+
+#include "sm/buffer/buffer_pool.h"
+#include "sm/recovery/restart_env.h"
+#include "sm/space/space_map.h"
+#include "threads/base/memory_reserve.h"
+#include "threads/runtime/runtime.h"
+#include "txn/transaction.h"
+
+namespace lockstep::sm {
+
+class Catalog;
+class GhostCleaner;
+
+// Counts of one worker's API calls; a line of its own, so that workers do not share it.
+struct alignas(kCacheLineBytes) ApiCounters {
+    std::atomic<uint64_t> commits{0}, aborts{0}, retries{0};
+    // The worker is the only writer: a plain add, readable by others.
+    static void add(std::atomic<uint64_t>& counter) {
+        counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    }
+};
+
+class Engine : public RestartEnv {
+public:
+    Engine();
+    ~Engine();
+
+    // Opens or makes the store (see Store::open). Runs on a foreign kernel thread.
+    static Result<std::unique_ptr<Engine>> open(std::string_view path, const Options& options);
+    // Waits for user threads and transactions, checkpoints, marks the store clean, releases everything. Idempotent.
+    Result<void> close();
+    // In a simulation: stops in mid-flight, as a crash would. No user thread runs again or is unwound; then only destroy it.
+    void abandon();
+
+    // Starts a user thread of the application; close() waits for it. worker < 0: workers in turn.
+    Result<void> start_thread(int worker, const char* name, threads::ThreadFn fn);
+    // Runs fn on a user thread and waits; on a user thread of this store it runs inline.
+    Result<void> run_and_wait(std::move_only_function<Result<void>()> fn);
+    // Waits for a user thread: suspends or blocks, or in a simulation drives it.
+    void wait_for(threads::Completion& done);
+    // True on a user thread of this store.
+    bool on_own_thread() const;
+
+    // --- the services above the structures; RestartEnv has the parts below
+    std::unique_ptr<Catalog> catalog;
+    std::unique_ptr<GhostCleaner> ghosts;
+    std::unique_ptr<ApiCounters[]> counters;         // one per worker
+
+private:
+    Result<bool> open_files(const std::string& directory);
+    Result<void> begin_creation(const std::string& directory);
+    Result<void> end_creation(const std::string& directory);
+    bool stepped() const;
+    Result<void> build(std::string_view path, bool fresh);
+    void adopt_catalog(std::unique_ptr<Catalog> made);
+    Result<void> make_fresh();
+    void load_written_lsns();
+    Result<void> recover();
+    Result<void> start_services();
+    void stop_services();
+    void roll_back_orphans();
+    void release();
+
+    MemoryReserve memory_reserve_;
+    std::unique_ptr<threads::Disk> own_disk_;        // unless a test gave one
+    threads::FileId lock_file_{-1};
+    std::unique_ptr<threads::Runtime> own_runtime_;
+    std::unique_ptr<txn::Log> own_log_;
+    std::unique_ptr<txn::LockManager> own_locks_;
+    std::unique_ptr<txn::TransactionTable> own_txns_;
+    std::unique_ptr<BufferPool> own_pool_;
+    std::unique_ptr<SpaceMap> own_space_;
+    std::unique_ptr<Checkpointer> own_checkpointer_;
+    std::atomic<uint64_t> user_threads_{0};          // started by the application and not ended
+    std::atomic<uint32_t> next_worker_{0};
+    std::atomic<bool> closing_{false};
+    bool opened_ = false;                            // restart is through: until then no checkpoint may say so
+};
+
+}  // namespace lockstep::sm

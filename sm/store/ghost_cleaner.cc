@@ -1,0 +1,165 @@
+// ghost_cleaner.cc - the queue of notes and the thread that works it off.
+#include "sm/store/ghost_cleaner.h"
+
+#include "sm/store/engine.h"
+
+#include "sm/btree/btree.h"
+#include "sm/store/catalog.h"
+#include "sm/btree/overflow.h"
+
+namespace lockstep::sm {
+
+namespace {
+
+constexpr size_t kLeafNotesMax = 8192;
+constexpr Nanos kDelayMin = 5 * kMillisecond, kDelayMax = 500 * kMillisecond;
+constexpr uint32_t kLeafTriesMax = 64;           // a leaf that stays locked that long is given up until its next ghost
+
+}  // namespace
+
+struct GhostCleaner::State {
+    struct Node {
+        Note note;
+        Node* next = nullptr;
+    };
+    threads::Semaphore turn{1};                  // held while notes are worked off, or while nobody may
+    SpinLock lock;
+    Node* head = nullptr;                        // under lock; newest first
+    std::atomic<bool> asleep{false};             // set by the thread before it parks without a deadline
+    std::atomic<bool> stopping{false};
+    std::atomic<threads::Thread*> thread{nullptr};
+    threads::Completion ended;
+    bool started = false;
+
+    Node* take() {
+        SpinGuard guard(lock);
+        return std::exchange(head, nullptr);
+    }
+    void push(Node* node) {
+        SpinGuard guard(lock);
+        node->next = head;
+        head = node;
+    }
+    bool empty() {
+        SpinGuard guard(lock);
+        return head == nullptr;
+    }
+};
+
+GhostCleaner::GhostCleaner(Engine& engine) : engine_(engine), state_(std::make_unique<State>()) {}
+
+GhostCleaner::~GhostCleaner() {
+    for (State::Node* node = state_->take(); node;) delete std::exchange(node, node->next);
+}
+
+void GhostCleaner::add(Note note) {
+    auto* node = new State::Node{std::move(note), nullptr};
+    waiting_.fetch_add(1, std::memory_order_relaxed);
+    state_->push(node);
+    std::atomic_thread_fence(std::memory_order_seq_cst);         // pairs with the thread's: one of us sees the other
+    if (state_->asleep.load(std::memory_order_relaxed) && state_->asleep.exchange(false))
+        threads::wake(state_->thread.load(std::memory_order_acquire));
+}
+
+void GhostCleaner::note_leaf(StoreId store, Slice key) {
+    if (waiting() < kLeafNotesMax) add({store, kPageNone, 0, std::string(key), 0});
+}
+
+void GhostCleaner::note_chain(StoreId store, Slice key, PageId first, uint64_t chain) {
+    add({store, first, chain, std::string(key), 0});
+}
+
+Result<bool> GhostCleaner::work(Note& note) {
+    BTree* tree = !engine_.catalog ? nullptr : note.store == kCatalogStore ? &engine_.catalog->own_tree() : engine_.catalog->index_by_id(note.store);
+    if (!tree) return true;
+    if (tree->destroyed()) {                         // its leaves are gone, but a chain that had been replaced before was none of its pages
+        if (note.first == kPageNone) return true;
+        TRY(free_overflow(engine_, note.store, note.first, note.chain));
+        TRY(engine_.catalog->drop_list().remove_now({DropKind::chain, note.store, note.first, note.chain}));
+        return true;
+    }
+    if (note.first != kPageNone) return tree->clean_chain(note.key, note.first, note.chain);
+    const BTree::Cleaned cleaned = TRY(tree->clean_leaf(note.key));
+    return cleaned.left == 0 || ++note.tries > kLeafTriesMax;
+}
+
+Result<void> GhostCleaner::run_once() {
+    state_->turn.acquire();
+    const auto result = round();
+    state_->turn.release();
+    return result;
+}
+
+Result<void> GhostCleaner::pause() {
+    state_->turn.acquire();
+    size_t before = SIZE_MAX;
+    while (waiting() > 0 && waiting() < before) {                // what is worked off may leave further notes
+        before = waiting();
+        if (auto result = round(); !result) {
+            resume();
+            return result;
+        }
+    }
+    return {};
+}
+
+void GhostCleaner::hold() { state_->turn.acquire(); }
+
+void GhostCleaner::resume() { state_->turn.release(); }
+
+Result<void> GhostCleaner::round() {
+    Result<void> result;
+    for (State::Node* node = state_->take(); node;) {
+        State::Node* next = node->next;
+        Result<bool> done = work(node->note);
+        if (!done && done.error().code != ErrorCode::no_such_store) result = std::unexpected(done.error());
+        if (done && !*done) {
+            state_->push(node);
+        } else {
+            waiting_.fetch_sub(1, std::memory_order_relaxed);
+            delete node;
+        }
+        node = next;
+    }
+    return result;
+}
+
+Result<void> GhostCleaner::start() {
+    Result<threads::Thread*> thread = engine_.runtime->spawn(0, "ghost cleaner", [this] {
+        State& s = *state_;
+        s.thread.store(threads::current(), std::memory_order_release);
+        Nanos delay = kDelayMin;
+        while (!s.stopping.load(std::memory_order_acquire)) {
+            if (s.empty()) {
+                s.asleep.store(true, std::memory_order_relaxed);
+                std::atomic_thread_fence(std::memory_order_seq_cst);
+                if (s.empty() && !s.stopping.load(std::memory_order_acquire)) threads::park(threads::ParkReason::sleep);
+                s.asleep.store(false, std::memory_order_relaxed);
+                delay = kDelayMin;
+                continue;
+            }
+            threads::park_until(threads::now() + delay, threads::ParkReason::sleep);
+            const size_t before = waiting();
+            if (engine_.failed()) break;
+            if (auto result = run_once(); !result) engine_.report(1, "ghost cleaner: " + result.error().text());
+            delay = waiting() < before ? kDelayMin : std::min(delay * 2, kDelayMax);
+        }
+        if (!engine_.failed()) (void)run_once();                 // chains must not leak at a clean close
+        s.ended.set();
+    });
+    if (!thread) return std::unexpected(thread.error());
+    state_->started = true;
+    return {};
+}
+
+void GhostCleaner::stop() {
+    State& s = *state_;
+    if (!s.started) return;
+    s.started = false;
+    s.stopping.store(true, std::memory_order_release);
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    if (threads::Thread* thread = s.thread.load(std::memory_order_acquire)) threads::wake(thread);
+    s.ended.wait();
+}
+
+}  // namespace lockstep::sm

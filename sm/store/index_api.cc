@@ -1,0 +1,136 @@
+// index_api.cc - public index and cursor: check the transaction, cross the operation boundary, call the B-tree.
+#include <utility>
+
+#include "sm/btree/btree.h"
+#include <lockstep/index.h>
+#include "sm/store/operation.h"
+
+namespace lockstep {
+
+using sm::OpKind;
+using sm::TxnAccess;
+
+namespace {
+
+
+}  // namespace
+
+Result<bool> Index::get(Txn& txn, Slice key, std::string& value, Access access) const {
+    txn::Transaction* t = sm::enter(txn, engine_, tree_, OpKind::fetch);
+    if (!t) return sm::refused(txn, engine_, tree_);
+    sm::ValueOut out{.text = &value};
+    return sm::finish(*t, tree_->fetch(*t, key, access, out));
+}
+
+Result<std::optional<size_t>> Index::get(Txn& txn, Slice key, std::span<std::byte> buffer, Access access) const {
+    txn::Transaction* t = sm::enter(txn, engine_, tree_, OpKind::fetch);
+    if (!t) return sm::refused(txn, engine_, tree_);
+    sm::ValueOut out{.fixed = buffer.data(), .capacity = buffer.size()};
+    const auto found = tree_->fetch(*t, key, access, out);
+    if (!found) [[unlikely]] {
+        sm::note_error(*t, found.error());
+        return std::unexpected(found.error());
+    }
+    if (!*found) return std::optional<size_t>{};
+    return std::optional<size_t>{out.bytes};
+}
+
+Result<size_t> Index::get_many(Txn& txn, std::span<Lookup> rows, Access access) const {
+    txn::Transaction* t = sm::enter(txn, engine_, tree_, OpKind::fetch);
+    if (!t) return sm::refused(txn, engine_, tree_);
+    return sm::finish(*t, [&] { return tree_->fetch_many(*t, rows, access); });
+}
+
+Result<void> Index::insert(Txn& txn, Slice key, Slice value) const {
+    txn::Transaction* t = sm::enter_change(txn, engine_, tree_, OpKind::insert);
+    if (!t) return sm::refused(txn, engine_, tree_);
+    return sm::finish(*t, [&] { return tree_->insert(*t, key, value); });
+}
+
+Result<void> Index::insert_many(Txn& txn, std::span<const NewRecord> records) const {
+    txn::Transaction* t = sm::enter_change(txn, engine_, tree_, OpKind::insert);
+    if (!t) return sm::refused(txn, engine_, tree_);
+    return sm::finish(*t, [&] { return tree_->insert_many(*t, records); });
+}
+
+Result<bool> Index::update(Txn& txn, Slice key, Slice value) const {
+    txn::Transaction* t = sm::enter_change(txn, engine_, tree_, OpKind::update);
+    if (!t) return sm::refused(txn, engine_, tree_);
+    return sm::finish(*t, [&] { return tree_->update(*t, key, value); });
+}
+
+Result<void> Index::put(Txn& txn, Slice key, Slice value) const {
+    txn::Transaction* t = sm::enter_change(txn, engine_, tree_, OpKind::insert);
+    if (!t) return sm::refused(txn, engine_, tree_);
+    const bool updated = TRY(sm::finish(*t, tree_->update(*t, key, value)));
+    if (updated) return {};
+    // The miss has locked the gap (or, below serializable, nothing): another transaction may still have put the key in between.
+    auto inserted = tree_->insert(*t, key, value);
+    if (!inserted && inserted.error().code == ErrorCode::duplicate_key) {
+        TRY(sm::finish(*t, tree_->update(*t, key, value)));
+        return {};
+    }
+    return sm::finish(*t, inserted);
+}
+
+Result<bool> Index::patch(Txn& txn, Slice key, size_t offset, Slice part) const {
+    txn::Transaction* t = sm::enter_change(txn, engine_, tree_, OpKind::update);
+    if (!t) return sm::refused(txn, engine_, tree_);
+    return sm::finish(*t, [&] { return tree_->patch(*t, key, offset, part); });
+}
+
+Result<bool> Index::patch(Txn& txn, Slice key, size_t offset, Slice part, const RecordHint& hint) const {
+    txn::Transaction* t = sm::enter_change(txn, engine_, tree_, OpKind::update);
+    if (!t) return sm::refused(txn, engine_, tree_);
+    tree_->expect_at(*t, hint);
+    return sm::finish(*t, [&] { return tree_->patch(*t, key, offset, part); });
+}
+
+Result<bool> Index::erase(Txn& txn, Slice key) const {
+    txn::Transaction* t = sm::enter_change(txn, engine_, tree_, OpKind::erase);
+    if (!t) return sm::refused(txn, engine_, tree_);
+    return sm::finish(*t, [&] { return tree_->erase(*t, key); });
+}
+
+Cursor Index::scan(Txn& txn, Slice low, Slice high, Access access) const {
+    txn::Transaction* t = sm::enter(txn, engine_, tree_, OpKind::scan);
+    if (!t) return Cursor(txn, nullptr, sm::refused(txn, engine_, tree_).error());
+    return Cursor(txn, std::make_unique<sm::BTreeCursor>(*tree_, *t, low, high, access));
+}
+
+StoreId Index::id() const { return tree_ ? tree_->id() : StoreId{}; }
+
+Cursor::Cursor(Txn& txn, std::unique_ptr<sm::BTreeCursor> cursor, Error error)
+    : txn_(&txn), cursor_(std::move(cursor)), error_(error) {}
+Cursor::Cursor(Cursor&&) noexcept = default;
+Cursor& Cursor::operator=(Cursor&&) noexcept = default;
+Cursor::~Cursor() = default;
+
+namespace {
+
+// One scan is one operation: its first step crosses the boundary (Index::scan), later ones only meet CTX points at new leaves.
+template <class Step>
+inline Result<bool> scan_step(Txn& txn, const sm::BTreeCursor* cursor, const Error& error, Step step) {
+    if (!cursor) [[unlikely]]
+        return std::unexpected(error);
+    txn::Transaction* t = TxnAccess::usable(txn);
+    if (!t) [[unlikely]]
+        return std::unexpected(TxnAccess::why_not(txn));
+    return sm::finish(*t, step);
+}
+
+}  // namespace
+
+Result<bool> Cursor::next() {
+    return scan_step(*txn_, cursor_.get(), error_, [&] { return cursor_->next(); });
+}
+Result<bool> Cursor::prev() {
+    return scan_step(*txn_, cursor_.get(), error_, [&] { return cursor_->prev(); });
+}
+Result<bool> Cursor::patch(size_t offset, Slice part) {
+    return scan_step(*txn_, cursor_.get(), error_, [&] { return cursor_->patch(offset, part); });
+}
+Slice Cursor::key() const { return cursor_ ? cursor_->key() : Slice{}; }
+Slice Cursor::value() const { return cursor_ ? cursor_->value() : Slice{}; }
+
+}  // namespace lockstep

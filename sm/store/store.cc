@@ -1,0 +1,191 @@
+// store.cc - the public store: run with retries, create and find objects, maintenance calls.
+#include <lockstep/store.h>
+
+#include <utility>
+
+#include "sm/store/engine.h"
+#include "sm/store/catalog.h"
+#include "sm/store/operation.h"
+#include "sm/recovery/recovery.h"
+#include "threads/base/planted.h"
+
+namespace lockstep {
+
+namespace detail {
+Task::Task() : done_(std::make_unique<threads::Completion>()) {}
+Task::~Task() = default;
+void Task::finish() { done_->set(); }
+void Task::wait() { done_->wait(); }
+}  // namespace detail
+
+Store::Store(std::unique_ptr<sm::Engine> engine) : engine_(std::move(engine)) {}
+Store::Store(Store&&) noexcept = default;
+Store& Store::operator=(Store&& other) noexcept {
+    if (this != &other) {
+        (void)close();
+        engine_ = std::move(other.engine_);
+    }
+    return *this;
+}
+Store::~Store() { (void)close(); }
+
+Result<Store> Store::open(std::string_view path, const Options& options) {
+    return Store(TRY(sm::Engine::open(path, options)));
+}
+
+Result<void> Store::close() {
+    if (!engine_) return {};
+    if (engine_->on_own_thread()) return fail(ErrorCode::wrong_thread, "close() on a user thread of the store");
+    auto result = engine_->close();
+    engine_.reset();
+    return result;
+}
+
+namespace {
+
+constexpr Nanos kLogRoomWait = 1 * kSecond, kLogRoomPoll = 1 * kMillisecond;
+
+// The log is nearly full. A transaction that has not begun holds nothing, so it is the one to wait until a checkpoint has recycled some:
+// others can end meanwhile, and it would only meet log_full later. In vain if an old transaction holds the log, hence the bound.
+[[gnu::cold, gnu::noinline]] void wait_for_log_room(sm::Engine& engine) {
+    const Nanos deadline = threads::now() + kLogRoomWait;
+    while (engine.log->nearly_full() && !engine.failed() && threads::now() < deadline)
+        threads::sleep_until(threads::now() + kLogRoomPoll);
+}
+
+Result<txn::Transaction*> begin_transaction(sm::Engine& engine, const TxnOptions& options) {
+    sm::begin_boundary();
+    TRY(MemoryReserve::require());
+    if (engine.log->nearly_full() && !options.read_only) [[unlikely]]
+        wait_for_log_room(engine);
+    return engine.txns->begin(options);
+}
+
+// One attempt; the error decides whether there is another.
+Result<void> attempt(std::move_only_function<Result<void>(Txn&)>& body, Txn txn) {
+    auto done = body(txn);
+    if (!txn.live()) return done;                    // the body ended it itself
+    if (!done) {
+        (void)txn.abort();
+        return done;
+    }
+    auto point = txn.commit();
+    if (point) return {};
+    if (txn.live()) (void)txn.abort();
+    return std::unexpected(point.error());
+}
+
+// A body that swallowed its deadlock meets txn_aborting at commit; it deserves the retry as well.
+bool worth_retrying(const Error& error) {
+    return error.code == ErrorCode::deadlock || error.code == ErrorCode::txn_aborting;
+}
+
+}  // namespace
+
+Result<void> Store::run_body(sm::Engine& engine, Body body, const TxnOptions& options) {
+    if (!engine.on_own_thread()) {
+        Result<void> result;
+        threads::Completion done;
+        TRY(engine.start_thread(kAnyWorker, "run", [&] {
+            result = run_body(engine, std::move(body), options);
+            done.set();
+        }));
+        engine.wait_for(done);
+        return result;
+    }
+    for (uint32_t tries = 0;; ++tries) {
+        txn::Transaction* t = TRY(begin_transaction(engine, options));
+        auto done = attempt(body, Txn(&engine, t, t->generation));
+        if (done || !worth_retrying(done.error()) || tries >= engine.options.retries_max || PLANTED(victim_not_retried)) return done;
+        auto& counters = engine.counters[threads::worker_index()];
+        counters.add(counters.retries);
+        threads::yield();                            // let the one we collided with finish
+    }
+}
+
+Result<void> Store::start_thread(std::move_only_function<void()> body, int worker) {
+    if (!engine_) return fail(ErrorCode::store_closed, "store");
+    return engine_->start_thread(worker, "application", std::move(body));
+}
+
+Result<Txn> Store::begin(const TxnOptions& options) {
+    if (!engine_) return fail(ErrorCode::store_closed, "store");
+    if (!engine_->on_own_thread()) return fail(ErrorCode::wrong_thread, "begin() outside the store's user threads");
+    txn::Transaction* t = TRY(begin_transaction(*engine_, options));
+    return Txn(engine_.get(), t, t->generation);
+}
+
+namespace {
+
+// Schema changes demand a usable, writing transaction of this store.
+Result<txn::Transaction*> schema_txn(sm::Engine* engine, Txn& txn) {
+    if (!engine) return fail(ErrorCode::store_closed, "store");
+    txn::Transaction* t = sm::TxnAccess::usable(txn);
+    if (!t || &sm::TxnAccess::engine(txn) != engine || t->read_only) return sm::refused(txn, engine, engine);
+    sm::operation_boundary(sm::OpKind::insert, sm::kCatalogStore);
+    return t;
+}
+
+}  // namespace
+
+Result<Index> Store::create_index(Txn& txn, std::string_view name) {
+    txn::Transaction* t = TRY(schema_txn(engine_.get(), txn));
+    return Index(engine_.get(), TRY(sm::finish(*t, engine_->catalog->create_index(*t, name))));
+}
+
+Result<Heap> Store::create_heap(Txn& txn, std::string_view name) {
+    txn::Transaction* t = TRY(schema_txn(engine_.get(), txn));
+    return Heap(engine_.get(), TRY(sm::finish(*t, engine_->catalog->create_heap(*t, name))));
+}
+
+Result<void> Store::drop(Txn& txn, std::string_view name) {
+    txn::Transaction* t = TRY(schema_txn(engine_.get(), txn));
+    return sm::finish(*t, engine_->catalog->drop(*t, name));
+}
+
+Result<Index> Store::index(std::string_view name) {
+    if (!engine_) return fail(ErrorCode::store_closed, "store");
+    return Index(engine_.get(), TRY(engine_->catalog->index(name)));
+}
+
+Result<Heap> Store::heap(std::string_view name) {
+    if (!engine_) return fail(ErrorCode::store_closed, "store");
+    return Heap(engine_.get(), TRY(engine_->catalog->heap(name)));
+}
+
+std::vector<Store::Entry> Store::list() {
+    std::vector<Entry> entries;
+    if (!engine_) return entries;
+    for (auto& e : engine_->catalog->list())
+        entries.push_back({.name = e.name, .is_index = e.kind == sm::StoreKind::index, .id = e.id});
+    return entries;
+}
+
+Result<void> Store::bulk_load(Txn& txn, Index index, std::move_only_function<bool(Slice& key, Slice& value)> next,
+                              uint32_t fill_percent) {
+    txn::Transaction* t = TRY(schema_txn(engine_.get(), txn));
+    if (!index.tree_) return fail(ErrorCode::no_such_store, "empty index handle");
+    if (index.engine_ != engine_.get()) return fail(ErrorCode::bad_argument, "index of another store", index.id().value);
+    if (fill_percent < 50 || fill_percent > 100) return fail(ErrorCode::bad_argument, "fill_percent", fill_percent);
+    TRY(sm::finish(*t, engine_->locks->lock_store(t->locks, index.tree_->lock(), txn::LockMode::X)));
+    return sm::finish(*t, index.tree_->bulk_load(*t, std::move(next), fill_percent));
+}
+
+Result<void> Store::wait_durable(Lsn point) {
+    if (!engine_) return fail(ErrorCode::store_closed, "store");
+    if (point == kLsnNone) return {};
+    return engine_->run_and_wait([&] { return engine_->log->wait_durable(point); });
+}
+
+Result<void> Store::checkpoint() {
+    if (!engine_) return fail(ErrorCode::store_closed, "store");
+    return engine_->run_and_wait([&] { return engine_->checkpointer->run(true); });
+}
+
+const Options& Store::options() const { return engine_->options; }
+
+void yield() { threads::yield(); }
+void sleep_for(Nanos time) { threads::sleep_until(threads::now() + time); }
+Nanos now() { return threads::now(); }
+
+}  // namespace lockstep

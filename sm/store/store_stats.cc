@@ -1,0 +1,74 @@
+// store_stats.cc - gathers the figures of all parts into one snapshot.
+#include "sm/store/engine.h"
+#include "sm/recovery/recovery.h"
+#include <lockstep/store.h>
+
+namespace lockstep {
+
+ThreadWaits thread_waits() {
+    using threads::ParkReason;
+    return {.lock = threads::waited(ParkReason::lock),
+            .page = threads::waited(ParkReason::page_read) + threads::waited(ParkReason::latch) + threads::waited(ParkReason::io),
+            .log = threads::waited(ParkReason::log)};
+}
+
+StoreStats Store::stats() const {
+    StoreStats s;
+    if (!engine_) return s;
+    sm::Engine& e = *engine_;
+    for (uint32_t i = 0; i < e.runtime->workers(); ++i) {
+        s.commits += e.counters[i].commits.load(std::memory_order_relaxed);
+        s.aborts += e.counters[i].aborts.load(std::memory_order_relaxed);
+        s.deadlock_retries += e.counters[i].retries.load(std::memory_order_relaxed);
+    }
+    s.transactions_live = e.txns->active();
+
+    const auto locks = e.locks->stats();
+    s.lock_grants_at_once = locks.granted_at_once;
+    s.lock_waits = locks.waits;
+    s.lock_wait_nanos = locks.wait_nanos;
+    s.deadlocks = locks.deadlocks;
+    s.lock_timeouts = locks.timeouts;
+    s.escalations = locks.escalations;
+    s.lock_stage = e.locks->stage_stats();
+
+    const auto log = e.log->stats();
+    s.log_records = log.records;
+    s.log_bytes = log.bytes;
+    s.log_flushes = log.flushes;
+    s.log_syncs = log.syncs;
+    s.log_used_bytes = e.log->used_bytes();
+    s.log_capacity_bytes = e.log->capacity_bytes();
+    s.durable_waits = log.durable_waits;
+
+    const auto pool = e.pool->stats();
+    s.pool_frames = pool.frames;
+    s.pool_resident = pool.resident;
+    s.pool_dirty = pool.dirty;
+    s.page_reads = pool.reads;
+    s.page_writes = pool.writes;
+    s.evictions = pool.evictions;
+    s.page_repairs = pool.repairs;
+    s.lost_writes = pool.lost_writes;
+    s.reads_ahead = pool.reads_ahead;
+    s.read_waiters = pool.read_waiters;
+    s.io = e.runtime->io_stats();
+    s.checkpoints = e.checkpointer->completed();
+    s.pages_total = e.space->pages_total();
+
+    const auto threads = e.runtime->stats();
+    s.switches = threads.switches;
+    s.threads_live = threads.threads_live;
+    s.threads_max = threads.threads_max;
+    s.worker_sleeps = threads.sleeps;
+    s.remote_wakes = threads.remote_wakes;
+
+    s.memory_pool = e.pool->memory_bytes();
+    s.memory_locks = e.locks->memory_bytes();
+    s.memory_log = e.options.log_ring_bytes;
+    s.memory_stacks = s.threads_max * e.options.stack_bytes;
+    s.io_backend = e.runtime->io_name();
+    return s;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,258 @@
+// labels: model
+// btree_model_test.cc - random operations, scans, commits, rollbacks and savepoints on an index against an ordered map, small pool, ghost
+// cleaner running.
+#include <lockstep/index.h>
+#include "tests/sm/btree/btree_test_util.h"
+
+namespace lockstep::sm {
+namespace {
+
+using Map = std::map<std::string, std::string>;
+
+class ModelRun {
+public:
+    ModelRun(TestEngine& store, BTree& tree, uint64_t seed) : store_(store), tree_(tree), rng_(seed), style_(static_cast<int>(seed % 4)) {}
+
+    void run(int transactions) {
+        for (int i = 0; i < transactions && !::testing::Test::HasFatalFailure(); ++i) one_transaction();
+        TestTree::sound(tree_);
+        const auto report = tree_.verify();
+        ASSERT_OK(report);
+        ASSERT_EQ(report->records, committed_.size());
+    }
+
+private:
+    std::string some_key() {
+        switch (style_) {
+            case 0: return number_key(rng_.below(3000));
+            case 1: {                                            // ties in the heads, zero bytes, prefixes of each other
+                std::string key;
+                for (uint64_t n = rng_.below(12); n > 0; --n) key += "\0\1a\xff"[rng_.below(4)];
+                return key;
+            }
+            case 2: return std::string(rng_.below(20), 'q') + random_text(rng_, rng_.below(3)) + std::string(rng_.below(1000), 'z');
+            default: return rng_.chance(0.7) ? number_key(next_++ % 5000) : number_key(rng_.below(5000));
+        }
+    }
+    std::string some_value() {
+        if (rng_.chance(0.01)) return random_text(rng_, rng_.below(100'001));
+        if (rng_.chance(0.1)) return random_text(rng_, rng_.below(2500));
+        return random_text(rng_, rng_.below(120));
+    }
+    std::string old_key() {
+        if (now_.empty() || rng_.chance(0.1)) return some_key();
+        const auto it = now_.lower_bound(some_key());
+        return it == now_.end() ? now_.begin()->first : it->first;
+    }
+
+    void one_transaction() {
+        txn_ = &store_.begin(static_cast<txn::Isolation>(rng_.below(3)));
+        now_ = committed_;
+        std::vector<std::pair<Lsn, Map>> savepoints;
+        const uint64_t steps = 1 + rng_.below(rng_.chance(0.1) ? 300 : 30);
+        for (uint64_t step = 0; step < steps; ++step) {
+            one_step();
+            if (::testing::Test::HasFatalFailure()) return;
+            if (rng_.chance(0.03)) savepoints.emplace_back(txn_->last_lsn, now_);
+            if (!savepoints.empty() && rng_.chance(0.03)) {
+                const size_t keep = rng_.below(savepoints.size());
+                ASSERT_OK(roll_back(*store_, *txn_, savepoints[keep].first));
+                now_ = savepoints[keep].second;
+                savepoints.resize(keep + 1);
+            }
+        }
+        if (rng_.chance(0.6)) {
+            store_.commit(*txn_);
+            committed_ = now_;
+        } else {
+            store_.abort(*txn_);
+        }
+        if (rng_.chance(0.3)) ASSERT_OK(store_->ghosts->run_once());
+        if (rng_.chance(0.02)) TestTree::sound(tree_);
+    }
+
+    void one_step() {
+        switch (rng_.below(11)) {
+            case 0:
+            case 1:
+            case 2: {
+                const std::string key = some_key(), value = some_value();
+                auto done = tree_.insert(*txn_, key, value);
+                if (now_.contains(key)) {
+                    ASSERT_FALSE(done);
+                    ASSERT_EQ(done.error().code, ErrorCode::duplicate_key);
+                } else {
+                    ASSERT_OK(done);
+                    now_[key] = value;
+                }
+                break;
+            }
+            case 3: {
+                const std::string key = old_key(), value = some_value();
+                auto done = tree_.update(*txn_, key, value);
+                ASSERT_OK(done);
+                ASSERT_EQ(*done, now_.contains(key));
+                if (*done) now_[key] = value;
+                break;
+            }
+            case 4: {
+                const std::string key = old_key();
+                const auto it = now_.find(key);
+                const size_t bytes = it == now_.end() ? 0 : it->second.size(), offset = rng_.below(bytes + 1);
+                const std::string part = random_text(rng_, rng_.below(bytes - offset + 1));
+                auto done = tree_.patch(*txn_, key, offset, part);
+                ASSERT_OK(done);
+                ASSERT_EQ(*done, it != now_.end());
+                if (*done) it->second.replace(offset, part.size(), part);
+                break;
+            }
+            case 5: {
+                const std::string key = old_key();
+                auto done = tree_.erase(*txn_, key);
+                ASSERT_OK(done);
+                ASSERT_EQ(*done, now_.erase(key) == 1);
+                break;
+            }
+            case 6:
+            case 7: {
+                const std::string key = old_key();
+                const auto got = TestTree::get(tree_, *txn_, key, static_cast<Access>(rng_.below(3)));
+                const auto it = now_.find(key);
+                ASSERT_EQ(got, it == now_.end() ? std::nullopt : std::optional(it->second));
+                break;
+            }
+            case 8: look_up_many(); break;
+            case 9: insert_many(); break;
+            default: scan();
+        }
+    }
+
+    // Ascending or not; the ones in front of the first that exists are in.
+    void insert_many() {
+        std::vector<std::string> keys(rng_.below(30)), values(keys.size());
+        const std::string stem = some_key();
+        const bool run = rng_.chance(0.7);
+        for (size_t i = 0; i < keys.size(); ++i) {
+            keys[i] = run ? stem + number_key(i) : some_key();
+            values[i] = rng_.chance(0.95) ? random_text(rng_, rng_.below(150)) : some_value();
+        }
+        if (rng_.chance(0.5)) std::sort(keys.begin(), keys.end());
+        std::vector<NewRecord> records;
+        for (size_t i = 0; i < keys.size(); ++i) records.push_back({keys[i], values[i]});
+        const auto done = tree_.insert_many(*txn_, records);
+        size_t i = 0;
+        for (; i < keys.size() && !now_.contains(keys[i]); ++i) now_[keys[i]] = values[i];
+        ASSERT_EQ(done.has_value(), i == keys.size());
+        if (!done) {
+            ASSERT_EQ(done.error().code, ErrorCode::duplicate_key);
+        }
+    }
+
+    void look_up_many() {
+        std::vector<std::string> keys(rng_.below(40));
+        for (std::string& key : keys) key = rng_.chance(0.8) ? old_key() : some_key();
+        if (rng_.chance(0.5)) std::sort(keys.begin(), keys.end());
+        std::vector<std::string> values(keys.size(), std::string(2600, ' '));
+        std::vector<Lookup> rows;
+        for (size_t i = 0; i < keys.size(); ++i)
+            rows.push_back({.key = keys[i], .buffer = std::as_writable_bytes(std::span(values[i].data(), values[i].size())), .hint = {}});
+        const auto found = tree_.fetch_many(*txn_, rows, static_cast<Access>(rng_.below(3)));
+        ASSERT_OK(found);
+        size_t expected = 0;
+        for (size_t i = 0; i < keys.size(); ++i) {
+            const auto it = now_.find(keys[i]);
+            ASSERT_EQ(rows[i].found, it != now_.end());
+            if (!rows[i].found) continue;
+            ++expected;
+            ASSERT_EQ(rows[i].bytes, it->second.size());
+            ASSERT_EQ(Slice(values[i]).substr(0, rows[i].bytes), Slice(it->second).substr(0, values[i].size()));
+            if (rng_.chance(0.3)) {                              // the next change of that record begins where it was seen
+                const std::string value = some_value();
+                tree_.expect_at(*txn_, rows[i].hint);
+                ASSERT_TRUE(*tree_.update(*txn_, keys[i], value));
+                it->second = value;
+                for (size_t j = i + 1; j < keys.size(); ++j)
+                    if (keys[j] == keys[i]) return;              // that row was read before the change
+            }
+        }
+        ASSERT_EQ(*found, expected);
+    }
+
+    // A range in both directions, with turns, sometimes changing records on the way.
+    void scan() {
+        std::string low = some_key(), high = rng_.chance(0.2) ? std::string() : some_key();
+        if (!high.empty() && low > high) std::swap(low, high);
+        if (high.empty() && rng_.chance(0.5)) low.clear();
+        BTreeCursor cursor(tree_, *txn_, low, high, static_cast<Access>(rng_.below(3)));
+        const auto begin = now_.lower_bound(low), end = high.empty() ? now_.end() : now_.lower_bound(high);
+        const bool backward = rng_.chance(0.5);
+        auto at = backward ? end : begin;                        // next record to come when going forward / one behind it when backward
+        const int limit = rng_.chance(0.2) ? 10000 : static_cast<int>(rng_.below(40));
+        for (int i = 0; i < limit; ++i) {
+            auto more = backward ? cursor.prev() : cursor.next();
+            ASSERT_OK(more);
+            ASSERT_EQ(*more, at != (backward ? begin : end));
+            if (!*more) return;
+            if (backward) --at;
+            ASSERT_EQ(cursor.key(), at->first);
+            ASSERT_EQ(cursor.value(), at->second);
+            if (rng_.chance(0.1)) {
+                const size_t offset = rng_.below(at->second.size() + 1);
+                const std::string part = random_text(rng_, rng_.below(at->second.size() - offset + 1));
+                ASSERT_TRUE(*cursor.patch(offset, part));
+                at->second.replace(offset, part.size(), part);
+                ASSERT_EQ(cursor.value(), at->second);
+                ASSERT_FALSE(cursor.patch(at->second.size(), "x"));
+            }
+            if (rng_.chance(0.05)) {
+                const std::string value = some_value();
+                ASSERT_TRUE(*tree_.update(*txn_, at->first, value));
+                at->second = value;
+            }
+            if (!backward) ++at;
+        }
+        if (limit == 0 || at == (backward ? end : begin)) return;
+        // Turn round: the record before the one the cursor stands on.
+        if (backward) {
+            ++at;
+            auto more = cursor.next();
+            ASSERT_OK(more);
+            ASSERT_EQ(*more, at != end);
+            if (*more) {
+                ASSERT_EQ(cursor.key(), at->first);
+            }
+        } else {
+            --at;
+            auto more = cursor.prev();
+            ASSERT_OK(more);
+            ASSERT_EQ(*more, at != begin);
+            if (*more) {
+                ASSERT_EQ(cursor.key(), std::prev(at)->first);
+            }
+        }
+    }
+
+    TestEngine& store_;
+    BTree& tree_;
+    Rng rng_;
+    const int style_;
+    uint64_t next_ = 0;
+    txn::Transaction* txn_ = nullptr;
+    Map committed_, now_;
+};
+
+TEST(BTreeModel, RandomTransactionsMatchAMap) {
+    const uint64_t first = seed_of_run(), seeds = std::getenv("LOCKSTEP_SEED") ? 1 : 8;
+    for (uint64_t seed = first; seed < first + seeds; ++seed) {
+        SCOPED_TRACE("LOCKSTEP_SEED=" + std::to_string(seed));
+        Options options = small_options();
+        options.pool_bytes = 4 << 20;
+        TestEngine store(options);
+        TestTree tree(store);
+        store.on_thread([&] { ModelRun(store, *tree, seed).run(200); });
+        if (HasFatalFailure()) return;
+    }
+}
+
+}  // namespace
+}  // namespace lockstep::sm

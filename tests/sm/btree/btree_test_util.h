@@ -1,0 +1,54 @@
+// btree_test_util.h - an index in a test engine, and checks that every B-tree test ends with.
+#pragma once
+
+#include <map>
+#include <optional>
+
+#include "sm/btree/btree.h"
+#include "tests/sm/engine_test_util.h"
+
+namespace lockstep::sm {
+
+class TestTree {
+public:
+    explicit TestTree(TestEngine& store, const char* name = "tree") : store_(store) {
+        store_.on_thread([&] {
+            auto& txn = store_.begin();
+            auto tree = store_->catalog->create_index(txn, name);
+            ASSERT_OK(tree);
+            tree_ = *tree;
+            store_.commit(txn);
+        });
+    }
+    BTree& operator*() { return *tree_; }
+    BTree* operator->() { return tree_; }
+
+    static std::optional<std::string> get(BTree& tree, txn::Transaction& txn, Slice key, Access access = Access::read) {
+        std::string text;
+        ValueOut out{.text = &text};
+        auto found = tree.fetch(txn, key, access, out);
+        EXPECT_TRUE(found) << found.error().text();
+        if (!found || !*found) return std::nullopt;
+        EXPECT_EQ(out.bytes, text.size());
+        return text;
+    }
+    static BTree::Report sound(BTree& tree) {
+        auto report = tree.verify();
+        EXPECT_TRUE(report) << report.error().text();
+        if (!report) return {};
+        EXPECT_TRUE(report->faults.empty()) << report->faults.front() << " (" << report->faults.size() << " faults)";
+        return *report;
+    }
+
+private:
+    TestEngine& store_;
+    BTree* tree_ = nullptr;
+};
+
+inline std::string number_key(uint64_t n) {
+    std::string key(8, '\0');
+    for (int i = 0; i < 8; ++i) key[static_cast<size_t>(i)] = static_cast<char>(n >> (56 - 8 * i));
+    return key;
+}
+
+}  // namespace lockstep::sm

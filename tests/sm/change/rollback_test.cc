@@ -1,0 +1,231 @@
+// labels: unit
+// rollback_test.cc - compensation: nothing is undone twice, whatever mix of savepoints, aborts and crashes.
+#include "sm/store/engine_of.h"
+#include "sm/btree/btree_impl.h"
+#include "sm/recovery/recovery_parts.h"
+#include "sm/store/catalog.h"
+#include "sm/store/operation.h"
+#include "tests/sm/store_crash_util.h"
+
+namespace lockstep {
+namespace {
+
+class RollbackTest : public StoreCrash {
+protected:
+    std::vector<RecordId> fill(Store& store, int count) {
+        std::vector<RecordId> ids;
+        auto done = store.run([&](Txn& txn) -> Result<void> {
+            ids.clear();
+            for (int i = 0; i < count; ++i) {
+                ids.push_back(TRY(TRY(store.heap("h")).insert(txn, "heap " + std::to_string(i))));
+                TRY(TRY(store.index("i")).insert(txn, "key " + std::to_string(i), "index " + std::to_string(i)));
+            }
+            return {};
+        });
+        EXPECT_TRUE(done) << done.error().text();
+        return ids;
+    }
+    // A bit of everything, `steps` of it.
+    static Result<void> churn(Store& store, Txn& txn, const std::vector<RecordId>& ids, Rng& rng, int steps) {
+        const Heap heap = TRY(store.heap("h"));
+        const Index index = TRY(store.index("i"));
+        for (int i = 0; i < steps; ++i) {
+            const size_t n = rng.below(ids.size());
+            const std::string key = "key " + std::to_string(n), value = random_text(rng, rng.below(900));
+            switch (rng.below(7)) {
+                case 0: TRY(heap.erase(txn, ids[n])); break;
+                case 1: TRY(heap.update(txn, ids[n], value)); break;
+                case 2: TRY(heap.insert(txn, value)); break;
+                case 3: TRY(index.erase(txn, key)); break;
+                case 4: TRY(index.put(txn, key, value)); break;
+                case 5: {
+                    const std::string a = key + value.substr(0, 9) + std::to_string(i), b = a + "b", c = a + "c";
+                    const NewRecord records[] = {{a, value}, {b, "second"}, {c, {}}};
+                    const auto done = index.insert_many(txn, records);           // with a short value the key may be there
+                    if (!done && done.error().code != ErrorCode::duplicate_key) return done;
+                    break;
+                }
+                default: TRY(index.put(txn, key + value.substr(0, 20), value));
+            }
+        }
+        return {};
+    }
+};
+
+TEST_F(RollbackTest, CrashAfterEveryNumberOfCompensations) {
+    Store store = open("a");
+    make(store, "i", "h");
+    const auto ids = fill(store, 40);
+    const auto keys = index_content(store, "i");
+    const auto records = heap_content(store, "h");
+    const uint64_t seed = seed_of_run();
+    SCOPED_TRACE("LOCKSTEP_SEED=" + std::to_string(seed));
+    int images = 0;
+    on_thread(store, [&] {
+        Rng rng(seed);
+        auto txn = store.begin();
+        ASSERT_OK(txn);
+        ASSERT_OK(churn(store, *txn, ids, rng, 60));
+        // Undo a few records at a time, the way a rollback that a crash stops would have got that far.
+        txn::Transaction* t = sm::TxnAccess::usable(*txn);
+        for (int i = 0; t->undo_next != kLsnNone || i == 0; ++i) {
+            std::string buffer;
+            Lsn to = i == 0 ? t->last_lsn : t->undo_next;
+            for (uint64_t skip = 1 + rng.below(12); skip > 0 && to != kLsnNone; --skip) {
+                auto record = sm::engine_of(store).log->read(to, buffer);
+                ASSERT_OK(record);
+                to = Lsn{record->header->prev};
+            }
+            ASSERT_OK(sm::roll_back(sm::engine_of(store), *t, to));
+            ASSERT_OK(store.wait_durable(sm::engine_of(store).log->tail()));
+            copy("a", "image" + std::to_string(images++));
+        }
+        ASSERT_OK(txn->abort());
+    });
+    EXPECT_EQ(index_content(store, "i"), keys);
+    EXPECT_EQ(heap_content(store, "h"), records);
+    expect_sound(store);
+    ASSERT_OK(store.close());
+    ASSERT_GT(images, 3);
+    for (int i = 0; i < images && !HasFailure(); ++i) {
+        SCOPED_TRACE("image " + std::to_string(i));
+        Store copy_of = open("image" + std::to_string(i));
+        EXPECT_EQ(index_content(copy_of, "i"), keys);
+        EXPECT_EQ(heap_content(copy_of, "h"), records);
+        expect_sound(copy_of);
+        ASSERT_OK(copy_of.close());
+    }
+}
+
+// What the transaction itself sees.
+struct Seen {
+    std::map<std::string, std::string> keys;
+    std::map<RecordId, std::string> records;
+    bool operator==(const Seen&) const = default;
+};
+Result<Seen> all_seen(Store& store, Txn& txn) {
+    Seen seen;
+    Cursor cursor = TRY(store.index("i")).scan(txn);
+    while (TRY(cursor.next())) seen.keys.emplace(cursor.key(), cursor.value());
+    TRY(TRY(store.heap("h")).scan(txn, [&](RecordId id, Slice value) { return seen.records.emplace(id, value).second; }));
+    return seen;
+}
+
+// A record of many inserts leaves one compensation for each; a crash between them must not lose or repeat any.
+TEST_F(RollbackTest, CrashBetweenTheCompensationsOfOneRecord) {
+    Store store = open("a");
+    make(store, "i", "h");
+    fill(store, 40);
+    const auto keys = index_content(store, "i");
+    constexpr size_t kMany = 12;
+    on_thread(store, [&] {
+        auto txn = store.begin();
+        ASSERT_OK(txn);
+        const Index index = *store.index("i");
+        ASSERT_OK(index.put(*txn, "key 3", "changed before"));
+        std::vector<std::string> names;
+        std::vector<NewRecord> records;
+        for (size_t i = 0; i < kMany; ++i) names.push_back("key 5 " + std::string(1, static_cast<char>('a' + i)));
+        for (const std::string& name : names) records.push_back({name, "new"});
+        ASSERT_OK(index.insert_many(*txn, records));
+        txn::Transaction* t = sm::TxnAccess::usable(*txn);
+        const Lsn many = t->last_lsn;
+        std::string buffer;
+        auto record = sm::engine_of(store).log->read(many, buffer);
+        ASSERT_OK(record);
+        ASSERT_EQ(record->header->kind, static_cast<uint16_t>(sm::LogKind::btree_insert_many));
+        sm::BTree& tree = *sm::engine_of(store).catalog->index_by_id(index.id());
+        for (size_t undone = 0; undone < kMany; ++undone) {
+            ASSERT_OK(store.wait_durable(sm::engine_of(store).log->tail()));
+            copy("a", "image" + std::to_string(undone));
+            if (undone + 1 == kMany) break;                      // the last one belongs to the abort
+            sm::BTree::Ops::Target at;
+            ASSERT_OK(sm::BTree::Ops::latch_for(tree, *t, Slice(names[kMany - 1 - undone]), true, at));
+            ASSERT_TRUE(at.found);
+            ASSERT_OK(sm::BTree::Ops::log_set_ghost(tree, *t, at, names[kMany - 1 - undone], true, sm::ChangeRole::compensation,
+                                                    sm::LogKind::btree_undo_insert, many));
+        }
+        ASSERT_OK(txn->abort());
+    });
+    EXPECT_EQ(index_content(store, "i"), keys);
+    expect_sound(store);
+    ASSERT_OK(store.close());
+    for (size_t i = 0; i < kMany && !HasFailure(); ++i) {
+        SCOPED_TRACE("image " + std::to_string(i));
+        Store copy_of = open("image" + std::to_string(i));
+        EXPECT_EQ(index_content(copy_of, "i"), keys);
+        expect_sound(copy_of);
+        ASSERT_OK(copy_of.close());
+    }
+}
+
+TEST_F(RollbackTest, SavepointsAtRandom) {
+    Store store = open("a");
+    make(store, "i", "h");
+    const auto ids = fill(store, 40);
+    const uint64_t first = seed_of_run();
+    for (uint64_t seed = first; seed < first + 30 && !HasFailure(); ++seed) {
+        SCOPED_TRACE("LOCKSTEP_SEED=" + std::to_string(seed));
+        const auto keys = index_content(store, "i");
+        const auto records = heap_content(store, "h");
+        on_thread(store, [&] {
+            Rng rng(seed);
+            auto txn = store.begin();
+            ASSERT_OK(txn);
+            std::vector<std::pair<Savepoint, Seen>> points;
+            const auto save = [&] { points.emplace_back(*txn->savepoint(), *all_seen(store, *txn)); };
+            save();                                                      // before the first record: undoes everything
+            for (int i = 0; i < 30; ++i) {
+                ASSERT_OK(churn(store, *txn, ids, rng, 3));
+                if (rng.chance(0.4)) save();
+                if (rng.chance(0.3)) {
+                    points.resize(1 + rng.below(points.size()));
+                    ASSERT_OK(txn->roll_back_to(points.back().first));
+                    ASSERT_EQ(*all_seen(store, *txn), points.back().second);
+                }
+            }
+            ASSERT_OK(txn->roll_back_to(points.front().first));
+            if (rng.chance(0.5)) {
+                ASSERT_OK(txn->commit());
+            } else {
+                ASSERT_OK(txn->abort());
+            }
+        });
+        EXPECT_EQ(index_content(store, "i"), keys);
+        EXPECT_EQ(heap_content(store, "h"), records);
+    }
+    expect_sound(store);
+    ASSERT_OK(store.close());
+}
+
+TEST_F(RollbackTest, UndoNeedsNoLogSpaceThatWasNotReserved) {
+    Options options = small_options();
+    options.log_segment_bytes = 1 << 20;
+    options.log_ring_bytes = 1 << 20;
+    Store store = open("a", options);
+    make(store, "i", "h");
+    const auto ids = fill(store, 40);
+    const auto records = heap_content(store, "h");
+    on_thread(store, [&] {
+        Rng rng(seed_of_run());
+        auto txn = store.begin();
+        ASSERT_OK(txn);
+        // One transaction writes until the log refuses: it holds the log from its first record on, so checkpoints cannot help.
+        ErrorCode refused = ErrorCode::none;
+        const Heap heap = *store.heap("h");
+        for (int i = 0; i < 200'000 && refused == ErrorCode::none; ++i) {
+            auto done = heap.update(*txn, ids[rng.below(ids.size())], random_text(rng, 4000));
+            if (!done) refused = done.error().code;
+        }
+        EXPECT_EQ(refused, ErrorCode::log_full);
+        ASSERT_OK(txn->abort());
+    });
+    EXPECT_EQ(heap_content(store, "h"), records);
+    ASSERT_OK(store.checkpoint());
+    ASSERT_OK(store.run([&](Txn& txn) { return store.heap("h")->insert(txn, "work resumes"); }));
+    expect_sound(store);
+    ASSERT_OK(store.close());
+}
+
+}  // namespace
+}  // namespace lockstep

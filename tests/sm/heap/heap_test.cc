@@ -1,0 +1,425 @@
+// labels: unit
+// heap_test.cc - heap files: round trips, moving records, undo, reuse of slots and room, isolation, two workers.
+#include "sm/heap/heap_file.h"
+
+#include <map>
+#include <set>
+
+#include "sm/heap/heap_page.h"
+#include "tests/sm/engine_test_util.h"
+
+namespace lockstep::sm {
+namespace {
+
+class HeapTest : public ::testing::Test {
+protected:
+    explicit HeapTest(uint32_t workers = 1) : store_(small_options(workers)) {
+        store_.on_thread([&] {
+            auto first = HeapFile::create(*store_, StoreId{500});
+            ASSERT_OK(first);
+            heap_ = std::make_unique<HeapFile>(*store_, StoreId{500}, *first);
+        });
+    }
+    RecordId insert(txn::Transaction& txn, Slice record) {
+        auto id = heap_->insert(txn, record);
+        EXPECT_TRUE(id) << id.error().text();
+        return id ? *id : RecordId{};
+    }
+    // Text of the record, or "-" if there is none.
+    std::string get(txn::Transaction& txn, RecordId id, Access access = Access::read) {
+        std::string text;
+        ValueOut out{.text = &text};
+        auto found = heap_->fetch(txn, id, access, out);
+        EXPECT_TRUE(found) << found.error().text();
+        return found && *found ? text : "-";
+    }
+    bool update(txn::Transaction& txn, RecordId id, Slice record) {
+        auto done = heap_->update(txn, id, record);
+        EXPECT_TRUE(done) << done.error().text();
+        return done && *done;
+    }
+    bool erase(txn::Transaction& txn, RecordId id) {
+        auto done = heap_->erase(txn, id);
+        EXPECT_TRUE(done) << done.error().text();
+        return done && *done;
+    }
+    std::map<RecordId, std::string> all(txn::Transaction& txn) {
+        std::map<RecordId, std::string> records;
+        auto done = heap_->scan(txn, [&](RecordId id, Slice value) {
+            EXPECT_TRUE(records.emplace(id, value).second) << "seen twice";
+            return true;
+        });
+        EXPECT_TRUE(done) << done.error().text();
+        return records;
+    }
+    BTree::Report verify() {
+        auto report = heap_->verify();
+        EXPECT_TRUE(report) << report.error().text();
+        for (const auto& fault : report->faults) ADD_FAILURE() << fault;
+        return *report;
+    }
+
+    TestEngine store_;
+    std::unique_ptr<HeapFile> heap_;
+};
+
+TEST_F(HeapTest, InsertFetchUpdateErase) {
+    store_.on_thread([&] {
+        auto& t = store_.begin();
+        const RecordId a = insert(t, "alpha"), b = insert(t, ""), c = insert(t, std::string(8000, 'c'));
+        EXPECT_EQ(get(t, a), "alpha");
+        EXPECT_EQ(get(t, b), "");
+        EXPECT_EQ(get(t, c), std::string(8000, 'c'));
+        EXPECT_TRUE(update(t, a, "a longer value than before"));
+        EXPECT_TRUE(update(t, b, "b"));
+        EXPECT_TRUE(erase(t, c));
+        EXPECT_EQ(get(t, c), "-");
+        EXPECT_FALSE(erase(t, c));
+        EXPECT_FALSE(update(t, c, "x"));
+        store_.commit(t);
+        auto& u = store_.begin();
+        EXPECT_EQ(all(u), (std::map<RecordId, std::string>{{a, "a longer value than before"}, {b, "b"}}));
+        store_.commit(u);
+        EXPECT_EQ(verify().records, 2u);
+    });
+}
+
+TEST_F(HeapTest, TooLongAndUnknownIds) {
+    store_.on_thread([&] {
+        auto& t = store_.begin();
+        auto long_one = heap_->insert(t, std::string(kHeapRecordBytesMax + 1, 'x'));
+        ASSERT_FALSE(long_one);
+        EXPECT_EQ(long_one.error().code, ErrorCode::value_too_long);
+        const RecordId a = insert(t, "a");
+        for (const RecordId id : {RecordId{}, RecordId{PageId{0}, SlotNo{0}}, RecordId{PageId{2}, SlotNo{1}}, RecordId{a.page, SlotNo{9}},
+                                  RecordId{a.page, SlotNo{65535}}, RecordId{heap_->first_page(), SlotNo{0}}, RecordId{PageId{1u << 30}, SlotNo{0}}}) {
+            EXPECT_EQ(get(t, id), "-");
+            EXPECT_FALSE(update(t, id, "x"));
+            EXPECT_FALSE(erase(t, id));
+        }
+        store_.commit(t);
+    });
+}
+
+TEST_F(HeapTest, FixedBufferGetsWhatFits) {
+    store_.on_thread([&] {
+        auto& t = store_.begin();
+        const RecordId a = insert(t, "abcdef");
+        std::byte buffer[4] = {};
+        ValueOut out{.fixed = buffer, .capacity = 4};
+        auto found = heap_->fetch(t, a, Access::read, out);
+        ASSERT_TRUE(found && *found);
+        EXPECT_EQ(out.bytes, 6u);
+        EXPECT_EQ(std::memcmp(buffer, "abcd", 4), 0);
+        store_.commit(t);
+    });
+}
+
+TEST_F(HeapTest, GrowingRecordMovesAndKeepsItsId) {              // HF-1, HF-2
+    store_.on_thread([&] {
+        auto& t = store_.begin();
+        std::vector<RecordId> ids;
+        for (int i = 0; i < 60; ++i) ids.push_back(insert(t, std::string(120, static_cast<char>('A' + i % 26))));
+        store_.commit(t);
+        std::map<RecordId, std::string> expected;
+        for (const size_t size : {3000u, 5000u, 7900u, 10u, 8000u}) {
+            auto& u = store_.begin();
+            for (int i = 0; i < 60; i += 3) EXPECT_TRUE(update(u, ids[i], expected[ids[i]] = std::string(size, static_cast<char>('a' + i % 26))));
+            for (int i = 0; i < 60; ++i)
+                if (i % 3) expected[ids[i]] = std::string(120, static_cast<char>('A' + i % 26));
+            EXPECT_EQ(all(u), expected);
+            store_.commit(u);
+            verify();
+        }
+        auto& u = store_.begin();
+        for (const RecordId id : ids) EXPECT_TRUE(erase(u, id));
+        EXPECT_TRUE(all(u).empty());
+        store_.abort(u);
+        auto& v = store_.begin();
+        EXPECT_EQ(all(v), expected);
+        store_.commit(v);
+        verify();
+    });
+}
+
+TEST_F(HeapTest, MovedRecordComesHomeWhenThereIsRoom) {
+    store_.on_thread([&] {
+        auto& t = store_.begin();
+        const RecordId a = insert(t, std::string(100, 'a')), big = insert(t, std::string(7800, 'b'));
+        ASSERT_EQ(a.page, big.page);
+        EXPECT_TRUE(update(t, a, std::string(4000, 'A')));               // away
+        store_.commit(t);
+        auto& u = store_.begin();
+        EXPECT_TRUE(erase(u, big));
+        store_.commit(u);
+        auto& v = store_.begin();
+        const RecordId filler = insert(v, std::string(3500, 'f'));       // beside the moved copy or at home: either way room gets short
+        EXPECT_TRUE(update(v, a, std::string(7900, 'H')));
+        EXPECT_EQ(get(v, a), std::string(7900, 'H'));
+        store_.abort(v);
+        auto& w = store_.begin();
+        EXPECT_EQ(get(w, a), std::string(4000, 'A'));
+        EXPECT_EQ(get(w, filler), "-");
+        EXPECT_TRUE(update(w, a, std::string(7900, 'H')));
+        store_.commit(w);
+        auto& x = store_.begin();
+        EXPECT_EQ(get(x, a), std::string(7900, 'H'));
+        store_.commit(x);
+        verify();
+    });
+}
+
+TEST_F(HeapTest, AbortRestoresEverything) {
+    store_.on_thread([&] {
+        auto& t = store_.begin();
+        std::map<RecordId, std::string> before;
+        for (int i = 0; i < 40; ++i) {
+            const std::string text = "record " + std::to_string(i) + std::string(static_cast<size_t>(i * 7), '.');
+            before[insert(t, text)] = text;
+        }
+        store_.commit(t);
+        auto& u = store_.begin();
+        int i = 0;
+        for (const auto& [id, text] : before) switch (i++ % 4) {
+                case 0: EXPECT_TRUE(erase(u, id)); break;
+                case 1: EXPECT_TRUE(update(u, id, "short")); break;
+                case 2: EXPECT_TRUE(update(u, id, std::string(4000, 'L'))); break;
+                default: insert(u, "new");
+            }
+        store_.abort(u);
+        auto& v = store_.begin();
+        EXPECT_EQ(all(v), before);
+        store_.commit(v);
+        verify();
+    });
+}
+
+TEST_F(HeapTest, SavepointUndoesOnlyWhatFollowed) {
+    store_.on_thread([&] {
+        auto& t = store_.begin();
+        const RecordId a = insert(t, "a"), b = insert(t, "b");
+        const Lsn first = t.last_lsn;
+        EXPECT_TRUE(update(t, a, "A"));
+        const Lsn second = t.last_lsn;
+        EXPECT_TRUE(erase(t, b));
+        const RecordId c = insert(t, "c");
+        ASSERT_OK(roll_back(*store_, t, second));
+        EXPECT_EQ(get(t, a), "A");
+        EXPECT_EQ(get(t, b), "b");
+        EXPECT_EQ(get(t, c), "-");
+        EXPECT_TRUE(update(t, b, "B"));
+        ASSERT_OK(roll_back(*store_, t, first));
+        EXPECT_EQ(get(t, a), "a");
+        EXPECT_EQ(get(t, b), "b");
+        EXPECT_TRUE(update(t, a, "after"));
+        store_.commit(t);
+        auto& u = store_.begin();
+        EXPECT_EQ(all(u), (std::map<RecordId, std::string>{{a, "after"}, {b, "b"}}));
+        store_.commit(u);
+    });
+}
+
+// HF-3, and the room: others fill the page while a deleter and a shortener are live; both must find their bytes again.
+TEST_F(HeapTest, RoomOfLiveTransactionsIsNotGivenAway) {
+    store_.on_thread([&] {
+        auto& t = store_.begin();
+        std::vector<RecordId> ids;
+        for (int i = 0; i < 8; ++i) ids.push_back(insert(t, std::string(990, static_cast<char>('a' + i))));
+        store_.commit(t);
+        auto& deleter = store_.begin();
+        for (int i = 0; i < 4; ++i) EXPECT_TRUE(erase(deleter, ids[i]));
+        for (int i = 4; i < 8; ++i) EXPECT_TRUE(update(deleter, ids[i], "x"));
+        auto& other = store_.begin(txn::Isolation::serializable, 100 * kMillisecond);
+        for (int i = 0; i < 30; ++i) {
+            const RecordId id = insert(other, std::string(700, 'o'));
+            for (const RecordId taken : ids) EXPECT_NE(id, taken);
+        }
+        store_.commit(other);
+        store_.abort(deleter);
+        auto& u = store_.begin();
+        for (int i = 0; i < 8; ++i) EXPECT_EQ(get(u, ids[i]), std::string(990, static_cast<char>('a' + i)));
+        store_.commit(u);
+        EXPECT_EQ(verify().records, 38u);
+    });
+}
+
+// The holder of the whole heap has no locks on records: its own ghosts' room is not free either, it may still roll back.
+TEST_F(HeapTest, RoomOfTheWholeHeapsHolderIsNotGivenAway) {
+    store_.on_thread([&] {
+        auto& t = store_.begin();
+        std::vector<RecordId> ids;
+        for (int i = 0; i < 8; ++i) ids.push_back(insert(t, std::string(990, static_cast<char>('a' + i))));
+        store_.commit(t);
+        auto& holder = store_.begin();
+        ASSERT_OK(store_->locks->lock_store(holder.locks, heap_->lock(), txn::LockMode::X));
+        for (int i = 0; i < 7; ++i) EXPECT_TRUE(erase(holder, ids[i]));
+        EXPECT_TRUE(update(holder, ids[7], std::string(5000, 'o')));
+        store_.abort(holder);
+        auto& u = store_.begin();
+        for (int i = 0; i < 8; ++i) EXPECT_EQ(get(u, ids[i]), std::string(990, static_cast<char>('a' + i)));
+        store_.commit(u);
+        EXPECT_EQ(verify().records, 8u);
+    });
+}
+
+// Slots emptied by a rollback to a savepoint stay locked: inserters pass them by instead of waiting.
+TEST_F(HeapTest, LockedEmptySlotsArePassedBy) {
+    store_.on_thread([&] {
+        auto& holder = store_.begin();
+        insert(holder, "keeps the transaction writing");
+        const Lsn point = holder.last_lsn;
+        std::set<RecordId> emptied;
+        for (int i = 0; i < 40; ++i) emptied.insert(insert(holder, "gone"));
+        ASSERT_OK(roll_back(*store_, holder, point));
+        auto& other = store_.begin(txn::Isolation::serializable, 5 * kMillisecond);
+        for (int i = 0; i < 40; ++i) EXPECT_FALSE(emptied.contains(insert(other, "new")));
+        store_.commit(other);
+        store_.commit(holder);
+        auto& last = store_.begin();
+        EXPECT_TRUE(emptied.contains(insert(last, "takes an empty slot")));
+        store_.commit(last);
+        EXPECT_EQ(verify().records, 42u);
+    });
+}
+
+TEST_F(HeapTest, RoomOfEndedTransactionsIsUsedAgain) {
+    store_.on_thread([&] {
+        uint64_t pages = 0;
+        for (int round = 0; round < 20; ++round) {
+            auto& t = store_.begin();
+            std::vector<RecordId> ids;
+            for (int i = 0; i < 100; ++i) ids.push_back(insert(t, std::string(700, 'r')));
+            store_.commit(t);
+            auto& u = store_.begin();
+            for (const RecordId id : ids) EXPECT_TRUE(erase(u, id));
+            store_.commit(u);
+            const BTree::Report report = verify();
+            EXPECT_EQ(report.records, 0u);
+            if (round == 1) pages = report.pages_leaf;
+            if (round > 1) {
+                EXPECT_LE(report.pages_leaf, pages + 1);
+            }
+        }
+    });
+}
+
+TEST_F(HeapTest, ManyPagesNeedSeveralMapPages) {
+    store_.on_thread([&] {
+        auto& t = store_.begin();
+        const std::string record(7000, 'p');
+        for (uint32_t i = 0; i < heap::kMapEntries + 50; ++i) {
+            insert(t, record);
+            if (i % 200 == 199) {
+                store_.commit(t);
+                ASSERT_EQ(&store_.begin(), &t);          // the same object is taken again
+            }
+        }
+        store_.commit(t);
+        const BTree::Report report = verify();
+        EXPECT_EQ(report.pages_inner, 2u);
+        EXPECT_EQ(report.records, heap::kMapEntries + 50);
+        const uint64_t used = store_->space->pages_used();
+        ASSERT_OK(heap_->destroy());
+        EXPECT_EQ(store_->space->pages_used(), used - report.pages.size());
+    });
+}
+
+TEST_F(HeapTest, SerializableScanSeesNoPhantom) {
+    store_.on_thread([&] {
+        auto& t = store_.begin();
+        for (int i = 0; i < 10; ++i) insert(t, "x");
+        store_.commit(t);
+        auto& reader = store_.begin();
+        EXPECT_EQ(all(reader).size(), 10u);
+        auto& writer = store_.begin(txn::Isolation::serializable, 5 * kMillisecond);
+        auto id = heap_->insert(writer, "phantom");
+        ASSERT_FALSE(id);
+        EXPECT_EQ(id.error().code, ErrorCode::lock_timeout);
+        store_.abort(writer);
+        EXPECT_EQ(all(reader).size(), 10u);
+        store_.commit(reader);
+    });
+}
+
+TEST_F(HeapTest, RepeatableReadScanHoldsItsRecords) {
+    store_.on_thread([&] {
+        auto& t = store_.begin();
+        const RecordId a = insert(t, "a");
+        store_.commit(t);
+        auto& reader = store_.begin(txn::Isolation::repeatable_read);
+        EXPECT_EQ(all(reader).size(), 1u);
+        auto& writer = store_.begin(txn::Isolation::serializable, 5 * kMillisecond);
+        auto done = heap_->update(writer, a, "b");
+        ASSERT_FALSE(done);
+        EXPECT_EQ(done.error().code, ErrorCode::lock_timeout);
+        store_.abort(writer);
+        store_.commit(reader);
+        auto& loose = store_.begin(txn::Isolation::read_committed);
+        EXPECT_EQ(all(loose).size(), 1u);
+        EXPECT_EQ(get(loose, a), "a");
+        auto& next = store_.begin(txn::Isolation::serializable, 5 * kMillisecond);
+        EXPECT_TRUE(update(next, a, "b"));
+        store_.commit(next);
+        store_.commit(loose);
+    });
+}
+
+TEST_F(HeapTest, UncommittedRecordsAreNotSeen) {
+    store_.on_thread([&] {
+        auto& writer = store_.begin();
+        const RecordId a = insert(writer, "dirty");
+        for (const auto isolation : {txn::Isolation::serializable, txn::Isolation::repeatable_read, txn::Isolation::read_committed}) {
+            auto& reader = store_.begin(isolation, 5 * kMillisecond);
+            auto done = heap_->scan(reader, [](RecordId, Slice) { return true; });
+            EXPECT_FALSE(done);
+            std::string text;
+            ValueOut out{.text = &text};
+            EXPECT_FALSE(heap_->fetch(reader, a, Access::read, out));
+            store_.abort(reader);
+        }
+        store_.commit(writer);
+    });
+}
+
+class HeapTwoWorkers : public HeapTest {
+protected:
+    HeapTwoWorkers() : HeapTest(2) {}
+};
+
+TEST_F(HeapTwoWorkers, InsertersDoNotFightAndNothingIsLost) {
+    constexpr int kThreads = 8, kTxns = 60, kInserts = 5;
+    std::vector<std::map<RecordId, std::string>> mine(kThreads);
+    std::vector<std::function<void()>> bodies;
+    for (int n = 0; n < kThreads; ++n)
+        bodies.push_back([&, n] {
+            Rng rng(seed_of_run() * 100 + static_cast<uint64_t>(n));
+            for (int i = 0; i < kTxns; ++i) {
+                auto& t = store_.begin();
+                std::map<RecordId, std::string> now;
+                for (int k = 0; k < kInserts; ++k) {
+                    const std::string text = std::to_string(n) + ":" + random_text(rng, rng.below(200));
+                    now[insert(t, text)] = text;
+                    if (rng.chance(0.3)) threads::yield();
+                }
+                if (rng.chance(0.25)) {
+                    store_.abort(t);
+                } else {
+                    store_.commit(t);
+                    for (const auto& [id, text] : now) EXPECT_TRUE(mine[static_cast<size_t>(n)].emplace(id, text).second);
+                }
+            }
+        });
+    store_.on_threads(bodies);
+    store_.on_thread([&] {
+        std::map<RecordId, std::string> expected;
+        for (const auto& m : mine)
+            for (const auto& [id, text] : m) EXPECT_TRUE(expected.emplace(id, text).second) << "an id was given twice";
+        auto& t = store_.begin();
+        EXPECT_EQ(all(t), expected);
+        store_.commit(t);
+        verify();
+    });
+}
+
+}  // namespace
+}  // namespace lockstep::sm

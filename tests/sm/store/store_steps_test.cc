@@ -1,0 +1,161 @@
+// labels: unit
+// store_steps_test.cc - teams as an application sees them: switched while it runs, figures with names, differences of figures; and I/O figures.
+#include <algorithm>
+
+#include "tests/sm/store_crash_util.h"
+#include "threads/thread/ctx_points.h"
+#include <lockstep/io_stats.h>
+#include "threads/thread/worker_local.h"
+
+namespace lockstep {
+namespace {
+
+class StoreSteps : public StoreCrash {
+protected:
+    void open_one() {
+        Options options = small_options();
+        options.steps = {};
+        store_.emplace(open("a", options));
+        make(*store_, "rows", "records");
+    }
+    // The same operations in each, on rows of its own.
+    Handle<void> start_one(int n) {
+        return store_->spawn([this, n](Txn& txn) -> Result<void> {
+            (threads::worker_local.steps != nullptr ? ran_in_teams_ : ran_alone_) = true;
+            const Index rows = TRY(store_->index("rows"));
+            for (int i = 0; i < 6; ++i) {
+                const std::string key = "k" + std::to_string(1000 + n * 10 + i);
+                TRY(rows.put(txn, key, std::string(100, 'v')));
+                std::string value;
+                TRY(rows.get(txn, key, value));
+            }
+            return {};
+        }, {.durability = txn::Durability::lazy}, 0);
+    }
+    // So many at once.
+    void work(int transactions) {
+        std::vector<Handle<void>> handles;
+        on_thread(*store_, [&] {                 // they are all ready before the first one runs
+            for (int n = 0; n < transactions; ++n) handles.push_back(start_one(n));
+        });
+        for (auto& handle : handles) EXPECT_TRUE(handle.join());
+    }
+    static const TeamFigures* find(const StepsFigures& figures, const std::string& operation) {
+        const auto found = std::ranges::find(figures.teams, operation, &TeamFigures::operation);
+        return found == figures.teams.end() ? nullptr : &*found;
+    }
+
+    std::optional<Store> store_;
+    bool ran_in_teams_ = false, ran_alone_ = false;      // operations; all on one worker
+};
+
+TEST_F(StoreSteps, AreSwitchedWhileItRunsAndTellObjectsByName) {
+    open_one();
+    EXPECT_TRUE(store_->steps_figures().teams.empty());
+    StepsOptions on;
+    on.mode = StepsMode::on;
+    on.points = threads::kCtxIcache;
+    ASSERT_TRUE(store_->set_steps(on));
+    work(40);
+    const StepsFigures first = store_->steps_figures();
+    const TeamFigures* fetch = find(first, "fetch (rows)");
+    ASSERT_NE(fetch, nullptr);
+    EXPECT_EQ(fetch->entered, 40u * 6);
+    EXPECT_GT(fetch->entered, fetch->teams);     // more than one in a team
+    EXPECT_LE(fetch->left + fetch->strays.sum(), fetch->entered);
+    EXPECT_FALSE(first.points.empty());
+
+    work(40);
+    const StepsFigures rest = store_->steps_figures() - first;
+    ASSERT_NE(find(rest, "fetch (rows)"), nullptr);
+    EXPECT_EQ(find(rest, "fetch (rows)")->entered, 40u * 6);
+    uint64_t taken = 0;
+    for (const CtxPointFigures& point : rest.points) taken += point.taken;
+    EXPECT_GT(taken, 0u);
+
+    ASSERT_TRUE(store_->set_steps({}));          // and off: figures begin anew
+    work(10);
+    for (const TeamFigures& team : store_->steps_figures().teams) EXPECT_EQ(team.entered, 0u) << team.operation;
+    ASSERT_OK(store_->close());
+}
+
+// Workers change gear while transactions run; what those do does not change.
+TEST_F(StoreSteps, FindTheirGearWhileTheyWork) {
+    open_one();
+    StepsOptions on;
+    on.mode = StepsMode::on;
+    on.window_records = 64;
+    ASSERT_TRUE(store_->set_steps(on));
+    EXPECT_EQ(store_->steps_figures().gears.size(), store_->options().workers);
+    for (int round = 0; round < 40; ++round) work(40);
+    uint64_t windows = 0, trials = 0;
+    for (const GearFigures& g : store_->steps_figures().gears) {
+        windows += g.windows;
+        trials += g.trials;
+        EXPECT_LE(g.team_max, 16u);
+    }
+    EXPECT_GT(windows, 10u);
+    EXPECT_GT(trials, 1u);
+    EXPECT_TRUE(ran_in_teams_);
+    EXPECT_TRUE(ran_alone_);                     // the gears without teams were in fact engaged
+    on_thread(*store_, [&] {
+        const auto rows = store_->index("rows");
+        ASSERT_OK(rows);
+        ASSERT_OK(store_->run([&](Txn& txn) -> Result<void> {
+            std::string value;
+            for (int key = 1000; key < 1400; ++key)
+                EXPECT_EQ(TRY(rows->get(txn, "k" + std::to_string(key), value)), key % 10 < 6) << key;
+            return {};
+        }));
+    });
+
+    on.window_records = 0;                       // teams of team_max, always
+    ASSERT_TRUE(store_->set_steps(on));
+    work(40);
+    EXPECT_TRUE(store_->steps_figures().gears.empty());
+    ASSERT_OK(store_->close());
+}
+
+TEST_F(StoreSteps, AreRefusedWhereTheyCannotBeSet) {
+    open_one();
+    StepsOptions wrong;
+    wrong.mode = StepsMode::on;
+    wrong.team_max = 0;
+    const auto refused = store_->set_steps(wrong);
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code, ErrorCode::bad_option);
+    on_thread(*store_, [&] {
+        const auto inside = store_->set_steps({});
+        ASSERT_FALSE(inside);
+        EXPECT_EQ(inside.error().code, ErrorCode::wrong_thread);
+    });
+    ASSERT_OK(store_->close());
+    const auto closed = store_->set_steps({});
+    ASSERT_FALSE(closed);
+    EXPECT_EQ(closed.error().code, ErrorCode::store_closed);
+    EXPECT_TRUE(store_->steps_figures().teams.empty());
+}
+
+TEST_F(StoreSteps, DifferencesOfIoFiguresAreWhatCameBetween) {
+    open_one();
+    const threads::IoStats before = store_->stats().io;
+    work(5);
+    ASSERT_OK(store_->checkpoint());
+    const threads::IoStats after = store_->stats().io, between = after.since(before);
+    EXPECT_GT(between.packets(), 0u);
+    EXPECT_EQ(between.packets() + before.packets(), after.packets());
+    EXPECT_EQ(between.transfers() + before.transfers(), after.transfers());
+    EXPECT_EQ(between.merged() + before.merged(), after.merged());
+    EXPECT_EQ(between.joined() + before.joined(), after.joined());
+    EXPECT_EQ(between.batches + before.batches, after.batches);
+    EXPECT_EQ(between.stage.entered + before.stage.entered, after.stage.entered);
+    EXPECT_EQ(between.depth.count + before.depth.count, after.depth.count);
+    const threads::IoStats none = after.since(after);
+    EXPECT_EQ(none.packets(), 0u);
+    EXPECT_EQ(none.stage.wait.count, 0u);
+    EXPECT_EQ(none.stage.batch.sum, 0u);
+    ASSERT_OK(store_->close());
+}
+
+}  // namespace
+}  // namespace lockstep

@@ -1,0 +1,491 @@
+// labels: unit tsan
+// steps_test - teams, CTX, strays: who runs when, nobody lost, nobody starved, invariants ST-1 to ST-6 and CT-1, CT-2.
+#include "threads/base/rng.h"
+#include "threads/steps/ctx.h"
+
+#include <gtest/gtest.h>
+#include <xmmintrin.h>
+
+#include <deque>
+#include <tuple>
+
+#include "threads/sync/event.h"
+#include "threads/sync/latch.h"
+#include "threads/runtime/runtime.h"
+
+namespace lockstep::threads {
+namespace {
+
+struct Team {
+    explicit Team(StepsOptions steps = {.mode = StepsMode::on}, uint32_t workers = 1) {
+        auto started = Runtime::start({.workers = workers, .steps = steps});
+        EXPECT_TRUE(started) << started.error().text();
+        runtime = std::move(*started);
+    }
+    void spawn(ThreadFn fn, uint32_t worker = 0) { ASSERT_TRUE(runtime->spawn(worker, "member", std::move(fn))); }
+    // All threads are started by one, so that none runs before all are ready.
+    void run(std::vector<ThreadFn> fns) {
+        Completion all_started;
+        spawn([&] {
+            for (auto& fn : fns) EXPECT_TRUE(runtime->spawn(0, "member", std::move(fn)));
+            all_started.set();
+        });
+        all_started.wait();
+        runtime->stop();
+    }
+    TeamStats stats(TeamOp op, uint32_t object = 0) {
+        for (auto& s : runtime->team_stats())
+            if (s.op == op && s.object == object) return s;
+        return {};
+    }
+    std::unique_ptr<Runtime> runtime;
+};
+
+void boundary(TeamOp op, uint32_t object = 0) { worker_local.steps->boundary(*current(), op, object); }
+
+TEST(StepsTest, MembersPassTheCpuOnAtEveryPoint) {
+    Team team;
+    std::string trace;
+    std::vector<ThreadFn> fns;
+    for (char name : {'a', 'b', 'c'})
+        fns.push_back([&trace, name] {
+            boundary(TeamOp::fetch, 7);
+            for (int i = 0; i < 3; ++i) {
+                trace += name;
+                CTX(btree_leaf);
+            }
+            boundary(TeamOp::commit);
+        });
+    team.run(std::move(fns));
+    EXPECT_EQ(trace, "abcabcabc");
+    const TeamStats s = team.stats(TeamOp::fetch, 7);
+    EXPECT_EQ(s.teams, 1u);
+    EXPECT_EQ(s.entered, 3u);
+    EXPECT_EQ(s.left, 3u);
+}
+
+TEST(StepsTest, OperationsAreGroupedWhateverTheOrderOfArrival) {
+    Team team;
+    std::string trace;
+    std::vector<ThreadFn> fns;
+    for (int i = 0; i < 6; ++i)
+        fns.push_back([&trace, i] {
+            boundary(TeamOp::fetch, i % 2 ? 1 : 2);
+            trace += i % 2 ? '1' : '2';
+            CTX(btree_leaf);
+            trace += i % 2 ? '1' : '2';
+        });
+    team.run(std::move(fns));
+    EXPECT_TRUE(trace == "111111222222" || trace == "222222111111") << trace;
+}
+
+TEST(StepsTest, ATeamIsCappedAndTheRestMakesTheNext) {
+    Team team({.mode = StepsMode::on, .team_max = 4});
+    std::vector<ThreadFn> fns(10);
+    for (auto& fn : fns)
+        fn = [] {
+            boundary(TeamOp::begin);
+            CTX(btree_leaf);
+            boundary(TeamOp::begin);                 // again the same operation: the next generation
+            CTX(btree_leaf);
+        };
+    team.run(std::move(fns));
+    const TeamStats s = team.stats(TeamOp::begin);
+    EXPECT_EQ(s.entered, 20u);
+    EXPECT_GE(s.teams, 5u);
+    EXPECT_EQ(s.left, 10u);                          // the others ended inside their second operation
+}
+
+TEST(StepsTest, EveryCauseOfAStrayLeavesTheOthersGoing) {
+    for (const ParkReason cause : {ParkReason::lock, ParkReason::page_read, ParkReason::latch, ParkReason::log, ParkReason::yield, ParkReason::sleep}) {
+        Team team;
+        Event released;
+        std::string trace;
+        std::vector<ThreadFn> fns;
+        for (char name : {'a', 'b', 'c', 'd'})
+            fns.push_back([&, name] {
+                boundary(TeamOp::update);
+                CTX(btree_leaf);
+                if (name == 'b') {
+                    if (cause == ParkReason::yield) yield();
+                    else if (cause == ParkReason::sleep) sleep_until(now() + kMillisecond);
+                    else released.wait(cause);
+                    EXPECT_EQ(current()->next, nullptr);         // ST-2: a stray, until its next boundary
+                    CTX(btree_leaf);                             // CT-1
+                }
+                CTX(btree_leaf);
+                trace += name;
+                if (name == 'd') released.set();
+                boundary(TeamOp::commit);
+                CTX(btree_leaf);
+            });
+        team.run(std::move(fns));
+        EXPECT_EQ(trace, "acdb") << "cause " << static_cast<int>(cause);
+        const TeamStats s = team.stats(TeamOp::update);
+        EXPECT_EQ(s.entered, 4u);
+        EXPECT_EQ(s.left, 3u);
+        EXPECT_EQ(s.strays[static_cast<size_t>(cause)], 1u);
+        EXPECT_EQ(team.stats(TeamOp::commit).entered, 4u);       // it has joined again
+    }
+}
+
+// The mutex counter: CTX with an exclusive latch held would make every other member a stray at that latch.
+TEST(StepsTest, AMisplacedPointMakesStraysOnlyWithoutTheLatchCounter) {
+    for (const bool ignore : {false, true}) {
+        Team team({.mode = StepsMode::on, .points = ~0u >> 1, .ignore_latches = ignore});
+        Latch latch(1, "test");
+        std::vector<ThreadFn> fns(8);
+        for (auto& fn : fns)
+            fn = [&] {
+                boundary(TeamOp::update);
+                for (int i = 0; i < 10; ++i) {
+                    latch.lock();
+                    CTX(misplaced);
+                    latch.unlock();
+                    CTX(btree_leaf);
+                }
+                boundary(TeamOp::commit);
+            };
+        team.run(std::move(fns));
+        const uint64_t strays = team.stats(TeamOp::update).strays[static_cast<size_t>(ParkReason::latch)];
+        const CtxStats ctx = team.runtime->ctx_stats();
+        const auto at = static_cast<unsigned>(CtxPoint::misplaced);
+        if (ignore) {
+            EXPECT_GT(strays, 0u);
+        } else {
+            EXPECT_EQ(strays, 0u);
+            EXPECT_GT(ctx.latched[at], 0u);
+            EXPECT_EQ(ctx.taken[at], 0u);
+        }
+    }
+}
+
+TEST(StepsTest, ARareOperationAmong200ThreadsIsServedWithinABound) {
+    for (const auto& [policy, op] : {std::pair{TeamPolicy::last_leaver, TeamOp::fetch}, {TeamPolicy::largest, TeamOp::fetch},
+                                     {TeamPolicy::oldest, TeamOp::fetch}, {TeamPolicy::last_leaver, TeamOp::update}}) {
+        Team team({.mode = StepsMode::on, .policy = policy});
+        bool rare_done = false;
+        uint64_t others = 0;
+        std::vector<ThreadFn> fns(200);
+        for (auto& fn : fns)
+            fn = [&, op = op] {
+                while (!rare_done && others < 200'000) {
+                    boundary(op, 1);
+                    CTX(btree_leaf);
+                    ++others;
+                }
+            };
+        fns.push_back([&] {
+            boundary(TeamOp::erase, 99);
+            rare_done = true;
+        });
+        team.run(std::move(fns));
+        EXPECT_TRUE(rare_done);
+        // kAgeMax teams, and those before it arrived; who changes does so up to kStaysMax times more in a team.
+        EXPECT_LE(others, (64 + 24) * 16u * (op == TeamOp::update ? 17 : 1)) << "policy " << static_cast<int>(policy);
+    }
+}
+
+TEST(StepsTest, TransactionsUnderWayAreBounded) {
+    for (const TeamPolicy policy : {TeamPolicy::last_leaver, TeamPolicy::largest, TeamPolicy::oldest}) {
+        Team team({.mode = StepsMode::on, .team_max = 8, .policy = policy});
+        uint32_t under_way = 0, most = 0, ended = 0;
+        std::vector<ThreadFn> fns(100);
+        for (auto& fn : fns)
+            fn = [&] {
+                for (int n = 0; n < 20; ++n) {
+                    boundary(TeamOp::begin);
+                    most = std::max(most, ++under_way);
+                    for (uint32_t object = 1; object <= 3; ++object) {
+                        boundary(TeamOp::fetch, object);
+                        CTX(btree_leaf);
+                        boundary(TeamOp::update);
+                    }
+                    boundary(TeamOp::commit);
+                    --under_way;
+                    ++ended;
+                }
+            };
+        team.run(std::move(fns));
+        EXPECT_EQ(ended, 2000u);
+        EXPECT_LE(most, 8u) << "policy " << static_cast<int>(policy);
+        EXPECT_GE(most, 7u) << "policy " << static_cast<int>(policy);
+    }
+}
+
+// A hundred threads want one of two rows: whoever waits for one has begun, and keeps others from it.
+TEST(StepsTest, TransactionsThatWaitForLocksAreUnderWay) {
+    Team team({.mode = StepsMode::on, .team_max = 8});
+    struct Row {
+        Thread* holder = nullptr;
+        std::deque<Thread*> waiting;
+        void lock() {
+            if (holder == nullptr) holder = current();
+            else waiting.push_back(current());
+            while (holder != current()) park(ParkReason::lock);
+        }
+        void unlock() {
+            holder = nullptr;
+            if (waiting.empty()) return;
+            holder = waiting.front();
+            waiting.pop_front();
+            wake(holder);
+        }
+    } rows[2];
+    uint32_t begun = 0, most = 0, ended = 0;
+    std::vector<ThreadFn> fns;
+    for (uint32_t t = 0; t < 100; ++t)
+        fns.push_back([&, t] {
+            for (int n = 0; n < 20; ++n) {
+                boundary(TeamOp::begin);
+                most = std::max(most, ++begun);
+                boundary(TeamOp::fetch, 1);
+                rows[t % 2].lock();
+                boundary(TeamOp::update);
+                boundary(TeamOp::commit);
+                rows[t % 2].unlock();
+                --begun;
+                ++ended;
+            }
+        });
+    team.run(std::move(fns));
+    EXPECT_EQ(ended, 2000u);
+    EXPECT_GE(most, 8u);
+    EXPECT_LE(most, 2 * 8u + 1);
+}
+
+// Changes of one kind in a row keep a member's place in the team, but not for ever; fetches form a new team each time.
+TEST(StepsTest, ChangesInARowAreMadeInOneTeam) {
+    for (const auto& [op, changes, teams] : {std::tuple{TeamOp::update, 10, 1u}, {TeamOp::insert, 10, 1u}, {TeamOp::update, 40, 3u}, {TeamOp::fetch, 10, 10u}}) {
+        Team team;
+        std::string trace;
+        std::vector<ThreadFn> fns;
+        for (char name : {'a', 'b', 'c'})
+            fns.push_back([&trace, name, op = op, changes = changes] {
+                boundary(TeamOp::begin);
+                for (int i = 0; i < changes; ++i) {
+                    boundary(op, 7);
+                    trace += name;
+                }
+                boundary(TeamOp::commit);
+            });
+        team.run(std::move(fns));
+        const TeamStats s = team.stats(op, op == TeamOp::update ? 0 : 7);
+        // The last one is alone in the ring, and forms its own teams with whoever has come meanwhile.
+        EXPECT_GE(s.teams, teams) << team_op_name(op) << ' ' << changes;
+        EXPECT_LE(s.teams, teams == 10 ? 10u : teams + static_cast<unsigned>(changes)) << team_op_name(op) << ' ' << changes;
+        if (changes == 10) {
+            EXPECT_EQ(trace.substr(0, 10), op == TeamOp::fetch ? "abcabcabca" : "aaaaaaaaaa") << team_op_name(op);
+        } else {
+            EXPECT_EQ(trace.substr(0, 20), "aaaaaaaaaaaaaaaaabbb");      // the first and sixteen more
+        }
+    }
+}
+
+TEST(StepsTest, ATransactionBeginsAmongOthersThatNeverEnd) {
+    Team team({.mode = StepsMode::on});
+    bool begun = false;
+    uint64_t others = 0;
+    std::vector<ThreadFn> fns(40);
+    for (auto& fn : fns)
+        fn = [&] {
+            while (!begun && others < 2'000'000) {
+                boundary(TeamOp::fetch, 1);
+                CTX(btree_leaf);
+                ++others;
+            }
+        };
+    fns.push_back([&] {
+        boundary(TeamOp::begin);
+        begun = true;
+    });
+    team.run(std::move(fns));
+    EXPECT_TRUE(begun);
+    EXPECT_LE(others, (1024 + 24) * 16u);        // kBeginAgeMax teams, and those before it arrived
+}
+
+TEST(StepsTest, AnOverlongMemberStaysBehindUnderCGate) {
+    Team team({.mode = StepsMode::on, .gate = TeamGate::c_gated, .rounds_max = 5});
+    std::string order;
+    std::vector<ThreadFn> fns;
+    for (int i = 0; i < 4; ++i)
+        fns.push_back([&, i] {
+            boundary(TeamOp::scan);
+            for (int k = 0; k < (i == 0 ? 40 : 3); ++k) CTX(btree_leaf);
+            order += static_cast<char>('0' + i);
+            boundary(TeamOp::commit);
+        });
+    team.run(std::move(fns));
+    EXPECT_EQ(order.size(), 4u);
+    EXPECT_EQ(order.back(), '0');
+}
+
+// 40 threads that all work on different objects: teams of one until the lists become one. When a single thread is left, they are split again.
+TEST(StepsTest, ListsOfOneKindMergeWhileTeamsAreSmall) {
+    Team team;
+    constexpr uint32_t kThreads = 40;
+    uint32_t working = kThreads;
+    std::vector<ThreadFn> fns;
+    for (uint32_t t = 0; t < kThreads; ++t)
+        fns.push_back([&, t] {
+            for (int k = 0; k < 4000; ++k) boundary(TeamOp::fetch, t);
+            --working;
+            if (t != 0) return;
+            while (working > 0) boundary(TeamOp::fetch, t);
+            for (int k = 0; k < 50'000; ++k) boundary(TeamOp::fetch, t);
+        });
+    team.run(std::move(fns));
+    uint64_t merged_teams = 0, merged_entered = 0, alone = 0;
+    for (const TeamStats& s : team.runtime->team_stats()) {
+        if (s.merged) merged_teams += s.teams, merged_entered += s.entered;
+        else if (s.object == 0) alone = s.teams;
+    }
+    ASSERT_GT(merged_teams, 0u);
+    EXPECT_GT(merged_entered, 100'000u);
+    EXPECT_GT(merged_entered / merged_teams, 4u);
+    EXPECT_GT(alone, 20'000u);                   // the last thread's own list again
+}
+
+TEST(StepsTest, SetsOfPointsFromText) {
+    EXPECT_EQ(*ctx_points_from("none"), 0u);
+    EXPECT_EQ(*ctx_points_from("manual"), kCtxManual);
+    EXPECT_EQ(*ctx_points_from("icache"), kCtxManual | ctx_bit(CtxPoint::located) | ctx_bit(CtxPoint::finished));
+    EXPECT_EQ(*ctx_points_from("# a file\nbtree_leaf\n record#x\n\n"), ctx_bit(CtxPoint::btree_leaf) | ctx_bit(CtxPoint::record));
+    const auto wrong = ctx_points_from("record,leaf");
+    ASSERT_FALSE(wrong);
+    EXPECT_EQ(wrong.error().code, ErrorCode::bad_option);
+    EXPECT_EQ(wrong.error().a, 2u);
+}
+
+// Points, modes and team sizes change while threads work; nobody is lost.
+TEST(StepsTest, EverythingChangesWhileThreadsWork) {
+    Team team;
+    std::vector<ThreadFn> fns;
+    uint32_t done = 0;
+    for (uint32_t t = 0; t < 30; ++t)
+        fns.push_back([&, t] {
+            Rng rng(t);
+            for (int k = 0; k < 2000; ++k) {
+                if (Steps* steps = worker_local.steps) steps->boundary(*current(), TeamOp::fetch, static_cast<uint32_t>(rng.below(3)));
+                CTX(btree_leaf);
+                if (rng.below(50) == 0) yield();
+                if (t == 0 && k % 20 == 0)
+                    set_steps({.mode = static_cast<StepsMode>(rng.below(6)), .team_max = static_cast<uint32_t>(1 + rng.below(20)),
+                               .gate = static_cast<TeamGate>(rng.below(3)), .rounds_max = 3, .points = static_cast<uint32_t>(rng.below(16))});
+            }
+            ++done;
+        });
+    team.run(std::move(fns));
+    EXPECT_EQ(done, 30u);
+}
+
+TEST(StepsTest, PointsAreSwitchedByBitAndModesIsolateTheirPart) {
+    for (const StepsMode mode : {StepsMode::grouping, StepsMode::on}) {
+        Team team({.mode = mode, .points = kCtxManual & ~ctx_bit(CtxPoint::record)});
+        std::string trace;
+        std::vector<ThreadFn> fns;
+        for (char name : {'a', 'b', 'c'})
+            fns.push_back([&trace, name] {
+                boundary(TeamOp::fetch, 1);
+                trace += name;
+                CTX(record);                         // off
+                trace += name;
+                CTX(btree_leaf);
+                trace += name;
+            });
+        team.run(std::move(fns));
+        EXPECT_EQ(trace, mode == StepsMode::grouping ? "aaabbbccc" : "aabbccabc");
+    }
+}
+
+TEST(StepsTest, RegistersAndFloatingPointModesSurvive) {
+    Team team({.mode = StepsMode::on, .float_state = true});
+    bool kept = true;
+    std::vector<ThreadFn> fns;
+    for (unsigned i = 0; i < 8; ++i)
+        fns.push_back([&kept, i] {
+            const unsigned mode = i % 2 ? _MM_ROUND_UP : _MM_ROUND_DOWN;
+            boundary(TeamOp::fetch, 1);
+            _MM_SET_ROUNDING_MODE(mode);
+            uint64_t a = i, b = i * 3, c = i * 5, d = i * 7, e = i * 11;
+            for (unsigned k = 0; k < 100; ++k) {
+                if (k == 50) boundary(TeamOp::update);           // through the scheduler, too
+                asm volatile("" : "+r"(a), "+r"(b), "+r"(c), "+r"(d), "+r"(e));
+                CTX(btree_leaf);
+                a += i, b += i, c += i, d += i, e += i;
+            }
+            if (kFastSwitch && _MM_GET_ROUNDING_MODE() != mode) kept = false;
+            if (a != 101 * i || b != 103 * i || c != 105 * i || d != 107 * i || e != 111 * i) kept = false;
+            _MM_SET_ROUNDING_MODE(_MM_ROUND_NEAREST);
+        });
+    team.run(std::move(fns));
+    EXPECT_TRUE(kept);
+}
+
+// CT-2: up to the next function, padding included; it begins a cache line, so it lies in one.
+TEST(StepsTest, TheFastSwitchFitsACacheLine) {
+    const auto begin = reinterpret_cast<uintptr_t>(&lockstep_ctx_swap), next = reinterpret_cast<uintptr_t>(&lockstep_ctx_leave);
+    EXPECT_EQ(begin % kCacheLineBytes, 0u);
+    ASSERT_GT(next, begin);
+#if defined(__x86_64__)
+    EXPECT_LE(next - begin, 64u);
+#endif
+}
+
+TEST(StepsTest, TeamsOfSeveralWorkersAreIndependent) {
+    Team team({.mode = StepsMode::on}, 3);
+    std::atomic<uint64_t> done{0};
+    for (uint32_t i = 0; i < 60; ++i)
+        team.spawn([&] {
+            for (int k = 0; k < 200; ++k) {
+                boundary(TeamOp::fetch, static_cast<uint32_t>(k % 3));
+                CTX(btree_leaf);
+                if (k % 50 == 7) yield();
+                boundary(TeamOp::update);
+                CTX(record);
+            }
+            done.fetch_add(1);
+        }, i % 3);
+    team.runtime->stop();
+    EXPECT_EQ(done.load(), 60u);
+    EXPECT_EQ(team.stats(TeamOp::update).entered, 60u * 200u);
+}
+
+// Random lives on virtual workers: threads work, yield, wait for one another and end inside or outside of teams.
+TEST(StepsTest, RandomLivesLoseNobody) {
+    const char* given = std::getenv("LOCKSTEP_SEED");
+    const uint64_t first = given != nullptr ? std::strtoull(given, nullptr, 10) : 1;
+    for (uint64_t seed = first; seed < first + (given != nullptr ? 1 : 30); ++seed) {
+        SCOPED_TRACE("LOCKSTEP_SEED=" + std::to_string(seed));
+        ManualClock clock;
+        auto runtime = Runtime::start({.workers = 2, .caller_driven = true, .seed = seed, .clock = &clock,
+                                       .steps = {.mode = StepsMode::on, .team_max = static_cast<uint32_t>(1 + seed % 7)}});
+        ASSERT_TRUE(runtime);
+        Semaphore units(3);
+        uint32_t ended = 0;
+        constexpr uint32_t kThreads = 40;
+        for (uint32_t t = 0; t < kThreads; ++t)
+            ASSERT_TRUE((*runtime)->spawn(t, "life", [&, t] {
+                Rng rng(seed * 1000 + t);
+                for (uint64_t ops = rng.below(30); ops > 0; --ops) {
+                    boundary(static_cast<TeamOp>(rng.below(7)), static_cast<uint32_t>(rng.below(3)));
+                    for (uint64_t k = rng.below(4); k > 0; --k) CTX(btree_leaf);
+                    if (rng.below(6) == 0) yield();
+                    if (rng.below(5) == 0) {
+                        units.acquire();
+                        CTX(record);
+                        if (rng.below(2) == 0) yield();
+                        units.release();
+                    }
+                    CTX(record);
+                }
+                ++ended;
+            }));
+        while ((*runtime)->step()) {
+        }
+        EXPECT_EQ(ended, kThreads);
+    }
+}
+
+}  // namespace
+}  // namespace lockstep::threads

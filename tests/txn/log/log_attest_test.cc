@@ -1,0 +1,185 @@
+// labels: sim
+// log_attest_test.cc - damage in the durable log is told from a torn tail by later commit records, also when log.mark is an old one.
+#include <functional>
+#include <map>
+#include <set>
+
+#include "tests/txn/log/log_sim_util.h"
+#include "txn/log/log_files.h"
+#include "txn/log/log_mark.h"
+
+namespace lockstep::txn::test {
+namespace {
+
+using threads::SimDisk;
+
+// As a transaction's commit record. Its end.
+uint64_t append_commit(Log& log, uint64_t txn) {
+    const LogSpace space = log.reserve(sizeof(LogRecordHeader));
+    *space.header() = {.bytes = 0, .checksum = 0, .prev = 0, .txn = txn, .kind = static_cast<uint16_t>(TxnLogKind::commit), .flags = 0, .parts = 0,
+                       .store = log.attestation(space.lsn)};
+    log.publish(space);
+    return space.lsn.value + space.bytes;
+}
+
+// What a power cut does to a mark whose last writes no sync has covered.
+void put_mark_back(SimDisk& disk, uint64_t durable_end) {
+    const auto file = disk.open("/store/log.mark", 0);
+    ASSERT_TRUE(file);
+    auto mark = LogMark::load(disk, "/store/log.mark");
+    ASSERT_TRUE(mark && *mark);
+    for (int slot = 0; slot < 2; ++slot) {
+        ++(**mark).sequence;
+        (**mark).durable_end = durable_end;
+        ASSERT_TRUE((**mark).store(disk, *file));
+    }
+    disk.close(*file);
+}
+
+void flip(SimDisk& disk, uint64_t lsn, uint32_t bit) {
+    const LogFiles files(disk, "/store", sim_options().segment_bytes);
+    const auto file = disk.open(files.segment_path(files.number_of(lsn)), 0);
+    ASSERT_TRUE(file);
+    char byte;
+    ASSERT_TRUE(disk.read_now(*file, lsn % files.segment_bytes(), &byte, 1));
+    byte = static_cast<char>(byte ^ 1 << bit);
+    ASSERT_TRUE(disk.write_now(*file, lsn % files.segment_bytes(), &byte, 1));
+    disk.close(*file);
+}
+
+struct Written {
+    uint64_t first = 0;                              // LSN of the first record
+    uint64_t attested = 0;                           // the last durable end that a later commit knew of
+    uint64_t acknowledged = 0;
+    uint64_t tail = 0;
+};
+
+// Transactions of one record each, every one of them waited for.
+void write_log(SimDisk& disk, uint64_t seed, Written& w, int transactions = 12, const std::function<void(SimBench&)>& at_rest = {}) {
+    SimBench bench(disk, seed, 1);
+    ASSERT_TRUE(bench.create());
+    w.first = bench.log->tail().value;
+    bench.run([&] {
+        Rng rng(seed);
+        for (int n = 0; n < transactions; ++n) {
+            append(*bench.log, 1 + static_cast<uint64_t>(n), static_cast<uint64_t>(n), static_cast<uint32_t>(8 + rng.below(9000)));
+            const uint64_t before = bench.log->durable().value;
+            const uint64_t end = append_commit(*bench.log, 1 + static_cast<uint64_t>(n));
+            ASSERT_TRUE(bench.log->wait_durable(Lsn{end}));
+            w.attested = before;
+            w.acknowledged = end;
+        }
+        if (at_rest) at_rest(bench);
+    });
+    w.tail = bench.log->tail().value;
+}
+
+TEST(LogAttest, DamageBehindAnOldMarkIsNotTakenForATornTail) {
+    for (uint64_t seed = seed_of_run(20261121), last = seed + 60; seed < last; ++seed) {
+        SimDisk disk({.seed = seed});
+        Written w;
+        write_log(disk, seed, w);
+        ASSERT_GT(w.attested, w.first);
+        put_mark_back(disk, w.first);
+        Rng rng(seed * 3 + 1);
+        const uint64_t lsn = w.first + rng.below(w.attested - w.first);
+        flip(disk, lsn, static_cast<uint32_t>(rng.below(8)));
+        SimBench bench(disk, seed, 1);
+        const auto opened = bench.open(Lsn{w.first});
+        ASSERT_FALSE(opened) << "seed " << seed << ": damage at " << lsn << " was cut off";
+        EXPECT_EQ(opened.error().code, ErrorCode::corrupt_log);
+        EXPECT_LE(opened.error().a, lsn);
+        EXPECT_GE(opened.error().b, w.attested);
+    }
+}
+
+// Nothing tells it from a flush that was cut off: this is how far the log can speak for itself.
+TEST(LogAttest, DamageInTheLastFlushBehindAnOldMarkIsATornTail) {
+    const uint64_t seed = seed_of_run(20261121);
+    SimDisk disk({.seed = seed});
+    Written w;
+    write_log(disk, seed, w);
+    put_mark_back(disk, w.first);
+    flip(disk, w.acknowledged - 8, 1);
+    SimBench bench(disk, seed, 1);
+    ASSERT_TRUE(bench.open(Lsn{w.first}));
+    EXPECT_LT(bench.log->tail().value, w.acknowledged);
+}
+
+// Once the log has been at rest for a while the mark tells its end, and a power cut cannot take that back: nothing is left that could be damaged
+// unnoticed, the last flush included.
+TEST(LogAttest, ARestingLogIsMarkedForGood) {
+    for (uint64_t seed = seed_of_run(20261121), last = seed + 40; seed < last; ++seed) {
+        SimDisk disk({.seed = seed});
+        Written w;
+        std::vector<std::unique_ptr<SimDisk>> images;
+        Rng rng(seed * 5 + 3);
+        write_log(disk, seed, w, 1 + static_cast<int>(rng.below(12)), [&](SimBench& bench) {
+            threads::sleep_until(bench.clock.now() + 3 * kMarkInterval);
+            for (const threads::SimCrash crash : threads::kSimCrashes) images.push_back(disk.image(rng.next(), crash));
+        });
+        for (auto& image : images) {
+            const uint64_t lsn = w.first + rng.below(w.acknowledged - w.first);
+            flip(*image, lsn, static_cast<uint32_t>(rng.below(8)));
+            SimBench bench(*image, seed, 1);
+            const auto opened = bench.open(Lsn{w.first});
+            ASSERT_FALSE(opened) << "seed " << seed << ": damage at " << lsn << " was cut off";
+            EXPECT_EQ(opened.error().code, ErrorCode::corrupt_log);
+            EXPECT_EQ(opened.error().b, w.acknowledged);
+        }
+    }
+}
+
+// One mark for many flushes, and no more than the interval and a write between what is durable and what is marked.
+TEST(LogAttest, TheMarkFollowsABusyLogAtItsInterval) {
+    const uint64_t seed = seed_of_run(20261121);
+    SimDisk disk({.seed = seed});
+    SimBench bench(disk, seed, 1);
+    ASSERT_TRUE(bench.create());
+    std::map<uint64_t, Nanos> durable_at;            // when an LSN was first seen durable
+    std::set<uint64_t> marks;
+    bench.run([&] {
+        for (uint64_t n = 0; n < 600; ++n) {
+            append(*bench.log, 1 + n, n, 100);
+            ASSERT_TRUE(bench.log->wait_durable(Lsn{append_commit(*bench.log, 1 + n)}));
+            durable_at.emplace(bench.log->durable().value, bench.clock.now());
+            const auto mark = recorded_durable_end(disk, "/store");
+            ASSERT_TRUE(mark);
+            marks.insert(mark->value);
+            const auto next = durable_at.upper_bound(mark->value);
+            if (next == durable_at.end()) continue;
+            EXPECT_LT(bench.clock.now() - next->second, 3 * kMarkInterval) << "commit " << n;
+        }
+    });
+    const Nanos took = bench.clock.now();
+    EXPECT_GT(took, 5 * kMarkInterval);
+    EXPECT_GT(marks.size(), took / kMarkInterval / 3);
+    EXPECT_LT(marks.size(), bench.log->stats().flushes / 4);
+}
+
+// Power cuts at every event, with the mark as old as can be: no torn tail is taken for damage.
+TEST(LogAttest, TornTailsAreNotTakenForDamage) {
+    const uint64_t seed = seed_of_run(20261121);
+    SimDisk disk({.seed = seed});
+    Written w;
+    std::vector<std::pair<std::unique_ptr<SimDisk>, uint64_t>> images;
+    Rng crash(seed + 9);
+    disk.observe([&](const threads::SimEvent&) {
+        if (w.acknowledged == 0) return;
+        for (int i = 0; i < 4; ++i)
+            images.emplace_back(disk.image(crash.next(), threads::kSimCrashes[crash.below(std::size(threads::kSimCrashes))]), w.acknowledged);
+    });
+    write_log(disk, seed, w, 30);
+    disk.observe(nullptr);
+    EXPECT_GT(images.size(), 300u);
+    for (auto& [image, acknowledged] : images) {
+        put_mark_back(*image, w.first);
+        SimBench bench(*image, seed, 1);
+        const auto opened = bench.open(Lsn{w.first});
+        ASSERT_TRUE(opened) << opened.error().text();
+        EXPECT_GE(bench.log->tail().value, acknowledged);
+    }
+}
+
+}  // namespace
+}  // namespace lockstep::txn::test

@@ -1,0 +1,53 @@
+// labels: unit
+// log_checksum_test.cc - the checksum of log records: one function on every processor, and bound to the record's place.
+#include "txn/log/log_checksum.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace lockstep::txn {
+namespace {
+
+// Reference values of RFC 3720, B.4.
+TEST(Crc32c, IsTheStandardOne) {
+    const uint64_t zeros[4] = {};
+    EXPECT_EQ(~crc32c(~0u, zeros, sizeof zeros), 0x8a9136aau);
+    unsigned char ascending[32];
+    for (unsigned i = 0; i < 32; ++i) ascending[i] = static_cast<unsigned char>(i);
+    EXPECT_EQ(~crc32c(~0u, ascending, sizeof ascending), 0x46dd794eu);
+}
+
+TEST(Crc32c, InstructionAndTableAgree) {
+    uint64_t word = 0x0123456789abcdefull;
+    uint32_t crc = 1;
+    for (int i = 0; i < 1000; ++i) {
+        ASSERT_EQ(crc32c_word(crc, word), crc32c_portable::word(crc, word));
+        crc = crc32c_word(crc, word);
+        word = word * 0x9e3779b97f4a7c15ull + crc;
+    }
+}
+
+// Short and long records: every byte, the length and the place take part.
+TEST(LogChecksum, ChangesWithBytesLengthAndPlace) {
+    for (const uint32_t bytes : {40u, 104u, kCrcBytesMax, kCrcBytesMax + 8, 9000u}) {
+        std::vector<uint64_t> memory(bytes / 8 + 1, 0x5555555555555555ull);
+        auto* header = reinterpret_cast<LogRecordHeader*>(memory.data());
+        header->bytes = bytes;
+        header->kind = 7;
+        header->checksum = log_checksum(header, bytes, Lsn{4096});
+        EXPECT_TRUE(log_record_valid(header, bytes, Lsn{4096}));
+        EXPECT_FALSE(log_record_valid(header, bytes - 1, Lsn{4096}));
+        for (int shift = 3; shift < 40; ++shift) EXPECT_FALSE(log_record_valid(header, bytes, Lsn{4096 + (uint64_t{1} << shift)})) << shift;
+        EXPECT_NE(log_checksum(header, bytes + 8, Lsn{4096}), header->checksum);
+        auto* raw = reinterpret_cast<unsigned char*>(header);
+        for (uint32_t at = 8; at < bytes; ++at) {
+            raw[at] ^= 0x10;
+            ASSERT_NE(log_checksum(header, bytes, Lsn{4096}), header->checksum) << at;
+            raw[at] ^= 0x10;
+        }
+    }
+}
+
+}  // namespace
+}  // namespace lockstep::txn

@@ -1,0 +1,63 @@
+// gears.cc - trials of smaller teams, and of none.
+#include "threads/steps/team_tuner.h"
+
+namespace lockstep::threads {
+
+Gears::Gears(uint32_t team_max) {
+    gears_[count_++] = {StepsMode::on, team_max};
+    for (uint32_t size = team_max / 2; size >= kSmallest && count_ + 2 < kGearsMax; size /= 2) gears_[count_++] = {StepsMode::on, size};
+    gears_[count_++] = {StepsMode::prefetch, team_max};
+    gears_[count_++] = {StepsMode::off, team_max};
+}
+
+bool Gears::window_ended(Nanos nanos) {
+    ++windows_;
+    if (!trying_) {
+        if (--rest_ > 0) return false;
+        next_trial();
+        return false;                            // it begins with the gear that runs
+    }
+    const Gear before = gear();
+    if (!half_) {
+        half_ = true;
+        first_ = nanos;
+        testing_ = !testing_;
+        return true;
+    }
+    half_ = false;
+    const Nanos kept = testing_ ? first_ : nanos, candidate = testing_ ? nanos : first_;
+    lead_ += candidate < kept ? 1 : -1;
+    if (static_cast<double>(candidate) > kFarSlower * static_cast<double>(kept)) lead_ = kLosses;
+    if (lead_ >= kWins) {
+        kept_ = candidate_;
+        ++changes_;
+        refused_ = 0;
+        next_rest_ = kRestMin;
+        next_trial();
+    } else if (lead_ <= kLosses || ++pairs_ == kPairsMax) {
+        if (++refused_ + 1 < count_) {
+            next_trial();
+        } else {                                 // nobody is better
+            trying_ = testing_ = false;
+            refused_ = 0;
+            rest_ = next_rest_;
+            next_rest_ = next_rest_ < kRestMax ? 2 * next_rest_ : kRestMax;
+        }
+    }
+    return !(gear() == before);
+}
+
+void Gears::next_trial() {
+    trying_ = true;
+    testing_ = false;
+    half_ = false;
+    lead_ = 0;
+    pairs_ = 0;
+    ++trials_;
+    do candidate_ = (candidate_ + 1) % count_;
+    while (candidate_ == kept_);
+}
+
+GearStats Gears::stats() const { return {gears_[kept_], windows_, trials_, changes_}; }
+
+}  // namespace lockstep::threads

@@ -1,0 +1,63 @@
+// stage_stats.cc - adding up and reading the figures of stages.
+#include <lockstep/stage_stats.h>
+
+namespace lockstep {
+
+void StageHistogram::record(uint64_t value) {
+    ++buckets[StageBuckets::index(value)];
+    ++count;
+    sum += value;
+    max = std::max(max, value);
+}
+
+void StageHistogram::add(const StageHistogram& other) {
+    for (size_t i = 0; i < buckets.size(); ++i) buckets[i] += other.buckets[i];
+    count += other.count;
+    sum += other.sum;
+    max = std::max(max, other.max);
+}
+
+StageHistogram StageHistogram::since(const StageHistogram& earlier) const {
+    StageHistogram d = *this;
+    for (size_t i = 0; i < buckets.size(); ++i) d.buckets[i] -= earlier.buckets[i];
+    d.count -= earlier.count;
+    d.sum -= earlier.sum;
+    return d;
+}
+
+uint64_t StageHistogram::percentile(double share) const {
+    return StageBuckets::percentile(buckets, count, max, share);
+}
+
+void StageStats::add(const StageStats& other) {
+    entered += other.entered;
+    finished += other.finished;
+    forwarded += other.forwarded;
+    cancelled += other.cancelled;
+    requeued += other.requeued;
+    queued += other.queued;
+    in_service += other.in_service;
+    bypasses += other.bypasses;
+    bypassed_max = std::max(bypassed_max, other.bypassed_max);
+    suspended += other.suspended;
+    length.add(other.length);
+    wait.add(other.wait);
+    batch.add(other.batch);
+}
+
+StageStats StageStats::since(const StageStats& earlier) const {
+    StageStats d = *this;
+    d.entered -= earlier.entered;
+    d.finished -= earlier.finished;
+    d.forwarded -= earlier.forwarded;
+    d.cancelled -= earlier.cancelled;
+    d.requeued -= earlier.requeued;
+    d.bypasses -= earlier.bypasses;
+    d.suspended -= earlier.suspended;
+    d.length = length.since(earlier.length);
+    d.wait = wait.since(earlier.wait);
+    d.batch = batch.since(earlier.batch);
+    return d;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,121 @@
+// stack.cc - slabs of guarded stacks.
+#include "threads/thread/stack.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sys/mman.h>
+
+#include <new>
+
+#include "threads/base/check.h"
+#include "threads/thread/switch.h"
+
+#ifdef LOCKSTEP_SANITIZED
+#include <sanitizer/asan_interface.h>
+#endif
+#if __has_include(<valgrind/valgrind.h>)
+#include <valgrind/valgrind.h>
+#else
+#define VALGRIND_STACK_REGISTER(start, end) 0u
+#define VALGRIND_STACK_DEREGISTER(id) (void)(id)
+#endif
+
+namespace lockstep::threads {
+namespace {
+constexpr size_t kPage = 4096;
+constexpr size_t kColourStride = 320;            // see the measurements: 128, 320 and 448 serve, 64 does not
+constexpr size_t kSlabStacks = 64;
+#ifdef LOCKSTEP_SANITIZED
+constexpr size_t kFactor = 4;                    // a sanitizer's frames are several times as large
+#else
+constexpr size_t kFactor = 1;
+#endif
+constexpr size_t round_up(size_t n) { return (n + kPage - 1) / kPage * kPage; }
+}  // namespace
+
+StackPool::StackPool(size_t stack_bytes) : stack_bytes_(round_up(stack_bytes) * kFactor), slot_bytes_(stack_bytes_ + 2 * kPage) {}
+
+StackPool::~StackPool() {
+    for (const Slab& slab : slabs_) {
+        for (size_t i = 0; i < slab.count; ++i) {
+            VALGRIND_STACK_DEREGISTER(slab.stacks[i].valgrind_id);
+            forget_stack(slab.stacks[i]);
+        }
+#ifdef LOCKSTEP_SANITIZED
+        ASAN_UNPOISON_MEMORY_REGION(slab.memory, slab.bytes);        // frames of abandoned threads: somebody else is mapped there next
+#endif
+        munmap(slab.memory, slab.bytes);
+        delete[] slab.stacks;
+    }
+}
+
+Result<Stack*> StackPool::take() {
+    {
+        SpinGuard guard(lock_);
+        if (free_ != nullptr) {
+            Stack* stack = free_;
+            free_ = stack->next;
+            return stack;
+        }
+    }
+    return add_slab();
+}
+
+void StackPool::give(Stack* stack) {
+    SpinGuard guard(lock_);
+    stack->next = free_;
+    free_ = stack;
+}
+
+// Makes the guard pages; how many slots got one before the kernel refused (it limits the number of mappings).
+size_t StackPool::guarded(std::byte* memory, size_t count) const {
+    for (size_t i = 0; i < count; ++i)
+        if (mprotect(memory + i * slot_bytes_, kPage, PROT_NONE) != 0) return i;
+    return count;
+}
+
+// Two callers may add a slab each at the same time; both slabs get used.
+Result<Stack*> StackPool::add_slab() {
+    const size_t bytes = kSlabStacks * slot_bytes_;
+    void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
+    if (memory == MAP_FAILED) return fail_os(ErrorCode::out_of_memory, errno, "stack", bytes);
+    auto* start = static_cast<std::byte*>(memory);
+    const size_t count = guarded(start, kSlabStacks);
+    auto* stacks = count == 0 ? nullptr : new (std::nothrow) Stack[count];
+    if (stacks == nullptr) {
+        munmap(memory, bytes);
+        return fail_os(ErrorCode::out_of_memory, ENOMEM, "stack", bytes);
+    }
+    SpinGuard guard(lock_);
+    for (size_t i = 0; i < count; ++i) {
+        Stack& stack = stacks[i];
+        stack.base = start + i * slot_bytes_ + kPage;
+        stack.top = start + (i + 1) * slot_bytes_ - (made_++ * kColourStride) % kPage;
+        CHECK(stack.bytes() >= stack_bytes_);    // SK-1
+        stack.valgrind_id = VALGRIND_STACK_REGISTER(stack.base, stack.top);
+        if (i > 0) {
+            stack.next = free_;
+            free_ = &stack;
+        }
+    }
+    slabs_.push_back({start, bytes, stacks, count});
+    return &stacks[0];
+}
+
+Stack kernel_stack() {
+    Stack stack;
+#ifdef LOCKSTEP_SANITIZED
+    pthread_attr_t attr;
+    CHECK(pthread_getattr_np(pthread_self(), &attr) == 0);
+    void* base = nullptr;
+    size_t bytes = 0;
+    CHECK(pthread_attr_getstack(&attr, &base, &bytes) == 0);
+    pthread_attr_destroy(&attr);
+    stack.base = static_cast<std::byte*>(base);
+    stack.top = stack.base + bytes;
+    stack.fiber = current_fiber();
+#endif
+    return stack;
+}
+
+}  // namespace lockstep::threads

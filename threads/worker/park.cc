@@ -1,0 +1,180 @@
+// park.cc - the life of a user thread: first entry, park, yield, sleep, end; and the switches in between.
+#include "threads/thread/thread.h"
+
+#include "threads/base/check.h"
+#include "threads/thread/fast_switch.h"
+#include "threads/worker/worker.h"
+#include "threads/base/planted.h"
+#include "threads/base/sim_point.h"
+
+namespace lockstep::threads {
+
+// --- switching (members of Worker that run on user stacks)
+
+void Worker::enter(Thread& thread) {
+    switches_.add();
+    worker_local.current = &thread;
+    switch_context(&scheduler_sp_, resume_point(thread), *static_cast<Stack*>(thread.stack));
+    worker_local.current = nullptr;
+}
+
+// `self` is queued wherever it wants to be found. Returns when somebody runs it again.
+void Worker::switch_away(Thread& self) {
+    self.fast_form = false;
+    if (self.next != nullptr) [[unlikely]] pending_ = teams_->gone_stray(self, self.reason);
+    Thread* next = nullptr;
+    if (slices_left_ > 0 && (next = next_to_run()) != nullptr) {
+        --slices_left_;
+        if (next == &self) return;               // a yield with nobody else ready
+        switches_.add();
+        worker_local.current = next;
+        switch_context(&self.sp, resume_point(*next), *static_cast<Stack*>(next->stack));
+    } else {
+        switch_context(&self.sp, scheduler_sp_, scheduler_stack_);
+    }
+}
+
+void thread_entry(Transfer transfer) {
+#ifdef __GCC_HAVE_DWARF2_CFI_ASM                // there are frame descriptions to add to: for debuggers only, the engine has no unwind tables
+    asm volatile(".cfi_undefined rip");          // they stop unwinding here
+#endif
+    arrived(transfer);
+    Thread* self = current();
+    self->worker->run_thread(*self);
+}
+
+void Worker::run_thread(Thread& self) {
+    self.all_next = all_threads_;
+    if (all_threads_ != nullptr) all_threads_->all_prev = &self;
+    all_threads_ = &self;
+    self.fn();
+    self.fn = nullptr;                           // what it captured dies on the thread's own stack
+    CHECK(self.latch_depth == 0);                // LA-2
+    if (self.next != nullptr) pending_ = teams_->gone_stray(self, ParkReason::kCount);
+    dead_ = &self;
+    switch_last(scheduler_sp_, scheduler_stack_);
+}
+
+void Worker::reap() {
+    Thread* thread = dead_;
+    if (thread == nullptr) return;
+    dead_ = nullptr;
+    (thread->all_prev != nullptr ? thread->all_prev->all_next : all_threads_) = thread->all_next;
+    if (thread->all_next != nullptr) thread->all_next->all_prev = thread->all_prev;
+    thread->all_prev = thread->all_next = nullptr;
+    shared_.stacks.give(static_cast<Stack*>(thread->stack));
+    thread->stack = nullptr;
+    shared_.pool.give(thread);
+    if (shared_.live.fetch_sub(1, std::memory_order_acq_rel) == 1) shared_.live.notify_all();
+}
+
+// A pending token makes the park return at once. It is taken by an exchange: its sender's writes become visible here (TH-2).
+void Worker::park(Thread& self, ParkReason reason) {
+    SIM_POINT();
+    uint32_t running = Thread::kRunning;
+    if (!self.state.compare_exchange_strong(running, Thread::kParked, std::memory_order_acq_rel, std::memory_order_acquire)) {
+        self.state.exchange(Thread::kRunning, std::memory_order_acq_rel);
+        if (!PLANTED(lost_wakeup)) return;
+    }
+    self.reason = reason;
+    parks_[static_cast<size_t>(reason)].add();
+    if (!timed(reason)) return switch_away(self);
+    const Nanos began = clock().now();
+    uint32_t& waiting = waiting_[static_cast<size_t>(reason)];
+    ++waiting;
+    switch_away(self);
+    --waiting;
+    self.waited[static_cast<size_t>(reason)] += clock().now() - began;
+}
+
+bool Worker::park_until(Thread& self, Nanos deadline, ParkReason reason) {
+    if (deadline == kNever) {
+        park(self, reason);
+        return true;
+    }
+    if (self.state.load(std::memory_order_relaxed) != Thread::kNotified && clock().now() >= deadline) return false;
+    self.deadline = deadline;
+    self.timed_out = false;
+    timers_.add(&self, deadline);
+    park(self, reason);
+    if (self.timer_index != TimerHeap::kNowhere && !PLANTED(timer_stays)) timers_.remove(&self);
+    self.deadline = kNever;
+    return !self.timed_out;
+}
+
+void Worker::yield(Thread& self) {
+    parks_[static_cast<size_t>(ParkReason::yield)].add();
+    self.reason = ParkReason::yield;
+    make_ready(&self);
+    switch_away(self);
+}
+
+bool Worker::yield_to_few(Thread& self, uint32_t others) {
+    if (none_ready()) return false;
+    if (policy_ != nullptr) {
+        yield(self);
+        return true;
+    }
+    Thread* last = ready_first_;
+    while (--others > 0 && last->queue_next != nullptr) last = last->queue_next;
+    parks_[static_cast<size_t>(ParkReason::yield)].add();
+    self.reason = ParkReason::yield;
+    put_behind(&self, last);
+    switch_away(self);
+    return true;
+}
+
+// --- the calls of thread.h
+
+void park(ParkReason reason) {
+    Thread* self = current();
+    DCHECK(self != nullptr);
+    self->worker->park(*self, reason);
+}
+
+bool park_until(Nanos deadline, ParkReason reason) {
+    Thread* self = current();
+    DCHECK(self != nullptr);
+    return self->worker->park_until(*self, deadline, reason);
+}
+
+// Always a read-modify-write, also when a token is there already: the parker then sees what this waker wrote before (TH-2).
+void wake(Thread* thread) {
+    SIM_POINT();
+    uint32_t seen = thread->state.load(std::memory_order_relaxed);
+    while (!thread->state.compare_exchange_weak(seen, seen == Thread::kParked ? Thread::kRunning : Thread::kNotified,
+                                                std::memory_order_acq_rel, std::memory_order_relaxed)) {
+    }
+    SIM_POINT();
+    if (seen == Thread::kParked) thread->worker->ready(thread);
+}
+
+void yield() {
+    Thread* self = current();
+    DCHECK(self != nullptr);
+    self->worker->yield(*self);
+}
+
+bool yield_to_few(uint32_t others) {
+    Thread* self = current();
+    DCHECK(self != nullptr && others > 0);
+    return self->worker->yield_to_few(*self, others);
+}
+
+void sleep_until(Nanos deadline) {
+    while (park_until(deadline, ParkReason::sleep)) {
+    }
+}
+
+Nanos now() { return worker_local.worker->clock().now(); }
+Nanos waited(ParkReason reason) {
+    const Thread* self = current();
+    return self == nullptr ? 0 : self->waited[static_cast<size_t>(reason)];
+}
+Nanos now_coarse() { return worker_local.worker->turn_time(); }
+void set_steps(const StepsOptions& options) {
+    worker_local.worker->teams().clear_stats();
+    worker_local.worker->set_steps(options);
+}
+
+}  // namespace lockstep::threads

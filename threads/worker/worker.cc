@@ -1,0 +1,232 @@
+// worker.cc - turns of a worker, its sleep, and its mailbox.
+#include "threads/worker/worker.h"
+#include "threads/base/planted.h"
+
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "threads/base/sim_point.h"
+
+namespace lockstep::threads {
+
+constinit thread_local WorkerLocal worker_local;
+
+Worker::Worker(RuntimeShared& shared, uint32_t index, std::unique_ptr<SchedulerPolicy> policy)
+    : shared_(shared), index_(index), policy_(std::move(policy)) {}
+
+Result<void> Worker::attach() {
+    scheduler_stack_ = kernel_stack();
+    turn_time_ = clock().now();
+    if (shared_.disk != nullptr) io_ = std::make_unique<IoStage>(TRY(shared_.disk->make_queue(index_, clock())), clock());
+    worker_local = local();
+    return {};
+}
+
+// Requests without a waiting thread (write-back, read-ahead) may still be under way. The queue itself stays until the worker
+// is destroyed: somebody may just be about to kick it.
+void Worker::detach() {
+    submit_io();
+    while (io_ != nullptr && !io_->idle()) {
+        io_->wait(kNever);
+        submit_io();
+    }
+    worker_local = {};
+}
+
+// Devices complete in bursts. Many requests held back until a burst of threads has run are missing on the device meanwhile.
+constexpr uint64_t kTurnRequests = 8;
+
+void Worker::run() {
+    while (!shared_.ending.load(std::memory_order_relaxed)) {
+        turn_time_ = clock().now();
+        take_mail();
+        expire_timers();
+        run_slices(turn_slices());
+        run_teams(turn_slices() * kSliceMembers);
+        submit_io();
+        if (!nothing_to_run()) poll_io();
+        else sleep();                            // submits and waits with one system call
+    }
+}
+
+// A slice at a time, always back to the caller: the budget is used up at once, so a parking thread goes to the scheduler. Or a turn as in run().
+bool Worker::step() {
+    const WorkerLocal outer = worker_local;
+    worker_local = local();
+    turn_time_ = clock().now();
+    bool progress = take_mail();
+    progress |= expire_timers();
+    progress |= submit_io();
+    progress |= poll_io();
+    if (shared_.whole_turns) {
+        progress |= run_slices(kTurnSlices) > 0;
+        progress |= run_teams(kTurnSlices * kSliceMembers);
+    } else {
+        progress |= run_slices(1) > 0 || run_teams(0);
+    }
+    worker_local = outer;
+    return progress;
+}
+
+// Requests in flight lose their requesters: the queue of a simulated disk copes, others wait in their destructors.
+void Worker::abandon() {
+    const WorkerLocal outer = worker_local;
+    worker_local = local();
+    io_.reset();
+    worker_local = outer;
+    take_mail();
+    while (next_to_run() != nullptr) {
+    }
+    while (timers_.pop_due(kNever) != nullptr) {
+    }
+    all_threads_ = nullptr;
+}
+
+uint32_t Worker::run_slices(uint32_t slices) {
+    slices_left_ = slices;
+    while (slices_left_ > 0) {
+        Thread* thread = next_to_run();
+        if (thread == nullptr) break;
+        --slices_left_;
+        enter(*thread);
+        reap();
+    }
+    return slices - slices_left_;
+}
+
+// After the ready threads (strays among them) had their chance to join a list. Teams follow one another without coming back here until
+// about `members` have been served; 0 means one team.
+bool Worker::run_teams(uint32_t members) {
+    if (pending_ != nullptr || !teams_->any_waiting()) return false;
+    teams_->new_turn(members);
+    slices_left_ = members != 0 ? kTurnSlices : 0;
+    enter(*teams_->start_next_team());
+    reap();
+    return true;
+}
+
+bool Worker::take_mail() {
+    if (mailbox_.load(std::memory_order_relaxed) == nullptr) return false;
+    Thread* newest = mailbox_.exchange(nullptr, std::memory_order_acquire);
+    Thread* oldest = nullptr;
+    while (newest != nullptr) {
+        Thread* older = newest->queue_next;
+        newest->queue_next = oldest;
+        oldest = newest;
+        newest = older;
+    }
+    while (oldest != nullptr) {
+        Thread* next = PLANTED(mail_lost) ? nullptr : oldest->queue_next;
+        remote_wakes_.add();
+        make_ready(oldest);
+        oldest = next;
+    }
+    return true;
+}
+
+bool Worker::expire_timers() {
+    bool any = false;
+    while (Thread* thread = timers_.pop_due(turn_time_)) {
+        uint32_t parked = Thread::kParked;       // else somebody else woke it just now
+        if (!thread->state.compare_exchange_strong(parked, Thread::kRunning, std::memory_order_acq_rel)) continue;
+        thread->timed_out = true;
+        make_ready(thread);
+        any = true;
+    }
+    return any;
+}
+
+WorkerLocal Worker::local() {
+    WorkerLocal local{.worker = this, .index = index_, .latch_spins = shared_.latch_spins};
+    teams_->publish(local);
+#ifdef LOCKSTEP_SIM_POINTS
+    local.cores = cores_;
+#endif
+    return local;
+}
+
+void Worker::set_steps(const StepsOptions& options) {
+    teams_->set_options(options);
+    follow_steps();
+}
+
+void Worker::follow_steps() {
+    WorkerLocal next = local();
+    next.current = worker_local.current;
+    worker_local = next;
+}
+
+void Worker::start_io(IoRequest& request) {
+    CHECK(io_ != nullptr);                       // a runtime without a disk has no I/O
+    io_->add(request);
+    // To the device at the next switch: what somebody waits for urgently, and what would leave the device idle while this turn goes on.
+    if (request.io_class == IoClass::log || io_->queued() >= kTurnRequests) slices_left_ = 0;
+}
+
+bool Worker::try_start_io(IoRequest& request) {
+    CHECK(io_ != nullptr);
+    return io_->try_add(request);
+}
+
+void Worker::set_io_mode(IoMode mode) {
+    if (io_ != nullptr) io_->set_mode(mode);
+}
+
+bool Worker::submit_io() { return io_ != nullptr && io_->submit(); }
+bool Worker::poll_io() { return io_ != nullptr && io_->has_in_flight() && io_->poll() > 0; }
+
+void Worker::post(Thread* thread) {
+    SIM_POINT();
+    Thread* head = mailbox_.load(std::memory_order_relaxed);
+    do {
+        thread->queue_next = head;
+    } while (!mailbox_.compare_exchange_weak(head, thread, std::memory_order_seq_cst, std::memory_order_relaxed));
+    kick();
+}
+
+void Worker::kick() {
+    if (asleep_.load(std::memory_order_seq_cst) == 0) return;
+    if (asleep_.exchange(0, std::memory_order_seq_cst) == 0) return;       // somebody else is waking it
+    if (io_ != nullptr) io_->wake();
+    else syscall(SYS_futex, &asleep_, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
+}
+
+void Worker::sleep() {
+    asleep_.store(1, std::memory_order_seq_cst);
+    if (mailbox_.load(std::memory_order_seq_cst) == nullptr && !shared_.ending.load(std::memory_order_seq_cst) &&
+        (io_ == nullptr || !io_->can_submit())) {
+        sleeps_.add();
+        Nanos deadline = timers_.earliest();
+        if (!shared_.clock_is_real && deadline != kNever) deadline = std::min(deadline, turn_time_ + kMillisecond);
+        if (io_ != nullptr) io_->wait(deadline);
+        else sleep_in_futex(deadline);
+    }
+    asleep_.store(0, std::memory_order_relaxed);
+}
+
+void Worker::sleep_in_futex(Nanos deadline) {
+    timespec timeout{};
+    if (deadline != kNever) {
+        const Nanos now = clock().now();
+        if (deadline <= now) return;
+        timeout.tv_sec = static_cast<time_t>((deadline - now) / kSecond);
+        timeout.tv_nsec = static_cast<long>((deadline - now) % kSecond);
+    }
+    syscall(SYS_futex, &asleep_, FUTEX_WAIT_PRIVATE, 1, deadline == kNever ? nullptr : &timeout, nullptr, 0);
+}
+
+void Worker::add_io_stats(IoStats& stats) const {
+    if (io_ != nullptr) io_->add_stats(stats);
+}
+
+void Worker::add_stats(RuntimeStats& stats) const {
+    stats.switches += switches_.get();
+    stats.sleeps += sleeps_.get();
+    stats.remote_wakes += remote_wakes_.get();
+    for (size_t i = 0; i < static_cast<size_t>(ParkReason::kCount); ++i) stats.parks[i] += parks_[i].get();
+}
+
+}  // namespace lockstep::threads

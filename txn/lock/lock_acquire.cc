@@ -1,0 +1,163 @@
+// lock_acquire.cc - the long way of a lock and of an unlock, once the short cut on a thin entry does not apply.
+//
+// Concepts   Convoys: locks are handed over, so once a queue has formed at a hot lock (its holder waited for a page, say) everybody who comes
+//            finds it taken by one who was just woken and has not run yet, and queues, too; the queue never ends although nobody needs
+//            the lock for long. Therefore a newcomer that finds the only holder ready on its own worker lets it run first, and looks
+//            again: the queue drains, and the next comers find the lock free. After kYieldsMax turns it queues like everybody.
+//            Not with teams: their members are ready and hold locks as a matter of course.
+// Source     M. Blasgen, J. Gray, M. Mitoma, T. Price, "The Convoy Phenomenon", 1979.
+// Blocking   acquire() parks when asked to wait and the request cannot be granted; release() never does.
+#include "txn/lock/lock_impl.h"
+#include "threads/base/planted.h"
+
+namespace lockstep::txn {
+
+namespace {
+constexpr uint32_t kYieldsMax = 16;
+}  // namespace
+
+bool LockManager::Impl::holder_is_ready_here(const LockEntry* entry) const {
+    LockOwner* holder = nullptr;
+    if (!word::is_fat(entry->word)) {
+        holder = owners[word::slot(entry->word)].load(std::memory_order_relaxed);
+    } else if (const LockRequest* granted = word::head(entry->word)->granted_first; !granted->next) {
+        holder = granted->owner;
+    }
+    if (!holder) return false;
+    // Its own thread may write the field meanwhile, to wait elsewhere.
+    const threads::Thread* thread = std::atomic_ref(holder->thread).load(std::memory_order_relaxed);
+    return thread && thread->worker == threads::current()->worker &&
+           thread->state.load(std::memory_order_relaxed) == threads::Thread::kRunning;
+}
+
+// One look at the entry under the latch decides: granted, refused, or a request in the queue.
+LockManager::Impl::Step LockManager::Impl::decide(LockBucket& bucket, LockOwner& owner, LockName name, LockMode mode, Ask ask,
+                                                  bool may_yield) {
+    LockEntry* entry = find(bucket, name.value);
+    LockMode others, waiting;
+    const LockMode own = rights_of(entry, owner, &others, &waiting);
+    const bool conversion = own != LockMode::none;
+    // Covered first: a holder of S asks for S again while another holds U, which admits no new S.
+    const bool possible = covers(own, mode) || (compatible(mode, others) && (conversion || compatible(waiting, mode)));
+    if (ask == Ask::instant && possible) return Step::again;
+    if (!possible) {
+        if (ask == Ask::attempt) return Step::refused;
+        if (may_yield && !conversion && holder_is_ready_here(entry)) return Step::later;
+        return queue_up(bucket, entry, owner, mode, ask, conversion);
+    }
+    if (!entry) {
+        entry = insert(bucket, name.value);
+        if (!entry) return Step::out_of_memory;
+        entry->word = word::thin(owner.slot, mode);
+        return Step::fresh;
+    }
+    if (!word::is_fat(entry->word)) {
+        if (conversion) {
+            entry->word |= static_cast<uint8_t>(mode);
+            return Step::again;
+        }
+        if (!inflate(name.value, entry)) return Step::out_of_memory;
+    }
+    LockHead* head = word::head(entry->word);
+    if (LockRequest* granted = conversion ? granted_of(head, &owner) : nullptr) {
+        head->granted.add(without(mode, granted->granted));
+        granted->granted = granted->granted | mode;
+        return Step::again;
+    }
+    if (add_granted(name.value, head, &owner, mode)) return Step::fresh;
+    deflate(bucket, entry);
+    return Step::out_of_memory;
+}
+
+LockManager::Impl::Step LockManager::Impl::queue_up(LockBucket& bucket, LockEntry* entry, LockOwner& owner, LockMode mode, Ask ask,
+                                                    bool conversion) {
+    const uint64_t name = entry->name;
+    threads::Thread* thread = threads::current();
+    if (!thread) return Step::wrong_thread;
+    LockHead* head = word::is_fat(entry->word) ? word::head(entry->word) : inflate(name, entry);
+    if (!head) return Step::out_of_memory;
+    LockRequest* request = partition(name).requests.get();
+    if (!request) {
+        deflate(bucket, entry);
+        return Step::out_of_memory;
+    }
+    request->name.store(name, std::memory_order_relaxed);
+    request->owner = &owner;
+    request->head = head;
+    request->own = conversion ? granted_of(head, &owner) : nullptr;
+    request->granted = LockMode::none;
+    request->wanted = mode;
+    request->instant = ask == Ask::instant;
+    request->worker = static_cast<uint8_t>(threads::worker_index());
+    std::atomic_ref(owner.thread).store(thread, std::memory_order_relaxed);
+    enqueue(request, threads::now());
+    if (request->next && reorders_arrivals(options.stage.policy)) {      // it may stand before those in whose favour it was refused
+        WakeBatch wakes;
+        grant_waiters(name, head, wakes);
+    }
+    return conversion ? Step::converting : Step::queued;
+}
+
+Result<Grant> LockManager::Impl::acquire(LockBucket& bucket, LockOwner& owner, LockName name, LockMode mode, Ask ask) {
+    uint32_t yields_left = ask != Ask::attempt && threads::current() && threads::worker_local.steps == nullptr ? kYieldsMax : 0;
+    Step step;
+    while ((step = decide(bucket, owner, name, mode, ask, yields_left > 0)) == Step::later) {
+        bucket.latch.unlock();
+        --yields_left;
+        threads::yield();
+        bucket.latch.lock();
+    }
+    bucket.latch.unlock();
+    switch (step) {
+        case Step::fresh: return Grant::fresh;
+        case Step::again: return Grant::again;
+        case Step::refused: return Grant::refused;
+        case Step::out_of_memory: return fail(ErrorCode::out_of_memory, "lock table");
+        case Step::wrong_thread: return fail(ErrorCode::wrong_thread, "lock wait outside a user thread", name.value);
+        case Step::later:                        // the loop above ends with something else
+        case Step::converting:
+        case Step::queued: break;
+    }
+    TRY(wait(owner, name));
+    return step == Step::queued && ask != Ask::instant ? Grant::fresh : Grant::again;
+}
+
+bool LockManager::Impl::release(LockBucket& bucket, LockOwner& owner, LockName name, LockMode rights) {
+    WakeBatch wakes;                     // woken after the latch is free: destroyed last
+    bool nothing_left = true;
+    if (LockEntry* entry = find(bucket, name.value); entry && !word::is_fat(entry->word)) {
+        if (word::slot(entry->word) == owner.slot) {
+            entry->word &= ~uint64_t{static_cast<uint8_t>(rights)};
+            nothing_left = word::mode(entry->word) == LockMode::none;
+            if (nothing_left) erase(bucket, entry);
+        }
+    } else if (entry) {
+        LockHead* head = word::head(entry->word);
+        if (LockRequest* own = granted_of(head, &owner)) {
+            head->granted.remove(own->granted & rights);
+            own->granted = without(own->granted, rights);
+            nothing_left = own->granted == LockMode::none;
+            if (nothing_left) {
+                (own->prev ? own->prev->next : head->granted_first) = own->next;
+                if (own->next) own->next->prev = own->prev;
+                partition(name.value).requests.put(own);
+            }
+            if (!head->line.empty() && !PLANTED(release_wakes_nobody)) grant_waiters(name.value, head, wakes);
+            deflate(bucket, entry);
+        }
+    }
+    bucket.latch.unlock();
+    return nothing_left;
+}
+
+bool LockManager::Impl::release_one(LockOwner& owner, LockName name, LockMode rights) {
+    LockBucket& b = bucket(name.value);
+    b.latch.lock();
+    const Rest rest = release_thin(b, owner.slot, name, rights);
+    if (rest == Rest::slow) [[unlikely]]
+        return release(b, owner, name, rights);
+    b.latch.unlock();
+    return rest == Rest::none;
+}
+
+}  // namespace lockstep::txn

@@ -1,0 +1,76 @@
+// lock_names.cc - the list of names an owner holds: growing, forgetting one, giving everything back.
+//
+// Concepts   The list may hold a name that is no longer held (an unlock far from the end does not search for ever) or twice;
+//            releasing what is not held is no error. It never lacks a held name, except those of stores: see lock_store.cc.
+// Blocking   Nothing here parks.
+#include <algorithm>
+
+#include "txn/lock/lock_impl.h"
+
+namespace lockstep::txn {
+
+bool LockManager::Impl::grow_names(LockOwner& owner) {
+    LockOwner::Chunk* more = partition(owner).chunks.get();
+    if (!more) return false;
+    more->before = owner.chunk;
+    more->used = 0;
+    owner.chunk = more;
+    return true;
+}
+
+// Only the owner's newest chunk may be empty, and only if it is also the oldest.
+void LockManager::Impl::pop_chunk(LockOwner& owner) {
+    LockOwner::Chunk* empty = owner.chunk;
+    owner.chunk = empty->before;
+    partition(owner).chunks.put(empty);
+}
+
+void LockManager::Impl::forget_name(LockOwner& owner, LockName name) {
+    constexpr int kChunksSearched = 4;
+    int searched = 0;
+    for (LockOwner::Chunk* chunk = owner.chunk; chunk && searched < kChunksSearched; chunk = chunk->before, ++searched)
+        for (uint64_t i = chunk->used; i-- > 0;) {
+            if (chunk->names[i] != name) continue;
+            // The last name of the list fills the gap; order does not matter for a release.
+            chunk->names[i] = owner.chunk->names[--owner.chunk->used];
+            --owner.locks_held;
+            if (owner.chunk->used == 0 && owner.chunk->before) pop_chunk(owner);
+            return;
+        }
+}
+
+void LockManager::release_all(LockOwner& owner) {
+    DCHECK(owner.waiting.load(std::memory_order_relaxed) == nullptr);
+    constexpr uint64_t kAhead = 4;       // buckets loaded ahead of their release
+    const uint64_t names = owner.locks_held;
+    while (LockOwner::Chunk* chunk = owner.chunk) {
+        for (uint64_t i = chunk->used; i-- > 0;) {
+            if (i >= kAhead) prefetch(chunk->names[i - kAhead]);
+            impl_->release_one(owner, chunk->names[i], kAllRights);
+        }
+        chunk->used = 0;
+        if (!chunk->before) break;
+        impl_->pop_chunk(owner);
+    }
+    if (owner.intents_used | (owner.strong_unlisted != nullptr)) impl_->release_intents(owner);
+    if (names) impl_->partition(owner).released.fetch_add(names - std::min(names, owner.waits), std::memory_order_relaxed);
+    owner.locks_held = 0;
+    owner.waits = 0;
+}
+
+void LockManager::release_shared(LockOwner& owner) {
+    constexpr LockMode kShared = LockMode::S | LockMode::U | LockMode::IS | LockMode::gap_read;
+    uint64_t released = 0;
+    for (LockOwner::Chunk* chunk = owner.chunk; chunk; chunk = chunk->before) {
+        uint64_t kept = 0;
+        for (uint64_t i = 0; i < chunk->used; ++i)
+            if (!impl_->release_one(owner, chunk->names[i], kShared)) chunk->names[kept++] = chunk->names[i];
+        released += chunk->used - kept;
+        chunk->used = kept;
+    }
+    owner.locks_held -= released;
+    if (owner.intents_used) impl_->release_shared_intents(owner);
+    if (released) impl_->partition(owner).released.fetch_add(released, std::memory_order_relaxed);
+}
+
+}  // namespace lockstep::txn

@@ -1,0 +1,78 @@
+// lock_pool.h - pools of small objects that are never given back before the pool dies.
+//
+// Concepts   Free objects form a list through one of their own fields; slabs of a few kilobytes feed it. An object keeps its type
+//            for ever, so a pointer that has become stale still points to an object of that type (deadlock search relies on it).
+// Invariants LK-10 A pool's memory returns to the system only in its destructor.
+// Blocking   Spins; get() calls the allocator only when a slab is used up.
+#pragma once
+
+#include <cstdlib>
+#include <new>
+
+#include "threads/base/spin_lock.h"
+#include <lockstep/types.h>
+
+namespace lockstep::txn {
+
+template <class T, T* T::*Link, size_t kSlabBytes = 16 * 1024>
+class LockPool {
+    static_assert(alignof(T) == kCacheLineBytes && sizeof(T) % kCacheLineBytes == 0);
+
+public:
+    LockPool() = default;
+    LockPool(const LockPool&) = delete;
+    LockPool& operator=(const LockPool&) = delete;
+    ~LockPool() {
+        while (slabs_) {
+            Slab* before = slabs_->before;
+            std::free(slabs_);
+            slabs_ = before;
+        }
+    }
+
+    // Null if memory ran out. Fields hold whatever the last user left, but for the link.
+    T* get() {
+        const SpinGuard guard(latch_);
+        if (!free_ && !grow()) [[unlikely]]
+            return nullptr;
+        T* taken = free_;
+        free_ = taken->*Link;
+        taken->*Link = nullptr;
+        return taken;
+    }
+    void put(T* object) {
+        const SpinGuard guard(latch_);
+        object->*Link = free_;
+        free_ = object;
+    }
+    size_t memory_bytes() const {
+        const SpinGuard guard(latch_);
+        return slab_count_ * kSlabBytes;
+    }
+
+private:
+    struct alignas(kCacheLineBytes) Slab {
+        Slab* before;
+    };
+
+    [[gnu::cold, gnu::noinline]] bool grow() {
+        void* memory = std::aligned_alloc(kCacheLineBytes, kSlabBytes);
+        if (!memory) return false;
+        slabs_ = new (memory) Slab{slabs_};
+        ++slab_count_;
+        char* at = static_cast<char*>(memory) + sizeof(Slab);
+        for (char* end = static_cast<char*>(memory) + kSlabBytes; at + sizeof(T) <= end; at += sizeof(T)) {
+            T* object = new (at) T;
+            object->*Link = free_;
+            free_ = object;
+        }
+        return true;
+    }
+
+    mutable SpinLock latch_;
+    T* free_ = nullptr;              // under latch_
+    Slab* slabs_ = nullptr;          // under latch_
+    size_t slab_count_ = 0;          // under latch_
+};
+
+}  // namespace lockstep::txn

@@ -1,0 +1,119 @@
+// lock_record.cc - the call of the record operations: intention, escalation and record lock in one; one bucket in the common case.
+//
+// Concepts   Intent::records_short holds the rights that need nothing but the bucket: the intention is there and the store's lock covers no
+//            record. Everything else takes the long way: noting the intention, escalation, records that need no lock.
+//            Escalation: after escalate_at record locks on one store the owner tries the store's lock, S if it only reads there, else X.
+//            It never waits for it, so it causes no deadlock; a refusal doubles the number until the next attempt. Record locks taken
+//            before stay until the end: giving them back one by one would cost more than keeping them.
+// Blocking   lock_record parks like lock(); try_lock_record never does, nor does escalation.
+#include "txn/lock/lock_impl.h"
+
+namespace lockstep::txn {
+namespace {
+
+constexpr LockMode intention_for(LockMode record_mode) {
+    constexpr LockMode kWrites = LockMode::IX | LockMode::U | LockMode::X | LockMode::gap_insert;
+    return (record_mode & kWrites) == LockMode::none ? LockMode::IS : LockMode::IX;
+}
+
+inline bool record_covered(const Intent& intent, LockMode mode) {
+    return without(mode, intent.records_covered) == LockMode::none;
+}
+
+inline Intent& likely_intent(LockOwner& owner, const StoreLock& store) {
+    return owner.intents[owner.intent_hint[store.store.value % 16]];
+}
+
+inline bool short_way(const LockOwner& owner, const Intent& intent, const StoreLock& store, LockMode mode) {
+    return intent.lock == &store && without(mode, intent.records_short) == LockMode::none &&
+           intent.record_locks < intent.escalate_at && has_room(owner);
+}
+
+}  // namespace
+
+Result<void> LockManager::lock_record(LockOwner& owner, StoreLock& store, LockName name, LockMode mode) {
+    DCHECK(name.value != 0);
+    Intent& intent = likely_intent(owner, store);
+    if (!short_way(owner, intent, store, mode)) [[unlikely]]
+        return impl_->lock_record_long(*this, owner, store, name, mode);
+    LockBucket& bucket = buckets_[name.value >> shift_];
+    const Grant grant = lock_thin(bucket, owner, name, mode);
+    if (grant == Grant::slow) [[unlikely]]
+        return impl_->lock_record_slow(bucket, owner, intent, name, mode);
+    if (grant == Grant::fresh) ++intent.record_locks;
+    return {};
+}
+
+Result<bool> LockManager::try_lock_record(LockOwner& owner, StoreLock& store, LockName name, LockMode mode) {
+    DCHECK(name.value != 0);
+    Intent& intent = likely_intent(owner, store);
+    if (!short_way(owner, intent, store, mode)) [[unlikely]]
+        return impl_->record_long(*this, owner, store, name, mode, Ask::attempt);
+    LockBucket& bucket = buckets_[name.value >> shift_];
+    const Grant grant = lock_thin(bucket, owner, name, mode);
+    if (grant == Grant::slow) [[unlikely]]
+        return impl_->record_slow(bucket, owner, intent, name, mode, Ask::attempt);
+    if (grant == Grant::fresh) ++intent.record_locks;
+    return true;
+}
+
+// The bucket's latch is held, and given back.
+Result<bool> LockManager::Impl::record_slow(LockBucket& b, LockOwner& owner, Intent& intent, LockName name, LockMode mode, Ask ask) {
+    const Grant grant = TRY(acquire(b, owner, name, mode, ask));
+    if (grant == Grant::fresh) {
+        push_name(owner, name);
+        ++intent.record_locks;
+    }
+    return grant != Grant::refused;
+}
+
+Result<bool> LockManager::Impl::record_long(LockManager& self, LockOwner& owner, StoreLock& store, LockName name, LockMode mode, Ask ask) {
+    const bool attempt = ask == Ask::attempt;
+    if (!has_room(owner) && !grow_names(owner)) return fail(ErrorCode::out_of_memory, "lock names");
+    Intent* intent = find_intent(owner, store);
+    if (!intent || !covers(intent->held, intention_for(mode))) {
+        if (!TRY(lock_weak(owner, store, intention_for(mode), attempt))) return false;
+        intent = find_intent(owner, store);
+        if (!intent) {                   // more stores than notes: no escalation there
+            if (attempt) return self.try_lock(owner, name, mode);
+            TRY(self.lock(owner, name, mode));
+            return true;
+        }
+    }
+    if (record_covered(*intent, mode)) return true;
+    if (intent->record_locks >= intent->escalate_at && escalate(owner, *intent, mode)) return true;
+    LockBucket& b = bucket(name.value);
+    const Grant grant = lock_thin(b, owner, name, mode);
+    if (grant == Grant::slow) return record_slow(b, owner, *intent, name, mode, ask);
+    if (grant == Grant::fresh) ++intent->record_locks;
+    return true;
+}
+
+Result<void> LockManager::Impl::lock_record_slow(LockBucket& b, LockOwner& owner, Intent& intent, LockName name, LockMode mode) {
+    TRY(record_slow(b, owner, intent, name, mode, Ask::wait));
+    return {};
+}
+
+Result<void> LockManager::Impl::lock_record_long(LockManager& self, LockOwner& owner, StoreLock& store, LockName name, LockMode mode) {
+    TRY(record_long(self, owner, store, name, mode, Ask::wait));
+    return {};
+}
+
+// True if the record needs no lock any more. record_locks counts grants: who unlocks as it goes (read committed) has fewer, and is not
+// given a lock on everything for having read much; locks_held bounds what it has.
+bool LockManager::Impl::escalate(LockOwner& owner, Intent& intent, LockMode record_mode) {
+    if (owner.locks_held < intent.escalate_at) {
+        intent.record_locks = static_cast<uint32_t>(owner.locks_held);
+        return false;
+    }
+    const bool writes = covers(intent.held, LockMode::IX) || intention_for(record_mode) == LockMode::IX;
+    const Result<bool> done = lock_strong(owner, *intent.lock, writes ? LockMode::X : LockMode::S, true);
+    if (done && *done) {
+        escalations.fetch_add(1, std::memory_order_relaxed);
+        return record_covered(intent, record_mode);
+    }
+    intent.escalate_at = intent.escalate_at > UINT32_MAX / 2 ? UINT32_MAX : intent.escalate_at * 2;
+    return false;
+}
+
+}  // namespace lockstep::txn

@@ -1,0 +1,129 @@
+// lock_table.cc - entries of a bucket: find, insert, erase; thin to fat and back.
+//
+// Blocking   Everything here runs under the bucket's latch and takes at most a pool's.
+#include "txn/lock/lock_impl.h"
+
+namespace lockstep::txn {
+
+LockEntry* LockManager::Impl::find(LockBucket& bucket, uint64_t name) {
+    for (LockBucket* part = &bucket; part; part = part->overflow)
+        for (LockEntry& entry : part->entries)
+            if (entry.name == name) return &entry;
+    return nullptr;
+}
+
+LockEntry* LockManager::Impl::insert(LockBucket& bucket, uint64_t name) {
+    LockBucket* last = &bucket;
+    for (LockBucket* part = &bucket; part; part = part->overflow) {
+        for (LockEntry& entry : part->entries) {
+            if (entry.name != 0) continue;
+            entry.name = name;
+            return &entry;
+        }
+        last = part;
+    }
+    LockBucket* more = partition(name).overflows.get();
+    if (!more) return nullptr;
+    for (LockEntry& entry : more->entries) entry = {};
+    last->overflow = more;
+    more->entries[0].name = name;
+    return &more->entries[0];
+}
+
+void LockManager::Impl::erase(LockBucket& bucket, LockEntry* entry) {
+    const uint64_t name = entry->name;
+    *entry = {};
+    for (LockBucket* before = &bucket; before->overflow; before = before->overflow) {
+        LockBucket* part = before->overflow;
+        if (entry < part->entries || entry >= part->entries + 3) continue;
+        for (const LockEntry& other : part->entries)
+            if (other.name != 0) return;
+        before->overflow = part->overflow;
+        partition(name).overflows.put(part);
+        return;
+    }
+}
+
+// The thin holder's owner must be found from its slot: a registered owner with a lock stays registered.
+LockHead* LockManager::Impl::inflate(uint64_t name, LockEntry* entry) {
+    DCHECK(!word::is_fat(entry->word));
+    LockOwner* owner = owners[word::slot(entry->word)].load(std::memory_order_acquire);
+    CHECK(owner != nullptr);         // LM-4: who holds a lock is registered
+    Partition& pools = partition(name);
+    LockHead* head = pools.heads.get();
+    if (!head) return nullptr;
+    *head = LockHead{};
+    if (!add_granted(name, head, owner, word::mode(entry->word))) {
+        pools.heads.put(head);
+        return nullptr;
+    }
+    entry->word = word::fat(head);
+    inflations.fetch_add(1, std::memory_order_relaxed);
+    return head;
+}
+
+void LockManager::Impl::deflate(LockBucket& bucket, LockEntry* entry) {
+    LockHead* head = word::head(entry->word);
+    LockRequest* only = head->granted_first;
+    if (!head->line.empty()) {
+        CHECK(only != nullptr);      // LK-1: with no holder every waiter could be granted
+        return;
+    }
+    if (only && only->next) return;
+    Partition& pools = partition(entry->name);
+    if (only) {
+        entry->word = word::thin(only->owner->slot, only->granted);
+        pools.requests.put(only);
+    }
+    pools.heads.put(head);
+    if (!only) erase(bucket, entry);
+}
+
+LockRequest* LockManager::Impl::add_granted(uint64_t name, LockHead* head, LockOwner* owner, LockMode mode) {
+    LockRequest* request = partition(name).requests.get();
+    if (!request) return nullptr;
+    request->name.store(name, std::memory_order_relaxed);
+    request->owner = owner;
+    request->head = head;
+    request->granted = mode;
+    request->wanted = LockMode::none;
+    request->prev = nullptr;
+    request->next = head->granted_first;
+    if (head->granted_first) head->granted_first->prev = request;
+    head->granted_first = request;
+    head->granted.add(mode);
+    return request;
+}
+
+// Others hold or wait for the lock still, so the head stays sound.
+void LockManager::Impl::drop_empty(LockBucket& bucket, LockEntry* entry, LockRequest* request) {
+    LockHead* head = request->head;
+    (request->prev ? request->prev->next : head->granted_first) = request->next;
+    if (request->next) request->next->prev = request->prev;
+    partition(entry->name).requests.put(request);
+    deflate(bucket, entry);
+}
+
+LockRequest* LockManager::Impl::granted_of(LockHead* head, const LockOwner* owner) {
+    LockRequest* request = head->granted_first;
+    while (request && request->owner != owner) request = request->next;
+    return request;
+}
+
+LockMode LockManager::Impl::rights_of(const LockEntry* entry, const LockOwner& owner, LockMode* others, LockMode* waiting) {
+    *others = *waiting = LockMode::none;
+    if (!entry) return LockMode::none;
+    if (!word::is_fat(entry->word)) {
+        if (word::slot(entry->word) == owner.slot) return word::mode(entry->word);
+        *others = word::mode(entry->word);
+        return LockMode::none;
+    }
+    LockHead* head = word::head(entry->word);
+    const LockRequest* own = granted_of(head, &owner);
+    const LockMode rights = own ? own->granted : LockMode::none;
+    *others = head->granted.without(rights);
+    *waiting = head->waiting.mask;
+    return rights;
+}
+
+}  // namespace lockstep::txn

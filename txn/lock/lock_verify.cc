@@ -1,0 +1,135 @@
+// lock_verify.cc - checks the whole table against its invariants, while nothing else runs.
+//
+// Concepts   Not only at the end of everything: waiters may be parked. A right granted to an owner that has not run since is in the table
+//            but not yet in the owner's list; such owners are known by their outcome, which they have not read.
+#include <algorithm>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "txn/lock/lock_impl.h"
+
+namespace lockstep::txn {
+namespace {
+
+class Verifier {
+public:
+    explicit Verifier(const LockManager::Impl& impl) : impl_(impl) {}
+
+    std::string run() {
+        list_names();
+        const size_t buckets = impl_.bucket_bytes / sizeof(LockBucket);
+        for (size_t i = 0; i < buckets && error_.empty(); ++i) check_bucket(i);
+        for (uint32_t slot = 0; slot < impl_.owners_end.load() && error_.empty(); ++slot) check_owner(slot);
+        for (size_t i = 0; i < LockManager::Impl::kPartitions && error_.empty(); ++i)
+            error_ = impl_.partitions[i].stage.verify(queued_[i], 0);
+        return error_;
+    }
+
+private:
+    void require(bool good, const char* what, uint64_t name) {
+        if (!good && error_.empty()) error_ = std::string(what) + ", lock " + std::to_string(name);
+    }
+
+    void list_names() {
+        for (uint32_t slot = 0; slot < impl_.owners_end.load(); ++slot) {
+            const LockOwner* owner = impl_.owners[slot].load();
+            if (!owner) continue;
+            auto& names = names_[owner];
+            for (auto* chunk = owner->chunk; chunk; chunk = chunk->before)
+                for (uint64_t i = 0; i < chunk->used; ++i) names.insert(chunk->names[i].value);
+            for (uint32_t i = 0; i < owner->intents_used; ++i)
+                names.insert(store_lock_name(owner->intents[i].lock->store).value);
+        }
+    }
+
+    // LM-4: whoever is in the table knows it.
+    void check_listed(const LockOwner* owner, uint64_t name) {
+        require(owner != nullptr, "LM-4: holder is not registered", name);
+        if (!owner || owner->outcome != WaitOutcome::none) return;
+        require(names_[owner].contains(name), "LM-4: holder does not list the name", name);
+    }
+
+    void check_bucket(size_t index) {
+        std::unordered_set<uint64_t> seen;
+        const LockBucket& first = impl_.buckets[index];
+        for (const LockBucket* part = &first; part; part = part->overflow) {
+            bool used = part == &first;
+            for (const LockEntry& entry : part->entries) {
+                if (entry.name == 0) continue;
+                used = true;
+                require(entry.name >> impl_.shift == index, "entry in a foreign bucket", entry.name);
+                require(seen.insert(entry.name).second, "two entries of one name", entry.name);
+                if (word::is_fat(entry.word)) {
+                    check_head(entry.name, *word::head(entry.word));
+                } else {
+                    require(word::mode(entry.word) != LockMode::none, "thin entry without a right", entry.name);
+                    const uint32_t slot = word::slot(entry.word);
+                    check_listed(slot < impl_.options.owners_max ? impl_.owners[slot].load() : nullptr, entry.name);
+                }
+            }
+            require(used, "empty overflow bucket", index);
+        }
+    }
+
+    void check_head(uint64_t name, const LockHead& head) {
+        RightCounts granted = {}, waiting = {};
+        require(head.granted_first != nullptr, "LK-1: fat entry without a holder", name);
+        require(!head.line.empty() || (head.granted_first && head.granted_first->next), "fat entry with one holder only", name);
+        for (auto* a = head.granted_first; a; a = a->next) {
+            check_listed(a->owner, name);
+            require(a->head == &head && a->name.load() == name && a->granted != LockMode::none, "request out of place", name);
+            granted.add(a->granted);
+            for (auto* b = a->next; b; b = b->next) {
+                require(a->owner != b->owner, "two requests of one owner", name);
+                require(compatible(a->granted, b->granted) || compatible(b->granted, a->granted), "LM-1: conflicting holders", name);
+            }
+        }
+        check_queue(name, head, waiting);
+        for (int bit = 0; bit < 7; ++bit)
+            require(granted.count[bit] == head.granted.count[bit] && waiting.count[bit] == head.waiting.count[bit], "wrong counts", name);
+        require(granted.mask == head.granted.mask && waiting.mask == head.waiting.mask, "wrong masks", name);
+    }
+
+    void check_queue(uint64_t name, const LockHead& head, RightCounts& waiting) {
+        LockMode ahead = LockMode::none;
+        bool new_seen = false;
+        for (auto* request = head.line.first; request; request = request->next) {
+            require(request->name.load() == name && request->head == &head, "queue links", name);
+            require(request->owner->waiting.load() == request, "LM-3: owner does not wait for its request", name);
+            require(waiting_.insert(request->owner).second, "LM-3: owner waits twice", name);
+            require(request->bypassed <= impl_.options.stage.bypass_max, "STG-2: overtaken too often", name);
+            require(!request->own || !new_seen, "conversion behind a new request", name);
+            new_seen = new_seen || !request->own;
+            const LockMode others = request->own ? head.granted.without(request->own->granted) : head.granted.mask;
+            require(!compatible(request->wanted, others) || (!request->own && !compatible(ahead, request->wanted)),
+                    "LM-2: a waiter could be granted", name);
+            ahead = ahead | request->wanted;
+            waiting.add(request->wanted);
+        }
+        queued_[(name >> impl_.shift) % LockManager::Impl::kPartitions] += head.line.length;
+        require(LockStage::verify_line(head.line).empty(), "queue links", name);
+    }
+
+    void check_owner(uint32_t slot) {
+        const LockOwner* owner = impl_.owners[slot].load();
+        if (!owner) return;
+        require((owner->waiting.load() != nullptr) == waiting_.contains(owner), "LM-3: owner waits outside every queue", slot);
+        uint64_t listed = 0;
+        for (auto* chunk = owner->chunk; chunk; chunk = chunk->before) listed += chunk->used;
+        require(listed == owner->locks_held, "LM-4: names miscounted, owner slot", slot);
+        for (uint32_t i = 0; i < LockOwner::kIntentsMax; ++i)
+            require((owner->noted[i].load() != 0) == (i < owner->intents_used), "ST-2: noted intentions, owner slot", slot);
+    }
+
+    const LockManager::Impl& impl_;
+    std::unordered_map<const LockOwner*, std::unordered_set<uint64_t>> names_;
+    std::unordered_set<const LockOwner*> waiting_;
+    uint64_t queued_[LockManager::Impl::kPartitions] = {};
+    std::string error_;
+};
+
+}  // namespace
+
+std::string LockManager::verify() const { return Verifier(*impl_).run(); }
+
+}  // namespace lockstep::txn

@@ -1,0 +1,63 @@
+// lock_wait.cc - how a blocked request spends its time, and how others end it: deadline, cancellation.
+//
+// States     queued -> granted (grant_waiters) | deadlock (resolve_deadlocks) | timeout (cancel by the waiter) | cancelled (cancel).
+// Blocking   wait() parks and must be called without any latch.
+#include <algorithm>
+
+#include "txn/lock/lock_impl.h"
+#include "threads/base/planted.h"
+
+namespace lockstep::txn {
+namespace {
+
+Nanos deadline_after(Nanos now, Nanos longest) { return longest >= kNever - now ? kNever : now + longest; }
+
+}  // namespace
+
+[[gnu::noinline]] Result<void> LockManager::Impl::wait(LockOwner& owner, LockName name) {
+    DCHECK(threads::current()->latch_depth == 0);
+    waits.fetch_add(1, std::memory_order_relaxed);
+    if (!PLANTED(deadlock_undetected)) resolve_deadlocks(owner);
+    if (owner.waiting.load(std::memory_order_acquire)) {
+        const Nanos before = threads::waited(threads::ParkReason::lock);
+        const Nanos deadline = deadline_after(owner.wait_began, std::min(owner.timeout, options.timeout));
+        while (owner.waiting.load(std::memory_order_acquire))
+            if (!threads::park_until(deadline, threads::ParkReason::lock) && !PLANTED(timeout_ignored)) cancel(owner, WaitOutcome::timeout);
+        wait_nanos.fetch_add(threads::waited(threads::ParkReason::lock) - before, std::memory_order_relaxed);
+    }
+    const WaitOutcome outcome = owner.outcome;
+    owner.outcome = WaitOutcome::none;
+    switch (outcome) {
+        case WaitOutcome::granted: ++owner.waits; return {};
+        case WaitOutcome::deadlock: {
+            auto error = fail(ErrorCode::deadlock, "lock", name.value);
+            error.error().detail = owner.cycle;
+            return error;
+        }
+        case WaitOutcome::timeout:
+            timeouts.fetch_add(1, std::memory_order_relaxed);
+            return fail(ErrorCode::lock_timeout, "lock", name.value);
+        case WaitOutcome::cancelled: return fail(ErrorCode::cancelled, "lock", name.value);
+        case WaitOutcome::none: break;
+    }
+    CHECK(false);                        // LK-3: a wait ends with an outcome
+    return {};
+}
+
+// The request may end and its memory serve another lock while we look: believe it only when, under the latch of the bucket that it
+// names, it is still what the owner waits for.
+void LockManager::Impl::cancel(LockOwner& owner, WaitOutcome outcome) {
+    WakeBatch wakes;
+    while (LockRequest* request = owner.waiting.load(std::memory_order_acquire)) {
+        LockBucket& b = bucket(request->name.load(std::memory_order_relaxed));
+        const SpinGuard guard(b.latch);
+        if (owner.waiting.load(std::memory_order_acquire) != request) continue;
+        if (&bucket(request->name.load(std::memory_order_relaxed)) != &b) continue;
+        deny(b, request, outcome, 0, wakes);
+        return;
+    }
+}
+
+void LockManager::cancel(LockOwner& owner) { impl_->cancel(owner, WaitOutcome::cancelled); }
+
+}  // namespace lockstep::txn

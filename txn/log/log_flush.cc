@@ -1,0 +1,297 @@
+// log_flush.cc - the flusher: one user thread that writes and syncs for everybody, and keeps the mark.
+//
+// Group commit: while one flush is in flight, commits gather; the next flush takes them all.
+// The mark   is a durable write of its own that nobody waits for. One with each flush would double the device's work (and costs TPC-C's durable
+//            commits a tenth of their rate), and tells little that the next commit record does not: so there is one every kMarkInterval while
+//            the log moves, and a last one when it has come to rest.
+#include <algorithm>
+#include <cstring>
+
+#include "threads/thread/thread.h"
+#include "txn/log/log_impl.h"
+#include "threads/base/planted.h"
+#include "threads/worker/io_wait.h"
+
+namespace lockstep::txn {
+
+using threads::IoKind;
+using threads::IoRequest;
+using threads::ParkReason;
+
+void Log::Impl::kick(FlushReason reason) {
+    if (reasons.load(std::memory_order_seq_cst) & reason) return;
+    if (reasons.fetch_or(reason) & reason) return;
+    if (threads::Thread* thread = flusher.load(std::memory_order_acquire)) threads::wake(thread);
+}
+
+void Log::Impl::run_flusher() {
+    flusher.store(threads::current());
+    threads::current()->urgent = true;              // woken behind everybody, it would leave the disk idle for a turn of them
+    for (;;) {
+        const uint32_t reason = next_reason();
+        if (reason & kFlushStop) stopping = true;
+        if (failed.load()) {
+            if (stopping) break;
+            continue;
+        }
+        if (reason & kFlushDurable) gather_commits();
+        // Nothing filled although something is asked for: another worker is in the middle of a record.
+        if (!flush_once() && flushed != tail.load()) threads::yield();
+        if ((reason & kFlushMark) && !sync_mark()) fail();
+        if (stopping && flushed == tail.load()) break;
+    }
+    if (!failed.load() && !write_last_mark()) fail();
+    wait_for_mark();
+    flusher.store(nullptr);
+    flusher_done->set();
+}
+
+// Lets ready threads of this worker come along, for a quarter of a flush's time at most. Where transactions are short against a flush all of
+// them commit together; where they are long, part of them runs while the others' flush is under way, and the CPU never waits for the disk.
+void Log::Impl::gather_commits() {
+    const Nanos enough = threads::now() + last_flush / 4;
+    while (threads::yield_to_few(2) && threads::now() < enough) {
+    }
+}
+
+// Parks until there is a reason to flush; 0 means that the lazy interval has passed.
+uint32_t Log::Impl::next_reason() {
+    for (;;) {
+        keep_mark();
+        uint32_t reason = reasons.exchange(0);
+        const bool over = failed.load();
+        if (!over) {
+            SpinGuard guard(durable_lock);
+            if (!durable_waiters.empty()) reason |= kFlushDurable;
+        }
+        if (reason != 0 || stopping) return reason;
+        if (over) {
+            threads::park(ParkReason::log);
+        } else if (tail.load() == flushed) {
+            idle.store(true, std::memory_order_seq_cst);
+            const Nanos until = mark_lags() && !PLANTED(mark_stays_behind) ? mark_deadline : kNever;
+            if (tail.load(std::memory_order_seq_cst) == flushed && reasons.load() == 0) threads::park_until(until, ParkReason::log);
+            idle.store(false);
+            lazy_deadline = threads::now() + options.lazy_flush_interval;
+        } else {
+            if (threads::now() >= lazy_deadline) return 0;
+            threads::park_until(mark_lags() ? std::min(mark_deadline, lazy_deadline) : lazy_deadline, ParkReason::log);
+        }
+    }
+}
+
+// Writes what is filled, up to the end of the segment. False if there is nothing.
+bool Log::Impl::flush_once() {
+    const uint64_t complete = filled();
+    // LOG-5, and asked only now: the commits that were gathered may rest on a rollback that has failed since.
+    if (failed.load()) return true;
+    const uint64_t begin = block_floor(flushed);
+    const uint64_t end = std::min({complete, files.segment_end(flushed), begin + kFlushMax});
+    CHECK(end >= flushed);
+    if (end == flushed) return false;
+    if (boundary <= flushed) boundary = complete;
+    lazy_deadline = threads::now() + options.lazy_flush_interval;
+    limit.store(hard_limit.load());                 // the flusher is at work: no need to call it
+    const Nanos started = threads::now();
+    const Result<void> written = write_prefix(begin, end);
+    if (!written || failed.load()) {
+        fail();
+        return true;
+    }
+    last_flush = threads::now() - started;
+    flush_nanos.fetch_add(last_flush, std::memory_order_relaxed);
+    flush_bytes.fetch_add(end - flushed, std::memory_order_relaxed);
+    flushes.fetch_add(1, std::memory_order_relaxed);
+    advance(end);
+    return true;
+}
+
+// Whole blocks come straight from the ring: their bytes are complete and never change (IO-1). The last block goes through a copy,
+// since appenders fill its rest meanwhile; the rest is written as zeros.
+Result<void> Log::Impl::write_prefix(uint64_t begin, uint64_t end) {
+    TRY(open_write_segment(begin));
+    const uint64_t whole_end = block_floor(end);
+    IoRequest write;
+    write.kind = IoKind::write;
+    write.file = write_file;
+    write.io_class = threads::IoClass::log;
+    write.durable = options.sync && !PLANTED(missing_sync);
+    write.offset = begin % files.segment_bytes();
+    if (whole_end > begin) write.iov[write.iov_count++] = {ring.at(begin), whole_end - begin};
+    if (end > whole_end) {
+        std::memcpy(buffers->last_block, ring.at(whole_end), end - whole_end);
+        std::memset(buffers->last_block + (end - whole_end), 0, kLogBlock - (end - whole_end));
+        write.iov[write.iov_count++] = {buffers->last_block, kLogBlock};
+    }
+    threads::io_start(write);
+    threads::io_wait(write, ParkReason::log);
+    if (write.durable) syncs.fetch_add(1, std::memory_order_relaxed);
+    if (PLANTED(sync_error_ignored) && write.result == -EIO) return {};
+    if (write.result != static_cast<int64_t>(block_ceil(end) - begin))
+        return fail_os(ErrorCode::io_error, write.result < 0 ? static_cast<int>(-write.result) : 0, "log write", begin);
+    return {};
+}
+
+Result<void> Log::Impl::open_write_segment(uint64_t lsn) {
+    const uint64_t number = files.number_of(lsn);
+    if (number == write_segment) return {};
+    if (write_file.value >= 0) files.disk().close(write_file);
+    write_file = threads::FileId{-1};
+    write_segment = UINT64_MAX;
+    if (lsn >= prepared_end.load()) TRY(place_segment_now());
+    write_file = TRY(files.open(number, threads::Disk::kDirect));
+    write_segment = number;
+    return {};
+}
+
+// LOG-1: called when the write of everything below `end`, and its sync, are complete.
+void Log::Impl::advance(uint64_t end) {
+    CHECK(end > flushed && end <= tail.load());
+    flushed = end;
+    durable.store(end, std::memory_order_seq_cst);
+    if (boundary <= flushed && options.sync) attested.store(PLANTED(attested_ahead) ? tail.load() : boundary, std::memory_order_release);
+    update_limits();
+    wake_durable_waiters();
+    wake_all(ring_lock, ring_waiters);
+    keep_mark();
+    if (prepared_end.load() < wanted_end()) kick_keeper();
+}
+
+void Log::Impl::update_limits() {
+    // The last block stays in the ring until it is full: the next flush writes it again.
+    const uint64_t hard = block_floor(flushed) + ring.bytes() + (PLANTED(ring_too_full) ? ring.bytes() : 0) - ring_margin;
+    const uint64_t soft = std::min(hard, flushed + ring.bytes() / 4);
+    SpinGuard guard(ring_lock);
+    if (failed.load()) return;
+    hard_limit.store(hard);
+    limit.store(soft);
+}
+
+// Starts the write of a new mark when one is due. While the one before is still in flight the next waits for its turn.
+void Log::Impl::keep_mark() {
+    if (!mark_lags() || failed.load()) return;
+    const Nanos now = threads::now();
+    if (now < mark_deadline) return;
+    mark_deadline = now + kMarkInterval;
+    if (!mark_busy()) write_mark();
+}
+
+// LM-A: a durable write of what a completed sync covers, so the file's end is never ahead, and what was recorded stays recorded.
+void Log::Impl::write_mark() {
+    if (mark_failed()) return fail();
+    if (!mark_lags()) return;
+    mark.durable_end = PLANTED(mark_ahead) ? tail.load() + 64 : boundary;
+    ++mark.sequence;
+    mark.encode(buffers->mark);
+    mark_request = IoRequest{};
+    mark_request.kind = IoKind::write;
+    mark_request.durable = options.sync && !PLANTED(mark_unsynced);
+    mark_request.io_class = threads::IoClass::write_back;
+    mark_request.file = mark_file;
+    mark_request.offset = mark.slot_offset();
+    mark_request.iov[0] = {buffers->mark, LogMark::kSlotBytes};
+    mark_request.iov_count = 1;
+    mark_request.done = [](IoRequest* request) {
+        request->complete = true;
+        if (auto* thread = static_cast<threads::Thread*>(request->user)) threads::wake(thread);
+    };
+    threads::io_start(mark_request);
+}
+
+void Log::Impl::wait_for_mark() {
+    mark_request.user = threads::current();         // same worker as its completion: no race
+    while (mark_busy()) threads::park(ParkReason::log);
+}
+
+// The mark as of now, whatever the time, and whether it got there.
+Result<void> Log::Impl::sync_mark() {
+    wait_for_mark();
+    write_mark();
+    wait_for_mark();
+    if (mark_failed()) return fail_os(ErrorCode::io_error, mark_request.result < 0 ? static_cast<int>(-mark_request.result) : 0, "log mark", 0);
+    return {};
+}
+
+// Everything is flushed: says so in the mark.
+Result<void> Log::Impl::write_last_mark() {
+    boundary = flushed;
+    return sync_mark();
+}
+
+// A waiter lives on its thread's stack and may go away as soon as it has left the queue: only its thread is remembered, and woken
+// outside the lock (a late wake is harmless, TH-3).
+void Log::Impl::wake_durable_waiters() {
+    constexpr size_t kBatch = 64;
+    threads::Thread* batch[kBatch];
+    size_t count;
+    do {
+        count = 0;
+        {
+            SpinGuard guard(durable_lock);
+            const bool all = failed.load();
+            for (threads::Waiter *w = durable_waiters.first(), *next; w != nullptr && count < kBatch; w = next) {
+                next = w->next;
+                if (!all && w->tag > durable.load(std::memory_order_relaxed)) continue;
+                batch[count++] = w->thread;
+                durable_waiters.remove(*w);
+            }
+        }
+        for (size_t i = 0; i < count; ++i) threads::wake(batch[i]);
+    } while (count == kBatch);
+}
+
+void Log::Impl::wake_all(SpinLock& lock, threads::WaitQueue& queue) {
+    for (;;) {
+        threads::Thread* thread = nullptr;
+        {
+            SpinGuard guard(lock);
+            if (threads::Waiter* waiter = queue.pop()) thread = waiter->thread;
+        }
+        if (thread == nullptr) return;
+        threads::wake(thread);
+    }
+}
+
+// LOG-5. Appends go on into memory, so that callers unwind as usual; nothing is written any more.
+[[gnu::cold]] void Log::Impl::fail() {
+    {
+        SpinGuard guard(ring_lock);
+        failed.store(true);
+        hard_limit.store(UINT64_MAX);
+        limit.store(UINT64_MAX);
+    }
+    wake_durable_waiters();
+    wake_all(ring_lock, ring_waiters);
+    wake_all(room_lock, room_waiters);
+}
+
+void Log::fail_store() { impl_->fail(); }
+
+void Log::request_flush() { impl_->kick(kFlushRequest); }
+
+Result<void> Log::wait_durable(Lsn lsn, Nanos deadline) {
+    Impl& log = *impl_;
+    if (log.durable.load(std::memory_order_acquire) >= lsn.value) return {};
+    if (lsn.value > log.tail.load()) return lockstep::fail(ErrorCode::bad_argument, "LSN beyond the log's end", lsn.value);
+    log.durable_waits.fetch_add(1, std::memory_order_relaxed);
+    threads::Waiter waiter{.thread = threads::current(), .tag = lsn.value};
+    CHECK(waiter.thread != nullptr);
+    {
+        SpinGuard guard(log.durable_lock);
+        log.durable_waiters.add(waiter);
+    }
+    log.kick(kFlushDurable);
+    bool in_time = true;
+    const uint64_t enough = PLANTED(group_commit_early) && lsn.value > 400 ? lsn.value - 400 : lsn.value;
+    while (in_time && log.durable.load(std::memory_order_seq_cst) < enough && !log.failed.load())
+        in_time = threads::park_until(deadline, ParkReason::log);
+    {
+        SpinGuard guard(log.durable_lock);
+        log.durable_waiters.remove(waiter);
+    }
+    if (log.durable.load() >= lsn.value) return {};
+    if (log.failed.load()) return lockstep::fail(ErrorCode::store_failed, "log", lsn.value);
+    return lockstep::fail(ErrorCode::timeout, "wait_durable", lsn.value);
+}
+
+}  // namespace lockstep::txn

@@ -1,0 +1,200 @@
+// log_impl.h - the inside of Log, split by operation: log_append, log_flush, log_keep, log_space, log_read, log_open. Private.
+//
+// Concepts   Appenders move `tail`; each worker notes in its slot the lowest LSN it may still be filling. The *flusher* (user thread on
+//            worker 0) writes and syncs the filled prefix, one flush at a time, never across a segment's end, at most kFlushMax bytes.
+//            The *keeper* (user thread on worker 0) owns the segment files: it makes segments ahead of need and recycles those
+//            below start. Only the flusher, on the same worker and without switching, may do so in its place when it finds none.
+//            lsn order:  start <= durable == flushed <= filled <= tail <= prepared_end.
+// Invariants LI-1 A worker has at most one open reservation, and no user thread switches while it is open.
+//            LI-2 tail - block_floor(flushed) <= ring size, always: see ring_margin. [checked: reserve()]
+//            LI-3 What was ever written beyond the durable end lies in one flush: within kFlushMax bytes and one segment.
+//                 open() relies on it when it clears the remains of a torn tail.
+//            LI-4 promise_limit == min(start + capacity, prepared_end) - slack, or 0; it may be older for a moment.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+
+#include "threads/base/check.h"
+#include "threads/base/spin_lock.h"
+#include "threads/sync/event.h"
+#include "threads/runtime/runtime.h"
+#include "txn/log/log.h"
+#include "txn/log/log_files.h"
+#include "txn/log/log_mark.h"
+#include "txn/log/log_ring.h"
+
+namespace lockstep::txn {
+
+inline constexpr uint64_t kFlushMax = 4ull << 20;
+inline constexpr uint64_t kNothingOpen = UINT64_MAX;
+inline constexpr uint64_t kUndoChunk = 64 * 1024;          // unit in which workers take undo space from the shared counter
+inline constexpr uint32_t kEndRecordBytes = sizeof(LogRecordHeader);
+
+// Written by one worker's threads only; read by the flusher and by statistics.
+struct alignas(kCacheLineBytes) LogWorkerSlot {
+    std::atomic<uint64_t> inflight{kNothingOpen};   // no LSN below this is still being filled by this worker
+    std::atomic<uint64_t> spare{0};                 // undo space taken from the shared counter, promised to nobody yet
+    std::atomic<uint64_t> records{0};
+};
+
+// Why the flusher is wanted.
+enum FlushReason : uint32_t { kFlushDurable = 1, kFlushRing = 2, kFlushRequest = 4, kFlushMark = 8, kFlushStop = 16 };
+
+// Blocks written in place of ring memory that may still change, and the mark's two slots: outlive any request in flight.
+struct alignas(kLogBlock) LogIoBuffers {
+    std::byte last_block[kLogBlock];
+    std::byte mark[LogMark::kSlotBytes];
+};
+
+// One window of the log as read from file, kept for rollbacks that walk backwards.
+struct LogReadWindow {
+    static constexpr uint64_t kBytes = 64 * 1024;
+    SpinLock lock;
+    uint64_t begin = kNothingOpen;                  // under lock
+    uint64_t bytes = 0;
+    std::unique_ptr<std::byte[]> data;
+};
+
+struct Log::Impl {
+    Impl(threads::Runtime& runtime, const LogOptions& options, LogRing&& ring);
+    ~Impl();
+
+    // --- log_append.cc
+    uint64_t wait_for_ring(uint32_t bytes);         // returns a tail at which `bytes` fit
+    void wake_idle_flusher();
+    uint64_t filled() const;                        // all bytes below are complete
+    void settle() const;
+
+    // --- log_flush.cc
+    void run_flusher();
+    uint32_t next_reason();
+    void gather_commits();
+    bool flush_once();
+    Result<void> write_prefix(uint64_t begin, uint64_t end);
+    Result<void> open_write_segment(uint64_t lsn);
+    void advance(uint64_t end);
+    void update_limits();
+    void keep_mark();
+    void write_mark();
+    bool mark_lags() const { return boundary <= flushed && boundary > mark.durable_end; }
+    bool mark_busy() const { return mark_request.file.value >= 0 && !mark_request.complete; }
+    bool mark_failed() const { return mark_request.file.value >= 0 && mark_request.complete && mark_request.result != LogMark::kSlotBytes; }
+    void wait_for_mark();
+    Result<void> sync_mark();
+    Result<void> write_last_mark();
+    void wake_durable_waiters();
+    static void wake_all(SpinLock& lock, threads::WaitQueue& queue);
+    void kick(FlushReason reason);
+    void fail();
+
+    // --- log_keep.cc
+    void run_keeper();
+    bool keep_step();
+    bool recycle_old();
+    bool make_segment();
+    void fill_with_zeros(threads::FileId file);
+    Result<void> place_segment_now();               // flusher's way out, no parking
+    void segment_added();
+    void kick_keeper();
+    void update_promise_limit();
+    uint64_t wanted_end() const;
+
+    // --- log_space.cc
+    Result<void> reserve_undo_slow(UndoCredit& credit, uint64_t forward, uint64_t undo, LogWorkerSlot& slot);
+    Result<void> wait_for_segment(uint64_t upto);
+    void return_spare(LogWorkerSlot& slot);
+
+    // --- log_read.cc
+    bool copy_from_ring(uint64_t lsn, uint64_t bytes, std::byte* out) const;
+    Result<void> copy_from_file(uint64_t lsn, uint64_t bytes, std::byte* out);
+    Result<void> load_window(uint64_t begin, LogReadWindow& window);
+    Result<void> copy(uint64_t lsn, uint64_t bytes, std::byte* out);
+
+    // --- log_open.cc
+    void begin_at(uint64_t lsn);
+    Result<void> adopt_segments(uint64_t from, uint64_t end);
+    bool disk_has_new() const;
+    Result<void> secure_tail(uint64_t from, uint64_t end);
+    Result<void> load_last_block(uint64_t end);
+
+    // --- log_attest.cc
+    Result<uint64_t> attested_behind(uint64_t end) const;
+
+    LogWorkerSlot& my_slot() { return slots[threads::worker_index()]; }
+
+    // --- constant after construction
+    threads::Runtime& runtime;
+    const LogOptions options;
+    LogFiles files;
+    LogRing ring;
+    const uint32_t workers;
+    const uint64_t ring_margin;                     // what all workers together may reserve between check and add
+    const uint64_t slack;                           // capacity kept for records that nobody promises (LOG-3), and races of promises
+    const uint64_t undo_chunk;
+    std::unique_ptr<LogWorkerSlot[]> slots;
+
+    // --- appenders
+    alignas(kCacheLineBytes) std::atomic<uint64_t> tail{kLogFirst};
+    // Read by every append, written once per flush or less.
+    alignas(kCacheLineBytes) std::atomic<uint64_t> limit{0};     // tail beyond this: take the slow path
+    std::atomic<uint64_t> promise_limit{0};                      // LI-4
+    std::atomic<bool> idle{false};                               // the flusher sleeps without a deadline
+    std::atomic<bool> failed{false};
+    std::atomic<uint64_t> start{kLogFirst};
+    std::atomic<uint64_t> hard_limit{0};                         // tail never passes this while a check and an add are apart
+
+    // --- promises
+    alignas(kCacheLineBytes) std::atomic<uint64_t> reserved{0};  // undo credits of all transactions + spares of all workers
+    std::atomic<uint64_t> room_wanted{0};                        // highest end of segments that anybody has waited for
+    SpinLock room_lock;
+    threads::WaitQueue room_waiters;                             // for the keeper; under room_lock
+
+    // --- progress
+    alignas(kCacheLineBytes) std::atomic<uint64_t> durable{kLogFirst};
+    std::atomic<uint64_t> attested{0};                           // a record boundary that syncs have covered (LA-L1); 0: nothing is synced
+    SpinLock durable_lock;
+    threads::WaitQueue durable_waiters;                          // Waiter::tag = LSN wanted; under durable_lock
+    SpinLock ring_lock;
+    threads::WaitQueue ring_waiters;                             // under ring_lock
+    std::atomic<uint32_t> reasons{0};                            // FlushReason
+    std::atomic<threads::Thread*> flusher{nullptr};
+    std::atomic<threads::Thread*> keeper{nullptr};
+
+    // --- flusher only
+    uint64_t flushed = kLogFirst;                                // == durable, without the atomic
+    uint64_t boundary = kLogFirst;                               // a record boundary to mark as soon as it is durable (LM-B)
+    LogMark mark;                                                // newest written or being written
+    Nanos last_flush = 0;                                        // how long it took
+    Nanos lazy_deadline = 0;
+    Nanos mark_deadline = 0;                                     // no mark before this
+    threads::FileId write_file{-1};
+    uint64_t write_segment = UINT64_MAX;
+    threads::FileId mark_file{-1};
+    threads::IoRequest mark_request;
+    std::unique_ptr<LogIoBuffers> buffers;
+    bool stopping = false;
+
+    // --- keeper (and flusher, see Concepts)
+    uint64_t first_segment = 0;                                  // lowest that exists
+    std::atomic<uint64_t> prepared_end{0};
+    std::atomic<bool> keeper_stuck{false};                       // the last attempt to make a segment failed
+    std::atomic<bool> keeper_wanted{false};
+    std::atomic<bool> keeper_stop{false};
+    std::atomic<bool> running{false};                            // between start_flusher and stop_flusher
+
+    std::unique_ptr<threads::Completion> flusher_done;
+    std::unique_ptr<threads::Completion> keeper_done;
+
+    // --- readers
+    static constexpr size_t kReadWindows = 16;
+    LogReadWindow windows[kReadWindows];
+    uint64_t first_tail = kLogFirst;                             // tail when the log was opened
+    uint64_t ring_valid_from = 0;                                // the ring never held bytes below this
+
+    // --- statistics, relaxed
+    std::atomic<uint64_t> flushes{0}, syncs{0}, flush_bytes{0}, ring_full_waits{0}, durable_waits{0}, flush_nanos{0};
+};
+
+}  // namespace lockstep::txn

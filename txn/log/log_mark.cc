@@ -1,0 +1,78 @@
+// log_mark.cc - see log_mark.h.
+#include "txn/log/log_mark.h"
+
+#include <cstring>
+
+#include "txn/log/log_checksum.h"
+#include "txn/log/log.h"
+
+namespace lockstep::txn {
+
+namespace {
+
+constexpr uint64_t kMagic = 0x4b52414d474f4c4cull;         // "LLOGMARK"
+struct MarkSlot {
+    uint64_t magic;
+    uint32_t version;
+    uint32_t reserved;
+    uint64_t sequence;
+    uint64_t durable_end;
+    uint64_t segment_bytes;
+    uint64_t checksum;
+};
+static_assert(sizeof(MarkSlot) == 48 && offsetof(MarkSlot, checksum) == 40);
+
+uint64_t checksum_of(const MarkSlot& slot) { return XXH3_64bits(&slot, offsetof(MarkSlot, checksum)); }
+
+struct alignas(LogMark::kSlotBytes) MarkImage {
+    std::byte slot[2][LogMark::kSlotBytes];
+};
+
+}  // namespace
+
+void LogMark::encode(std::byte* slot) const {
+    MarkSlot s{.magic = kMagic, .version = kVersion, .reserved = 0, .sequence = sequence, .durable_end = durable_end,
+               .segment_bytes = segment_bytes, .checksum = 0};
+    s.checksum = checksum_of(s);
+    std::memset(slot, 0, kSlotBytes);
+    std::memcpy(slot, &s, sizeof s);
+}
+
+Result<std::optional<LogMark>> LogMark::decode(const std::byte* slot) {
+    MarkSlot s;
+    std::memcpy(&s, slot, sizeof s);
+    if (s.magic != kMagic || s.checksum != checksum_of(s)) return std::nullopt;
+    if (s.version != kVersion) return fail(ErrorCode::bad_version, "log.mark", s.version);
+    return LogMark{.sequence = s.sequence, .durable_end = s.durable_end, .segment_bytes = s.segment_bytes};
+}
+
+Result<std::optional<LogMark>> LogMark::load(threads::Disk& disk, const std::string& path) {
+    if (!disk.exists(path)) return std::nullopt;
+    const threads::FileId file = TRY(disk.open(path, 0));
+    auto image = std::make_unique<MarkImage>();
+    std::memset(image->slot, 0, sizeof image->slot);
+    const Result<size_t> got = disk.read_now(file, 0, image->slot, sizeof image->slot);
+    disk.close(file);
+    if (!got) return std::unexpected(got.error());
+    std::optional<LogMark> newest;
+    for (const auto& slot : image->slot) {
+        const std::optional<LogMark> mark = TRY(decode(slot));
+        if (mark && (!newest || mark->sequence > newest->sequence)) newest = mark;
+    }
+    if (!newest) return fail(ErrorCode::corrupt_log, "log.mark");
+    return newest;
+}
+
+Result<void> LogMark::store(threads::Disk& disk, threads::FileId file) const {
+    auto image = std::make_unique<MarkImage>();
+    encode(image->slot[0]);
+    TRY(disk.write_now(file, slot_offset(), image->slot[0], kSlotBytes));
+    return disk.sync_now(file);
+}
+
+Result<Lsn> recorded_durable_end(threads::Disk& disk, const std::string& directory) {
+    const std::optional<LogMark> mark = TRY(LogMark::load(disk, directory + "/log.mark"));
+    return mark ? Lsn{mark->durable_end} : kLsnNone;
+}
+
+}  // namespace lockstep::txn
