@@ -1,9 +1,10 @@
-// end_child.h - ends a child process at once, as _exit() does; what it has counted for a coverage report is kept.
+// end_child.h - ends a child process at once, as _exit() does; what it has counted for a coverage
+// report is kept.
 #pragma once
 
 #include <unistd.h>
 
-extern "C" void __gcov_dump() __attribute__((weak));         // null unless the build counts
+extern "C" void __gcov_dump() __attribute__((weak));  // null unless the build counts
 
 namespace lockstep {
 

@@ -1,4 +1,5 @@
-// seed_of_run.h - numbers that the environment gives a test; first of all the seed of random ones, which they print.
+// seed_of_run.h - numbers that the environment gives a test; first of all the seed of random ones,
+// which they print.
 #pragma once
 
 #include <cstdint>

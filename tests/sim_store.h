@@ -1,7 +1,9 @@
-// sim_store.h - one store on a simulated disk, driven by the calling kernel thread under virtual time: for the simulator, crash tests and fuzzers.
+// sim_store.h - one store on a simulated disk, driven by the calling kernel thread under virtual
+// time: for the simulator, crash tests and fuzzers.
 //
-// Concepts   The engine's hooks are this object's: disk, clock, schedule, and `idle`, where time passes. A step is one slice of one worker. When
-//            nobody is ready the clock goes on to the disk's next completion, else to the next deadline.
+// Concepts   The engine's hooks are this object's: disk, clock, schedule, and `idle`, where time
+//            passes. A step is one slice of one worker. When nobody is ready the clock goes on to
+//            the disk's next completion, else to the next deadline.
 // Blocking   Nothing blocks. What does not come to its end within kStepsMax steps hangs.
 #pragma once
 
@@ -10,9 +12,9 @@
 #include <optional>
 #include <string>
 
-#include "sm/store/test_hooks.h"
-#include "sm/store/engine_of.h"
 #include <lockstep/store.h>
+#include "sm/store/engine_of.h"
+#include "sm/store/test_hooks.h"
 #include "tests/steps_of_run.h"
 #include "threads/io/sim_disk.h"
 
@@ -20,9 +22,11 @@ namespace lockstep {
 
 class SimStore {
 public:
-    static constexpr uint64_t kStepsMax = 20'000'000;        // far beyond what any single call of a test takes
+    // Far beyond what any single call of a test takes.
+    static constexpr uint64_t kStepsMax = 20'000'000;
 
-    explicit SimStore(threads::SimDisk& disk, uint64_t seed = 1, uint32_t workers = 1) : disk_(disk) {
+    explicit SimStore(threads::SimDisk& disk, uint64_t seed = 1, uint32_t workers = 1)
+        : disk_(disk) {
         hooks_.disk = &disk;
         hooks_.clock = &clock_;
         hooks_.caller_driven = true;
@@ -46,9 +50,9 @@ public:
     SimStore(const SimStore&) = delete;
     SimStore& operator=(const SimStore&) = delete;
 
-    Options& options() { return options_; }                  // before open()
+    Options& options() { return options_; }  // before open()
     ManualClock& clock() { return clock_; }
-    const std::string& errors() const { return errors_; }    // what the store has reported as such
+    const std::string& errors() const { return errors_; }  // what the store has reported as such
 
     Result<void> open() {
         auto opened = Store::open("/store", options_);
@@ -75,7 +79,8 @@ public:
 
     // Called after each slice.
     void after_step(std::function<void()> fn) { after_step_ = std::move(fn); }
-    void interrupt_one_in(uint32_t points) { hooks_.interrupt_one_in = points; }      // before open()
+    // Before open().
+    void interrupt_one_in(uint32_t points) { hooks_.interrupt_one_in = points; }
     // Called by a restart between redo and undo.
     void redone(std::function<void(sm::Engine&)> fn) { hooks_.redone = std::move(fn); }
 
@@ -97,11 +102,13 @@ public:
     // Runs fn on a user thread of the store and steps until it has ended. False: it hangs.
     [[nodiscard]] bool drive(std::function<void()> fn, Nanos tick = 0) {
         bool ended = false;
-        auto handle = store_->start([&]() -> Result<void> {
-            fn();
-            ended = true;
-            return {};
-        }, 0);
+        auto handle = store_->start(
+            [&]() -> Result<void> {
+                fn();
+                ended = true;
+                return {};
+            },
+            0);
         return step_until([&] { return ended; }, tick);
     }
     // The same where a hang is the end of the test.
@@ -109,10 +116,13 @@ public:
 
 private:
     bool idle() {
-        CHECK(++idle_turns_ < kStepsMax);                    // open() and close() step by themselves: else they hang
+        // open() and close() step by themselves: else they hang.
+        CHECK(++idle_turns_ < kStepsMax);
         if (disk_.advance(clock_)) return true;
         const Nanos next = store_ ? sm::engine_of(*store_).runtime->next_deadline() : kNever;
-        clock_.advance(next != kNever && next > clock_.now() ? std::min(next - clock_.now(), kSecond) : kMillisecond);
+        clock_.advance(next != kNever && next > clock_.now()
+                           ? std::min(next - clock_.now(), kSecond)
+                           : kMillisecond);
         return true;
     }
 
@@ -123,7 +133,7 @@ private:
     std::string errors_;
     uint64_t idle_turns_ = 0;
     std::function<void()> after_step_;
-    std::optional<Store> store_;                             // last: closes before the rest goes
+    std::optional<Store> store_;  // last: closes before the rest goes
 };
 
 }  // namespace lockstep

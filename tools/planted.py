@@ -17,7 +17,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-BUG = re.compile(r'X\((\w+), (\w+), "([^"]*)"\)')
+BUG = re.compile(r'X\((\w+), (\w+),[\s\\]*"([^"]*)"\)')
 # Slow, or about other things than the engine; and the simulator stands for what no single test says.
 LEFT_OUT = {"tpcc_run_test", "tpcc_loader_test", "sm_store_shared_test"}
 SIMULATOR = ["lockstep-sim", "--seed", "1", "--seeds", "4"]

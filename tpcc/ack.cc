@@ -16,7 +16,8 @@ Result<void> AckWriter::write_line(Slice line) {
     while (!line.empty()) {
         const ssize_t n = ::write(fd_, line.data(), line.size());
         if (n < 0 && errno == EINTR) continue;
-        if (n < 0) return fail_os(ErrorCode::io_error, errno, "--ack-fd", static_cast<uint64_t>(fd_));
+        if (n < 0)
+            return fail_os(ErrorCode::io_error, errno, "--ack-fd", static_cast<uint64_t>(fd_));
         line.remove_prefix(static_cast<size_t>(n));
     }
     return {};
@@ -27,8 +28,8 @@ Result<void> AckWriter::new_order(const NewOrderInput& in, uint32_t o_id) {
 }
 
 Result<void> AckWriter::payment(const PaymentInput& in, uint32_t c_id, Time date) {
-    return write_line(
-        fmt::format("P {} {} {} {} {} {} {} {}\n", txn_.value, in.w, in.d, in.customer.w, in.customer.d, c_id, in.amount, date));
+    return write_line(fmt::format("P {} {} {} {} {} {} {} {}\n", txn_.value, in.w, in.d,
+                                  in.customer.w, in.customer.d, c_id, in.amount, date));
 }
 
 Result<void> AckWriter::delivery(const DeliveryInput& in, const DeliveryOutput& out) {
@@ -44,7 +45,8 @@ namespace {
 using PaymentMark = std::tuple<uint32_t, uint32_t, uint32_t, uint32_t, uint32_t, Cents, Time>;
 
 PaymentMark mark_of(HistoryRecord h) {
-    return {uint32_t{h.w_id}, uint32_t{h.d_id}, uint32_t{h.c_w_id}, uint32_t{h.c_d_id}, uint32_t{h.c_id}, Cents{h.amount}, Time{h.date}};
+    return {uint32_t{h.w_id}, uint32_t{h.d_id}, uint32_t{h.c_w_id}, uint32_t{h.c_d_id},
+            uint32_t{h.c_id}, Cents{h.amount},  Time{h.date}};
 }
 
 class AckChecker {
@@ -60,7 +62,9 @@ public:
         if (kind == 'N') understood = TRY(check_new_order(in, line));
         else if (kind == 'P') understood = take_payment(in);
         else if (kind == 'D') understood = TRY(check_delivery(in, line));
-        if (!understood) return fail(ErrorCode::bad_argument, "acknowledgement that cannot be read, line number", number);
+        if (!understood)
+            return fail(ErrorCode::bad_argument, "acknowledgement that cannot be read, line number",
+                        number);
         return {};
     }
 
@@ -78,8 +82,9 @@ public:
             },
             options));
         for (const auto& [mark, count] : wanted_)
-            report.faults.push_back(fmt::format("payment of customer {} of {}/{} at {}: history row is missing", std::get<4>(mark),
-                                                std::get<2>(mark), std::get<3>(mark), std::get<6>(mark)));
+            report.faults.push_back(fmt::format(
+                "payment of customer {} of {}/{} at {}: history row is missing", std::get<4>(mark),
+                std::get<2>(mark), std::get<3>(mark), std::get<6>(mark)));
         return {};
     }
 
@@ -114,7 +119,8 @@ private:
         ++report.new_orders;
         OrderRecord order;
         if (!TRY(read_order(w, d, o, order))) report.faults.push_back("order is missing: " + line);
-        else if (order.ol_cnt != ol_cnt) report.faults.push_back("order has another number of lines: " + line);
+        else if (order.ol_cnt != ol_cnt)
+            report.faults.push_back("order has another number of lines: " + line);
         return true;
     }
 
@@ -126,7 +132,8 @@ private:
         while (in >> d >> colon >> o) {
             OrderRecord order;
             if (!TRY(read_order(w, d, o, order)) || order.carrier_id != carrier)
-                report.faults.push_back(fmt::format("order {} of {}/{} is not delivered: {}", o, w, d, line));
+                report.faults.push_back(
+                    fmt::format("order {} of {}/{} is not delivered: {}", o, w, d, line));
         }
         return true;
     }
@@ -142,7 +149,8 @@ Result<AckReport> check_acks(Database& db, const std::string& path) {
     if (!file) return fail_os(ErrorCode::bad_path, errno, "file of acknowledgements");
     AckChecker checker(db);
     std::string line;
-    for (uint64_t number = 1; std::getline(file, line) && !file.eof(); ++number) TRY(checker.check_line(line, number));
+    for (uint64_t number = 1; std::getline(file, line) && !file.eof(); ++number)
+        TRY(checker.check_line(line, number));
     TRY(checker.check_payments());
     return std::move(checker.report);
 }

@@ -9,7 +9,9 @@ namespace lockstep::tpcc {
 
 namespace {
 constexpr size_t kFaultsKept = 5;
-std::string money(Cents c) { return fmt::format("{}{}.{:02}", c < 0 ? "-" : "", std::abs(c) / 100, std::abs(c) % 100); }
+std::string money(Cents c) {
+    return fmt::format("{}{}.{:02}", c < 0 ? "-" : "", std::abs(c) / 100, std::abs(c) % 100);
+}
 std::string place(uint32_t w, uint32_t d) { return fmt::format("district {}/{}", w, d); }
 }  // namespace
 
@@ -46,7 +48,9 @@ void Audit::violated(uint32_t condition, std::string fault) {
 }
 
 void Audit::misplaced(uint32_t condition, const char* table, uint32_t w, uint32_t d, uint32_t n) {
-    violated(condition, fmt::format("a row of {} is malformed or has an impossible key ({}, {}, {})", table, w, d, n));
+    violated(condition,
+             fmt::format("a row of {} is malformed or has an impossible key ({}, {}, {})", table, w,
+                         d, n));
 }
 
 void Audit::warehouse(uint32_t w, const WarehouseRecord& record) {
@@ -95,7 +99,8 @@ void Audit::order(uint32_t w, uint32_t d, uint32_t o, const OrderRecord& record)
 }
 
 void Audit::new_order() {
-    if (!open_.open) return;                     // of an order that was misplaced, and is counted as that
+    // Of an order that was misplaced, and is counted as that.
+    if (!open_.open) return;
     DistrictSums& sums = at(open_.w, open_.d);
     open_.has_new_order = true;
     if (sums.new_orders++ == 0) sums.no_min = open_.o;
@@ -129,14 +134,19 @@ void Audit::close_order() {
     if (!open_.open) return;
     open_.open = false;
     const OrderRecord& order = open_.record;
-    const auto where = [&] { return fmt::format("order {} of {}", open_.o, place(open_.w, open_.d)); };
+    const auto where = [&] {
+        return fmt::format("order {} of {}", open_.o, place(open_.w, open_.d));
+    };
     at(open_.w, open_.d).lines += open_.lines;
     const bool carried = order.carrier_id != 0;
     if (carried == open_.has_new_order)
-        violated(5, fmt::format("{}: carrier {}, in NEW-ORDER: {}", where(), order.carrier_id, open_.has_new_order));
-    if (open_.lines != order.ol_cnt) violated(6, fmt::format("{}: O_OL_CNT {}, lines {}", where(), order.ol_cnt, open_.lines));
+        violated(5, fmt::format("{}: carrier {}, in NEW-ORDER: {}", where(), order.carrier_id,
+                                open_.has_new_order));
+    if (open_.lines != order.ol_cnt)
+        violated(6, fmt::format("{}: O_OL_CNT {}, lines {}", where(), order.ol_cnt, open_.lines));
     if (carried ? open_.undelivered_line : open_.delivered_line)
-        violated(7, fmt::format("{}: carrier {}, but a line's OL_DELIVERY_D is {}", where(), order.carrier_id, carried ? "null" : "set"));
+        violated(7, fmt::format("{}: carrier {}, but a line's OL_DELIVERY_D is {}", where(),
+                                order.carrier_id, carried ? "null" : "set"));
     if (carried) at(open_.w, open_.d, order.c_id).delivered += open_.amount;
 }
 
@@ -144,9 +154,11 @@ void Audit::judge_warehouse(uint32_t w) {
     const WarehouseSums& sums = warehouses_[w - 1];
     if (!sums.present) return violated(1, fmt::format("warehouse {} is missing", w));
     if (sums.ytd != sums.districts_ytd)
-        violated(1, fmt::format("warehouse {}: W_YTD {}, sum of D_YTD {}", w, money(sums.ytd), money(sums.districts_ytd)));
+        violated(1, fmt::format("warehouse {}: W_YTD {}, sum of D_YTD {}", w, money(sums.ytd),
+                                money(sums.districts_ytd)));
     if (sums.ytd != sums.history)
-        violated(8, fmt::format("warehouse {}: W_YTD {}, sum of H_AMOUNT {}", w, money(sums.ytd), money(sums.history)));
+        violated(8, fmt::format("warehouse {}: W_YTD {}, sum of H_AMOUNT {}", w, money(sums.ytd),
+                                money(sums.history)));
 }
 
 void Audit::judge_district(uint32_t w, uint32_t d) {
@@ -154,25 +166,34 @@ void Audit::judge_district(uint32_t w, uint32_t d) {
     if (!s.present) return violated(1, place(w, d) + " is missing");
     // With no undelivered order there is no max(NO_O_ID) to compare.
     if (s.next_o_id != s.o_max + 1 || (s.new_orders && s.no_max != s.o_max))
-        violated(2, fmt::format("{}: D_NEXT_O_ID {}, max(O_ID) {}, max(NO_O_ID) {}", place(w, d), s.next_o_id, s.o_max, s.no_max));
+        violated(2, fmt::format("{}: D_NEXT_O_ID {}, max(O_ID) {}, max(NO_O_ID) {}", place(w, d),
+                                s.next_o_id, s.o_max, s.no_max));
     if (s.new_orders && s.no_max - s.no_min + 1 != s.new_orders)
-        violated(3, fmt::format("{}: NO_O_ID from {} to {}, {} rows", place(w, d), s.no_min, s.no_max, s.new_orders));
-    if (s.ol_cnt != s.lines) violated(4, fmt::format("{}: sum of O_OL_CNT {}, ORDER-LINE rows {}", place(w, d), s.ol_cnt, s.lines));
+        violated(3, fmt::format("{}: NO_O_ID from {} to {}, {} rows", place(w, d), s.no_min,
+                                s.no_max, s.new_orders));
+    if (s.ol_cnt != s.lines)
+        violated(4, fmt::format("{}: sum of O_OL_CNT {}, ORDER-LINE rows {}", place(w, d), s.ol_cnt,
+                                s.lines));
     if (s.ytd != s.history)
-        violated(9, fmt::format("{}: D_YTD {}, sum of H_AMOUNT {}", place(w, d), money(s.ytd), money(s.history)));
+        violated(9, fmt::format("{}: D_YTD {}, sum of H_AMOUNT {}", place(w, d), money(s.ytd),
+                                money(s.history)));
     if (s.orders != s.new_orders + scale_.delivered() + s.delivered)
-        violated(11, fmt::format("{}: {} orders, {} in NEW-ORDER, {} loaded as delivered, {} delivered since", place(w, d), s.orders,
-                                 s.new_orders, scale_.delivered(), s.delivered));
+        violated(11,
+                 fmt::format(
+                     "{}: {} orders, {} in NEW-ORDER, {} loaded as delivered, {} delivered since",
+                     place(w, d), s.orders, s.new_orders, scale_.delivered(), s.delivered));
 }
 
 void Audit::judge_customer(uint32_t w, uint32_t d, uint32_t c) {
     const CustomerSums& s = at(w, d, c);
     if (s.balance != s.delivered - s.history)
-        violated(10, fmt::format("customer {} of {}: C_BALANCE {}, delivered {}, sum of H_AMOUNT {}", c, place(w, d), money(s.balance),
-                                 money(s.delivered), money(s.history)));
+        violated(10,
+                 fmt::format("customer {} of {}: C_BALANCE {}, delivered {}, sum of H_AMOUNT {}", c,
+                             place(w, d), money(s.balance), money(s.delivered), money(s.history)));
     if (s.balance + s.ytd_payment != s.delivered)
-        violated(12, fmt::format("customer {} of {}: C_BALANCE {}, C_YTD_PAYMENT {}, delivered {}", c, place(w, d), money(s.balance),
-                                 money(s.ytd_payment), money(s.delivered)));
+        violated(12, fmt::format("customer {} of {}: C_BALANCE {}, C_YTD_PAYMENT {}, delivered {}",
+                                 c, place(w, d), money(s.balance), money(s.ytd_payment),
+                                 money(s.delivered)));
 }
 
 std::vector<Condition> Audit::finish() {

@@ -1,10 +1,13 @@
-// audit.h - the twelve consistency conditions of clause 3.3.2, checked over rows that are fed in; knows nothing of a store.
+// audit.h - the twelve consistency conditions of clause 3.3.2, checked over rows that are fed in;
+// knows nothing of a store.
 //
-// Concepts   Feed, in this order: all warehouses, districts and customers; all history rows; then order by order, ascending: the order, its
-//            NEW-ORDER row if there is one, its lines. A NEW-ORDER row or line without an order is fed through orphan_*().
-//            Condition 11 says that 2100 orders more than NEW-ORDER rows exist after the load; deliveries add to that, and every committed
-//            delivery has raised one customer's C_DELIVERY_CNT, so their sum in the district is what must be added. This holds after a
-//            crash too, when no driver remembers what it did.
+// Concepts   Feed, in this order: all warehouses, districts and customers; all history rows; then
+//            order by order, ascending: the order, its NEW-ORDER row if there is one, its lines. A
+//            NEW-ORDER row or line without an order is fed through orphan_*(). Condition 11 says
+//            that 2100 orders more than NEW-ORDER rows exist after the load; deliveries add to
+//            that, and every committed delivery has raised one customer's C_DELIVERY_CNT, so their
+//            sum in the district is what must be added. This holds after a crash too, when no
+//            driver remembers what it did.
 // Source     TPC-C revision 5.11, clauses 3.3.2.1 to 3.3.2.12.
 #pragma once
 
@@ -16,9 +19,9 @@
 namespace lockstep::tpcc {
 
 struct Condition {
-    uint32_t id = 0;                             // 1..12
+    uint32_t id = 0;  // 1..12
     uint64_t violations = 0;
-    std::vector<std::string> faults;             // the first few violations, with the numbers
+    std::vector<std::string> faults;  // the first few violations, with the numbers
     bool ok() const { return violations == 0; }
 };
 inline constexpr uint32_t kConditions = 12;
@@ -34,7 +37,7 @@ public:
     void customer(uint32_t w, uint32_t d, uint32_t c, const CustomerRecord& record);
     void history(const HistoryRecord& record);
     void order(uint32_t w, uint32_t d, uint32_t o, const OrderRecord& record);
-    void new_order();                            // of the order just fed
+    void new_order();  // of the order just fed
     void order_line(const OrderLineRecord& record);
     void orphan_new_order(uint32_t w, uint32_t d, uint32_t o);
     void orphan_line(uint32_t w, uint32_t d, uint32_t o);
@@ -57,16 +60,22 @@ private:
     struct CustomerSums {
         Cents balance = 0, ytd_payment = 0, delivered = 0, history = 0;
     };
-    struct OpenOrder {                           // the order just fed, until the next one
+    struct OpenOrder {  // the order just fed, until the next one
         bool open = false, has_new_order = false, undelivered_line = false, delivered_line = false;
         uint32_t w = 0, d = 0, o = 0, lines = 0;
         Cents amount = 0;
         OrderRecord record;
     };
 
-    bool in_scale(uint32_t w, uint32_t d) const { return w - 1 < scale_.warehouses && d - 1 < scale_.districts; }
-    bool in_scale(uint32_t w, uint32_t d, uint32_t c) const { return in_scale(w, d) && c - 1 < scale_.customers; }
-    DistrictSums& at(uint32_t w, uint32_t d) { return districts_[(w - 1) * scale_.districts + d - 1]; }
+    bool in_scale(uint32_t w, uint32_t d) const {
+        return w - 1 < scale_.warehouses && d - 1 < scale_.districts;
+    }
+    bool in_scale(uint32_t w, uint32_t d, uint32_t c) const {
+        return in_scale(w, d) && c - 1 < scale_.customers;
+    }
+    DistrictSums& at(uint32_t w, uint32_t d) {
+        return districts_[(w - 1) * scale_.districts + d - 1];
+    }
     CustomerSums& at(uint32_t w, uint32_t d, uint32_t c) {
         return customers_[((w - 1) * scale_.districts + d - 1) * size_t{scale_.customers} + c - 1];
     }

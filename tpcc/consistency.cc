@@ -1,7 +1,9 @@
-// consistency.cc - feeds the audit: one scan of each table; orders, NEW-ORDER and ORDER-LINE are merged by their common key.
+// consistency.cc - feeds the audit: one scan of each table; orders, NEW-ORDER and ORDER-LINE are
+// merged by their common key.
 //
-// Concepts   Secondary indexes are compared with their tables by the number of entries and the sum of a hash of each: equal sets give equal
-//            sums, and a missing, extra or different entry changes one of the two.
+// Concepts   Secondary indexes are compared with their tables by the number of entries and the sum
+//            of a hash of each: equal sets give equal sums, and a missing, extra or different entry
+//            changes one of the two.
 #include "tpcc/consistency.h"
 
 #include <fmt/format.h>
@@ -36,7 +38,9 @@ public:
         return {};
     }
     bool more() const { return more_; }
-    bool at(const OrderedRows& other) const { return more_ && w == other.w && d == other.d && o == other.o; }
+    bool at(const OrderedRows& other) const {
+        return more_ && w == other.w && d == other.d && o == other.o;
+    }
     bool before(const OrderedRows& other) const {
         if (!more_ || !other.more_) return more_;
         return std::tie(w, d, o) < std::tie(other.w, other.d, other.o);
@@ -119,7 +123,8 @@ private:
     }
 
     Result<void> scan_orders() {
-        OrderedRows orders(db_.orders, txn_), news(db_.new_order, txn_), lines(db_.order_line, txn_);
+        OrderedRows orders(db_.orders, txn_), news(db_.new_order, txn_),
+            lines(db_.order_line, txn_);
         TRY(orders.step());
         TRY(news.step());
         TRY(lines.step());
@@ -166,21 +171,24 @@ private:
         while (TRY(cursor.next())) found.add(cursor.key());
         report_.rows += found.count;
         if (found != table)
-            report_.index_faults.push_back(fmt::format("{} disagrees with its table: {} entries, {} rows", name, found.count, table.count));
+            report_.index_faults.push_back(
+                fmt::format("{} disagrees with its table: {} entries, {} rows", name, found.count,
+                            table.count));
         return {};
     }
 
     Database& db_;
     Txn& txn_;
     Audit audit_;
-    SetSum names_, customer_orders_;             // what the secondary indexes must hold
+    SetSum names_, customer_orders_;  // what the secondary indexes must hold
     ConsistencyReport report_;
 };
 
 }  // namespace
 
 bool ConsistencyReport::ok() const {
-    return index_faults.empty() && std::all_of(conditions.begin(), conditions.end(), [](const Condition& c) { return c.ok(); });
+    return index_faults.empty() && std::all_of(conditions.begin(), conditions.end(),
+                                               [](const Condition& c) { return c.ok(); });
 }
 
 Result<ConsistencyReport> check_consistency(Database& db) {
@@ -188,7 +196,8 @@ Result<ConsistencyReport> check_consistency(Database& db) {
     options.read_only = true;
     const MonotonicClock clock;
     const Nanos start = clock.now();
-    ConsistencyReport report = TRY(db.store->run([&](Txn& txn) { return Scanner(db, txn).run(); }, options));
+    ConsistencyReport report =
+        TRY(db.store->run([&](Txn& txn) { return Scanner(db, txn).run(); }, options));
     report.nanos = clock.now() - start;
     return report;
 }

@@ -6,8 +6,9 @@
 namespace lockstep::tpcc {
 
 struct ConsistencyReport {
-    std::vector<Condition> conditions;           // 1..12 in order
-    std::vector<std::string> index_faults;       // secondary indexes that disagree with their tables; the specification has none of them
+    std::vector<Condition> conditions;  // 1..12 in order
+    // Secondary indexes that disagree with their tables; the specification has none of them.
+    std::vector<std::string> index_faults;
     uint64_t rows = 0;
     Nanos nanos = 0;
     bool ok() const;

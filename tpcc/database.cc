@@ -20,9 +20,11 @@ Result<ConfigRecord> read_config(Database& db) {
     return db.store->run(
         [&](Txn& txn) -> Result<ConfigRecord> {
             std::string value;
-            if (!TRY(db.config.get(txn, "load", value))) return fail(ErrorCode::no_such_record, "tpcc_config: the load had not ended");
+            if (!TRY(db.config.get(txn, "load", value)))
+                return fail(ErrorCode::no_such_record, "tpcc_config: the load had not ended");
             ConfigRecord record;
-            if (!read_record(value, record) || std::memcmp(record.magic, kMagic, sizeof(kMagic)) != 0)
+            if (!read_record(value, record) ||
+                std::memcmp(record.magic, kMagic, sizeof(kMagic)) != 0)
                 return fail(ErrorCode::bad_version, "tpcc_config: not a database of this driver");
             return record;
         },
@@ -54,11 +56,13 @@ Result<Database> open_database(Store& store) {
     db.store = &store;
     TRY(find_tables(db));
     const ConfigRecord record = TRY(read_config(db));
-    db.scale = {record.warehouses, record.districts, record.customers, record.undelivered, record.items};
+    db.scale = {record.warehouses, record.districts, record.customers, record.undelivered,
+                record.items};
     db.constants = {record.c_last_load, record.c_last_run, record.c_id, record.ol_i_id};
     db.seed = record.seed;
     db.load_time = record.load_time;
-    if (!db.constants.valid() || record.warehouses == 0) return fail(ErrorCode::bad_version, "tpcc_config: impossible values");
+    if (!db.constants.valid() || record.warehouses == 0)
+        return fail(ErrorCode::bad_version, "tpcc_config: impossible values");
     return db;
 }
 

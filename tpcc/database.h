@@ -1,7 +1,8 @@
-// database.h - the TPC-C tables of an open store, and what a reopened database must remember about its load.
+// database.h - the TPC-C tables of an open store, and what a reopened database must remember about
+// its load.
 //
-// Concepts   Ten indexes and one heap (history). The index "tpcc_config" has one record, written last by the loader: without it a
-//            database is incomplete and is refused.
+// Concepts   Ten indexes and one heap (history). The index "tpcc_config" has one record, written
+//            last by the loader: without it a database is incomplete and is refused.
 #pragma once
 
 #include <lockstep/store.h>
@@ -11,12 +12,13 @@
 
 namespace lockstep::tpcc {
 
-// Cardinalities of clause 1.2.1. Tests make smaller databases; the command line changes `warehouses` only.
+// Cardinalities of clause 1.2.1. Tests make smaller databases; the command line changes
+// `warehouses` only.
 struct Scale {
     uint32_t warehouses = 4;
-    uint32_t districts = 10;                     // per warehouse
-    uint32_t customers = 3000;                   // per district; as many orders are loaded
-    uint32_t undelivered = 900;                  // of them the newest, in NEW-ORDER
+    uint32_t districts = 10;     // per warehouse
+    uint32_t customers = 3000;   // per district; as many orders are loaded
+    uint32_t undelivered = 900;  // of them the newest, in NEW-ORDER
     uint32_t items = 100000;
 
     uint32_t names() const { return std::min(customers, 1000u); }
@@ -37,9 +39,10 @@ struct Database {
     Store* store = nullptr;
     Scale scale;
     RandomConstants constants;
-    uint64_t seed = 1;                           // of the load
+    uint64_t seed = 1;  // of the load
     Time load_time = 0;
-    Index warehouse, district, customer, customer_name, orders, orders_customer, new_order, order_line, item, stock, config;
+    Index warehouse, district, customer, customer_name, orders, orders_customer, new_order,
+        order_line, item, stock, config;
     Heap history;
 };
 
@@ -49,18 +52,12 @@ struct TableName {
     Index Database::*index;
 };
 inline constexpr TableName kTables[] = {
-    {"warehouse", &Database::warehouse},
-    {"district", &Database::district},
-    {"customer", &Database::customer},
-    {"customer_name", &Database::customer_name},
-    {"orders", &Database::orders},
-    {"orders_customer", &Database::orders_customer},
-    {"new_order", &Database::new_order},
-    {"order_line", &Database::order_line},
-    {"item", &Database::item},
-    {"stock", &Database::stock},
-    {"tpcc_config", &Database::config},
-    {"history", nullptr},
+    {"warehouse", &Database::warehouse}, {"district", &Database::district},
+    {"customer", &Database::customer},   {"customer_name", &Database::customer_name},
+    {"orders", &Database::orders},       {"orders_customer", &Database::orders_customer},
+    {"new_order", &Database::new_order}, {"order_line", &Database::order_line},
+    {"item", &Database::item},           {"stock", &Database::stock},
+    {"tpcc_config", &Database::config},  {"history", nullptr},
 };
 
 // True if the store holds any of the tables.

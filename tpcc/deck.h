@@ -1,4 +1,5 @@
-// deck.h - which transaction a terminal runs next: cards dealt from a shuffled deck (clause 5.2.4.2).
+// deck.h - which transaction a terminal runs next: cards dealt from a shuffled deck (clause
+// 5.2.4.2).
 #pragma once
 
 #include <array>
@@ -7,7 +8,8 @@
 
 namespace lockstep::tpcc {
 
-// full: all five in the specification's proportions; without_delivery: the same less Delivery; or one type alone.
+// full: all five in the specification's proportions; without_delivery: the same less Delivery; or
+// one type alone.
 enum class Mix : uint8_t { full, without_delivery, new_order, payment };
 
 class Deck {

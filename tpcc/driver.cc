@@ -17,7 +17,8 @@ public:
             stats_.push_back(std::make_unique<WorkerStats>());
             executors_.push_back(std::make_unique<Executor>(db, settings.executor, *stats_.back()));
         }
-        for (uint32_t w = 0; w < db.scale.warehouses; ++w) control_.queues.push_back(std::make_unique<DeliveryQueue>());
+        for (uint32_t w = 0; w < db.scale.warehouses; ++w)
+            control_.queues.push_back(std::make_unique<DeliveryQueue>());
     }
 
     // On a user thread.
@@ -35,7 +36,8 @@ public:
         for (const auto& stats : stats_) report->stats.merge(*stats);
         report->measured = ended_ > control_.measure_begin ? ended_ - control_.measure_begin : 1;
         for (const auto& queue : control_.queues)
-            report->deliveries.insert(report->deliveries.end(), queue->results.begin(), queue->results.end());
+            report->deliveries.insert(report->deliveries.end(), queue->results.begin(),
+                                      queue->results.end());
         return report;
     }
 
@@ -43,7 +45,8 @@ private:
     void set_times() {
         control_.started = now();
         control_.measure_begin = control_.started + settings_.warmup;
-        if (settings_.transactions == 0) control_.measure_end = control_.measure_begin + settings_.duration;
+        if (settings_.transactions == 0)
+            control_.measure_end = control_.measure_begin + settings_.duration;
     }
 
     void place_terminals() {
@@ -53,8 +56,10 @@ private:
         for (uint32_t n = 0; n < count; ++n) {
             const uint32_t w = n % warehouses + 1;
             const uint32_t worker = (warehouses >= workers ? w - 1 : n) % workers;
-            const uint64_t quota = settings_.transactions / count + (n < settings_.transactions % count);
-            const TerminalPlace place{n, w, n / warehouses % control_.db.scale.districts + 1, static_cast<int>(worker), quota};
+            const uint64_t quota =
+                settings_.transactions / count + (n < settings_.transactions % count);
+            const TerminalPlace place{n, w, n / warehouses % control_.db.scale.districts + 1,
+                                      static_cast<int>(worker), quota};
             terminals_.push_back(std::make_unique<Terminal>(control_, *executors_[worker], place));
             workers_.push_back(static_cast<int>(worker));
         }
@@ -80,14 +85,16 @@ private:
         return sum;
     }
 
-    // Shows progress until all terminals have ended, then waits for the deliveries that they left queued.
+    // Shows progress until all terminals have ended, then waits for the deliveries that they left
+    // queued.
     void watch() {
         auto sleep = kMillisecond;
         while (control_.terminals_live.load(std::memory_order_acquire) > 0) {
             sleep_for(sleep);
             sleep = std::min(2 * sleep, kProgressInterval);
             if (sleep < kProgressInterval || !progress_) continue;
-            if (!progress_({now() - control_.started, completed()})) control_.stop.store(true, std::memory_order_relaxed);
+            if (!progress_({now() - control_.started, completed()}))
+                control_.stop.store(true, std::memory_order_relaxed);
         }
         if (settings_.transactions == 0) ended_ = std::min(now(), control_.measure_end);
         while (control_.servers_live.load(std::memory_order_acquire) > 0) sleep_for(kMillisecond);
@@ -101,10 +108,10 @@ private:
     const RunSettings& settings_;
     RunControl control_;
     ProgressFn progress_;
-    std::vector<std::unique_ptr<WorkerStats>> stats_;            // per worker
-    std::vector<std::unique_ptr<Executor>> executors_;           // per worker
+    std::vector<std::unique_ptr<WorkerStats>> stats_;   // per worker
+    std::vector<std::unique_ptr<Executor>> executors_;  // per worker
     std::vector<std::unique_ptr<Terminal>> terminals_;
-    std::vector<int> workers_;                                   // of each terminal
+    std::vector<int> workers_;  // of each terminal
     std::vector<Handle<void>> handles_;
     Nanos ended_ = 0;
 };
@@ -114,15 +121,18 @@ private:
 double RunReport::tx_per_s() const {
     uint64_t count = 0;
     for (const TypeStats& type : stats.types) count += type.latency.count();
-    return static_cast<double>(count) / (static_cast<double>(measured) / static_cast<double>(kSecond));
+    return static_cast<double>(count) /
+           (static_cast<double>(measured) / static_cast<double>(kSecond));
 }
 
 double RunReport::tpm_c() const {
-    const auto count = static_cast<double>(stats.types[static_cast<size_t>(TxnType::new_order)].latency.count());
+    const auto count =
+        static_cast<double>(stats.types[static_cast<size_t>(TxnType::new_order)].latency.count());
     return count * 60 / (static_cast<double>(measured) / static_cast<double>(kSecond));
 }
 
-Result<std::unique_ptr<RunReport>> run_terminals(Database& db, const RunSettings& settings, ProgressFn progress) {
+Result<std::unique_ptr<RunReport>> run_terminals(Database& db, const RunSettings& settings,
+                                                 ProgressFn progress) {
     Controller controller(db, settings, std::move(progress));
     TRY(db.store->start([&]() -> Result<void> { return controller.run(); }, 0).join());
     return controller.report();

@@ -1,8 +1,10 @@
 // driver.h - runs the terminals for a while and reports what they did.
 //
-// Concepts   A terminal is a user thread with a home warehouse (and a home district for Stock-Level), bound to one worker: warehouse w to
-//            worker (w - 1) mod workers, or terminals in turn if there are fewer warehouses than workers. A controller thread starts the
-//            terminals, shows progress and waits for them and for the deliveries that are still queued.
+// Concepts   A terminal is a user thread with a home warehouse (and a home district for
+//            Stock-Level), bound to one worker: warehouse w to worker (w - 1) mod workers, or
+//            terminals in turn if there are fewer warehouses than workers. A controller thread
+//            starts the terminals, shows progress and waits for them and for the deliveries that
+//            are still queued.
 #pragma once
 
 #include <functional>
@@ -15,32 +17,35 @@ namespace lockstep::tpcc {
 struct RunSettings {
     ExecutorSettings executor;
     Mix mix = Mix::full;
-    uint32_t terminals = 10;                     // per warehouse
-    uint64_t transactions = 0;                   // in all; 0: run for `duration`
+    uint32_t terminals = 10;    // per warehouse
+    uint64_t transactions = 0;  // in all; 0: run for `duration`
     Nanos duration = 30 * kSecond;
-    Nanos warmup = 3 * kSecond;                  // before the measured interval
-    double think = 0;                            // multiplies the specification's keying and think times; 0: none
+    Nanos warmup = 3 * kSecond;  // before the measured interval
+    // Multiplies the specification's keying and think times; 0: none.
+    double think = 0;
     uint64_t seed = 1;
     bool keep_delivery_results = false;
 };
 
 struct RunProgress {
-    Nanos elapsed;                               // since the terminals were started, warm-up included
+    // Since the terminals were started, warm-up included.
+    Nanos elapsed;
     uint64_t completed;
 };
 
 struct RunReport {
-    Nanos measured = 0;                          // length of the measured interval
-    WorkerStats stats;                           // of all workers
-    std::vector<DeliveryResult> deliveries;      // if they were to be kept
+    Nanos measured = 0;                      // length of the measured interval
+    WorkerStats stats;                       // of all workers
+    std::vector<DeliveryResult> deliveries;  // if they were to be kept
     double tx_per_s() const;
-    double tpm_c() const;                        // New-Orders a minute
+    double tpm_c() const;  // New-Orders a minute
 };
 
 // Called about twice a second on a user thread; returning false ends the run early.
 using ProgressFn = std::move_only_function<bool(const RunProgress&)>;
 
 // Blocks the calling kernel thread. Errors: the first that a terminal could not cure by repeating.
-Result<std::unique_ptr<RunReport>> run_terminals(Database& db, const RunSettings& settings, ProgressFn progress);
+Result<std::unique_ptr<RunReport>> run_terminals(Database& db, const RunSettings& settings,
+                                                 ProgressFn progress);
 
 }  // namespace lockstep::tpcc

@@ -5,31 +5,36 @@
 
 namespace lockstep::tpcc {
 
-// Of the last attempt. Bodies stand in functions of their own so that no more than one output is on the stack.
+// Of the last attempt. Bodies stand in functions of their own so that no more than one output is on
+// the stack.
 struct Executor::Trace {
     TxnId txn;
     Time date = 0;
-    uint32_t id = 0;                             // the order of a New-Order, the customer of a Payment
+    // The order of a New-Order, the customer of a Payment.
+    uint32_t id = 0;
     DeliveryOutput delivered{};
 };
 
 namespace {
 
-[[gnu::noinline]] Result<bool> run_new_order(Database& db, Txn& txn, const NewOrderInput& in, Time now, uint32_t& id) {
+[[gnu::noinline]] Result<bool> run_new_order(Database& db, Txn& txn, const NewOrderInput& in,
+                                             Time now, uint32_t& id) {
     NewOrderOutput out;
     const bool commit = TRY(new_order(db, txn, in, now, out));
     id = out.o_id;
     return commit;
 }
 
-[[gnu::noinline]] Result<bool> run_payment(Database& db, Txn& txn, const PaymentInput& in, Time now, uint32_t& id) {
+[[gnu::noinline]] Result<bool> run_payment(Database& db, Txn& txn, const PaymentInput& in, Time now,
+                                           uint32_t& id) {
     PaymentOutput out;
     TRY(payment(db, txn, in, now, out));
     id = out.c_id;
     return true;
 }
 
-[[gnu::noinline]] Result<bool> run_order_status(Database& db, Txn& txn, const OrderStatusInput& in) {
+[[gnu::noinline]] Result<bool> run_order_status(Database& db, Txn& txn,
+                                                const OrderStatusInput& in) {
     OrderStatusOutput out;
     TRY(order_status(db, txn, in, out));
     return true;
@@ -41,14 +46,18 @@ namespace {
     return true;
 }
 
-// Records the transaction will lock, for the lock stage: exact where the input tells, else the specification's averages.
+// Records the transaction will lock, for the lock stage: exact where the input tells, else the
+// specification's averages.
 uint32_t operations_of(const Input& input) {
-    constexpr uint32_t kNames = 3;               // customers of one last name
-    constexpr uint32_t kLines = 10;              // lines of an order
+    constexpr uint32_t kNames = 3;   // customers of one last name
+    constexpr uint32_t kLines = 10;  // lines of an order
     switch (type_of(input)) {
-        case TxnType::new_order: return 5 + 3 * static_cast<uint32_t>(std::get<NewOrderInput>(input).ol_cnt);
-        case TxnType::payment: return 4 + (std::get<PaymentInput>(input).customer.by_name ? kNames : 0);
-        case TxnType::order_status: return 2 + kLines + (std::get<OrderStatusInput>(input).customer.by_name ? kNames : 0);
+        case TxnType::new_order:
+            return 5 + 3 * static_cast<uint32_t>(std::get<NewOrderInput>(input).ol_cnt);
+        case TxnType::payment:
+            return 4 + (std::get<PaymentInput>(input).customer.by_name ? kNames : 0);
+        case TxnType::order_status:
+            return 2 + kLines + (std::get<OrderStatusInput>(input).customer.by_name ? kNames : 0);
         case TxnType::delivery: return 10 * (3 + kLines);
         case TxnType::stock_level: break;
     }
@@ -87,34 +96,45 @@ Result<Outcome> Executor::execute(const Input& input, DeliveryOutput* delivered)
 Result<bool> Executor::run_body(Txn& txn, const Input& input, Trace& trace) {
     trace.date = static_cast<Time>(now()) + settings_.clock_offset;
     switch (type_of(input)) {
-        case TxnType::new_order: return run_new_order(db_, txn, std::get<NewOrderInput>(input), trace.date, trace.id);
-        case TxnType::payment: return run_payment(db_, txn, std::get<PaymentInput>(input), trace.date, trace.id);
-        case TxnType::order_status: return run_order_status(db_, txn, std::get<OrderStatusInput>(input));
-        case TxnType::delivery: TRY(delivery(db_, txn, std::get<DeliveryInput>(input), trace.date, trace.delivered)); return true;
-        case TxnType::stock_level: return run_stock_level(db_, txn, std::get<StockLevelInput>(input));
+        case TxnType::new_order:
+            return run_new_order(db_, txn, std::get<NewOrderInput>(input), trace.date, trace.id);
+        case TxnType::payment:
+            return run_payment(db_, txn, std::get<PaymentInput>(input), trace.date, trace.id);
+        case TxnType::order_status:
+            return run_order_status(db_, txn, std::get<OrderStatusInput>(input));
+        case TxnType::delivery:
+            TRY(delivery(db_, txn, std::get<DeliveryInput>(input), trace.date, trace.delivered));
+            return true;
+        case TxnType::stock_level:
+            return run_stock_level(db_, txn, std::get<StockLevelInput>(input));
     }
     return fail(ErrorCode::bad_argument, "transaction type");
 }
 
 // Counts the failed attempt and lets others go first. False: repeating is of no use.
-[[gnu::cold, gnu::noinline]] bool Executor::may_repeat(const Error& error, TxnType type, uint32_t attempt) {
+[[gnu::cold, gnu::noinline]] bool Executor::may_repeat(const Error& error, TxnType type,
+                                                       uint32_t attempt) {
     AbortCause cause = AbortCause::other;
     if (error.code == ErrorCode::deadlock) cause = AbortCause::deadlock;
     if (error.code == ErrorCode::lock_timeout) cause = AbortCause::lock_timeout;
     if (error.code == ErrorCode::log_full) cause = AbortCause::log_full;
     ++stats_.types[static_cast<size_t>(type)].aborts[static_cast<size_t>(cause)];
     if (cause == AbortCause::other || attempt >= settings_.retries_max) return false;
-    if (cause == AbortCause::log_full) sleep_for(10 * kMillisecond);             // a checkpoint must make room first
+    // A checkpoint must make room first.
+    if (cause == AbortCause::log_full) sleep_for(10 * kMillisecond);
     else yield();
     return true;
 }
 
-[[gnu::cold, gnu::noinline]] Result<void> Executor::acknowledge(const Input& input, const Trace& trace) {
+[[gnu::cold, gnu::noinline]] Result<void> Executor::acknowledge(const Input& input,
+                                                                const Trace& trace) {
     AckWriter ack(settings_.ack_fd, trace.txn);
     switch (type_of(input)) {
         case TxnType::new_order: return ack.new_order(std::get<NewOrderInput>(input), trace.id);
-        case TxnType::payment: return ack.payment(std::get<PaymentInput>(input), trace.id, trace.date);
-        case TxnType::delivery: return ack.delivery(std::get<DeliveryInput>(input), trace.delivered);
+        case TxnType::payment:
+            return ack.payment(std::get<PaymentInput>(input), trace.id, trace.date);
+        case TxnType::delivery:
+            return ack.delivery(std::get<DeliveryInput>(input), trace.delivered);
         default: return {};
     }
 }

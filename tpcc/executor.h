@@ -1,7 +1,10 @@
-// executor.h - runs one transaction with a given input to its end: begin, body, commit or roll-back, repeat after a deadlock.
+// executor.h - runs one transaction with a given input to its end: begin, body, commit or
+// roll-back, repeat after a deadlock.
 //
-// Concepts   One executor per worker; it has no state of a transaction, so all user threads of the worker share it.
-// Blocking   execute() suspends the calling user thread for locks, pages, log and, if durable, until the commit is on disk.
+// Concepts   One executor per worker; it has no state of a transaction, so all user threads of the
+//            worker share it.
+// Blocking   execute() suspends the calling user thread for locks, pages, log and, if durable,
+//            until the commit is on disk.
 #pragma once
 
 #include <variant>
@@ -12,29 +15,33 @@
 namespace lockstep::tpcc {
 
 // The alternatives stand in the order of TxnType.
-using Input = std::variant<NewOrderInput, PaymentInput, OrderStatusInput, DeliveryInput, StockLevelInput>;
+using Input =
+    std::variant<NewOrderInput, PaymentInput, OrderStatusInput, DeliveryInput, StockLevelInput>;
 inline TxnType type_of(const Input& input) { return static_cast<TxnType>(input.index()); }
 
 struct ExecutorSettings {
     Isolation isolation = Isolation::serializable;
     Durability durability = Durability::lazy;
     uint32_t retries_max = 1000;
-    int ack_fd = -1;                             // each durable commit is written here as a line (ack.h); -1 = no
-    Time clock_offset = 0;                       // added to the store's clock for dates in rows
+    // Each durable commit is written here as a line (ack.h); -1 = no.
+    int ack_fd = -1;
+    Time clock_offset = 0;  // added to the store's clock for dates in rows
 };
 
 enum class Outcome : uint8_t { committed, rolled_back };
 
 class Executor {
 public:
-    Executor(Database& db, const ExecutorSettings& settings, WorkerStats& stats) : db_(db), settings_(settings), stats_(stats) {}
+    Executor(Database& db, const ExecutorSettings& settings, WorkerStats& stats)
+        : db_(db), settings_(settings), stats_(stats) {}
 
-    // Errors: those that a repetition cannot cure, and any after retries_max repetitions. `delivered` is set by a Delivery, if not null.
+    // Errors: those that a repetition cannot cure, and any after retries_max repetitions.
+    // `delivered` is set by a Delivery, if not null.
     Result<Outcome> execute(const Input& input, DeliveryOutput* delivered = nullptr);
     WorkerStats& stats() { return stats_; }
 
 private:
-    struct Trace;                                // what an acknowledgement needs
+    struct Trace;  // what an acknowledgement needs
     Result<bool> run_body(Txn& txn, const Input& input, Trace& trace);
     Result<void> acknowledge(const Input& input, const Trace& trace);
     bool may_repeat(const Error& error, TxnType type, uint32_t attempt);

@@ -1,6 +1,7 @@
 // histogram.h - counts of times, for percentiles with an error below 1%.
 //
-// Concepts   The buckets are those of threads/include/lockstep/log_buckets.h. Recording is a shift, an add and no allocation.
+// Concepts   The buckets are those of threads/include/lockstep/log_buckets.h. Recording is a shift,
+//            an add and no allocation.
 #pragma once
 
 #include <algorithm>
@@ -28,9 +29,14 @@ public:
     }
     uint64_t count() const { return count_; }
     uint64_t max() const { return max_; }
-    double mean() const { return count_ ? static_cast<double>(sum_) / static_cast<double>(count_) : 0; }
-    // The value that at least `share` (0..1) of all recorded values do not exceed; 0 if there are none.
-    uint64_t percentile(double share) const { return Buckets::percentile(buckets_, count_, max_, share); }
+    double mean() const {
+        return count_ ? static_cast<double>(sum_) / static_cast<double>(count_) : 0;
+    }
+    // The value that at least `share` (0..1) of all recorded values do not exceed; 0 if there are
+    // none.
+    uint64_t percentile(double share) const {
+        return Buckets::percentile(buckets_, count_, max_, share);
+    }
 
 private:
     using Buckets = LogBuckets<kBits>;

@@ -5,9 +5,13 @@ namespace lockstep::tpcc {
 
 namespace {
 
-uint32_t uniform(Rng& rng, uint32_t low, uint32_t high) { return static_cast<uint32_t>(rng.between(low, high)); }
+uint32_t uniform(Rng& rng, uint32_t low, uint32_t high) {
+    return static_cast<uint32_t>(rng.between(low, high));
+}
 
-uint32_t choose_customer(Rng& rng, const InputRules& rules) { return nurand(rng, 1023, 1, rules.scale.customers, rules.constants.c_id); }
+uint32_t choose_customer(Rng& rng, const InputRules& rules) {
+    return nurand(rng, 1023, 1, rules.scale.customers, rules.constants.c_id);
+}
 
 uint32_t other_warehouse(Rng& rng, const InputRules& rules, uint32_t home) {
     const uint32_t w = uniform(rng, 1, rules.scale.warehouses - 1);
@@ -18,7 +22,9 @@ uint32_t other_warehouse(Rng& rng, const InputRules& rules, uint32_t home) {
 void choose_name_or_number(Rng& rng, const InputRules& rules, CustomerChoice& out) {
     out.by_name = uniform(rng, 1, 100) <= 60;
     out.c = 0;
-    if (out.by_name) out.last = last_name(nurand(rng, 255, 0, rules.scale.names() - 1, rules.constants.c_last_run));
+    if (out.by_name)
+        out.last =
+            last_name(nurand(rng, 255, 0, rules.scale.names() - 1, rules.constants.c_last_run));
     else out.c = choose_customer(rng, rules);
 }
 
@@ -76,8 +82,12 @@ OrderStatusInput make_order_status(Rng& rng, const InputRules& rules, uint32_t w
     return in;
 }
 
-DeliveryInput make_delivery(Rng& rng, uint32_t w) { return {w, static_cast<uint8_t>(uniform(rng, 1, 10))}; }
+DeliveryInput make_delivery(Rng& rng, uint32_t w) {
+    return {w, static_cast<uint8_t>(uniform(rng, 1, 10))};
+}
 
-StockLevelInput make_stock_level(Rng& rng, uint32_t w, uint32_t d) { return {w, d, static_cast<int32_t>(uniform(rng, 10, 20))}; }
+StockLevelInput make_stock_level(Rng& rng, uint32_t w, uint32_t d) {
+    return {w, d, static_cast<int32_t>(uniform(rng, 10, 20))};
+}
 
 }  // namespace lockstep::tpcc

@@ -1,6 +1,8 @@
-// input.h - the input of each transaction as a terminal makes it, before the transaction begins (clauses 2.4.1 to 2.8.1).
+// input.h - the input of each transaction as a terminal makes it, before the transaction begins
+// (clauses 2.4.1 to 2.8.1).
 //
-// Concepts   Input and execution are apart, so that a deadlock victim is repeated with the same input and a run can be replayed.
+// Concepts   Input and execution are apart, so that a deadlock victim is repeated with the same
+//            input and a run can be replayed.
 #pragma once
 
 #include "tpcc/database.h"
@@ -9,7 +11,8 @@ namespace lockstep::tpcc {
 
 enum class TxnType : uint8_t { new_order, payment, order_status, delivery, stock_level };
 inline constexpr size_t kTxnTypes = 5;
-inline constexpr const char* kTxnNames[kTxnTypes] = {"NewOrder", "Payment", "OrderStatus", "Delivery", "StockLevel"};
+inline constexpr const char* kTxnNames[kTxnTypes] = {"NewOrder", "Payment", "OrderStatus",
+                                                     "Delivery", "StockLevel"};
 
 // A customer by number, or by last name if `by_name`.
 struct CustomerChoice {
@@ -20,11 +23,12 @@ struct CustomerChoice {
 
 struct NewOrderLine {
     uint32_t i_id, supply_w;
-    uint8_t number;                              // OL_NUMBER: the place on the terminal's screen
+    uint8_t number;  // OL_NUMBER: the place on the terminal's screen
     uint8_t quantity;
 };
-// Lines stand in the order of execution, (supply_w, i_id), so that two orders never wait for each other's stock; `number` keeps
-// the terminal's order. The unused item of a roll-back stays last: the other lines' work is done before it is met (clause 2.4.2.3).
+// Lines stand in the order of execution, (supply_w, i_id), so that two orders never wait for each
+// other's stock; `number` keeps the terminal's order. The unused item of a roll-back stays last:
+// the other lines' work is done before it is met (clause 2.4.2.3).
 struct NewOrderInput {
     uint32_t w, d, c;
     uint8_t ol_cnt;

@@ -1,10 +1,13 @@
-// keys.h - primary and secondary keys: big-endian parts side by side, so that memcmp order is the order of the parts.
+// keys.h - primary and secondary keys: big-endian parts side by side, so that memcmp order is the
+// order of the parts.
 //
-// Layout     warehouse (w)  district (w,d)  customer (w,d,c)  customer_name (w,d,last,first,c)  orders, new_order (w,d,o)
-//            orders_customer (w,d,c,o)  order_line (w,d,o,ol)  item (i)  stock (w,i);  o: u32, i: u24, w, c: u16, d, ol: u8;
-//            names end with a zero byte, which no name contains. As narrow as the numbers allow: a B-tree decides most comparisons by
-//            four bytes of the key, and leading zeros would waste them.
-// Why not Key of sm/include/lockstep/key.h: it appends byte by byte with a bounds check; a New-Order makes 60 keys, and these are two or three stores.
+// Layout     warehouse (w) district (w,d) customer (w,d,c) customer_name (w,d,last,first,c) orders,
+//            new_order (w,d,o) orders_customer (w,d,c,o) order_line (w,d,o,ol) item (i) stock
+//            (w,i); o: u32, i: u24, w, c: u16, d, ol: u8; names end with a zero byte, which no name
+//            contains. As narrow as the numbers allow: a B-tree decides most comparisons by four
+//            bytes of the key, and leading zeros would waste them.
+// Why not Key of sm/include/lockstep/key.h: it appends byte by byte with a bounds check; a
+// New-Order makes 60 keys, and these are two or three stores.
 #pragma once
 
 #include <bit>
@@ -21,9 +24,12 @@ public:
         return *this;
     }
     RowKey& u16(uint16_t v) { return put(__builtin_bswap16(v)); }
-    RowKey& u24(uint32_t v) { return u8(static_cast<uint8_t>(v >> 16)).u16(static_cast<uint16_t>(v)); }
+    RowKey& u24(uint32_t v) {
+        return u8(static_cast<uint8_t>(v >> 16)).u16(static_cast<uint16_t>(v));
+    }
     RowKey& u32(uint32_t v) { return put(__builtin_bswap32(v)); }
-    // At most 16 bytes and the end mark; `end` = 1 gives the first key behind all that begin with the same text.
+    // At most 16 bytes and the end mark; `end` = 1 gives the first key behind all that begin with
+    // the same text.
     RowKey& text(Slice s, char end = 0) {
         std::memcpy(bytes_ + size_, s.data(), s.size());
         size_ += static_cast<uint32_t>(s.size());
@@ -39,13 +45,14 @@ private:
         size_ += sizeof(T);
         return *this;
     }
-    char bytes_[44];                 // the longest: 2 + 1 + 17 + 17 + 2, and room to spare
+    char bytes_[44];  // the longest: 2 + 1 + 17 + 17 + 2, and room to spare
     uint32_t size_ = 0;
 };
 
-inline constexpr uint32_t kWarehousesMax = 65535;         // as u16
+inline constexpr uint32_t kWarehousesMax = 65535;  // as u16
 
-// Each is built in place, in a variable of its own: a chain of calls ends in a reference, and returning that would copy the key.
+// Each is built in place, in a variable of its own: a chain of calls ends in a reference, and
+// returning that would copy the key.
 inline RowKey warehouse_key(uint32_t w) {
     RowKey key;
     key.u16(static_cast<uint16_t>(w));
@@ -65,7 +72,9 @@ inline RowKey name_key(uint32_t w, uint32_t d, Slice last, Slice first, uint32_t
     return district_key(w, d).text(last).text(first).u16(static_cast<uint16_t>(c));
 }
 inline RowKey name_low(uint32_t w, uint32_t d, Slice last) { return district_key(w, d).text(last); }
-inline RowKey name_high(uint32_t w, uint32_t d, Slice last) { return district_key(w, d).text(last, 1); }
+inline RowKey name_high(uint32_t w, uint32_t d, Slice last) {
+    return district_key(w, d).text(last, 1);
+}
 inline RowKey order_key(uint32_t w, uint32_t d, uint32_t o) {
     RowKey key;
     key.u16(static_cast<uint16_t>(w)).u8(static_cast<uint8_t>(d)).u32(o);
@@ -73,12 +82,18 @@ inline RowKey order_key(uint32_t w, uint32_t d, uint32_t o) {
 }
 inline RowKey customer_order_key(uint32_t w, uint32_t d, uint32_t c, uint32_t o) {
     RowKey key;
-    key.u16(static_cast<uint16_t>(w)).u8(static_cast<uint8_t>(d)).u16(static_cast<uint16_t>(c)).u32(o);
+    key.u16(static_cast<uint16_t>(w))
+        .u8(static_cast<uint8_t>(d))
+        .u16(static_cast<uint16_t>(c))
+        .u32(o);
     return key;
 }
 inline RowKey line_key(uint32_t w, uint32_t d, uint32_t o, uint32_t ol) {
     RowKey key;
-    key.u16(static_cast<uint16_t>(w)).u8(static_cast<uint8_t>(d)).u32(o).u8(static_cast<uint8_t>(ol));
+    key.u16(static_cast<uint16_t>(w))
+        .u8(static_cast<uint8_t>(d))
+        .u32(o)
+        .u8(static_cast<uint8_t>(ol));
     return key;
 }
 inline RowKey item_key(uint32_t i) {
@@ -92,7 +107,8 @@ inline RowKey stock_key(uint32_t w, uint32_t i) {
     return key;
 }
 
-// Takes the parts off a key again, front to back. A key that is too short gives zeros and ok() is false.
+// Takes the parts off a key again, front to back. A key that is too short gives zeros and ok() is
+// false.
 class KeyReader {
 public:
     explicit KeyReader(Slice key) : rest_(key) {}
@@ -110,7 +126,7 @@ public:
         rest_.remove_prefix(n + 1);
         return s;
     }
-    bool ok() const { return ok_ && rest_.empty(); }     // everything was there and nothing is left
+    bool ok() const { return ok_ && rest_.empty(); }  // everything was there and nothing is left
 
 private:
     uint64_t take(size_t n) {

@@ -1,7 +1,9 @@
-// loader.cc - fills an empty store: every index by bulk load in key order, history by inserts in batches.
+// loader.cc - fills an empty store: every index by bulk load in key order, history by inserts in
+// batches.
 //
-// Concepts   A feed gives the rows of one table in key order; bulk_load pulls from it. What several tables share (an order's customer and
-//            number of lines) is computed again from the seed by each, so that no feed waits for another.
+// Concepts   A feed gives the rows of one table in key order; bulk_load pulls from it. What several
+//            tables share (an order's customer and number of lines) is computed again from the seed
+//            by each, so that no feed waits for another.
 #include "tpcc/loader.h"
 
 #include <string>
@@ -13,7 +15,7 @@ namespace lockstep::tpcc {
 
 namespace {
 
-constexpr uint32_t kHistoryBatch = 1000;         // below the escalation threshold of record locks
+constexpr uint32_t kHistoryBatch = 1000;  // below the escalation threshold of record locks
 constexpr uint32_t kProgressStep = 1024;
 
 // Walks (w, d, n) with n = 1..per_district.
@@ -21,7 +23,7 @@ struct DistrictWalk {
     const Scale& scale;
     uint32_t per_district;
     uint32_t w = 1, d = 1, n = 0;
-    bool new_district = false;                   // this step entered a district
+    bool new_district = false;  // this step entered a district
 
     bool step() {
         new_district = n == 0;
@@ -149,7 +151,7 @@ struct OrderFeed {
 struct CustomerOrderFeed {
     const RowSource& rows;
     DistrictWalk walk{rows.scale, rows.scale.customers};
-    std::vector<uint32_t> order_of{};            // at [c - 1]: the customer's one order
+    std::vector<uint32_t> order_of{};  // at [c - 1]: the customer's one order
     bool next(RowKey& key, Slice& value) {
         if (!walk.step()) return false;
         if (walk.new_district) {
@@ -203,7 +205,8 @@ Result<void> load_index(Database& db, Index index, const RowSource& rows, LoadPr
         uint32_t unreported = 0;
         auto next = [&](Slice& key, Slice& value) {
             const bool more = feed.next(row_key, value);
-            if (!more || ++unreported == kProgressStep) progress.rows.fetch_add(std::exchange(unreported, 0), std::memory_order_relaxed);
+            if (!more || ++unreported == kProgressStep)
+                progress.rows.fetch_add(std::exchange(unreported, 0), std::memory_order_relaxed);
             key = row_key;
             return more;
         };
@@ -213,14 +216,15 @@ Result<void> load_index(Database& db, Index index, const RowSource& rows, LoadPr
 
 Result<void> load_history(Database& db, const RowSource& rows, LoadProgress& progress) {
     TxnOptions options;
-    options.durability = Durability::lazy;       // the checkpoint after the load makes it durable
+    options.durability = Durability::lazy;  // the checkpoint after the load makes it durable
     DistrictWalk walk{rows.scale, rows.scale.customers};
     bool more = walk.step();
     while (more) {
         const DistrictWalk start = walk;
         const uint32_t done = TRY(db.store->run(
             [&](Txn& txn) -> Result<uint32_t> {
-                walk.w = start.w, walk.d = start.d, walk.n = start.n;            // a second try begins where the first did
+                // A second try begins where the first did.
+                walk.w = start.w, walk.d = start.d, walk.n = start.n;
                 more = true;
                 uint32_t n = 0;
                 for (; more && n < kHistoryBatch; ++n, more = walk.step()) {
@@ -240,7 +244,9 @@ Result<void> load_history(Database& db, const RowSource& rows, LoadProgress& pro
 Result<void> fill_tables(Database& db, const RowSource& rows, LoadProgress& progress) {
     std::vector<Handle<void>> handles;
     const auto workers = static_cast<int>(db.store->options().workers);
-    auto start = [&](auto body) { handles.push_back(db.store->start(body, static_cast<int>(handles.size()) % workers)); };
+    auto start = [&](auto body) {
+        handles.push_back(db.store->start(body, static_cast<int>(handles.size()) % workers));
+    };
     start([&] { return load_index<StockFeed>(db, db.stock, rows, progress); });
     start([&] { return load_index<LineFeed>(db, db.order_line, rows, progress); });
     start([&] { return load_history(db, rows, progress); });
@@ -254,7 +260,8 @@ Result<void> fill_tables(Database& db, const RowSource& rows, LoadProgress& prog
     start([&] { return load_index<WarehouseFeed>(db, db.warehouse, rows, progress); });
     Result<void> outcome;
     for (auto& handle : handles) {
-        Result<void> joined = handle.join();             // all of them: they use what stands on this stack
+        // All of them: they use what stands on this stack.
+        Result<void> joined = handle.join();
         if (outcome && !joined) outcome = joined;
     }
     return outcome;
@@ -265,13 +272,15 @@ Result<void> fill_tables(Database& db, const RowSource& rows, LoadProgress& prog
 uint64_t expected_rows(const Scale& scale) {
     const uint64_t customers = uint64_t{scale.warehouses} * scale.districts * scale.customers;
     const uint64_t undelivered = uint64_t{scale.warehouses} * scale.districts * scale.undelivered;
-    return customers * 5 + customers * 10 + undelivered + uint64_t{scale.items} * (scale.warehouses + 1) +
+    return customers * 5 + customers * 10 + undelivered +
+           uint64_t{scale.items} * (scale.warehouses + 1) +
            uint64_t{scale.warehouses} * (scale.districts + 1);
 }
 
 Result<Database> load(Store& store, const LoadSettings& settings, LoadProgress& progress) {
     const Scale& scale = settings.scale;
-    CHECK(scale.warehouses > 0 && scale.warehouses <= kWarehousesMax && scale.districts > 0 && scale.districts <= 10 && scale.customers >= 15 && scale.customers <= 65535 &&
+    CHECK(scale.warehouses > 0 && scale.warehouses <= kWarehousesMax && scale.districts > 0 &&
+          scale.districts <= 10 && scale.customers >= 15 && scale.customers <= 65535 &&
           scale.undelivered <= scale.customers && scale.items >= 100);
     progress.rows_total = expected_rows(scale);
     Database db;

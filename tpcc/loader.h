@@ -8,8 +8,8 @@
 namespace lockstep::tpcc {
 
 struct LoadProgress {
-    std::atomic<uint64_t> rows{0};               // put into tables so far
-    std::atomic<uint64_t> rows_total{0};         // expected, to a few percent
+    std::atomic<uint64_t> rows{0};        // put into tables so far
+    std::atomic<uint64_t> rows_total{0};  // expected, to a few percent
 };
 
 struct LoadSettings {
@@ -20,8 +20,9 @@ struct LoadSettings {
 
 uint64_t expected_rows(const Scale& scale);
 
-// Creates and fills all tables, each on a user thread of its own, spread over the workers, then checkpoints. Blocks the calling kernel thread.
-// Errors: already_exists if the store holds tables; those of the store. A load that fails leaves no configuration record.
+// Creates and fills all tables, each on a user thread of its own, spread over the workers, then
+// checkpoints. Blocks the calling kernel thread. Errors: already_exists if the store holds tables;
+// those of the store. A load that fails leaves no configuration record.
 Result<Database> load(Store& store, const LoadSettings& settings, LoadProgress& progress);
 
 }  // namespace lockstep::tpcc

@@ -2,8 +2,8 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -27,10 +27,12 @@ public:
         if (!path.empty()) return Directory(path, false);
         const char* base = std::getenv("TMPDIR");
         std::string name = std::string(base && *base ? base : "/tmp") + "/lockstep-tpcc-XXXXXX";
-        if (!mkdtemp(name.data())) return fail_os(ErrorCode::bad_path, errno, "temporary directory");
+        if (!mkdtemp(name.data()))
+            return fail_os(ErrorCode::bad_path, errno, "temporary directory");
         return Directory(name, true);
     }
-    Directory(Directory&& o) noexcept : path_(std::exchange(o.path_, {})), temporary_(o.temporary_) {}
+    Directory(Directory&& o) noexcept
+        : path_(std::exchange(o.path_, {})), temporary_(o.temporary_) {}
     Directory& operator=(Directory&&) = delete;
     ~Directory() {
         std::error_code ignored;
@@ -47,15 +49,18 @@ private:
 
 // Dates in rows are the time of day in nanoseconds; the store's clock has another origin.
 Time clock_offset() {
-    const auto day = std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch());
+    const auto day = std::chrono::duration_cast<std::chrono::nanoseconds>(
+        std::chrono::system_clock::now().time_since_epoch());
     return day.count() - static_cast<Time>(MonotonicClock().now());
 }
 
-Result<Database> load_database(Store& store, const Settings& settings, const Directory& directory, Interrupt& interrupt, Nanos& took) {
+Result<Database> load_database(Store& store, const Settings& settings, const Directory& directory,
+                               Interrupt& interrupt, Nanos& took) {
     LoadSettings load_settings;
     load_settings.scale.warehouses = settings.warehouse_count();
     load_settings.seed = settings.run.seed;
-    load_settings.load_time = settings.run.executor.clock_offset + static_cast<Time>(MonotonicClock().now());
+    load_settings.load_time =
+        settings.run.executor.clock_offset + static_cast<Time>(MonotonicClock().now());
     LoadProgress progress;
     const Nanos start = MonotonicClock().now();
     auto database = [&] {
@@ -64,36 +69,44 @@ Result<Database> load_database(Store& store, const Settings& settings, const Dir
     }();
     took = MonotonicClock().now() - start;
     if (database)
-        fmt::print("loaded {} warehouses, {} rows, in {:.2f} s\n", load_settings.scale.warehouses, progress.rows.load(),
-                   static_cast<double>(took) / static_cast<double>(kSecond));
+        fmt::print("loaded {} warehouses, {} rows, in {:.2f} s\n", load_settings.scale.warehouses,
+                   progress.rows.load(), static_cast<double>(took) / static_cast<double>(kSecond));
     return database;
 }
 
-// The database in an open store: loaded if the store is empty and there is something to run, else as it is.
-Result<Database> find_database(Store& store, const Settings& settings, const Directory& directory, Interrupt& interrupt, Nanos& load_nanos) {
+// The database in an open store: loaded if the store is empty and there is something to run, else
+// as it is.
+Result<Database> find_database(Store& store, const Settings& settings, const Directory& directory,
+                               Interrupt& interrupt, Nanos& load_nanos) {
     if (!has_tables(store)) {
-        if (settings.action == Action::run) return load_database(store, settings, directory, interrupt, load_nanos);
+        if (settings.action == Action::run)
+            return load_database(store, settings, directory, interrupt, load_nanos);
         return fail(ErrorCode::no_such_store, "the store holds no TPC-C tables");
     }
     Database db = TRY(open_database(store));
     if (settings.warehouses && *settings.warehouses != db.scale.warehouses)
-        return fail(ErrorCode::bad_option, "--warehouses: the existing database has another number of warehouses", *settings.warehouses,
-                    db.scale.warehouses);
+        return fail(ErrorCode::bad_option,
+                    "--warehouses: the existing database has another number of warehouses",
+                    *settings.warehouses, db.scale.warehouses);
     fmt::print("reopened {}: {} warehouses\n", directory.path(), db.scale.warehouses);
     return db;
 }
 
-Result<void> run_and_print(Database& db, const Settings& settings, Interrupt& interrupt, Results& results, bool& interrupted) {
+Result<void> run_and_print(Database& db, const Settings& settings, Interrupt& interrupt,
+                           Results& results, bool& interrupted) {
     results.before = db.store->stats();
     const StepsFigures loaded = db.store->steps_figures();
     uint64_t last = 0;
     Nanos last_time = 0;
     auto progress = [&](const RunProgress& p) {
-        const double rate = static_cast<double>(p.completed - last) * static_cast<double>(kSecond) / static_cast<double>(p.elapsed - last_time);
+        const double rate = static_cast<double>(p.completed - last) * static_cast<double>(kSecond) /
+                            static_cast<double>(p.elapsed - last_time);
         last = p.completed;
         last_time = p.elapsed;
-        show_line(fmt::format("{} {:.0f} s: {} transactions, {:.0f} a second now", p.elapsed < settings.run.warmup ? "warming up" : "running",
-                              static_cast<double>(p.elapsed) / static_cast<double>(kSecond), p.completed, rate));
+        show_line(fmt::format("{} {:.0f} s: {} transactions, {:.0f} a second now",
+                              p.elapsed < settings.run.warmup ? "warming up" : "running",
+                              static_cast<double>(p.elapsed) / static_cast<double>(kSecond),
+                              p.completed, rate));
         if (interrupt.take()) interrupted = true;
         return !interrupted;
     };
@@ -108,30 +121,36 @@ Result<void> run_and_print(Database& db, const Settings& settings, Interrupt& in
 }
 
 // True: every condition holds, and what was acknowledged is there.
-Result<bool> check_and_print(Database& db, const Settings& settings, const Directory& directory, Interrupt& interrupt, Results& results) {
+Result<bool> check_and_print(Database& db, const Settings& settings, const Directory& directory,
+                             Interrupt& interrupt, Results& results) {
     Watch watch(nullptr, interrupt, directory.path_if_temporary());
     results.consistency = TRY(check_consistency(db));
     print_consistency(results.consistency);
     if (settings.ack_check_file.empty()) return results.consistency.ok();
     const AckReport acks = TRY(check_acks(db, settings.ack_check_file));
     for (const std::string& fault : acks.faults) fmt::print("LOST    {}\n", fault);
-    fmt::print("acknowledged: {} New-Orders, {} Payments, {} Deliveries; lost: {}\n", acks.new_orders, acks.payments, acks.deliveries,
-               acks.faults.size());
+    fmt::print("acknowledged: {} New-Orders, {} Payments, {} Deliveries; lost: {}\n",
+               acks.new_orders, acks.payments, acks.deliveries, acks.faults.size());
     return results.consistency.ok() && acks.faults.empty();
 }
 
 Result<int> write_outputs(const Settings& settings, const Results& results) {
     if (!settings.json_file.empty()) TRY(write_json(results, settings.json_file));
-    if (!settings.delivery_file.empty() && results.run) TRY(write_delivery_log(*results.run, settings.delivery_file));
-    if (!settings.picture_file.empty() && results.run && !draw_picture(results, settings.picture_file)) return kExitError;
+    if (!settings.delivery_file.empty() && results.run)
+        TRY(write_delivery_log(*results.run, settings.delivery_file));
+    if (!settings.picture_file.empty() && results.run &&
+        !draw_picture(results, settings.picture_file))
+        return kExitError;
     return 0;
 }
 
 // A long run must not end with nowhere to write its results.
 bool can_write_outputs(const Settings& settings) {
-    for (const std::string* file : {&settings.json_file, &settings.delivery_file, &settings.picture_file}) {
+    for (const std::string* file :
+         {&settings.json_file, &settings.delivery_file, &settings.picture_file}) {
         if (file->empty() || std::ofstream(*file, std::ios::app)) continue;
-        fmt::print(stderr, "lockstep-tpcc: {} cannot be written: {}\n", *file, std::strerror(errno));
+        fmt::print(stderr, "lockstep-tpcc: {} cannot be written: {}\n", *file,
+                   std::strerror(errno));
         return false;
     }
     return true;
@@ -148,7 +167,8 @@ uint64_t existing_bytes(const std::string& path) {
     return bytes;
 }
 
-Result<int> work(Store& store, const Settings& settings, const Directory& directory, Interrupt& interrupt) {
+Result<int> work(Store& store, const Settings& settings, const Directory& directory,
+                 Interrupt& interrupt) {
     Results results;
     results.settings = &settings;
     results.options = store.options();
@@ -162,14 +182,17 @@ Result<int> work(Store& store, const Settings& settings, const Directory& direct
         return 0;
     }
     bool interrupted = false;
-    if (settings.action == Action::run) TRY(run_and_print(db, settings, interrupt, results, interrupted));
+    if (settings.action == Action::run)
+        TRY(run_and_print(db, settings, interrupt, results, interrupted));
     const bool sound = TRY(check_and_print(db, settings, directory, interrupt, results));
     const int written = TRY(write_outputs(settings, results));
     if (!sound) return kExitBroken;
     return interrupted ? kExitInterrupted : written;
 }
 
-void print_error(const std::string& path, const Error& error) { fmt::print(stderr, "lockstep-tpcc: {}: {}\n", path, error.text()); }
+void print_error(const std::string& path, const Error& error) {
+    fmt::print(stderr, "lockstep-tpcc: {}: {}\n", path, error.text());
+}
 
 int run_program(Settings settings) {
     Interrupt interrupt;
@@ -180,7 +203,8 @@ int run_program(Settings settings) {
         print_error("temporary directory", directory.error());
         return kExitError;
     }
-    Options options = settings.store_options(settings.warehouse_count(), existing_bytes(directory->path()));
+    Options options =
+        settings.store_options(settings.warehouse_count(), existing_bytes(directory->path()));
     options.logger = [](int level, std::string_view text) {
         if (level <= 1) fmt::print(stderr, "lockstep-tpcc: {}\n", text);
     };

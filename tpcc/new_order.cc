@@ -1,8 +1,10 @@
 // new_order.cc - the New-Order transaction (clause 2.4).
 //
-// Operations  fetch W (S); fetch D (X), update D; fetch C (S); insert O, its customer key, NO; fetch all I (S), all S (X); per line: update S;
-//             then insert all OL. Stock is locked in the order of its keys, so that two orders meet without a deadlock; the lines go in by number,
-//             in the order of theirs: a run of ascending inserts finds each next place beside the last one and fills pages to the end.
+// Operations  fetch W (S); fetch D (X), update D; fetch C (S); insert O, its customer key, NO;
+//             fetch all I (S), all S (X); per line: update S; then insert all OL. Stock is locked
+//             in the order of its keys, so that two orders meet without a deadlock; the lines go in
+//             by number, in the order of theirs: a run of ascending inserts finds each next place
+//             beside the last one and fills pages to the end.
 #include "tpcc/transactions.h"
 
 namespace lockstep::tpcc {
@@ -10,26 +12,30 @@ namespace lockstep::tpcc {
 namespace {
 
 // The district's next order number, taken; also its tax.
-Result<uint32_t> take_order_number(Database& db, Txn& txn, const NewOrderInput& in, NewOrderOutput& out) {
+Result<uint32_t> take_order_number(Database& db, Txn& txn, const NewOrderInput& in,
+                                   NewOrderOutput& out) {
     const RowKey key = district_key(in.w, in.d);
     DistrictRecord district;
     TRY(fetch(db.district, txn, key, district, "district", Access::write));
     const uint32_t o_id = district.next_o_id++;
-    TRY(patch_row(db.district, txn, key, district, offsetof(DistrictRecord, next_o_id), offsetof(DistrictRecord, tax), "district"));
+    TRY(patch_row(db.district, txn, key, district, offsetof(DistrictRecord, next_o_id),
+                  offsetof(DistrictRecord, tax), "district"));
     out.d_tax = district.tax;
     return o_id;
 }
 
 Result<void> read_customer(Database& db, Txn& txn, const NewOrderInput& in, NewOrderOutput& out) {
     CustomerRecord customer;
-    TRY(fetch(db.customer, txn, customer_key(in.w, in.d, in.c), customer, "customer", Access::read, offsetof(CustomerRecord, middle)));
+    TRY(fetch(db.customer, txn, customer_key(in.w, in.d, in.c), customer, "customer", Access::read,
+              offsetof(CustomerRecord, middle)));
     out.discount = customer.discount;
     out.last = customer.last;
     std::memcpy(out.credit, customer.credit, 2);
     return {};
 }
 
-Result<void> insert_order(Database& db, Txn& txn, const NewOrderInput& in, const NewOrderOutput& out) {
+Result<void> insert_order(Database& db, Txn& txn, const NewOrderInput& in,
+                          const NewOrderOutput& out) {
     OrderRecord order;
     order.carrier_id = 0;
     order.ol_cnt = in.ol_cnt;
@@ -52,8 +58,8 @@ void take_stock(StockRecord& stock, const NewOrderLine& line, bool remote) {
 }
 
 struct Supplies {
-    RowBatch<ItemRecord, 15> items;                  // as the input's lines stand
-    RowBatch<StockRecord, 15> stocks;                // of those lines whose item exists
+    RowBatch<ItemRecord, 15> items;    // as the input's lines stand
+    RowBatch<StockRecord, 15> stocks;  // of those lines whose item exists
 };
 
 // Fetches the items and the stocks of all lines up to the first whose item does not exist.
@@ -66,15 +72,19 @@ Result<void> fetch_supplies(Database& db, Txn& txn, const NewOrderInput& in, Sup
 }
 
 // Takes the line's item from the stock; the line's row goes to rows[line.number - 1].
-Result<void> supply_line(Database& db, Txn& txn, const NewOrderInput& in, size_t at, Supplies& supplies, OrderLineRecord* rows, NewOrderOutput& out) {
+Result<void> supply_line(Database& db, Txn& txn, const NewOrderInput& in, size_t at,
+                         Supplies& supplies, OrderLineRecord* rows, NewOrderOutput& out) {
     const NewOrderLine& line = in.lines[at];
     const ItemRecord& item = supplies.items[at];
     StockRecord& stock = supplies.stocks[at];
-    // The same item once more: equal lines stand side by side, and this row was fetched before that one was changed.
-    if (at > 0 && line.i_id == in.lines[at - 1].i_id && line.supply_w == in.lines[at - 1].supply_w) [[unlikely]]
+    // The same item once more: equal lines stand side by side, and this row was fetched before that
+    // one was changed.
+    if (at > 0 && line.i_id == in.lines[at - 1].i_id && line.supply_w == in.lines[at - 1].supply_w)
+        [[unlikely]]
         stock = supplies.stocks[at - 1];
     take_stock(stock, line, line.supply_w != in.w);
-    TRY(patch_row(db.stock, txn, supplies.stocks.key(at), stock, 0, offsetof(StockRecord, dist), "stock", supplies.stocks.hint(at)));
+    TRY(patch_row(db.stock, txn, supplies.stocks.key(at), stock, 0, offsetof(StockRecord, dist),
+                  "stock", supplies.stocks.hint(at)));
 
     OrderLineRecord& record = rows[line.number - 1];
     record.delivery_d = 0;
@@ -94,7 +104,8 @@ Result<void> supply_line(Database& db, Txn& txn, const NewOrderInput& in, size_t
     return {};
 }
 
-Result<void> insert_lines(Database& db, Txn& txn, const NewOrderInput& in, uint32_t o_id, const OrderLineRecord* rows, size_t count) {
+Result<void> insert_lines(Database& db, Txn& txn, const NewOrderInput& in, uint32_t o_id,
+                          const OrderLineRecord* rows, size_t count) {
     RowKey keys[15];
     NewRecord records[15];
     for (size_t i = 0; i < count; ++i) {
@@ -104,21 +115,24 @@ Result<void> insert_lines(Database& db, Txn& txn, const NewOrderInput& in, uint3
     return db.order_line.insert_many(txn, {records, count});
 }
 
-// False: an item does not exist. The unused item of a roll-back has the last number; the other lines go in all the same (clause 2.4.2.3).
+// False: an item does not exist. The unused item of a roll-back has the last number; the other
+// lines go in all the same (clause 2.4.2.3).
 Result<bool> add_lines(Database& db, Txn& txn, const NewOrderInput& in, NewOrderOutput& out) {
     OrderLineRecord rows[15];
     Supplies supplies;
     TRY(fetch_supplies(db, txn, in, supplies));
     const size_t supplied = supplies.stocks.size();
     for (size_t at = 0; at < supplied; ++at) TRY(supply_line(db, txn, in, at, supplies, rows, out));
-    if (supplied + 1 < in.ol_cnt) [[unlikely]] return false;
+    if (supplied + 1 < in.ol_cnt) [[unlikely]]
+        return false;
     TRY(insert_lines(db, txn, in, out.o_id, rows, supplied));
     return supplied == in.ol_cnt;
 }
 
 }  // namespace
 
-Result<bool> new_order(Database& db, Txn& txn, const NewOrderInput& in, Time now, NewOrderOutput& out) {
+Result<bool> new_order(Database& db, Txn& txn, const NewOrderInput& in, Time now,
+                       NewOrderOutput& out) {
     WarehouseRecord warehouse;
     TRY(fetch(db.warehouse, txn, warehouse_key(in.w), warehouse, "warehouse"));
     out.w_tax = warehouse.tax;
@@ -129,7 +143,8 @@ Result<bool> new_order(Database& db, Txn& txn, const NewOrderInput& in, Time now
     out.total = 0;
     if (!TRY(add_lines(db, txn, in, out))) return false;
     // total * (1 - discount) * (1 + w_tax + d_tax), rates in 1/10000
-    out.total = out.total * (10000 - out.discount) / 10000 * (10000 + out.w_tax + out.d_tax) / 10000;
+    out.total =
+        out.total * (10000 - out.discount) / 10000 * (10000 + out.w_tax + out.d_tax) / 10000;
     return true;
 }
 

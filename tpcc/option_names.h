@@ -1,4 +1,5 @@
-// option_names.h - what command lines call the choices that a store offers, for the driver and the tools.
+// option_names.h - what command lines call the choices that a store offers, for the driver and the
+// tools.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -17,11 +18,13 @@ inline const Names<LockPolicy> kLockPolicies = {{"fifo", LockPolicy::fifo},
                                                 {"short-first", LockPolicy::short_first},
                                                 {"priority", LockPolicy::priority},
                                                 {"local-first", LockPolicy::local_first}};
-inline const Names<StepsMode> kStepsModes = {{"off", StepsMode::off},           {"on", StepsMode::on},
-                                             {"grouping", StepsMode::grouping}, {"prefetch", StepsMode::prefetch},
-                                             {"ctx_only", StepsMode::ctx_only}, {"fastctx", StepsMode::fastctx}};
-inline const Names<TeamPolicy> kTeamPolicies = {
-    {"last-leaver", TeamPolicy::last_leaver}, {"largest", TeamPolicy::largest}, {"oldest", TeamPolicy::oldest}};
+inline const Names<StepsMode> kStepsModes = {
+    {"off", StepsMode::off},           {"on", StepsMode::on},
+    {"grouping", StepsMode::grouping}, {"prefetch", StepsMode::prefetch},
+    {"ctx_only", StepsMode::ctx_only}, {"fastctx", StepsMode::fastctx}};
+inline const Names<TeamPolicy> kTeamPolicies = {{"last-leaver", TeamPolicy::last_leaver},
+                                                {"largest", TeamPolicy::largest},
+                                                {"oldest", TeamPolicy::oldest}};
 inline const Names<TeamGate> kTeamGates = {
     {"t-gated", TeamGate::t_gated}, {"d-gated", TeamGate::d_gated}, {"c-gated", TeamGate::c_gated}};
 

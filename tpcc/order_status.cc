@@ -1,28 +1,33 @@
 // order_status.cc - the Order-Status transaction (clause 2.6).
 //
-// Operations  by name: scan C's names; fetch C (S); backward scan of the customer's orders, one step; fetch O (S); scan OL.
+// Operations  by name: scan C's names; fetch C (S); backward scan of the customer's orders, one
+//             step; fetch O (S); scan OL.
 #include "tpcc/transactions.h"
 
 namespace lockstep::tpcc {
 
-Result<void> order_status(Database& db, Txn& txn, const OrderStatusInput& in, OrderStatusOutput& out) {
+Result<void> order_status(Database& db, Txn& txn, const OrderStatusInput& in,
+                          OrderStatusOutput& out) {
     const CustomerChoice& choice = in.customer;
     out.c_id = TRY(find_customer(db, txn, choice));
     CustomerRecord customer;
-    TRY(fetch(db.customer, txn, customer_key(choice.w, choice.d, out.c_id), customer, "customer", Access::read,
-              offsetof(CustomerRecord, credit_lim)));
+    TRY(fetch(db.customer, txn, customer_key(choice.w, choice.d, out.c_id), customer, "customer",
+              Access::read, offsetof(CustomerRecord, credit_lim)));
     out.balance = customer.balance;
     out.first = customer.first;
     out.last = customer.last;
     out.o_id = 0;
-    Cursor newest = db.orders_customer.scan(txn, customer_key(choice.w, choice.d, out.c_id), customer_key(choice.w, choice.d, out.c_id + 1));
+    Cursor newest = db.orders_customer.scan(txn, customer_key(choice.w, choice.d, out.c_id),
+                                            customer_key(choice.w, choice.d, out.c_id + 1));
     if (!TRY(newest.prev())) return {};
     out.o_id = last_u32(newest.key());
     TRY(fetch(db.orders, txn, order_key(choice.w, choice.d, out.o_id), out.order, "orders"));
 
-    Cursor lines = db.order_line.scan(txn, order_key(choice.w, choice.d, out.o_id), order_key(choice.w, choice.d, out.o_id + 1));
+    Cursor lines = db.order_line.scan(txn, order_key(choice.w, choice.d, out.o_id),
+                                      order_key(choice.w, choice.d, out.o_id + 1));
     for (size_t n = 0; TRY(lines.next()); ++n)
-        if (n == std::size(out.lines) || !read_record(lines.value(), out.lines[n])) return missing_row("order_line", lines.key());
+        if (n == std::size(out.lines) || !read_record(lines.value(), out.lines[n]))
+            return missing_row("order_line", lines.key());
     return {};
 }
 

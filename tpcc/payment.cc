@@ -1,6 +1,7 @@
 // payment.cc - the Payment transaction (clause 2.5), and how a customer is found by last name.
 //
-// Operations  fetch W (X), update W; fetch D (X), update D; by name: scan C's names; fetch C (X), update C; insert H.
+// Operations  fetch W (X), update W; fetch D (X), update D; by name: scan C's names; fetch C (X),
+//             update C; insert H.
 #include <fmt/format.h>
 
 #include "tpcc/transactions.h"
@@ -9,11 +10,13 @@ namespace lockstep::tpcc {
 
 namespace {
 
-// Clause 2.5.2.2: what is known of the payment goes to the front of C_DATA, the rest moves right, at most 500 characters stay.
+// Clause 2.5.2.2: what is known of the payment goes to the front of C_DATA, the rest moves right,
+// at most 500 characters stay.
 void note_in_customer_data(const PaymentInput& in, uint32_t c_id, CustomerRecord& customer) {
     char note[80];
-    const auto end = fmt::format_to_n(note, sizeof(note), "{} {} {} {} {} {}.{:02}|", c_id, in.customer.d, in.customer.w, in.d, in.w,
-                                      in.amount / 100, in.amount % 100);
+    const auto end =
+        fmt::format_to_n(note, sizeof(note), "{} {} {} {} {} {}.{:02}|", c_id, in.customer.d,
+                         in.customer.w, in.d, in.w, in.amount / 100, in.amount % 100);
     const size_t n = std::min(end.size, sizeof(note));
     const size_t size = std::min<size_t>(customer.data_size, sizeof(customer.data));
     const size_t kept = std::min(size, sizeof(customer.data) - n);
@@ -30,13 +33,15 @@ Result<void> pay(Database& db, Txn& txn, const PaymentInput& in, PaymentOutput& 
     customer.ytd_payment += in.amount;
     customer.payment_cnt += 1;
     if (!is_bad_credit(customer))
-        return patch_row(db.customer, txn, key, customer, 0, offsetof(CustomerRecord, delivery_cnt), "customer");
+        return patch_row(db.customer, txn, key, customer, 0, offsetof(CustomerRecord, delivery_cnt),
+                         "customer");
     note_in_customer_data(in, out.c_id, customer);
     if (!TRY(db.customer.update(txn, key, bytes_of(customer)))) return missing_row("customer", key);
     return {};
 }
 
-Result<void> insert_history(Database& db, Txn& txn, const PaymentInput& in, const PaymentOutput& out, Slice w_name, Slice d_name) {
+Result<void> insert_history(Database& db, Txn& txn, const PaymentInput& in,
+                            const PaymentOutput& out, Slice w_name, Slice d_name) {
     HistoryRecord history;
     history.c_id = out.c_id;
     history.c_w_id = in.customer.w;
@@ -83,14 +88,16 @@ Result<uint32_t> find_customer(Database& db, Txn& txn, const CustomerChoice& cho
     Cursor cursor = db.customer_name.scan(txn, low, name_high(choice.w, choice.d, choice.last));
     uint16_t found[1024];
     size_t n = 0;
-    while (n < std::size(found) && TRY(cursor.next())) found[n++] = static_cast<uint16_t>(last_u16(cursor.key()));
+    while (n < std::size(found) && TRY(cursor.next()))
+        found[n++] = static_cast<uint16_t>(last_u16(cursor.key()));
     if (n == 0) return missing_row("customer_name", low);
     return found[(n - 1) / 2];
 }
 
 std::unexpected<Error> missing_row(const char* what, Slice key) {
-    uint64_t first = 0, second = 0;              // the key's bytes as two numbers, for the message
-    for (size_t i = 0; i < key.size() && i < 16; ++i) (i < 8 ? first : second) = (i < 8 ? first : second) << 8 | static_cast<uint8_t>(key[i]);
+    uint64_t first = 0, second = 0;  // the key's bytes as two numbers, for the message
+    for (size_t i = 0; i < key.size() && i < 16; ++i)
+        (i < 8 ? first : second) = (i < 8 ? first : second) << 8 | static_cast<uint8_t>(key[i]);
     return fail(ErrorCode::no_such_record, what, first, second);
 }
 

@@ -39,7 +39,10 @@ void show_line(const std::string& text) {
 }
 
 Watch::Watch(const LoadProgress* progress, Interrupt& interrupt, std::string remove_on_interrupt)
-    : progress_(progress), interrupt_(interrupt), remove_on_interrupt_(std::move(remove_on_interrupt)), thread_([this] { watch(); }) {}
+    : progress_(progress),
+      interrupt_(interrupt),
+      remove_on_interrupt_(std::move(remove_on_interrupt)),
+      thread_([this] { watch(); }) {}
 
 Watch::~Watch() {
     done_ = true;
@@ -54,12 +57,14 @@ void Watch::watch() {
             show_line("");
             fmt::print(stderr, "lockstep-tpcc: interrupted\n");
             std::error_code ignored;
-            if (!remove_on_interrupt_.empty()) std::filesystem::remove_all(remove_on_interrupt_, ignored);
+            if (!remove_on_interrupt_.empty())
+                std::filesystem::remove_all(remove_on_interrupt_, ignored);
             _exit(130);
         }
         if (tick % 25 != 0 || !progress_ || progress_->rows_total.load() == 0) continue;
         const uint64_t rows = progress_->rows.load(std::memory_order_relaxed);
-        show_line(fmt::format("loading: {} rows, {}%", rows, std::min<uint64_t>(100, rows * 100 / progress_->rows_total.load())));
+        show_line(fmt::format("loading: {} rows, {}%", rows,
+                              std::min<uint64_t>(100, rows * 100 / progress_->rows_total.load())));
     }
 }
 

@@ -6,9 +6,10 @@
 namespace lockstep::tpcc {
 
 bool RandomConstants::valid() const {
-    const uint32_t delta = c_last_run > c_last_load ? c_last_run - c_last_load : c_last_load - c_last_run;
-    return c_last_load <= 255 && c_last_run <= 255 && c_id <= 1023 && ol_i_id <= 8191 && delta >= 65 && delta <= 119 && delta != 96 &&
-           delta != 112;
+    const uint32_t delta =
+        c_last_run > c_last_load ? c_last_run - c_last_load : c_last_load - c_last_run;
+    return c_last_load <= 255 && c_last_run <= 255 && c_id <= 1023 && ol_i_id <= 8191 &&
+           delta >= 65 && delta <= 119 && delta != 96 && delta != 112;
 }
 
 RandomConstants RandomConstants::choose(uint64_t seed) {
@@ -24,7 +25,8 @@ RandomConstants RandomConstants::choose(uint64_t seed) {
 }
 
 Text<16> last_name(uint32_t number) {
-    static constexpr std::array<Slice, 10> kSyllables = {"BAR", "OUGHT", "ABLE", "PRI", "PRES", "ESE", "ANTI", "CALLY", "ATION", "EING"};
+    static constexpr std::array<Slice, 10> kSyllables = {"BAR", "OUGHT", "ABLE",  "PRI",   "PRES",
+                                                         "ESE", "ANTI",  "CALLY", "ATION", "EING"};
     DCHECK(number < 1000);
     Text<16> name;
     for (const uint32_t digit : {number / 100 % 10, number / 10 % 10, number % 10}) {
@@ -37,7 +39,8 @@ Text<16> last_name(uint32_t number) {
 
 namespace {
 
-// One 64-bit draw as a binary fraction gives several characters: multiply by the alphabet's size, take what comes above the point.
+// One 64-bit draw as a binary fraction gives several characters: multiply by the alphabet's size,
+// take what comes above the point.
 template <unsigned kPerDraw>
 void fill(Rng& rng, std::span<char> out, Slice alphabet) {
     for (size_t i = 0; i < out.size();) {

@@ -1,4 +1,5 @@
-// random.h - the random values of the specification: NURand, last names, strings, shuffles (clauses 2.1.6, 4.3.2).
+// random.h - the random values of the specification: NURand, last names, strings, shuffles (clauses
+// 2.1.6, 4.3.2).
 #pragma once
 
 #include <array>
@@ -11,9 +12,9 @@ namespace lockstep::tpcc {
 
 // The constant C of NURand for each field; chosen once for the load and once for the runs.
 struct RandomConstants {
-    uint32_t c_last_load = 0, c_last_run = 0;        // 0..255
-    uint32_t c_id = 0;                               // 0..1023
-    uint32_t ol_i_id = 0;                            // 0..8191
+    uint32_t c_last_load = 0, c_last_run = 0;  // 0..255
+    uint32_t c_id = 0;                         // 0..1023
+    uint32_t ol_i_id = 0;                      // 0..8191
     // Clause 2.1.6.1: |c_last_run - c_last_load| lies in [65, 119] and is neither 96 nor 112.
     static RandomConstants choose(uint64_t seed);
     bool valid() const;
@@ -51,7 +52,8 @@ void shuffle(Rng& rng, std::span<T> values) {
 // An independent stream for one row: any row can be made again without its neighbours.
 inline Rng row_rng(uint64_t seed, uint64_t table, uint64_t w, uint64_t d = 0, uint64_t id = 0) {
     uint64_t h = seed * 0x9e3779b97f4a7c15 + table;
-    for (const uint64_t part : {w, d, id}) h = (h ^ (h >> 29) ^ part) * 0xbf58476d1ce4e5b9 + 0x94d049bb133111eb;
+    for (const uint64_t part : {w, d, id})
+        h = (h ^ (h >> 29) ^ part) * 0xbf58476d1ce4e5b9 + 0x94d049bb133111eb;
     return Rng(h);
 }
 

@@ -1,8 +1,8 @@
 // report.cc - results for people and for scripts.
 #include "tpcc/report.h"
 
-#include <fmt/format.h>
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -24,7 +24,9 @@ double seconds(Nanos nanos) { return static_cast<double>(nanos) / static_cast<do
 
 template <unsigned kBits>
 Json wait_json(const Histogram<kBits>& wait) {
-    return {{"mean_us", wait.mean() / 1000}, {"p99_us", micros(wait.percentile(0.99))}, {"max_us", micros(wait.max())}};
+    return {{"mean_us", wait.mean() / 1000},
+            {"p99_us", micros(wait.percentile(0.99))},
+            {"max_us", micros(wait.max())}};
 }
 
 Json type_json(const TypeStats& type) {
@@ -40,7 +42,8 @@ Json type_json(const TypeStats& type) {
     j["lock_wait"] = wait_json(type.lock_wait);
     j["page_wait"] = wait_json(type.page_wait);
     j["log_wait"] = wait_json(type.log_wait);
-    for (size_t cause = 0; cause < kAbortCauses; ++cause) j["retries"][kAbortNames[cause]] = type.aborts[cause];
+    for (size_t cause = 0; cause < kAbortCauses; ++cause)
+        j["retries"][kAbortNames[cause]] = type.aborts[cause];
     return j;
 }
 
@@ -100,14 +103,19 @@ Json settings_json(const Results& r) {
 
 // A stage's figures; times in microseconds.
 Json stage_json(const StageStats& s) {
-    const auto sizes = [](const StageHistogram& h) { return Json{{"mean", h.mean()}, {"p99", h.percentile(0.99)}, {"max", h.max}}; };
+    const auto sizes = [](const StageHistogram& h) {
+        return Json{{"mean", h.mean()}, {"p99", h.percentile(0.99)}, {"max", h.max}};
+    };
     return {{"entered", s.entered},
             {"finished", s.finished},
             {"cancelled", s.cancelled},
             {"bypasses", s.bypasses},
             {"bypassed_max", s.bypassed_max},
             {"suspended", s.suspended},
-            {"wait", {{"mean_us", s.wait.mean() / 1000}, {"p99_us", micros(s.wait.percentile(0.99))}, {"max_us", micros(s.wait.max)}}},
+            {"wait",
+             {{"mean_us", s.wait.mean() / 1000},
+              {"p99_us", micros(s.wait.percentile(0.99))},
+              {"max_us", micros(s.wait.max)}}},
             {"length", sizes(s.length)},
             {"batch", sizes(s.batch)}};
 }
@@ -119,7 +127,11 @@ Json io_json(const threads::IoStats& io) {
               {"depth_mean", io.depth.mean()}};
     for (size_t c = 0; c < threads::kIoClasses; ++c) {
         const threads::IoClassStats& s = io.classes[c];
-        j[threads::kIoClassNames[c]] = {{"requests", s.packets}, {"bytes", s.bytes}, {"merged", s.merged}, {"joined", s.joined}, {"transfers", s.transfers}};
+        j[threads::kIoClassNames[c]] = {{"requests", s.packets},
+                                        {"bytes", s.bytes},
+                                        {"merged", s.merged},
+                                        {"joined", s.joined},
+                                        {"transfers", s.transfers}};
     }
     return j;
 }
@@ -163,7 +175,8 @@ Json all_json(const Results& r) {
         j["measured_s"] = seconds(r.run->measured);
         j["tx_per_s"] = r.run->tx_per_s();
         j["tpmC"] = r.run->tpm_c();
-        for (size_t t = 0; t < kTxnTypes; ++t) j["transactions"][kTxnNames[t]] = type_json(r.run->stats.types[t]);
+        for (size_t t = 0; t < kTxnTypes; ++t)
+            j["transactions"][kTxnNames[t]] = type_json(r.run->stats.types[t]);
         j["aborts"] = aborts_json(r.run->stats);
         j["deliveries_skipped"] = r.run->stats.deliveries_skipped;
         j["store"] = store_json(r.before, r.after);
@@ -179,68 +192,92 @@ Json all_json(const Results& r) {
 std::string aborts_text(const TypeStats& type) {
     std::string text;
     for (size_t cause = 0; cause < kAbortCauses; ++cause)
-        if (type.aborts[cause]) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", type.aborts[cause], kAbortNames[cause]);
+        if (type.aborts[cause])
+            text += fmt::format("{}{} {}", text.empty() ? "" : ", ", type.aborts[cause],
+                                kAbortNames[cause]);
     return text.empty() ? "-" : text;
 }
 
 // What transactions waited for, on average and in the worst hundredth; nothing if nobody waited.
 void print_waits(const WorkerStats& stats) {
     uint64_t longest = 0;
-    for (const TypeStats& type : stats.types) longest = std::max({longest, type.lock_wait.max(), type.page_wait.max(), type.log_wait.max()});
+    for (const TypeStats& type : stats.types)
+        longest =
+            std::max({longest, type.lock_wait.max(), type.page_wait.max(), type.log_wait.max()});
     if (longest == 0) return;
-    fmt::print("\n{:<12} {:>20} {:>20} {:>20}\n", "waits, us", "locks mean/p99", "pages mean/p99", "log mean/p99");
-    const auto text = [](const auto& wait) { return fmt::format("{:.1f} / {:.1f}", wait.mean() / 1000, micros(wait.percentile(0.99))); };
+    fmt::print("\n{:<12} {:>20} {:>20} {:>20}\n", "waits, us", "locks mean/p99", "pages mean/p99",
+               "log mean/p99");
+    const auto text = [](const auto& wait) {
+        return fmt::format("{:.1f} / {:.1f}", wait.mean() / 1000, micros(wait.percentile(0.99)));
+    };
     for (size_t t = 0; t < kTxnTypes; ++t) {
         const TypeStats& type = stats.types[t];
         if (type.latency.count() == 0) continue;
-        fmt::print("{:<12} {:>20} {:>20} {:>20}\n", kTxnNames[t], text(type.lock_wait), text(type.page_wait), text(type.log_wait));
+        fmt::print("{:<12} {:>20} {:>20} {:>20}\n", kTxnNames[t], text(type.lock_wait),
+                   text(type.page_wait), text(type.log_wait));
     }
 }
 
 void print_stage(const char* name, const StageStats& s) {
     if (s.entered == 0) return;
-    fmt::print("{}: {} waited {:.1f} us (p99 {:.1f}), behind {:.1f} others, {:.2f} served together; {} overtaken, one of them {} times\n", name,
-               s.entered, s.wait.mean() / 1000, micros(s.wait.percentile(0.99)), s.length.mean(), s.batch.mean(), s.bypasses, s.bypassed_max);
+    fmt::print(
+        "{}: {} waited {:.1f} us (p99 {:.1f}), behind {:.1f} others, {:.2f} served together; {} "
+        "overtaken, one of them {} times\n",
+        name, s.entered, s.wait.mean() / 1000, micros(s.wait.percentile(0.99)), s.length.mean(),
+        s.batch.mean(), s.bypasses, s.bypassed_max);
 }
 
 }  // namespace
 
 void print_run(const Results& r) {
     const RunReport& run = *r.run;
-    fmt::print("\n{:.0f} transactions a second, {:.0f} tpmC, measured for {:.2f} s\n", run.tx_per_s(), run.tpm_c(), seconds(run.measured));
-    fmt::print("{} warehouses, {} terminals each, {} worker{}, {}, {} commits, pool {}, {}\n\n", r.scale.warehouses, r.settings->run.terminals,
-               r.settings->workers, r.settings->workers == 1 ? "" : "s", r.settings->isolation_name, r.settings->durability_name,
-               format_size(r.options.pool_bytes), r.after.io_backend);
-    fmt::print("{:<12} {:>10} {:>9} {:>9} {:>9} {:>9} {:>10}  {}\n", "response, us", "count", "p50", "p90", "p99", "p99.9", "max", "repeated");
+    fmt::print("\n{:.0f} transactions a second, {:.0f} tpmC, measured for {:.2f} s\n",
+               run.tx_per_s(), run.tpm_c(), seconds(run.measured));
+    fmt::print("{} warehouses, {} terminals each, {} worker{}, {}, {} commits, pool {}, {}\n\n",
+               r.scale.warehouses, r.settings->run.terminals, r.settings->workers,
+               r.settings->workers == 1 ? "" : "s", r.settings->isolation_name,
+               r.settings->durability_name, format_size(r.options.pool_bytes), r.after.io_backend);
+    fmt::print("{:<12} {:>10} {:>9} {:>9} {:>9} {:>9} {:>10}  {}\n", "response, us", "count", "p50",
+               "p90", "p99", "p99.9", "max", "repeated");
     for (size_t t = 0; t < kTxnTypes; ++t) {
         const TypeStats& type = run.stats.types[t];
         const auto& latency = type.latency;
         if (latency.count() == 0) continue;
-        fmt::print("{:<12} {:>10} {:>9.1f} {:>9.1f} {:>9.1f} {:>9.1f} {:>10.1f}  {}\n", kTxnNames[t], latency.count(),
-                   micros(latency.percentile(0.5)), micros(latency.percentile(0.9)), micros(latency.percentile(0.99)),
+        fmt::print("{:<12} {:>10} {:>9.1f} {:>9.1f} {:>9.1f} {:>9.1f} {:>10.1f}  {}\n",
+                   kTxnNames[t], latency.count(), micros(latency.percentile(0.5)),
+                   micros(latency.percentile(0.9)), micros(latency.percentile(0.99)),
                    micros(latency.percentile(0.999)), micros(latency.max()), aborts_text(type));
     }
     print_waits(run.stats);
     const StoreStats &a = r.before, &b = r.after;
     fmt::print("\n{} New-Orders rolled back as demanded; {} districts had nothing to deliver\n",
-               run.stats.types[static_cast<size_t>(TxnType::new_order)].rolled_back, run.stats.deliveries_skipped);
-    fmt::print("log {} in {} syncs; pages read {}, written {}; checkpoints {}; lock waits {}, deadlocks {}\n",
-               format_size(b.log_bytes - a.log_bytes), b.log_syncs - a.log_syncs, b.page_reads - a.page_reads, b.page_writes - a.page_writes,
-               b.checkpoints - a.checkpoints, b.lock_waits - a.lock_waits, b.deadlocks - a.deadlocks);
+               run.stats.types[static_cast<size_t>(TxnType::new_order)].rolled_back,
+               run.stats.deliveries_skipped);
+    fmt::print(
+        "log {} in {} syncs; pages read {}, written {}; checkpoints {}; lock waits {}, deadlocks "
+        "{}\n",
+        format_size(b.log_bytes - a.log_bytes), b.log_syncs - a.log_syncs,
+        b.page_reads - a.page_reads, b.page_writes - a.page_writes, b.checkpoints - a.checkpoints,
+        b.lock_waits - a.lock_waits, b.deadlocks - a.deadlocks);
     const threads::IoStats io = b.io.since(a.io);
     if (io.packets() > 0)
-        fmt::print("I/O {} requests in {} batches (mean {:.1f}), {} merged, {} joined, {} submissions, depth {:.1f}\n", io.packets(), io.batches,
-                   io.stage.batch.mean(), io.merged(), io.joined(), io.submissions, io.depth.mean());
+        fmt::print(
+            "I/O {} requests in {} batches (mean {:.1f}), {} merged, {} joined, {} submissions, "
+            "depth {:.1f}\n",
+            io.packets(), io.batches, io.stage.batch.mean(), io.merged(), io.joined(),
+            io.submissions, io.depth.mean());
     print_stage("lock stage", b.lock_stage.since(a.lock_stage));
     if (!r.steps.teams.empty()) fmt::print("\n{}\n", fmt::join(teams_table(r.steps), "\n"));
 }
 
 void print_consistency(const ConsistencyReport& report) {
-    fmt::print("\nConsistency conditions (clause 3.3.2), {} rows in {:.2f} s\n", report.rows, seconds(report.nanos));
+    fmt::print("\nConsistency conditions (clause 3.3.2), {} rows in {:.2f} s\n", report.rows,
+               seconds(report.nanos));
     for (const Condition& c : report.conditions) {
         fmt::print("  {:>2}  {}  {}\n", c.id, c.ok() ? "holds " : "BROKEN", condition_text(c.id));
         for (const std::string& fault : c.faults) fmt::print("          {}\n", fault);
-        if (c.violations > c.faults.size()) fmt::print("          ... {} violations in all\n", c.violations);
+        if (c.violations > c.faults.size())
+            fmt::print("          ... {} violations in all\n", c.violations);
     }
     for (const std::string& fault : report.index_faults) fmt::print("      BROKEN  {}\n", fault);
     std::fflush(stdout);
@@ -256,7 +293,8 @@ Result<void> write_json(const Results& results, const std::string& file) {
 
 namespace {
 
-// Runs a program that is looked for in PATH; its exit status, or 127. `quiet`: what it writes to stderr is dropped.
+// Runs a program that is looked for in PATH; its exit status, or 127. `quiet`: what it writes to
+// stderr is dropped.
 int run_command(std::vector<const char*> arguments, bool quiet) {
     arguments.push_back(nullptr);
     std::fflush(stdout);
@@ -275,7 +313,7 @@ int run_command(std::vector<const char*> arguments, bool quiet) {
 const char* python_with_matplotlib() {
     for (const char* python : {"python3", "/usr/bin/python3"})
         if (run_command({python, "-c", "import matplotlib"}, true) == 0) return python;
-    return "python3";                            // whose script says what is missing
+    return "python3";  // whose script says what is missing
 }
 
 }  // namespace
@@ -287,7 +325,8 @@ bool draw_picture(const Results& results, const std::string& file) {
         return false;
     }
     const auto script = std::filesystem::path(LOCKSTEP_SOURCE_DIR) / "tpcc" / "plot.py";
-    const int status = run_command({python_with_matplotlib(), script.c_str(), data.c_str(), file.c_str()}, false);
+    const int status =
+        run_command({python_with_matplotlib(), script.c_str(), data.c_str(), file.c_str()}, false);
     std::filesystem::remove(data);
     if (status == 0) return true;
     fmt::print(stderr, "lockstep-tpcc: --picture: {} did not draw {}\n", script.string(), file);
@@ -298,8 +337,8 @@ Result<void> write_delivery_log(const RunReport& run, const std::string& file) {
     std::ofstream out(file);
     out << "queued_ns,finished_ns,warehouse,carrier,order_of_district_1,2,3,4,5,6,7,8,9,10\n";
     for (const DeliveryResult& result : run.deliveries) {
-        out << result.request.queued << ',' << result.finished << ',' << result.request.input.w << ','
-            << static_cast<unsigned>(result.request.input.carrier_id);
+        out << result.request.queued << ',' << result.finished << ',' << result.request.input.w
+            << ',' << static_cast<unsigned>(result.request.input.carrier_id);
         for (const uint32_t o : result.output.o_id) out << ',' << o;
         out << '\n';
     }

@@ -8,13 +8,13 @@ namespace lockstep::tpcc {
 
 struct Results {
     const Settings* settings = nullptr;
-    Options options;                             // the store's, as opened
+    Options options;  // the store's, as opened
     Scale scale;
     uint64_t load_seed = 0;
-    Nanos load_nanos = 0;                        // 0: reopened
-    std::unique_ptr<RunReport> run;              // null with --check-only
-    StoreStats before, after;                    // around the run, warm-up included
-    StepsFigures steps;                          // of the run, warm-up included
+    Nanos load_nanos = 0;            // 0: reopened
+    std::unique_ptr<RunReport> run;  // null with --check-only
+    StoreStats before, after;        // around the run, warm-up included
+    StepsFigures steps;              // of the run, warm-up included
     ConsistencyReport consistency;
 };
 

@@ -6,7 +6,18 @@
 namespace lockstep::tpcc {
 
 namespace {
-enum Stream : uint64_t { s_item = 1, s_warehouse, s_stock, s_district, s_names, s_customer, s_history, s_permutation, s_order, s_line };
+enum Stream : uint64_t {
+    s_item = 1,
+    s_warehouse,
+    s_stock,
+    s_district,
+    s_names,
+    s_customer,
+    s_history,
+    s_permutation,
+    s_order,
+    s_line
+};
 // One row in ten, drawn for each row on its own.
 bool one_in_ten(Rng& rng) { return rng.below(10) == 0; }
 }  // namespace
@@ -24,7 +35,8 @@ void RowSource::warehouse(uint32_t w, WarehouseRecord& out) const {
     random_text(rng, 6, 10, out.name);
     random_address(rng, out.address);
     out.tax = static_cast<int32_t>(rng.between(0, 2000));
-    out.ytd = Cents{1000} * scale.customers * scale.districts;       // 300,000.00 at full scale: 10.00 from each customer
+    // 300,000.00 at full scale: 10.00 from each customer.
+    out.ytd = Cents{1000} * scale.customers * scale.districts;
 }
 
 void RowSource::stock(uint32_t w, uint32_t i, StockRecord& out) const {
@@ -46,9 +58,11 @@ void RowSource::district(uint32_t w, uint32_t d, DistrictRecord& out) const {
     out.next_o_id = scale.customers + 1;
 }
 
-void RowSource::customer_names(uint32_t w, uint32_t d, uint32_t c, Text<16>& last, Text<16>& first) const {
+void RowSource::customer_names(uint32_t w, uint32_t d, uint32_t c, Text<16>& last,
+                               Text<16>& first) const {
     Rng rng = row_rng(seed, s_names, w, d, c);
-    last = last_name(c <= scale.names() ? c - 1 : nurand(rng, 255, 0, scale.names() - 1, constants.c_last_load));
+    last = last_name(
+        c <= scale.names() ? c - 1 : nurand(rng, 255, 0, scale.names() - 1, constants.c_last_load));
     random_text(rng, 8, 16, first);
 }
 
@@ -101,7 +115,8 @@ void RowSource::order(uint32_t w, uint32_t d, uint32_t o, uint32_t c, OrderRecor
     out.entry_d = load_time;
 }
 
-void RowSource::order_line(uint32_t w, uint32_t d, uint32_t o, uint32_t ol, OrderLineRecord& out) const {
+void RowSource::order_line(uint32_t w, uint32_t d, uint32_t o, uint32_t ol,
+                           OrderLineRecord& out) const {
     Rng rng = row_rng(seed, s_line, w, d, uint64_t{o} << 8 | ol);
     const bool delivered = o <= scale.delivered();
     out.i_id = static_cast<uint32_t>(rng.between(1, scale.items));

@@ -1,7 +1,9 @@
-// rows.h - the initial content of every row, from the seed and the row's key alone (clause 4.3.3.1).
+// rows.h - the initial content of every row, from the seed and the row's key alone (clause
+// 4.3.3.1).
 //
-// Concepts   Any row can be made again without making others, so each table is loaded in its own key order and two loads with one seed
-//            are equal whatever the order or the number of workers.
+// Concepts   Any row can be made again without making others, so each table is loaded in its own
+//            key order and two loads with one seed are equal whatever the order or the number of
+//            workers.
 #pragma once
 
 #include <vector>

@@ -1,10 +1,13 @@
 // schema.h - the nine tables of TPC-C as fixed-layout records (revision 5.11, clause 1.3).
 //
-// Concepts   A record is a packed struct; its bytes are the stored value. Fields that a transaction changes stand side by side at the
-//            front, so that one patch() of a few bytes changes them all. A text of variable length carries its length (Text<N>); the
-//            long ones (C_DATA, I_DATA, S_DATA, H_DATA) stand last and only their used bytes are stored.
-//            Money is in cents, rates in 1/10000, times in nanoseconds; 0 as a time or carrier stands for null.
-// Invariants SC-1 Sizes and the offsets of what is patched are fixed: they are on disk. [checked: static_assert below]
+// Concepts   A record is a packed struct; its bytes are the stored value. Fields that a transaction
+//            changes stand side by side at the front, so that one patch() of a few bytes changes
+//            them all. A text of variable length carries its length (Text<N>); the long ones
+//            (C_DATA, I_DATA, S_DATA, H_DATA) stand last and only their used bytes are stored.
+//            Money is in cents, rates in 1/10000, times in nanoseconds; 0 as a time or carrier
+//            stands for null.
+// Invariants SC-1 Sizes and the offsets of what is patched are fixed: they are on disk. [checked:
+// static_assert below]
 #pragma once
 
 #include <algorithm>
@@ -40,26 +43,26 @@ struct [[gnu::packed]] Address {
 };
 
 struct [[gnu::packed]] WarehouseRecord {
-    Cents ytd;                       // patched by Payment
+    Cents ytd;  // patched by Payment
     int32_t tax;
     Text<10> name;
     Address address;
 };
 
 struct [[gnu::packed]] DistrictRecord {
-    Cents ytd;                       // patched by Payment
-    uint32_t next_o_id;              // patched by New-Order
+    Cents ytd;           // patched by Payment
+    uint32_t next_o_id;  // patched by New-Order
     int32_t tax;
     Text<10> name;
     Address address;
 };
 
 struct [[gnu::packed]] CustomerRecord {
-    Cents balance;                   // the first four are patched by Payment and Delivery
+    Cents balance;  // the first four are patched by Payment and Delivery
     Cents ytd_payment;
     uint32_t payment_cnt;
     uint32_t delivery_cnt;
-    int32_t discount;                // what New-Order reads ends with `last`
+    int32_t discount;  // what New-Order reads ends with `last`
     char credit[2];
     Text<16> last;
     char middle[2];
@@ -70,7 +73,9 @@ struct [[gnu::packed]] CustomerRecord {
     char phone[16];
     uint16_t data_size;
     char data[500];
-    size_t stored_bytes() const { return offsetof(CustomerRecord, data) + std::min<size_t>(data_size, sizeof(data)); }
+    size_t stored_bytes() const {
+        return offsetof(CustomerRecord, data) + std::min<size_t>(data_size, sizeof(data));
+    }
 };
 
 struct [[gnu::packed]] HistoryRecord {
@@ -86,7 +91,7 @@ struct [[gnu::packed]] HistoryRecord {
 };
 
 struct [[gnu::packed]] OrderRecord {
-    uint8_t carrier_id;              // 0 = null; patched by Delivery
+    uint8_t carrier_id;  // 0 = null; patched by Delivery
     uint8_t ol_cnt;
     uint8_t all_local;
     uint32_t c_id;
@@ -94,7 +99,7 @@ struct [[gnu::packed]] OrderRecord {
 };
 
 struct [[gnu::packed]] OrderLineRecord {
-    Time delivery_d;                 // 0 = null; patched by Delivery
+    Time delivery_d;  // 0 = null; patched by Delivery
     Cents amount;
     uint32_t i_id;
     uint32_t supply_w_id;
@@ -111,7 +116,7 @@ struct [[gnu::packed]] ItemRecord {
 };
 
 struct [[gnu::packed]] StockRecord {
-    int32_t quantity;                // the first four are patched by New-Order
+    int32_t quantity;  // the first four are patched by New-Order
     uint32_t order_cnt;
     uint32_t remote_cnt;
     int64_t ytd;
@@ -126,8 +131,10 @@ static_assert(sizeof(WarehouseRecord) == 97 && sizeof(DistrictRecord) == 101);
 static_assert(offsetof(DistrictRecord, next_o_id) == 8);
 static_assert(offsetof(CustomerRecord, discount) == 24 && offsetof(CustomerRecord, middle) == 47);
 static_assert(offsetof(CustomerRecord, data) == 174 && sizeof(CustomerRecord) == 674);
-static_assert(offsetof(HistoryRecord, data) == 30 && sizeof(OrderRecord) == 15 && sizeof(OrderLineRecord) == 49);
-static_assert(offsetof(ItemRecord, data) == 37 && offsetof(StockRecord, dist) == 20 && sizeof(StockRecord) == 311);
+static_assert(offsetof(HistoryRecord, data) == 30 && sizeof(OrderRecord) == 15 &&
+              sizeof(OrderLineRecord) == 49);
+static_assert(offsetof(ItemRecord, data) == 37 && offsetof(StockRecord, dist) == 20 &&
+              sizeof(StockRecord) == 311);
 
 // The bytes of a record as a stored value.
 template <class R>

@@ -17,15 +17,20 @@ namespace lockstep::tpcc {
 namespace {
 
 constexpr uint64_t kMegabyte = 1ull << 20, kGigabyte = 1ull << 30;
-constexpr uint64_t kWarehouseBytes = 130 * kMegabyte;            // freshly loaded, with room for a short run
-constexpr uint64_t kGrowthBytesPerSecond = 20 * kMegabyte;       // at some 40,000 transactions a second
+// Freshly loaded, with room for a short run.
+constexpr uint64_t kWarehouseBytes = 130 * kMegabyte;
+// At some 40,000 transactions a second.
+constexpr uint64_t kGrowthBytesPerSecond = 20 * kMegabyte;
 
-const Names<Mix> kMixes = {
-    {"mix", Mix::full}, {"mix4", Mix::without_delivery}, {"neworder", Mix::new_order}, {"payment", Mix::payment}};
+const Names<Mix> kMixes = {{"mix", Mix::full},
+                           {"mix4", Mix::without_delivery},
+                           {"neworder", Mix::new_order},
+                           {"payment", Mix::payment}};
 const Names<Isolation> kIsolations = {{"serializable", Isolation::serializable},
                                       {"repeatable-read", Isolation::repeatable_read},
                                       {"read-committed", Isolation::read_committed}};
-const Names<Durability> kDurabilities = {{"lazy", Durability::lazy}, {"durable", Durability::durable}};
+const Names<Durability> kDurabilities = {{"lazy", Durability::lazy},
+                                         {"durable", Durability::durable}};
 const Names<IoMethod> kIoMethods = {
     {"automatic", IoMethod::automatic}, {"uring", IoMethod::io_uring}, {"pool", IoMethod::pool}};
 
@@ -46,14 +51,22 @@ std::optional<uint32_t> read_ctx_points(const std::string& text, std::string& fa
     return std::nullopt;
 }
 
-const CLI::Validator kSize([](std::string& text) { return parse_size(text) ? "" : "is not a size such as 512M or 2G: " + text; }, "SIZE");
+const CLI::Validator kSize(
+    [](std::string& text) {
+        return parse_size(text) ? "" : "is not a size such as 512M or 2G: " + text;
+    },
+    "SIZE");
 
 uint64_t default_pool_bytes(const Settings& s, uint64_t data_bytes) {
     const double seconds = s.run.transactions ? static_cast<double>(s.run.transactions) / 40000
-                                              : static_cast<double>(s.run.duration + s.run.warmup) / static_cast<double>(kSecond);
-    const auto grown = static_cast<uint64_t>(std::min(seconds, 120.0) * s.workers * static_cast<double>(kGrowthBytesPerSecond));
-    const uint64_t memory = static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
-    return std::max(64 * kMegabyte, std::min(memory * 6 / 10, data_bytes + grown + 256 * kMegabyte));
+                                              : static_cast<double>(s.run.duration + s.run.warmup) /
+                                                    static_cast<double>(kSecond);
+    const auto grown = static_cast<uint64_t>(std::min(seconds, 120.0) * s.workers *
+                                             static_cast<double>(kGrowthBytesPerSecond));
+    const uint64_t memory = static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) *
+                            static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+    return std::max(64 * kMegabyte,
+                    std::min(memory * 6 / 10, data_bytes + grown + 256 * kMegabyte));
 }
 
 uint64_t rounded_up(uint64_t bytes, uint64_t unit) { return (bytes + unit - 1) / unit * unit; }
@@ -66,70 +79,122 @@ struct RawArguments {
 };
 
 void add_database_options(CLI::App& app, Settings& s, RawArguments& raw) {
-    app.add_option("--path", s.path, "Directory of the database; loaded if it holds none, else reopened (default: temporary)");
-    app.add_option("-w,--warehouses", raw.warehouses, "Number of warehouses (default: 4, or those of the existing database)")
+    app.add_option(
+        "--path", s.path,
+        "Directory of the database; loaded if it holds none, else reopened (default: temporary)");
+    app.add_option("-w,--warehouses", raw.warehouses,
+                   "Number of warehouses (default: 4, or those of the existing database)")
         ->check(CLI::Range(1u, kWarehousesMax));
-    app.add_option("--workers", s.workers, "Kernel threads that run transactions")->check(CLI::Range(1u, 64u))->capture_default_str();
-    app.add_option("--pool", raw.pool, "Buffer pool, such as 512M or 2G (default: sized to the data)")->check(kSize);
-    app.add_option("--log-size", raw.log, "Bound on the log, such as 2G (default: sized to the data)")->check(kSize);
-    app.add_option("--io", s.io_name, "Input and output through")->check(one_of(kIoMethods))->capture_default_str();
+    app.add_option("--workers", s.workers, "Kernel threads that run transactions")
+        ->check(CLI::Range(1u, 64u))
+        ->capture_default_str();
+    app.add_option("--pool", raw.pool,
+                   "Buffer pool, such as 512M or 2G (default: sized to the data)")
+        ->check(kSize);
+    app.add_option("--log-size", raw.log,
+                   "Bound on the log, such as 2G (default: sized to the data)")
+        ->check(kSize);
+    app.add_option("--io", s.io_name, "Input and output through")
+        ->check(one_of(kIoMethods))
+        ->capture_default_str();
     app.add_option("--seed", s.run.seed, "Seed of all random numbers")->capture_default_str();
 }
 
 void add_team_options(CLI::App& app, Settings& s) {
-    app.add_option("--steps", s.steps_name, "Run threads in teams (STEPS), or with one part of it")->check(one_of(kStepsModes))->capture_default_str();
-    app.add_option("--ctx-points", s.ctx_points_name, "Where teams pass the CPU on: none, manual, icache, auto:FILE, or names with commas")
+    app.add_option("--steps", s.steps_name, "Run threads in teams (STEPS), or with one part of it")
+        ->check(one_of(kStepsModes))
         ->capture_default_str();
-    app.add_option("--team-max", s.steps.team_max, "Threads in a team, and transactions under way on a worker, at most")
+    app.add_option(
+           "--ctx-points", s.ctx_points_name,
+           "Where teams pass the CPU on: none, manual, icache, auto:FILE, or names with commas")
+        ->capture_default_str();
+    app.add_option("--team-max", s.steps.team_max,
+                   "Threads in a team, and transactions under way on a worker, at most")
         ->check(CLI::Range(1u, 1024u))
         ->capture_default_str();
     app.add_option("--team-window", s.steps.window_records,
-                   "With --steps on: records in a piece of work by which a worker tries smaller teams and none; 0: always --team-max")
+                   "With --steps on: records in a piece of work by which a worker tries smaller "
+                   "teams and none; 0: always --team-max")
         ->capture_default_str();
-    app.add_option("--team-policy", s.team_policy_name, "Whose turn it is after a team")->check(one_of(kTeamPolicies))->capture_default_str();
-    app.add_option("--team-gate", s.team_gate_name, "How many of the waiting make a team")->check(one_of(kTeamGates))->capture_default_str();
+    app.add_option("--team-policy", s.team_policy_name, "Whose turn it is after a team")
+        ->check(one_of(kTeamPolicies))
+        ->capture_default_str();
+    app.add_option("--team-gate", s.team_gate_name, "How many of the waiting make a team")
+        ->check(one_of(kTeamGates))
+        ->capture_default_str();
 }
 
 void add_run_options(CLI::App& app, Settings& s, RawArguments& raw) {
-    app.add_option("--terminals", s.run.terminals, "User threads per warehouse")->check(CLI::Range(1u, 1000u))->capture_default_str();
-    app.add_option("--txn", s.mix_name, "What to run; mix4 is the mix without Delivery")->check(one_of(kMixes))->capture_default_str();
-    auto* count = app.add_option("--transactions", s.run.transactions, "Run so many transactions instead of for a time")
+    app.add_option("--terminals", s.run.terminals, "User threads per warehouse")
+        ->check(CLI::Range(1u, 1000u))
+        ->capture_default_str();
+    app.add_option("--txn", s.mix_name, "What to run; mix4 is the mix without Delivery")
+        ->check(one_of(kMixes))
+        ->capture_default_str();
+    auto* count = app.add_option("--transactions", s.run.transactions,
+                                 "Run so many transactions instead of for a time")
                       ->check(CLI::Range(uint64_t{1}, uint64_t{1} << 50));
-    app.add_option("--duration", raw.duration, "Measured seconds")->check(CLI::Range(0.001, 1e7))->capture_default_str()->excludes(count);
-    app.add_option("--warmup", raw.warmup, "Seconds before measuring (with --transactions: 0 unless given)")
+    app.add_option("--duration", raw.duration, "Measured seconds")
+        ->check(CLI::Range(0.001, 1e7))
+        ->capture_default_str()
+        ->excludes(count);
+    app.add_option("--warmup", raw.warmup,
+                   "Seconds before measuring (with --transactions: 0 unless given)")
         ->check(CLI::Range(0.0, 1e6))
         ->capture_default_str();
-    app.add_option("--think", s.run.think, "Factor on the specification's keying and think times; 0 = none, 1 = as written")
+    app.add_option("--think", s.run.think,
+                   "Factor on the specification's keying and think times; 0 = none, 1 = as written")
         ->check(CLI::Range(0.0, 100.0))
         ->capture_default_str();
-    app.add_option("--durability", s.durability_name, "When a commit returns")->check(one_of(kDurabilities))->capture_default_str();
-    app.add_option("--isolation", s.isolation_name, "Isolation of all transactions")->check(one_of(kIsolations))->capture_default_str();
-    app.add_option("--lock-policy", s.lock_policy_name, "Who is granted a contended lock first")->check(one_of(kLockPolicies))->capture_default_str();
-    app.add_option("--lock-bypass", s.lock_bypass_max, "How often a waiter may be overtaken under that policy")
+    app.add_option("--durability", s.durability_name, "When a commit returns")
+        ->check(one_of(kDurabilities))
+        ->capture_default_str();
+    app.add_option("--isolation", s.isolation_name, "Isolation of all transactions")
+        ->check(one_of(kIsolations))
+        ->capture_default_str();
+    app.add_option("--lock-policy", s.lock_policy_name, "Who is granted a contended lock first")
+        ->check(one_of(kLockPolicies))
+        ->capture_default_str();
+    app.add_option("--lock-bypass", s.lock_bypass_max,
+                   "How often a waiter may be overtaken under that policy")
         ->check(CLI::Range(0u, 65535u))
         ->capture_default_str();
     add_team_options(app, s);
-    app.add_option("--ack-fd", s.run.executor.ack_fd, "Write a line to this descriptor after each durable commit")
+    app.add_option("--ack-fd", s.run.executor.ack_fd,
+                   "Write a line to this descriptor after each durable commit")
         ->check(CLI::Range(0, 1 << 20));
 }
 
 void add_output_options(CLI::App& app, Settings& s, RawArguments& raw) {
     app.add_option("--json", s.json_file, "Write settings and results to this file");
-    app.add_option("--picture", s.picture_file, "Draw throughput and latency over time (.svg or .png)")
+    app.add_option("--picture", s.picture_file,
+                   "Draw throughput and latency over time (.svg or .png)")
         ->check(CLI::Validator(
-            [](std::string& f) { return f.ends_with(".svg") || f.ends_with(".png") ? "" : "must end in .svg or .png: " + f; }, "FILE"));
-    app.add_option("--delivery-log", s.delivery_file, "Write the results of the deferred deliveries to this file");
-    app.add_option("--dump", s.dump_directory, "Write every table as CSV into this directory and stop");
-    app.add_flag("--check-only", raw.check_only, "Check the consistency conditions of an existing database and stop");
-    app.add_option("--check-acks", s.ack_check_file, "With --check-only: check that what this file (of --ack-fd) says is there");
+            [](std::string& f) {
+                return f.ends_with(".svg") || f.ends_with(".png")
+                           ? ""
+                           : "must end in .svg or .png: " + f;
+            },
+            "FILE"));
+    app.add_option("--delivery-log", s.delivery_file,
+                   "Write the results of the deferred deliveries to this file");
+    app.add_option("--dump", s.dump_directory,
+                   "Write every table as CSV into this directory and stop");
+    app.add_flag("--check-only", raw.check_only,
+                 "Check the consistency conditions of an existing database and stop");
+    app.add_option("--check-acks", s.ack_check_file,
+                   "With --check-only: check that what this file (of --ack-fd) says is there");
 }
 
 // What cannot be said of one option alone; empty if all is well.
 std::string contradiction(const Settings& s, const RawArguments& raw) {
-    if (raw.check_only && !s.dump_directory.empty()) return "--check-only and --dump exclude each other";
-    if ((raw.check_only || !s.dump_directory.empty()) && s.path.empty()) return "--check-only and --dump need --path";
+    if (raw.check_only && !s.dump_directory.empty())
+        return "--check-only and --dump exclude each other";
+    if ((raw.check_only || !s.dump_directory.empty()) && s.path.empty())
+        return "--check-only and --dump need --path";
     if (!s.ack_check_file.empty() && !raw.check_only) return "--check-acks needs --check-only";
-    if (s.run.executor.ack_fd >= 0 && s.durability_name != "durable") return "--ack-fd needs --durability durable";
+    if (s.run.executor.ack_fd >= 0 && s.durability_name != "durable")
+        return "--ack-fd needs --durability durable";
     return "";
 }
 
@@ -151,7 +216,9 @@ void convert(Settings& s, const RawArguments& raw, bool warehouses_given, bool w
     if (!s.dump_directory.empty()) s.action = Action::dump;
     s.run.mix = kMixes.at(s.mix_name);
     s.run.duration = static_cast<Nanos>(raw.duration * static_cast<double>(kSecond));
-    s.run.warmup = s.run.transactions && !warmup_given ? 0 : static_cast<Nanos>(raw.warmup * static_cast<double>(kSecond));
+    s.run.warmup = s.run.transactions && !warmup_given
+                       ? 0
+                       : static_cast<Nanos>(raw.warmup * static_cast<double>(kSecond));
     s.run.executor.durability = kDurabilities.at(s.durability_name);
     s.run.executor.isolation = kIsolations.at(s.isolation_name);
     s.run.keep_delivery_results = !s.delivery_file.empty();
@@ -162,8 +229,10 @@ void convert(Settings& s, const RawArguments& raw, bool warehouses_given, bool w
 ParsedCommandLine parse_command_line(int argc, const char* const* argv) {
     ParsedCommandLine parsed;
     RawArguments raw;
-    CLI::App app("TPC-C (revision 5.11) on the Lockstep storage manager: loads or reopens a database, runs the terminals, checks the twelve\n"
-                 "consistency conditions. Exit status 0 only if all of them hold.");
+    CLI::App app(
+        "TPC-C (revision 5.11) on the Lockstep storage manager: loads or reopens a database, runs "
+        "the terminals, checks the twelve\n"
+        "consistency conditions. Exit status 0 only if all of them hold.");
     app.name("lockstep-tpcc");
     add_database_options(app, parsed.settings, raw);
     add_run_options(app, parsed.settings, raw);
@@ -190,11 +259,15 @@ Options Settings::store_options(uint32_t warehouses_now, uint64_t existing_bytes
     // The load writes whole pages to the log within one transaction per table.
     const uint64_t log_wanted = log_bytes ? log_bytes : std::max(2 * kGigabyte, 2 * data_bytes);
     options.log_bytes = rounded_up(log_wanted, options.log_segment_bytes);
-    while (options.log_bytes / options.log_segment_bytes < 8 && options.log_segment_bytes > kMegabyte) options.log_segment_bytes /= 2;
-    options.log_ring_bytes = std::min(options.log_ring_bytes, std::bit_floor(options.log_bytes / 4));
+    while (options.log_bytes / options.log_segment_bytes < 8 &&
+           options.log_segment_bytes > kMegabyte)
+        options.log_segment_bytes /= 2;
+    options.log_ring_bytes =
+        std::min(options.log_ring_bytes, std::bit_floor(options.log_bytes / 4));
     options.transactions_max = std::max<uint32_t>(options.transactions_max, 1024);
     options.io = kIoMethods.at(io_name);
-    options.lock_stage = {.policy = kLockPolicies.at(lock_policy_name), .bypass_max = lock_bypass_max};
+    options.lock_stage = {.policy = kLockPolicies.at(lock_policy_name),
+                          .bypass_max = lock_bypass_max};
     options.steps = steps;
     return options;
 }
@@ -207,10 +280,14 @@ std::optional<uint64_t> parse_size(const std::string& text) {
     unsigned shift = 0;
     if (rest != end) {
         switch (*rest) {
-            case 'k': case 'K': shift = 10; break;
-            case 'm': case 'M': shift = 20; break;
-            case 'g': case 'G': shift = 30; break;
-            case 't': case 'T': shift = 40; break;
+            case 'k':
+            case 'K': shift = 10; break;
+            case 'm':
+            case 'M': shift = 20; break;
+            case 'g':
+            case 'G': shift = 30; break;
+            case 't':
+            case 'T': shift = 40; break;
             default: return std::nullopt;
         }
     }
@@ -219,7 +296,9 @@ std::optional<uint64_t> parse_size(const std::string& text) {
 }
 
 std::string format_size(uint64_t bytes) {
-    if (bytes >= 10 * kGigabyte) return fmt::format("{:.1f} GB", static_cast<double>(bytes) / static_cast<double>(kGigabyte));
+    if (bytes >= 10 * kGigabyte)
+        return fmt::format("{:.1f} GB",
+                           static_cast<double>(bytes) / static_cast<double>(kGigabyte));
     return fmt::format("{:.0f} MB", static_cast<double>(bytes) / static_cast<double>(kMegabyte));
 }
 

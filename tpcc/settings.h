@@ -12,24 +12,27 @@ enum class Action : uint8_t { run, check_only, dump };
 
 struct Settings {
     Action action = Action::run;
-    std::string path;                            // empty: a temporary directory, removed at the end
-    std::optional<uint32_t> warehouses;          // default: 4, or those of the existing database
+    std::string path;                    // empty: a temporary directory, removed at the end
+    std::optional<uint32_t> warehouses;  // default: 4, or those of the existing database
     uint32_t workers = 1;
-    std::string mix_name = "mix", durability_name = "lazy", isolation_name = "serializable", io_name = "automatic",
-                steps_name = "off", ctx_points_name = "manual", team_policy_name = "last-leaver", team_gate_name = "t-gated",
+    std::string mix_name = "mix", durability_name = "lazy", isolation_name = "serializable",
+                io_name = "automatic", steps_name = "off", ctx_points_name = "manual",
+                team_policy_name = "last-leaver", team_gate_name = "t-gated",
                 lock_policy_name = "fifo";
     uint32_t lock_bypass_max = LockStageOptions{}.bypass_max;
     StepsOptions steps;
-    uint64_t pool_bytes = 0, log_bytes = 0;      // 0: sized to the data
+    uint64_t pool_bytes = 0, log_bytes = 0;  // 0: sized to the data
     std::string dump_directory, json_file, picture_file, ack_check_file, delivery_file;
     RunSettings run;
 
-    // Store options for so many warehouses or, if that is more, so many bytes of an existing database.
+    // Store options for so many warehouses or, if that is more, so many bytes of an existing
+    // database.
     Options store_options(uint32_t warehouse_count, uint64_t existing_bytes = 0) const;
     uint32_t warehouse_count() const { return warehouses.value_or(4); }
 };
 
-// Reads the command line. An exit status means: stop now with it (help was shown, or an error was printed).
+// Reads the command line. An exit status means: stop now with it (help was shown, or an error was
+// printed).
 struct ParsedCommandLine {
     Settings settings;
     std::optional<int> exit_status;

@@ -1,6 +1,8 @@
-// stock_level.cc - the Stock-Level transaction (clause 2.8): how many items of the last 20 orders are low in stock.
+// stock_level.cc - the Stock-Level transaction (clause 2.8): how many items of the last 20 orders
+// are low in stock.
 //
-// Operations  fetch D (S); scan OL of the last 20 orders; fetch S (S) of each distinct item, in the order of their keys, sixteen at a time.
+// Operations  fetch D (S); scan OL of the last 20 orders; fetch S (S) of each distinct item, in the
+//             order of their keys, sixteen at a time.
 #include "tpcc/transactions.h"
 
 namespace lockstep::tpcc {
@@ -13,10 +15,12 @@ Result<void> stock_level(Database& db, Txn& txn, const StockLevelInput& in, Stoc
     uint32_t items[kOrders * 15];
     size_t n = 0;
     {
-        Cursor lines = db.order_line.scan(txn, order_key(in.w, in.d, end - std::min(end, kOrders)), order_key(in.w, in.d, end));
+        Cursor lines = db.order_line.scan(txn, order_key(in.w, in.d, end - std::min(end, kOrders)),
+                                          order_key(in.w, in.d, end));
         while (TRY(lines.next())) {
             OrderLineRecord line;
-            if (n == std::size(items) || !read_record(lines.value(), line)) return missing_row("order_line", lines.key());
+            if (n == std::size(items) || !read_record(lines.value(), line))
+                return missing_row("order_line", lines.key());
             items[n++] = line.i_id;
         }
     }
@@ -26,9 +30,11 @@ Result<void> stock_level(Database& db, Txn& txn, const StockLevelInput& in, Stoc
     RowBatch<StockRecord, 16> stocks;
     for (const uint32_t* item = items; item != items_end;) {
         stocks.clear();
-        while (item != items_end && !stocks.full()) stocks.add(stock_key(in.w, *item++), sizeof(StockRecord::quantity));
+        while (item != items_end && !stocks.full())
+            stocks.add(stock_key(in.w, *item++), sizeof(StockRecord::quantity));
         TRY(stocks.fetch(db.stock, txn, "stock"));
-        for (size_t i = 0; i < stocks.size(); ++i) out.low_stock += stocks[i].quantity < in.threshold;
+        for (size_t i = 0; i < stocks.size(); ++i)
+            out.low_stock += stocks[i].quantity < in.threshold;
     }
     return {};
 }

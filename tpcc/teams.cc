@@ -8,22 +8,26 @@
 namespace lockstep::tpcc {
 namespace {
 
-double mean(uint64_t sum, uint64_t teams) { return teams == 0 ? 0 : static_cast<double>(sum) / static_cast<double>(teams); }
+double mean(uint64_t sum, uint64_t teams) {
+    return teams == 0 ? 0 : static_cast<double>(sum) / static_cast<double>(teams);
+}
 
 TeamFigures average(const StepsFigures& figures) {
     TeamFigures all{.operation = "average", .strays = {}};
     for (const TeamFigures& f : figures.teams) {
         all.teams += f.teams, all.entered += f.entered, all.left += f.left, all.ready += f.ready;
-        all.strays.lock += f.strays.lock, all.strays.page += f.strays.page, all.strays.latch += f.strays.latch;
+        all.strays.lock += f.strays.lock, all.strays.page += f.strays.page,
+            all.strays.latch += f.strays.latch;
         all.strays.log += f.strays.log, all.strays.other += f.strays.other;
     }
     return all;
 }
 
 std::string line(const TeamFigures& f) {
-    return fmt::format("{:<28} {:>9} {:>8.1f} {:>8.1f} {:>8.1f}   {:>9} {:>6} {:>6} {:>6} {:>6}", f.operation, f.teams, mean(f.entered, f.teams),
-                       mean(f.left, f.teams), mean(f.ready, f.teams), f.strays.lock, f.strays.page, f.strays.latch, f.strays.log,
-                       f.strays.other);
+    return fmt::format("{:<28} {:>9} {:>8.1f} {:>8.1f} {:>8.1f}   {:>9} {:>6} {:>6} {:>6} {:>6}",
+                       f.operation, f.teams, mean(f.entered, f.teams), mean(f.left, f.teams),
+                       mean(f.ready, f.teams), f.strays.lock, f.strays.page, f.strays.latch,
+                       f.strays.log, f.strays.other);
 }
 
 nlohmann::ordered_json json_of(const TeamFigures& f) {
@@ -33,7 +37,11 @@ nlohmann::ordered_json json_of(const TeamFigures& f) {
             {"mean_left", mean(f.left, f.teams)},
             {"mean_ready", mean(f.ready, f.teams)},
             {"strays",
-             {{"lock", f.strays.lock}, {"page", f.strays.page}, {"latch", f.strays.latch}, {"log", f.strays.log}, {"other", f.strays.other}}}};
+             {{"lock", f.strays.lock},
+              {"page", f.strays.page},
+              {"latch", f.strays.latch},
+              {"log", f.strays.log},
+              {"other", f.strays.other}}}};
 }
 
 std::string gear_text(const GearFigures& g) {
@@ -46,17 +54,20 @@ std::string gear_text(const GearFigures& g) {
 std::vector<std::string> teams_table(const StepsFigures& figures) {
     std::vector<std::string> lines;
     if (figures.teams.empty()) return lines;
-    lines.push_back(fmt::format("{:<28} {:>9} {:>8} {:>8} {:>8}   {:>9} {:>6} {:>6} {:>6} {:>6}", "teams: operation", "formed", "entered", "left",
-                                "ready", "lock", "page", "latch", "log", "other  (strays by cause)"));
+    lines.push_back(fmt::format("{:<28} {:>9} {:>8} {:>8} {:>8}   {:>9} {:>6} {:>6} {:>6} {:>6}",
+                                "teams: operation", "formed", "entered", "left", "ready", "lock",
+                                "page", "latch", "log", "other  (strays by cause)"));
     for (const TeamFigures& f : figures.teams)
         if (f.teams >= 10) lines.push_back(line(f));
     lines.push_back(line(average(figures)));
     std::string points = "CTX taken / skipped:";
-    for (const CtxPointFigures& p : figures.points) points += fmt::format(" {} {} / {}", p.name, p.taken, p.off + p.alone + p.latched);
+    for (const CtxPointFigures& p : figures.points)
+        points += fmt::format(" {} {} / {}", p.name, p.taken, p.off + p.alone + p.latched);
     lines.push_back(points);
     for (size_t w = 0; w < figures.gears.size(); ++w) {
         const GearFigures& g = figures.gears[w];
-        lines.push_back(fmt::format("worker {}: {}; {} windows of work, {} trials, {} changes", w, gear_text(g), g.windows, g.trials, g.changes));
+        lines.push_back(fmt::format("worker {}: {}; {} windows of work, {} trials, {} changes", w,
+                                    gear_text(g), g.windows, g.trials, g.changes));
     }
     return lines;
 }
@@ -67,9 +78,13 @@ nlohmann::ordered_json teams_json(const StepsFigures& figures) {
     for (const TeamFigures& f : figures.teams) j["operations"].push_back(json_of(f));
     j["average"] = json_of(average(figures));
     for (const CtxPointFigures& p : figures.points)
-        j["points"][p.name] = {{"taken", p.taken}, {"off", p.off}, {"alone", p.alone}, {"latched", p.latched}};
+        j["points"][p.name] = {
+            {"taken", p.taken}, {"off", p.off}, {"alone", p.alone}, {"latched", p.latched}};
     for (const GearFigures& g : figures.gears)
-        j["gears"].push_back({{"gear", gear_text(g)}, {"windows", g.windows}, {"trials", g.trials}, {"changes", g.changes}});
+        j["gears"].push_back({{"gear", gear_text(g)},
+                              {"windows", g.windows},
+                              {"trials", g.trials},
+                              {"changes", g.changes}});
     return j;
 }
 

@@ -31,7 +31,8 @@ Ticket::~Ticket() {
 
 void count_finished(RunControl& control, WorkerStats& stats, const Finished& txn) {
     const Nanos took = txn.end - txn.start;
-    stats.completed.store(stats.completed.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    stats.completed.store(stats.completed.load(std::memory_order_relaxed) + 1,
+                          std::memory_order_relaxed);
     stats.timeline.record(txn.end - control.started, took);
     if (txn.end < control.measure_begin || txn.end >= control.measure_end) return;
     TypeStats& t = stats.types[static_cast<size_t>(txn.type)];
@@ -87,7 +88,8 @@ Result<void> Terminal::execute(const Input& input) {
     const Nanos start = now();
     const ThreadWaits waited = thread_waits();
     const Outcome outcome = TRY(executor_.execute(input));
-    count_finished(control_, executor_.stats(), {type_of(input), outcome, start, now(), thread_waits() - waited});
+    count_finished(control_, executor_.stats(),
+                   {type_of(input), outcome, start, now(), thread_waits() - waited});
     return {};
 }
 
@@ -102,7 +104,8 @@ Result<void> Terminal::queue_delivery(const DeliveryInput& input) {
     control_.servers_live.fetch_add(1, std::memory_order_relaxed);
     auto ticket = std::make_unique<Ticket>(control_, control_.servers_live);
     control_.db.store->start(
-        [&control = control_, &executor = executor_, &queue, ticket = std::move(ticket)]() -> Result<void> {
+        [&control = control_, &executor = executor_, &queue,
+         ticket = std::move(ticket)]() -> Result<void> {
             ticket->begin();
             serve_deliveries(control, executor, queue);
             return {};
@@ -118,11 +121,14 @@ void Terminal::serve_deliveries(RunControl& control, Executor& executor, Deliver
         const Result<Outcome> outcome = executor.execute(Input(request->input), &result.output);
         if (!outcome) {
             control.fail_run(outcome.error());
-            continue;                            // the queue must get empty, or nobody would serve it again
+            // The queue must get empty, or nobody would serve it again.
+            continue;
         }
         result.finished = now();
         WorkerStats& stats = executor.stats();
-        count_finished(control, stats, {TxnType::delivery, *outcome, request->queued, result.finished, thread_waits() - waited});
+        count_finished(control, stats,
+                       {TxnType::delivery, *outcome, request->queued, result.finished,
+                        thread_waits() - waited});
         stats.deliveries_skipped += result.output.skipped;
         if (control.settings.keep_delivery_results) queue.results.push_back(result);
     }
@@ -131,7 +137,8 @@ void Terminal::serve_deliveries(RunControl& control, Executor& executor, Deliver
 void Terminal::pause(double seconds) {
     // In pieces, so that a run ends on time although users think for minutes.
     const Nanos until = now() + static_cast<Nanos>(seconds * static_cast<double>(kSecond));
-    for (Nanos t = now(); t < until && !finished(); t = now()) sleep_for(std::min(until - t, kSecond / 4));
+    for (Nanos t = now(); t < until && !finished(); t = now())
+        sleep_for(std::min(until - t, kSecond / 4));
 }
 
 }  // namespace lockstep::tpcc

@@ -9,18 +9,21 @@ namespace lockstep::tpcc {
 struct RunControl {
     Database& db;
     const RunSettings& settings;
-    Nanos started = 0, measure_begin = 0, measure_end = kNever;      // fixed before the first terminal starts
+    // Fixed before the first terminal starts.
+    Nanos started = 0, measure_begin = 0, measure_end = kNever;
     std::atomic<bool> stop{false};
     std::atomic<uint32_t> terminals_live{0}, servers_live{0};
-    std::vector<std::unique_ptr<DeliveryQueue>> queues;              // per warehouse, [w - 1]
+    std::vector<std::unique_ptr<DeliveryQueue>> queues;  // per warehouse, [w - 1]
     SpinLock error_lock;
-    Error error;                                                     // first failure; under error_lock
+    // First failure; under error_lock.
+    Error error;
 
     RunControl(Database& db, const RunSettings& settings) : db(db), settings(settings) {}
     void fail_run(const Error& e);
 };
 
-// Goes with a started user thread: takes it off the count of the living when it ends, or when it could not be started at all.
+// Goes with a started user thread: takes it off the count of the living when it ends, or when it
+// could not be started at all.
 class Ticket {
 public:
     Ticket(RunControl& control, std::atomic<uint32_t>& live) : control_(control), live_(live) {}
@@ -40,15 +43,15 @@ struct Finished {
     TxnType type;
     Outcome outcome;
     Nanos start, end;
-    ThreadWaits waits;                           // between the two
+    ThreadWaits waits;  // between the two
 };
 void count_finished(RunControl& control, WorkerStats& stats, const Finished& txn);
 
 struct TerminalPlace {
-    uint32_t number;                             // 0-based among all
-    uint32_t w, d;                               // home warehouse and Stock-Level district
+    uint32_t number;  // 0-based among all
+    uint32_t w, d;    // home warehouse and Stock-Level district
     int worker;
-    uint64_t quota;                              // transactions to run; 0 with --duration
+    uint64_t quota;  // transactions to run; 0 with --duration
 };
 
 class Terminal {

@@ -1,10 +1,12 @@
 // transactions.h - the bodies of the five transactions (clauses 2.4 to 2.8).
 //
-// Concepts   A body runs between begin() and commit(), which are the caller's. It reads into buffers on its stack and allocates nothing of
-//            its own. Rows that will change are locked exclusively when they are fetched.
+// Concepts   A body runs between begin() and commit(), which are the caller's. It reads into
+//            buffers on its stack and allocates nothing of its own. Rows that will change are
+//            locked exclusively when they are fetched.
 // Blocking   Every body may suspend the calling user thread for locks, pages and log space.
-// Errors     Those of the store. A value of false (New-Order) means: roll back, as the input demanded. no_such_record names a missing
-//            row that the rules say must exist: the database is damaged.
+// Errors     Those of the store. A value of false (New-Order) means: roll back, as the input
+//            demanded. no_such_record names a missing row that the rules say must exist: the
+//            database is damaged.
 #pragma once
 
 #include "tpcc/input.h"
@@ -14,7 +16,7 @@ namespace lockstep::tpcc {
 struct NewOrderOutput {
     uint32_t o_id;
     Time entry_d;
-    int32_t w_tax, d_tax, discount;              // 1/10000
+    int32_t w_tax, d_tax, discount;  // 1/10000
     Text<16> last;
     char credit[2];
     Cents total;
@@ -22,19 +24,19 @@ struct NewOrderOutput {
         Text<24> i_name;
         Cents price, amount;
         int32_t stock_quantity;
-        char brand_generic;                      // 'B' or 'G'
-    } lines[15];                                 // at [number - 1]
+        char brand_generic;  // 'B' or 'G'
+    } lines[15];             // at [number - 1]
 };
 
 struct PaymentOutput {
     Address warehouse, district;
-    CustomerRecord customer;                     // as stored after the payment
+    CustomerRecord customer;  // as stored after the payment
     uint32_t c_id;
     Time date;
 };
 
 struct OrderStatusOutput {
-    uint32_t c_id, o_id;                         // o_id 0: no order
+    uint32_t c_id, o_id;  // o_id 0: no order
     Cents balance;
     Text<16> first, last;
     OrderRecord order;
@@ -42,7 +44,7 @@ struct OrderStatusOutput {
 };
 
 struct DeliveryOutput {
-    uint32_t o_id[10];                           // per district; 0: it had no undelivered order
+    uint32_t o_id[10];  // per district; 0: it had no undelivered order
     uint32_t skipped;
 };
 
@@ -50,24 +52,31 @@ struct StockLevelOutput {
     uint32_t low_stock;
 };
 
-Result<bool> new_order(Database& db, Txn& txn, const NewOrderInput& in, Time now, NewOrderOutput& out);
+Result<bool> new_order(Database& db, Txn& txn, const NewOrderInput& in, Time now,
+                       NewOrderOutput& out);
 Result<void> payment(Database& db, Txn& txn, const PaymentInput& in, Time now, PaymentOutput& out);
-Result<void> order_status(Database& db, Txn& txn, const OrderStatusInput& in, OrderStatusOutput& out);
+Result<void> order_status(Database& db, Txn& txn, const OrderStatusInput& in,
+                          OrderStatusOutput& out);
 // All ten districts in one transaction, in ascending order.
-Result<void> delivery(Database& db, Txn& txn, const DeliveryInput& in, Time now, DeliveryOutput& out);
+Result<void> delivery(Database& db, Txn& txn, const DeliveryInput& in, Time now,
+                      DeliveryOutput& out);
 Result<void> stock_level(Database& db, Txn& txn, const StockLevelInput& in, StockLevelOutput& out);
 
-// The number of the customer chosen; for a name the one at position ceil(n/2) of those who bear it, sorted by first name (clause 2.5.2.2).
+// The number of the customer chosen; for a name the one at position ceil(n/2) of those who bear it,
+// sorted by first name (clause 2.5.2.2).
 Result<uint32_t> find_customer(Database& db, Txn& txn, const CustomerChoice& choice);
 
-// Fetches the first `bytes` of a row that must exist into `record`. `what` names the table in the error.
+// Fetches the first `bytes` of a row that must exist into `record`. `what` names the table in the
+// error.
 [[gnu::cold, gnu::noinline]] std::unexpected<Error> missing_row(const char* what, Slice key);
 
 template <class R>
-Result<void> fetch(const Index& index, Txn& txn, const RowKey& key, R& record, const char* what, Access access = Access::read,
-                   size_t bytes = sizeof(R)) {
-    const auto size = TRY(index.get(txn, key, std::span(reinterpret_cast<std::byte*>(&record), bytes), access));
-    if (!size || *size < bytes_min<R>()) [[unlikely]] return missing_row(what, key);
+Result<void> fetch(const Index& index, Txn& txn, const RowKey& key, R& record, const char* what,
+                   Access access = Access::read, size_t bytes = sizeof(R)) {
+    const auto size =
+        TRY(index.get(txn, key, std::span(reinterpret_cast<std::byte*>(&record), bytes), access));
+    if (!size || *size < bytes_min<R>()) [[unlikely]]
+        return missing_row(what, key);
     return {};
 }
 
@@ -78,7 +87,9 @@ public:
     // `bytes`: how much of the row is wanted.
     void add(const RowKey& key, size_t bytes = sizeof(R)) {
         keys_[size_] = key;
-        lookups_[size_] = {.key = keys_[size_], .buffer = std::span(reinterpret_cast<std::byte*>(&records_[size_]), bytes)};
+        lookups_[size_] = {
+            .key = keys_[size_],
+            .buffer = std::span(reinterpret_cast<std::byte*>(&records_[size_]), bytes)};
         ++size_;
     }
     void clear() { size_ = 0; }
@@ -97,10 +108,12 @@ public:
         return {};
     }
     // All of them must be there.
-    Result<void> fetch(const Index& index, Txn& txn, const char* what, Access access = Access::read) {
+    Result<void> fetch(const Index& index, Txn& txn, const char* what,
+                       Access access = Access::read) {
         TRY(look_up(index, txn, access));
         for (size_t i = 0; i < size_; ++i)
-            if (!good(i)) [[unlikely]] return missing_row(what, keys_[i]);
+            if (!good(i)) [[unlikely]]
+                return missing_row(what, keys_[i]);
         return {};
     }
 
@@ -113,15 +126,21 @@ private:
 
 // Overwrites the bytes [from, to) of a stored row with those of `record`.
 template <class R>
-Result<void> patch_row(const Index& index, Txn& txn, const RowKey& key, const R& record, size_t from, size_t to, const char* what) {
-    if (!TRY(index.patch(txn, key, from, Slice(reinterpret_cast<const char*>(&record) + from, to - from)))) [[unlikely]]
+Result<void> patch_row(const Index& index, Txn& txn, const RowKey& key, const R& record,
+                       size_t from, size_t to, const char* what) {
+    if (!TRY(index.patch(txn, key, from,
+                         Slice(reinterpret_cast<const char*>(&record) + from, to - from))))
+        [[unlikely]]
         return missing_row(what, key);
     return {};
 }
 // The same for a row that was seen at `hint`.
 template <class R>
-Result<void> patch_row(const Index& index, Txn& txn, const RowKey& key, const R& record, size_t from, size_t to, const char* what, const RecordHint& hint) {
-    if (!TRY(index.patch(txn, key, from, Slice(reinterpret_cast<const char*>(&record) + from, to - from), hint))) [[unlikely]]
+Result<void> patch_row(const Index& index, Txn& txn, const RowKey& key, const R& record,
+                       size_t from, size_t to, const char* what, const RecordHint& hint) {
+    if (!TRY(index.patch(txn, key, from,
+                         Slice(reinterpret_cast<const char*>(&record) + from, to - from), hint)))
+        [[unlikely]]
         return missing_row(what, key);
     return {};
 }

@@ -8,10 +8,15 @@
 namespace lockstep::txn {
 
 TransactionTable::Impl::Impl(Log& l, LockManager& m, uint32_t n)
-    : log(l), locks(m), slots(n), workers(l.runtime().workers()), lanes(std::make_unique<TxnLane[]>(workers)),
+    : log(l),
+      locks(m),
+      slots(n),
+      workers(l.runtime().workers()),
+      lanes(std::make_unique<TxnLane[]>(workers)),
       chunks((n + kTxnChunk - 1) / kTxnChunk) {}
 
-TransactionTable::TransactionTable(Log& log, LockManager& locks, uint32_t slots) : impl_(std::make_unique<Impl>(log, locks, slots)) {
+TransactionTable::TransactionTable(Log& log, LockManager& locks, uint32_t slots)
+    : impl_(std::make_unique<Impl>(log, locks, slots)) {
     CHECK(slots > 0);
 }
 
@@ -96,7 +101,8 @@ void TransactionTable::Impl::prepare(Transaction& txn, TxnLane& lane, const TxnO
 }
 
 // Other lanes, a new chunk, or a wait.
-[[gnu::cold, gnu::noinline]] Result<uint32_t> TransactionTable::Impl::take_slot_slow(TxnLane& lane) {
+[[gnu::cold, gnu::noinline]] Result<uint32_t> TransactionTable::Impl::take_slot_slow(
+    TxnLane& lane) {
     for (;;) {
         if (add_chunk(lane)) {
             SpinGuard guard(lane.lock);
@@ -142,7 +148,8 @@ bool TransactionTable::Impl::add_chunk(TxnLane& lane) {
     return true;
 }
 
-// TT-1: in the queue first, then a last look into the lanes. It may so come to two slots; one goes back.
+// TT-1: in the queue first, then a last look into the lanes. It may so come to two slots; one goes
+// back.
 [[gnu::cold]] Result<uint32_t> TransactionTable::Impl::wait_for_slot() {
     threads::Waiter waiter{.thread = threads::current()};
     CHECK(waiter.thread != nullptr);
@@ -194,7 +201,8 @@ bool TransactionTable::Impl::hand_over(uint32_t slot) {
     return true;
 }
 
-// The object becomes free. The lane is that of the worker that began it, which is the one that ends it.
+// The object becomes free. The lane is that of the worker that began it, which is the one that ends
+// it.
 void TransactionTable::Impl::give_back(Transaction& txn) {
     TxnLane& lane = lanes[txn.lane];
     note(txn.state, TxnState::free);
@@ -232,12 +240,14 @@ Result<Transaction*> TransactionTable::adopt(TxnId id, Lsn first, Lsn last) {
     return txn;
 }
 
-// Tears between the fields cannot happen: a slot's first_lsn names one use of it, and is looked at before and after.
+// Tears between the fields cannot happen: a slot's first_lsn names one use of it, and is looked at
+// before and after.
 std::vector<Transaction*> TransactionTable::unfinished() {
     std::vector<Transaction*> found;
     const uint32_t used = std::min(impl_->chunks_used.load() * kTxnChunk, impl_->slots);
     for (uint32_t slot = 0; slot < used; ++slot)
-        if (Transaction& txn = impl_->at(slot); txn.state == TxnState::active) found.push_back(&txn);
+        if (Transaction& txn = impl_->at(slot); txn.state == TxnState::active)
+            found.push_back(&txn);
     return found;
 }
 
@@ -250,10 +260,11 @@ std::vector<TransactionTable::Live> TransactionTable::live() const {
         for (;;) {
             const uint64_t first = txn.first_lsn.load(std::memory_order_acquire);
             if (first == 0) break;
-            const Live entry{.id = TxnId{std::atomic_ref(txn.id.value).load(std::memory_order_relaxed)},
-                             .first = Lsn{first},
-                             .last = Lsn{std::atomic_ref(txn.last_lsn.value).load(std::memory_order_relaxed)},
-                             .state = std::atomic_ref(txn.state).load(std::memory_order_relaxed)};
+            const Live entry{
+                .id = TxnId{std::atomic_ref(txn.id.value).load(std::memory_order_relaxed)},
+                .first = Lsn{first},
+                .last = Lsn{std::atomic_ref(txn.last_lsn.value).load(std::memory_order_relaxed)},
+                .state = std::atomic_ref(txn.state).load(std::memory_order_relaxed)};
             std::atomic_thread_fence(std::memory_order_acquire);
             if (txn.first_lsn.load(std::memory_order_relaxed) != first) continue;
             list.push_back(entry);
@@ -268,7 +279,8 @@ Lsn TransactionTable::oldest_first_lsn() const {
     uint64_t oldest = kLsnMax.value;
     const uint32_t end = std::min(impl_->chunks_used.load() * kTxnChunk, impl_->slots);
     for (uint32_t slot = 0; slot < end; ++slot)
-        if (const uint64_t first = impl_->at(slot).first_lsn.load(std::memory_order_acquire)) oldest = std::min(oldest, first);
+        if (const uint64_t first = impl_->at(slot).first_lsn.load(std::memory_order_acquire))
+            oldest = std::min(oldest, first);
     return Lsn{oldest};
 }
 
@@ -281,7 +293,9 @@ void TransactionTable::set_next_id(TxnId next) {
 }
 
 TxnId TransactionTable::next_id() const { return TxnId{impl_->next_id.load()}; }
-uint32_t TransactionTable::active() const { return static_cast<uint32_t>(std::max<int64_t>(impl_->count(), 0)); }
+uint32_t TransactionTable::active() const {
+    return static_cast<uint32_t>(std::max<int64_t>(impl_->count(), 0));
+}
 
 void TransactionTable::close() {
     Impl& table = *impl_;

@@ -1,17 +1,21 @@
-// transaction_commit.cc - the ends of a transaction: commit with early lock release, abort after rollback.
+// transaction_commit.cc - the ends of a transaction: commit with early lock release, abort after
+// rollback.
 //
-// Why early release is honest (TX-3). Locks go as soon as the commit record is published, before it is durable. Whoever then reads the data
-// commits later: a writer's own commit record stands behind ours in the log, so its durability implies ours; a reader that
-// writes nothing waits for the newest commit record published so far, which it finds because the record's end was noted
-// in the lane before the locks were released. A transaction told "committed" lazily was promised nothing about durability.
+// Why early release is honest (TX-3). Locks go as soon as the commit record is published, before it
+// is durable. Whoever then reads the data commits later: a writer's own commit record stands behind
+// ours in the log, so its durability implies ours; a reader that writes nothing waits for the
+// newest commit record published so far, which it finds because the record's end was noted in the
+// lane before the locks were released. A transaction told "committed" lazily was promised nothing
+// about durability.
 #include <algorithm>
 
-#include "txn/transaction_impl.h"
 #include "threads/base/planted.h"
+#include "txn/transaction_impl.h"
 
 namespace lockstep::txn {
 
-// TX-4: first_lsn becomes 0 before publish, so a checkpoint that settles sees either the record or its effect.
+// TX-4: first_lsn becomes 0 before publish, so a checkpoint that settles sees either the record or
+// its effect.
 Lsn TransactionTable::Impl::append_last(Transaction& txn, TxnLogKind kind, TxnState state) {
     const LogSpace space = log.reserve(kEndBytes);
     LogRecordHeader* header = space.header();
@@ -29,7 +33,8 @@ Lsn TransactionTable::Impl::append_last(Transaction& txn, TxnLogKind kind, TxnSt
 
 Lsn TransactionTable::Impl::newest_commit() const {
     uint64_t newest = 0;
-    for (uint32_t i = 0; i < workers; ++i) newest = std::max(newest, lanes[i].last_commit.load(std::memory_order_acquire));
+    for (uint32_t i = 0; i < workers; ++i)
+        newest = std::max(newest, lanes[i].last_commit.load(std::memory_order_acquire));
     return Lsn{newest};
 }
 
@@ -53,9 +58,12 @@ Result<Lsn> TransactionTable::commit(Transaction& txn) {
     }
     table.leave(txn);
     Result<void> outcome{};
-    if (durable && must_be_durable != kLsnNone && !PLANTED(commit_does_not_wait)) outcome = table.log.wait_durable(must_be_durable);
-    // In a failed store rollbacks may have failed as well: what a reader saw need not have been committed.
-    if (outcome && table.log.failed() && !(durable && end != kLsnNone)) outcome = fail(ErrorCode::store_failed, "log");
+    if (durable && must_be_durable != kLsnNone && !PLANTED(commit_does_not_wait))
+        outcome = table.log.wait_durable(must_be_durable);
+    // In a failed store rollbacks may have failed as well: what a reader saw need not have been
+    // committed.
+    if (outcome && table.log.failed() && !(durable && end != kLsnNone))
+        outcome = fail(ErrorCode::store_failed, "log");
     table.give_back(txn);
     if (!outcome) return std::unexpected(outcome.error());
     return end;
@@ -65,7 +73,8 @@ void TransactionTable::finish_abort(Transaction& txn, bool undone) {
     Impl& table = *impl_;
     CHECK(txn.state == TxnState::active || txn.state == TxnState::aborting);
     DCHECK(undone || table.log.failed());
-    if (undone && txn.first_lsn.load(std::memory_order_relaxed) != 0) table.append_last(txn, TxnLogKind::end, TxnState::aborting);
+    if (undone && txn.first_lsn.load(std::memory_order_relaxed) != 0)
+        table.append_last(txn, TxnLogKind::end, TxnState::aborting);
     table.leave(txn);
     table.give_back(txn);
 }

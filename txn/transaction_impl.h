@@ -1,10 +1,13 @@
 // transaction_impl.h - the inside of TransactionTable. Private to transaction*.cc.
 //
-// Concepts   Slots are type-stable Transaction objects in chunks that are never freed before the table. Each worker has a *lane*: its
-//            free slots, its block of transaction ids, the end of its newest commit record. A worker without free slots takes them
-//            from the other lanes, then makes a chunk, then waits; ended transactions go to waiters first, in their order.
-// Invariants TT-1 A releaser looks at `waiting` and the queue inside its lane's lock; a waiter stands in the queue before it looks into the
-//                 lanes, under their locks. So a slot is either found by the waiter or handed to it.
+// Concepts   Slots are type-stable Transaction objects in chunks that are never freed before the
+//            table. Each worker has a *lane*: its free slots, its block of transaction ids, the end
+//            of its newest commit record. A worker without free slots takes them from the other
+//            lanes, then makes a chunk, then waits; ended transactions go to waiters first, in
+//            their order.
+// Invariants TT-1 A releaser looks at `waiting` and the queue inside its lane's lock; a waiter
+//                 stands in the queue before it looks into the lanes, under their locks. So a slot
+//                 is either found by the waiter or handed to it.
 #pragma once
 
 #include <atomic>
@@ -13,17 +16,18 @@
 
 #include "threads/base/check.h"
 #include "threads/base/spin_lock.h"
-#include "threads/sync/event.h"
 #include "threads/runtime/runtime.h"
+#include "threads/sync/event.h"
 #include "txn/transaction.h"
 
 namespace lockstep::txn {
 
-inline constexpr uint32_t kTxnChunk = 64;               // transactions per chunk
-inline constexpr uint32_t kIdBlock = 64;                // ids a lane takes at once
+inline constexpr uint32_t kTxnChunk = 64;  // transactions per chunk
+inline constexpr uint32_t kIdBlock = 64;   // ids a lane takes at once
 inline constexpr uint32_t kEndBytes = sizeof(LogRecordHeader);
 inline constexpr uint32_t kNoSlot = UINT32_MAX;
-inline constexpr uint64_t kClosedTag = UINT64_MAX;      // Waiter::tag of a begin() that the closing table sends away
+// Waiter::tag of a begin() that the closing table sends away.
+inline constexpr uint64_t kClosedTag = UINT64_MAX;
 
 // Fields that checkpoints read while their transaction runs (live()).
 template <class T>
@@ -33,19 +37,24 @@ inline void note(T& field, T value) {
 
 struct alignas(kCacheLineBytes) TxnLane {
     SpinLock lock;
-    uint32_t free_head = kNoSlot;                       // under lock
-    int64_t live = 0;                                   // begun here minus ended here; under lock
-    uint64_t id_next = 0, id_end = 0;                   // under lock
-    std::atomic<uint64_t> last_commit{0};               // end of the newest commit record; written by this worker only
+    uint32_t free_head = kNoSlot;      // under lock
+    int64_t live = 0;                  // begun here minus ended here; under lock
+    uint64_t id_next = 0, id_end = 0;  // under lock
+    // End of the newest commit record; written by this worker only.
+    std::atomic<uint64_t> last_commit{0};
 };
 
 struct TransactionTable::Impl {
     Impl(Log& log, LockManager& locks, uint32_t slots);
 
-    TxnLane& my_lane() { return lanes[threads::current() != nullptr ? threads::worker_index() : 0]; }
-    Transaction& at(uint32_t slot) const { return chunks[slot / kTxnChunk].load(std::memory_order_acquire)[slot % kTxnChunk]; }
+    TxnLane& my_lane() {
+        return lanes[threads::current() != nullptr ? threads::worker_index() : 0];
+    }
+    Transaction& at(uint32_t slot) const {
+        return chunks[slot / kTxnChunk].load(std::memory_order_acquire)[slot % kTxnChunk];
+    }
 
-    uint32_t pop(TxnLane& lane);                        // kNoSlot if it has none; under lane.lock
+    uint32_t pop(TxnLane& lane);  // kNoSlot if it has none; under lane.lock
     Result<uint32_t> take_slot_slow(TxnLane& lane);
     uint32_t steal();
     bool add_chunk(TxnLane& lane);
@@ -58,7 +67,8 @@ struct TransactionTable::Impl {
     uint64_t new_id(TxnLane& lane);
     void leave(Transaction& txn);
 
-    // Appends a record without payload; between reserve and publish marks the transaction as ended. Its end LSN.
+    // Appends a record without payload; between reserve and publish marks the transaction as ended.
+    // Its end LSN.
     Lsn append_last(Transaction& txn, TxnLogKind kind, TxnState state);
     Lsn newest_commit() const;
     int64_t count() const;
@@ -68,14 +78,16 @@ struct TransactionTable::Impl {
     const uint32_t slots;
     const uint32_t workers;
     std::unique_ptr<TxnLane[]> lanes;
-    std::vector<std::atomic<Transaction*>> chunks;      // all null at first; grown under admission
-    std::vector<std::unique_ptr<Transaction[]>> memory; // under admission
+    std::vector<std::atomic<Transaction*>> chunks;       // all null at first; grown under admission
+    std::vector<std::unique_ptr<Transaction[]>> memory;  // under admission
 
     alignas(kCacheLineBytes) SpinLock admission;
-    std::atomic<uint32_t> chunks_used{0};               // written under admission
-    std::atomic<uint32_t> waiting{0};                   // threads that wait for a slot, or are about to
+    std::atomic<uint32_t> chunks_used{0};  // written under admission
+    // Threads that wait for a slot, or are about to.
+    std::atomic<uint32_t> waiting{0};
     std::atomic<bool> closed{false};
-    threads::WaitQueue waiters;                         // tag = slot + 1 once handed over; under admission
+    // Tag = slot + 1 once handed over; under admission.
+    threads::WaitQueue waiters;
     std::atomic<uint64_t> next_id{1};
     std::atomic<bool> drained{false};
     threads::Completion all_ended;

@@ -1,9 +1,9 @@
 // btree.cc - making and destroying a tree.
 #include <algorithm>
 
-#include "sm/space/sweep.h"
 #include "sm/btree/btree_impl.h"
 #include "sm/core/cleanup.h"
+#include "sm/space/sweep.h"
 
 namespace lockstep::sm {
 
@@ -11,7 +11,8 @@ using namespace node;
 
 BTree::BTree(Env& env, StoreId id, PageId root) : env_(env), id_(id), root_(root) {
     lock_.store = id;
-    // Creating an object takes locks of a second transaction there: it would wait for its creator's lock on the whole.
+    // Creating an object takes locks of a second transaction there: it would wait for its creator's
+    // lock on the whole.
     lock_.escalates = id != kCatalogStore;
 }
 
@@ -24,7 +25,8 @@ Result<PageId> BTree::create(Env& env, StoreId id, txn::Transaction* txn) {
         space.part(),
         {&page, PageAction::btree_format, kPartFresh, {payload::bytes_of(format), {}, {}, {}}},
     };
-    Result<Lsn> done = change_pages(env, txn, txn ? ChangeRole::forward : ChangeRole::system, LogKind::btree_create, id, parts);
+    Result<Lsn> done = change_pages(env, txn, txn ? ChangeRole::forward : ChangeRole::system,
+                                    LogKind::btree_create, id, parts);
     if (!done) {
         env.pool->drop(std::move(page));
         return std::unexpected(done.error());
@@ -34,12 +36,14 @@ Result<PageId> BTree::create(Env& env, StoreId id, txn::Transaction* txn) {
 
 Result<void> BTree::destroy() {
     destroyed_ = true;
-    // Freed pages are not written again, so on disk a tree that was freed before a crash may look whole: the map is asked as well.
+    // Freed pages are not written again, so on disk a tree that was freed before a crash may look
+    // whole: the map is asked as well.
     const Result<Report> report = verify();
     bool whole = report && report->faults.empty();
-    for (size_t i = 0; whole && i < report->pages.size(); ++i) whole = TRY(env_.space->is_used(report->pages[i]));
+    for (size_t i = 0; whole && i < report->pages.size(); ++i)
+        whole = TRY(env_.space->is_used(report->pages[i]));
     if (whole) return env_.space->free_now(report->pages);
-    return sweep(env_, id_, {});                  // half freed: what is left is found by its number
+    return sweep(env_, id_, {});  // half freed: what is left is found by its number
 }
 
 }  // namespace lockstep::sm

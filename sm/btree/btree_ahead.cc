@@ -1,9 +1,12 @@
-// btree_ahead.cc - read-ahead of a cursor: the parent's list of children tells which leaves come next.
+// btree_ahead.cc - read-ahead of a cursor: the parent's list of children tells which leaves come
+// next.
 //
-// Concepts   A cursor counts the leaves it leaves behind. At the second, and then again and again, it looks at the list of children in the node
-//            above: if leaves that come next are not in memory, it asks for them, first 8, then 16, then 32 ahead, and looks again when
-//            half of them are used up. While all are in memory it looks at every eighth leaf only. A range's end is not passed.
-//            The look is a hint taken without latches: a page number is believed only if its node is valid after the reading.
+// Concepts   A cursor counts the leaves it leaves behind. At the second, and then again and again,
+//            it looks at the list of children in the node above: if leaves that come next are not
+//            in memory, it asks for them, first 8, then 16, then 32 ahead, and looks again when
+//            half of them are used up. While all are in memory it looks at every eighth leaf only.
+//            A range's end is not passed. The look is a hint taken without latches: a page number
+//            is believed only if its node is valid after the reading.
 // Blocking   parks for reads of inner nodes only.
 #include "sm/btree/btree_impl.h"
 
@@ -14,14 +17,17 @@ using namespace node;
 namespace {
 
 constexpr uint32_t kWindowMin = 8, kWindowMax = 32;
-constexpr unsigned kParentsMax = 2;                              // one that ends within the window, and the next one
+// One that ends within the window, and the next one.
+constexpr unsigned kParentsMax = 2;
 
 struct Children {
     PageId ids[kWindowMax];
     uint32_t count = 0;
-    char fence[kKeyBytesMax];                                    // where the parent ends in the direction of the walk
+    // Where the parent ends in the direction of the walk.
+    char fence[kKeyBytesMax];
     size_t fence_bytes = 0;
-    bool last = true;                                            // there is nothing beyond the parent, or nothing that the range contains
+    // There is nothing beyond the parent, or nothing that the range contains.
+    bool last = true;
 };
 
 // About the key at which child `slot` begins; the first one, -1, begins with its parent.
@@ -44,18 +50,23 @@ void note_fence(Children& out, Slice fence, bool last) {
 void children_above(const Page& parent, int slot, Slice high, uint32_t wanted, Children& out) {
     out.last = true;
     for (int i = slot + 1; i < static_cast<int>(count(parent)); ++i) {
-        if (out.count == wanted || (i >= 0 && !high.empty() && begins_at_or_above(parent, i, high))) return;
+        if (out.count == wanted || (i >= 0 && !high.empty() && begins_at_or_above(parent, i, high)))
+            return;
         out.ids[out.count++] = child_at(parent, i);
     }
-    if (!high_infinite(parent)) note_fence(out, node::high(parent), !high.empty() && node::high(parent) >= high);
+    if (!high_infinite(parent))
+        note_fence(out, node::high(parent), !high.empty() && node::high(parent) >= high);
 }
 
 void children_below(const Page& parent, int slot, Slice low, uint32_t wanted, Children& out) {
     out.last = true;
     const int children = static_cast<int>(count(parent));
     for (int i = std::min(slot, children) - 1; i >= -1; --i) {
-        // If the child above begins at or below the range's begin, this one has nothing of the range.
-        if (out.count == wanted || (i + 1 < children && !low.empty() && begins_at_or_below(parent, i + 1, low))) return;
+        // If the child above begins at or below the range's begin, this one has nothing of the
+        // range.
+        if (out.count == wanted ||
+            (i + 1 < children && !low.empty() && begins_at_or_below(parent, i + 1, low)))
+            return;
         out.ids[out.count++] = child_at(parent, i);
     }
     note_fence(out, node::low(parent), node::low(parent).empty() || node::low(parent) <= low);
@@ -63,8 +74,9 @@ void children_below(const Page& parent, int slot, Slice low, uint32_t wanted, Ch
 
 }  // namespace
 
-// `at` lies in the leaf that the cursor leaves (upwards) or is the low fence of that leaf (downwards). The neighbour, which is asked for
-// next anyway, is left out: its read shall not be one of those that can wait.
+// `at` lies in the leaf that the cursor leaves (upwards) or is the low fence of that leaf
+// (downwards). The neighbour, which is asked for next anyway, is left out: its read shall not be
+// one of those that can wait.
 void BTreeCursor::look_ahead(Slice at, bool up) {
     using Side = BTree::Ops::Side;
     BufferPool& pool = *tree_.env_.pool;
@@ -75,19 +87,27 @@ void BTreeCursor::look_ahead(Slice at, bool up) {
         if (parents > 0 && children.last) break;
         BTree::Ops::Position pos;
         const Slice key = parents == 0 ? at : Slice(children.fence, children.fence_bytes);
-        if (!BTree::Ops::descend(tree_, key, up ? Side::covering : Side::below, 1, pos) || pos.at.page->header.level != 1) break;
+        if (!BTree::Ops::descend(tree_, key, up ? Side::covering : Side::below, 1, pos) ||
+            pos.at.page->header.level != 1)
+            break;
         const Page& parent = *pos.at.page;
         const uint32_t before = children.count;
-        // The first look leaves out the neighbour, the second begins with the parent's first (last) child.
-        if (up) children_above(parent, child_slot(parent, key) + (parents == 0 ? 1 : -1), end, wanted, children);
-        else children_below(parent, child_slot_below(parent, key) + (parents == 0 ? 0 : 1), Slice(low_), wanted, children);
+        // The first look leaves out the neighbour, the second begins with the parent's first (last)
+        // child.
+        if (up)
+            children_above(parent, child_slot(parent, key) + (parents == 0 ? 1 : -1), end, wanted,
+                           children);
+        else
+            children_below(parent, child_slot_below(parent, key) + (parents == 0 ? 0 : 1),
+                           Slice(low_), wanted, children);
         if (!pos.valid()) {
             children.count = before;
             break;
         }
     }
     bool missing = false;
-    for (uint32_t i = 0; i < children.count; ++i) missing |= pool.resident(children.ids[i]) == nullptr;
+    for (uint32_t i = 0; i < children.count; ++i)
+        missing |= pool.resident(children.ids[i]) == nullptr;
     ahead_window_ = static_cast<uint16_t>(missing ? std::min(2 * wanted, kWindowMax) : 0);
     leaves_to_look_ = static_cast<uint16_t>(missing ? wanted / 2 : kWindowMin);
     if (missing) pool.read_ahead({children.ids, children.count});

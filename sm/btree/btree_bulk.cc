@@ -1,13 +1,16 @@
-// btree_bulk.cc - loading sorted pairs into an empty tree: leaves built full from left to right, inner levels on top of them.
+// btree_bulk.cc - loading sorted pairs into an empty tree: leaves built full from left to right,
+// inner levels on top of them.
 //
-// Concepts   Pages are written in groups of eight, one redo-only record per group, and hang in the air until the last record formats the
-//            root above them: that one belongs to the transaction, so rollback empties the tree by it. Meanwhile, and again after a
-//            rollback, the load stands on the drop list: after a crash open() frees the index's pages that its root does not reach.
-#include "sm/change/rollback.h"
+// Concepts   Pages are written in groups of eight, one redo-only record per group, and hang in the
+//            air until the last record formats the root above them: that one belongs to the
+//            transaction, so rollback empties the tree by it. Meanwhile, and again after a
+//            rollback, the load stands on the drop list: after a crash open() frees the index's
+//            pages that its root does not reach.
 #include "sm/btree/btree_impl.h"
-#include "sm/core/cleanup.h"
-#include "sm/change/deferred.h"
 #include "sm/btree/overflow.h"
+#include "sm/change/deferred.h"
+#include "sm/change/rollback.h"
+#include "sm/core/cleanup.h"
 #include "threads/base/planted.h"
 
 namespace lockstep::sm {
@@ -29,7 +32,7 @@ struct Draft {
     std::vector<Entry> entries;
     std::string low;
     PageId first_child = kPageNone;
-    size_t bytes = 0;                    // without prefix truncation: never too little
+    size_t bytes = 0;  // without prefix truncation: never too little
 
     size_t cost(size_t key, size_t value) const { return kSlotCost + key + value; }
     // `fence`: longest upper fence the node can get if the entry goes in.
@@ -42,7 +45,8 @@ struct Draft {
     }
 };
 
-// A finished page: its fences are known, its number and right sibling are given when its group is written.
+// A finished page: its fences are known, its number and right sibling are given when its group is
+// written.
 struct Finished {
     Draft draft;
     std::string high;
@@ -60,22 +64,26 @@ public:
 
     Result<void> leaf_entry(Slice key, Slice value, uint16_t flags) {
         // A separator is at most one byte longer than the key on its left.
-        if (!draft_.has_room(key.size(), value.size(), key.size() + 1, limit_)) TRY(close(separator(draft_.entries.back().key, key), 0));
+        if (!draft_.has_room(key.size(), value.size(), key.size() + 1, limit_))
+            TRY(close(separator(draft_.entries.back().key, key), 0));
         draft_.add(key, value, flags);
         return {};
     }
-    // Everything is in: writes the rest of the leaves and the levels above; then link_root() hangs them into the tree.
+    // Everything is in: writes the rest of the leaves and the levels above; then link_root() hangs
+    // them into the tree.
     Result<void> write_rest();
     Result<void> link_root(txn::Transaction& txn);
     void note_chain(const OverflowRef& ref) { chains_.push_back(ref); }
     // After an error: nothing refers to the pages yet.
     void give_back() {
         (void)env_.space->free_now(pages_);
-        for (const OverflowRef& ref : chains_) (void)free_overflow(env_, tree_.id(), PageId{ref.first}, ref.chain);
+        for (const OverflowRef& ref : chains_)
+            (void)free_overflow(env_, tree_.id(), PageId{ref.first}, ref.chain);
     }
 
 private:
-    // The draft's upper fence is `high`: it becomes a finished page, and the next draft begins there.
+    // The draft's upper fence is `high`: it becomes a finished page, and the next draft begins
+    // there.
     Result<void> close(Slice high, unsigned level) {
         std::string fence(high);
         finished_.push_back({std::move(draft_), fence, false});
@@ -91,7 +99,8 @@ private:
     Result<void> write_level(std::vector<ChildRef> children, unsigned level);
     static std::string records_of(const Draft& draft, size_t prefix_bytes) {
         std::string out;
-        for (const Draft::Entry& e : draft.entries) RecordWriter{out}.add(e.flags, {}, Slice(e.key).substr(prefix_bytes), e.value);
+        for (const Draft::Entry& e : draft.entries)
+            RecordWriter{out}.add(e.flags, {}, Slice(e.key).substr(prefix_bytes), e.value);
         return out;
     }
 
@@ -100,11 +109,12 @@ private:
     const size_t limit_;
     Draft draft_;
     std::vector<Finished> finished_;
-    std::vector<ChildRef> written_;      // pages of the level being written
-    std::vector<PageId> pages_;          // all pages of the tree written
-    std::vector<OverflowRef> chains_;    // and all chains
+    std::vector<ChildRef> written_;    // pages of the level being written
+    std::vector<PageId> pages_;        // all pages of the tree written
+    std::vector<OverflowRef> chains_;  // and all chains
     unsigned root_level_ = 0;
-    PageId last_ = kPageNone;            // written last on the leaf level: waits for its right sibling
+    // Written last on the leaf level: waits for its right sibling.
+    PageId last_ = kPageNone;
 };
 
 Result<void> Loader::write_group(unsigned level) {
@@ -121,7 +131,9 @@ Result<void> Loader::write_group(unsigned level) {
     std::vector<ChangePart> parts;
     parts.push_back(space.part());
     const payload::SetChild sibling{space.pages[0].value, payload::kLink, 0};
-    if (link) parts.push_back({&before, PageAction::btree_set_child, 0, {payload::bytes_of(sibling), {}, {}, {}}});
+    if (link)
+        parts.push_back(
+            {&before, PageAction::btree_set_child, 0, {payload::bytes_of(sibling), {}, {}, {}}});
     const auto drop_all = [&](const Error& error) -> std::unexpected<Error> {
         for (ExclusivePage& page : pages)
             if (page) env_.pool->drop(std::move(page));
@@ -134,12 +146,20 @@ Result<void> Loader::write_group(unsigned level) {
         const Finished& f = finished_[i];
         const PageId right = level == 0 && i + 1 < n ? space.pages[i + 1] : kPageNone;
         records[i] = records_of(f.draft, fence_prefix(f.draft.low, f.high, f.infinite));
-        formats[i] = {space.pages[i].value, tree_.id().value, level == 0 ? right.value : f.draft.first_child.value, static_cast<uint16_t>(level),
-                      static_cast<uint16_t>(f.draft.entries.size()), static_cast<uint16_t>(f.draft.low.size()),
+        formats[i] = {space.pages[i].value,
+                      tree_.id().value,
+                      level == 0 ? right.value : f.draft.first_child.value,
+                      static_cast<uint16_t>(level),
+                      static_cast<uint16_t>(f.draft.entries.size()),
+                      static_cast<uint16_t>(f.draft.low.size()),
                       f.infinite ? kInfinite : static_cast<uint16_t>(f.high.size())};
-        parts.push_back({&pages[i], PageAction::btree_format, kPartFresh, {payload::bytes_of(formats[i]), f.draft.low, f.high, records[i]}});
+        parts.push_back({&pages[i],
+                         PageAction::btree_format,
+                         kPartFresh,
+                         {payload::bytes_of(formats[i]), f.draft.low, f.high, records[i]}});
     }
-    Result<Lsn> done = change_pages(env_, nullptr, ChangeRole::system, LogKind::btree_bulk, tree_.id(), parts);
+    Result<Lsn> done =
+        change_pages(env_, nullptr, ChangeRole::system, LogKind::btree_bulk, tree_.id(), parts);
     if (!done) return drop_all(done.error());
     for (size_t i = 0; i < n; ++i) {
         written_.push_back({finished_[i].draft.low, space.pages[i]});
@@ -150,11 +170,14 @@ Result<void> Loader::write_group(unsigned level) {
     return {};
 }
 
-// A load never waits by itself, but the log it fills must be recycled: others get their turn, and the checkpoint time to keep up.
+// A load never waits by itself, but the log it fills must be recycled: others get their turn, and
+// the checkpoint time to keep up.
 void Loader::give_way() {
     const txn::Log& log = *env_.log;
     threads::yield();
-    for (int i = 0; i < 2000 && !log.failed() && log.used_bytes() + log.undo_reserved_bytes() > log.capacity_bytes() / 4 * 3; ++i)
+    for (int i = 0; i < 2000 && !log.failed() &&
+                    log.used_bytes() + log.undo_reserved_bytes() > log.capacity_bytes() / 4 * 3;
+         ++i)
         threads::sleep_until(threads::now() + 5 * kMillisecond);
 }
 
@@ -165,7 +188,8 @@ Result<void> Loader::write_level(std::vector<ChildRef> children, unsigned level)
         const std::string& key = children[i].low;
         const size_t fence = i + 1 < children.size() ? children[i + 1].low.size() : 0;
         if (!draft_.has_room(key.size(), sizeof(uint32_t), fence, limit_)) {
-            TRY(close(key, level));                               // the separator moves up, its child comes first in the next node
+            // The separator moves up, its child comes first in the next node.
+            TRY(close(key, level));
             draft_.first_child = children[i].page;
             continue;
         }
@@ -178,7 +202,8 @@ Result<void> Loader::write_rest() {
     std::vector<ChildRef> children;
     for (unsigned level = 0;; ++level) {
         root_level_ = level;
-        if (written_.empty() && finished_.empty()) return {};    // the draft is all there is on this level
+        // The draft is all there is on this level.
+        if (written_.empty() && finished_.empty()) return {};
         finished_.push_back({std::move(draft_), {}, true});
         TRY(write_group(level));
         children = std::exchange(written_, {});
@@ -188,11 +213,19 @@ Result<void> Loader::write_rest() {
 
 Result<void> Loader::link_root(txn::Transaction& txn) {
     ExclusivePage root = TRY(env_.pool->fix_exclusive(tree_.root()));
-    if (!is_leaf(*root) || count(*root) != 0) return fail(ErrorCode::bad_argument, "bulk load into an index that is not empty", tree_.id().value);
+    if (!is_leaf(*root) || count(*root) != 0)
+        return fail(ErrorCode::bad_argument, "bulk load into an index that is not empty",
+                    tree_.id().value);
     const std::string records = records_of(draft_, 0);
-    const payload::Format format{tree_.root().value, tree_.id().value, draft_.first_child.value, static_cast<uint16_t>(root_level_),
-                                 static_cast<uint16_t>(draft_.entries.size()), 0, kInfinite};
-    ChangePart part{&root, PageAction::btree_format, kPartFresh, {payload::bytes_of(format), {}, {}, records}};
+    const payload::Format format{tree_.root().value,
+                                 tree_.id().value,
+                                 draft_.first_child.value,
+                                 static_cast<uint16_t>(root_level_),
+                                 static_cast<uint16_t>(draft_.entries.size()),
+                                 0,
+                                 kInfinite};
+    ChangePart part{
+        &root, PageAction::btree_format, kPartFresh, {payload::bytes_of(format), {}, {}, records}};
     TRY(change_pages(env_, &txn, ChangeRole::forward, LogKind::btree_bulk, tree_.id(), {&part, 1}));
     return {};
 }
@@ -206,7 +239,8 @@ Result<bool> load_all(Env& env, BTree& tree, txn::Transaction& txn, Loader& load
         if (key.size() > kKeyBytesMax || value.size() > kValueBytesMax) {
             TRY(Ops::check_write(txn, key.size(), value.size()));
         }
-        if (any && key <= Slice(before)) return fail(ErrorCode::bad_argument, "bulk load's keys do not ascend", tree.id().value);
+        if (any && key <= Slice(before))
+            return fail(ErrorCode::bad_argument, "bulk load's keys do not ascend", tree.id().value);
         before.assign(key);
         if (!Ops::too_large(key.size(), value.size())) {
             TRY(loader.leaf_entry(key, value, 0));
@@ -223,10 +257,12 @@ Result<bool> load_all(Env& env, BTree& tree, txn::Transaction& txn, Loader& load
 // The load stands on the drop list until the transaction that hangs it into the tree has committed.
 class ListedLoad {
 public:
-    ListedLoad(Env& env, StoreId store) : env_(env), entry_{DropKind::load, store, kPageNone, env.log->tail().value} {}
+    ListedLoad(Env& env, StoreId store)
+        : env_(env), entry_{DropKind::load, store, kPageNone, env.log->tail().value} {}
     Result<void> begin(txn::Transaction& txn) {
         if (!env_.drops) return {};
-        TRY(run_system_txn(env_, [&](txn::Transaction& own) { return env_.drops->add(own, entry_); }));
+        TRY(run_system_txn(env_,
+                           [&](txn::Transaction& own) { return env_.drops->add(own, entry_); }));
         // Whatever of it is left then: taken off by nobody (failed), or back again (rolled back).
         at_end(txn, [&env = env_, entry = entry_](bool) { (void)env.drops->remove_now(entry); });
         return {};
@@ -243,19 +279,24 @@ private:
 
 }  // namespace
 
-Result<void> BTree::bulk_load(txn::Transaction& txn, std::move_only_function<bool(Slice& key, Slice& value)> next, uint32_t fill) {
+Result<void> BTree::bulk_load(txn::Transaction& txn,
+                              std::move_only_function<bool(Slice& key, Slice& value)> next,
+                              uint32_t fill) {
     if (!Ops::writable(txn, 0, 0)) TRY(Ops::check_write(txn, 0, 0));
     if (fill < 50 || fill > 100) return fail(ErrorCode::bad_argument, "fill", fill);
     {
         SharedPage root = TRY(env_.pool->fix_shared(root_));
-        if (!is_leaf(*root) || count(*root) != 0) return fail(ErrorCode::bad_argument, "bulk load into an index that is not empty", id_.value);
+        if (!is_leaf(*root) || count(*root) != 0)
+            return fail(ErrorCode::bad_argument, "bulk load into an index that is not empty",
+                        id_.value);
     }
     ListedLoad listed(env_, id_);
     TRY(listed.begin(txn));
     Loader loader(env_, *this, kUsable * fill / 100);
     const auto load = [&]() -> Result<void> {
         if (!TRY(load_all(env_, *this, txn, loader, next))) return {};
-        TRY(listed.end(txn));                    // before the link: a rollback empties the tree first, then lists what it left
+        // Before the link: a rollback empties the tree first, then lists what it left.
+        TRY(listed.end(txn));
         return loader.link_root(txn);
     };
     Result<void> done = load();
@@ -269,8 +310,10 @@ Result<void> BTree::undo_bulk(txn::Transaction& txn, const txn::LogRecordView& r
     ExclusivePage root = TRY(env_.pool->fix_exclusive(root_));
     if (PLANTED(bulk_undo_missing)) return {};
     const payload::Format format{root_.value, id_.value, kPageNone.value, 0, 0, 0, kInfinite};
-    ChangePart part{&root, PageAction::btree_format, kPartFresh, {payload::bytes_of(format), {}, {}, {}}};
-    TRY(change_pages(env_, &txn, ChangeRole::compensation, LogKind::btree_bulk, id_, {&part, 1}, Lsn{record.header->prev}));
+    ChangePart part{
+        &root, PageAction::btree_format, kPartFresh, {payload::bytes_of(format), {}, {}, {}}};
+    TRY(change_pages(env_, &txn, ChangeRole::compensation, LogKind::btree_bulk, id_, {&part, 1},
+                     Lsn{record.header->prev}));
     leaves_freed_.fetch_add(1, std::memory_order_release);
     root.release();
     std::erase(report.pages, root_);

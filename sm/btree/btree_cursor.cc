@@ -1,11 +1,14 @@
 // btree_cursor.cc - ordered scans under the transaction's isolation, both ways.
 //
-// Concepts   Each step finds a candidate optimistically, validates, locks the candidate's name, copies, validates again. Forward at
-//            serializable, the lock on the candidate includes the gap below it; the leaves between the old and the new place are
-//            validated after the lock, so the gap was empty when it became protected. Backward, the gap below the current key is
-//            protected before the step looks into it; only the first step locks the gap above the largest key.
-//            Ghosts are locked like records (their deleter may still roll back) and passed over.
-// Blocking   A lock wait happens with no latch held; the step then searches again from the key it stands on.
+// Concepts   Each step finds a candidate optimistically, validates, locks the candidate's name,
+//            copies, validates again. Forward at serializable, the lock on the candidate includes
+//            the gap below it; the leaves between the old and the new place are validated after the
+//            lock, so the gap was empty when it became protected. Backward, the gap below the
+//            current key is protected before the step looks into it; only the first step locks the
+//            gap above the largest key. Ghosts are locked like records (their deleter may still
+//            roll back) and passed over.
+// Blocking   A lock wait happens with no latch held; the step then searches again from the key it
+//            stands on.
 #include "sm/btree/btree_impl.h"
 #include "sm/btree/overflow.h"
 #include "threads/base/planted.h"
@@ -19,66 +22,84 @@ using txn::LockMode;
 using TreeOps = BTree::Ops;
 
 BTreeCursor::BTreeCursor(BTree& tree, txn::Transaction& txn, Slice low, Slice high, Access access)
-    : tree_(tree), txn_(txn), low_(low), high_(high), high_head_(key_head8(high.data(), high.size())), bounded_(!high.empty()), access_(access) {
+    : tree_(tree),
+      txn_(txn),
+      low_(low),
+      high_(high),
+      high_head_(key_head8(high.data(), high.size())),
+      bounded_(!high.empty()),
+      access_(access) {
     static_assert(sizeof inline_value_ >= kInlineMax);
     mode_ = TreeOps::mode_of(access);
     if (txn.isolation == Isolation::serializable) {
         local_of(txn).gap_reader = txn.id;
         mode_ = mode_ | LockMode::gap_read;
     }
-    gives_back_ = access == Access::read && (txn.isolation == Isolation::read_committed || PLANTED(read_lock_given_back));
+    gives_back_ = access == Access::read &&
+                  (txn.isolation == Isolation::read_committed || PLANTED(read_lock_given_back));
 }
 
 struct BTreeCursor::Ops {
     using Position = BTree::Ops::Position;
     using Side = BTree::Ops::Side;
 
-    static bool serializable(const BTreeCursor& c) { return c.txn_.isolation == Isolation::serializable; }
+    static bool serializable(const BTreeCursor& c) {
+        return c.txn_.isolation == Isolation::serializable;
+    }
     static Result<void> lock(BTreeCursor& c, txn::LockName name, LockMode mode) {
         return c.tree_.env_.locks->lock_record(c.txn_.locks, c.tree_.lock_, name, mode);
     }
-    // The same for what was read under `hold`: tried under the latch, and waited for without it (BT-3). A latch given up first would let a writer
-    // who waits for it in before every validation, and the scan would never get on.
+    // The same for what was read under `hold`: tried under the latch, and waited for without it
+    // (BT-3). A latch given up first would let a writer who waits for it in before every
+    // validation, and the scan would never get on.
     static Result<void> lock(BTreeCursor& c, txn::LockName name, LockMode mode, SharedPage& hold) {
         if (hold) [[unlikely]] {
-            if (TRY(c.tree_.env_.locks->try_lock_record(c.txn_.locks, c.tree_.lock_, name, mode))) return {};
+            if (TRY(c.tree_.env_.locks->try_lock_record(c.txn_.locks, c.tree_.lock_, name, mode)))
+                return {};
             hold.release();
         }
         return lock(c, name, mode);
     }
     // The lock on a candidate. What is held before it is not given back after it.
     static Result<void> lock_key(BTreeCursor& c, txn::LockName name, SharedPage& hold) {
-        if (c.gives_back_) [[unlikely]] c.held_before_ = covers(c.tree_.env_.locks->held(c.txn_.locks, name), LockMode::S);
+        if (c.gives_back_) [[unlikely]]
+            c.held_before_ = covers(c.tree_.env_.locks->held(c.txn_.locks, name), LockMode::S);
         return lock(c, name, c.mode_, hold);
     }
     static void unlock_read(BTreeCursor& c, txn::LockName name) {
-        if (c.gives_back_ && !c.held_before_) [[unlikely]] c.tree_.env_.locks->unlock(c.txn_.locks, name, LockMode::S);
+        if (c.gives_back_ && !c.held_before_) [[unlikely]]
+            c.tree_.env_.locks->unlock(c.txn_.locks, name, LockMode::S);
     }
     static txn::LockName name_of(const BTreeCursor& c, Slice candidate) {
         if (candidate.size() > 16) return txn::key_lock_name(c.tree_.id_, candidate);
-        return txn::short_key_lock_name(c.tree_.id_, load<uint64_t>(candidate.data()), load<uint64_t>(candidate.data() + 8), candidate.size());
+        return txn::short_key_lock_name(c.tree_.id_, load<uint64_t>(candidate.data()),
+                                        load<uint64_t>(candidate.data() + 8), candidate.size());
     }
 
     // Is the cursor's leaf as it was when key_ was found? Then its slot still holds key_.
     static bool same_leaf(BTreeCursor& c, Position& pos) {
         if (c.leaf_ == kPageNone) return false;
         if (!c.tree_.env_.pool->try_peek(c.leaf_, pos.at)) return false;
-        if (threads::latch::version_bits(pos.at.snapshot) != threads::latch::version_bits(c.snapshot_)) return false;
+        if (threads::latch::version_bits(pos.at.snapshot) !=
+            threads::latch::version_bits(c.snapshot_))
+            return false;
         pos.id = c.leaf_;
         pos.slot = c.slot_;
         return true;
     }
-    // The same for a leaf that has changed, as it does when the transaction updates what it scans: is it still the right one? Then `pos`
-    // stands behind the current key.
+    // The same for a leaf that has changed, as it does when the transaction updates what it scans:
+    // is it still the right one? Then `pos` stands behind the current key.
     [[gnu::noinline]] static bool find_again(BTreeCursor& c, Position& pos) {
         if (c.leaf_ == kPageNone || !c.tree_.env_.pool->try_peek(c.leaf_, pos.at)) return false;
-        if (c.tree_.leaves_freed() != c.leaves_freed_ && !PLANTED(cursor_outlives_leaf)) return false;         // BT-6
+        // BT-6.
+        if (c.tree_.leaves_freed() != c.leaves_freed_ && !PLANTED(cursor_outlives_leaf))
+            return false;
         const Page& page = *pos.at.page;
         const SearchKey key(c.key());
         pos.id = c.leaf_;
         pos.slot = c.slot_;
-        pos.found = page.header.store == c.tree_.id_.value && page.kind() == PageKind::btree && is_leaf(page) && pos.slot < count(page) &&
-                    key_equals(page, pos.slot, key);
+        pos.found = page.header.store == c.tree_.id_.value && page.kind() == PageKind::btree &&
+                    is_leaf(page) && pos.slot < count(page) && key_equals(page, pos.slot, key);
         if (!pos.found) {
             if (!TreeOps::is_node_for(c.tree_, page, 0, key)) return false;
             pos.slot = find(page, key, pos.found);
@@ -86,8 +107,10 @@ struct BTreeCursor::Ops {
         pos.slot += pos.found;
         return true;
     }
-    // Leaf for `key` by descent; after failures with a latch, so that this look is valid. False: try again.
-    static Result<bool> seek(BTreeCursor& c, const SearchKey& key, Side side, unsigned tries, Position& pos, SharedPage& hold) {
+    // Leaf for `key` by descent; after failures with a latch, so that this look is valid. False:
+    // try again.
+    static Result<bool> seek(BTreeCursor& c, const SearchKey& key, Side side, unsigned tries,
+                             Position& pos, SharedPage& hold) {
         if (tries < kOptimisticTries) {
             TRY(TreeOps::descend(c.tree_, key, side, 0, pos));
             return true;
@@ -102,7 +125,8 @@ struct BTreeCursor::Ops {
     static bool read_key(BTreeCursor& c, const Position& pos, Slice& key) {
         const Page& page = *pos.at.page;
         const Slice a = prefix(page), b = suffix(page, pos.slot);
-        if (a.size() + b.size() > kKeyBytesMax) [[unlikely]] return false;
+        if (a.size() + b.size() > kKeyBytesMax) [[unlikely]]
+            return false;
         char* const begin = c.keys_[c.now_ ^ 1];
         char* const end = copy_bytes(copy_bytes(begin, a), b);
         store(end, uint64_t{0});
@@ -115,13 +139,15 @@ struct BTreeCursor::Ops {
         const uint64_t head = __builtin_bswap64(load<uint64_t>(key.data()));
         return head != c.high_head_ ? head > c.high_head_ : key >= Slice(c.high_);
     }
-    // The candidate becomes the current key. A writer's next operation will be on it: the hint spares that one the search.
+    // The candidate becomes the current key. A writer's next operation will be on it: the hint
+    // spares that one the search.
     static void settle(BTreeCursor& c, const Position& pos, Slice key, bool leaf_changed) {
         c.now_ ^= 1;
         c.key_bytes_ = static_cast<uint16_t>(key.size());
         c.positioned_ = true;
         if (leaf_changed) [[unlikely]] {
-            c.inside_ = !c.bounded_ || (!high_infinite(*pos.at.page) && high(*pos.at.page) <= Slice(c.high_));
+            c.inside_ = !c.bounded_ ||
+                        (!high_infinite(*pos.at.page) && high(*pos.at.page) <= Slice(c.high_));
             c.leaf_ = pos.id;
             c.leaves_freed_ = pos.leaves_freed;
         }
@@ -129,20 +155,26 @@ struct BTreeCursor::Ops {
         c.word_ = pos.at.word;
         c.snapshot_ = pos.at.snapshot;
         c.slot_ = static_cast<uint16_t>(pos.slot);
-        if (c.access_ != Access::read) TreeOps::remember(c.tree_, c.txn_, pos.id, pos.slot, c.leaves_freed_);
+        if (c.access_ != Access::read)
+            TreeOps::remember(c.tree_, c.txn_, pos.id, pos.slot, c.leaves_freed_);
     }
 
     enum class Step : uint8_t { record, ghost, end, again };
     static Result<bool> step_inside(BTreeCursor& c);
     static Result<bool> enter_leaf(BTreeCursor& c, unsigned tries, Position& pos, SharedPage& hold);
-    static Result<Step> next_leaf(BTreeCursor& c, Position& pos, PeekedPage& before, SharedPage& hold);
+    static Result<Step> next_leaf(BTreeCursor& c, Position& pos, PeekedPage& before,
+                                  SharedPage& hold);
     static Result<Step> forward(BTreeCursor& c, unsigned tries);
     static Result<Step> backward(BTreeCursor& c, unsigned tries);
-    static Result<Step> take(BTreeCursor& c, Position& pos, const PeekedPage* before, Slice key, bool leaf_changed, SharedPage& hold);
+    static Result<Step> take(BTreeCursor& c, Position& pos, const PeekedPage* before, Slice key,
+                             bool leaf_changed, SharedPage& hold);
     static Result<Step> first_backward(BTreeCursor& c, Position& pos, SharedPage& hold);
-    [[gnu::cold, gnu::noinline]] static Result<Step> take_overflow(BTreeCursor& c, const OverflowRef& ref, txn::LockName name);
+    [[gnu::cold, gnu::noinline]] static Result<Step> take_overflow(BTreeCursor& c,
+                                                                   const OverflowRef& ref,
+                                                                   txn::LockName name);
 
-    [[gnu::cold, gnu::noinline]] static Result<Step> look_again(const BTreeCursor& c, unsigned tries) {
+    [[gnu::cold, gnu::noinline]] static Result<Step> look_again(const BTreeCursor& c,
+                                                                unsigned tries) {
         TRY(TreeOps::before_retry(c.tree_, tries, c.leaf_));
         return Step::again;
     }
@@ -157,7 +189,8 @@ struct BTreeCursor::Ops {
             }
         }
     }
-    // The cursor stands on a ghost. If the range ends without a further record it goes back to the record it came from.
+    // The cursor stands on a ghost. If the range ends without a further record it goes back to the
+    // record it came from.
     template <Result<Step> (*step)(BTreeCursor&, unsigned)>
     [[gnu::noinline]] static Result<bool> move_over_ghosts(BTreeCursor& c) {
         Step last = Step::ghost;
@@ -186,19 +219,24 @@ struct BTreeCursor::Ops {
     }
 };
 
-// Locks the candidate at `pos`, copies it, and makes it the current place. `before`: the leaf the cursor comes from, if another.
-[[gnu::always_inline]] inline Result<BTreeCursor::Ops::Step> BTreeCursor::Ops::take(BTreeCursor& c, Position& pos, const PeekedPage* before, Slice key,
-                                                                                          bool leaf_changed, SharedPage& hold) {
+// Locks the candidate at `pos`, copies it, and makes it the current place. `before`: the leaf the
+// cursor comes from, if another.
+[[gnu::always_inline]] inline Result<BTreeCursor::Ops::Step> BTreeCursor::Ops::take(
+    BTreeCursor& c, Position& pos, const PeekedPage* before, Slice key, bool leaf_changed,
+    SharedPage& hold) {
     const txn::LockName name = name_of(c, key);
     TRY(lock_key(c, name, hold));
     const Page& page = *pos.at.page;
     const bool is_ghost = ghost(page, pos.slot), is_overflow = overflow(page, pos.slot);
     OverflowRef ref{};
-    if (is_overflow) [[unlikely]] ref = overflow_ref(node::value(page, pos.slot));
+    if (is_overflow) [[unlikely]]
+        ref = overflow_ref(node::value(page, pos.slot));
     else if (!is_ghost) copy_value(c, node::value(page, pos.slot));
+    // The lock stays: it was asked for a key that was there.
     if (!pos.at.valid() || (before && !before->valid())) [[unlikely]]
-        return Step::again;                                      // the lock stays: it was asked for a key that was there
-    if (is_ghost) [[unlikely]] leave_record(c);
+        return Step::again;
+    if (is_ghost) [[unlikely]]
+        leave_record(c);
     settle(c, pos, key, leaf_changed);
     hold.release();
     if (is_overflow && !is_ghost) [[unlikely]]
@@ -207,15 +245,19 @@ struct BTreeCursor::Ops {
     return is_ghost && !PLANTED(cursor_sees_ghosts) ? Step::ghost : Step::record;
 }
 
-Result<BTreeCursor::Ops::Step> BTreeCursor::Ops::take_overflow(BTreeCursor& c, const OverflowRef& ref, txn::LockName name) {
+Result<BTreeCursor::Ops::Step> BTreeCursor::Ops::take_overflow(BTreeCursor& c,
+                                                               const OverflowRef& ref,
+                                                               txn::LockName name) {
     TRY(read_overflow(*c.tree_.env_.pool, c.tree_.id_, ref, c.large_value_));
     c.value_ = c.large_value_;
     unlock_read(c, name);
     return Step::record;
 }
 
-// The leaf of the next key, and its slot there if it is not the next leaf's first. False: try again.
-[[gnu::noinline]] Result<bool> BTreeCursor::Ops::enter_leaf(BTreeCursor& c, unsigned tries, Position& pos, SharedPage& hold) {
+// The leaf of the next key, and its slot there if it is not the next leaf's first. False: try
+// again.
+[[gnu::noinline]] Result<bool> BTreeCursor::Ops::enter_leaf(BTreeCursor& c, unsigned tries,
+                                                            Position& pos, SharedPage& hold) {
     if (c.positioned_ && tries < kOptimisticTries && find_again(c, pos)) return true;
     const SearchKey from(c.positioned_ ? c.key() : Slice(c.low_));
     if (!TRY(seek(c, from, Side::covering, tries, pos, hold))) return false;
@@ -225,12 +267,17 @@ Result<BTreeCursor::Ops::Step> BTreeCursor::Ops::take_overflow(BTreeCursor& c, c
     return true;
 }
 
-// From the end of a leaf to the begin of the next; `before` is the one that was left. Step::record: there is one.
-[[gnu::noinline]] Result<BTreeCursor::Ops::Step> BTreeCursor::Ops::next_leaf(BTreeCursor& c, Position& pos, PeekedPage& before, SharedPage& hold) {
+// From the end of a leaf to the begin of the next; `before` is the one that was left. Step::record:
+// there is one.
+[[gnu::noinline]] Result<BTreeCursor::Ops::Step> BTreeCursor::Ops::next_leaf(BTreeCursor& c,
+                                                                             Position& pos,
+                                                                             PeekedPage& before,
+                                                                             SharedPage& hold) {
     const PageId next = right(*pos.at.page);
     if (!pos.at.valid()) return Step::again;
     if (next == kPageNone) {
-        if (serializable(c) && !PLANTED(scan_end_unprotected)) TRY(lock(c, txn::end_lock_name(c.tree_.id_), LockMode::gap_read, hold));
+        if (serializable(c) && !PLANTED(scan_end_unprotected))
+            TRY(lock(c, txn::end_lock_name(c.tree_.id_), LockMode::gap_read, hold));
         return pos.at.valid() ? Step::end : Step::again;
     }
     before = pos.at;
@@ -241,16 +288,19 @@ Result<BTreeCursor::Ops::Step> BTreeCursor::Ops::take_overflow(BTreeCursor& c, c
     pos.at = *peeked;
     pos.id = next;
     pos.slot = 0;
-    return count(*pos.at.page) != 0 ? Step::record : Step::again;         // BT-5: only a torn read can look like this
+    // BT-5: only a torn read can look like this.
+    return count(*pos.at.page) != 0 ? Step::record : Step::again;
 }
 
-[[gnu::always_inline]] inline Result<BTreeCursor::Ops::Step> BTreeCursor::Ops::forward(BTreeCursor& c, unsigned tries) {
+[[gnu::always_inline]] inline Result<BTreeCursor::Ops::Step> BTreeCursor::Ops::forward(
+    BTreeCursor& c, unsigned tries) {
     Position pos;
     SharedPage hold;
     PeekedPage before;
     pos.leaves_freed = c.tree_.leaves_freed();
     bool changed = !(c.positioned_ && tries < kOptimisticTries && same_leaf(c, pos));
-    if (!changed) [[likely]] ++pos.slot;
+    if (!changed) [[likely]]
+        ++pos.slot;
     else if (!TRY(enter_leaf(c, tries, pos, hold))) return Step::again;
     if (pos.slot >= count(*pos.at.page)) [[unlikely]] {
         const Step step = TRY(next_leaf(c, pos, before, hold));
@@ -261,16 +311,20 @@ Result<BTreeCursor::Ops::Step> BTreeCursor::Ops::take_overflow(BTreeCursor& c, c
     if (!read_key(c, pos, key) || !pos.at.valid()) [[unlikely]]
         return Step::again;
     if (c.bounded_ && (changed || !c.inside_) && beyond(c, key)) [[unlikely]] {
-        if (serializable(c) && !PLANTED(scan_bound_unprotected)) TRY(lock(c, name_of(c, key), LockMode::gap_read, hold));
+        if (serializable(c) && !PLANTED(scan_bound_unprotected))
+            TRY(lock(c, name_of(c, key), LockMode::gap_read, hold));
         return pos.at.valid() && (!before.page || before.valid()) ? Step::end : Step::again;
     }
     return take(c, pos, before.page ? &before : nullptr, key, changed, hold);
 }
 
-// Protects the gap above the place where a backward scan begins: up to the next key, in this leaf or the next.
-Result<BTreeCursor::Ops::Step> BTreeCursor::Ops::first_backward(BTreeCursor& c, Position& pos, SharedPage& hold) {
+// Protects the gap above the place where a backward scan begins: up to the next key, in this leaf
+// or the next.
+Result<BTreeCursor::Ops::Step> BTreeCursor::Ops::first_backward(BTreeCursor& c, Position& pos,
+                                                                SharedPage& hold) {
     TreeOps::NextKey above;
-    if (!TRY(TreeOps::next_key(c.tree_, *pos.at.page, pos.slot, &pos.at, above)) || !pos.at.valid()) return Step::again;
+    if (!TRY(TreeOps::next_key(c.tree_, *pos.at.page, pos.slot, &pos.at, above)) || !pos.at.valid())
+        return Step::again;
     TRY(lock(c, above.name, LockMode::gap_read, hold));
     if (!pos.at.valid() || !above.valid()) return Step::again;
     c.gap_above_locked_ = true;
@@ -292,7 +346,8 @@ Result<BTreeCursor::Ops::Step> BTreeCursor::Ops::backward(BTreeCursor& c, unsign
             pos.slot = infinite ? count(*pos.at.page) : search(*pos.at.page, bound).slot;
         }
         if (pos.slot > 0) break;
-        const Slice low_fence = low(*pos.at.page);                // nothing below the bound here: go on to the left of this leaf
+        // Nothing below the bound here: go on to the left of this leaf.
+        const Slice low_fence = low(*pos.at.page);
         const size_t n = std::min(low_fence.size(), sizeof fence);
         std::memcpy(fence, low_fence.data(), n);
         if (!pos.at.valid()) return Step::again;
@@ -302,7 +357,8 @@ Result<BTreeCursor::Ops::Step> BTreeCursor::Ops::backward(BTreeCursor& c, unsign
         infinite = false;
         c.leave_leaf(bound, false);
     }
-    if (!c.positioned_ && serializable(c) && !c.gap_above_locked_ && !PLANTED(backward_gap_unprotected)) {
+    if (!c.positioned_ && serializable(c) && !c.gap_above_locked_ &&
+        !PLANTED(backward_gap_unprotected)) {
         if (TRY(first_backward(c, pos, hold)) == Step::again) return Step::again;
     }
     if (pos.slot == 0) return pos.at.valid() ? Step::end : Step::again;
@@ -314,12 +370,15 @@ Result<BTreeCursor::Ops::Step> BTreeCursor::Ops::backward(BTreeCursor& c, unsign
     return take(c, pos, nullptr, key, !same || pos.id != c.leaf_, hold);
 }
 
-// The step that most steps are: to a record in the range, in a leaf that nobody has changed since the last one. Nothing but the lock is
-// asked of others. False: the general way decides; a lock that was taken is then held already.
+// The step that most steps are: to a record in the range, in a leaf that nobody has changed since
+// the last one. Nothing but the lock is asked of others. False: the general way decides; a lock
+// that was taken is then held already.
 [[gnu::always_inline]] inline Result<bool> BTreeCursor::Ops::step_inside(BTreeCursor& c) {
-    if (!c.positioned_ || c.leaf_ == kPageNone || c.gives_back_) [[unlikely]] return false;
+    if (!c.positioned_ || c.leaf_ == kPageNone || c.gives_back_) [[unlikely]]
+        return false;
     const PeekedPage at{c.page_, c.word_, c.snapshot_};
-    if (!at.valid()) [[unlikely]] return false;
+    if (!at.valid()) [[unlikely]]
+        return false;
     const Page& page = *at.page;
     const unsigned slot = c.slot_ + 1u;
     Position pos;
@@ -327,21 +386,27 @@ Result<BTreeCursor::Ops::Step> BTreeCursor::Ops::backward(BTreeCursor& c, unsign
     pos.id = c.leaf_;
     pos.slot = slot;
     Slice key;
-    if (slot >= count(page) || !read_key(c, pos, key) || !at.valid()) [[unlikely]] return false;
-    if (c.bounded_ && !c.inside_ && beyond(c, key)) [[unlikely]] return false;
+    if (slot >= count(page) || !read_key(c, pos, key) || !at.valid()) [[unlikely]]
+        return false;
+    if (c.bounded_ && !c.inside_ && beyond(c, key)) [[unlikely]]
+        return false;
     TRY(lock(c, name_of(c, key), c.mode_));
-    if (slots(page)[slot].bits & (kGhost | kOverflow)) [[unlikely]] return false;
+    if (slots(page)[slot].bits & (kGhost | kOverflow)) [[unlikely]]
+        return false;
     copy_value(c, node::value(page, slot));
-    if (!at.valid()) [[unlikely]] return false;
+    if (!at.valid()) [[unlikely]]
+        return false;
     c.now_ ^= 1;
     c.key_bytes_ = static_cast<uint16_t>(key.size());
     c.slot_ = static_cast<uint16_t>(slot);
-    if (c.access_ != Access::read) TreeOps::remember(c.tree_, c.txn_, c.leaf_, slot, c.leaves_freed_);
+    if (c.access_ != Access::read)
+        TreeOps::remember(c.tree_, c.txn_, c.leaf_, slot, c.leaves_freed_);
     return true;
 }
 
 Result<bool> BTreeCursor::next() {
-    if (TRY(Ops::step_inside(*this))) [[likely]] return true;
+    if (TRY(Ops::step_inside(*this))) [[likely]]
+        return true;
     return Ops::move<&Ops::forward>(*this);
 }
 Result<bool> BTreeCursor::prev() { return Ops::move<&Ops::backward>(*this); }

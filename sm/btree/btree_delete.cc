@@ -1,4 +1,5 @@
-// btree_delete.cc - deleting a record makes it a ghost: its key stays lockable and the delete undoable.
+// btree_delete.cc - deleting a record makes it a ghost: its key stays lockable and the delete
+// undoable.
 #include "sm/btree/btree_impl.h"
 #include "sm/core/cleanup.h"
 
@@ -8,16 +9,19 @@ using namespace node;
 using Ops = BTree::Ops;
 
 void Ops::note_ghost(BTree& tree, const Page& leaf, Slice key) {
-    // One note per leaf does: the first ghost of a leaf, and again now and then in case a note was lost.
+    // One note per leaf does: the first ghost of a leaf, and again now and then in case a note was
+    // lost.
     const unsigned ghosts = header(leaf).ghosts;
     if (ghosts != 1 && ghosts % 16 != 0) return;
     if (tree.env_.ghost_notes) tree.env_.ghost_notes->note_leaf(tree.id_, key);
 }
 
-Result<void> Ops::log_set_ghost(BTree& tree, txn::Transaction& txn, Target& t, Slice key, bool is_ghost, ChangeRole role, LogKind kind,
-                                Lsn undo_next) {
-    const payload::SetGhost head{static_cast<uint16_t>(t.slot), is_ghost, static_cast<uint16_t>(key.size()), 0};
-    ChangePart part{&t.page, PageAction::btree_set_ghost, 0, {payload::bytes_of(head), key, {}, {}}};
+Result<void> Ops::log_set_ghost(BTree& tree, txn::Transaction& txn, Target& t, Slice key,
+                                bool is_ghost, ChangeRole role, LogKind kind, Lsn undo_next) {
+    const payload::SetGhost head{static_cast<uint16_t>(t.slot), is_ghost,
+                                 static_cast<uint16_t>(key.size()), 0};
+    ChangePart part{
+        &t.page, PageAction::btree_set_ghost, 0, {payload::bytes_of(head), key, {}, {}}};
     TRY(change_pages(tree.env_, &txn, role, kind, tree.id_, {&part, 1}, undo_next));
     if (is_ghost) note_ghost(tree, *t.page, key);
     return {};
@@ -32,7 +36,8 @@ Result<bool> BTree::erase(txn::Transaction& txn, Slice key) {
     Ops::Target t;
     TRY(Ops::latch_for(*this, txn, wanted, true, t));
     if (!t.found || ghost(*t.page, t.slot)) return false;
-    TRY(Ops::log_set_ghost(*this, txn, t, key, true, ChangeRole::forward, LogKind::btree_delete, kLsnNone));
+    TRY(Ops::log_set_ghost(*this, txn, t, key, true, ChangeRole::forward, LogKind::btree_delete,
+                           kLsnNone));
     return true;
 }
 

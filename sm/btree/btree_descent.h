@@ -1,9 +1,11 @@
-// btree_descent.h - the optimistic way from the root to a node, with the CTX points that stand on it.
+// btree_descent.h - the optimistic way from the root to a node, with the CTX points that stand on
+// it.
 //
-// Concepts   Inlined where an operation begins, so that all points of the operation stand in one function (threads/steps/ctx.h); everybody else
-//            takes it from btree_search.cc.
-// Invariants The order rule: the parent is validated before its child's number is used for a prefetch, and after the switch the child's version is
-//            read first and the parent validated again. So a way that changed while others ran begins anew.
+// Concepts   Inlined where an operation begins, so that all points of the operation stand in one
+//            function (threads/steps/ctx.h); everybody else takes it from btree_search.cc.
+// Invariants The order rule: the parent is validated before its child's number is used for a
+//            prefetch, and after the switch the child's version is read first and the parent
+//            validated again. So a way that changed while others ran begins anew.
 // Blocking   parks on page misses; may switch at its points. No latch may be held.
 #pragma once
 
@@ -12,27 +14,34 @@
 namespace lockstep::sm {
 
 // Where the leaf of a way was met.
-enum class Met : uint8_t { near, far };                          // far: others ran while it was on its way
+// far: others ran while it was on its way.
+enum class Met : uint8_t { near, far };
 
 struct BTree::Descent {
     using Reach = Stats::Reach;
 
-    // Nodes whose siblings are so few stay in the caches, their latch words too: no switch for them.
+    // Nodes whose siblings are so few stay in the caches, their latch words too: no switch for
+    // them.
     static constexpr unsigned kCachedInner = 32, kCachedLeaves = 8;
     static bool worth_a_switch(const Page& parent) {
-        return parent.header.level == 1 ? node::count(parent) > kCachedLeaves : parent.header.level == 2 && node::count(parent) > kCachedInner;
+        return parent.header.level == 1
+                   ? node::count(parent) > kCachedLeaves
+                   : parent.header.level == 2 && node::count(parent) > kCachedInner;
     }
     // A level-1 node was met: the next one is expected to be as full.
     static void note_inner(Stats& stats, const Page& page) {
-        const unsigned n = node::count(page), seen = stats.inner_slots.load(std::memory_order_relaxed);
+        const unsigned n = node::count(page),
+                       seen = stats.inner_slots.load(std::memory_order_relaxed);
         if (n > seen + 32 || n + 32 < seen) stats.inner_slots.store(n, std::memory_order_relaxed);
     }
     static void note_reach(Stats& stats, Reach reach) {
-        if (stats.reach.load(std::memory_order_relaxed) < reach) stats.reach.store(reach, std::memory_order_relaxed);
+        if (stats.reach.load(std::memory_order_relaxed) < reach)
+            stats.reach.store(reach, std::memory_order_relaxed);
     }
 
     // The leaf is fetched while the team runs.
-    [[gnu::always_inline]] static void pass_on_for_leaf(const BufferPool& pool, const Stats& stats, PageId leaf) {
+    [[gnu::always_inline]] static void pass_on_for_leaf(const BufferPool& pool, const Stats& stats,
+                                                        PageId leaf) {
         if (stats.reach.load(std::memory_order_relaxed) == Reach::far_words) {
             if (threads::worker_local.prefetch) prefetch_line(pool.word_address(leaf));
             CTX(btree_word);
@@ -41,18 +50,24 @@ struct BTree::Descent {
         CTX(btree_leaf);
     }
     // --- btree_search.cc
-    [[gnu::noinline]] static void pass_on_for_leaf_apart(const BufferPool& pool, const Stats& stats, PageId leaf);
-    [[gnu::noinline]] static void pass_on_for_inner(BufferPool& pool, const Stats& stats, PageId node, unsigned share);
+    [[gnu::noinline]] static void pass_on_for_leaf_apart(const BufferPool& pool, const Stats& stats,
+                                                         PageId leaf);
+    [[gnu::noinline]] static void pass_on_for_inner(BufferPool& pool, const Stats& stats,
+                                                    PageId node, unsigned share);
     [[gnu::noinline]] static void prefetch_leaf(const BufferPool& pool, PageId leaf);
 
-    // From one node to its child on the way to `key`. False: what was read changed, the way begins anew.
+    // From one node to its child on the way to `key`. False: what was read changed, the way begins
+    // anew.
     template <bool kPointsInLine>
-    [[gnu::always_inline]] static Result<bool> step_down(BufferPool& pool, Stats& stats, const node::SearchKey& key, Ops::Side side,
+    [[gnu::always_inline]] static Result<bool> step_down(BufferPool& pool, Stats& stats,
+                                                         const node::SearchKey& key, Ops::Side side,
                                                          Ops::Position& at, Met& met) {
         const Page& page = *at.at.page;
-        const int slot = side == Ops::Side::covering ? node::child_slot(page, key) : node::child_slot_below(page, key);
+        const int slot = side == Ops::Side::covering ? node::child_slot(page, key)
+                                                     : node::child_slot_below(page, key);
         const PageId next = node::child_at(page, slot);
-        // Upper levels stay in the caches; below, the child's lines are fetched while the team runs.
+        // Upper levels stay in the caches; below, the child's lines are fetched while the team
+        // runs.
         if (threads::worker_local.points && worth_a_switch(page)) {
             const bool leaf = page.header.level == 1;
             const unsigned share = leaf ? 0 : node::share_behind(page, slot, key);
@@ -69,13 +84,16 @@ struct BTree::Descent {
         }
         PeekedPage child;
         if (!pool.try_peek(next, child)) [[unlikely]] {
-            if (!at.valid()) return false;                       // before anything is read for a page number that may be none
+            // Before anything is read for a page number that may be none.
+            if (!at.valid()) return false;
             Result<PeekedPage> peeked = pool.peek(next);
-            if (!at.valid()) return false;                       // first: an error on a page that is no longer ours is none
+            // first: an error on a page that is no longer ours is none.
+            if (!at.valid()) return false;
             if (!peeked) return std::unexpected(peeked.error());
             child = *peeked;
             // Just read: zeros pass for a page that was never written, and a node it is not.
-            if (child.page->kind() != PageKind::btree && child.valid()) return fail(ErrorCode::corrupt_page, "child of an index's node", next.value);
+            if (child.page->kind() != PageKind::btree && child.valid())
+                return fail(ErrorCode::corrupt_page, "child of an index's node", next.value);
         } else if (!at.valid()) [[unlikely]] {
             return false;
         }
@@ -84,38 +102,49 @@ struct BTree::Descent {
         return true;
     }
 
-    // The node of `level` on the way to `key`, unvalidated, in `out`; a lower tree's root with its own level. Error: no_such_store, the root is another's.
+    // The node of `level` on the way to `key`, unvalidated, in `out`; a lower tree's root with its
+    // own level. Error: no_such_store, the root is another's.
     template <bool kPointsInLine = false>
-    [[gnu::always_inline]] static Result<Met> walk(BufferPool& pool, StoreId store, PageId root, Stats& stats, const node::SearchKey& key,
-                                                   Ops::Side side, unsigned level, Ops::Position& out) {
+    [[gnu::always_inline]] static Result<Met> walk(BufferPool& pool, StoreId store, PageId root,
+                                                   Stats& stats, const node::SearchKey& key,
+                                                   Ops::Side side, unsigned level,
+                                                   Ops::Position& out) {
         for (Met met = Met::near;;) {
             out.id = root;
-            if (!pool.try_peek(root, out.at)) [[unlikely]] out.at = TRY(pool.peek(root));
+            if (!pool.try_peek(root, out.at)) [[unlikely]]
+                out.at = TRY(pool.peek(root));
             if (out.at.page->header.store != store.value && out.at.valid()) [[unlikely]]
                 return fail(ErrorCode::no_such_store, "index", store.value);
             for (;;) {
                 if (out.at.page->header.level <= level) return met;
-                if (!TRY(step_down<kPointsInLine>(pool, stats, key, side, out, met))) [[unlikely]] break;
+                if (!TRY(step_down<kPointsInLine>(pool, stats, key, side, out, met))) [[unlikely]]
+                    break;
             }
             stats.restarts.fetch_add(1, std::memory_order_relaxed);
         }
     }
 
-    // In a team, before the lock on `name` is asked for: finds the key's leaf and searches it, while the lock's bucket is on its way too. What is found is
-    // to be looked at again under the lock. Nothing may be held. False: it is still to be found.
-    [[gnu::always_inline]] static bool locate_ahead(BTree& tree, txn::Transaction& txn, const node::SearchKey& key, txn::LockName name,
+    // In a team, before the lock on `name` is asked for: finds the key's leaf and searches it,
+    // while the lock's bucket is on its way too. What is found is to be looked at again under the
+    // lock. Nothing may be held. False: it is still to be found.
+    [[gnu::always_inline]] static bool locate_ahead(BTree& tree, txn::Transaction& txn,
+                                                    const node::SearchKey& key, txn::LockName name,
                                                     Ops::Position& out, Met& met) {
         BufferPool& pool = *tree.env_.pool;
         met = Met::near;
         if (threads::worker_local.prefetch) tree.env_.locks->prefetch(name);
         const LeafHint& hint = Ops::hint_of(txn, tree.id_);
-        if (hint.store == tree.id_ && hint.score != 0) {         // where the transaction has just been
+        // Where the transaction has just been.
+        if (hint.store == tree.id_ && hint.score != 0) {
             CTX(lock_bucket);
             return Ops::locate(tree, txn, key, false, out).has_value();
         }
         out.leaves_freed = tree.leaves_freed();
-        const Result<Met> walked = walk<true>(pool, tree.id_, tree.root_, tree.stats_, key, Ops::Side::covering, 0, out);
-        if (!walked) [[unlikely]] return false;                  // an error without a lock is none: the index may be gone (CA-2)
+        const Result<Met> walked =
+            walk<true>(pool, tree.id_, tree.root_, tree.stats_, key, Ops::Side::covering, 0, out);
+        // An error without a lock is none: the index may be gone (CA-2).
+        if (!walked) [[unlikely]]
+            return false;
         met = *walked;
         out.slot = node::find(*out.at.page, key, out.found);
         return true;

@@ -1,16 +1,17 @@
 // btree_fetch.cc - point reads.
 //
-// Concepts   Lock first, then look: the lock on the key's name protects the answer whether or not the key is there, so the search
-//            needs no second look after a wait, and "not there" needs no gap lock. A look that fails validation is repeated; the
-//            lock stays.
-//            The way to the leaf may be walked before the lock: what was found counts only if the leaf's version is still the same when the
-//            record has been read under the lock, and then it is as if it had been found afterwards. So the lock's bucket is loaded while
-//            the tree is descended, and the record while the lock is taken.
+// Concepts   Lock first, then look: the lock on the key's name protects the answer whether or not
+//            the key is there, so the search needs no second look after a wait, and "not there"
+//            needs no gap lock. A look that fails validation is repeated; the lock stays. The way
+//            to the leaf may be walked before the lock: what was found counts only if the leaf's
+//            version is still the same when the record has been read under the lock, and then it is
+//            as if it had been found afterwards. So the lock's bucket is loaded while the tree is
+//            descended, and the record while the lock is taken.
 #include "sm/btree/btree_descent.h"
 #include "sm/btree/overflow.h"
-#include "threads/steps/ctx.h"
 #include "threads/base/hints.h"
 #include "threads/base/planted.h"
+#include "threads/steps/ctx.h"
 
 namespace lockstep::sm {
 
@@ -25,29 +26,39 @@ inline void copy_out(Slice value, ValueOut& out) {
     else if (out.text) out.text->assign(value);
 }
 
-[[gnu::cold, gnu::noinline]] Result<void> copy_overflow(BufferPool& pool, StoreId store, const OverflowRef& ref, ValueOut& out) {
+[[gnu::cold, gnu::noinline]] Result<void> copy_overflow(BufferPool& pool, StoreId store,
+                                                        const OverflowRef& ref, ValueOut& out) {
     out.bytes = ref.bytes;
-    if (out.fixed) return read_overflow(pool, store, ref, 0, reinterpret_cast<char*>(out.fixed), std::min<size_t>(out.capacity, ref.bytes));
+    if (out.fixed)
+        return read_overflow(pool, store, ref, 0, reinterpret_cast<char*>(out.fixed),
+                             std::min<size_t>(out.capacity, ref.bytes));
     if (!out.text) return {};
     return read_overflow(pool, store, ref, *out.text);
 }
 
-constexpr size_t kRecordAhead = 192;                             // bytes of a record that are fetched: most have fewer
+// Bytes of a record that are fetched: most have fewer.
+constexpr size_t kRecordAhead = 192;
 
 // The record's first lines, of `bytes` at most. Its length is in the record: not to be read now.
 inline void prefetch_record(const Ops::Position& pos, size_t bytes) {
     const char* const at = chars(*pos.at.page) + slots(*pos.at.page)[pos.slot].at;
     prefetch_line(at);
-    for (size_t line = kCacheLineBytes; line < std::min(bytes, kRecordAhead); line += kCacheLineBytes) prefetch_line(at + line);
+    for (size_t line = kCacheLineBytes; line < std::min(bytes, kRecordAhead);
+         line += kCacheLineBytes)
+        prefetch_line(at + line);
 }
 
 // Not to be answered in the usual way: a lock to be given back, or a key that is none.
 inline bool is_special(const txn::Transaction& txn, Slice key, Access access) {
-    return key.size() > kKeyBytesMax || (access == Access::read && (txn.isolation == txn::Isolation::read_committed || PLANTED(fetch_unlocked)));
+    return key.size() > kKeyBytesMax ||
+           (access == Access::read &&
+            (txn.isolation == txn::Isolation::read_committed || PLANTED(fetch_unlocked)));
 }
 
-// The key's lock is held, so the record cannot change; its page can. `located`: pos has a look at the leaf to begin with.
-inline Result<bool> read_record(BTree& tree, BufferPool& pool, txn::Transaction& txn, const SearchKey& key, Ops::Position& pos, bool located,
+// The key's lock is held, so the record cannot change; its page can. `located`: pos has a look at
+// the leaf to begin with.
+inline Result<bool> read_record(BTree& tree, BufferPool& pool, txn::Transaction& txn,
+                                const SearchKey& key, Ops::Position& pos, bool located,
                                 ValueOut& out) {
     SharedPage hold;
     for (unsigned tries = 0;; ++tries) {
@@ -84,13 +95,16 @@ inline Result<bool> read_record(BTree& tree, BufferPool& pool, txn::Transaction&
 
 }  // namespace
 
-Result<bool> Ops::read_locked(BTree& tree, txn::Transaction& txn, const SearchKey& key, ValueOut& out) {
+Result<bool> Ops::read_locked(BTree& tree, txn::Transaction& txn, const SearchKey& key,
+                              ValueOut& out) {
     Position pos;
     return read_record(tree, *tree.env_.pool, txn, key, pos, false, out);
 }
 
-// The first half of a fetch in a team: the leaf is found ahead, the key locked, the record on its way meanwhile. False: it is still to be found.
-inline Result<bool> Ops::lock_in_team(BTree& tree, txn::Transaction& txn, const SearchKey& key, txn::LockName name, txn::LockMode mode, Position& pos) {
+// The first half of a fetch in a team: the leaf is found ahead, the key locked, the record on its
+// way meanwhile. False: it is still to be found.
+inline Result<bool> Ops::lock_in_team(BTree& tree, txn::Transaction& txn, const SearchKey& key,
+                                      txn::LockName name, txn::LockMode mode, Position& pos) {
     Met met;
     const bool located = Descent::locate_ahead(tree, txn, key, name, pos, met);
     const bool far = located && met == Met::far && pos.found;
@@ -103,13 +117,15 @@ inline Result<bool> Ops::lock_in_team(BTree& tree, txn::Transaction& txn, const 
 
 // At read_committed a lock that was taken for the look alone is given back.
 Result<bool> BTree::fetch_specially(txn::Transaction& txn, Slice key, ValueOut& out) {
-    if (key.size() > kKeyBytesMax) return fail(ErrorCode::key_too_long, "key", key.size(), kKeyBytesMax);
+    if (key.size() > kKeyBytesMax)
+        return fail(ErrorCode::key_too_long, "key", key.size(), kKeyBytesMax);
     const SearchKey wanted(key);
     const txn::LockName name = wanted.lock_name(id_);
     const bool held_before = txn::covers(env_.locks->held(txn.locks, name), txn::LockMode::S);
     Ops::Position pos;
     bool located = false;
-    if (threads::worker_local.points) located = TRY(Ops::lock_in_team(*this, txn, wanted, name, txn::LockMode::S, pos));
+    if (threads::worker_local.points)
+        located = TRY(Ops::lock_in_team(*this, txn, wanted, name, txn::LockMode::S, pos));
     else TRY(env_.locks->lock_record(txn.locks, lock_, name, txn::LockMode::S));
     Result<bool> found = read_record(*this, *env_.pool, txn, wanted, pos, located, out);
     if (!held_before) env_.locks->unlock(txn.locks, name, txn::LockMode::S);
@@ -117,12 +133,15 @@ Result<bool> BTree::fetch_specially(txn::Transaction& txn, Slice key, ValueOut& 
 }
 
 Result<bool> BTree::fetch_alone(txn::Transaction& txn, Slice key, Access access, ValueOut& out) {
-    if (is_special(txn, key, access)) [[unlikely]] return fetch_specially(txn, key, out);
-    const SearchKey wanted(key);                                 // before the lock: what was just written is read late
+    if (is_special(txn, key, access)) [[unlikely]]
+        return fetch_specially(txn, key, out);
+    // Before the lock: what was just written is read late.
+    const SearchKey wanted(key);
     const txn::LockName name = wanted.lock_name(id_);
     Ops::Position pos;
     env_.locks->prefetch(name);
-    const bool located = Ops::locate(*this, txn, wanted, false, pos).has_value();    // an error without a lock is none: the index may be gone (CA-2)
+    // An error without a lock is none: the index may be gone (CA-2).
+    const bool located = Ops::locate(*this, txn, wanted, false, pos).has_value();
     if (pos.found) {
         prefetch_record(pos, out.fixed ? out.capacity : kRecordAhead);
         if (access != Access::read) env_.pool->prefetch_for_change(pos.at);
@@ -132,10 +151,12 @@ Result<bool> BTree::fetch_alone(txn::Transaction& txn, Slice key, Access access,
 }
 
 Result<bool> BTree::fetch_in_team(txn::Transaction& txn, Slice key, Access access, ValueOut& out) {
-    if (is_special(txn, key, access)) [[unlikely]] return fetch_specially(txn, key, out);
+    if (is_special(txn, key, access)) [[unlikely]]
+        return fetch_specially(txn, key, out);
     const SearchKey wanted(key);
     Ops::Position pos;
-    const bool located = TRY(Ops::lock_in_team(*this, txn, wanted, wanted.lock_name(id_), Ops::mode_of(access), pos));
+    const bool located = TRY(
+        Ops::lock_in_team(*this, txn, wanted, wanted.lock_name(id_), Ops::mode_of(access), pos));
     return read_record(*this, *env_.pool, txn, wanted, pos, located, out);
 }
 

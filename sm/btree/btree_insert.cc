@@ -1,12 +1,14 @@
 // btree_insert.cc - inserting a record: key lock, next key's gap, room, one logged change.
 //
-// Concepts   Order: X on the key (no latch held; waits for whoever has it) -> leaf latched -> next key's gap free of others' gap_read,
-//            checked under the latch, so that no scan can protect the gap between the check and the change (its validation of this
-//            leaf would fail) -> change. If the next key stands in the right sibling, that leaf's version is validated last.
-#include "sm/change/rollback.h"
+// Concepts   Order: X on the key (no latch held; waits for whoever has it) -> leaf latched -> next
+//            key's gap free of others' gap_read, checked under the latch, so that no scan can
+//            protect the gap between the check and the change (its validation of this leaf would
+//            fail) -> change. If the next key stands in the right sibling, that leaf's version is
+//            validated last.
 #include "sm/btree/btree_descent.h"
-#include "sm/core/cleanup.h"
 #include "sm/btree/overflow.h"
+#include "sm/change/rollback.h"
+#include "sm/core/cleanup.h"
 #include "threads/base/planted.h"
 
 namespace lockstep::sm {
@@ -18,39 +20,50 @@ using txn::LockMode;
 using GapCheck = Ops::GapCheck;
 
 // May a key be put in front of the target's slot?
-Result<GapCheck> Ops::check_gap(BTree& tree, txn::LockManager& locks, txn::Transaction& txn, const Target& t, txn::LockName name,
-                                  NextKey& next) {
-    if (!TRY(Ops::next_key(tree, *t.page, t.slot + PLANTED(next_key_off_by_one), nullptr, next))) [[unlikely]]
+Result<GapCheck> Ops::check_gap(BTree& tree, txn::LockManager& locks, txn::Transaction& txn,
+                                const Target& t, txn::LockName name, NextKey& next) {
+    if (!TRY(Ops::next_key(tree, *t.page, t.slot + PLANTED(next_key_off_by_one), nullptr, next)))
+        [[unlikely]]
         return GapCheck::changed;
     if (!locks.grantable(txn.locks, next.name, LockMode::gap_insert)) [[unlikely]]
         return GapCheck::wait_above;
     // The new key cuts a gap in two: who protects the whole of it must protect both halves.
-    if (!PLANTED(half_gap_unprotected) && local_of(txn).gap_reader == txn.id && (locks.held(txn.locks, next.name) & LockMode::gap_read) != LockMode::none) [[unlikely]]
-        if (!TRY(locks.try_lock_record(txn.locks, tree.lock(), name, LockMode::gap_read))) return GapCheck::wait_own;
+    if (!PLANTED(half_gap_unprotected) && local_of(txn).gap_reader == txn.id &&
+        (locks.held(txn.locks, next.name) & LockMode::gap_read) != LockMode::none) [[unlikely]]
+        if (!TRY(locks.try_lock_record(txn.locks, tree.lock(), name, LockMode::gap_read)))
+            return GapCheck::wait_own;
     return next.valid() ? GapCheck::clear : GapCheck::changed;
 }
 
 namespace {
 
-inline Result<void> log_put(Env& env, BTree& tree, txn::Transaction& txn, Ops::Target& t, Slice key, Slice value, bool overflow) {
-    const payload::Put head{static_cast<uint16_t>(t.slot), overflow ? kOverflow : uint16_t{0}, static_cast<uint16_t>(key.size()),
-                            static_cast<uint16_t>(value.size())};
+inline Result<void> log_put(Env& env, BTree& tree, txn::Transaction& txn, Ops::Target& t, Slice key,
+                            Slice value, bool overflow) {
+    const payload::Put head{static_cast<uint16_t>(t.slot), overflow ? kOverflow : uint16_t{0},
+                            static_cast<uint16_t>(key.size()), static_cast<uint16_t>(value.size())};
     ChangePart part{&t.page, PageAction::btree_put, 0, {payload::bytes_of(head), key, value, {}}};
     TRY(change_pages(env, &txn, ChangeRole::forward, LogKind::btree_insert, tree.id(), {&part, 1}));
     return {};
 }
 
-// A ghost of the key gets a new value. The old one is logged too: the ghost may be this transaction's own delete, which may be undone as well.
-[[gnu::noinline]] Result<bool> revive(Env& env, BTree& tree, txn::Transaction& txn, Ops::Target& t, Slice key, Slice fresh, bool is_overflow) {
+// A ghost of the key gets a new value. The old one is logged too: the ghost may be this
+// transaction's own delete, which may be undone as well.
+[[gnu::noinline]] Result<bool> revive(Env& env, BTree& tree, txn::Transaction& txn, Ops::Target& t,
+                                      Slice key, Slice fresh, bool is_overflow) {
     const Slice old = value(*t.page, t.slot);
     if (fresh.size() > old.size() && fresh.size() - old.size() > free_bytes(*t.page)) return false;
     const Lsn before = txn.last_lsn;
     const bool was_overflow = overflow(*t.page, t.slot);
     const OverflowRef old_chain = overflow_ref(was_overflow ? old : Slice{});
     const payload::Revive head{static_cast<uint16_t>(t.slot),
-                               static_cast<uint16_t>((was_overflow ? payload::kOldOverflow : 0) | (is_overflow ? payload::kNewOverflow : 0)),
-                               static_cast<uint16_t>(key.size()), static_cast<uint16_t>(old.size()), static_cast<uint16_t>(fresh.size()), 0};
-    ChangePart part{&t.page, PageAction::btree_revive, 0, {payload::bytes_of(head), key, old, fresh}};
+                               static_cast<uint16_t>((was_overflow ? payload::kOldOverflow : 0) |
+                                                     (is_overflow ? payload::kNewOverflow : 0)),
+                               static_cast<uint16_t>(key.size()),
+                               static_cast<uint16_t>(old.size()),
+                               static_cast<uint16_t>(fresh.size()),
+                               0};
+    ChangePart part{
+        &t.page, PageAction::btree_revive, 0, {payload::bytes_of(head), key, old, fresh}};
     TRY(change_pages(env, &txn, ChangeRole::forward, LogKind::btree_insert, tree.id(), {&part, 1}));
     t.page.release();
     if (!was_overflow) return true;
@@ -65,16 +78,19 @@ inline Result<void> log_put(Env& env, BTree& tree, txn::Transaction& txn, Ops::T
 Result<void> Ops::check_write(const txn::Transaction& txn, size_t key_bytes, size_t value_bytes) {
     if (txn.must_abort) return fail(ErrorCode::txn_aborting, "transaction", txn.id.value);
     if (txn.read_only) return fail(ErrorCode::read_only, "transaction", txn.id.value);
-    if (key_bytes > kKeyBytesMax) return fail(ErrorCode::key_too_long, "key", key_bytes, kKeyBytesMax);
-    if (value_bytes > kValueBytesMax) return fail(ErrorCode::value_too_long, "value", value_bytes, kValueBytesMax);
+    if (key_bytes > kKeyBytesMax)
+        return fail(ErrorCode::key_too_long, "key", key_bytes, kKeyBytesMax);
+    if (value_bytes > kValueBytesMax)
+        return fail(ErrorCode::value_too_long, "value", value_bytes, kValueBytesMax);
     return {};
 }
 
 namespace {
 
-// The leaf of `key` is full: ghosts that nobody needs go first, and it is split only if there are none. A removal that fails is no failure
-// of the insert.
-[[gnu::cold, gnu::noinline]] Result<void> make_room(BTree& tree, const Ops::SearchKey& key, bool has_ghosts, size_t extra) {
+// The leaf of `key` is full: ghosts that nobody needs go first, and it is split only if there are
+// none. A removal that fails is no failure of the insert.
+[[gnu::cold, gnu::noinline]] Result<void> make_room(BTree& tree, const Ops::SearchKey& key,
+                                                    bool has_ghosts, size_t extra) {
     if (has_ghosts) {
         const Result<bool> removed = Ops::remove_leaf_ghosts(tree, key);
         if (removed && *removed) return {};
@@ -84,7 +100,8 @@ namespace {
 
 }  // namespace
 
-Result<void> Ops::insert_record(BTree& tree, txn::Transaction& txn, txn::LockName name, const SearchKey& key, Slice value, bool is_overflow,
+Result<void> Ops::insert_record(BTree& tree, txn::Transaction& txn, txn::LockName name,
+                                const SearchKey& key, Slice value, bool is_overflow,
                                 const Position* ahead) {
     txn::LockManager& locks = *tree.env_.locks;
     unsigned changes = 0, rooms = 0;
@@ -92,15 +109,19 @@ Result<void> Ops::insert_record(BTree& tree, txn::Transaction& txn, txn::LockNam
         Target t;
         TRY(latch_for(tree, txn, key, false, t, std::exchange(ahead, nullptr)));
         if (t.found) {
-            if (!ghost(*t.page, t.slot)) return fail(ErrorCode::duplicate_key, "index", tree.id_.value);
+            if (!ghost(*t.page, t.slot))
+                return fail(ErrorCode::duplicate_key, "index", tree.id_.value);
             if (TRY(revive(tree.env_, tree, txn, t, key, value, is_overflow))) return {};
         } else {
             NextKey next;
             const GapCheck gap = TRY(check_gap(tree, locks, txn, t, name, next));
-            if (gap != GapCheck::clear) [[unlikely]] {           // BT-3: nothing is waited for with the leaf latched
+            // BT-3: nothing is waited for with the leaf latched.
+            if (gap != GapCheck::clear) [[unlikely]] {
                 t.page.release();
-                if (gap == GapCheck::wait_above) TRY(locks.wait_until_grantable(txn.locks, next.name, LockMode::gap_insert));
-                if (gap == GapCheck::wait_own) TRY(locks.lock_record(txn.locks, tree.lock_, name, LockMode::gap_read));
+                if (gap == GapCheck::wait_above)
+                    TRY(locks.wait_until_grantable(txn.locks, next.name, LockMode::gap_insert));
+                if (gap == GapCheck::wait_own)
+                    TRY(locks.lock_record(txn.locks, tree.lock_, name, LockMode::gap_read));
                 if (gap == GapCheck::changed) TRY(before_retry(tree, ++changes, t.id));
                 continue;
             }
@@ -114,7 +135,9 @@ Result<void> Ops::insert_record(BTree& tree, txn::Transaction& txn, txn::LockNam
                 return {};
             }
         }
-        if (++rooms > kRoomTriesMax) [[unlikely]] return damaged(tree, t.id);      // a leaf whose numbers lie about its room
+        // A leaf whose numbers lie about its room.
+        if (++rooms > kRoomTriesMax) [[unlikely]]
+            return damaged(tree, t.id);
         const bool has_ghosts = header(*t.page).ghosts != 0;
         t.page.release();
         TRY(make_room(tree, key, has_ghosts, kSlotCost + key.size() + value.size()));
@@ -123,12 +146,13 @@ Result<void> Ops::insert_record(BTree& tree, txn::Transaction& txn, txn::LockNam
 
 namespace {
 
-[[gnu::cold, gnu::noinline]] Result<void> insert_large(Env& env, BTree& tree, txn::Transaction& txn, txn::LockName name,
-                                                       const SearchKey& key, Slice value) {
+[[gnu::cold, gnu::noinline]] Result<void> insert_large(Env& env, BTree& tree, txn::Transaction& txn,
+                                                       txn::LockName name, const SearchKey& key,
+                                                       Slice value) {
     const Lsn before = txn.last_lsn;
     const OverflowRef ref = TRY(write_overflow(env, &txn, tree.id(), value));
     Result<void> done = Ops::insert_record(tree, txn, name, key, bytes_of(ref), true);
-    if (!done) (void)roll_back(env, txn, before);              // nobody refers to it
+    if (!done) (void)roll_back(env, txn, before);  // nobody refers to it
     return done;
 }
 

@@ -1,12 +1,15 @@
-// btree_insert_many.cc - inserting many records: a run of ascending keys that come to stand side by side is one change of its leaf.
+// btree_insert_many.cc - inserting many records: a run of ascending keys that come to stand side by
+// side is one change of its leaf.
 //
-// Concepts   Everything that an insert asks is asked once for a run: one descent, one latch, one look at the gap (all keys of a run go into the
-//            same gap between two keys of the leaf), one log record. Every key has its lock as ever, taken before the leaf is latched.
-//            A run is as long as the leaf has room, and ends in front of what needs more: a key that is there, perhaps as a ghost, a gap that
-//            somebody reads, a full leaf, a large value. That record is inserted alone, and the next run begins behind it.
-//            Undo: one compensation for each key (btree_undo.cc); the log space for them is promised before.
-#include "sm/btree/btree_impl.h"
+// Concepts   Everything that an insert asks is asked once for a run: one descent, one latch, one
+//            look at the gap (all keys of a run go into the same gap between two keys of the leaf),
+//            one log record. Every key has its lock as ever, taken before the leaf is latched. A
+//            run is as long as the leaf has room, and ends in front of what needs more: a key that
+//            is there, perhaps as a ghost, a gap that somebody reads, a full leaf, a large value.
+//            That record is inserted alone, and the next run begins behind it. Undo: one
+//            compensation for each key (btree_undo.cc); the log space for them is promised before.
 #include <lockstep/index.h>
+#include "sm/btree/btree_impl.h"
 
 namespace lockstep::sm {
 
@@ -15,14 +18,17 @@ using Ops = BTree::Ops;
 
 namespace {
 
-constexpr size_t kRunMax = 16;                   // records
-constexpr size_t kKeyRoom = 48;                  // longer keys are inserted alone
-constexpr size_t kRunBytes = 2048;               // of payload
+constexpr size_t kRunMax = 16;      // records
+constexpr size_t kKeyRoom = 48;     // longer keys are inserted alone
+constexpr size_t kRunBytes = 2048;  // of payload
 
 class Run {
 public:
     Run(BTree& tree, Env& env, txn::Transaction& txn, std::span<const NewRecord> records)
-        : tree_(tree), env_(env), txn_(txn), records_(records.first(std::min(records.size(), kRunMax))) {}
+        : tree_(tree),
+          env_(env),
+          txn_(txn),
+          records_(records.first(std::min(records.size(), kRunMax))) {}
 
     // How many records from the front are in; 0: the first must go in alone.
     Result<size_t> insert();
@@ -37,7 +43,7 @@ private:
     Env& env_;
     txn::Transaction& txn_;
     const std::span<const NewRecord> records_;
-    size_t count_ = 0;                           // of the records, those that may be one run
+    size_t count_ = 0;  // of the records, those that may be one run
     txn::LockName names_[kRunMax];
     KeyView keys_[kRunMax];
     char text_[kRunMax][kKeyRoom + 16];
@@ -48,7 +54,9 @@ void Run::set_keys() {
     size_t bytes = sizeof(payload::PutMany);
     for (const NewRecord& record : records_) {
         bytes += sizeof(payload::RecordHead) + record.key.size() + record.value.size();
-        if (record.key.size() > kKeyRoom || bytes > kRunBytes || (count_ > 0 && record.key <= records_[count_ - 1].key)) break;
+        if (record.key.size() > kKeyRoom || bytes > kRunBytes ||
+            (count_ > 0 && record.key <= records_[count_ - 1].key))
+            break;
         put_key(text_[count_], record.key);
         keys_[count_] = KeyView(text_[count_], record.key.size());
         names_[count_] = keys_[count_].lock_name(tree_.id());
@@ -58,11 +66,13 @@ void Run::set_keys() {
 }
 
 Result<void> Run::lock() {
-    for (size_t i = 0; i < count_; ++i) TRY(env_.locks->lock_record(txn_.locks, tree_.lock(), names_[i], txn::LockMode::X));
+    for (size_t i = 0; i < count_; ++i)
+        TRY(env_.locks->lock_record(txn_.locks, tree_.lock(), names_[i], txn::LockMode::X));
     return {};
 }
 
-// Do the first `n` belong in front of the target's slot, one behind the other, and is there room for them? Keys ascend, so the last one tells.
+// Do the first `n` belong in front of the target's slot, one behind the other, and is there room
+// for them? Keys ascend, so the last one tells.
 bool Run::fits_between(const Ops::Target& t, size_t n) const {
     const Page& page = *t.page;
     const KeyView& last = keys_[n - 1];
@@ -70,24 +80,31 @@ bool Run::fits_between(const Ops::Target& t, size_t n) const {
     bool exact;
     if (find(page, last, exact) != t.slot || exact) return false;
     size_t bytes = 0;
-    for (size_t i = 0; i < n; ++i) bytes += kSlotCost + keys_[i].size() - header(page).prefix + records_[i].value.size();
+    for (size_t i = 0; i < n; ++i)
+        bytes += kSlotCost + keys_[i].size() - header(page).prefix + records_[i].value.size();
     return bytes <= free_bytes(page);
 }
 
 Result<void> Run::log(Ops::Target& t) const {
-    constexpr uint32_t kUndoBytes = 128;         // a compensation record without its key
+    constexpr uint32_t kUndoBytes = 128;  // a compensation record without its key
     char bytes[kRunBytes];
     char* end = bytes;
     uint32_t undo = 0;
     for (size_t i = 0; i < count_; ++i) {
-        const payload::RecordHead head{static_cast<uint16_t>(keys_[i].size()), static_cast<uint16_t>(records_[i].value.size())};
+        const payload::RecordHead head{static_cast<uint16_t>(keys_[i].size()),
+                                       static_cast<uint16_t>(records_[i].value.size())};
         store(end, head);
         end = copy_bytes(copy_bytes(end + sizeof head, keys_[i].slice()), records_[i].value);
         undo += kUndoBytes + static_cast<uint32_t>(keys_[i].size());
     }
     const payload::PutMany head{static_cast<uint16_t>(t.slot), static_cast<uint16_t>(count_)};
-    ChangePart part{&t.page, PageAction::btree_put_many, 0, {payload::bytes_of(head), Slice(bytes, static_cast<size_t>(end - bytes))}, undo};
-    TRY(change_pages(env_, &txn_, ChangeRole::forward, LogKind::btree_insert_many, tree_.id(), {&part, 1}));
+    ChangePart part{&t.page,
+                    PageAction::btree_put_many,
+                    0,
+                    {payload::bytes_of(head), Slice(bytes, static_cast<size_t>(end - bytes))},
+                    undo};
+    TRY(change_pages(env_, &txn_, ChangeRole::forward, LogKind::btree_insert_many, tree_.id(),
+                     {&part, 1}));
     return {};
 }
 
@@ -101,7 +118,8 @@ Result<size_t> Run::insert() {
     while (count_ >= 2 && !fits_between(t, count_)) count_ /= 2;
     if (count_ < 2) return size_t{0};
     Ops::NextKey next;
-    if (TRY(Ops::check_gap(tree_, *env_.locks, txn_, t, names_[0], next)) != Ops::GapCheck::clear) return size_t{0};
+    if (TRY(Ops::check_gap(tree_, *env_.locks, txn_, t, names_[0], next)) != Ops::GapCheck::clear)
+        return size_t{0};
     TRY(log(t));
     t.page.release();
     Ops::remember(tree_, txn_, t.id, t.slot + static_cast<unsigned>(count_) - 1, t.leaves_freed);
@@ -111,7 +129,8 @@ Result<size_t> Run::insert() {
 }  // namespace
 
 Result<size_t> BTree::insert_run(txn::Transaction& txn, std::span<const NewRecord> records) {
-    if (local_of(txn).gap_reader == txn.id || !Ops::writable(txn, 0, 0)) return size_t{0};         // gaps that it reads itself are cut in two one by one
+    // Gaps that it reads itself are cut in two one by one.
+    if (local_of(txn).gap_reader == txn.id || !Ops::writable(txn, 0, 0)) return size_t{0};
     return Run(*this, env_, txn, records).insert();
 }
 

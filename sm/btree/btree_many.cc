@@ -1,17 +1,22 @@
-// btree_many.cc - point reads of many keys at once, so that their cache misses and page reads overlap.
+// btree_many.cc - point reads of many keys at once, so that their cache misses and page reads
+// overlap.
 //
-// Concepts   Keys are taken in groups. Each step of a point read is made for all keys of a group before the next one is made for any, and asks for the
-//            memory that the next step will touch: lock buckets and the words of leaves; leaves; records. A point read is then
-//            bound by the number of misses that the core can have under way, not by the sum of their delays. Leaves that are not in memory
-//            are asked for together.
-//            As in btree_fetch.cc the way down is walked before the locks are taken, and counts only if nothing on it has changed afterwards:
-//            the leaf's version is taken under the locks, the level-1 node above it is validated after that, so it was the right leaf then.
-//            Whatever does not go smoothly (a key too long, a page that changed or is not in memory, a large value) is done again alone.
+// Concepts   Keys are taken in groups. Each step of a point read is made for all keys of a group
+//            before the next one is made for any, and asks for the memory that the next step will
+//            touch: lock buckets and the words of leaves; leaves; records. A point read is then
+//            bound by the number of misses that the core can have under way, not by the sum of
+//            their delays. Leaves that are not in memory are asked for together. As in
+//            btree_fetch.cc the way down is walked before the locks are taken, and counts only if
+//            nothing on it has changed afterwards: the leaf's version is taken under the locks, the
+//            level-1 node above it is validated after that, so it was the right leaf then. Whatever
+//            does not go smoothly (a key too long, a page that changed or is not in memory, a large
+//            value) is done again alone.
 // Blocking   parks for locks, with nothing held; what is read alone may park for pages as well.
-// Source     O. Kocberber, B. Falsafi, B. Grot, "Asynchronous Memory Access Chaining", VLDB 2015 (there as a state machine; groups in step
-//            are S. Chen et al., "Improving Hash Join Performance through Prefetching", ICDE 2004).
-#include "sm/btree/btree_impl.h"
+// Source     O. Kocberber, B. Falsafi, B. Grot, "Asynchronous Memory Access Chaining", VLDB 2015
+//            (there as a state machine; groups in step are S. Chen et al., "Improving Hash Join
+//            Performance through Prefetching", ICDE 2004).
 #include <lockstep/index.h>
+#include "sm/btree/btree_impl.h"
 #include "threads/base/hints.h"
 #include "threads/base/planted.h"
 #include "threads/steps/ctx.h"
@@ -23,15 +28,15 @@ using Ops = BTree::Ops;
 
 namespace {
 
-constexpr size_t kGroup = 16;                    // keys whose misses are under way together
-constexpr size_t kKeyRoom = 48;                  // longer keys are read one by one
-constexpr unsigned kLeafLines = 5;               // of a leaf: header and the first slots
+constexpr size_t kGroup = 16;       // keys whose misses are under way together
+constexpr size_t kKeyRoom = 48;     // longer keys are read one by one
+constexpr unsigned kLeafLines = 5;  // of a leaf: header and the first slots
 constexpr size_t kRecordLines = 5;
 
 struct Look {
     KeyView key;
     txn::LockName name;
-    PageId leaf;                                 // none: this one is read alone
+    PageId leaf;  // none: this one is read alone
     PeekedPage parent;
     Ops::Position pos;
 };
@@ -39,12 +44,18 @@ struct Look {
 class Group {
 public:
     Group(BTree& tree, Env& env, txn::Transaction& txn, std::span<Lookup> rows)
-        : tree_(tree), pool_(*env.pool), locks_(*env.locks), txn_(txn), rows_(rows), leaves_freed_(tree.leaves_freed()) {}
+        : tree_(tree),
+          pool_(*env.pool),
+          locks_(*env.locks),
+          txn_(txn),
+          rows_(rows),
+          leaves_freed_(tree.leaves_freed()) {}
 
     // False: some key is too long for a group.
     bool set_keys() {
         for (size_t i = 0; i < rows_.size(); ++i) {
-            if (rows_[i].key.size() > kKeyRoom) [[unlikely]] return false;
+            if (rows_[i].key.size() > kKeyRoom) [[unlikely]]
+                return false;
             put_key(text_[i], rows_[i].key);
             looks_[i].key = KeyView(text_[i], rows_[i].key.size());
             looks_[i].leaf = kPageNone;
@@ -55,7 +66,8 @@ public:
     }
     void find_leaves();
     Result<void> lock(txn::LockMode mode) {
-        for (size_t i = 0; i < rows_.size(); ++i) TRY(locks_.lock_record(txn_.locks, tree_.lock(), looks_[i].name, mode));
+        for (size_t i = 0; i < rows_.size(); ++i)
+            TRY(locks_.lock_record(txn_.locks, tree_.lock(), looks_[i].name, mode));
         return {};
     }
     void find_records(bool for_change);
@@ -80,17 +92,20 @@ private:
 
 // The level-1 node on the way to `key`, if everything is in memory and stands still.
 bool Group::find_parent(const KeyView& key, PeekedPage& at) const {
-    if (!pool_.try_peek(tree_.root(), at) || at.page->header.store != tree_.id().value) return false;
+    if (!pool_.try_peek(tree_.root(), at) || at.page->header.store != tree_.id().value)
+        return false;
     while (at.page->header.level > 1) {
         PeekedPage child;
         const bool here = pool_.try_peek(child_at(*at.page, child_slot(*at.page, key)), child);
-        if (!at.valid() || !here) [[unlikely]] return false;
+        if (!at.valid() || !here) [[unlikely]]
+            return false;
         at = child;
     }
     return at.page->header.level == 1;
 }
 
-// Does the node above the last key's leaf cover this key too? It does if the key is not below that one and below the node's end.
+// Does the node above the last key's leaf cover this key too? It does if the key is not below that
+// one and below the node's end.
 bool Group::same_parent(const Look& before, const KeyView& key) const {
     if (before.leaf == kPageNone) return false;
     const uint64_t a = __builtin_bswap64(before.key.eight(0)), b = __builtin_bswap64(key.eight(0));
@@ -115,20 +130,24 @@ void Group::prefetch_leaves() {
     size_t n = 0;
     for (size_t i = 0; i < rows_.size(); ++i) {
         const Look& look = looks_[i];
-        if (look.leaf == kPageNone) [[unlikely]] continue;
+        if (look.leaf == kPageNone) [[unlikely]]
+            continue;
         if (const Page* page = pool_.resident(look.leaf)) [[likely]] {
-            for (unsigned line = 0; line < kLeafLines; ++line) prefetch_line(chars(*page) + line * kCacheLineBytes);
-        } else if (look.parent.valid()) {        // else the page's number may be none
+            for (unsigned line = 0; line < kLeafLines; ++line)
+                prefetch_line(chars(*page) + line * kCacheLineBytes);
+        } else if (look.parent.valid()) {  // else the page's number may be none
             missing[n++] = look.leaf;
         }
     }
-    if (n > 1) [[unlikely]] pool_.read_ahead({missing, n});
+    if (n > 1) [[unlikely]]
+        pool_.read_ahead({missing, n});
 }
 
 void Group::find_records(bool for_change) {
     for (size_t i = 0; i < rows_.size(); ++i) {
         Look& look = looks_[i];
-        if (look.leaf == kPageNone) [[unlikely]] continue;
+        if (look.leaf == kPageNone) [[unlikely]]
+            continue;
         Ops::Position& pos = look.pos;
         if (!pool_.try_peek(look.leaf, pos.at) || !look.parent.valid()) [[unlikely]] {
             look.leaf = kPageNone;
@@ -136,11 +155,13 @@ void Group::find_records(bool for_change) {
         }
         pos.slot = find(*pos.at.page, look.key, pos.found);
         if (!pos.found) continue;
-        if (for_change) {                        // a change notes the page as changed, and checks its own place by the low fence (BT-6)
+        // A change notes the page as changed, and checks its own place by the low fence (BT-6).
+        if (for_change) {
             pool_.prefetch_for_change(pos.at);
             prefetch_line(low(*pos.at.page).data());
         }
-        const char* const at = chars(*pos.at.page) + slots(*pos.at.page)[pos.slot].at;      // its length is in the record: not to be read now
+        // Its length is in the record: not to be read now.
+        const char* const at = chars(*pos.at.page) + slots(*pos.at.page)[pos.slot].at;
         const size_t bytes = std::min(rows_[i].buffer.size(), kRecordLines * kCacheLineBytes);
         for (size_t line = 0; line <= bytes; line += kCacheLineBytes) prefetch_line(at + line);
     }
@@ -151,7 +172,8 @@ bool Group::take(const Look& look, Lookup& row) const {
     const Page& page = *look.pos.at.page;
     row.found = look.pos.found && !ghost(page, look.pos.slot);
     if (row.found) {
-        if (overflow(page, look.pos.slot)) [[unlikely]] return false;
+        if (overflow(page, look.pos.slot)) [[unlikely]]
+            return false;
         const Slice value = node::value(page, look.pos.slot);
         row.bytes = value.size();
         row.hint = {look.leaf, static_cast<uint16_t>(look.pos.slot), leaves_freed_};
@@ -172,7 +194,8 @@ bool Group::take(const Look& look, Lookup& row) const {
 Result<size_t> Group::read() {
     size_t found = 0;
     for (size_t i = 0; i < rows_.size(); ++i) {
-        if (looks_[i].leaf == kPageNone || !take(looks_[i], rows_[i])) [[unlikely]] TRY(read_alone(rows_[i]));
+        if (looks_[i].leaf == kPageNone || !take(looks_[i], rows_[i])) [[unlikely]]
+            TRY(read_alone(rows_[i]));
         found += rows_[i].found;
     }
     return found;
@@ -180,7 +203,8 @@ Result<size_t> Group::read() {
 
 }  // namespace
 
-// One after the other: at read_committed, where a lock lasts as long as the look, and for long keys.
+// One after the other: at read_committed, where a lock lasts as long as the look, and for long
+// keys.
 Result<size_t> BTree::fetch_each(txn::Transaction& txn, std::span<Lookup> rows, Access access) {
     size_t found = 0;
     for (Lookup& row : rows) {
@@ -206,18 +230,25 @@ Result<size_t> BTree::fetch_group(txn::Transaction& txn, std::span<Lookup> rows,
 }
 
 Result<size_t> BTree::fetch_many(txn::Transaction& txn, std::span<Lookup> rows, Access access) {
-    const bool one_by_one = access == Access::read && (txn.isolation == txn::Isolation::read_committed || PLANTED(fetch_unlocked));
+    const bool one_by_one =
+        access == Access::read &&
+        (txn.isolation == txn::Isolation::read_committed || PLANTED(fetch_unlocked));
     size_t found = 0;
     while (!rows.empty()) {
         const std::span<Lookup> group = rows.first(std::min(rows.size(), kGroup));
-        found += TRY(one_by_one || group.size() == 1 ? fetch_each(txn, group, access) : fetch_group(txn, group, access));
+        found += TRY(one_by_one || group.size() == 1 ? fetch_each(txn, group, access)
+                                                     : fetch_group(txn, group, access));
         rows = rows.subspan(group.size());
     }
     return found;
 }
 
 void BTree::expect_at(txn::Transaction& txn, const RecordHint& hint) const {
-    Ops::hint_of(txn, id_) = {.store = id_, .page = hint.page, .slot = hint.slot, .score = 0, .leaves_freed = hint.leaves_freed};
+    Ops::hint_of(txn, id_) = {.store = id_,
+                              .page = hint.page,
+                              .slot = hint.slot,
+                              .score = 0,
+                              .leaves_freed = hint.leaves_freed};
 }
 
 }  // namespace lockstep::sm

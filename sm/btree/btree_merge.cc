@@ -1,16 +1,19 @@
 // btree_merge.cc - removing ghosts nobody has locked, merging neighbours, lowering the root.
 //
-// Concepts   A ghost may go when nobody holds its name, checked with its leaf latched: whoever deleted it has ended, and no scan protects
-//            its gap. A transaction whose lock on the whole index spares it record locks is seen by StoreLock::strong: then nothing is
-//            removed. A scan that read the leaf before and locks the name after fails its validation.
-//            A ghost's overflow chain is freed first, the ghost goes afterwards: a crash in between leaves a ghost whose chain is gone, never
-//            a chain without a ghost. Only clean_leaf() does that; merges leave such ghosts alone.
-// Invariants BT-5 The last record of a leaf that is not the root is only removed together with the leaf. [checked: verify()]
+// Concepts   A ghost may go when nobody holds its name, checked with its leaf latched: whoever
+//            deleted it has ended, and no scan protects its gap. A transaction whose lock on the
+//            whole index spares it record locks is seen by StoreLock::strong: then nothing is
+//            removed. A scan that read the leaf before and locks the name after fails its
+//            validation. A ghost's overflow chain is freed first, the ghost goes afterwards: a
+//            crash in between leaves a ghost whose chain is gone, never a chain without a ghost.
+//            Only clean_leaf() does that; merges leave such ghosts alone.
+// Invariants BT-5 The last record of a leaf that is not the root is only removed together with the
+// leaf. [checked: verify()]
 #include <algorithm>
 
 #include "sm/btree/btree_impl.h"
-#include "sm/core/cleanup.h"
 #include "sm/btree/overflow.h"
+#include "sm/core/cleanup.h"
 #include "threads/base/planted.h"
 
 namespace lockstep::sm {
@@ -30,22 +33,30 @@ using Slots = std::vector<uint16_t>;
 using Chains = std::vector<OverflowRef>;
 
 bool contains(const Chains& chains, const OverflowRef& ref) {
-    return std::ranges::any_of(chains, [&](const OverflowRef& c) { return c.first == ref.first && c.chain == ref.chain; });
+    return std::ranges::any_of(
+        chains, [&](const OverflowRef& c) { return c.first == ref.first && c.chain == ref.chain; });
 }
 
-// Ghosts of a latched leaf that nobody has locked; at most `limit`. Chains of such ghosts that are not among `freed` come as `chains`.
-Slots removable_ghosts(Env& env, BTree& tree, const Page& leaf, size_t limit, const Chains& freed = {}, Chains* chains = nullptr) {
+// Ghosts of a latched leaf that nobody has locked; at most `limit`. Chains of such ghosts that are
+// not among `freed` come as `chains`.
+Slots removable_ghosts(Env& env, BTree& tree, const Page& leaf, size_t limit,
+                       const Chains& freed = {}, Chains* chains = nullptr) {
     Slots out;
-    if (header(leaf).ghosts == 0 || tree.lock().strong.load(std::memory_order_acquire) != 0) return out;
+    if (header(leaf).ghosts == 0 || tree.lock().strong.load(std::memory_order_acquire) != 0)
+        return out;
     txn::LockOwner nobody;
     nobody.slot = UINT32_MAX;
     char buffer[2 * kKeyBytesMax];
-    unsigned unseen = header(leaf).ghosts;                       // they stand together more often than not: mostly at the front
+    // They stand together more often than not: mostly at the front.
+    unsigned unseen = header(leaf).ghosts;
     for (unsigned i = 0; i < count(leaf) && unseen != 0 && out.size() < limit; ++i) {
         if (!ghost(leaf, i)) continue;
         --unseen;
-        const txn::LockName name = txn::key_lock_name(tree.id(), full_key(leaf, i, buffer, sizeof buffer));
-        if (!PLANTED(ghost_cleaned_under_lock) && !env.locks->grantable(nobody, name, LockMode::X | LockMode::gap_insert)) continue;
+        const txn::LockName name =
+            txn::key_lock_name(tree.id(), full_key(leaf, i, buffer, sizeof buffer));
+        if (!PLANTED(ghost_cleaned_under_lock) &&
+            !env.locks->grantable(nobody, name, LockMode::X | LockMode::gap_insert))
+            continue;
         if (overflow(leaf, i) && !contains(freed, overflow_ref(value(leaf, i)))) {
             if (chains) chains->push_back(overflow_ref(value(leaf, i)));
             continue;
@@ -55,7 +66,9 @@ Slots removable_ghosts(Env& env, BTree& tree, const Page& leaf, size_t limit, co
     return out;
 }
 
-Slice slots_slice(const Slots& slots) { return {reinterpret_cast<const char*>(slots.data()), slots.size() * 2}; }
+Slice slots_slice(const Slots& slots) {
+    return {reinterpret_cast<const char*>(slots.data()), slots.size() * 2};
+}
 
 // Bytes that slots of `page` without `removed` need in a node with that prefix.
 size_t bytes_in(const Page& page, const Slots& removed, size_t new_prefix) {
@@ -65,7 +78,8 @@ size_t bytes_in(const Page& page, const Slots& removed, size_t new_prefix) {
             ++next;
             continue;
         }
-        bytes += kSlotCost + header(page).prefix + suffix(page, i).size() - new_prefix + value(page, i).size();
+        bytes += kSlotCost + header(page).prefix + suffix(page, i).size() - new_prefix +
+                 value(page, i).size();
     }
     return bytes;
 }
@@ -73,10 +87,11 @@ size_t bytes_in(const Page& page, const Slots& removed, size_t new_prefix) {
 struct Pair {
     ExclusivePage left, right;
     PageId right_id;
-    unsigned parent_slot = 0;            // of the right one
+    unsigned parent_slot = 0;  // of the right one
 };
 
-// The two children of `parent` that meet at or beside the one covering `key`. False: it has only one.
+// The two children of `parent` that meet at or beside the one covering `key`. False: it has only
+// one.
 Result<bool> latch_pair(Env& env, Ops::Target& parent, Slice key, Pair& pair) {
     const int n = static_cast<int>(count(*parent.page));
     if (n == 0) return false;
@@ -89,7 +104,8 @@ Result<bool> latch_pair(Env& env, Ops::Target& parent, Slice key, Pair& pair) {
 }
 
 // One record: left absorbs right, the parent loses the separator, the right page becomes free.
-[[gnu::noinline]] Result<void> log_merge(Env& env, const BTree& tree, Ops::Target& parent, Pair& pair, const Slots& from_left,
+[[gnu::noinline]] Result<void> log_merge(Env& env, const BTree& tree, Ops::Target& parent,
+                                         Pair& pair, const Slots& from_left,
                                          const Slots& from_right, size_t new_prefix) {
     const Page& r = *pair.right;
     const bool infinite = high_infinite(r);
@@ -98,7 +114,8 @@ Result<bool> latch_pair(Env& env, Ops::Target& parent, Slice key, Pair& pair) {
     records.reserve(kPageBytes);
     RecordWriter writer{records};
     unsigned added = 0;
-    if (!is_leaf(r)) {                                            // the separator comes down with the first child
+    // The separator comes down with the first child.
+    if (!is_leaf(r)) {
         const uint32_t first = header(r).link;
         writer.add(0, low(r).substr(new_prefix), {}, payload::bytes_of(first));
         ++added;
@@ -113,15 +130,22 @@ Result<bool> latch_pair(Env& env, Ops::Target& parent, Slice key, Pair& pair) {
         writer.add(slots(r)[i].bits, shift.add, suffix(r, i).substr(shift.drop), value(r, i));
         ++added;
     }
-    const payload::Absorb absorb{static_cast<uint16_t>(from_left.size()), static_cast<uint16_t>(added),
-                                 infinite ? kInfinite : static_cast<uint16_t>(high_fence.size()), 0, right(r).value};
+    const payload::Absorb absorb{
+        static_cast<uint16_t>(from_left.size()), static_cast<uint16_t>(added),
+        infinite ? kInfinite : static_cast<uint16_t>(high_fence.size()), 0, right(r).value};
     const uint16_t slot = static_cast<uint16_t>(pair.parent_slot);
     const payload::Remove remove{1, 0};
     PageReservation space = TRY(env.space->prepare_free(pair.right_id));
     ChangePart parts[4] = {
         space.part(),
-        {&pair.left, PageAction::btree_absorb, 0, {payload::bytes_of(absorb), slots_slice(from_left), high_fence, records}},
-        {&parent.page, PageAction::btree_remove, 0, {payload::bytes_of(remove), payload::bytes_of(slot), {}, {}}},
+        {&pair.left,
+         PageAction::btree_absorb,
+         0,
+         {payload::bytes_of(absorb), slots_slice(from_left), high_fence, records}},
+        {&parent.page,
+         PageAction::btree_remove,
+         0,
+         {payload::bytes_of(remove), payload::bytes_of(slot), {}, {}}},
         {&pair.right, PageAction::page_free, 0, {}},
     };
     TRY(change_pages(env, nullptr, ChangeRole::system, LogKind::btree_merge, tree.id(), parts));
@@ -143,19 +167,23 @@ Result<void> Ops::merge(BTree& tree, Slice key, unsigned level) {
         if (level == 0) {
             from_left = removable_ghosts(env, tree, l, SIZE_MAX);
             from_right = removable_ghosts(env, tree, r, SIZE_MAX);
-            if (from_left.size() == count(l) && from_right.size() == count(r)) from_left.pop_back();      // BT-5
+            // BT-5.
+            if (from_left.size() == count(l) && from_right.size() == count(r)) from_left.pop_back();
         }
-        const size_t new_prefix = fence_prefix(low(l), high_infinite(r) ? Slice{} : high(r), high_infinite(r));
+        const size_t new_prefix =
+            fence_prefix(low(l), high_infinite(r) ? Slice{} : high(r), high_infinite(r));
         const size_t left_bytes = bytes_in(l, from_left, new_prefix);
         size_t right_bytes = bytes_in(r, from_right, new_prefix);
         if (level > 0) right_bytes += kSlotCost + low(r).size() - new_prefix + sizeof(uint32_t);
-        const size_t total = left_bytes + right_bytes + low(l).size() + (high_infinite(r) ? 0 : high(r).size());
+        const size_t total =
+            left_bytes + right_bytes + low(l).size() + (high_infinite(r) ? 0 : high(r).size());
         const bool one_empty = left_bytes == 0 || right_bytes == 0;
         if (total > (one_empty ? kUsable : kMergeLimit)) return {};
         TRY(log_merge(env, tree, parent, pair, from_left, from_right, new_prefix));
         if (level == 0) tree.leaves_freed_.fetch_add(1, std::memory_order_release);
         tree.stats_.merges.fetch_add(1, std::memory_order_relaxed);
-        tree.stats_.ghosts_removed.fetch_add(from_left.size() + from_right.size(), std::memory_order_relaxed);
+        tree.stats_.ghosts_removed.fetch_add(from_left.size() + from_right.size(),
+                                             std::memory_order_relaxed);
         parent_small = parent.id != tree.root_ && used_bytes(*parent.page) < kSmall;
         root_alone = parent.id == tree.root_ && count(*parent.page) == 0;
     }
@@ -174,8 +202,13 @@ Result<void> Ops::shrink_root(BTree& tree) {
     std::string records;
     records.reserve(kPageBytes);
     RecordWriter{records}.add_range(*only, 0, count(*only), 0);
-    const payload::Format format{tree.root_.value, tree.id_.value, header(*only).link, only->header.level,
-                                 static_cast<uint16_t>(count(*only)), 0, kInfinite};
+    const payload::Format format{tree.root_.value,
+                                 tree.id_.value,
+                                 header(*only).link,
+                                 only->header.level,
+                                 static_cast<uint16_t>(count(*only)),
+                                 0,
+                                 kInfinite};
     PageReservation space = TRY(env.space->prepare_free(child_id));
     ChangePart parts[3] = {
         space.part(),
@@ -189,16 +222,23 @@ Result<void> Ops::shrink_root(BTree& tree) {
 
 namespace {
 
-// Removes what can be removed of the leaf's ghosts; `chains`: of those that could go if their chains were among `freed`. True: the leaf is small.
-Result<bool> remove_ghosts(Env& env, BTree& tree, Slice key, const Chains& freed, Chains& chains, BTree::Cleaned& result) {
+// Removes what can be removed of the leaf's ghosts; `chains`: of those that could go if their
+// chains were among `freed`. True: the leaf is small.
+Result<bool> remove_ghosts(Env& env, BTree& tree, Slice key, const Chains& freed, Chains& chains,
+                           BTree::Cleaned& result) {
     Ops::Target t;
     TRY(Ops::latch_leaf(tree, key, t));
     const bool is_root = t.id == tree.root();
-    const Slots found = removable_ghosts(env, tree, *t.page, is_root ? count(*t.page) : count(*t.page) - 1u, freed, &chains);
+    const Slots found = removable_ghosts(
+        env, tree, *t.page, is_root ? count(*t.page) : count(*t.page) - 1u, freed, &chains);
     if (!found.empty()) {
         const payload::Remove head{static_cast<uint16_t>(found.size()), 0};
-        ChangePart part{&t.page, PageAction::btree_remove, 0, {payload::bytes_of(head), slots_slice(found), {}, {}}};
-        TRY(change_pages(env, nullptr, ChangeRole::system, LogKind::btree_ghost_removal, tree.id(), {&part, 1}));
+        ChangePart part{&t.page,
+                        PageAction::btree_remove,
+                        0,
+                        {payload::bytes_of(head), slots_slice(found), {}, {}}};
+        TRY(change_pages(env, nullptr, ChangeRole::system, LogKind::btree_ghost_removal, tree.id(),
+                         {&part, 1}));
     }
     result.removed += static_cast<uint32_t>(found.size());
     result.left = header(*t.page).ghosts;
@@ -221,7 +261,8 @@ Result<BTree::Cleaned> BTree::clean_leaf(Slice key) {
     Chains chains, none;
     bool small = TRY(remove_ghosts(env_, *this, key, {}, chains, result));
     if (!chains.empty()) {
-        for (const OverflowRef& ref : chains) TRY(free_overflow(env_, id_, PageId{ref.first}, ref.chain));
+        for (const OverflowRef& ref : chains)
+            TRY(free_overflow(env_, id_, PageId{ref.first}, ref.chain));
         small = TRY(remove_ghosts(env_, *this, key, chains, none, result));
     }
     stats_.ghosts_removed.fetch_add(result.removed, std::memory_order_relaxed);
@@ -241,7 +282,9 @@ Result<bool> BTree::clean_chain(Slice key, PageId first, uint64_t chain) {
         txn::LockOwner nobody;
         nobody.slot = UINT32_MAX;
         if (lock_.strong.load(std::memory_order_acquire) != 0) return false;
-        if (!PLANTED(chain_freed_early) && !env_.locks->grantable(nobody, txn::key_lock_name(id_, key), LockMode::X)) return false;
+        if (!PLANTED(chain_freed_early) &&
+            !env_.locks->grantable(nobody, txn::key_lock_name(id_, key), LockMode::X))
+            return false;
         if (t.found && overflow(*t.page, t.slot)) {
             const OverflowRef ref = overflow_ref(value(*t.page, t.slot));
             if (ref.first == first.value && ref.chain == chain) return true;

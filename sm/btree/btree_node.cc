@@ -13,7 +13,7 @@ Found search_ties(const Page& p, unsigned from, unsigned to, const KeyTail& tail
     while (from < to) {
         const unsigned middle = (from + to) / 2;
         const int order = all[middle].head == head ? tail.order(p, middle) : 1;
-        if (order == 0) return {middle, true};                    // keys differ: there is no other
+        if (order == 0) return {middle, true};  // keys differ: there is no other
         if (order < 0) from = middle + 1;
         else to = middle;
     }
@@ -79,7 +79,8 @@ void find_common(Page& p) {
 // A key is about to come in: the common bytes shrink to what it shares with them.
 inline void admit(Page& p, Slice suffix) {
     NodeHeader& h = header(p);
-    if (suffix.size() >= h.common_bytes && same_bytes(h.common, suffix.data(), h.common_bytes)) [[likely]]
+    if (suffix.size() >= h.common_bytes && same_bytes(h.common, suffix.data(), h.common_bytes))
+        [[likely]]
         return;
     const size_t n = common_prefix(Slice(h.common, h.common_bytes), suffix);
     std::memset(h.common + n, 0, sizeof h.common - n);
@@ -93,9 +94,12 @@ Builder::~Builder() { find_common(page_); }
 void put(Page& p, unsigned slot, uint16_t flags, Slice key_suffix, Slice value) {
     NodeHeader& h = header(p);
     CHECK(slot <= h.count && key_suffix.size() <= kKeyBits);
-    if (p.header.hole_end - p.header.hole_begin < static_cast<int>(kSlotCost + key_suffix.size() + value.size())) compact(p);
+    if (p.header.hole_end - p.header.hole_begin <
+        static_cast<int>(kSlotCost + key_suffix.size() + value.size()))
+        compact(p);
     Slot* at = slots(p) + slot;
-    CHECK(static_cast<size_t>(p.header.hole_end - p.header.hole_begin) >= kSlotCost + key_suffix.size() + value.size());
+    CHECK(static_cast<size_t>(p.header.hole_end - p.header.hole_begin) >=
+          kSlotCost + key_suffix.size() + value.size());
     if (h.count > 0) admit(p, key_suffix);
     const uint16_t record = carve(p, {}, key_suffix, value);
     std::memmove(at + 1, at, (h.count - slot) * sizeof(Slot));
@@ -122,8 +126,10 @@ void remove(Page& p, unsigned slot) {
 namespace {
 
 // splice() to a longer value. Apart, because every splice would stand on that much stack.
-[[gnu::noinline]] void splice_longer(Page& p, Slot& s, unsigned slot, unsigned offset, unsigned old_bytes, Slice fresh) {
-    char record[kPageBytes];                                      // the old record gives up its space before the new one takes some
+[[gnu::noinline]] void splice_longer(Page& p, Slot& s, unsigned slot, unsigned offset,
+                                     unsigned old_bytes, Slice fresh) {
+    // The old record gives up its space before the new one takes some.
+    char record[kPageBytes];
     const Slice old = value(p, slot);
     const size_t key_bytes = s.bits & kKeyBits, bytes = old.size() - old_bytes + fresh.size();
     std::memcpy(record, chars(p) + s.at + kRecordHead, key_bytes + offset);
@@ -133,10 +139,11 @@ namespace {
     discard(p, s.at, record_bytes(p, slot));
     const size_t needed = kRecordHead + key_bytes + bytes;
     if (static_cast<size_t>(p.header.hole_end - p.header.hole_begin) < needed) {
-        // Compaction would copy the old record along: leave an empty one in its place. Its two bytes come out of what was given up.
+        // Compaction would copy the old record along: leave an empty one in its place. Its two
+        // bytes come out of what was given up.
         const uint16_t flags = s.bits & static_cast<uint16_t>(~kKeyBits);
         s.bits = flags;
-        s.at = kPageBytes;                                        // compact() skips it
+        s.at = kPageBytes;  // compact() skips it
         compact(p);
         s.bits = static_cast<uint16_t>(flags | key_bytes);
     }
@@ -153,7 +160,8 @@ void splice(Page& p, unsigned slot, unsigned offset, unsigned old_bytes, Slice f
     char* at = chars(p) + s.at + kRecordHead + (s.bits & kKeyBits);
     const size_t bytes = old.size() - old_bytes + fresh.size();
     const size_t tail = old.size() - offset - old_bytes;
-    if (bytes <= old.size()) {                                    // in place; what is saved becomes garbage
+    // In place; what is saved becomes garbage.
+    if (bytes <= old.size()) {
         std::memmove(at + offset + fresh.size(), at + offset + old_bytes, tail);
         copy_bytes(at + offset, fresh);
         store(chars(p) + s.at, static_cast<uint16_t>(bytes));
@@ -220,7 +228,7 @@ void Builder::append(uint16_t flags, Slice a, Slice b, Slice value) {
     CHECK(fits(a.size() + b.size(), value.size()) && a.size() + b.size() <= kKeyBits);
     const uint16_t at = carve(page_, a, b, value);
     Slot& s = slots(page_)[h.count++];
-    s.head = 0;                                                   // see ~Builder
+    s.head = 0;  // see ~Builder
     s.at = at;
     s.bits = static_cast<uint16_t>((a.size() + b.size()) | flags);
     if (flags & kGhost) ++h.ghosts;
@@ -228,13 +236,15 @@ void Builder::append(uint16_t flags, Slice a, Slice b, Slice value) {
 }
 
 void RecordWriter::add(uint16_t bits, Slice a, Slice b, Slice value) {
-    const uint16_t head[2] = {static_cast<uint16_t>((bits & ~kKeyBits) | (a.size() + b.size())), static_cast<uint16_t>(value.size())};
+    const uint16_t head[2] = {static_cast<uint16_t>((bits & ~kKeyBits) | (a.size() + b.size())),
+                              static_cast<uint16_t>(value.size())};
     out.append(reinterpret_cast<const char*>(head), sizeof head).append(a).append(b).append(value);
 }
 
 void RecordWriter::add_range(const Page& p, unsigned from, unsigned to, size_t prefix) {
     const Shift shift = shift_of(p, prefix);
-    for (unsigned i = from; i < to; ++i) add(slots(p)[i].bits, shift.add, suffix(p, i).substr(shift.drop), value(p, i));
+    for (unsigned i = from; i < to; ++i)
+        add(slots(p)[i].bits, shift.add, suffix(p, i).substr(shift.drop), value(p, i));
 }
 
 Shift shift_of(const Page& p, size_t prefix_bytes) {
@@ -250,31 +260,37 @@ struct Piece {
     size_t at, bytes;
 };
 
-// Inside the heap, none over another, and with the garbage they fill it: a change moves and counts them one by one.
+// Inside the heap, none over another, and with the garbage they fill it: a change moves and counts
+// them one by one.
 std::string check_heap(const Page& p, std::vector<Piece> pieces) {
     std::ranges::sort(pieces, {}, &Piece::at);
     size_t used = header(p).garbage, free_from = p.header.hole_end;
     for (const Piece& piece : pieces) {
-        if (piece.bytes == 0) continue;                           // an empty fence lies nowhere
-        if (piece.at < p.header.hole_end || piece.at + piece.bytes > kPageBytes) return "BN-1: a record or fence lies outside the heap";
+        if (piece.bytes == 0) continue;  // an empty fence lies nowhere
+        if (piece.at < p.header.hole_end || piece.at + piece.bytes > kPageBytes)
+            return "BN-1: a record or fence lies outside the heap";
         if (piece.at < free_from) return "BN-1: records or fences overlap";
         free_from = piece.at + piece.bytes;
         used += piece.bytes;
     }
-    return used == kPageBytes - p.header.hole_end ? std::string() : "BN-1: heap bytes do not add up";
+    return used == kPageBytes - p.header.hole_end ? std::string()
+                                                  : "BN-1: heap bytes do not add up";
 }
 
 std::string check_frame(const Page& p) {
     const NodeHeader& h = header(p);
     if (p.kind() != PageKind::btree) return "kind is not btree";
-    if (h.count > kSlotsMax || p.header.hole_begin != kSlotsAt + h.count * sizeof(Slot)) return "BN-1: hole_begin does not match the slots";
-    if (p.header.hole_end < p.header.hole_begin || p.header.hole_end > kPageBytes) return "BN-1: hole ends outside";
+    if (h.count > kSlotsMax || p.header.hole_begin != kSlotsAt + h.count * sizeof(Slot))
+        return "BN-1: hole_begin does not match the slots";
+    if (p.header.hole_end < p.header.hole_begin || p.header.hole_end > kPageBytes)
+        return "BN-1: hole ends outside";
     std::vector<Piece> pieces{{h.low_at, h.low_bytes}};
     if (!high_infinite(p)) pieces.push_back({h.high_at, h.high_bytes});
     for (unsigned i = 0; i < h.count; ++i) {
         const Slot& s = slots(p)[i];
         if (s.at + kRecordHead > kPageBytes) return "BN-1: a record or fence lies outside the heap";
-        pieces.push_back({s.at, kRecordHead + (s.bits & kKeyBits) + size_t{load<uint16_t>(chars(p) + s.at)}});
+        pieces.push_back(
+            {s.at, kRecordHead + (s.bits & kKeyBits) + size_t{load<uint16_t>(chars(p) + s.at)}});
     }
     return check_heap(p, std::move(pieces));
 }
@@ -285,13 +301,16 @@ std::string check_node(const Page& p) {
     if (std::string fault = check_frame(p); !fault.empty()) return fault;
     const NodeHeader& h = header(p);
     if (!high_infinite(p) && low(p) >= high(p)) return "fences do not ascend";
-    if (h.prefix != fence_prefix(low(p), high(p), high_infinite(p))) return "prefix does not match the fences";
+    if (h.prefix != fence_prefix(low(p), high(p), high_infinite(p)))
+        return "prefix does not match the fences";
     unsigned ghosts = 0;
     std::string before;
     for (unsigned i = 0; i < h.count; ++i) {
         ghosts += ghost(p, i);
         const Slice rest = suffix(p, i);
-        if (rest.substr(0, h.common_bytes) != Slice(h.common, std::min<size_t>(h.common_bytes, sizeof h.common))) return "BN-2: key lacks the common bytes";
+        if (rest.substr(0, h.common_bytes) !=
+            Slice(h.common, std::min<size_t>(h.common_bytes, sizeof h.common)))
+            return "BN-2: key lacks the common bytes";
         if (slots(p)[i].head != head_of(p, rest)) return "BN-2: head does not match the key";
         std::string key = full_key(p, i);
         if (i > 0 && key <= before) return "BT-1: keys do not ascend";

@@ -1,16 +1,22 @@
-// btree_node.h - one B-tree page: slots with key heads, records, fences, prefix truncation; search and change of a single page.
+// btree_node.h - one B-tree page: slots with key heads, records, fences, prefix truncation; search
+// and change of a single page.
 //
-// Concepts   All keys of a node lie in [low, high); what low and high have in common (the prefix) is stored once. Up to seven further bytes
-//            that its keys happen to share stand in the header (common; the fences of a root say nothing). A slot holds the
-//            four bytes behind those as a number, so most comparisons of a search never leave the slot array.
-//            Inner nodes: slot i leads to keys in [key i, key i+1), first_child to those in [low, key 0).
-// Layout     behind the page header: NodeHeader (offset 32), slots of 8 bytes from 64 up to hole_begin, hole, heap from hole_end to
-//            the end of the page. Heap record: u16 value bytes, key without prefix, value. Inner value: u32 child page.
-// Invariants BN-1 hole_begin = 64 + 8 * count; heap bytes = live records + fences + garbage, none over another. [checked: check_node()]
-//            BN-2 Slots ascend strictly by key; all suffixes begin with the common bytes; a head is the four bytes behind them, zero padded.
-//            BN-3 Readers of a page that may change under them never follow an offset out of the page: lengths are clamped here,
-//                 and the caller validates before it believes.
-// Source     Graefe, "Modern B-Tree Techniques", 2011 (fences, truncation); Lomet, 2001 and LeanStore (heads in the slots).
+// Concepts   All keys of a node lie in [low, high); what low and high have in common (the prefix)
+//            is stored once. Up to seven further bytes that its keys happen to share stand in the
+//            header (common; the fences of a root say nothing). A slot holds the four bytes behind
+//            those as a number, so most comparisons of a search never leave the slot array. Inner
+//            nodes: slot i leads to keys in [key i, key i+1), first_child to those in [low, key 0).
+// Layout     behind the page header: NodeHeader (offset 32), slots of 8 bytes from 64 up to
+//            hole_begin, hole, heap from hole_end to the end of the page. Heap record: u16 value
+//            bytes, key without prefix, value. Inner value: u32 child page.
+// Invariants BN-1 hole_begin = 64 + 8 * count; heap bytes = live records + fences + garbage, none
+// over another. [checked: check_node()]
+//            BN-2 Slots ascend strictly by key; all suffixes begin with the common bytes; a head is
+//            the four bytes behind them, zero padded.
+//            BN-3 Readers of a page that may change under them never follow an offset out of the
+//                 page: lengths are clamped here, and the caller validates before it believes.
+// Source     Graefe, "Modern B-Tree Techniques", 2011 (fences, truncation); Lomet, 2001 and
+//            LeanStore (heads in the slots).
 #pragma once
 
 #include <algorithm>
@@ -26,17 +32,19 @@ namespace lockstep::sm::node {
 
 struct NodeHeader {
     uint16_t count;
-    uint16_t prefix;             // bytes that low and high share; 0 if high is infinite
-    uint16_t low_at;             // low fence: where and how long; an empty one is the lowest key of all
+    uint16_t prefix;  // bytes that low and high share; 0 if high is infinite
+    // Low fence: where and how long; an empty one is the lowest key of all.
+    uint16_t low_at;
     uint16_t low_bytes;
     uint16_t high_at;
-    uint16_t high_bytes;         // kInfinite: no upper bound
-    uint16_t garbage;            // heap bytes that no slot or fence refers to
+    uint16_t high_bytes;  // kInfinite: no upper bound
+    uint16_t garbage;     // heap bytes that no slot or fence refers to
     uint16_t ghosts;
-    uint32_t link;               // leaf: right sibling; inner: first child
-    uint16_t last_put;           // slot of the newest put, and how many puts in a row went right behind one another:
-    uint16_t run;                // a split recognises ascending runs by it
-    char common[7];              // bytes behind the prefix that all keys share
+    uint32_t link;  // leaf: right sibling; inner: first child
+    // Slot of the newest put, and how many puts in a row went right behind one another:
+    uint16_t last_put;
+    uint16_t run;    // a split recognises ascending runs by it
+    char common[7];  // bytes behind the prefix that all keys share
     uint8_t common_bytes;
 };
 static_assert(sizeof(NodeHeader) == 32);
@@ -44,16 +52,18 @@ static_assert(sizeof(NodeHeader) == 32);
 struct Slot {
     uint32_t head;
     uint16_t at;
-    uint16_t bits;               // key bytes behind the prefix, and flags
+    uint16_t bits;  // key bytes behind the prefix, and flags
 };
 static_assert(sizeof(Slot) == 8);
 
-inline constexpr uint16_t kGhost = 0x8000, kOverflow = 0x4000, kKeyBits = 0x07ff, kInfinite = 0xffff;
+inline constexpr uint16_t kGhost = 0x8000, kOverflow = 0x4000, kKeyBits = 0x07ff,
+                          kInfinite = 0xffff;
 inline constexpr unsigned kHeaderAt = sizeof(PageHeader), kSlotsAt = kHeaderAt + sizeof(NodeHeader);
 inline constexpr unsigned kSlotsMax = (kPageBytes - kSlotsAt) / sizeof(Slot);
-inline constexpr unsigned kRecordHead = 2;                       // u16 value bytes
+inline constexpr unsigned kRecordHead = 2;  // u16 value bytes
 inline constexpr unsigned kSlotCost = sizeof(Slot) + kRecordHead;
-// Longest key + value kept in the node: three such records and two long fences fit one page, so a split always helps.
+// Longest key + value kept in the node: three such records and two long fences fit one page, so a
+// split always helps.
 inline constexpr size_t kInlineMax = 2000;
 
 using bytes::copy_bytes;
@@ -61,9 +71,13 @@ using bytes::load;
 using bytes::same_bytes;
 using bytes::store;
 
-inline const NodeHeader& header(const Page& p) { return *reinterpret_cast<const NodeHeader*>(p.bytes() + kHeaderAt); }
+inline const NodeHeader& header(const Page& p) {
+    return *reinterpret_cast<const NodeHeader*>(p.bytes() + kHeaderAt);
+}
 inline NodeHeader& header(Page& p) { return *reinterpret_cast<NodeHeader*>(p.bytes() + kHeaderAt); }
-inline const Slot* slots(const Page& p) { return reinterpret_cast<const Slot*>(p.bytes() + kSlotsAt); }
+inline const Slot* slots(const Page& p) {
+    return reinterpret_cast<const Slot*>(p.bytes() + kSlotsAt);
+}
 inline Slot* slots(Page& p) { return reinterpret_cast<Slot*>(p.bytes() + kSlotsAt); }
 inline const char* chars(const Page& p) { return reinterpret_cast<const char*>(p.bytes()); }
 inline char* chars(Page& p) { return reinterpret_cast<char*>(p.bytes()); }
@@ -97,12 +111,16 @@ inline Slice value(const Page& p, unsigned slot) {
 }
 inline PageId child(const Page& p, unsigned slot) {
     const Slot s = slots(p)[slot];
-    const unsigned at = std::min<unsigned>(s.at + kRecordHead + (s.bits & kKeyBits), kPageBytes - 4);
+    const unsigned at =
+        std::min<unsigned>(s.at + kRecordHead + (s.bits & kKeyBits), kPageBytes - 4);
     return PageId{load<uint32_t>(chars(p) + at)};
 }
 // -1 stands for first_child.
-inline PageId child_at(const Page& p, int slot) { return slot < 0 ? first_child(p) : child(p, static_cast<unsigned>(slot)); }
-// Prefix and suffix put together in `buffer`, which holds the longest possible key (2 * kPageBytes bytes are never exceeded: clamped).
+inline PageId child_at(const Page& p, int slot) {
+    return slot < 0 ? first_child(p) : child(p, static_cast<unsigned>(slot));
+}
+// Prefix and suffix put together in `buffer`, which holds the longest possible key (2 * kPageBytes
+// bytes are never exceeded: clamped).
 inline Slice full_key(const Page& p, unsigned slot, char* buffer, size_t capacity) {
     const Slice a = prefix(p).substr(0, capacity), b = suffix(p, slot);
     const char* end = copy_bytes(copy_bytes(buffer, a), b.substr(0, capacity - a.size()));
@@ -110,7 +128,8 @@ inline Slice full_key(const Page& p, unsigned slot, char* buffer, size_t capacit
 }
 std::string full_key(const Page& p, unsigned slot);
 
-// First four or eight bytes as a number that compares like the bytes; a shorter key is padded with zeros.
+// First four or eight bytes as a number that compares like the bytes; a shorter key is padded with
+// zeros.
 inline uint32_t key_head(const char* key, size_t bytes) {
     if (bytes >= 4) [[likely]]
         return __builtin_bswap32(load<uint32_t>(key));
@@ -130,9 +149,11 @@ inline int compare_tails(Slice a, Slice b, size_t same) {
     const size_t shorter = std::min(a.size(), b.size());
     if (shorter > same) {
         if (shorter >= same + 8) [[unlikely]] {
-            if (const int order = std::memcmp(a.data() + same, b.data() + same, shorter - same)) return order;
+            if (const int order = std::memcmp(a.data() + same, b.data() + same, shorter - same))
+                return order;
         } else {
-            const uint64_t x = key_head8(a.data() + same, shorter - same), y = key_head8(b.data() + same, shorter - same);
+            const uint64_t x = key_head8(a.data() + same, shorter - same),
+                           y = key_head8(b.data() + same, shorter - same);
             if (x != y) return x < y ? -1 : 1;
         }
     }
@@ -150,7 +171,9 @@ inline unsigned free_bytes(const Page& p) {
 inline bool fits(const Page& p, size_t key_bytes, size_t value_bytes) {
     return free_bytes(p) >= kSlotCost + (key_bytes - header(p).prefix) + value_bytes;
 }
-inline size_t record_bytes(const Page& p, unsigned slot) { return kRecordHead + suffix(p, slot).size() + value(p, slot).size(); }
+inline size_t record_bytes(const Page& p, unsigned slot) {
+    return kRecordHead + suffix(p, slot).size() + value(p, slot).size();
+}
 
 // --- change (exclusive holder; room was checked before)
 void put(Page& p, unsigned slot, uint16_t flags, Slice key_suffix, Slice value);
@@ -161,9 +184,13 @@ void set_bits(Page& p, unsigned slot, uint16_t set, uint16_t clear);
 [[gnu::noinline]] void compact(Page& p);
 
 size_t common_prefix(Slice a, Slice b);
-inline size_t fence_prefix(Slice low, Slice high, bool infinite) { return infinite ? 0 : std::min(low.size(), common_prefix(low, high) + PLANTED(prefix_too_long)); }
+inline size_t fence_prefix(Slice low, Slice high, bool infinite) {
+    return infinite ? 0 : std::min(low.size(), common_prefix(low, high) + PLANTED(prefix_too_long));
+}
 // Shortest key s with left < s <= right.
-inline Slice separator(Slice left, Slice right) { return right.substr(0, common_prefix(left, right) + 1); }
+inline Slice separator(Slice left, Slice right) {
+    return right.substr(0, common_prefix(left, right) + 1);
+}
 
 // Writes a node from nothing. `low` and `high` must not point into the page.
 class Builder {
@@ -174,30 +201,35 @@ public:
         uint8_t level = 0;
         Slice low, high;
         bool infinite = true;
-        PageId link = kPageNone;             // right sibling of a leaf, first child of an inner node
+        // Right sibling of a leaf, first child of an inner node.
+        PageId link = kPageNone;
     };
     Builder(Page& page, const Frame& frame);
-    ~Builder();                                  // finds the common bytes and sets the heads
+    ~Builder();  // finds the common bytes and sets the heads
     Builder(const Builder&) = delete;
     Builder& operator=(const Builder&) = delete;
     // Key behind the new prefix = a + b.
     void append(uint16_t flags, Slice a, Slice b, Slice value);
     bool fits(size_t suffix_bytes, size_t value_bytes) const {
-        return kSlotCost + suffix_bytes + value_bytes <= static_cast<size_t>(page_.header.hole_end - page_.header.hole_begin);
+        return kSlotCost + suffix_bytes + value_bytes <=
+               static_cast<size_t>(page_.header.hole_end - page_.header.hole_begin);
     }
 
 private:
     Page& page_;
 };
 
-// Records as format and absorb carry them: u16 bits, u16 value bytes, key behind the new prefix, value.
+// Records as format and absorb carry them: u16 bits, u16 value bytes, key behind the new prefix,
+// value.
 struct RecordWriter {
     std::string& out;
-    void add(uint16_t bits, Slice a, Slice b, Slice value);       // key behind the new prefix = a + b
+    // Key behind the new prefix = a + b.
+    void add(uint16_t bits, Slice a, Slice b, Slice value);
     // Slots [from, to) of `p`, for a node whose prefix has `prefix` bytes.
     void add_range(const Page& p, unsigned from, unsigned to, size_t prefix);
 };
-// Part of `p`'s own prefix that a node with a prefix of `prefix` bytes must repeat in front of each suffix, and how much it drops.
+// Part of `p`'s own prefix that a node with a prefix of `prefix` bytes must repeat in front of each
+// suffix, and how much it drops.
 struct Shift {
     Slice add;
     size_t drop;

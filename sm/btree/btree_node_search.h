@@ -1,11 +1,14 @@
 // btree_node_search.h - finding a key in a B-tree page.
 //
-// Concepts   SearchKey (a KeyView): the searched key in a buffer of its own with zeros behind it, so that any eight bytes from any place of it are one
-//            load without a question about its length. Made once per operation and used at every level.
-//            The head is first guessed by interpolation between the first and the last slot: keys are numbers more often than not, and then the
-//            guess is right or next to right and touches one or two lines of the slots. Where it is not, one probe eight slots off
-//            says so, and the rest is the branch-free binary search that it would have been without the guess.
-// Invariants BN-3 holds: a page that changes meanwhile gives a wrong answer, never an access outside of the page.
+// Concepts   SearchKey (a KeyView): the searched key in a buffer of its own with zeros behind it,
+//            so that any eight bytes from any place of it are one load without a question about its
+//            length. Made once per operation and used at every level. The head is first guessed by
+//            interpolation between the first and the last slot: keys are numbers more often than
+//            not, and then the guess is right or next to right and touches one or two lines of the
+//            slots. Where it is not, one probe eight slots off says so, and the rest is the
+//            branch-free binary search that it would have been without the guess.
+// Invariants BN-3 holds: a page that changes meanwhile gives a wrong answer, never an access
+// outside of the page.
 // Source     Graefe, "B-tree Indexes, Interpolation Search, and Skew", DaMoN 2006.
 #pragma once
 
@@ -26,7 +29,8 @@ public:
     Slice slice() const { return {text_, size_}; }
     operator Slice() const { return slice(); }
     txn::LockName lock_name(StoreId store) const {
-        return size_ <= 16 ? txn::short_key_lock_name(store, eight(0), eight(8), size_) : txn::key_lock_name(store, slice());
+        return size_ <= 16 ? txn::short_key_lock_name(store, eight(0), eight(8), size_)
+                           : txn::key_lock_name(store, slice());
     }
     // Bytes from `at` (at most size() + 8) on, zeros behind the last, in memory order.
     uint64_t eight(size_t at) const { return load<uint64_t>(text_ + at); }
@@ -37,7 +41,8 @@ protected:
     size_t size_ = 0;
 };
 
-// Copies `key` with its zeros to `text`, which has room for sixteen bytes more; the first byte behind them.
+// Copies `key` with its zeros to `text`, which has room for sixteen bytes more; the first byte
+// behind them.
 inline char* put_key(char* text, Slice key) {
     char* const end = copy_bytes(text, key);
     store(end, uint64_t{0});
@@ -45,17 +50,21 @@ inline char* put_key(char* text, Slice key) {
     return end + 16;
 }
 
-// Long keys have a piece of memory of their own: with room for them here each operation's calls would stand two kilobytes lower on the stack, and a
-// thread's stack, of which a team has sixteen in the caches, would be hot in two places instead of one.
+// Long keys have a piece of memory of their own: with room for them here each operation's calls
+// would stand two kilobytes lower on the stack, and a thread's stack, of which a team has sixteen
+// in the caches, would be hot in two places instead of one.
 class SearchKey : public KeyView {
 public:
-    // Implicit: rare callers pass a Slice. A longer key than a node can hold is cut off: the tree refuses it, and no node has it.
+    // Implicit: rare callers pass a Slice. A longer key than a node can hold is cut off: the tree
+    // refuses it, and no node has it.
     SearchKey(Slice key) : KeyView(buffer_, std::min<size_t>(key.size(), kKeyBits)) {
-        if (size_ > kShort) [[unlikely]] text_ = new char[size_ + 16];
+        if (size_ > kShort) [[unlikely]]
+            text_ = new char[size_ + 16];
         put_key(const_cast<char*>(text_), key.substr(0, size_));
     }
     ~SearchKey() {
-        if (text_ != buffer_) [[unlikely]] delete[] text_;
+        if (text_ != buffer_) [[unlikely]]
+            delete[] text_;
     }
     SearchKey(const SearchKey&) = delete;
     SearchKey& operator=(const SearchKey&) = delete;
@@ -66,38 +75,45 @@ private:
 };
 
 struct Found {
-    unsigned slot;               // first slot whose key is not below the searched one
+    unsigned slot;  // first slot whose key is not below the searched one
     bool exact;
 };
-// First eight bytes of a piece of the page as a number, zeros behind its end. Loaded from its end, which lies in the page.
+// First eight bytes of a piece of the page as a number, zeros behind its end. Loaded from its end,
+// which lies in the page.
 inline uint64_t piece_head(Slice piece, const Page& p) {
     if (piece.size() >= 8) return __builtin_bswap64(load<uint64_t>(piece.data()));
     if (piece.empty()) return 0;
-    const size_t end = std::max<size_t>(static_cast<size_t>(piece.data() + piece.size() - chars(p)), 8);
+    const size_t end =
+        std::max<size_t>(static_cast<size_t>(piece.data() + piece.size() - chars(p)), 8);
     return __builtin_bswap64(load<uint64_t>(chars(p) + end - 8)) << (64 - 8 * piece.size());
 }
 
-// What is left of the searched key where heads are equal: behind the prefix and `same` further bytes.
+// What is left of the searched key where heads are equal: behind the prefix and `same` further
+// bytes.
 struct KeyTail {
-    Slice rest;                  // behind the prefix
+    Slice rest;  // behind the prefix
     size_t same;
-    uint64_t head;               // first eight bytes behind those, zeros behind the end
+    uint64_t head;  // first eight bytes behind those, zeros behind the end
 
     KeyTail(const KeyView& key, size_t cut, size_t same_bytes)
-        : rest(key.data() + cut, key.size() - cut), same(same_bytes), head(rest.size() > same ? __builtin_bswap64(key.eight(cut + same)) : 0) {}
+        : rest(key.data() + cut, key.size() - cut),
+          same(same_bytes),
+          head(rest.size() > same ? __builtin_bswap64(key.eight(cut + same)) : 0) {}
     // Order of a slot's key and this one: negative, zero, positive.
     int order(const Page& p, unsigned slot) const {
         const Slice here = suffix(p, slot);
         const uint64_t x = here.size() > same ? piece_head(here.substr(same), p) : 0;
         if (x != head) return x < head ? -1 : 1;
-        if (std::max(here.size(), rest.size()) > same + 8) [[unlikely]] return compare_tails(here, rest, same);
+        if (std::max(here.size(), rest.size()) > same + 8) [[unlikely]]
+            return compare_tails(here, rest, same);
         return here.size() < rest.size() ? -1 : here.size() > rest.size();
     }
 };
 // Among the slots from `from` on whose heads equal that of `from`.
 [[gnu::noinline]] Found search_ties(const Page& p, unsigned from, unsigned to, const KeyTail& tail);
 
-// First of `n` slots whose head is not below `head`. Bounds are kept in order (low <= high <= n) also where the page contradicts itself (BN-3).
+// First of `n` slots whose head is not below `head`. Bounds are kept in order (low <= high <= n)
+// also where the page contradicts itself (BN-3).
 [[gnu::always_inline]] inline unsigned lower_slot(const Slot* slots, unsigned n, uint32_t head) {
     constexpr unsigned kFew = 8, kNear = 8;
     unsigned low = 0, high = n;
@@ -105,22 +121,26 @@ struct KeyTail {
         const uint32_t first = slots[0].head, last = slots[n - 1].head;
         if (head <= first) return 0;
         if (head > last) return n;
-        const float guess = static_cast<float>(head - first) * static_cast<float>(n - 1) / static_cast<float>(last - first);
+        const float guess = static_cast<float>(head - first) * static_cast<float>(n - 1) /
+                            static_cast<float>(last - first);
         const unsigned at = std::min(static_cast<unsigned>(guess), n - 2);
         if (slots[at].head < head) {
-            if (slots[at + 1].head >= head) [[likely]] return at + 1;
+            if (slots[at + 1].head >= head) [[likely]]
+                return at + 1;
             high = std::min(at + kNear, n - 1);
             low = std::min(at + 2, high);
             if (slots[high].head < head) low = high + 1, high = n;
         } else {
-            if (at == 0 || slots[at - 1].head < head) [[likely]] return at;
+            if (at == 0 || slots[at - 1].head < head) [[likely]]
+                return at;
             low = at > kNear ? at - kNear : 0;
             if (slots[low].head < head) high = at;
             else high = low, low = 0;
         }
     }
     const Slot* base = slots + low;
-    for (unsigned left = high - low; left > 0;) {                // branch-free: the loop's length depends on the distance only
+    // Branch-free: the loop's length depends on the distance only.
+    for (unsigned left = high - low; left > 0;) {
         const unsigned half = (left + 1) / 2;
         base += half & -static_cast<unsigned>(base[half - 1].head < head);
         left -= half;
@@ -128,23 +148,28 @@ struct KeyTail {
     return static_cast<unsigned>(base - slots);
 }
 
-// The searched key differs from what all keys of the node have in common (bytes in memory order, other bytes zero).
-[[gnu::cold, gnu::noinline]] inline unsigned beside_common(uint64_t key, uint64_t common, unsigned n) {
+// The searched key differs from what all keys of the node have in common (bytes in memory order,
+// other bytes zero).
+[[gnu::cold, gnu::noinline]] inline unsigned beside_common(uint64_t key, uint64_t common,
+                                                           unsigned n) {
     return __builtin_bswap64(key) > __builtin_bswap64(common) ? n : 0;
 }
 
-// First slot whose key is not below the searched one, and whether it is equal. Two results instead of a Found: compilers keep those in registers.
-// The key must lie within the fences if the answer is to mean anything. A key that ends within the common bytes is below all others: what is
-// said by its zeros is set right by its length.
+// First slot whose key is not below the searched one, and whether it is equal. Two results instead
+// of a Found: compilers keep those in registers. The key must lie within the fences if the answer
+// is to mean anything. A key that ends within the common bytes is below all others: what is said by
+// its zeros is set right by its length.
 [[gnu::always_inline]] inline unsigned find(const Page& p, const KeyView& key, bool& exact) {
     static_assert(offsetof(NodeHeader, common_bytes) == offsetof(NodeHeader, common) + 7);
     exact = false;
     const NodeHeader& h = header(p);
     const unsigned n = count(p);
     const size_t cut = std::min<size_t>(h.prefix, key.size());
-    const uint64_t common = load<uint64_t>(h.common);            // the number of bytes is the last byte of the word
+    // The number of bytes is the last byte of the word.
+    const uint64_t common = load<uint64_t>(h.common);
     const unsigned skip = static_cast<unsigned>(common >> 56) & 7u;
-    const unsigned other = 56 - 8 * skip;                        // bits in front of the last byte that say nothing
+    // Bits in front of the last byte that say nothing.
+    const unsigned other = 56 - 8 * skip;
     if ((key.eight(cut) ^ common) << other << 8) [[unlikely]] {
         const uint64_t mask = ~uint64_t{0} >> 8 >> other;
         return beside_common(key.eight(cut) & mask, common & mask, n);
@@ -177,34 +202,44 @@ inline Found search(const Page& p, Slice key) { return search(p, SearchKey(key))
     return static_cast<int>(slot) - !exact;
 }
 // Child with the largest keys below `key`.
-inline int child_slot_below(const Page& p, const SearchKey& key) { return static_cast<int>(search(p, key).slot) - 1; }
+inline int child_slot_below(const Page& p, const SearchKey& key) {
+    return static_cast<int>(search(p, key).slot) - 1;
+}
 inline int child_slot(const Page& p, Slice key) { return child_slot(p, SearchKey(key)); }
 
-// Where the searched key lies between the key of child `slot` and the next child's, of kShareWhole: where in that child it is to be expected if
-// keys are spread evenly. A guess; unknown where heads do not tell.
+// Where the searched key lies between the key of child `slot` and the next child's, of kShareWhole:
+// where in that child it is to be expected if keys are spread evenly. A guess; unknown where heads
+// do not tell.
 inline constexpr unsigned kShareWhole = 256, kShareUnknown = ~0u;
 inline unsigned share_behind(const Page& p, int slot, const KeyView& key) {
     if (slot < 0 || static_cast<unsigned>(slot) + 1 >= count(p)) return kShareUnknown;
-    const size_t at = std::min<size_t>(header(p).prefix, key.size()) + (header(p).common_bytes & 7u);
+    const size_t at =
+        std::min<size_t>(header(p).prefix, key.size()) + (header(p).common_bytes & 7u);
     if (at > key.size()) return kShareUnknown;
-    const uint32_t head = __builtin_bswap32(key.four(at)), low = slots(p)[slot].head, high = slots(p)[slot + 1].head;
-    return head < low || head >= high ? kShareUnknown : static_cast<unsigned>(uint64_t{head - low} * kShareWhole / (high - low));
+    const uint32_t head = __builtin_bswap32(key.four(at)), low = slots(p)[slot].head,
+                   high = slots(p)[slot + 1].head;
+    return head < low || head >= high
+               ? kShareUnknown
+               : static_cast<unsigned>(uint64_t{head - low} * kShareWhole / (high - low));
 }
 
 inline bool key_equals(const Page& p, unsigned slot, const KeyView& key) {
     const size_t cut = header(p).prefix;
     const Slice here = suffix(p, slot), shared = prefix(p);
-    return cut + here.size() == key.size() && shared.size() == cut && same_bytes(here.data(), key.data() + cut, here.size()) &&
+    return cut + here.size() == key.size() && shared.size() == cut &&
+           same_bytes(here.data(), key.data() + cut, here.size()) &&
            same_bytes(shared.data(), key.data(), cut);
 }
 
 inline int compare_fence(const KeyView& key, Slice fence, const Page& p) {
     const uint64_t a = __builtin_bswap64(key.eight(0)), b = piece_head(fence, p);
-    if (a != b) [[likely]] return a < b ? -1 : 1;
+    if (a != b) [[likely]]
+        return a < b ? -1 : 1;
     return key.slice().compare(fence);
 }
 inline bool covers(const Page& p, const KeyView& key) {
-    return compare_fence(key, low(p), p) >= 0 && (high_infinite(p) || compare_fence(key, high(p), p) < 0);
+    return compare_fence(key, low(p), p) >= 0 &&
+           (high_infinite(p) || compare_fence(key, high(p), p) < 0);
 }
 
 }  // namespace lockstep::sm::node

@@ -1,7 +1,8 @@
 // btree_payload.h - payloads of the B-tree's page actions, as they stand in the log.
 //
-// Layout     each begins with the struct below; the bytes named in its comment follow without padding. Numbers are little-endian.
-//            put, put_many, replace, set_ghost and revive carry the whole key, because undo finds the record by key.
+// Layout     each begins with the struct below; the bytes named in its comment follow without
+//            padding. Numbers are little-endian. put, put_many, replace, set_ghost and revive carry
+//            the whole key, because undo finds the record by key.
 #pragma once
 
 #include "sm/btree/btree_node.h"
@@ -9,10 +10,10 @@
 
 namespace lockstep::sm::payload {
 
-struct Put {                     // key, value
+struct Put {  // key, value
     uint16_t slot, flags, key_bytes, value_bytes;
 };
-struct PutMany {                 // `count` times: RecordHead, key, value; in slots from `slot` on
+struct PutMany {  // `count` times: RecordHead, key, value; in slots from `slot` on
     uint16_t slot, count;
 };
 struct RecordHead {
@@ -21,49 +22,57 @@ struct RecordHead {
 enum ReplaceFlags : uint16_t {
     kOldOverflow = 1,
     kNewOverflow = 2,
-    kBecomesGhost = 4,           // undo of a revive: the record goes back to being a ghost
+    kBecomesGhost = 4,  // undo of a revive: the record goes back to being a ghost
 };
-struct Replace {                 // key, old bytes, new bytes: value[offset, offset + old_bytes) is replaced
+// Key, old bytes, new bytes: value[offset, offset + old_bytes) is replaced.
+struct Replace {
     uint16_t slot, flags, key_bytes, offset, old_bytes, new_bytes;
 };
-struct SetGhost {                // key
+struct SetGhost {  // key
     uint16_t slot, ghost, key_bytes, reserved;
 };
-struct Revive {                  // key, old value, new value; flags of ReplaceFlags
+struct Revive {  // key, old value, new value; flags of ReplaceFlags
     uint16_t slot, flags, key_bytes, old_bytes, new_bytes, reserved;
 };
-struct Remove {                  // u16 slots, ascending
+struct Remove {  // u16 slots, ascending
     uint16_t count, reserved;
 };
-struct Format {                  // low fence, high fence, records (node::RecordWriter)
+struct Format {  // low fence, high fence, records (node::RecordWriter)
     uint32_t page, store, link;
     uint16_t level, count, low_bytes, high_bytes;
 };
-struct Truncate {                // high fence; slots [0, keep) stay
+struct Truncate {  // high fence; slots [0, keep) stay
     uint16_t keep, high_bytes;
-    uint32_t right;              // leaf: its new right sibling; inner nodes have none
+    uint32_t right;  // leaf: its new right sibling; inner nodes have none
 };
-struct Absorb {                  // u16 slots to remove first, high fence, records
+struct Absorb {  // u16 slots to remove first, high fence, records
     uint16_t removed, count, high_bytes, reserved;
     uint32_t right;
 };
-inline constexpr uint16_t kLink = 0xffff;        // as a slot: right sibling or first child
+inline constexpr uint16_t kLink = 0xffff;  // as a slot: right sibling or first child
 struct SetChild {
     uint32_t page;
     uint16_t slot, reserved;
 };
-static_assert(sizeof(Put) == 8 && sizeof(PutMany) == 4 && sizeof(RecordHead) == 4 && sizeof(Replace) == 12 && sizeof(SetGhost) == 8 &&
-              sizeof(Revive) == 12 && sizeof(Remove) == 4 && sizeof(Format) == 20 && sizeof(Truncate) == 8 && sizeof(Absorb) == 12 && sizeof(SetChild) == 8);
+static_assert(sizeof(Put) == 8 && sizeof(PutMany) == 4 && sizeof(RecordHead) == 4 &&
+              sizeof(Replace) == 12 && sizeof(SetGhost) == 8 && sizeof(Revive) == 12 &&
+              sizeof(Remove) == 4 && sizeof(Format) == 20 && sizeof(Truncate) == 8 &&
+              sizeof(Absorb) == 12 && sizeof(SetChild) == 8);
 
 template <class T>
-inline Slice bytes_of(const T& t) { return {reinterpret_cast<const char*>(&t), sizeof t}; }
+inline Slice bytes_of(const T& t) {
+    return {reinterpret_cast<const char*>(&t), sizeof t};
+}
 
-// Takes a payload apart from the front. LK-2: what was logged is well-formed, so a short payload is a broken program.
+// Takes a payload apart from the front. LK-2: what was logged is well-formed, so a short payload is
+// a broken program.
 class Reader {
 public:
     explicit Reader(Slice payload) : rest_(payload) {}
     template <class T>
-    T get() { return node::load<T>(bytes(sizeof(T)).data()); }
+    T get() {
+        return node::load<T>(bytes(sizeof(T)).data());
+    }
     Slice bytes(size_t n) {
         CHECK(n <= rest_.size());
         const Slice piece = rest_.substr(0, n);

@@ -1,4 +1,5 @@
-// btree_redo.cc - the B-tree's page actions: the forward path and redo change pages through these functions only.
+// btree_redo.cc - the B-tree's page actions: the forward path and redo change pages through these
+// functions only.
 #include "sm/btree/btree_payload.h"
 #include "threads/base/planted.h"
 
@@ -18,14 +19,16 @@ void append_records(Builder& builder, payload::Reader& in, unsigned count) {
 }
 
 // Appends slots [from, to) of `old`, leaving out those named in `removed` (ascending).
-void append_slots(Builder& builder, const Page& old, unsigned from, unsigned to, size_t prefix_bytes, Slice removed = {}) {
+void append_slots(Builder& builder, const Page& old, unsigned from, unsigned to,
+                  size_t prefix_bytes, Slice removed = {}) {
     const Shift shift = shift_of(old, prefix_bytes);
     for (unsigned i = from; i < to; ++i) {
         if (!removed.empty() && load<uint16_t>(removed.data()) == i) {
             removed.remove_prefix(2);
             continue;
         }
-        builder.append(slots(old)[i].bits & static_cast<uint16_t>(~kKeyBits), shift.add, suffix(old, i).substr(shift.drop), value(old, i));
+        builder.append(slots(old)[i].bits & static_cast<uint16_t>(~kKeyBits), shift.add,
+                       suffix(old, i).substr(shift.drop), value(old, i));
     }
 }
 
@@ -41,7 +44,9 @@ Builder::Frame frame_of(const Page& old) {
     return f;
 }
 
-uint16_t overflow_flag(uint16_t replace_flags) { return replace_flags & payload::kNewOverflow ? kOverflow : 0; }
+uint16_t overflow_flag(uint16_t replace_flags) {
+    return replace_flags & payload::kNewOverflow ? kOverflow : 0;
+}
 
 }  // namespace
 
@@ -51,7 +56,8 @@ void apply_btree_put(Page& page, Slice bytes) {
     const Slice key = in.bytes(p.key_bytes), value = in.bytes(p.value_bytes);
     NodeHeader& h = header(page);
     put(page, p.slot, p.flags, key.substr(h.prefix), value);
-    h.run = p.slot == h.last_put + 1 ? static_cast<uint16_t>(std::min(h.run + 1, 1000)) : uint16_t{0};
+    h.run =
+        p.slot == h.last_put + 1 ? static_cast<uint16_t>(std::min(h.run + 1, 1000)) : uint16_t{0};
     h.last_put = p.slot;
 }
 
@@ -75,7 +81,10 @@ void apply_btree_replace(Page& page, Slice bytes) {
     in.bytes(p.key_bytes);
     in.bytes(p.old_bytes);
     splice(page, p.slot, p.offset, p.old_bytes, in.bytes(p.new_bytes));
-    if (p.flags) set_bits(page, p.slot, overflow_flag(p.flags) | (p.flags & payload::kBecomesGhost ? kGhost : 0), kOverflow);
+    if (p.flags)
+        set_bits(page, p.slot,
+                 overflow_flag(p.flags) | (p.flags & payload::kBecomesGhost ? kGhost : 0),
+                 kOverflow);
 }
 
 void apply_btree_set_ghost(Page& page, Slice bytes) {
@@ -125,7 +134,8 @@ void apply_btree_truncate(Page& page, Slice bytes) {
     if (is_leaf(old)) f.link = PageId{p.right};
     Builder builder(page, f);
     append_slots(builder, old, 0, p.keep, header(page).prefix);
-    header(page).last_put = header(old).last_put;                 // a run goes on in the left page of the split
+    // A run goes on in the left page of the split.
+    header(page).last_put = header(old).last_put;
     header(page).run = header(old).run;
 }
 

@@ -1,11 +1,12 @@
 // btree_search.cc - the ways to a leaf: optimistic descent, the transaction's leaf hint, latching.
 //
-// Invariants LA-3 here means: a page's snapshot is taken by peek(), its bytes are read, and valid() is asked, with no switch in between.
-//            A miss in peek() of the child may park; the parent is validated afterwards, so a stale way is given up.
+// Invariants LA-3 here means: a page's snapshot is taken by peek(), its bytes are read, and valid()
+//            is asked, with no switch in between. A miss in peek() of the child may park; the
+//            parent is validated afterwards, so a stale way is given up.
 #include "sm/btree/btree_descent.h"
+#include "threads/base/hints.h"
 #include "threads/base/planted.h"
 #include "threads/steps/ctx.h"
-#include "threads/base/hints.h"
 
 namespace lockstep::sm {
 
@@ -14,13 +15,15 @@ using Ops = BTree::Ops;
 
 namespace {
 
-// What a search in a node may look at: the header, the slots, the fences at the page's end. How many slots there are the header says, which is
-// not to be read now: a leaf has as many as fill nine lines, an inner node as many as the one that was seen last.
+// What a search in a node may look at: the header, the slots, the fences at the page's end. How
+// many slots there are the header says, which is not to be read now: a leaf has as many as fill
+// nine lines, an inner node as many as the one that was seen last.
 constexpr unsigned kLeafAhead = 576, kInnerAheadMax = 4096, kGuessAhead = 256;
 inline void prefetch_lines(const char* from, const char* to) {
     for (; from < to; from += kCacheLineBytes) prefetch_line(from);
 }
-// `share`: where among the node's keys the search will end if they are spread evenly, of kShareWhole; kShareUnknown: anywhere.
+// `share`: where among the node's keys the search will end if they are spread evenly, of
+// kShareWhole; kShareUnknown: anywhere.
 inline void prefetch_inner(const Page* page, unsigned slots, unsigned share) {
     const char* const at = reinterpret_cast<const char*>(page);
     const unsigned end = std::min(kSlotsAt + slots * unsigned{sizeof(Slot)}, kInnerAheadMax);
@@ -28,15 +31,21 @@ inline void prefetch_inner(const Page* page, unsigned slots, unsigned share) {
     const unsigned guess = kSlotsAt + (end - kSlotsAt) * share / kShareWhole;
     prefetch_lines(at, at + kSlotsAt + kCacheLineBytes);
     prefetch_line(at + end - sizeof(Slot));
-    prefetch_lines(at + guess - std::min(guess, kGuessAhead), at + std::min(guess + kGuessAhead, end));
+    prefetch_lines(at + guess - std::min(guess, kGuessAhead),
+                   at + std::min(guess + kGuessAhead, end));
 }
 
 }  // namespace
 
-void BTree::Descent::pass_on_for_leaf_apart(const BufferPool& pool, const Stats& stats, PageId leaf) { pass_on_for_leaf(pool, stats, leaf); }
-void BTree::Descent::pass_on_for_inner(BufferPool& pool, const Stats& stats, PageId node, unsigned share) {
+void BTree::Descent::pass_on_for_leaf_apart(const BufferPool& pool, const Stats& stats,
+                                            PageId leaf) {
+    pass_on_for_leaf(pool, stats, leaf);
+}
+void BTree::Descent::pass_on_for_inner(BufferPool& pool, const Stats& stats, PageId node,
+                                       unsigned share) {
     if (threads::worker_local.prefetch)
-        if (const Page* resident = pool.resident(node)) prefetch_inner(resident, stats.inner_slots.load(std::memory_order_relaxed), share);
+        if (const Page* resident = pool.resident(node))
+            prefetch_inner(resident, stats.inner_slots.load(std::memory_order_relaxed), share);
     CTX(btree_inner);
 }
 void BTree::Descent::prefetch_leaf(const BufferPool& pool, PageId leaf) {
@@ -48,7 +57,8 @@ void BTree::Descent::prefetch_leaf(const BufferPool& pool, PageId leaf) {
     for (unsigned line = 0; line < kLeafAhead; line += kCacheLineBytes) prefetch_line(at + line);
 }
 
-Result<void> Ops::descend(BTree& tree, const SearchKey& key, Side side, unsigned level, Position& out) {
+Result<void> Ops::descend(BTree& tree, const SearchKey& key, Side side, unsigned level,
+                          Position& out) {
     TRY(Descent::walk(*tree.env_.pool, tree.id_, tree.root_, tree.stats_, key, side, level, out));
     return {};
 }
@@ -80,11 +90,17 @@ Result<void> Ops::descend_last(BTree& tree, Position& out) {
 
 namespace {
 
-// The hint is only an accelerator: a leaf of this tree whose fences cover the key is the right one whatever happened since (BT-6).
-inline bool try_hint(BufferPool& pool, const BTree& tree, const LeafHint& hint, const node::SearchKey& key, Ops::Position& out) {
-    if (!pool.try_peek(hint.page, out.at) || (tree.leaves_freed() != hint.leaves_freed && !PLANTED(hint_outlives_leaf))) return false;
+// The hint is only an accelerator: a leaf of this tree whose fences cover the key is the right one
+// whatever happened since (BT-6).
+inline bool try_hint(BufferPool& pool, const BTree& tree, const LeafHint& hint,
+                     const node::SearchKey& key, Ops::Position& out) {
+    if (!pool.try_peek(hint.page, out.at) ||
+        (tree.leaves_freed() != hint.leaves_freed && !PLANTED(hint_outlives_leaf)))
+        return false;
     const Page& page = *out.at.page;
-    if (page.header.store != tree.id().value || page.kind() != PageKind::btree || page.header.level != 0) return false;
+    if (page.header.store != tree.id().value || page.kind() != PageKind::btree ||
+        page.header.level != 0)
+        return false;
     out.id = hint.page;
     if (hint.slot < count(page) && key_equals(page, hint.slot, key)) {
         out.slot = hint.slot;
@@ -96,7 +112,8 @@ inline bool try_hint(BufferPool& pool, const BTree& tree, const LeafHint& hint, 
 
 }  // namespace
 
-Result<void> Ops::locate(BTree& tree, txn::Transaction& txn, const SearchKey& key, bool hint_first, Position& out) {
+Result<void> Ops::locate(BTree& tree, txn::Transaction& txn, const SearchKey& key, bool hint_first,
+                         Position& out) {
     LeafHint& hint = hint_of(txn, tree.id_);
     out.found = false;
     out.leaves_freed = tree.leaves_freed();
@@ -106,7 +123,9 @@ Result<void> Ops::locate(BTree& tree, txn::Transaction& txn, const SearchKey& ke
         if (out.found) return {};
         if (!there && hint.score > 0) --hint.score;
     }
-    if (!there) TRY(Descent::walk(*tree.env_.pool, tree.id_, tree.root_, tree.stats_, key, Side::covering, 0, out));
+    if (!there)
+        TRY(Descent::walk(*tree.env_.pool, tree.id_, tree.root_, tree.stats_, key, Side::covering,
+                          0, out));
     out.slot = find(*out.at.page, key, out.found);
     return {};
 }
@@ -116,37 +135,46 @@ bool Ops::look_again(BufferPool& pool, const BTree& tree, const SearchKey& key, 
     Result<PeekedPage> again = pool.peek(pos.id);
     if (!again) return false;
     pos.at = *again;
-    if (threads::latch::version_bits(again->snapshot) == threads::latch::version_bits(before)) [[likely]]
+    if (threads::latch::version_bits(again->snapshot) == threads::latch::version_bits(before))
+        [[likely]]
         return true;
-    if (tree.leaves_freed() != pos.leaves_freed || !is_leaf_for(*pos.at.page, key)) return false;       // BT-6
+    // BT-6.
+    if (tree.leaves_freed() != pos.leaves_freed || !is_leaf_for(*pos.at.page, key)) return false;
     const Found f = search(*pos.at.page, key);
     pos.slot = f.slot;
     pos.found = f.exact;
     return true;
 }
 
-Result<bool> Ops::hold_leaf(BTree& tree, const SearchKey& key, Side side, Position& out, SharedPage& hold) {
+Result<bool> Ops::hold_leaf(BTree& tree, const SearchKey& key, Side side, Position& out,
+                            SharedPage& hold) {
     tree.stats_.latched_descents.fetch_add(1, std::memory_order_relaxed);
     hold.release();
     TRY(descend(tree, key, side, 0, out));
     const PageId id = out.id;
     Result<SharedPage> fixed = tree.env_.pool->fix_shared(id);
-    if (!out.valid()) return false;                              // changed while we waited: the caller tries again
+    // Changed while we waited: the caller tries again.
+    if (!out.valid()) return false;
     if (!fixed) return std::unexpected(fixed.error());
     hold = std::move(*fixed);
     out.at = TRY(tree.env_.pool->peek(id));
     const Page& page = *out.at.page;
-    const bool right_leaf = page.kind() == PageKind::btree && page.header.store == tree.id_.value && page.header.level == 0 &&
-                            (side == Side::covering ? covers(page, key)
-                                                    : (key.size() == 0 || key.slice() > low(page)) && (high_infinite(page) || key.slice() <= high(page)));
+    const bool right_leaf =
+        page.kind() == PageKind::btree && page.header.store == tree.id_.value &&
+        page.header.level == 0 &&
+        (side == Side::covering ? covers(page, key)
+                                : (key.size() == 0 || key.slice() > low(page)) &&
+                                      (high_infinite(page) || key.slice() <= high(page)));
     if (!right_leaf) hold.release();
     return right_leaf;
 }
 
-Result<void> Ops::latch_for(BTree& tree, txn::Transaction& txn, const SearchKey& key, bool hint_first, Target& out, const Position* ahead) {
+Result<void> Ops::latch_for(BTree& tree, txn::Transaction& txn, const SearchKey& key,
+                            bool hint_first, Target& out, const Position* ahead) {
     for (unsigned tries = 0;; ++tries) {
         Position pos;
-        if (ahead != nullptr && tries == 0) [[unlikely]] pos = *ahead;
+        if (ahead != nullptr && tries == 0) [[unlikely]]
+            pos = *ahead;
         else TRY(locate(tree, txn, key, hint_first && tries == 0, pos));
         if (threads::worker_local.code_points && tries == 0) [[unlikely]] {
             CTX(located);
@@ -165,7 +193,9 @@ Result<void> Ops::latch_for(BTree& tree, txn::Transaction& txn, const SearchKey&
     }
 }
 
-std::unexpected<Error> Ops::damaged(const BTree& tree, PageId near) { return fail(ErrorCode::corrupt_page, "descent of an index", near.value, tree.id_.value); }
+std::unexpected<Error> Ops::damaged(const BTree& tree, PageId near) {
+    return fail(ErrorCode::corrupt_page, "descent of an index", near.value, tree.id_.value);
+}
 
 Result<void> Ops::before_retry(const BTree& tree, unsigned tries, PageId near) {
     if (tries > kTriesMax) return damaged(tree, near);
@@ -180,7 +210,8 @@ Result<bool> Ops::latch_slowly(BTree& tree, const SearchKey& key, Target& out) {
     TRY(descend(tree, key, Side::covering, 0, pos));
     Result<ExclusivePage> fixed = tree.env_.pool->fix_exclusive(pos.id);
     if (!fixed) {
-        if (!pos.valid()) return false;                          // the page may have been freed meanwhile
+        // The page may have been freed meanwhile.
+        if (!pos.valid()) return false;
         return std::unexpected(fixed.error());
     }
     if (!is_node_for(tree, **fixed, 0, key)) return false;
@@ -193,7 +224,8 @@ Result<bool> Ops::latch_slowly(BTree& tree, const SearchKey& key, Target& out) {
 }
 
 Result<void> Ops::latch_leaf(BTree& tree, const SearchKey& key, Target& out) {
-    for (unsigned tries = 0; !TRY(latch_slowly(tree, key, out)); ++tries) TRY(before_retry(tree, tries, tree.root_));
+    for (unsigned tries = 0; !TRY(latch_slowly(tree, key, out)); ++tries)
+        TRY(before_retry(tree, tries, tree.root_));
     return {};
 }
 
@@ -225,30 +257,35 @@ namespace {
 txn::LockName slot_lock_name(StoreId store, const Page& page, unsigned slot) {
     char buffer[2 * kKeyBytesMax];
     const Slice a = prefix(page), b = suffix(page, slot);
-    if (a.size() + b.size() > 16) [[unlikely]] return txn::key_lock_name(store, full_key(page, slot, buffer, sizeof buffer));
+    if (a.size() + b.size() > 16) [[unlikely]]
+        return txn::key_lock_name(store, full_key(page, slot, buffer, sizeof buffer));
     char* const end = bytes::copy_bytes(bytes::copy_bytes(buffer, a), b);
     bytes::store(end, uint64_t{0});
     bytes::store(end + 8, uint64_t{0});
-    return txn::short_key_lock_name(store, bytes::load<uint64_t>(buffer), bytes::load<uint64_t>(buffer + 8), a.size() + b.size());
+    return txn::short_key_lock_name(store, bytes::load<uint64_t>(buffer),
+                                    bytes::load<uint64_t>(buffer + 8), a.size() + b.size());
 }
 
 }  // namespace
 
-Result<bool> Ops::next_key(BTree& tree, const Page& leaf, unsigned slot, const PeekedPage* at, NextKey& out) {
+Result<bool> Ops::next_key(BTree& tree, const Page& leaf, unsigned slot, const PeekedPage* at,
+                           NextKey& out) {
     out.sibling = {};
     if (slot < count(leaf)) [[likely]] {
         out.name = slot_lock_name(tree.id_, leaf, slot);
         return true;
     }
     const PageId next = right(leaf);
-    if (at && !at->valid()) return false;                        // before a page number read without a latch is followed
+    // Before a page number read without a latch is followed.
+    if (at && !at->valid()) return false;
     if (next == kPageNone) {
         out.name = txn::end_lock_name(tree.id_);
         return true;
     }
     out.sibling = TRY(tree.env_.pool->peek(next));
     const Page& page = *out.sibling.page;
-    if (page.kind() != PageKind::btree || page.header.store != tree.id_.value || count(page) == 0) return false;
+    if (page.kind() != PageKind::btree || page.header.store != tree.id_.value || count(page) == 0)
+        return false;
     out.name = slot_lock_name(tree.id_, page, 0);
     return out.sibling.valid();
 }

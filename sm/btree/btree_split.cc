@@ -1,8 +1,10 @@
-// btree_split.cc - splitting nodes and growing the root; each is one record for all pages concerned.
+// btree_split.cc - splitting nodes and growing the root; each is one record for all pages
+// concerned.
 //
-// Concepts   The parent is latched first and split first if it lacks room for the separator, so that one split never cascades inside
-//            one record. Where to split: in the middle by bytes, except in ascending runs (node header: run), which split at
-//            the place of insertion so that pages stay full.
+// Concepts   The parent is latched first and split first if it lacks room for the separator, so
+//            that one split never cascades inside one record. Where to split: in the middle by
+//            bytes, except in ascending runs (node header: run), which split at the place of
+//            insertion so that pages stay full.
 // Blocking   Latches parent, node, new page, space map, in that order; parks for any of them.
 #include "sm/btree/btree_impl.h"
 #include "threads/base/planted.h"
@@ -14,10 +16,11 @@ using Ops = BTree::Ops;
 
 namespace {
 
-constexpr unsigned kRunMin = 4;              // puts right behind one another that make a run
+constexpr unsigned kRunMin = 4;  // puts right behind one another that make a run
 
 struct SplitPlan {
-    unsigned at = 0;             // leaf: first slot that moves to the right; inner: slot whose key moves up
+    // leaf: first slot that moves to the right; inner: slot whose key moves up.
+    unsigned at = 0;
     std::string separator;
 };
 
@@ -33,22 +36,28 @@ unsigned middle_by_bytes(const Page& page) {
 SplitPlan plan_leaf(const Page& page, Slice key) {
     const Found place = search(page, key);
     const unsigned n = count(page), position = place.slot;
-    const bool run = !place.exact && header(page).run >= kRunMin && position == header(page).last_put + 1u;
+    const bool run =
+        !place.exact && header(page).run >= kRunMin && position == header(page).last_put + 1u;
     SplitPlan plan;
     if (run && position < n) {
-        // A run in the middle: what lies behind it moves away, and all its successors find room in the left page.
+        // A run in the middle: what lies behind it moves away, and all its successors find room in
+        // the left page.
         plan.at = position;
         plan.separator = separator(key, full_key(page, position));
         return plan;
     }
     plan.at = run && position == n ? n - 1 : middle_by_bytes(page);
-    plan.separator = PLANTED(separator_wrong) ? full_key(page, plan.at - 1) : std::string(separator(full_key(page, plan.at - 1), full_key(page, plan.at)));
+    plan.separator =
+        PLANTED(separator_wrong)
+            ? full_key(page, plan.at - 1)
+            : std::string(separator(full_key(page, plan.at - 1), full_key(page, plan.at)));
     return plan;
 }
 
 SplitPlan plan_inner(const Page& page, Slice key) {
     const unsigned n = count(page), position = search(page, key).slot;
-    const bool run = header(page).run >= kRunMin && position == header(page).last_put + 1u && position == n;
+    const bool run =
+        header(page).run >= kRunMin && position == header(page).last_put + 1u && position == n;
     SplitPlan plan;
     plan.at = run ? n - 1 : middle_by_bytes(page);
     plan.separator = full_key(page, plan.at);
@@ -56,8 +65,9 @@ SplitPlan plan_inner(const Page& page, Slice key) {
 }
 
 // Formats the right page, cuts the left one, and puts the separator into the parent.
-[[gnu::noinline]] Result<void> log_split(Env& env, const BTree& tree, Ops::Target& parent, ExclusivePage& left, ExclusivePage& fresh,
-                                         PageId right_id, PageReservation& space, const SplitPlan& plan) {
+[[gnu::noinline]] Result<void> log_split(Env& env, const BTree& tree, Ops::Target& parent,
+                                         ExclusivePage& left, ExclusivePage& fresh, PageId right_id,
+                                         PageReservation& space, const SplitPlan& plan) {
     const Page& page = *left;
     const bool leaf = is_leaf(page);
     const bool infinite = high_infinite(page);
@@ -66,21 +76,38 @@ SplitPlan plan_inner(const Page& page, Slice key) {
 
     std::string records;
     records.reserve(kPageBytes);
-    RecordWriter{records}.add_range(page, from, n, fence_prefix(plan.separator, high_fence, infinite));
-    const payload::Format format{right_id.value, tree.id().value, leaf ? right(page).value : child(page, plan.at).value, page.header.level,
-                                 static_cast<uint16_t>(n - from), static_cast<uint16_t>(plan.separator.size()),
+    RecordWriter{records}.add_range(page, from, n,
+                                    fence_prefix(plan.separator, high_fence, infinite));
+    const payload::Format format{right_id.value,
+                                 tree.id().value,
+                                 leaf ? right(page).value : child(page, plan.at).value,
+                                 page.header.level,
+                                 static_cast<uint16_t>(n - from),
+                                 static_cast<uint16_t>(plan.separator.size()),
                                  infinite ? kInfinite : static_cast<uint16_t>(high_fence.size())};
-    const payload::Truncate truncate{static_cast<uint16_t>(plan.at), static_cast<uint16_t>(plan.separator.size()),
+    const payload::Truncate truncate{static_cast<uint16_t>(plan.at),
+                                     static_cast<uint16_t>(plan.separator.size()),
                                      leaf ? right_id.value : kPageNone.value};
     const uint32_t child_page = right_id.value;
-    const payload::Put put{static_cast<uint16_t>(parent.slot), 0, static_cast<uint16_t>(plan.separator.size()), sizeof child_page};
+    const payload::Put put{static_cast<uint16_t>(parent.slot), 0,
+                           static_cast<uint16_t>(plan.separator.size()), sizeof child_page};
     ChangePart parts[4] = {
         space.part(),
-        {&left, PageAction::btree_truncate, 0, {payload::bytes_of(truncate), plan.separator, {}, {}}},
-        {&fresh, PageAction::btree_format, kPartFresh, {payload::bytes_of(format), plan.separator, high_fence, records}},
-        {&parent.page, PageAction::btree_put, 0, {payload::bytes_of(put), plan.separator, payload::bytes_of(child_page), {}}},
+        {&left,
+         PageAction::btree_truncate,
+         0,
+         {payload::bytes_of(truncate), plan.separator, {}, {}}},
+        {&fresh,
+         PageAction::btree_format,
+         kPartFresh,
+         {payload::bytes_of(format), plan.separator, high_fence, records}},
+        {&parent.page,
+         PageAction::btree_put,
+         0,
+         {payload::bytes_of(put), plan.separator, payload::bytes_of(child_page), {}}},
     };
-    TRY(change_pages(env, nullptr, ChangeRole::system, LogKind::btree_split, tree.id(), std::span(parts, PLANTED(split_without_parent) ? 3 : 4)));
+    TRY(change_pages(env, nullptr, ChangeRole::system, LogKind::btree_split, tree.id(),
+                     std::span(parts, PLANTED(split_without_parent) ? 3 : 4)));
     return {};
 }
 
@@ -97,13 +124,14 @@ Result<void> Ops::split(BTree& tree, Slice key, unsigned level, size_t extra) {
         const PageId child_id = child_at(*parent.page, child_slot(*parent.page, key));
         ExclusivePage node = TRY(env.pool->fix_exclusive(child_id));
         CHECK(is_node_for(tree, *node, level, key));
-        if (free_bytes(*node) >= extra) return {};               // somebody else made room
+        if (free_bytes(*node) >= extra) return {};  // somebody else made room
         CHECK(count(*node) >= 2);
         const SplitPlan plan = level == 0 ? plan_leaf(*node, key) : plan_inner(*node, key);
         if (!fits(*parent.page, plan.separator.size(), sizeof(uint32_t))) {
             node.release();
             parent.page.release();
-            TRY(split(tree, plan.separator, level + 1, kSlotCost + plan.separator.size() + sizeof(uint32_t)));
+            TRY(split(tree, plan.separator, level + 1,
+                      kSlotCost + plan.separator.size() + sizeof(uint32_t)));
             continue;
         }
         parent.slot = search(*parent.page, plan.separator).slot;
@@ -119,7 +147,8 @@ Result<void> Ops::split(BTree& tree, Slice key, unsigned level, size_t extra) {
     }
 }
 
-// The root's content moves into a new page, whose parent the root becomes: the root's page number stays. The new page is split afterwards.
+// The root's content moves into a new page, whose parent the root becomes: the root's page number
+// stays. The new page is split afterwards.
 Result<bool> Ops::grow(BTree& tree, unsigned level, size_t extra) {
     Env& env = tree.env_;
     ExclusivePage root = TRY(env.pool->fix_exclusive(tree.root_));
@@ -131,15 +160,23 @@ Result<bool> Ops::grow(BTree& tree, unsigned level, size_t extra) {
     std::string records;
     records.reserve(kPageBytes);
     RecordWriter{records}.add_range(*root, 0, count(*root), 0);
-    const payload::Format moved{child_id.value, tree.id_.value, header(*root).link, static_cast<uint16_t>(level),
-                                static_cast<uint16_t>(count(*root)), 0, kInfinite};
-    const payload::Format above{tree.root_.value, tree.id_.value, child_id.value, static_cast<uint16_t>(level + 1), 0, 0, kInfinite};
+    const payload::Format moved{child_id.value,
+                                tree.id_.value,
+                                header(*root).link,
+                                static_cast<uint16_t>(level),
+                                static_cast<uint16_t>(count(*root)),
+                                0,
+                                kInfinite};
+    const payload::Format above{
+        tree.root_.value, tree.id_.value, child_id.value, static_cast<uint16_t>(level + 1), 0, 0,
+        kInfinite};
     ChangePart parts[3] = {
         space.part(),
         {&fresh, PageAction::btree_format, kPartFresh, {payload::bytes_of(moved), {}, {}, records}},
         {&root, PageAction::btree_format, kPartFresh, {payload::bytes_of(above), {}, {}, {}}},
     };
-    Result<Lsn> done = change_pages(env, nullptr, ChangeRole::system, LogKind::btree_grow, tree.id_, parts);
+    Result<Lsn> done =
+        change_pages(env, nullptr, ChangeRole::system, LogKind::btree_grow, tree.id_, parts);
     if (!done) {
         env.pool->drop(std::move(fresh));
         return std::unexpected(done.error());

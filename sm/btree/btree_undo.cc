@@ -1,8 +1,10 @@
-// btree_undo.cc - rollback of inserts, updates and deletes: logical, by key, each with a compensation record.
+// btree_undo.cc - rollback of inserts, updates and deletes: logical, by key, each with a
+// compensation record.
 //
-// Concepts   The rolled-back transaction still holds X on its keys (or restart has no other transactions), so the record is as the log
-//            says; its page and slot may have changed by splits and merges. Only the undo of an update or revive may need room,
-//            which a split (a system record) makes.
+// Concepts   The rolled-back transaction still holds X on its keys (or restart has no other
+//            transactions), so the record is as the log says; its page and slot may have changed by
+//            splits and merges. Only the undo of an update or revive may need room, which a split
+//            (a system record) makes.
 #include "sm/btree/btree_impl.h"
 #include "sm/core/cleanup.h"
 #include "threads/base/planted.h"
@@ -18,17 +20,20 @@ namespace {
 Result<PartView> only_part(const txn::LogRecordView& record) {
     uint32_t cursor = 0;
     PartView part;
-    if (!TRY(next_part(record, cursor, part))) return fail(ErrorCode::corrupt_log, "record of an index", record.lsn.value);
+    if (!TRY(next_part(record, cursor, part)))
+        return fail(ErrorCode::corrupt_log, "record of an index", record.lsn.value);
     return part;
 }
 
 [[gnu::cold]] std::unexpected<Error> lost(const BTree& tree, const txn::LogRecordView& record) {
-    return fail(ErrorCode::corrupt_page, "record to be rolled back is not in its index", record.lsn.value, tree.id().value);
+    return fail(ErrorCode::corrupt_page, "record to be rolled back is not in its index",
+                record.lsn.value, tree.id().value);
 }
 
 // Puts `old` back where `fresh` stands, at `offset` of the value.
-Result<void> put_back(BTree& tree, txn::Transaction& txn, const txn::LogRecordView& record, Slice key, unsigned offset, Slice old,
-                      Slice fresh, uint16_t logged_flags, bool becomes_ghost) {
+Result<void> put_back(BTree& tree, txn::Transaction& txn, const txn::LogRecordView& record,
+                      Slice key, unsigned offset, Slice old, Slice fresh, uint16_t logged_flags,
+                      bool becomes_ghost) {
     uint16_t flags = becomes_ghost ? payload::kBecomesGhost : 0;
     if (logged_flags & payload::kOldOverflow) flags |= payload::kNewOverflow;
     if (logged_flags & payload::kNewOverflow) flags |= payload::kOldOverflow;
@@ -37,21 +42,26 @@ Result<void> put_back(BTree& tree, txn::Transaction& txn, const txn::LogRecordVi
         TRY(Ops::latch_for(tree, txn, key, true, t));
         if (!t.found || ghost(*t.page, t.slot)) return lost(tree, record);
         const Slice now = value(*t.page, t.slot);
-        if (offset + fresh.size() > now.size() || now.substr(offset, fresh.size()) != fresh) return lost(tree, record);
+        if (offset + fresh.size() > now.size() || now.substr(offset, fresh.size()) != fresh)
+            return lost(tree, record);
         if (old.size() > fresh.size() && old.size() - fresh.size() > free_bytes(*t.page)) {
             t.page.release();
             TRY(Ops::split(tree, key, 0, old.size() - fresh.size()));
             continue;
         }
-        TRY(Ops::log_replace(tree, txn, t, key, offset, static_cast<unsigned>(fresh.size()),
-                             PLANTED(undo_update_keeps_new) ? std::string(fresh) : std::string(old), flags, ChangeRole::compensation,
-                             becomes_ghost ? LogKind::btree_undo_insert : LogKind::btree_undo_update, Lsn{record.header->prev}));
+        TRY(Ops::log_replace(
+            tree, txn, t, key, offset, static_cast<unsigned>(fresh.size()),
+            PLANTED(undo_update_keeps_new) ? std::string(fresh) : std::string(old), flags,
+            ChangeRole::compensation,
+            becomes_ghost ? LogKind::btree_undo_insert : LogKind::btree_undo_update,
+            Lsn{record.header->prev}));
         if (becomes_ghost) Ops::note_ghost(tree, *t.page, key);
         return {};
     }
 }
 
-// Key `n` of a record of many inserts. There are few: they are counted from the front each time, and nothing is allocated.
+// Key `n` of a record of many inserts. There are few: they are counted from the front each time,
+// and nothing is allocated.
 Slice key_of_many(Slice payload, unsigned n) {
     payload::Reader in(payload);
     in.get<payload::PutMany>();
@@ -66,7 +76,9 @@ Slice key_of_many(Slice payload, unsigned n) {
 Result<BTree*> tree_of(Env& env, const txn::LogRecordView& record) {
     const StoreId id{record.header->store};
     BTree* tree = env.objects ? env.objects->index_by_id(id) : nullptr;
-    if (!tree) return fail(ErrorCode::no_such_store, "index of a record to be rolled back", id.value, record.lsn.value);
+    if (!tree)
+        return fail(ErrorCode::no_such_store, "index of a record to be rolled back", id.value,
+                    record.lsn.value);
     return tree;
 }
 
@@ -77,7 +89,8 @@ Result<void> BTree::undo_insert(txn::Transaction& txn, const txn::LogRecordView&
     payload::Reader in(part.payload);
     if (part.action == PageAction::btree_revive) {
         const auto p = in.get<payload::Revive>();
-        const Slice key = in.bytes(p.key_bytes), old = in.bytes(p.old_bytes), fresh = in.bytes(p.new_bytes);
+        const Slice key = in.bytes(p.key_bytes), old = in.bytes(p.old_bytes),
+                    fresh = in.bytes(p.new_bytes);
         return put_back(*this, txn, record, key, 0, old, fresh, p.flags, true);
     }
     const auto p = in.get<payload::Put>();
@@ -85,11 +98,13 @@ Result<void> BTree::undo_insert(txn::Transaction& txn, const txn::LogRecordView&
     Ops::Target t;
     TRY(Ops::latch_for(*this, txn, key, true, t));
     if (!t.found || ghost(*t.page, t.slot)) return lost(*this, record);
-    return Ops::log_set_ghost(*this, txn, t, key, true, ChangeRole::compensation, LogKind::btree_undo_insert, Lsn{record.header->prev});
+    return Ops::log_set_ghost(*this, txn, t, key, true, ChangeRole::compensation,
+                              LogKind::btree_undo_insert, Lsn{record.header->prev});
 }
 
-// One compensation for each key, from the last to the first. All but the last compensation name this very record as the next to be undone: if
-// a crash cuts the rollback off, the next one comes here again and passes over what is a ghost already.
+// One compensation for each key, from the last to the first. All but the last compensation name
+// this very record as the next to be undone: if a crash cuts the rollback off, the next one comes
+// here again and passes over what is a ghost already.
 Result<void> BTree::undo_insert_many(txn::Transaction& txn, const txn::LogRecordView& record) {
     const PartView part = TRY(only_part(record));
     for (unsigned left = payload::Reader(part.payload).get<payload::PutMany>().count; left-- > 0;) {
@@ -100,7 +115,8 @@ Result<void> BTree::undo_insert_many(txn::Transaction& txn, const txn::LogRecord
         if (!t.found || (undone && left == 0)) return lost(*this, record);
         if (undone) continue;
         const Lsn next = left == 0 ? Lsn{record.header->prev} : record.lsn;
-        TRY(Ops::log_set_ghost(*this, txn, t, key, true, ChangeRole::compensation, LogKind::btree_undo_insert, next));
+        TRY(Ops::log_set_ghost(*this, txn, t, key, true, ChangeRole::compensation,
+                               LogKind::btree_undo_insert, next));
     }
     return {};
 }
@@ -109,7 +125,8 @@ Result<void> BTree::undo_update(txn::Transaction& txn, const txn::LogRecordView&
     const PartView part = TRY(only_part(record));
     payload::Reader in(part.payload);
     const auto p = in.get<payload::Replace>();
-    const Slice key = in.bytes(p.key_bytes), old = in.bytes(p.old_bytes), fresh = in.bytes(p.new_bytes);
+    const Slice key = in.bytes(p.key_bytes), old = in.bytes(p.old_bytes),
+                fresh = in.bytes(p.new_bytes);
     return put_back(*this, txn, record, key, p.offset, old, fresh, p.flags, false);
 }
 
@@ -121,14 +138,16 @@ Result<void> BTree::undo_delete(txn::Transaction& txn, const txn::LogRecordView&
     Ops::Target t;
     TRY(Ops::latch_for(*this, txn, key, true, t));
     if (!t.found || !ghost(*t.page, t.slot)) return lost(*this, record);
-    return Ops::log_set_ghost(*this, txn, t, key, PLANTED(undo_erase_keeps_ghost), ChangeRole::compensation, LogKind::btree_undo_delete,
+    return Ops::log_set_ghost(*this, txn, t, key, PLANTED(undo_erase_keeps_ghost),
+                              ChangeRole::compensation, LogKind::btree_undo_delete,
                               Lsn{record.header->prev});
 }
 
 Result<void> undo_btree_insert(Env& env, txn::Transaction& txn, const txn::LogRecordView& record) {
     return TRY(tree_of(env, record))->undo_insert(txn, record);
 }
-Result<void> undo_btree_insert_many(Env& env, txn::Transaction& txn, const txn::LogRecordView& record) {
+Result<void> undo_btree_insert_many(Env& env, txn::Transaction& txn,
+                                    const txn::LogRecordView& record) {
     return TRY(tree_of(env, record))->undo_insert_many(txn, record);
 }
 Result<void> undo_btree_update(Env& env, txn::Transaction& txn, const txn::LogRecordView& record) {

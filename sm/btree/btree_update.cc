@@ -1,8 +1,8 @@
 // btree_update.cc - replacing a value, whole or in part; logs only what differs.
-#include "sm/change/rollback.h"
 #include "sm/btree/btree_impl.h"
-#include "sm/core/cleanup.h"
 #include "sm/btree/overflow.h"
+#include "sm/change/rollback.h"
+#include "sm/core/cleanup.h"
 
 namespace lockstep::sm {
 
@@ -15,7 +15,8 @@ namespace {
 inline size_t equal_front(const char* a, const char* b, size_t n) {
     size_t i = 0;
     for (; i + 8 <= n; i += 8)
-        if (const uint64_t x = load<uint64_t>(a + i) ^ load<uint64_t>(b + i)) return i + static_cast<size_t>(__builtin_ctzll(x)) / 8;
+        if (const uint64_t x = load<uint64_t>(a + i) ^ load<uint64_t>(b + i))
+            return i + static_cast<size_t>(__builtin_ctzll(x)) / 8;
     while (i < n && a[i] == b[i]) ++i;
     return i;
 }
@@ -23,7 +24,8 @@ inline size_t equal_front(const char* a, const char* b, size_t n) {
 inline size_t equal_back(const char* a, const char* b, size_t n) {
     size_t i = 0;
     for (; i + 8 <= n; i += 8)
-        if (const uint64_t x = load<uint64_t>(a - i - 8) ^ load<uint64_t>(b - i - 8)) return i + static_cast<size_t>(__builtin_clzll(x)) / 8;
+        if (const uint64_t x = load<uint64_t>(a - i - 8) ^ load<uint64_t>(b - i - 8))
+            return i + static_cast<size_t>(__builtin_clzll(x)) / 8;
     while (i < n && a[-1 - static_cast<ptrdiff_t>(i)] == b[-1 - static_cast<ptrdiff_t>(i)]) ++i;
     return i;
 }
@@ -32,7 +34,8 @@ bool splice_fits(const Page& page, size_t old_bytes, size_t new_bytes) {
     return new_bytes <= old_bytes || new_bytes - old_bytes <= free_bytes(page);
 }
 
-// The whole current value of the target's record; an overflow value is read with the latch released (the key's X lock keeps it).
+// The whole current value of the target's record; an overflow value is read with the latch released
+// (the key's X lock keeps it).
 Result<std::string> whole_value(Env& env, StoreId store, Ops::Target& t) {
     const Slice here = value(*t.page, t.slot);
     if (!overflow(*t.page, t.slot)) return std::string(here);
@@ -44,7 +47,8 @@ Result<std::string> whole_value(Env& env, StoreId store, Ops::Target& t) {
 }
 
 // Old or new value in an overflow chain. The key is locked.
-[[gnu::cold, gnu::noinline]] Result<bool> update_large(Env& env, BTree& tree, txn::Transaction& txn, Slice key, Slice fresh) {
+[[gnu::cold, gnu::noinline]] Result<bool> update_large(Env& env, BTree& tree, txn::Transaction& txn,
+                                                       Slice key, Slice fresh) {
     const bool to_chain = Ops::too_large(key.size(), fresh.size());
     OverflowRef ref{kPageNone.value, 0, 0};
     const Lsn before = txn.last_lsn;
@@ -56,8 +60,11 @@ Result<std::string> whole_value(Env& env, StoreId store, Ops::Target& t) {
             if (!t.found || ghost(*t.page, t.slot)) return false;
             const bool was_chain = overflow(*t.page, t.slot);
             const OverflowRef old = overflow_ref(was_chain ? value(*t.page, t.slot) : Slice{});
-            const uint16_t flags = static_cast<uint16_t>((was_chain ? payload::kOldOverflow : 0) | (to_chain ? payload::kNewOverflow : 0));
-            if (!TRY(Ops::replace_value(tree, txn, t, key, to_chain ? bytes_of(ref) : fresh, flags))) continue;
+            const uint16_t flags = static_cast<uint16_t>((was_chain ? payload::kOldOverflow : 0) |
+                                                         (to_chain ? payload::kNewOverflow : 0));
+            if (!TRY(
+                    Ops::replace_value(tree, txn, t, key, to_chain ? bytes_of(ref) : fresh, flags)))
+                continue;
             t.page.release();
             if (was_chain) TRY(release_overflow(env, txn, tree.id(), key, old));
             return true;
@@ -70,30 +77,41 @@ Result<std::string> whole_value(Env& env, StoreId store, Ops::Target& t) {
 }
 
 // The target's record is there and not in a chain: overwrites a part of its value.
-inline Result<void> patch_inline(BTree& tree, txn::Transaction& txn, Ops::Target& t, Slice key, size_t offset, Slice part) {
+inline Result<void> patch_inline(BTree& tree, txn::Transaction& txn, Ops::Target& t, Slice key,
+                                 size_t offset, Slice part) {
     const Slice old = value(*t.page, t.slot);
     if (offset > old.size() || part.size() > old.size() - offset) [[unlikely]]
         return fail(ErrorCode::bad_argument, "patch", offset, old.size());
     const size_t front = equal_front(old.data() + offset, part.data(), part.size());
     if (front == part.size()) return {};
-    const size_t back = equal_back(old.data() + offset + part.size(), part.data() + part.size(), part.size() - front);
-    return Ops::log_replace(tree, txn, t, key, static_cast<unsigned>(offset + front), static_cast<unsigned>(part.size() - front - back),
-                            part.substr(front, part.size() - front - back), 0, ChangeRole::forward, LogKind::btree_update, kLsnNone);
+    const size_t back = equal_back(old.data() + offset + part.size(), part.data() + part.size(),
+                                   part.size() - front);
+    return Ops::log_replace(tree, txn, t, key, static_cast<unsigned>(offset + front),
+                            static_cast<unsigned>(part.size() - front - back),
+                            part.substr(front, part.size() - front - back), 0, ChangeRole::forward,
+                            LogKind::btree_update, kLsnNone);
 }
 
 }  // namespace
 
-Result<void> Ops::log_replace(BTree& tree, txn::Transaction& txn, Target& t, Slice key, unsigned offset, unsigned old_bytes, Slice fresh,
-                              uint16_t flags, ChangeRole role, LogKind kind, Lsn undo_next) {
-    const payload::Replace head{static_cast<uint16_t>(t.slot), flags, static_cast<uint16_t>(key.size()), static_cast<uint16_t>(offset),
-                                static_cast<uint16_t>(old_bytes), static_cast<uint16_t>(fresh.size())};
-    ChangePart part{&t.page, PageAction::btree_replace, 0,
-                    {payload::bytes_of(head), key, value(*t.page, t.slot).substr(offset, old_bytes), fresh}};
+Result<void> Ops::log_replace(BTree& tree, txn::Transaction& txn, Target& t, Slice key,
+                              unsigned offset, unsigned old_bytes, Slice fresh, uint16_t flags,
+                              ChangeRole role, LogKind kind, Lsn undo_next) {
+    const payload::Replace head{
+        static_cast<uint16_t>(t.slot),     flags,
+        static_cast<uint16_t>(key.size()), static_cast<uint16_t>(offset),
+        static_cast<uint16_t>(old_bytes),  static_cast<uint16_t>(fresh.size())};
+    ChangePart part{
+        &t.page,
+        PageAction::btree_replace,
+        0,
+        {payload::bytes_of(head), key, value(*t.page, t.slot).substr(offset, old_bytes), fresh}};
     TRY(change_pages(tree.env_, &txn, role, kind, tree.id_, {&part, 1}, undo_next));
     return {};
 }
 
-Result<bool> Ops::replace_value(BTree& tree, txn::Transaction& txn, Target& t, Slice key, Slice fresh, uint16_t flags) {
+Result<bool> Ops::replace_value(BTree& tree, txn::Transaction& txn, Target& t, Slice key,
+                                Slice fresh, uint16_t flags) {
     const Slice old = value(*t.page, t.slot);
     if (!splice_fits(*t.page, old.size(), fresh.size())) [[unlikely]] {
         const size_t extra = fresh.size() - old.size();
@@ -104,9 +122,12 @@ Result<bool> Ops::replace_value(BTree& tree, txn::Transaction& txn, Target& t, S
     const size_t shorter = std::min(old.size(), fresh.size());
     const size_t front = equal_front(old.data(), fresh.data(), shorter);
     if (front == old.size() && front == fresh.size() && flags == 0) return true;
-    const size_t back = equal_back(old.data() + old.size(), fresh.data() + fresh.size(), shorter - front);
-    TRY(log_replace(tree, txn, t, key, static_cast<unsigned>(front), static_cast<unsigned>(old.size() - front - back),
-                    fresh.substr(front, fresh.size() - front - back), flags, ChangeRole::forward, LogKind::btree_update, kLsnNone));
+    const size_t back =
+        equal_back(old.data() + old.size(), fresh.data() + fresh.size(), shorter - front);
+    TRY(log_replace(tree, txn, t, key, static_cast<unsigned>(front),
+                    static_cast<unsigned>(old.size() - front - back),
+                    fresh.substr(front, fresh.size() - front - back), flags, ChangeRole::forward,
+                    LogKind::btree_update, kLsnNone));
     return true;
 }
 
@@ -143,7 +164,8 @@ Result<bool> BTree::patch(txn::Transaction& txn, Slice key, size_t offset, Slice
     if (!t.found || ghost(*t.page, t.slot)) return false;
     if (overflow(*t.page, t.slot)) [[unlikely]] {
         std::string text = TRY(whole_value(env_, id_, t));
-        if (offset > text.size() || part.size() > text.size() - offset) return fail(ErrorCode::bad_argument, "patch", offset, text.size());
+        if (offset > text.size() || part.size() > text.size() - offset)
+            return fail(ErrorCode::bad_argument, "patch", offset, text.size());
         text.replace(offset, part.size(), part);
         return update_large(env_, *this, txn, key, text);
     }
@@ -151,23 +173,27 @@ Result<bool> BTree::patch(txn::Transaction& txn, Slice key, size_t offset, Slice
     return true;
 }
 
-// The leaf is as it was when the record was read: no lock, no search, and the cursor goes on from its own change.
+// The leaf is as it was when the record was read: no lock, no search, and the cursor goes on from
+// its own change.
 Result<bool> BTreeCursor::patch(size_t offset, Slice part) {
     if (!positioned_) return false;
     BTree::Ops::Target t;
-    const bool mine = access_ == Access::write && leaf_ != kPageNone && BTree::Ops::writable(txn_, key_bytes_, part.size());
+    const bool mine = access_ == Access::write && leaf_ != kPageNone &&
+                      BTree::Ops::writable(txn_, key_bytes_, part.size());
     bool there = mine && tree_.env_.pool->upgrade({page_, word_, snapshot_}, leaf_, t.page) &&
                  !(slots(*t.page)[slot_].bits & (kGhost | kOverflow));
     if (there) [[likely]] {
         t.slot = slot_;
         TRY(patch_inline(tree_, txn_, t, key(), offset, part));
-        snapshot_ = threads::latch::next_version(threads::latch::with_state(word_->load(std::memory_order_relaxed), 0));
+        snapshot_ = threads::latch::next_version(
+            threads::latch::with_state(word_->load(std::memory_order_relaxed), 0));
         t.page.release();
     } else {
         t.page.release();
         there = TRY(tree_.patch(txn_, key(), offset, part));
     }
-    if (there && offset + part.size() <= value_.size()) copy_bytes(const_cast<char*>(value_.data()) + offset, part);
+    if (there && offset + part.size() <= value_.size())
+        copy_bytes(const_cast<char*>(value_.data()) + offset, part);
     return there;
 }
 

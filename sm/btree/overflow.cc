@@ -1,7 +1,7 @@
 // overflow.cc - writing, reading and freeing chains of overflow pages.
 #include "sm/btree/overflow.h"
-#include "sm/space/space_map.h"
 #include "sm/change/rollback.h"
+#include "sm/space/space_map.h"
 
 #include <algorithm>
 
@@ -12,7 +12,7 @@ namespace lockstep::sm {
 
 namespace {
 
-constexpr uint32_t kGroup = 8;               // pages per record: what one space reservation gives
+constexpr uint32_t kGroup = 8;  // pages per record: what one space reservation gives
 
 struct OverflowPayload {
     uint32_t page, store;
@@ -20,21 +20,27 @@ struct OverflowPayload {
 };
 static_assert(sizeof(OverflowPayload) == 24);
 
-const OverflowHeader& header_of(const Page& page) { return *reinterpret_cast<const OverflowHeader*>(page.body); }
+const OverflowHeader& header_of(const Page& page) {
+    return *reinterpret_cast<const OverflowHeader*>(page.body);
+}
 
 bool belongs(const Page& page, StoreId store, uint64_t chain) {
-    return page.kind() == PageKind::overflow && page.header.store == store.value && header_of(page).chain == chain;
+    return page.kind() == PageKind::overflow && page.header.store == store.value &&
+           header_of(page).chain == chain;
 }
 
 // Pages of a chain from `first` on; `whole` set if it ended as it should.
-Result<std::vector<PageId>> walk(BufferPool& pool, StoreId store, PageId first, uint64_t chain, uint64_t& bytes) {
+Result<std::vector<PageId>> walk(BufferPool& pool, StoreId store, PageId first, uint64_t chain,
+                                 uint64_t& bytes) {
     std::vector<PageId> pages;
     bytes = 0;
     for (PageId at = first; at != kPageNone;) {
         SharedPage page = TRY(pool.fix_shared(at));
-        if (!belongs(*page, store, chain)) return fail(ErrorCode::corrupt_page, "overflow chain", at.value, chain);
+        if (!belongs(*page, store, chain))
+            return fail(ErrorCode::corrupt_page, "overflow chain", at.value, chain);
         const OverflowHeader& h = header_of(*page);
-        if (h.bytes == 0 || h.bytes > kOverflowCapacity) return fail(ErrorCode::corrupt_page, "overflow chain", at.value, chain);
+        if (h.bytes == 0 || h.bytes > kOverflowCapacity)
+            return fail(ErrorCode::corrupt_page, "overflow chain", at.value, chain);
         bytes += h.bytes;
         pages.push_back(at);
         at = PageId{h.next};
@@ -42,8 +48,10 @@ Result<std::vector<PageId>> walk(BufferPool& pool, StoreId store, PageId first, 
     return pages;
 }
 
-// Writes pieces [from, from + n) of the value as one record; `next` is the page behind them. Returns the first one's page.
-Result<PageId> write_group(Env& env, txn::Transaction* txn, StoreId store, Slice value, uint64_t chain, size_t from, uint32_t n, PageId next) {
+// Writes pieces [from, from + n) of the value as one record; `next` is the page behind them.
+// Returns the first one's page.
+Result<PageId> write_group(Env& env, txn::Transaction* txn, StoreId store, Slice value,
+                           uint64_t chain, size_t from, uint32_t n, PageId next) {
     PageReservation space = TRY(env.space->prepare(n));
     CHECK(space.count == n);
     OverflowPayload payloads[kGroup];
@@ -58,8 +66,10 @@ Result<PageId> write_group(Env& env, txn::Transaction* txn, StoreId store, Slice
         }
         pages[i] = std::move(*page);
         const Slice piece = value.substr((from + i) * kOverflowCapacity, kOverflowCapacity);
-        payloads[i] = {space.pages[i].value, store.value,
-                       {chain, i + 1 < n ? space.pages[i + 1].value : next.value, static_cast<uint32_t>(piece.size())}};
+        payloads[i] = {space.pages[i].value,
+                       store.value,
+                       {chain, i + 1 < n ? space.pages[i + 1].value : next.value,
+                        static_cast<uint32_t>(piece.size())}};
         parts[i + 1].page = &pages[i];
         parts[i + 1].action = PageAction::overflow_format;
         parts[i + 1].flags = kPartFresh;
@@ -68,8 +78,8 @@ Result<PageId> write_group(Env& env, txn::Transaction* txn, StoreId store, Slice
     }
     if (ready) {
         parts[0] = space.part();
-        Result<Lsn> done = change_pages(env, txn, txn ? ChangeRole::forward : ChangeRole::system, LogKind::overflow_write, store,
-                                        std::span(parts, n + 1));
+        Result<Lsn> done = change_pages(env, txn, txn ? ChangeRole::forward : ChangeRole::system,
+                                        LogKind::overflow_write, store, std::span(parts, n + 1));
         if (done) return space.pages[0];
         ready = std::unexpected(done.error());
     }
@@ -85,14 +95,13 @@ Result<OverflowRef> write_overflow(Env& env, txn::Transaction* txn, StoreId stor
     const size_t pieces = (value.size() + kOverflowCapacity - 1) / kOverflowCapacity;
     const uint64_t chain = env.log->tail().value;
     PageId next = kPageNone;
-    for (size_t left = pieces; left > 0;) {                       // from the end, so that each page's successor is known
+    // From the end, so that each page's successor is known.
+    for (size_t left = pieces; left > 0;) {
         const uint32_t n = static_cast<uint32_t>(std::min<size_t>(kGroup, left));
         Result<PageId> first = write_group(env, txn, store, value, chain, left - n, n, next);
         if (!first) {
-            if (txn)
-                (void)roll_back(env, *txn, before);
-            else if (next != kPageNone)
-                (void)free_overflow(env, store, next, chain);
+            if (txn) (void)roll_back(env, *txn, before);
+            else if (next != kPageNone) (void)free_overflow(env, store, next, chain);
             return std::unexpected(first.error());
         }
         next = *first;
@@ -101,15 +110,20 @@ Result<OverflowRef> write_overflow(Env& env, txn::Transaction* txn, StoreId stor
     return OverflowRef{next.value, static_cast<uint32_t>(value.size()), chain};
 }
 
-Result<void> read_overflow(BufferPool& pool, StoreId store, const OverflowRef& ref, size_t offset, char* out, size_t bytes) {
-    size_t position = 0;                                          // of the page's first byte in the value
+Result<void> read_overflow(BufferPool& pool, StoreId store, const OverflowRef& ref, size_t offset,
+                           char* out, size_t bytes) {
+    // Of the page's first byte in the value.
+    size_t position = 0;
     PageId at{ref.first};
     while (bytes > 0) {
-        if (at == kPageNone) return fail(ErrorCode::corrupt_page, "overflow chain", ref.first, ref.chain);
+        if (at == kPageNone)
+            return fail(ErrorCode::corrupt_page, "overflow chain", ref.first, ref.chain);
         SharedPage page = TRY(pool.fix_shared(at));
-        if (!belongs(*page, store, ref.chain)) return fail(ErrorCode::corrupt_page, "overflow chain", at.value, ref.chain);
+        if (!belongs(*page, store, ref.chain))
+            return fail(ErrorCode::corrupt_page, "overflow chain", at.value, ref.chain);
         const OverflowHeader& h = header_of(*page);
-        if (h.bytes == 0 || h.bytes > kOverflowCapacity) return fail(ErrorCode::corrupt_page, "overflow chain", at.value, ref.chain);
+        if (h.bytes == 0 || h.bytes > kOverflowCapacity)
+            return fail(ErrorCode::corrupt_page, "overflow chain", at.value, ref.chain);
         if (offset < position + h.bytes) {
             const size_t skip = offset - position, n = std::min<size_t>(bytes, h.bytes - skip);
             std::memcpy(out, page->bytes() + kOverflowDataAt + skip, n);
@@ -123,16 +137,20 @@ Result<void> read_overflow(BufferPool& pool, StoreId store, const OverflowRef& r
     return {};
 }
 
-Result<void> read_overflow(BufferPool& pool, StoreId store, const OverflowRef& ref, std::string& out) {
-    if (out.capacity() < ref.bytes && !MemoryReserve::has_room_for(ref.bytes)) return fail(ErrorCode::out_of_memory, "value", ref.bytes);
+Result<void> read_overflow(BufferPool& pool, StoreId store, const OverflowRef& ref,
+                           std::string& out) {
+    if (out.capacity() < ref.bytes && !MemoryReserve::has_room_for(ref.bytes))
+        return fail(ErrorCode::out_of_memory, "value", ref.bytes);
     out.resize(ref.bytes);
     return read_overflow(pool, store, ref, 0, out.data(), ref.bytes);
 }
 
-Result<std::vector<PageId>> overflow_pages(BufferPool& pool, StoreId store, const OverflowRef& ref) {
+Result<std::vector<PageId>> overflow_pages(BufferPool& pool, StoreId store,
+                                           const OverflowRef& ref) {
     uint64_t bytes = 0;
     std::vector<PageId> pages = TRY(walk(pool, store, PageId{ref.first}, ref.chain, bytes));
-    if (bytes != ref.bytes) return fail(ErrorCode::corrupt_page, "overflow chain's length", ref.first, bytes);
+    if (bytes != ref.bytes)
+        return fail(ErrorCode::corrupt_page, "overflow chain's length", ref.first, bytes);
     return pages;
 }
 
@@ -143,13 +161,15 @@ Result<bool> overflow_exists(Env& env, StoreId store, PageId first, uint64_t cha
     return belongs(*page, store, chain);
 }
 
-Result<void> release_overflow(Env& env, txn::Transaction& txn, StoreId store, Slice key, const OverflowRef& ref) {
+Result<void> release_overflow(Env& env, txn::Transaction& txn, StoreId store, Slice key,
+                              const OverflowRef& ref) {
     if (env.drops) TRY(env.drops->add(txn, {DropKind::chain, store, PageId{ref.first}, ref.chain}));
     if (env.ghost_notes) env.ghost_notes->note_chain(store, key, PageId{ref.first}, ref.chain);
     return {};
 }
 
-Result<std::vector<PageId>> overflow_remains(Env& env, StoreId store, PageId first, uint64_t chain) {
+Result<std::vector<PageId>> overflow_remains(Env& env, StoreId store, PageId first,
+                                             uint64_t chain) {
     std::vector<PageId> pages;
     for (PageId at = first; at != kPageNone && TRY(overflow_exists(env, store, at, chain));) {
         pages.push_back(at);
@@ -159,7 +179,8 @@ Result<std::vector<PageId>> overflow_remains(Env& env, StoreId store, PageId fir
 }
 
 Result<void> free_overflow(Env& env, StoreId store, PageId first, uint64_t chain) {
-    // From its end, so that what a crash leaves still hangs on the first page; the freed rest may look whole on disk.
+    // From its end, so that what a crash leaves still hangs on the first page; the freed rest may
+    // look whole on disk.
     std::vector<PageId> pages = TRY(overflow_remains(env, store, first, chain));
     std::ranges::reverse(pages);
     return env.space->free_now(pages);
@@ -173,7 +194,8 @@ void apply_overflow_format(Page& page, Slice payload) {
     format_page(page, PageId{p.page}, StoreId{p.store}, PageKind::overflow);
     page.header.lsn = lsn;
     std::memcpy(page.body, &p.header, sizeof p.header);
-    std::memcpy(page.bytes() + kOverflowDataAt, payload.data() + sizeof p, payload.size() - sizeof p);
+    std::memcpy(page.bytes() + kOverflowDataAt, payload.data() + sizeof p,
+                payload.size() - sizeof p);
     page.header.hole_begin = static_cast<uint16_t>(kOverflowDataAt + payload.size() - sizeof p);
     page.header.hole_end = kPageBytes;
 }

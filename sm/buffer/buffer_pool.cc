@@ -16,18 +16,21 @@ constexpr uint64_t kHugePage = 2u << 20;
 constexpr uint64_t kBytesMin = 1u << 20;
 
 std::byte* map_private(size_t bytes) {
-    void* at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void* at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     return at == MAP_FAILED ? nullptr : static_cast<std::byte*>(at);
 }
 
-// Frames begin at a huge page's boundary, so that the kernel can back them with huge pages from the first byte on.
+// Frames begin at a huge page's boundary, so that the kernel can back them with huge pages from the
+// first byte on.
 std::byte* map_aligned(size_t bytes, size_t alignment) {
     std::byte* at = map_private(bytes + alignment);
     if (at == nullptr) return nullptr;
     const size_t before = (alignment - reinterpret_cast<uintptr_t>(at) % alignment) % alignment;
     const size_t page = 4096, used = (bytes + page - 1) / page * page;
     if (before != 0) munmap(at, before);
-    if (alignment > before + used - bytes) munmap(at + before + used, bytes + alignment - before - used);
+    if (alignment > before + used - bytes)
+        munmap(at + before + used, bytes + alignment - before - used);
     return at + before;
 }
 
@@ -42,13 +45,17 @@ BufferPool::Impl::~Impl() {
     if (other != nullptr) munmap(other, other_bytes);
 }
 
-// Divides options.bytes: write buffers are about 1/32 of it at most, the rest is frames with their descriptors.
+// Divides options.bytes: write buffers are about 1/32 of it at most, the rest is frames with their
+// descriptors.
 void BufferPool::Impl::size_memory() {
     batch_count = runtime.workers() + 1;
-    batch_pages = static_cast<uint32_t>(std::clamp<uint64_t>(options.bytes / 32 / batch_count / kPageBytes, 4, kWriteBatchMax));
-    const uint64_t writing = uint64_t{batch_count} * (batch_pages * kPageBytes + sizeof(WriteBatch)) +
-                             uint64_t{runtime.workers()} * kReadAheadMax * sizeof(ReadAhead);
-    frame_count = static_cast<uint32_t>((options.bytes - writing) / (kPageBytes + sizeof(FrameInfo) + sizeof(uint32_t)));
+    batch_pages = static_cast<uint32_t>(
+        std::clamp<uint64_t>(options.bytes / 32 / batch_count / kPageBytes, 4, kWriteBatchMax));
+    const uint64_t writing =
+        uint64_t{batch_count} * (batch_pages * kPageBytes + sizeof(WriteBatch)) +
+        uint64_t{runtime.workers()} * kReadAheadMax * sizeof(ReadAhead);
+    frame_count = static_cast<uint32_t>((options.bytes - writing) /
+                                        (kPageBytes + sizeof(FrameInfo) + sizeof(uint32_t)));
     high_water = std::max<uint32_t>(8, static_cast<uint32_t>(frame_count * options.free_target));
     low_water = high_water / 2;
 }
@@ -58,11 +65,14 @@ Result<void> BufferPool::Impl::map_memory() {
     frames_bytes = size_t{frame_count} * kPageBytes;
     const size_t buffers = size_t{batch_count} * batch_pages * kPageBytes;
     other_bytes = buffers + size_t{frame_count} * (sizeof(FrameInfo) + sizeof(uint32_t));
-    // One huge page of words covers 2 GB of the volume: a random page then costs no TLB miss for its word.
+    // One huge page of words covers 2 GB of the volume: a random page then costs no TLB miss for
+    // its word.
     pool.words_ = reinterpret_cast<threads::LatchWord*>(map_aligned(words_bytes, kHugePage));
-    if (options.huge_pages && pool.words_ != nullptr) madvise(static_cast<void*>(pool.words_), words_bytes, MADV_HUGEPAGE);
+    if (options.huge_pages && pool.words_ != nullptr)
+        madvise(static_cast<void*>(pool.words_), words_bytes, MADV_HUGEPAGE);
     pool.frames_ = reinterpret_cast<Page*>(map_aligned(frames_bytes, kHugePage));
-    if (options.huge_pages && pool.frames_ != nullptr) madvise(static_cast<void*>(pool.frames_), frames_bytes, MADV_HUGEPAGE);
+    if (options.huge_pages && pool.frames_ != nullptr)
+        madvise(static_cast<void*>(pool.frames_), frames_bytes, MADV_HUGEPAGE);
     other = map_aligned(other_bytes, alignof(Page));
     if (pool.words_ == nullptr || pool.frames_ == nullptr || other == nullptr)
         return fail(ErrorCode::out_of_memory, "buffer pool", options.bytes);
@@ -78,11 +88,15 @@ Result<void> BufferPool::Impl::map_memory() {
     return {};
 }
 
-Result<std::unique_ptr<BufferPool>> BufferPool::create(threads::Runtime& runtime, txn::Log& log, threads::FileId data,
+Result<std::unique_ptr<BufferPool>> BufferPool::create(threads::Runtime& runtime, txn::Log& log,
+                                                       threads::FileId data,
                                                        const BufferPoolOptions& options) {
-    if (options.bytes < kBytesMin || options.bytes / kPageBytes >= kWarmBit) return fail(ErrorCode::bad_option, "pool_bytes", options.bytes);
-    if (options.pages_max == 0 || options.pages_max > kPageNone.value) return fail(ErrorCode::bad_option, "pages_max", options.pages_max);
-    if (!(options.free_target >= 0 && options.free_target <= 0.5)) return fail(ErrorCode::bad_option, "free_target");
+    if (options.bytes < kBytesMin || options.bytes / kPageBytes >= kWarmBit)
+        return fail(ErrorCode::bad_option, "pool_bytes", options.bytes);
+    if (options.pages_max == 0 || options.pages_max > kPageNone.value)
+        return fail(ErrorCode::bad_option, "pages_max", options.pages_max);
+    if (!(options.free_target >= 0 && options.free_target <= 0.5))
+        return fail(ErrorCode::bad_option, "free_target");
     std::unique_ptr<BufferPool> pool(new BufferPool);
     pool->impl_ = std::make_unique<Impl>(*pool, runtime, log, data, options);
     pool->impl_->size_memory();
@@ -94,19 +108,25 @@ Result<std::unique_ptr<BufferPool>> BufferPool::create(threads::Runtime& runtime
     return pool;
 }
 
-void BufferPool::set_repair(std::move_only_function<Result<bool>(PageId, Page&)> repair) { impl_->repair_page = std::move(repair); }
+void BufferPool::set_repair(std::move_only_function<Result<bool>(PageId, Page&)> repair) {
+    impl_->repair_page = std::move(repair);
+}
 
-// The bit is a hint: it is set only in words that are in use at that moment, and may be lost to a release that runs at the same time.
+// The bit is a hint: it is set only in words that are in use at that moment, and may be lost to a
+// release that runs at the same time.
 uint64_t BufferPool::Impl::warm_up(threads::LatchWord& word, uint64_t seen) {
     while (latch::readable(seen) && !warm(seen)) {
         const uint64_t desired = latch::with_payload(seen, latch::payload(seen) | kWarmBit);
-        if (word.compare_exchange_weak(seen, desired, std::memory_order_acq_rel, std::memory_order_acquire)) return desired;
+        if (word.compare_exchange_weak(seen, desired, std::memory_order_acq_rel,
+                                       std::memory_order_acquire))
+            return desired;
     }
     return seen;
 }
 
 Result<bool> BufferPool::Impl::fault(PageId id, bool keep, bool fresh) {
-    if (id.value >= options.pages_max) return fail(ErrorCode::corrupt_page, "page number beyond any volume", id.value);
+    if (id.value >= options.pages_max)
+        return fail(ErrorCode::corrupt_page, "page number beyond any volume", id.value);
     threads::LatchWord& w = word(id.value);
     uint64_t never = 0;
     w.compare_exchange_strong(never, latch::kAbsent, std::memory_order_relaxed);
@@ -120,8 +140,15 @@ Result<bool> BufferPool::Impl::fault(PageId id, bool keep, bool fresh) {
     Page& page = page_in(*frame);
     bool rebuilt = false;
     if (fresh) {
-        page.header = PageHeader{.checksum = 0, .lsn = 0, .page_id = id.value, .store = 0, .kind = 0, .level = 0,
-                                 .hole_begin = sizeof(PageHeader), .hole_end = kPageBytes, .flags = 0};
+        page.header = PageHeader{.checksum = 0,
+                                 .lsn = 0,
+                                 .page_id = id.value,
+                                 .store = 0,
+                                 .kind = 0,
+                                 .level = 0,
+                                 .hole_begin = sizeof(PageHeader),
+                                 .hole_end = kPageBytes,
+                                 .flags = 0};
     } else if (Result<bool> read = read_page(id, page); !read) {
         push_free(*frame);
         latch::unlatch_to_absent(w);
@@ -132,7 +159,8 @@ Result<bool> BufferPool::Impl::fault(PageId id, bool keep, bool fresh) {
     DCHECK(info(*frame).flags.load() == 0);
     info(*frame).page.store(id.value, std::memory_order_release);
     latch::set_payload(w, *frame | kWarmBit);
-    if (rebuilt) {                                   // the volume's copy is bad: it needs writing, whatever its place in the log
+    // The volume's copy is bad: it needs writing, whatever its place in the log.
+    if (rebuilt) {
         info(*frame).rec_lsn.store(log.start().value, std::memory_order_relaxed);
         info(*frame).flags.fetch_or(FrameInfo::kDirty, std::memory_order_release);
     }
@@ -142,7 +170,8 @@ Result<bool> BufferPool::Impl::fault(PageId id, bool keep, bool fresh) {
 
 Result<PeekedPage> BufferPool::peek_slow(PageId id) {
     for (;;) {
-        if (id.value >= pages_max_) return fail(ErrorCode::corrupt_page, "page number beyond any volume", id.value);
+        if (id.value >= pages_max_)
+            return fail(ErrorCode::corrupt_page, "page number beyond any volume", id.value);
         threads::LatchWord& word = words_[id.value];
         uint64_t seen = word.load(std::memory_order_acquire);
         if (seen == 0 || latch::state(seen) == latch::kAbsent) {
@@ -150,7 +179,8 @@ Result<PeekedPage> BufferPool::peek_slow(PageId id) {
             continue;
         }
         if (latch::state(seen) == latch::kExclusive) {
-            (frame_of(seen) == 0 ? impl_->read_waiters : impl_->latch_waits).fetch_add(1, std::memory_order_relaxed);
+            (frame_of(seen) == 0 ? impl_->read_waiters : impl_->latch_waits)
+                .fetch_add(1, std::memory_order_relaxed);
             latch::wait_while_exclusive(word);
             continue;
         }
@@ -204,7 +234,8 @@ bool BufferPool::try_fix_exclusive(PageId id, ExclusivePage& out) {
     return true;
 }
 
-// A page that was freed may still be in memory, or come back because somebody follows an outdated pointer: then it is taken as it is.
+// A page that was freed may still be in memory, or come back because somebody follows an outdated
+// pointer: then it is taken as it is.
 Result<ExclusivePage> BufferPool::fix_new(PageId id) {
     for (;;) {
         if (TRY(impl_->fault(id, true, true))) {
@@ -223,7 +254,9 @@ Result<ExclusivePage> BufferPool::fix_new(PageId id) {
 void BufferPool::drop(ExclusivePage page) {
     FrameInfo& info = info_[page.frame()];
     uint32_t flags = info.flags.load(std::memory_order_acquire);
-    if ((flags & FrameInfo::kWriting) || !info.flags.compare_exchange_strong(flags, 0, std::memory_order_acq_rel)) return;
+    if ((flags & FrameInfo::kWriting) ||
+        !info.flags.compare_exchange_strong(flags, 0, std::memory_order_acq_rel))
+        return;
     const uint32_t f = page.frame();
     threads::LatchWord* word = page.forget();
     info.page.store(kPageNone.value, std::memory_order_release);

@@ -1,11 +1,15 @@
 // buffer_pool_ahead.cc - read-ahead: pages that a scan will want next are read before it asks.
 //
-// States     of a page: absent -> exclusively latched by its request (read_ahead_one) -> clean and cold (end_read_ahead), or absent again if the
-//            read failed. Who wants it meanwhile waits for the latch, as for any read; after a failure it reads the page itself, with all
-//            the care of read_page().
-// Invariants BA-1 A read-ahead takes frames that are free already, and only while more than low_water are; it evicts nothing. [checked: read_ahead_one()]
-//            BA-2 It never replaces what is in memory: the word was absent when it was latched. [fault_begin()]
-//            BA-3 None begins once the cleaners are told to stop, and a cleaner ends after the last of its worker's. [wait_for_read_ahead()]
+// States     of a page: absent -> exclusively latched by its request (read_ahead_one) -> clean and
+//            cold (end_read_ahead), or absent again if the read failed. Who wants it meanwhile
+//            waits for the latch, as for any read; after a failure it reads the page itself, with
+//            all the care of read_page().
+// Invariants BA-1 A read-ahead takes frames that are free already, and only while more than
+// low_water are; it evicts nothing. [checked: read_ahead_one()]
+//            BA-2 It never replaces what is in memory: the word was absent when it was latched.
+//            [fault_begin()]
+//            BA-3 None begins once the cleaners are told to stop, and a cleaner ends after the last
+//            of its worker's. [wait_for_read_ahead()]
 // Blocking   never, but for wait_for_read_ahead().
 #include "sm/buffer/buffer_pool_impl.h"
 #include "threads/worker/io_wait.h"
@@ -42,11 +46,11 @@ bool BufferPool::Impl::read_ahead_one(PageId id) {
     ReadAheadSlots& mine = ahead[threads::worker_index()];
     ReadAhead* slot = mine.free;
     if (slot == nullptr) return false;
-    if (free_frames.load(std::memory_order_relaxed) <= low_water) {      // BA-1
+    if (free_frames.load(std::memory_order_relaxed) <= low_water) {  // BA-1
         kick_cleaner();
         return false;
     }
-    if (!latch::fault_begin(w)) return true;                             // BA-2
+    if (!latch::fault_begin(w)) return true;  // BA-2
     const uint32_t frame = pop_free();
     if (frame == 0) {
         latch::unlatch_to_absent(w);
@@ -81,16 +85,19 @@ void BufferPool::Impl::on_read_ahead(threads::IoRequest* request) {
     slot.pool->end_read_ahead(slot);
 }
 
-// On the slot's worker, mostly in its scheduler. Nobody repairs or reports here: a page that is not as it should be stays absent.
+// On the slot's worker, mostly in its scheduler. Nobody repairs or reports here: a page that is not
+// as it should be stays absent.
 void BufferPool::Impl::end_read_ahead(ReadAhead& slot) {
     threads::LatchWord& w = word(slot.page);
     const int64_t result = slot.request.result;
-    const bool good = result >= 0 && check_read(PageId{slot.page}, page_in(slot.frame), static_cast<size_t>(result));
+    const bool good = result >= 0 && check_read(PageId{slot.page}, page_in(slot.frame),
+                                                static_cast<size_t>(result));
     latch::adopt();
     if (good) {
         DCHECK(info(slot.frame).flags.load() == 0);
         info(slot.frame).page.store(slot.page, std::memory_order_release);
-        latch::set_payload(w, slot.frame);                               // cold: the first to look at it makes it warm
+        // cold: the first to look at it makes it warm.
+        latch::set_payload(w, slot.frame);
         latch::unlatch_exclusive(w);
     } else {
         push_free(slot.frame);

@@ -1,6 +1,7 @@
 // buffer_pool_cleaner.cc - background threads that keep frames free, one on each worker.
 //
-// States     asleep -> working (kick_cleaner: a fault found fewer than low_water free) -> asleep (high_water reached).
+// States     asleep -> working (kick_cleaner: a fault found fewer than low_water free) -> asleep
+//            (high_water reached).
 // Blocking   never polls faster than every 10 ms, and only while nothing can be evicted.
 #include <algorithm>
 
@@ -8,7 +9,7 @@
 
 namespace lockstep::sm {
 namespace {
-constexpr uint32_t kCleanerGoal = 128;                 // frames between two looks at other threads
+constexpr uint32_t kCleanerGoal = 128;  // frames between two looks at other threads
 }
 
 void BufferPool::Impl::run_cleaner(uint32_t worker) {
@@ -18,22 +19,22 @@ void BufferPool::Impl::run_cleaner(uint32_t worker) {
         const uint32_t free_now = free_frames.load(std::memory_order_relaxed);
         if (free_now >= high_water) {
             me.sleeping.store(true);
-            if (!stopping.load() && free_frames.load() >= low_water) threads::park(threads::ParkReason::event);
+            if (!stopping.load() && free_frames.load() >= low_water)
+                threads::park(threads::ParkReason::event);
             me.sleeping.store(false);
             continue;
         }
         const Result<uint32_t> made = make_room(std::min(high_water - free_now, kCleanerGoal));
-        if (!made || *made == 0)
-            threads::sleep_until(threads::now() + 10 * kMillisecond);
-        else
-            threads::yield();
+        if (!made || *made == 0) threads::sleep_until(threads::now() + 10 * kMillisecond);
+        else threads::yield();
     }
     wait_for_read_ahead(worker);
 }
 
 void BufferPool::Impl::kick_cleaner() {
     Cleaner& c = cleaners[threads::worker_index()];
-    if (c.sleeping.load(std::memory_order_relaxed) && c.sleeping.exchange(false)) threads::wake(c.thread.load());
+    if (c.sleeping.load(std::memory_order_relaxed) && c.sleeping.exchange(false))
+        threads::wake(c.thread.load());
 }
 
 Result<void> BufferPool::start_cleaner() {

@@ -9,8 +9,9 @@ namespace lockstep::sm {
 namespace latch = threads::latch;
 
 namespace {
-constexpr uint32_t kFaultGoal = 8;                     // frames a fault frees when it has to do so itself
-}
+// Frames a fault frees when it has to do so itself.
+constexpr uint32_t kFaultGoal = 8;
+}  // namespace
 
 uint32_t BufferPool::Impl::pop_free() {
     SpinGuard guard(free_lock);
@@ -34,7 +35,8 @@ void BufferPool::Impl::push_free(uint32_t frame) {
     {
         SpinGuard guard(free_lock);
         free_stack[free_used++] = frame;
-        free_frames.store(free_frames.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+        free_frames.store(free_frames.load(std::memory_order_relaxed) + 1,
+                          std::memory_order_relaxed);
         if ((waiter = free_waiters.pop()) != nullptr) thread = waiter->thread;
     }
     if (thread != nullptr) threads::wake(thread);
@@ -43,7 +45,7 @@ void BufferPool::Impl::push_free(uint32_t frame) {
 void BufferPool::Impl::wait_for_free(Nanos until) {
     threads::Waiter waiter;
     waiter.thread = threads::current();
-    CHECK(waiter.thread != nullptr);                   // pages are read by user threads
+    CHECK(waiter.thread != nullptr);  // pages are read by user threads
     {
         SpinGuard guard(free_lock);
         if (free_used > 0) return;
@@ -52,7 +54,8 @@ void BufferPool::Impl::wait_for_free(Nanos until) {
     threads::wait_in(free_lock, free_waiters, waiter, until, threads::ParkReason::io);
 }
 
-// Frames are short only for moments unless all are latched or cannot be written: then the error says which.
+// Frames are short only for moments unless all are latched or cannot be written: then the error
+// says which.
 Result<uint32_t> BufferPool::Impl::take_frame() {
     Nanos give_up = 0;
     for (;;) {
@@ -65,7 +68,8 @@ Result<uint32_t> BufferPool::Impl::take_frame() {
         const Nanos now = threads::now();
         if (give_up == 0) give_up = now + kRoomPatience;
         if (now >= give_up || (!made && made.error().code == ErrorCode::store_failed))
-            return made ? fail(ErrorCode::pool_full, "pool_bytes", options.bytes) : std::unexpected(made.error());
+            return made ? fail(ErrorCode::pool_full, "pool_bytes", options.bytes)
+                        : std::unexpected(made.error());
         wait_for_free(now + 10 * kMillisecond);
     }
 }
@@ -85,7 +89,8 @@ bool BufferPool::Impl::try_evict(threads::LatchWord& w, uint64_t seen, uint32_t 
     return true;
 }
 
-// One step of the hand: true if the frame was freed. A cold dirty page that nobody is writing becomes a candidate.
+// One step of the hand: true if the frame was freed. A cold dirty page that nobody is writing
+// becomes a candidate.
 bool BufferPool::Impl::look_at(uint32_t frame, std::optional<WriteCandidate>& dirty) {
     const FrameInfo& f = info(frame);
     const uint32_t page = f.page.load(std::memory_order_acquire);
@@ -94,7 +99,8 @@ bool BufferPool::Impl::look_at(uint32_t frame, std::optional<WriteCandidate>& di
     uint64_t seen = w.load(std::memory_order_acquire);
     if (!latch::readable(seen) || frame_of(seen) != frame) return false;
     if (warm(seen)) {
-        w.compare_exchange_strong(seen, seen & ~(kWarmBit << latch::kPayloadShift), std::memory_order_acq_rel, std::memory_order_relaxed);
+        w.compare_exchange_strong(seen, seen & ~(kWarmBit << latch::kPayloadShift),
+                                  std::memory_order_acq_rel, std::memory_order_relaxed);
         return false;
     }
     if (latch::state(seen) != 0) return false;
@@ -107,10 +113,12 @@ bool BufferPool::Impl::look_at(uint32_t frame, std::optional<WriteCandidate>& di
 bool BufferPool::Impl::evict_if_cold(uint32_t frame) {
     std::optional<WriteCandidate> dirty;
     const uint32_t page = info(frame).page.load(std::memory_order_acquire);
-    return page != kPageNone.value && !warm(word(page).load(std::memory_order_relaxed)) && look_at(frame, dirty);
+    return page != kPageNone.value && !warm(word(page).load(std::memory_order_relaxed)) &&
+           look_at(frame, dirty);
 }
 
-// Turns the hand until `goal` frames are free or it has been round often enough to mark, write and evict everything.
+// Turns the hand until `goal` frames are free or it has been round often enough to mark, write and
+// evict everything.
 Result<uint32_t> BufferPool::Impl::make_room(uint32_t goal) {
     WriteCandidate dirty[kWriteBatchMax];
     uint32_t freed = 0, collected = 0;
@@ -121,14 +129,16 @@ Result<uint32_t> BufferPool::Impl::make_room(uint32_t goal) {
         collected = 0;
         return written;
     };
-    for (const uint64_t seen = frames_seen.load(std::memory_order_acquire); freed < goal && looked < 3 * seen && seen > 1;) {
+    for (const uint64_t seen = frames_seen.load(std::memory_order_acquire);
+         freed < goal && looked < 3 * seen && seen > 1;) {
         const uint64_t from = hand.fetch_add(kHandStep, std::memory_order_relaxed);
         for (uint64_t i = from; i < from + kHandStep; ++i, ++looked) {
             std::optional<WriteCandidate> candidate;
             freed += look_at(static_cast<uint32_t>(1 + i % (seen - 1)), candidate);
             if (candidate) dirty[collected++] = *candidate;
             if (collected == batch_pages) {
-                if (Result<void> done = clean(); !done && freed == 0) return std::unexpected(done.error());
+                if (Result<void> done = clean(); !done && freed == 0)
+                    return std::unexpected(done.error());
             }
         }
     }

@@ -1,16 +1,24 @@
-// buffer_pool_impl.h - the inside of BufferPool: free frames, the clock, write batches, cleaners. Private to buffer_pool*.cc.
+// buffer_pool_impl.h - the inside of BufferPool: free frames, the clock, write batches, cleaners.
+// Private to buffer_pool*.cc.
 //
-// Concepts   A fault takes a frame from the free stack. Cleaners (one user thread on each worker) keep the stack filled; a fault that finds it
-//            empty does the same work itself. make_room() moves the clock's hand: warm pages become cold, cold clean ones are
-//            evicted, cold dirty ones are collected, written in one batch and then evicted. Several may turn the hand at once.
-// States     of a frame: free -> reading (fault: word exclusive) -> clean -> dirty (note_dirty) -> dirty + writing (copy_for_write)
-//            -> clean (finish_entry) or dirty again; clean -> free (evict), clean or dirty -> free (drop).
+// Concepts   A fault takes a frame from the free stack. Cleaners (one user thread on each worker)
+//            keep the stack filled; a fault that finds it empty does the same work itself.
+//            make_room() moves the clock's hand: warm pages become cold, cold clean ones are
+//            evicted, cold dirty ones are collected, written in one batch and then evicted. Several
+//            may turn the hand at once.
+// States     of a frame: free -> reading (fault: word exclusive) -> clean -> dirty (note_dirty) ->
+//            dirty + writing (copy_for_write) -> clean (finish_entry) or dirty again; clean -> free
+//            (evict), clean or dirty -> free (drop).
 // Invariants BI-1 A frame with flags set is never evicted. [checked: try_evict()]
-//            BI-2 kWriting is set by one writer at a time, so two writes of a page never overlap and never pass each other.
-//            BI-3 While a batch is being written nothing waits for a latch: a fault may hold latches of its own and must still be able to
-//                 evict. Only write_dirty() waits for latches, and its caller holds none.
-//            BI-4 What is written is a copy with its own page id in its header. [checked: copy_for_write()]
-// Blocking   take_frame() parks for writes, for the log and, when everything is latched, up to kRoomPatience.
+//            BI-2 kWriting is set by one writer at a time, so two writes of a page never overlap
+//            and never pass each other.
+//            BI-3 While a batch is being written nothing waits for a latch: a fault may hold
+//                 latches of its own and must still be able to evict. Only write_dirty() waits for
+//                 latches, and its caller holds none.
+//            BI-4 What is written is a copy with its own page id in its header. [checked:
+//            copy_for_write()]
+// Blocking   take_frame() parks for writes, for the log and, when everything is latched, up to
+//            kRoomPatience.
 #pragma once
 
 #include <optional>
@@ -23,9 +31,10 @@
 
 namespace lockstep::sm {
 
-inline constexpr uint32_t kWriteBatchMax = 64;         // pages
-inline constexpr uint32_t kReadAheadMax = 64;          // pages on their way in unasked, for each worker
-inline constexpr uint32_t kHandStep = 32;              // frames a turner of the hand takes at once
+inline constexpr uint32_t kWriteBatchMax = 64;  // pages
+// Pages on their way in unasked, for each worker.
+inline constexpr uint32_t kReadAheadMax = 64;
+inline constexpr uint32_t kHandStep = 32;  // frames a turner of the hand takes at once
 inline constexpr Nanos kRoomPatience = 5 * kSecond;
 
 struct WriteCandidate {
@@ -38,38 +47,41 @@ struct WriteCandidate {
 struct WriteBatch {
     struct Entry {
         uint32_t page, frame;
-        uint64_t lsn;                                  // of the copy
+        uint64_t lsn;  // of the copy
         bool written;
     };
-    std::byte* memory = nullptr;                       // kWriteBatchMax or fewer pages, in the order of entries
+    // KWriteBatchMax or fewer pages, in the order of entries.
+    std::byte* memory = nullptr;
     uint32_t count = 0;
     Entry entries[kWriteBatchMax];
     threads::IoRequest requests[kWriteBatchMax];
-    WriteBatch* next = nullptr;                        // list of idle batches
+    WriteBatch* next = nullptr;  // list of idle batches
 };
 
 struct alignas(kCacheLineBytes) Cleaner {
     std::atomic<bool> sleeping{false};
     std::atomic<threads::Thread*> thread{nullptr};
-    std::unique_ptr<threads::Completion> done;         // of the running cleaner, null before start
+    std::unique_ptr<threads::Completion> done;  // of the running cleaner, null before start
 };
 
-// A page on its way in for which nobody waits. The word is exclusively latched, by the request as it were.
+// A page on its way in for which nobody waits. The word is exclusively latched, by the request as
+// it were.
 struct ReadAhead {
     threads::IoRequest request;
     BufferPool::Impl* pool = nullptr;
     uint32_t page = 0, frame = 0, worker = 0;
-    ReadAhead* next = nullptr;                         // free ones of the worker
+    ReadAhead* next = nullptr;  // free ones of the worker
 };
 
-struct alignas(kCacheLineBytes) ReadAheadSlots {       // of one worker, which alone uses them
+struct alignas(kCacheLineBytes) ReadAheadSlots {  // of one worker, which alone uses them
     std::unique_ptr<ReadAhead[]> slots;
     ReadAhead* free = nullptr;
     uint32_t busy = 0;
 };
 
 struct BufferPool::Impl {
-    Impl(BufferPool& pool, threads::Runtime& runtime, txn::Log& log, threads::FileId data, const BufferPoolOptions& options)
+    Impl(BufferPool& pool, threads::Runtime& runtime, txn::Log& log, threads::FileId data,
+         const BufferPoolOptions& options)
         : pool(pool), runtime(runtime), log(log), data(data), options(options) {}
     ~Impl();
     Result<void> map_memory();
@@ -79,13 +91,15 @@ struct BufferPool::Impl {
     threads::LatchWord& word(uint32_t page) const { return pool.words_[page]; }
     Page& page_in(uint32_t frame) const { return pool.frames_[frame]; }
     FrameInfo& info(uint32_t frame) const { return pool.info_[frame]; }
-    // Absent -> in memory. The word is left exclusively held if `keep`. False: somebody else was first, look again. `fresh`: no read.
+    // Absent -> in memory. The word is left exclusively held if `keep`. False: somebody else was
+    // first, look again. `fresh`: no read.
     Result<bool> fault(PageId id, bool keep, bool fresh);
     // Marks the page as warm; the word's value thereafter.
     uint64_t warm_up(threads::LatchWord& word, uint64_t seen);
 
     // --- buffer_pool_read.cc
-    Result<bool> read_page(PageId id, Page& page);     // true: rebuilt from the log, so the volume's copy is stale
+    // true: rebuilt from the log, so the volume's copy is stale.
+    Result<bool> read_page(PageId id, Page& page);
     Result<void> read_once(PageId id, Page& page);
     Result<void> check_read(PageId id, Page& page, size_t bytes) const;
     Result<bool> repair(PageId id, Page& page, const Error& why);
@@ -114,10 +128,12 @@ struct BufferPool::Impl {
     Result<void> write_batch(WriteBatch& batch);
     Result<void> transfer(WriteBatch& batch);
     void finish_entry(const WriteBatch::Entry& entry);
-    // Copies, writes and finishes at most batch_pages candidates, sorted by page. Those that somebody else is writing are added to `busy`,
-    // if given, and then latches are waited for; without it pages that are latched or busy are left out.
-    Result<void> write_candidates(std::span<const WriteCandidate> candidates, std::vector<WriteCandidate>* busy);
-    std::vector<WriteCandidate> dirty_before(Lsn end) const;        // rec_lsn < end, sorted by page
+    // Copies, writes and finishes at most batch_pages candidates, sorted by page. Those that
+    // somebody else is writing are added to `busy`, if given, and then latches are waited for;
+    // without it pages that are latched or busy are left out.
+    Result<void> write_candidates(std::span<const WriteCandidate> candidates,
+                                  std::vector<WriteCandidate>* busy);
+    std::vector<WriteCandidate> dirty_before(Lsn end) const;  // rec_lsn < end, sorted by page
     void wait_for_writers(std::span<const WriteCandidate> busy);
 
     // --- buffer_pool_cleaner.cc
@@ -134,33 +150,35 @@ struct BufferPool::Impl {
     const threads::FileId data;
     const BufferPoolOptions options;
     std::move_only_function<Result<bool>(PageId, Page&)> repair_page;
-    threads::Latch repair_latch{950, "page repair"};   // one repair at a time
+    threads::Latch repair_latch{950, "page repair"};  // one repair at a time
 
     // --- sizes, constant after create()
-    uint32_t frame_count = 0;                          // frame 0 included, which holds no page
+    uint32_t frame_count = 0;  // frame 0 included, which holds no page
     uint32_t batch_pages = 0;
     uint32_t batch_count = 0;
-    uint32_t low_water = 0, high_water = 0;            // free frames: cleaners are woken below low and work up to high
+    // Free frames: cleaners are woken below low and work up to high.
+    uint32_t low_water = 0, high_water = 0;
     size_t words_bytes = 0, frames_bytes = 0, other_bytes = 0;
-    std::byte* other = nullptr;                        // descriptors, free stack, write buffers
+    std::byte* other = nullptr;  // descriptors, free stack, write buffers
 
     // --- free frames
     SpinLock free_lock;
-    uint32_t* free_stack = nullptr;                    // under free_lock, as the next two
+    uint32_t* free_stack = nullptr;  // under free_lock, as the next two
     uint32_t free_used = 0;
-    uint32_t untouched = 1;                            // frames from here on have never been used
+    uint32_t untouched = 1;  // frames from here on have never been used
     threads::WaitQueue free_waiters;
-    std::atomic<uint32_t> free_frames{0};              // changed under free_lock, read without
-    std::atomic<uint32_t> frames_seen{1};              // == untouched, for scans
+    std::atomic<uint32_t> free_frames{0};  // changed under free_lock, read without
+    std::atomic<uint32_t> frames_seen{1};  // == untouched, for scans
     std::atomic<uint64_t> hand{0};
 
     // --- write batches
     std::optional<threads::Semaphore> batch_units;
     SpinLock batch_lock;
-    WriteBatch* idle_batches = nullptr;                // under batch_lock
+    WriteBatch* idle_batches = nullptr;  // under batch_lock
     std::unique_ptr<WriteBatch[]> batches;
     SpinLock writers_lock;
-    threads::WaitQueue writers_waiters;                // for the end of any batch; under writers_lock
+    // For the end of any batch; under writers_lock.
+    threads::WaitQueue writers_waiters;
 
     // --- cleaners
     std::unique_ptr<Cleaner[]> cleaners;
@@ -168,8 +186,9 @@ struct BufferPool::Impl {
     std::atomic<bool> stopping{false};
 
     // --- statistics, relaxed
-    std::atomic<uint64_t> reads{0}, writes{0}, evictions{0}, faults{0}, repairs{0}, write_batches{0}, latch_waits{0}, sync_failures{0},
-        write_errors{0}, lost_writes{0}, reads_ahead{0}, read_waiters{0};
+    std::atomic<uint64_t> reads{0}, writes{0}, evictions{0}, faults{0}, repairs{0},
+        write_batches{0}, latch_waits{0}, sync_failures{0}, write_errors{0}, lost_writes{0},
+        reads_ahead{0}, read_waiters{0};
 };
 
 }  // namespace lockstep::sm

@@ -1,4 +1,5 @@
-// buffer_pool_read.cc - reading one page: checked against its own id, read again once, rebuilt from the log, or an error (BP-3).
+// buffer_pool_read.cc - reading one page: checked against its own id, read again once, rebuilt from
+// the log, or an error (BP-3).
 #include <algorithm>
 
 #include "sm/buffer/buffer_pool_impl.h"
@@ -11,7 +12,8 @@ namespace {
 // A page that was allocated and never written: the file's zeros.
 bool all_zero(const Page& page) {
     const auto* words = reinterpret_cast<const uint64_t*>(page.bytes());
-    return std::all_of(words, words + kPageBytes / sizeof(uint64_t), [](uint64_t w) { return w == 0; });
+    return std::all_of(words, words + kPageBytes / sizeof(uint64_t),
+                       [](uint64_t w) { return w == 0; });
 }
 
 // a = page, b = the lsn that it must at least have, c = the one it has.
@@ -24,12 +26,14 @@ bool all_zero(const Page& page) {
 // Errors: io_error, corrupt_page or lost_write, see check_read().
 Result<void> BufferPool::Impl::read_once(PageId id, Page& page) {
     reads.fetch_add(1, std::memory_order_relaxed);
-    const auto bytes = threads::io_read(data, uint64_t{id.value} * kPageBytes, &page, kPageBytes, "data page");
+    const auto bytes =
+        threads::io_read(data, uint64_t{id.value} * kPageBytes, &page, kPageBytes, "data page");
     if (!bytes) return fail_os(bytes.error().code, bytes.error().os, "data page", id.value);
     return check_read(id, page, *bytes);
 }
 
-// Errors: corrupt_page, whose b says why: 1 beyond the end of the file, 2 checksum, 3 another page's id, 4 newer than the log; lost_write.
+// Errors: corrupt_page, whose b says why: 1 beyond the end of the file, 2 checksum, 3 another
+// page's id, 4 newer than the log; lost_write.
 Result<void> BufferPool::Impl::check_read(PageId id, Page& page, size_t bytes) const {
     if (bytes < kPageBytes) return fail(ErrorCode::corrupt_page, "data page", id.value, 1);
     const PageHeader& header = page.header;
@@ -37,15 +41,19 @@ Result<void> BufferPool::Impl::check_read(PageId id, Page& page, size_t bytes) c
         page.header.page_id = id.value;
         page.header.hole_begin = sizeof(PageHeader);
         page.header.hole_end = kPageBytes;
-        return pool.written_->of(id) == 0 ? Result<void>{} : lost_write(id, page, pool.written_->of(id));
+        return pool.written_->of(id) == 0 ? Result<void>{}
+                                          : lost_write(id, page, pool.written_->of(id));
     }
-    if (header.checksum != page_checksum(page, id) && !PLANTED(checksum_unread)) return fail(ErrorCode::corrupt_page, "data page", id.value, 2);
+    if (header.checksum != page_checksum(page, id) && !PLANTED(checksum_unread))
+        return fail(ErrorCode::corrupt_page, "data page", id.value, 2);
     if (header.page_id != id.value) return fail(ErrorCode::corrupt_page, "data page", id.value, 3);
-    if (header.lsn > log.tail().value) return fail(ErrorCode::corrupt_page, "data page", id.value, 4);
+    if (header.lsn > log.tail().value)
+        return fail(ErrorCode::corrupt_page, "data page", id.value, 4);
     const uint64_t expected = pool.written_->of(id);
-    if (header.lsn < expected) [[unlikely]]                      // LW-2
+    if (header.lsn < expected) [[unlikely]]  // LW-2
         return lost_write(id, page, expected);
-    if (expected == 0 && header.lsn != 0) pool.written_->written(id, page.lsn());        // LW-1: what lies there now must not get older
+    // LW-1: what lies there now must not get older.
+    if (expected == 0 && header.lsn != 0) pool.written_->written(id, page.lsn());
     return {};
 }
 
@@ -53,9 +61,11 @@ Result<bool> BufferPool::Impl::read_page(PageId id, Page& page) {
     Result<void> read = read_once(id, page);
     if (read) [[likely]]
         return false;
-    if (read.error().b != 1 && !PLANTED(read_not_repeated)) read = read_once(id, page);         // the file does not get longer by reading again
+    // The file does not get longer by reading again.
+    if (read.error().b != 1 && !PLANTED(read_not_repeated)) read = read_once(id, page);
     if (read) return false;
-    if (read.error().code == ErrorCode::lost_write) lost_writes.fetch_add(1, std::memory_order_relaxed);
+    if (read.error().code == ErrorCode::lost_write)
+        lost_writes.fetch_add(1, std::memory_order_relaxed);
     return repair(id, page, read.error());
 }
 
@@ -64,7 +74,9 @@ Result<bool> BufferPool::Impl::read_page(PageId id, Page& page) {
     repair_latch.lock();
     Result<bool> done = repair_page(id, page);
     repair_latch.unlock();
-    if (!done || !*done || page.header.page_id != id.value || page.header.lsn < pool.written_->of(id)) return std::unexpected(why);
+    if (!done || !*done || page.header.page_id != id.value ||
+        page.header.lsn < pool.written_->of(id))
+        return std::unexpected(why);
     repairs.fetch_add(1, std::memory_order_relaxed);
     return true;
 }

@@ -32,7 +32,8 @@ BufferPool::Stats BufferPool::stats() const {
 
 size_t BufferPool::memory_bytes() const {
     const Impl& p = *impl_;
-    return p.frames_bytes + p.other_bytes + p.batch_count * sizeof(WriteBatch) + p.runtime.workers() * kReadAheadMax * sizeof(ReadAhead);
+    return p.frames_bytes + p.other_bytes + p.batch_count * sizeof(WriteBatch) +
+           p.runtime.workers() * kReadAheadMax * sizeof(ReadAhead);
 }
 
 Lsn BufferPool::oldest_rec_lsn() const {
@@ -50,13 +51,15 @@ std::string BufferPool::Impl::verify_frame(uint32_t f, bool quiet) const {
     if (page == kPageNone.value) return {};
     const uint64_t seen = word(page).load(std::memory_order_acquire);
     const uint32_t flags = info(f).flags.load(std::memory_order_acquire);
-    const bool at_rest = threads::latch::readable(seen) && threads::latch::state(seen) == 0 && frame_of(seen) == f && !(flags & FrameInfo::kWriting);
+    const bool at_rest = threads::latch::readable(seen) && threads::latch::state(seen) == 0 &&
+                         frame_of(seen) == f && !(flags & FrameInfo::kWriting);
     if (!at_rest) return quiet ? "latched, being written, or its word leads elsewhere" : "";
     const PageHeader header = page_in(f).header;
     const uint64_t rec_lsn = info(f).rec_lsn.load(std::memory_order_relaxed);
     if (!threads::latch::validate(word(page), seen) || info(f).flags.load() != flags) return {};
     if (header.page_id != page) return "holds page " + std::to_string(header.page_id);
-    if ((flags & FrameInfo::kDirty) && rec_lsn > header.lsn) return "rec_lsn above the page's lsn (BP-2)";
+    if ((flags & FrameInfo::kDirty) && rec_lsn > header.lsn)
+        return "rec_lsn above the page's lsn (BP-2)";
     return {};
 }
 
@@ -70,8 +73,10 @@ std::string BufferPool::Impl::verify_free() const {
         is_free[f] = true;
     }
     for (uint32_t f = 1; f < untouched; ++f)
-        if (is_free[f] != (info(f).page.load() == kPageNone.value)) return "frame " + std::to_string(f) + " is lost, or free and in use";
-    if (free_frames.load() != free_used + frame_count - untouched) return "count of free frames is wrong";
+        if (is_free[f] != (info(f).page.load() == kPageNone.value))
+            return "frame " + std::to_string(f) + " is lost, or free and in use";
+    if (free_frames.load() != free_used + frame_count - untouched)
+        return "count of free frames is wrong";
     return {};
 }
 
@@ -84,7 +89,8 @@ std::string BufferPool::verify() const {
     const uint32_t seen = p.frames_seen.load(std::memory_order_acquire);
     for (uint32_t f = 1; f < seen; ++f)
         if (const std::string fault = p.verify_frame(f, quiet); !fault.empty())
-            return "frame " + std::to_string(f) + ", page " + std::to_string(p.info(f).page.load()) + ": " + fault;
+            return "frame " + std::to_string(f) + ", page " +
+                   std::to_string(p.info(f).page.load()) + ": " + fault;
     return {};
 }
 

@@ -1,4 +1,5 @@
-// buffer_pool_write.cc - writing pages in batches: copy, make the log durable, write sorted, note what is clean now; checkpoints' writes.
+// buffer_pool_write.cc - writing pages in batches: copy, make the log durable, write sorted, note
+// what is clean now; checkpoints' writes.
 #include <algorithm>
 #include <cstring>
 #include <vector>
@@ -32,14 +33,18 @@ void BufferPool::Impl::release_batch(WriteBatch& batch) {
     while (threads::Waiter* waiter = writers_waiters.pop()) woken.add(waiter->thread);
 }
 
-// BI-2, BI-4. Nothing (false) if the page has left its frame, is clean, is being written, or (unless `wait`) is latched by somebody.
-bool BufferPool::Impl::copy_for_write(WriteBatch& batch, const WriteCandidate& candidate, bool wait) {
+// BI-2, BI-4. Nothing (false) if the page has left its frame, is clean, is being written, or
+// (unless `wait`) is latched by somebody.
+bool BufferPool::Impl::copy_for_write(WriteBatch& batch, const WriteCandidate& candidate,
+                                      bool wait) {
     threads::LatchWord& w = word(candidate.page);
     if (wait ? !latch::latch_shared(w) : !latch::try_shared(w)) return false;
     FrameInfo& f = info(candidate.frame);
     uint32_t dirty = FrameInfo::kDirty;
-    const bool ours = frame_of(w.load(std::memory_order_relaxed)) == candidate.frame &&
-                      f.flags.compare_exchange_strong(dirty, FrameInfo::kDirty | FrameInfo::kWriting, std::memory_order_acq_rel);
+    const bool ours =
+        frame_of(w.load(std::memory_order_relaxed)) == candidate.frame &&
+        f.flags.compare_exchange_strong(dirty, FrameInfo::kDirty | FrameInfo::kWriting,
+                                        std::memory_order_acq_rel);
     if (!ours) {
         latch::unlatch_shared(w);
         return false;
@@ -47,13 +52,14 @@ bool BufferPool::Impl::copy_for_write(WriteBatch& batch, const WriteCandidate& c
     auto& copy = *reinterpret_cast<Page*>(batch.memory + size_t{batch.count} * kPageBytes);
     std::memcpy(static_cast<void*>(&copy), &page_in(candidate.frame), kPageBytes);
     latch::unlatch_shared(w);
-    CHECK(copy.header.page_id == candidate.page);      // BI-4
+    CHECK(copy.header.page_id == candidate.page);  // BI-4
     copy.header.checksum = page_checksum(copy, PageId{candidate.page});
     batch.entries[batch.count++] = {candidate.page, candidate.frame, copy.header.lsn, false};
     return true;
 }
 
-// A request for each page; the I/O stage joins neighbours (their copies lie side by side as well), so an error is one page's alone.
+// A request for each page; the I/O stage joins neighbours (their copies lie side by side as well),
+// so an error is one page's alone.
 Result<void> BufferPool::Impl::transfer(WriteBatch& batch) {
     for (uint32_t i = 0; i < batch.count; ++i) {
         threads::IoRequest& request = batch.requests[i] = {};
@@ -76,25 +82,29 @@ Result<void> BufferPool::Impl::transfer(WriteBatch& batch) {
         write_errors.fetch_add(1, std::memory_order_relaxed);
         const int err = static_cast<int>(-request.result);
         const bool full = err == ENOSPC || err == EDQUOT;
-        result = fail_os(full ? ErrorCode::no_space : ErrorCode::io_error, err, "data page", batch.entries[i].page);
+        result = fail_os(full ? ErrorCode::no_space : ErrorCode::io_error, err, "data page",
+                         batch.entries[i].page);
     }
     writes.fetch_add(batch.count, std::memory_order_relaxed);
     write_batches.fetch_add(1, std::memory_order_relaxed);
     return result;
 }
 
-// The page's writer gives it back. Nobody waits for a latch here (BI-3): a page that is latched just now simply stays dirty.
+// The page's writer gives it back. Nobody waits for a latch here (BI-3): a page that is latched
+// just now simply stays dirty.
 void BufferPool::Impl::finish_entry(const WriteBatch::Entry& entry) {
     FrameInfo& f = info(entry.frame);
     threads::LatchWord& w = word(entry.page);
     uint32_t cleared = FrameInfo::kWriting;
     const bool latched = entry.written && latch::try_shared(w);
     if (latched) {
-        DCHECK(frame_of(w.load()) == entry.frame);     // a page being written keeps its frame
+        DCHECK(frame_of(w.load()) == entry.frame);  // a page being written keeps its frame
         if (page_in(entry.frame).header.lsn == entry.lsn || PLANTED(changed_page_clean))
-            cleared |= FrameInfo::kDirty;              // BP-4: unless it changed meanwhile
-        else                                           // BP-2: what the copy did not have came later than its lsn
-            f.rec_lsn.store(std::max(entry.lsn, f.rec_lsn.load(std::memory_order_relaxed)), std::memory_order_relaxed);
+            cleared |= FrameInfo::kDirty;  // BP-4: unless it changed meanwhile
+        // BP-2: what the copy did not have came later than its lsn.
+        else
+            f.rec_lsn.store(std::max(entry.lsn, f.rec_lsn.load(std::memory_order_relaxed)),
+                            std::memory_order_relaxed);
     }
     f.flags.fetch_and(~cleared, std::memory_order_acq_rel);
     if (latched) latch::unlatch_shared(w);
@@ -102,17 +112,19 @@ void BufferPool::Impl::finish_entry(const WriteBatch::Entry& entry) {
 
 Result<void> BufferPool::Impl::write_batch(WriteBatch& batch) {
     uint64_t newest = 0;
-    for (uint32_t i = 0; i < batch.count; ++i) newest = PLANTED(page_before_log) ? 0 : std::max(newest, batch.entries[i].lsn);
+    for (uint32_t i = 0; i < batch.count; ++i)
+        newest = PLANTED(page_before_log) ? 0 : std::max(newest, batch.entries[i].lsn);
     Result<void> done = log.wait_durable(Lsn{newest});
     if (done) {
-        CHECK(log.durable().value >= newest);          // BP-1
+        CHECK(log.durable().value >= newest);  // BP-1
         done = transfer(batch);
     }
     for (uint32_t i = 0; i < batch.count; ++i) finish_entry(batch.entries[i]);
     return done;
 }
 
-Result<void> BufferPool::Impl::write_candidates(std::span<const WriteCandidate> candidates, std::vector<WriteCandidate>* busy) {
+Result<void> BufferPool::Impl::write_candidates(std::span<const WriteCandidate> candidates,
+                                                std::vector<WriteCandidate>* busy) {
     DCHECK(candidates.size() <= batch_pages);
     WriteCandidate sorted[kWriteBatchMax];
     std::copy(candidates.begin(), candidates.end(), sorted);
@@ -121,7 +133,8 @@ Result<void> BufferPool::Impl::write_candidates(std::span<const WriteCandidate> 
     for (size_t i = 0; i < candidates.size(); ++i) {
         if (copy_for_write(batch, sorted[i], busy != nullptr) || busy == nullptr) continue;
         const FrameInfo& f = info(sorted[i].frame);
-        if (f.page.load() == sorted[i].page && (f.flags.load() & FrameInfo::kDirty)) busy->push_back(sorted[i]);
+        if (f.page.load() == sorted[i].page && (f.flags.load() & FrameInfo::kDirty))
+            busy->push_back(sorted[i]);
     }
     Result<void> done;
     if (batch.count > 0) done = write_batch(batch);
@@ -143,16 +156,19 @@ void BufferPool::Impl::wait_for_writers(std::span<const WriteCandidate> busy) {
         {
             SpinGuard guard(writers_lock);
             if (!writing()) return;
-            writers_waiters.add(waiter);               // a batch clears its flags before it takes this lock to wake
+            // A batch clears its flags before it takes this lock to wake.
+            writers_waiters.add(waiter);
         }
         threads::wait_in(writers_lock, writers_waiters, waiter, kNever, threads::ParkReason::io);
     }
 }
 
-// What was dirty when the call began: once the log has settled, every page that an earlier record changes is marked (PC-4), and whoever is
-// still changing it holds its latch, for which the copy waits. A page that somebody else writes at that moment may have
-// been copied before the call: it gets a second look when that write is over.
-Result<void> BufferPool::write_dirty(std::move_only_function<Nanos(uint64_t done, uint64_t total)> rest) {
+// What was dirty when the call began: once the log has settled, every page that an earlier record
+// changes is marked (PC-4), and whoever is still changing it holds its latch, for which the copy
+// waits. A page that somebody else writes at that moment may have been copied before the call: it
+// gets a second look when that write is over.
+Result<void> BufferPool::write_dirty(
+    std::move_only_function<Nanos(uint64_t done, uint64_t total)> rest) {
     Impl& p = *impl_;
     const Lsn begin = p.log.tail();
     p.log.settle();
@@ -176,7 +192,8 @@ Result<void> BufferPool::write_dirty(std::move_only_function<Nanos(uint64_t done
     }
     if (!result || !p.options.sync || PLANTED(data_not_synced)) return result;
     result = threads::io_sync(p.data, "data file");
-    if (!result) {                                     // never asked twice: the kernel may have dropped what it could not write
+    // Never asked twice: the kernel may have dropped what it could not write.
+    if (!result) {
         p.sync_failures.fetch_add(1, std::memory_order_relaxed);
         p.log.fail_store();
     }
@@ -196,7 +213,8 @@ std::vector<WriteCandidate> BufferPool::Impl::dirty_before(Lsn end) const {
     const uint32_t frames = frames_seen.load(std::memory_order_acquire);
     for (uint32_t f = 1; f < frames; ++f) {
         const FrameInfo& i = info(f);
-        if ((i.flags.load(std::memory_order_acquire) & FrameInfo::kDirty) && i.rec_lsn.load(std::memory_order_relaxed) < end.value)
+        if ((i.flags.load(std::memory_order_acquire) & FrameInfo::kDirty) &&
+            i.rec_lsn.load(std::memory_order_relaxed) < end.value)
             found.push_back({i.page.load(std::memory_order_acquire), f});
     }
     std::sort(found.begin(), found.end());

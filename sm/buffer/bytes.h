@@ -1,7 +1,8 @@
 // bytes.h - short pieces of memory, read, written, copied and compared without a call.
 //
-// Concepts   Keys, values and log payloads are mostly shorter than a call of memcpy is long. A piece is moved by two overlapping loads and
-//            stores of the widest kind that fits into it; both loads come first, so that the pieces may overlap.
+// Concepts   Keys, values and log payloads are mostly shorter than a call of memcpy is long. A
+//            piece is moved by two overlapping loads and stores of the widest kind that fits into
+//            it; both loads come first, so that the pieces may overlap.
 #pragma once
 
 #include <cstdint>
@@ -33,8 +34,9 @@ template <class T>
     store(to + n - sizeof(T), last);
 }
 
-// Returns the end of the copy. Takes null pointers with length 0. The empty asm hides the length's bound from the compiler, which would
-// otherwise copy by "rep movs", some thirty cycles before the first byte.
+// Returns the end of the copy. Takes null pointers with length 0. The empty asm hides the length's
+// bound from the compiler, which would otherwise copy by "rep movs", some thirty cycles before the
+// first byte.
 inline char* copy_bytes(char* to, Slice from) {
     size_t n = from.size();
     const char* at = from.data();
@@ -59,8 +61,12 @@ inline char* copy_bytes(char* to, Slice from) {
 inline bool same_bytes(const char* a, const char* b, size_t n) {
     if (n > 16) [[unlikely]]
         return std::memcmp(a, b, n) == 0;
-    if (n >= 8) return load<uint64_t>(a) == load<uint64_t>(b) && load<uint64_t>(a + n - 8) == load<uint64_t>(b + n - 8);
-    if (n >= 4) return load<uint32_t>(a) == load<uint32_t>(b) && load<uint32_t>(a + n - 4) == load<uint32_t>(b + n - 4);
+    if (n >= 8)
+        return load<uint64_t>(a) == load<uint64_t>(b) &&
+               load<uint64_t>(a + n - 8) == load<uint64_t>(b + n - 8);
+    if (n >= 4)
+        return load<uint32_t>(a) == load<uint32_t>(b) &&
+               load<uint32_t>(a + n - 4) == load<uint32_t>(b + n - 4);
     for (size_t i = 0; i < n; ++i)
         if (a[i] != b[i]) return false;
     return true;

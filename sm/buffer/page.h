@@ -1,16 +1,15 @@
 // page.h - what every page of the volume begins with.
 //
-// Layout     offset  0 u64 checksum    XXH3 over bytes 8..8191, seeded with the page id; stamped when written, checked when read
-//                    8 u64 lsn         end of the last log record that changed the page
-//                   16 u32 page_id     so that a misdirected write is recognised
-//                   20 u32 store       index or heap it belongs to, 0 = none
-//                   24 u8  kind        PageKind
-//                   25 u8  level       B-tree: 0 = leaf
-//                   26 u16 hole_begin  bytes [hole_begin, hole_end) mean nothing: page images leave them out
-//                   28 u16 hole_end
-//                   30 u16 flags       belongs to the kind
-//                   32 ...             belongs to the kind
-// Invariants PG-1 A page's lsn is the end LSN of a record that has a part for it. PG-2 32 <= hole_begin <= hole_end <= 8192.
+// Layout     offset 0 u64 checksum XXH3 over bytes 8..8191, seeded with the page id; stamped when
+//                    written, checked when read 8 u64 lsn end of the last log record that changed
+//                    the page
+//                   16 u32 page_id so that a misdirected write is recognised 20 u32 store index or
+//                   heap it belongs to, 0 = none 24 u8 kind PageKind 25 u8 level B-tree: 0 = leaf
+//                   26 u16 hole_begin bytes [hole_begin, hole_end) mean nothing: page images leave
+//                   them out 28 u16 hole_end 30 u16 flags belongs to the kind 32 ... belongs to the
+//                   kind
+// Invariants PG-1 A page's lsn is the end LSN of a record that has a part for it. PG-2 32 <=
+// hole_begin <= hole_end <= 8192.
 #pragma once
 
 #include <cstddef>
@@ -26,10 +25,10 @@ enum class PageKind : uint8_t {
     free = 0,
     superblock = 1,
     space_map = 2,
-    btree = 3,           // inner and leaf: level tells
-    overflow = 4,        // large values
+    btree = 3,     // inner and leaf: level tells
+    overflow = 4,  // large values
     heap = 5,
-    heap_map = 6,        // free-space map of a heap file
+    heap_map = 6,  // free-space map of a heap file
 };
 
 struct PageHeader {
@@ -70,9 +69,10 @@ inline void format_page(Page& page, PageId id, StoreId store, PageKind kind, uin
 
 // Errors that one page of the volume gives, whatever becomes of the others.
 constexpr bool is_bad_page(ErrorCode code) {
-    return code == ErrorCode::corrupt_page || code == ErrorCode::lost_write || code == ErrorCode::io_error;
+    return code == ErrorCode::corrupt_page || code == ErrorCode::lost_write ||
+           code == ErrorCode::io_error;
 }
 
-uint64_t page_checksum(const Page& page, PageId id);     // over the bytes as they are
+uint64_t page_checksum(const Page& page, PageId id);  // over the bytes as they are
 
 }  // namespace lockstep::sm

@@ -16,7 +16,9 @@ constexpr char kMagic[8] = {'L', 'O', 'C', 'K', 'S', 'T', 'E', 'P'};
 
 // The copy in page `number`, if it is whole.
 std::optional<Superblock> copy_in(const Page& page, uint32_t number) {
-    if (page.header.checksum != page_checksum(page, PageId{number}) || page.header.page_id != number) return {};
+    if (page.header.checksum != page_checksum(page, PageId{number}) ||
+        page.header.page_id != number)
+        return {};
     if (page.kind() != PageKind::superblock) return {};
     Superblock block;
     std::memcpy(&block, page.body, sizeof block);
@@ -27,7 +29,9 @@ std::optional<Superblock> copy_in(const Page& page, uint32_t number) {
 // Page image of the next copy; its number is returned.
 uint32_t make_copy(Superblock& block, Page& page) {
     CHECK(std::memcmp(block.magic, kMagic, sizeof kMagic) == 0);
-    const uint32_t number = static_cast<uint32_t>(PLANTED(superblock_in_place) ? (block.sequence += 2) & 1 : ++block.sequence & 1);             // SB-1
+    // SB-1.
+    const uint32_t number = static_cast<uint32_t>(
+        PLANTED(superblock_in_place) ? (block.sequence += 2) & 1 : ++block.sequence & 1);
     format_page(page, PageId{number}, StoreId{0}, PageKind::superblock);
     std::memcpy(page.body, &block, sizeof block);
     page.header.hole_begin = sizeof(PageHeader) + sizeof block;
@@ -39,12 +43,17 @@ uint32_t make_copy(Superblock& block, Page& page) {
 
 Result<Superblock> choose_superblock(const Page& first, const Page& second) {
     const std::optional<Superblock> copies[2] = {copy_in(first, 0), copy_in(second, 1)};
-    if (!copies[0] && !copies[1]) return fail(ErrorCode::corrupt_superblock, "both copies of the superblock");
-    const uint32_t newer = !copies[0] || (copies[1] && copies[1]->sequence > copies[0]->sequence) ? 1 : 0;
+    if (!copies[0] && !copies[1])
+        return fail(ErrorCode::corrupt_superblock, "both copies of the superblock");
+    const uint32_t newer =
+        !copies[0] || (copies[1] && copies[1]->sequence > copies[0]->sequence) ? 1 : 0;
     const Superblock& block = *copies[newer];
-    if (block.version != kFormatVersion) return fail(ErrorCode::bad_version, "format version", block.version, kFormatVersion);
-    if (block.page_bytes != kPageBytes) return fail(ErrorCode::bad_version, "page size", block.page_bytes, kPageBytes);
-    if ((block.sequence & 1) != newer) return fail(ErrorCode::corrupt_superblock, "sequence of the superblock", block.sequence);
+    if (block.version != kFormatVersion)
+        return fail(ErrorCode::bad_version, "format version", block.version, kFormatVersion);
+    if (block.page_bytes != kPageBytes)
+        return fail(ErrorCode::bad_version, "page size", block.page_bytes, kPageBytes);
+    if ((block.sequence & 1) != newer)
+        return fail(ErrorCode::corrupt_superblock, "sequence of the superblock", block.sequence);
     return block;
 }
 
@@ -69,7 +78,8 @@ Result<void> write_superblock(threads::Disk& disk, threads::FileId data, Superbl
 Result<void> store_superblock(threads::FileId data, Superblock& block) {
     auto page = std::make_unique<Page>();
     const uint32_t number = make_copy(block, *page);
-    return threads::io_write(data, number * kPageBytes, page.get(), kPageBytes, threads::IoClass::write_back, "superblock");
+    return threads::io_write(data, number * kPageBytes, page.get(), kPageBytes,
+                             threads::IoClass::write_back, "superblock");
 }
 
 }  // namespace lockstep::sm

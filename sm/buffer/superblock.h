@@ -1,10 +1,13 @@
 // superblock.h - pages 0 and 1 of the volume: what one must know to open a store.
 //
-// Layout     behind the page header (offset 32): char magic[8] "LOCKSTEP", u32 version, u32 page_bytes, u64 store_uuid[2], u64 checkpoint_lsn,
-//            u64 log_start, u64 log_segment_bytes, u32 catalog_root, u32 clean, u64 next_txn, u64 sequence.
-// Invariants SB-1 Two copies, written in turn with a growing sequence and a sync: the valid one with the higher sequence counts. Sequence n
-//                 lies in page n mod 2, so a write never touches the copy that counts. [checked: choose_superblock()]
-//            SB-2 An unknown version or page size is bad_version, never a guess; both copies damaged is corrupt_superblock.
+// Layout     behind the page header (offset 32): char magic[8] "LOCKSTEP", u32 version, u32
+//            page_bytes, u64 store_uuid[2], u64 checkpoint_lsn, u64 log_start, u64
+//            log_segment_bytes, u32 catalog_root, u32 clean, u64 next_txn, u64 sequence.
+// Invariants SB-1 Two copies, written in turn with a growing sequence and a sync: the valid one
+//                 with the higher sequence counts. Sequence n lies in page n mod 2, so a write
+//                 never touches the copy that counts. [checked: choose_superblock()]
+//            SB-2 An unknown version or page size is bad_version, never a guess; both copies
+//            damaged is corrupt_superblock.
 #pragma once
 
 #include "sm/buffer/page.h"
@@ -12,22 +15,24 @@
 
 namespace lockstep::sm {
 
-inline constexpr uint32_t kFormatVersion = 2;         // 2: CRC-32C on short log records
+inline constexpr uint32_t kFormatVersion = 2;  // 2: CRC-32C on short log records
 
 struct Superblock {
     char magic[8];
     uint32_t version;
     uint32_t page_bytes;
     uint64_t uuid[2];
-    uint64_t checkpoint_lsn;         // begin record of the last completed checkpoint
+    uint64_t checkpoint_lsn;  // begin record of the last completed checkpoint
     uint64_t log_start;
     uint64_t log_segment_bytes;
     uint32_t catalog_root;
-    uint32_t clean;                  // 1: closed properly at that checkpoint. Informative: recovery does not rely on it
+    // 1: closed properly at that checkpoint. Informative: recovery does not rely on it.
+    uint32_t clean;
     uint64_t next_txn;
     uint64_t sequence;
 };
-static_assert(sizeof(Superblock) == 80 && offsetof(Superblock, checkpoint_lsn) == 32 && offsetof(Superblock, sequence) == 72);
+static_assert(sizeof(Superblock) == 80 && offsetof(Superblock, checkpoint_lsn) == 32 &&
+              offsetof(Superblock, sequence) == 72);
 
 // Blocking transfers on the calling kernel thread.
 Result<Superblock> read_superblock(threads::Disk& disk, threads::FileId data);

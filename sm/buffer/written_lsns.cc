@@ -1,4 +1,5 @@
-// written_lsns.cc - the side file: loading what the last checkpoint saved, and saving what has changed since.
+// written_lsns.cc - the side file: loading what the last checkpoint saved, and saving what has
+// changed since.
 #include "sm/buffer/written_lsns.h"
 
 #include <sys/mman.h>
@@ -19,7 +20,7 @@ namespace {
 
 constexpr uint64_t kMagic = 0x534e534c50534b4cull;
 constexpr uint32_t kVersion = 1;
-constexpr uint32_t kSlotsAtOnce = 16;                  // written together
+constexpr uint32_t kSlotsAtOnce = 16;  // written together
 constexpr uint32_t kBlocksPerRead = 32;
 
 }  // namespace
@@ -34,26 +35,31 @@ struct WrittenLsns::Slot {
     uint64_t lsn[kPagesPerBlock];
 
     uint64_t right_checksum(uint64_t number) const {
-        return XXH3_64bits_withSeed(reinterpret_cast<const std::byte*>(this) + sizeof checksum, sizeof(Slot) - sizeof checksum, number);
+        return XXH3_64bits_withSeed(reinterpret_cast<const std::byte*>(this) + sizeof checksum,
+                                    sizeof(Slot) - sizeof checksum, number);
     }
     bool valid(uint64_t number, uint64_t of_store) const {
-        return magic == kMagic && version == kVersion && block == number && store == of_store && checksum == right_checksum(number);
+        return magic == kMagic && version == kVersion && block == number && store == of_store &&
+               checksum == right_checksum(number);
     }
     bool never_written() const { return checksum == 0 && magic == 0 && save == 0; }
 };
 
 Result<std::unique_ptr<WrittenLsns>> WrittenLsns::create(uint64_t pages_max) {
-    static_assert(sizeof(Slot) == kSlotBytes && offsetof(Slot, save) == 24 && offsetof(Slot, lsn) == 40);
+    static_assert(sizeof(Slot) == kSlotBytes && offsetof(Slot, save) == 24 &&
+                  offsetof(Slot, lsn) == 40);
     std::unique_ptr<WrittenLsns> made(new WrittenLsns);
     made->blocks_ = (pages_max + kPagesPerBlock - 1) / kPagesPerBlock;
     made->bytes_ = made->blocks_ * (kPagesPerBlock * sizeof(uint64_t) + 2);
-    void* at = mmap(nullptr, made->bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void* at = mmap(nullptr, made->bytes_, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (at == MAP_FAILED) {
         made->bytes_ = 0;
         return fail(ErrorCode::out_of_memory, "lsns of pages", pages_max);
     }
     made->lsns_ = static_cast<std::atomic<uint64_t>*>(at);
-    made->changed_ = reinterpret_cast<std::atomic<uint8_t>*>(made->lsns_ + made->blocks_ * kPagesPerBlock);
+    made->changed_ =
+        reinterpret_cast<std::atomic<uint8_t>*>(made->lsns_ + made->blocks_ * kPagesPerBlock);
     made->slot_ = reinterpret_cast<uint8_t*>(made->changed_ + made->blocks_);
     return made;
 }
@@ -71,7 +77,8 @@ WrittenLsns::Loaded WrittenLsns::load(threads::Disk& disk, threads::FileId file,
     if (!buffer) return {.missing = true};
     const auto* slots = reinterpret_cast<const Slot*>(buffer->get());
     for (uint64_t first = 0; first < blocks; first += kBlocksPerRead) {
-        const uint64_t n = std::min<uint64_t>(kBlocksPerRead, blocks - first), want = n * 2 * kSlotBytes;
+        const uint64_t n = std::min<uint64_t>(kBlocksPerRead, blocks - first),
+                       want = n * 2 * kSlotBytes;
         auto got = disk.read_now(file, first * 2 * kSlotBytes, buffer->get(), want);
         if (!got) got = disk.read_now(file, first * 2 * kSlotBytes, buffer->get(), want);
         std::memset(buffer->get() + got.value_or(0), 0, want - got.value_or(0));
@@ -87,28 +94,38 @@ WrittenLsns::Loaded WrittenLsns::load(threads::Disk& disk, threads::FileId file,
             const Slot& slot = pair[slot_[b]];
             save_ = std::max(save_, slot.save);
             used_ = b + 1;
-            for (uint32_t p = 0; p < kPagesPerBlock; ++p) lsns_[b * kPagesPerBlock + p].store(slot.lsn[p], std::memory_order_relaxed);
+            for (uint32_t p = 0; p < kPagesPerBlock; ++p)
+                lsns_[b * kPagesPerBlock + p].store(slot.lsn[p], std::memory_order_relaxed);
         }
     }
     return loaded;
 }
 
 // Up to kSlotsAtOnce changed blocks from `next` on. What changes meanwhile is for the next save.
-Result<void> WrittenLsns::save_some(threads::FileId file, uint64_t store, Slot* slots, uint64_t& next) {
+Result<void> WrittenLsns::save_some(threads::FileId file, uint64_t store, Slot* slots,
+                                    uint64_t& next) {
     threads::IoRequest requests[kSlotsAtOnce];
     uint32_t count = 0;
-    for (const uint64_t used = used_.load(std::memory_order_acquire); next < used && count < kSlotsAtOnce; ++next) {
+    for (const uint64_t used = used_.load(std::memory_order_acquire);
+         next < used && count < kSlotsAtOnce; ++next) {
         if (!(changed_[next].load(std::memory_order_relaxed) & kChanged)) continue;
         changed_[next].exchange(kSaving, std::memory_order_acq_rel);
         Slot& slot = slots[count];
-        slot = {.checksum = 0, .magic = kMagic, .store = store, .save = save_, .version = kVersion, .block = static_cast<uint32_t>(next), .lsn = {}};
-        for (uint32_t p = 0; p < kPagesPerBlock; ++p) slot.lsn[p] = lsns_[next * kPagesPerBlock + p].load(std::memory_order_relaxed);
+        slot = {.checksum = 0,
+                .magic = kMagic,
+                .store = store,
+                .save = save_,
+                .version = kVersion,
+                .block = static_cast<uint32_t>(next),
+                .lsn = {}};
+        for (uint32_t p = 0; p < kPagesPerBlock; ++p)
+            slot.lsn[p] = lsns_[next * kPagesPerBlock + p].load(std::memory_order_relaxed);
         slot.checksum = slot.right_checksum(next);
         threads::IoRequest& request = requests[count++] = {};
         request.kind = threads::IoKind::write;
         request.io_class = threads::IoClass::write_back;
         request.file = file;
-        request.offset = (2 * next + (slot_[next] ^ 1u)) * kSlotBytes;         // LW-4
+        request.offset = (2 * next + (slot_[next] ^ 1u)) * kSlotBytes;  // LW-4
         request.iov[0] = {&slot, kSlotBytes};
         request.iov_count = 1;
         threads::io_start(request);
@@ -118,12 +135,14 @@ Result<void> WrittenLsns::save_some(threads::FileId file, uint64_t store, Slot* 
         threads::io_wait(requests[i], threads::ParkReason::io);
         if (requests[i].result >= 0) continue;
         const int err = static_cast<int>(-requests[i].result);
-        result = fail_os(err == ENOSPC || err == EDQUOT ? ErrorCode::no_space : ErrorCode::io_error, err, "data.lsn", slots[i].block);
+        result = fail_os(err == ENOSPC || err == EDQUOT ? ErrorCode::no_space : ErrorCode::io_error,
+                         err, "data.lsn", slots[i].block);
     }
     return result;
 }
 
-// LW-4: a slot counts when it is certain to be durable; else the same slot is written again next time.
+// LW-4: a slot counts when it is certain to be durable; else the same slot is written again next
+// time.
 void WrittenLsns::end_save(bool saved) {
     for (uint64_t b = 0, used = used_.load(std::memory_order_acquire); b < used; ++b) {
         if (!(changed_[b].load(std::memory_order_relaxed) & kSaving)) continue;

@@ -1,4 +1,5 @@
-// deferred.cc - the list hangs on TxnLocal::deferred and exists only for the few transactions that need it.
+// deferred.cc - the list hangs on TxnLocal::deferred and exists only for the few transactions that
+// need it.
 #include "sm/change/deferred.h"
 
 #include <utility>
@@ -12,7 +13,7 @@ struct DeferredActions::List {
     struct Entry {
         AtEnd action;
         BeforeCommit before;
-        uint32_t savepoints;             // taken by the transaction before it was registered
+        uint32_t savepoints;  // taken by the transaction before it was registered
         bool undone = false;
     };
     std::vector<Entry> entries;
@@ -20,7 +21,8 @@ struct DeferredActions::List {
 
 void at_end(txn::Transaction& txn, AtEnd action, BeforeCommit before) {
     if (!local_of(txn).deferred) local_of(txn).deferred = new DeferredActions::List;
-    static_cast<DeferredActions::List*>(local_of(txn).deferred)->entries.push_back({std::move(action), std::move(before), txn.savepoints});
+    static_cast<DeferredActions::List*>(local_of(txn).deferred)
+        ->entries.push_back({std::move(action), std::move(before), txn.savepoints});
 }
 
 void undo_at_end(txn::Transaction& txn, const txn::Savepoint& savepoint) {
@@ -29,7 +31,8 @@ void undo_at_end(txn::Transaction& txn, const txn::Savepoint& savepoint) {
         if (entry.savepoints >= savepoint.number) entry.undone = true;
 }
 
-DeferredActions::DeferredActions(txn::Transaction& txn) : list_(static_cast<List*>(std::exchange(local_of(txn).deferred, nullptr))) {}
+DeferredActions::DeferredActions(txn::Transaction& txn)
+    : list_(static_cast<List*>(std::exchange(local_of(txn).deferred, nullptr))) {}
 
 DeferredActions::~DeferredActions() { delete list_; }
 

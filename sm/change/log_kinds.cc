@@ -1,6 +1,8 @@
-// log_kinds.cc - from numbers in the log to functions: what applies an action, what undoes a kind, what either is called.
+// log_kinds.cc - from numbers in the log to functions: what applies an action, what undoes a kind,
+// what either is called.
 //
-// Everything here is generated from the two tables of log_kinds.h: an entry without its function does not link.
+// Everything here is generated from the two tables of log_kinds.h: an entry without its function
+// does not link.
 #include "sm/change/log_kinds.h"
 
 #include "threads/base/check.h"
@@ -12,7 +14,8 @@ namespace lockstep::sm {
 LOCKSTEP_PAGE_ACTIONS(X)
 #undef X
 Result<void> undo_btree_insert(Env& env, txn::Transaction& txn, const txn::LogRecordView& record);
-Result<void> undo_btree_insert_many(Env& env, txn::Transaction& txn, const txn::LogRecordView& record);
+Result<void> undo_btree_insert_many(Env& env, txn::Transaction& txn,
+                                    const txn::LogRecordView& record);
 Result<void> undo_btree_update(Env& env, txn::Transaction& txn, const txn::LogRecordView& record);
 Result<void> undo_btree_delete(Env& env, txn::Transaction& txn, const txn::LogRecordView& record);
 Result<void> undo_btree_bulk(Env& env, txn::Transaction& txn, const txn::LogRecordView& record);
@@ -23,24 +26,26 @@ Result<void> undo_heap_delete(Env& env, txn::Transaction& txn, const txn::LogRec
 
 void apply_action(PageAction action, Page& page, Slice payload) {
     switch (action) {
-#define X(number, name)                                                        \
+#define X(number, name) \
     case PageAction::name: return apply_##name(page, payload);
         LOCKSTEP_PAGE_ACTIONS(X)
 #undef X
     }
-    CHECK(!"page action exists");        // next_part() lets no other number through
+    CHECK(!"page action exists");  // next_part() lets no other number through
 }
 
 Result<void> undo_record(Env& env, txn::Transaction& txn, const txn::LogRecordView& record) {
     using Undo = Result<void> (*)(Env&, txn::Transaction&, const txn::LogRecordView&);
     Undo undo = nullptr;
     switch (static_cast<LogKind>(record.header->kind)) {
-#define X(number, name, function)                                              \
+#define X(number, name, function) \
     case LogKind::name: undo = function; break;
         LOCKSTEP_SM_LOG_KINDS(X)
 #undef X
     }
-    if (undo == nullptr) return fail(ErrorCode::corrupt_log, "record that cannot be undone", record.lsn.value, record.header->kind);
+    if (undo == nullptr)
+        return fail(ErrorCode::corrupt_log, "record that cannot be undone", record.lsn.value,
+                    record.header->kind);
     return undo(env, txn, record);
 }
 
@@ -54,7 +59,7 @@ const char* log_kind_name(uint16_t kind) {
         case txn::TxnLogKind::checkpoint_end: return "checkpoint_end";
     }
     switch (static_cast<LogKind>(kind)) {
-#define X(number, name, undo)                                                  \
+#define X(number, name, undo) \
     case LogKind::name: return #name;
         LOCKSTEP_SM_LOG_KINDS(X)
 #undef X
@@ -64,7 +69,7 @@ const char* log_kind_name(uint16_t kind) {
 
 const char* page_action_name(PageAction action) {
     switch (action) {
-#define X(number, name)                                                        \
+#define X(number, name) \
     case PageAction::name: return #name;
         LOCKSTEP_PAGE_ACTIONS(X)
 #undef X
@@ -74,10 +79,14 @@ const char* page_action_name(PageAction action) {
 
 std::string describe_record(const txn::LogRecordView& record) {
     const txn::LogRecordHeader& h = *record.header;
-    std::string line = std::to_string(record.lsn.value) + " " + log_kind_name(h.kind) + " " + std::to_string(h.bytes) + " bytes";
+    std::string line = std::to_string(record.lsn.value) + " " + log_kind_name(h.kind) + " " +
+                       std::to_string(h.bytes) + " bytes";
     if (h.txn != 0) line += ", txn " + std::to_string(h.txn);
-    if (h.prev != 0) line += (h.flags & txn::kLogCompensation ? ", undo next " : ", prev ") + std::to_string(h.prev);
-    if (const Lsn attested = txn::attested_end(h, record.lsn); attested != kLsnNone) line += ", log durable up to " + std::to_string(attested.value);
+    if (h.prev != 0)
+        line +=
+            (h.flags & txn::kLogCompensation ? ", undo next " : ", prev ") + std::to_string(h.prev);
+    if (const Lsn attested = txn::attested_end(h, record.lsn); attested != kLsnNone)
+        line += ", log durable up to " + std::to_string(attested.value);
     else if (h.store != 0) line += ", store " + std::to_string(h.store);
     if (h.flags & txn::kLogCompensation) line += ", compensation";
     if (h.kind < txn::kSmLogKindFirst) return line;
@@ -87,8 +96,8 @@ std::string describe_record(const txn::LogRecordView& record) {
         const Result<bool> more = next_part(record, cursor, part);
         if (!more) return line + "; DAMAGED PART";
         if (!*more) return line;
-        line += "; page " + std::to_string(part.page.value) + " " + page_action_name(part.action) + " " +
-                std::to_string(part.payload.size());
+        line += "; page " + std::to_string(part.page.value) + " " + page_action_name(part.action) +
+                " " + std::to_string(part.payload.size());
         if (part.flags & kPartImage) line += " +image " + std::to_string(part.image.size());
         if (part.flags & kPartFresh) line += " fresh";
     }

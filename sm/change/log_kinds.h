@@ -1,12 +1,16 @@
-// log_kinds.h - the one table where recovery meets B-tree, heap and space map: log-record kinds and page actions.
+// log_kinds.h - the one table where recovery meets B-tree, heap and space map: log-record kinds and
+// page actions.
 //
-// Concepts   A record of sm/ has a kind (what happened; how to undo and describe it) and parts, one per page (which action changes
-//            that page). The forward path and redo apply the same action from the same bytes, so doing and redoing cannot differ.
-// Layout     part: u32 page, u8 action, u8 flags, u16 image_bytes, u32 payload_bytes, u32 reserved(0); then the image if any
-//            (u16 hole_begin, u16 hole_end, bytes before and behind the hole; state BEFORE the action), then the payload; both
-//            padded to 8 bytes.
-// Invariants LK-1 apply(page, payload) depends on nothing but its arguments. LK-2 It never fails on bytes that were logged.
-//            LK-3 Undo of a kind is logical: it finds the record again by key or record id, and logs a compensation record.
+// Concepts   A record of sm/ has a kind (what happened; how to undo and describe it) and parts, one
+//            per page (which action changes that page). The forward path and redo apply the same
+//            action from the same bytes, so doing and redoing cannot differ.
+// Layout     part: u32 page, u8 action, u8 flags, u16 image_bytes, u32 payload_bytes, u32
+//            reserved(0); then the image if any (u16 hole_begin, u16 hole_end, bytes before and
+//            behind the hole; state BEFORE the action), then the payload; both padded to 8 bytes.
+// Invariants LK-1 apply(page, payload) depends on nothing but its arguments. LK-2 It never fails on
+// bytes that were logged.
+//            LK-3 Undo of a kind is logical: it finds the record again by key or record id, and
+//            logs a compensation record.
 #pragma once
 
 #include <string>
@@ -89,16 +93,16 @@ enum class PageAction : uint8_t {
 };
 
 enum PartFlags : uint8_t {
-    kPartImage = 1,              // a page image precedes the payload
-    kPartFresh = 2,              // the action overwrites the whole page: redo need not read it
+    kPartImage = 1,  // a page image precedes the payload
+    kPartFresh = 2,  // the action overwrites the whole page: redo need not read it
 };
 
 struct PartHeader {
     uint32_t page;
     uint8_t action;
     uint8_t flags;
-    uint16_t image_bytes;        // 0 or 4 + page bytes without the hole, before padding
-    uint32_t payload_bytes;      // before padding
+    uint16_t image_bytes;    // 0 or 4 + page bytes without the hole, before padding
+    uint32_t payload_bytes;  // before padding
     uint32_t reserved;
 };
 static_assert(sizeof(PartHeader) == 16);
@@ -111,22 +115,25 @@ struct PartView {
     Slice image;
     Slice payload;
 };
-// Walks a record's parts; false at the end. `cursor` starts at 0. Checked against the record's size: corrupt bytes give an error.
+// Walks a record's parts; false at the end. `cursor` starts at 0. Checked against the record's
+// size: corrupt bytes give an error.
 Result<bool> next_part(const txn::LogRecordView& record, uint32_t& cursor, PartView& part);
 
 // Puts `image` (as PartHeader describes) over the page.
 void install_image(Page& page, Slice image);
-uint32_t image_bytes(const Page& page);                              // size of such an image
+uint32_t image_bytes(const Page& page);  // size of such an image
 void write_image(const Page& page, std::byte* out);
 
 // Runs the action: the page is exclusively held or private.
 void apply_action(PageAction action, Page& page, Slice payload);
 
-// Undoes one record of `txn` and logs the compensation with undo-next = record's prev. Parks. Must not fail for lack of log space.
+// Undoes one record of `txn` and logs the compensation with undo-next = record's prev. Parks. Must
+// not fail for lack of log space.
 Result<void> undo_record(Env& env, txn::Transaction& txn, const txn::LogRecordView& record);
 
-const char* log_kind_name(uint16_t kind);                            // txn/ kinds too; "?" if unknown
+// Txn/ kinds too; "?" if unknown.
+const char* log_kind_name(uint16_t kind);
 const char* page_action_name(PageAction action);
-std::string describe_record(const txn::LogRecordView& record);       // one line for people
+std::string describe_record(const txn::LogRecordView& record);  // one line for people
 
 }  // namespace lockstep::sm

@@ -10,7 +10,9 @@ namespace {
 constexpr uint32_t kImageHead = 2 * sizeof(uint16_t);
 constexpr uint32_t padded(uint32_t bytes) { return (bytes + 7) & ~7u; }
 
-bool hole_sound(uint32_t begin, uint32_t end) { return begin >= sizeof(PageHeader) && begin <= end && end <= kPageBytes; }
+bool hole_sound(uint32_t begin, uint32_t end) {
+    return begin >= sizeof(PageHeader) && begin <= end && end <= kPageBytes;
+}
 
 bool known(uint8_t action) {
     switch (static_cast<PageAction>(action)) {
@@ -26,7 +28,8 @@ bool image_sound(Slice image) {
     uint16_t hole[2];
     if (image.size() < kImageHead) return false;
     std::memcpy(hole, image.data(), sizeof hole);
-    return hole_sound(hole[0], hole[1]) && image.size() == kImageHead + kPageBytes - (hole[1] - hole[0]);
+    return hole_sound(hole[0], hole[1]) &&
+           image.size() == kImageHead + kPageBytes - (hole[1] - hole[0]);
 }
 
 }  // namespace
@@ -34,11 +37,14 @@ bool image_sound(Slice image) {
 Result<bool> next_part(const txn::LogRecordView& record, uint32_t& cursor, PartView& part) {
     const uint32_t total = record.payload_bytes();
     if (cursor >= total) return false;
-    const auto damaged = [&] { return fail(ErrorCode::corrupt_log, "part of a log record", record.lsn.value, cursor); };
+    const auto damaged = [&] {
+        return fail(ErrorCode::corrupt_log, "part of a log record", record.lsn.value, cursor);
+    };
     PartHeader header;
     if (total - cursor < sizeof header) return damaged();
     std::memcpy(&header, record.payload() + cursor, sizeof header);
-    const uint64_t image = padded(header.image_bytes), payload = (uint64_t{header.payload_bytes} + 7) & ~7ull;
+    const uint64_t image = padded(header.image_bytes),
+                   payload = (uint64_t{header.payload_bytes} + 7) & ~7ull;
     if (image + payload > total - cursor - sizeof header || !known(header.action)) return damaged();
     if (((header.flags & kPartImage) != 0) != (header.image_bytes != 0)) return damaged();
     const auto* at = reinterpret_cast<const char*>(record.payload()) + cursor + sizeof header;
@@ -53,8 +59,9 @@ Result<bool> next_part(const txn::LogRecordView& record, uint32_t& cursor, PartV
 }
 
 uint32_t image_bytes(const Page& page) {
-    CHECK(hole_sound(page.header.hole_begin, page.header.hole_end));         // PG-2
-    return kImageHead + static_cast<uint32_t>(kPageBytes) - (page.header.hole_end - page.header.hole_begin);
+    CHECK(hole_sound(page.header.hole_begin, page.header.hole_end));  // PG-2
+    return kImageHead + static_cast<uint32_t>(kPageBytes) -
+           (page.header.hole_end - page.header.hole_begin);
 }
 
 void write_image(const Page& page, std::byte* out) {
@@ -66,7 +73,7 @@ void write_image(const Page& page, std::byte* out) {
 
 // The hole becomes zeros, so that rebuilding a page twice gives the same bytes.
 void install_image(Page& page, Slice image) {
-    CHECK(image_sound(image));           // next_part() has looked
+    CHECK(image_sound(image));  // next_part() has looked
     uint16_t hole[2];
     std::memcpy(hole, image.data(), sizeof hole);
     std::byte* to = page.bytes();

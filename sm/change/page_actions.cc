@@ -6,6 +6,8 @@ namespace lockstep::sm {
 // Payload as write_image() makes it.
 void apply_page_image(Page& page, Slice payload) { install_image(page, payload); }
 
-void apply_page_free(Page& page, Slice) { format_page(page, page.id(), StoreId{0}, PageKind::free); }
+void apply_page_free(Page& page, Slice) {
+    format_page(page, page.id(), StoreId{0}, PageKind::free);
+}
 
 }  // namespace lockstep::sm

@@ -1,14 +1,17 @@
-// page_change.cc - the change recipe: every modification of every page runs through here, some fifty times per TPC-C New-Order.
+// page_change.cc - the change recipe: every modification of every page runs through here, some
+// fifty times per TPC-C New-Order.
 //
-// One open reservation spans everything from the first byte of the record to the page's new lsn, in this order and with no switch
-// in between: look at the horizon again (PC-3), chain, note the pages as dirty, write the record, apply the actions from the
-// record's own bytes, set the pages' lsn, publish. Applying before publishing keeps the record's bytes in the ring as long as they
-// are read, and makes Log::settle() cover the pages as well (PC-4).
+// One open reservation spans everything from the first byte of the record to the page's new lsn, in
+// this order and with no switch in between: look at the horizon again (PC-3), chain, note the pages
+// as dirty, write the record, apply the actions from the record's own bytes, set the pages' lsn,
+// publish. Applying before publishing keeps the record's bytes in the ring as long as they are
+// read, and makes Log::settle() cover the pages as well (PC-4).
 //
-// Undo space. A rollback logs at most as much for a record as the record itself has (before-values are in it) plus a header, and
-// after a checkpoint the page's image once more. A fresh page's undo frees it: neither content nor image. One image is promised per page
-// and stretch of work: as long as a page is among the last ones this transaction has logged, it is not promised again; a compensation record
-// uses promises up, so it clears that memory.
+// Undo space. A rollback logs at most as much for a record as the record itself has (before-values
+// are in it) plus a header, and after a checkpoint the page's image once more. A fresh page's undo
+// frees it: neither content nor image. One image is promised per page and stretch of work: as long
+// as a page is among the last ones this transaction has logged, it is not promised again; a
+// compensation record uses promises up, so it clears that memory.
 #include "sm/change/page_change.h"
 
 #include <cstring>
@@ -28,24 +31,28 @@ constexpr uint32_t kUndoImageBytes = kPageBytes + 256;
 constexpr uint32_t padded(uint32_t bytes) { return (bytes + 7) & ~7u; }
 
 inline uint32_t payload_bytes(const ChangePart& part) {
-    return static_cast<uint32_t>(part.pieces[0].size() + part.pieces[1].size() + part.pieces[2].size() + part.pieces[3].size());
+    return static_cast<uint32_t>(part.pieces[0].size() + part.pieces[1].size() +
+                                 part.pieces[2].size() + part.pieces[3].size());
 }
 
 // Actions that need nothing of the old page are fresh whatever the caller says.
 inline bool is_fresh(const ChangePart& part) {
-    return (part.flags & kPartFresh) || part.action == PageAction::page_free || part.action == PageAction::page_image;
+    return (part.flags & kPartFresh) || part.action == PageAction::page_free ||
+           part.action == PageAction::page_image;
 }
 
-// What a part takes in the record: worked out once, since the compiler must assume that writing the record changes everything.
+// What a part takes in the record: worked out once, since the compiler must assume that writing the
+// record changes everything.
 struct PartSize {
     uint32_t payload;
-    uint32_t image;                  // 0: none
+    uint32_t image;  // 0: none
     bool fresh;
 };
 
 [[gnu::always_inline]] inline PartSize measure(const ChangePart& part, uint64_t horizon) {
     PartSize size{payload_bytes(part), 0, is_fresh(part)};
-    if ((*part.page)->header.lsn <= horizon && !size.fresh && !PLANTED(no_page_image)) [[unlikely]]       // PC-3
+    // PC-3.
+    if ((*part.page)->header.lsn <= horizon && !size.fresh && !PLANTED(no_page_image)) [[unlikely]]
         size.image = image_bytes(**part.page);
     return size;
 }
@@ -65,27 +72,34 @@ inline uint32_t bytes_in_record(const PartSize& size) {
 }
 
 // Writes the part at `at`; the first byte behind it.
-[[gnu::always_inline]] inline std::byte* put_part(const ChangePart& part, const PartSize& size, std::byte* at) {
+[[gnu::always_inline]] inline std::byte* put_part(const ChangePart& part, const PartSize& size,
+                                                  std::byte* at) {
     const Page& page = **part.page;
-    *reinterpret_cast<PartHeader*>(at) = PartHeader{.page = page.header.page_id,
-                                                    .action = static_cast<uint8_t>(part.action),
-                                                    .flags = static_cast<uint8_t>((size.fresh ? kPartFresh : 0) | (size.image ? kPartImage : 0)),
-                                                    .image_bytes = static_cast<uint16_t>(size.image),
-                                                    .payload_bytes = size.payload,
-                                                    .reserved = 0};
+    *reinterpret_cast<PartHeader*>(at) = PartHeader{
+        .page = page.header.page_id,
+        .action = static_cast<uint8_t>(part.action),
+        .flags =
+            static_cast<uint8_t>((size.fresh ? kPartFresh : 0) | (size.image ? kPartImage : 0)),
+        .image_bytes = static_cast<uint16_t>(size.image),
+        .payload_bytes = size.payload,
+        .reserved = 0};
     at += sizeof(PartHeader);
     if (size.image != 0) [[unlikely]]
         at = put_image(page, at, size.image);
     std::byte* const behind = at + padded(size.payload);
-    if (size.payload % 8 != 0) std::memset(behind - 8, 0, 8);              // the padding
-    at = put_piece(part.pieces[0], at);                      // most parts have one or two
+    if (size.payload % 8 != 0) std::memset(behind - 8, 0, 8);  // the padding
+    at = put_piece(part.pieces[0], at);                        // most parts have one or two
     at = put_piece(part.pieces[1], at);
-    if (part.pieces[2].size() + part.pieces[3].size() != 0) put_piece(part.pieces[3], put_piece(part.pieces[2], at));
+    if (part.pieces[2].size() + part.pieces[3].size() != 0)
+        put_piece(part.pieces[3], put_piece(part.pieces[2], at));
     return behind;
 }
 
-// Runs the action of the part written at `at`; the first byte behind it. `end` becomes the page's lsn.
-[[gnu::always_inline]] inline const std::byte* apply_part(const ChangePart& part, const PartSize& size, Lsn end, const std::byte* at) {
+// Runs the action of the part written at `at`; the first byte behind it. `end` becomes the page's
+// lsn.
+[[gnu::always_inline]] inline const std::byte* apply_part(const ChangePart& part,
+                                                          const PartSize& size, Lsn end,
+                                                          const std::byte* at) {
     const uint32_t id = reinterpret_cast<const PartHeader*>(at)->page;
     Page& page = *part.page->mutable_page();
     at += sizeof(PartHeader) + padded(size.image);
@@ -121,32 +135,35 @@ void forget_pages(txn::Transaction& txn) {
     for (PageId& page : local_of(txn).recent_pages) page = PageId{0};
 }
 
-inline Result<void> promise_undo(txn::Log& log, txn::Transaction& txn, std::span<const ChangePart> parts, uint32_t bytes) {
-    if (txn.last_lsn == kLsnNone) forget_pages(txn);       // left over from the slot's last user
+inline Result<void> promise_undo(txn::Log& log, txn::Transaction& txn,
+                                 std::span<const ChangePart> parts, uint32_t bytes) {
+    if (txn.last_lsn == kLsnNone) forget_pages(txn);  // left over from the slot's last user
     uint64_t undo = bytes + kUndoHeadBytes;
     for (const ChangePart& part : parts) {
+        // Undone by freeing or emptying the page: no image, no content.
         if (is_fresh(part) && part.action != PageAction::page_image) [[unlikely]]
-            undo -= padded(payload_bytes(part));           // undone by freeing or emptying the page: no image, no content
-        else if (!remember_page(txn, (*part.page)->id()))
-            undo += kUndoImageBytes;
+            undo -= padded(payload_bytes(part));
+        else if (!remember_page(txn, (*part.page)->id())) undo += kUndoImageBytes;
         undo += part.undo_bytes;
     }
     Result<void> promised = log.reserve_undo(txn.undo, bytes, undo);
     if (!promised) [[unlikely]]
-        forget_pages(txn);                                 // nothing was promised for them
+        forget_pages(txn);  // nothing was promised for them
     return promised;
 }
 
-inline void fill_header(txn::LogRecordHeader& header, txn::Transaction* txn, ChangeRole role, LogKind kind, StoreId store, size_t parts, Lsn lsn,
-                        Lsn undo_next) {
+inline void fill_header(txn::LogRecordHeader& header, txn::Transaction* txn, ChangeRole role,
+                        LogKind kind, StoreId store, size_t parts, Lsn lsn, Lsn undo_next) {
     header.prev = 0;
     header.txn = 0;
     header.flags = 0;
     if (txn != nullptr) {
         const Lsn before = txn::TransactionTable::chain(*txn, lsn);
-        header.prev = role == ChangeRole::forward || PLANTED(wrong_undo_next) ? before.value : undo_next.value;
+        header.prev = role == ChangeRole::forward || PLANTED(wrong_undo_next) ? before.value
+                                                                              : undo_next.value;
         header.txn = txn->id.value;
-        header.flags = role == ChangeRole::forward || PLANTED(no_clr) ? txn::kLogUndoable : txn::kLogCompensation;
+        header.flags = role == ChangeRole::forward || PLANTED(no_clr) ? txn::kLogUndoable
+                                                                      : txn::kLogCompensation;
     }
     header.kind = static_cast<uint16_t>(kind);
     header.parts = static_cast<uint8_t>(parts);
@@ -155,7 +172,8 @@ inline void fill_header(txn::LogRecordHeader& header, txn::Transaction* txn, Cha
 
 // kParts: how many there are, if that is known at compile time; 0: as many as `parts` has.
 template <size_t kParts>
-[[gnu::always_inline]] inline Result<Lsn> change(Env& env, txn::Transaction* txn, ChangeRole role, LogKind kind, StoreId store,
+[[gnu::always_inline]] inline Result<Lsn> change(Env& env, txn::Transaction* txn, ChangeRole role,
+                                                 LogKind kind, StoreId store,
                                                  std::span<ChangePart> parts, Lsn undo_next) {
     txn::Log& log = *env.log;
     BufferPool& pool = *env.pool;
@@ -165,7 +183,8 @@ template <size_t kParts>
     for (;;) {
         const uint64_t horizon = env.image_horizon.load(std::memory_order_acquire);
         uint32_t bytes = sizeof(txn::LogRecordHeader);
-        for (size_t i = 0; i < n; ++i) bytes += bytes_in_record(sizes[i] = measure(parts[i], horizon));
+        for (size_t i = 0; i < n; ++i)
+            bytes += bytes_in_record(sizes[i] = measure(parts[i], horizon));
         CHECK(bytes <= txn::kLogRecordMax);
         if (!promised) {
             TRY(promise_undo(log, *txn, {parts.data(), n}, bytes));
@@ -175,7 +194,8 @@ template <size_t kParts>
         if (log.failed()) [[unlikely]]
             return fail(ErrorCode::store_failed, "log");
         const txn::LogSpace space = log.reserve(bytes);
-        // A record at or above a checkpoint's begin was reserved after that checkpoint had set the horizon: seen here.
+        // A record at or above a checkpoint's begin was reserved after that checkpoint had set the
+        // horizon: seen here.
         if (env.image_horizon.load(std::memory_order_seq_cst) != horizon) [[unlikely]] {
             log.discard(space);
             continue;
@@ -187,8 +207,10 @@ template <size_t kParts>
             put = put_part(parts[i], sizes[i], put);
         }
         CHECK(put == space.at + space.bytes);
-        const std::byte* at = space.payload();               // only now: payloads may lie in the pages
-        for (size_t i = 0; i < n; ++i) at = apply_part(parts[i], sizes[i], Lsn{space.lsn.value + space.bytes}, at);
+        // Only now: payloads may lie in the pages.
+        const std::byte* at = space.payload();
+        for (size_t i = 0; i < n; ++i)
+            at = apply_part(parts[i], sizes[i], Lsn{space.lsn.value + space.bytes}, at);
         log.publish(space);
         if (role == ChangeRole::compensation) [[unlikely]] {
             log.use_undo(txn->undo, bytes);
@@ -200,8 +222,8 @@ template <size_t kParts>
 
 }  // namespace
 
-Result<Lsn> change_pages(Env& env, txn::Transaction* txn, ChangeRole role, LogKind kind, StoreId store,
-                         std::span<ChangePart> parts, Lsn undo_next) {
+Result<Lsn> change_pages(Env& env, txn::Transaction* txn, ChangeRole role, LogKind kind,
+                         StoreId store, std::span<ChangePart> parts, Lsn undo_next) {
     DCHECK(!parts.empty() && parts.size() <= kPartsMax && pages_distinct(parts));
     DCHECK((txn == nullptr) == (role == ChangeRole::system));
     if (parts.size() == 1) [[likely]]

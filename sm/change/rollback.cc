@@ -1,8 +1,11 @@
-// rollback.cc - walks a transaction's records backwards and undoes them: abort, rollback to a savepoint, losers of a restart.
+// rollback.cc - walks a transaction's records backwards and undoes them: abort, rollback to a
+// savepoint, losers of a restart.
 //
-// Invariants RC-2 Every undone record leaves a compensation record whose `prev` names the record before the undone one. A later walk, in this
-//                 run or after a crash, meets the compensation first and jumps over what it compensates. Many inserts in one record leave one for
-//                 each, of which all but the last name that record again, whose undo passes over what is undone (btree_undo.cc).
+// Invariants RC-2 Every undone record leaves a compensation record whose `prev` names the record
+//                 before the undone one. A later walk, in this run or after a crash, meets the
+//                 compensation first and jumps over what it compensates. Many inserts in one record
+//                 leave one for each, of which all but the last name that record again, whose undo
+//                 passes over what is undone (btree_undo.cc).
 #include "sm/change/rollback.h"
 
 #include <utility>
@@ -15,10 +18,12 @@ namespace lockstep::sm {
 Result<uint64_t> undo_chain(Env& env, txn::Transaction& txn, Lsn to) {
     std::string buffer;
     uint64_t undone = 0;
-    for (Lsn at = txn.last_lsn; at > to || (PLANTED(savepoint_off_by_one) && at == to && at != kLsnNone);) {
+    for (Lsn at = txn.last_lsn;
+         at > to || (PLANTED(savepoint_off_by_one) && at == to && at != kLsnNone);) {
         const txn::LogRecordView record = TRY(env.log->read(at, buffer));
         if (record.header->txn != txn.id.value || record.header->prev >= at.value)
-            return fail(ErrorCode::corrupt_log, "chain of a transaction's records", at.value, txn.id.value);
+            return fail(ErrorCode::corrupt_log, "chain of a transaction's records", at.value,
+                        txn.id.value);
         txn.undo_next = Lsn{record.header->prev};
         if (record.header->flags & txn::kLogUndoable) {
             TRY(undo_record(env, txn, record));
@@ -33,11 +38,13 @@ Result<void> roll_back(Env& env, txn::Transaction& txn, Lsn to) {
     const txn::TxnState state = std::exchange(txn.state, txn::TxnState::aborting);
     auto undone = undo_chain(env, txn, to);
     if (undone) {
-        txn.state = state;                       // after a savepoint's rollback it goes on, also if the savepoint was at its beginning
+        // After a savepoint's rollback it goes on, also if the savepoint was at its beginning.
+        txn.state = state;
         return {};
     }
     if (to == kLsnNone) {
-        // Half undone and its locks about to go: nothing that follows may become durable. The next restart finishes the rollback.
+        // Half undone and its locks about to go: nothing that follows may become durable. The next
+        // restart finishes the rollback.
         env.log->fail_store();
         env.report(0, "rollback failed, store stops: " + undone.error().text());
     } else {
@@ -46,7 +53,8 @@ Result<void> roll_back(Env& env, txn::Transaction& txn, Lsn to) {
     return std::unexpected(undone.error());
 }
 
-Result<void> run_system_txn(Env& env, std::move_only_function<Result<void>(txn::Transaction&)> body) {
+Result<void> run_system_txn(Env& env,
+                            std::move_only_function<Result<void>(txn::Transaction&)> body) {
     txn::Transaction* txn = TRY(env.txns->begin({.durability = txn::Durability::lazy}));
     auto done = body(*txn);
     if (done) {

@@ -1,6 +1,8 @@
-// rollback.h - undoing a transaction's changes, whole or back to a savepoint; and transactions that the engine runs for itself.
+// rollback.h - undoing a transaction's changes, whole or back to a savepoint; and transactions that
+// the engine runs for itself.
 //
-// Invariants RC-2 Undo follows prev; a compensation record sends it to its undo-next, so nothing is undone twice.
+// Invariants RC-2 Undo follows prev; a compensation record sends it to its undo-next, so nothing is
+// undone twice.
 // Blocking   Everything parks: locks, pages, log.
 // Source     C. Mohan et al., "ARIES", 1992.
 #pragma once
@@ -11,14 +13,16 @@
 
 namespace lockstep::sm {
 
-// Undoes the transaction's records back to `to` (exclusive; kLsnNone = all). Runs on the transaction's thread; parks; needs no new log space.
-// Errors: store_failed, io_error, corrupt_*. A complete rollback that fails stops the store (the log is failed): the next restart finishes it.
+// Undoes the transaction's records back to `to` (exclusive; kLsnNone = all). Runs on the
+// transaction's thread; parks; needs no new log space. Errors: store_failed, io_error, corrupt_*. A
+// complete rollback that fails stops the store (the log is failed): the next restart finishes it.
 Result<void> roll_back(Env& env, txn::Transaction& txn, Lsn to);
 
 // Undoes the records of `txn` above `to`, newest first; how many. For roll_back() and restart.
 Result<uint64_t> undo_chain(Env& env, txn::Transaction& txn, Lsn to);
 
 // Runs `body` as a lazy transaction of its own: committed if it succeeds, rolled back otherwise.
-Result<void> run_system_txn(Env& env, std::move_only_function<Result<void>(txn::Transaction&)> body);
+Result<void> run_system_txn(Env& env,
+                            std::move_only_function<Result<void>(txn::Transaction&)> body);
 
 }  // namespace lockstep::sm

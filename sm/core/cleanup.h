@@ -1,9 +1,12 @@
-// cleanup.h - what structures leave behind for others to finish: ghosts, unreachable pages; and how undo finds an object.
+// cleanup.h - what structures leave behind for others to finish: ghosts, unreachable pages; and how
+// undo finds an object.
 //
-// Concepts   A delete leaves a ghost record, a replaced large value leaves its overflow chain, a bulk load or a drop may leave
-//            pages without a structure. The structure tells the hooks here; sm/store implements them (ghost cleaner, drop list,
-//            catalog). So a structure needs to know nothing of its owners.
-// Blocking   GhostNotes never parks. DropRegistry parks: locks, pages, log. ObjectDirectory::load() parks for pages.
+// Concepts   A delete leaves a ghost record, a replaced large value leaves its overflow chain, a
+//            bulk load or a drop may leave pages without a structure. The structure tells the hooks
+//            here; sm/store implements them (ghost cleaner, drop list, catalog). So a structure
+//            needs to know nothing of its owners.
+// Blocking   GhostNotes never parks. DropRegistry parks: locks, pages, log. ObjectDirectory::load()
+//            parks for pages.
 #pragma once
 
 #include "txn/transaction.h"
@@ -16,17 +19,17 @@ inline constexpr StoreId kCatalogStore{1};
 inline constexpr StoreId kFirstUserStore{16};
 
 enum class DropKind : uint32_t {
-    index = 1,                   // page: its root
-    heap = 2,                    // page: its first map
-    chain = 3,                   // page: the chain's first
-    load = 4,                    // pages of the index that its root does not reach
+    index = 1,  // page: its root
+    heap = 2,   // page: its first map
+    chain = 3,  // page: the chain's first
+    load = 4,   // pages of the index that its root does not reach
 };
 
 struct DropEntry {
     DropKind kind{};
     StoreId store{};
     PageId page = kPageNone;
-    uint64_t number = 0;         // tells chains and loads of one store apart; 0 for objects
+    uint64_t number = 0;  // tells chains and loads of one store apart; 0 for objects
 };
 
 // Names pages that must be freed whatever happens, so that no crash can leak them.
@@ -40,7 +43,8 @@ public:
     virtual Result<void> remove_now(const DropEntry& entry) = 0;
 };
 
-// Remembers places that hold ghosts or unreferenced overflow chains until a background thread cleans them.
+// Remembers places that hold ghosts or unreferenced overflow chains until a background thread
+// cleans them.
 class GhostNotes {
 public:
     virtual ~GhostNotes() = default;

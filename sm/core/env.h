@@ -1,8 +1,10 @@
-// env.h - what a storage structure may see of the open store: the volume, the log, the locks and the services below it.
+// env.h - what a storage structure may see of the open store: the volume, the log, the locks and
+// the services below it.
 //
-// Concepts   Engine (sm/store) owns these parts and fills the pointers while it opens the store. B-tree, heap and space map reach
-//            nothing else. A pointer is set once, before the first structure uses it, and stays until the store closes.
-//            What a structure leaves behind for others to finish goes through the hooks of cleanup.h.
+// Concepts   Engine (sm/store) owns these parts and fills the pointers while it opens the store.
+//            B-tree, heap and space map reach nothing else. A pointer is set once, before the first
+//            structure uses it, and stays until the store closes. What a structure leaves behind
+//            for others to finish goes through the hooks of cleanup.h.
 // Invariants EV-1 Structures never own what they see here, and never change a pointer.
 #pragma once
 
@@ -24,23 +26,26 @@ class SpaceMap;
 
 struct Env {
     threads::Disk* disk = nullptr;
-    threads::FileId data_file{-1};               // the volume
+    threads::FileId data_file{-1};  // the volume
     threads::Runtime* runtime = nullptr;
     txn::Log* log = nullptr;
     txn::LockManager* locks = nullptr;
     txn::TransactionTable* txns = nullptr;
     BufferPool* pool = nullptr;
     SpaceMap* space = nullptr;
-    // Null while the store is made or restarted, and in tests of a single structure: then nothing is left behind for others.
+    // Null while the store is made or restarted, and in tests of a single structure: then nothing
+    // is left behind for others.
     ObjectDirectory* objects = nullptr;
     DropRegistry* drops = nullptr;
     GhostNotes* ghost_notes = nullptr;
 
-    // Begin LSN of the newest checkpoint: pages with a lower lsn log their image (PC-3). kLsnMax while a checkpoint begins.
+    // Begin LSN of the newest checkpoint: pages with a lower lsn log their image (PC-3). kLsnMax
+    // while a checkpoint begins.
     std::atomic<uint64_t> image_horizon{0};
 
     std::function<void(int level, std::string_view text)> logger;
-    // One line to the caller's logger, if any. Level 0 error, 1 warning, 2 information. Text is formatted by the caller.
+    // One line to the caller's logger, if any. Level 0 error, 1 warning, 2 information. Text is
+    // formatted by the caller.
     void report(int level, std::string_view text) const {
         if (logger) logger(level, text);
     }

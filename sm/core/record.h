@@ -8,14 +8,15 @@
 namespace lockstep::sm {
 
 inline constexpr size_t kKeyBytesMax = 1024;
-inline constexpr size_t kValueBytesMax = 16u << 20;          // with overflow chains
+inline constexpr size_t kValueBytesMax = 16u << 20;  // with overflow chains
 
-// Where a fetched value goes. `fixed` mode copies at most capacity bytes and always reports the full length.
+// Where a fetched value goes. `fixed` mode copies at most capacity bytes and always reports the
+// full length.
 struct ValueOut {
-    std::string* text = nullptr;         // resized to fit; or
+    std::string* text = nullptr;  // resized to fit; or
     std::byte* fixed = nullptr;
     size_t capacity = 0;
-    size_t bytes = 0;                    // full length of the value, set when found
+    size_t bytes = 0;  // full length of the value, set when found
 };
 
 }  // namespace lockstep::sm

@@ -10,9 +10,10 @@
 namespace lockstep::sm {
 
 struct StructureReport {
-    uint64_t pages_inner = 0, pages_leaf = 0, pages_overflow = 0, records = 0, ghosts = 0, levels = 0, bytes_used = 0;
-    std::vector<PageId> pages;               // all of them, for the store's check
-    std::vector<std::string> faults;         // empty = sound
+    uint64_t pages_inner = 0, pages_leaf = 0, pages_overflow = 0, records = 0, ghosts = 0,
+             levels = 0, bytes_used = 0;
+    std::vector<PageId> pages;        // all of them, for the store's check
+    std::vector<std::string> faults;  // empty = sound
 };
 
 }  // namespace lockstep::sm

@@ -10,7 +10,7 @@ using namespace heap;
 
 namespace {
 
-constexpr size_t kScanAhead = 32;                                // pages that a scan has read ahead
+constexpr size_t kScanAhead = 32;  // pages that a scan has read ahead
 
 txn::LockMode mode_of(Access access) {
     switch (access) {
@@ -23,10 +23,8 @@ txn::LockMode mode_of(Access access) {
 
 void copy_out(Slice value, ValueOut& out) {
     out.bytes = value.size();
-    if (out.text)
-        out.text->assign(value);
-    else if (out.fixed)
-        std::memcpy(out.fixed, value.data(), std::min(out.capacity, value.size()));
+    if (out.text) out.text->assign(value);
+    else if (out.fixed) std::memcpy(out.fixed, value.data(), std::min(out.capacity, value.size()));
 }
 
 }  // namespace
@@ -36,20 +34,27 @@ bool HeapFile::Ops::plausible(HeapFile& heap, RecordId id) {
 }
 
 const Slot* HeapFile::Ops::record_at(HeapFile& heap, const Page& page, SlotNo number) {
-    if (page.kind() != PageKind::heap || page.header.store != heap.id_.value || number.value >= data(page).slot_count) return nullptr;
+    if (page.kind() != PageKind::heap || page.header.store != heap.id_.value ||
+        number.value >= data(page).slot_count)
+        return nullptr;
     const Slot& s = slot(page, number.value);
     return is_record(s) ? &s : nullptr;
 }
 
-// Is the moved copy of record `home` in that slot (HF-2)? A page that lost its writes may hold anything.
+// Is the moved copy of record `home` in that slot (HF-2)? A page that lost its writes may hold
+// anything.
 bool HeapFile::Ops::copy_at(HeapFile& heap, const Page& page, SlotNo number, RecordId home) {
-    if (page.kind() != PageKind::heap || page.header.store != heap.id_.value || number.value >= data(page).slot_count) return false;
+    if (page.kind() != PageKind::heap || page.header.store != heap.id_.value ||
+        number.value >= data(page).slot_count)
+        return false;
     const Slot& s = slot(page, number.value);
     return (s.state & kMoved) && s.length >= sizeof(Link) && link_of(content(page, s)) == home;
 }
 
-// Copies the record out of its page or from where it has moved to; the caller holds the record's lock. False: no such record.
-Result<bool> HeapFile::Ops::read(HeapFile& heap, RecordId id, std::move_only_function<void(Slice)> take) {
+// Copies the record out of its page or from where it has moved to; the caller holds the record's
+// lock. False: no such record.
+Result<bool> HeapFile::Ops::read(HeapFile& heap, RecordId id,
+                                 std::move_only_function<void(Slice)> take) {
     RecordId moved{};
     {
         SharedPage page = TRY(heap.env_.pool->fix_shared(id.page));
@@ -59,10 +64,13 @@ Result<bool> HeapFile::Ops::read(HeapFile& heap, RecordId id, std::move_only_fun
             take(content(*page, *s));
             return true;
         }
-        moved = link_of(content(*page, *s));                     // stays there: we hold the record's lock
+        // Stays there: we hold the record's lock.
+        moved = link_of(content(*page, *s));
     }
     SharedPage page = TRY(heap.env_.pool->fix_shared(moved.page));
-    if (!copy_at(heap, *page, moved.slot, id)) return fail(ErrorCode::corrupt_page, "moved heap record", moved.page.value, moved.slot.value);
+    if (!copy_at(heap, *page, moved.slot, id))
+        return fail(ErrorCode::corrupt_page, "moved heap record", moved.page.value,
+                    moved.slot.value);
     const Slot& s = slot(*page, moved.slot.value);
     take(content(*page, s).substr(sizeof(Link)));
     return true;
@@ -74,17 +82,20 @@ Result<bool> HeapFile::fetch(txn::Transaction& txn, RecordId id, Access access, 
     const txn::LockName name = txn::record_lock_name(id_, id);
     // Cursor stability: a read lock that was taken only for this read goes back at once.
     const bool brief = access == Access::read && Ops::gives_back(*this, txn, name);
-    if (!PLANTED(heap_fetch_unlocked)) TRY(locks.lock_record(txn.locks, lock_, name, mode_of(access)));
+    if (!PLANTED(heap_fetch_unlocked))
+        TRY(locks.lock_record(txn.locks, lock_, name, mode_of(access)));
     const bool found = TRY(Ops::read(*this, id, [&](Slice value) { copy_out(value, out); }));
     if (brief) locks.unlock(txn.locks, name, txn::LockMode::S);
     return found;
 }
 
 bool HeapFile::Ops::gives_back(HeapFile& heap, txn::Transaction& txn, txn::LockName name) {
-    return txn.isolation == txn::Isolation::read_committed && !txn::covers(heap.env_.locks->held(txn.locks, name), txn::LockMode::S);
+    return txn.isolation == txn::Isolation::read_committed &&
+           !txn::covers(heap.env_.locks->held(txn.locks, name), txn::LockMode::S);
 }
 
-// The whole heap is locked: a copy of the page is made under its latch, and its records are handed over with nothing held.
+// The whole heap is locked: a copy of the page is made under its latch, and its records are handed
+// over with nothing held.
 Result<bool> HeapFile::Ops::scan_locked(HeapFile& heap, PageId id, Each& each) {
     auto copy = std::make_unique<Page>();
     {
@@ -98,7 +109,8 @@ Result<bool> HeapFile::Ops::scan_locked(HeapFile& heap, PageId id, Each& each) {
         const RecordId record{id, SlotNo{static_cast<uint16_t>(i)}};
         Slice value = content(*copy, s);
         if (s.state & kStub) {
-            if (!TRY(read(heap, record, [&](Slice moved) { text.assign(moved); }))) continue;    // erased by `each`
+            // Erased by `each`.
+            if (!TRY(read(heap, record, [&](Slice moved) { text.assign(moved); }))) continue;
             value = text;
         }
         if (!each(record, value)) return false;
@@ -107,7 +119,8 @@ Result<bool> HeapFile::Ops::scan_locked(HeapFile& heap, PageId id, Each& each) {
 }
 
 // Record by record: lock, read, hand over.
-Result<bool> HeapFile::Ops::scan_records(HeapFile& heap, txn::Transaction& txn, PageId id, Each& each) {
+Result<bool> HeapFile::Ops::scan_records(HeapFile& heap, txn::Transaction& txn, PageId id,
+                                         Each& each) {
     txn::LockManager& locks = *heap.env_.locks;
     std::string text;
     for (uint32_t i = 0;; ++i) {
@@ -126,30 +139,37 @@ Result<bool> HeapFile::Ops::scan_records(HeapFile& heap, txn::Transaction& txn, 
     }
 }
 
-Result<void> HeapFile::scan(txn::Transaction& txn, std::move_only_function<bool(RecordId, Slice)> each) {
+Result<void> HeapFile::scan(txn::Transaction& txn,
+                            std::move_only_function<bool(RecordId, Slice)> each) {
     const bool whole = txn.isolation == txn::Isolation::serializable;
-    if (!PLANTED(heap_scan_unlocked)) TRY(env_.locks->lock_store(txn.locks, lock_, whole ? txn::LockMode::S : txn::LockMode::IS));
+    if (!PLANTED(heap_scan_unlocked))
+        TRY(env_.locks->lock_store(txn.locks, lock_, whole ? txn::LockMode::S : txn::LockMode::IS));
     std::vector<PageId> pages;
     for (PageId at = first_; at != kPageNone;) {
         uint32_t done = 0;
         PageId next = kPageNone;
-        do {                                                     // pages may be added while we go
+        do {  // pages may be added while we go
             pages.clear();
             {
                 SharedPage page = TRY(env_.pool->fix_shared(at));
                 const MapBody& body = map(*page);
-                if (page->kind() != PageKind::heap_map || page->header.store != id_.value || body.entries > kMapEntries)
+                if (page->kind() != PageKind::heap_map || page->header.store != id_.value ||
+                    body.entries > kMapEntries)
                     return fail(ErrorCode::corrupt_page, "map page of a heap", at.value, id_.value);
                 for (; done < body.entries; ++done) pages.push_back(PageId{body.page[done]});
                 next = PageId{body.next};
             }
-            size_t asked = 1;                                    // pages that are here or were asked for ahead
+            // Pages that are here or were asked for ahead.
+            size_t asked = 1;
             for (size_t i = 0; i < pages.size(); ++i) {
                 if (i + kScanAhead / 2 >= asked && asked < pages.size()) {
-                    const auto next = std::span(pages).subspan(asked, std::min(kScanAhead, pages.size() - asked));
+                    const auto next =
+                        std::span(pages).subspan(asked, std::min(kScanAhead, pages.size() - asked));
                     asked += std::max<size_t>(env_.pool->read_ahead(next), 1);
                 }
-                if (!TRY(whole ? Ops::scan_locked(*this, pages[i], each) : Ops::scan_records(*this, txn, pages[i], each))) return {};
+                if (!TRY(whole ? Ops::scan_locked(*this, pages[i], each)
+                               : Ops::scan_records(*this, txn, pages[i], each)))
+                    return {};
             }
         } while (!pages.empty());
         at = next;

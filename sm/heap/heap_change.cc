@@ -21,14 +21,19 @@ Difference difference(Slice before, Slice after) {
     size_t head = 0;
     while (head < shorter && before[head] == after[head]) ++head;
     size_t tail = 0;
-    while (tail < shorter - head && before[before.size() - 1 - tail] == after[after.size() - 1 - tail]) ++tail;
-    return {static_cast<uint32_t>(head), static_cast<uint32_t>(before.size() - head - tail), static_cast<uint32_t>(after.size() - head - tail)};
+    while (tail < shorter - head &&
+           before[before.size() - 1 - tail] == after[after.size() - 1 - tail])
+        ++tail;
+    return {static_cast<uint32_t>(head), static_cast<uint32_t>(before.size() - head - tail),
+            static_cast<uint32_t>(after.size() - head - tail)};
 }
 
 }  // namespace
 
-// Replaces the record (what lies behind the first `skip` bytes of the slot) where it is, if it fits.
-Result<HeapFile::Ops::Outcome> HeapFile::Ops::splice(HeapFile& heap, txn::Transaction& txn, ExclusivePage& page, SlotNo number,
+// Replaces the record (what lies behind the first `skip` bytes of the slot) where it is, if it
+// fits.
+Result<HeapFile::Ops::Outcome> HeapFile::Ops::splice(HeapFile& heap, txn::Transaction& txn,
+                                                     ExclusivePage& page, SlotNo number,
                                                      uint32_t skip, Slice record) {
     const Slot& s = slot(*page, number.value);
     const uint32_t capacity = capacity_for(skip + record.size());
@@ -40,22 +45,36 @@ Result<HeapFile::Ops::Outcome> HeapFile::Ops::splice(HeapFile& heap, txn::Transa
     const Slice before = content(*page, s).substr(skip);
     const Difference d = difference(before, record);
     if (d.old_bytes == 0 && d.new_bytes == 0) return Outcome::done;
-    const ReplacePayload head{number.value, s.state, s.state, static_cast<uint16_t>(skip + d.at), static_cast<uint16_t>(d.old_bytes),
-                              static_cast<uint16_t>(d.new_bytes), 0};
-    ChangePart part{&page, PageAction::heap_replace, 0, {bytes_of(head), record.substr(d.at, d.new_bytes), before.substr(d.at, d.old_bytes)}};
-    TRY(change_pages(heap.env_, &txn, ChangeRole::forward, LogKind::heap_update, heap.id_, {&part, 1}));
+    const ReplacePayload head{number.value,
+                              s.state,
+                              s.state,
+                              static_cast<uint16_t>(skip + d.at),
+                              static_cast<uint16_t>(d.old_bytes),
+                              static_cast<uint16_t>(d.new_bytes),
+                              0};
+    ChangePart part{
+        &page,
+        PageAction::heap_replace,
+        0,
+        {bytes_of(head), record.substr(d.at, d.new_bytes), before.substr(d.at, d.old_bytes)}};
+    TRY(change_pages(heap.env_, &txn, ChangeRole::forward, LogKind::heap_update, heap.id_,
+                     {&part, 1}));
     return Outcome::done;
 }
 
-Result<HeapFile::Ops::Outcome> HeapFile::Ops::update_in_place(HeapFile& heap, txn::Transaction& txn, RecordId id, Slice record) {
+Result<HeapFile::Ops::Outcome> HeapFile::Ops::update_in_place(HeapFile& heap, txn::Transaction& txn,
+                                                              RecordId id, Slice record) {
     ExclusivePage page = TRY(heap.env_.pool->fix_exclusive(id.page));
     const Slot* s = record_at(heap, *page, id.slot);
     if (!s) return Outcome::missing;
     if (!(s->state & kStub)) return splice(heap, txn, page, id.slot, 0, record);
     const RecordId target = link_of(content(*page, *s));
-    page.release();                                              // the record's lock keeps it where it is
+    // The record's lock keeps it where it is.
+    page.release();
     ExclusivePage moved = TRY(heap.env_.pool->fix_exclusive(target.page));
-    if (!copy_at(heap, *moved, target.slot, id)) return fail(ErrorCode::corrupt_page, "moved heap record", target.page.value, target.slot.value);
+    if (!copy_at(heap, *moved, target.slot, id))
+        return fail(ErrorCode::corrupt_page, "moved heap record", target.page.value,
+                    target.slot.value);
     return splice(heap, txn, moved, target.slot, sizeof(Link), record);
 }
 
@@ -64,31 +83,36 @@ namespace {
 // The last copy of a record that moves on becomes a ghost. `head` must outlive the change.
 ChangePart leave_copy(ExclusivePage& page, RecordId copy, RecordId home, RemovePayload& head) {
     const Slot& s = slot(*page, copy.slot.value);
-    CHECK((s.state & kMoved) && link_of(content(*page, s)) == home);             // HF-2
+    CHECK((s.state & kMoved) && link_of(content(*page, s)) == home);  // HF-2
     head = {copy.slot.value, kToGhost, s.state};
     return {&page, PageAction::heap_remove, 0, {bytes_of(head), content(*page, s)}};
 }
 
 }  // namespace
 
-// The record goes where there is room: back home, else to another page. There its home keeps a stub, and its room until the transaction has ended.
+// The record goes where there is room: back home, else to another page. There its home keeps a
+// stub, and its room until the transaction has ended.
 Result<bool> HeapFile::Ops::move(HeapFile& heap, txn::Transaction& txn, RecordId id, Slice record) {
-    RecordId copy{};                                             // where the record is now, if not at home
+    // Where the record is now, if not at home.
+    RecordId copy{};
     bool fits_home = false;
     {
         SharedPage home = TRY(heap.env_.pool->fix_shared(id.page));
         const Slot* s = record_at(heap, *home, id.slot);
-        CHECK(s);                                                // X lock held since update_in_place saw it
+        // X lock held since update_in_place saw it.
+        CHECK(s);
         if (s->state & kStub) copy = link_of(content(*home, *s));
         fits_home = room(*home) + s->capacity >= capacity_for(record.size());
     }
     if (copy.page != kPageNone && fits_home) return move_home(heap, txn, id, copy, record);
-    const PageId fresh = TRY(page_with_room(heap, txn, room_for(sizeof(Link) + record.size())))->id();
-    if (fresh == id.page || fresh == copy.page) return false;    // room appeared there meanwhile
+    const PageId fresh =
+        TRY(page_with_room(heap, txn, room_for(sizeof(Link) + record.size())))->id();
+    if (fresh == id.page || fresh == copy.page) return false;  // room appeared there meanwhile
     return move_away(heap, txn, id, copy, fresh, record);
 }
 
-Result<bool> HeapFile::Ops::move_home(HeapFile& heap, txn::Transaction& txn, RecordId id, RecordId copy, Slice record) {
+Result<bool> HeapFile::Ops::move_home(HeapFile& heap, txn::Transaction& txn, RecordId id,
+                                      RecordId copy, Slice record) {
     LatchedPages pages;
     pages.want(id.page);
     pages.want(copy.page);
@@ -96,15 +120,18 @@ Result<bool> HeapFile::Ops::move_home(HeapFile& heap, txn::Transaction& txn, Rec
     ExclusivePage& home = pages.of(id.page);
     const Slot& s = slot(*home, id.slot.value);
     if (room(*home) + s.capacity < capacity_for(record.size())) return false;
-    const ReplacePayload back{id.slot.value, kLive, s.state, 0, sizeof(Link), static_cast<uint16_t>(record.size()), 0};
+    const ReplacePayload back{
+        id.slot.value, kLive, s.state, 0, sizeof(Link), static_cast<uint16_t>(record.size()), 0};
     RemovePayload remove;
-    ChangePart parts[2] = {{&home, PageAction::heap_replace, 0, {bytes_of(back), record, content(*home, s)}},
-                           leave_copy(pages.of(copy.page), copy, id, remove)};
+    ChangePart parts[2] = {
+        {&home, PageAction::heap_replace, 0, {bytes_of(back), record, content(*home, s)}},
+        leave_copy(pages.of(copy.page), copy, id, remove)};
     TRY(change_pages(heap.env_, &txn, ChangeRole::forward, LogKind::heap_update, heap.id_, parts));
     return true;
 }
 
-Result<bool> HeapFile::Ops::move_away(HeapFile& heap, txn::Transaction& txn, RecordId id, RecordId copy, PageId fresh, Slice record) {
+Result<bool> HeapFile::Ops::move_away(HeapFile& heap, txn::Transaction& txn, RecordId id,
+                                      RecordId copy, PageId fresh, Slice record) {
     LatchedPages pages;
     pages.want(fresh);
     pages.want(id.page);
@@ -115,27 +142,34 @@ Result<bool> HeapFile::Ops::move_away(HeapFile& heap, txn::Transaction& txn, Rec
     uint32_t index = 0;
     for (; index < data(*target).slot_count; ++index)
         if (slot(*target, index).state == kEmpty &&
-            unlocked(heap, txn, txn::record_lock_name(heap.id_, {fresh, SlotNo{static_cast<uint16_t>(index)}})))
+            unlocked(
+                heap, txn,
+                txn::record_lock_name(heap.id_, {fresh, SlotNo{static_cast<uint16_t>(index)}})))
             break;
     ExclusivePage& home = pages.of(id.page);
     const Slot& s = slot(*home, id.slot.value);
-    const Link back = link_to(id), forth{fresh.value, static_cast<uint16_t>(index + PLANTED(heap_forward_lost)), 0};
+    const Link back = link_to(id),
+               forth{fresh.value, static_cast<uint16_t>(index + PLANTED(heap_forward_lost)), 0};
     const PutPayload put{static_cast<uint16_t>(index), kLive | kMoved, 0};
     const ReplacePayload stub{id.slot.value, kLive | kStub, s.state, 0, s.length, sizeof(Link), 0};
-    ChangePart parts[3] = {{&target, PageAction::heap_put, 0, {bytes_of(put), bytes_of(back), record}},
-                           {&home, PageAction::heap_replace, 0, {bytes_of(stub), bytes_of(forth), content(*home, s)}},
-                           {}};
+    ChangePart parts[3] = {
+        {&target, PageAction::heap_put, 0, {bytes_of(put), bytes_of(back), record}},
+        {&home, PageAction::heap_replace, 0, {bytes_of(stub), bytes_of(forth), content(*home, s)}},
+        {}};
     uint32_t count = 2;
     RemovePayload remove;
     if (copy.page != kPageNone) parts[count++] = leave_copy(pages.of(copy.page), copy, id, remove);
-    TRY(change_pages(heap.env_, &txn, ChangeRole::forward, LogKind::heap_update, heap.id_, {parts, count}));
+    TRY(change_pages(heap.env_, &txn, ChangeRole::forward, LogKind::heap_update, heap.id_,
+                     {parts, count}));
     return true;
 }
 
 Result<bool> HeapFile::update(txn::Transaction& txn, RecordId id, Slice record) {
-    if (record.size() > kHeapRecordBytesMax) return fail(ErrorCode::value_too_long, "heap record", record.size(), kHeapRecordBytesMax);
+    if (record.size() > kHeapRecordBytesMax)
+        return fail(ErrorCode::value_too_long, "heap record", record.size(), kHeapRecordBytesMax);
     if (!Ops::plausible(*this, id)) return false;
-    TRY(env_.locks->lock_record(txn.locks, lock_, txn::record_lock_name(id_, id), txn::LockMode::X));
+    TRY(env_.locks->lock_record(txn.locks, lock_, txn::record_lock_name(id_, id),
+                                txn::LockMode::X));
     for (;;) {
         const Ops::Outcome outcome = TRY(Ops::update_in_place(*this, txn, id, record));
         if (outcome != Ops::Outcome::no_room) return outcome == Ops::Outcome::done;
@@ -145,7 +179,8 @@ Result<bool> HeapFile::update(txn::Transaction& txn, RecordId id, Slice record) 
 
 Result<bool> HeapFile::erase(txn::Transaction& txn, RecordId id) {
     if (!Ops::plausible(*this, id)) return false;
-    TRY(env_.locks->lock_record(txn.locks, lock_, txn::record_lock_name(id_, id), txn::LockMode::X));
+    TRY(env_.locks->lock_record(txn.locks, lock_, txn::record_lock_name(id_, id),
+                                txn::LockMode::X));
     LatchedPages pages;
     RecordId moved{};
     pages.want(id.page);
@@ -165,7 +200,8 @@ Result<bool> HeapFile::erase(txn::Transaction& txn, RecordId id) {
     const uint32_t count = moved.page == kPageNone ? 1 : 2;
     for (uint32_t i = 0; i < count; ++i) {
         ExclusivePage& page = pages.of(places[i].page);
-        if (i == 1 && !Ops::copy_at(*this, *page, moved.slot, id)) return fail(ErrorCode::corrupt_page, "moved heap record", moved.page.value);
+        if (i == 1 && !Ops::copy_at(*this, *page, moved.slot, id))
+            return fail(ErrorCode::corrupt_page, "moved heap record", moved.page.value);
         const Slot& s = slot(*page, places[i].slot.value);
         classes[i] = class_of(*page);
         removes[i] = {places[i].slot.value, kToGhost, s.state};
@@ -173,11 +209,13 @@ Result<bool> HeapFile::erase(txn::Transaction& txn, RecordId id) {
     }
     TRY(change_pages(env_, &txn, ChangeRole::forward, LogKind::heap_delete, id_, {parts, count}));
     bool richer[2] = {};
-    for (uint32_t i = 0; i < count; ++i) richer[i] = class_of(*pages.of(places[i].page)) > classes[i];
+    for (uint32_t i = 0; i < count; ++i)
+        richer[i] = class_of(*pages.of(places[i].page)) > classes[i];
     for (uint32_t i = 0; i < pages.count; ++i) pages.pages[i].release();
     // The map only holds hints: what cannot be noted now is noted when somebody fills the page.
     for (uint32_t i = 0; i < count; ++i)
-        if (richer[i] && !PLANTED(heap_map_stale)) (void)Ops::note_class(*this, places[i].page, false);
+        if (richer[i] && !PLANTED(heap_map_stale))
+            (void)Ops::note_class(*this, places[i].page, false);
     return true;
 }
 

@@ -9,7 +9,8 @@ namespace lockstep::sm {
 
 using namespace heap;
 
-HeapFile::HeapFile(Env& env, StoreId id, PageId first) : env_(env), id_(id), first_(first), hints_(std::make_shared<Hints>()) {
+HeapFile::HeapFile(Env& env, StoreId id, PageId first)
+    : env_(env), id_(id), first_(first), hints_(std::make_shared<Hints>()) {
     lock_.store = id;
     hints_->worker_count = env.runtime->workers();
     hints_->workers = std::make_unique<Hints::Worker[]>(hints_->worker_count);
@@ -20,8 +21,10 @@ Result<PageId> HeapFile::create(Env& env, StoreId id, txn::Transaction* txn) {
     const PageId first = reservation.pages[0];
     ExclusivePage page = TRY(env.pool->fix_new(first));
     const MapFormatPayload format{first.value, id.value, kPageNone.value, 0};
-    ChangePart parts[2] = {reservation.part(), {&page, PageAction::heap_map_format, kPartFresh, {bytes_of(format)}}};
-    Result<Lsn> done = change_pages(env, txn, txn ? ChangeRole::forward : ChangeRole::system, LogKind::heap_create, id, parts);
+    ChangePart parts[2] = {reservation.part(),
+                           {&page, PageAction::heap_map_format, kPartFresh, {bytes_of(format)}}};
+    Result<Lsn> done = change_pages(env, txn, txn ? ChangeRole::forward : ChangeRole::system,
+                                    LogKind::heap_create, id, parts);
     if (!done) {
         env.pool->drop(std::move(page));
         return std::unexpected(done.error());
@@ -29,14 +32,16 @@ Result<PageId> HeapFile::create(Env& env, StoreId id, txn::Transaction* txn) {
     return first;
 }
 
-// Last entry first, one record per page: a crash in between leaves a shorter heap, which the next attempt goes on freeing.
-// A freed page's copy on the volume may be out of date, so the space map is asked before anything is believed.
+// Last entry first, one record per page: a crash in between leaves a shorter heap, which the next
+// attempt goes on freeing. A freed page's copy on the volume may be out of date, so the space map
+// is asked before anything is believed.
 Result<void> HeapFile::destroy() {
     if (!TRY(env_.space->is_used(first_))) return {};
     std::vector<PageId> maps;
     for (PageId at = first_; at != kPageNone;) {
         SharedPage page = TRY(env_.pool->fix_shared(at));
-        if (page->kind() != PageKind::heap_map || page->header.store != id_.value) return {};        // freed earlier, in use elsewhere now
+        // Freed earlier, in use elsewhere now.
+        if (page->kind() != PageKind::heap_map || page->header.store != id_.value) return {};
         maps.push_back(at);
         at = PageId{map(*page).next};
     }
@@ -52,7 +57,8 @@ Result<void> HeapFile::destroy() {
             ChangePart parts[3] = {{&map_page, PageAction::heap_map_set, 0, {bytes_of(set)}},
                                    {&page, PageAction::page_free, 0, {}},
                                    reservation.part()};
-            TRY(change_pages(env_, nullptr, ChangeRole::system, LogKind::heap_free_space, id_, parts));
+            TRY(change_pages(env_, nullptr, ChangeRole::system, LogKind::heap_free_space, id_,
+                             parts));
             env_.pool->drop(std::move(page));
         }
         if (maps.size() > 1) {
@@ -63,7 +69,8 @@ Result<void> HeapFile::destroy() {
             ChangePart parts[3] = {{&before, PageAction::heap_set_link, 0, {bytes_of(none)}},
                                    {&page, PageAction::page_free, 0, {}},
                                    reservation.part()};
-            TRY(change_pages(env_, nullptr, ChangeRole::system, LogKind::heap_free_space, id_, parts));
+            TRY(change_pages(env_, nullptr, ChangeRole::system, LogKind::heap_free_space, id_,
+                             parts));
             env_.pool->drop(std::move(page));
         }
     }
@@ -75,7 +82,8 @@ namespace {
 
 constexpr uint32_t kEmptyTried = 4, kSlotsTried = 16;
 
-// Candidates for the new record's slot: a few empty ones, then new ones at the end; `skip` counts the refused locks.
+// Candidates for the new record's slot: a few empty ones, then new ones at the end; `skip` counts
+// the refused locks.
 uint32_t choose_slot(const Page& page, uint32_t skip) {
     const DataHeader& head = data(page);
     const uint32_t empty = std::min<uint32_t>(head.empty_slots, kEmptyTried);
@@ -89,15 +97,20 @@ uint32_t choose_slot(const Page& page, uint32_t skip) {
 }  // namespace
 
 Result<RecordId> HeapFile::insert(txn::Transaction& txn, Slice record) {
-    if (record.size() > kHeapRecordBytesMax) return fail(ErrorCode::value_too_long, "heap record", record.size(), kHeapRecordBytesMax);
+    if (record.size() > kHeapRecordBytesMax)
+        return fail(ErrorCode::value_too_long, "heap record", record.size(), kHeapRecordBytesMax);
     txn::LockManager& locks = *env_.locks;
-    TRY(locks.lock_store(txn.locks, lock_, txn::LockMode::IX));      // first: the pages of a heap that is gone are somebody else's
+    // first: the pages of a heap that is gone are somebody else's.
+    TRY(locks.lock_store(txn.locks, lock_, txn::LockMode::IX));
     for (uint32_t skip = 0;;) {
-        const uint32_t bytes = Ops::room_for(record.size()) + skip * static_cast<uint32_t>(sizeof(Slot));
-        ExclusivePage page = TRY(Ops::page_with_room(*this, txn, std::min<uint32_t>(bytes, kPageBytes - kSlotsAt)));
+        const uint32_t bytes =
+            Ops::room_for(record.size()) + skip * static_cast<uint32_t>(sizeof(Slot));
+        ExclusivePage page =
+            TRY(Ops::page_with_room(*this, txn, std::min<uint32_t>(bytes, kPageBytes - kSlotsAt)));
         const RecordId id{page->id(), SlotNo{static_cast<uint16_t>(choose_slot(*page, skip))}};
         const txn::LockName name = txn::record_lock_name(id_, id);
-        // Under the latch the lock is only tried; after a refusal the wait happens outside and everything is looked at again.
+        // Under the latch the lock is only tried; after a refusal the wait happens outside and
+        // everything is looked at again.
         // HF-3: an empty slot whose lock somebody holds is not ours to fill.
         if (!TRY(locks.try_lock_record(txn.locks, lock_, name, txn::LockMode::X))) [[unlikely]] {
             page.release();

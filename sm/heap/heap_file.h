@@ -1,12 +1,16 @@
 // heap_file.h - unordered records with stable record ids.
 //
-// Concepts   A heap is a chain of map pages that list its data pages with a class of free bytes each, so that an insert finds room without a
-//            walk. A record that outgrows its page leaves a forwarding stub: its id stays valid. Each worker remembers its last insert
-//            page, so that inserters do not fight for one. Locks are on records and on the whole heap; there is none on pages: it
-//            would cost each insert 280 instructions for the sake of scans below serializable, which lock record by record.
-// Invariants HF-1 A record id is given once per life of the record and valid until its delete commits.
-//            HF-2 A stub points to exactly one moved record, which points back. HF-3 A slot freed by a delete is not reused while
-//            the deleting transaction can still roll back (its record lock is the test).
+// Concepts   A heap is a chain of map pages that list its data pages with a class of free bytes
+//            each, so that an insert finds room without a walk. A record that outgrows its page
+//            leaves a forwarding stub: its id stays valid. Each worker remembers its last insert
+//            page, so that inserters do not fight for one. Locks are on records and on the whole
+//            heap; there is none on pages: it would cost each insert 280 instructions for the sake
+//            of scans below serializable, which lock record by record.
+// Invariants HF-1 A record id is given once per life of the record and valid until its delete
+// commits.
+//            HF-2 A stub points to exactly one moved record, which points back. HF-3 A slot freed
+//            by a delete is not reused while the deleting transaction can still roll back (its
+//            record lock is the test).
 // Blocking   As btree.h.
 #pragma once
 
@@ -33,11 +37,13 @@ public:
     PageId first_page() const { return first_; }
     txn::StoreLock& lock() { return lock_; }
 
-    Result<RecordId> insert(txn::Transaction& txn, Slice record);          // X lock on the new record
+    // X lock on the new record.
+    Result<RecordId> insert(txn::Transaction& txn, Slice record);
     Result<bool> fetch(txn::Transaction& txn, RecordId id, Access access, ValueOut& out);
     Result<bool> update(txn::Transaction& txn, RecordId id, Slice record);
     Result<bool> erase(txn::Transaction& txn, RecordId id);
-    // All records in page order, under S locks on pages (serializable: S on the heap); stops when `each` returns false.
+    // All records in page order, under S locks on pages (serializable: S on the heap); stops when
+    // `each` returns false.
     Result<void> scan(txn::Transaction& txn, std::move_only_function<bool(RecordId, Slice)> each);
 
     Result<void> undo_insert(txn::Transaction& txn, const txn::LogRecordView& record);
@@ -53,7 +59,7 @@ private:
     const PageId first_;
     txn::StoreLock lock_;
     struct Hints;
-    std::shared_ptr<Hints> hints_;               // last insert page per worker
+    std::shared_ptr<Hints> hints_;  // last insert page per worker
 };
 
 }  // namespace lockstep::sm

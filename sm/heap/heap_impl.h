@@ -1,16 +1,18 @@
 // heap_impl.h - what the parts of the heap file share; private to heap_*.cc.
 //
-// Concepts   Room is found in three steps: the worker's own insert page; a page that the candidates in memory promise (filled from the map
-//            pages once, then by whoever leaves or empties a page); a new page. The class in the map is a hint: it is looked at
-//            again under the page's latch.
+// Concepts   Room is found in three steps: the worker's own insert page; a page that the candidates
+//            in memory promise (filled from the map pages once, then by whoever leaves or empties a
+//            page); a new page. The class in the map is a hint: it is looked at again under the
+//            page's latch.
 // Invariants HF-4 A page is the insert page of at most one worker. [kept by: find_page(), extend()]
-//            HF-5 Several data pages are latched in ascending order of their numbers; a map page only while no data page is held, the space
-//                 map last. No lock is waited for under a latch.
+//            HF-5 Several data pages are latched in ascending order of their numbers; a map page
+//                 only while no data page is held, the space map last. No lock is waited for under
+//                 a latch.
 #pragma once
 
+#include "sm/change/page_change.h"
 #include "sm/heap/heap_file.h"
 #include "sm/heap/heap_page.h"
-#include "sm/change/page_change.h"
 #include "threads/base/check.h"
 #include "threads/sync/latch.h"
 
@@ -19,30 +21,36 @@ namespace lockstep::sm {
 // Volatile knowledge about room; rebuilt from the map pages after open.
 struct HeapFile::Hints {
     struct alignas(kCacheLineBytes) Worker {
-        std::atomic<uint32_t> page{kPageNone.value};     // insert page; changed under `latch`, read by anybody
+        // Insert page; changed under `latch`, read by anybody.
+        std::atomic<uint32_t> page{kPageNone.value};
     };
     std::unique_ptr<Worker[]> workers;
     uint32_t worker_count = 0;
 
     threads::Latch latch{40, "heap room"};
-    bool loaded = false;                                 // all below: under latch
+    bool loaded = false;  // all below: under latch
     std::vector<PageId> candidates[heap::kClasses];
     PageId last_map = kPageNone;
 };
 
 struct HeapFile::Ops {
     // Bytes that a page must have free for a record of `length` in a new slot.
-    static uint32_t room_for(size_t length) { return heap::capacity_for(length) + static_cast<uint32_t>(sizeof(heap::Slot)); }
+    static uint32_t room_for(size_t length) {
+        return heap::capacity_for(length) + static_cast<uint32_t>(sizeof(heap::Slot));
+    }
     static uint32_t room(const Page& page) { return heap::data(page).free_bytes; }
 
     // --- heap_space.cc
     // Exclusively held page of this heap with `bytes` free; becomes the worker's insert page.
-    static Result<ExclusivePage> page_with_room(HeapFile& heap, txn::Transaction& txn, uint32_t bytes);
+    static Result<ExclusivePage> page_with_room(HeapFile& heap, txn::Transaction& txn,
+                                                uint32_t bytes);
     static Result<ExclusivePage> find_page(HeapFile& heap, txn::Transaction& txn, uint32_t bytes);
     static Result<void> extend(HeapFile& heap);
     static Result<void> load_hints(HeapFile& heap);
-    // Frees what ended transactions left on the page, until `bytes` are free or nothing more can be had.
-    static Result<void> reclaim(HeapFile& heap, txn::Transaction& txn, ExclusivePage& page, uint32_t bytes);
+    // Frees what ended transactions left on the page, until `bytes` are free or nothing more can be
+    // had.
+    static Result<void> reclaim(HeapFile& heap, txn::Transaction& txn, ExclusivePage& page,
+                                uint32_t bytes);
     // Brings the map up to date with the page's class; `offer`: others may insert there.
     static Result<void> note_class(HeapFile& heap, PageId page, bool offer);
 
@@ -51,8 +59,10 @@ struct HeapFile::Ops {
     static bool plausible(HeapFile& heap, RecordId id);
     static const heap::Slot* record_at(HeapFile& heap, const Page& page, SlotNo slot);
     static bool copy_at(HeapFile& heap, const Page& page, SlotNo number, RecordId home);
-    static Result<bool> read(HeapFile& heap, RecordId id, std::move_only_function<void(Slice)> take);
-    // A read lock on the name is to be given back after the read: read committed, and not held otherwise.
+    static Result<bool> read(HeapFile& heap, RecordId id,
+                             std::move_only_function<void(Slice)> take);
+    // A read lock on the name is to be given back after the read: read committed, and not held
+    // otherwise.
     static bool gives_back(HeapFile& heap, txn::Transaction& txn, txn::LockName name);
     using Each = std::move_only_function<bool(RecordId, Slice)>;
     // One page of a scan; false: `each` wants no more.
@@ -61,14 +71,19 @@ struct HeapFile::Ops {
 
     // --- heap_change.cc
     enum class Outcome : uint8_t { done, missing, no_room };
-    static Result<Outcome> update_in_place(HeapFile& heap, txn::Transaction& txn, RecordId id, Slice record);
+    static Result<Outcome> update_in_place(HeapFile& heap, txn::Transaction& txn, RecordId id,
+                                           Slice record);
     // False: things changed meanwhile, try everything again.
     static Result<bool> move(HeapFile& heap, txn::Transaction& txn, RecordId id, Slice record);
-    static Result<bool> move_home(HeapFile& heap, txn::Transaction& txn, RecordId id, RecordId copy, Slice record);
-    static Result<bool> move_away(HeapFile& heap, txn::Transaction& txn, RecordId id, RecordId copy, PageId fresh, Slice record);
-    static Result<Outcome> splice(HeapFile& heap, txn::Transaction& txn, ExclusivePage& page, SlotNo slot, uint32_t skip, Slice record);
+    static Result<bool> move_home(HeapFile& heap, txn::Transaction& txn, RecordId id, RecordId copy,
+                                  Slice record);
+    static Result<bool> move_away(HeapFile& heap, txn::Transaction& txn, RecordId id, RecordId copy,
+                                  PageId fresh, Slice record);
+    static Result<Outcome> splice(HeapFile& heap, txn::Transaction& txn, ExclusivePage& page,
+                                  SlotNo slot, uint32_t skip, Slice record);
 
-    static txn::LockName lock_of(const HeapFile& heap, PageId page, uint32_t index, const heap::Slot& s, const Page& bytes);
+    static txn::LockName lock_of(const HeapFile& heap, PageId page, uint32_t index,
+                                 const heap::Slot& s, const Page& bytes);
     // Nobody has a right to the name, the transaction itself included.
     static bool unlocked(HeapFile& heap, txn::Transaction& txn, txn::LockName name);
 };

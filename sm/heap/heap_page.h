@@ -1,17 +1,22 @@
-// heap_page.h - the slotted page of heap files and the page that lists them, with the actions that change both.
+// heap_page.h - the slotted page of heap files and the page that lists them, with the actions that
+// change both.
 //
-// Concepts   A slot has a capacity (bytes set aside on the page) besides the length of what is in it. The capacity never shrinks while the
-//            transaction that shortened or deleted the record may still roll back, so an undo always finds its room.
-//            A deleted record stays as a ghost, bytes and all, until somebody who finds its lock free reclaims it.
-// Layout     data page, behind the page header:
-//              32 u32 map page that lists this page, 36 u16 index there, 38 u16 slots, 40 u16 heap begin,
-//              42 u16 free bytes (neither slot nor capacity), 44 u16 reclaimable bytes (ghosts, unused capacity), 46 u16 empty slots,
-//              48 slots of 8 bytes {u16 offset, u16 capacity, u16 length, u8 state, u8 0}; records grow down from the page's end.
-//            stub: content is the moved copy's place {u32 page, u16 slot, u16 0}; moved copy: the same, pointing home, then the record.
-//            map page: 32 u32 next map page, 36 u16 entries, 38 u16 0, 40 u64 0, 48 u32 page[1600], 6448 u8 class[1600].
+// Concepts   A slot has a capacity (bytes set aside on the page) besides the length of what is in
+//            it. The capacity never shrinks while the transaction that shortened or deleted the
+//            record may still roll back, so an undo always finds its room. A deleted record stays
+//            as a ghost, bytes and all, until somebody who finds its lock free reclaims it.
+// Layout     data page, behind the page header: 32 u32 map page that lists this page, 36 u16 index
+//              there, 38 u16 slots, 40 u16 heap begin, 42 u16 free bytes (neither slot nor
+//              capacity), 44 u16 reclaimable bytes (ghosts, unused capacity), 46 u16 empty slots,
+//              48 slots of 8 bytes {u16 offset, u16 capacity, u16 length, u8 state, u8 0}; records
+//              grow down from the page's end.
+//            stub: content is the moved copy's place {u32 page, u16 slot, u16 0}; moved copy: the
+//            same, pointing home, then the record. map page: 32 u32 next map page, 36 u16 entries,
+//            38 u16 0, 40 u64 0, 48 u32 page[1600], 6448 u8 class[1600].
 // Invariants HP-1 free bytes = 8144 - 8 x slots - sum of capacities. [checked: check_page()]
 //            HP-2 Records overlap neither each other nor the slots. [checked: check_page()]
-//            HP-3 Every action is a function of page and payload: padding is zeroed, compaction is in slot order.
+//            HP-3 Every action is a function of page and payload: padding is zeroed, compaction is
+//            in slot order.
 // Blocking   Nothing here parks or allocates.
 #pragma once
 
@@ -42,10 +47,13 @@ struct DataHeader {
 static_assert(sizeof(DataHeader) == 16);
 
 inline constexpr uint32_t kSlotsAt = sizeof(PageHeader) + sizeof(DataHeader);
-inline constexpr uint32_t kCapacityMin = 8;                          // a stub fits wherever a record did
+// A stub fits wherever a record did.
+inline constexpr uint32_t kCapacityMin = 8;
 inline constexpr uint32_t kSlotsMax = (kPageBytes - kSlotsAt) / sizeof(Slot);
 
-inline const DataHeader& data(const Page& page) { return *reinterpret_cast<const DataHeader*>(page.body); }
+inline const DataHeader& data(const Page& page) {
+    return *reinterpret_cast<const DataHeader*>(page.body);
+}
 inline const Slot& slot(const Page& page, uint32_t index) {
     return *reinterpret_cast<const Slot*>(page.bytes() + kSlotsAt + index * sizeof(Slot));
 }
@@ -55,7 +63,8 @@ inline Slice content(const Page& page, const Slot& at) {
 inline uint32_t capacity_for(size_t length) {
     return length <= kCapacityMin ? kCapacityMin : (static_cast<uint32_t>(length) + 3) & ~3u;
 }
-inline bool is_record(const Slot& s) { return (s.state & (kLive | kGhost | kMoved)) == kLive; }      // live, at home (stub or not)
+// Live, at home (stub or not).
+inline bool is_record(const Slot& s) { return (s.state & (kLive | kGhost | kMoved)) == kLive; }
 
 // Where a stub or a moved copy points.
 struct Link {
@@ -79,7 +88,7 @@ inline uint8_t class_of(const Page& page) {
 // --- map pages
 inline constexpr uint32_t kMapEntries = 1600;
 struct MapBody {
-    uint32_t next;                   // kPageNone at the end
+    uint32_t next;  // kPageNone at the end
     uint16_t entries;
     uint16_t unused;
     uint64_t unused2;
@@ -94,23 +103,25 @@ struct FormatPayload {
     uint32_t page, store, map_page;
     uint16_t map_index, unused;
 };
-struct PutPayload {                  // heap_put: content follows
+struct PutPayload {  // heap_put: content follows
     uint16_t slot;
     uint8_t state, unused;
 };
-struct ReplacePayload {              // heap_replace: new bytes, then (unless kWithoutOld) the old ones
+// heap_replace: new bytes, then (unless kWithoutOld) the old ones.
+struct ReplacePayload {
     uint16_t slot;
     uint8_t state_new, state_old;
     uint16_t at, old_bytes, new_bytes, flags;
 };
 inline constexpr uint16_t kWithoutOld = 1;
 enum RemoveMode : uint8_t { kToGhost = 0, kToEmpty = 1, kTrim = 2 };
-struct RemovePayload {               // heap_remove: content follows (undo of a delete); kTrim: `slot` u16 slot numbers follow
+// heap_remove: content follows (undo of a delete); kTrim: `slot` u16 slot numbers follow.
+struct RemovePayload {
     uint16_t slot;
     uint8_t mode, state_old;
 };
 struct MapFormatPayload {
-    uint32_t page, store, first_entry, free_class;       // first_entry kPageNone: empty
+    uint32_t page, store, first_entry, free_class;  // first_entry kPageNone: empty
 };
 enum MapSetMode : uint8_t { kSetClass = 0, kAppend = 1, kRemoveLast = 2 };
 struct MapSetPayload {
@@ -118,7 +129,8 @@ struct MapSetPayload {
     uint8_t free_class, mode;
     uint32_t page;
 };
-static_assert(sizeof(FormatPayload) == 16 && sizeof(PutPayload) == 4 && sizeof(ReplacePayload) == 12 && sizeof(RemovePayload) == 4 &&
+static_assert(sizeof(FormatPayload) == 16 && sizeof(PutPayload) == 4 &&
+              sizeof(ReplacePayload) == 12 && sizeof(RemovePayload) == 4 &&
               sizeof(MapFormatPayload) == 16 && sizeof(MapSetPayload) == 8);
 
 template <class T>

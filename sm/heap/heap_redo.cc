@@ -1,6 +1,6 @@
 // heap_redo.cc - the page actions of heap files: the forward path, redo and repair all run these.
-#include "sm/heap/heap_page.h"
 #include "sm/change/log_kinds.h"
+#include "sm/heap/heap_page.h"
 #include "threads/base/check.h"
 
 namespace lockstep::sm {
@@ -13,7 +13,9 @@ DataHeader& header(Page& page) { return *reinterpret_cast<DataHeader*>(page.body
 Slot& slot_at(Page& page, uint32_t index) { return const_cast<Slot&>(slot(page, index)); }
 MapBody& map_body(Page& page) { return *reinterpret_cast<MapBody*>(page.body); }
 
-uint32_t slots_end(const Page& page) { return kSlotsAt + data(page).slot_count * static_cast<uint32_t>(sizeof(Slot)); }
+uint32_t slots_end(const Page& page) {
+    return kSlotsAt + data(page).slot_count * static_cast<uint32_t>(sizeof(Slot));
+}
 
 uint16_t reclaimable(const Slot& s) {
     if (s.state == kEmpty) return 0;
@@ -38,7 +40,7 @@ void set_hole(Page& page) {
         std::memcpy(packed + at, page.bytes() + s.offset, s.capacity);
         s.offset = static_cast<uint16_t>(at);
     }
-    CHECK(at >= slots_end(page));                        // HP-2
+    CHECK(at >= slots_end(page));  // HP-2
     std::memcpy(page.bytes() + at, packed + at, kPageBytes - at);
     head.heap_begin = static_cast<uint16_t>(at);
 }
@@ -46,7 +48,7 @@ void set_hole(Page& page) {
 // Sets `bytes` aside in one piece; the caller knows that they are free.
 uint16_t allocate(Page& page, uint32_t bytes) {
     DataHeader& head = header(page);
-    CHECK(head.free_bytes >= bytes);                     // HP-1: what was logged fits
+    CHECK(head.free_bytes >= bytes);  // HP-1: what was logged fits
     if (head.heap_begin - slots_end(page) < bytes) compact(page);
     head.heap_begin = static_cast<uint16_t>(head.heap_begin - bytes);
     head.free_bytes = static_cast<uint16_t>(head.free_bytes - bytes);
@@ -56,7 +58,8 @@ uint16_t allocate(Page& page, uint32_t bytes) {
 void give_back(Page& page, Slot& s) {
     DataHeader& head = header(page);
     head.free_bytes = static_cast<uint16_t>(head.free_bytes + s.capacity);
-    if (s.offset == head.heap_begin) head.heap_begin = static_cast<uint16_t>(head.heap_begin + s.capacity);
+    if (s.offset == head.heap_begin)
+        head.heap_begin = static_cast<uint16_t>(head.heap_begin + s.capacity);
     s.offset = s.capacity = 0;
 }
 
@@ -84,7 +87,8 @@ void empty_slot(Page& page, Slot& s) {
     head.empty_slots++;
 }
 
-// Gives back what a transaction that has ended left behind: ghosts become empty, unused capacity becomes free.
+// Gives back what a transaction that has ended left behind: ghosts become empty, unused capacity
+// becomes free.
 void trim(Page& page, Slice slots) {
     DataHeader& head = header(page);
     for (size_t i = 0; i + 1 < slots.size(); i += 2) {
@@ -109,7 +113,8 @@ void apply_heap_format(Page& page, Slice payload) {
     const auto p = head_of<FormatPayload>(payload);
     format_page(page, PageId{p.page}, StoreId{p.store}, PageKind::heap);
     DataHeader& head = header(page);
-    head = {p.map_page, p.map_index, 0, kPageBytes, static_cast<uint16_t>(kPageBytes - kSlotsAt), 0, 0};
+    head = {p.map_page, p.map_index, 0, kPageBytes, static_cast<uint16_t>(kPageBytes - kSlotsAt), 0,
+            0};
     set_hole(page);
 }
 
@@ -119,10 +124,8 @@ void apply_heap_put(Page& page, Slice payload) {
     Slot& s = make_slot(page, p.slot);
     DataHeader& head = header(page);
     const uint32_t capacity = capacity_for(bytes.size());
-    if (s.state == kEmpty)
-        head.empty_slots--;
-    else
-        head.reclaimable = static_cast<uint16_t>(head.reclaimable - reclaimable(s));
+    if (s.state == kEmpty) head.empty_slots--;
+    else head.reclaimable = static_cast<uint16_t>(head.reclaimable - reclaimable(s));
     if (s.capacity < capacity) {
         if (s.capacity) give_back(page, s);
         const uint16_t at = allocate(page, capacity);
@@ -133,7 +136,7 @@ void apply_heap_put(Page& page, Slice payload) {
     s.state = p.state;
     std::byte* at = page.bytes() + s.offset;
     std::memcpy(at, bytes.data(), bytes.size());
-    std::memset(at + bytes.size(), 0, capacity - bytes.size());          // HP-3
+    std::memset(at + bytes.size(), 0, capacity - bytes.size());  // HP-3
     head.reclaimable = static_cast<uint16_t>(head.reclaimable + reclaimable(s));
     set_hole(page);
 }
@@ -200,8 +203,10 @@ void apply_heap_map_format(Page& page, Slice payload) {
         body.free_class[0] = static_cast<uint8_t>(p.free_class);
         body.entries = 1;
     }
-    page.header.hole_begin = static_cast<uint16_t>(sizeof(PageHeader) + offsetof(MapBody, page) + 4u * body.entries);
-    page.header.hole_end = static_cast<uint16_t>(sizeof(PageHeader) + offsetof(MapBody, free_class));
+    page.header.hole_begin =
+        static_cast<uint16_t>(sizeof(PageHeader) + offsetof(MapBody, page) + 4u * body.entries);
+    page.header.hole_end =
+        static_cast<uint16_t>(sizeof(PageHeader) + offsetof(MapBody, free_class));
 }
 
 void apply_heap_map_set(Page& page, Slice payload) {
@@ -218,14 +223,19 @@ void apply_heap_map_set(Page& page, Slice payload) {
         body.entries--;
     }
     body.free_class[p.index] = p.free_class;
-    page.header.hole_begin = static_cast<uint16_t>(sizeof(PageHeader) + offsetof(MapBody, page) + 4u * body.entries);
+    page.header.hole_begin =
+        static_cast<uint16_t>(sizeof(PageHeader) + offsetof(MapBody, page) + 4u * body.entries);
 }
 
-void apply_heap_set_link(Page& page, Slice payload) { map_body(page).next = head_of<uint32_t>(payload); }
+void apply_heap_set_link(Page& page, Slice payload) {
+    map_body(page).next = head_of<uint32_t>(payload);
+}
 
 const char* heap::check_page(const Page& page) {
     const DataHeader& head = data(page);
-    if (head.slot_count > kSlotsMax || head.heap_begin > kPageBytes || head.heap_begin < slots_end(page)) return "heap page: header";
+    if (head.slot_count > kSlotsMax || head.heap_begin > kPageBytes ||
+        head.heap_begin < slots_end(page))
+        return "heap page: header";
     uint32_t capacities = 0, ghosts = 0, empty = 0;
     uint8_t used[kPageBytes] = {};
     for (uint32_t i = 0; i < head.slot_count; ++i) {
@@ -235,14 +245,16 @@ const char* heap::check_page(const Page& page) {
             ++empty;
             continue;
         }
-        if (s.offset < head.heap_begin || s.offset + s.capacity > kPageBytes || s.length > s.capacity || s.capacity < kCapacityMin)
+        if (s.offset < head.heap_begin || s.offset + s.capacity > kPageBytes ||
+            s.length > s.capacity || s.capacity < kCapacityMin)
             return "heap page: a slot points outside";
         for (uint32_t b = s.offset; b < s.offset + uint32_t{s.capacity}; ++b)
             if (used[b]++) return "heap page: records overlap (HP-2)";
         capacities += s.capacity;
         ghosts += reclaimable(s);
     }
-    if (head.free_bytes + capacities + slots_end(page) != kPageBytes) return "heap page: free bytes are wrong (HP-1)";
+    if (head.free_bytes + capacities + slots_end(page) != kPageBytes)
+        return "heap page: free bytes are wrong (HP-1)";
     if (head.reclaimable != ghosts) return "heap page: reclaimable bytes are wrong";
     if (head.empty_slots != empty) return "heap page: number of empty slots is wrong";
     return nullptr;

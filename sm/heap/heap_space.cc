@@ -12,12 +12,16 @@ namespace {
 
 constexpr uint32_t kCandidatesTried = 4;
 
-uint32_t class_needed(uint32_t bytes) { return std::min((bytes + kClassBytes - 1) / kClassBytes, kClasses - 1); }
+uint32_t class_needed(uint32_t bytes) {
+    return std::min((bytes + kClassBytes - 1) / kClassBytes, kClasses - 1);
+}
 
 }  // namespace
 
-Result<ExclusivePage> HeapFile::Ops::page_with_room(HeapFile& heap, txn::Transaction& txn, uint32_t bytes) {
-    const uint32_t hint = heap.hints_->workers[threads::worker_index()].page.load(std::memory_order_relaxed);
+Result<ExclusivePage> HeapFile::Ops::page_with_room(HeapFile& heap, txn::Transaction& txn,
+                                                    uint32_t bytes) {
+    const uint32_t hint =
+        heap.hints_->workers[threads::worker_index()].page.load(std::memory_order_relaxed);
     if (hint != kPageNone.value) [[likely]] {
         ExclusivePage page = TRY(heap.env_.pool->fix_exclusive(PageId{hint}));
         if (room(*page) >= bytes) [[likely]]
@@ -31,7 +35,9 @@ Result<ExclusivePage> HeapFile::Ops::page_with_room(HeapFile& heap, txn::Transac
 }
 
 // Cold: the insert page is full.
-[[gnu::cold, gnu::noinline]] Result<ExclusivePage> HeapFile::Ops::find_page(HeapFile& heap, txn::Transaction& txn, uint32_t bytes) {
+[[gnu::cold, gnu::noinline]] Result<ExclusivePage> HeapFile::Ops::find_page(HeapFile& heap,
+                                                                            txn::Transaction& txn,
+                                                                            uint32_t bytes) {
     TRY(load_hints(heap));
     Hints& hints = *heap.hints_;
     auto& mine = hints.workers[threads::worker_index()].page;
@@ -40,7 +46,8 @@ Result<ExclusivePage> HeapFile::Ops::page_with_room(HeapFile& heap, txn::Transac
     hints.latch.unlock();
     if (left != kPageNone) TRY(note_class(heap, left, true));
 
-    for (uint32_t tried = 0, lowest = class_needed(bytes); tried < kCandidatesTried && lowest < kClasses;) {
+    for (uint32_t tried = 0, lowest = class_needed(bytes);
+         tried < kCandidatesTried && lowest < kClasses;) {
         hints.latch.lock();
         while (lowest < kClasses && hints.candidates[lowest].empty()) ++lowest;
         if (lowest == kClasses) {
@@ -50,17 +57,22 @@ Result<ExclusivePage> HeapFile::Ops::page_with_room(HeapFile& heap, txn::Transac
         const PageId candidate = hints.candidates[lowest].back();
         hints.candidates[lowest].pop_back();
         bool taken = false;
-        for (uint32_t w = 0; w < hints.worker_count; ++w) taken |= hints.workers[w].page.load(std::memory_order_relaxed) == candidate.value;
-        const PageId current{mine.load(std::memory_order_relaxed)};       // another thread of this worker may have found one
-        if (!taken && current == kPageNone) mine.store(candidate.value, std::memory_order_relaxed);       // HF-4
+        for (uint32_t w = 0; w < hints.worker_count; ++w)
+            taken |= hints.workers[w].page.load(std::memory_order_relaxed) == candidate.value;
+        // Another thread of this worker may have found one.
+        const PageId current{mine.load(std::memory_order_relaxed)};
+        // HF-4.
+        if (!taken && current == kPageNone) mine.store(candidate.value, std::memory_order_relaxed);
         if (!taken && current != kPageNone) hints.candidates[lowest].push_back(candidate);
         hints.latch.unlock();
         if (current != kPageNone) return page_with_room(heap, txn, bytes);
         if (taken) continue;
         ++tried;
         ExclusivePage page = TRY(heap.env_.pool->fix_exclusive(candidate));
-        if (page->kind() != PageKind::heap || page->header.store != heap.id_.value) return fail(ErrorCode::corrupt_page, "page of a heap", candidate.value);
-        if (room(*page) < bytes && room(*page) + data(*page).reclaimable >= bytes) TRY(reclaim(heap, txn, page, bytes));
+        if (page->kind() != PageKind::heap || page->header.store != heap.id_.value)
+            return fail(ErrorCode::corrupt_page, "page of a heap", candidate.value);
+        if (room(*page) < bytes && room(*page) + data(*page).reclaimable >= bytes)
+            TRY(reclaim(heap, txn, page, bytes));
         if (room(*page) >= bytes) return page;
         const bool promising = class_of(*page) >= class_needed(bytes);
         page.release();
@@ -68,18 +80,16 @@ Result<ExclusivePage> HeapFile::Ops::page_with_room(HeapFile& heap, txn::Transac
         uint32_t expected = candidate.value;
         mine.compare_exchange_strong(expected, kPageNone.value, std::memory_order_relaxed);
         hints.latch.unlock();
-        if (!promising)
-            TRY(note_class(heap, candidate, true));
-        else if (lowest + 1 < kClasses)
-            ++lowest;
-        else
-            break;
+        if (!promising) TRY(note_class(heap, candidate, true));
+        else if (lowest + 1 < kClasses) ++lowest;
+        else break;
     }
     TRY(extend(heap));
     return page_with_room(heap, txn, bytes);
 }
 
-// A new page at the end of the list becomes the worker's insert page. The last map page's latch keeps extenders apart.
+// A new page at the end of the list becomes the worker's insert page. The last map page's latch
+// keeps extenders apart.
 Result<void> HeapFile::Ops::extend(HeapFile& heap) {
     Env& env = heap.env_;
     Hints& hints = *heap.hints_;
@@ -102,23 +112,28 @@ Result<void> HeapFile::Ops::extend(HeapFile& heap) {
         last = reservation.pages[1];
         new_map = TRY(env.pool->fix_new(last));
     }
-    const FormatPayload format{fresh.value, heap.id_.value, last.value, full ? uint16_t{0} : entries, 0};
+    const FormatPayload format{fresh.value, heap.id_.value, last.value,
+                               full ? uint16_t{0} : entries, 0};
     const MapSetPayload append{entries, kClasses - 1, kAppend, fresh.value};
     const MapFormatPayload format_map{last.value, heap.id_.value, fresh.value, kClasses - 1};
-    ChangePart parts[4] = {reservation.part(), {&page, PageAction::heap_format, kPartFresh, {bytes_of(format)}}};
+    ChangePart parts[4] = {reservation.part(),
+                           {&page, PageAction::heap_format, kPartFresh, {bytes_of(format)}}};
     uint32_t count = 2;
     if (full) {
-        parts[count++] = {&new_map, PageAction::heap_map_format, kPartFresh, {bytes_of(format_map)}};
+        parts[count++] = {
+            &new_map, PageAction::heap_map_format, kPartFresh, {bytes_of(format_map)}};
         parts[count++] = {&map_page, PageAction::heap_set_link, 0, {bytes_of(last.value)}};
     } else {
         parts[count++] = {&map_page, PageAction::heap_map_set, 0, {bytes_of(append)}};
     }
-    TRY(change_pages(env, nullptr, ChangeRole::system, LogKind::heap_extend, heap.id_, {parts, count}));
+    TRY(change_pages(env, nullptr, ChangeRole::system, LogKind::heap_extend, heap.id_,
+                     {parts, count}));
     hints.latch.lock();
     hints.last_map = last;
     auto& mine = hints.workers[threads::worker_index()].page;
     const PageId before{mine.exchange(fresh.value, std::memory_order_relaxed)};
-    if (before != kPageNone && before != fresh) hints.candidates[kClasses - 1].push_back(before);     // looked at again before use
+    // Looked at again before use.
+    if (before != kPageNone && before != fresh) hints.candidates[kClasses - 1].push_back(before);
     hints.latch.unlock();
     return {};
 }
@@ -136,14 +151,16 @@ Result<void> HeapFile::Ops::load_hints(HeapFile& heap) {
         SharedPage page = TRY(heap.env_.pool->fix_shared(at));
         const MapBody& body = map(*page);
         for (uint32_t i = 0; i < body.entries; ++i)
-            if (body.free_class[i] > 0) found[std::min<uint32_t>(body.free_class[i], kClasses - 1)].push_back(PageId{body.page[i]});
+            if (body.free_class[i] > 0)
+                found[std::min<uint32_t>(body.free_class[i], kClasses - 1)].push_back(
+                    PageId{body.page[i]});
         last = at;
         at = PageId{body.next};
     }
     hints.latch.lock();
     if (!hints.loaded) {
         for (uint32_t c = 0; c < kClasses; ++c) {
-            std::reverse(found[c].begin(), found[c].end());              // lowest page first
+            std::reverse(found[c].begin(), found[c].end());  // lowest page first
             hints.candidates[c] = std::move(found[c]);
         }
         hints.last_map = last;
@@ -153,22 +170,30 @@ Result<void> HeapFile::Ops::load_hints(HeapFile& heap) {
     return {};
 }
 
-txn::LockName HeapFile::Ops::lock_of(const HeapFile& heap, PageId page, uint32_t index, const Slot& s, const Page& bytes) {
-    const RecordId id = s.state & kMoved ? link_of(content(bytes, s)) : RecordId{page, SlotNo{static_cast<uint16_t>(index)}};
+txn::LockName HeapFile::Ops::lock_of(const HeapFile& heap, PageId page, uint32_t index,
+                                     const Slot& s, const Page& bytes) {
+    const RecordId id = s.state & kMoved ? link_of(content(bytes, s))
+                                         : RecordId{page, SlotNo{static_cast<uint16_t>(index)}};
     return txn::record_lock_name(heap.id_, id);
 }
 
 bool HeapFile::Ops::unlocked(HeapFile& heap, txn::Transaction& txn, txn::LockName name) {
     txn::LockManager& locks = *heap.env_.locks;
     if (PLANTED(heap_bytes_taken_early)) return true;
-    // Whoever holds the whole heap erases without a lock on the record: its ghosts look as free as old ones, and it may yet roll back.
+    // Whoever holds the whole heap erases without a lock on the record: its ghosts look as free as
+    // old ones, and it may yet roll back.
     if (heap.lock().strong.load(std::memory_order_acquire) != 0) return false;
-    return locks.held(txn.locks, name) == txn::LockMode::none && locks.grantable(txn.locks, name, txn::LockMode::X);
+    return locks.held(txn.locks, name) == txn::LockMode::none &&
+           locks.grantable(txn.locks, name, txn::LockMode::X);
 }
 
-// The bytes of a ghost, and those by which a record was shortened, belong to the transaction that did it until its lock is gone. Whoever
-// wants to change the record afterwards needs this page's latch, so what is found unlocked here stays so until the record is applied.
-[[gnu::cold, gnu::noinline]] Result<void> HeapFile::Ops::reclaim(HeapFile& heap, txn::Transaction& txn, ExclusivePage& page, uint32_t bytes) {
+// The bytes of a ghost, and those by which a record was shortened, belong to the transaction that
+// did it until its lock is gone. Whoever wants to change the record afterwards needs this page's
+// latch, so what is found unlocked here stays so until the record is applied.
+[[gnu::cold, gnu::noinline]] Result<void> HeapFile::Ops::reclaim(HeapFile& heap,
+                                                                 txn::Transaction& txn,
+                                                                 ExclusivePage& page,
+                                                                 uint32_t bytes) {
     const DataHeader& head = data(*page);
     uint16_t slots[kSlotsMax];
     uint32_t count = 0, gain = 0;
@@ -182,8 +207,12 @@ bool HeapFile::Ops::unlocked(HeapFile& heap, txn::Transaction& txn, txn::LockNam
     }
     if (count == 0) return {};
     const RemovePayload trim{static_cast<uint16_t>(count), kTrim, 0};
-    ChangePart part{&page, PageAction::heap_remove, 0, {bytes_of(trim), {reinterpret_cast<const char*>(slots), count * 2u}}};
-    TRY(change_pages(heap.env_, nullptr, ChangeRole::system, LogKind::heap_reclaim, heap.id_, {&part, 1}));
+    ChangePart part{&page,
+                    PageAction::heap_remove,
+                    0,
+                    {bytes_of(trim), {reinterpret_cast<const char*>(slots), count * 2u}}};
+    TRY(change_pages(heap.env_, nullptr, ChangeRole::system, LogKind::heap_reclaim, heap.id_,
+                     {&part, 1}));
     return {};
 }
 
@@ -200,13 +229,16 @@ Result<void> HeapFile::Ops::note_class(HeapFile& heap, PageId id, bool offer) {
     }
     {
         ExclusivePage map_page = TRY(heap.env_.pool->fix_exclusive(map_id));
-        if (map_page->kind() != PageKind::heap_map || index >= map(*map_page).entries || map(*map_page).page[index] != id.value)
-            return fail(ErrorCode::corrupt_page, "free-space map of a heap", map_id.value, id.value);
+        if (map_page->kind() != PageKind::heap_map || index >= map(*map_page).entries ||
+            map(*map_page).page[index] != id.value)
+            return fail(ErrorCode::corrupt_page, "free-space map of a heap", map_id.value,
+                        id.value);
         const uint8_t noted = map(*map_page).free_class[index];
         if (noted != now) {
             const MapSetPayload set{index, now, kSetClass, id.value};
             ChangePart part{&map_page, PageAction::heap_map_set, 0, {bytes_of(set)}};
-            TRY(change_pages(heap.env_, nullptr, ChangeRole::system, LogKind::heap_free_space, heap.id_, {&part, 1}));
+            TRY(change_pages(heap.env_, nullptr, ChangeRole::system, LogKind::heap_free_space,
+                             heap.id_, {&part, 1}));
         }
         offer |= now > noted;
     }
@@ -214,7 +246,8 @@ Result<void> HeapFile::Ops::note_class(HeapFile& heap, PageId id, bool offer) {
     Hints& hints = *heap.hints_;
     hints.latch.lock();
     bool used = false;
-    for (uint32_t w = 0; w < hints.worker_count; ++w) used |= hints.workers[w].page.load(std::memory_order_relaxed) == id.value;
+    for (uint32_t w = 0; w < hints.worker_count; ++w)
+        used |= hints.workers[w].page.load(std::memory_order_relaxed) == id.value;
     if (!used) hints.candidates[std::min<uint32_t>(now, kClasses - 1)].push_back(id);
     hints.latch.unlock();
     return {};

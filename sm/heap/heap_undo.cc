@@ -1,10 +1,12 @@
-// heap_undo.cc - rollback of heap changes: each part of the record is taken back on its page, in one compensation record.
+// heap_undo.cc - rollback of heap changes: each part of the record is taken back on its page, in
+// one compensation record.
 //
-// Slots do not move and the room they held is kept (heap_page.h), so undo finds page and slot where the forward change left them.
-// Invariants HF-6 After its undo a slot has the state and the bytes it had before; only capacity and place on the page may differ.
+// Slots do not move and the room they held is kept (heap_page.h), so undo finds page and slot where
+// the forward change left them. Invariants HF-6 After its undo a slot has the state and the bytes
+// it had before; only capacity and place on the page may differ.
 // Blocking   Parks for pages and latches; needs no log space beyond what was reserved.
-#include "sm/heap/heap_impl.h"
 #include "sm/change/log_kinds.h"
+#include "sm/heap/heap_impl.h"
 #include "threads/base/planted.h"
 
 namespace lockstep::sm {
@@ -31,7 +33,7 @@ Result<void> invert(const PartView& part, InverseHead& head, ChangePart& out) {
         }
         case PageAction::heap_remove: {
             const auto p = head_of<RemovePayload>(part.payload);
-            CHECK(p.mode == kToGhost);                   // the other modes are redo-only
+            CHECK(p.mode == kToGhost);  // the other modes are redo-only
             head.put = {p.slot, p.state_old, 0};
             out.action = PageAction::heap_put;
             out.pieces[0] = bytes_of(head.put);
@@ -40,22 +42,29 @@ Result<void> invert(const PartView& part, InverseHead& head, ChangePart& out) {
         }
         case PageAction::heap_replace: {
             const auto p = head_of<ReplacePayload>(part.payload);
-            head.replace = {p.slot, p.state_old, p.state_new, p.at, p.new_bytes, p.old_bytes, kWithoutOld};
+            head.replace = {p.slot,      p.state_old, p.state_new, p.at,
+                            p.new_bytes, p.old_bytes, kWithoutOld};
             out.action = PageAction::heap_replace;
             out.pieces[0] = bytes_of(head.replace);
-            out.pieces[1] = part.payload.substr(sizeof p + (PLANTED(heap_undo_wrong_bytes) ? 0 : p.new_bytes), p.old_bytes);
+            out.pieces[1] = part.payload.substr(
+                sizeof p + (PLANTED(heap_undo_wrong_bytes) ? 0 : p.new_bytes), p.old_bytes);
             return {};
         }
-        default: return fail(ErrorCode::corrupt_log, "heap record with an action that has no undo", static_cast<uint64_t>(part.action));
+        default:
+            return fail(ErrorCode::corrupt_log, "heap record with an action that has no undo",
+                        static_cast<uint64_t>(part.action));
     }
 }
 
-Result<void> undo_heap(Env& env, txn::Transaction& txn, const txn::LogRecordView& record, LogKind kind) {
+Result<void> undo_heap(Env& env, txn::Transaction& txn, const txn::LogRecordView& record,
+                       LogKind kind) {
     LatchedPages pages;
     PartView views[3];
     uint32_t count = 0, cursor = 0;
     for (PartView part; TRY(next_part(record, cursor, part));) {
-        if (count == 3) return fail(ErrorCode::corrupt_log, "heap record with too many parts", record.lsn.value);
+        if (count == 3)
+            return fail(ErrorCode::corrupt_log, "heap record with too many parts",
+                        record.lsn.value);
         views[count++] = part;
         pages.want(part.page);
     }
@@ -66,13 +75,15 @@ Result<void> undo_heap(Env& env, txn::Transaction& txn, const txn::LogRecordView
         parts[i].page = &pages.of(views[i].page);
         TRY(invert(views[i], heads[i], parts[i]));
     }
-    TRY(change_pages(env, &txn, ChangeRole::compensation, kind, StoreId{record.header->store}, {parts, count}, Lsn{record.header->prev}));
+    TRY(change_pages(env, &txn, ChangeRole::compensation, kind, StoreId{record.header->store},
+                     {parts, count}, Lsn{record.header->prev}));
     return {};
 }
 
 }  // namespace
 
-// The table of log kinds calls these. They need no HeapFile: a heap whose creation is being rolled back has none any more.
+// The table of log kinds calls these. They need no HeapFile: a heap whose creation is being rolled
+// back has none any more.
 Result<void> undo_heap_insert(Env& env, txn::Transaction& txn, const txn::LogRecordView& record) {
     return undo_heap(env, txn, record, LogKind::heap_undo_insert);
 }
@@ -83,8 +94,14 @@ Result<void> undo_heap_delete(Env& env, txn::Transaction& txn, const txn::LogRec
     return undo_heap(env, txn, record, LogKind::heap_undo_delete);
 }
 
-Result<void> HeapFile::undo_insert(txn::Transaction& txn, const txn::LogRecordView& record) { return undo_heap_insert(env_, txn, record); }
-Result<void> HeapFile::undo_update(txn::Transaction& txn, const txn::LogRecordView& record) { return undo_heap_update(env_, txn, record); }
-Result<void> HeapFile::undo_delete(txn::Transaction& txn, const txn::LogRecordView& record) { return undo_heap_delete(env_, txn, record); }
+Result<void> HeapFile::undo_insert(txn::Transaction& txn, const txn::LogRecordView& record) {
+    return undo_heap_insert(env_, txn, record);
+}
+Result<void> HeapFile::undo_update(txn::Transaction& txn, const txn::LogRecordView& record) {
+    return undo_heap_update(env_, txn, record);
+}
+Result<void> HeapFile::undo_delete(txn::Transaction& txn, const txn::LogRecordView& record) {
+    return undo_heap_delete(env_, txn, record);
+}
 
 }  // namespace lockstep::sm

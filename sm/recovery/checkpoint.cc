@@ -1,25 +1,32 @@
-// checkpoint.cc - fuzzy checkpoints: bound the log and the work of a restart while transactions go on.
+// checkpoint.cc - fuzzy checkpoints: bound the log and the work of a restart while transactions go
+// on.
 //
-// Argument   Let B be the LSN of the begin record. Redo may start at B if (1) each change logged below B is in the volume's synced copy, and
-//            (2) the first record of every page at or above B brings the page with it.
-//            (1) A change marks its pages dirty before it publishes its record (PC-4). write_dirty() begins with settling the log: after that,
-//                every page that a record below B changes is marked, or was written since. Then it writes what is marked, waiting
-//                for those who are still changing it, and syncs; the sync also covers what the cleaner wrote before.
-//            (2) The image horizon is "everything" before B is reserved and then the end of the begin record. A change looks at the
-//                horizon again after its reservation. If it still saw the old horizon there, its reservation came before ours, so it
-//                lies below B. If it lies above, it saw "everything" or the new horizon; page lsns are ends of records, those
-//                of changes below B are at most B, hence below the new horizon: the next change of such a page logs its image.
-//            The transactions' list is taken after the dirty pages are written: whoever is live at a crash after that was live then
-//            or has all its records above B. The log is kept from min(B, oldest first record of a live transaction).
-// Invariants RC-3 The superblock is written after the pages are synced and the end record is durable. [checked: name_checkpoint()]
+// Argument   Let B be the LSN of the begin record. Redo may start at B if (1) each change logged
+//            below B is in the volume's synced copy, and (2) the first record of every page at or
+//            above B brings the page with it. (1) A change marks its pages dirty before it
+//            publishes its record (PC-4). write_dirty() begins with settling the log: after that,
+//                every page that a record below B changes is marked, or was written since. Then it
+//                writes what is marked, waiting for those who are still changing it, and syncs; the
+//                sync also covers what the cleaner wrote before.
+//            (2) The image horizon is "everything" before B is reserved and then the end of the
+//                begin record. A change looks at the horizon again after its reservation. If it
+//                still saw the old horizon there, its reservation came before ours, so it lies
+//                below B. If it lies above, it saw "everything" or the new horizon; page lsns are
+//                ends of records, those of changes below B are at most B, hence below the new
+//                horizon: the next change of such a page logs its image.
+//            The transactions' list is taken after the dirty pages are written: whoever is live at
+//            a crash after that was live then or has all its records above B. The log is kept from
+//            min(B, oldest first record of a live transaction).
+// Invariants RC-3 The superblock is written after the pages are synced and the end record is
+// durable. [checked: name_checkpoint()]
 // Blocking   run() parks for a long time; one at a time.
 #include <algorithm>
 
 #include "sm/buffer/buffer_pool.h"
 #include "sm/recovery/recovery_parts.h"
 #include "threads/base/check.h"
-#include "threads/sync/latch.h"
 #include "threads/base/planted.h"
+#include "threads/sync/latch.h"
 #include "threads/worker/io_wait.h"
 
 namespace lockstep::sm {
@@ -27,18 +34,20 @@ namespace lockstep::sm {
 struct Checkpointer::Impl {
     threads::Latch running{5, "checkpoint"};
     std::atomic<uint64_t> last_begin{0}, completed{0};
-    std::unique_ptr<threads::Event> stop;                // of the background thread
+    std::unique_ptr<threads::Event> stop;  // of the background thread
     std::unique_ptr<threads::Completion> stopped;
     bool hurry() const { return stop && stop->is_set(); }
 };
 
 namespace {
 
-constexpr Nanos kPoll = 20 * kMillisecond, kPauseAfterError = kSecond, kWriteTimeMax = 20 * kSecond, kRest = 5 * kMillisecond;
+constexpr Nanos kPoll = 20 * kMillisecond, kPauseAfterError = kSecond, kWriteTimeMax = 20 * kSecond,
+                kRest = 5 * kMillisecond;
 
 // A record of the checkpoint itself: belongs to no transaction, changes no page.
 Lsn append(txn::Log& log, txn::TxnLogKind kind, Slice payload, uint64_t& end) {
-    const uint32_t bytes = txn::log_align(static_cast<uint32_t>(sizeof(txn::LogRecordHeader) + payload.size()));
+    const uint32_t bytes =
+        txn::log_align(static_cast<uint32_t>(sizeof(txn::LogRecordHeader) + payload.size()));
     const txn::LogSpace space = log.reserve(bytes);
     *space.header() = {};
     space.header()->kind = static_cast<uint16_t>(kind);
@@ -50,23 +59,31 @@ Lsn append(txn::Log& log, txn::TxnLogKind kind, Slice payload, uint64_t& end) {
 }
 
 uint64_t interval_bytes(const RestartEnv& env) {
-    return env.options.checkpoint_log_bytes ? env.options.checkpoint_log_bytes : env.log->capacity_bytes() / 4;
+    return env.options.checkpoint_log_bytes ? env.options.checkpoint_log_bytes
+                                            : env.log->capacity_bytes() / 4;
 }
 bool log_is_scarce(const RestartEnv& env, uint64_t percent) {
-    return env.log->used_bytes() + env.log->undo_reserved_bytes() > env.log->capacity_bytes() / 100 * percent;
+    return env.log->used_bytes() + env.log->undo_reserved_bytes() >
+           env.log->capacity_bytes() / 100 * percent;
 }
 
-// The writes keep step with the log that the rest of the store produces, so that they are through by half of the interval; when it produces
-// little, with the clock. Without any rest when the log gets scarce.
+// The writes keep step with the log that the rest of the store produces, so that they are through
+// by half of the interval; when it produces little, with the clock. Without any rest when the log
+// gets scarce.
 Nanos rest(const RestartEnv& env, Lsn begin, Nanos started, uint64_t done, uint64_t total) {
     if (log_is_scarce(env, 50)) return 0;
-    const double by_log = static_cast<double>(env.log->tail() - begin) / (static_cast<double>(interval_bytes(env)) / 2);
-    const double by_time = static_cast<double>(env.runtime->clock().now() - started) / kWriteTimeMax;
-    return static_cast<double>(done) / static_cast<double>(total) > std::max(by_log, by_time) ? kRest : 0;
+    const double by_log = static_cast<double>(env.log->tail() - begin) /
+                          (static_cast<double>(interval_bytes(env)) / 2);
+    const double by_time =
+        static_cast<double>(env.runtime->clock().now() - started) / kWriteTimeMax;
+    return static_cast<double>(done) / static_cast<double>(total) > std::max(by_log, by_time)
+               ? kRest
+               : 0;
 }
 
 Lsn begin_checkpoint(RestartEnv& env) {
-    env.image_horizon.store(kLsnMax.value);           // sequentially consistent, as the appenders' second look is
+    // Sequentially consistent, as the appenders' second look is.
+    env.image_horizon.store(kLsnMax.value);
     uint64_t end = 0;
     const Lsn begin = append(*env.log, txn::TxnLogKind::checkpoint_begin, {}, end);
     env.image_horizon.store(PLANTED(horizon_not_raised) ? 0 : end);
@@ -76,7 +93,9 @@ Lsn begin_checkpoint(RestartEnv& env) {
 // Writes the list of live transactions; the end of the last record is returned.
 Lsn end_checkpoint(RestartEnv& env, Lsn begin, Lsn& oldest, TxnId& next) {
     std::vector<txn::TransactionTable::Live> live = env.txns->live();
-    std::erase_if(live, [](const auto& t) { return t.state == txn::TxnState::committed || t.first == kLsnNone; });
+    std::erase_if(live, [](const auto& t) {
+        return t.state == txn::TxnState::committed || t.first == kLsnNone;
+    });
     oldest = env.txns->oldest_first_lsn();
     next = env.txns->next_id();
     if (PLANTED(live_not_listed)) live.clear();
@@ -84,8 +103,15 @@ Lsn end_checkpoint(RestartEnv& env, Lsn begin, Lsn& oldest, TxnId& next) {
     uint64_t end = 0;
     std::string payload;
     for (uint32_t part = 0; part < parts; ++part) {
-        const size_t from = size_t{part} * kCheckpointTxnsMax, to = std::min<size_t>(live.size(), from + kCheckpointTxnsMax);
-        const CheckpointEnd head{begin.value, next.value, oldest.value, part, parts, static_cast<uint32_t>(to - from), 0};
+        const size_t from = size_t{part} * kCheckpointTxnsMax,
+                     to = std::min<size_t>(live.size(), from + kCheckpointTxnsMax);
+        const CheckpointEnd head{begin.value,
+                                 next.value,
+                                 oldest.value,
+                                 part,
+                                 parts,
+                                 static_cast<uint32_t>(to - from),
+                                 0};
         payload.assign(reinterpret_cast<const char*>(&head), sizeof head);
         for (size_t i = from; i < to; ++i) {
             const CheckpointTxn t{live[i].id.value, live[i].first.value, live[i].last.value};
@@ -108,20 +134,21 @@ Result<void> write_superblock_of(RestartEnv& env, Superblock block) {
     return {};
 }
 
-// What cannot be saved is merely not known after a restart (LW-4): no reason to do without the checkpoint.
+// What cannot be saved is merely not known after a restart (LW-4): no reason to do without the
+// checkpoint.
 void save_written_lsns(RestartEnv& env) {
     auto saved = env.pool->written_lsns().save(env.lsns_file, env.store_number(), env.options.sync);
     if (!saved) env.report(1, "which lsns pages have was not saved: " + saved.error().text());
 }
 
 Result<void> name_checkpoint(RestartEnv& env, Lsn begin, Lsn end, Lsn oldest, TxnId next) {
-    CHECK(env.options.sync == false || env.log->durable() >= end);         // RC-3
+    CHECK(env.options.sync == false || env.log->durable() >= end);  // RC-3
     Superblock block = env.superblock;
     block.checkpoint_lsn = begin.value;
     block.log_start = std::min(begin, oldest).value;
     block.next_txn = next.value;
     block.clean = 0;
-    const bool both = block.sequence == 0;               // a new store: neither copy exists
+    const bool both = block.sequence == 0;  // a new store: neither copy exists
     TRY(write_superblock_of(env, block));
     return both ? write_superblock_of(env, env.superblock) : Result<void>{};
 }
@@ -144,9 +171,10 @@ Result<void> Checkpointer::run(bool fast) {
     if (env_.failed()) return fail(ErrorCode::store_failed, "checkpoint");
     const Lsn begin = begin_checkpoint(env_);
     impl_->last_begin.store(begin.value, std::memory_order_relaxed);
-    TRY(env_.pool->write_dirty([&, fast, started = env_.runtime->clock().now()](uint64_t done, uint64_t total) {
-        return fast || impl_->hurry() ? 0 : rest(env_, begin, started, done, total);
-    }));
+    TRY(env_.pool->write_dirty(
+        [&, fast, started = env_.runtime->clock().now()](uint64_t done, uint64_t total) {
+            return fast || impl_->hurry() ? 0 : rest(env_, begin, started, done, total);
+        }));
     if (!PLANTED(written_lsns_unsaved)) save_written_lsns(env_);
     Lsn oldest;
     TxnId next;
@@ -170,8 +198,10 @@ namespace {
 // Whether the next checkpoint is due.
 bool is_due(const RestartEnv& env, Lsn last_begin) {
     const uint64_t since = env.log->tail() - last_begin;
-    // If an old transaction holds the log, checkpoints one after another would not help: some log must have been written.
-    return since >= interval_bytes(env) || (log_is_scarce(env, 70) && since > env.log->capacity_bytes() / 64);
+    // If an old transaction holds the log, checkpoints one after another would not help: some log
+    // must have been written.
+    return since >= interval_bytes(env) ||
+           (log_is_scarce(env, 70) && since > env.log->capacity_bytes() / 64);
 }
 
 }  // namespace
@@ -183,7 +213,8 @@ Result<void> Checkpointer::start() {
     impl_->stopped = std::make_unique<threads::Completion>();
     auto started = env_.runtime->spawn(0, "checkpointer", [this, impl = impl_] {
         const Clock& clock = env_.runtime->clock();
-        for (Nanos pause = kPoll; !impl->stop->wait_until(clock.now() + pause, threads::ParkReason::sleep);) {
+        for (Nanos pause = kPoll;
+             !impl->stop->wait_until(clock.now() + pause, threads::ParkReason::sleep);) {
             pause = kPoll;
             if (!is_due(env_, last_begin())) continue;
             if (auto done = run(false); !done) {
@@ -206,10 +237,14 @@ void Checkpointer::stop() {
     impl_->stop->set();
     impl_->stopped->wait();
     impl_->stopped.reset();
-    impl_->stop.reset();                                 // a later run() is in no hurry
+    impl_->stop.reset();  // a later run() is in no hurry
 }
 
-Lsn Checkpointer::last_begin() const { return Lsn{impl_->last_begin.load(std::memory_order_relaxed)}; }
-uint64_t Checkpointer::completed() const { return impl_->completed.load(std::memory_order_relaxed); }
+Lsn Checkpointer::last_begin() const {
+    return Lsn{impl_->last_begin.load(std::memory_order_relaxed)};
+}
+uint64_t Checkpointer::completed() const {
+    return impl_->completed.load(std::memory_order_relaxed);
+}
 
 }  // namespace lockstep::sm

@@ -1,6 +1,7 @@
 // recovery_parts.h - what rollback, checkpoint and restart share; private to them.
 //
-// Layout     checkpoint_end record: CheckpointEnd, then `count` CheckpointTxn. Many transactions take several such records (`part` of `parts`).
+// Layout     checkpoint_end record: CheckpointEnd, then `count` CheckpointTxn. Many transactions
+//            take several such records (`part` of `parts`).
 #pragma once
 
 #include <map>
@@ -10,15 +11,15 @@
 #include "sm/change/log_kinds.h"
 #include "sm/change/rollback.h"
 #include "sm/recovery/recovery.h"
-#include "threads/sync/event.h"
 #include "threads/base/planted.h"
+#include "threads/sync/event.h"
 
 namespace lockstep::sm {
 
 struct CheckpointEnd {
-    uint64_t begin;                      // LSN of the begin record that this ends
+    uint64_t begin;  // LSN of the begin record that this ends
     uint64_t next_txn;
-    uint64_t oldest_first;               // the log is needed from min(begin, oldest_first) on
+    uint64_t oldest_first;  // the log is needed from min(begin, oldest_first) on
     uint32_t part, parts;
     uint32_t count, reserved;
 };
@@ -26,7 +27,7 @@ static_assert(sizeof(CheckpointEnd) == 40);
 struct CheckpointTxn {
     uint64_t id, first, last;
 };
-inline constexpr uint32_t kCheckpointTxnsMax = 8192;                     // per record
+inline constexpr uint32_t kCheckpointTxnsMax = 8192;  // per record
 
 // What the log says about transactions: who was live at its end. restart_analysis.cc
 class Analysis {
@@ -39,10 +40,10 @@ public:
         TxnId id;
         Lsn first, last;
     };
-    std::vector<Loser> losers() const;           // newest last record first: the order of undo
+    std::vector<Loser> losers() const;  // newest last record first: the order of undo
     TxnId next_txn() const { return TxnId{next_txn_}; }
-    Lsn horizon() const { return horizon_; }     // see Engine::image_horizon
-    uint64_t changes() const { return changes_; }        // records that are not of a checkpoint
+    Lsn horizon() const { return horizon_; }       // see Engine::image_horizon
+    uint64_t changes() const { return changes_; }  // records that are not of a checkpoint
 
 private:
     void ended(uint64_t id);
@@ -51,9 +52,10 @@ private:
     const Lsn begin_;
     Lsn horizon_{};
     uint64_t next_txn_ = 1, changes_ = 0;
-    bool collecting_ = false;                    // between begin and the last end record of the checkpoint
+    // Between begin and the last end record of the checkpoint.
+    bool collecting_ = false;
     std::map<uint64_t, Loser> live_;
-    std::vector<uint64_t> ended_;                // while collecting
+    std::vector<uint64_t> ended_;  // while collecting
 };
 
 // Applies parts on all workers, pages divided by number. restart_redo.cc
@@ -62,9 +64,11 @@ public:
     ParallelRedo(RestartEnv& env, RecoveryReport& report);
     ~ParallelRedo();
     Result<void> start();
-    // Hands the record's parts to their threads; parks while those are far behind. Errors: corrupt_log, no_space.
+    // Hands the record's parts to their threads; parks while those are far behind. Errors:
+    // corrupt_log, no_space.
     Result<void> feed(const txn::LogRecordView& record);
-    // Waits until everything is applied; the first error of any thread. Must be called once started.
+    // Waits until everything is applied; the first error of any thread. Must be called once
+    // started.
     Result<void> finish();
 
 private:
@@ -72,10 +76,11 @@ private:
     std::shared_ptr<Impl> impl_;
 };
 
-// Puts one part on a page that is exclusively held or private. `known`: the page holds its state as of some LSN (else the part must bring it).
-// False if the page has it already (RC-1).
+// Puts one part on a page that is exclusively held or private. `known`: the page holds its state as
+// of some LSN (else the part must bring it). False if the page has it already (RC-1).
 inline bool redo_part(Page& page, bool known, const PartView& part, Lsn end) {
-    if (known && (page.lsn() >= end || (PLANTED(redo_skips_wrongly) && end - page.lsn() < 400))) return false;
+    if (known && (page.lsn() >= end || (PLANTED(redo_skips_wrongly) && end - page.lsn() < 400)))
+        return false;
     if (!part.image.empty() && !PLANTED(redo_repeats)) install_image(page, part.image);
     apply_action(part.action, page, part.payload);
     if (PLANTED(redo_differs) && page.kind() == PageKind::heap) page.header.level = 1;

@@ -1,7 +1,8 @@
 // repair.cc - rebuilds one damaged page from the log.
 //
-// Every page that was changed since the checkpoint has its image in the log (PC-3), and what lies on the volume was durable in the log before
-// (BP-1), so the durable log holds every change of such a page: one pass from its start, each image taking over from what was before.
+// Every page that was changed since the checkpoint has its image in the log (PC-3), and what lies
+// on the volume was durable in the log before (BP-1), so the durable log holds every change of such
+// a page: one pass from its start, each image taking over from what was before.
 #include "sm/recovery/recovery_parts.h"
 
 namespace lockstep::sm {

@@ -1,9 +1,11 @@
-// restart.cc - ARIES restart: one pass that analyses and redoes, then the losers are rolled back, then a checkpoint.
+// restart.cc - ARIES restart: one pass that analyses and redoes, then the losers are rolled back,
+// then a checkpoint.
 //
-// Blocking   The reader blocks worker 0's kernel thread for each chunk of the log; nothing else runs in the store yet.
-#include "sm/space/space_map.h"
+// Blocking   The reader blocks worker 0's kernel thread for each chunk of the log; nothing else
+//            runs in the store yet.
 #include "sm/core/cleanup.h"
 #include "sm/recovery/recovery_parts.h"
+#include "sm/space/space_map.h"
 #include "threads/base/check.h"
 #include "threads/base/memory_reserve.h"
 #include "threads/base/planted.h"
@@ -12,21 +14,25 @@ namespace lockstep::sm {
 
 namespace {
 
-Result<void> read_log(RestartEnv& env, Lsn from, Analysis& analysis, ParallelRedo& redo, RecoveryReport& report) {
+Result<void> read_log(RestartEnv& env, Lsn from, Analysis& analysis, ParallelRedo& redo,
+                      RecoveryReport& report) {
     txn::LogReader reader(*env.disk, env.log_options);
     reader.seek(from);
-    for (txn::LogRecordView record; reader.position() < report.log_end && TRY(reader.next(record));) {
-        TRY(MemoryReserve::require());           // lanes' batches grow beyond it
+    for (txn::LogRecordView record;
+         reader.position() < report.log_end && TRY(reader.next(record));) {
+        TRY(MemoryReserve::require());  // lanes' batches grow beyond it
         ++report.records;
         TRY(analysis.see(record));
         TRY(redo.feed(record));
     }
-    if (reader.position() < report.log_end) return fail(ErrorCode::corrupt_log, "log", reader.position().value);
+    if (reader.position() < report.log_end)
+        return fail(ErrorCode::corrupt_log, "log", reader.position().value);
     return {};
 }
 
 // One after the other, newest first: the order depends on the log alone (RC-4).
-Result<void> undo_losers(RestartEnv& env, const std::vector<Analysis::Loser>& losers, RecoveryReport& report) {
+Result<void> undo_losers(RestartEnv& env, const std::vector<Analysis::Loser>& losers,
+                         RecoveryReport& report) {
     for (const Analysis::Loser& loser : losers) {
         if (PLANTED(loser_kept) && &loser == losers.data()) continue;
         txn::Transaction* txn = TRY(env.txns->adopt(loser.id, loser.first, loser.last));
@@ -64,7 +70,8 @@ Result<RecoveryReport> restart(RestartEnv& env, Lsn checkpoint_begin) {
     report.analysis_nanos = read - began;
     report.redo_nanos = redone - read;
     if (env.redone) env.redone();
-    // What is changed from now on is replayed from the same begin record, until the next checkpoint: the same image rule goes on.
+    // What is changed from now on is replayed from the same begin record, until the next
+    // checkpoint: the same image rule goes on.
     env.image_horizon.store(analysis.horizon().value);
     env.txns->set_next_id(std::max(analysis.next_txn(), TxnId{env.superblock.next_txn}));
     TRY(env.space->open());

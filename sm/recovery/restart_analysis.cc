@@ -1,9 +1,11 @@
 // restart_analysis.cc - who was live when the log ended, from one pass over it.
 //
-// Argument   Transactions with a record at or after the checkpoint's begin are seen here themselves. One that has none, but some before, and is
-//            still live, stands in the checkpoint's list, which was taken after begin. The list may name a transaction that has ended
-//            between begin and the list's record: its commit or end record was seen, so `ended_` keeps those until the list
-//            has been merged. Lists of other, unfinished checkpoints are of no use: `begin` tells them apart.
+// Argument   Transactions with a record at or after the checkpoint's begin are seen here
+//            themselves. One that has none, but some before, and is still live, stands in the
+//            checkpoint's list, which was taken after begin. The list may name a transaction that
+//            has ended between begin and the list's record: its commit or end record was seen, so
+//            `ended_` keeps those until the list has been merged. Lists of other, unfinished
+//            checkpoints are of no use: `begin` tells them apart.
 #include <algorithm>
 #include <cstring>
 
@@ -33,7 +35,8 @@ Result<void> Analysis::see(const txn::LogRecordView& record) {
     ++changes_;
     if (head.txn == 0) return {};
     next_txn_ = std::max(next_txn_, head.txn + 1);
-    if (head.kind == static_cast<uint16_t>(txn::TxnLogKind::commit) || head.kind == static_cast<uint16_t>(txn::TxnLogKind::end)) {
+    if (head.kind == static_cast<uint16_t>(txn::TxnLogKind::commit) ||
+        head.kind == static_cast<uint16_t>(txn::TxnLogKind::end)) {
         ended(head.txn);
         return {};
     }
@@ -44,7 +47,8 @@ Result<void> Analysis::see(const txn::LogRecordView& record) {
 
 Result<void> Analysis::merge(const txn::LogRecordView& record) {
     CheckpointEnd end;
-    if (record.payload_bytes() < sizeof end) return fail(ErrorCode::corrupt_log, "checkpoint record", record.lsn.value);
+    if (record.payload_bytes() < sizeof end)
+        return fail(ErrorCode::corrupt_log, "checkpoint record", record.lsn.value);
     std::memcpy(&end, record.payload(), sizeof end);
     if (end.begin != begin_.value) return {};
     if (end.count > (record.payload_bytes() - sizeof end) / sizeof(CheckpointTxn))
@@ -71,7 +75,8 @@ Result<void> Analysis::merge(const txn::LogRecordView& record) {
 std::vector<Analysis::Loser> Analysis::losers() const {
     std::vector<Loser> result;
     for (const auto& [id, loser] : live_) result.push_back(loser);
-    std::sort(result.begin(), result.end(), [](const Loser& a, const Loser& b) { return a.last > b.last; });
+    std::sort(result.begin(), result.end(),
+              [](const Loser& a, const Loser& b) { return a.last > b.last; });
     return result;
 }
 

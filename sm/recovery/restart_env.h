@@ -1,4 +1,5 @@
-// restart_env.h - what checkpoint and restart see beyond a structure's Env: files, options, superblock.
+// restart_env.h - what checkpoint and restart see beyond a structure's Env: files, options,
+// superblock.
 #pragma once
 
 #include <functional>
@@ -12,12 +13,14 @@ namespace lockstep::sm {
 class Checkpointer;
 
 struct RestartEnv : Env {
-    Options options;                                 // as given and checked
-    threads::FileId lsns_file{-1};                   // see written_lsns.h
-    txn::LogOptions log_options;                     // as given to the log: readers of the log's files need them
-    Superblock superblock{};                         // as last read or written; the checkpointer's
+    Options options;                // as given and checked
+    threads::FileId lsns_file{-1};  // see written_lsns.h
+    // As given to the log: readers of the log's files need them.
+    txn::LogOptions log_options;
+    Superblock superblock{};  // as last read or written; the checkpointer's
     Checkpointer* checkpointer = nullptr;
-    std::function<void()> redone;                    // tests: called when a restart has redone everything and undone nothing
+    // tests: called when a restart has redone everything and undone nothing.
+    std::function<void()> redone;
 
     uint64_t store_number() const { return superblock.uuid[0] ^ superblock.uuid[1]; }
 };

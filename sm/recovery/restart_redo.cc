@@ -1,17 +1,21 @@
-// restart_redo.cc - repeats history: parts flow from the log reader to lanes, one user thread each, on all workers.
+// restart_redo.cc - repeats history: parts flow from the log reader to lanes, one user thread each,
+// on all workers.
 //
-// Concepts   A lane owns the pages whose number maps to it, so the parts of one page are applied in log order without any further rule.
-//            The first part of a page since the checkpoint brings the page with it (image or fresh: PC-3), so redo takes no look
-//            at the volume's copy: it may be old, new or torn. It is read only if the pool had to evict it again meanwhile.
-//            Batches of parts are copied out of the reader's buffer; a few batches per lane bound the memory.
-// Invariants RC-1 A part is applied only if the page's lsn is below the record's end. A page whose state comes from its own part goes back to
-//                 that record's time; everything after it is in the log as well.
+// Concepts   A lane owns the pages whose number maps to it, so the parts of one page are applied in
+//            log order without any further rule. The first part of a page since the checkpoint
+//            brings the page with it (image or fresh: PC-3), so redo takes no look at the volume's
+//            copy: it may be old, new or torn. It is read only if the pool had to evict it again
+//            meanwhile. Batches of parts are copied out of the reader's buffer; a few batches per
+//            lane bound the memory.
+// Invariants RC-1 A part is applied only if the page's lsn is below the record's end. A page whose
+//                 state comes from its own part goes back to that record's time; everything after
+//                 it is in the log as well.
 // Blocking   feed() parks while a lane is behind; lanes park for pages.
 #include <atomic>
 
-#include "sm/space/space_map.h"
 #include "sm/buffer/buffer_pool.h"
 #include "sm/recovery/recovery_parts.h"
+#include "sm/space/space_map.h"
 #include "threads/base/check.h"
 #include "threads/base/memory_reserve.h"
 
@@ -39,13 +43,13 @@ struct Batch {
 
 struct Lane {
     SpinLock lock;
-    Batch* first = nullptr;                      // under lock: full batches, oldest first
+    Batch* first = nullptr;  // under lock: full batches, oldest first
     Batch* last = nullptr;
-    Batch* spare = nullptr;                      // under lock: empty ones
-    bool closed = false;                         // under lock: nothing follows
-    threads::Semaphore ready{0};                 // full batches, and one for the end
+    Batch* spare = nullptr;       // under lock: empty ones
+    bool closed = false;          // under lock: nothing follows
+    threads::Semaphore ready{0};  // full batches, and one for the end
     threads::Semaphore room{kBatchesAhead};
-    Batch* filling = nullptr;                    // the reader's
+    Batch* filling = nullptr;  // the reader's
 };
 
 }  // namespace
@@ -59,9 +63,9 @@ struct ParallelRedo::Impl {
     size_t started = 0;
     std::atomic<bool> failed{false};
     SpinLock error_lock;
-    Error error{};                               // the first; under error_lock
+    Error error{};  // the first; under error_lock
     std::atomic<uint64_t> parts{0};
-    uint64_t file_pages = 0;                     // the volume is known to be at least that long
+    uint64_t file_pages = 0;  // the volume is known to be at least that long
     uint64_t reads_before = 0;
 
     Impl(RestartEnv& e, RecoveryReport& r) : env(e), report(r) {}
@@ -76,7 +80,8 @@ struct ParallelRedo::Impl {
     }
 };
 
-ParallelRedo::ParallelRedo(RestartEnv& env, RecoveryReport& report) : impl_(std::make_shared<Impl>(env, report)) {}
+ParallelRedo::ParallelRedo(RestartEnv& env, RecoveryReport& report)
+    : impl_(std::make_shared<Impl>(env, report)) {}
 ParallelRedo::~ParallelRedo() = default;
 
 Result<void> ParallelRedo::start() {
@@ -95,7 +100,8 @@ Result<void> ParallelRedo::start() {
     }
     for (uint32_t i = 0; i < r.lanes.size(); ++i) {
         // The shared pointer keeps everything alive if start or the reader fails half-way.
-        auto spawned = r.env.runtime->spawn(i % workers, "redo", [impl = impl_, i] { impl->run(*impl->lanes[i]); });
+        auto spawned = r.env.runtime->spawn(i % workers, "redo",
+                                            [impl = impl_, i] { impl->run(*impl->lanes[i]); });
         if (!spawned) {
             r.note(spawned.error());
             (void)finish();
@@ -109,7 +115,7 @@ Result<void> ParallelRedo::start() {
 Batch* ParallelRedo::Impl::take_spare(Lane& lane) {
     SpinGuard guard(lane.lock);
     Batch* batch = lane.spare;
-    CHECK(batch);                                // bounded by `room`
+    CHECK(batch);  // bounded by `room`
     lane.spare = batch->next;
     batch->next = nullptr;
     return batch;
@@ -133,13 +139,20 @@ Result<void> ParallelRedo::feed(const txn::LogRecordView& record) {
     uint32_t cursor = 0;
     for (PartView part; TRY(next_part(record, cursor, part));) {
         if (part.page.value >= r.file_pages) {
-            TRY(r.env.space->ensure_size(part.page));                 // the crash may have lost the file's length
+            // The crash may have lost the file's length.
+            TRY(r.env.space->ensure_size(part.page));
             r.file_pages = r.env.space->pages_total();
         }
         Lane& lane = *r.lanes[(part.page.value * 0x9e3779b1u >> 8) % r.lanes.size()];
         std::vector<std::byte>& bytes = lane.filling->bytes;
-        const Item item{record.lsn.value, record.end().value, part.page.value, static_cast<uint32_t>(part.image.size()),
-                        static_cast<uint32_t>(part.payload.size()), static_cast<uint8_t>(part.action), part.flags, 0};
+        const Item item{record.lsn.value,
+                        record.end().value,
+                        part.page.value,
+                        static_cast<uint32_t>(part.image.size()),
+                        static_cast<uint32_t>(part.payload.size()),
+                        static_cast<uint8_t>(part.action),
+                        part.flags,
+                        0};
         size_t at = bytes.size();
         bytes.resize(at + sizeof item + padded(item.image_bytes) + padded(item.payload_bytes));
         std::memcpy(&bytes[at], &item, sizeof item);
@@ -194,7 +207,7 @@ void ParallelRedo::Impl::run(Lane& lane) {
             batch->next = std::exchange(lane.spare, batch);
         }
         lane.room.release();
-        threads::yield();                        // the other lanes and the reader of this worker
+        threads::yield();  // the other lanes and the reader of this worker
     }
     done.release();
 }
@@ -205,8 +218,11 @@ Result<void> ParallelRedo::Impl::apply(const Batch& batch) {
         Item item;
         std::memcpy(&item, &batch.bytes[at], sizeof item);
         at += sizeof item;
-        PartView part{PageId{item.page}, static_cast<PageAction>(item.action), item.flags,
-                      {reinterpret_cast<const char*>(batch.bytes.data() + at), item.image_bytes}, {}};
+        PartView part{PageId{item.page},
+                      static_cast<PageAction>(item.action),
+                      item.flags,
+                      {reinterpret_cast<const char*>(batch.bytes.data() + at), item.image_bytes},
+                      {}};
         at += padded(item.image_bytes);
         part.payload = {reinterpret_cast<const char*>(batch.bytes.data() + at), item.payload_bytes};
         at += padded(item.payload_bytes);
@@ -220,11 +236,12 @@ Result<bool> ParallelRedo::Impl::apply(const Item& item, const PartView& part) {
     BufferPool& pool = *env.pool;
     const bool brings_page = (part.flags & kPartFresh) || !part.image.empty();
     const bool known = !brings_page || pool.resident(part.page) != nullptr;
-    if (!known) pool.written_lsns().forget(part.page);           // LW-3
+    if (!known) pool.written_lsns().forget(part.page);  // LW-3
     ExclusivePage page = TRY(known ? pool.fix_exclusive(part.page) : pool.fix_new(part.page));
     if (!redo_part(*page.mutable_page(), known, part, Lsn{item.end})) return false;
     pool.mark_dirty(page, Lsn{item.begin}, Lsn{item.end});
-    if (part.action == PageAction::page_free) pool.drop(std::move(page));        // as the forward path does: its content is of no use
+    // As the forward path does: its content is of no use.
+    if (part.action == PageAction::page_free) pool.drop(std::move(page));
     return true;
 }
 

@@ -1,7 +1,8 @@
 // space_map.cc - finding free pages, giving pages back, growing the volume file.
 //
-// Concepts   Each map has a hint where the search goes on (next fit, so that pages taken one after the other are adjacent), and the space map
-//            one which map to try first. Hints are unprotected: an outdated one costs a search, never a page.
+// Concepts   Each map has a hint where the search goes on (next fit, so that pages taken one after
+//            the other are adjacent), and the space map one which map to try first. Hints are
+//            unprotected: an outdated one costs a search, never a page.
 #include "sm/space/space_map.h"
 
 #include <algorithm>
@@ -16,16 +17,18 @@ namespace lockstep::sm {
 using namespace space;
 
 namespace {
-constexpr uint64_t kGrowMin = 1u << 20, kGrowMax = 64u << 20, kGrowLeast = 64u << 10;      // bytes
+constexpr uint64_t kGrowMin = 1u << 20, kGrowMax = 64u << 20, kGrowLeast = 64u << 10;  // bytes
 constexpr uint32_t kMapsMax = kPageNone.value / kPagesPerMap + 1;
-constexpr uint32_t kFull = UINT32_MAX;                 // a hint: nothing free here
+constexpr uint32_t kFull = UINT32_MAX;  // a hint: nothing free here
 }  // namespace
 
 struct SpaceMap::Impl {
     Env& env;
-    std::atomic<uint64_t> pages{0};                    // of the file; grows under grow_latch
+    std::atomic<uint64_t> pages{0};  // of the file; grows under grow_latch
     std::atomic<uint32_t> map_hint{0};
-    std::unique_ptr<std::atomic<uint32_t>[]> hints = std::make_unique<std::atomic<uint32_t>[]>(kMapsMax);     // bit, or kFull
+    // Bit, or kFull.
+    std::unique_ptr<std::atomic<uint32_t>[]> hints =
+        std::make_unique<std::atomic<uint32_t>[]>(kMapsMax);
     threads::Latch grow_latch{900, "volume growth"};
 
     Result<ExclusivePage> fix_map(uint32_t map);
@@ -37,8 +40,11 @@ struct SpaceMap::Impl {
 SpaceMap::SpaceMap(Env& env) : env_(env), impl_(std::make_shared<Impl>(env)) {}
 
 ChangePart PageReservation::part() {
-    return {.page = &map, .action = action, .flags = 0,
-            .pieces = {Slice(reinterpret_cast<const char*>(runs), run_count * sizeof(Run)), {}, {}, {}}};
+    return {.page = &map,
+            .action = action,
+            .flags = 0,
+            .pieces = {
+                Slice(reinterpret_cast<const char*>(runs), run_count * sizeof(Run)), {}, {}, {}}};
 }
 
 // SP-3.
@@ -46,20 +52,28 @@ Result<ExclusivePage> SpaceMap::Impl::fix_map(uint32_t map) {
     ExclusivePage page = TRY(env.pool->fix_exclusive(map_page(map)));
     if (page->kind() == PageKind::space_map) [[likely]]
         return page;
-    if (page->kind() != PageKind::free) return fail(ErrorCode::corrupt_page, "space map", map_page(map).value);
+    if (page->kind() != PageKind::free)
+        return fail(ErrorCode::corrupt_page, "space map", map_page(map).value);
     const uint32_t id = map_page(map).value;
-    ChangePart part{.page = &page, .action = PageAction::space_format, .flags = kPartFresh,
+    ChangePart part{.page = &page,
+                    .action = PageAction::space_format,
+                    .flags = kPartFresh,
                     .pieces = {Slice(reinterpret_cast<const char*>(&id), sizeof id), {}, {}, {}}};
-    TRY(change_pages(env, nullptr, ChangeRole::system, LogKind::space_grow, StoreId{0}, {&part, 1}));
+    TRY(change_pages(env, nullptr, ChangeRole::system, LogKind::space_grow, StoreId{0},
+                     {&part, 1}));
     return page;
 }
 
-// Takes `count` zero bits from the hint on, then from the beginning; false if there are not so many within the file.
-bool SpaceMap::Impl::pick(const ExclusivePage& page, uint32_t map, uint32_t count, PageReservation& out) {
-    const uint64_t base = uint64_t{map} * kPagesPerMap, total = pages.load(std::memory_order_acquire);
+// Takes `count` zero bits from the hint on, then from the beginning; false if there are not so many
+// within the file.
+bool SpaceMap::Impl::pick(const ExclusivePage& page, uint32_t map, uint32_t count,
+                          PageReservation& out) {
+    const uint64_t base = uint64_t{map} * kPagesPerMap,
+                   total = pages.load(std::memory_order_acquire);
     if (total <= base) return false;
     const auto limit = static_cast<uint32_t>(std::min<uint64_t>(kPagesPerMap, total - base));
-    const uint32_t hint = hints[map].load(std::memory_order_relaxed), from = hint < limit ? hint : 0;
+    const uint32_t hint = hints[map].load(std::memory_order_relaxed),
+                   from = hint < limit ? hint : 0;
     const uint64_t* bits = words(*page);
     out.count = 0;
     const auto search = [&](uint32_t begin, uint32_t end) {
@@ -76,11 +90,13 @@ bool SpaceMap::Impl::pick(const ExclusivePage& page, uint32_t map, uint32_t coun
     };
     if (limit >= used(*page) + count + PLANTED(space_counted_wrong)) {
         search(from, limit);
-        const uint32_t next = out.count > 0 ? out.pages[out.count - 1].value - static_cast<uint32_t>(base) + 1 : 0;
+        const uint32_t next =
+            out.count > 0 ? out.pages[out.count - 1].value - static_cast<uint32_t>(base) + 1 : 0;
         if (out.count < count) search(0, from);
         hints[map].store(next, std::memory_order_relaxed);
     }
-    if (out.count < count && limit == kPagesPerMap) hints[map].store(kFull, std::memory_order_relaxed);
+    if (out.count < count && limit == kPagesPerMap)
+        hints[map].store(kFull, std::memory_order_relaxed);
     return out.count == count;
 }
 
@@ -111,7 +127,8 @@ Result<PageReservation> SpaceMap::prepare(uint32_t count) {
 }
 
 Result<PageReservation> SpaceMap::prepare_free(PageId page) {
-    if (page.value >= pages_total()) return fail(ErrorCode::corrupt_page, "page beyond the volume", page.value);
+    if (page.value >= pages_total())
+        return fail(ErrorCode::corrupt_page, "page beyond the volume", page.value);
     const uint32_t map = map_of(page);
     PageReservation r;
     r.map = TRY(impl_->fix_map(map));
@@ -131,12 +148,16 @@ Result<void> SpaceMap::free_now(std::span<const PageId> pages) {
     for (const PageId id : pages) {
         ExclusivePage page = TRY(env_.pool->fix_new(id));
         Result<PageReservation> r = prepare_free(id);
-        if (!r) {                                // what was not in memory must not seem to be free: it still counts
+        // What was not in memory must not seem to be free: it still counts.
+        if (!r) {
             if (page->header.lsn == 0) env_.pool->drop(std::move(page));
             return std::unexpected(r.error());
         }
-        ChangePart parts[2] = {{.page = &page, .action = PageAction::page_free, .flags = kPartFresh, .pieces = {}}, r->part()};
-        TRY(change_pages(env_, nullptr, ChangeRole::system, LogKind::space_free, StoreId{0}, parts));
+        ChangePart parts[2] = {
+            {.page = &page, .action = PageAction::page_free, .flags = kPartFresh, .pieces = {}},
+            r->part()};
+        TRY(change_pages(env_, nullptr, ChangeRole::system, LogKind::space_free, StoreId{0},
+                         parts));
         r->map.release();
         env_.pool->drop(std::move(page));
     }
@@ -149,10 +170,12 @@ Result<void> SpaceMap::undo_allocation(txn::Transaction& txn, const txn::LogReco
     ChangePart parts[std::size(map.pages) + 1];
     uint32_t cursor = 0, n = 0;
     for (PartView part; TRY(next_part(record, cursor, part));) {
-        if (!(part.flags & kPartFresh)) continue;                // the map's part
-        if (n == std::size(pages)) return fail(ErrorCode::corrupt_log, "record that took pages", record.lsn.value, n);
+        if (!(part.flags & kPartFresh)) continue;  // the map's part
+        if (n == std::size(pages))
+            return fail(ErrorCode::corrupt_log, "record that took pages", record.lsn.value, n);
         pages[n] = TRY(env_.pool->fix_new(part.page));
-        parts[n + 1] = {.page = &pages[n], .action = PageAction::page_free, .flags = kPartFresh, .pieces = {}};
+        parts[n + 1] = {
+            .page = &pages[n], .action = PageAction::page_free, .flags = kPartFresh, .pieces = {}};
         ++n;
     }
     if (n == 0) return fail(ErrorCode::corrupt_log, "record that took pages", record.lsn.value);
@@ -163,8 +186,8 @@ Result<void> SpaceMap::undo_allocation(txn::Transaction& txn, const txn::LogReco
     }
     map.run_count = n;
     parts[0] = map.part();
-    TRY(change_pages(env_, &txn, ChangeRole::compensation, LogKind::space_free, StoreId{record.header->store}, {parts, n + 1},
-                     Lsn{record.header->prev}));
+    TRY(change_pages(env_, &txn, ChangeRole::compensation, LogKind::space_free,
+                     StoreId{record.header->store}, {parts, n + 1}, Lsn{record.header->prev}));
     map.map.release();
     for (uint32_t i = 0; i < n; ++i) env_.pool->drop(std::move(pages[i]));
     return {};
@@ -174,7 +197,8 @@ Result<void> undo_allocation(Env& env, txn::Transaction& txn, const txn::LogReco
     return env.space->undo_allocation(txn, record);
 }
 
-// The volume doubles, in steps between kGrowMin and kGrowMax; smaller ones when the device is nearly full.
+// The volume doubles, in steps between kGrowMin and kGrowMax; smaller ones when the device is
+// nearly full.
 Result<void> SpaceMap::Impl::grow(uint64_t seen) {
     grow_latch.lock();
     Result<void> result;
@@ -190,7 +214,8 @@ Result<void> SpaceMap::Impl::grow(uint64_t seen) {
 }
 
 Result<void> SpaceMap::Impl::extend_to(uint64_t bytes) {
-    if (bytes / kPageBytes > env.pool->pages_max()) return fail(ErrorCode::no_space, "data file: page numbers used up", bytes);
+    if (bytes / kPageBytes > env.pool->pages_max())
+        return fail(ErrorCode::no_space, "data file: page numbers used up", bytes);
     TRY(env.disk->allocate(env.data_file, bytes));
     pages.store(bytes / kPageBytes, std::memory_order_release);
     return {};
@@ -238,7 +263,8 @@ Result<void> SpaceMap::open() {
     const uint64_t bytes = TRY(env_.disk->size(env_.data_file));
     impl_->pages.store(bytes / kPageBytes, std::memory_order_release);
     impl_->map_hint.store(0, std::memory_order_relaxed);
-    for (uint32_t map = 0; map < kMapsMax; ++map) impl_->hints[map].store(0, std::memory_order_relaxed);
+    for (uint32_t map = 0; map < kMapsMax; ++map)
+        impl_->hints[map].store(0, std::memory_order_relaxed);
     return {};
 }
 

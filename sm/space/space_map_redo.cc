@@ -21,7 +21,7 @@ void for_each_page(Page& page, Slice payload, Change change) {
 
 void set_bit(Page& page, uint32_t bit) {
     uint64_t& word = words(page)[bit / 64];
-    CHECK(!(word & (1ull << (bit % 64))));             // SP-2
+    CHECK(!(word & (1ull << (bit % 64))));  // SP-2
     word |= 1ull << (bit % 64);
     ++used(page);
     const auto behind = static_cast<uint16_t>(kBitsAt + (bit / 64 + 1) * 8);
@@ -37,20 +37,22 @@ void apply_space_set(Page& page, Slice payload) {
 void apply_space_clear(Page& page, Slice payload) {
     for_each_page(page, payload, [&](uint32_t bit) {
         uint64_t& word = words(page)[bit / 64];
-        CHECK(word & (1ull << (bit % 64)));            // SP-1: what is freed was in use
+        CHECK(word & (1ull << (bit % 64)));  // SP-1: what is freed was in use
         word &= ~(1ull << (bit % 64));
         --used(page);
     });
 }
 
-// Payload: u32 id of the map page. What it uses from the beginning: itself, and the superblocks before the first one.
+// Payload: u32 id of the map page. What it uses from the beginning: itself, and the superblocks
+// before the first one.
 void apply_space_format(Page& page, Slice payload) {
     uint32_t id;
     CHECK(payload.size() == sizeof id);
     std::memcpy(&id, payload.data(), sizeof id);
     format_page(page, PageId{id}, StoreId{0}, PageKind::space_map);
     page.header.hole_begin = kBitsAt;
-    for (uint32_t p = first_covered(PageId{id}); p <= id; ++p) set_bit(page, p - first_covered(PageId{id}));
+    for (uint32_t p = first_covered(PageId{id}); p <= id; ++p)
+        set_bit(page, p - first_covered(PageId{id}));
 }
 
 }  // namespace lockstep::sm

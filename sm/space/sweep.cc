@@ -14,9 +14,12 @@ Result<void> sweep(Env& env, StoreId store, std::span<const PageId> keep) {
     std::ranges::sort(sorted, {}, &PageId::value);
     for (uint32_t p = kFirstMapPage.value + 1; p < env.space->pages_total(); ++p) {
         const PageId id{p};
-        if (!TRY(env.space->is_used(id)) || std::ranges::binary_search(sorted, p, {}, &PageId::value)) continue;
+        if (!TRY(env.space->is_used(id)) ||
+            std::ranges::binary_search(sorted, p, {}, &PageId::value))
+            continue;
         Result<SharedPage> page = env.pool->fix_shared(id);
-        if (!page) {                             // a damaged page of somebody else must not stop this
+        // A damaged page of somebody else must not stop this.
+        if (!page) {
             if (!is_bad_page(page.error().code)) return std::unexpected(page.error());
             continue;
         }

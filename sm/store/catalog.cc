@@ -1,25 +1,28 @@
 // catalog.cc - the catalogue's entries and the objects they stand for.
 //
-// Concepts   An entry's key is the name, its value {id, kind, root}. The same tree holds the drop list. Creating puts the new object on
-//            that list in a transaction of its own, which also makes its first page, and takes it off in the creator's; dropping
-//            puts it on in the dropper's. So whatever becomes of the transaction, after a crash too, every object either has a
-//            name or stands on the list, and open() destroys what it finds there.
-// Invariants CA-1 An object's number is not given again while the store is open; objects live until close, so handles stay valid.
-//            CA-2 Nobody comes to an object that is gone: its lock is barred before the dropper's locks are released, at the latest before
-//            its pages are freed. Every operation has a lock on the object before it looks at a page that it is going to believe.
+// Concepts   An entry's key is the name, its value {id, kind, root}. The same tree holds the drop
+//            list. Creating puts the new object on that list in a transaction of its own, which
+//            also makes its first page, and takes it off in the creator's; dropping puts it on in
+//            the dropper's. So whatever becomes of the transaction, after a crash too, every object
+//            either has a name or stands on the list, and open() destroys what it finds there.
+// Invariants CA-1 An object's number is not given again while the store is open; objects live until
+// close, so handles stay valid.
+//            CA-2 Nobody comes to an object that is gone: its lock is barred before the dropper's
+//            locks are released, at the latest before its pages are freed. Every operation has a
+//            lock on the object before it looks at a page that it is going to believe.
 #include "sm/store/catalog.h"
 
 #include <cstring>
 
 #include "sm/btree/btree_raw_scan.h"
+#include "sm/btree/overflow.h"
 #include "sm/change/deferred.h"
 #include "sm/change/rollback.h"
 #include "sm/space/sweep.h"
 #include "sm/store/engine.h"
 #include "sm/store/ghost_cleaner.h"
-#include "sm/btree/overflow.h"
-#include "threads/base/spin_lock.h"
 #include "threads/base/planted.h"
+#include "threads/base/spin_lock.h"
 
 namespace lockstep::sm {
 namespace {
@@ -32,12 +35,15 @@ struct EntryValue {
 
 Slice slice_of(const EntryValue& v) { return {reinterpret_cast<const char*>(&v), sizeof(v)}; }
 
-DropEntry drop_entry(const CatalogEntry& entry) { return {static_cast<DropKind>(entry.kind), entry.id, entry.root}; }
+DropEntry drop_entry(const CatalogEntry& entry) {
+    return {static_cast<DropKind>(entry.kind), entry.id, entry.root};
+}
 static_assert(static_cast<int>(DropKind::index) == static_cast<int>(StoreKind::index) &&
               static_cast<int>(DropKind::heap) == static_cast<int>(StoreKind::heap));
 
 Result<void> check_name(std::string_view name) {
-    if (name.empty() || name.size() > kNameBytesMax) return fail(ErrorCode::bad_argument, "length of a name", name.size());
+    if (name.empty() || name.size() > kNameBytesMax)
+        return fail(ErrorCode::bad_argument, "length of a name", name.size());
     if (name.contains('\0')) return fail(ErrorCode::bad_argument, "zero byte in a name");
     return {};
 }
@@ -47,20 +53,22 @@ Result<void> check_name(std::string_view name) {
 struct Catalog::Impl {
     struct Object {
         CatalogEntry entry;
-        std::unique_ptr<BTree> tree;         // one of the two
+        std::unique_ptr<BTree> tree;  // one of the two
         std::unique_ptr<HeapFile> heap;
-        bool named = false;                  // visible through its name
-        bool gone = false;                   // dropped for good: its creator may come late to publish it
-        std::atomic<bool> rooted{false};     // the root page was seen to be this object's
+        bool named = false;  // visible through its name
+        // Dropped for good: its creator may come late to publish it.
+        bool gone = false;
+        std::atomic<bool> rooted{false};  // the root page was seen to be this object's
     };
-    explicit Impl(Engine& engine, PageId root) : tree(engine, kCatalogStore, root), drops(engine, tree) {}
+    explicit Impl(Engine& engine, PageId root)
+        : tree(engine, kCatalogStore, root), drops(engine, tree) {}
 
     BTree tree;
     DropList drops;
     mutable SpinLock lock;
-    std::map<uint32_t, Object> objects;      // under lock; nodes never go away before close
-    std::map<std::string, Object*, std::less<>> names;       // under lock
-    uint32_t next_id = kFirstUserStore.value;                // under lock
+    std::map<uint32_t, Object> objects;  // under lock; nodes never go away before close
+    std::map<std::string, Object*, std::less<>> names;  // under lock
+    uint32_t next_id = kFirstUserStore.value;           // under lock
 
     Object* add(Engine& engine, const CatalogEntry& entry) {
         SpinGuard guard(lock);
@@ -68,8 +76,7 @@ struct Catalog::Impl {
         if (!object.tree && !object.heap) {
             if (entry.kind == StoreKind::index)
                 object.tree = std::make_unique<BTree>(engine, entry.id, entry.root);
-            else
-                object.heap = std::make_unique<HeapFile>(engine, entry.id, entry.root);
+            else object.heap = std::make_unique<HeapFile>(engine, entry.id, entry.root);
         }
         object.entry = entry;
         if (entry.id.value >= next_id) next_id = entry.id.value + 1;
@@ -77,8 +84,10 @@ struct Catalog::Impl {
     }
     // From the tree: several entries may stand for one object, but then they agree.
     Result<Object*> add_listed(Engine& engine, const CatalogEntry& entry) {
-        if (const Object* known = object(entry.id.value); known && (known->entry.kind != entry.kind || known->entry.root != entry.root))
-            return fail(ErrorCode::corrupt_page, "catalogue entry", entry.id.value, entry.root.value);
+        if (const Object* known = object(entry.id.value);
+            known && (known->entry.kind != entry.kind || known->entry.root != entry.root))
+            return fail(ErrorCode::corrupt_page, "catalogue entry", entry.id.value,
+                        entry.root.value);
         return add(engine, entry);
     }
     Object* object(uint32_t id) {
@@ -92,8 +101,9 @@ struct Catalog::Impl {
         object.named = visible && !object.gone;
         if (object.named) {
             names[object.entry.name] = &object;
-        } else if (const auto it = names.find(object.entry.name); it != names.end() && it->second == &object) {
-            names.erase(it);                 // else the name is a newer object's already
+        } else if (const auto it = names.find(object.entry.name);
+                   it != names.end() && it->second == &object) {
+            names.erase(it);  // else the name is a newer object's already
         }
     }
     static Result<void> check_root(Engine& engine, Object& object);
@@ -101,12 +111,14 @@ struct Catalog::Impl {
         SpinGuard guard(lock);
         const auto it = names.find(name);
         if (it == names.end()) return fail(ErrorCode::no_such_store, "index or heap");
-        if (it->second->entry.kind != kind) return fail(ErrorCode::wrong_kind, "index or heap", it->second->entry.id.value);
+        if (it->second->entry.kind != kind)
+            return fail(ErrorCode::wrong_kind, "index or heap", it->second->entry.id.value);
         return it->second;
     }
 };
 
-Catalog::Catalog(Engine& engine, PageId root) : engine_(engine), impl_(std::make_shared<Impl>(engine, root)) {}
+Catalog::Catalog(Engine& engine, PageId root)
+    : engine_(engine), impl_(std::make_shared<Impl>(engine, root)) {}
 
 Result<PageId> Catalog::create(Engine& engine) { return BTree::create(engine, kCatalogStore); }
 
@@ -115,24 +127,35 @@ Result<void> Catalog::load() {
         SpinGuard guard(impl_->lock);
         impl_->names.clear();
     }
-    // Ghosts count for undo (their objects must be found by number), names only come from live entries.
-    return scan_raw(*engine_.pool, impl_->tree, [this](Slice key, Slice value, bool ghost) -> Result<void> {
-        DropEntry drop;
-        if (TRY(DropList::read(key, value, drop))) {
-            if (drop.store.value < kFirstUserStore.value) return fail(ErrorCode::corrupt_page, "drop list's entry", drop.store.value);
-            if (drop.number == 0) TRY(impl_->add_listed(engine_, {.name = {}, .id = drop.store, .kind = static_cast<StoreKind>(drop.kind), .root = drop.page}));
+    // Ghosts count for undo (their objects must be found by number), names only come from live
+    // entries.
+    return scan_raw(
+        *engine_.pool, impl_->tree, [this](Slice key, Slice value, bool ghost) -> Result<void> {
+            DropEntry drop;
+            if (TRY(DropList::read(key, value, drop))) {
+                if (drop.store.value < kFirstUserStore.value)
+                    return fail(ErrorCode::corrupt_page, "drop list's entry", drop.store.value);
+                if (drop.number == 0)
+                    TRY(impl_->add_listed(engine_, {.name = {},
+                                                    .id = drop.store,
+                                                    .kind = static_cast<StoreKind>(drop.kind),
+                                                    .root = drop.page}));
+                return {};
+            }
+            EntryValue v;
+            if (value.size() != sizeof(v))
+                return fail(ErrorCode::corrupt_page, "catalogue entry", value.size());
+            std::memcpy(&v, value.data(), sizeof(v));
+            if (v.id < kFirstUserStore.value || v.id == UINT32_MAX ||
+                (v.kind != uint32_t(StoreKind::index) && v.kind != uint32_t(StoreKind::heap)))
+                return fail(ErrorCode::corrupt_page, "catalogue entry", v.id, v.kind);
+            auto* object = TRY(impl_->add_listed(engine_, {.name = std::string(key),
+                                                           .id = StoreId{v.id},
+                                                           .kind = static_cast<StoreKind>(v.kind),
+                                                           .root = PageId{v.root}}));
+            if (!ghost) impl_->publish(*object, true);
             return {};
-        }
-        EntryValue v;
-        if (value.size() != sizeof(v)) return fail(ErrorCode::corrupt_page, "catalogue entry", value.size());
-        std::memcpy(&v, value.data(), sizeof(v));
-        if (v.id < kFirstUserStore.value || v.id == UINT32_MAX || (v.kind != uint32_t(StoreKind::index) && v.kind != uint32_t(StoreKind::heap)))
-            return fail(ErrorCode::corrupt_page, "catalogue entry", v.id, v.kind);
-        auto* object = TRY(impl_->add_listed(
-            engine_, {.name = std::string(key), .id = StoreId{v.id}, .kind = static_cast<StoreKind>(v.kind), .root = PageId{v.root}}));
-        if (!ghost) impl_->publish(*object, true);
-        return {};
-    });
+        });
 }
 
 // Makes the object and puts it on the drop list, in a transaction of its own: no crash can leak it.
@@ -143,28 +166,31 @@ Result<CatalogEntry> Catalog::make_listed(StoreKind kind, std::string_view name)
         entry.id = StoreId{impl_->next_id++};
     }
     TRY(run_system_txn(engine_, [&](txn::Transaction& txn) -> Result<void> {
-        entry.root = kind == StoreKind::index ? TRY(BTree::create(engine_, entry.id, &txn)) : TRY(HeapFile::create(engine_, entry.id, &txn));
+        entry.root = kind == StoreKind::index ? TRY(BTree::create(engine_, entry.id, &txn))
+                                              : TRY(HeapFile::create(engine_, entry.id, &txn));
         return impl_->drops.add(txn, drop_entry(entry));
     }));
     return entry;
 }
 
-Result<void> Catalog::create_named(txn::Transaction& txn, std::string_view name, StoreKind kind, uint32_t& id_out) {
+Result<void> Catalog::create_named(txn::Transaction& txn, std::string_view name, StoreKind kind,
+                                   uint32_t& id_out) {
     TRY(check_name(name));
     const CatalogEntry entry = TRY(make_listed(kind, name));
     auto* object = impl_->add(engine_, entry);
     const StoreId id = entry.id;
-    // Registered before anything else can fail: whatever happens now, the end of the transaction settles the object's fate.
+    // Registered before anything else can fail: whatever happens now, the end of the transaction
+    // settles the object's fate.
     auto settled = std::make_shared<bool>(false);
     at_end(txn, [this, object, settled](bool committed) {
-        if (committed && *settled)
-            impl_->publish(*object, true);
-        else
-            destroy(object->entry);
+        if (committed && *settled) impl_->publish(*object, true);
+        else destroy(object->entry);
     });
-    auto named = impl_->tree.insert(txn, entry.name, slice_of({id.value, uint32_t(kind), entry.root.value}));
+    auto named =
+        impl_->tree.insert(txn, entry.name, slice_of({id.value, uint32_t(kind), entry.root.value}));
     if (!named) {
-        if (named.error().code == ErrorCode::duplicate_key) return fail(ErrorCode::already_exists, "index or heap");
+        if (named.error().code == ErrorCode::duplicate_key)
+            return fail(ErrorCode::already_exists, "index or heap");
         return named;
     }
     TRY(impl_->drops.remove(txn, drop_entry(entry)));
@@ -191,26 +217,30 @@ Result<void> Catalog::drop(txn::Transaction& txn, std::string_view name) {
     std::string found;
     ValueOut out{.text = &found};
     EntryValue v;
-    if (!TRY(impl_->tree.fetch(txn, name, Access::write, out))) return fail(ErrorCode::no_such_store, "index or heap");
-    if (found.size() != sizeof(v)) return fail(ErrorCode::corrupt_page, "catalogue entry", found.size());
+    if (!TRY(impl_->tree.fetch(txn, name, Access::write, out)))
+        return fail(ErrorCode::no_such_store, "index or heap");
+    if (found.size() != sizeof(v))
+        return fail(ErrorCode::corrupt_page, "catalogue entry", found.size());
     std::memcpy(&v, found.data(), sizeof(v));
     Impl::Object* object = impl_->object(v.id);
     if (object == nullptr) return fail(ErrorCode::no_such_store, "index or heap", v.id);
     const CatalogEntry entry = object->entry;
     auto& lock = object->tree ? object->tree->lock() : object->heap->lock();
     TRY(engine_.locks->lock_store(txn.locks, lock, txn::LockMode::X));
-    if (!TRY(impl_->tree.erase(txn, entry.name))) return fail(ErrorCode::no_such_store, "index or heap");
+    if (!TRY(impl_->tree.erase(txn, entry.name)))
+        return fail(ErrorCode::no_such_store, "index or heap");
     TRY(impl_->drops.add(txn, drop_entry(entry)));
     const auto freed = [this, object](bool committed) {
         if (!committed) return;
         if (!PLANTED(catalogue_stale)) impl_->publish(*object, false);
         destroy(object->entry);
     };
-    at_end(txn, freed, [this, &lock] { engine_.locks->bar_store(lock); });       // CA-2
+    at_end(txn, freed, [this, &lock] { engine_.locks->bar_store(lock); });  // CA-2
     return {};
 }
 
-// Frees the pages under the object's X lock, then takes it off the list. A failure leaves it there for the next open.
+// Frees the pages under the object's X lock, then takes it off the list. A failure leaves it there
+// for the next open.
 void Catalog::destroy(const CatalogEntry& entry) {
     if (engine_.ghosts) engine_.ghosts->hold();
     auto done = run_system_txn(engine_, [&](txn::Transaction& txn) -> Result<void> {
@@ -224,7 +254,9 @@ void Catalog::destroy(const CatalogEntry& entry) {
         return impl_->drops.remove(txn, drop_entry(entry));
     });
     if (engine_.ghosts) engine_.ghosts->resume();
-    if (!done) engine_.report(1, "space of a dropped object is freed at the next open: " + done.error().text());
+    if (!done)
+        engine_.report(
+            1, "space of a dropped object is freed at the next open: " + done.error().text());
 }
 
 Result<void> Catalog::free_entry(const DropEntry& entry) {
@@ -234,7 +266,10 @@ Result<void> Catalog::free_entry(const DropEntry& entry) {
         BTree* tree = index_by_id(entry.store);
         TRY(sweep(engine_, entry.store, tree ? TRY(tree->verify()).pages : std::vector<PageId>{}));
     } else {
-        destroy({.name = {}, .id = entry.store, .kind = static_cast<StoreKind>(entry.kind), .root = entry.page});
+        destroy({.name = {},
+                 .id = entry.store,
+                 .kind = static_cast<StoreKind>(entry.kind),
+                 .root = entry.page});
         return {};
     }
     return impl_->drops.remove_now(entry);
@@ -245,17 +280,22 @@ Result<void> Catalog::free_dropped() {
     return {};
 }
 
-// Whoever goes down from a root believes in it: looked at once, when the object is first asked for by name.
+// Whoever goes down from a root believes in it: looked at once, when the object is first asked for
+// by name.
 Result<void> Catalog::Impl::check_root(Engine& engine, Object& object) {
     if (object.rooted.load(std::memory_order_relaxed)) return {};
     const CatalogEntry& entry = object.entry;
     const auto look = [&]() -> Result<void> {
         SharedPage page = TRY(engine.pool->fix_shared(entry.root));
-        if (page->kind() != (entry.kind == StoreKind::index ? PageKind::btree : PageKind::heap_map) || page->header.store != entry.id.value)
-            return fail(ErrorCode::corrupt_page, "root page of an index or heap", entry.root.value, entry.id.value);
+        if (page->kind() !=
+                (entry.kind == StoreKind::index ? PageKind::btree : PageKind::heap_map) ||
+            page->header.store != entry.id.value)
+            return fail(ErrorCode::corrupt_page, "root page of an index or heap", entry.root.value,
+                        entry.id.value);
         return {};
     };
-    TRY(threads::current() ? look() : engine.run_and_wait(look));            // handles are also asked for from kernel threads
+    // Handles are also asked for from kernel threads.
+    TRY(threads::current() ? look() : engine.run_and_wait(look));
     object.rooted.store(true, std::memory_order_relaxed);
     return {};
 }

@@ -1,6 +1,7 @@
 // catalog.h - names, numbers and roots of a store's indexes and heaps; itself a B-tree (StoreId 1).
 //
-// Blocking   index(), heap() and the look-ups by number take a spin lock for a moment; create/drop are transactions of their own and park.
+// Blocking   index(), heap() and the look-ups by number take a spin lock for a moment; create/drop
+//            are transactions of their own and park.
 #pragma once
 
 #include <map>
@@ -8,8 +9,8 @@
 #include <string>
 
 #include "sm/btree/btree.h"
-#include "sm/store/drop_list.h"
 #include "sm/heap/heap_file.h"
+#include "sm/store/drop_list.h"
 
 namespace lockstep::sm {
 
@@ -28,16 +29,18 @@ class Engine;
 class Catalog final : public ObjectDirectory {
 public:
     Catalog(Engine& engine, PageId root);
-    static Result<PageId> create(Engine& engine);                     // new store: the catalogue's own tree
+    // New store: the catalogue's own tree.
+    static Result<PageId> create(Engine& engine);
     Result<void> load() override;
 
-    // Run inside `txn`; the object is usable by others once it commits. Errors: already_exists, bad_argument (name empty or too long).
+    // Run inside `txn`; the object is usable by others once it commits. Errors: already_exists,
+    // bad_argument (name empty or too long).
     Result<BTree*> create_index(txn::Transaction& txn, std::string_view name);
     Result<HeapFile*> create_heap(txn::Transaction& txn, std::string_view name);
     // X lock on the object; its pages are freed after commit, never on rollback.
     Result<void> drop(txn::Transaction& txn, std::string_view name);
 
-    Result<BTree*> index(std::string_view name);                      // no_such_store, wrong_kind
+    Result<BTree*> index(std::string_view name);  // no_such_store, wrong_kind
     Result<HeapFile*> heap(std::string_view name);
     BTree* index_by_id(StoreId id) override;
     HeapFile* heap_by_id(StoreId id);
@@ -51,7 +54,8 @@ public:
 private:
     struct Impl;
     Result<CatalogEntry> make_listed(StoreKind kind, std::string_view name);
-    Result<void> create_named(txn::Transaction& txn, std::string_view name, StoreKind kind, uint32_t& id_out);
+    Result<void> create_named(txn::Transaction& txn, std::string_view name, StoreKind kind,
+                              uint32_t& id_out);
     void destroy(const CatalogEntry& entry);
     Result<void> free_entry(const DropEntry& entry);
 

@@ -44,7 +44,8 @@ Result<void> DropList::remove_now(const DropEntry& entry) {
 Result<bool> DropList::read(Slice key, Slice value, DropEntry& entry) {
     if (key.empty() || key[0] != kMark) return false;
     EntryValue v;
-    if (value.size() != sizeof v) return fail(ErrorCode::corrupt_page, "drop list's entry", value.size());
+    if (value.size() != sizeof v)
+        return fail(ErrorCode::corrupt_page, "drop list's entry", value.size());
     std::memcpy(&v, value.data(), sizeof v);
     entry = {static_cast<DropKind>(v.kind), StoreId{v.store}, PageId{v.page}, 0};
     if (key.size() == 1 + sizeof(uint32_t) + sizeof(uint64_t) + sizeof(uint32_t))

@@ -1,4 +1,5 @@
-// engine.cc - opening and closing_: files, log, pool, recovery, background services, in an order that can be read top to bottom.
+// engine.cc - opening and closing_: files, log, pool, recovery, background services, in an order
+// that can be read top to bottom.
 #include "sm/store/engine.h"
 #include "sm/store/test_hooks.h"
 
@@ -25,12 +26,15 @@ bool Engine::on_own_thread() const {
 Result<void> Engine::start_thread(int worker, const char* name, threads::ThreadFn fn) {
     if (closing_.load(std::memory_order_acquire)) return fail(ErrorCode::store_closed, "store");
     user_threads_.fetch_add(1, std::memory_order_acq_rel);
-    const uint32_t where = worker >= 0 ? static_cast<uint32_t>(worker) : next_worker_.fetch_add(1, std::memory_order_relaxed);
-    auto started = runtime->spawn(where % runtime->workers(), name, [this, fn = std::move(fn)]() mutable {
-        fn();
-        fn = nullptr;                    // its captures go before close() may proceed
-        if (user_threads_.fetch_sub(1, std::memory_order_acq_rel) == 1) user_threads_.notify_all();
-    });
+    const uint32_t where = worker >= 0 ? static_cast<uint32_t>(worker)
+                                       : next_worker_.fetch_add(1, std::memory_order_relaxed);
+    auto started =
+        runtime->spawn(where % runtime->workers(), name, [this, fn = std::move(fn)]() mutable {
+            fn();
+            fn = nullptr;  // its captures go before close() may proceed
+            if (user_threads_.fetch_sub(1, std::memory_order_acq_rel) == 1)
+                user_threads_.notify_all();
+        });
     if (!started) {
         if (user_threads_.fetch_sub(1, std::memory_order_acq_rel) == 1) user_threads_.notify_all();
         return std::unexpected(started.error());
@@ -52,10 +56,12 @@ Result<void> Engine::run_and_wait(std::move_only_function<Result<void>()> fn) {
 
 bool Engine::stepped() const { return options.test_hooks && options.test_hooks->caller_driven; }
 
-// Who drives a simulation calls in here again and again; if nothing can ever happen any more, the wait can only be broken off.
+// Who drives a simulation calls in here again and again; if nothing can ever happen any more, the
+// wait can only be broken off.
 void Engine::wait_for(threads::Completion& done) {
     if (!stepped() || threads::current()) return done.wait();
-    while (!done.is_set()) CHECK(runtime->step() || (options.test_hooks->idle && options.test_hooks->idle()));
+    while (!done.is_set())
+        CHECK(runtime->step() || (options.test_hooks->idle && options.test_hooks->idle()));
 }
 
 namespace {
@@ -87,8 +93,9 @@ txn::LogOptions log_options_of(std::string_view path, const Options& o) {
 
 }  // namespace
 
-// Opens what there is, or begins a new store: true. A creation is bracketed by the file "creating": what a crash left of an unfinished one
-// is removed and made again, whereas a store that merely lost its superblock is never touched.
+// Opens what there is, or begins a new store: true. A creation is bracketed by the file "creating":
+// what a crash left of an unfinished one is removed and made again, whereas a store that merely
+// lost its superblock is never touched.
 Result<bool> Engine::open_files(const std::string& directory) {
     const bool exists = disk->exists(directory + "/data") && !disk->exists(directory + "/creating");
     if (!exists && !options.create) return fail(ErrorCode::bad_path, "no store in this directory");
@@ -96,8 +103,11 @@ Result<bool> Engine::open_files(const std::string& directory) {
     lock_file_ = TRY(disk->open(directory + "/lock", threads::Disk::kCreate));
     TRY(disk->lock_exclusive(lock_file_));
     if (!exists) TRY(begin_creation(directory));
-    data_file = TRY(disk->open(directory + "/data", (exists ? 0u : uint32_t{threads::Disk::kCreate}) | threads::Disk::kDirect));
-    lsns_file = TRY(disk->open(directory + "/data.lsn", threads::Disk::kCreate | threads::Disk::kDirect));
+    data_file =
+        TRY(disk->open(directory + "/data",
+                       (exists ? 0u : uint32_t{threads::Disk::kCreate}) | threads::Disk::kDirect));
+    lsns_file =
+        TRY(disk->open(directory + "/data.lsn", threads::Disk::kCreate | threads::Disk::kDirect));
     return !exists;
 }
 
@@ -105,7 +115,9 @@ Result<void> Engine::begin_creation(const std::string& directory) {
     const bool unfinished = disk->exists(directory + "/creating");
     for (const std::string& name : TRY(disk->list(directory))) {
         if (!name.starts_with("log.") && name != "data" && name != "data.lsn") continue;
-        if (!unfinished) return fail(ErrorCode::bad_path, "directory holds files of a store but no complete store");
+        if (!unfinished)
+            return fail(ErrorCode::bad_path,
+                        "directory holds files of a store but no complete store");
         TRY(disk->unlink(directory + "/" + name));
     }
     disk->close(TRY(disk->open(directory + "/creating", threads::Disk::kCreate)));
@@ -137,17 +149,16 @@ Result<std::unique_ptr<Engine>> Engine::open(std::string_view path, const Option
     const bool fresh = TRY(engine->open_files(directory));
     if (!fresh) {
         engine->superblock = TRY(read_superblock(*engine->disk, engine->data_file));
-        engine->options.log_segment_bytes = engine->superblock.log_segment_bytes;      // fixed when the store was made
+        // Fixed when the store was made.
+        engine->options.log_segment_bytes = engine->superblock.log_segment_bytes;
     }
     TRY(engine->build(path, fresh));
     if (!fresh) engine->load_written_lsns();
     TRY(engine->run_and_wait([&]() -> Result<void> {
         TRY(engine->log->start_flusher());
         TRY(engine->pool->start_cleaner());
-        if (fresh)
-            TRY(engine->make_fresh());
-        else
-            TRY(engine->recover());
+        if (fresh) TRY(engine->make_fresh());
+        else TRY(engine->recover());
         return engine->start_services();
     }));
     if (fresh) TRY(engine->end_creation(directory));
@@ -158,7 +169,8 @@ Result<std::unique_ptr<Engine>> Engine::open(std::string_view path, const Option
 // Objects, from the bottom up. Nothing runs yet.
 Result<void> Engine::build(std::string_view path, bool fresh) {
     const TestHooks* hooks = options.test_hooks;
-    if (hooks && hooks->clock == nullptr) return fail(ErrorCode::bad_option, "hooks without a clock");
+    if (hooks && hooks->clock == nullptr)
+        return fail(ErrorCode::bad_option, "hooks without a clock");
     threads::RuntimeOptions ro{.workers = options.workers,
                                .stack_bytes = options.stack_bytes,
                                .pin_workers = options.pin_workers,
@@ -171,24 +183,30 @@ Result<void> Engine::build(std::string_view path, bool fresh) {
                                .steps = options.steps,
                                .policy = {}};
     if (hooks && hooks->random_schedule)
-        ro.policy = [seed = hooks->seed](uint32_t worker) { return threads::make_random_policy(seed * 64 + worker); };
+        ro.policy = [seed = hooks->seed](uint32_t worker) {
+            return threads::make_random_policy(seed * 64 + worker);
+        };
     runtime = own(own_runtime_, TRY(threads::Runtime::start(std::move(ro))));
     counters = std::make_unique<ApiCounters[]>(options.workers);
 
     log_options = log_options_of(path, options);
-    log = own(own_log_, fresh ? TRY(txn::Log::create(*runtime, log_options))
-                              : TRY(txn::Log::open(*runtime, log_options, Lsn{superblock.checkpoint_lsn})));
-    locks = own(own_locks_, std::make_unique<txn::LockManager>(txn::LockOptions{.buckets_log2 = options.lock_table_bytes_log2 - 6,
-                                                                .owners_max = options.transactions_max + 64,
-                                                                .timeout = options.lock_timeout,
-                                                                .escalate_at = options.escalate_at,
-                                                                .stage = options.lock_stage}));
-    txns = own(own_txns_, std::make_unique<txn::TransactionTable>(*log, *locks, options.transactions_max));
+    log = own(own_log_,
+              fresh ? TRY(txn::Log::create(*runtime, log_options))
+                    : TRY(txn::Log::open(*runtime, log_options, Lsn{superblock.checkpoint_lsn})));
+    locks = own(own_locks_, std::make_unique<txn::LockManager>(
+                                txn::LockOptions{.buckets_log2 = options.lock_table_bytes_log2 - 6,
+                                                 .owners_max = options.transactions_max + 64,
+                                                 .timeout = options.lock_timeout,
+                                                 .escalate_at = options.escalate_at,
+                                                 .stage = options.lock_stage}));
+    txns = own(own_txns_,
+               std::make_unique<txn::TransactionTable>(*log, *locks, options.transactions_max));
     pool = own(own_pool_, TRY(BufferPool::create(*runtime, *log, data_file,
-                                  {.bytes = options.pool_bytes,
-                                  .huge_pages = !stepped(),            // a simulation opens many small stores
-                                  .sync = options.sync,
-                                  .data_path = std::string(path) + "/data"})));
+                                                 {.bytes = options.pool_bytes,
+                                                  // A simulation opens many small stores.
+                                                  .huge_pages = !stepped(),
+                                                  .sync = options.sync,
+                                                  .data_path = std::string(path) + "/data"})));
     pool->set_repair([this](PageId id, Page& page) { return repair_page(*this, id, page); });
     space = own(own_space_, std::make_unique<SpaceMap>(*this));
     checkpointer = own(own_checkpointer_, std::make_unique<Checkpointer>(*this));
@@ -226,10 +244,14 @@ Result<void> Engine::make_fresh() {
 void Engine::load_written_lsns() {
     const WrittenLsns::Loaded loaded = pool->written_lsns().load(*disk, lsns_file, store_number());
     if (loaded.missing)
-        report(1, "data.lsn is missing: lost writes of pages that have not been read or written since go unnoticed");
+        report(1,
+               "data.lsn is missing: lost writes of pages that have not been read or written since "
+               "go unnoticed");
     else if (loaded.unknown > 0)
-        report(1, std::to_string(loaded.unknown) + " of " + std::to_string(loaded.blocks) + " blocks of data.lsn are damaged: lost writes of " +
-                      std::to_string(loaded.unknown * WrittenLsns::kPagesPerBlock) + " pages go unnoticed until they have been read or written");
+        report(1, std::to_string(loaded.unknown) + " of " + std::to_string(loaded.blocks) +
+                      " blocks of data.lsn are damaged: lost writes of " +
+                      std::to_string(loaded.unknown * WrittenLsns::kPagesPerBlock) +
+                      " pages go unnoticed until they have been read or written");
 }
 
 Result<void> Engine::recover() {
@@ -237,10 +259,14 @@ Result<void> Engine::recover() {
     adopt_catalog(std::make_unique<Catalog>(*this, PageId{superblock.catalog_root}));
     const RecoveryReport r = TRY(restart(*this, Lsn{superblock.checkpoint_lsn}));
     if (!r.clean)
-        report(2, "recovered: " + std::to_string(r.records) + " log records, " + std::to_string(r.parts_redone) +
-                      " page changes redone, " + std::to_string(r.losers) + " transactions rolled back, " +
-                      std::to_string((r.analysis_nanos + r.redo_nanos + r.undo_nanos) / kMillisecond) + " ms");
-    TRY(catalog->load());                // again: rollback may have taken objects away or brought them back
+        report(2,
+               "recovered: " + std::to_string(r.records) + " log records, " +
+                   std::to_string(r.parts_redone) + " page changes redone, " +
+                   std::to_string(r.losers) + " transactions rolled back, " +
+                   std::to_string((r.analysis_nanos + r.redo_nanos + r.undo_nanos) / kMillisecond) +
+                   " ms");
+    // again: rollback may have taken objects away or brought them back.
+    TRY(catalog->load());
     return catalog->free_dropped();
 }
 
@@ -260,10 +286,12 @@ void Engine::stop_services() {
 // Transactions whose user thread ended without ending them: nobody else can any more.
 void Engine::roll_back_orphans() {
     for (txn::Transaction* txn : txns->unfinished()) {
-        report(1, "transaction " + std::to_string(txn->id.value) + " was left open by its thread and is rolled back");
+        report(1, "transaction " + std::to_string(txn->id.value) +
+                      " was left open by its thread and is rolled back");
         txn->thread = txn->locks.thread = threads::current();
         txn->thread_id = txn->thread->id;
-        const DeferredActions dropped(*txn);     // its thread is gone: nobody is left to run them for
+        // Its thread is gone: nobody is left to run them for.
+        const DeferredActions dropped(*txn);
         const auto undone = roll_back(*this, *txn, kLsnNone);
         if (!undone) report(0, "rollback failed: " + undone.error().text());
         txns->finish_abort(*txn, undone.has_value());
@@ -276,10 +304,8 @@ Result<void> Engine::close() {
     if (runtime) {
         // The application's own user threads first: they may still begin transactions.
         for (uint64_t n; (n = user_threads_.load(std::memory_order_acquire)) != 0;) {
-            if (!stepped())
-                user_threads_.wait(n, std::memory_order_acquire);
-            else
-                CHECK(runtime->step() || (options.test_hooks->idle && options.test_hooks->idle()));
+            if (!stepped()) user_threads_.wait(n, std::memory_order_acquire);
+            else CHECK(runtime->step() || (options.test_hooks->idle && options.test_hooks->idle()));
         }
         stop_services();
         if (opened_) {

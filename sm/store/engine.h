@@ -1,9 +1,10 @@
 // engine.h - the parts of one open store, wired together. Internal: the public face is store.h.
 //
-// Concepts   Engine owns everything that lives as long as the store is open: open and close, user threads, background services.
-//            Structures see only Env (sm/core/env.h), checkpoint and restart RestartEnv; Engine fills both while it opens.
-//            Members are built top to bottom at open and torn down bottom to top at close. Nothing here is global: several
-//            engines in one process are independent.
+// Concepts   Engine owns everything that lives as long as the store is open: open and close, user
+//            threads, background services. Structures see only Env (sm/core/env.h), checkpoint and
+//            restart RestartEnv; Engine fills both while it opens. Members are built top to bottom
+//            at open and torn down bottom to top at close. Nothing here is global: several engines
+//            in one process are independent.
 #pragma once
 
 #include <atomic>
@@ -37,9 +38,11 @@ public:
 
     // Opens or makes the store (see Store::open). Runs on a foreign kernel thread.
     static Result<std::unique_ptr<Engine>> open(std::string_view path, const Options& options);
-    // Waits for user threads and transactions, checkpoints, marks the store clean, releases everything. Idempotent.
+    // Waits for user threads and transactions, checkpoints, marks the store clean, releases
+    // everything. Idempotent.
     Result<void> close();
-    // In a simulation: stops in mid-flight, as a crash would. No user thread runs again or is unwound; then only destroy it.
+    // In a simulation: stops in mid-flight, as a crash would. No user thread runs again or is
+    // unwound; then only destroy it.
     void abandon();
 
     // Starts a user thread of the application; close() waits for it. worker < 0: workers in turn.
@@ -54,7 +57,7 @@ public:
     // --- the services above the structures; RestartEnv has the parts below
     std::unique_ptr<Catalog> catalog;
     std::unique_ptr<GhostCleaner> ghosts;
-    std::unique_ptr<ApiCounters[]> counters;         // one per worker
+    std::unique_ptr<ApiCounters[]> counters;  // one per worker
 
 private:
     Result<bool> open_files(const std::string& directory);
@@ -72,7 +75,7 @@ private:
     void release();
 
     MemoryReserve memory_reserve_;
-    std::unique_ptr<threads::Disk> own_disk_;        // unless a test gave one
+    std::unique_ptr<threads::Disk> own_disk_;  // unless a test gave one
     threads::FileId lock_file_{-1};
     std::unique_ptr<threads::Runtime> own_runtime_;
     std::unique_ptr<txn::Log> own_log_;
@@ -81,10 +84,11 @@ private:
     std::unique_ptr<BufferPool> own_pool_;
     std::unique_ptr<SpaceMap> own_space_;
     std::unique_ptr<Checkpointer> own_checkpointer_;
-    std::atomic<uint64_t> user_threads_{0};          // started by the application and not ended
+    std::atomic<uint64_t> user_threads_{0};  // started by the application and not ended
     std::atomic<uint32_t> next_worker_{0};
     std::atomic<bool> closing_{false};
-    bool opened_ = false;                            // restart is through: until then no checkpoint may say so
+    // Restart is through: until then no checkpoint may say so.
+    bool opened_ = false;
 };
 
 }  // namespace lockstep::sm

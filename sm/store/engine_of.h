@@ -1,4 +1,5 @@
-// engine_of.h - the inside of an open store, for the project's own tools, benchmarks and tests. Not installed.
+// engine_of.h - the inside of an open store, for the project's own tools, benchmarks and tests. Not
+// installed.
 #pragma once
 
 #include <lockstep/store.h>

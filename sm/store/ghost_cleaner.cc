@@ -4,8 +4,8 @@
 #include "sm/store/engine.h"
 
 #include "sm/btree/btree.h"
-#include "sm/store/catalog.h"
 #include "sm/btree/overflow.h"
+#include "sm/store/catalog.h"
 
 namespace lockstep::sm {
 
@@ -13,7 +13,8 @@ namespace {
 
 constexpr size_t kLeafNotesMax = 8192;
 constexpr Nanos kDelayMin = 5 * kMillisecond, kDelayMax = 500 * kMillisecond;
-constexpr uint32_t kLeafTriesMax = 64;           // a leaf that stays locked that long is given up until its next ghost
+// A leaf that stays locked that long is given up until its next ghost.
+constexpr uint32_t kLeafTriesMax = 64;
 
 }  // namespace
 
@@ -22,10 +23,12 @@ struct GhostCleaner::State {
         Note note;
         Node* next = nullptr;
     };
-    threads::Semaphore turn{1};                  // held while notes are worked off, or while nobody may
+    // Held while notes are worked off, or while nobody may.
+    threads::Semaphore turn{1};
     SpinLock lock;
-    Node* head = nullptr;                        // under lock; newest first
-    std::atomic<bool> asleep{false};             // set by the thread before it parks without a deadline
+    Node* head = nullptr;  // under lock; newest first
+    // Set by the thread before it parks without a deadline.
+    std::atomic<bool> asleep{false};
     std::atomic<bool> stopping{false};
     std::atomic<threads::Thread*> thread{nullptr};
     threads::Completion ended;
@@ -56,7 +59,8 @@ void GhostCleaner::add(Note note) {
     auto* node = new State::Node{std::move(note), nullptr};
     waiting_.fetch_add(1, std::memory_order_relaxed);
     state_->push(node);
-    std::atomic_thread_fence(std::memory_order_seq_cst);         // pairs with the thread's: one of us sees the other
+    // Pairs with the thread's: one of us sees the other.
+    std::atomic_thread_fence(std::memory_order_seq_cst);
     if (state_->asleep.load(std::memory_order_relaxed) && state_->asleep.exchange(false))
         threads::wake(state_->thread.load(std::memory_order_acquire));
 }
@@ -70,12 +74,16 @@ void GhostCleaner::note_chain(StoreId store, Slice key, PageId first, uint64_t c
 }
 
 Result<bool> GhostCleaner::work(Note& note) {
-    BTree* tree = !engine_.catalog ? nullptr : note.store == kCatalogStore ? &engine_.catalog->own_tree() : engine_.catalog->index_by_id(note.store);
+    BTree* tree = !engine_.catalog              ? nullptr
+                  : note.store == kCatalogStore ? &engine_.catalog->own_tree()
+                                                : engine_.catalog->index_by_id(note.store);
     if (!tree) return true;
-    if (tree->destroyed()) {                         // its leaves are gone, but a chain that had been replaced before was none of its pages
+    // Its leaves are gone, but a chain that had been replaced before was none of its pages.
+    if (tree->destroyed()) {
         if (note.first == kPageNone) return true;
         TRY(free_overflow(engine_, note.store, note.first, note.chain));
-        TRY(engine_.catalog->drop_list().remove_now({DropKind::chain, note.store, note.first, note.chain}));
+        TRY(engine_.catalog->drop_list().remove_now(
+            {DropKind::chain, note.store, note.first, note.chain}));
         return true;
     }
     if (note.first != kPageNone) return tree->clean_chain(note.key, note.first, note.chain);
@@ -93,7 +101,8 @@ Result<void> GhostCleaner::run_once() {
 Result<void> GhostCleaner::pause() {
     state_->turn.acquire();
     size_t before = SIZE_MAX;
-    while (waiting() > 0 && waiting() < before) {                // what is worked off may leave further notes
+    // What is worked off may leave further notes.
+    while (waiting() > 0 && waiting() < before) {
         before = waiting();
         if (auto result = round(); !result) {
             resume();
@@ -112,7 +121,8 @@ Result<void> GhostCleaner::round() {
     for (State::Node* node = state_->take(); node;) {
         State::Node* next = node->next;
         Result<bool> done = work(node->note);
-        if (!done && done.error().code != ErrorCode::no_such_store) result = std::unexpected(done.error());
+        if (!done && done.error().code != ErrorCode::no_such_store)
+            result = std::unexpected(done.error());
         if (done && !*done) {
             state_->push(node);
         } else {
@@ -133,7 +143,8 @@ Result<void> GhostCleaner::start() {
             if (s.empty()) {
                 s.asleep.store(true, std::memory_order_relaxed);
                 std::atomic_thread_fence(std::memory_order_seq_cst);
-                if (s.empty() && !s.stopping.load(std::memory_order_acquire)) threads::park(threads::ParkReason::sleep);
+                if (s.empty() && !s.stopping.load(std::memory_order_acquire))
+                    threads::park(threads::ParkReason::sleep);
                 s.asleep.store(false, std::memory_order_relaxed);
                 delay = kDelayMin;
                 continue;
@@ -141,10 +152,12 @@ Result<void> GhostCleaner::start() {
             threads::park_until(threads::now() + delay, threads::ParkReason::sleep);
             const size_t before = waiting();
             if (engine_.failed()) break;
-            if (auto result = run_once(); !result) engine_.report(1, "ghost cleaner: " + result.error().text());
+            if (auto result = run_once(); !result)
+                engine_.report(1, "ghost cleaner: " + result.error().text());
             delay = waiting() < before ? kDelayMin : std::min(delay * 2, kDelayMax);
         }
-        if (!engine_.failed()) (void)run_once();                 // chains must not leak at a clean close
+        // Chains must not leak at a clean close.
+        if (!engine_.failed()) (void)run_once();
         s.ended.set();
     });
     if (!thread) return std::unexpected(thread.error());

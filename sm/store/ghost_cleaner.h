@@ -1,8 +1,11 @@
-// ghost_cleaner.h - removes what deletes leave behind: ghost records, and overflow chains nobody refers to.
+// ghost_cleaner.h - removes what deletes leave behind: ghost records, and overflow chains nobody
+// refers to.
 //
-// Concepts   Notes name a place (store and key), never an object, so a dropped index or a changed tree makes a note idle, not wrong. One
-//            user thread works them off a little later, when the transactions that left them have probably ended; what is still
-//            locked is noted again. Leaf notes are bounded (a lost one costs space until the leaf's next ghost); chain notes are not.
+// Concepts   Notes name a place (store and key), never an object, so a dropped index or a changed
+//            tree makes a note idle, not wrong. One user thread works them off a little later, when
+//            the transactions that left them have probably ended; what is still locked is noted
+//            again. Leaf notes are bounded (a lost one costs space until the leaf's next ghost);
+//            chain notes are not.
 // Blocking   note_* never park. The thread parks for pages, log space and time; it holds no locks.
 #pragma once
 
@@ -22,14 +25,16 @@ class GhostCleaner final : public GhostNotes {
 public:
     explicit GhostCleaner(Engine& engine);
     ~GhostCleaner();
-    Result<void> start();                        // user thread on worker 0
-    void stop();                                 // from a user thread or a foreign kernel thread; idempotent
+    Result<void> start();  // user thread on worker 0
+    // From a user thread or a foreign kernel thread; idempotent.
+    void stop();
 
     void note_leaf(StoreId store, Slice key) override;
     void note_chain(StoreId store, Slice key, PageId first, uint64_t chain) override;
     // Works off everything that can be; for close and for tests. On a user thread.
     Result<void> run_once();
-    // Works off what it can, then leaves every tree alone until resume(): for whoever walks trees without locks. On a user thread.
+    // Works off what it can, then leaves every tree alone until resume(): for whoever walks trees
+    // without locks. On a user thread.
     Result<void> pause();
     void resume();
     // Only waits until nobody works off notes, and lets nobody begin until resume().
@@ -39,14 +44,14 @@ public:
 private:
     struct Note {
         StoreId store;
-        PageId first = kPageNone;                // of a chain; kPageNone: a leaf with ghosts
+        PageId first = kPageNone;  // of a chain; kPageNone: a leaf with ghosts
         uint64_t chain = 0;
         std::string key;
         uint32_t tries = 0;
     };
-    struct State;                                // shared with the thread
-    Result<void> round();                        // run_once, with the turn held
-    Result<bool> work(Note& note);               // false: not yet
+    struct State;                   // shared with the thread
+    Result<void> round();           // run_once, with the turn held
+    Result<bool> work(Note& note);  // false: not yet
     void add(Note note);
 
     Engine& engine_;

@@ -1,4 +1,5 @@
-// heap_api.cc - public heap: check the transaction, cross the operation boundary, call the heap file.
+// heap_api.cc - public heap: check the transaction, cross the operation boundary, call the heap
+// file.
 #include <utility>
 
 #include <lockstep/heap.h>

@@ -1,8 +1,9 @@
-// index_api.cc - public index and cursor: check the transaction, cross the operation boundary, call the B-tree.
+// index_api.cc - public index and cursor: check the transaction, cross the operation boundary, call
+// the B-tree.
 #include <utility>
 
-#include "sm/btree/btree.h"
 #include <lockstep/index.h>
+#include "sm/btree/btree.h"
 #include "sm/store/operation.h"
 
 namespace lockstep {
@@ -10,10 +11,7 @@ namespace lockstep {
 using sm::OpKind;
 using sm::TxnAccess;
 
-namespace {
-
-
-}  // namespace
+namespace {}  // namespace
 
 Result<bool> Index::get(Txn& txn, Slice key, std::string& value, Access access) const {
     txn::Transaction* t = sm::enter(txn, engine_, tree_, OpKind::fetch);
@@ -22,7 +20,8 @@ Result<bool> Index::get(Txn& txn, Slice key, std::string& value, Access access) 
     return sm::finish(*t, tree_->fetch(*t, key, access, out));
 }
 
-Result<std::optional<size_t>> Index::get(Txn& txn, Slice key, std::span<std::byte> buffer, Access access) const {
+Result<std::optional<size_t>> Index::get(Txn& txn, Slice key, std::span<std::byte> buffer,
+                                         Access access) const {
     txn::Transaction* t = sm::enter(txn, engine_, tree_, OpKind::fetch);
     if (!t) return sm::refused(txn, engine_, tree_);
     sm::ValueOut out{.fixed = buffer.data(), .capacity = buffer.size()};
@@ -64,7 +63,8 @@ Result<void> Index::put(Txn& txn, Slice key, Slice value) const {
     if (!t) return sm::refused(txn, engine_, tree_);
     const bool updated = TRY(sm::finish(*t, tree_->update(*t, key, value)));
     if (updated) return {};
-    // The miss has locked the gap (or, below serializable, nothing): another transaction may still have put the key in between.
+    // The miss has locked the gap (or, below serializable, nothing): another transaction may still
+    // have put the key in between.
     auto inserted = tree_->insert(*t, key, value);
     if (!inserted && inserted.error().code == ErrorCode::duplicate_key) {
         TRY(sm::finish(*t, tree_->update(*t, key, value)));
@@ -79,7 +79,8 @@ Result<bool> Index::patch(Txn& txn, Slice key, size_t offset, Slice part) const 
     return sm::finish(*t, [&] { return tree_->patch(*t, key, offset, part); });
 }
 
-Result<bool> Index::patch(Txn& txn, Slice key, size_t offset, Slice part, const RecordHint& hint) const {
+Result<bool> Index::patch(Txn& txn, Slice key, size_t offset, Slice part,
+                          const RecordHint& hint) const {
     txn::Transaction* t = sm::enter_change(txn, engine_, tree_, OpKind::update);
     if (!t) return sm::refused(txn, engine_, tree_);
     tree_->expect_at(*t, hint);
@@ -108,9 +109,11 @@ Cursor::~Cursor() = default;
 
 namespace {
 
-// One scan is one operation: its first step crosses the boundary (Index::scan), later ones only meet CTX points at new leaves.
+// One scan is one operation: its first step crosses the boundary (Index::scan), later ones only
+// meet CTX points at new leaves.
 template <class Step>
-inline Result<bool> scan_step(Txn& txn, const sm::BTreeCursor* cursor, const Error& error, Step step) {
+inline Result<bool> scan_step(Txn& txn, const sm::BTreeCursor* cursor, const Error& error,
+                              Step step) {
     if (!cursor) [[unlikely]]
         return std::unexpected(error);
     txn::Transaction* t = TxnAccess::usable(txn);

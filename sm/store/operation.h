@@ -1,50 +1,58 @@
-// operation.h - the boundary that every record operation of the public API crosses: is the transaction usable, and what comes next.
+// operation.h - the boundary that every record operation of the public API crosses: is the
+// transaction usable, and what comes next.
 //
-// Concepts   One place at the begin of each operation and one at its failure. The team scheduler hangs on operation_boundary(): there a
-//            thread leaves its team and joins that of the operation it is about to run (threads/steps/steps.h).
+// Concepts   One place at the begin of each operation and one at its failure. The team scheduler
+//            hangs on operation_boundary(): there a thread leaves its team and joins that of the
+//            operation it is about to run (threads/steps/steps.h).
 #pragma once
 
-#include "sm/store/engine.h"
 #include <lockstep/txn.h>
+#include "sm/store/engine.h"
 #include "threads/steps/ctx.h"
 #include "threads/thread/worker_local.h"
 
 namespace lockstep::sm {
 
-// Fetch and fetch for update run the same code but for the lock's mode: one list. A list of their own have begin, commit, update and
-// scan; fetch, insert and delete have one per index or heap.
+// Fetch and fetch for update run the same code but for the lock's mode: one list. A list of their
+// own have begin, commit, update and scan; fetch, insert and delete have one per index or heap.
 using OpKind = threads::TeamOp;
 
 // The thread is about to run `kind` on `store` and holds no latch.
 inline void operation_boundary(OpKind kind, StoreId store) {
     DCHECK(threads::current()->latch_depth == 0);
-    if (threads::Steps* steps = threads::worker_local.steps) steps->boundary(*threads::current(), kind, store.value);
+    if (threads::Steps* steps = threads::worker_local.steps)
+        steps->boundary(*threads::current(), kind, store.value);
 }
-// Before a transaction begins. Without teams this is where others get their turn: one that never waits would keep the worker for itself.
+// Before a transaction begins. Without teams this is where others get their turn: one that never
+// waits would keep the worker for itself.
 inline void begin_boundary() {
     if (threads::Steps* steps = threads::worker_local.begin_steps)
         steps->boundary(*threads::current(), OpKind::begin, 0);
-    else
-        threads::yield();
+    else threads::yield();
 }
 
 // The library's own access to the handle.
 struct TxnAccess {
     static Engine& engine(const Txn& txn) { return *txn.engine_; }
-    // The transaction if the calling thread may use it now, else null; why_not() then tells the reason.
+    // The transaction if the calling thread may use it now, else null; why_not() then tells the
+    // reason.
     static txn::Transaction* usable(const Txn& txn) {
         txn::Transaction* t = txn.txn_;
         if (t && txn.generation_ == t->generation && is_own(*t) && !t->must_abort) [[likely]]
             return t;
         return nullptr;
     }
-    static bool is_own(const txn::Transaction& t) { return t.thread == threads::current() && t.thread_id == t.thread->id; }
+    static bool is_own(const txn::Transaction& t) {
+        return t.thread == threads::current() && t.thread_id == t.thread->id;
+    }
     [[gnu::cold]] static Error why_not(const Txn& txn);
 };
 
-// Begin of an operation on an index or heap: the transaction if it may run, with the boundary crossed; else null, and refused() tells why.
+// Begin of an operation on an index or heap: the transaction if it may run, with the boundary
+// crossed; else null, and refused() tells why.
 template <class Object>
-inline txn::Transaction* enter(const Txn& txn, const Engine* engine, const Object* object, OpKind kind) {
+inline txn::Transaction* enter(const Txn& txn, const Engine* engine, const Object* object,
+                               OpKind kind) {
     txn::Transaction* t = TxnAccess::usable(txn);
     if (!t || !object || &TxnAccess::engine(txn) != engine) [[unlikely]]
         return nullptr;
@@ -53,13 +61,16 @@ inline txn::Transaction* enter(const Txn& txn, const Engine* engine, const Objec
 }
 // The same for operations that change something.
 template <class Object>
-inline txn::Transaction* enter_change(const Txn& txn, const Engine* engine, const Object* object, OpKind kind) {
+inline txn::Transaction* enter_change(const Txn& txn, const Engine* engine, const Object* object,
+                                      OpKind kind) {
     txn::Transaction* t = enter(txn, engine, object, kind);
     return t && !t->read_only ? t : nullptr;
 }
-[[gnu::cold, gnu::noinline]] std::unexpected<Error> refused(const Txn& txn, const Engine* engine, const void* object);
+[[gnu::cold, gnu::noinline]] std::unexpected<Error> refused(const Txn& txn, const Engine* engine,
+                                                            const void* object);
 
-// Decides what an operation's error means for its transaction: some leave it as it was, the others demand a rollback.
+// Decides what an operation's error means for its transaction: some leave it as it was, the others
+// demand a rollback.
 [[gnu::cold, gnu::noinline]] void note_error(txn::Transaction& txn, const Error& error);
 
 template <class T>
@@ -68,7 +79,8 @@ inline Result<T> finish(txn::Transaction& txn, Result<T> result) {
         note_error(txn, result.error());
     return result;
 }
-// The same for hot calls: runs the operation, whose result is made in its last place and not copied.
+// The same for hot calls: runs the operation, whose result is made in its last place and not
+// copied.
 template <class Operation>
 [[gnu::always_inline]] inline auto finish(txn::Transaction& txn, Operation operation) {
     auto result = operation();

@@ -22,15 +22,20 @@ Result<void> check_options(const Options& o) {
     TRY(within("log_bytes", o.log_bytes, 4 * kMiB, kTiB));
     TRY(within("log_segment_bytes", o.log_segment_bytes, kMiB, kGiB));
     if (o.log_segment_bytes % 4096 != 0 || o.log_bytes / o.log_segment_bytes < 4)
-        return fail(ErrorCode::bad_option, "log_segment_bytes (a multiple of 4096, at most a quarter of log_bytes)", o.log_segment_bytes);
+        return fail(ErrorCode::bad_option,
+                    "log_segment_bytes (a multiple of 4096, at most a quarter of log_bytes)",
+                    o.log_segment_bytes);
     TRY(within("log_ring_bytes", o.log_ring_bytes, kMiB, kGiB));
     if (!std::has_single_bit(o.log_ring_bytes) || o.log_ring_bytes > o.log_bytes / 4)
-        return fail(ErrorCode::bad_option, "log_ring_bytes (a power of two, at most a quarter of log_bytes)", o.log_ring_bytes);
+        return fail(ErrorCode::bad_option,
+                    "log_ring_bytes (a power of two, at most a quarter of log_bytes)",
+                    o.log_ring_bytes);
     TRY(within("lazy_flush_interval", o.lazy_flush_interval, 10 * kMicrosecond, 3600 * kSecond));
     if (o.checkpoint_log_bytes != 0)
         TRY(within("checkpoint_log_bytes", o.checkpoint_log_bytes, kMiB, o.log_bytes / 2));
     TRY(within("lock_timeout", o.lock_timeout, 1, kNever));
-    TRY(within("lock_stage.policy", static_cast<uint64_t>(o.lock_stage.policy), 0, static_cast<uint64_t>(LockPolicy::local_first)));
+    TRY(within("lock_stage.policy", static_cast<uint64_t>(o.lock_stage.policy), 0,
+               static_cast<uint64_t>(LockPolicy::local_first)));
     TRY(within("lock_stage.bypass_max", o.lock_stage.bypass_max, 0, 65535));
     TRY(within("lock_table_bytes_log2", o.lock_table_bytes_log2, 16, 34));
     TRY(within("retries_max", o.retries_max, 0, 1'000'000));
@@ -40,9 +45,12 @@ Result<void> check_options(const Options& o) {
 }
 
 Result<void> check_steps_options(const StepsOptions& o) {
-    TRY(within("steps.mode", static_cast<uint64_t>(o.mode), 0, static_cast<uint64_t>(StepsMode::fastctx)));
-    TRY(within("steps.policy", static_cast<uint64_t>(o.policy), 0, static_cast<uint64_t>(TeamPolicy::oldest)));
-    TRY(within("steps.gate", static_cast<uint64_t>(o.gate), 0, static_cast<uint64_t>(TeamGate::c_gated)));
+    TRY(within("steps.mode", static_cast<uint64_t>(o.mode), 0,
+               static_cast<uint64_t>(StepsMode::fastctx)));
+    TRY(within("steps.policy", static_cast<uint64_t>(o.policy), 0,
+               static_cast<uint64_t>(TeamPolicy::oldest)));
+    TRY(within("steps.gate", static_cast<uint64_t>(o.gate), 0,
+               static_cast<uint64_t>(TeamGate::c_gated)));
     TRY(within("steps.team_max", o.team_max, 1, 1024));
     TRY(within("steps.rounds_max", o.rounds_max, 1, UINT32_MAX));
     return {};

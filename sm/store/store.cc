@@ -3,10 +3,10 @@
 
 #include <utility>
 
-#include "sm/store/engine.h"
-#include "sm/store/catalog.h"
-#include "sm/store/operation.h"
 #include "sm/recovery/recovery.h"
+#include "sm/store/catalog.h"
+#include "sm/store/engine.h"
+#include "sm/store/operation.h"
 #include "threads/base/planted.h"
 
 namespace lockstep {
@@ -35,7 +35,8 @@ Result<Store> Store::open(std::string_view path, const Options& options) {
 
 Result<void> Store::close() {
     if (!engine_) return {};
-    if (engine_->on_own_thread()) return fail(ErrorCode::wrong_thread, "close() on a user thread of the store");
+    if (engine_->on_own_thread())
+        return fail(ErrorCode::wrong_thread, "close() on a user thread of the store");
     auto result = engine_->close();
     engine_.reset();
     return result;
@@ -45,8 +46,9 @@ namespace {
 
 constexpr Nanos kLogRoomWait = 1 * kSecond, kLogRoomPoll = 1 * kMillisecond;
 
-// The log is nearly full. A transaction that has not begun holds nothing, so it is the one to wait until a checkpoint has recycled some:
-// others can end meanwhile, and it would only meet log_full later. In vain if an old transaction holds the log, hence the bound.
+// The log is nearly full. A transaction that has not begun holds nothing, so it is the one to wait
+// until a checkpoint has recycled some: others can end meanwhile, and it would only meet log_full
+// later. In vain if an old transaction holds the log, hence the bound.
 [[gnu::cold, gnu::noinline]] void wait_for_log_room(sm::Engine& engine) {
     const Nanos deadline = threads::now() + kLogRoomWait;
     while (engine.log->nearly_full() && !engine.failed() && threads::now() < deadline)
@@ -64,7 +66,7 @@ Result<txn::Transaction*> begin_transaction(sm::Engine& engine, const TxnOptions
 // One attempt; the error decides whether there is another.
 Result<void> attempt(std::move_only_function<Result<void>(Txn&)>& body, Txn txn) {
     auto done = body(txn);
-    if (!txn.live()) return done;                    // the body ended it itself
+    if (!txn.live()) return done;  // the body ended it itself
     if (!done) {
         (void)txn.abort();
         return done;
@@ -96,10 +98,12 @@ Result<void> Store::run_body(sm::Engine& engine, Body body, const TxnOptions& op
     for (uint32_t tries = 0;; ++tries) {
         txn::Transaction* t = TRY(begin_transaction(engine, options));
         auto done = attempt(body, Txn(&engine, t, t->generation));
-        if (done || !worth_retrying(done.error()) || tries >= engine.options.retries_max || PLANTED(victim_not_retried)) return done;
+        if (done || !worth_retrying(done.error()) || tries >= engine.options.retries_max ||
+            PLANTED(victim_not_retried))
+            return done;
         auto& counters = engine.counters[threads::worker_index()];
         counters.add(counters.retries);
-        threads::yield();                            // let the one we collided with finish
+        threads::yield();  // let the one we collided with finish
     }
 }
 
@@ -110,7 +114,8 @@ Result<void> Store::start_thread(std::move_only_function<void()> body, int worke
 
 Result<Txn> Store::begin(const TxnOptions& options) {
     if (!engine_) return fail(ErrorCode::store_closed, "store");
-    if (!engine_->on_own_thread()) return fail(ErrorCode::wrong_thread, "begin() outside the store's user threads");
+    if (!engine_->on_own_thread())
+        return fail(ErrorCode::wrong_thread, "begin() outside the store's user threads");
     txn::Transaction* t = TRY(begin_transaction(*engine_, options));
     return Txn(engine_.get(), t, t->generation);
 }
@@ -121,7 +126,8 @@ namespace {
 Result<txn::Transaction*> schema_txn(sm::Engine* engine, Txn& txn) {
     if (!engine) return fail(ErrorCode::store_closed, "store");
     txn::Transaction* t = sm::TxnAccess::usable(txn);
-    if (!t || &sm::TxnAccess::engine(txn) != engine || t->read_only) return sm::refused(txn, engine, engine);
+    if (!t || &sm::TxnAccess::engine(txn) != engine || t->read_only)
+        return sm::refused(txn, engine, engine);
     sm::operation_boundary(sm::OpKind::insert, sm::kCatalogStore);
     return t;
 }
@@ -161,13 +167,17 @@ std::vector<Store::Entry> Store::list() {
     return entries;
 }
 
-Result<void> Store::bulk_load(Txn& txn, Index index, std::move_only_function<bool(Slice& key, Slice& value)> next,
+Result<void> Store::bulk_load(Txn& txn, Index index,
+                              std::move_only_function<bool(Slice& key, Slice& value)> next,
                               uint32_t fill_percent) {
     txn::Transaction* t = TRY(schema_txn(engine_.get(), txn));
     if (!index.tree_) return fail(ErrorCode::no_such_store, "empty index handle");
-    if (index.engine_ != engine_.get()) return fail(ErrorCode::bad_argument, "index of another store", index.id().value);
-    if (fill_percent < 50 || fill_percent > 100) return fail(ErrorCode::bad_argument, "fill_percent", fill_percent);
-    TRY(sm::finish(*t, engine_->locks->lock_store(t->locks, index.tree_->lock(), txn::LockMode::X)));
+    if (index.engine_ != engine_.get())
+        return fail(ErrorCode::bad_argument, "index of another store", index.id().value);
+    if (fill_percent < 50 || fill_percent > 100)
+        return fail(ErrorCode::bad_argument, "fill_percent", fill_percent);
+    TRY(sm::finish(*t,
+                   engine_->locks->lock_store(t->locks, index.tree_->lock(), txn::LockMode::X)));
     return sm::finish(*t, index.tree_->bulk_load(*t, std::move(next), fill_percent));
 }
 

@@ -1,14 +1,15 @@
 // store_stats.cc - gathers the figures of all parts into one snapshot.
-#include "sm/store/engine.h"
-#include "sm/recovery/recovery.h"
 #include <lockstep/store.h>
+#include "sm/recovery/recovery.h"
+#include "sm/store/engine.h"
 
 namespace lockstep {
 
 ThreadWaits thread_waits() {
     using threads::ParkReason;
     return {.lock = threads::waited(ParkReason::lock),
-            .page = threads::waited(ParkReason::page_read) + threads::waited(ParkReason::latch) + threads::waited(ParkReason::io),
+            .page = threads::waited(ParkReason::page_read) + threads::waited(ParkReason::latch) +
+                    threads::waited(ParkReason::io),
             .log = threads::waited(ParkReason::log)};
 }
 

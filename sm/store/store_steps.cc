@@ -1,9 +1,10 @@
-// store_steps.cc - the public side of STEPS: switching it at run time, and its figures with the objects' names.
+// store_steps.cc - the public side of STEPS: switching it at run time, and its figures with the
+// objects' names.
 #include <map>
 
-#include "sm/store/engine.h"
-#include "sm/store/catalog.h"
 #include <lockstep/store.h>
+#include "sm/store/catalog.h"
+#include "sm/store/engine.h"
 
 namespace lockstep {
 
@@ -15,7 +16,12 @@ TeamFigures figures_of(const threads::TeamStats& s, std::string operation) {
     const auto count = [&](ParkReason reason) { return s.strays[static_cast<size_t>(reason)]; };
     uint64_t all = 0;
     for (const uint64_t strays : s.strays) all += strays;
-    TeamFigures f{.operation = std::move(operation), .teams = s.teams, .entered = s.entered, .left = s.left, .ready = s.ready, .strays = {}};
+    TeamFigures f{.operation = std::move(operation),
+                  .teams = s.teams,
+                  .entered = s.entered,
+                  .left = s.left,
+                  .ready = s.ready,
+                  .strays = {}};
     f.strays.lock = count(ParkReason::lock);
     f.strays.page = count(ParkReason::page_read) + count(ParkReason::io);
     f.strays.latch = count(ParkReason::latch);
@@ -30,20 +36,25 @@ StepsFigures Store::steps_figures() const {
     StepsFigures figures;
     if (!engine_) return figures;
     std::map<uint32_t, std::string> names;
-    for (const auto& entry : engine_->catalog->list()) names.emplace(entry.id.value % threads::kTeamObjects, entry.name);
+    for (const auto& entry : engine_->catalog->list())
+        names.emplace(entry.id.value % threads::kTeamObjects, entry.name);
     for (const auto& s : engine_->runtime->team_stats()) {
         std::string operation = threads::team_op_name(s.op);
         if (s.merged) operation += " (merged)";
         else if (s.op >= threads::TeamOp::fetch)
-            operation += " (" + (names.contains(s.object) ? names[s.object] : std::to_string(s.object)) + ")";
+            operation += " (" +
+                         (names.contains(s.object) ? names[s.object] : std::to_string(s.object)) +
+                         ")";
         figures.teams.push_back(figures_of(s, std::move(operation)));
     }
     const threads::CtxStats ctx = engine_->runtime->ctx_stats();
     for (unsigned i = 0; i < threads::kCtxPoints; ++i)
         if (ctx.taken[i] + ctx.off[i] + ctx.alone[i] + ctx.latched[i] > 0)
-            figures.points.push_back({threads::kCtxPointInfo[i].name, ctx.taken[i], ctx.off[i], ctx.alone[i], ctx.latched[i]});
+            figures.points.push_back({threads::kCtxPointInfo[i].name, ctx.taken[i], ctx.off[i],
+                                      ctx.alone[i], ctx.latched[i]});
     for (const threads::GearStats& g : engine_->runtime->gear_stats())
-        if (g.gear.team_max != 0) figures.gears.push_back({g.gear.mode, g.gear.team_max, g.windows, g.trials, g.changes});
+        if (g.gear.team_max != 0)
+            figures.gears.push_back({g.gear.mode, g.gear.team_max, g.windows, g.trials, g.changes});
     return figures;
 }
 
@@ -53,25 +64,30 @@ StepsFigures StepsFigures::operator-(const StepsFigures& earlier) const {
         for (const TeamFigures& b : earlier.teams) {
             if (a.operation != b.operation) continue;
             a.teams -= b.teams, a.entered -= b.entered, a.left -= b.left, a.ready -= b.ready;
-            a.strays.lock -= b.strays.lock, a.strays.page -= b.strays.page, a.strays.latch -= b.strays.latch;
+            a.strays.lock -= b.strays.lock, a.strays.page -= b.strays.page,
+                a.strays.latch -= b.strays.latch;
             a.strays.log -= b.strays.log, a.strays.other -= b.strays.other;
         }
     for (CtxPointFigures& a : rest.points)
         for (const CtxPointFigures& b : earlier.points)
-            if (a.name == b.name) a.taken -= b.taken, a.off -= b.off, a.alone -= b.alone, a.latched -= b.latched;
+            if (a.name == b.name)
+                a.taken -= b.taken, a.off -= b.off, a.alone -= b.alone, a.latched -= b.latched;
     return rest;
 }
 
 Result<void> Store::set_steps(const StepsOptions& options) {
     if (!engine_) return fail(ErrorCode::store_closed, "store");
-    if (engine_->on_own_thread()) return fail(ErrorCode::wrong_thread, "set_steps() on a user thread of the store");
+    if (engine_->on_own_thread())
+        return fail(ErrorCode::wrong_thread, "set_steps() on a user thread of the store");
     TRY(check_steps_options(options));
     engine_->options.steps = options;
     for (uint32_t w = 0; w < engine_->runtime->workers(); ++w) {
-        auto set = start([options]() -> Result<void> {
-            threads::set_steps(options);
-            return {};
-        }, static_cast<int>(w));
+        auto set = start(
+            [options]() -> Result<void> {
+                threads::set_steps(options);
+                return {};
+            },
+            static_cast<int>(w));
         TRY(set.join());
     }
     return {};

@@ -1,16 +1,20 @@
-// store_verify.cc - the whole-store check: every structure sound, every page used exactly once, every page in use reachable.
+// store_verify.cc - the whole-store check: every structure sound, every page used exactly once,
+// every page in use reachable.
 //
 //
-// Concepts   First every page in use is read (checksum, number, lost writes): bad ones are named, all of them. Then each structure is walked.
-// Invariants SV-1 A page belongs to one structure. SV-2 The space map says "used" for exactly the pages that some structure reaches, the
-//            superblocks, the maps themselves, and what stands on the drop list and could not be freed yet.
+// Concepts   First every page in use is read (checksum, number, lost writes): bad ones are named,
+//            all of them. Then each structure is walked. Invariants SV-1 A page belongs to one
+//            structure. SV-2 The space map says "used" for exactly the pages that some structure
+//            reaches, the
+//            superblocks, the maps themselves, and what stands on the drop list and could not be
+//            freed yet.
 #include <algorithm>
 #include <string>
 
-#include "sm/store/engine.h"
-#include "sm/store/catalog.h"
-#include "sm/store/ghost_cleaner.h"
 #include <lockstep/store.h>
+#include "sm/store/catalog.h"
+#include "sm/store/engine.h"
+#include "sm/store/ghost_cleaner.h"
 
 namespace lockstep {
 namespace {
@@ -18,9 +22,9 @@ namespace {
 struct Verifier {
     sm::Engine& engine;
     std::vector<std::string> faults;
-    std::vector<uint32_t> owner;             // per page: 0 nobody, else store id + 1
+    std::vector<uint32_t> owner;  // per page: 0 nobody, else store id + 1
     std::vector<sm::DropEntry> dropped;
-    bool bad_pages = false;                  // some cannot be read
+    bool bad_pages = false;  // some cannot be read
 
     Result<void> walk() {
         owner.resize(engine.space->pages_total());
@@ -29,10 +33,9 @@ struct Verifier {
         for (const auto& entry : engine.catalog->list()) {
             if (entry.kind == sm::StoreKind::index)
                 TRY(add(entry.name, entry.id, TRY(engine.catalog->index(entry.name))->verify()));
-            else
-                TRY(add(entry.name, entry.id, TRY(engine.catalog->heap(entry.name))->verify()));
+            else TRY(add(entry.name, entry.id, TRY(engine.catalog->heap(entry.name))->verify()));
         }
-        if (bad_pages) return {};                // what they would lead to seems to be unreachable
+        if (bad_pages) return {};  // what they would lead to seems to be unreachable
         dropped = TRY(engine.catalog->drop_list().entries());
         return check_space();
     }
@@ -54,14 +57,13 @@ struct Verifier {
         const auto used = engine.space->is_used(page);
         return used || sm::is_bad_page(used.error().code) ? used.value_or(false) : used;
     }
-    // An object that cannot be walked because of a bad page does not keep the others from being checked.
+    // An object that cannot be walked because of a bad page does not keep the others from being
+    // checked.
     Result<void> add(std::string_view name, StoreId id, const Result<sm::BTree::Report>& report) {
-        if (report)
-            add(name, id, *report);
+        if (report) add(name, id, *report);
         else if (sm::is_bad_page(report.error().code) && bad_pages)
             faults.push_back(std::string(name) + ": " + report.error().text());
-        else
-            return std::unexpected(report.error());
+        else return std::unexpected(report.error());
         return {};
     }
     void add(std::string_view name, StoreId id, const sm::BTree::Report& report) {
@@ -70,33 +72,39 @@ struct Verifier {
     }
     void claim(PageId page, StoreId id, std::string_view name) {
         if (page.value >= owner.size()) {
-            faults.push_back(std::string(name) + ": page " + std::to_string(page.value) + " lies beyond the volume");
+            faults.push_back(std::string(name) + ": page " + std::to_string(page.value) +
+                             " lies beyond the volume");
             return;
         }
         uint32_t& o = owner[page.value];
         if (o != 0)
-            faults.push_back(std::string(name) + ": page " + std::to_string(page.value) + " also belongs to object " +
-                             std::to_string(o - 1));
+            faults.push_back(std::string(name) + ": page " + std::to_string(page.value) +
+                             " also belongs to object " + std::to_string(o - 1));
         o = id.value + 1;
     }
     // Will the next open free it?
     Result<void> check_unreached(PageId page) {
         const sm::SharedPage held = TRY(engine.pool->fix_shared(page));
         const bool listed = std::ranges::any_of(dropped, [&](const sm::DropEntry& entry) {
-            return entry.store.value == held->header.store && (entry.kind != sm::DropKind::chain || held->kind() == sm::PageKind::overflow);
+            return entry.store.value == held->header.store &&
+                   (entry.kind != sm::DropKind::chain || held->kind() == sm::PageKind::overflow);
         });
         if (!listed)
-            faults.push_back("page " + std::to_string(page.value) + " (kind " + std::to_string(static_cast<int>(held->kind())) + ", object " +
-                             std::to_string(held->header.store) + ") is marked used, but nothing refers to it");
+            faults.push_back("page " + std::to_string(page.value) + " (kind " +
+                             std::to_string(static_cast<int>(held->kind())) + ", object " +
+                             std::to_string(held->header.store) +
+                             ") is marked used, but nothing refers to it");
         return {};
     }
     Result<void> check_space() {
         for (uint32_t p = 0; p < owner.size(); ++p) {
-            const bool fixed = p < sm::kFirstMapPage.value || p % sm::kPagesPerMap == 0 || p == sm::kFirstMapPage.value;
+            const bool fixed = p < sm::kFirstMapPage.value || p % sm::kPagesPerMap == 0 ||
+                               p == sm::kFirstMapPage.value;
             const bool used = TRY(is_used(PageId{p}));
             if (fixed) continue;
             if (used && owner[p] == 0) TRY(check_unreached(PageId{p}));
-            if (!used && owner[p] != 0) faults.push_back("page " + std::to_string(p) + " is in use, but marked free");
+            if (!used && owner[p] != 0)
+                faults.push_back("page " + std::to_string(p) + " is in use, but marked free");
         }
         return {};
     }
@@ -108,7 +116,8 @@ Result<std::vector<std::string>> Store::verify() {
     if (!engine_) return fail(ErrorCode::store_closed, "store");
     Verifier v{.engine = *engine_, .faults = {}, .owner = {}, .dropped = {}};
     TRY(engine_->run_and_wait([&]() -> Result<void> {
-        // A merge under our feet would look like damage, and a chain that waits to be freed like a leak.
+        // A merge under our feet would look like damage, and a chain that waits to be freed like a
+        // leak.
         TRY(engine_->ghosts->pause());
         auto done = v.walk();
         engine_->ghosts->resume();

@@ -3,11 +3,11 @@
 
 #include <utility>
 
-#include "sm/change/rollback.h"
-#include "sm/store/engine.h"
 #include "sm/change/deferred.h"
-#include "sm/store/operation.h"
+#include "sm/change/rollback.h"
 #include "sm/recovery/recovery.h"
+#include "sm/store/engine.h"
+#include "sm/store/operation.h"
 #include "threads/base/planted.h"
 
 namespace lockstep {
@@ -18,7 +18,8 @@ namespace sm {
 
 Error TxnAccess::why_not(const Txn& txn) {
     const txn::Transaction* t = txn.txn_;
-    if (!t || txn.generation_ != t->generation) return fail(ErrorCode::txn_ended, "transaction").error();
+    if (!t || txn.generation_ != t->generation)
+        return fail(ErrorCode::txn_ended, "transaction").error();
     if (!is_own(*t)) return fail(ErrorCode::wrong_thread, "transaction", t->id.value).error();
     return fail(ErrorCode::txn_aborting, "transaction", t->id.value).error();
 }
@@ -27,7 +28,8 @@ std::unexpected<Error> refused(const Txn& txn, const Engine* engine, const void*
     if (!object) return fail(ErrorCode::no_such_store, "empty handle");
     const txn::Transaction* t = TxnAccess::usable(txn);
     if (!t) return std::unexpected(TxnAccess::why_not(txn));
-    if (&TxnAccess::engine(txn) != engine) return fail(ErrorCode::bad_argument, "transaction of another store", t->id.value);
+    if (&TxnAccess::engine(txn) != engine)
+        return fail(ErrorCode::bad_argument, "transaction of another store", t->id.value);
     return fail(ErrorCode::read_only, "transaction", t->id.value);
 }
 
@@ -54,7 +56,9 @@ Txn::Txn(sm::Engine* engine, txn::Transaction* txn, uint64_t generation)
     : engine_(engine), txn_(txn), generation_(generation) {}
 
 Txn::Txn(Txn&& other) noexcept
-    : engine_(other.engine_), txn_(std::exchange(other.txn_, nullptr)), generation_(other.generation_) {}
+    : engine_(other.engine_),
+      txn_(std::exchange(other.txn_, nullptr)),
+      generation_(other.generation_) {}
 
 Txn::~Txn() {
     if (live()) (void)abort();
@@ -86,7 +90,8 @@ Result<void> Txn::abort() {
     if (!TxnAccess::is_own(*txn_)) return std::unexpected(TxnAccess::why_not(*this));
     sm::DeferredActions deferred(*txn_);
     auto undone = sm::roll_back(*engine_, *txn_, kLsnNone);
-    // After a failed rollback the store has failed or a page is unreadable: the log still names the loser, restart finishes it.
+    // After a failed rollback the store has failed or a page is unreadable: the log still names the
+    // loser, restart finishes it.
     if (!undone) engine_->report(0, "rollback failed: " + undone.error().text());
     engine_->txns->finish_abort(*std::exchange(txn_, nullptr), undone.has_value());
     auto& counters = engine_->counters[threads::worker_index()];

@@ -1,5 +1,5 @@
-// labels: fuzz
-// corpus_test - every input of the corpus again, in every build: what once found a bug must not find it twice. And random ones.
+// labels: fuzz corpus_test - every input of the corpus again, in every build: what once found a bug
+// must not find it twice. And random ones.
 //
 // LOCKSTEP_SEED: of the random inputs. LOCKSTEP_FUZZ_RUNS: how many per target.
 #include <gtest/gtest.h>
@@ -7,8 +7,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include "tests/seed_of_run.h"
 #include "tests/fuzz/fuzz_input.h"
+#include "tests/seed_of_run.h"
 #include "threads/base/rng.h"
 
 namespace lockstep::fuzz {
@@ -17,16 +17,20 @@ namespace {
 struct Target {
     const char* name;
     int (*run)(const uint8_t*, size_t);
-    uint64_t runs;                               // random inputs
+    uint64_t runs;  // random inputs
 };
-constexpr Target kTargets[] = {
-    {"page", fuzz_page, 3000}, {"log", fuzz_log, 500}, {"superblock", fuzz_superblock, 40}, {"image", fuzz_image, 40}, {"api", fuzz_api, 60}};
+constexpr Target kTargets[] = {{"page", fuzz_page, 3000},
+                               {"log", fuzz_log, 500},
+                               {"superblock", fuzz_superblock, 40},
+                               {"image", fuzz_image, 40},
+                               {"api", fuzz_api, 60}};
 
 class CorpusTest : public ::testing::TestWithParam<Target> {};
 
 TEST_P(CorpusTest, EveryInput) {
     size_t inputs = 0;
-    for (const auto& entry : std::filesystem::directory_iterator(std::string(FUZZ_CORPUS) + "/" + GetParam().name)) {
+    for (const auto& entry :
+         std::filesystem::directory_iterator(std::string(FUZZ_CORPUS) + "/" + GetParam().name)) {
         std::ifstream file(entry.path(), std::ios::binary);
         const std::string bytes((std::istreambuf_iterator<char>(file)), {});
         SCOPED_TRACE(entry.path());
@@ -47,7 +51,8 @@ TEST_P(CorpusTest, RandomInputs) {
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(Fuzz, CorpusTest, ::testing::ValuesIn(kTargets), [](const auto& info) { return std::string(info.param.name); });
+INSTANTIATE_TEST_SUITE_P(Fuzz, CorpusTest, ::testing::ValuesIn(kTargets),
+                         [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace
 }  // namespace lockstep::fuzz

@@ -1,6 +1,8 @@
-// fuzz_api.cc - any sequence of calls, right and wrong, in any state: each gives a value or an error, and the store stays sound.
+// fuzz_api.cc - any sequence of calls, right and wrong, in any state: each gives a value or an
+// error, and the store stays sound.
 //
-// Input      one call after the other. Four transactions on one user thread, so that they wait for each other in vain (lock_timeout).
+// Input      one call after the other. Four transactions on one user thread, so that they wait for
+//            each other in vain (lock_timeout).
 #include <array>
 
 #include "tests/fuzz/fuzz_input.h"
@@ -15,12 +17,12 @@ public:
 
     void calls() {
         for (int n = 0; n < 300 && !in_.empty(); ++n) call();
-        for (Slot& slot : slots_) slot = {};                      // what is live is rolled back
+        for (Slot& slot : slots_) slot = {};  // what is live is rolled back
     }
 
 private:
     struct Slot {
-        std::optional<Cursor> cursor;                            // ends before its transaction
+        std::optional<Cursor> cursor;  // ends before its transaction
         std::optional<Txn> txn;
         std::optional<Savepoint> point;
         ~Slot() = default;
@@ -34,12 +36,19 @@ private:
         }
     };
 
-    std::string key() { return in_.byte() % 16 == 0 ? std::string(in_.get<uint16_t>() % 1100, 'k') : "k" + std::to_string(in_.byte() % 40); }
+    std::string key() {
+        return in_.byte() % 16 == 0 ? std::string(in_.get<uint16_t>() % 1100, 'k')
+                                    : "k" + std::to_string(in_.byte() % 40);
+    }
     std::string value() {
         const uint8_t shape = in_.byte();
-        return std::string(shape % 32 == 0 ? in_.get<uint16_t>() : shape, static_cast<char>('a' + shape % 26));
+        return std::string(shape % 32 == 0 ? in_.get<uint16_t>() : shape,
+                           static_cast<char>('a' + shape % 26));
     }
-    std::string name() { return in_.byte() % 8 ? std::string(1, static_cast<char>('a' + in_.byte() % 4)) : in_.bytes(in_.byte()); }
+    std::string name() {
+        return in_.byte() % 8 ? std::string(1, static_cast<char>('a' + in_.byte() % 4))
+                              : in_.bytes(in_.byte());
+    }
     Access access() { return static_cast<Access>(in_.byte() % 3); }
 
     void call() {
@@ -48,8 +57,14 @@ private:
         if (what == 0 || !slot.txn) return begin(slot);
         Txn& txn = *slot.txn;
         switch (what) {
-            case 1: slot.cursor.reset(); use(txn.commit()); break;
-            case 2: slot.cursor.reset(); use(txn.abort()); break;
+            case 1:
+                slot.cursor.reset();
+                use(txn.commit());
+                break;
+            case 2:
+                slot.cursor.reset();
+                use(txn.abort());
+                break;
             case 3:
                 if (auto point = txn.savepoint()) slot.point = *point;
                 break;
@@ -108,7 +123,8 @@ private:
         if (!slot.cursor) return;
         for (unsigned n = in_.byte() % 8; n > 0; --n) {
             const auto more = in_.byte() & 1 ? slot.cursor->next() : slot.cursor->prev();
-            if (more && *more) use(std::string(slot.cursor->key()) + std::string(slot.cursor->value()));
+            if (more && *more)
+                use(std::string(slot.cursor->key()) + std::string(slot.cursor->value()));
         }
     }
     void index(Txn& txn, uint8_t what) {
@@ -122,18 +138,21 @@ private:
             case 3: use(index_.update(txn, k, value())); break;
             case 4: use(index_.patch(txn, k, in_.byte(), value())); break;
             case 5: use(index_.erase(txn, k)); break;
-            case 6: use(store_.bulk_load(txn, index_, [&](Slice& a, Slice& b) {
-                text = key();
-                a = b = text;
-                return in_.byte() % 4 != 0;
-            })); break;
+            case 6:
+                use(store_.bulk_load(txn, index_, [&](Slice& a, Slice& b) {
+                    text = key();
+                    a = b = text;
+                    return in_.byte() % 4 != 0;
+                }));
+                break;
             default: use(index_.put(txn, k, value())); break;
         }
     }
     void heap(Txn& txn) {
         std::string text;
-        const RecordId id = in_.byte() % 8 || ids_.empty() ? (ids_.empty() ? RecordId{} : ids_[in_.byte() % ids_.size()])
-                                                           : RecordId{PageId{in_.byte()}, SlotNo{in_.byte()}};
+        const RecordId id = in_.byte() % 8 || ids_.empty()
+                                ? (ids_.empty() ? RecordId{} : ids_[in_.byte() % ids_.size()])
+                                : RecordId{PageId{in_.byte()}, SlotNo{in_.byte()}};
         switch (in_.byte() % 5) {
             case 0: use(heap_.get(txn, id, text, access())); break;
             case 1: use(heap_.update(txn, id, value())); break;
@@ -163,7 +182,8 @@ int fuzz_api(const uint8_t* data, size_t size) {
         store.on_thread([&] { Caller(*store, in).calls(); });
         auto faults = store->verify();
         CHECK(faults);
-        for (const std::string& fault : *faults) std::fprintf(stderr, "verify: %s\n", fault.c_str());
+        for (const std::string& fault : *faults)
+            std::fprintf(stderr, "verify: %s\n", fault.c_str());
         CHECK(faults->empty());
         CHECK(store.close());
         store.options().create = false;

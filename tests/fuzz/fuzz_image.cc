@@ -1,7 +1,9 @@
-// fuzz_image.cc - a whole store with any damage to its files: opening, recovering, using and verifying it ends in success or in an error.
+// fuzz_image.cc - a whole store with any damage to its files: opening, recovering, using and
+// verifying it ends in success or in an error.
 //
-// Input      byte 0 picks the closed or the killed store; then changes to its files: bytes overwritten, zeroed, copied from elsewhere,
-//            cut, files removed or grown. Checksums are left as the damage makes them.
+// Input      byte 0 picks the closed or the killed store; then changes to its files: bytes
+//            overwritten, zeroed, copied from elsewhere, cut, files removed or grown. Checksums are
+//            left as the damage makes them.
 #include <algorithm>
 
 #include "tests/fuzz/fuzz_input.h"
@@ -30,13 +32,16 @@ void damage(SimDisk& disk, const std::string& path, Input& in) {
         }
         case 2: {
             const std::string zeros(1 + in.get<uint16_t>() % 20000, 0);
-            (void)disk.write_now(*file, at, zeros.data(), std::min<uint64_t>(zeros.size(), size - at));
+            (void)disk.write_now(*file, at, zeros.data(),
+                                 std::min<uint64_t>(zeros.size(), size - at));
             break;
         }
-        case 3: {                                                 // sectors that belong elsewhere: a misdirected write
+        // Sectors that belong elsewhere: a misdirected write.
+        case 3: {
             std::string text(8192, 0);
             const uint64_t from = size ? in.get<uint32_t>() % size / 512 * 512 : 0;
-            if (auto got = disk.read_now(*file, from, text.data(), text.size())) (void)disk.write_now(*file, at / 512 * 512, text.data(), *got);
+            if (auto got = disk.read_now(*file, from, text.data(), text.size()))
+                (void)disk.write_now(*file, at / 512 * 512, text.data(), *got);
             break;
         }
         case 4: (void)disk.truncate(*file, at); break;
@@ -61,7 +66,8 @@ int fuzz_image(const uint8_t* data, size_t size) {
         else damage(*disk, path, in);
     }
     open_and_use(*disk);
-    if (flags & 2) open_and_use(*disk);                            // what the first one has left is opened again
+    // What the first one has left is opened again.
+    if (flags & 2) open_and_use(*disk);
     return 0;
 }
 

@@ -1,6 +1,8 @@
-// fuzz_log.cc - a log of any bytes: the reader stops where no record is, the walk over parts ends in corrupt_log, nothing else happens.
+// fuzz_log.cc - a log of any bytes: the reader stops where no record is, the walk over parts ends
+// in corrupt_log, nothing else happens.
 //
-// Input      pieces: raw bytes, or a record with a proper checksum around any header and any parts; then bytes of log.mark.
+// Input      pieces: raw bytes, or a record with a proper checksum around any header and any parts;
+//            then bytes of log.mark.
 #include <memory>
 
 #include "sm/change/log_kinds.h"
@@ -19,7 +21,12 @@ constexpr uint64_t kSegmentBytes = 64 * 1024;
 
 // One part as page_change writes it, but with the input's idea of sizes and flags now and then.
 std::string part(Input& in) {
-    sm::PartHeader header{.page = in.byte(), .action = in.byte(), .flags = in.byte(), .image_bytes = 0, .payload_bytes = 0, .reserved = 0};
+    sm::PartHeader header{.page = in.byte(),
+                          .action = in.byte(),
+                          .flags = in.byte(),
+                          .image_bytes = 0,
+                          .payload_bytes = 0,
+                          .reserved = 0};
     const std::string payload = in.bytes(in.byte());
     header.payload_bytes = static_cast<uint32_t>(payload.size());
     if (in.byte() % 4 == 0) header.payload_bytes = in.get<uint32_t>();
@@ -31,7 +38,13 @@ std::string part(Input& in) {
 }
 
 std::string record(Input& in, uint64_t lsn) {
-    LogRecordHeader header{.bytes = 0, .checksum = 0, .prev = in.byte() * 8u, .txn = in.byte(), .kind = in.byte(), .flags = in.byte(), .parts = in.byte(),
+    LogRecordHeader header{.bytes = 0,
+                           .checksum = 0,
+                           .prev = in.byte() * 8u,
+                           .txn = in.byte(),
+                           .kind = in.byte(),
+                           .flags = in.byte(),
+                           .parts = in.byte(),
                            .store = in.byte()};
     std::string body;
     for (unsigned n = in.byte() % 4; n > 0; --n) body += part(in);
@@ -58,11 +71,13 @@ void walk(threads::SimDisk& disk, const LogOptions& options, uint64_t from, uint
         const auto more = reader.next(view);
         CHECK(more);
         if (!*more) break;
-        CHECK(view.end() == reader.position() && view.end().value <= end && ++records <= end / sizeof(LogRecordHeader));
+        CHECK(view.end() == reader.position() && view.end().value <= end &&
+              ++records <= end / sizeof(LogRecordHeader));
         use(sm::describe_record(view));
         uint32_t cursor = 0;
         sm::PartView p;
-        for (auto part = sm::next_part(view, cursor, p); part && *part; part = sm::next_part(view, cursor, p)) {
+        for (auto part = sm::next_part(view, cursor, p); part && *part;
+             part = sm::next_part(view, cursor, p)) {
             CHECK(cursor <= view.payload_bytes());
             use(std::string(p.image) + std::string(p.payload));
             if (!p.image.empty()) {
@@ -79,11 +94,15 @@ int fuzz_log(const uint8_t* data, size_t size) {
     Input in(data, size);
     std::string mark = in.bytes(in.byte());
     mark.resize(2 * LogMark::kSlotBytes);
-    if (in.byte() & 1)                                             // a whole mark that promises something
-        LogMark{.sequence = in.byte(), .durable_end = in.get<uint32_t>(), .segment_bytes = kSegmentBytes}.encode(
-            reinterpret_cast<std::byte*>(mark.data()));
+    // A whole mark that promises something.
+    if (in.byte() & 1)
+        LogMark{.sequence = in.byte(),
+                .durable_end = in.get<uint32_t>(),
+                .segment_bytes = kSegmentBytes}
+            .encode(reinterpret_cast<std::byte*>(mark.data()));
     std::string log(kLogFirst, 0);
-    while (!in.empty() && log.size() < 2 * kSegmentBytes) log += in.byte() % 8 == 0 ? in.bytes(1 + in.byte()) : record(in, log.size());
+    while (!in.empty() && log.size() < 2 * kSegmentBytes)
+        log += in.byte() % 8 == 0 ? in.bytes(1 + in.byte()) : record(in, log.size());
     const uint64_t end = log.size();
     log.resize(2 * kSegmentBytes);
 
@@ -91,7 +110,8 @@ int fuzz_log(const uint8_t* data, size_t size) {
     CHECK(disk.make_directory("/log"));
     const LogOptions options{.directory = "/log", .segment_bytes = kSegmentBytes};
     write_file(disk, "/log/log.00000000", log.substr(0, kSegmentBytes));
-    if (end > kSegmentBytes) write_file(disk, "/log/log.00000001", log.substr(kSegmentBytes, kSegmentBytes));
+    if (end > kSegmentBytes)
+        write_file(disk, "/log/log.00000001", log.substr(kSegmentBytes, kSegmentBytes));
     write_file(disk, "/log/log.mark", mark);
     walk(disk, options, kLogFirst, 2 * kSegmentBytes);
     walk(disk, options, block_floor(end / 2) + 8, 2 * kSegmentBytes);

@@ -1,4 +1,6 @@
 // fuzz_main.cc - libFuzzer's entry; FUZZ_TARGET names the target it stands for.
 #include "tests/fuzz/fuzz_input.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) { return lockstep::fuzz::FUZZ_TARGET(data, size); }
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+    return lockstep::fuzz::FUZZ_TARGET(data, size);
+}

@@ -1,12 +1,14 @@
-// fuzz_page.cc - a page of any bytes: readers stay inside it, the checkers decide, and what they call sound can be changed and stays sound.
+// fuzz_page.cc - a page of any bytes: readers stay inside it, the checkers decide, and what they
+// call sound can be changed and stays sound.
 //
-// Input      kind of page and body, from the page header's byte 24 on; then changes to a page that is sound.
+// Input      kind of page and body, from the page header's byte 24 on; then changes to a page that
+//            is sound.
 #include <memory>
 
 #include "sm/btree/btree_node.h"
 #include "sm/btree/btree_node_search.h"
-#include "sm/heap/heap_page.h"
 #include "sm/change/log_kinds.h"
+#include "sm/heap/heap_page.h"
 #include "tests/fuzz/fuzz_input.h"
 
 namespace lockstep::fuzz {
@@ -37,8 +39,11 @@ void change_node(Page& p, Input& in) {
         const unsigned slot = slots_now ? in.below(slots_now) : 0;
         switch (in.byte() % 5) {
             case 0: {
-                const std::string key = in.bytes(in.byte() % 40), value = in.bytes(is_leaf(p) ? in.byte() : 4);
-                if (!covers(p, key) || !fits(p, key.size(), value.size()) || (!is_leaf(p) && value.size() != 4)) break;
+                const std::string key = in.bytes(in.byte() % 40),
+                                  value = in.bytes(is_leaf(p) ? in.byte() : 4);
+                if (!covers(p, key) || !fits(p, key.size(), value.size()) ||
+                    (!is_leaf(p) && value.size() != 4))
+                    break;
                 const Found at = search(p, key);
                 if (at.exact) break;
                 put(p, at.slot, 0, Slice(key).substr(header(p).prefix), value);
@@ -52,10 +57,12 @@ void change_node(Page& p, Input& in) {
             case 2: compact(p); break;
             case 3: {
                 if (slots_now == 0 || !is_leaf(p)) break;
-                const unsigned bytes = static_cast<unsigned>(value(p, slot).size()), from = bytes ? in.byte() % (bytes + 1) : 0;
+                const unsigned bytes = static_cast<unsigned>(value(p, slot).size()),
+                               from = bytes ? in.byte() % (bytes + 1) : 0;
                 const unsigned cut = in.byte() % (bytes - from + 1);
                 const std::string fresh = in.bytes(in.byte());
-                if (free_bytes(p) < bytes + kSlotCost + suffix(p, slot).size() + fresh.size()) break;
+                if (free_bytes(p) < bytes + kSlotCost + suffix(p, slot).size() + fresh.size())
+                    break;
                 splice(p, slot, from, cut, fresh);
                 break;
             }
@@ -77,7 +84,8 @@ void carry_over(const Page& p) {
     const auto other = std::make_unique<Page>();
     std::memset(static_cast<void*>(other.get()), 0xee, kPageBytes);
     install_image(*other, image);
-    CHECK(std::memcmp(other.get(), &p, begin) == 0 && std::memcmp(other->bytes() + end, p.bytes() + end, kPageBytes - end) == 0);
+    CHECK(std::memcmp(other.get(), &p, begin) == 0 &&
+          std::memcmp(other->bytes() + end, p.bytes() + end, kPageBytes - end) == 0);
 }
 
 }  // namespace

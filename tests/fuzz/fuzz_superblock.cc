@@ -1,6 +1,8 @@
-// fuzz_superblock.cc - superblock, log mark and catalogue with any values under proper checksums: opening succeeds or names what is wrong.
+// fuzz_superblock.cc - superblock, log mark and catalogue with any values under proper checksums:
+// opening succeeds or names what is wrong.
 //
-// Input      changes to the fields of both superblock copies, to both slots of the log mark and to the bytes of the catalogue's records.
+// Input      changes to the fields of both superblock copies, to both slots of the log mark and to
+//            the bytes of the catalogue's records.
 #include <memory>
 
 #include <xxhash.h>
@@ -33,7 +35,8 @@ void change_superblock(SimDisk& disk, Input& in) {
     for (uint32_t copy = 0; copy < 2; ++copy)
         if (copies >> copy & 1)
             change_page(disk, copy, [&](Page& page) {
-                std::memcpy(page.body + at, fresh.data(), std::min<size_t>(fresh.size(), sizeof(Superblock) - at));
+                std::memcpy(page.body + at, fresh.data(),
+                            std::min<size_t>(fresh.size(), sizeof(Superblock) - at));
             });
 }
 
@@ -59,7 +62,8 @@ void change_catalogue(SimDisk& disk, uint32_t root, Input& in) {
         const Slice value = node::value(page, in.byte() % count);
         const std::string fresh = in.bytes(1 + in.byte() % 4);
         const size_t at = in.byte() % (value.size() + 1);
-        std::memcpy(const_cast<char*>(value.data()) + at, fresh.data(), std::min(fresh.size(), value.size() - at));
+        std::memcpy(const_cast<char*>(value.data()) + at, fresh.data(),
+                    std::min(fresh.size(), value.size() - at));
     });
 }
 
@@ -73,10 +77,10 @@ int fuzz_superblock(const uint8_t* data, size_t size) {
     disk->close(*file);
     CHECK(block);
     for (int n = 0; n < 8 && !in.empty(); ++n) switch (in.byte() % 3) {
-        case 0: change_superblock(*disk, in); break;
-        case 1: change_mark(*disk, in); break;
-        default: change_catalogue(*disk, block->catalog_root, in);
-    }
+            case 0: change_superblock(*disk, in); break;
+            case 1: change_mark(*disk, in); break;
+            default: change_catalogue(*disk, block->catalog_root, in);
+        }
     open_and_use(*disk);
     return 0;
 }

@@ -18,7 +18,9 @@ FuzzStore::FuzzStore(SimDisk& disk) : SimStore(disk) {
     o.transactions_max = 16;
     o.lock_timeout = 20 * kMillisecond;
     if (std::getenv("LOCKSTEP_FUZZ_VERBOSE"))
-        o.logger = [](int, std::string_view text) { std::fprintf(stderr, "%.*s\n", static_cast<int>(text.size()), text.data()); };
+        o.logger = [](int, std::string_view text) {
+            std::fprintf(stderr, "%.*s\n", static_cast<int>(text.size()), text.data());
+        };
 }
 
 namespace {
@@ -26,18 +28,21 @@ namespace {
 Result<void> fill(Store& store) {
     Rng rng(7);
     for (int n = 0; n < 12; ++n) {
-        TRY(store.run([&](Txn& txn) -> Result<void> {
-            const Index index = TRY(store.index("i"));
-            const Heap heap = TRY(store.heap("h"));
-            for (int k = 0; k < 20; ++k) {
-                const std::string value(rng.below(k == 7 ? 9000 : 300), static_cast<char>('a' + k));
-                TRY(index.put(txn, "key" + std::to_string(rng.below(400)), value));
-                const RecordId id = TRY(heap.insert(txn, Slice(value).substr(0, 500)));
-                if (k % 5 == 0) TRY(heap.update(txn, id, std::string(1500, 'z')));
-                if (k % 4 == 0) TRY(index.erase(txn, "key" + std::to_string(rng.below(400))));
-            }
-            return {};
-        }, {.durability = n % 2 ? Durability::durable : Durability::lazy}));
+        TRY(store.run(
+            [&](Txn& txn) -> Result<void> {
+                const Index index = TRY(store.index("i"));
+                const Heap heap = TRY(store.heap("h"));
+                for (int k = 0; k < 20; ++k) {
+                    const std::string value(rng.below(k == 7 ? 9000 : 300),
+                                            static_cast<char>('a' + k));
+                    TRY(index.put(txn, "key" + std::to_string(rng.below(400)), value));
+                    const RecordId id = TRY(heap.insert(txn, Slice(value).substr(0, 500)));
+                    if (k % 5 == 0) TRY(heap.update(txn, id, std::string(1500, 'z')));
+                    if (k % 4 == 0) TRY(index.erase(txn, "key" + std::to_string(rng.below(400))));
+                }
+                return {};
+            },
+            {.durability = n % 2 ? Durability::durable : Durability::lazy}));
         if (n == 5) TRY(store.checkpoint());
     }
     return {};
@@ -56,7 +61,8 @@ std::unique_ptr<SimDisk> make_base(bool killed) {
                 return {};
             }));
             CHECK(fill(*store));
-            auto loser = store->begin({.durability = Durability::lazy});     // to be rolled back at restart
+            // To be rolled back at restart.
+            auto loser = store->begin({.durability = Durability::lazy});
             CHECK(loser);
             CHECK(store->index("i")->put(*loser, "loser", std::string(100, 'l')));
             CHECK(store->index("i")->erase(*loser, "key1"));
@@ -89,17 +95,23 @@ void open_and_use(SimDisk& disk) {
                 for (Cursor c = index->scan(txn); TRY(c.next());) use(std::string(c.value()));
                 for (Cursor c = index->scan(txn, "key2"); TRY(c.prev());) use(std::string(c.key()));
             }
-            if (heap) TRY(heap->scan(txn, [&](RecordId, Slice text) { use(std::string(text)); return true; }));
+            if (heap)
+                TRY(heap->scan(txn, [&](RecordId, Slice text) {
+                    use(std::string(text));
+                    return true;
+                }));
             return {};
         });
         for (int n = 0; index && n < 40; ++n)
-            (void)store->run([&](Txn& txn) -> Result<void> {
-                const std::string key = "key" + std::to_string(n * 10);
-                TRY(index->put(txn, key, std::string(static_cast<size_t>(n) * 10, 'n')));
-                if (heap) TRY(heap->insert(txn, key));
-                if (n % 3 == 0) TRY(index->erase(txn, "key" + std::to_string(n)));
-                return {};
-            }, {.durability = Durability::lazy});
+            (void)store->run(
+                [&](Txn& txn) -> Result<void> {
+                    const std::string key = "key" + std::to_string(n * 10);
+                    TRY(index->put(txn, key, std::string(static_cast<size_t>(n) * 10, 'n')));
+                    if (heap) TRY(heap->insert(txn, key));
+                    if (n % 3 == 0) TRY(index->erase(txn, "key" + std::to_string(n)));
+                    return {};
+                },
+                {.durability = Durability::lazy});
     });
     (void)store->verify();
     (void)store.close();

@@ -1,10 +1,14 @@
-// history.h - what transactions asked and were told, and the judge: replaying them in commit order on an ordered map.
+// history.h - what transactions asked and were told, and the judge: replaying them in commit order
+// on an ordered map.
 //
-// Concepts   Under strict two-phase locking any moment at which a transaction holds all its locks serves as its place in a serial order. Each
-//            takes a number from one counter right before commit or abort; sorted by it, every answer must be what an ordered map gives:
-//            values, misses, every row of a range and no other. This is complete and linear, and sees phantoms. Aborted transactions
-//            are judged as well: what they saw was protected by locks, too; then their changes are taken back.
-//            repeatable_read: everything but rows that a scan did not return. read_committed: what it read some transaction had committed.
+// Concepts   Under strict two-phase locking any moment at which a transaction holds all its locks
+//            serves as its place in a serial order. Each takes a number from one counter right
+//            before commit or abort; sorted by it, every answer must be what an ordered map gives:
+//            values, misses, every row of a range and no other. This is complete and linear, and
+//            sees phantoms. Aborted transactions are judged as well: what they saw was protected by
+//            locks, too; then their changes are taken back. repeatable_read: everything but rows
+//            that a scan did not return. read_committed: what it read some transaction had
+//            committed.
 #pragma once
 
 #include <algorithm>
@@ -18,17 +22,30 @@
 namespace lockstep::isolation {
 
 struct Answer {
-    enum Kind : uint8_t { get, insert, update, put, erase, patch, forward, backward, savepoint, roll_back };
+    enum Kind : uint8_t {
+        get,
+        insert,
+        update,
+        put,
+        erase,
+        patch,
+        forward,
+        backward,
+        savepoint,
+        roll_back
+    };
     Kind kind;
-    bool found = false;                          // get, update, erase, patch: there was such a key. insert: it went in
-    uint32_t key = 0, key_end = 0;               // range: [key, key_end); cut after the last row in `rows` if `cut`
+    // Get, update, erase, patch: there was such a key. insert: it went in.
+    bool found = false;
+    // range: [key, key_end); cut after the last row in `rows` if `cut`.
+    uint32_t key = 0, key_end = 0;
     bool cut = false;
-    uint64_t value = 0;                          // read or written: each written value is unique
+    uint64_t value = 0;  // read or written: each written value is unique
     std::vector<std::pair<uint32_t, uint64_t>> rows = {};
 };
 
 struct History {
-    uint64_t place = 0;                          // in the serial order
+    uint64_t place = 0;  // in the serial order
     Isolation isolation = Isolation::serializable;
     bool committed = false;
     std::vector<Answer> answers;
@@ -41,7 +58,8 @@ public:
     const State& state() const { return state_; }
     void start_with(State state) { state_ = std::move(state); }
 
-    // Sorts and judges a batch; false at the first answer that no serial order in commit order explains, described by fault().
+    // Sorts and judges a batch; false at the first answer that no serial order in commit order
+    // explains, described by fault().
     bool judge(std::vector<History>& batch) {
         std::ranges::sort(batch, {}, &History::place);
         collect_committed(batch);
@@ -53,7 +71,8 @@ public:
     uint64_t answers() const { return answers_; }
 
 private:
-    // Values that read_committed may see, besides those there before the batch: what a transaction that commits leaves at a key.
+    // Values that read_committed may see, besides those there before the batch: what a transaction
+    // that commits leaves at a key.
     void collect_committed(const std::vector<History>& batch) {
         committed_.clear();
         before_.clear();
@@ -70,9 +89,13 @@ private:
         }
     }
     static bool writes(const Answer& a) {
-        return (a.kind == Answer::put || ((a.kind == Answer::insert || a.kind == Answer::update || a.kind == Answer::patch) && a.found));
+        return (a.kind == Answer::put || ((a.kind == Answer::insert || a.kind == Answer::update ||
+                                           a.kind == Answer::patch) &&
+                                          a.found));
     }
-    static bool reads(const Answer& a) { return a.kind == Answer::get || a.kind == Answer::forward || a.kind == Answer::backward; }
+    static bool reads(const Answer& a) {
+        return a.kind == Answer::get || a.kind == Answer::forward || a.kind == Answer::backward;
+    }
 
     bool judge(const History& history) {
         undo_.clear();
@@ -83,7 +106,9 @@ private:
             ++answers_;
             if (a.kind == Answer::savepoint) point = undo_.size();
             else if (a.kind == Answer::roll_back) take_back(point);
-            else if (!(history.isolation == Isolation::read_committed && reads(a) ? plausible(a) : right(a, history.isolation))) {
+            else if (!(history.isolation == Isolation::read_committed && reads(a)
+                           ? plausible(a)
+                           : right(a, history.isolation))) {
                 describe(history, n);
                 return false;
             }
@@ -93,7 +118,8 @@ private:
         return true;
     }
 
-    // Is this what the map says? At repeatable_read a scan may miss rows, not invent or change them.
+    // Is this what the map says? At repeatable_read a scan may miss rows, not invent or change
+    // them.
     bool right(const Answer& a, Isolation isolation) const {
         const auto row = state_.find(a.key);
         const bool there = row != state_.end();
@@ -104,7 +130,8 @@ private:
             case Answer::erase:
             case Answer::patch: return a.found == there;
             case Answer::forward:
-            case Answer::backward: return isolation == Isolation::serializable ? a.rows == range(a) : contained(a);
+            case Answer::backward:
+                return isolation == Isolation::serializable ? a.rows == range(a) : contained(a);
             default: return true;
         }
     }
@@ -134,7 +161,8 @@ private:
             return row != state_.end() && row->second == value;
         };
         if (a.kind == Answer::get) return !a.found || known(a.key, a.value);
-        return std::ranges::all_of(a.rows, [&](const auto& row) { return known(row.first, row.second); });
+        return std::ranges::all_of(a.rows,
+                                   [&](const auto& row) { return known(row.first, row.second); });
     }
 
     void change(const Answer& a) {
@@ -159,13 +187,17 @@ private:
     }
     void describe(const History& history, size_t n) {
         const Answer& a = history.answers[n];
-        fault_ = "place " + std::to_string(history.place) + ", level " + std::to_string(static_cast<int>(history.isolation)) + ", answer " +
-                 std::to_string(n) + " of kind " + std::to_string(a.kind) + " for key " + std::to_string(a.key) + ": found " +
-                 std::to_string(a.found) + ", value " + std::to_string(a.value) + ", rows";
-        for (const auto& [key, value] : a.rows) fault_ += " " + std::to_string(key) + "=" + std::to_string(value);
+        fault_ = "place " + std::to_string(history.place) + ", level " +
+                 std::to_string(static_cast<int>(history.isolation)) + ", answer " +
+                 std::to_string(n) + " of kind " + std::to_string(a.kind) + " for key " +
+                 std::to_string(a.key) + ": found " + std::to_string(a.found) + ", value " +
+                 std::to_string(a.value) + ", rows";
+        for (const auto& [key, value] : a.rows)
+            fault_ += " " + std::to_string(key) + "=" + std::to_string(value);
         fault_ += "; expected";
         if (a.kind == Answer::forward || a.kind == Answer::backward) {
-            for (const auto& [key, value] : range(a)) fault_ += " " + std::to_string(key) + "=" + std::to_string(value);
+            for (const auto& [key, value] : range(a))
+                fault_ += " " + std::to_string(key) + "=" + std::to_string(value);
         } else {
             const auto row = state_.find(a.key);
             fault_ += row == state_.end() ? " nothing" : " " + std::to_string(row->second);
@@ -174,7 +206,8 @@ private:
 
     State state_;
     std::set<std::pair<uint32_t, uint64_t>> committed_, own_;
-    std::map<uint32_t, std::optional<uint64_t>> before_;      // of keys changed in this batch: what was there when it began
+    // Of keys changed in this batch: what was there when it began.
+    std::map<uint32_t, std::optional<uint64_t>> before_;
     std::vector<std::pair<uint32_t, std::optional<uint64_t>>> undo_;
     std::string fault_;
     uint64_t answers_ = 0;

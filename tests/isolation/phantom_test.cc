@@ -1,13 +1,16 @@
-// labels: sim
-// phantom_test - a range (or a missing key) is read twice while another transaction changes one key, at every position, in every interleaving.
+// labels: sim phantom_test - a range (or a missing key) is read twice while another transaction
+// changes one key, at every position, in every interleaving.
 //
-// Concepts   Trees: empty; only ghosts; one leaf; several leaves (rows of a quarter of a page, so that some positions lie at a leaf's first
-//            and last key and some at a key that only the fence knows). Rows have odd keys, and every position 0..n is changed in turn: even
-//            ones lie between rows, before the first and after the last. What changes is there, or absent, or a ghost. The reader scans
-//            forward or backward, in ranges that end before, at and behind the position, or asks for the key. It may put a row of its own
-//            into the gap between its two looks, above or below the position: then it protects two gaps, and must go on to.
-//            serializable: both reads give the same and some serial order explains all. repeatable_read: the same for rows that were
-//            there; phantoms may appear, and must be seen to appear wherever a row can be inserted into a range that is read.
+// Concepts   Trees: empty; only ghosts; one leaf; several leaves (rows of a quarter of a page, so
+//            that some positions lie at a leaf's first and last key and some at a key that only the
+//            fence knows). Rows have odd keys, and every position 0..n is changed in turn: even
+//            ones lie between rows, before the first and after the last. What changes is there, or
+//            absent, or a ghost. The reader scans forward or backward, in ranges that end before,
+//            at and behind the position, or asks for the key. It may put a row of its own into the
+//            gap between its two looks, above or below the position: then it protects two gaps, and
+//            must go on to. serializable: both reads give the same and some serial order explains
+//            all. repeatable_read: the same for rows that were there; phantoms may appear, and must
+//            be seen to appear wherever a row can be inserted into a range that is read.
 #include "tests/isolation/player.h"
 
 namespace lockstep::isolation {
@@ -15,27 +18,32 @@ namespace {
 
 struct Tree {
     const char* name;
-    int rows;                                    // at 1, 3, 5 ...
+    int rows;  // at 1, 3, 5 ...
     size_t row_bytes;
-    bool ghosts;                                 // all rows have just been erased
+    bool ghosts;  // all rows have just been erased
 };
-constexpr Tree kTrees[] = {{"empty", 0, 0, false}, {"one leaf", 4, 0, false}, {"several leaves", 11, 1900, false},
-                           {"ghosts in one leaf", 4, 0, true}, {"ghosts in several leaves", 8, 1900, true}};
+constexpr Tree kTrees[] = {{"empty", 0, 0, false},
+                           {"one leaf", 4, 0, false},
+                           {"several leaves", 11, 1900, false},
+                           {"ghosts in one leaf", 4, 0, true},
+                           {"ghosts in several leaves", 8, 1900, true}};
 
 enum Before { absent, present, ghost };
 
 struct Case {
     Script reader;
     Action change;
-    Before before;                               // what stands at the position when the schedule starts
-    bool shows_phantoms;                         // at repeatable_read some schedule must
-    bool cuts_gap = false;                       // the reader inserts, too
+    // What stands at the position when the schedule starts.
+    Before before;
+    bool shows_phantoms;    // at repeatable_read some schedule must
+    bool cuts_gap = false;  // the reader inserts, too
 };
 
 // All readers and changes for a position.
 std::vector<Case> cases(int at, int end) {
     std::vector<Script> readers = {{read(at), read(at)}};
-    const std::pair<int, int> ranges[] = {{0, 1'000'000}, {at, at + 1}, {at + 1, end}, {at - 1, at}, {at - 2, at + 3}, {at, 1'000'000}};
+    const std::pair<int, int> ranges[] = {{0, 1'000'000}, {at, at + 1},     {at + 1, end},
+                                          {at - 1, at},   {at - 2, at + 3}, {at, 1'000'000}};
     for (const auto& [low, high] : ranges) {
         if (low < 0 || low >= high) continue;
         readers.push_back({select(1, low, high), select(1, low, high)});
@@ -48,16 +56,23 @@ std::vector<Case> cases(int at, int end) {
         const bool covers = r.kind != Action::read && r.key <= at && at < r.key_end;
         for (const Before before : {absent, present, ghost}) {
             for (const Action& change : {insert(at, 7), put(at, 7), erase(at), write(at, 7)}) {
-                if (before == present ? change.kind == Action::insert : change.kind == Action::erase || change.kind == Action::write) continue;
+                if (before == present
+                        ? change.kind == Action::insert
+                        : change.kind == Action::erase || change.kind == Action::write)
+                    continue;
                 all.push_back({reader, change, before, covers && before == absent});
             }
         }
     }
-    // A row of the reader's own between its looks: only a row that is not there leaves room for it beside the position.
+    // A row of the reader's own between its looks: only a row that is not there leaves room for it
+    // beside the position.
     for (const int own : {at - 1, at + 1}) {
         if (at % 2 == 0 || own < 0) continue;
-        for (const Script& reader : {Script{select(1), insert(own, 9), select(1)}, Script{select_back(1, at - 1, at + 2), insert(own, 9), select(1, at - 1, at + 2)}})
-            for (const Before before : {absent, ghost}) all.push_back({reader, insert(at, 7), before, false, true});
+        for (const Script& reader :
+             {Script{select(1), insert(own, 9), select(1)},
+              Script{select_back(1, at - 1, at + 2), insert(own, 9), select(1, at - 1, at + 2)}})
+            for (const Before before : {absent, ghost})
+                all.push_back({reader, insert(at, 7), before, false, true});
     }
     return all;
 }
@@ -68,13 +83,15 @@ std::string story(const std::vector<Outcome>& outcomes, const Table& final) {
         text += outcome.committed ? "committed saw" : "aborted saw";
         for (const Rows& rows : outcome.seen) {
             text += " {";
-            for (const auto& [key, value] : rows) text += " " + std::to_string(key) + ":" + std::to_string(value);
+            for (const auto& [key, value] : rows)
+                text += " " + std::to_string(key) + ":" + std::to_string(value);
             text += " }";
         }
         text += "; ";
     }
     text += "finally";
-    for (const auto& [key, value] : final) text += " " + std::to_string(key) + ":" + std::to_string(value);
+    for (const auto& [key, value] : final)
+        text += " " + std::to_string(key) + ":" + std::to_string(value);
     return text;
 }
 
@@ -85,17 +102,20 @@ protected:
         if (before != absent) player.change(put(at, 5), false);
         if (before != present) player.change(erase(at), false);
         if (before != absent) return;
-        player.pass_time(20 * kMillisecond);                                 // the cleaner takes the ghost away, and all others
+        // The cleaner takes the ghost away, and all others.
+        player.pass_time(20 * kMillisecond);
         make_ghosts(player);
     }
     void make_ghosts(Player& player) {
         for (const auto& [key, value] : ghosts_) player.change(put(key, value), false);
         for (const auto& [key, value] : ghosts_) player.change(erase(key), false);
     }
-    void play(Player& player, const Table& rows, int at, const Case& c, Isolation level, bool& seen) {
+    void play(Player& player, const Table& rows, int at, const Case& c, Isolation level,
+              bool& seen) {
         const size_t steps[] = {c.reader.size() + 1, 2};
         for (const bool aborts : {false, true}) {
-            const Script scripts[] = {c.reader, aborts ? Script{c.change, abort()} : Script{c.change}};
+            const Script scripts[] = {c.reader,
+                                      aborts ? Script{c.change, abort()} : Script{c.change}};
             each_interleaving(steps, [&](const std::vector<int>& order) {
                 if (HasFailure()) return;
                 if (c.cuts_gap) {
@@ -112,9 +132,11 @@ protected:
             });
         }
     }
-    void check(const Table& initial, std::span<const Script> scripts, const std::vector<Outcome>& outcomes, Isolation level, const Table& final,
+    void check(const Table& initial, std::span<const Script> scripts,
+               const std::vector<Outcome>& outcomes, Isolation level, const Table& final,
                bool& seen) {
-        EXPECT_TRUE(outcomes[0].committed && (outcomes[1].committed || scripts[1].size() == 2)) << "one reader and one writer of one key cannot deadlock";
+        EXPECT_TRUE(outcomes[0].committed && (outcomes[1].committed || scripts[1].size() == 2))
+            << "one reader and one writer of one key cannot deadlock";
         if (level == Isolation::serializable) {
             EXPECT_TRUE(serializable(initial, scripts, outcomes, final)) << story(outcomes, final);
             return;
@@ -126,7 +148,8 @@ protected:
         EXPECT_TRUE(std::ranges::includes(second, first)) << "a row that was read has changed";
     }
     size_t played_ = 0;
-    Table ghosts_;                               // rows that have just been erased when a schedule starts
+    // Rows that have just been erased when a schedule starts.
+    Table ghosts_;
 };
 
 TEST_P(PhantomTest, AtEveryPosition) {
@@ -142,12 +165,15 @@ TEST_P(PhantomTest, AtEveryPosition) {
         const Table initial = tree.ghosts ? Table{} : rows;
         make_ghosts(player);
         const auto shape = player.shape();
-        ASSERT_GE(shape.ghosts, ghosts_.size());         // a leaf keeps its last ghost (BT-5)
+        ASSERT_GE(shape.ghosts, ghosts_.size());  // a leaf keeps its last ghost (BT-5)
         ASSERT_EQ(shape.pages_leaf > 1, tree.row_bytes > 0);
         for (const Case& c : cases(at, end)) {
-            SCOPED_TRACE(std::string(tree.name) + ", position " + std::to_string(at) + ", change " + std::to_string(c.change.kind) + ", state " +
-                         std::to_string(c.before) + ", reader " + std::to_string(c.reader[0].kind) + "," + std::to_string(c.reader[1].kind) +
-                         " from " + std::to_string(c.reader[0].key) + " to " + std::to_string(c.reader[0].key_end));
+            SCOPED_TRACE(std::string(tree.name) + ", position " + std::to_string(at) + ", change " +
+                         std::to_string(c.change.kind) + ", state " + std::to_string(c.before) +
+                         ", reader " + std::to_string(c.reader[0].kind) + "," +
+                         std::to_string(c.reader[1].kind) + " from " +
+                         std::to_string(c.reader[0].key) + " to " +
+                         std::to_string(c.reader[0].key_end));
             bool seen = false, ignored = false;
             play(player, initial, at, c, Isolation::serializable, ignored);
             if (!c.cuts_gap) play(player, initial, at, c, Isolation::repeatable_read, seen);

@@ -1,9 +1,12 @@
-// player.h - plays scripts against a store, step by step in a given order; a step that has to wait for a lock waits, exactly.
+// player.h - plays scripts against a store, step by step in a given order; a step that has to wait
+// for a lock waits, exactly.
 //
-// Concepts   The store is driven by the caller on a simulated disk whose time stands still while a schedule runs: after each step the player
-//            runs the store until nothing can run any more. A transaction whose step has not ended then waits for a lock; it goes on by
-//            itself when it gets it. So a schedule is played the same way every time, and none is missed because of timing.
-//            A durable commit cannot return while time stands still: the others then run on what early lock release gave them.
+// Concepts   The store is driven by the caller on a simulated disk whose time stands still while a
+//            schedule runs: after each step the player runs the store until nothing can run any
+//            more. A transaction whose step has not ended then waits for a lock; it goes on by
+//            itself when it gets it. So a schedule is played the same way every time, and none is
+//            missed because of timing. A durable commit cannot return while time stands still: the
+//            others then run on what early lock release gave them.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -12,29 +15,40 @@
 #include <memory>
 #include <string>
 
-#include "sm/store/test_hooks.h"
+#include <lockstep/store.h>
 #include "sm/btree/btree.h"
 #include "sm/store/catalog.h"
 #include "sm/store/engine_of.h"
-#include <lockstep/store.h>
+#include "sm/store/test_hooks.h"
 #include "tests/isolation/script.h"
-#include "threads/sync/event.h"
 #include "threads/io/sim_disk.h"
+#include "threads/sync/event.h"
 
 namespace lockstep::isolation {
 
 struct PlayOptions {
     Isolation isolation = Isolation::serializable;
     Durability durability = Durability::lazy;
-    bool heap = false;                           // rows are heap records instead of an index's
+    bool heap = false;  // rows are heap records instead of an index's
 };
 
 class Player {
 public:
-    explicit Player(StepsMode steps = StepsMode::off, size_t row_bytes = 0) : row_bytes_(row_bytes) {
-        hooks_ = {.disk = &disk_, .clock = &clock_, .caller_driven = true, .seed = 1, .random_schedule = false, .idle = [this] { return idle(); }};
-        Options options{.pool_bytes = 8 << 20, .transactions_max = 64, .log_bytes = 64 << 20, .log_segment_bytes = 1 << 20,
-                        .log_ring_bytes = 1 << 20, .lock_timeout = kNever, .lock_table_bytes_log2 = 16};
+    explicit Player(StepsMode steps = StepsMode::off, size_t row_bytes = 0)
+        : row_bytes_(row_bytes) {
+        hooks_ = {.disk = &disk_,
+                  .clock = &clock_,
+                  .caller_driven = true,
+                  .seed = 1,
+                  .random_schedule = false,
+                  .idle = [this] { return idle(); }};
+        Options options{.pool_bytes = 8 << 20,
+                        .transactions_max = 64,
+                        .log_bytes = 64 << 20,
+                        .log_segment_bytes = 1 << 20,
+                        .log_ring_bytes = 1 << 20,
+                        .lock_timeout = kNever,
+                        .lock_table_bytes_log2 = 16};
         options.steps.mode = steps;
         options.test_hooks = &hooks_;
         auto opened = Store::open("/store", options);
@@ -48,7 +62,8 @@ public:
     }
     ~Player() { EXPECT_TRUE(store_->close()); }
 
-    // Makes the rows what `table` says, leaving no ghosts behind unless the caller made some just before a schedule.
+    // Makes the rows what `table` says, leaving no ghosts behind unless the caller made some just
+    // before a schedule.
     void reset(const Table& table, bool heap) {
         transact([&](Txn& txn) -> Result<void> {
             for (const auto& [key, value] : TRY(rows_of(txn, heap)))
@@ -88,24 +103,30 @@ public:
             if (!disk_.advance(clock_)) clock_.advance(kMillisecond);
     }
 
-    // One entry of `order` lets that transaction take its next step; the step after its last action is its commit.
-    std::vector<Outcome> play(std::span<const Script> scripts, std::span<const int> order, const PlayOptions& options) {
+    // One entry of `order` lets that transaction take its next step; the step after its last action
+    // is its commit.
+    std::vector<Outcome> play(std::span<const Script> scripts, std::span<const int> order,
+                              const PlayOptions& options) {
         std::vector<std::unique_ptr<Part>> parts;
         for (const Script& script : scripts) {
             parts.push_back(std::make_unique<Part>());
             Part& part = *parts.back();
-            part.handle = store_->start([this, &part, &script, options] { return run(part, script, options); }, 0);
+            part.handle = store_->start(
+                [this, &part, &script, options] { return run(part, script, options); }, 0);
         }
         settle();
         for (const int who : order) {
             parts[static_cast<size_t>(who)]->go.release();
             settle();
         }
-        // Whoever waited has got its locks by now, or was a deadlock's victim: no timeout helps here.
-        const auto over = [&] { return std::ranges::all_of(parts, [](const auto& p) { return p->over; }); };
+        // Whoever waited has got its locks by now, or was a deadlock's victim: no timeout helps
+        // here.
+        const auto over = [&] {
+            return std::ranges::all_of(parts, [](const auto& p) { return p->over; });
+        };
         for (int turns = 0; turns < 1000 && !over(); ++turns) pass_time(kMillisecond);
         EXPECT_TRUE(over()) << "a transaction waits for ever";
-        if (!over()) std::abort();                                // its thread refers to this frame
+        if (!over()) std::abort();  // its thread refers to this frame
         std::vector<Outcome> outcomes;
         for (auto& part : parts) {
             EXPECT_TRUE(part->handle.join());
@@ -134,10 +155,17 @@ private:
                     const auto value = TRY(player.get(txn, a.key, heap));
                     return value ? Rows{{a.key, *value}} : Rows{};
                 }
-                case Action::write: return TRY(player.update(txn, a.key, a.value, heap)) ? Rows{{a.key, a.value}} : Rows{};
-                case Action::put: TRY(player.put(txn, a.key, a.value, heap)); return Rows{{a.key, a.value}};
-                case Action::insert: return Rows{{a.key, TRY(player.insert(txn, a.key, a.value, heap)) ? a.value : -1}};
-                case Action::erase: return TRY(player.erase(txn, a.key, heap)) ? Rows{{a.key, 0}} : Rows{};
+                case Action::write:
+                    return TRY(player.update(txn, a.key, a.value, heap)) ? Rows{{a.key, a.value}}
+                                                                         : Rows{};
+                case Action::put:
+                    TRY(player.put(txn, a.key, a.value, heap));
+                    return Rows{{a.key, a.value}};
+                case Action::insert:
+                    return Rows{
+                        {a.key, TRY(player.insert(txn, a.key, a.value, heap)) ? a.value : -1}};
+                case Action::erase:
+                    return TRY(player.erase(txn, a.key, heap)) ? Rows{{a.key, 0}} : Rows{};
                 case Action::select:
                 case Action::select_back:
                 case Action::erase_where: return select(a);
@@ -150,7 +178,8 @@ private:
         Result<Rows> select(const Action& a) {
             Rows rows = TRY(player.rows_of(txn, heap, a.key, a.key_end, a.kind));
             std::erase_if(rows, [&](const auto& row) {
-                return a.kind == Action::erase_where ? row.second != a.value : row.second % a.value != 0;
+                return a.kind == Action::erase_where ? row.second != a.value
+                                                     : row.second % a.value != 0;
             });
             if (a.kind == Action::erase_where)
                 for (const auto& [key, value] : rows) TRY(player.erase(txn, key, heap));
@@ -160,7 +189,8 @@ private:
 
     Result<void> run(Part& part, const Script& script, const PlayOptions& options) {
         part.go.acquire();
-        Txn txn = TRY(store_->begin({.isolation = options.isolation, .durability = options.durability}));
+        Txn txn =
+            TRY(store_->begin({.isolation = options.isolation, .durability = options.durability}));
         Actor actor{*this, txn, options.heap, {}};
         for (const Action& action : script) {
             Result<Rows> rows = actor.act(action);
@@ -171,7 +201,7 @@ private:
                 return {};
             }
             part.outcome.seen.push_back(std::move(*rows));
-            if (!txn.live()) {                                   // the script's own abort
+            if (!txn.live()) {  // the script's own abort
                 part.over = true;
                 return {};
             }
@@ -185,12 +215,14 @@ private:
     template <class F>
     void transact(F fn) {
         bool ended = false;
-        auto handle = store_->start([&]() -> Result<void> {
-            auto done = store_->run(fn, {.durability = Durability::lazy});
-            EXPECT_TRUE(done) << done.error().text();
-            ended = true;
-            return {};
-        }, 0);
+        auto handle = store_->start(
+            [&]() -> Result<void> {
+                auto done = store_->run(fn, {.durability = Durability::lazy});
+                EXPECT_TRUE(done) << done.error().text();
+                ended = true;
+                return {};
+            },
+            0);
         while (!ended)
             if (!sm::engine_of(*store_).runtime->step()) idle();
         EXPECT_TRUE(handle.join());
@@ -204,7 +236,9 @@ private:
     }
 
     // --- rows: in the index under a big-endian key, in the heap with the key in front
-    static std::string key_text(int key) { return std::string(Slice(Key().u32(static_cast<uint32_t>(key)))); }
+    static std::string key_text(int key) {
+        return std::string(Slice(Key().u32(static_cast<uint32_t>(key))));
+    }
     std::string value_text(int key, int value) const {
         std::string text = std::to_string(key) + " " + std::to_string(value) + " ";
         text.resize(std::max(text.size(), row_bytes_), '.');
@@ -217,7 +251,8 @@ private:
     }
     Result<std::optional<int>> get(Txn& txn, int key, bool heap) {
         std::string text;
-        const bool found = heap ? places_.contains(key) && TRY(heap_.get(txn, places_[key], text)) : TRY(index_.get(txn, key_text(key), text));
+        const bool found = heap ? places_.contains(key) && TRY(heap_.get(txn, places_[key], text))
+                                : TRY(index_.get(txn, key_text(key), text));
         return found ? std::optional(row_of(text).second) : std::nullopt;
     }
     Result<bool> update(Txn& txn, int key, int value, bool heap) {
@@ -227,7 +262,8 @@ private:
     }
     Result<bool> insert(Txn& txn, int key, int value, bool heap) {
         const std::string text = value_text(key, value);
-        if (heap) {                                              // a heap knows no keys: the test inserts each only once
+        // A heap knows no keys: the test inserts each only once.
+        if (heap) {
             places_[key] = TRY(heap_.insert(txn, text));
             return true;
         }
@@ -245,7 +281,8 @@ private:
         if (heap) return places_.contains(key) && TRY(heap_.erase(txn, places_[key]));
         return index_.erase(txn, key_text(key));
     }
-    Result<Rows> rows_of(Txn& txn, bool heap, int low = 0, int high = 1'000'000, Action::Kind kind = Action::select) {
+    Result<Rows> rows_of(Txn& txn, bool heap, int low = 0, int high = 1'000'000,
+                         Action::Kind kind = Action::select) {
         Rows rows;
         if (heap) {
             TRY(heap_.scan(txn, [&](RecordId, Slice text) {
@@ -257,7 +294,8 @@ private:
             if (kind == Action::select_back) std::ranges::reverse(rows);
             return rows;
         }
-        Cursor cursor = index_.scan(txn, key_text(low), key_text(high), kind == Action::erase_where ? Access::write : Access::read);
+        Cursor cursor = index_.scan(txn, key_text(low), key_text(high),
+                                    kind == Action::erase_where ? Access::write : Access::read);
         while (TRY(kind == Action::select_back ? cursor.prev() : cursor.next())) {
             const auto row = row_of(cursor.value());
             EXPECT_EQ(cursor.key(), key_text(row.first));
@@ -266,14 +304,14 @@ private:
         return rows;
     }
 
-    const size_t row_bytes_;                     // rows are padded to this size
+    const size_t row_bytes_;  // rows are padded to this size
     threads::SimDisk disk_;
     ManualClock clock_;
     TestHooks hooks_;
     std::optional<Store> store_;
     Index index_;
     Heap heap_;
-    std::map<int, RecordId> places_;             // of heap rows, by key; also of such as are gone
+    std::map<int, RecordId> places_;  // of heap rows, by key; also of such as are gone
 };
 
 }  // namespace lockstep::isolation

@@ -1,7 +1,9 @@
-// script.h - what a transaction of an isolation test does, step by step, and the same on an ordered map: the serial truth.
+// script.h - what a transaction of an isolation test does, step by step, and the same on an ordered
+// map: the serial truth.
 //
-// Concepts   A Script is data, so that one description is played against the store in every interleaving and replayed on a map. Each action
-//            yields rows (key, value); a transaction's rows are all it learns from the store.
+// Concepts   A Script is data, so that one description is played against the store in every
+//            interleaving and replayed on a map. Each action yields rows (key, value); a
+//            transaction's rows are all it learns from the store.
 #pragma once
 
 #include <algorithm>
@@ -18,17 +20,18 @@ using Rows = std::vector<std::pair<int, int>>;
 
 struct Action {
     enum Kind {
-        read,            // key -> its row, or nothing
-        write,           // key := value if the key exists; the row written, or nothing
-        put,             // key := value
-        insert,          // the same, only if the key does not exist; {key, -1} if it does
-        erase,           // key; the key with value 0 if there was one
-        select,          // rows of keys in [key, key_end) whose value is divisible by `value`, ascending
-        select_back,     // the same, descending
-        erase_where,     // erases rows of [key, key_end) with that value; the rows
+        read,    // key -> its row, or nothing
+        write,   // key := value if the key exists; the row written, or nothing
+        put,     // key := value
+        insert,  // the same, only if the key does not exist; {key, -1} if it does
+        erase,   // key; the key with value 0 if there was one
+        // Rows of keys in [key, key_end) whose value is divisible by `value`, ascending.
+        select,
+        select_back,  // the same, descending
+        erase_where,  // erases rows of [key, key_end) with that value; the rows
         savepoint,
-        roll_back,       // to the savepoint
-        abort,           // ends the transaction
+        roll_back,  // to the savepoint
+        abort,      // ends the transaction
     };
     Kind kind;
     int key = 0;
@@ -43,8 +46,12 @@ inline Action write(int key, int value) { return {Action::write, key, value}; }
 inline Action put(int key, int value) { return {Action::put, key, value}; }
 inline Action insert(int key, int value) { return {Action::insert, key, value}; }
 inline Action erase(int key) { return {Action::erase, key}; }
-inline Action select(int divisor, int low = 0, int high = 1'000'000) { return {Action::select, low, divisor, high}; }
-inline Action select_back(int divisor, int low = 0, int high = 1'000'000) { return {Action::select_back, low, divisor, high}; }
+inline Action select(int divisor, int low = 0, int high = 1'000'000) {
+    return {Action::select, low, divisor, high};
+}
+inline Action select_back(int divisor, int low = 0, int high = 1'000'000) {
+    return {Action::select_back, low, divisor, high};
+}
 inline Action erase_where(int value) { return {Action::erase_where, 0, value}; }
 inline Action savepoint() { return {Action::savepoint}; }
 inline Action roll_back() { return {Action::roll_back}; }
@@ -80,7 +87,8 @@ public:
                 break;
             case Action::select:
             case Action::select_back:
-                for (auto it = table_.lower_bound(action.key); it != table_.end() && it->first < action.key_end; ++it)
+                for (auto it = table_.lower_bound(action.key);
+                     it != table_.end() && it->first < action.key_end; ++it)
                     if (it->second % action.value == 0) rows.emplace_back(*it);
                 if (action.kind == Action::select_back) std::reverse(rows.begin(), rows.end());
                 break;
@@ -108,12 +116,16 @@ struct Outcome {
     std::vector<Rows> seen;
 
     // The value that action n gave; -1 if it gave no row (or was not reached).
-    int value(size_t n) const { return n < seen.size() && !seen[n].empty() ? seen[n][0].second : -1; }
+    int value(size_t n) const {
+        return n < seen.size() && !seen[n].empty() ? seen[n][0].second : -1;
+    }
     size_t count(size_t n) const { return n < seen.size() ? seen[n].size() : 0; }
 };
 
-// Is there an order in which the committed scripts, one after the other, give these outcomes and this table?
-inline bool serializable(const Table& initial, std::span<const Script> scripts, std::span<const Outcome> outcomes, const Table& final) {
+// Is there an order in which the committed scripts, one after the other, give these outcomes and
+// this table?
+inline bool serializable(const Table& initial, std::span<const Script> scripts,
+                         std::span<const Outcome> outcomes, const Table& final) {
     std::vector<size_t> order;
     for (size_t i = 0; i < outcomes.size(); ++i)
         if (outcomes[i].committed) order.push_back(i);
@@ -122,18 +134,21 @@ inline bool serializable(const Table& initial, std::span<const Script> scripts, 
         bool fits = true;
         for (const size_t who : order) {
             SerialRun run(table);
-            for (size_t n = 0; n < scripts[who].size() && fits; ++n) fits = run.act(scripts[who][n]) == outcomes[who].seen[n];
+            for (size_t n = 0; n < scripts[who].size() && fits; ++n)
+                fits = run.act(scripts[who][n]) == outcomes[who].seen[n];
         }
         if (fits && table == final) return true;
     } while (std::next_permutation(order.begin(), order.end()));
     return false;
 }
 
-// All orders of the steps of several scripts, each script's own steps in order: `counts` steps each.
+// All orders of the steps of several scripts, each script's own steps in order: `counts` steps
+// each.
 template <class Each>
 void each_interleaving(std::span<const size_t> counts, Each each) {
     std::vector<int> order;
-    for (size_t who = 0; who < counts.size(); ++who) order.insert(order.end(), counts[who], static_cast<int>(who));
+    for (size_t who = 0; who < counts.size(); ++who)
+        order.insert(order.end(), counts[who], static_cast<int>(who));
     do each(order);
     while (std::next_permutation(order.begin(), order.end()));
 }

@@ -1,7 +1,9 @@
-// workload.h - random transactions on one index, run by many user threads on real workers, with everything they were told written down.
+// workload.h - random transactions on one index, run by many user threads on real workers, with
+// everything they were told written down.
 //
-// Concepts   A row's first eight bytes are the number of the write that made it, the rest follows from its key: a mixture of two rows shows.
-//            Keys are drawn with Zipf's skew; threads yield between operations, so that transactions mix on one worker as well.
+// Concepts   A row's first eight bytes are the number of the write that made it, the rest follows
+//            from its key: a mixture of two rows shows. Keys are drawn with Zipf's skew; threads
+//            yield between operations, so that transactions mix on one worker as well.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -16,8 +18,8 @@
 
 namespace lockstep::isolation {
 
-// Ranks 0..n-1, rank r with odds proportional to 1 / (r+1)^theta; theta < 1. Source: J. Gray et al., "Quickly generating billion-record
-// synthetic databases", 1994.
+// Ranks 0..n-1, rank r with odds proportional to 1 / (r+1)^theta; theta < 1. Source: J. Gray et
+// al., "Quickly generating billion-record synthetic databases", 1994.
 class Zipf {
 public:
     Zipf(uint32_t n, double theta) : n_(n), theta_(theta) {
@@ -29,7 +31,8 @@ public:
         const double u = static_cast<double>(rng.next() >> 11) * 0x1.0p-53, uz = u * zeta_;
         if (uz < 1 || n_ == 1) return 0;
         if (uz < 1 + std::pow(0.5, theta_) || n_ == 2) return 1;
-        const auto rank = static_cast<uint32_t>(n_ * std::pow(eta_ * u - eta_ + 1, 1 / (1 - theta_)));
+        const auto rank =
+            static_cast<uint32_t>(n_ * std::pow(eta_ * u - eta_ + 1, 1 / (1 - theta_)));
         return std::min(rank, n_ - 1);
     }
 
@@ -41,10 +44,10 @@ private:
 struct WorkloadOptions {
     uint32_t keys = 100;
     double skew = 0.6;
-    bool scattered = false;                      // hot keys lie apart from each other
+    bool scattered = false;  // hot keys lie apart from each other
     uint32_t threads = 24;
     uint32_t value_max = 120;
-    double durable = 0.3;                        // odds of a durable commit
+    double durable = 0.3;  // odds of a durable commit
 };
 
 class Workload {
@@ -75,11 +78,14 @@ public:
         std::vector<std::vector<History>> parts(options_.threads);
         std::vector<Handle<void>> handles;
         for (uint32_t n = 0; n < options_.threads; ++n)
-            handles.push_back(store_.start([this, n, seed, count, &part = parts[n]]() -> Result<void> {
-                Rng rng = Rng(seed).fork(n);
-                for (uint64_t i = 0; i < count / options_.threads + 1; ++i) part.push_back(TRY(transaction(rng)));
-                return {};
-            }, static_cast<int>(n)));
+            handles.push_back(store_.start(
+                [this, n, seed, count, &part = parts[n]]() -> Result<void> {
+                    Rng rng = Rng(seed).fork(n);
+                    for (uint64_t i = 0; i < count / options_.threads + 1; ++i)
+                        part.push_back(TRY(transaction(rng)));
+                    return {};
+                },
+                static_cast<int>(n)));
         for (auto& handle : handles) {
             const auto ended = handle.join();
             EXPECT_TRUE(ended) << ended.error().text();
@@ -104,9 +110,12 @@ public:
 private:
     Result<History> transaction(Rng& rng) {
         History history;
-        history.isolation = rng.chance(0.8) ? Isolation::serializable : rng.chance(0.5) ? Isolation::repeatable_read : Isolation::read_committed;
-        Txn txn = TRY(store_.begin({.isolation = history.isolation,
-                                    .durability = rng.chance(options_.durable) ? Durability::durable : Durability::lazy}));
+        history.isolation = rng.chance(0.8)   ? Isolation::serializable
+                            : rng.chance(0.5) ? Isolation::repeatable_read
+                                              : Isolation::read_committed;
+        Txn txn = TRY(store_.begin(
+            {.isolation = history.isolation,
+             .durability = rng.chance(options_.durable) ? Durability::durable : Durability::lazy}));
         std::optional<Savepoint> point;
         Result<void> done;
         for (uint64_t n = 1 + rng.below(10); n > 0 && done; --n) {
@@ -115,7 +124,7 @@ private:
         }
         if (!done && done.error().code != ErrorCode::deadlock) return std::unexpected(done.error());
         const bool commits = done && !rng.chance(0.1);
-        history.place = places_.fetch_add(1);                    // it holds all its locks now
+        history.place = places_.fetch_add(1);  // it holds all its locks now
         history.committed = commits;
         if (!commits) TRY(txn.abort());
         else TRY(txn.commit());
@@ -123,13 +132,16 @@ private:
     }
 
     Result<void> operation(Txn& txn, History& history, std::optional<Savepoint>& point, Rng& rng) {
-        static constexpr Answer::Kind kKinds[] = {Answer::get, Answer::get, Answer::get, Answer::insert, Answer::insert, Answer::update, Answer::update,
-                                                  Answer::put, Answer::erase, Answer::erase, Answer::patch, Answer::forward, Answer::backward,
-                                                  Answer::savepoint, Answer::roll_back};
+        static constexpr Answer::Kind kKinds[] = {
+            Answer::get,      Answer::get,       Answer::get,      Answer::insert,
+            Answer::insert,   Answer::update,    Answer::update,   Answer::put,
+            Answer::erase,    Answer::erase,     Answer::patch,    Answer::forward,
+            Answer::backward, Answer::savepoint, Answer::roll_back};
         Answer a{.kind = kKinds[rng.below(std::size(kKinds))], .key = key(rng)};
         switch (a.kind) {
             case Answer::get: {
-                static constexpr Access kAccess[] = {Access::read, Access::read, Access::update, Access::write};
+                static constexpr Access kAccess[] = {Access::read, Access::read, Access::update,
+                                                     Access::write};
                 std::string text;
                 a.found = TRY(index_.get(txn, name(a.key), text, kAccess[rng.below(4)]));
                 if (a.found) a.value = number(a.key, text);
@@ -141,12 +153,16 @@ private:
                 a.found = in.has_value();
                 break;
             }
-            case Answer::update: a.found = TRY(index_.update(txn, name(a.key), text(a, rng))); break;
+            case Answer::update:
+                a.found = TRY(index_.update(txn, name(a.key), text(a, rng)));
+                break;
             case Answer::put: TRY(index_.put(txn, name(a.key), text(a, rng))); break;
             case Answer::erase: a.found = TRY(index_.erase(txn, name(a.key))); break;
             case Answer::patch: {
                 a.value = values_.fetch_add(1);
-                a.found = TRY(index_.patch(txn, name(a.key), 0, Slice(reinterpret_cast<const char*>(&a.value), sizeof(a.value))));
+                a.found = TRY(
+                    index_.patch(txn, name(a.key), 0,
+                                 Slice(reinterpret_cast<const char*>(&a.value), sizeof(a.value))));
                 break;
             }
             case Answer::forward:
@@ -165,7 +181,8 @@ private:
     }
     Result<void> scan(Txn& txn, Answer& a, size_t limit) {
         Cursor cursor = index_.scan(txn, name(a.key), name(a.key_end));
-        while (a.rows.size() < limit && TRY(a.kind == Answer::forward ? cursor.next() : cursor.prev())) {
+        while (a.rows.size() < limit &&
+               TRY(a.kind == Answer::forward ? cursor.next() : cursor.prev())) {
             uint32_t key;
             std::memcpy(&key, cursor.key().data(), sizeof(key));
             key = __builtin_bswap32(key);
@@ -177,7 +194,8 @@ private:
 
     uint32_t key(Rng& rng) const {
         const uint32_t rank = zipf_.draw(rng);
-        return options_.scattered ? static_cast<uint32_t>(rank * 2654435761ull % options_.keys) : rank;
+        return options_.scattered ? static_cast<uint32_t>(rank * 2654435761ull % options_.keys)
+                                  : rank;
     }
     static Key name(uint32_t key) { return Key().u32(key); }
     std::string text(Answer& a, Rng& rng) {

@@ -1,10 +1,12 @@
-// labels: sim
-// allocation_test.cc - allocations fail, at work or while the store opens: errors come back as values, nothing acknowledged is lost.
+// labels: sim allocation_test.cc - allocations fail, at work or while the store opens: errors come
+// back as values, nothing acknowledged is lost.
 //
-// Concepts   Each injection is a process of its own, on a real directory. Either the n-th allocation fails, or from the n-th on there is no more
-//            memory than there was: what the engine itself needs comes out of its reserve (base/memory_reserve.h), and what is begun afterwards
-//            is refused. A signal, a hang, a lost acknowledged transaction or an unsound structure fails the test.
-//            LOCKSTEP_INJECTIONS=10000 makes more of it; LOCKSTEP_SEED says where to begin.
+// Concepts   Each injection is a process of its own, on a real directory. Either the n-th
+//            allocation fails, or from the n-th on there is no more memory than there was: what the
+//            engine itself needs comes out of its reserve (base/memory_reserve.h), and what is
+//            begun afterwards is refused. A signal, a hang, a lost acknowledged transaction or an
+//            unsound structure fails the test. LOCKSTEP_INJECTIONS=10000 makes more of it;
+//            LOCKSTEP_SEED says where to begin.
 #include <fcntl.h>
 #include <malloc.h>
 #include <sys/mman.h>
@@ -32,16 +34,21 @@ bool refused(size_t bytes) {
         if (stays.load()) limit.store(live.load());
         return true;
     }
-    return live.load(std::memory_order_relaxed) + static_cast<int64_t>(bytes) > limit.load(std::memory_order_relaxed);
+    return live.load(std::memory_order_relaxed) + static_cast<int64_t>(bytes) >
+           limit.load(std::memory_order_relaxed);
 }
 
 // As the standard says: while there is a handler it may find some memory.
 [[gnu::noinline]] void* allocate(size_t bytes, size_t alignment) {
     for (;;) {
         if (!refused(bytes)) {
-            void* const at = alignment <= alignof(std::max_align_t) ? std::malloc(bytes != 0 ? bytes : 1)
-                                                                    : std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
-            if (at != nullptr) live.fetch_add(static_cast<int64_t>(malloc_usable_size(at)), std::memory_order_relaxed);
+            void* const at = alignment <= alignof(std::max_align_t)
+                                 ? std::malloc(bytes != 0 ? bytes : 1)
+                                 : std::aligned_alloc(
+                                       alignment, (bytes + alignment - 1) / alignment * alignment);
+            if (at != nullptr)
+                live.fetch_add(static_cast<int64_t>(malloc_usable_size(at)),
+                               std::memory_order_relaxed);
             return at;
         }
         const std::new_handler handler = std::get_new_handler();
@@ -58,14 +65,15 @@ bool refused(size_t bytes) {
 [[gnu::noinline]] void* allocate_or_null(size_t bytes, size_t alignment) noexcept {
     try {
         return allocate(bytes, alignment);
-    } catch (const std::bad_alloc&) {            // the handler's word that there is none
+    } catch (const std::bad_alloc&) {  // the handler's word that there is none
         return nullptr;
     }
 }
 
 // Out of line: where a delete is inlined, g++ takes its free() for one of a stranger's memory.
 [[gnu::noinline]] void give_back(void* at) noexcept {
-    if (at != nullptr) live.fetch_sub(static_cast<int64_t>(malloc_usable_size(at)), std::memory_order_relaxed);
+    if (at != nullptr)
+        live.fetch_sub(static_cast<int64_t>(malloc_usable_size(at)), std::memory_order_relaxed);
     std::free(at);
 }
 
@@ -73,12 +81,24 @@ bool refused(size_t bytes) {
 
 void* operator new(size_t bytes) { return allocate_or_throw(bytes, 1); }
 void* operator new[](size_t bytes) { return allocate_or_throw(bytes, 1); }
-void* operator new(size_t bytes, std::align_val_t alignment) { return allocate_or_throw(bytes, static_cast<size_t>(alignment)); }
-void* operator new[](size_t bytes, std::align_val_t alignment) { return allocate_or_throw(bytes, static_cast<size_t>(alignment)); }
-void* operator new(size_t bytes, const std::nothrow_t&) noexcept { return allocate_or_null(bytes, 1); }
-void* operator new[](size_t bytes, const std::nothrow_t&) noexcept { return allocate_or_null(bytes, 1); }
-void* operator new(size_t bytes, std::align_val_t alignment, const std::nothrow_t&) noexcept { return allocate_or_null(bytes, static_cast<size_t>(alignment)); }
-void* operator new[](size_t bytes, std::align_val_t alignment, const std::nothrow_t&) noexcept { return allocate_or_null(bytes, static_cast<size_t>(alignment)); }
+void* operator new(size_t bytes, std::align_val_t alignment) {
+    return allocate_or_throw(bytes, static_cast<size_t>(alignment));
+}
+void* operator new[](size_t bytes, std::align_val_t alignment) {
+    return allocate_or_throw(bytes, static_cast<size_t>(alignment));
+}
+void* operator new(size_t bytes, const std::nothrow_t&) noexcept {
+    return allocate_or_null(bytes, 1);
+}
+void* operator new[](size_t bytes, const std::nothrow_t&) noexcept {
+    return allocate_or_null(bytes, 1);
+}
+void* operator new(size_t bytes, std::align_val_t alignment, const std::nothrow_t&) noexcept {
+    return allocate_or_null(bytes, static_cast<size_t>(alignment));
+}
+void* operator new[](size_t bytes, std::align_val_t alignment, const std::nothrow_t&) noexcept {
+    return allocate_or_null(bytes, static_cast<size_t>(alignment));
+}
 void operator delete(void* at) noexcept { give_back(at); }
 void operator delete[](void* at) noexcept { give_back(at); }
 void operator delete(void* at, size_t) noexcept { give_back(at); }
@@ -91,21 +111,24 @@ void operator delete[](void* at, size_t, std::align_val_t) noexcept { give_back(
 namespace lockstep {
 namespace {
 
-constexpr uint32_t kThreads = 3, kTransactions = 8;          // of each process; transactions of each thread
+// Of each process; transactions of each thread.
+constexpr uint32_t kThreads = 3, kTransactions = 8;
 constexpr uint32_t kRoundsPerStore = 20;
 
 // Shared with the child.
 struct Board {
     std::atomic<uint8_t> acknowledged[kThreads][kTransactions];
-    std::atomic<uint32_t> errors;                            // transactions that failed with a value
-    std::atomic<int64_t> left;                               // of the countdown, at the end
+    // Transactions that failed with a value.
+    std::atomic<uint32_t> errors;
+    std::atomic<int64_t> left;  // of the countdown, at the end
 };
 
 class Allocation : public StoreCrash {
 protected:
     void SetUp() override {
         StoreCrash::SetUp();
-        void* at = mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        void* at =
+            mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
         ASSERT_NE(at, MAP_FAILED);
         board_ = new (at) Board;
     }
@@ -141,13 +164,13 @@ protected:
         const Index index = TRY(store.index("i"));
         const Heap heap = TRY(store.heap("h"));
         for (int k = 0; k < 4; ++k) {
-            TRY(index.put(txn, "k" + std::to_string(rng.below(300)), random_text(rng, rng.chance(0.1) ? 5000 : rng.below(300))));
+            TRY(index.put(txn, "k" + std::to_string(rng.below(300)),
+                          random_text(rng, rng.chance(0.1) ? 5000 : rng.below(300))));
             TRY(heap.insert(txn, random_text(rng, rng.below(400))));
         }
         if (rng.chance(0.3)) {
             Cursor cursor = index.scan(txn);
-            for (int k = 0; k < 20 && TRY(cursor.next()); ++k) {
-            }
+            for (int k = 0; k < 20 && TRY(cursor.next()); ++k) {}
         }
         if (rng.chance(0.2)) TRY(store.create_index(txn, "made " + key));
         return TRY(store.index("done")).insert(txn, key, "x");
@@ -160,7 +183,8 @@ protected:
                 Rng rng(seed * 31 + t);
                 for (uint32_t n = 0; n < kTransactions; ++n) {
                     const std::string key = key_of(round, t, n);
-                    auto done = store.run([&](Txn& txn) { return transaction(store, txn, rng, key); });
+                    auto done =
+                        store.run([&](Txn& txn) { return transaction(store, txn, rng, key); });
                     if (done) board_->acknowledged[t][n].store(1);
                     else board_->errors.fetch_add(1);
                     if (t == 0 && n == kTransactions / 2) (void)store.checkpoint();
@@ -188,7 +212,8 @@ protected:
         end_child(0);
     }
     [[noreturn]] void opens(int64_t nth, bool for_ever) noexcept {
-        const std::string where = path("a");                 // what the test itself allocates nobody can refuse
+        // What the test itself allocates nobody can refuse.
+        const std::string where = path("a");
         const Options how = options();
         stays.store(for_ever);
         countdown.store(nth);
@@ -204,8 +229,9 @@ protected:
         const pid_t pid = fork();
         if (pid == 0) {
             const int silent = ::open("/dev/null", O_WRONLY);
-            dup2(silent, 2);                                 // "terminate called ..." is what we want, not what we want to read
-            alarm(60);                                       // a hang is a failure, too
+            // "terminate called ..." is what we want, not what we want to read.
+            dup2(silent, 2);
+            alarm(60);  // a hang is a failure, too
             child();
         }
         int status = 0;
@@ -220,7 +246,8 @@ protected:
                 if (board_->acknowledged[t][n].load()) expected_.push_back(key_of(round, t, n));
         Store store = open("a", options());
         const auto found = index_content(store, "done");
-        for (const std::string& key : expected_) EXPECT_TRUE(found.contains(key)) << "acknowledged and lost: " << key;
+        for (const std::string& key : expected_)
+            EXPECT_TRUE(found.contains(key)) << "acknowledged and lost: " << key;
         expect_sound(store);
         ASSERT_OK(store.close());
     }
@@ -229,7 +256,7 @@ protected:
     std::vector<std::string> expected_;
 };
 
-constexpr int64_t kNone = 1'000'000'000;                     // an allocation that does not come
+constexpr int64_t kNone = 1'000'000'000;  // an allocation that does not come
 
 TEST_F(Allocation, AFailureAtWorkIsAnErrorAndLosesNothing) {
     const uint64_t injections = number_from("LOCKSTEP_INJECTIONS", 200);
@@ -241,7 +268,8 @@ TEST_F(Allocation, AFailureAtWorkIsAnErrorAndLosesNothing) {
         if (round % kRoundsPerStore == 0) {
             ASSERT_NO_FATAL_FAILURE(make_store());
             new (board_) Board{};
-            ASSERT_EQ(run_child([&] { works(kNone, false, seed + round, 0); }), 0);         // none fails: counts them
+            // None fails: counts them.
+            ASSERT_EQ(run_child([&] { works(kNone, false, seed + round, 0); }), 0);
             per_run = kNone - board_->left.load();
             ASSERT_GT(per_run, 100);
             judge(0);
@@ -249,13 +277,15 @@ TEST_F(Allocation, AFailureAtWorkIsAnErrorAndLosesNothing) {
         const auto nth = static_cast<int64_t>(rng.below(static_cast<uint64_t>(per_run)));
         new (board_) Board{};
         const int end = run_child([&] { works(nth, round % 2 == 1, seed + round, 1 + round); });
-        if (end == 0 && board_->left.load() >= 0) continue;          // schedules differ: it had none so far
+        // Schedules differ: it had none so far.
+        if (end == 0 && board_->left.load() >= 0) continue;
         ++struck;
         errors += board_->errors.load() > 0;
         EXPECT_EQ(end, 0) << "seed " << seed << ", round " << round << ", allocation " << nth;
         judge(1 + round);
     }
-    std::printf("%u allocations failed (of about %lld in a run): %u runs with an error value\n", struck, static_cast<long long>(per_run), errors);
+    std::printf("%u allocations failed (of about %lld in a run): %u runs with an error value\n",
+                struck, static_cast<long long>(per_run), errors);
     EXPECT_GE(struck, injections);
     EXPECT_GT(errors, 0u);
 }
@@ -273,7 +303,7 @@ TEST_F(Allocation, AFailureWhileAKilledStoreOpensLosesNothing) {
         }
         new (board_) Board{};
         ASSERT_EQ(run_child([&] { dies_at_work(seed + round, 1 + round); }), 0);
-        if (per_run == 0) {                                          // of this store's twin
+        if (per_run == 0) {  // of this store's twin
             std::filesystem::copy(path("a"), path("b"));
             ASSERT_EQ(run_child([&] { opens(kNone, false); }), 0);
             per_run = kNone - board_->left.load();
@@ -289,7 +319,8 @@ TEST_F(Allocation, AFailureWhileAKilledStoreOpensLosesNothing) {
         EXPECT_EQ(end, 0) << "seed " << seed << ", round " << round << ", allocation " << nth;
         judge(1 + round);
     }
-    std::printf("%u allocations failed (of about %lld in a restart): %u refusals\n", struck, static_cast<long long>(per_run), refusals);
+    std::printf("%u allocations failed (of about %lld in a restart): %u refusals\n", struck,
+                static_cast<long long>(per_run), refusals);
     EXPECT_GE(struck, injections);
 }
 

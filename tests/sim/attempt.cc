@@ -1,4 +1,5 @@
-// attempt.cc - the life of one transaction: operations in the planned order, then its end; bookkeeping of what it did and saw.
+// attempt.cc - the life of one transaction: operations in the planned order, then its end;
+// bookkeeping of what it did and saw.
 #include "tests/sim/attempt.h"
 
 #include <fmt/format.h>
@@ -11,15 +12,23 @@
 namespace lockstep::sim {
 
 Attempt::Attempt(Records& work, Host& host, const TxnPlan& plan, uint32_t thread)
-    : work_(work), shared_(work.shared()), host_(host), plan_(plan), thread_(thread), number_(work.next_number()),
+    : work_(work),
+      shared_(work.shared()),
+      host_(host),
+      plan_(plan),
+      thread_(thread),
+      number_(work.next_number()),
       who_(fmt::format("transaction {} of thread {}", number_, thread)) {}
 
 bool Attempt::run() {
     shared_.report.add(Count::transactions);
-    auto begun = host_->begin({.isolation = plan_.isolation, .durability = plan_.durability, .read_only = plan_.read_only});
+    auto begun = host_->begin({.isolation = plan_.isolation,
+                               .durability = plan_.durability,
+                               .read_only = plan_.read_only});
     if (!begun) {
         shared_.report.add(Count::failed);
-        if (!shared_.failures_allowed || !is_failure_of_environment(begun.error().code)) unexpected("begin", begun.error().text());
+        if (!shared_.failures_allowed || !is_failure_of_environment(begun.error().code))
+            unexpected("begin", begun.error().text());
         return false;
     }
     Txn txn = std::move(*begun);
@@ -30,8 +39,8 @@ Result<void> Attempt::operations(Txn& txn) {
     for (const Op& op : plan_.ops) {
         current_ = &op;
         const Result<void> done = operation(txn, op);
-        shared_.digest.add(100 + static_cast<uint64_t>(op.kind), host_.clock().now(), thread_, number_,
-                           done ? 0 : static_cast<uint64_t>(done.error().code));
+        shared_.digest.add(100 + static_cast<uint64_t>(op.kind), host_.clock().now(), thread_,
+                           number_, done ? 0 : static_cast<uint64_t>(done.error().code));
         if (!done || shared_.report.failed()) return done;
     }
     return {};
@@ -54,24 +63,29 @@ bool Attempt::end(Txn& txn, const Result<void>& done) {
     else if (code == ErrorCode::lock_timeout) shared_.report.add(Count::timeouts);
     else shared_.report.add(Count::failed);
     if (!repeat && !too_small && !(shared_.failures_allowed && is_failure_of_environment(code)))
-        unexpected(fmt::format("operation {}", current_ ? static_cast<int>(current_->kind) : -1).c_str(), done.error().text());
+        unexpected(
+            fmt::format("operation {}", current_ ? static_cast<int>(current_->kind) : -1).c_str(),
+            done.error().text());
     abort(txn, repeat);
     return repeat;
 }
 
-// A log of a few megabytes may be too short for what is under way; then whoever asks for more is told so, and may roll back.
+// A log of a few megabytes may be too short for what is under way; then whoever asks for more is
+// told so, and may roll back.
 bool Attempt::log_is_scarce() {
     const txn::Log& log = *host_.engine().log;
     return log.used_bytes() + log.undo_reserved_bytes() > log.capacity_bytes() / 2;
 }
 
-// The marker goes in with the last operation, so that its presence says that nothing before it is missing.
+// The marker goes in with the last operation, so that its presence says that nothing before it is
+// missing.
 void Attempt::commit(Txn& txn) {
     std::string marker;
     if (!changes_.empty()) {
         marker = work_.next_marker();
         auto index = host_->index(kMarkers);
-        const Result<void> marked = index ? index->insert(txn, marker, std::to_string(number_)) : std::unexpected(index.error());
+        const Result<void> marked = index ? index->insert(txn, marker, std::to_string(number_))
+                                          : std::unexpected(index.error());
         if (!marked) {
             (void)end(txn, marked);
             return;
@@ -85,7 +99,8 @@ void Attempt::commit(Txn& txn) {
     shared_.digest.add(200, host_.clock().now(), thread_, number_, point ? point->value : 1);
     if (!point) {
         shared_.report.add(Count::failed);
-        if (!shared_.failures_allowed || !is_failure_of_environment(point.error().code)) unexpected("commit", point.error().text());
+        if (!shared_.failures_allowed || !is_failure_of_environment(point.error().code))
+            unexpected("commit", point.error().text());
         if (txn.live()) (void)txn.abort();
         return;
     }
@@ -103,13 +118,16 @@ void Attempt::abort(Txn& txn, bool checked) {
     if (checked && !host_.engine().failed()) work_.ledger().abort_called(reads_, who_);
     shared_.report.add(Count::aborted);
     if (plan_.ending == Ending::drop) {
-        Txn dropped = std::move(txn);            // the destructor rolls back
+        Txn dropped = std::move(txn);  // the destructor rolls back
         return;
     }
     const Result<void> done = txn.abort();
     shared_.digest.add(201, host_.clock().now(), thread_, number_, done ? 0 : 1);
-    const bool full = shared_.config.profile == FaultProfile::log_full;          // no reason not to roll back
-    if (!done && (full || !shared_.failures_allowed || !is_failure_of_environment(done.error().code))) unexpected("abort", done.error().text());
+    // No reason not to roll back.
+    const bool full = shared_.config.profile == FaultProfile::log_full;
+    if (!done &&
+        (full || !shared_.failures_allowed || !is_failure_of_environment(done.error().code)))
+        unexpected("abort", done.error().text());
 }
 
 void Attempt::use_after_end(Txn& txn) {
@@ -118,7 +136,8 @@ void Attempt::use_after_end(Txn& txn) {
     auto index = host_->index(kMarkers);
     if (!index) return;
     const Result<void> put = index->put(txn, "x", "y");
-    if (put || put.error().code != ErrorCode::txn_ended) unexpected("put after commit", put ? "was accepted" : put.error().text());
+    if (put || put.error().code != ErrorCode::txn_ended)
+        unexpected("put after commit", put ? "was accepted" : put.error().text());
 }
 
 Result<void> Attempt::save(Txn& txn) {
@@ -134,7 +153,9 @@ Result<void> Attempt::roll_back(Txn& txn, const Op& op) {
     changes_ = saved_.back().changes;
     own_ = saved_.back().own;
     objects_ = saved_.back().objects;
-    std::erase_if(handles_, [&](const auto& made) { return !objects_.contains(made.first) || !objects_[made.first]; });
+    std::erase_if(handles_, [&](const auto& made) {
+        return !objects_.contains(made.first) || !objects_[made.first];
+    });
     return {};
 }
 
@@ -155,11 +176,13 @@ void Attempt::note(Observation observation, uint64_t began) {
     else if (!host_.engine().failed()) work_.ledger().check_weak(observation, began, who_);
 }
 
-void Attempt::read(const std::string& object, const std::string& key, const Value& value, uint64_t began) {
+void Attempt::read(const std::string& object, const std::string& key, const Value& value,
+                   uint64_t began) {
     shared_.digest.add(value ? hash_of(*value) : 0, 0, thread_);
     if (const auto mine = own(object, key)) {
         if (!same(*mine, value))
-            unexpected("read", fmt::format("{}[{}] is {}, it had itself made it {}", object, show(key), show(value), show(*mine)));
+            unexpected("read", fmt::format("{}[{}] is {}, it had itself made it {}", object,
+                                           show(key), show(value), show(*mine)));
         return;
     }
     Observation observation{.object = object, .low = key, .high = {}, .seen = {}, .own = {}};
@@ -168,16 +191,24 @@ void Attempt::read(const std::string& object, const std::string& key, const Valu
 }
 
 // Its own rows are compared and taken out.
-void Attempt::read_range(const std::string& object, const std::string& low, const std::string& high, Rows rows, uint64_t began) {
-    for (const auto& [key, value] : rows) shared_.digest.add(hash_of(key), hash_of(*value), thread_);
-    Observation observation{.object = object, .low = low, .high = high, .point = false, .seen = std::move(rows), .own = {}};
+void Attempt::read_range(const std::string& object, const std::string& low, const std::string& high,
+                         Rows rows, uint64_t began) {
+    for (const auto& [key, value] : rows)
+        shared_.digest.add(hash_of(key), hash_of(*value), thread_);
+    Observation observation{.object = object,
+                            .low = low,
+                            .high = high,
+                            .point = false,
+                            .seen = std::move(rows),
+                            .own = {}};
     if (const auto touched = own_.find(object); touched != own_.end()) {
         for (const auto& [key, value] : touched->second.rows) {
             if (key < low || (!high.empty() && key >= high)) continue;
             const auto seen = observation.seen.find(key);
             const Value now = seen == observation.seen.end() ? nullptr : seen->second;
             if (!same(now, value))
-                unexpected("scan", fmt::format("{}[{}] is {}, it had itself made it {}", object, show(key), show(now), show(value)));
+                unexpected("scan", fmt::format("{}[{}] is {}, it had itself made it {}", object,
+                                               show(key), show(now), show(value)));
             if (seen != observation.seen.end()) observation.seen.erase(seen);
             observation.own.push_back(key);
         }
@@ -188,15 +219,20 @@ void Attempt::read_range(const std::string& object, const std::string& low, cons
 // The row is locked exclusively to the end of the transaction, at every level of isolation.
 void Attempt::existed(const std::string& object, const std::string& key, bool exists) {
     if (const auto mine = own(object, key)) {
-        if ((*mine != nullptr) != exists) unexpected("answer", fmt::format("{}[{}] {}", object, show(key), exists ? "exists" : "does not exist"));
+        if ((*mine != nullptr) != exists)
+            unexpected("answer", fmt::format("{}[{}] {}", object, show(key),
+                                             exists ? "exists" : "does not exist"));
         return;
     }
-    Observation observation{.object = object, .low = key, .high = {}, .existence_only = true, .seen = {}, .own = {}};
+    Observation observation{
+        .object = object, .low = key, .high = {}, .existence_only = true, .seen = {}, .own = {}};
     if (exists) observation.seen.emplace(key, nullptr);
     note(std::move(observation), 0);
 }
 
-void Attempt::unexpected(const char* what, const std::string& detail) { shared_.report.fail(fmt::format("{}: {}: {}", who_, what, detail)); }
+void Attempt::unexpected(const char* what, const std::string& detail) {
+    shared_.report.fail(fmt::format("{}: {}: {}", who_, what, detail));
+}
 
 std::string Attempt::new_value(uint32_t size) {
     std::string value = fmt::format("t{}.{}:", number_, ++values_);

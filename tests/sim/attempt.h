@@ -1,7 +1,9 @@
-// attempt.h - one transaction of the record workload: runs the planned operations, checks what is certain at once, notes the rest.
+// attempt.h - one transaction of the record workload: runs the planned operations, checks what is
+// certain at once, notes the rest.
 //
-// Concepts   What the transaction itself has changed (`own_`) is compared at once; what it read of others becomes observations.
-//            A savepoint keeps a copy of both the changes and own_; what was read before a partial rollback stays valid, its locks stay.
+// Concepts   What the transaction itself has changed (`own_`) is compared at once; what it read of
+//            others becomes observations. A savepoint keeps a copy of both the changes and own_;
+//            what was read before a partial rollback stays valid, its locks stay.
 #pragma once
 
 #include "tests/sim/records.h"
@@ -34,7 +36,8 @@ private:
     Result<void> on_heap(Txn& txn, const Op& op);
     Result<void> on_schema(Txn& txn, const Op& op);
     Result<void> insert_many(Txn& txn, const Op& op, const Index& index, const std::string& object);
-    Result<void> look_up_many(Txn& txn, const Op& op, const Index& index, const std::string& object);
+    Result<void> look_up_many(Txn& txn, const Op& op, const Index& index,
+                              const std::string& object);
     Result<void> scan(Txn& txn, const Op& op);
     Result<void> scan_heap(Txn& txn, const Op& op);
     Result<void> bulk_load(Txn& txn, const std::string& name, const Op& op);
@@ -48,9 +51,11 @@ private:
     std::optional<Value> own(const std::string& object, const std::string& key) const;
     void wrote(const std::string& object, const std::string& key, Value value);
     // A point read gave `value`.
-    void read(const std::string& object, const std::string& key, const Value& value, uint64_t began);
+    void read(const std::string& object, const std::string& key, const Value& value,
+              uint64_t began);
     // A range read gave `rows`, all there is in [low, high).
-    void read_range(const std::string& object, const std::string& low, const std::string& high, Rows rows, uint64_t began);
+    void read_range(const std::string& object, const std::string& low, const std::string& high,
+                    Rows rows, uint64_t began);
     // An answer that says only whether the row exists.
     void existed(const std::string& object, const std::string& key, bool exists);
     void note(Observation observation, uint64_t began);
@@ -65,10 +70,11 @@ private:
     const uint64_t number_;
     const std::string who_;
     Changes changes_;
-    Content own_;                                // rows touched; null: erased
+    Content own_;  // rows touched; null: erased
     std::vector<Observation> reads_;
-    std::map<std::string, bool> objects_;        // private ones that it made (true) or dropped (false)
-    std::map<std::string, Index> handles_;       // of those it made
+    // Private ones that it made (true) or dropped (false).
+    std::map<std::string, bool> objects_;
+    std::map<std::string, Index> handles_;  // of those it made
     std::vector<Saved> saved_;
     uint32_t values_ = 0;
     const Op* current_ = nullptr;

@@ -37,7 +37,8 @@ Result<void> Attempt::on_index(Txn& txn, const Op& op) {
         case OpKind::get:
         case OpKind::get_update: {
             if (op.size % 3 == 0) return look_up_many(txn, op, index, object);
-            const bool found = TRY(index.get(txn, key, value, op.kind == OpKind::get ? Access::read : Access::update));
+            const bool found = TRY(
+                index.get(txn, key, value, op.kind == OpKind::get ? Access::read : Access::update));
             read(object, key, found ? value_of(value) : nullptr, began);
             return {};
         }
@@ -62,13 +63,16 @@ Result<void> Attempt::on_index(Txn& txn, const Op& op) {
             TRY(index.put(txn, key, value));
             wrote(object, key, value_of(value));
             return {};
-        case OpKind::patch: {                    // read for writing, so that the expected value is known
+        // Read for writing, so that the expected value is known.
+        case OpKind::patch: {
             const bool found = TRY(index.get(txn, key, value, Access::write));
             read(object, key, found ? value_of(value) : nullptr, began);
             if (!found || value.empty()) return {};
-            const size_t at = op.size % value.size(), length = std::min<size_t>(5, value.size() - at);
+            const size_t at = op.size % value.size(),
+                         length = std::min<size_t>(5, value.size() - at);
             const std::string part = fmt::format("{:05}", number_ % 100000).substr(0, length);
-            if (!TRY(index.patch(txn, key, at, part))) unexpected("patch", "the record that it holds is gone");
+            if (!TRY(index.patch(txn, key, at, part)))
+                unexpected("patch", "the record that it holds is gone");
             value.replace(at, length, part);
             wrote(object, key, value_of(value));
             return {};
@@ -83,7 +87,8 @@ Result<void> Attempt::on_index(Txn& txn, const Op& op) {
 }
 
 // A run of keys that are all new: those that are there are looked for first, and locked.
-Result<void> Attempt::insert_many(Txn& txn, const Op& op, const Index& index, const std::string& object) {
+Result<void> Attempt::insert_many(Txn& txn, const Op& op, const Index& index,
+                                  const std::string& object) {
     std::vector<std::string> keys, values;
     for (uint32_t i = 0; i <= op.size / 4 % 12; ++i) {
         std::string key = work_.key_text(op.key + i), value;
@@ -101,7 +106,8 @@ Result<void> Attempt::insert_many(Txn& txn, const Op& op, const Index& index, co
 }
 
 // A run of keys, asked for together.
-Result<void> Attempt::look_up_many(Txn& txn, const Op& op, const Index& index, const std::string& object) {
+Result<void> Attempt::look_up_many(Txn& txn, const Op& op, const Index& index,
+                                   const std::string& object) {
     std::vector<std::string> keys, values;
     for (uint32_t i = 0; i <= op.size / 3 % 20; ++i) {
         keys.push_back(work_.key_text(op.key + i * (1 + op.size % 5)));
@@ -109,9 +115,13 @@ Result<void> Attempt::look_up_many(Txn& txn, const Op& op, const Index& index, c
     }
     std::vector<Lookup> rows;
     for (size_t i = 0; i < keys.size(); ++i)
-        rows.push_back({.key = keys[i], .buffer = std::as_writable_bytes(std::span(values[i].data(), values[i].size())), .hint = {}});
+        rows.push_back(
+            {.key = keys[i],
+             .buffer = std::as_writable_bytes(std::span(values[i].data(), values[i].size())),
+             .hint = {}});
     const uint64_t began = work_.ledger().now();
-    const size_t found = TRY(index.get_many(txn, rows, op.kind == OpKind::get ? Access::read : Access::update));
+    const size_t found =
+        TRY(index.get_many(txn, rows, op.kind == OpKind::get ? Access::read : Access::update));
     size_t counted = 0;
     for (size_t i = 0; i < keys.size(); ++i) {
         counted += rows[i].found;
@@ -119,10 +129,13 @@ Result<void> Attempt::look_up_many(Txn& txn, const Op& op, const Index& index, c
         if (rows[i].found && rows[i].bytes > room) {
             std::string whole;
             const bool still = TRY(index.get(txn, keys[i], whole));
-            if (serializable() && (!still || whole.size() != rows[i].bytes || whole.substr(0, room) != values[i])) unexpected("get_many", "another value than get");
+            if (serializable() &&
+                (!still || whole.size() != rows[i].bytes || whole.substr(0, room) != values[i]))
+                unexpected("get_many", "another value than get");
             continue;
         }
-        read(object, keys[i], rows[i].found ? value_of(values[i].substr(0, rows[i].bytes)) : nullptr, began);
+        read(object, keys[i],
+             rows[i].found ? value_of(values[i].substr(0, rows[i].bytes)) : nullptr, began);
     }
     if (counted != found) unexpected("get_many", "the number found is not that of the rows");
     return {};
@@ -131,7 +144,8 @@ Result<void> Attempt::look_up_many(Txn& txn, const Op& op, const Index& index, c
 // Up, down, or up for a while and back: all must give the same rows.
 Result<void> Attempt::scan(Txn& txn, const Op& op) {
     const std::string object = index_name(op.object);
-    const std::string low = op.span == 0 ? "" : work_.key_text(op.key), high = op.span == 0 ? "" : work_.key_text(op.key + op.span);
+    const std::string low = op.span == 0 ? "" : work_.key_text(op.key),
+                      high = op.span == 0 ? "" : work_.key_text(op.key + op.span);
     const Index index = TRY(host_->index(object));
     const uint64_t began = work_.ledger().now();
     Cursor cursor = index.scan(txn, low, high);
@@ -140,20 +154,25 @@ Result<void> Attempt::scan(Txn& txn, const Op& op) {
     const bool up = op.kind != OpKind::scan_down;
     while (TRY(up ? cursor.next() : cursor.prev())) {
         const std::string key(cursor.key());
-        if (!rows.empty() && (up ? key <= last : key >= last)) unexpected("scan", "keys out of order at " + show(key));
+        if (!rows.empty() && (up ? key <= last : key >= last))
+            unexpected("scan", "keys out of order at " + show(key));
         rows.emplace(key, value_of(std::string(cursor.value())));
         last = key;
     }
     if (op.kind == OpKind::scan_turn && serializable()) {
         // At the end it still stands on the last record.
-        for (auto row = rows.empty() ? rows.rend() : std::next(rows.rbegin()); row != rows.rend(); ++row) {
+        for (auto row = rows.empty() ? rows.rend() : std::next(rows.rbegin()); row != rows.rend();
+             ++row) {
             if (!TRY(cursor.prev())) {
                 unexpected("scan", "going back it ended before " + show(row->first));
                 break;
             }
-            if (cursor.key() != row->first || cursor.value() != *row->second) unexpected("scan", "going back it met " + show(cursor.key()) + " instead of " + show(row->first));
+            if (cursor.key() != row->first || cursor.value() != *row->second)
+                unexpected("scan", "going back it met " + show(cursor.key()) + " instead of " +
+                                       show(row->first));
         }
-        if (TRY(cursor.prev())) unexpected("scan", "going back it went on to " + show(cursor.key()));
+        if (TRY(cursor.prev()))
+            unexpected("scan", "going back it went on to " + show(cursor.key()));
     }
     read_range(object, low, high, std::move(rows), began);
     return {};
@@ -220,14 +239,15 @@ Result<void> Attempt::misuse(Txn& txn, const Op& op) {
             expected = ErrorCode::value_too_long;
             break;
         case 2:
-            if (auto made = host_->create_index(txn, ""); !made) refused = std::unexpected(made.error());
+            if (auto made = host_->create_index(txn, ""); !made)
+                refused = std::unexpected(made.error());
             expected = ErrorCode::bad_argument;
             break;
-        default:
-            refused = Index().put(txn, "k", "v");
-            expected = ErrorCode::no_such_store;
+        default: refused = Index().put(txn, "k", "v"); expected = ErrorCode::no_such_store;
     }
-    if (refused || refused.error().code != expected) unexpected("misuse", fmt::format("{} {}", op.key, refused ? "was accepted" : refused.error().text()));
+    if (refused || refused.error().code != expected)
+        unexpected("misuse",
+                   fmt::format("{} {}", op.key, refused ? "was accepted" : refused.error().text()));
     return {};
 }
 

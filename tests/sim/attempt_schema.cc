@@ -8,7 +8,8 @@ namespace lockstep::sim {
 // A handle if the object exists for this transaction.
 Result<std::optional<Index>> Attempt::private_index(const std::string& name) {
     const auto made = objects_.find(name);
-    if (made != objects_.end()) return made->second ? std::optional<Index>(handles_[name]) : std::nullopt;
+    if (made != objects_.end())
+        return made->second ? std::optional<Index>(handles_[name]) : std::nullopt;
     if (!work_.ledger().model().contains(name)) return std::nullopt;
     return TRY(host_->index(name));
 }
@@ -20,7 +21,9 @@ Result<void> Attempt::on_schema(Txn& txn, const Op& op) {
         case OpKind::create: {
             auto created = host_->create_index(txn, name);
             if (created && index) unexpected("create", name + " was made twice");
-            if (!created && created.error().code == ErrorCode::already_exists && (index || objects_.contains(name))) return {};
+            if (!created && created.error().code == ErrorCode::already_exists &&
+                (index || objects_.contains(name)))
+                return {};
             handles_[name] = TRY(created);
             objects_[name] = true;
             own_.erase(name);
@@ -44,13 +47,16 @@ Result<void> Attempt::on_schema(Txn& txn, const Op& op) {
     }
 }
 
-// Only an empty index takes it; what was there, and whether it is empty, the model and this transaction's own rows say.
+// Only an empty index takes it; what was there, and whether it is empty, the model and this
+// transaction's own rows say.
 Result<void> Attempt::bulk_load(Txn& txn, const std::string& name, const Op& op) {
     const Index index = *TRY(private_index(name));
     bool empty = true;
-    if (const auto before = work_.ledger().model().find(name); before != work_.ledger().model().end() && !objects_.contains(name))
+    if (const auto before = work_.ledger().model().find(name);
+        before != work_.ledger().model().end() && !objects_.contains(name))
         empty = before->second.rows.empty();
-    if (const auto touched = own_.find(name); touched != own_.end()) empty = empty && touched->second.rows.empty();
+    if (const auto touched = own_.find(name); touched != own_.end())
+        empty = empty && touched->second.rows.empty();
     uint32_t n = 0;
     std::string key, value;
     std::vector<std::pair<std::string, Value>> rows;
@@ -63,7 +69,9 @@ Result<void> Attempt::bulk_load(Txn& txn, const std::string& name, const Op& op)
         v = value;
         return true;
     });
-    if (!loaded && loaded.error().code == ErrorCode::bad_argument && !(empty && objects_.contains(name) && !own_.contains(name))) return {};
+    if (!loaded && loaded.error().code == ErrorCode::bad_argument &&
+        !(empty && objects_.contains(name) && !own_.contains(name)))
+        return {};
     if (loaded && !empty) unexpected("bulk load", name + " was not empty");
     TRY(loaded);
     shared_.report.add(Count::bulk_loads);

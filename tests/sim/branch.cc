@@ -1,4 +1,5 @@
-// branch.cc - what becomes of an image: recovery in a second engine, judgement, more work, further crashes.
+// branch.cc - what becomes of an image: recovery in a second engine, judgement, more work, further
+// crashes.
 #include <fmt/format.h>
 
 #include "tests/sim/faults.h"
@@ -18,18 +19,28 @@ uint64_t pages_digest(threads::SimDisk& disk) {
     std::string bytes(size, 0);
     const bool read = disk.read_now(*file, 0, bytes.data(), size).has_value();
     disk.close(*file);
-    return read && size > 2 * kPageBytes ? hash_of(std::string_view(bytes).substr(2 * kPageBytes)) : 0;
+    return read && size > 2 * kPageBytes ? hash_of(std::string_view(bytes).substr(2 * kPageBytes))
+                                         : 0;
 }
 
 class Branch {
 public:
-    Branch(Image& image, Work& work, Shared& shared, const Arguments& arguments, Rng& crash, uint32_t depth, const PageDigests* pages)
-        : image_(image), work_(&work), shared_(shared), report_(shared.report), arguments_(arguments), crash_(crash), depth_(depth), pages_(pages) {}
+    Branch(Image& image, Work& work, Shared& shared, const Arguments& arguments, Rng& crash,
+           uint32_t depth, const PageDigests* pages)
+        : image_(image),
+          work_(&work),
+          shared_(shared),
+          report_(shared.report),
+          arguments_(arguments),
+          crash_(crash),
+          depth_(depth),
+          pages_(pages) {}
 
     void run() {
         count_kind();
         std::unique_ptr<threads::SimDisk> twin;
-        if (depth_ == 1 && crash_.chance(0.1)) twin = image_.disk->image(crash_.next(), threads::SimCrash::keep_all);
+        if (depth_ == 1 && crash_.chance(0.1))
+            twin = image_.disk->image(crash_.next(), threads::SimCrash::keep_all);
         moment_ = image_.at;
         judge_ = work_;
         const double odds = depth_ == 1 ? 0.006 : 0.012;
@@ -51,17 +62,22 @@ public:
     }
 
 private:
-    void count_kind() { report_.add(image_.mode == threads::SimCrash::keep_all ? Count::killed : Count::power_cut); }
+    void count_kind() {
+        report_.add(image_.mode == threads::SimCrash::keep_all ? Count::killed : Count::power_cut);
+    }
 
     // While it recovers the old work says what must be there, afterwards the one that went on.
     void take_deeper() {
-        const threads::SimCrash mode = threads::kSimCrashes[crash_.below(std::size(threads::kSimCrashes))];
+        const threads::SimCrash mode =
+            threads::kSimCrashes[crash_.below(std::size(threads::kSimCrashes))];
         const uint64_t at = judge_ == work_ ? moment_ : judge_->moment();
-        deeper_.emplace_back(Image{image_.disk->image(crash_.next(), mode), image_.event, mode, at, {}}, judge_);
+        deeper_.emplace_back(
+            Image{image_.disk->image(crash_.next(), mode), image_.event, mode, at, {}}, judge_);
     }
 
     void fail(const std::string& text) {
-        report_.fail(fmt::format("crash at event {}, outcome {}, depth {}: {}", image_.event, static_cast<int>(image_.mode), depth_, text));
+        report_.fail(fmt::format("crash at event {}, outcome {}, depth {}: {}", image_.event,
+                                 static_cast<int>(image_.mode), depth_, text));
     }
 
     uint64_t open_and_judge() {
@@ -77,12 +93,15 @@ private:
         Report& report = report_;
         const bool before = report.failed();
         going_on_ = work_->judge(host, moment_, crash_.next(), shared_);
-        if (!before && report.failed()) report.failure = fmt::format("crash at event {}, outcome {}, depth {}: {}", image_.event,
-                                                                      static_cast<int>(image_.mode), depth_, report.failure);
+        if (!before && report.failed())
+            report.failure =
+                fmt::format("crash at event {}, outcome {}, depth {}: {}", image_.event,
+                            static_cast<int>(image_.mode), depth_, report.failure);
         if (!report.failed()) verify(host);
         if (!report.failed() && going_on_ && crash_.chance(0.15)) go_on(host);
         if (!report.failed() && crash_.chance(0.2)) close(host);
-        if (!report.failed() && !host.errors().empty()) fail("the store complained: " + host.errors());
+        if (!report.failed() && !host.errors().empty())
+            fail("the store complained: " + host.errors());
         return digest;
     }
 
@@ -113,7 +132,8 @@ private:
     void compare_twin(threads::SimDisk& twin, uint64_t digest) {
         Config config = shared_.config;
         Host host(twin, config, 2000);
-        if (auto opened = host.open(); !opened) return fail("opening the twin: " + opened.error().text());
+        if (auto opened = host.open(); !opened)
+            return fail("opening the twin: " + opened.error().text());
         report_.add(Count::twins);
         if (pages_digest(twin) != digest) fail("two recoveries of one image give different bytes");
     }
@@ -134,8 +154,8 @@ private:
 
 }  // namespace
 
-void recover_and_judge(Image image, Work& work, Shared& shared, const Arguments& arguments, Rng& crash, uint32_t depth,
-                       const PageDigests* pages) {
+void recover_and_judge(Image image, Work& work, Shared& shared, const Arguments& arguments,
+                       Rng& crash, uint32_t depth, const PageDigests* pages) {
     // What happens in a branch leaves no trace in the main run's digest.
     Digest digest;
     Shared own{shared.config, shared.report, digest};

@@ -16,11 +16,14 @@ void draw_engine(Config& c, Rng& rng) {
     c.workers = one_of(rng, {1u, 1u, 2u, 2u, 3u, 4u});
     c.threads = static_cast<uint32_t>(2 + rng.below(7));
     if (rng.chance(0.4)) {
-        c.steps.mode = one_of(rng, {StepsMode::on, StepsMode::on, StepsMode::grouping, StepsMode::ctx_only});
+        c.steps.mode =
+            one_of(rng, {StepsMode::on, StepsMode::on, StepsMode::grouping, StepsMode::ctx_only});
         c.steps.team_max = one_of(rng, {2u, 3u, 8u, 16u});
-        c.steps.policy = one_of(rng, {TeamPolicy::last_leaver, TeamPolicy::largest, TeamPolicy::oldest});
+        c.steps.policy =
+            one_of(rng, {TeamPolicy::last_leaver, TeamPolicy::largest, TeamPolicy::oldest});
         c.steps.gate = one_of(rng, {TeamGate::t_gated, TeamGate::d_gated, TeamGate::c_gated});
-        c.steps.window_records = c.threads % 2 != 0 ? 2 : 0;         // every other one changes gear all the time
+        // Every other one changes gear all the time.
+        c.steps.window_records = c.threads % 2 != 0 ? 2 : 0;
     }
     c.log_bytes = one_of(rng, {uint64_t{4} << 20, uint64_t{8} << 20, uint64_t{64} << 20});
     c.checkpoint_log_bytes = rng.chance(0.5) ? 1 << 20 : 2 << 20;
@@ -36,7 +39,8 @@ void draw_records(Config& c, Rng& rng) {
     c.indexes = static_cast<uint32_t>(1 + rng.below(3));
     c.heaps = static_cast<uint32_t>(rng.below(3));
     c.schema_changes = rng.chance(0.4);
-    c.keys = one_of(rng, {uint64_t{1}, uint64_t{5}, uint64_t{30}, uint64_t{100}, uint64_t{300}, uint64_t{1000}});
+    c.keys = one_of(rng, {uint64_t{1}, uint64_t{5}, uint64_t{30}, uint64_t{100}, uint64_t{300},
+                          uint64_t{1000}});
     c.key_pad = one_of(rng, {0u, 0u, 20u, 200u, 900u});
     c.value_max = one_of(rng, {40u, 200u, 200u, 1500u});
     c.large_odds = rng.chance(0.3) ? 0.1 : 0;
@@ -48,13 +52,15 @@ void draw_records(Config& c, Rng& rng) {
 
 FaultProfile draw_profile(Rng& rng) {
     if (rng.chance(0.25)) return FaultProfile::none;
-    return static_cast<FaultProfile>(1 + rng.below(static_cast<uint64_t>(FaultProfile::kCount) - 1));
+    return static_cast<FaultProfile>(1 +
+                                     rng.below(static_cast<uint64_t>(FaultProfile::kCount) - 1));
 }
 
 }  // namespace
 
 const char* profile_name(FaultProfile profile) {
-    static constexpr const char* kNames[] = {"none", "write_errors", "log_failure", "no_space", "clock", "log_full", "disk_full", "lost_writes"};
+    static constexpr const char* kNames[] = {"none",  "write_errors", "log_failure", "no_space",
+                                             "clock", "log_full",     "disk_full",   "lost_writes"};
     static_assert(std::size(kNames) == static_cast<size_t>(FaultProfile::kCount));
     return kNames[static_cast<size_t>(profile)];
 }
@@ -70,10 +76,15 @@ Config draw_config(uint64_t seed, const Arguments& arguments) {
     c.transactions = static_cast<uint32_t>(20 + rng.below(100));
     const bool tpcc = rng.chance(0.15);
     c.interrupt_one_in = one_of(rng, {3u, 10u, 30u, 100u, 1000u});
-    c.workload = arguments.workload != Workload::mixed ? arguments.workload : tpcc ? Workload::tpcc : Workload::records;
-    if (c.profile == FaultProfile::write_errors || c.profile == FaultProfile::no_space || c.profile == FaultProfile::lost_writes) c.checkpoint_odds = 0.15;
+    c.workload = arguments.workload != Workload::mixed ? arguments.workload
+                 : tpcc                                ? Workload::tpcc
+                                                       : Workload::records;
+    if (c.profile == FaultProfile::write_errors || c.profile == FaultProfile::no_space ||
+        c.profile == FaultProfile::lost_writes)
+        c.checkpoint_odds = 0.15;
     if (arguments.profile >= 0) c.profile = static_cast<FaultProfile>(arguments.profile);
-    if (c.profile == FaultProfile::log_full || c.profile == FaultProfile::disk_full) {       // a lot of log
+    // A lot of log.
+    if (c.profile == FaultProfile::log_full || c.profile == FaultProfile::disk_full) {
         c.log_bytes = uint64_t{8} << 20;
         c.checkpoint_log_bytes = uint64_t{4} << 20;
         c.checkpoint_odds = 0.01;
@@ -94,10 +105,13 @@ Config draw_config(uint64_t seed, const Arguments& arguments) {
 
 std::string Config::text() const {
     return fmt::format(
-        "workload {} profile {} workers {} threads {} transactions {} steps {} pool {}K log {}M checkpoint {:.2f} lazy {:.1f} "
-        "indexes {} heaps {} schema {} keys {} pad {} value {} large {:.1f} skew {:.1f} weak {:.1f} escalate {} tick {} interrupt 1/{}",
-        static_cast<int>(workload), profile_name(profile), workers, threads, transactions, static_cast<int>(steps.mode), pool_bytes >> 10,
-        log_bytes >> 20, checkpoint_odds, lazy_odds, indexes, heaps, schema_changes, keys, key_pad, value_max, large_odds, skew, weak_odds,
+        "workload {} profile {} workers {} threads {} transactions {} steps {} pool {}K log {}M "
+        "checkpoint {:.2f} lazy {:.1f} "
+        "indexes {} heaps {} schema {} keys {} pad {} value {} large {:.1f} skew {:.1f} weak "
+        "{:.1f} escalate {} tick {} interrupt 1/{}",
+        static_cast<int>(workload), profile_name(profile), workers, threads, transactions,
+        static_cast<int>(steps.mode), pool_bytes >> 10, log_bytes >> 20, checkpoint_odds, lazy_odds,
+        indexes, heaps, schema_changes, keys, key_pad, value_max, large_odds, skew, weak_odds,
         escalate_at, tick, interrupt_one_in);
 }
 

@@ -1,6 +1,8 @@
-// config.h - everything that one seed fixes: the random streams and the configuration drawn from one of them.
+// config.h - everything that one seed fixes: the random streams and the configuration drawn from
+// one of them.
 //
-// Concepts   Six independent streams (schedule, I/O, faults, work, configuration, crash): a draw added in one does not shift another.
+// Concepts   Six independent streams (schedule, I/O, faults, work, configuration, crash): a draw
+//            added in one does not shift another.
 #pragma once
 
 #include <string>
@@ -12,20 +14,23 @@
 namespace lockstep::sim {
 
 enum class Stream : uint64_t { schedule = 1, io, faults, work, configuration, crash };
-inline Rng stream(uint64_t seed, Stream which) { return Rng(seed).fork(static_cast<uint64_t>(which)); }
+inline Rng stream(uint64_t seed, Stream which) {
+    return Rng(seed).fork(static_cast<uint64_t>(which));
+}
 
 enum class Workload : uint8_t { records, tpcc, mixed };
 
-// What the disk (or the world) does to the first part of a run; faults.h says what each must lead to.
+// What the disk (or the world) does to the first part of a run; faults.h says what each must lead
+// to.
 enum class FaultProfile : uint8_t {
     none,
-    write_errors,        // EIO on page writes
-    log_failure,         // EIO on a log write or a sync: the store stops
-    no_space,            // the device is full for a while
-    clock,               // time jumps
-    log_full,            // there is no room for another segment of the log for a while
-    disk_full,           // nothing on the device may grow for a while
-    lost_writes,         // page writes that are acknowledged and never arrive
+    write_errors,  // EIO on page writes
+    log_failure,   // EIO on a log write or a sync: the store stops
+    no_space,      // the device is full for a while
+    clock,         // time jumps
+    log_full,      // there is no room for another segment of the log for a while
+    disk_full,     // nothing on the device may grow for a while
+    lost_writes,   // page writes that are acknowledged and never arrive
     kCount
 };
 const char* profile_name(FaultProfile profile);
@@ -33,23 +38,25 @@ const char* profile_name(FaultProfile profile);
 // What the command line says about all seeds.
 struct Arguments {
     uint64_t first_seed = 1, seeds = 1;
-    uint64_t until = 0;                          // stop the main run at this event and take images there only; 0: at its end
+    // Stop the main run at this event and take images there only; 0: at its end.
+    uint64_t until = 0;
     bool digest = false;
     uint32_t jobs = 1;
-    uint32_t crash_points = 50;                  // events per seed at which images are taken
-    uint32_t outcomes = 2;                       // images at each of them
+    uint32_t crash_points = 50;  // events per seed at which images are taken
+    uint32_t outcomes = 2;       // images at each of them
     uint32_t depth = 3;
     Workload workload = Workload::mixed;
-    double seconds = 0;                          // stop starting seeds after this time; 0: no limit
-    int profile = -1;                            // fault profile of all seeds; -1: drawn
-    uint32_t transactions = 0;                   // of the main run; 0: drawn
+    double seconds = 0;         // stop starting seeds after this time; 0: no limit
+    int profile = -1;           // fault profile of all seeds; -1: drawn
+    uint32_t transactions = 0;  // of the main run; 0: drawn
     bool verbose = false;
     bool shrink = true;
-    int steps = -1;                              // 0, 1, or drawn
-    int workers = 0;                             // 0: drawn
-    uint64_t keys = 0;                           // 0: drawn
+    int steps = -1;     // 0, 1, or drawn
+    int workers = 0;    // 0: drawn
+    uint64_t keys = 0;  // 0: drawn
     bool keep_going = false;
-    std::string trace;                           // file names: what goes into the digest, of both passes, ".1" and ".2" appended
+    // File names: what goes into the digest, of both passes, ".1" and ".2" appended.
+    std::string trace;
 };
 
 struct Config {
@@ -57,28 +64,29 @@ struct Config {
     Workload workload = Workload::records;
     FaultProfile profile = FaultProfile::none;
     uint32_t workers = 1;
-    uint32_t threads = 4;                        // of the workload
-    uint32_t transactions = 100;                 // all threads together
+    uint32_t threads = 4;         // of the workload
+    uint32_t transactions = 100;  // all threads together
     StepsOptions steps{};
     uint64_t pool_bytes = 4 << 20;
     uint64_t log_bytes = 64 << 20;
     uint64_t checkpoint_log_bytes = 1 << 20;
-    double checkpoint_odds = 0.03;               // before a transaction
+    double checkpoint_odds = 0.03;  // before a transaction
     Nanos lazy_flush_interval = 10 * kMillisecond;
     Nanos lock_timeout = 200 * kMillisecond;
     uint32_t escalate_at = 5000;
-    Nanos tick = 0;                              // time that a step takes
-    uint32_t interrupt_one_in = 0;               // points per interruption of a worker in its turn; 0: never. Builds with LOCKSTEP_SIM_POINTS
+    Nanos tick = 0;  // time that a step takes
+    // Points per interruption of a worker in its turn; 0: never. Builds with LOCKSTEP_SIM_POINTS.
+    uint32_t interrupt_one_in = 0;
     Nanos latency_max = 200 * kMicrosecond;
     // records
     uint32_t indexes = 2, heaps = 1;
     bool schema_changes = false;
-    uint64_t keys = 100;                         // per index
-    uint32_t key_pad = 0;                        // bytes appended to keys: fewer records on a page
+    uint64_t keys = 100;   // per index
+    uint32_t key_pad = 0;  // bytes appended to keys: fewer records on a page
     uint32_t value_max = 200;
-    double large_odds = 0;                       // of a value that takes overflow pages
-    double skew = 0;                             // 0: uniform; towards 1: few keys are hot
-    double weak_odds = 0.2;                      // of a transaction below serializable
+    double large_odds = 0;   // of a value that takes overflow pages
+    double skew = 0;         // 0: uniform; towards 1: few keys are hot
+    double weak_odds = 0.2;  // of a transaction below serializable
     double lazy_odds = 0.4;
     uint32_t operations_max = 10;
 

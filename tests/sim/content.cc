@@ -46,10 +46,13 @@ std::string difference(const Content& expected, const Content& seen) {
         for (const auto& [key, value] : object.rows) {
             const auto row = found->second.rows.find(key);
             const Value now = row == found->second.rows.end() ? nullptr : row->second;
-            if (!same(now, value)) add(fmt::format("{}[{}] is {}, expected {}", name, show(key), show(now), show(value)));
+            if (!same(now, value))
+                add(fmt::format("{}[{}] is {}, expected {}", name, show(key), show(now),
+                                show(value)));
         }
         for (const auto& [key, value] : found->second.rows)
-            if (!object.rows.contains(key)) add(fmt::format("{}[{}] is {}, expected nothing", name, show(key), show(value)));
+            if (!object.rows.contains(key))
+                add(fmt::format("{}[{}] is {}, expected nothing", name, show(key), show(value)));
     }
     for (const auto& [name, object] : seen)
         if (!expected.contains(name)) add(name + " should not exist");

@@ -1,5 +1,5 @@
-// labels: sim
-// crash_fault_test.cc - failing syncs and writes under load: nobody is told "durable" afterwards, and the next open has all that was acknowledged.
+// labels: sim crash_fault_test.cc - failing syncs and writes under load: nobody is told "durable"
+// afterwards, and the next open has all that was acknowledged.
 #include "tests/sim/crash_harness.h"
 
 namespace lockstep::sim {
@@ -10,12 +10,14 @@ using threads::SimDisk;
 using threads::SimFault;
 
 struct Outcome {
-    size_t acknowledged = 0;             // counter values told to be durable
+    size_t acknowledged = 0;  // counter values told to be durable
     bool failed = false;
 };
 
-// Three threads count upwards in their own keys, each step a durable transaction; the fault strikes somewhere in between.
-Outcome run_until_failure(SimDisk& disk, SimFault fault, uint64_t nth, const char* path, std::map<std::string, uint64_t>& durable) {
+// Three threads count upwards in their own keys, each step a durable transaction; the fault strikes
+// somewhere in between.
+Outcome run_until_failure(SimDisk& disk, SimFault fault, uint64_t nth, const char* path,
+                          std::map<std::string, uint64_t>& durable) {
     Outcome outcome;
     SimStore store(disk, nth, 1);
     store.options().checkpoint_log_bytes = 1 << 20;
@@ -87,7 +89,8 @@ TEST_P(FaultUnderLoad, NothingAcknowledgedIsLost) {
     const uint64_t first = number_from("LOCKSTEP_SEED", 1);
     size_t failures = 0;
     for (uint64_t nth = first; nth < first + 12 && !HasFailure(); ++nth) {
-        SCOPED_TRACE(std::string(threads::sim_fault_name(fault)) + " on " + path + ", LOCKSTEP_SEED=" + std::to_string(nth));
+        SCOPED_TRACE(std::string(threads::sim_fault_name(fault)) + " on " + path +
+                     ", LOCKSTEP_SEED=" + std::to_string(nth));
         SimDisk disk({.seed = nth});
         std::map<std::string, uint64_t> durable;
         failures += run_until_failure(disk, fault, nth, path, durable).failed;
@@ -102,15 +105,18 @@ TEST_P(FaultUnderLoad, NothingAcknowledgedIsLost) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Faults, FaultUnderLoad,
-                         ::testing::Values(std::tuple{SimFault::sync_error, "log."}, std::tuple{SimFault::write_error, "log.0"},
+                         ::testing::Values(std::tuple{SimFault::sync_error, "log."},
+                                           std::tuple{SimFault::write_error, "log.0"},
                                            std::tuple{SimFault::sync_error, "data"}));
 
-// A data page that cannot be written stays dirty: the checkpoint fails, transactions go on, and a later checkpoint succeeds.
+// A data page that cannot be written stays dirty: the checkpoint fails, transactions go on, and a
+// later checkpoint succeeds.
 TEST(FaultUnderLoad, FailedPageWriteLosesNothing) {
     for (uint64_t nth = 1; nth < 10 && !::testing::Test::HasFailure(); ++nth) {
         SimDisk disk({.seed = nth});
         std::map<std::string, uint64_t> durable;
-        const Outcome outcome = run_until_failure(disk, SimFault::write_error, nth, "data", durable);
+        const Outcome outcome =
+            run_until_failure(disk, SimFault::write_error, nth, "data", durable);
         EXPECT_FALSE(outcome.failed);
         EXPECT_EQ(outcome.acknowledged, 180u);
         EXPECT_GT(disk.faults().count(SimFault::write_error), 0u);

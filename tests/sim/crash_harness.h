@@ -1,9 +1,12 @@
-// crash_harness.h - random transactions on a simulated disk, crash images at its events, recovery of each image, comparison with an oracle.
+// crash_harness.h - random transactions on a simulated disk, crash images at its events, recovery
+// of each image, comparison with an oracle.
 //
-// Concepts   The main run never crashes: at an I/O event the disk gives an image of what a crash would leave, and a second store is opened on
-//            that between two steps of the run. The oracle lives outside the disk: effects of transactions in the order in which they
-//            called commit(), which is the order of their commit records, and which of them were acknowledged as durable.
-//            A recovered store must hold exactly the effects of some prefix of that order that contains every acknowledged one.
+// Concepts   The main run never crashes: at an I/O event the disk gives an image of what a crash
+//            would leave, and a second store is opened on that between two steps of the run. The
+//            oracle lives outside the disk: effects of transactions in the order in which they
+//            called commit(), which is the order of their commit records, and which of them were
+//            acknowledged as durable. A recovered store must hold exactly the effects of some
+//            prefix of that order that contains every acknowledged one.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -42,9 +45,9 @@ struct Content {
 };
 
 struct Oracle {
-    std::vector<Effects> commits;                // in the order of commit()
-    size_t acknowledged = 0;                     // the first so many must survive
-    bool made = false;                           // index and heap exist for certain
+    std::vector<Effects> commits;  // in the order of commit()
+    size_t acknowledged = 0;       // the first so many must survive
+    bool made = false;             // index and heap exist for certain
 
     // Is `seen` the state after some number of commits between acknowledged and `called`?
     bool explains(const Content& seen, size_t acked, size_t called) const {
@@ -78,7 +81,9 @@ inline Result<std::optional<Content>> read_all(SimStore& store) {
             Content content;
             Cursor cursor = index->scan(txn);
             while (TRY(cursor.next())) content.keys.emplace(cursor.key(), cursor.value());
-            TRY(heap->scan(txn, [&](RecordId id, Slice value) { return content.records.emplace(id, value).second; }));
+            TRY(heap->scan(txn, [&](RecordId id, Slice value) {
+                return content.records.emplace(id, value).second;
+            }));
             result = std::optional<Content>(std::move(content));
             return {};
         });

@@ -1,5 +1,5 @@
-// labels: sim
-// crash_recovery_test.cc - power cuts at I/O events of seeded runs, also during recovery: what was acknowledged is there, the rest is all or nothing.
+// labels: sim crash_recovery_test.cc - power cuts at I/O events of seeded runs, also during
+// recovery: what was acknowledged is there, the rest is all or nothing.
 //
 // LOCKSTEP_SEED: first seed. LOCKSTEP_CRASH_SEEDS: number of seeds.
 #include "sm/store/engine_of.h"
@@ -16,7 +16,11 @@ using threads::SimEvent;
 class CrashRun {
 public:
     CrashRun(uint64_t seed, double image_odds, int transactions)
-        : seed_(seed), crash_(Rng(seed).fork(2)), disk_({.seed = seed}), image_odds_(image_odds), transactions_(transactions) {}
+        : seed_(seed),
+          crash_(Rng(seed).fork(2)),
+          disk_({.seed = seed}),
+          image_odds_(image_odds),
+          transactions_(transactions) {}
 
     void run() {
         Rng configuration = Rng(seed_).fork(3);
@@ -50,7 +54,8 @@ public:
             return running_ == 0 || ::testing::Test::HasFailure();
         };
         ASSERT_TRUE(store.step_until(ended)) << "hangs";
-        if (running_ > 0) {                                      // a failure: no more images, but an orderly end
+        // A failure: no more images, but an orderly end.
+        if (running_ > 0) {
             disk_.observe(nullptr);
             ASSERT_TRUE(store.step_until([&] { return running_ == 0; })) << "hangs";
         }
@@ -62,7 +67,7 @@ public:
     }
     void use_large_values() { large_values_ = true; }
     size_t recoveries() const { return recoveries_; }
-    uint64_t log_start() const { return log_start_; }    // at the end of the run
+    uint64_t log_start() const { return log_start_; }  // at the end of the run
 
 private:
     bool check(const Result<void>& result, const char* what) {
@@ -72,10 +77,12 @@ private:
 
     void maybe_take_image(const SimEvent& event) {
         // Page writes are few, and tearing them is what the page images are for.
-        const bool page_write = event.io == threads::IoKind::write && event.kind != SimEvent::renamed && event.path.ends_with("data");
+        const bool page_write = event.io == threads::IoKind::write &&
+                                event.kind != SimEvent::renamed && event.path.ends_with("data");
         if (!crash_.chance(page_write ? std::min(1.0, image_odds_ * 8) : image_odds_)) return;
         const SimCrash mode = threads::kSimCrashes[crash_.below(std::size(threads::kSimCrashes))];
-        images_.push_back({disk_.image(crash_.next(), mode), event.number, mode, oracle_.acknowledged, oracle_.commits.size(), oracle_.made});
+        images_.push_back({disk_.image(crash_.next(), mode), event.number, mode,
+                           oracle_.acknowledged, oracle_.commits.size(), oracle_.made});
     }
 
     // --- the workload
@@ -83,7 +90,8 @@ private:
         for (int i = 0; i < count && !::testing::Test::HasFailure(); ++i) {
             if (rng.chance(checkpoint_odds_)) check(store.checkpoint(), "checkpoint");
             const bool durable = rng.chance(0.6);
-            auto begun = store.begin({.durability = durable ? Durability::durable : Durability::lazy});
+            auto begun =
+                store.begin({.durability = durable ? Durability::durable : Durability::lazy});
             ASSERT_TRUE(begun) << begun.error().text();
             Txn txn = std::move(*begun);
             Effects effects;
@@ -91,7 +99,8 @@ private:
             if (!done || rng.chance(0.2)) {
                 if (!done) {
                     const ErrorCode code = done.error().code;
-                    EXPECT_TRUE(code == ErrorCode::deadlock || code == ErrorCode::lock_timeout) << done.error().text();
+                    EXPECT_TRUE(code == ErrorCode::deadlock || code == ErrorCode::lock_timeout)
+                        << done.error().text();
                 }
                 check(txn.abort(), "abort");
                 continue;
@@ -160,22 +169,27 @@ private:
     }
 
     void recover(CrashImage& image, int depth) {
-        SCOPED_TRACE("crash at event " + std::to_string(image.event) + ", mode " + std::to_string(static_cast<int>(image.mode)) + ", depth " +
+        SCOPED_TRACE("crash at event " + std::to_string(image.event) + ", mode " +
+                     std::to_string(static_cast<int>(image.mode)) + ", depth " +
                      std::to_string(depth));
         ++recoveries_;
         std::unique_ptr<SimDisk> twin;
-        if (depth == 1 && image.made && crash_.chance(0.2)) twin = image.disk->image(crash_.next(), SimCrash::keep_all);
+        if (depth == 1 && image.made && crash_.chance(0.2))
+            twin = image.disk->image(crash_.next(), SimCrash::keep_all);
         std::vector<CrashImage> deeper;
         if (depth < 3)
             image.disk->observe([&](const SimEvent& event) {
                 if (!crash_.chance(depth == 1 ? 0.01 : 0.02) || deeper.size() >= 2) return;
-                const SimCrash mode = threads::kSimCrashes[crash_.below(std::size(threads::kSimCrashes))];
-                deeper.push_back({image.disk->image(crash_.next(), mode), event.number, mode, image.acknowledged, image.called, image.made});
+                const SimCrash mode =
+                    threads::kSimCrashes[crash_.below(std::size(threads::kSimCrashes))];
+                deeper.push_back({image.disk->image(crash_.next(), mode), event.number, mode,
+                                  image.acknowledged, image.called, image.made});
             });
         const uint64_t digest = open_and_check(*image.disk, image);
         image.disk->observe(nullptr);
         if (twin && !::testing::Test::HasFailure()) {
-            EXPECT_EQ(open_and_check(*twin, image), digest) << "RC-4: two recoveries of one image differ";
+            EXPECT_EQ(open_and_check(*twin, image), digest)
+                << "RC-4: two recoveries of one image differ";
         }
         for (CrashImage& next : deeper)
             if (!::testing::Test::HasFailure()) recover(next, depth + 1);
@@ -208,8 +222,8 @@ private:
             EXPECT_TRUE(*seen || !image.made) << "index or heap are gone";
             if (*seen) {
                 EXPECT_TRUE(oracle_.explains(**seen, image.acknowledged, image.called))
-                    << (*seen)->keys.size() << " keys, " << (*seen)->records.size() << " records, " << image.acknowledged << " acknowledged of "
-                    << image.called;
+                    << (*seen)->keys.size() << " keys, " << (*seen)->records.size() << " records, "
+                    << image.acknowledged << " acknowledged of " << image.called;
             }
         }
         auto faults = store->verify();
@@ -225,20 +239,22 @@ private:
     Rng crash_;
     SimDisk disk_;
     const double image_odds_;
-    const int transactions_;                     // of each thread
+    const int transactions_;  // of each thread
     uint64_t value_max_ = 200, keys_ = 100;
     double checkpoint_odds_ = 0;
     bool large_values_ = false;
     uint64_t log_start_ = 0;
     Oracle oracle_;
-    std::vector<RecordId> ids_;                  // ever inserted, also by those that were rolled back
+    // Ever inserted, also by those that were rolled back.
+    std::vector<RecordId> ids_;
     std::vector<CrashImage> images_;
     int running_ = 0;
     size_t recoveries_ = 0;
 };
 
 TEST(CrashRecovery, PowerCutAtAnyEvent) {
-    const uint64_t first = number_from("LOCKSTEP_SEED", 1), seeds = number_from("LOCKSTEP_CRASH_SEEDS", 12);
+    const uint64_t first = number_from("LOCKSTEP_SEED", 1),
+                   seeds = number_from("LOCKSTEP_CRASH_SEEDS", 12);
     size_t recoveries = 0;
     for (uint64_t seed = first; seed < first + seeds && !HasFailure(); ++seed) {
         SCOPED_TRACE("LOCKSTEP_SEED=" + std::to_string(seed));
@@ -250,9 +266,11 @@ TEST(CrashRecovery, PowerCutAtAnyEvent) {
     std::printf("%zu recoveries\n", recoveries);
 }
 
-// Long enough for the log to go through several segments: what lies below the checkpoint is gone, and cannot help.
+// Long enough for the log to go through several segments: what lies below the checkpoint is gone,
+// and cannot help.
 TEST(CrashRecovery, PowerCutAfterTheLogWasRecycled) {
-    const uint64_t first = number_from("LOCKSTEP_SEED", 1), seeds = number_from("LOCKSTEP_CRASH_SEEDS", 12) / 4;
+    const uint64_t first = number_from("LOCKSTEP_SEED", 1),
+                   seeds = number_from("LOCKSTEP_CRASH_SEEDS", 12) / 4;
     for (uint64_t seed = first; seed < first + seeds && !HasFailure(); ++seed) {
         SCOPED_TRACE("LOCKSTEP_SEED=" + std::to_string(seed));
         CrashRun run(seed, 0.004, 200);

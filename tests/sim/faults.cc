@@ -14,7 +14,7 @@ void disturb(threads::SimDisk& disk, Rng& rng) {
     faults.set_odds(SimFault::slow, 0.05);
     const SimFault once = rng.chance(0.5) ? SimFault::read_error : SimFault::bit_flip;
     faults.only_paths_ending_with(once, "/data");
-    faults.fail_nth(once, 3 + rng.below(4));     // not the superblocks, which are two
+    faults.fail_nth(once, 3 + rng.below(4));  // not the superblocks, which are two
 }
 
 void count_disturbances(threads::SimDisk& disk, Report& report) {
@@ -32,7 +32,7 @@ FaultInjector::FaultInjector(threads::SimDisk& disk, Shared& shared)
 void FaultInjector::begin(Host&) {
     auto& faults = disk_.faults();
     active_ = true;
-    if (rng_.chance(0.5)) {                      // on top of whatever else happens
+    if (rng_.chance(0.5)) {  // on top of whatever else happens
         faults.set_odds(SimFault::short_transfer, 0.2);
         faults.set_odds(SimFault::again, 0.2);
         faults.set_odds(SimFault::slow, 0.1);
@@ -78,7 +78,8 @@ void FaultInjector::begin(Host&) {
 void FaultInjector::step(Host& host, const Work& work) {
     if (!active_) return;
     if (shared_.config.profile == FaultProfile::clock && rng_.chance(0.004)) {
-        static constexpr Nanos kJumps[] = {kMillisecond, kSecond, 3600 * kSecond, 1000000 * kSecond};
+        static constexpr Nanos kJumps[] = {kMillisecond, kSecond, 3600 * kSecond,
+                                           1000000 * kSecond};
         host.clock().advance(kJumps[rng_.below(4)]);
         shared_.report.add(Count::clock_jump);
     }
@@ -100,10 +101,12 @@ void FaultInjector::count() {
     const auto& faults = disk_.faults();
     const bool data = shared_.config.profile == FaultProfile::write_errors;
     count_disturbances(disk_, shared_.report);
-    shared_.report.add(data ? Count::write_error_data : Count::write_error_log, faults.count(SimFault::write_error));
+    shared_.report.add(data ? Count::write_error_data : Count::write_error_log,
+                       faults.count(SimFault::write_error));
     const bool log = shared_.config.profile == FaultProfile::log_full;
-    shared_.report.add(log ? Count::no_space_log : Count::no_space_data,
-                       faults.count(SimFault::no_space_write) + faults.count(SimFault::no_space_allocate));
+    shared_.report.add(
+        log ? Count::no_space_log : Count::no_space_data,
+        faults.count(SimFault::no_space_write) + faults.count(SimFault::no_space_allocate));
     shared_.report.add(Count::disk_full, disk_.refusals());
     shared_.report.add(Count::lost_write, faults.count(SimFault::lost_write));
     shared_.report.add(Count::sync_error, faults.count(SimFault::sync_error));

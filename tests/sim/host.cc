@@ -6,7 +6,8 @@
 namespace lockstep::sim {
 
 Host::Host(threads::SimDisk& disk, const Config& config, uint64_t variant)
-    : SimStore(disk, stream(config.seed, Stream::schedule).fork(variant).next(), config.workers), tick_(config.tick) {
+    : SimStore(disk, stream(config.seed, Stream::schedule).fork(variant).next(), config.workers),
+      tick_(config.tick) {
     Options& o = options();
     o.pool_bytes = config.pool_bytes;
     o.log_bytes = config.log_bytes;
@@ -32,25 +33,31 @@ Result<void> Host::read_object(Txn& txn, const Store::Entry& entry, ObjectConten
             return object.rows.emplace(key_of_record(id), value_of(std::string(value))).second;
         });
     Cursor cursor = TRY((*this)->index(entry.name)).scan(txn);
-    while (TRY(cursor.next())) object.rows.emplace_hint(object.rows.end(), cursor.key(), value_of(std::string(cursor.value())));
+    while (TRY(cursor.next()))
+        object.rows.emplace_hint(object.rows.end(), cursor.key(),
+                                 value_of(std::string(cursor.value())));
     return {};
 }
 
 Result<Content> Host::read_all(std::set<std::string>* unreadable) {
     Content content;
     Result<void> outcome;
-    const bool ended = on_thread([&]() -> Result<void> {
-        for (const Store::Entry& entry : (*this)->list()) {
-            auto done = (*this)->run([&](Txn& txn) { return read_object(txn, entry, content[entry.name]); }, {.read_only = true});
-            if (!done && unreadable && sm::is_bad_page(done.error().code)) {
-                unreadable->insert(entry.name);
-                content.erase(entry.name);
-            } else {
-                TRY(done);
+    const bool ended = on_thread(
+        [&]() -> Result<void> {
+            for (const Store::Entry& entry : (*this)->list()) {
+                auto done = (*this)->run(
+                    [&](Txn& txn) { return read_object(txn, entry, content[entry.name]); },
+                    {.read_only = true});
+                if (!done && unreadable && sm::is_bad_page(done.error().code)) {
+                    unreadable->insert(entry.name);
+                    content.erase(entry.name);
+                } else {
+                    TRY(done);
+                }
             }
-        }
-        return {};
-    }, &outcome);
+            return {};
+        },
+        &outcome);
     if (!ended) return fail(ErrorCode::timeout, "reading everything hangs");
     if (!outcome) return std::unexpected(outcome.error());
     return content;

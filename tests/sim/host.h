@@ -1,4 +1,5 @@
-// host.h - the simulator's store: a SimStore of a drawn configuration, and reading all that it holds.
+// host.h - the simulator's store: a SimStore of a drawn configuration, and reading all that it
+// holds.
 #pragma once
 
 #include <set>
@@ -20,7 +21,8 @@ public:
     void step() { SimStore::step(tick_); }
     // Runs fn on a user thread of the store and steps until it has ended; false: it hangs.
     bool on_thread(std::function<Result<void>()> fn, Result<void>* result = nullptr);
-    // Everything that the store holds. With `unreadable`, objects with corrupt pages are named there and left out.
+    // Everything that the store holds. With `unreadable`, objects with corrupt pages are named
+    // there and left out.
     Result<Content> read_all(std::set<std::string>* unreadable = nullptr);
 
 private:

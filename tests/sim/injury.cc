@@ -30,7 +30,10 @@ public:
     // A write that was acknowledged and never arrived: a block is as it was before, empty.
     uint64_t lose_log_block() {
         const auto place = durable_place();
-        return place && blank(place->path, place->offset / txn::kLogBlock * txn::kLogBlock, txn::kLogBlock) ? place->lsn : 0;
+        return place && blank(place->path, place->offset / txn::kLogBlock * txn::kLogBlock,
+                              txn::kLogBlock)
+                   ? place->lsn
+                   : 0;
     }
 
     // The same with an old mark, where only the log itself can tell.
@@ -103,7 +106,9 @@ private:
         for (int tries = 0; tries < 20 && page == 0 && pages > 3; ++tries) {
             const uint64_t candidate = 2 + rng_.below(pages - 2);
             std::array<char, kPageBytes> bytes{};
-            if (disk_.read_now(*data, candidate * kPageBytes, bytes.data(), kPageBytes) && bytes != std::array<char, kPageBytes>{}) page = candidate;
+            if (disk_.read_now(*data, candidate * kPageBytes, bytes.data(), kPageBytes) &&
+                bytes != std::array<char, kPageBytes>{})
+                page = candidate;
         }
         disk_.close(*data);
         return page;
@@ -148,18 +153,21 @@ private:
     Rng& rng_;
 };
 
-// A restart that could not read something has spoilt nothing: once everything can be read, nothing is missing.
+// A restart that could not read something has spoilt nothing: once everything can be read, nothing
+// is missing.
 void judge_mended(threads::SimDisk& image, Work& work, uint64_t at, Shared& shared) {
     image.mend_sectors();
     Host host(image, shared.config, 3001);
-    if (auto opened = host.open(); !opened) return shared.report.fail("opening after a refused restart: " + opened.error().text());
+    if (auto opened = host.open(); !opened)
+        return shared.report.fail("opening after a refused restart: " + opened.error().text());
     (void)work.judge(host, at, 0, shared);
 }
 
 }  // namespace
 
-void injure_and_judge(threads::SimDisk& image, Injury injury, Work& work, uint64_t at, Shared& shared, Rng& rng) {
-    if (image.exists("/store/creating")) return;            // whatever lies there is made anew
+void injure_and_judge(threads::SimDisk& image, Injury injury, Work& work, uint64_t at,
+                      Shared& shared, Rng& rng) {
+    if (image.exists("/store/creating")) return;  // whatever lies there is made anew
     Patient patient(image, rng);
     uint64_t lsn = 0;
     if (injury == Injury::log && (lsn = patient.injure_log()) == 0) return;
@@ -171,13 +179,20 @@ void injure_and_judge(threads::SimDisk& image, Injury injury, Work& work, uint64
     Host host(image, shared.config, 3000);
     auto opened = host.open();
     if (lsn != 0) {
-        shared.report.add(injury == Injury::log ? Count::log_damage : injury == Injury::log_lost ? Count::lost_write_log : Count::log_tail_damage);
-        if (opened) return shared.report.fail(fmt::format("damage at LSN {} below the durable end was not noticed", lsn));
-        if (opened.error().code != ErrorCode::corrupt_log || opened.error().a > lsn || lsn - opened.error().a > txn::kLogRecordMax + txn::kLogBlock)
-            shared.report.fail(fmt::format("damage at LSN {} was reported as: {}", lsn, opened.error().text()));
+        shared.report.add(injury == Injury::log        ? Count::log_damage
+                          : injury == Injury::log_lost ? Count::lost_write_log
+                                                       : Count::log_tail_damage);
+        if (opened)
+            return shared.report.fail(
+                fmt::format("damage at LSN {} below the durable end was not noticed", lsn));
+        if (opened.error().code != ErrorCode::corrupt_log || opened.error().a > lsn ||
+            lsn - opened.error().a > txn::kLogRecordMax + txn::kLogBlock)
+            shared.report.fail(
+                fmt::format("damage at LSN {} was reported as: {}", lsn, opened.error().text()));
         return;
     }
-    shared.report.add(injury == Injury::page ? Count::page_damage : Count::unreadable, injury == Injury::page ? 1 : spoilt);
+    shared.report.add(injury == Injury::page ? Count::page_damage : Count::unreadable,
+                      injury == Injury::page ? 1 : spoilt);
     if (!opened) {
         if (!sm::is_bad_page(opened.error().code) || opened.error().a == 0)
             return shared.report.fail("opening with a damaged page: " + opened.error().text());
@@ -186,7 +201,8 @@ void injure_and_judge(threads::SimDisk& image, Injury injury, Work& work, uint64
         return;
     }
     work.judge_injured(host, at);
-    if (host.is_open() && host.engine().pool->stats().repairs > 0) shared.report.add(Count::page_repaired);
+    if (host.is_open() && host.engine().pool->stats().repairs > 0)
+        shared.report.add(Count::page_repaired);
 }
 
 }  // namespace lockstep::sim

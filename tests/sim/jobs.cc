@@ -17,8 +17,10 @@ namespace lockstep::sim {
 
 namespace {
 
-constexpr int kSpent = 64;                       // a child's exit status: it has done its share, another goes on
-constexpr uint64_t kSeedsPerChild = 200;         // an abandoned engine leaves behind what its threads owned: some MB a seed in time
+// A child's exit status: it has done its share, another goes on.
+constexpr int kSpent = 64;
+// An abandoned engine leaves behind what its threads owned: some MB a seed in time.
+constexpr uint64_t kSeedsPerChild = 200;
 constexpr Nanos kTellEvery = 60 * kSecond;
 
 // Written by children, read by the parent.
@@ -37,14 +39,17 @@ struct Board {
 };
 
 void add_up(Board& board, const Report& report) {
-    for (size_t i = 0; i < kCounts; ++i) board.counts[i].fetch_add(report.counts[i], std::memory_order_relaxed);
+    for (size_t i = 0; i < kCounts; ++i)
+        board.counts[i].fetch_add(report.counts[i], std::memory_order_relaxed);
 }
 
 // Everything that a replay needs on top of the seed.
 std::string replay_options(const Arguments& a) {
     std::string line;
-    if (a.workload != Workload::mixed) line += a.workload == Workload::records ? " --workload records" : " --workload tpcc";
-    if (a.profile >= 0) line += fmt::format(" --faults {}", profile_name(static_cast<FaultProfile>(a.profile)));
+    if (a.workload != Workload::mixed)
+        line += a.workload == Workload::records ? " --workload records" : " --workload tpcc";
+    if (a.profile >= 0)
+        line += fmt::format(" --faults {}", profile_name(static_cast<FaultProfile>(a.profile)));
     if (a.transactions > 0) line += fmt::format(" --transactions {}", a.transactions);
     if (a.steps >= 0) line += a.steps ? " --steps on" : " --steps off";
     if (a.workers > 0) line += fmt::format(" --workers {}", a.workers);
@@ -55,8 +60,10 @@ std::string replay_options(const Arguments& a) {
 }
 
 void print_failure(const Arguments& a, uint64_t seed, uint64_t event, const std::string& text) {
-    const std::string until = event > 0 ? fmt::format(" --until {}", event) : fmt::format(" --crash-points {}", a.crash_points);
-    fmt::print("FAILED seed {}: {}\n  replay: lockstep-sim --seed {}{}{}\n", seed, text, seed, until, replay_options(a));
+    const std::string until = event > 0 ? fmt::format(" --until {}", event)
+                                        : fmt::format(" --crash-points {}", a.crash_points);
+    fmt::print("FAILED seed {}: {}\n  replay: lockstep-sim --seed {}{}{}\n", seed, text, seed,
+               until, replay_options(a));
     std::fflush(stdout);
 }
 
@@ -70,7 +77,7 @@ bool run_seed(const Arguments& arguments, uint64_t seed, Board& board, Child& ch
     const uint64_t digest = Run(config, arguments, report, child.progress).execute(plan);
     if (arguments.digest) fmt::print("seed {} digest {:016x}\n", seed, digest);
     std::fflush(stdout);
-    board.digest.fetch_add(digest * (seed * 2 + 1));         // order of seeds does not matter
+    board.digest.fetch_add(digest * (seed * 2 + 1));  // order of seeds does not matter
     add_up(board, report);
     if (!report.failed()) return true;
     child.failure_event = report.failure_event;
@@ -80,7 +87,8 @@ bool run_seed(const Arguments& arguments, uint64_t seed, Board& board, Child& ch
 }
 
 [[noreturn]] void be_child(const Arguments& arguments, Board& board, Child& child) {
-    mallopt(M_MMAP_THRESHOLD, 64 << 20);         // an engine a few milliseconds: its memory is kept for the next one
+    // An engine a few milliseconds: its memory is kept for the next one.
+    mallopt(M_MMAP_THRESHOLD, 64 << 20);
     mallopt(M_TRIM_THRESHOLD, 512 << 20);
     for (uint64_t done = 0;; ++done) {
         if (done == kSeedsPerChild) end_child(kSpent);
@@ -98,13 +106,19 @@ pid_t start_child(const Arguments& arguments, Board& board, Child& child) {
     return pid;
 }
 
-uint64_t crash_points(const Board& board) { return board.counts[static_cast<size_t>(Count::crash_points)].load(); }
+uint64_t crash_points(const Board& board) {
+    return board.counts[static_cast<size_t>(Count::crash_points)].load();
+}
 
 void print_counts(const Arguments& arguments, const Board& board, double seconds) {
-    fmt::print("{} seeds in {:.1f} s, {} failures, digest {:016x}\n", board.seeds_done.load(), seconds, board.failures.load(), board.digest.load());
+    fmt::print("{} seeds in {:.1f} s, {} failures, digest {:016x}\n", board.seeds_done.load(),
+               seconds, board.failures.load(), board.digest.load());
     for (size_t i = 0; i < kCounts; ++i)
-        if (board.counts[i].load() > 0 || arguments.verbose) fmt::print("  {:<22}{:>12}\n", count_name(static_cast<Count>(i)), board.counts[i].load());
-    fmt::print("{:.1f} crash points a second\n", static_cast<double>(crash_points(board)) / std::max(seconds, 0.001));
+        if (board.counts[i].load() > 0 || arguments.verbose)
+            fmt::print("  {:<22}{:>12}\n", count_name(static_cast<Count>(i)),
+                       board.counts[i].load());
+    fmt::print("{:.1f} crash points a second\n",
+               static_cast<double>(crash_points(board)) / std::max(seconds, 0.001));
 }
 
 // The child's own words, or the signal that ended it.
@@ -115,12 +129,14 @@ void note_failure(const Arguments& arguments, Board& board, Child& child, int st
     std::string text = child.failure;
     uint64_t event = child.failure_event;
     if (!child.failed) {
-        text = WIFSIGNALED(status) ? fmt::format("died of signal {} after event {}", WTERMSIG(status), child.progress.event.load())
+        text = WIFSIGNALED(status) ? fmt::format("died of signal {} after event {}",
+                                                 WTERMSIG(status), child.progress.event.load())
                                    : fmt::format("ended with status {}", WEXITSTATUS(status));
         event = 0;
     }
     print_failure(arguments, seed, event, text);
-    if (arguments.shrink && draw_config(seed, arguments).workload == Workload::records) shrink(arguments, seed);
+    if (arguments.shrink && draw_config(seed, arguments).workload == Workload::records)
+        shrink(arguments, seed);
     child.failed = false;
     std::memset(child.failure, 0, sizeof child.failure);
 }
@@ -128,14 +144,16 @@ void note_failure(const Arguments& arguments, Board& board, Child& child, int st
 }  // namespace
 
 int run_seeds(const Arguments& arguments) {
-    void* memory = mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    void* memory =
+        mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) return 2;
     Board& board = *new (memory) Board;
     const MonotonicClock clock;
     const Nanos began = clock.now();
     Nanos tell_at = began + kTellEvery;
     std::vector<pid_t> pids;
-    for (uint32_t j = 0; j < arguments.jobs; ++j) pids.push_back(start_child(arguments, board, board.children[j]));
+    for (uint32_t j = 0; j < arguments.jobs; ++j)
+        pids.push_back(start_child(arguments, board, board.children[j]));
     size_t living = pids.size();
     while (living > 0) {
         int status = 0;
@@ -143,10 +161,13 @@ int run_seeds(const Arguments& arguments) {
         if (ended <= 0) {
             usleep(2000);
             const Nanos now = clock.now();
-            if (arguments.seconds > 0 && static_cast<double>(now - began) > arguments.seconds * 1e9) board.stop.store(true);
+            if (arguments.seconds > 0 && static_cast<double>(now - began) > arguments.seconds * 1e9)
+                board.stop.store(true);
             if (now < tell_at) continue;
             tell_at = now + kTellEvery;
-            fmt::print(stderr, "{} min: {} seeds, {} crash points\n", (now - began) / (60 * kSecond), board.seeds_done.load(), crash_points(board));
+            fmt::print(stderr, "{} min: {} seeds, {} crash points\n",
+                       (now - began) / (60 * kSecond), board.seeds_done.load(),
+                       crash_points(board));
             continue;
         }
         for (size_t j = 0; j < pids.size(); ++j) {
@@ -154,7 +175,8 @@ int run_seeds(const Arguments& arguments) {
             pids[j] = -1;
             --living;
             if (status == 0) continue;
-            if (!WIFEXITED(status) || WEXITSTATUS(status) != kSpent) note_failure(arguments, board, board.children[j], status);
+            if (!WIFEXITED(status) || WEXITSTATUS(status) != kSpent)
+                note_failure(arguments, board, board.children[j], status);
             if (!board.stop.load()) {
                 pids[j] = start_child(arguments, board, board.children[j]);
                 ++living;

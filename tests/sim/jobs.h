@@ -1,4 +1,5 @@
-// jobs.h - many seeds in child processes, so that a seed that dies (a failed CHECK, a bad access) is a failing seed and no more.
+// jobs.h - many seeds in child processes, so that a seed that dies (a failed CHECK, a bad access)
+// is a failing seed and no more.
 #pragma once
 
 #include "tests/sim/config.h"

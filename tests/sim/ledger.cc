@@ -1,4 +1,5 @@
-// ledger.cc - checking reads against the serial order, and recovered contents against what was promised.
+// ledger.cc - checking reads against the serial order, and recovered contents against what was
+// promised.
 #include "tests/sim/ledger.h"
 
 #include <fmt/format.h>
@@ -13,15 +14,22 @@ const Rows& Ledger::rows(const std::string& object) const {
     return found == model_.end() ? kNone : found->second.rows;
 }
 
-const std::vector<Ledger::Version>* Ledger::versions(const std::string& object, const std::string& key) const {
+const std::vector<Ledger::Version>* Ledger::versions(const std::string& object,
+                                                     const std::string& key) const {
     const auto of_object = history_.find(object);
     if (of_object == history_.end()) return nullptr;
     const auto of_key = of_object->second.find(key);
     return of_key == of_object->second.end() ? nullptr : &of_key->second;
 }
 
-size_t Ledger::commit_called(std::string marker, Changes changes, const std::vector<Observation>& reads, bool durable, const std::string& who) {
-    Commit c{.marker = std::move(marker), .changes = std::move(changes), .read_from = {}, .called = tick(), .durable = durable,
+size_t Ledger::commit_called(std::string marker, Changes changes,
+                             const std::vector<Observation>& reads, bool durable,
+                             const std::string& who) {
+    Commit c{.marker = std::move(marker),
+             .changes = std::move(changes),
+             .read_from = {},
+             .called = tick(),
+             .durable = durable,
              .fault = check(reads, who)};
     for (const Observation& read : reads) {
         for (const auto& [key, value] : read.seen) {
@@ -32,7 +40,8 @@ size_t Ledger::commit_called(std::string marker, Changes changes, const std::vec
     const size_t number = commits_.size();
     for (const Change& change : c.changes) {
         apply(model_, change);
-        if (change.kind == Change::row) history_[change.object][change.key].push_back({number, change.value});
+        if (change.kind == Change::row)
+            history_[change.object][change.key].push_back({number, change.value});
     }
     commits_.push_back(std::move(c));
     return number;
@@ -52,13 +61,15 @@ void Ledger::became_durable(size_t number) {
     note_acknowledged(number);
 }
 
-// With a commit record everything below it is durable; a reader answers for those whose versions it has seen.
+// With a commit record everything below it is durable; a reader answers for those whose versions it
+// has seen.
 void Ledger::note_acknowledged(size_t number) {
     const Commit acknowledged = commits_[number];
     for (size_t i = 0; i < commits_.size(); ++i) {
         Commit& c = commits_[i];
         const bool below = c.end != 0 && c.end <= acknowledged.end;
-        const bool read = std::find(acknowledged.read_from.begin(), acknowledged.read_from.end(), i) != acknowledged.read_from.end();
+        const bool read = std::find(acknowledged.read_from.begin(), acknowledged.read_from.end(),
+                                    i) != acknowledged.read_from.end();
         if ((i == number || below || read) && c.acknowledged == kNotYet) c.acknowledged = clock_;
     }
 }
@@ -81,12 +92,15 @@ std::string Ledger::check(const std::vector<Observation>& reads, const std::stri
         const Value value = seen == read.seen.end() ? nullptr : seen->second;
         if (read.existence_only) {
             if ((seen != read.seen.end()) != (expected != nullptr))
-                return fmt::format("{} was told that {}[{}] {}, the serial order says {}", who, read.object, show(read.low),
-                                         seen != read.seen.end() ? "exists" : "does not exist", show(expected));
+                return fmt::format("{} was told that {}[{}] {}, the serial order says {}", who,
+                                   read.object, show(read.low),
+                                   seen != read.seen.end() ? "exists" : "does not exist",
+                                   show(expected));
             continue;
         }
         if (!same(value, expected))
-            return fmt::format("{} read {}[{}] as {}, the serial order says {}", who, read.object, show(read.low), show(value), show(expected));
+            return fmt::format("{} read {}[{}] as {}, the serial order says {}", who, read.object,
+                               show(read.low), show(value), show(expected));
     }
     return {};
 }
@@ -99,13 +113,19 @@ std::string Ledger::check_range(const Observation& read, const std::string& who)
     const auto end = read.high.empty() ? now.end() : now.lower_bound(read.high);
     auto seen = read.seen.begin();
     for (;;) {
-        while (expected != end && std::binary_search(read.own.begin(), read.own.end(), expected->first)) ++expected;
+        while (expected != end &&
+               std::binary_search(read.own.begin(), read.own.end(), expected->first))
+            ++expected;
         const bool more = expected != end && (read.high.empty() || expected->first < read.high);
         if (!more && seen == read.seen.end()) return {};
-        if (!more || seen == read.seen.end() || seen->first != expected->first || !same(seen->second, expected->second)) {
-            return fmt::format("{} scanned {} [{}, {}) and met {}, the serial order says {}", who, read.object, show(read.low), show(read.high),
-                                     seen == read.seen.end() ? "the end" : show(seen->first) + " = " + show(seen->second),
-                                     more ? show(expected->first) + " = " + show(expected->second) : "the end");
+        if (!more || seen == read.seen.end() || seen->first != expected->first ||
+            !same(seen->second, expected->second)) {
+            return fmt::format(
+                "{} scanned {} [{}, {}) and met {}, the serial order says {}", who, read.object,
+                show(read.low), show(read.high),
+                seen == read.seen.end() ? "the end"
+                                        : show(seen->first) + " = " + show(seen->second),
+                more ? show(expected->first) + " = " + show(expected->second) : "the end");
         }
         report_.add(Count::rows_checked);
         ++expected;
@@ -114,7 +134,8 @@ std::string Ledger::check_range(const Observation& read, const std::string& who)
 }
 
 // Some version that was not certainly superseded when the read began.
-bool Ledger::may_see(const std::string& object, const std::string& key, const Value& value, uint64_t began) const {
+bool Ledger::may_see(const std::string& object, const std::string& key, const Value& value,
+                     uint64_t began) const {
     if (const auto* all = versions(object, key)) {
         for (auto v = all->rbegin(); v != all->rend(); ++v) {
             if (same(v->value, value)) return true;
@@ -135,8 +156,9 @@ bool Ledger::stable_since(const std::string& object, const std::string& key, uin
 void Ledger::check_weak(const Observation& read, uint64_t began, const std::string& who) {
     report_.add(Count::weak_reads_checked);
     const auto wrong = [&](const std::string& key, const Value& value) {
-        report_.fail(fmt::format("{} (below serializable) read {}[{}] as {}, which was never committed or gone before", who, read.object, show(key),
-                                 show(value)));
+        report_.fail(fmt::format(
+            "{} (below serializable) read {}[{}] as {}, which was never committed or gone before",
+            who, read.object, show(key), show(value)));
     };
     if (read.point) {
         const auto seen = read.seen.find(read.low);
@@ -148,16 +170,21 @@ void Ledger::check_weak(const Observation& read, uint64_t began, const std::stri
         if (!may_see(read.object, key, value, began)) return wrong(key, value);
     const Rows& now = rows(read.object);
     const auto end = read.high.empty() ? now.end() : now.lower_bound(read.high);
-    for (auto row = now.lower_bound(read.low); row != end && (read.high.empty() || row->first < read.high); ++row) {
-        if (read.seen.contains(row->first) || std::binary_search(read.own.begin(), read.own.end(), row->first)) continue;
+    for (auto row = now.lower_bound(read.low);
+         row != end && (read.high.empty() || row->first < read.high); ++row) {
+        if (read.seen.contains(row->first) ||
+            std::binary_search(read.own.begin(), read.own.end(), row->first))
+            continue;
         if (stable_since(read.object, row->first, began)) return wrong(row->first, nullptr);
     }
 }
 
-std::string Ledger::judge(const Content& seen, uint64_t at, const std::set<std::string>& unreadable) const {
+std::string Ledger::judge(const Content& seen, uint64_t at,
+                          const std::set<std::string>& unreadable) const {
     const auto markers = seen.find(kMarkers);
     const auto survived = [&](const Commit& c) {
-        return c.marker.empty() || (markers != seen.end() && markers->second.rows.contains(c.marker));
+        return c.marker.empty() ||
+               (markers != seen.end() && markers->second.rows.contains(c.marker));
     };
     uint64_t newest = 0;
     for (const Commit& c : commits_)
@@ -168,14 +195,19 @@ std::string Ledger::judge(const Content& seen, uint64_t at, const std::set<std::
         if (c.called > at) break;
         if (c.marker.empty()) continue;
         if (!survived(c)) {
-            if (c.acknowledged <= at) return fmt::format("commit {} was acknowledged and is lost", i);                    // LD-1
-            if (c.end != 0 && c.end < newest) return fmt::format("commit {} at {} is lost, one at {} is there", i, c.end, newest);      // LD-2
+            // LD-1.
+            if (c.acknowledged <= at)
+                return fmt::format("commit {} was acknowledged and is lost", i);
+            // LD-2.
+            if (c.end != 0 && c.end < newest)
+                return fmt::format("commit {} at {} is lost, one at {} is there", i, c.end, newest);
             continue;
         }
         for (const Change& change : c.changes) apply(expected, change);
     }
     for (const std::string& name : unreadable) expected.erase(name);
-    return difference(expected, seen);                                                                                         // LD-3
+    // LD-3.
+    return difference(expected, seen);
 }
 
 }  // namespace lockstep::sim

@@ -10,31 +10,40 @@ using namespace lockstep::sim;
 
 int main(int argc, char** argv) {
     Arguments a;
-    CLI::App app{"Runs the storage engine on a simulated disk under virtual time, cuts the power at I/O events, recovers, and compares with an oracle."};
+    CLI::App app{
+        "Runs the storage engine on a simulated disk under virtual time, cuts the power at I/O "
+        "events, recovers, and compares with an oracle."};
     app.add_option("--seed", a.first_seed, "first seed");
     app.add_option("--seeds", a.seeds, "number of seeds");
-    app.add_option("--until", a.until, "take images at this I/O event only and stop there: replays a failure");
+    app.add_option("--until", a.until,
+                   "take images at this I/O event only and stop there: replays a failure");
     app.add_flag("--digest", a.digest, "print each seed's digest");
     app.add_option("--jobs", a.jobs, "processes")->check(CLI::Range(1, 64));
     app.add_option("--crash-points", a.crash_points, "I/O events per seed at which power is cut");
     app.add_option("--outcomes", a.outcomes, "outcomes of each power cut");
     app.add_option("--depth", a.depth, "crashes in a row, those during recovery included");
-    const lockstep::tpcc::Names<Workload> workloads{{"records", Workload::records}, {"tpcc", Workload::tpcc}, {"mixed", Workload::mixed}};
-    app.add_option("--workload", a.workload, "records, tpcc or mixed (drawn by seed)")->transform(lockstep::tpcc::chosen_from(workloads));
+    const lockstep::tpcc::Names<Workload> workloads{
+        {"records", Workload::records}, {"tpcc", Workload::tpcc}, {"mixed", Workload::mixed}};
+    app.add_option("--workload", a.workload, "records, tpcc or mixed (drawn by seed)")
+        ->transform(lockstep::tpcc::chosen_from(workloads));
     app.add_option("--time", a.seconds, "start no further seed after so many seconds");
     lockstep::tpcc::Names<int> profiles{{"any", -1}};
-    for (int i = 0; i < static_cast<int>(FaultProfile::kCount); ++i) profiles[profile_name(static_cast<FaultProfile>(i))] = i;
-    app.add_option("--faults", a.profile, "fault profile of all seeds; any: drawn by seed")->transform(lockstep::tpcc::chosen_from(profiles));
+    for (int i = 0; i < static_cast<int>(FaultProfile::kCount); ++i)
+        profiles[profile_name(static_cast<FaultProfile>(i))] = i;
+    app.add_option("--faults", a.profile, "fault profile of all seeds; any: drawn by seed")
+        ->transform(lockstep::tpcc::chosen_from(profiles));
     app.add_option("--transactions", a.transactions, "of the main run of each seed; 0: drawn");
     const lockstep::tpcc::Names<int> switches{{"off", 0}, {"on", 1}, {"any", -1}};
-    app.add_option("--steps", a.steps, "teams: on, off, any")->transform(lockstep::tpcc::chosen_from(switches));
+    app.add_option("--steps", a.steps, "teams: on, off, any")
+        ->transform(lockstep::tpcc::chosen_from(switches));
     app.add_option("--workers", a.workers, "virtual workers, 1..4; 0: drawn");
     app.add_option("--keys", a.keys, "keys per index; 0: drawn");
 
     app.add_flag("--verbose", a.verbose, "show each seed's configuration");
     app.add_flag("!--no-shrink", a.shrink, "do not shrink a failing seed");
     app.add_flag("--keep-going", a.keep_going, "go on after a failing seed");
-    app.add_option("--trace", a.trace, "write what goes into the digest to FILE.1 (first pass) and FILE.2 (second)");
+    app.add_option("--trace", a.trace,
+                   "write what goes into the digest to FILE.1 (first pass) and FILE.2 (second)");
     CLI11_PARSE(app, argc, argv);
     if (a.until > 0) a.seeds = 1;
     return run_seeds(a);

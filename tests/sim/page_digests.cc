@@ -7,13 +7,16 @@ namespace lockstep::sim {
 
 namespace {
 
-constexpr uint64_t kLooksPerCheck = 61;          // every so many looks one page that has no new lsn is hashed as well
+// Every so many looks one page that has no new lsn is hashed as well.
+constexpr uint64_t kLooksPerCheck = 61;
 
 uint64_t digest_of(const sm::Page& page) {
     const auto* bytes = reinterpret_cast<const char*>(page.bytes());
     const size_t begin = page.header.hole_begin, end = page.header.hole_end;
     if (begin > end || end > kPageBytes) return 0;
-    return threads::sim_hash(hash_of({bytes + sizeof page.header.checksum, begin - sizeof page.header.checksum}), bytes + end, kPageBytes - end);
+    return threads::sim_hash(
+        hash_of({bytes + sizeof page.header.checksum, begin - sizeof page.header.checksum}),
+        bytes + end, kPageBytes - end);
 }
 
 }  // namespace
@@ -49,7 +52,8 @@ void PageDigests::compare(sm::Engine& redone, Report& report) const {
         if (p >= digests_.size() || !digests_[p].contains(lsn)) {
             report.add(Count::pages_redone_unseen);
         } else if (digests_[p].at(lsn) != digest_of(*page)) {
-            report.fail(fmt::format("page {} after redo differs from what it was at lsn {}", p, lsn));
+            report.fail(
+                fmt::format("page {} after redo differs from what it was at lsn {}", p, lsn));
         } else {
             report.add(Count::pages_redone_alike);
         }

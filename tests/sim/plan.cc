@@ -15,14 +15,16 @@ public:
 
     TxnPlan transaction() {
         TxnPlan t;
-        if (rng_.chance(config_.weak_odds)) t.isolation = rng_.chance(0.5) ? Isolation::repeatable_read : Isolation::read_committed;
+        if (rng_.chance(config_.weak_odds))
+            t.isolation = rng_.chance(0.5) ? Isolation::repeatable_read : Isolation::read_committed;
         if (rng_.chance(config_.lazy_odds)) t.durability = Durability::lazy;
         t.wait = rng_.chance(0.2);
         t.checkpoint = rng_.chance(config_.checkpoint_odds);
         t.read_only = rng_.chance(0.1);
         const double end = rng_.below(100) / 100.0;
         t.ending = end < 0.8 ? Ending::commit : end < 0.95 ? Ending::abort : Ending::drop;
-        for (uint64_t n = 1 + rng_.below(config_.operations_max); n > 0; --n) t.ops.push_back(t.read_only ? reading() : operation());
+        for (uint64_t n = 1 + rng_.below(config_.operations_max); n > 0; --n)
+            t.ops.push_back(t.read_only ? reading() : operation());
         return t;
     }
 
@@ -33,9 +35,11 @@ public:
         t.durability = rng_.chance(0.5) ? Durability::durable : Durability::lazy;
         t.ending = rng_.chance(0.75) ? Ending::commit : Ending::abort;
         for (uint64_t n = 1 + rng_.below(4); n > 0; --n) {
-            static constexpr OpKind kKinds[] = {OpKind::create, OpKind::create, OpKind::drop, OpKind::bulk_load, OpKind::bulk_load, OpKind::fill,
+            static constexpr OpKind kKinds[] = {OpKind::create,    OpKind::create,    OpKind::drop,
+                                                OpKind::bulk_load, OpKind::bulk_load, OpKind::fill,
                                                 OpKind::savepoint, OpKind::roll_back};
-            Op op{.kind = kKinds[rng_.below(std::size(kKinds))], .object = static_cast<uint8_t>(rng_.below(4))};
+            Op op{.kind = kKinds[rng_.below(std::size(kKinds))],
+                  .object = static_cast<uint8_t>(rng_.below(4))};
             op.span = static_cast<uint32_t>(rng_.chance(0.2) ? rng_.below(300) : rng_.below(40));
             op.size = size();
             if (op.size > 2000) op.span %= 8;
@@ -46,7 +50,8 @@ public:
 
 private:
     uint32_t key() {
-        const uint64_t range = rng_.chance(config_.skew) ? std::max<uint64_t>(1, config_.keys / 20) : config_.keys;
+        const uint64_t range =
+            rng_.chance(config_.skew) ? std::max<uint64_t>(1, config_.keys / 20) : config_.keys;
         return static_cast<uint32_t>(rng_.below(range));
     }
     uint32_t size() {
@@ -54,15 +59,26 @@ private:
         return static_cast<uint32_t>(rng_.below(config_.value_max));
     }
     Op on_index(OpKind kind) {
-        Op op{.kind = kind, .object = static_cast<uint8_t>(rng_.below(config_.indexes)), .key = key()};
-        op.span = rng_.chance(0.2) ? 0 : static_cast<uint32_t>(1 + rng_.below(std::max<uint64_t>(1, std::min<uint64_t>(config_.keys, 40))));
+        Op op{.kind = kind,
+              .object = static_cast<uint8_t>(rng_.below(config_.indexes)),
+              .key = key()};
+        op.span = rng_.chance(0.2)
+                      ? 0
+                      : static_cast<uint32_t>(1 + rng_.below(std::max<uint64_t>(
+                                                      1, std::min<uint64_t>(config_.keys, 40))));
         op.size = size();
         return op;
     }
     Op on_heap(OpKind kind) {
-        if (config_.heaps == 0) return on_index(kind == OpKind::heap_get || kind == OpKind::heap_scan ? OpKind::get : OpKind::put);
-        return {.kind = kind, .object = static_cast<uint8_t>(rng_.below(config_.heaps)), .key = static_cast<uint32_t>(rng_.next()),
-                .span = 0, .size = static_cast<uint32_t>(rng_.below(rng_.chance(0.1) ? 7000 : config_.value_max))};
+        if (config_.heaps == 0)
+            return on_index(kind == OpKind::heap_get || kind == OpKind::heap_scan ? OpKind::get
+                                                                                  : OpKind::put);
+        return {
+            .kind = kind,
+            .object = static_cast<uint8_t>(rng_.below(config_.heaps)),
+            .key = static_cast<uint32_t>(rng_.next()),
+            .span = 0,
+            .size = static_cast<uint32_t>(rng_.below(rng_.chance(0.1) ? 7000 : config_.value_max))};
     }
     Op reading() {
         switch (rng_.below(8)) {
@@ -87,7 +103,8 @@ private:
         if (dice < 85) return on_heap(OpKind::heap_update);
         if (dice < 89) return on_heap(OpKind::heap_erase);
         if (dice < 93) return {.kind = OpKind::savepoint};
-        if (dice < 97) return {.kind = OpKind::roll_back, .key = static_cast<uint32_t>(rng_.next())};
+        if (dice < 97)
+            return {.kind = OpKind::roll_back, .key = static_cast<uint32_t>(rng_.next())};
         return {.kind = OpKind::misuse, .key = static_cast<uint32_t>(rng_.below(4))};
     }
 
@@ -95,18 +112,24 @@ private:
     Rng rng_;
 };
 
-const char* kOpNames[] = {"get", "get_update", "insert", "update", "put", "patch", "erase", "scan_up", "scan_down", "scan_turn", "heap_insert",
-                          "heap_get", "heap_update", "heap_erase", "heap_scan", "savepoint", "roll_back", "yield", "sleep", "misuse", "create",
-                          "drop", "bulk_load", "fill"};
+const char* kOpNames[] = {"get",         "get_update", "insert",      "update",     "put",
+                          "patch",       "erase",      "scan_up",     "scan_down",  "scan_turn",
+                          "heap_insert", "heap_get",   "heap_update", "heap_erase", "heap_scan",
+                          "savepoint",   "roll_back",  "yield",       "sleep",      "misuse",
+                          "create",      "drop",       "bulk_load",   "fill"};
 static_assert(std::size(kOpNames) == static_cast<size_t>(OpKind::kCount));
 
 std::string text_of(const TxnPlan& t) {
-    static constexpr const char* kIsolation[] = {"serializable", "repeatable_read", "read_committed"};
+    static constexpr const char* kIsolation[] = {"serializable", "repeatable_read",
+                                                 "read_committed"};
     static constexpr const char* kEnding[] = {"commit", "abort", "drop"};
-    std::string line = fmt::format("{} {}{}{}:", kIsolation[static_cast<size_t>(t.isolation)], t.durability == Durability::lazy ? "lazy" : "durable",
-                                   t.read_only ? " read-only" : "", t.checkpoint ? " after a checkpoint" : "");
+    std::string line =
+        fmt::format("{} {}{}{}:", kIsolation[static_cast<size_t>(t.isolation)],
+                    t.durability == Durability::lazy ? "lazy" : "durable",
+                    t.read_only ? " read-only" : "", t.checkpoint ? " after a checkpoint" : "");
     for (const Op& op : t.ops)
-        line += fmt::format(" {}({},{},{},{})", kOpNames[static_cast<size_t>(op.kind)], op.object, op.key, op.span, op.size);
+        line += fmt::format(" {}({},{},{},{})", kOpNames[static_cast<size_t>(op.kind)], op.object,
+                            op.key, op.span, op.size);
     return line + " " + kEnding[static_cast<size_t>(t.ending)];
 }
 
@@ -117,7 +140,8 @@ Plan draw_plan(const Config& config, Rng rng) {
     plan.threads.resize(config.threads);
     for (uint32_t n = 0; n < config.threads; ++n) {
         Planner planner(config, rng.fork(n));
-        const uint32_t count = config.transactions / config.threads + (n < config.transactions % config.threads);
+        const uint32_t count =
+            config.transactions / config.threads + (n < config.transactions % config.threads);
         for (uint32_t i = 0; i < count; ++i) {
             const bool schema = config.schema_changes && n == 0;
             plan.threads[n].push_back(schema ? planner.schema_change() : planner.transaction());

@@ -1,4 +1,5 @@
-// plan.h - what a run's threads are going to do, drawn before it begins, so that it can be shown, repeated and made smaller.
+// plan.h - what a run's threads are going to do, drawn before it begins, so that it can be shown,
+// repeated and made smaller.
 #pragma once
 
 #include <string>
@@ -10,16 +11,41 @@
 namespace lockstep::sim {
 
 enum class OpKind : uint8_t {
-    get, get_update, insert, update, put, patch, erase, scan_up, scan_down, scan_turn, heap_insert, heap_get, heap_update, heap_erase, heap_scan,
-    savepoint, roll_back, yield, sleep, misuse, create, drop, bulk_load, fill, kCount
+    get,
+    get_update,
+    insert,
+    update,
+    put,
+    patch,
+    erase,
+    scan_up,
+    scan_down,
+    scan_turn,
+    heap_insert,
+    heap_get,
+    heap_update,
+    heap_erase,
+    heap_scan,
+    savepoint,
+    roll_back,
+    yield,
+    sleep,
+    misuse,
+    create,
+    drop,
+    bulk_load,
+    fill,
+    kCount
 };
 
 struct Op {
     OpKind kind = OpKind::get;
-    uint8_t object = 0;                          // number of the index or heap
-    uint32_t key = 0;                            // index: number of the key; heap: which of the known records
-    uint32_t span = 0;                           // scan: keys in the range, 0 = everything; bulk_load: records
-    uint32_t size = 0;                           // of the value
+    uint8_t object = 0;  // number of the index or heap
+    // index: number of the key; heap: which of the known records.
+    uint32_t key = 0;
+    // scan: keys in the range, 0 = everything; bulk_load: records.
+    uint32_t span = 0;
+    uint32_t size = 0;  // of the value
 };
 
 enum class Ending : uint8_t { commit, abort, drop };
@@ -30,16 +56,17 @@ struct TxnPlan {
     Durability durability = Durability::durable;
     Ending ending = Ending::commit;
     bool read_only = false;
-    bool checkpoint = false;                     // before it begins
-    bool wait = false;                           // lazy: waits for its durability afterwards
-    bool private_objects = false;                // its ops are on the thread's own objects: schema changes
+    bool checkpoint = false;  // before it begins
+    bool wait = false;        // lazy: waits for its durability afterwards
+    // Its ops are on the thread's own objects: schema changes.
+    bool private_objects = false;
 };
 
 struct Plan {
     std::vector<std::vector<TxnPlan>> threads;
     size_t transactions() const;
     size_t operations() const;
-    std::string text() const;                    // one line per transaction
+    std::string text() const;  // one line per transaction
 };
 Plan draw_plan(const Config& config, Rng rng);
 

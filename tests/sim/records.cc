@@ -1,4 +1,5 @@
-// records.cc - threads of the record workload: one transaction after the other, repeated after deadlocks, entered into the ledger.
+// records.cc - threads of the record workload: one transaction after the other, repeated after
+// deadlocks, entered into the ledger.
 #include "tests/sim/records.h"
 
 #include <fmt/format.h>
@@ -25,20 +26,29 @@ bool is_failure_of_environment(ErrorCode code) {
 }
 
 Records::Records(Shared& shared, Plan plan, Content base)
-    : shared_(shared), plan_(std::move(plan)), ledger_(std::move(base), shared.report), total_(plan_.transactions()) {
+    : shared_(shared),
+      plan_(std::move(plan)),
+      ledger_(std::move(base), shared.report),
+      total_(plan_.transactions()) {
     known_.resize(shared.config.heaps);
     for (size_t h = 0; h < known_.size(); ++h) {
         const auto heap = ledger_.model().find(heap_name(h));
         if (heap == ledger_.model().end()) continue;
         for (const auto& [key, value] : heap->second.rows) known_[h].push_back(key);
     }
-    if (const auto markers = ledger_.model().find(kMarkers); markers != ledger_.model().end()) markers_ = markers->second.rows.size() * 16;
+    if (const auto markers = ledger_.model().find(kMarkers); markers != ledger_.model().end())
+        markers_ = markers->second.rows.size() * 16;
 }
 
-std::unique_ptr<Work> make_records(Shared& shared, const Plan& plan) { return std::make_unique<Records>(shared, plan, Content{}); }
+std::unique_ptr<Work> make_records(Shared& shared, const Plan& plan) {
+    return std::make_unique<Records>(shared, plan, Content{});
+}
 
-// In no order, so that the markers' index grows everywhere; unique, because multiplication by an odd number is a bijection.
-std::string Records::next_marker() { return fmt::format("{:08x}", static_cast<uint32_t>(++markers_ * 0x9e3779b1u)); }
+// In no order, so that the markers' index grows everywhere; unique, because multiplication by an
+// odd number is a bijection.
+std::string Records::next_marker() {
+    return fmt::format("{:08x}", static_cast<uint32_t>(++markers_ * 0x9e3779b1u));
+}
 
 // What keys share comes first, so that prefixes are cut; lengths differ.
 std::string Records::key_text(uint32_t number) const {
@@ -52,28 +62,31 @@ std::string Records::key_text(uint32_t number) const {
 void Records::prepare(Host& host) {
     const Config& config = shared_.config;
     Result<void> outcome;
-    const bool ended = host.on_thread([&]() -> Result<void> {
-        Txn txn = TRY(host->begin());
-        Changes changes;
-        const std::string marker = next_marker();
-        const Index markers = TRY(host->create_index(txn, kMarkers));
-        changes.push_back({Change::create_index, kMarkers, {}, {}});
-        for (size_t i = 0; i < config.indexes; ++i) {
-            TRY(host->create_index(txn, index_name(i)));
-            changes.push_back({Change::create_index, index_name(i), {}, {}});
-        }
-        for (size_t i = 0; i < config.heaps; ++i) {
-            TRY(host->create_heap(txn, heap_name(i)));
-            changes.push_back({Change::create_heap, heap_name(i), {}, {}});
-        }
-        TRY(markers.insert(txn, marker, "prepare"));
-        changes.push_back({Change::row, kMarkers, marker, value_of("prepare")});
-        const size_t number = ledger_.commit_called(marker, std::move(changes), {}, true, "prepare");
-        auto end = txn.commit();
-        ledger_.commit_returned(number, end);
-        TRY(end);
-        return {};
-    }, &outcome);
+    const bool ended = host.on_thread(
+        [&]() -> Result<void> {
+            Txn txn = TRY(host->begin());
+            Changes changes;
+            const std::string marker = next_marker();
+            const Index markers = TRY(host->create_index(txn, kMarkers));
+            changes.push_back({Change::create_index, kMarkers, {}, {}});
+            for (size_t i = 0; i < config.indexes; ++i) {
+                TRY(host->create_index(txn, index_name(i)));
+                changes.push_back({Change::create_index, index_name(i), {}, {}});
+            }
+            for (size_t i = 0; i < config.heaps; ++i) {
+                TRY(host->create_heap(txn, heap_name(i)));
+                changes.push_back({Change::create_heap, heap_name(i), {}, {}});
+            }
+            TRY(markers.insert(txn, marker, "prepare"));
+            changes.push_back({Change::row, kMarkers, marker, value_of("prepare")});
+            const size_t number =
+                ledger_.commit_called(marker, std::move(changes), {}, true, "prepare");
+            auto end = txn.commit();
+            ledger_.commit_returned(number, end);
+            TRY(end);
+            return {};
+        },
+        &outcome);
     if (!ended) shared_.report.fail("liveness: making the objects hangs");
     else if (!outcome) shared_.report.fail("making the objects: " + outcome.error().text());
 }
@@ -81,11 +94,13 @@ void Records::prepare(Host& host) {
 void Records::start(Host& host) {
     running_ = static_cast<uint32_t>(plan_.threads.size());
     for (uint32_t n = 0; n < plan_.threads.size(); ++n)
-        host->start([this, &host, n]() -> Result<void> {
-            run_thread(host, n);
-            --running_;
-            return {};
-        }, static_cast<int>(n % host.options().workers));
+        host->start(
+            [this, &host, n]() -> Result<void> {
+                run_thread(host, n);
+                --running_;
+                return {};
+            },
+            static_cast<int>(n % host.options().workers));
 }
 
 void Records::run_thread(Host& host, uint32_t thread) {
@@ -94,7 +109,8 @@ void Records::run_thread(Host& host, uint32_t thread) {
         if (plan.checkpoint) {
             shared_.report.add(Count::checkpoints);
             auto done = host->checkpoint();
-            if (!done && !(shared_.failures_allowed && is_failure_of_environment(done.error().code)))
+            if (!done &&
+                !(shared_.failures_allowed && is_failure_of_environment(done.error().code)))
                 shared_.report.fail("checkpoint: " + done.error().text());
         }
         run_transaction(host, plan, thread);
@@ -123,12 +139,14 @@ std::unique_ptr<Work> Records::judge(Host& recovered, uint64_t at, uint64_t vari
         shared_.report.fail("after recovery: " + fault);
         return nullptr;
     }
-    if (!seen->contains(kMarkers)) return nullptr;           // nothing was made yet
+    if (!seen->contains(kMarkers)) return nullptr;  // nothing was made yet
     Config smaller = shared_.config;
     smaller.transactions = 6;
     smaller.threads = 3;
     smaller.schema_changes = false;
-    return std::make_unique<Records>(next, draw_plan(smaller, stream(smaller.seed, Stream::work).fork(variant)), std::move(*seen));
+    return std::make_unique<Records>(
+        next, draw_plan(smaller, stream(smaller.seed, Stream::work).fork(variant)),
+        std::move(*seen));
 }
 
 void Records::judge_injured(Host& host, uint64_t at) {
@@ -136,7 +154,7 @@ void Records::judge_injured(Host& host, uint64_t at) {
     auto seen = host.read_all(&unreadable);
     if (!seen) return shared_.report.fail("reading an injured store: " + seen.error().text());
     if (!unreadable.empty()) shared_.report.add(Count::page_refused);
-    if (unreadable.contains(kMarkers)) return;               // nobody can tell who survived
+    if (unreadable.contains(kMarkers)) return;  // nobody can tell who survived
     const std::string fault = ledger_.judge(*seen, at, unreadable);
     if (!fault.empty()) shared_.report.fail("an injured page was returned as data: " + fault);
 }

@@ -1,4 +1,5 @@
-// records.h - random record operations on several indexes and heaps, each answer noted for the ledger.
+// records.h - random record operations on several indexes and heaps, each answer noted for the
+// ledger.
 #pragma once
 
 #include "tests/sim/ledger.h"
@@ -12,9 +13,12 @@ public:
     void prepare(Host& host) override;
     void start(Host& host) override;
     bool done() const override { return running_ == 0; }
-    double progress() const override { return total_ == 0 ? 1 : static_cast<double>(finished_) / static_cast<double>(total_); }
+    double progress() const override {
+        return total_ == 0 ? 1 : static_cast<double>(finished_) / static_cast<double>(total_);
+    }
     uint64_t moment() const override { return ledger_.now(); }
-    std::unique_ptr<Work> judge(Host& recovered, uint64_t at, uint64_t variant, Shared& next) override;
+    std::unique_ptr<Work> judge(Host& recovered, uint64_t at, uint64_t variant,
+                                Shared& next) override;
 
     void judge_injured(Host& host, uint64_t at) override;
 
@@ -33,7 +37,7 @@ private:
     Shared& shared_;
     const Plan plan_;
     Ledger ledger_;
-    std::vector<std::vector<std::string>> known_;            // ids ever given, per heap
+    std::vector<std::vector<std::string>> known_;  // ids ever given, per heap
     uint64_t markers_ = 0, numbers_ = 0;
     uint32_t running_ = 0;
     size_t total_, finished_ = 0;

@@ -1,4 +1,5 @@
-// report.h - what a simulated run found: figures, the digest of everything that happened, and the first failure.
+// report.h - what a simulated run found: figures, the digest of everything that happened, and the
+// first failure.
 #pragma once
 
 #include <array>
@@ -13,13 +14,58 @@ namespace lockstep::sim {
 
 // Figures that the parent adds up over seeds. The names stand in report.cc, in this order.
 enum class Count : uint8_t {
-    transactions, committed, aborted, deadlocks, timeouts, retried, failed, reads_checked, ranges_checked, rows_checked, weak_reads_checked,
-    events, crash_events, crash_points, deeper_recoveries, twins, run_on, objects_made, large_values, bulk_loads, checkpoints,
-    liveness_checks, interruptions, pages_redone_alike, pages_redone_unseen,
+    transactions,
+    committed,
+    aborted,
+    deadlocks,
+    timeouts,
+    retried,
+    failed,
+    reads_checked,
+    ranges_checked,
+    rows_checked,
+    weak_reads_checked,
+    events,
+    crash_events,
+    crash_points,
+    deeper_recoveries,
+    twins,
+    run_on,
+    objects_made,
+    large_values,
+    bulk_loads,
+    checkpoints,
+    liveness_checks,
+    interruptions,
+    pages_redone_alike,
+    pages_redone_unseen,
     // injections and their outcomes
-    log_damage, log_tail_damage, lost_write_log, page_damage, page_repaired, page_refused, lost_write, lost_write_healed, lost_write_named,
-    read_error, write_error_data, write_error_log, sync_error, no_space_data, no_space_log, disk_full, unreadable, unreadable_refused, short_transfer, again,
-    bit_flip, slow, clock_jump, misuse, killed, power_cut,
+    log_damage,
+    log_tail_damage,
+    lost_write_log,
+    page_damage,
+    page_repaired,
+    page_refused,
+    lost_write,
+    lost_write_healed,
+    lost_write_named,
+    read_error,
+    write_error_data,
+    write_error_log,
+    sync_error,
+    no_space_data,
+    no_space_log,
+    disk_full,
+    unreadable,
+    unreadable_refused,
+    short_transfer,
+    again,
+    bit_flip,
+    slow,
+    clock_jump,
+    misuse,
+    killed,
+    power_cut,
     kCount
 };
 inline constexpr size_t kCounts = static_cast<size_t>(Count::kCount);
@@ -38,16 +84,19 @@ public:
 
     std::array<uint64_t, kCounts> counts{};
     std::string failure;
-    uint64_t failure_event = 0;                  // of the main run, whose image or step failed; 0: not at an image
+    // Of the main run, whose image or step failed; 0: not at an image.
+    uint64_t failure_event = 0;
 
 private:
     bool failed_ = false;
 };
 
-// A rolling hash over (kind, time, thread, arguments). Equal seeds give equal digests whatever compiled the program.
+// A rolling hash over (kind, time, thread, arguments). Equal seeds give equal digests whatever
+// compiled the program.
 class Digest {
 public:
-    void add(uint64_t kind, uint64_t time, uint64_t thread, uint64_t a = 0, uint64_t b = 0, uint64_t c = 0) {
+    void add(uint64_t kind, uint64_t time, uint64_t thread, uint64_t a = 0, uint64_t b = 0,
+             uint64_t c = 0) {
         const uint64_t words[] = {kind, time, thread, a, b, c};
         value_ = threads::sim_hash(value_, words, sizeof words);
         if (trace_ != nullptr) trace(words);
@@ -55,7 +104,8 @@ public:
     uint64_t value() const { return value_; }
     // Every addition becomes a line: two runs that differ are compared with diff.
     void note(std::string_view text) const {
-        if (trace_ != nullptr) std::fprintf(trace_, "# %.*s\n", static_cast<int>(text.size()), text.data());
+        if (trace_ != nullptr)
+            std::fprintf(trace_, "# %.*s\n", static_cast<int>(text.size()), text.data());
     }
     void trace_to(std::FILE* file) { trace_ = file; }
 
@@ -66,6 +116,8 @@ private:
     std::FILE* trace_ = nullptr;
 };
 
-inline uint64_t hash_of(std::string_view bytes) { return threads::sim_hash(bytes.size(), bytes.data(), bytes.size()); }
+inline uint64_t hash_of(std::string_view bytes) {
+    return threads::sim_hash(bytes.size(), bytes.data(), bytes.size());
+}
 
 }  // namespace lockstep::sim

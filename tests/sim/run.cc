@@ -10,16 +10,21 @@
 namespace lockstep::sim {
 
 namespace {
-constexpr uint64_t kStepsMax = 30'000'000;       // of one run: whoever needs more hangs
-constexpr double kInjuryOdds = 0.5;              // of an image more that is damaged, at each chosen event
-}
+constexpr uint64_t kStepsMax = 30'000'000;  // of one run: whoever needs more hangs
+// Of an image more that is damaged, at each chosen event.
+constexpr double kInjuryOdds = 0.5;
+}  // namespace
 
 Run::Run(const Config& config, const Arguments& arguments, Report& report, Progress& progress)
-    : config_(config), arguments_(arguments), report_(report), progress_(progress), shared_{config, report, digest_},
+    : config_(config),
+      arguments_(arguments),
+      report_(report),
+      progress_(progress),
+      shared_{config, report, digest_},
       crash_(stream(config.seed, Stream::crash)) {}
 
 uint64_t Run::execute(const Plan& plan) {
-    Report first_report;                         // of the first pass: its figures would count twice
+    Report first_report;  // of the first pass: its figures would count twice
     uint64_t first;
     {
         Run counting(config_, arguments_, first_report, progress_);
@@ -32,7 +37,8 @@ uint64_t Run::execute(const Plan& plan) {
     }
     choose_events(first_report.get(Count::events));
     const uint64_t second = pass(plan, true);
-    if (!report_.failed() && arguments_.until == 0 && first != second) report_.fail("two runs of this seed give different digests");
+    if (!report_.failed() && arguments_.until == 0 && first != second)
+        report_.fail("two runs of this seed give different digests");
     return second;
 }
 
@@ -41,7 +47,8 @@ void Run::choose_events(uint64_t total) {
         chosen_ = {arguments_.until};
         return;
     }
-    for (uint32_t i = 0; i < arguments_.crash_points && total > 0; ++i) chosen_.push_back(1 + crash_.below(total));
+    for (uint32_t i = 0; i < arguments_.crash_points && total > 0; ++i)
+        chosen_.push_back(1 + crash_.below(total));
     std::sort(chosen_.rbegin(), chosen_.rend());
     chosen_.erase(std::unique(chosen_.begin(), chosen_.end()), chosen_.end());
 }
@@ -50,8 +57,9 @@ void Run::observe(Host& host, const threads::SimEvent& event) {
     report_.add(Count::events);
     progress_.event.store(event.number, std::memory_order_relaxed);
     digest_.note(event.path);
-    digest_.add(static_cast<uint64_t>(event.kind) * 4 + static_cast<uint64_t>(event.io), host.clock().now(), event.offset, event.bytes,
-                static_cast<uint64_t>(event.result), hash_of(event.path));
+    digest_.add(static_cast<uint64_t>(event.kind) * 4 + static_cast<uint64_t>(event.io),
+                host.clock().now(), event.offset, event.bytes, static_cast<uint64_t>(event.result),
+                hash_of(event.path));
     if (taking_ && !chosen_.empty() && chosen_.back() == event.number) {
         chosen_.pop_back();
         report_.add(Count::crash_events);
@@ -59,29 +67,38 @@ void Run::observe(Host& host, const threads::SimEvent& event) {
     }
 }
 
-// What each image costs is one recovery; its outcome depends on (seed, event, number of the outcome) alone.
+// What each image costs is one recovery; its outcome depends on (seed, event, number of the
+// outcome) alone.
 void Run::take_images(threads::SimDisk& disk, uint64_t event, uint64_t at) {
     Rng rng = stream(config_.seed, Stream::crash).fork(event);
     for (uint32_t i = 0; i < arguments_.outcomes; ++i) {
-        const threads::SimCrash mode = threads::kSimCrashes[rng.below(std::size(threads::kSimCrashes))];
+        const threads::SimCrash mode =
+            threads::kSimCrashes[rng.below(std::size(threads::kSimCrashes))];
         images_.push_back({disk.image(rng.next(), mode), event, mode, at, {}});
     }
     if (rng.chance(kInjuryOdds) && config_.profile != FaultProfile::lost_writes)
-        images_.push_back({disk.image(rng.next(), threads::SimCrash::keep_all), event, threads::SimCrash::keep_all, at,
+        images_.push_back({disk.image(rng.next(), threads::SimCrash::keep_all), event,
+                           threads::SimCrash::keep_all, at,
                            static_cast<Injury>(rng.below(static_cast<uint64_t>(Injury::kCount)))});
-    for (Image& image : images_) image.disk->set_capacity(UINT64_MAX);      // there is room again after the crash
+    // There is room again after the crash.
+    for (Image& image : images_) image.disk->set_capacity(UINT64_MAX);
 }
 
 uint64_t Run::pass(const Plan& plan, bool images) {
     taking_ = images;
     const std::unique_ptr<std::FILE, int (*)(std::FILE*)> trace(
-        arguments_.trace.empty() ? nullptr : std::fopen((arguments_.trace + (images ? ".2" : ".1")).c_str(), "w"), [](std::FILE* f) { return std::fclose(f); });
+        arguments_.trace.empty()
+            ? nullptr
+            : std::fopen((arguments_.trace + (images ? ".2" : ".1")).c_str(), "w"),
+        [](std::FILE* f) { return std::fclose(f); });
     digest_.trace_to(trace.get());
-    threads::SimDisk disk({.seed = stream(config_.seed, Stream::io).next(), .latency_max = config_.latency_max});
+    threads::SimDisk disk(
+        {.seed = stream(config_.seed, Stream::io).next(), .latency_max = config_.latency_max});
     disk_ = &disk;
     FaultInjector faults(disk, shared_);
     Host host(disk, config_, 0);
-    std::unique_ptr<Work> work = config_.workload == Workload::tpcc ? make_tpcc(shared_) : make_records(shared_, plan);
+    std::unique_ptr<Work> work =
+        config_.workload == Workload::tpcc ? make_tpcc(shared_) : make_records(shared_, plan);
     work_ = work.get();
     disk.observe([&](const threads::SimEvent& event) {
         const size_t before = images_.size();
@@ -121,7 +138,8 @@ void Run::recover_images(Work& work) {
         Image image = std::move(images_.back());
         images_.pop_back();
         const uint64_t event = image.event;
-        Rng rng = stream(config_.seed, Stream::crash).fork(event ^ static_cast<uint64_t>(image.mode) << 40);
+        Rng rng = stream(config_.seed, Stream::crash)
+                      .fork(event ^ static_cast<uint64_t>(image.mode) << 40);
         if (image.injury) {
             Digest apart;
             Shared own{config_, report_, apart};
@@ -130,15 +148,15 @@ void Run::recover_images(Work& work) {
             report_.add(Count::crash_points);
             if (config_.profile == FaultProfile::lost_writes)
                 judge_lost_writes(*image.disk, work, image.at, shared_);
-            else
-                recover_and_judge(std::move(image), work, shared_, arguments_, rng, 1, &digests_);
+            else recover_and_judge(std::move(image), work, shared_, arguments_, rng, 1, &digests_);
         }
         if (report_.failed() && report_.failure_event == 0) report_.failure_event = event;
         if (arguments_.until > 0 && event >= arguments_.until && images_.empty()) stopped_ = true;
     }
 }
 
-// Everything has ended. The store that lived through it is sound, and holds what it held when it is closed and opened again.
+// Everything has ended. The store that lived through it is sound, and holds what it held when it is
+// closed and opened again.
 void Run::finish(Host& host, Work& work) {
     report_.add(Count::liveness_checks);
     const bool failed = host.engine().failed();
@@ -146,9 +164,13 @@ void Run::finish(Host& host, Work& work) {
     if (config_.profile == FaultProfile::lost_writes) return finish_with_lost_writes(host, work);
     if (!failed) {
         auto faults = host->verify();
-        // Who asks for room first after a shortage is still refused, and sets the keeper of the log going by asking.
-        const bool short_of_room = config_.profile == FaultProfile::log_full || config_.profile == FaultProfile::disk_full;
-        for (int n = 0; n < 1000 && short_of_room && !faults && faults.error().code == ErrorCode::log_full; ++n) {
+        // Who asks for room first after a shortage is still refused, and sets the keeper of the log
+        // going by asking.
+        const bool short_of_room =
+            config_.profile == FaultProfile::log_full || config_.profile == FaultProfile::disk_full;
+        for (int n = 0;
+             n < 1000 && short_of_room && !faults && faults.error().code == ErrorCode::log_full;
+             ++n) {
             host.step();
             if (n % 100 == 99) faults = host->verify();
         }
@@ -158,18 +180,24 @@ void Run::finish(Host& host, Work& work) {
     }
     const Result<void> closed = host.close();
     // A log write that failed may have told nobody yet: the mark's.
-    const bool may_fail = failed || (config_.profile == FaultProfile::log_failure && shared_.failures_allowed);
-    if (!closed && !(may_fail && closed.error().code == ErrorCode::store_failed)) return report_.fail("close: " + closed.error().text());
-    if (!host.errors().empty() && !shared_.failures_allowed) return report_.fail("the store complained: " + host.errors());
-    // Records that a failed store has lost leave their lsns to others: one lsn would stand for two pages, also in images that are taken from now on.
+    const bool may_fail =
+        failed || (config_.profile == FaultProfile::log_failure && shared_.failures_allowed);
+    if (!closed && !(may_fail && closed.error().code == ErrorCode::store_failed))
+        return report_.fail("close: " + closed.error().text());
+    if (!host.errors().empty() && !shared_.failures_allowed)
+        return report_.fail("the store complained: " + host.errors());
+    // Records that a failed store has lost leave their lsns to others: one lsn would stand for two
+    // pages, also in images that are taken from now on.
     recover_images(work);
     host.after_step({});
     if (!closed) digests_ = {};
-    if (auto opened = host.open(); !opened) return report_.fail("opening again: " + opened.error().text());
+    if (auto opened = host.open(); !opened)
+        return report_.fail("opening again: " + opened.error().text());
     (void)work.judge(host, work.moment(), 0, shared_);
 }
 
-// Pages that still lie in memory hide what has become of them: close, and see what a new engine finds.
+// Pages that still lie in memory hide what has become of them: close, and see what a new engine
+// finds.
 void Run::finish_with_lost_writes(Host& host, Work& work) {
     if (const Result<void> closed = host.close(); !closed && !sm::is_bad_page(closed.error().code))
         return report_.fail("close: " + closed.error().text());

@@ -1,4 +1,5 @@
-// shrink.cc - leaving out halves, quarters, single transactions, then single operations, while it still fails (after Zeller's ddmin).
+// shrink.cc - leaving out halves, quarters, single transactions, then single operations, while it
+// still fails (after Zeller's ddmin).
 #include "tests/sim/shrink.h"
 
 #include <fcntl.h>
@@ -16,12 +17,13 @@ namespace lockstep::sim {
 namespace {
 
 constexpr int kAttemptsMax = 300;
-constexpr unsigned kSecondsMax = 20;             // of one attempt
+constexpr unsigned kSecondsMax = 20;  // of one attempt
 
 class Shrinker {
 public:
-    Shrinker(const Arguments& arguments, uint64_t seed) : arguments_(arguments), config_(draw_config(seed, arguments)) {
-        arguments_.until = 0;                    // event numbers change with the plan
+    Shrinker(const Arguments& arguments, uint64_t seed)
+        : arguments_(arguments), config_(draw_config(seed, arguments)) {
+        arguments_.until = 0;  // event numbers change with the plan
         plan_ = draw_plan(config_, stream(seed, Stream::work));
     }
 
@@ -35,12 +37,14 @@ public:
             smaller = leave_out_transactions();
             smaller |= leave_out_operations();
         }
-        fmt::print("  shrunk to {} transactions, {} operations ({} attempts):\n{}", plan_.transactions(), plan_.operations(), attempts_, plan_.text());
+        fmt::print("  shrunk to {} transactions, {} operations ({} attempts):\n{}",
+                   plan_.transactions(), plan_.operations(), attempts_, plan_.text());
         std::fflush(stdout);
     }
 
 private:
-    // The words of a failure without its numbers: what is shrunk must go on failing for the same reason.
+    // The words of a failure without its numbers: what is shrunk must go on failing for the same
+    // reason.
     static uint64_t reason_of(const std::string& failure) {
         std::string words;
         for (const char c : failure)
@@ -80,7 +84,8 @@ private:
                 for (size_t at = 0; at < thread.size() && attempts_ < kAttemptsMax;) {
                     const size_t n = std::min(chunk, thread.size() - at);
                     const auto saved = thread;
-                    thread.erase(thread.begin() + static_cast<ptrdiff_t>(at), thread.begin() + static_cast<ptrdiff_t>(at + n));
+                    thread.erase(thread.begin() + static_cast<ptrdiff_t>(at),
+                                 thread.begin() + static_cast<ptrdiff_t>(at + n));
                     if (fails(plan_)) any = true;
                     else thread = saved, at += n;
                 }

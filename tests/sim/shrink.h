@@ -5,7 +5,8 @@
 
 namespace lockstep::sim {
 
-// Leaves out transactions and operations as long as the seed still fails; prints what remains. Each attempt is a child process.
+// Leaves out transactions and operations as long as the seed still fails; prints what remains. Each
+// attempt is a child process.
 void shrink(const Arguments& arguments, uint64_t seed);
 
 }  // namespace lockstep::sim

@@ -1,4 +1,5 @@
-// tpcc_work.cc - TPC-C at toy size: after every crash the twelve conditions hold and no acknowledged order or payment is missing.
+// tpcc_work.cc - TPC-C at toy size: after every crash the twelve conditions hold and no
+// acknowledged order or payment is missing.
 #include <fmt/format.h>
 
 #include <set>
@@ -16,21 +17,25 @@ namespace {
 
 using namespace lockstep::tpcc;
 
-constexpr Scale kToy{.warehouses = 1, .districts = 2, .customers = 15, .undelivered = 5, .items = 100};
+constexpr Scale kToy{
+    .warehouses = 1, .districts = 2, .customers = 15, .undelivered = 5, .items = 100};
 constexpr int kTriesMax = 50;
 
 class TpccWork final : public Work {
 public:
     // A database that exists already, or none yet.
-    TpccWork(Shared& shared, bool loaded, uint64_t variant) : shared_(shared), variant_(variant), loaded_at_(loaded ? 0 : UINT64_MAX) {}
+    TpccWork(Shared& shared, bool loaded, uint64_t variant)
+        : shared_(shared), variant_(variant), loaded_at_(loaded ? 0 : UINT64_MAX) {}
 
     void prepare(Host& host) override {
         Result<void> outcome;
-        const bool ended = host.on_thread([&]() -> Result<void> {
-            LoadProgress progress;
-            TRY(load(*host, {kToy, shared_.config.seed, 1'000'000'000}, progress));
-            return {};
-        }, &outcome);
+        const bool ended = host.on_thread(
+            [&]() -> Result<void> {
+                LoadProgress progress;
+                TRY(load(*host, {kToy, shared_.config.seed, 1'000'000'000}, progress));
+                return {};
+            },
+            &outcome);
         if (!ended) return shared_.report.fail("liveness: the load hangs");
         if (!outcome) return shared_.report.fail("load: " + outcome.error().text());
         loaded_at_ = ++clock_;
@@ -43,28 +48,37 @@ public:
         total_ = loaded_at_ == 0 ? 6 : shared_.config.transactions;
         running_ = shared_.config.threads;
         for (uint32_t n = 0; n < shared_.config.threads; ++n)
-            host->start([this, &host, n]() -> Result<void> {
-                run_terminal(host, n);
-                --running_;
-                return {};
-            }, static_cast<int>(n % host.options().workers));
+            host->start(
+                [this, &host, n]() -> Result<void> {
+                    run_terminal(host, n);
+                    --running_;
+                    return {};
+                },
+                static_cast<int>(n % host.options().workers));
     }
     bool done() const override { return running_ == 0; }
-    double progress() const override { return total_ == 0 ? 1 : static_cast<double>(finished_) / static_cast<double>(total_); }
+    double progress() const override {
+        return total_ == 0 ? 1 : static_cast<double>(finished_) / static_cast<double>(total_);
+    }
     uint64_t moment() const override { return clock_; }
 
-    std::unique_ptr<Work> judge(Host& recovered, uint64_t at, uint64_t variant, Shared& next) override {
+    std::unique_ptr<Work> judge(Host& recovered, uint64_t at, uint64_t variant,
+                                Shared& next) override {
         auto opened = open_database(*recovered);
         if (!opened) {
-            if (at >= loaded_at_) shared_.report.fail("the database is gone: " + opened.error().text());
+            if (at >= loaded_at_)
+                shared_.report.fail("the database is gone: " + opened.error().text());
             return nullptr;
         }
         auto report = check_consistency(*opened);
         if (!report) return shared_.report.fail("consistency: " + report.error().text()), nullptr;
         for (const Condition& condition : report->conditions)
             if (!condition.ok())
-                shared_.report.fail(fmt::format("condition {}: {}", condition.id, condition.faults.empty() ? "" : condition.faults[0]));
-        for (const std::string& fault : report->index_faults) shared_.report.fail("consistency: " + fault);
+                shared_.report.fail(
+                    fmt::format("condition {}: {}", condition.id,
+                                condition.faults.empty() ? "" : condition.faults[0]));
+        for (const std::string& fault : report->index_faults)
+            shared_.report.fail("consistency: " + fault);
         check_acknowledged(recovered, *opened, at);
         if (shared_.report.failed()) return nullptr;
         return std::make_unique<TpccWork>(next, true, variant);
@@ -75,11 +89,14 @@ public:
         if (!opened) return;
         auto report = check_consistency(*opened);
         if (!report) {
-            if (!sm::is_bad_page(report.error().code)) shared_.report.fail("damaged page: " + report.error().text());
+            if (!sm::is_bad_page(report.error().code))
+                shared_.report.fail("damaged page: " + report.error().text());
             shared_.report.add(Count::page_refused);
             return;
         }
-        if (!report->ok()) shared_.report.fail("a damaged page was returned as data: the consistency conditions fail");
+        if (!report->ok())
+            shared_.report.fail(
+                "a damaged page was returned as data: the consistency conditions fail");
     }
 
 private:
@@ -88,7 +105,7 @@ private:
         uint64_t acknowledged;
     };
     struct Paid {
-        Time date;                               // unique
+        Time date;  // unique
         uint64_t acknowledged;
     };
 
@@ -96,13 +113,15 @@ private:
         Rng rng = stream(shared_.config.seed, Stream::work).fork(100 + n * 7 + variant_ % 1000);
         Deck deck(Mix::full, rng.fork(1));
         const InputRules rules{db_.scale, db_.constants};
-        for (uint32_t i = n; i < total_ && !shared_.report.failed(); i += shared_.config.threads, ++finished_) {
-            const Durability durability = rng.chance(shared_.config.lazy_odds) ? Durability::lazy : Durability::durable;
+        for (uint32_t i = n; i < total_ && !shared_.report.failed();
+             i += shared_.config.threads, ++finished_) {
+            const Durability durability =
+                rng.chance(shared_.config.lazy_odds) ? Durability::lazy : Durability::durable;
             if (rng.chance(shared_.config.checkpoint_odds)) allow(host->checkpoint(), "checkpoint");
             const TxnType type = deck.deal();
             Rng input = rng.fork(i);
             for (int tries = 0; tries < kTriesMax; ++tries) {
-                Rng same = input;                // a victim is repeated with the same input
+                Rng same = input;  // a victim is repeated with the same input
                 if (!run_once(host, type, same, rules, durability, n)) break;
                 shared_.report.add(Count::retried);
                 yield();
@@ -111,7 +130,8 @@ private:
     }
 
     // True: repeat.
-    bool run_once(Host& host, TxnType type, Rng& rng, const InputRules& rules, Durability durability, uint32_t thread) {
+    bool run_once(Host& host, TxnType type, Rng& rng, const InputRules& rules,
+                  Durability durability, uint32_t thread) {
         shared_.report.add(Count::transactions);
         auto begun = host->begin({.durability = durability});
         if (!begun) return allow(std::unexpected(begun.error()), "begin"), false;
@@ -119,14 +139,16 @@ private:
         Order order{1, 0, 0, 0};
         const Time date = 2'000'000'000 + static_cast<Time>(++dates_);
         Result<bool> body = run_body(txn, type, rng, rules, date, order);
-        shared_.digest.add(300 + static_cast<uint64_t>(type), host.clock().now(), thread, body ? *body : 1000 + static_cast<uint64_t>(body.error().code));
+        shared_.digest.add(300 + static_cast<uint64_t>(type), host.clock().now(), thread,
+                           body ? *body : 1000 + static_cast<uint64_t>(body.error().code));
         if (body && *body) {
             ++clock_;
             auto committed = txn.commit();
             if (!committed) return allow(std::unexpected(committed.error()), "commit"), false;
             shared_.report.add(Count::committed);
             if (durability == Durability::lazy) return false;
-            if (type == TxnType::new_order) orders_.push_back({order.w, order.d, order.o, ++clock_});
+            if (type == TxnType::new_order)
+                orders_.push_back({order.w, order.d, order.o, ++clock_});
             if (type == TxnType::payment) payments_.push_back({date, ++clock_});
             return false;
         }
@@ -140,7 +162,8 @@ private:
         return false;
     }
 
-    Result<bool> run_body(Txn& txn, TxnType type, Rng& rng, const InputRules& rules, Time date, Order& order) {
+    Result<bool> run_body(Txn& txn, TxnType type, Rng& rng, const InputRules& rules, Time date,
+                          Order& order) {
         switch (type) {
             case TxnType::new_order: {
                 const NewOrderInput in = make_new_order(rng, rules, 1);
@@ -166,7 +189,10 @@ private:
             }
             case TxnType::stock_level: {
                 StockLevelOutput out;
-                TRY(stock_level(db_, txn, make_stock_level(rng, 1, 1 + static_cast<uint32_t>(rng.below(kToy.districts))), out));
+                TRY(stock_level(
+                    db_, txn,
+                    make_stock_level(rng, 1, 1 + static_cast<uint32_t>(rng.below(kToy.districts))),
+                    out));
                 return true;
             }
         }
@@ -176,30 +202,37 @@ private:
     void allow(const Result<void>& result, const char* what) {
         if (result) return;
         shared_.report.add(Count::failed);
-        if (!shared_.failures_allowed || !is_failure_of_environment(result.error().code)) shared_.report.fail(fmt::format("{}: {}", what, result.error().text()));
+        if (!shared_.failures_allowed || !is_failure_of_environment(result.error().code))
+            shared_.report.fail(fmt::format("{}: {}", what, result.error().text()));
     }
 
     void check_acknowledged(Host& host, Database& db, uint64_t at) {
         std::set<Time> dates;
         Result<void> outcome;
-        host.on_thread([&]() -> Result<void> {
-            return host->run([&](Txn& txn) -> Result<void> {
-                dates.clear();
-                TRY(db.history.scan(txn, [&](RecordId, Slice value) {
-                    HistoryRecord record{};
-                    if (read_record(value, record)) dates.insert(record.date);
-                    return true;
-                }));
-                std::string value;
-                for (const Order& o : orders_)
-                    if (o.acknowledged <= at && !TRY(db.orders.get(txn, order_key(o.w, o.d, o.o), value)))
-                        shared_.report.fail(fmt::format("order {} of district {} was acknowledged and is lost", o.o, o.d));
-                return {};
-            });
-        }, &outcome);
+        host.on_thread(
+            [&]() -> Result<void> {
+                return host->run([&](Txn& txn) -> Result<void> {
+                    dates.clear();
+                    TRY(db.history.scan(txn, [&](RecordId, Slice value) {
+                        HistoryRecord record{};
+                        if (read_record(value, record)) dates.insert(record.date);
+                        return true;
+                    }));
+                    std::string value;
+                    for (const Order& o : orders_)
+                        if (o.acknowledged <= at &&
+                            !TRY(db.orders.get(txn, order_key(o.w, o.d, o.o), value)))
+                            shared_.report.fail(fmt::format(
+                                "order {} of district {} was acknowledged and is lost", o.o, o.d));
+                    return {};
+                });
+            },
+            &outcome);
         if (!outcome) return shared_.report.fail("reading: " + outcome.error().text());
         for (const Paid& p : payments_)
-            if (p.acknowledged <= at && !dates.contains(p.date)) shared_.report.fail(fmt::format("the payment of date {} was acknowledged and is lost", p.date));
+            if (p.acknowledged <= at && !dates.contains(p.date))
+                shared_.report.fail(
+                    fmt::format("the payment of date {} was acknowledged and is lost", p.date));
     }
 
     Shared& shared_;
@@ -213,6 +246,8 @@ private:
 
 }  // namespace
 
-std::unique_ptr<Work> make_tpcc(Shared& shared) { return std::make_unique<TpccWork>(shared, false, 0); }
+std::unique_ptr<Work> make_tpcc(Shared& shared) {
+    return std::make_unique<TpccWork>(shared, false, 0);
+}
 
 }  // namespace lockstep::sim

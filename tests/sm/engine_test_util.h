@@ -1,4 +1,5 @@
-// engine_test_util.h - an open engine on a directory of its own, and transactions on its user threads.
+// engine_test_util.h - an open engine on a directory of its own, and transactions on its user
+// threads.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -9,13 +10,13 @@
 #include <string>
 #include <vector>
 
-#include "sm/store/catalog.h"
 #include "sm/change/deferred.h"
 #include "sm/change/rollback.h"
-#include "sm/store/engine.h"
-#include "sm/store/ghost_cleaner.h"
 #include "sm/heap/heap_file.h"
 #include "sm/recovery/recovery.h"
+#include "sm/store/catalog.h"
+#include "sm/store/engine.h"
+#include "sm/store/ghost_cleaner.h"
 #include "tests/own_directory.h"
 #include "tests/sm/test_util.h"
 #include "tests/steps_of_run.h"
@@ -75,17 +76,21 @@ public:
         std::vector<std::unique_ptr<threads::Completion>> done;
         for (size_t i = 0; i < fns.size(); ++i) {
             done.push_back(std::make_unique<threads::Completion>());
-            auto started = engine_->start_thread(static_cast<int>(i), "test", [fn = fns[i], d = done.back().get()] {
-                fn();
-                d->set();
-            });
+            auto started = engine_->start_thread(static_cast<int>(i), "test",
+                                                 [fn = fns[i], d = done.back().get()] {
+                                                     fn();
+                                                     d->set();
+                                                 });
             ASSERT_TRUE(started) << started.error().text();
         }
         for (auto& d : done) engine_->wait_for(*d);
     }
 
-    txn::Transaction& begin(txn::Isolation isolation = txn::Isolation::serializable, Nanos lock_timeout = kNever) {
-        auto txn = engine_->txns->begin({.isolation = isolation, .durability = txn::Durability::lazy, .lock_timeout = lock_timeout});
+    txn::Transaction& begin(txn::Isolation isolation = txn::Isolation::serializable,
+                            Nanos lock_timeout = kNever) {
+        auto txn = engine_->txns->begin({.isolation = isolation,
+                                         .durability = txn::Durability::lazy,
+                                         .lock_timeout = lock_timeout});
         EXPECT_TRUE(txn) << txn.error().text();
         return **txn;
     }

@@ -1,4 +1,5 @@
-// store_crash_util.h - a store on a real directory that can be copied in mid-flight, as a killed process would leave it.
+// store_crash_util.h - a store on a real directory that can be copied in mid-flight, as a killed
+// process would leave it.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -9,10 +10,10 @@
 #include <string>
 #include <vector>
 
-#include "sm/store/engine.h"
+#include <lockstep/store.h>
 #include "sm/change/log_kinds.h"
 #include "sm/recovery/recovery.h"
-#include <lockstep/store.h>
+#include "sm/store/engine.h"
 #include "tests/own_directory.h"
 #include "tests/sm/test_util.h"
 #include "tests/steps_of_run.h"
@@ -21,9 +22,7 @@ namespace lockstep {
 
 class StoreCrash : public ::testing::Test {
 protected:
-    void SetUp() override {
-        root_ = make_own_directory("store-crash");
-    }
+    void SetUp() override { root_ = make_own_directory("store-crash"); }
     void TearDown() override { std::filesystem::remove_all(root_); }
 
     static Options small_options(uint32_t workers = 1) {
@@ -37,7 +36,8 @@ protected:
         o.lock_table_bytes_log2 = 18;
         o.transactions_max = 256;
         o.logger = [](int level, std::string_view text) {
-            if (level == 0) std::fprintf(stderr, "%.*s\n", static_cast<int>(text.size()), text.data());
+            if (level == 0)
+                std::fprintf(stderr, "%.*s\n", static_cast<int>(text.size()), text.data());
         };
         return o;
     }
@@ -47,14 +47,21 @@ protected:
         EXPECT_TRUE(store) << store.error().text();
         return std::move(*store);
     }
-    // What a kill at this moment would leave. On a user thread of a store with one worker nothing else runs meanwhile.
-    void copy(const std::string& from, const std::string& to) { std::filesystem::copy(path(from), path(to)); }
+    // What a kill at this moment would leave. On a user thread of a store with one worker nothing
+    // else runs meanwhile.
+    void copy(const std::string& from, const std::string& to) {
+        std::filesystem::copy(path(from), path(to));
+    }
     // Runs fn on a user thread of the store.
     static void on_thread(Store& store, std::function<void()> fn) {
-        auto done = store.start([&]() -> Result<void> {
-            fn();
-            return {};
-        }, 0).join();
+        auto done = store
+                        .start(
+                            [&]() -> Result<void> {
+                                fn();
+                                return {};
+                            },
+                            0)
+                        .join();
         ASSERT_OK(done);
     }
     static void make(Store& store, const char* index, const char* heap) {
@@ -84,7 +91,9 @@ protected:
         std::map<RecordId, std::string> content;
         auto done = store.run([&](Txn& txn) -> Result<void> {
             content.clear();
-            return TRY(store.heap(name)).scan(txn, [&](RecordId id, Slice value) { return content.emplace(id, value).second; });
+            return TRY(store.heap(name)).scan(txn, [&](RecordId id, Slice value) {
+                return content.emplace(id, value).second;
+            });
         });
         EXPECT_TRUE(done) << done.error().text();
         return content;

@@ -12,9 +12,15 @@ constexpr uint64_t kCode = 0x400000, kStack = 0x10000000, kStackStep = 0x20000, 
 // Builds the trace of a team or of a serial run out of pieces of code.
 class Script {
 public:
-    Script& stack(uint32_t thread) { return add(trace_word(kTraceStack, 0, kStack + thread * kStackStep)); }
-    Script& begin(uint32_t thread) { return stack(thread).add(trace_word(kTraceMark, kMarkOpBegin, thread)); }
-    Script& end(uint32_t thread) { return stack(thread).add(trace_word(kTraceMark, kMarkOpEnd, thread)); }
+    Script& stack(uint32_t thread) {
+        return add(trace_word(kTraceStack, 0, kStack + thread * kStackStep));
+    }
+    Script& begin(uint32_t thread) {
+        return stack(thread).add(trace_word(kTraceMark, kMarkOpBegin, thread));
+    }
+    Script& end(uint32_t thread) {
+        return stack(thread).add(trace_word(kTraceMark, kMarkOpEnd, thread));
+    }
     Script& units(uint64_t n) { return add(trace_word(kTraceMark, kMarkUnits, n)); }
     // Lines [first, first + count) of code, one run of 16 bytes and 4 instructions in each.
     Script& code(uint32_t first, uint32_t count) {
@@ -33,7 +39,11 @@ private:
 };
 
 ReplayOptions small(uint32_t threads, Empty empty = Empty::never) {
-    return {.machines = {{"small", {1024, 0, 64}, {65536, 4, 64}}}, .threads = threads, .empty = empty, .swap = kSwap};      // 16 lines
+    // 16 lines.
+    return {.machines = {{"small", {1024, 0, 64}, {65536, 4, 64}}},
+            .threads = threads,
+            .empty = empty,
+            .swap = kSwap};
 }
 
 // One thread after the other through 32 lines: every line misses every time, warm or cold.
@@ -43,7 +53,8 @@ TEST(IcacheReplay, SerialMissesEverythingWhenTheCodeIsTwiceTheCache) {
         for (uint32_t t = 0; t < 2; ++t) s.begin(t).code(0, 32).end(t).code(100, 50);
     const ReplayResult r = replay(s.words(), small(2));
     EXPECT_EQ(r.units, 6u);
-    EXPECT_EQ(r.machines[0].l1i.total(), 6u * 32);       // what lies between operations is no part of it
+    // What lies between operations is no part of it.
+    EXPECT_EQ(r.machines[0].l1i.total(), 6u * 32);
     EXPECT_EQ(r.instructions.total(), 6u * 32 * 4);
     EXPECT_EQ(r.lines, 32u);
     EXPECT_DOUBLE_EQ(r.lines_per_unit, 32);
@@ -54,12 +65,14 @@ TEST(IcacheReplay, ColdMeansEmptyBeforeEachOperation) {
     for (uint32_t round = 0; round < 4; ++round) s.begin(0).code(0, 10).end(0);
     EXPECT_EQ(replay(s.words(), small(1)).machines[0].l1i.total(), 10u);
     EXPECT_EQ(replay(s.words(), small(1, Empty::each_operation)).machines[0].l1i.total(), 40u);
-    EXPECT_EQ(replay(s.words(), small(1, Empty::each_operation)).machines[0].l2i.total(), 10u);      // the second level is not emptied
+    // The second level is not emptied.
+    EXPECT_EQ(replay(s.words(), small(1, Empty::each_operation)).machines[0].l2i.total(), 10u);
 }
 
-// Three threads in a team: two segments of 16 lines each; who comes after the leader misses nothing.
+// Three threads in a team: two segments of 16 lines each; who comes after the leader misses
+// nothing.
 void round_of_three(Script& s) {
-    for (uint32_t t = 0; t < 3; ++t) s.begin(t);         // the last one begins, then the first runs
+    for (uint32_t t = 0; t < 3; ++t) s.begin(t);  // the last one begins, then the first runs
     for (const uint32_t segment : {0u, 16u})
         for (uint32_t t = 0; t < 3; ++t) s.stack(t).code(segment, 16).swap();
     for (uint32_t t = 0; t < 3; ++t) s.end(t);
@@ -87,13 +100,21 @@ TEST(IcacheReplay, PaddedSwitchDrivesTheSegmentOut) {
     options.warm_units = 3;
     options.pad_bytes = 1024;
     const ReplayResult r = replay(s.words(), options);
-    EXPECT_EQ(r.machines[0].l1i.total(), 4u * (6 * 16 + 6 * 16));        // each segment of each thread, and each switch
+    // Each segment of each thread, and each switch.
+    EXPECT_EQ(r.machines[0].l1i.total(), 4u * (6 * 16 + 6 * 16));
 }
 
-// The scheduler's stack belongs to no thread; within an operation its work counts, outside it does not.
+// The scheduler's stack belongs to no thread; within an operation its work counts, outside it does
+// not.
 TEST(IcacheReplay, SchedulerWithinAnOperationIsOther) {
     Script s;
-    s.begin(0).code(0, 2).add(trace_word(kTraceStack, 0, 0x7fff0000)).code(20, 3).stack(0).code(2, 1).end(0);
+    s.begin(0)
+        .code(0, 2)
+        .add(trace_word(kTraceStack, 0, 0x7fff0000))
+        .code(20, 3)
+        .stack(0)
+        .code(2, 1)
+        .end(0);
     s.add(trace_word(kTraceStack, 0, 0x7fff0000)).code(40, 5);
     const ReplayResult r = replay(s.words(), small(1));
     EXPECT_EQ(r.machines[0].l1i[Role::other], 3u);
@@ -114,25 +135,36 @@ TEST(IcacheReplay, PredictorsLearnAndReturnsFollowTheStack) {
     Script s;
     for (int i = 0; i < 100; ++i) s.add(trace_word(kTraceBranch, 1, 0x1000)).code(0, 1);
     const ReplayResult steady = replay(s.words(), small(0));
-    for (const PredictorCounts& p : steady.predictors) EXPECT_LE(p.branches.total(), 20u) << p.name;      // the history fills once
+    // The history fills once.
+    for (const PredictorCounts& p : steady.predictors) EXPECT_LE(p.branches.total(), 20u) << p.name;
 
     Script calls;
-    calls.add(trace_word(kTraceCall, 0, kCode + 640)).code(0, 1).add(trace_word(kTraceReturn, 0, 0x1000)).code(10, 1);       // returns home
-    calls.add(trace_word(kTraceCall, 0, kCode + 640)).code(0, 1).add(trace_word(kTraceReturn, 0, 0x1000)).code(11, 1);       // and elsewhere
+    // Returns home.
+    calls.add(trace_word(kTraceCall, 0, kCode + 640))
+        .code(0, 1)
+        .add(trace_word(kTraceReturn, 0, 0x1000))
+        .code(10, 1);
+    // And elsewhere.
+    calls.add(trace_word(kTraceCall, 0, kCode + 640))
+        .code(0, 1)
+        .add(trace_word(kTraceReturn, 0, 0x1000))
+        .code(11, 1);
     const ReplayResult r = replay(calls.words(), small(0));
-    EXPECT_EQ(r.predictors[0].returns.total(), 0u);      // gshare's returns are always right
+    EXPECT_EQ(r.predictors[0].returns.total(), 0u);  // gshare's returns are always right
     EXPECT_EQ(r.predictors[1].returns.total(), 1u);
 }
 
-// A branch target buffer: who is not in it is guessed by direction, enters when taken, and is driven out by later ones.
+// A branch target buffer: who is not in it is guessed by direction, enters when taken, and is
+// driven out by later ones.
 TEST(IcacheReplay, TheTargetBufferForgetsWhatManyBranchesDriveOut) {
     Predictor p(kP6);
-    EXPECT_TRUE(p.branch(0x1000, true, false));          // unknown and forward: not taken
-    EXPECT_FALSE(p.branch(0x1000, true, false));         // known now
-    EXPECT_FALSE(p.branch(0x2010, true, true));          // unknown and backward: taken
-    EXPECT_FALSE(p.branch(0x3020, false, false));        // not taken: does not enter
+    EXPECT_TRUE(p.branch(0x1000, true, false));    // unknown and forward: not taken
+    EXPECT_FALSE(p.branch(0x1000, true, false));   // known now
+    EXPECT_FALSE(p.branch(0x2010, true, true));    // unknown and backward: taken
+    EXPECT_FALSE(p.branch(0x3020, false, false));  // not taken: does not enter
     EXPECT_TRUE(p.branch(0x3020, true, false));
-    for (uint64_t i = 1; i <= 3; ++i) p.branch(0x1000 + i * 128 * 16, true, false);      // its set has four places
+    // Its set has four places.
+    for (uint64_t i = 1; i <= 3; ++i) p.branch(0x1000 + i * 128 * 16, true, false);
     EXPECT_FALSE(p.branch(0x1000, true, false));
     for (uint64_t i = 1; i <= 4; ++i) p.branch(0x1000 + i * 128 * 16, true, false);
     EXPECT_TRUE(p.branch(0x1000, true, false));

@@ -1,5 +1,5 @@
-// labels: unit
-// consistency_test.cc - each of the twelve conditions is seen to fail when one field or row is damaged through the public interface.
+// labels: unit consistency_test.cc - each of the twelve conditions is seen to fail when one field
+// or row is damaged through the public interface.
 #include "tpcc/consistency.h"
 
 #include <set>
@@ -39,7 +39,8 @@ struct Consistency : testing::Test {
             if (c.ok()) continue;
             ids.insert(c.id);
             EXPECT_FALSE(c.faults.empty());
-            for (const std::string& fault : c.faults) EXPECT_NE(fault.find_first_of("0123456789"), std::string::npos) << fault;
+            for (const std::string& fault : c.faults)
+                EXPECT_NE(fault.find_first_of("0123456789"), std::string::npos) << fault;
         }
         if (!report->index_faults.empty()) ids.insert(100);
         EXPECT_EQ(report->ok(), ids.empty());
@@ -70,7 +71,7 @@ TEST_F(Consistency, Condition3HoleInNewOrder) {
         EXPECT_TRUE(TRY(db.new_order.erase(txn, order_key(1, 1, 50))));
         return {};
     });
-    EXPECT_EQ(broken(), (Ids{3, 5, 11}));        // the order is then neither carried nor waiting
+    EXPECT_EQ(broken(), (Ids{3, 5, 11}));  // the order is then neither carried nor waiting
 }
 
 TEST_F(Consistency, Condition4And6MissingLine) {
@@ -94,10 +95,13 @@ TEST_F(Consistency, Condition6LineCountsMovedBetweenOrders) {
 }
 
 TEST_F(Consistency, Condition7DeliveredLineOfAnOpenOrder) {
-    damage_row<OrderLineRecord>(db.order_line, line_key(1, 1, 50, 2), [](auto& r) { r.delivery_d = 5; });
+    damage_row<OrderLineRecord>(db.order_line, line_key(1, 1, 50, 2),
+                                [](auto& r) { r.delivery_d = 5; });
     EXPECT_EQ(broken(), Ids{7});
-    damage_row<OrderLineRecord>(db.order_line, line_key(1, 1, 50, 2), [](auto& r) { r.delivery_d = 0; });
-    damage_row<OrderLineRecord>(db.order_line, line_key(1, 1, 10, 2), [](auto& r) { r.delivery_d = 0; });
+    damage_row<OrderLineRecord>(db.order_line, line_key(1, 1, 50, 2),
+                                [](auto& r) { r.delivery_d = 0; });
+    damage_row<OrderLineRecord>(db.order_line, line_key(1, 1, 10, 2),
+                                [](auto& r) { r.delivery_d = 0; });
     EXPECT_EQ(broken(), Ids{7});
 }
 
@@ -111,19 +115,23 @@ TEST_F(Consistency, Condition8And9And10LostHistory) {
 }
 
 TEST_F(Consistency, Condition10And12Balance) {
-    damage_row<CustomerRecord>(db.customer, customer_key(1, 2, 33), [](auto& r) { r.balance += 1; });
+    damage_row<CustomerRecord>(db.customer, customer_key(1, 2, 33),
+                               [](auto& r) { r.balance += 1; });
     EXPECT_EQ(broken(), (Ids{10, 12}));
 }
 
 TEST_F(Consistency, Condition10AloneAnd12Alone) {
-    damage_row<CustomerRecord>(db.customer, customer_key(1, 2, 33), [](auto& r) { r.ytd_payment += 1; });
+    damage_row<CustomerRecord>(db.customer, customer_key(1, 2, 33),
+                               [](auto& r) { r.ytd_payment += 1; });
     EXPECT_EQ(broken(), Ids{12});
-    damage_row<CustomerRecord>(db.customer, customer_key(1, 2, 33), [](auto& r) { r.balance -= 1; });
+    damage_row<CustomerRecord>(db.customer, customer_key(1, 2, 33),
+                               [](auto& r) { r.balance -= 1; });
     EXPECT_EQ(broken(), Ids{10});
 }
 
 TEST_F(Consistency, Condition11DeliveryNotCounted) {
-    damage_row<CustomerRecord>(db.customer, customer_key(2, 2, 1), [](auto& r) { r.delivery_cnt += 1; });
+    damage_row<CustomerRecord>(db.customer, customer_key(2, 2, 1),
+                               [](auto& r) { r.delivery_cnt += 1; });
     EXPECT_EQ(broken(), Ids{11});
 }
 

@@ -1,7 +1,7 @@
-// labels: unit
-// histogram_test.cc - percentiles are within 1% of those of the sorted values; timelines fold without losing counts.
-#include "tests/seed_of_run.h"
+// labels: unit histogram_test.cc - percentiles are within 1% of those of the sorted values;
+// timelines fold without losing counts.
 #include "tpcc/histogram.h"
+#include "tests/seed_of_run.h"
 
 #include <gtest/gtest.h>
 
@@ -20,13 +20,15 @@ TEST(Histogram, PercentilesAreWithinOnePercent) {
     Histogram<6> histogram;
     std::vector<uint64_t> values;
     for (int i = 0; i < 200'000; ++i) {
-        const auto v = static_cast<uint64_t>(std::exp(rng.chance(0.5) ? 5.0 : 9.0) * (1 + static_cast<double>(rng.below(1'000'000)) / 1e4));
+        const auto v = static_cast<uint64_t>(std::exp(rng.chance(0.5) ? 5.0 : 9.0) *
+                                             (1 + static_cast<double>(rng.below(1'000'000)) / 1e4));
         values.push_back(v);
         histogram.record(v);
     }
     std::sort(values.begin(), values.end());
     for (const double share : {0.001, 0.1, 0.5, 0.9, 0.99, 0.999, 0.9999}) {
-        const auto rank = static_cast<size_t>(std::ceil(share * static_cast<double>(values.size())));
+        const auto rank =
+            static_cast<size_t>(std::ceil(share * static_cast<double>(values.size())));
         const auto exact = static_cast<double>(values[rank - 1]);
         EXPECT_NEAR(static_cast<double>(histogram.percentile(share)), exact, exact * 0.01) << share;
     }
@@ -52,7 +54,8 @@ TEST(Histogram, MergeIsTheSameAsRecordingAll) {
         both.record(v);
     }
     a.merge(b);
-    for (const double share : {0.01, 0.5, 0.99}) EXPECT_EQ(a.percentile(share), both.percentile(share));
+    for (const double share : {0.01, 0.5, 0.99})
+        EXPECT_EQ(a.percentile(share), both.percentile(share));
     EXPECT_EQ(a.count(), both.count());
     EXPECT_DOUBLE_EQ(a.mean(), both.mean());
 }

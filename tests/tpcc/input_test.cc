@@ -41,7 +41,7 @@ TEST_F(Inputs, NewOrderShares) {
             const bool unused = in.rolls_back && n == in.ol_cnt - 1;
             ASSERT_EQ(line.i_id > rules.scale.items, unused);
         }
-        ASSERT_EQ(numbers, (2u << in.ol_cnt) - 2);                   // every number once
+        ASSERT_EQ(numbers, (2u << in.ol_cnt) - 2);  // every number once
         ASSERT_EQ(in.all_local, all_local);
     }
     EXPECT_NEAR(static_cast<double>(lines) / kDraws, 10, 0.1);
@@ -53,7 +53,8 @@ TEST_F(Inputs, LinesRunInOneOrderEverywhere) {
     for (int i = 0; i < 10'000; ++i) {
         const NewOrderInput in = make_new_order(rng, rules, 1);
         for (int n = 1; n < in.ol_cnt - in.rolls_back; ++n)
-            ASSERT_LE(std::pair(in.lines[n - 1].supply_w, in.lines[n - 1].i_id), std::pair(in.lines[n].supply_w, in.lines[n].i_id));
+            ASSERT_LE(std::pair(in.lines[n - 1].supply_w, in.lines[n - 1].i_id),
+                      std::pair(in.lines[n].supply_w, in.lines[n].i_id));
     }
 }
 
@@ -93,17 +94,19 @@ TEST_F(Inputs, SameSeedSameInput) {
 }
 
 TEST(Deck, DealsTheSpecifiedShares) {
-    for (const auto& [mix, cards] : std::map<Mix, std::array<int, kTxnTypes>>{{Mix::full, {10, 10, 1, 1, 1}},
-                                                                            {Mix::without_delivery, {10, 10, 1, 0, 1}},
-                                                                            {Mix::new_order, {1, 0, 0, 0, 0}},
-                                                                            {Mix::payment, {0, 1, 0, 0, 0}}}) {
+    for (const auto& [mix, cards] :
+         std::map<Mix, std::array<int, kTxnTypes>>{{Mix::full, {10, 10, 1, 1, 1}},
+                                                   {Mix::without_delivery, {10, 10, 1, 0, 1}},
+                                                   {Mix::new_order, {1, 0, 0, 0, 0}},
+                                                   {Mix::payment, {0, 1, 0, 0, 0}}}) {
         Deck deck(mix, Rng(1));
         int size = 0;
         for (const int n : cards) size += n;
         for (int round = 0; round < 10; ++round) {
             std::array<int, kTxnTypes> dealt{};
             for (int i = 0; i < size; ++i) ++dealt[static_cast<size_t>(deck.deal())];
-            EXPECT_EQ(dealt, cards);                                 // every deck holds each card exactly so often
+            // Every deck holds each card exactly so often.
+            EXPECT_EQ(dealt, cards);
         }
     }
 }

@@ -61,7 +61,7 @@ TEST(Records, VariableTailsKeepTheirLength) {
     EXPECT_FALSE(read_record(std::string(sizeof(ItemRecord) + 1, 'x'), back));
 
     CustomerRecord customer{};
-    customer.data_size = 65535;                  // damaged: never read past the record
+    customer.data_size = 65535;  // damaged: never read past the record
     EXPECT_EQ(bytes_of(customer).size(), sizeof(CustomerRecord));
     Text<10> name;
     name.assign("longer than ten characters");

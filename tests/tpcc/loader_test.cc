@@ -1,5 +1,5 @@
-// labels: unit
-// loader_test.cc - the initial population: cardinalities, value rules, equal for equal seeds, complete or refused.
+// labels: unit loader_test.cc - the initial population: cardinalities, value rules, equal for equal
+// seeds, complete or refused.
 #include "tpcc/loader.h"
 
 #include <set>
@@ -17,7 +17,8 @@ void expect_equal_databases(Database& a, Database& b) {
     }
     const auto x = history_of(a), y = history_of(b);
     ASSERT_EQ(x.size(), y.size());
-    EXPECT_TRUE(std::equal(x.begin(), x.end(), y.begin(), [](const auto& p, const auto& q) { return p.first == q.first; }));
+    EXPECT_TRUE(std::equal(x.begin(), x.end(), y.begin(),
+                           [](const auto& p, const auto& q) { return p.first == q.first; }));
 }
 
 TEST(Loader, CardinalitiesAndConditions) {
@@ -38,7 +39,8 @@ TEST(Loader, CardinalitiesAndConditions) {
     EXPECT_LE(lines, 360u * 15);
     const auto report = check_consistency(db);
     ASSERT_TRUE(report) << report.error().text();
-    for (const Condition& c : report->conditions) EXPECT_TRUE(c.ok()) << c.id << ": " << (c.faults.empty() ? "" : c.faults[0]);
+    for (const Condition& c : report->conditions)
+        EXPECT_TRUE(c.ok()) << c.id << ": " << (c.faults.empty() ? "" : c.faults[0]);
     EXPECT_TRUE(report->index_faults.empty());
 }
 

@@ -12,7 +12,7 @@ namespace {
 
 TEST(Random, LastNamesAreThreeSyllables) {
     EXPECT_EQ(last_name(0).view(), "BARBARBAR");
-    EXPECT_EQ(last_name(371).view(), "PRICALLYOUGHT");               // the specification's example
+    EXPECT_EQ(last_name(371).view(), "PRICALLYOUGHT");  // the specification's example
     EXPECT_EQ(last_name(999).view(), "EINGEINGEING");
     std::set<std::string> names;
     for (uint32_t n = 0; n < 1000; ++n) names.emplace(last_name(n).view());
@@ -29,14 +29,16 @@ TEST(Random, NurandStaysInRangeAndIsSkewed) {
         ASSERT_LE(v, 3000u);
         ++counts[v];
     }
-    // Uniform draws would stay within a few standard deviations (10) of 100; the bitwise or makes some values far more frequent.
+    // Uniform draws would stay within a few standard deviations (10) of 100; the bitwise or makes
+    // some values far more frequent.
     EXPECT_GT(*std::max_element(counts.begin() + 1, counts.end()), 300u);
 }
 
 TEST(Random, ConstantsKeepTheRelationOfLoadAndRun) {
     for (uint64_t seed = 1; seed <= 500; ++seed) {
         const RandomConstants c = RandomConstants::choose(seed);
-        const int delta = std::abs(static_cast<int>(c.c_last_run) - static_cast<int>(c.c_last_load));
+        const int delta =
+            std::abs(static_cast<int>(c.c_last_run) - static_cast<int>(c.c_last_load));
         ASSERT_GE(delta, 65) << "seed " << seed;
         ASSERT_LE(delta, 119) << "seed " << seed;
         ASSERT_NE(delta, 96);

@@ -1,5 +1,5 @@
-// labels: unit
-// run_test.cc - terminals on one and two workers, every mix, contention, durable commits, acknowledgements, the CSV dump; all conditions hold after each.
+// labels: unit run_test.cc - terminals on one and two workers, every mix, contention, durable
+// commits, acknowledgements, the CSV dump; all conditions hold after each.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -23,14 +23,17 @@ RunSettings small_run(uint64_t transactions) {
     return settings;
 }
 
-uint64_t count(const RunReport& report, TxnType type) { return report.stats.types[static_cast<size_t>(type)].latency.count(); }
+uint64_t count(const RunReport& report, TxnType type) {
+    return report.stats.types[static_cast<size_t>(type)].latency.count();
+}
 
 std::unique_ptr<RunReport> run_and_check(Database& db, const RunSettings& settings) {
     auto report = run_terminals(db, settings, nullptr);
     EXPECT_TRUE(report) << report.error().text();
     const auto consistency = check_consistency(db);
     EXPECT_TRUE(consistency) << consistency.error().text();
-    for (const Condition& c : consistency->conditions) EXPECT_TRUE(c.ok()) << c.id << ": " << (c.faults.empty() ? "" : c.faults[0]);
+    for (const Condition& c : consistency->conditions)
+        EXPECT_TRUE(c.ok()) << c.id << ": " << (c.faults.empty() ? "" : c.faults[0]);
     for (const std::string& fault : consistency->index_faults) ADD_FAILURE() << fault;
     return std::move(*report);
 }
@@ -53,7 +56,8 @@ TEST_P(RunOnWorkers, FullMix) {
     EXPECT_NEAR(report->tpm_c() / 60 / report->tx_per_s(), 10.0 / 23, 0.03);
 }
 
-// One warehouse whose terminals are spread over the workers: every transaction meets the others at the same rows.
+// One warehouse whose terminals are spread over the workers: every transaction meets the others at
+// the same rows.
 TEST_P(RunOnWorkers, Contention) {
     TestStore store(GetParam());
     Database db = load_small(*store, small_scale(1));
@@ -81,7 +85,8 @@ TEST_P(RunOnWorkers, DurableMixWithAcknowledgements) {
     EXPECT_TRUE(checked->faults.empty()) << checked->faults[0];
 
     // What was never done must be missed.
-    std::ofstream(acks, std::ios::app) << "N 1 1 1 999999 5\nP 1 1 1 1 1 1 12345 678\nD 1 1 3 1:999999\nN 1 1";
+    std::ofstream(acks, std::ios::app)
+        << "N 1 1 1 999999 5\nP 1 1 1 1 1 1 12345 678\nD 1 1 3 1:999999\nN 1 1";
     checked = check_acks(db, acks);
     ASSERT_TRUE(checked) << checked.error().text();
     EXPECT_EQ(checked->faults.size(), 3u);
@@ -122,7 +127,8 @@ TEST(Run, DurationAndWarmupAreKept) {
     EXPECT_EQ(report->measured, settings.duration);
     uint64_t measured = 0;
     for (const TypeStats& type : report->stats.types) measured += type.latency.count();
-    EXPECT_LT(measured, report->stats.completed.load());             // those of the warm-up are not counted
+    // Those of the warm-up are not counted.
+    EXPECT_LT(measured, report->stats.completed.load());
     EXPECT_GT(measured, 0u);
 }
 
@@ -132,7 +138,7 @@ TEST(Run, ThinkTimesSlowTerminalsDown) {
     RunSettings settings = small_run(0);
     settings.warmup = 0;
     settings.duration = 300 * kMillisecond;
-    settings.think = 0.01;                       // New-Order: 180 ms of keying
+    settings.think = 0.01;  // New-Order: 180 ms of keying
     const auto report = run_and_check(db, settings);
     EXPECT_LT(report->stats.completed.load(), 8u * 15);
 }
@@ -155,7 +161,8 @@ TEST(Run, ProgressMayEndIt) {
     Database db = load_small(*store);
     RunSettings settings = small_run(0);
     settings.duration = 100 * kSecond;
-    const auto report = run_terminals(db, settings, [](const RunProgress& p) { return p.completed == 0; });
+    const auto report =
+        run_terminals(db, settings, [](const RunProgress& p) { return p.completed == 0; });
     ASSERT_TRUE(report);
     EXPECT_LT((*report)->measured, 20 * kSecond);
 }
@@ -167,8 +174,9 @@ TEST(Dump, WritesEveryTable) {
     const auto done = dump_tables(db, directory);
     ASSERT_TRUE(done) << done.error().text();
     const std::map<std::string, size_t> expected = {
-        {"warehouse", 2}, {"district", 6},  {"customer", 360}, {"history", 360},
-        {"orders", 360},  {"new_order", 120}, {"item", 300},   {"stock", 600}, {"order_line", rows_of(db, db.order_line).size()}};
+        {"warehouse", 2}, {"district", 6}, {"customer", 360},
+        {"history", 360}, {"orders", 360}, {"new_order", 120},
+        {"item", 300},    {"stock", 600},  {"order_line", rows_of(db, db.order_line).size()}};
     for (const auto& [table, rows] : expected) {
         std::ifstream file(directory + "/" + table + ".csv");
         std::string line, header;
@@ -176,7 +184,9 @@ TEST(Dump, WritesEveryTable) {
         size_t lines = 0;
         while (std::getline(file, line)) {
             ++lines;
-            ASSERT_EQ(std::count(line.begin(), line.end(), ','), std::count(header.begin(), header.end(), ',')) << table << ": " << line;
+            ASSERT_EQ(std::count(line.begin(), line.end(), ','),
+                      std::count(header.begin(), header.end(), ','))
+                << table << ": " << line;
         }
         EXPECT_EQ(lines, rows) << table;
     }
@@ -185,7 +195,8 @@ TEST(Dump, WritesEveryTable) {
     std::getline(warehouse, line);
     std::getline(warehouse, line);
     EXPECT_TRUE(line.starts_with("1,"));
-    EXPECT_TRUE(line.ends_with(",1800.00")) << line;                 // 3 districts of 60 customers who paid 10.00
+    // 3 districts of 60 customers who paid 10.00.
+    EXPECT_TRUE(line.ends_with(",1800.00")) << line;
     EXPECT_FALSE(dump_tables(db, "/proc/no/such/place"));
 }
 

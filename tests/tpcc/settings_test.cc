@@ -29,8 +29,9 @@ TEST(Settings, Defaults) {
 }
 
 TEST(Settings, TeamsAndPoints) {
-    const auto parsed = parse({"--steps", "ctx_only", "--ctx-points", "btree_leaf,record", "--team-max", "9", "--team-policy", "largest",
-                               "--team-gate", "c-gated", "--team-window", "100"});
+    const auto parsed =
+        parse({"--steps", "ctx_only", "--ctx-points", "btree_leaf,record", "--team-max", "9",
+               "--team-policy", "largest", "--team-gate", "c-gated", "--team-window", "100"});
     ASSERT_FALSE(parsed.exit_status);
     const StepsOptions steps = parsed.settings.store_options(1).steps;
     EXPECT_EQ(steps.mode, StepsMode::ctx_only);
@@ -57,17 +58,30 @@ TEST(Settings, LockPolicies) {
     const LockStageOptions stage = parsed.settings.store_options(1).lock_stage;
     EXPECT_EQ(stage.policy, LockPolicy::short_first);
     EXPECT_EQ(stage.bypass_max, 3u);
-    EXPECT_EQ(parse({"--lock-policy", "local-first"}).settings.store_options(1).lock_stage.policy, LockPolicy::local_first);
+    EXPECT_EQ(parse({"--lock-policy", "local-first"}).settings.store_options(1).lock_stage.policy,
+              LockPolicy::local_first);
     EXPECT_EQ(parse({}).settings.store_options(1).lock_stage.policy, LockPolicy::fifo);
     EXPECT_TRUE(parse({"--lock-policy", "shortest"}).exit_status);
     EXPECT_TRUE(parse({"--lock-bypass", "-1"}).exit_status);
 }
 
 TEST(Settings, EverythingIsTaken) {
-    const auto parsed =
-        parse({"--path", "/x", "--warehouses", "7", "--workers", "2", "--pool", "512M", "--log-size", "256M", "--durability", "durable",
-               "--isolation", "read-committed", "--seed", "9", "--io", "pool", "--txn", "mix4", "--transactions", "1000", "--ack-fd", "5",
-               "--terminals", "3", "--think", "0.5", "--json", "j", "--picture", "p.svg"});
+    const auto parsed = parse({"--path",         "/x",
+                               "--warehouses",   "7",
+                               "--workers",      "2",
+                               "--pool",         "512M",
+                               "--log-size",     "256M",
+                               "--durability",   "durable",
+                               "--isolation",    "read-committed",
+                               "--seed",         "9",
+                               "--io",           "pool",
+                               "--txn",          "mix4",
+                               "--transactions", "1000",
+                               "--ack-fd",       "5",
+                               "--terminals",    "3",
+                               "--think",        "0.5",
+                               "--json",         "j",
+                               "--picture",      "p.svg"});
     ASSERT_FALSE(parsed.exit_status);
     const Settings& s = parsed.settings;
     EXPECT_EQ(*s.warehouses, 7u);
@@ -86,10 +100,21 @@ TEST(Settings, EverythingIsTaken) {
 
 TEST(Settings, NonsenseIsRefused) {
     const std::vector<std::vector<const char*>> refused = {
-        {"--warehouses", "0"},   {"--warehouses", "x"},      {"--pool", "12Q"},       {"--txn", "all"},
-        {"--durability", "no"},  {"--nonsense"},             {"--workers", "65"},     {"--duration", "1", "--transactions", "5"},
-        {"--ack-fd", "3"},       {"--check-only"},           {"--dump", "d"},         {"--picture", "x.gif"},
-        {"--check-acks", "f"},   {"--path", "p", "--check-only", "--dump", "d"},      {"--isolation", "snapshot"}};
+        {"--warehouses", "0"},
+        {"--warehouses", "x"},
+        {"--pool", "12Q"},
+        {"--txn", "all"},
+        {"--durability", "no"},
+        {"--nonsense"},
+        {"--workers", "65"},
+        {"--duration", "1", "--transactions", "5"},
+        {"--ack-fd", "3"},
+        {"--check-only"},
+        {"--dump", "d"},
+        {"--picture", "x.gif"},
+        {"--check-acks", "f"},
+        {"--path", "p", "--check-only", "--dump", "d"},
+        {"--isolation", "snapshot"}};
     for (const auto& arguments : refused) {
         testing::internal::CaptureStderr();
         const auto parsed = parse(arguments);
@@ -104,7 +129,9 @@ TEST(Settings, Sizes) {
     EXPECT_EQ(parse_size("512M"), 512ull << 20);
     EXPECT_EQ(parse_size("2g"), 2ull << 30);
     EXPECT_EQ(parse_size("4096"), 4096u);
-    for (const char* bad : {"", "M", "-1", "1.5G", "1MB", "0", "99999999999999999999", "99999999999999T"}) EXPECT_FALSE(parse_size(bad)) << bad;
+    for (const char* bad :
+         {"", "M", "-1", "1.5G", "1MB", "0", "99999999999999999999", "99999999999999T"})
+        EXPECT_FALSE(parse_size(bad)) << bad;
 }
 
 }  // namespace

@@ -7,14 +7,15 @@
 #include <filesystem>
 #include <map>
 
-#include "tpcc/loader.h"
 #include "tests/seed_of_run.h"
 #include "tests/steps_of_run.h"
+#include "tpcc/loader.h"
 
 namespace lockstep::tpcc {
 
 inline Scale small_scale(uint32_t warehouses = 2) {
-    return {.warehouses = warehouses, .districts = 3, .customers = 60, .undelivered = 20, .items = 300};
+    return {
+        .warehouses = warehouses, .districts = 3, .customers = 60, .undelivered = 20, .items = 300};
 }
 
 class TestStore {

@@ -25,7 +25,8 @@ struct Transactions : testing::Test {
     NewOrderInput order_of(uint32_t c) {
         NewOrderInput in{};
         in.w = 1, in.d = 2, in.c = c, in.ol_cnt = 5, in.all_local = 0;
-        for (uint8_t n = 0; n < 5; ++n) in.lines[n] = {10u + n, n == 4 ? 2u : 1u, static_cast<uint8_t>(n + 1), 7};
+        for (uint8_t n = 0; n < 5; ++n)
+            in.lines[n] = {10u + n, n == 4 ? 2u : 1u, static_cast<uint8_t>(n + 1), 7};
         return in;
     }
 };
@@ -44,7 +45,9 @@ TEST_F(Transactions, NewOrderWritesOrderLinesAndStock) {
     EXPECT_EQ(order.ol_cnt, 5);
     EXPECT_EQ(order.carrier_id, 0);
     EXPECT_EQ(order.entry_d, 77);
-    EXPECT_EQ(rows_of(db, db.orders_customer).count(std::string(Slice(customer_order_key(1, 2, 9, 61)))), 1u);
+    EXPECT_EQ(
+        rows_of(db, db.orders_customer).count(std::string(Slice(customer_order_key(1, 2, 9, 61)))),
+        1u);
 
     Cents sum = 0;
     for (uint32_t n = 1; n <= 5; ++n) {
@@ -62,11 +65,13 @@ TEST_F(Transactions, NewOrderWritesOrderLinesAndStock) {
     EXPECT_EQ(stock.ytd, 7);
     EXPECT_EQ(stock.order_cnt, 1u);
     EXPECT_EQ(stock.remote_cnt, 1u);
-    EXPECT_EQ(out.total, sum * (10000 - out.discount) / 10000 * (10000 + out.w_tax + out.d_tax) / 10000);
+    EXPECT_EQ(out.total,
+              sum * (10000 - out.discount) / 10000 * (10000 + out.w_tax + out.d_tax) / 10000);
 }
 
 TEST_F(Transactions, NewOrderOfAnUnusedItemAsksForRollbackAndLeavesNothing) {
-    const Rows orders = rows_of(db, db.orders), stock = rows_of(db, db.stock), districts = rows_of(db, db.district);
+    const Rows orders = rows_of(db, db.orders), stock = rows_of(db, db.stock),
+               districts = rows_of(db, db.district);
     NewOrderInput in = order_of(3);
     in.rolls_back = true;
     in.lines[4].i_id = db.scale.items + 1;
@@ -114,7 +119,8 @@ TEST_F(Transactions, BadCreditCustomersGetANoteInFrontOfTheirData) {
     const std::string note = std::to_string(bad) + " 1 1 1 1 5.05|";
     EXPECT_TRUE(data.starts_with(note + note)) << data;
     EXPECT_EQ(data.size(), std::min<size_t>(500, before.data_size + 20 * note.size()));
-    EXPECT_EQ(data.substr(20 * note.size()), Slice(before.data, before.data_size).substr(0, data.size() - 20 * note.size()));
+    EXPECT_EQ(data.substr(20 * note.size()),
+              Slice(before.data, before.data_size).substr(0, data.size() - 20 * note.size()));
 }
 
 TEST_F(Transactions, CustomerByNameIsTheMiddleOneByFirstName) {
@@ -153,7 +159,8 @@ TEST_F(Transactions, DeliveryTakesTheOldestOfEachDistrictUntilNoneIsLeft) {
     for (uint32_t round = 0; round < db.scale.undelivered; ++round) {
         run([&](Txn& txn) { return delivery(db, txn, {1, 4}, 500, out); });
         EXPECT_EQ(out.skipped, 0u);
-        for (uint32_t d = 0; d < db.scale.districts; ++d) EXPECT_EQ(out.o_id[d], db.scale.delivered() + 1 + round);
+        for (uint32_t d = 0; d < db.scale.districts; ++d)
+            EXPECT_EQ(out.o_id[d], db.scale.delivered() + 1 + round);
     }
     const auto order = row<OrderRecord>(db, db.orders, order_key(1, 2, 41));
     EXPECT_EQ(order.carrier_id, 4);

@@ -15,7 +15,8 @@ namespace lockstep::txn::test {
 namespace {
 
 struct TxnBench : Bench {
-    explicit TxnBench(const std::string& directory, uint32_t workers = 1, uint32_t slots = 128) : Bench(options_for(directory), workers) {
+    explicit TxnBench(const std::string& directory, uint32_t workers = 1, uint32_t slots = 128)
+        : Bench(options_for(directory), workers) {
         create();
         locks = std::make_unique<LockManager>(LockOptions{.buckets_log2 = 10, .owners_max = 1024});
         table = std::make_unique<TransactionTable>(*log, *locks, slots);
@@ -24,7 +25,7 @@ struct TxnBench : Bench {
     static LogOptions options_for(const std::string& directory) {
         LogOptions options = small_options(directory);
         options.capacity_bytes = 64 << 20;
-        options.lazy_flush_interval = 1000 * kSecond;       // nothing becomes durable by itself
+        options.lazy_flush_interval = 1000 * kSecond;  // nothing becomes durable by itself
         return options;
     }
     // A record of the transaction.
@@ -55,11 +56,13 @@ std::vector<Seen> all_records(Bench& bench) {
     std::vector<Seen> seen;
     LogReader reader(*bench.disk, bench.options);
     LogRecordView record;
-    while (*reader.next(record)) seen.push_back({record.lsn, record.header->txn, record.header->prev, record.header->kind});
+    while (*reader.next(record))
+        seen.push_back({record.lsn, record.header->txn, record.header->prev, record.header->kind});
     return seen;
 }
 
-constexpr uint16_t kCommitKind = static_cast<uint16_t>(TxnLogKind::commit), kEndKind = static_cast<uint16_t>(TxnLogKind::end);
+constexpr uint16_t kCommitKind = static_cast<uint16_t>(TxnLogKind::commit),
+                   kEndKind = static_cast<uint16_t>(TxnLogKind::end);
 
 TEST(Transactions, CommitAndAbortLeaveTheirRecords) {
     TempDirectory directory;
@@ -79,7 +82,7 @@ TEST(Transactions, CommitAndAbortLeaveTheirRecords) {
         bench.write(*b);
         b->state = TxnState::aborting;
         bench.table->finish_abort(*b, true);
-        Transaction* c = *bench.table->begin({});          // writes nothing, leaves nothing
+        Transaction* c = *bench.table->begin({});  // writes nothing, leaves nothing
         const auto nothing = bench.table->commit(*c);
         ASSERT_TRUE(nothing);
         EXPECT_EQ(*nothing, kLsnNone);
@@ -98,7 +101,8 @@ TEST(Transactions, CommitAndAbortLeaveTheirRecords) {
     EXPECT_EQ(seen[4].prev, seen[3].lsn.value);
 }
 
-// TX-3: what a durable reader may have read from is durable before it is told so; lazy ones wait for nothing.
+// TX-3: what a durable reader may have read from is durable before it is told so; lazy ones wait
+// for nothing.
 TEST(Transactions, DurableReadersWaitForWhatTheyMayHaveRead) {
     TempDirectory directory;
     TxnBench bench(directory.path(), 2);
@@ -108,15 +112,18 @@ TEST(Transactions, DurableReadersWaitForWhatTheyMayHaveRead) {
         bench.write(*writer);
         end = *bench.table->commit(*writer);
         EXPECT_LT(bench.log->durable(), end);
-        Transaction* lazy = *bench.table->begin({.durability = Durability::lazy, .read_only = true});
+        Transaction* lazy =
+            *bench.table->begin({.durability = Durability::lazy, .read_only = true});
         ASSERT_TRUE(bench.table->commit(*lazy));
         EXPECT_LT(bench.log->durable(), end);
     });
-    bench.run([&] {
-        Transaction* reader = *bench.table->begin({.read_only = true});
-        ASSERT_TRUE(bench.table->commit(*reader));
-        EXPECT_GE(bench.log->durable(), end);
-    }, 1);
+    bench.run(
+        [&] {
+            Transaction* reader = *bench.table->begin({.read_only = true});
+            ASSERT_TRUE(bench.table->commit(*reader));
+            EXPECT_GE(bench.log->durable(), end);
+        },
+        1);
 }
 
 // Locks are free before the commit is durable.
@@ -163,7 +170,8 @@ TEST(Transactions, BeginWaitsForASlotInOrder) {
             }));
         for (int i = 0; i < 10; ++i) threads::yield();
         EXPECT_TRUE(order.empty());
-        EXPECT_EQ(bench.table->active(), 8u);              // waiting ones count: close() must not overlook them
+        // Waiting ones count: close() must not overlook them.
+        EXPECT_EQ(bench.table->active(), 8u);
         for (Transaction* txn : taken) ASSERT_TRUE(bench.table->commit(*txn));
     });
     done.wait();
@@ -253,7 +261,8 @@ TEST(Transactions, CloseSendsWaitersAwayAndWaitsForTheLiving) {
     EXPECT_TRUE(ended);
     EXPECT_EQ(bench.table->active(), 0u);
     bench.run([&] { EXPECT_EQ(bench.table->begin({}).error().code, ErrorCode::store_closed); });
-    for (int i = 0; i < 1000 && sent_away < 3; ++i) bench.run([] { threads::sleep_until(threads::now() + kMillisecond); });
+    for (int i = 0; i < 1000 && sent_away < 3; ++i)
+        bench.run([] { threads::sleep_until(threads::now() + kMillisecond); });
     EXPECT_EQ(sent_away, 3);
 }
 
@@ -274,7 +283,8 @@ TEST(Transactions, AFailedStoreAcknowledgesNothing) {
     });
 }
 
-// TX-4, on several workers: take a begin LSN, ask who lives, and compare with the log as it turns out.
+// TX-4, on several workers: take a begin LSN, ask who lives, and compare with the log as it turns
+// out.
 TEST(Transactions, CheckpointsMissNobodyAndListNoCommitted) {
     TempDirectory directory;
     TxnBench bench(directory.path(), 3);
@@ -325,7 +335,8 @@ TEST(Transactions, CheckpointsMissNobodyAndListNoCommitted) {
     for (const Asked& a : asked) {
         for (const auto& [txn, lsn] : a.live) {
             EXPECT_EQ(first.at(txn), lsn);
-            EXPECT_GT(last.at(txn), a.begin) << "listed although it had ended before the checkpoint began";
+            EXPECT_GT(last.at(txn), a.begin)
+                << "listed although it had ended before the checkpoint began";
         }
         for (const auto& [txn, lsn] : first) {
             if (lsn >= a.begin || last.at(txn) < a.end) continue;

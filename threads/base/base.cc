@@ -3,8 +3,8 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "threads/base/check.h"
 #include <lockstep/result.h>
+#include "threads/base/check.h"
 
 namespace lockstep {
 
@@ -62,7 +62,8 @@ std::unexpected<Error> fail(ErrorCode code, const char* what, uint64_t a, uint64
 }
 
 std::unexpected<Error> fail_os(ErrorCode code, int err, const char* what, uint64_t a, uint64_t b) {
-    return std::unexpected(Error{.code = code, .os = static_cast<int16_t>(err), .what = what, .a = a, .b = b});
+    return std::unexpected(
+        Error{.code = code, .os = static_cast<int16_t>(err), .what = what, .a = a, .b = b});
 }
 
 }  // namespace lockstep

@@ -2,22 +2,25 @@
 #pragma once
 
 namespace lockstep {
-// Prints the condition with its place to stderr and aborts. Cold on purpose: callers keep one compare and one branch.
-[[noreturn, gnu::cold, gnu::noinline]] void check_failed(const char* condition, const char* file, int line);
+// Prints the condition with its place to stderr and aborts. Cold on purpose: callers keep one
+// compare and one branch.
+[[noreturn, gnu::cold, gnu::noinline]] void check_failed(const char* condition, const char* file,
+                                                         int line);
 }  // namespace lockstep
 
-// Always on. Use where a lie would reach the disk or damage memory; name the invariant in a comment or in the text.
-#define CHECK(cond)                                                                   \
-    do {                                                                              \
-        if (!(cond)) [[unlikely]]                                                     \
-            ::lockstep::check_failed(#cond, __FILE__, __LINE__);                      \
+// Always on. Use where a lie would reach the disk or damage memory; name the invariant in a comment
+// or in the text.
+#define CHECK(cond)                                              \
+    do {                                                         \
+        if (!(cond)) [[unlikely]]                                \
+            ::lockstep::check_failed(#cond, __FILE__, __LINE__); \
     } while (0)
 
 #ifdef LOCKSTEP_DEBUG_CHECKS
 #define DCHECK(cond) CHECK(cond)
 #else
-#define DCHECK(cond)          \
-    do {                      \
+#define DCHECK(cond)           \
+    do {                       \
         (void)sizeof(!(cond)); \
     } while (0)
 #endif

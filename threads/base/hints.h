@@ -1,8 +1,10 @@
-// hints.h - what code tells the processor about itself: which cache lines it will want, and that it only waits.
+// hints.h - what code tells the processor about itself: which cache lines it will want, and that it
+// only waits.
 //
-// Concepts   To the compiler a prefetch is an instruction without effect, and a function made of nothing else is one that need not be
-//            called: g++ 12 dropped the calls of a whole loop of them in silence. The empty asm statement is an effect. No other file
-//            names the builtins (tools/check_layers.py).
+// Concepts   To the compiler a prefetch is an instruction without effect, and a function made of
+//            nothing else is one that need not be called: g++ 12 dropped the calls of a whole loop
+//            of them in silence. The empty asm statement is an effect. No other file names the
+//            builtins (tools/check_layers.py).
 #pragma once
 
 #include "threads/base/sim_point.h"
@@ -24,7 +26,8 @@ namespace lockstep {
 #if defined(__x86_64__)
     __builtin_ia32_pause();
 #elif defined(__aarch64__)
-    asm volatile("isb");             // "yield" is a no-op on most of them; isb takes about as long as x86's pause
+    // "yield" is a no-op on most of them; isb takes about as long as x86's pause.
+    asm volatile("isb");
 #endif
 }
 

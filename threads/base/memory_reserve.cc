@@ -15,14 +15,17 @@ namespace {
 SpinLock lock;
 void* reserve = nullptr;
 uint32_t holders = 0;
-uint32_t given = 0;                              // how often the reserve was
-uint32_t borrowers = 0;                          // threads that hold memory which is about to be free again, or the reserve
-std::new_handler next_handler = nullptr;         // the application's, whose turn it is when the reserve is gone
+uint32_t given = 0;  // how often the reserve was
+// Threads that hold memory which is about to be free again, or the reserve.
+uint32_t borrowers = 0;
+// The application's, whose turn it is when the reserve is gone.
+std::new_handler next_handler = nullptr;
 
 thread_local uint32_t given_seen = 0;
 thread_local bool borrows = false;
 
-// Whoever finds no memory meanwhile tries again. The borrower does not: it may fail, so nothing is given to it.
+// Whoever finds no memory meanwhile tries again. The borrower does not: it may fail, so nothing is
+// given to it.
 class Borrowing {
 public:
     Borrowing() { count(1, true); }
@@ -42,8 +45,9 @@ private:
 
 std::atomic<bool> MemoryReserve::used_up_{false};
 
-// Returning means: try again. So does everybody else once whose `new` failed before the reserve was given. It is freed under the lock, so that who
-// comes next finds the memory there. This file is compiled with exceptions: `new` without exceptions wants to catch one.
+// Returning means: try again. So does everybody else once whose `new` failed before the reserve was
+// given. It is freed under the lock, so that who comes next finds the memory there. This file is
+// compiled with exceptions: `new` without exceptions wants to catch one.
 void MemoryReserve::give() {
     if (!borrows) {
         SpinGuard guard(lock);
@@ -69,7 +73,7 @@ Result<void> MemoryReserve::put_back() {
             used_up_.store(false);
         }
     }
-    ::operator delete(fresh);                    // somebody else was faster
+    ::operator delete(fresh);  // somebody else was faster
     return {};
 }
 

@@ -1,13 +1,26 @@
-// park_reason.h - why a user thread left the CPU: counted per worker, and per team as the cause of a stray.
+// park_reason.h - why a user thread left the CPU: counted per worker, and per team as the cause of
+// a stray.
 #pragma once
 
 #include <cstdint>
 
 namespace lockstep::threads {
 
-enum class ParkReason : uint8_t { lock, page_read, latch, log, io, event, sleep, yield, admission, kCount };
+enum class ParkReason : uint8_t {
+    lock,
+    page_read,
+    latch,
+    log,
+    io,
+    event,
+    sleep,
+    yield,
+    admission,
+    kCount
+};
 
-// True for waits whose duration is measured: waits for other threads or for the disk. A thread that sleeps or yields chose to.
+// True for waits whose duration is measured: waits for other threads or for the disk. A thread that
+// sleeps or yields chose to.
 constexpr bool timed(ParkReason reason) {
     return reason <= ParkReason::io || reason == ParkReason::admission;
 }

@@ -10,7 +10,8 @@ namespace lockstep {
 class Rng {
 public:
     explicit Rng(uint64_t seed) {
-        for (auto& word : s_) {                     // splitmix64 spreads a small seed over the state
+        // Splitmix64 spreads a small seed over the state.
+        for (auto& word : s_) {
             seed += 0x9e3779b97f4a7c15;
             uint64_t z = seed;
             z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
@@ -31,8 +32,11 @@ public:
         return result;
     }
 
-    // Uniform in [0, n); n > 0. Multiply-shift: the bias (n / 2^64) is far below anything a test could see.
-    uint64_t below(uint64_t n) { return static_cast<uint64_t>((static_cast<unsigned __int128>(next()) * n) >> 64); }
+    // Uniform in [0, n); n > 0. Multiply-shift: the bias (n / 2^64) is far below anything a test
+    // could see.
+    uint64_t below(uint64_t n) {
+        return static_cast<uint64_t>((static_cast<unsigned __int128>(next()) * n) >> 64);
+    }
     // Uniform in [low, high], both included.
     int64_t between(int64_t low, int64_t high) {
         return low + static_cast<int64_t>(below(static_cast<uint64_t>(high - low) + 1));

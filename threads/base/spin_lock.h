@@ -1,4 +1,5 @@
-// spin_lock.h - a one-byte lock for sections of a few instructions that never park, allocate or call out.
+// spin_lock.h - a one-byte lock for sections of a few instructions that never park, allocate or
+// call out.
 #pragma once
 
 #include <atomic>
@@ -8,11 +9,14 @@
 
 namespace lockstep {
 
-// Blocking: spins. The holder must not switch user threads, so a waiter is always on another kernel thread.
+// Blocking: spins. The holder must not switch user threads, so a waiter is always on another kernel
+// thread.
 class SpinLock {
 public:
     bool try_lock() {
-        if (held_.load(std::memory_order_relaxed) || held_.exchange(true, std::memory_order_acquire)) return false;
+        if (held_.load(std::memory_order_relaxed) ||
+            held_.exchange(true, std::memory_order_acquire))
+            return false;
         SIM_HOLD(1);
         return true;
     }

@@ -26,15 +26,18 @@ Result<AlignedBuffer> make_aligned_buffer(size_t bytes, PageSize pages) {
     if (bytes > SIZE_MAX / 2) return fail(ErrorCode::out_of_memory, "aligned buffer", bytes);
     const size_t wanted = round_up(std::max<size_t>(bytes, 1), unit);
     const size_t slack = pages == PageSize::huge ? kHugeBytes : 0;
-    void* mapped = mmap(nullptr, wanted + slack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (mapped == MAP_FAILED) return fail_os(ErrorCode::out_of_memory, errno, "aligned buffer", bytes);
+    void* mapped = mmap(nullptr, wanted + slack, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (mapped == MAP_FAILED)
+        return fail_os(ErrorCode::out_of_memory, errno, "aligned buffer", bytes);
     auto* start = static_cast<std::byte*>(mapped);
     if (slack > 0) {
-        const size_t before = round_up(reinterpret_cast<uintptr_t>(start), kHugeBytes) - reinterpret_cast<uintptr_t>(start);
+        const size_t before = round_up(reinterpret_cast<uintptr_t>(start), kHugeBytes) -
+                              reinterpret_cast<uintptr_t>(start);
         if (before > 0) munmap(start, before);
         start += before;
         if (slack > before) munmap(start + wanted, slack - before);
-        madvise(start, wanted, MADV_HUGEPAGE);             // a wish: refusal costs speed only
+        madvise(start, wanted, MADV_HUGEPAGE);  // a wish: refusal costs speed only
     }
     return AlignedBuffer(start, AlignedDelete{wanted});
 }

@@ -1,6 +1,7 @@
 // aligned_buffer.h - memory for direct I/O: page-aligned, zeroed, on huge pages if asked.
 //
-// Concepts   A buffer is a private mapping of its own, so it costs nothing until touched and goes back to the system whole.
+// Concepts   A buffer is a private mapping of its own, so it costs nothing until touched and goes
+//            back to the system whole.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +11,7 @@
 
 namespace lockstep::threads {
 
-inline constexpr size_t kIoAlignment = 4096;               // suits every device's direct I/O
+inline constexpr size_t kIoAlignment = 4096;  // suits every device's direct I/O
 
 struct AlignedDelete {
     size_t mapped_bytes = 0;
@@ -18,7 +19,8 @@ struct AlignedDelete {
 };
 using AlignedBuffer = std::unique_ptr<std::byte[], AlignedDelete>;
 
-enum class PageSize : uint8_t { normal, huge };            // huge: aligned to 2 MB, huge pages where the system grants them
+// huge: aligned to 2 MB, huge pages where the system grants them.
+enum class PageSize : uint8_t { normal, huge };
 
 // Zeroed bytes, aligned to kIoAlignment (or 2 MB). Error: out_of_memory.
 Result<AlignedBuffer> make_aligned_buffer(size_t bytes, PageSize pages = PageSize::normal);

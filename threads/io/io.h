@@ -1,12 +1,15 @@
-// io.h - files and I/O queues: one interface, three backends (io_uring, kernel-thread pool, simulated disk).
+// io.h - files and I/O queues: one interface, three backends (io_uring, kernel-thread pool,
+// simulated disk).
 //
-// Concepts   A Disk names files and does rare operations at once (open, resize, rename ...). An IoQueue belongs to one worker
-//            and takes batches of page and log requests. User threads wait for requests by the calls of io_wait.h.
+// Concepts   A Disk names files and does rare operations at once (open, resize, rename ...). An
+//            IoQueue belongs to one worker and takes batches of page and log requests. User threads
+//            wait for requests by the calls of io_wait.h.
 // Invariants IO-1 A request's buffer does not change and stays mapped from submit to completion.
 //            IO-2 Every submitted request completes exactly once, in any order.
-//            IO-3 A short or interrupted transfer is continued by the queue: result is the whole size or an error; a read
-//                 past the end of the file gives the bytes there are.
-// Blocking   submit never blocks. wait() blocks the kernel thread until a completion, wake() or the deadline.
+//            IO-3 A short or interrupted transfer is continued by the queue: result is the whole
+//                 size or an error; a read past the end of the file gives the bytes there are.
+// Blocking   submit never blocks. wait() blocks the kernel thread until a completion, wake() or the
+//            deadline.
 #pragma once
 
 #include <sys/uio.h>
@@ -17,66 +20,75 @@
 #include <vector>
 
 #include <lockstep/clock.h>
+#include <lockstep/io_stats.h>
 #include <lockstep/result.h>
 #include <lockstep/types.h>
-#include <lockstep/io_stats.h>
 
 namespace lockstep::threads {
 
 class IoStage;
 struct Thread;
 
-using FileId = Id<struct FileIdTag, int32_t>;    // valid on the disk that opened it
+using FileId = Id<struct FileIdTag, int32_t>;  // valid on the disk that opened it
 
-inline constexpr uint32_t kIoPiecesMax = 64;     // of one request
+inline constexpr uint32_t kIoPiecesMax = 64;  // of one request
 
 enum class IoKind : uint8_t { read, write, sync };
-enum class IoClass : uint8_t { log, demand_read, read_ahead, write_back };     // priority: first is served first
+// priority: first is served first.
+enum class IoClass : uint8_t { log, demand_read, read_ahead, write_back };
 
-// One request. The caller owns it until completion; `done` runs on the submitting worker, in its scheduler, and must not block.
+// One request. The caller owns it until completion; `done` runs on the submitting worker, in its
+// scheduler, and must not block.
 struct IoRequest {
     IoKind kind = IoKind::read;
     IoClass io_class = IoClass::demand_read;
-    bool durable = false;                        // of a write: complete when its bytes are durable. Says nothing about other writes
+    // Of a write: complete when its bytes are durable. Says nothing about other writes.
+    bool durable = false;
     FileId file{-1};
-    uint64_t offset = 0;                         // bytes
-    iovec iov[2] = {};                           // 1 or 2 pieces of memory
-    const iovec* many = nullptr;                 // or more, up to kIoPiecesMax, in memory of the owner; then iov is not used
+    uint64_t offset = 0;  // bytes
+    iovec iov[2] = {};    // 1 or 2 pieces of memory
+    // Or more, up to kIoPiecesMax, in memory of the owner; then iov is not used.
+    const iovec* many = nullptr;
     uint32_t iov_count = 0;
-    int64_t result = 0;                          // bytes transferred, or -errno
+    int64_t result = 0;  // bytes transferred, or -errno
     void (*done)(IoRequest*) = nullptr;
-    Thread* waiter = nullptr;                    // for the default `done`, which wakes it
+    Thread* waiter = nullptr;  // for the default `done`, which wakes it
     void* user = nullptr;
     bool complete = false;
-    IoRequest* next = nullptr;                   // queues
-    uint64_t tag = 0;                            // backend's own
+    IoRequest* next = nullptr;  // queues
+    uint64_t tag = 0;           // backend's own
     // --- the stage's own (io_stage.h), until `done`
-    bool alone = false;                          // never to be joined with neighbours: that has failed
+    // Never to be joined with neighbours: that has failed.
+    bool alone = false;
     uint32_t bypassed = 0;
     IoRequest* prev = nullptr;
     Nanos entered = 0;
-    IoRequest* same = nullptr;                   // equal requests that this one serves as well
+    IoRequest* same = nullptr;  // equal requests that this one serves as well
     IoStage* stage = nullptr;
-    void (*then)(IoRequest*) = nullptr;          // the requester's `done`
+    void (*then)(IoRequest*) = nullptr;  // the requester's `done`
 };
 
 // One worker's way to the disk. All calls from that worker, except wake().
 class IoQueue {
 public:
     virtual ~IoQueue() = default;
-    virtual const char* name() const = 0;        // "io_uring", "pool", "simulated"
-    // Takes `count` requests joined by `next`, in order. They reach the device by the next poll() or wait() at the latest, all
-    // with one system call where the backend can.
+    virtual const char* name() const = 0;  // "io_uring", "pool", "simulated"
+    // Takes `count` requests joined by `next`, in order. They reach the device by the next poll()
+    // or wait() at the latest, all with one system call where the backend can.
     virtual void submit(IoRequest* first, size_t count) = 0;
     // Runs `done` of what has completed; the number of those.
     virtual size_t poll() = 0;
-    // Sleeps until something completes, wake() is called, or the deadline (runtime clock); then as poll().
+    // Sleeps until something completes, wake() is called, or the deadline (runtime clock); then as
+    // poll().
     virtual size_t wait(Nanos deadline) = 0;
-    virtual void wake() = 0;                     // from any kernel thread; cheap if the worker does not sleep
+    // From any kernel thread; cheap if the worker does not sleep.
+    virtual void wake() = 0;
     virtual size_t in_flight() const = 0;
-    // System calls that handed requests to the kernel, since the queue was made; 0 where others make them. Any kernel thread.
+    // System calls that handed requests to the kernel, since the queue was made; 0 where others
+    // make them. Any kernel thread.
     virtual uint64_t submissions() const { return 0; }
-    // How many completions a wait() had better return with, if they come soon: each return costs a system call and a turn.
+    // How many completions a wait() had better return with, if they come soon: each return costs a
+    // system call and a turn.
     void gather(size_t completions) { gather_ = completions; }
 
 protected:
@@ -87,30 +99,36 @@ protected:
 class Disk {
 public:
     virtual ~Disk() = default;
-    enum OpenFlags : uint32_t { kCreate = 1, kExclusive = 2, kDirect = 4 };    // kDirect: bypass the page cache if possible
+    // KDirect: bypass the page cache if possible.
+    enum OpenFlags : uint32_t { kCreate = 1, kExclusive = 2, kDirect = 4 };
     virtual Result<FileId> open(std::string_view path, uint32_t flags) = 0;
     virtual void close(FileId file) = 0;
     virtual Result<uint64_t> size(FileId file) = 0;
-    // Gives the file real blocks up to `bytes` (reads as zero); never shrinks. Error no_space leaves the file as it was.
+    // Gives the file real blocks up to `bytes` (reads as zero); never shrinks. Error no_space
+    // leaves the file as it was.
     virtual Result<void> allocate(FileId file, uint64_t bytes) = 0;
     virtual Result<void> truncate(FileId file, uint64_t bytes) = 0;
     virtual Result<void> rename(std::string_view from, std::string_view to) = 0;
     virtual Result<void> unlink(std::string_view path) = 0;
-    virtual Result<void> make_directory(std::string_view path) = 0;            // fine if it exists
-    virtual Result<std::vector<std::string>> list(std::string_view directory) = 0;   // names, sorted
+    virtual Result<void> make_directory(std::string_view path) = 0;  // fine if it exists
+    // Names, sorted.
+    virtual Result<std::vector<std::string>> list(std::string_view directory) = 0;
     virtual bool exists(std::string_view path) = 0;
     virtual Result<void> sync_directory(std::string_view path) = 0;
     // Advisory lock for the life of the FileId; store_locked if another process or store holds it.
     virtual Result<void> lock_exclusive(FileId file) = 0;
-    // For open, recovery's first bytes and tools: blocking transfers on the calling kernel thread. Short reads at end of file.
+    // For open, recovery's first bytes and tools: blocking transfers on the calling kernel thread.
+    // Short reads at end of file.
     virtual Result<size_t> read_now(FileId file, uint64_t offset, void* data, size_t bytes) = 0;
-    virtual Result<void> write_now(FileId file, uint64_t offset, const void* data, size_t bytes) = 0;
+    virtual Result<void> write_now(FileId file, uint64_t offset, const void* data,
+                                   size_t bytes) = 0;
     virtual Result<void> sync_now(FileId file) = 0;
     virtual Result<std::unique_ptr<IoQueue>> make_queue(uint32_t worker, const Clock& clock) = 0;
 };
 
 enum class IoBackend : uint8_t { automatic, io_uring, pool };
-// The machine's file system. `automatic` takes io_uring and falls back to the pool where the kernel refuses it.
+// The machine's file system. `automatic` takes io_uring and falls back to the pool where the kernel
+// refuses it.
 std::unique_ptr<Disk> make_disk(IoBackend backend = IoBackend::automatic);
 
 }  // namespace lockstep::threads

@@ -22,26 +22,29 @@ int64_t transfer_once(const IoRequest& request, uint64_t progress) {
         const iovec rest = io_piece(request, progress);
         const iovec* pieces = progress == 0 ? io_pieces(request) : &rest;
         const int count = progress == 0 ? static_cast<int>(request.iov_count) : 1;
-        moved = write ? pwritev2(fd, pieces, count, at, request.durable ? RWF_DSYNC : 0) : preadv(fd, pieces, count, at);
+        moved = write ? pwritev2(fd, pieces, count, at, request.durable ? RWF_DSYNC : 0)
+                      : preadv(fd, pieces, count, at);
     }
     return moved < 0 ? -errno : moved;
 }
 
 void transfer_all(IoRequest& request) {
     uint64_t progress = 0;
-    while (!io_account(request, progress, transfer_once(request, progress))) {
-    }
+    while (!io_account(request, progress, transfer_once(request, progress))) {}
 }
 
 }  // namespace
 
-// Without exceptions std::thread's failure would end the process, so a plain thread is tried first where it is cheap to.
+// Without exceptions std::thread's failure would end the process, so a plain thread is tried first
+// where it is cheap to.
 Result<void> IoPool::grow() {
     std::lock_guard lock(mutex_);
     for (size_t i = 0; i < kThreadsPerQueue && threads_.size() < kThreadsMax; ++i) {
         pthread_t probe;
-        const int refused = pthread_create(&probe, nullptr, [](void*) -> void* { return nullptr; }, nullptr);
-        if (refused != 0 && threads_.empty()) return fail_os(ErrorCode::too_many, refused, "I/O thread");
+        const int refused = pthread_create(
+            &probe, nullptr, [](void*) -> void* { return nullptr; }, nullptr);
+        if (refused != 0 && threads_.empty())
+            return fail_os(ErrorCode::too_many, refused, "I/O thread");
         if (refused != 0) break;
         pthread_join(probe, nullptr);
         threads_.emplace_back([this] { work(); });
@@ -95,7 +98,8 @@ PoolQueue::~PoolQueue() {
             sleeping_ = done_first_ == nullptr;
             return !sleeping_;
         });
-        for (IoRequest* r = std::exchange(done_first_, nullptr); r != nullptr; r = r->next) --in_flight_;
+        for (IoRequest* r = std::exchange(done_first_, nullptr); r != nullptr; r = r->next)
+            --in_flight_;
         done_last_ = nullptr;
     }
 }
@@ -118,7 +122,8 @@ void PoolQueue::hand_back(IoRequest* request) {
     (done_last_ != nullptr ? done_last_->next : done_first_) = request;
     done_last_ = request;
     any_done_.store(true, std::memory_order_relaxed);
-    if (sleeping_) wakeup_.notify_one();                   // under the mutex: the queue may end right after
+    // Under the mutex: the queue may end right after.
+    if (sleeping_) wakeup_.notify_one();
 }
 
 IoRequest* PoolQueue::take_done() {
@@ -144,11 +149,13 @@ size_t PoolQueue::wait(Nanos deadline) {
     if (const size_t n = poll(); n > 0) return n;
     if (!gate_.try_sleep()) return poll();
     const Nanos now = clock_.now();
-    const Nanos left = std::min(deadline > now ? deadline - now : 0, 3600 * kSecond);      // a chrono limit cannot overflow
+    // A chrono limit cannot overflow.
+    const Nanos left = std::min(deadline > now ? deadline - now : 0, 3600 * kSecond);
     {
         std::unique_lock lock(mutex_);
         sleeping_ = true;
-        wakeup_.wait_for(lock, std::chrono::nanoseconds(left), [&] { return done_first_ != nullptr || kicked_; });
+        wakeup_.wait_for(lock, std::chrono::nanoseconds(left),
+                         [&] { return done_first_ != nullptr || kicked_; });
         sleeping_ = kicked_ = false;
     }
     gate_.rise();

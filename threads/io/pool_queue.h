@@ -1,10 +1,13 @@
-// pool_queue.h - I/O by kernel threads with preadv, pwritev and fdatasync: the backend where io_uring is refused.
+// pool_queue.h - I/O by kernel threads with preadv, pwritev and fdatasync: the backend where
+// io_uring is refused.
 //
-// Concepts   One IoPool per disk; every queue adds kThreadsPerQueue kernel threads to it, up to kThreadsMax. A thread takes a
-//            request, the log's first and else in the order of arrival, which the I/O stages have chosen; it does it from end to end
-//            and hands it back to its queue. Queues share the pool's ownership, so the pool ends
-//            with the last of them and the disk.
-// Invariants PQ-1 A request is touched by the pool thread before it is handed back and by the worker after. [mutex_ of the queue]
+// Concepts   One IoPool per disk; every queue adds kThreadsPerQueue kernel threads to it, up to
+//            kThreadsMax. A thread takes a request, the log's first and else in the order of
+//            arrival, which the I/O stages have chosen; it does it from end to end and hands it
+//            back to its queue. Queues share the pool's ownership, so the pool ends with the last
+//            of them and the disk.
+// Invariants PQ-1 A request is touched by the pool thread before it is handed back and by the
+// worker after. [mutex_ of the queue]
 // Blocking   submit() takes a mutex for a few instructions. wait() blocks.
 #pragma once
 
@@ -24,9 +27,10 @@ class IoPool {
 public:
     static constexpr size_t kThreadsPerQueue = 4;
     static constexpr size_t kThreadsMax = 64;
-    static constexpr size_t kLines = 2;                    // the log, and the rest in the order in which the stages send it
+    // The log, and the rest in the order in which the stages send it.
+    static constexpr size_t kLines = 2;
 
-    ~IoPool();                                             // finishes what is queued, then joins
+    ~IoPool();  // finishes what is queued, then joins
     // Error too_many if the system grants not even one thread.
     Result<void> grow();
     // Takes `count` requests, each one's tag naming its queue.
@@ -38,15 +42,17 @@ private:
 
     std::mutex mutex_;
     std::condition_variable more_;
-    RequestQueue pending_[kLines];                         // under mutex_
-    bool ending_ = false;                                  // under mutex_
-    std::vector<std::thread> threads_;                     // under mutex_ until the destructor
+    RequestQueue pending_[kLines];      // under mutex_
+    bool ending_ = false;               // under mutex_
+    std::vector<std::thread> threads_;  // under mutex_ until the destructor
 };
 
 class PoolQueue final : public IoQueue {
 public:
-    PoolQueue(std::shared_ptr<IoPool> pool, const Clock& clock) : pool_(std::move(pool)), clock_(clock) {}
-    ~PoolQueue() override;                                 // waits for requests in flight, without running their `done`
+    PoolQueue(std::shared_ptr<IoPool> pool, const Clock& clock)
+        : pool_(std::move(pool)), clock_(clock) {}
+    // Waits for requests in flight, without running their `done`.
+    ~PoolQueue() override;
     const char* name() const override { return "pool"; }
     void submit(IoRequest* first, size_t count) override;
     size_t poll() override;
@@ -61,11 +67,12 @@ private:
 
     std::shared_ptr<IoPool> pool_;
     const Clock& clock_;
-    size_t in_flight_ = 0;                                 // worker only
-    std::atomic<bool> any_done_{false};                    // done_first_ is set; lets poll() look without the mutex
+    size_t in_flight_ = 0;  // worker only
+    // done_first_ is set; lets poll() look without the mutex.
+    std::atomic<bool> any_done_{false};
     std::mutex mutex_;
     std::condition_variable wakeup_;
-    IoRequest* done_first_ = nullptr;                      // under mutex_
+    IoRequest* done_first_ = nullptr;  // under mutex_
     IoRequest* done_last_ = nullptr;
     bool sleeping_ = false;
     bool kicked_ = false;

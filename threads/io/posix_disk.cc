@@ -1,4 +1,5 @@
-// posix_disk.cc - names, sizes and blocking transfers on the machine's file system; choice of the queue's backend.
+// posix_disk.cc - names, sizes and blocking transfers on the machine's file system; choice of the
+// queue's backend.
 #include "threads/io/posix_disk.h"
 
 #include <dirent.h>
@@ -37,7 +38,9 @@ Result<size_t> read_all(FileId file, uint64_t offset, std::byte* data, size_t by
     size_t moved = 0;
     while (moved < bytes) {
         const size_t want = std::min(bytes - moved, kTransferMax);
-        const int64_t n = retry([&] { return pread(file.value, data + moved, want, static_cast<off_t>(offset + moved)); });
+        const int64_t n = retry([&] {
+            return pread(file.value, data + moved, want, static_cast<off_t>(offset + moved));
+        });
         if (n == 0 || (n == -EINVAL && moved % kSectorBytes != 0)) break;
         if (n < 0 && n != -EAGAIN) return fail_file(static_cast<int>(-n), "read", offset, bytes);
         if (n > 0) moved += static_cast<size_t>(n);
@@ -48,7 +51,9 @@ Result<size_t> read_all(FileId file, uint64_t offset, std::byte* data, size_t by
 Result<void> write_all(FileId file, uint64_t offset, const std::byte* data, size_t bytes) {
     for (size_t moved = 0; moved < bytes;) {
         const size_t want = std::min(bytes - moved, kTransferMax);
-        const int64_t n = retry([&] { return pwrite(file.value, data + moved, want, static_cast<off_t>(offset + moved)); });
+        const int64_t n = retry([&] {
+            return pwrite(file.value, data + moved, want, static_cast<off_t>(offset + moved));
+        });
         if (n == 0) return fail_file(EIO, "write", offset, bytes);
         if (n < 0 && n != -EAGAIN) return fail_file(static_cast<int>(-n), "write", offset, bytes);
         if (n > 0) moved += static_cast<size_t>(n);
@@ -71,27 +76,45 @@ Result<void> write_zeros(FileId file, uint64_t from, uint64_t to) {
 
 std::unexpected<Error> fail_file(int err, const char* what, uint64_t a, uint64_t b) {
     switch (err) {
-        case ENOSPC: case EDQUOT: case EFBIG: return fail_os(ErrorCode::no_space, err, what, a, b);
+        case ENOSPC:
+        case EDQUOT:
+        case EFBIG: return fail_os(ErrorCode::no_space, err, what, a, b);
         case ENOMEM: return fail_os(ErrorCode::out_of_memory, err, what, a, b);
-        case EMFILE: case ENFILE: return fail_os(ErrorCode::too_many, err, what, a, b);
-        case ENOENT: case EACCES: case EPERM: case EROFS: case ENOTDIR: case EISDIR: case ENAMETOOLONG: case ELOOP:
-        case EEXIST: case ENXIO: case ETXTBSY: case EXDEV: case ENOTEMPTY: case EBUSY:
-            return fail_os(ErrorCode::bad_path, err, what, a, b);
+        case EMFILE:
+        case ENFILE: return fail_os(ErrorCode::too_many, err, what, a, b);
+        case ENOENT:
+        case EACCES:
+        case EPERM:
+        case EROFS:
+        case ENOTDIR:
+        case EISDIR:
+        case ENAMETOOLONG:
+        case ELOOP:
+        case EEXIST:
+        case ENXIO:
+        case ETXTBSY:
+        case EXDEV:
+        case ENOTEMPTY:
+        case EBUSY: return fail_os(ErrorCode::bad_path, err, what, a, b);
         default: return fail_os(ErrorCode::io_error, err, what, a, b);
     }
 }
 
 Result<FileId> PosixDisk::open(std::string_view path, uint32_t flags) {
     const std::string name(path);
-    const int mode = O_RDWR | O_CLOEXEC | (flags & kCreate ? O_CREAT : 0) | (flags & kExclusive ? O_EXCL : 0);
-    const auto open_with = [&](int more) { return retry([&] { return ::open(name.c_str(), mode | more, 0644); }); };
+    const int mode =
+        O_RDWR | O_CLOEXEC | (flags & kCreate ? O_CREAT : 0) | (flags & kExclusive ? O_EXCL : 0);
+    const auto open_with = [&](int more) {
+        return retry([&] { return ::open(name.c_str(), mode | more, 0644); });
+    };
     int64_t fd = open_with(flags & kDirect ? O_DIRECT : 0);
-    // A refusal of O_DIRECT may come after the file was created: the second try must not take it for somebody else's.
+    // A refusal of O_DIRECT may come after the file was created: the second try must not take it
+    // for somebody else's.
     if (fd == -EINVAL && (flags & kDirect)) {
         fd = retry([&] { return ::open(name.c_str(), mode & ~O_EXCL, 0644); });
     }
     if (fd < 0) return fail_file(static_cast<int>(-fd), "open");
-    struct stat status{};
+    struct stat status {};
     if (fstat(static_cast<int>(fd), &status) != 0 || !S_ISREG(status.st_mode)) {
         ::close(static_cast<int>(fd));
         return fail(ErrorCode::bad_path, "open: not a regular file");
@@ -102,7 +125,7 @@ Result<FileId> PosixDisk::open(std::string_view path, uint32_t flags) {
 void PosixDisk::close(FileId file) { ::close(file.value); }
 
 Result<uint64_t> PosixDisk::size(FileId file) {
-    struct stat status{};
+    struct stat status {};
     if (fstat(file.value, &status) != 0) return fail_file(errno, "file size");
     return static_cast<uint64_t>(status.st_size);
 }
@@ -111,11 +134,13 @@ Result<void> PosixDisk::allocate(FileId file, uint64_t bytes) {
     const uint64_t before = TRY(size(file));
     if (bytes <= before) return {};
     const auto from = static_cast<off_t>(before);
-    const int64_t result = retry([&] { return fallocate(file.value, 0, from, static_cast<off_t>(bytes - before)); });
+    const int64_t result =
+        retry([&] { return fallocate(file.value, 0, from, static_cast<off_t>(bytes - before)); });
     if (result == 0) return {};
     Result<void> done = fail_file(static_cast<int>(-result), "allocate", bytes);
     if (result == -EOPNOTSUPP || result == -ENOSYS) done = write_zeros(file, before, bytes);
-    if (!done && ftruncate(file.value, from) != 0) return fail_file(errno, "allocate: undo", before);
+    if (!done && ftruncate(file.value, from) != 0)
+        return fail_file(errno, "allocate: undo", before);
     return done;
 }
 
@@ -126,7 +151,8 @@ Result<void> PosixDisk::truncate(FileId file, uint64_t bytes) {
 }
 
 Result<void> PosixDisk::rename(std::string_view from, std::string_view to) {
-    if (::rename(std::string(from).c_str(), std::string(to).c_str()) != 0) return fail_file(errno, "rename");
+    if (::rename(std::string(from).c_str(), std::string(to).c_str()) != 0)
+        return fail_file(errno, "rename");
     return {};
 }
 
@@ -139,7 +165,7 @@ Result<void> PosixDisk::make_directory(std::string_view path) {
     const std::string name(path);
     if (mkdir(name.c_str(), 0755) == 0) return {};
     const int err = errno;
-    struct stat status{};
+    struct stat status {};
     if (err == EEXIST && stat(name.c_str(), &status) == 0) {
         if (S_ISDIR(status.st_mode)) return {};
         return fail_os(ErrorCode::bad_path, ENOTDIR, "make directory");
@@ -153,7 +179,8 @@ Result<std::vector<std::string>> PosixDisk::list(std::string_view directory) {
     std::vector<std::string> names;
     errno = 0;
     while (const dirent* entry = readdir(dir)) {
-        if (std::strcmp(entry->d_name, ".") != 0 && std::strcmp(entry->d_name, "..") != 0) names.emplace_back(entry->d_name);
+        if (std::strcmp(entry->d_name, ".") != 0 && std::strcmp(entry->d_name, "..") != 0)
+            names.emplace_back(entry->d_name);
         errno = 0;
     }
     const int err = errno;
@@ -164,13 +191,14 @@ Result<std::vector<std::string>> PosixDisk::list(std::string_view directory) {
 }
 
 bool PosixDisk::exists(std::string_view path) {
-    struct stat status{};
+    struct stat status {};
     return stat(std::string(path).c_str(), &status) == 0;
 }
 
 Result<void> PosixDisk::sync_directory(std::string_view path) {
     const std::string name(path.empty() ? "." : path);
-    const int64_t fd = retry([&] { return ::open(name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); });
+    const int64_t fd =
+        retry([&] { return ::open(name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); });
     if (fd < 0) return fail_file(static_cast<int>(-fd), "sync directory");
     const int result = fsync(static_cast<int>(fd));
     const int err = errno;
@@ -190,8 +218,10 @@ Result<void> PosixDisk::lock_exclusive(FileId file) {
 Result<size_t> PosixDisk::read_now(FileId file, uint64_t offset, void* data, size_t bytes) {
     auto* to = static_cast<std::byte*>(data);
     const bool whole_blocks = offset % kIoAlignment == 0 && bytes % kIoAlignment == 0;
-    if ((whole_blocks && is_aligned(data)) || !is_direct(file)) return read_all(file, offset, to, bytes);
-    const AlignedBuffer bounce = TRY(make_aligned_buffer(std::min(bytes + 2 * kIoAlignment, kBounceBytes)));
+    if ((whole_blocks && is_aligned(data)) || !is_direct(file))
+        return read_all(file, offset, to, bytes);
+    const AlignedBuffer bounce =
+        TRY(make_aligned_buffer(std::min(bytes + 2 * kIoAlignment, kBounceBytes)));
     size_t moved = 0;
     while (moved < bytes) {
         const uint64_t at = offset + moved;
@@ -212,8 +242,10 @@ Result<size_t> PosixDisk::read_now(FileId file, uint64_t offset, void* data, siz
 Result<void> PosixDisk::write_now(FileId file, uint64_t offset, const void* data, size_t bytes) {
     const auto* from = static_cast<const std::byte*>(data);
     const bool whole_blocks = offset % kIoAlignment == 0 && bytes % kIoAlignment == 0;
-    if ((whole_blocks && is_aligned(data)) || !is_direct(file)) return write_all(file, offset, from, bytes);
-    if ((offset | bytes) % kSectorBytes != 0) return fail(ErrorCode::bad_argument, "write to a direct file", offset, bytes);
+    if ((whole_blocks && is_aligned(data)) || !is_direct(file))
+        return write_all(file, offset, from, bytes);
+    if ((offset | bytes) % kSectorBytes != 0)
+        return fail(ErrorCode::bad_argument, "write to a direct file", offset, bytes);
     const AlignedBuffer bounce = TRY(make_aligned_buffer(std::min(bytes, kBounceBytes)));
     for (size_t moved = 0; moved < bytes;) {
         const size_t piece = std::min(bytes - moved, kBounceBytes);
@@ -230,7 +262,8 @@ Result<void> PosixDisk::sync_now(FileId file) {
     return {};
 }
 
-// One probe answers for all queues; a later ring may still meet a limit, and then its worker alone uses the pool.
+// One probe answers for all queues; a later ring may still meet a limit, and then its worker alone
+// uses the pool.
 Result<std::unique_ptr<IoQueue>> PosixDisk::make_queue(uint32_t, const Clock& clock) {
     std::lock_guard lock(mutex_);
     if (backend_ != IoBackend::pool) {

@@ -8,7 +8,8 @@ namespace lockstep::threads {
 namespace {
 
 bool all_zero(const std::byte* data, size_t bytes) {
-    return data == nullptr || std::all_of(data, data + bytes, [](std::byte b) { return b == std::byte{0}; });
+    return data == nullptr ||
+           std::all_of(data, data + bytes, [](std::byte b) { return b == std::byte{0}; });
 }
 
 // Calls f(page, offset in page, bytes done before, bytes) for each page that a range touches.
@@ -72,7 +73,8 @@ void SimContent::zero_from(uint64_t offset) {
 uint64_t SimContent::pages() const {
     uint64_t count = 0;
     for (const auto& [number, chunk] : chunks_) {
-        count += static_cast<uint64_t>(std::count_if(chunk->pages.begin(), chunk->pages.end(), [](auto& p) { return p != nullptr; }));
+        count += static_cast<uint64_t>(std::count_if(chunk->pages.begin(), chunk->pages.end(),
+                                                     [](auto& p) { return p != nullptr; }));
     }
     return count;
 }
@@ -95,7 +97,8 @@ uint64_t sim_hash(uint64_t hash, const void* data, size_t bytes) {
         uint64_t word = 0;
         std::memcpy(&word, from + i, std::min<size_t>(8, bytes - i));
         hash = (hash ^ word) * 0x100000001b3;
-        hash ^= hash >> 29;                                // plain FNV lets high bits of a word reach high bits only
+        // Plain FNV lets high bits of a word reach high bits only.
+        hash ^= hash >> 29;
     }
     return hash;
 }

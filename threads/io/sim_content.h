@@ -1,7 +1,8 @@
 // sim_content.h - bytes of a simulated file: sparse, and copied by sharing.
 //
-// Concepts   Pages of 4 KB hang in chunks of 64; both are shared between copies and cloned by the first who writes (so a
-//            snapshot of a large file costs one pointer per 256 KB). A page that is absent reads as zeros and takes no memory.
+// Concepts   Pages of 4 KB hang in chunks of 64; both are shared between copies and cloned by the
+//            first who writes (so a snapshot of a large file costs one pointer per 256 KB). A page
+//            that is absent reads as zeros and takes no memory.
 #pragma once
 
 #include <array>
@@ -18,10 +19,11 @@ public:
     static constexpr size_t kChunkPages = 64;
 
     void read(uint64_t offset, std::byte* data, size_t bytes) const;
-    void write(uint64_t offset, const std::byte* data, size_t bytes);      // null data: zeros
-    void zero_from(uint64_t offset);                       // everything at and behind it
-    uint64_t pages() const;                                // that take memory; shared ones count too
-    uint64_t digest(uint64_t hash) const;                  // equal bytes give equal digests
+    void write(uint64_t offset, const std::byte* data, size_t bytes);  // null data: zeros
+    void zero_from(uint64_t offset);  // everything at and behind it
+    // That take memory; shared ones count too.
+    uint64_t pages() const;
+    uint64_t digest(uint64_t hash) const;  // equal bytes give equal digests
 
 private:
     using Page = std::array<std::byte, kPage>;
@@ -33,7 +35,7 @@ private:
     std::shared_ptr<Page>& slot(uint64_t page);
     void write_piece(uint64_t page, size_t at, const std::byte* data, size_t bytes);
 
-    std::map<uint64_t, std::shared_ptr<Chunk>> chunks_;    // by page number / kChunkPages
+    std::map<uint64_t, std::shared_ptr<Chunk>> chunks_;  // by page number / kChunkPages
 };
 
 // FNV-1a over 64-bit words: order and position matter, speed suffices for tests.

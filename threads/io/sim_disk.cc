@@ -33,16 +33,19 @@ std::string prefix_of(const std::string& directory) {
 }  // namespace
 
 SimDisk::SimDisk(SimOptions options)
-    : options_(options), faults_(options.seed ^ 0xfa), schedule_(options.seed ^ 0x5c), crash_(options.seed ^ 0xc5) {
+    : options_(options),
+      faults_(options.seed ^ 0xfa),
+      schedule_(options.seed ^ 0x5c),
+      crash_(options.seed ^ 0xc5) {
     CHECK(options.latency_min <= options.latency_max);
 }
 
-SimDisk::~SimDisk() { CHECK(queues_.empty()); }            // queues end before their disk
+SimDisk::~SimDisk() { CHECK(queues_.empty()); }  // queues end before their disk
 
 SimDisk::OpenFile& SimDisk::of(FileId file) {
     CHECK(file.value >= 0 && static_cast<size_t>(file.value) < open_.size());
     OpenFile& open = open_[static_cast<size_t>(file.value)];
-    CHECK(open.file != nullptr);                           // not closed
+    CHECK(open.file != nullptr);  // not closed
     return open;
 }
 
@@ -50,9 +53,10 @@ void SimDisk::happened(SimEvent event) {
     {
         std::lock_guard lock(mutex_);
         event.number = ++events_;
-        const uint64_t words[] = {event.number, event.kind, static_cast<uint64_t>(event.io), event.offset, event.bytes,
-                                  static_cast<uint64_t>(event.result)};
-        event_digest_ = sim_hash(sim_hash(event_digest_, words, sizeof(words)), event.path.data(), event.path.size());
+        const uint64_t words[] = {event.number, event.kind,  static_cast<uint64_t>(event.io),
+                                  event.offset, event.bytes, static_cast<uint64_t>(event.result)};
+        event_digest_ = sim_hash(sim_hash(event_digest_, words, sizeof(words)), event.path.data(),
+                                 event.path.size());
     }
     if (observer_) observer_(event);
 }
@@ -67,7 +71,8 @@ Result<FileId> SimDisk::open(std::string_view path, uint32_t flags) {
     const bool created = found == names_.end();
     FilePtr file = created ? std::make_shared<SimFile>(name) : found->second;
     if (created) change_names(parent(name), {.gone = "", .name = name, .file = file});
-    open_.push_back({file, (flags & kDirect) != 0});       // ids are not used again, so a stale one is noticed
+    // Ids are not used again, so a stale one is noticed.
+    open_.push_back({file, (flags & kDirect) != 0});
     const FileId id{static_cast<int32_t>(open_.size() - 1)};
     lock.unlock();
     if (created) happened({.kind = SimEvent::renamed, .path = name});
@@ -124,7 +129,8 @@ Result<void> SimDisk::allocate(FileId file, uint64_t bytes) {
         std::lock_guard lock(mutex_);
         const FilePtr target = of(file).file;
         if (bytes <= target->length()) return {};
-        if (faults_.strikes(SimFault::no_space_allocate, target->path)) return fail_file(ENOSPC, "allocate", bytes);
+        if (faults_.strikes(SimFault::no_space_allocate, target->path))
+            return fail_file(ENOSPC, "allocate", bytes);
     }
     return resize(file, bytes);
 }
@@ -141,7 +147,8 @@ void SimDisk::change_names(const std::string& directory, NameChange change) {
     unsynced_names_[directory].push_back(std::move(change));
 }
 
-// A rename within one directory is atomic; between directories this disk refuses it, as between file systems.
+// A rename within one directory is atomic; between directories this disk refuses it, as between
+// file systems.
 Result<void> SimDisk::rename(std::string_view from, std::string_view to) {
     const std::string old_name = normal(from), new_name = normal(to);
     {
@@ -210,7 +217,8 @@ Result<void> SimDisk::sync_directory(std::string_view path) {
     {
         std::lock_guard lock(mutex_);
         if (!is_directory(name)) return fail_file(ENOENT, "sync directory");
-        if (faults_.strikes(SimFault::sync_error, name)) return fail_os(ErrorCode::io_error, EIO, "sync directory");
+        if (faults_.strikes(SimFault::sync_error, name))
+            return fail_os(ErrorCode::io_error, EIO, "sync directory");
         for (const NameChange& change : unsynced_names_[name]) apply(durable_names_, change);
         unsynced_names_.erase(name);
     }
@@ -229,7 +237,8 @@ Result<void> SimDisk::lock_exclusive(FileId file) {
 Result<size_t> SimDisk::read_now(FileId file, uint64_t offset, void* data, size_t bytes) {
     std::unique_lock lock(mutex_);
     const FilePtr target = of(file).file;
-    bool bad = faults_.strikes(SimFault::read_error, target->path) || target->has_bad_sector(offset, bytes);
+    bool bad = faults_.strikes(SimFault::read_error, target->path) ||
+               target->has_bad_sector(offset, bytes);
     if (faults_.strikes(SimFault::read_error_forever, target->path)) {
         target->spoil_sector(offset);
         bad = true;
@@ -237,10 +246,15 @@ Result<size_t> SimDisk::read_now(FileId file, uint64_t offset, void* data, size_
     if (bad) return fail_file(EIO, "read", offset, bytes);
     const size_t got = target->read(offset, static_cast<std::byte*>(data), bytes);
     if (got > 0 && faults_.strikes(SimFault::bit_flip, target->path)) {
-        static_cast<std::byte*>(data)[faults_.shape().below(got)] ^= std::byte{1} << faults_.shape().below(8);
+        static_cast<std::byte*>(data)[faults_.shape().below(got)] ^= std::byte{1}
+                                                                     << faults_.shape().below(8);
     }
     lock.unlock();
-    happened({.kind = SimEvent::completed, .io = IoKind::read, .path = target->path, .offset = offset, .bytes = bytes,
+    happened({.kind = SimEvent::completed,
+              .io = IoKind::read,
+              .path = target->path,
+              .offset = offset,
+              .bytes = bytes,
               .result = static_cast<int64_t>(got)});
     return got;
 }
@@ -257,10 +271,16 @@ Result<void> SimDisk::write_now(FileId file, uint64_t offset, const void* data, 
     if (open.direct && (offset | bytes) % kSectorBytes != 0) {
         return fail(ErrorCode::bad_argument, "write to a direct file", offset, bytes);
     }
-    if (const int err = write_fault(*open.file, offset + bytes); err != 0) return fail_file(err, "write", offset, bytes);
-    open.file->end_write(open.file->begin_write(offset, static_cast<const std::byte*>(data), bytes), bytes, offset);
+    if (const int err = write_fault(*open.file, offset + bytes); err != 0)
+        return fail_file(err, "write", offset, bytes);
+    open.file->end_write(open.file->begin_write(offset, static_cast<const std::byte*>(data), bytes),
+                         bytes, offset);
     lock.unlock();
-    happened({.kind = SimEvent::completed, .io = IoKind::write, .path = open.file->path, .offset = offset, .bytes = bytes,
+    happened({.kind = SimEvent::completed,
+              .io = IoKind::write,
+              .path = open.file->path,
+              .offset = offset,
+              .bytes = bytes,
               .result = static_cast<int64_t>(bytes)});
     return {};
 }
@@ -299,7 +319,8 @@ bool SimDisk::advance(ManualClock& clock) const {
     return true;
 }
 
-// Directories lose the tail of their unsynced changes: file systems keep the order of names, but not how far they got.
+// Directories lose the tail of their unsynced changes: file systems keep the order of names, but
+// not how far they got.
 std::unique_ptr<SimDisk> SimDisk::image(uint64_t seed, SimCrash mode) const {
     SimOptions options = options_;
     options.seed = seed;
@@ -308,7 +329,9 @@ std::unique_ptr<SimDisk> SimDisk::image(uint64_t seed, SimCrash mode) const {
     std::lock_guard lock(mutex_);
     Names names = durable_names_;
     for (const auto& [directory, changes] : unsynced_names_) {
-        const uint64_t kept = mode == SimCrash::drop_unsynced ? 0 : mode == SimCrash::keep_all ? changes.size() : rng.below(changes.size() + 1);
+        const uint64_t kept = mode == SimCrash::drop_unsynced ? 0
+                              : mode == SimCrash::keep_all    ? changes.size()
+                                                              : rng.below(changes.size() + 1);
         for (uint64_t i = 0; i < kept; ++i) apply(names, changes[i]);
     }
     for (const auto& [name, file] : names) {
@@ -325,13 +348,15 @@ std::vector<SimDisk::LostBytes> SimDisk::lost_bytes(std::string_view path) const
     std::lock_guard lock(mutex_);
     std::vector<LostBytes> lost;
     if (const auto found = names_.find(normal(path)); found != names_.end())
-        for (const SimFile::Lost& l : found->second->lost()) lost.push_back({l.offset, l.bytes, l.data});
+        for (const SimFile::Lost& l : found->second->lost())
+            lost.push_back({l.offset, l.bytes, l.data});
     return lost;
 }
 
 void SimDisk::spoil_sector(std::string_view path, uint64_t offset) {
     std::lock_guard lock(mutex_);
-    if (const auto found = names_.find(normal(path)); found != names_.end()) found->second->spoil_sector(offset);
+    if (const auto found = names_.find(normal(path)); found != names_.end())
+        found->second->spoil_sector(offset);
 }
 
 void SimDisk::mend_sectors() {
@@ -342,7 +367,8 @@ void SimDisk::mend_sectors() {
 uint64_t SimDisk::digest() const {
     std::lock_guard lock(mutex_);
     uint64_t hash = 0;
-    for (const auto& [name, file] : names_) hash = file->digest(sim_hash(hash, name.data(), name.size()));
+    for (const auto& [name, file] : names_)
+        hash = file->digest(sim_hash(hash, name.data(), name.size()));
     return hash;
 }
 

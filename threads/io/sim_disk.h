@@ -1,11 +1,15 @@
-// sim_disk.h - a disk for tests: deterministic, slow on purpose, faulty on demand, and able to crash without stopping.
+// sim_disk.h - a disk for tests: deterministic, slow on purpose, faulty on demand, and able to
+// crash without stopping.
 //
-// Concepts   Same interfaces as the real one. Latency and order of completion are drawn from the seed against the queue's clock
-//            (a ManualClock that advance() moves), or against a counter of polls. What a crash would leave at this moment is given by
-//            image(): a new disk, sharing pages with this one, which goes on untouched. Files, lengths and directory entries are
-//            durable only after sync of the file and of the directory; directories themselves are path prefixes and always durable.
-// States     of a request: submitted -> started (its predecessor succeeded) -> [continued] -> completed.
-// Invariants SD-1 Memory of a write does not change from submit to completion (IO-1). [checked: SimQueue::attempt()]
+// Concepts   Same interfaces as the real one. Latency and order of completion are drawn from the
+//            seed against the queue's clock (a ManualClock that advance() moves), or against a
+//            counter of polls. What a crash would leave at this moment is given by image(): a new
+//            disk, sharing pages with this one, which goes on untouched. Files, lengths and
+//            directory entries are durable only after sync of the file and of the directory;
+//            directories themselves are path prefixes and always durable.
+// States     of a request: submitted -> started (its predecessor succeeded) -> [continued] ->
+//            completed. Invariants SD-1 Memory of a write does not change from submit to completion
+//            (IO-1). [checked: SimQueue::attempt()]
 //            SD-2 No two started writes overlap. [checked: SimFile::begin_write()]
 //            SD-3 Equal seeds and equal calls give equal events: event_digest().
 // Blocking   No call sleeps, except IoQueue::wait() under a clock that nobody advances.
@@ -31,32 +35,37 @@ class SimQueue;
 
 // What a crash does with changes that no sync has covered.
 enum class SimCrash : uint8_t {
-    drop_unsynced,          // loses them all
-    keep_all,               // keeps them all, also writes in flight (the state that a process leaves that is merely killed)
-    random_sectors,         // picks any version of each sector
-    torn_requests,          // keeps, loses or cuts each request
-    ordered_prefix,         // keeps everything up to some sector of some request
+    drop_unsynced,  // loses them all
+    // Keeps them all, also writes in flight (the state that a process leaves that is merely
+    // killed).
+    keep_all,
+    random_sectors,  // picks any version of each sector
+    torn_requests,   // keeps, loses or cuts each request
+    ordered_prefix,  // keeps everything up to some sector of some request
 };
-inline constexpr SimCrash kSimCrashes[] = {SimCrash::drop_unsynced, SimCrash::keep_all, SimCrash::random_sectors,
-                                           SimCrash::torn_requests, SimCrash::ordered_prefix};
+inline constexpr SimCrash kSimCrashes[] = {SimCrash::drop_unsynced, SimCrash::keep_all,
+                                           SimCrash::random_sectors, SimCrash::torn_requests,
+                                           SimCrash::ordered_prefix};
 
 struct SimOptions {
     uint64_t seed = 1;
     Nanos latency_min = 20 * kMicrosecond;
     Nanos latency_max = 200 * kMicrosecond;
-    uint32_t polls_max = 0;                                // not 0: latency is 1..polls_max polls of any queue, clocks do not matter
-    uint64_t capacity_bytes = UINT64_MAX;                  // sum of all files' lengths
+    // Not 0: latency is 1..polls_max polls of any queue, clocks do not matter.
+    uint32_t polls_max = 0;
+    uint64_t capacity_bytes = UINT64_MAX;  // sum of all files' lengths
 };
 
 struct SimEvent {
-    enum Kind : uint8_t { submitted, completed, renamed };    // renamed: a name or a length changed, or a directory was synced
-    uint64_t number = 0;                                   // 1, 2, 3 ...
+    // renamed: a name or a length changed, or a directory was synced.
+    enum Kind : uint8_t { submitted, completed, renamed };
+    uint64_t number = 0;  // 1, 2, 3 ...
     Kind kind = submitted;
     IoKind io = IoKind::read;
     std::string_view path;
     uint64_t offset = 0;
     uint64_t bytes = 0;
-    int64_t result = 0;                                    // of completed
+    int64_t result = 0;  // of completed
 };
 
 class SimDisk final : public Disk {
@@ -82,23 +91,27 @@ public:
     Result<std::unique_ptr<IoQueue>> make_queue(uint32_t worker, const Clock& clock) override;
 
     // --- for tests
-    // The disk as a crash at this moment leaves it; equal (state, seed, mode) give equal bytes. No locks, faults or observer.
+    // The disk as a crash at this moment leaves it; equal (state, seed, mode) give equal bytes. No
+    // locks, faults or observer.
     std::unique_ptr<SimDisk> image(uint64_t seed, SimCrash mode) const;
-    // Called at every event, after it took effect and before `done` runs; may take images. Null: none.
+    // Called at every event, after it took effect and before `done` runs; may take images. Null:
+    // none.
     void observe(std::function<void(const SimEvent&)> observer) { observer_ = std::move(observer); }
     uint64_t events() const { return events_; }
     uint64_t event_digest() const { return event_digest_; }
     SimFaults& faults() { return faults_; }
     void set_capacity(uint64_t bytes) { options_.capacity_bytes = bytes; }
-    uint64_t bytes_used() const;                           // sum of all files' lengths
-    uint64_t refusals() const { return refusals_; }        // requests that the capacity had no room for
+    uint64_t bytes_used() const;  // sum of all files' lengths
+    // Requests that the capacity had no room for.
+    uint64_t refusals() const { return refusals_; }
     // When the next request completes, kNever if none is in flight (0 under polls_max).
     Nanos next_event_time() const;
     // Moves the clock to that time. False if nothing is in flight.
     bool advance(ManualClock& clock) const;
     // Forgets open files and locks, as the system does for a process that is gone.
     void close_all();
-    // Bytes that a lost write should have put there, by offset; nothing was written there since. Not the reads' view: the truth.
+    // Bytes that a lost write should have put there, by offset; nothing was written there since.
+    // Not the reads' view: the truth.
     struct LostBytes {
         uint64_t offset, bytes;
         std::shared_ptr<const std::byte[]> data;
@@ -106,20 +119,24 @@ public:
     std::vector<LostBytes> lost_bytes(std::string_view path) const;
     // The sector at that offset cannot be read until it is written again.
     void spoil_sector(std::string_view path, uint64_t offset);
-    void mend_sectors();                                   // all can be read again, and are as they were
-    uint64_t digest() const;                               // of all names, lengths and bytes seen now
+    // All can be read again, and are as they were.
+    void mend_sectors();
+    // Of all names, lengths and bytes seen now.
+    uint64_t digest() const;
     uint64_t pages_in_memory() const;
 
 private:
     friend class SimQueue;
     using FilePtr = std::shared_ptr<SimFile>;
     struct OpenFile {
-        FilePtr file;                                      // null: closed
+        FilePtr file;  // null: closed
         bool direct = false;
     };
-    struct NameChange {                                    // one step of a directory, atomic in a crash
-        std::string gone;                                  // name that vanishes, empty: none
-        std::string name;                                  // name that now means `file`, empty: none
+    // One step of a directory, atomic in a crash.
+    struct NameChange {
+        std::string gone;  // name that vanishes, empty: none
+        // Name that now means `file`, empty: none.
+        std::string name;
         FilePtr file;
     };
     using Names = std::map<std::string, FilePtr, std::less<>>;
@@ -130,21 +147,21 @@ private:
     static void apply(Names& names, const NameChange& change);
     bool room_for(const SimFile& file, uint64_t length) const;
     Result<void> resize(FileId file, uint64_t bytes);
-    int write_fault(SimFile& file, uint64_t end);          // errno or 0
+    int write_fault(SimFile& file, uint64_t end);  // errno or 0
     // Counts an event and tells the observer; never under mutex_.
     void happened(SimEvent event);
 
-    mutable std::mutex mutex_;                             // over everything below but the observer
+    mutable std::mutex mutex_;  // over everything below but the observer
     SimOptions options_;
     SimFaults faults_;
-    Rng schedule_, crash_;                                 // independent streams
+    Rng schedule_, crash_;  // independent streams
     Names names_, durable_names_;
-    std::map<std::string, std::vector<NameChange>> unsynced_names_;    // by directory
+    std::map<std::string, std::vector<NameChange>> unsynced_names_;  // by directory
     std::set<std::string> directories_;
     std::vector<OpenFile> open_;
     std::vector<SimQueue*> queues_;
     uint64_t polls_ = 0;
-    uint64_t operations_ = 0;                              // order among equal due times
+    uint64_t operations_ = 0;  // order among equal due times
     std::function<void(const SimEvent&)> observer_;
     uint64_t events_ = 0;
     uint64_t event_digest_ = 0;

@@ -15,13 +15,16 @@ void apply(SimContent& content, const SimChange& change, uint64_t from, uint64_t
     from = std::max(from, change.offset);
     to = std::min(to, change.offset + change.bytes);
     if (from >= to) return;
-    content.write(from, change.data == nullptr ? nullptr : change.data.get() + (from - change.offset), to - from);
+    content.write(from,
+                  change.data == nullptr ? nullptr : change.data.get() + (from - change.offset),
+                  to - from);
 }
 
 void apply(SimContent& content, const SimChange& change) { apply(content, change, 0, UINT64_MAX); }
 
 uint64_t sector_count(const SimChange& change) {
-    return (change.offset + change.bytes + kSectorBytes - 1) / kSectorBytes - change.offset / kSectorBytes;
+    return (change.offset + change.bytes + kSectorBytes - 1) / kSectorBytes -
+           change.offset / kSectorBytes;
 }
 
 }  // namespace
@@ -40,8 +43,9 @@ bool SimFile::has_bad_sector(uint64_t offset, uint64_t bytes) const {
 
 SimFile::WriteHandle SimFile::begin_write(uint64_t offset, const std::byte* data, uint64_t bytes) {
     for (const SimChange& other : in_flight_) {
-        const bool writes_in_flight_overlap = offset < other.offset + other.bytes && other.offset < offset + bytes;
-        CHECK(!writes_in_flight_overlap);                  // SF-1
+        const bool writes_in_flight_overlap =
+            offset < other.offset + other.bytes && other.offset < offset + bytes;
+        CHECK(!writes_in_flight_overlap);  // SF-1
     }
     std::shared_ptr<std::byte[]> copy(new std::byte[bytes]);
     std::memcpy(copy.get(), data, bytes);
@@ -57,7 +61,8 @@ void SimFile::end_write(WriteHandle write, uint64_t bytes, uint64_t offset) {
     change.offset = offset;
     change.length_after = std::max(length_, offset + bytes);
     forget_lost(offset, bytes);
-    bad_sectors_.erase(bad_sectors_.lower_bound(offset / kSectorBytes), bad_sectors_.lower_bound((offset + bytes) / kSectorBytes));
+    bad_sectors_.erase(bad_sectors_.lower_bound(offset / kSectorBytes),
+                       bad_sectors_.lower_bound((offset + bytes) / kSectorBytes));
     record(std::move(change));
 }
 
@@ -73,7 +78,9 @@ void SimFile::lose_write(WriteHandle write) {
 
 void SimFile::forget_lost(uint64_t offset, uint64_t bytes) {
     if (lost_.empty()) return;
-    std::erase_if(lost_, [&](const Lost& l) { return l.offset < offset + bytes && offset < l.offset + l.bytes; });
+    std::erase_if(lost_, [&](const Lost& l) {
+        return l.offset < offset + bytes && offset < l.offset + l.bytes;
+    });
 }
 
 void SimFile::set_length(uint64_t bytes) {
@@ -92,8 +99,10 @@ void SimFile::record(SimChange change) {
 
 // In the usual case everything becomes durable and the durable bytes are simply those seen now.
 void SimFile::synced(uint64_t point, Rng& rng) {
-    const auto end = std::find_if(unsynced_.begin(), unsynced_.end(), [&](const SimChange& c) { return c.number > point; });
-    const bool certain = std::none_of(unsynced_.begin(), end, [](const SimChange& c) { return c.in_doubt; });
+    const auto end = std::find_if(unsynced_.begin(), unsynced_.end(),
+                                  [&](const SimChange& c) { return c.number > point; });
+    const bool certain =
+        std::none_of(unsynced_.begin(), end, [](const SimChange& c) { return c.in_doubt; });
     if (end == unsynced_.begin()) return;
     durable_length_ = std::prev(end)->length_after;
     if (end == unsynced_.end() && certain && !diverged_) {
@@ -115,7 +124,8 @@ void SimFile::newest_synced() {
     durable_length_ = std::max(durable_length_, change.offset + change.bytes);
 }
 
-// What unsynced changes did to [from, to) can no longer come out of a crash: newer bytes are durable there.
+// What unsynced changes did to [from, to) can no longer come out of a crash: newer bytes are
+// durable there.
 void SimFile::forget_beneath(uint64_t from, uint64_t to) {
     std::vector<SimChange> left;
     for (SimChange& change : unsynced_) {
@@ -125,12 +135,14 @@ void SimFile::forget_beneath(uint64_t from, uint64_t to) {
             continue;
         }
         SimChange head = change, tail = change;
-        head.bytes = from > change.offset ? from - change.offset : 0;          // without bytes it still sets the length
+        // Without bytes it still sets the length.
+        head.bytes = from > change.offset ? from - change.offset : 0;
         left.push_back(std::move(head));
         if (end <= to) continue;
         tail.offset = to;
         tail.bytes = end - to;
-        if (tail.data != nullptr) tail.data = {change.data, change.data.get() + (to - change.offset)};
+        if (tail.data != nullptr)
+            tail.data = {change.data, change.data.get() + (to - change.offset)};
         left.push_back(std::move(tail));
     }
     unsynced_ = std::move(left);
@@ -146,8 +158,10 @@ std::shared_ptr<SimFile> SimFile::after_crash(Rng& rng, SimCrash mode) const {
     auto image = std::make_shared<SimFile>(path);
     image->durable_ = durable_;
     image->durable_length_ = durable_length_;
-    std::list<SimChange> begun = in_flight_;               // may have reached the device as well as not
-    for (SimChange& change : begun) change.length_after = std::max(length_, change.offset + change.bytes);
+    // May have reached the device as well as not.
+    std::list<SimChange> begun = in_flight_;
+    for (SimChange& change : begun)
+        change.length_after = std::max(length_, change.offset + change.bytes);
     Changes changes;
     for (const SimChange& change : unsynced_) changes.push_back(&change);
     for (const SimChange& change : begun) changes.push_back(&change);
@@ -171,7 +185,8 @@ std::shared_ptr<SimFile> SimFile::after_crash(Rng& rng, SimCrash mode) const {
     return image;
 }
 
-// Each sector by itself: version 0 is the durable one, version i what the first i changes to it made.
+// Each sector by itself: version 0 is the durable one, version i what the first i changes to it
+// made.
 void SimFile::keep_sectors(SimFile& image, const Changes& changes, Rng& rng) const {
     std::map<uint64_t, Changes> by_sector;
     for (const SimChange* change : changes) {
@@ -194,7 +209,8 @@ void SimFile::keep_torn(SimFile& image, const Changes& changes, Rng& rng) const 
     for (const SimChange* change : changes) {
         const uint64_t fate = rng.below(4);
         if (fate == 0) continue;
-        const uint64_t cut = (change->offset / kSectorBytes + rng.below(sector_count(*change) + 1)) * kSectorBytes;
+        const uint64_t cut =
+            (change->offset / kSectorBytes + rng.below(sector_count(*change) + 1)) * kSectorBytes;
         if (fate == 1) apply(image.durable_, *change);
         else if (fate == 2) apply(image.durable_, *change, 0, cut);
         else apply(image.durable_, *change, cut, UINT64_MAX);
@@ -210,9 +226,11 @@ void SimFile::keep_prefix(SimFile& image, const Changes& changes, Rng& rng) cons
     if (whole > 0) image.durable_length_ = changes[whole - 1]->length_after;
     if (whole == changes.size()) return;
     const SimChange& torn = *changes[whole];
-    const uint64_t cut = (torn.offset / kSectorBytes + rng.below(sector_count(torn) + 1)) * kSectorBytes;
+    const uint64_t cut =
+        (torn.offset / kSectorBytes + rng.below(sector_count(torn) + 1)) * kSectorBytes;
     apply(image.durable_, torn, 0, cut);
-    if (cut > torn.offset) image.durable_length_ = std::max(image.durable_length_, std::min(cut, torn.length_after));
+    if (cut > torn.offset)
+        image.durable_length_ = std::max(image.durable_length_, std::min(cut, torn.length_after));
 }
 
 }  // namespace lockstep::threads

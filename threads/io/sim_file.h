@@ -1,11 +1,16 @@
-// sim_file.h - one simulated file: what is seen now, what is durable, and everything between that a crash may leave.
+// sim_file.h - one simulated file: what is seen now, what is durable, and everything between that a
+// crash may leave.
 //
-// Concepts   A completed change (write, truncation, growth) is seen at once and stays in the list of unsynced changes, in order. A
-//            sync that began after it makes it durable. A crash starts from the durable bytes and picks, sector by sector, one of
-//            the versions that the unsynced changes and the writes in flight have made; the length is picked in the same way.
+// Concepts   A completed change (write, truncation, growth) is seen at once and stays in the list
+//            of unsynced changes, in order. A sync that began after it makes it durable. A crash
+//            starts from the durable bytes and picks, sector by sector, one of the versions that
+//            the unsynced changes and the writes in flight have made; the length is picked in the
+//            same way.
 // Invariants SF-1 No two writes in flight overlap. [checked: begin_write()]
-//            SF-2 A sync covers what completed before it began, and no more. [checked: synced(), tests]
-//            SF-3 After a failed sync nobody can tell whether what it covered is durable: no later sync makes it so with certainty.
+//            SF-2 A sync covers what completed before it began, and no more. [checked: synced(),
+//            tests]
+//            SF-3 After a failed sync nobody can tell whether what it covered is durable: no later
+//            sync makes it so with certainty.
 #pragma once
 
 #include <list>
@@ -20,12 +25,12 @@
 namespace lockstep::threads {
 
 struct SimChange {
-    uint64_t number = 0;                                   // order of completion; 0 while in flight
+    uint64_t number = 0;  // order of completion; 0 while in flight
     uint64_t offset = 0;
-    uint64_t bytes = 0;                                    // 0: only the length changes
-    std::shared_ptr<const std::byte[]> data;               // null: zeros
+    uint64_t bytes = 0;                       // 0: only the length changes
+    std::shared_ptr<const std::byte[]> data;  // null: zeros
     uint64_t length_after = 0;
-    bool in_doubt = false;                                 // a sync that covered it failed (SF-3)
+    bool in_doubt = false;  // a sync that covered it failed (SF-3)
 };
 
 class SimFile {
@@ -34,16 +39,19 @@ public:
 
     explicit SimFile(std::string path) : path(std::move(path)) {}
     uint64_t length() const { return length_; }
-    size_t read(uint64_t offset, std::byte* data, size_t bytes) const;     // short at the end of the file
+    // Short at the end of the file.
+    size_t read(uint64_t offset, std::byte* data, size_t bytes) const;
     bool has_bad_sector(uint64_t offset, uint64_t bytes) const;
     void spoil_sector(uint64_t offset) { bad_sectors_.insert(offset / 512); }
     void mend_sectors() { bad_sectors_.clear(); }
 
-    // A write begins (`data` is copied), and ends by taking effect on its first `bytes` bytes, possibly at another place.
+    // A write begins (`data` is copied), and ends by taking effect on its first `bytes` bytes,
+    // possibly at another place.
     WriteHandle begin_write(uint64_t offset, const std::byte* data, uint64_t bytes);
     void end_write(WriteHandle write, uint64_t bytes, uint64_t offset);
-    void drop_write(WriteHandle write) { in_flight_.erase(write); }        // its requester is gone
-    // It ends without any effect and nobody is told. Its bytes are remembered until something is written there.
+    void drop_write(WriteHandle write) { in_flight_.erase(write); }  // its requester is gone
+    // It ends without any effect and nobody is told. Its bytes are remembered until something is
+    // written there.
     void lose_write(WriteHandle write);
     struct Lost {
         uint64_t offset, bytes;
@@ -55,17 +63,21 @@ public:
     uint64_t sync_point() const { return changes_made_; }
     void synced(uint64_t point, Rng& rng);
     void sync_failed(uint64_t point);
-    // The newest change alone becomes durable (a write that was asked for as durable), or nobody can tell whether it is.
+    // The newest change alone becomes durable (a write that was asked for as durable), or nobody
+    // can tell whether it is.
     void newest_synced();
     void newest_in_doubt() { unsynced_.back().in_doubt = true; }
 
     // The file as one crash leaves it.
     std::shared_ptr<SimFile> after_crash(Rng& rng, SimCrash mode) const;
-    uint64_t digest(uint64_t hash) const { return current_.digest(sim_hash(hash, &length_, sizeof(length_))); }
+    uint64_t digest(uint64_t hash) const {
+        return current_.digest(sim_hash(hash, &length_, sizeof(length_)));
+    }
     uint64_t pages() const { return current_.pages(); }
 
-    std::string path;                                      // current or last name, for events and fault filters
-    int32_t locked_by = -1;                                // FileId of the lock's holder
+    // Current or last name, for events and fault filters.
+    std::string path;
+    int32_t locked_by = -1;  // FileId of the lock's holder
 
 private:
     using Changes = std::vector<const SimChange*>;
@@ -79,11 +91,12 @@ private:
     SimContent current_, durable_;
     uint64_t length_ = 0, durable_length_ = 0;
     uint64_t changes_made_ = 0;
-    bool diverged_ = false;                                // current_ shows bytes that may be durable nowhere (SF-3)
+    // current_ shows bytes that may be durable nowhere (SF-3).
+    bool diverged_ = false;
     std::vector<SimChange> unsynced_;
     std::list<SimChange> in_flight_;
     std::set<uint64_t> bad_sectors_;
-    std::vector<Lost> lost_;                               // in pieces no longer than a sector
+    std::vector<Lost> lost_;  // in pieces no longer than a sector
 };
 
 }  // namespace lockstep::threads

@@ -10,14 +10,16 @@ constexpr Nanos kSlowFactor = 100;
 
 uint64_t memory_checksum(const IoRequest& request) {
     uint64_t hash = 0;
-    for (uint32_t i = 0; i < request.iov_count; ++i) hash = sim_hash(hash, io_pieces(request)[i].iov_base, io_pieces(request)[i].iov_len);
+    for (uint32_t i = 0; i < request.iov_count; ++i)
+        hash = sim_hash(hash, io_pieces(request)[i].iov_base, io_pieces(request)[i].iov_len);
     return hash;
 }
 
 bool is_misaligned(const IoRequest& request) {
     uint64_t bits = request.offset;
     for (uint32_t i = 0; i < request.iov_count; ++i) {
-        bits |= reinterpret_cast<uintptr_t>(io_pieces(request)[i].iov_base) | io_pieces(request)[i].iov_len;
+        bits |= reinterpret_cast<uintptr_t>(io_pieces(request)[i].iov_base) |
+                io_pieces(request)[i].iov_len;
     }
     return bits % kSectorBytes != 0;
 }
@@ -54,7 +56,11 @@ void SimQueue::submit(IoRequest* first, size_t count) {
         request.tag = request.kind == IoKind::write ? memory_checksum(request) : 0;
         start(&request);
         const std::string path = disk_.of(request.file).file->path;
-        const SimEvent event{.kind = SimEvent::submitted, .io = request.kind, .path = path, .offset = request.offset, .bytes = io_bytes(request)};
+        const SimEvent event{.kind = SimEvent::submitted,
+                             .io = request.kind,
+                             .path = path,
+                             .offset = request.offset,
+                             .bytes = io_bytes(request)};
         lock.unlock();
         disk_.happened(event);
     }
@@ -76,18 +82,24 @@ void SimQueue::begin_attempt(Operation operation) {
     const uint64_t left = io_bytes(request) - operation.progress;
     operation.attempt = left;
     if (left > kSectorBytes && disk_.faults_.strikes(SimFault::short_transfer, file.path)) {
-        operation.attempt = (1 + disk_.faults_.shape().below((left - 1) / kSectorBytes)) * kSectorBytes;
+        operation.attempt =
+            (1 + disk_.faults_.shape().below((left - 1) / kSectorBytes)) * kSectorBytes;
     }
     if (request.kind == IoKind::sync) operation.sync_point = file.sync_point();
     if (request.kind == IoKind::write && !operation.misaligned && operation.attempt > 0) {
         std::vector<std::byte> bytes(operation.attempt);
         for_memory(request, operation.progress, operation.attempt,
-                   [&](const std::byte* piece, uint64_t at, uint64_t n) { std::copy_n(piece, n, bytes.data() + at); });
-        operation.write = file.begin_write(request.offset + operation.progress, bytes.data(), bytes.size());
+                   [&](const std::byte* piece, uint64_t at, uint64_t n) {
+                       std::copy_n(piece, n, bytes.data() + at);
+                   });
+        operation.write =
+            file.begin_write(request.offset + operation.progress, bytes.data(), bytes.size());
     }
     const SimOptions& options = disk_.options_;
-    Nanos latency = options.polls_max > 0 ? 1 + disk_.schedule_.below(options.polls_max)
-                                          : options.latency_min + disk_.schedule_.below(options.latency_max - options.latency_min + 1);
+    Nanos latency = options.polls_max > 0
+                        ? 1 + disk_.schedule_.below(options.polls_max)
+                        : options.latency_min +
+                              disk_.schedule_.below(options.latency_max - options.latency_min + 1);
     if (disk_.faults_.strikes(SimFault::slow, file.path)) latency *= kSlowFactor;
     operations_.emplace(std::pair(time() + latency, ++disk_.operations_), std::move(operation));
 }
@@ -115,8 +127,9 @@ int64_t SimQueue::attempt_read(Operation& operation) {
     if (got > 0 && disk_.faults_.strikes(SimFault::bit_flip, file.path)) {
         bytes[disk_.faults_.shape().below(got)] ^= std::byte{1} << disk_.faults_.shape().below(8);
     }
-    for_memory(request, operation.progress, got,
-               [&](std::byte* piece, uint64_t at, uint64_t n) { std::copy_n(bytes.data() + at, n, piece); });
+    for_memory(request, operation.progress, got, [&](std::byte* piece, uint64_t at, uint64_t n) {
+        std::copy_n(bytes.data() + at, n, piece);
+    });
     return static_cast<int64_t>(got);
 }
 
@@ -125,7 +138,7 @@ int64_t SimQueue::attempt_write(Operation& operation) {
     const IoRequest& request = *operation.request;
     SimFaults& faults = disk_.faults_;
     const bool memory_unchanged = memory_checksum(request) == operation.checksum;
-    CHECK(memory_unchanged);                               // SD-1
+    CHECK(memory_unchanged);  // SD-1
     if (operation.attempt == 0) return 0;
     const SimFile::WriteHandle write = *std::exchange(operation.write, std::nullopt);
     const uint64_t from = request.offset + operation.progress;
@@ -134,8 +147,11 @@ int64_t SimQueue::attempt_write(Operation& operation) {
         return -EAGAIN;
     }
     if (const int err = disk_.write_fault(file, from + operation.attempt); err != 0) {
-        const uint64_t sectors = err == EIO ? faults.shape().below(operation.attempt / kSectorBytes + 1) : 0;
-        file.end_write(write, disk_.room_for(file, from + sectors * kSectorBytes) ? sectors * kSectorBytes : 0, from);
+        const uint64_t sectors =
+            err == EIO ? faults.shape().below(operation.attempt / kSectorBytes + 1) : 0;
+        file.end_write(
+            write, disk_.room_for(file, from + sectors * kSectorBytes) ? sectors * kSectorBytes : 0,
+            from);
         return -err;
     }
     if (faults.strikes(SimFault::lost_write, file.path)) {
@@ -199,13 +215,18 @@ size_t SimQueue::poll() {
 
 void SimQueue::complete(Operation& operation) {
     IoRequest* request = operation.request;
-    disk_.happened({.kind = SimEvent::completed, .io = request->kind, .path = operation.file->path, .offset = request->offset,
-                    .bytes = io_bytes(*request), .result = request->result});
+    disk_.happened({.kind = SimEvent::completed,
+                    .io = request->kind,
+                    .path = operation.file->path,
+                    .offset = request->offset,
+                    .bytes = io_bytes(*request),
+                    .result = request->result});
     --in_flight_;
     io_finish(*request);
 }
 
-// Sleeps once and looks again: under a clock that others move, nobody would tell when the time has come.
+// Sleeps once and looks again: under a clock that others move, nobody would tell when the time has
+// come.
 size_t SimQueue::wait(Nanos deadline) {
     if (const size_t n = poll(); n > 0) return n;
     Nanos due = 0;

@@ -1,7 +1,8 @@
 // sim_queue.h - one worker's queue on a simulated disk.
 //
-// Concepts   An operation is a request under way: started with a time at which its next attempt ends. An attempt may move all, a
-//            part (then the operation goes on by itself, IO-3), or nothing.
+// Concepts   An operation is a request under way: started with a time at which its next attempt
+//            ends. An attempt may move all, a part (then the operation goes on by itself, IO-3), or
+//            nothing.
 #pragma once
 
 #include <condition_variable>
@@ -18,7 +19,8 @@ namespace lockstep::threads {
 class SimQueue final : public IoQueue {
 public:
     SimQueue(SimDisk& disk, const Clock& clock) : disk_(disk), clock_(clock) {}
-    // Requests in flight are forgotten, as if their process had vanished: their memory is not touched again.
+    // Requests in flight are forgotten, as if their process had vanished: their memory is not
+    // touched again.
     ~SimQueue() override;
     const char* name() const override { return "simulated"; }
     void submit(IoRequest* first, size_t count) override;
@@ -27,15 +29,18 @@ public:
     void wake() override;
     size_t in_flight() const override { return in_flight_; }
 
-    Nanos next_due() const { return operations_.empty() ? kNever : operations_.begin()->first.first; }   // under the disk's mutex
+    // Under the disk's mutex.
+    Nanos next_due() const {
+        return operations_.empty() ? kNever : operations_.begin()->first.first;
+    }
 
 private:
     struct Operation {
         IoRequest* request = nullptr;
         std::shared_ptr<SimFile> file;
         uint64_t progress = 0;
-        uint64_t attempt = 0;                              // bytes that the present attempt moves
-        uint64_t checksum = 0;                             // of the whole memory of a write (SD-1)
+        uint64_t attempt = 0;   // bytes that the present attempt moves
+        uint64_t checksum = 0;  // of the whole memory of a write (SD-1)
         uint64_t sync_point = 0;
         std::optional<SimFile::WriteHandle> write;
         bool misaligned = false;
@@ -44,7 +49,7 @@ private:
     // All under the disk's mutex.
     void start(IoRequest* request);
     void begin_attempt(Operation operation);
-    bool attempt(Operation& operation);                    // true: the request is finished
+    bool attempt(Operation& operation);  // true: the request is finished
     int64_t attempt_read(Operation& operation);
     int64_t attempt_write(Operation& operation);
     int64_t attempt_sync(Operation& operation);
@@ -55,11 +60,12 @@ private:
 
     SimDisk& disk_;
     const Clock& clock_;
-    std::map<std::pair<Nanos, uint64_t>, Operation> operations_;       // by due time, then by number; under the disk's mutex
-    size_t in_flight_ = 0;                                 // worker only
+    // By due time, then by number; under the disk's mutex.
+    std::map<std::pair<Nanos, uint64_t>, Operation> operations_;
+    size_t in_flight_ = 0;  // worker only
     std::mutex sleep_mutex_;
     std::condition_variable wakeup_;
-    bool kicked_ = false;                                  // under sleep_mutex_
+    bool kicked_ = false;  // under sleep_mutex_
     SleepGate gate_;
 };
 

@@ -1,4 +1,5 @@
-// transfer.h - what every backend does alike: the pieces of a request, accounting for short transfers, queues of requests.
+// transfer.h - what every backend does alike: the pieces of a request, accounting for short
+// transfers, queues of requests.
 //
 // Invariants IO-3 (io.h) A short or interrupted transfer is continued. [checked: io_account()]
 #pragma once
@@ -12,10 +13,14 @@
 
 namespace lockstep::threads {
 
-inline constexpr uint64_t kSectorBytes = 512;              // what a device writes whole, and what direct files are aligned to
-inline constexpr size_t kTransferMax = 1u << 30;           // bytes a system call is asked for; more comes as a continuation
+// What a device writes whole, and what direct files are aligned to.
+inline constexpr uint64_t kSectorBytes = 512;
+// Bytes a system call is asked for; more comes as a continuation.
+inline constexpr size_t kTransferMax = 1u << 30;
 
-inline const iovec* io_pieces(const IoRequest& request) { return request.many != nullptr ? request.many : request.iov; }
+inline const iovec* io_pieces(const IoRequest& request) {
+    return request.many != nullptr ? request.many : request.iov;
+}
 
 inline uint64_t io_bytes(const IoRequest& request) {
     uint64_t bytes = 0;
@@ -28,7 +33,8 @@ inline iovec io_piece(const IoRequest& request, uint64_t progress) {
     for (uint32_t i = 0; i < request.iov_count; ++i) {
         const iovec& piece = io_pieces(request)[i];
         if (progress < piece.iov_len)
-            return {static_cast<std::byte*>(piece.iov_base) + progress, std::min(piece.iov_len - progress, kTransferMax)};
+            return {static_cast<std::byte*>(piece.iov_base) + progress,
+                    std::min(piece.iov_len - progress, kTransferMax)};
         progress -= piece.iov_len;
     }
     return {nullptr, 0};
@@ -46,7 +52,8 @@ inline void copy_pieces(const IoRequest& from, const IoRequest& to, uint64_t byt
 
 inline bool io_transient(int64_t raw) { return raw == -EINTR || raw == -EAGAIN; }
 
-// Accounts for one outcome of the kernel (bytes or -errno). True: finished, `result` is set. False: go on at `progress`.
+// Accounts for one outcome of the kernel (bytes or -errno). True: finished, `result` is set. False:
+// go on at `progress`.
 inline bool io_account(IoRequest& request, uint64_t& progress, int64_t raw) {
     if (io_transient(raw)) return false;
     if (request.kind == IoKind::sync) {
@@ -57,10 +64,12 @@ inline bool io_account(IoRequest& request, uint64_t& progress, int64_t raw) {
         progress += static_cast<uint64_t>(raw);
         if (progress < io_bytes(request)) return false;
     } else if (request.kind == IoKind::write && progress < io_bytes(request)) {
-        request.result = raw < 0 ? raw : -EIO;             // a write that moves nothing would be repeated for ever
+        // A write that moves nothing would be repeated for ever.
+        request.result = raw < 0 ? raw : -EIO;
         return true;
     } else if (raw < 0 && !(raw == -EINVAL && progress % kSectorBytes != 0)) {
-        request.result = raw;                              // (a direct read that ended inside the last sector cannot go on)
+        // (a direct read that ended inside the last sector cannot go on).
+        request.result = raw;
         return true;
     }
     request.result = static_cast<int64_t>(progress);

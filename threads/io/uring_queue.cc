@@ -1,7 +1,8 @@
 // uring_queue.cc - batches, continuations and sleep on one io_uring ring.
 //
-// Concepts   Requests wait in one queue per class until the ring has room. Numbers: kernel_ = requests given to the ring and not
-//            completed, at most capacity_, so neither ring can overflow. What comes back short or interrupted is issued again for the rest.
+// Concepts   Requests wait in one queue per class until the ring has room. Numbers: kernel_ =
+//            requests given to the ring and not completed, at most capacity_, so neither ring can
+//            overflow. What comes back short or interrupted is issued again for the rest.
 // States     of a request: pending -> in the ring (pump) -> [continued] -> finished (finish).
 // Blocking   wait() only.
 #include "threads/io/uring_queue.h"
@@ -21,22 +22,26 @@ namespace {
 
 // liburing 2.3 declares io_uring_enable_rings() and does not export it.
 int enable_ring(io_uring& ring) {
-    const long result = syscall(SYS_io_uring_register, ring.ring_fd, IORING_REGISTER_ENABLE_RINGS, nullptr, 0);
+    const long result =
+        syscall(SYS_io_uring_register, ring.ring_fd, IORING_REGISTER_ENABLE_RINGS, nullptr, 0);
     return result < 0 ? -errno : 0;
 }
 
 constexpr unsigned kRingEntries = 512;
-constexpr unsigned kLogReserve = 16;                       // places that only the log may take
-constexpr Nanos kGatherTime = 100 * kMicrosecond;          // longest wait for more completions when there are some
-constexpr uint64_t kWakeTag = 0;                           // user_data of the eventfd's poll
+constexpr unsigned kLogReserve = 16;  // places that only the log may take
+// Longest wait for more completions when there are some.
+constexpr Nanos kGatherTime = 100 * kMicrosecond;
+constexpr uint64_t kWakeTag = 0;  // user_data of the eventfd's poll
 
-// Asks for the cheapest mode first: completions run only when the one issuing thread looks for them.
+// Asks for the cheapest mode first: completions run only when the one issuing thread looks for
+// them.
 int init_ring(io_uring& ring, unsigned entries) {
     constexpr unsigned kBase = IORING_SETUP_CLAMP | IORING_SETUP_R_DISABLED;
     constexpr unsigned kModes[] = {
-        kBase | IORING_SETUP_SUBMIT_ALL | IORING_SETUP_COOP_TASKRUN | IORING_SETUP_TASKRUN_FLAG | IORING_SETUP_SINGLE_ISSUER |
-            IORING_SETUP_DEFER_TASKRUN,
-        kBase | IORING_SETUP_SUBMIT_ALL | IORING_SETUP_COOP_TASKRUN | IORING_SETUP_TASKRUN_FLAG | IORING_SETUP_SINGLE_ISSUER,
+        kBase | IORING_SETUP_SUBMIT_ALL | IORING_SETUP_COOP_TASKRUN | IORING_SETUP_TASKRUN_FLAG |
+            IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN,
+        kBase | IORING_SETUP_SUBMIT_ALL | IORING_SETUP_COOP_TASKRUN | IORING_SETUP_TASKRUN_FLAG |
+            IORING_SETUP_SINGLE_ISSUER,
         kBase | IORING_SETUP_SUBMIT_ALL | IORING_SETUP_COOP_TASKRUN | IORING_SETUP_TASKRUN_FLAG,
         kBase | IORING_SETUP_SUBMIT_ALL,
         kBase,
@@ -48,7 +53,8 @@ int init_ring(io_uring& ring, unsigned entries) {
         result = io_uring_queue_init_params(entries, &ring, &params);
         if (result != -EINVAL) break;
     }
-    if (result == 0 && !(ring.features & IORING_FEAT_EXT_ARG)) {           // no timed sleep in one call before Linux 5.11
+    // No timed sleep in one call before Linux 5.11.
+    if (result == 0 && !(ring.features & IORING_FEAT_EXT_ARG)) {
         io_uring_queue_exit(&ring);
         result = -ENOSYS;
     }
@@ -63,8 +69,10 @@ struct Outcome {
 
 class UringQueue final : public IoQueue {
 public:
-    UringQueue(io_uring ring, int event_fd, const Clock& clock) : ring_(ring), event_fd_(event_fd), clock_(clock) {
-        capacity_ = ring_.sq.ring_entries - 1;             // one place belongs to the eventfd's poll
+    UringQueue(io_uring ring, int event_fd, const Clock& clock)
+        : ring_(ring), event_fd_(event_fd), clock_(clock) {
+        // One place belongs to the eventfd's poll.
+        capacity_ = ring_.sq.ring_entries - 1;
     }
     ~UringQueue() override;
     const char* name() const override { return "io_uring"; }
@@ -77,11 +85,16 @@ public:
 
 private:
     [[gnu::cold, gnu::noinline]] void start_ring();
-    unsigned limit(size_t io_class) const { return io_class == 0 ? capacity_ : capacity_ - kLogReserve; }
+    unsigned limit(size_t io_class) const {
+        return io_class == 0 ? capacity_ : capacity_ - kLogReserve;
+    }
     void pump();
     void issue(IoRequest* request, uint64_t progress);
     void flush();
-    void count_submission() { submissions_.store(submissions_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed); }
+    void count_submission() {
+        submissions_.store(submissions_.load(std::memory_order_relaxed) + 1,
+                           std::memory_order_relaxed);
+    }
     size_t reap();
     void take(const Outcome& outcome);
     void finish(IoRequest* request);
@@ -94,24 +107,27 @@ private:
     unsigned capacity_ = 0;
     unsigned kernel_ = 0;
     size_t in_flight_ = 0;
-    size_t finished_ = 0;                                  // since the queue was made
-    std::atomic<uint64_t> submissions_{0};                 // written by the worker
+    size_t finished_ = 0;                   // since the queue was made
+    std::atomic<uint64_t> submissions_{0};  // written by the worker
     bool started_ = false;
     bool wake_armed_ = false;
     bool wake_multishot_ = true;
-    bool closing_ = false;                                 // requesters are gone: run no `done`
-    bool busy_ = false;                                    // the worker has others to run: long submissions are for a thread of the kernel
+    bool closing_ = false;  // requesters are gone: run no `done`
+    // The worker has others to run: long submissions are for a thread of the kernel.
+    bool busy_ = false;
     RequestQueue pending_[kIoClasses];
     SleepGate gate_;
 };
 
-// Memory of requests in flight must not be written after its owner has freed it: wait for the kernel, whoever is left.
+// Memory of requests in flight must not be written after its owner has freed it: wait for the
+// kernel, whoever is left.
 UringQueue::~UringQueue() {
     closing_ = true;
     while (in_flight_ > 0) {
         pump();
         const int result = io_uring_submit_and_wait(&ring_, 1);
-        CHECK(result >= 0 || result == -EINTR || result == -EAGAIN || result == -EBUSY);   // -EEXIST: not on its worker
+        // -EEXIST: not on its worker.
+        CHECK(result >= 0 || result == -EINTR || result == -EAGAIN || result == -EBUSY);
         reap();
     }
     io_uring_queue_exit(&ring_);
@@ -124,7 +140,8 @@ void UringQueue::start_ring() {
 }
 
 void UringQueue::submit(IoRequest* first, size_t count) {
-    if (!started_) [[unlikely]] start_ring();
+    if (!started_) [[unlikely]]
+        start_ring();
     in_flight_ += count;
     for (; count > 0; --count) {
         IoRequest* next = first->next;
@@ -146,13 +163,14 @@ void UringQueue::pump() {
 void UringQueue::issue(IoRequest* request, uint64_t progress) {
     request->tag = progress;
     io_uring_sqe* sqe = io_uring_get_sqe(&ring_);
-    CHECK(sqe != nullptr);                                 // kernel_ <= capacity_ keeps a place
+    CHECK(sqe != nullptr);  // kernel_ <= capacity_ keeps a place
     const int fd = request->file.value;
     const bool write = request->kind == IoKind::write;
     if (request->kind == IoKind::sync) {
         io_uring_prep_fsync(sqe, fd, IORING_FSYNC_DATASYNC);
     } else if (progress == 0 && request->iov_count > 1) {
-        if (write) io_uring_prep_writev(sqe, fd, io_pieces(*request), request->iov_count, request->offset);
+        if (write)
+            io_uring_prep_writev(sqe, fd, io_pieces(*request), request->iov_count, request->offset);
         else io_uring_prep_readv(sqe, fd, io_pieces(*request), request->iov_count, request->offset);
     } else {
         const iovec piece = io_piece(*request, progress);
@@ -168,7 +186,8 @@ void UringQueue::issue(IoRequest* request, uint64_t progress) {
     ++kernel_;
 }
 
-// What the kernel does not take now (no memory, completions to be fetched first) stays in the ring for the next turn.
+// What the kernel does not take now (no memory, completions to be fetched first) stays in the ring
+// for the next turn.
 void UringQueue::flush() {
     while (io_uring_sq_ready(&ring_) > 0) {
         count_submission();
@@ -186,7 +205,8 @@ size_t UringQueue::poll() {
     pump();
     flush();
     const size_t finished = reap();
-    flush();                                               // continuations, and what the ring had no room for
+    // Continuations, and what the ring had no room for.
+    flush();
     return finished;
 }
 
@@ -199,7 +219,8 @@ size_t UringQueue::reap() {
         Outcome outcomes[64];
         const unsigned n = io_uring_peek_batch_cqe(&ring_, cqes, 64);
         if (n == 0) break;
-        for (unsigned i = 0; i < n; ++i) outcomes[i] = {cqes[i]->user_data, cqes[i]->res, cqes[i]->flags};
+        for (unsigned i = 0; i < n; ++i)
+            outcomes[i] = {cqes[i]->user_data, cqes[i]->res, cqes[i]->flags};
         io_uring_cq_advance(&ring_, n);
         for (unsigned i = 0; i < n; ++i) take(outcomes[i]);
         pump();
@@ -222,18 +243,21 @@ void UringQueue::finish(IoRequest* request) {
     if (!closing_) io_finish(*request);
 }
 
-// The poll stays armed where the kernel can keep it so; else the counter is emptied and the poll armed before the next sleep.
+// The poll stays armed where the kernel can keep it so; else the counter is emptied and the poll
+// armed before the next sleep.
 void UringQueue::wake_seen(uint32_t flags) {
     if (flags & IORING_CQE_F_MORE) return;
     wake_armed_ = false;
     uint64_t count = 0;
-    if (read(event_fd_, &count, sizeof(count)) < 0) wake_multishot_ = false;   // it never fired: multishot was refused
+    // It never fired: multishot was refused.
+    if (read(event_fd_, &count, sizeof(count)) < 0) wake_multishot_ = false;
 }
 
 void UringQueue::arm_wake() {
     if (wake_armed_) return;
     io_uring_sqe* sqe = io_uring_get_sqe(&ring_);
-    if (sqe == nullptr) return flush();                    // unsubmitted work fills the ring: this sleep will be short
+    // Unsubmitted work fills the ring: this sleep will be short.
+    if (sqe == nullptr) return flush();
     if (wake_multishot_) io_uring_prep_poll_multishot(sqe, event_fd_, POLLIN);
     else io_uring_prep_poll_add(sqe, event_fd_, POLLIN);
     sqe->user_data = kWakeTag;
@@ -241,7 +265,8 @@ void UringQueue::arm_wake() {
 }
 
 size_t UringQueue::wait(Nanos deadline) {
-    if (!started_) [[unlikely]] start_ring();
+    if (!started_) [[unlikely]]
+        start_ring();
     busy_ = false;
     pump();
     if (const size_t n = reap(); n > 0) {
@@ -250,18 +275,23 @@ size_t UringQueue::wait(Nanos deadline) {
     }
     if (!gate_.try_sleep()) return poll();
     arm_wake();
-    const auto wanted = static_cast<unsigned>(std::clamp<size_t>(gather_, 1, std::max(kernel_, 1u)));
+    const auto wanted =
+        static_cast<unsigned>(std::clamp<size_t>(gather_, 1, std::max(kernel_, 1u)));
     Nanos left = kNever;
     if (deadline != kNever) {
         const Nanos now = clock_.now();
         left = deadline > now ? deadline - now : 0;
     }
-    if (wanted > 1) left = std::min(left, kGatherTime);    // also bounds how long a wake() may find us asleep
-    __kernel_timespec limit{.tv_sec = static_cast<long long>(left / kSecond), .tv_nsec = static_cast<long long>(left % kSecond)};
+    // Also bounds how long a wake() may find us asleep.
+    if (wanted > 1) left = std::min(left, kGatherTime);
+    __kernel_timespec limit{.tv_sec = static_cast<long long>(left / kSecond),
+                            .tv_nsec = static_cast<long long>(left % kSecond)};
     io_uring_cqe* cqe = nullptr;
     if (io_uring_sq_ready(&ring_) > 0) count_submission();
-    const int result = io_uring_submit_and_wait_timeout(&ring_, &cqe, wanted, left == kNever ? nullptr : &limit, nullptr);
-    CHECK(result >= 0 || result == -ETIME || result == -EINTR || result == -EAGAIN || result == -EBUSY);
+    const int result = io_uring_submit_and_wait_timeout(&ring_, &cqe, wanted,
+                                                        left == kNever ? nullptr : &limit, nullptr);
+    CHECK(result >= 0 || result == -ETIME || result == -EINTR || result == -EAGAIN ||
+          result == -EBUSY);
     gate_.rise();
     return reap();
 }
@@ -269,8 +299,7 @@ size_t UringQueue::wait(Nanos deadline) {
 void UringQueue::wake() {
     if (!gate_.notify()) return;
     const uint64_t one = 1;
-    while (write(event_fd_, &one, sizeof(one)) < 0 && errno == EINTR) {
-    }
+    while (write(event_fd_, &one, sizeof(one)) < 0 && errno == EINTR) {}
 }
 
 }  // namespace

@@ -1,10 +1,10 @@
 // runtime.cc - starting and stopping workers, spawning user threads, driving virtual workers.
 #include "threads/runtime/runtime.h"
 
-#include <algorithm>
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
+#include <algorithm>
 
 #include <new>
 #include <vector>
@@ -19,7 +19,7 @@ namespace lockstep::threads {
 // A worker and its kernel thread. `attached`: 0 not yet, 1 runs, 2 failed with `error`.
 struct KernelThread {
     Worker* worker = nullptr;
-    int cpu = -1;                                // to be bound to, or -1
+    int cpu = -1;  // to be bound to, or -1
     pthread_t handle{};
     bool started = false;
     std::atomic<uint32_t> attached{0};
@@ -33,12 +33,13 @@ struct Runtime::Impl {
     MonotonicClock own_clock;
     RuntimeShared shared;
     const bool caller_driven;
-    Rng rng;                                     // draws the worker of each step
-    bool ended = false;                          // stop() has finished
+    Rng rng;             // draws the worker of each step
+    bool ended = false;  // stop() has finished
     std::vector<std::unique_ptr<Worker>> workers;
     std::vector<std::unique_ptr<KernelThread>> kernel_threads;
 #ifdef LOCKSTEP_SIM_POINTS
-    std::unique_ptr<VirtualCores> cores;         // that run the workers' turns, if these may be interrupted
+    // That run the workers' turns, if these may be interrupted.
+    std::unique_ptr<VirtualCores> cores;
 #endif
 
     Result<void> start_kernel_threads(bool pin);
@@ -81,8 +82,10 @@ void* kernel_thread_main(void* argument) {
 }
 
 Result<void> check_options(const RuntimeOptions& options) {
-    if (options.workers < 1 || options.workers > 64) return fail(ErrorCode::bad_option, "workers", options.workers);
-    if (options.steps.team_max < 1 || options.steps.team_max > 1024) return fail(ErrorCode::bad_option, "team_max", options.steps.team_max);
+    if (options.workers < 1 || options.workers > 64)
+        return fail(ErrorCode::bad_option, "workers", options.workers);
+    if (options.steps.team_max < 1 || options.steps.team_max > 1024)
+        return fail(ErrorCode::bad_option, "team_max", options.steps.team_max);
     if (options.stack_bytes < StackPool::kBytesMin || options.stack_bytes > StackPool::kBytesMax)
         return fail(ErrorCode::bad_option, "stack_bytes", options.stack_bytes);
     return {};
@@ -97,17 +100,21 @@ Result<void> Runtime::Impl::start_kernel_threads(bool pin) {
         thread.worker = worker.get();
         if (!cpus.empty()) thread.cpu = cpus[worker->index() % cpus.size()];
         const int err = pthread_create(&thread.handle, nullptr, kernel_thread_main, &thread);
-        if (err != 0) return fail_os(ErrorCode::out_of_memory, err, "kernel thread of a worker", worker->index());
+        if (err != 0)
+            return fail_os(ErrorCode::out_of_memory, err, "kernel thread of a worker",
+                           worker->index());
         thread.started = true;
     }
     for (auto& thread : kernel_threads) {
         thread->attached.wait(0, std::memory_order_acquire);
-        if (thread->attached.load(std::memory_order_acquire) == 2) return std::unexpected(thread->error);
+        if (thread->attached.load(std::memory_order_acquire) == 2)
+            return std::unexpected(thread->error);
     }
     return {};
 }
 
-// Caller-driven: attach makes each worker's queue here; step() sets the thread-local worker for as long as it runs.
+// Caller-driven: attach makes each worker's queue here; step() sets the thread-local worker for as
+// long as it runs.
 Result<void> Runtime::Impl::attach_here() {
     const WorkerLocal outer = worker_local;
     for (auto& worker : workers) {
@@ -142,13 +149,16 @@ Result<std::unique_ptr<Runtime>> Runtime::start(RuntimeOptions options) {
     shared.latch_spins = options.workers > 1 && !options.caller_driven ? 60 : 0;
     for (uint32_t i = 0; i < options.workers; ++i) {
         auto policy = options.policy ? options.policy(i) : nullptr;
-        auto& worker = impl->workers.emplace_back(std::make_unique<Worker>(shared, i, std::move(policy)));
+        auto& worker =
+            impl->workers.emplace_back(std::make_unique<Worker>(shared, i, std::move(policy)));
         worker->adopt_teams(std::make_unique<Steps>(*worker, options.steps));
     }
-    Result<void> ok = options.caller_driven ? impl->attach_here() : impl->start_kernel_threads(options.pin_workers);
+    Result<void> ok = options.caller_driven ? impl->attach_here()
+                                            : impl->start_kernel_threads(options.pin_workers);
 #ifdef LOCKSTEP_SIM_POINTS
     if (ok && options.caller_driven && options.interrupt_one_in != 0) {
-        impl->cores = std::make_unique<VirtualCores>(impl->workers, options.seed, options.interrupt_one_in);
+        impl->cores =
+            std::make_unique<VirtualCores>(impl->workers, options.seed, options.interrupt_one_in);
         ok = impl->cores->start();
     }
 #endif
@@ -170,7 +180,8 @@ Result<Thread*> Runtime::spawn(uint32_t worker, const char* name, ThreadFn fn) {
         if (shared.live.fetch_sub(1, std::memory_order_acq_rel) == 1) shared.live.notify_all();
         return error;
     };
-    if (shared.stopping.load(std::memory_order_seq_cst)) return refused(fail(ErrorCode::store_closed, "runtime"));
+    if (shared.stopping.load(std::memory_order_seq_cst))
+        return refused(fail(ErrorCode::store_closed, "runtime"));
     Thread* thread = shared.pool.take();
     if (thread == nullptr) return refused(fail(ErrorCode::out_of_memory, "user thread"));
     const Result<Stack*> stack = shared.stacks.take();
@@ -179,8 +190,8 @@ Result<Thread*> Runtime::spawn(uint32_t worker, const char* name, ThreadFn fn) {
         return refused(std::unexpected(stack.error()));
     }
     uint64_t max = shared.live_max.load(std::memory_order_relaxed);
-    while (max < live && !shared.live_max.compare_exchange_weak(max, live, std::memory_order_relaxed)) {
-    }
+    while (max < live &&
+           !shared.live_max.compare_exchange_weak(max, live, std::memory_order_relaxed)) {}
     thread->id = shared.next_id.fetch_add(1, std::memory_order_relaxed);
     thread->name = name;
     thread->fn = std::move(fn);
@@ -196,7 +207,9 @@ Result<Thread*> Runtime::spawn(uint32_t worker, const char* name, ThreadFn fn) {
     return thread;
 }
 
-bool Runtime::owns(const Thread& thread) const { return &thread.worker->shared() == &impl_->shared; }
+bool Runtime::owns(const Thread& thread) const {
+    return &thread.worker->shared() == &impl_->shared;
+}
 const char* Runtime::io_name() const { return impl_->workers[0]->io_name(); }
 std::vector<TeamStats> Runtime::team_stats() const {
     std::vector<TeamStats> all;
@@ -205,10 +218,8 @@ std::vector<TeamStats> Runtime::team_stats() const {
             const auto same = std::find_if(all.begin(), all.end(), [&](const TeamStats& s) {
                 return s.op == list.op && s.object == list.object && s.merged == list.merged;
             });
-            if (same == all.end())
-                all.push_back(list);
-            else
-                same->add(list);
+            if (same == all.end()) all.push_back(list);
+            else same->add(list);
         }
     }
     return all;
@@ -222,8 +233,7 @@ std::vector<GearStats> Runtime::gear_stats() const {
 
 CtxStats Runtime::ctx_stats() const {
     CtxStats sum;
-    for (const auto& worker : impl_->workers)
-        sum.add(steps_of(*worker).ctx_stats());
+    for (const auto& worker : impl_->workers) sum.add(steps_of(*worker).ctx_stats());
     return sum;
 }
 
@@ -239,15 +249,15 @@ Disk* Runtime::disk() const { return impl_->shared.disk; }
 
 void Runtime::stop() {
     if (impl_->ended) return;
-    CHECK(current() == nullptr);                 // a user thread would wait for itself
+    CHECK(current() == nullptr);  // a user thread would wait for itself
     RuntimeShared& shared = impl_->shared;
     shared.stopping.store(true, std::memory_order_seq_cst);
     if (impl_->caller_driven) {
-        while (step()) {
-        }
+        while (step()) {}
         return impl_->abandon_here();
     }
-    for (uint64_t live; (live = shared.live.load(std::memory_order_acquire)) > 0;) shared.live.wait(live);
+    for (uint64_t live; (live = shared.live.load(std::memory_order_acquire)) > 0;)
+        shared.live.wait(live);
     impl_->end_workers();
     impl_->ended = true;
 }
@@ -275,7 +285,8 @@ bool Runtime::step() {
 Nanos Runtime::next_deadline() const {
     CHECK(impl_->caller_driven);
     Nanos earliest = kNever;
-    for (const auto& worker : impl_->workers) earliest = std::min(earliest, worker->next_deadline());
+    for (const auto& worker : impl_->workers)
+        earliest = std::min(earliest, worker->next_deadline());
     return earliest;
 }
 

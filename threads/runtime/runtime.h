@@ -1,8 +1,11 @@
-// runtime.h - a set of workers: start, spawn user threads, stop; or be driven step by step by a simulation.
+// runtime.h - a set of workers: start, spawn user threads, stop; or be driven step by step by a
+// simulation.
 //
-// Concepts   One Runtime per store. A worker is one kernel thread with its own ready queue, timers, mailbox and I/O queue.
-//            In caller-driven mode (simulation) there are no kernel threads: N virtual workers advance when the caller says.
-// Blocking   spawn never blocks. stop() blocks the calling kernel thread until every user thread has ended.
+// Concepts   One Runtime per store. A worker is one kernel thread with its own ready queue, timers,
+//            mailbox and I/O queue. In caller-driven mode (simulation) there are no kernel threads:
+//            N virtual workers advance when the caller says.
+// Blocking   spawn never blocks. stop() blocks the calling kernel thread until every user thread
+//            has ended.
 #pragma once
 
 #include <memory>
@@ -11,8 +14,8 @@
 
 #include <lockstep/clock.h>
 #include <lockstep/result.h>
-#include "threads/io/io.h"
 #include <lockstep/steps_options.h>
+#include "threads/io/io.h"
 #include "threads/steps/steps.h"
 #include "threads/sync/completion.h"
 #include "threads/thread/thread.h"
@@ -22,16 +25,20 @@
 namespace lockstep::threads {
 
 struct RuntimeOptions {
-    uint32_t workers = 1;                        // kernel threads, 1..64
-    size_t stack_bytes = 64 * 1024;              // per user thread, guard page excluded
-    bool pin_workers = false;                    // bind worker i to the i-th allowed CPU
-    bool caller_driven = false;                  // simulation: no kernel threads, see step()
-    bool whole_turns = false;                    // caller_driven: a step is as long as a worker's turn, not one slice (see step())
-    uint64_t seed = 1;                           // caller_driven: draws the worker of each step
-    uint32_t interrupt_one_in = 0;               // caller_driven, builds with LOCKSTEP_SIM_POINTS: points per interruption of a worker; 0: never
-    const Clock* clock = nullptr;                // null: a MonotonicClock. Must outlive the runtime
-    Disk* disk = nullptr;                        // where files live; must outlive the runtime. Null: no I/O possible
-    StepsOptions steps = {};                     // teams; off by default
+    uint32_t workers = 1;            // kernel threads, 1..64
+    size_t stack_bytes = 64 * 1024;  // per user thread, guard page excluded
+    bool pin_workers = false;        // bind worker i to the i-th allowed CPU
+    bool caller_driven = false;      // simulation: no kernel threads, see step()
+    // caller_driven: a step is as long as a worker's turn, not one slice (see step()).
+    bool whole_turns = false;
+    uint64_t seed = 1;  // caller_driven: draws the worker of each step
+    // caller_driven, builds with LOCKSTEP_SIM_POINTS: points per interruption of a worker; 0:
+    // never.
+    uint32_t interrupt_one_in = 0;
+    const Clock* clock = nullptr;  // null: a MonotonicClock. Must outlive the runtime
+    // Where files live; must outlive the runtime. Null: no I/O possible.
+    Disk* disk = nullptr;
+    StepsOptions steps = {};  // teams; off by default
     // Makes each worker's policy; null: fifo.
     std::function<std::unique_ptr<SchedulerPolicy>(uint32_t worker)> policy = {};
 };
@@ -40,41 +47,47 @@ class Runtime {
 public:
     // Errors: bad_option; out_of_memory; io_error when an I/O queue cannot be made.
     static Result<std::unique_ptr<Runtime>> start(RuntimeOptions options);
-    ~Runtime();                                  // stop()
+    ~Runtime();  // stop()
     Runtime(const Runtime&) = delete;
     Runtime& operator=(const Runtime&) = delete;
 
-    // Starts a user thread on `worker` (modulo the number of workers), from any kernel thread. `name` is a static string.
-    // Errors: out_of_memory (no stack); store_closed after stop() began.
+    // Starts a user thread on `worker` (modulo the number of workers), from any kernel thread.
+    // `name` is a static string. Errors: out_of_memory (no stack); store_closed after stop() began.
     Result<Thread*> spawn(uint32_t worker, const char* name, ThreadFn fn);
 
     uint32_t workers() const;
-    bool owns(const Thread& thread) const;       // is it a user thread of this runtime?
-    const char* io_name() const;                 // backend of the workers' I/O queues; "none" without a disk
+    bool owns(const Thread& thread) const;  // is it a user thread of this runtime?
+    // Backend of the workers' I/O queues; "none" without a disk.
+    const char* io_name() const;
     const Clock& clock() const;
     Disk* disk() const;
-    // Waits until all user threads have ended, then ends the workers. Call from a foreign kernel thread. Idempotent.
-    // Caller-driven: steps until all have ended or nothing can happen any more; what is then still parked is abandoned.
+    // Waits until all user threads have ended, then ends the workers. Call from a foreign kernel
+    // thread. Idempotent. Caller-driven: steps until all have ended or nothing can happen any more;
+    // what is then still parked is abandoned.
     void stop();
 
     // --- caller_driven only
-    // Runs one slice of one worker that has something to do (a thread, a timer, a completion, mail); with whole_turns as many slices and teams
-    // as the worker would run before it looks at the system again, for who wants to see what it executes and not to draw schedules.
-    // False if nothing can happen until the clock or the simulated disk moves.
+    // Runs one slice of one worker that has something to do (a thread, a timer, a completion,
+    // mail); with whole_turns as many slices and teams as the worker would run before it looks at
+    // the system again, for who wants to see what it executes and not to draw schedules. False if
+    // nothing can happen until the clock or the simulated disk moves.
     bool step();
     // Earliest deadline any parked thread has, kNever if none.
     Nanos next_deadline() const;
-    // Drops the runtime in mid-flight, as a crash would: no user thread runs again and none is unwound. Then only destroy it.
+    // Drops the runtime in mid-flight, as a crash would: no user thread runs again and none is
+    // unwound. Then only destroy it.
     void abandon();
 
     using Stats = RuntimeStats;
-    // Figures of the teams, summed over workers; empty if STEPS is off. Exact only while nothing runs.
+    // Figures of the teams, summed over workers; empty if STEPS is off. Exact only while nothing
+    // runs.
     std::vector<TeamStats> team_stats() const;
     CtxStats ctx_stats() const;
-    std::vector<GearStats> gear_stats() const;   // by worker
+    std::vector<GearStats> gear_stats() const;  // by worker
 
-    IoStats io_stats() const;                    // of the workers' I/O stages, summed
-    Stats stats() const;                         // sums over workers; each figure is read without a lock
+    IoStats io_stats() const;  // of the workers' I/O stages, summed
+    // Sums over workers; each figure is read without a lock.
+    Stats stats() const;
 
 private:
     struct Impl;

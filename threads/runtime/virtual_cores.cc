@@ -25,17 +25,19 @@ void sim_hold(int spin_locks) {
 namespace lockstep::threads {
 
 namespace {
-constexpr size_t kCoreStackBytes = 512 * 1024;   // the simulated disk's observers run here, too
-constexpr uint64_t kPausesLog2 = 9;              // an interruption lasts up to 2^8 turns of others
+constexpr size_t kCoreStackBytes = 512 * 1024;  // the simulated disk's observers run here, too
+constexpr uint64_t kPausesLog2 = 9;             // an interruption lasts up to 2^8 turns of others
 }  // namespace
 
-VirtualCores::VirtualCores(const std::vector<std::unique_ptr<Worker>>& workers, uint64_t seed, uint32_t one_in)
+VirtualCores::VirtualCores(const std::vector<std::unique_ptr<Worker>>& workers, uint64_t seed,
+                           uint32_t one_in)
     : cores_(workers.size()), stacks_(kCoreStackBytes), rng_(seed), one_in_(one_in) {
     for (size_t i = 0; i < cores_.size(); ++i) cores_[i].worker = workers[i].get();
 }
 
 Result<void> VirtualCores::start() {
-    caller_stack_ = kernel_stack();              // once: the system is asked, which costs far more than a turn
+    // once: the system is asked, which costs far more than a turn.
+    caller_stack_ = kernel_stack();
     for (Core& core : cores_) {
         core.stack = TRY(stacks_.take());
         core.sp = make_context(*core.stack, core_main);
@@ -72,7 +74,8 @@ void VirtualCores::suspend(bool waits) {
     ++interruptions_;
     core.not_before = turn_ + (waits ? 1 : uint64_t{1} << rng_.below(kPausesLog2));
     core.local = worker_local;
-    core.where = core.local.current != nullptr ? static_cast<Stack*>(core.local.current->stack) : core.stack;
+    core.where =
+        core.local.current != nullptr ? static_cast<Stack*>(core.local.current->stack) : core.stack;
     switch_context(&core.sp, caller_sp_, caller_stack_);
 }
 

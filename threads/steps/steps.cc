@@ -4,13 +4,14 @@
 #include <algorithm>
 
 #include "threads/base/check.h"
-#include "threads/worker/worker.h"
 #include "threads/base/planted.h"
+#include "threads/worker/worker.h"
 
 namespace lockstep::threads {
 
 const char* team_op_name(TeamOp op) {
-    static constexpr const char* kNames[] = {"begin", "commit", "update", "scan", "fetch", "insert", "delete"};
+    static constexpr const char* kNames[] = {"begin", "commit", "update", "scan",
+                                             "fetch", "insert", "delete"};
     return op < TeamOp::kCount ? kNames[static_cast<size_t>(op)] : "?";
 }
 
@@ -62,7 +63,8 @@ void Steps::begin_window(bool settle) {
 void Steps::window_ended() {
     if (settling_) return begin_window(false);
     const Nanos took = worker_.clock().now() - window_began_;
-    // The time that a worker sleeps says nothing about the gear, nor does a clock that stands still.
+    // The time that a worker sleeps says nothing about the gear, nor does a clock that stands
+    // still.
     if (worker_.sleeps() != window_sleeps_ || took == 0) {
         gears_->disturbed();
     } else if (gears_->window_ended(took)) {
@@ -72,12 +74,17 @@ void Steps::window_ended() {
     begin_window(false);
 }
 
-GearStats Steps::gear_stats() const { return gears_ && given_.mode == StepsMode::on && given_.window_records != 0 ? gears_->stats() : GearStats{}; }
+GearStats Steps::gear_stats() const {
+    return gears_ && given_.mode == StepsMode::on && given_.window_records != 0 ? gears_->stats()
+                                                                                : GearStats{};
+}
 
 void Steps::apply(const StepsOptions& options) {
     options_ = options;
     latch_mask_ = options.ignore_latches || PLANTED(ctx_with_latch) ? 0 : ~0u;
-    points_ = !ctx_on(options.mode) ? 0 : options.points == UINT32_MAX ? kCtxManual : options.points;
+    points_ = !ctx_on(options.mode)          ? 0
+              : options.points == UINT32_MAX ? kCtxManual
+                                             : options.points;
     set_mask();
 }
 
@@ -88,7 +95,7 @@ void Steps::clear_stats() {
         list.teams = list.entered = list.ready = list.alone = 0;
         std::fill(std::begin(list.gone), std::end(list.gone), 0);
     }
-    if (running_ != nullptr) running_->entered = members_;           // they are still to leave
+    if (running_ != nullptr) running_->entered = members_;  // they are still to leave
     ctx_stats_ = {};
 }
 
@@ -101,7 +108,7 @@ inline void Steps::set_mask() {
 // --- the wrapper
 
 Thread* Steps::cross(Thread& self, uint32_t number, bool change) {
-    DCHECK(self.latch_depth == 0);                                   // ST-5
+    DCHECK(self.latch_depth == 0);  // ST-5
     List& list = *routes_[number];
     Thread* next = self.next;
     if (next != nullptr) [[likely]] {
@@ -115,7 +122,8 @@ Thread* Steps::cross(Thread& self, uint32_t number, bool change) {
     return last_out(self, list);
 }
 
-// The ring is empty: strays that are ready come first, so that they can join a list; then the next team; the system when it is due.
+// The ring is empty: strays that are ready come first, so that they can join a list; then the next
+// team; the system when it is due.
 Thread* Steps::last_out(Thread& self, List& list) {
     if (members_left_ == 0 || worker_.system_waits()) {
         join(list, self);
@@ -130,10 +138,12 @@ Thread* Steps::last_out(Thread& self, List& list) {
         return nullptr;
     }
     List& next = oldest_ != nullptr ? pick(&list, list.size + 1) : list;
-    if (&next == &list && list.size == 0) {                          // a team of one: go straight on
+    // A team of one: go straight on.
+    if (&next == &list && list.size == 0) {
         --members_left_;
         ++list.alone;
-        if (++team_number_ % kReviewTeams == 0) [[unlikely]] review_lists();
+        if (++team_number_ % kReviewTeams == 0) [[unlikely]]
+            review_lists();
         return nullptr;
     }
     join(list, self);
@@ -141,8 +151,8 @@ Thread* Steps::last_out(Thread& self, List& list) {
     return first != &self ? make_way(self, *first) : nullptr;
 }
 
-// A member that is about to make another change of the kind that the team makes, as transactions do with the rows that they have read together:
-// a new team would give nothing that this one does not.
+// A member that is about to make another change of the kind that the team makes, as transactions do
+// with the rows that they have read together: a new team would give nothing that this one does not.
 inline bool Steps::stays(Thread& self) {
     if (self.team_stays == kStaysMax || members_left_ == 0) return false;
     ++self.team_stays;
@@ -192,11 +202,14 @@ Steps::List* Steps::overdue() const {
     return list != nullptr && team_number_ - list->since > kAgeMax ? list : nullptr;
 }
 
-// How many transactions may begin while `going_on` threads wait to go on with theirs. Those that wait for locks count too: the more have begun, the
-// more of them meet on the same rows. Where few can go on, twice as many may have begun; and where nobody can, one more in any case.
+// How many transactions may begin while `going_on` threads wait to go on with theirs. Those that
+// wait for locks count too: the more have begun, the more of them meet on the same rows. Where few
+// can go on, twice as many may have begun; and where nobody can, one more in any case.
 uint32_t Steps::room_for_begin(uint32_t going_on) const {
     if (options_.gate == TeamGate::d_gated) return UINT32_MAX;
-    const auto left_of = [](uint32_t limit, uint32_t used) { return limit - std::min(limit, used); };
+    const auto left_of = [](uint32_t limit, uint32_t used) {
+        return limit - std::min(limit, used);
+    };
     const uint32_t begun = going_on + worker_.waiting(ParkReason::lock), most = options_.team_max;
     if (begun < most) return most - begun;
     if (going_on == 0) return 1;
@@ -220,7 +233,8 @@ Steps::List& Steps::pick(List* wish, uint32_t size) {
         if (w != 0 && options_.policy == TeamPolicy::oldest) return *l;
         if (w > best_weight) best = l, best_weight = w;
     }
-    DCHECK(best != nullptr);                                         // without anybody under way there is room
+    // Without anybody under way there is room.
+    DCHECK(best != nullptr);
     return *best;
 }
 
@@ -228,7 +242,9 @@ Thread* Steps::start_next_team() { return start_team(pick(nullptr, 0)); }
 
 Thread* Steps::start_team(List& list) {
     DCHECK(members_ == 0);
-    uint32_t limit = options_.gate == TeamGate::d_gated || PLANTED(team_without_bound) ? UINT32_MAX : options_.team_max;
+    uint32_t limit = options_.gate == TeamGate::d_gated || PLANTED(team_without_bound)
+                         ? UINT32_MAX
+                         : options_.team_max;
     if (&list == &begin_) limit = std::min(limit, room_);
     const uint32_t size = std::min(list.size, limit);
     Thread* const first = list.first;
@@ -239,7 +255,8 @@ Thread* Steps::start_team(List& list) {
         list.size = 0;
     } else {
         last = cut(list, size);
-        add_to_waiting(list);                    // who was served goes to the end of the line (ST-6)
+        // Who was served goes to the end of the line (ST-6).
+        add_to_waiting(list);
     }
     last->next = first;
     before_ = last;
@@ -249,7 +266,8 @@ Thread* Steps::start_team(List& list) {
     waiting_ -= size;
     running_ = &list;
     members_ = size;
-    if (++team_number_ % kReviewTeams == 0) [[unlikely]] review_lists();
+    if (++team_number_ % kReviewTeams == 0) [[unlikely]]
+        review_lists();
     members_left_ -= std::min(members_left_, size);
     set_mask();
     return first;
@@ -276,7 +294,8 @@ Thread* Steps::gone_stray(Thread& self, ParkReason reason) {
 
 namespace {
 
-// "Float on": a thread that is suspended by the fast switch finds its floating-point modes again (mxcsr and x87 control word; fpcr).
+// "Float on": a thread that is suspended by the fast switch finds its floating-point modes again
+// (mxcsr and x87 control word; fpcr).
 class FloatModes {
 public:
 #if defined(__x86_64__)
@@ -297,7 +316,8 @@ private:
 
 }  // namespace
 
-// Before a fast switch to `next`, which is returned; or the whole switch, if it is to be another one.
+// Before a fast switch to `next`, which is returned; or the whole switch, if it is to be another
+// one.
 inline Thread* Steps::make_way(Thread& self, Thread& next) {
     if (!kFastSwitch || options_.float_state) [[unlikely]] {
         pass_to(self, next);
@@ -326,7 +346,9 @@ void Steps::pass_to(Thread& self, Thread& next) {
 void Steps::leave_to_scheduler(Thread& self) {
     if constexpr (kFastSwitch) {
         [[maybe_unused]] FloatModes modes;
-        fast_leave(&self.sp, [](void* worker) { static_cast<Worker*>(worker)->enter_scheduler(); }, &worker_);
+        fast_leave(
+            &self.sp, [](void* worker) { static_cast<Worker*>(worker)->enter_scheduler(); },
+            &worker_);
     } else {
         worker_.suspend_to_scheduler(self);
     }
@@ -360,7 +382,8 @@ void Steps::ctx_slow(Steps& steps, unsigned point, Thread& self) {
         ++steps.ctx_stats_.latched[point];
     } else {
         ++steps.ctx_stats_.taken[point];
-        if (options.gate == TeamGate::c_gated && ++self.team_rounds > options.rounds_max) return steps.stay_behind(self);
+        if (options.gate == TeamGate::c_gated && ++self.team_rounds > options.rounds_max)
+            return steps.stay_behind(self);
         if (!PLANTED(ring_predecessor_stale)) steps.before_ = &self;
         steps.pass_to(self, *self.next);
     }
@@ -383,7 +406,8 @@ std::vector<TeamStats> Steps::team_stats() const {
     for (uint32_t i = 0; i < kAllLists; ++i) {
         const List& list = lists_[i];
         if (list.teams + list.alone == 0) continue;
-        TeamStats stats{.op = static_cast<TeamOp>(i < 4 ? i : 4 + (i - 4) % 3), .object = i < 4 || i >= kLists ? 0 : (i - 4) / 3};
+        TeamStats stats{.op = static_cast<TeamOp>(i < 4 ? i : 4 + (i - 4) % 3),
+                        .object = i < 4 || i >= kLists ? 0 : (i - 4) / 3};
         stats.merged = i >= kLists;
         stats.teams = list.teams + list.alone;
         stats.entered = list.entered + list.alone;
@@ -403,7 +427,8 @@ void TeamStats::add(const TeamStats& other) {
     entered += other.entered;
     left += other.left;
     ready += other.ready;
-    for (size_t i = 0; i < static_cast<size_t>(ParkReason::kCount); ++i) strays[i] += other.strays[i];
+    for (size_t i = 0; i < static_cast<size_t>(ParkReason::kCount); ++i)
+        strays[i] += other.strays[i];
 }
 
 void CtxStats::add(const CtxStats& other) {
@@ -421,7 +446,8 @@ std::string Steps::verify() const {
         uint32_t size = 0;
         for (const Thread* t = lists_[i].first; t != nullptr; t = t->next, ++size) {
             if (size > lists_[i].size) return "ST-1: a list runs into a ring";
-            if (t->state.load(std::memory_order_relaxed) == Thread::kParked) return "ST-4: a parked thread is on a list";
+            if (t->state.load(std::memory_order_relaxed) == Thread::kParked)
+                return "ST-4: a parked thread is on a list";
         }
         if (size != lists_[i].size) return "a list's size is wrong";
         waiting += size;
@@ -429,7 +455,8 @@ std::string Steps::verify() const {
     if (waiting != waiting_) return "the number of waiting threads is wrong";
     const Thread* member = before_;
     for (uint32_t i = 0; i < members_; ++i, member = member->next)
-        if (member == nullptr || member->state.load(std::memory_order_relaxed) == Thread::kParked) return "ST-4: the ring is broken";
+        if (member == nullptr || member->state.load(std::memory_order_relaxed) == Thread::kParked)
+            return "ST-4: the ring is broken";
     return members_ == 0 || member == before_ ? "" : "ST-1: the ring has another size";
 }
 

@@ -1,20 +1,28 @@
-// steps.h - STEPS: teams of threads that run the same operation together, and the wrapper between operations.
+// steps.h - STEPS: teams of threads that run the same operation together, and the wrapper between
+// operations.
 //
-// Concepts   A *list* holds the threads of this worker that want to run one operation (begin, commit, update, scan; fetch, insert
-//            and delete once per index or heap). When the CPU turns to a list, its first team_max threads become the running *team*: a
-//            ring in which CTX passes the CPU on. Whoever comes later waits for the list's next team.
-//            The wrapper, boundary(), runs before each operation: leave the team, queue for the next operation, go on with the
-//            ring's successor; the last one out turns to ready strays and the system (the scheduler's turn) or picks the next team.
-//            A member that changes one row after the other keeps its place for a few of them.
-//            Transactions *under way* (begun, and blocked by nothing but a lock) are at most team_max, twice as many where few of them can go on:
-//            begin is served as far as there is room. More would push one another's stacks, rows and locks out of the caches, and wait for
-//            one another's locks.
-//            A member that parks or yields becomes a *stray*: unlinked, links null, so CTX does nothing in it until its next boundary.
-// States     outside -> waiting (boundary) -> member (start_team) -> outside (boundary: leaves; gone_stray).
-// Invariants ST-1 A thread is on at most one of: a list, the ring. [checked: verify()]
-//            ST-2 The running thread's next is null exactly if it is in no ring. ST-3 While the ring is not empty, a member runs.
-//            ST-4 No blocked thread is on a list or in the ring. ST-5 latch_depth is 0 at a boundary.
-//            ST-6 A list that waits is passed over at most kAgeMax times, begin kBeginAgeMax times: nobody starves.
+// Concepts   A *list* holds the threads of this worker that want to run one operation (begin,
+//            commit, update, scan; fetch, insert and delete once per index or heap). When the CPU
+//            turns to a list, its first team_max threads become the running *team*: a ring in which
+//            CTX passes the CPU on. Whoever comes later waits for the list's next team. The
+//            wrapper, boundary(), runs before each operation: leave the team, queue for the next
+//            operation, go on with the ring's successor; the last one out turns to ready strays and
+//            the system (the scheduler's turn) or picks the next team. A member that changes one
+//            row after the other keeps its place for a few of them. Transactions *under way*
+//            (begun, and blocked by nothing but a lock) are at most team_max, twice as many where
+//            few of them can go on: begin is served as far as there is room. More would push one
+//            another's stacks, rows and locks out of the caches, and wait for one another's locks.
+//            A member that parks or yields becomes a *stray*: unlinked, links null, so CTX does
+//            nothing in it until its next boundary.
+// States     outside -> waiting (boundary) -> member (start_team) -> outside (boundary: leaves;
+//            gone_stray). Invariants ST-1 A thread is on at most one of: a list, the ring.
+//            [checked: verify()]
+//            ST-2 The running thread's next is null exactly if it is in no ring. ST-3 While the
+//            ring is not empty, a member runs.
+//            ST-4 No blocked thread is on a list or in the ring. ST-5 latch_depth is 0 at a
+//            boundary.
+//            ST-6 A list that waits is passed over at most kAgeMax times, begin kBeginAgeMax times:
+//            nobody starves.
 // Blocking   boundary() may switch; call it with no latch held.
 // Source     S. Harizopoulos, "Staged Database Systems", 2005, sections 5.3 and 5.4.
 #pragma once
@@ -26,12 +34,12 @@
 #include <string>
 #include <vector>
 
+#include <lockstep/steps_options.h>
 #include "threads/base/hints.h"
 #include "threads/base/planted.h"
+#include "threads/steps/team_tuner.h"
 #include "threads/thread/ctx_points.h"
 #include "threads/thread/fast_switch.h"
-#include "threads/steps/team_tuner.h"
-#include <lockstep/steps_options.h>
 #include "threads/thread/thread.h"
 #include "threads/worker/team_scheduler.h"
 
@@ -45,24 +53,28 @@ const char* team_op_name(TeamOp op);
 // Figures of one list, in the form of the thesis's table 5-4.
 struct TeamStats {
     TeamOp op{};
-    uint32_t object = 0;                         // StoreId (modulo kTeamObjects) for fetch, insert, erase; else 0
-    bool merged = false;                         // the one list of all objects, see steps_merge.cc
-    uint64_t teams = 0;                          // formed
-    uint64_t entered = 0;                        // threads, over all teams
-    uint64_t left = 0;                           // of those, how many reached the operation's end in the team
-    uint64_t ready = 0;                          // sum over teams: threads ready to run anywhere on the worker when it formed
+    // StoreId (modulo kTeamObjects) for fetch, insert, erase; else 0.
+    uint32_t object = 0;
+    bool merged = false;   // the one list of all objects, see steps_merge.cc
+    uint64_t teams = 0;    // formed
+    uint64_t entered = 0;  // threads, over all teams
+    // Of those, how many reached the operation's end in the team.
+    uint64_t left = 0;
+    // Sum over teams: threads ready to run anywhere on the worker when it formed.
+    uint64_t ready = 0;
     uint64_t strays[static_cast<size_t>(ParkReason::kCount)] = {};
     void add(const TeamStats& other);
 };
 struct CtxStats {
     uint64_t taken[kCtxPoints] = {};
-    uint64_t off[kCtxPoints] = {};               // skipped: point switched off
-    uint64_t alone[kCtxPoints] = {};             // skipped: last member
-    uint64_t latched[kCtxPoints] = {};           // skipped: exclusive latch held
+    uint64_t off[kCtxPoints] = {};      // skipped: point switched off
+    uint64_t alone[kCtxPoints] = {};    // skipped: last member
+    uint64_t latched[kCtxPoints] = {};  // skipped: exclusive latch held
     void add(const CtxStats& other);
 };
 
-// Number of a list: an object's kinds of operation stand side by side; objects equal modulo kTeamObjects share theirs.
+// Number of a list: an object's kinds of operation stand side by side; objects equal modulo
+// kTeamObjects share theirs.
 inline constexpr uint32_t kTeamObjects = 256;
 constexpr uint32_t team_list_number(TeamOp op, uint32_t object) {
     const auto kind = static_cast<uint32_t>(op);
@@ -74,7 +86,8 @@ class Steps final : public TeamScheduler {
 public:
     Steps(Worker& worker, const StepsOptions& options);
 
-    // The current thread is about to run `op` on `object`. Returns when its team runs and it is its turn.
+    // The current thread is about to run `op` on `object`. Returns when its team runs and it is its
+    // turn.
     [[gnu::always_inline]] void boundary(Thread& self, TeamOp op, uint32_t object) {
         const bool change = op == TeamOp::update || op == TeamOp::insert || op == TeamOp::erase;
         if (Thread* next = cross(self, team_list_number(op, object), change)) {
@@ -82,66 +95,81 @@ public:
             fast_switch(&self.sp, next->sp, kCtxPoints);
         }
     }
-    // `self`, the running thread, will not run on (reason kCount: it has ended): takes it out of the ring. Who is to run instead, or null.
+    // `self`, the running thread, will not run on (reason kCount: it has ended): takes it out of
+    // the ring. Who is to run instead, or null.
     Thread* gone_stray(Thread& self, ParkReason reason) override;
 
     // --- the scheduler
     bool any_waiting() const override { return oldest_ != nullptr; }
-    Thread* start_next_team() override;                   // first member of the team that the policy picks
+    // First member of the team that the policy picks.
+    Thread* start_next_team() override;
     void new_turn(uint32_t members) override { members_left_ = members; }
 
-    // Teams may be switched off while some run: their members leave one by one at their next CTX point or boundary.
+    // Teams may be switched off while some run: their members leave one by one at their next CTX
+    // point or boundary.
     void set_options(const StepsOptions& options) override;
     void publish(WorkerLocal& local) override;
     // As set, but for the gear: what the worker is to run in now.
     const StepsOptions& options() const { return options_; }
-    // A transaction of `records` records has been committed: by that the worker finds its gear, see StepsOptions::window_records.
+    // A transaction of `records` records has been committed: by that the worker finds its gear, see
+    // StepsOptions::window_records.
     void note_work(uint64_t records) {
         work_ += records;
-        if (work_ >= work_goal_) [[unlikely]] window_ended();
+        if (work_ >= work_goal_) [[unlikely]]
+            window_ended();
     }
     GearStats gear_stats() const;
     void clear_stats() override;
     bool has_code_points() const { return (points_ & kCtxCode) != 0; }
     // CTX in a thread that is in a team: the checks and the switch. See ctx.h.
     [[gnu::always_inline]] void ctx(Thread& self, CtxPoint point);
-    // Every reason not to switch, and the switch with more than the fast one does. [public for tracers that watch it]
+    // Every reason not to switch, and the switch with more than the fast one does. [public for
+    // tracers that watch it]
     [[gnu::noinline]] static void ctx_slow(Steps& steps, unsigned point, Thread& self);
 
-    std::vector<TeamStats> team_stats() const;   // lists that ever had a team
+    std::vector<TeamStats> team_stats() const;  // lists that ever had a team
     const CtxStats& ctx_stats() const { return ctx_stats_; }
-    std::string verify() const;                  // ST-1, ST-2; text of the first fault or empty
+    std::string verify() const;  // ST-1, ST-2; text of the first fault or empty
 
 private:
     static constexpr uint32_t kLists = 4 + 3 * kTeamObjects;
-    static constexpr uint32_t kAgeMax = 64, kBeginAgeMax = 1024;     // ST-6
-    static constexpr uint32_t kStaysMax = 16;    // changes of one kind in a row for which a member keeps its place
-    static constexpr uint32_t kSmall = 4;        // a wish of fewer threads gives way to a larger list
-    static constexpr size_t kCauses = static_cast<size_t>(ParkReason::kCount) + 1;       // the last: ended inside an operation
+    static constexpr uint32_t kAgeMax = 64, kBeginAgeMax = 1024;  // ST-6
+    // Changes of one kind in a row for which a member keeps its place.
+    static constexpr uint32_t kStaysMax = 16;
+    // A wish of fewer threads gives way to a larger list.
+    static constexpr uint32_t kSmall = 4;
+    // The last: ended inside an operation.
+    static constexpr size_t kCauses = static_cast<size_t>(ParkReason::kCount) + 1;
     // What a boundary touches is the first cache line.
     struct alignas(kCacheLineBytes) List {
-        Thread* first = nullptr;                 // waiting, linked by next: a whole list becomes a ring by closing it
+        // Waiting, linked by next: a whole list becomes a ring by closing it.
+        Thread* first = nullptr;
         Thread* last = nullptr;
-        List* prev_waiting = nullptr;            // line of non-empty lists, longest unserved first
+        List* prev_waiting = nullptr;  // line of non-empty lists, longest unserved first
         List* next_waiting = nullptr;
         uint32_t size = 0;
-        uint32_t since = 0;                      // team number when it became non-empty or was last served
-        uint64_t teams = 0, entered = 0;         // as in TeamStats
+        // Team number when it became non-empty or was last served.
+        uint32_t since = 0;
+        uint64_t teams = 0, entered = 0;  // as in TeamStats
         uint64_t ready = 0;
-        uint64_t alone = 0;                      // operations of a thread that had the worker for itself: teams of one
-        uint64_t gone[kCauses] = {};             // members that left the team before the operation's end
+        // Operations of a thread that had the worker for itself: teams of one.
+        uint64_t alone = 0;
+        // Members that left the team before the operation's end.
+        uint64_t gone[kCauses] = {};
     };
 
     // Whether the per-object lists of fetch, insert or erase are one at present, and why.
     struct Merging {
         bool merged = false;
-        double split_size = 0;                   // mean size of a team in the window before the lists became one
-        uint32_t windows = 0;                    // since they did
-        uint32_t rest = 0;                       // windows to wait after a merge that did not pay
-        uint64_t teams = 0, entered = 0, ready = 0;      // sums at the last review
+        // Mean size of a team in the window before the lists became one.
+        double split_size = 0;
+        uint32_t windows = 0;  // since they did
+        uint32_t rest = 0;     // windows to wait after a merge that did not pay
+        uint64_t teams = 0, entered = 0, ready = 0;  // sums at the last review
     };
     static constexpr uint32_t kReviewTeams = 8192, kMergeableKinds = 3;
-    static constexpr uint32_t kAllLists = kLists + kMergeableKinds;      // the last ones: all objects of fetch, insert, erase in one
+    // The last ones: all objects of fetch, insert, erase in one.
+    static constexpr uint32_t kAllLists = kLists + kMergeableKinds;
 
     // --- steps_merge.cc
     [[gnu::cold, gnu::noinline]] void review_lists();
@@ -154,8 +182,9 @@ private:
 #pragma GCC unroll 4
         for (unsigned line = 0; line < 4; ++line) prefetch_line(sp + line * kCacheLineBytes);
     }
-    // The wrapper but for its last step: the fast switch, to the thread returned, is the caller's to make. Null: it is the caller's turn.
-    // `change`: the operation is one that may keep its place, see stays().
+    // The wrapper but for its last step: the fast switch, to the thread returned, is the caller's
+    // to make. Null: it is the caller's turn. `change`: the operation is one that may keep its
+    // place, see stays().
     Thread* cross(Thread& self, uint32_t number, bool change);
     [[gnu::noinline]] Thread* last_out(Thread& self, List& list);
     Thread* make_way(Thread& self, Thread& next);
@@ -168,7 +197,9 @@ private:
     List* overdue() const;
     uint32_t room_for_begin(uint32_t going_on) const;
     // Threads that the list, `size` long, would bring to a team now.
-    uint32_t weight(const List& list, uint32_t size) const { return &list == &begin_ ? std::min(size, room_) : size; }
+    uint32_t weight(const List& list, uint32_t size) const {
+        return &list == &begin_ ? std::min(size, room_) : size;
+    }
     Thread* start_team(List& list);
     Thread* cut(List& list, uint32_t size);
     void set_mask();
@@ -182,41 +213,46 @@ private:
     [[gnu::cold, gnu::noinline]] void stay_behind(Thread& self);
 
     // What a boundary or a point touches, in one line.
-    uint32_t fast_mask_ = 0;                     // points at which CTX needs no further question: mask_, or none
-    uint32_t latch_mask_ = ~0u;                  // 0 for an experiment: latches are ignored
-    Thread* before_ = nullptr;                   // the running member's predecessor in the ring
-    uint32_t members_ = 0;                       // of the ring
-    uint32_t waiting_ = 0;                       // threads on lists
-    uint32_t members_left_ = 0;                  // that teams may still have before the scheduler gets its turn
+    // Points at which CTX needs no further question: mask_, or none.
+    uint32_t fast_mask_ = 0;
+    uint32_t latch_mask_ = ~0u;  // 0 for an experiment: latches are ignored
+    Thread* before_ = nullptr;   // the running member's predecessor in the ring
+    uint32_t members_ = 0;       // of the ring
+    uint32_t waiting_ = 0;       // threads on lists
+    // That teams may still have before the scheduler gets its turn.
+    uint32_t members_left_ = 0;
     uint32_t team_number_ = 0;
-    List* oldest_ = nullptr;                     // non-empty lists in order of their last service
+    List* oldest_ = nullptr;  // non-empty lists in order of their last service
     List* newest_ = nullptr;
-    List* running_ = nullptr;                    // whose team the ring is
-    std::unique_ptr<List*[]> routes_;            // list number -> the list that serves it
+    List* running_ = nullptr;          // whose team the ring is
+    std::unique_ptr<List*[]> routes_;  // list number -> the list that serves it
     std::unique_ptr<List[]> lists_;
-    List& begin_;                                // the list of transactions that are to begin
-    uint32_t room_ = 0;                          // how many of them may, as pick() found
+    List& begin_;        // the list of transactions that are to begin
+    uint32_t room_ = 0;  // how many of them may, as pick() found
 
     Worker& worker_;
     StepsOptions options_;
-    uint32_t points_ = 0;                        // switched on
-    uint32_t mask_ = 0;                          // of those, what the present team's size justifies
-    StepsOptions given_;                         // options_ before the gear
+    uint32_t points_ = 0;  // switched on
+    uint32_t mask_ = 0;    // of those, what the present team's size justifies
+    StepsOptions given_;   // options_ before the gear
     CtxStats ctx_stats_;
     Merging merging_[kMergeableKinds];
 
-    uint64_t work_ = 0, work_goal_ = UINT64_MAX; // records of the present window of work
-    bool settling_ = false;                      // after a change of gear: those who began in the other one end first
+    uint64_t work_ = 0, work_goal_ = UINT64_MAX;  // records of the present window of work
+    // After a change of gear: those who began in the other one end first.
+    bool settling_ = false;
     Nanos window_began_ = 0;
     uint64_t window_sleeps_ = 0;
-    std::optional<Gears> gears_;                 // kept while modes that need none are set in between
-    uint32_t gears_max_ = 0;                     // StepsOptions::team_max they were made for
+    // Kept while modes that need none are set in between.
+    std::optional<Gears> gears_;
+    uint32_t gears_max_ = 0;  // StepsOptions::team_max they were made for
 };
 
 inline void Steps::ctx(Thread& self, CtxPoint point) {
     const auto i = static_cast<unsigned>(point);
     Thread* next = self.next;
-    if (!kFastSwitch || (fast_mask_ >> i & 1) == 0 || next == &self || (self.latch_depth & latch_mask_) != 0) [[unlikely]]
+    if (!kFastSwitch || (fast_mask_ >> i & 1) == 0 || next == &self ||
+        (self.latch_depth & latch_mask_) != 0) [[unlikely]]
         return ctx_slow(*this, i, self);
     ++ctx_stats_.taken[i];
     if (!PLANTED(ring_predecessor_stale)) before_ = &self;

@@ -1,10 +1,14 @@
-// steps_merge.cc - many objects, few threads on each: the lists of one kind of operation become one, as long as that makes larger teams.
+// steps_merge.cc - many objects, few threads on each: the lists of one kind of operation become
+// one, as long as that makes larger teams.
 //
-// Concepts   Every kReviewTeams teams the mean team size of fetch, insert and erase since the last review is looked at. Where it is small
-//            although threads wait, all objects share one list from then on: less of what a team does is common, but there is a team. If teams
-//            have not become larger by a third the lists are split again, and left so for a while; after kTrial windows they are split
-//            in any case, to see whether single lists do well by now. Threads that wait on the old lists are served from there.
-// Source     S. Harizopoulos, "Staged Database Systems", 2005, section 5.4.2 (merging lists by average team size).
+// Concepts   Every kReviewTeams teams the mean team size of fetch, insert and erase since the last
+//            review is looked at. Where it is small although threads wait, all objects share one
+//            list from then on: less of what a team does is common, but there is a team. If teams
+//            have not become larger by a third the lists are split again, and left so for a while;
+//            after kTrial windows they are split in any case, to see whether single lists do well
+//            by now. Threads that wait on the old lists are served from there.
+// Source     S. Harizopoulos, "Staged Database Systems", 2005, section 5.4.2 (merging lists by
+//            average team size).
 #include "threads/steps/steps.h"
 
 namespace lockstep::threads {
@@ -23,15 +27,18 @@ void Steps::review_lists() {
 void Steps::review(uint32_t kind) {
     Merging& m = merging_[kind];
     uint64_t teams = 0, entered = 0, ready = 0;
-    for (uint32_t i = 4 + kind; i < kAllLists; i += kMergeableKinds) {       // the merged list stands in the same row
+    // The merged list stands in the same row.
+    for (uint32_t i = 4 + kind; i < kAllLists; i += kMergeableKinds) {
         const List& list = lists_[i];
         teams += list.teams + list.alone;
         entered += list.entered + list.alone;
         ready += list.ready + list.alone;
     }
     const uint64_t window = teams - m.teams;
-    const double size = static_cast<double>(entered - m.entered) / static_cast<double>(std::max<uint64_t>(window, 1));
-    const double waiting = static_cast<double>(ready - m.ready) / static_cast<double>(std::max<uint64_t>(window, 1));
+    const double size = static_cast<double>(entered - m.entered) /
+                        static_cast<double>(std::max<uint64_t>(window, 1));
+    const double waiting =
+        static_cast<double>(ready - m.ready) / static_cast<double>(std::max<uint64_t>(window, 1));
     m.teams = teams, m.entered = entered, m.ready = ready;
     if (m.merged) {
         const bool pays = window < kTeamsToJudge || size >= kGain * m.split_size;
@@ -49,7 +56,8 @@ void Steps::review(uint32_t kind) {
 
 void Steps::route(uint32_t kind, bool merged) {
     merging_[kind].merged = merged;
-    for (uint32_t i = 4 + kind; i < kLists; i += kMergeableKinds) routes_[i] = merged ? &lists_[kLists + kind] : &lists_[i];
+    for (uint32_t i = 4 + kind; i < kLists; i += kMergeableKinds)
+        routes_[i] = merged ? &lists_[kLists + kind] : &lists_[i];
 }
 
 }  // namespace lockstep::threads

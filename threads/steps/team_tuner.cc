@@ -5,7 +5,8 @@ namespace lockstep::threads {
 
 Gears::Gears(uint32_t team_max) {
     gears_[count_++] = {StepsMode::on, team_max};
-    for (uint32_t size = team_max / 2; size >= kSmallest && count_ + 2 < kGearsMax; size /= 2) gears_[count_++] = {StepsMode::on, size};
+    for (uint32_t size = team_max / 2; size >= kSmallest && count_ + 2 < kGearsMax; size /= 2)
+        gears_[count_++] = {StepsMode::on, size};
     gears_[count_++] = {StepsMode::prefetch, team_max};
     gears_[count_++] = {StepsMode::off, team_max};
 }
@@ -15,7 +16,7 @@ bool Gears::window_ended(Nanos nanos) {
     if (!trying_) {
         if (--rest_ > 0) return false;
         next_trial();
-        return false;                            // it begins with the gear that runs
+        return false;  // it begins with the gear that runs
     }
     const Gear before = gear();
     if (!half_) {
@@ -37,7 +38,7 @@ bool Gears::window_ended(Nanos nanos) {
     } else if (lead_ <= kLosses || ++pairs_ == kPairsMax) {
         if (++refused_ + 1 < count_) {
             next_trial();
-        } else {                                 // nobody is better
+        } else {  // nobody is better
             trying_ = testing_ = false;
             refused_ = 0;
             rest_ = next_rest_;

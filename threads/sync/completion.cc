@@ -5,11 +5,13 @@
 
 namespace lockstep::threads {
 namespace {
-// Stands in waiter_ once set() has begun: a user thread that comes later must not register any more.
+// Stands in waiter_ once set() has begun: a user thread that comes later must not register any
+// more.
 Thread* const kSetAlready = reinterpret_cast<Thread*>(uintptr_t{1});
 }  // namespace
 
-// After done_ is stored the object may be gone: what follows uses its address only, and a Thread, which is never freed (TH-3).
+// After done_ is stored the object may be gone: what follows uses its address only, and a Thread,
+// which is never freed (TH-3).
 void Completion::set() {
     Thread* waiter = waiter_.exchange(kSetAlready, std::memory_order_acq_rel);
     std::atomic<uint32_t>* done = &done_;
@@ -25,11 +27,12 @@ void Completion::wait() {
         return;
     }
     Thread* nobody = nullptr;
-    const bool registered = waiter_.compare_exchange_strong(nobody, self, std::memory_order_acq_rel);
-    CHECK(registered || nobody == kSetAlready);             // one user thread may wait
+    const bool registered =
+        waiter_.compare_exchange_strong(nobody, self, std::memory_order_acq_rel);
+    CHECK(registered || nobody == kSetAlready);  // one user thread may wait
     while (!is_set()) {
         if (registered) park(ParkReason::event);
-        else yield();                                        // set() is between its two stores
+        else yield();  // set() is between its two stores
     }
 }
 

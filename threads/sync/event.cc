@@ -7,7 +7,7 @@
 namespace lockstep::threads {
 
 void WaitQueue::add(Waiter& waiter) {
-    CHECK(!waiter.queued);                       // EV-1
+    CHECK(!waiter.queued);  // EV-1
     waiter.queued = true;
     waiter.next = nullptr;
     waiter.prev = tail_;
@@ -16,7 +16,7 @@ void WaitQueue::add(Waiter& waiter) {
 }
 
 void WaitQueue::add_front(Waiter& waiter) {
-    CHECK(!waiter.queued);                       // EV-1
+    CHECK(!waiter.queued);  // EV-1
     waiter.queued = true;
     waiter.prev = nullptr;
     waiter.next = head_;
@@ -43,14 +43,14 @@ bool wait_in(SpinLock& lock, WaitQueue& queue, Waiter& waiter, Nanos deadline, P
         const bool in_time = park_until(deadline, reason);
         SpinGuard guard(lock);
         if (!waiter.queued) return true;
-        if (in_time) continue;                   // spurious
-        if (!PLANTED(waiter_left_queued)) queue.remove(waiter);      // EV-2
+        if (in_time) continue;                                   // spurious
+        if (!PLANTED(waiter_left_queued)) queue.remove(waiter);  // EV-2
         return false;
     }
 }
 
 void Event::set() {
-    WakeBatch batch;                             // wakes after the guard below has gone
+    WakeBatch batch;  // wakes after the guard below has gone
     SpinGuard guard(lock_);
     set_.store(true, std::memory_order_release);
     while (Waiter* waiter = waiters_.pop()) batch.add(waiter->thread);
@@ -67,7 +67,8 @@ bool Event::wait_until(Nanos deadline, ParkReason reason) {
     me.thread = current();
     CHECK(me.thread != nullptr);
     {
-        SpinGuard guard(lock_);                  // also when set already: the setter must have left (EV-3)
+        // Also when set already: the setter must have left (EV-3).
+        SpinGuard guard(lock_);
         if (set_.load(std::memory_order_relaxed) && !PLANTED(event_missed)) return true;
         waiters_.add(me);
     }
@@ -95,7 +96,8 @@ bool Semaphore::acquire(uint64_t units, Nanos deadline, ParkReason reason) {
         waiters_.add(me);
     }
     if (wait_in(lock_, waiters_, me, deadline, reason)) return true;
-    WakeBatch batch;                             // those behind may have waited only for this one to get its turn
+    // Those behind may have waited only for this one to get its turn.
+    WakeBatch batch;
     SpinGuard guard(lock_);
     grant(batch);
     return false;

@@ -1,10 +1,13 @@
-// event.h - what user threads wait on: WaitQueue (building block), Event (one-shot), Semaphore (counting).
+// event.h - what user threads wait on: WaitQueue (building block), Event (one-shot), Semaphore
+// (counting).
 //
 // Invariants EV-1 A thread is in at most one wait queue. [checked: WaitQueue::add]
 //            EV-2 A waiter that times out has left the queue before its wait returns.
-//            EV-3 When Event::wait or Semaphore::acquire returns, nobody that let it through touches the object any more, so
-//                 the waiter may own it (on its stack, say). is_set() alone gives no such promise.
-// Blocking   Waits suspend the user thread. set/post/wake_* never block and may come from any kernel thread.
+//            EV-3 When Event::wait or Semaphore::acquire returns, nobody that let it through
+//                 touches the object any more, so the waiter may own it (on its stack, say).
+//                 is_set() alone gives no such promise.
+// Blocking   Waits suspend the user thread. set/post/wake_* never block and may come from any
+//            kernel thread.
 #pragma once
 
 #include "threads/base/spin_lock.h"
@@ -18,16 +21,16 @@ struct Waiter {
     Waiter* prev = nullptr;
     Waiter* next = nullptr;
     bool queued = false;
-    uint64_t tag = 0;                            // meaning belongs to the queue's user
+    uint64_t tag = 0;  // meaning belongs to the queue's user
 };
 
 // An intrusive list of waiters, protected by its user's lock (usually a SpinLock beside it).
 class WaitQueue {
 public:
-    void add(Waiter& waiter);                    // at the end
+    void add(Waiter& waiter);  // at the end
     void add_front(Waiter& waiter);
-    void remove(Waiter& waiter);                 // no-op if not queued
-    Waiter* pop();                               // first, removed; null if empty
+    void remove(Waiter& waiter);  // no-op if not queued
+    Waiter* pop();                // first, removed; null if empty
     Waiter* first() const { return head_; }
     bool empty() const { return head_ == nullptr; }
 
@@ -36,8 +39,8 @@ private:
     Waiter* tail_ = nullptr;
 };
 
-// Threads to wake once a spin lock is released: waking may enter the kernel, which a lock holder should not do.
-// A full batch wakes at once instead, which is slower and just as correct.
+// Threads to wake once a spin lock is released: waking may enter the kernel, which a lock holder
+// should not do. A full batch wakes at once instead, which is slower and just as correct.
 class WakeBatch {
 public:
     WakeBatch() = default;
@@ -59,8 +62,9 @@ private:
     Thread* threads_[kMax];
 };
 
-// Parks the current thread, whose `waiter` has been added to `queue`, until somebody removes the waiter: true. On the deadline
-// removes it itself: false. `lock` protects the queue and is not held on entry or return.
+// Parks the current thread, whose `waiter` has been added to `queue`, until somebody removes the
+// waiter: true. On the deadline removes it itself: false. `lock` protects the queue and is not held
+// on entry or return.
 bool wait_in(SpinLock& lock, WaitQueue& queue, Waiter& waiter, Nanos deadline, ParkReason reason);
 
 // One-shot: once set, every wait returns at once.
@@ -69,13 +73,14 @@ public:
     void set();
     bool is_set() const { return set_.load(std::memory_order_acquire); }
     void wait(ParkReason reason = ParkReason::event) { wait_until(kNever, reason); }
-    bool wait_until(Nanos deadline, ParkReason reason = ParkReason::event);     // false: deadline passed
-    void reset();                                // only while nobody waits
+    // false: deadline passed.
+    bool wait_until(Nanos deadline, ParkReason reason = ParkReason::event);
+    void reset();  // only while nobody waits
 
 private:
     SpinLock lock_;
-    std::atomic<bool> set_{false};               // written under lock_
-    WaitQueue waiters_;                          // under lock_
+    std::atomic<bool> set_{false};  // written under lock_
+    WaitQueue waiters_;             // under lock_
 };
 
 // Counting; first come, first served.
@@ -83,15 +88,16 @@ class Semaphore {
 public:
     explicit Semaphore(uint64_t units) : units_(units) {}
     bool try_acquire(uint64_t units = 1);
-    bool acquire(uint64_t units = 1, Nanos deadline = kNever, ParkReason reason = ParkReason::event);
+    bool acquire(uint64_t units = 1, Nanos deadline = kNever,
+                 ParkReason reason = ParkReason::event);
     void release(uint64_t units = 1);
 
 private:
-    void grant(WakeBatch& batch);                // under lock_
+    void grant(WakeBatch& batch);  // under lock_
 
     SpinLock lock_;
-    uint64_t units_;                             // under lock_
-    WaitQueue waiters_;                          // under lock_; Waiter::tag = units wanted
+    uint64_t units_;     // under lock_
+    WaitQueue waiters_;  // under lock_; Waiter::tag = units wanted
 };
 
 }  // namespace lockstep::threads

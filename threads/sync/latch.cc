@@ -1,39 +1,43 @@
 // latch.cc - waiting for latches: the parking lot, and releases that find somebody in it.
 //
-// Concepts   A word has no room for a queue, so waiters stand in a fixed array of buckets chosen by the word's address. This is the
-//            only process-wide structure of the project: it holds no state of any store, only who waits for which address, and
-//            is empty when nobody waits. A releaser first frees the word, then wakes the front of its queue (one exclusive
-//            waiter, or all shared ones before the first exclusive), who compete with newcomers: a latch stays usable while a woken
-//            thread is still on its way. One that loses the race queues at the front again, and after kPatience losses the
-//            releaser transfers the latch to it instead of freeing it (LA-5).
-// Blocking   waits park the user thread, after a short spin if the holder may run on another kernel thread.
+// Concepts   A word has no room for a queue, so waiters stand in a fixed array of buckets chosen by
+//            the word's address. This is the only process-wide structure of the project: it holds
+//            no state of any store, only who waits for which address, and is empty when nobody
+//            waits. A releaser first frees the word, then wakes the front of its queue (one
+//            exclusive waiter, or all shared ones before the first exclusive), who compete with
+//            newcomers: a latch stays usable while a woken thread is still on its way. One that
+//            loses the race queues at the front again, and after kPatience losses the releaser
+//            transfers the latch to it instead of freeing it (LA-5).
+// Blocking   waits park the user thread, after a short spin if the holder may run on another kernel
+//            thread.
 // Source     WebKit's ParkingLot and WordLock.
 #include "threads/sync/latch.h"
 
 #include <sched.h>
 
-#include "threads/sync/event.h"
 #include "threads/base/hints.h"
 #include "threads/base/planted.h"
 #include "threads/base/sim_point.h"
+#include "threads/sync/event.h"
 
 namespace lockstep::threads::latch {
 namespace {
 
-enum class Want : uint8_t { shared, exclusive, observe };      // observe: woken at the release, takes nothing
+// observe: woken at the release, takes nothing.
+enum class Want : uint8_t { shared, exclusive, observe };
 enum class Outcome : uint8_t { taken, absent, busy };
 
 constexpr uint32_t kPatience = 4;
 
-struct LatchWaiter : Waiter {                    // tag = address of the word
+struct LatchWaiter : Waiter {  // tag = address of the word
     Want want{};
-    bool starved = false;                        // to be handed the latch
-    bool granted = false;                        // was handed the latch. Under the bucket's lock
+    bool starved = false;  // to be handed the latch
+    bool granted = false;  // was handed the latch. Under the bucket's lock
 };
 
 struct alignas(kCacheLineBytes) Bucket {
     SpinLock lock;
-    WaitQueue queue;                             // under lock
+    WaitQueue queue;  // under lock
 };
 constexpr uint32_t kBucketBits = 10;
 constinit Bucket buckets[1u << kBucketBits];
@@ -59,13 +63,16 @@ Outcome try_take(LatchWord& word, Want want, bool pass) {
         if (now == kAbsent) return Outcome::absent;
         if (want == Want::observe) return now == kExclusive ? Outcome::busy : Outcome::taken;
         if (want == Want::exclusive && now == 0) desired = seen | kExclusive;
-        else if (want == Want::shared && now < kSharedMax && (pass || !(seen & kWaiters))) desired = seen + 1;
+        else if (want == Want::shared && now < kSharedMax && (pass || !(seen & kWaiters)))
+            desired = seen + 1;
         else return Outcome::busy;
-        if (word.compare_exchange_weak(seen, desired, std::memory_order_acquire)) return Outcome::taken;
+        if (word.compare_exchange_weak(seen, desired, std::memory_order_acquire))
+            return Outcome::taken;
     }
 }
 
-bool must_wait(const Bucket& bucket, uint64_t tag, uint64_t seen, const LatchWaiter& me, bool again) {
+bool must_wait(const Bucket& bucket, uint64_t tag, uint64_t seen, const LatchWaiter& me,
+               bool again) {
     const uint64_t now = state(seen);
     if (now == kAbsent) return false;
     if (now == kExclusive) return true;
@@ -88,7 +95,8 @@ bool enqueue(LatchWord& word, LatchWaiter& me, bool again) {
     uint64_t seen = word.load(std::memory_order_relaxed);
     do {
         if (!must_wait(bucket, me.tag, seen, me, again)) return false;
-    } while (!(seen & kWaiters) && !word.compare_exchange_weak(seen, seen | kWaiters, std::memory_order_relaxed));
+    } while (!(seen & kWaiters) &&
+             !word.compare_exchange_weak(seen, seen | kWaiters, std::memory_order_relaxed));
     SIM_POINT();
     if (again) bucket.queue.add_front(me);
     else bucket.queue.add(me);
@@ -136,7 +144,7 @@ bool wait_for(LatchWord& word, Want want) {
             if (want == Want::observe) return true;
             ++waits;
         }
-        pass = true;                             // it has waited, or nobody exclusive waits
+        pass = true;  // it has waited, or nobody exclusive waits
     }
 }
 
@@ -144,7 +152,8 @@ bool wait_for(LatchWord& word, Want want) {
 uint64_t handed_state(const Bucket& bucket, uint64_t tag) {
     uint64_t shared = 0;
     bool starved = false;
-    for (LatchWaiter* w = first_of(bucket, tag); w != nullptr && shared < kSharedMax; w = first_of(bucket, tag, w)) {
+    for (LatchWaiter* w = first_of(bucket, tag); w != nullptr && shared < kSharedMax;
+         w = first_of(bucket, tag, w)) {
         if (w->want == Want::observe) continue;
         if (w->want == Want::exclusive) {
             if (shared == 0 && w->starved) return kExclusive;
@@ -156,7 +165,8 @@ uint64_t handed_state(const Bucket& bucket, uint64_t tag) {
     return starved ? shared : 0;
 }
 
-// Removes the front of the word's queue; `handed` as above. Returns with the waiters bit as LA-4 demands.
+// Removes the front of the word's queue; `handed` as above. Returns with the waiters bit as LA-4
+// demands.
 void wake_front(LatchWord& word, Bucket& bucket, uint64_t handed, WakeBatch& batch) {
     const uint64_t tag = address(word);
     uint64_t shared = 0;
@@ -197,10 +207,11 @@ void slow::release_shared(LatchWord& word) {
     SpinGuard guard(bucket.lock);
     uint64_t seen = word.load(std::memory_order_relaxed);
     uint64_t handed;
-    do {                                         // others may come and go while several share
+    do {  // others may come and go while several share
         handed = state(seen) == 1 ? handed_state(bucket, address(word)) : 0;
-    } while (!word.compare_exchange_weak(seen, state(seen) == 1 ? with_state(seen, handed) : seen - 1, std::memory_order_acq_rel,
-                                         std::memory_order_relaxed));
+    } while (!word.compare_exchange_weak(seen,
+                                         state(seen) == 1 ? with_state(seen, handed) : seen - 1,
+                                         std::memory_order_acq_rel, std::memory_order_relaxed));
     if (state(seen) == 1 && (seen & kWaiters)) wake_front(word, bucket, handed, batch);
 }
 
@@ -209,7 +220,8 @@ void slow::release_exclusive(LatchWord& word) {
     WakeBatch batch;
     SpinGuard guard(bucket.lock);
     const uint64_t handed = handed_state(bucket, address(word));
-    const uint64_t seen = word.load(std::memory_order_relaxed);    // nobody else changes it: exclusive, and LA-4
+    // Nobody else changes it: exclusive, and LA-4.
+    const uint64_t seen = word.load(std::memory_order_relaxed);
     CHECK(state(seen) == kExclusive);
     word.store(next_version(with_state(seen, handed)), std::memory_order_release);
     SIM_POINT();
@@ -220,7 +232,8 @@ bool fault_begin(LatchWord& word) {
     SIM_POINT();
     uint64_t seen = word.load(std::memory_order_relaxed);
     while (state(seen) == kAbsent) {
-        if (word.compare_exchange_weak(seen, with_state(seen, kExclusive), std::memory_order_acquire, std::memory_order_relaxed)) {
+        if (word.compare_exchange_weak(seen, with_state(seen, kExclusive),
+                                       std::memory_order_acquire, std::memory_order_relaxed)) {
             count_exclusive();
             return true;
         }
@@ -231,8 +244,8 @@ bool fault_begin(LatchWord& word) {
 void set_payload(LatchWord& word, uint64_t payload) {
     uint64_t seen = word.load(std::memory_order_relaxed);
     DCHECK(state(seen) == kExclusive);
-    while (!word.compare_exchange_weak(seen, with_payload(seen, payload), std::memory_order_release, std::memory_order_relaxed)) {
-    }
+    while (!word.compare_exchange_weak(seen, with_payload(seen, payload), std::memory_order_release,
+                                       std::memory_order_relaxed)) {}
 }
 
 void unlatch_to_absent(LatchWord& word) {
@@ -243,7 +256,8 @@ void unlatch_to_absent(LatchWord& word) {
     SpinGuard guard(bucket.lock);
     const uint64_t seen = word.load(std::memory_order_relaxed);
     CHECK(state(seen) == kExclusive);
-    word.store(with_payload(with_state(next_version(seen), kAbsent), 0) & ~kWaiters, std::memory_order_release);
+    word.store(with_payload(with_state(next_version(seen), kAbsent), 0) & ~kWaiters,
+               std::memory_order_release);
     if (!(seen & kWaiters)) return;
     while (LatchWaiter* waiter = first_of(bucket, tag)) {
         bucket.queue.remove(*waiter);
@@ -261,7 +275,7 @@ namespace lockstep::threads {
 void Latch::check_rank() const {
     const Thread* self = current();
     if (self == nullptr || self->rank_count == 0) return;
-    CHECK(self->ranks[self->rank_count - 1] < rank_);        // latches are taken in ascending rank
+    CHECK(self->ranks[self->rank_count - 1] < rank_);  // latches are taken in ascending rank
 }
 
 // try_lock may come out of order: the array stays sorted.
@@ -279,7 +293,8 @@ void Latch::note_released() const {
     if (self == nullptr) return;
     uint32_t at = 0;
     while (at < self->rank_count && self->ranks[at] != rank_) ++at;
-    CHECK(at < self->rank_count);                            // a latch is released by the thread that took it
+    // A latch is released by the thread that took it.
+    CHECK(at < self->rank_count);
     for (--self->rank_count; at < self->rank_count; ++at) self->ranks[at] = self->ranks[at + 1];
 }
 

@@ -1,32 +1,38 @@
 // latch.h - latches on one 64-bit word: shared, exclusive, and optimistic by version.
 //
-// Concepts   A latch protects memory among threads for a short time; it is no lock (locks protect data among transactions).
-//            The word also carries a payload of 28 bits that belongs to the user: the buffer pool's page table keeps the
-//            frame number there, so one load tells where a page is, who holds it and which version it has.
-// Layout     bits 0-6 state (0 free, 1..125 shared holders, 126 exclusive, 127 absent), bit 7 somebody waits,
-//            bits 8-35 version, bits 36-63 payload.
-// States     free -> shared(n) -> free; free -> exclusive -> free with version + 1; absent -> exclusive (page fault),
-//            exclusive -> absent (eviction) with version + 1.
-// Invariants LA-1 The version grows with every exclusive unlatch: a reader that sees the same version and no exclusive holder
-//                 before and after has read a consistent state.
+// Concepts   A latch protects memory among threads for a short time; it is no lock (locks protect
+//            data among transactions). The word also carries a payload of 28 bits that belongs to
+//            the user: the buffer pool's page table keeps the frame number there, so one load tells
+//            where a page is, who holds it and which version it has.
+// Layout     bits 0-6 state (0 free, 1..125 shared holders, 126 exclusive, 127 absent), bit 7
+//            somebody waits, bits 8-35 version, bits 36-63 payload.
+// States     free -> shared(n) -> free; free -> exclusive -> free with version + 1; absent ->
+//            exclusive (page fault), exclusive -> absent (eviction) with version + 1.
+// Invariants LA-1 The version grows with every exclusive unlatch: a reader that sees the same
+//                 version and no exclusive holder before and after has read a consistent state.
 //            LA-2 Exclusive acquire/release moves current()->latch_depth by +1/-1.
-//            LA-3 Between read_version and validate there is no switch: see design, "prefetch, CTX, read, search, validate".
-//            LA-4 The waiters bit is set and cleared only under the bucket's lock and is set while anybody is queued for the
-//                 word; whoever makes a word with that bit free looks into the bucket. So no wake-up is lost.
-//            LA-5 Nobody starves: new shared requests queue behind a waiting exclusive one, and a waiter that was overtaken
-//                 kPatience times is handed the latch by the one who releases it. [latch.cc]
-// Blocking   latch_shared/latch_exclusive park the user thread (waiters sit in a parking lot hashed by word address); they
-//            spin a little first when there are several workers. The optimistic calls never block.
-// Source     V. Leis et al., "Virtual-Memory Assisted Buffer Management", 2023 (state word); WebKit's ParkingLot.
+//            LA-3 Between read_version and validate there is no switch: see design, "prefetch, CTX,
+//            read, search, validate".
+//            LA-4 The waiters bit is set and cleared only under the bucket's lock and is set while
+//                 anybody is queued for the word; whoever makes a word with that bit free looks
+//                 into the bucket. So no wake-up is lost.
+//            LA-5 Nobody starves: new shared requests queue behind a waiting exclusive one, and a
+//                 waiter that was overtaken kPatience times is handed the latch by the one who
+//                 releases it. [latch.cc]
+// Blocking   latch_shared/latch_exclusive park the user thread (waiters sit in a parking lot hashed
+//            by word address); they spin a little first when there are several workers. The
+//            optimistic calls never block.
+// Source     V. Leis et al., "Virtual-Memory Assisted Buffer Management", 2023 (state word);
+//            WebKit's ParkingLot.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 
 #include "threads/base/check.h"
-#include "threads/thread/thread.h"
 #include "threads/base/planted.h"
 #include "threads/base/sim_point.h"
+#include "threads/thread/thread.h"
 
 namespace lockstep::threads {
 
@@ -36,17 +42,21 @@ namespace latch {
 
 inline constexpr uint64_t kStateMask = 0x7f, kSharedMax = 125, kExclusive = 126, kAbsent = 127;
 inline constexpr uint64_t kWaiters = 1u << 7;
-inline constexpr uint64_t kVersionShift = 8, kVersionOne = 1ull << kVersionShift, kVersionMask = ((1ull << 28) - 1) << kVersionShift;
+inline constexpr uint64_t kVersionShift = 8, kVersionOne = 1ull << kVersionShift,
+                          kVersionMask = ((1ull << 28) - 1) << kVersionShift;
 inline constexpr uint64_t kPayloadShift = 36, kPayloadMask = ~((1ull << kPayloadShift) - 1);
 
 inline uint64_t state(uint64_t word) { return word & kStateMask; }
 inline uint64_t payload(uint64_t word) { return word >> kPayloadShift; }
-inline uint64_t with_payload(uint64_t word, uint64_t payload) { return (word & ~kPayloadMask) | (payload << kPayloadShift); }
+inline uint64_t with_payload(uint64_t word, uint64_t payload) {
+    return (word & ~kPayloadMask) | (payload << kPayloadShift);
+}
 inline uint64_t version_bits(uint64_t word) { return word & (kVersionMask | kPayloadMask); }
 
 // Optimistic read. A snapshot is usable if it is neither exclusive nor absent.
 inline bool readable(uint64_t snapshot) { return state(snapshot) < kExclusive; }
-// True if nobody changed the protected bytes since `snapshot` was loaded (LA-1). Payload bits may not have changed either.
+// True if nobody changed the protected bytes since `snapshot` was loaded (LA-1). Payload bits may
+// not have changed either.
 inline bool validate(const LatchWord& word, uint64_t snapshot) {
     SIM_POINT();
     std::atomic_thread_fence(std::memory_order_acquire);
@@ -73,16 +83,20 @@ inline void uncount_exclusive() {
     }
 }
 inline uint64_t with_state(uint64_t word, uint64_t state) { return (word & ~kStateMask) | state; }
-inline uint64_t next_version(uint64_t word) { return (word & ~kVersionMask) | ((word + kVersionOne) & kVersionMask); }
+inline uint64_t next_version(uint64_t word) {
+    return (word & ~kVersionMask) | ((word + kVersionOne) & kVersionMask);
+}
 
-// Never block. try_upgrade: shared holder or optimistic reader with `snapshot` becomes the exclusive holder if nobody changed
-// or holds the word (its own shared hold, if any, is given up by the caller before).
-// try_shared fails also behind the waiters bit, so that a stream of readers lets a writer in.
+// Never block. try_upgrade: shared holder or optimistic reader with `snapshot` becomes the
+// exclusive holder if nobody changed or holds the word (its own shared hold, if any, is given up by
+// the caller before). try_shared fails also behind the waiters bit, so that a stream of readers
+// lets a writer in.
 inline bool try_shared(LatchWord& word) {
     SIM_POINT();
     uint64_t seen = word.load(std::memory_order_relaxed);
     while ((seen & (kStateMask | kWaiters)) < kSharedMax)
-        if (word.compare_exchange_weak(seen, seen + 1, std::memory_order_acquire, std::memory_order_relaxed)) [[likely]]
+        if (word.compare_exchange_weak(seen, seen + 1, std::memory_order_acquire,
+                                       std::memory_order_relaxed)) [[likely]]
             return true;
     return false;
 }
@@ -91,7 +105,8 @@ inline bool try_exclusive(LatchWord& word) {
     SIM_POINT();
     uint64_t seen = word.load(std::memory_order_relaxed);
     while (state(seen) == 0) {
-        if (word.compare_exchange_weak(seen, seen | kExclusive, std::memory_order_acquire, std::memory_order_relaxed)) [[likely]] {
+        if (word.compare_exchange_weak(seen, seen | kExclusive, std::memory_order_acquire,
+                                       std::memory_order_relaxed)) [[likely]] {
             count_exclusive();
             return true;
         }
@@ -102,8 +117,10 @@ inline bool try_exclusive(LatchWord& word) {
 inline bool try_upgrade(LatchWord& word, uint64_t snapshot) {
     SIM_POINT();
     uint64_t seen = word.load(std::memory_order_relaxed);
-    while (state(seen) == 0 && (version_bits(seen) == version_bits(snapshot) || PLANTED(upgrade_unvalidated))) {
-        if (word.compare_exchange_weak(seen, seen | kExclusive, std::memory_order_acquire, std::memory_order_relaxed)) [[likely]] {
+    while (state(seen) == 0 &&
+           (version_bits(seen) == version_bits(snapshot) || PLANTED(upgrade_unvalidated))) {
+        if (word.compare_exchange_weak(seen, seen | kExclusive, std::memory_order_acquire,
+                                       std::memory_order_relaxed)) [[likely]] {
             count_exclusive();
             return true;
         }
@@ -111,16 +128,22 @@ inline bool try_upgrade(LatchWord& word, uint64_t snapshot) {
     return false;
 }
 
-// Wait for as long as it takes. False only if the word is absent (the caller then faults the page in and asks again).
-[[nodiscard]] inline bool latch_shared(LatchWord& word) { return try_shared(word) || slow::wait_shared(word); }
-[[nodiscard]] inline bool latch_exclusive(LatchWord& word) { return try_exclusive(word) || slow::wait_exclusive(word); }
+// Wait for as long as it takes. False only if the word is absent (the caller then faults the page
+// in and asks again).
+[[nodiscard]] inline bool latch_shared(LatchWord& word) {
+    return try_shared(word) || slow::wait_shared(word);
+}
+[[nodiscard]] inline bool latch_exclusive(LatchWord& word) {
+    return try_exclusive(word) || slow::wait_exclusive(word);
+}
 
 inline void unlatch_shared(LatchWord& word) {
     SIM_POINT();
     uint64_t seen = word.load(std::memory_order_relaxed);
     DCHECK(state(seen) >= 1 && state(seen) <= kSharedMax);
     while (!(seen & kWaiters))
-        if (word.compare_exchange_weak(seen, seen - 1, std::memory_order_release, std::memory_order_relaxed)) [[likely]]
+        if (word.compare_exchange_weak(seen, seen - 1, std::memory_order_release,
+                                       std::memory_order_relaxed)) [[likely]]
             return;
     slow::release_shared(word);
 }
@@ -131,29 +154,34 @@ inline void unlatch_exclusive(LatchWord& word) {
     uint64_t seen = word.load(std::memory_order_relaxed);
     DCHECK(state(seen) == kExclusive);
     while (!(seen & kWaiters))
-        if (word.compare_exchange_weak(seen, PLANTED(latch_version_kept) ? with_state(seen, 0) : next_version(with_state(seen, 0)), std::memory_order_release,
-                                       std::memory_order_relaxed)) [[likely]]
+        if (word.compare_exchange_weak(
+                seen,
+                PLANTED(latch_version_kept) ? with_state(seen, 0)
+                                            : next_version(with_state(seen, 0)),
+                std::memory_order_release, std::memory_order_relaxed)) [[likely]]
             return;
     slow::release_exclusive(word);
 }
 
-// An exclusive hold changes hands: from the current thread to nobody in particular (a request under way, say), and from there to
-// whoever runs now and will unlatch.
+// An exclusive hold changes hands: from the current thread to nobody in particular (a request under
+// way, say), and from there to whoever runs now and will unlatch.
 inline void disown() { uncount_exclusive(); }
 inline void adopt() { count_exclusive(); }
 
-// For the buffer pool. fault_begin: absent -> exclusive, false if somebody else was first. set_payload: exclusive holder only.
+// For the buffer pool. fault_begin: absent -> exclusive, false if somebody else was first.
+// set_payload: exclusive holder only.
 bool fault_begin(LatchWord& word);
 void set_payload(LatchWord& word, uint64_t payload);
-void unlatch_to_absent(LatchWord& word);        // exclusive holder: version + 1, absent, payload 0, waiters woken
-// Waits while the word is exclusive (for instance while another thread reads the page in), taking nothing. It may be
-// exclusive again on return.
+// Exclusive holder: version + 1, absent, payload 0, waiters woken.
+void unlatch_to_absent(LatchWord& word);
+// Waits while the word is exclusive (for instance while another thread reads the page in), taking
+// nothing. It may be exclusive again on return.
 void wait_while_exclusive(LatchWord& word);
 
 }  // namespace latch
 
-// A latch for other structures than pages, with a rank: a thread may only take a latch of higher rank than those it holds
-// (checked in debug builds).
+// A latch for other structures than pages, with a rank: a thread may only take a latch of higher
+// rank than those it holds (checked in debug builds).
 class Latch {
 public:
     explicit Latch(uint16_t rank, const char* name) : rank_(rank), name_(name) {}
@@ -161,7 +189,7 @@ public:
     Latch& operator=(const Latch&) = delete;
     void lock_shared() {
         check_rank();
-        CHECK(latch::latch_shared(word_));       // never absent
+        CHECK(latch::latch_shared(word_));  // never absent
         note_held();
     }
     void unlock_shared() {
@@ -173,7 +201,7 @@ public:
         CHECK(latch::latch_exclusive(word_));
         note_held();
     }
-    bool try_lock() {                            // of any rank: trying cannot deadlock
+    bool try_lock() {  // of any rank: trying cannot deadlock
         if (!latch::try_exclusive(word_)) return false;
         note_held();
         return true;
@@ -196,7 +224,7 @@ private:
 #endif
 
     LatchWord word_{0};
-    [[maybe_unused]] uint16_t rank_;             // used by the debug build's checks
+    [[maybe_unused]] uint16_t rank_;  // used by the debug build's checks
     const char* name_;
 };
 

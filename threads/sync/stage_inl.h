@@ -6,7 +6,8 @@
 
 namespace lockstep::threads {
 
-// Stable merge sort of a chain linked by `next`: bottom up, `width` packets of each side at a time. Allocates nothing.
+// Stable merge sort of a chain linked by `next`: bottom up, `width` packets of each side at a time.
+// Allocates nothing.
 template <class P, class Before>
 P* sort_chain(P* first, Before before) {
     for (uint64_t width = 1;; width *= 2) {
@@ -37,8 +38,11 @@ template <StagePacket P, bool kShared>
 StageBatch<P> Stage<P, kShared>::open(Line& line) const {
     switch (options_.gate) {
         case StageGate::fcfs: return {&line, 1};
-        case StageGate::t_gated: return {&line, std::min<uint64_t>(line.length, options_.batch_max)};
-        case StageGate::c_gated: return {&line, options_.batch_max ? std::min<uint64_t>(line.length, options_.batch_max) : line.length};
+        case StageGate::t_gated:
+            return {&line, std::min<uint64_t>(line.length, options_.batch_max)};
+        case StageGate::c_gated:
+            return {&line, options_.batch_max ? std::min<uint64_t>(line.length, options_.batch_max)
+                                              : line.length};
         case StageGate::d_gated: return {&line, line.length};
         case StageGate::non_gated: break;
     }
@@ -72,7 +76,7 @@ void Stage<P, kShared>::place(Line& line, P& packet, Nanos now) {
 template <StagePacket P, bool kShared>
 bool Stage<P, kShared>::promote(Line& line, P& packet, P& place) {
     for (const P* at = packet.prev;; at = at->prev) {
-        DCHECK(at != nullptr);                           // place is in front of it
+        DCHECK(at != nullptr);  // place is in front of it
         if (at->bypassed >= options_.bypass_max) return false;
         if (at == &place) break;
     }
@@ -85,7 +89,7 @@ bool Stage<P, kShared>::promote(Line& line, P& packet, P& place) {
 template <StagePacket P, bool kShared>
 void Stage<P, kShared>::count_bypass(P& packet) {
     ++packet.bypassed;
-    DCHECK(packet.bypassed <= options_.bypass_max);          // STG-2
+    DCHECK(packet.bypassed <= options_.bypass_max);  // STG-2
     bypasses_.add();
     bypassed_max_.raise_to(packet.bypassed);
 }
@@ -100,11 +104,13 @@ void Stage<P, kShared>::link(Line& line, P& packet, P* next) {
     ++line.length;
 }
 
-// From the end forwards, so that only neighbours are overtaken. Whom it overtakes is counted once the place is known.
+// From the end forwards, so that only neighbours are overtaken. Whom it overtakes is counted once
+// the place is known.
 template <StagePacket P, bool kShared>
 P* Stage<P, kShared>::overtake(Line& line, const P& packet) {
     P* place = nullptr;
-    bool counts = true;                          // this side of the first that is overtaken as of right
+    // This side of the first that is overtaken as of right.
+    bool counts = true;
     for (P* at = line.last; at; at = at->prev) {
         const Precedence precedence = options_.order(packet, *at);
         if (precedence == Precedence::behind) break;
@@ -129,7 +135,8 @@ void Stage<P, kShared>::unlink(Line& line, P& packet) {
 template <StagePacket P, bool kShared>
 StageStats Stage<P, kShared>::stats() const {
     StageStats s;
-    s.finished = finished_.get();                // ends before beginnings: a snapshot of a busy stage shows nothing negative
+    // Ends before beginnings: a snapshot of a busy stage shows nothing negative.
+    s.finished = finished_.get();
     s.forwarded = forwarded_.get();
     s.cancelled = cancelled_.get();
     s.requeued = requeued_.get();
@@ -150,12 +157,15 @@ template <StagePacket P, bool kShared>
 std::string Stage<P, kShared>::verify(uint64_t queued, uint64_t in_service) const {
     const StageStats s = stats();
     const auto wrong = [](const char* what, uint64_t counted, uint64_t there) {
-        return std::string("STG-1: ") + what + ": " + std::to_string(counted) + " counted, " + std::to_string(there) + " there";
+        return std::string("STG-1: ") + what + ": " + std::to_string(counted) + " counted, " +
+               std::to_string(there) + " there";
     };
     if (s.queued != queued) return wrong("packets queued", s.queued, queued);
     if (s.in_service != in_service) return wrong("packets in service", s.in_service, in_service);
-    if (inside() != queued + in_service) return wrong("packets inside", inside(), queued + in_service);
-    if (s.bypassed_max > options_.bypass_max) return wrong("STG-2: bypasses", s.bypassed_max, options_.bypass_max);
+    if (inside() != queued + in_service)
+        return wrong("packets inside", inside(), queued + in_service);
+    if (s.bypassed_max > options_.bypass_max)
+        return wrong("STG-2: bypasses", s.bypassed_max, options_.bypass_max);
     return {};
 }
 

@@ -34,7 +34,9 @@ Result<uint32_t> ctx_points_from(std::string_view text) {
     uint64_t number = 1;
     for (std::string_view word = next_word(text); !word.empty(); word = next_word(text), ++number) {
         if (word == "none") continue;
-        const uint32_t more = word == "manual" ? threads::kCtxManual : word == "icache" ? threads::kCtxIcache : bit_named(word);
+        const uint32_t more = word == "manual"   ? threads::kCtxManual
+                              : word == "icache" ? threads::kCtxIcache
+                                                 : bit_named(word);
         if (more == 0) return fail(ErrorCode::bad_option, "name of a CTX point", number);
         bits |= more;
     }

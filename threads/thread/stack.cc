@@ -23,17 +23,19 @@
 namespace lockstep::threads {
 namespace {
 constexpr size_t kPage = 4096;
-constexpr size_t kColourStride = 320;            // see the measurements: 128, 320 and 448 serve, 64 does not
+// See the measurements: 128, 320 and 448 serve, 64 does not.
+constexpr size_t kColourStride = 320;
 constexpr size_t kSlabStacks = 64;
 #ifdef LOCKSTEP_SANITIZED
-constexpr size_t kFactor = 4;                    // a sanitizer's frames are several times as large
+constexpr size_t kFactor = 4;  // a sanitizer's frames are several times as large
 #else
 constexpr size_t kFactor = 1;
 #endif
 constexpr size_t round_up(size_t n) { return (n + kPage - 1) / kPage * kPage; }
 }  // namespace
 
-StackPool::StackPool(size_t stack_bytes) : stack_bytes_(round_up(stack_bytes) * kFactor), slot_bytes_(stack_bytes_ + 2 * kPage) {}
+StackPool::StackPool(size_t stack_bytes)
+    : stack_bytes_(round_up(stack_bytes) * kFactor), slot_bytes_(stack_bytes_ + 2 * kPage) {}
 
 StackPool::~StackPool() {
     for (const Slab& slab : slabs_) {
@@ -42,7 +44,8 @@ StackPool::~StackPool() {
             forget_stack(slab.stacks[i]);
         }
 #ifdef LOCKSTEP_SANITIZED
-        ASAN_UNPOISON_MEMORY_REGION(slab.memory, slab.bytes);        // frames of abandoned threads: somebody else is mapped there next
+        // Frames of abandoned threads: somebody else is mapped there next.
+        ASAN_UNPOISON_MEMORY_REGION(slab.memory, slab.bytes);
 #endif
         munmap(slab.memory, slab.bytes);
         delete[] slab.stacks;
@@ -67,7 +70,8 @@ void StackPool::give(Stack* stack) {
     free_ = stack;
 }
 
-// Makes the guard pages; how many slots got one before the kernel refused (it limits the number of mappings).
+// Makes the guard pages; how many slots got one before the kernel refused (it limits the number of
+// mappings).
 size_t StackPool::guarded(std::byte* memory, size_t count) const {
     for (size_t i = 0; i < count; ++i)
         if (mprotect(memory + i * slot_bytes_, kPage, PROT_NONE) != 0) return i;
@@ -77,7 +81,8 @@ size_t StackPool::guarded(std::byte* memory, size_t count) const {
 // Two callers may add a slab each at the same time; both slabs get used.
 Result<Stack*> StackPool::add_slab() {
     const size_t bytes = kSlabStacks * slot_bytes_;
-    void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
+    void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
     if (memory == MAP_FAILED) return fail_os(ErrorCode::out_of_memory, errno, "stack", bytes);
     auto* start = static_cast<std::byte*>(memory);
     const size_t count = guarded(start, kSlabStacks);
@@ -91,7 +96,7 @@ Result<Stack*> StackPool::add_slab() {
         Stack& stack = stacks[i];
         stack.base = start + i * slot_bytes_ + kPage;
         stack.top = start + (i + 1) * slot_bytes_ - (made_++ * kColourStride) % kPage;
-        CHECK(stack.bytes() >= stack_bytes_);    // SK-1
+        CHECK(stack.bytes() >= stack_bytes_);  // SK-1
         stack.valgrind_id = VALGRIND_STACK_REGISTER(stack.base, stack.top);
         if (i > 0) {
             stack.next = free_;

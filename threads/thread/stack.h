@@ -1,10 +1,12 @@
 // stack.h - stacks of user threads: pooled, guarded and coloured.
 //
-// Concepts   Stacks are cut from slabs of address space; memory appears when it is touched and stays with the stack. Below each
-//            stack lies a guard page: running over the end is a fault, not silent damage. Equal offsets in 4 KB pages would
-//            make all threads fight for the same sets of the L1 data cache, so stack i begins 320 * i bytes (mod 4096) lower.
-// Layout     one slot, upwards: guard page | stack_bytes usable | one page that only serves the colour.
-// Invariants SK-1 Every stack has at least the configured bytes between its guard page and its top. [checked: add_slab]
+// Concepts   Stacks are cut from slabs of address space; memory appears when it is touched and
+//            stays with the stack. Below each stack lies a guard page: running over the end is a
+//            fault, not silent damage. Equal offsets in 4 KB pages would make all threads fight for
+//            the same sets of the L1 data cache, so stack i begins 320 * i bytes (mod 4096) lower.
+// Layout     one slot, upwards: guard page | stack_bytes usable | one page that only serves the
+//            colour. Invariants SK-1 Every stack has at least the configured bytes between its
+//            guard page and its top. [checked: add_slab]
 //            SK-2 A stack is given back only when nothing runs on it. [Worker::reap]
 // Blocking   take() may make system calls when the pool is empty; the lock is never held meanwhile.
 #pragma once
@@ -18,10 +20,10 @@
 namespace lockstep::threads {
 
 struct Stack {
-    std::byte* base = nullptr;                   // lowest usable byte, just above the guard page
-    std::byte* top = nullptr;                    // first byte above; 64-byte aligned, coloured
-    Stack* next = nullptr;                       // free list
-    void* fiber = nullptr;                       // TSan's name for what runs here, else null
+    std::byte* base = nullptr;  // lowest usable byte, just above the guard page
+    std::byte* top = nullptr;   // first byte above; 64-byte aligned, coloured
+    Stack* next = nullptr;      // free list
+    void* fiber = nullptr;      // TSan's name for what runs here, else null
     unsigned valgrind_id = 0;
     size_t bytes() const { return static_cast<size_t>(top - base); }
 };
@@ -30,12 +32,13 @@ class StackPool {
 public:
     static constexpr size_t kBytesMin = 16 * 1024, kBytesMax = 64 * 1024 * 1024;
 
-    explicit StackPool(size_t stack_bytes);      // rounded up to whole pages
-    ~StackPool();                                // all stacks must be idle
+    explicit StackPool(size_t stack_bytes);  // rounded up to whole pages
+    ~StackPool();                            // all stacks must be idle
     StackPool(const StackPool&) = delete;
     StackPool& operator=(const StackPool&) = delete;
 
-    // The most recently used idle stack, or a new one. Error: out_of_memory. From any kernel thread.
+    // The most recently used idle stack, or a new one. Error: out_of_memory. From any kernel
+    // thread.
     Result<Stack*> take();
     void give(Stack* stack);
 
@@ -52,12 +55,13 @@ private:
     const size_t stack_bytes_;
     const size_t slot_bytes_;
     SpinLock lock_;
-    Stack* free_ = nullptr;                      // under lock_
-    std::vector<Slab> slabs_;                    // under lock_
-    size_t made_ = 0;                            // under lock_: stacks so far, gives the colour
+    Stack* free_ = nullptr;    // under lock_
+    std::vector<Slab> slabs_;  // under lock_
+    size_t made_ = 0;          // under lock_: stacks so far, gives the colour
 };
 
-// The stack that the calling kernel thread runs on: base and top for the sanitizers, empty in ordinary builds.
+// The stack that the calling kernel thread runs on: base and top for the sanitizers, empty in
+// ordinary builds.
 Stack kernel_stack();
 
 }  // namespace lockstep::threads

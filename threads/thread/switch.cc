@@ -30,7 +30,8 @@ using boost::context::detail::make_fcontext;
 void* make_context(Stack& stack, ContextEntry entry) {
     DCHECK(reinterpret_cast<uintptr_t>(stack.top) % 64 == 0);
 #ifdef LOCKSTEP_ASAN
-    __asan_unpoison_memory_region(stack.base, stack.bytes());      // what an abandoned thread left behind
+    // What an abandoned thread left behind.
+    __asan_unpoison_memory_region(stack.base, stack.bytes());
 #endif
 #ifdef LOCKSTEP_TSAN
     forget_stack(stack);
@@ -60,7 +61,8 @@ void* current_fiber() {
     *static_cast<void**>(transfer.data) = transfer.fctx;
 }
 
-[[gnu::noinline]] __attribute__((no_sanitize_address)) void switch_context(void** save, void* to, Stack& to_stack) {
+[[gnu::noinline]] __attribute__((no_sanitize_address)) void switch_context(void** save, void* to,
+                                                                           Stack& to_stack) {
     void* fake_frames = nullptr;
     __sanitizer_start_switch_fiber(&fake_frames, to_stack.base, to_stack.bytes());
     const Transfer from = jump_fcontext(to, save);
@@ -70,7 +72,7 @@ void* current_fiber() {
 
 [[gnu::noinline]] __attribute__((no_sanitize_address)) void switch_last(void* to, Stack& to_stack) {
     void* nowhere = nullptr;
-    __sanitizer_start_switch_fiber(nullptr, to_stack.base, to_stack.bytes());      // SW-2
+    __sanitizer_start_switch_fiber(nullptr, to_stack.base, to_stack.bytes());  // SW-2
     jump_fcontext(to, &nowhere);
     __builtin_unreachable();
 }
@@ -79,13 +81,15 @@ void* current_fiber() {
     *static_cast<void**>(transfer.data) = transfer.fctx;
 }
 
-[[gnu::noinline]] __attribute__((no_sanitize("thread"))) void switch_context(void** save, void* to, Stack& to_stack) {
+[[gnu::noinline]] __attribute__((no_sanitize("thread"))) void switch_context(void** save, void* to,
+                                                                             Stack& to_stack) {
     __tsan_switch_to_fiber(to_stack.fiber, 0);
     const Transfer from = jump_fcontext(to, save);
     *static_cast<void**>(from.data) = from.fctx;
 }
 
-[[gnu::noinline]] __attribute__((no_sanitize("thread"))) void switch_last(void* to, Stack& to_stack) {
+[[gnu::noinline]] __attribute__((no_sanitize("thread"))) void switch_last(void* to,
+                                                                          Stack& to_stack) {
     void* nowhere = nullptr;
     __tsan_switch_to_fiber(to_stack.fiber, 0);
     jump_fcontext(to, &nowhere);
@@ -95,7 +99,7 @@ void* current_fiber() {
 void arrived(Transfer transfer) { *static_cast<void**>(transfer.data) = transfer.fctx; }
 
 void switch_last(void* to, Stack&) {
-    void* nowhere = nullptr;                     // on the dying stack, which stays mapped
+    void* nowhere = nullptr;  // on the dying stack, which stays mapped
     jump_fcontext(to, &nowhere);
     __builtin_unreachable();
 }

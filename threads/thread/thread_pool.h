@@ -1,7 +1,8 @@
-// thread_pool.h - memory of Thread objects: handed out again and again, never freed before the runtime ends (TH-3).
+// thread_pool.h - memory of Thread objects: handed out again and again, never freed before the
+// runtime ends (TH-3).
 //
-// Concepts   Threads come in chunks. A returned Thread keeps its type and its atomic state, so that a late wake() finds a
-//            Thread, if perhaps another one, and does no harm.
+// Concepts   Threads come in chunks. A returned Thread keeps its type and its atomic state, so that
+//            a late wake() finds a Thread, if perhaps another one, and does no harm.
 // Blocking   take() allocates when the pool is empty, outside the lock. Any kernel thread.
 #pragma once
 
@@ -17,7 +18,7 @@ class ThreadPool {
 public:
     static constexpr size_t kChunkThreads = 64;
 
-    Thread* take();                              // null if memory is out
+    Thread* take();  // null if memory is out
     void give(Thread* thread);
 
 private:
@@ -27,8 +28,8 @@ private:
     [[gnu::cold]] Thread* add_chunk();
 
     SpinLock lock_;
-    Thread* free_ = nullptr;                     // under lock_, linked by queue_next
-    std::vector<std::unique_ptr<Chunk>> chunks_; // under lock_
+    Thread* free_ = nullptr;                      // under lock_, linked by queue_next
+    std::vector<std::unique_ptr<Chunk>> chunks_;  // under lock_
 };
 
 }  // namespace lockstep::threads

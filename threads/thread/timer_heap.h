@@ -1,7 +1,8 @@
 // timer_heap.h - the parked threads of one worker that have a deadline, earliest first.
 //
-// Concepts   A binary heap in an array. Each thread knows its place (Thread::timer_index), so a thread that is woken early
-//            leaves in O(log n). Equal deadlines expire in the order in which they were added.
+// Concepts   A binary heap in an array. Each thread knows its place (Thread::timer_index), so a
+//            thread that is woken early leaves in O(log n). Equal deadlines expire in the order in
+//            which they were added.
 // Invariants TM-1 heap[i].thread->timer_index == i, and UINT32_MAX outside. [checked: verify]
 // Blocking   never. Owner worker only.
 #pragma once
@@ -49,7 +50,7 @@ public:
 
     void verify() const {
         for (uint32_t i = 0; i < heap_.size(); ++i) {
-            CHECK(heap_[i].thread->timer_index == i);      // TM-1
+            CHECK(heap_[i].thread->timer_index == i);  // TM-1
             CHECK(i == 0 || !before(heap_[i], heap_[(i - 1) / 2]));
         }
     }
@@ -69,7 +70,8 @@ private:
     }
     void rise(uint32_t at) {
         const Entry entry = heap_[at];
-        for (; at > 0 && before(entry, heap_[(at - 1) / 2]); at = (at - 1) / 2) place(at, heap_[(at - 1) / 2]);
+        for (; at > 0 && before(entry, heap_[(at - 1) / 2]); at = (at - 1) / 2)
+            place(at, heap_[(at - 1) / 2]);
         place(at, entry);
     }
     void sink(uint32_t at) {

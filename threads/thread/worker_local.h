@@ -1,7 +1,9 @@
-// worker_local.h - what a kernel thread knows about itself: its worker and the user thread that it runs now.
+// worker_local.h - what a kernel thread knows about itself: its worker and the user thread that it
+// runs now.
 //
-// Concepts   The only thread-local variable of the project. initial-exec makes current() two instructions. Generated code may
-//            keep the variable's address across a switch: a user thread never leaves its kernel thread, so that is harmless.
+// Concepts   The only thread-local variable of the project. initial-exec makes current() two
+//            instructions. Generated code may keep the variable's address across a switch: a user
+//            thread never leaves its kernel thread, so that is harmless.
 #pragma once
 
 #include <cstdint>
@@ -16,24 +18,30 @@ class VirtualCores;
 #endif
 
 struct WorkerLocal {
-    Thread* current = nullptr;                   // null in a scheduler and on foreign kernel threads
-    Worker* worker = nullptr;                    // null on foreign kernel threads; in caller-driven mode set during step()
-    Steps* steps = nullptr;                      // the worker's teams, if operations run in teams; else null
-    Steps* begin_steps = nullptr;                // the same for the begin of a transaction
-    Steps* teams = nullptr;                      // the same, never null on a worker
-    bool prefetch = false;                       // do CTX points prefetch?
-    bool points = false;                         // is there anything to do at CTX points: prefetch or a switch?
-    bool code_points = false;                    // is a point of class code switched on?
-    uint32_t index = 0;                          // the worker's number
-    uint32_t latch_spins = 0;                    // pauses before a latch parks; 0 if all threads share one kernel thread
+    // Null in a scheduler and on foreign kernel threads.
+    Thread* current = nullptr;
+    // Null on foreign kernel threads; in caller-driven mode set during step().
+    Worker* worker = nullptr;
+    // The worker's teams, if operations run in teams; else null.
+    Steps* steps = nullptr;
+    Steps* begin_steps = nullptr;  // the same for the begin of a transaction
+    Steps* teams = nullptr;        // the same, never null on a worker
+    bool prefetch = false;         // do CTX points prefetch?
+    // Is there anything to do at CTX points: prefetch or a switch?
+    bool points = false;
+    bool code_points = false;  // is a point of class code switched on?
+    uint32_t index = 0;        // the worker's number
+    // Pauses before a latch parks; 0 if all threads share one kernel thread.
+    uint32_t latch_spins = 0;
 #ifdef LOCKSTEP_SIM_POINTS
-    VirtualCores* cores = nullptr;               // if the worker may be interrupted in its turn
+    VirtualCores* cores = nullptr;  // if the worker may be interrupted in its turn
 #endif
 };
 
 extern constinit thread_local WorkerLocal worker_local __attribute__((tls_model("initial-exec")));
 
-// The user thread that runs now; null on a kernel thread that is no worker, or in a worker's scheduler.
+// The user thread that runs now; null on a kernel thread that is no worker, or in a worker's
+// scheduler.
 inline Thread* current() { return worker_local.current; }
 // Number of the current worker, 0-based. Only on a worker.
 inline uint32_t worker_index() { return worker_local.index; }

@@ -1,22 +1,36 @@
-// debugger_layout.cc - tells the debugger script (tools/gdb/lockstep_gdb.py) where things are, in builds without type information.
+// debugger_layout.cc - tells the debugger script (tools/gdb/lockstep_gdb.py) where things are, in
+// builds without type information.
 #include <cstddef>
 
 #include "threads/worker/worker.h"
 
-// Thread and Worker are no standard-layout types; both compilers support offsetof on them because no virtual base is involved.
+// Thread and Worker are no standard-layout types; both compilers support offsetof on them because
+// no virtual base is involved.
 #pragma GCC diagnostic ignored "-Winvalid-offsetof"
 
 namespace lockstep::threads {
 
 [[gnu::used]] const uint32_t Worker::debugger_layout[] = {
-    3,                                           // format
-    offsetof(WorkerLocal, current), offsetof(WorkerLocal, worker),
-    offsetof(Worker, index_), offsetof(Worker, all_threads_),
-    offsetof(Thread, sp), offsetof(Thread, all_next), offsetof(Thread, id), offsetof(Thread, name),
-    offsetof(Thread, state), offsetof(Thread, reason), offsetof(Thread, latch_depth), offsetof(Thread, stack),
-    offsetof(Stack, base), offsetof(Stack, top),
-    kSavedFramePointer, kSavedReturnAddress,
-    offsetof(Thread, fast_form), 8, 0,           // the fast switch's layout: fast_switch_x86_64.S
+    3,  // format
+    offsetof(WorkerLocal, current),
+    offsetof(WorkerLocal, worker),
+    offsetof(Worker, index_),
+    offsetof(Worker, all_threads_),
+    offsetof(Thread, sp),
+    offsetof(Thread, all_next),
+    offsetof(Thread, id),
+    offsetof(Thread, name),
+    offsetof(Thread, state),
+    offsetof(Thread, reason),
+    offsetof(Thread, latch_depth),
+    offsetof(Thread, stack),
+    offsetof(Stack, base),
+    offsetof(Stack, top),
+    kSavedFramePointer,
+    kSavedReturnAddress,
+    offsetof(Thread, fast_form),
+    8,
+    0,  // the fast switch's layout: fast_switch_x86_64.S
 };
 
 }  // namespace lockstep::threads

@@ -9,8 +9,10 @@ namespace lockstep::threads {
 
 namespace {
 
-constexpr size_t kLog = static_cast<size_t>(IoClass::log), kDemand = static_cast<size_t>(IoClass::demand_read),
-                 kAhead = static_cast<size_t>(IoClass::read_ahead), kWriteBack = static_cast<size_t>(IoClass::write_back);
+constexpr size_t kLog = static_cast<size_t>(IoClass::log),
+                 kDemand = static_cast<size_t>(IoClass::demand_read),
+                 kAhead = static_cast<size_t>(IoClass::read_ahead),
+                 kWriteBack = static_cast<size_t>(IoClass::write_back);
 
 size_t class_of(const IoRequest& request) { return static_cast<size_t>(request.io_class); }
 
@@ -31,7 +33,10 @@ struct IoStage::Carrier {
 };
 
 IoStage::IoStage(std::unique_ptr<IoQueue> queue, const Clock& clock)
-    : queue_(std::move(queue)), clock_(clock), stage_({.capacity = kCapacity}), carriers_(new Carrier[kCarriers]) {
+    : queue_(std::move(queue)),
+      clock_(clock),
+      stage_({.capacity = kCapacity}),
+      carriers_(new Carrier[kCarriers]) {
     for (uint32_t i = 0; i < kCarriers; ++i) {
         carriers_[i].next_free = carriers_free_;
         carriers_free_ = &carriers_[i];
@@ -104,11 +109,14 @@ void IoStage::let_in() {
 
 // Bit c: a packet of class c waits, and its class has not yet as much on the device as it may.
 uint32_t IoStage::servable() const {
-    const bool busy = on_device_[kLog] + on_device_[kDemand] > 0 || !lines_[kLog].empty() || !lines_[kDemand].empty();
+    const bool busy = on_device_[kLog] + on_device_[kDemand] > 0 || !lines_[kLog].empty() ||
+                      !lines_[kDemand].empty();
     uint32_t bits = lines_[kLog].empty() ? 0 : 1u << kLog;
     if (!lines_[kDemand].empty() && on_device_[kDemand] < kDemandMax) bits |= 1u << kDemand;
     if (!lines_[kAhead].empty() && on_device_[kAhead] < kReadAheadMax) bits |= 1u << kAhead;
-    if (!lines_[kWriteBack].empty() && on_device_[kWriteBack] < (busy ? kWriteBackMaxBusy : kWriteBackMax)) bits |= 1u << kWriteBack;
+    if (!lines_[kWriteBack].empty() &&
+        on_device_[kWriteBack] < (busy ? kWriteBackMaxBusy : kWriteBackMax))
+        bits |= 1u << kWriteBack;
     return bits;
 }
 
@@ -133,20 +141,23 @@ bool IoStage::submit() {
         (taken[c].last != nullptr ? taken[c].last->next : taken[c].first) = packet;
         taken[c].last = packet;
     }
-    DCHECK(on_device_[kDemand] <= kDemandMax && on_device_[kAhead] <= kReadAheadMax && on_device_[kWriteBack] <= kWriteBackMax);   // IOS-3
+    // IOS-3.
+    DCHECK(on_device_[kDemand] <= kDemandMax && on_device_[kAhead] <= kReadAheadMax &&
+           on_device_[kWriteBack] <= kWriteBackMax);
     stage_.served_together(packets);
     batches_.add();
     Batch batch;
     arrange_log(taken[kLog].first, batch);
     for (const size_t c : {kDemand, kAhead, kWriteBack}) arrange(taken[c].first, batch);
-    depth_.record(on_device_[kLog] + on_device_[kDemand] + on_device_[kAhead] + on_device_[kWriteBack]);
+    depth_.record(on_device_[kLog] + on_device_[kDemand] + on_device_[kAhead] +
+                  on_device_[kWriteBack]);
     queue_->submit(batch.first, batch.requests);
     return true;
 }
 
 // In the order of arrival. A sync does for everybody who asks for the same file in the same batch.
 void IoStage::arrange_log(IoRequest* packets, Batch& batch) {
-    IoRequest* sync = nullptr;                             // the newest one
+    IoRequest* sync = nullptr;  // the newest one
     for (IoRequest* next; packets != nullptr; packets = next) {
         next = packets->next;
         const bool mergeable = packets->kind == IoKind::sync && mode_ == IoMode::staged;
@@ -162,18 +173,21 @@ void IoStage::arrange_log(IoRequest* packets, Batch& batch) {
 
 void IoStage::arrange(IoRequest* packets, Batch& batch) {
     if (packets == nullptr) return;
-    if (mode_ == IoMode::staged && packets->next != nullptr) packets = sort_chain(packets, place_before);
+    if (mode_ == IoMode::staged && packets->next != nullptr)
+        packets = sort_chain(packets, place_before);
     Run run;
     for (IoRequest *r = packets, *next; r != nullptr; r = next) {
         next = r->next;
-        const bool equal = run.last != nullptr && mode_ == IoMode::staged && r->kind == IoKind::read &&
-                           !place_before(*run.last, *r) && io_bytes(*run.last) == io_bytes(*r) && !r->alone;
+        const bool equal = run.last != nullptr && mode_ == IoMode::staged &&
+                           r->kind == IoKind::read && !place_before(*run.last, *r) &&
+                           io_bytes(*run.last) == io_bytes(*r) && !r->alone;
         if (equal) {
             r->same = std::exchange(run.last->same, r);
             merged_[class_of(*r)].add();
             continue;
         }
-        if (run.first != nullptr && !(mode_ == IoMode::staged && fits(run, *r))) close_run(run, batch);
+        if (run.first != nullptr && !(mode_ == IoMode::staged && fits(run, *r)))
+            close_run(run, batch);
         r->next = nullptr;
         (run.last != nullptr ? run.last->next : run.first) = r;
         run.last = r;
@@ -186,9 +200,11 @@ void IoStage::arrange(IoRequest* packets, Batch& batch) {
 
 bool IoStage::fits(const Run& run, const IoRequest& request) {
     const IoRequest &first = *run.first, &last = *run.last;
-    return first.kind == request.kind && first.kind != IoKind::sync && !first.durable && !request.durable && first.file == request.file &&
+    return first.kind == request.kind && first.kind != IoKind::sync && !first.durable &&
+           !request.durable && first.file == request.file &&
            last.offset + io_bytes(last) == request.offset && !first.alone && !request.alone &&
-           run.pieces + request.iov_count <= kIoPiecesMax && run.bytes + io_bytes(request) <= kCarrierBytes;
+           run.pieces + request.iov_count <= kIoPiecesMax &&
+           run.bytes + io_bytes(request) <= kCarrierBytes;
 }
 
 void IoStage::close_run(Run& run, Batch& batch) {
@@ -238,7 +254,9 @@ void IoStage::emit_carrier(Carrier& carrier, Run& run, Batch& batch) {
         for (uint32_t i = 0; i < r->iov_count; ++i) {
             const iovec& piece = io_pieces(*r)[i];
             iovec* last = request.iov_count > 0 ? &carrier.pieces[request.iov_count - 1] : nullptr;
-            if (last != nullptr && static_cast<std::byte*>(last->iov_base) + last->iov_len == piece.iov_base) last->iov_len += piece.iov_len;
+            if (last != nullptr &&
+                static_cast<std::byte*>(last->iov_base) + last->iov_len == piece.iov_base)
+                last->iov_len += piece.iov_len;
             else carrier.pieces[request.iov_count++] = piece;
         }
     transfers_[class_of(request)].add();
@@ -247,12 +265,14 @@ void IoStage::emit_carrier(Carrier& carrier, Run& run, Batch& batch) {
 
 void IoStage::off_device(const IoRequest& request) { --on_device_[class_of(request)]; }
 
-// The result is there. Requests merged into this one get a copy before its owner may use the memory for something else.
+// The result is there. Requests merged into this one get a copy before its owner may use the memory
+// for something else.
 void IoStage::deliver(IoRequest& request) {
     for (IoRequest *r = std::exchange(request.same, nullptr), *next; r != nullptr; r = next) {
         next = r->same;
         r->result = request.result;
-        if (r->kind == IoKind::read && request.result > 0) copy_pieces(request, *r, static_cast<uint64_t>(request.result));
+        if (r->kind == IoKind::read && request.result > 0)
+            copy_pieces(request, *r, static_cast<uint64_t>(request.result));
         off_device(*r);
         stage_.finish();
         io_finish(*r);
@@ -274,10 +294,11 @@ void IoStage::on_carrier_done(IoRequest* request) {
     const int64_t result = request->result;
     carrier.next_free = std::exchange(stage.carriers_free_, &carrier);
     if (result < 0) stage.split_.add();
-    int64_t before = 0;                                    // bytes of members in front
+    int64_t before = 0;  // bytes of members in front
     for (IoRequest *r = members, *next; r != nullptr; r = next) {
         next = r->next;
-        if (result < 0) {                                  // IOS-1: whose fault it was shows when each is asked for alone
+        // IOS-1: whose fault it was shows when each is asked for alone.
+        if (result < 0) {
             stage.off_device(*r);
             r->alone = true;
             ++stage.queued_;
@@ -285,14 +306,15 @@ void IoStage::on_carrier_done(IoRequest* request) {
             continue;
         }
         const auto bytes = static_cast<int64_t>(io_bytes(*r));
-        r->result = std::clamp<int64_t>(result - before, 0, bytes);      // a read may have met the end of the file
+        // A read may have met the end of the file.
+        r->result = std::clamp<int64_t>(result - before, 0, bytes);
         before += bytes;
         stage.deliver(*r);
     }
 }
 
-// Many short sleeps cost more than they gain: with much on the device one ends when several requests are back. Not for the log, though,
-// whose waiters are many.
+// Many short sleeps cost more than they gain: with much on the device one ends when several
+// requests are back. Not for the log, though, whose waiters are many.
 size_t IoStage::wait(Nanos deadline) {
     queue_->gather(on_device_[kLog] > 0 ? 1 : queue_->in_flight() / kGatherShare);
     return queue_->wait(deadline);

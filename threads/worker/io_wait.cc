@@ -1,4 +1,5 @@
-// io_wait.cc - I/O as user threads do it: queue a request on the worker, park until it has completed.
+// io_wait.cc - I/O as user threads do it: queue a request on the worker, park until it has
+// completed.
 #include "threads/worker/io_wait.h"
 
 #include "threads/base/check.h"
@@ -10,7 +11,8 @@ namespace {
 
 void complete_and_wake(IoRequest* request) {
     request->complete = true;
-    if (request->waiter != nullptr) wake(request->waiter);   // the request may be gone once its waiter runs, not before
+    // The request may be gone once its waiter runs, not before.
+    if (request->waiter != nullptr) wake(request->waiter);
 }
 
 Result<size_t> transfer(IoRequest& request, const char* what, ParkReason reason) {
@@ -26,7 +28,7 @@ Result<size_t> transfer(IoRequest& request, const char* what, ParkReason reason)
 
 Worker& prepare(IoRequest& request) {
     Worker* worker = worker_local.worker;
-    CHECK(worker != nullptr);                                // user threads and completions only
+    CHECK(worker != nullptr);  // user threads and completions only
     request.complete = false;
     if (request.done == nullptr) request.done = complete_and_wake;
     return *worker;
@@ -44,7 +46,8 @@ void io_wait(IoRequest& request, ParkReason reason) {
     while (!request.complete) park(reason);
 }
 
-Result<size_t> io_read(FileId file, uint64_t offset, void* data, size_t bytes, const char* what, ParkReason reason) {
+Result<size_t> io_read(FileId file, uint64_t offset, void* data, size_t bytes, const char* what,
+                       ParkReason reason) {
     IoRequest request;
     request.kind = IoKind::read;
     request.file = file;
@@ -54,7 +57,8 @@ Result<size_t> io_read(FileId file, uint64_t offset, void* data, size_t bytes, c
     return transfer(request, what, reason);
 }
 
-Result<void> io_write(FileId file, uint64_t offset, const void* data, size_t bytes, IoClass io_class, const char* what) {
+Result<void> io_write(FileId file, uint64_t offset, const void* data, size_t bytes,
+                      IoClass io_class, const char* what) {
     IoRequest request;
     request.kind = IoKind::write;
     request.io_class = io_class;

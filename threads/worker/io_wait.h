@@ -1,7 +1,10 @@
-// io_wait.h - I/O as user threads do it: queue a request on the worker, park until it has completed.
+// io_wait.h - I/O as user threads do it: queue a request on the worker, park until it has
+// completed.
 //
-// Concepts   Each call hands a request to the current worker's I/O stage (io_stage.h). The worker submits a batch once per turn.
-// Blocking   io_wait(), io_read(), io_write() and io_sync() park the user thread. io_start() parks only while the stage is full.
+// Concepts   Each call hands a request to the current worker's I/O stage (io_stage.h). The worker
+//            submits a batch once per turn.
+// Blocking   io_wait(), io_read(), io_write() and io_sync() park the user thread. io_start() parks
+//            only while the stage is full.
 #pragma once
 
 #include "threads/base/park_reason.h"
@@ -9,7 +12,8 @@
 
 namespace lockstep::threads {
 
-// Into the current worker's stage, submitted with its next batch. The request must live until complete. Parks while the stage is full.
+// Into the current worker's stage, submitted with its next batch. The request must live until
+// complete. Parks while the stage is full.
 void io_start(IoRequest& request);
 // The same for what can be done without: false if the stage is full. Never parks.
 bool io_try_start(IoRequest& request);
@@ -18,8 +22,10 @@ void set_io_mode(IoMode mode);
 // Parks until `request.complete`.
 void io_wait(IoRequest& request, ParkReason reason);
 // Whole transfers. Errors: io_error or no_space with errno, `what` = the text given.
-Result<size_t> io_read(FileId file, uint64_t offset, void* data, size_t bytes, const char* what, ParkReason reason = ParkReason::page_read);
-Result<void> io_write(FileId file, uint64_t offset, const void* data, size_t bytes, IoClass io_class, const char* what);
+Result<size_t> io_read(FileId file, uint64_t offset, void* data, size_t bytes, const char* what,
+                       ParkReason reason = ParkReason::page_read);
+Result<void> io_write(FileId file, uint64_t offset, const void* data, size_t bytes,
+                      IoClass io_class, const char* what);
 Result<void> io_sync(FileId file, const char* what, ParkReason reason = ParkReason::io);
 
 }  // namespace lockstep::threads

@@ -1,11 +1,12 @@
-// park.cc - the life of a user thread: first entry, park, yield, sleep, end; and the switches in between.
+// park.cc - the life of a user thread: first entry, park, yield, sleep, end; and the switches in
+// between.
 #include "threads/thread/thread.h"
 
 #include "threads/base/check.h"
-#include "threads/thread/fast_switch.h"
-#include "threads/worker/worker.h"
 #include "threads/base/planted.h"
 #include "threads/base/sim_point.h"
+#include "threads/thread/fast_switch.h"
+#include "threads/worker/worker.h"
 
 namespace lockstep::threads {
 
@@ -21,11 +22,12 @@ void Worker::enter(Thread& thread) {
 // `self` is queued wherever it wants to be found. Returns when somebody runs it again.
 void Worker::switch_away(Thread& self) {
     self.fast_form = false;
-    if (self.next != nullptr) [[unlikely]] pending_ = teams_->gone_stray(self, self.reason);
+    if (self.next != nullptr) [[unlikely]]
+        pending_ = teams_->gone_stray(self, self.reason);
     Thread* next = nullptr;
     if (slices_left_ > 0 && (next = next_to_run()) != nullptr) {
         --slices_left_;
-        if (next == &self) return;               // a yield with nobody else ready
+        if (next == &self) return;  // a yield with nobody else ready
         switches_.add();
         worker_local.current = next;
         switch_context(&self.sp, resume_point(*next), *static_cast<Stack*>(next->stack));
@@ -35,8 +37,9 @@ void Worker::switch_away(Thread& self) {
 }
 
 void thread_entry(Transfer transfer) {
-#ifdef __GCC_HAVE_DWARF2_CFI_ASM                // there are frame descriptions to add to: for debuggers only, the engine has no unwind tables
-    asm volatile(".cfi_undefined rip");          // they stop unwinding here
+// There are frame descriptions to add to: for debuggers only, the engine has no unwind tables.
+#ifdef __GCC_HAVE_DWARF2_CFI_ASM
+    asm volatile(".cfi_undefined rip");  // they stop unwinding here
 #endif
     arrived(transfer);
     Thread* self = current();
@@ -48,8 +51,8 @@ void Worker::run_thread(Thread& self) {
     if (all_threads_ != nullptr) all_threads_->all_prev = &self;
     all_threads_ = &self;
     self.fn();
-    self.fn = nullptr;                           // what it captured dies on the thread's own stack
-    CHECK(self.latch_depth == 0);                // LA-2
+    self.fn = nullptr;             // what it captured dies on the thread's own stack
+    CHECK(self.latch_depth == 0);  // LA-2
     if (self.next != nullptr) pending_ = teams_->gone_stray(self, ParkReason::kCount);
     dead_ = &self;
     switch_last(scheduler_sp_, scheduler_stack_);
@@ -68,11 +71,13 @@ void Worker::reap() {
     if (shared_.live.fetch_sub(1, std::memory_order_acq_rel) == 1) shared_.live.notify_all();
 }
 
-// A pending token makes the park return at once. It is taken by an exchange: its sender's writes become visible here (TH-2).
+// A pending token makes the park return at once. It is taken by an exchange: its sender's writes
+// become visible here (TH-2).
 void Worker::park(Thread& self, ParkReason reason) {
     SIM_POINT();
     uint32_t running = Thread::kRunning;
-    if (!self.state.compare_exchange_strong(running, Thread::kParked, std::memory_order_acq_rel, std::memory_order_acquire)) {
+    if (!self.state.compare_exchange_strong(running, Thread::kParked, std::memory_order_acq_rel,
+                                            std::memory_order_acquire)) {
         self.state.exchange(Thread::kRunning, std::memory_order_acq_rel);
         if (!PLANTED(lost_wakeup)) return;
     }
@@ -92,7 +97,9 @@ bool Worker::park_until(Thread& self, Nanos deadline, ParkReason reason) {
         park(self, reason);
         return true;
     }
-    if (self.state.load(std::memory_order_relaxed) != Thread::kNotified && clock().now() >= deadline) return false;
+    if (self.state.load(std::memory_order_relaxed) != Thread::kNotified &&
+        clock().now() >= deadline)
+        return false;
     self.deadline = deadline;
     self.timed_out = false;
     timers_.add(&self, deadline);
@@ -138,13 +145,14 @@ bool park_until(Nanos deadline, ParkReason reason) {
     return self->worker->park_until(*self, deadline, reason);
 }
 
-// Always a read-modify-write, also when a token is there already: the parker then sees what this waker wrote before (TH-2).
+// Always a read-modify-write, also when a token is there already: the parker then sees what this
+// waker wrote before (TH-2).
 void wake(Thread* thread) {
     SIM_POINT();
     uint32_t seen = thread->state.load(std::memory_order_relaxed);
-    while (!thread->state.compare_exchange_weak(seen, seen == Thread::kParked ? Thread::kRunning : Thread::kNotified,
-                                                std::memory_order_acq_rel, std::memory_order_relaxed)) {
-    }
+    while (!thread->state.compare_exchange_weak(
+        seen, seen == Thread::kParked ? Thread::kRunning : Thread::kNotified,
+        std::memory_order_acq_rel, std::memory_order_relaxed)) {}
     SIM_POINT();
     if (seen == Thread::kParked) thread->worker->ready(thread);
 }
@@ -162,8 +170,7 @@ bool yield_to_few(uint32_t others) {
 }
 
 void sleep_until(Nanos deadline) {
-    while (park_until(deadline, ParkReason::sleep)) {
-    }
+    while (park_until(deadline, ParkReason::sleep)) {}
 }
 
 Nanos now() { return worker_local.worker->clock().now(); }

@@ -9,13 +9,14 @@
 namespace lockstep::threads {
 
 struct RuntimeStats {
-    uint64_t switches = 0;                   // regular switches
+    uint64_t switches = 0;  // regular switches
     uint64_t parks[static_cast<size_t>(ParkReason::kCount)] = {};
     uint64_t remote_wakes = 0;
-    uint64_t sleeps = 0;                     // times a worker slept in the kernel
+    uint64_t sleeps = 0;  // times a worker slept in the kernel
     uint64_t threads_live = 0;
     uint64_t threads_max = 0;
-    uint64_t interruptions = 0;              // of virtual workers, see RuntimeOptions::interrupt_one_in
+    // Of virtual workers, see RuntimeOptions::interrupt_one_in.
+    uint64_t interruptions = 0;
 };
 
 }  // namespace lockstep::threads

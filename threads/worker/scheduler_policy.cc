@@ -50,6 +50,8 @@ private:
 }  // namespace
 
 std::unique_ptr<SchedulerPolicy> make_fifo_policy() { return std::make_unique<FifoPolicy>(); }
-std::unique_ptr<SchedulerPolicy> make_random_policy(uint64_t seed) { return std::make_unique<RandomPolicy>(seed); }
+std::unique_ptr<SchedulerPolicy> make_random_policy(uint64_t seed) {
+    return std::make_unique<RandomPolicy>(seed);
+}
 
 }  // namespace lockstep::threads

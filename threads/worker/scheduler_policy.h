@@ -7,12 +7,13 @@
 
 namespace lockstep::threads {
 
-// Which ready thread runs next, and in a simulation which worker. Called from the owning worker only.
+// Which ready thread runs next, and in a simulation which worker. Called from the owning worker
+// only.
 class SchedulerPolicy {
 public:
     virtual ~SchedulerPolicy() = default;
-    virtual void ready(Thread* thread) = 0;      // thread became ready
-    virtual Thread* pick() = 0;                  // next to run and removed, or null
+    virtual void ready(Thread* thread) = 0;  // thread became ready
+    virtual Thread* pick() = 0;              // next to run and removed, or null
     virtual bool empty() const = 0;
 };
 // First come, first served. The default.

@@ -20,13 +20,14 @@ Worker::Worker(RuntimeShared& shared, uint32_t index, std::unique_ptr<SchedulerP
 Result<void> Worker::attach() {
     scheduler_stack_ = kernel_stack();
     turn_time_ = clock().now();
-    if (shared_.disk != nullptr) io_ = std::make_unique<IoStage>(TRY(shared_.disk->make_queue(index_, clock())), clock());
+    if (shared_.disk != nullptr)
+        io_ = std::make_unique<IoStage>(TRY(shared_.disk->make_queue(index_, clock())), clock());
     worker_local = local();
     return {};
 }
 
-// Requests without a waiting thread (write-back, read-ahead) may still be under way. The queue itself stays until the worker
-// is destroyed: somebody may just be about to kick it.
+// Requests without a waiting thread (write-back, read-ahead) may still be under way. The queue
+// itself stays until the worker is destroyed: somebody may just be about to kick it.
 void Worker::detach() {
     submit_io();
     while (io_ != nullptr && !io_->idle()) {
@@ -36,7 +37,8 @@ void Worker::detach() {
     worker_local = {};
 }
 
-// Devices complete in bursts. Many requests held back until a burst of threads has run are missing on the device meanwhile.
+// Devices complete in bursts. Many requests held back until a burst of threads has run are missing
+// on the device meanwhile.
 constexpr uint64_t kTurnRequests = 8;
 
 void Worker::run() {
@@ -48,11 +50,12 @@ void Worker::run() {
         run_teams(turn_slices() * kSliceMembers);
         submit_io();
         if (!nothing_to_run()) poll_io();
-        else sleep();                            // submits and waits with one system call
+        else sleep();  // submits and waits with one system call
     }
 }
 
-// A slice at a time, always back to the caller: the budget is used up at once, so a parking thread goes to the scheduler. Or a turn as in run().
+// A slice at a time, always back to the caller: the budget is used up at once, so a parking thread
+// goes to the scheduler. Or a turn as in run().
 bool Worker::step() {
     const WorkerLocal outer = worker_local;
     worker_local = local();
@@ -71,17 +74,16 @@ bool Worker::step() {
     return progress;
 }
 
-// Requests in flight lose their requesters: the queue of a simulated disk copes, others wait in their destructors.
+// Requests in flight lose their requesters: the queue of a simulated disk copes, others wait in
+// their destructors.
 void Worker::abandon() {
     const WorkerLocal outer = worker_local;
     worker_local = local();
     io_.reset();
     worker_local = outer;
     take_mail();
-    while (next_to_run() != nullptr) {
-    }
-    while (timers_.pop_due(kNever) != nullptr) {
-    }
+    while (next_to_run() != nullptr) {}
+    while (timers_.pop_due(kNever) != nullptr) {}
     all_threads_ = nullptr;
 }
 
@@ -97,8 +99,8 @@ uint32_t Worker::run_slices(uint32_t slices) {
     return slices - slices_left_;
 }
 
-// After the ready threads (strays among them) had their chance to join a list. Teams follow one another without coming back here until
-// about `members` have been served; 0 means one team.
+// After the ready threads (strays among them) had their chance to join a list. Teams follow one
+// another without coming back here until about `members` have been served; 0 means one team.
 bool Worker::run_teams(uint32_t members) {
     if (pending_ != nullptr || !teams_->any_waiting()) return false;
     teams_->new_turn(members);
@@ -130,8 +132,10 @@ bool Worker::take_mail() {
 bool Worker::expire_timers() {
     bool any = false;
     while (Thread* thread = timers_.pop_due(turn_time_)) {
-        uint32_t parked = Thread::kParked;       // else somebody else woke it just now
-        if (!thread->state.compare_exchange_strong(parked, Thread::kRunning, std::memory_order_acq_rel)) continue;
+        uint32_t parked = Thread::kParked;  // else somebody else woke it just now
+        if (!thread->state.compare_exchange_strong(parked, Thread::kRunning,
+                                                   std::memory_order_acq_rel))
+            continue;
         thread->timed_out = true;
         make_ready(thread);
         any = true;
@@ -160,9 +164,10 @@ void Worker::follow_steps() {
 }
 
 void Worker::start_io(IoRequest& request) {
-    CHECK(io_ != nullptr);                       // a runtime without a disk has no I/O
+    CHECK(io_ != nullptr);  // a runtime without a disk has no I/O
     io_->add(request);
-    // To the device at the next switch: what somebody waits for urgently, and what would leave the device idle while this turn goes on.
+    // To the device at the next switch: what somebody waits for urgently, and what would leave the
+    // device idle while this turn goes on.
     if (request.io_class == IoClass::log || io_->queued() >= kTurnRequests) slices_left_ = 0;
 }
 
@@ -183,24 +188,27 @@ void Worker::post(Thread* thread) {
     Thread* head = mailbox_.load(std::memory_order_relaxed);
     do {
         thread->queue_next = head;
-    } while (!mailbox_.compare_exchange_weak(head, thread, std::memory_order_seq_cst, std::memory_order_relaxed));
+    } while (!mailbox_.compare_exchange_weak(head, thread, std::memory_order_seq_cst,
+                                             std::memory_order_relaxed));
     kick();
 }
 
 void Worker::kick() {
     if (asleep_.load(std::memory_order_seq_cst) == 0) return;
-    if (asleep_.exchange(0, std::memory_order_seq_cst) == 0) return;       // somebody else is waking it
+    // Somebody else is waking it.
+    if (asleep_.exchange(0, std::memory_order_seq_cst) == 0) return;
     if (io_ != nullptr) io_->wake();
     else syscall(SYS_futex, &asleep_, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
 }
 
 void Worker::sleep() {
     asleep_.store(1, std::memory_order_seq_cst);
-    if (mailbox_.load(std::memory_order_seq_cst) == nullptr && !shared_.ending.load(std::memory_order_seq_cst) &&
-        (io_ == nullptr || !io_->can_submit())) {
+    if (mailbox_.load(std::memory_order_seq_cst) == nullptr &&
+        !shared_.ending.load(std::memory_order_seq_cst) && (io_ == nullptr || !io_->can_submit())) {
         sleeps_.add();
         Nanos deadline = timers_.earliest();
-        if (!shared_.clock_is_real && deadline != kNever) deadline = std::min(deadline, turn_time_ + kMillisecond);
+        if (!shared_.clock_is_real && deadline != kNever)
+            deadline = std::min(deadline, turn_time_ + kMillisecond);
         if (io_ != nullptr) io_->wait(deadline);
         else sleep_in_futex(deadline);
     }
@@ -215,7 +223,8 @@ void Worker::sleep_in_futex(Nanos deadline) {
         timeout.tv_sec = static_cast<time_t>((deadline - now) / kSecond);
         timeout.tv_nsec = static_cast<long>((deadline - now) % kSecond);
     }
-    syscall(SYS_futex, &asleep_, FUTEX_WAIT_PRIVATE, 1, deadline == kNever ? nullptr : &timeout, nullptr, 0);
+    syscall(SYS_futex, &asleep_, FUTEX_WAIT_PRIVATE, 1, deadline == kNever ? nullptr : &timeout,
+            nullptr, 0);
 }
 
 void Worker::add_io_stats(IoStats& stats) const {
@@ -226,7 +235,8 @@ void Worker::add_stats(RuntimeStats& stats) const {
     stats.switches += switches_.get();
     stats.sleeps += sleeps_.get();
     stats.remote_wakes += remote_wakes_.get();
-    for (size_t i = 0; i < static_cast<size_t>(ParkReason::kCount); ++i) stats.parks[i] += parks_[i].get();
+    for (size_t i = 0; i < static_cast<size_t>(ParkReason::kCount); ++i)
+        stats.parks[i] += parks_[i].get();
 }
 
 }  // namespace lockstep::threads

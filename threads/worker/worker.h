@@ -1,16 +1,22 @@
-// worker.h - one kernel thread's scheduler: ready queue, mailbox, timers, I/O batch, and the switch between its user threads.
+// worker.h - one kernel thread's scheduler: ready queue, mailbox, timers, I/O batch, and the switch
+// between its user threads.
 //
-// Concepts   A turn: take the mail, expire timers, run up to turn_slices() slices, submit the I/O requests that those collected,
-//            run completions. A thread that parks switches straight to the next ready one while the turn has slices left, and
-//            only else to the scheduler's own context. With nothing ready the worker sleeps in the I/O queue (or a futex).
-// Layout     Threads reach the ready queue from their own worker directly, from elsewhere through the mailbox: a stack that
-//            is pushed by compare-and-swap, taken whole and reversed, so that mail arrives in order.
-// States     awake -> asleep (sleep), asleep -> awake (kick, completion, deadline).
-// Invariants WK-1 A thread is in at most one of: running, ready queue, mailbox. Follows from thread.h: only the one who moves
+// Concepts   A turn: take the mail, expire timers, run up to turn_slices() slices, submit the I/O
+//            requests that those collected, run completions. A thread that parks switches straight
+//            to the next ready one while the turn has slices left, and only else to the scheduler's
+//            own context. With nothing ready the worker sleeps in the I/O queue (or a futex).
+// Layout     Threads reach the ready queue from their own worker directly, from elsewhere through
+//            the mailbox: a stack that is pushed by compare-and-swap, taken whole and reversed, so
+//            that mail arrives in order.
+// States     awake -> asleep (sleep), asleep -> awake (kick, completion, deadline). Invariants WK-1
+//            A thread is in at most one of: running, ready queue, mailbox. Follows from thread.h:
+//            only the one who moves
 //                 `state` away from kParked queues it.
-//            WK-2 No mail is overlooked: the sleeper announces itself, then looks at the mailbox; the sender pushes, then looks
-//                 at the announcement; all four sequentially consistent. [checked: sleep(), post()]
-//            WK-3 A dead thread's stack is reused only after the worker has left it. [checked: reap()]
+//            WK-2 No mail is overlooked: the sleeper announces itself, then looks at the mailbox;
+//                 the sender pushes, then looks at the announcement; all four sequentially
+//                 consistent. [checked: sleep(), post()]
+//            WK-3 A dead thread's stack is reused only after the worker has left it. [checked:
+//            reap()]
 // Blocking   sleep() blocks the kernel thread. Everything else is free of waits.
 #pragma once
 
@@ -41,20 +47,24 @@ struct RuntimeShared {
     ThreadPool pool;
     const Clock* clock = nullptr;
     Disk* disk = nullptr;
-    bool clock_is_real = true;                   // else deadlines say nothing about how long to sleep
-    bool whole_turns = false;                    // of step(), see RuntimeOptions
-    uint32_t latch_spins = 0;                    // pauses before a latch parks; 0 if all threads share one kernel thread
+    // Else deadlines say nothing about how long to sleep.
+    bool clock_is_real = true;
+    bool whole_turns = false;  // of step(), see RuntimeOptions
+    // Pauses before a latch parks; 0 if all threads share one kernel thread.
+    uint32_t latch_spins = 0;
     std::atomic<uint64_t> next_id{1};
-    std::atomic<uint64_t> live{0};               // user threads spawned and not yet reaped
+    std::atomic<uint64_t> live{0};  // user threads spawned and not yet reaped
     std::atomic<uint64_t> live_max{0};
-    std::atomic<bool> stopping{false};           // no new threads
-    std::atomic<bool> ending{false};             // workers leave
+    std::atomic<bool> stopping{false};  // no new threads
+    std::atomic<bool> ending{false};    // workers leave
 };
 
 // A figure that one thread counts and any may read.
 class Tally {
 public:
-    void add() { value_.store(value_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed); }
+    void add() {
+        value_.store(value_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    }
     uint64_t get() const { return value_.load(std::memory_order_relaxed); }
 
 private:
@@ -64,8 +74,11 @@ private:
 class alignas(kCacheLineBytes) Worker {
 public:
     static constexpr uint32_t kTurnSlices = 64;
-    static constexpr uint32_t kTurnSlicesLog = 4;      // while the log is being written: whoever waits for it are many, and its end is seen at a turn's end
-    static constexpr uint32_t kSliceMembers = 12;      // a team member runs one operation, a slice a transaction
+    // While the log is being written: whoever waits for it are many, and its end is seen at a
+    // turn's end.
+    static constexpr uint32_t kTurnSlicesLog = 4;
+    // A team member runs one operation, a slice a transaction.
+    static constexpr uint32_t kSliceMembers = 12;
 
     Worker(RuntimeShared& shared, uint32_t index, std::unique_ptr<SchedulerPolicy> policy);
     Worker(const Worker&) = delete;
@@ -81,19 +94,23 @@ public:
         if (worker_local.worker == this) make_ready(thread);
         else post(thread);
     }
-    void kick();                                 // a sleeping worker looks around
+    void kick();  // a sleeping worker looks around
     void add_stats(RuntimeStats& stats) const;
     void add_io_stats(IoStats& stats) const;
     const char* io_name() const { return io_ ? io_->name() : "none"; }
 
     // --- the worker's kernel thread
-    Result<void> attach();                       // becomes this kernel thread's worker; makes its I/O queue
-    void detach();                               // waits for I/O in flight; opposite of attach
-    void run();                                  // turns until the runtime ends
-    bool step();                                 // caller-driven: one slice; false if there is nothing to do
-    void abandon();                              // caller-driven: forgets queues, timers, I/O
+    // Becomes this kernel thread's worker; makes its I/O queue.
+    Result<void> attach();
+    void detach();  // waits for I/O in flight; opposite of attach
+    void run();     // turns until the runtime ends
+    // Caller-driven: one slice; false if there is nothing to do.
+    bool step();
+    void abandon();  // caller-driven: forgets queues, timers, I/O
 #ifdef LOCKSTEP_SIM_POINTS
-    void runs_on(const Stack& stack, VirtualCores* cores) { scheduler_stack_ = stack, cores_ = cores; }
+    void runs_on(const Stack& stack, VirtualCores* cores) {
+        scheduler_stack_ = stack, cores_ = cores;
+    }
 #endif
     Nanos next_deadline() const { return timers_.earliest(); }
 
@@ -114,22 +131,29 @@ public:
     TeamScheduler& teams() const { return *teams_; }
     // From a thread of this worker. Teams that exist are still served.
     void set_steps(const StepsOptions& options);
-    void follow_steps();                         // the teams' options have changed
+    void follow_steps();  // the teams' options have changed
     uint64_t sleeps() const { return sleeps_.get(); }
     // Threads that wait for a timed reason, or are ready again and have not run since.
     uint32_t waiting(ParkReason reason) const { return waiting_[static_cast<size_t>(reason)]; }
-    // Nothing but the running thread and the teams asks for the CPU or the scheduler: no ready thread, no mail, no I/O to submit.
+    // Nothing but the running thread and the teams asks for the CPU or the scheduler: no ready
+    // thread, no mail, no I/O to submit.
     bool idle_but_for_self() const { return none_ready() && !system_waits(); }
-    bool system_waits() const { return (io_ != nullptr && io_->queued() != 0) || mailbox_.load(std::memory_order_relaxed) != nullptr; }
+    bool system_waits() const {
+        return (io_ != nullptr && io_->queued() != 0) ||
+               mailbox_.load(std::memory_order_relaxed) != nullptr;
+    }
     Thread* take_ready() { return slices_left_ > 0 ? --slices_left_, pick() : nullptr; }
     void note_switch(Thread& next) {
         switches_.add();
         worker_local.current = &next;
     }
     [[noreturn]] void enter_scheduler() { switch_last(scheduler_sp_, scheduler_stack_); }
-    // Teams were switched off: the member goes on as an ordinary thread, after the rest of its team.
+    // Teams were switched off: the member goes on as an ordinary thread, after the rest of its
+    // team.
     void disband(Thread& self) { yield(self); }
-    void suspend_to_scheduler(Thread& self) { switch_context(&self.sp, scheduler_sp_, scheduler_stack_); }
+    void suspend_to_scheduler(Thread& self) {
+        switch_context(&self.sp, scheduler_sp_, scheduler_stack_);
+    }
 
 private:
     void make_ready(Thread* thread) {
@@ -156,13 +180,24 @@ private:
         if (ready_first_ == nullptr) ready_last_ = nullptr;
         return first;
     }
-    // A team whose running member has ended or, in a simulation, gone stray: its next member comes before anything else.
-    Thread* next_to_run() { return pending_ != nullptr ? std::exchange(pending_, nullptr) : pick(); }
-    bool nothing_to_run() const { return pending_ == nullptr && none_ready() && !teams_->any_waiting(); }
-    uint32_t turn_slices() const { return waiting(ParkReason::log) > 0 && io_ != nullptr && io_->log_in_flight() ? kTurnSlicesLog : kTurnSlices; }
+    // A team whose running member has ended or, in a simulation, gone stray: its next member comes
+    // before anything else.
+    Thread* next_to_run() {
+        return pending_ != nullptr ? std::exchange(pending_, nullptr) : pick();
+    }
+    bool nothing_to_run() const {
+        return pending_ == nullptr && none_ready() && !teams_->any_waiting();
+    }
+    uint32_t turn_slices() const {
+        return waiting(ParkReason::log) > 0 && io_ != nullptr && io_->log_in_flight()
+                   ? kTurnSlicesLog
+                   : kTurnSlices;
+    }
     WorkerLocal local();
     bool run_teams(uint32_t members);
-    bool none_ready() const { return policy_ != nullptr ? policy_->empty() : ready_first_ == nullptr; }
+    bool none_ready() const {
+        return policy_ != nullptr ? policy_->empty() : ready_first_ == nullptr;
+    }
 
     void post(Thread* thread);
     bool take_mail();
@@ -176,32 +211,34 @@ private:
     void sleep();
     void sleep_in_futex(Nanos deadline);
 
-    // Offsets for tools/gdb/lockstep_gdb.py, so that it needs no type information. Its order is the script's.
+    // Offsets for tools/gdb/lockstep_gdb.py, so that it needs no type information. Its order is the
+    // script's.
     static const uint32_t debugger_layout[];
 
     RuntimeShared& shared_;
     const uint32_t index_;
-    Thread* all_threads_ = nullptr;              // that have run at least once and have not ended
+    Thread* all_threads_ = nullptr;  // that have run at least once and have not ended
     Thread* ready_first_ = nullptr;
     Thread* ready_last_ = nullptr;
     uint32_t slices_left_ = 0;
     uint32_t waiting_[static_cast<size_t>(ParkReason::kCount)] = {};
-    void* scheduler_sp_ = nullptr;               // while a user thread runs
+    void* scheduler_sp_ = nullptr;  // while a user thread runs
     Stack scheduler_stack_;
 #ifdef LOCKSTEP_SIM_POINTS
     VirtualCores* cores_ = nullptr;
 #endif
-    Thread* dead_ = nullptr;                     // just ended, to be reaped by the scheduler (WK-3)
+    Thread* dead_ = nullptr;  // just ended, to be reaped by the scheduler (WK-3)
     Tally switches_, sleeps_, remote_wakes_, parks_[static_cast<size_t>(ParkReason::kCount)];
-    std::unique_ptr<SchedulerPolicy> policy_;    // null: the queue above, without virtual calls
+    std::unique_ptr<SchedulerPolicy> policy_;  // null: the queue above, without virtual calls
     std::unique_ptr<TeamScheduler> teams_;
-    Thread* pending_ = nullptr;                  // see next_to_run()
+    Thread* pending_ = nullptr;  // see next_to_run()
     Nanos turn_time_ = 0;
     TimerHeap timers_;
     std::unique_ptr<IoStage> io_;
 
-    alignas(kCacheLineBytes) std::atomic<Thread*> mailbox_{nullptr};      // pushed by other kernel threads
-    std::atomic<uint32_t> asleep_{0};            // WK-2; also the futex
+    // Pushed by other kernel threads.
+    alignas(kCacheLineBytes) std::atomic<Thread*> mailbox_{nullptr};
+    std::atomic<uint32_t> asleep_{0};  // WK-2; also the futex
 };
 
 // Entry of every user thread.

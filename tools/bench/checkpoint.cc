@@ -1,15 +1,16 @@
-// checkpoint.cc - the stage's order for write-back, and what a checkpoint does to the slowest New-Orders.
+// checkpoint.cc - the stage's order for write-back, and what a checkpoint does to the slowest
+// New-Orders.
 #include <fmt/core.h>
 
 #include <algorithm>
 
-#include "sm/store/engine_of.h"
 #include "sm/recovery/recovery.h"
+#include "sm/store/engine_of.h"
 #include "threads/io/aligned_buffer.h"
+#include "threads/worker/io_wait.h"
 #include "tools/bench/bench.h"
 #include "tpcc/driver.h"
 #include "tpcc/loader.h"
-#include "threads/worker/io_wait.h"
 
 namespace lockstep::bench {
 namespace {
@@ -21,8 +22,10 @@ double median(std::vector<double> values) {
     return values.empty() ? 0 : values[values.size() / 2];
 }
 
-// Writes the pages in the order given, a batch at a time as a checkpoint does, then syncs. Pages a second.
-Result<double> write_back(threads::FileId file, const std::vector<uint64_t>& pages, std::byte* memory, threads::IoMode mode) {
+// Writes the pages in the order given, a batch at a time as a checkpoint does, then syncs. Pages a
+// second.
+Result<double> write_back(threads::FileId file, const std::vector<uint64_t>& pages,
+                          std::byte* memory, threads::IoMode mode) {
     threads::set_io_mode(mode);
     auto requests = std::make_unique<threads::IoRequest[]>(kBatch);
     const Nanos begin = threads::now();
@@ -40,7 +43,9 @@ Result<double> write_back(threads::FileId file, const std::vector<uint64_t>& pag
         }
         for (size_t i = 0; i < n; ++i) {
             threads::io_wait(requests[i], threads::ParkReason::io);
-            if (requests[i].result < 0) return fail_os(ErrorCode::io_error, static_cast<int>(-requests[i].result), "write-back");
+            if (requests[i].result < 0)
+                return fail_os(ErrorCode::io_error, static_cast<int>(-requests[i].result),
+                               "write-back");
         }
     }
     TRY(threads::io_sync(file, "write-back"));
@@ -49,29 +54,36 @@ Result<double> write_back(threads::FileId file, const std::vector<uint64_t>& pag
     return static_cast<double>(pages.size()) / seconds;
 }
 
-// A file of which three pages in ten are dirty, in clusters, as a working set leaves them; written back in the order of their
-// numbers through the stage, and in the order in which they got dirty with the stage's sorting and joining off.
+// A file of which three pages in ten are dirty, in clusters, as a working set leaves them; written
+// back in the order of their numbers through the stage, and in the order in which they got dirty
+// with the stage's sorting and joining off.
 Result<void> sorted_against_unsorted(const Settings& settings, Report& report) {
     const uint64_t file_pages = (settings.bytes != 0 ? settings.bytes : 1ull << 30) / kPageBytes;
     Store store = TRY(Store::open(settings.directory + "/write-back"));
     threads::Disk& disk = *sm::engine_of(store).disk;
-    const threads::FileId file = TRY(disk.open(settings.directory + "/write-back/scratch", threads::Disk::kCreate | threads::Disk::kDirect));
+    const threads::FileId file = TRY(disk.open(settings.directory + "/write-back/scratch",
+                                               threads::Disk::kCreate | threads::Disk::kDirect));
     TRY(disk.allocate(file, file_pages * kPageBytes));
     std::vector<double> sorted_rates, unsorted_rates, ratios;
     TRY(on_user_thread(store, [&]() -> Result<void> {
-        const threads::AlignedBuffer memory = TRY(threads::make_aligned_buffer(kBatch * kPageBytes));
+        const threads::AlignedBuffer memory =
+            TRY(threads::make_aligned_buffer(kBatch * kPageBytes));
         Rng rng(1);
         std::vector<uint64_t> sorted;
         for (uint64_t page = 0; page < file_pages; ++page) {
-            const bool hot = page / 16 % 4 == 0;                         // a quarter of the clusters has most of the changes
+            // A quarter of the clusters has most of the changes.
+            const bool hot = page / 16 % 4 == 0;
             if (rng.below(100) < (hot ? 80u : 13u)) sorted.push_back(page);
         }
         std::vector<uint64_t> unsorted = sorted;
-        for (size_t i = unsorted.size(); i > 1; --i) std::swap(unsorted[i - 1], unsorted[rng.below(i)]);
+        for (size_t i = unsorted.size(); i > 1; --i)
+            std::swap(unsorted[i - 1], unsorted[rng.below(i)]);
         for (int pair = 0; pair < 6; ++pair) {
-            const double a = TRY(write_back(file, unsorted, memory.get(), threads::IoMode::unsorted));
+            const double a =
+                TRY(write_back(file, unsorted, memory.get(), threads::IoMode::unsorted));
             const double b = TRY(write_back(file, sorted, memory.get(), threads::IoMode::staged));
-            if (pair == 0) continue;                                     // gives the file its blocks
+            // Gives the file its blocks.
+            if (pair == 0) continue;
             unsorted_rates.push_back(a);
             sorted_rates.push_back(b);
             ratios.push_back(b / a);
@@ -86,12 +98,14 @@ Result<void> sorted_against_unsorted(const Settings& settings, Report& report) {
 }
 
 struct Phase {
-    double slowest = 0, rate = 0;                        // New-Order's p99.9 in us; transactions a second
+    // New-Order's p99.9 in us; transactions a second.
+    double slowest = 0, rate = 0;
     uint64_t pages = 0;
 };
 
 // One interval of TPC-C, with checkpoints one after another in the background if asked for.
-Result<Phase> phase(Store& store, tpcc::Database& db, const tpcc::RunSettings& run, bool checkpoints) {
+Result<Phase> phase(Store& store, tpcc::Database& db, const tpcc::RunSettings& run,
+                    bool checkpoints) {
     std::atomic<bool> stop{false};
     const uint64_t before = store.stats().page_writes;
     std::optional<Handle<void>> running;
@@ -104,17 +118,21 @@ Result<Phase> phase(Store& store, tpcc::Database& db, const tpcc::RunSettings& r
     stop.store(true);
     if (running) TRY(running->join());
     if (!done) return std::unexpected(done.error());
-    const auto& latency = (*done)->stats.types[static_cast<size_t>(tpcc::TxnType::new_order)].latency;
-    return Phase{static_cast<double>(latency.percentile(0.999)) / 1000, (*done)->tx_per_s(), store.stats().page_writes - before};
+    const auto& latency =
+        (*done)->stats.types[static_cast<size_t>(tpcc::TxnType::new_order)].latency;
+    return Phase{static_cast<double>(latency.percentile(0.999)) / 1000, (*done)->tx_per_s(),
+                 store.stats().page_writes - before};
 }
 
 Result<void> slowest_new_orders(const Settings& settings, Report& report) {
     const uint32_t warehouses = settings.warehouses != 0 ? settings.warehouses : 4;
-    Store store = TRY(Store::open(settings.directory + "/tpcc", {.pool_bytes = (warehouses * 160ull + 512) << 20, .log_bytes = 16ull << 30,
-                                                                 .checkpoint_log_bytes = 512ull << 20}));
+    Store store = TRY(
+        Store::open(settings.directory + "/tpcc", {.pool_bytes = (warehouses * 160ull + 512) << 20,
+                                                   .log_bytes = 16ull << 30,
+                                                   .checkpoint_log_bytes = 512ull << 20}));
     tpcc::LoadProgress progress;
     tpcc::Database db = TRY(tpcc::load(store, {.scale = {.warehouses = warehouses}}, progress));
-    sm::engine_of(store).checkpointer->stop();                 // from here on only those below
+    sm::engine_of(store).checkpointer->stop();  // from here on only those below
     TRY(store.checkpoint());
     tpcc::RunSettings run;
     run.warmup = kSecond / 4;
@@ -134,8 +152,9 @@ Result<void> slowest_new_orders(const Settings& settings, Report& report) {
             slower.push_back(100 * b.rate / a.rate);
             pages += b.pages;
         }
-        report.note(fmt::format("{} commits, {} warehouses, {} pages written by checkpoints", durability == Durability::lazy ? "lazy" : "durable",
-                                warehouses, pages));
+        report.note(fmt::format("{} commits, {} warehouses, {} pages written by checkpoints",
+                                durability == Durability::lazy ? "lazy" : "durable", warehouses,
+                                pages));
         report.figure("New-Order p99.9 without a checkpoint", median(without), "us");
         report.figure("New-Order p99.9 during checkpoints", median(with), "us");
         report.figure("  ratio, median of pairs", median(ratios), "times", "<= 2");

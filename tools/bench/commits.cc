@@ -1,4 +1,5 @@
-// commits.cc - durable commits: what group commit makes of many user threads, and what durability costs TPC-C.
+// commits.cc - durable commits: what group commit makes of many user threads, and what durability
+// costs TPC-C.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -14,7 +15,8 @@ namespace lockstep::bench {
 namespace {
 
 // `threads` user threads commit one-record transactions until the time is over.
-Result<void> commit_with(Store& store, Index index, uint32_t threads, const Settings& settings, Report& report) {
+Result<void> commit_with(Store& store, Index index, uint32_t threads, const Settings& settings,
+                         Report& report) {
     const StoreStats before = store.stats();
     const MonotonicClock clock;
     const Nanos begin = clock.now(), end = begin + static_cast<Nanos>(settings.seconds * 1e9);
@@ -36,18 +38,24 @@ Result<void> commit_with(Store& store, Index index, uint32_t threads, const Sett
     for (auto& handle : running) commits += TRY(handle.join());
     const double seconds = static_cast<double>(clock.now() - begin) / 1e9;
     const StoreStats after = store.stats();
-    report.figure(fmt::format("durable commits, {} user threads", threads), static_cast<double>(commits) / seconds, "1/s");
-    report.figure("  syncs per commit", static_cast<double>(after.log_syncs - before.log_syncs) / static_cast<double>(commits), "");
+    report.figure(fmt::format("durable commits, {} user threads", threads),
+                  static_cast<double>(commits) / seconds, "1/s");
+    report.figure(
+        "  syncs per commit",
+        static_cast<double>(after.log_syncs - before.log_syncs) / static_cast<double>(commits), "");
     return {};
 }
 
 struct Commits {
-    double busy = 0, cpu = 0, syncs = 0;                 // CPU seconds a second; CPU us and log syncs a commit; sums over the slices
+    // CPU seconds a second; CPU us and log syncs a commit; sums over the slices.
+    double busy = 0, cpu = 0, syncs = 0;
     decltype(tpcc::TypeStats::latency) new_order;
 };
 
-// TPC-C with `terminals` a warehouse, lazy and durable commits in turn on one database, in slices short enough for the host's mood to last.
-Result<void> durable_against_lazy(Store& store, tpcc::Database& db, uint32_t terminals, const Settings& settings, Report& report) {
+// TPC-C with `terminals` a warehouse, lazy and durable commits in turn on one database, in slices
+// short enough for the host's mood to last.
+Result<void> durable_against_lazy(Store& store, tpcc::Database& db, uint32_t terminals,
+                                  const Settings& settings, Report& report) {
     constexpr int kRounds = 15;
     tpcc::RunSettings run;
     run.terminals = terminals;
@@ -56,7 +64,8 @@ Result<void> durable_against_lazy(Store& store, tpcc::Database& db, uint32_t ter
     Paired rates(2);
     const auto sums = std::make_unique<Commits[]>(2);
     for (int round = 0; round <= kRounds; ++round) {
-        if (round % 4 == 0) TRY(store.checkpoint());     // as in a store that has run for a while, segments of the log are used again
+        // As in a store that has run for a while, segments of the log are used again.
+        if (round % 4 == 0) TRY(store.checkpoint());
         for (const bool durable : {false, true}) {
             run.executor.durability = durable ? Durability::durable : Durability::lazy;
             ++run.seed;
@@ -64,24 +73,32 @@ Result<void> durable_against_lazy(Store& store, tpcc::Database& db, uint32_t ter
             const StoreStats before = store.stats();
             const Nanos wall = MonotonicClock().now(), cpu = cpu_time();
             const auto done = TRY(tpcc::run_terminals(db, run, {}));
-            const double cpu_used = static_cast<double>(cpu_time() - cpu), elapsed = static_cast<double>(MonotonicClock().now() - wall);
+            const double cpu_used = static_cast<double>(cpu_time() - cpu),
+                         elapsed = static_cast<double>(MonotonicClock().now() - wall);
             const StoreStats after = store.stats();
-            if (round == 0) continue;                    // the pool fills
+            if (round == 0) continue;  // the pool fills
             rates.add(durable, done->tx_per_s(), std::max(probe, probe_core()));
             const double commits = static_cast<double>(after.commits - before.commits);
             Commits& sum = sums[durable];
             sum.busy += cpu_used / elapsed / kRounds;
             sum.cpu += cpu_used / 1e3 / commits / kRounds;
-            sum.syncs += static_cast<double>(after.log_syncs - before.log_syncs) / commits / kRounds;
-            sum.new_order.merge(done->stats.types[static_cast<size_t>(tpcc::TxnType::new_order)].latency);
+            sum.syncs +=
+                static_cast<double>(after.log_syncs - before.log_syncs) / commits / kRounds;
+            sum.new_order.merge(
+                done->stats.types[static_cast<size_t>(tpcc::TxnType::new_order)].latency);
         }
     }
     for (const bool durable : {false, true}) {
         const Commits& sum = sums[durable];
-        const std::string name = fmt::format("TPC-C, {} terminals, {}", terminals * db.scale.warehouses, durable ? "durable" : "lazy");
+        const std::string name =
+            fmt::format("TPC-C, {} terminals, {}", terminals * db.scale.warehouses,
+                        durable ? "durable" : "lazy");
         rates.print(report, durable, name, "tx/s", false, terminals == 16 ? ">= 0.85" : "");
-        report.note(fmt::format("CPU: {:.1f} us a commit, busy {:.0f} % of the time; New-Order p50 {} us, p99 {} us, p99.9 {} us", sum.cpu, 100 * sum.busy,
-                                sum.new_order.percentile(0.5) / 1000, sum.new_order.percentile(0.99) / 1000, sum.new_order.percentile(0.999) / 1000));
+        report.note(fmt::format(
+            "CPU: {:.1f} us a commit, busy {:.0f} % of the time; New-Order p50 {} us, p99 {} us, "
+            "p99.9 {} us",
+            sum.cpu, 100 * sum.busy, sum.new_order.percentile(0.5) / 1000,
+            sum.new_order.percentile(0.99) / 1000, sum.new_order.percentile(0.999) / 1000));
     }
     report.figure("  log syncs per commit", sums[1].syncs, "", "<= 0.1");
     return {};
@@ -103,9 +120,11 @@ Result<void> ways_to_flush(Store& store, const Settings& settings, Report& repor
         std::vector<double> took[2];
         for (int round = 0; round < 5; ++round)
             for (const bool durable_write : {false, true})
-                took[durable_write].push_back(TRY(raw_flush(segment, bytes, durable_write, settings.seconds / 20)));
+                took[durable_write].push_back(
+                    TRY(raw_flush(segment, bytes, durable_write, settings.seconds / 20)));
         for (auto& t : took) std::sort(t.begin(), t.end());
-        report.figure(fmt::format("flush of {} KB, write and linked sync", bytes >> 10), took[0][2], "us");
+        report.figure(fmt::format("flush of {} KB, write and linked sync", bytes >> 10), took[0][2],
+                      "us");
         report.figure(fmt::format("flush of {} KB, durable write", bytes >> 10), took[1][2], "us");
     }
     return {};
@@ -113,10 +132,13 @@ Result<void> ways_to_flush(Store& store, const Settings& settings, Report& repor
 
 Result<void> tpcc_commits(const Settings& settings, Report& report) {
     constexpr uint32_t kWarehouses = 4;
-    Store store = TRY(Store::open(settings.directory + "/tpcc", {.pool_bytes = (kWarehouses * 160ull + 1024) << 20, .log_bytes = 16ull << 30}));
+    Store store = TRY(
+        Store::open(settings.directory + "/tpcc",
+                    {.pool_bytes = (kWarehouses * 160ull + 1024) << 20, .log_bytes = 16ull << 30}));
     tpcc::LoadProgress progress;
     tpcc::Database db = TRY(tpcc::load(store, {.scale = {.warehouses = kWarehouses}}, progress));
-    for (const uint32_t terminals : {16u, 10u}) TRY(durable_against_lazy(store, db, terminals, settings, report));
+    for (const uint32_t terminals : {16u, 10u})
+        TRY(durable_against_lazy(store, db, terminals, settings, report));
     return store.close();
 }
 
@@ -125,7 +147,8 @@ Result<void> tpcc_commits(const Settings& settings, Report& report) {
 Result<void> bench_commits(const Settings& settings, Report& report) {
     Store store = TRY(Store::open(settings.directory + "/commits"));
     const Index index = TRY(load_rows(store, 1000));
-    for (const uint32_t threads : {1u, 8u, 64u}) TRY(commit_with(store, index, threads, settings, report));
+    for (const uint32_t threads : {1u, 8u, 64u})
+        TRY(commit_with(store, index, threads, settings, report));
     TRY(ways_to_flush(store, settings, report));
     return tpcc_commits(settings, report);
 }

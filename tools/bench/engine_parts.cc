@@ -12,17 +12,22 @@ namespace lockstep::bench {
 
 namespace {
 
-// Two threads in one team pass the CPU to and fro at a CTX point: the check, the switch and the counter.
+// Two threads in one team pass the CPU to and fro at a CTX point: the check, the switch and the
+// counter.
 Result<void> ping_pong(const Settings& settings, Report& report) {
     Store store = TRY(Store::open(settings.directory + "/ctx", {.steps = {.mode = StepsMode::on}}));
-    const auto join_team = [] { threads::worker_local.steps->boundary(*threads::current(), threads::TeamOp::fetch, 1); };
+    const auto join_team = [] {
+        threads::worker_local.steps->boundary(*threads::current(), threads::TeamOp::fetch, 1);
+    };
     return on_user_thread(store, [&]() -> Result<void> {
         bool stop = false;
-        auto partner = store.start([&]() -> Result<void> {
-            join_team();
-            while (!stop) CTX(btree_leaf);
-            return {};
-        }, 0);
+        auto partner = store.start(
+            [&]() -> Result<void> {
+                join_team();
+                while (!stop) CTX(btree_leaf);
+                return {};
+            },
+            0);
         join_team();
         const Sliced s = measure(settings.seconds, [](uint64_t n) {
             for (uint64_t i = 0; i < n; ++i) CTX(btree_leaf);
@@ -42,10 +47,12 @@ Result<void> bench_switch(const Settings& settings, Report& report) {
     return on_user_thread(store, [&]() -> Result<void> {
         // One yield with one partner is two switches.
         bool stop = false;
-        auto partner = store.start([&]() -> Result<void> {
-            while (!stop) threads::yield();
-            return {};
-        }, 0);
+        auto partner = store.start(
+            [&]() -> Result<void> {
+                while (!stop) threads::yield();
+                return {};
+            },
+            0);
         const Sliced s = measure(settings.seconds, [](uint64_t n) {
             for (uint64_t i = 0; i < n; ++i) threads::yield();
         });
@@ -69,7 +76,8 @@ Result<void> bench_locks(const Settings& settings, Report& report) {
             for (uint64_t i = 0; i < n; ++i) {
                 const uint64_t number = next++ % 4096;
                 const Slice key(reinterpret_cast<const char*>(&number), sizeof(number));
-                CHECK(e.locks->lock_record(t->locks, table, txn::key_lock_name(table.store, key), txn::LockMode::X));
+                CHECK(e.locks->lock_record(t->locks, table, txn::key_lock_name(table.store, key),
+                                           txn::LockMode::X));
                 if (i % 16 == 15) e.locks->release_all(t->locks);
             }
             e.locks->release_all(t->locks);
@@ -80,9 +88,11 @@ Result<void> bench_locks(const Settings& settings, Report& report) {
     });
 }
 
-// Insertion alone, then what the disk takes: the ring is empty before each slice of the first part and full all through the second.
+// Insertion alone, then what the disk takes: the ring is empty before each slice of the first part
+// and full all through the second.
 Result<void> bench_log(const Settings& settings, Report& report) {
-    Store store = TRY(Store::open(settings.directory + "/log", {.log_bytes = 8ull << 30, .log_ring_bytes = 512ull << 20}));
+    Store store = TRY(Store::open(settings.directory + "/log",
+                                  {.log_bytes = 8ull << 30, .log_ring_bytes = 512ull << 20}));
     return on_user_thread(store, [&]() -> Result<void> {
         txn::Log& log = *sm::engine_of(store).log;
         char bytes[100 - sizeof(txn::LogRecordHeader)];
@@ -90,7 +100,14 @@ Result<void> bench_log(const Settings& settings, Report& report) {
         const auto insert = [&](uint64_t n) {
             for (uint64_t i = 0; i < n; ++i) {
                 const txn::LogSpace space = log.reserve(100);
-                *space.header() = {.bytes = 0, .checksum = 0, .prev = 0, .txn = 0, .kind = static_cast<uint16_t>(txn::TxnLogKind::pad), .flags = 0, .parts = 0, .store = 0};
+                *space.header() = {.bytes = 0,
+                                   .checksum = 0,
+                                   .prev = 0,
+                                   .txn = 0,
+                                   .kind = static_cast<uint16_t>(txn::TxnLogKind::pad),
+                                   .flags = 0,
+                                   .parts = 0,
+                                   .store = 0};
                 std::memcpy(space.payload(), bytes, sizeof(bytes));
                 log.publish(space);
             }
@@ -114,7 +131,8 @@ Result<void> bench_log(const Settings& settings, Report& report) {
         }
         const auto took = static_cast<double>(clock.now() - begin);
         const auto written = static_cast<double>(log.durable() - from);
-        report.figure("log, as fast as the disk takes it", written / took * 1e9 / 1048576.0, "MB/s");
+        report.figure("log, as fast as the disk takes it", written / took * 1e9 / 1048576.0,
+                      "MB/s");
         report.figure("  the same for each record", took / (written / 104), "ns");
         return {};
     });

@@ -13,7 +13,8 @@ Nanos clock_now() {
     return clock.now();
 }
 
-// A fixed chain of dependent multiplications: its time depends on the core's speed and on nothing of ours.
+// A fixed chain of dependent multiplications: its time depends on the core's speed and on nothing
+// of ours.
 double probe() {
     const Nanos begin = clock_now();
     uint64_t x = 88172645463325252ull;
@@ -32,16 +33,19 @@ namespace {
 
 double quantile(std::vector<double>& sorted, double q) {
     if (sorted.empty()) return 0;
-    return sorted[std::min(sorted.size() - 1, static_cast<size_t>(q * static_cast<double>(sorted.size())))];
+    return sorted[std::min(sorted.size() - 1,
+                           static_cast<size_t>(q * static_cast<double>(sorted.size())))];
 }
 
 }  // namespace
 
-Sliced measure(double seconds, const std::function<void(uint64_t units)>& work, const std::function<void()>& before_slice) {
+Sliced measure(double seconds, const std::function<void(uint64_t units)>& work,
+               const std::function<void()>& before_slice) {
     uint64_t units = 1;
     for (Nanos took = 0; took < 5 * kMillisecond && units < (1ull << 40);) {
         took = kNever;
-        for (int tries = 0; tries < 3; ++tries) {            // the fastest: one disturbance must not make the slices tiny
+        // The fastest: one disturbance must not make the slices tiny.
+        for (int tries = 0; tries < 3; ++tries) {
             if (before_slice) before_slice();
             const Nanos begin = clock_now();
             work(units);
@@ -66,7 +70,9 @@ Sliced measure(double seconds, const std::function<void(uint64_t units)>& work, 
         slices.push_back({std::max(before, after), ns});
         before = after;
     }
-    const double fastest = std::min_element(slices.begin(), slices.end(), [](auto& a, auto& b) { return a.probe < b.probe; })->probe;
+    const double fastest = std::min_element(slices.begin(), slices.end(), [](auto& a, auto& b) {
+                               return a.probe < b.probe;
+                           })->probe;
     std::vector<double> quiet;
     for (const auto& s : slices)
         if (s.probe <= fastest * 1.15) quiet.push_back(s.ns);
@@ -78,8 +84,10 @@ Sliced measure(double seconds, const std::function<void(uint64_t units)>& work, 
             .slices = slices.size()};
 }
 
-void Report::figure(const std::string& name, double value, const std::string& unit, const std::string& goal) {
-    fmt::print("{:<46} {:>14.2f} {}{}\n", name, value, unit, goal.empty() ? "" : "   (goal " + goal + ")");
+void Report::figure(const std::string& name, double value, const std::string& unit,
+                    const std::string& goal) {
+    fmt::print("{:<46} {:>14.2f} {}{}\n", name, value, unit,
+               goal.empty() ? "" : "   (goal " + goal + ")");
     std::fflush(stdout);
     json_["figures"].push_back({{"name", name}, {"value", value}, {"unit", unit}, {"goal", goal}});
 }
@@ -91,8 +99,8 @@ void Report::note(const std::string& text) {
 
 void figure_of(Report& report, const std::string& name, const Sliced& s, const std::string& goal) {
     report.figure(name, s.ns_median, "ns", goal);
-    report.note(fmt::format("quartiles {:.1f} .. {:.1f} ns, {} slices, {:.0f}% of them quiet", s.ns_low, s.ns_high, s.slices,
-                            100 * s.quiet_share));
+    report.note(fmt::format("quartiles {:.1f} .. {:.1f} ns, {} slices, {:.0f}% of them quiet",
+                            s.ns_low, s.ns_high, s.slices, 100 * s.quiet_share));
 }
 
 Result<void> on_user_thread(Store& store, std::move_only_function<Result<void>()> fn) {

@@ -1,8 +1,10 @@
-// instructions.cc - exact instruction counts of TPC-C transactions and of single operations, with their code footprint in cache lines.
+// instructions.cc - exact instruction counts of TPC-C transactions and of single operations, with
+// their code footprint in cache lines.
 //
-// Concepts   The benchmark starts itself under valgrind's callgrind, which counts nothing until the child says so: the load and a warm-up
-//            run at almost full speed, and the counted region holds nothing but the work. Figures repeat exactly for one binary and seed,
-//            whatever else the machine does.
+// Concepts   The benchmark starts itself under valgrind's callgrind, which counts nothing until the
+//            child says so: the load and a warm-up run at almost full speed, and the counted region
+//            holds nothing but the work. Figures repeat exactly for one binary and seed, whatever
+//            else the machine does.
 #include <fmt/core.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -28,15 +30,19 @@ Result<void> count_tpcc(const Settings& settings, tpcc::Mix mix, StepsMode mode)
     const uint32_t warehouses = std::max(settings.warehouses, 1u);
     StepsOptions steps = settings.steps;
     steps.mode = mode;
-    steps.window_records = 0;                    // the time of instructions that are counted says nothing
-    Store store = TRY(Store::open(settings.directory, {.pool_bytes = (warehouses * 160ull + 352) << 20, .log_bytes = 8ull << 30, .io = IoMethod::pool,
-                                                       .steps = steps}));
+    // The time of instructions that are counted says nothing.
+    steps.window_records = 0;
+    Store store =
+        TRY(Store::open(settings.directory, {.pool_bytes = (warehouses * 160ull + 352) << 20,
+                                             .log_bytes = 8ull << 30,
+                                             .io = IoMethod::pool,
+                                             .steps = steps}));
     tpcc::LoadProgress progress;
     tpcc::Database db = TRY(tpcc::load(store, {.scale = {.warehouses = warehouses}}, progress));
     tpcc::RunSettings run;
     run.mix = mix;
     run.warmup = 0;
-    run.transactions = 5 * kTransactions;            // every page has its image in the log by then
+    run.transactions = 5 * kTransactions;  // every page has its image in the log by then
     TRY(tpcc::run_terminals(db, run, {}));
     run.transactions = kTransactions;
     run.seed = 2;
@@ -48,7 +54,9 @@ Result<void> count_tpcc(const Settings& settings, tpcc::Mix mix, StepsMode mode)
 }
 
 Result<void> count_operation(const Settings& settings, const std::string& name) {
-    Store store = TRY(Store::open(settings.directory, {.pool_bytes = 512ull << 20, .log_bytes = 8ull << 30, .io = IoMethod::pool}));
+    Store store = TRY(
+        Store::open(settings.directory,
+                    {.pool_bytes = 512ull << 20, .log_bytes = 8ull << 30, .io = IoMethod::pool}));
     constexpr uint64_t kRows = 200'000;
     const Index index = TRY(load_rows(store, kRows));
     TRY(on_user_thread(store, [&]() -> Result<void> {
@@ -68,14 +76,19 @@ Result<void> count_operation(const Settings& settings, const std::string& name) 
         for (uint64_t i = 0; i < 3 * kOperations; ++i) {
             counting = i >= 2 * kOperations;
             if (i == 2 * kOperations) CALLGRIND_START_INSTRUMENTATION;
-            auto txn = counted("begin", [&] { return store.begin({.durability = Durability::lazy}); });
+            auto txn =
+                counted("begin", [&] { return store.begin({.durability = Durability::lazy}); });
             const Key key = Key().u64(rng.below(kRows / 2));
             counted("fetch", [&] { return index.get(*txn, key, buffer, Access::update); });
             value[i % kRowBytes] ^= 1;
             counted("update", [&] { return index.update(*txn, key, value); });
-            counted("insert", [&] { return index.insert(*txn, Key().u64(rng.below(kRows / 2)).u64(i), value); });
-            // What was deleted wakes the ghost cleaner, and begin() gives it its turn: work that is not begin's.
-            if (name != "begin") counted("delete", [&] { return index.erase(*txn, Key().u64(kRows / 2 + i)); });
+            counted("insert", [&] {
+                return index.insert(*txn, Key().u64(rng.below(kRows / 2)).u64(i), value);
+            });
+            // What was deleted wakes the ghost cleaner, and begin() gives it its turn: work that is
+            // not begin's.
+            if (name != "begin")
+                counted("delete", [&] { return index.erase(*txn, Key().u64(kRows / 2 + i)); });
             Cursor cursor = index.scan(*txn, Key().u64(rng.below(kRows / 2)));
             CHECK(cursor.next());
             counted("scan step", [&] { return cursor.next(); });
@@ -91,11 +104,11 @@ Result<void> count_operation(const Settings& settings, const std::string& name) 
 
 struct Counted {
     uint64_t instructions = 0;
-    size_t lines = 0;                                // distinct 64-byte lines of code
+    size_t lines = 0;  // distinct 64-byte lines of code
 };
 
-// Reads callgrind's output made with --dump-instr=yes --compress-pos=no: cost lines are "0xADDRESS line cost", inclusive costs of calls follow
-// a "calls=" line and are not the line's own.
+// Reads callgrind's output made with --dump-instr=yes --compress-pos=no: cost lines are "0xADDRESS
+// line cost", inclusive costs of calls follow a "calls=" line and are not the line's own.
 Result<Counted> read_counts(const std::string& file) {
     std::ifstream in(file);
     Counted counted;
@@ -115,18 +128,34 @@ Result<Counted> read_counts(const std::string& file) {
             }
         }
     }
-    if (counted.instructions == 0) return fail(ErrorCode::io_error, "callgrind counted nothing: is valgrind installed?");
+    if (counted.instructions == 0)
+        return fail(ErrorCode::io_error, "callgrind counted nothing: is valgrind installed?");
     counted.lines = lines.size();
     return counted;
 }
 
-Result<Counted> count_child(const Settings& settings, const std::string& what, bool collect_at_start) {
-    const std::string out = settings.directory + "/callgrind.out", path = settings.directory + "/child";
-    std::vector<std::string> words = {"valgrind", "-q", "--tool=callgrind", "--instr-atstart=no", "--dump-instr=yes", "--compress-pos=no",
-                                      "--compress-strings=no", "--callgrind-out-file=" + out,
-                                      collect_at_start ? "--collect-atstart=yes" : "--collect-atstart=no",
-                                      settings.self, "count", "--what", what, "--path", path,
-                                      "--warehouses", std::to_string(settings.warehouses)};
+Result<Counted> count_child(const Settings& settings, const std::string& what,
+                            bool collect_at_start) {
+    const std::string out = settings.directory + "/callgrind.out",
+                      path = settings.directory + "/child";
+    std::vector<std::string> words = {
+        "valgrind",
+        "-q",
+        "--tool=callgrind",
+        "--instr-atstart=no",
+        "--dump-instr=yes",
+        "--compress-pos=no",
+        "--compress-strings=no",
+        "--callgrind-out-file=" + out,
+        collect_at_start ? "--collect-atstart=yes" : "--collect-atstart=no",
+        settings.self,
+        "count",
+        "--what",
+        what,
+        "--path",
+        path,
+        "--warehouses",
+        std::to_string(settings.warehouses)};
     std::vector<char*> argv;
     for (auto& word : words) argv.push_back(word.data());
     argv.push_back(nullptr);
@@ -140,7 +169,8 @@ Result<Counted> count_child(const Settings& settings, const std::string& what, b
     std::error_code ignored;
     std::filesystem::remove_all(path, ignored);
     if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
-        return fail(ErrorCode::unsupported, "valgrind's callgrind could not run the child", static_cast<uint64_t>(status));
+        return fail(ErrorCode::unsupported, "valgrind's callgrind could not run the child",
+                    static_cast<uint64_t>(status));
     return read_counts(out);
 }
 
@@ -149,24 +179,32 @@ Result<Counted> count_child(const Settings& settings, const std::string& what, b
 // The child's side of `instructions`; not meant for people.
 Result<void> bench_count(const Settings& settings, Report&) {
     if (settings.what == "payment") return count_tpcc(settings, tpcc::Mix::payment, StepsMode::off);
-    if (settings.what == "neworder") return count_tpcc(settings, tpcc::Mix::new_order, StepsMode::off);
+    if (settings.what == "neworder")
+        return count_tpcc(settings, tpcc::Mix::new_order, StepsMode::off);
     if (settings.what == "mix") return count_tpcc(settings, tpcc::Mix::full, StepsMode::off);
-    if (settings.what == "payment steps") return count_tpcc(settings, tpcc::Mix::payment, StepsMode::on);
-    if (settings.what == "neworder steps") return count_tpcc(settings, tpcc::Mix::new_order, StepsMode::on);
+    if (settings.what == "payment steps")
+        return count_tpcc(settings, tpcc::Mix::payment, StepsMode::on);
+    if (settings.what == "neworder steps")
+        return count_tpcc(settings, tpcc::Mix::new_order, StepsMode::on);
     if (settings.what == "mix steps") return count_tpcc(settings, tpcc::Mix::full, StepsMode::on);
     return count_operation(settings, settings.what);
 }
 
 Result<void> bench_instructions(const Settings& settings, Report& report) {
-    const auto per = [](const Counted& c, uint64_t n) { return static_cast<double>(c.instructions) / static_cast<double>(n); };
-    for (const auto& [name, goal] : {std::pair{"payment", "<= 15000"}, {"neworder", "<= 80000"}, {"mix", "<= 60000"}}) {
+    const auto per = [](const Counted& c, uint64_t n) {
+        return static_cast<double>(c.instructions) / static_cast<double>(n);
+    };
+    for (const auto& [name, goal] :
+         {std::pair{"payment", "<= 15000"}, {"neworder", "<= 80000"}, {"mix", "<= 60000"}}) {
         const Counted base = TRY(count_child(settings, name, true));
-        report.figure(fmt::format("instructions per transaction, {}", name), per(base, kTransactions), "", goal);
+        report.figure(fmt::format("instructions per transaction, {}", name),
+                      per(base, kTransactions), "", goal);
         report.figure("  distinct lines of code", static_cast<double>(base.lines), "x 64 B");
         const Counted steps = TRY(count_child(settings, std::string(name) + " steps", true));
         report.figure("  with STEPS on", per(steps, kTransactions), "", "<= 1.05 times");
     }
-    for (const char* name : {"begin", "fetch", "update", "insert", "delete", "scan step", "commit"}) {
+    for (const char* name :
+         {"begin", "fetch", "update", "insert", "delete", "scan step", "commit"}) {
         const Counted c = TRY(count_child(settings, name, false));
         report.figure(fmt::format("instructions per operation, {}", name), per(c, kOperations), "");
         report.figure("  distinct lines of code", static_cast<double>(c.lines), "x 64 B");

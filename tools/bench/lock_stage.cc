@@ -1,9 +1,12 @@
-// lock_stage.cc - what the order of blocked lock requests does: one hot row, and TPC-C Payment on few warehouses.
+// lock_stage.cc - what the order of blocked lock requests does: one hot row, and TPC-C Payment on
+// few warehouses.
 //
-// Concepts   Each policy has a store of its own; the policies run in turn, A B A B, and figures are medians over the pairs. Hot row: terminals
-//            think, then run a short or a long transaction, half of each at random. The short one has one operation left when it asks for the
-//            hot row, the long one ten. An operation takes a fixed time that is waited, not computed (as for a page that is read), so the
-//            lock is held across waits and a busy machine disturbs little.
+// Concepts   Each policy has a store of its own; the policies run in turn, A B A B, and figures are
+//            medians over the pairs. Hot row: terminals think, then run a short or a long
+//            transaction, half of each at random. The short one has one operation left when it asks
+//            for the hot row, the long one ten. An operation takes a fixed time that is waited, not
+//            computed (as for a page that is read), so the lock is held across waits and a busy
+//            machine disturbs little.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -20,10 +23,10 @@ namespace {
 constexpr uint32_t kTerminals = 8;
 constexpr uint32_t kLongOperations = 10;
 constexpr Nanos kOperation = 200 * kMicrosecond;
-constexpr Nanos kThink = 6 * kMillisecond;           // mean
+constexpr Nanos kThink = 6 * kMillisecond;  // mean
 
 struct Responses {
-    double sum[2] = {}, count[2] = {};               // microseconds; short, long
+    double sum[2] = {}, count[2] = {};  // microseconds; short, long
     double seconds = 0;
     double mean_short() const { return sum[0] / count[0]; }
     double mean_long() const { return sum[1] / count[1]; }
@@ -38,7 +41,8 @@ Result<void> hot_transaction(Store& store, Index index, uint32_t terminal, bool 
         [&](Txn& txn) -> Result<void> {
             std::string value(kRowBytes, 'h');
             for (uint32_t i = 0; i < operations; ++i) {
-                TRY(index.update(txn, Key().u64(i == 0 ? 0 : 1 + terminal * kLongOperations + i), value));
+                TRY(index.update(txn, Key().u64(i == 0 ? 0 : 1 + terminal * kLongOperations + i),
+                                 value));
                 sleep_for(kOperation);
             }
             return {};
@@ -52,20 +56,22 @@ Result<Responses> run_hot(Store& store, Index index, double seconds, uint64_t se
     const Nanos begin = clock.now(), end = begin + static_cast<Nanos>(seconds * 1e9);
     std::vector<Handle<Responses>> running;
     for (uint32_t t = 0; t < kTerminals; ++t)
-        running.push_back(store.start([&, t]() -> Result<Responses> {
-            Responses mine;
-            Rng rng(seed * 1000 + t);
-            while (now() < end) {
-                const double u = (static_cast<double>(rng.next() >> 11) + 1) * 0x1.0p-53;
-                sleep_for(static_cast<Nanos>(-std::log(u) * static_cast<double>(kThink)));
-                const bool is_long = rng.chance(0.5);
-                const Nanos start = now();
-                TRY(hot_transaction(store, index, t, is_long));
-                mine.sum[is_long] += static_cast<double>(now() - start) / 1000;
-                mine.count[is_long] += 1;
-            }
-            return mine;
-        }, 0));
+        running.push_back(store.start(
+            [&, t]() -> Result<Responses> {
+                Responses mine;
+                Rng rng(seed * 1000 + t);
+                while (now() < end) {
+                    const double u = (static_cast<double>(rng.next() >> 11) + 1) * 0x1.0p-53;
+                    sleep_for(static_cast<Nanos>(-std::log(u) * static_cast<double>(kThink)));
+                    const bool is_long = rng.chance(0.5);
+                    const Nanos start = now();
+                    TRY(hot_transaction(store, index, t, is_long));
+                    mine.sum[is_long] += static_cast<double>(now() - start) / 1000;
+                    mine.count[is_long] += 1;
+                }
+                return mine;
+            },
+            0));
     for (auto& handle : running) {
         const Responses mine = TRY(handle.join());
         for (int k : {0, 1}) {
@@ -82,24 +88,30 @@ double median(std::vector<double> values) {
     return values[values.size() / 2];
 }
 
-Result<Store> open_with(const Settings& settings, const std::string& name, LockPolicy policy, Options options = {}) {
+Result<Store> open_with(const Settings& settings, const std::string& name, LockPolicy policy,
+                        Options options = {}) {
     options.lock_stage.policy = policy;
     return Store::open(settings.directory + "/" + name, options);
 }
 
 void print_stage(Report& report, const char* name, const StageStats& s) {
-    report.note(fmt::format("{}: {} waited {:.0f} us (p99 {:.0f}) behind {:.2f} others, {:.2f} granted together; {} overtaken, one {} times", name,
-                            s.entered, s.wait.mean() / 1000, static_cast<double>(s.wait.percentile(0.99)) / 1000, s.length.mean(), s.batch.mean(),
-                            s.bypasses, s.bypassed_max));
+    report.note(fmt::format(
+        "{}: {} waited {:.0f} us (p99 {:.0f}) behind {:.2f} others, {:.2f} granted together; {} "
+        "overtaken, one {} times",
+        name, s.entered, s.wait.mean() / 1000, static_cast<double>(s.wait.percentile(0.99)) / 1000,
+        s.length.mean(), s.batch.mean(), s.bypasses, s.bypassed_max));
 }
 
 // Little's law over the measured time.
-double waiting_on_average(const StageStats& s, double seconds) { return static_cast<double>(s.wait.sum) / 1e9 / seconds; }
+double waiting_on_average(const StageStats& s, double seconds) {
+    return static_cast<double>(s.wait.sum) / 1e9 / seconds;
+}
 
 }  // namespace
 
 Result<void> bench_lock_stage(const Settings& settings, Report& report) {
-    Store fifo = TRY(open_with(settings, "fifo", LockPolicy::fifo)), quick = TRY(open_with(settings, "short", LockPolicy::short_first));
+    Store fifo = TRY(open_with(settings, "fifo", LockPolicy::fifo)),
+          quick = TRY(open_with(settings, "short", LockPolicy::short_first));
     const Index fifo_rows = TRY(load_rows(fifo, 1000)), quick_rows = TRY(load_rows(quick, 1000));
     constexpr int kPairs = 7;
     std::vector<double> of_short, of_long, overall, rates, short_fifo, short_quick;
@@ -107,7 +119,8 @@ Result<void> bench_lock_stage(const Settings& settings, Report& report) {
     double fifo_seconds = 0;
     for (int pair = 0; pair < kPairs; ++pair) {
         const auto seed = static_cast<uint64_t>(pair + 1);
-        const Responses a = TRY(run_hot(fifo, fifo_rows, settings.seconds, seed)), b = TRY(run_hot(quick, quick_rows, settings.seconds, seed));
+        const Responses a = TRY(run_hot(fifo, fifo_rows, settings.seconds, seed)),
+                        b = TRY(run_hot(quick, quick_rows, settings.seconds, seed));
         fifo_seconds += a.seconds;
         short_fifo.push_back(a.mean_short());
         short_quick.push_back(b.mean_short());
@@ -117,14 +130,16 @@ Result<void> bench_lock_stage(const Settings& settings, Report& report) {
         rates.push_back(b.rate() / a.rate());
     }
     const StageStats f = fifo.stats().lock_stage.since(before), q = quick.stats().lock_stage;
-    report.figure("waiting for the hot row on average, fifo", waiting_on_average(f, fifo_seconds), "", ">= 2");
+    report.figure("waiting for the hot row on average, fifo", waiting_on_average(f, fifo_seconds),
+                  "", ">= 2");
     report.figure("short transactions' mean response, fifo", median(short_fifo), "us");
     report.figure("short transactions' mean response, short-first", median(short_quick), "us");
     report.figure("  short-first / fifo, median of pairs", median(of_short), "x", "<= 0.70");
     report.figure("long transactions, short-first / fifo", median(of_long), "x");
     report.figure("all transactions, short-first / fifo", median(overall), "x", "< 1");
     report.figure("throughput, short-first / fifo", median(rates), "x", ">= 1");
-    report.figure("most often overtaken", static_cast<double>(q.bypassed_max), "times", fmt::format("<= {}", LockStageOptions{}.bypass_max));
+    report.figure("most often overtaken", static_cast<double>(q.bypassed_max), "times",
+                  fmt::format("<= {}", LockStageOptions{}.bypass_max));
     print_stage(report, "fifo", f);
     print_stage(report, "short-first", q);
     TRY(fifo.close());
@@ -142,7 +157,8 @@ struct PaymentRuns {
     std::vector<double> rates = {}, waits_us = {}, p99_us = {};
 };
 
-Result<void> open_payment(const Settings& settings, PaymentRuns& runs, const std::string& place, const Options& options, uint32_t warehouses) {
+Result<void> open_payment(const Settings& settings, PaymentRuns& runs, const std::string& place,
+                          const Options& options, uint32_t warehouses) {
     runs.store.emplace(TRY(open_with(settings, place + runs.name, runs.policy, options)));
     tpcc::LoadProgress progress;
     runs.db = TRY(tpcc::load(*runs.store, {.scale = {.warehouses = warehouses}}, progress));
@@ -170,11 +186,15 @@ void print_payment(Report& report, PaymentRuns& runs, const PaymentRuns& fifo) {
 }
 
 // One configuration: the policies in turn.
-Result<void> payment_pairs(const Settings& settings, Report& report, uint32_t warehouses, uint32_t workers, StepsMode steps) {
-    Options options{.workers = workers, .pool_bytes = (warehouses * 160ull + 256) << 20, .log_bytes = 8ull << 30};
+Result<void> payment_pairs(const Settings& settings, Report& report, uint32_t warehouses,
+                           uint32_t workers, StepsMode steps) {
+    Options options{.workers = workers,
+                    .pool_bytes = (warehouses * 160ull + 256) << 20,
+                    .log_bytes = 8ull << 30};
     options.steps.mode = steps;
-    PaymentRuns all[] = {
-        {"fifo", LockPolicy::fifo}, {"short-first", LockPolicy::short_first}, {"local-first", LockPolicy::local_first}};
+    PaymentRuns all[] = {{"fifo", LockPolicy::fifo},
+                         {"short-first", LockPolicy::short_first},
+                         {"local-first", LockPolicy::local_first}};
     const std::string place = fmt::format("{}w{}k{}", warehouses, workers, static_cast<int>(steps));
     for (PaymentRuns& runs : all) TRY(open_payment(settings, runs, place, options, warehouses));
     tpcc::RunSettings run;
@@ -183,7 +203,8 @@ Result<void> payment_pairs(const Settings& settings, Report& report, uint32_t wa
     run.duration = static_cast<Nanos>(settings.seconds * 1e9 / 4);
     for (int round = 0; round < 7; ++round, ++run.seed)
         for (PaymentRuns& runs : all) TRY(run_payment(runs, run));
-    report.note(fmt::format("Payment, {} warehouses, {} workers, STEPS {}", warehouses, workers, steps == StepsMode::on ? "on" : "off"));
+    report.note(fmt::format("Payment, {} warehouses, {} workers, STEPS {}", warehouses, workers,
+                            steps == StepsMode::on ? "on" : "off"));
     for (PaymentRuns& runs : all) {
         print_payment(report, runs, all[0]);
         TRY(runs.store->close());

@@ -16,18 +16,38 @@ const std::vector<Benchmark>& all_benchmarks() {
         {"switch", "a regular switch between user threads, and park + wake", bench_switch},
         {"locks", "an uncontended lock and its unlock", bench_locks},
         {"log", "inserting a 100-byte record into the log", bench_log},
-        {"fetch", "random index fetch in a transaction: 2.5 GB tree and a tree in L3 (--bytes: one size only)", bench_fetch},
-        {"operations", "begin, fetch, update, insert, delete, scan step and commit, each alone", bench_operations},
-        {"steps", "index fetch and update with STEPS on and off, and the share of each part", bench_steps},
-        {"commits", "durable commits: rate and syncs per commit, and TPC-C with 64 terminals against lazy commits", bench_commits},
-        {"checkpoint", "write-back sorted and joined against unsorted; New-Order's slowest with and without a checkpoint", bench_checkpoint},
-        {"tpcc-steps", "TPC-C Payment, four-transaction mix and full mix with STEPS on and off, and the teams", bench_tpcc_steps},
-        {"lock-stage", "one hot row, short and long transactions: short-first against fifo", bench_lock_stage},
-        {"lock-payment", "TPC-C Payment on 1 and 2 warehouses: lock waits and throughput by policy", bench_lock_payment},
-        {"production-line", "the thesis's scheduling model in virtual time under each gate of a stage", bench_production_line},
-        {"instructions", "exact instructions per transaction and operation, and lines of code (valgrind)", bench_instructions},
+        {"fetch",
+         "random index fetch in a transaction: 2.5 GB tree and a tree in L3 (--bytes: one size "
+         "only)",
+         bench_fetch},
+        {"operations", "begin, fetch, update, insert, delete, scan step and commit, each alone",
+         bench_operations},
+        {"steps", "index fetch and update with STEPS on and off, and the share of each part",
+         bench_steps},
+        {"commits",
+         "durable commits: rate and syncs per commit, and TPC-C with 64 terminals against lazy "
+         "commits",
+         bench_commits},
+        {"checkpoint",
+         "write-back sorted and joined against unsorted; New-Order's slowest with and without a "
+         "checkpoint",
+         bench_checkpoint},
+        {"tpcc-steps",
+         "TPC-C Payment, four-transaction mix and full mix with STEPS on and off, and the teams",
+         bench_tpcc_steps},
+        {"lock-stage", "one hot row, short and long transactions: short-first against fifo",
+         bench_lock_stage},
+        {"lock-payment", "TPC-C Payment on 1 and 2 warehouses: lock waits and throughput by policy",
+         bench_lock_payment},
+        {"production-line",
+         "the thesis's scheduling model in virtual time under each gate of a stage",
+         bench_production_line},
+        {"instructions",
+         "exact instructions per transaction and operation, and lines of code (valgrind)",
+         bench_instructions},
         {"count", "(the child of `instructions`)", bench_count},
-        {"pool", "random fetches with the pool at 10% of the data, beside the device's own rate", bench_pool},
+        {"pool", "random fetches with the pool at 10% of the data, beside the device's own rate",
+         bench_pool},
         {"restart", "restart after a kill with 1 GB of log (--bytes)", bench_restart},
     };
     return kAll;
@@ -44,29 +64,44 @@ int main(int argc, char** argv) {
     app.add_option("name", name, "Benchmark to run");
     app.add_flag("--list", list, "Names and what they measure");
     app.add_option("--json", json_path, "Write the figures to this file");
-    app.add_option("--path", settings.directory, "Scratch directory (default: a temporary one, removed at the end)");
-    app.add_option("--bytes", settings.bytes, "Size of data (suffixes K, M, G)")->transform(CLI::AsSizeValue(false));
+    app.add_option("--path", settings.directory,
+                   "Scratch directory (default: a temporary one, removed at the end)");
+    app.add_option("--bytes", settings.bytes, "Size of data (suffixes K, M, G)")
+        ->transform(CLI::AsSizeValue(false));
     app.add_option("--warehouses", settings.warehouses, "TPC-C warehouses");
     app.add_option("--what", settings.what, "For `count`: what to count");
     std::string points = "manual";
-    app.add_option("--ctx-points", points, "CTX points of the variants with STEPS: none, manual, icache, auto:FILE, or names with commas")
+    app.add_option("--ctx-points", points,
+                   "CTX points of the variants with STEPS: none, manual, icache, auto:FILE, or "
+                   "names with commas")
         ->capture_default_str();
-    app.add_option("--team-max", settings.steps.team_max, "Threads in a team, and transactions under way on a worker, at most")
+    app.add_option("--team-max", settings.steps.team_max,
+                   "Threads in a team, and transactions under way on a worker, at most")
         ->check(CLI::Range(1u, 1024u))
         ->capture_default_str();
-    app.add_option("--team-window", settings.steps.window_records, "Records in a piece of work by which STEPS tries smaller teams and none; 0: always --team-max")
+    app.add_option("--team-window", settings.steps.window_records,
+                   "Records in a piece of work by which STEPS tries smaller teams and none; 0: "
+                   "always --team-max")
         ->capture_default_str();
-    app.add_option("--team-policy", settings.steps.policy, "Whose turn it is after a team")->transform(tpcc::chosen_from(tpcc::kTeamPolicies));
-    app.add_option("--mix", settings.mix, "TPC-C: only payment, mix4 or mix")->check(CLI::IsMember({"payment", "mix4", "mix"}));
-    app.add_option("--workers", settings.workers, "Kernel threads (tpcc-steps)")->check(CLI::Range(1u, 64u))->capture_default_str();
+    app.add_option("--team-policy", settings.steps.policy, "Whose turn it is after a team")
+        ->transform(tpcc::chosen_from(tpcc::kTeamPolicies));
+    app.add_option("--mix", settings.mix, "TPC-C: only payment, mix4 or mix")
+        ->check(CLI::IsMember({"payment", "mix4", "mix"}));
+    app.add_option("--workers", settings.workers, "Kernel threads (tpcc-steps)")
+        ->check(CLI::Range(1u, 64u))
+        ->capture_default_str();
     app.add_option("--threads", settings.threads, "User threads");
-    app.add_option("--seconds", settings.seconds, "Measured time of each figure")->check(CLI::PositiveNumber);
+    app.add_option("--seconds", settings.seconds, "Measured time of each figure")
+        ->check(CLI::PositiveNumber);
     CLI11_PARSE(app, argc, argv);
     settings.self = std::filesystem::read_symlink("/proc/self/exe").string();
 
     if (points.starts_with("auto:")) {
         std::ifstream in(points.substr(5));
-        if (!in) return fmt::print(stderr, "lockstep-bench: --ctx-points: {} cannot be read\n", points.substr(5)), 2;
+        if (!in)
+            return fmt::print(stderr, "lockstep-bench: --ctx-points: {} cannot be read\n",
+                              points.substr(5)),
+                   2;
         points.assign(std::istreambuf_iterator<char>(in), {});
     }
     const auto points_set = ctx_points_from(points);
@@ -80,13 +115,17 @@ int main(int argc, char** argv) {
         for (const auto& b : all) fmt::print("{:<16} {}\n", b.name, b.what);
         return list ? 0 : 2;
     }
-    const auto chosen = std::find_if(all.begin(), all.end(), [&](auto& b) { return name == b.name; });
+    const auto chosen =
+        std::find_if(all.begin(), all.end(), [&](auto& b) { return name == b.name; });
     if (chosen == all.end()) {
         fmt::print(stderr, "lockstep-bench: no benchmark '{}'; --list shows them\n", name);
         return 2;
     }
     const bool own_directory = settings.directory.empty();
-    if (own_directory) settings.directory = (std::filesystem::temp_directory_path() / fmt::format("lockstep-bench.{}", getpid())).string();
+    if (own_directory)
+        settings.directory =
+            (std::filesystem::temp_directory_path() / fmt::format("lockstep-bench.{}", getpid()))
+                .string();
     std::error_code ignored;
     std::filesystem::create_directories(settings.directory, ignored);
     bench::Report report;

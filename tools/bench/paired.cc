@@ -10,7 +10,8 @@ namespace lockstep::bench {
 namespace {
 
 double at(const std::vector<double>& sorted, double q) {
-    return sorted[std::min(sorted.size() - 1, static_cast<size_t>(q * static_cast<double>(sorted.size())))];
+    return sorted[std::min(sorted.size() - 1,
+                           static_cast<size_t>(q * static_cast<double>(sorted.size())))];
 }
 
 }  // namespace
@@ -21,8 +22,8 @@ Nanos cpu_time() {
     return static_cast<Nanos>(t.tv_sec) * kSecond + static_cast<Nanos>(t.tv_nsec);
 }
 
-void Paired::print(Report& report, size_t variant, const std::string& name, const std::string& unit, bool as_nanos,
-                   const std::string& goal) const {
+void Paired::print(Report& report, size_t variant, const std::string& name, const std::string& unit,
+                   bool as_nanos, const std::string& goal) const {
     std::vector<double> probes, values, ratios;
     for (const auto& samples : samples_)
         for (const Sample& s : samples) probes.push_back(s.probe);
@@ -34,13 +35,16 @@ void Paired::print(Report& report, size_t variant, const std::string& name, cons
         values.push_back(as_nanos ? 1e9 / mine.rate : mine.rate);
         ratios.push_back(mine.rate / base.rate);
     }
-    if (ratios.empty()) return report.note(fmt::format("{}: no figure, none of {} rounds undisturbed", name, samples_[variant].size()));
+    if (ratios.empty())
+        return report.note(fmt::format("{}: no figure, none of {} rounds undisturbed", name,
+                                       samples_[variant].size()));
     std::sort(values.begin(), values.end());
     std::sort(ratios.begin(), ratios.end());
     report.figure(name, at(values, 0.5), unit);
     if (variant == 0) return;
     report.figure("  times base, median of pairs", at(ratios, 0.5), "x", goal);
-    report.note(fmt::format("quartiles {:.2f} .. {:.2f}, {} of {} rounds undisturbed", at(ratios, 0.25), at(ratios, 0.75), ratios.size(),
+    report.note(fmt::format("quartiles {:.2f} .. {:.2f}, {} of {} rounds undisturbed",
+                            at(ratios, 0.25), at(ratios, 0.75), ratios.size(),
                             samples_[variant].size()));
 }
 

@@ -1,4 +1,5 @@
-// production_line.cc - prints what the stages' gates make of the thesis's production line, in virtual time.
+// production_line.cc - prints what the stages' gates make of the thesis's production line, in
+// virtual time.
 #include "tools/bench/production_line.h"
 
 #include <fmt/core.h>
@@ -11,9 +12,10 @@ namespace {
 using threads::StageGate;
 
 void print_load(double load, uint64_t queries, Report& report) {
-    report.note(fmt::format("load {:.2f}: mean response in ms (sharing and fcfs: simulated / formula)", load));
-    report.note(fmt::format("{:>8} {:>13} {:>13} {:>8} {:>10} {:>9} {:>8}", "loading", "sharing", "fcfs", "d_gated", "t_gated(2)", "non_gated",
-                            "c_gated"));
+    report.note(fmt::format(
+        "load {:.2f}: mean response in ms (sharing and fcfs: simulated / formula)", load));
+    report.note(fmt::format("{:>8} {:>13} {:>13} {:>8} {:>10} {:>9} {:>8}", "loading", "sharing",
+                            "fcfs", "d_gated", "t_gated(2)", "non_gated", "c_gated"));
     for (const double loading : {0.0, 0.02, 0.08, 0.2, 0.4, 0.6}) {
         const LineModel model{.load = load, .loading = loading, .queries = queries};
         ProductionLine fcfs(model, StageGate::fcfs);
@@ -23,9 +25,12 @@ void print_load(double load, uint64_t queries, Report& report) {
             line.run();
             return controlled(line, fcfs, fcfs_formula(model));
         };
-        const double d = of(StageGate::d_gated), t = of(StageGate::t_gated, 2), n = of(StageGate::non_gated), c = of(StageGate::c_gated, 0, 100);
-        report.note(fmt::format("{:>7.0f}% {:>6.0f}/{:>6.0f} {:>6.0f}/{:>6.0f} {:>8.0f} {:>10.0f} {:>9.0f} {:>8.0f}", 100 * loading,
-                                simulate_sharing(model), sharing_formula(model), plain, fcfs_formula(model), d, t, n, c));
+        const double d = of(StageGate::d_gated), t = of(StageGate::t_gated, 2),
+                     n = of(StageGate::non_gated), c = of(StageGate::c_gated, 0, 100);
+        report.note(fmt::format(
+            "{:>7.0f}% {:>6.0f}/{:>6.0f} {:>6.0f}/{:>6.0f} {:>8.0f} {:>10.0f} {:>9.0f} {:>8.0f}",
+            100 * loading, simulate_sharing(model), sharing_formula(model), plain,
+            fcfs_formula(model), d, t, n, c));
     }
 }
 
@@ -35,8 +40,10 @@ Result<void> bench_production_line(const Settings&, Report& report) {
     print_load(0.80, 400'000, report);
     print_load(0.95, 1'500'000, report);
     report.note("locality-aware queue: mean response, solved / simulated");
-    for (const LocalityQueue& queue : {LocalityQueue{0.5, 1, 0.5}, {0.8, 1, 0.4}, {0.8, 1, 0.8}, {0.9, 1, 0.6}})
-        report.note(fmt::format("lambda {:.1f} mu {:.0f} c {:.1f}: {:.3f} / {:.3f}", queue.lambda, queue.mu, queue.c, solve(queue).response,
+    for (const LocalityQueue& queue :
+         {LocalityQueue{0.5, 1, 0.5}, {0.8, 1, 0.4}, {0.8, 1, 0.8}, {0.9, 1, 0.6}})
+        report.note(fmt::format("lambda {:.1f} mu {:.0f} c {:.1f}: {:.3f} / {:.3f}", queue.lambda,
+                                queue.mu, queue.c, solve(queue).response,
                                 simulate(queue, 2'000'000, 1)));
     return {};
 }

@@ -26,17 +26,20 @@ struct Ring {
 
 }  // namespace
 
-Result<double> raw_reads(const std::string& path, uint64_t pages, uint32_t depth, double seconds, uint64_t seed) {
+Result<double> raw_reads(const std::string& path, uint64_t pages, uint32_t depth, double seconds,
+                         uint64_t seed) {
     Ring r;
     r.file = ::open(path.c_str(), O_RDONLY | O_DIRECT);
     if (r.file < 0) return fail_os(ErrorCode::bad_path, errno, "raw reads");
-    if (const int made = io_uring_queue_init(depth, &r.ring, 0); made < 0) return fail_os(ErrorCode::unsupported, -made, "io_uring");
+    if (const int made = io_uring_queue_init(depth, &r.ring, 0); made < 0)
+        return fail_os(ErrorCode::unsupported, -made, "io_uring");
     r.made = true;
     const threads::AlignedBuffer memory = TRY(threads::make_aligned_buffer(depth * kPageBytes));
     Rng rng(seed);
     const auto ask = [&](uint64_t slot) {
         io_uring_sqe* sqe = io_uring_get_sqe(&r.ring);
-        io_uring_prep_read(sqe, r.file, memory.get() + slot * kPageBytes, kPageBytes, rng.below(pages) * kPageBytes);
+        io_uring_prep_read(sqe, r.file, memory.get() + slot * kPageBytes, kPageBytes,
+                           rng.below(pages) * kPageBytes);
         io_uring_sqe_set_data64(sqe, slot);
     };
     const MonotonicClock clock;
@@ -63,11 +66,14 @@ Result<double> raw_reads(const std::string& path, uint64_t pages, uint32_t depth
     return static_cast<double>(reads) / (static_cast<double>(end - begin) / 1e9);
 }
 
-Result<double> raw_flush(const std::string& path, uint64_t bytes, bool durable_write, double seconds) {
+Result<double> raw_flush(const std::string& path, uint64_t bytes, bool durable_write,
+                         double seconds) {
     Ring r;
     r.file = ::open(path.c_str(), O_RDWR | O_DIRECT);
     if (r.file < 0) return fail_os(ErrorCode::bad_path, errno, "raw flush");
-    if (const int made = io_uring_queue_init(8, &r.ring, IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN); made < 0)
+    if (const int made = io_uring_queue_init(
+            8, &r.ring, IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN);
+        made < 0)
         return fail_os(ErrorCode::unsupported, -made, "io_uring");
     r.made = true;
     const threads::AlignedBuffer memory = TRY(threads::make_aligned_buffer(bytes));
@@ -77,14 +83,17 @@ Result<double> raw_flush(const std::string& path, uint64_t bytes, bool durable_w
     const Nanos end = clock.now() + static_cast<Nanos>(seconds * 1e9);
     for (Nanos begin = clock.now(); begin < end; begin = clock.now()) {
         io_uring_sqe* sqe = io_uring_get_sqe(&r.ring);
-        io_uring_prep_write(sqe, r.file, memory.get(), static_cast<unsigned>(bytes), took.size() % kPlaces * bytes);
+        io_uring_prep_write(sqe, r.file, memory.get(), static_cast<unsigned>(bytes),
+                            took.size() % kPlaces * bytes);
         if (durable_write) sqe->rw_flags = RWF_DSYNC;
         else sqe->flags |= IOSQE_IO_LINK;
-        if (!durable_write) io_uring_prep_fsync(io_uring_get_sqe(&r.ring), r.file, IORING_FSYNC_DATASYNC);
+        if (!durable_write)
+            io_uring_prep_fsync(io_uring_get_sqe(&r.ring), r.file, IORING_FSYNC_DATASYNC);
         for (unsigned left = durable_write ? 1 : 2; left > 0; --left) {
             io_uring_submit_and_wait(&r.ring, 1);
             io_uring_cqe* cqe = nullptr;
-            if (io_uring_wait_cqe(&r.ring, &cqe) < 0 || cqe->res < 0) return fail(ErrorCode::io_error, "raw flush");
+            if (io_uring_wait_cqe(&r.ring, &cqe) < 0 || cqe->res < 0)
+                return fail(ErrorCode::io_error, "raw flush");
             io_uring_cqe_seen(&r.ring, cqe);
         }
         took.push_back(static_cast<double>(clock.now() - begin) / 1e3);

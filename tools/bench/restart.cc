@@ -1,4 +1,5 @@
-// restart.cc - how long a store takes to open after its process was killed with much log behind the last checkpoint.
+// restart.cc - how long a store takes to open after its process was killed with much log behind the
+// last checkpoint.
 #include <fmt/core.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -9,7 +10,10 @@ namespace lockstep::bench {
 namespace {
 
 Options restart_options(uint64_t bytes) {
-    return {.workers = 2, .pool_bytes = 2ull << 30, .log_bytes = 8 * bytes, .checkpoint_log_bytes = 3 * bytes};
+    return {.workers = 2,
+            .pool_bytes = 2ull << 30,
+            .log_bytes = 8 * bytes,
+            .checkpoint_log_bytes = 3 * bytes};
 }
 
 // In a child: writes until the log has grown by `bytes`, then dies without any farewell.
@@ -29,7 +33,8 @@ Options restart_options(uint64_t bytes) {
                 Txn txn = TRY(store->begin({.durability = Durability::lazy}));
                 for (int k = 0; k < 10; ++k) {
                     for (auto& c : value) c = static_cast<char>('a' + rng.below(26));
-                    const auto done = index->update(txn, Key().u64(t + 16 * rng.below(kRows / 16)), value);
+                    const auto done =
+                        index->update(txn, Key().u64(t + 16 * rng.below(kRows / 16)), value);
                     if (!done) return {};
                 }
                 TRY(txn.commit());
@@ -50,14 +55,16 @@ Result<void> bench_restart(const Settings& settings, Report& report) {
     if (child == 0) write_and_die(path, bytes);
     int status = 0;
     waitpid(child, &status, 0);
-    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) return fail(ErrorCode::io_error, "the writing child failed", static_cast<uint64_t>(status));
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+        return fail(ErrorCode::io_error, "the writing child failed", static_cast<uint64_t>(status));
     const MonotonicClock clock;
     const Nanos begin = clock.now();
     Options options = restart_options(bytes);
     std::string said;
     options.logger = [&](int, std::string_view text) { said = text; };
     Store store = TRY(Store::open(path, options));
-    report.figure(fmt::format("restart with {} MB of log", bytes >> 20), static_cast<double>(clock.now() - begin) / 1e9, "s", "<= 10");
+    report.figure(fmt::format("restart with {} MB of log", bytes >> 20),
+                  static_cast<double>(clock.now() - begin) / 1e9, "s", "<= 10");
     report.note(said);
     return store.close();
 }

@@ -1,4 +1,5 @@
-// steps_fetch.cc - index fetch and update with STEPS on and off: the variants in turn on one store, and what each part contributes.
+// steps_fetch.cc - index fetch and update with STEPS on and off: the variants in turn on one store,
+// and what each part contributes.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -17,23 +18,35 @@ Nanos clock_now() {
 // One round: all variants for `slice` each.
 class Contest {
 public:
-    Contest(Store& store, Index index, uint64_t rows, bool update, uint32_t threads, const StepsOptions& options)
-        : store_(store), index_(index), rows_(rows), update_(update), threads_(threads), options_(options) {
-        options_.window_records = 0;             // teams of one size: what they give is what is asked here
+    Contest(Store& store, Index index, uint64_t rows, bool update, uint32_t threads,
+            const StepsOptions& options)
+        : store_(store),
+          index_(index),
+          rows_(rows),
+          update_(update),
+          threads_(threads),
+          options_(options) {
+        // Teams of one size: what they give is what is asked here.
+        options_.window_records = 0;
     }
 
     Result<void> run(double seconds, uint32_t rounds) {
         const Nanos slice = static_cast<Nanos>(seconds * 1e9 / rounds / std::size(kStepsVariants));
         std::vector<Handle<void>> members;
-        for (uint32_t t = 0; t < threads_; ++t) members.push_back(store_.start([this, t] { return member(t); }, 0));
-        auto control = store_.start([&]() -> Result<void> {
-            for (uint32_t round = 0; round < rounds + 1; ++round)
-                for (size_t v = 0; v < std::size(kStepsVariants); ++v) measure(v, slice, round > 0);     // the first round warms up
-            stop_ = true;
-            options_.mode = StepsMode::off;
-            threads::set_steps(options_);
-            return {};
-        }, 0);
+        for (uint32_t t = 0; t < threads_; ++t)
+            members.push_back(store_.start([this, t] { return member(t); }, 0));
+        auto control = store_.start(
+            [&]() -> Result<void> {
+                // The first round warms up.
+                for (uint32_t round = 0; round < rounds + 1; ++round)
+                    for (size_t v = 0; v < std::size(kStepsVariants); ++v)
+                        measure(v, slice, round > 0);
+                stop_ = true;
+                options_.mode = StepsMode::off;
+                threads::set_steps(options_);
+                return {};
+            },
+            0);
         TRY(control.join());
         for (auto& member : members) TRY(member.join());
         return {};
@@ -41,20 +54,21 @@ public:
 
     void print(const std::string& name, Report& report, const std::string& goal) {
         for (size_t v = 0; v < std::size(kStepsVariants); ++v)
-            figures_.print(report, v, fmt::format("{}, {}", name, kStepsVariants[v].name), "ns", true,
-                           kStepsVariants[v].mode == StepsMode::on ? goal : "");
+            figures_.print(report, v, fmt::format("{}, {}", name, kStepsVariants[v].name), "ns",
+                           true, kStepsVariants[v].mode == StepsMode::on ? goal : "");
     }
 
 private:
     void measure(size_t variant, Nanos slice, bool keep) {
         options_.mode = kStepsVariants[variant].mode;
         threads::set_steps(options_);
-        threads::sleep_until(clock_now() + slice / 4);           // the new mode settles
+        threads::sleep_until(clock_now() + slice / 4);  // the new mode settles
         const double probe = probe_core();
         const uint64_t before = operations_;
         const Nanos begin = cpu_time();
         threads::sleep_until(clock_now() + slice * 3 / 4);
-        const double rate = static_cast<double>(operations_ - before) / static_cast<double>(cpu_time() - begin) * 1e9;
+        const double rate = static_cast<double>(operations_ - before) /
+                            static_cast<double>(cpu_time() - begin) * 1e9;
         if (keep) figures_.add(variant, rate, std::max(probe, probe_core()));
     }
 
@@ -81,23 +95,26 @@ private:
     uint64_t rows_;
     bool update_;
     uint32_t threads_;
-    uint64_t operations_ = 0;            // one worker: no race
+    uint64_t operations_ = 0;  // one worker: no race
     bool stop_ = false;
     StepsOptions options_;
     Paired figures_{std::size(kStepsVariants)};
 };
 
-Result<void> contest(const Settings& settings, Report& report, uint64_t bytes, const std::string& name, const std::string& goal_fetch,
+Result<void> contest(const Settings& settings, Report& report, uint64_t bytes,
+                     const std::string& name, const std::string& goal_fetch,
                      const std::string& goal_update) {
-    Store store = TRY(Store::open(settings.directory + "/steps" + std::to_string(bytes),
-                                  {.pool_bytes = bytes + bytes / 3 + (64ull << 20), .log_bytes = 16ull << 30}));
+    Store store = TRY(
+        Store::open(settings.directory + "/steps" + std::to_string(bytes),
+                    {.pool_bytes = bytes + bytes / 3 + (64ull << 20), .log_bytes = 16ull << 30}));
     const uint64_t rows = rows_for(bytes);
     const Index index = TRY(load_rows(store, rows));
     const uint32_t threads = settings.threads != 0 ? settings.threads : 16;
     for (const bool update : {false, true}) {
         Contest c(store, index, rows, update, threads, settings.steps);
         TRY(c.run(settings.seconds * static_cast<double>(std::size(kStepsVariants)), 12));
-        c.print(fmt::format("{}, {}, {} threads", update ? "update" : "fetch", name, threads), report, update ? goal_update : goal_fetch);
+        c.print(fmt::format("{}, {}, {} threads", update ? "update" : "fetch", name, threads),
+                report, update ? goal_update : goal_fetch);
     }
     return store.close();
 }
@@ -105,7 +122,9 @@ Result<void> contest(const Settings& settings, Report& report, uint64_t bytes, c
 }  // namespace
 
 Result<void> bench_steps(const Settings& settings, Report& report) {
-    if (settings.bytes != 0) return contest(settings, report, settings.bytes, fmt::format("{} MB", settings.bytes >> 20), "", "");
+    if (settings.bytes != 0)
+        return contest(settings, report, settings.bytes, fmt::format("{} MB", settings.bytes >> 20),
+                       "", "");
     TRY(contest(settings, report, 16ull << 20, "16 MB tree", ">= 2.0", ">= 1.5"));
     return contest(settings, report, 2560ull << 20, "2.5 GB tree", ">= 3.0", ">= 2.0");
 }

@@ -1,4 +1,5 @@
-// tpcc_steps.cc - TPC-C with STEPS on and off, and with its parts alone: the variants take turns while the terminals go on working.
+// tpcc_steps.cc - TPC-C with STEPS on and off, and with its parts alone: the variants take turns
+// while the terminals go on working.
 #include <fmt/core.h>
 #include <unistd.h>
 
@@ -25,13 +26,14 @@ constexpr MixUnderTest kMixes[] = {{tpcc::Mix::payment, "payment", ">= 1.39 at 3
 
 class Contest {
 public:
-    Contest(Store& store, tpcc::Database& db, const Settings& settings) : store_(store), db_(db), settings_(settings) {}
+    Contest(Store& store, tpcc::Database& db, const Settings& settings)
+        : store_(store), db_(db), settings_(settings) {}
 
     Result<void> run(tpcc::Mix mix, uint32_t rounds) {
         tpcc::RunSettings run;
         run.mix = mix;
         run.warmup = 0;
-        run.duration = 24 * 3600 * kSecond;              // until the rounds are over
+        run.duration = 24 * 3600 * kSecond;  // until the rounds are over
         if (settings_.threads != 0) run.terminals = settings_.threads;
         bool over = false;
         auto terminals = store_.start([&]() -> Result<void> {
@@ -39,16 +41,18 @@ public:
             return {};
         });
         Result<void> done;
+        // The first round warms up.
         for (uint32_t round = 0; round <= rounds && done; ++round)
-            for (size_t v = 0; v < std::size(kStepsVariants) && done; ++v) done = measure(v, round > 0);     // the first round warms up
+            for (size_t v = 0; v < std::size(kStepsVariants) && done; ++v)
+                done = measure(v, round > 0);
         over = true;
         TRY(terminals.join());
         return done;
     }
     void print(Report& report, const std::string& name, const std::string& goal) const {
         for (size_t v = 0; v < std::size(kStepsVariants); ++v)
-            figures_.print(report, v, fmt::format("{}, {}", name, kStepsVariants[v].name), "tx/s", false,
-                           kStepsVariants[v].mode == StepsMode::on ? goal : "");
+            figures_.print(report, v, fmt::format("{}, {}", name, kStepsVariants[v].name), "tx/s",
+                           false, kStepsVariants[v].mode == StepsMode::on ? goal : "");
         for (const std::string& line : tpcc::teams_table(teams_)) report.note(line);
     }
 
@@ -57,13 +61,14 @@ private:
         StepsOptions options = settings_.steps;
         options.mode = kStepsVariants[variant].mode;
         TRY(store_.set_steps(options));
-        sleep_here(settings_.seconds / 20);              // the new mode settles
+        sleep_here(settings_.seconds / 20);  // the new mode settles
         const double probe = probe_core();
         const uint64_t before = store_.stats().commits;
         const Nanos begin = cpu_time();
         sleep_here(settings_.seconds / 5);
         const uint64_t commits = store_.stats().commits - before;
-        const double rate = static_cast<double>(commits) / static_cast<double>(cpu_time() - begin) * 1e9 * settings_.workers;
+        const double rate = static_cast<double>(commits) / static_cast<double>(cpu_time() - begin) *
+                            1e9 * settings_.workers;
         if (keep) figures_.add(variant, rate, std::max(probe, probe_core()));
         if (options.mode == StepsMode::on) teams_ = store_.steps_figures();
         return {};
@@ -80,8 +85,10 @@ private:
 
 Result<void> bench_tpcc_steps(const Settings& settings, Report& report) {
     const uint32_t warehouses = settings.warehouses != 0 ? settings.warehouses : 10;
-    Store store = TRY(Store::open(settings.directory + "/tpcc", {.workers = settings.workers, .pool_bytes = (warehouses * 160ull + 2048) << 20,
-                                                                 .log_bytes = 32ull << 30}));
+    Store store = TRY(
+        Store::open(settings.directory + "/tpcc", {.workers = settings.workers,
+                                                   .pool_bytes = (warehouses * 160ull + 2048) << 20,
+                                                   .log_bytes = 32ull << 30}));
     tpcc::LoadProgress progress;
     tpcc::Database db = TRY(tpcc::load(store, {.scale = {.warehouses = warehouses}}, progress));
     for (const MixUnderTest& m : kMixes) {

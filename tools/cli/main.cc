@@ -27,10 +27,12 @@ int main(int argc, char** argv) {
     stat->add_flag("--json", json, "Print JSON");
     stat->callback([&] { status = cli::stat(path, json); });
 
-    auto* verify = app.add_subcommand("verify", "Check every page and structure; exit status 1 if anything is wrong");
+    auto* verify = app.add_subcommand(
+        "verify", "Check every page and structure; exit status 1 if anything is wrong");
     uint64_t pool_bytes = 1ull << 30;
     verify->add_option("path", path, "Store directory")->required();
-    verify->add_option("--pool", pool_bytes, "Buffer pool in bytes (suffixes K, M, G)")->transform(CLI::AsSizeValue(false));
+    verify->add_option("--pool", pool_bytes, "Buffer pool in bytes (suffixes K, M, G)")
+        ->transform(CLI::AsSizeValue(false));
     verify->callback([&] { status = cli::verify(path, pool_bytes); });
 
     auto* table = app.add_subcommand("dump", "Records of an index or a heap, one a line");
@@ -41,14 +43,16 @@ int main(int argc, char** argv) {
     table->add_option("--limit", limit, "Stop after that many records (0 = all)");
     table->callback([&] { status = cli::dump_table(path, name, limit); });
 
-    auto* log = app.add_subcommand("dump-log", "Log records, one a line, without opening the store");
+    auto* log =
+        app.add_subcommand("dump-log", "Log records, one a line, without opening the store");
     uint64_t from = 0, count = 0;
     log->add_option("path", path, "Store directory")->required();
     log->add_option("--from", from, "First LSN (default: the last checkpoint)");
     log->add_option("--count", count, "Stop after that many records (0 = all)");
     log->callback([&] { status = cli::dump_log(path, from, count); });
 
-    auto* page = app.add_subcommand("dump-page", "One page as it lies on disk, without opening the store");
+    auto* page =
+        app.add_subcommand("dump-page", "One page as it lies on disk, without opening the store");
     uint32_t number = 0;
     bool bytes = false;
     page->add_option("path", path, "Store directory")->required();

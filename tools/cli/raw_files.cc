@@ -1,10 +1,11 @@
-// raw_files.cc - the sub-commands that only read files: dump-log and dump-page. They work on a store that cannot be opened.
+// raw_files.cc - the sub-commands that only read files: dump-log and dump-page. They work on a
+// store that cannot be opened.
 #include <fmt/core.h>
 
 #include <cstring>
 
-#include "sm/change/log_kinds.h"
 #include "sm/buffer/superblock.h"
+#include "sm/change/log_kinds.h"
 #include "threads/io/io.h"
 #include "tools/cli/commands.h"
 #include "txn/log/log.h"
@@ -25,7 +26,8 @@ struct Files {
 };
 
 const char* kind_name(uint8_t kind) {
-    static constexpr const char* kNames[] = {"free", "superblock", "space map", "b-tree", "overflow", "heap", "heap map"};
+    static constexpr const char* kNames[] = {"free",     "superblock", "space map", "b-tree",
+                                             "overflow", "heap",       "heap map"};
     return kind < std::size(kNames) ? kNames[kind] : "unknown";
 }
 
@@ -64,7 +66,8 @@ int dump_log(const std::string& path, uint64_t from, uint64_t count) {
     if (!durable) return complain(path, durable.error().text());
     fmt::print("read up to {}; recorded durable end {}\n", reader.position().value, durable->value);
     if (count == 0 && reader.position() < *durable)
-        return complain(path, fmt::format("log is damaged at {}, before its durable end", reader.position().value));
+        return complain(path, fmt::format("log is damaged at {}, before its durable end",
+                                          reader.position().value));
     return 0;
 }
 
@@ -72,13 +75,16 @@ int dump_page(const std::string& path, uint32_t number, bool bytes) {
     Files files;
     if (auto opened = files.open(path); !opened) return complain(path, opened.error().text());
     auto page = std::make_unique<sm::Page>();
-    const auto got = files.disk->read_now(files.data, uint64_t{number} * kPageBytes, page.get(), kPageBytes);
+    const auto got =
+        files.disk->read_now(files.data, uint64_t{number} * kPageBytes, page.get(), kPageBytes);
     if (!got) return complain(path, got.error().text());
-    if (*got < kPageBytes) return complain(path, fmt::format("page {} lies beyond the end of the data file", number));
+    if (*got < kPageBytes)
+        return complain(path, fmt::format("page {} lies beyond the end of the data file", number));
     const auto& h = page->header;
     const bool sound = h.checksum == sm::page_checksum(*page, PageId{number});
-    fmt::print("page {}: {}, level {}, object {}, lsn {}, free bytes {}..{}, flags {:#x}\n", h.page_id, kind_name(h.kind), h.level,
-               h.store, h.lsn, h.hole_begin, h.hole_end, h.flags);
+    fmt::print("page {}: {}, level {}, object {}, lsn {}, free bytes {}..{}, flags {:#x}\n",
+               h.page_id, kind_name(h.kind), h.level, h.store, h.lsn, h.hole_begin, h.hole_end,
+               h.flags);
     fmt::print("checksum {:016x}: {}\n", h.checksum, sound ? "right" : "WRONG");
     if (bytes) print_bytes(*page);
     return sound ? 0 : 1;

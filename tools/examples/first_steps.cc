@@ -19,5 +19,6 @@ int main(int argc, char** argv) {
         TRY(TRY(store->index("cities")).get(txn, "Lisbon", value));
         return value;
     });
-    return std::printf("Lisbon is in %s\n", country ? country->c_str() : "?") > 0 && country ? 0 : 1;
+    return std::printf("Lisbon is in %s\n", country ? country->c_str() : "?") > 0 && country ? 0
+                                                                                             : 1;
 }

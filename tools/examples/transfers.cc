@@ -1,7 +1,9 @@
-// transfers - 10,000 money transfers at once, each a transaction on a user thread of its own, from a plain main().
+// transfers - 10,000 money transfers at once, each a transaction on a user thread of its own, from
+// a plain main().
 //
-// Every transfer takes from one account and gives to another; at the end the sum is what it was. Deadlock victims are run again
-// by the store. No kernel thread waits for a lock, a page or the log: they all share `workers` of them.
+// Every transfer takes from one account and gives to another; at the end the sum is what it was.
+// Deadlock victims are run again by the store. No kernel thread waits for a lock, a page or the
+// log: they all share `workers` of them.
 #include <lockstep/store.h>
 
 #include <cstdio>
@@ -19,7 +21,8 @@ Slice bytes_of(const int64_t& n) { return {reinterpret_cast<const char*>(&n), si
 
 Result<int64_t> balance(Txn& txn, Index accounts, uint32_t account, Access access) {
     int64_t amount = 0;
-    if (!TRY(accounts.get(txn, Key().u32(account), std::as_writable_bytes(std::span(&amount, 1)), access)))
+    if (!TRY(accounts.get(txn, Key().u32(account), std::as_writable_bytes(std::span(&amount, 1)),
+                          access)))
         return fail(ErrorCode::no_such_record, "account", account);
     return amount;
 }
@@ -35,7 +38,8 @@ Result<void> transfer(Txn& txn, Index accounts, uint32_t from, uint32_t to, int6
 Result<Index> open_accounts(Store& store) {
     return store.run([&](Txn& txn) -> Result<Index> {
         Index accounts = TRY(store.create_index(txn, "accounts"));
-        for (uint32_t a = 0; a < kAccounts; ++a) TRY(accounts.insert(txn, Key().u32(a), bytes_of(kOpening)));
+        for (uint32_t a = 0; a < kAccounts; ++a)
+            TRY(accounts.insert(txn, Key().u32(a), bytes_of(kOpening)));
         return accounts;
     });
 }
@@ -59,17 +63,21 @@ Result<void> run(const char* path) {
     std::vector<Handle<void>> running;
     running.reserve(kTransfers);
     for (uint32_t i = 0; i < kTransfers; ++i) {
-        const uint32_t from = i * 7919u % kAccounts, to = (from + 1 + i % (kAccounts - 1)) % kAccounts;
-        running.push_back(store.spawn([=](Txn& txn) { return transfer(txn, accounts, from, to, 1 + i % 10); }));
+        const uint32_t from = i * 7919u % kAccounts,
+                       to = (from + 1 + i % (kAccounts - 1)) % kAccounts;
+        running.push_back(
+            store.spawn([=](Txn& txn) { return transfer(txn, accounts, from, to, 1 + i % 10); }));
     }
     for (auto& handle : running) TRY(handle.join());
 
     const int64_t sum = TRY(total(store, accounts));
     const StoreStats s = store.stats();
-    std::printf("%u transfers, %llu user threads at most, %llu lock waits, %llu deadlock retries, %llu log syncs; sum %lld, expected %lld\n",
-                kTransfers, (unsigned long long)s.threads_max, (unsigned long long)s.lock_waits,
-                (unsigned long long)s.deadlock_retries, (unsigned long long)s.log_syncs, (long long)sum,
-                (long long)(kOpening * kAccounts));
+    std::printf(
+        "%u transfers, %llu user threads at most, %llu lock waits, %llu deadlock retries, %llu log "
+        "syncs; sum %lld, expected %lld\n",
+        kTransfers, (unsigned long long)s.threads_max, (unsigned long long)s.lock_waits,
+        (unsigned long long)s.deadlock_retries, (unsigned long long)s.log_syncs, (long long)sum,
+        (long long)(kOpening * kAccounts));
     if (sum != kOpening * kAccounts) return fail(ErrorCode::bad_argument, "money was made or lost");
     return store.close();
 }

@@ -1,8 +1,10 @@
 // cache.h - one cache with least-recently-used replacement, set-associative or full.
 //
-// Concepts   A set keeps its tags in order of use, the latest first: a hit moves its tag to the front, a miss drops the last. A fully
-//            associative cache has one set, too long to search; it keeps a chained list of lines and an index into it.
-// Invariants IC-1 A line is in the cache at most once. IC-2 The last `ways` distinct lines of a set are exactly what it holds.
+// Concepts   A set keeps its tags in order of use, the latest first: a hit moves its tag to the
+//            front, a miss drops the last. A fully associative cache has one set, too long to
+//            search; it keeps a chained list of lines and an index into it.
+// Invariants IC-1 A line is in the cache at most once. IC-2 The last `ways` distinct lines of a set
+// are exactly what it holds.
 #pragma once
 
 #include <cstdint>
@@ -50,9 +52,10 @@ private:
     bool full_;
     uint32_t ways_;
     uint64_t set_mask_;
-    uint64_t last_ = kNone;                      // the line used last: certainly there, and in front
-    std::vector<uint64_t> tags_;                 // sets x ways
-    std::vector<Node> nodes_;                    // full: circular list, node 0 is its anchor
+    // The line used last: certainly there, and in front.
+    uint64_t last_ = kNone;
+    std::vector<uint64_t> tags_;  // sets x ways
+    std::vector<Node> nodes_;     // full: circular list, node 0 is its anchor
     std::unordered_map<uint64_t, uint32_t> index_;
 };
 

@@ -1,4 +1,5 @@
-// child.h - the two programs that the tool starts of itself: one runs a plan under the tracer, one runs it natively against the clock.
+// child.h - the two programs that the tool starts of itself: one runs a plan under the tracer, one
+// runs it natively against the clock.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -10,23 +11,28 @@ namespace lockstep::icache {
 struct ChildSettings {
     std::vector<Part> plan;
     WorkloadSettings workload;
-    std::string points;                          // CTX points as ctx_points_from() reads them; empty: the set `manual`
-    uint32_t team_max = 0;                       // 0: as many as a part has threads, 64 for transactions
+    // CTX points as ctx_points_from() reads them; empty: the set `manual`.
+    std::string points;
+    // 0: as many as a part has threads, 64 for transactions.
+    uint32_t team_max = 0;
     TeamPolicy team_policy = TeamPolicy::last_leaver;
     TeamGate team_gate = TeamGate::t_gated;
     LockStageOptions lock_stage;
-    double seconds = 1;                          // native: measured time of each part
-    std::string directory;                       // native: where its store lies
+    double seconds = 1;     // native: measured time of each part
+    std::string directory;  // native: where its store lies
 };
 
-// Runs every part once, recorded. Gives what the simulator must know beside the trace: units, teams, address of the fast switch.
-// Everything, disk and clock too, is simulated on the calling kernel thread: equal settings give equal traces.
+// Runs every part once, recorded. Gives what the simulator must know beside the trace: units,
+// teams, address of the fast switch. Everything, disk and clock too, is simulated on the calling
+// kernel thread: equal settings give equal traces.
 Result<nlohmann::ordered_json> run_traced(const ChildSettings& settings);
 
-// Times each part against its first mode, A B A B on one store; with hardware counters if this machine gives them.
+// Times each part against its first mode, A B A B on one store; with hardware counters if this
+// machine gives them.
 Result<nlohmann::ordered_json> run_native(const ChildSettings& settings);
 
-// Store options for a plan; `simulated` leaves out what a simulated disk cannot carry. Errors: bad_option for unknown points.
+// Store options for a plan; `simulated` leaves out what a simulated disk cannot carry. Errors:
+// bad_option for unknown points.
 Result<Options> options_for(const ChildSettings& settings, bool simulated);
 
 nlohmann::ordered_json teams_of(const Store& store);

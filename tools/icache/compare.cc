@@ -13,27 +13,38 @@ std::vector<Machine> machines_of(const CompareSettings& settings) {
     return machines;
 }
 
-double per(uint64_t count, uint64_t units) { return units == 0 ? 0 : static_cast<double>(count) / static_cast<double>(units); }
+double per(uint64_t count, uint64_t units) {
+    return units == 0 ? 0 : static_cast<double>(count) / static_cast<double>(units);
+}
 double reduction(double before, double after) { return before == 0 ? 0 : 1 - after / before; }
 
 Json misses(const MachineCounts& m, uint64_t units) {
-    return {{"l1i", per(m.l1i.total(), units)}, {"l1d", per(m.l1d.total(), units)}, {"l2i", per(m.l2i.total(), units)},
+    return {{"l1i", per(m.l1i.total(), units)},
+            {"l1d", per(m.l1d.total(), units)},
+            {"l2i", per(m.l2i.total(), units)},
             {"l2d", per(m.l2d.total(), units)}};
 }
 
 Json mispredicted(const ReplayResult& r) {
     Json json;
     for (const PredictorCounts& p : r.predictors)
-        json[p.name] = {{"total", per(p.total(), r.units)}, {"branches", per(p.branches.total(), r.units)},
-                        {"indirect", per(p.indirect.total(), r.units)}, {"returns", per(p.returns.total(), r.units)}};
+        json[p.name] = {{"total", per(p.total(), r.units)},
+                        {"branches", per(p.branches.total(), r.units)},
+                        {"indirect", per(p.indirect.total(), r.units)},
+                        {"returns", per(p.returns.total(), r.units)}};
     return json;
 }
 
 // What does not depend on the cache.
 Json stream(const ReplayResult& r) {
-    return {{"units", r.units}, {"instructions", per(r.instructions.total(), r.units)}, {"data", per(r.data.total(), r.units)},
-                 {"branches", per(r.branches.total(), r.units)}, {"switches", per(r.switches.total(), r.units)}, {"lines", r.lines},
-                 {"lines_per_unit", r.lines_per_unit}, {"mispredicted", mispredicted(r)}};
+    return {{"units", r.units},
+            {"instructions", per(r.instructions.total(), r.units)},
+            {"data", per(r.data.total(), r.units)},
+            {"branches", per(r.branches.total(), r.units)},
+            {"switches", per(r.switches.total(), r.units)},
+            {"lines", r.lines},
+            {"lines_per_unit", r.lines_per_unit},
+            {"mispredicted", mispredicted(r)}};
 }
 
 struct Runs {
@@ -54,14 +65,20 @@ Json model(const Runs& r, size_t i, uint32_t threads) {
     const double follower = roles(r.team_cold.machines[i], r.team_cold.units, threads)["follower"];
     const double a = m_p == 0 ? 0 : warm / m_p, beta = m_p == 0 ? 0 : follower / m_p;
     const double bound = (threads - 1.0) / threads;
-    return {{"m_p", m_p}, {"a", a}, {"beta", beta}, {"bound", bound}, {"predicted_cold", bound * (1 - beta)},
+    return {{"m_p", m_p},
+            {"a", a},
+            {"beta", beta},
+            {"bound", bound},
+            {"predicted_cold", bound * (1 - beta)},
             {"predicted_warm", a == 0 ? 0 : bound * (1 - beta / a)}};
 }
 
 Json machine_figures(const Runs& r, size_t i, uint32_t threads) {
     const MachineCounts& serial = r.serial_warm.machines[i];
     const Machine& machine = serial.machine;
-    Json json = {{"machine", machine.name}, {"l1", machine.l1.text()}, {"l2", machine.l2.text()},
+    Json json = {{"machine", machine.name},
+                 {"l1", machine.l1.text()},
+                 {"l2", machine.l2.text()},
                  {"fits", r.serial_warm.lines_per_unit * 64 <= machine.l1.bytes},
                  {"footprint_over_cache", r.serial_warm.lines_per_unit * 64 / machine.l1.bytes}};
     json["serial_warm"] = misses(serial, r.serial_warm.units);
@@ -83,7 +100,8 @@ Json padded(std::span<const uint64_t> on, ReplayOptions options, const CompareSe
         options.pad_bytes = pad;
         const ReplayResult r = replay(on, options);
         Json row = {{"pad", pad}};
-        for (const MachineCounts& m : r.machines) row["l1i"][m.machine.l1.text()] = per(m.l1i.total(), r.units);
+        for (const MachineCounts& m : r.machines)
+            row["l1i"][m.machine.l1.text()] = per(m.l1i.total(), r.units);
         rows.push_back(row);
     }
     return rows;
@@ -91,9 +109,12 @@ Json padded(std::span<const uint64_t> on, ReplayOptions options, const CompareSe
 
 }  // namespace
 
-Json compare_operation(std::span<const uint64_t> off, std::span<const uint64_t> on, const Part& part, uint64_t warm_units,
-                       const CompareSettings& settings) {
-    ReplayOptions options{.machines = machines_of(settings), .threads = part.threads, .warm_units = warm_units, .swap = settings.swap};
+Json compare_operation(std::span<const uint64_t> off, std::span<const uint64_t> on,
+                       const Part& part, uint64_t warm_units, const CompareSettings& settings) {
+    ReplayOptions options{.machines = machines_of(settings),
+                          .threads = part.threads,
+                          .warm_units = warm_units,
+                          .swap = settings.swap};
     Runs r;
     r.serial_warm = replay(off, options);
     r.team_warm = replay(on, options);
@@ -101,24 +122,36 @@ Json compare_operation(std::span<const uint64_t> off, std::span<const uint64_t> 
     r.serial_cold = replay(off, options);
     options.empty = Empty::each_round;
     r.team_cold = replay(on, options);
-    Json json = {{"what", part.what}, {"mode", part.text()}, {"kind", "operation"}, {"threads", part.threads},
-                 {"serial", stream(r.serial_warm)}, {"team", stream(r.team_warm)}};
+    Json json = {{"what", part.what},
+                 {"mode", part.text()},
+                 {"kind", "operation"},
+                 {"threads", part.threads},
+                 {"serial", stream(r.serial_warm)},
+                 {"team", stream(r.team_warm)}};
     json["serial"]["mispredicted_cold"] = mispredicted(r.serial_cold);
     json["team"]["mispredicted_cold"] = mispredicted(r.team_cold);
     json["footprint_bytes"] = r.serial_warm.lines_per_unit * 64;
     json["footprint_all_bytes"] = r.serial_warm.lines * 64;
-    for (size_t i = 0; i < options.machines.size(); ++i) json["machines"].push_back(machine_figures(r, i, part.threads));
+    for (size_t i = 0; i < options.machines.size(); ++i)
+        json["machines"].push_back(machine_figures(r, i, part.threads));
     options.empty = Empty::never;
     if (!settings.pads.empty()) json["pads"] = padded(on, options, settings);
     return json;
 }
 
-Json compare_transactions(std::span<const uint64_t> off, std::span<const uint64_t> on, const Part& part, uint64_t warm_units,
-                          const Json& teams, const CompareSettings& settings) {
-    const ReplayOptions options{.machines = machines_of(settings), .warm_units = warm_units, .swap = settings.swap};
+Json compare_transactions(std::span<const uint64_t> off, std::span<const uint64_t> on,
+                          const Part& part, uint64_t warm_units, const Json& teams,
+                          const CompareSettings& settings) {
+    const ReplayOptions options{
+        .machines = machines_of(settings), .warm_units = warm_units, .swap = settings.swap};
     const ReplayResult base = replay(off, options), steps = replay(on, options);
-    Json json = {{"what", part.what}, {"mode", part.text()}, {"kind", "transaction"}, {"threads", part.threads},
-                 {"serial", stream(base)}, {"team", stream(steps)}, {"footprint_bytes", base.lines_per_unit * 64},
+    Json json = {{"what", part.what},
+                 {"mode", part.text()},
+                 {"kind", "transaction"},
+                 {"threads", part.threads},
+                 {"serial", stream(base)},
+                 {"team", stream(steps)},
+                 {"footprint_bytes", base.lines_per_unit * 64},
                  {"footprint_all_bytes", base.lines * 64}};
     double formed = 0, entered = 0, left = 0, ready = 0;
     for (const Json& t : teams) {
@@ -129,15 +162,22 @@ Json compare_transactions(std::span<const uint64_t> off, std::span<const uint64_
     }
     const double out = formed == 0 ? 0 : left / formed;
     const double bound = out > 1 ? (out - 1) / out : 0;
-    json["teams"] = {{"lists", teams}, {"in", formed == 0 ? 0 : entered / formed}, {"out", out}, {"ready", formed == 0 ? 0 : ready / formed},
+    json["teams"] = {{"lists", teams},
+                     {"in", formed == 0 ? 0 : entered / formed},
+                     {"out", out},
+                     {"ready", formed == 0 ? 0 : ready / formed},
                      {"bound", bound}};
     for (size_t i = 0; i < options.machines.size(); ++i) {
         const Machine& machine = options.machines[i];
-        Json row = {{"machine", machine.name}, {"l1", machine.l1.text()}, {"l2", machine.l2.text()},
-                    {"fits", base.lines_per_unit * 64 <= machine.l1.bytes}, {"serial", misses(base.machines[i], base.units)},
+        Json row = {{"machine", machine.name},
+                    {"l1", machine.l1.text()},
+                    {"l2", machine.l2.text()},
+                    {"fits", base.lines_per_unit * 64 <= machine.l1.bytes},
+                    {"serial", misses(base.machines[i], base.units)},
                     {"team", misses(steps.machines[i], steps.units)}};
         for (const char* event : {"l1i", "l1d", "l2i", "l2d"})
-            row["reduction"][event] = reduction(row["serial"][event].get<double>(), row["team"][event].get<double>());
+            row["reduction"][event] =
+                reduction(row["serial"][event].get<double>(), row["team"][event].get<double>());
         row["share_of_bound"] = bound == 0 ? 0 : row["reduction"]["l1i"].get<double>() / bound;
         json["machines"].push_back(row);
     }

@@ -23,22 +23,32 @@ uint64_t number_of(std::string_view text) {
 
 }  // namespace
 
-std::string Geometry::text() const { return full() ? fmt::format("{},full,{}", bytes, line) : fmt::format("{},{},{}", bytes, ways, line); }
+std::string Geometry::text() const {
+    return full() ? fmt::format("{},full,{}", bytes, line)
+                  : fmt::format("{},{},{}", bytes, ways, line);
+}
 
 Result<Geometry> parse_geometry(std::string_view text) {
-    const size_t first = text.find(','), second = first == text.npos ? first : text.find(',', first + 1);
+    const size_t first = text.find(','),
+                 second = first == text.npos ? first : text.find(',', first + 1);
     if (second == text.npos || text.find(',', second + 1) != text.npos)
-        return fail(ErrorCode::bad_argument, "geometry: SIZE,WAYS,LINE is wanted, such as 65536,2,64 or 16K,full,64");
+        return fail(ErrorCode::bad_argument,
+                    "geometry: SIZE,WAYS,LINE is wanted, such as 65536,2,64 or 16K,full,64");
     const std::string_view ways_text = text.substr(first + 1, second - first - 1);
-    const uint64_t bytes = number_of(text.substr(0, first)), line = number_of(text.substr(second + 1));
+    const uint64_t bytes = number_of(text.substr(0, first)),
+                   line = number_of(text.substr(second + 1));
     const uint64_t ways = ways_text == "full" ? 0 : number_of(ways_text);
     if (line < 16 || line > 256 || !std::has_single_bit(line))
-        return fail(ErrorCode::bad_argument, "geometry: the line must be a power of two from 16 to 256 bytes", line);
+        return fail(ErrorCode::bad_argument,
+                    "geometry: the line must be a power of two from 16 to 256 bytes", line);
     if (bytes < 256 || bytes > (16u << 20) || !std::has_single_bit(bytes) || bytes < line)
-        return fail(ErrorCode::bad_argument, "geometry: the size must be a power of two from 256 bytes to 16 MB", bytes);
+        return fail(ErrorCode::bad_argument,
+                    "geometry: the size must be a power of two from 256 bytes to 16 MB", bytes);
     if (ways_text != "full" && (ways < 1 || ways > bytes / line || !std::has_single_bit(ways)))
-        return fail(ErrorCode::bad_argument, "geometry: ways must be a power of two, at most size / line, or 'full'", ways);
-    return Geometry{static_cast<uint32_t>(bytes), static_cast<uint32_t>(ways), static_cast<uint32_t>(line)};
+        return fail(ErrorCode::bad_argument,
+                    "geometry: ways must be a power of two, at most size / line, or 'full'", ways);
+    return Geometry{static_cast<uint32_t>(bytes), static_cast<uint32_t>(ways),
+                    static_cast<uint32_t>(line)};
 }
 
 Machine machine_of(const Geometry& l1) {
@@ -48,7 +58,9 @@ Machine machine_of(const Geometry& l1) {
     return {l1.text(), l1, {262144, 16, std::max(l1.line, 32u)}};
 }
 
-std::vector<Geometry> usual_geometries() { return {{65536, 2, 64}, {16384, 4, 32}, {32768, 8, 64}}; }
+std::vector<Geometry> usual_geometries() {
+    return {{65536, 2, 64}, {16384, 4, 32}, {32768, 8, 64}};
+}
 
 std::vector<Geometry> sweep_geometries() {
     std::vector<Geometry> all;

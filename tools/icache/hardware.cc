@@ -15,12 +15,15 @@ struct Selector {
     uint32_t type;
     uint64_t config;
 };
-constexpr uint64_t missing_reads(uint64_t cache) { return cache | PERF_COUNT_HW_CACHE_OP_READ << 8 | PERF_COUNT_HW_CACHE_RESULT_MISS << 16; }
-constexpr Selector kSelectors[kEvents] = {{PERF_TYPE_HARDWARE, PERF_COUNT_HW_CPU_CYCLES},
-                                          {PERF_TYPE_HARDWARE, PERF_COUNT_HW_INSTRUCTIONS},
-                                          {PERF_TYPE_HW_CACHE, missing_reads(PERF_COUNT_HW_CACHE_L1I)},
-                                          {PERF_TYPE_HW_CACHE, missing_reads(PERF_COUNT_HW_CACHE_L1D)},
-                                          {PERF_TYPE_HARDWARE, PERF_COUNT_HW_BRANCH_MISSES}};
+constexpr uint64_t missing_reads(uint64_t cache) {
+    return cache | PERF_COUNT_HW_CACHE_OP_READ << 8 | PERF_COUNT_HW_CACHE_RESULT_MISS << 16;
+}
+constexpr Selector kSelectors[kEvents] = {
+    {PERF_TYPE_HARDWARE, PERF_COUNT_HW_CPU_CYCLES},
+    {PERF_TYPE_HARDWARE, PERF_COUNT_HW_INSTRUCTIONS},
+    {PERF_TYPE_HW_CACHE, missing_reads(PERF_COUNT_HW_CACHE_L1I)},
+    {PERF_TYPE_HW_CACHE, missing_reads(PERF_COUNT_HW_CACHE_L1D)},
+    {PERF_TYPE_HARDWARE, PERF_COUNT_HW_BRANCH_MISSES}};
 
 int open_event(const Selector& selector) {
     perf_event_attr attr{};
@@ -54,7 +57,8 @@ Hardware::~Hardware() {
 std::array<uint64_t, kEvents> Hardware::read() const {
     std::array<uint64_t, kEvents> values{};
     for (size_t i = 0; i < kEvents; ++i)
-        if (fds_[i] >= 0 && ::read(fds_[i], &values[i], sizeof(values[i])) != sizeof(values[i])) values[i] = 0;
+        if (fds_[i] >= 0 && ::read(fds_[i], &values[i], sizeof(values[i])) != sizeof(values[i]))
+            values[i] = 0;
     return values;
 }
 
@@ -64,7 +68,9 @@ const char* explain_refusal(int os_error) {
         case EOPNOTSUPP:
         case ENODEV: return "this machine (a virtual one?) offers no hardware counters";
         case EACCES:
-        case EPERM: return "the system refuses them: lower /proc/sys/kernel/perf_event_paranoid to 2, or allow perf_event_open in the container";
+        case EPERM:
+            return "the system refuses them: lower /proc/sys/kernel/perf_event_paranoid to 2, or "
+                   "allow perf_event_open in the container";
         case ENOSYS: return "this kernel has no perf_event_open";
         default: return "perf_event_open failed";
     }

@@ -1,4 +1,5 @@
-// hardware.h - the events the thesis counts, from the processor's own counters where the machine has them.
+// hardware.h - the events the thesis counts, from the processor's own counters where the machine
+// has them.
 #pragma once
 
 #include <array>
@@ -10,21 +11,25 @@ namespace lockstep::icache {
 
 enum class Event : uint8_t { cycles, instructions, l1i_misses, l1d_misses, branch_misses };
 inline constexpr size_t kEvents = 5;
-inline constexpr const char* kEventNames[kEvents] = {"cycles", "instructions", "L1-icache-load-misses", "L1-dcache-load-misses",
-                                                     "branch-misses"};          // as linux-perf calls them
+inline constexpr const char* kEventNames[kEvents] = {
+    "cycles", "instructions", "L1-icache-load-misses", "L1-dcache-load-misses",
+    // As linux-perf calls them.
+    "branch-misses"};
 
-// Counters of the calling kernel thread, user mode only. An event that this processor lacks reads 0 and has() is false.
+// Counters of the calling kernel thread, user mode only. An event that this processor lacks reads 0
+// and has() is false.
 class Hardware {
 public:
-    // unsupported: the machine has no counters (virtual machines often), or may not be asked (perf_event_paranoid, seccomp);
-    // Error::os says which. Only then: at least cycles and instructions work.
+    // unsupported: the machine has no counters (virtual machines often), or may not be asked
+    // (perf_event_paranoid, seccomp); Error::os says which. Only then: at least cycles and
+    // instructions work.
     static Result<Hardware> open();
     Hardware(Hardware&& other) noexcept;
     Hardware& operator=(Hardware&&) = delete;
     ~Hardware();
 
     bool has(Event event) const { return fds_[static_cast<size_t>(event)] >= 0; }
-    std::array<uint64_t, kEvents> read() const;      // since open
+    std::array<uint64_t, kEvents> read() const;  // since open
 private:
     Hardware() { fds_.fill(-1); }
     std::array<int, kEvents> fds_;

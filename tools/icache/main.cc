@@ -1,4 +1,5 @@
-// main.cc - `lockstep-icache`: what teams do to the instruction cache, from the real instruction stream.
+// main.cc - `lockstep-icache`: what teams do to the instruction cache, from the real instruction
+// stream.
 #include <fmt/core.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -31,7 +32,8 @@ struct Arguments {
 
 Result<std::vector<Geometry>> geometries_of(const Arguments& a) {
     std::vector<Geometry> geometries;
-    for (const std::string& text : a.geometry_texts) geometries.push_back(TRY(parse_geometry(text)));
+    for (const std::string& text : a.geometry_texts)
+        geometries.push_back(TRY(parse_geometry(text)));
     if (a.sweep)
         for (const Geometry& g : sweep_geometries()) geometries.push_back(g);
     return geometries.empty() ? usual_geometries() : geometries;
@@ -43,7 +45,9 @@ Result<std::vector<Part>> plan_of(const Arguments& a, bool transactions) {
     const StepsMode mode = TRY(parse_mode(a.mode));
     for (const std::string& what : a.what) {
         if (!is_operation(what) && !is_transaction(what))
-            return fail(ErrorCode::bad_argument, "workload: fetch update insert delete scan begin commit payment neworder mix4 mix are known");
+            return fail(ErrorCode::bad_argument,
+                        "workload: fetch update insert delete scan begin commit payment neworder "
+                        "mix4 mix are known");
         if (is_transaction(what) != transactions) continue;
         for (const uint32_t n : transactions ? std::vector<uint32_t>{a.threads[0]} : a.threads) {
             plan.push_back({what, StepsMode::off, n});
@@ -58,14 +62,16 @@ Result<void> resolve_points(Arguments& a) {
     std::string& points = a.runner.child.points;
     if (points.starts_with("auto:")) {
         std::ifstream in(points.substr(5));
-        if (!in) return fail(ErrorCode::bad_path, "points: the file of the set auto cannot be read");
+        if (!in)
+            return fail(ErrorCode::bad_path, "points: the file of the set auto cannot be read");
         points.assign(std::istreambuf_iterator<char>(in), {});
     }
     if (!points.empty()) TRY(ctx_points_from(points));
     return {};
 }
 
-Result<Json> compare_plan(Arguments& a, const std::vector<Part>& plan, const std::vector<Geometry>& geometries) {
+Result<Json> compare_plan(Arguments& a, const std::vector<Part>& plan,
+                          const std::vector<Geometry>& geometries) {
     a.runner.child.plan = plan;
     const std::string trace_path = a.runner.directory + "/trace";
     const Traced traced = TRY(trace_child(a.runner, trace_path));
@@ -77,8 +83,10 @@ Result<Json> compare_plan(Arguments& a, const std::vector<Part>& plan, const std
         Part part = plan[i + 1];
         part.threads = info["threads"].get<uint32_t>();
         const auto warm = info["warm_units"].get<uint64_t>();
-        comparisons.push_back(is_operation(part.what) ? compare_operation(off, on, part, warm, settings)
-                                                      : compare_transactions(off, on, part, warm, info["teams"], settings));
+        comparisons.push_back(
+            is_operation(part.what)
+                ? compare_operation(off, on, part, warm, settings)
+                : compare_transactions(off, on, part, warm, info["teams"], settings));
     }
     std::filesystem::remove(trace_path);
     if (a.no_time) return comparisons;
@@ -91,7 +99,10 @@ Result<void> run(Arguments& a) {
     const auto geometries = TRY(geometries_of(a));
     TRY(resolve_points(a));
     const auto operations = TRY(plan_of(a, false)), transactions = TRY(plan_of(a, true));
-    Json all = {{"source", "simulation of the recorded instruction stream (valgrind); time measured natively"}, {"seed", a.runner.child.workload.seed}};
+    Json all = {
+        {"source",
+         "simulation of the recorded instruction stream (valgrind); time measured natively"},
+        {"seed", a.runner.child.workload.seed}};
     fmt::print("source of counts: {}\n", all["source"].get<std::string>());
     for (const auto& plan : {operations, transactions}) {
         if (plan.empty()) continue;
@@ -118,7 +129,8 @@ Result<void> trace(Arguments& a) {
 Result<void> record(Arguments& a) {
     const std::string tracer = TRY(find_tracer(a.runner.self));
     setenv("VALGRIND_LAUNCHER", "/usr/bin/valgrind", 1);
-    std::vector<std::string> words = {tracer, "--tool=lockstep-tracer", "-q", "--from-start=yes", "--trace-file=" + a.out};
+    std::vector<std::string> words = {tracer, "--tool=lockstep-tracer", "-q", "--from-start=yes",
+                                      "--trace-file=" + a.out};
     words.insert(words.end(), a.program.begin(), a.program.end());
     std::vector<char*> argv;
     for (auto& word : words) argv.push_back(word.data());
@@ -133,9 +145,11 @@ Result<void> simulate(Arguments& a) {
     options.once_per_access = a.as_cachegrind;
     for (const Geometry& g : TRY(geometries_of(a))) options.machines.push_back(machine_of(g));
     const ReplayResult r = replay(file.words(), options);
-    Json json = {{"instructions", r.instructions.total()}, {"data", r.data.total()}, {"lines", r.lines}};
+    Json json = {
+        {"instructions", r.instructions.total()}, {"data", r.data.total()}, {"lines", r.lines}};
     for (const MachineCounts& m : r.machines)
-        json["machines"].push_back({{"l1", m.machine.l1.text()}, {"l1i", m.l1i.total()}, {"l1d", m.l1d.total()}});
+        json["machines"].push_back(
+            {{"l1", m.machine.l1.text()}, {"l1i", m.l1i.total()}, {"l1d", m.l1d.total()}});
     fmt::print("{}\n", json.dump(1));
     return {};
 }
@@ -153,10 +167,13 @@ Result<void> child(Arguments& a) {
 Result<void> counters(Arguments&) {
     const auto hardware = Hardware::open();
     if (!hardware) {
-        fmt::print("hardware counters: {}. Counts come from simulation.\n", explain_refusal(hardware.error().os));
+        fmt::print("hardware counters: {}. Counts come from simulation.\n",
+                   explain_refusal(hardware.error().os));
         return {};
     }
-    for (size_t e = 0; e < kEvents; ++e) fmt::print("{:<24} {}\n", kEventNames[e], hardware->has(static_cast<Event>(e)) ? "yes" : "no");
+    for (size_t e = 0; e < kEvents; ++e)
+        fmt::print("{:<24} {}\n", kEventNames[e],
+                   hardware->has(static_cast<Event>(e)) ? "yes" : "no");
     return {};
 }
 
@@ -164,7 +181,8 @@ Result<void> counters(Arguments&) {
 Result<void> report(Arguments& a) {
     const auto script = std::filesystem::path(LOCKSTEP_SOURCE_DIR) / "tools/icache/report.py";
     std::string python = "/usr/bin/python3";
-    std::vector<std::string> words = {python, script.string(), "--icache", a.runner.self, "--out", a.out};
+    std::vector<std::string> words = {python,        script.string(), "--icache",
+                                      a.runner.self, "--out",         a.out};
     words.insert(words.end(), a.program.begin(), a.program.end());
     std::vector<char*> argv;
     for (auto& word : words) argv.push_back(word.data());
@@ -176,30 +194,46 @@ Result<void> report(Arguments& a) {
 // Who runs when.
 void add_order_options(CLI::App& app, ChildSettings& c) {
     app.add_option("--team-max", c.team_max,
-                   "Threads in a team at most (0: all of an operation's, 64 of TPC-C's; the engine's own default is 16)")
+                   "Threads in a team at most (0: all of an operation's, 64 of TPC-C's; the "
+                   "engine's own default is 16)")
         ->check(CLI::Range(0, 1024));
-    app.add_option("--team-policy", c.team_policy, "Whose turn it is after a team")->transform(tpcc::chosen_from(tpcc::kTeamPolicies));
-    app.add_option("--team-gate", c.team_gate, "How many of the waiting make a team")->transform(tpcc::chosen_from(tpcc::kTeamGates));
-    app.add_option("--lock-policy", c.lock_stage.policy, "Who is granted a contended lock first")->transform(tpcc::chosen_from(tpcc::kLockPolicies));
-    app.add_option("--lock-bypass", c.lock_stage.bypass_max, "Nobody who waits for a lock is overtaken more often")->check(CLI::Range(0, 65535));
+    app.add_option("--team-policy", c.team_policy, "Whose turn it is after a team")
+        ->transform(tpcc::chosen_from(tpcc::kTeamPolicies));
+    app.add_option("--team-gate", c.team_gate, "How many of the waiting make a team")
+        ->transform(tpcc::chosen_from(tpcc::kTeamGates));
+    app.add_option("--lock-policy", c.lock_stage.policy, "Who is granted a contended lock first")
+        ->transform(tpcc::chosen_from(tpcc::kLockPolicies));
+    app.add_option("--lock-bypass", c.lock_stage.bypass_max,
+                   "Nobody who waits for a lock is overtaken more often")
+        ->check(CLI::Range(0, 65535));
 }
 
 void add_workload_options(CLI::App& app, Arguments& a) {
     WorkloadSettings& w = a.runner.child.workload;
     app.add_option("--seed", w.seed, "Of keys and inputs; equal seeds give equal figures");
-    app.add_option("--rounds", w.rounds, "Operations of each thread that are counted")->check(CLI::Range(1, 10000));
+    app.add_option("--rounds", w.rounds, "Operations of each thread that are counted")
+        ->check(CLI::Range(1, 10000));
     app.add_option("--warm-rounds", w.warm_rounds, "And before")->check(CLI::Range(1, 10000));
-    app.add_option("--transactions", w.transactions, "Transactions that are traced; the first tenth is not counted")->check(CLI::Range(10, 1000000));
-    app.add_option("--warm-transactions", w.warm_transactions, "And before")->check(CLI::Range(1, 10000000));
-    app.add_option("--warehouses", w.warehouses, "TPC-C warehouses, ten terminals each")->check(CLI::Range(1, 100));
-    app.add_option("--points", a.runner.child.points, "CTX points: names with commas, none, manual, icache or auto:FILE (default: manual)");
+    app.add_option("--transactions", w.transactions,
+                   "Transactions that are traced; the first tenth is not counted")
+        ->check(CLI::Range(10, 1000000));
+    app.add_option("--warm-transactions", w.warm_transactions, "And before")
+        ->check(CLI::Range(1, 10000000));
+    app.add_option("--warehouses", w.warehouses, "TPC-C warehouses, ten terminals each")
+        ->check(CLI::Range(1, 100));
+    app.add_option(
+        "--points", a.runner.child.points,
+        "CTX points: names with commas, none, manual, icache or auto:FILE (default: manual)");
     add_order_options(app, a.runner.child);
-    app.add_option("--seconds", a.runner.child.seconds, "Native time of each pair of modes")->check(CLI::PositiveNumber);
-    app.add_option("--path", a.runner.directory, "Scratch directory (default: a temporary one, removed at the end)");
+    app.add_option("--seconds", a.runner.child.seconds, "Native time of each pair of modes")
+        ->check(CLI::PositiveNumber);
+    app.add_option("--path", a.runner.directory,
+                   "Scratch directory (default: a temporary one, removed at the end)");
 }
 
 void add_geometry_options(CLI::App& app, Arguments& a) {
-    app.add_option("--geometry", a.geometry_texts, "L1 caches, SIZE,WAYS,LINE each (default: 65536,2,64 16384,4,32 32768,8,64)");
+    app.add_option("--geometry", a.geometry_texts,
+                   "L1 caches, SIZE,WAYS,LINE each (default: 65536,2,64 16384,4,32 32768,8,64)");
     app.add_flag("--sweep", a.sweep, "Also 4 to 64 KB by 1, 2, 4, 8 ways and full");
 }
 
@@ -207,7 +241,10 @@ using Command = Result<void> (*)(Arguments&);
 
 int finish(Arguments& a, Command command) {
     const bool own = a.runner.directory.empty();
-    if (own) a.runner.directory = (std::filesystem::temp_directory_path() / fmt::format("lockstep-icache.{}", getpid())).string();
+    if (own)
+        a.runner.directory =
+            (std::filesystem::temp_directory_path() / fmt::format("lockstep-icache.{}", getpid()))
+                .string();
     std::error_code ignored;
     std::filesystem::create_directories(a.runner.directory, ignored);
     const auto done = command(a);
@@ -222,7 +259,9 @@ int finish(Arguments& a, Command command) {
 
 int main(int argc, char** argv) {
     using namespace lockstep::icache;
-    CLI::App app{"What teams (STEPS) do to the instruction cache: misses by simulation of the real instruction stream, time beside them."};
+    CLI::App app{
+        "What teams (STEPS) do to the instruction cache: misses by simulation of the real "
+        "instruction stream, time beside them."};
     app.require_subcommand(1);
     Arguments a;
     a.runner.self = std::filesystem::read_symlink("/proc/self/exe").string();
@@ -233,11 +272,17 @@ int main(int argc, char** argv) {
         return sub;
     };
 
-    CLI::App* sub = add("run", "Compare STEPS off and on: fetch update insert delete scan begin commit payment neworder mix4 mix", run);
+    CLI::App* sub = add("run",
+                        "Compare STEPS off and on: fetch update insert delete scan begin commit "
+                        "payment neworder mix4 mix",
+                        run);
     sub->add_option("what", a.what, "Operations and transactions")->required();
-    sub->add_option("--threads", a.threads, "Team sizes, for operations")->delimiter(',')->check(CLI::Range(1, 200));
+    sub->add_option("--threads", a.threads, "Team sizes, for operations")
+        ->delimiter(',')
+        ->check(CLI::Range(1, 200));
     sub->add_option("--mode", a.mode, "What 'on' is: on, grouping, ctx_only");
-    sub->add_option("--pad", a.pads, "Also with so many bytes of code added to the fast switch")->delimiter(',');
+    sub->add_option("--pad", a.pads, "Also with so many bytes of code added to the fast switch")
+        ->delimiter(',');
     sub->add_option("--json", a.json, "Write all figures to this file");
     sub->add_flag("--no-time", a.no_time, "No native run");
     add_workload_options(*sub, a);

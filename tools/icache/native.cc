@@ -1,4 +1,5 @@
-// native.cc - times a plan on this machine: the modes in turn on one store, A B A B, so that a drift of the machine meets both alike.
+// native.cc - times a plan on this machine: the modes in turn on one store, A B A B, so that a
+// drift of the machine meets both alike.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -12,7 +13,7 @@ namespace lockstep::icache {
 
 namespace {
 
-constexpr int kPairs = 9;                        // the first warms up
+constexpr int kPairs = 9;  // the first warms up
 
 double median(std::vector<double> v) {
     std::sort(v.begin(), v.end());
@@ -23,7 +24,10 @@ double median(std::vector<double> v) {
 class Contest {
 public:
     Contest(Store& store, Workload& workload, const Part& part, double seconds)
-        : store_(store), workload_(workload), part_(part), slice_(static_cast<Nanos>(seconds * 1e9 / (2 * kPairs))) {}
+        : store_(store),
+          workload_(workload),
+          part_(part),
+          slice_(static_cast<Nanos>(seconds * 1e9 / (2 * kPairs))) {}
 
     Result<nlohmann::ordered_json> run() {
         TRY(workload_.begin_part(part_));
@@ -42,7 +46,9 @@ private:
         while (!stop_) {
             TRY(workload_.unit(number));
             ++units_;
-            if (threads::worker_local.steps == nullptr && is_operation(part_.what)) threads::yield();     // or one thread would keep the worker
+            // Or one thread would keep the worker.
+            if (threads::worker_local.steps == nullptr && is_operation(part_.what))
+                threads::yield();
         }
         return workload_.end(number);
     }
@@ -53,7 +59,7 @@ private:
         for (int pair = 0; pair < kPairs; ++pair)
             for (const bool steps : {false, true}) {
                 set_mode(steps ? part_.mode : StepsMode::off);
-                threads::sleep_until(threads::now() + slice_ / 4);           // the new mode settles
+                threads::sleep_until(threads::now() + slice_ / 4);  // the new mode settles
                 const auto before = hardware ? hardware->read() : std::array<uint64_t, kEvents>{};
                 const uint64_t units = units_;
                 const Nanos begin = threads::now();
@@ -63,7 +69,8 @@ private:
                 figures_[steps].push_back(static_cast<double>(threads::now() - begin) / n);
                 if (!hardware) continue;
                 const auto after = hardware->read();
-                for (size_t e = 0; e < kEvents; ++e) events_[steps][e].push_back(static_cast<double>(after[e] - before[e]) / n);
+                for (size_t e = 0; e < kEvents; ++e)
+                    events_[steps][e].push_back(static_cast<double>(after[e] - before[e]) / n);
             }
         set_mode(StepsMode::off);
         return {};
@@ -77,10 +84,14 @@ private:
 
     nlohmann::ordered_json report() {
         std::vector<double> ratios;
-        for (size_t i = 0; i < std::min(figures_[0].size(), figures_[1].size()); ++i) ratios.push_back(figures_[0][i] / figures_[1][i]);
+        for (size_t i = 0; i < std::min(figures_[0].size(), figures_[1].size()); ++i)
+            ratios.push_back(figures_[0][i] / figures_[1][i]);
         std::sort(ratios.begin(), ratios.end());
-        nlohmann::ordered_json json = {{"what", part_.what}, {"mode", part_.text()}, {"threads", workload_.threads(part_)},
-                                       {"ns_off", median(figures_[0])}, {"ns_on", median(figures_[1])}};
+        nlohmann::ordered_json json = {{"what", part_.what},
+                                       {"mode", part_.text()},
+                                       {"threads", workload_.threads(part_)},
+                                       {"ns_off", median(figures_[0])},
+                                       {"ns_on", median(figures_[1])}};
         if (!ratios.empty()) {
             json["speedup"] = ratios[ratios.size() / 2];
             json["speedup_low"] = ratios.front();
@@ -88,7 +99,9 @@ private:
         }
         if (!refusal_.empty()) json["counters_refused"] = refusal_;
         for (size_t e = 0; e < kEvents; ++e)
-            if (!events_[0][e].empty()) json["counters"][kEventNames[e]] = {{"off", median(events_[0][e])}, {"on", median(events_[1][e])}};
+            if (!events_[0][e].empty())
+                json["counters"][kEventNames[e]] = {{"off", median(events_[0][e])},
+                                                    {"on", median(events_[1][e])}};
         return json;
     }
 
@@ -96,7 +109,7 @@ private:
     Workload& workload_;
     const Part part_;
     const Nanos slice_;
-    uint64_t units_ = 0;                         // one worker: no race
+    uint64_t units_ = 0;  // one worker: no race
     bool stop_ = false;
     std::string refusal_;
     std::vector<double> figures_[2];
@@ -106,13 +119,16 @@ private:
 }  // namespace
 
 Result<nlohmann::ordered_json> run_native(const ChildSettings& settings) {
-    Store store = TRY(Store::open(settings.directory + "/native", TRY(options_for(settings, false))));
-    const auto workload = is_transaction(settings.plan[0].what) ? make_transactions(store, settings.workload)
-                                                                : make_operations(store, settings.workload);
+    Store store =
+        TRY(Store::open(settings.directory + "/native", TRY(options_for(settings, false))));
+    const auto workload = is_transaction(settings.plan[0].what)
+                              ? make_transactions(store, settings.workload)
+                              : make_operations(store, settings.workload);
     TRY(store.start([&] { return workload->load(); }, 0).join());
     nlohmann::ordered_json result;
     for (const Part& part : settings.plan)
-        if (part.mode != StepsMode::off) result["parts"].push_back(TRY(Contest(store, *workload, part, settings.seconds).run()));
+        if (part.mode != StepsMode::off)
+            result["parts"].push_back(TRY(Contest(store, *workload, part, settings.seconds).run()));
     TRY(store.close());
     return result;
 }

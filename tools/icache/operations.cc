@@ -9,10 +9,11 @@ namespace lockstep::icache {
 
 namespace {
 
-constexpr uint64_t kRows = 100'000;              // the thesis's table: 25 int columns, 100,000 rows
-constexpr uint64_t kVictims = 40'000;            // further rows, for delete alone
+constexpr uint64_t kRows = 100'000;    // the thesis's table: 25 int columns, 100,000 rows
+constexpr uint64_t kVictims = 40'000;  // further rows, for delete alone
 constexpr uint64_t kRowBytes = 100;
-constexpr uint64_t kRowsPerPage = 50;            // a lower bound: touching every 50th row touches every page
+// A lower bound: touching every 50th row touches every page.
+constexpr uint64_t kRowsPerPage = 50;
 constexpr int kScanRows = 10;
 
 // Marks begin and end of thread `number`'s operation, and nothing else.
@@ -26,7 +27,8 @@ auto marked(uint32_t number, Body&& body) {
 
 class Operations final : public Workload {
 public:
-    Operations(Store& store, const WorkloadSettings& settings) : store_(store), settings_(settings) {}
+    Operations(Store& store, const WorkloadSettings& settings)
+        : store_(store), settings_(settings) {}
 
     Result<void> load() override {
         index_ = TRY(store_.run([&](Txn& txn) -> Result<Index> {
@@ -43,7 +45,8 @@ public:
             }));
             return index;
         }));
-        // The first change of a page after a checkpoint logs its image: long before anything is counted.
+        // The first change of a page after a checkpoint logs its image: long before anything is
+        // counted.
         for (uint64_t row = 0; row < kRows + kVictims; row += kRowsPerPage) {
             Txn txn = TRY(store_.begin({.durability = Durability::lazy}));
             TRY(index_.patch(txn, Key().u64(row), 0, "w"));
@@ -58,7 +61,8 @@ public:
         what_ = part.what;
         threads_ = part.threads;
         members_.clear();
-        for (uint32_t i = 0; i < part.threads; ++i) members_.push_back(std::make_unique<Member>(settings_.seed * 1000 + i));
+        for (uint32_t i = 0; i < part.threads; ++i)
+            members_.push_back(std::make_unique<Member>(settings_.seed * 1000 + i));
         ++parts_;
         return {};
     }
@@ -92,13 +96,16 @@ private:
         uint64_t operations = 0, fresh = 0;
     };
 
-    uint64_t own_row(uint32_t number, Member& m) { return m.rng.below(kRows / threads_) * threads_ + number; }
+    uint64_t own_row(uint32_t number, Member& m) {
+        return m.rng.below(kRows / threads_) * threads_ + number;
+    }
 
     Result<void> record_operation(uint32_t number, Member& m) {
         const Key key = Key().u64(own_row(number, m));
         if (what_ == "fetch") return fetch(number, m, key);
         if (what_ == "update") {
-            const uint64_t stamp = m.rng.next() + parts_ * 0x0101010101010101;        // changes the same eight bytes in every part, and all
+            // Changes the same eight bytes in every part, and all.
+            const uint64_t stamp = m.rng.next() + parts_ * 0x0101010101010101;
             std::memcpy(m.value.data(), &stamp, sizeof(stamp));
             CHECK(TRY(marked(number, [&] { return index_.update(*m.txn, key, m.value); })));
             return {};
@@ -114,7 +121,8 @@ private:
     }
 
     Result<void> insert(uint32_t number, Member& m) {
-        const uint64_t n = m.fresh++ * threads_ + number;        // between existing rows, all over the tree
+        // Between existing rows, all over the tree.
+        const uint64_t n = m.fresh++ * threads_ + number;
         const Key key = Key().u64(n * 7919 % kRows).u64(parts_).u64(number).u64(n);
         TRY(marked(number, [&] { return index_.insert(*m.txn, key, m.value); }));
         return {};
@@ -143,7 +151,8 @@ private:
     Result<void> whole(uint32_t number, Member& m) {
         const auto begin = [&] { return store_.begin({.durability = Durability::lazy}); };
         Txn txn = TRY(what_ == "begin" ? marked(number, begin) : begin());
-        CHECK(TRY(index_.patch(txn, Key().u64(own_row(number, m)), 8 * m.rng.below(8), Slice(m.value).substr(0, 8))));
+        CHECK(TRY(index_.patch(txn, Key().u64(own_row(number, m)), 8 * m.rng.below(8),
+                               Slice(m.value).substr(0, 8))));
         const auto commit = [&] { return txn.commit(); };
         TRY(what_ == "commit" ? marked(number, commit) : commit());
         return {};

@@ -1,14 +1,20 @@
-// predictor.h - models of branch predictors: counters chosen by address and history, a table of targets, a stack of return addresses.
+// predictor.h - models of branch predictors: counters chosen by address and history, a table of
+// targets, a stack of return addresses.
 //
-// Concepts   Three models, each the published outline of something; none is a real processor, and all are fed the same real stream.
-//            `gshare`: 16,384 counters, index = address xor 14 bits of history, 512 targets; returns always right: what valgrind's tools count.
-//            `k7`: 4,096 counters, index = 8 bits of history and 4 of the address, 2,048 targets, 12 return addresses: AthlonXP.
-//            `p6`: a branch target buffer of 512 entries in 128 sets, each entry with its branch's last 4 outcomes and 16 counters, 16 return
-//            addresses: Pentium III. A branch that is not in the buffer is guessed to be taken if it goes backward; it enters when it is
-//            taken. The first two forget nothing but by sharing counters; this one forgets what 512 later branches have driven out, so it
-//            feels a long code path as an instruction cache does. `p6/4` has 128 entries: to an operation of 11 KB what the whole is to one of 45.
-// Source     AMD, "Athlon Processor x86 Code Optimization Guide" (22007), appendix A; T. Yeh and Y. Patt, "Two-Level Adaptive Training Branch
-//            Prediction", 1991 (per-address histories, the scheme of the Pentium Pro's family).
+// Concepts   Three models, each the published outline of something; none is a real processor, and
+//            all are fed the same real stream. `gshare`: 16,384 counters, index = address xor 14
+//            bits of history, 512 targets; returns always right: what valgrind's tools count. `k7`:
+//            4,096 counters, index = 8 bits of history and 4 of the address, 2,048 targets, 12
+//            return addresses: AthlonXP. `p6`: a branch target buffer of 512 entries in 128 sets,
+//            each entry with its branch's last 4 outcomes and 16 counters, 16 return addresses:
+//            Pentium III. A branch that is not in the buffer is guessed to be taken if it goes
+//            backward; it enters when it is taken. The first two forget nothing but by sharing
+//            counters; this one forgets what 512 later branches have driven out, so it feels a long
+//            code path as an instruction cache does. `p6/4` has 128 entries: to an operation of 11
+//            KB what the whole is to one of 45.
+// Source     AMD, "Athlon Processor x86 Code Optimization Guide" (22007), appendix A; T. Yeh and Y.
+//            Patt, "Two-Level Adaptive Training Branch Prediction", 1991 (per-address histories,
+//            the scheme of the Pentium Pro's family).
 #pragma once
 
 #include <algorithm>
@@ -20,11 +26,14 @@ namespace lockstep::icache {
 
 struct PredictorShape {
     const char* name;
-    uint32_t counters;                           // powers of two; 0: they stand in the entries of the branch target buffer
+    // Powers of two; 0: they stand in the entries of the branch target buffer.
+    uint32_t counters;
     uint32_t history_bits;
-    bool mix;                                    // index = address xor history; else history beside 4 bits of the address
-    uint32_t targets;                            // of indirect branches; without counters: entries of the branch target buffer
-    uint32_t returns;                            // 0: returns are always right
+    // Index = address xor history; else history beside 4 bits of the address.
+    bool mix;
+    // Of indirect branches; without counters: entries of the branch target buffer.
+    uint32_t targets;
+    uint32_t returns;  // 0: returns are always right
 };
 inline constexpr PredictorShape kGshare = {"gshare", 16384, 14, true, 512, 0};
 inline constexpr PredictorShape kK7 = {"k7", 4096, 8, false, 2048, 12};
@@ -34,7 +43,9 @@ inline constexpr PredictorShape kP6Quarter = {"p6/4", 0, 4, false, 128, 16};
 // Each call says whether the guess was wrong, and learns.
 class Predictor {
 public:
-    explicit Predictor(const PredictorShape& shape) : shape_(shape), returns_(shape.returns, 0) { forget(); }
+    explicit Predictor(const PredictorShape& shape) : shape_(shape), returns_(shape.returns, 0) {
+        forget();
+    }
 
     // backward: where the branch leads, if taken, lies before it.
     bool branch(uint64_t address, bool taken, bool backward) {
@@ -45,7 +56,8 @@ public:
         return count(counters_[index & (shape_.counters - 1)], taken);
     }
     bool indirect(uint64_t address, uint64_t target) {
-        uint64_t* known = shape_.counters == 0 ? nullptr : &targets_[address & (shape_.targets - 1)];
+        uint64_t* known =
+            shape_.counters == 0 ? nullptr : &targets_[address & (shape_.targets - 1)];
         if (known == nullptr) {
             Entry* entry = find(address);
             known = entry != nullptr ? &entry->target : &enter(address).target;
@@ -60,7 +72,9 @@ public:
         if (shape_.counters == 0 && find(return_address) == nullptr) enter(return_address);
     }
     // Every return is predicted from the top of the stack, whatever put it there.
-    bool ret(uint64_t target) { return shape_.returns != 0 && returns_[--top_ % shape_.returns] != target; }
+    bool ret(uint64_t target) {
+        return shape_.returns != 0 && returns_[--top_ % shape_.returns] != target;
+    }
 
     // Nothing learnt yet. The stack of return addresses stays: it is made anew by every call.
     void forget() {
@@ -74,7 +88,8 @@ public:
 
 private:
     static constexpr uint32_t kWays = 4;
-    // One branch in the branch target buffer; the entries of a set stand in order of use, the latest first.
+    // One branch in the branch target buffer; the entries of a set stand in order of use, the
+    // latest first.
     struct Entry {
         uint64_t address = 0, target = 0;
         uint32_t history = 0;
@@ -87,7 +102,9 @@ private:
         if (!taken && counter > 0) --counter;
         return wrong;
     }
-    Entry* set_of(uint64_t address) { return &entries_[(address >> 4 & (shape_.targets / kWays - 1)) * kWays]; }
+    Entry* set_of(uint64_t address) {
+        return &entries_[(address >> 4 & (shape_.targets / kWays - 1)) * kWays];
+    }
     Entry* find(uint64_t address) {
         Entry* const set = set_of(address);
         for (uint32_t i = 0; i < kWays; ++i)

@@ -3,7 +3,8 @@
 
 namespace lockstep::icache {
 
-Replay::Replay(const ReplayOptions& options) : options_(options), in_operation_(options.threads, 0) {
+Replay::Replay(const ReplayOptions& options)
+    : options_(options), in_operation_(options.threads, 0) {
     for (const Machine& machine : options_.machines) machines_.emplace_back(machine);
     for (const PredictorShape& shape : {kGshare, kK7, kP6, kP6Quarter}) {
         predictors_.emplace_back(shape);
@@ -13,9 +14,12 @@ Replay::Replay(const ReplayOptions& options) : options_(options), in_operation_(
     settle();
 }
 
-ReplayResult replay(std::span<const uint64_t> words, const ReplayOptions& options) { return Replay(options).run(words); }
+ReplayResult replay(std::span<const uint64_t> words, const ReplayOptions& options) {
+    return Replay(options).run(words);
+}
 
-// A trace says where a branch leads only when it is taken; one that never is may as well lead forward.
+// A trace says where a branch leads only when it is taken; one that never is may as well lead
+// forward.
 void Replay::find_backward(std::span<const uint64_t> words) {
     uint64_t taken = 0;
     for (const uint64_t word : words) {
@@ -39,9 +43,7 @@ ReplayResult Replay::run(std::span<const uint64_t> words) {
             case kTraceRun: on_run(word); break;
             case kTraceLoad:
             case kTraceStore: on_data(address, small_of(word)); break;
-            case kTraceBranch:
-                on_branch(address, small_of(word) & 1);
-                break;
+            case kTraceBranch: on_branch(address, small_of(word) & 1); break;
             case kTraceCall:
                 for (Predictor& predictor : predictors_) predictor.call(address);
                 break;
@@ -56,14 +58,17 @@ ReplayResult Replay::run(std::span<const uint64_t> words) {
     }
     result_.lines = lines_.size();
     for (Simulated& m : machines_) result_.machines.push_back(m.counts);
-    if (result_.units > 0) result_.lines_per_unit = static_cast<double>(line_touches_) / static_cast<double>(result_.units);
+    if (result_.units > 0)
+        result_.lines_per_unit =
+            static_cast<double>(line_touches_) / static_cast<double>(result_.units);
     return result_;
 }
 
 void Replay::on_branch(uint64_t address, bool taken) {
     ++result_.branches[role_];
     const bool backward = backward_.contains(address);
-    for (size_t i = 0; i < predictors_.size(); ++i) result_.predictors[i].branches[role_] += predictors_[i].branch(address, taken, backward);
+    for (size_t i = 0; i < predictors_.size(); ++i)
+        result_.predictors[i].branches[role_] += predictors_[i].branch(address, taken, backward);
 }
 
 void Replay::on_run(uint64_t word) {
@@ -71,9 +76,9 @@ void Replay::on_run(uint64_t word) {
     if (waiting_target_ != 0) {
         for (size_t i = 0; i < predictors_.size(); ++i) {
             if (waiting_kind_ == kTraceIndirect)
-                result_.predictors[i].indirect[role_] += predictors_[i].indirect(waiting_target_, address);
-            else
-                result_.predictors[i].returns[role_] += predictors_[i].ret(address);
+                result_.predictors[i].indirect[role_] +=
+                    predictors_[i].indirect(waiting_target_, address);
+            else result_.predictors[i].returns[role_] += predictors_[i].ret(address);
         }
         ++result_.branches[role_];
         waiting_target_ = 0;
@@ -92,15 +97,19 @@ void Replay::on_run(uint64_t word) {
 
 void Replay::fetch(uint64_t address, uint32_t bytes, bool one_instruction) {
     const bool once = one_instruction && options_.once_per_access;
-    for (Simulated& m : machines_) m.use(m.l1i, address, bytes, once, m.counts.l1i[role_], m.counts.l2i[role_]);
+    for (Simulated& m : machines_)
+        m.use(m.l1i, address, bytes, once, m.counts.l1i[role_], m.counts.l2i[role_]);
 }
 
 void Replay::on_data(uint64_t address, uint32_t bytes) {
     ++result_.data[role_];
-    for (Simulated& m : machines_) m.use(m.l1d, address, bytes, options_.once_per_access, m.counts.l1d[role_], m.counts.l2d[role_]);
+    for (Simulated& m : machines_)
+        m.use(m.l1d, address, bytes, options_.once_per_access, m.counts.l1d[role_],
+              m.counts.l2d[role_]);
 }
 
-void Replay::Simulated::use(Cache& l1, uint64_t address, uint32_t bytes, bool once, uint64_t& l1_misses, uint64_t& l2_misses) {
+void Replay::Simulated::use(Cache& l1, uint64_t address, uint32_t bytes, bool once,
+                            uint64_t& l1_misses, uint64_t& l2_misses) {
     uint64_t missing = 0;
     const uint64_t end = l1.line_of(address + bytes - 1);
     for (uint64_t line = l1.line_of(address); line <= end; ++line) {
@@ -159,10 +168,13 @@ void Replay::begin_operation(int thread) {
     units_seen_ = begun_;
     const bool round_begins = begun_ % options_.threads == 0;
     if (round_begins) {
-        leader_ = thread;                        // who begins last starts the team; unless alone, another one runs first
+        // Who begins last starts the team; unless alone, another one runs first.
+        leader_ = thread;
         leader_open_ = options_.threads > 1;
     }
-    if (options_.empty == Empty::each_operation || (options_.empty == Empty::each_round && round_begins)) make_cold();
+    if (options_.empty == Empty::each_operation ||
+        (options_.empty == Empty::each_round && round_begins))
+        make_cold();
 }
 
 void Replay::make_cold() {
@@ -175,12 +187,9 @@ void Replay::make_cold() {
 
 void Replay::settle() {
     skipped_ = options_.threads != 0 && !inside_;
-    if (!counting_)
-        role_ = Role::uncounted;
-    else if (options_.threads == 0 || thread_ == kUnknown)
-        role_ = Role::other;
-    else
-        role_ = thread_ == leader_ ? Role::leader : Role::follower;
+    if (!counting_) role_ = Role::uncounted;
+    else if (options_.threads == 0 || thread_ == kUnknown) role_ = Role::other;
+    else role_ = thread_ == leader_ ? Role::leader : Role::follower;
 }
 
 }  // namespace lockstep::icache

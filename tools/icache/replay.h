@@ -1,13 +1,18 @@
-// replay.h - plays a recorded stream through caches and predictors, and says which thread of a team missed.
+// replay.h - plays a recorded stream through caches and predictors, and says which thread of a team
+// missed.
 //
-// Concepts   A part of a plan that runs one operation carries marks: user thread i begins and ends its operation. Code between operations
-//            (the loop that makes the next key) is left out, so the stream is what a processor would see that does nothing but this
-//            operation. The wrapper, the switches and the scheduler within operations stay in: they are the price of teams.
-//            Roles: all threads begin the operation once per round; the first to run after the last has begun leads, the others follow.
-//            What runs on a stack of no known thread (the scheduler) has the role `other`. In transactions everything is `other`.
-//            Cold: first-level caches are emptied, and branch predictors forget, before each operation (serial) or round (team). Warm: never.
+// Concepts   A part of a plan that runs one operation carries marks: user thread i begins and ends
+//            its operation. Code between operations (the loop that makes the next key) is left out,
+//            so the stream is what a processor would see that does nothing but this operation. The
+//            wrapper, the switches and the scheduler within operations stay in: they are the price
+//            of teams. Roles: all threads begin the operation once per round; the first to run
+//            after the last has begun leads, the others follow. What runs on a stack of no known
+//            thread (the scheduler) has the role `other`. In transactions everything is `other`.
+//            Cold: first-level caches are emptied, and branch predictors forget, before each
+//            operation (serial) or round (team). Warm: never.
 // Invariants RP-1 Every counted miss has exactly one role; totals are their sums.
-//            RP-2 Equal streams and options give equal figures: nothing here depends on time or addresses of this process.
+//            RP-2 Equal streams and options give equal figures: nothing here depends on time or
+//            addresses of this process.
 #pragma once
 
 #include <array>
@@ -38,30 +43,34 @@ enum class Empty : uint8_t { never, each_operation, each_round };
 
 struct ReplayOptions {
     std::vector<Machine> machines;
-    uint32_t threads = 0;                        // of the team or the serial turn; 0: transactions, no roles
-    uint64_t warm_units = 0;                     // simulated, but not counted
+    // Of the team or the serial turn; 0: transactions, no roles.
+    uint32_t threads = 0;
+    uint64_t warm_units = 0;  // simulated, but not counted
     Empty empty = Empty::never;
-    uint64_t swap = 0;                           // address of the fast switch, watched while recording
-    uint32_t pad_bytes = 0;                      // straight code that each fast switch runs through besides its own
-    uint64_t pad_at = 0x7000000000;              // where that code lies
-    bool once_per_access = false;                // an instruction or access that crosses lines misses at most once, as cachegrind counts
+    // Address of the fast switch, watched while recording.
+    uint64_t swap = 0;
+    // Straight code that each fast switch runs through besides its own.
+    uint32_t pad_bytes = 0;
+    uint64_t pad_at = 0x7000000000;  // where that code lies
+    // An instruction or access that crosses lines misses at most once, as cachegrind counts.
+    bool once_per_access = false;
 };
 
 struct MachineCounts {
     Machine machine;
-    PerRole l1i, l1d, l2i, l2d;                  // misses
+    PerRole l1i, l1d, l2i, l2d;  // misses
 };
 struct PredictorCounts {
     std::string name;
-    PerRole branches, indirect, returns;         // wrong guesses
+    PerRole branches, indirect, returns;  // wrong guesses
     uint64_t total() const { return branches.total() + indirect.total() + returns.total(); }
 };
 
 struct ReplayResult {
-    uint64_t units = 0;                          // operations or transactions counted
+    uint64_t units = 0;  // operations or transactions counted
     PerRole instructions, data, branches, switches;
-    uint64_t lines = 0;                          // distinct 64-byte lines of counted code
-    double lines_per_unit = 0;                   // mean, serial parts only
+    uint64_t lines = 0;         // distinct 64-byte lines of counted code
+    double lines_per_unit = 0;  // mean, serial parts only
     std::vector<MachineCounts> machines;
     std::vector<PredictorCounts> predictors;
 };
@@ -77,8 +86,10 @@ private:
     struct Simulated {
         Cache l1i, l1d, l2;
         MachineCounts counts;
-        explicit Simulated(const Machine& m) : l1i(m.l1), l1d(m.l1), l2(m.l2), counts{m, {}, {}, {}, {}} {}
-        void use(Cache& l1, uint64_t address, uint32_t bytes, bool once, uint64_t& l1_misses, uint64_t& l2_misses);
+        explicit Simulated(const Machine& m)
+            : l1i(m.l1), l1d(m.l1), l2(m.l2), counts{m, {}, {}, {}, {}} {}
+        void use(Cache& l1, uint64_t address, uint32_t bytes, bool once, uint64_t& l1_misses,
+                 uint64_t& l2_misses);
     };
     struct Line {
         uint64_t last_unit = 0;
@@ -95,7 +106,8 @@ private:
     void on_watch(uint64_t address);
     void find_backward(std::span<const uint64_t> words);
     void make_cold();
-    void settle();                               // role_ and skipped_ after a change of thread or mark
+    // role_ and skipped_ after a change of thread or mark.
+    void settle();
     int thread_at(uint64_t sp) const;
 
     const ReplayOptions options_;
@@ -103,24 +115,26 @@ private:
     std::vector<Predictor> predictors_;
     ReplayResult result_;
 
-    std::map<uint64_t, int> stacks_;             // stack pointer at a mark -> thread
+    std::map<uint64_t, int> stacks_;  // stack pointer at a mark -> thread
     std::vector<uint8_t> in_operation_;
     uint64_t sp_ = 0;
     int thread_ = kUnknown;
-    bool inside_ = false;                        // the running thread, or the one before an unknown stack, is in its operation
+    // The running thread, or the one before an unknown stack, is in its operation.
+    bool inside_ = false;
     int leader_ = kUnknown;
-    bool leader_open_ = false;                   // the next other thread to run leads
-    uint64_t begun_ = 0;                         // operations
-    uint64_t units_seen_ = 0;                    // transactions, or operations begun
+    bool leader_open_ = false;  // the next other thread to run leads
+    uint64_t begun_ = 0;        // operations
+    uint64_t units_seen_ = 0;   // transactions, or operations begun
     bool counting_ = false;
     Role role_ = Role::uncounted;
     bool skipped_ = false;
 
-    std::unordered_set<uint64_t> backward_;      // conditional branches that were seen to lead back
-    uint64_t waiting_target_ = 0;                // an indirect jump or return that waits for the next run
+    std::unordered_set<uint64_t> backward_;  // conditional branches that were seen to lead back
+    // An indirect jump or return that waits for the next run.
+    uint64_t waiting_target_ = 0;
     TraceKind waiting_kind_ = kTraceRun;
     std::unordered_map<uint64_t, Line> lines_;
-    uint64_t line_touches_ = 0;                  // distinct lines per unit, summed
+    uint64_t line_touches_ = 0;  // distinct lines per unit, summed
     uint64_t last_line_ = UINT64_MAX;
 };
 

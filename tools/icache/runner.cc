@@ -1,4 +1,5 @@
-// runner.cc - child processes: address space layout fixed, environment fixed, results through a file.
+// runner.cc - child processes: address space layout fixed, environment fixed, results through a
+// file.
 #include "tools/icache/runner.h"
 
 #include <fmt/core.h>
@@ -17,18 +18,41 @@ namespace {
 constexpr const char* kValgrind = "/usr/bin/valgrind";
 constexpr const char* kTracerName = "lockstep-tracer";
 
-std::vector<std::string> child_arguments(const RunnerSettings& s, bool native, const std::string& result) {
+std::vector<std::string> child_arguments(const RunnerSettings& s, bool native,
+                                         const std::string& result) {
     std::vector<std::string> plan;
     for (const Part& part : s.child.plan) plan.push_back(part.text());
     const WorkloadSettings& w = s.child.workload;
-    std::vector<std::string> words = {"child", "--plan", fmt::format("{}", fmt::join(plan, ",")), "--result", result, "--path", s.directory,
-                                      "--seed", std::to_string(w.seed), "--rounds", std::to_string(w.rounds),
-                                      "--warm-rounds", std::to_string(w.warm_rounds), "--transactions", std::to_string(w.transactions),
-                                      "--warm-transactions", std::to_string(w.warm_transactions), "--warehouses", std::to_string(w.warehouses),
-                                      "--seconds", fmt::format("{}", s.child.seconds), "--team-max", std::to_string(s.child.team_max), "--team-policy",
-                                      std::to_string(static_cast<int>(s.child.team_policy)), "--team-gate",
-                                      std::to_string(static_cast<int>(s.child.team_gate)), "--lock-policy",
-                                      std::to_string(static_cast<int>(s.child.lock_stage.policy)), "--lock-bypass",
+    std::vector<std::string> words = {"child",
+                                      "--plan",
+                                      fmt::format("{}", fmt::join(plan, ",")),
+                                      "--result",
+                                      result,
+                                      "--path",
+                                      s.directory,
+                                      "--seed",
+                                      std::to_string(w.seed),
+                                      "--rounds",
+                                      std::to_string(w.rounds),
+                                      "--warm-rounds",
+                                      std::to_string(w.warm_rounds),
+                                      "--transactions",
+                                      std::to_string(w.transactions),
+                                      "--warm-transactions",
+                                      std::to_string(w.warm_transactions),
+                                      "--warehouses",
+                                      std::to_string(w.warehouses),
+                                      "--seconds",
+                                      fmt::format("{}", s.child.seconds),
+                                      "--team-max",
+                                      std::to_string(s.child.team_max),
+                                      "--team-policy",
+                                      std::to_string(static_cast<int>(s.child.team_policy)),
+                                      "--team-gate",
+                                      std::to_string(static_cast<int>(s.child.team_gate)),
+                                      "--lock-policy",
+                                      std::to_string(static_cast<int>(s.child.lock_stage.policy)),
+                                      "--lock-bypass",
                                       std::to_string(s.child.lock_stage.bypass_max)};
     if (native) words.push_back("--native");
     if (!s.child.points.empty()) words.insert(words.end(), {"--points", s.child.points});
@@ -54,7 +78,8 @@ int run(std::vector<std::string> words) {
 }
 
 Result<nlohmann::ordered_json> read_result(int status, const std::string& path, const char* who) {
-    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) return fail(ErrorCode::io_error, who, static_cast<uint64_t>(status));
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+        return fail(ErrorCode::io_error, who, static_cast<uint64_t>(status));
     std::ifstream in(path);
     auto json = nlohmann::ordered_json::parse(in, nullptr, false);
     if (json.is_discarded()) return fail(ErrorCode::io_error, "the child wrote no result");
@@ -66,17 +91,23 @@ Result<nlohmann::ordered_json> read_result(int status, const std::string& path, 
 Result<std::string> find_tracer(const std::string& self) {
     const std::string tracer = (std::filesystem::path(self).parent_path() / kTracerName).string();
     if (access(tracer.c_str(), X_OK) != 0)
-        return fail(ErrorCode::unsupported, "the tracer lockstep-tracer was not built: install valgrind (Debian: apt-get install valgrind) and build again");
+        return fail(ErrorCode::unsupported,
+                    "the tracer lockstep-tracer was not built: install valgrind (Debian: apt-get "
+                    "install valgrind) and build again");
     if (access(kValgrind, X_OK) != 0)
-        return fail(ErrorCode::unsupported, "valgrind is missing; install it (Debian: apt-get install valgrind)");
+        return fail(ErrorCode::unsupported,
+                    "valgrind is missing; install it (Debian: apt-get install valgrind)");
     return tracer;
 }
 
 Result<Traced> trace_child(const RunnerSettings& settings, const std::string& trace_path) {
-    const std::string tracer = TRY(find_tracer(settings.self)), result = settings.directory + "/traced.json";
-    std::vector<std::string> words = {tracer, "--tool=lockstep-tracer", "-q", "--trace-file=" + trace_path, settings.self};
+    const std::string tracer = TRY(find_tracer(settings.self)),
+                      result = settings.directory + "/traced.json";
+    std::vector<std::string> words = {tracer, "--tool=lockstep-tracer", "-q",
+                                      "--trace-file=" + trace_path, settings.self};
     for (auto& word : child_arguments(settings, false, result)) words.push_back(word);
-    auto info = TRY(read_result(run(words), result, "the traced child failed; its message stands above"));
+    auto info =
+        TRY(read_result(run(words), result, "the traced child failed; its message stands above"));
     return Traced{TRY(TraceFile::open(trace_path)), std::move(info)};
 }
 

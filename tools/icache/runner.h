@@ -7,19 +7,21 @@
 namespace lockstep::icache {
 
 struct RunnerSettings {
-    std::string self;                            // this program
-    std::string directory;                       // scratch space
+    std::string self;       // this program
+    std::string directory;  // scratch space
     ChildSettings child;
 };
 
-// The tracer beside this program, usable. unsupported: valgrind is not installed, or the tracer was not built (what and why in `what`).
+// The tracer beside this program, usable. unsupported: valgrind is not installed, or the tracer was
+// not built (what and why in `what`).
 Result<std::string> find_tracer(const std::string& self);
 
 struct Traced {
     TraceFile trace;
-    nlohmann::ordered_json info;                 // what run_traced() gave
+    nlohmann::ordered_json info;  // what run_traced() gave
 };
-// `trace_path`: where the trace goes; the caller removes it. Errors: those of find_tracer; io_error if the child failed.
+// `trace_path`: where the trace goes; the caller removes it. Errors: those of find_tracer; io_error
+// if the child failed.
 Result<Traced> trace_child(const RunnerSettings& settings, const std::string& trace_path);
 Result<nlohmann::ordered_json> time_child(const RunnerSettings& settings);
 

@@ -20,13 +20,16 @@ Result<TraceFile> TraceFile::open(const std::string& path) {
     struct stat info {};
     fstat(fd, &info);
     const auto bytes = static_cast<size_t>(info.st_size);
-    void* memory = bytes >= sizeof(uint64_t) ? mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE, fd, 0) : MAP_FAILED;
+    void* memory = bytes >= sizeof(uint64_t) ? mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE, fd, 0)
+                                             : MAP_FAILED;
     close(fd);
-    if (memory == MAP_FAILED) return fail(ErrorCode::bad_argument, "the trace file is empty", bytes);
+    if (memory == MAP_FAILED)
+        return fail(ErrorCode::bad_argument, "the trace file is empty", bytes);
     TraceFile file;
     file.words_ = static_cast<const uint64_t*>(memory);
     file.bytes_ = bytes;
-    if (file.words_[0] != TRACE_MAGIC) return fail(ErrorCode::bad_argument, "this file is no trace");
+    if (file.words_[0] != TRACE_MAGIC)
+        return fail(ErrorCode::bad_argument, "this file is no trace");
     return file;
 }
 

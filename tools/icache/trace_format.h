@@ -38,10 +38,10 @@ enum TraceKind {
 
 /* Marks of the workloads. */
 enum TraceMark {
-    kMarkOpBegin = 1,   /* argument: number of the user thread */
-    kMarkOpEnd = 2,     /* the same */
-    kMarkUnits = 3,     /* argument: transactions done so far */
-    kMarkSegment = 4    /* argument: number of the part of the plan that begins */
+    kMarkOpBegin = 1, /* argument: number of the user thread */
+    kMarkOpEnd = 2,   /* the same */
+    kMarkUnits = 3,   /* argument: transactions done so far */
+    kMarkSegment = 4  /* argument: number of the part of the plan that begins */
 };
 
 /* Requests to the tracer; without it they are a few instructions without effect. */
@@ -54,7 +54,9 @@ enum TraceRequest {
 /* Recording begins on the calling kernel thread, and on that alone. */
 #define LOCKSTEP_TRACE_START VALGRIND_DO_CLIENT_REQUEST_STMT(kTraceStart, 0, 0, 0, 0, 0)
 #define LOCKSTEP_TRACE_STOP VALGRIND_DO_CLIENT_REQUEST_STMT(kTraceStop, 0, 0, 0, 0, 0)
-#define LOCKSTEP_TRACE_WATCH(function) VALGRIND_DO_CLIENT_REQUEST_STMT(kTraceWatchEntry, function, 0, 0, 0, 0)
-#define LOCKSTEP_TRACE_MARK(code, argument) VALGRIND_DO_CLIENT_REQUEST_STMT(kTraceNote, code, argument, 0, 0, 0)
+#define LOCKSTEP_TRACE_WATCH(function) \
+    VALGRIND_DO_CLIENT_REQUEST_STMT(kTraceWatchEntry, function, 0, 0, 0, 0)
+#define LOCKSTEP_TRACE_MARK(code, argument) \
+    VALGRIND_DO_CLIENT_REQUEST_STMT(kTraceNote, code, argument, 0, 0, 0)
 
 #endif

@@ -37,7 +37,7 @@ static UInt filled = 0;
 static Bool instrumenting = False; /* new translations get calls */
 static Bool recording = False;     /* and the recorded thread is running */
 static ThreadId recorded = VG_INVALID_THREADID;
-static Bool wanted = False;        /* between start and stop */
+static Bool wanted = False; /* between start and stop */
 static Addr last_stack = 0;
 static Addr watched[WATCHED_MAX];
 static UInt watched_count = 0;
@@ -63,7 +63,8 @@ static void put(ULong word) {
 }
 
 static ULong word_of(ULong kind, ULong small, ULong address) {
-    return (kind << TRACE_KIND_SHIFT) | ((small & 0xfff) << TRACE_ADDRESS_BITS) | (address & TRACE_ADDRESS_MASK);
+    return (kind << TRACE_KIND_SHIFT) | ((small & 0xfff) << TRACE_ADDRESS_BITS) |
+           (address & TRACE_ADDRESS_MASK);
 }
 
 /* Called by generated code. */
@@ -99,7 +100,8 @@ typedef struct {
 
 static IRExpr* constant(ULong value) { return IRExpr_Const(IRConst_U64(value)); }
 
-static void call(State* s, const HChar* name, void* function, Int regparms, IRExpr** args, IRExpr* guard) {
+static void call(State* s, const HChar* name, void* function, Int regparms, IRExpr** args,
+                 IRExpr* guard) {
     IRDirty* dirty = unsafeIRDirty_0_N(regparms, name, VG_(fnptr_to_fnentry)(function), args);
     if (guard != NULL) dirty->guard = guard;
     addStmtToIRSB(s->out, IRStmt_Dirty(dirty));
@@ -112,12 +114,15 @@ static void flush_run(State* s) {
     s->run_instructions = 0;
 }
 
-static Bool crosses_line(Addr address, UInt bytes) { return ((address ^ (address + bytes - 1)) >> LINE_BITS_MIN) != 0; }
+static Bool crosses_line(Addr address, UInt bytes) {
+    return ((address ^ (address + bytes - 1)) >> LINE_BITS_MIN) != 0;
+}
 
 /* An instruction that crosses lines is a run of its own: some count its two misses as one. */
 static void add_instruction(State* s, Addr address, UInt bytes) {
     if (s->run_instructions == TRACE_RUN_INSTRUCTIONS_MAX || s->run + s->run_bytes != address ||
-        s->run_bytes + bytes > TRACE_RUN_BYTES_MAX || crosses_line(address, bytes) || crosses_line(s->here, s->here_bytes))
+        s->run_bytes + bytes > TRACE_RUN_BYTES_MAX || crosses_line(address, bytes) ||
+        crosses_line(s->here, s->here_bytes))
         flush_run(s);
     if (s->run_instructions == 0) {
         s->run = address;
@@ -132,7 +137,8 @@ static void add_instruction(State* s, Addr address, UInt bytes) {
 static void add_data(State* s, ULong kind, IRExpr* address, Int size, IRExpr* guard) {
     if (!option_data) return;
     if (size > 0xfff) size = 0xfff;
-    call(s, "on_address", &on_address, 2, mkIRExprVec_2(constant(word_of(kind, (ULong)size, 0)), address), guard);
+    call(s, "on_address", &on_address, 2,
+         mkIRExprVec_2(constant(word_of(kind, (ULong)size, 0)), address), guard);
 }
 
 /* The guard of a conditional branch says when the superblock is left; if the translator turned the condition round, the way
@@ -145,10 +151,12 @@ static void add_branch(State* s, const IRStmt* exit) {
     IRExpr* taken = IRExpr_RdTmp(leaves);
     if (inverted) {
         IRTemp turned = newIRTemp(s->out->tyenv, Ity_I64);
-        addStmtToIRSB(s->out, IRStmt_WrTmp(turned, IRExpr_Binop(Iop_Xor64, IRExpr_RdTmp(leaves), constant(1))));
+        addStmtToIRSB(s->out, IRStmt_WrTmp(turned, IRExpr_Binop(Iop_Xor64, IRExpr_RdTmp(leaves),
+                                                                constant(1))));
         taken = IRExpr_RdTmp(turned);
     }
-    call(s, "on_branch", &on_branch, 2, mkIRExprVec_2(constant(word_of(kTraceBranch, 0, s->here)), taken), NULL);
+    call(s, "on_branch", &on_branch, 2,
+         mkIRExprVec_2(constant(word_of(kTraceBranch, 0, s->here)), taken), NULL);
 }
 
 static void add_end(State* s, IRJumpKind kind, const IRExpr* next) {
@@ -159,12 +167,9 @@ static void add_end(State* s, IRJumpKind kind, const IRExpr* next) {
         word = word_of(kTraceIndirect, 0, s->here);
         call(s, "on_word", &on_word, 1, mkIRExprVec_1(constant(word)), NULL);
     }
-    if (kind == Ijk_Call)
-        word = word_of(kTraceCall, 0, s->here + s->here_bytes);
-    else if (kind == Ijk_Ret)
-        word = word_of(kTraceReturn, 0, s->here);
-    else
-        return;
+    if (kind == Ijk_Call) word = word_of(kTraceCall, 0, s->here + s->here_bytes);
+    else if (kind == Ijk_Ret) word = word_of(kTraceReturn, 0, s->here);
+    else return;
     call(s, "on_word", &on_word, 1, mkIRExprVec_1(constant(word)), NULL);
 }
 
@@ -180,7 +185,8 @@ static void add_start(State* s, const VexGuestLayout* layout, Addr address) {
     while (i < watched_count && watched[i] != address) ++i;
     if (i == watched_count) return;
     IRExpr* second = guest_register(s, (Int)offsetof(VexGuestAMD64State, guest_RSI));
-    call(s, "on_watch", &on_watch, 2, mkIRExprVec_2(constant(word_of(kTraceWatch, 0, address)), second), NULL);
+    call(s, "on_watch", &on_watch, 2,
+         mkIRExprVec_2(constant(word_of(kTraceWatch, 0, address)), second), NULL);
 }
 
 static void add_memory(State* s, const IRStmt* st) {
@@ -188,10 +194,12 @@ static void add_memory(State* s, const IRStmt* st) {
     switch (st->tag) {
         case Ist_WrTmp:
             if (st->Ist.WrTmp.data->tag == Iex_Load)
-                add_data(s, kTraceLoad, st->Ist.WrTmp.data->Iex.Load.addr, sizeofIRType(st->Ist.WrTmp.data->Iex.Load.ty), NULL);
+                add_data(s, kTraceLoad, st->Ist.WrTmp.data->Iex.Load.addr,
+                         sizeofIRType(st->Ist.WrTmp.data->Iex.Load.ty), NULL);
             break;
         case Ist_Store:
-            add_data(s, kTraceStore, st->Ist.Store.addr, sizeofIRType(typeOfIRExpr(types, st->Ist.Store.data)), NULL);
+            add_data(s, kTraceStore, st->Ist.Store.addr,
+                     sizeofIRType(typeOfIRExpr(types, st->Ist.Store.data)), NULL);
             break;
         case Ist_StoreG: {
             const IRStoreG* g = st->Ist.StoreG.details;
@@ -207,8 +215,10 @@ static void add_memory(State* s, const IRStmt* st) {
         }
         case Ist_Dirty: {
             const IRDirty* d = st->Ist.Dirty.details;
-            if (d->mFx == Ifx_Read || d->mFx == Ifx_Modify) add_data(s, kTraceLoad, d->mAddr, d->mSize, NULL);
-            if (d->mFx == Ifx_Write || d->mFx == Ifx_Modify) add_data(s, kTraceStore, d->mAddr, d->mSize, NULL);
+            if (d->mFx == Ifx_Read || d->mFx == Ifx_Modify)
+                add_data(s, kTraceLoad, d->mAddr, d->mSize, NULL);
+            if (d->mFx == Ifx_Write || d->mFx == Ifx_Modify)
+                add_data(s, kTraceStore, d->mAddr, d->mSize, NULL);
             break;
         }
         case Ist_CAS: {
@@ -222,9 +232,14 @@ static void add_memory(State* s, const IRStmt* st) {
     }
 }
 
-static IRSB* instrument(VgCallbackClosure* closure, IRSB* in, const VexGuestLayout* layout, const VexGuestExtents* extents,
-                        const VexArchInfo* arch, IRType guest_word, IRType host_word) {
-    (void)closure; (void)extents; (void)arch; (void)guest_word; (void)host_word;
+static IRSB* instrument(VgCallbackClosure* closure, IRSB* in, const VexGuestLayout* layout,
+                        const VexGuestExtents* extents, const VexArchInfo* arch, IRType guest_word,
+                        IRType host_word) {
+    (void)closure;
+    (void)extents;
+    (void)arch;
+    (void)guest_word;
+    (void)host_word;
     if (!instrumenting) return in;
     State s = {deepCopyIRSBExceptStmts(in), 0, 0, 0, 0, 1};
     Bool begun = False;
@@ -286,17 +301,18 @@ static void on_thread_runs(ThreadId tid, ULong blocks) {
 }
 
 static Bool on_option(const HChar* arg) {
-    if VG_STR_CLO (arg, "--trace-file", option_file) {}
-    else if VG_BOOL_CLO (arg, "--from-start", option_from_start) {}
-    else if VG_BOOL_CLO (arg, "--data", option_data) {}
-    else return False;
+    if VG_STR_CLO (arg, "--trace-file", option_file) {
+    } else if VG_BOOL_CLO (arg, "--from-start", option_from_start) {
+    } else if VG_BOOL_CLO (arg, "--data", option_data) {
+    } else return False;
     return True;
 }
 
 static void usage(void) {
-    VG_(printf)("    --trace-file=FILE       where the trace goes\n"
-                "    --data=yes|no           loads and stores too [yes]\n"
-                "    --from-start=yes|no     record the whole program, all threads [no]\n");
+    VG_(printf)
+    ("    --trace-file=FILE       where the trace goes\n"
+     "    --data=yes|no           loads and stores too [yes]\n"
+     "    --from-start=yes|no     record the whole program, all threads [no]\n");
 }
 
 static void debug_usage(void) { VG_(printf)("    (none)\n"); }
@@ -306,7 +322,8 @@ static void after_options(void) {
         VG_(fmsg)("--trace-file=FILE is missing\n");
         VG_(exit)(1);
     }
-    SysRes opened = VG_(open)(option_file, VKI_O_CREAT | VKI_O_TRUNC | VKI_O_WRONLY, VKI_S_IRUSR | VKI_S_IWUSR);
+    SysRes opened =
+        VG_(open)(option_file, VKI_O_CREAT | VKI_O_TRUNC | VKI_O_WRONLY, VKI_S_IRUSR | VKI_S_IWUSR);
     if (sr_isError(opened)) {
         VG_(fmsg)("cannot write %s\n", option_file);
         VG_(exit)(1);
@@ -333,7 +350,8 @@ static void before_options(void) {
     VG_(needs_command_line_options)(on_option, usage, debug_usage);
     VG_(needs_client_requests)(on_request);
     VG_(track_start_client_code)(on_thread_runs);
-    VG_(clo_vex_control).guest_chase = False; /* a function's entry then begins a superblock, and nothing is executed ahead of its condition */
+    VG_(clo_vex_control).guest_chase =
+        False; /* a function's entry then begins a superblock, and nothing is executed ahead of its condition */
 }
 
 VG_DETERMINE_INTERFACE_VERSION(before_options)

@@ -1,8 +1,9 @@
 // transactions.cc - TPC-C transactions, ten terminals to a warehouse, no think time.
 //
-// Concepts   Traced databases are smaller than the specification's (a tenth of the rows of each warehouse), or loading them under the tracer
-//            would take minutes; trees then are at most one level lower, and code is the same. Native runs use the full size.
-//            A Delivery runs on the terminal's own thread instead of in a queue.
+// Concepts   Traced databases are smaller than the specification's (a tenth of the rows of each
+//            warehouse), or loading them under the tracer would take minutes; trees then are at
+//            most one level lower, and code is the same. Native runs use the full size. A Delivery
+//            runs on the terminal's own thread instead of in a queue.
 #include "tools/icache/workload.h"
 #include "tpcc/deck.h"
 #include "tpcc/executor.h"
@@ -12,8 +13,9 @@ namespace lockstep::icache {
 
 namespace {
 
-constexpr uint32_t kTerminals = 10;              // per warehouse
-constexpr tpcc::Scale kSmall = {.warehouses = 1, .districts = 10, .customers = 300, .undelivered = 90, .items = 10000};
+constexpr uint32_t kTerminals = 10;  // per warehouse
+constexpr tpcc::Scale kSmall = {
+    .warehouses = 1, .districts = 10, .customers = 300, .undelivered = 90, .items = 10000};
 
 tpcc::Mix mix_of(std::string_view what) {
     if (what == "payment") return tpcc::Mix::payment;
@@ -23,7 +25,8 @@ tpcc::Mix mix_of(std::string_view what) {
 
 class Transactions final : public Workload {
 public:
-    Transactions(Store& store, const WorkloadSettings& settings) : store_(store), settings_(settings) {}
+    Transactions(Store& store, const WorkloadSettings& settings)
+        : store_(store), settings_(settings) {}
 
     Result<void> load() override {
         tpcc::LoadProgress progress;
@@ -41,8 +44,9 @@ public:
         ++parts_;
         for (uint32_t i = 0; i < threads(part); ++i) {
             const uint64_t seed = settings_.seed + parts_ * 1000;
-            terminals_.push_back({tpcc::Deck(mix_of(part.what), tpcc::row_rng(seed, 201, i)), tpcc::row_rng(seed, 200, i),
-                                  i % settings_.warehouses + 1, i / settings_.warehouses % db_.scale.districts + 1});
+            terminals_.push_back({tpcc::Deck(mix_of(part.what), tpcc::row_rng(seed, 201, i)),
+                                  tpcc::row_rng(seed, 200, i), i % settings_.warehouses + 1,
+                                  i / settings_.warehouses % db_.scale.districts + 1});
         }
         return {};
     }

@@ -1,10 +1,13 @@
-// workload.h - what is traced and timed: single operations on a table of 100,000 rows, or TPC-C transactions.
+// workload.h - what is traced and timed: single operations on a table of 100,000 rows, or TPC-C
+// transactions.
 //
-// Concepts   A workload runs units (one operation, or one transaction) on user threads that the caller starts. The same code runs under the
-//            tracer, on a simulated disk and clock, and natively, where it is timed. Marks (trace_format.h) cost a few instructions.
-//            Operations: all units of a thread run in one transaction, so that nothing but the operation repeats; begin and commit are
-//            measured around an update of one row, which is left out.
-//            Rows are dealt out to threads by number: nobody waits for a lock. In TPC-C they do wait, as in life.
+// Concepts   A workload runs units (one operation, or one transaction) on user threads that the
+//            caller starts. The same code runs under the tracer, on a simulated disk and clock, and
+//            natively, where it is timed. Marks (trace_format.h) cost a few instructions.
+//            Operations: all units of a thread run in one transaction, so that nothing but the
+//            operation repeats; begin and commit are measured around an update of one row, which is
+//            left out. Rows are dealt out to threads by number: nobody waits for a lock. In TPC-C
+//            they do wait, as in life.
 #pragma once
 
 #include <memory>
@@ -20,13 +23,14 @@ namespace lockstep::icache {
 
 // One part of a plan: "fetch:on:10".
 struct Part {
-    std::string what;                            // an operation or a transaction
+    std::string what;  // an operation or a transaction
     StepsMode mode = StepsMode::off;
-    uint32_t threads = 10;                       // of operations; transactions take all terminals
+    uint32_t threads = 10;  // of operations; transactions take all terminals
 
     std::string text() const;
 };
-inline constexpr std::string_view kOperations[] = {"fetch", "update", "insert", "delete", "scan", "begin", "commit"};
+inline constexpr std::string_view kOperations[] = {"fetch", "update", "insert", "delete",
+                                                   "scan",  "begin",  "commit"};
 inline constexpr std::string_view kTransactions[] = {"payment", "neworder", "mix4", "mix"};
 bool is_operation(std::string_view what);
 bool is_transaction(std::string_view what);
@@ -37,12 +41,13 @@ Result<StepsMode> parse_mode(std::string_view text);
 
 struct WorkloadSettings {
     uint64_t seed = 1;
-    uint32_t rounds = 20;                        // traced operations of each thread ...
-    uint32_t warm_rounds = 4;                    // ... after so many that are traced but not counted
-    uint32_t transactions = 600;                 // traced, the first tenth of them not counted
-    uint32_t warm_transactions = 3000;           // before, untraced
+    uint32_t rounds = 20;  // traced operations of each thread ...
+    // ... after so many that are traced but not counted.
+    uint32_t warm_rounds = 4;
+    uint32_t transactions = 600;        // traced, the first tenth of them not counted
+    uint32_t warm_transactions = 3000;  // before, untraced
     uint32_t warehouses = 10;
-    bool native = false;                         // real sizes, no marks
+    bool native = false;  // real sizes, no marks
 };
 
 class Workload {

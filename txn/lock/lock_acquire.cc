@@ -1,14 +1,18 @@
-// lock_acquire.cc - the long way of a lock and of an unlock, once the short cut on a thin entry does not apply.
+// lock_acquire.cc - the long way of a lock and of an unlock, once the short cut on a thin entry
+// does not apply.
 //
-// Concepts   Convoys: locks are handed over, so once a queue has formed at a hot lock (its holder waited for a page, say) everybody who comes
-//            finds it taken by one who was just woken and has not run yet, and queues, too; the queue never ends although nobody needs
-//            the lock for long. Therefore a newcomer that finds the only holder ready on its own worker lets it run first, and looks
-//            again: the queue drains, and the next comers find the lock free. After kYieldsMax turns it queues like everybody.
-//            Not with teams: their members are ready and hold locks as a matter of course.
+// Concepts   Convoys: locks are handed over, so once a queue has formed at a hot lock (its holder
+//            waited for a page, say) everybody who comes finds it taken by one who was just woken
+//            and has not run yet, and queues, too; the queue never ends although nobody needs the
+//            lock for long. Therefore a newcomer that finds the only holder ready on its own worker
+//            lets it run first, and looks again: the queue drains, and the next comers find the
+//            lock free. After kYieldsMax turns it queues like everybody. Not with teams: their
+//            members are ready and hold locks as a matter of course.
 // Source     M. Blasgen, J. Gray, M. Mitoma, T. Price, "The Convoy Phenomenon", 1979.
-// Blocking   acquire() parks when asked to wait and the request cannot be granted; release() never does.
-#include "txn/lock/lock_impl.h"
+// Blocking   acquire() parks when asked to wait and the request cannot be granted; release() never
+//            does.
 #include "threads/base/planted.h"
+#include "txn/lock/lock_impl.h"
 
 namespace lockstep::txn {
 
@@ -20,7 +24,8 @@ bool LockManager::Impl::holder_is_ready_here(const LockEntry* entry) const {
     LockOwner* holder = nullptr;
     if (!word::is_fat(entry->word)) {
         holder = owners[word::slot(entry->word)].load(std::memory_order_relaxed);
-    } else if (const LockRequest* granted = word::head(entry->word)->granted_first; !granted->next) {
+    } else if (const LockRequest* granted = word::head(entry->word)->granted_first;
+               !granted->next) {
         holder = granted->owner;
     }
     if (!holder) return false;
@@ -31,14 +36,16 @@ bool LockManager::Impl::holder_is_ready_here(const LockEntry* entry) const {
 }
 
 // One look at the entry under the latch decides: granted, refused, or a request in the queue.
-LockManager::Impl::Step LockManager::Impl::decide(LockBucket& bucket, LockOwner& owner, LockName name, LockMode mode, Ask ask,
+LockManager::Impl::Step LockManager::Impl::decide(LockBucket& bucket, LockOwner& owner,
+                                                  LockName name, LockMode mode, Ask ask,
                                                   bool may_yield) {
     LockEntry* entry = find(bucket, name.value);
     LockMode others, waiting;
     const LockMode own = rights_of(entry, owner, &others, &waiting);
     const bool conversion = own != LockMode::none;
     // Covered first: a holder of S asks for S again while another holds U, which admits no new S.
-    const bool possible = covers(own, mode) || (compatible(mode, others) && (conversion || compatible(waiting, mode)));
+    const bool possible = covers(own, mode) ||
+                          (compatible(mode, others) && (conversion || compatible(waiting, mode)));
     if (ask == Ask::instant && possible) return Step::again;
     if (!possible) {
         if (ask == Ask::attempt) return Step::refused;
@@ -69,7 +76,8 @@ LockManager::Impl::Step LockManager::Impl::decide(LockBucket& bucket, LockOwner&
     return Step::out_of_memory;
 }
 
-LockManager::Impl::Step LockManager::Impl::queue_up(LockBucket& bucket, LockEntry* entry, LockOwner& owner, LockMode mode, Ask ask,
+LockManager::Impl::Step LockManager::Impl::queue_up(LockBucket& bucket, LockEntry* entry,
+                                                    LockOwner& owner, LockMode mode, Ask ask,
                                                     bool conversion) {
     const uint64_t name = entry->name;
     threads::Thread* thread = threads::current();
@@ -91,15 +99,20 @@ LockManager::Impl::Step LockManager::Impl::queue_up(LockBucket& bucket, LockEntr
     request->worker = static_cast<uint8_t>(threads::worker_index());
     std::atomic_ref(owner.thread).store(thread, std::memory_order_relaxed);
     enqueue(request, threads::now());
-    if (request->next && reorders_arrivals(options.stage.policy)) {      // it may stand before those in whose favour it was refused
+    // It may stand before those in whose favour it was refused.
+    if (request->next && reorders_arrivals(options.stage.policy)) {
         WakeBatch wakes;
         grant_waiters(name, head, wakes);
     }
     return conversion ? Step::converting : Step::queued;
 }
 
-Result<Grant> LockManager::Impl::acquire(LockBucket& bucket, LockOwner& owner, LockName name, LockMode mode, Ask ask) {
-    uint32_t yields_left = ask != Ask::attempt && threads::current() && threads::worker_local.steps == nullptr ? kYieldsMax : 0;
+Result<Grant> LockManager::Impl::acquire(LockBucket& bucket, LockOwner& owner, LockName name,
+                                         LockMode mode, Ask ask) {
+    uint32_t yields_left =
+        ask != Ask::attempt && threads::current() && threads::worker_local.steps == nullptr
+            ? kYieldsMax
+            : 0;
     Step step;
     while ((step = decide(bucket, owner, name, mode, ask, yields_left > 0)) == Step::later) {
         bucket.latch.unlock();
@@ -113,8 +126,9 @@ Result<Grant> LockManager::Impl::acquire(LockBucket& bucket, LockOwner& owner, L
         case Step::again: return Grant::again;
         case Step::refused: return Grant::refused;
         case Step::out_of_memory: return fail(ErrorCode::out_of_memory, "lock table");
-        case Step::wrong_thread: return fail(ErrorCode::wrong_thread, "lock wait outside a user thread", name.value);
-        case Step::later:                        // the loop above ends with something else
+        case Step::wrong_thread:
+            return fail(ErrorCode::wrong_thread, "lock wait outside a user thread", name.value);
+        case Step::later:  // the loop above ends with something else
         case Step::converting:
         case Step::queued: break;
     }
@@ -122,8 +136,9 @@ Result<Grant> LockManager::Impl::acquire(LockBucket& bucket, LockOwner& owner, L
     return step == Step::queued && ask != Ask::instant ? Grant::fresh : Grant::again;
 }
 
-bool LockManager::Impl::release(LockBucket& bucket, LockOwner& owner, LockName name, LockMode rights) {
-    WakeBatch wakes;                     // woken after the latch is free: destroyed last
+bool LockManager::Impl::release(LockBucket& bucket, LockOwner& owner, LockName name,
+                                LockMode rights) {
+    WakeBatch wakes;  // woken after the latch is free: destroyed last
     bool nothing_left = true;
     if (LockEntry* entry = find(bucket, name.value); entry && !word::is_fat(entry->word)) {
         if (word::slot(entry->word) == owner.slot) {
@@ -142,7 +157,8 @@ bool LockManager::Impl::release(LockBucket& bucket, LockOwner& owner, LockName n
                 if (own->next) own->next->prev = own->prev;
                 partition(name.value).requests.put(own);
             }
-            if (!head->line.empty() && !PLANTED(release_wakes_nobody)) grant_waiters(name.value, head, wakes);
+            if (!head->line.empty() && !PLANTED(release_wakes_nobody))
+                grant_waiters(name.value, head, wakes);
             deflate(bucket, entry);
         }
     }

@@ -1,34 +1,41 @@
 // lock_deadlock.cc - deadlocks: a search over the waiting owners at the time one of them blocks.
 //
-// Concepts   An owner that waits has one request; it waits for those who hold conflicting rights and for those who stand before it in
-//            the queue and would be delayed by it. The search goes breadth first from the owner that just blocked, so a shortest
-//            cycle is found. The cycle is then looked at once more with the latches of all its buckets held: what is seen then is a
-//            deadlock and no mixture of several moments, so there are no false victims. The victim, which has the least work to
-//            lose, is taken out of its queue on the spot, and the search repeats until the starter is in no cycle.
-// Invariants LM-5 No deadlock is missed, with any number of workers. Proof: a cycle's members do not run, so its edges are stable once
-//                 it is complete. It is complete when the last member has enqueued its request. Every member searches after it
-//                 enqueued, and searches are serial (search.latch). The member that searches last does so after all have enqueued,
-//                 sees every edge of the cycle (reads each under its bucket's latch), and is itself in the cycle. Edges that appear
-//                 later than the enqueueing of their source, because somebody was granted or put before it, lead to an owner
-//                 that runs or enqueues then, and whose own search comes afterwards.
-//            LK-4 Only the search holds more than one bucket's latch, and takes them in the order of addresses.
+// Concepts   An owner that waits has one request; it waits for those who hold conflicting rights
+//            and for those who stand before it in the queue and would be delayed by it. The search
+//            goes breadth first from the owner that just blocked, so a shortest cycle is found. The
+//            cycle is then looked at once more with the latches of all its buckets held: what is
+//            seen then is a deadlock and no mixture of several moments, so there are no false
+//            victims. The victim, which has the least work to lose, is taken out of its queue on
+//            the spot, and the search repeats until the starter is in no cycle.
+// Invariants LM-5 No deadlock is missed, with any number of workers. Proof: a cycle's members do
+//                 not run, so its edges are stable once it is complete. It is complete when the
+//                 last member has enqueued its request. Every member searches after it enqueued,
+//                 and searches are serial (search.latch). The member that searches last does so
+//                 after all have enqueued, sees every edge of the cycle (reads each under its
+//                 bucket's latch), and is itself in the cycle. Edges that appear later than the
+//                 enqueueing of their source, because somebody was granted or put before it, lead
+//                 to an owner that runs or enqueues then, and whose own search comes afterwards.
+//            LK-4 Only the search holds more than one bucket's latch, and takes them in the order
+//            of addresses.
 // Blocking   Spins. Allocates nothing. Wakes the victim and those whom its end lets go on.
 // Source     Gray & Reuter 7.11 (waits-for graph, detection at block time).
 #include <algorithm>
 
-#include "txn/lock/lock_impl.h"
 #include "threads/base/planted.h"
+#include "txn/lock/lock_impl.h"
 
 namespace lockstep::txn {
 namespace {
 
-// Calls visit(owner, rights, queued) for each owner that `request` waits for. Stops when visit returns false.
+// Calls visit(owner, rights, queued) for each owner that `request` waits for. Stops when visit
+// returns false.
 template <class Visit>
 void for_each_blocker(const LockRequest& request, Visit visit) {
     for (const LockRequest* at = request.head->granted_first; at; at = at->next)
         if (at->owner != request.owner && !compatible(request.wanted, at->granted))
             if (!visit(at->owner, at->granted, false)) return;
-    if (request.own && !PLANTED(conversion_waits_behind)) return;      // conversions stand behind nobody (LK-2)
+    // Conversions stand behind nobody (LK-2).
+    if (request.own && !PLANTED(conversion_waits_behind)) return;
     for (const LockRequest* at = request.prev; at; at = at->prev)
         if (!compatible(at->wanted, request.wanted))
             if (!visit(at->owner, at->wanted, true)) return;
@@ -38,12 +45,14 @@ uint64_t loss(const LockOwner& owner) { return owner.work + owner.locks_held; }
 
 // Least loss; among equals the younger one.
 bool better_victim(const LockOwner& a, const LockOwner& b) {
-    return loss(a) != loss(b) ? (loss(a) < loss(b)) != PLANTED(deadlock_worst_victim) : a.txn > b.txn;
+    return loss(a) != loss(b) ? (loss(a) < loss(b)) != PLANTED(deadlock_worst_victim)
+                              : a.txn > b.txn;
 }
 
 class Searcher {
 public:
-    Searcher(LockManager::Impl& impl, LockOwner& start) : impl_(impl), search_(impl.search), start_(start) {}
+    Searcher(LockManager::Impl& impl, LockOwner& start)
+        : impl_(impl), search_(impl.search), start_(start) {}
 
     // Fills search.path with a cycle through the start. False if there is none.
     bool find();
@@ -67,7 +76,8 @@ bool Searcher::find() {
     for (uint32_t i = 0; i < search_.nodes.size(); ++i)
         if (expand(i)) {
             search_.path.clear();
-            for (uint32_t at = i; at != 0; at = search_.nodes[at].parent) search_.path.push_back(at);
+            for (uint32_t at = i; at != 0; at = search_.nodes[at].parent)
+                search_.path.push_back(at);
             search_.path.push_back(0);
             std::reverse(search_.path.begin(), search_.path.end());
             return true;
@@ -79,7 +89,8 @@ bool Searcher::add(LockOwner* owner, uint32_t parent) {
     uint32_t& seen = search_.seen[owner->slot];
     if (seen == search_.round) return false;
     seen = search_.round;
-    search_.nodes.push_back({.owner = owner, .request = nullptr, .bucket = nullptr, .parent = parent});
+    search_.nodes.push_back(
+        {.owner = owner, .request = nullptr, .bucket = nullptr, .parent = parent});
     return true;
 }
 
@@ -94,8 +105,9 @@ bool Searcher::expand(uint32_t index) {
         search_.nodes[index].request = request;
         search_.nodes[index].bucket = &bucket;
         bool closed = false;
-        // Who stands before `owner` for the same rights waits for nobody that `owner` does not wait for, too: no way leads through him that
-        // is not there without him. So a long queue costs no search through all its members.
+        // Who stands before `owner` for the same rights waits for nobody that `owner` does not wait
+        // for, too: no way leads through him that is not there without him. So a long queue costs
+        // no search through all its members.
         for_each_blocker(*request, [&](LockOwner* blocker, LockMode mode, bool queued) {
             closed = blocker == &start_;
             if (!closed && !(queued && mode == request->wanted)) add(blocker, index);
@@ -119,7 +131,11 @@ bool Searcher::confirm(CycleRecord& record) {
         for_each_blocker(*node.request, [&](const LockOwner* blocker, LockMode mode, bool queued) {
             found = blocker == next;
             if (found && i < CycleRecord::kLines)
-                record.lines[i] = {.txn = node.owner->txn, .name = name, .wanted = node.request->wanted, .other = mode, .queued = queued};
+                record.lines[i] = {.txn = node.owner->txn,
+                                   .name = name,
+                                   .wanted = node.request->wanted,
+                                   .other = mode,
+                                   .queued = queued};
             return !found;
         });
         if (!found) return false;
@@ -141,7 +157,8 @@ bool Searcher::break_cycle(WakeBatch& wakes) {
     if (real) {
         const DeadlockSearch::Node* victim = &search_.nodes[search_.path[0]];
         for (const uint32_t at : search_.path)
-            if (better_victim(*search_.nodes[at].owner, *victim->owner)) victim = &search_.nodes[at];
+            if (better_victim(*search_.nodes[at].owner, *victim->owner))
+                victim = &search_.nodes[at];
         record.id = search_.cycles = id;
         record.length = static_cast<uint32_t>(search_.path.size());
         record.victim = victim->owner->txn;
@@ -156,7 +173,7 @@ bool Searcher::break_cycle(WakeBatch& wakes) {
 
 void LockManager::Impl::resolve_deadlocks(LockOwner& start) {
     const WatchGuard watch(watchers);
-    WakeBatch wakes;                     // flushed after the guard below
+    WakeBatch wakes;  // flushed after the guard below
     const SpinGuard guard(search.latch);
     Searcher searcher(*this, start);
     while (searcher.find())
@@ -173,7 +190,8 @@ std::string LockManager::describe_cycle(uint32_t id) const {
     const auto number = [](uint64_t value) { return std::to_string(value); };
     const auto hex = [](uint64_t value) {
         std::string digits;
-        for (; value || digits.empty(); value >>= 4) digits.insert(digits.begin(), "0123456789abcdef"[value & 15]);
+        for (; value || digits.empty(); value >>= 4)
+            digits.insert(digits.begin(), "0123456789abcdef"[value & 15]);
         return "0x" + digits;
     };
     std::string text;
@@ -182,8 +200,8 @@ std::string LockManager::describe_cycle(uint32_t id) const {
         const CycleLine& line = record.lines[i];
         const bool last_kept = i + 1 == CycleRecord::kLines && record.length > CycleRecord::kLines;
         if (i) text += "; ";
-        text += "txn " + number(line.txn.value) + " waits for " + lock_mode_name(line.wanted) + " on " + hex(line.name) +
-                (line.queued ? " behind " : " held by ");
+        text += "txn " + number(line.txn.value) + " waits for " + lock_mode_name(line.wanted) +
+                " on " + hex(line.name) + (line.queued ? " behind " : " held by ");
         text += last_kept ? "another" : "txn " + number(record.lines[(i + 1) % lines].txn.value);
         text += std::string(" (") + lock_mode_name(line.other) + ")";
     }

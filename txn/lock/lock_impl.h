@@ -1,18 +1,26 @@
-// lock_impl.h - inside of the lock manager: bucket, thin entry, fat head, request, and the parts that share them.
+// lock_impl.h - inside of the lock manager: bucket, thin entry, fat head, request, and the parts
+// that share them.
 //
-// Layout     LockBucket, 64 bytes: latch (1 byte), overflow bucket (8), three entries of 16 (name, word). A word is
-//              thin: bits 0-6 mode, bit 7 = 0, bits 8.. owner slot        fat: bit 7 = 1, bits 8.. address of the LockHead
-//            A waiting request is a packet of the *lock stage*: each fat lock has a line of it, each partition of the table a Stage, which
-//            orders the lines by the policy and counts. Grants take packets out; deadlock, timeout and cancellation cancel them.
-// States     no entry -> thin (first lock) -> fat (second owner, or a waiter: inflate()) -> thin or no entry (deflate()).
-//            request: queued -> granted (grant_waiters) or freed (conversion, wait_until_grantable, denial).
-// Invariants LK-1 A head has a granted request, or it does not exist. [checked: deflate(), verify()]
-//            LK-2 A new request is granted only if it conflicts neither with rights granted to others nor takes rights that would
-//                 delay one who waits: passing a waiter is allowed when it does not feel it. Conversions (requests of an owner that
-//                 holds the name) look at granted rights only, and stand before new requests.
-//            LK-3 Who ends a wait unlinks the request, writes LockOwner::outcome and clears LockOwner::waiting under the bucket's
-//                 latch; afterwards it touches neither, only the Thread, whose wake may be spurious at worst.
-//            LK-4 Order of latches: deadlock search > bucket (several only for the search, by address) > pool. None is held at park.
+// Layout     LockBucket, 64 bytes: latch (1 byte), overflow bucket (8), three entries of 16 (name,
+//              word). A word is thin: bits 0-6 mode, bit 7 = 0, bits 8.. owner slot fat: bit 7 = 1,
+//              bits 8.. address of the LockHead
+//            A waiting request is a packet of the *lock stage*: each fat lock has a line of it,
+//            each partition of the table a Stage, which orders the lines by the policy and counts.
+//            Grants take packets out; deadlock, timeout and cancellation cancel them.
+// States     no entry -> thin (first lock) -> fat (second owner, or a waiter: inflate()) -> thin or
+//            no entry (deflate()). request: queued -> granted (grant_waiters) or freed (conversion,
+//            wait_until_grantable, denial).
+// Invariants LK-1 A head has a granted request, or it does not exist. [checked: deflate(),
+// verify()]
+//            LK-2 A new request is granted only if it conflicts neither with rights granted to
+//                 others nor takes rights that would delay one who waits: passing a waiter is
+//                 allowed when it does not feel it. Conversions (requests of an owner that holds
+//                 the name) look at granted rights only, and stand before new requests.
+//            LK-3 Who ends a wait unlinks the request, writes LockOwner::outcome and clears
+//                 LockOwner::waiting under the bucket's latch; afterwards it touches neither, only
+//                 the Thread, whose wake may be spurious at worst.
+//            LK-4 Order of latches: deadlock search > bucket (several only for the search, by
+//            address) > pool. None is held at park.
 #pragma once
 
 #include <array>
@@ -37,7 +45,7 @@ inline constexpr LockMode without(LockMode a, LockMode b) {
 inline constexpr LockMode kAllRights = static_cast<LockMode>(127);
 
 struct LockEntry {
-    uint64_t name;               // 0 = free
+    uint64_t name;  // 0 = free
     uint64_t word;
 };
 
@@ -55,61 +63,69 @@ struct RightCounts {
     LockMode mask;
 
     void add(LockMode mode) {
-        for (unsigned bits = static_cast<uint8_t>(mode); bits; bits &= bits - 1) ++count[std::countr_zero(bits)];
+        for (unsigned bits = static_cast<uint8_t>(mode); bits; bits &= bits - 1)
+            ++count[std::countr_zero(bits)];
         mask = mask | mode;
     }
     void remove(LockMode mode) {
         for (unsigned bits = static_cast<uint8_t>(mode); bits; bits &= bits - 1)
-            if (--count[std::countr_zero(bits)] == 0) mask = txn::without(mask, static_cast<LockMode>(bits & -bits));
+            if (--count[std::countr_zero(bits)] == 0)
+                mask = txn::without(mask, static_cast<LockMode>(bits & -bits));
     }
     // Rights of all but one who has `own`.
     LockMode without(LockMode own) const {
         LockMode rest = mask;
         for (unsigned bits = static_cast<uint8_t>(own); bits; bits &= bits - 1)
-            if (count[std::countr_zero(bits)] == 1) rest = txn::without(rest, static_cast<LockMode>(bits & -bits));
+            if (count[std::countr_zero(bits)] == 1)
+                rest = txn::without(rest, static_cast<LockMode>(bits & -bits));
         return rest;
     }
 };
 
 struct LockHead;
 
-// A granted or a waiting request of a fat lock. Fields are under the bucket's latch; `name` is atomic because the deadlock search
-// must find the bucket of a request that may go away meanwhile.
+// A granted or a waiting request of a fat lock. Fields are under the bucket's latch; `name` is
+// atomic because the deadlock search must find the bucket of a request that may go away meanwhile.
 struct alignas(kCacheLineBytes) LockRequest {
-    LockRequest* next = nullptr;             // among the granted, or in the line
+    LockRequest* next = nullptr;  // among the granted, or in the line
     LockRequest* prev = nullptr;
-    Nanos entered = 0;                       // waiting: since then
-    uint32_t bypassed = 0;                   // waiting: overtaken so often
+    Nanos entered = 0;      // waiting: since then
+    uint32_t bypassed = 0;  // waiting: overtaken so often
     LockMode granted = LockMode::none;
-    LockMode wanted = LockMode::none;        // waiting
-    bool instant = false;                    // waiting: take nothing when granted
-    uint8_t worker = 0;                      // waiting: of its thread
+    LockMode wanted = LockMode::none;  // waiting
+    bool instant = false;              // waiting: take nothing when granted
+    uint8_t worker = 0;                // waiting: of its thread
     std::atomic<uint64_t> name{0};
     LockOwner* owner = nullptr;
     LockHead* head = nullptr;
-    LockRequest* own = nullptr;              // waiting conversion: the owner's granted request
+    LockRequest* own = nullptr;  // waiting conversion: the owner's granted request
 };
 static_assert(sizeof(LockRequest) == kCacheLineBytes);
 
-using LockStage = threads::Stage<LockRequest, true>;     // lines: under the bucket's latch
+using LockStage = threads::Stage<LockRequest, true>;  // lines: under the bucket's latch
 
 struct alignas(kCacheLineBytes) LockHead {
     union {
-        LockRequest* granted_first = nullptr;    // any order
-        LockHead* pool_next;                 // while in its pool
+        LockRequest* granted_first = nullptr;  // any order
+        LockHead* pool_next;                   // while in its pool
     };
-    LockStage::Line line = {};               // who waits: conversions, then the others in the policy's order
+    // Who waits: conversions, then the others in the policy's order.
+    LockStage::Line line = {};
     RightCounts granted = {};
-    RightCounts waiting = {};                // wanted rights
+    RightCounts waiting = {};  // wanted rights
 };
 static_assert(sizeof(LockHead) == kCacheLineBytes);
 
 namespace word {
 inline constexpr uint64_t kFat = 0x80;
-inline uint64_t thin(uint32_t slot, LockMode mode) { return (uint64_t{slot} << 8) | static_cast<uint8_t>(mode); }
+inline uint64_t thin(uint32_t slot, LockMode mode) {
+    return (uint64_t{slot} << 8) | static_cast<uint8_t>(mode);
+}
 inline uint64_t fat(const LockHead* head) { return (reinterpret_cast<uint64_t>(head) << 8) | kFat; }
 inline bool is_fat(uint64_t word) { return word & kFat; }
-inline bool is_thin_of(uint64_t word, uint32_t slot) { return (word & ~uint64_t{0x7f}) == uint64_t{slot} << 8; }
+inline bool is_thin_of(uint64_t word, uint32_t slot) {
+    return (word & ~uint64_t{0x7f}) == uint64_t{slot} << 8;
+}
 inline LockMode mode(uint64_t word) { return static_cast<LockMode>(word & 0x7f); }
 inline uint32_t slot(uint64_t word) { return static_cast<uint32_t>(word >> 8); }
 inline LockHead* head(uint64_t word) { return reinterpret_cast<LockHead*>(word >> 8); }
@@ -123,7 +139,7 @@ public:
     WakeBatch(const WakeBatch&) = delete;
     WakeBatch& operator=(const WakeBatch&) = delete;
     void add(threads::Thread* thread) {
-        if (used_ == kMax) flush();          // wake() never parks: early is allowed, only less good
+        if (used_ == kMax) flush();  // wake() never parks: early is allowed, only less good
         threads_[used_++] = thread;
     }
     void flush() {
@@ -137,15 +153,17 @@ private:
     size_t used_ = 0;
 };
 
-enum class Ask : uint8_t { wait, attempt, instant };     // lock(), try_lock(), wait_until_grantable()
+// lock(), try_lock(), wait_until_grantable().
+enum class Ask : uint8_t { wait, attempt, instant };
 enum class Grant : uint8_t {
-    fresh,          // granted, the owner had no right on the name before
-    again,          // granted on top, or nothing to take
-    refused,        // attempt only: it would have to wait
-    slow,           // the short cut does not apply
+    fresh,    // granted, the owner had no right on the name before
+    again,    // granted on top, or nothing to take
+    refused,  // attempt only: it would have to wait
+    slow,     // the short cut does not apply
 };
 
-// The inline entry of `name`; null if there is none. Written out: compilers make a loop of it, at twice the instructions.
+// The inline entry of `name`; null if there is none. Written out: compilers make a loop of it, at
+// twice the instructions.
 inline LockEntry* find_inline(LockBucket& bucket, LockName name) {
     LockEntry* const entries = bucket.entries;
     if (entries[0].name == name.value) return &entries[0];
@@ -154,7 +172,8 @@ inline LockEntry* find_inline(LockBucket& bucket, LockName name) {
     return nullptr;
 }
 
-// The short cut of a lock: a free place in the bucket, or the caller's own thin entry. Under the bucket's latch.
+// The short cut of a lock: a free place in the bucket, or the caller's own thin entry. Under the
+// bucket's latch.
 inline Grant acquire_thin(LockBucket& bucket, uint32_t slot, LockName name, LockMode mode) {
     if (LockEntry* entry = find_inline(bucket, name)) [[unlikely]] {
         if (!word::is_thin_of(entry->word, slot)) return Grant::slow;
@@ -172,7 +191,8 @@ inline Grant acquire_thin(LockBucket& bucket, uint32_t slot, LockName name, Lock
 // What is left of an entry after an unlock.
 enum class Rest : uint8_t { none, some, slow };
 
-// The short cut of an unlock: the caller's own thin entry among the inline ones. Under the bucket's latch.
+// The short cut of an unlock: the caller's own thin entry among the inline ones. Under the bucket's
+// latch.
 inline Rest release_thin(LockBucket& bucket, uint32_t slot, LockName name, LockMode rights) {
     LockEntry* const entry = find_inline(bucket, name);
     if (!entry) [[unlikely]]
@@ -187,16 +207,20 @@ inline Rest release_thin(LockBucket& bucket, uint32_t slot, LockName name, LockM
 
 // Bits of LockOwner::noted.
 namespace noted {
-inline constexpr uint64_t kMaterialised = 0x80;          // a real request of that owner and store is in the table
+// A real request of that owner and store is in the table.
+inline constexpr uint64_t kMaterialised = 0x80;
 inline uint64_t tag(StoreId store) { return (uint64_t{store.value} + 1) << 32; }
-inline bool is_for(uint64_t word, StoreId store) { return (word >> 32) == uint64_t{store.value} + 1; }
+inline bool is_for(uint64_t word, StoreId store) {
+    return (word >> 32) == uint64_t{store.value} + 1;
+}
 inline LockMode mode(uint64_t word) { return static_cast<LockMode>(word & 0x7f); }
 }  // namespace noted
 
 // The name under which a store's lock stands in the table.
 inline LockName store_lock_name(StoreId store) { return page_lock_name(store, kPageNone); }
 
-// One line of a recorded deadlock: `txn` waits for `wanted` on `name`; the next line's txn holds `other` or waits before it for that.
+// One line of a recorded deadlock: `txn` waits for `wanted` on `name`; the next line's txn holds
+// `other` or waits before it for that.
 struct CycleLine {
     TxnId txn{};
     uint64_t name = 0;
@@ -207,7 +231,7 @@ struct CycleLine {
 struct CycleRecord {
     static constexpr size_t kLines = 16;
     uint32_t id = 0;
-    uint32_t length = 0;                     // of the cycle; lines beyond kLines are not kept
+    uint32_t length = 0;  // of the cycle; lines beyond kLines are not kept
     TxnId victim{};
     CycleLine lines[kLines];
 };
@@ -216,22 +240,24 @@ struct CycleRecord {
 struct DeadlockSearch {
     struct Node {
         LockOwner* owner;
-        LockRequest* request;                // as seen when its bucket was looked at
+        LockRequest* request;  // as seen when its bucket was looked at
         LockBucket* bucket;
-        uint32_t parent;                     // index in nodes
+        uint32_t parent;  // index in nodes
     };
     static constexpr size_t kKept = 64;
     SpinLock latch;
     uint32_t round = 0;
     uint32_t cycles = 0;
-    std::vector<uint32_t> seen;              // by owner slot: round in which it became a node
-    std::vector<Node> nodes;                 // breadth first
-    std::vector<uint32_t> path;              // indices of nodes in the cycle
-    std::vector<LockBucket*> buckets;        // of the cycle, sorted
+    std::vector<uint32_t> seen;        // by owner slot: round in which it became a node
+    std::vector<Node> nodes;           // breadth first
+    std::vector<uint32_t> path;        // indices of nodes in the cycle
+    std::vector<LockBucket*> buckets;  // of the cycle, sorted
     CycleRecord kept[kKept];
 };
 
-inline bool reorders_arrivals(LockPolicy policy) { return policy == LockPolicy::short_first || policy == LockPolicy::priority; }
+inline bool reorders_arrivals(LockPolicy policy) {
+    return policy == LockPolicy::short_first || policy == LockPolicy::priority;
+}
 threads::StageOptions<LockRequest> lock_stage_options(const LockStageOptions& options);
 
 struct LockManager::Impl {
@@ -242,30 +268,51 @@ struct LockManager::Impl {
 
     // --- lock_table.cc: entries; all under the bucket's latch
     static LockEntry* find(LockBucket& bucket, uint64_t name);
-    LockEntry* insert(LockBucket& bucket, uint64_t name);                    // null: out of memory
+    LockEntry* insert(LockBucket& bucket, uint64_t name);  // null: out of memory
     void erase(LockBucket& bucket, LockEntry* entry);
-    LockHead* inflate(uint64_t name, LockEntry* entry);                      // null: out of memory
+    LockHead* inflate(uint64_t name, LockEntry* entry);  // null: out of memory
     void deflate(LockBucket& bucket, LockEntry* entry);
     LockRequest* add_granted(uint64_t name, LockHead* head, LockOwner* owner, LockMode mode);
-    void drop_empty(LockBucket& bucket, LockEntry* entry, LockRequest* request);      // a granted request without any right
+    // A granted request without any right.
+    void drop_empty(LockBucket& bucket, LockEntry* entry, LockRequest* request);
     static LockRequest* granted_of(LockHead* head, const LockOwner* owner);
     // Rights of `owner` and of all others on an entry.
-    static LockMode rights_of(const LockEntry* entry, const LockOwner& owner, LockMode* others, LockMode* waiting);
+    static LockMode rights_of(const LockEntry* entry, const LockOwner& owner, LockMode* others,
+                              LockMode* waiting);
 
-    // --- lock_manager.cc: what does not fit the short cut; tail calls, so that the short cut needs no stack frame
-    [[gnu::cold, gnu::noinline]] Result<void> grow_and_lock(LockManager& self, LockOwner& owner, LockName name, LockMode mode);
-    [[gnu::noinline]] Result<void> lock_slow(LockBucket& bucket, LockOwner& owner, LockName name, LockMode mode);
-    [[gnu::noinline]] void unlock_slow(LockBucket& bucket, LockOwner& owner, LockName name, LockMode rights);
+    // --- lock_manager.cc: what does not fit the short cut; tail calls, so that the short cut needs
+    // no stack frame
+    [[gnu::cold, gnu::noinline]] Result<void> grow_and_lock(LockManager& self, LockOwner& owner,
+                                                            LockName name, LockMode mode);
+    [[gnu::noinline]] Result<void> lock_slow(LockBucket& bucket, LockOwner& owner, LockName name,
+                                             LockMode mode);
+    [[gnu::noinline]] void unlock_slow(LockBucket& bucket, LockOwner& owner, LockName name,
+                                       LockMode rights);
 
     // --- lock_acquire.cc: enter with the bucket's latch held, leave without
-    enum class Step : uint8_t { fresh, again, refused, later, queued, converting, out_of_memory, wrong_thread };
-    Result<Grant> acquire(LockBucket& bucket, LockOwner& owner, LockName name, LockMode mode, Ask ask);
-    // Leaves the latch alone. may_yield: `later` instead of queueing behind somebody who only needs the CPU.
-    Step decide(LockBucket& bucket, LockOwner& owner, LockName name, LockMode mode, Ask ask, bool may_yield);
+    enum class Step : uint8_t {
+        fresh,
+        again,
+        refused,
+        later,
+        queued,
+        converting,
+        out_of_memory,
+        wrong_thread
+    };
+    Result<Grant> acquire(LockBucket& bucket, LockOwner& owner, LockName name, LockMode mode,
+                          Ask ask);
+    // Leaves the latch alone. may_yield: `later` instead of queueing behind somebody who only needs
+    // the CPU.
+    Step decide(LockBucket& bucket, LockOwner& owner, LockName name, LockMode mode, Ask ask,
+                bool may_yield);
     bool holder_is_ready_here(const LockEntry* entry) const;
-    Step queue_up(LockBucket& bucket, LockEntry* entry, LockOwner& owner, LockMode mode, Ask ask, bool conversion);
-    bool release(LockBucket& bucket, LockOwner& owner, LockName name, LockMode rights);     // true: nothing left
-    bool release_one(LockOwner& owner, LockName name, LockMode rights);                     // takes the latch itself
+    Step queue_up(LockBucket& bucket, LockEntry* entry, LockOwner& owner, LockMode mode, Ask ask,
+                  bool conversion);
+    // true: nothing left.
+    bool release(LockBucket& bucket, LockOwner& owner, LockName name, LockMode rights);
+    // Takes the latch itself.
+    bool release_one(LockOwner& owner, LockName name, LockMode rights);
 
     // --- lock_queue.cc: under the bucket's latch
     void enqueue(LockRequest* request, Nanos now);
@@ -273,7 +320,8 @@ struct LockManager::Impl {
     LockRequest* prefer_local(LockStage& stage, LockHead* head, LockRequest* first, LockMode ahead);
     void hand_over(uint64_t name, LockHead* head, LockRequest* request);
     void end_wait(LockRequest* request, WaitOutcome outcome, WakeBatch& wakes);
-    void deny(LockBucket& bucket, LockRequest* request, WaitOutcome outcome, uint32_t cycle, WakeBatch& wakes);
+    void deny(LockBucket& bucket, LockRequest* request, WaitOutcome outcome, uint32_t cycle,
+              WakeBatch& wakes);
 
     // --- lock_wait.cc: without latches
     Result<void> wait(LockOwner& owner, LockName name);
@@ -284,12 +332,16 @@ struct LockManager::Impl {
 
     // --- lock_store.cc
     static Intent* find_intent(LockOwner& owner, const StoreLock& store);
-    Intent* add_intent(LockOwner& owner, StoreLock& store, LockMode noted) const;        // null: all in use
-    [[gnu::cold, gnu::noinline]] Result<bool> lock_weak_slow(LockOwner& owner, StoreLock& store, Intent& intent, LockMode mode,
+    // null: all in use.
+    Intent* add_intent(LockOwner& owner, StoreLock& store, LockMode noted) const;
+    [[gnu::cold, gnu::noinline]] Result<bool> lock_weak_slow(LockOwner& owner, StoreLock& store,
+                                                             Intent& intent, LockMode mode,
                                                              uint64_t before, bool attempt);
     Result<bool> lock_weak(LockOwner& owner, StoreLock& store, LockMode mode, bool attempt);
-    Result<bool> lock_strong(LockOwner& owner, StoreLock& store, LockMode mode, bool attempt, bool to_free = false);
-    Result<bool> acquire_store(LockOwner& owner, const StoreLock& store, LockMode mode, bool attempt, bool listed, bool to_free = false);
+    Result<bool> lock_strong(LockOwner& owner, StoreLock& store, LockMode mode, bool attempt,
+                             bool to_free = false);
+    Result<bool> acquire_store(LockOwner& owner, const StoreLock& store, LockMode mode,
+                               bool attempt, bool listed, bool to_free = false);
     bool materialise_all(const StoreLock& store);
     bool materialise(LockOwner& owner, std::atomic<uint64_t>& note, StoreId store);
     void release_intents(LockOwner& owner);
@@ -297,12 +349,15 @@ struct LockManager::Impl {
 
     // --- lock_record.cc
     bool escalate(LockOwner& owner, Intent& intent, LockMode record_mode);
-    [[gnu::noinline]] Result<bool> record_slow(LockBucket& bucket, LockOwner& owner, Intent& intent, LockName name, LockMode mode,
+    [[gnu::noinline]] Result<bool> record_slow(LockBucket& bucket, LockOwner& owner, Intent& intent,
+                                               LockName name, LockMode mode, Ask ask);
+    [[gnu::noinline]] Result<bool> record_long(LockManager& self, LockOwner& owner,
+                                               StoreLock& store, LockName name, LockMode mode,
                                                Ask ask);
-    [[gnu::noinline]] Result<bool> record_long(LockManager& self, LockOwner& owner, StoreLock& store, LockName name, LockMode mode,
-                                               Ask ask);
-    [[gnu::noinline]] Result<void> lock_record_slow(LockBucket& bucket, LockOwner& owner, Intent& intent, LockName name, LockMode mode);
-    [[gnu::noinline]] Result<void> lock_record_long(LockManager& self, LockOwner& owner, StoreLock& store, LockName name, LockMode mode);
+    [[gnu::noinline]] Result<void> lock_record_slow(LockBucket& bucket, LockOwner& owner,
+                                                    Intent& intent, LockName name, LockMode mode);
+    [[gnu::noinline]] Result<void> lock_record_long(LockManager& self, LockOwner& owner,
+                                                    StoreLock& store, LockName name, LockMode mode);
 
     // --- lock_names.cc: the owner's own list
     [[gnu::cold, gnu::noinline]] bool grow_names(LockOwner& owner);
@@ -317,7 +372,8 @@ struct LockManager::Impl {
         LockPool<LockHead, &LockHead::pool_next> heads;
         LockPool<LockBucket, &LockBucket::overflow> overflows;
         LockPool<LockOwner::Chunk, &LockOwner::Chunk::before> chunks;
-        std::atomic<uint64_t> released{0};   // names given back by owners of this partition, not counting waited ones
+        // Names given back by owners of this partition, not counting waited ones.
+        std::atomic<uint64_t> released{0};
         explicit Partition(const threads::StageOptions<LockRequest>& options) : stage(options) {}
     };
     static constexpr size_t kPartitions = 16;
@@ -328,13 +384,16 @@ struct LockManager::Impl {
     LockBucket* buckets = nullptr;
     size_t bucket_bytes = 0;
     uint32_t shift = 0;
-    std::unique_ptr<std::atomic<LockOwner*>[]> owners;       // by slot
-    std::atomic<uint32_t> owners_end{0};                     // slots below may be in use; only grows
-    // Searches that may look at owners they found in the table or the registry: remove_owner waits for zero.
+    std::unique_ptr<std::atomic<LockOwner*>[]> owners;  // by slot
+    // Slots below may be in use; only grows.
+    std::atomic<uint32_t> owners_end{0};
+    // Searches that may look at owners they found in the table or the registry: remove_owner waits
+    // for zero.
     alignas(kCacheLineBytes) std::atomic<uint32_t> watchers{0};
-    std::deque<Partition> partitions;        // kPartitions of them, for ever
+    std::deque<Partition> partitions;  // kPartitions of them, for ever
     DeadlockSearch search;
-    std::atomic<uint64_t> waits{0}, deadlocks{0}, timeouts{0}, escalations{0}, inflations{0}, wait_nanos{0};
+    std::atomic<uint64_t> waits{0}, deadlocks{0}, timeouts{0}, escalations{0}, inflations{0},
+        wait_nanos{0};
 };
 
 inline Intent* LockManager::Impl::find_intent(LockOwner& owner, const StoreLock& store) {
@@ -353,7 +412,9 @@ inline Intent* LockManager::Impl::find_intent(LockOwner& owner, const StoreLock&
 // Keeps the owners that a search meets from going away.
 class WatchGuard {
 public:
-    explicit WatchGuard(std::atomic<uint32_t>& watchers) : watchers_(watchers) { watchers_.fetch_add(1); }
+    explicit WatchGuard(std::atomic<uint32_t>& watchers) : watchers_(watchers) {
+        watchers_.fetch_add(1);
+    }
     ~WatchGuard() { watchers_.fetch_sub(1); }
     WatchGuard(const WatchGuard&) = delete;
     WatchGuard& operator=(const WatchGuard&) = delete;
@@ -362,7 +423,9 @@ private:
     std::atomic<uint32_t>& watchers_;
 };
 
-inline bool has_room(const LockOwner& owner) { return owner.chunk && owner.chunk->used < LockOwner::Chunk::kNames; }
+inline bool has_room(const LockOwner& owner) {
+    return owner.chunk && owner.chunk->used < LockOwner::Chunk::kNames;
+}
 
 // Room must have been made before (so that nothing fails once the lock is granted).
 inline void push_name(LockOwner& owner, LockName name) {
@@ -372,7 +435,8 @@ inline void push_name(LockOwner& owner, LockName name) {
     ++owner.locks_held;
 }
 
-// The whole of a lock that the short cut can do. Grant::slow: nothing is done and the bucket's latch is held.
+// The whole of a lock that the short cut can do. Grant::slow: nothing is done and the bucket's
+// latch is held.
 inline Grant lock_thin(LockBucket& bucket, LockOwner& owner, LockName name, LockMode mode) {
     bucket.latch.lock();
     const Grant grant = acquire_thin(bucket, owner.slot, name, mode);

@@ -1,7 +1,8 @@
 // lock_manager.cc - making the lock manager, and its short calls: lock, try, unlock, look.
 //
-// Concepts   The common case is one free place or the caller's own entry in one bucket: latch, compare three names, write 16 bytes,
-//            unlatch, note the name. Everything else is out of line (lock_acquire.cc).
+// Concepts   The common case is one free place or the caller's own entry in one bucket: latch,
+//            compare three names, write 16 bytes, unlatch, note the name. Everything else is out of
+//            line (lock_acquire.cc).
 #include "txn/lock/lock_manager.h"
 
 #include <sys/mman.h>
@@ -14,15 +15,18 @@
 namespace lockstep::txn {
 
 LockManager::Impl::Impl(const LockOptions& o) : options(o) {
-    for (size_t i = 0; i < kPartitions; ++i) partitions.emplace_back(lock_stage_options(options.stage));
+    for (size_t i = 0; i < kPartitions; ++i)
+        partitions.emplace_back(lock_stage_options(options.stage));
     // Waiters and holders are counted in 16 bits, and an empty table still needs a shift below 64.
     options.owners_max = std::clamp<uint32_t>(options.owners_max, 1, 65535);
     options.buckets_log2 = std::clamp<uint32_t>(options.buckets_log2, 4, 32);
     shift = 64 - options.buckets_log2;
     bucket_bytes = sizeof(LockBucket) << options.buckets_log2;
-    void* memory = mmap(nullptr, bucket_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    CHECK(memory != MAP_FAILED);                     // a store cannot start without its lock table
-    madvise(memory, bucket_bytes, MADV_HUGEPAGE);    // a hint: fewer TLB misses where the system grants it
+    void* memory =
+        mmap(nullptr, bucket_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(memory != MAP_FAILED);  // a store cannot start without its lock table
+    // A hint: fewer TLB misses where the system grants it.
+    madvise(memory, bucket_bytes, MADV_HUGEPAGE);
     buckets = static_cast<LockBucket*>(memory);
     owners = std::make_unique<std::atomic<LockOwner*>[]>(options.owners_max);
     search.seen.resize(options.owners_max);
@@ -44,14 +48,13 @@ void LockManager::add_owner(LockOwner& owner) {
     CHECK(owner.slot < impl_->options.owners_max);
     CHECK(impl_->owners[owner.slot].load(std::memory_order_relaxed) == nullptr);
     uint32_t end = impl_->owners_end.load();
-    while (end <= owner.slot && !impl_->owners_end.compare_exchange_weak(end, owner.slot + 1)) {
-    }
-    impl_->owners[owner.slot].store(&owner);         // sequentially consistent: see lock_store.cc
+    while (end <= owner.slot && !impl_->owners_end.compare_exchange_weak(end, owner.slot + 1)) {}
+    impl_->owners[owner.slot].store(&owner);  // sequentially consistent: see lock_store.cc
 }
 
 void LockManager::remove_owner(LockOwner& owner) {
     CHECK(impl_->owners[owner.slot].load(std::memory_order_relaxed) == &owner);
-    CHECK(owner.locks_held == 0 && owner.intents_used == 0);     // LM-4: release_all came before
+    CHECK(owner.locks_held == 0 && owner.intents_used == 0);  // LM-4: release_all came before
     while (owner.chunk) impl_->pop_chunk(owner);
     impl_->owners[owner.slot].store(nullptr);
     while (impl_->watchers.load() != 0) cpu_relax();
@@ -71,12 +74,14 @@ Result<void> LockManager::lock(LockOwner& owner, LockName name, LockMode mode) {
     return {};
 }
 
-Result<void> LockManager::Impl::grow_and_lock(LockManager& self, LockOwner& owner, LockName name, LockMode mode) {
+Result<void> LockManager::Impl::grow_and_lock(LockManager& self, LockOwner& owner, LockName name,
+                                              LockMode mode) {
     if (!grow_names(owner)) return fail(ErrorCode::out_of_memory, "lock names");
     return self.lock(owner, name, mode);
 }
 
-Result<void> LockManager::Impl::lock_slow(LockBucket& b, LockOwner& owner, LockName name, LockMode mode) {
+Result<void> LockManager::Impl::lock_slow(LockBucket& b, LockOwner& owner, LockName name,
+                                          LockMode mode) {
     if (TRY(acquire(b, owner, name, mode, Ask::wait)) == Grant::fresh) push_name(owner, name);
     return {};
 }
@@ -104,7 +109,8 @@ Result<void> LockManager::wait_until_grantable(LockOwner& owner, LockName name, 
 bool LockManager::grantable(const LockOwner& owner, LockName name, LockMode mode) {
     LockBucket& bucket = buckets_[name.value >> shift_];
     const SpinGuard guard(bucket.latch);
-    if (!find_inline(bucket, name) && !bucket.overflow) [[likely]] return true;
+    if (!find_inline(bucket, name) && !bucket.overflow) [[likely]]
+        return true;
     LockMode others, waiting;
     const LockMode own = Impl::rights_of(Impl::find(bucket, name.value), owner, &others, &waiting);
     return covers(own, mode) ||
@@ -134,7 +140,8 @@ void LockManager::unlock(LockOwner& owner, LockName name, LockMode rights) {
     --owner.locks_held;
 }
 
-void LockManager::Impl::unlock_slow(LockBucket& b, LockOwner& owner, LockName name, LockMode rights) {
+void LockManager::Impl::unlock_slow(LockBucket& b, LockOwner& owner, LockName name,
+                                    LockMode rights) {
     if (release(b, owner, name, rights)) forget_name(owner, name);
 }
 
@@ -158,12 +165,13 @@ StageStats LockManager::stage_stats() const {
 }
 
 size_t LockManager::memory_bytes() const {
-    size_t bytes = impl_->bucket_bytes + sizeof(Impl) + Impl::kPartitions * sizeof(Impl::Partition) +
-                   impl_->options.owners_max *
-                       (sizeof(LockOwner*) + 2 * sizeof(uint32_t) + sizeof(DeadlockSearch::Node) + sizeof(LockBucket*));
+    size_t bytes = impl_->bucket_bytes + sizeof(Impl) +
+                   Impl::kPartitions * sizeof(Impl::Partition) +
+                   impl_->options.owners_max * (sizeof(LockOwner*) + 2 * sizeof(uint32_t) +
+                                                sizeof(DeadlockSearch::Node) + sizeof(LockBucket*));
     for (const Impl::Partition& partition : impl_->partitions)
-        bytes += partition.requests.memory_bytes() + partition.heads.memory_bytes() + partition.overflows.memory_bytes() +
-                 partition.chunks.memory_bytes();
+        bytes += partition.requests.memory_bytes() + partition.heads.memory_bytes() +
+                 partition.overflows.memory_bytes() + partition.chunks.memory_bytes();
     return bytes;
 }
 

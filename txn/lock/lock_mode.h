@@ -1,10 +1,13 @@
-// lock_mode.h - lock modes as sets of elementary rights: joining two modes is `or`, testing a conflict is one `and`.
+// lock_mode.h - lock modes as sets of elementary rights: joining two modes is `or`, testing a
+// conflict is one `and`.
 //
-// Concepts   Store (database) > table or index > heap page take IS IX S SIX U X. A key lock has two parts: the key itself
-//            (S U X) and the gap below it down to the next smaller key: gap_read (a scan or a miss depends on its emptiness) and
-//            gap_insert (somebody is putting a key there). The two parts share one lock name and one mode byte.
-// Source     J. Gray, A. Reuter, "Transaction Processing", 1993, ch. 7 (granular modes, U); C. Mohan, ARIES/KVL, 1990, and
-//            G. Graefe, "A Survey of B-Tree Locking Techniques", 2010 (key-range modes).
+// Concepts   Store (database) > table or index > heap page take IS IX S SIX U X. A key lock has two
+//            parts: the key itself (S U X) and the gap below it down to the next smaller key:
+//            gap_read (a scan or a miss depends on its emptiness) and gap_insert (somebody is
+//            putting a key there). The two parts share one lock name and one mode byte.
+// Source     J. Gray, A. Reuter, "Transaction Processing", 1993, ch. 7 (granular modes, U); C.
+//            Mohan, ARIES/KVL, 1990, and G. Graefe, "A Survey of B-Tree Locking Techniques", 2010
+//            (key-range modes).
 #pragma once
 
 #include <cstdint>
@@ -23,7 +26,7 @@ enum class LockMode : uint8_t {
     gap_read = 32,
     gap_insert = 64,
     SIX = S | IX,
-    key_scan = S | gap_read,            // serializable range read: this key and the gap below it
+    key_scan = S | gap_read,  // serializable range read: this key and the gap below it
     key_insert = X | gap_insert,
 };
 
@@ -35,16 +38,19 @@ constexpr LockMode operator&(LockMode a, LockMode b) {
 }
 
 namespace detail {
-// Rights of others that a request for one elementary right must not meet. U is asymmetric: granted S admits U, granted U
-// admits no new S, so that an upgrade to X is not starved.
+// Rights of others that a request for one elementary right must not meet. U is asymmetric: granted
+// S admits U, granted U admits no new S, so that an upgrade to X is not starved.
 constexpr uint8_t conflicts_of_right(uint8_t right) {
-    constexpr auto bits = [](auto... m) { return static_cast<uint8_t>((static_cast<uint8_t>(m) | ... | 0)); };
+    constexpr auto bits = [](auto... m) {
+        return static_cast<uint8_t>((static_cast<uint8_t>(m) | ... | 0));
+    };
     switch (static_cast<LockMode>(right)) {
         case LockMode::IS: return bits(LockMode::X);
         case LockMode::IX: return bits(LockMode::S, LockMode::U, LockMode::X);
         case LockMode::S: return bits(LockMode::IX, LockMode::U, LockMode::X);
         case LockMode::U: return bits(LockMode::IX, LockMode::U, LockMode::X);
-        case LockMode::X: return bits(LockMode::IS, LockMode::IX, LockMode::S, LockMode::U, LockMode::X);
+        case LockMode::X:
+            return bits(LockMode::IS, LockMode::IX, LockMode::S, LockMode::U, LockMode::X);
         case LockMode::gap_read: return bits(LockMode::gap_insert);
         case LockMode::gap_insert: return bits(LockMode::gap_read);
         default: return 0;
@@ -63,21 +69,26 @@ inline constexpr ConflictTable kConflicts;
 
 // May `requested` be granted while others hold, all together, the rights in `granted`?
 constexpr bool compatible(LockMode requested, LockMode granted_to_others) {
-    if (PLANTED(u_lets_u_in)) granted_to_others = granted_to_others & static_cast<LockMode>(~static_cast<uint8_t>(LockMode::U));
+    if (PLANTED(u_lets_u_in))
+        granted_to_others =
+            granted_to_others & static_cast<LockMode>(~static_cast<uint8_t>(LockMode::U));
     if (PLANTED(ix_beside_s) && requested == LockMode::IX) return granted_to_others != LockMode::X;
-    if (PLANTED(gap_unguarded) && (requested & LockMode::gap_insert) != LockMode::none) requested = LockMode::none;
-    return (detail::kConflicts.of[static_cast<uint8_t>(requested)] & static_cast<uint8_t>(granted_to_others)) == 0;
+    if (PLANTED(gap_unguarded) && (requested & LockMode::gap_insert) != LockMode::none)
+        requested = LockMode::none;
+    return (detail::kConflicts.of[static_cast<uint8_t>(requested)] &
+            static_cast<uint8_t>(granted_to_others)) == 0;
 }
-// Does holding `held` make a request for `wanted` superfluous? X covers S, U; S covers IS; X and SIX cover IX ...
+// Does holding `held` make a request for `wanted` superfluous? X covers S, U; S covers IS; X and
+// SIX cover IX ...
 constexpr bool covers(LockMode held, LockMode wanted) {
     unsigned h = static_cast<uint8_t>(held);
-    if (h & 16) h |= 1 | 2 | 4 | 8;                 // X
-    if (h & 8) h |= PLANTED(u_covers_x) ? 1 | 4 | 16 : 1 | 4;                          // U
-    if (h & 4) h |= 1;                              // S
-    if (h & 2) h |= 1;                              // IX
+    if (h & 16) h |= 1 | 2 | 4 | 8;                            // X
+    if (h & 8) h |= PLANTED(u_covers_x) ? 1 | 4 | 16 : 1 | 4;  // U
+    if (h & 4) h |= 1;                                         // S
+    if (h & 2) h |= 1;                                         // IX
     return (static_cast<uint8_t>(wanted) & ~h) == 0;
 }
 
-const char* lock_mode_name(LockMode mode);          // "X", "S+gap_read" ...; static string
+const char* lock_mode_name(LockMode mode);  // "X", "S+gap_read" ...; static string
 
 }  // namespace lockstep::txn

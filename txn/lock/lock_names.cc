@@ -1,7 +1,9 @@
-// lock_names.cc - the list of names an owner holds: growing, forgetting one, giving everything back.
+// lock_names.cc - the list of names an owner holds: growing, forgetting one, giving everything
+// back.
 //
-// Concepts   The list may hold a name that is no longer held (an unlock far from the end does not search for ever) or twice;
-//            releasing what is not held is no error. It never lacks a held name, except those of stores: see lock_store.cc.
+// Concepts   The list may hold a name that is no longer held (an unlock far from the end does not
+//            search for ever) or twice; releasing what is not held is no error. It never lacks a
+//            held name, except those of stores: see lock_store.cc.
 // Blocking   Nothing here parks.
 #include <algorithm>
 
@@ -28,7 +30,8 @@ void LockManager::Impl::pop_chunk(LockOwner& owner) {
 void LockManager::Impl::forget_name(LockOwner& owner, LockName name) {
     constexpr int kChunksSearched = 4;
     int searched = 0;
-    for (LockOwner::Chunk* chunk = owner.chunk; chunk && searched < kChunksSearched; chunk = chunk->before, ++searched)
+    for (LockOwner::Chunk* chunk = owner.chunk; chunk && searched < kChunksSearched;
+         chunk = chunk->before, ++searched)
         for (uint64_t i = chunk->used; i-- > 0;) {
             if (chunk->names[i] != name) continue;
             // The last name of the list fills the gap; order does not matter for a release.
@@ -41,7 +44,7 @@ void LockManager::Impl::forget_name(LockOwner& owner, LockName name) {
 
 void LockManager::release_all(LockOwner& owner) {
     DCHECK(owner.waiting.load(std::memory_order_relaxed) == nullptr);
-    constexpr uint64_t kAhead = 4;       // buckets loaded ahead of their release
+    constexpr uint64_t kAhead = 4;  // buckets loaded ahead of their release
     const uint64_t names = owner.locks_held;
     while (LockOwner::Chunk* chunk = owner.chunk) {
         for (uint64_t i = chunk->used; i-- > 0;) {
@@ -53,7 +56,9 @@ void LockManager::release_all(LockOwner& owner) {
         impl_->pop_chunk(owner);
     }
     if (owner.intents_used | (owner.strong_unlisted != nullptr)) impl_->release_intents(owner);
-    if (names) impl_->partition(owner).released.fetch_add(names - std::min(names, owner.waits), std::memory_order_relaxed);
+    if (names)
+        impl_->partition(owner).released.fetch_add(names - std::min(names, owner.waits),
+                                                   std::memory_order_relaxed);
     owner.locks_held = 0;
     owner.waits = 0;
 }
@@ -64,7 +69,8 @@ void LockManager::release_shared(LockOwner& owner) {
     for (LockOwner::Chunk* chunk = owner.chunk; chunk; chunk = chunk->before) {
         uint64_t kept = 0;
         for (uint64_t i = 0; i < chunk->used; ++i)
-            if (!impl_->release_one(owner, chunk->names[i], kShared)) chunk->names[kept++] = chunk->names[i];
+            if (!impl_->release_one(owner, chunk->names[i], kShared))
+                chunk->names[kept++] = chunk->names[i];
         released += chunk->used - kept;
         chunk->used = kept;
     }

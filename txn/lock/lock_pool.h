@@ -1,7 +1,8 @@
 // lock_pool.h - pools of small objects that are never given back before the pool dies.
 //
-// Concepts   Free objects form a list through one of their own fields; slabs of a few kilobytes feed it. An object keeps its type
-//            for ever, so a pointer that has become stale still points to an object of that type (deadlock search relies on it).
+// Concepts   Free objects form a list through one of their own fields; slabs of a few kilobytes
+//            feed it. An object keeps its type for ever, so a pointer that has become stale still
+//            points to an object of that type (deadlock search relies on it).
 // Invariants LK-10 A pool's memory returns to the system only in its destructor.
 // Blocking   Spins; get() calls the allocator only when a slab is used up.
 #pragma once
@@ -9,8 +10,8 @@
 #include <cstdlib>
 #include <new>
 
-#include "threads/base/spin_lock.h"
 #include <lockstep/types.h>
+#include "threads/base/spin_lock.h"
 
 namespace lockstep::txn {
 
@@ -61,7 +62,8 @@ private:
         slabs_ = new (memory) Slab{slabs_};
         ++slab_count_;
         char* at = static_cast<char*>(memory) + sizeof(Slab);
-        for (char* end = static_cast<char*>(memory) + kSlabBytes; at + sizeof(T) <= end; at += sizeof(T)) {
+        for (char* end = static_cast<char*>(memory) + kSlabBytes; at + sizeof(T) <= end;
+             at += sizeof(T)) {
             T* object = new (at) T;
             object->*Link = free_;
             free_ = object;
@@ -70,9 +72,9 @@ private:
     }
 
     mutable SpinLock latch_;
-    T* free_ = nullptr;              // under latch_
-    Slab* slabs_ = nullptr;          // under latch_
-    size_t slab_count_ = 0;          // under latch_
+    T* free_ = nullptr;      // under latch_
+    Slab* slabs_ = nullptr;  // under latch_
+    size_t slab_count_ = 0;  // under latch_
 };
 
 }  // namespace lockstep::txn

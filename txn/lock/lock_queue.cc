@@ -1,21 +1,24 @@
 // lock_queue.cc - the lock stage: who waits, who is granted next, how a wait ends.
 //
-// Concepts   Grants are made by whoever gives rights back, never by the waiter: a woken thread owns its lock already (hand-off), so
-//            nobody can slip in between. All requests that can be granted are granted in one pass, as a group, and woken one after the
-//            other: on their worker they stand next to each other in the ready queue, reach their next operation together, and so
-//            join one team.
-//            The order of a line is the stage's (threads/sync/stage.h); this file says only which request goes before which.
-// Invariants LM-2, LK-2, LK-3, and STG-2: nobody is overtaken by a new request more than bypass_max times. [checked: verify()]
+// Concepts   Grants are made by whoever gives rights back, never by the waiter: a woken thread owns
+//            its lock already (hand-off), so nobody can slip in between. All requests that can be
+//            granted are granted in one pass, as a group, and woken one after the other: on their
+//            worker they stand next to each other in the ready queue, reach their next operation
+//            together, and so join one team. The order of a line is the stage's
+//            (threads/sync/stage.h); this file says only which request goes before which.
+// Invariants LM-2, LK-2, LK-3, and STG-2: nobody is overtaken by a new request more than bypass_max
+// times. [checked: verify()]
 // Blocking   Everything here runs under the bucket's latch.
-#include "txn/lock/lock_impl.h"
 #include "threads/base/planted.h"
+#include "txn/lock/lock_impl.h"
 
 namespace lockstep::txn {
 namespace {
 
 using threads::Precedence;
 
-// Conversions as of right: their owner holds the lock, so those who wait for it wait for him anyway.
+// Conversions as of right: their owner holds the lock, so those who wait for it wait for him
+// anyway.
 template <bool (*kBefore)(const LockOwner& arriving, const LockOwner& waiting)>
 Precedence order(const LockRequest& arriving, const LockRequest& waiting) {
     if (waiting.own) return Precedence::behind;
@@ -24,33 +27,40 @@ Precedence order(const LockRequest& arriving, const LockRequest& waiting) {
 }
 
 bool never(const LockOwner&, const LockOwner&) { return false; }
-bool shorter(const LockOwner& a, const LockOwner& b) { return a.operations_left < b.operations_left; }
+bool shorter(const LockOwner& a, const LockOwner& b) {
+    return a.operations_left < b.operations_left;
+}
 bool more_important(const LockOwner& a, const LockOwner& b) { return a.priority > b.priority; }
 
 threads::StageOrder<LockRequest> order_of(LockPolicy policy) {
     switch (policy) {
         case LockPolicy::short_first: return order<shorter>;
         case LockPolicy::priority: return order<more_important>;
-        case LockPolicy::local_first:            // looks for the next holder when one is wanted
+        case LockPolicy::local_first:  // looks for the next holder when one is wanted
         case LockPolicy::fifo: break;
     }
     return order<never>;
 }
 
-// One name is about one operation: what a transaction has done needs no counter on the way of those who never wait.
+// One name is about one operation: what a transaction has done needs no counter on the way of those
+// who never wait.
 uint32_t operations_left(const LockOwner& owner) {
     if (owner.operations == 0) return UINT32_MAX;
-    return owner.operations > owner.locks_held ? owner.operations - static_cast<uint32_t>(owner.locks_held) : 1;
+    return owner.operations > owner.locks_held
+               ? owner.operations - static_cast<uint32_t>(owner.locks_held)
+               : 1;
 }
 
-// Each right that anybody waits for conflicts with what is granted: no new request can pass, and a long queue need not be walked.
+// Each right that anybody waits for conflicts with what is granted: no new request can pass, and a
+// long queue need not be walked.
 bool nobody_passes(LockMode waited_for, LockMode granted) {
     for (unsigned bits = static_cast<uint8_t>(waited_for); bits; bits &= bits - 1)
         if (compatible(static_cast<LockMode>(bits & -bits), granted)) return false;
     return true;
 }
 
-// Unlocking is allowed on foreign kernel threads, which have no clock: the waits that they end are counted as none.
+// Unlocking is allowed on foreign kernel threads, which have no clock: the waits that they end are
+// counted as none.
 Nanos time_of_grant() { return threads::current() ? threads::now() : 0; }
 
 }  // namespace
@@ -59,14 +69,16 @@ threads::StageOptions<LockRequest> lock_stage_options(const LockStageOptions& op
     return {.order = order_of(options.policy), .bypass_max = options.bypass_max};
 }
 
-// Bounded by the number of owners, each of which waits for one name (LM-3): no back-pressure is needed here.
+// Bounded by the number of owners, each of which waits for one name (LM-3): no back-pressure is
+// needed here.
 void LockManager::Impl::enqueue(LockRequest* request, Nanos now) {
     LockHead* head = request->head;
     LockOwner* owner = request->owner;
-    CHECK(owner->waiting.load(std::memory_order_relaxed) == nullptr);        // LM-3
+    CHECK(owner->waiting.load(std::memory_order_relaxed) == nullptr);  // LM-3
     owner->operations_left = operations_left(*owner);
     owner->wait_began = now;
-    partition(request->name.load(std::memory_order_relaxed)).stage.enqueue(head->line, *request, now);
+    partition(request->name.load(std::memory_order_relaxed))
+        .stage.enqueue(head->line, *request, now);
     head->waiting.add(request->wanted);
     owner->outcome = WaitOutcome::none;
     owner->waiting.store(request, std::memory_order_release);
@@ -80,12 +92,14 @@ void LockManager::Impl::end_wait(LockRequest* request, WaitOutcome outcome, Wake
     owner->waiting.store(nullptr, std::memory_order_release);
 }
 
-// One pass from the front is enough: a grant adds rights, so nothing refused earlier in the pass becomes possible by it.
+// One pass from the front is enough: a grant adds rights, so nothing refused earlier in the pass
+// becomes possible by it.
 void LockManager::Impl::grant_waiters(uint64_t name, LockHead* head, WakeBatch& wakes) {
     LockStage& stage = partition(name).stage;
     Nanos now = 0;
     uint64_t group = 0;
-    LockMode ahead = LockMode::none;             // wanted by those who stay before the one looked at
+    // Wanted by those who stay before the one looked at.
+    LockMode ahead = LockMode::none;
     bool choose = options.stage.policy == LockPolicy::local_first && threads::current() != nullptr;
     for (LockRequest *request = head->line.first, *next; request; request = next) {
         if (choose && !request->own) {
@@ -111,12 +125,16 @@ void LockManager::Impl::grant_waiters(uint64_t name, LockHead* head, WakeBatch& 
     stage.served_together(group);
 }
 
-// The request that is looked at instead of `first`, the first that is no conversion: one of this worker's, moved there. Only one that is
-// granted at once: whoever waits behind another whom the deadlock search has not seen there could wait for ever (LM-5).
-LockRequest* LockManager::Impl::prefer_local(LockStage& stage, LockHead* head, LockRequest* first, LockMode ahead) {
+// The request that is looked at instead of `first`, the first that is no conversion: one of this
+// worker's, moved there. Only one that is granted at once: whoever waits behind another whom the
+// deadlock search has not seen there could wait for ever (LM-5).
+LockRequest* LockManager::Impl::prefer_local(LockStage& stage, LockHead* head, LockRequest* first,
+                                             LockMode ahead) {
     const uint32_t here = threads::worker_index();
     for (LockRequest* at = first; at && first->bypassed < options.stage.bypass_max; at = at->next) {
-        if (at->worker != here || !compatible(at->wanted, head->granted.mask) || !compatible(ahead, at->wanted)) continue;
+        if (at->worker != here || !compatible(at->wanted, head->granted.mask) ||
+            !compatible(ahead, at->wanted))
+            continue;
         return at == first || !stage.promote(head->line, *at, *first) ? first : at;
     }
     return first;
@@ -141,7 +159,8 @@ void LockManager::Impl::hand_over(uint64_t name, LockHead* head, LockRequest* re
     partition(name).requests.put(request);
 }
 
-void LockManager::Impl::deny(LockBucket& bucket, LockRequest* request, WaitOutcome outcome, uint32_t cycle, WakeBatch& wakes) {
+void LockManager::Impl::deny(LockBucket& bucket, LockRequest* request, WaitOutcome outcome,
+                             uint32_t cycle, WakeBatch& wakes) {
     const uint64_t name = request->name.load(std::memory_order_relaxed);
     LockHead* head = request->head;
     partition(name).stage.cancel(head->line, *request);

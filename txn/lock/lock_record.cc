@@ -1,10 +1,13 @@
-// lock_record.cc - the call of the record operations: intention, escalation and record lock in one; one bucket in the common case.
+// lock_record.cc - the call of the record operations: intention, escalation and record lock in one;
+// one bucket in the common case.
 //
-// Concepts   Intent::records_short holds the rights that need nothing but the bucket: the intention is there and the store's lock covers no
-//            record. Everything else takes the long way: noting the intention, escalation, records that need no lock.
-//            Escalation: after escalate_at record locks on one store the owner tries the store's lock, S if it only reads there, else X.
-//            It never waits for it, so it causes no deadlock; a refusal doubles the number until the next attempt. Record locks taken
-//            before stay until the end: giving them back one by one would cost more than keeping them.
+// Concepts   Intent::records_short holds the rights that need nothing but the bucket: the intention
+//            is there and the store's lock covers no record. Everything else takes the long way:
+//            noting the intention, escalation, records that need no lock. Escalation: after
+//            escalate_at record locks on one store the owner tries the store's lock, S if it only
+//            reads there, else X. It never waits for it, so it causes no deadlock; a refusal
+//            doubles the number until the next attempt. Record locks taken before stay until the
+//            end: giving them back one by one would cost more than keeping them.
 // Blocking   lock_record parks like lock(); try_lock_record never does, nor does escalation.
 #include "txn/lock/lock_impl.h"
 
@@ -24,14 +27,16 @@ inline Intent& likely_intent(LockOwner& owner, const StoreLock& store) {
     return owner.intents[owner.intent_hint[store.store.value % 16]];
 }
 
-inline bool short_way(const LockOwner& owner, const Intent& intent, const StoreLock& store, LockMode mode) {
+inline bool short_way(const LockOwner& owner, const Intent& intent, const StoreLock& store,
+                      LockMode mode) {
     return intent.lock == &store && without(mode, intent.records_short) == LockMode::none &&
            intent.record_locks < intent.escalate_at && has_room(owner);
 }
 
 }  // namespace
 
-Result<void> LockManager::lock_record(LockOwner& owner, StoreLock& store, LockName name, LockMode mode) {
+Result<void> LockManager::lock_record(LockOwner& owner, StoreLock& store, LockName name,
+                                      LockMode mode) {
     DCHECK(name.value != 0);
     Intent& intent = likely_intent(owner, store);
     if (!short_way(owner, intent, store, mode)) [[unlikely]]
@@ -44,7 +49,8 @@ Result<void> LockManager::lock_record(LockOwner& owner, StoreLock& store, LockNa
     return {};
 }
 
-Result<bool> LockManager::try_lock_record(LockOwner& owner, StoreLock& store, LockName name, LockMode mode) {
+Result<bool> LockManager::try_lock_record(LockOwner& owner, StoreLock& store, LockName name,
+                                          LockMode mode) {
     DCHECK(name.value != 0);
     Intent& intent = likely_intent(owner, store);
     if (!short_way(owner, intent, store, mode)) [[unlikely]]
@@ -58,7 +64,8 @@ Result<bool> LockManager::try_lock_record(LockOwner& owner, StoreLock& store, Lo
 }
 
 // The bucket's latch is held, and given back.
-Result<bool> LockManager::Impl::record_slow(LockBucket& b, LockOwner& owner, Intent& intent, LockName name, LockMode mode, Ask ask) {
+Result<bool> LockManager::Impl::record_slow(LockBucket& b, LockOwner& owner, Intent& intent,
+                                            LockName name, LockMode mode, Ask ask) {
     const Grant grant = TRY(acquire(b, owner, name, mode, ask));
     if (grant == Grant::fresh) {
         push_name(owner, name);
@@ -67,14 +74,15 @@ Result<bool> LockManager::Impl::record_slow(LockBucket& b, LockOwner& owner, Int
     return grant != Grant::refused;
 }
 
-Result<bool> LockManager::Impl::record_long(LockManager& self, LockOwner& owner, StoreLock& store, LockName name, LockMode mode, Ask ask) {
+Result<bool> LockManager::Impl::record_long(LockManager& self, LockOwner& owner, StoreLock& store,
+                                            LockName name, LockMode mode, Ask ask) {
     const bool attempt = ask == Ask::attempt;
     if (!has_room(owner) && !grow_names(owner)) return fail(ErrorCode::out_of_memory, "lock names");
     Intent* intent = find_intent(owner, store);
     if (!intent || !covers(intent->held, intention_for(mode))) {
         if (!TRY(lock_weak(owner, store, intention_for(mode), attempt))) return false;
         intent = find_intent(owner, store);
-        if (!intent) {                   // more stores than notes: no escalation there
+        if (!intent) {  // more stores than notes: no escalation there
             if (attempt) return self.try_lock(owner, name, mode);
             TRY(self.lock(owner, name, mode));
             return true;
@@ -89,25 +97,30 @@ Result<bool> LockManager::Impl::record_long(LockManager& self, LockOwner& owner,
     return true;
 }
 
-Result<void> LockManager::Impl::lock_record_slow(LockBucket& b, LockOwner& owner, Intent& intent, LockName name, LockMode mode) {
+Result<void> LockManager::Impl::lock_record_slow(LockBucket& b, LockOwner& owner, Intent& intent,
+                                                 LockName name, LockMode mode) {
     TRY(record_slow(b, owner, intent, name, mode, Ask::wait));
     return {};
 }
 
-Result<void> LockManager::Impl::lock_record_long(LockManager& self, LockOwner& owner, StoreLock& store, LockName name, LockMode mode) {
+Result<void> LockManager::Impl::lock_record_long(LockManager& self, LockOwner& owner,
+                                                 StoreLock& store, LockName name, LockMode mode) {
     TRY(record_long(self, owner, store, name, mode, Ask::wait));
     return {};
 }
 
-// True if the record needs no lock any more. record_locks counts grants: who unlocks as it goes (read committed) has fewer, and is not
-// given a lock on everything for having read much; locks_held bounds what it has.
+// True if the record needs no lock any more. record_locks counts grants: who unlocks as it goes
+// (read committed) has fewer, and is not given a lock on everything for having read much;
+// locks_held bounds what it has.
 bool LockManager::Impl::escalate(LockOwner& owner, Intent& intent, LockMode record_mode) {
     if (owner.locks_held < intent.escalate_at) {
         intent.record_locks = static_cast<uint32_t>(owner.locks_held);
         return false;
     }
-    const bool writes = covers(intent.held, LockMode::IX) || intention_for(record_mode) == LockMode::IX;
-    const Result<bool> done = lock_strong(owner, *intent.lock, writes ? LockMode::X : LockMode::S, true);
+    const bool writes =
+        covers(intent.held, LockMode::IX) || intention_for(record_mode) == LockMode::IX;
+    const Result<bool> done =
+        lock_strong(owner, *intent.lock, writes ? LockMode::X : LockMode::S, true);
     if (done && *done) {
         escalations.fetch_add(1, std::memory_order_relaxed);
         return record_covered(intent, record_mode);

@@ -1,28 +1,37 @@
 // lock_store.cc - locks of whole stores: noted intentions, and strong locks that make them real.
 //
-// Concepts   An owner *notes* IS or IX in its own noted[] word and goes on if the store's `strong` is zero. Who wants S SIX U X adds
-//            itself to `strong` first, then *materialises* the noted intentions of all registered owners: gives each a granted request
-//            under the store's name in the lock table. Only then does it queue for its own lock.
-// States     noted[i]: 0 -> tag (add_intent) -> tag|mode (lock_weak) -> tag|mode|materialised (materialise, by anybody) -> 0 (release).
-// Invariants ST-1 An intention is *confirmed* when its owner has read strong == 0 after noting it, or has a real request for it.
-//            ST-2 noted[] is filled from the front and cleared from the back, so a reader may stop at the first zero.
-//            ST-3 kMaterialised is set under the bucket's latch together with the request, by compare-and-exchange on the whole word:
-//                 either the owner's clearing exchange sees the bit and removes the request, or the request is never made.
-//            ST-4 `strong` counts an owner from before its materialising until after its strong right has left the table.
-//            ST-5 Who asks for a first right on a barred store gets an error instead. Who has rights already keeps them, and gets others.
-//            LM-6 While somebody has a strong right on a store, every confirmed intention on it is in the table.
-//                 Proof: all accesses to noted[] and `strong` are sequentially consistent. Owner O: note; read strong. Locker L: add to
-//                 strong; read noted. If O read 0 then its note precedes L's reading, so L materialises it before it asks for its
-//                 own right; the table then keeps the two apart. If O read non-zero it takes the note back and asks the table. A
-//                 note that conflicts with a right granted to others is therefore unconfirmed (its owner is about to take
-//                 it back), and materialise() leaves it alone.
-// Blocking   lock_weak and lock_strong may park in the lock table; scans of owners never park, and remove_owner waits for them.
+// Concepts   An owner *notes* IS or IX in its own noted[] word and goes on if the store's `strong`
+//            is zero. Who wants S SIX U X adds itself to `strong` first, then *materialises* the
+//            noted intentions of all registered owners: gives each a granted request under the
+//            store's name in the lock table. Only then does it queue for its own lock.
+// States     noted[i]: 0 -> tag (add_intent) -> tag|mode (lock_weak) -> tag|mode|materialised
+//            (materialise, by anybody) -> 0 (release). Invariants ST-1 An intention is *confirmed*
+//            when its owner has read strong == 0 after noting it, or has a real request for it.
+//            ST-2 noted[] is filled from the front and cleared from the back, so a reader may stop
+//            at the first zero.
+//            ST-3 kMaterialised is set under the bucket's latch together with the request, by
+//                 compare-and-exchange on the whole word: either the owner's clearing exchange sees
+//                 the bit and removes the request, or the request is never made.
+//            ST-4 `strong` counts an owner from before its materialising until after its strong
+//            right has left the table.
+//            ST-5 Who asks for a first right on a barred store gets an error instead. Who has
+//            rights already keeps them, and gets others.
+//            LM-6 While somebody has a strong right on a store, every confirmed intention on it is
+//                 in the table. Proof: all accesses to noted[] and `strong` are sequentially
+//                 consistent. Owner O: note; read strong. Locker L: add to strong; read noted. If O
+//                 read 0 then its note precedes L's reading, so L materialises it before it asks
+//                 for its own right; the table then keeps the two apart. If O read non-zero it
+//                 takes the note back and asks the table. A note that conflicts with a right
+//                 granted to others is therefore unconfirmed (its owner is about to take it back),
+//                 and materialise() leaves it alone.
+// Blocking   lock_weak and lock_strong may park in the lock table; scans of owners never park, and
+//            remove_owner waits for them.
 // Source     PostgreSQL, src/backend/storage/lmgr/README ("Fast Path Locking"): the idea.
 #include <algorithm>
 
-#include "txn/lock/lock_impl.h"
 #include "threads/base/planted.h"
 #include "threads/base/sim_point.h"
+#include "txn/lock/lock_impl.h"
 
 namespace lockstep::txn {
 namespace {
@@ -40,7 +49,8 @@ constexpr LockMode records_covered_by(LockMode held) {
 // Rights on records for which `held` is intention enough.
 constexpr LockMode records_allowed_by(LockMode held) {
     if (covers(held, LockMode::IX)) return kAllRights;
-    return covers(held, LockMode::IS) ? LockMode::IS | LockMode::S | LockMode::gap_read : LockMode::none;
+    return covers(held, LockMode::IS) ? LockMode::IS | LockMode::S | LockMode::gap_read
+                                      : LockMode::none;
 }
 
 struct RecordRights {
@@ -51,7 +61,8 @@ struct RightsTable {
     constexpr RightsTable() : of{} {
         for (unsigned m = 0; m < 128; ++m) {
             const LockMode held = static_cast<LockMode>(m), covered = records_covered_by(held);
-            of[m] = {covered, covered == LockMode::none ? records_allowed_by(held) : LockMode::none};
+            of[m] = {covered,
+                     covered == LockMode::none ? records_allowed_by(held) : LockMode::none};
         }
     }
 };
@@ -60,7 +71,8 @@ constexpr RightsTable kRights;
 void set_held(Intent& intent, LockMode held) {
     const RecordRights rights = kRights.of[static_cast<uint8_t>(held)];
     intent.held = held;
-    intent.records_covered = PLANTED(escalation_forgets) && covers(held, LockMode::S) ? kAllRights : rights.covered;
+    intent.records_covered =
+        PLANTED(escalation_forgets) && covers(held, LockMode::S) ? kAllRights : rights.covered;
     intent.records_short = rights.allowed;
 }
 
@@ -70,7 +82,9 @@ void set_held(Intent& intent, LockMode held) {
 Intent* LockManager::Impl::add_intent(LockOwner& owner, StoreLock& store, LockMode noted) const {
     if (owner.intents_used == LockOwner::kIntentsMax) return nullptr;
     const uint32_t i = owner.intents_used++;
-    owner.intents[i] = Intent{.lock = &store, .escalate_at = options.escalate_at && store.escalates ? options.escalate_at : UINT32_MAX};
+    owner.intents[i] = Intent{
+        .lock = &store,
+        .escalate_at = options.escalate_at && store.escalates ? options.escalate_at : UINT32_MAX};
     owner.intent_hint[store.store.value % 16] = static_cast<uint8_t>(i);
     owner.intents_of |= uint64_t{1} << store.store.value % 64;
     owner.noted[i].store(noted::tag(store.store) | static_cast<uint8_t>(noted));
@@ -78,13 +92,17 @@ Intent* LockManager::Impl::add_intent(LockOwner& owner, StoreLock& store, LockMo
 }
 
 // `listed`: the name goes to the owner's list, for stores that have no intent entry.
-Result<bool> LockManager::Impl::acquire_store(LockOwner& owner, const StoreLock& store, LockMode mode, bool attempt, bool listed, bool to_free) {
-    if (listed && !has_room(owner) && !grow_names(owner)) return fail(ErrorCode::out_of_memory, "lock names");
+Result<bool> LockManager::Impl::acquire_store(LockOwner& owner, const StoreLock& store,
+                                              LockMode mode, bool attempt, bool listed,
+                                              bool to_free) {
+    if (listed && !has_room(owner) && !grow_names(owner))
+        return fail(ErrorCode::out_of_memory, "lock names");
     const LockName name = store_lock_name(store.store);
     LockBucket& b = bucket(name.value);
     b.latch.lock();
     const Grant grant = TRY(acquire(b, owner, name, mode, attempt ? Ask::attempt : Ask::wait));
-    // ST-5. It goes back at once, so that whoever frees the object need not wait for this owner's end.
+    // ST-5. It goes back at once, so that whoever frees the object need not wait for this owner's
+    // end.
     if (grant == Grant::fresh && store.gone.load() && !to_free && !PLANTED(gone_store_locked)) {
         release_one(owner, name, mode);
         return fail(ErrorCode::no_such_store, "index or heap", store.store.value);
@@ -93,7 +111,8 @@ Result<bool> LockManager::Impl::acquire_store(LockOwner& owner, const StoreLock&
     return grant != Grant::refused;
 }
 
-Result<bool> LockManager::Impl::lock_weak(LockOwner& owner, StoreLock& store, LockMode mode, bool attempt) {
+Result<bool> LockManager::Impl::lock_weak(LockOwner& owner, StoreLock& store, LockMode mode,
+                                          bool attempt) {
     Intent* intent = find_intent(owner, store);
     uint64_t before = noted::tag(store.store);
     if (intent) before = owner.noted[intent - owner.intents].fetch_or(static_cast<uint8_t>(mode));
@@ -107,8 +126,10 @@ Result<bool> LockManager::Impl::lock_weak(LockOwner& owner, StoreLock& store, Lo
     return lock_weak_slow(owner, store, *intent, mode, before, attempt);
 }
 
-// Takes back what is new, then asks the table. What a strong locker materialised meanwhile is found there as our own.
-Result<bool> LockManager::Impl::lock_weak_slow(LockOwner& owner, StoreLock& store, Intent& intent, LockMode mode, uint64_t before, bool attempt) {
+// Takes back what is new, then asks the table. What a strong locker materialised meanwhile is found
+// there as our own.
+Result<bool> LockManager::Impl::lock_weak_slow(LockOwner& owner, StoreLock& store, Intent& intent,
+                                               LockMode mode, uint64_t before, bool attempt) {
     owner.noted[&intent - owner.intents].fetch_and(~(static_cast<uint64_t>(mode) & ~before));
     intent.real = true;
     if (!TRY(acquire_store(owner, store, mode, attempt, false))) return false;
@@ -117,17 +138,21 @@ Result<bool> LockManager::Impl::lock_weak_slow(LockOwner& owner, StoreLock& stor
 }
 
 // ST-4: in `strong` once per store and owner; out again at once if the lock is not granted.
-Result<bool> LockManager::Impl::lock_strong(LockOwner& owner, StoreLock& store, LockMode mode, bool attempt, bool to_free) {
+Result<bool> LockManager::Impl::lock_strong(LockOwner& owner, StoreLock& store, LockMode mode,
+                                            bool attempt, bool to_free) {
     Intent* intent = find_intent(owner, store);
     if (!intent) intent = add_intent(owner, store, LockMode::none);
-    if (!intent && !note_unlisted(owner, store)) return fail(ErrorCode::out_of_memory, "lock names");
+    if (!intent && !note_unlisted(owner, store))
+        return fail(ErrorCode::out_of_memory, "lock names");
     const bool counted = intent && intent->strong_counted;
     if (!counted && !PLANTED(strong_not_counted)) store.strong.fetch_add(1);
     if (PLANTED(strong_not_counted) && intent) intent->strong_counted = false;
     if (intent) intent->real = true;
     SIM_POINT();
-    Result<bool> granted = PLANTED(intentions_not_materialised) || materialise_all(store) ? acquire_store(owner, store, mode, attempt, intent == nullptr, to_free)
-                                                  : fail(ErrorCode::out_of_memory, "lock table");
+    Result<bool> granted =
+        PLANTED(intentions_not_materialised) || materialise_all(store)
+            ? acquire_store(owner, store, mode, attempt, intent == nullptr, to_free)
+            : fail(ErrorCode::out_of_memory, "lock table");
     if (!granted || !*granted) {
         if (!intent) --owner.strong_unlisted->used;
         if (!counted) store.strong.fetch_sub(1);
@@ -162,7 +187,7 @@ bool LockManager::Impl::materialise_all(const StoreLock& store) {
         for (auto& word : owner->noted) {
             SIM_POINT();
             const uint64_t seen = word.load();
-            if (seen == 0) break;                    // ST-2
+            if (seen == 0) break;  // ST-2
             if (!noted::is_for(seen, store.store) || noted::mode(seen) == LockMode::none) continue;
             if (!materialise(*owner, word, store.store)) return false;
         }
@@ -170,8 +195,9 @@ bool LockManager::Impl::materialise_all(const StoreLock& store) {
     return true;
 }
 
-// The table does not change between the look at it and the exchange (ST-3). If memory runs out after the exchange the bit stays set
-// without a request: it only says that the owner must look at the table when it releases, and the strong locker gives up.
+// The table does not change between the look at it and the exchange (ST-3). If memory runs out
+// after the exchange the bit stays set without a request: it only says that the owner must look at
+// the table when it releases, and the strong locker gives up.
 bool LockManager::Impl::materialise(LockOwner& owner, std::atomic<uint64_t>& note, StoreId store) {
     const uint64_t name = store_lock_name(store).value;
     LockBucket& b = bucket(name);
@@ -182,7 +208,8 @@ bool LockManager::Impl::materialise(LockOwner& owner, std::atomic<uint64_t>& not
     uint64_t seen = note.load();
     do {
         mode = noted::is_for(seen, store) ? noted::mode(seen) : LockMode::none;
-        if (mode == LockMode::none || !compatible(mode, others)) return true;        // gone, or unconfirmed (LM-6)
+        // Gone, or unconfirmed (LM-6).
+        if (mode == LockMode::none || !compatible(mode, others)) return true;
     } while (!note.compare_exchange_weak(seen, seen | noted::kMaterialised));
 
     if (!entry) {
@@ -211,25 +238,30 @@ void LockManager::Impl::release_intents(LockOwner& owner) {
     while (owner.intents_used) {
         Intent& intent = owner.intents[--owner.intents_used];
         const uint64_t last = owner.noted[owner.intents_used].exchange(0);
-        if (intent.real || (last & noted::kMaterialised)) release_one(owner, store_lock_name(intent.lock->store), kAllRights);
+        if (intent.real || (last & noted::kMaterialised))
+            release_one(owner, store_lock_name(intent.lock->store), kAllRights);
         if (intent.strong_counted) intent.lock->strong.fetch_sub(1);
         intent.lock = nullptr;
     }
     while (LockOwner::Chunk* chunk = owner.strong_unlisted) {
-        while (chunk->used) reinterpret_cast<StoreLock*>(chunk->names[--chunk->used].value)->strong.fetch_sub(1);
+        while (chunk->used)
+            reinterpret_cast<StoreLock*>(chunk->names[--chunk->used].value)->strong.fetch_sub(1);
         owner.strong_unlisted = chunk->before;
         partition(owner).chunks.put(chunk);
     }
 }
 
-// A noted IX stays with its IS; a noted IS alone goes. Stores without an intent entry keep their strong count until release_all.
+// A noted IX stays with its IS; a noted IS alone goes. Stores without an intent entry keep their
+// strong count until release_all.
 void LockManager::Impl::release_shared_intents(LockOwner& owner) {
     constexpr LockMode kShared = LockMode::S | LockMode::U | LockMode::IS;
     for (uint32_t i = 0; i < owner.intents_used; ++i) {
         Intent& intent = owner.intents[i];
         uint64_t last = owner.noted[i].load();
-        if ((noted::mode(last) & LockMode::IX) == LockMode::none) last = owner.noted[i].exchange(noted::tag(intent.lock->store));
-        if (intent.real || (last & noted::kMaterialised)) release_one(owner, store_lock_name(intent.lock->store), kShared);
+        if ((noted::mode(last) & LockMode::IX) == LockMode::none)
+            last = owner.noted[i].exchange(noted::tag(intent.lock->store));
+        if (intent.real || (last & noted::kMaterialised))
+            release_one(owner, store_lock_name(intent.lock->store), kShared);
         set_held(intent, without(intent.held, kShared));
         if (intent.strong_counted && (intent.held & kStrong) == LockMode::none) {
             intent.lock->strong.fetch_sub(1);
@@ -242,7 +274,8 @@ Result<void> LockManager::lock_store(LockOwner& owner, StoreLock& store, LockMod
     const Intent* intent = impl_->find_intent(owner, store);
     if (intent && covers(intent->held, mode)) return {};
     const bool weak = without(mode, kWeak) == LockMode::none;
-    TRY(weak ? impl_->lock_weak(owner, store, mode, false) : impl_->lock_strong(owner, store, mode, false));
+    TRY(weak ? impl_->lock_weak(owner, store, mode, false)
+             : impl_->lock_strong(owner, store, mode, false));
     return {};
 }
 
@@ -262,7 +295,8 @@ Result<bool> LockManager::try_lock_store(LockOwner& owner, StoreLock& store, Loc
     const Intent* intent = impl_->find_intent(owner, store);
     if (intent && covers(intent->held, mode)) return true;
     const bool weak = without(mode, kWeak) == LockMode::none;
-    return weak ? impl_->lock_weak(owner, store, mode, true) : impl_->lock_strong(owner, store, mode, true);
+    return weak ? impl_->lock_weak(owner, store, mode, true)
+                : impl_->lock_strong(owner, store, mode, true);
 }
 
 }  // namespace lockstep::txn

@@ -44,11 +44,12 @@ void LockManager::Impl::erase(LockBucket& bucket, LockEntry* entry) {
     }
 }
 
-// The thin holder's owner must be found from its slot: a registered owner with a lock stays registered.
+// The thin holder's owner must be found from its slot: a registered owner with a lock stays
+// registered.
 LockHead* LockManager::Impl::inflate(uint64_t name, LockEntry* entry) {
     DCHECK(!word::is_fat(entry->word));
     LockOwner* owner = owners[word::slot(entry->word)].load(std::memory_order_acquire);
-    CHECK(owner != nullptr);         // LM-4: who holds a lock is registered
+    CHECK(owner != nullptr);  // LM-4: who holds a lock is registered
     Partition& pools = partition(name);
     LockHead* head = pools.heads.get();
     if (!head) return nullptr;
@@ -66,7 +67,7 @@ void LockManager::Impl::deflate(LockBucket& bucket, LockEntry* entry) {
     LockHead* head = word::head(entry->word);
     LockRequest* only = head->granted_first;
     if (!head->line.empty()) {
-        CHECK(only != nullptr);      // LK-1: with no holder every waiter could be granted
+        CHECK(only != nullptr);  // LK-1: with no holder every waiter could be granted
         return;
     }
     if (only && only->next) return;
@@ -79,7 +80,8 @@ void LockManager::Impl::deflate(LockBucket& bucket, LockEntry* entry) {
     if (!only) erase(bucket, entry);
 }
 
-LockRequest* LockManager::Impl::add_granted(uint64_t name, LockHead* head, LockOwner* owner, LockMode mode) {
+LockRequest* LockManager::Impl::add_granted(uint64_t name, LockHead* head, LockOwner* owner,
+                                            LockMode mode) {
     LockRequest* request = partition(name).requests.get();
     if (!request) return nullptr;
     request->name.store(name, std::memory_order_relaxed);
@@ -110,7 +112,8 @@ LockRequest* LockManager::Impl::granted_of(LockHead* head, const LockOwner* owne
     return request;
 }
 
-LockMode LockManager::Impl::rights_of(const LockEntry* entry, const LockOwner& owner, LockMode* others, LockMode* waiting) {
+LockMode LockManager::Impl::rights_of(const LockEntry* entry, const LockOwner& owner,
+                                      LockMode* others, LockMode* waiting) {
     *others = *waiting = LockMode::none;
     if (!entry) return LockMode::none;
     if (!word::is_fat(entry->word)) {

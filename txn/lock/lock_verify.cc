@@ -1,7 +1,8 @@
 // lock_verify.cc - checks the whole table against its invariants, while nothing else runs.
 //
-// Concepts   Not only at the end of everything: waiters may be parked. A right granted to an owner that has not run since is in the table
-//            but not yet in the owner's list; such owners are known by their outcome, which they have not read.
+// Concepts   Not only at the end of everything: waiters may be parked. A right granted to an owner
+//            that has not run since is in the table but not yet in the owner's list; such owners
+//            are known by their outcome, which they have not read.
 #include <algorithm>
 #include <unordered_map>
 #include <unordered_set>
@@ -19,7 +20,8 @@ public:
         list_names();
         const size_t buckets = impl_.bucket_bytes / sizeof(LockBucket);
         for (size_t i = 0; i < buckets && error_.empty(); ++i) check_bucket(i);
-        for (uint32_t slot = 0; slot < impl_.owners_end.load() && error_.empty(); ++slot) check_owner(slot);
+        for (uint32_t slot = 0; slot < impl_.owners_end.load() && error_.empty(); ++slot)
+            check_owner(slot);
         for (size_t i = 0; i < LockManager::Impl::kPartitions && error_.empty(); ++i)
             error_ = impl_.partitions[i].stage.verify(queued_[i], 0);
         return error_;
@@ -57,14 +59,18 @@ private:
             for (const LockEntry& entry : part->entries) {
                 if (entry.name == 0) continue;
                 used = true;
-                require(entry.name >> impl_.shift == index, "entry in a foreign bucket", entry.name);
+                require(entry.name >> impl_.shift == index, "entry in a foreign bucket",
+                        entry.name);
                 require(seen.insert(entry.name).second, "two entries of one name", entry.name);
                 if (word::is_fat(entry.word)) {
                     check_head(entry.name, *word::head(entry.word));
                 } else {
-                    require(word::mode(entry.word) != LockMode::none, "thin entry without a right", entry.name);
+                    require(word::mode(entry.word) != LockMode::none, "thin entry without a right",
+                            entry.name);
                     const uint32_t slot = word::slot(entry.word);
-                    check_listed(slot < impl_.options.owners_max ? impl_.owners[slot].load() : nullptr, entry.name);
+                    check_listed(
+                        slot < impl_.options.owners_max ? impl_.owners[slot].load() : nullptr,
+                        entry.name);
                 }
             }
             require(used, "empty overflow bucket", index);
@@ -74,20 +80,26 @@ private:
     void check_head(uint64_t name, const LockHead& head) {
         RightCounts granted = {}, waiting = {};
         require(head.granted_first != nullptr, "LK-1: fat entry without a holder", name);
-        require(!head.line.empty() || (head.granted_first && head.granted_first->next), "fat entry with one holder only", name);
+        require(!head.line.empty() || (head.granted_first && head.granted_first->next),
+                "fat entry with one holder only", name);
         for (auto* a = head.granted_first; a; a = a->next) {
             check_listed(a->owner, name);
-            require(a->head == &head && a->name.load() == name && a->granted != LockMode::none, "request out of place", name);
+            require(a->head == &head && a->name.load() == name && a->granted != LockMode::none,
+                    "request out of place", name);
             granted.add(a->granted);
             for (auto* b = a->next; b; b = b->next) {
                 require(a->owner != b->owner, "two requests of one owner", name);
-                require(compatible(a->granted, b->granted) || compatible(b->granted, a->granted), "LM-1: conflicting holders", name);
+                require(compatible(a->granted, b->granted) || compatible(b->granted, a->granted),
+                        "LM-1: conflicting holders", name);
             }
         }
         check_queue(name, head, waiting);
         for (int bit = 0; bit < 7; ++bit)
-            require(granted.count[bit] == head.granted.count[bit] && waiting.count[bit] == head.waiting.count[bit], "wrong counts", name);
-        require(granted.mask == head.granted.mask && waiting.mask == head.waiting.mask, "wrong masks", name);
+            require(granted.count[bit] == head.granted.count[bit] &&
+                        waiting.count[bit] == head.waiting.count[bit],
+                    "wrong counts", name);
+        require(granted.mask == head.granted.mask && waiting.mask == head.waiting.mask,
+                "wrong masks", name);
     }
 
     void check_queue(uint64_t name, const LockHead& head, RightCounts& waiting) {
@@ -95,13 +107,17 @@ private:
         bool new_seen = false;
         for (auto* request = head.line.first; request; request = request->next) {
             require(request->name.load() == name && request->head == &head, "queue links", name);
-            require(request->owner->waiting.load() == request, "LM-3: owner does not wait for its request", name);
+            require(request->owner->waiting.load() == request,
+                    "LM-3: owner does not wait for its request", name);
             require(waiting_.insert(request->owner).second, "LM-3: owner waits twice", name);
-            require(request->bypassed <= impl_.options.stage.bypass_max, "STG-2: overtaken too often", name);
+            require(request->bypassed <= impl_.options.stage.bypass_max,
+                    "STG-2: overtaken too often", name);
             require(!request->own || !new_seen, "conversion behind a new request", name);
             new_seen = new_seen || !request->own;
-            const LockMode others = request->own ? head.granted.without(request->own->granted) : head.granted.mask;
-            require(!compatible(request->wanted, others) || (!request->own && !compatible(ahead, request->wanted)),
+            const LockMode others =
+                request->own ? head.granted.without(request->own->granted) : head.granted.mask;
+            require(!compatible(request->wanted, others) ||
+                        (!request->own && !compatible(ahead, request->wanted)),
                     "LM-2: a waiter could be granted", name);
             ahead = ahead | request->wanted;
             waiting.add(request->wanted);
@@ -113,12 +129,14 @@ private:
     void check_owner(uint32_t slot) {
         const LockOwner* owner = impl_.owners[slot].load();
         if (!owner) return;
-        require((owner->waiting.load() != nullptr) == waiting_.contains(owner), "LM-3: owner waits outside every queue", slot);
+        require((owner->waiting.load() != nullptr) == waiting_.contains(owner),
+                "LM-3: owner waits outside every queue", slot);
         uint64_t listed = 0;
         for (auto* chunk = owner->chunk; chunk; chunk = chunk->before) listed += chunk->used;
         require(listed == owner->locks_held, "LM-4: names miscounted, owner slot", slot);
         for (uint32_t i = 0; i < LockOwner::kIntentsMax; ++i)
-            require((owner->noted[i].load() != 0) == (i < owner->intents_used), "ST-2: noted intentions, owner slot", slot);
+            require((owner->noted[i].load() != 0) == (i < owner->intents_used),
+                    "ST-2: noted intentions, owner slot", slot);
     }
 
     const LockManager::Impl& impl_;

@@ -1,16 +1,20 @@
-// lock_wait.cc - how a blocked request spends its time, and how others end it: deadline, cancellation.
+// lock_wait.cc - how a blocked request spends its time, and how others end it: deadline,
+// cancellation.
 //
-// States     queued -> granted (grant_waiters) | deadlock (resolve_deadlocks) | timeout (cancel by the waiter) | cancelled (cancel).
+// States     queued -> granted (grant_waiters) | deadlock (resolve_deadlocks) | timeout (cancel by
+//            the waiter) | cancelled (cancel).
 // Blocking   wait() parks and must be called without any latch.
 #include <algorithm>
 
-#include "txn/lock/lock_impl.h"
 #include "threads/base/planted.h"
+#include "txn/lock/lock_impl.h"
 
 namespace lockstep::txn {
 namespace {
 
-Nanos deadline_after(Nanos now, Nanos longest) { return longest >= kNever - now ? kNever : now + longest; }
+Nanos deadline_after(Nanos now, Nanos longest) {
+    return longest >= kNever - now ? kNever : now + longest;
+}
 
 }  // namespace
 
@@ -20,10 +24,14 @@ Nanos deadline_after(Nanos now, Nanos longest) { return longest >= kNever - now 
     if (!PLANTED(deadlock_undetected)) resolve_deadlocks(owner);
     if (owner.waiting.load(std::memory_order_acquire)) {
         const Nanos before = threads::waited(threads::ParkReason::lock);
-        const Nanos deadline = deadline_after(owner.wait_began, std::min(owner.timeout, options.timeout));
+        const Nanos deadline =
+            deadline_after(owner.wait_began, std::min(owner.timeout, options.timeout));
         while (owner.waiting.load(std::memory_order_acquire))
-            if (!threads::park_until(deadline, threads::ParkReason::lock) && !PLANTED(timeout_ignored)) cancel(owner, WaitOutcome::timeout);
-        wait_nanos.fetch_add(threads::waited(threads::ParkReason::lock) - before, std::memory_order_relaxed);
+            if (!threads::park_until(deadline, threads::ParkReason::lock) &&
+                !PLANTED(timeout_ignored))
+                cancel(owner, WaitOutcome::timeout);
+        wait_nanos.fetch_add(threads::waited(threads::ParkReason::lock) - before,
+                             std::memory_order_relaxed);
     }
     const WaitOutcome outcome = owner.outcome;
     owner.outcome = WaitOutcome::none;
@@ -40,12 +48,12 @@ Nanos deadline_after(Nanos now, Nanos longest) { return longest >= kNever - now 
         case WaitOutcome::cancelled: return fail(ErrorCode::cancelled, "lock", name.value);
         case WaitOutcome::none: break;
     }
-    CHECK(false);                        // LK-3: a wait ends with an outcome
+    CHECK(false);  // LK-3: a wait ends with an outcome
     return {};
 }
 
-// The request may end and its memory serve another lock while we look: believe it only when, under the latch of the bucket that it
-// names, it is still what the owner waits for.
+// The request may end and its memory serve another lock while we look: believe it only when, under
+// the latch of the bucket that it names, it is still what the owner waits for.
 void LockManager::Impl::cancel(LockOwner& owner, WaitOutcome outcome) {
     WakeBatch wakes;
     while (LockRequest* request = owner.waiting.load(std::memory_order_acquire)) {

@@ -1,7 +1,10 @@
-// crc32c.h - CRC-32C (Castagnoli) over whole 64-bit words, by the processor's instruction where there is one.
+// crc32c.h - CRC-32C (Castagnoli) over whole 64-bit words, by the processor's instruction where
+// there is one.
 //
-// Concepts   The same function everywhere: files move between machines. Internal to the log's sources.
-// Source     G. Castagnoli et al., "Optimization of cyclic redundancy-check codes with 24 and 32 parity bits", 1993; RFC 3720 for the polynomial.
+// Concepts   The same function everywhere: files move between machines. Internal to the log's
+//            sources.
+// Source     G. Castagnoli et al., "Optimization of cyclic redundancy-check codes with 24 and 32
+//            parity bits", 1993; RFC 3720 for the polynomial.
 #pragma once
 
 #include <cstddef>
@@ -28,7 +31,8 @@ struct Table {
 inline constexpr Table kTable;
 
 inline uint32_t word(uint32_t crc, uint64_t word) {
-    for (int byte = 0; byte < 8; ++byte, word >>= 8) crc = kTable.of[(crc ^ word) & 0xff] ^ crc >> 8;
+    for (int byte = 0; byte < 8; ++byte, word >>= 8)
+        crc = kTable.of[(crc ^ word) & 0xff] ^ crc >> 8;
     return crc;
 }
 }  // namespace crc32c_portable

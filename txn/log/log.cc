@@ -1,4 +1,5 @@
-// log.cc - construction, start and stop, plain questions. Opening an existing log stands in log_open.cc.
+// log.cc - construction, start and stop, plain questions. Opening an existing log stands in
+// log_open.cc.
 #include "txn/log/log.h"
 
 #include <algorithm>
@@ -15,11 +16,16 @@ uint64_t margin_for(uint32_t workers) { return uint64_t{workers} * kLogRecordMax
 }  // namespace
 
 Log::Impl::Impl(threads::Runtime& rt, const LogOptions& given, LogRing&& memory)
-    : runtime(rt), options(given), files(*rt.disk(), given.directory, given.segment_bytes), ring(std::move(memory)), workers(rt.workers()),
+    : runtime(rt),
+      options(given),
+      files(*rt.disk(), given.directory, given.segment_bytes),
+      ring(std::move(memory)),
+      workers(rt.workers()),
       ring_margin(margin_for(rt.workers())),
       slack(margin_for(rt.workers()) + std::min<uint64_t>(given.capacity_bytes / 16, 16ull << 20)),
       undo_chunk(std::min<uint64_t>(kUndoChunk, given.capacity_bytes / 64 / rt.workers())),
-      slots(std::make_unique<LogWorkerSlot[]>(rt.workers())), buffers(std::make_unique<LogIoBuffers>()) {}
+      slots(std::make_unique<LogWorkerSlot[]>(rt.workers())),
+      buffers(std::make_unique<LogIoBuffers>()) {}
 
 Log::Impl::~Impl() {
     if (write_file.value >= 0) files.disk().close(write_file);
@@ -72,7 +78,8 @@ threads::Runtime& Log::runtime() const { return impl_->runtime; }
 Log::Stats Log::stats() const {
     const Impl& log = *impl_;
     Stats s;
-    for (uint32_t i = 0; i < log.workers; ++i) s.records += log.slots[i].records.load(std::memory_order_relaxed);
+    for (uint32_t i = 0; i < log.workers; ++i)
+        s.records += log.slots[i].records.load(std::memory_order_relaxed);
     s.bytes = log.tail.load() - log.first_tail;
     s.flushes = log.flushes.load();
     s.syncs = log.syncs.load();

@@ -1,39 +1,51 @@
-// log.h - the write-ahead log: one byte sequence, reserved by one atomic add, filled in parallel, flushed in groups.
+// log.h - the write-ahead log: one byte sequence, reserved by one atomic add, filled in parallel,
+// flushed in groups.
 //
-// Concepts   LSN = byte offset. Segment files of segment_bytes hold the sequence: record at lsn lies in file lsn / segment_bytes at
-//            lsn % segment_bytes. Segments are preallocated and reused by renaming. Records are built in a ring in memory that is
-//            mapped twice in a row, so a record is always contiguous. Each worker publishes the lowest LSN it may still be
-//            filling; what lies below the lowest of those can be written. One flusher thread writes and syncs for everybody.
+// Concepts   LSN = byte offset. Segment files of segment_bytes hold the sequence: record at lsn
+//            lies in file lsn / segment_bytes at lsn % segment_bytes. Segments are preallocated and
+//            reused by renaming. Records are built in a ring in memory that is mapped twice in a
+//            row, so a record is always contiguous. Each worker publishes the lowest LSN it may
+//            still be filling; what lies below the lowest of those can be written. One flusher
+//            thread writes and syncs for everybody.
 // Invariants LOG-1 durable() never exceeds what a completed sync covers. [checked: flusher]
 //            LOG-2 Between reserve() and publish() the thread does not switch and nothing fails.
-//            LOG-3 used + undo reservations of all live transactions <= capacity, so a rollback always finds space.
-//            LOG-4 The durable end is recorded apart from the records, and by later records; damage below it is corrupt_log, never a silent cut.
-//            LOG-5 After a failed write or sync the log is failed for ever: nothing becomes durable, waiters get store_failed.
-// Blocking   reserve() parks only if the ring is full; wait_durable() parks until the flusher is past. Others never block.
-// Source     ARIES; R. Johnson et al., "Aether", 2010 (early release, group commit); Silo's and LeanStore's per-worker progress.
+//            LOG-3 used + undo reservations of all live transactions <= capacity, so a rollback
+//            always finds space.
+//            LOG-4 The durable end is recorded apart from the records, and by later records; damage
+//            below it is corrupt_log, never a silent cut.
+//            LOG-5 After a failed write or sync the log is failed for ever: nothing becomes
+//            durable, waiters get store_failed.
+// Blocking   reserve() parks only if the ring is full; wait_durable() parks until the flusher is
+//            past. Others never block.
+// Source     ARIES; R. Johnson et al., "Aether", 2010 (early release, group commit); Silo's and
+//            LeanStore's per-worker progress.
 #pragma once
 
 #include <atomic>
 #include <memory>
 #include <string>
 
-#include "threads/sync/event.h"
 #include "threads/io/io.h"
 #include "threads/runtime/runtime.h"
+#include "threads/sync/event.h"
 #include "txn/log/log_record.h"
 
 namespace lockstep::txn {
 
 struct LogOptions {
-    std::string directory;                       // segment files "log.NNNNNNNN" and "log.mark" live here
-    uint64_t segment_bytes = 64ull << 20;        // multiple of 4096
-    uint64_t capacity_bytes = 2ull << 30;        // bound on live log (start() .. tail), at least 4 segments
-    uint64_t ring_bytes = 32ull << 20;           // power of two, at most capacity / 4
-    Nanos lazy_flush_interval = 10 * kMillisecond;   // without durable waiters
-    bool sync = true;                            // false only for benchmarks of the rest: durable() then means "written"
+    // Segment files "log.NNNNNNNN" and "log.mark" live here.
+    std::string directory;
+    uint64_t segment_bytes = 64ull << 20;  // multiple of 4096
+    // Bound on live log (start() .. tail), at least 4 segments.
+    uint64_t capacity_bytes = 2ull << 30;
+    uint64_t ring_bytes = 32ull << 20;              // power of two, at most capacity / 4
+    Nanos lazy_flush_interval = 10 * kMillisecond;  // without durable waiters
+    // False only for benchmarks of the rest: durable() then means "written".
+    bool sync = true;
 };
 
-// An open reservation: `at` points to the header's place; fill header (but bytes, checksum) and payload, then publish.
+// An open reservation: `at` points to the header's place; fill header (but bytes, checksum) and
+// payload, then publish.
 struct LogSpace {
     std::byte* at = nullptr;
     Lsn lsn{};
@@ -50,83 +62,95 @@ struct UndoCredit {
 class Log {
 public:
     // New log in an empty directory; first record at LSN 4096. Starts no thread.
-    static Result<std::unique_ptr<Log>> create(threads::Runtime& runtime, const LogOptions& options);
-    // Existing log: finds the last valid record at or after `from` (a record boundary) and will append behind it. Errors: corrupt_log (a = LSN) if the
-    // sequence ends before the recorded durable end; io_error. Blocking reads on the calling kernel thread.
-    static Result<std::unique_ptr<Log>> open(threads::Runtime& runtime, const LogOptions& options, Lsn from);
+    static Result<std::unique_ptr<Log>> create(threads::Runtime& runtime,
+                                               const LogOptions& options);
+    // Existing log: finds the last valid record at or after `from` (a record boundary) and will
+    // append behind it. Errors: corrupt_log (a = LSN) if the sequence ends before the recorded
+    // durable end; io_error. Blocking reads on the calling kernel thread.
+    static Result<std::unique_ptr<Log>> open(threads::Runtime& runtime, const LogOptions& options,
+                                             Lsn from);
     ~Log();
     Log(const Log&) = delete;
     Log& operator=(const Log&) = delete;
 
-    // Starts the flusher user thread on worker 0. stop(): flushes everything, ends it; from a user thread or foreign thread.
+    // Starts the flusher user thread on worker 0. stop(): flushes everything, ends it; from a user
+    // thread or foreign thread.
     Result<void> start_flusher();
     void stop_flusher();
 
     // --- append; on a worker only
-    // Space for a record of `bytes` (<= kLogRecordMax, rounded up to 8). Parks while the ring is full: call before the first byte of
-    // a page changes. On a failed store it still succeeds (into memory that is never written) so that unwinding stays simple.
+    // Space for a record of `bytes` (<= kLogRecordMax, rounded up to 8). Parks while the ring is
+    // full: call before the first byte of a page changes. On a failed store it still succeeds (into
+    // memory that is never written) so that unwinding stays simple.
     [[nodiscard]] LogSpace reserve(uint32_t bytes);
     // Completes header (bytes, checksum); the record may now be written at any time.
     void publish(const LogSpace& space);
     // Turns an open reservation into a pad record.
     void discard(const LogSpace& space);
 
-    // Promises `bytes` more for the rollback of the credit's transaction plus `forward` for the record itself. log_full if there is no room:
-    // nothing is taken then. Cheap: the shared counter moves in chunks.
+    // Promises `bytes` more for the rollback of the credit's transaction plus `forward` for the
+    // record itself. log_full if there is no room: nothing is taken then. Cheap: the shared counter
+    // moves in chunks.
     Result<void> reserve_undo(UndoCredit& credit, uint64_t forward, uint64_t undo);
-    void use_undo(UndoCredit& credit, uint64_t bytes);       // a compensation record of that size follows
-    void release_undo(UndoCredit& credit);                   // at the end of the transaction
+    // A compensation record of that size follows.
+    void use_undo(UndoCredit& credit, uint64_t bytes);
+    void release_undo(UndoCredit& credit);  // at the end of the transaction
 
     // --- progress
-    Lsn tail() const;                            // end of the last reservation
+    Lsn tail() const;  // end of the last reservation
     Lsn durable() const;
-    // For the last record of a transaction, which will stand at `lsn`: what it says about the durable end (log_attest.cc). Any worker.
+    // For the last record of a transaction, which will stand at `lsn`: what it says about the
+    // durable end (log_attest.cc). Any worker.
     uint32_t attestation(Lsn lsn) const;
-    Lsn start() const;                           // oldest record kept
-    // Waits until every reservation made before the call is published: what its thread noted between reserve and publish is then
-    // visible. Spins for the length of a copy; for checkpoints.
+    Lsn start() const;  // oldest record kept
+    // Waits until every reservation made before the call is published: what its thread noted
+    // between reserve and publish is then visible. Spins for the length of a copy; for checkpoints.
     void settle() const;
     bool failed() const { return failed_->load(std::memory_order_acquire); }
     // Parks until durable() >= lsn. Errors: store_failed, timeout.
     Result<void> wait_durable(Lsn lsn, Nanos deadline = kNever);
-    void request_flush();                        // wakes the flusher without waiting
+    void request_flush();  // wakes the flusher without waiting
     // Marks the store failed from outside (a data file's sync failed). Waiters get store_failed.
     void fail_store();
 
     // Records below `lsn` are no longer needed: whole segments are recycled.
     void truncate_before(Lsn lsn);
-    uint64_t used_bytes() const;                 // tail - start
+    uint64_t used_bytes() const;  // tail - start
     uint64_t undo_reserved_bytes() const;
-    bool nearly_full() const;                    // seven eighths are used or promised
+    bool nearly_full() const;  // seven eighths are used or promised
     uint64_t capacity_bytes() const;
 
-    // Copies the record at `lsn` into `buffer` (resized), from the ring or from file; parks for I/O on a worker, blocks elsewhere.
-    // Errors: corrupt_log, io_error.
+    // Copies the record at `lsn` into `buffer` (resized), from the ring or from file; parks for I/O
+    // on a worker, blocks elsewhere. Errors: corrupt_log, io_error.
     Result<LogRecordView> read(Lsn lsn, std::string& buffer);
 
     struct Stats {
-        uint64_t records = 0, bytes = 0, flushes = 0, syncs = 0, flush_bytes = 0, ring_full_waits = 0, durable_waits = 0, flush_nanos = 0;
+        uint64_t records = 0, bytes = 0, flushes = 0, syncs = 0, flush_bytes = 0,
+                 ring_full_waits = 0, durable_waits = 0, flush_nanos = 0;
     };
     Stats stats() const;
     threads::Runtime& runtime() const;
-    // The ring a log really takes: at least 1 MB per worker, since that many records may be on their way in.
+    // The ring a log really takes: at least 1 MB per worker, since that many records may be on
+    // their way in.
     static uint64_t ring_bytes_for(const LogOptions& options, uint32_t workers);
 
 private:
     struct Impl;
     explicit Log(std::unique_ptr<Impl> impl);
     std::unique_ptr<Impl> impl_;
-    const std::atomic<bool>* failed_;            // in impl_
+    const std::atomic<bool>* failed_;  // in impl_
 };
 
-// Sequential reader over segment files in big chunks, for restart, tools and checks. Blocking reads on the calling kernel thread.
+// Sequential reader over segment files in big chunks, for restart, tools and checks. Blocking reads
+// on the calling kernel thread.
 class LogReader {
 public:
     LogReader(threads::Disk& disk, const LogOptions& options);
     ~LogReader();
     // Next read starts at `lsn`.
     void seek(Lsn lsn);
-    // False at the first place that holds no valid record (position() then says where). Errors: io_error, out_of_memory.
+    // False at the first place that holds no valid record (position() then says where). Errors:
+    // io_error, out_of_memory.
     Result<bool> next(LogRecordView& record);
     Lsn position() const;
 
@@ -138,7 +162,8 @@ private:
 // The durable end that a commit or end record at `lsn` attests (log_attest.cc); kLsnNone: none.
 Lsn attested_end(const LogRecordHeader& header, Lsn lsn);
 
-// The durable end that log.mark recorded last: at least this much must be readable. kLsnNone if there is no mark.
+// The durable end that log.mark recorded last: at least this much must be readable. kLsnNone if
+// there is no mark.
 Result<Lsn> recorded_durable_end(threads::Disk& disk, const std::string& directory);
 
 }  // namespace lockstep::txn

@@ -1,11 +1,13 @@
 // log_append.cc - reserve, fill, publish: the hot path of the log.
 //
-// Why the flusher's view is right (the lowest-LSN protocol). reserve() stores t, a tail it has seen, into its worker's slot and then adds
-// to `tail`; its record begins at lsn >= t. The flusher loads `tail` (T) first and the slots after. If the record ends at or
-// below T, the add precedes the flusher's load in the modification order of `tail`; add and load synchronize (release
-// sequence of adds), so the flusher sees the slot as of that store or later: t <= lsn while the record is open, kNothingOpen or a
-// higher t after publish(), whose release store makes the record's bytes visible. If the record ends above T, it is not asked for.
-// So min(T, all slots) is a boundary between records below which every byte is filled.
+// Why the flusher's view is right (the lowest-LSN protocol). reserve() stores t, a tail it has
+// seen, into its worker's slot and then adds to `tail`; its record begins at lsn >= t. The flusher
+// loads `tail` (T) first and the slots after. If the record ends at or below T, the add precedes
+// the flusher's load in the modification order of `tail`; add and load synchronize (release
+// sequence of adds), so the flusher sees the slot as of that store or later: t <= lsn while the
+// record is open, kNothingOpen or a higher t after publish(), whose release store makes the
+// record's bytes visible. If the record ends above T, it is not asked for. So min(T, all slots) is
+// a boundary between records below which every byte is filled.
 #include <cstring>
 
 #include "threads/base/hints.h"
@@ -24,19 +26,23 @@ LogSpace Log::reserve(uint32_t bytes) {
     if (seen + bytes > log.limit.load(std::memory_order_acquire)) [[unlikely]]
         seen = log.wait_for_ring(bytes);
     LogWorkerSlot& slot = log.my_slot();
-    DCHECK(slot.inflight.load(std::memory_order_relaxed) == kNothingOpen);       // LI-1
+    DCHECK(slot.inflight.load(std::memory_order_relaxed) == kNothingOpen);  // LI-1
     SIM_POINT();
     slot.inflight.store(seen, std::memory_order_release);
     SIM_POINT();
     const uint64_t lsn = log.tail.fetch_add(bytes, std::memory_order_seq_cst);
-    DCHECK(lsn + bytes <= log.hard_limit.load(std::memory_order_relaxed) + log.ring_margin || log.failed.load());     // LI-2
+    // LI-2.
+    DCHECK(lsn + bytes <= log.hard_limit.load(std::memory_order_relaxed) + log.ring_margin ||
+           log.failed.load());
     SIM_POINT();
     std::byte* at = log.ring.at(lsn);
-    // The ring is larger than the caches: ask for the lines of the record after this one while this one is being filled.
+    // The ring is larger than the caches: ask for the lines of the record after this one while this
+    // one is being filled.
     prefetch_line_to_write(at + bytes + 128);
     prefetch_line_to_write(at + bytes + 192);
     const uint64_t zero = 0;
-    std::memcpy(at + bytes - 8, &zero, 8);          // padding bytes are part of the checksum: give them a value
+    // Padding bytes are part of the checksum: give them a value.
+    std::memcpy(at + bytes - 8, &zero, 8);
     return LogSpace{.at = at, .lsn = Lsn{lsn}, .bytes = bytes};
 }
 
@@ -50,7 +56,8 @@ void Log::publish(const LogSpace& space) {
     SIM_POINT();
     slot.inflight.store(kNothingOpen, std::memory_order_release);
     SIM_POINT();
-    // The add in reserve() came before this load, the flusher's store to `idle` before its look at `tail`: one of the two sees the other.
+    // The add in reserve() came before this load, the flusher's store to `idle` before its look at
+    // `tail`: one of the two sees the other.
     if (log.idle.load(std::memory_order_seq_cst)) [[unlikely]]
         log.wake_idle_flusher();
 }
@@ -63,12 +70,14 @@ void Log::discard(const LogSpace& space) {
 
 void Log::settle() const { impl_->settle(); }
 
-// A reservation is open for the time of a copy, on a kernel thread that does not switch user threads meanwhile: spinning is short
-// unless the system has taken that kernel thread off its CPU; then other user threads may go on.
+// A reservation is open for the time of a copy, on a kernel thread that does not switch user
+// threads meanwhile: spinning is short unless the system has taken that kernel thread off its CPU;
+// then other user threads may go on.
 void Log::Impl::settle() const {
     const uint64_t upto = tail.load(std::memory_order_seq_cst);
     for (uint32_t i = 0; i < workers; ++i) {
-        for (uint32_t spins = 0; slots[i].inflight.load(std::memory_order_acquire) < upto; ++spins) {
+        for (uint32_t spins = 0; slots[i].inflight.load(std::memory_order_acquire) < upto;
+             ++spins) {
             if (spins % 1024 == 1023 && threads::current() != nullptr) {
                 threads::yield();
             } else {
@@ -81,7 +90,8 @@ void Log::Impl::settle() const {
 uint64_t Log::Impl::filled() const {
     uint64_t low = tail.load(std::memory_order_seq_cst);
     SIM_POINT();
-    for (uint32_t i = 0; i < workers; ++i) low = std::min(low, slots[i].inflight.load(std::memory_order_acquire));
+    for (uint32_t i = 0; i < workers; ++i)
+        low = std::min(low, slots[i].inflight.load(std::memory_order_acquire));
     return low;
 }
 
@@ -89,7 +99,8 @@ uint64_t Log::Impl::filled() const {
 [[gnu::cold, gnu::noinline]] uint64_t Log::Impl::wait_for_ring(uint32_t bytes) {
     for (;;) {
         const uint64_t seen = tail.load(std::memory_order_relaxed);
-        if (failed.load(std::memory_order_acquire)) return seen;        // LOG-5: this memory will never be written
+        // LOG-5: this memory will never be written.
+        if (failed.load(std::memory_order_acquire)) return seen;
         kick(kFlushRing);
         if (seen + bytes <= hard_limit.load(std::memory_order_acquire)) return seen;
         ring_full_waits.fetch_add(1, std::memory_order_relaxed);
@@ -109,7 +120,7 @@ uint64_t Log::Impl::filled() const {
 }
 
 [[gnu::cold, gnu::noinline]] void Log::Impl::wake_idle_flusher() {
-    if (!idle.exchange(false)) return;              // somebody else does it
+    if (!idle.exchange(false)) return;  // somebody else does it
     if (threads::Thread* thread = flusher.load(std::memory_order_acquire)) threads::wake(thread);
 }
 

@@ -1,15 +1,21 @@
-// log_attest.cc - what the log says of itself: commit and end records tell how far it was durable when they were written.
+// log_attest.cc - what the log says of itself: commit and end records tell how far it was durable
+// when they were written.
 //
-// Concepts   log.mark lags, by kMarkInterval and a write: damage behind it would look like a torn tail. But a torn tail lies in one flush (LI-3),
-//            and no record in that flush can know of anything durable beyond its begin. So a whole record *behind* the place where the log
-//            seems to end, which says that the log was durable beyond that place, proves that what is missing there was lost later. The
-//            records are those that every commit and rollback ends with; their field `store` is free: it holds the distance back to the
+// Concepts   log.mark lags, by kMarkInterval and a write: damage behind it would look like a torn
+//            tail. But a torn tail lies in one flush (LI-3), and no record in that flush can know
+//            of anything durable beyond its begin. So a whole record *behind* the place where the
+//            log seems to end, which says that the log was durable beyond that place, proves that
+//            what is missing there was lost later. The records are those that every commit and
+//            rollback ends with; their field `store` is free: it holds the distance back to the
 //            durable end, in units of 8 bytes, plus 1; 0 says nothing.
-// Invariants LA-L1 A record attests only what a completed sync covered before the record was appended, and a record's boundary: a record that
-//                 the durable end cuts in two may be torn without any damage. [attested: advance()]
-//            Restart believes the mark and every attestation alike: each is a lower bound of what was durable, so the highest counts.
-//            What remains: damage within the last flush, or in those before it if no transaction ended after it, while they are younger than the
-//            mark. Nothing on the disk tells that from a flush that was never finished, short of a second sync for each flush.
+// Invariants LA-L1 A record attests only what a completed sync covered before the record was
+//                 appended, and a record's boundary: a record that the durable end cuts in two may
+//                 be torn without any damage. [attested: advance()]
+//            Restart believes the mark and every attestation alike: each is a lower bound of what
+//            was durable, so the highest counts. What remains: damage within the last flush, or in
+//            those before it if no transaction ended after it, while they are younger than the
+//            mark. Nothing on the disk tells that from a flush that was never finished, short of a
+//            second sync for each flush.
 #include <algorithm>
 #include <cstring>
 
@@ -21,7 +27,8 @@ namespace lockstep::txn {
 
 namespace {
 constexpr uint64_t kUnit = 8;
-constexpr uint64_t kWindow = 2 * kFlushMax;      // behind the end: what was lost, and the flushes after it
+// Behind the end: what was lost, and the flushes after it.
+constexpr uint64_t kWindow = 2 * kFlushMax;
 constexpr uint64_t kPiece = 256 * 1024;
 }  // namespace
 
@@ -32,12 +39,14 @@ uint32_t Log::attestation(Lsn lsn) const {
 }
 
 Lsn attested_end(const LogRecordHeader& header, Lsn lsn) {
-    const bool ends = header.kind == static_cast<uint16_t>(TxnLogKind::commit) || header.kind == static_cast<uint16_t>(TxnLogKind::end);
+    const bool ends = header.kind == static_cast<uint16_t>(TxnLogKind::commit) ||
+                      header.kind == static_cast<uint16_t>(TxnLogKind::end);
     const uint64_t distance = ends && header.store != 0 ? (header.store - 1) * kUnit : UINT64_MAX;
     return distance <= lsn.value ? Lsn{lsn.value - distance} : kLsnNone;
 }
 
-// The highest durable end that a record behind `end` attests, 0 if none does. A record that two files share is passed over.
+// The highest durable end that a record behind `end` attests, 0 if none does. A record that two
+// files share is passed over.
 Result<uint64_t> Log::Impl::attested_behind(uint64_t end) const {
     const auto piece = std::make_unique<std::byte[]>(kPiece);
     uint64_t highest = 0;
@@ -46,7 +55,8 @@ Result<uint64_t> Log::Impl::attested_behind(uint64_t end) const {
         if (!files.disk().exists(files.segment_path(number))) break;
         const threads::FileId file = TRY(files.open(number, 0));
         const uint64_t want = std::min(kPiece, files.segment_end(at) - at);
-        const Result<size_t> got = files.disk().read_now(file, at % files.segment_bytes(), piece.get(), want);
+        const Result<size_t> got =
+            files.disk().read_now(file, at % files.segment_bytes(), piece.get(), want);
         files.disk().close(file);
         if (!got) return std::unexpected(got.error());
         for (uint64_t i = 0; i + kEndRecordBytes <= *got; i += kUnit) {
@@ -54,7 +64,9 @@ Result<uint64_t> Log::Impl::attested_behind(uint64_t end) const {
             std::memcpy(&header, piece.get() + i, sizeof header);
             if (header.bytes != kEndRecordBytes || header.flags != 0 || header.parts != 0) continue;
             const Lsn attested = attested_end(header, Lsn{at + i});
-            if (attested.value > std::max(end, highest) && log_record_valid(&header, kEndRecordBytes, Lsn{at + i})) highest = attested.value;
+            if (attested.value > std::max(end, highest) &&
+                log_record_valid(&header, kEndRecordBytes, Lsn{at + i}))
+                highest = attested.value;
         }
         if (*got < want) break;
         at = want < kPiece ? at + want : at + want - (kEndRecordBytes - kUnit);

@@ -1,30 +1,35 @@
 // log_checksum.h - the checksum of one log record, seeded with the place where the record stands.
 //
-// Concepts   Short records, which is nearly all of them, have a CRC-32C: an instruction per eight bytes. Long ones (page images, splits) are hashed by
-//            XXH3, which takes longer to begin and is faster then. Which of the two follows from the length.
-//            The seed ties a record to its LSN: bytes that a recycled segment still holds from an earlier turn never validate.
-//            Internal to the log's sources; it takes xxHash's inline form, since a call would cost more than a short hash.
+// Concepts   Short records, which is nearly all of them, have a CRC-32C: an instruction per eight
+//            bytes. Long ones (page images, splits) are hashed by XXH3, which takes longer to begin
+//            and is faster then. Which of the two follows from the length. The seed ties a record
+//            to its LSN: bytes that a recycled segment still holds from an earlier turn never
+//            validate. Internal to the log's sources; it takes xxHash's inline form, since a call
+//            would cost more than a short hash.
 #pragma once
 
 #include <xxhash.h>
 
+#include "threads/base/planted.h"
 #include "txn/log/crc32c.h"
 #include "txn/log/log_record.h"
-#include "threads/base/planted.h"
 
 namespace lockstep::txn {
 
 inline constexpr uint32_t kCrcBytesMax = 1024;
 
-[[gnu::noinline]] inline uint32_t log_checksum_long(const std::byte* body, uint32_t bytes, uint64_t seed) {
+[[gnu::noinline]] inline uint32_t log_checksum_long(const std::byte* body, uint32_t bytes,
+                                                    uint64_t seed) {
     return static_cast<uint32_t>(XXH3_64bits_withSeed(body, bytes, seed));
 }
 
 // Over bytes 8 .. `bytes` of the record; the length takes part through the seed.
 inline uint32_t log_checksum(const LogRecordHeader* header, uint32_t bytes, Lsn lsn) {
     const auto* body = reinterpret_cast<const std::byte*>(header) + 8;
-    const uint64_t seed = (PLANTED(log_checksum_without_lsn) ? 0 : lsn.value) + bytes * 0x9e3779b97f4a7c15ull;
-    if (bytes > kCrcBytesMax) [[unlikely]] return log_checksum_long(body, bytes - 8, seed);
+    const uint64_t seed =
+        (PLANTED(log_checksum_without_lsn) ? 0 : lsn.value) + bytes * 0x9e3779b97f4a7c15ull;
+    if (bytes > kCrcBytesMax) [[unlikely]]
+        return log_checksum_long(body, bytes - 8, seed);
     return crc32c(crc32c_word(~0u, seed), body, bytes - 8);
 }
 
@@ -32,10 +37,13 @@ inline bool log_size_plausible(uint32_t bytes) {
     return bytes >= sizeof(LogRecordHeader) && bytes <= kLogRecordMax && bytes % 8 == 0;
 }
 
-// True if `header` starts a whole valid record of the given LSN; `available` bytes may be looked at.
+// True if `header` starts a whole valid record of the given LSN; `available` bytes may be looked
+// at.
 inline bool log_record_valid(const LogRecordHeader* header, uint64_t available, Lsn lsn) {
-    return available >= sizeof(LogRecordHeader) && log_size_plausible(header->bytes) && header->bytes <= available && header->kind != 0 &&
-           (PLANTED(log_checksum_unread) || header->checksum == log_checksum(header, header->bytes, lsn));
+    return available >= sizeof(LogRecordHeader) && log_size_plausible(header->bytes) &&
+           header->bytes <= available && header->kind != 0 &&
+           (PLANTED(log_checksum_unread) ||
+            header->checksum == log_checksum(header, header->bytes, lsn));
 }
 
 }  // namespace lockstep::txn

@@ -18,7 +18,8 @@ Result<std::vector<uint64_t>> LogFiles::list() const {
     for (const std::string& name : TRY(disk_.list(directory_))) {
         if (name.size() < 12 || !name.starts_with("log.")) continue;
         uint64_t number = 0;
-        const auto [end, error] = std::from_chars(name.data() + 4, name.data() + name.size(), number);
+        const auto [end, error] =
+            std::from_chars(name.data() + 4, name.data() + name.size(), number);
         if (error == std::errc{} && end == name.data() + name.size()) numbers.push_back(number);
     }
     std::sort(numbers.begin(), numbers.end());
@@ -30,7 +31,8 @@ Result<threads::FileId> LogFiles::start_new() const {
     const threads::FileId file = TRY(disk_.open(new_path(), Disk::kCreate | Disk::kDirect));
     if (Result<void> r = disk_.allocate(file, segment_bytes_); !r) {
         disk_.close(file);
-        (void)disk_.unlink(new_path());          // half a segment would only take the space that somebody may need
+        // Half a segment would only take the space that somebody may need.
+        (void)disk_.unlink(new_path());
         return std::unexpected(r.error());
     }
     return file;

@@ -1,7 +1,9 @@
-// log_files.h - names and life of the log's files: segments, the segment in the making, and the mark.
+// log_files.h - names and life of the log's files: segments, the segment in the making, and the
+// mark.
 //
-// Concepts   "log.NNNNNNNN" is segment N (decimal, 8 digits or more), "log.new" a segment not yet in place, "log.mark" the mark. A segment gets its
-//            number by rename and directory sync, so that it is there whole or not at all.
+// Concepts   "log.NNNNNNNN" is segment N (decimal, 8 digits or more), "log.new" a segment not yet
+//            in place, "log.mark" the mark. A segment gets its number by rename and directory sync,
+//            so that it is there whole or not at all.
 // Blocking   Calls block the calling kernel thread; all of them are rare.
 #pragma once
 
@@ -12,8 +14,9 @@
 
 namespace lockstep::txn {
 
-inline constexpr uint64_t kLogBlock = 4096;                 // unit of log writes and of alignment in files
-inline constexpr uint64_t kLogFirst = 4096;                 // LSN of a log's first record
+// Unit of log writes and of alignment in files.
+inline constexpr uint64_t kLogBlock = 4096;
+inline constexpr uint64_t kLogFirst = 4096;  // LSN of a log's first record
 inline constexpr uint64_t block_floor(uint64_t lsn) { return lsn & ~(kLogBlock - 1); }
 inline constexpr uint64_t block_ceil(uint64_t lsn) { return block_floor(lsn + kLogBlock - 1); }
 
@@ -33,12 +36,19 @@ public:
 
     // Numbers of the segments there are, sorted.
     Result<std::vector<uint64_t>> list() const;
-    Result<threads::FileId> open(uint64_t number, uint32_t flags) const { return disk_.open(segment_path(number), flags); }
-    // Gives "log.new" real blocks for a whole segment; the caller closes it. Errors: no_space, io_error.
+    Result<threads::FileId> open(uint64_t number, uint32_t flags) const {
+        return disk_.open(segment_path(number), flags);
+    }
+    // Gives "log.new" real blocks for a whole segment; the caller closes it. Errors: no_space,
+    // io_error.
     Result<threads::FileId> start_new() const;
     // "log.new" or an old segment becomes segment `number`. Durable only after sync_directory.
-    Result<void> place_new(uint64_t number) const { return disk_.rename(new_path(), segment_path(number)); }
-    Result<void> recycle(uint64_t old, uint64_t number) const { return disk_.rename(segment_path(old), segment_path(number)); }
+    Result<void> place_new(uint64_t number) const {
+        return disk_.rename(new_path(), segment_path(number));
+    }
+    Result<void> recycle(uint64_t old, uint64_t number) const {
+        return disk_.rename(segment_path(old), segment_path(number));
+    }
     Result<void> sync_directory() const { return disk_.sync_directory(directory_); }
 
 private:

@@ -1,16 +1,18 @@
-// log_flush.cc - the flusher: one user thread that writes and syncs for everybody, and keeps the mark.
+// log_flush.cc - the flusher: one user thread that writes and syncs for everybody, and keeps the
+// mark.
 //
 // Group commit: while one flush is in flight, commits gather; the next flush takes them all.
-// The mark   is a durable write of its own that nobody waits for. One with each flush would double the device's work (and costs TPC-C's durable
-//            commits a tenth of their rate), and tells little that the next commit record does not: so there is one every kMarkInterval while
+// The mark   is a durable write of its own that nobody waits for. One with each flush would double
+//            the device's work (and costs TPC-C's durable commits a tenth of their rate), and tells
+//            little that the next commit record does not: so there is one every kMarkInterval while
 //            the log moves, and a last one when it has come to rest.
 #include <algorithm>
 #include <cstring>
 
-#include "threads/thread/thread.h"
-#include "txn/log/log_impl.h"
 #include "threads/base/planted.h"
+#include "threads/thread/thread.h"
 #include "threads/worker/io_wait.h"
+#include "txn/log/log_impl.h"
 
 namespace lockstep::txn {
 
@@ -26,7 +28,8 @@ void Log::Impl::kick(FlushReason reason) {
 
 void Log::Impl::run_flusher() {
     flusher.store(threads::current());
-    threads::current()->urgent = true;              // woken behind everybody, it would leave the disk idle for a turn of them
+    // Woken behind everybody, it would leave the disk idle for a turn of them.
+    threads::current()->urgent = true;
     for (;;) {
         const uint32_t reason = next_reason();
         if (reason & kFlushStop) stopping = true;
@@ -35,7 +38,8 @@ void Log::Impl::run_flusher() {
             continue;
         }
         if (reason & kFlushDurable) gather_commits();
-        // Nothing filled although something is asked for: another worker is in the middle of a record.
+        // Nothing filled although something is asked for: another worker is in the middle of a
+        // record.
         if (!flush_once() && flushed != tail.load()) threads::yield();
         if ((reason & kFlushMark) && !sync_mark()) fail();
         if (stopping && flushed == tail.load()) break;
@@ -46,12 +50,12 @@ void Log::Impl::run_flusher() {
     flusher_done->set();
 }
 
-// Lets ready threads of this worker come along, for a quarter of a flush's time at most. Where transactions are short against a flush all of
-// them commit together; where they are long, part of them runs while the others' flush is under way, and the CPU never waits for the disk.
+// Lets ready threads of this worker come along, for a quarter of a flush's time at most. Where
+// transactions are short against a flush all of them commit together; where they are long, part of
+// them runs while the others' flush is under way, and the CPU never waits for the disk.
 void Log::Impl::gather_commits() {
     const Nanos enough = threads::now() + last_flush / 4;
-    while (threads::yield_to_few(2) && threads::now() < enough) {
-    }
+    while (threads::yield_to_few(2) && threads::now() < enough) {}
 }
 
 // Parks until there is a reason to flush; 0 means that the lazy interval has passed.
@@ -70,12 +74,15 @@ uint32_t Log::Impl::next_reason() {
         } else if (tail.load() == flushed) {
             idle.store(true, std::memory_order_seq_cst);
             const Nanos until = mark_lags() && !PLANTED(mark_stays_behind) ? mark_deadline : kNever;
-            if (tail.load(std::memory_order_seq_cst) == flushed && reasons.load() == 0) threads::park_until(until, ParkReason::log);
+            if (tail.load(std::memory_order_seq_cst) == flushed && reasons.load() == 0)
+                threads::park_until(until, ParkReason::log);
             idle.store(false);
             lazy_deadline = threads::now() + options.lazy_flush_interval;
         } else {
             if (threads::now() >= lazy_deadline) return 0;
-            threads::park_until(mark_lags() ? std::min(mark_deadline, lazy_deadline) : lazy_deadline, ParkReason::log);
+            threads::park_until(
+                mark_lags() ? std::min(mark_deadline, lazy_deadline) : lazy_deadline,
+                ParkReason::log);
         }
     }
 }
@@ -83,7 +90,8 @@ uint32_t Log::Impl::next_reason() {
 // Writes what is filled, up to the end of the segment. False if there is nothing.
 bool Log::Impl::flush_once() {
     const uint64_t complete = filled();
-    // LOG-5, and asked only now: the commits that were gathered may rest on a rollback that has failed since.
+    // LOG-5, and asked only now: the commits that were gathered may rest on a rollback that has
+    // failed since.
     if (failed.load()) return true;
     const uint64_t begin = block_floor(flushed);
     const uint64_t end = std::min({complete, files.segment_end(flushed), begin + kFlushMax});
@@ -91,7 +99,7 @@ bool Log::Impl::flush_once() {
     if (end == flushed) return false;
     if (boundary <= flushed) boundary = complete;
     lazy_deadline = threads::now() + options.lazy_flush_interval;
-    limit.store(hard_limit.load());                 // the flusher is at work: no need to call it
+    limit.store(hard_limit.load());  // the flusher is at work: no need to call it
     const Nanos started = threads::now();
     const Result<void> written = write_prefix(begin, end);
     if (!written || failed.load()) {
@@ -106,8 +114,9 @@ bool Log::Impl::flush_once() {
     return true;
 }
 
-// Whole blocks come straight from the ring: their bytes are complete and never change (IO-1). The last block goes through a copy,
-// since appenders fill its rest meanwhile; the rest is written as zeros.
+// Whole blocks come straight from the ring: their bytes are complete and never change (IO-1). The
+// last block goes through a copy, since appenders fill its rest meanwhile; the rest is written as
+// zeros.
 Result<void> Log::Impl::write_prefix(uint64_t begin, uint64_t end) {
     TRY(open_write_segment(begin));
     const uint64_t whole_end = block_floor(end);
@@ -128,7 +137,8 @@ Result<void> Log::Impl::write_prefix(uint64_t begin, uint64_t end) {
     if (write.durable) syncs.fetch_add(1, std::memory_order_relaxed);
     if (PLANTED(sync_error_ignored) && write.result == -EIO) return {};
     if (write.result != static_cast<int64_t>(block_ceil(end) - begin))
-        return fail_os(ErrorCode::io_error, write.result < 0 ? static_cast<int>(-write.result) : 0, "log write", begin);
+        return fail_os(ErrorCode::io_error, write.result < 0 ? static_cast<int>(-write.result) : 0,
+                       "log write", begin);
     return {};
 }
 
@@ -149,7 +159,8 @@ void Log::Impl::advance(uint64_t end) {
     CHECK(end > flushed && end <= tail.load());
     flushed = end;
     durable.store(end, std::memory_order_seq_cst);
-    if (boundary <= flushed && options.sync) attested.store(PLANTED(attested_ahead) ? tail.load() : boundary, std::memory_order_release);
+    if (boundary <= flushed && options.sync)
+        attested.store(PLANTED(attested_ahead) ? tail.load() : boundary, std::memory_order_release);
     update_limits();
     wake_durable_waiters();
     wake_all(ring_lock, ring_waiters);
@@ -159,7 +170,8 @@ void Log::Impl::advance(uint64_t end) {
 
 void Log::Impl::update_limits() {
     // The last block stays in the ring until it is full: the next flush writes it again.
-    const uint64_t hard = block_floor(flushed) + ring.bytes() + (PLANTED(ring_too_full) ? ring.bytes() : 0) - ring_margin;
+    const uint64_t hard = block_floor(flushed) + ring.bytes() +
+                          (PLANTED(ring_too_full) ? ring.bytes() : 0) - ring_margin;
     const uint64_t soft = std::min(hard, flushed + ring.bytes() / 4);
     SpinGuard guard(ring_lock);
     if (failed.load()) return;
@@ -167,7 +179,8 @@ void Log::Impl::update_limits() {
     limit.store(soft);
 }
 
-// Starts the write of a new mark when one is due. While the one before is still in flight the next waits for its turn.
+// Starts the write of a new mark when one is due. While the one before is still in flight the next
+// waits for its turn.
 void Log::Impl::keep_mark() {
     if (!mark_lags() || failed.load()) return;
     const Nanos now = threads::now();
@@ -176,7 +189,8 @@ void Log::Impl::keep_mark() {
     if (!mark_busy()) write_mark();
 }
 
-// LM-A: a durable write of what a completed sync covers, so the file's end is never ahead, and what was recorded stays recorded.
+// LM-A: a durable write of what a completed sync covers, so the file's end is never ahead, and what
+// was recorded stays recorded.
 void Log::Impl::write_mark() {
     if (mark_failed()) return fail();
     if (!mark_lags()) return;
@@ -199,7 +213,7 @@ void Log::Impl::write_mark() {
 }
 
 void Log::Impl::wait_for_mark() {
-    mark_request.user = threads::current();         // same worker as its completion: no race
+    mark_request.user = threads::current();  // same worker as its completion: no race
     while (mark_busy()) threads::park(ParkReason::log);
 }
 
@@ -208,7 +222,10 @@ Result<void> Log::Impl::sync_mark() {
     wait_for_mark();
     write_mark();
     wait_for_mark();
-    if (mark_failed()) return fail_os(ErrorCode::io_error, mark_request.result < 0 ? static_cast<int>(-mark_request.result) : 0, "log mark", 0);
+    if (mark_failed())
+        return fail_os(ErrorCode::io_error,
+                       mark_request.result < 0 ? static_cast<int>(-mark_request.result) : 0,
+                       "log mark", 0);
     return {};
 }
 
@@ -218,8 +235,8 @@ Result<void> Log::Impl::write_last_mark() {
     return sync_mark();
 }
 
-// A waiter lives on its thread's stack and may go away as soon as it has left the queue: only its thread is remembered, and woken
-// outside the lock (a late wake is harmless, TH-3).
+// A waiter lives on its thread's stack and may go away as soon as it has left the queue: only its
+// thread is remembered, and woken outside the lock (a late wake is harmless, TH-3).
 void Log::Impl::wake_durable_waiters() {
     constexpr size_t kBatch = 64;
     threads::Thread* batch[kBatch];
@@ -229,7 +246,8 @@ void Log::Impl::wake_durable_waiters() {
         {
             SpinGuard guard(durable_lock);
             const bool all = failed.load();
-            for (threads::Waiter *w = durable_waiters.first(), *next; w != nullptr && count < kBatch; w = next) {
+            for (threads::Waiter *w = durable_waiters.first(), *next;
+                 w != nullptr && count < kBatch; w = next) {
                 next = w->next;
                 if (!all && w->tag > durable.load(std::memory_order_relaxed)) continue;
                 batch[count++] = w->thread;
@@ -272,7 +290,8 @@ void Log::request_flush() { impl_->kick(kFlushRequest); }
 Result<void> Log::wait_durable(Lsn lsn, Nanos deadline) {
     Impl& log = *impl_;
     if (log.durable.load(std::memory_order_acquire) >= lsn.value) return {};
-    if (lsn.value > log.tail.load()) return lockstep::fail(ErrorCode::bad_argument, "LSN beyond the log's end", lsn.value);
+    if (lsn.value > log.tail.load())
+        return lockstep::fail(ErrorCode::bad_argument, "LSN beyond the log's end", lsn.value);
     log.durable_waits.fetch_add(1, std::memory_order_relaxed);
     threads::Waiter waiter{.thread = threads::current(), .tag = lsn.value};
     CHECK(waiter.thread != nullptr);
@@ -282,7 +301,8 @@ Result<void> Log::wait_durable(Lsn lsn, Nanos deadline) {
     }
     log.kick(kFlushDurable);
     bool in_time = true;
-    const uint64_t enough = PLANTED(group_commit_early) && lsn.value > 400 ? lsn.value - 400 : lsn.value;
+    const uint64_t enough =
+        PLANTED(group_commit_early) && lsn.value > 400 ? lsn.value - 400 : lsn.value;
     while (in_time && log.durable.load(std::memory_order_seq_cst) < enough && !log.failed.load())
         in_time = threads::park_until(deadline, ParkReason::log);
     {

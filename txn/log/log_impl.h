@@ -1,15 +1,22 @@
-// log_impl.h - the inside of Log, split by operation: log_append, log_flush, log_keep, log_space, log_read, log_open. Private.
+// log_impl.h - the inside of Log, split by operation: log_append, log_flush, log_keep, log_space,
+// log_read, log_open. Private.
 //
-// Concepts   Appenders move `tail`; each worker notes in its slot the lowest LSN it may still be filling. The *flusher* (user thread on
-//            worker 0) writes and syncs the filled prefix, one flush at a time, never across a segment's end, at most kFlushMax bytes.
-//            The *keeper* (user thread on worker 0) owns the segment files: it makes segments ahead of need and recycles those
-//            below start. Only the flusher, on the same worker and without switching, may do so in its place when it finds none.
-//            lsn order:  start <= durable == flushed <= filled <= tail <= prepared_end.
-// Invariants LI-1 A worker has at most one open reservation, and no user thread switches while it is open.
-//            LI-2 tail - block_floor(flushed) <= ring size, always: see ring_margin. [checked: reserve()]
-//            LI-3 What was ever written beyond the durable end lies in one flush: within kFlushMax bytes and one segment.
-//                 open() relies on it when it clears the remains of a torn tail.
-//            LI-4 promise_limit == min(start + capacity, prepared_end) - slack, or 0; it may be older for a moment.
+// Concepts   Appenders move `tail`; each worker notes in its slot the lowest LSN it may still be
+//            filling. The *flusher* (user thread on worker 0) writes and syncs the filled prefix,
+//            one flush at a time, never across a segment's end, at most kFlushMax bytes. The
+//            *keeper* (user thread on worker 0) owns the segment files: it makes segments ahead of
+//            need and recycles those below start. Only the flusher, on the same worker and without
+//            switching, may do so in its place when it finds none. lsn order: start <= durable ==
+//            flushed <= filled <= tail <= prepared_end.
+// Invariants LI-1 A worker has at most one open reservation, and no user thread switches while it
+// is open.
+//            LI-2 tail - block_floor(flushed) <= ring size, always: see ring_margin. [checked:
+//            reserve()]
+//            LI-3 What was ever written beyond the durable end lies in one flush: within kFlushMax
+//                 bytes and one segment. open() relies on it when it clears the remains of a torn
+//                 tail.
+//            LI-4 promise_limit == min(start + capacity, prepared_end) - slack, or 0; it may be
+//            older for a moment.
 #pragma once
 
 #include <atomic>
@@ -18,8 +25,8 @@
 
 #include "threads/base/check.h"
 #include "threads/base/spin_lock.h"
-#include "threads/sync/event.h"
 #include "threads/runtime/runtime.h"
+#include "threads/sync/event.h"
 #include "txn/log/log.h"
 #include "txn/log/log_files.h"
 #include "txn/log/log_mark.h"
@@ -29,20 +36,30 @@ namespace lockstep::txn {
 
 inline constexpr uint64_t kFlushMax = 4ull << 20;
 inline constexpr uint64_t kNothingOpen = UINT64_MAX;
-inline constexpr uint64_t kUndoChunk = 64 * 1024;          // unit in which workers take undo space from the shared counter
+// Unit in which workers take undo space from the shared counter.
+inline constexpr uint64_t kUndoChunk = 64 * 1024;
 inline constexpr uint32_t kEndRecordBytes = sizeof(LogRecordHeader);
 
 // Written by one worker's threads only; read by the flusher and by statistics.
 struct alignas(kCacheLineBytes) LogWorkerSlot {
-    std::atomic<uint64_t> inflight{kNothingOpen};   // no LSN below this is still being filled by this worker
-    std::atomic<uint64_t> spare{0};                 // undo space taken from the shared counter, promised to nobody yet
+    // No LSN below this is still being filled by this worker.
+    std::atomic<uint64_t> inflight{kNothingOpen};
+    // Undo space taken from the shared counter, promised to nobody yet.
+    std::atomic<uint64_t> spare{0};
     std::atomic<uint64_t> records{0};
 };
 
 // Why the flusher is wanted.
-enum FlushReason : uint32_t { kFlushDurable = 1, kFlushRing = 2, kFlushRequest = 4, kFlushMark = 8, kFlushStop = 16 };
+enum FlushReason : uint32_t {
+    kFlushDurable = 1,
+    kFlushRing = 2,
+    kFlushRequest = 4,
+    kFlushMark = 8,
+    kFlushStop = 16
+};
 
-// Blocks written in place of ring memory that may still change, and the mark's two slots: outlive any request in flight.
+// Blocks written in place of ring memory that may still change, and the mark's two slots: outlive
+// any request in flight.
 struct alignas(kLogBlock) LogIoBuffers {
     std::byte last_block[kLogBlock];
     std::byte mark[LogMark::kSlotBytes];
@@ -52,7 +69,7 @@ struct alignas(kLogBlock) LogIoBuffers {
 struct LogReadWindow {
     static constexpr uint64_t kBytes = 64 * 1024;
     SpinLock lock;
-    uint64_t begin = kNothingOpen;                  // under lock
+    uint64_t begin = kNothingOpen;  // under lock
     uint64_t bytes = 0;
     std::unique_ptr<std::byte[]> data;
 };
@@ -62,9 +79,9 @@ struct Log::Impl {
     ~Impl();
 
     // --- log_append.cc
-    uint64_t wait_for_ring(uint32_t bytes);         // returns a tail at which `bytes` fit
+    uint64_t wait_for_ring(uint32_t bytes);  // returns a tail at which `bytes` fit
     void wake_idle_flusher();
-    uint64_t filled() const;                        // all bytes below are complete
+    uint64_t filled() const;  // all bytes below are complete
     void settle() const;
 
     // --- log_flush.cc
@@ -80,7 +97,10 @@ struct Log::Impl {
     void write_mark();
     bool mark_lags() const { return boundary <= flushed && boundary > mark.durable_end; }
     bool mark_busy() const { return mark_request.file.value >= 0 && !mark_request.complete; }
-    bool mark_failed() const { return mark_request.file.value >= 0 && mark_request.complete && mark_request.result != LogMark::kSlotBytes; }
+    bool mark_failed() const {
+        return mark_request.file.value >= 0 && mark_request.complete &&
+               mark_request.result != LogMark::kSlotBytes;
+    }
     void wait_for_mark();
     Result<void> sync_mark();
     Result<void> write_last_mark();
@@ -95,14 +115,15 @@ struct Log::Impl {
     bool recycle_old();
     bool make_segment();
     void fill_with_zeros(threads::FileId file);
-    Result<void> place_segment_now();               // flusher's way out, no parking
+    Result<void> place_segment_now();  // flusher's way out, no parking
     void segment_added();
     void kick_keeper();
     void update_promise_limit();
     uint64_t wanted_end() const;
 
     // --- log_space.cc
-    Result<void> reserve_undo_slow(UndoCredit& credit, uint64_t forward, uint64_t undo, LogWorkerSlot& slot);
+    Result<void> reserve_undo_slow(UndoCredit& credit, uint64_t forward, uint64_t undo,
+                                   LogWorkerSlot& slot);
     Result<void> wait_for_segment(uint64_t upto);
     void return_spare(LogWorkerSlot& slot);
 
@@ -130,45 +151,55 @@ struct Log::Impl {
     LogFiles files;
     LogRing ring;
     const uint32_t workers;
-    const uint64_t ring_margin;                     // what all workers together may reserve between check and add
-    const uint64_t slack;                           // capacity kept for records that nobody promises (LOG-3), and races of promises
+    // What all workers together may reserve between check and add.
+    const uint64_t ring_margin;
+    // Capacity kept for records that nobody promises (LOG-3), and races of promises.
+    const uint64_t slack;
     const uint64_t undo_chunk;
     std::unique_ptr<LogWorkerSlot[]> slots;
 
     // --- appenders
     alignas(kCacheLineBytes) std::atomic<uint64_t> tail{kLogFirst};
     // Read by every append, written once per flush or less.
-    alignas(kCacheLineBytes) std::atomic<uint64_t> limit{0};     // tail beyond this: take the slow path
-    std::atomic<uint64_t> promise_limit{0};                      // LI-4
-    std::atomic<bool> idle{false};                               // the flusher sleeps without a deadline
+    // Tail beyond this: take the slow path.
+    alignas(kCacheLineBytes) std::atomic<uint64_t> limit{0};
+    std::atomic<uint64_t> promise_limit{0};  // LI-4
+    // The flusher sleeps without a deadline.
+    std::atomic<bool> idle{false};
     std::atomic<bool> failed{false};
     std::atomic<uint64_t> start{kLogFirst};
-    std::atomic<uint64_t> hard_limit{0};                         // tail never passes this while a check and an add are apart
+    // Tail never passes this while a check and an add are apart.
+    std::atomic<uint64_t> hard_limit{0};
 
     // --- promises
-    alignas(kCacheLineBytes) std::atomic<uint64_t> reserved{0};  // undo credits of all transactions + spares of all workers
-    std::atomic<uint64_t> room_wanted{0};                        // highest end of segments that anybody has waited for
+    // Undo credits of all transactions + spares of all workers.
+    alignas(kCacheLineBytes) std::atomic<uint64_t> reserved{0};
+    // Highest end of segments that anybody has waited for.
+    std::atomic<uint64_t> room_wanted{0};
     SpinLock room_lock;
-    threads::WaitQueue room_waiters;                             // for the keeper; under room_lock
+    threads::WaitQueue room_waiters;  // for the keeper; under room_lock
 
     // --- progress
     alignas(kCacheLineBytes) std::atomic<uint64_t> durable{kLogFirst};
-    std::atomic<uint64_t> attested{0};                           // a record boundary that syncs have covered (LA-L1); 0: nothing is synced
+    // A record boundary that syncs have covered (LA-L1); 0: nothing is synced.
+    std::atomic<uint64_t> attested{0};
     SpinLock durable_lock;
-    threads::WaitQueue durable_waiters;                          // Waiter::tag = LSN wanted; under durable_lock
+    // Waiter::tag = LSN wanted; under durable_lock.
+    threads::WaitQueue durable_waiters;
     SpinLock ring_lock;
-    threads::WaitQueue ring_waiters;                             // under ring_lock
-    std::atomic<uint32_t> reasons{0};                            // FlushReason
+    threads::WaitQueue ring_waiters;   // under ring_lock
+    std::atomic<uint32_t> reasons{0};  // FlushReason
     std::atomic<threads::Thread*> flusher{nullptr};
     std::atomic<threads::Thread*> keeper{nullptr};
 
     // --- flusher only
-    uint64_t flushed = kLogFirst;                                // == durable, without the atomic
-    uint64_t boundary = kLogFirst;                               // a record boundary to mark as soon as it is durable (LM-B)
-    LogMark mark;                                                // newest written or being written
-    Nanos last_flush = 0;                                        // how long it took
+    uint64_t flushed = kLogFirst;  // == durable, without the atomic
+    // A record boundary to mark as soon as it is durable (LM-B).
+    uint64_t boundary = kLogFirst;
+    LogMark mark;          // newest written or being written
+    Nanos last_flush = 0;  // how long it took
     Nanos lazy_deadline = 0;
-    Nanos mark_deadline = 0;                                     // no mark before this
+    Nanos mark_deadline = 0;  // no mark before this
     threads::FileId write_file{-1};
     uint64_t write_segment = UINT64_MAX;
     threads::FileId mark_file{-1};
@@ -177,12 +208,14 @@ struct Log::Impl {
     bool stopping = false;
 
     // --- keeper (and flusher, see Concepts)
-    uint64_t first_segment = 0;                                  // lowest that exists
+    uint64_t first_segment = 0;  // lowest that exists
     std::atomic<uint64_t> prepared_end{0};
-    std::atomic<bool> keeper_stuck{false};                       // the last attempt to make a segment failed
+    // The last attempt to make a segment failed.
+    std::atomic<bool> keeper_stuck{false};
     std::atomic<bool> keeper_wanted{false};
     std::atomic<bool> keeper_stop{false};
-    std::atomic<bool> running{false};                            // between start_flusher and stop_flusher
+    // Between start_flusher and stop_flusher.
+    std::atomic<bool> running{false};
 
     std::unique_ptr<threads::Completion> flusher_done;
     std::unique_ptr<threads::Completion> keeper_done;
@@ -190,11 +223,13 @@ struct Log::Impl {
     // --- readers
     static constexpr size_t kReadWindows = 16;
     LogReadWindow windows[kReadWindows];
-    uint64_t first_tail = kLogFirst;                             // tail when the log was opened
-    uint64_t ring_valid_from = 0;                                // the ring never held bytes below this
+    uint64_t first_tail = kLogFirst;  // tail when the log was opened
+    // The ring never held bytes below this.
+    uint64_t ring_valid_from = 0;
 
     // --- statistics, relaxed
-    std::atomic<uint64_t> flushes{0}, syncs{0}, flush_bytes{0}, ring_full_waits{0}, durable_waits{0}, flush_nanos{0};
+    std::atomic<uint64_t> flushes{0}, syncs{0}, flush_bytes{0}, ring_full_waits{0},
+        durable_waits{0}, flush_nanos{0};
 };
 
 }  // namespace lockstep::txn

@@ -1,16 +1,19 @@
-// log_keep.cc - the keeper: makes segments ahead of need, recycles old ones, and forgets what is no longer wanted.
+// log_keep.cc - the keeper: makes segments ahead of need, recycles old ones, and forgets what is no
+// longer wanted.
 //
-// Concepts   A segment counts (prepared_end) only when it has its blocks, its name, and the directory is synced; space is promised only up to there.
-//            New segments are written once with zeros, because a first write into reserved but unwritten extents makes
-//            each sync commit file-system metadata; when somebody waits for room already, the zeros are left out.
+// Concepts   A segment counts (prepared_end) only when it has its blocks, its name, and the
+//            directory is synced; space is promised only up to there. New segments are written once
+//            with zeros, because a first write into reserved but unwritten extents makes each sync
+//            commit file-system metadata; when somebody waits for room already, the zeros are left
+//            out.
 // Blocking   Parks for I/O. Renames and directory syncs block the worker: once per segment.
 #include <algorithm>
 #include <cstring>
 
-#include "threads/thread/thread.h"
-#include "txn/log/log_impl.h"
 #include "threads/base/planted.h"
+#include "threads/thread/thread.h"
 #include "threads/worker/io_wait.h"
+#include "txn/log/log_impl.h"
 
 namespace lockstep::txn {
 
@@ -35,7 +38,8 @@ void Log::Impl::run_keeper() {
 // LSN up to which segments are wanted now: room for what is promised, and one segment ahead.
 uint64_t Log::Impl::wanted_end() const {
     const uint64_t bound = start.load(std::memory_order_relaxed) + options.capacity_bytes;
-    const uint64_t wish = tail.load(std::memory_order_relaxed) + reserved.load(std::memory_order_relaxed) + slack + options.segment_bytes;
+    const uint64_t wish = tail.load(std::memory_order_relaxed) +
+                          reserved.load(std::memory_order_relaxed) + slack + options.segment_bytes;
     return std::min(std::max(wish, room_wanted.load(std::memory_order_relaxed)), bound);
 }
 
@@ -45,7 +49,7 @@ bool Log::Impl::keep_step() {
     if (first_segment < files.number_of(start.load())) return recycle_old();
     if (prepared_end.load() >= wanted_end()) return false;
     if (make_segment()) return true;
-    keeper_stuck.store(true);                       // tried again when somebody asks for room
+    keeper_stuck.store(true);  // tried again when somebody asks for room
     return false;
 }
 
@@ -56,10 +60,12 @@ bool Log::Impl::recycle_old() {
         ++first_segment;
         return true;
     }
-    // Its records are below start, and none of them validates at its new place: the checksum is seeded with the LSN.
+    // Its records are below start, and none of them validates at its new place: the checksum is
+    // seeded with the LSN.
     if (!files.recycle(first_segment, files.number_of(end))) return false;
     ++first_segment;
-    if (!PLANTED(segment_name_unsynced) && !files.sync_directory()) {    // the name may be lost: nothing can be promised beyond here any more
+    // The name may be lost: nothing can be promised beyond here any more.
+    if (!PLANTED(segment_name_unsynced) && !files.sync_directory()) {
         fail();
         return false;
     }
@@ -99,19 +105,23 @@ void Log::Impl::fill_with_zeros(threads::FileId file) {
             if (!room_waiters.empty()) return;
         }
         const uint64_t bytes = std::min(kChunk, files.segment_bytes() - at);
-        if (!threads::io_write(file, at, zeros->bytes, bytes, threads::IoClass::write_back, "log segment")) return;
+        if (!threads::io_write(file, at, zeros->bytes, bytes, threads::IoClass::write_back,
+                               "log segment"))
+            return;
     }
     if (options.sync && !keeper_stop.load()) (void)threads::io_sync(file, "log segment");
 }
 
-// For the flusher when records that nobody promised have run past the last segment: parking for the keeper would be too late.
+// For the flusher when records that nobody promised have run past the last segment: parking for the
+// keeper would be too late.
 [[gnu::cold]] Result<void> Log::Impl::place_segment_now() {
     if (first_segment < files.number_of(start.load())) {
         if (!recycle_old()) return lockstep::fail(ErrorCode::io_error, "log segment");
         return {};
     }
     const uint64_t number = files.number_of(prepared_end.load());
-    const threads::FileId file = TRY(files.disk().open(files.segment_path(number), threads::Disk::kCreate | threads::Disk::kDirect));
+    const threads::FileId file = TRY(files.disk().open(
+        files.segment_path(number), threads::Disk::kCreate | threads::Disk::kDirect));
     const Result<void> allocated = files.disk().allocate(file, files.segment_bytes());
     files.disk().close(file);
     if (!allocated) return allocated;
@@ -136,10 +146,10 @@ void Log::Impl::update_promise_limit() {
 
 void Log::truncate_before(Lsn lsn) {
     Impl& log = *impl_;
-    const uint64_t to = PLANTED(truncate_too_far) ? log.durable.load() : std::min(lsn.value, log.durable.load());
+    const uint64_t to =
+        PLANTED(truncate_too_far) ? log.durable.load() : std::min(lsn.value, log.durable.load());
     uint64_t from = log.start.load();
-    while (from < to && !log.start.compare_exchange_weak(from, to)) {
-    }
+    while (from < to && !log.start.compare_exchange_weak(from, to)) {}
     log.update_promise_limit();
     log.wake_all(log.room_lock, log.room_waiters);
     log.kick(kFlushMark);

@@ -3,14 +3,14 @@
 
 #include <cstring>
 
-#include "txn/log/log_checksum.h"
 #include "txn/log/log.h"
+#include "txn/log/log_checksum.h"
 
 namespace lockstep::txn {
 
 namespace {
 
-constexpr uint64_t kMagic = 0x4b52414d474f4c4cull;         // "LLOGMARK"
+constexpr uint64_t kMagic = 0x4b52414d474f4c4cull;  // "LLOGMARK"
 struct MarkSlot {
     uint64_t magic;
     uint32_t version;
@@ -22,7 +22,9 @@ struct MarkSlot {
 };
 static_assert(sizeof(MarkSlot) == 48 && offsetof(MarkSlot, checksum) == 40);
 
-uint64_t checksum_of(const MarkSlot& slot) { return XXH3_64bits(&slot, offsetof(MarkSlot, checksum)); }
+uint64_t checksum_of(const MarkSlot& slot) {
+    return XXH3_64bits(&slot, offsetof(MarkSlot, checksum));
+}
 
 struct alignas(LogMark::kSlotBytes) MarkImage {
     std::byte slot[2][LogMark::kSlotBytes];
@@ -31,8 +33,13 @@ struct alignas(LogMark::kSlotBytes) MarkImage {
 }  // namespace
 
 void LogMark::encode(std::byte* slot) const {
-    MarkSlot s{.magic = kMagic, .version = kVersion, .reserved = 0, .sequence = sequence, .durable_end = durable_end,
-               .segment_bytes = segment_bytes, .checksum = 0};
+    MarkSlot s{.magic = kMagic,
+               .version = kVersion,
+               .reserved = 0,
+               .sequence = sequence,
+               .durable_end = durable_end,
+               .segment_bytes = segment_bytes,
+               .checksum = 0};
     s.checksum = checksum_of(s);
     std::memset(slot, 0, kSlotBytes);
     std::memcpy(slot, &s, sizeof s);
@@ -43,7 +50,8 @@ Result<std::optional<LogMark>> LogMark::decode(const std::byte* slot) {
     std::memcpy(&s, slot, sizeof s);
     if (s.magic != kMagic || s.checksum != checksum_of(s)) return std::nullopt;
     if (s.version != kVersion) return fail(ErrorCode::bad_version, "log.mark", s.version);
-    return LogMark{.sequence = s.sequence, .durable_end = s.durable_end, .segment_bytes = s.segment_bytes};
+    return LogMark{
+        .sequence = s.sequence, .durable_end = s.durable_end, .segment_bytes = s.segment_bytes};
 }
 
 Result<std::optional<LogMark>> LogMark::load(threads::Disk& disk, const std::string& path) {

@@ -1,15 +1,17 @@
-// log_open.cc - a new log, and an existing one: find its end, refuse a damaged one, clear what a torn tail has left.
+// log_open.cc - a new log, and an existing one: find its end, refuse a damaged one, clear what a
+// torn tail has left.
 //
-// Why remains are cleared. Behind the cut there may stand records of the torn tail that are valid by themselves: new records could end
-// exactly where one of them begins, and a second crash would read on into the past. By LI-3 they lie within kFlushMax bytes and one segment
-// of the end, so open() zeroes that stretch and syncs it before anything is appended.
+// Why remains are cleared. Behind the cut there may stand records of the torn tail that are valid
+// by themselves: new records could end exactly where one of them begins, and a second crash would
+// read on into the past. By LI-3 they lie within kFlushMax bytes and one segment of the end, so
+// open() zeroes that stretch and syncs it before anything is appended.
 #include <algorithm>
 #include <bit>
 #include <cstring>
 
+#include "threads/base/planted.h"
 #include "txn/log/log_checksum.h"
 #include "txn/log/log_impl.h"
-#include "threads/base/planted.h"
 
 namespace lockstep::txn {
 
@@ -19,9 +21,12 @@ using threads::Disk;
 using threads::FileId;
 
 Result<void> check_options(const LogOptions& o) {
-    if (o.segment_bytes < 4 * kLogBlock || o.segment_bytes % kLogBlock != 0) return fail(ErrorCode::bad_option, "log_segment_bytes", o.segment_bytes);
-    if (o.capacity_bytes / o.segment_bytes < 4 || o.capacity_bytes < 4ull << 20) return fail(ErrorCode::bad_option, "log_bytes", o.capacity_bytes);
-    if (!std::has_single_bit(o.ring_bytes) || o.ring_bytes < kLogBlock || o.ring_bytes > o.capacity_bytes / 4)
+    if (o.segment_bytes < 4 * kLogBlock || o.segment_bytes % kLogBlock != 0)
+        return fail(ErrorCode::bad_option, "log_segment_bytes", o.segment_bytes);
+    if (o.capacity_bytes / o.segment_bytes < 4 || o.capacity_bytes < 4ull << 20)
+        return fail(ErrorCode::bad_option, "log_bytes", o.capacity_bytes);
+    if (!std::has_single_bit(o.ring_bytes) || o.ring_bytes < kLogBlock ||
+        o.ring_bytes > o.capacity_bytes / 4)
         return fail(ErrorCode::bad_option, "log_ring_bytes", o.ring_bytes);
     return {};
 }
@@ -38,7 +43,8 @@ Result<bool> clear(Disk& disk, FileId file, uint64_t from, uint64_t to) {
         const uint64_t want = std::min(kPiece, to - at);
         const uint64_t got = TRY(disk.read_now(file, at, piece->bytes, want));
         const uint64_t skip = at < from ? from - at : 0;
-        const bool dirty = std::any_of(piece->bytes + skip, piece->bytes + std::max(skip, got), [](std::byte b) { return b != std::byte{0}; });
+        const bool dirty = std::any_of(piece->bytes + skip, piece->bytes + std::max(skip, got),
+                                       [](std::byte b) { return b != std::byte{0}; });
         if (dirty) {
             std::memset(piece->bytes + skip, 0, got - skip);
             TRY(disk.write_now(file, at, piece->bytes, block_ceil(got)));
@@ -58,7 +64,8 @@ Result<void> write_again(Disk& disk, FileId file, uint64_t from, uint64_t to) {
     const auto piece = std::make_unique<Piece>();
     for (uint64_t at = from; at < to; at += kPiece) {
         const uint64_t want = std::min(kPiece, to - at);
-        if (TRY(disk.read_now(file, at, piece->bytes, want)) < want) return fail(ErrorCode::corrupt_log, "log segment is too short", at);
+        if (TRY(disk.read_now(file, at, piece->bytes, want)) < want)
+            return fail(ErrorCode::corrupt_log, "log segment is too short", at);
         TRY(disk.write_now(file, at, piece->bytes, want));
     }
     return {};
@@ -71,7 +78,8 @@ Result<void> zero_new_file(Disk& disk, FileId file, uint64_t bytes) {
     };
     const auto piece = std::make_unique<Piece>();
     std::memset(piece->bytes, 0, kPiece);
-    for (uint64_t at = 0; at < bytes; at += kPiece) TRY(disk.write_now(file, at, piece->bytes, std::min(kPiece, bytes - at)));
+    for (uint64_t at = 0; at < bytes; at += kPiece)
+        TRY(disk.write_now(file, at, piece->bytes, std::min(kPiece, bytes - at)));
     return disk.sync_now(file);
 }
 
@@ -81,7 +89,7 @@ Result<void> zero_new_file(Disk& disk, FileId file, uint64_t bytes) {
 void Log::Impl::begin_at(uint64_t lsn) {
     tail.store(lsn);
     durable.store(lsn);
-    if (options.sync) attested.store(lsn);          // open() has synced all there is
+    if (options.sync) attested.store(lsn);  // open() has synced all there is
     flushed = boundary = first_tail = lsn;
     ring_valid_from = block_floor(lsn);
     update_limits();
@@ -90,18 +98,22 @@ void Log::Impl::begin_at(uint64_t lsn) {
 
 Result<std::unique_ptr<Log>> Log::create(threads::Runtime& runtime, const LogOptions& options) {
     TRY(check_options(options));
-    auto impl = std::make_unique<Impl>(runtime, options, TRY(LogRing::make(ring_bytes_for(options, runtime.workers()))));
+    auto impl = std::make_unique<Impl>(
+        runtime, options, TRY(LogRing::make(ring_bytes_for(options, runtime.workers()))));
     const LogFiles& files = impl->files;
     Disk& disk = files.disk();
     if (!TRY(files.list()).empty()) return fail(ErrorCode::already_exists, "log");
-    // The first stretch is written with zeros so that early commits are as quick as later ones; the rest has its blocks.
+    // The first stretch is written with zeros so that early commits are as quick as later ones; the
+    // rest has its blocks.
     const FileId file = TRY(files.start_new());
-    const Result<void> zeroed = zero_new_file(disk, file, std::min<uint64_t>(options.segment_bytes, 8ull << 20));
+    const Result<void> zeroed =
+        zero_new_file(disk, file, std::min<uint64_t>(options.segment_bytes, 8ull << 20));
     disk.close(file);
     TRY(zeroed);
     TRY(files.place_new(0));
     impl->mark_file = TRY(disk.open(files.mark_path(), Disk::kCreate | Disk::kDirect));
-    impl->mark = LogMark{.sequence = 1, .durable_end = kLogFirst, .segment_bytes = options.segment_bytes};
+    impl->mark =
+        LogMark{.sequence = 1, .durable_end = kLogFirst, .segment_bytes = options.segment_bytes};
     TRY(impl->mark.store(disk, impl->mark_file));
     TRY(files.sync_directory());
     impl->prepared_end = options.segment_bytes;
@@ -109,14 +121,17 @@ Result<std::unique_ptr<Log>> Log::create(threads::Runtime& runtime, const LogOpt
     return std::unique_ptr<Log>(new Log(std::move(impl)));
 }
 
-// Which segments there are around the one of `end`: those in a row are kept in place, later ones are stray names of a recycling that a crash
-// cut short, and go.
+// Which segments there are around the one of `end`: those in a row are kept in place, later ones
+// are stray names of a recycling that a crash cut short, and go.
 Result<void> Log::Impl::adopt_segments(uint64_t from, uint64_t end) {
     const std::vector<uint64_t> numbers = TRY(files.list());
-    const auto exists = [&](uint64_t n) { return std::binary_search(numbers.begin(), numbers.end(), n); };
+    const auto exists = [&](uint64_t n) {
+        return std::binary_search(numbers.begin(), numbers.end(), n);
+    };
     if (disk_has_new()) TRY(files.disk().unlink(files.new_path()));
     uint64_t first = files.number_of(from);
-    uint64_t last = files.number_of(end);           // may be missing if `end` is a segment's first byte
+    // May be missing if `end` is a segment's first byte.
+    uint64_t last = files.number_of(end);
     if (!exists(first)) return lockstep::fail(ErrorCode::corrupt_log, "log segment", from);
     while (first > 0 && exists(first - 1)) --first;
     while (exists(last)) ++last;
@@ -130,19 +145,24 @@ Result<void> Log::Impl::adopt_segments(uint64_t from, uint64_t end) {
 
 bool Log::Impl::disk_has_new() const { return files.disk().exists(files.new_path()); }
 
-// What was read may sit in a cache only (a killed process whose writes were not synced): it must be durable before anyone builds on it.
-// A sync alone would not do: if one failed before, the system may take for clean what never reached the device. So it is written again.
+// What was read may sit in a cache only (a killed process whose writes were not synced): it must be
+// durable before anyone builds on it. A sync alone would not do: if one failed before, the system
+// may take for clean what never reached the device. So it is written again.
 Result<void> Log::Impl::secure_tail(uint64_t from, uint64_t end) {
     Disk& disk = files.disk();
-    for (uint64_t n = files.number_of(from); n * files.segment_bytes() <= end && n * files.segment_bytes() < prepared_end; ++n) {
+    for (uint64_t n = files.number_of(from);
+         n * files.segment_bytes() <= end && n * files.segment_bytes() < prepared_end; ++n) {
         const FileId file = TRY(files.open(n, Disk::kDirect));
-        const uint64_t begin = n * files.segment_bytes(), first = std::max(begin, block_floor(from));
+        const uint64_t begin = n * files.segment_bytes(),
+                       first = std::max(begin, block_floor(from));
         const uint64_t last = std::min(begin + files.segment_bytes(), block_ceil(end));
         Result<void> done{};
         if (first < last && from < end) done = write_again(disk, file, first - begin, last - begin);
         if (done && n == files.number_of(end) && !PLANTED(torn_tail_kept)) {
             const uint64_t offset = end % files.segment_bytes();
-            const Result<bool> cleared = clear(disk, file, offset, std::min(files.segment_bytes(), block_ceil(offset) + kFlushMax));
+            const Result<bool> cleared =
+                clear(disk, file, offset,
+                      std::min(files.segment_bytes(), block_ceil(offset) + kFlushMax));
             if (!cleared) done = std::unexpected(cleared.error());
         }
         if (done) done = disk.sync_now(file);
@@ -156,36 +176,44 @@ Result<void> Log::Impl::secure_tail(uint64_t from, uint64_t end) {
 Result<void> Log::Impl::load_last_block(uint64_t end) {
     if (end == block_floor(end) || PLANTED(last_block_lost)) return {};
     const FileId file = TRY(files.open(files.number_of(end), Disk::kDirect));
-    const Result<size_t> got = files.disk().read_now(file, block_floor(end) % files.segment_bytes(), buffers->last_block, kLogBlock);
+    const Result<size_t> got = files.disk().read_now(file, block_floor(end) % files.segment_bytes(),
+                                                     buffers->last_block, kLogBlock);
     files.disk().close(file);
     if (!got) return std::unexpected(got.error());
     std::memcpy(ring.at(block_floor(end)), buffers->last_block, end - block_floor(end));
     return {};
 }
 
-Result<std::unique_ptr<Log>> Log::open(threads::Runtime& runtime, const LogOptions& options, Lsn from) {
+Result<std::unique_ptr<Log>> Log::open(threads::Runtime& runtime, const LogOptions& options,
+                                       Lsn from) {
     TRY(check_options(options));
-    auto impl = std::make_unique<Impl>(runtime, options, TRY(LogRing::make(ring_bytes_for(options, runtime.workers()))));
+    auto impl = std::make_unique<Impl>(
+        runtime, options, TRY(LogRing::make(ring_bytes_for(options, runtime.workers()))));
     Disk& disk = impl->files.disk();
     const std::optional<LogMark> mark = TRY(LogMark::load(disk, impl->files.mark_path()));
     if (!mark) return fail(ErrorCode::corrupt_log, "log.mark is missing");
-    if (mark->segment_bytes != options.segment_bytes) return fail(ErrorCode::bad_option, "log_segment_bytes", options.segment_bytes, mark->segment_bytes);
+    if (mark->segment_bytes != options.segment_bytes)
+        return fail(ErrorCode::bad_option, "log_segment_bytes", options.segment_bytes,
+                    mark->segment_bytes);
     from = std::max(from, Lsn{kLogFirst});
     LogReader reader(disk, options);
     reader.seek(from);
     LogRecordView record;
-    while (TRY(reader.next(record))) {
-    }
+    while (TRY(reader.next(record))) {}
     const uint64_t end = reader.position().value;
-    // LOG-4. And a place that the caller knows of must hold a record, unless the log ends there for certain.
-    if ((end < mark->durable_end && !PLANTED(mark_ignored)) || (end == from.value && end != mark->durable_end))
+    // LOG-4. And a place that the caller knows of must hold a record, unless the log ends there for
+    // certain.
+    if ((end < mark->durable_end && !PLANTED(mark_ignored)) ||
+        (end == from.value && end != mark->durable_end))
         return fail(ErrorCode::corrupt_log, "log", end, mark->durable_end);
-    if (const uint64_t attested = TRY(impl->attested_behind(end)); attested > end) return fail(ErrorCode::corrupt_log, "log", end, attested);
+    if (const uint64_t attested = TRY(impl->attested_behind(end)); attested > end)
+        return fail(ErrorCode::corrupt_log, "log", end, attested);
     TRY(impl->adopt_segments(from.value, end));
     TRY(impl->secure_tail(std::max(from.value, std::min(mark->durable_end, end)), end));
     TRY(impl->load_last_block(end));
     impl->mark_file = TRY(disk.open(impl->files.mark_path(), Disk::kDirect));
-    impl->mark = LogMark{.sequence = mark->sequence + 1, .durable_end = end, .segment_bytes = options.segment_bytes};
+    impl->mark = LogMark{
+        .sequence = mark->sequence + 1, .durable_end = end, .segment_bytes = options.segment_bytes};
     TRY(impl->mark.store(disk, impl->mark_file));
     impl->begin_at(end);
     return std::unique_ptr<Log>(new Log(std::move(impl)));

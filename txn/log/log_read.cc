@@ -1,38 +1,46 @@
-// log_read.cc - single records back from the log, for rollback and tools: from the ring while it still holds them, else from file.
+// log_read.cc - single records back from the log, for rollback and tools: from the ring while it
+// still holds them, else from file.
 #include <algorithm>
 #include <cstring>
 
 #include "threads/thread/thread.h"
+#include "threads/worker/io_wait.h"
 #include "txn/log/log_checksum.h"
 #include "txn/log/log_impl.h"
-#include "threads/worker/io_wait.h"
 
 namespace lockstep::txn {
 
 Result<LogRecordView> Log::read(Lsn lsn, std::string& buffer) {
     Impl& log = *impl_;
-    if (lsn.value < kLogFirst || lsn.value % 8 != 0) return fail(ErrorCode::corrupt_log, "log record", lsn.value);
+    if (lsn.value < kLogFirst || lsn.value % 8 != 0)
+        return fail(ErrorCode::corrupt_log, "log record", lsn.value);
     LogRecordHeader head;
     TRY(log.copy(lsn.value, sizeof head, reinterpret_cast<std::byte*>(&head)));
-    if (!log_size_plausible(head.bytes)) return fail(ErrorCode::corrupt_log, "log record", lsn.value);
+    if (!log_size_plausible(head.bytes))
+        return fail(ErrorCode::corrupt_log, "log record", lsn.value);
     buffer.resize(head.bytes);
     TRY(log.copy(lsn.value, head.bytes, reinterpret_cast<std::byte*>(buffer.data())));
     const auto* header = reinterpret_cast<const LogRecordHeader*>(buffer.data());
-    if (!log_record_valid(header, head.bytes, lsn)) return fail(ErrorCode::corrupt_log, "log record", lsn.value);
+    if (!log_record_valid(header, head.bytes, lsn))
+        return fail(ErrorCode::corrupt_log, "log record", lsn.value);
     return LogRecordView{.lsn = lsn, .header = header};
 }
 
 Result<void> Log::Impl::copy(uint64_t lsn, uint64_t bytes, std::byte* out) {
-    if (const uint64_t end = tail.load(); lsn >= end || bytes > end - lsn) return lockstep::fail(ErrorCode::corrupt_log, "log record", lsn);
+    if (const uint64_t end = tail.load(); lsn >= end || bytes > end - lsn)
+        return lockstep::fail(ErrorCode::corrupt_log, "log record", lsn);
     if (copy_from_ring(lsn, bytes, out)) return {};
     // What the ring has lost was written before, or never will be.
-    if (failed.load() && lsn + bytes > durable.load()) return lockstep::fail(ErrorCode::store_failed, "log record", lsn);
+    if (failed.load() && lsn + bytes > durable.load())
+        return lockstep::fail(ErrorCode::store_failed, "log record", lsn);
     return copy_from_file(lsn, bytes, out);
 }
 
-// Copies first and asks afterwards: an appender writes over the ring's oldest bytes only after it has moved `tail` past them.
+// Copies first and asks afterwards: an appender writes over the ring's oldest bytes only after it
+// has moved `tail` past them.
 bool Log::Impl::copy_from_ring(uint64_t lsn, uint64_t bytes, std::byte* out) const {
-    if (lsn < ring_valid_from || tail.load(std::memory_order_acquire) > lsn + ring.bytes()) return false;
+    if (lsn < ring_valid_from || tail.load(std::memory_order_acquire) > lsn + ring.bytes())
+        return false;
     std::memcpy(out, ring.at(lsn), bytes);
     std::atomic_thread_fence(std::memory_order_acquire);
     return tail.load(std::memory_order_acquire) <= lsn + ring.bytes();
@@ -41,7 +49,8 @@ bool Log::Impl::copy_from_ring(uint64_t lsn, uint64_t bytes, std::byte* out) con
 Result<void> Log::Impl::copy_from_file(uint64_t lsn, uint64_t bytes, std::byte* out) {
     while (bytes > 0) {
         const uint64_t segment_begin = lsn - lsn % files.segment_bytes();
-        const uint64_t begin = segment_begin + (lsn - segment_begin) / LogReadWindow::kBytes * LogReadWindow::kBytes;
+        const uint64_t begin =
+            segment_begin + (lsn - segment_begin) / LogReadWindow::kBytes * LogReadWindow::kBytes;
         LogReadWindow& cached = windows[(begin / LogReadWindow::kBytes) % kReadWindows];
         uint64_t got = 0;
         {
@@ -54,7 +63,8 @@ Result<void> Log::Impl::copy_from_file(uint64_t lsn, uint64_t bytes, std::byte* 
         if (got == 0) {
             LogReadWindow fresh;
             TRY(load_window(begin, fresh));
-            if (fresh.bytes <= lsn - begin) return lockstep::fail(ErrorCode::corrupt_log, "log segment", lsn);
+            if (fresh.bytes <= lsn - begin)
+                return lockstep::fail(ErrorCode::corrupt_log, "log segment", lsn);
             SpinGuard guard(cached.lock);
             std::swap(cached.begin, fresh.begin);
             std::swap(cached.bytes, fresh.bytes);
@@ -68,9 +78,11 @@ Result<void> Log::Impl::copy_from_file(uint64_t lsn, uint64_t bytes, std::byte* 
     return {};
 }
 
-// Durable bytes never change, so a window stays right for ever; the part that is not durable yet is not kept.
+// Durable bytes never change, so a window stays right for ever; the part that is not durable yet is
+// not kept.
 Result<void> Log::Impl::load_window(uint64_t begin, LogReadWindow& window) {
-    const uint64_t end = std::min({begin + LogReadWindow::kBytes, files.segment_end(begin), durable.load()});
+    const uint64_t end =
+        std::min({begin + LogReadWindow::kBytes, files.segment_end(begin), durable.load()});
     if (end <= begin) return lockstep::fail(ErrorCode::corrupt_log, "log segment", begin);
     struct alignas(kLogBlock) Block {
         std::byte bytes[LogReadWindow::kBytes];
@@ -80,8 +92,10 @@ Result<void> Log::Impl::load_window(uint64_t begin, LogReadWindow& window) {
     const uint64_t offset = begin % files.segment_bytes();
     const Result<threads::FileId> file = files.open(files.number_of(begin), threads::Disk::kDirect);
     if (!file) return lockstep::fail(ErrorCode::corrupt_log, "log segment", begin);
-    const Result<size_t> got = threads::current() != nullptr ? threads::io_read(*file, offset, block->bytes, whole, "log segment", threads::ParkReason::io)
-                                                             : files.disk().read_now(*file, offset, block->bytes, whole);
+    const Result<size_t> got = threads::current() != nullptr
+                                   ? threads::io_read(*file, offset, block->bytes, whole,
+                                                      "log segment", threads::ParkReason::io)
+                                   : files.disk().read_now(*file, offset, block->bytes, whole);
     files.disk().close(*file);
     if (!got) return std::unexpected(got.error());
     window.begin = begin;

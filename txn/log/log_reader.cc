@@ -3,23 +3,25 @@
 #include <cstring>
 #include <new>
 
-#include "txn/log/log_checksum.h"
 #include "txn/log/log.h"
+#include "txn/log/log_checksum.h"
 #include "txn/log/log_files.h"
 
 namespace lockstep::txn {
 
 namespace {
 constexpr uint64_t kChunk = 1ull << 20;
-constexpr uint64_t kLsnEnd = 1ull << 62;         // no log gets there; sums below it do not wrap
-constexpr uint64_t kBufferBytes = kChunk + block_ceil(kLogRecordMax) + kLogBlock;    // a record may begin in the last block
+constexpr uint64_t kLsnEnd = 1ull << 62;  // no log gets there; sums below it do not wrap
+// A record may begin in the last block.
+constexpr uint64_t kBufferBytes = kChunk + block_ceil(kLogRecordMax) + kLogBlock;
 struct alignas(kLogBlock) Buffer {
     std::byte bytes[kBufferBytes];
 };
 }  // namespace
 
 struct LogReader::Impl {
-    Impl(threads::Disk& disk, const LogOptions& options) : files(disk, options.directory, options.segment_bytes) {}
+    Impl(threads::Disk& disk, const LogOptions& options)
+        : files(disk, options.directory, options.segment_bytes) {}
     ~Impl() { close(); }
 
     void close() {
@@ -30,13 +32,15 @@ struct LogReader::Impl {
     Result<bool> open(uint64_t number);
     Result<bool> have(uint64_t bytes);
     Result<void> refill();
-    const LogRecordHeader* header() const { return reinterpret_cast<const LogRecordHeader*>(buffer->bytes + (position - begin)); }
+    const LogRecordHeader* header() const {
+        return reinterpret_cast<const LogRecordHeader*>(buffer->bytes + (position - begin));
+    }
 
     LogFiles files;
     threads::FileId file{-1};
     uint64_t open_segment = UINT64_MAX;
-    std::unique_ptr<Buffer> buffer;      // from the first read on
-    uint64_t begin = 0, end = 0;         // LSNs held by the buffer
+    std::unique_ptr<Buffer> buffer;  // from the first read on
+    uint64_t begin = 0, end = 0;     // LSNs held by the buffer
     uint64_t position = kLogFirst;
 };
 
@@ -50,7 +54,8 @@ Result<bool> LogReader::Impl::open(uint64_t number) {
     return true;
 }
 
-// Moves the unread rest to the front (kept on a block boundary) and reads behind it, up to a chunk or the end of what there is.
+// Moves the unread rest to the front (kept on a block boundary) and reads behind it, up to a chunk
+// or the end of what there is.
 Result<void> LogReader::Impl::refill() {
     if (!buffer) buffer.reset(new (std::nothrow) Buffer);
     if (!buffer) return fail(ErrorCode::out_of_memory, "log reader", sizeof(Buffer));
@@ -65,7 +70,8 @@ Result<void> LogReader::Impl::refill() {
     while (room > 0) {
         if (!TRY(open(files.number_of(end)))) return {};
         const uint64_t bytes = std::min(room, files.segment_end(end) - end);
-        const uint64_t got = TRY(files.disk().read_now(file, end % files.segment_bytes(), buffer->bytes + (end - begin), bytes));
+        const uint64_t got = TRY(files.disk().read_now(file, end % files.segment_bytes(),
+                                                       buffer->bytes + (end - begin), bytes));
         end += got;
         room -= got;
         if (got < bytes) return {};
@@ -80,7 +86,8 @@ Result<bool> LogReader::Impl::have(uint64_t bytes) {
     return position + bytes <= end;
 }
 
-LogReader::LogReader(threads::Disk& disk, const LogOptions& options) : impl_(std::make_unique<Impl>(disk, options)) {}
+LogReader::LogReader(threads::Disk& disk, const LogOptions& options)
+    : impl_(std::make_unique<Impl>(disk, options)) {}
 LogReader::~LogReader() = default;
 
 void LogReader::seek(Lsn lsn) { impl_->position = lsn.value; }
@@ -88,7 +95,8 @@ Lsn LogReader::position() const { return Lsn{impl_->position}; }
 
 Result<bool> LogReader::next(LogRecordView& record) {
     Impl& r = *impl_;
-    if (r.position % 8 != 0 || r.position >= kLsnEnd || !TRY(r.have(sizeof(LogRecordHeader)))) return false;
+    if (r.position % 8 != 0 || r.position >= kLsnEnd || !TRY(r.have(sizeof(LogRecordHeader))))
+        return false;
     const uint32_t bytes = r.header()->bytes;
     if (!log_size_plausible(bytes) || !TRY(r.have(bytes))) return false;
     if (!log_record_valid(r.header(), bytes, Lsn{r.position})) return false;

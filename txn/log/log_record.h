@@ -1,14 +1,16 @@
 // log_record.h - how a log record looks: one header, then bytes that belong to its kind.
 //
-// Layout     offset  0 u32 bytes      whole record, a multiple of 8, header included
-//                    4 u32 checksum   over bytes 8.. of the record and `bytes`, seeded with the record's own LSN: a leftover of a recycled
-//                                     segment never validates. CRC-32C, or XXH3's low half from kCrcBytesMax on (log_checksum.h)
-//                    8 u64 prev       the transaction's record before this one, 0 = first; for a compensation record: undo-next
-//                   16 u64 txn        0 = no transaction (page allocation, splits, checkpoints)
-//                   24 u16 kind       numbers below 32 belong to txn/, the others to sm/
-//                   26 u8  flags      LogFlags
-//                   27 u8  parts      number of page parts (sm/ kinds)
-//                   28 u32 store      index or heap concerned, 0 = none; of a commit or end record: what was durable (log_attest.cc)
+// Layout     offset 0 u32 bytes whole record, a multiple of 8, header included 4 u32 checksum over
+//                    bytes 8.. of the record and `bytes`, seeded with the record's own LSN: a
+//                    leftover of a recycled
+//                                     segment never validates. CRC-32C, or XXH3's low half from
+//                                     kCrcBytesMax on (log_checksum.h)
+//                    8 u64 prev the transaction's record before this one, 0 = first; for a
+//                    compensation record: undo-next
+//                   16 u64 txn 0 = no transaction (page allocation, splits, checkpoints) 24 u16
+//                   kind numbers below 32 belong to txn/, the others to sm/ 26 u8 flags LogFlags 27
+//                   u8 parts number of page parts (sm/ kinds) 28 u32 store index or heap concerned,
+//                   0 = none; of a commit or end record: what was durable (log_attest.cc)
 // Source     C. Mohan et al., "ARIES", ACM TODS 1992.
 #pragma once
 
@@ -20,8 +22,8 @@
 namespace lockstep::txn {
 
 enum LogFlags : uint8_t {
-    kLogUndoable = 1,           // rollback must look at it
-    kLogCompensation = 2,       // CLR: redo only, `prev` says where rollback goes on
+    kLogUndoable = 1,      // rollback must look at it
+    kLogCompensation = 2,  // CLR: redo only, `prev` says where rollback goes on
 };
 
 struct LogRecordHeader {
@@ -36,17 +38,17 @@ struct LogRecordHeader {
 };
 static_assert(sizeof(LogRecordHeader) == 32 && offsetof(LogRecordHeader, store) == 28);
 
-inline constexpr uint32_t kLogRecordMax = 256 * 1024;       // bytes
+inline constexpr uint32_t kLogRecordMax = 256 * 1024;  // bytes
 inline constexpr uint32_t log_align(uint32_t bytes) { return (bytes + 7) & ~7u; }
 
 // Kinds of txn/. Numbers are on disk: never reuse one.
 enum class TxnLogKind : uint16_t {
-    pad = 1,                    // fills space; no meaning
-    commit = 2,                 // transaction is committed
-    end = 3,                    // rollback is complete
-    savepoint_rollback = 4,     // reserved
+    pad = 1,                 // fills space; no meaning
+    commit = 2,              // transaction is committed
+    end = 3,                 // rollback is complete
+    savepoint_rollback = 4,  // reserved
     checkpoint_begin = 5,
-    checkpoint_end = 6,         // payload: CheckpointPayload
+    checkpoint_end = 6,  // payload: CheckpointPayload
 };
 inline constexpr uint16_t kSmLogKindFirst = 32;
 
@@ -55,7 +57,9 @@ struct LogRecordView {
     Lsn lsn{};
     const LogRecordHeader* header = nullptr;
     const std::byte* payload() const { return reinterpret_cast<const std::byte*>(header + 1); }
-    uint32_t payload_bytes() const { return header->bytes - static_cast<uint32_t>(sizeof(LogRecordHeader)); }
+    uint32_t payload_bytes() const {
+        return header->bytes - static_cast<uint32_t>(sizeof(LogRecordHeader));
+    }
     Lsn end() const { return Lsn{lsn.value + header->bytes}; }
 };
 

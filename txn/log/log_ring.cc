@@ -14,9 +14,11 @@ namespace lockstep::txn {
 namespace {
 // Maps the file's `bytes` at `place` inside an address range that belongs to us already.
 bool map_half(std::byte* place, uint64_t bytes, int fd) {
-    // A ring of some size is there for throughput: its pages must not fault one by one under the first transactions.
+    // A ring of some size is there for throughput: its pages must not fault one by one under the
+    // first transactions.
     const int populate = bytes > (4u << 20) ? MAP_POPULATE : 0;
-    return mmap(place, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | populate, fd, 0) == place;
+    return mmap(place, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | populate, fd, 0) ==
+           place;
 }
 }  // namespace
 
@@ -25,11 +27,13 @@ Result<LogRing> LogRing::make(uint64_t bytes) {
     const int fd = memfd_create("lockstep-log", MFD_CLOEXEC);
     if (fd < 0) return fail_os(ErrorCode::out_of_memory, errno, "log buffer", bytes);
     void* range = MAP_FAILED;
-    if (ftruncate(fd, static_cast<off_t>(bytes)) == 0) range = mmap(nullptr, 2 * bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (ftruncate(fd, static_cast<off_t>(bytes)) == 0)
+        range = mmap(nullptr, 2 * bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     auto* base = static_cast<std::byte*>(range);
-    const bool mapped = range != MAP_FAILED && map_half(base, bytes, fd) && map_half(base + bytes, bytes, fd);
+    const bool mapped =
+        range != MAP_FAILED && map_half(base, bytes, fd) && map_half(base + bytes, bytes, fd);
     const int err = errno;
-    close(fd);                      // the mappings keep the memory
+    close(fd);  // the mappings keep the memory
     if (mapped) return LogRing(base, bytes);
     if (range != MAP_FAILED) munmap(range, 2 * bytes);
     return fail_os(ErrorCode::out_of_memory, err, "log buffer", bytes);

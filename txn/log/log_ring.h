@@ -1,4 +1,5 @@
-// log_ring.h - the log's buffer: a power-of-two ring mapped twice in a row, so that any stretch of it is contiguous memory.
+// log_ring.h - the log's buffer: a power-of-two ring mapped twice in a row, so that any stretch of
+// it is contiguous memory.
 #pragma once
 
 #include <cstddef>
@@ -11,10 +12,12 @@ namespace lockstep::txn {
 
 class LogRing {
 public:
-    // `bytes`: power of two, multiple of the page size. Errors: out_of_memory. All pages are touched once, so that appending never
-    // takes a page fault.
+    // `bytes`: power of two, multiple of the page size. Errors: out_of_memory. All pages are
+    // touched once, so that appending never takes a page fault.
     static Result<LogRing> make(uint64_t bytes);
-    LogRing(LogRing&& other) noexcept : base_(other.base_), bytes_(other.bytes_) { other.base_ = nullptr; }
+    LogRing(LogRing&& other) noexcept : base_(other.base_), bytes_(other.bytes_) {
+        other.base_ = nullptr;
+    }
     LogRing& operator=(LogRing&&) = delete;
     ~LogRing();
 

@@ -1,25 +1,28 @@
 // log_space.cc - undo space: the promise that a rollback always finds room in the log (LOG-3).
 //
-// Accounting tail + reserved + forward <= promise_limit is asked at every forward record, where `reserved` counts the credits of all
-//            transactions and what workers keep spare. Forward records move bytes from free to used, compensation records
-//            from credit to used, and ends of transactions give credits back. Between a check and its record other
-//            workers may pass their own check: each by at most one record, which `slack` covers, as it covers records that nobody
-//            promises (splits, checkpoints).
+// Accounting tail + reserved + forward <= promise_limit is asked at every forward record, where
+//            `reserved` counts the credits of all transactions and what workers keep spare. Forward
+//            records move bytes from free to used, compensation records from credit to used, and
+//            ends of transactions give credits back. Between a check and its record other workers
+//            may pass their own check: each by at most one record, which `slack` covers, as it
+//            covers records that nobody promises (splits, checkpoints).
 #include <algorithm>
 
+#include "threads/base/planted.h"
 #include "threads/thread/thread.h"
 #include "txn/log/log_impl.h"
-#include "threads/base/planted.h"
 
 namespace lockstep::txn {
 
 Result<void> Log::reserve_undo(UndoCredit& credit, uint64_t forward, uint64_t undo) {
     Impl& log = *impl_;
     if (PLANTED(undo_space_unpromised)) return {};
-    if (credit.bytes == 0) undo += kEndRecordBytes;         // the transaction's last record needs room as well
+    // The transaction's last record needs room as well.
+    if (credit.bytes == 0) undo += kEndRecordBytes;
     LogWorkerSlot& slot = log.my_slot();
     const uint64_t spare = slot.spare.load(std::memory_order_relaxed);
-    const uint64_t wanted = log.tail.load(std::memory_order_relaxed) + log.reserved.load(std::memory_order_relaxed) + forward;
+    const uint64_t wanted = log.tail.load(std::memory_order_relaxed) +
+                            log.reserved.load(std::memory_order_relaxed) + forward;
     if (spare < undo || wanted > log.promise_limit.load(std::memory_order_relaxed)) [[unlikely]]
         return log.reserve_undo_slow(credit, forward, undo, slot);
     slot.spare.store(spare - undo, std::memory_order_relaxed);
@@ -28,7 +31,8 @@ Result<void> Log::reserve_undo(UndoCredit& credit, uint64_t forward, uint64_t un
 }
 
 // Takes a chunk from the shared counter, or exactly what is missing when little is left.
-[[gnu::noinline]] Result<void> Log::Impl::reserve_undo_slow(UndoCredit& credit, uint64_t forward, uint64_t undo, LogWorkerSlot& slot) {
+[[gnu::noinline]] Result<void> Log::Impl::reserve_undo_slow(UndoCredit& credit, uint64_t forward,
+                                                            uint64_t undo, LogWorkerSlot& slot) {
     for (;;) {
         if (failed.load()) return lockstep::fail(ErrorCode::store_failed, "log");
         const uint64_t spare = slot.spare.load(std::memory_order_relaxed);
@@ -39,21 +43,24 @@ Result<void> Log::reserve_undo(UndoCredit& credit, uint64_t forward, uint64_t un
         const uint64_t least = tail.load() + forward + missing;
         if (least + taken <= limit_now) {
             const uint64_t left = limit_now - (least + taken);
-            const uint64_t extra = missing != 0 && left >= 16 * workers * undo_chunk ? undo_chunk : 0;
+            const uint64_t extra =
+                missing != 0 && left >= 16 * workers * undo_chunk ? undo_chunk : 0;
             if (!reserved.compare_exchange_strong(taken, taken + missing + extra)) continue;
             slot.spare.store(spare + missing + extra - undo, std::memory_order_relaxed);
             credit.bytes += undo;
             return {};
         }
-        if (least + taken + slack > bound) return lockstep::fail(ErrorCode::log_full, "log_bytes", options.capacity_bytes);
+        if (least + taken + slack > bound)
+            return lockstep::fail(ErrorCode::log_full, "log_bytes", options.capacity_bytes);
         TRY(wait_for_segment(least + taken + slack));
     }
 }
 
-// The bound admits the promise, the files do not reach `upto` yet. Returns after the keeper has had a look; the caller asks again.
+// The bound admits the promise, the files do not reach `upto` yet. Returns after the keeper has had
+// a look; the caller asks again.
 [[gnu::cold]] Result<void> Log::Impl::wait_for_segment(uint64_t upto) {
-    for (uint64_t seen = room_wanted.load(); seen < upto && !room_wanted.compare_exchange_weak(seen, upto);) {
-    }
+    for (uint64_t seen = room_wanted.load();
+         seen < upto && !room_wanted.compare_exchange_weak(seen, upto);) {}
     threads::Waiter waiter{.thread = threads::current()};
     if (keeper_stuck.load() || keeper_stop.load() || !running.load() || waiter.thread == nullptr) {
         kick_keeper();
@@ -63,7 +70,8 @@ Result<void> Log::reserve_undo(UndoCredit& credit, uint64_t forward, uint64_t un
         SpinGuard guard(room_lock);
         room_waiters.add(waiter);
     }
-    kick_keeper();                                          // after we stand in the queue: it will find us
+    // After we stand in the queue: it will find us.
+    kick_keeper();
     threads::park(threads::ParkReason::log);
     SpinGuard guard(room_lock);
     room_waiters.remove(waiter);
@@ -79,11 +87,10 @@ void Log::use_undo(UndoCredit& credit, uint64_t bytes) {
     log.return_spare(slot);
 }
 
-void Log::release_undo(UndoCredit& credit) {
-    use_undo(credit, credit.bytes);
-}
+void Log::release_undo(UndoCredit& credit) { use_undo(credit, credit.bytes); }
 
-// What a worker keeps spare is bounded, so that idle workers do not hold back the last bytes of a small log.
+// What a worker keeps spare is bounded, so that idle workers do not hold back the last bytes of a
+// small log.
 void Log::Impl::return_spare(LogWorkerSlot& slot) {
     const uint64_t spare = slot.spare.load(std::memory_order_relaxed);
     if (spare <= 2 * undo_chunk) [[likely]]
@@ -94,14 +101,17 @@ void Log::Impl::return_spare(LogWorkerSlot& slot) {
 
 uint64_t Log::undo_reserved_bytes() const {
     uint64_t spare = 0;
-    for (uint32_t i = 0; i < impl_->workers; ++i) spare += impl_->slots[i].spare.load(std::memory_order_relaxed);
+    for (uint32_t i = 0; i < impl_->workers; ++i)
+        spare += impl_->slots[i].spare.load(std::memory_order_relaxed);
     const uint64_t taken = impl_->reserved.load();
     return taken > spare ? taken - spare : 0;
 }
 
 bool Log::nearly_full() const {
-    const uint64_t taken = impl_->tail.load(std::memory_order_relaxed) + impl_->reserved.load(std::memory_order_relaxed);
-    return taken > impl_->start.load(std::memory_order_relaxed) + impl_->options.capacity_bytes / 8 * 7;
+    const uint64_t taken = impl_->tail.load(std::memory_order_relaxed) +
+                           impl_->reserved.load(std::memory_order_relaxed);
+    return taken >
+           impl_->start.load(std::memory_order_relaxed) + impl_->options.capacity_bytes / 8 * 7;
 }
 
 uint64_t Log::used_bytes() const { return impl_->tail.load() - impl_->start.load(); }

@@ -1,4 +1,5 @@
-// cursor.h - a walk over a range of an index, either way. Sees the transaction's own changes; survives splits.
+// cursor.h - a walk over a range of an index, either way. Sees the transaction's own changes;
+// survives splits.
 #pragma once
 
 #include <memory>
@@ -18,12 +19,13 @@ public:
     Cursor& operator=(Cursor&&) noexcept;
     ~Cursor();
 
-    // Steps to the next larger (smaller) key of the range; false at its end: it then stays on the last record it stood on. A cursor may
-    // change direction. Errors as index.h.
+    // Steps to the next larger (smaller) key of the range; false at its end: it then stays on the
+    // last record it stood on. A cursor may change direction. Errors as index.h.
     Result<bool> next();
     Result<bool> prev();
-    // Overwrites bytes [offset, offset + part.size()) of the value of the record that the cursor stands on, as Index::patch(): bad_argument if they
-    // do not lie within it. False: there is no such record any more. Cheapest in a scan for writing.
+    // Overwrites bytes [offset, offset + part.size()) of the value of the record that the cursor
+    // stands on, as Index::patch(): bad_argument if they do not lie within it. False: there is no
+    // such record any more. Cheapest in a scan for writing.
     Result<bool> patch(size_t offset, Slice part);
     // Of the record the cursor stands on, as it was read and patched here; valid until it moves.
     Slice key() const;
@@ -34,7 +36,8 @@ private:
     Cursor(Txn& txn, std::unique_ptr<sm::BTreeCursor> cursor, Error error = {});
     Txn* txn_;
     std::unique_ptr<sm::BTreeCursor> cursor_;
-    Error error_;                            // why the scan could not begin; returned by the first step
+    // Why the scan could not begin; returned by the first step.
+    Error error_;
 };
 
 }  // namespace lockstep

@@ -19,9 +19,11 @@ public:
     Heap() = default;
     explicit operator bool() const { return heap_ != nullptr; }
 
-    Result<RecordId> insert(Txn& txn, Slice record) const;             // the id stays valid until the record is erased
-    Result<bool> get(Txn& txn, RecordId id, std::string& record, Access access = Access::read) const;
-    Result<bool> update(Txn& txn, RecordId id, Slice record) const;    // false: no such record
+    // The id stays valid until the record is erased.
+    Result<RecordId> insert(Txn& txn, Slice record) const;
+    Result<bool> get(Txn& txn, RecordId id, std::string& record,
+                     Access access = Access::read) const;
+    Result<bool> update(Txn& txn, RecordId id, Slice record) const;  // false: no such record
     Result<bool> erase(Txn& txn, RecordId id) const;
     // All records in no particular order, until `each` returns false.
     Result<void> scan(Txn& txn, std::move_only_function<bool(RecordId, Slice)> each) const;

@@ -1,4 +1,5 @@
-// key.h - composes keys whose memcmp order is the order of their parts: integers, strings, one after the other.
+// key.h - composes keys whose memcmp order is the order of their parts: integers, strings, one
+// after the other.
 #pragma once
 
 #include <cstdint>
@@ -15,9 +16,11 @@ public:
     Key& u16(uint16_t v) { return append_big_endian(v, 2); }
     Key& u32(uint32_t v) { return append_big_endian(v, 4); }
     Key& u64(uint64_t v) { return append_big_endian(v, 8); }
-    Key& i32(int32_t v) { return u32(static_cast<uint32_t>(v) ^ 0x80000000u); }          // negative before positive
+    // Negative before positive.
+    Key& i32(int32_t v) { return u32(static_cast<uint32_t>(v) ^ 0x80000000u); }
     Key& i64(int64_t v) { return u64(static_cast<uint64_t>(v) ^ 0x8000000000000000ull); }
-    // A string part: zero bytes within are escaped (0 -> 0 FF) and the end is marked (0 0), so that "a" sorts before "ab".
+    // A string part: zero bytes within are escaped (0 -> 0 FF) and the end is marked (0 0), so that
+    // "a" sorts before "ab".
     Key& text(Slice s) {
         for (const char c : s) {
             put(c);

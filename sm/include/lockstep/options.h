@@ -1,4 +1,5 @@
-// options.h - what a store can be told when it is opened; every option has a default and is checked by Store::open.
+// options.h - what a store can be told when it is opened; every option has a default and is checked
+// by Store::open.
 #pragma once
 
 #include <cstdint>
@@ -7,43 +8,56 @@
 #include <string_view>
 
 #include <lockstep/clock.h>
-#include <lockstep/result.h>
-#include <lockstep/types.h>
-#include <lockstep/steps_options.h>
 #include <lockstep/lock_policy.h>
+#include <lockstep/result.h>
+#include <lockstep/steps_options.h>
+#include <lockstep/types.h>
 
 namespace lockstep {
 
-struct TestHooks;                                    // the project's own tests: disk, clock, scheduling
+// The project's own tests: disk, clock, scheduling.
+struct TestHooks;
 
-// Level: 0 error, 1 warning, 2 information. Called from any of the store's kernel threads; must not call back into the store.
+// Level: 0 error, 1 warning, 2 information. Called from any of the store's kernel threads; must not
+// call back into the store.
 using Logger = std::function<void(int level, std::string_view text)>;
 
 // What threads wait with: `automatic` takes io_uring and falls back to a pool of kernel threads.
 enum class IoMethod : uint8_t { automatic, io_uring, pool };
 
 struct Options {
-    bool create = true;                              // make the store if the directory holds none
-    uint32_t workers = 1;                            // kernel threads that run transactions, 1..64
-    bool pin_workers = false;                        // bind worker i to the i-th allowed CPU
-    uint64_t pool_bytes = 256ull << 20;              // buffer pool, 4 MB .. 1 TB
-    uint32_t stack_bytes = 64 * 1024;                // of a user thread, 48 KB .. 8 MB: a split takes 32 KB
-    uint32_t transactions_max = 16384;               // live at once, 16 .. 65536; further ones wait in begin
-    uint64_t log_bytes = 2ull << 30;                 // bound on the live log, 4 MB .. 1 TB
-    uint64_t log_segment_bytes = 64ull << 20;        // 1 MB .. 1 GB, multiple of 4096; log_bytes / this >= 4
-    uint64_t log_ring_bytes = 32ull << 20;           // log buffer in memory, power of two, 1 MB .. 1 GB
-    Nanos lazy_flush_interval = 10 * kMillisecond;   // longest time a lazy commit stays undurable
-    bool sync = true;                                // false: never sync (survives a crash of the process, not of the machine)
-    uint64_t checkpoint_log_bytes = 0;               // log written between checkpoints; 0 = a quarter of log_bytes
-    Nanos lock_timeout = 10 * kSecond;               // longest wait for one lock; kNever = without end
-    uint32_t lock_table_bytes_log2 = 22;             // memory of the lock table's buckets, 2^16 .. 2^34 bytes
-    LockStageOptions lock_stage = {};                // order of blocked lock requests; see lock_policy.h
-    uint32_t escalate_at = 5000;                     // record locks on one index or heap before its lock is tried; 0 = never
-    uint32_t retries_max = 100;                      // times run() repeats a deadlock victim
+    bool create = true;                  // make the store if the directory holds none
+    uint32_t workers = 1;                // kernel threads that run transactions, 1..64
+    bool pin_workers = false;            // bind worker i to the i-th allowed CPU
+    uint64_t pool_bytes = 256ull << 20;  // buffer pool, 4 MB .. 1 TB
+    // Of a user thread, 48 KB .. 8 MB: a split takes 32 KB.
+    uint32_t stack_bytes = 64 * 1024;
+    // Live at once, 16 .. 65536; further ones wait in begin.
+    uint32_t transactions_max = 16384;
+    uint64_t log_bytes = 2ull << 30;  // bound on the live log, 4 MB .. 1 TB
+    // 1 MB .. 1 GB, multiple of 4096; log_bytes / this >= 4.
+    uint64_t log_segment_bytes = 64ull << 20;
+    // Log buffer in memory, power of two, 1 MB .. 1 GB.
+    uint64_t log_ring_bytes = 32ull << 20;
+    Nanos lazy_flush_interval = 10 * kMillisecond;  // longest time a lazy commit stays undurable
+    // false: never sync (survives a crash of the process, not of the machine).
+    bool sync = true;
+    // Log written between checkpoints; 0 = a quarter of log_bytes.
+    uint64_t checkpoint_log_bytes = 0;
+    // Longest wait for one lock; kNever = without end.
+    Nanos lock_timeout = 10 * kSecond;
+    // Memory of the lock table's buckets, 2^16 .. 2^34 bytes.
+    uint32_t lock_table_bytes_log2 = 22;
+    // Order of blocked lock requests; see lock_policy.h.
+    LockStageOptions lock_stage = {};
+    // Record locks on one index or heap before its lock is tried; 0 = never.
+    uint32_t escalate_at = 5000;
+    uint32_t retries_max = 100;  // times run() repeats a deadlock victim
     IoMethod io = IoMethod::automatic;
-    StepsOptions steps = {};                         // teams of threads that run the same operation; see steps_options.h
-    Logger logger = {};                                   // null: silent
-    TestHooks* test_hooks = nullptr;                 // null in applications
+    // Teams of threads that run the same operation; see steps_options.h.
+    StepsOptions steps = {};
+    Logger logger = {};               // null: silent
+    TestHooks* test_hooks = nullptr;  // null in applications
 };
 
 // bad_option naming the first option that is out of range (`what` = its name, a = value given).

@@ -1,4 +1,5 @@
-// stats.h - what a store counts. Plain numbers, read without stopping anybody: a snapshot is not exact to the last event.
+// stats.h - what a store counts. Plain numbers, read without stopping anybody: a snapshot is not
+// exact to the last event.
 #pragma once
 
 #include <cstdint>
@@ -15,60 +16,73 @@ struct StoreStats {
     // transactions
     uint64_t commits = 0, aborts = 0, deadlock_retries = 0, transactions_live = 0;
     // locks
-    uint64_t lock_grants_at_once = 0, lock_waits = 0, lock_wait_nanos = 0, deadlocks = 0, lock_timeouts = 0, escalations = 0;
-    StageStats lock_stage;                           // the requests that had to wait: length of queues, wait, groups, who was overtaken
+    uint64_t lock_grants_at_once = 0, lock_waits = 0, lock_wait_nanos = 0, deadlocks = 0,
+             lock_timeouts = 0, escalations = 0;
+    // The requests that had to wait: length of queues, wait, groups, who was overtaken.
+    StageStats lock_stage;
     // log
-    uint64_t log_records = 0, log_bytes = 0, log_flushes = 0, log_syncs = 0, log_used_bytes = 0, log_capacity_bytes = 0, durable_waits = 0;
+    uint64_t log_records = 0, log_bytes = 0, log_flushes = 0, log_syncs = 0, log_used_bytes = 0,
+             log_capacity_bytes = 0, durable_waits = 0;
     // pages
-    uint64_t pool_frames = 0, pool_resident = 0, pool_dirty = 0, page_reads = 0, page_writes = 0, evictions = 0, page_repairs = 0,
-             lost_writes = 0,                        // pages older on the volume than their last write, when they were read
-             checkpoints = 0, pages_total = 0,
-             reads_ahead = 0,                        // of the reads: begun before anybody asked
-             read_waiters = 0;                       // threads that wanted a page whose read was under way
+    uint64_t pool_frames = 0, pool_resident = 0, pool_dirty = 0, page_reads = 0, page_writes = 0,
+             evictions = 0, page_repairs = 0,
+             // Pages older on the volume than their last write, when they were read.
+        lost_writes = 0, checkpoints = 0, pages_total = 0,
+             reads_ahead = 0,  // of the reads: begun before anybody asked
+        // Threads that wanted a page whose read was under way.
+        read_waiters = 0;
     // input and output: requests by class, what was merged and joined, batches, depth
     threads::IoStats io;
     // threads
     uint64_t switches = 0, threads_live = 0, threads_max = 0, worker_sleeps = 0, remote_wakes = 0;
     // memory, in bytes
     uint64_t memory_pool = 0, memory_locks = 0, memory_log = 0, memory_stacks = 0;
-    std::string io_backend;                          // "io_uring", "pool", "simulated"
+    std::string io_backend;  // "io_uring", "pool", "simulated"
 };
 
-// The teams of one operation, in the form of table 5-4 of S. Harizopoulos's thesis. Sums since the store was opened or set_steps() was called.
+// The teams of one operation, in the form of table 5-4 of S. Harizopoulos's thesis. Sums since the
+// store was opened or set_steps() was called.
 struct TeamFigures {
-    std::string operation;                           // "begin", "fetch (customer)", ...
-    uint64_t teams = 0;                              // formed
-    uint64_t entered = 0, left = 0;                  // threads that began the operation in a team; that also ended it there: no strays
-    uint64_t ready = 0;                              // over the teams: threads that were waiting for theirs when it was formed
+    std::string operation;  // "begin", "fetch (customer)", ...
+    uint64_t teams = 0;     // formed
+    // Threads that began the operation in a team; that also ended it there: no strays.
+    uint64_t entered = 0, left = 0;
+    // Over the teams: threads that were waiting for theirs when it was formed.
+    uint64_t ready = 0;
     struct Strays {
-        uint64_t lock = 0, page = 0, latch = 0, log = 0, other = 0;      // what a stray waited for
+        uint64_t lock = 0, page = 0, latch = 0, log = 0, other = 0;  // what a stray waited for
         uint64_t sum() const { return lock + page + latch + log + other; }
     } strays;
 };
 struct CtxPointFigures {
     std::string name;
-    uint64_t taken = 0, off = 0, alone = 0, latched = 0;     // switches; and why there was none
+    uint64_t taken = 0, off = 0, alone = 0, latched = 0;  // switches; and why there was none
 };
 // What a worker has found out by now of how to run, see StepsOptions::window_records.
 struct GearFigures {
-    StepsMode mode = StepsMode::on;                  // on, prefetch or off
+    StepsMode mode = StepsMode::on;  // on, prefetch or off
     uint32_t team_max = 0;
-    uint64_t windows = 0, trials = 0, changes = 0;   // pieces of work looked at, candidates tried, of those kept
+    // Pieces of work looked at, candidates tried, of those kept.
+    uint64_t windows = 0, trials = 0, changes = 0;
 };
 struct StepsFigures {
     std::vector<TeamFigures> teams;
     std::vector<CtxPointFigures> points;
-    std::vector<GearFigures> gears;                  // by worker; empty if nothing is to be found out
+    // By worker; empty if nothing is to be found out.
+    std::vector<GearFigures> gears;
     StepsFigures operator-(const StepsFigures& earlier) const;
 };
 
-// What the calling user thread has waited for since it began, in nanoseconds; zeros on other kernel threads. Take the difference of two
-// calls: that is how a transaction's waits are told apart.
+// What the calling user thread has waited for since it began, in nanoseconds; zeros on other kernel
+// threads. Take the difference of two calls: that is how a transaction's waits are told apart.
 struct ThreadWaits {
-    uint64_t lock = 0;                               // transactions' locks
-    uint64_t page = 0;                               // pages: reads, and room or latches that others hold
-    uint64_t log = 0;                                // the log: durability, and room in its buffer
-    ThreadWaits operator-(const ThreadWaits& earlier) const { return {lock - earlier.lock, page - earlier.page, log - earlier.log}; }
+    uint64_t lock = 0;  // transactions' locks
+    // pages: reads, and room or latches that others hold.
+    uint64_t page = 0;
+    uint64_t log = 0;  // the log: durability, and room in its buffer
+    ThreadWaits operator-(const ThreadWaits& earlier) const {
+        return {lock - earlier.lock, page - earlier.page, log - earlier.log};
+    }
 };
 ThreadWaits thread_waits();
 

@@ -1,4 +1,5 @@
-// store_inl.h - the templates of store.h: handles, and functions that run on user threads of their own.
+// store_inl.h - the templates of store.h: handles, and functions that run on user threads of their
+// own.
 #pragma once
 
 #include <memory>
@@ -10,7 +11,7 @@ namespace lockstep {
 template <class T>
 struct Handle<T>::State {
     detail::Task task;
-    std::optional<Result<T>> result;     // set before task.finish()
+    std::optional<Result<T>> result;  // set before task.finish()
 };
 
 template <class T>

@@ -1,8 +1,10 @@
 // txn.h - a running transaction, as applications hold it.
 //
-// Blocking   commit() of a durable transaction suspends the calling user thread until the log is on disk; others run meanwhile.
-// Errors     Use after commit or abort: txn_ended. From another user thread than the one that began it: wrong_thread. After deadlock,
-//            lock_timeout or any error marked "must be rolled back" every call but abort() returns txn_aborting.
+// Blocking   commit() of a durable transaction suspends the calling user thread until the log is on
+//            disk; others run meanwhile.
+// Errors     Use after commit or abort: txn_ended. From another user thread than the one that began
+//            it: wrong_thread. After deadlock, lock_timeout or any error marked "must be rolled
+//            back" every call but abort() returns txn_aborting.
 #pragma once
 
 #include <lockstep/result.h>
@@ -13,7 +15,7 @@ namespace lockstep {
 namespace sm {
 class Engine;
 struct TxnAccess;
-}
+}  // namespace sm
 namespace txn {
 struct Transaction;
 }
@@ -30,10 +32,12 @@ public:
     Txn& operator=(Txn&&) = delete;
     ~Txn();
 
-    // Ends the transaction. The value is the point in the log up to which it must be durable to survive a crash
-    // (Store::wait_durable); kLsnNone if it changed nothing. Error store_failed: only the next open decides the outcome.
+    // Ends the transaction. The value is the point in the log up to which it must be durable to
+    // survive a crash (Store::wait_durable); kLsnNone if it changed nothing. Error store_failed:
+    // only the next open decides the outcome.
     Result<Lsn> commit();
-    // Undoes everything. Errors are those of input and output; the transaction has then ended for the caller all the same.
+    // Undoes everything. Errors are those of input and output; the transaction has then ended for
+    // the caller all the same.
     Result<void> abort();
 
     Result<Savepoint> savepoint();
@@ -41,7 +45,7 @@ public:
     Result<void> roll_back_to(const Savepoint& savepoint);
 
     TxnId id() const;
-    bool live() const;                       // neither committed nor aborted
+    bool live() const;  // neither committed nor aborted
 
 private:
     friend class Store;

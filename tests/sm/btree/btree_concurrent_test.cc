@@ -1,5 +1,5 @@
-// labels: unit model
-// btree_concurrent_test.cc - many transactions at once on one and several workers: sums hold, no phantoms, structure sound.
+// labels: unit model btree_concurrent_test.cc - many transactions at once on one and several
+// workers: sums hold, no phantoms, structure sound.
 #include "tests/sm/btree/btree_test_util.h"
 
 namespace lockstep::sm {
@@ -8,13 +8,16 @@ namespace {
 using Body = std::function<Result<void>(txn::Transaction&)>;
 
 // Runs `body` as a transaction until it commits; a deadlock victim rolls back and tries again.
-void persist(TestEngine& store, const Body& body, txn::Isolation isolation = txn::Isolation::serializable) {
+void persist(TestEngine& store, const Body& body,
+             txn::Isolation isolation = txn::Isolation::serializable) {
     for (int tries = 0; tries < 10000; ++tries) {
         auto& txn = store.begin(isolation);
         const Result<void> done = body(txn);
         if (done) return store.commit(txn);
         store.abort(txn);
-        ASSERT_TRUE(done.error().code == ErrorCode::deadlock || done.error().code == ErrorCode::lock_timeout) << done.error().text();
+        ASSERT_TRUE(done.error().code == ErrorCode::deadlock ||
+                    done.error().code == ErrorCode::lock_timeout)
+            << done.error().text();
         threads::yield();
     }
     FAIL() << "a transaction never got through";
@@ -49,7 +52,8 @@ TEST_P(BTreeConcurrentTest, TransfersKeepTheSum) {
     constexpr uint64_t kAccounts = 400;
     store.on_thread([&] {
         persist(store, [&](txn::Transaction& txn) -> Result<void> {
-            for (uint64_t i = 0; i < kAccounts; ++i) TRY(tree->insert(txn, number_key(i) + std::string(100, 'k'), "1000"));
+            for (uint64_t i = 0; i < kAccounts; ++i)
+                TRY(tree->insert(txn, number_key(i) + std::string(100, 'k'), "1000"));
             return {};
         });
     });
@@ -61,11 +65,13 @@ TEST_P(BTreeConcurrentTest, TransfersKeepTheSum) {
                 const uint64_t from = rng.below(kAccounts), to = rng.below(kAccounts);
                 const int64_t amount = rng.between(1, 50);
                 persist(store, [&](txn::Transaction& txn) -> Result<void> {
-                    for (auto [account, delta] : {std::pair(from, -amount), std::pair(to, amount)}) {
+                    for (auto [account, delta] :
+                         {std::pair(from, -amount), std::pair(to, amount)}) {
                         const std::string key = number_key(account) + std::string(100, 'k');
                         std::string text;
                         ValueOut out{.text = &text};
-                        if (!TRY(tree->fetch(txn, key, Access::update, out))) return fail(ErrorCode::no_such_record);
+                        if (!TRY(tree->fetch(txn, key, Access::update, out)))
+                            return fail(ErrorCode::no_such_record);
                         threads::yield();
                         TRY(tree->update(txn, key, std::to_string(std::stoll(text) + delta)));
                     }
@@ -78,7 +84,8 @@ TEST_P(BTreeConcurrentTest, TransfersKeepTheSum) {
             for (int i = 0; i < 20; ++i)
                 persist(store, [&](txn::Transaction& txn) -> Result<void> {
                     uint64_t records = 0;
-                    EXPECT_EQ(TRY(sum_of(*tree, txn, records)), static_cast<int64_t>(kAccounts) * 1000);
+                    EXPECT_EQ(TRY(sum_of(*tree, txn, records)),
+                              static_cast<int64_t>(kAccounts) * 1000);
                     EXPECT_EQ(records, kAccounts);
                     return {};
                 });
@@ -88,8 +95,9 @@ TEST_P(BTreeConcurrentTest, TransfersKeepTheSum) {
     EXPECT_EQ(store->locks->verify(), "");
 }
 
-// Counts a range twice in one transaction while others insert, delete and roll back: both counts are the same. Ranges cross page borders,
-// begin in an empty tree, reach beyond the last key and lie full of ghosts.
+// Counts a range twice in one transaction while others insert, delete and roll back: both counts
+// are the same. Ranges cross page borders, begin in an empty tree, reach beyond the last key and
+// lie full of ghosts.
 TEST_P(BTreeConcurrentTest, NoPhantomsInSerializableScans) {
     SCOPED_TRACE("LOCKSTEP_SEED=" + std::to_string(seed));
     constexpr uint64_t kScans = 2000;
@@ -127,12 +135,14 @@ TEST_P(BTreeConcurrentTest, NoPhantomsInSerializableScans) {
             Rng rng(seed * 2000 + t);
             while (scans.load() < kScans) {
                 const uint64_t a = rng.below(620), b = a + rng.below(60);
-                const std::string low = number_key(a), high = rng.chance(0.1) ? std::string() : number_key(b);
+                const std::string low = number_key(a),
+                                  high = rng.chance(0.1) ? std::string() : number_key(b);
                 persist(store, [&](txn::Transaction& txn) -> Result<void> {
                     std::vector<std::string> seen[3];
                     for (int pass = 0; pass < 3; ++pass) {
                         BTreeCursor cursor(*tree, txn, low, high, Access::read);
-                        while (pass == 1 ? TRY(cursor.prev()) : TRY(cursor.next())) seen[pass].emplace_back(cursor.key());
+                        while (pass == 1 ? TRY(cursor.prev()) : TRY(cursor.next()))
+                            seen[pass].emplace_back(cursor.key());
                         for (int i = 0; i < 5; ++i) threads::yield();
                     }
                     std::reverse(seen[1].begin(), seen[1].end());
@@ -155,7 +165,8 @@ TEST_P(BTreeConcurrentTest, NoPhantomsInSerializableScans) {
     EXPECT_EQ(store->locks->verify(), "");
 }
 
-// The same where the first scan goes backward: the gap above its first key must be protected as well.
+// The same where the first scan goes backward: the gap above its first key must be protected as
+// well.
 TEST_P(BTreeConcurrentTest, NoPhantomsAboveABackwardScan) {
     std::atomic<bool> stop{false};
     std::vector<std::function<void()>> threads;
@@ -164,7 +175,8 @@ TEST_P(BTreeConcurrentTest, NoPhantomsAboveABackwardScan) {
             persist(store, [&](txn::Transaction& txn) -> Result<void> {
                 std::string first[2];
                 for (std::string& f : first) {
-                    BTreeCursor cursor(*tree, txn, "", i % 2 ? number_key(250) : std::string(), Access::read);
+                    BTreeCursor cursor(*tree, txn, "", i % 2 ? number_key(250) : std::string(),
+                                       Access::read);
                     if (TRY(cursor.prev())) f = cursor.key();
                     for (int y = 0; y < 5; ++y) threads::yield();
                 }
@@ -230,7 +242,8 @@ TEST_P(BTreeConcurrentTest, AnswersOfFetchAreRepeatable) {
     store.on_threads(threads);
 }
 
-// Each thread owns every tenth key and knows what must be there; splits, merges and the cleaner work under all of them.
+// Each thread owns every tenth key and knows what must be there; splits, merges and the cleaner
+// work under all of them.
 TEST_P(BTreeConcurrentTest, EachThreadFindsItsOwnRecords) {
     SCOPED_TRACE("LOCKSTEP_SEED=" + std::to_string(seed));
     constexpr uint64_t kThreads = 10;
@@ -246,7 +259,8 @@ TEST_P(BTreeConcurrentTest, EachThreadFindsItsOwnRecords) {
                     next = model;
                     Rng choice = rng;
                     for (int op = 0; op < 8; ++op) {
-                        const std::string key = number_key(choice.below(400) * kThreads + t), value = random_text(choice, choice.below(400));
+                        const std::string key = number_key(choice.below(400) * kThreads + t),
+                                          value = random_text(choice, choice.below(400));
                         if (next.contains(key) && choice.chance(0.5)) {
                             EXPECT_TRUE(TRY(tree->erase(txn, key)));
                             next.erase(key);
@@ -275,7 +289,8 @@ TEST_P(BTreeConcurrentTest, EachThreadFindsItsOwnRecords) {
         for (auto& m : models) expected.insert(m.begin(), m.end());
         auto& txn = store.begin();
         BTreeCursor cursor(*tree, txn, "", "", Access::read);
-        for (auto more = cursor.next(); more && *more; more = cursor.next()) found.emplace(cursor.key(), cursor.value());
+        for (auto more = cursor.next(); more && *more; more = cursor.next())
+            found.emplace(cursor.key(), cursor.value());
         store.commit(txn);
         EXPECT_EQ(found, expected);
         ASSERT_OK(store->ghosts->run_once());

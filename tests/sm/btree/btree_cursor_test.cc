@@ -1,5 +1,5 @@
-// labels: unit
-// btree_cursor_test.cc - ranges both ways, turns, changes under the cursor by its own transaction, isolation of each level.
+// labels: unit btree_cursor_test.cc - ranges both ways, turns, changes under the cursor by its own
+// transaction, isolation of each level.
 #include "tests/sm/btree/btree_test_util.h"
 
 namespace lockstep::sm {
@@ -13,7 +13,8 @@ protected:
     void fill(uint64_t n, size_t value_bytes) {
         store.on_thread([&] {
             auto& txn = store.begin();
-            for (uint64_t i = 0; i < n; ++i) ASSERT_OK(tree->insert(txn, number_key(i * 10), std::string(value_bytes, 'v')));
+            for (uint64_t i = 0; i < n; ++i)
+                ASSERT_OK(tree->insert(txn, number_key(i * 10), std::string(value_bytes, 'v')));
             store.commit(txn);
         });
     }
@@ -27,14 +28,18 @@ protected:
 TEST_F(BTreeCursorTest, EmptyTreeAndEmptyRanges) {
     store.on_thread([&] {
         auto& txn = store.begin();
-        for (auto [low, high] : {std::pair("", ""), std::pair("a", "b"), std::pair("b", "a"), std::pair("z", "")}) {
-            BTreeCursor forward(*tree, txn, low, high, Access::read), backward(*tree, txn, low, high, Access::read);
+        for (auto [low, high] :
+             {std::pair("", ""), std::pair("a", "b"), std::pair("b", "a"), std::pair("z", "")}) {
+            BTreeCursor forward(*tree, txn, low, high, Access::read),
+                backward(*tree, txn, low, high, Access::read);
             EXPECT_FALSE(*forward.next());
             EXPECT_FALSE(*backward.prev());
         }
         ASSERT_OK(tree->insert(txn, "m", "v"));
-        for (auto [low, high] : {std::pair("a", "m"), std::pair("n", ""), std::pair("n", "z"), std::pair("m", "m")}) {
-            BTreeCursor forward(*tree, txn, low, high, Access::read), backward(*tree, txn, low, high, Access::read);
+        for (auto [low, high] :
+             {std::pair("a", "m"), std::pair("n", ""), std::pair("n", "z"), std::pair("m", "m")}) {
+            BTreeCursor forward(*tree, txn, low, high, Access::read),
+                backward(*tree, txn, low, high, Access::read);
             EXPECT_FALSE(*forward.next());
             EXPECT_FALSE(*backward.prev());
         }
@@ -75,7 +80,8 @@ TEST_F(BTreeCursorTest, SurvivesOwnChangesAndSplits) {
             } else {
                 ASSERT_TRUE(*tree->update(txn, number_key(expected), std::string(700, 'u')));
             }
-            ASSERT_OK(tree->insert(txn, number_key(expected > 5 ? expected - 5 : 100001 + expected), std::string(700, 'i')));
+            ASSERT_OK(tree->insert(txn, number_key(expected > 5 ? expected - 5 : 100001 + expected),
+                                   std::string(700, 'i')));
             expected += 10;
             if (expected == 2000) break;
         }
@@ -115,7 +121,8 @@ TEST_F(BTreeCursorTest, TurnsRoundAnywhere) {
 TEST_F(BTreeCursorTest, IsolationLevelsProtectWhatTheyPromise) {
     fill(20, 20);
     using txn::Isolation;
-    for (const Isolation isolation : {Isolation::serializable, Isolation::repeatable_read, Isolation::read_committed}) {
+    for (const Isolation isolation :
+         {Isolation::serializable, Isolation::repeatable_read, Isolation::read_committed}) {
         store.on_thread([&] {
             auto& reader = store.begin(isolation);
             BTreeCursor cursor(*tree, reader, number_key(50), number_key(100), Access::read);
@@ -135,7 +142,8 @@ TEST_F(BTreeCursorTest, IsolationLevelsProtectWhatTheyPromise) {
     }
 }
 
-// A lock that the transaction has anyway (here: U, for a later update) outlasts a plain read of the same key at read_committed.
+// A lock that the transaction has anyway (here: U, for a later update) outlasts a plain read of the
+// same key at read_committed.
 TEST_F(BTreeCursorTest, ReadCommittedKeepsLocksItDidNotTake) {
     fill(20, 20);
     store.on_thread([&] {
@@ -143,7 +151,8 @@ TEST_F(BTreeCursorTest, ReadCommittedKeepsLocksItDidNotTake) {
             auto& reader = store.begin(txn::Isolation::read_committed);
             char bytes[64];
             const auto get = [&](uint64_t n, Access access) {
-                ValueOut out{.fixed = reinterpret_cast<std::byte*>(bytes), .capacity = sizeof bytes};
+                ValueOut out{.fixed = reinterpret_cast<std::byte*>(bytes),
+                             .capacity = sizeof bytes};
                 return *tree->fetch(reader, number_key(n), access, out);
             };
             EXPECT_TRUE(get(50, Access::update));
@@ -165,7 +174,8 @@ TEST_F(BTreeCursorTest, ReadCommittedKeepsLocksItDidNotTake) {
     });
 }
 
-// Each step of the cursor finds its leaf changed by the transaction's own update, erase or insert behind it.
+// Each step of the cursor finds its leaf changed by the transaction's own update, erase or insert
+// behind it.
 TEST_F(BTreeCursorTest, ChangesWhatItScans) {
     fill(2000, 40);
     store.on_thread([&] {
@@ -174,7 +184,7 @@ TEST_F(BTreeCursorTest, ChangesWhatItScans) {
         BTreeCursor cursor(*tree, txn, number_key(0), number_key(15000), Access::write);
         while (*cursor.next()) {
             const uint64_t n = number(cursor.key());
-            if (n % 10 != 0) continue;                           // one of those put in below
+            if (n % 10 != 0) continue;  // one of those put in below
             ASSERT_EQ(n, expected);
             expected += 10;
             const std::string key(cursor.key());
@@ -213,10 +223,12 @@ TEST_F(BTreeCursorTest, TheGapAboveTheLastKeyIsProtected) {
             BTreeCursor cursor(*tree, reader, number_key(30), "", Access::read);
             while (backward ? *cursor.prev() : *cursor.next()) continue;
             auto& writer = store.begin(txn::Isolation::serializable, 5 * kMillisecond);
-            EXPECT_EQ(tree->insert(writer, number_key(1000), "phantom").error().code, ErrorCode::lock_timeout);
+            EXPECT_EQ(tree->insert(writer, number_key(1000), "phantom").error().code,
+                      ErrorCode::lock_timeout);
             EXPECT_TRUE(tree->insert(writer, number_key(5), "below the range"));
             ASSERT_OK(tree->insert(reader, number_key(2000), "the reader's own"));
-            EXPECT_FALSE(tree->insert(writer, number_key(1500), "in the lower half of the gap that the reader cut"));
+            EXPECT_FALSE(tree->insert(writer, number_key(1500),
+                                      "in the lower half of the gap that the reader cut"));
             EXPECT_FALSE(tree->insert(writer, number_key(2500), "in the upper half"));
             store.abort(writer);
             store.abort(reader);

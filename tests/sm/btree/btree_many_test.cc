@@ -1,8 +1,7 @@
-// labels: model
-// btree_many_test.cc - reads of many keys at once give what reads one by one give: every kind of key and value, a pool too small, pages
-// that change between the steps.
-#include "sm/buffer/bytes.h"
+// labels: model btree_many_test.cc - reads of many keys at once give what reads one by one give:
+// every kind of key and value, a pool too small, pages that change between the steps.
 #include <lockstep/index.h>
+#include "sm/buffer/bytes.h"
 #include "tests/sm/btree/btree_test_util.h"
 
 namespace lockstep::sm {
@@ -12,9 +11,12 @@ using Map = std::map<std::string, std::string>;
 
 class Many {
 public:
-    explicit Many(const std::vector<std::string>& keys, size_t room = 200) : keys_(keys), buffers_(keys.size(), std::string(room, '#')) {
+    explicit Many(const std::vector<std::string>& keys, size_t room = 200)
+        : keys_(keys), buffers_(keys.size(), std::string(room, '#')) {
         for (size_t i = 0; i < keys_.size(); ++i)
-            rows.push_back({.key = keys_[i], .buffer = std::as_writable_bytes(std::span(buffers_[i].data(), room)), .hint = {}});
+            rows.push_back({.key = keys_[i],
+                            .buffer = std::as_writable_bytes(std::span(buffers_[i].data(), room)),
+                            .hint = {}});
     }
     // As the map says, up to the room that each buffer has, and not a byte more.
     void compare(const Map& map, size_t found) const {
@@ -56,7 +58,8 @@ protected:
             store.commit(txn);
         });
     }
-    void look(txn::Transaction& txn, const Map& map, const std::vector<std::string>& keys, Access access = Access::read, size_t room = 200) {
+    void look(txn::Transaction& txn, const Map& map, const std::vector<std::string>& keys,
+              Access access = Access::read, size_t room = 200) {
         Many many(keys, room);
         const auto found = tree->fetch_many(txn, many.rows, access);
         ASSERT_OK(found);
@@ -81,8 +84,10 @@ TEST_F(BTreeManyTest, LongKeysLargeValuesAndGhosts) {
     Map map;
     in_txn([&](txn::Transaction& txn) {
         for (int i = 0; i < 300; ++i) {
-            const std::string key = number_key(static_cast<uint64_t>(i)) + std::string(i % 7 == 0 ? static_cast<size_t>(i) * 3 : 2, 'k');
-            map[key] = std::string(i % 50 == 0 ? 10'000 : static_cast<size_t>(i), static_cast<char>('a' + i % 26));
+            const std::string key = number_key(static_cast<uint64_t>(i)) +
+                                    std::string(i % 7 == 0 ? static_cast<size_t>(i) * 3 : 2, 'k');
+            map[key] = std::string(i % 50 == 0 ? 10'000 : static_cast<size_t>(i),
+                                   static_cast<char>('a' + i % 26));
             ASSERT_OK(tree->insert(txn, key, map[key]));
         }
     });
@@ -111,18 +116,23 @@ TEST_F(BTreeManyTest, LongKeysLargeValuesAndGhosts) {
 TEST_F(BTreeManyTest, PlacesLeadToTheRecordWhereverItIs) {
     Map map;
     in_txn([&](txn::Transaction& txn) {
-        for (uint64_t i = 0; i < 2000; ++i) ASSERT_OK(tree->insert(txn, number_key(i), map[number_key(i)] = std::string(30, 'v')));
+        for (uint64_t i = 0; i < 2000; ++i)
+            ASSERT_OK(tree->insert(txn, number_key(i), map[number_key(i)] = std::string(30, 'v')));
     });
     std::vector<std::string> keys;
     for (uint64_t i = 5; i < 2000; i += 131) keys.push_back(number_key(i));
     Many many(keys);
-    in_txn([&](txn::Transaction& txn) { ASSERT_OK(tree->fetch_many(txn, many.rows, Access::write)); });
-    in_txn([&](txn::Transaction& txn) {              // everything moves
-        for (uint64_t i = 0; i < 2000; ++i) ASSERT_OK(tree->insert(txn, number_key(i) + "x", map[number_key(i) + "x"] = std::string(100, 'w')));
+    in_txn(
+        [&](txn::Transaction& txn) { ASSERT_OK(tree->fetch_many(txn, many.rows, Access::write)); });
+    in_txn([&](txn::Transaction& txn) {  // everything moves
+        for (uint64_t i = 0; i < 2000; ++i)
+            ASSERT_OK(tree->insert(txn, number_key(i) + "x",
+                                   map[number_key(i) + "x"] = std::string(100, 'w')));
     });
     in_txn([&](txn::Transaction& txn) {
         for (size_t i = 0; i < keys.size(); ++i) {
-            tree->expect_at(txn, many.rows[(i * 5) % keys.size()].hint);        // even another record's
+            // Even another record's.
+            tree->expect_at(txn, many.rows[(i * 5) % keys.size()].hint);
             ASSERT_TRUE(*tree->patch(txn, keys[i], 3, "patched"));
             map[keys[i]].replace(3, 7, "patched");
             tree->expect_at(txn, {.page = PageId{static_cast<uint32_t>(i * 7919)}, .slot = 60000});
@@ -140,41 +150,52 @@ TEST_F(BTreeManyTest, WhatIsMissingIsLockedToo) {
         Many many({number_key(1), number_key(2), number_key(3)});
         ASSERT_OK(tree->fetch_many(reader, many.rows, Access::read));
         for (const Lookup& row : many.rows)
-            EXPECT_EQ(store->locks->held(reader.locks, txn::key_lock_name(tree->id(), row.key)), txn::LockMode::S);
+            EXPECT_EQ(store->locks->held(reader.locks, txn::key_lock_name(tree->id(), row.key)),
+                      txn::LockMode::S);
         store.commit(reader);
         auto& committed = store.begin(txn::Isolation::read_committed);
         ASSERT_OK(tree->fetch_many(committed, many.rows, Access::read));
         for (const Lookup& row : many.rows)
-            EXPECT_EQ(store->locks->held(committed.locks, txn::key_lock_name(tree->id(), row.key)), txn::LockMode::none);
+            EXPECT_EQ(store->locks->held(committed.locks, txn::key_lock_name(tree->id(), row.key)),
+                      txn::LockMode::none);
         store.commit(committed);
     });
 }
 
-// Readers of many keys beside writers that split, merge and move what they read, in a pool that does not hold it all: each sees the sum unchanged.
+// Readers of many keys beside writers that split, merge and move what they read, in a pool that
+// does not hold it all: each sees the sum unchanged.
 TEST_F(BTreeManyTest, SumsStayWhileEverythingMoves) {
     constexpr uint64_t kKeys = 400, kEach = 1000;
     in_txn([&](txn::Transaction& txn) {
-        for (uint64_t i = 0; i < kKeys; ++i) ASSERT_OK(tree->insert(txn, number_key(i * 1000), number_key(kEach) + std::string(i % 3 * 900, 'p')));
+        for (uint64_t i = 0; i < kKeys; ++i)
+            ASSERT_OK(tree->insert(txn, number_key(i * 1000),
+                                   number_key(kEach) + std::string(i % 3 * 900, 'p')));
     });
     SCOPED_TRACE("LOCKSTEP_SEED=" + std::to_string(seed_of_run()));
     Rng rng(seed_of_run());
     std::atomic<int> writing{3};
-    const auto amount = [](const std::string& text) { return __builtin_bswap64(bytes::load<uint64_t>(text.data())); };
+    const auto amount = [](const std::string& text) {
+        return __builtin_bswap64(bytes::load<uint64_t>(text.data()));
+    };
     const auto move = [&](txn::Transaction& txn, uint64_t from, uint64_t to) -> Result<void> {
         std::string texts[2];
         const uint64_t keys[2] = {std::min(from, to), std::max(from, to)};
         for (int i = 0; i < 2; ++i) {
             ValueOut out{.text = &texts[i]};
-            const bool found = TRY(tree->fetch(txn, number_key(keys[i] * 1000), Access::write, out));
+            const bool found =
+                TRY(tree->fetch(txn, number_key(keys[i] * 1000), Access::write, out));
             EXPECT_TRUE(found);
         }
         const uint64_t part = rng.below(10);
         for (int i = 0; i < 2; ++i) {
             const uint64_t now = amount(texts[i]) + (keys[i] == to ? part : -part);
-            const bool there = TRY(tree->update(txn, number_key(keys[i] * 1000), number_key(now) + std::string(rng.below(1900), 'q')));
+            const bool there =
+                TRY(tree->update(txn, number_key(keys[i] * 1000),
+                                 number_key(now) + std::string(rng.below(1900), 'q')));
             EXPECT_TRUE(there);
         }
-        return tree->insert(txn, number_key(from * 1000 + 1 + rng.below(999)), std::string(rng.below(1500), 'r'));
+        return tree->insert(txn, number_key(from * 1000 + 1 + rng.below(999)),
+                            std::string(rng.below(1500), 'r'));
     };
     const auto writer = [&] {
         for (int i = 0; i < 150; ++i) {
@@ -195,7 +216,8 @@ TEST_F(BTreeManyTest, SumsStayWhileEverythingMoves) {
             const auto found = tree->fetch_many(txn, many.rows, Access::read);
             if (found) {
                 uint64_t sum = 0;
-                for (const Lookup& row : many.rows) sum += __builtin_bswap64(bytes::load<uint64_t>(row.buffer.data()));
+                for (const Lookup& row : many.rows)
+                    sum += __builtin_bswap64(bytes::load<uint64_t>(row.buffer.data()));
                 EXPECT_EQ(*found, kKeys);
                 EXPECT_EQ(sum, kKeys * kEach);
                 store.commit(txn);

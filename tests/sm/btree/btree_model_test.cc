@@ -1,6 +1,5 @@
-// labels: model
-// btree_model_test.cc - random operations, scans, commits, rollbacks and savepoints on an index against an ordered map, small pool, ghost
-// cleaner running.
+// labels: model btree_model_test.cc - random operations, scans, commits, rollbacks and savepoints
+// on an index against an ordered map, small pool, ghost cleaner running.
 #include <lockstep/index.h>
 #include "tests/sm/btree/btree_test_util.h"
 
@@ -11,10 +10,12 @@ using Map = std::map<std::string, std::string>;
 
 class ModelRun {
 public:
-    ModelRun(TestEngine& store, BTree& tree, uint64_t seed) : store_(store), tree_(tree), rng_(seed), style_(static_cast<int>(seed % 4)) {}
+    ModelRun(TestEngine& store, BTree& tree, uint64_t seed)
+        : store_(store), tree_(tree), rng_(seed), style_(static_cast<int>(seed % 4)) {}
 
     void run(int transactions) {
-        for (int i = 0; i < transactions && !::testing::Test::HasFatalFailure(); ++i) one_transaction();
+        for (int i = 0; i < transactions && !::testing::Test::HasFatalFailure(); ++i)
+            one_transaction();
         TestTree::sound(tree_);
         const auto report = tree_.verify();
         ASSERT_OK(report);
@@ -25,13 +26,17 @@ private:
     std::string some_key() {
         switch (style_) {
             case 0: return number_key(rng_.below(3000));
-            case 1: {                                            // ties in the heads, zero bytes, prefixes of each other
+            // Ties in the heads, zero bytes, prefixes of each other.
+            case 1: {
                 std::string key;
                 for (uint64_t n = rng_.below(12); n > 0; --n) key += "\0\1a\xff"[rng_.below(4)];
                 return key;
             }
-            case 2: return std::string(rng_.below(20), 'q') + random_text(rng_, rng_.below(3)) + std::string(rng_.below(1000), 'z');
-            default: return rng_.chance(0.7) ? number_key(next_++ % 5000) : number_key(rng_.below(5000));
+            case 2:
+                return std::string(rng_.below(20), 'q') + random_text(rng_, rng_.below(3)) +
+                       std::string(rng_.below(1000), 'z');
+            default:
+                return rng_.chance(0.7) ? number_key(next_++ % 5000) : number_key(rng_.below(5000));
         }
     }
     std::string some_value() {
@@ -98,7 +103,8 @@ private:
             case 4: {
                 const std::string key = old_key();
                 const auto it = now_.find(key);
-                const size_t bytes = it == now_.end() ? 0 : it->second.size(), offset = rng_.below(bytes + 1);
+                const size_t bytes = it == now_.end() ? 0 : it->second.size(),
+                             offset = rng_.below(bytes + 1);
                 const std::string part = random_text(rng_, rng_.below(bytes - offset + 1));
                 auto done = tree_.patch(*txn_, key, offset, part);
                 ASSERT_OK(done);
@@ -116,7 +122,8 @@ private:
             case 6:
             case 7: {
                 const std::string key = old_key();
-                const auto got = TestTree::get(tree_, *txn_, key, static_cast<Access>(rng_.below(3)));
+                const auto got =
+                    TestTree::get(tree_, *txn_, key, static_cast<Access>(rng_.below(3)));
                 const auto it = now_.find(key);
                 ASSERT_EQ(got, it == now_.end() ? std::nullopt : std::optional(it->second));
                 break;
@@ -155,7 +162,10 @@ private:
         std::vector<std::string> values(keys.size(), std::string(2600, ' '));
         std::vector<Lookup> rows;
         for (size_t i = 0; i < keys.size(); ++i)
-            rows.push_back({.key = keys[i], .buffer = std::as_writable_bytes(std::span(values[i].data(), values[i].size())), .hint = {}});
+            rows.push_back(
+                {.key = keys[i],
+                 .buffer = std::as_writable_bytes(std::span(values[i].data(), values[i].size())),
+                 .hint = {}});
         const auto found = tree_.fetch_many(*txn_, rows, static_cast<Access>(rng_.below(3)));
         ASSERT_OK(found);
         size_t expected = 0;
@@ -165,14 +175,17 @@ private:
             if (!rows[i].found) continue;
             ++expected;
             ASSERT_EQ(rows[i].bytes, it->second.size());
-            ASSERT_EQ(Slice(values[i]).substr(0, rows[i].bytes), Slice(it->second).substr(0, values[i].size()));
-            if (rng_.chance(0.3)) {                              // the next change of that record begins where it was seen
+            ASSERT_EQ(Slice(values[i]).substr(0, rows[i].bytes),
+                      Slice(it->second).substr(0, values[i].size()));
+            // The next change of that record begins where it was seen.
+            if (rng_.chance(0.3)) {
                 const std::string value = some_value();
                 tree_.expect_at(*txn_, rows[i].hint);
                 ASSERT_TRUE(*tree_.update(*txn_, keys[i], value));
                 it->second = value;
+                // That row was read before the change.
                 for (size_t j = i + 1; j < keys.size(); ++j)
-                    if (keys[j] == keys[i]) return;              // that row was read before the change
+                    if (keys[j] == keys[i]) return;
             }
         }
         ASSERT_EQ(*found, expected);
@@ -184,9 +197,11 @@ private:
         if (!high.empty() && low > high) std::swap(low, high);
         if (high.empty() && rng_.chance(0.5)) low.clear();
         BTreeCursor cursor(tree_, *txn_, low, high, static_cast<Access>(rng_.below(3)));
-        const auto begin = now_.lower_bound(low), end = high.empty() ? now_.end() : now_.lower_bound(high);
+        const auto begin = now_.lower_bound(low),
+                   end = high.empty() ? now_.end() : now_.lower_bound(high);
         const bool backward = rng_.chance(0.5);
-        auto at = backward ? end : begin;                        // next record to come when going forward / one behind it when backward
+        // Next record to come when going forward / one behind it when backward.
+        auto at = backward ? end : begin;
         const int limit = rng_.chance(0.2) ? 10000 : static_cast<int>(rng_.below(40));
         for (int i = 0; i < limit; ++i) {
             auto more = backward ? cursor.prev() : cursor.next();
@@ -198,7 +213,8 @@ private:
             ASSERT_EQ(cursor.value(), at->second);
             if (rng_.chance(0.1)) {
                 const size_t offset = rng_.below(at->second.size() + 1);
-                const std::string part = random_text(rng_, rng_.below(at->second.size() - offset + 1));
+                const std::string part =
+                    random_text(rng_, rng_.below(at->second.size() - offset + 1));
                 ASSERT_TRUE(*cursor.patch(offset, part));
                 at->second.replace(offset, part.size(), part);
                 ASSERT_EQ(cursor.value(), at->second);

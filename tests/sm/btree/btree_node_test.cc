@@ -1,8 +1,8 @@
-// labels: unit model
-// btree_node_test.cc - one B-tree page against std::map: heads, ties, prefixes, fences, compaction, split and merge actions.
-#include "tests/seed_of_run.h"
+// labels: unit model btree_node_test.cc - one B-tree page against std::map: heads, ties, prefixes,
+// fences, compaction, split and merge actions.
 #include "sm/btree/btree_node.h"
 #include "sm/btree/btree_node_search.h"
+#include "tests/seed_of_run.h"
 
 #include <gtest/gtest.h>
 
@@ -76,20 +76,27 @@ std::string random_key(Rng& rng, const std::string& prefix, size_t longest) {
     for (size_t i = 0; i < n; ++i) key += "\0\1ab\xff"[rng.below(5)];
     return key;
 }
-std::string random_value(Rng& rng, size_t longest) { return std::string(rng.below(longest + 1), static_cast<char>('a' + rng.below(26))); }
+std::string random_value(Rng& rng, size_t longest) {
+    return std::string(rng.below(longest + 1), static_cast<char>('a' + rng.below(26)));
+}
 
 struct Fences {
     std::string low, high;
     bool infinite;
 };
-const Fences kFences[] = {{"", "", true},       {"", "b", false},           {"a", "", true},
-                          {"abc", "abd", false}, {"abcabcabc", "abcabcb", false}, {std::string("\0", 1), std::string("\0\1", 2), false},
+const Fences kFences[] = {{"", "", true},
+                          {"", "b", false},
+                          {"a", "", true},
+                          {"abc", "abd", false},
+                          {"abcabcabc", "abcabcb", false},
+                          {std::string("\0", 1), std::string("\0\1", 2), false},
                           {"k", "k\xff", false}};
 
 std::string key_within(Rng& rng, const Fences& f) {
     for (;;) {
         const size_t shared = f.infinite ? 0 : common_prefix(f.low, f.high);
-        std::string key = random_key(rng, rng.below(3) ? f.low.substr(0, shared) : f.low, rng.below(8) ? 6 : 200);
+        std::string key =
+            random_key(rng, rng.below(3) ? f.low.substr(0, shared) : f.low, rng.below(8) ? 6 : 200);
         if (key >= f.low && (f.infinite || key < f.high)) return key;
     }
 }
@@ -113,7 +120,8 @@ TEST(BTreeNode, RandomOperationsMatchAMapUnderAllFences) {
                     const Slice rest = Slice(key).substr(header(*n.page).prefix);
                     if (!fits(*n.page, key.size(), v.size())) {
                         if (n.model.empty()) continue;
-                        const auto victim = std::next(n.model.begin(), static_cast<ptrdiff_t>(rng.below(n.model.size())));
+                        const auto victim = std::next(
+                            n.model.begin(), static_cast<ptrdiff_t>(rng.below(n.model.size())));
                         node::remove(*n.page, search(*n.page, victim->first).slot);
                         n.model.erase(victim);
                         continue;
@@ -126,14 +134,18 @@ TEST(BTreeNode, RandomOperationsMatchAMapUnderAllFences) {
                     n.model.erase(it);
                 } else if (rng.below(3) == 0) {
                     it->second.ghost = !it->second.ghost;
-                    set_bits(*n.page, f.slot, it->second.ghost ? kGhost : 0, it->second.ghost ? 0 : kGhost);
+                    set_bits(*n.page, f.slot, it->second.ghost ? kGhost : 0,
+                             it->second.ghost ? 0 : kGhost);
                 } else {
                     std::string& v = it->second.value;
-                    const size_t offset = rng.below(v.size() + 1), old_bytes = rng.below(v.size() - offset + 1);
+                    const size_t offset = rng.below(v.size() + 1),
+                                 old_bytes = rng.below(v.size() - offset + 1);
                     const std::string fresh = random_value(rng, longest);
-                    if (fresh.size() > old_bytes && fresh.size() - old_bytes > free_bytes(*n.page)) continue;
+                    if (fresh.size() > old_bytes && fresh.size() - old_bytes > free_bytes(*n.page))
+                        continue;
                     if (v.size() - old_bytes + fresh.size() > kInlineMax) continue;
-                    splice(*n.page, f.slot, static_cast<unsigned>(offset), static_cast<unsigned>(old_bytes), fresh);
+                    splice(*n.page, f.slot, static_cast<unsigned>(offset),
+                           static_cast<unsigned>(old_bytes), fresh);
                     v.replace(offset, old_bytes, fresh);
                 }
                 if (i % 50 == 0) n.check();
@@ -158,7 +170,9 @@ TEST(BTreeNode, SeparatorIsShortestKeyAboveLeftAndNotAboveRight) {
     }
 }
 
-std::string bytes(Slice a, Slice b, Slice c, Slice d = {}) { return std::string(a) + std::string(b) + std::string(c) + std::string(d); }
+std::string bytes(Slice a, Slice b, Slice c, Slice d = {}) {
+    return std::string(a) + std::string(b) + std::string(c) + std::string(d);
+}
 
 // A split by truncate + format and a merge by absorb give back the same records.
 TEST(BTreeNode, SplitAndMergeKeepAllRecords) {
@@ -179,12 +193,21 @@ TEST(BTreeNode, SplitAndMergeKeepAllRecords) {
             const unsigned at = 1 + static_cast<unsigned>(rng.below(n.model.size() - 1));
             const std::string sep(separator(full_key(*n.page, at - 1), full_key(*n.page, at)));
             std::string records;
-            RecordWriter{records}.add_range(*n.page, at, count(*n.page), fence_prefix(sep, fences.high, fences.infinite));
-            const payload::Format format{8, 3, 99, 0, static_cast<uint16_t>(count(*n.page) - at),
-                                         static_cast<uint16_t>(sep.size()), fences.infinite ? kInfinite : static_cast<uint16_t>(fences.high.size())};
+            RecordWriter{records}.add_range(*n.page, at, count(*n.page),
+                                            fence_prefix(sep, fences.high, fences.infinite));
+            const payload::Format format{
+                8,
+                3,
+                99,
+                0,
+                static_cast<uint16_t>(count(*n.page) - at),
+                static_cast<uint16_t>(sep.size()),
+                fences.infinite ? kInfinite : static_cast<uint16_t>(fences.high.size())};
             auto right_page = std::make_unique<Page>();
-            apply_btree_format(*right_page, bytes(payload::bytes_of(format), sep, fences.infinite ? "" : fences.high, records));
-            const payload::Truncate truncate{static_cast<uint16_t>(at), static_cast<uint16_t>(sep.size()), 8};
+            apply_btree_format(*right_page, bytes(payload::bytes_of(format), sep,
+                                                  fences.infinite ? "" : fences.high, records));
+            const payload::Truncate truncate{static_cast<uint16_t>(at),
+                                             static_cast<uint16_t>(sep.size()), 8};
             apply_btree_truncate(*n.page, bytes(payload::bytes_of(truncate), sep, {}));
             ASSERT_EQ(check_node(*n.page), "");
             ASSERT_EQ(check_node(*right_page), "");
@@ -202,10 +225,13 @@ TEST(BTreeNode, SplitAndMergeKeepAllRecords) {
             }
             const uint16_t gone = 0;
             std::string moved;
-            RecordWriter{moved}.add_range(*right_page, 0, count(*right_page), fence_prefix(fences.low, fences.high, fences.infinite));
-            const payload::Absorb absorb{1, static_cast<uint16_t>(count(*right_page)),
-                                         fences.infinite ? kInfinite : static_cast<uint16_t>(fences.high.size()), 0, 99};
-            apply_btree_absorb(*n.page, bytes(payload::bytes_of(absorb), payload::bytes_of(gone), fences.infinite ? "" : fences.high, moved));
+            RecordWriter{moved}.add_range(*right_page, 0, count(*right_page),
+                                          fence_prefix(fences.low, fences.high, fences.infinite));
+            const payload::Absorb absorb{
+                1, static_cast<uint16_t>(count(*right_page)),
+                fences.infinite ? kInfinite : static_cast<uint16_t>(fences.high.size()), 0, 99};
+            apply_btree_absorb(*n.page, bytes(payload::bytes_of(absorb), payload::bytes_of(gone),
+                                              fences.infinite ? "" : fences.high, moved));
             n.model.erase(n.model.begin());
             ASSERT_EQ(right(*n.page), PageId{99});
             n.check();
@@ -222,7 +248,9 @@ TEST(BTreeNode, InnerNodeFindsTheChildThatCoversAKey) {
     f.link = PageId{100};
     {
         Builder builder(*page, f);
-        for (uint32_t i = 1; i <= 5; ++i) builder.append(0, {}, std::string(1, static_cast<char>('a' + 2 * i)), payload::bytes_of(uint32_t{100 + i}));
+        for (uint32_t i = 1; i <= 5; ++i)
+            builder.append(0, {}, std::string(1, static_cast<char>('a' + 2 * i)),
+                           payload::bytes_of(uint32_t{100 + i}));
     }
     ASSERT_EQ(check_node(*page), "");
     EXPECT_EQ(child_at(*page, child_slot(*page, "")), PageId{100});
@@ -254,7 +282,8 @@ TEST(BTreeNode, PutsRightBehindOneAnotherAreARun) {
     EXPECT_EQ(header(*n.page).run, 0);
 }
 
-// BN-3: whatever bytes a page shows to an optimistic reader, it stays inside the page (the sanitizer watches the borders).
+// BN-3: whatever bytes a page shows to an optimistic reader, it stays inside the page (the
+// sanitizer watches the borders).
 TEST(BTreeNode, ReadingGarbageStaysInsideThePage) {
     Rng rng(seed_of_run(4711));
     auto page = std::make_unique<Page>();

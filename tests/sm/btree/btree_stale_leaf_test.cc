@@ -1,8 +1,9 @@
-// labels: unit
-// btree_stale_leaf_test.cc - BT-6: what a transaction remembers of a leaf is worth nothing once a leaf of that tree has been freed.
+// labels: unit btree_stale_leaf_test.cc - BT-6: what a transaction remembers of a leaf is worth
+// nothing once a leaf of that tree has been freed.
 //
-// The pages of a bulk load that is rolled back are freed, and forgotten unwritten. So the volume goes on holding leaves of this tree, with good
-// checksums and the tree's own number, and whoever reads such a page back gets the leaf of long ago.
+// The pages of a bulk load that is rolled back are freed, and forgotten unwritten. So the volume
+// goes on holding leaves of this tree, with good checksums and the tree's own number, and whoever
+// reads such a page back gets the leaf of long ago.
 #include "sm/core/txn_local.h"
 #include "sm/recovery/recovery.h"
 #include "sm/space/space_map.h"
@@ -15,23 +16,29 @@ constexpr uint64_t kKeys = 3000, kAt = 1500;
 
 class StaleLeaf : public ::testing::Test {
 protected:
-    // Runs on a user thread: loads, `look`s, takes the load back while the transaction goes on, lets the leaf of kAt be read back, and `look`s again.
-    void around_the_rollback(std::move_only_function<void(txn::Transaction& txn, bool loaded)> look) {
+    // Runs on a user thread: loads, `look`s, takes the load back while the transaction goes on,
+    // lets the leaf of kAt be read back, and `look`s again.
+    void around_the_rollback(
+        std::move_only_function<void(txn::Transaction& txn, bool loaded)> look) {
         store_.on_thread([&] {
             auto& txn = store_.begin();
             ASSERT_OK(store_->locks->lock_store(txn.locks, tree_->lock(), txn::LockMode::X));
             const Lsn before = txn.last_lsn;
             ASSERT_OK(load(txn));
-            ASSERT_OK(store_->checkpointer->run(true));          // now the leaves are on the volume
+            ASSERT_OK(store_->checkpointer->run(true));  // now the leaves are on the volume
             for (int i = 0; i < 3; ++i) ASSERT_TRUE(TestTree::get(*tree_, txn, number_key(kAt)));
-            const PageId leaf = local_of(txn).leaf_hints[tree_->id().value % std::size(local_of(txn).leaf_hints)].page;
+            const PageId leaf =
+                local_of(txn)
+                    .leaf_hints[tree_->id().value % std::size(local_of(txn).leaf_hints)]
+                    .page;
             look(txn, true);
             ASSERT_OK(roll_back(*store_, txn, before));
             ASSERT_FALSE(*store_->space->is_used(leaf));
             {
                 auto back = store_->pool->fix_shared(leaf);
                 ASSERT_OK(back);
-                EXPECT_EQ((*back)->kind(), PageKind::btree);     // it looks like a leaf of this tree: the test is not blind
+                // It looks like a leaf of this tree: the test is not blind.
+                EXPECT_EQ((*back)->kind(), PageKind::btree);
                 EXPECT_EQ((*back)->header.store, tree_->id().value);
             }
             look(txn, false);
@@ -41,12 +48,15 @@ protected:
     Result<void> load(txn::Transaction& txn) {
         std::string key, value(100, 'v');
         uint64_t n = 0;
-        return tree_->bulk_load(txn, [&](Slice& k, Slice& v) {
-            key = number_key(n);
-            k = key;
-            v = value;
-            return n++ < kKeys;
-        }, 100);
+        return tree_->bulk_load(
+            txn,
+            [&](Slice& k, Slice& v) {
+                key = number_key(n);
+                k = key;
+                v = value;
+                return n++ < kKeys;
+            },
+            100);
     }
     void expect_content(uint64_t records) {
         store_.on_thread([&] { EXPECT_EQ(TestTree::sound(*tree_).records, records); });
@@ -85,7 +95,9 @@ TEST_F(StaleLeaf, ACursorDescendsAnew) {
         std::optional<BTreeCursor> cursor;
         around_the_rollback([&](txn::Transaction& txn, bool loaded) {
             const std::string middle = number_key(kAt);
-            if (loaded) cursor.emplace(*tree_, txn, forward ? Slice(middle) : Slice(), forward ? Slice() : Slice(middle), Access::read);
+            if (loaded)
+                cursor.emplace(*tree_, txn, forward ? Slice(middle) : Slice(),
+                               forward ? Slice() : Slice(middle), Access::read);
             EXPECT_EQ(*(forward ? cursor->next() : cursor->prev()), loaded);
             if (!loaded) cursor.reset();
         });

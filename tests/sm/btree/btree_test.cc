@@ -1,5 +1,5 @@
-// labels: unit
-// btree_test.cc - single operations of an index: results, limits, errors, splits, runs, merges, overflow values, bulk load.
+// labels: unit btree_test.cc - single operations of an index: results, limits, errors, splits,
+// runs, merges, overflow values, bulk load.
 #include "tests/sm/btree/btree_test_util.h"
 
 namespace lockstep::sm {
@@ -39,7 +39,8 @@ protected:
         for (int from = 0; from < n; from += 1000)
             in_txn([&](txn::Transaction& txn) {
                 for (int i = from; i < std::min(n, from + 1000); i += step)
-                    ASSERT_OK(tree->insert(txn, number_key(static_cast<uint64_t>(i)), std::string(value_bytes, 'v')));
+                    ASSERT_OK(tree->insert(txn, number_key(static_cast<uint64_t>(i)),
+                                           std::string(value_bytes, 'v')));
             });
     }
 };
@@ -98,7 +99,8 @@ TEST_F(BTreeTest, LimitsAreErrorsThatNameTheThing) {
         EXPECT_EQ(tree->fetch(txn, key, Access::read, out).error().code, ErrorCode::key_too_long);
         EXPECT_EQ(tree->update(txn, key, "v").error().code, ErrorCode::key_too_long);
         EXPECT_EQ(tree->erase(txn, key).error().code, ErrorCode::key_too_long);
-        EXPECT_EQ(tree->insert(txn, "k", std::string(kValueBytesMax + 1, 'v')).error().code, ErrorCode::value_too_long);
+        EXPECT_EQ(tree->insert(txn, "k", std::string(kValueBytesMax + 1, 'v')).error().code,
+                  ErrorCode::value_too_long);
         ASSERT_OK(tree->insert(txn, std::string(kKeyBytesMax, 'k'), "longest"));
         EXPECT_EQ(TestTree::get(*tree, txn, std::string(kKeyBytesMax, 'k')), "longest");
         store.commit(txn);
@@ -114,7 +116,9 @@ TEST_F(BTreeTest, AscendingInsertsLeaveFullLeaves) {
     store.on_thread([&] {
         const auto report = TestTree::sound(*tree);
         EXPECT_EQ(report.records, 20000u);
-        const double fill_grade = static_cast<double>(report.bytes_used) / static_cast<double>((report.pages_leaf + report.pages_inner) * 8128);
+        const double fill_grade =
+            static_cast<double>(report.bytes_used) /
+            static_cast<double>((report.pages_leaf + report.pages_inner) * 8128);
         EXPECT_GT(fill_grade, 0.9);
     });
 }
@@ -124,12 +128,16 @@ TEST_F(BTreeTest, InterleavedRunsLeaveFullLeaves) {
     for (uint64_t i = 0; i < 1500; ++i)
         in_txn([&](txn::Transaction& txn) {
             for (uint64_t run = 0; run < 10; ++run)
-                for (uint64_t line = 0; line < 3; ++line) ASSERT_OK(tree->insert(txn, number_key((run << 32) + i * 3 + line), std::string(50, 'v')));
+                for (uint64_t line = 0; line < 3; ++line)
+                    ASSERT_OK(tree->insert(txn, number_key((run << 32) + i * 3 + line),
+                                           std::string(50, 'v')));
         });
     store.on_thread([&] {
         const auto report = TestTree::sound(*tree);
         EXPECT_EQ(report.records, 45000u);
-        const double fill_grade = static_cast<double>(report.bytes_used) / static_cast<double>((report.pages_leaf + report.pages_inner) * 8128);
+        const double fill_grade =
+            static_cast<double>(report.bytes_used) /
+            static_cast<double>((report.pages_leaf + report.pages_inner) * 8128);
         EXPECT_GT(fill_grade, 0.85);
     });
 }
@@ -139,7 +147,8 @@ TEST_F(BTreeTest, LongKeysSplitInnerNodesToSeveralLevels) {
     Rng rng(seed_of_run());
     in_txn([&](txn::Transaction& txn) {
         for (int i = 0; i < 1500; ++i) {
-            const std::string key = std::string(900, 'p') + random_text(rng, 100 + rng.below(25)), value = random_text(rng, rng.below(1000));
+            const std::string key = std::string(900, 'p') + random_text(rng, 100 + rng.below(25)),
+                              value = random_text(rng, rng.below(1000));
             if (!model.emplace(key, value).second) continue;
             ASSERT_OK(tree->insert(txn, key, value));
         }
@@ -153,7 +162,8 @@ TEST_F(BTreeTest, OverflowValuesOfAllSizes) {
     Map model;
     in_txn([&](txn::Transaction& txn) {
         Rng rng(7);
-        for (size_t bytes : {1999u, 2000u, 2001u, 8143u, 8144u, 8145u, 65000u, 65152u, 65153u, 300000u}) {
+        for (size_t bytes :
+             {1999u, 2000u, 2001u, 8143u, 8144u, 8145u, 65000u, 65152u, 65153u, 300000u}) {
             const std::string key = "k" + std::to_string(bytes);
             model[key] = random_text(rng, bytes);
             ASSERT_OK(tree->insert(txn, key, model[key]));
@@ -173,10 +183,14 @@ TEST_F(BTreeTest, OverflowValuesOfAllSizes) {
 
 TEST_F(BTreeTest, PagesOfOldOverflowChainsAreFreedAfterTheEnd) {
     uint64_t used = 0;
-    in_txn([&](txn::Transaction& txn) { ASSERT_OK(tree->insert(txn, "k", std::string(100000, 'a'))); });
+    in_txn([&](txn::Transaction& txn) {
+        ASSERT_OK(tree->insert(txn, "k", std::string(100000, 'a')));
+    });
     store.on_thread([&] { used = store->space->pages_used(); });
     for (int round = 0; round < 5; ++round) {
-        in_txn([&](txn::Transaction& txn) { ASSERT_TRUE(*tree->update(txn, "k", std::string(100000, 'b'))); });
+        in_txn([&](txn::Transaction& txn) {
+            ASSERT_TRUE(*tree->update(txn, "k", std::string(100000, 'b')));
+        });
         store.on_thread([&] {
             auto& txn = store.begin();
             ASSERT_TRUE(*tree->update(txn, "k", std::string(100000, 'c')));
@@ -229,29 +243,35 @@ TEST_F(BTreeTest, LockedGhostsStay) {
         EXPECT_EQ(cleaned->left, 1u);
         store.commit(txn);
         auto& reader = store.begin();
-        EXPECT_EQ(TestTree::get(*tree, reader, number_key(3)), std::nullopt);       // its "not there" is protected
+        // Its "not there" is protected.
+        EXPECT_EQ(TestTree::get(*tree, reader, number_key(3)), std::nullopt);
         EXPECT_EQ(tree->clean_leaf(number_key(3))->removed, 0u);
         store.commit(reader);
         EXPECT_EQ(tree->clean_leaf(number_key(3))->removed, 1u);
     });
 }
 
-// A full leaf whose ghosts nobody needs takes new records in their place; ghosts of a transaction that may still roll back stay.
+// A full leaf whose ghosts nobody needs takes new records in their place; ghosts of a transaction
+// that may still roll back stay.
 TEST_F(BTreeTest, InsertUsesTheRoomOfGhostsBeforeItSplits) {
     uint64_t n = 0;
     in_txn([&](txn::Transaction& txn) {
-        for (; tree->stats().splits.load() == 0; ++n) ASSERT_OK(tree->insert(txn, number_key(n * 10), std::string(100, 'v')));
+        for (; tree->stats().splits.load() == 0; ++n)
+            ASSERT_OK(tree->insert(txn, number_key(n * 10), std::string(100, 'v')));
     });
     const uint64_t splits = tree->stats().splits.load();
     in_txn([&](txn::Transaction& txn) {
         for (uint64_t i = 0; i + 2 < n; ++i) ASSERT_TRUE(*tree->erase(txn, number_key(i * 10)));
     });
-    for (uint64_t round = 1; round < 9; ++round) {               // other keys each time, twice what the leaves hold
+    // Other keys each time, twice what the leaves hold.
+    for (uint64_t round = 1; round < 9; ++round) {
         in_txn([&](txn::Transaction& txn) {
-            for (uint64_t i = 0; i < n / 4; ++i) ASSERT_OK(tree->insert(txn, number_key(i * 10 + round), std::string(100, 'n')));
+            for (uint64_t i = 0; i < n / 4; ++i)
+                ASSERT_OK(tree->insert(txn, number_key(i * 10 + round), std::string(100, 'n')));
         });
         in_txn([&](txn::Transaction& txn) {
-            for (uint64_t i = 0; i < n / 4; ++i) ASSERT_TRUE(*tree->erase(txn, number_key(i * 10 + round)));
+            for (uint64_t i = 0; i < n / 4; ++i)
+                ASSERT_TRUE(*tree->erase(txn, number_key(i * 10 + round)));
         });
     }
     EXPECT_EQ(tree->stats().splits.load(), splits);
@@ -260,7 +280,8 @@ TEST_F(BTreeTest, InsertUsesTheRoomOfGhostsBeforeItSplits) {
         auto& eraser = store.begin();
         for (uint64_t i = n - 2; i < n; ++i) ASSERT_TRUE(*tree->erase(eraser, number_key(i * 10)));
         auto& txn = store.begin();
-        for (uint64_t i = 0; i < 3 * n; ++i) ASSERT_OK(tree->insert(txn, number_key(100000 + i), std::string(100, 'm')));
+        for (uint64_t i = 0; i < 3 * n; ++i)
+            ASSERT_OK(tree->insert(txn, number_key(100000 + i), std::string(100, 'm')));
         EXPECT_GT(tree->stats().splits.load(), splits);
         store.commit(txn);
         store.abort(eraser);
@@ -282,15 +303,18 @@ TEST_F(BTreeTest, BulkLoadOfAllSizesAndItsRollback) {
                 ASSERT_OK(store->locks->lock_store(txn.locks, loaded->lock(), txn::LockMode::X));
                 uint64_t i = 0;
                 std::string k, v;
-                ASSERT_OK(loaded->bulk_load(txn, [&](Slice& key, Slice& value) {
-                    if (i == n) return false;
-                    k = number_key(i * 3);
-                    v = std::string(i % 1000 == 7 ? 5000 : i % 50, 'v');
-                    key = k;
-                    value = v;
-                    ++i;
-                    return true;
-                }, 90));
+                ASSERT_OK(loaded->bulk_load(
+                    txn,
+                    [&](Slice& key, Slice& value) {
+                        if (i == n) return false;
+                        k = number_key(i * 3);
+                        v = std::string(i % 1000 == 7 ? 5000 : i % 50, 'v');
+                        key = k;
+                        value = v;
+                        ++i;
+                        return true;
+                    },
+                    90));
                 ASSERT_EQ(TestTree::sound(*loaded).records, n);
                 keep ? store.commit(txn) : store.abort(txn);
                 if (keep) continue;
@@ -299,7 +323,8 @@ TEST_F(BTreeTest, BulkLoadOfAllSizesAndItsRollback) {
             }
             auto& txn = store.begin();
             for (uint64_t i = 0; i < n; i += 1 + n / 1000) {
-                ASSERT_EQ(TestTree::get(*loaded, txn, number_key(i * 3)), std::string(i % 1000 == 7 ? 5000 : i % 50, 'v'));
+                ASSERT_EQ(TestTree::get(*loaded, txn, number_key(i * 3)),
+                          std::string(i % 1000 == 7 ? 5000 : i % 50, 'v'));
                 ASSERT_OK(loaded->insert(txn, number_key(i * 3 + 1), "between"));
             }
             store.commit(txn);
@@ -340,13 +365,16 @@ TEST_F(BTreeTest, DestroyGivesAllPagesBack) {
         auto& txn = store.begin();
         int i = 0;
         std::string k, v(500, 'v');
-        ASSERT_OK(other.bulk_load(txn, [&](Slice& key, Slice& value) {
-            if (i == 3000) return false;
-            k = number_key(static_cast<uint64_t>(i++));
-            key = k;
-            value = v;
-            return true;
-        }, 100));
+        ASSERT_OK(other.bulk_load(
+            txn,
+            [&](Slice& key, Slice& value) {
+                if (i == 3000) return false;
+                k = number_key(static_cast<uint64_t>(i++));
+                key = k;
+                value = v;
+                return true;
+            },
+            100));
         store.commit(txn);
         EXPECT_GT(store->space->pages_used(), before + 150);
         ASSERT_OK(other.destroy());

@@ -23,7 +23,8 @@ public:
     BTree& operator*() { return *tree_; }
     BTree* operator->() { return tree_; }
 
-    static std::optional<std::string> get(BTree& tree, txn::Transaction& txn, Slice key, Access access = Access::read) {
+    static std::optional<std::string> get(BTree& tree, txn::Transaction& txn, Slice key,
+                                          Access access = Access::read) {
         std::string text;
         ValueOut out{.text = &text};
         auto found = tree.fetch(txn, key, access, out);
@@ -36,7 +37,8 @@ public:
         auto report = tree.verify();
         EXPECT_TRUE(report) << report.error().text();
         if (!report) return {};
-        EXPECT_TRUE(report->faults.empty()) << report->faults.front() << " (" << report->faults.size() << " faults)";
+        EXPECT_TRUE(report->faults.empty())
+            << report->faults.front() << " (" << report->faults.size() << " faults)";
         return *report;
     }
 

@@ -1,5 +1,5 @@
-// labels: unit
-// btree_undo_test.cc - rollback restores exactly what was there, wherever records have moved; redo of the log gives the same pages.
+// labels: unit btree_undo_test.cc - rollback restores exactly what was there, wherever records have
+// moved; redo of the log gives the same pages.
 #include <cstring>
 
 #include "sm/change/log_kinds.h"
@@ -13,7 +13,8 @@ using Map = std::map<std::string, std::string>;
 Map contents(BTree& tree, txn::Transaction& txn) {
     Map found;
     BTreeCursor cursor(tree, txn, "", "", Access::read);
-    for (auto more = cursor.next(); more && *more; more = cursor.next()) found.emplace(cursor.key(), cursor.value());
+    for (auto more = cursor.next(); more && *more; more = cursor.next())
+        found.emplace(cursor.key(), cursor.value());
     return found;
 }
 
@@ -57,22 +58,28 @@ TEST_F(BTreeUndoTest, EachKindOfChangeIsUndone) {
     });
 }
 
-// Another transaction takes the room that a shrinking update left: its undo must split to put the old value back.
+// Another transaction takes the room that a shrinking update left: its undo must split to put the
+// old value back.
 TEST_F(BTreeUndoTest, UndoOfAShrinkingUpdateMakesRoomBySplitting) {
     store.on_thread([&] {
         auto& setup = store.begin();
-        for (int i = 0; i < 4; ++i) ASSERT_OK(tree->insert(setup, "k" + std::to_string(i), std::string(1900, 'a')));
+        for (int i = 0; i < 4; ++i)
+            ASSERT_OK(tree->insert(setup, "k" + std::to_string(i), std::string(1900, 'a')));
         store.commit(setup);
         auto& shrinks = store.begin();
-        for (int i = 0; i < 4; ++i) ASSERT_TRUE(*tree->update(shrinks, "k" + std::to_string(i), "tiny"));
+        for (int i = 0; i < 4; ++i)
+            ASSERT_TRUE(*tree->update(shrinks, "k" + std::to_string(i), "tiny"));
         auto& other = store.begin();
-        for (int i = 0; i < 40; ++i) ASSERT_OK(tree->insert(other, "k2" + number_key(static_cast<uint64_t>(i)), std::string(150, 'b')));
+        for (int i = 0; i < 40; ++i)
+            ASSERT_OK(tree->insert(other, "k2" + number_key(static_cast<uint64_t>(i)),
+                                   std::string(150, 'b')));
         store.commit(other);
         const uint64_t splits = tree->stats().splits.load();
         store.abort(shrinks);
         EXPECT_GT(tree->stats().splits.load(), splits);
         auto& after = store.begin();
-        for (int i = 0; i < 4; ++i) EXPECT_EQ(TestTree::get(*tree, after, "k" + std::to_string(i)), std::string(1900, 'a'));
+        for (int i = 0; i < 4; ++i)
+            EXPECT_EQ(TestTree::get(*tree, after, "k" + std::to_string(i)), std::string(1900, 'a'));
         store.commit(after);
         EXPECT_EQ(TestTree::sound(*tree).records, 44u);
     });
@@ -81,7 +88,8 @@ TEST_F(BTreeUndoTest, UndoOfAShrinkingUpdateMakesRoomBySplitting) {
 TEST_F(BTreeUndoTest, RecordsThatSplitsMovedAreFoundByKey) {
     store.on_thread([&] {
         auto& loser = store.begin();
-        for (uint64_t i = 0; i < 50; ++i) ASSERT_OK(tree->insert(loser, number_key(i * 100), "loser"));
+        for (uint64_t i = 0; i < 50; ++i)
+            ASSERT_OK(tree->insert(loser, number_key(i * 100), "loser"));
         auto& winner = store.begin(txn::Isolation::repeatable_read);
         for (uint64_t i = 0; i < 5000; ++i)
             if (i % 100) ASSERT_OK(tree->insert(winner, number_key(i), "winner"));
@@ -94,17 +102,21 @@ TEST_F(BTreeUndoTest, RecordsThatSplitsMovedAreFoundByKey) {
     });
 }
 
-// LK-1: replaying the log on empty pages gives the bytes that the forward path left, apart from holes and checksums.
+// LK-1: replaying the log on empty pages gives the bytes that the forward path left, apart from
+// holes and checksums.
 TEST_F(BTreeUndoTest, RedoGivesTheSamePages) {
     const uint64_t seed = seed_of_run();
     SCOPED_TRACE("LOCKSTEP_SEED=" + std::to_string(seed));
     store.on_thread([&] {
-        store->ghosts->stop();                                   // run by hand below: pages and log must stand still at the end
+        // Run by hand below: pages and log must stand still at the end.
+        store->ghosts->stop();
         Rng rng(seed);
         for (int t = 0; t < 60; ++t) {
             auto& txn = store.begin();
             for (int i = 0; i < 60; ++i) {
-                const std::string key = number_key(rng.below(1500)), value = random_text(rng, rng.chance(0.02) ? 9000 : rng.below(300));
+                const std::string key = number_key(rng.below(1500)),
+                                  value =
+                                      random_text(rng, rng.chance(0.02) ? 9000 : rng.below(300));
                 switch (rng.below(4)) {
                     case 0: ASSERT_OK(tree->erase(txn, key)); break;
                     case 1: ASSERT_OK(tree->update(txn, key, value)); break;
@@ -143,8 +155,10 @@ TEST_F(BTreeUndoTest, RedoGivesTheSamePages) {
             const Page &a = **live, &b = *redone[id];
             const size_t hole = a.header.hole_begin, end = a.header.hole_end;
             EXPECT_EQ(a.lsn(), b.lsn()) << "page " << id.value;
-            EXPECT_EQ(std::memcmp(a.bytes() + 16, b.bytes() + 16, hole - 16), 0) << "page " << id.value;
-            EXPECT_EQ(std::memcmp(a.bytes() + end, b.bytes() + end, kPageBytes - end), 0) << "page " << id.value;
+            EXPECT_EQ(std::memcmp(a.bytes() + 16, b.bytes() + 16, hole - 16), 0)
+                << "page " << id.value;
+            EXPECT_EQ(std::memcmp(a.bytes() + end, b.bytes() + end, kPageBytes - end), 0)
+                << "page " << id.value;
         }
     });
 }

@@ -7,7 +7,8 @@
 namespace lockstep::sm {
 namespace {
 
-// Many more pages than frames, changed from two workers: every page keeps its identity and every increment.
+// Many more pages than frames, changed from two workers: every page keeps its identity and every
+// increment.
 TEST(BufferPool, KeepsEveryChangeThroughEviction) {
     PoolRig rig({.workers = 2, .pool_bytes = 2 << 20});
     const uint64_t seed = seed_of_run();
@@ -52,7 +53,8 @@ TEST(BufferPool, KeepsEveryChangeThroughEviction) {
         for (uint32_t n = 0; n < kPages; ++n) {
             auto page = rig.engine.pool->fix_shared(pages[n]);
             ASSERT_TRUE(page);
-            ASSERT_EQ(CounterPage::get(**page), expected[n].load()) << "page " << pages[n].value << " seed " << seed;
+            ASSERT_EQ(CounterPage::get(**page), expected[n].load())
+                << "page " << pages[n].value << " seed " << seed;
             sum += expected[n];
         }
     });
@@ -111,7 +113,9 @@ TEST(BufferPool, KeepsTheMemoryItWasGiven) {
 
 TEST(BufferPool, RefusesSenselessOptions) {
     PoolRig rig;
-    const auto make = [&](BufferPoolOptions o) { return BufferPool::create(*rig.engine.runtime, *rig.engine.log, rig.engine.data_file, o); };
+    const auto make = [&](BufferPoolOptions o) {
+        return BufferPool::create(*rig.engine.runtime, *rig.engine.log, rig.engine.data_file, o);
+    };
     EXPECT_EQ(make({.bytes = 1000}).error().code, ErrorCode::bad_option);
     EXPECT_EQ(make({.pages_max = 0}).error().code, ErrorCode::bad_option);
     EXPECT_EQ(make({.free_target = -1}).error().code, ErrorCode::bad_option);
@@ -148,7 +152,8 @@ TEST_F(Damage, TornPageIsDetected) {
     bytes[40] ^= 1;
     rig_.write_raw(pages_[1], bytes);
     expect_corrupt(pages_[1], 2);
-    rig_.run([&] { EXPECT_TRUE(rig_.engine.pool->peek(pages_[0])); });           // the others are fine
+    // The others are fine.
+    rig_.run([&] { EXPECT_TRUE(rig_.engine.pool->peek(pages_[0])); });
 }
 
 TEST_F(Damage, MisdirectedPageIsDetected) {
@@ -182,13 +187,14 @@ TEST_F(Damage, PageBeyondTheFileIsAnError) {
     expect_corrupt(PageId{static_cast<uint32_t>(rig_.engine.space->pages_total()) + 5}, 1);
     rig_.run([&] {
         EXPECT_EQ(rig_.engine.pool->peek(kPageNone).error().code, ErrorCode::corrupt_page);
-        EXPECT_EQ(rig_.engine.pool->peek(PageId{kPageNone.value - 1}).error().code, ErrorCode::corrupt_page);
+        EXPECT_EQ(rig_.engine.pool->peek(PageId{kPageNone.value - 1}).error().code,
+                  ErrorCode::corrupt_page);
     });
 }
 
 TEST_F(Damage, ZerosAreAFreePage) {
     rig_.write_raw(pages_[1], std::string(kPageBytes, 0));
-    rig_.engine.pool->written_lsns().forget(pages_[1]);      // else they would be a lost write
+    rig_.engine.pool->written_lsns().forget(pages_[1]);  // else they would be a lost write
     rig_.run([&] {
         auto page = rig_.engine.pool->fix_shared(pages_[1]);
         ASSERT_TRUE(page) << page.error().text();
@@ -220,7 +226,8 @@ TEST_F(Damage, RepairedPageIsUsedAndWrittenAgain) {
     rig_.run([&] { ASSERT_TRUE(rig_.engine.pool->write_dirty(0)); });
     EXPECT_EQ(rig_.read_raw(pages_[1]), good);
     rig_.write_raw(pages_[2], bad);
-    expect_corrupt(pages_[2], 2);                            // the log has no image: the first error stands
+    // The log has no image: the first error stands.
+    expect_corrupt(pages_[2], 2);
     EXPECT_GE(asked, 2);
 }
 
@@ -242,7 +249,7 @@ TEST(BufferPool, PeekSeesChangesAndUpgradesOnlyWithoutThem) {
         PeekedPage now = *pool.peek(pages[0]);
         {
             auto shared = pool.fix_shared(pages[0]);
-            EXPECT_TRUE(now.valid());                        // readers do not disturb
+            EXPECT_TRUE(now.valid());  // readers do not disturb
             EXPECT_FALSE(pool.upgrade(now, pages[0], page));
             EXPECT_FALSE(pool.try_fix_exclusive(pages[0], page));
         }
@@ -273,7 +280,7 @@ TEST(BufferPool, DroppedPageIsForgottenAndComesBackNew) {
         EXPECT_EQ((*fresh)->id(), pages[1]);
         EXPECT_EQ((*fresh)->lsn(), kLsnNone);
         fresh->release();
-        auto again = pool.fix_new(pages[0]);                 // resident: taken as it is
+        auto again = pool.fix_new(pages[0]);  // resident: taken as it is
         ASSERT_TRUE(again);
         EXPECT_EQ((*again)->kind(), PageKind::overflow);
     });
@@ -340,7 +347,8 @@ TEST(BufferPool, ReadErrorsAreRetriedOnce) {
         ASSERT_FALSE(page);
         EXPECT_EQ(page.error().code, ErrorCode::io_error);
         EXPECT_EQ(page.error().a, pages[0].value);
-        EXPECT_TRUE(rig.pool().peek(pages[0]));        // the word went back to absent: a later attempt succeeds
+        // The word went back to absent: a later attempt succeeds.
+        EXPECT_TRUE(rig.pool().peek(pages[0]));
     });
     EXPECT_EQ(rig.verify(), "");
 }

@@ -1,5 +1,5 @@
-// labels: unit sim
-// Writing pages: the write-ahead rule seen from the disk, changes during a write, checkpoints' writes, failing devices.
+// labels: unit sim Writing pages: the write-ahead rule seen from the disk, changes during a write,
+// checkpoints' writes, failing devices.
 #include <map>
 #include <optional>
 
@@ -10,22 +10,28 @@ namespace {
 
 using threads::SimFault;
 
-// BP-1 as the disk sees it: when a page write is submitted, no record of the page is beyond what the log has synced.
-// The page's lsn is taken from the bytes on the disk after the write has completed.
+// BP-1 as the disk sees it: when a page write is submitted, no record of the page is beyond what
+// the log has synced. The page's lsn is taken from the bytes on the disk after the write has
+// completed.
 TEST(PoolWrite, NoPageBeforeItsLog) {
     for (uint64_t seed = seed_of_run(), end = seed + 5; seed < end; ++seed) {
         PoolRig rig({.pool_bytes = 1 << 20, .simulated = true, .sim = {.seed = seed}});
         std::vector<PageId> pages;
-        std::map<uint64_t, uint64_t> durable_at;             // offset -> durable end when its write was submitted
+        // Offset -> durable end when its write was submitted.
+        std::map<uint64_t, uint64_t> durable_at;
         uint64_t checked = 0;
         rig.sim->observe([&](const threads::SimEvent& e) {
             if (e.io != threads::IoKind::write || e.path != rig.data_path()) return;
             for (uint64_t at = e.offset; at < e.offset + e.bytes; at += kPageBytes) {
-                if (e.kind == threads::SimEvent::submitted) durable_at[at] = rig.engine.log->durable().value;
+                if (e.kind == threads::SimEvent::submitted)
+                    durable_at[at] = rig.engine.log->durable().value;
                 if (e.kind != threads::SimEvent::completed) continue;
                 Page page;
-                std::memcpy(static_cast<void*>(&page), rig.read_raw(PageId{static_cast<uint32_t>(at / kPageBytes)}).data(), kPageBytes);
-                ASSERT_EQ(page.header.checksum, page_checksum(page, PageId{static_cast<uint32_t>(at / kPageBytes)}));
+                std::memcpy(static_cast<void*>(&page),
+                            rig.read_raw(PageId{static_cast<uint32_t>(at / kPageBytes)}).data(),
+                            kPageBytes);
+                ASSERT_EQ(page.header.checksum,
+                          page_checksum(page, PageId{static_cast<uint32_t>(at / kPageBytes)}));
                 ASSERT_LE(page.header.lsn, durable_at[at]);
                 ++checked;
             }
@@ -46,7 +52,8 @@ TEST(PoolWrite, NoPageBeforeItsLog) {
     }
 }
 
-// Pages keep changing while they are being written: what was dirty at the call is on disk, the newest change is never lost.
+// Pages keep changing while they are being written: what was dirty at the call is on disk, the
+// newest change is never lost.
 TEST(PoolWrite, ChangeDuringAWriteKeepsThePageDirty) {
     PoolRig rig({.pool_bytes = 4 << 20, .simulated = true, .sim = {.seed = seed_of_run()}});
     std::vector<PageId> pages;
@@ -62,7 +69,8 @@ TEST(PoolWrite, ChangeDuringAWriteKeepsThePageDirty) {
                          stayed += rig.engine.pool->stats().dirty;
                          for (size_t i = 0; i < pages.size(); ++i) {
                              Page page;
-                             std::memcpy(static_cast<void*>(&page), rig.read_raw(pages[i]).data(), kPageBytes);
+                             std::memcpy(static_cast<void*>(&page), rig.read_raw(pages[i]).data(),
+                                         kPageBytes);
                              ASSERT_GE(CounterPage::get(page), at_call[i]);
                          }
                      }
@@ -83,7 +91,7 @@ TEST(PoolWrite, ChangeDuringAWriteKeepsThePageDirty) {
                      }
                  }});
     EXPECT_GT(changes, 100u);
-    EXPECT_GT(stayed, 10u);                                  // the case did occur
+    EXPECT_GT(stayed, 10u);  // the case did occur
     rig.run([&] {
         ASSERT_TRUE(rig.engine.pool->write_dirty(0));
         EXPECT_EQ(rig.engine.pool->stats().dirty, 0u);
@@ -95,7 +103,8 @@ TEST(PoolWrite, ChangeDuringAWriteKeepsThePageDirty) {
     }
 }
 
-// With eviction going on at the same time (batches of others in flight) the promise of write_dirty is the same.
+// With eviction going on at the same time (batches of others in flight) the promise of write_dirty
+// is the same.
 TEST(PoolWrite, CheckpointBesideEviction) {
     for (uint64_t seed = seed_of_run(), end = seed + 4; seed < end; ++seed) {
         PoolRig rig({.pool_bytes = 1 << 20, .simulated = true, .sim = {.seed = seed}});
@@ -110,7 +119,8 @@ TEST(PoolWrite, CheckpointBesideEviction) {
                 ASSERT_TRUE(done) << done.error().text();
                 for (size_t i = 0; i < pages.size(); ++i) {
                     Page page;
-                    std::memcpy(static_cast<void*>(&page), rig.read_raw(pages[i]).data(), kPageBytes);
+                    std::memcpy(static_cast<void*>(&page), rig.read_raw(pages[i]).data(),
+                                kPageBytes);
                     ASSERT_GE(CounterPage::get(page), at_call[i]) << "seed " << seed;
                 }
             }
@@ -139,13 +149,16 @@ TEST(PoolWrite, AdjacentPagesGoInOneRequest) {
     uint64_t requests = 0, largest = 0;
     rig.run([&] { make_pages(rig.engine, 64, pages); });
     rig.sim->observe([&](const threads::SimEvent& e) {
-        if (e.kind != threads::SimEvent::submitted || e.io != threads::IoKind::write || e.path != rig.data_path()) return;
+        if (e.kind != threads::SimEvent::submitted || e.io != threads::IoKind::write ||
+            e.path != rig.data_path())
+            return;
         ++requests;
         largest = std::max(largest, e.bytes);
     });
     rig.run([&] { ASSERT_TRUE(rig.engine.pool->write_dirty(0)); });
     rig.sim->observe(nullptr);
-    EXPECT_EQ(rig.engine.pool->stats().writes, 65u);         // and the space map, page 2, adjacent too
+    // And the space map, page 2, adjacent too.
+    EXPECT_EQ(rig.engine.pool->stats().writes, 65u);
     EXPECT_LE(requests, 10u);
     EXPECT_GE(largest, 8 * kPageBytes);
 }
@@ -167,7 +180,8 @@ TEST(PoolWrite, FailedPageWriteLosesNothing) {
     std::vector<PageId> pages;
     rig.run([&] { make_pages(rig.engine, 50, pages); });
     rig.sim->faults().only_paths_with(SimFault::write_error, "/data");
-    rig.sim->faults().fail_nth(SimFault::write_error, 2, 3);       // a joined transfer, and two of its pages when asked for alone
+    // A joined transfer, and two of its pages when asked for alone.
+    rig.sim->faults().fail_nth(SimFault::write_error, 2, 3);
     rig.run([&] {
         const auto done = rig.engine.pool->write_dirty(0);
         ASSERT_FALSE(done);
@@ -175,7 +189,7 @@ TEST(PoolWrite, FailedPageWriteLosesNothing) {
         EXPECT_GT(rig.engine.pool->stats().dirty, 0u);
         EXPECT_EQ(rig.engine.pool->stats().write_errors, 2u);
         EXPECT_FALSE(rig.engine.log->failed());
-        ASSERT_TRUE(rig.engine.pool->write_dirty(0));        // the device is well again
+        ASSERT_TRUE(rig.engine.pool->write_dirty(0));  // the device is well again
         EXPECT_EQ(rig.engine.pool->stats().dirty, 0u);
     });
     for (const PageId id : pages) {
@@ -185,7 +199,8 @@ TEST(PoolWrite, FailedPageWriteLosesNothing) {
     }
 }
 
-// Dirty pages cannot be written for a while: readers go on with the clean frames, and nothing is lost.
+// Dirty pages cannot be written for a while: readers go on with the clean frames, and nothing is
+// lost.
 TEST(PoolWrite, NoSpaceForPages) {
     PoolRig rig({.pool_bytes = 1 << 20, .simulated = true});
     std::vector<PageId> pages;
@@ -212,7 +227,8 @@ TEST(PoolWrite, NoSpaceForPages) {
     rig.run([&] {
         ASSERT_TRUE(rig.engine.pool->write_dirty(0));
         rig.forget(pages.front().value, pages.back().value + 1);
-        for (int i = 0; i < 30; ++i) EXPECT_EQ(CounterPage::get(**rig.engine.pool->fix_shared(pages[i])), 9u);
+        for (int i = 0; i < 30; ++i)
+            EXPECT_EQ(CounterPage::get(**rig.engine.pool->fix_shared(pages[i])), 9u);
     });
 }
 
@@ -232,7 +248,7 @@ TEST(PoolWrite, FailedSyncStopsTheStore) {
         const auto changed = CounterPage::set(rig.engine, *page, 1);
         ASSERT_FALSE(changed);
         EXPECT_EQ(changed.error().code, ErrorCode::store_failed);
-        EXPECT_EQ(CounterPage::get(**page), 0u);             // before anything changed
+        EXPECT_EQ(CounterPage::get(**page), 0u);  // before anything changed
         EXPECT_EQ((*page)->lsn(), lsn);
     });
 }

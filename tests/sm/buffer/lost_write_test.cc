@@ -1,5 +1,5 @@
-// labels: unit steps
-// lost_write_test.cc - pages whose last write was acknowledged and never arrived: healed from the log or named, also after a restart (LW-1..4).
+// labels: unit steps lost_write_test.cc - pages whose last write was acknowledged and never
+// arrived: healed from the log or named, also after a restart (LW-1..4).
 #include <algorithm>
 #include <fstream>
 
@@ -72,7 +72,8 @@ TEST_F(LostInTheSameRun, RepairThatIsItselfTooOldIsNotBelieved) {
         return true;
     });
     rig_.run([&] { EXPECT_FALSE(rig_.engine.pool->fix_shared(pages_[1])); });
-    rig_.engine.pool->set_repair([&](PageId id, sm::Page& page) { return sm::repair_page(rig_.engine, id, page); });
+    rig_.engine.pool->set_repair(
+        [&](PageId id, sm::Page& page) { return sm::repair_page(rig_.engine, id, page); });
     rig_.run([&] {
         ASSERT_OK(rig_.engine.log->wait_durable(rig_.engine.log->tail()));
         auto page = rig_.engine.pool->fix_shared(pages_[1]);
@@ -98,10 +99,13 @@ protected:
     static void fill(Store& store, const char* heap, uint64_t seed, size_t bytes) {
         Rng rng(seed);
         for (size_t done = 0; done < bytes; done += 20 * 1000)
-            ASSERT_OK(store.run([&](Txn& txn) -> Result<void> {
-                for (int i = 0; i < 20; ++i) TRY(TRY(store.heap(heap)).insert(txn, random_text(rng, 1000)));
-                return {};
-            }, {.durability = txn::Durability::lazy}));
+            ASSERT_OK(store.run(
+                [&](Txn& txn) -> Result<void> {
+                    for (int i = 0; i < 20; ++i)
+                        TRY(TRY(store.heap(heap)).insert(txn, random_text(rng, 1000)));
+                    return {};
+                },
+                {.durability = txn::Durability::lazy}));
     }
     std::string read_file(const std::string& name) {
         std::ifstream in(path("a") + "/" + name, std::ios::binary);
@@ -112,7 +116,8 @@ protected:
         out.seekp(static_cast<std::streamoff>(at));
         out.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
     }
-    // A heap "h" on pages of its own, its first pages' bytes as of then, then a change of every record, written at the close.
+    // A heap "h" on pages of its own, its first pages' bytes as of then, then a change of every
+    // record, written at the close.
     void prepare(size_t log_afterwards) {
         Store store = open("a", options());
         make(store, "i", "h");
@@ -135,11 +140,16 @@ protected:
         fill(store, "other", 2, log_afterwards);
         ASSERT_OK(store.close());
     }
-    void lose_victim() { write_file("data", uint64_t{victim_.value} * kPageBytes, before_.substr(uint64_t{victim_.value} * kPageBytes, kPageBytes)); }
+    void lose_victim() {
+        write_file("data", uint64_t{victim_.value} * kPageBytes,
+                   before_.substr(uint64_t{victim_.value} * kPageBytes, kPageBytes));
+    }
     Result<uint64_t> count_new(Store& store) {
         uint64_t n = 0;
         auto done = store.run([&](Txn& txn) -> Result<void> {
-            return TRY(store.heap("h")).scan(txn, [&](RecordId, Slice value) { return n += value == "new", true; });
+            return TRY(store.heap("h")).scan(txn, [&](RecordId, Slice value) {
+                return n += value == "new", true;
+            });
         });
         if (!done) return std::unexpected(done.error());
         return n;
@@ -165,12 +175,13 @@ TEST_F(LostBeforeARestart, HealedWhileTheLogHasIt) {
 TEST_F(LostBeforeARestart, NamedOnceTheLogIsGone) {
     prepare(6 << 20);
     lose_victim();
-    for (int round = 0; round < 2; ++round) {                // nothing forgets it meanwhile
+    for (int round = 0; round < 2; ++round) {  // nothing forgets it meanwhile
         Store store = open("a", options());
         auto faults = store.verify();
         ASSERT_OK(faults);
         EXPECT_TRUE(std::any_of(faults->begin(), faults->end(), [&](const std::string& f) {
-            return f.starts_with("lost_write") && f.find("(" + std::to_string(victim_.value) + ",") != std::string::npos;
+            return f.starts_with("lost_write") &&
+                   f.find("(" + std::to_string(victim_.value) + ",") != std::string::npos;
         })) << (faults->empty() ? "no fault" : faults->front());
         auto found = count_new(store);
         ASSERT_FALSE(found);
@@ -207,16 +218,19 @@ TEST_F(LostBeforeARestart, TornSideFile) {
     const uint64_t block = victim_.value / sm::WrittenLsns::kPagesPerBlock;
     const auto save_of = [&](uint64_t slot) {
         uint64_t save;
-        std::memcpy(&save, lsns.data() + (2 * block + slot) * sm::WrittenLsns::kSlotBytes + 24, sizeof save);
+        std::memcpy(&save, lsns.data() + (2 * block + slot) * sm::WrittenLsns::kSlotBytes + 24,
+                    sizeof save);
         return save;
     };
     const uint64_t newer = save_of(1) > save_of(0);
-    write_file("data.lsn", (2 * block + newer) * sm::WrittenLsns::kSlotBytes + 512, std::string(512, '#'));
+    write_file("data.lsn", (2 * block + newer) * sm::WrittenLsns::kSlotBytes + 512,
+               std::string(512, '#'));
     {
         std::string warnings;
         Store store = open("a", options(&warnings));
         EXPECT_EQ(warnings, "");
-        auto found = count_new(store);                       // the slot before this one asks for the same
+        // The slot before this one asks for the same.
+        auto found = count_new(store);
         ASSERT_FALSE(found);
         EXPECT_EQ(found.error().code, ErrorCode::lost_write);
         ASSERT_OK(store.close());
@@ -225,7 +239,8 @@ TEST_F(LostBeforeARestart, TornSideFile) {
     std::string warnings;
     Store store = open("a", options(&warnings));
     EXPECT_NE(warnings.find("blocks of data.lsn are damaged"), std::string::npos) << warnings;
-    EXPECT_TRUE(count_new(store));                           // unprotected, as ever before: an old page passes for a good one
+    // Unprotected, as ever before: an old page passes for a good one.
+    EXPECT_TRUE(count_new(store));
     ASSERT_OK(store.close());
 }
 

@@ -28,7 +28,7 @@ TEST(Page, ChecksumDependsOnEveryByteAndOnThePlace) {
         EXPECT_NE(sum, page_checksum(page, PageId{12})) << at;
         page.bytes()[at] ^= std::byte{1};
     }
-    page.header.checksum = 1;            // itself not part of it
+    page.header.checksum = 1;  // itself not part of it
     EXPECT_EQ(sum, page_checksum(page, PageId{12}));
 }
 
@@ -62,7 +62,9 @@ protected:
         std::string image(image_bytes(page), 0);
         write_image(page, reinterpret_cast<std::byte*>(image.data()));
         bytes_.assign(sizeof(txn::LogRecordHeader), 0);
-        add({12, static_cast<uint8_t>(PageAction::heap_put), kPartImage, static_cast<uint16_t>(image.size()), 5, 0}, image, "hello");
+        add({12, static_cast<uint8_t>(PageAction::heap_put), kPartImage,
+             static_cast<uint16_t>(image.size()), 5, 0},
+            image, "hello");
         add({13, static_cast<uint8_t>(PageAction::btree_put), 0, 0, 8, 0}, "", "8 bytes.");
         add({14, static_cast<uint8_t>(PageAction::page_free), kPartFresh, 0, 0, 0}, "", "");
         auto& h = *reinterpret_cast<txn::LogRecordHeader*>(bytes_.data());
@@ -104,7 +106,8 @@ TEST_F(Parts, AreFoundInOrder) {
     EXPECT_EQ(part.flags, kPartFresh);
     EXPECT_FALSE(*next_part(view(), cursor, part));
     const std::string line = describe_record(view());
-    for (const char* word : {"4096", "heap_insert", "txn 9", "prev 100", "page 12", "heap_put", "image", "btree_put", "page 14", "fresh"})
+    for (const char* word : {"4096", "heap_insert", "txn 9", "prev 100", "page 12", "heap_put",
+                             "image", "btree_put", "page 14", "fresh"})
         EXPECT_NE(line.find(word), std::string::npos) << word << " in: " << line;
 }
 

@@ -1,4 +1,5 @@
-// pool_test_util.h - the parts of an engine put together by hand up to the space map: pages, log and transactions, no trees and no recovery.
+// pool_test_util.h - the parts of an engine put together by hand up to the space map: pages, log
+// and transactions, no trees and no recovery.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -10,12 +11,12 @@
 #include <string>
 #include <vector>
 
-#include "tests/own_directory.h"
-#include "tests/seed_of_run.h"
+#include "sm/recovery/recovery.h"
 #include "sm/store/catalog.h"
 #include "sm/store/engine.h"
 #include "sm/store/ghost_cleaner.h"
-#include "sm/recovery/recovery.h"
+#include "tests/own_directory.h"
+#include "tests/seed_of_run.h"
 #include "threads/base/rng.h"
 #include "threads/io/sim_disk.h"
 
@@ -24,7 +25,8 @@ namespace lockstep::sm {
 struct RigOptions {
     uint32_t workers = 1;
     uint64_t pool_bytes = 2 << 20;
-    bool simulated = false;              // SimDisk, ManualClock, caller-driven; else a directory and kernel threads
+    // SimDisk, ManualClock, caller-driven; else a directory and kernel threads.
+    bool simulated = false;
     bool cleaner = true;
     uint64_t log_bytes = 64 << 20;
     threads::SimOptions sim = {};
@@ -65,10 +67,11 @@ public:
         std::vector<std::unique_ptr<threads::Completion>> done;
         for (size_t i = 0; i < fns.size(); ++i) {
             done.push_back(std::make_unique<threads::Completion>());
-            auto spawned = engine.runtime->spawn(static_cast<uint32_t>(i), "test", [&fn = fns[i], d = done.back().get()] {
-                fn();
-                d->set();
-            });
+            auto spawned = engine.runtime->spawn(static_cast<uint32_t>(i), "test",
+                                                 [&fn = fns[i], d = done.back().get()] {
+                                                     fn();
+                                                     d->set();
+                                                 });
             if (!spawned) return fail_test(spawned.error());
         }
         for (auto& d : done) wait(*d);
@@ -93,7 +96,8 @@ public:
     std::string read_raw(PageId id) {
         std::string bytes(kPageBytes, 0);
         alignas(4096) static thread_local std::byte buffer[kPageBytes];
-        auto n = engine.disk->read_now(engine.data_file, uint64_t{id.value} * kPageBytes, buffer, kPageBytes);
+        auto n = engine.disk->read_now(engine.data_file, uint64_t{id.value} * kPageBytes, buffer,
+                                       kPageBytes);
         EXPECT_TRUE(n);
         std::memcpy(bytes.data(), buffer, kPageBytes);
         return bytes;
@@ -101,7 +105,8 @@ public:
     void write_raw(PageId id, const std::string& bytes) {
         alignas(4096) static thread_local std::byte buffer[kPageBytes];
         std::memcpy(buffer, bytes.data(), kPageBytes);
-        EXPECT_TRUE(engine.disk->write_now(engine.data_file, uint64_t{id.value} * kPageBytes, buffer, kPageBytes));
+        EXPECT_TRUE(engine.disk->write_now(engine.data_file, uint64_t{id.value} * kPageBytes,
+                                           buffer, kPageBytes));
     }
     // Throws the pages of [from, to) out of memory.
     void forget(uint32_t from, uint32_t to) {
@@ -128,7 +133,8 @@ private:
     }
     void build_parts() {
         ASSERT_TRUE(engine.disk->make_directory(directory_));
-        engine.data_file = must(engine.disk->open(data_path(), threads::Disk::kCreate | threads::Disk::kDirect));
+        engine.data_file =
+            must(engine.disk->open(data_path(), threads::Disk::kCreate | threads::Disk::kDirect));
         threads::RuntimeOptions ro;
         ro.workers = options_.workers;
         ro.disk = engine.disk;
@@ -150,8 +156,9 @@ private:
         engine.locks = own_locks_.get();
         own_txns_ = std::make_unique<txn::TransactionTable>(*engine.log, *engine.locks, 64);
         engine.txns = own_txns_.get();
-        own_pool_ = must(BufferPool::create(*engine.runtime, *engine.log, engine.data_file,
-                                              {.bytes = options_.pool_bytes, .huge_pages = false, .data_path = data_path()}));
+        own_pool_ = must(BufferPool::create(
+            *engine.runtime, *engine.log, engine.data_file,
+            {.bytes = options_.pool_bytes, .huge_pages = false, .data_path = data_path()}));
         engine.pool = own_pool_.get();
         own_space_ = std::make_unique<SpaceMap>(engine);
         engine.space = own_space_.get();
@@ -195,9 +202,13 @@ struct CounterPage {
         std::memcpy(next.bytes() + kAt, v, sizeof v);
         next.header.hole_begin = kAt + sizeof v;
         write_image(next, bytes);
-        ChangePart part{.page = &page, .action = PageAction::page_image, .flags = kPartFresh,
-                        .pieces = {Slice(reinterpret_cast<const char*>(bytes), image_bytes(next)), {}, {}, {}}};
-        return change_pages(engine, nullptr, ChangeRole::system, LogKind::overflow_write, StoreId{7}, {&part, 1});
+        ChangePart part{
+            .page = &page,
+            .action = PageAction::page_image,
+            .flags = kPartFresh,
+            .pieces = {Slice(reinterpret_cast<const char*>(bytes), image_bytes(next)), {}, {}, {}}};
+        return change_pages(engine, nullptr, ChangeRole::system, LogKind::overflow_write,
+                            StoreId{7}, {&part, 1});
     }
 };
 
@@ -209,7 +220,8 @@ inline void make_pages(RestartEnv& engine, uint32_t n, std::vector<PageId>& out)
         auto page = engine.pool->fix_new(r->pages[0]);
         ASSERT_TRUE(page) << page.error().text();
         ChangePart part = r->part();
-        ASSERT_TRUE(change_pages(engine, nullptr, ChangeRole::system, LogKind::space_grow, StoreId{0}, {&part, 1}));
+        ASSERT_TRUE(change_pages(engine, nullptr, ChangeRole::system, LogKind::space_grow,
+                                 StoreId{0}, {&part, 1}));
         ASSERT_TRUE(CounterPage::set(engine, *page, 0));
         out.push_back(r->pages[0]);
     }

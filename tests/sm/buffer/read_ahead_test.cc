@@ -1,5 +1,5 @@
-// labels: unit
-// read_ahead_test.cc - pages read before anybody asks: never stale, never at the cost of what is in memory, never left behind at the end.
+// labels: unit read_ahead_test.cc - pages read before anybody asks: never stale, never at the cost
+// of what is in memory, never left behind at the end.
 #include <gtest/gtest.h>
 
 #include <stdlib.h>
@@ -21,7 +21,8 @@ TEST(ReadAhead, BringsPagesInWithoutAWaiter) {
         rig.forget_pages();
         const auto before = rig.pool().stats();
         EXPECT_EQ(rig.pool().read_ahead(pages), pages.size());
-        EXPECT_EQ(rig.pool().read_ahead(pages), pages.size());     // all on their way: nothing is read twice
+        // All on their way: nothing is read twice.
+        EXPECT_EQ(rig.pool().read_ahead(pages), pages.size());
         threads::sleep_until(threads::now() + kSecond);
         const auto after = rig.pool().stats();
         EXPECT_EQ(after.reads_ahead - before.reads_ahead, 40u);
@@ -29,7 +30,8 @@ TEST(ReadAhead, BringsPagesInWithoutAWaiter) {
         for (const PageId id : pages) ASSERT_NE(rig.pool().resident(id), nullptr);
         for (const PageId id : pages) EXPECT_EQ(rig.pool().peek(id)->page->id(), id);
         EXPECT_EQ(rig.pool().stats().faults, after.faults);
-        EXPECT_LE(rig.engine.runtime->io_stats().classes[2].transfers, 6u);      // neighbours went together
+        // Neighbours went together.
+        EXPECT_LE(rig.engine.runtime->io_stats().classes[2].transfers, 6u);
     });
     EXPECT_EQ(rig.verify(), "");
 }
@@ -49,8 +51,10 @@ TEST(ReadAhead, ReadersAndWritersMeetItOnTheWay) {
             ASSERT_TRUE(CounterPage::set(rig.engine, *page, id.value));
         }
         EXPECT_EQ(rig.pool().stats().reads - reads, 20u);
-        rig.pool().read_ahead(pages);                              // they are here, and dirty: not read again
-        for (const PageId id : pages) EXPECT_EQ(CounterPage::get(**rig.pool().fix_shared(id)), id.value);
+        // They are here, and dirty: not read again.
+        rig.pool().read_ahead(pages);
+        for (const PageId id : pages)
+            EXPECT_EQ(CounterPage::get(**rig.pool().fix_shared(id)), id.value);
         EXPECT_EQ(rig.pool().stats().reads - reads, 20u);
     });
     EXPECT_EQ(rig.verify(), "");
@@ -82,12 +86,14 @@ TEST(ReadAhead, EvictsNothing) {
     EXPECT_EQ(rig.verify(), "");
 }
 
-// A page that cannot be read in the background is left alone: the one who needs it gets the usual care, retries and errors.
+// A page that cannot be read in the background is left alone: the one who needs it gets the usual
+// care, retries and errors.
 TEST(ReadAhead, FailuresAreLeftToWhoNeedsThePage) {
     PagesRig rig(10, {.simulated = true});
     const std::vector<PageId>& pages = rig.pages;
     rig.run([&] { rig.forget_pages(); });
-    rig.sim->faults().fail_nth(SimFault::read_error, 1, 2);              // the joined read, and one page alone
+    // The joined read, and one page alone.
+    rig.sim->faults().fail_nth(SimFault::read_error, 1, 2);
     rig.run([&] {
         rig.pool().read_ahead(pages);
         threads::sleep_until(threads::now() + kSecond);
@@ -100,10 +106,11 @@ TEST(ReadAhead, FailuresAreLeftToWhoNeedsThePage) {
     rig.sim->faults().fail_nth(SimFault::bit_flip, 1, 1);
     rig.run([&] {
         rig.pool().read_ahead(std::span(pages).first(1));
-        auto page = rig.pool().peek(pages[0]);                     // waits, finds it absent, reads it itself
+        // Waits, finds it absent, reads it itself.
+        auto page = rig.pool().peek(pages[0]);
         ASSERT_TRUE(page) << page.error().text();
         EXPECT_EQ(page->page->id(), pages[0]);
-        EXPECT_EQ(rig.pool().read_ahead({{PageId{1u << 30}}}), 0u);        // beyond any volume
+        EXPECT_EQ(rig.pool().read_ahead({{PageId{1u << 30}}}), 0u);  // beyond any volume
     });
     EXPECT_EQ(rig.verify(), "");
 }
@@ -129,7 +136,8 @@ protected:
     void SetUp() override {
         char name[] = "/tmp/lockstep-ahead-XXXXXX";
         directory_ = mkdtemp(name);
-        auto store = Store::open(directory_ + "/s", {.workers = 2, .pool_bytes = 4 << 20, .io = GetParam()});
+        auto store =
+            Store::open(directory_ + "/s", {.workers = 2, .pool_bytes = 4 << 20, .io = GetParam()});
         if (!store && GetParam() == IoMethod::io_uring) GTEST_SKIP() << store.error().text();
         ASSERT_TRUE(store) << store.error().text();
         store_.emplace(std::move(*store));
@@ -140,7 +148,9 @@ protected:
         }
         std::filesystem::remove_all(directory_);
     }
-    static std::string value_of(uint64_t n) { return std::string(100 + n % 50, static_cast<char>('a' + n % 26)); }
+    static std::string value_of(uint64_t n) {
+        return std::string(100 + n % 50, static_cast<char>('a' + n % 26));
+    }
     Index load(uint64_t rows) {
         Index index;
         const auto loaded = store_->run([&](Txn& txn) -> Result<void> {
@@ -165,17 +175,19 @@ protected:
 };
 
 TEST_P(Scans, BothWaysSeeEveryRecord) {
-    constexpr uint64_t kRows = 80'000;                                   // 10 MB
+    constexpr uint64_t kRows = 80'000;  // 10 MB
     const Index index = load(kRows);
     for (const bool up : {true, false})
         for (const auto& [from, to] : {std::pair<uint64_t, uint64_t>{0, kRows}, {20'000, 60'000}}) {
             const uint64_t ahead = store_->stats().reads_ahead;
             const auto seen = store_->run([&](Txn& txn) -> Result<uint64_t> {
-                Cursor cursor = from == 0 ? index.scan(txn) : index.scan(txn, Key().u64(from), Key().u64(to));
+                Cursor cursor =
+                    from == 0 ? index.scan(txn) : index.scan(txn, Key().u64(from), Key().u64(to));
                 uint64_t n = 0;
                 while (TRY(up ? cursor.next() : cursor.prev())) {
                     const uint64_t row = up ? from + n : to - 1 - n;
-                    if (cursor.key() != Slice(Key().u64(row)) || cursor.value() != value_of(row)) return fail(ErrorCode::bad_argument, "wrong record", row);
+                    if (cursor.key() != Slice(Key().u64(row)) || cursor.value() != value_of(row))
+                        return fail(ErrorCode::bad_argument, "wrong record", row);
                     ++n;
                 }
                 return n;
@@ -215,14 +227,18 @@ TEST_P(Scans, HeapsAreReadAhead) {
     EXPECT_GT(store_->stats().reads_ahead, ahead + 100);
 }
 
-// Scans beside writers on two workers, all missing all the time: no scan sees a stale page, which would show as a sum that does not fit.
+// Scans beside writers on two workers, all missing all the time: no scan sees a stale page, which
+// would show as a sum that does not fit.
 TEST_P(Scans, NeverStaleBesideWriters) {
     constexpr uint64_t kRows = 40'000, kPairs = 200;
     const Index index = load(kRows);
     const auto amount = [](uint64_t n) { return std::string(100, '.') + std::to_string(n); };
-    const auto number = [](Slice value) { return std::strtoull(std::string(value.substr(100)).c_str(), nullptr, 10); };
+    const auto number = [](Slice value) {
+        return std::strtoull(std::string(value.substr(100)).c_str(), nullptr, 10);
+    };
     const auto put = store_->run([&](Txn& txn) -> Result<void> {
-        for (uint64_t p = 0; p < 2 * kPairs; ++p) TRY(index.put(txn, Key().u64(p * 100), amount(1000)));
+        for (uint64_t p = 0; p < 2 * kPairs; ++p)
+            TRY(index.put(txn, Key().u64(p * 100), amount(1000)));
         return {};
     });
     ASSERT_TRUE(put) << put.error().text();
@@ -232,7 +248,8 @@ TEST_P(Scans, NeverStaleBesideWriters) {
         running.push_back(store_->start([&, w]() -> Result<void> {
             Rng rng(static_cast<uint64_t>(w) + 1);
             for (int i = 0; i < 100; ++i) {
-                const Key from = Key().u64(rng.below(kPairs) * 100), to = Key().u64((kPairs + rng.below(kPairs)) * 100);
+                const Key from = Key().u64(rng.below(kPairs) * 100),
+                          to = Key().u64((kPairs + rng.below(kPairs)) * 100);
                 TRY(store_->run([&](Txn& txn) -> Result<void> {
                     std::string a, b;
                     TRY(index.get(txn, from, a, Access::update));
@@ -265,7 +282,9 @@ TEST_P(Scans, NeverStaleBesideWriters) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Scans, ::testing::Values(IoMethod::io_uring, IoMethod::pool),
-                         [](const auto& info) { return info.param == IoMethod::pool ? "pool" : "io_uring"; });
+                         [](const auto& info) {
+                             return info.param == IoMethod::pool ? "pool" : "io_uring";
+                         });
 
 }  // namespace
 }  // namespace lockstep::sm

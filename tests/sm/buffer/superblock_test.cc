@@ -1,5 +1,5 @@
-// labels: unit
-// superblock_test.cc - choosing between the two copies, damage, unknown versions, and writing them in turn on a real file.
+// labels: unit superblock_test.cc - choosing between the two copies, damage, unknown versions, and
+// writing them in turn on a real file.
 #include "sm/buffer/superblock.h"
 #include "tests/own_directory.h"
 
@@ -50,7 +50,7 @@ protected:
     threads::FileId file_{-1};
 };
 
-TEST_F(SuperblockFile, NewestCopyCounts) {                       // SB-1
+TEST_F(SuperblockFile, NewestCopyCounts) {  // SB-1
     Superblock block = example();
     for (uint64_t lsn = 5000; lsn < 5010; ++lsn) {
         block.checkpoint_lsn = lsn;
@@ -66,7 +66,7 @@ TEST_F(SuperblockFile, DamagedNewestFallsBackToTheOneBefore) {
     Superblock block = example();
     write(block);
     block.checkpoint_lsn = 9000;
-    write(block);                                                // sequence 2: copy 0
+    write(block);  // sequence 2: copy 0
     damage(0, 3000, 1);
     auto got = read();
     ASSERT_TRUE(got);
@@ -90,7 +90,7 @@ TEST_F(SuperblockFile, EveryDamagedByteOfACopyIsNoticed) {
         auto got = read();
         ASSERT_FALSE(got) << "byte " << at;
         EXPECT_EQ(got.error().code, ErrorCode::corrupt_superblock);
-        damage(1, at, 1);                                        // back again
+        damage(1, at, 1);  // back again
         ASSERT_TRUE(read());
     }
 }
@@ -112,7 +112,7 @@ TEST_F(SuperblockFile, EmptyFileIsAnError) {
     EXPECT_EQ(got.error().code, ErrorCode::corrupt_superblock);
 }
 
-TEST_F(SuperblockFile, UnknownVersionIsNoGuess) {                // SB-2
+TEST_F(SuperblockFile, UnknownVersionIsNoGuess) {  // SB-2
     Superblock block = example();
     write(block);
     block.version = kFormatVersion + 1;
@@ -131,7 +131,7 @@ TEST_F(SuperblockFile, UnknownVersionIsNoGuess) {                // SB-2
 
 TEST_F(SuperblockFile, CopyInTheWrongPlaceDoesNotCount) {
     Superblock block = example();
-    write(block);                                                // copy 1
+    write(block);  // copy 1
     Page page;
     ASSERT_TRUE(disk_->read_now(file_, kPageBytes, &page, kPageBytes));
     damage(1, 0, 8);

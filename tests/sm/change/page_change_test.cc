@@ -32,8 +32,8 @@ std::vector<LoggedPart> read_parts(PoolRig& rig, Lsn from) {
             auto next = next_part(record, cursor, part);
             EXPECT_TRUE(next) << next.error().text();
             if (!next || !*next) break;
-            out.push_back({record.lsn, record.end(), *record.header, part.page, part.action, part.flags, std::string(part.image),
-                           std::string(part.payload)});
+            out.push_back({record.lsn, record.end(), *record.header, part.page, part.action,
+                           part.flags, std::string(part.image), std::string(part.payload)});
         }
     }
 }
@@ -45,7 +45,8 @@ protected:
         auto r = rig_.engine.space->prepare(1);
         EXPECT_TRUE(r);
         ChangePart part = r->part();
-        auto lsn = change_pages(rig_.engine, nullptr, ChangeRole::system, LogKind::space_grow, StoreId{0}, {&part, 1});
+        auto lsn = change_pages(rig_.engine, nullptr, ChangeRole::system, LogKind::space_grow,
+                                StoreId{0}, {&part, 1});
         EXPECT_TRUE(lsn);
         EXPECT_EQ(r->map->lsn() > *lsn, true);
         return *lsn;
@@ -73,18 +74,21 @@ TEST_F(PageChange, RecordAndPageAgree) {
     });
 }
 
-// PC-3 in both directions: the first change after the horizon has moved carries the state before it, later ones do not.
+// PC-3 in both directions: the first change after the horizon has moved carries the state before
+// it, later ones do not.
 TEST_F(PageChange, ImageExactlyWhenNeeded) {
     rig_.run([&] {
         touch_map();
         const Lsn from = rig_.engine.log->tail();
         Page before;
-        std::memcpy(static_cast<void*>(&before), &**rig_.engine.pool->fix_shared(kFirstMapPage), kPageBytes);
+        std::memcpy(static_cast<void*>(&before), &**rig_.engine.pool->fix_shared(kFirstMapPage),
+                    kPageBytes);
         ASSERT_EQ(before.lsn(), from);
-        rig_.engine.image_horizon.store(from.value);         // equal to the page's lsn: its last record lies below
+        // Equal to the page's lsn: its last record lies below.
+        rig_.engine.image_horizon.store(from.value);
         touch_map();
         touch_map();
-        rig_.engine.image_horizon.store(kLsnMax.value);      // a checkpoint begins: everything
+        rig_.engine.image_horizon.store(kLsnMax.value);  // a checkpoint begins: everything
         touch_map();
         touch_map();
         rig_.engine.image_horizon.store(from.value);
@@ -100,7 +104,8 @@ TEST_F(PageChange, ImageExactlyWhenNeeded) {
         install_image(rebuilt, parts[0].image);
         before.header.checksum = rebuilt.header.checksum;
         EXPECT_EQ(0, std::memcmp(static_cast<void*>(&before), &rebuilt, kPageBytes));
-        EXPECT_EQ(parts[0].image.size(), 4u + 64 + 8);       // a small volume's map is nearly all hole
+        // A small volume's map is nearly all hole.
+        EXPECT_EQ(parts[0].image.size(), 4u + 64 + 8);
     });
 }
 
@@ -113,7 +118,8 @@ TEST_F(PageChange, FreshPartsNeedNoImage) {
         auto page = rig_.engine.pool->fix_exclusive(pages[0]);
         ASSERT_TRUE(CounterPage::set(rig_.engine, *page, 3));
         ChangePart part{.page = &*page, .action = PageAction::page_free, .flags = 0, .pieces = {}};
-        ASSERT_TRUE(change_pages(rig_.engine, nullptr, ChangeRole::system, LogKind::space_free, StoreId{0}, {&part, 1}));
+        ASSERT_TRUE(change_pages(rig_.engine, nullptr, ChangeRole::system, LogKind::space_free,
+                                 StoreId{0}, {&part, 1}));
         EXPECT_EQ((*page)->kind(), PageKind::free);
         EXPECT_EQ((*page)->id(), pages[0]);
         const auto parts = read_parts(rig_, from);
@@ -125,7 +131,8 @@ TEST_F(PageChange, FreshPartsNeedNoImage) {
     });
 }
 
-// Redo equality: the log applied to the pages as they were gives the pages as they are, outside their holes.
+// Redo equality: the log applied to the pages as they were gives the pages as they are, outside
+// their holes.
 TEST(PageChangeRedo, LogRebuildsEveryPage) {
     const uint64_t seed = seed_of_run();
     PoolRig rig({.workers = 2, .pool_bytes = 1 << 20});
@@ -154,7 +161,8 @@ TEST(PageChangeRedo, LogRebuildsEveryPage) {
                     auto r = rig.engine.space->prepare(1 + static_cast<uint32_t>(rng.below(8)));
                     ASSERT_TRUE(r);
                     ChangePart part = r->part();
-                    ASSERT_TRUE(change_pages(rig.engine, nullptr, ChangeRole::system, LogKind::space_grow, StoreId{0}, {&part, 1}));
+                    ASSERT_TRUE(change_pages(rig.engine, nullptr, ChangeRole::system,
+                                             LogKind::space_grow, StoreId{0}, {&part, 1}));
                     continue;
                 }
                 auto page = rig.engine.pool->fix_exclusive(pages[rng.below(pages.size())]);
@@ -176,29 +184,42 @@ TEST(PageChangeRedo, LogRebuildsEveryPage) {
             ASSERT_TRUE(live);
             copy.header.checksum = (*live)->header.checksum;
             const PageHeader& h = copy.header;
-            ASSERT_EQ(0, std::memcmp(copy.bytes(), (*live)->bytes(), h.hole_begin)) << "page " << id << " seed " << seed;
-            ASSERT_EQ(0, std::memcmp(copy.bytes() + h.hole_end, (*live)->bytes() + h.hole_end, kPageBytes - h.hole_end)) << "page " << id;
+            ASSERT_EQ(0, std::memcmp(copy.bytes(), (*live)->bytes(), h.hole_begin))
+                << "page " << id << " seed " << seed;
+            ASSERT_EQ(0, std::memcmp(copy.bytes() + h.hole_end, (*live)->bytes() + h.hole_end,
+                                     kPageBytes - h.hole_end))
+                << "page " << id;
         }
     });
 }
 
-// Payload pieces are written one behind the other, and may lie in pages that the same record changes.
+// Payload pieces are written one behind the other, and may lie in pages that the same record
+// changes.
 TEST_F(PageChange, PiecesMayLieInThePages) {
     rig_.run([&] {
         std::vector<PageId> pages;
         make_pages(rig_.engine, 2, pages);
-        auto a = rig_.engine.pool->fix_exclusive(pages[0]), b = rig_.engine.pool->fix_exclusive(pages[1]);
+        auto a = rig_.engine.pool->fix_exclusive(pages[0]),
+             b = rig_.engine.pool->fix_exclusive(pages[1]);
         ASSERT_TRUE(CounterPage::set(rig_.engine, *a, 42));
-        // b becomes what a is (its id apart), while a is freed by an earlier part of the same record.
+        // b becomes what a is (its id apart), while a is freed by an earlier part of the same
+        // record.
         const PageHeader& h = (*a)->header;
         const uint16_t hole[2] = {h.hole_begin, h.hole_end};
         PageHeader head = h;
         head.page_id = pages[1].value;
-        ChangePart parts[2] = {{.page = &*a, .action = PageAction::page_free, .flags = 0, .pieces = {}},
-                               {.page = &*b, .action = PageAction::page_image, .flags = kPartFresh,
-                                .pieces = {Slice(reinterpret_cast<const char*>(hole), 4), Slice(reinterpret_cast<const char*>(&head), sizeof head), {},
-                                           Slice(reinterpret_cast<const char*>((*a)->bytes() + sizeof head), h.hole_begin - sizeof head)}}};
-        ASSERT_TRUE(change_pages(rig_.engine, nullptr, ChangeRole::system, LogKind::overflow_write, StoreId{7}, parts));
+        ChangePart parts[2] = {
+            {.page = &*a, .action = PageAction::page_free, .flags = 0, .pieces = {}},
+            {.page = &*b,
+             .action = PageAction::page_image,
+             .flags = kPartFresh,
+             .pieces = {Slice(reinterpret_cast<const char*>(hole), 4),
+                        Slice(reinterpret_cast<const char*>(&head), sizeof head),
+                        {},
+                        Slice(reinterpret_cast<const char*>((*a)->bytes() + sizeof head),
+                              h.hole_begin - sizeof head)}}};
+        ASSERT_TRUE(change_pages(rig_.engine, nullptr, ChangeRole::system, LogKind::overflow_write,
+                                 StoreId{7}, parts));
         EXPECT_EQ((*a)->kind(), PageKind::free);
         EXPECT_EQ(CounterPage::get(**b), 42u);
         EXPECT_EQ((*a)->lsn(), (*b)->lsn());
@@ -216,21 +237,27 @@ TEST_F(PageChange, TransactionsChainTheirRecords) {
             auto page = rig_.engine.pool->fix_exclusive(id);
             alignas(8) std::byte image[kPageBytes];
             write_image(**page, image);
-            ChangePart part{.page = &*page, .action = PageAction::page_image, .flags = kPartFresh,
-                            .pieces = {Slice(reinterpret_cast<const char*>(image), image_bytes(**page)), {}, {}, {}}};
-            auto lsn = change_pages(rig_.engine, &txn, role, LogKind::heap_update, StoreId{3}, {&part, 1}, undo_next);
+            ChangePart part{
+                .page = &*page,
+                .action = PageAction::page_image,
+                .flags = kPartFresh,
+                .pieces = {
+                    Slice(reinterpret_cast<const char*>(image), image_bytes(**page)), {}, {}, {}}};
+            auto lsn = change_pages(rig_.engine, &txn, role, LogKind::heap_update, StoreId{3},
+                                    {&part, 1}, undo_next);
             EXPECT_TRUE(lsn);
             return *lsn;
         };
         const Lsn first = change(pages[0], ChangeRole::forward);
         EXPECT_EQ(txn.first_lsn.load() != 0 && txn.first_lsn.load() <= first.value, true);
         const uint64_t after_first = txn.undo.bytes;
-        EXPECT_GE(after_first, kPageBytes);                  // the page's image is promised once ...
+        // The page's image is promised once ...
+        EXPECT_GE(after_first, kPageBytes);
         const Lsn second = change(pages[0], ChangeRole::forward);
-        EXPECT_LT(txn.undo.bytes - after_first, 400u);       // ... and not again
+        EXPECT_LT(txn.undo.bytes - after_first, 400u);  // ... and not again
         for (int i = 1; i < 5; ++i) change(pages[i], ChangeRole::forward);
         const uint64_t before = txn.undo.bytes;
-        const Lsn last = change(pages[0], ChangeRole::forward);      // four others came between
+        const Lsn last = change(pages[0], ChangeRole::forward);  // four others came between
         EXPECT_GE(txn.undo.bytes - before, kPageBytes);
         EXPECT_EQ(txn.last_lsn, last);
         const uint64_t before_clr = txn.undo.bytes;
@@ -238,7 +265,8 @@ TEST_F(PageChange, TransactionsChainTheirRecords) {
         EXPECT_EQ(txn.last_lsn, clr);
         EXPECT_LT(txn.undo.bytes, before_clr);
         const uint64_t after_clr = txn.undo.bytes;
-        change(pages[0], ChangeRole::forward);               // a rollback uses promises up: promised anew
+        // A rollback uses promises up: promised anew.
+        change(pages[0], ChangeRole::forward);
         EXPECT_GE(txn.undo.bytes - after_clr, kPageBytes);
         const auto parts = read_parts(rig_, from);
         ASSERT_EQ(parts.size(), 9u);
@@ -268,8 +296,12 @@ TEST(PageChangeLogFull, ForwardIsRefusedCompensationIsNot) {
             std::memcpy(static_cast<void*>(&next), &**page, kPageBytes);
             next.header.hole_begin = next.header.hole_end = kPageBytes;
             write_image(next, reinterpret_cast<std::byte*>(big.data()));
-            ChangePart part{.page = &*page, .action = PageAction::page_image, .flags = kPartFresh, .pieces = {big, {}, {}, {}}};
-            return change_pages(rig.engine, &txn, role, LogKind::heap_update, StoreId{3}, {&part, 1}, kLsnNone);
+            ChangePart part{.page = &*page,
+                            .action = PageAction::page_image,
+                            .flags = kPartFresh,
+                            .pieces = {big, {}, {}, {}}};
+            return change_pages(rig.engine, &txn, role, LogKind::heap_update, StoreId{3},
+                                {&part, 1}, kLsnNone);
         };
         uint64_t records = 0;
         Result<Lsn> done = change(ChangeRole::forward);
@@ -286,8 +318,8 @@ TEST(PageChangeLogFull, ForwardIsRefusedCompensationIsNot) {
     });
 }
 
-// Checkpoints begin at random while two workers change pages: every page that is changed at or above a horizon has its image (or a
-// fresh part) as its first part from there on.
+// Checkpoints begin at random while two workers change pages: every page that is changed at or
+// above a horizon has its image (or a fresh part) as its first part from there on.
 TEST(PageChangeHorizon, FirstPartAboveAHorizonBringsThePage) {
     PoolRig rig({.workers = 2, .pool_bytes = 4 << 20});
     const uint64_t seed = seed_of_run();
@@ -303,7 +335,8 @@ TEST(PageChangeHorizon, FirstPartAboveAHorizonBringsThePage) {
                 auto r = rig.engine.space->prepare(1);
                 ASSERT_TRUE(r);
                 ChangePart part = r->part();
-                ASSERT_TRUE(change_pages(rig.engine, nullptr, ChangeRole::system, LogKind::space_grow, StoreId{0}, {&part, 1}));
+                ASSERT_TRUE(change_pages(rig.engine, nullptr, ChangeRole::system,
+                                         LogKind::space_grow, StoreId{0}, {&part, 1}));
                 r->map.release();
                 if (i % 8 == 0) threads::yield();
             }
@@ -328,7 +361,8 @@ TEST(PageChangeHorizon, FirstPartAboveAHorizonBringsThePage) {
         for (const uint64_t h : horizons)
             for (const LoggedPart& p : parts)
                 if (p.begin.value >= h) {
-                    ASSERT_TRUE(!p.image.empty() || (p.flags & kPartFresh)) << "first record at " << p.begin.value << " above horizon " << h;
+                    ASSERT_TRUE(!p.image.empty() || (p.flags & kPartFresh))
+                        << "first record at " << p.begin.value << " above horizon " << h;
                     break;
                 }
     });

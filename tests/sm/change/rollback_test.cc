@@ -1,9 +1,9 @@
-// labels: unit
-// rollback_test.cc - compensation: nothing is undone twice, whatever mix of savepoints, aborts and crashes.
-#include "sm/store/engine_of.h"
+// labels: unit rollback_test.cc - compensation: nothing is undone twice, whatever mix of
+// savepoints, aborts and crashes.
 #include "sm/btree/btree_impl.h"
 #include "sm/recovery/recovery_parts.h"
 #include "sm/store/catalog.h"
+#include "sm/store/engine_of.h"
 #include "sm/store/operation.h"
 #include "tests/sm/store_crash_util.h"
 
@@ -18,7 +18,8 @@ protected:
             ids.clear();
             for (int i = 0; i < count; ++i) {
                 ids.push_back(TRY(TRY(store.heap("h")).insert(txn, "heap " + std::to_string(i))));
-                TRY(TRY(store.index("i")).insert(txn, "key " + std::to_string(i), "index " + std::to_string(i)));
+                TRY(TRY(store.index("i"))
+                        .insert(txn, "key " + std::to_string(i), "index " + std::to_string(i)));
             }
             return {};
         });
@@ -26,12 +27,14 @@ protected:
         return ids;
     }
     // A bit of everything, `steps` of it.
-    static Result<void> churn(Store& store, Txn& txn, const std::vector<RecordId>& ids, Rng& rng, int steps) {
+    static Result<void> churn(Store& store, Txn& txn, const std::vector<RecordId>& ids, Rng& rng,
+                              int steps) {
         const Heap heap = TRY(store.heap("h"));
         const Index index = TRY(store.index("i"));
         for (int i = 0; i < steps; ++i) {
             const size_t n = rng.below(ids.size());
-            const std::string key = "key " + std::to_string(n), value = random_text(rng, rng.below(900));
+            const std::string key = "key " + std::to_string(n),
+                              value = random_text(rng, rng.below(900));
             switch (rng.below(7)) {
                 case 0: TRY(heap.erase(txn, ids[n])); break;
                 case 1: TRY(heap.update(txn, ids[n], value)); break;
@@ -39,9 +42,11 @@ protected:
                 case 3: TRY(index.erase(txn, key)); break;
                 case 4: TRY(index.put(txn, key, value)); break;
                 case 5: {
-                    const std::string a = key + value.substr(0, 9) + std::to_string(i), b = a + "b", c = a + "c";
+                    const std::string a = key + value.substr(0, 9) + std::to_string(i), b = a + "b",
+                                      c = a + "c";
                     const NewRecord records[] = {{a, value}, {b, "second"}, {c, {}}};
-                    const auto done = index.insert_many(txn, records);           // with a short value the key may be there
+                    // With a short value the key may be there.
+                    const auto done = index.insert_many(txn, records);
                     if (!done && done.error().code != ErrorCode::duplicate_key) return done;
                     break;
                 }
@@ -66,7 +71,8 @@ TEST_F(RollbackTest, CrashAfterEveryNumberOfCompensations) {
         auto txn = store.begin();
         ASSERT_OK(txn);
         ASSERT_OK(churn(store, *txn, ids, rng, 60));
-        // Undo a few records at a time, the way a rollback that a crash stops would have got that far.
+        // Undo a few records at a time, the way a rollback that a crash stops would have got that
+        // far.
         txn::Transaction* t = sm::TxnAccess::usable(*txn);
         for (int i = 0; t->undo_next != kLsnNone || i == 0; ++i) {
             std::string buffer;
@@ -107,11 +113,14 @@ Result<Seen> all_seen(Store& store, Txn& txn) {
     Seen seen;
     Cursor cursor = TRY(store.index("i")).scan(txn);
     while (TRY(cursor.next())) seen.keys.emplace(cursor.key(), cursor.value());
-    TRY(TRY(store.heap("h")).scan(txn, [&](RecordId id, Slice value) { return seen.records.emplace(id, value).second; }));
+    TRY(TRY(store.heap("h")).scan(txn, [&](RecordId id, Slice value) {
+        return seen.records.emplace(id, value).second;
+    }));
     return seen;
 }
 
-// A record of many inserts leaves one compensation for each; a crash between them must not lose or repeat any.
+// A record of many inserts leaves one compensation for each; a crash between them must not lose or
+// repeat any.
 TEST_F(RollbackTest, CrashBetweenTheCompensationsOfOneRecord) {
     Store store = open("a");
     make(store, "i", "h");
@@ -125,7 +134,8 @@ TEST_F(RollbackTest, CrashBetweenTheCompensationsOfOneRecord) {
         ASSERT_OK(index.put(*txn, "key 3", "changed before"));
         std::vector<std::string> names;
         std::vector<NewRecord> records;
-        for (size_t i = 0; i < kMany; ++i) names.push_back("key 5 " + std::string(1, static_cast<char>('a' + i)));
+        for (size_t i = 0; i < kMany; ++i)
+            names.push_back("key 5 " + std::string(1, static_cast<char>('a' + i)));
         for (const std::string& name : names) records.push_back({name, "new"});
         ASSERT_OK(index.insert_many(*txn, records));
         txn::Transaction* t = sm::TxnAccess::usable(*txn);
@@ -138,11 +148,14 @@ TEST_F(RollbackTest, CrashBetweenTheCompensationsOfOneRecord) {
         for (size_t undone = 0; undone < kMany; ++undone) {
             ASSERT_OK(store.wait_durable(sm::engine_of(store).log->tail()));
             copy("a", "image" + std::to_string(undone));
-            if (undone + 1 == kMany) break;                      // the last one belongs to the abort
+            // The last one belongs to the abort.
+            if (undone + 1 == kMany) break;
             sm::BTree::Ops::Target at;
-            ASSERT_OK(sm::BTree::Ops::latch_for(tree, *t, Slice(names[kMany - 1 - undone]), true, at));
+            ASSERT_OK(
+                sm::BTree::Ops::latch_for(tree, *t, Slice(names[kMany - 1 - undone]), true, at));
             ASSERT_TRUE(at.found);
-            ASSERT_OK(sm::BTree::Ops::log_set_ghost(tree, *t, at, names[kMany - 1 - undone], true, sm::ChangeRole::compensation,
+            ASSERT_OK(sm::BTree::Ops::log_set_ghost(tree, *t, at, names[kMany - 1 - undone], true,
+                                                    sm::ChangeRole::compensation,
                                                     sm::LogKind::btree_undo_insert, many));
         }
         ASSERT_OK(txn->abort());
@@ -173,8 +186,11 @@ TEST_F(RollbackTest, SavepointsAtRandom) {
             auto txn = store.begin();
             ASSERT_OK(txn);
             std::vector<std::pair<Savepoint, Seen>> points;
-            const auto save = [&] { points.emplace_back(*txn->savepoint(), *all_seen(store, *txn)); };
-            save();                                                      // before the first record: undoes everything
+            const auto save = [&] {
+                points.emplace_back(*txn->savepoint(), *all_seen(store, *txn));
+            };
+            // Before the first record: undoes everything.
+            save();
             for (int i = 0; i < 30; ++i) {
                 ASSERT_OK(churn(store, *txn, ids, rng, 3));
                 if (rng.chance(0.4)) save();
@@ -210,7 +226,8 @@ TEST_F(RollbackTest, UndoNeedsNoLogSpaceThatWasNotReserved) {
         Rng rng(seed_of_run());
         auto txn = store.begin();
         ASSERT_OK(txn);
-        // One transaction writes until the log refuses: it holds the log from its first record on, so checkpoints cannot help.
+        // One transaction writes until the log refuses: it holds the log from its first record on,
+        // so checkpoints cannot help.
         ErrorCode refused = ErrorCode::none;
         const Heap heap = *store.heap("h");
         for (int i = 0; i < 200'000 && refused == ErrorCode::none; ++i) {

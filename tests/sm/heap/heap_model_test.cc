@@ -1,5 +1,5 @@
-// labels: model
-// heap_model_test.cc - random operations, commits, aborts and savepoints on a heap against an ordered map, with a small pool.
+// labels: model heap_model_test.cc - random operations, commits, aborts and savepoints on a heap
+// against an ordered map, with a small pool.
 #include <map>
 #include <set>
 
@@ -19,16 +19,24 @@ public:
     }
 
     void run(int transactions) {
-        for (int i = 0; i < transactions && !::testing::Test::HasFatalFailure(); ++i) one_transaction();
+        for (int i = 0; i < transactions && !::testing::Test::HasFatalFailure(); ++i)
+            one_transaction();
         check_all();
     }
 
 private:
-    size_t some_size() { return rng_.chance(0.05) ? rng_.below(kHeapRecordBytesMax + 1) : rng_.chance(0.2) ? rng_.below(1500) : rng_.below(90); }
+    size_t some_size() {
+        return rng_.chance(0.05)  ? rng_.below(kHeapRecordBytesMax + 1)
+               : rng_.chance(0.2) ? rng_.below(1500)
+                                  : rng_.below(90);
+    }
     RecordId some_id() {
-        if (now_.empty() || rng_.chance(0.03)) return RecordId{PageId{static_cast<uint32_t>(rng_.below(60))}, SlotNo{static_cast<uint16_t>(rng_.below(40))}};
-        auto it = now_.lower_bound(RecordId{PageId{static_cast<uint32_t>(rng_.below(now_.rbegin()->first.page.value + 1))},
-                                            SlotNo{static_cast<uint16_t>(rng_.below(80))}});
+        if (now_.empty() || rng_.chance(0.03))
+            return RecordId{PageId{static_cast<uint32_t>(rng_.below(60))},
+                            SlotNo{static_cast<uint16_t>(rng_.below(40))}};
+        auto it = now_.lower_bound(
+            RecordId{PageId{static_cast<uint32_t>(rng_.below(now_.rbegin()->first.page.value + 1))},
+                     SlotNo{static_cast<uint16_t>(rng_.below(80))}});
         return it == now_.end() ? now_.begin()->first : it->first;
     }
 
@@ -89,7 +97,8 @@ private:
             default: {
                 auto id_new = heap_->insert(*txn_, text);
                 ASSERT_OK(id_new);
-                ASSERT_TRUE(now_.emplace(*id_new, text).second) << "id of a live record was given again";
+                ASSERT_TRUE(now_.emplace(*id_new, text).second)
+                    << "id of a live record was given again";
             }
         }
     }
@@ -97,7 +106,8 @@ private:
     void check_all() {
         auto& t = store_.begin();
         Model seen;
-        ASSERT_OK(heap_->scan(t, [&](RecordId id, Slice value) { return seen.emplace(id, value).second; }));
+        ASSERT_OK(heap_->scan(
+            t, [&](RecordId id, Slice value) { return seen.emplace(id, value).second; }));
         store_.commit(t);
         ASSERT_EQ(seen, committed_);
         auto report = heap_->verify();

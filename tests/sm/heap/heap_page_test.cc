@@ -7,9 +7,9 @@
 #include <memory>
 #include <string>
 
-#include "tests/seed_of_run.h"
-#include "sm/heap/heap_page.h"
 #include "sm/change/log_kinds.h"
+#include "sm/heap/heap_page.h"
+#include "tests/seed_of_run.h"
 #include "threads/base/rng.h"
 
 namespace lockstep::sm {
@@ -17,7 +17,9 @@ namespace {
 
 using namespace heap;
 
-std::string payload(Slice head, Slice a = {}, Slice b = {}) { return std::string(head) + std::string(a) + std::string(b); }
+std::string payload(Slice head, Slice a = {}, Slice b = {}) {
+    return std::string(head) + std::string(a) + std::string(b);
+}
 
 struct PageUnderTest {
     std::unique_ptr<Page> page = std::make_unique<Page>();
@@ -41,15 +43,22 @@ struct PageUnderTest {
         live.erase(index);
     }
     void replace(uint32_t index, uint32_t at, uint32_t old_bytes, const std::string& bytes) {
-        const ReplacePayload p{static_cast<uint16_t>(index), kLive, kLive, static_cast<uint16_t>(at), static_cast<uint16_t>(old_bytes),
-                               static_cast<uint16_t>(bytes.size()), 0};
-        apply_action(PageAction::heap_replace, *page, payload(bytes_of(p), bytes, live[index].substr(at, old_bytes)));
+        const ReplacePayload p{static_cast<uint16_t>(index),
+                               kLive,
+                               kLive,
+                               static_cast<uint16_t>(at),
+                               static_cast<uint16_t>(old_bytes),
+                               static_cast<uint16_t>(bytes.size()),
+                               0};
+        apply_action(PageAction::heap_replace, *page,
+                     payload(bytes_of(p), bytes, live[index].substr(at, old_bytes)));
         live[index].replace(at, old_bytes, bytes);
     }
     void trim(const std::vector<uint16_t>& slots) {
         const RemovePayload p{static_cast<uint16_t>(slots.size()), kTrim, 0};
-        apply_action(PageAction::heap_remove, *page,
-                     payload(bytes_of(p), {reinterpret_cast<const char*>(slots.data()), slots.size() * 2}));
+        apply_action(
+            PageAction::heap_remove, *page,
+            payload(bytes_of(p), {reinterpret_cast<const char*>(slots.data()), slots.size() * 2}));
         for (uint16_t s : slots) ghosts.erase(s);
     }
     void check() const {
@@ -101,7 +110,7 @@ TEST(HeapPage, GhostKeepsItsBytesAndRoom) {
     EXPECT_EQ(p.room(), before);
     EXPECT_EQ(data(*p.page).reclaimable, 4000);
     p.check();
-    p.put(0, std::string(4000, 'a'));                    // the undo of a delete
+    p.put(0, std::string(4000, 'a'));  // the undo of a delete
     p.check();
     p.remove(0, kToGhost);
     p.trim({0});
@@ -123,7 +132,8 @@ TEST(HeapPage, ShortenedRecordKeepsItsRoomUntilTrimmed) {
     p.check();
 }
 
-// Every action applied to a copy that was rebuilt from the page's image gives the same record bytes: redo equals the forward path.
+// Every action applied to a copy that was rebuilt from the page's image gives the same record
+// bytes: redo equals the forward path.
 TEST(HeapPage, RandomOperationsAgainstModelAndRedo) {
     const uint64_t first = seed_of_run();
     for (uint64_t seed = first; seed < first + 200; ++seed) {
@@ -132,26 +142,28 @@ TEST(HeapPage, RandomOperationsAgainstModelAndRedo) {
         PageUnderTest p;
         for (int step = 0; step < 400; ++step) {
             const uint32_t size = static_cast<uint32_t>(rng.below(rng.chance(0.1) ? 2000 : 120));
-            auto pick = [&](auto& from) { return std::next(from.begin(), static_cast<long>(rng.below(from.size())))->first; };
+            auto pick = [&](auto& from) {
+                return std::next(from.begin(), static_cast<long>(rng.below(from.size())))->first;
+            };
             switch (rng.below(6)) {
                 case 0:
                 case 1: {
                     uint32_t index = data(*p.page).slot_count;
                     for (uint32_t i = 0; i < data(*p.page).slot_count && rng.chance(0.9); ++i)
                         if (slot(*p.page, i).state == kEmpty) index = i;
-                    if (p.room() >= capacity_for(size) + sizeof(Slot)) p.put(index, random_bytes(rng, size));
+                    if (p.room() >= capacity_for(size) + sizeof(Slot))
+                        p.put(index, random_bytes(rng, size));
                     break;
                 }
                 case 2:
-                    if (!p.live.empty()) p.remove(pick(p.live), rng.chance(0.7) ? kToGhost : kToEmpty);
+                    if (!p.live.empty())
+                        p.remove(pick(p.live), rng.chance(0.7) ? kToGhost : kToEmpty);
                     break;
                 case 3:
                     if (!p.ghosts.empty()) {
                         const uint32_t index = pick(p.ghosts);
-                        if (rng.chance(0.5))
-                            p.put(index, std::string(p.ghosts[index]));
-                        else
-                            p.trim({static_cast<uint16_t>(index)});
+                        if (rng.chance(0.5)) p.put(index, std::string(p.ghosts[index]));
+                        else p.trim({static_cast<uint16_t>(index)});
                     }
                     break;
                 default:
@@ -159,15 +171,18 @@ TEST(HeapPage, RandomOperationsAgainstModelAndRedo) {
                         const uint32_t index = pick(p.live);
                         const std::string& now = p.live[index];
                         const uint32_t at = static_cast<uint32_t>(rng.below(now.size() + 1));
-                        const uint32_t old_bytes = static_cast<uint32_t>(rng.below(now.size() - at + 1));
-                        if (p.room() + slot(*p.page, index).capacity >= capacity_for(now.size() - old_bytes + size))
+                        const uint32_t old_bytes =
+                            static_cast<uint32_t>(rng.below(now.size() - at + 1));
+                        if (p.room() + slot(*p.page, index).capacity >=
+                            capacity_for(now.size() - old_bytes + size))
                             p.replace(index, at, old_bytes, random_bytes(rng, size));
                         if (rng.chance(0.1)) p.trim({static_cast<uint16_t>(index)});
                     }
             }
             p.check();
             if (HasFatalFailure()) return;
-            if (rng.chance(0.05)) {                      // from here on the page as an image would give it back
+            // From here on the page as an image would give it back.
+            if (rng.chance(0.05)) {
                 std::string image(image_bytes(*p.page), 0);
                 write_image(*p.page, reinterpret_cast<std::byte*>(image.data()));
                 auto copy = std::make_unique<Page>();

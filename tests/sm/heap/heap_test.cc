@@ -1,5 +1,5 @@
-// labels: unit
-// heap_test.cc - heap files: round trips, moving records, undo, reuse of slots and room, isolation, two workers.
+// labels: unit heap_test.cc - heap files: round trips, moving records, undo, reuse of slots and
+// room, isolation, two workers.
 #include "sm/heap/heap_file.h"
 
 #include <map>
@@ -66,7 +66,8 @@ protected:
 TEST_F(HeapTest, InsertFetchUpdateErase) {
     store_.on_thread([&] {
         auto& t = store_.begin();
-        const RecordId a = insert(t, "alpha"), b = insert(t, ""), c = insert(t, std::string(8000, 'c'));
+        const RecordId a = insert(t, "alpha"), b = insert(t, ""),
+                       c = insert(t, std::string(8000, 'c'));
         EXPECT_EQ(get(t, a), "alpha");
         EXPECT_EQ(get(t, b), "");
         EXPECT_EQ(get(t, c), std::string(8000, 'c'));
@@ -78,7 +79,8 @@ TEST_F(HeapTest, InsertFetchUpdateErase) {
         EXPECT_FALSE(update(t, c, "x"));
         store_.commit(t);
         auto& u = store_.begin();
-        EXPECT_EQ(all(u), (std::map<RecordId, std::string>{{a, "a longer value than before"}, {b, "b"}}));
+        EXPECT_EQ(all(u),
+                  (std::map<RecordId, std::string>{{a, "a longer value than before"}, {b, "b"}}));
         store_.commit(u);
         EXPECT_EQ(verify().records, 2u);
     });
@@ -91,8 +93,10 @@ TEST_F(HeapTest, TooLongAndUnknownIds) {
         ASSERT_FALSE(long_one);
         EXPECT_EQ(long_one.error().code, ErrorCode::value_too_long);
         const RecordId a = insert(t, "a");
-        for (const RecordId id : {RecordId{}, RecordId{PageId{0}, SlotNo{0}}, RecordId{PageId{2}, SlotNo{1}}, RecordId{a.page, SlotNo{9}},
-                                  RecordId{a.page, SlotNo{65535}}, RecordId{heap_->first_page(), SlotNo{0}}, RecordId{PageId{1u << 30}, SlotNo{0}}}) {
+        for (const RecordId id :
+             {RecordId{}, RecordId{PageId{0}, SlotNo{0}}, RecordId{PageId{2}, SlotNo{1}},
+              RecordId{a.page, SlotNo{9}}, RecordId{a.page, SlotNo{65535}},
+              RecordId{heap_->first_page(), SlotNo{0}}, RecordId{PageId{1u << 30}, SlotNo{0}}}) {
             EXPECT_EQ(get(t, id), "-");
             EXPECT_FALSE(update(t, id, "x"));
             EXPECT_FALSE(erase(t, id));
@@ -115,16 +119,20 @@ TEST_F(HeapTest, FixedBufferGetsWhatFits) {
     });
 }
 
-TEST_F(HeapTest, GrowingRecordMovesAndKeepsItsId) {              // HF-1, HF-2
+TEST_F(HeapTest, GrowingRecordMovesAndKeepsItsId) {  // HF-1, HF-2
     store_.on_thread([&] {
         auto& t = store_.begin();
         std::vector<RecordId> ids;
-        for (int i = 0; i < 60; ++i) ids.push_back(insert(t, std::string(120, static_cast<char>('A' + i % 26))));
+        for (int i = 0; i < 60; ++i)
+            ids.push_back(insert(t, std::string(120, static_cast<char>('A' + i % 26))));
         store_.commit(t);
         std::map<RecordId, std::string> expected;
         for (const size_t size : {3000u, 5000u, 7900u, 10u, 8000u}) {
             auto& u = store_.begin();
-            for (int i = 0; i < 60; i += 3) EXPECT_TRUE(update(u, ids[i], expected[ids[i]] = std::string(size, static_cast<char>('a' + i % 26))));
+            for (int i = 0; i < 60; i += 3)
+                EXPECT_TRUE(
+                    update(u, ids[i],
+                           expected[ids[i]] = std::string(size, static_cast<char>('a' + i % 26))));
             for (int i = 0; i < 60; ++i)
                 if (i % 3) expected[ids[i]] = std::string(120, static_cast<char>('A' + i % 26));
             EXPECT_EQ(all(u), expected);
@@ -145,15 +153,17 @@ TEST_F(HeapTest, GrowingRecordMovesAndKeepsItsId) {              // HF-1, HF-2
 TEST_F(HeapTest, MovedRecordComesHomeWhenThereIsRoom) {
     store_.on_thread([&] {
         auto& t = store_.begin();
-        const RecordId a = insert(t, std::string(100, 'a')), big = insert(t, std::string(7800, 'b'));
+        const RecordId a = insert(t, std::string(100, 'a')),
+                       big = insert(t, std::string(7800, 'b'));
         ASSERT_EQ(a.page, big.page);
-        EXPECT_TRUE(update(t, a, std::string(4000, 'A')));               // away
+        EXPECT_TRUE(update(t, a, std::string(4000, 'A')));  // away
         store_.commit(t);
         auto& u = store_.begin();
         EXPECT_TRUE(erase(u, big));
         store_.commit(u);
         auto& v = store_.begin();
-        const RecordId filler = insert(v, std::string(3500, 'f'));       // beside the moved copy or at home: either way room gets short
+        // Beside the moved copy or at home: either way room gets short.
+        const RecordId filler = insert(v, std::string(3500, 'f'));
         EXPECT_TRUE(update(v, a, std::string(7900, 'H')));
         EXPECT_EQ(get(v, a), std::string(7900, 'H'));
         store_.abort(v);
@@ -174,7 +184,8 @@ TEST_F(HeapTest, AbortRestoresEverything) {
         auto& t = store_.begin();
         std::map<RecordId, std::string> before;
         for (int i = 0; i < 40; ++i) {
-            const std::string text = "record " + std::to_string(i) + std::string(static_cast<size_t>(i * 7), '.');
+            const std::string text =
+                "record " + std::to_string(i) + std::string(static_cast<size_t>(i * 7), '.');
             before[insert(t, text)] = text;
         }
         store_.commit(t);
@@ -219,12 +230,14 @@ TEST_F(HeapTest, SavepointUndoesOnlyWhatFollowed) {
     });
 }
 
-// HF-3, and the room: others fill the page while a deleter and a shortener are live; both must find their bytes again.
+// HF-3, and the room: others fill the page while a deleter and a shortener are live; both must find
+// their bytes again.
 TEST_F(HeapTest, RoomOfLiveTransactionsIsNotGivenAway) {
     store_.on_thread([&] {
         auto& t = store_.begin();
         std::vector<RecordId> ids;
-        for (int i = 0; i < 8; ++i) ids.push_back(insert(t, std::string(990, static_cast<char>('a' + i))));
+        for (int i = 0; i < 8; ++i)
+            ids.push_back(insert(t, std::string(990, static_cast<char>('a' + i))));
         store_.commit(t);
         auto& deleter = store_.begin();
         for (int i = 0; i < 4; ++i) EXPECT_TRUE(erase(deleter, ids[i]));
@@ -237,18 +250,21 @@ TEST_F(HeapTest, RoomOfLiveTransactionsIsNotGivenAway) {
         store_.commit(other);
         store_.abort(deleter);
         auto& u = store_.begin();
-        for (int i = 0; i < 8; ++i) EXPECT_EQ(get(u, ids[i]), std::string(990, static_cast<char>('a' + i)));
+        for (int i = 0; i < 8; ++i)
+            EXPECT_EQ(get(u, ids[i]), std::string(990, static_cast<char>('a' + i)));
         store_.commit(u);
         EXPECT_EQ(verify().records, 38u);
     });
 }
 
-// The holder of the whole heap has no locks on records: its own ghosts' room is not free either, it may still roll back.
+// The holder of the whole heap has no locks on records: its own ghosts' room is not free either, it
+// may still roll back.
 TEST_F(HeapTest, RoomOfTheWholeHeapsHolderIsNotGivenAway) {
     store_.on_thread([&] {
         auto& t = store_.begin();
         std::vector<RecordId> ids;
-        for (int i = 0; i < 8; ++i) ids.push_back(insert(t, std::string(990, static_cast<char>('a' + i))));
+        for (int i = 0; i < 8; ++i)
+            ids.push_back(insert(t, std::string(990, static_cast<char>('a' + i))));
         store_.commit(t);
         auto& holder = store_.begin();
         ASSERT_OK(store_->locks->lock_store(holder.locks, heap_->lock(), txn::LockMode::X));
@@ -256,13 +272,15 @@ TEST_F(HeapTest, RoomOfTheWholeHeapsHolderIsNotGivenAway) {
         EXPECT_TRUE(update(holder, ids[7], std::string(5000, 'o')));
         store_.abort(holder);
         auto& u = store_.begin();
-        for (int i = 0; i < 8; ++i) EXPECT_EQ(get(u, ids[i]), std::string(990, static_cast<char>('a' + i)));
+        for (int i = 0; i < 8; ++i)
+            EXPECT_EQ(get(u, ids[i]), std::string(990, static_cast<char>('a' + i)));
         store_.commit(u);
         EXPECT_EQ(verify().records, 8u);
     });
 }
 
-// Slots emptied by a rollback to a savepoint stay locked: inserters pass them by instead of waiting.
+// Slots emptied by a rollback to a savepoint stay locked: inserters pass them by instead of
+// waiting.
 TEST_F(HeapTest, LockedEmptySlotsArePassedBy) {
     store_.on_thread([&] {
         auto& holder = store_.begin();
@@ -311,7 +329,7 @@ TEST_F(HeapTest, ManyPagesNeedSeveralMapPages) {
             insert(t, record);
             if (i % 200 == 199) {
                 store_.commit(t);
-                ASSERT_EQ(&store_.begin(), &t);          // the same object is taken again
+                ASSERT_EQ(&store_.begin(), &t);  // the same object is taken again
             }
         }
         store_.commit(t);
@@ -368,7 +386,8 @@ TEST_F(HeapTest, UncommittedRecordsAreNotSeen) {
     store_.on_thread([&] {
         auto& writer = store_.begin();
         const RecordId a = insert(writer, "dirty");
-        for (const auto isolation : {txn::Isolation::serializable, txn::Isolation::repeatable_read, txn::Isolation::read_committed}) {
+        for (const auto isolation : {txn::Isolation::serializable, txn::Isolation::repeatable_read,
+                                     txn::Isolation::read_committed}) {
             auto& reader = store_.begin(isolation, 5 * kMillisecond);
             auto done = heap_->scan(reader, [](RecordId, Slice) { return true; });
             EXPECT_FALSE(done);
@@ -397,7 +416,8 @@ TEST_F(HeapTwoWorkers, InsertersDoNotFightAndNothingIsLost) {
                 auto& t = store_.begin();
                 std::map<RecordId, std::string> now;
                 for (int k = 0; k < kInserts; ++k) {
-                    const std::string text = std::to_string(n) + ":" + random_text(rng, rng.below(200));
+                    const std::string text =
+                        std::to_string(n) + ":" + random_text(rng, rng.below(200));
                     now[insert(t, text)] = text;
                     if (rng.chance(0.3)) threads::yield();
                 }
@@ -405,7 +425,8 @@ TEST_F(HeapTwoWorkers, InsertersDoNotFightAndNothingIsLost) {
                     store_.abort(t);
                 } else {
                     store_.commit(t);
-                    for (const auto& [id, text] : now) EXPECT_TRUE(mine[static_cast<size_t>(n)].emplace(id, text).second);
+                    for (const auto& [id, text] : now)
+                        EXPECT_TRUE(mine[static_cast<size_t>(n)].emplace(id, text).second);
                 }
             }
         });
@@ -413,7 +434,8 @@ TEST_F(HeapTwoWorkers, InsertersDoNotFightAndNothingIsLost) {
     store_.on_thread([&] {
         std::map<RecordId, std::string> expected;
         for (const auto& m : mine)
-            for (const auto& [id, text] : m) EXPECT_TRUE(expected.emplace(id, text).second) << "an id was given twice";
+            for (const auto& [id, text] : m)
+                EXPECT_TRUE(expected.emplace(id, text).second) << "an id was given twice";
         auto& t = store_.begin();
         EXPECT_EQ(all(t), expected);
         store_.commit(t);

@@ -1,5 +1,5 @@
-// labels: unit
-// checkpoint_test.cc - the image rule, the bound on the log, transactions that live through checkpoints.
+// labels: unit checkpoint_test.cc - the image rule, the bound on the log, transactions that live
+// through checkpoints.
 #include <set>
 
 #include "sm/store/engine_of.h"
@@ -14,7 +14,8 @@ struct LogWalk {
     uint64_t begins = 0, ends = 0, images = 0, bare = 0;
 };
 
-// From each checkpoint's begin record on, the first part of every page must bring the page with it (PC-3).
+// From each checkpoint's begin record on, the first part of every page must bring the page with it
+// (PC-3).
 void check_images(const std::string& directory, uint64_t segment_bytes, Lsn from, LogWalk& walk) {
     auto disk = threads::make_disk();
     txn::LogReader reader(*disk, {.directory = directory, .segment_bytes = segment_bytes});
@@ -38,34 +39,43 @@ void check_images(const std::string& directory, uint64_t segment_bytes, Lsn from
     }
 }
 
-TEST_F(CheckpointTest, FirstChangeAfterACheckpointBringsThePage) {       // PC-3, under load on two workers
+// PC-3, under load on two workers.
+TEST_F(CheckpointTest, FirstChangeAfterACheckpointBringsThePage) {
     Options options = small_options(2);
     options.log_bytes = 1ull << 30;
-    options.checkpoint_log_bytes = 512 << 20;                            // only when asked
+    options.checkpoint_log_bytes = 512 << 20;  // only when asked
     Store store = open("a", options);
     make(store, "i", "h");
     const Lsn from{sm::engine_of(store).superblock.checkpoint_lsn};
     std::atomic<bool> stop{false};
     std::vector<Handle<void>> handles;
     for (int n = 0; n < 4; ++n)
-        handles.push_back(store.start([&, n]() -> Result<void> {
-            Rng rng(seed_of_run() + static_cast<uint64_t>(n));
-            while (!stop.load()) {
-                TRY(store.run([&](Txn& txn) -> Result<void> {
-                    for (int i = 0; i < 4; ++i) TRY(TRY(store.index("i")).put(txn, std::to_string(n) + random_text(rng, 2), random_text(rng, 50)));
-                    TRY(TRY(store.heap("h")).insert(txn, random_text(rng, 80)));
-                    return {};
-                }, {.durability = txn::Durability::lazy}));
-                yield();
-            }
-            return {};
-        }, n));
+        handles.push_back(store.start(
+            [&, n]() -> Result<void> {
+                Rng rng(seed_of_run() + static_cast<uint64_t>(n));
+                while (!stop.load()) {
+                    TRY(store.run(
+                        [&](Txn& txn) -> Result<void> {
+                            for (int i = 0; i < 4; ++i)
+                                TRY(TRY(store.index("i"))
+                                        .put(txn, std::to_string(n) + random_text(rng, 2),
+                                             random_text(rng, 50)));
+                            TRY(TRY(store.heap("h")).insert(txn, random_text(rng, 80)));
+                            return {};
+                        },
+                        {.durability = txn::Durability::lazy}));
+                    yield();
+                }
+                return {};
+            },
+            n));
     for (int i = 0; i < 8; ++i) ASSERT_OK(store.checkpoint());
     stop = true;
     for (auto& handle : handles) ASSERT_OK(handle.join());
     ASSERT_OK(store.wait_durable(sm::engine_of(store).log->tail()));
     LogWalk walk;
-    check_images(path("a"), options.log_segment_bytes, std::max(from, sm::engine_of(store).log->start()), walk);
+    check_images(path("a"), options.log_segment_bytes,
+                 std::max(from, sm::engine_of(store).log->start()), walk);
     EXPECT_GT(walk.begins, 0u);
     EXPECT_GT(walk.images, 0u);
     EXPECT_GT(walk.bare, walk.begins);
@@ -88,21 +98,25 @@ TEST_F(CheckpointTest, LogStaysBoundedAndRestartShort) {
         for (int i = 0; i < 40'000 && !HasFatalFailure(); ++i) {
             auto txn = store.begin({.durability = txn::Durability::lazy});
             ASSERT_OK(txn);
-            ASSERT_OK(index.put(*txn, "key" + std::to_string(rng.below(2000)), random_text(rng, 1500)));
+            ASSERT_OK(
+                index.put(*txn, "key" + std::to_string(rng.below(2000)), random_text(rng, 1500)));
             ASSERT_OK(txn->commit());
             most = std::max(most, sm::engine_of(store).log->used_bytes());
             if (i % 8 == 0) yield();
         }
         EXPECT_LT(most, options.log_bytes);
-        EXPECT_GT(sm::engine_of(store).log->tail().value, options.log_bytes) << "the log has gone round at least once";
+        EXPECT_GT(sm::engine_of(store).log->tail().value, options.log_bytes)
+            << "the log has gone round at least once";
         EXPECT_GT(sm::engine_of(store).checkpointer->completed(), 3u);
     });
-    ASSERT_OK(store.checkpoint());                                       // the background one is through
+    // The background one is through.
+    ASSERT_OK(store.checkpoint());
     expect_sound(store);
     ASSERT_OK(store.close());
 }
 
-// Lazy writers outrun any checkpoint of so small a log: new transactions wait for room, none of them meets log_full.
+// Lazy writers outrun any checkpoint of so small a log: new transactions wait for room, none of
+// them meets log_full.
 TEST_F(CheckpointTest, ATransactionWaitsForRoomInTheLogBeforeItBegins) {
     Options options = small_options();
     options.log_bytes = 16 << 20;
@@ -116,11 +130,15 @@ TEST_F(CheckpointTest, ATransactionWaitsForRoomInTheLogBeforeItBegins) {
         handles.push_back(store.start([&, n]() -> Result<void> {
             Rng rng(seed_of_run() + static_cast<uint64_t>(n));
             for (int t = 0; t < 600; ++t) {
-                TRY(store.run([&](Txn& txn) -> Result<void> {
-                    for (int i = 0; i < 8; ++i)
-                        TRY(TRY(store.index("i")).put(txn, std::to_string(n) + random_text(rng, 2), random_text(rng, 1500)));
-                    return {};
-                }, {.durability = txn::Durability::lazy}));
+                TRY(store.run(
+                    [&](Txn& txn) -> Result<void> {
+                        for (int i = 0; i < 8; ++i)
+                            TRY(TRY(store.index("i"))
+                                    .put(txn, std::to_string(n) + random_text(rng, 2),
+                                         random_text(rng, 1500)));
+                        return {};
+                    },
+                    {.durability = txn::Durability::lazy}));
             }
             return {};
         }));
@@ -148,7 +166,8 @@ TEST_F(CheckpointTest, TransactionsLiveThroughCheckpoints) {
             ASSERT_OK(store.checkpoint());
             ASSERT_OK(winner->commit());
             ASSERT_OK(store.checkpoint());
-            EXPECT_LT(sm::engine_of(store).superblock.log_start, sm::engine_of(store).superblock.checkpoint_lsn);
+            EXPECT_LT(sm::engine_of(store).superblock.log_start,
+                      sm::engine_of(store).superblock.checkpoint_lsn);
             ASSERT_OK(store.wait_durable(sm::engine_of(store).log->tail()));
             copy("a", "b");
             ASSERT_OK(loser->abort());

@@ -1,5 +1,5 @@
-// labels: unit model
-// recovery_test.cc - killed stores on a real disk: committed work is there, losers are gone, torn pages are healed.
+// labels: unit model recovery_test.cc - killed stores on a real disk: committed work is there,
+// losers are gone, torn pages are healed.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -15,7 +15,8 @@ protected:
     using Records = std::map<RecordId, std::string>;
 
     // One random transaction on index "i" and heap "h"; the models follow if it commits.
-    void random_transaction(Store& store, Rng& rng, Model& keys, Records& records, bool commit, std::vector<Txn>* leave_open = nullptr) {
+    void random_transaction(Store& store, Rng& rng, Model& keys, Records& records, bool commit,
+                            std::vector<Txn>* leave_open = nullptr) {
         auto begun = store.begin({.durability = txn::Durability::lazy, .lock_timeout = 0});
         ASSERT_OK(begun);
         Txn txn = std::move(*begun);
@@ -24,10 +25,12 @@ protected:
         Model k = keys;
         Records r = records;
         for (uint64_t n = 1 + rng.below(8); n > 0; --n) {
-            const std::string key = "key" + std::to_string(rng.below(500)), value = random_text(rng, rng.below(rng.chance(0.02) ? 6000 : 300));
+            const std::string key = "key" + std::to_string(rng.below(500)),
+                              value = random_text(rng, rng.below(rng.chance(0.02) ? 6000 : 300));
             switch (rng.below(4)) {
                 case 0:
-                    if (!index.put(txn, key, value)) return;             // locked by one of the open ones: give up
+                    // Locked by one of the open ones: give up.
+                    if (!index.put(txn, key, value)) return;
                     k[key] = value;
                     break;
                 case 1:
@@ -42,7 +45,8 @@ protected:
                 }
                 default: {
                     if (r.empty()) break;
-                    const RecordId id = std::next(r.begin(), static_cast<long>(rng.below(r.size())))->first;
+                    const RecordId id =
+                        std::next(r.begin(), static_cast<long>(rng.below(r.size())))->first;
                     if (rng.chance(0.3)) {
                         if (!heap.erase(txn, id)) return;
                         r.erase(id);
@@ -81,7 +85,8 @@ TEST_F(RecoveryTest, CommittedIsThereLosersAreGone) {
                 for (int i = 0; i < 300 && !HasFatalFailure(); ++i) {
                     random_transaction(store, rng, keys, records, rng.chance(0.8));
                     if (i == 100) ASSERT_OK(store.checkpoint());
-                    if (i == 90 || i > 280) random_transaction(store, rng, keys, records, false, &open_ones);
+                    if (i == 90 || i > 280)
+                        random_transaction(store, rng, keys, records, false, &open_ones);
                     if (i == 200) ASSERT_OK(store.checkpoint());
                 }
                 ASSERT_OK(store.wait_durable(sm::engine_of(store).log->tail()));
@@ -97,7 +102,8 @@ TEST_F(RecoveryTest, CommittedIsThereLosersAreGone) {
             expect_sound(store);
             Model k = keys;
             Records r = records;
-            on_thread(store, [&] { random_transaction(store, rng, k, r, true); });               // and it goes on
+            // And it goes on.
+            on_thread(store, [&] { random_transaction(store, rng, k, r, true); });
             EXPECT_TRUE(index_content(store, "i") == k) << name;
             ASSERT_OK(store.close());
         }
@@ -128,9 +134,11 @@ TEST_F(RecoveryTest, TornPagesAreHealedFromTheirImages) {
         Store store = open("a");
         make(store, "i", "h");
         on_thread(store, [&] {
-            for (int i = 0; i < 100 && !HasFatalFailure(); ++i) random_transaction(store, rng, keys, records, true);
+            for (int i = 0; i < 100 && !HasFatalFailure(); ++i)
+                random_transaction(store, rng, keys, records, true);
             ASSERT_OK(store.checkpoint());
-            for (int i = 0; i < 100 && !HasFatalFailure(); ++i) random_transaction(store, rng, keys, records, true);
+            for (int i = 0; i < 100 && !HasFatalFailure(); ++i)
+                random_transaction(store, rng, keys, records, true);
             ASSERT_OK(store.wait_durable(sm::engine_of(store).log->tail()));
             copy("a", "b");
         });
@@ -149,7 +157,8 @@ TEST_F(RecoveryTest, TornPagesAreHealedFromTheirImages) {
         for (txn::LogRecordView record; *reader.next(record);) {
             if (record.header->kind < txn::kSmLogKindFirst) continue;
             uint32_t cursor = 0;
-            for (sm::PartView part; *sm::next_part(record, cursor, part);) touched[part.page.value]++;
+            for (sm::PartView part; *sm::next_part(record, cursor, part);)
+                touched[part.page.value]++;
         }
         disk->close(*file);
     }
@@ -160,7 +169,9 @@ TEST_F(RecoveryTest, TornPagesAreHealedFromTheirImages) {
         for (uint64_t sector = 0; sector < kPageBytes / 512; ++sector)
             if (rng.chance(0.5)) {
                 const std::string noise = random_text(rng, 512);
-                ASSERT_EQ(pwrite(fd, noise.data(), 512, static_cast<off_t>(page * kPageBytes + sector * 512)), 512);
+                ASSERT_EQ(pwrite(fd, noise.data(), 512,
+                                 static_cast<off_t>(page * kPageBytes + sector * 512)),
+                          512);
             }
     ::close(fd);
     Store store = open("b");

@@ -1,12 +1,12 @@
-// labels: unit
-// repair_test.cc - single pages rebuilt from the log equal the pages in memory; what the log cannot give stays an error.
+// labels: unit repair_test.cc - single pages rebuilt from the log equal the pages in memory; what
+// the log cannot give stays an error.
 #include <fcntl.h>
 #include <unistd.h>
 
 #include <set>
 
-#include "sm/store/engine_of.h"
 #include "sm/store/catalog.h"
+#include "sm/store/engine_of.h"
 #include "tests/sm/store_crash_util.h"
 
 namespace lockstep {
@@ -18,17 +18,23 @@ protected:
         const int fd = ::open(file.c_str(), O_RDWR);
         ASSERT_GE(fd, 0);
         const std::string noise(512, '#');
-        ASSERT_EQ(pwrite(fd, noise.data(), noise.size(), static_cast<off_t>(uint64_t{page} * kPageBytes + 4096)), 512);
+        ASSERT_EQ(pwrite(fd, noise.data(), noise.size(),
+                         static_cast<off_t>(uint64_t{page} * kPageBytes + 4096)),
+                  512);
         ::close(fd);
     }
     static void work(Store& store, uint64_t seed, int count) {
         Rng rng(seed);
         for (int i = 0; i < count; ++i)
-            ASSERT_OK(store.run([&](Txn& txn) -> Result<void> {
-                TRY(TRY(store.index("i")).put(txn, "key" + std::to_string(rng.below(400)), random_text(rng, rng.below(200))));
-                TRY(TRY(store.heap("h")).insert(txn, random_text(rng, rng.below(300))));
-                return {};
-            }, {.durability = txn::Durability::lazy}));
+            ASSERT_OK(store.run(
+                [&](Txn& txn) -> Result<void> {
+                    TRY(TRY(store.index("i"))
+                            .put(txn, "key" + std::to_string(rng.below(400)),
+                                 random_text(rng, rng.below(200))));
+                    TRY(TRY(store.heap("h")).insert(txn, random_text(rng, rng.below(300))));
+                    return {};
+                },
+                {.durability = txn::Durability::lazy}));
     }
 };
 
@@ -60,8 +66,11 @@ TEST_F(RepairTest, RebuiltPageEqualsTheOneInMemory) {
             EXPECT_EQ(rebuilt->header.hole_begin, (*live)->header.hole_begin) << id.value;
             EXPECT_EQ(rebuilt->header.hole_end, (*live)->header.hole_end) << id.value;
             const size_t begin = rebuilt->header.hole_begin, end = rebuilt->header.hole_end;
-            EXPECT_EQ(std::memcmp(rebuilt->bytes() + 8, (**live).bytes() + 8, begin - 8), 0) << id.value;
-            EXPECT_EQ(std::memcmp(rebuilt->bytes() + end, (**live).bytes() + end, kPageBytes - end), 0) << id.value;
+            EXPECT_EQ(std::memcmp(rebuilt->bytes() + 8, (**live).bytes() + 8, begin - 8), 0)
+                << id.value;
+            EXPECT_EQ(std::memcmp(rebuilt->bytes() + end, (**live).bytes() + end, kPageBytes - end),
+                      0)
+                << id.value;
         }
         EXPECT_GT(found, pages.size() / 2);
         auto none = sm::repair_page(engine, PageId{4'000'000}, *rebuilt);
@@ -92,7 +101,8 @@ TEST_F(RepairTest, DamagedPageHealsOrIsNamed) {
     }
     damage(path("a") + "/data", victim);
     Store store = open("a");
-    // The log still holds the page's first image unless its segment was recycled; either way no damaged byte is handed out.
+    // The log still holds the page's first image unless its segment was recycled; either way no
+    // damaged byte is handed out.
     auto scanned = store.run([&](Txn& txn) {
         return store.heap("h")->scan(txn, [&](RecordId id, Slice value) {
             EXPECT_EQ(before.at(id), value);

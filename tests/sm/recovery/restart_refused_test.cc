@@ -1,5 +1,5 @@
-// labels: sim
-// restart_refused_test.cc - a restart that fails anywhere: the store is refused and what it holds stays, so that the next restart finds it all.
+// labels: sim restart_refused_test.cc - a restart that fails anywhere: the store is refused and
+// what it holds stays, so that the next restart finds it all.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -20,7 +20,8 @@ std::string key_of(int n) { return "k" + std::to_string(100 + n); }
 
 class RestartRefused : public ::testing::Test {
 protected:
-    // Winners that only the log knows, losers on pages that only the volume has, each with an index of its own.
+    // Winners that only the log knows, losers on pages that only the volume has, each with an index
+    // of its own.
     void SetUp() override {
         SimStore store(disk_);
         ASSERT_TRUE(store.open());
@@ -42,9 +43,11 @@ protected:
         });
         ASSERT_TRUE(store.close());
     }
-    static Result<void> put_all(Store& store, Txn& txn, const char* name, const std::string& value) {
+    static Result<void> put_all(Store& store, Txn& txn, const char* name,
+                                const std::string& value) {
         const Index index = TRY(store.index(name));
-        for (int n = 0; n < kKeys; ++n) TRY(index.put(txn, key_of(n), value + std::string(400, '.')));
+        for (int n = 0; n < kKeys; ++n)
+            TRY(index.put(txn, key_of(n), value + std::string(400, '.')));
         return {};
     }
     static void expect_whole(SimStore& store) {
@@ -53,7 +56,8 @@ protected:
                 int records = 0;
                 const auto read = store->run([&](Txn& txn) -> Result<void> {
                     Cursor cursor = TRY(store->index(name)).scan(txn);
-                    for (; TRY(cursor.next()); ++records) EXPECT_EQ(std::string(cursor.value()).substr(0, 3), name);
+                    for (; TRY(cursor.next()); ++records)
+                        EXPECT_EQ(std::string(cursor.value()).substr(0, 3), name);
                     return {};
                 });
                 EXPECT_TRUE(read) << name << ": " << read.error().text();
@@ -64,7 +68,8 @@ protected:
             for (const std::string& fault : *faults) ADD_FAILURE() << fault;
         });
     }
-    // The n-th opportunity of a kind fails while the store is opened, for each n; returns how many openings were refused.
+    // The n-th opportunity of a kind fails while the store is opened, for each n; returns how many
+    // openings were refused.
     int refuse_each(SimFault kind) {
         int refused = 0;
         for (uint64_t n = 1; !HasFailure(); ++n) {
@@ -75,7 +80,8 @@ protected:
                 const auto opened = store.open();
                 refused += !opened;
                 disk->faults().enable(false);
-                for (int steps = 0; opened && steps < 1000; ++steps) store.step();        // a write that nobody waits for may fail late
+                // A write that nobody waits for may fail late.
+                for (int steps = 0; opened && steps < 1000; ++steps) store.step();
                 if (opened && !store.engine().failed()) expect_whole(store);
                 store.abandon();
             }
@@ -83,7 +89,8 @@ protected:
             disk->close_all();
             SimStore again(*disk);
             const auto opened = again.open();
-            EXPECT_TRUE(opened) << sim_fault_name(kind) << " " << n << ": " << opened.error().text();
+            EXPECT_TRUE(opened) << sim_fault_name(kind) << " " << n << ": "
+                                << opened.error().text();
             if (!opened) return refused;
             expect_whole(again);
             EXPECT_TRUE(again.close()) << sim_fault_name(kind) << " " << n;

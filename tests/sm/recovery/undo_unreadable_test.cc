@@ -1,5 +1,5 @@
-// labels: sim
-// undo_unreadable_test.cc - a rollback that cannot read the log: the store stops, acknowledges nothing more, and says why.
+// labels: sim undo_unreadable_test.cc - a rollback that cannot read the log: the store stops,
+// acknowledges nothing more, and says why.
 #include <gtest/gtest.h>
 
 #include "sm/store/engine.h"
@@ -31,7 +31,9 @@ protected:
         for (int n = 0; n < 6; ++n)
             TRY(store_->run([&](Txn& txn) -> Result<void> {
                 const Index other = TRY(store_->index("other"));
-                for (int i = 0; i < 5; ++i) TRY(other.put(txn, "k" + std::to_string(i), std::string(100'000, static_cast<char>('a' + n))));
+                for (int i = 0; i < 5; ++i)
+                    TRY(other.put(txn, "k" + std::to_string(i),
+                                  std::string(100'000, static_cast<char>('a' + n))));
                 return {};
             }));
         return {};
@@ -42,7 +44,8 @@ protected:
         int spoilt = 0;
         for (const std::string& name : *names) {
             const std::string path = "/store/" + name.substr(name.rfind('/') + 1);
-            if (path.find("log") == std::string::npos || path.find("mark") != std::string::npos) continue;
+            if (path.find("log") == std::string::npos || path.find("mark") != std::string::npos)
+                continue;
             auto file = disk_.open(path, 0);
             if (!file) continue;
             const uint64_t bytes = disk_.size(*file).value_or(0);
@@ -56,7 +59,9 @@ protected:
         EXPECT_TRUE(store_.engine().failed());
         EXPECT_NE(store_.errors().find("rollback failed"), std::string::npos) << store_.errors();
         on_thread([&]() -> Result<void> {
-            const auto refused = store_->run([&](Txn& txn) -> Result<void> { return TRY(store_->index("i")).put(txn, "x", "y"); });
+            const auto refused = store_->run([&](Txn& txn) -> Result<void> {
+                return TRY(store_->index("i")).put(txn, "x", "y");
+            });
             EXPECT_FALSE(refused);
             if (!refused) {
                 EXPECT_EQ(refused.error().code, ErrorCode::store_failed) << refused.error().text();
@@ -79,14 +84,16 @@ TEST_F(UndoUnreadable, AbortStopsTheStore) {
         const Lsn before = store_.engine().log->tail();
         const Result<void> aborted = txn.abort();
         EXPECT_FALSE(aborted);
-        EXPECT_EQ(store_.engine().log->tail(), before) << "an end record says that it was rolled back";
+        EXPECT_EQ(store_.engine().log->tail(), before)
+            << "an end record says that it was rolled back";
         EXPECT_FALSE(txn.live());
         return {};
     });
     expect_stopped();
 }
 
-// A savepoint's rollback that cannot be finished leaves the transaction nothing but to be rolled back, which stops the store as well.
+// A savepoint's rollback that cannot be finished leaves the transaction nothing but to be rolled
+// back, which stops the store as well.
 TEST_F(UndoUnreadable, RollbackToASavepointFailsThenTheAbortStopsTheStore) {
     on_thread([&]() -> Result<void> {
         Txn txn = TRY(store_->begin());

@@ -10,7 +10,8 @@ namespace {
 Result<std::vector<PageId>> take(RestartEnv& engine, uint32_t count) {
     PageReservation r = TRY(engine.space->prepare(count));
     ChangePart part = r.part();
-    TRY(change_pages(engine, nullptr, ChangeRole::system, LogKind::space_grow, StoreId{0}, {&part, 1}));
+    TRY(change_pages(engine, nullptr, ChangeRole::system, LogKind::space_grow, StoreId{0},
+                     {&part, 1}));
     return std::vector<PageId>(r.pages, r.pages + r.count);
 }
 
@@ -42,7 +43,8 @@ TEST(SpaceMap, NoPageIsGivenTwice) {
                     auto pages = take(rig.engine, 1 + static_cast<uint32_t>(rng.below(8)));
                     ASSERT_TRUE(pages) << pages.error().text();
                     for (const PageId p : *pages) {
-                        ASSERT_EQ(owned[p.value].fetch_add(1), 0) << "page " << p.value << " seed " << seed;
+                        ASSERT_EQ(owned[p.value].fetch_add(1), 0)
+                            << "page " << p.value << " seed " << seed;
                         ASSERT_LT(p.value, rig.engine.space->pages_total());
                         mine.push_back(p);
                     }
@@ -93,14 +95,15 @@ TEST(SpaceMap, ConsecutivePagesAreAdjacent) {
     });
 }
 
-// The volume doubles up to its largest step, freed pages are used before it grows, and map pages are made on the way.
+// The volume doubles up to its largest step, freed pages are used before it grows, and map pages
+// are made on the way.
 TEST(SpaceMap, GrowsAndReuses) {
     PoolRig rig({.pool_bytes = 8 << 20});
     rig.run([&] {
         SpaceMap& space = *rig.engine.space;
         std::set<uint32_t> seen;
         uint64_t grown = 0, total = space.pages_total();
-        while (seen.size() < kPagesPerMap + 5000) {          // into the second map
+        while (seen.size() < kPagesPerMap + 5000) {  // into the second map
             auto pages = take(rig.engine, 8);
             ASSERT_TRUE(pages) << pages.error().text();
             for (const PageId p : *pages) ASSERT_TRUE(seen.insert(p.value).second);
@@ -113,7 +116,7 @@ TEST(SpaceMap, GrowsAndReuses) {
         }
         EXPECT_GE(grown, 7u);
         EXPECT_EQ(*rig.engine.disk->size(rig.engine.data_file), total * kPageBytes);
-        EXPECT_FALSE(seen.contains(kPagesPerMap));           // that is the second map itself
+        EXPECT_FALSE(seen.contains(kPagesPerMap));  // that is the second map itself
         EXPECT_TRUE(*space.is_used(PageId{kPagesPerMap}));
         EXPECT_EQ(space.pages_used(), 3 + 1 + seen.size());
         // A whole stretch of the first map comes back, and is used again.
@@ -127,7 +130,8 @@ TEST(SpaceMap, GrowsAndReuses) {
             ASSERT_TRUE(pages);
             again.insert((*pages)[0].value);
             ASSERT_LT(again.size() + seen.size(), seen.size() + 1000);
-            ASSERT_TRUE((*pages)[0].value >= kPagesPerMap || ((*pages)[0].value >= 10000 && (*pages)[0].value < 10800));
+            ASSERT_TRUE((*pages)[0].value >= kPagesPerMap ||
+                        ((*pages)[0].value >= 10000 && (*pages)[0].value < 10800));
         }
         EXPECT_EQ(*again.begin(), 10000u);
         EXPECT_EQ(space.pages_total(), total);
@@ -150,7 +154,8 @@ TEST(SpaceMap, NoSpaceIsAnErrorAndNoHarm) {
     rig.run([&] {
         std::set<uint32_t> seen;
         Result<std::vector<PageId>> pages = take(rig.engine, 1);
-        for (; pages; pages = take(rig.engine, 1)) ASSERT_TRUE(seen.insert((*pages)[0].value).second);
+        for (; pages; pages = take(rig.engine, 1))
+            ASSERT_TRUE(seen.insert((*pages)[0].value).second);
         EXPECT_EQ(pages.error().code, ErrorCode::no_space);
         EXPECT_EQ(seen.size(), (1u << 20) / kPageBytes - 3);
         const PageId back{77};
@@ -172,7 +177,7 @@ TEST(SpaceMap, EnsureSizeExtendsTheFile) {
         EXPECT_EQ(space.pages_total(), 128u);
         ASSERT_TRUE(space.ensure_size(PageId{1000}));
         EXPECT_GT(space.pages_total(), 1000u);
-        EXPECT_TRUE(rig.engine.pool->peek(PageId{1000}));    // zeros: a free page
+        EXPECT_TRUE(rig.engine.pool->peek(PageId{1000}));  // zeros: a free page
         EXPECT_EQ(space.prepare_free(PageId{1u << 27}).error().code, ErrorCode::corrupt_page);
     });
 }

@@ -1,7 +1,8 @@
-// labels: sim
-// disk_calls_test.cc - the n-th call of the disk fails while a store is made, opened or closed, for every n: an error, and afterwards nothing is missing.
+// labels: sim disk_calls_test.cc - the n-th call of the disk fails while a store is made, opened or
+// closed, for every n: an error, and afterwards nothing is missing.
 //
-// Concepts   What goes through the queues fails in nth_fault_test and restart_refused_test. Here it is names, sizes, locks and blocking transfers.
+// Concepts   What goes through the queues fails in nth_fault_test and restart_refused_test. Here it
+//            is names, sizes, locks and blocking transfers.
 #include <gtest/gtest.h>
 
 #include "tests/sim_store.h"
@@ -20,33 +21,56 @@ public:
     FailingDisk(SimDisk& disk, uint64_t nth) : disk_(disk), nth_(nth) {}
     uint64_t calls() const { return calls_; }
 
-    Result<FileId> open(std::string_view path, uint32_t flags) override { return fails() ? broken() : disk_.open(path, flags); }
+    Result<FileId> open(std::string_view path, uint32_t flags) override {
+        return fails() ? broken() : disk_.open(path, flags);
+    }
     void close(FileId file) override { disk_.close(file); }
     Result<uint64_t> size(FileId file) override { return fails() ? broken() : disk_.size(file); }
-    Result<void> allocate(FileId file, uint64_t bytes) override { return fails() ? broken() : disk_.allocate(file, bytes); }
-    Result<void> truncate(FileId file, uint64_t bytes) override { return fails() ? broken() : disk_.truncate(file, bytes); }
-    Result<void> rename(std::string_view from, std::string_view to) override { return fails() ? broken() : disk_.rename(from, to); }
-    Result<void> unlink(std::string_view path) override { return fails() ? broken() : disk_.unlink(path); }
-    Result<void> make_directory(std::string_view path) override { return fails() ? broken() : disk_.make_directory(path); }
-    Result<std::vector<std::string>> list(std::string_view directory) override { return fails() ? broken() : disk_.list(directory); }
+    Result<void> allocate(FileId file, uint64_t bytes) override {
+        return fails() ? broken() : disk_.allocate(file, bytes);
+    }
+    Result<void> truncate(FileId file, uint64_t bytes) override {
+        return fails() ? broken() : disk_.truncate(file, bytes);
+    }
+    Result<void> rename(std::string_view from, std::string_view to) override {
+        return fails() ? broken() : disk_.rename(from, to);
+    }
+    Result<void> unlink(std::string_view path) override {
+        return fails() ? broken() : disk_.unlink(path);
+    }
+    Result<void> make_directory(std::string_view path) override {
+        return fails() ? broken() : disk_.make_directory(path);
+    }
+    Result<std::vector<std::string>> list(std::string_view directory) override {
+        return fails() ? broken() : disk_.list(directory);
+    }
     bool exists(std::string_view path) override { return disk_.exists(path); }
-    Result<void> sync_directory(std::string_view path) override { return fails() ? broken() : disk_.sync_directory(path); }
-    Result<void> lock_exclusive(FileId file) override { return fails() ? broken() : disk_.lock_exclusive(file); }
+    Result<void> sync_directory(std::string_view path) override {
+        return fails() ? broken() : disk_.sync_directory(path);
+    }
+    Result<void> lock_exclusive(FileId file) override {
+        return fails() ? broken() : disk_.lock_exclusive(file);
+    }
     Result<size_t> read_now(FileId file, uint64_t offset, void* data, size_t bytes) override {
         return fails() ? broken() : disk_.read_now(file, offset, data, bytes);
     }
     Result<void> write_now(FileId file, uint64_t offset, const void* data, size_t bytes) override {
         return fails() ? broken() : disk_.write_now(file, offset, data, bytes);
     }
-    Result<void> sync_now(FileId file) override { return fails() ? broken() : disk_.sync_now(file); }
-    Result<std::unique_ptr<threads::IoQueue>> make_queue(uint32_t worker, const Clock& clock) override {
+    Result<void> sync_now(FileId file) override {
+        return fails() ? broken() : disk_.sync_now(file);
+    }
+    Result<std::unique_ptr<threads::IoQueue>> make_queue(uint32_t worker,
+                                                         const Clock& clock) override {
         if (fails()) return broken();
         return disk_.make_queue(worker, clock);
     }
 
 private:
     bool fails() { return ++calls_ == nth_; }
-    static std::unexpected<Error> broken() { return fail_os(ErrorCode::io_error, EIO, "the n-th call"); }
+    static std::unexpected<Error> broken() {
+        return fail_os(ErrorCode::io_error, EIO, "the n-th call");
+    }
 
     SimDisk& disk_;
     const uint64_t nth_;
@@ -59,7 +83,8 @@ std::string key_of(int n) { return "key" + std::to_string(100 + n); }
 Result<void> put_all(Store& store) {
     TRY(store.run([&](Txn& txn) { return store.create_index(txn, "i"); }));
     return store.run([&](Txn& txn) -> Result<void> {
-        for (int n = 0; n < kKeys; ++n) TRY(TRY(store.index("i")).put(txn, key_of(n), std::string(3'000, 'v')));
+        for (int n = 0; n < kKeys; ++n)
+            TRY(TRY(store.index("i")).put(txn, key_of(n), std::string(3'000, 'v')));
         return {};
     });
 }
@@ -67,7 +92,8 @@ Result<void> put_all(Store& store) {
 Result<int> count_all(Store& store) {
     int keys = 0;
     TRY(store.run([&](Txn& txn) -> Result<void> {
-        for (Cursor cursor = TRY(store.index("i")).scan(txn); TRY(cursor.next()); ++keys) EXPECT_EQ(cursor.key(), key_of(keys));
+        for (Cursor cursor = TRY(store.index("i")).scan(txn); TRY(cursor.next()); ++keys)
+            EXPECT_EQ(cursor.key(), key_of(keys));
         return {};
     }));
     for (const std::string& fault : TRY(store.verify())) ADD_FAILURE() << fault;
@@ -98,7 +124,8 @@ protected:
         });
         EXPECT_TRUE(store.close());
     }
-    // Opens, works and closes with the n-th call failing, for each n. How many openings were refused.
+    // Opens, works and closes with the n-th call failing, for each n. How many openings were
+    // refused.
     int fail_each(const SimDisk& base, bool fresh, bool work) {
         int refused = 0;
         for (uint64_t n = 1; !HasFailure(); ++n) {
@@ -122,8 +149,10 @@ protected:
                     const auto closed = store.close();
                     EXPECT_TRUE(closed || disk.calls() >= n) << closed.error().text();
                 } else {
-                    const ErrorCode code = opened.error().code;              // store_failed: it was the log's
-                    EXPECT_TRUE(code == ErrorCode::io_error || code == ErrorCode::store_failed) << opened.error().text();
+                    // store_failed: it was the log's.
+                    const ErrorCode code = opened.error().code;
+                    EXPECT_TRUE(code == ErrorCode::io_error || code == ErrorCode::store_failed)
+                        << opened.error().text();
                 }
             }
             expect_whole(*image, !written);

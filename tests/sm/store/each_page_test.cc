@@ -1,5 +1,5 @@
-// labels: sim
-// each_page_test.cc - every page of a store in turn cannot be read: only what needs that page fails and names it, all else gives the right answers.
+// labels: sim each_page_test.cc - every page of a store in turn cannot be read: only what needs
+// that page fails and names it, all else gives the right answers.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -11,13 +11,16 @@
 namespace lockstep {
 namespace {
 
-constexpr int kRows = 260;                       // with values as below: two levels of pages and some chains
+// With values as below: two levels of pages and some chains.
+constexpr int kRows = 260;
 
 std::string key_of(int i) {
     std::string key = "key" + std::to_string(1000 + i);
     return key.append(static_cast<size_t>(i % 7) * 8, 'k');
 }
-std::string value_of(int i) { return std::string(i % 40 == 3 ? 20'000 : 200, static_cast<char>('a' + i % 26)); }
+std::string value_of(int i) {
+    return std::string(i % 40 == 3 ? 20'000 : 200, static_cast<char>('a' + i % 26));
+}
 
 using Heaps = std::vector<RecordId>;
 
@@ -26,7 +29,9 @@ Result<void> push_out_log(Store& store) {
     for (int round = 0; round < 8; ++round) {
         TRY(store.run([&](Txn& txn) -> Result<void> {
             const Index junk = TRY(store.index("junk"));
-            for (int i = 0; i < 10; ++i) TRY(junk.put(txn, "junk" + std::to_string(i), std::string(100'000, static_cast<char>('a' + round))));
+            for (int i = 0; i < 10; ++i)
+                TRY(junk.put(txn, "junk" + std::to_string(i),
+                             std::string(100'000, static_cast<char>('a' + round))));
             return {};
         }));
         TRY(store.checkpoint());
@@ -64,7 +69,9 @@ struct Operation {
     std::function<Result<void>(Store&, Txn&, const Heaps&)> run;
 };
 
-Result<void> check(bool right) { return right ? Result<void>{} : fail(ErrorCode::bad_argument, "a wrong answer"); }
+Result<void> check(bool right) {
+    return right ? Result<void>{} : fail(ErrorCode::bad_argument, "a wrong answer");
+}
 
 Result<void> read_all(Store& store, Txn& txn, bool up, Access access) {
     Cursor cursor = TRY(store.index("i")).scan(txn, {}, {}, access);
@@ -80,7 +87,8 @@ Result<void> read_many(Store& store, Txn& txn) {
     std::vector<std::string> keys, values(kRows, std::string(20'000, '\0'));
     for (int i = 0; i < kRows; ++i) keys.push_back(key_of(i));
     std::vector<Lookup> rows;
-    for (size_t i = 0; i < kRows; ++i) rows.push_back({.key = keys[i], .buffer = std::as_writable_bytes(std::span(values[i]))});
+    for (size_t i = 0; i < kRows; ++i)
+        rows.push_back({.key = keys[i], .buffer = std::as_writable_bytes(std::span(values[i]))});
     TRY(check(TRY(TRY(store.index("i")).get_many(txn, rows)) == kRows));
     for (int i = 0; i < kRows; ++i) TRY(check(values[i].substr(0, rows[i].bytes) == value_of(i)));
     return {};
@@ -90,7 +98,7 @@ Result<void> insert_many(Store& store, Txn& txn) {
     std::vector<std::string> keys;
     std::vector<NewRecord> records;
     for (int i = 0; i < kRows; i += 2) keys.push_back(key_of(i) + "+");
-    const std::string value(700, 'v');           // pages split
+    const std::string value(700, 'v');  // pages split
     for (const std::string& key : keys) records.push_back({key, value});
     return TRY(store.index("i")).insert_many(txn, records);
 }
@@ -110,13 +118,15 @@ Result<void> on_every_record(Store& store, const Heaps& records, int step, Each 
 }
 
 const Operation kOperations[] = {
-    {"get", [](Store& s, Txn& t, const Heaps&) {
+    {"get",
+     [](Store& s, Txn& t, const Heaps&) {
          return on_every_row(s, 3, [&](const Index& index, int i) -> Result<void> {
              std::string value;
              return check(TRY(index.get(t, key_of(i), value)) && value == value_of(i));
          });
      }},
-    {"get into a buffer", [](Store& s, Txn& t, const Heaps&) {
+    {"get into a buffer",
+     [](Store& s, Txn& t, const Heaps&) {
          return on_every_row(s, 3, [&](const Index& index, int i) -> Result<void> {
              std::vector<std::byte> room(30'000);
              return check(TRY(index.get(t, key_of(i), room, Access::write)) == value_of(i).size());
@@ -124,23 +134,35 @@ const Operation kOperations[] = {
      }},
     {"get_many", [](Store& s, Txn& t, const Heaps&) { return read_many(s, t); }},
     {"scan up", [](Store& s, Txn& t, const Heaps&) { return read_all(s, t, true, Access::read); }},
-    {"scan down", [](Store& s, Txn& t, const Heaps&) { return read_all(s, t, false, Access::update); }},
-    {"insert", [](Store& s, Txn& t, const Heaps&) {
-         return on_every_row(s, 2, [&](const Index& index, int i) { return index.insert(t, key_of(i) + "#", std::string(i % 3 ? 900 : 9'000, '#')); });
+    {"scan down",
+     [](Store& s, Txn& t, const Heaps&) { return read_all(s, t, false, Access::update); }},
+    {"insert",
+     [](Store& s, Txn& t, const Heaps&) {
+         return on_every_row(s, 2, [&](const Index& index, int i) {
+             return index.insert(t, key_of(i) + "#", std::string(i % 3 ? 900 : 9'000, '#'));
+         });
      }},
     {"insert_many", [](Store& s, Txn& t, const Heaps&) { return insert_many(s, t); }},
-    {"update", [](Store& s, Txn& t, const Heaps&) {
+    {"update",
+     [](Store& s, Txn& t, const Heaps&) {
          return on_every_row(s, 2, [&](const Index& index, int i) -> Result<void> {
              return check(TRY(index.update(t, key_of(i), std::string(i % 5 ? 500 : 9'000, 'u'))));
          });
      }},
-    {"patch", [](Store& s, Txn& t, const Heaps&) {
-         return on_every_row(s, 1, [&](const Index& index, int i) -> Result<void> { return check(TRY(index.patch(t, key_of(i), 7, "patched"))); });
+    {"patch",
+     [](Store& s, Txn& t, const Heaps&) {
+         return on_every_row(s, 1, [&](const Index& index, int i) -> Result<void> {
+             return check(TRY(index.patch(t, key_of(i), 7, "patched")));
+         });
      }},
-    {"erase", [](Store& s, Txn& t, const Heaps&) {
-         return on_every_row(s, 1, [&](const Index& index, int i) -> Result<void> { return check(TRY(index.erase(t, key_of(i)))); });
+    {"erase",
+     [](Store& s, Txn& t, const Heaps&) {
+         return on_every_row(s, 1, [&](const Index& index, int i) -> Result<void> {
+             return check(TRY(index.erase(t, key_of(i))));
+         });
      }},
-    {"bulk load", [](Store& s, Txn& t, const Heaps&) -> Result<void> {
+    {"bulk load",
+     [](Store& s, Txn& t, const Heaps&) -> Result<void> {
          const Index index = TRY(s.create_index(t, "new"));
          int i = 0;
          std::string key, value;
@@ -149,33 +171,43 @@ const Operation kOperations[] = {
              return i++ < 150;
          });
      }},
-    {"new heap", [](Store& s, Txn& t, const Heaps&) -> Result<void> {
+    {"new heap",
+     [](Store& s, Txn& t, const Heaps&) -> Result<void> {
          const Heap heap = TRY(s.create_heap(t, "new heap"));
          for (int i = 0; i < 60; ++i) TRY(heap.insert(t, std::string(1'000, 'n')));
          return {};
      }},
-    {"heap get", [](Store& s, Txn& t, const Heaps& r) {
+    {"heap get",
+     [](Store& s, Txn& t, const Heaps& r) {
          return on_every_record(s, r, 1, [&](const Heap& heap, RecordId id) -> Result<void> {
              std::string record;
              return check(TRY(heap.get(t, id, record)));
          });
      }},
-    {"heap scan", [](Store& s, Txn& t, const Heaps&) -> Result<void> {
+    {"heap scan",
+     [](Store& s, Txn& t, const Heaps&) -> Result<void> {
          int seen = 0;
          TRY(TRY(s.heap("h")).scan(t, [&](RecordId, Slice) { return ++seen > 0; }));
          return check(seen == kRows);
      }},
-    {"heap insert", [](Store& s, Txn& t, const Heaps& r) {
+    {"heap insert",
+     [](Store& s, Txn& t, const Heaps& r) {
          return on_every_record(s, r, 4, [&](const Heap& heap, RecordId) -> Result<void> {
              TRY(heap.insert(t, std::string(1'500, 'i')));
              return {};
          });
      }},
-    {"heap update", [](Store& s, Txn& t, const Heaps& r) {       // grown records move away
-         return on_every_record(s, r, 2, [&](const Heap& heap, RecordId id) -> Result<void> { return check(TRY(heap.update(t, id, std::string(2'500, 'g')))); });
+    {"heap update",
+     [](Store& s, Txn& t, const Heaps& r) {  // grown records move away
+         return on_every_record(s, r, 2, [&](const Heap& heap, RecordId id) -> Result<void> {
+             return check(TRY(heap.update(t, id, std::string(2'500, 'g'))));
+         });
      }},
-    {"heap erase", [](Store& s, Txn& t, const Heaps& r) {
-         return on_every_record(s, r, 1, [&](const Heap& heap, RecordId id) -> Result<void> { return check(TRY(heap.erase(t, id))); });
+    {"heap erase",
+     [](Store& s, Txn& t, const Heaps& r) {
+         return on_every_record(s, r, 1, [&](const Heap& heap, RecordId id) -> Result<void> {
+             return check(TRY(heap.erase(t, id)));
+         });
      }},
     {"drop index", [](Store& s, Txn& t, const Heaps&) { return s.drop(t, "going"); }},
     {"drop heap", [](Store& s, Txn& t, const Heaps&) { return s.drop(t, "leaving"); }},
@@ -191,7 +223,8 @@ protected:
         store.on_thread([&] { done = fill(*store, records_); });
         ASSERT_TRUE(done) << done.error().text();
         pages_ = static_cast<uint32_t>(store.engine().space->pages_total());
-        for (uint32_t p = 0; p < pages_; ++p) used_.push_back(*store.engine().space->is_used(PageId{p}));
+        for (uint32_t p = 0; p < pages_; ++p)
+            used_.push_back(*store.engine().space->is_used(PageId{p}));
         ASSERT_TRUE(store.close());
     }
 
@@ -212,7 +245,8 @@ protected:
                 ASSERT_TRUE(txn) << txn.error().text();
                 done = operation.run(*store, *txn, records_);
                 const Result<void> aborted = txn->abort();
-                EXPECT_TRUE(aborted) << "page " << page << ", " << operation.name << ": " << aborted.error().text();
+                EXPECT_TRUE(aborted)
+                    << "page " << page << ", " << operation.name << ": " << aborted.error().text();
             });
             failed_ += !answers(done, page, operation.name);
         }
@@ -272,9 +306,10 @@ TEST_F(EachPage, NothingIsLost) {
 TEST_F(EachPage, WrongBytesAreNamedByWhoNeedsThem) {
     for (uint32_t page = sm::kFirstMapPage.value; page < pages_ && !HasFailure(); ++page)
         if (used_[page]) try_page(page, false);
-    std::printf("%u pages lost, %u healed, %u opens and %u operations refused\n", lost_, healed_, refused_, failed_);
-    EXPECT_GT(failed_, 100u);                    // nearly every page is needed by some operation,
-    EXPECT_GT(refused_, 0u);                     // the catalogue's by all
+    std::printf("%u pages lost, %u healed, %u opens and %u operations refused\n", lost_, healed_,
+                refused_, failed_);
+    EXPECT_GT(failed_, 100u);  // nearly every page is needed by some operation,
+    EXPECT_GT(refused_, 0u);   // the catalogue's by all
 }
 
 // The same way through the engine from there on: a third of the pages will do.

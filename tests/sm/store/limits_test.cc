@@ -1,7 +1,8 @@
-// labels: unit
-// limits_test - the system says no: a full file system, little memory, refused io_uring. Clear errors, nothing lost, and work goes on.
+// labels: unit limits_test - the system says no: a full file system, little memory, refused
+// io_uring. Clear errors, nothing lost, and work goes on.
 //
-// The full file system is a small tmpfs, which takes the right to mount; without it that test says so and is skipped.
+// The full file system is a small tmpfs, which takes the right to mount; without it that test says
+// so and is skipped.
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <sys/mount.h>
@@ -38,7 +39,8 @@ class SmallFileSystem {
 public:
     SmallFileSystem(std::string at, const char* size) : at_(std::move(at)) {
         std::filesystem::create_directory(at_);
-        mounted_ = mount("tmpfs", at_.c_str(), "tmpfs", 0, (std::string("size=") + size).c_str()) == 0;
+        mounted_ =
+            mount("tmpfs", at_.c_str(), "tmpfs", 0, (std::string("size=") + size).c_str()) == 0;
     }
     ~SmallFileSystem() {
         if (mounted_) umount2(at_.c_str(), MNT_DETACH);
@@ -50,16 +52,22 @@ private:
     bool mounted_ = false;
 };
 
-bool means_full(ErrorCode code) { return code == ErrorCode::no_space || code == ErrorCode::log_full || code == ErrorCode::pool_full; }
+bool means_full(ErrorCode code) {
+    return code == ErrorCode::no_space || code == ErrorCode::log_full ||
+           code == ErrorCode::pool_full;
+}
 
 std::string row(int n) { return std::string(900, static_cast<char>('a' + n % 26)); }
 
 // Inserts until nothing goes any more; what was committed is counted.
 Result<void> insert_batch(Store& store, const Index& index, int from, int count) {
-    return store.run([&](Txn& txn) -> Result<void> {
-        for (int n = from; n < from + count; ++n) TRY(index.insert(txn, Key().u32(static_cast<uint32_t>(n)), row(n)));
-        return {};
-    }, {.durability = Durability::lazy});
+    return store.run(
+        [&](Txn& txn) -> Result<void> {
+            for (int n = from; n < from + count; ++n)
+                TRY(index.insert(txn, Key().u32(static_cast<uint32_t>(n)), row(n)));
+            return {};
+        },
+        {.durability = Durability::lazy});
 }
 
 int count_rows(Store& store, const Index& index) {
@@ -83,22 +91,25 @@ TEST_F(Limits, FullFileSystem) {
         auto made = store.run([&](Txn& txn) { return store.create_index(txn, "i"); });
         ASSERT_OK(made);
         Result<void> last;
-        while ((last = insert_batch(store, *made, committed, 200)) && committed < 100'000) committed += 200;
+        while ((last = insert_batch(store, *made, committed, 200)) && committed < 100'000)
+            committed += 200;
         ASSERT_FALSE(last) << "the disk is not full";
         EXPECT_TRUE(means_full(last.error().code)) << last.error().text();
         ASSERT_GT(committed, 1000);
-        EXPECT_EQ(count_rows(store, *made), committed);                       // reads go on; what failed was rolled back
+        // Reads go on; what failed was rolled back.
+        EXPECT_EQ(count_rows(store, *made), committed);
 
         // A transaction that runs into the wall after many changes can still be rolled back.
         const auto updates = store.run([&](Txn& txn) -> Result<void> {
-            for (int n = 0; n < committed; ++n) TRY(made->update(txn, Key().u32(static_cast<uint32_t>(n)), std::string(1100, 'U')));
+            for (int n = 0; n < committed; ++n)
+                TRY(made->update(txn, Key().u32(static_cast<uint32_t>(n)), std::string(1100, 'U')));
             return {};
         });
         EXPECT_FALSE(updates);
         EXPECT_TRUE(updates || means_full(updates.error().code)) << updates.error().text();
         EXPECT_EQ(count_rows(store, *made), committed);
 
-        std::filesystem::remove(path("small/ballast"));                       // space returns
+        std::filesystem::remove(path("small/ballast"));  // space returns
         int more = 0;
         for (int tries = 0; tries < 50 && more < 1000; ++tries) {
             last = insert_batch(store, *made, committed + more, 200);
@@ -144,20 +155,24 @@ bool refuse_call(unsigned call) {
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
     };
     const sock_fprog program{static_cast<unsigned short>(std::size(code)), code};
-    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+           prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
 }
 
 void without_io_uring(const std::string& directory, Options options) {
     if (!refuse_call(__NR_io_uring_setup)) end_child(1);
     options.io = IoMethod::io_uring;
-    if (const auto refused = Store::open(directory + ".no", options); refused || refused.error().text().find("io_uring") == std::string::npos) end_child(2);
+    if (const auto refused = Store::open(directory + ".no", options);
+        refused || refused.error().text().find("io_uring") == std::string::npos)
+        end_child(2);
     options.io = IoMethod::automatic;
     auto store = Store::open(directory, options);
     if (!store) end_child(3);
     if (store->stats().io_backend != "pool") end_child(4);
     const auto done = store->run([&](Txn& txn) -> Result<void> {
         const Index index = TRY(store->create_index(txn, "i"));
-        for (int n = 0; n < 5000; ++n) TRY(index.put(txn, Key().u32(static_cast<uint32_t>(n)), row(n)));
+        for (int n = 0; n < 5000; ++n)
+            TRY(index.put(txn, Key().u32(static_cast<uint32_t>(n)), row(n)));
         return {};
     });
     if (!done) end_child(5);

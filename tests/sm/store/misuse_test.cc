@@ -1,5 +1,5 @@
-// labels: unit
-// misuse_test.cc - every public call with a transaction or a handle that it may not have: an error that says which, and nothing has changed.
+// labels: unit misuse_test.cc - every public call with a transaction or a handle that it may not
+// have: an error that says which, and nothing has changed.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -16,7 +16,9 @@ struct Things {
 };
 
 template <class T>
-ErrorCode code_of(const Result<T>& r) { return r ? ErrorCode::none : r.error().code; }
+ErrorCode code_of(const Result<T>& r) {
+    return r ? ErrorCode::none : r.error().code;
+}
 
 struct Call {
     const char* name;
@@ -25,27 +27,63 @@ struct Call {
 };
 
 const Call kCalls[] = {
-    {"get", false, true, [](Things& t, Txn& txn) { std::string v; return code_of(t.index.get(txn, "k", v)); }},
-    {"get into a buffer", false, true, [](Things& t, Txn& txn) { std::byte room[8]; return code_of(t.index.get(txn, "k", std::span(room))); }},
-    {"get_many", false, true, [](Things& t, Txn& txn) { Lookup rows[1] = {{.key = "k", .buffer = {}}}; return code_of(t.index.get_many(txn, rows)); }},
+    {"get", false, true,
+     [](Things& t, Txn& txn) {
+         std::string v;
+         return code_of(t.index.get(txn, "k", v));
+     }},
+    {"get into a buffer", false, true,
+     [](Things& t, Txn& txn) {
+         std::byte room[8];
+         return code_of(t.index.get(txn, "k", std::span(room)));
+     }},
+    {"get_many", false, true,
+     [](Things& t, Txn& txn) {
+         Lookup rows[1] = {{.key = "k", .buffer = {}}};
+         return code_of(t.index.get_many(txn, rows));
+     }},
     {"scan up", false, true, [](Things& t, Txn& txn) { return code_of(t.index.scan(txn).next()); }},
-    {"scan down", false, true, [](Things& t, Txn& txn) { return code_of(t.index.scan(txn).prev()); }},
-    {"insert", true, true, [](Things& t, Txn& txn) { return code_of(t.index.insert(txn, "new", "v")); }},
-    {"insert_many", true, true, [](Things& t, Txn& txn) { const NewRecord r[1] = {{"new", "v"}}; return code_of(t.index.insert_many(txn, r)); }},
-    {"update", true, true, [](Things& t, Txn& txn) { return code_of(t.index.update(txn, "k", "w")); }},
+    {"scan down", false, true,
+     [](Things& t, Txn& txn) { return code_of(t.index.scan(txn).prev()); }},
+    {"insert", true, true,
+     [](Things& t, Txn& txn) { return code_of(t.index.insert(txn, "new", "v")); }},
+    {"insert_many", true, true,
+     [](Things& t, Txn& txn) {
+         const NewRecord r[1] = {{"new", "v"}};
+         return code_of(t.index.insert_many(txn, r));
+     }},
+    {"update", true, true,
+     [](Things& t, Txn& txn) { return code_of(t.index.update(txn, "k", "w")); }},
     {"put", true, true, [](Things& t, Txn& txn) { return code_of(t.index.put(txn, "k", "w")); }},
-    {"patch", true, true, [](Things& t, Txn& txn) { return code_of(t.index.patch(txn, "k", 0, "w")); }},
-    {"patch at a place", true, true, [](Things& t, Txn& txn) { return code_of(t.index.patch(txn, "k", 0, "w", RecordHint{})); }},
+    {"patch", true, true,
+     [](Things& t, Txn& txn) { return code_of(t.index.patch(txn, "k", 0, "w")); }},
+    {"patch at a place", true, true,
+     [](Things& t, Txn& txn) { return code_of(t.index.patch(txn, "k", 0, "w", RecordHint{})); }},
     {"erase", true, true, [](Things& t, Txn& txn) { return code_of(t.index.erase(txn, "k")); }},
-    {"heap get", false, true, [](Things& t, Txn& txn) { std::string v; return code_of(t.heap.get(txn, RecordId{}, v)); }},
-    {"heap scan", false, true, [](Things& t, Txn& txn) { return code_of(t.heap.scan(txn, [](RecordId, Slice) { return true; })); }},
-    {"heap insert", true, true, [](Things& t, Txn& txn) { return code_of(t.heap.insert(txn, "v")); }},
-    {"heap update", true, true, [](Things& t, Txn& txn) { return code_of(t.heap.update(txn, RecordId{}, "v")); }},
-    {"heap erase", true, true, [](Things& t, Txn& txn) { return code_of(t.heap.erase(txn, RecordId{})); }},
-    {"create_index", true, false, [](Things& t, Txn& txn) { return code_of(t.store.create_index(txn, "new")); }},
-    {"create_heap", true, false, [](Things& t, Txn& txn) { return code_of(t.store.create_heap(txn, "new")); }},
+    {"heap get", false, true,
+     [](Things& t, Txn& txn) {
+         std::string v;
+         return code_of(t.heap.get(txn, RecordId{}, v));
+     }},
+    {"heap scan", false, true,
+     [](Things& t, Txn& txn) {
+         return code_of(t.heap.scan(txn, [](RecordId, Slice) { return true; }));
+     }},
+    {"heap insert", true, true,
+     [](Things& t, Txn& txn) { return code_of(t.heap.insert(txn, "v")); }},
+    {"heap update", true, true,
+     [](Things& t, Txn& txn) { return code_of(t.heap.update(txn, RecordId{}, "v")); }},
+    {"heap erase", true, true,
+     [](Things& t, Txn& txn) { return code_of(t.heap.erase(txn, RecordId{})); }},
+    {"create_index", true, false,
+     [](Things& t, Txn& txn) { return code_of(t.store.create_index(txn, "new")); }},
+    {"create_heap", true, false,
+     [](Things& t, Txn& txn) { return code_of(t.store.create_heap(txn, "new")); }},
     {"drop", true, false, [](Things& t, Txn& txn) { return code_of(t.store.drop(txn, "i")); }},
-    {"bulk_load", true, false, [](Things& t, Txn& txn) { return code_of(t.store.bulk_load(txn, t.index, [](Slice&, Slice&) { return false; })); }},
+    {"bulk_load", true, false,
+     [](Things& t, Txn& txn) {
+         return code_of(t.store.bulk_load(txn, t.index, [](Slice&, Slice&) { return false; }));
+     }},
 };
 
 class Misuse : public StoreCrash {
@@ -59,7 +97,8 @@ protected:
     }
     void TearDown() override {
         if (store_) {
-            EXPECT_EQ(index_content(*store_, "i"), (std::map<std::string, std::string>{{"k", "v"}}));
+            EXPECT_EQ(index_content(*store_, "i"),
+                      (std::map<std::string, std::string>{{"k", "v"}}));
             EXPECT_TRUE(heap_content(*store_, "h").empty());
             EXPECT_EQ(store_->list().size(), 2u);
             expect_sound(*store_);
@@ -78,7 +117,8 @@ TEST_F(Misuse, OfATransactionThatHasEnded) {
         auto txn = store_->begin();
         ASSERT_OK(txn);
         ASSERT_OK(txn->abort());
-        for (const Call& call : kCalls) EXPECT_EQ(call.run(*things_, *txn), ErrorCode::txn_ended) << call.name;
+        for (const Call& call : kCalls)
+            EXPECT_EQ(call.run(*things_, *txn), ErrorCode::txn_ended) << call.name;
         EXPECT_FALSE(txn->live());
     });
 }
@@ -88,8 +128,10 @@ TEST_F(Misuse, OfATransactionOfAnotherStore) {
     on_thread(other, [&] {
         auto txn = other.begin();
         ASSERT_OK(txn);
-        for (const Call& call : kCalls) EXPECT_EQ(call.run(*things_, *txn), ErrorCode::bad_argument) << call.name;
-        const auto foreign = other.bulk_load(*txn, things_->index, [](Slice&, Slice&) { return false; });
+        for (const Call& call : kCalls)
+            EXPECT_EQ(call.run(*things_, *txn), ErrorCode::bad_argument) << call.name;
+        const auto foreign =
+            other.bulk_load(*txn, things_->index, [](Slice&, Slice&) { return false; });
         EXPECT_TRUE(!foreign && std::string_view(foreign.error().what) == "index of another store");
         EXPECT_TRUE(txn->abort());
     });
@@ -110,18 +152,21 @@ TEST_F(Misuse, OfATransactionThatOnlyReads) {
 TEST_F(Misuse, OfATransactionOnAnotherThread) {
     std::optional<Txn> txn;
     bool tried = false;
-    auto owner = store_->start([&]() -> Result<void> {
-        txn.emplace(TRY(store_->begin()));
-        while (!tried) yield();
-        return txn->abort();
-    }, 0);
+    auto owner = store_->start(
+        [&]() -> Result<void> {
+            txn.emplace(TRY(store_->begin()));
+            while (!tried) yield();
+            return txn->abort();
+        },
+        0);
     on_thread(*store_, [&] {
         while (!txn) yield();
-        for (const Call& call : kCalls) EXPECT_EQ(call.run(*things_, *txn), ErrorCode::wrong_thread) << call.name;
+        for (const Call& call : kCalls)
+            EXPECT_EQ(call.run(*things_, *txn), ErrorCode::wrong_thread) << call.name;
         tried = true;
     });
     ASSERT_OK(owner.join());
-    EXPECT_EQ(code_of(owner.join()), ErrorCode::bad_argument);           // joined already
+    EXPECT_EQ(code_of(owner.join()), ErrorCode::bad_argument);  // joined already
     EXPECT_EQ(code_of(Handle<void>().join()), ErrorCode::bad_argument);
 }
 
@@ -151,8 +196,11 @@ TEST_F(Misuse, OfTheStore) {
         auto txn = store_->begin();
         ASSERT_OK(txn);
         for (const uint32_t fill : {49u, 101u})
-            EXPECT_EQ(code_of(store_->bulk_load(*txn, things_->index, [](Slice&, Slice&) { return false; }, fill)), ErrorCode::bad_argument);
-        EXPECT_EQ(code_of(store_->create_index(*txn, std::string_view("a\0b", 3))), ErrorCode::bad_argument);
+            EXPECT_EQ(code_of(store_->bulk_load(
+                          *txn, things_->index, [](Slice&, Slice&) { return false; }, fill)),
+                      ErrorCode::bad_argument);
+        EXPECT_EQ(code_of(store_->create_index(*txn, std::string_view("a\0b", 3))),
+                  ErrorCode::bad_argument);
         EXPECT_EQ(code_of(store_->drop(*txn, "")), ErrorCode::bad_argument);
         EXPECT_EQ(code_of(store_->drop(*txn, "none")), ErrorCode::no_such_store);
         EXPECT_TRUE(txn->abort());
@@ -161,11 +209,13 @@ TEST_F(Misuse, OfTheStore) {
     EXPECT_EQ(code_of(store_->heap("i")), ErrorCode::wrong_kind);
     EXPECT_TRUE(store_->wait_durable(kLsnNone));
     // The body may end its transaction itself.
-    ASSERT_OK(store_->run([&](Txn& txn) -> Result<void> { return TRY(txn.commit()), Result<void>{}; }));
+    ASSERT_OK(
+        store_->run([&](Txn& txn) -> Result<void> { return TRY(txn.commit()), Result<void>{}; }));
     EXPECT_EQ(code_of(store_->run([&](Txn& txn) -> Result<void> {
-        TRY(txn.abort());
-        return fail(ErrorCode::cancelled);
-    })), ErrorCode::cancelled);
+                  TRY(txn.abort());
+                  return fail(ErrorCode::cancelled);
+              })),
+              ErrorCode::cancelled);
 }
 
 TEST_F(Misuse, OfAClosedStore) {
@@ -179,7 +229,8 @@ TEST_F(Misuse, OfAClosedStore) {
     EXPECT_EQ(code_of(closed.wait_durable(Lsn{1})), ErrorCode::store_closed);
     EXPECT_EQ(code_of(closed.verify()), ErrorCode::store_closed);
     EXPECT_EQ(code_of(closed.run([](Txn&) -> Result<int> { return 1; })), ErrorCode::store_closed);
-    EXPECT_EQ(code_of(closed.start([]() -> Result<int> { return 1; }).join()), ErrorCode::store_closed);
+    EXPECT_EQ(code_of(closed.start([]() -> Result<int> { return 1; }).join()),
+              ErrorCode::store_closed);
     Store other = open("b");
     on_thread(other, [&] {
         auto txn = other.begin();

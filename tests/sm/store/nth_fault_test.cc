@@ -1,16 +1,16 @@
-// labels: sim
-// nth_fault_test.cc - the n-th read, write, sync or allocation of an operation fails, for every n: an error as a value, nothing lost, a sound store.
+// labels: sim nth_fault_test.cc - the n-th read, write, sync or allocation of an operation fails,
+// for every n: an error as a value, nothing lost, a sound store.
 //
-// Concepts   A trial: a fresh image of one disk, an open store with a cold pool, one operation, one fault. From the n-th opportunity on all fail (the
-//            device is gone), or that one alone. What came back decides which of two contents the store must have.
+// Concepts   A trial: a fresh image of one disk, an open store with a cold pool, one operation, one
+//            fault. From the n-th opportunity on all fail (the device is gone), or that one alone.
+//            What came back decides which of two contents the store must have.
 #include <gtest/gtest.h>
 
 #include <map>
 #include <set>
-#include <set>
 
-#include "sm/store/engine_of.h"
 #include "sm/store/catalog.h"
+#include "sm/store/engine_of.h"
 #include "sm/store/ghost_cleaner.h"
 #include "tests/sim_store.h"
 
@@ -22,15 +22,19 @@ using threads::SimDisk;
 using threads::SimFault;
 
 constexpr int kRows = 120;
-constexpr uint64_t kFree = 40;               // pages of the volume
+constexpr uint64_t kFree = 40;  // pages of the volume
 std::string key_of(int n) { return "key" + std::to_string(1000 + n); }
-std::string deep_key(int n) { return key_of(n) + std::string(900, 'k'); }        // eight to a page: three levels
-std::string value_of(int n) { return std::string(n % 30 == 7 ? 20'000 : 150, static_cast<char>('a' + n % 26)); }
+// Eight to a page: three levels.
+std::string deep_key(int n) { return key_of(n) + std::string(900, 'k'); }
+std::string value_of(int n) {
+    return std::string(n % 30 == 7 ? 20'000 : 150, static_cast<char>('a' + n % 26));
+}
 
 using Content = std::map<std::string, std::string>;
 using Body = std::function<Result<void>(Store&, Txn&)>;
 
-// `prepare` runs and commits before anything fails; `run` is a transaction, `serve` works outside of any.
+// `prepare` runs and commits before anything fails; `run` is a transaction, `serve` works outside
+// of any.
 struct Operation {
     const char* name;
     Body prepare, run;
@@ -45,7 +49,9 @@ Result<void> each_row(Store& store, const char* name, int from, int step, Each e
 }
 
 Result<void> erase_most(Store& store, Txn& txn) {
-    TRY(each_row(store, "deep", 5, 1, [&](const Index& index, int n) -> Result<void> { return (void)TRY(index.erase(txn, deep_key(n))), Result<void>{}; }));
+    TRY(each_row(store, "deep", 5, 1, [&](const Index& index, int n) -> Result<void> {
+        return (void)TRY(index.erase(txn, deep_key(n))), Result<void>{};
+    }));
     return each_row(store, "i", 0, 1, [&](const Index& index, int n) -> Result<void> {
         if (n % 11 != 0) TRY(index.erase(txn, key_of(n)));
         return {};
@@ -63,93 +69,152 @@ Result<void> expect_sound(Store& store) {
 }
 
 const Operation kOperations[] = {
-    {"get", {}, [](Store& s, Txn& t) {
+    {"get",
+     {},
+     [](Store& s, Txn& t) {
          return each_row(s, "i", 0, 9, [&](const Index& index, int n) -> Result<void> {
              std::string value;
              EXPECT_TRUE(TRY(index.get(t, key_of(n), value)));
              EXPECT_EQ(value, value_of(n));
              return {};
          });
-     }, {}},
-    {"scan", {}, [](Store& s, Txn& t) -> Result<void> {
+     },
+     {}},
+    {"scan",
+     {},
+     [](Store& s, Txn& t) -> Result<void> {
          Cursor up = TRY(s.index("deep")).scan(t), down = TRY(s.index("i")).scan(t);
          for (int n = 0; n < kRows; ++n) {
              EXPECT_TRUE(TRY(up.next()) && up.key() == deep_key(n));
              EXPECT_TRUE(TRY(down.prev()) && down.key() == key_of(kRows - 1 - n));
          }
          return {};
-     }, {}},
-    {"insert", {}, [](Store& s, Txn& t) -> Result<void> {
-         TRY(each_row(s, "deep", 0, 2, [&](const Index& index, int n) { return index.insert(t, deep_key(n) + "+", std::string(600, '+')); }));
-         return each_row(s, "i", 0, 7, [&](const Index& index, int n) { return index.insert(t, key_of(n) + "+", value_of(n + 7)); });
-     }, {}},
-    {"insert many", {}, [](Store& s, Txn& t) -> Result<void> {
+     },
+     {}},
+    {"insert",
+     {},
+     [](Store& s, Txn& t) -> Result<void> {
+         TRY(each_row(s, "deep", 0, 2, [&](const Index& index, int n) {
+             return index.insert(t, deep_key(n) + "+", std::string(600, '+'));
+         }));
+         return each_row(s, "i", 0, 7, [&](const Index& index, int n) {
+             return index.insert(t, key_of(n) + "+", value_of(n + 7));
+         });
+     },
+     {}},
+    {"insert many",
+     {},
+     [](Store& s, Txn& t) -> Result<void> {
          std::vector<std::string> keys;
          for (int n = 0; n < kRows; ++n) keys.push_back(deep_key(n) + "*");
          std::vector<NewRecord> records;
          for (const std::string& key : keys) records.push_back({key, Slice(key).substr(0, 300)});
          return TRY(s.index("deep")).insert_many(t, records);
-     }, {}},
-    {"update", {}, [](Store& s, Txn& t) -> Result<void> {
-         TRY(each_row(s, "deep", 0, 5, [&](const Index& index, int n) { return index.put(t, deep_key(n), std::string(1'200, 'u')); }));
-         return each_row(s, "i", 7, 6, [&](const Index& index, int n) { return index.put(t, key_of(n), std::string(n % 5 ? 40 : 9'000, 'u')); });
-     }, {}},
-    {"patch", {}, [](Store& s, Txn& t) {
+     },
+     {}},
+    {"update",
+     {},
+     [](Store& s, Txn& t) -> Result<void> {
+         TRY(each_row(s, "deep", 0, 5, [&](const Index& index, int n) {
+             return index.put(t, deep_key(n), std::string(1'200, 'u'));
+         }));
+         return each_row(s, "i", 7, 6, [&](const Index& index, int n) {
+             return index.put(t, key_of(n), std::string(n % 5 ? 40 : 9'000, 'u'));
+         });
+     },
+     {}},
+    {"patch",
+     {},
+     [](Store& s, Txn& t) {
          return each_row(s, "i", 1, 6, [&](const Index& index, int n) -> Result<void> {
              EXPECT_TRUE(TRY(index.patch(t, key_of(n), value_of(n).size() - 7, "patched")));
              return {};
          });
-     }, {}},
+     },
+     {}},
     {"erase", {}, erase_most, {}},
-    {"erase and go back", {}, [](Store& s, Txn& t) -> Result<void> {
+    {"erase and go back",
+     {},
+     [](Store& s, Txn& t) -> Result<void> {
          const Savepoint point = TRY(t.savepoint());
          TRY(erase_most(s, t));
          return t.roll_back_to(point);
-     }, {}},
+     },
+     {}},
     {"clean and merge", erase_most, {}, clean},
-    {"bulk load", {}, [](Store& s, Txn& t) -> Result<void> {
+    {"bulk load",
+     {},
+     [](Store& s, Txn& t) -> Result<void> {
          int n = 0;
          std::string key, value;
-         return s.bulk_load(t, TRY(s.index("empty")), [&](Slice& k, Slice& v) {
-             key = deep_key(n), value = value_of(n), k = key, v = value;
-             return n++ < kRows;
-         }, 80);
-     }, {}},
-    {"create", {}, [](Store& s, Txn& t) -> Result<void> {
-         for (int n = 0; n < 40; ++n) TRY(s.create_index(t, "new" + std::string(100, 'w') + std::to_string(n)));
+         return s.bulk_load(
+             t, TRY(s.index("empty")),
+             [&](Slice& k, Slice& v) {
+                 key = deep_key(n), value = value_of(n), k = key, v = value;
+                 return n++ < kRows;
+             },
+             80);
+     },
+     {}},
+    {"create",
+     {},
+     [](Store& s, Txn& t) -> Result<void> {
+         for (int n = 0; n < 40; ++n)
+             TRY(s.create_index(t, "new" + std::string(100, 'w') + std::to_string(n)));
          return TRY(s.create_heap(t, "new heap")), Result<void>{};
-     }, {}},
+     },
+     {}},
     {"drop index", {}, [](Store& s, Txn& t) { return s.drop(t, "i"); }, {}},
     {"drop heap", {}, [](Store& s, Txn& t) { return s.drop(t, "h"); }, {}},
-    {"heap scan", {}, [](Store& s, Txn& t) -> Result<void> {
+    {"heap scan",
+     {},
+     [](Store& s, Txn& t) -> Result<void> {
          int seen = 0;
          TRY(TRY(s.heap("h")).scan(t, [&](RecordId, Slice) { return ++seen > 0; }));
          EXPECT_EQ(seen, kRows);
          return {};
-     }, {}},
-    {"heap insert", {}, [](Store& s, Txn& t) -> Result<void> {
+     },
+     {}},
+    {"heap insert",
+     {},
+     [](Store& s, Txn& t) -> Result<void> {
          for (int n = 0; n < 30; ++n) TRY(TRY(s.heap("h")).insert(t, std::string(2'000, 'i')));
          return {};
-     }, {}},
-    {"heap update", {}, [](Store& s, Txn& t) -> Result<void> {       // grown records move away, and shrink where they are
+     },
+     {}},
+    // Grown records move away, and shrink where they are.
+    {"heap update",
+     {},
+     [](Store& s, Txn& t) -> Result<void> {
          const Heap heap = TRY(s.heap("h"));
          std::vector<RecordId> ids;
          TRY(heap.scan(t, [&](RecordId id, Slice) { return ids.push_back(id), true; }));
-         for (size_t n = 0; n < ids.size(); n += 3) EXPECT_TRUE(TRY(heap.update(t, ids[n], std::string(3'000, 'g'))));
-         for (size_t n = 0; n < ids.size(); n += 6) EXPECT_TRUE(TRY(heap.update(t, ids[n], "small")));
+         for (size_t n = 0; n < ids.size(); n += 3)
+             EXPECT_TRUE(TRY(heap.update(t, ids[n], std::string(3'000, 'g'))));
+         for (size_t n = 0; n < ids.size(); n += 6)
+             EXPECT_TRUE(TRY(heap.update(t, ids[n], "small")));
          return {};
-     }, {}},
-    {"heap erase", {}, [](Store& s, Txn& t) -> Result<void> {
+     },
+     {}},
+    {"heap erase",
+     {},
+     [](Store& s, Txn& t) -> Result<void> {
          const Heap heap = TRY(s.heap("h"));
          std::vector<RecordId> ids;
          TRY(heap.scan(t, [&](RecordId id, Slice) { return ids.push_back(id), true; }));
          for (size_t n = 0; n < ids.size(); n += 2) EXPECT_TRUE(TRY(heap.erase(t, ids[n])));
          return {};
-     }, {}},
+     },
+     {}},
     {"checkpoint", erase_most, {}, [](Store& s) { return s.checkpoint(); }},
-    {"verify", {}, {}, [](Store& s) -> Result<void> {            // pages that cannot be read are all named
+    // Pages that cannot be read are all named.
+    {"verify",
+     {},
+     {},
+     [](Store& s) -> Result<void> {
          const auto faults = TRY(s.verify());
-         return faults.empty() ? Result<void>{} : fail(ErrorCode::io_error, "verify", faults.size());
+         return faults.empty() ? Result<void>{}
+                               : fail(ErrorCode::io_error, "verify", faults.size());
      }},
 };
 
@@ -160,7 +225,8 @@ protected:
         ASSERT_TRUE(store.open());
         store.on_thread([&] {
             ASSERT_TRUE(store->run([&](Txn& txn) -> Result<void> {
-                for (const char* name : {"i", "deep", "empty", "filler"}) TRY(store->create_index(txn, name));
+                for (const char* name : {"i", "deep", "empty", "filler"})
+                    TRY(store->create_index(txn, name));
                 return TRY(store->create_heap(txn, "h")), Result<void>{};
             }));
             const auto filled = store->run([&](Txn& txn) -> Result<void> {
@@ -178,7 +244,8 @@ protected:
         ASSERT_TRUE(store.close());
     }
 
-    // Everything that a reader can see. Where a fuller volume gives a heap other pages, its records go without their ids.
+    // Everything that a reader can see. Where a fuller volume gives a heap other pages, its records
+    // go without their ids.
     static Content content_of(SimStore& store) {
         Content all;
         store.on_thread([&] {
@@ -187,15 +254,19 @@ protected:
                     all[entry.name] = "there";
                     if (entry.is_index) {
                         Cursor cursor = TRY(store->index(entry.name)).scan(txn);
-                        while (TRY(cursor.next())) all[entry.name + "/" + std::string(cursor.key())] = cursor.value();
+                        while (TRY(cursor.next()))
+                            all[entry.name + "/" + std::string(cursor.key())] = cursor.value();
                     } else {
                         std::multiset<std::string> records;
                         TRY(TRY(store->heap(entry.name)).scan(txn, [&](RecordId id, Slice record) {
                             if (GetParam() == SimFault::no_space_allocate) records.emplace(record);
-                            else all[entry.name + "/" + std::to_string(id.page.value) + "." + std::to_string(id.slot.value)] = record;
+                            else
+                                all[entry.name + "/" + std::to_string(id.page.value) + "." +
+                                    std::to_string(id.slot.value)] = record;
                             return true;
                         }));
-                        for (int n = 0; const std::string& record : records) all[entry.name + "/" + std::to_string(n++)] = record;
+                        for (int n = 0; const std::string& record : records)
+                            all[entry.name + "/" + std::to_string(n++)] = record;
                     }
                 }
                 return {};
@@ -213,11 +284,12 @@ protected:
 
     // Nothing of the volume is in memory.
     static void forget_pages(sm::Engine& engine) {
-        engine.ghosts->hold();                   // else pages change while others are being written
+        engine.ghosts->hold();  // else pages change while others are being written
         const auto written = engine.pool->write_dirty(0);
         EXPECT_TRUE(written) << written.error().text();
         for (uint32_t p = sm::kFirstMapPage.value; p < engine.space->pages_total(); ++p)
-            if (sm::ExclusivePage page; engine.pool->try_fix_exclusive(PageId{p}, page)) engine.pool->drop(std::move(page));
+            if (sm::ExclusivePage page; engine.pool->try_fix_exclusive(PageId{p}, page))
+                engine.pool->drop(std::move(page));
         engine.ghosts->resume();
     }
 
@@ -225,18 +297,25 @@ protected:
     static Result<void> fill_volume(Store& store, uint64_t left) {
         sm::SpaceMap& space = *sm::engine_of(store).space;
         for (int n = 0; space.pages_used() + left < space.pages_total(); ++n)
-            TRY(store.run([&](Txn& txn) -> Result<void> { return TRY(store.index("filler")).insert(txn, std::to_string(left) + "/" + key_of(n), std::string(5'000, 'f')); }, {.durability = Durability::lazy}));
+            TRY(store.run(
+                [&](Txn& txn) -> Result<void> {
+                    return TRY(store.index("filler"))
+                        .insert(txn, std::to_string(left) + "/" + key_of(n),
+                                std::string(5'000, 'f'));
+                },
+                {.durability = Durability::lazy}));
         return {};
     }
 
     struct Outcome {
-        Result<void> done;                   // of the operation, and of the commit if there was one
-        bool committing = false;             // whether it came so far
+        Result<void> done;        // of the operation, and of the commit if there was one
+        bool committing = false;  // whether it came so far
         uint64_t faults = 0;
-        Content before, after;               // after: if the store lives
+        Content before, after;  // after: if the store lives
     };
-    // The operation with its n-th opportunity (n = 0: none), and for ever from there on if `for_ever`, failing. An allocation gives many pages: there
-    // it is the n-th page that the volume has no room for.
+    // The operation with its n-th opportunity (n = 0: none), and for ever from there on if
+    // `for_ever`, failing. An allocation gives many pages: there it is the n-th page that the
+    // volume has no room for.
     Outcome attempt(SimStore& store, const Operation& operation, uint64_t n, bool for_ever) {
         const SimFault kind = GetParam();
         Outcome out;
@@ -244,7 +323,8 @@ protected:
         store.on_thread([&] {
             if (operation.prepare) {
                 store.engine().ghosts->hold();
-                const auto prepared = store->run([&](Txn& txn) { return operation.prepare(*store, txn); });
+                const auto prepared =
+                    store->run([&](Txn& txn) { return operation.prepare(*store, txn); });
                 store.engine().ghosts->resume();
                 EXPECT_TRUE(prepared) << prepared.error().text();
             }
@@ -281,7 +361,8 @@ protected:
     }
 
     static void merge_filler(Content& expected, const Content& found) {
-        std::erase_if(expected, [](const auto& entry) { return entry.first.starts_with("filler/"); });
+        std::erase_if(expected,
+                      [](const auto& entry) { return entry.first.starts_with("filler/"); });
         for (const auto& entry : found)
             if (entry.first.starts_with("filler/")) expected.insert(entry);
     }
@@ -290,7 +371,8 @@ protected:
         Content expected;
         const uint64_t last = GetParam() == SimFault::no_space_allocate ? kFree : UINT64_MAX;
         for (uint64_t n = 0; n <= last && !HasFailure(); n += 1 + n / 8) {
-            SCOPED_TRACE(std::string(operation.name) + ", " + sim_fault_name(GetParam()) + " " + std::to_string(n) + (for_ever ? " and on" : ""));
+            SCOPED_TRACE(std::string(operation.name) + ", " + sim_fault_name(GetParam()) + " " +
+                         std::to_string(n) + (for_ever ? " and on" : ""));
             image_ = disk_.image(1, SimCrash::keep_all);
             Outcome out;
             {
@@ -300,7 +382,8 @@ protected:
                 if (!opened) return;
                 out = attempt(store, operation, n, for_ever);
                 if (n == 0) expected = content_of(store);
-                else if (GetParam() == SimFault::no_space_allocate) merge_filler(expected, out.before);
+                else if (GetParam() == SimFault::no_space_allocate)
+                    merge_filler(expected, out.before);
                 if (n != 0 && out.faults == 0) return;
                 failed_ += !out.done;
                 stopped_ += store.engine().failed();
@@ -319,7 +402,9 @@ protected:
             EXPECT_TRUE(opened) << opened.error().text();
             if (!opened) return;
             const Content found = content_of(again);
-            EXPECT_TRUE(found == (out.done ? expected : out.before) || (out.committing && found == expected)) << (out.done ? "done" : out.done.error().text());
+            EXPECT_TRUE(found == (out.done ? expected : out.before) ||
+                        (out.committing && found == expected))
+                << (out.done ? "done" : out.done.error().text());
             check_sound(again);
             EXPECT_TRUE(again.close());
             ++trials_;
@@ -334,7 +419,8 @@ protected:
 TEST_P(NthFault, LeavesNothingHalfDone) {
     for (const Operation& operation : kOperations)
         for (const bool for_ever : {false, true}) {
-            if (!for_ever && GetParam() == SimFault::no_space_allocate) continue;       // half as much is asked for then, and got
+            // Half as much is asked for then, and got.
+            if (!for_ever && GetParam() == SimFault::no_space_allocate) continue;
             fail_each(operation, for_ever);
             if (HasFailure()) return;
         }
@@ -342,7 +428,9 @@ TEST_P(NthFault, LeavesNothingHalfDone) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Of, NthFault,
-                         ::testing::Values(SimFault::read_error, SimFault::write_error, SimFault::sync_error, SimFault::no_space_allocate, SimFault::no_space_write),
+                         ::testing::Values(SimFault::read_error, SimFault::write_error,
+                                           SimFault::sync_error, SimFault::no_space_allocate,
+                                           SimFault::no_space_write),
                          [](const auto& info) { return sim_fault_name(info.param); });
 
 }  // namespace

@@ -1,5 +1,5 @@
-// labels: unit
-// object_life_test.cc - objects made and dropped around savepoints and within one transaction; cursors at the end of what was erased.
+// labels: unit object_life_test.cc - objects made and dropped around savepoints and within one
+// transaction; cursors at the end of what was erased.
 #include "tests/sm/store_crash_util.h"
 
 namespace lockstep {
@@ -61,7 +61,8 @@ TEST_F(ObjectLife, ManyObjectsInOneTransaction) {
     EXPECT_EQ(store.list().size(), 20u);
 }
 
-// A handle outlives its object. Whatever is asked of it then is refused, and nothing is written to pages that are somebody else's by now.
+// A handle outlives its object. Whatever is asked of it then is refused, and nothing is written to
+// pages that are somebody else's by now.
 class GoneObject : public ObjectLife {
 protected:
     static Options tiny_pool() {
@@ -72,18 +73,22 @@ protected:
     }
     static void expect_gone(Store& store, const Index& index, const Heap& heap) {
         on_thread(store, [&] {
-            for (const Isolation isolation : {Isolation::serializable, Isolation::repeatable_read, Isolation::read_committed}) {
+            for (const Isolation isolation :
+                 {Isolation::serializable, Isolation::repeatable_read, Isolation::read_committed}) {
                 Txn txn = std::move(*store.begin({.isolation = isolation}));
-                const auto refused = [](const auto& result) { return !result && result.error().code == ErrorCode::no_such_store; };
+                const auto refused = [](const auto& result) {
+                    return !result && result.error().code == ErrorCode::no_such_store;
+                };
                 std::string text;
                 EXPECT_TRUE(refused(index.get(txn, "k1", text)));
                 EXPECT_TRUE(refused(index.put(txn, "k1", "v")));
                 EXPECT_TRUE(refused(index.insert(txn, "new", "v")));
                 EXPECT_TRUE(refused(index.erase(txn, "k1")));
-                EXPECT_TRUE(refused(store.bulk_load(txn, index, [](Slice&, Slice&) { return false; })));
+                EXPECT_TRUE(
+                    refused(store.bulk_load(txn, index, [](Slice&, Slice&) { return false; })));
                 EXPECT_TRUE(refused(heap.insert(txn, "record")));
                 EXPECT_TRUE(refused(heap.scan(txn, [](RecordId, Slice) { return true; })));
-                ASSERT_OK(txn.commit());                         // a refusal has changed nothing
+                ASSERT_OK(txn.commit());  // a refusal has changed nothing
             }
         });
         expect_sound(store);
@@ -100,17 +105,20 @@ TEST_F(GoneObject, AfterTheDrop) {
         TRY(heap.insert(txn, "record"));
         return {};
     }));
-    ASSERT_OK(store.checkpoint());                               // the pages are on the volume, where they stay as they are
+    // The pages are on the volume, where they stay as they are.
+    ASSERT_OK(store.checkpoint());
     ASSERT_OK(store.run([&](Txn& txn) -> Result<void> {
         TRY(store.drop(txn, "i"));
         return store.drop(txn, "h");
     }));
     expect_gone(store, index, heap);
-    // The pool forgets the freed pages; some belong to others now, some would be read back from the volume as they were.
+    // The pool forgets the freed pages; some belong to others now, some would be read back from the
+    // volume as they were.
     make(store, "i", "h");
     ASSERT_OK(store.run([&](Txn& txn) -> Result<void> {
         const Index other = TRY(store.index("i"));
-        for (int n = 0; n < 800; ++n) TRY(other.put(txn, "key" + std::to_string(n), std::string(12000, 'x')));
+        for (int n = 0; n < 800; ++n)
+            TRY(other.put(txn, "key" + std::to_string(n), std::string(12000, 'x')));
         return {};
     }));
     expect_gone(store, index, heap);
@@ -129,7 +137,8 @@ TEST_F(GoneObject, AfterItsCreatorHasRolledBack) {
     });
 }
 
-// Who waits while the drop commits comes too late, and who goes on after a drop that was rolled back does not notice.
+// Who waits while the drop commits comes too late, and who goes on after a drop that was rolled
+// back does not notice.
 TEST_F(GoneObject, WhoWaitsForTheDropper) {
     Store store = open("s", tiny_pool());
     make(store, "i", "h");
@@ -141,7 +150,8 @@ TEST_F(GoneObject, WhoWaitsForTheDropper) {
         ASSERT_OK(store.drop(dropper, "h"));
         std::vector<Handle<void>> waiters;
         waiters.push_back(store.spawn([&](Txn& txn) { return index.put(txn, "k", "v"); }));
-        waiters.push_back(store.spawn([&](Txn& txn) { return heap.scan(txn, [](RecordId, Slice) { return true; }); }));
+        waiters.push_back(store.spawn(
+            [&](Txn& txn) { return heap.scan(txn, [](RecordId, Slice) { return true; }); }));
         waiters.push_back(store.spawn([&](Txn& txn) -> Result<void> {
             TRY(heap.insert(txn, "record"));
             return {};

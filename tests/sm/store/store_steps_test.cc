@@ -1,10 +1,10 @@
-// labels: unit
-// store_steps_test.cc - teams as an application sees them: switched while it runs, figures with names, differences of figures; and I/O figures.
+// labels: unit store_steps_test.cc - teams as an application sees them: switched while it runs,
+// figures with names, differences of figures; and I/O figures.
 #include <algorithm>
 
+#include <lockstep/io_stats.h>
 #include "tests/sm/store_crash_util.h"
 #include "threads/thread/ctx_points.h"
-#include <lockstep/io_stats.h>
 #include "threads/thread/worker_local.h"
 
 namespace lockstep {
@@ -20,22 +20,24 @@ protected:
     }
     // The same operations in each, on rows of its own.
     Handle<void> start_one(int n) {
-        return store_->spawn([this, n](Txn& txn) -> Result<void> {
-            (threads::worker_local.steps != nullptr ? ran_in_teams_ : ran_alone_) = true;
-            const Index rows = TRY(store_->index("rows"));
-            for (int i = 0; i < 6; ++i) {
-                const std::string key = "k" + std::to_string(1000 + n * 10 + i);
-                TRY(rows.put(txn, key, std::string(100, 'v')));
-                std::string value;
-                TRY(rows.get(txn, key, value));
-            }
-            return {};
-        }, {.durability = txn::Durability::lazy}, 0);
+        return store_->spawn(
+            [this, n](Txn& txn) -> Result<void> {
+                (threads::worker_local.steps != nullptr ? ran_in_teams_ : ran_alone_) = true;
+                const Index rows = TRY(store_->index("rows"));
+                for (int i = 0; i < 6; ++i) {
+                    const std::string key = "k" + std::to_string(1000 + n * 10 + i);
+                    TRY(rows.put(txn, key, std::string(100, 'v')));
+                    std::string value;
+                    TRY(rows.get(txn, key, value));
+                }
+                return {};
+            },
+            {.durability = txn::Durability::lazy}, 0);
     }
     // So many at once.
     void work(int transactions) {
         std::vector<Handle<void>> handles;
-        on_thread(*store_, [&] {                 // they are all ready before the first one runs
+        on_thread(*store_, [&] {  // they are all ready before the first one runs
             for (int n = 0; n < transactions; ++n) handles.push_back(start_one(n));
         });
         for (auto& handle : handles) EXPECT_TRUE(handle.join());
@@ -46,7 +48,7 @@ protected:
     }
 
     std::optional<Store> store_;
-    bool ran_in_teams_ = false, ran_alone_ = false;      // operations; all on one worker
+    bool ran_in_teams_ = false, ran_alone_ = false;  // operations; all on one worker
 };
 
 TEST_F(StoreSteps, AreSwitchedWhileItRunsAndTellObjectsByName) {
@@ -61,7 +63,7 @@ TEST_F(StoreSteps, AreSwitchedWhileItRunsAndTellObjectsByName) {
     const TeamFigures* fetch = find(first, "fetch (rows)");
     ASSERT_NE(fetch, nullptr);
     EXPECT_EQ(fetch->entered, 40u * 6);
-    EXPECT_GT(fetch->entered, fetch->teams);     // more than one in a team
+    EXPECT_GT(fetch->entered, fetch->teams);  // more than one in a team
     EXPECT_LE(fetch->left + fetch->strays.sum(), fetch->entered);
     EXPECT_FALSE(first.points.empty());
 
@@ -73,9 +75,10 @@ TEST_F(StoreSteps, AreSwitchedWhileItRunsAndTellObjectsByName) {
     for (const CtxPointFigures& point : rest.points) taken += point.taken;
     EXPECT_GT(taken, 0u);
 
-    ASSERT_TRUE(store_->set_steps({}));          // and off: figures begin anew
+    ASSERT_TRUE(store_->set_steps({}));  // and off: figures begin anew
     work(10);
-    for (const TeamFigures& team : store_->steps_figures().teams) EXPECT_EQ(team.entered, 0u) << team.operation;
+    for (const TeamFigures& team : store_->steps_figures().teams)
+        EXPECT_EQ(team.entered, 0u) << team.operation;
     ASSERT_OK(store_->close());
 }
 
@@ -97,19 +100,20 @@ TEST_F(StoreSteps, FindTheirGearWhileTheyWork) {
     EXPECT_GT(windows, 10u);
     EXPECT_GT(trials, 1u);
     EXPECT_TRUE(ran_in_teams_);
-    EXPECT_TRUE(ran_alone_);                     // the gears without teams were in fact engaged
+    EXPECT_TRUE(ran_alone_);  // the gears without teams were in fact engaged
     on_thread(*store_, [&] {
         const auto rows = store_->index("rows");
         ASSERT_OK(rows);
         ASSERT_OK(store_->run([&](Txn& txn) -> Result<void> {
             std::string value;
             for (int key = 1000; key < 1400; ++key)
-                EXPECT_EQ(TRY(rows->get(txn, "k" + std::to_string(key), value)), key % 10 < 6) << key;
+                EXPECT_EQ(TRY(rows->get(txn, "k" + std::to_string(key), value)), key % 10 < 6)
+                    << key;
             return {};
         }));
     });
 
-    on.window_records = 0;                       // teams of team_max, always
+    on.window_records = 0;  // teams of team_max, always
     ASSERT_TRUE(store_->set_steps(on));
     work(40);
     EXPECT_TRUE(store_->steps_figures().gears.empty());

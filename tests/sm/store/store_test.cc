@@ -1,5 +1,5 @@
-// labels: unit
-// store_test - the public interface: open and close, transactions, objects, errors for every misuse.
+// labels: unit store_test - the public interface: open and close, transactions, objects, errors for
+// every misuse.
 #include <lockstep/store.h>
 #include "tests/steps_of_run.h"
 
@@ -16,14 +16,18 @@ namespace fs = std::filesystem;
 class StoreTest : public ::testing::Test {
 protected:
     void SetUp() override {
-        directory = fs::temp_directory_path() / ("lockstep_store_test." + std::to_string(getpid()) + "." +
-                                                 ::testing::UnitTest::GetInstance()->current_test_info()->name());
+        directory = fs::temp_directory_path() /
+                    ("lockstep_store_test." + std::to_string(getpid()) + "." +
+                     ::testing::UnitTest::GetInstance()->current_test_info()->name());
         fs::remove_all(directory);
     }
     void TearDown() override { fs::remove_all(directory); }
 
     static Options small() {
-        return {.pool_bytes = 16ull << 20, .log_bytes = 64ull << 20, .log_segment_bytes = 4ull << 20, .log_ring_bytes = 4ull << 20,
+        return {.pool_bytes = 16ull << 20,
+                .log_bytes = 64ull << 20,
+                .log_segment_bytes = 4ull << 20,
+                .log_ring_bytes = 4ull << 20,
                 .steps = steps_of_run()};
     }
     Store open(Options options = small()) {
@@ -107,33 +111,39 @@ TEST_F(StoreTest, MisuseOfATransactionIsAnError) {
     const Index index = make_index(store, "t");
     EXPECT_EQ(code_of(store.begin()), ErrorCode::wrong_thread);
     std::optional<Txn> kept;
-    auto done = store.start([&]() -> Result<void> {
-        Txn txn = TRY(store.begin());
-        TRY(index.insert(txn, "a", "1"));
-        EXPECT_EQ(code_of(index.insert(txn, "a", "2")), ErrorCode::duplicate_key);
-        EXPECT_EQ(code_of(index.insert(txn, std::string(2000, 'k'), "2")), ErrorCode::key_too_long);
-        EXPECT_EQ(code_of(index.insert(txn, "v", std::string(17 << 20, 'v'))), ErrorCode::value_too_long);
-        EXPECT_EQ(code_of(index.patch(txn, "a", 1, "xx")), ErrorCode::bad_argument);
-        TRY(txn.commit());                           // none of these forced a rollback
-        EXPECT_EQ(code_of(txn.commit()), ErrorCode::txn_ended);
-        EXPECT_EQ(code_of(txn.abort()), ErrorCode::txn_ended);
-        EXPECT_EQ(code_of(index.insert(txn, "b", "1")), ErrorCode::txn_ended);
-        EXPECT_EQ(code_of(txn.savepoint()), ErrorCode::txn_ended);
-        Txn reader = TRY(store.begin({.read_only = true}));
-        EXPECT_EQ(code_of(index.insert(reader, "b", "1")), ErrorCode::read_only);
-        EXPECT_EQ(code_of(store.create_index(reader, "u")), ErrorCode::read_only);
-        TRY(reader.commit());
-        kept.emplace(TRY(store.begin()));
-        return index.insert(*kept, "z", "0");
-    }).join();
+    auto done = store
+                    .start([&]() -> Result<void> {
+                        Txn txn = TRY(store.begin());
+                        TRY(index.insert(txn, "a", "1"));
+                        EXPECT_EQ(code_of(index.insert(txn, "a", "2")), ErrorCode::duplicate_key);
+                        EXPECT_EQ(code_of(index.insert(txn, std::string(2000, 'k'), "2")),
+                                  ErrorCode::key_too_long);
+                        EXPECT_EQ(code_of(index.insert(txn, "v", std::string(17 << 20, 'v'))),
+                                  ErrorCode::value_too_long);
+                        EXPECT_EQ(code_of(index.patch(txn, "a", 1, "xx")), ErrorCode::bad_argument);
+                        TRY(txn.commit());  // none of these forced a rollback
+                        EXPECT_EQ(code_of(txn.commit()), ErrorCode::txn_ended);
+                        EXPECT_EQ(code_of(txn.abort()), ErrorCode::txn_ended);
+                        EXPECT_EQ(code_of(index.insert(txn, "b", "1")), ErrorCode::txn_ended);
+                        EXPECT_EQ(code_of(txn.savepoint()), ErrorCode::txn_ended);
+                        Txn reader = TRY(store.begin({.read_only = true}));
+                        EXPECT_EQ(code_of(index.insert(reader, "b", "1")), ErrorCode::read_only);
+                        EXPECT_EQ(code_of(store.create_index(reader, "u")), ErrorCode::read_only);
+                        TRY(reader.commit());
+                        kept.emplace(TRY(store.begin()));
+                        return index.insert(*kept, "z", "0");
+                    })
+                    .join();
     ASSERT_TRUE(done) << done.error().text();
     EXPECT_EQ(read(store, index, "a"), "1");
     // A transaction left open by its thread: others may not use it.
-    auto other = store.start([&]() -> Result<void> {
-        EXPECT_EQ(code_of(index.insert(*kept, "z", "1")), ErrorCode::wrong_thread);
-        EXPECT_EQ(code_of(kept->commit()), ErrorCode::wrong_thread);
-        return {};
-    }).join();
+    auto other = store
+                     .start([&]() -> Result<void> {
+                         EXPECT_EQ(code_of(index.insert(*kept, "z", "1")), ErrorCode::wrong_thread);
+                         EXPECT_EQ(code_of(kept->commit()), ErrorCode::wrong_thread);
+                         return {};
+                     })
+                     .join();
     EXPECT_TRUE(other);
     kept.reset();
     // close() rolls back what nobody can end any more, and says so.
@@ -153,9 +163,11 @@ TEST_F(StoreTest, NamesAndKindsAreChecked) {
     EXPECT_EQ(create(std::string(200, 'n')), ErrorCode::bad_argument);
     EXPECT_EQ(code_of(store.index("none")), ErrorCode::no_such_store);
     EXPECT_EQ(code_of(store.heap("t")), ErrorCode::wrong_kind);
-    EXPECT_EQ(code_of(store.run([&](Txn& txn) { return store.drop(txn, "none"); })), ErrorCode::no_such_store);
+    EXPECT_EQ(code_of(store.run([&](Txn& txn) { return store.drop(txn, "none"); })),
+              ErrorCode::no_such_store);
     Index empty;
-    EXPECT_EQ(code_of(store.run([&](Txn& txn) { return empty.insert(txn, "a", "b"); })), ErrorCode::no_such_store);
+    EXPECT_EQ(code_of(store.run([&](Txn& txn) { return empty.insert(txn, "a", "b"); })),
+              ErrorCode::no_such_store);
     const auto faults = store.verify();
     ASSERT_TRUE(faults);
     EXPECT_TRUE(faults->empty()) << faults->front();
@@ -171,7 +183,8 @@ TEST_F(StoreTest, CreatedObjectsVanishWithTheirTransactionAndDroppedOnesGiveThei
     EXPECT_EQ(code_of(store.index("gone")), ErrorCode::no_such_store);
     const Index index = make_index(store, "big");
     ASSERT_TRUE(store.run([&](Txn& txn) -> Result<void> {
-        for (uint32_t i = 0; i < 5000; ++i) TRY(index.insert(txn, Key().u32(i), std::string(100, 'x')));
+        for (uint32_t i = 0; i < 5000; ++i)
+            TRY(index.insert(txn, Key().u32(i), std::string(100, 'x')));
         return {};
     }));
     auto heap = store.run([&](Txn& txn) { return store.create_heap(txn, "heap"); });
@@ -180,7 +193,8 @@ TEST_F(StoreTest, CreatedObjectsVanishWithTheirTransactionAndDroppedOnesGiveThei
     ASSERT_TRUE(store.run([&](Txn& txn) { return store.drop(txn, "big"); }));
     ASSERT_TRUE(store.run([&](Txn& txn) { return store.drop(txn, "heap"); }));
     EXPECT_EQ(code_of(store.index("big")), ErrorCode::no_such_store);
-    EXPECT_EQ(code_of(store.run([&](Txn& txn) { return index.insert(txn, "a", "1"); })), ErrorCode::no_such_store);
+    EXPECT_EQ(code_of(store.run([&](Txn& txn) { return index.insert(txn, "a", "1"); })),
+              ErrorCode::no_such_store);
     auto faults = store.verify();
     ASSERT_TRUE(faults);
     EXPECT_TRUE(faults->empty()) << faults->front();
@@ -227,7 +241,8 @@ TEST_F(StoreTest, SeveralStoresLiveInOneProcess) {
         ASSERT_TRUE(two->run([&](Txn& txn) { return b.insert(txn, "k", "two"); }));
         EXPECT_EQ(read(one, a, "k"), "one");
         EXPECT_EQ(read(*two, b, "k"), "two");
-        EXPECT_EQ(code_of(one.run([&](Txn& txn) { return b.insert(txn, "x", "y"); })), ErrorCode::bad_argument);
+        EXPECT_EQ(code_of(one.run([&](Txn& txn) { return b.insert(txn, "x", "y"); })),
+                  ErrorCode::bad_argument);
         EXPECT_EQ(code_of(Store::open(directory.string(), small())), ErrorCode::store_locked);
     }
     fs::remove_all(other_path);
@@ -249,7 +264,8 @@ TEST_F(StoreTest, OpeningWhatIsNoStoreIsRefusedAndChangesNothing) {
         f.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
     };
     std::string first(2 * kPageBytes, '\0');
-    std::ifstream(data, std::ios::binary).read(first.data(), static_cast<std::streamsize>(first.size()));
+    std::ifstream(data, std::ios::binary)
+        .read(first.data(), static_cast<std::streamsize>(first.size()));
     overwrite(0, std::string(2 * kPageBytes, '\0'));
     EXPECT_EQ(code_of(Store::open(directory.string(), small())), ErrorCode::corrupt_superblock);
     overwrite(0, first);
@@ -270,8 +286,12 @@ TEST_F(StoreTest, OptionsOutOfRangeAreNamed) {
     EXPECT_EQ(refused([](Options& o) { o.stack_bytes = 32 * 1024; }), "stack_bytes");
     EXPECT_EQ(refused([](Options& o) { o.transactions_max = 1; }), "transactions_max");
     EXPECT_EQ(refused([](Options& o) { o.log_bytes = 1; }), "log_bytes");
-    EXPECT_TRUE(refused([](Options& o) { o.log_segment_bytes = (1 << 20) + 1; }).starts_with("log_segment_bytes"));
-    EXPECT_TRUE(refused([](Options& o) { o.log_ring_bytes = (1 << 20) + 1; }).starts_with("log_ring_bytes"));
+    EXPECT_TRUE(refused([](Options& o) {
+                    o.log_segment_bytes = (1 << 20) + 1;
+                }).starts_with("log_segment_bytes"));
+    EXPECT_TRUE(refused([](Options& o) {
+                    o.log_ring_bytes = (1 << 20) + 1;
+                }).starts_with("log_ring_bytes"));
     EXPECT_EQ(refused([](Options& o) { o.lazy_flush_interval = 0; }), "lazy_flush_interval");
     EXPECT_EQ(refused([](Options& o) { o.checkpoint_log_bytes = 5; }), "checkpoint_log_bytes");
     EXPECT_EQ(refused([](Options& o) { o.lock_timeout = 0; }), "lock_timeout");
@@ -287,9 +307,11 @@ TEST_F(StoreTest, CallsOnAClosedStoreSaySo) {
     EXPECT_TRUE(store.close());
     EXPECT_EQ(code_of(store.begin()), ErrorCode::store_closed);
     EXPECT_EQ(code_of(store.index("t")), ErrorCode::store_closed);
-    EXPECT_EQ(code_of(store.run([&](Txn& txn) { return index.insert(txn, "a", "b"); })), ErrorCode::store_closed);
+    EXPECT_EQ(code_of(store.run([&](Txn& txn) { return index.insert(txn, "a", "b"); })),
+              ErrorCode::store_closed);
     EXPECT_EQ(code_of(store.verify()), ErrorCode::store_closed);
-    EXPECT_EQ(code_of(store.spawn([&](Txn& txn) { return index.insert(txn, "a", "b"); }).join()), ErrorCode::store_closed);
+    EXPECT_EQ(code_of(store.spawn([&](Txn& txn) { return index.insert(txn, "a", "b"); }).join()),
+              ErrorCode::store_closed);
 }
 
 TEST_F(StoreTest, DeadlockVictimsRunAgain) {
@@ -304,7 +326,7 @@ TEST_F(StoreTest, DeadlockVictimsRunAgain) {
         return [&, first, second](Txn& txn) -> Result<void> {
             TRY(index.update(txn, first, "1"));
             ++holding;
-            while (holding < 2) yield();             // until each has its first lock
+            while (holding < 2) yield();  // until each has its first lock
             TRY(index.update(txn, second, "1"));
             return {};
         };
@@ -317,28 +339,32 @@ TEST_F(StoreTest, DeadlockVictimsRunAgain) {
     EXPECT_GE(store.stats().deadlocks, 1u);
 }
 
-// An operation that failed half way leaves nothing to do but a rollback: its transaction is refused everything else, the commit first of all.
+// An operation that failed half way leaves nothing to do but a rollback: its transaction is refused
+// everything else, the commit first of all.
 TEST_F(StoreTest, AfterAFailureOnlyARollback) {
     Store store = open();
     const Index index = make_index(store, "t");
-    const auto done = store.start([&]() -> Result<void> {
-        Txn holder = TRY(store.begin());
-        TRY(index.put(holder, "held", "v"));
-        Txn failed = TRY(store.begin({.lock_timeout = kMillisecond}));
-        TRY(index.put(failed, "before", "v"));
-        const Savepoint point = TRY(failed.savepoint());
-        std::string text;
-        EXPECT_EQ(code_of(index.put(failed, "held", "w")), ErrorCode::lock_timeout);
-        EXPECT_EQ(code_of(index.put(failed, "after", "v")), ErrorCode::txn_aborting);
-        EXPECT_EQ(code_of(index.get(failed, "before", text)), ErrorCode::txn_aborting);
-        EXPECT_EQ(code_of(failed.savepoint()), ErrorCode::txn_aborting);
-        EXPECT_EQ(code_of(failed.roll_back_to(point)), ErrorCode::txn_aborting);
-        EXPECT_EQ(code_of(failed.commit()), ErrorCode::txn_aborting);
-        EXPECT_TRUE(failed.live());
-        TRY(failed.abort());
-        TRY(holder.commit());
-        return {};
-    }).join();
+    const auto done =
+        store
+            .start([&]() -> Result<void> {
+                Txn holder = TRY(store.begin());
+                TRY(index.put(holder, "held", "v"));
+                Txn failed = TRY(store.begin({.lock_timeout = kMillisecond}));
+                TRY(index.put(failed, "before", "v"));
+                const Savepoint point = TRY(failed.savepoint());
+                std::string text;
+                EXPECT_EQ(code_of(index.put(failed, "held", "w")), ErrorCode::lock_timeout);
+                EXPECT_EQ(code_of(index.put(failed, "after", "v")), ErrorCode::txn_aborting);
+                EXPECT_EQ(code_of(index.get(failed, "before", text)), ErrorCode::txn_aborting);
+                EXPECT_EQ(code_of(failed.savepoint()), ErrorCode::txn_aborting);
+                EXPECT_EQ(code_of(failed.roll_back_to(point)), ErrorCode::txn_aborting);
+                EXPECT_EQ(code_of(failed.commit()), ErrorCode::txn_aborting);
+                EXPECT_TRUE(failed.live());
+                TRY(failed.abort());
+                TRY(holder.commit());
+                return {};
+            })
+            .join();
     ASSERT_TRUE(done) << done.error().text();
     EXPECT_EQ(read(store, index, "before"), std::nullopt);
     EXPECT_EQ(read(store, index, "held"), "v");
@@ -370,11 +396,13 @@ TEST_F(StoreTest, BulkLoadWantsAscendingKeysAndAnEmptyIndex) {
 TEST_F(StoreTest, WaitDurableAndCheckpointWorkFromOutside) {
     Store store = open();
     const Index index = make_index(store, "t");
-    const auto point = store.start([&]() -> Result<Lsn> {
-        Txn txn = TRY(store.begin({.durability = Durability::lazy}));
-        TRY(index.insert(txn, "a", "1"));
-        return TRY(txn.commit());
-    }).join();
+    const auto point = store
+                           .start([&]() -> Result<Lsn> {
+                               Txn txn = TRY(store.begin({.durability = Durability::lazy}));
+                               TRY(index.insert(txn, "a", "1"));
+                               return TRY(txn.commit());
+                           })
+                           .join();
     ASSERT_TRUE(point);
     EXPECT_NE(*point, kLsnNone);
     EXPECT_TRUE(store.wait_durable(*point));

@@ -1,5 +1,5 @@
-// labels: unit
-// verify_test.cc - one byte of one page in memory is wrong, for all pages and many bytes: verify() names it or the byte says nothing, and never falls over.
+// labels: unit verify_test.cc - one byte of one page in memory is wrong, for all pages and many
+// bytes: verify() names it or the byte says nothing, and never falls over.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -27,12 +27,17 @@ protected:
                 const Index index = TRY(store_->index("i"));
                 const Heap heap = TRY(store_->heap("h"));
                 std::vector<RecordId> ids;
-                for (int n = 0; n < kRows; ++n) {                // keys so long that there are three levels
-                    TRY(index.insert(txn, "key" + std::to_string(1000 + n) + std::string(700, 'k'), std::string(n % 50 == 3 ? 20'000 : 200, 'v')));
+                // Keys so long that there are three levels.
+                for (int n = 0; n < kRows; ++n) {
+                    TRY(index.insert(txn, "key" + std::to_string(1000 + n) + std::string(700, 'k'),
+                                     std::string(n % 50 == 3 ? 20'000 : 200, 'v')));
                     ids.push_back(TRY(heap.insert(txn, std::string(200, 'r'))));
                 }
-                for (int n = 0; n < kRows; n += 20) TRY(heap.update(txn, ids[static_cast<size_t>(n)], std::string(4'000, 'm')));     // these move
-                for (int n = 5; n < kRows; n += 20) TRY(heap.erase(txn, ids[static_cast<size_t>(n)]));
+                // These move.
+                for (int n = 0; n < kRows; n += 20)
+                    TRY(heap.update(txn, ids[static_cast<size_t>(n)], std::string(4'000, 'm')));
+                for (int n = 5; n < kRows; n += 20)
+                    TRY(heap.erase(txn, ids[static_cast<size_t>(n)]));
                 return {};
             }));
             EXPECT_TRUE(store_->checkpoint());
@@ -83,11 +88,12 @@ TEST_F(VerifyNotices, WrongBytes) {
             const sm::PageKind kind = (*page)->kind();
             page->release();
             Tally& tally = tallies[kind];
-            if (++tally.pages > 12) continue;                    // more of the same
+            if (++tally.pages > 12) continue;  // more of the same
             for (int n = 0; n < 60; ++n) {
                 const size_t at = n < 30 ? rng.below(160) : rng.below(kPageBytes - 4);
                 std::string bytes(1 + rng.below(4), '\0');
-                for (char& c : bytes) c = static_cast<char>(rng.chance(0.3) ? 0xff : rng.below(256));
+                for (char& c : bytes)
+                    c = static_cast<char>(rng.chance(0.3) ? 0xff : rng.below(256));
                 ++tally.tried;
                 tally.noticed += notices(PageId{p}, at, bytes);
             }
@@ -95,10 +101,14 @@ TEST_F(VerifyNotices, WrongBytes) {
         expect_sound();
     });
     for (const auto& [kind, tally] : tallies) {
-        std::printf("kind %d: %d pages, %d of %d noticed\n", static_cast<int>(kind), tally.pages, tally.noticed, tally.tried);
-        EXPECT_GT(tally.noticed, kind == sm::PageKind::btree || kind == sm::PageKind::heap ? tally.tried / 8 : 0) << static_cast<int>(kind) << ", seed " << seed;
+        std::printf("kind %d: %d pages, %d of %d noticed\n", static_cast<int>(kind), tally.pages,
+                    tally.noticed, tally.tried);
+        EXPECT_GT(tally.noticed,
+                  kind == sm::PageKind::btree || kind == sm::PageKind::heap ? tally.tried / 8 : 0)
+            << static_cast<int>(kind) << ", seed " << seed;
     }
-    EXPECT_GE(tallies.size(), 5u);                               // maps, nodes, chains, a heap's pages and its maps
+    // Maps, nodes, chains, a heap's pages and its maps.
+    EXPECT_GE(tallies.size(), 5u);
 }
 
 }  // namespace

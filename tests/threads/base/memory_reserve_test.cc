@@ -1,5 +1,5 @@
-// labels: unit
-// memory_reserve_test.cc - the reserve is given once, put back, shared by its holders, and leaves the application's handler as it was.
+// labels: unit memory_reserve_test.cc - the reserve is given once, put back, shared by its holders,
+// and leaves the application's handler as it was.
 #include "threads/base/memory_reserve.h"
 
 #include <gtest/gtest.h>
@@ -11,8 +11,9 @@
 #include <utility>
 
 namespace {
-std::function<void()> meanwhile;                                     // while the next allocation of the reserve's size is under way
-}
+// While the next allocation of the reserve's size is under way.
+std::function<void()> meanwhile;
+}  // namespace
 
 void* operator new(size_t bytes, const std::nothrow_t&) noexcept {
     if (bytes == lockstep::MemoryReserve::kBytes && meanwhile) std::exchange(meanwhile, nullptr)();
@@ -43,9 +44,9 @@ TEST_F(MemoryReserveTest, IsGivenOnceAndPutBack) {
         EXPECT_TRUE(MemoryReserve::is_used_up());
         EXPECT_EQ(asked, 0);
         fail_once();
-        EXPECT_EQ(asked, 1);                                         // it is the application's turn
+        EXPECT_EQ(asked, 1);  // it is the application's turn
         EXPECT_TRUE(MemoryReserve::put_back());
-        EXPECT_TRUE(MemoryReserve::put_back());                      // there already
+        EXPECT_TRUE(MemoryReserve::put_back());  // there already
     }
 }
 
@@ -66,7 +67,8 @@ TEST_F(MemoryReserveTest, WhoeverFindsNoneWhileItIsBorrowedTriesAgain) {
     meanwhile = fails_elsewhere;
     EXPECT_TRUE(MemoryReserve::put_back());
     EXPECT_TRUE(!meanwhile && asked == 0);
-    meanwhile = fail_once;                                           // the borrower's own: no reason to give the reserve away
+    // The borrower's own: no reason to give the reserve away.
+    meanwhile = fail_once;
     EXPECT_TRUE(MemoryReserve::has_room_for(MemoryReserve::kBytes));
     EXPECT_EQ(asked, 1);
     EXPECT_FALSE(MemoryReserve::is_used_up());
@@ -83,7 +85,7 @@ TEST_F(MemoryReserveTest, StaysUntilItsLastHolderHasGone) {
     EXPECT_TRUE(MemoryReserve::is_used_up());
     second.drop();
     EXPECT_FALSE(MemoryReserve::is_used_up());
-    EXPECT_TRUE(MemoryReserve::put_back());                          // for nobody
+    EXPECT_TRUE(MemoryReserve::put_back());  // for nobody
     EXPECT_EQ(std::get_new_handler(), &of_the_application);
 }
 

@@ -1,13 +1,13 @@
-// labels: unit
-// result_test.cc - what errors say: every code has a name and a meaning of its own, and the text holds all that is known.
+// labels: unit result_test.cc - what errors say: every code has a name and a meaning of its own,
+// and the text holds all that is known.
 #include <gtest/gtest.h>
 
 #include <cerrno>
 #include <cstring>
 #include <set>
 
-#include "threads/base/check.h"
 #include <lockstep/result.h>
+#include "threads/base/check.h"
 
 namespace lockstep {
 namespace {
@@ -22,7 +22,8 @@ TEST(Errors, EveryCodeHasANameAndAMeaning) {
     for (const ErrorCode code : kAll) {
         EXPECT_TRUE(names.insert(error_name(code)).second) << error_name(code);
         EXPECT_TRUE(meanings.insert(error_meaning(code)).second) << error_meaning(code);
-        EXPECT_EQ(Error{.code = code}.text(), std::string(error_name(code)) + ": " + error_meaning(code));
+        EXPECT_EQ(Error{.code = code}.text(),
+                  std::string(error_name(code)) + ": " + error_meaning(code));
     }
     EXPECT_FALSE(names.contains("unknown"));
     EXPECT_STREQ(error_name(static_cast<ErrorCode>(255)), "unknown");
@@ -34,11 +35,15 @@ TEST(Errors, TheTextHoldsWhatIsKnown) {
     EXPECT_EQ(fail(ErrorCode::io_error, "file").error().text(), start + " [file]");
     EXPECT_EQ(fail(ErrorCode::io_error, nullptr, 7).error().text(), start + " (7)");
     EXPECT_EQ(fail(ErrorCode::io_error, "file", 0, 8).error().text(), start + " [file] (0, 8)");
-    EXPECT_EQ(fail(ErrorCode::io_error, "file", 0, 0, 9).error().text(), start + " [file] (0, 0, 9)");
-    EXPECT_EQ(fail_os(ErrorCode::io_error, EIO, "file", 1, 2).error().text(), start + " [file] (1, 2): " + std::strerror(EIO));
+    EXPECT_EQ(fail(ErrorCode::io_error, "file", 0, 0, 9).error().text(),
+              start + " [file] (0, 0, 9)");
+    EXPECT_EQ(fail_os(ErrorCode::io_error, EIO, "file", 1, 2).error().text(),
+              start + " [file] (1, 2): " + std::strerror(EIO));
 }
 
-TEST(Errors, AFailedCheckNamesItself) { EXPECT_DEATH(CHECK(1 + 1 == 3), "CHECK failed: 1 \\+ 1 == 3 at .*result_test.cc"); }
+TEST(Errors, AFailedCheckNamesItself) {
+    EXPECT_DEATH(CHECK(1 + 1 == 3), "CHECK failed: 1 \\+ 1 == 3 at .*result_test.cc");
+}
 
 }  // namespace
 }  // namespace lockstep

@@ -15,7 +15,8 @@ protected:
     Rig rig{GetParam()};
 };
 INSTANTIATE_TEST_SUITE_P(All, IoBackends,
-                         testing::Values(RigKind::io_uring, RigKind::pool, RigKind::sim_clock, RigKind::sim_polls),
+                         testing::Values(RigKind::io_uring, RigKind::pool, RigKind::sim_clock,
+                                         RigKind::sim_polls),
                          [](const auto& info) { return rig_name(info.param); });
 
 AlignedBuffer buffer(size_t bytes, int fill = 0) {
@@ -42,7 +43,8 @@ TEST_P(IoBackends, OpenErrorsSayWhatIsWrong) {
     ASSERT_FALSE(directory);
     EXPECT_EQ(directory.error().code, ErrorCode::bad_path);
     EXPECT_EQ(rig.disk->unlink(rig.path("missing")).error().code, ErrorCode::bad_path);
-    EXPECT_EQ(rig.disk->rename(rig.path("missing"), rig.path("b")).error().code, ErrorCode::bad_path);
+    EXPECT_EQ(rig.disk->rename(rig.path("missing"), rig.path("b")).error().code,
+              ErrorCode::bad_path);
     EXPECT_EQ(rig.disk->list(rig.path("missing")).error().code, ErrorCode::bad_path);
 }
 
@@ -50,7 +52,7 @@ TEST_P(IoBackends, NamesAndSizes) {
     const FileId file = rig.open("one", Disk::kCreate | Disk::kDirect);
     EXPECT_EQ(*rig.disk->size(file), 0u);
     ASSERT_TRUE(rig.disk->allocate(file, 100 * 4096));
-    ASSERT_TRUE(rig.disk->allocate(file, 4096));           // never shrinks
+    ASSERT_TRUE(rig.disk->allocate(file, 4096));  // never shrinks
     EXPECT_EQ(*rig.disk->size(file), 100u * 4096);
     char byte = 1;
     EXPECT_EQ(*rig.disk->read_now(file, 4096 * 99 + 7, &byte, 1), 1u);
@@ -95,10 +97,12 @@ TEST_P(IoBackends, BlockingTransfersTakeAnyMemory) {
     EXPECT_EQ(std::memcmp(in.data() + 1, out.data() + 3, 3 * 8192), 0);
     EXPECT_EQ(*rig.disk->read_now(file, 8192 + 100, in.data(), 50), 50u);
     EXPECT_EQ(std::memcmp(in.data(), out.data() + 103, 50), 0);
-    EXPECT_EQ(*rig.disk->read_now(file, 4 * 8192 - 10, in.data(), 100), 10u);      // short at the end
+    // Short at the end.
+    EXPECT_EQ(*rig.disk->read_now(file, 4 * 8192 - 10, in.data(), 100), 10u);
     EXPECT_EQ(*rig.disk->read_now(file, 1 << 20, in.data(), 100), 0u);
     const auto unaligned = rig.disk->write_now(file, 7, out.data(), 100);
-    EXPECT_TRUE(unaligned || unaligned.error().code == ErrorCode::bad_argument);     // a file system without direct I/O takes it
+    // A file system without direct I/O takes it.
+    EXPECT_TRUE(unaligned || unaligned.error().code == ErrorCode::bad_argument);
     rig.disk->close(file);
 }
 
@@ -121,7 +125,8 @@ void random_transfers(Rig& rig, uint32_t flags, uint64_t seed) {
             const bool write = rng.chance(0.6);
             std::byte* at = memory.get() + page * kPage;
             std::memset(at, write ? static_cast<int>(rng.below(256)) : 0xee, pages * kPage);
-            IoRequest& r = batch.add(write ? IoKind::write : IoKind::read, file, page * kPage, at, pages * kPage);
+            IoRequest& r = batch.add(write ? IoKind::write : IoKind::read, file, page * kPage, at,
+                                     pages * kPage);
             r.io_class = static_cast<IoClass>(rng.below(4));
             if (pages == 2 && rng.chance(0.5)) {
                 r.iov[0].iov_len = kPage;
@@ -136,8 +141,10 @@ void random_transfers(Rig& rig, uint32_t flags, uint64_t seed) {
         ASSERT_EQ(batch.completed.size(), batch.requests.size());
         for (const IoRequest& r : batch.requests) {
             uint64_t at = r.offset, bytes = 0;
-            for (uint32_t i = 0; i < r.iov_count; at += r.iov[i].iov_len, bytes += r.iov[i].iov_len, ++i) {
-                ASSERT_EQ(std::memcmp(r.iov[i].iov_base, model.data() + at, r.iov[i].iov_len), 0) << "offset " << at;
+            for (uint32_t i = 0; i < r.iov_count;
+                 at += r.iov[i].iov_len, bytes += r.iov[i].iov_len, ++i) {
+                ASSERT_EQ(std::memcmp(r.iov[i].iov_base, model.data() + at, r.iov[i].iov_len), 0)
+                    << "offset " << at;
             }
             ASSERT_EQ(r.result, static_cast<int64_t>(bytes));
         }
@@ -148,13 +155,17 @@ void random_transfers(Rig& rig, uint32_t flags, uint64_t seed) {
     rig.disk->close(file);
 }
 
-TEST_P(IoBackends, RandomTransfersMatchAModel) { random_transfers(rig, Disk::kCreate, seed_of_run(11)); }
-TEST_P(IoBackends, RandomDirectTransfersMatchAModel) { random_transfers(rig, Disk::kCreate | Disk::kDirect, seed_of_run(12)); }
+TEST_P(IoBackends, RandomTransfersMatchAModel) {
+    random_transfers(rig, Disk::kCreate, seed_of_run(11));
+}
+TEST_P(IoBackends, RandomDirectTransfersMatchAModel) {
+    random_transfers(rig, Disk::kCreate | Disk::kDirect, seed_of_run(12));
+}
 
 TEST_P(IoBackends, ReadsPastTheEndGiveWhatThereIs) {
     for (const uint32_t flags : {Disk::kCreate + 0u, Disk::kCreate | Disk::kDirect}) {
         const FileId file = rig.open(flags & Disk::kDirect ? "direct" : "buffered", flags);
-        ASSERT_TRUE(rig.disk->truncate(file, 10000));      // ends inside a sector
+        ASSERT_TRUE(rig.disk->truncate(file, 10000));  // ends inside a sector
         auto queue = rig.queue();
         const AlignedBuffer memory = buffer(4 * 16384);
         Batch batch;
@@ -186,7 +197,8 @@ TEST_P(IoBackends, MoreRequestsThanTheRingHolds) {
     }
     writes.submit(*queue);
     rig.drain(*queue);
-    for (size_t i = 0; i < kCount; ++i) reads.add(IoKind::read, file, i * 8, &in[i], 8).io_class = static_cast<IoClass>(i % 3);
+    for (size_t i = 0; i < kCount; ++i)
+        reads.add(IoKind::read, file, i * 8, &in[i], 8).io_class = static_cast<IoClass>(i % 3);
     reads.submit(*queue);
     rig.drain(*queue);
     EXPECT_EQ(in, out);
@@ -220,13 +232,13 @@ TEST_P(IoBackends, NeighboursOfAFailureGoOn) {
     const AlignedBuffer memory = buffer(3 * 8192, 'm');
     Batch batch;
     batch.add(IoKind::write, file, 100000, memory.get(), 10);
-    batch.add(IoKind::write, direct, 1, memory.get() + 1, 100);          // misaligned
+    batch.add(IoKind::write, direct, 1, memory.get() + 1, 100);  // misaligned
     batch.add(IoKind::read, file, 0, memory.get() + 8192, 8192).io_class = IoClass::log;
     batch.add(IoKind::write, file, 200000, memory.get(), 10).durable = true;
     batch.submit(*queue);
     rig.drain(*queue);
     Batch ends;
-    ends.add(IoKind::read, file, 198304, memory.get() + 8192, 8192);     // 1706 bytes to the end
+    ends.add(IoKind::read, file, 198304, memory.get() + 8192, 8192);  // 1706 bytes to the end
     ends.add(IoKind::sync, file);
     ends.submit(*queue);
     rig.drain(*queue);
@@ -277,7 +289,7 @@ TEST_P(IoBackends, WaitEndsAtItsDeadline) {
     EXPECT_EQ(queue->wait(rig.clock().now() + 20 * kMillisecond), 0u);
     const Nanos took = clock.now() - start;
     EXPECT_GE(took, 15 * kMillisecond);
-    EXPECT_EQ(queue->wait(rig.clock().now()), 0u);         // passed already
+    EXPECT_EQ(queue->wait(rig.clock().now()), 0u);  // passed already
 }
 
 // SG-1: every call is seen, whether it comes before, at the beginning of, or during the sleep.
@@ -295,7 +307,7 @@ TEST_P(IoBackends, NoWakeIsLost) {
         }
     });
     while (seen.load() < kRounds) {
-        queue->wait(kNever);                               // hangs if a wake-up is lost
+        queue->wait(kNever);  // hangs if a wake-up is lost
         seen.store(mail.load(std::memory_order_seq_cst), std::memory_order_release);
     }
     sender.join();
@@ -306,9 +318,10 @@ TEST_P(IoBackends, QueueEndsWithRequestsInFlight) {
     auto queue = rig.queue();
     const AlignedBuffer memory = buffer(64 * 8192, 'q');
     Batch batch;
-    for (size_t i = 0; i < 64; ++i) batch.add(IoKind::write, file, i * 8192, memory.get() + i * 8192, 8192);
+    for (size_t i = 0; i < 64; ++i)
+        batch.add(IoKind::write, file, i * 8192, memory.get() + i * 8192, 8192);
     batch.submit(*queue);
-    queue.reset();                                         // memory may go now
+    queue.reset();  // memory may go now
     EXPECT_TRUE(batch.completed.empty());
 }
 
@@ -317,7 +330,9 @@ TEST(AlignedBuffers, AreAlignedZeroedAndGivenBack) {
         for (const PageSize pages : {PageSize::normal, PageSize::huge}) {
             auto made = make_aligned_buffer(bytes, pages);
             ASSERT_TRUE(made);
-            EXPECT_EQ(reinterpret_cast<uintptr_t>(made->get()) % (pages == PageSize::huge ? 2u << 20 : kIoAlignment), 0u);
+            EXPECT_EQ(reinterpret_cast<uintptr_t>(made->get()) %
+                          (pages == PageSize::huge ? 2u << 20 : kIoAlignment),
+                      0u);
             EXPECT_EQ((*made)[bytes - 1], std::byte{0});
             (*made)[bytes - 1] = std::byte{1};
         }

@@ -1,4 +1,5 @@
-// io_test_util.h - one rig per I/O backend: a disk, a clock, a directory, and how to let time pass there.
+// io_test_util.h - one rig per I/O backend: a disk, a clock, a directory, and how to let time pass
+// there.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -46,7 +47,9 @@ public:
         if (!simulated()) std::filesystem::remove_all(dir);
     }
     bool simulated() const { return kind_ == RigKind::sim_clock || kind_ == RigKind::sim_polls; }
-    const Clock& clock() const { return simulated() ? static_cast<const Clock&>(manual) : monotonic; }
+    const Clock& clock() const {
+        return simulated() ? static_cast<const Clock&>(manual) : monotonic;
+    }
     std::string path(const char* name) const { return dir + "/" + name; }
     FileId open(const char* name, uint32_t flags = Disk::kCreate) {
         auto file = disk->open(path(name), flags);
@@ -79,7 +82,8 @@ private:
 // Requests that live together and form batches.
 class Batch {
 public:
-    IoRequest& add(IoKind kind, FileId file, uint64_t offset = 0, void* data = nullptr, size_t bytes = 0) {
+    IoRequest& add(IoKind kind, FileId file, uint64_t offset = 0, void* data = nullptr,
+                   size_t bytes = 0) {
         IoRequest& r = requests.emplace_back();
         r.kind = kind;
         r.file = file;
@@ -94,11 +98,12 @@ public:
         return r;
     }
     void submit(IoQueue& queue) {
-        for (size_t i = 0; i < requests.size(); ++i) requests[i].next = i + 1 < requests.size() ? &requests[i + 1] : nullptr;
+        for (size_t i = 0; i < requests.size(); ++i)
+            requests[i].next = i + 1 < requests.size() ? &requests[i + 1] : nullptr;
         queue.submit(&requests.front(), requests.size());
     }
-    std::deque<IoRequest> requests;                        // addresses stay
-    std::vector<IoRequest*> completed;                     // in order
+    std::deque<IoRequest> requests;     // addresses stay
+    std::vector<IoRequest*> completed;  // in order
 };
 
 }  // namespace lockstep::threads

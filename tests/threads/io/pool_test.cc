@@ -50,7 +50,8 @@ TEST(Pool, MoreQueuesThanThreadsAllWork) {
     Rig rig(RigKind::pool);
     const FileId file = rig.open("f");
     std::vector<std::unique_ptr<IoQueue>> queues;
-    for (int i = 0; i < 20; ++i) queues.push_back(rig.queue());        // 20 x 4 would pass the pool's limit
+    // 20 x 4 would pass the pool's limit.
+    for (int i = 0; i < 20; ++i) queues.push_back(rig.queue());
     uint64_t value = 7;
     for (auto& queue : queues) {
         Batch batch;

@@ -1,5 +1,5 @@
-// labels: unit
-// posix_disk_test.cc - each system call of the disk refused in turn: the error says what and why, and files are as they were.
+// labels: unit posix_disk_test.cc - each system call of the disk refused in turn: the error says
+// what and why, and files are as they were.
 #include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -20,20 +20,23 @@ namespace {
 struct Refusal {
     unsigned call;
     int err;
-    int argument = -1;                                     // only where this argument
-    unsigned bits = 0;                                     // has one of these bits
+    int argument = -1;  // only where this argument
+    unsigned bits = 0;  // has one of these bits
 };
 
 // From now on, in the calling kernel thread only.
 void refuse(const Refusal& r) {
-    const unsigned at = offsetof(seccomp_data, args) + 8 * static_cast<unsigned>(std::max(r.argument, 0));
+    const unsigned at =
+        offsetof(seccomp_data, args) + 8 * static_cast<unsigned>(std::max(r.argument, 0));
     const unsigned bits = r.argument < 0 ? 0 : r.bits;
     sock_filter code[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, r.call, 0, 3),
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, at),
-        BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, bits, static_cast<unsigned char>(0), static_cast<unsigned char>(bits == 0 ? 0 : 1)),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | (static_cast<unsigned>(r.err) & SECCOMP_RET_DATA)),
+        BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, bits, static_cast<unsigned char>(0),
+                 static_cast<unsigned char>(bits == 0 ? 0 : 1)),
+        BPF_STMT(BPF_RET | BPF_K,
+                 SECCOMP_RET_ERRNO | (static_cast<unsigned>(r.err) & SECCOMP_RET_DATA)),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
     };
     const sock_fprog program{static_cast<unsigned short>(std::size(code)), code};
@@ -43,7 +46,8 @@ void refuse(const Refusal& r) {
 
 class PosixDiskRefused : public ::testing::Test {
 protected:
-    // Runs fn where the calls are refused. A filter stays with its thread, so the thread goes with it.
+    // Runs fn where the calls are refused. A filter stays with its thread, so the thread goes with
+    // it.
     static void without(std::vector<Refusal> refusals, const std::function<void()>& fn) {
         std::thread([&] {
             for (const Refusal& r : refusals) ASSERT_NO_FATAL_FAILURE(refuse(r));
@@ -76,22 +80,31 @@ protected:
 
 TEST_F(PosixDiskRefused, OpenSaysWhatKindOfErrorItIs) {
     const std::pair<int, ErrorCode> kinds[] = {
-        {ENOSPC, ErrorCode::no_space}, {EDQUOT, ErrorCode::no_space}, {EFBIG, ErrorCode::no_space}, {ENOMEM, ErrorCode::out_of_memory},
-        {EMFILE, ErrorCode::too_many}, {ENFILE, ErrorCode::too_many}, {ENOENT, ErrorCode::bad_path}, {EACCES, ErrorCode::bad_path},
-        {EPERM, ErrorCode::bad_path}, {EROFS, ErrorCode::bad_path}, {ENOTDIR, ErrorCode::bad_path}, {EISDIR, ErrorCode::bad_path},
-        {ENAMETOOLONG, ErrorCode::bad_path}, {ELOOP, ErrorCode::bad_path}, {EEXIST, ErrorCode::bad_path}, {ENXIO, ErrorCode::bad_path},
-        {ETXTBSY, ErrorCode::bad_path}, {EXDEV, ErrorCode::bad_path}, {ENOTEMPTY, ErrorCode::bad_path}, {EBUSY, ErrorCode::bad_path},
-        {EIO, ErrorCode::io_error}, {EINVAL, ErrorCode::io_error},
+        {ENOSPC, ErrorCode::no_space},       {EDQUOT, ErrorCode::no_space},
+        {EFBIG, ErrorCode::no_space},        {ENOMEM, ErrorCode::out_of_memory},
+        {EMFILE, ErrorCode::too_many},       {ENFILE, ErrorCode::too_many},
+        {ENOENT, ErrorCode::bad_path},       {EACCES, ErrorCode::bad_path},
+        {EPERM, ErrorCode::bad_path},        {EROFS, ErrorCode::bad_path},
+        {ENOTDIR, ErrorCode::bad_path},      {EISDIR, ErrorCode::bad_path},
+        {ENAMETOOLONG, ErrorCode::bad_path}, {ELOOP, ErrorCode::bad_path},
+        {EEXIST, ErrorCode::bad_path},       {ENXIO, ErrorCode::bad_path},
+        {ETXTBSY, ErrorCode::bad_path},      {EXDEV, ErrorCode::bad_path},
+        {ENOTEMPTY, ErrorCode::bad_path},    {EBUSY, ErrorCode::bad_path},
+        {EIO, ErrorCode::io_error},          {EINVAL, ErrorCode::io_error},
     };
     for (const auto& [err, code] : kinds)
-        without({{__NR_openat, err}}, [&, err = err, code = code] { expect(disk.open(rig.path("f"), Disk::kCreate | Disk::kDirect), code, err, "open"); });
+        without({{__NR_openat, err}}, [&, err = err, code = code] {
+            expect(disk.open(rig.path("f"), Disk::kCreate | Disk::kDirect), code, err, "open");
+        });
     EXPECT_FALSE(disk.exists(rig.path("f")));
 }
 
-// Some file systems know no direct I/O: the file is opened all the same, and a creation is still the first.
+// Some file systems know no direct I/O: the file is opened all the same, and a creation is still
+// the first.
 TEST_F(PosixDiskRefused, DirectIoRefusedIsDoneWithout) {
     without({{__NR_openat, EINVAL, 2, O_DIRECT}}, [&] {
-        const auto file = disk.open(rig.path("f"), Disk::kCreate | Disk::kExclusive | Disk::kDirect);
+        const auto file =
+            disk.open(rig.path("f"), Disk::kCreate | Disk::kExclusive | Disk::kDirect);
         ASSERT_TRUE(file) << file.error().text();
         EXPECT_EQ(fcntl(file->value, F_GETFL) & O_DIRECT, 0);
         EXPECT_TRUE(disk.write_now(*file, 1, "xyz", 3));
@@ -103,17 +116,25 @@ TEST_F(PosixDiskRefused, DirectIoRefusedIsDoneWithout) {
 TEST_F(PosixDiskRefused, AllocateLeavesTheFileAsItWas) {
     const FileId file = make_file("f");
     const std::string before = content(file);
-    without({{__NR_fallocate, ENOSPC}}, [&] { expect(disk.allocate(file, 1 << 20), ErrorCode::no_space, ENOSPC, "allocate"); });
+    without({{__NR_fallocate, ENOSPC}},
+            [&] { expect(disk.allocate(file, 1 << 20), ErrorCode::no_space, ENOSPC, "allocate"); });
     EXPECT_EQ(content(file), before);
-    for (const int err : {EOPNOTSUPP, ENOSYS}) {           // zeros instead, which may not fit either
-        without({{__NR_fallocate, err}, {__NR_pwrite64, ENOSPC}}, [&] { expect(disk.allocate(file, 1 << 20), ErrorCode::no_space, ENOSPC, "write"); });
+    // Zeros instead, which may not fit either.
+    for (const int err : {EOPNOTSUPP, ENOSYS}) {
+        without({{__NR_fallocate, err}, {__NR_pwrite64, ENOSPC}}, [&] {
+            expect(disk.allocate(file, 1 << 20), ErrorCode::no_space, ENOSPC, "write");
+        });
         EXPECT_EQ(content(file), before);
-        without({{__NR_fallocate, err}}, [&] { EXPECT_TRUE(disk.allocate(file, (5 << 19) + 100)); });
+        without({{__NR_fallocate, err}},
+                [&] { EXPECT_TRUE(disk.allocate(file, (5 << 19) + 100)); });
         EXPECT_EQ(content(file), before + std::string((5 << 19) + 100 - before.size(), '\0'));
         ASSERT_TRUE(disk.truncate(file, before.size()));
     }
-    without({{__NR_fallocate, ENOSPC}, {__NR_ftruncate, EIO}}, [&] { expect(disk.allocate(file, 1 << 20), ErrorCode::io_error, EIO, "allocate: undo"); });
-    without({{__NR_newfstatat, EIO}, {__NR_fstat, EIO}}, [&] { expect(disk.allocate(file, 1 << 20), ErrorCode::io_error, EIO, "file size"); });
+    without({{__NR_fallocate, ENOSPC}, {__NR_ftruncate, EIO}}, [&] {
+        expect(disk.allocate(file, 1 << 20), ErrorCode::io_error, EIO, "allocate: undo");
+    });
+    without({{__NR_newfstatat, EIO}, {__NR_fstat, EIO}},
+            [&] { expect(disk.allocate(file, 1 << 20), ErrorCode::io_error, EIO, "file size"); });
     EXPECT_EQ(content(file), before);
     disk.close(file);
 }
@@ -128,13 +149,22 @@ TEST_F(PosixDiskRefused, TransfersAndSyncs) {
             expect(disk.read_now(file, 3, text + 1, 5000), ErrorCode::io_error, EIO, "read");
         });
         without({{__NR_pwrite64, ENOSPC}}, [&] {
-            expect(disk.write_now(file, 4096, aligned.get(), 4096), ErrorCode::no_space, ENOSPC, "write");
+            expect(disk.write_now(file, 4096, aligned.get(), 4096), ErrorCode::no_space, ENOSPC,
+                   "write");
             expect(disk.write_now(file, 512, text + 1, 512), ErrorCode::no_space, ENOSPC, "write");
         });
-        without({{__NR_pwrite64, 0}}, [&] { expect(disk.write_now(file, 4096, aligned.get(), 4096), ErrorCode::io_error, EIO, "write"); });   // nothing moves
-        without({{__NR_fdatasync, EIO}}, [&] { expect(disk.sync_now(file), ErrorCode::io_error, EIO, "sync"); });
-        without({{__NR_ftruncate, EFBIG}}, [&] { expect(disk.truncate(file, 100), ErrorCode::no_space, EFBIG, "truncate"); });
-        without({{__NR_flock, ENOLCK}}, [&] { expect(disk.lock_exclusive(file), ErrorCode::io_error, ENOLCK, "lock file"); });
+        // Nothing moves.
+        without({{__NR_pwrite64, 0}}, [&] {
+            expect(disk.write_now(file, 4096, aligned.get(), 4096), ErrorCode::io_error, EIO,
+                   "write");
+        });
+        without({{__NR_fdatasync, EIO}},
+                [&] { expect(disk.sync_now(file), ErrorCode::io_error, EIO, "sync"); });
+        without({{__NR_ftruncate, EFBIG}},
+                [&] { expect(disk.truncate(file, 100), ErrorCode::no_space, EFBIG, "truncate"); });
+        without({{__NR_flock, ENOLCK}}, [&] {
+            expect(disk.lock_exclusive(file), ErrorCode::io_error, ENOLCK, "lock file");
+        });
         EXPECT_EQ(content(file), std::string(12'288, 'f'));
         disk.close(file);
     }
@@ -147,7 +177,9 @@ TEST_F(PosixDiskRefused, NothingLongTransfersOfUnalignedMemoryToADirectFile) {
     for (size_t i = 0; i < text.size(); ++i) text[i] = static_cast<char>('a' + i / 7 % 26);
     ASSERT_TRUE(disk.write_now(file, 4096, text.data(), text.size()));
     for (const size_t skip : {0u, 1u, 4095u, 1'000'000u}) {
-        ASSERT_EQ(disk.read_now(file, 4096 + skip, seen.data() + 1, text.size()).value_or(0), text.size() - skip);       // the rest lies behind the end
+        // The rest lies behind the end.
+        ASSERT_EQ(disk.read_now(file, 4096 + skip, seen.data() + 1, text.size()).value_or(0),
+                  text.size() - skip);
         EXPECT_EQ(std::memcmp(seen.data() + 1, text.data() + skip, text.size() - skip), 0) << skip;
     }
     EXPECT_EQ(disk.read_now(file, 4096 + text.size() + 10, seen.data(), 100).value_or(1), 0u);
@@ -155,15 +187,20 @@ TEST_F(PosixDiskRefused, NothingLongTransfersOfUnalignedMemoryToADirectFile) {
 }
 
 TEST_F(PosixDiskRefused, Directories) {
-    without({{__NR_mkdir, EROFS}}, [&] { expect(disk.make_directory(rig.path("d")), ErrorCode::bad_path, EROFS, "make directory"); });
+    without({{__NR_mkdir, EROFS}}, [&] {
+        expect(disk.make_directory(rig.path("d")), ErrorCode::bad_path, EROFS, "make directory");
+    });
     expect(disk.make_directory(rig.path("none/d")), ErrorCode::bad_path, ENOENT, "make directory");
     disk.close(make_file("f"));
     expect(disk.make_directory(rig.path("f")), ErrorCode::bad_path, ENOTDIR, "make directory");
     expect(disk.list(rig.path("f")), ErrorCode::bad_path, ENOTDIR, "list directory");
-    without({{__NR_getdents64, EIO}}, [&] { expect(disk.list(rig.dir), ErrorCode::io_error, EIO, "list directory"); });
-    without({{__NR_fsync, EIO}}, [&] { expect(disk.sync_directory(rig.dir), ErrorCode::io_error, EIO, "sync directory"); });
+    without({{__NR_getdents64, EIO}},
+            [&] { expect(disk.list(rig.dir), ErrorCode::io_error, EIO, "list directory"); });
+    without({{__NR_fsync, EIO}}, [&] {
+        expect(disk.sync_directory(rig.dir), ErrorCode::io_error, EIO, "sync directory");
+    });
     expect(disk.sync_directory(rig.path("f")), ErrorCode::bad_path, ENOTDIR, "sync directory");
-    EXPECT_TRUE(disk.sync_directory(""));                  // the current one
+    EXPECT_TRUE(disk.sync_directory(""));  // the current one
     expect(disk.rename(rig.path("none"), rig.path("f")), ErrorCode::bad_path, ENOENT, "rename");
     expect(disk.unlink(rig.path("none")), ErrorCode::bad_path, ENOENT, "unlink");
     expect(disk.open(rig.dir, 0), ErrorCode::bad_path, EISDIR, "open");
@@ -174,7 +211,8 @@ TEST_F(PosixDiskRefused, Directories) {
 
 TEST_F(PosixDiskRefused, NoThreadForThePool) {
     MonotonicClock clock;
-    without({{__NR_clone3, EAGAIN}, {__NR_clone, EAGAIN}}, [&] { expect(disk.make_queue(0, clock), ErrorCode::too_many, EAGAIN, "I/O thread"); });
+    without({{__NR_clone3, EAGAIN}, {__NR_clone, EAGAIN}},
+            [&] { expect(disk.make_queue(0, clock), ErrorCode::too_many, EAGAIN, "I/O thread"); });
     EXPECT_TRUE(disk.make_queue(0, clock));
 }
 

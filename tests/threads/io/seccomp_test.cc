@@ -1,5 +1,5 @@
-// labels: unit
-// seccomp_test.cc - a filter like a container's refuses io_uring: the automatic disk works through the pool.
+// labels: unit seccomp_test.cc - a filter like a container's refuses io_uring: the automatic disk
+// works through the pool.
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -24,13 +24,15 @@ bool refuse(unsigned call, unsigned err) {
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
     };
     const sock_fprog program{static_cast<unsigned short>(std::size(code)), code};
-    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+           prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
 }
 
 int write_and_read_back(Disk& disk, IoQueue& queue, const std::string& path) {
     const auto file = disk.open(path, Disk::kCreate | Disk::kDirect);
     if (!file) return 10;
-    const AlignedBuffer out = std::move(*make_aligned_buffer(8192)), in = std::move(*make_aligned_buffer(8192));
+    const AlignedBuffer out = std::move(*make_aligned_buffer(8192)),
+                        in = std::move(*make_aligned_buffer(8192));
     std::memset(out.get(), 'z', 8192);
     Batch batch;
     batch.add(IoKind::write, *file, 8192, out.get(), 8192).durable = true;
@@ -53,7 +55,9 @@ void under_filter(unsigned call, unsigned err, const std::string& directory) {
     MonotonicClock clock;
     const auto refused = make_disk(IoBackend::io_uring)->make_queue(0, clock);
     if (refused) end_child(2);
-    if (refused.error().code != ErrorCode::unsupported || refused.error().os != static_cast<int16_t>(err)) end_child(3);
+    if (refused.error().code != ErrorCode::unsupported ||
+        refused.error().os != static_cast<int16_t>(err))
+        end_child(3);
     if (refused.error().text().find("io_uring") == std::string::npos) end_child(4);
     auto disk = make_disk();
     auto queue = disk->make_queue(0, clock);
@@ -66,16 +70,18 @@ void under_filter(unsigned call, unsigned err, const std::string& directory) {
 }
 
 TEST(Seccomp, RefusedRingsLeadToThePool) {
-    const Rig rig(RigKind::pool);                          // for its directory
+    const Rig rig(RigKind::pool);  // for its directory
     for (const unsigned err : {EPERM, EACCES, ENOSYS, ENOMEM, EMFILE}) {
-        EXPECT_EXIT(under_filter(__NR_io_uring_setup, err, rig.dir), testing::ExitedWithCode(0), "") << "errno " << err;
+        EXPECT_EXIT(under_filter(__NR_io_uring_setup, err, rig.dir), testing::ExitedWithCode(0), "")
+            << "errno " << err;
     }
 }
 
 TEST(Seccomp, RingsThatCannotBeEnteredLeadToThePool) {
     const Rig rig(RigKind::pool);
     EXPECT_EXIT(under_filter(__NR_io_uring_enter, EPERM, rig.dir), testing::ExitedWithCode(0), "");
-    EXPECT_EXIT(under_filter(__NR_io_uring_register, EPERM, rig.dir), testing::ExitedWithCode(0), "");
+    EXPECT_EXIT(under_filter(__NR_io_uring_register, EPERM, rig.dir), testing::ExitedWithCode(0),
+                "");
 }
 
 }  // namespace

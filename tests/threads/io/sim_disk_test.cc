@@ -1,5 +1,5 @@
-// labels: unit sim
-// sim_disk_test.cc - what the simulated disk promises to the tests that stand on it: crash images, syncs, names, faults, seeds.
+// labels: unit sim sim_disk_test.cc - what the simulated disk promises to the tests that stand on
+// it: crash images, syncs, names, faults, seeds.
 #include <cstring>
 #include <set>
 
@@ -48,10 +48,12 @@ TEST_F(SimDiskTest, OnlySyncedBytesAreSure) {
     fill(0, 'b');
     fill(kPage, 'c');
     EXPECT_EQ(bytes_of(*disk.image(1, SimCrash::drop_unsynced)), std::string(kPage, 'a'));
-    EXPECT_EQ(bytes_of(*disk.image(1, SimCrash::keep_all)), std::string(kPage, 'b') + std::string(kPage, 'c'));
+    EXPECT_EQ(bytes_of(*disk.image(1, SimCrash::keep_all)),
+              std::string(kPage, 'b') + std::string(kPage, 'c'));
     ASSERT_TRUE(disk.sync_now(file));
     for (const SimCrash mode : kSimCrashes) {
-        EXPECT_EQ(bytes_of(*disk.image(9, mode)), std::string(kPage, 'b') + std::string(kPage, 'c'));
+        EXPECT_EQ(bytes_of(*disk.image(9, mode)),
+                  std::string(kPage, 'b') + std::string(kPage, 'c'));
     }
 }
 
@@ -84,7 +86,8 @@ TEST_F(SimDiskTest, OrderedPrefixNeverSkips) {
     std::set<size_t> lengths;
     for (uint64_t seed = 0; seed < 100; ++seed) {
         const std::string bytes = bytes_of(*disk.image(seed, SimCrash::ordered_prefix));
-        for (size_t i = 0; i < bytes.size(); ++i) ASSERT_EQ(bytes[i], static_cast<char>('a' + i / kPage));
+        for (size_t i = 0; i < bytes.size(); ++i)
+            ASSERT_EQ(bytes[i], static_cast<char>('a' + i / kPage));
         lengths.insert(bytes.size());
     }
     EXPECT_GT(lengths.size(), 10u);
@@ -127,7 +130,7 @@ TEST_F(SimDiskTest, WriteInFlightMayOrMayNotBeThere) {
     Batch batch;
     batch.add(IoKind::write, file, 0, data.data(), kPage);
     batch.submit(*queue);
-    EXPECT_EQ(bytes_of(disk), std::string(kPage, 'a'));    // not seen yet
+    EXPECT_EQ(bytes_of(disk), std::string(kPage, 'a'));  // not seen yet
     EXPECT_EQ(bytes_of(*disk.image(1, SimCrash::drop_unsynced)), std::string(kPage, 'a'));
     EXPECT_EQ(bytes_of(*disk.image(1, SimCrash::keep_all)), std::string(kPage, 'b'));
     const std::string random = bytes_of(*disk.image(1, SimCrash::random_sectors));
@@ -137,7 +140,8 @@ TEST_F(SimDiskTest, WriteInFlightMayOrMayNotBeThere) {
     EXPECT_EQ(bytes_of(disk), std::string(kPage, 'b'));
 }
 
-// A durable write is sure when it completes, whatever lies unsynced around and beneath it, and makes nothing else so.
+// A durable write is sure when it completes, whatever lies unsynced around and beneath it, and
+// makes nothing else so.
 TEST_F(SimDiskTest, DurableWriteIsSureAndAlone) {
     fill(0, 'a', 3 * kPage);
     ASSERT_TRUE(disk.sync_now(file));
@@ -152,7 +156,8 @@ TEST_F(SimDiskTest, DurableWriteIsSureAndAlone) {
     EXPECT_EQ(bytes_of(*disk.image(1, SimCrash::drop_unsynced)), a + c + a);
     EXPECT_EQ(bytes_of(*disk.image(1, SimCrash::keep_all)), b + c + b);
     for (const SimCrash mode : kSimCrashes)
-        for (uint64_t seed = 1; seed <= 20; ++seed) EXPECT_EQ(bytes_of(*disk.image(seed, mode)).substr(kPage, kPage), c);
+        for (uint64_t seed = 1; seed <= 20; ++seed)
+            EXPECT_EQ(bytes_of(*disk.image(seed, mode)).substr(kPage, kPage), c);
     disk.faults().fail_nth(SimFault::sync_error, 1);
     Batch failed;
     failed.add(IoKind::write, file, 0, data.data(), kPage).durable = true;
@@ -171,10 +176,12 @@ TEST_F(SimDiskTest, LengthIsDurableAfterSyncOnly) {
     ASSERT_TRUE(disk.sync_now(file));
     ASSERT_TRUE(disk.truncate(file, 100));
     std::set<size_t> lengths;
-    for (uint64_t seed = 0; seed < 50; ++seed) lengths.insert(bytes_of(*disk.image(seed, SimCrash::random_sectors)).size());
+    for (uint64_t seed = 0; seed < 50; ++seed)
+        lengths.insert(bytes_of(*disk.image(seed, SimCrash::random_sectors)).size());
     EXPECT_EQ(lengths, (std::set<size_t>{100, 10 * kPage}));
     ASSERT_TRUE(disk.truncate(file, kPage));
-    EXPECT_EQ(bytes_of(disk), std::string(100, 'x') + std::string(kPage - 100, '\0'));     // cut bytes do not come back
+    // Cut bytes do not come back.
+    EXPECT_EQ(bytes_of(disk), std::string(100, 'x') + std::string(kPage - 100, '\0'));
 }
 
 TEST_F(SimDiskTest, NamesAreDurableAfterSyncOfTheirDirectory) {
@@ -214,13 +221,14 @@ TEST_F(SimDiskTest, ImagesAreIndependentAndRepeatable) {
     ASSERT_TRUE(disk.sync_now(file));
     fill(0, 'b', 40 * kPage);
     const uint64_t before = disk.digest();
-    const auto one = disk.image(7, SimCrash::random_sectors), two = disk.image(7, SimCrash::random_sectors);
+    const auto one = disk.image(7, SimCrash::random_sectors),
+               two = disk.image(7, SimCrash::random_sectors);
     EXPECT_EQ(one->digest(), two->digest());
     EXPECT_NE(one->digest(), disk.image(8, SimCrash::random_sectors)->digest());
     const FileId in_one = *one->open("d/f", 0);
     ASSERT_TRUE(one->write_now(in_one, 0, "changed", 7));
     EXPECT_NE(one->digest(), two->digest());
-    EXPECT_EQ(disk.digest(), before);                      // the original goes on untouched
+    EXPECT_EQ(disk.digest(), before);  // the original goes on untouched
     const uint64_t image_before = two->digest();
     fill(0, 'z');
     EXPECT_EQ(two->digest(), image_before);
@@ -254,7 +262,8 @@ uint64_t seeded_run(uint64_t seed, std::vector<uint64_t>* order = nullptr) {
     disk.faults().set_odds(SimFault::slow, 0.05);
     std::vector<char> memory(100 * kPage, 'm');
     Batch batch;
-    for (size_t i = 0; i < 100; ++i) batch.add(IoKind::write, file, i * kPage, memory.data() + i * kPage, kPage);
+    for (size_t i = 0; i < 100; ++i)
+        batch.add(IoKind::write, file, i * kPage, memory.data() + i * kPage, kPage);
     batch.submit(*queue);
     while (queue->in_flight() > 0) {
         if (queue->poll() == 0) disk.advance(clock);
@@ -279,14 +288,17 @@ TEST(SimDiskSeeds, OneSeedIsOneRun) {
     EXPECT_FALSE(std::is_sorted(order.begin(), order.end()));
 }
 
-// A log of one-page records, each acknowledged after its durable write. At every event, in every crash: acknowledged records are there.
+// A log of one-page records, each acknowledged after its durable write. At every event, in every
+// crash: acknowledged records are there.
 TEST_F(SimDiskTest, AcknowledgedRecordsSurviveACrashAtEveryEvent) {
     uint64_t acknowledged = 0, images = 0;
     disk.observe([&](const SimEvent& event) {
         for (const SimCrash mode : kSimCrashes) {
             const std::string bytes = bytes_of(*disk.image(event.number, mode));
             for (uint64_t i = 0; i < acknowledged; ++i) {
-                ASSERT_EQ(bytes.substr(i * kPage, kPage), std::string(kPage, static_cast<char>('a' + i))) << "event " << event.number;
+                ASSERT_EQ(bytes.substr(i * kPage, kPage),
+                          std::string(kPage, static_cast<char>('a' + i)))
+                    << "event " << event.number;
             }
             ++images;
         }
@@ -323,7 +335,8 @@ TEST_F(SimDiskTest, ErrorsComeAtTheNumberAsked) {
     EXPECT_EQ(run(IoKind::read), -EIO);
     EXPECT_EQ(run(IoKind::read), -EIO);
     EXPECT_EQ(disk.read_now(file, 0, memory.data(), 10).error().code, ErrorCode::io_error);
-    EXPECT_EQ(run(IoKind::write), static_cast<int64_t>(kPage));        // a new write heals the sector
+    // A new write heals the sector.
+    EXPECT_EQ(run(IoKind::write), static_cast<int64_t>(kPage));
     EXPECT_EQ(run(IoKind::read), static_cast<int64_t>(kPage));
     faults.fail_nth(SimFault::write_error, 1);
     EXPECT_EQ(run(IoKind::write), -EIO);
@@ -390,10 +403,10 @@ TEST(SimDiskSync, FailedSyncLeavesDoubt) {
         ASSERT_TRUE(disk.write_now(file, 0, data.data(), kPage));
         disk.faults().fail_nth(SimFault::sync_error, 1);
         ASSERT_FALSE(disk.sync_now(file));
-        ASSERT_TRUE(disk.sync_now(file));                  // the mistake
+        ASSERT_TRUE(disk.sync_now(file));  // the mistake
         (bytes_of(*disk.image(1, SimCrash::drop_unsynced), "f")[0] == 'b' ? kept : lost)++;
         ASSERT_TRUE(disk.write_now(file, 0, data.data(), kPage));
-        ASSERT_TRUE(disk.sync_now(file));                  // written and synced anew: sure again
+        ASSERT_TRUE(disk.sync_now(file));  // written and synced anew: sure again
         EXPECT_EQ(bytes_of(*disk.image(1, SimCrash::drop_unsynced), "f"), std::string(kPage, 'b'));
     }
     EXPECT_GT(kept, 5);
@@ -406,7 +419,7 @@ TEST_F(SimDiskTest, CapacityBoundsAllFilesTogether) {
     ASSERT_TRUE(disk.allocate(other, 8 * kPage));
     EXPECT_EQ(disk.allocate(file, 3 * kPage).error().code, ErrorCode::no_space);
     ASSERT_TRUE(disk.allocate(file, 2 * kPage));
-    EXPECT_TRUE(disk.write_now(file, 0, "x", 1));          // inside what there is
+    EXPECT_TRUE(disk.write_now(file, 0, "x", 1));  // inside what there is
     EXPECT_EQ(disk.write_now(file, 2 * kPage, "x", 1).error().code, ErrorCode::no_space);
     ASSERT_TRUE(disk.unlink("d/other"));
     EXPECT_TRUE(disk.write_now(file, 2 * kPage, "x", 1));
@@ -427,12 +440,12 @@ TEST_F(SimDiskTest, AbandonedQueueTouchesNothingMore) {
     ASSERT_TRUE(disk.lock_exclusive(file));
     disk.close_all();
     EXPECT_TRUE(disk.lock_exclusive(*disk.open("d/f", 0)));
-    queue = std::move(*disk.make_queue(0, clock));         // and the disk serves the next owner
+    queue = std::move(*disk.make_queue(0, clock));  // and the disk serves the next owner
 }
 
 using SimDiskDeath = SimDiskTest;
 
-TEST_F(SimDiskDeath, ChangingABufferInFlightIsFound) {     // SD-1
+TEST_F(SimDiskDeath, ChangingABufferInFlightIsFound) {  // SD-1
     std::vector<char> data(kPage, 'a');
     Batch batch;
     batch.add(IoKind::write, file, 0, data.data(), kPage);
@@ -445,7 +458,7 @@ TEST_F(SimDiskDeath, ChangingABufferInFlightIsFound) {     // SD-1
         "memory_unchanged");
 }
 
-TEST_F(SimDiskDeath, OverlappingWritesAreFound) {          // SF-1
+TEST_F(SimDiskDeath, OverlappingWritesAreFound) {  // SF-1
     std::vector<char> data(2 * kPage, 'a');
     Batch batch;
     batch.add(IoKind::write, file, 0, data.data(), kPage);

@@ -1,5 +1,5 @@
-// labels: unit
-// uring_test.cc - what only real files can show: short writes at a size limit, the choice of backend, sleep without CPU.
+// labels: unit uring_test.cc - what only real files can show: short writes at a size limit, the
+// choice of backend, sleep without CPU.
 #include <sys/resource.h>
 #include <sys/wait.h>
 
@@ -18,10 +18,12 @@ TEST(Uring, ProbeWorksHereOrSaysWhy) {
     EXPECT_TRUE(probe || (probe.error().code == ErrorCode::unsupported && probe.error().os != 0));
 }
 
-// A file size limit makes the kernel write a part first and refuse the rest: the one real short write that a test can order.
-// Runs in a child, because the limit cannot be lifted again.
+// A file size limit makes the kernel write a part first and refuse the rest: the one real short
+// write that a test can order. Runs in a child, because the limit cannot be lifted again.
 void write_over_limit(RigKind kind) {
-    struct rlimit limit{100000, 100000};
+    struct rlimit limit {
+        100000, 100000
+    };
     std::signal(SIGXFSZ, SIG_IGN);
     Rig rig(kind);
     const FileId file = rig.open("limited");
@@ -30,10 +32,11 @@ void write_over_limit(RigKind kind) {
     const AlignedBuffer memory = std::move(*make_aligned_buffer(8192));
     Batch batch;
     batch.add(IoKind::write, file, 0, memory.get(), 8192);
-    batch.add(IoKind::write, file, 98304, memory.get(), 8192).durable = true;      // 1696 bytes fit
+    batch.add(IoKind::write, file, 98304, memory.get(), 8192).durable = true;  // 1696 bytes fit
     batch.submit(*queue);
     rig.drain(*queue);
-    const bool as_promised = batch.requests[0].result == 8192 && batch.requests[1].result == -EFBIG && *rig.disk->size(file) == 100000;
+    const bool as_promised = batch.requests[0].result == 8192 &&
+                             batch.requests[1].result == -EFBIG && *rig.disk->size(file) == 100000;
     queue.reset();
     std::filesystem::remove_all(rig.dir);
     end_child(as_promised ? 0 : 1);

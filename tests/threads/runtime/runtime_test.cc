@@ -19,7 +19,8 @@ void spawn_or_fail(Runtime& runtime, uint32_t worker, ThreadFn fn) {
 }
 
 TEST(Runtime, RefusesBadOptions) {
-    for (RuntimeOptions options : {RuntimeOptions{.workers = 0}, RuntimeOptions{.workers = 65}, RuntimeOptions{.stack_bytes = 100}}) {
+    for (RuntimeOptions options : {RuntimeOptions{.workers = 0}, RuntimeOptions{.workers = 65},
+                                   RuntimeOptions{.stack_bytes = 100}}) {
         auto runtime = Runtime::start(std::move(options));
         ASSERT_FALSE(runtime);
         EXPECT_EQ(runtime.error().code, ErrorCode::bad_option);
@@ -28,7 +29,8 @@ TEST(Runtime, RefusesBadOptions) {
 
 TEST(Runtime, StartAndStopManyTimes) {
     for (int i = 0; i < 50; ++i) {
-        auto runtime = *Runtime::start({.workers = 1 + static_cast<uint32_t>(i) % 4, .pin_workers = i % 2 == 0});
+        auto runtime = *Runtime::start(
+            {.workers = 1 + static_cast<uint32_t>(i) % 4, .pin_workers = i % 2 == 0});
         int ran = 0;
         spawn_or_fail(*runtime, 0, [&] { ++ran; });
         runtime->stop();
@@ -83,11 +85,13 @@ TEST(Runtime, IdleWorkersUseNoCpu) {
     runtime->stop();
 }
 
-// Threads on three virtual workers that wake one another; the order in which they move is the trace.
+// Threads on three virtual workers that wake one another; the order in which they move is the
+// trace.
 std::vector<int> trace_of(uint64_t seed, bool random_policy) {
     ManualClock clock;
     RuntimeOptions options{.workers = 3, .caller_driven = true, .seed = seed, .clock = &clock};
-    if (random_policy) options.policy = [seed](uint32_t worker) { return make_random_policy(seed * 64 + worker); };
+    if (random_policy)
+        options.policy = [seed](uint32_t worker) { return make_random_policy(seed * 64 + worker); };
     auto runtime = *Runtime::start(std::move(options));
     std::vector<int> trace;
     Semaphore semaphore(2);
@@ -124,11 +128,10 @@ TEST(CallerDriven, StepSaysWhenNothingCanHappen) {
     Event event;
     int passed = 0;
     spawn_or_fail(*runtime, 0, [&] { event.wait(), ++passed; });
-    while (runtime->step()) {
-    }
+    while (runtime->step()) {}
     EXPECT_EQ(passed, 0);
     EXPECT_EQ(current(), nullptr);
-    event.set();                                 // from outside any worker: through the mailbox
+    event.set();  // from outside any worker: through the mailbox
     EXPECT_TRUE(runtime->step());
     EXPECT_EQ(passed, 1);
     EXPECT_FALSE(runtime->step());
@@ -144,8 +147,7 @@ TEST(CallerDriven, WholeTurnsRunMoreThanOneSlice) {
             });
         EXPECT_TRUE(runtime->step());
         EXPECT_EQ(slices, whole ? 8 : 1);
-        while (runtime->step()) {
-        }
+        while (runtime->step()) {}
         EXPECT_EQ(slices, 8);
     }
 }
@@ -158,7 +160,8 @@ TEST(CallerDriven, AbandonedInMidFlight) {
         for (uint32_t i = 0; i < 10; ++i)
             spawn_or_fail(*runtime, i, [&held, i] {
                 if (i % 2) sleep_until(1000);
-                else for (;;) yield();
+                else
+                    for (;;) yield();
                 held.reset();
             });
         for (int i = 0; i < 100; ++i) EXPECT_TRUE(runtime->step());

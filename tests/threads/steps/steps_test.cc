@@ -1,5 +1,5 @@
-// labels: unit tsan
-// steps_test - teams, CTX, strays: who runs when, nobody lost, nobody starved, invariants ST-1 to ST-6 and CT-1, CT-2.
+// labels: unit tsan steps_test - teams, CTX, strays: who runs when, nobody lost, nobody starved,
+// invariants ST-1 to ST-6 and CT-1, CT-2.
 #include "threads/base/rng.h"
 #include "threads/steps/ctx.h"
 
@@ -9,9 +9,9 @@
 #include <deque>
 #include <tuple>
 
+#include "threads/runtime/runtime.h"
 #include "threads/sync/event.h"
 #include "threads/sync/latch.h"
-#include "threads/runtime/runtime.h"
 
 namespace lockstep::threads {
 namespace {
@@ -22,7 +22,9 @@ struct Team {
         EXPECT_TRUE(started) << started.error().text();
         runtime = std::move(*started);
     }
-    void spawn(ThreadFn fn, uint32_t worker = 0) { ASSERT_TRUE(runtime->spawn(worker, "member", std::move(fn))); }
+    void spawn(ThreadFn fn, uint32_t worker = 0) {
+        ASSERT_TRUE(runtime->spawn(worker, "member", std::move(fn)));
+    }
     // All threads are started by one, so that none runs before all are ready.
     void run(std::vector<ThreadFn> fns) {
         Completion all_started;
@@ -41,7 +43,9 @@ struct Team {
     std::unique_ptr<Runtime> runtime;
 };
 
-void boundary(TeamOp op, uint32_t object = 0) { worker_local.steps->boundary(*current(), op, object); }
+void boundary(TeamOp op, uint32_t object = 0) {
+    worker_local.steps->boundary(*current(), op, object);
+}
 
 TEST(StepsTest, MembersPassTheCpuOnAtEveryPoint) {
     Team team;
@@ -86,18 +90,21 @@ TEST(StepsTest, ATeamIsCappedAndTheRestMakesTheNext) {
         fn = [] {
             boundary(TeamOp::begin);
             CTX(btree_leaf);
-            boundary(TeamOp::begin);                 // again the same operation: the next generation
+            // Again the same operation: the next generation.
+            boundary(TeamOp::begin);
             CTX(btree_leaf);
         };
     team.run(std::move(fns));
     const TeamStats s = team.stats(TeamOp::begin);
     EXPECT_EQ(s.entered, 20u);
     EXPECT_GE(s.teams, 5u);
-    EXPECT_EQ(s.left, 10u);                          // the others ended inside their second operation
+    // The others ended inside their second operation.
+    EXPECT_EQ(s.left, 10u);
 }
 
 TEST(StepsTest, EveryCauseOfAStrayLeavesTheOthersGoing) {
-    for (const ParkReason cause : {ParkReason::lock, ParkReason::page_read, ParkReason::latch, ParkReason::log, ParkReason::yield, ParkReason::sleep}) {
+    for (const ParkReason cause : {ParkReason::lock, ParkReason::page_read, ParkReason::latch,
+                                   ParkReason::log, ParkReason::yield, ParkReason::sleep}) {
         Team team;
         Event released;
         std::string trace;
@@ -110,8 +117,9 @@ TEST(StepsTest, EveryCauseOfAStrayLeavesTheOthersGoing) {
                     if (cause == ParkReason::yield) yield();
                     else if (cause == ParkReason::sleep) sleep_until(now() + kMillisecond);
                     else released.wait(cause);
-                    EXPECT_EQ(current()->next, nullptr);         // ST-2: a stray, until its next boundary
-                    CTX(btree_leaf);                             // CT-1
+                    // ST-2: a stray, until its next boundary.
+                    EXPECT_EQ(current()->next, nullptr);
+                    CTX(btree_leaf);  // CT-1
                 }
                 CTX(btree_leaf);
                 trace += name;
@@ -125,11 +133,12 @@ TEST(StepsTest, EveryCauseOfAStrayLeavesTheOthersGoing) {
         EXPECT_EQ(s.entered, 4u);
         EXPECT_EQ(s.left, 3u);
         EXPECT_EQ(s.strays[static_cast<size_t>(cause)], 1u);
-        EXPECT_EQ(team.stats(TeamOp::commit).entered, 4u);       // it has joined again
+        EXPECT_EQ(team.stats(TeamOp::commit).entered, 4u);  // it has joined again
     }
 }
 
-// The mutex counter: CTX with an exclusive latch held would make every other member a stray at that latch.
+// The mutex counter: CTX with an exclusive latch held would make every other member a stray at that
+// latch.
 TEST(StepsTest, AMisplacedPointMakesStraysOnlyWithoutTheLatchCounter) {
     for (const bool ignore : {false, true}) {
         Team team({.mode = StepsMode::on, .points = ~0u >> 1, .ignore_latches = ignore});
@@ -147,7 +156,8 @@ TEST(StepsTest, AMisplacedPointMakesStraysOnlyWithoutTheLatchCounter) {
                 boundary(TeamOp::commit);
             };
         team.run(std::move(fns));
-        const uint64_t strays = team.stats(TeamOp::update).strays[static_cast<size_t>(ParkReason::latch)];
+        const uint64_t strays =
+            team.stats(TeamOp::update).strays[static_cast<size_t>(ParkReason::latch)];
         const CtxStats ctx = team.runtime->ctx_stats();
         const auto at = static_cast<unsigned>(CtxPoint::misplaced);
         if (ignore) {
@@ -161,8 +171,10 @@ TEST(StepsTest, AMisplacedPointMakesStraysOnlyWithoutTheLatchCounter) {
 }
 
 TEST(StepsTest, ARareOperationAmong200ThreadsIsServedWithinABound) {
-    for (const auto& [policy, op] : {std::pair{TeamPolicy::last_leaver, TeamOp::fetch}, {TeamPolicy::largest, TeamOp::fetch},
-                                     {TeamPolicy::oldest, TeamOp::fetch}, {TeamPolicy::last_leaver, TeamOp::update}}) {
+    for (const auto& [policy, op] : {std::pair{TeamPolicy::last_leaver, TeamOp::fetch},
+                                     {TeamPolicy::largest, TeamOp::fetch},
+                                     {TeamPolicy::oldest, TeamOp::fetch},
+                                     {TeamPolicy::last_leaver, TeamOp::update}}) {
         Team team({.mode = StepsMode::on, .policy = policy});
         bool rare_done = false;
         uint64_t others = 0;
@@ -181,13 +193,16 @@ TEST(StepsTest, ARareOperationAmong200ThreadsIsServedWithinABound) {
         });
         team.run(std::move(fns));
         EXPECT_TRUE(rare_done);
-        // kAgeMax teams, and those before it arrived; who changes does so up to kStaysMax times more in a team.
-        EXPECT_LE(others, (64 + 24) * 16u * (op == TeamOp::update ? 17 : 1)) << "policy " << static_cast<int>(policy);
+        // kAgeMax teams, and those before it arrived; who changes does so up to kStaysMax times
+        // more in a team.
+        EXPECT_LE(others, (64 + 24) * 16u * (op == TeamOp::update ? 17 : 1))
+            << "policy " << static_cast<int>(policy);
     }
 }
 
 TEST(StepsTest, TransactionsUnderWayAreBounded) {
-    for (const TeamPolicy policy : {TeamPolicy::last_leaver, TeamPolicy::largest, TeamPolicy::oldest}) {
+    for (const TeamPolicy policy :
+         {TeamPolicy::last_leaver, TeamPolicy::largest, TeamPolicy::oldest}) {
         Team team({.mode = StepsMode::on, .team_max = 8, .policy = policy});
         uint32_t under_way = 0, most = 0, ended = 0;
         std::vector<ThreadFn> fns(100);
@@ -213,7 +228,8 @@ TEST(StepsTest, TransactionsUnderWayAreBounded) {
     }
 }
 
-// A hundred threads want one of two rows: whoever waits for one has begun, and keeps others from it.
+// A hundred threads want one of two rows: whoever waits for one has begun, and keeps others from
+// it.
 TEST(StepsTest, TransactionsThatWaitForLocksAreUnderWay) {
     Team team({.mode = StepsMode::on, .team_max = 8});
     struct Row {
@@ -254,9 +270,13 @@ TEST(StepsTest, TransactionsThatWaitForLocksAreUnderWay) {
     EXPECT_LE(most, 2 * 8u + 1);
 }
 
-// Changes of one kind in a row keep a member's place in the team, but not for ever; fetches form a new team each time.
+// Changes of one kind in a row keep a member's place in the team, but not for ever; fetches form a
+// new team each time.
 TEST(StepsTest, ChangesInARowAreMadeInOneTeam) {
-    for (const auto& [op, changes, teams] : {std::tuple{TeamOp::update, 10, 1u}, {TeamOp::insert, 10, 1u}, {TeamOp::update, 40, 3u}, {TeamOp::fetch, 10, 10u}}) {
+    for (const auto& [op, changes, teams] : {std::tuple{TeamOp::update, 10, 1u},
+                                             {TeamOp::insert, 10, 1u},
+                                             {TeamOp::update, 40, 3u},
+                                             {TeamOp::fetch, 10, 10u}}) {
         Team team;
         std::string trace;
         std::vector<ThreadFn> fns;
@@ -271,13 +291,17 @@ TEST(StepsTest, ChangesInARowAreMadeInOneTeam) {
             });
         team.run(std::move(fns));
         const TeamStats s = team.stats(op, op == TeamOp::update ? 0 : 7);
-        // The last one is alone in the ring, and forms its own teams with whoever has come meanwhile.
+        // The last one is alone in the ring, and forms its own teams with whoever has come
+        // meanwhile.
         EXPECT_GE(s.teams, teams) << team_op_name(op) << ' ' << changes;
-        EXPECT_LE(s.teams, teams == 10 ? 10u : teams + static_cast<unsigned>(changes)) << team_op_name(op) << ' ' << changes;
+        EXPECT_LE(s.teams, teams == 10 ? 10u : teams + static_cast<unsigned>(changes))
+            << team_op_name(op) << ' ' << changes;
         if (changes == 10) {
-            EXPECT_EQ(trace.substr(0, 10), op == TeamOp::fetch ? "abcabcabca" : "aaaaaaaaaa") << team_op_name(op);
+            EXPECT_EQ(trace.substr(0, 10), op == TeamOp::fetch ? "abcabcabca" : "aaaaaaaaaa")
+                << team_op_name(op);
         } else {
-            EXPECT_EQ(trace.substr(0, 20), "aaaaaaaaaaaaaaaaabbb");      // the first and sixteen more
+            // The first and sixteen more.
+            EXPECT_EQ(trace.substr(0, 20), "aaaaaaaaaaaaaaaaabbb");
         }
     }
 }
@@ -301,7 +325,7 @@ TEST(StepsTest, ATransactionBeginsAmongOthersThatNeverEnd) {
     });
     team.run(std::move(fns));
     EXPECT_TRUE(begun);
-    EXPECT_LE(others, (1024 + 24) * 16u);        // kBeginAgeMax teams, and those before it arrived
+    EXPECT_LE(others, (1024 + 24) * 16u);  // kBeginAgeMax teams, and those before it arrived
 }
 
 TEST(StepsTest, AnOverlongMemberStaysBehindUnderCGate) {
@@ -320,7 +344,8 @@ TEST(StepsTest, AnOverlongMemberStaysBehindUnderCGate) {
     EXPECT_EQ(order.back(), '0');
 }
 
-// 40 threads that all work on different objects: teams of one until the lists become one. When a single thread is left, they are split again.
+// 40 threads that all work on different objects: teams of one until the lists become one. When a
+// single thread is left, they are split again.
 TEST(StepsTest, ListsOfOneKindMergeWhileTeamsAreSmall) {
     Team team;
     constexpr uint32_t kThreads = 40;
@@ -343,14 +368,16 @@ TEST(StepsTest, ListsOfOneKindMergeWhileTeamsAreSmall) {
     ASSERT_GT(merged_teams, 0u);
     EXPECT_GT(merged_entered, 100'000u);
     EXPECT_GT(merged_entered / merged_teams, 4u);
-    EXPECT_GT(alone, 20'000u);                   // the last thread's own list again
+    EXPECT_GT(alone, 20'000u);  // the last thread's own list again
 }
 
 TEST(StepsTest, SetsOfPointsFromText) {
     EXPECT_EQ(*ctx_points_from("none"), 0u);
     EXPECT_EQ(*ctx_points_from("manual"), kCtxManual);
-    EXPECT_EQ(*ctx_points_from("icache"), kCtxManual | ctx_bit(CtxPoint::located) | ctx_bit(CtxPoint::finished));
-    EXPECT_EQ(*ctx_points_from("# a file\nbtree_leaf\n record#x\n\n"), ctx_bit(CtxPoint::btree_leaf) | ctx_bit(CtxPoint::record));
+    EXPECT_EQ(*ctx_points_from("icache"),
+              kCtxManual | ctx_bit(CtxPoint::located) | ctx_bit(CtxPoint::finished));
+    EXPECT_EQ(*ctx_points_from("# a file\nbtree_leaf\n record#x\n\n"),
+              ctx_bit(CtxPoint::btree_leaf) | ctx_bit(CtxPoint::record));
     const auto wrong = ctx_points_from("record,leaf");
     ASSERT_FALSE(wrong);
     EXPECT_EQ(wrong.error().code, ErrorCode::bad_option);
@@ -366,12 +393,16 @@ TEST(StepsTest, EverythingChangesWhileThreadsWork) {
         fns.push_back([&, t] {
             Rng rng(t);
             for (int k = 0; k < 2000; ++k) {
-                if (Steps* steps = worker_local.steps) steps->boundary(*current(), TeamOp::fetch, static_cast<uint32_t>(rng.below(3)));
+                if (Steps* steps = worker_local.steps)
+                    steps->boundary(*current(), TeamOp::fetch, static_cast<uint32_t>(rng.below(3)));
                 CTX(btree_leaf);
                 if (rng.below(50) == 0) yield();
                 if (t == 0 && k % 20 == 0)
-                    set_steps({.mode = static_cast<StepsMode>(rng.below(6)), .team_max = static_cast<uint32_t>(1 + rng.below(20)),
-                               .gate = static_cast<TeamGate>(rng.below(3)), .rounds_max = 3, .points = static_cast<uint32_t>(rng.below(16))});
+                    set_steps({.mode = static_cast<StepsMode>(rng.below(6)),
+                               .team_max = static_cast<uint32_t>(1 + rng.below(20)),
+                               .gate = static_cast<TeamGate>(rng.below(3)),
+                               .rounds_max = 3,
+                               .points = static_cast<uint32_t>(rng.below(16))});
             }
             ++done;
         });
@@ -388,7 +419,7 @@ TEST(StepsTest, PointsAreSwitchedByBitAndModesIsolateTheirPart) {
             fns.push_back([&trace, name] {
                 boundary(TeamOp::fetch, 1);
                 trace += name;
-                CTX(record);                         // off
+                CTX(record);  // off
                 trace += name;
                 CTX(btree_leaf);
                 trace += name;
@@ -409,13 +440,14 @@ TEST(StepsTest, RegistersAndFloatingPointModesSurvive) {
             _MM_SET_ROUNDING_MODE(mode);
             uint64_t a = i, b = i * 3, c = i * 5, d = i * 7, e = i * 11;
             for (unsigned k = 0; k < 100; ++k) {
-                if (k == 50) boundary(TeamOp::update);           // through the scheduler, too
+                if (k == 50) boundary(TeamOp::update);  // through the scheduler, too
                 asm volatile("" : "+r"(a), "+r"(b), "+r"(c), "+r"(d), "+r"(e));
                 CTX(btree_leaf);
                 a += i, b += i, c += i, d += i, e += i;
             }
             if (kFastSwitch && _MM_GET_ROUNDING_MODE() != mode) kept = false;
-            if (a != 101 * i || b != 103 * i || c != 105 * i || d != 107 * i || e != 111 * i) kept = false;
+            if (a != 101 * i || b != 103 * i || c != 105 * i || d != 107 * i || e != 111 * i)
+                kept = false;
             _MM_SET_ROUNDING_MODE(_MM_ROUND_NEAREST);
         });
     team.run(std::move(fns));
@@ -424,7 +456,8 @@ TEST(StepsTest, RegistersAndFloatingPointModesSurvive) {
 
 // CT-2: up to the next function, padding included; it begins a cache line, so it lies in one.
 TEST(StepsTest, TheFastSwitchFitsACacheLine) {
-    const auto begin = reinterpret_cast<uintptr_t>(&lockstep_ctx_swap), next = reinterpret_cast<uintptr_t>(&lockstep_ctx_leave);
+    const auto begin = reinterpret_cast<uintptr_t>(&lockstep_ctx_swap),
+               next = reinterpret_cast<uintptr_t>(&lockstep_ctx_leave);
     EXPECT_EQ(begin % kCacheLineBytes, 0u);
     ASSERT_GT(next, begin);
 #if defined(__x86_64__)
@@ -436,30 +469,37 @@ TEST(StepsTest, TeamsOfSeveralWorkersAreIndependent) {
     Team team({.mode = StepsMode::on}, 3);
     std::atomic<uint64_t> done{0};
     for (uint32_t i = 0; i < 60; ++i)
-        team.spawn([&] {
-            for (int k = 0; k < 200; ++k) {
-                boundary(TeamOp::fetch, static_cast<uint32_t>(k % 3));
-                CTX(btree_leaf);
-                if (k % 50 == 7) yield();
-                boundary(TeamOp::update);
-                CTX(record);
-            }
-            done.fetch_add(1);
-        }, i % 3);
+        team.spawn(
+            [&] {
+                for (int k = 0; k < 200; ++k) {
+                    boundary(TeamOp::fetch, static_cast<uint32_t>(k % 3));
+                    CTX(btree_leaf);
+                    if (k % 50 == 7) yield();
+                    boundary(TeamOp::update);
+                    CTX(record);
+                }
+                done.fetch_add(1);
+            },
+            i % 3);
     team.runtime->stop();
     EXPECT_EQ(done.load(), 60u);
     EXPECT_EQ(team.stats(TeamOp::update).entered, 60u * 200u);
 }
 
-// Random lives on virtual workers: threads work, yield, wait for one another and end inside or outside of teams.
+// Random lives on virtual workers: threads work, yield, wait for one another and end inside or
+// outside of teams.
 TEST(StepsTest, RandomLivesLoseNobody) {
     const char* given = std::getenv("LOCKSTEP_SEED");
     const uint64_t first = given != nullptr ? std::strtoull(given, nullptr, 10) : 1;
     for (uint64_t seed = first; seed < first + (given != nullptr ? 1 : 30); ++seed) {
         SCOPED_TRACE("LOCKSTEP_SEED=" + std::to_string(seed));
         ManualClock clock;
-        auto runtime = Runtime::start({.workers = 2, .caller_driven = true, .seed = seed, .clock = &clock,
-                                       .steps = {.mode = StepsMode::on, .team_max = static_cast<uint32_t>(1 + seed % 7)}});
+        auto runtime = Runtime::start(
+            {.workers = 2,
+             .caller_driven = true,
+             .seed = seed,
+             .clock = &clock,
+             .steps = {.mode = StepsMode::on, .team_max = static_cast<uint32_t>(1 + seed % 7)}});
         ASSERT_TRUE(runtime);
         Semaphore units(3);
         uint32_t ended = 0;
@@ -468,7 +508,8 @@ TEST(StepsTest, RandomLivesLoseNobody) {
             ASSERT_TRUE((*runtime)->spawn(t, "life", [&, t] {
                 Rng rng(seed * 1000 + t);
                 for (uint64_t ops = rng.below(30); ops > 0; --ops) {
-                    boundary(static_cast<TeamOp>(rng.below(7)), static_cast<uint32_t>(rng.below(3)));
+                    boundary(static_cast<TeamOp>(rng.below(7)),
+                             static_cast<uint32_t>(rng.below(3)));
                     for (uint64_t k = rng.below(4); k > 0; --k) CTX(btree_leaf);
                     if (rng.below(6) == 0) yield();
                     if (rng.below(5) == 0) {
@@ -481,8 +522,7 @@ TEST(StepsTest, RandomLivesLoseNobody) {
                 }
                 ++ended;
             }));
-        while ((*runtime)->step()) {
-        }
+        while ((*runtime)->step()) {}
         EXPECT_EQ(ended, kThreads);
     }
 }

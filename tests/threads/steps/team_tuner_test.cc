@@ -10,11 +10,14 @@
 namespace lockstep::threads {
 namespace {
 
-using Costs = std::map<std::pair<StepsMode, uint32_t>, double>;     // of a window, in a gear
+using Costs = std::map<std::pair<StepsMode, uint32_t>, double>;  // of a window, in a gear
 
 Costs costs(double size16, double size8, double size4, double prefetch, double off) {
-    return {{{StepsMode::on, 16}, size16}, {{StepsMode::on, 8}, size8}, {{StepsMode::on, 4}, size4},
-            {{StepsMode::prefetch, 16}, prefetch}, {{StepsMode::off, 16}, off}};
+    return {{{StepsMode::on, 16}, size16},
+            {{StepsMode::on, 8}, size8},
+            {{StepsMode::on, 4}, size4},
+            {{StepsMode::prefetch, 16}, prefetch},
+            {{StepsMode::off, 16}, off}};
 }
 
 class Simulated {
@@ -28,7 +31,8 @@ public:
             const Gear before = gears.gear();
             elsewhere += !(before == best);
             const double spread = 1 + noise_ * (static_cast<double>(rng_.below(2001)) / 1000 - 1);
-            const bool changed = gears.window_ended(static_cast<Nanos>(1e6 * costs.at({before.mode, before.team_max}) * spread));
+            const bool changed = gears.window_ended(
+                static_cast<Nanos>(1e6 * costs.at({before.mode, before.team_max}) * spread));
             EXPECT_EQ(changed, !(gears.gear() == before));
         }
         return elsewhere;
@@ -48,9 +52,14 @@ TEST(GearsTest, BeginsWithLargeTeams) {
 }
 
 TEST(GearsTest, FindsTheFastest) {
-    const Costs cases[] = {costs(1, 1.2, 1.4, 1.5, 1.6), costs(1.2, 1, 1.2, 1.3, 1.4), costs(1.4, 1.2, 1, 1.2, 1.2), costs(1.2, 1.3, 1.2, 1, 1.2),
+    const Costs cases[] = {costs(1, 1.2, 1.4, 1.5, 1.6), costs(1.2, 1, 1.2, 1.3, 1.4),
+                           costs(1.4, 1.2, 1, 1.2, 1.2), costs(1.2, 1.3, 1.2, 1, 1.2),
                            costs(1.2, 1.4, 1.1, 1.1, 1)};
-    const Gear best[] = {{StepsMode::on, 16}, {StepsMode::on, 8}, {StepsMode::on, 4}, {StepsMode::prefetch, 16}, {StepsMode::off, 16}};
+    const Gear best[] = {{StepsMode::on, 16},
+                         {StepsMode::on, 8},
+                         {StepsMode::on, 4},
+                         {StepsMode::prefetch, 16},
+                         {StepsMode::off, 16}};
     for (size_t i = 0; i < std::size(cases); ++i)
         for (uint64_t seed = 1; seed <= 20; ++seed) {
             Simulated run(seed, 0.04);
@@ -83,7 +92,8 @@ TEST(GearsTest, FollowsAChange) {
         Simulated run(seed, 0.04);
         run.go(costs(1, 1.2, 1.2, 1.3, 1.3), 2000);
         EXPECT_EQ(run.gears.stats().gear, (Gear{StepsMode::on, 16}));
-        run.go(costs(1.3, 1.3, 1.3, 1, 1.2), 8400);             // the longest rest, and a round of trials
+        // The longest rest, and a round of trials.
+        run.go(costs(1.3, 1.3, 1.3, 1, 1.2), 8400);
         EXPECT_EQ(run.gears.stats().gear, (Gear{StepsMode::prefetch, 16}));
     }
 }
@@ -92,8 +102,9 @@ TEST(GearsTest, ADisturbedPairIsMeasuredAnew) {
     Gears gears(16);
     while (gears.stats().trials == 0) EXPECT_FALSE(gears.window_ended(100));
     for (int pair = 0; pair < 100; ++pair) {
-        EXPECT_EQ(gears.gear(), pair % 2 == 0 ? (Gear{StepsMode::on, 16}) : (Gear{StepsMode::on, 8}));
-        EXPECT_TRUE(gears.window_ended(100));                    // first half
+        EXPECT_EQ(gears.gear(),
+                  pair % 2 == 0 ? (Gear{StepsMode::on, 16}) : (Gear{StepsMode::on, 8}));
+        EXPECT_TRUE(gears.window_ended(100));  // first half
         gears.disturbed();
     }
     EXPECT_EQ(gears.stats().trials, 1u);

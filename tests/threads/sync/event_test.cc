@@ -26,7 +26,8 @@ TEST(Event, SetBeforeWaitAndTimeout) {
         event.wait();
         EXPECT_TRUE(event.wait_until(0));
         event.reset();
-        EXPECT_FALSE(event.wait_until(now() + kMillisecond));    // EV-2: or reset() had found a waiter
+        // EV-2: or reset() had found a waiter.
+        EXPECT_FALSE(event.wait_until(now() + kMillisecond));
         event.reset();
     });
     runtime->stop();
@@ -80,7 +81,8 @@ TEST(Semaphore, FirstComeFirstServed) {
     std::vector<int> order;
     for (int i = 0; i < 10; ++i)
         spawn_or_fail(*runtime, 0, [&, i] {
-            EXPECT_TRUE(semaphore.acquire(i == 0 ? 5 : 1));      // the first wants much and is not overtaken
+            // The first wants much and is not overtaken.
+            EXPECT_TRUE(semaphore.acquire(i == 0 ? 5 : 1));
             order.push_back(i);
         });
     spawn_or_fail(*runtime, 0, [&] {
@@ -106,7 +108,8 @@ TEST(Semaphore, NewcomersStandBehindWhoWantsMore) {
         order.push_back(0);
     });
     spawn_or_fail(*runtime, 0, [&] {
-        EXPECT_TRUE(semaphore.acquire(1));                       // there is one unit, and somebody waits for it
+        // There is one unit, and somebody waits for it.
+        EXPECT_TRUE(semaphore.acquire(1));
         order.push_back(1);
     });
     spawn_or_fail(*runtime, 0, [&] {
@@ -122,7 +125,8 @@ TEST(Semaphore, LeaverLetsTheNextOneIn) {
     auto runtime = *Runtime::start({});
     Semaphore semaphore(1);
     bool second = false;
-    spawn_or_fail(*runtime, 0, [&] { EXPECT_FALSE(semaphore.acquire(2, now() + 5 * kMillisecond)); });
+    spawn_or_fail(*runtime, 0,
+                  [&] { EXPECT_FALSE(semaphore.acquire(2, now() + 5 * kMillisecond)); });
     spawn_or_fail(*runtime, 0, [&] { second = semaphore.acquire(1, now() + 10 * kSecond); });
     runtime->stop();
     EXPECT_TRUE(second);
@@ -135,11 +139,11 @@ TEST(Semaphore, NeverMoreThanItsUnits) {
     for (uint32_t i = 0; i < 30; ++i)
         spawn_or_fail(*runtime, i, [&] {
             for (int k = 0; k < 100; ++k) {
-                if (!semaphore.acquire(1, k % 7 == 0 ? now() + 20 * kMicrosecond : kNever)) continue;
+                if (!semaphore.acquire(1, k % 7 == 0 ? now() + 20 * kMicrosecond : kNever))
+                    continue;
                 ++entered;
                 const int n = ++inside;
-                for (int m = most; m < n && !most.compare_exchange_weak(m, n);) {
-                }
+                for (int m = most; m < n && !most.compare_exchange_weak(m, n);) {}
                 yield();
                 --inside;
                 semaphore.release();

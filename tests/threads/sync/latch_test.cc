@@ -1,15 +1,15 @@
-// labels: unit tsan
-// latch_test.cc - latch words: exclusion, sharing, versions, absent words, starvation; ranked latches.
-#include "threads/base/rng.h"
+// labels: unit tsan latch_test.cc - latch words: exclusion, sharing, versions, absent words,
+// starvation; ranked latches.
 #include "threads/sync/latch.h"
+#include "threads/base/rng.h"
 
 #include <gtest/gtest.h>
 
 #include <memory>
 #include <vector>
 
-#include "threads/sync/event.h"
 #include "threads/runtime/runtime.h"
+#include "threads/sync/event.h"
 
 namespace lockstep::threads {
 namespace {
@@ -28,13 +28,13 @@ TEST(Latch, StatesOfAWord) {
     EXPECT_EQ(state(word), 2u);
     unlatch_shared(word);
     unlatch_shared(word);
-    EXPECT_EQ(word.load(), with_payload(0, 42));             // sharing leaves no trace
+    EXPECT_EQ(word.load(), with_payload(0, 42));  // sharing leaves no trace
     EXPECT_TRUE(try_exclusive(word));
     EXPECT_FALSE(try_shared(word));
     EXPECT_FALSE(readable(word));
     set_payload(word, 43);
     unlatch_exclusive(word);
-    EXPECT_EQ(word.load(), with_payload(kVersionOne, 43));   // LA-1
+    EXPECT_EQ(word.load(), with_payload(kVersionOne, 43));  // LA-1
 }
 
 TEST(Latch, SharedHoldersAreLimited) {
@@ -59,7 +59,7 @@ TEST(Latch, OptimisticReadsAndUpgrade) {
     ASSERT_TRUE(readable(snapshot));
     EXPECT_TRUE(validate(word, snapshot));
     EXPECT_TRUE(try_shared(word));
-    EXPECT_TRUE(validate(word, snapshot));                   // a reader disturbs no reader
+    EXPECT_TRUE(validate(word, snapshot));  // a reader disturbs no reader
     EXPECT_FALSE(try_upgrade(word, snapshot));
     unlatch_shared(word);
     EXPECT_TRUE(try_upgrade(word, snapshot));
@@ -111,7 +111,8 @@ TEST(Latch, DepthCountsExclusiveHolds) {
     runtime->stop();
 }
 
-// Writers keep two counters equal and yield or park in between; readers of both kinds must never see them differ.
+// Writers keep two counters equal and yield or park in between; readers of both kinds must never
+// see them differ.
 void exclusion(uint32_t workers, int threads, int rounds) {
     auto runtime = *Runtime::start({.workers = workers});
     LatchWord word{0};
@@ -137,7 +138,8 @@ void exclusion(uint32_t workers, int threads, int rounds) {
                 } else {
                     const uint64_t snapshot = word.load(std::memory_order_acquire);
                     if (!readable(snapshot)) continue;
-                    const uint64_t first = a.load(std::memory_order_relaxed), second = b.load(std::memory_order_relaxed);
+                    const uint64_t first = a.load(std::memory_order_relaxed),
+                                   second = b.load(std::memory_order_relaxed);
                     if (!validate(word, snapshot)) continue;
                     ++optimistic;
                     torn += first != second;
@@ -150,7 +152,8 @@ void exclusion(uint32_t workers, int threads, int rounds) {
     EXPECT_EQ(a, writes);
     EXPECT_EQ(b, writes);
     EXPECT_EQ(version_bits(word) >> kVersionShift, writes & (kVersionMask >> kVersionShift));
-    EXPECT_EQ(word.load() & (kStateMask | kWaiters), 0u);    // LA-4: nobody waits, so the bit is clear
+    // LA-4: nobody waits, so the bit is clear.
+    EXPECT_EQ(word.load() & (kStateMask | kWaiters), 0u);
     printf("writes %lu, optimistic reads %lu, parked %lu times\n", writes.load(), optimistic.load(),
            runtime->stats().parks[static_cast<size_t>(ParkReason::latch)]);
 }
@@ -202,7 +205,8 @@ TEST(Latch, WriterGetsThroughAStreamOfReaders) {
     runtime->stop();
 }
 
-// LA-5: greedy writers that give the latch up for no longer than an instant cannot overtake a waiter for ever.
+// LA-5: greedy writers that give the latch up for no longer than an instant cannot overtake a
+// waiter for ever.
 TEST(Latch, WaiterGetsThroughGreedyWriters) {
     auto runtime = *Runtime::start({});
     LatchWord word{0};
@@ -215,7 +219,8 @@ TEST(Latch, WaiterGetsThroughGreedyWriters) {
             EXPECT_TRUE(latch_exclusive(word));
             while (!ended && greedy_turns < 1'000'000) {
                 ++greedy_turns;
-                yield();                                     // the other greedy one or the waiter tries, in vain
+                // The other greedy one or the waiter tries, in vain.
+                yield();
                 unlatch_exclusive(word);
                 EXPECT_TRUE(latch_exclusive(word));
             }
@@ -242,7 +247,8 @@ TEST(Latch, FaultProtocol) {
     constexpr size_t kPages = 8;
     std::vector<LatchWord> words(kPages);
     std::atomic<uint64_t> faults{0}, evictions{0}, hits{0};
-    uint64_t content[kPages] = {};                           // 0 while absent, frame number while present: under the latch
+    // 0 while absent, frame number while present: under the latch.
+    uint64_t content[kPages] = {};
     for (auto& word : words) word = kAbsent;
     for (uint32_t i = 0; i < 24; ++i)
         spawn_or_fail(*runtime, i, [&, i] {
@@ -261,7 +267,7 @@ TEST(Latch, FaultProtocol) {
                 while (!latch_shared(word)) {
                     if (fault_begin(word)) {
                         EXPECT_EQ(content[page], 0u);
-                        yield();                             // the read
+                        yield();  // the read
                         content[page] = page + 1;
                         set_payload(word, page + 1);
                         unlatch_exclusive(word);

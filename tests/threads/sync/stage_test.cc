@@ -1,7 +1,7 @@
-// labels: unit tsan
-// stage_test.cc - stages: order and ageing, gates, ways out, back-pressure, conservation, several workers.
-#include "tests/seed_of_run.h"
+// labels: unit tsan stage_test.cc - stages: order and ageing, gates, ways out, back-pressure,
+// conservation, several workers.
 #include "threads/sync/stage.h"
+#include "tests/seed_of_run.h"
 
 #include <gtest/gtest.h>
 
@@ -31,13 +31,15 @@ using SharedStage = Stage<Packet, true>;
 using Line = StageLine<Packet>;
 
 Precedence by_rank(const Packet& arriving, const Packet& waiting) {
-    if (arriving.first_class != waiting.first_class) return arriving.first_class ? Precedence::always_before : Precedence::behind;
+    if (arriving.first_class != waiting.first_class)
+        return arriving.first_class ? Precedence::always_before : Precedence::behind;
     return arriving.rank < waiting.rank ? Precedence::before : Precedence::behind;
 }
 
 std::vector<Packet> packets(std::initializer_list<uint32_t> ranks) {
     std::vector<Packet> made;
-    for (const uint32_t rank : ranks) made.push_back({.rank = rank, .number = static_cast<uint32_t>(made.size())});
+    for (const uint32_t rank : ranks)
+        made.push_back({.rank = rank, .number = static_cast<uint32_t>(made.size())});
     return made;
 }
 std::vector<uint32_t> numbers(const Line& line) {
@@ -74,11 +76,12 @@ TEST(Stage, OrderAgesAndFirstClassDoesNot) {
     Line line;
     auto p = packets({10, 1, 1, 1, 0, 0});
     for (uint32_t i = 0; i < 4; ++i) stage.enqueue(line, p[i], 0);
-    EXPECT_EQ(numbers(line), (Numbers{1, 2, 0, 3}));         // 0 was overtaken twice, 3 must stay behind it
+    // 0 was overtaken twice, 3 must stay behind it.
+    EXPECT_EQ(numbers(line), (Numbers{1, 2, 0, 3}));
     EXPECT_EQ(p[0].bypassed, 2u);
     p[5].first_class = true;
     stage.enqueue(line, p[5], 0);
-    EXPECT_EQ(numbers(line), (Numbers{5, 1, 2, 0, 3}));      // as of right, and not counted
+    EXPECT_EQ(numbers(line), (Numbers{5, 1, 2, 0, 3}));  // as of right, and not counted
     EXPECT_EQ(p[0].bypassed, 2u);
     stage.enqueue(line, p[4], 0);
     EXPECT_EQ(numbers(line), (Numbers{5, 1, 2, 0, 4, 3}));
@@ -97,9 +100,9 @@ TEST(Stage, PromotionIsOvertaking) {
     for (auto& packet : p) stage.enqueue(line, packet, 0);
     EXPECT_TRUE(stage.promote(line, p[2], p[0]));
     EXPECT_EQ(numbers(line), (Numbers{2, 0, 1, 3}));
-    EXPECT_FALSE(stage.promote(line, p[3], p[2]));           // 0 and 1 have been overtaken
+    EXPECT_FALSE(stage.promote(line, p[3], p[2]));  // 0 and 1 have been overtaken
     EXPECT_FALSE(stage.promote(line, p[3], p[1]));
-    EXPECT_TRUE(stage.promote(line, p[0], p[2]));            // 2 has not
+    EXPECT_TRUE(stage.promote(line, p[0], p[2]));  // 2 has not
     EXPECT_EQ(numbers(line), (Numbers{0, 2, 1, 3}));
     EXPECT_EQ(stage.stats().bypasses, 3u);
     EXPECT_EQ(OwnStage::verify_line(line), "");
@@ -135,7 +138,8 @@ TEST(Stage, Gates) {
     EXPECT_EQ(batches(StageGate::c_gated, 0), (Sizes{5, 2}));
     EXPECT_EQ(batches(StageGate::c_gated, 3), (Sizes{3, 3}));
     EXPECT_EQ(batches(StageGate::non_gated, 0), (Sizes{7, 0}));
-    const OwnStage cut({.gate = StageGate::c_gated, .cutoff = 10}), uncut({.gate = StageGate::d_gated, .cutoff = 10});
+    const OwnStage cut({.gate = StageGate::c_gated, .cutoff = 10}),
+        uncut({.gate = StageGate::d_gated, .cutoff = 10});
     EXPECT_TRUE(cut.stays_behind(11) && !cut.stays_behind(10) && !uncut.stays_behind(11));
 }
 
@@ -151,10 +155,12 @@ TEST(Stage, WholeBatchesAreSortedStably) {
             stage.enqueue(line, p[i], 0);
         }
         size_t seen = 0;
-        Packet* first = stage.dequeue_all(line, 0, [](const Packet& a, const Packet& b) { return a.rank < b.rank; });
+        Packet* first = stage.dequeue_all(
+            line, 0, [](const Packet& a, const Packet& b) { return a.rank < b.rank; });
         for (Packet* at = first; at; at = at->next, ++seen)
             if (at->next) {
-                ASSERT_TRUE(at->rank < at->next->rank || (at->rank == at->next->rank && at->number < at->next->number));
+                ASSERT_TRUE(at->rank < at->next->rank ||
+                            (at->rank == at->next->rank && at->number < at->next->number));
             }
         ASSERT_EQ(seen, n);
         stage.finish(n);
@@ -172,10 +178,10 @@ TEST(Stage, ForwardAndRequeueKeepPacketsInTheBooks) {
     Packet* two = first.dequeue(batch, 5);
     first.forward(*one, second, b, 5);
     first.requeue(a, *two, 5);
-    EXPECT_EQ(first.dequeue(batch, 6), nullptr);             // the gate has closed behind the batch
+    EXPECT_EQ(first.dequeue(batch, 6), nullptr);  // the gate has closed behind the batch
     EXPECT_EQ(first.verify(1, 0), "");
     EXPECT_EQ(second.verify(1, 0), "");
-    EXPECT_NE(first.verify(0, 1), "");                       // the check can fail
+    EXPECT_NE(first.verify(0, 1), "");  // the check can fail
     EXPECT_EQ(first.stats().requeued, 1u);
     EXPECT_EQ(first.stats().forwarded, 1u);
 }
@@ -194,7 +200,8 @@ TEST(Stage, ClassesDoNotStarve) {
     StageClasses<4> classes(8);
     uint32_t waited = 0, served = 0;
     for (int i = 0; i < 1000; ++i) {
-        const size_t chosen = classes.pick(0b1011);          // classes 0, 1 and 3 always have something
+        // Classes 0, 1 and 3 always have something.
+        const size_t chosen = classes.pick(0b1011);
         waited = chosen == 3 ? 0 : waited + 1;
         served += chosen == 3;
         EXPECT_LE(waited, 8u + 2);
@@ -220,7 +227,9 @@ TEST(Stage, BehavesLikeASortedVectorWithAgeing) {
             while (at > 0) {
                 const Packet& w = *model[at - 1];
                 const Precedence p = by_rank(*packet, w);
-                if (p == Precedence::behind || (p == Precedence::before && w.bypassed >= bypass_max)) break;
+                if (p == Precedence::behind ||
+                    (p == Precedence::before && w.bypassed >= bypass_max))
+                    break;
                 --at;
             }
             model.insert(model.begin() + static_cast<ptrdiff_t>(at), packet);
@@ -229,7 +238,9 @@ TEST(Stage, BehavesLikeASortedVectorWithAgeing) {
             const uint64_t what = rng.below(6);
             if (what < 3 && next < all.size()) {
                 Packet& packet = all[next];
-                packet = {.rank = static_cast<uint32_t>(rng.below(4)), .first_class = rng.chance(0.1), .number = next};
+                packet = {.rank = static_cast<uint32_t>(rng.below(4)),
+                          .first_class = rng.chance(0.1),
+                          .number = next};
                 ++next;
                 enter(&packet);
                 stage.enqueue(line, packet, 0);
@@ -287,7 +298,8 @@ TEST(Stage, BackPressureSuspendsTheProducerOnly) {
         }));
     }
     bool in_time = true;
-    ASSERT_TRUE(runtime->spawn(0, "impatient", [&] { in_time = stage.admit(now() + kMillisecond); }));
+    ASSERT_TRUE(
+        runtime->spawn(0, "impatient", [&] { in_time = stage.admit(now() + kMillisecond); }));
     ASSERT_TRUE(runtime->spawn(0, "other", [&] {
         while (!stop) {
             ++elsewhere;
@@ -303,7 +315,7 @@ TEST(Stage, BackPressureSuspendsTheProducerOnly) {
     EXPECT_EQ(stage.verify(3, 0), "");
     const uint64_t before = elsewhere;
     run();
-    EXPECT_GT(elsewhere, before + 150);                      // it had the worker for itself
+    EXPECT_GT(elsewhere, before + 150);  // it had the worker for itself
     clock.advance(2 * kMillisecond);
     run();
     EXPECT_FALSE(in_time);
@@ -313,7 +325,7 @@ TEST(Stage, BackPressureSuspendsTheProducerOnly) {
         ASSERT_NE(packet, nullptr);
         EXPECT_EQ(packet->number, served);
         run();
-        EXPECT_EQ(entered, std::min(9u, 3 + served));        // in service is inside
+        EXPECT_EQ(entered, std::min(9u, 3 + served));  // in service is inside
         stage.finish();
         run();
         EXPECT_EQ(entered, std::min(9u, 3 + served + 1));
@@ -324,7 +336,8 @@ TEST(Stage, BackPressureSuspendsTheProducerOnly) {
     runtime->stop();
 }
 
-// Producers and consumers on several workers, each line under its owner's lock: nothing is lost, no bound is broken.
+// Producers and consumers on several workers, each line under its owner's lock: nothing is lost, no
+// bound is broken.
 TEST(Stage, SharedByWorkers) {
     const uint64_t seed = seed_of_run(21);
     constexpr uint32_t kLines = 3, kProducers = 12, kEach = 300;
@@ -349,12 +362,14 @@ TEST(Stage, SharedByWorkers) {
                 const SpinGuard guard(to.lock);
                 stage.enqueue(to.line, mine[k], now());
             }
-            for (uint32_t k = 0; k < kEach; ++k) {            // cancel or wait for each: the packets live on this stack
+            // Cancel or wait for each: the packets live on this stack.
+            for (uint32_t k = 0; k < kEach; ++k) {
                 for (;;) {
                     {
                         const SpinGuard guard(place[k]->lock);
                         bool queued = false;
-                        for (Packet* at = place[k]->line.first; at; at = at->next) queued |= at == &mine[k];
+                        for (Packet* at = place[k]->line.first; at; at = at->next)
+                            queued |= at == &mine[k];
                         if (queued && rng.chance(0.5)) {
                             stage.cancel(place[k]->line, mine[k]);
                             ++cancelled;

@@ -18,7 +18,7 @@ TEST(Stack, AtLeastTheBytesAskedFor) {
     for (int i = 0; i < 200; ++i) {
         auto stack = pool.take();
         ASSERT_TRUE(stack);
-        EXPECT_GE((*stack)->bytes(), 20'000u);       // SK-1
+        EXPECT_GE((*stack)->bytes(), 20'000u);  // SK-1
         EXPECT_EQ(reinterpret_cast<uintptr_t>((*stack)->top) % 64, 0u);
         std::memset((*stack)->base, 0x5a, (*stack)->bytes());
     }
@@ -27,7 +27,8 @@ TEST(Stack, AtLeastTheBytesAskedFor) {
 TEST(Stack, NeighboursDoNotAlias) {
     StackPool pool(64 * 1024);
     std::set<uintptr_t> colours;
-    for (int i = 0; i < 32; ++i) colours.insert(reinterpret_cast<uintptr_t>((*pool.take())->top) % 4096);
+    for (int i = 0; i < 32; ++i)
+        colours.insert(reinterpret_cast<uintptr_t>((*pool.take())->top) % 4096);
     EXPECT_EQ(colours.size(), 32u);
 }
 
@@ -56,7 +57,7 @@ TEST(StackDeathTest, GuardPageStopsRunaway) {
                 if (run_over(1'000'000) == 42) fputs("impossible\n", stderr);
             });
             runtime->stop();
-            _exit(0);                                // not reached
+            _exit(0);  // not reached
         },
         "");
 }

@@ -21,7 +21,7 @@ struct Pair {
     uint64_t value = 0;
     bool done = false;
 };
-Pair* pair = nullptr;       // an entry function has no argument of its own
+Pair* pair = nullptr;  // an entry function has no argument of its own
 
 void to_away() { switch_context(&pair->home_sp, pair->away_sp, *pair->away_stack); }
 [[gnu::noinline]] void to_home() { switch_context(&pair->away_sp, pair->home_sp, pair->home); }
@@ -48,7 +48,11 @@ TEST_F(Switch, PingPongKeepsLocals) {
         arrived(t);
         uint64_t a = 1, b = 2, c = 3, d = 4, e = 5;
         for (int i = 0; i < 1000; ++i) {
-            a += b; b += c; c += d; d += e; e += a;
+            a += b;
+            b += c;
+            c += d;
+            d += e;
+            e += a;
             pair->value = a ^ b ^ c ^ d ^ e;
             to_home();
         }
@@ -57,7 +61,11 @@ TEST_F(Switch, PingPongKeepsLocals) {
     uint64_t a = 1, b = 2, c = 3, d = 4, e = 5;
     for (int i = 0; i < 1000; ++i) {
         to_away();
-        a += b; b += c; c += d; d += e; e += a;
+        a += b;
+        b += c;
+        c += d;
+        d += e;
+        e += a;
         ASSERT_EQ(pair->value, a ^ b ^ c ^ d ^ e) << i;
     }
     EXPECT_FALSE(pair->done);
@@ -65,7 +73,8 @@ TEST_F(Switch, PingPongKeepsLocals) {
     EXPECT_TRUE(pair->done);
 }
 
-// Puts known values into the callee-saved registers, calls `fn`, and stores what is in them afterwards.
+// Puts known values into the callee-saved registers, calls `fn`, and stores what is in them
+// afterwards.
 [[gnu::noinline]] void call_with_known_registers(void (*fn)(), uint64_t base, uint64_t out[5]) {
     asm volatile(
         "movq %%rsp, %%rax\n\t"
@@ -88,8 +97,9 @@ TEST_F(Switch, PingPongKeepsLocals) {
         "popq %%rsp\n\t"
         : "+D"(out), "+S"(fn), "+d"(base)
         :
-        : "rax", "rbx", "rcx", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15", "memory", "cc", "xmm0", "xmm1", "xmm2", "xmm3",
-          "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15");
+        : "rax", "rbx", "rcx", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15", "memory", "cc",
+          "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10",
+          "xmm11", "xmm12", "xmm13", "xmm14", "xmm15");
 }
 
 TEST_F(Switch, CalleeSavedRegistersSurvive) {
@@ -139,9 +149,9 @@ TEST_F(Switch, WaitingContextShowsWhereItStands) {
     uintptr_t frame, counter;
     std::memcpy(&frame, saved + kSavedFramePointer, sizeof frame);
     std::memcpy(&counter, saved + kSavedReturnAddress, sizeof counter);
-    EXPECT_LT(frame, pair_.value);                   // of a function that the entry function called
+    EXPECT_LT(frame, pair_.value);  // of a function that the entry function called
     EXPECT_GT(frame, pair_.value - 1024);
-#if defined(LOCKSTEP_SANITIZED) || !defined(__OPTIMIZE__)         // there it is called, not inlined
+#if defined(LOCKSTEP_SANITIZED) || !defined(__OPTIMIZE__)  // there it is called, not inlined
     const auto function = reinterpret_cast<uintptr_t>(&switch_context);
 #else
     const auto function = reinterpret_cast<uintptr_t>(&to_home);

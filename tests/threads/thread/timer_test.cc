@@ -1,5 +1,5 @@
-// labels: unit model
-// timer_test.cc - the timer heap against a sorted list; deadlines and sleeps on real and manual clocks.
+// labels: unit model timer_test.cc - the timer heap against a sorted list; deadlines and sleeps on
+// real and manual clocks.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -9,8 +9,8 @@
 
 #include "tests/seed_of_run.h"
 #include "threads/base/rng.h"
-#include "threads/sync/event.h"
 #include "threads/runtime/runtime.h"
+#include "threads/sync/event.h"
 #include "threads/thread/timer_heap.h"
 
 namespace lockstep::threads {
@@ -67,7 +67,8 @@ TEST(Timer, DeadlinePassesOrWakeComesFirst) {
     bool late = true, early = false;
     ASSERT_TRUE(runtime->spawn(0, "waiter", [&] {
         const Nanos start = now();
-        while (now() < start + 20 * kMillisecond) late = park_until(start + 20 * kMillisecond, ParkReason::event);
+        while (now() < start + 20 * kMillisecond)
+            late = park_until(start + 20 * kMillisecond, ParkReason::event);
         waiter = current();
         ready.set();
         early = park_until(now() + 60 * kSecond, ParkReason::event);
@@ -86,7 +87,7 @@ TEST(Timer, PastDeadlineDoesNotPark) {
     ASSERT_TRUE(runtime->spawn(0, "t", [] {
         EXPECT_FALSE(park_until(now(), ParkReason::event));
         wake(current());
-        EXPECT_TRUE(park_until(now(), ParkReason::event));       // the token wins
+        EXPECT_TRUE(park_until(now(), ParkReason::event));  // the token wins
         EXPECT_FALSE(park_until(now(), ParkReason::event));
     }));
     runtime->stop();
@@ -101,15 +102,13 @@ TEST(Timer, ManualClockDecides) {
         sleep_until(1000);
         woke = true;
     }));
-    while (runtime->step()) {
-    }
+    while (runtime->step()) {}
     EXPECT_FALSE(woke);
     EXPECT_EQ(runtime->next_deadline(), 1000u);
     clock.advance(998);
     EXPECT_FALSE(runtime->step());
     clock.advance(1);
-    while (runtime->step()) {
-    }
+    while (runtime->step()) {}
     EXPECT_TRUE(woke);
     EXPECT_EQ(runtime->next_deadline(), kNever);
 }

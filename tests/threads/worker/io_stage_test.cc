@@ -1,5 +1,5 @@
-// labels: unit
-// io_stage_test.cc - the I/O stage over all backends: order of classes, merging, joining, faults of parts, back-pressure, closing.
+// labels: unit io_stage_test.cc - the I/O stage over all backends: order of classes, merging,
+// joining, faults of parts, back-pressure, closing.
 #include "threads/worker/io_stage.h"
 
 #include <cstring>
@@ -13,13 +13,16 @@ namespace lockstep::threads {
 namespace {
 
 constexpr size_t kPage = 8192;
-constexpr auto kLog = static_cast<size_t>(IoClass::log), kDemand = static_cast<size_t>(IoClass::demand_read),
-               kAhead = static_cast<size_t>(IoClass::read_ahead), kBack = static_cast<size_t>(IoClass::write_back);
+constexpr auto kLog = static_cast<size_t>(IoClass::log),
+               kDemand = static_cast<size_t>(IoClass::demand_read),
+               kAhead = static_cast<size_t>(IoClass::read_ahead),
+               kBack = static_cast<size_t>(IoClass::write_back);
 
 // Page-sized requests of one test, with memory of their own.
 class Requests {
 public:
-    IoRequest& add(IoStage& stage, IoKind kind, IoClass io_class, FileId file, uint64_t page, uint32_t pages = 1) {
+    IoRequest& add(IoStage& stage, IoKind kind, IoClass io_class, FileId file, uint64_t page,
+                   uint32_t pages = 1) {
         Item& item = items_.emplace_back();
         item.buffer = *make_aligned_buffer(pages * kPage);
         IoRequest& r = item.request;
@@ -28,16 +31,21 @@ public:
         r.file = file;
         r.offset = page * kPage;
         if (kind != IoKind::sync) r.iov[r.iov_count++] = {item.buffer.get(), pages * kPage};
-        if (kind == IoKind::write) std::memset(item.buffer.get(), static_cast<int>('a' + page % 26), pages * kPage);
+        if (kind == IoKind::write)
+            std::memset(item.buffer.get(), static_cast<int>('a' + page % 26), pages * kPage);
         r.user = &finished;
-        r.done = [](IoRequest* request) { static_cast<std::vector<IoRequest*>*>(request->user)->push_back(request); };
+        r.done = [](IoRequest* request) {
+            static_cast<std::vector<IoRequest*>*>(request->user)->push_back(request);
+        };
         stage.add(r);
         return r;
     }
-    static std::byte byte_of(const IoRequest& r, size_t at = 0) { return static_cast<const std::byte*>(r.iov[0].iov_base)[at]; }
+    static std::byte byte_of(const IoRequest& r, size_t at = 0) {
+        return static_cast<const std::byte*>(r.iov[0].iov_base)[at];
+    }
     size_t size() const { return items_.size(); }
     IoRequest& operator[](size_t i) { return items_[i].request; }
-    std::vector<IoRequest*> finished;                      // in order
+    std::vector<IoRequest*> finished;  // in order
 
 private:
     struct Item {
@@ -56,7 +64,9 @@ protected:
         auto probe = rig_.disk->make_queue(0, rig_.clock());
         if (!probe) GTEST_SKIP() << probe.error().text();
     }
-    std::unique_ptr<IoStage> make_stage() { return std::make_unique<IoStage>(rig_.queue(), rig_.clock()); }
+    std::unique_ptr<IoStage> make_stage() {
+        return std::make_unique<IoStage>(rig_.queue(), rig_.clock());
+    }
     void drain(IoStage& stage) {
         while (!stage.idle()) {
             stage.submit();
@@ -68,7 +78,8 @@ protected:
     FileId filled_file(IoStage& stage, uint64_t pages) {
         const FileId file = rig_.open("data");
         Requests writes;
-        for (uint64_t p = 0; p < pages; ++p) writes.add(stage, IoKind::write, IoClass::write_back, file, p);
+        for (uint64_t p = 0; p < pages; ++p)
+            writes.add(stage, IoKind::write, IoClass::write_back, file, p);
         drain(stage);
         for (IoRequest* r : writes.finished) EXPECT_EQ(r->result, static_cast<int64_t>(kPage));
         EXPECT_EQ(writes.finished.size(), pages);
@@ -82,21 +93,24 @@ protected:
     Rig rig_{GetParam(), 1};
 };
 
-// Neighbours in a batch become one transfer in either direction, and every page holds its own bytes.
+// Neighbours in a batch become one transfer in either direction, and every page holds its own
+// bytes.
 TEST_P(IoStages, NeighboursAreJoined) {
     auto stage = make_stage();
     const FileId file = filled_file(*stage, 40);
     const IoStats written = stats(*stage);
     EXPECT_EQ(written.classes[kBack].packets, 40u);
     EXPECT_EQ(written.classes[kBack].joined + written.classes[kBack].transfers, 40u);
-    EXPECT_LE(written.classes[kBack].transfers, 3u);       // 32 pages are the longest transfer
+    EXPECT_LE(written.classes[kBack].transfers, 3u);  // 32 pages are the longest transfer
     Requests reads;
-    for (const uint64_t p : {9, 7, 30, 8, 31, 20}) reads.add(*stage, IoKind::read, IoClass::read_ahead, file, p);
+    for (const uint64_t p : {9, 7, 30, 8, 31, 20})
+        reads.add(*stage, IoKind::read, IoClass::read_ahead, file, p);
     drain(*stage);
-    EXPECT_EQ(stats(*stage).classes[kAhead].transfers, 3u);      // 7-9, 20, 30-31
+    EXPECT_EQ(stats(*stage).classes[kAhead].transfers, 3u);  // 7-9, 20, 30-31
     for (size_t i = 0; i < reads.size(); ++i) {
         EXPECT_EQ(reads[i].result, static_cast<int64_t>(kPage));
-        for (const size_t at : {size_t{0}, kPage - 1}) EXPECT_EQ(Requests::byte_of(reads[i], at), letter(reads[i].offset / kPage));
+        for (const size_t at : {size_t{0}, kPage - 1})
+            EXPECT_EQ(Requests::byte_of(reads[i], at), letter(reads[i].offset / kPage));
     }
 }
 
@@ -106,8 +120,10 @@ TEST_P(IoStages, EqualReadsAndSyncsAreMerged) {
     const FileId other = rig_.open("other");
     const IoStats before = stats(*stage);
     Requests reads;
-    for (const uint64_t p : {3, 5, 3, 3, 5}) reads.add(*stage, IoKind::read, IoClass::demand_read, file, p);
-    for (int i = 0; i < 4; ++i) reads.add(*stage, IoKind::sync, IoClass::log, i < 2 ? other : file, 0);
+    for (const uint64_t p : {3, 5, 3, 3, 5})
+        reads.add(*stage, IoKind::read, IoClass::demand_read, file, p);
+    for (int i = 0; i < 4; ++i)
+        reads.add(*stage, IoKind::sync, IoClass::log, i < 2 ? other : file, 0);
     drain(*stage);
     const IoStats after = stats(*stage);
     EXPECT_EQ(after.classes[kDemand].merged - before.classes[kDemand].merged, 3u);
@@ -115,18 +131,22 @@ TEST_P(IoStages, EqualReadsAndSyncsAreMerged) {
     EXPECT_EQ(after.classes[kLog].merged, 2u);
     EXPECT_EQ(after.classes[kLog].transfers, 2u);
     EXPECT_EQ(reads.finished.size(), 9u);
-    for (size_t i = 0; i < 5; ++i) EXPECT_EQ(Requests::byte_of(reads[i], kPage - 1), letter(reads[i].offset / kPage));
+    for (size_t i = 0; i < 5; ++i)
+        EXPECT_EQ(Requests::byte_of(reads[i], kPage - 1), letter(reads[i].offset / kPage));
 }
 
-// Reads that meet the end of the file: each member of the joined transfer learns what it got itself.
+// Reads that meet the end of the file: each member of the joined transfer learns what it got
+// itself.
 TEST_P(IoStages, JoinedReadsOverTheEndAreShortOneByOne) {
     auto stage = make_stage();
     const FileId file = filled_file(*stage, 3);
     Requests reads;
     for (uint64_t p = 0; p < 6; ++p) reads.add(*stage, IoKind::read, IoClass::read_ahead, file, p);
-    reads.add(*stage, IoKind::read, IoClass::read_ahead, file, 5);       // merged into one beyond the end
+    // Merged into one beyond the end.
+    reads.add(*stage, IoKind::read, IoClass::read_ahead, file, 5);
     drain(*stage);
-    for (uint64_t p = 0; p < 7; ++p) EXPECT_EQ(reads[p].result, p < 3 ? static_cast<int64_t>(kPage) : 0) << p;
+    for (uint64_t p = 0; p < 7; ++p)
+        EXPECT_EQ(reads[p].result, p < 3 ? static_cast<int64_t>(kPage) : 0) << p;
     EXPECT_EQ(stats(*stage).classes[kAhead].transfers, 1u);
 }
 
@@ -155,14 +175,17 @@ TEST_P(IoStages, BehavesLikeAFile) {
     for (uint64_t p = 0; p < kPages; ++p) model[p] = letter(p);
     for (int round = 0; round < 60; ++round) {
         Requests reads, writes;
-        const uint64_t first_write = rng.below(kPages);    // writes and reads of a round do not meet
+        // Writes and reads of a round do not meet.
+        const uint64_t first_write = rng.below(kPages);
         for (uint64_t p = first_write; p < kPages && p < first_write + 20; ++p)
             if (rng.below(3) != 0) {
                 IoRequest& r = writes.add(*stage, IoKind::write, IoClass::write_back, file, p);
                 model[p] = Requests::byte_of(r);
             }
         for (uint64_t i = rng.below(30); i > 0 && first_write > 0; --i)
-            reads.add(*stage, IoKind::read, rng.below(2) ? IoClass::demand_read : IoClass::read_ahead, file, rng.below(first_write));
+            reads.add(*stage, IoKind::read,
+                      rng.below(2) ? IoClass::demand_read : IoClass::read_ahead, file,
+                      rng.below(first_write));
         if (rng.below(4) == 0) reads.add(*stage, IoKind::sync, IoClass::log, file, 0);
         drain(*stage);
         for (size_t i = 0; i < reads.size(); ++i)
@@ -172,12 +195,14 @@ TEST_P(IoStages, BehavesLikeAFile) {
     }
 }
 
-// More than the stage holds, brought from outside a user thread: the rest waits at the door and comes in, in order.
+// More than the stage holds, brought from outside a user thread: the rest waits at the door and
+// comes in, in order.
 TEST_P(IoStages, WhoFindsTheStageFullComesInLater) {
     auto stage = make_stage();
     const FileId file = filled_file(*stage, 16);
     Requests reads;
-    for (uint64_t i = 0; i < 2 * IoStage::kCapacity; ++i) reads.add(*stage, IoKind::read, IoClass::read_ahead, file, 15 - i % 16);
+    for (uint64_t i = 0; i < 2 * IoStage::kCapacity; ++i)
+        reads.add(*stage, IoKind::read, IoClass::read_ahead, file, 15 - i % 16);
     IoRequest spare;
     spare.file = file;
     spare.iov[0] = {nullptr, 0};
@@ -185,10 +210,13 @@ TEST_P(IoStages, WhoFindsTheStageFullComesInLater) {
     EXPECT_FALSE(stage->try_add(spare));
     drain(*stage);
     EXPECT_EQ(reads.finished.size(), 2 * size_t{IoStage::kCapacity});
-    for (size_t i = 0; i < reads.size(); ++i) ASSERT_EQ(Requests::byte_of(reads[i]), letter(15 - i % 16));
+    for (size_t i = 0; i < reads.size(); ++i)
+        ASSERT_EQ(Requests::byte_of(reads[i]), letter(15 - i % 16));
 }
 
-INSTANTIATE_TEST_SUITE_P(All, IoStages, ::testing::Values(RigKind::io_uring, RigKind::pool, RigKind::sim_clock, RigKind::sim_polls),
+INSTANTIATE_TEST_SUITE_P(All, IoStages,
+                         ::testing::Values(RigKind::io_uring, RigKind::pool, RigKind::sim_clock,
+                                           RigKind::sim_polls),
                          [](const auto& info) { return rig_name(info.param); });
 
 class SimStage : public ::testing::Test {
@@ -208,11 +236,14 @@ protected:
 // IOS-1: one bad sector under a joined transfer fails its own page and no other.
 TEST_F(SimStage, OnlyTheFaultyPartOfAJoinedTransferFails) {
     Requests writes;
-    for (uint64_t p = 0; p < 12; ++p) writes.add(stage_, IoKind::write, IoClass::write_back, file_, p);
+    for (uint64_t p = 0; p < 12; ++p)
+        writes.add(stage_, IoKind::write, IoClass::write_back, file_, p);
     drain(stage_);
-    rig_.sim->faults().fail_nth(SimFault::read_error_forever, 1);        // spoils the first sector of page 4
+    // Spoils the first sector of page 4.
+    rig_.sim->faults().fail_nth(SimFault::read_error_forever, 1);
     Requests reads;
-    for (uint64_t p = 4; p < 12; ++p) reads.add(stage_, IoKind::read, IoClass::read_ahead, file_, p);
+    for (uint64_t p = 4; p < 12; ++p)
+        reads.add(stage_, IoKind::read, IoClass::read_ahead, file_, p);
     drain(stage_);
     for (size_t i = 0; i < reads.size(); ++i) {
         EXPECT_EQ(reads[i].result, i == 0 ? -EIO : static_cast<int64_t>(kPage)) << i;
@@ -220,11 +251,15 @@ TEST_F(SimStage, OnlyTheFaultyPartOfAJoinedTransferFails) {
             EXPECT_EQ(Requests::byte_of(reads[i]), letter(4 + i));
         }
     }
-    rig_.sim->faults().fail_nth(SimFault::write_error, 1, 2);            // the joined write, and the first that comes after it
+    // The joined write, and the first that comes after it.
+    rig_.sim->faults().fail_nth(SimFault::write_error, 1, 2);
     Requests again;
-    for (uint64_t p = 0; p < 8; ++p) again.add(stage_, IoKind::write, IoClass::write_back, file_, p);
+    for (uint64_t p = 0; p < 8; ++p)
+        again.add(stage_, IoKind::write, IoClass::write_back, file_, p);
     drain(stage_);
-    EXPECT_EQ(std::ranges::count_if(again.finished, [](const IoRequest* r) { return r->result == -EIO; }), 1);
+    EXPECT_EQ(
+        std::ranges::count_if(again.finished, [](const IoRequest* r) { return r->result == -EIO; }),
+        1);
     EXPECT_EQ(again.finished.size(), 8u);
     IoStats s;
     stage_.add_stats(s);
@@ -236,24 +271,29 @@ TEST_F(SimStage, ShortTransfersOfJoinedRequestsGoOn) {
     rig_.sim->faults().set_odds(SimFault::again, 0.2);
     for (int round = 0; round < 20; ++round) {
         Requests writes, reads;
-        for (uint64_t p = 0; p < 30; ++p) writes.add(stage_, IoKind::write, IoClass::write_back, file_, p);
-        drain(stage_);
-        for (uint64_t p = 0; p < 30; ++p) reads.add(stage_, IoKind::read, IoClass::read_ahead, file_, p);
+        for (uint64_t p = 0; p < 30; ++p)
+            writes.add(stage_, IoKind::write, IoClass::write_back, file_, p);
         drain(stage_);
         for (uint64_t p = 0; p < 30; ++p)
-            for (size_t at = 0; at < kPage; at += 512) ASSERT_EQ(Requests::byte_of(reads[p], at), letter(p));
+            reads.add(stage_, IoKind::read, IoClass::read_ahead, file_, p);
+        drain(stage_);
+        for (uint64_t p = 0; p < 30; ++p)
+            for (size_t at = 0; at < kPage; at += 512)
+                ASSERT_EQ(Requests::byte_of(reads[p], at), letter(p));
     }
     EXPECT_GT(rig_.sim->faults().count(SimFault::short_transfer), 20u);
 }
 
-// IOS-2: while the device is never short of demand reads, write-back and read-ahead still get there, within the bound.
+// IOS-2: while the device is never short of demand reads, write-back and read-ahead still get
+// there, within the bound.
 TEST_F(SimStage, NoClassStarves) {
     Requests fill;
-    for (uint64_t p = 0; p < 64; ++p) fill.add(stage_, IoKind::write, IoClass::write_back, file_, p);
+    for (uint64_t p = 0; p < 64; ++p)
+        fill.add(stage_, IoKind::write, IoClass::write_back, file_, p);
     drain(stage_);
     Rng rng(5);
     Requests all;
-    std::vector<uint64_t> reads_at_entry;                  // completed demand reads when it came
+    std::vector<uint64_t> reads_at_entry;  // completed demand reads when it came
     uint64_t worst = 0, served = 0;
     struct Waiting {
         IoRequest* request;
@@ -262,15 +302,18 @@ TEST_F(SimStage, NoClassStarves) {
     std::vector<Waiting> waiting;
     uint64_t demand_done = 0;
     for (uint64_t round = 0; served < 40 && round < 20'000; ++round) {
-        while (stage_.queued() < 300) {                    // more than the device takes, all the time
-            IoRequest& r = all.add(stage_, IoKind::read, IoClass::demand_read, file_, rng.below(32));
+        // More than the device takes, all the time.
+        while (stage_.queued() < 300) {
+            IoRequest& r =
+                all.add(stage_, IoKind::read, IoClass::demand_read, file_, rng.below(32));
             r.user = &demand_done;
             r.done = [](IoRequest* request) { ++*static_cast<uint64_t*>(request->user); };
         }
         if (round % 10 == 0) {
             const bool ahead = round % 20 == 0;
-            IoRequest& r = ahead ? all.add(stage_, IoKind::read, IoClass::read_ahead, file_, 32 + rng.below(8))
-                                 : all.add(stage_, IoKind::write, IoClass::write_back, file_, 100 + round);
+            IoRequest& r =
+                ahead ? all.add(stage_, IoKind::read, IoClass::read_ahead, file_, 32 + rng.below(8))
+                      : all.add(stage_, IoKind::write, IoClass::write_back, file_, 100 + round);
             waiting.push_back({&r, demand_done});
         }
         stage_.submit();
@@ -283,7 +326,8 @@ TEST_F(SimStage, NoClassStarves) {
         });
     }
     EXPECT_GE(served, 40u);
-    // Those on the device when it came, the passes, and those that were on the device together with it.
+    // Those on the device when it came, the passes, and those that were on the device together with
+    // it.
     EXPECT_LE(worst, 2 * IoStage::kDemandMax + IoStage::kPassedMax + kIoClasses);
     drain(stage_);
 }
@@ -291,20 +335,26 @@ TEST_F(SimStage, NoClassStarves) {
 // While anybody waits for a read or the log, write-back has little on the device.
 TEST_F(SimStage, WriteBackStepsAside) {
     Requests all;
-    for (uint64_t p = 0; p < 400; p += 2) all.add(stage_, IoKind::write, IoClass::write_back, file_, p);
-    for (int i = 0; i < 8; ++i) all.add(stage_, IoKind::read, IoClass::demand_read, file_, 1000 + 2 * static_cast<uint64_t>(i));
+    for (uint64_t p = 0; p < 400; p += 2)
+        all.add(stage_, IoKind::write, IoClass::write_back, file_, p);
+    for (int i = 0; i < 8; ++i)
+        all.add(stage_, IoKind::read, IoClass::demand_read, file_,
+                1000 + 2 * static_cast<uint64_t>(i));
     stage_.submit();
     IoStats s;
     stage_.add_stats(s);
     EXPECT_EQ(s.classes[kDemand].transfers, 8u);
-    EXPECT_LE(s.classes[kBack].transfers, IoStage::kWriteBackMax);       // the first left before there was a read
+    // The first left before there was a read.
+    EXPECT_LE(s.classes[kBack].transfers, IoStage::kWriteBackMax);
     const uint64_t before = s.classes[kBack].transfers;
     Requests more;
-    for (uint64_t p = 2000; p < 2100; p += 2) more.add(stage_, IoKind::write, IoClass::write_back, file_, p);
+    for (uint64_t p = 2000; p < 2100; p += 2)
+        more.add(stage_, IoKind::write, IoClass::write_back, file_, p);
     stage_.submit();
     s = {};
     stage_.add_stats(s);
-    EXPECT_EQ(s.classes[kBack].transfers, before);         // what is there exceeds the bound of a busy device
+    // What is there exceeds the bound of a busy device.
+    EXPECT_EQ(s.classes[kBack].transfers, before);
     drain(stage_);
 }
 
@@ -340,12 +390,11 @@ TEST(IoStageRuntime, AFullStageSuspendsItsProducerOnly) {
     ASSERT_TRUE(runtime->spawn(0, "other", [&] {
         for (; started < count; ++others) yield();
     }));
-    for (int i = 0; i < 1000; ++i) runtime->step();        // time stands still: nothing completes
+    for (int i = 0; i < 1000; ++i) runtime->step();  // time stands still: nothing completes
     EXPECT_EQ(started, size_t{IoStage::kCapacity});
     EXPECT_GT(others, 100u);
     while (!finished) {
-        for (int i = 0; i < 10 && runtime->step(); ++i) {
-        }
+        for (int i = 0; i < 10 && runtime->step(); ++i) {}
         disk.advance(clock);
     }
     EXPECT_GT(runtime->io_stats().stage.suspended, 0u);
@@ -353,7 +402,8 @@ TEST(IoStageRuntime, AFullStageSuspendsItsProducerOnly) {
     runtime->stop();
 }
 
-// The runtime ends while requests that nobody waits for are queued and on the device: all complete first.
+// The runtime ends while requests that nobody waits for are queued and on the device: all complete
+// first.
 TEST(IoStageRuntime, StoppingFinishesWhatWasStarted) {
     for (const IoBackend backend : {IoBackend::automatic, IoBackend::pool}) {
         Rig rig(RigKind::pool);
@@ -392,7 +442,9 @@ TEST(IoStageRuntime, EqualSeedsGiveEqualEvents) {
         Rng rng(seed);
         for (int round = 0; round < 30; ++round) {
             Requests some;
-            for (int i = 0; i < 25; ++i) some.add(stage, IoKind::write, IoClass::write_back, file, 100 * static_cast<uint64_t>(i) + rng.below(3));
+            for (int i = 0; i < 25; ++i)
+                some.add(stage, IoKind::write, IoClass::write_back, file,
+                         100 * static_cast<uint64_t>(i) + rng.below(3));
             while (!stage.idle()) {
                 stage.submit();
                 if (stage.poll() == 0) rig.sim->advance(rig.manual);

@@ -1,5 +1,5 @@
-// labels: unit
-// io_wait_test.cc - I/O of user threads against a disk that the test completes by hand: batches, order, errors.
+// labels: unit io_wait_test.cc - I/O of user threads against a disk that the test completes by
+// hand: batches, order, errors.
 #include <gtest/gtest.h>
 
 #include <stdlib.h>
@@ -20,9 +20,9 @@ namespace {
 class HandQueue final : public IoQueue {
 public:
     struct Log {
-        std::vector<std::vector<uint64_t>> batches;      // offsets
+        std::vector<std::vector<uint64_t>> batches;  // offsets
         size_t allowed = 0;
-        int64_t result = 0;                              // 0: the whole transfer
+        int64_t result = 0;  // 0: the whole transfer
     };
     explicit HandQueue(Log& log) : log_(log) {}
     const char* name() const override { return "hand"; }
@@ -39,8 +39,11 @@ public:
         for (; log_.allowed > 0 && !waiting_.empty(); --log_.allowed, ++n) {
             IoRequest* r = waiting_.back();
             waiting_.pop_back();
-            r->result = log_.result != 0 ? log_.result : static_cast<int64_t>(r->iov_count > 0 ? r->iov[0].iov_len : 0);
-            if (r->kind == IoKind::read) std::memset(r->iov[0].iov_base, static_cast<int>(r->offset), r->iov[0].iov_len);
+            r->result = log_.result != 0
+                            ? log_.result
+                            : static_cast<int64_t>(r->iov_count > 0 ? r->iov[0].iov_len : 0);
+            if (r->kind == IoKind::read)
+                std::memset(r->iov[0].iov_base, static_cast<int>(r->offset), r->iov[0].iov_len);
             r->done(r);
         }
         return n;
@@ -86,8 +89,7 @@ class IoWait : public ::testing::Test {
 protected:
     void spawn(ThreadFn fn) { ASSERT_TRUE(runtime_->spawn(0, "test", std::move(fn))); }
     void settle() {
-        while (runtime_->step()) {
-        }
+        while (runtime_->step()) {}
     }
     HandDisk disk_;
     std::unique_ptr<Runtime> runtime_ = *Runtime::start({.caller_driven = true, .disk = &disk_});
@@ -118,7 +120,7 @@ TEST_F(IoWait, StartedRequestsFormOneBatch) {
         char data[5];
         for (uint64_t i = 0; i < 5; ++i) {
             requests[i].file = FileId{3};
-            requests[i].offset = 10 * i;                     // no neighbours: those would be joined
+            requests[i].offset = 10 * i;  // no neighbours: those would be joined
             requests[i].iov[0] = {&data[i], 1};
             requests[i].iov_count = 1;
             io_start(requests[i]);
@@ -141,7 +143,8 @@ TEST_F(IoWait, FullBatchGoesOutEarly) {
         std::vector<IoRequest> requests(70);
         for (uint64_t i = 0; i < 70; ++i) {
             requests[i].kind = IoKind::sync;
-            requests[i].file = FileId{static_cast<int32_t>(i)};          // each its own: syncs of one file would be merged
+            // Each its own: syncs of one file would be merged.
+            requests[i].file = FileId{static_cast<int32_t>(i)};
             requests[i].offset = i;
             io_start(requests[i]);
         }
@@ -183,7 +186,8 @@ TEST(IoStart, WithoutAQueueTheRuntimeDoesNotStart) {
     HandDisk disk;
     disk.refuse = true;
     for (const bool caller_driven : {false, true}) {
-        auto runtime = Runtime::start({.workers = 3, .caller_driven = caller_driven, .disk = &disk});
+        auto runtime =
+            Runtime::start({.workers = 3, .caller_driven = caller_driven, .disk = &disk});
         ASSERT_FALSE(runtime);
         EXPECT_EQ(runtime.error().code, ErrorCode::io_error);
         EXPECT_EQ(runtime.error().os, EPERM);
@@ -205,7 +209,8 @@ void on_a_real_disk(IoBackend backend) {
         ASSERT_TRUE((*runtime)->spawn(i, "io", [&, i] {
             std::vector<uint32_t> mine(2048, i), back(2048);
             const uint64_t offset = uint64_t{i} * 8192;
-            EXPECT_TRUE(io_write(*file, offset, mine.data(), 8192, IoClass::write_back, "test file"));
+            EXPECT_TRUE(
+                io_write(*file, offset, mine.data(), 8192, IoClass::write_back, "test file"));
             EXPECT_TRUE(i % 10 != 0 || io_sync(*file, "test file"));
             auto n = io_read(*file, offset, back.data(), 8192, "test file");
             right += n && *n == 8192 && back == mine;

@@ -8,8 +8,8 @@
 #include <memory>
 #include <vector>
 
-#include "threads/sync/event.h"
 #include "threads/runtime/runtime.h"
+#include "threads/sync/event.h"
 
 namespace lockstep::threads {
 namespace {
@@ -25,7 +25,7 @@ constexpr bool kTsan = false;
 #else
 constexpr bool kTsan = false;
 #endif
-constexpr int kMany = kTsan ? 1'000 : 10'000;    // TSan knows at most some thousand fibers
+constexpr int kMany = kTsan ? 1'000 : 10'000;  // TSan knows at most some thousand fibers
 
 void spawn_or_fail(Runtime& runtime, uint32_t worker, ThreadFn fn) {
     ASSERT_TRUE(runtime.spawn(worker, "test", std::move(fn)));
@@ -92,8 +92,7 @@ TEST(Thread, StacksAndThreadsAreReused) {
             done.set();
         });
         done.wait();
-        while (runtime->stats().threads_live > 0) {
-        }
+        while (runtime->stats().threads_live > 0) {}
     }
     runtime->stop();
     for (void* thread : seen) EXPECT_EQ(thread, seen[0]);
@@ -107,14 +106,16 @@ TEST(Thread, WakeBeforePark) {
         wake(current());
         wake(current());
         park(ParkReason::event);
-        EXPECT_FALSE(park_until(now() + kMillisecond, ParkReason::event));      // two wakes, one token
+        // Two wakes, one token.
+        EXPECT_FALSE(park_until(now() + kMillisecond, ParkReason::event));
         passed = true;
     });
     runtime->stop();
     EXPECT_TRUE(passed);
 }
 
-// A chain of tokens through threads of several workers: if one wake were lost, the storm would stand still.
+// A chain of tokens through threads of several workers: if one wake were lost, the storm would
+// stand still.
 void storm(uint32_t workers, int threads_per_worker, int rounds) {
     auto runtime = *Runtime::start({.workers = workers});
     const int count = static_cast<int>(workers) * threads_per_worker;
@@ -132,10 +133,12 @@ void storm(uint32_t workers, int threads_per_worker, int rounds) {
             while (started < count) yield();
             uint64_t got = 0;
             for (int round = 0; round < rounds; ++round) {
-                Cell& to = cells[(me + 1 + round % (count - 1)) % count];       // every round a permutation
+                // Every round a permutation.
+                Cell& to = cells[(me + 1 + round % (count - 1)) % count];
                 to.inbox.fetch_add(1, std::memory_order_relaxed);
                 wake(to.thread);
-                while (cells[me].inbox.load(std::memory_order_relaxed) <= got) park(ParkReason::event);
+                while (cells[me].inbox.load(std::memory_order_relaxed) <= got)
+                    park(ParkReason::event);
                 ++got;
             }
             received += got;
@@ -146,7 +149,8 @@ void storm(uint32_t workers, int threads_per_worker, int rounds) {
 
 TEST(Thread, RemoteWakeStormTwoWorkers) { storm(2, 8, 2'000); }
 TEST(Thread, RemoteWakeStormFourWorkers) { storm(4, 4, 2'000); }
-// One thread a worker: every wait lets the worker sleep, so the path into and out of the kernel is what is stormed.
+// One thread a worker: every wait lets the worker sleep, so the path into and out of the kernel is
+// what is stormed.
 TEST(Thread, RemoteWakeStormOfSleepers) { storm(4, 1, 3'000); }
 
 TEST(Thread, ForeignKernelThreadWakes) {
@@ -160,13 +164,11 @@ TEST(Thread, ForeignKernelThreadWakes) {
             ++got;
         }
     });
-    while (thread == nullptr) {
-    }
+    while (thread == nullptr) {}
     for (int i = 1; i <= 2000; ++i) {
         sent = i;
         wake(thread);
-        while (got < i) {
-        }
+        while (got < i) {}
     }
     runtime->stop();
     EXPECT_EQ(got, 2000);
@@ -196,10 +198,11 @@ TEST(Thread, YieldIsFair) {
 TEST(Thread, YieldToFewComesBackAfterThem) {
     auto runtime = *Runtime::start({});
     std::string order;
-    std::atomic<bool> done{false};               // stop() lets nobody spawn any more
+    std::atomic<bool> done{false};  // stop() lets nobody spawn any more
     spawn_or_fail(*runtime, 0, [&] {
-        EXPECT_FALSE(yield_to_few(2));           // nobody there
-        for (const char name : {'a', 'b', 'c', 'd', 'e'}) spawn_or_fail(*runtime, 0, [&order, name] { order += name; });
+        EXPECT_FALSE(yield_to_few(2));  // nobody there
+        for (const char name : {'a', 'b', 'c', 'd', 'e'})
+            spawn_or_fail(*runtime, 0, [&order, name] { order += name; });
         order += '0';
         while (yield_to_few(2)) order += '0';
         done = true;
@@ -210,7 +213,8 @@ TEST(Thread, YieldToFewComesBackAfterThem) {
     EXPECT_EQ(order, "0ab0cd0e0");
 }
 
-// Woken together with others, the one they wait for runs first; after its own yield it is one of them.
+// Woken together with others, the one they wait for runs first; after its own yield it is one of
+// them.
 TEST(Thread, UrgentOnesRunBeforeTheOthers) {
     auto runtime = *Runtime::start({});
     std::string order;
@@ -239,14 +243,15 @@ TEST(Thread, YieldingDoesNotShutOutMail) {
         while (!stop) yield();
     });
     spawn_or_fail(*runtime, 0, [&] {
-        sleep_until(now() + 5 * kMillisecond);                   // timers, too
+        sleep_until(now() + 5 * kMillisecond);  // timers, too
         stop = true;
     });
     runtime->stop();
     EXPECT_TRUE(stop);
 }
 
-// Waits for others are timed; what a thread waits for by its own choice, and before it began, is not its wait.
+// Waits for others are timed; what a thread waits for by its own choice, and before it began, is
+// not its wait.
 TEST(Thread, KnowsWhatItWaitedFor) {
     ManualClock clock;
     auto runtime = *Runtime::start({.caller_driven = true, .clock = &clock});
@@ -259,18 +264,16 @@ TEST(Thread, KnowsWhatItWaitedFor) {
         waited_lock = waited(ParkReason::lock);
         waited_sleep = waited(ParkReason::sleep);
     });
-    while (runtime->step()) {
-    }
+    while (runtime->step()) {}
     clock.advance(700);
     wake(waiting);
-    while (runtime->step()) {
-    }
+    while (runtime->step()) {}
     clock.advance(5'000);
-    while (runtime->step()) {
-    }
+    while (runtime->step()) {}
     EXPECT_EQ(waited_lock, 700);
     EXPECT_EQ(waited_sleep, 0);
-    spawn_or_fail(*runtime, 0, [&] { waited_next = waited(ParkReason::lock); });     // on the same Thread object
+    // On the same Thread object.
+    spawn_or_fail(*runtime, 0, [&] { waited_next = waited(ParkReason::lock); });
     runtime->stop();
     EXPECT_EQ(waited_next, 0);
     EXPECT_EQ(waited(ParkReason::lock), 0);
@@ -285,7 +288,8 @@ TEST(Thread, SpawnFromUserThreads) {
             return;
         }
         for (uint32_t i = 0; i < 3; ++i)
-            EXPECT_TRUE(runtime->spawn(worker_index() + i, "branch", [&grow, depth] { grow(depth - 1); }));
+            EXPECT_TRUE(
+                runtime->spawn(worker_index() + i, "branch", [&grow, depth] { grow(depth - 1); }));
     };
     Completion started;
     spawn_or_fail(*runtime, 0, [&] {

@@ -1,5 +1,5 @@
-// labels: unit
-// lock_deadlock_test.cc - cycles of 2, 3 and n owners, the choice of the victim, the text, and what is no deadlock.
+// labels: unit lock_deadlock_test.cc - cycles of 2, 3 and n owners, the choice of the victim, the
+// text, and what is no deadlock.
 #include "tests/txn/lock/lock_test_util.h"
 #include "threads/base/rng.h"
 
@@ -36,7 +36,8 @@ TEST(LockDeadlock, VictimHasTheLeastWorkEvenIfItCameFirst) {
         }
         for (size_t i = 0; i < 3; ++i) outcome[i] = s.lock(i, name_of((i + 1) % 3), S);
         for (int i = 0; i < 3; ++i)
-            EXPECT_EQ(error_of(outcome[i]), i == light ? ErrorCode::deadlock : ErrorCode::none) << i << " " << light;
+            EXPECT_EQ(error_of(outcome[i]), i == light ? ErrorCode::deadlock : ErrorCode::none)
+                << i << " " << light;
         EXPECT_EQ(s.check(), "");
         s.release(light);
         EXPECT_TRUE(granted(outcome[(light + 2) % 3]));
@@ -67,11 +68,12 @@ TEST(LockDeadlock, RingsOfManyOwners) {
         for (size_t i = 0; i < n; ++i)
             if (error_of(outcome[i]) == ErrorCode::deadlock) ++victims, last = i;
         EXPECT_EQ(victims, 1u);
-        EXPECT_EQ(last, n - 1);                          // equal work: the highest id
+        EXPECT_EQ(last, n - 1);  // equal work: the highest id
         EXPECT_EQ(s.check(), "");
         const std::string text = s.locks.describe_cycle((*outcome[last])->error().detail);
         if (n > 16) {
-            EXPECT_NE(text.find("and " + std::to_string(n - 16) + " more"), std::string::npos) << text;
+            EXPECT_NE(text.find("and " + std::to_string(n - 16) + " more"), std::string::npos)
+                << text;
         }
         for (size_t i = n; i-- > 0;) s.release(i);
         for (size_t i = 0; i + 1 < n; ++i) EXPECT_TRUE(granted(outcome[i]));
@@ -100,7 +102,7 @@ TEST(LockDeadlock, ThroughTheQueue) {
     auto reader = s.lock(2, name_of(0), S);
     EXPECT_TRUE(waits(writer) && waits(reader));
     auto closing = s.lock(0, name_of(1), S);
-    EXPECT_EQ(error_of(writer), ErrorCode::deadlock);    // the least work, a mere waiter
+    EXPECT_EQ(error_of(writer), ErrorCode::deadlock);  // the least work, a mere waiter
     EXPECT_TRUE(granted(reader));
     EXPECT_TRUE(waits(closing));
     const std::string text = s.locks.describe_cycle((*writer)->error().detail);
@@ -110,14 +112,15 @@ TEST(LockDeadlock, ThroughTheQueue) {
     EXPECT_TRUE(granted(closing));
 }
 
-// One request may close several cycles: all must be broken.
-// A conversion that stands behind another is granted before it if its rights allow that (LK-2): they do not wait for each other.
+// One request may close several cycles: all must be broken. A conversion that stands behind another
+// is granted before it if its rights allow that (LK-2): they do not wait for each other.
 TEST(LockDeadlock, ConversionsStandBehindNobody) {
     Scene s;
     ASSERT_TRUE(granted(s.lock(0, name_of(0), IS)));
     ASSERT_TRUE(granted(s.lock(1, name_of(0), IS)));
     ASSERT_TRUE(granted(s.lock(2, name_of(0), S)));
-    auto all = s.lock(0, name_of(0), X), some = s.lock(1, name_of(0), IX);       // both because of the S; the X because of the IS, too
+    // Both because of the S; the X because of the IS, too.
+    auto all = s.lock(0, name_of(0), X), some = s.lock(1, name_of(0), IX);
     EXPECT_TRUE(waits(all) && waits(some));
     EXPECT_EQ(s.locks.stats().deadlocks, 0u);
     s.release(2);
@@ -127,8 +130,9 @@ TEST(LockDeadlock, ConversionsStandBehindNobody) {
     EXPECT_EQ(s.check(), "");
 }
 
-// Who locks in one order is never in a cycle. On several kernel threads a search that mixes two moments sees some all the same: an owner as it
-// waited a moment ago, and as it holds now, in its next life.
+// Who locks in one order is never in a cycle. On several kernel threads a search that mixes two
+// moments sees some all the same: an owner as it waited a moment ago, and as it holds now, in its
+// next life.
 TEST(LockDeadlock, NobodyDiesAmongThoseWhoLockInOrder) {
     constexpr uint32_t kThreads = 64, kNames = 8, kRounds = 6000;
     LockManager locks({.buckets_log2 = 4, .owners_max = kThreads});
@@ -214,7 +218,8 @@ TEST(LockDeadlock, TextNamesEveryMember) {
     auto b = s.lock(1, LockName{0xabc1}, S);
     ASSERT_EQ(error_of(b), ErrorCode::deadlock);
     EXPECT_EQ(s.locks.describe_cycle((*b)->error().detail),
-              "txn 101 waits for S on 0xabc1 held by txn 100 (X); txn 100 waits for X on 0xabc3 held by txn 101 (S); victim txn 101");
+              "txn 101 waits for S on 0xabc1 held by txn 100 (X); txn 100 waits for X on 0xabc3 "
+              "held by txn 101 (S); victim txn 101");
     EXPECT_EQ(s.locks.describe_cycle(0), "");
     EXPECT_EQ(s.locks.describe_cycle(77), "");
     s.release(1);

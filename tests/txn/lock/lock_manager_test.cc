@@ -1,5 +1,5 @@
-// labels: unit
-// lock_manager_test.cc - grants, queues, conversions, timeouts and releases, one user thread per lock call.
+// labels: unit lock_manager_test.cc - grants, queues, conversions, timeouts and releases, one user
+// thread per lock call.
 #include "txn/lock/lock_manager.h"
 
 #include "tests/txn/lock/lock_test_util.h"
@@ -17,7 +17,8 @@ TEST(LockManager, EveryPairOfModes) {
             ASSERT_TRUE(granted(s.lock(0, kA, first)));
             EXPECT_EQ(s.locks.grantable(s.owner[1], kA, second), compatible(second, first));
             auto outcome = s.lock(1, kA, second);
-            EXPECT_EQ(granted(outcome), compatible(second, first)) << lock_mode_name(second) << " after " << lock_mode_name(first);
+            EXPECT_EQ(granted(outcome), compatible(second, first))
+                << lock_mode_name(second) << " after " << lock_mode_name(first);
             EXPECT_EQ(waits(outcome), !compatible(second, first));
             EXPECT_EQ(s.check(), "");
             s.release(0);
@@ -58,8 +59,8 @@ TEST(LockManager, FirstComeFirstServedInGroups) {
     EXPECT_EQ(s.check(), "");
     s.release(0);
     EXPECT_TRUE(granted(r1) && granted(r2));
-    EXPECT_TRUE(waits(w3) && waits(r4));                 // the reader does not pass the writer
-    EXPECT_TRUE(waits(s.lock(5, kA, S)));                // nor does a newcomer
+    EXPECT_TRUE(waits(w3) && waits(r4));   // the reader does not pass the writer
+    EXPECT_TRUE(waits(s.lock(5, kA, S)));  // nor does a newcomer
     EXPECT_EQ(s.check(), "");
     s.release(1);
     EXPECT_TRUE(waits(w3));
@@ -77,8 +78,8 @@ TEST(LockManager, PassingAWaiterThatDoesNotFeelIt) {
     ASSERT_TRUE(granted(s.lock(0, kA, gap_read)));
     auto insert = s.lock(1, kA, gap_insert);
     EXPECT_TRUE(waits(insert));
-    EXPECT_TRUE(granted(s.lock(2, kA, S)));              // the key, not the gap
-    EXPECT_TRUE(waits(s.lock(3, kA, gap_read)));         // would starve the insert
+    EXPECT_TRUE(granted(s.lock(2, kA, S)));       // the key, not the gap
+    EXPECT_TRUE(waits(s.lock(3, kA, gap_read)));  // would starve the insert
     EXPECT_EQ(s.check(), "");
     s.release(0);
     EXPECT_TRUE(granted(insert));
@@ -106,7 +107,7 @@ TEST(LockManager, UpdateModeUpgradesWithoutDeadlock) {
     Scene s;
     ASSERT_TRUE(granted(s.lock(0, kA, S)));
     ASSERT_TRUE(granted(s.lock(1, kA, U)));
-    auto second = s.lock(2, kA, U);                      // a second updater waits from the start
+    auto second = s.lock(2, kA, U);  // a second updater waits from the start
     auto upgrade = s.lock(1, kA, X);
     EXPECT_TRUE(waits(second) && waits(upgrade));
     s.release(0);
@@ -141,7 +142,7 @@ TEST(LockManager, UnlockGivesBackSomeRights) {
     EXPECT_EQ(s.owner[0].locks_held, 0u);
     EXPECT_EQ(s.locks.held(s.owner[0], kA), none);
     EXPECT_EQ(s.check(), "");
-    s.locks.unlock(s.owner[0], kB, X);                   // not held: nothing happens
+    s.locks.unlock(s.owner[0], kB, X);  // not held: nothing happens
     EXPECT_EQ(s.check(), "");
 }
 
@@ -157,7 +158,7 @@ TEST(LockManager, UnlockWakesWaiters) {
 
 TEST(LockManager, UnlockInAnyOrderForgetsTheName) {
     Scene s({}, 2);
-    constexpr uint64_t kMany = 300;                      // five chunks of names
+    constexpr uint64_t kMany = 300;  // five chunks of names
     const auto name = [](uint64_t i) { return LockName{mix64(i) | 1}; };
     for (uint64_t i = 0; i < kMany; ++i) ASSERT_TRUE(*s.locks.try_lock(s.owner[0], name(i), X));
     EXPECT_EQ(s.check(), "");
@@ -176,16 +177,20 @@ TEST(LockManager, UnlockInAnyOrderForgetsTheName) {
 // All names share bucket 0: overflow buckets come and go.
 TEST(LockManager, ManyNamesInOneBucket) {
     Scene s;
-    for (uint64_t i = 1; i <= 50; ++i) ASSERT_TRUE(*s.locks.try_lock(s.owner[i % 4], LockName{i}, i % 2 ? S : X));
+    for (uint64_t i = 1; i <= 50; ++i)
+        ASSERT_TRUE(*s.locks.try_lock(s.owner[i % 4], LockName{i}, i % 2 ? S : X));
     EXPECT_EQ(s.check(), "");
-    for (uint64_t i = 1; i <= 50; i += 2) ASSERT_TRUE(*s.locks.try_lock(s.owner[5], LockName{i}, S));
-    for (uint64_t i = 2; i <= 50; i += 2) ASSERT_FALSE(*s.locks.try_lock(s.owner[5], LockName{i}, S));
+    for (uint64_t i = 1; i <= 50; i += 2)
+        ASSERT_TRUE(*s.locks.try_lock(s.owner[5], LockName{i}, S));
+    for (uint64_t i = 2; i <= 50; i += 2)
+        ASSERT_FALSE(*s.locks.try_lock(s.owner[5], LockName{i}, S));
     EXPECT_EQ(s.check(), "");
     for (size_t i : {2, 0, 5, 1, 3}) {
         s.release(i);
         EXPECT_EQ(s.check(), "");
     }
-    for (uint64_t i = 1; i <= 50; ++i) EXPECT_TRUE(s.locks.grantable(s.owner[6], LockName{i}, X | gap_insert));
+    for (uint64_t i = 1; i <= 50; ++i)
+        EXPECT_TRUE(s.locks.grantable(s.owner[6], LockName{i}, X | gap_insert));
 }
 
 TEST(LockManager, WaitUntilGrantableTakesNothing) {
@@ -194,7 +199,8 @@ TEST(LockManager, WaitUntilGrantableTakesNothing) {
     std::optional<Result<void>> done;
     s.go([&] { done = s.locks.wait_until_grantable(s.owner[1], kA, gap_insert); });
     EXPECT_FALSE(done);
-    EXPECT_TRUE(waits(s.lock(2, kA, gap_read)));         // queues behind, so that inserts do not starve
+    // Queues behind, so that inserts do not starve.
+    EXPECT_TRUE(waits(s.lock(2, kA, gap_read)));
     EXPECT_EQ(s.check(), "");
     s.release(0);
     ASSERT_TRUE(done && *done);
@@ -215,7 +221,7 @@ TEST(LockManager, TimeoutLeavesTheQueue) {
     Scene s({.timeout = 10 * kMillisecond});
     ASSERT_TRUE(granted(s.lock(0, kA, S)));
     auto writer = s.lock(1, kA, X);
-    auto reader = s.lock(2, kA, S);                      // behind the writer
+    auto reader = s.lock(2, kA, S);  // behind the writer
     s.owner[3].timeout = 1 * kMillisecond;
     auto impatient = s.lock(3, kA, X);
     EXPECT_TRUE(waits(writer) && waits(reader) && waits(impatient));
@@ -251,7 +257,7 @@ TEST(LockManager, CancelWakesTheWaiterAndThoseBehind) {
     ASSERT_TRUE(granted(s.lock(0, kA, S)));
     auto writer = s.lock(1, kA, X);
     auto reader = s.lock(2, kA, S);
-    s.locks.cancel(s.owner[0]);                          // does not wait: nothing happens
+    s.locks.cancel(s.owner[0]);  // does not wait: nothing happens
     s.locks.cancel(s.owner[1]);
     s.settle();
     EXPECT_EQ(error_of(writer), ErrorCode::cancelled);
@@ -297,7 +303,7 @@ TEST(LockManager, PolicyOrdersWaitersAndAgeingBoundsIt) {
     s.release(2);
     EXPECT_TRUE(granted(q3) && waits(slow));
     s.release(3);
-    EXPECT_TRUE(granted(slow) && waits(q4));             // overtaken twice: not a third time
+    EXPECT_TRUE(granted(slow) && waits(q4));  // overtaken twice: not a third time
     s.release(1);
     EXPECT_TRUE(granted(q4));
     EXPECT_EQ(s.check(), "");
@@ -309,7 +315,7 @@ TEST(LockManager, PriorityOrdersWaitersAndConversionsStayFirst) {
     ASSERT_TRUE(granted(s.lock(0, kA, S)));
     ASSERT_TRUE(granted(s.lock(4, kA, S)));
     auto low = s.lock(1, kA, X), low_too = s.lock(2, kA, X), high = s.lock(3, kA, X);
-    auto conversion = s.lock(4, kA, X);                  // of low priority, but it holds the lock
+    auto conversion = s.lock(4, kA, X);  // of low priority, but it holds the lock
     EXPECT_EQ(s.check(), "");
     s.release(0);
     EXPECT_TRUE(granted(conversion) && waits(high));
@@ -328,7 +334,8 @@ TEST(LockManager, PriorityOrdersWaitersAndConversionsStayFirst) {
     EXPECT_EQ(s.check(), "");
 }
 
-// A holder that waits for something else lets a queue form at a hot lock; afterwards nobody needs to wait, and soon nobody does.
+// A holder that waits for something else lets a queue form at a hot lock; afterwards nobody needs
+// to wait, and soon nobody does.
 TEST(LockManager, AConvoyDissolves) {
     constexpr uint32_t kThreads = 10, kRounds = 200;
     Scene s({}, kThreads);
@@ -343,7 +350,7 @@ TEST(LockManager, AConvoyDissolves) {
             }
         }));
     s.settle();
-    EXPECT_EQ(s.locks.stage_stats().queued, kThreads - 1);   // all queue behind the sleeper
+    EXPECT_EQ(s.locks.stage_stats().queued, kThreads - 1);  // all queue behind the sleeper
     s.clock.advance(2 * kMillisecond);
     s.settle();
     EXPECT_EQ(done, kThreads * kRounds);
@@ -355,9 +362,10 @@ TEST(LockManager, AConvoyDissolves) {
 TEST(LockManager, GrantsComeInGroups) {
     Scene s;
     ASSERT_TRUE(granted(s.lock(0, kA, X)));
-    auto a = s.lock(1, kA, S), b = s.lock(2, kA, S), c = s.lock(3, kA, S), writer = s.lock(4, kA, X);
+    auto a = s.lock(1, kA, S), b = s.lock(2, kA, S), c = s.lock(3, kA, S),
+         writer = s.lock(4, kA, X);
     s.clock.advance(5 * kMicrosecond);
-    s.go([&] { s.locks.release_all(s.owner[0]); });      // on a user thread, which has a clock
+    s.go([&] { s.locks.release_all(s.owner[0]); });  // on a user thread, which has a clock
     EXPECT_TRUE(granted(a) && granted(b) && granted(c) && waits(writer));
     const StageStats stage = s.locks.stage_stats();
     EXPECT_EQ(stage.batch.max, 3u);
@@ -365,7 +373,8 @@ TEST(LockManager, GrantsComeInGroups) {
     EXPECT_GE(stage.wait.sum, 15 * kMicrosecond);
 }
 
-// A policy may put a request before the one in whose favour it was refused: then it is granted at once.
+// A policy may put a request before the one in whose favour it was refused: then it is granted at
+// once.
 TEST(LockManager, PolicyMayLetARequestThrough) {
     Scene s({.stage = {.policy = LockPolicy::short_first}});
     for (size_t i = 0; i < 3; ++i) s.owner[i].operations = i == 2 ? 1 : 10;

@@ -47,7 +47,8 @@ TEST(LockMode, KeysAndGapsAreIndependent) {
             EXPECT_TRUE(compatible(gap, key));
         }
     EXPECT_TRUE(compatible(gap_read, gap_read));
-    EXPECT_TRUE(compatible(gap_insert, gap_insert));     // two inserts into one gap do not disturb each other
+    // Two inserts into one gap do not disturb each other.
+    EXPECT_TRUE(compatible(gap_insert, gap_insert));
     EXPECT_FALSE(compatible(gap_insert, gap_read));
     EXPECT_FALSE(compatible(gap_read, gap_insert));
     EXPECT_FALSE(compatible(key_scan, key_insert));
@@ -60,8 +61,11 @@ TEST(LockMode, SetsConflictAsTheirMembersDo) {
             bool expected = true;
             for (unsigned x = 1; x < 128; x <<= 1)
                 for (unsigned y = 1; y < 128; y <<= 1)
-                    if ((a & x) && (b & y)) expected = expected && compatible(static_cast<LockMode>(x), static_cast<LockMode>(y));
-            ASSERT_EQ(compatible(static_cast<LockMode>(a), static_cast<LockMode>(b)), expected) << a << " " << b;
+                    if ((a & x) && (b & y))
+                        expected = expected &&
+                                   compatible(static_cast<LockMode>(x), static_cast<LockMode>(y));
+            ASSERT_EQ(compatible(static_cast<LockMode>(a), static_cast<LockMode>(b)), expected)
+                << a << " " << b;
         }
 }
 
@@ -86,14 +90,16 @@ TEST(LockMode, CoversIsWhatHoldingAllows) {
     EXPECT_TRUE(covers(none, none));
 }
 
-// What a covered mode would forbid others, the covering one forbids too: otherwise skipping the request would be wrong.
+// What a covered mode would forbid others, the covering one forbids too: otherwise skipping the
+// request would be wrong.
 TEST(LockMode, CoveringModesConflictAtLeastAsMuch) {
     for (unsigned held = 0; held < 128; ++held)
         for (unsigned wanted = 0; wanted < 128; ++wanted) {
             if (!covers(static_cast<LockMode>(held), static_cast<LockMode>(wanted))) continue;
             for (unsigned other = 1; other < 128; other <<= 1)
                 if (!compatible(static_cast<LockMode>(other), static_cast<LockMode>(wanted))) {
-                    EXPECT_FALSE(compatible(static_cast<LockMode>(other), static_cast<LockMode>(held)));
+                    EXPECT_FALSE(
+                        compatible(static_cast<LockMode>(other), static_cast<LockMode>(held)));
                 }
         }
 }
@@ -103,7 +109,8 @@ TEST(LockMode, Names) {
     EXPECT_STREQ(lock_mode_name(SIX), "SIX");
     EXPECT_STREQ(lock_mode_name(key_scan), "S+gap_read");
     EXPECT_STREQ(lock_mode_name(key_insert), "X+gap_insert");
-    EXPECT_EQ(std::string(lock_mode_name(static_cast<LockMode>(127))), "SIX+IS+U+X+gap_read+gap_insert");
+    EXPECT_EQ(std::string(lock_mode_name(static_cast<LockMode>(127))),
+              "SIX+IS+U+X+gap_read+gap_insert");
 }
 
 }  // namespace

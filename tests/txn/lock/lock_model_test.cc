@@ -1,9 +1,11 @@
-// labels: model tsan
-// lock_model_test.cc - many user threads lock and release at random; a table of holders says whether two ever conflict.
+// labels: model tsan lock_model_test.cc - many user threads lock and release at random; a table of
+// holders says whether two ever conflict.
 //
-// Concepts   The model notes a right after the lock manager granted it and forgets it before it is given back, so what it holds is always
-//            held. Every right that a thread obtains is compared with those of all others: on the record, and between a store's lock
-//            and the intentions of others. Deadlock and timeout make a thread release everything, as a transaction would.
+// Concepts   The model notes a right after the lock manager granted it and forgets it before it is
+//            given back, so what it holds is always held. Every right that a thread obtains is
+//            compared with those of all others: on the record, and between a store's lock and the
+//            intentions of others. Deadlock and timeout make a thread release everything, as a
+//            transaction would.
 #include <algorithm>
 #include <atomic>
 
@@ -20,11 +22,11 @@ struct Shape {
     bool caller_driven = false;
     uint32_t threads = 16;
     uint32_t rounds = 60;
-    uint32_t names = 12;             // per store: few, so that they conflict
+    uint32_t names = 12;  // per store: few, so that they conflict
     uint32_t stores = 3;
     uint32_t escalate_at = 4;
     Nanos timeout = kNever;
-    uint32_t strong = 6;             // percent of the requests that are for a whole store
+    uint32_t strong = 6;  // percent of the requests that are for a whole store
     bool canceller = false;
     Nanos cancel_every = 50 * kMicrosecond;
     LockStageOptions stage = {};
@@ -32,7 +34,8 @@ struct Shape {
 
 class Model {
 public:
-    explicit Model(uint32_t owners, uint32_t things) : held_(owners, std::vector<LockMode>(things, none)) {}
+    explicit Model(uint32_t owners, uint32_t things)
+        : held_(owners, std::vector<LockMode>(things, none)) {}
 
     // What `owner` now has on `thing`, besides what it had.
     void got(uint32_t owner, uint32_t thing, LockMode mode) {
@@ -47,7 +50,8 @@ public:
     }
     void lost(uint32_t owner, uint32_t thing, LockMode rights) {
         const SpinGuard guard(latch_);
-        held_[owner][thing] = static_cast<LockMode>(static_cast<uint8_t>(held_[owner][thing]) & ~static_cast<uint8_t>(rights));
+        held_[owner][thing] = static_cast<LockMode>(static_cast<uint8_t>(held_[owner][thing]) &
+                                                    ~static_cast<uint8_t>(rights));
     }
     void lost_all(uint32_t owner) {
         const SpinGuard guard(latch_);
@@ -68,7 +72,11 @@ public:
         : shape_(shape),
           seed_(seed),
           stores_(shape.stores),
-          locks_({.buckets_log2 = 4, .owners_max = shape.threads, .timeout = shape.timeout, .escalate_at = shape.escalate_at, .stage = shape.stage}),
+          locks_({.buckets_log2 = 4,
+                  .owners_max = shape.threads,
+                  .timeout = shape.timeout,
+                  .escalate_at = shape.escalate_at,
+                  .stage = shape.stage}),
           owners_(locks_, shape.threads),
           model_(shape.threads, shape.stores * (shape.names + 1)) {
         nobody_.slot = UINT32_MAX;
@@ -76,11 +84,15 @@ public:
     }
 
     void run() {
-        threads::RuntimeOptions options{.workers = shape_.workers, .caller_driven = shape_.caller_driven, .seed = seed_};
+        threads::RuntimeOptions options{
+            .workers = shape_.workers, .caller_driven = shape_.caller_driven, .seed = seed_};
         if (shape_.caller_driven) options.clock = &clock_;
-        options.policy = [this](uint32_t worker) { return threads::make_random_policy(seed_ + worker); };
+        options.policy = [this](uint32_t worker) {
+            return threads::make_random_policy(seed_ + worker);
+        };
         auto runtime = *threads::Runtime::start(std::move(options));
-        for (uint32_t t = 0; t < shape_.threads; ++t) ASSERT_TRUE(runtime->spawn(t, "locker", [this, t] { body(t); }));
+        for (uint32_t t = 0; t < shape_.threads; ++t)
+            ASSERT_TRUE(runtime->spawn(t, "locker", [this, t] { body(t); }));
         if (shape_.canceller) {
             ASSERT_TRUE(runtime->spawn(0, "canceller", [this] { cancel_now_and_then(); }));
         }
@@ -92,8 +104,10 @@ public:
         check_stage();
         for (StoreLock& store : stores_) EXPECT_EQ(store.strong.load(), 0u);
         for (uint32_t store = 0; store < shape_.stores; ++store) {
-            EXPECT_TRUE(locks_.grantable(nobody_, page_lock_name(stores_[store].store, kPageNone), X));
-            for (uint32_t i = 0; i < shape_.names; ++i) EXPECT_TRUE(locks_.grantable(nobody_, name(store, i), X | gap_insert));
+            EXPECT_TRUE(
+                locks_.grantable(nobody_, page_lock_name(stores_[store].store, kPageNone), X));
+            for (uint32_t i = 0; i < shape_.names; ++i)
+                EXPECT_TRUE(locks_.grantable(nobody_, name(store, i), X | gap_insert));
         }
         EXPECT_GT(model_.grants(), 0u);
     }
@@ -129,7 +143,9 @@ private:
     }
 
     LockName name(uint32_t store, uint32_t i) const {
-        return i % 3 == 0 ? LockName{store * 100 + i + 1} : LockName{mix64(store * 100 + i + 1) | 1};     // some share a bucket
+        // Some share a bucket.
+        return i % 3 == 0 ? LockName{store * 100 + i + 1}
+                          : LockName{mix64(store * 100 + i + 1) | 1};
     }
     uint32_t thing(uint32_t store, uint32_t i) const { return store * (shape_.names + 1) + i; }
     uint32_t thing(uint32_t store) const { return thing(store, shape_.names); }
@@ -158,8 +174,10 @@ private:
 
     // False after an error: the transaction gives up.
     bool one(Rng& rng, LockOwner& owner, uint32_t me) {
-        constexpr LockMode kRecord[] = {S, S, S, U, X, X, gap_read, gap_insert, key_scan, key_insert};
-        const uint32_t store = static_cast<uint32_t>(rng.below(shape_.stores)), i = static_cast<uint32_t>(rng.below(shape_.names));
+        constexpr LockMode kRecord[] = {S, S,        S,          U,        X,
+                                        X, gap_read, gap_insert, key_scan, key_insert};
+        const uint32_t store = static_cast<uint32_t>(rng.below(shape_.stores)),
+                       i = static_cast<uint32_t>(rng.below(shape_.names));
         const uint64_t what = rng.below(100);
         if (what < shape_.strong) {
             constexpr LockMode kStore[] = {S, X, SIX, U, IX, IS};
@@ -181,10 +199,12 @@ private:
             locks_.release_shared(owner);
             return true;
         }
-        if (what < shape_.strong + 12) return locks_.wait_until_grantable(owner, name(store, i), gap_insert).has_value();
+        if (what < shape_.strong + 12)
+            return locks_.wait_until_grantable(owner, name(store, i), gap_insert).has_value();
         const LockMode mode = kRecord[rng.below(std::size(kRecord))];
-        Result<bool> got = rng.chance(0.2) ? locks_.try_lock_record(owner, stores_[store], name(store, i), mode)
-                                           : yes(locks_.lock_record(owner, stores_[store], name(store, i), mode));
+        Result<bool> got =
+            rng.chance(0.2) ? locks_.try_lock_record(owner, stores_[store], name(store, i), mode)
+                            : yes(locks_.lock_record(owner, stores_[store], name(store, i), mode));
         if (!got || !*got) return got.has_value();
         const bool writes = (mode & (U | X | gap_insert)) != none;
         model_.got(me, thing(store), writes ? IX : IS);
@@ -196,7 +216,8 @@ private:
         Rng rng(seed_ + 77);
         while (running_.load() > 0) {
             locks_.cancel(owners_[rng.below(owners_.size())]);
-            shape_.cancel_every ? threads::sleep_until(threads::now() + shape_.cancel_every) : threads::yield();
+            shape_.cancel_every ? threads::sleep_until(threads::now() + shape_.cancel_every)
+                                : threads::yield();
         }
     }
 
@@ -204,7 +225,7 @@ private:
     const Shape shape_;
     const uint64_t seed_;
     ManualClock clock_;
-    std::vector<StoreLock> stores_;          // outlive the owners, who release them
+    std::vector<StoreLock> stores_;  // outlive the owners, who release them
     LockManager locks_;
     Owners owners_;
     Model model_;
@@ -227,9 +248,10 @@ void try_many(Shape shape, uint64_t trials, uint64_t fallback_seed) {
         sum.timeouts += stats.timeouts;
         if (testing::Test::HasFailure()) FAIL() << "replay with LOCKSTEP_SEED=" << seed + i;
     }
-    std::printf("waits %lu deadlocks %lu escalations %lu timeouts %lu bypasses %lu\n", sum.waits, sum.deadlocks, sum.escalations,
-                sum.timeouts, bypasses);
-    const bool can_overtake = shape.stage.policy != LockPolicy::fifo && shape.stage.bypass_max > 0 &&
+    std::printf("waits %lu deadlocks %lu escalations %lu timeouts %lu bypasses %lu\n", sum.waits,
+                sum.deadlocks, sum.escalations, sum.timeouts, bypasses);
+    const bool can_overtake = shape.stage.policy != LockPolicy::fifo &&
+                              shape.stage.bypass_max > 0 &&
                               (shape.stage.policy != LockPolicy::local_first || shape.workers > 1);
     EXPECT_EQ(bypasses > 0, can_overtake);
     EXPECT_GT(sum.waits, 0u);
@@ -240,43 +262,88 @@ void try_many(Shape shape, uint64_t trials, uint64_t fallback_seed) {
 }
 
 TEST(LockModel, OneDrivenWorker) { try_many({.caller_driven = true}, 40, 1); }
-TEST(LockModel, TwoDrivenWorkers) { try_many({.workers = 2, .caller_driven = true, .timeout = 5 * kMillisecond}, 20, 100); }
-TEST(LockModel, RecordsOnly) { try_many({.caller_driven = true, .threads = 24, .stores = 1, .escalate_at = 3, .strong = 0}, 20, 200); }
+TEST(LockModel, TwoDrivenWorkers) {
+    try_many({.workers = 2, .caller_driven = true, .timeout = 5 * kMillisecond}, 20, 100);
+}
+TEST(LockModel, RecordsOnly) {
+    try_many({.caller_driven = true, .threads = 24, .stores = 1, .escalate_at = 3, .strong = 0}, 20,
+             200);
+}
 TEST(LockModel, TwoWorkers) { try_many({.workers = 2, .rounds = 400}, 5, 300); }
 TEST(LockModel, FourWorkersWithTimeoutsAndCancels) {
-    try_many({.workers = 4, .threads = 32, .rounds = 200, .timeout = kMillisecond, .canceller = true}, 5, 400);
+    try_many(
+        {.workers = 4, .threads = 32, .rounds = 200, .timeout = kMillisecond, .canceller = true}, 5,
+        400);
 }
 
 // The same under each policy.
 TEST(LockModel, ShortFirst) {
-    try_many({.caller_driven = true, .threads = 24, .names = 4, .stage = {LockPolicy::short_first, 3}}, 20, 600);
+    try_many(
+        {.caller_driven = true, .threads = 24, .names = 4, .stage = {LockPolicy::short_first, 3}},
+        20, 600);
 }
 TEST(LockModel, Priority) {
-    try_many({.workers = 2, .caller_driven = true, .threads = 24, .names = 4, .timeout = 5 * kMillisecond,
-              .stage = {LockPolicy::priority, 2}}, 20, 700);
+    try_many({.workers = 2,
+              .caller_driven = true,
+              .threads = 24,
+              .names = 4,
+              .timeout = 5 * kMillisecond,
+              .stage = {LockPolicy::priority, 2}},
+             20, 700);
 }
 TEST(LockModel, ShortFirstWithoutAnyOvertaking) {
     try_many({.caller_driven = true, .names = 4, .stage = {LockPolicy::short_first, 0}}, 10, 800);
 }
 TEST(LockModel, ShortFirstOnFourWorkers) {
-    try_many({.workers = 4, .threads = 32, .rounds = 200, .names = 4, .timeout = kMillisecond, .canceller = true,
-              .stage = {LockPolicy::short_first, 5}}, 4, 900);
+    try_many({.workers = 4,
+              .threads = 32,
+              .rounds = 200,
+              .names = 4,
+              .timeout = kMillisecond,
+              .canceller = true,
+              .stage = {LockPolicy::short_first, 5}},
+             4, 900);
 }
 TEST(LockModel, PriorityOnFourWorkers) {
-    try_many({.workers = 4, .threads = 32, .rounds = 200, .names = 4, .stage = {LockPolicy::priority, 1}}, 4, 1000);
+    try_many({.workers = 4,
+              .threads = 32,
+              .rounds = 200,
+              .names = 4,
+              .stage = {LockPolicy::priority, 1}},
+             4, 1000);
 }
 
 TEST(LockModel, LocalFirst) {
-    try_many({.workers = 2, .caller_driven = true, .threads = 24, .names = 4, .stage = {LockPolicy::local_first, 3}}, 20, 1100);
+    try_many({.workers = 2,
+              .caller_driven = true,
+              .threads = 24,
+              .names = 4,
+              .stage = {LockPolicy::local_first, 3}},
+             20, 1100);
 }
 TEST(LockModel, LocalFirstOnFourWorkers) {
-    try_many({.workers = 4, .threads = 32, .rounds = 200, .names = 4, .timeout = kMillisecond, .canceller = true,
-              .stage = {LockPolicy::local_first, 5}}, 4, 1200);
+    try_many({.workers = 4,
+              .threads = 32,
+              .rounds = 200,
+              .names = 4,
+              .timeout = kMillisecond,
+              .canceller = true,
+              .stage = {LockPolicy::local_first, 5}},
+             4, 1200);
 }
 
-// Notes of intentions race with scans for them, cancellations and searches with requests that come and go.
+// Notes of intentions race with scans for them, cancellations and searches with requests that come
+// and go.
 TEST(LockModel, StoresUnderContention) {
-    try_many({.workers = 4, .threads = 16, .rounds = 1500, .names = 2, .stores = 1, .strong = 70, .canceller = true, .cancel_every = 0}, 3, 500);
+    try_many({.workers = 4,
+              .threads = 16,
+              .rounds = 1500,
+              .names = 2,
+              .stores = 1,
+              .strong = 70,
+              .canceller = true,
+              .cancel_every = 0},
+             3, 500);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// labels: unit
-// lock_store_test.cc - noted intentions against strong locks, escalation, and what lies beyond the notes.
+// labels: unit lock_store_test.cc - noted intentions against strong locks, escalation, and what
+// lies beyond the notes.
 #include "tests/txn/lock/lock_test_util.h"
 
 namespace lockstep::txn {
@@ -28,7 +28,8 @@ TEST(LockStore, EveryPairOfModesInBothOrders) {
             StoreLock& store = s.store(1);
             ASSERT_TRUE(granted(s.lock_store(0, store, first)));
             auto outcome = s.lock_store(1, store, second);
-            EXPECT_EQ(granted(outcome), compatible(second, first)) << lock_mode_name(second) << " after " << lock_mode_name(first);
+            EXPECT_EQ(granted(outcome), compatible(second, first))
+                << lock_mode_name(second) << " after " << lock_mode_name(first);
             EXPECT_EQ(s.check(), "");
             s.release(0);
             EXPECT_TRUE(granted(outcome));
@@ -52,14 +53,14 @@ TEST(LockStore, StrongLockWaitsForEveryNotedIntention) {
     EXPECT_EQ(s.locks.held(s.owner[0], table_name(store)), IS);
     EXPECT_EQ(s.locks.held(s.owner[1], table_name(store)), IX);
     EXPECT_EQ(s.check(), "");
-    auto late = s.lock_store(6, store, IX);              // behind the reader
+    auto late = s.lock_store(6, store, IX);  // behind the reader
     EXPECT_TRUE(waits(late));
     s.release(1);
     EXPECT_TRUE(waits(reader));
     s.release(3);
     EXPECT_TRUE(granted(reader) && waits(late));
     EXPECT_TRUE(granted(s.lock_store(7, store, IS)));
-    EXPECT_TRUE(granted(s.lock_store(8, other, IX)));    // another store is not concerned
+    EXPECT_TRUE(granted(s.lock_store(8, other, IX)));  // another store is not concerned
     EXPECT_EQ(s.locks.held(s.owner[8], table_name(other)), none);
     s.release(5);
     EXPECT_TRUE(granted(late));
@@ -67,7 +68,8 @@ TEST(LockStore, StrongLockWaitsForEveryNotedIntention) {
     EXPECT_EQ(s.check(), "");
 }
 
-// S on the store spares read locks on its records; a write needs its own, because others may read with IS.
+// S on the store spares read locks on its records; a write needs its own, because others may read
+// with IS.
 TEST(LockStore, WhoHoldsSharedLocksWhatItWrites) {
     for (const LockMode held : {S, SIX, U}) {
         Scene s;
@@ -107,7 +109,7 @@ TEST(LockStore, AFailedStrongLockLeavesNothingBehind) {
     for (size_t i = 0; i < 3; ++i) s.release(i);
     EXPECT_TRUE(s.locks.grantable(s.owner[3], table_name(store), X));
     EXPECT_EQ(s.check(), "");
-    ASSERT_TRUE(granted(s.lock_store(0, store, IX)));    // noted again, as if nothing had been
+    ASSERT_TRUE(granted(s.lock_store(0, store, IX)));  // noted again, as if nothing had been
     EXPECT_EQ(s.locks.held(s.owner[0], table_name(store)), none);
 }
 
@@ -115,13 +117,13 @@ TEST(LockStore, ConversionsWithinAnOwner) {
     Scene s;
     StoreLock& store = s.store(3);
     ASSERT_TRUE(granted(s.lock_store(0, store, IX)));
-    ASSERT_TRUE(granted(s.lock_store(0, store, S)));     // now as good as SIX
+    ASSERT_TRUE(granted(s.lock_store(0, store, S)));  // now as good as SIX
     EXPECT_TRUE(waits(s.lock_store(1, store, S)));
     EXPECT_TRUE(granted(s.lock_store(2, store, IS)));
     ASSERT_TRUE(waits(s.lock_store(0, store, X)));
     s.release(2);
     EXPECT_TRUE(covers(s.locks.held(s.owner[0], table_name(store)), X));
-    EXPECT_EQ(store.strong.load(), 2u);                  // holder and the waiting reader
+    EXPECT_EQ(store.strong.load(), 2u);  // holder and the waiting reader
     EXPECT_EQ(s.check(), "");
     s.release(0);
     EXPECT_EQ(s.locks.held(s.owner[1], table_name(store)), S);
@@ -177,9 +179,10 @@ TEST(LockStore, RecordsTakeTheirIntention) {
     EXPECT_TRUE(covers(s.owner[0].intents[0].held, IX));
     EXPECT_EQ(s.owner[0].intents[0].record_locks, 2u);
     ASSERT_TRUE(s.locks.lock_record(s.owner[0], store, record(2), X));
-    EXPECT_EQ(s.owner[0].intents[0].record_locks, 2u);   // counted once
+    EXPECT_EQ(s.owner[0].intents[0].record_locks, 2u);  // counted once
     EXPECT_TRUE(waits(s.lock_store(1, store, S)));
-    EXPECT_FALSE(*s.locks.try_lock_record(s.owner[2], store, record(9), X));     // would pass the waiting reader
+    // Would pass the waiting reader.
+    EXPECT_FALSE(*s.locks.try_lock_record(s.owner[2], store, record(9), X));
     EXPECT_EQ(s.check(), "");
     s.release(0);
 }
@@ -190,7 +193,8 @@ TEST(LockStore, RecordsUnderAStrongLockNeedNoLock) {
     ASSERT_TRUE(granted(s.lock_store(0, store, S)));
     ASSERT_TRUE(s.locks.lock_record(s.owner[0], store, record(1), key_scan));
     EXPECT_EQ(s.owner[0].locks_held, 0u);
-    ASSERT_TRUE(s.locks.lock_record(s.owner[0], store, record(1), X));           // S does not cover it: IX, then X
+    // S does not cover it: IX, then X.
+    ASSERT_TRUE(s.locks.lock_record(s.owner[0], store, record(1), X));
     EXPECT_EQ(s.locks.held(s.owner[0], record(1)), X);
     EXPECT_EQ(s.check(), "");
 }
@@ -199,9 +203,11 @@ TEST(LockStore, EscalationSucceedsWhenAlone) {
     for (LockMode mode : {S, X}) {
         Scene s({.escalate_at = 100});
         StoreLock& store = s.store(5);
-        ASSERT_TRUE(s.locks.lock_store(s.owner[1], store, IS));                  // a reader does not hinder S
+        // A reader does not hinder S.
+        ASSERT_TRUE(s.locks.lock_store(s.owner[1], store, IS));
         if (mode == X) s.release(1);
-        for (uint64_t i = 0; i < 1000; ++i) ASSERT_TRUE(s.locks.lock_record(s.owner[0], store, record(i), mode));
+        for (uint64_t i = 0; i < 1000; ++i)
+            ASSERT_TRUE(s.locks.lock_record(s.owner[0], store, record(i), mode));
         EXPECT_EQ(s.owner[0].locks_held, 100u);
         EXPECT_EQ(s.locks.stats().escalations, 1u);
         EXPECT_TRUE(covers(s.locks.held(s.owner[0], table_name(store)), mode));
@@ -217,20 +223,22 @@ TEST(LockStore, EscalationRefusedGoesOnWithRecords) {
     Scene s({.escalate_at = 100});
     StoreLock& store = s.store(5);
     ASSERT_TRUE(s.locks.lock_record(s.owner[1], store, record(5000), X));
-    for (uint64_t i = 0; i < 350; ++i) ASSERT_TRUE(s.locks.lock_record(s.owner[0], store, record(i), X));
+    for (uint64_t i = 0; i < 350; ++i)
+        ASSERT_TRUE(s.locks.lock_record(s.owner[0], store, record(i), X));
     EXPECT_EQ(s.owner[0].locks_held, 350u);
     EXPECT_EQ(s.owner[0].intents[0].escalate_at, 400u);  // tried at 100 and 200
     EXPECT_EQ(s.locks.stats().escalations, 0u);
     EXPECT_EQ(store.strong.load(), 0u);
     s.release(1);
-    for (uint64_t i = 350; i < 450; ++i) ASSERT_TRUE(s.locks.lock_record(s.owner[0], store, record(i), X));
+    for (uint64_t i = 350; i < 450; ++i)
+        ASSERT_TRUE(s.locks.lock_record(s.owner[0], store, record(i), X));
     EXPECT_EQ(s.owner[0].locks_held, 400u);
     EXPECT_EQ(s.locks.stats().escalations, 1u);
     EXPECT_EQ(s.check(), "");
 }
 
-// LM-6, the moment between a note and the look at `strong`, staged by hand: another strong locker's scan meets a note that conflicts with
-// a granted lock, and must leave it to its owner.
+// LM-6, the moment between a note and the look at `strong`, staged by hand: another strong locker's
+// scan meets a note that conflicts with a granted lock, and must leave it to its owner.
 TEST(LockStore, UnconfirmedIntentionsAreNotMaterialised) {
     Scene s;
     StoreLock& store = s.store(9);
@@ -240,7 +248,7 @@ TEST(LockStore, UnconfirmedIntentionsAreNotMaterialised) {
     EXPECT_EQ(s.locks.held(s.owner[1], table_name(store)), none);
     s.owner[1].noted[0].store(0);
     EXPECT_EQ(s.check(), "");
-    EXPECT_TRUE(waits(s.lock_store(1, store, IX)));      // as the owner goes on: it asks the table
+    EXPECT_TRUE(waits(s.lock_store(1, store, IX)));  // as the owner goes on: it asks the table
     s.release(0);
     EXPECT_EQ(s.locks.held(s.owner[1], table_name(store)), IX);
 }
@@ -279,14 +287,15 @@ TEST(LockStore, ReleaseSharedKeepsIntentionsOfWriters) {
     EXPECT_TRUE(*s.locks.try_lock_store(s.owner[1], written, S));
 }
 
-// The name of a record may be that of another record or even of a store: rights join, nothing breaks.
+// The name of a record may be that of another record or even of a store: rights join, nothing
+// breaks.
 TEST(LockStore, EqualNamesCostConcurrencyOnly) {
     Scene s;
     StoreLock& store = s.store(5);
     ASSERT_TRUE(s.locks.lock_record(s.owner[0], store, table_name(store), X));
     ASSERT_TRUE(s.locks.lock_store(s.owner[0], store, S));
     EXPECT_EQ(s.check(), "");
-    EXPECT_TRUE(waits(s.lock_store(1, store, IS)));      // the record's X is in its way
+    EXPECT_TRUE(waits(s.lock_store(1, store, IS)));  // the record's X is in its way
     s.release(0);
     EXPECT_EQ(s.check(), "");
     EXPECT_TRUE(granted(s.lock_store(2, store, IX)));

@@ -1,7 +1,8 @@
 // lock_test_util.h - owners and user threads for tests of the lock manager.
 //
-// Concepts   Scene: one caller-driven worker and a clock that stands still. go() starts a user thread and runs everything until nothing can
-//            happen any more; a thread that waits for a lock stays parked, and the test looks at the world meanwhile.
+// Concepts   Scene: one caller-driven worker and a clock that stands still. go() starts a user
+//            thread and runs everything until nothing can happen any more; a thread that waits for
+//            a lock stays parked, and the test looks at the world meanwhile.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -52,14 +53,13 @@ struct Scene {
           owner(locks, owners) {
         runtime = *threads::Runtime::start({.caller_driven = true, .clock = &clock});
     }
-    ~Scene() {                               // no thread may still wait when the owners go
+    ~Scene() {  // no thread may still wait when the owners go
         for (size_t i = 0; i < owner.size(); ++i) locks.cancel(owner[i]);
         settle();
     }
 
     void settle() {
-        while (runtime->step()) {
-        }
+        while (runtime->step()) {}
     }
     void go(threads::ThreadFn fn) {
         ASSERT_TRUE(runtime->spawn(0, "test", std::move(fn)));
@@ -75,7 +75,9 @@ struct Scene {
     }
     std::shared_ptr<Outcome> lock_store(size_t who, StoreLock& store, LockMode mode) {
         auto outcome = std::make_shared<Outcome>();
-        go([this, who, &store, mode, outcome] { *outcome = locks.lock_store(owner[who], store, mode); });
+        go([this, who, &store, mode, outcome] {
+            *outcome = locks.lock_store(owner[who], store, mode);
+        });
         return outcome;
     }
     void release(size_t who) {
@@ -89,19 +91,23 @@ struct Scene {
     std::string check() const { return locks.verify(); }
 
     ManualClock clock;
-    std::deque<StoreLock> stores;            // outlive the owners, who release them
+    std::deque<StoreLock> stores;  // outlive the owners, who release them
     LockManager locks;
     Owners owner;
     std::unique_ptr<threads::Runtime> runtime;
 };
 
 inline bool waits(const std::shared_ptr<Scene::Outcome>& o) { return !o->has_value(); }
-inline bool granted(const std::shared_ptr<Scene::Outcome>& o) { return o->has_value() && (*o)->has_value(); }
+inline bool granted(const std::shared_ptr<Scene::Outcome>& o) {
+    return o->has_value() && (*o)->has_value();
+}
 inline ErrorCode error_of(const std::shared_ptr<Scene::Outcome>& o) {
     return o->has_value() && !(*o)->has_value() ? (*o)->error().code : ErrorCode::none;
 }
 
-inline constexpr LockMode kElementary[] = {LockMode::IS, LockMode::IX, LockMode::S,        LockMode::SIX,       LockMode::U,
-                                           LockMode::X,  LockMode::gap_read, LockMode::gap_insert, LockMode::key_scan, LockMode::key_insert};
+inline constexpr LockMode kElementary[] = {
+    LockMode::IS,       LockMode::IX,        LockMode::S,        LockMode::SIX,
+    LockMode::U,        LockMode::X,         LockMode::gap_read, LockMode::gap_insert,
+    LockMode::key_scan, LockMode::key_insert};
 
 }  // namespace lockstep::txn

@@ -1,5 +1,5 @@
-// labels: sim
-// log_attest_test.cc - damage in the durable log is told from a torn tail by later commit records, also when log.mark is an old one.
+// labels: sim log_attest_test.cc - damage in the durable log is told from a torn tail by later
+// commit records, also when log.mark is an old one.
 #include <functional>
 #include <map>
 #include <set>
@@ -16,7 +16,13 @@ using threads::SimDisk;
 // As a transaction's commit record. Its end.
 uint64_t append_commit(Log& log, uint64_t txn) {
     const LogSpace space = log.reserve(sizeof(LogRecordHeader));
-    *space.header() = {.bytes = 0, .checksum = 0, .prev = 0, .txn = txn, .kind = static_cast<uint16_t>(TxnLogKind::commit), .flags = 0, .parts = 0,
+    *space.header() = {.bytes = 0,
+                       .checksum = 0,
+                       .prev = 0,
+                       .txn = txn,
+                       .kind = static_cast<uint16_t>(TxnLogKind::commit),
+                       .flags = 0,
+                       .parts = 0,
                        .store = log.attestation(space.lsn)};
     log.publish(space);
     return space.lsn.value + space.bytes;
@@ -48,21 +54,24 @@ void flip(SimDisk& disk, uint64_t lsn, uint32_t bit) {
 }
 
 struct Written {
-    uint64_t first = 0;                              // LSN of the first record
-    uint64_t attested = 0;                           // the last durable end that a later commit knew of
+    uint64_t first = 0;  // LSN of the first record
+    // The last durable end that a later commit knew of.
+    uint64_t attested = 0;
     uint64_t acknowledged = 0;
     uint64_t tail = 0;
 };
 
 // Transactions of one record each, every one of them waited for.
-void write_log(SimDisk& disk, uint64_t seed, Written& w, int transactions = 12, const std::function<void(SimBench&)>& at_rest = {}) {
+void write_log(SimDisk& disk, uint64_t seed, Written& w, int transactions = 12,
+               const std::function<void(SimBench&)>& at_rest = {}) {
     SimBench bench(disk, seed, 1);
     ASSERT_TRUE(bench.create());
     w.first = bench.log->tail().value;
     bench.run([&] {
         Rng rng(seed);
         for (int n = 0; n < transactions; ++n) {
-            append(*bench.log, 1 + static_cast<uint64_t>(n), static_cast<uint64_t>(n), static_cast<uint32_t>(8 + rng.below(9000)));
+            append(*bench.log, 1 + static_cast<uint64_t>(n), static_cast<uint64_t>(n),
+                   static_cast<uint32_t>(8 + rng.below(9000)));
             const uint64_t before = bench.log->durable().value;
             const uint64_t end = append_commit(*bench.log, 1 + static_cast<uint64_t>(n));
             ASSERT_TRUE(bench.log->wait_durable(Lsn{end}));
@@ -106,8 +115,8 @@ TEST(LogAttest, DamageInTheLastFlushBehindAnOldMarkIsATornTail) {
     EXPECT_LT(bench.log->tail().value, w.acknowledged);
 }
 
-// Once the log has been at rest for a while the mark tells its end, and a power cut cannot take that back: nothing is left that could be damaged
-// unnoticed, the last flush included.
+// Once the log has been at rest for a while the mark tells its end, and a power cut cannot take
+// that back: nothing is left that could be damaged unnoticed, the last flush included.
 TEST(LogAttest, ARestingLogIsMarkedForGood) {
     for (uint64_t seed = seed_of_run(20261121), last = seed + 40; seed < last; ++seed) {
         SimDisk disk({.seed = seed});
@@ -116,7 +125,8 @@ TEST(LogAttest, ARestingLogIsMarkedForGood) {
         Rng rng(seed * 5 + 3);
         write_log(disk, seed, w, 1 + static_cast<int>(rng.below(12)), [&](SimBench& bench) {
             threads::sleep_until(bench.clock.now() + 3 * kMarkInterval);
-            for (const threads::SimCrash crash : threads::kSimCrashes) images.push_back(disk.image(rng.next(), crash));
+            for (const threads::SimCrash crash : threads::kSimCrashes)
+                images.push_back(disk.image(rng.next(), crash));
         });
         for (auto& image : images) {
             const uint64_t lsn = w.first + rng.below(w.acknowledged - w.first);
@@ -130,13 +140,14 @@ TEST(LogAttest, ARestingLogIsMarkedForGood) {
     }
 }
 
-// One mark for many flushes, and no more than the interval and a write between what is durable and what is marked.
+// One mark for many flushes, and no more than the interval and a write between what is durable and
+// what is marked.
 TEST(LogAttest, TheMarkFollowsABusyLogAtItsInterval) {
     const uint64_t seed = seed_of_run(20261121);
     SimDisk disk({.seed = seed});
     SimBench bench(disk, seed, 1);
     ASSERT_TRUE(bench.create());
-    std::map<uint64_t, Nanos> durable_at;            // when an LSN was first seen durable
+    std::map<uint64_t, Nanos> durable_at;  // when an LSN was first seen durable
     std::set<uint64_t> marks;
     bench.run([&] {
         for (uint64_t n = 0; n < 600; ++n) {
@@ -167,7 +178,10 @@ TEST(LogAttest, TornTailsAreNotTakenForDamage) {
     disk.observe([&](const threads::SimEvent&) {
         if (w.acknowledged == 0) return;
         for (int i = 0; i < 4; ++i)
-            images.emplace_back(disk.image(crash.next(), threads::kSimCrashes[crash.below(std::size(threads::kSimCrashes))]), w.acknowledged);
+            images.emplace_back(
+                disk.image(crash.next(),
+                           threads::kSimCrashes[crash.below(std::size(threads::kSimCrashes))]),
+                w.acknowledged);
     });
     write_log(disk, seed, w, 30);
     disk.observe(nullptr);

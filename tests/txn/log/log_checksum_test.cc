@@ -1,5 +1,5 @@
-// labels: unit
-// log_checksum_test.cc - the checksum of log records: one function on every processor, and bound to the record's place.
+// labels: unit log_checksum_test.cc - the checksum of log records: one function on every processor,
+// and bound to the record's place.
 #include "txn/log/log_checksum.h"
 
 #include <gtest/gtest.h>
@@ -38,7 +38,9 @@ TEST(LogChecksum, ChangesWithBytesLengthAndPlace) {
         header->checksum = log_checksum(header, bytes, Lsn{4096});
         EXPECT_TRUE(log_record_valid(header, bytes, Lsn{4096}));
         EXPECT_FALSE(log_record_valid(header, bytes - 1, Lsn{4096}));
-        for (int shift = 3; shift < 40; ++shift) EXPECT_FALSE(log_record_valid(header, bytes, Lsn{4096 + (uint64_t{1} << shift)})) << shift;
+        for (int shift = 3; shift < 40; ++shift)
+            EXPECT_FALSE(log_record_valid(header, bytes, Lsn{4096 + (uint64_t{1} << shift)}))
+                << shift;
         EXPECT_NE(log_checksum(header, bytes + 8, Lsn{4096}), header->checksum);
         auto* raw = reinterpret_cast<unsigned char*>(header);
         for (uint32_t at = 8; at < bytes; ++at) {

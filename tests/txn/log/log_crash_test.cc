@@ -1,5 +1,5 @@
-// labels: sim
-// log_crash_test.cc - power cuts at every I/O event of seeded runs: what was acknowledged is there, and there is never a hole.
+// labels: sim log_crash_test.cc - power cuts at every I/O event of seeded runs: what was
+// acknowledged is there, and there is never a hole.
 #include <algorithm>
 #include <map>
 
@@ -13,13 +13,18 @@ using threads::SimDisk;
 
 // What the world outside the disk knows at some moment.
 struct Oracle {
-    std::map<uint64_t, std::pair<uint64_t, uint64_t>> records;   // LSN -> (txn, number), as appended
-    uint64_t acknowledged = 0;                                   // LSN that some wait_durable() has returned for
-    uint64_t start = 4096;                                       // where a superblock would tell to begin
+    // LSN -> (txn, number), as appended.
+    std::map<uint64_t, std::pair<uint64_t, uint64_t>> records;
+    // LSN that some wait_durable() has returned for.
+    uint64_t acknowledged = 0;
+    // Where a superblock would tell to begin.
+    uint64_t start = 4096;
 };
 
-// Reads from the oracle's start: records in order, each as appended, none missing up to what was acknowledged. The end found.
-uint64_t check_log(threads::Disk& disk, const LogOptions& options, const Oracle& oracle, const std::string& context) {
+// Reads from the oracle's start: records in order, each as appended, none missing up to what was
+// acknowledged. The end found.
+uint64_t check_log(threads::Disk& disk, const LogOptions& options, const Oracle& oracle,
+                   const std::string& context) {
     LogReader reader(disk, options);
     reader.seek(Lsn{oracle.start});
     LogRecordView record;
@@ -29,19 +34,22 @@ uint64_t check_log(threads::Disk& disk, const LogOptions& options, const Oracle&
         EXPECT_TRUE(more) << context;
         if (!more || !*more) break;
         if (expected == oracle.records.end() || expected->first != record.lsn.value) {
-            ADD_FAILURE() << context << ": record at " << record.lsn.value << " was never appended there";
+            ADD_FAILURE() << context << ": record at " << record.lsn.value
+                          << " was never appended there";
             break;
         }
         EXPECT_EQ(record.header->txn, expected->second.first) << context;
         EXPECT_EQ(check_record(record), expected->second.second) << context;
         ++expected;
     }
-    EXPECT_GE(reader.position().value, oracle.acknowledged) << context << ": acknowledged records are gone";
+    EXPECT_GE(reader.position().value, oracle.acknowledged)
+        << context << ": acknowledged records are gone";
     return reader.position().value;
 }
 
-// One crash: what the disk then holds, and what must be found on it. Images share their pages, so keeping many is cheap; they are opened
-// when the run that they were taken from is over, since one kernel thread drives one runtime at a time.
+// One crash: what the disk then holds, and what must be found on it. Images share their pages, so
+// keeping many is cheap; they are opened when the run that they were taken from is over, since one
+// kernel thread drives one runtime at a time.
 struct Crash {
     std::unique_ptr<SimDisk> disk;
     Oracle oracle;
@@ -54,7 +62,8 @@ Crash crash_now(const SimDisk& disk, const Oracle& oracle, Rng& rng, std::string
     return Crash{disk.image(rng.next(), mode), oracle, std::move(context)};
 }
 
-// Opens what a crash has left, checks it, works on, closes, and looks again. With `depth` > 0 there is a crash during that, too.
+// Opens what a crash has left, checks it, works on, closes, and looks again. With `depth` > 0 there
+// is a crash during that, too.
 void recover(Crash crash, uint64_t seed, int depth) {
     SimDisk& disk = *crash.disk;
     Oracle& oracle = crash.oracle;
@@ -64,7 +73,8 @@ void recover(Crash crash, uint64_t seed, int depth) {
     uint64_t until = 1 + rng.below(40);
     if (depth > 0)
         disk.observe([&](const threads::SimEvent&) {
-            if (--until == 0) next.push_back(crash_now(disk, oracle, rng, context + ", while recovering"));
+            if (--until == 0)
+                next.push_back(crash_now(disk, oracle, rng, context + ", while recovering"));
         });
     {
         SimBench bench(disk, seed, 1);
@@ -72,11 +82,13 @@ void recover(Crash crash, uint64_t seed, int depth) {
         ASSERT_TRUE(opened) << context << ": " << opened.error().text();
         const uint64_t end = bench.log->tail().value;
         EXPECT_GE(end, oracle.acknowledged) << context;
-        for (auto it = oracle.records.lower_bound(end); it != oracle.records.end();) it = oracle.records.erase(it);
+        for (auto it = oracle.records.lower_bound(end); it != oracle.records.end();)
+            it = oracle.records.erase(it);
         bench.run([&] {
             for (uint64_t n = 0; n < 3; ++n) {
                 // Sizes as before the crash: a new record may end where a lost one began.
-                const Lsn lsn = append(*bench.log, 77, n + seed, static_cast<uint32_t>(n == 0 ? 600 : 8 + rng.below(6000)));
+                const Lsn lsn = append(*bench.log, 77, n + seed,
+                                       static_cast<uint32_t>(n == 0 ? 600 : 8 + rng.below(6000)));
                 oracle.records[lsn.value] = {77, n + seed};
             }
             ASSERT_TRUE(bench.log->wait_durable(bench.log->tail())) << context;
@@ -98,14 +110,19 @@ void crash_run(uint64_t seed, bool nested) {
     Rng crash(seed * 31 + 7);
     std::vector<Crash> crashes;
     disk.observe([&](const threads::SimEvent&) {
-        crashes.push_back(crash_now(disk, oracle, crash, "seed " + std::to_string(seed) + ", event " + std::to_string(crashes.size())));
+        crashes.push_back(crash_now(
+            disk, oracle, crash,
+            "seed " + std::to_string(seed) + ", event " + std::to_string(crashes.size())));
     });
     const uint32_t threads = 3;
     for (uint32_t t = 0; t < threads; ++t)
         bench.spawn(t, [&, t] {
             Rng rng(seed * 101 + t);
             for (uint64_t n = 0; n < 20; ++n) {
-                const uint32_t bytes = n % 3 == 0 ? 600 : static_cast<uint32_t>(8 + rng.below(rng.chance(0.2) ? 40000 : 3000));
+                const uint32_t bytes =
+                    n % 3 == 0
+                        ? 600
+                        : static_cast<uint32_t>(8 + rng.below(rng.chance(0.2) ? 40000 : 3000));
                 const Lsn lsn = append(*bench.log, t + 1, n, bytes);
                 oracle.records[lsn.value] = {t + 1, n};
                 if (rng.chance(0.3)) threads::yield();
@@ -123,7 +140,8 @@ void crash_run(uint64_t seed, bool nested) {
     bench.run([&] { bench.log->stop_flusher(); });
     disk.observe(nullptr);
     EXPECT_EQ(check_log(disk, bench.options, oracle, "at the end"), bench.log->tail().value);
-    std::printf("seed %llu: %zu crash points, log of %llu bytes\n", static_cast<unsigned long long>(seed), crashes.size(),
+    std::printf("seed %llu: %zu crash points, log of %llu bytes\n",
+                static_cast<unsigned long long>(seed), crashes.size(),
                 static_cast<unsigned long long>(bench.log->tail().value));
     EXPECT_GT(crashes.size(), 100u);
     for (Crash& c : crashes) {
@@ -137,11 +155,10 @@ TEST(LogCrash, EveryEventKeepsWhatWasAcknowledged) {
     for (uint64_t i = 0; i < 3; ++i) crash_run(seed + i, false);
 }
 
-TEST(LogCrash, CrashesWhileRecoveringAreSurvived) {
-    crash_run(seed_of_run(20261121) + 100, true);
-}
+TEST(LogCrash, CrashesWhileRecoveringAreSurvived) { crash_run(seed_of_run(20261121) + 100, true); }
 
-// Long enough to go round: every segment is an old one under a new name, and the log stands in it when the power goes.
+// Long enough to go round: every segment is an old one under a new name, and the log stands in it
+// when the power goes.
 TEST(LogCrash, RecycledSegmentsAreFoundAgain) {
     const uint64_t seed = seed_of_run(20261121);
     SimDisk disk({.seed = seed});
@@ -151,7 +168,9 @@ TEST(LogCrash, RecycledSegmentsAreFoundAgain) {
     Rng crash(seed), work(seed + 1);
     std::vector<Crash> crashes;
     disk.observe([&](const threads::SimEvent&) {
-        if (crash.chance(0.1)) crashes.push_back(crash_now(disk, oracle, crash, "event " + std::to_string(crashes.size())));
+        if (crash.chance(0.1))
+            crashes.push_back(
+                crash_now(disk, oracle, crash, "event " + std::to_string(crashes.size())));
     });
     bench.run([&] {
         Lsn keep = bench.log->tail();

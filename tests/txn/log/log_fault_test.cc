@@ -1,5 +1,5 @@
-// labels: sim
-// log_fault_test.cc - failing writes, failing syncs, full disks, damaged files: what each must lead to.
+// labels: sim log_fault_test.cc - failing writes, failing syncs, full disks, damaged files: what
+// each must lead to.
 #include "tests/txn/log/log_sim_util.h"
 
 namespace lockstep::txn::test {
@@ -8,7 +8,8 @@ namespace {
 using threads::SimDisk;
 using threads::SimFault;
 
-// LOG-5, for a write or a sync that fails at the n-th opportunity: nobody is told "durable" afterwards, and what was told before is there.
+// LOG-5, for a write or a sync that fails at the n-th opportunity: nobody is told "durable"
+// afterwards, and what was told before is there.
 void fail_one(SimFault fault, uint64_t nth, uint64_t seed) {
     SCOPED_TRACE(std::string(threads::sim_fault_name(fault)) + " " + std::to_string(nth));
     SimDisk disk({.seed = seed});
@@ -16,7 +17,8 @@ void fail_one(SimFault fault, uint64_t nth, uint64_t seed) {
     {
         SimBench bench(disk, seed);
         ASSERT_TRUE(bench.create());
-        bench.run([&] {                                    // the keeper's work is done before the faults begin
+        // The keeper's work is done before the faults begin.
+        bench.run([&] {
             append(*bench.log, 9, 0, 100);
             ASSERT_TRUE(bench.log->wait_durable(bench.log->tail()));
             threads::sleep_until(threads::now() + kSecond);
@@ -39,7 +41,8 @@ void fail_one(SimFault fault, uint64_t nth, uint64_t seed) {
                     EXPECT_EQ(done.error().code, ErrorCode::store_failed);
                     ++refused;
                     UndoCredit credit;
-                    EXPECT_EQ(bench.log->reserve_undo(credit, 100, 100).error().code, ErrorCode::store_failed);
+                    EXPECT_EQ(bench.log->reserve_undo(credit, 100, 100).error().code,
+                              ErrorCode::store_failed);
                     // Unwinding goes on: records into memory, more of them than the ring holds.
                     for (int i = 0; i < 10; ++i) append(*bench.log, t, n, 200000);
                     return;
@@ -77,7 +80,8 @@ TEST(LogFault, NothingThatFollowsAFailureIsWritten) {
         {
             SimBench bench(disk, seed);
             ASSERT_TRUE(bench.create());
-            bench.run([&] {                                // a flush that takes its time: the next one gathers
+            // A flush that takes its time: the next one gathers.
+            bench.run([&] {
                 append(*bench.log, 9, 0, 100);
                 ASSERT_TRUE(bench.log->wait_durable(bench.log->tail()));
             });
@@ -125,7 +129,8 @@ TEST(LogFault, ShortTransfersAndRepetitionsAreInvisible) {
     EXPECT_EQ(count, 120u);
 }
 
-// A full disk is log_full for those who ask for room; rollbacks fit, and work goes on when there is space again.
+// A full disk is log_full for those who ask for room; rollbacks fit, and work goes on when there is
+// space again.
 TEST(LogFault, AFullDiskRefusesPromisesAndKeepsThoseGiven) {
     const uint64_t seed = seed_of_run(20261121);
     SimDisk disk({.seed = seed, .capacity_bytes = 2 << 20});
@@ -178,7 +183,8 @@ std::unique_ptr<SimDisk> damaged(uint64_t at, std::vector<Lsn>& lsns) {
     }
     if (at == 0) return disk;
     char path[32];
-    std::snprintf(path, sizeof path, "/store/log.%08u", static_cast<unsigned>(at / sim_options().segment_bytes));
+    std::snprintf(path, sizeof path, "/store/log.%08u",
+                  static_cast<unsigned>(at / sim_options().segment_bytes));
     const threads::FileId file = *disk->open(path, 0);
     uint8_t byte = 0;
     EXPECT_EQ(*disk->read_now(file, at % sim_options().segment_bytes, &byte, 1), 1u);
@@ -229,15 +235,16 @@ TEST(LogFault, AMissingOrDamagedMarkIsAnError) {
     EXPECT_TRUE(bench.open(Lsn{4096}));
 }
 
-// A torn tail: its first record is lost, later ones are valid by themselves. A new record that ends where one of those begins must
-// not bring it back.
+// A torn tail: its first record is lost, later ones are valid by themselves. A new record that ends
+// where one of those begins must not bring it back.
 TEST(LogFault, RemainsOfATornTailNeverComeBack) {
     SimDisk disk({.seed = 5});
     std::vector<char> mark(8192);
     const auto append_durably = [&](SimBench& bench, uint64_t number) {
         Lsn lsn{};
         bench.run([&] {
-            lsn = append(*bench.log, 1, number, 4064);      // a whole block each: the next write does not cover the record after
+            // A whole block each: the next write does not cover the record after.
+            lsn = append(*bench.log, 1, number, 4064);
             ASSERT_TRUE(bench.log->wait_durable(bench.log->tail()));
         });
         return lsn;

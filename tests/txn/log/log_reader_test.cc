@@ -15,7 +15,10 @@ std::vector<Lsn> make_log(SimDisk& disk, uint64_t bytes, uint64_t seed) {
     Rng rng(seed);
     bench.run([&] {
         for (uint64_t n = 0; bench.log->tail().value < bytes; ++n) {
-            const uint32_t payload = rng.chance(0.05) ? kLogRecordMax - 32 : static_cast<uint32_t>(8 + rng.below(rng.chance(0.2) ? 30000 : 300));
+            const uint32_t payload =
+                rng.chance(0.05)
+                    ? kLogRecordMax - 32
+                    : static_cast<uint32_t>(8 + rng.below(rng.chance(0.2) ? 30000 : 300));
             lsns.push_back(append(*bench.log, 1, n, payload));
         }
     });
@@ -34,7 +37,7 @@ TEST(LogReader, ReadsOverChunksAndSegmentsAndFromAnywhere) {
         ASSERT_EQ(check_record(record), n);
     }
     EXPECT_EQ(n, lsns.size());
-    EXPECT_FALSE(*reader.next(record));                    // stays where it is
+    EXPECT_FALSE(*reader.next(record));  // stays where it is
     Rng rng(seed);
     for (int i = 0; i < 200; ++i) {
         uint64_t at = rng.below(lsns.size());
@@ -52,7 +55,8 @@ TEST(LogReader, FindsNothingWhereNoRecordBegins) {
     const std::vector<Lsn> lsns = make_log(disk, 200000, 1);
     LogReader reader(disk, sim_options());
     LogRecordView record;
-    for (uint64_t wrong : {uint64_t{0}, lsns[3].value + 8, lsns[3].value + 1, lsns[3].value - 4, uint64_t{1} << 40, UINT64_MAX - 7, uint64_t{64 << 10} * 50}) {
+    for (uint64_t wrong : {uint64_t{0}, lsns[3].value + 8, lsns[3].value + 1, lsns[3].value - 4,
+                           uint64_t{1} << 40, UINT64_MAX - 7, uint64_t{64 << 10} * 50}) {
         reader.seek(Lsn{wrong});
         const auto found = reader.next(record);
         ASSERT_TRUE(found) << wrong;
@@ -61,7 +65,8 @@ TEST(LogReader, FindsNothingWhereNoRecordBegins) {
     }
 }
 
-// A record moved to another place does not validate there: leftovers of recycled segments are nothing.
+// A record moved to another place does not validate there: leftovers of recycled segments are
+// nothing.
 TEST(LogReader, RecordsAreTiedToTheirPlace) {
     SimDisk disk({.seed = 1});
     const std::vector<Lsn> lsns = make_log(disk, 100000, 1);
@@ -84,7 +89,8 @@ TEST(LogReader, SurvivesAnyBytes) {
         auto disk = original.image(1, threads::SimCrash::keep_all);
         for (int hits = 0; hits < 20; ++hits) {
             char path[32];
-            std::snprintf(path, sizeof path, "/store/log.%08u", static_cast<unsigned>(rng.below(5)));
+            std::snprintf(path, sizeof path, "/store/log.%08u",
+                          static_cast<unsigned>(rng.below(5)));
             const threads::FileId file = *disk->open(path, 0);
             uint64_t junk[4] = {rng.next(), rng.below(1 << 20), rng.below(64), UINT64_MAX};
             ASSERT_TRUE(disk->write_now(file, rng.below(8192) * 8, junk, 8 * (1 + rng.below(4))));

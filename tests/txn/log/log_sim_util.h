@@ -9,14 +9,22 @@
 namespace lockstep::txn::test {
 
 inline LogOptions sim_options() {
-    return LogOptions{.directory = "/store", .segment_bytes = 64 << 10, .capacity_bytes = 4 << 20, .ring_bytes = 1 << 20};
+    return LogOptions{.directory = "/store",
+                      .segment_bytes = 64 << 10,
+                      .capacity_bytes = 4 << 20,
+                      .ring_bytes = 1 << 20};
 }
 
 struct SimBench {
     SimBench(threads::SimDisk& d, uint64_t seed, uint32_t workers = 2) : disk(d) {
         CHECK(disk.make_directory(options.directory));
-        auto made = threads::Runtime::start({.workers = workers, .caller_driven = true, .seed = seed, .clock = &clock, .disk = &disk,
-                                             .policy = [seed](uint32_t w) { return threads::make_random_policy(seed + w); }});
+        auto made = threads::Runtime::start(
+            {.workers = workers,
+             .caller_driven = true,
+             .seed = seed,
+             .clock = &clock,
+             .disk = &disk,
+             .policy = [seed](uint32_t w) { return threads::make_random_policy(seed + w); }});
         CHECK(made);
         runtime = std::move(*made);
     }
@@ -33,7 +41,8 @@ struct SimBench {
         log = TRY(Log::open(*runtime, options, from));
         return log->start_flusher();
     }
-    // One step of the world: a thread, else the disk, else the clock. False if nothing can ever happen again.
+    // One step of the world: a thread, else the disk, else the clock. False if nothing can ever
+    // happen again.
     bool step() {
         if (runtime->step()) return true;
         const Nanos deadline = runtime->next_deadline(), io = disk.next_event_time();

@@ -1,5 +1,5 @@
-// labels: unit
-// log_space_test.cc - LOG-3: space for undo is promised before it is needed, and a rollback always finds it.
+// labels: unit log_space_test.cc - LOG-3: space for undo is promised before it is needed, and a
+// rollback always finds it.
 #include <algorithm>
 
 #include "tests/txn/log/log_test_util.h"
@@ -9,12 +9,15 @@ namespace lockstep::txn::test {
 namespace {
 
 LogOptions tiny(const std::string& directory) {
-    return LogOptions{.directory = directory, .segment_bytes = 1 << 20, .capacity_bytes = 4 << 20, .ring_bytes = 1 << 20};
+    return LogOptions{.directory = directory,
+                      .segment_bytes = 1 << 20,
+                      .capacity_bytes = 4 << 20,
+                      .ring_bytes = 1 << 20};
 }
 
 struct Writer {
     UndoCredit credit;
-    std::vector<uint32_t> undo;          // sizes of the compensation records still owed
+    std::vector<uint32_t> undo;  // sizes of the compensation records still owed
     uint64_t number = 0;
 };
 
@@ -29,7 +32,8 @@ TEST(LogSpace, PromisesNeverExceedTheCapacityAndRollbackAlwaysFits) {
             Rng rng(seed + round);
             std::vector<Writer> writers(8);
             uint64_t refused = 0;
-            // Forward until nobody gets anything any more: then the log is full of records and promises.
+            // Forward until nobody gets anything any more: then the log is full of records and
+            // promises.
             for (uint64_t n = 0; refused < 100 && n < 100000; ++n) {
                 Writer& w = writers[rng.below(writers.size())];
                 const uint32_t forward = log_align(static_cast<uint32_t>(rng.between(40, 4000)));
@@ -99,7 +103,8 @@ TEST(LogSpace, ARefusedPromiseTakesNothing) {
     });
 }
 
-// What one worker keeps spare does not keep the others from the last bytes of a small log for long: the bound is small.
+// What one worker keeps spare does not keep the others from the last bytes of a small log for long:
+// the bound is small.
 TEST(LogSpace, SeveralWorkersShareTheSpace) {
     TempDirectory directory;
     LogOptions options = tiny(directory.path());
@@ -108,10 +113,12 @@ TEST(LogSpace, SeveralWorkersShareTheSpace) {
     bench.create();
     std::vector<UndoCredit> credits(4);
     for (uint32_t w = 0; w < 4; ++w)
-        bench.run([&] {
-            while (bench.log->reserve_undo(credits[w], 0, 5000) && credits[w].bytes < 1500000) {
-            }
-        }, w);
+        bench.run(
+            [&] {
+                while (bench.log->reserve_undo(credits[w], 0, 5000) && credits[w].bytes < 1500000) {
+                }
+            },
+            w);
     uint64_t all = 0;
     for (const auto& credit : credits) all += credit.bytes;
     EXPECT_EQ(all, bench.log->undo_reserved_bytes());

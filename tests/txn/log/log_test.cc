@@ -19,7 +19,8 @@ TEST(Log, RecordsComeBackFromRingAndFile) {
     const uint32_t sizes[] = {8, 9, 15, 16, 68, 100, 241, 4096, 8200, 100000, kLogRecordMax - 32};
     bench.run([&] {
         EXPECT_EQ(bench.log->tail().value, 4096u);
-        for (uint32_t i = 0; i < std::size(sizes); ++i) at.push_back(append(*bench.log, 1, i, sizes[i]));
+        for (uint32_t i = 0; i < std::size(sizes); ++i)
+            at.push_back(append(*bench.log, 1, i, sizes[i]));
         std::string buffer;
         for (uint32_t i = 0; i < at.size(); ++i) {
             auto record = bench.log->read(at[i], buffer);
@@ -28,19 +29,23 @@ TEST(Log, RecordsComeBackFromRingAndFile) {
         }
         ASSERT_TRUE(bench.log->wait_durable(bench.log->tail()));
         EXPECT_EQ(bench.log->durable(), bench.log->tail());
-        for (uint64_t n = 0; bench.log->tail() - at[0] < 3u << 20; ++n) append(*bench.log, 2, n, 50000);      // push them out of the ring
+        // Push them out of the ring.
+        for (uint64_t n = 0; bench.log->tail() - at[0] < 3u << 20; ++n)
+            append(*bench.log, 2, n, 50000);
         ASSERT_TRUE(bench.log->wait_durable(bench.log->tail()));
         for (uint32_t i = 0; i < at.size(); ++i) {
             auto record = bench.log->read(at[i], buffer);
             ASSERT_TRUE(record) << record.error().text();
             EXPECT_EQ(check_record(*record), i);
         }
-        EXPECT_EQ(bench.log->read(Lsn{at[3].value + 8}, buffer).error().code, ErrorCode::corrupt_log);
+        EXPECT_EQ(bench.log->read(Lsn{at[3].value + 8}, buffer).error().code,
+                  ErrorCode::corrupt_log);
         EXPECT_EQ(bench.log->read(bench.log->tail(), buffer).error().code, ErrorCode::corrupt_log);
-        EXPECT_EQ(bench.log->read(Lsn{UINT64_MAX - 7}, buffer).error().code, ErrorCode::corrupt_log);
+        EXPECT_EQ(bench.log->read(Lsn{UINT64_MAX - 7}, buffer).error().code,
+                  ErrorCode::corrupt_log);
         EXPECT_EQ(bench.log->read(Lsn{8}, buffer).error().code, ErrorCode::corrupt_log);
     });
-    std::string buffer;                                   // and from a foreign kernel thread
+    std::string buffer;  // and from a foreign kernel thread
     auto record = bench.log->read(at[5], buffer);
     ASSERT_TRUE(record);
     EXPECT_EQ(check_record(*record), 5u);
@@ -60,7 +65,8 @@ TEST(Log, DiscardedSpaceBecomesPadding) {
     std::vector<uint16_t> kinds;
     LogRecordView record;
     while (*reader.next(record)) kinds.push_back(record.header->kind);
-    EXPECT_EQ(kinds, (std::vector<uint16_t>{kTestKind, static_cast<uint16_t>(TxnLogKind::pad), kTestKind}));
+    EXPECT_EQ(kinds, (std::vector<uint16_t>{kTestKind, static_cast<uint16_t>(TxnLogKind::pad),
+                                            kTestKind}));
 }
 
 // Every record of every worker is there, in its worker's order, without a gap between records.
@@ -80,7 +86,8 @@ TEST(Log, ParallelAppendLosesNothing) {
             ASSERT_TRUE(bench.runtime->spawn(t, "append", [&, t] {
                 Rng rng(seed + t);
                 for (uint64_t n = 0; n < kEach; ++n) {
-                    append(*bench.log, t + 1, n, static_cast<uint32_t>(8 + rng.below(rng.chance(0.01) ? 5000 : 200)));
+                    append(*bench.log, t + 1, n,
+                           static_cast<uint32_t>(8 + rng.below(rng.chance(0.01) ? 5000 : 200)));
                     if (rng.chance(0.02)) threads::yield();
                 }
                 done[t]->set();
@@ -169,7 +176,8 @@ TEST(Log, LazyRecordsBecomeDurableWithinTheInterval) {
         for (int i = 0; i < 3; ++i) {
             append(*bench.log, 1, i, 100);
             const Lsn end = bench.log->tail();
-            for (int wait = 0; wait < 2000 && bench.log->durable() < end; ++wait) threads::sleep_until(threads::now() + kMillisecond);
+            for (int wait = 0; wait < 2000 && bench.log->durable() < end; ++wait)
+                threads::sleep_until(threads::now() + kMillisecond);
             EXPECT_EQ(bench.log->durable(), end);
         }
     });
@@ -203,7 +211,8 @@ TEST(Log, WaitDurableHonoursItsDeadline) {
         ASSERT_FALSE(late);
         EXPECT_EQ(late.error().code, ErrorCode::timeout);
         EXPECT_TRUE(bench.log->wait_durable(bench.log->tail(), threads::now() + 60 * kSecond));
-        EXPECT_EQ(bench.log->wait_durable(bench.log->tail() + 8).error().code, ErrorCode::bad_argument);
+        EXPECT_EQ(bench.log->wait_durable(bench.log->tail() + 8).error().code,
+                  ErrorCode::bad_argument);
     });
 }
 
@@ -226,7 +235,8 @@ TEST(Log, CommitsAreGrouped) {
         }));
     done.wait();
     EXPECT_LT(bench.log->stats().syncs, kThreads * kEach / 4);
-    std::printf("%u commits, %llu syncs\n", kThreads * kEach, static_cast<unsigned long long>(bench.log->stats().syncs));
+    std::printf("%u commits, %llu syncs\n", kThreads * kEach,
+                static_cast<unsigned long long>(bench.log->stats().syncs));
 }
 
 TEST(Log, GoesOnAfterReopening) {
@@ -235,9 +245,11 @@ TEST(Log, GoesOnAfterReopening) {
     bench.create();
     uint64_t n = 0;
     for (int round = 0; round < 4; ++round) {
-        bench.run([&] {
-            for (int i = 0; i < 700; ++i) append(*bench.log, 1, n++, 300);
-        }, 1);
+        bench.run(
+            [&] {
+                for (int i = 0; i < 700; ++i) append(*bench.log, 1, n++, 300);
+            },
+            1);
         const Lsn tail = bench.log->tail();
         ASSERT_TRUE(bench.reopen());
         EXPECT_EQ(bench.log->tail(), tail);

@@ -1,4 +1,5 @@
-// log_test_util.h - a log in a temporary directory with its disk and runtime, and records whose bytes tell where they belong.
+// log_test_util.h - a log in a temporary directory with its disk and runtime, and records whose
+// bytes tell where they belong.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -20,7 +21,8 @@ namespace lockstep::txn::test {
 class TempDirectory {
 public:
     TempDirectory() {
-        std::string pattern = (std::filesystem::temp_directory_path() / "lockstep-log-XXXXXX").string();
+        std::string pattern =
+            (std::filesystem::temp_directory_path() / "lockstep-log-XXXXXX").string();
         path_ = mkdtemp(pattern.data());
     }
     ~TempDirectory() {
@@ -34,7 +36,10 @@ private:
 };
 
 inline LogOptions small_options(const std::string& directory) {
-    return LogOptions{.directory = directory, .segment_bytes = 1 << 20, .capacity_bytes = 8 << 20, .ring_bytes = 1 << 20};
+    return LogOptions{.directory = directory,
+                      .segment_bytes = 1 << 20,
+                      .capacity_bytes = 8 << 20,
+                      .ring_bytes = 1 << 20};
 }
 
 // Runs `fn` as a user thread and waits for its end.
@@ -48,7 +53,8 @@ void on_worker(threads::Runtime& runtime, uint32_t worker, Fn&& fn) {
     done.wait();
 }
 
-// The payload of a record is a function of (txn, number): first the two, then bytes drawn from them.
+// The payload of a record is a function of (txn, number): first the two, then bytes drawn from
+// them.
 inline void fill_payload(std::byte* out, uint32_t bytes, uint64_t txn, uint64_t number) {
     Rng rng(txn * 1000003 + number);
     for (uint32_t i = 0; i < bytes; i += 8) {
@@ -59,7 +65,8 @@ inline void fill_payload(std::byte* out, uint32_t bytes, uint64_t txn, uint64_t 
 
 inline constexpr uint16_t kTestKind = kSmLogKindFirst;
 
-inline Lsn append(Log& log, uint64_t txn, uint64_t number, uint32_t payload_bytes, uint64_t prev = 0) {
+inline Lsn append(Log& log, uint64_t txn, uint64_t number, uint32_t payload_bytes,
+                  uint64_t prev = 0) {
     const LogSpace space = log.reserve(sizeof(LogRecordHeader) + payload_bytes);
     LogRecordHeader* header = space.header();
     header->prev = prev;
@@ -82,12 +89,14 @@ inline uint64_t check_record(const LogRecordView& record) {
     std::memcpy(&number, record.payload(), 8);
     std::vector<std::byte> expected(bytes);
     fill_payload(expected.data(), bytes, record.header->txn, number);
-    EXPECT_EQ(std::memcmp(expected.data(), record.payload(), bytes), 0) << "record at " << record.lsn.value;
+    EXPECT_EQ(std::memcmp(expected.data(), record.payload(), bytes), 0)
+        << "record at " << record.lsn.value;
     return number;
 }
 
 struct Bench {
-    explicit Bench(const LogOptions& o, uint32_t workers = 1, std::unique_ptr<threads::Disk> own = threads::make_disk())
+    explicit Bench(const LogOptions& o, uint32_t workers = 1,
+                   std::unique_ptr<threads::Disk> own = threads::make_disk())
         : options(o), disk(std::move(own)) {
         auto made = threads::Runtime::start({.workers = workers, .disk = disk.get()});
         EXPECT_TRUE(made) << made.error().text();

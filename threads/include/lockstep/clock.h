@@ -11,7 +11,8 @@ class Clock {
 public:
     virtual ~Clock() = default;
     virtual Nanos now() const = 0;
-    // True if time passes while everybody sleeps, so that a kernel thread may sleep until a deadline.
+    // True if time passes while everybody sleeps, so that a kernel thread may sleep until a
+    // deadline.
     virtual bool moves_by_itself() const { return true; }
 };
 

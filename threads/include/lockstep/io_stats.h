@@ -1,4 +1,5 @@
-// io_stats.h - what the I/O stages count, added up over workers, and the modes in which they can run.
+// io_stats.h - what the I/O stages count, added up over workers, and the modes in which they can
+// run.
 #pragma once
 
 #include <cstddef>
@@ -8,28 +9,34 @@
 
 namespace lockstep::threads {
 
-// staged: as io_stage.h says. unsorted: batches without sorting, merging and joining. one_by_one: each request is submitted alone, and
-// the worker waits for it. The last two are what the stage is compared with.
+// staged: as io_stage.h says. unsorted: batches without sorting, merging and joining. one_by_one:
+// each request is submitted alone, and the worker waits for it. The last two are what the stage is
+// compared with.
 enum class IoMode : uint8_t { staged, unsorted, one_by_one };
 
 inline constexpr size_t kIoClasses = 4;
-inline constexpr const char* kIoClassNames[kIoClasses] = {"log", "demand read", "read-ahead", "write-back"};
+inline constexpr const char* kIoClassNames[kIoClasses] = {"log", "demand read", "read-ahead",
+                                                          "write-back"};
 
 struct IoClassStats {
-    uint64_t packets = 0;            // that came
+    uint64_t packets = 0;  // that came
     uint64_t bytes = 0;
-    uint64_t merged = 0;             // served by another's equal request
-    uint64_t joined = 0;             // went in a transfer with neighbours, the first of each not counted
-    uint64_t transfers = 0;          // handed to the device
+    uint64_t merged = 0;  // served by another's equal request
+    // Went in a transfer with neighbours, the first of each not counted.
+    uint64_t joined = 0;
+    uint64_t transfers = 0;  // handed to the device
 };
 
 struct IoStats {
-    StageStats stage;                // length of a line at arrival, wait in the stage, packets of a batch
+    // Length of a line at arrival, wait in the stage, packets of a batch.
+    StageStats stage;
     IoClassStats classes[kIoClasses];
     uint64_t batches = 0;
-    uint64_t submissions = 0;        // system calls that handed requests to the kernel; 0 if the backend has none
-    uint64_t split = 0;              // joined transfers that failed and were asked for again, one by one
-    StageHistogram depth;            // packets on the device after each submission
+    // System calls that handed requests to the kernel; 0 if the backend has none.
+    uint64_t submissions = 0;
+    // Joined transfers that failed and were asked for again, one by one.
+    uint64_t split = 0;
+    StageHistogram depth;  // packets on the device after each submission
     // What came after `earlier`, an older snapshot of the same stages.
     IoStats since(const IoStats& earlier) const {
         IoStats d = *this;
@@ -47,10 +54,19 @@ struct IoStats {
         d.depth = depth.since(earlier.depth);
         return d;
     }
-    uint64_t merged() const { return classes[0].merged + classes[1].merged + classes[2].merged + classes[3].merged; }
-    uint64_t joined() const { return classes[0].joined + classes[1].joined + classes[2].joined + classes[3].joined; }
-    uint64_t packets() const { return classes[0].packets + classes[1].packets + classes[2].packets + classes[3].packets; }
-    uint64_t transfers() const { return classes[0].transfers + classes[1].transfers + classes[2].transfers + classes[3].transfers; }
+    uint64_t merged() const {
+        return classes[0].merged + classes[1].merged + classes[2].merged + classes[3].merged;
+    }
+    uint64_t joined() const {
+        return classes[0].joined + classes[1].joined + classes[2].joined + classes[3].joined;
+    }
+    uint64_t packets() const {
+        return classes[0].packets + classes[1].packets + classes[2].packets + classes[3].packets;
+    }
+    uint64_t transfers() const {
+        return classes[0].transfers + classes[1].transfers + classes[2].transfers +
+               classes[3].transfers;
+    }
 };
 
 }  // namespace lockstep::threads

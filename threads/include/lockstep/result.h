@@ -1,7 +1,7 @@
 // result.h - errors as values: Error, Result<T>, and TRY to pass an error up.
 //
-// Three kinds of failure are never mixed: a broken program stops (check.h); an operating failure is an Error in a Result;
-// an ordinary outcome ("no such key") is part of the value.
+// Three kinds of failure are never mixed: a broken program stops (check.h); an operating failure is
+// an Error in a Result; an ordinary outcome ("no such key") is part of the value.
 #pragma once
 
 #include <cstdint>
@@ -13,41 +13,41 @@
 namespace lockstep {
 
 // clang-format off
-#define LOCKSTEP_ERRORS(X)                                                                        \
-    X(io_error,           "input/output error")                                                   \
-    X(no_space,           "no space left on the device")                                          \
-    X(log_full,           "log is full")                                                          \
-    X(pool_full,          "buffer pool has no evictable page")                                    \
-    X(out_of_memory,      "out of memory")                                                        \
-    X(corrupt_page,       "page is corrupt")                                                      \
-    X(lost_write,         "page is older than its last completed write, which the device has lost")  \
-    X(corrupt_log,        "log is damaged before its durable end")                                \
-    X(corrupt_superblock, "superblock is damaged")                                                \
-    X(bad_version,        "store has an unknown format version")                                  \
-    X(store_failed,       "store has failed and accepts no further work")                         \
-    X(store_closed,       "store is closed")                                                      \
-    X(store_locked,       "store is already open elsewhere")                                      \
-    X(bad_path,           "path cannot be used")                                                  \
-    X(bad_option,         "option is out of range")                                               \
-    X(bad_argument,       "argument is not allowed")                                              \
-    X(no_such_store,      "no index or heap of that name or number")                              \
-    X(already_exists,     "an index or heap of that name exists already")                         \
-    X(wrong_kind,         "the named object is of another kind")                                  \
-    X(duplicate_key,      "key exists already")                                                   \
-    X(no_such_record,     "no such record")                                                       \
-    X(key_too_long,       "key is longer than the limit")                                         \
-    X(value_too_long,     "value is longer than the limit")                                       \
-    X(deadlock,           "transaction was chosen as deadlock victim")                            \
-    X(lock_timeout,       "lock was not granted in time")                                         \
-    X(timeout,            "time ran out")                                                         \
-    X(cancelled,          "wait was cancelled")                                                   \
-    X(txn_ended,          "transaction has ended already")                                        \
-    X(txn_aborting,       "transaction must be rolled back")                                      \
-    X(read_only,          "transaction is read-only")                                             \
-    X(wrong_thread,       "called outside the user thread it belongs to")                         \
-    X(too_many,           "a limit on concurrent objects is reached")                             \
-    X(rolled_back,        "transaction was rolled back at the caller's request")                  \
-    X(unsupported,        "not supported here")
+#define LOCKSTEP_ERRORS(X) \
+    X(io_error, "input/output error") \
+    X(no_space, "no space left on the device") \
+    X(log_full, "log is full") \
+    X(pool_full, "buffer pool has no evictable page") \
+    X(out_of_memory, "out of memory") \
+    X(corrupt_page, "page is corrupt") \
+    X(lost_write, "page is older than its last completed write, which the device has lost") \
+    X(corrupt_log, "log is damaged before its durable end") \
+    X(corrupt_superblock, "superblock is damaged") \
+    X(bad_version, "store has an unknown format version") \
+    X(store_failed, "store has failed and accepts no further work") \
+    X(store_closed, "store is closed") \
+    X(store_locked, "store is already open elsewhere") \
+    X(bad_path, "path cannot be used") \
+    X(bad_option, "option is out of range") \
+    X(bad_argument, "argument is not allowed") \
+    X(no_such_store, "no index or heap of that name or number") \
+    X(already_exists, "an index or heap of that name exists already") \
+    X(wrong_kind, "the named object is of another kind") \
+    X(duplicate_key, "key exists already") \
+    X(no_such_record, "no such record") \
+    X(key_too_long, "key is longer than the limit") \
+    X(value_too_long, "value is longer than the limit") \
+    X(deadlock, "transaction was chosen as deadlock victim") \
+    X(lock_timeout, "lock was not granted in time") \
+    X(timeout, "time ran out") \
+    X(cancelled, "wait was cancelled") \
+    X(txn_ended, "transaction has ended already") \
+    X(txn_aborting, "transaction must be rolled back") \
+    X(read_only, "transaction is read-only") \
+    X(wrong_thread, "called outside the user thread it belongs to") \
+    X(too_many, "a limit on concurrent objects is reached") \
+    X(rolled_back, "transaction was rolled back at the caller's request") \
+    X(unsupported, "not supported here")
 // clang-format on
 
 enum class ErrorCode : uint16_t {
@@ -61,13 +61,15 @@ enum class ErrorCode : uint16_t {
 const char* error_name(ErrorCode code);
 const char* error_meaning(ErrorCode code);
 
-// A small trivially copyable description of an operating failure. `what` is a string literal that names the thing
-// ("data file", "option pool_bytes"); a, b and c are numbers that the code's text explains (page, LSN, errno, cycle id ...).
+// A small trivially copyable description of an operating failure. `what` is a string literal that
+// names the thing ("data file", "option pool_bytes"); a, b and c are numbers that the code's text
+// explains (page, LSN, errno, cycle id ...).
 struct Error {
     ErrorCode code = ErrorCode::none;
-    int16_t os = 0;                 // errno where an operating-system call failed, else 0
-    uint32_t detail = 0;            // deadlock: handle of the cycle's text (see LockManager::describe_cycle); else 0
-    const char* what = nullptr;     // static string or null
+    int16_t os = 0;  // errno where an operating-system call failed, else 0
+    // deadlock: handle of the cycle's text (see LockManager::describe_cycle); else 0.
+    uint32_t detail = 0;
+    const char* what = nullptr;  // static string or null
     uint64_t a = 0;
     uint64_t b = 0;
     uint64_t c = 0;
@@ -81,24 +83,29 @@ template <class T = void>
 using Result = std::expected<T, Error>;
 
 // Makes an error to return. Cold and out of line: hot paths carry one call.
-[[gnu::cold, gnu::noinline]] std::unexpected<Error> fail(ErrorCode code, const char* what = nullptr, uint64_t a = 0,
-                                                         uint64_t b = 0, uint64_t c = 0);
-[[gnu::cold, gnu::noinline]] std::unexpected<Error> fail_os(ErrorCode code, int err, const char* what = nullptr,
+[[gnu::cold, gnu::noinline]] std::unexpected<Error> fail(ErrorCode code, const char* what = nullptr,
+                                                         uint64_t a = 0, uint64_t b = 0,
+                                                         uint64_t c = 0);
+[[gnu::cold, gnu::noinline]] std::unexpected<Error> fail_os(ErrorCode code, int err,
+                                                            const char* what = nullptr,
                                                             uint64_t a = 0, uint64_t b = 0);
 
 namespace detail {
 template <class T>
-inline T&& take(Result<T>& r) { return std::move(*r); }
+inline T&& take(Result<T>& r) {
+    return std::move(*r);
+}
 inline void take(Result<void>&) {}
 }  // namespace detail
 
 }  // namespace lockstep
 
-// Value of a Result, or return its error from the enclosing function. A GNU statement expression: usable as an operand.
-#define TRY(...)                                                       \
-    ({                                                                 \
-        auto try_result_ = (__VA_ARGS__);                              \
-        if (!try_result_) [[unlikely]]                                 \
-            return std::unexpected(try_result_.error());               \
-        ::lockstep::detail::take(try_result_);                         \
+// Value of a Result, or return its error from the enclosing function. A GNU statement expression:
+// usable as an operand.
+#define TRY(...)                                         \
+    ({                                                   \
+        auto try_result_ = (__VA_ARGS__);                \
+        if (!try_result_) [[unlikely]]                   \
+            return std::unexpected(try_result_.error()); \
+        ::lockstep::detail::take(try_result_);           \
     })

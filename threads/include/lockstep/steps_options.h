@@ -8,46 +8,64 @@
 
 namespace lockstep {
 
-// off: threads run until they block. on: teams with CTX and prefetch. The others isolate one part each, for measurements:
-// grouping: teams, no CTX and no prefetch. prefetch: no teams, prefetch only. ctx_only: teams with CTX, no prefetch.
-// fastctx: transactions one after the other as with off, but the switch between them is the fast one.
+// off: threads run until they block. on: teams with CTX and prefetch. The others isolate one part
+// each, for measurements: grouping: teams, no CTX and no prefetch. prefetch: no teams, prefetch
+// only. ctx_only: teams with CTX, no prefetch. fastctx: transactions one after the other as with
+// off, but the switch between them is the fast one.
 enum class StepsMode : uint8_t { off, on, grouping, prefetch, ctx_only, fastctx };
 
-constexpr bool teams_on(StepsMode mode) { return mode != StepsMode::off && mode != StepsMode::prefetch; }
+constexpr bool teams_on(StepsMode mode) {
+    return mode != StepsMode::off && mode != StepsMode::prefetch;
+}
 // Is every operation a team's, or only the begin of transactions?
-constexpr bool operations_in_teams(StepsMode mode) { return teams_on(mode) && mode != StepsMode::fastctx; }
-constexpr bool ctx_on(StepsMode mode) { return mode == StepsMode::on || mode == StepsMode::ctx_only; }
-constexpr bool prefetch_on(StepsMode mode) { return mode == StepsMode::on || mode == StepsMode::prefetch; }
+constexpr bool operations_in_teams(StepsMode mode) {
+    return teams_on(mode) && mode != StepsMode::fastctx;
+}
+constexpr bool ctx_on(StepsMode mode) {
+    return mode == StepsMode::on || mode == StepsMode::ctx_only;
+}
+constexpr bool prefetch_on(StepsMode mode) {
+    return mode == StepsMode::on || mode == StepsMode::prefetch;
+}
 
 // Which list is served next when a team is done.
 enum class TeamPolicy : uint8_t {
-    last_leaver,     // what the last member to leave wants (the thesis's choice)
-    largest,         // most waiting threads
-    oldest,          // longest non-empty
+    last_leaver,  // what the last member to leave wants (the thesis's choice)
+    largest,      // most waiting threads
+    oldest,       // longest non-empty
 };
 // How many of a list's waiting threads make the team.
 enum class TeamGate : uint8_t {
-    t_gated,         // at most team_max
-    d_gated,         // all that wait
-    c_gated,         // at most team_max, and a member that has been passed the CPU rounds_max times stays behind for a later team
+    t_gated,  // at most team_max
+    d_gated,  // all that wait
+    // At most team_max, and a member that has been passed the CPU rounds_max times stays behind for
+    // a later team.
+    c_gated,
 };
 
-// CTX points as bits, for StepsOptions::points. "none", "manual", "icache", or names from ctx_points.h separated by commas or white space, where '#'
-// comments out the rest of a line: what tools/autosteps writes to a file is the set `auto`. Errors: bad_option (a = number of the bad word).
+// CTX points as bits, for StepsOptions::points. "none", "manual", "icache", or names from
+// ctx_points.h separated by commas or white space, where '#' comments out the rest of a line: what
+// tools/autosteps writes to a file is the set `auto`. Errors: bad_option (a = number of the bad
+// word).
 Result<uint32_t> ctx_points_from(std::string_view text);
 
 struct StepsOptions {
     StepsMode mode = StepsMode::off;
-    uint32_t team_max = 16;                      // 1..1024: threads in a team, and transactions under way on a worker
+    // 1..1024: threads in a team, and transactions under way on a worker.
+    uint32_t team_max = 16;
     TeamPolicy policy = TeamPolicy::last_leaver;
     TeamGate gate = TeamGate::t_gated;
-    uint32_t rounds_max = 64;                    // c_gated: CTX rounds of a member per team
-    uint32_t points = UINT32_MAX;                // CTX points by bit, see ctx_points_from(); all ones: set `manual`
-    // Mode `on`: a worker tries smaller teams and none too, and keeps what is fastest (threads/steps/team_tuner.h). What it times are pieces of work of so many
-    // records that committed transactions have locked; 0: it tries nothing.
+    uint32_t rounds_max = 64;  // c_gated: CTX rounds of a member per team
+    // CTX points by bit, see ctx_points_from(); all ones: set `manual`.
+    uint32_t points = UINT32_MAX;
+    // Mode `on`: a worker tries smaller teams and none too, and keeps what is fastest
+    // (threads/steps/team_tuner.h). What it times are pieces of work of so many records that
+    // committed transactions have locked; 0: it tries nothing.
     uint32_t window_records = 8192;
-    bool float_state = false;                    // keep each thread's floating-point modes at a fast switch
-    bool ignore_latches = false;                 // for an experiment only: CTX also with exclusive latches held
+    // Keep each thread's floating-point modes at a fast switch.
+    bool float_state = false;
+    // For an experiment only: CTX also with exclusive latches held.
+    bool ignore_latches = false;
 };
 
 }  // namespace lockstep

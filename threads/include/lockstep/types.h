@@ -9,7 +9,8 @@
 
 namespace lockstep {
 
-// A distinct integer type: ids of different kinds do not mix, and none converts from a number by accident.
+// A distinct integer type: ids of different kinds do not mix, and none converts from a number by
+// accident.
 template <class Tag, class Rep>
 struct Id {
     Rep value{};
@@ -18,7 +19,8 @@ struct Id {
     constexpr auto operator<=>(const Id&) const = default;
 };
 
-// Byte offset of a record in the store's log. Lsn{0} means "none": the first record starts above it.
+// Byte offset of a record in the store's log. Lsn{0} means "none": the first record starts above
+// it.
 struct Lsn : Id<struct LsnTag, uint64_t> {
     using Id::Id;
     constexpr Lsn operator+(uint64_t bytes) const { return Lsn{value + bytes}; }
@@ -27,10 +29,12 @@ struct Lsn : Id<struct LsnTag, uint64_t> {
 inline constexpr Lsn kLsnNone{0};
 inline constexpr Lsn kLsnMax{UINT64_MAX};
 
-using PageId = Id<struct PageIdTag, uint32_t>;      // page number within the store's volume
-using TxnId = Id<struct TxnIdTag, uint64_t>;        // never reused within a store; 0 = no transaction
-using StoreId = Id<struct StoreIdTag, uint32_t>;    // catalogue number of an index or a heap; 0 = the store itself
-using SlotNo = Id<struct SlotNoTag, uint16_t>;      // record position on a page
+using PageId = Id<struct PageIdTag, uint32_t>;  // page number within the store's volume
+// Never reused within a store; 0 = no transaction.
+using TxnId = Id<struct TxnIdTag, uint64_t>;
+// Catalogue number of an index or a heap; 0 = the store itself.
+using StoreId = Id<struct StoreIdTag, uint32_t>;
+using SlotNo = Id<struct SlotNoTag, uint16_t>;  // record position on a page
 inline constexpr PageId kPageNone{UINT32_MAX};
 inline constexpr TxnId kTxnNone{0};
 
@@ -49,7 +53,7 @@ inline constexpr size_t kCacheLineBytes = 64;
 
 // Time as the store's clock gives it, in nanoseconds from an arbitrary start.
 using Nanos = uint64_t;
-inline constexpr Nanos kNever = UINT64_MAX;         // as a deadline: wait without end
+inline constexpr Nanos kNever = UINT64_MAX;  // as a deadline: wait without end
 inline constexpr Nanos kMicrosecond = 1'000;
 inline constexpr Nanos kMillisecond = 1'000'000;
 inline constexpr Nanos kSecond = 1'000'000'000;
@@ -58,5 +62,7 @@ inline constexpr Nanos kSecond = 1'000'000'000;
 
 template <class Tag, class Rep>
 struct std::hash<lockstep::Id<Tag, Rep>> {
-    size_t operator()(const lockstep::Id<Tag, Rep>& id) const noexcept { return std::hash<Rep>{}(id.value); }
+    size_t operator()(const lockstep::Id<Tag, Rep>& id) const noexcept {
+        return std::hash<Rep>{}(id.value);
+    }
 };

@@ -1,10 +1,12 @@
 // lock_policy.h - in which order blocked lock requests are granted. Part of the public options.
 //
-// Concepts   Only requests that have to wait are ordered. A conversion (its owner holds the lock already and wants more) stands before
-//            all new requests, whatever the policy. Ageing: who was overtaken bypass_max times is overtaken no more, and whoever comes
-//            later stays behind him.
-// Source     S. Harizopoulos, "Staged Database Systems", 2005, section 6.1.2, gives the direction: the short one first. local_first: D. Dice,
-//            V. Marathe, N. Shavit, "Lock Cohorting", 2012, the same idea for spin locks.
+// Concepts   Only requests that have to wait are ordered. A conversion (its owner holds the lock
+//            already and wants more) stands before all new requests, whatever the policy. Ageing:
+//            who was overtaken bypass_max times is overtaken no more, and whoever comes later stays
+//            behind him.
+// Source     S. Harizopoulos, "Staged Database Systems", 2005, section 6.1.2, gives the direction:
+//            the short one first. local_first: D. Dice, V. Marathe, N. Shavit, "Lock Cohorting",
+//            2012, the same idea for spin locks.
 #pragma once
 
 #include <cstdint>
@@ -12,15 +14,20 @@
 namespace lockstep {
 
 enum class LockPolicy : uint8_t {
-    fifo,            // first come, first served
-    short_first,     // fewest operations left (TxnOptions::operations); who did not declare its length counts as the longest
-    priority,        // largest TxnOptions::priority
-    local_first,     // whoever waits on the worker that gives the lock back: the next holder starts without a wake-up across workers
+    fifo,  // first come, first served
+    // Fewest operations left (TxnOptions::operations); who did not declare its length counts as the
+    // longest.
+    short_first,
+    priority,  // largest TxnOptions::priority
+    // Whoever waits on the worker that gives the lock back: the next holder starts without a
+    // wake-up across workers.
+    local_first,
 };
 
 struct LockStageOptions {
     LockPolicy policy = LockPolicy::fifo;
-    uint32_t bypass_max = 16;            // nobody is overtaken more often than this; 0 = never, 1..65535
+    // Nobody is overtaken more often than this; 0 = never, 1..65535.
+    uint32_t bypass_max = 16;
 };
 
 }  // namespace lockstep

@@ -1,12 +1,14 @@
-// txn_options.h - how a transaction runs: isolation, durability, limits. Part of the public interface.
+// txn_options.h - how a transaction runs: isolation, durability, limits. Part of the public
+// interface.
 #pragma once
 
 #include <lockstep/types.h>
 
 namespace lockstep::txn {
 
-// serializable: no phantoms (key and gap locks to the end). repeatable_read: what was read stays (key locks to the end), phantoms may appear.
-// read_committed: read locks are given back after each read.
+// serializable: no phantoms (key and gap locks to the end). repeatable_read: what was read stays
+// (key locks to the end), phantoms may appear. read_committed: read locks are given back after each
+// read.
 enum class Isolation : uint8_t { serializable, repeatable_read, read_committed };
 enum class Durability : uint8_t { durable, lazy };
 struct TxnOptions {
@@ -14,12 +16,13 @@ struct TxnOptions {
     Durability durability = Durability::durable;
     bool read_only = false;
     Nanos lock_timeout = kNever;
-    uint32_t operations = 0;             // records it will lock in all, as far as known; 0 = unknown. For LockPolicy::short_first
-    uint32_t priority = 0;               // larger is served first under LockPolicy::priority
+    // Records it will lock in all, as far as known; 0 = unknown. For LockPolicy::short_first.
+    uint32_t operations = 0;
+    uint32_t priority = 0;  // larger is served first under LockPolicy::priority
 };
 
 struct Savepoint {
-    Lsn lsn{};                           // the transaction's last record at that time
+    Lsn lsn{};  // the transaction's last record at that time
     uint32_t number = 0;
 };
 
