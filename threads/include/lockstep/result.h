@@ -79,8 +79,15 @@ struct Error {
 };
 static_assert(std::is_trivially_copyable_v<Error>);
 
+// Value or Error, as std::expected. A Result that a caller drops is a compiler warning, in applications too: libstdc++ 12
+// has no [[nodiscard]] on std::expected. To drop one on purpose, cast it to void.
 template <class T = void>
-using Result = std::expected<T, Error>;
+class [[nodiscard]] Result : public std::expected<T, Error> {
+public:
+    using std::expected<T, Error>::expected;
+    Result() = default;
+    Result(std::expected<T, Error> other) : std::expected<T, Error>(std::move(other)) {}
+};
 
 // Makes an error to return. Cold and out of line: hot paths carry one call.
 [[gnu::cold, gnu::noinline]] std::unexpected<Error> fail(ErrorCode code, const char* what = nullptr,
