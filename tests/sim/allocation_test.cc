@@ -1,4 +1,5 @@
-// labels: sim allocation_test.cc - allocations fail, at work or while the store opens: errors come
+// labels: sim
+// allocation_test.cc - allocations fail, at work or while the store opens: errors come
 // back as values, nothing acknowledged is lost.
 //
 // Concepts   Each injection is a process of its own, on a real directory. Either the n-th

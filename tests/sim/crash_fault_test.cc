@@ -1,4 +1,5 @@
-// labels: sim crash_fault_test.cc - failing syncs and writes under load: nobody is told "durable"
+// labels: sim
+// crash_fault_test.cc - failing syncs and writes under load: nobody is told "durable"
 // afterwards, and the next open has all that was acknowledged.
 #include "tests/sim/crash_harness.h"
 

@@ -1,4 +1,5 @@
-// labels: sim crash_recovery_test.cc - power cuts at I/O events of seeded runs, also during
+// labels: sim
+// crash_recovery_test.cc - power cuts at I/O events of seeded runs, also during
 // recovery: what was acknowledged is there, the rest is all or nothing.
 //
 // LOCKSTEP_SEED: first seed. LOCKSTEP_CRASH_SEEDS: number of seeds.

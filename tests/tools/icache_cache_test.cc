@@ -1,4 +1,5 @@
-// labels: unit icache_cache_test.cc - the cache simulator against sequences whose misses can be
+// labels: unit
+// icache_cache_test.cc - the cache simulator against sequences whose misses can be
 // counted by hand, and against a slow obvious model.
 #include <gtest/gtest.h>
 

@@ -1,4 +1,5 @@
-// labels: unit consistency_test.cc - each of the twelve conditions is seen to fail when one field
+// labels: unit
+// consistency_test.cc - each of the twelve conditions is seen to fail when one field
 // or row is damaged through the public interface.
 #include "tpcc/consistency.h"
 

@@ -1,4 +1,5 @@
-// labels: unit histogram_test.cc - percentiles are within 1% of those of the sorted values;
+// labels: unit
+// histogram_test.cc - percentiles are within 1% of those of the sorted values;
 // timelines fold without losing counts.
 #include "tpcc/histogram.h"
 #include "tests/seed_of_run.h"

@@ -1,4 +1,5 @@
-// labels: unit loader_test.cc - the initial population: cardinalities, value rules, equal for equal
+// labels: unit
+// loader_test.cc - the initial population: cardinalities, value rules, equal for equal
 // seeds, complete or refused.
 #include "tpcc/loader.h"
 

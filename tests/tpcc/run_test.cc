@@ -1,4 +1,5 @@
-// labels: unit run_test.cc - terminals on one and two workers, every mix, contention, durable
+// labels: unit
+// run_test.cc - terminals on one and two workers, every mix, contention, durable
 // commits, acknowledgements, the CSV dump; all conditions hold after each.
 #include <fcntl.h>
 #include <unistd.h>

@@ -1,4 +1,5 @@
-// labels: unit model btree_concurrent_test.cc - many transactions at once on one and several
+// labels: unit model
+// btree_concurrent_test.cc - many transactions at once on one and several
 // workers: sums hold, no phantoms, structure sound.
 #include "tests/sm/btree/btree_test_util.h"
 

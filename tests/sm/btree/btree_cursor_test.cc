@@ -1,4 +1,5 @@
-// labels: unit btree_cursor_test.cc - ranges both ways, turns, changes under the cursor by its own
+// labels: unit
+// btree_cursor_test.cc - ranges both ways, turns, changes under the cursor by its own
 // transaction, isolation of each level.
 #include "tests/sm/btree/btree_test_util.h"
 

@@ -1,4 +1,5 @@
-// labels: model btree_many_test.cc - reads of many keys at once give what reads one by one give:
+// labels: model
+// btree_many_test.cc - reads of many keys at once give what reads one by one give:
 // every kind of key and value, a pool too small, pages that change between the steps.
 #include <lockstep/index.h>
 #include "sm/buffer/bytes.h"

@@ -1,4 +1,5 @@
-// labels: model btree_model_test.cc - random operations, scans, commits, rollbacks and savepoints
+// labels: model
+// btree_model_test.cc - random operations, scans, commits, rollbacks and savepoints
 // on an index against an ordered map, small pool, ghost cleaner running.
 #include <lockstep/index.h>
 #include "tests/sm/btree/btree_test_util.h"

@@ -1,4 +1,5 @@
-// labels: unit model btree_node_test.cc - one B-tree page against std::map: heads, ties, prefixes,
+// labels: unit model
+// btree_node_test.cc - one B-tree page against std::map: heads, ties, prefixes,
 // fences, compaction, split and merge actions.
 #include "sm/btree/btree_node.h"
 #include "sm/btree/btree_node_search.h"

@@ -1,4 +1,5 @@
-// labels: unit btree_stale_leaf_test.cc - BT-6: what a transaction remembers of a leaf is worth
+// labels: unit
+// btree_stale_leaf_test.cc - BT-6: what a transaction remembers of a leaf is worth
 // nothing once a leaf of that tree has been freed.
 //
 // The pages of a bulk load that is rolled back are freed, and forgotten unwritten. So the volume

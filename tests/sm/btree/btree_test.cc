@@ -1,4 +1,5 @@
-// labels: unit btree_test.cc - single operations of an index: results, limits, errors, splits,
+// labels: unit
+// btree_test.cc - single operations of an index: results, limits, errors, splits,
 // runs, merges, overflow values, bulk load.
 #include "tests/sm/btree/btree_test_util.h"
 

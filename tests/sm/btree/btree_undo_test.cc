@@ -1,4 +1,5 @@
-// labels: unit btree_undo_test.cc - rollback restores exactly what was there, wherever records have
+// labels: unit
+// btree_undo_test.cc - rollback restores exactly what was there, wherever records have
 // moved; redo of the log gives the same pages.
 #include <cstring>
 

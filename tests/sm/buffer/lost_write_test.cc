@@ -1,4 +1,5 @@
-// labels: unit steps lost_write_test.cc - pages whose last write was acknowledged and never
+// labels: unit steps
+// lost_write_test.cc - pages whose last write was acknowledged and never
 // arrived: healed from the log or named, also after a restart (LW-1..4).
 #include <algorithm>
 #include <fstream>

@@ -1,4 +1,5 @@
-// labels: unit read_ahead_test.cc - pages read before anybody asks: never stale, never at the cost
+// labels: unit
+// read_ahead_test.cc - pages read before anybody asks: never stale, never at the cost
 // of what is in memory, never left behind at the end.
 #include <gtest/gtest.h>
 

@@ -1,4 +1,5 @@
-// labels: unit superblock_test.cc - choosing between the two copies, damage, unknown versions, and
+// labels: unit
+// superblock_test.cc - choosing between the two copies, damage, unknown versions, and
 // writing them in turn on a real file.
 #include "sm/buffer/superblock.h"
 #include "tests/own_directory.h"

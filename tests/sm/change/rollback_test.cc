@@ -1,4 +1,5 @@
-// labels: unit rollback_test.cc - compensation: nothing is undone twice, whatever mix of
+// labels: unit
+// rollback_test.cc - compensation: nothing is undone twice, whatever mix of
 // savepoints, aborts and crashes.
 #include "sm/btree/btree_impl.h"
 #include "sm/recovery/recovery_parts.h"

@@ -1,4 +1,5 @@
-// labels: model heap_model_test.cc - random operations, commits, aborts and savepoints on a heap
+// labels: model
+// heap_model_test.cc - random operations, commits, aborts and savepoints on a heap
 // against an ordered map, with a small pool.
 #include <map>
 #include <set>

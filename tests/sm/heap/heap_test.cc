@@ -1,4 +1,5 @@
-// labels: unit heap_test.cc - heap files: round trips, moving records, undo, reuse of slots and
+// labels: unit
+// heap_test.cc - heap files: round trips, moving records, undo, reuse of slots and
 // room, isolation, two workers.
 #include "sm/heap/heap_file.h"
 

@@ -1,4 +1,5 @@
-// labels: unit checkpoint_test.cc - the image rule, the bound on the log, transactions that live
+// labels: unit
+// checkpoint_test.cc - the image rule, the bound on the log, transactions that live
 // through checkpoints.
 #include <set>
 

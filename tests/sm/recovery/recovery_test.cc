@@ -1,4 +1,5 @@
-// labels: unit model recovery_test.cc - killed stores on a real disk: committed work is there,
+// labels: unit model
+// recovery_test.cc - killed stores on a real disk: committed work is there,
 // losers are gone, torn pages are healed.
 #include <fcntl.h>
 #include <unistd.h>

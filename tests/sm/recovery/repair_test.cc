@@ -1,4 +1,5 @@
-// labels: unit repair_test.cc - single pages rebuilt from the log equal the pages in memory; what
+// labels: unit
+// repair_test.cc - single pages rebuilt from the log equal the pages in memory; what
 // the log cannot give stays an error.
 #include <fcntl.h>
 #include <unistd.h>

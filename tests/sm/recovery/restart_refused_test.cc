@@ -1,4 +1,5 @@
-// labels: sim restart_refused_test.cc - a restart that fails anywhere: the store is refused and
+// labels: sim
+// restart_refused_test.cc - a restart that fails anywhere: the store is refused and
 // what it holds stays, so that the next restart finds it all.
 #include <gtest/gtest.h>
 

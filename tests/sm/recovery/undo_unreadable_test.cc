@@ -1,4 +1,5 @@
-// labels: sim undo_unreadable_test.cc - a rollback that cannot read the log: the store stops,
+// labels: sim
+// undo_unreadable_test.cc - a rollback that cannot read the log: the store stops,
 // acknowledges nothing more, and says why.
 #include <gtest/gtest.h>
 

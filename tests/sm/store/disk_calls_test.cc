@@ -1,4 +1,5 @@
-// labels: sim disk_calls_test.cc - the n-th call of the disk fails while a store is made, opened or
+// labels: sim
+// disk_calls_test.cc - the n-th call of the disk fails while a store is made, opened or
 // closed, for every n: an error, and afterwards nothing is missing.
 //
 // Concepts   What goes through the queues fails in nth_fault_test and restart_refused_test. Here it

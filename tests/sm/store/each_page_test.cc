@@ -1,4 +1,5 @@
-// labels: sim each_page_test.cc - every page of a store in turn cannot be read: only what needs
+// labels: sim
+// each_page_test.cc - every page of a store in turn cannot be read: only what needs
 // that page fails and names it, all else gives the right answers.
 #include <gtest/gtest.h>
 

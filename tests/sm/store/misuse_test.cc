@@ -1,4 +1,5 @@
-// labels: unit misuse_test.cc - every public call with a transaction or a handle that it may not
+// labels: unit
+// misuse_test.cc - every public call with a transaction or a handle that it may not
 // have: an error that says which, and nothing has changed.
 #include <gtest/gtest.h>
 

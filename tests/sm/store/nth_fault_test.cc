@@ -1,4 +1,5 @@
-// labels: sim nth_fault_test.cc - the n-th read, write, sync or allocation of an operation fails,
+// labels: sim
+// nth_fault_test.cc - the n-th read, write, sync or allocation of an operation fails,
 // for every n: an error as a value, nothing lost, a sound store.
 //
 // Concepts   A trial: a fresh image of one disk, an open store with a cold pool, one operation, one

@@ -1,4 +1,5 @@
-// labels: unit object_life_test.cc - objects made and dropped around savepoints and within one
+// labels: unit
+// object_life_test.cc - objects made and dropped around savepoints and within one
 // transaction; cursors at the end of what was erased.
 #include "tests/sm/store_crash_util.h"
 

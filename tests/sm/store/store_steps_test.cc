@@ -1,4 +1,5 @@
-// labels: unit store_steps_test.cc - teams as an application sees them: switched while it runs,
+// labels: unit
+// store_steps_test.cc - teams as an application sees them: switched while it runs,
 // figures with names, differences of figures; and I/O figures.
 #include <algorithm>
 

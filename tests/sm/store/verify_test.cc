@@ -1,4 +1,5 @@
-// labels: unit verify_test.cc - one byte of one page in memory is wrong, for all pages and many
+// labels: unit
+// verify_test.cc - one byte of one page in memory is wrong, for all pages and many
 // bytes: verify() names it or the byte says nothing, and never falls over.
 #include <gtest/gtest.h>
 

@@ -1,4 +1,5 @@
-// labels: unit memory_reserve_test.cc - the reserve is given once, put back, shared by its holders,
+// labels: unit
+// memory_reserve_test.cc - the reserve is given once, put back, shared by its holders,
 // and leaves the application's handler as it was.
 #include "threads/base/memory_reserve.h"
 

@@ -1,4 +1,5 @@
-// labels: unit result_test.cc - what errors say: every code has a name and a meaning of its own,
+// labels: unit
+// result_test.cc - what errors say: every code has a name and a meaning of its own,
 // and the text holds all that is known.
 #include <gtest/gtest.h>
 

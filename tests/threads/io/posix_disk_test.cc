@@ -1,4 +1,5 @@
-// labels: unit posix_disk_test.cc - each system call of the disk refused in turn: the error says
+// labels: unit
+// posix_disk_test.cc - each system call of the disk refused in turn: the error says
 // what and why, and files are as they were.
 #include <fcntl.h>
 #include <linux/filter.h>

@@ -1,4 +1,5 @@
-// labels: unit seccomp_test.cc - a filter like a container's refuses io_uring: the automatic disk
+// labels: unit
+// seccomp_test.cc - a filter like a container's refuses io_uring: the automatic disk
 // works through the pool.
 #include <linux/audit.h>
 #include <linux/filter.h>

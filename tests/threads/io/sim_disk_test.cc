@@ -1,4 +1,5 @@
-// labels: unit sim sim_disk_test.cc - what the simulated disk promises to the tests that stand on
+// labels: unit sim
+// sim_disk_test.cc - what the simulated disk promises to the tests that stand on
 // it: crash images, syncs, names, faults, seeds.
 #include <cstring>
 #include <set>

@@ -1,4 +1,5 @@
-// labels: unit uring_test.cc - what only real files can show: short writes at a size limit, the
+// labels: unit
+// uring_test.cc - what only real files can show: short writes at a size limit, the
 // choice of backend, sleep without CPU.
 #include <sys/resource.h>
 #include <sys/wait.h>

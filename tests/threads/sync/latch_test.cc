@@ -1,4 +1,5 @@
-// labels: unit tsan latch_test.cc - latch words: exclusion, sharing, versions, absent words,
+// labels: unit tsan
+// latch_test.cc - latch words: exclusion, sharing, versions, absent words,
 // starvation; ranked latches.
 #include "threads/sync/latch.h"
 #include "threads/base/rng.h"

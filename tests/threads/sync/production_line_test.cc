@@ -1,4 +1,5 @@
-// labels: unit perf production_line_test.cc - the gates of a stage reproduce the thesis's model of
+// labels: unit perf
+// production_line_test.cc - the gates of a stage reproduce the thesis's model of
 // staged execution, in virtual time.
 //
 // Source     S. Harizopoulos, "Staged Database Systems", 2005, section 3.5 and chapter 8. Its

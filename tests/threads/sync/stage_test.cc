@@ -1,4 +1,5 @@
-// labels: unit tsan stage_test.cc - stages: order and ageing, gates, ways out, back-pressure,
+// labels: unit tsan
+// stage_test.cc - stages: order and ageing, gates, ways out, back-pressure,
 // conservation, several workers.
 #include "threads/sync/stage.h"
 #include "tests/seed_of_run.h"

@@ -1,4 +1,5 @@
-// labels: unit model timer_test.cc - the timer heap against a sorted list; deadlines and sleeps on
+// labels: unit model
+// timer_test.cc - the timer heap against a sorted list; deadlines and sleeps on
 // real and manual clocks.
 #include <gtest/gtest.h>
 

@@ -1,4 +1,5 @@
-// labels: unit io_stage_test.cc - the I/O stage over all backends: order of classes, merging,
+// labels: unit
+// io_stage_test.cc - the I/O stage over all backends: order of classes, merging,
 // joining, faults of parts, back-pressure, closing.
 #include "threads/worker/io_stage.h"
 

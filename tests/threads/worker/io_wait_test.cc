@@ -1,4 +1,5 @@
-// labels: unit io_wait_test.cc - I/O of user threads against a disk that the test completes by
+// labels: unit
+// io_wait_test.cc - I/O of user threads against a disk that the test completes by
 // hand: batches, order, errors.
 #include <gtest/gtest.h>
 

@@ -1,4 +1,5 @@
-// labels: unit lock_deadlock_test.cc - cycles of 2, 3 and n owners, the choice of the victim, the
+// labels: unit
+// lock_deadlock_test.cc - cycles of 2, 3 and n owners, the choice of the victim, the
 // text, and what is no deadlock.
 #include "tests/txn/lock/lock_test_util.h"
 #include "threads/base/rng.h"

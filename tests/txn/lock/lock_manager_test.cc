@@ -1,4 +1,5 @@
-// labels: unit lock_manager_test.cc - grants, queues, conversions, timeouts and releases, one user
+// labels: unit
+// lock_manager_test.cc - grants, queues, conversions, timeouts and releases, one user
 // thread per lock call.
 #include "txn/lock/lock_manager.h"
 

@@ -1,4 +1,5 @@
-// labels: model tsan lock_model_test.cc - many user threads lock and release at random; a table of
+// labels: model tsan
+// lock_model_test.cc - many user threads lock and release at random; a table of
 // holders says whether two ever conflict.
 //
 // Concepts   The model notes a right after the lock manager granted it and forgets it before it is

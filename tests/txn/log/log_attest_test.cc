@@ -1,4 +1,5 @@
-// labels: sim log_attest_test.cc - damage in the durable log is told from a torn tail by later
+// labels: sim
+// log_attest_test.cc - damage in the durable log is told from a torn tail by later
 // commit records, also when log.mark is an old one.
 #include <functional>
 #include <map>

@@ -1,4 +1,5 @@
-// labels: unit log_checksum_test.cc - the checksum of log records: one function on every processor,
+// labels: unit
+// log_checksum_test.cc - the checksum of log records: one function on every processor,
 // and bound to the record's place.
 #include "txn/log/log_checksum.h"
 

@@ -1,4 +1,5 @@
-// labels: sim log_crash_test.cc - power cuts at every I/O event of seeded runs: what was
+// labels: sim
+// log_crash_test.cc - power cuts at every I/O event of seeded runs: what was
 // acknowledged is there, and there is never a hole.
 #include <algorithm>
 #include <map>

@@ -1,4 +1,5 @@
-// labels: sim log_fault_test.cc - failing writes, failing syncs, full disks, damaged files: what
+// labels: sim
+// log_fault_test.cc - failing writes, failing syncs, full disks, damaged files: what
 // each must lead to.
 #include "tests/txn/log/log_sim_util.h"
 

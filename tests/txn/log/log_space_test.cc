@@ -1,4 +1,5 @@
-// labels: unit log_space_test.cc - LOG-3: space for undo is promised before it is needed, and a
+// labels: unit
+// log_space_test.cc - LOG-3: space for undo is promised before it is needed, and a
 // rollback always finds it.
 #include <algorithm>
 
