@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""planted.py - do the tests see? Runs them with one planted bug after the other (threads/base/planted.h) and says which were caught, by what.
+"""planted.py - do the tests see? Runs them with one mutant after the other (threads/base/mutants.h) and says which were caught, by what.
 
-The build is one with -DLOCKSTEP_PLANTED=ON. A bug is caught when a test program fails, stops or hangs with it; the program named beside the bug in
-planted.h runs first, then all others. Before that everything runs without a bug: what fails then would catch anything, and is left out with a warning.
+The build is one with -DLOCKSTEP_MUTANTS=ON. A bug is caught when a test program fails, stops or hangs with it; the program named beside the bug in
+mutants.h runs first, then all others. Before that everything runs without a bug: what fails then would catch anything, and is left out with a warning.
 Exit status 1 if fewer than 98 percent are caught.
 """
 import argparse
@@ -23,8 +23,8 @@ LEFT_OUT = {"tpcc_run_test", "tpcc_loader_test", "sm_store_shared_test"}
 SIMULATOR = ["lockstep-sim", "--seed", "1", "--seeds", "4"]
 
 
-def planted_bugs():
-    text = (ROOT / "threads/base/planted.h").read_text()
+def mutants():
+    text = (ROOT / "threads/base/mutants.h").read_text()
     return [m.groups() for m in BUG.finditer(text) if m.group(1) != "name"]
 
 
@@ -44,7 +44,7 @@ class Suite:
         """Why the program failed, or None."""
         with tempfile.TemporaryDirectory(prefix="planted_") as place:
             began = time.monotonic()
-            env = dict(os.environ, LOCKSTEP_PLANTED=bug, LOCKSTEP_TRANSACTIONS="30000", LOCKSTEP_CRASH_SEEDS="4", LOCKSTEP_FUZZ_RUNS="10")
+            env = dict(os.environ, LOCKSTEP_MUTANT=bug, LOCKSTEP_TRANSACTIONS="30000", LOCKSTEP_CRASH_SEEDS="4", LOCKSTEP_FUZZ_RUNS="10")
             try:
                 done = subprocess.run(self.command(program), cwd=place, env=env, capture_output=True, timeout=self.limit)
             except subprocess.TimeoutExpired:
@@ -94,10 +94,10 @@ def main():
     parser.add_argument("--first-only", action="store_true", help="only the program named beside each bug")
     parser.add_argument("--list", action="store_true", help="print the bugs and stop")
     args = parser.parse_args()
-    bugs = planted_bugs()
+    bugs = mutants()
     known = {bug for bug, _, _ in bugs}
     if unknown := set(args.names) - known:
-        sys.exit(f"planted: no bug is called {', '.join(sorted(unknown))}")
+        sys.exit(f"planted: no mutant is called {', '.join(sorted(unknown))}")
     if args.list:
         for bug, where, what in bugs:
             print(f"{bug:28} {what}")
@@ -121,7 +121,7 @@ def main():
 
     with ThreadPoolExecutor(args.jobs) as pool:
         caught = sum(pool.map(one, bugs))
-    print(f"{caught} of {len(bugs)} planted bugs caught ({100 * caught / len(bugs):.1f}%)")
+    print(f"{caught} of {len(bugs)} mutants caught ({100 * caught / len(bugs):.1f}%)")
     sys.exit(0 if caught >= 0.98 * len(bugs) else 1)
 
 

@@ -1,11 +1,13 @@
 // keys.h - primary and secondary keys: big-endian parts side by side, so that memcmp order is the
 // order of the parts.
 //
-// Layout     warehouse (w) district (w,d) customer (w,d,c) customer_name (w,d,last,first,c) orders,
-//            new_order (w,d,o) orders_customer (w,d,c,o) order_line (w,d,o,ol) item (i) stock
-//            (w,i); o: u32, i: u24, w, c: u16, d, ol: u8; names end with a zero byte, which no name
-//            contains. As narrow as the numbers allow: a B-tree decides most comparisons by four
-//            bytes of the key, and leading zeros would waste them.
+// Layout     warehouse (w)                  district (w,d)
+//            customer (w,d,c)               customer_name (w,d,last,first,c)
+//            orders, new_order (w,d,o)      orders_customer (w,d,c,o)
+//            order_line (w,d,o,ol)          item (i)        stock (w,i)
+//            o: u32; i: u24; w, c: u16; d, ol: u8. Names end with a zero byte, which no name
+//            contains. Keys are as narrow as the numbers allow: a B-tree decides most comparisons
+//            by four bytes of the key, and leading zeros would waste them.
 // Why not Key of sm/include/lockstep/key.h: it appends byte by byte with a bounds check; a
 // New-Order makes 60 keys, and these are two or three stores.
 #pragma once

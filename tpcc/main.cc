@@ -81,7 +81,7 @@ Result<Database> find_database(Store& store, const Settings& settings, const Dir
     if (!has_tables(store)) {
         if (settings.action == Action::run)
             return load_database(store, settings, directory, interrupt, load_nanos);
-        return fail(ErrorCode::no_such_store, "the store holds no TPC-C tables");
+        return fail(ErrorCode::no_such_object, "the store holds no TPC-C tables");
     }
     Database db = TRY(open_database(store));
     if (settings.warehouses && *settings.warehouses != db.scale.warehouses)
@@ -95,7 +95,7 @@ Result<Database> find_database(Store& store, const Settings& settings, const Dir
 Result<void> run_and_print(Database& db, const Settings& settings, Interrupt& interrupt,
                            Results& results, bool& interrupted) {
     results.before = db.store->stats();
-    const StepsFigures loaded = db.store->steps_figures();
+    const StepsStats loaded = db.store->steps_stats();
     uint64_t last = 0;
     Nanos last_time = 0;
     auto progress = [&](const RunProgress& p) {
@@ -115,7 +115,7 @@ Result<void> run_and_print(Database& db, const Settings& settings, Interrupt& in
     if (!run) return std::unexpected(run.error());
     results.run = std::move(*run);
     results.after = db.store->stats();
-    results.steps = db.store->steps_figures() - loaded;
+    results.steps = db.store->steps_stats() - loaded;
     print_run(results);
     return {};
 }

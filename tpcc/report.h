@@ -14,7 +14,7 @@ struct Results {
     Nanos load_nanos = 0;            // 0: reopened
     std::unique_ptr<RunReport> run;  // null with --check-only
     StoreStats before, after;        // around the run, warm-up included
-    StepsFigures steps;              // of the run, warm-up included
+    StepsStats steps;                // of the run, warm-up included
     ConsistencyReport consistency;
 };
 

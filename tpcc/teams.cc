@@ -12,9 +12,9 @@ double mean(uint64_t sum, uint64_t teams) {
     return teams == 0 ? 0 : static_cast<double>(sum) / static_cast<double>(teams);
 }
 
-TeamFigures average(const StepsFigures& figures) {
-    TeamFigures all{.operation = "average", .strays = {}};
-    for (const TeamFigures& f : figures.teams) {
+TeamStats average(const StepsStats& figures) {
+    TeamStats all{.operation = "average", .strays = {}};
+    for (const TeamStats& f : figures.teams) {
         all.teams += f.teams, all.entered += f.entered, all.left += f.left, all.ready += f.ready;
         all.strays.lock += f.strays.lock, all.strays.page += f.strays.page,
             all.strays.latch += f.strays.latch;
@@ -23,14 +23,14 @@ TeamFigures average(const StepsFigures& figures) {
     return all;
 }
 
-std::string line(const TeamFigures& f) {
+std::string line(const TeamStats& f) {
     return fmt::format("{:<28} {:>9} {:>8.1f} {:>8.1f} {:>8.1f}   {:>9} {:>6} {:>6} {:>6} {:>6}",
                        f.operation, f.teams, mean(f.entered, f.teams), mean(f.left, f.teams),
                        mean(f.ready, f.teams), f.strays.lock, f.strays.page, f.strays.latch,
                        f.strays.log, f.strays.other);
 }
 
-nlohmann::ordered_json json_of(const TeamFigures& f) {
+nlohmann::ordered_json json_of(const TeamStats& f) {
     return {{"operation", f.operation},
             {"teams", f.teams},
             {"mean_entered", mean(f.entered, f.teams)},
@@ -44,44 +44,44 @@ nlohmann::ordered_json json_of(const TeamFigures& f) {
               {"other", f.strays.other}}}};
 }
 
-std::string gear_text(const GearFigures& g) {
+std::string setting_text(const TunerStats& g) {
     if (g.mode == StepsMode::on) return fmt::format("teams of at most {}", g.team_max);
     return g.mode == StepsMode::prefetch ? "no teams, prefetch only" : "no teams";
 }
 
 }  // namespace
 
-std::vector<std::string> teams_table(const StepsFigures& figures) {
+std::vector<std::string> teams_table(const StepsStats& figures) {
     std::vector<std::string> lines;
     if (figures.teams.empty()) return lines;
     lines.push_back(fmt::format("{:<28} {:>9} {:>8} {:>8} {:>8}   {:>9} {:>6} {:>6} {:>6} {:>6}",
                                 "teams: operation", "formed", "entered", "left", "ready", "lock",
                                 "page", "latch", "log", "other  (strays by cause)"));
-    for (const TeamFigures& f : figures.teams)
+    for (const TeamStats& f : figures.teams)
         if (f.teams >= 10) lines.push_back(line(f));
     lines.push_back(line(average(figures)));
     std::string points = "CTX taken / skipped:";
-    for (const CtxPointFigures& p : figures.points)
+    for (const CtxPointStats& p : figures.points)
         points += fmt::format(" {} {} / {}", p.name, p.taken, p.off + p.alone + p.latched);
     lines.push_back(points);
-    for (size_t w = 0; w < figures.gears.size(); ++w) {
-        const GearFigures& g = figures.gears[w];
+    for (size_t w = 0; w < figures.tuner.size(); ++w) {
+        const TunerStats& g = figures.tuner[w];
         lines.push_back(fmt::format("worker {}: {}; {} windows of work, {} trials, {} changes", w,
-                                    gear_text(g), g.windows, g.trials, g.changes));
+                                    setting_text(g), g.windows, g.trials, g.changes));
     }
     return lines;
 }
 
-nlohmann::ordered_json teams_json(const StepsFigures& figures) {
+nlohmann::ordered_json teams_json(const StepsStats& figures) {
     nlohmann::ordered_json j;
     j["operations"] = nlohmann::ordered_json::array();
-    for (const TeamFigures& f : figures.teams) j["operations"].push_back(json_of(f));
+    for (const TeamStats& f : figures.teams) j["operations"].push_back(json_of(f));
     j["average"] = json_of(average(figures));
-    for (const CtxPointFigures& p : figures.points)
+    for (const CtxPointStats& p : figures.points)
         j["points"][p.name] = {
             {"taken", p.taken}, {"off", p.off}, {"alone", p.alone}, {"latched", p.latched}};
-    for (const GearFigures& g : figures.gears)
-        j["gears"].push_back({{"gear", gear_text(g)},
+    for (const TunerStats& g : figures.tuner)
+        j["tuner"].push_back({{"setting", setting_text(g)},
                               {"windows", g.windows},
                               {"trials", g.trials},
                               {"changes", g.changes}});

@@ -10,8 +10,8 @@ namespace lockstep::tpcc {
 
 // One line per operation, and the average over all of them; operations with fewer than ten teams
 // are left out. Empty: nothing ran in teams.
-std::vector<std::string> teams_table(const StepsFigures& figures);
+std::vector<std::string> teams_table(const StepsStats& figures);
 // {"operations": [...], "average": {...}, "points": {...}}
-nlohmann::ordered_json teams_json(const StepsFigures& figures);
+nlohmann::ordered_json teams_json(const StepsStats& figures);
 
 }  // namespace lockstep::tpcc

@@ -12,7 +12,7 @@ TransactionTable::Impl::Impl(Log& l, LockManager& m, uint32_t n)
       locks(m),
       slots(n),
       workers(l.runtime().workers()),
-      lanes(std::make_unique<TxnLane[]>(workers)),
+      shards(std::make_unique<TxnShard[]>(workers)),
       chunks((n + kTxnChunk - 1) / kTxnChunk) {}
 
 TransactionTable::TransactionTable(Log& log, LockManager& locks, uint32_t slots)
@@ -30,41 +30,41 @@ TransactionTable::~TransactionTable() {
 
 void TransactionTable::abandon() { impl_->abandoned = true; }
 
-uint32_t TransactionTable::Impl::pop(TxnLane& lane) {
-    const uint32_t slot = lane.free_head;
-    if (slot != kNoSlot) lane.free_head = at(slot).next_free;
+uint32_t TransactionTable::Impl::pop(TxnShard& shard) {
+    const uint32_t slot = shard.free_head;
+    if (slot != kNoSlot) shard.free_head = at(slot).next_free;
     return slot;
 }
 
-uint64_t TransactionTable::Impl::new_id(TxnLane& lane) {
-    if (lane.id_next == lane.id_end) [[unlikely]] {
-        lane.id_next = next_id.fetch_add(kIdBlock);
-        lane.id_end = lane.id_next + kIdBlock;
+uint64_t TransactionTable::Impl::new_id(TxnShard& shard) {
+    if (shard.id_next == shard.id_end) [[unlikely]] {
+        shard.id_next = next_id.fetch_add(kIdBlock);
+        shard.id_end = shard.id_next + kIdBlock;
     }
-    return lane.id_next++;
+    return shard.id_next++;
 }
 
 Result<Transaction*> TransactionTable::begin(const TxnOptions& options) {
     Impl& table = *impl_;
     if (table.log.failed()) [[unlikely]]
         return fail(ErrorCode::store_failed, "log");
-    TxnLane& lane = table.my_lane();
+    TxnShard& shard = table.my_shard();
     uint32_t slot;
     uint64_t id = 0;
     {
-        SpinGuard guard(lane.lock);
+        SpinGuard guard(shard.lock);
         if (table.closed.load(std::memory_order_relaxed)) [[unlikely]]
             return fail(ErrorCode::store_closed);
-        slot = table.pop(lane);
-        id = table.new_id(lane);
-        ++lane.live;
+        slot = table.pop(shard);
+        id = table.new_id(shard);
+        ++shard.live;
     }
     if (slot == kNoSlot) [[unlikely]] {
-        const Result<uint32_t> taken = table.take_slot_slow(lane);
+        const Result<uint32_t> taken = table.take_slot_slow(shard);
         if (!taken) {
             {
-                SpinGuard guard(lane.lock);
-                --lane.live;
+                SpinGuard guard(shard.lock);
+                --shard.live;
             }
             if (table.closed.load()) table.tell_if_drained();
             return std::unexpected(taken.error());
@@ -74,13 +74,13 @@ Result<Transaction*> TransactionTable::begin(const TxnOptions& options) {
     Transaction& txn = table.at(slot);
     DCHECK(txn.state == TxnState::free);
     note(txn.id.value, id);
-    table.prepare(txn, lane, options);
+    table.prepare(txn, shard, options);
     return &txn;
 }
 
-void TransactionTable::Impl::prepare(Transaction& txn, TxnLane& lane, const TxnOptions& options) {
+void TransactionTable::Impl::prepare(Transaction& txn, TxnShard& shard, const TxnOptions& options) {
     ++txn.generation;
-    txn.lane = static_cast<uint32_t>(&lane - lanes.get());
+    txn.shard = static_cast<uint32_t>(&shard - shards.get());
     note(txn.state, TxnState::active);
     txn.isolation = options.isolation;
     txn.durability = options.durability;
@@ -100,13 +100,13 @@ void TransactionTable::Impl::prepare(Transaction& txn, TxnLane& lane, const TxnO
     owner.operations = options.operations;
 }
 
-// Other lanes, a new chunk, or a wait.
+// Other shards, a new chunk, or a wait.
 [[gnu::cold, gnu::noinline]] Result<uint32_t> TransactionTable::Impl::take_slot_slow(
-    TxnLane& lane) {
+    TxnShard& shard) {
     for (;;) {
-        if (add_chunk(lane)) {
-            SpinGuard guard(lane.lock);
-            if (const uint32_t slot = pop(lane); slot != kNoSlot) return slot;
+        if (add_chunk(shard)) {
+            SpinGuard guard(shard.lock);
+            if (const uint32_t slot = pop(shard); slot != kNoSlot) return slot;
         } else if (const uint32_t slot = steal(); slot != kNoSlot) {
             return slot;
         } else {
@@ -117,14 +117,14 @@ void TransactionTable::Impl::prepare(Transaction& txn, TxnLane& lane, const TxnO
 
 uint32_t TransactionTable::Impl::steal() {
     for (uint32_t i = 0; i < workers; ++i) {
-        SpinGuard guard(lanes[i].lock);
-        if (const uint32_t slot = pop(lanes[i]); slot != kNoSlot) return slot;
+        SpinGuard guard(shards[i].lock);
+        if (const uint32_t slot = pop(shards[i]); slot != kNoSlot) return slot;
     }
     return kNoSlot;
 }
 
-// Fills the lane with a chunk of fresh slots. False if all exist already.
-bool TransactionTable::Impl::add_chunk(TxnLane& lane) {
+// Fills the shard with a chunk of fresh slots. False if all exist already.
+bool TransactionTable::Impl::add_chunk(TxnShard& shard) {
     if (chunks_used.load() == chunks.size()) return false;
     auto fresh = std::make_unique<Transaction[]>(kTxnChunk);
     uint32_t first;
@@ -141,14 +141,14 @@ bool TransactionTable::Impl::add_chunk(TxnLane& lane) {
         Transaction& txn = at(slot);
         txn.slot = txn.locks.slot = slot;
         locks.add_owner(txn.locks);
-        SpinGuard guard(lane.lock);
-        txn.next_free = lane.free_head;
-        lane.free_head = slot;
+        SpinGuard guard(shard.lock);
+        txn.next_free = shard.free_head;
+        shard.free_head = slot;
     }
     return true;
 }
 
-// TT-1: in the queue first, then a last look into the lanes. It may so come to two slots; one goes
+// TT-1: in the queue first, then a last look into the shards. It may so come to two slots; one goes
 // back.
 [[gnu::cold]] Result<uint32_t> TransactionTable::Impl::wait_for_slot() {
     threads::Waiter waiter{.thread = threads::current()};
@@ -173,21 +173,21 @@ bool TransactionTable::Impl::add_chunk(TxnLane& lane) {
     }
     while (answer() == 0) threads::park(threads::ParkReason::admission);
     waiting.fetch_sub(1);
-    if (found != kNoSlot && waiter.tag != found + 1ull) put_free(lanes[0], found);
+    if (found != kNoSlot && waiter.tag != found + 1ull) put_free(shards[0], found);
     if (waiter.tag == kClosedTag) return fail(ErrorCode::store_closed);
     return static_cast<uint32_t>(waiter.tag - 1);
 }
 
-// A free slot goes to the first waiter if there is one, else to the lane.
-void TransactionTable::Impl::put_free(TxnLane& lane, uint32_t slot) {
-    SpinGuard guard(lane.lock);
-    if (waiting.load(std::memory_order_relaxed) != 0 && hand_over(slot)) [[unlikely]]
+// A free slot goes to the first waiter if there is one, else to the shard.
+void TransactionTable::Impl::put_free(TxnShard& shard, uint32_t slot) {
+    SpinGuard guard(shard.lock);
+    if (waiting.load(std::memory_order_relaxed) != 0 && hand_to_waiter(slot)) [[unlikely]]
         return;
-    at(slot).next_free = lane.free_head;
-    lane.free_head = slot;
+    at(slot).next_free = shard.free_head;
+    shard.free_head = slot;
 }
 
-bool TransactionTable::Impl::hand_over(uint32_t slot) {
+bool TransactionTable::Impl::hand_to_waiter(uint32_t slot) {
     threads::Thread* thread = nullptr;
     {
         SpinGuard guard(admission);
@@ -201,16 +201,16 @@ bool TransactionTable::Impl::hand_over(uint32_t slot) {
     return true;
 }
 
-// The object becomes free. The lane is that of the worker that began it, which is the one that ends
-// it.
-void TransactionTable::Impl::give_back(Transaction& txn) {
-    TxnLane& lane = lanes[txn.lane];
+// The object becomes free. The shard is that of the worker that began it, which is the one that
+// ends it.
+void TransactionTable::Impl::recycle_slot(Transaction& txn) {
+    TxnShard& shard = shards[txn.shard];
     note(txn.state, TxnState::free);
-    put_free(lane, txn.slot);
+    put_free(shard, txn.slot);
     bool closing;
     {
-        SpinGuard guard(lane.lock);
-        --lane.live;
+        SpinGuard guard(shard.lock);
+        --shard.live;
         closing = closed.load(std::memory_order_relaxed);
     }
     if (closing) [[unlikely]]
@@ -224,8 +224,8 @@ void TransactionTable::Impl::tell_if_drained() {
 int64_t TransactionTable::Impl::count() const {
     int64_t live = 0;
     for (uint32_t i = 0; i < workers; ++i) {
-        SpinGuard guard(lanes[i].lock);
-        live += lanes[i].live;
+        SpinGuard guard(shards[i].lock);
+        live += shards[i].live;
     }
     return live;
 }
@@ -252,7 +252,7 @@ std::vector<Transaction*> TransactionTable::unfinished() {
 }
 
 std::vector<TransactionTable::Live> TransactionTable::live() const {
-    impl_->log.settle();
+    impl_->log.wait_until_published();
     std::vector<Live> list;
     const uint32_t end = std::min(impl_->chunks_used.load() * kTxnChunk, impl_->slots);
     for (uint32_t slot = 0; slot < end; ++slot) {
@@ -275,7 +275,7 @@ std::vector<TransactionTable::Live> TransactionTable::live() const {
 }
 
 Lsn TransactionTable::oldest_first_lsn() const {
-    impl_->log.settle();
+    impl_->log.wait_until_published();
     uint64_t oldest = kLsnMax.value;
     const uint32_t end = std::min(impl_->chunks_used.load() * kTxnChunk, impl_->slots);
     for (uint32_t slot = 0; slot < end; ++slot)
@@ -286,8 +286,8 @@ Lsn TransactionTable::oldest_first_lsn() const {
 
 void TransactionTable::set_next_id(TxnId next) {
     for (uint32_t i = 0; i < impl_->workers; ++i) {
-        SpinGuard guard(impl_->lanes[i].lock);
-        impl_->lanes[i].id_next = impl_->lanes[i].id_end = 0;
+        SpinGuard guard(impl_->shards[i].lock);
+        impl_->shards[i].id_next = impl_->shards[i].id_end = 0;
     }
     impl_->next_id.store(next.value);
 }
@@ -312,7 +312,7 @@ void TransactionTable::close() {
             more = thread != nullptr;
             if (more) threads::wake(thread);
         }
-        // Who passes a lane's lock after this sees `closed`; who was there before is counted.
+        // Who passes a shard's lock after this sees `closed`; who was there before is counted.
         table.tell_if_drained();
     }
     table.all_ended.wait();

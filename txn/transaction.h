@@ -10,8 +10,8 @@
 //                 durable.
 //            TX-4 What a transaction notes about itself (first_lsn, last_lsn, that it has ended) is
 //                 stored between reserve and publish of the record that makes it true. Whoever
-//                 waits for Log::settle() after taking a checkpoint's begin LSN sees it for every
-//                 record below that LSN; later records are seen by analysis itself.
+//                 waits for Log::wait_until_published() after taking a checkpoint's begin LSN sees
+//                 it for every record below that LSN; later records are seen by analysis itself.
 // Blocking   begin() parks while all slots are taken; commit() of a durable transaction parks for
 //            the flush.
 #pragma once
@@ -21,7 +21,7 @@
 #include <vector>
 
 #include <lockstep/txn_options.h>
-#include "threads/base/planted.h"
+#include "threads/base/mutants.h"
 #include "txn/lock/lock_manager.h"
 #include "txn/log/log.h"
 
@@ -51,7 +51,7 @@ struct Transaction {
     uint32_t savepoints = 0;
     // Grows with every use of the object: stale handles are recognised.
     uint64_t generation = 0;
-    uint32_t lane = 0;       // the worker that began it
+    uint32_t shard = 0;      // the worker that began it
     uint32_t next_free = 0;  // the table's free list
     // The upper layer's, see kUpperBytes.
     alignas(kUpperAlign) std::byte upper[kUpperBytes]{};
@@ -70,7 +70,7 @@ public:
     // Notes that `lsn` is the transaction's newest record (call between reserve and publish of its
     // records: prev = returned value).
     static Lsn chain(Transaction& txn, Lsn lsn) {
-        const Lsn before = PLANTED(chain_broken) ? kLsnNone : txn.last_lsn;
+        const Lsn before = MUTANT(chain_broken) ? kLsnNone : txn.last_lsn;
         if (txn.first_lsn.load(std::memory_order_relaxed) == 0)
             txn.first_lsn.store(lsn.value, std::memory_order_release);
         // Read by live().

@@ -5,11 +5,11 @@
 // is durable. Whoever then reads the data commits later: a writer's own commit record stands behind
 // ours in the log, so its durability implies ours; a reader that writes nothing waits for the
 // newest commit record published so far, which it finds because the record's end was noted in the
-// lane before the locks were released. A transaction told "committed" lazily was promised nothing
+// shard before the locks were released. A transaction told "committed" lazily was promised nothing
 // about durability.
 #include <algorithm>
 
-#include "threads/base/planted.h"
+#include "threads/base/mutants.h"
 #include "txn/transaction_impl.h"
 
 namespace lockstep::txn {
@@ -24,7 +24,7 @@ Lsn TransactionTable::Impl::append_last(Transaction& txn, TxnLogKind kind, TxnSt
     header->kind = static_cast<uint16_t>(kind);
     header->flags = 0;
     header->parts = 0;
-    header->store = log.attestation(space.lsn);
+    header->object = log.durable_stamp(space.lsn);
     note(txn.state, state);
     txn.first_lsn.store(0, std::memory_order_release);
     log.publish(space);
@@ -34,12 +34,12 @@ Lsn TransactionTable::Impl::append_last(Transaction& txn, TxnLogKind kind, TxnSt
 Lsn TransactionTable::Impl::newest_commit() const {
     uint64_t newest = 0;
     for (uint32_t i = 0; i < workers; ++i)
-        newest = std::max(newest, lanes[i].last_commit.load(std::memory_order_acquire));
+        newest = std::max(newest, shards[i].last_commit.load(std::memory_order_acquire));
     return Lsn{newest};
 }
 
 // Locks, undo credit. The object stays taken.
-void TransactionTable::Impl::leave(Transaction& txn) {
+void TransactionTable::Impl::release_locks_and_undo(Transaction& txn) {
     locks.release_all(txn.locks);
     log.release_undo(txn.undo);
 }
@@ -51,20 +51,20 @@ Result<Lsn> TransactionTable::commit(Transaction& txn) {
     const bool durable = txn.durability == Durability::durable;
     if (txn.first_lsn.load(std::memory_order_relaxed) != 0) {
         end = must_be_durable = table.append_last(txn, TxnLogKind::commit, TxnState::committed);
-        table.my_lane().last_commit.store(end.value, std::memory_order_release);
+        table.my_shard().last_commit.store(end.value, std::memory_order_release);
     } else {
         note(txn.state, TxnState::committed);
-        if (durable && !PLANTED(reader_does_not_wait)) must_be_durable = table.newest_commit();
+        if (durable && !MUTANT(reader_does_not_wait)) must_be_durable = table.newest_commit();
     }
-    table.leave(txn);
+    table.release_locks_and_undo(txn);
     Result<void> outcome{};
-    if (durable && must_be_durable != kLsnNone && !PLANTED(commit_does_not_wait))
+    if (durable && must_be_durable != kLsnNone && !MUTANT(commit_does_not_wait))
         outcome = table.log.wait_durable(must_be_durable);
     // In a failed store rollbacks may have failed as well: what a reader saw need not have been
     // committed.
     if (outcome && table.log.failed() && !(durable && end != kLsnNone))
         outcome = fail(ErrorCode::store_failed, "log");
-    table.give_back(txn);
+    table.recycle_slot(txn);
     if (!outcome) return std::unexpected(outcome.error());
     return end;
 }
@@ -75,8 +75,8 @@ void TransactionTable::finish_abort(Transaction& txn, bool undone) {
     DCHECK(undone || table.log.failed());
     if (undone && txn.first_lsn.load(std::memory_order_relaxed) != 0)
         table.append_last(txn, TxnLogKind::end, TxnState::aborting);
-    table.leave(txn);
-    table.give_back(txn);
+    table.release_locks_and_undo(txn);
+    table.recycle_slot(txn);
 }
 
 }  // namespace lockstep::txn

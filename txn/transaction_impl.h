@@ -1,12 +1,12 @@
 // transaction_impl.h - the inside of TransactionTable. Private to transaction*.cc.
 //
 // Concepts   Slots are type-stable Transaction objects in chunks that are never freed before the
-//            table. Each worker has a *lane*: its free slots, its block of transaction ids, the end
-//            of its newest commit record. A worker without free slots takes them from the other
-//            lanes, then makes a chunk, then waits; ended transactions go to waiters first, in
+//            table. Each worker has a *shard*: its free slots, its block of transaction ids, the
+//            end of its newest commit record. A worker without free slots takes them from the other
+//            shards, then makes a chunk, then waits; ended transactions go to waiters first, in
 //            their order.
-// Invariants TT-1 A releaser looks at `waiting` and the queue inside its lane's lock; a waiter
-//                 stands in the queue before it looks into the lanes, under their locks. So a slot
+// Invariants TT-1 A releaser looks at `waiting` and the queue inside its shard's lock; a waiter
+//                 stands in the queue before it looks into the shards, under their locks. So a slot
 //                 is either found by the waiter or handed to it.
 #pragma once
 
@@ -23,7 +23,7 @@
 namespace lockstep::txn {
 
 inline constexpr uint32_t kTxnChunk = 64;  // transactions per chunk
-inline constexpr uint32_t kIdBlock = 64;   // ids a lane takes at once
+inline constexpr uint32_t kIdBlock = 64;   // ids a shard takes at once
 inline constexpr uint32_t kEndBytes = sizeof(LogRecordHeader);
 inline constexpr uint32_t kNoSlot = UINT32_MAX;
 // Waiter::tag of a begin() that the closing table sends away.
@@ -35,7 +35,7 @@ inline void note(T& field, T value) {
     std::atomic_ref(field).store(value, std::memory_order_relaxed);
 }
 
-struct alignas(kCacheLineBytes) TxnLane {
+struct alignas(kCacheLineBytes) TxnShard {
     SpinLock lock;
     uint32_t free_head = kNoSlot;      // under lock
     int64_t live = 0;                  // begun here minus ended here; under lock
@@ -47,25 +47,25 @@ struct alignas(kCacheLineBytes) TxnLane {
 struct TransactionTable::Impl {
     Impl(Log& log, LockManager& locks, uint32_t slots);
 
-    TxnLane& my_lane() {
-        return lanes[threads::current() != nullptr ? threads::worker_index() : 0];
+    TxnShard& my_shard() {
+        return shards[threads::current() != nullptr ? threads::worker_index() : 0];
     }
     Transaction& at(uint32_t slot) const {
         return chunks[slot / kTxnChunk].load(std::memory_order_acquire)[slot % kTxnChunk];
     }
 
-    uint32_t pop(TxnLane& lane);  // kNoSlot if it has none; under lane.lock
-    Result<uint32_t> take_slot_slow(TxnLane& lane);
+    uint32_t pop(TxnShard& shard);  // kNoSlot if it has none; under shard.lock
+    Result<uint32_t> take_slot_slow(TxnShard& shard);
     uint32_t steal();
-    bool add_chunk(TxnLane& lane);
+    bool add_chunk(TxnShard& shard);
     Result<uint32_t> wait_for_slot();
-    void give_back(Transaction& txn);
-    void put_free(TxnLane& lane, uint32_t slot);
+    void recycle_slot(Transaction& txn);
+    void put_free(TxnShard& shard, uint32_t slot);
     void tell_if_drained();
-    bool hand_over(uint32_t slot);
-    void prepare(Transaction& txn, TxnLane& lane, const TxnOptions& options);
-    uint64_t new_id(TxnLane& lane);
-    void leave(Transaction& txn);
+    bool hand_to_waiter(uint32_t slot);
+    void prepare(Transaction& txn, TxnShard& shard, const TxnOptions& options);
+    uint64_t new_id(TxnShard& shard);
+    void release_locks_and_undo(Transaction& txn);
 
     // Appends a record without payload; between reserve and publish marks the transaction as ended.
     // Its end LSN.
@@ -77,7 +77,7 @@ struct TransactionTable::Impl {
     LockManager& locks;
     const uint32_t slots;
     const uint32_t workers;
-    std::unique_ptr<TxnLane[]> lanes;
+    std::unique_ptr<TxnShard[]> shards;
     std::vector<std::atomic<Transaction*>> chunks;       // all null at first; grown under admission
     std::vector<std::unique_ptr<Transaction[]>> memory;  // under admission
 

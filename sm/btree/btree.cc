@@ -9,14 +9,14 @@ namespace lockstep::sm {
 
 using namespace node;
 
-BTree::BTree(Env& env, StoreId id, PageId root) : env_(env), id_(id), root_(root) {
+BTree::BTree(Env& env, ObjectId id, PageId root) : env_(env), id_(id), root_(root) {
     lock_.store = id;
     // Creating an object takes locks of a second transaction there: it would wait for its creator's
     // lock on the whole.
-    lock_.escalates = id != kCatalogStore;
+    lock_.escalates = id != kCatalogObject;
 }
 
-Result<PageId> BTree::create(Env& env, StoreId id, txn::Transaction* txn) {
+Result<PageId> BTree::create(Env& env, ObjectId id, txn::Transaction* txn) {
     PageReservation space = TRY(env.space->prepare(1));
     const PageId root = space.pages[0];
     ExclusivePage page = TRY(env.pool->fix_new(root));

@@ -43,30 +43,30 @@ class BTreeCursor;
 
 class BTree {
 public:
-    BTree(Env& env, StoreId id, PageId root);
+    BTree(Env& env, ObjectId id, PageId root);
 
     // Makes an empty tree: allocates and formats its root leaf, as a change of `txn` whose rollback
     // frees it, or for good (null).
-    static Result<PageId> create(Env& env, StoreId id, txn::Transaction* txn = nullptr);
+    static Result<PageId> create(Env& env, ObjectId id, txn::Transaction* txn = nullptr);
     // Frees all its pages (the store's lock is held exclusively and no cursor is open).
     Result<void> destroy();
 
-    StoreId id() const { return id_; }
+    ObjectId id() const { return id_; }
     PageId root() const { return root_; }
-    txn::StoreLock& lock() { return lock_; }
+    txn::ObjectLock& lock() { return lock_; }
     // Its pages may be somebody else's: the ghost cleaner keeps away.
     bool destroyed() const { return destroyed_; }
 
     // True and the value if the key exists; false otherwise. Either stays true until the
     // transaction ends (except at read_committed).
     Result<bool> fetch(txn::Transaction& txn, Slice key, Access access, ValueOut& out) {
-        return in_far_team() ? fetch_in_team(txn, key, access, out)
-                             : fetch_alone(txn, key, access, out);
+        return in_uncached_team() ? fetch_in_team(txn, key, access, out)
+                                  : fetch_alone(txn, key, access, out);
     }
     // The same for many keys; the number found.
     Result<size_t> fetch_many(txn::Transaction& txn, std::span<Lookup> rows, Access access);
     // The transaction's next operation looks there first.
-    void expect_at(txn::Transaction& txn, const RecordHint& hint) const;
+    void note_hint(txn::Transaction& txn, const RecordHint& hint) const;
     // Errors: duplicate_key, key_too_long, value_too_long, and those of locks and space.
     Result<void> insert(txn::Transaction& txn, Slice key, Slice value);
     // One after the other; those that come to stand side by side go in together. After an error the
@@ -91,7 +91,7 @@ public:
     Result<void> undo_insert(txn::Transaction& txn, const txn::LogRecordView& record);
     Result<void> undo_insert_many(txn::Transaction& txn, const txn::LogRecordView& record);
     Result<void> undo_update(txn::Transaction& txn, const txn::LogRecordView& record);
-    Result<void> undo_delete(txn::Transaction& txn, const txn::LogRecordView& record);
+    Result<void> undo_erase(txn::Transaction& txn, const txn::LogRecordView& record);
 
     Result<void> undo_bulk(txn::Transaction& txn, const txn::LogRecordView& record);
 
@@ -115,10 +115,10 @@ public:
             ghosts_removed{0}, ghosts{0};
         // Of the level-1 node that a team saw last: how much of the next to prefetch.
         std::atomic<uint32_t> inner_slots{256};
-        // Which of the tree's pages are too many to stay in the caches: none; leaves; leaves and
-        // the latch words that lead to them. Found by descents in teams, and a hint.
-        enum class Reach : uint8_t { near, far_leaves, far_words };
-        std::atomic<Reach> reach{Reach::near};
+        // What descents in teams found to be missing from the CPU's caches: nothing, the leaves, or
+        // the leaves and the latch words that lead to them. A hint.
+        enum class Uncached : uint8_t { nothing, leaves, leaves_and_words };
+        std::atomic<Uncached> uncached{Uncached::nothing};
     };
     Stats& stats() { return stats_; }
     // Goes up, with the page still latched, whenever a page that was a leaf becomes free. BT-6: a
@@ -138,9 +138,9 @@ private:
     [[gnu::noinline]] Result<size_t> fetch_group(txn::Transaction& txn, std::span<Lookup> rows,
                                                  Access access);
     // There are points to pass, and the tree does not stay in the caches: something to wait for.
-    bool in_far_team() const {
+    bool in_uncached_team() const {
         return threads::worker_local.points &&
-               stats_.reach.load(std::memory_order_relaxed) != Stats::Reach::near;
+               stats_.uncached.load(std::memory_order_relaxed) != Stats::Uncached::nothing;
     }
     // What is live at a CTX point is on the stack: a fetch without points has a frame of its own,
     // not to pay for that.
@@ -151,9 +151,9 @@ private:
     [[gnu::noinline]] Result<bool> fetch_specially(txn::Transaction& txn, Slice key, ValueOut& out);
 
     Env& env_;
-    const StoreId id_;
+    const ObjectId id_;
     const PageId root_;
-    txn::StoreLock lock_;
+    txn::ObjectLock lock_;
     bool destroyed_ = false;  // under the ghost cleaner's turn
     Stats stats_;
     std::atomic<uint32_t> leaves_freed_{0};

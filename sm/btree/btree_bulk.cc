@@ -5,13 +5,13 @@
 //            air until the last record formats the root above them: that one belongs to the
 //            transaction, so rollback empties the tree by it. Meanwhile, and again after a
 //            rollback, the load stands on the drop list: after a crash open() frees the index's
-//            pages that its root does not reach.
+//            pages that its root does not uncached.
 #include "sm/btree/btree_impl.h"
 #include "sm/btree/overflow.h"
 #include "sm/change/deferred.h"
 #include "sm/change/rollback.h"
 #include "sm/core/cleanup.h"
-#include "threads/base/planted.h"
+#include "threads/base/mutants.h"
 
 namespace lockstep::sm {
 
@@ -257,7 +257,7 @@ Result<bool> load_all(Env& env, BTree& tree, txn::Transaction& txn, Loader& load
 // The load stands on the drop list until the transaction that hangs it into the tree has committed.
 class ListedLoad {
 public:
-    ListedLoad(Env& env, StoreId store)
+    ListedLoad(Env& env, ObjectId store)
         : env_(env), entry_{DropKind::load, store, kPageNone, env.log->tail().value} {}
     Result<void> begin(txn::Transaction& txn) {
         if (!env_.drops) return {};
@@ -308,7 +308,7 @@ Result<void> BTree::bulk_load(txn::Transaction& txn,
 Result<void> BTree::undo_bulk(txn::Transaction& txn, const txn::LogRecordView& record) {
     Report report = TRY(verify());
     ExclusivePage root = TRY(env_.pool->fix_exclusive(root_));
-    if (PLANTED(bulk_undo_missing)) return {};
+    if (MUTANT(bulk_undo_missing)) return {};
     const payload::Format format{root_.value, id_.value, kPageNone.value, 0, 0, 0, kInfinite};
     ChangePart part{
         &root, PageAction::btree_format, kPartFresh, {payload::bytes_of(format), {}, {}, {}}};

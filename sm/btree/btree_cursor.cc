@@ -11,7 +11,7 @@
 //            stands on.
 #include "sm/btree/btree_impl.h"
 #include "sm/btree/overflow.h"
-#include "threads/base/planted.h"
+#include "threads/base/mutants.h"
 
 namespace lockstep::sm {
 
@@ -36,7 +36,7 @@ BTreeCursor::BTreeCursor(BTree& tree, txn::Transaction& txn, Slice low, Slice hi
         mode_ = mode_ | LockMode::gap_read;
     }
     gives_back_ = access == Access::read &&
-                  (txn.isolation == Isolation::read_committed || PLANTED(read_lock_given_back));
+                  (txn.isolation == Isolation::read_committed || MUTANT(read_lock_given_back));
 }
 
 struct BTreeCursor::Ops {
@@ -92,13 +92,13 @@ struct BTreeCursor::Ops {
     [[gnu::noinline]] static bool find_again(BTreeCursor& c, Position& pos) {
         if (c.leaf_ == kPageNone || !c.tree_.env_.pool->try_peek(c.leaf_, pos.at)) return false;
         // BT-6.
-        if (c.tree_.leaves_freed() != c.leaves_freed_ && !PLANTED(cursor_outlives_leaf))
+        if (c.tree_.leaves_freed() != c.leaves_freed_ && !MUTANT(cursor_outlives_leaf))
             return false;
         const Page& page = *pos.at.page;
         const SearchKey key(c.key());
         pos.id = c.leaf_;
         pos.slot = c.slot_;
-        pos.found = page.header.store == c.tree_.id_.value && page.kind() == PageKind::btree &&
+        pos.found = page.header.object == c.tree_.id_.value && page.kind() == PageKind::btree &&
                     is_leaf(page) && pos.slot < count(page) && key_equals(page, pos.slot, key);
         if (!pos.found) {
             if (!TreeOps::is_node_for(c.tree_, page, 0, key)) return false;
@@ -115,7 +115,7 @@ struct BTreeCursor::Ops {
             TRY(TreeOps::descend(c.tree_, key, side, 0, pos));
             return true;
         }
-        return TreeOps::hold_leaf(c.tree_, key, side, pos, hold);
+        return TreeOps::latch_leaf_shared(c.tree_, key, side, pos, hold);
     }
     static void copy_value(BTreeCursor& c, Slice value) {
         c.value_ = Slice(c.inline_value_, std::min(value.size(), sizeof c.inline_value_));
@@ -162,20 +162,20 @@ struct BTreeCursor::Ops {
     enum class Step : uint8_t { record, ghost, end, again };
     static Result<bool> step_inside(BTreeCursor& c);
     static Result<bool> enter_leaf(BTreeCursor& c, unsigned tries, Position& pos, SharedPage& hold);
-    static Result<Step> next_leaf(BTreeCursor& c, Position& pos, PeekedPage& before,
+    static Result<Step> next_leaf(BTreeCursor& c, Position& pos, OptimisticPage& before,
                                   SharedPage& hold);
     static Result<Step> forward(BTreeCursor& c, unsigned tries);
     static Result<Step> backward(BTreeCursor& c, unsigned tries);
-    static Result<Step> take(BTreeCursor& c, Position& pos, const PeekedPage* before, Slice key,
+    static Result<Step> take(BTreeCursor& c, Position& pos, const OptimisticPage* before, Slice key,
                              bool leaf_changed, SharedPage& hold);
     static Result<Step> first_backward(BTreeCursor& c, Position& pos, SharedPage& hold);
     [[gnu::cold, gnu::noinline]] static Result<Step> take_overflow(BTreeCursor& c,
                                                                    const OverflowRef& ref,
                                                                    txn::LockName name);
 
-    [[gnu::cold, gnu::noinline]] static Result<Step> look_again(const BTreeCursor& c,
+    [[gnu::cold, gnu::noinline]] static Result<Step> revalidate(const BTreeCursor& c,
                                                                 unsigned tries) {
-        TRY(TreeOps::before_retry(c.tree_, tries, c.leaf_));
+        TRY(TreeOps::backoff(c.tree_, tries, c.leaf_));
         return Step::again;
     }
     template <Result<Step> (*step)(BTreeCursor&, unsigned)>
@@ -185,7 +185,7 @@ struct BTreeCursor::Ops {
                 case Step::record: return true;
                 case Step::end: return false;
                 case Step::ghost: return move_over_ghosts<step>(c);
-                case Step::again: TRY(look_again(c, ++tries));
+                case Step::again: TRY(revalidate(c, ++tries));
             }
         }
     }
@@ -197,7 +197,7 @@ struct BTreeCursor::Ops {
         for (unsigned tries = 0; last == Step::ghost || last == Step::again;) {
             Result<Step> next = step(c, tries);
             tries = next && *next == Step::again ? tries + 1 : 0;
-            if (tries > 0) next = look_again(c, tries);
+            if (tries > 0) next = revalidate(c, tries);
             if (!next) {
                 c.ghosts_passed_ = false;
                 return std::unexpected(next.error());
@@ -222,7 +222,7 @@ struct BTreeCursor::Ops {
 // Locks the candidate at `pos`, copies it, and makes it the current place. `before`: the leaf the
 // cursor comes from, if another.
 [[gnu::always_inline]] inline Result<BTreeCursor::Ops::Step> BTreeCursor::Ops::take(
-    BTreeCursor& c, Position& pos, const PeekedPage* before, Slice key, bool leaf_changed,
+    BTreeCursor& c, Position& pos, const OptimisticPage* before, Slice key, bool leaf_changed,
     SharedPage& hold) {
     const txn::LockName name = name_of(c, key);
     TRY(lock_key(c, name, hold));
@@ -242,7 +242,7 @@ struct BTreeCursor::Ops {
     if (is_overflow && !is_ghost) [[unlikely]]
         return take_overflow(c, ref, name);
     unlock_read(c, name);
-    return is_ghost && !PLANTED(cursor_sees_ghosts) ? Step::ghost : Step::record;
+    return is_ghost && !MUTANT(cursor_sees_ghosts) ? Step::ghost : Step::record;
 }
 
 Result<BTreeCursor::Ops::Step> BTreeCursor::Ops::take_overflow(BTreeCursor& c,
@@ -271,21 +271,21 @@ Result<BTreeCursor::Ops::Step> BTreeCursor::Ops::take_overflow(BTreeCursor& c,
 // there is one.
 [[gnu::noinline]] Result<BTreeCursor::Ops::Step> BTreeCursor::Ops::next_leaf(BTreeCursor& c,
                                                                              Position& pos,
-                                                                             PeekedPage& before,
+                                                                             OptimisticPage& before,
                                                                              SharedPage& hold) {
     const PageId next = right(*pos.at.page);
     if (!pos.at.valid()) return Step::again;
     if (next == kPageNone) {
-        if (serializable(c) && !PLANTED(scan_end_unprotected))
+        if (serializable(c) && !MUTANT(scan_end_unprotected))
             TRY(lock(c, txn::end_lock_name(c.tree_.id_), LockMode::gap_read, hold));
         return pos.at.valid() ? Step::end : Step::again;
     }
     before = pos.at;
     if (!hold) c.leave_leaf(c.positioned_ ? c.key() : Slice(c.low_), true);
-    Result<PeekedPage> peeked = c.tree_.env_.pool->peek(next);
+    Result<OptimisticPage> seen_page = c.tree_.env_.pool->fix_optimistic(next);
     if (!before.valid()) return Step::again;
-    if (!peeked) return std::unexpected(peeked.error());
-    pos.at = *peeked;
+    if (!seen_page) return std::unexpected(seen_page.error());
+    pos.at = *seen_page;
     pos.id = next;
     pos.slot = 0;
     // BT-5: only a torn read can look like this.
@@ -296,7 +296,7 @@ Result<BTreeCursor::Ops::Step> BTreeCursor::Ops::take_overflow(BTreeCursor& c,
     BTreeCursor& c, unsigned tries) {
     Position pos;
     SharedPage hold;
-    PeekedPage before;
+    OptimisticPage before;
     pos.leaves_freed = c.tree_.leaves_freed();
     bool changed = !(c.positioned_ && tries < kOptimisticTries && same_leaf(c, pos));
     if (!changed) [[likely]]
@@ -311,7 +311,7 @@ Result<BTreeCursor::Ops::Step> BTreeCursor::Ops::take_overflow(BTreeCursor& c,
     if (!read_key(c, pos, key) || !pos.at.valid()) [[unlikely]]
         return Step::again;
     if (c.bounded_ && (changed || !c.inside_) && beyond(c, key)) [[unlikely]] {
-        if (serializable(c) && !PLANTED(scan_bound_unprotected))
+        if (serializable(c) && !MUTANT(scan_bound_unprotected))
             TRY(lock(c, name_of(c, key), LockMode::gap_read, hold));
         return pos.at.valid() && (!before.page || before.valid()) ? Step::end : Step::again;
     }
@@ -358,7 +358,7 @@ Result<BTreeCursor::Ops::Step> BTreeCursor::Ops::backward(BTreeCursor& c, unsign
         c.leave_leaf(bound, false);
     }
     if (!c.positioned_ && serializable(c) && !c.gap_above_locked_ &&
-        !PLANTED(backward_gap_unprotected)) {
+        !MUTANT(backward_gap_unprotected)) {
         if (TRY(first_backward(c, pos, hold)) == Step::again) return Step::again;
     }
     if (pos.slot == 0) return pos.at.valid() ? Step::end : Step::again;
@@ -376,7 +376,7 @@ Result<BTreeCursor::Ops::Step> BTreeCursor::Ops::backward(BTreeCursor& c, unsign
 [[gnu::always_inline]] inline Result<bool> BTreeCursor::Ops::step_inside(BTreeCursor& c) {
     if (!c.positioned_ || c.leaf_ == kPageNone || c.gives_back_) [[unlikely]]
         return false;
-    const PeekedPage at{c.page_, c.word_, c.snapshot_};
+    const OptimisticPage at{c.page_, c.word_, c.snapshot_};
     if (!at.valid()) [[unlikely]]
         return false;
     const Page& page = *at.page;

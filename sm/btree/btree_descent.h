@@ -18,7 +18,7 @@ namespace lockstep::sm {
 enum class Met : uint8_t { near, far };
 
 struct BTree::Descent {
-    using Reach = Stats::Reach;
+    using Uncached = Stats::Uncached;
 
     // Nodes whose siblings are so few stay in the caches, their latch words too: no switch for
     // them.
@@ -34,15 +34,15 @@ struct BTree::Descent {
                        seen = stats.inner_slots.load(std::memory_order_relaxed);
         if (n > seen + 32 || n + 32 < seen) stats.inner_slots.store(n, std::memory_order_relaxed);
     }
-    static void note_reach(Stats& stats, Reach reach) {
-        if (stats.reach.load(std::memory_order_relaxed) < reach)
-            stats.reach.store(reach, std::memory_order_relaxed);
+    static void note_uncached(Stats& stats, Uncached uncached) {
+        if (stats.uncached.load(std::memory_order_relaxed) < uncached)
+            stats.uncached.store(uncached, std::memory_order_relaxed);
     }
 
     // The leaf is fetched while the team runs.
     [[gnu::always_inline]] static void pass_on_for_leaf(const BufferPool& pool, const Stats& stats,
                                                         PageId leaf) {
-        if (stats.reach.load(std::memory_order_relaxed) == Reach::far_words) {
+        if (stats.uncached.load(std::memory_order_relaxed) == Uncached::leaves_and_words) {
             if (threads::worker_local.prefetch) prefetch_line(pool.word_address(leaf));
             CTX(btree_word);
         }
@@ -72,7 +72,7 @@ struct BTree::Descent {
             const bool leaf = page.header.level == 1;
             const unsigned share = leaf ? 0 : node::share_behind(page, slot, key);
             if (!at.valid()) return false;
-            note_reach(stats, leaf ? Reach::far_leaves : Reach::far_words);
+            note_uncached(stats, leaf ? Uncached::leaves : Uncached::leaves_and_words);
             if (leaf) {
                 met = Met::far;
                 note_inner(stats, page);
@@ -82,15 +82,15 @@ struct BTree::Descent {
                 pass_on_for_inner(pool, stats, next, share);
             }
         }
-        PeekedPage child;
+        OptimisticPage child;
         if (!pool.try_peek(next, child)) [[unlikely]] {
             // Before anything is read for a page number that may be none.
             if (!at.valid()) return false;
-            Result<PeekedPage> peeked = pool.peek(next);
+            Result<OptimisticPage> seen_page = pool.fix_optimistic(next);
             // first: an error on a page that is no longer ours is none.
             if (!at.valid()) return false;
-            if (!peeked) return std::unexpected(peeked.error());
-            child = *peeked;
+            if (!seen_page) return std::unexpected(seen_page.error());
+            child = *seen_page;
             // Just read: zeros pass for a page that was never written, and a node it is not.
             if (child.page->kind() != PageKind::btree && child.valid())
                 return fail(ErrorCode::corrupt_page, "child of an index's node", next.value);
@@ -103,18 +103,18 @@ struct BTree::Descent {
     }
 
     // The node of `level` on the way to `key`, unvalidated, in `out`; a lower tree's root with its
-    // own level. Error: no_such_store, the root is another's.
+    // own level. Error: no_such_object, the root is another's.
     template <bool kPointsInLine = false>
-    [[gnu::always_inline]] static Result<Met> walk(BufferPool& pool, StoreId store, PageId root,
+    [[gnu::always_inline]] static Result<Met> walk(BufferPool& pool, ObjectId store, PageId root,
                                                    Stats& stats, const node::SearchKey& key,
                                                    Ops::Side side, unsigned level,
                                                    Ops::Position& out) {
         for (Met met = Met::near;;) {
             out.id = root;
             if (!pool.try_peek(root, out.at)) [[unlikely]]
-                out.at = TRY(pool.peek(root));
-            if (out.at.page->header.store != store.value && out.at.valid()) [[unlikely]]
-                return fail(ErrorCode::no_such_store, "index", store.value);
+                out.at = TRY(pool.fix_optimistic(root));
+            if (out.at.page->header.object != store.value && out.at.valid()) [[unlikely]]
+                return fail(ErrorCode::no_such_object, "index", store.value);
             for (;;) {
                 if (out.at.page->header.level <= level) return met;
                 if (!TRY(step_down<kPointsInLine>(pool, stats, key, side, out, met))) [[unlikely]]

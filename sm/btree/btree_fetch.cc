@@ -10,7 +10,7 @@
 #include "sm/btree/btree_descent.h"
 #include "sm/btree/overflow.h"
 #include "threads/base/hints.h"
-#include "threads/base/planted.h"
+#include "threads/base/mutants.h"
 #include "threads/steps/ctx.h"
 
 namespace lockstep::sm {
@@ -26,7 +26,7 @@ inline void copy_out(Slice value, ValueOut& out) {
     else if (out.text) out.text->assign(value);
 }
 
-[[gnu::cold, gnu::noinline]] Result<void> copy_overflow(BufferPool& pool, StoreId store,
+[[gnu::cold, gnu::noinline]] Result<void> copy_overflow(BufferPool& pool, ObjectId store,
                                                         const OverflowRef& ref, ValueOut& out) {
     out.bytes = ref.bytes;
     if (out.fixed)
@@ -52,7 +52,7 @@ inline void prefetch_record(const Ops::Position& pos, size_t bytes) {
 inline bool is_special(const txn::Transaction& txn, Slice key, Access access) {
     return key.size() > kKeyBytesMax ||
            (access == Access::read &&
-            (txn.isolation == txn::Isolation::read_committed || PLANTED(fetch_unlocked)));
+            (txn.isolation == txn::Isolation::read_committed || MUTANT(fetch_unlocked)));
 }
 
 // The key's lock is held, so the record cannot change; its page can. `located`: pos has a look at
@@ -66,8 +66,8 @@ inline Result<bool> read_record(BTree& tree, BufferPool& pool, txn::Transaction&
         } else if (tries < kOptimisticTries) [[likely]] {
             TRY(Ops::locate(tree, txn, key, false, pos));
         } else {
-            TRY(Ops::before_retry(tree, tries, tree.root()));
-            if (!TRY(Ops::hold_leaf(tree, key, Ops::Side::covering, pos, hold))) continue;
+            TRY(Ops::backoff(tree, tries, tree.root()));
+            if (!TRY(Ops::latch_leaf_shared(tree, key, Ops::Side::covering, pos, hold))) continue;
             const Found f = search(*pos.at.page, key);
             pos.slot = f.slot;
             pos.found = f.exact;
@@ -112,7 +112,7 @@ inline Result<bool> Ops::lock_in_team(BTree& tree, txn::Transaction& txn, const 
     TRY(tree.env_.locks->lock_record(txn.locks, tree.lock_, name, mode));
     if (!far) return located;
     CTX(record);
-    return look_again(*tree.env_.pool, tree, key, pos);
+    return revalidate(*tree.env_.pool, tree, key, pos);
 }
 
 // At read_committed a lock that was taken for the look alone is given back.

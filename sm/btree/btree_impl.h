@@ -19,7 +19,7 @@
 namespace lockstep::sm {
 
 inline constexpr unsigned kOptimisticTries = 2;
-inline constexpr unsigned kHastyTries = 200, kTriesMax = 2200;
+inline constexpr unsigned kSpinRetries = 200, kRetriesMax = 2200;
 inline constexpr Nanos kRetryPause = kMillisecond;
 // Times a leaf is split or cleaned for one record: the room is taken by others, or the leaf lies.
 inline constexpr unsigned kRoomTriesMax = 1000;
@@ -27,7 +27,7 @@ inline constexpr unsigned kRoomTriesMax = 1000;
 struct BTree::Ops {
     using SearchKey = node::SearchKey;
     struct Position {
-        PeekedPage at;
+        OptimisticPage at;
         PageId id;
         unsigned slot = 0;
         uint32_t leaves_freed = 0;  // before the look
@@ -54,7 +54,7 @@ struct BTree::Ops {
     // Leaf that covers `key`, searched; through the transaction's hint if that promises something.
     static Result<void> locate(BTree& tree, txn::Transaction& txn, const SearchKey& key,
                                bool hint_first, Position& out);
-    static LeafHint& hint_of(txn::Transaction& txn, StoreId store) {
+    static LeafHint& hint_of(txn::Transaction& txn, ObjectId store) {
         return local_of(txn).leaf_hints[store.value % std::size(local_of(txn).leaf_hints)];
     }
     static void remember(BTree& tree, txn::Transaction& txn, PageId leaf, unsigned slot,
@@ -71,27 +71,29 @@ struct BTree::Ops {
     // A leaf that was searched before a switch is looked at with a fresh version, and searched
     // again if it has changed meanwhile (LA-3): pages that others keep changing cost a second
     // search then, never a starved reader. False: it is no longer the leaf for `key`.
-    [[gnu::noinline]] static bool look_again(BufferPool& pool, const BTree& tree,
+    [[gnu::noinline]] static bool revalidate(BufferPool& pool, const BTree& tree,
                                              const SearchKey& key, Position& pos);
     // After failed validations: waits for a shared latch on the leaf that covers `key` (or lies
     // below it), so that the next look is valid.
-    [[gnu::cold, gnu::noinline]] static Result<bool> hold_leaf(BTree& tree, const SearchKey& key,
-                                                               Side side, Position& out,
-                                                               SharedPage& hold);
+    [[gnu::cold, gnu::noinline]] static Result<bool> latch_leaf_shared(BTree& tree,
+                                                                       const SearchKey& key,
+                                                                       Side side, Position& out,
+                                                                       SharedPage& hold);
     // Leaf that covers `key`, exclusively latched and searched; the one of `ahead` if that look is
     // still valid.
     static Result<void> latch_for(BTree& tree, txn::Transaction& txn, const SearchKey& key,
                                   bool hint_first, Target& out, const Position* ahead = nullptr);
     // Asked after `tries` failed tries in a row. Somebody who changes the tree is behind each of
-    // them; after kHastyTries a pause is made, because the kernel may have put that one's worker
-    // aside, and after kTriesMax (two seconds) it is a page that lies about its place:
+    // them; after kSpinRetries a pause is made, because the kernel may have put that one's worker
+    // aside, and after kRetriesMax (two seconds) it is a page that lies about its place:
     // corrupt_page.
-    [[gnu::cold, gnu::noinline]] static Result<void> before_retry(const BTree& tree, unsigned tries,
-                                                                  PageId near);
+    [[gnu::cold, gnu::noinline]] static Result<void> backoff(const BTree& tree, unsigned tries,
+                                                             PageId near);
     [[gnu::cold, gnu::noinline]] static std::unexpected<Error> damaged(const BTree& tree,
                                                                        PageId near);
-    [[gnu::cold, gnu::noinline]] static Result<bool> latch_slowly(BTree& tree, const SearchKey& key,
-                                                                  Target& out);
+    [[gnu::cold, gnu::noinline]] static Result<bool> latch_pessimistic(BTree& tree,
+                                                                       const SearchKey& key,
+                                                                       Target& out);
     // The same without a transaction.
     static Result<void> latch_leaf(BTree& tree, const SearchKey& key, Target& out);
     // Exclusively latches the inner node of `level` above `key`. False: the tree is not that high.
@@ -103,7 +105,7 @@ struct BTree::Ops {
     }
     static bool is_node_for(const BTree& tree, const Page& page, unsigned level,
                             const SearchKey& key) {
-        return page.kind() == PageKind::btree && page.header.store == tree.id_.value &&
+        return page.kind() == PageKind::btree && page.header.object == tree.id_.value &&
                page.header.level == level && node::covers(page, key);
     }
 
@@ -112,11 +114,11 @@ struct BTree::Ops {
     // is the leaf's snapshot if it is not latched; the caller validates it once more at the end.
     struct NextKey {
         txn::LockName name;
-        PeekedPage sibling;
+        OptimisticPage sibling;
         bool valid() const { return sibling.page == nullptr || sibling.valid(); }
     };
-    static Result<bool> next_key(BTree& tree, const Page& leaf, unsigned slot, const PeekedPage* at,
-                                 NextKey& out);
+    static Result<bool> next_key(BTree& tree, const Page& leaf, unsigned slot,
+                                 const OptimisticPage* at, NextKey& out);
 
     // --- btree_fetch.cc: reads a record whose name is locked.
     [[gnu::noinline]] static Result<bool> read_locked(BTree& tree, txn::Transaction& txn,

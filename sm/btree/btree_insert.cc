@@ -9,7 +9,7 @@
 #include "sm/btree/overflow.h"
 #include "sm/change/rollback.h"
 #include "sm/core/cleanup.h"
-#include "threads/base/planted.h"
+#include "threads/base/mutants.h"
 
 namespace lockstep::sm {
 
@@ -22,13 +22,13 @@ using GapCheck = Ops::GapCheck;
 // May a key be put in front of the target's slot?
 Result<GapCheck> Ops::check_gap(BTree& tree, txn::LockManager& locks, txn::Transaction& txn,
                                 const Target& t, txn::LockName name, NextKey& next) {
-    if (!TRY(Ops::next_key(tree, *t.page, t.slot + PLANTED(next_key_off_by_one), nullptr, next)))
+    if (!TRY(Ops::next_key(tree, *t.page, t.slot + MUTANT(next_key_off_by_one), nullptr, next)))
         [[unlikely]]
         return GapCheck::changed;
     if (!locks.grantable(txn.locks, next.name, LockMode::gap_insert)) [[unlikely]]
         return GapCheck::wait_above;
     // The new key cuts a gap in two: who protects the whole of it must protect both halves.
-    if (!PLANTED(half_gap_unprotected) && local_of(txn).gap_reader == txn.id &&
+    if (!MUTANT(half_gap_unprotected) && local_of(txn).gap_reader == txn.id &&
         (locks.held(txn.locks, next.name) & LockMode::gap_read) != LockMode::none) [[unlikely]]
         if (!TRY(locks.try_lock_record(txn.locks, tree.lock(), name, LockMode::gap_read)))
             return GapCheck::wait_own;
@@ -69,7 +69,7 @@ inline Result<void> log_put(Env& env, BTree& tree, txn::Transaction& txn, Ops::T
     if (!was_overflow) return true;
     Result<void> released = release_overflow(env, txn, tree.id(), key, old_chain);
     if (released) return true;
-    (void)roll_back(env, txn, before);
+    (void)rollback(env, txn, before);
     return std::unexpected(released.error());
 }
 
@@ -122,7 +122,7 @@ Result<void> Ops::insert_record(BTree& tree, txn::Transaction& txn, txn::LockNam
                     TRY(locks.wait_until_grantable(txn.locks, next.name, LockMode::gap_insert));
                 if (gap == GapCheck::wait_own)
                     TRY(locks.lock_record(txn.locks, tree.lock_, name, LockMode::gap_read));
-                if (gap == GapCheck::changed) TRY(before_retry(tree, ++changes, t.id));
+                if (gap == GapCheck::changed) TRY(backoff(tree, ++changes, t.id));
                 continue;
             }
             if (fits(*t.page, key.size(), value.size())) [[likely]] {
@@ -152,7 +152,7 @@ namespace {
     const Lsn before = txn.last_lsn;
     const OverflowRef ref = TRY(write_overflow(env, &txn, tree.id(), value));
     Result<void> done = Ops::insert_record(tree, txn, name, key, bytes_of(ref), true);
-    if (!done) (void)roll_back(env, txn, before);  // nobody refers to it
+    if (!done) (void)rollback(env, txn, before);  // nobody refers to it
     return done;
 }
 
@@ -166,7 +166,7 @@ Result<void> BTree::insert(txn::Transaction& txn, Slice key, Slice value) {
     Ops::Position place;
     Met met;
     const Ops::Position* ahead = nullptr;
-    if (!in_far_team()) env_.locks->prefetch(name);
+    if (!in_uncached_team()) env_.locks->prefetch(name);
     else if (Descent::locate_ahead(*this, txn, wanted, name, place, met)) ahead = &place;
     TRY(env_.locks->lock_record(txn.locks, lock_, name, LockMode::X));
     if (Ops::too_large(key.size(), value.size())) [[unlikely]]

@@ -18,7 +18,7 @@
 #include <lockstep/index.h>
 #include "sm/btree/btree_impl.h"
 #include "threads/base/hints.h"
-#include "threads/base/planted.h"
+#include "threads/base/mutants.h"
 #include "threads/steps/ctx.h"
 
 namespace lockstep::sm {
@@ -37,7 +37,7 @@ struct Look {
     KeyView key;
     txn::LockName name;
     PageId leaf;  // none: this one is read alone
-    PeekedPage parent;
+    OptimisticPage parent;
     Ops::Position pos;
 };
 
@@ -74,7 +74,7 @@ public:
     Result<size_t> read();
 
 private:
-    bool find_parent(const KeyView& key, PeekedPage& at) const;
+    bool find_parent(const KeyView& key, OptimisticPage& at) const;
     bool same_parent(const Look& before, const KeyView& key) const;
     void prefetch_leaves();
     bool take(const Look& look, Lookup& row) const;
@@ -91,11 +91,11 @@ private:
 };
 
 // The level-1 node on the way to `key`, if everything is in memory and stands still.
-bool Group::find_parent(const KeyView& key, PeekedPage& at) const {
-    if (!pool_.try_peek(tree_.root(), at) || at.page->header.store != tree_.id().value)
+bool Group::find_parent(const KeyView& key, OptimisticPage& at) const {
+    if (!pool_.try_peek(tree_.root(), at) || at.page->header.object != tree_.id().value)
         return false;
     while (at.page->header.level > 1) {
-        PeekedPage child;
+        OptimisticPage child;
         const bool here = pool_.try_peek(child_at(*at.page, child_slot(*at.page, key)), child);
         if (!at.valid() || !here) [[unlikely]]
             return false;
@@ -232,7 +232,7 @@ Result<size_t> BTree::fetch_group(txn::Transaction& txn, std::span<Lookup> rows,
 Result<size_t> BTree::fetch_many(txn::Transaction& txn, std::span<Lookup> rows, Access access) {
     const bool one_by_one =
         access == Access::read &&
-        (txn.isolation == txn::Isolation::read_committed || PLANTED(fetch_unlocked));
+        (txn.isolation == txn::Isolation::read_committed || MUTANT(fetch_unlocked));
     size_t found = 0;
     while (!rows.empty()) {
         const std::span<Lookup> group = rows.first(std::min(rows.size(), kGroup));
@@ -243,7 +243,7 @@ Result<size_t> BTree::fetch_many(txn::Transaction& txn, std::span<Lookup> rows, 
     return found;
 }
 
-void BTree::expect_at(txn::Transaction& txn, const RecordHint& hint) const {
+void BTree::note_hint(txn::Transaction& txn, const RecordHint& hint) const {
     Ops::hint_of(txn, id_) = {.store = id_,
                               .page = hint.page,
                               .slot = hint.slot,

@@ -2,7 +2,7 @@
 //
 // Concepts   A ghost may go when nobody holds its name, checked with its leaf latched: whoever
 //            deleted it has ended, and no scan protects its gap. A transaction whose lock on the
-//            whole index spares it record locks is seen by StoreLock::strong: then nothing is
+//            whole index spares it record locks is seen by ObjectLock::strong: then nothing is
 //            removed. A scan that read the leaf before and locks the name after fails its
 //            validation. A ghost's overflow chain is freed first, the ghost goes afterwards: a
 //            crash in between leaves a ghost whose chain is gone, never a chain without a ghost.
@@ -14,7 +14,7 @@
 #include "sm/btree/btree_impl.h"
 #include "sm/btree/overflow.h"
 #include "sm/core/cleanup.h"
-#include "threads/base/planted.h"
+#include "threads/base/mutants.h"
 
 namespace lockstep::sm {
 
@@ -54,7 +54,7 @@ Slots removable_ghosts(Env& env, BTree& tree, const Page& leaf, size_t limit,
         --unseen;
         const txn::LockName name =
             txn::key_lock_name(tree.id(), full_key(leaf, i, buffer, sizeof buffer));
-        if (!PLANTED(ghost_cleaned_under_lock) &&
+        if (!MUTANT(ghost_cleaned_under_lock) &&
             !env.locks->grantable(nobody, name, LockMode::X | LockMode::gap_insert))
             continue;
         if (overflow(leaf, i) && !contains(freed, overflow_ref(value(leaf, i)))) {
@@ -282,7 +282,7 @@ Result<bool> BTree::clean_chain(Slice key, PageId first, uint64_t chain) {
         txn::LockOwner nobody;
         nobody.slot = UINT32_MAX;
         if (lock_.strong.load(std::memory_order_acquire) != 0) return false;
-        if (!PLANTED(chain_freed_early) &&
+        if (!MUTANT(chain_freed_early) &&
             !env_.locks->grantable(nobody, txn::key_lock_name(id_, key), LockMode::X))
             return false;
         if (t.found && overflow(*t.page, t.slot)) {
@@ -290,7 +290,7 @@ Result<bool> BTree::clean_chain(Slice key, PageId first, uint64_t chain) {
             if (ref.first == first.value && ref.chain == chain) return true;
         }
     }
-    if (!PLANTED(chain_leaked)) TRY(free_overflow(env_, id_, first, chain));
+    if (!MUTANT(chain_leaked)) TRY(free_overflow(env_, id_, first, chain));
     if (env_.drops) TRY(env_.drops->remove_now({DropKind::chain, id_, first, chain}));
     return true;
 }

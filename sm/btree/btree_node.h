@@ -26,7 +26,7 @@
 #include "sm/buffer/bytes.h"
 #include "sm/buffer/page.h"
 #include "threads/base/check.h"
-#include "threads/base/planted.h"
+#include "threads/base/mutants.h"
 
 namespace lockstep::sm::node {
 
@@ -185,7 +185,7 @@ void set_bits(Page& p, unsigned slot, uint16_t set, uint16_t clear);
 
 size_t common_prefix(Slice a, Slice b);
 inline size_t fence_prefix(Slice low, Slice high, bool infinite) {
-    return infinite ? 0 : std::min(low.size(), common_prefix(low, high) + PLANTED(prefix_too_long));
+    return infinite ? 0 : std::min(low.size(), common_prefix(low, high) + MUTANT(prefix_too_long));
 }
 // Shortest key s with left < s <= right.
 inline Slice separator(Slice left, Slice right) {
@@ -197,7 +197,7 @@ class Builder {
 public:
     struct Frame {
         PageId page;
-        StoreId store;
+        ObjectId store;
         uint8_t level = 0;
         Slice low, high;
         bool infinite = true;

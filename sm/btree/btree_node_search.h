@@ -28,7 +28,7 @@ public:
     size_t size() const { return size_; }
     Slice slice() const { return {text_, size_}; }
     operator Slice() const { return slice(); }
-    txn::LockName lock_name(StoreId store) const {
+    txn::LockName lock_name(ObjectId store) const {
         return size_ <= 16 ? txn::short_key_lock_name(store, eight(0), eight(8), size_)
                            : txn::key_lock_name(store, slice());
     }

@@ -11,7 +11,7 @@ Result<void> scan_raw(
     SharedPage page = TRY(pool.fix_shared(tree.root()));
     while (!node::is_leaf(*page)) page = TRY(pool.fix_shared(node::child_at(*page, -1)));
     for (;;) {
-        if (page->kind() != PageKind::btree || page->header.store != tree.id().value)
+        if (page->kind() != PageKind::btree || page->header.object != tree.id().value)
             return fail(ErrorCode::corrupt_page, "a leaf of another object in the chain of leaves",
                         page->id().value, tree.id().value);
         for (unsigned slot = 0; slot < node::count(*page); ++slot)

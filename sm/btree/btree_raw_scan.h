@@ -1,5 +1,5 @@
 // btree_raw_scan.h - every entry of a tree as it lies on the pages, ghosts included, without locks:
-// for the catalogue and for tools.
+// for the catalog and for tools.
 #pragma once
 
 #include <functional>

@@ -1,7 +1,7 @@
 // btree_redo.cc - the B-tree's page actions: the forward path and redo change pages through these
 // functions only.
 #include "sm/btree/btree_payload.h"
-#include "threads/base/planted.h"
+#include "threads/base/mutants.h"
 
 namespace lockstep::sm {
 
@@ -35,7 +35,7 @@ void append_slots(Builder& builder, const Page& old, unsigned from, unsigned to,
 Builder::Frame frame_of(const Page& old) {
     Builder::Frame f;
     f.page = old.id();
-    f.store = StoreId{old.header.store};
+    f.store = ObjectId{old.header.object};
     f.level = old.header.level;
     f.low = low(old);
     f.infinite = high_infinite(old);
@@ -114,7 +114,7 @@ void apply_btree_format(Page& page, Slice bytes) {
     const auto p = in.get<payload::Format>();
     Builder::Frame f;
     f.page = PageId{p.page};
-    f.store = StoreId{p.store};
+    f.store = ObjectId{p.store};
     f.level = static_cast<uint8_t>(p.level);
     f.low = in.bytes(p.low_bytes);
     f.infinite = p.high_bytes == kInfinite;
@@ -130,7 +130,7 @@ void apply_btree_truncate(Page& page, Slice bytes) {
     Page old;
     std::memcpy(static_cast<void*>(&old), &page, kPageBytes);
     Builder::Frame f = frame_of(old);
-    if (!PLANTED(fence_not_updated)) f.infinite = false, f.high = in.bytes(p.high_bytes);
+    if (!MUTANT(fence_not_updated)) f.infinite = false, f.high = in.bytes(p.high_bytes);
     if (is_leaf(old)) f.link = PageId{p.right};
     Builder builder(page, f);
     append_slots(builder, old, 0, p.keep, header(page).prefix);
@@ -148,7 +148,7 @@ void apply_btree_absorb(Page& page, Slice bytes) {
     Builder::Frame f = frame_of(old);
     f.infinite = p.high_bytes == kInfinite;
     f.high = f.infinite ? Slice{} : in.bytes(p.high_bytes);
-    if (is_leaf(old) && !PLANTED(merge_link_stale)) f.link = PageId{p.right};
+    if (is_leaf(old) && !MUTANT(merge_link_stale)) f.link = PageId{p.right};
     Builder builder(page, f);
     append_slots(builder, old, 0, count(old), header(page).prefix, removed);
     append_records(builder, in, p.count);

@@ -1,11 +1,11 @@
 // btree_search.cc - the ways to a leaf: optimistic descent, the transaction's leaf hint, latching.
 //
-// Invariants LA-3 here means: a page's snapshot is taken by peek(), its bytes are read, and valid()
-//            is asked, with no switch in between. A miss in peek() of the child may park; the
-//            parent is validated afterwards, so a stale way is given up.
+// Invariants LA-3 here means: a page's snapshot is taken by fix_optimistic(), its bytes are read,
+//            and valid() is asked, with no switch in between. A miss in fix_optimistic() of the
+//            child may park; the parent is validated afterwards, so a stale way is given up.
 #include "sm/btree/btree_descent.h"
 #include "threads/base/hints.h"
-#include "threads/base/planted.h"
+#include "threads/base/mutants.h"
 #include "threads/steps/ctx.h"
 
 namespace lockstep::sm {
@@ -67,9 +67,9 @@ Result<void> Ops::descend_last(BTree& tree, Position& out) {
     BufferPool& pool = *tree.env_.pool;
     for (;;) {
         PageId id = tree.root_;
-        PeekedPage at = TRY(pool.peek(id));
-        if (at.page->header.store != tree.id_.value && at.valid()) [[unlikely]]
-            return fail(ErrorCode::no_such_store, "index", tree.id_.value);
+        OptimisticPage at = TRY(pool.fix_optimistic(id));
+        if (at.page->header.object != tree.id_.value && at.valid()) [[unlikely]]
+            return fail(ErrorCode::no_such_object, "index", tree.id_.value);
         for (;;) {
             if (at.page->header.level == 0) {
                 out.at = at;
@@ -78,10 +78,10 @@ Result<void> Ops::descend_last(BTree& tree, Position& out) {
             }
             const PageId next = child_at(*at.page, static_cast<int>(count(*at.page)) - 1);
             if (!at.valid()) break;
-            Result<PeekedPage> peeked = pool.peek(next);
+            Result<OptimisticPage> seen_page = pool.fix_optimistic(next);
             if (!at.valid()) break;
-            if (!peeked) return std::unexpected(peeked.error());
-            at = *peeked;
+            if (!seen_page) return std::unexpected(seen_page.error());
+            at = *seen_page;
             id = next;
         }
         tree.stats_.restarts.fetch_add(1, std::memory_order_relaxed);
@@ -95,10 +95,10 @@ namespace {
 inline bool try_hint(BufferPool& pool, const BTree& tree, const LeafHint& hint,
                      const node::SearchKey& key, Ops::Position& out) {
     if (!pool.try_peek(hint.page, out.at) ||
-        (tree.leaves_freed() != hint.leaves_freed && !PLANTED(hint_outlives_leaf)))
+        (tree.leaves_freed() != hint.leaves_freed && !MUTANT(hint_outlives_leaf)))
         return false;
     const Page& page = *out.at.page;
-    if (page.header.store != tree.id().value || page.kind() != PageKind::btree ||
+    if (page.header.object != tree.id().value || page.kind() != PageKind::btree ||
         page.header.level != 0)
         return false;
     out.id = hint.page;
@@ -130,9 +130,9 @@ Result<void> Ops::locate(BTree& tree, txn::Transaction& txn, const SearchKey& ke
     return {};
 }
 
-bool Ops::look_again(BufferPool& pool, const BTree& tree, const SearchKey& key, Position& pos) {
+bool Ops::revalidate(BufferPool& pool, const BTree& tree, const SearchKey& key, Position& pos) {
     const uint64_t before = pos.at.snapshot;
-    Result<PeekedPage> again = pool.peek(pos.id);
+    Result<OptimisticPage> again = pool.fix_optimistic(pos.id);
     if (!again) return false;
     pos.at = *again;
     if (threads::latch::version_bits(again->snapshot) == threads::latch::version_bits(before))
@@ -146,8 +146,8 @@ bool Ops::look_again(BufferPool& pool, const BTree& tree, const SearchKey& key, 
     return true;
 }
 
-Result<bool> Ops::hold_leaf(BTree& tree, const SearchKey& key, Side side, Position& out,
-                            SharedPage& hold) {
+Result<bool> Ops::latch_leaf_shared(BTree& tree, const SearchKey& key, Side side, Position& out,
+                                    SharedPage& hold) {
     tree.stats_.latched_descents.fetch_add(1, std::memory_order_relaxed);
     hold.release();
     TRY(descend(tree, key, side, 0, out));
@@ -157,10 +157,10 @@ Result<bool> Ops::hold_leaf(BTree& tree, const SearchKey& key, Side side, Positi
     if (!out.valid()) return false;
     if (!fixed) return std::unexpected(fixed.error());
     hold = std::move(*fixed);
-    out.at = TRY(tree.env_.pool->peek(id));
+    out.at = TRY(tree.env_.pool->fix_optimistic(id));
     const Page& page = *out.at.page;
     const bool right_leaf =
-        page.kind() == PageKind::btree && page.header.store == tree.id_.value &&
+        page.kind() == PageKind::btree && page.header.object == tree.id_.value &&
         page.header.level == 0 &&
         (side == Side::covering ? covers(page, key)
                                 : (key.size() == 0 || key.slice() > low(page)) &&
@@ -178,7 +178,7 @@ Result<void> Ops::latch_for(BTree& tree, txn::Transaction& txn, const SearchKey&
         else TRY(locate(tree, txn, key, hint_first && tries == 0, pos));
         if (threads::worker_local.code_points && tries == 0) [[unlikely]] {
             CTX(located);
-            if (!look_again(*tree.env_.pool, tree, key, pos)) continue;
+            if (!revalidate(*tree.env_.pool, tree, key, pos)) continue;
         }
         if (tree.env_.pool->upgrade(pos.at, pos.id, out.page)) [[likely]] {
             out.id = pos.id;
@@ -188,8 +188,8 @@ Result<void> Ops::latch_for(BTree& tree, txn::Transaction& txn, const SearchKey&
             tree.env_.pool->prefetch_for_change(pos.at);
             return {};
         }
-        if (tries >= kOptimisticTries && TRY(latch_slowly(tree, key, out))) return {};
-        TRY(before_retry(tree, tries, pos.id));
+        if (tries >= kOptimisticTries && TRY(latch_pessimistic(tree, key, out))) return {};
+        TRY(backoff(tree, tries, pos.id));
     }
 }
 
@@ -197,13 +197,13 @@ std::unexpected<Error> Ops::damaged(const BTree& tree, PageId near) {
     return fail(ErrorCode::corrupt_page, "descent of an index", near.value, tree.id_.value);
 }
 
-Result<void> Ops::before_retry(const BTree& tree, unsigned tries, PageId near) {
-    if (tries > kTriesMax) return damaged(tree, near);
-    if (tries > kHastyTries) threads::sleep_until(threads::now() + kRetryPause);
+Result<void> Ops::backoff(const BTree& tree, unsigned tries, PageId near) {
+    if (tries > kRetriesMax) return damaged(tree, near);
+    if (tries > kSpinRetries) threads::sleep_until(threads::now() + kRetryPause);
     return {};
 }
 
-Result<bool> Ops::latch_slowly(BTree& tree, const SearchKey& key, Target& out) {
+Result<bool> Ops::latch_pessimistic(BTree& tree, const SearchKey& key, Target& out) {
     tree.stats_.latched_descents.fetch_add(1, std::memory_order_relaxed);
     Position pos;
     out.leaves_freed = tree.leaves_freed();
@@ -224,14 +224,14 @@ Result<bool> Ops::latch_slowly(BTree& tree, const SearchKey& key, Target& out) {
 }
 
 Result<void> Ops::latch_leaf(BTree& tree, const SearchKey& key, Target& out) {
-    for (unsigned tries = 0; !TRY(latch_slowly(tree, key, out)); ++tries)
-        TRY(before_retry(tree, tries, tree.root_));
+    for (unsigned tries = 0; !TRY(latch_pessimistic(tree, key, out)); ++tries)
+        TRY(backoff(tree, tries, tree.root_));
     return {};
 }
 
 Result<bool> Ops::latch_parent(BTree& tree, const SearchKey& key, unsigned level, Target& out) {
     for (unsigned tries = 0;; ++tries) {
-        TRY(before_retry(tree, tries, tree.root_));
+        TRY(backoff(tree, tries, tree.root_));
         Position pos;
         TRY(descend(tree, key, Side::covering, level, pos));
         const unsigned found_level = pos.at.page->header.level;
@@ -254,7 +254,7 @@ Result<bool> Ops::latch_parent(BTree& tree, const SearchKey& key, unsigned level
 namespace {
 
 // Unvalidated.
-txn::LockName slot_lock_name(StoreId store, const Page& page, unsigned slot) {
+txn::LockName slot_lock_name(ObjectId store, const Page& page, unsigned slot) {
     char buffer[2 * kKeyBytesMax];
     const Slice a = prefix(page), b = suffix(page, slot);
     if (a.size() + b.size() > 16) [[unlikely]]
@@ -268,7 +268,7 @@ txn::LockName slot_lock_name(StoreId store, const Page& page, unsigned slot) {
 
 }  // namespace
 
-Result<bool> Ops::next_key(BTree& tree, const Page& leaf, unsigned slot, const PeekedPage* at,
+Result<bool> Ops::next_key(BTree& tree, const Page& leaf, unsigned slot, const OptimisticPage* at,
                            NextKey& out) {
     out.sibling = {};
     if (slot < count(leaf)) [[likely]] {
@@ -282,9 +282,9 @@ Result<bool> Ops::next_key(BTree& tree, const Page& leaf, unsigned slot, const P
         out.name = txn::end_lock_name(tree.id_);
         return true;
     }
-    out.sibling = TRY(tree.env_.pool->peek(next));
+    out.sibling = TRY(tree.env_.pool->fix_optimistic(next));
     const Page& page = *out.sibling.page;
-    if (page.kind() != PageKind::btree || page.header.store != tree.id_.value || count(page) == 0)
+    if (page.kind() != PageKind::btree || page.header.object != tree.id_.value || count(page) == 0)
         return false;
     out.name = slot_lock_name(tree.id_, page, 0);
     return out.sibling.valid();

@@ -7,7 +7,7 @@
 //            insertion so that pages stay full.
 // Blocking   Latches parent, node, new page, space map, in that order; parks for any of them.
 #include "sm/btree/btree_impl.h"
-#include "threads/base/planted.h"
+#include "threads/base/mutants.h"
 
 namespace lockstep::sm {
 
@@ -48,7 +48,7 @@ SplitPlan plan_leaf(const Page& page, Slice key) {
     }
     plan.at = run && position == n ? n - 1 : middle_by_bytes(page);
     plan.separator =
-        PLANTED(separator_wrong)
+        MUTANT(separator_wrong)
             ? full_key(page, plan.at - 1)
             : std::string(separator(full_key(page, plan.at - 1), full_key(page, plan.at)));
     return plan;
@@ -107,7 +107,7 @@ SplitPlan plan_inner(const Page& page, Slice key) {
          {payload::bytes_of(put), plan.separator, payload::bytes_of(child_page), {}}},
     };
     TRY(change_pages(env, nullptr, ChangeRole::system, LogKind::btree_split, tree.id(),
-                     std::span(parts, PLANTED(split_without_parent) ? 3 : 4)));
+                     std::span(parts, MUTANT(split_without_parent) ? 3 : 4)));
     return {};
 }
 

@@ -7,7 +7,7 @@
 //            (a system record) makes.
 #include "sm/btree/btree_impl.h"
 #include "sm/core/cleanup.h"
-#include "threads/base/planted.h"
+#include "threads/base/mutants.h"
 
 namespace lockstep::sm {
 
@@ -51,7 +51,7 @@ Result<void> put_back(BTree& tree, txn::Transaction& txn, const txn::LogRecordVi
         }
         TRY(Ops::log_replace(
             tree, txn, t, key, offset, static_cast<unsigned>(fresh.size()),
-            PLANTED(undo_update_keeps_new) ? std::string(fresh) : std::string(old), flags,
+            MUTANT(undo_update_keeps_new) ? std::string(fresh) : std::string(old), flags,
             ChangeRole::compensation,
             becomes_ghost ? LogKind::btree_undo_insert : LogKind::btree_undo_update,
             Lsn{record.header->prev}));
@@ -74,10 +74,10 @@ Slice key_of_many(Slice payload, unsigned n) {
 }
 
 Result<BTree*> tree_of(Env& env, const txn::LogRecordView& record) {
-    const StoreId id{record.header->store};
+    const ObjectId id{record.header->object};
     BTree* tree = env.objects ? env.objects->index_by_id(id) : nullptr;
     if (!tree)
-        return fail(ErrorCode::no_such_store, "index of a record to be rolled back", id.value,
+        return fail(ErrorCode::no_such_object, "index of a record to be rolled back", id.value,
                     record.lsn.value);
     return tree;
 }
@@ -130,7 +130,7 @@ Result<void> BTree::undo_update(txn::Transaction& txn, const txn::LogRecordView&
     return put_back(*this, txn, record, key, p.offset, old, fresh, p.flags, false);
 }
 
-Result<void> BTree::undo_delete(txn::Transaction& txn, const txn::LogRecordView& record) {
+Result<void> BTree::undo_erase(txn::Transaction& txn, const txn::LogRecordView& record) {
     const PartView part = TRY(only_part(record));
     payload::Reader in(part.payload);
     const auto p = in.get<payload::SetGhost>();
@@ -138,8 +138,8 @@ Result<void> BTree::undo_delete(txn::Transaction& txn, const txn::LogRecordView&
     Ops::Target t;
     TRY(Ops::latch_for(*this, txn, key, true, t));
     if (!t.found || !ghost(*t.page, t.slot)) return lost(*this, record);
-    return Ops::log_set_ghost(*this, txn, t, key, PLANTED(undo_erase_keeps_ghost),
-                              ChangeRole::compensation, LogKind::btree_undo_delete,
+    return Ops::log_set_ghost(*this, txn, t, key, MUTANT(undo_erase_keeps_ghost),
+                              ChangeRole::compensation, LogKind::btree_undo_erase,
                               Lsn{record.header->prev});
 }
 
@@ -153,8 +153,8 @@ Result<void> undo_btree_insert_many(Env& env, txn::Transaction& txn,
 Result<void> undo_btree_update(Env& env, txn::Transaction& txn, const txn::LogRecordView& record) {
     return TRY(tree_of(env, record))->undo_update(txn, record);
 }
-Result<void> undo_btree_delete(Env& env, txn::Transaction& txn, const txn::LogRecordView& record) {
-    return TRY(tree_of(env, record))->undo_delete(txn, record);
+Result<void> undo_btree_erase(Env& env, txn::Transaction& txn, const txn::LogRecordView& record) {
+    return TRY(tree_of(env, record))->undo_erase(txn, record);
 }
 Result<void> undo_btree_bulk(Env& env, txn::Transaction& txn, const txn::LogRecordView& record) {
     return TRY(tree_of(env, record))->undo_bulk(txn, record);

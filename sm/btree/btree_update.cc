@@ -36,7 +36,7 @@ bool splice_fits(const Page& page, size_t old_bytes, size_t new_bytes) {
 
 // The whole current value of the target's record; an overflow value is read with the latch released
 // (the key's X lock keeps it).
-Result<std::string> whole_value(Env& env, StoreId store, Ops::Target& t) {
+Result<std::string> whole_value(Env& env, ObjectId store, Ops::Target& t) {
     const Slice here = value(*t.page, t.slot);
     if (!overflow(*t.page, t.slot)) return std::string(here);
     const OverflowRef ref = overflow_ref(here);
@@ -72,7 +72,7 @@ Result<std::string> whole_value(Env& env, StoreId store, Ops::Target& t) {
         return Ops::damaged(tree, tree.root());
     };
     Result<bool> done = change();
-    if (!done || !*done) (void)roll_back(env, txn, before);
+    if (!done || !*done) (void)rollback(env, txn, before);
     return done;
 }
 

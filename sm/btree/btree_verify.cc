@@ -60,7 +60,7 @@ Result<void> check_subtree(Walk& w, PageId id, int level, const std::string& low
     }
     const Page& page = *copy;
     if (page.id() != id) w.fault(id, "page carries another number");
-    if (page.kind() != PageKind::btree || page.header.store != w.tree.id().value) {
+    if (page.kind() != PageKind::btree || page.header.object != w.tree.id().value) {
         w.fault(id, "not a page of this index");
         return {};
     }

@@ -24,13 +24,13 @@ const OverflowHeader& header_of(const Page& page) {
     return *reinterpret_cast<const OverflowHeader*>(page.body);
 }
 
-bool belongs(const Page& page, StoreId store, uint64_t chain) {
-    return page.kind() == PageKind::overflow && page.header.store == store.value &&
+bool belongs(const Page& page, ObjectId store, uint64_t chain) {
+    return page.kind() == PageKind::overflow && page.header.object == store.value &&
            header_of(page).chain == chain;
 }
 
 // Pages of a chain from `first` on; `whole` set if it ended as it should.
-Result<std::vector<PageId>> walk(BufferPool& pool, StoreId store, PageId first, uint64_t chain,
+Result<std::vector<PageId>> walk(BufferPool& pool, ObjectId store, PageId first, uint64_t chain,
                                  uint64_t& bytes) {
     std::vector<PageId> pages;
     bytes = 0;
@@ -50,7 +50,7 @@ Result<std::vector<PageId>> walk(BufferPool& pool, StoreId store, PageId first, 
 
 // Writes pieces [from, from + n) of the value as one record; `next` is the page behind them.
 // Returns the first one's page.
-Result<PageId> write_group(Env& env, txn::Transaction* txn, StoreId store, Slice value,
+Result<PageId> write_group(Env& env, txn::Transaction* txn, ObjectId store, Slice value,
                            uint64_t chain, size_t from, uint32_t n, PageId next) {
     PageReservation space = TRY(env.space->prepare(n));
     CHECK(space.count == n);
@@ -90,7 +90,7 @@ Result<PageId> write_group(Env& env, txn::Transaction* txn, StoreId store, Slice
 
 }  // namespace
 
-Result<OverflowRef> write_overflow(Env& env, txn::Transaction* txn, StoreId store, Slice value) {
+Result<OverflowRef> write_overflow(Env& env, txn::Transaction* txn, ObjectId store, Slice value) {
     const Lsn before = txn ? txn->last_lsn : kLsnNone;
     const size_t pieces = (value.size() + kOverflowCapacity - 1) / kOverflowCapacity;
     const uint64_t chain = env.log->tail().value;
@@ -100,7 +100,7 @@ Result<OverflowRef> write_overflow(Env& env, txn::Transaction* txn, StoreId stor
         const uint32_t n = static_cast<uint32_t>(std::min<size_t>(kGroup, left));
         Result<PageId> first = write_group(env, txn, store, value, chain, left - n, n, next);
         if (!first) {
-            if (txn) (void)roll_back(env, *txn, before);
+            if (txn) (void)rollback(env, *txn, before);
             else if (next != kPageNone) (void)free_overflow(env, store, next, chain);
             return std::unexpected(first.error());
         }
@@ -110,7 +110,7 @@ Result<OverflowRef> write_overflow(Env& env, txn::Transaction* txn, StoreId stor
     return OverflowRef{next.value, static_cast<uint32_t>(value.size()), chain};
 }
 
-Result<void> read_overflow(BufferPool& pool, StoreId store, const OverflowRef& ref, size_t offset,
+Result<void> read_overflow(BufferPool& pool, ObjectId store, const OverflowRef& ref, size_t offset,
                            char* out, size_t bytes) {
     // Of the page's first byte in the value.
     size_t position = 0;
@@ -137,7 +137,7 @@ Result<void> read_overflow(BufferPool& pool, StoreId store, const OverflowRef& r
     return {};
 }
 
-Result<void> read_overflow(BufferPool& pool, StoreId store, const OverflowRef& ref,
+Result<void> read_overflow(BufferPool& pool, ObjectId store, const OverflowRef& ref,
                            std::string& out) {
     if (out.capacity() < ref.bytes && !MemoryReserve::has_room_for(ref.bytes))
         return fail(ErrorCode::out_of_memory, "value", ref.bytes);
@@ -145,7 +145,7 @@ Result<void> read_overflow(BufferPool& pool, StoreId store, const OverflowRef& r
     return read_overflow(pool, store, ref, 0, out.data(), ref.bytes);
 }
 
-Result<std::vector<PageId>> overflow_pages(BufferPool& pool, StoreId store,
+Result<std::vector<PageId>> overflow_pages(BufferPool& pool, ObjectId store,
                                            const OverflowRef& ref) {
     uint64_t bytes = 0;
     std::vector<PageId> pages = TRY(walk(pool, store, PageId{ref.first}, ref.chain, bytes));
@@ -154,21 +154,21 @@ Result<std::vector<PageId>> overflow_pages(BufferPool& pool, StoreId store,
     return pages;
 }
 
-Result<bool> overflow_exists(Env& env, StoreId store, PageId first, uint64_t chain) {
+Result<bool> overflow_exists(Env& env, ObjectId store, PageId first, uint64_t chain) {
     // A freed page's old bytes may still lie on disk, so the map is asked before the page.
     if (!TRY(env.space->is_used(first))) return false;
     SharedPage page = TRY(env.pool->fix_shared(first));
     return belongs(*page, store, chain);
 }
 
-Result<void> release_overflow(Env& env, txn::Transaction& txn, StoreId store, Slice key,
+Result<void> release_overflow(Env& env, txn::Transaction& txn, ObjectId store, Slice key,
                               const OverflowRef& ref) {
     if (env.drops) TRY(env.drops->add(txn, {DropKind::chain, store, PageId{ref.first}, ref.chain}));
     if (env.ghost_notes) env.ghost_notes->note_chain(store, key, PageId{ref.first}, ref.chain);
     return {};
 }
 
-Result<std::vector<PageId>> overflow_remains(Env& env, StoreId store, PageId first,
+Result<std::vector<PageId>> overflow_remains(Env& env, ObjectId store, PageId first,
                                              uint64_t chain) {
     std::vector<PageId> pages;
     for (PageId at = first; at != kPageNone && TRY(overflow_exists(env, store, at, chain));) {
@@ -178,7 +178,7 @@ Result<std::vector<PageId>> overflow_remains(Env& env, StoreId store, PageId fir
     return pages;
 }
 
-Result<void> free_overflow(Env& env, StoreId store, PageId first, uint64_t chain) {
+Result<void> free_overflow(Env& env, ObjectId store, PageId first, uint64_t chain) {
     // From its end, so that what a crash leaves still hangs on the first page; the freed rest may
     // look whole on disk.
     std::vector<PageId> pages = TRY(overflow_remains(env, store, first, chain));
@@ -191,7 +191,7 @@ void apply_overflow_format(Page& page, Slice payload) {
     CHECK(payload.size() >= sizeof p && payload.size() - sizeof p <= kOverflowCapacity);
     std::memcpy(&p, payload.data(), sizeof p);
     const uint64_t lsn = page.header.lsn;
-    format_page(page, PageId{p.page}, StoreId{p.store}, PageKind::overflow);
+    format_page(page, PageId{p.page}, ObjectId{p.store}, PageKind::overflow);
     page.header.lsn = lsn;
     std::memcpy(page.body, &p.header, sizeof p.header);
     std::memcpy(page.bytes() + kOverflowDataAt, payload.data() + sizeof p,

@@ -49,24 +49,26 @@ inline Slice bytes_of(const OverflowRef& ref) {
 
 // Parks for space, pages and log. `txn` null: for good, and the caller must know how to find the
 // pages after a crash. On an error pages written so far are freed.
-Result<OverflowRef> write_overflow(Env& env, txn::Transaction* txn, StoreId store, Slice value);
+Result<OverflowRef> write_overflow(Env& env, txn::Transaction* txn, ObjectId store, Slice value);
 // Bytes [offset, offset + bytes) of the value. Errors: corrupt_page.
-Result<void> read_overflow(BufferPool& pool, StoreId store, const OverflowRef& ref, size_t offset,
+Result<void> read_overflow(BufferPool& pool, ObjectId store, const OverflowRef& ref, size_t offset,
                            char* out, size_t bytes);
 // The whole value. Errors: corrupt_page, out_of_memory.
-Result<void> read_overflow(BufferPool& pool, StoreId store, const OverflowRef& ref,
+Result<void> read_overflow(BufferPool& pool, ObjectId store, const OverflowRef& ref,
                            std::string& out);
 // Pages of the chain in order; checks OV-1.
-Result<std::vector<PageId>> overflow_pages(BufferPool& pool, StoreId store, const OverflowRef& ref);
+Result<std::vector<PageId>> overflow_pages(BufferPool& pool, ObjectId store,
+                                           const OverflowRef& ref);
 // The reference has been taken out of the record of `key` by `txn`: the chain goes when the
 // transaction has committed.
-Result<void> release_overflow(Env& env, txn::Transaction& txn, StoreId store, Slice key,
+Result<void> release_overflow(Env& env, txn::Transaction& txn, ObjectId store, Slice key,
                               const OverflowRef& ref);
 // Does the chain exist, or has it been freed?
-Result<bool> overflow_exists(Env& env, StoreId store, PageId first, uint64_t chain);
+Result<bool> overflow_exists(Env& env, ObjectId store, PageId first, uint64_t chain);
 // Pages of a chain of which a crash may have left only the beginning, as far as it goes.
-Result<std::vector<PageId>> overflow_remains(Env& env, StoreId store, PageId first, uint64_t chain);
+Result<std::vector<PageId>> overflow_remains(Env& env, ObjectId store, PageId first,
+                                             uint64_t chain);
 // Frees the chain if its first page still carries its number; otherwise it has been freed already.
-Result<void> free_overflow(Env& env, StoreId store, PageId first, uint64_t chain);
+Result<void> free_overflow(Env& env, ObjectId store, PageId first, uint64_t chain);
 
 }  // namespace lockstep::sm

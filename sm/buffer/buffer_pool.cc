@@ -143,7 +143,7 @@ Result<bool> BufferPool::Impl::fault(PageId id, bool keep, bool fresh) {
         page.header = PageHeader{.checksum = 0,
                                  .lsn = 0,
                                  .page_id = id.value,
-                                 .store = 0,
+                                 .object = 0,
                                  .kind = 0,
                                  .level = 0,
                                  .hole_begin = sizeof(PageHeader),
@@ -168,7 +168,7 @@ Result<bool> BufferPool::Impl::fault(PageId id, bool keep, bool fresh) {
     return true;
 }
 
-Result<PeekedPage> BufferPool::peek_slow(PageId id) {
+Result<OptimisticPage> BufferPool::fix_optimistic_slow(PageId id) {
     for (;;) {
         if (id.value >= pages_max_)
             return fail(ErrorCode::corrupt_page, "page number beyond any volume", id.value);
@@ -185,7 +185,7 @@ Result<PeekedPage> BufferPool::peek_slow(PageId id) {
             continue;
         }
         seen = impl_->warm_up(word, seen);
-        if (latch::readable(seen)) return PeekedPage{frame(frame_of(seen)), &word, seen};
+        if (latch::readable(seen)) return OptimisticPage{frame(frame_of(seen)), &word, seen};
     }
 }
 

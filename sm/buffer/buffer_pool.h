@@ -8,7 +8,7 @@
 //            believes. A latch is also the pin: a page that anybody holds is not evicted. The
 //            payload's top bit says "warm": set at every look that finds it clear, cleared by the
 //            clock's hand. A word of all zeros is a page that nobody has asked for yet (frame 0
-//            holds no page): it is not warm, so peek() needs no test of its own for it.
+//            holds no page): it is not warm, so fix_optimistic() needs no test of its own for it.
 // Invariants BP-1 A page is written only after the log is durable up to its lsn (write-ahead).
 // [checked: write_batch()]
 //            BP-2 A dirty frame has rec_lsn <= the first record that is not in the volume's copy.
@@ -18,8 +18,8 @@
 //                 write (LW-2).
 //            BP-4 A page being written may change meanwhile: the write goes from a copy, and the
 //            frame stays dirty if it changed.
-// Blocking   fix_* park for the latch and for the read; peek() parks only on a miss. Hold no more
-//            than the operation needs.
+// Blocking   fix_* park for the latch and for the read; fix_optimistic() parks only on a miss. Hold
+//            no more than the operation needs.
 // Source     V. Leis et al., vmcache, 2023 (page state words); LeanStore; here words live in an
 //            array of their own, without munmap.
 #pragma once
@@ -105,7 +105,7 @@ private:
 };
 
 // Optimistic look at a page: nothing is held. Read, then ask valid(); no switch in between (LA-3).
-struct PeekedPage {
+struct OptimisticPage {
     const Page* page = nullptr;
     const threads::LatchWord* word = nullptr;
     uint64_t snapshot = 0;
@@ -145,18 +145,18 @@ public:
     // Hot path: one load, and a read of the page's first line by the caller. Marked (cold) pages
     // are unmarked, absent ones read in. The id may come from bytes that are not validated yet: any
     // value gives a page or an error.
-    Result<PeekedPage> peek(PageId id) {
+    Result<OptimisticPage> fix_optimistic(PageId id) {
         if (id.value < pages_max_) [[likely]] {
             const threads::LatchWord& word = words_[id.value];
             const uint64_t snapshot = word.load(std::memory_order_acquire);
             if (warm(snapshot) && threads::latch::readable(snapshot)) [[likely]]
-                return PeekedPage{frame(frame_of(snapshot)), &word, snapshot};
+                return OptimisticPage{frame(frame_of(snapshot)), &word, snapshot};
         }
-        return peek_slow(id);
+        return fix_optimistic_slow(id);
     }
-    // What peek() does in the common case, and nothing else: false if the page is absent,
+    // What fix_optimistic() does in the common case, and nothing else: false if the page is absent,
     // exclusively held, cold or not of this volume.
-    bool try_peek(PageId id, PeekedPage& out) const {
+    bool try_peek(PageId id, OptimisticPage& out) const {
         if (id.value >= pages_max_) [[unlikely]]
             return false;
         const threads::LatchWord& word = words_[id.value];
@@ -177,20 +177,20 @@ public:
                                                                      : nullptr;
     }
     // The page will be changed soon: what note_dirty() touches is asked for.
-    void prefetch_for_change(const PeekedPage& at) const {
+    void prefetch_for_change(const OptimisticPage& at) const {
         prefetch_line_to_write(&info_[frame_of(at.snapshot)]);
     }
 
     Result<SharedPage> fix_shared(PageId id);
     Result<ExclusivePage> fix_exclusive(PageId id);
-    // Exclusive hold if nobody has changed the page since the peek; nothing (false) otherwise,
-    // without waiting.
-    bool upgrade(const PeekedPage& peeked, PageId id, ExclusivePage& out) {
+    // Exclusive hold if nobody has changed the page since the fix_optimistic; nothing (false)
+    // otherwise, without waiting.
+    bool upgrade(const OptimisticPage& seen_page, PageId id, ExclusivePage& out) {
         threads::LatchWord& word = words_[id.value];
-        DCHECK(&word == peeked.word && !out);
-        if (!threads::latch::try_upgrade(word, peeked.snapshot)) [[unlikely]]
+        DCHECK(&word == seen_page.word && !out);
+        if (!threads::latch::try_upgrade(word, seen_page.snapshot)) [[unlikely]]
             return false;
-        const uint32_t f = frame_of(peeked.snapshot);
+        const uint32_t f = frame_of(seen_page.snapshot);
         out.take(&word, frame(f), f);
         return true;
     }
@@ -270,7 +270,7 @@ public:
 private:
     BufferPool();
     Page* frame(uint32_t index) const { return frames_ + index; }
-    [[gnu::cold, gnu::noinline]] Result<PeekedPage> peek_slow(PageId id);
+    [[gnu::cold, gnu::noinline]] Result<OptimisticPage> fix_optimistic_slow(PageId id);
 
     threads::LatchWord* words_ = nullptr;  // one per page id, reserved virtual memory
     Page* frames_ = nullptr;

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "sm/buffer/buffer_pool_impl.h"
-#include "threads/base/planted.h"
+#include "threads/base/mutants.h"
 
 namespace lockstep::sm {
 
@@ -78,7 +78,7 @@ Result<uint32_t> BufferPool::Impl::take_frame() {
 bool BufferPool::Impl::try_evict(threads::LatchWord& w, uint64_t seen, uint32_t frame) {
     if (!latch::try_upgrade(w, seen)) return false;
     FrameInfo& f = info(frame);
-    if (f.flags.load(std::memory_order_acquire) != 0 && !PLANTED(dirty_evicted)) {
+    if (f.flags.load(std::memory_order_acquire) != 0 && !MUTANT(dirty_evicted)) {
         latch::unlatch_exclusive(w);
         return false;
     }
@@ -105,7 +105,7 @@ bool BufferPool::Impl::look_at(uint32_t frame, std::optional<WriteCandidate>& di
     }
     if (latch::state(seen) != 0) return false;
     const uint32_t flags = f.flags.load(std::memory_order_acquire);
-    if (flags == 0 || PLANTED(dirty_evicted)) return try_evict(w, seen, frame);
+    if (flags == 0 || MUTANT(dirty_evicted)) return try_evict(w, seen, frame);
     if (flags == FrameInfo::kDirty) dirty = WriteCandidate{page, frame};
     return false;
 }

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "sm/buffer/buffer_pool_impl.h"
-#include "threads/base/planted.h"
+#include "threads/base/mutants.h"
 #include "threads/worker/io_wait.h"
 
 namespace lockstep::sm {
@@ -44,7 +44,7 @@ Result<void> BufferPool::Impl::check_read(PageId id, Page& page, size_t bytes) c
         return pool.written_->of(id) == 0 ? Result<void>{}
                                           : lost_write(id, page, pool.written_->of(id));
     }
-    if (header.checksum != page_checksum(page, id) && !PLANTED(checksum_unread))
+    if (header.checksum != page_checksum(page, id) && !MUTANT(checksum_unread))
         return fail(ErrorCode::corrupt_page, "data page", id.value, 2);
     if (header.page_id != id.value) return fail(ErrorCode::corrupt_page, "data page", id.value, 3);
     if (header.lsn > log.tail().value)
@@ -62,7 +62,7 @@ Result<bool> BufferPool::Impl::read_page(PageId id, Page& page) {
     if (read) [[likely]]
         return false;
     // The file does not get longer by reading again.
-    if (read.error().b != 1 && !PLANTED(read_not_repeated)) read = read_once(id, page);
+    if (read.error().b != 1 && !MUTANT(read_not_repeated)) read = read_once(id, page);
     if (read) return false;
     if (read.error().code == ErrorCode::lost_write)
         lost_writes.fetch_add(1, std::memory_order_relaxed);
@@ -70,7 +70,7 @@ Result<bool> BufferPool::Impl::read_page(PageId id, Page& page) {
 }
 
 [[gnu::cold]] Result<bool> BufferPool::Impl::repair(PageId id, Page& page, const Error& why) {
-    if (!repair_page || PLANTED(repair_without_log)) return std::unexpected(why);
+    if (!repair_page || MUTANT(repair_without_log)) return std::unexpected(why);
     repair_latch.lock();
     Result<bool> done = repair_page(id, page);
     repair_latch.unlock();

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "sm/buffer/buffer_pool_impl.h"
-#include "threads/base/planted.h"
+#include "threads/base/mutants.h"
 #include "threads/worker/io_wait.h"
 
 namespace lockstep::sm {
@@ -75,7 +75,7 @@ Result<void> BufferPool::Impl::transfer(WriteBatch& batch) {
     for (uint32_t i = 0; i < batch.count; ++i) {
         threads::IoRequest& request = batch.requests[i];
         threads::io_wait(request, threads::ParkReason::io);
-        const bool ok = request.result >= 0 || PLANTED(failed_write_clean);
+        const bool ok = request.result >= 0 || MUTANT(failed_write_clean);
         batch.entries[i].written = ok;
         if (ok) pool.written_->written(PageId{batch.entries[i].page}, Lsn{batch.entries[i].lsn});
         if (ok) continue;
@@ -99,7 +99,7 @@ void BufferPool::Impl::finish_entry(const WriteBatch::Entry& entry) {
     const bool latched = entry.written && latch::try_shared(w);
     if (latched) {
         DCHECK(frame_of(w.load()) == entry.frame);  // a page being written keeps its frame
-        if (page_in(entry.frame).header.lsn == entry.lsn || PLANTED(changed_page_clean))
+        if (page_in(entry.frame).header.lsn == entry.lsn || MUTANT(changed_page_clean))
             cleared |= FrameInfo::kDirty;  // BP-4: unless it changed meanwhile
         // BP-2: what the copy did not have came later than its lsn.
         else
@@ -113,7 +113,7 @@ void BufferPool::Impl::finish_entry(const WriteBatch::Entry& entry) {
 Result<void> BufferPool::Impl::write_batch(WriteBatch& batch) {
     uint64_t newest = 0;
     for (uint32_t i = 0; i < batch.count; ++i)
-        newest = PLANTED(page_before_log) ? 0 : std::max(newest, batch.entries[i].lsn);
+        newest = MUTANT(page_before_log) ? 0 : std::max(newest, batch.entries[i].lsn);
     Result<void> done = log.wait_durable(Lsn{newest});
     if (done) {
         CHECK(log.durable().value >= newest);  // BP-1
@@ -171,9 +171,9 @@ Result<void> BufferPool::write_dirty(
     std::move_only_function<Nanos(uint64_t done, uint64_t total)> rest) {
     Impl& p = *impl_;
     const Lsn begin = p.log.tail();
-    p.log.settle();
+    p.log.wait_until_published();
     std::vector<WriteCandidate> due = p.dirty_before(begin), busy;
-    if (PLANTED(checkpoint_writes_nothing)) due.clear();
+    if (MUTANT(checkpoint_writes_nothing)) due.clear();
     uint64_t done = 0, total = due.size();
     Result<void> result;
     while (!due.empty()) {
@@ -190,7 +190,7 @@ Result<void> BufferPool::write_dirty(
         due = std::exchange(busy, {});
         total += due.size();
     }
-    if (!result || !p.options.sync || PLANTED(data_not_synced)) return result;
+    if (!result || !p.options.sync || MUTANT(data_not_synced)) return result;
     result = threads::io_sync(p.data, "data file");
     // Never asked twice: the kernel may have dropped what it could not write.
     if (!result) {

@@ -1,13 +1,16 @@
 // page.h - what every page of the volume begins with.
 //
-// Layout     offset 0 u64 checksum XXH3 over bytes 8..8191, seeded with the page id; stamped when
-//                    written, checked when read 8 u64 lsn end of the last log record that changed
-//                    the page
-//                   16 u32 page_id so that a misdirected write is recognised 20 u32 store index or
-//                   heap it belongs to, 0 = none 24 u8 kind PageKind 25 u8 level B-tree: 0 = leaf
-//                   26 u16 hole_begin bytes [hole_begin, hole_end) mean nothing: page images leave
-//                   them out 28 u16 hole_end 30 u16 flags belongs to the kind 32 ... belongs to the
-//                   kind
+// Layout     offset  0 u64 checksum    XXH3 over bytes 8..8191, seeded with the page id;
+//                                      stamped when written, checked when read
+//                    8 u64 lsn         end of the last log record that changed the page
+//                   16 u32 page_id     tells a misdirected write
+//                   20 u32 object      index or heap that the page belongs to, 0 = none
+//                   24 u8  kind        PageKind
+//                   25 u8  level       B-tree: 0 = leaf
+//                   26 u16 hole_begin  bytes [hole_begin, hole_end) mean nothing:
+//                   28 u16 hole_end    page images leave them out
+//                   30 u16 flags       belongs to the kind
+//                   32 ...             belongs to the kind
 // Invariants PG-1 A page's lsn is the end LSN of a record that has a part for it. PG-2 32 <=
 // hole_begin <= hole_end <= 8192.
 #pragma once
@@ -35,7 +38,7 @@ struct PageHeader {
     uint64_t checksum;
     uint64_t lsn;
     uint32_t page_id;
-    uint32_t store;
+    uint32_t object;
     uint8_t kind;
     uint8_t level;
     uint16_t hole_begin;
@@ -57,10 +60,10 @@ struct alignas(kPageBytes) Page {
 static_assert(sizeof(Page) == kPageBytes);
 
 // Clean page of a kind: everything zero but the header; hole = whole body. Keeps no old byte.
-inline void format_page(Page& page, PageId id, StoreId store, PageKind kind, uint8_t level = 0) {
+inline void format_page(Page& page, PageId id, ObjectId store, PageKind kind, uint8_t level = 0) {
     std::memset(static_cast<void*>(&page), 0, kPageBytes);
     page.header.page_id = id.value;
-    page.header.store = store.value;
+    page.header.object = store.value;
     page.header.kind = static_cast<uint8_t>(kind);
     page.header.level = level;
     page.header.hole_begin = sizeof(PageHeader);

@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "threads/base/check.h"
-#include "threads/base/planted.h"
+#include "threads/base/mutants.h"
 #include "threads/worker/io_wait.h"
 
 namespace lockstep::sm {
@@ -31,8 +31,8 @@ uint32_t make_copy(Superblock& block, Page& page) {
     CHECK(std::memcmp(block.magic, kMagic, sizeof kMagic) == 0);
     // SB-1.
     const uint32_t number = static_cast<uint32_t>(
-        PLANTED(superblock_in_place) ? (block.sequence += 2) & 1 : ++block.sequence & 1);
-    format_page(page, PageId{number}, StoreId{0}, PageKind::superblock);
+        MUTANT(superblock_in_place) ? (block.sequence += 2) & 1 : ++block.sequence & 1);
+    format_page(page, PageId{number}, ObjectId{0}, PageKind::superblock);
     std::memcpy(page.body, &block, sizeof block);
     page.header.hole_begin = sizeof(PageHeader) + sizeof block;
     page.header.checksum = page_checksum(page, PageId{number});

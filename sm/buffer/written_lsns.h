@@ -33,7 +33,7 @@
 #include <memory>
 #include <string>
 
-#include "threads/base/planted.h"
+#include "threads/base/mutants.h"
 #include "threads/io/io.h"
 
 namespace lockstep::sm {
@@ -49,7 +49,7 @@ public:
 
     // What the page must at least have when it is read; 0: not known.
     uint64_t of(PageId page) const {
-        return PLANTED(lost_write_unseen) ? 0 : lsns_[page.value].load(std::memory_order_relaxed);
+        return MUTANT(lost_write_unseen) ? 0 : lsns_[page.value].load(std::memory_order_relaxed);
     }
     // A write of the page has completed. One write of a page at a time (BI-2); ordered before
     // readers by the page's latch.

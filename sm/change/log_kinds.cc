@@ -17,12 +17,12 @@ Result<void> undo_btree_insert(Env& env, txn::Transaction& txn, const txn::LogRe
 Result<void> undo_btree_insert_many(Env& env, txn::Transaction& txn,
                                     const txn::LogRecordView& record);
 Result<void> undo_btree_update(Env& env, txn::Transaction& txn, const txn::LogRecordView& record);
-Result<void> undo_btree_delete(Env& env, txn::Transaction& txn, const txn::LogRecordView& record);
+Result<void> undo_btree_erase(Env& env, txn::Transaction& txn, const txn::LogRecordView& record);
 Result<void> undo_btree_bulk(Env& env, txn::Transaction& txn, const txn::LogRecordView& record);
 Result<void> undo_allocation(Env& env, txn::Transaction& txn, const txn::LogRecordView& record);
 Result<void> undo_heap_insert(Env& env, txn::Transaction& txn, const txn::LogRecordView& record);
 Result<void> undo_heap_update(Env& env, txn::Transaction& txn, const txn::LogRecordView& record);
-Result<void> undo_heap_delete(Env& env, txn::Transaction& txn, const txn::LogRecordView& record);
+Result<void> undo_heap_erase(Env& env, txn::Transaction& txn, const txn::LogRecordView& record);
 
 void apply_action(PageAction action, Page& page, Slice payload) {
     switch (action) {
@@ -85,9 +85,9 @@ std::string describe_record(const txn::LogRecordView& record) {
     if (h.prev != 0)
         line +=
             (h.flags & txn::kLogCompensation ? ", undo next " : ", prev ") + std::to_string(h.prev);
-    if (const Lsn attested = txn::attested_end(h, record.lsn); attested != kLsnNone)
-        line += ", log durable up to " + std::to_string(attested.value);
-    else if (h.store != 0) line += ", store " + std::to_string(h.store);
+    if (const Lsn stamped = txn::stamped_durable_end(h, record.lsn); stamped != kLsnNone)
+        line += ", log durable up to " + std::to_string(stamped.value);
+    else if (h.object != 0) line += ", store " + std::to_string(h.object);
     if (h.flags & txn::kLogCompensation) line += ", compensation";
     if (h.kind < txn::kSmLogKindFirst) return line;
     uint32_t cursor = 0;

@@ -28,10 +28,10 @@ struct Env;
 #define LOCKSTEP_SM_LOG_KINDS(X)                            \
     X(32, btree_insert,        undo_btree_insert)           \
     X(33, btree_update,        undo_btree_update)           \
-    X(34, btree_delete,        undo_btree_delete)           \
+    X(34, btree_erase,        undo_btree_erase)           \
     X(35, btree_undo_insert,   nullptr)                     \
     X(36, btree_undo_update,   nullptr)                     \
-    X(37, btree_undo_delete,   nullptr)                     \
+    X(37, btree_undo_erase,   nullptr)                     \
     X(38, btree_split,         nullptr)                     \
     X(39, btree_merge,         nullptr)                     \
     X(40, btree_ghost_removal, nullptr)                     \
@@ -43,10 +43,10 @@ struct Env;
     X(46, btree_insert_many,   undo_btree_insert_many)      \
     X(50, heap_insert,         undo_heap_insert)            \
     X(51, heap_update,         undo_heap_update)            \
-    X(52, heap_delete,         undo_heap_delete)            \
+    X(52, heap_erase,         undo_heap_erase)            \
     X(53, heap_undo_insert,    nullptr)                     \
     X(54, heap_undo_update,    nullptr)                     \
-    X(55, heap_undo_delete,    nullptr)                     \
+    X(55, heap_undo_erase,    nullptr)                     \
     X(56, heap_extend,         nullptr)                     \
     X(57, heap_free_space,     nullptr)                     \
     X(58, heap_create,         undo_allocation)                  \

@@ -7,7 +7,7 @@ namespace lockstep::sm {
 void apply_page_image(Page& page, Slice payload) { install_image(page, payload); }
 
 void apply_page_free(Page& page, Slice) {
-    format_page(page, page.id(), StoreId{0}, PageKind::free);
+    format_page(page, page.id(), ObjectId{0}, PageKind::free);
 }
 
 }  // namespace lockstep::sm

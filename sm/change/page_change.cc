@@ -5,7 +5,7 @@
 // this order and with no switch in between: look at the horizon again (PC-3), chain, note the pages
 // as dirty, write the record, apply the actions from the record's own bytes, set the pages' lsn,
 // publish. Applying before publishing keeps the record's bytes in the ring as long as they are
-// read, and makes Log::settle() cover the pages as well (PC-4).
+// read, and makes Log::wait_until_published() cover the pages as well (PC-4).
 //
 // Undo space. A rollback logs at most as much for a record as the record itself has (before-values
 // are in it) plus a header, and after a checkpoint the page's image once more. A fresh page's undo
@@ -19,7 +19,7 @@
 #include "sm/buffer/bytes.h"
 #include "sm/core/env.h"
 #include "sm/core/txn_local.h"
-#include "threads/base/planted.h"
+#include "threads/base/mutants.h"
 
 namespace lockstep::sm {
 namespace {
@@ -52,7 +52,7 @@ struct PartSize {
 [[gnu::always_inline]] inline PartSize measure(const ChangePart& part, uint64_t horizon) {
     PartSize size{payload_bytes(part), 0, is_fresh(part)};
     // PC-3.
-    if ((*part.page)->header.lsn <= horizon && !size.fresh && !PLANTED(no_page_image)) [[unlikely]]
+    if ((*part.page)->header.lsn <= horizon && !size.fresh && !MUTANT(no_page_image)) [[unlikely]]
         size.image = image_bytes(**part.page);
     return size;
 }
@@ -105,7 +105,7 @@ inline uint32_t bytes_in_record(const PartSize& size) {
     at += sizeof(PartHeader) + padded(size.image);
     apply_action(part.action, page, Slice(reinterpret_cast<const char*>(at), size.payload));
     CHECK(page.header.page_id == id);
-    if (!PLANTED(page_lsn_not_set)) page.header.lsn = end.value;
+    if (!MUTANT(page_lsn_not_set)) page.header.lsn = end.value;
     return at + padded(size.payload);
 }
 
@@ -153,27 +153,27 @@ inline Result<void> promise_undo(txn::Log& log, txn::Transaction& txn,
 }
 
 inline void fill_header(txn::LogRecordHeader& header, txn::Transaction* txn, ChangeRole role,
-                        LogKind kind, StoreId store, size_t parts, Lsn lsn, Lsn undo_next) {
+                        LogKind kind, ObjectId store, size_t parts, Lsn lsn, Lsn undo_next) {
     header.prev = 0;
     header.txn = 0;
     header.flags = 0;
     if (txn != nullptr) {
         const Lsn before = txn::TransactionTable::chain(*txn, lsn);
-        header.prev = role == ChangeRole::forward || PLANTED(wrong_undo_next) ? before.value
-                                                                              : undo_next.value;
+        header.prev =
+            role == ChangeRole::forward || MUTANT(wrong_undo_next) ? before.value : undo_next.value;
         header.txn = txn->id.value;
-        header.flags = role == ChangeRole::forward || PLANTED(no_clr) ? txn::kLogUndoable
-                                                                      : txn::kLogCompensation;
+        header.flags = role == ChangeRole::forward || MUTANT(no_clr) ? txn::kLogUndoable
+                                                                     : txn::kLogCompensation;
     }
     header.kind = static_cast<uint16_t>(kind);
     header.parts = static_cast<uint8_t>(parts);
-    header.store = store.value;
+    header.object = store.value;
 }
 
 // kParts: how many there are, if that is known at compile time; 0: as many as `parts` has.
 template <size_t kParts>
 [[gnu::always_inline]] inline Result<Lsn> change(Env& env, txn::Transaction* txn, ChangeRole role,
-                                                 LogKind kind, StoreId store,
+                                                 LogKind kind, ObjectId store,
                                                  std::span<ChangePart> parts, Lsn undo_next) {
     txn::Log& log = *env.log;
     BufferPool& pool = *env.pool;
@@ -181,7 +181,7 @@ template <size_t kParts>
     PartSize sizes[kParts != 0 ? kParts : kPartsMax];
     bool promised = role != ChangeRole::forward;
     for (;;) {
-        const uint64_t horizon = env.image_horizon.load(std::memory_order_acquire);
+        const uint64_t horizon = env.image_lsn.load(std::memory_order_acquire);
         uint32_t bytes = sizeof(txn::LogRecordHeader);
         for (size_t i = 0; i < n; ++i)
             bytes += bytes_in_record(sizes[i] = measure(parts[i], horizon));
@@ -196,14 +196,14 @@ template <size_t kParts>
         const txn::LogSpace space = log.reserve(bytes);
         // A record at or above a checkpoint's begin was reserved after that checkpoint had set the
         // horizon: seen here.
-        if (env.image_horizon.load(std::memory_order_seq_cst) != horizon) [[unlikely]] {
+        if (env.image_lsn.load(std::memory_order_seq_cst) != horizon) [[unlikely]] {
             log.discard(space);
             continue;
         }
         fill_header(*space.header(), txn, role, kind, store, n, space.lsn, undo_next);
         std::byte* put = space.payload();
         for (size_t i = 0; i < n; ++i) {
-            if (!PLANTED(page_not_dirty)) pool.note_dirty(*parts[i].page, space.lsn);
+            if (!MUTANT(page_not_dirty)) pool.note_dirty(*parts[i].page, space.lsn);
             put = put_part(parts[i], sizes[i], put);
         }
         CHECK(put == space.at + space.bytes);
@@ -223,7 +223,7 @@ template <size_t kParts>
 }  // namespace
 
 Result<Lsn> change_pages(Env& env, txn::Transaction* txn, ChangeRole role, LogKind kind,
-                         StoreId store, std::span<ChangePart> parts, Lsn undo_next) {
+                         ObjectId store, std::span<ChangePart> parts, Lsn undo_next) {
     DCHECK(!parts.empty() && parts.size() <= kPartsMax && pages_distinct(parts));
     DCHECK((txn == nullptr) == (role == ChangeRole::system));
     if (parts.size() == 1) [[likely]]

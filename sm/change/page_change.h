@@ -11,7 +11,7 @@
 //                 looked at again after the reservation: if it moved, the reservation becomes
 //                 padding.
 //            PC-4 A page is noted as dirty, changed and given its lsn while the reservation is
-//                 open: a record that Log::settle() has waited for is on its pages.
+//                 open: a record that Log::wait_until_published() has waited for is on its pages.
 //            PC-5 A record has one part for a page: redo knows by the lsn whether a page has had
 //            the record. [checked: change_pages()]
 // Blocking   commit() may park while the log ring is full (latches are kept).
@@ -48,6 +48,6 @@ enum class ChangeRole : uint8_t {
 // (forward only), store_failed. `txn` is null for system. For compensation, `undo_next` is where
 // rollback goes on. The LSN of the record is returned.
 Result<Lsn> change_pages(Env& env, txn::Transaction* txn, ChangeRole role, LogKind kind,
-                         StoreId store, std::span<ChangePart> parts, Lsn undo_next = kLsnNone);
+                         ObjectId store, std::span<ChangePart> parts, Lsn undo_next = kLsnNone);
 
 }  // namespace lockstep::sm

@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "sm/change/log_kinds.h"
-#include "threads/base/planted.h"
+#include "threads/base/mutants.h"
 
 namespace lockstep::sm {
 
@@ -19,7 +19,7 @@ Result<uint64_t> undo_chain(Env& env, txn::Transaction& txn, Lsn to) {
     std::string buffer;
     uint64_t undone = 0;
     for (Lsn at = txn.last_lsn;
-         at > to || (PLANTED(savepoint_off_by_one) && at == to && at != kLsnNone);) {
+         at > to || (MUTANT(savepoint_off_by_one) && at == to && at != kLsnNone);) {
         const txn::LogRecordView record = TRY(env.log->read(at, buffer));
         if (record.header->txn != txn.id.value || record.header->prev >= at.value)
             return fail(ErrorCode::corrupt_log, "chain of a transaction's records", at.value,
@@ -34,7 +34,7 @@ Result<uint64_t> undo_chain(Env& env, txn::Transaction& txn, Lsn to) {
     return undone;
 }
 
-Result<void> roll_back(Env& env, txn::Transaction& txn, Lsn to) {
+Result<void> rollback(Env& env, txn::Transaction& txn, Lsn to) {
     const txn::TxnState state = std::exchange(txn.state, txn::TxnState::aborting);
     auto undone = undo_chain(env, txn, to);
     if (undone) {
@@ -61,7 +61,7 @@ Result<void> run_system_txn(Env& env,
         TRY(env.txns->commit(*txn));
         return {};
     }
-    const auto undone = roll_back(env, *txn, kLsnNone);
+    const auto undone = rollback(env, *txn, kLsnNone);
     env.txns->finish_abort(*txn, undone.has_value());
     return done;
 }

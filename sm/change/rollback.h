@@ -16,9 +16,9 @@ namespace lockstep::sm {
 // Undoes the transaction's records back to `to` (exclusive; kLsnNone = all). Runs on the
 // transaction's thread; parks; needs no new log space. Errors: store_failed, io_error, corrupt_*. A
 // complete rollback that fails stops the store (the log is failed): the next restart finishes it.
-Result<void> roll_back(Env& env, txn::Transaction& txn, Lsn to);
+Result<void> rollback(Env& env, txn::Transaction& txn, Lsn to);
 
-// Undoes the records of `txn` above `to`, newest first; how many. For roll_back() and restart.
+// Undoes the records of `txn` above `to`, newest first; how many. For rollback() and restart.
 Result<uint64_t> undo_chain(Env& env, txn::Transaction& txn, Lsn to);
 
 // Runs `body` as a lazy transaction of its own: committed if it succeeds, rolled back otherwise.

@@ -15,8 +15,8 @@ namespace lockstep::sm {
 
 class BTree;
 
-inline constexpr StoreId kCatalogStore{1};
-inline constexpr StoreId kFirstUserStore{16};
+inline constexpr ObjectId kCatalogObject{1};
+inline constexpr ObjectId kFirstUserObject{16};
 
 enum class DropKind : uint32_t {
     index = 1,  // page: its root
@@ -27,7 +27,7 @@ enum class DropKind : uint32_t {
 
 struct DropEntry {
     DropKind kind{};
-    StoreId store{};
+    ObjectId store{};
     PageId page = kPageNone;
     uint64_t number = 0;  // tells chains and loads of one store apart; 0 for objects
 };
@@ -48,8 +48,8 @@ public:
 class GhostNotes {
 public:
     virtual ~GhostNotes() = default;
-    virtual void note_leaf(StoreId store, Slice key) = 0;
-    virtual void note_chain(StoreId store, Slice key, PageId first, uint64_t chain) = 0;
+    virtual void note_leaf(ObjectId store, Slice key) = 0;
+    virtual void note_chain(ObjectId store, Slice key, PageId first, uint64_t chain) = 0;
 };
 
 // Finds objects by number, for undo.
@@ -59,7 +59,7 @@ public:
     // Reads all entries from the volume and makes the objects. Called after redo and before undo.
     virtual Result<void> load() = 0;
     // The index, or the catalog's own tree; null if there is none of that number.
-    virtual BTree* index_by_id(StoreId id) = 0;
+    virtual BTree* index_by_id(ObjectId id) = 0;
 };
 
 }  // namespace lockstep::sm

@@ -41,7 +41,7 @@ struct Env {
 
     // Begin LSN of the newest checkpoint: pages with a lower lsn log their image (PC-3). kLsnMax
     // while a checkpoint begins.
-    std::atomic<uint64_t> image_horizon{0};
+    std::atomic<uint64_t> image_lsn{0};
 
     std::function<void(int level, std::string_view text)> logger;
     // One line to the caller's logger, if any. Level 0 error, 1 warning, 2 information. Text is

@@ -16,7 +16,7 @@ namespace lockstep::sm {
 // Where in an index the transaction was last: the next operation looks there before it descends.
 // Needs no reset (TL-2).
 struct LeafHint {
-    StoreId store{};  // 0: none
+    ObjectId store{};  // 0: none
     PageId page{};
     uint16_t slot = 0;
     int16_t score = 0;          // how often in a row the next key was in the same leaf
@@ -26,7 +26,7 @@ struct LeafHint {
 struct TxnLocal {
     // == the transaction's id: it may hold gap_read locks. Never reset: ids are not reused.
     TxnId gap_reader{};
-    LeafHint leaf_hints[8];  // by StoreId modulo 8
+    LeafHint leaf_hints[8];  // by ObjectId modulo 8
     // Last ones it logged; cleared with its first record, see page_change.cc.
     PageId recent_pages[4]{};
     void* deferred = nullptr;  // list of deferred actions, see deferred.h

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "sm/heap/heap_impl.h"
-#include "threads/base/planted.h"
+#include "threads/base/mutants.h"
 
 namespace lockstep::sm {
 
@@ -34,7 +34,7 @@ bool HeapFile::Ops::plausible(HeapFile& heap, RecordId id) {
 }
 
 const Slot* HeapFile::Ops::record_at(HeapFile& heap, const Page& page, SlotNo number) {
-    if (page.kind() != PageKind::heap || page.header.store != heap.id_.value ||
+    if (page.kind() != PageKind::heap || page.header.object != heap.id_.value ||
         number.value >= data(page).slot_count)
         return nullptr;
     const Slot& s = slot(page, number.value);
@@ -44,7 +44,7 @@ const Slot* HeapFile::Ops::record_at(HeapFile& heap, const Page& page, SlotNo nu
 // Is the moved copy of record `home` in that slot (HF-2)? A page that lost its writes may hold
 // anything.
 bool HeapFile::Ops::copy_at(HeapFile& heap, const Page& page, SlotNo number, RecordId home) {
-    if (page.kind() != PageKind::heap || page.header.store != heap.id_.value ||
+    if (page.kind() != PageKind::heap || page.header.object != heap.id_.value ||
         number.value >= data(page).slot_count)
         return false;
     const Slot& s = slot(page, number.value);
@@ -82,7 +82,7 @@ Result<bool> HeapFile::fetch(txn::Transaction& txn, RecordId id, Access access, 
     const txn::LockName name = txn::record_lock_name(id_, id);
     // Cursor stability: a read lock that was taken only for this read goes back at once.
     const bool brief = access == Access::read && Ops::gives_back(*this, txn, name);
-    if (!PLANTED(heap_fetch_unlocked))
+    if (!MUTANT(heap_fetch_unlocked))
         TRY(locks.lock_record(txn.locks, lock_, name, mode_of(access)));
     const bool found = TRY(Ops::read(*this, id, [&](Slice value) { copy_out(value, out); }));
     if (brief) locks.unlock(txn.locks, name, txn::LockMode::S);
@@ -142,8 +142,9 @@ Result<bool> HeapFile::Ops::scan_records(HeapFile& heap, txn::Transaction& txn, 
 Result<void> HeapFile::scan(txn::Transaction& txn,
                             std::move_only_function<bool(RecordId, Slice)> each) {
     const bool whole = txn.isolation == txn::Isolation::serializable;
-    if (!PLANTED(heap_scan_unlocked))
-        TRY(env_.locks->lock_store(txn.locks, lock_, whole ? txn::LockMode::S : txn::LockMode::IS));
+    if (!MUTANT(heap_scan_unlocked))
+        TRY(env_.locks->lock_object(txn.locks, lock_,
+                                    whole ? txn::LockMode::S : txn::LockMode::IS));
     std::vector<PageId> pages;
     for (PageId at = first_; at != kPageNone;) {
         uint32_t done = 0;
@@ -153,7 +154,7 @@ Result<void> HeapFile::scan(txn::Transaction& txn,
             {
                 SharedPage page = TRY(env_.pool->fix_shared(at));
                 const MapBody& body = map(*page);
-                if (page->kind() != PageKind::heap_map || page->header.store != id_.value ||
+                if (page->kind() != PageKind::heap_map || page->header.object != id_.value ||
                     body.entries > kMapEntries)
                     return fail(ErrorCode::corrupt_page, "map page of a heap", at.value, id_.value);
                 for (; done < body.entries; ++done) pages.push_back(PageId{body.page[done]});

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "sm/heap/heap_impl.h"
-#include "threads/base/planted.h"
+#include "threads/base/mutants.h"
 
 namespace lockstep::sm {
 
@@ -149,7 +149,7 @@ Result<bool> HeapFile::Ops::move_away(HeapFile& heap, txn::Transaction& txn, Rec
     ExclusivePage& home = pages.of(id.page);
     const Slot& s = slot(*home, id.slot.value);
     const Link back = link_to(id),
-               forth{fresh.value, static_cast<uint16_t>(index + PLANTED(heap_forward_lost)), 0};
+               forth{fresh.value, static_cast<uint16_t>(index + MUTANT(heap_forward_lost)), 0};
     const PutPayload put{static_cast<uint16_t>(index), kLive | kMoved, 0};
     const ReplacePayload stub{id.slot.value, kLive | kStub, s.state, 0, s.length, sizeof(Link), 0};
     ChangePart parts[3] = {
@@ -207,14 +207,14 @@ Result<bool> HeapFile::erase(txn::Transaction& txn, RecordId id) {
         removes[i] = {places[i].slot.value, kToGhost, s.state};
         parts[i] = {&page, PageAction::heap_remove, 0, {bytes_of(removes[i]), content(*page, s)}};
     }
-    TRY(change_pages(env_, &txn, ChangeRole::forward, LogKind::heap_delete, id_, {parts, count}));
+    TRY(change_pages(env_, &txn, ChangeRole::forward, LogKind::heap_erase, id_, {parts, count}));
     bool richer[2] = {};
     for (uint32_t i = 0; i < count; ++i)
         richer[i] = class_of(*pages.of(places[i].page)) > classes[i];
     for (uint32_t i = 0; i < pages.count; ++i) pages.pages[i].release();
     // The map only holds hints: what cannot be noted now is noted when somebody fills the page.
     for (uint32_t i = 0; i < count; ++i)
-        if (richer[i] && !PLANTED(heap_map_stale))
+        if (richer[i] && !MUTANT(heap_map_stale))
             (void)Ops::note_class(*this, places[i].page, false);
     return true;
 }

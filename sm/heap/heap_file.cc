@@ -9,14 +9,14 @@ namespace lockstep::sm {
 
 using namespace heap;
 
-HeapFile::HeapFile(Env& env, StoreId id, PageId first)
+HeapFile::HeapFile(Env& env, ObjectId id, PageId first)
     : env_(env), id_(id), first_(first), hints_(std::make_shared<Hints>()) {
     lock_.store = id;
     hints_->worker_count = env.runtime->workers();
     hints_->workers = std::make_unique<Hints::Worker[]>(hints_->worker_count);
 }
 
-Result<PageId> HeapFile::create(Env& env, StoreId id, txn::Transaction* txn) {
+Result<PageId> HeapFile::create(Env& env, ObjectId id, txn::Transaction* txn) {
     PageReservation reservation = TRY(env.space->prepare(1));
     const PageId first = reservation.pages[0];
     ExclusivePage page = TRY(env.pool->fix_new(first));
@@ -41,7 +41,7 @@ Result<void> HeapFile::destroy() {
     for (PageId at = first_; at != kPageNone;) {
         SharedPage page = TRY(env_.pool->fix_shared(at));
         // Freed earlier, in use elsewhere now.
-        if (page->kind() != PageKind::heap_map || page->header.store != id_.value) return {};
+        if (page->kind() != PageKind::heap_map || page->header.object != id_.value) return {};
         maps.push_back(at);
         at = PageId{map(*page).next};
     }
@@ -101,7 +101,7 @@ Result<RecordId> HeapFile::insert(txn::Transaction& txn, Slice record) {
         return fail(ErrorCode::value_too_long, "heap record", record.size(), kHeapRecordBytesMax);
     txn::LockManager& locks = *env_.locks;
     // first: the pages of a heap that is gone are somebody else's.
-    TRY(locks.lock_store(txn.locks, lock_, txn::LockMode::IX));
+    TRY(locks.lock_object(txn.locks, lock_, txn::LockMode::IX));
     for (uint32_t skip = 0;;) {
         const uint32_t bytes =
             Ops::room_for(record.size()) + skip * static_cast<uint32_t>(sizeof(Slot));
@@ -114,7 +114,7 @@ Result<RecordId> HeapFile::insert(txn::Transaction& txn, Slice record) {
         // HF-3: an empty slot whose lock somebody holds is not ours to fill.
         if (!TRY(locks.try_lock_record(txn.locks, lock_, name, txn::LockMode::X))) [[unlikely]] {
             page.release();
-            TRY(locks.lock_store(txn.locks, lock_, txn::LockMode::IX));
+            TRY(locks.lock_object(txn.locks, lock_, txn::LockMode::IX));
             if (++skip == kSlotsTried) {
                 TRY(locks.lock_record(txn.locks, lock_, name, txn::LockMode::X));
                 skip = 0;

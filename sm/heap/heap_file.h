@@ -28,14 +28,14 @@ inline constexpr size_t kHeapRecordBytesMax = 8000;
 
 class HeapFile {
 public:
-    HeapFile(Env& env, StoreId id, PageId first);
+    HeapFile(Env& env, ObjectId id, PageId first);
     // As a change of `txn` whose rollback frees the page, or for good (null).
-    static Result<PageId> create(Env& env, StoreId id, txn::Transaction* txn = nullptr);
+    static Result<PageId> create(Env& env, ObjectId id, txn::Transaction* txn = nullptr);
     Result<void> destroy();
 
-    StoreId id() const { return id_; }
+    ObjectId id() const { return id_; }
     PageId first_page() const { return first_; }
-    txn::StoreLock& lock() { return lock_; }
+    txn::ObjectLock& lock() { return lock_; }
 
     // X lock on the new record.
     Result<RecordId> insert(txn::Transaction& txn, Slice record);
@@ -48,16 +48,16 @@ public:
 
     Result<void> undo_insert(txn::Transaction& txn, const txn::LogRecordView& record);
     Result<void> undo_update(txn::Transaction& txn, const txn::LogRecordView& record);
-    Result<void> undo_delete(txn::Transaction& txn, const txn::LogRecordView& record);
+    Result<void> undo_erase(txn::Transaction& txn, const txn::LogRecordView& record);
 
     Result<StructureReport> verify();
 
 private:
     struct Ops;
     Env& env_;
-    const StoreId id_;
+    const ObjectId id_;
     const PageId first_;
-    txn::StoreLock lock_;
+    txn::ObjectLock lock_;
     struct Hints;
     std::shared_ptr<Hints> hints_;  // last insert page per worker
 };

@@ -111,7 +111,7 @@ void trim(Page& page, Slice slots) {
 
 void apply_heap_format(Page& page, Slice payload) {
     const auto p = head_of<FormatPayload>(payload);
-    format_page(page, PageId{p.page}, StoreId{p.store}, PageKind::heap);
+    format_page(page, PageId{p.page}, ObjectId{p.store}, PageKind::heap);
     DataHeader& head = header(page);
     head = {p.map_page, p.map_index, 0, kPageBytes, static_cast<uint16_t>(kPageBytes - kSlotsAt), 0,
             0};
@@ -195,7 +195,7 @@ void apply_heap_remove(Page& page, Slice payload) {
 
 void apply_heap_map_format(Page& page, Slice payload) {
     const auto p = head_of<MapFormatPayload>(payload);
-    format_page(page, PageId{p.page}, StoreId{p.store}, PageKind::heap_map);
+    format_page(page, PageId{p.page}, ObjectId{p.store}, PageKind::heap_map);
     MapBody& body = map_body(page);
     body.next = kPageNone.value;
     if (p.first_entry != kPageNone.value) {

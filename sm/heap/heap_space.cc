@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "sm/heap/heap_impl.h"
-#include "threads/base/planted.h"
+#include "threads/base/mutants.h"
 
 namespace lockstep::sm {
 
@@ -69,7 +69,7 @@ Result<ExclusivePage> HeapFile::Ops::page_with_room(HeapFile& heap, txn::Transac
         if (taken) continue;
         ++tried;
         ExclusivePage page = TRY(heap.env_.pool->fix_exclusive(candidate));
-        if (page->kind() != PageKind::heap || page->header.store != heap.id_.value)
+        if (page->kind() != PageKind::heap || page->header.object != heap.id_.value)
             return fail(ErrorCode::corrupt_page, "page of a heap", candidate.value);
         if (room(*page) < bytes && room(*page) + data(*page).reclaimable >= bytes)
             TRY(reclaim(heap, txn, page, bytes));
@@ -179,7 +179,7 @@ txn::LockName HeapFile::Ops::lock_of(const HeapFile& heap, PageId page, uint32_t
 
 bool HeapFile::Ops::unlocked(HeapFile& heap, txn::Transaction& txn, txn::LockName name) {
     txn::LockManager& locks = *heap.env_.locks;
-    if (PLANTED(heap_bytes_taken_early)) return true;
+    if (MUTANT(heap_bytes_taken_early)) return true;
     // Whoever holds the whole heap erases without a lock on the record: its ghosts look as free as
     // old ones, and it may yet roll back.
     if (heap.lock().strong.load(std::memory_order_acquire) != 0) return false;

@@ -7,7 +7,7 @@
 // Blocking   Parks for pages and latches; needs no log space beyond what was reserved.
 #include "sm/change/log_kinds.h"
 #include "sm/heap/heap_impl.h"
-#include "threads/base/planted.h"
+#include "threads/base/mutants.h"
 
 namespace lockstep::sm {
 
@@ -47,7 +47,7 @@ Result<void> invert(const PartView& part, InverseHead& head, ChangePart& out) {
             out.action = PageAction::heap_replace;
             out.pieces[0] = bytes_of(head.replace);
             out.pieces[1] = part.payload.substr(
-                sizeof p + (PLANTED(heap_undo_wrong_bytes) ? 0 : p.new_bytes), p.old_bytes);
+                sizeof p + (MUTANT(heap_undo_wrong_bytes) ? 0 : p.new_bytes), p.old_bytes);
             return {};
         }
         default:
@@ -75,7 +75,7 @@ Result<void> undo_heap(Env& env, txn::Transaction& txn, const txn::LogRecordView
         parts[i].page = &pages.of(views[i].page);
         TRY(invert(views[i], heads[i], parts[i]));
     }
-    TRY(change_pages(env, &txn, ChangeRole::compensation, kind, StoreId{record.header->store},
+    TRY(change_pages(env, &txn, ChangeRole::compensation, kind, ObjectId{record.header->object},
                      {parts, count}, Lsn{record.header->prev}));
     return {};
 }
@@ -90,8 +90,8 @@ Result<void> undo_heap_insert(Env& env, txn::Transaction& txn, const txn::LogRec
 Result<void> undo_heap_update(Env& env, txn::Transaction& txn, const txn::LogRecordView& record) {
     return undo_heap(env, txn, record, LogKind::heap_undo_update);
 }
-Result<void> undo_heap_delete(Env& env, txn::Transaction& txn, const txn::LogRecordView& record) {
-    return undo_heap(env, txn, record, LogKind::heap_undo_delete);
+Result<void> undo_heap_erase(Env& env, txn::Transaction& txn, const txn::LogRecordView& record) {
+    return undo_heap(env, txn, record, LogKind::heap_undo_erase);
 }
 
 Result<void> HeapFile::undo_insert(txn::Transaction& txn, const txn::LogRecordView& record) {
@@ -100,8 +100,8 @@ Result<void> HeapFile::undo_insert(txn::Transaction& txn, const txn::LogRecordVi
 Result<void> HeapFile::undo_update(txn::Transaction& txn, const txn::LogRecordView& record) {
     return undo_heap_update(env_, txn, record);
 }
-Result<void> HeapFile::undo_delete(txn::Transaction& txn, const txn::LogRecordView& record) {
-    return undo_heap_delete(env_, txn, record);
+Result<void> HeapFile::undo_erase(txn::Transaction& txn, const txn::LogRecordView& record) {
+    return undo_heap_erase(env_, txn, record);
 }
 
 }  // namespace lockstep::sm

@@ -16,13 +16,13 @@ struct Links {
     std::map<RecordId, RecordId> copies;  // copy -> home
 };
 
-void look_at(const Page& page, StoreId store, PageId map_page, uint32_t index, Links& links,
+void look_at(const Page& page, ObjectId store, PageId map_page, uint32_t index, Links& links,
              StructureReport& report) {
     auto fault = [&](const char* text) {
         report.faults.push_back(
             fmt::format("heap {} page {}: {}", store.value, page.header.page_id, text));
     };
-    if (page.kind() != PageKind::heap || page.header.store != store.value)
+    if (page.kind() != PageKind::heap || page.header.object != store.value)
         return fault("listed in the map, but of another kind or store");
     if (data(page).map_page != map_page.value || data(page).map_index != index)
         fault("does not point back to its map entry");
@@ -60,7 +60,7 @@ Result<StructureReport> HeapFile::verify() {
         PageId next = kPageNone;
         {
             SharedPage page = TRY(env_.pool->fix_shared(at));
-            if (page->kind() != PageKind::heap_map || page->header.store != id_.value ||
+            if (page->kind() != PageKind::heap_map || page->header.object != id_.value ||
                 map(*page).entries > kMapEntries) {
                 report.faults.push_back(
                     fmt::format("heap {} page {}: no map page of this heap", id_.value, at.value));

@@ -25,7 +25,7 @@
 #include "sm/buffer/buffer_pool.h"
 #include "sm/recovery/recovery_parts.h"
 #include "threads/base/check.h"
-#include "threads/base/planted.h"
+#include "threads/base/mutants.h"
 #include "threads/sync/latch.h"
 #include "threads/worker/io_wait.h"
 
@@ -83,10 +83,10 @@ Nanos rest(const RestartEnv& env, Lsn begin, Nanos started, uint64_t done, uint6
 
 Lsn begin_checkpoint(RestartEnv& env) {
     // Sequentially consistent, as the appenders' second look is.
-    env.image_horizon.store(kLsnMax.value);
+    env.image_lsn.store(kLsnMax.value);
     uint64_t end = 0;
     const Lsn begin = append(*env.log, txn::TxnLogKind::checkpoint_begin, {}, end);
-    env.image_horizon.store(PLANTED(horizon_not_raised) ? 0 : end);
+    env.image_lsn.store(MUTANT(horizon_not_raised) ? 0 : end);
     return begin;
 }
 
@@ -98,7 +98,7 @@ Lsn end_checkpoint(RestartEnv& env, Lsn begin, Lsn& oldest, TxnId& next) {
     });
     oldest = env.txns->oldest_first_lsn();
     next = env.txns->next_id();
-    if (PLANTED(live_not_listed)) live.clear();
+    if (MUTANT(live_not_listed)) live.clear();
     const uint32_t parts = static_cast<uint32_t>(live.size() / kCheckpointTxnsMax + 1);
     uint64_t end = 0;
     std::string payload;
@@ -125,7 +125,7 @@ Lsn end_checkpoint(RestartEnv& env, Lsn begin, Lsn& oldest, TxnId& next) {
 // A failed sync is never asked twice: what it covered may be lost although a second one succeeds.
 Result<void> write_superblock_of(RestartEnv& env, Superblock block) {
     TRY(store_superblock(env.data_file, block));
-    if (env.options.sync && !PLANTED(superblock_unsynced)) {
+    if (env.options.sync && !MUTANT(superblock_unsynced)) {
         auto synced = threads::io_sync(env.data_file, "superblock");
         if (!synced) env.log->fail_store();
         TRY(synced);
@@ -175,12 +175,12 @@ Result<void> Checkpointer::run(bool fast) {
         [&, fast, started = env_.runtime->clock().now()](uint64_t done, uint64_t total) {
             return fast || impl_->hurry() ? 0 : rest(env_, begin, started, done, total);
         }));
-    if (!PLANTED(written_lsns_unsaved)) save_written_lsns(env_);
+    if (!MUTANT(written_lsns_unsaved)) save_written_lsns(env_);
     Lsn oldest;
     TxnId next;
     const Lsn end = end_checkpoint(env_, begin, oldest, next);
     TRY(env_.log->wait_durable(end));
-    TRY(name_checkpoint(env_, PLANTED(checkpoint_begins_late) ? end : begin, end, oldest, next));
+    TRY(name_checkpoint(env_, MUTANT(checkpoint_begins_late) ? end : begin, end, oldest, next));
     env_.log->truncate_before(std::min(begin, oldest));
     impl_->completed.fetch_add(1, std::memory_order_relaxed);
     return {};

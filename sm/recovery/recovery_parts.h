@@ -11,7 +11,7 @@
 #include "sm/change/log_kinds.h"
 #include "sm/change/rollback.h"
 #include "sm/recovery/recovery.h"
-#include "threads/base/planted.h"
+#include "threads/base/mutants.h"
 #include "threads/sync/event.h"
 
 namespace lockstep::sm {
@@ -42,7 +42,7 @@ public:
     };
     std::vector<Loser> losers() const;  // newest last record first: the order of undo
     TxnId next_txn() const { return TxnId{next_txn_}; }
-    Lsn horizon() const { return horizon_; }       // see Engine::image_horizon
+    Lsn horizon() const { return horizon_; }       // see Engine::image_lsn
     uint64_t changes() const { return changes_; }  // records that are not of a checkpoint
 
 private:
@@ -79,11 +79,11 @@ private:
 // Puts one part on a page that is exclusively held or private. `known`: the page holds its state as
 // of some LSN (else the part must bring it). False if the page has it already (RC-1).
 inline bool redo_part(Page& page, bool known, const PartView& part, Lsn end) {
-    if (known && (page.lsn() >= end || (PLANTED(redo_skips_wrongly) && end - page.lsn() < 400)))
+    if (known && (page.lsn() >= end || (MUTANT(redo_skips_wrongly) && end - page.lsn() < 400)))
         return false;
-    if (!part.image.empty() && !PLANTED(redo_repeats)) install_image(page, part.image);
+    if (!part.image.empty() && !MUTANT(redo_repeats)) install_image(page, part.image);
     apply_action(part.action, page, part.payload);
-    if (PLANTED(redo_differs) && page.kind() == PageKind::heap) page.header.level = 1;
+    if (MUTANT(redo_differs) && page.kind() == PageKind::heap) page.header.level = 1;
     return true;
 }
 

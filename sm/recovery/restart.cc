@@ -8,7 +8,7 @@
 #include "sm/space/space_map.h"
 #include "threads/base/check.h"
 #include "threads/base/memory_reserve.h"
-#include "threads/base/planted.h"
+#include "threads/base/mutants.h"
 
 namespace lockstep::sm {
 
@@ -20,7 +20,7 @@ Result<void> read_log(RestartEnv& env, Lsn from, Analysis& analysis, ParallelRed
     reader.seek(from);
     for (txn::LogRecordView record;
          reader.position() < report.log_end && TRY(reader.next(record));) {
-        TRY(MemoryReserve::require());  // lanes' batches grow beyond it
+        TRY(MemoryReserve::require());  // partitions' batches grow beyond it
         ++report.records;
         TRY(analysis.see(record));
         TRY(redo.feed(record));
@@ -34,7 +34,7 @@ Result<void> read_log(RestartEnv& env, Lsn from, Analysis& analysis, ParallelRed
 Result<void> undo_losers(RestartEnv& env, const std::vector<Analysis::Loser>& losers,
                          RecoveryReport& report) {
     for (const Analysis::Loser& loser : losers) {
-        if (PLANTED(loser_kept) && &loser == losers.data()) continue;
+        if (MUTANT(loser_kept) && &loser == losers.data()) continue;
         txn::Transaction* txn = TRY(env.txns->adopt(loser.id, loser.first, loser.last));
         txn->thread = threads::current();
         txn->state = txn::TxnState::aborting;
@@ -52,7 +52,7 @@ Result<RecoveryReport> restart(RestartEnv& env, Lsn checkpoint_begin) {
     RecoveryReport report;
     report.redo_from = checkpoint_begin;
     report.log_end = env.log->tail();
-    env.image_horizon.store(kLsnMax.value);
+    env.image_lsn.store(kLsnMax.value);
     const Nanos began = clock.now();
 
     Analysis analysis(checkpoint_begin);
@@ -72,7 +72,7 @@ Result<RecoveryReport> restart(RestartEnv& env, Lsn checkpoint_begin) {
     if (env.redone) env.redone();
     // What is changed from now on is replayed from the same begin record, until the next
     // checkpoint: the same image rule goes on.
-    env.image_horizon.store(analysis.horizon().value);
+    env.image_lsn.store(analysis.horizon().value);
     env.txns->set_next_id(std::max(analysis.next_txn(), TxnId{env.superblock.next_txn}));
     TRY(env.space->open());
     if (env.objects) TRY(env.objects->load());

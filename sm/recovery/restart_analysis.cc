@@ -10,12 +10,12 @@
 #include <cstring>
 
 #include "sm/recovery/recovery_parts.h"
-#include "threads/base/planted.h"
+#include "threads/base/mutants.h"
 
 namespace lockstep::sm {
 
 void Analysis::ended(uint64_t id) {
-    if (!PLANTED(winner_undone)) live_.erase(id);
+    if (!MUTANT(winner_undone)) live_.erase(id);
     if (collecting_) ended_.push_back(id);
 }
 

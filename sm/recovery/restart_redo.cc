@@ -1,16 +1,16 @@
-// restart_redo.cc - repeats history: parts flow from the log reader to lanes, one user thread each,
-// on all workers.
+// restart_redo.cc - repeats history: parts flow from the log reader to partitions, one user thread
+// each, on all workers.
 //
-// Concepts   A lane owns the pages whose number maps to it, so the parts of one page are applied in
-//            log order without any further rule. The first part of a page since the checkpoint
-//            brings the page with it (image or fresh: PC-3), so redo takes no look at the volume's
-//            copy: it may be old, new or torn. It is read only if the pool had to evict it again
-//            meanwhile. Batches of parts are copied out of the reader's buffer; a few batches per
-//            lane bound the memory.
+// Concepts   A partition owns the pages whose number maps to it, so the parts of one page are
+//            applied in log order without any further rule. The first part of a page since the
+//            checkpoint brings the page with it (image or fresh: PC-3), so redo takes no look at
+//            the volume's copy: it may be old, new or torn. It is read only if the pool had to
+//            evict it again meanwhile. Batches of parts are copied out of the reader's buffer; a
+//            few batches per partition bound the memory.
 // Invariants RC-1 A part is applied only if the page's lsn is below the record's end. A page whose
 //                 state comes from its own part goes back to that record's time; everything after
 //                 it is in the log as well.
-// Blocking   feed() parks while a lane is behind; lanes park for pages.
+// Blocking   feed() parks while a partition is behind; partitions park for pages.
 #include <atomic>
 
 #include "sm/buffer/buffer_pool.h"
@@ -41,7 +41,7 @@ struct Batch {
     std::vector<std::byte> bytes;
 };
 
-struct Lane {
+struct Partition {
     SpinLock lock;
     Batch* first = nullptr;  // under lock: full batches, oldest first
     Batch* last = nullptr;
@@ -58,7 +58,7 @@ struct ParallelRedo::Impl {
     RestartEnv& env;
     RecoveryReport& report;
     std::vector<std::unique_ptr<Batch>> batches;
-    std::vector<std::unique_ptr<Lane>> lanes;
+    std::vector<std::unique_ptr<Partition>> partitions;
     threads::Semaphore done{0};
     size_t started = 0;
     std::atomic<bool> failed{false};
@@ -69,9 +69,9 @@ struct ParallelRedo::Impl {
     uint64_t reads_before = 0;
 
     Impl(RestartEnv& e, RecoveryReport& r) : env(e), report(r) {}
-    Batch* take_spare(Lane& lane);
-    void send(Lane& lane);
-    void run(Lane& lane);
+    Batch* take_spare(Partition& partition);
+    void send(Partition& partition);
+    void run(Partition& partition);
     Result<void> apply(const Batch& batch);
     Result<bool> apply(const Item& item, const PartView& part);
     void note(const Error& e) {
@@ -90,18 +90,18 @@ Result<void> ParallelRedo::start() {
     r.reads_before = r.env.pool->stats().reads;
     for (uint32_t i = 0; i < workers * kLanesPerWorker; ++i) {
         TRY(MemoryReserve::require());
-        auto lane = std::make_unique<Lane>();
+        auto partition = std::make_unique<Partition>();
         for (uint32_t b = 0; b < kBatchesAhead + 2; ++b) {
             r.batches.push_back(std::make_unique<Batch>());
-            r.batches.back()->next = std::exchange(lane->spare, r.batches.back().get());
+            r.batches.back()->next = std::exchange(partition->spare, r.batches.back().get());
         }
-        lane->filling = r.take_spare(*lane);
-        r.lanes.push_back(std::move(lane));
+        partition->filling = r.take_spare(*partition);
+        r.partitions.push_back(std::move(partition));
     }
-    for (uint32_t i = 0; i < r.lanes.size(); ++i) {
+    for (uint32_t i = 0; i < r.partitions.size(); ++i) {
         // The shared pointer keeps everything alive if start or the reader fails half-way.
         auto spawned = r.env.runtime->spawn(i % workers, "redo",
-                                            [impl = impl_, i] { impl->run(*impl->lanes[i]); });
+                                            [impl = impl_, i] { impl->run(*impl->partitions[i]); });
         if (!spawned) {
             r.note(spawned.error());
             (void)finish();
@@ -112,25 +112,25 @@ Result<void> ParallelRedo::start() {
     return {};
 }
 
-Batch* ParallelRedo::Impl::take_spare(Lane& lane) {
-    SpinGuard guard(lane.lock);
-    Batch* batch = lane.spare;
+Batch* ParallelRedo::Impl::take_spare(Partition& partition) {
+    SpinGuard guard(partition.lock);
+    Batch* batch = partition.spare;
     CHECK(batch);  // bounded by `room`
-    lane.spare = batch->next;
+    partition.spare = batch->next;
     batch->next = nullptr;
     return batch;
 }
 
-// Hands the batch being filled to the lane.
-void ParallelRedo::Impl::send(Lane& lane) {
-    lane.room.acquire(1, kNever, threads::ParkReason::event);
+// Hands the batch being filled to the partition.
+void ParallelRedo::Impl::send(Partition& partition) {
+    partition.room.acquire(1, kNever, threads::ParkReason::event);
     {
-        SpinGuard guard(lane.lock);
-        (lane.last ? lane.last->next : lane.first) = lane.filling;
-        lane.last = lane.filling;
+        SpinGuard guard(partition.lock);
+        (partition.last ? partition.last->next : partition.first) = partition.filling;
+        partition.last = partition.filling;
     }
-    lane.ready.release();
-    lane.filling = take_spare(lane);
+    partition.ready.release();
+    partition.filling = take_spare(partition);
 }
 
 Result<void> ParallelRedo::feed(const txn::LogRecordView& record) {
@@ -143,8 +143,9 @@ Result<void> ParallelRedo::feed(const txn::LogRecordView& record) {
             TRY(r.env.space->ensure_size(part.page));
             r.file_pages = r.env.space->pages_total();
         }
-        Lane& lane = *r.lanes[(part.page.value * 0x9e3779b1u >> 8) % r.lanes.size()];
-        std::vector<std::byte>& bytes = lane.filling->bytes;
+        Partition& partition =
+            *r.partitions[(part.page.value * 0x9e3779b1u >> 8) % r.partitions.size()];
+        std::vector<std::byte>& bytes = partition.filling->bytes;
         const Item item{record.lsn.value,
                         record.end().value,
                         part.page.value,
@@ -160,7 +161,7 @@ Result<void> ParallelRedo::feed(const txn::LogRecordView& record) {
         if (item.image_bytes) std::memcpy(&bytes[at], part.image.data(), item.image_bytes);
         at += padded(item.image_bytes);
         if (item.payload_bytes) std::memcpy(&bytes[at], part.payload.data(), item.payload_bytes);
-        if (bytes.size() >= kBatchBytes) r.send(lane);
+        if (bytes.size() >= kBatchBytes) r.send(partition);
     }
     if (r.failed.load(std::memory_order_relaxed)) {
         SpinGuard guard(r.error_lock);
@@ -171,13 +172,13 @@ Result<void> ParallelRedo::feed(const txn::LogRecordView& record) {
 
 Result<void> ParallelRedo::finish() {
     Impl& r = *impl_;
-    for (auto& lane : r.lanes) {
-        if (!lane->filling->bytes.empty() && !r.failed.load()) r.send(*lane);
+    for (auto& partition : r.partitions) {
+        if (!partition->filling->bytes.empty() && !r.failed.load()) r.send(*partition);
         {
-            SpinGuard guard(lane->lock);
-            lane->closed = true;
+            SpinGuard guard(partition->lock);
+            partition->closed = true;
         }
-        lane->ready.release();
+        partition->ready.release();
     }
     r.done.acquire(r.started, kNever, threads::ParkReason::event);
     r.report.parts_redone = r.parts.load();
@@ -186,28 +187,28 @@ Result<void> ParallelRedo::finish() {
     return std::unexpected(r.error);
 }
 
-void ParallelRedo::Impl::run(Lane& lane) {
+void ParallelRedo::Impl::run(Partition& partition) {
     for (;;) {
-        lane.ready.acquire(1, kNever, threads::ParkReason::event);
+        partition.ready.acquire(1, kNever, threads::ParkReason::event);
         Batch* batch;
         {
-            SpinGuard guard(lane.lock);
-            batch = lane.first;
-            if (!batch && lane.closed) break;
+            SpinGuard guard(partition.lock);
+            batch = partition.first;
+            if (!batch && partition.closed) break;
             CHECK(batch);
-            lane.first = batch->next;
-            if (!lane.first) lane.last = nullptr;
+            partition.first = batch->next;
+            if (!partition.first) partition.last = nullptr;
         }
         if (!failed.load(std::memory_order_relaxed)) {
             if (auto applied = apply(*batch); !applied) note(applied.error());
         }
         batch->bytes.clear();
         {
-            SpinGuard guard(lane.lock);
-            batch->next = std::exchange(lane.spare, batch);
+            SpinGuard guard(partition.lock);
+            batch->next = std::exchange(partition.spare, batch);
         }
-        lane.room.release();
-        threads::yield();  // the other lanes and the reader of this worker
+        partition.room.release();
+        threads::yield();  // the other partitions and the reader of this worker
     }
     done.release();
 }

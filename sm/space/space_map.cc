@@ -10,7 +10,7 @@
 
 #include "sm/core/env.h"
 #include "sm/space/space_map_impl.h"
-#include "threads/base/planted.h"
+#include "threads/base/mutants.h"
 
 namespace lockstep::sm {
 
@@ -59,7 +59,7 @@ Result<ExclusivePage> SpaceMap::Impl::fix_map(uint32_t map) {
                     .action = PageAction::space_format,
                     .flags = kPartFresh,
                     .pieces = {Slice(reinterpret_cast<const char*>(&id), sizeof id), {}, {}, {}}};
-    TRY(change_pages(env, nullptr, ChangeRole::system, LogKind::space_grow, StoreId{0},
+    TRY(change_pages(env, nullptr, ChangeRole::system, LogKind::space_grow, ObjectId{0},
                      {&part, 1}));
     return page;
 }
@@ -88,7 +88,7 @@ bool SpaceMap::Impl::pick(const ExclusivePage& page, uint32_t map, uint32_t coun
             }
         }
     };
-    if (limit >= used(*page) + count + PLANTED(space_counted_wrong)) {
+    if (limit >= used(*page) + count + MUTANT(space_counted_wrong)) {
         search(from, limit);
         const uint32_t next =
             out.count > 0 ? out.pages[out.count - 1].value - static_cast<uint32_t>(base) + 1 : 0;
@@ -156,7 +156,7 @@ Result<void> SpaceMap::free_now(std::span<const PageId> pages) {
         ChangePart parts[2] = {
             {.page = &page, .action = PageAction::page_free, .flags = kPartFresh, .pieces = {}},
             r->part()};
-        TRY(change_pages(env_, nullptr, ChangeRole::system, LogKind::space_free, StoreId{0},
+        TRY(change_pages(env_, nullptr, ChangeRole::system, LogKind::space_free, ObjectId{0},
                          parts));
         r->map.release();
         env_.pool->drop(std::move(page));
@@ -187,7 +187,7 @@ Result<void> SpaceMap::undo_allocation(txn::Transaction& txn, const txn::LogReco
     map.run_count = n;
     parts[0] = map.part();
     TRY(change_pages(env_, &txn, ChangeRole::compensation, LogKind::space_free,
-                     StoreId{record.header->store}, {parts, n + 1}, Lsn{record.header->prev}));
+                     ObjectId{record.header->object}, {parts, n + 1}, Lsn{record.header->prev}));
     map.map.release();
     for (uint32_t i = 0; i < n; ++i) env_.pool->drop(std::move(pages[i]));
     return {};

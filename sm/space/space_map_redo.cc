@@ -49,7 +49,7 @@ void apply_space_format(Page& page, Slice payload) {
     uint32_t id;
     CHECK(payload.size() == sizeof id);
     std::memcpy(&id, payload.data(), sizeof id);
-    format_page(page, PageId{id}, StoreId{0}, PageKind::space_map);
+    format_page(page, PageId{id}, ObjectId{0}, PageKind::space_map);
     page.header.hole_begin = kBitsAt;
     for (uint32_t p = first_covered(PageId{id}); p <= id; ++p)
         set_bit(page, p - first_covered(PageId{id}));

@@ -9,7 +9,7 @@
 
 namespace lockstep::sm {
 
-Result<void> sweep(Env& env, StoreId store, std::span<const PageId> keep) {
+Result<void> sweep(Env& env, ObjectId store, std::span<const PageId> keep) {
     std::vector<PageId> sorted(keep.begin(), keep.end()), unreached;
     std::ranges::sort(sorted, {}, &PageId::value);
     for (uint32_t p = kFirstMapPage.value + 1; p < env.space->pages_total(); ++p) {
@@ -23,7 +23,7 @@ Result<void> sweep(Env& env, StoreId store, std::span<const PageId> keep) {
             if (!is_bad_page(page.error().code)) return std::unexpected(page.error());
             continue;
         }
-        if ((*page)->id() == id && (*page)->header.store == store.value) unreached.push_back(id);
+        if ((*page)->id() == id && (*page)->header.object == store.value) unreached.push_back(id);
     }
     return env.space->free_now(unreached);
 }

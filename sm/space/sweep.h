@@ -10,6 +10,6 @@ namespace lockstep::sm {
 // Frees every page of the volume that carries `store`'s number and is not among `keep`. Reads all
 // used pages of the volume. The object must be quiet. Parks for pages and log. Errors: io_error,
 // and those of the space map; a damaged page of another object is passed over.
-Result<void> sweep(Env& env, StoreId store, std::span<const PageId> keep);
+Result<void> sweep(Env& env, ObjectId store, std::span<const PageId> keep);
 
 }  // namespace lockstep::sm

@@ -1,4 +1,4 @@
-// catalog.cc - the catalogue's entries and the objects they stand for.
+// catalog.cc - the catalog's entries and the objects they stand for.
 //
 // Concepts   An entry's key is the name, its value {id, kind, root}. The same tree holds the drop
 //            list. Creating puts the new object on that list in a transaction of its own, which
@@ -21,7 +21,7 @@
 #include "sm/space/sweep.h"
 #include "sm/store/engine.h"
 #include "sm/store/ghost_cleaner.h"
-#include "threads/base/planted.h"
+#include "threads/base/mutants.h"
 #include "threads/base/spin_lock.h"
 
 namespace lockstep::sm {
@@ -38,8 +38,8 @@ Slice slice_of(const EntryValue& v) { return {reinterpret_cast<const char*>(&v),
 DropEntry drop_entry(const CatalogEntry& entry) {
     return {static_cast<DropKind>(entry.kind), entry.id, entry.root};
 }
-static_assert(static_cast<int>(DropKind::index) == static_cast<int>(StoreKind::index) &&
-              static_cast<int>(DropKind::heap) == static_cast<int>(StoreKind::heap));
+static_assert(static_cast<int>(DropKind::index) == static_cast<int>(ObjectKind::index) &&
+              static_cast<int>(DropKind::heap) == static_cast<int>(ObjectKind::heap));
 
 Result<void> check_name(std::string_view name) {
     if (name.empty() || name.size() > kNameBytesMax)
@@ -61,20 +61,20 @@ struct Catalog::Impl {
         std::atomic<bool> rooted{false};  // the root page was seen to be this object's
     };
     explicit Impl(Engine& engine, PageId root)
-        : tree(engine, kCatalogStore, root), drops(engine, tree) {}
+        : tree(engine, kCatalogObject, root), drops(engine, tree) {}
 
     BTree tree;
     DropList drops;
     mutable SpinLock lock;
     std::map<uint32_t, Object> objects;  // under lock; nodes never go away before close
     std::map<std::string, Object*, std::less<>> names;  // under lock
-    uint32_t next_id = kFirstUserStore.value;           // under lock
+    uint32_t next_id = kFirstUserObject.value;          // under lock
 
     Object* add(Engine& engine, const CatalogEntry& entry) {
         SpinGuard guard(lock);
         Object& object = objects[entry.id.value];
         if (!object.tree && !object.heap) {
-            if (entry.kind == StoreKind::index)
+            if (entry.kind == ObjectKind::index)
                 object.tree = std::make_unique<BTree>(engine, entry.id, entry.root);
             else object.heap = std::make_unique<HeapFile>(engine, entry.id, entry.root);
         }
@@ -86,8 +86,7 @@ struct Catalog::Impl {
     Result<Object*> add_listed(Engine& engine, const CatalogEntry& entry) {
         if (const Object* known = object(entry.id.value);
             known && (known->entry.kind != entry.kind || known->entry.root != entry.root))
-            return fail(ErrorCode::corrupt_page, "catalogue entry", entry.id.value,
-                        entry.root.value);
+            return fail(ErrorCode::corrupt_page, "catalog entry", entry.id.value, entry.root.value);
         return add(engine, entry);
     }
     Object* object(uint32_t id) {
@@ -107,10 +106,10 @@ struct Catalog::Impl {
         }
     }
     static Result<void> check_root(Engine& engine, Object& object);
-    Result<Object*> find(std::string_view name, StoreKind kind) const {
+    Result<Object*> find(std::string_view name, ObjectKind kind) const {
         SpinGuard guard(lock);
         const auto it = names.find(name);
-        if (it == names.end()) return fail(ErrorCode::no_such_store, "index or heap");
+        if (it == names.end()) return fail(ErrorCode::no_such_object, "index or heap");
         if (it->second->entry.kind != kind)
             return fail(ErrorCode::wrong_kind, "index or heap", it->second->entry.id.value);
         return it->second;
@@ -120,7 +119,7 @@ struct Catalog::Impl {
 Catalog::Catalog(Engine& engine, PageId root)
     : engine_(engine), impl_(std::make_shared<Impl>(engine, root)) {}
 
-Result<PageId> Catalog::create(Engine& engine) { return BTree::create(engine, kCatalogStore); }
+Result<PageId> Catalog::create(Engine& engine) { return BTree::create(engine, kCatalogObject); }
 
 Result<void> Catalog::load() {
     {
@@ -133,25 +132,25 @@ Result<void> Catalog::load() {
         *engine_.pool, impl_->tree, [this](Slice key, Slice value, bool ghost) -> Result<void> {
             DropEntry drop;
             if (TRY(DropList::read(key, value, drop))) {
-                if (drop.store.value < kFirstUserStore.value)
+                if (drop.store.value < kFirstUserObject.value)
                     return fail(ErrorCode::corrupt_page, "drop list's entry", drop.store.value);
                 if (drop.number == 0)
                     TRY(impl_->add_listed(engine_, {.name = {},
                                                     .id = drop.store,
-                                                    .kind = static_cast<StoreKind>(drop.kind),
+                                                    .kind = static_cast<ObjectKind>(drop.kind),
                                                     .root = drop.page}));
                 return {};
             }
             EntryValue v;
             if (value.size() != sizeof(v))
-                return fail(ErrorCode::corrupt_page, "catalogue entry", value.size());
+                return fail(ErrorCode::corrupt_page, "catalog entry", value.size());
             std::memcpy(&v, value.data(), sizeof(v));
-            if (v.id < kFirstUserStore.value || v.id == UINT32_MAX ||
-                (v.kind != uint32_t(StoreKind::index) && v.kind != uint32_t(StoreKind::heap)))
-                return fail(ErrorCode::corrupt_page, "catalogue entry", v.id, v.kind);
+            if (v.id < kFirstUserObject.value || v.id == UINT32_MAX ||
+                (v.kind != uint32_t(ObjectKind::index) && v.kind != uint32_t(ObjectKind::heap)))
+                return fail(ErrorCode::corrupt_page, "catalog entry", v.id, v.kind);
             auto* object = TRY(impl_->add_listed(engine_, {.name = std::string(key),
-                                                           .id = StoreId{v.id},
-                                                           .kind = static_cast<StoreKind>(v.kind),
+                                                           .id = ObjectId{v.id},
+                                                           .kind = static_cast<ObjectKind>(v.kind),
                                                            .root = PageId{v.root}}));
             if (!ghost) impl_->publish(*object, true);
             return {};
@@ -159,26 +158,26 @@ Result<void> Catalog::load() {
 }
 
 // Makes the object and puts it on the drop list, in a transaction of its own: no crash can leak it.
-Result<CatalogEntry> Catalog::make_listed(StoreKind kind, std::string_view name) {
+Result<CatalogEntry> Catalog::make_listed(ObjectKind kind, std::string_view name) {
     CatalogEntry entry{.name = std::string(name), .kind = kind};
     {
         SpinGuard guard(impl_->lock);
-        entry.id = StoreId{impl_->next_id++};
+        entry.id = ObjectId{impl_->next_id++};
     }
     TRY(run_system_txn(engine_, [&](txn::Transaction& txn) -> Result<void> {
-        entry.root = kind == StoreKind::index ? TRY(BTree::create(engine_, entry.id, &txn))
-                                              : TRY(HeapFile::create(engine_, entry.id, &txn));
+        entry.root = kind == ObjectKind::index ? TRY(BTree::create(engine_, entry.id, &txn))
+                                               : TRY(HeapFile::create(engine_, entry.id, &txn));
         return impl_->drops.add(txn, drop_entry(entry));
     }));
     return entry;
 }
 
-Result<void> Catalog::create_named(txn::Transaction& txn, std::string_view name, StoreKind kind,
+Result<void> Catalog::create_named(txn::Transaction& txn, std::string_view name, ObjectKind kind,
                                    uint32_t& id_out) {
     TRY(check_name(name));
     const CatalogEntry entry = TRY(make_listed(kind, name));
     auto* object = impl_->add(engine_, entry);
-    const StoreId id = entry.id;
+    const ObjectId id = entry.id;
     // Registered before anything else can fail: whatever happens now, the end of the transaction
     // settles the object's fate.
     auto settled = std::make_shared<bool>(false);
@@ -201,14 +200,14 @@ Result<void> Catalog::create_named(txn::Transaction& txn, std::string_view name,
 
 Result<BTree*> Catalog::create_index(txn::Transaction& txn, std::string_view name) {
     uint32_t id = 0;
-    TRY(create_named(txn, name, StoreKind::index, id));
-    return index_by_id(StoreId{id});
+    TRY(create_named(txn, name, ObjectKind::index, id));
+    return index_by_id(ObjectId{id});
 }
 
 Result<HeapFile*> Catalog::create_heap(txn::Transaction& txn, std::string_view name) {
     uint32_t id = 0;
-    TRY(create_named(txn, name, StoreKind::heap, id));
-    return heap_by_id(StoreId{id});
+    TRY(create_named(txn, name, ObjectKind::heap, id));
+    return heap_by_id(ObjectId{id});
 }
 
 Result<void> Catalog::drop(txn::Transaction& txn, std::string_view name) {
@@ -218,24 +217,24 @@ Result<void> Catalog::drop(txn::Transaction& txn, std::string_view name) {
     ValueOut out{.text = &found};
     EntryValue v;
     if (!TRY(impl_->tree.fetch(txn, name, Access::write, out)))
-        return fail(ErrorCode::no_such_store, "index or heap");
+        return fail(ErrorCode::no_such_object, "index or heap");
     if (found.size() != sizeof(v))
-        return fail(ErrorCode::corrupt_page, "catalogue entry", found.size());
+        return fail(ErrorCode::corrupt_page, "catalog entry", found.size());
     std::memcpy(&v, found.data(), sizeof(v));
     Impl::Object* object = impl_->object(v.id);
-    if (object == nullptr) return fail(ErrorCode::no_such_store, "index or heap", v.id);
+    if (object == nullptr) return fail(ErrorCode::no_such_object, "index or heap", v.id);
     const CatalogEntry entry = object->entry;
     auto& lock = object->tree ? object->tree->lock() : object->heap->lock();
-    TRY(engine_.locks->lock_store(txn.locks, lock, txn::LockMode::X));
+    TRY(engine_.locks->lock_object(txn.locks, lock, txn::LockMode::X));
     if (!TRY(impl_->tree.erase(txn, entry.name)))
-        return fail(ErrorCode::no_such_store, "index or heap");
+        return fail(ErrorCode::no_such_object, "index or heap");
     TRY(impl_->drops.add(txn, drop_entry(entry)));
     const auto freed = [this, object](bool committed) {
         if (!committed) return;
-        if (!PLANTED(catalogue_stale)) impl_->publish(*object, false);
+        if (!MUTANT(catalogue_stale)) impl_->publish(*object, false);
         destroy(object->entry);
     };
-    at_end(txn, freed, [this, &lock] { engine_.locks->bar_store(lock); });  // CA-2
+    at_end(txn, freed, [this, &lock] { engine_.locks->bar_object(lock); });  // CA-2
     return {};
 }
 
@@ -245,10 +244,10 @@ void Catalog::destroy(const CatalogEntry& entry) {
     if (engine_.ghosts) engine_.ghosts->hold();
     auto done = run_system_txn(engine_, [&](txn::Transaction& txn) -> Result<void> {
         if (BTree* tree = index_by_id(entry.id)) {
-            TRY(engine_.locks->lock_store_to_free(txn.locks, tree->lock()));
-            if (!PLANTED(dropped_pages_leak)) TRY(tree->destroy());
+            TRY(engine_.locks->lock_object_to_free(txn.locks, tree->lock()));
+            if (!MUTANT(dropped_pages_leak)) TRY(tree->destroy());
         } else if (HeapFile* heap = heap_by_id(entry.id)) {
-            TRY(engine_.locks->lock_store_to_free(txn.locks, heap->lock()));
+            TRY(engine_.locks->lock_object_to_free(txn.locks, heap->lock()));
             TRY(heap->destroy());
         }
         return impl_->drops.remove(txn, drop_entry(entry));
@@ -268,7 +267,7 @@ Result<void> Catalog::free_entry(const DropEntry& entry) {
     } else {
         destroy({.name = {},
                  .id = entry.store,
-                 .kind = static_cast<StoreKind>(entry.kind),
+                 .kind = static_cast<ObjectKind>(entry.kind),
                  .root = entry.page});
         return {};
     }
@@ -288,8 +287,8 @@ Result<void> Catalog::Impl::check_root(Engine& engine, Object& object) {
     const auto look = [&]() -> Result<void> {
         SharedPage page = TRY(engine.pool->fix_shared(entry.root));
         if (page->kind() !=
-                (entry.kind == StoreKind::index ? PageKind::btree : PageKind::heap_map) ||
-            page->header.store != entry.id.value)
+                (entry.kind == ObjectKind::index ? PageKind::btree : PageKind::heap_map) ||
+            page->header.object != entry.id.value)
             return fail(ErrorCode::corrupt_page, "root page of an index or heap", entry.root.value,
                         entry.id.value);
         return {};
@@ -301,25 +300,25 @@ Result<void> Catalog::Impl::check_root(Engine& engine, Object& object) {
 }
 
 Result<BTree*> Catalog::index(std::string_view name) {
-    Impl::Object* object = TRY(impl_->find(name, StoreKind::index));
+    Impl::Object* object = TRY(impl_->find(name, ObjectKind::index));
     TRY(impl_->check_root(engine_, *object));
     return object->tree.get();
 }
 
 Result<HeapFile*> Catalog::heap(std::string_view name) {
-    Impl::Object* object = TRY(impl_->find(name, StoreKind::heap));
+    Impl::Object* object = TRY(impl_->find(name, ObjectKind::heap));
     TRY(impl_->check_root(engine_, *object));
     return object->heap.get();
 }
 
-BTree* Catalog::index_by_id(StoreId id) {
-    if (id == kCatalogStore) return &impl_->tree;
+BTree* Catalog::index_by_id(ObjectId id) {
+    if (id == kCatalogObject) return &impl_->tree;
     SpinGuard guard(impl_->lock);
     const auto it = impl_->objects.find(id.value);
     return it == impl_->objects.end() ? nullptr : it->second.tree.get();
 }
 
-HeapFile* Catalog::heap_by_id(StoreId id) {
+HeapFile* Catalog::heap_by_id(ObjectId id) {
     SpinGuard guard(impl_->lock);
     const auto it = impl_->objects.find(id.value);
     return it == impl_->objects.end() ? nullptr : it->second.heap.get();

@@ -1,4 +1,5 @@
-// catalog.h - names, numbers and roots of a store's indexes and heaps; itself a B-tree (StoreId 1).
+// catalog.h - names, numbers and roots of a store's indexes and heaps; itself a B-tree (ObjectId
+// 1).
 //
 // Blocking   index(), heap() and the look-ups by number take a spin lock for a moment; create/drop
 //            are transactions of their own and park.
@@ -14,13 +15,13 @@
 
 namespace lockstep::sm {
 
-enum class StoreKind : uint8_t { index = 1, heap = 2 };
+enum class ObjectKind : uint8_t { index = 1, heap = 2 };
 inline constexpr size_t kNameBytesMax = 128;
 
 struct CatalogEntry {
     std::string name;
-    StoreId id{};
-    StoreKind kind{};
+    ObjectId id{};
+    ObjectKind kind{};
     PageId root = kPageNone;
 };
 
@@ -29,7 +30,7 @@ class Engine;
 class Catalog final : public ObjectDirectory {
 public:
     Catalog(Engine& engine, PageId root);
-    // New store: the catalogue's own tree.
+    // New store: the catalog's own tree.
     static Result<PageId> create(Engine& engine);
     Result<void> load() override;
 
@@ -40,10 +41,10 @@ public:
     // X lock on the object; its pages are freed after commit, never on rollback.
     Result<void> drop(txn::Transaction& txn, std::string_view name);
 
-    Result<BTree*> index(std::string_view name);  // no_such_store, wrong_kind
+    Result<BTree*> index(std::string_view name);  // no_such_object, wrong_kind
     Result<HeapFile*> heap(std::string_view name);
-    BTree* index_by_id(StoreId id) override;
-    HeapFile* heap_by_id(StoreId id);
+    BTree* index_by_id(ObjectId id) override;
+    HeapFile* heap_by_id(ObjectId id);
     std::vector<CatalogEntry> list() const;
     BTree& own_tree();
     DropList& drop_list();
@@ -53,8 +54,8 @@ public:
 
 private:
     struct Impl;
-    Result<CatalogEntry> make_listed(StoreKind kind, std::string_view name);
-    Result<void> create_named(txn::Transaction& txn, std::string_view name, StoreKind kind,
+    Result<CatalogEntry> make_listed(ObjectKind kind, std::string_view name);
+    Result<void> create_named(txn::Transaction& txn, std::string_view name, ObjectKind kind,
                               uint32_t& id_out);
     void destroy(const CatalogEntry& entry);
     Result<void> free_entry(const DropEntry& entry);

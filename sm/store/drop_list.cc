@@ -47,7 +47,7 @@ Result<bool> DropList::read(Slice key, Slice value, DropEntry& entry) {
     if (value.size() != sizeof v)
         return fail(ErrorCode::corrupt_page, "drop list's entry", value.size());
     std::memcpy(&v, value.data(), sizeof v);
-    entry = {static_cast<DropKind>(v.kind), StoreId{v.store}, PageId{v.page}, 0};
+    entry = {static_cast<DropKind>(v.kind), ObjectId{v.store}, PageId{v.page}, 0};
     if (key.size() == 1 + sizeof(uint32_t) + sizeof(uint64_t) + sizeof(uint32_t))
         std::memcpy(&entry.number, key.data() + 1 + sizeof(uint32_t), sizeof(uint64_t));
     const bool object = entry.kind == DropKind::index || entry.kind == DropKind::heap;

@@ -1,7 +1,7 @@
 // drop_list.h - what must be freed whatever happens: dropped or unfinished objects, replaced
 // overflow chains, unfinished loads.
 //
-// Concepts   Entries in the catalogue's tree, behind a zero byte, so no name can meet them. An
+// Concepts   Entries in the catalog's tree, behind a zero byte, so no name can meet them. An
 //            entry is written by the transaction that makes pages unreachable, or, before they are
 //            written, by one of its own; the transaction that makes them reachable removes it. So
 //            after any crash, pages that nothing refers to are named here, and open() frees them.
@@ -23,10 +23,10 @@ public:
     Result<void> add(txn::Transaction& txn, const DropEntry& entry) override;
     Result<void> remove(txn::Transaction& txn, const DropEntry& entry) override;
     Result<void> remove_now(const DropEntry& entry) override;
-    // Committed ones; the catalogue must be quiet.
+    // Committed ones; the catalog must be quiet.
     Result<std::vector<DropEntry>> entries();
 
-    // Reads the entry that a catalogue pair is; false if the pair is something else. Errors:
+    // Reads the entry that a catalog pair is; false if the pair is something else. Errors:
     // corrupt_page.
     static Result<bool> read(Slice key, Slice value, DropEntry& entry);
 

@@ -284,7 +284,7 @@ void Engine::stop_services() {
 }
 
 // Transactions whose user thread ended without ending them: nobody else can any more.
-void Engine::roll_back_orphans() {
+void Engine::rollback_orphans() {
     for (txn::Transaction* txn : txns->unfinished()) {
         report(1, "transaction " + std::to_string(txn->id.value) +
                       " was left open by its thread and is rolled back");
@@ -292,7 +292,7 @@ void Engine::roll_back_orphans() {
         txn->thread_id = txn->thread->id;
         // Its thread is gone: nobody is left to run them for.
         const DeferredActions dropped(*txn);
-        const auto undone = roll_back(*this, *txn, kLsnNone);
+        const auto undone = rollback(*this, *txn, kLsnNone);
         if (!undone) report(0, "rollback failed: " + undone.error().text());
         txns->finish_abort(*txn, undone.has_value());
     }
@@ -310,7 +310,7 @@ Result<void> Engine::close() {
         stop_services();
         if (opened_) {
             result = run_and_wait([this]() -> Result<void> {
-                roll_back_orphans();
+                rollback_orphans();
                 txns->close();
                 if (failed()) return fail(ErrorCode::store_failed, "store");
                 TRY(checkpointer->run(true));

@@ -71,7 +71,7 @@ private:
     Result<void> recover();
     Result<void> start_services();
     void stop_services();
-    void roll_back_orphans();
+    void rollback_orphans();
     void release();
 
     MemoryReserve memory_reserve_;

@@ -65,18 +65,18 @@ void GhostCleaner::add(Note note) {
         threads::wake(state_->thread.load(std::memory_order_acquire));
 }
 
-void GhostCleaner::note_leaf(StoreId store, Slice key) {
+void GhostCleaner::note_leaf(ObjectId store, Slice key) {
     if (waiting() < kLeafNotesMax) add({store, kPageNone, 0, std::string(key), 0});
 }
 
-void GhostCleaner::note_chain(StoreId store, Slice key, PageId first, uint64_t chain) {
+void GhostCleaner::note_chain(ObjectId store, Slice key, PageId first, uint64_t chain) {
     add({store, first, chain, std::string(key), 0});
 }
 
 Result<bool> GhostCleaner::work(Note& note) {
-    BTree* tree = !engine_.catalog              ? nullptr
-                  : note.store == kCatalogStore ? &engine_.catalog->own_tree()
-                                                : engine_.catalog->index_by_id(note.store);
+    BTree* tree = !engine_.catalog               ? nullptr
+                  : note.store == kCatalogObject ? &engine_.catalog->own_tree()
+                                                 : engine_.catalog->index_by_id(note.store);
     if (!tree) return true;
     // Its leaves are gone, but a chain that had been replaced before was none of its pages.
     if (tree->destroyed()) {
@@ -121,7 +121,7 @@ Result<void> GhostCleaner::round() {
     for (State::Node* node = state_->take(); node;) {
         State::Node* next = node->next;
         Result<bool> done = work(node->note);
-        if (!done && done.error().code != ErrorCode::no_such_store)
+        if (!done && done.error().code != ErrorCode::no_such_object)
             result = std::unexpected(done.error());
         if (done && !*done) {
             state_->push(node);

@@ -29,8 +29,8 @@ public:
     // From a user thread or a foreign kernel thread; idempotent.
     void stop();
 
-    void note_leaf(StoreId store, Slice key) override;
-    void note_chain(StoreId store, Slice key, PageId first, uint64_t chain) override;
+    void note_leaf(ObjectId store, Slice key) override;
+    void note_chain(ObjectId store, Slice key, PageId first, uint64_t chain) override;
     // Works off everything that can be; for close and for tests. On a user thread.
     Result<void> run_once();
     // Works off what it can, then leaves every tree alone until resume(): for whoever walks trees
@@ -43,7 +43,7 @@ public:
 
 private:
     struct Note {
-        StoreId store;
+        ObjectId store;
         PageId first = kPageNone;  // of a chain; kPageNone: a leaf with ghosts
         uint64_t chain = 0;
         std::string key;

@@ -41,6 +41,6 @@ Result<void> Heap::scan(Txn& txn, std::move_only_function<bool(RecordId, Slice)>
     return sm::finish(*t, heap_->scan(*t, std::move(each)));
 }
 
-StoreId Heap::id() const { return heap_ ? heap_->id() : StoreId{}; }
+ObjectId Heap::id() const { return heap_ ? heap_->id() : ObjectId{}; }
 
 }  // namespace lockstep

@@ -83,7 +83,7 @@ Result<bool> Index::patch(Txn& txn, Slice key, size_t offset, Slice part,
                           const RecordHint& hint) const {
     txn::Transaction* t = sm::enter_change(txn, engine_, tree_, OpKind::update);
     if (!t) return sm::refused(txn, engine_, tree_);
-    tree_->expect_at(*t, hint);
+    tree_->note_hint(*t, hint);
     return sm::finish(*t, [&] { return tree_->patch(*t, key, offset, part); });
 }
 
@@ -99,7 +99,7 @@ Cursor Index::scan(Txn& txn, Slice low, Slice high, Access access) const {
     return Cursor(txn, std::make_unique<sm::BTreeCursor>(*tree_, *t, low, high, access));
 }
 
-StoreId Index::id() const { return tree_ ? tree_->id() : StoreId{}; }
+ObjectId Index::id() const { return tree_ ? tree_->id() : ObjectId{}; }
 
 Cursor::Cursor(Txn& txn, std::unique_ptr<sm::BTreeCursor> cursor, Error error)
     : txn_(&txn), cursor_(std::move(cursor)), error_(error) {}

@@ -15,10 +15,10 @@ namespace lockstep::sm {
 
 // Fetch and fetch for update run the same code but for the lock's mode: one list. A list of their
 // own have begin, commit, update and scan; fetch, insert and delete have one per index or heap.
-using OpKind = threads::TeamOp;
+using OpKind = threads::OpKind;
 
 // The thread is about to run `kind` on `store` and holds no latch.
-inline void operation_boundary(OpKind kind, StoreId store) {
+inline void operation_boundary(OpKind kind, ObjectId store) {
     DCHECK(threads::current()->latch_depth == 0);
     if (threads::Steps* steps = threads::worker_local.steps)
         steps->boundary(*threads::current(), kind, store.value);

@@ -7,7 +7,7 @@
 #include "sm/store/catalog.h"
 #include "sm/store/engine.h"
 #include "sm/store/operation.h"
-#include "threads/base/planted.h"
+#include "threads/base/mutants.h"
 
 namespace lockstep {
 
@@ -99,7 +99,7 @@ Result<void> Store::run_body(sm::Engine& engine, Body body, const TxnOptions& op
         txn::Transaction* t = TRY(begin_transaction(engine, options));
         auto done = attempt(body, Txn(&engine, t, t->generation));
         if (done || !worth_retrying(done.error()) || tries >= engine.options.retries_max ||
-            PLANTED(victim_not_retried))
+            MUTANT(victim_not_retried))
             return done;
         auto& counters = engine.counters[threads::worker_index()];
         counters.add(counters.retries);
@@ -128,7 +128,7 @@ Result<txn::Transaction*> schema_txn(sm::Engine* engine, Txn& txn) {
     txn::Transaction* t = sm::TxnAccess::usable(txn);
     if (!t || &sm::TxnAccess::engine(txn) != engine || t->read_only)
         return sm::refused(txn, engine, engine);
-    sm::operation_boundary(sm::OpKind::insert, sm::kCatalogStore);
+    sm::operation_boundary(sm::OpKind::insert, sm::kCatalogObject);
     return t;
 }
 
@@ -163,7 +163,8 @@ std::vector<Store::Entry> Store::list() {
     std::vector<Entry> entries;
     if (!engine_) return entries;
     for (auto& e : engine_->catalog->list())
-        entries.push_back({.name = e.name, .is_index = e.kind == sm::StoreKind::index, .id = e.id});
+        entries.push_back(
+            {.name = e.name, .is_index = e.kind == sm::ObjectKind::index, .id = e.id});
     return entries;
 }
 
@@ -171,13 +172,13 @@ Result<void> Store::bulk_load(Txn& txn, Index index,
                               std::move_only_function<bool(Slice& key, Slice& value)> next,
                               uint32_t fill_percent) {
     txn::Transaction* t = TRY(schema_txn(engine_.get(), txn));
-    if (!index.tree_) return fail(ErrorCode::no_such_store, "empty index handle");
+    if (!index.tree_) return fail(ErrorCode::no_such_object, "empty index handle");
     if (index.engine_ != engine_.get())
         return fail(ErrorCode::bad_argument, "index of another store", index.id().value);
     if (fill_percent < 50 || fill_percent > 100)
         return fail(ErrorCode::bad_argument, "fill_percent", fill_percent);
     TRY(sm::finish(*t,
-                   engine_->locks->lock_store(t->locks, index.tree_->lock(), txn::LockMode::X)));
+                   engine_->locks->lock_object(t->locks, index.tree_->lock(), txn::LockMode::X)));
     return sm::finish(*t, index.tree_->bulk_load(*t, std::move(next), fill_percent));
 }
 

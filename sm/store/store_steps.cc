@@ -12,16 +12,16 @@ using threads::ParkReason;
 
 namespace {
 
-TeamFigures figures_of(const threads::TeamStats& s, std::string operation) {
+TeamStats figures_of(const threads::TeamStats& s, std::string operation) {
     const auto count = [&](ParkReason reason) { return s.strays[static_cast<size_t>(reason)]; };
     uint64_t all = 0;
     for (const uint64_t strays : s.strays) all += strays;
-    TeamFigures f{.operation = std::move(operation),
-                  .teams = s.teams,
-                  .entered = s.entered,
-                  .left = s.left,
-                  .ready = s.ready,
-                  .strays = {}};
+    TeamStats f{.operation = std::move(operation),
+                .teams = s.teams,
+                .entered = s.entered,
+                .left = s.left,
+                .ready = s.ready,
+                .strays = {}};
     f.strays.lock = count(ParkReason::lock);
     f.strays.page = count(ParkReason::page_read) + count(ParkReason::io);
     f.strays.latch = count(ParkReason::latch);
@@ -32,16 +32,16 @@ TeamFigures figures_of(const threads::TeamStats& s, std::string operation) {
 
 }  // namespace
 
-StepsFigures Store::steps_figures() const {
-    StepsFigures figures;
+StepsStats Store::steps_stats() const {
+    StepsStats figures;
     if (!engine_) return figures;
     std::map<uint32_t, std::string> names;
     for (const auto& entry : engine_->catalog->list())
         names.emplace(entry.id.value % threads::kTeamObjects, entry.name);
     for (const auto& s : engine_->runtime->team_stats()) {
-        std::string operation = threads::team_op_name(s.op);
+        std::string operation = threads::op_kind_name(s.op);
         if (s.merged) operation += " (merged)";
-        else if (s.op >= threads::TeamOp::fetch)
+        else if (s.op >= threads::OpKind::fetch)
             operation += " (" +
                          (names.contains(s.object) ? names[s.object] : std::to_string(s.object)) +
                          ")";
@@ -52,24 +52,25 @@ StepsFigures Store::steps_figures() const {
         if (ctx.taken[i] + ctx.off[i] + ctx.alone[i] + ctx.latched[i] > 0)
             figures.points.push_back({threads::kCtxPointInfo[i].name, ctx.taken[i], ctx.off[i],
                                       ctx.alone[i], ctx.latched[i]});
-    for (const threads::GearStats& g : engine_->runtime->gear_stats())
-        if (g.gear.team_max != 0)
-            figures.gears.push_back({g.gear.mode, g.gear.team_max, g.windows, g.trials, g.changes});
+    for (const threads::TunerStats& g : engine_->runtime->tuner_stats())
+        if (g.setting.team_max != 0)
+            figures.tuner.push_back(
+                {g.setting.mode, g.setting.team_max, g.windows, g.trials, g.changes});
     return figures;
 }
 
-StepsFigures StepsFigures::operator-(const StepsFigures& earlier) const {
-    StepsFigures rest = *this;
-    for (TeamFigures& a : rest.teams)
-        for (const TeamFigures& b : earlier.teams) {
+StepsStats StepsStats::operator-(const StepsStats& earlier) const {
+    StepsStats rest = *this;
+    for (TeamStats& a : rest.teams)
+        for (const TeamStats& b : earlier.teams) {
             if (a.operation != b.operation) continue;
             a.teams -= b.teams, a.entered -= b.entered, a.left -= b.left, a.ready -= b.ready;
             a.strays.lock -= b.strays.lock, a.strays.page -= b.strays.page,
                 a.strays.latch -= b.strays.latch;
             a.strays.log -= b.strays.log, a.strays.other -= b.strays.other;
         }
-    for (CtxPointFigures& a : rest.points)
-        for (const CtxPointFigures& b : earlier.points)
+    for (CtxPointStats& a : rest.points)
+        for (const CtxPointStats& b : earlier.points)
             if (a.name == b.name)
                 a.taken -= b.taken, a.off -= b.off, a.alone -= b.alone, a.latched -= b.latched;
     return rest;

@@ -29,9 +29,9 @@ struct Verifier {
     Result<void> walk() {
         owner.resize(engine.space->pages_total());
         TRY(read_all_pages());
-        TRY(add("catalogue", sm::kCatalogStore, engine.catalog->own_tree().verify()));
+        TRY(add("catalog", sm::kCatalogObject, engine.catalog->own_tree().verify()));
         for (const auto& entry : engine.catalog->list()) {
-            if (entry.kind == sm::StoreKind::index)
+            if (entry.kind == sm::ObjectKind::index)
                 TRY(add(entry.name, entry.id, TRY(engine.catalog->index(entry.name))->verify()));
             else TRY(add(entry.name, entry.id, TRY(engine.catalog->heap(entry.name))->verify()));
         }
@@ -59,18 +59,18 @@ struct Verifier {
     }
     // An object that cannot be walked because of a bad page does not keep the others from being
     // checked.
-    Result<void> add(std::string_view name, StoreId id, const Result<sm::BTree::Report>& report) {
+    Result<void> add(std::string_view name, ObjectId id, const Result<sm::BTree::Report>& report) {
         if (report) add(name, id, *report);
         else if (sm::is_bad_page(report.error().code) && bad_pages)
             faults.push_back(std::string(name) + ": " + report.error().text());
         else return std::unexpected(report.error());
         return {};
     }
-    void add(std::string_view name, StoreId id, const sm::BTree::Report& report) {
+    void add(std::string_view name, ObjectId id, const sm::BTree::Report& report) {
         for (const auto& fault : report.faults) faults.push_back(std::string(name) + ": " + fault);
         for (const PageId page : report.pages) claim(page, id, name);
     }
-    void claim(PageId page, StoreId id, std::string_view name) {
+    void claim(PageId page, ObjectId id, std::string_view name) {
         if (page.value >= owner.size()) {
             faults.push_back(std::string(name) + ": page " + std::to_string(page.value) +
                              " lies beyond the volume");
@@ -86,13 +86,13 @@ struct Verifier {
     Result<void> check_unreached(PageId page) {
         const sm::SharedPage held = TRY(engine.pool->fix_shared(page));
         const bool listed = std::ranges::any_of(dropped, [&](const sm::DropEntry& entry) {
-            return entry.store.value == held->header.store &&
+            return entry.store.value == held->header.object &&
                    (entry.kind != sm::DropKind::chain || held->kind() == sm::PageKind::overflow);
         });
         if (!listed)
             faults.push_back("page " + std::to_string(page.value) + " (kind " +
                              std::to_string(static_cast<int>(held->kind())) + ", object " +
-                             std::to_string(held->header.store) +
+                             std::to_string(held->header.object) +
                              ") is marked used, but nothing refers to it");
         return {};
     }

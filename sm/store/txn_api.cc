@@ -8,7 +8,7 @@
 #include "sm/recovery/recovery.h"
 #include "sm/store/engine.h"
 #include "sm/store/operation.h"
-#include "threads/base/planted.h"
+#include "threads/base/mutants.h"
 
 namespace lockstep {
 
@@ -25,7 +25,7 @@ Error TxnAccess::why_not(const Txn& txn) {
 }
 
 std::unexpected<Error> refused(const Txn& txn, const Engine* engine, const void* object) {
-    if (!object) return fail(ErrorCode::no_such_store, "empty handle");
+    if (!object) return fail(ErrorCode::no_such_object, "empty handle");
     const txn::Transaction* t = TxnAccess::usable(txn);
     if (!t) return std::unexpected(TxnAccess::why_not(txn));
     if (&TxnAccess::engine(txn) != engine)
@@ -41,12 +41,12 @@ void note_error(txn::Transaction& txn, const Error& error) {
         case ErrorCode::value_too_long:
         case ErrorCode::bad_argument:
         case ErrorCode::no_such_record:
-        case ErrorCode::no_such_store:
+        case ErrorCode::no_such_object:
         case ErrorCode::already_exists:
         case ErrorCode::wrong_kind:
         case ErrorCode::read_only:
         case ErrorCode::unsupported: return;
-        default: txn.must_abort = !PLANTED(failed_goes_on);
+        default: txn.must_abort = !MUTANT(failed_goes_on);
     }
 }
 
@@ -70,7 +70,7 @@ TxnId Txn::id() const { return live() ? txn_->id : kTxnNone; }
 Result<Lsn> Txn::commit() {
     txn::Transaction* t = TxnAccess::usable(*this);
     if (!t) return std::unexpected(TxnAccess::why_not(*this));
-    sm::operation_boundary(sm::OpKind::commit, StoreId{});
+    sm::operation_boundary(sm::OpKind::commit, ObjectId{});
     sm::DeferredActions deferred(*t);
     deferred.before_commit();
     const uint64_t records = t->locks.locks_held + 1;
@@ -89,7 +89,7 @@ Result<void> Txn::abort() {
     if (!live()) return fail(ErrorCode::txn_ended, "transaction");
     if (!TxnAccess::is_own(*txn_)) return std::unexpected(TxnAccess::why_not(*this));
     sm::DeferredActions deferred(*txn_);
-    auto undone = sm::roll_back(*engine_, *txn_, kLsnNone);
+    auto undone = sm::rollback(*engine_, *txn_, kLsnNone);
     // After a failed rollback the store has failed or a page is unreadable: the log still names the
     // loser, restart finishes it.
     if (!undone) engine_->report(0, "rollback failed: " + undone.error().text());
@@ -106,12 +106,12 @@ Result<Savepoint> Txn::savepoint() {
     return Savepoint{.lsn = t->last_lsn, .number = ++t->savepoints};
 }
 
-Result<void> Txn::roll_back_to(const Savepoint& savepoint) {
+Result<void> Txn::rollback_to(const Savepoint& savepoint) {
     txn::Transaction* t = TxnAccess::usable(*this);
     if (!t) return std::unexpected(TxnAccess::why_not(*this));
     if (savepoint.number == 0 || savepoint.number > t->savepoints || savepoint.lsn > t->last_lsn)
         return fail(ErrorCode::bad_argument, "savepoint of another transaction", savepoint.number);
-    TRY(sm::finish(*t, sm::roll_back(*engine_, *t, savepoint.lsn)));
+    TRY(sm::finish(*t, sm::rollback(*engine_, *t, savepoint.lsn)));
     sm::undo_at_end(*t, savepoint);
     return {};
 }

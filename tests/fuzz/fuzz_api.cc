@@ -68,7 +68,7 @@ private:
             case 3:
                 if (auto point = txn.savepoint()) slot.point = *point;
                 break;
-            case 4: roll_back(slot); break;
+            case 4: rollback(slot); break;
             case 5:
                 if (auto made = store_.create_index(txn, name())) index_ = *made;
                 break;
@@ -102,13 +102,13 @@ private:
                                    .lock_timeout = how & 32 ? kMillisecond : kNever});
         if (begun) slot.txn.emplace(std::move(*begun));
     }
-    void roll_back(Slot& slot) {
+    void rollback(Slot& slot) {
         slot.cursor.reset();
         // Its own, another's, or one that never was.
         const Slot& from = slots_[in_.byte() % slots_.size()];
         Savepoint point{.lsn = Lsn{in_.get<uint32_t>()}, .number = in_.byte()};
         if (in_.byte() % 4 && from.point) point = *from.point;
-        use(slot.txn->roll_back_to(point));
+        use(slot.txn->rollback_to(point));
     }
     void drop(Slot& slot) {
         for (Slot& s : slots_) s.cursor.reset();

@@ -8,10 +8,10 @@
 #include "sm/change/log_kinds.h"
 #include "tests/fuzz/fuzz_input.h"
 #include "threads/io/sim_disk.h"
+#include "txn/log/durable_end_file.h"
 #include "txn/log/log.h"
 #include "txn/log/log_checksum.h"
 #include "txn/log/log_files.h"
-#include "txn/log/log_mark.h"
 
 namespace lockstep::fuzz {
 namespace {
@@ -45,7 +45,7 @@ std::string record(Input& in, uint64_t lsn) {
                            .kind = in.byte(),
                            .flags = in.byte(),
                            .parts = in.byte(),
-                           .store = in.byte()};
+                           .object = in.byte()};
     std::string body;
     for (unsigned n = in.byte() % 4; n > 0; --n) body += part(in);
     header.bytes = static_cast<uint32_t>(sizeof header + body.size());
@@ -93,12 +93,12 @@ void walk(threads::SimDisk& disk, const LogOptions& options, uint64_t from, uint
 int fuzz_log(const uint8_t* data, size_t size) {
     Input in(data, size);
     std::string mark = in.bytes(in.byte());
-    mark.resize(2 * LogMark::kSlotBytes);
+    mark.resize(2 * DurableEnd::kSlotBytes);
     // A whole mark that promises something.
     if (in.byte() & 1)
-        LogMark{.sequence = in.byte(),
-                .durable_end = in.get<uint32_t>(),
-                .segment_bytes = kSegmentBytes}
+        DurableEnd{.sequence = in.byte(),
+                   .durable_end = in.get<uint32_t>(),
+                   .segment_bytes = kSegmentBytes}
             .encode(reinterpret_cast<std::byte*>(mark.data()));
     std::string log(kLogFirst, 0);
     while (!in.empty() && log.size() < 2 * kSegmentBytes)

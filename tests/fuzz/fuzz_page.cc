@@ -95,7 +95,7 @@ int fuzz_page(const uint8_t* data, size_t size) {
     const size_t body_bytes = in.get<uint16_t>() % (kPageBytes - 24);
     const bool from_the_end = in.byte() & 1;
     auto page = std::make_unique<Page>();
-    format_page(*page, PageId{9}, StoreId{16}, PageKind::btree);
+    format_page(*page, PageId{9}, ObjectId{16}, PageKind::btree);
     const std::string head = in.bytes(56), body = in.bytes(body_bytes);
     std::memcpy(page->bytes() + 24, head.data(), head.size());
     // Records lie at the end of a page, slots at its beginning.

@@ -1,8 +1,8 @@
-// fuzz_superblock.cc - superblock, log mark and catalogue with any values under proper checksums:
+// fuzz_superblock.cc - superblock, log mark and catalog with any values under proper checksums:
 // opening succeeds or names what is wrong.
 //
 // Input      changes to the fields of both superblock copies, to both slots of the log mark and to
-//            the bytes of the catalogue's records.
+//            the bytes of the catalog's records.
 #include <memory>
 
 #include <xxhash.h>
@@ -54,7 +54,7 @@ void change_mark(SimDisk& disk, Input& in) {
     disk.close(*file);
 }
 
-// Values of the catalogue's records: {number, kind, root}. The page stays a sound node.
+// Values of the catalog's records: {number, kind, root}. The page stays a sound node.
 void change_catalogue(SimDisk& disk, uint32_t root, Input& in) {
     change_page(disk, root, [&](Page& page) {
         const unsigned count = node::count(page);

@@ -30,7 +30,8 @@ done
 export PKG_CONFIG_PATH="$(dirname "$(find "$scratch/prefix" -name lockstep.pc)")"
 g++ "$scratch/examples/first_steps.cc" $(pkg-config --cflags --libs lockstep) -o "$scratch/by_pkg_config"
 LD_LIBRARY_PATH="$(pkg-config --variable=libdir lockstep)" "$scratch/by_pkg_config" "$scratch/by_pkg_config.db"
-for header in "$scratch"/prefix/include/lockstep/*.h; do      # each stands alone
+for header in "$scratch"/prefix/include/lockstep/*.h; do      # each stands alone, but for the ends of others
+    [[ $header != *_inl.h ]] || continue
     echo "#include <lockstep/$(basename "$header")>"
 done | sort >"$scratch/all.cc"
 while read -r line; do

@@ -64,7 +64,7 @@ std::vector<Scenario> scenarios() {
          },
          {forbidden, forbidden, forbidden}},
         {"G1a read of what a savepoint undid",
-         {{savepoint(), write(1, 101), roll_back(), write(1, 11)}, {read(1), read(1)}},
+         {{savepoint(), write(1, 101), rollback(), write(1, 11)}, {read(1), read(1)}},
          [](const Judged& r) { return r.of[1].value(0) == 101 || r.of[1].value(1) == 101; },
          {forbidden, forbidden, forbidden}},
         {"G1b intermediate read",

@@ -32,7 +32,7 @@ struct Answer {
         forward,
         backward,
         savepoint,
-        roll_back
+        rollback
     };
     Kind kind;
     // Get, update, erase, patch: there was such a key. insert: it went in.
@@ -81,7 +81,7 @@ private:
             State left, at_point;
             for (const Answer& a : history.answers) {
                 if (a.kind == Answer::savepoint) at_point = left;
-                else if (a.kind == Answer::roll_back) left = at_point;
+                else if (a.kind == Answer::rollback) left = at_point;
                 else if (writes(a)) left[a.key] = a.value;
                 else if (a.kind == Answer::erase) left.erase(a.key);
             }
@@ -105,7 +105,7 @@ private:
             const Answer& a = history.answers[n];
             ++answers_;
             if (a.kind == Answer::savepoint) point = undo_.size();
-            else if (a.kind == Answer::roll_back) take_back(point);
+            else if (a.kind == Answer::rollback) take_back(point);
             else if (!(history.isolation == Isolation::read_committed && reads(a)
                            ? plausible(a)
                            : right(a, history.isolation))) {

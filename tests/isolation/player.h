@@ -170,7 +170,7 @@ private:
                 case Action::select_back:
                 case Action::erase_where: return select(a);
                 case Action::savepoint: point = TRY(txn.savepoint()); return Rows{};
-                case Action::roll_back: TRY(txn.roll_back_to(*point)); return Rows{};
+                case Action::rollback: TRY(txn.rollback_to(*point)); return Rows{};
                 case Action::abort: TRY(txn.abort()); return Rows{};
             }
             __builtin_unreachable();

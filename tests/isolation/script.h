@@ -30,8 +30,8 @@ struct Action {
         select_back,  // the same, descending
         erase_where,  // erases rows of [key, key_end) with that value; the rows
         savepoint,
-        roll_back,  // to the savepoint
-        abort,      // ends the transaction
+        rollback,  // to the savepoint
+        abort,     // ends the transaction
     };
     Kind kind;
     int key = 0;
@@ -54,7 +54,7 @@ inline Action select_back(int divisor, int low = 0, int high = 1'000'000) {
 }
 inline Action erase_where(int value) { return {Action::erase_where, 0, value}; }
 inline Action savepoint() { return {Action::savepoint}; }
-inline Action roll_back() { return {Action::roll_back}; }
+inline Action rollback() { return {Action::rollback}; }
 inline Action abort() { return {Action::abort}; }
 
 using Table = std::map<int, int>;
@@ -98,7 +98,7 @@ public:
                 for (const auto& [key, value] : rows) table_.erase(key);
                 break;
             case Action::savepoint: point_ = table_; break;
-            case Action::roll_back: table_ = *point_; break;
+            case Action::rollback: table_ = *point_; break;
             case Action::abort: table_ = begin_; break;
         }
         return rows;

@@ -133,10 +133,9 @@ private:
 
     Result<void> operation(Txn& txn, History& history, std::optional<Savepoint>& point, Rng& rng) {
         static constexpr Answer::Kind kKinds[] = {
-            Answer::get,      Answer::get,       Answer::get,      Answer::insert,
-            Answer::insert,   Answer::update,    Answer::update,   Answer::put,
-            Answer::erase,    Answer::erase,     Answer::patch,    Answer::forward,
-            Answer::backward, Answer::savepoint, Answer::roll_back};
+            Answer::get,    Answer::get,     Answer::get,      Answer::insert,    Answer::insert,
+            Answer::update, Answer::update,  Answer::put,      Answer::erase,     Answer::erase,
+            Answer::patch,  Answer::forward, Answer::backward, Answer::savepoint, Answer::rollback};
         Answer a{.kind = kKinds[rng.below(std::size(kKinds))], .key = key(rng)};
         switch (a.kind) {
             case Answer::get: {
@@ -171,9 +170,9 @@ private:
                 TRY(scan(txn, a, rng.chance(0.5) ? SIZE_MAX : 1 + rng.below(10)));
                 break;
             case Answer::savepoint: point = TRY(txn.savepoint()); break;
-            case Answer::roll_back:
+            case Answer::rollback:
                 if (!point) return {};
-                TRY(txn.roll_back_to(*point));
+                TRY(txn.rollback_to(*point));
                 break;
         }
         history.answers.push_back(std::move(a));

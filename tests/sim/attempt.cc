@@ -146,10 +146,10 @@ Result<void> Attempt::save(Txn& txn) {
 }
 
 // To any of the savepoints; later ones are gone.
-Result<void> Attempt::roll_back(Txn& txn, const Op& op) {
+Result<void> Attempt::rollback(Txn& txn, const Op& op) {
     if (saved_.empty()) return {};
     saved_.resize(1 + op.key % saved_.size());
-    TRY(txn.roll_back_to(saved_.back().point));
+    TRY(txn.rollback_to(saved_.back().point));
     changes_ = saved_.back().changes;
     own_ = saved_.back().own;
     objects_ = saved_.back().objects;

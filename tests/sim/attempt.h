@@ -45,7 +45,7 @@ private:
     Result<std::optional<Index>> private_index(const std::string& name);
     Result<void> misuse(Txn& txn, const Op& op);
     Result<void> save(Txn& txn);
-    Result<void> roll_back(Txn& txn, const Op& op);
+    Result<void> rollback(Txn& txn, const Op& op);
 
     // The row as the transaction itself left it: nothing if it has not touched it.
     std::optional<Value> own(const std::string& object, const std::string& key) const;

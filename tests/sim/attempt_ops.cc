@@ -16,7 +16,7 @@ Result<void> Attempt::operation(Txn& txn, const Op& op) {
         case OpKind::heap_erase: return on_heap(txn, op);
         case OpKind::heap_scan: return scan_heap(txn, op);
         case OpKind::savepoint: return save(txn);
-        case OpKind::roll_back: return roll_back(txn, op);
+        case OpKind::rollback: return rollback(txn, op);
         case OpKind::yield: return yield(), Result<void>{};
         case OpKind::sleep: return sleep_for(100 * kMicrosecond), Result<void>{};
         case OpKind::misuse: return misuse(txn, op);
@@ -243,7 +243,7 @@ Result<void> Attempt::misuse(Txn& txn, const Op& op) {
                 refused = std::unexpected(made.error());
             expected = ErrorCode::bad_argument;
             break;
-        default: refused = Index().put(txn, "k", "v"); expected = ErrorCode::no_such_store;
+        default: refused = Index().put(txn, "k", "v"); expected = ErrorCode::no_such_object;
     }
     if (refused || refused.error().code != expected)
         unexpected("misuse",

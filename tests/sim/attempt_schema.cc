@@ -33,7 +33,7 @@ Result<void> Attempt::on_schema(Txn& txn, const Op& op) {
         }
         case OpKind::drop: {
             const Result<void> dropped = host_->drop(txn, name);
-            if (!index && !dropped && dropped.error().code == ErrorCode::no_such_store) return {};
+            if (!index && !dropped && dropped.error().code == ErrorCode::no_such_object) return {};
             if (!index && dropped) unexpected("drop", name + " does not exist");
             TRY(dropped);
             objects_[name] = false;

@@ -152,7 +152,7 @@ private:
                     if (!point || rng.chance(0.5)) {
                         point.emplace(TRY(txn.savepoint()), effects);
                     } else {
-                        TRY(txn.roll_back_to(point->first));
+                        TRY(txn.rollback_to(point->first));
                         effects = point->second;
                     }
             }

@@ -9,9 +9,9 @@
 
 #include "sm/buffer/page.h"
 #include "sm/buffer/superblock.h"
+#include "txn/log/durable_end_file.h"
 #include "txn/log/log.h"
 #include "txn/log/log_files.h"
-#include "txn/log/log_mark.h"
 
 namespace lockstep::sim {
 
@@ -46,11 +46,11 @@ public:
         options.segment_bytes = superblock->log_segment_bytes;
         txn::LogReader reader(disk_, options);
         reader.seek(Lsn{from});
-        uint64_t attested = 0;
+        uint64_t stamped = 0;
         for (txn::LogRecordView record; reader.next(record).value_or(false);)
-            attested = std::max(attested, txn::attested_end(*record.header, record.lsn).value);
-        if (attested <= from || !put_mark_back(from)) return 0;
-        const Place place = place_of(from + rng_.below(attested - from), *superblock);
+            stamped = std::max(stamped, txn::stamped_durable_end(*record.header, record.lsn).value);
+        if (stamped <= from || !put_mark_back(from)) return 0;
+        const Place place = place_of(from + rng_.below(stamped - from), *superblock);
         return flip(place.path, place.offset) ? place.lsn : 0;
     }
 
@@ -114,7 +114,7 @@ private:
         return page;
     }
     bool put_mark_back(uint64_t durable_end) {
-        auto mark = txn::LogMark::load(disk_, "/store/log.mark");
+        auto mark = txn::DurableEnd::load(disk_, "/store/log.mark");
         auto file = disk_.open("/store/log.mark", 0);
         if (!mark || !*mark || !file) return false;
         bool done = true;

@@ -12,7 +12,7 @@ enum class Injury : uint8_t {
     log,
     // A block there is empty, as if its write had been acknowledged and lost: the same.
     log_lost,
-    // The same up to what later commit records attest, with log.mark as old as the checkpoint.
+    // The same up to what later commit records stamp, with log.mark as old as the checkpoint.
     log_tail,
     // A page of the volume: repaired, or refused where it is needed; never returned as data.
     page,

@@ -37,7 +37,7 @@ public:
         for (uint64_t n = 1 + rng_.below(4); n > 0; --n) {
             static constexpr OpKind kKinds[] = {OpKind::create,    OpKind::create,    OpKind::drop,
                                                 OpKind::bulk_load, OpKind::bulk_load, OpKind::fill,
-                                                OpKind::savepoint, OpKind::roll_back};
+                                                OpKind::savepoint, OpKind::rollback};
             Op op{.kind = kKinds[rng_.below(std::size(kKinds))],
                   .object = static_cast<uint8_t>(rng_.below(4))};
             op.span = static_cast<uint32_t>(rng_.chance(0.2) ? rng_.below(300) : rng_.below(40));
@@ -103,8 +103,7 @@ private:
         if (dice < 85) return on_heap(OpKind::heap_update);
         if (dice < 89) return on_heap(OpKind::heap_erase);
         if (dice < 93) return {.kind = OpKind::savepoint};
-        if (dice < 97)
-            return {.kind = OpKind::roll_back, .key = static_cast<uint32_t>(rng_.next())};
+        if (dice < 97) return {.kind = OpKind::rollback, .key = static_cast<uint32_t>(rng_.next())};
         return {.kind = OpKind::misuse, .key = static_cast<uint32_t>(rng_.below(4))};
     }
 
@@ -115,7 +114,7 @@ private:
 const char* kOpNames[] = {"get",         "get_update", "insert",      "update",     "put",
                           "patch",       "erase",      "scan_up",     "scan_down",  "scan_turn",
                           "heap_insert", "heap_get",   "heap_update", "heap_erase", "heap_scan",
-                          "savepoint",   "roll_back",  "yield",       "sleep",      "misuse",
+                          "savepoint",   "rollback",   "yield",       "sleep",      "misuse",
                           "create",      "drop",       "bulk_load",   "fill"};
 static_assert(std::size(kOpNames) == static_cast<size_t>(OpKind::kCount));
 

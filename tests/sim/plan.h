@@ -27,7 +27,7 @@ enum class OpKind : uint8_t {
     heap_erase,
     heap_scan,
     savepoint,
-    roll_back,
+    rollback,
     yield,
     sleep,
     misuse,

@@ -103,7 +103,7 @@ public:
     }
     void abort(txn::Transaction& txn) {
         DeferredActions deferred(txn);
-        auto done = roll_back(*engine_, txn, kLsnNone);
+        auto done = rollback(*engine_, txn, kLsnNone);
         EXPECT_TRUE(done) << done.error().text();
         engine_->txns->finish_abort(txn, true);
         deferred.run(false);

@@ -38,7 +38,7 @@ struct TxnBench : Bench {
         header->kind = kTestKind;
         header->flags = kLogUndoable;
         header->parts = 0;
-        header->store = 40;
+        header->object = 40;
         fill_payload(space.payload(), 40, txn.id.value, number);
         log->publish(space);
         return space.lsn;

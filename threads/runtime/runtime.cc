@@ -225,9 +225,9 @@ std::vector<TeamStats> Runtime::team_stats() const {
     return all;
 }
 
-std::vector<GearStats> Runtime::gear_stats() const {
-    std::vector<GearStats> all;
-    for (const auto& worker : impl_->workers) all.push_back(steps_of(*worker).gear_stats());
+std::vector<TunerStats> Runtime::tuner_stats() const {
+    std::vector<TunerStats> all;
+    for (const auto& worker : impl_->workers) all.push_back(steps_of(*worker).tuner_stats());
     return all;
 }
 

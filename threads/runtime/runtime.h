@@ -83,7 +83,7 @@ public:
     // runs.
     std::vector<TeamStats> team_stats() const;
     CtxStats ctx_stats() const;
-    std::vector<GearStats> gear_stats() const;  // by worker
+    std::vector<TunerStats> tuner_stats() const;  // by worker
 
     IoStats io_stats() const;  // of the workers' I/O stages, summed
     // Sums over workers; each figure is read without a lock.

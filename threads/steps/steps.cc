@@ -4,21 +4,21 @@
 #include <algorithm>
 
 #include "threads/base/check.h"
-#include "threads/base/planted.h"
+#include "threads/base/mutants.h"
 #include "threads/worker/worker.h"
 
 namespace lockstep::threads {
 
-const char* team_op_name(TeamOp op) {
+const char* op_kind_name(OpKind op) {
     static constexpr const char* kNames[] = {"begin", "commit", "update", "scan",
                                              "fetch", "insert", "delete"};
-    return op < TeamOp::kCount ? kNames[static_cast<size_t>(op)] : "?";
+    return op < OpKind::kCount ? kNames[static_cast<size_t>(op)] : "?";
 }
 
 Steps::Steps(Worker& worker, const StepsOptions& options)
     : routes_(std::make_unique<List*[]>(kLists)),
       lists_(std::make_unique<List[]>(kAllLists)),
-      begin_(lists_[team_list_number(TeamOp::begin, 0)]),
+      begin_(lists_[team_list_number(OpKind::begin, 0)]),
       worker_(worker) {
     for (uint32_t i = 0; i < kLists; ++i) routes_[i] = &lists_[i];
     set_options(options);
@@ -28,8 +28,8 @@ void Steps::set_options(const StepsOptions& options) {
     given_ = options;
     work_goal_ = UINT64_MAX;
     if (options.mode != StepsMode::on || options.window_records == 0) return apply(options);
-    if (!gears_ || gears_max_ != options.team_max) gears_.emplace(gears_max_ = options.team_max);
-    gears_->disturbed();
+    if (!tuner_ || tuner_max_ != options.team_max) tuner_.emplace(tuner_max_ = options.team_max);
+    tuner_->disturbed();
     shift();
 }
 
@@ -43,11 +43,11 @@ void Steps::publish(WorkerLocal& local) {
     local.code_points = has_code_points();
 }
 
-// Into the gear that gears_ wants.
+// Into the setting that tuner_ wants.
 void Steps::shift() {
     StepsOptions next = given_;
-    next.mode = gears_->gear().mode;
-    next.team_max = gears_->gear().team_max;
+    next.mode = tuner_->setting().mode;
+    next.team_max = tuner_->setting().team_max;
     apply(next);
     begin_window(true);
 }
@@ -63,25 +63,25 @@ void Steps::begin_window(bool settle) {
 void Steps::window_ended() {
     if (settling_) return begin_window(false);
     const Nanos took = worker_.clock().now() - window_began_;
-    // The time that a worker sleeps says nothing about the gear, nor does a clock that stands
+    // The time that a worker sleeps says nothing about the setting, nor does a clock that stands
     // still.
     if (worker_.sleeps() != window_sleeps_ || took == 0) {
-        gears_->disturbed();
-    } else if (gears_->window_ended(took)) {
+        tuner_->disturbed();
+    } else if (tuner_->window_ended(took)) {
         shift();
         return worker_.follow_steps();
     }
     begin_window(false);
 }
 
-GearStats Steps::gear_stats() const {
-    return gears_ && given_.mode == StepsMode::on && given_.window_records != 0 ? gears_->stats()
-                                                                                : GearStats{};
+TunerStats Steps::tuner_stats() const {
+    return tuner_ && given_.mode == StepsMode::on && given_.window_records != 0 ? tuner_->stats()
+                                                                                : TunerStats{};
 }
 
 void Steps::apply(const StepsOptions& options) {
     options_ = options;
-    latch_mask_ = options.ignore_latches || PLANTED(ctx_with_latch) ? 0 : ~0u;
+    latch_mask_ = options.ignore_latches || MUTANT(ctx_with_latch) ? 0 : ~0u;
     points_ = !ctx_on(options.mode)          ? 0
               : options.points == UINT32_MAX ? kCtxManual
                                              : options.points;
@@ -95,7 +95,7 @@ void Steps::clear_stats() {
         list.teams = list.entered = list.ready = list.alone = 0;
         std::fill(std::begin(list.gone), std::end(list.gone), 0);
     }
-    if (running_ != nullptr) running_->entered = members_;  // they are still to leave
+    if (running_ != nullptr) running_->entered = members_;  // they are still to leave_team
     ctx_stats_ = {};
 }
 
@@ -113,34 +113,34 @@ Thread* Steps::cross(Thread& self, uint32_t number, bool change) {
     Thread* next = self.next;
     if (next != nullptr) [[likely]] {
         if (change && &list == running_ && next != &self && stays(self)) return nullptr;
-        leave(self);
+        leave_team(self);
         if (next != &self) [[likely]] {
             join(list, self);
-            return make_way(self, *next);
+            return preempt_for(self, *next);
         }
     }
-    return last_out(self, list);
+    return finish_ring(self, list);
 }
 
 // The ring is empty: strays that are ready come first, so that they can join a list; then the next
 // team; the system when it is due.
-Thread* Steps::last_out(Thread& self, List& list) {
-    if (members_left_ == 0 || worker_.system_waits()) {
+Thread* Steps::finish_ring(Thread& self, List& list) {
+    if (turn_members_left_ == 0 || worker_.system_waits()) {
         join(list, self);
-        leave_to_scheduler(self);
+        yield_to_scheduler(self);
         return nullptr;
     }
     if (!worker_.idle_but_for_self()) {
         join(list, self);
         Thread* ready = worker_.take_ready();
-        if (ready != nullptr) hand_over(self, *ready);
-        else leave_to_scheduler(self);
+        if (ready != nullptr) switch_to_ready(self, *ready);
+        else yield_to_scheduler(self);
         return nullptr;
     }
     List& next = oldest_ != nullptr ? pick(&list, list.size + 1) : list;
     // A team of one: go straight on.
     if (&next == &list && list.size == 0) {
-        --members_left_;
+        --turn_members_left_;
         ++list.alone;
         if (++team_number_ % kReviewTeams == 0) [[unlikely]]
             review_lists();
@@ -148,15 +148,15 @@ Thread* Steps::last_out(Thread& self, List& list) {
     }
     join(list, self);
     Thread* first = start_team(next);
-    return first != &self ? make_way(self, *first) : nullptr;
+    return first != &self ? preempt_for(self, *first) : nullptr;
 }
 
 // A member that is about to make another change of the kind that the team makes, as transactions do
 // with the rows that they have read together: a new team would give nothing that this one does not.
 inline bool Steps::stays(Thread& self) {
-    if (self.team_stays == kStaysMax || members_left_ == 0) return false;
+    if (self.team_stays == kStaysMax || turn_members_left_ == 0) return false;
     ++self.team_stays;
-    --members_left_;
+    --turn_members_left_;
     return true;
 }
 
@@ -176,7 +176,7 @@ inline void Steps::join(List& list, Thread& self) {
     ++waiting_;
 }
 
-inline void Steps::leave(Thread& self) {
+inline void Steps::leave_team(Thread& self) {
     before_->next = self.next;
     self.next = nullptr;
     if (--members_ == 2) set_mask();
@@ -205,7 +205,7 @@ Steps::List* Steps::overdue() const {
 // How many transactions may begin while `going_on` threads wait to go on with theirs. Those that
 // wait for locks count too: the more have begun, the more of them meet on the same rows. Where few
 // can go on, twice as many may have begun; and where nobody can, one more in any case.
-uint32_t Steps::room_for_begin(uint32_t going_on) const {
+uint32_t Steps::admission_limit(uint32_t going_on) const {
     if (options_.gate == TeamGate::d_gated) return UINT32_MAX;
     const auto left_of = [](uint32_t limit, uint32_t used) {
         return limit - std::min(limit, used);
@@ -222,8 +222,8 @@ Steps::List& Steps::pick(List* wish, uint32_t size) {
     List* const late = overdue();
     const bool wished = options_.policy == TeamPolicy::last_leaver && wish != nullptr;
     if (late == nullptr && wished && wish != &begin_ && size >= kSmall) return *wish;
-    room_ = room_for_begin(waiting_ - begin_.size + (wish != nullptr && wish != &begin_));
-    if (late == &begin_) room_ = std::max(room_, kSmall);
+    begin_credits_ = admission_limit(waiting_ - begin_.size + (wish != nullptr && wish != &begin_));
+    if (late == &begin_) begin_credits_ = std::max(begin_credits_, kSmall);
     if (late != nullptr) return *late;
     if (wished && weight(*wish, size) >= kSmall) return *wish;
     List* best = wish != nullptr && weight(*wish, size) != 0 ? wish : nullptr;
@@ -242,10 +242,10 @@ Thread* Steps::start_next_team() { return start_team(pick(nullptr, 0)); }
 
 Thread* Steps::start_team(List& list) {
     DCHECK(members_ == 0);
-    uint32_t limit = options_.gate == TeamGate::d_gated || PLANTED(team_without_bound)
+    uint32_t limit = options_.gate == TeamGate::d_gated || MUTANT(team_without_bound)
                          ? UINT32_MAX
                          : options_.team_max;
-    if (&list == &begin_) limit = std::min(limit, room_);
+    if (&list == &begin_) limit = std::min(limit, begin_credits_);
     const uint32_t size = std::min(list.size, limit);
     Thread* const first = list.first;
     Thread* last = list.last;
@@ -268,7 +268,7 @@ Thread* Steps::start_team(List& list) {
     members_ = size;
     if (++team_number_ % kReviewTeams == 0) [[unlikely]]
         review_lists();
-    members_left_ -= std::min(members_left_, size);
+    turn_members_left_ -= std::min(turn_members_left_, size);
     set_mask();
     return first;
 }
@@ -285,8 +285,8 @@ Thread* Steps::cut(List& list, uint32_t size) {
 Thread* Steps::gone_stray(Thread& self, ParkReason reason) {
     ++running_->gone[static_cast<size_t>(reason)];
     Thread* next = self.next != &self ? self.next : nullptr;
-    if (PLANTED(stray_not_unlinked)) self.next = nullptr;
-    else leave(self);
+    if (MUTANT(stray_not_unlinked)) self.next = nullptr;
+    else leave_team(self);
     return next;
 }
 
@@ -318,7 +318,7 @@ private:
 
 // Before a fast switch to `next`, which is returned; or the whole switch, if it is to be another
 // one.
-inline Thread* Steps::make_way(Thread& self, Thread& next) {
+inline Thread* Steps::preempt_for(Thread& self, Thread& next) {
     if (!kFastSwitch || options_.float_state) [[unlikely]] {
         pass_to(self, next);
         return nullptr;
@@ -343,7 +343,7 @@ void Steps::pass_to(Thread& self, Thread& next) {
 }
 
 // To the scheduler, suspended in the form that CTX can enter.
-void Steps::leave_to_scheduler(Thread& self) {
+void Steps::yield_to_scheduler(Thread& self) {
     if constexpr (kFastSwitch) {
         [[maybe_unused]] FloatModes modes;
         fast_leave(
@@ -355,7 +355,7 @@ void Steps::leave_to_scheduler(Thread& self) {
 }
 
 // The same to a ready thread, without the scheduler in between.
-void Steps::hand_over(Thread& self, Thread& ready) {
+void Steps::switch_to_ready(Thread& self, Thread& ready) {
     worker_.note_switch(ready);
     if constexpr (kFastSwitch) {
         [[maybe_unused]] FloatModes modes;
@@ -383,18 +383,18 @@ void Steps::ctx_slow(Steps& steps, unsigned point, Thread& self) {
     } else {
         ++steps.ctx_stats_.taken[point];
         if (options.gate == TeamGate::c_gated && ++self.team_rounds > options.rounds_max)
-            return steps.stay_behind(self);
-        if (!PLANTED(ring_predecessor_stale)) steps.before_ = &self;
+            return steps.requeue_self(self);
+        if (!MUTANT(ring_predecessor_stale)) steps.before_ = &self;
         steps.pass_to(self, *self.next);
     }
 }
 
 // Over its share of rounds: the rest of the operation is for a later team of the same list.
-void Steps::stay_behind(Thread& self) {
+void Steps::requeue_self(Thread& self) {
     Thread* next = self.next;
     List& list = *running_;
     ++list.gone[kCauses - 1];
-    leave(self);
+    leave_team(self);
     join(list, self);
     pass_to(self, *next);
 }
@@ -406,7 +406,7 @@ std::vector<TeamStats> Steps::team_stats() const {
     for (uint32_t i = 0; i < kAllLists; ++i) {
         const List& list = lists_[i];
         if (list.teams + list.alone == 0) continue;
-        TeamStats stats{.op = static_cast<TeamOp>(i < 4 ? i : 4 + (i - 4) % 3),
+        TeamStats stats{.op = static_cast<OpKind>(i < 4 ? i : 4 + (i - 4) % 3),
                         .object = i < 4 || i >= kLists ? 0 : (i - 4) / 3};
         stats.merged = i >= kLists;
         stats.teams = list.teams + list.alone;

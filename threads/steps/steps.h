@@ -5,15 +5,15 @@
 //            commit, update, scan; fetch, insert and delete once per index or heap). When the CPU
 //            turns to a list, its first team_max threads become the running *team*: a ring in which
 //            CTX passes the CPU on. Whoever comes later waits for the list's next team. The
-//            wrapper, boundary(), runs before each operation: leave the team, queue for the next
-//            operation, go on with the ring's successor; the last one out turns to ready strays and
-//            the system (the scheduler's turn) or picks the next team. A member that changes one
-//            row after the other keeps its place for a few of them. Transactions *under way*
-//            (begun, and blocked by nothing but a lock) are at most team_max, twice as many where
-//            few of them can go on: begin is served as far as there is room. More would push one
-//            another's stacks, rows and locks out of the caches, and wait for one another's locks.
-//            A member that parks or yields becomes a *stray*: unlinked, links null, so CTX does
-//            nothing in it until its next boundary.
+//            wrapper, boundary(), runs before each operation: leave_team the team, queue for the
+//            next operation, go on with the ring's successor; the last one out turns to ready
+//            strays and the system (the scheduler's turn) or picks the next team. A member that
+//            changes one row after the other keeps its place for a few of them. Transactions *under
+//            way* (begun, and blocked by nothing but a lock) are at most team_max, twice as many
+//            where few of them can go on: begin is served as far as there is room. More would push
+//            one another's stacks, rows and locks out of the caches, and wait for one another's
+//            locks. A member that parks or yields becomes a *stray*: unlinked, links null, so CTX
+//            does nothing in it until its next boundary.
 // States     outside -> waiting (boundary) -> member (start_team) -> outside (boundary: leaves;
 //            gone_stray). Invariants ST-1 A thread is on at most one of: a list, the ring.
 //            [checked: verify()]
@@ -36,7 +36,7 @@
 
 #include <lockstep/steps_options.h>
 #include "threads/base/hints.h"
-#include "threads/base/planted.h"
+#include "threads/base/mutants.h"
 #include "threads/steps/team_tuner.h"
 #include "threads/thread/ctx_points.h"
 #include "threads/thread/fast_switch.h"
@@ -47,13 +47,13 @@ namespace lockstep::threads {
 
 class Worker;
 
-enum class TeamOp : uint8_t { begin, commit, update, scan, fetch, insert, erase, kCount };
-const char* team_op_name(TeamOp op);
+enum class OpKind : uint8_t { begin, commit, update, scan, fetch, insert, erase, kCount };
+const char* op_kind_name(OpKind op);
 
 // Figures of one list, in the form of the thesis's table 5-4.
 struct TeamStats {
-    TeamOp op{};
-    // StoreId (modulo kTeamObjects) for fetch, insert, erase; else 0.
+    OpKind op{};
+    // ObjectId (modulo kTeamObjects) for fetch, insert, erase; else 0.
     uint32_t object = 0;
     bool merged = false;   // the one list of all objects, see steps_merge.cc
     uint64_t teams = 0;    // formed
@@ -76,9 +76,9 @@ struct CtxStats {
 // Number of a list: an object's kinds of operation stand side by side; objects equal modulo
 // kTeamObjects share theirs.
 inline constexpr uint32_t kTeamObjects = 256;
-constexpr uint32_t team_list_number(TeamOp op, uint32_t object) {
+constexpr uint32_t team_list_number(OpKind op, uint32_t object) {
     const auto kind = static_cast<uint32_t>(op);
-    return op < TeamOp::fetch ? kind : kind + 3 * (object % kTeamObjects);
+    return op < OpKind::fetch ? kind : kind + 3 * (object % kTeamObjects);
 }
 
 // One per worker. All calls on that worker's kernel thread.
@@ -88,8 +88,8 @@ public:
 
     // The current thread is about to run `op` on `object`. Returns when its team runs and it is its
     // turn.
-    [[gnu::always_inline]] void boundary(Thread& self, TeamOp op, uint32_t object) {
-        const bool change = op == TeamOp::update || op == TeamOp::insert || op == TeamOp::erase;
+    [[gnu::always_inline]] void boundary(Thread& self, OpKind op, uint32_t object) {
+        const bool change = op == OpKind::update || op == OpKind::insert || op == OpKind::erase;
         if (Thread* next = cross(self, team_list_number(op, object), change)) {
             prefetch_stack(*next->next);
             fast_switch(&self.sp, next->sp, kCtxPoints);
@@ -103,22 +103,22 @@ public:
     bool any_waiting() const override { return oldest_ != nullptr; }
     // First member of the team that the policy picks.
     Thread* start_next_team() override;
-    void new_turn(uint32_t members) override { members_left_ = members; }
+    void new_turn(uint32_t members) override { turn_members_left_ = members; }
 
-    // Teams may be switched off while some run: their members leave one by one at their next CTX
-    // point or boundary.
+    // Teams may be switched off while some run: their members leave_team one by one at their next
+    // CTX point or boundary.
     void set_options(const StepsOptions& options) override;
     void publish(WorkerLocal& local) override;
-    // As set, but for the gear: what the worker is to run in now.
+    // As set, but for the setting: what the worker is to run in now.
     const StepsOptions& options() const { return options_; }
-    // A transaction of `records` records has been committed: by that the worker finds its gear, see
-    // StepsOptions::window_records.
+    // A transaction of `records` records has been committed: by that the worker finds its setting,
+    // see StepsOptions::window_records.
     void note_work(uint64_t records) {
         work_ += records;
         if (work_ >= work_goal_) [[unlikely]]
             window_ended();
     }
-    GearStats gear_stats() const;
+    TunerStats tuner_stats() const;
     void clear_stats() override;
     bool has_code_points() const { return (points_ & kCtxCode) != 0; }
     // CTX in a thread that is in a team: the checks and the switch. See ctx.h.
@@ -186,19 +186,19 @@ private:
     // to make. Null: it is the caller's turn. `change`: the operation is one that may keep its
     // place, see stays().
     Thread* cross(Thread& self, uint32_t number, bool change);
-    [[gnu::noinline]] Thread* last_out(Thread& self, List& list);
-    Thread* make_way(Thread& self, Thread& next);
+    [[gnu::noinline]] Thread* finish_ring(Thread& self, List& list);
+    Thread* preempt_for(Thread& self, Thread& next);
     void join(List& list, Thread& self);
-    void leave(Thread& self);
+    void leave_team(Thread& self);
     bool stays(Thread& self);
     void add_to_waiting(List& list);
     void remove_from_waiting(List& list);
     List& pick(List* wish, uint32_t size);
     List* overdue() const;
-    uint32_t room_for_begin(uint32_t going_on) const;
+    uint32_t admission_limit(uint32_t going_on) const;
     // Threads that the list, `size` long, would bring to a team now.
     uint32_t weight(const List& list, uint32_t size) const {
-        return &list == &begin_ ? std::min(size, room_) : size;
+        return &list == &begin_ ? std::min(size, begin_credits_) : size;
     }
     Thread* start_team(List& list);
     Thread* cut(List& list, uint32_t size);
@@ -208,9 +208,9 @@ private:
     void shift();
     void begin_window(bool settle);
     [[gnu::cold, gnu::noinline]] void pass_to(Thread& self, Thread& next);
-    [[gnu::noinline]] void leave_to_scheduler(Thread& self);
-    [[gnu::noinline]] void hand_over(Thread& self, Thread& ready);
-    [[gnu::cold, gnu::noinline]] void stay_behind(Thread& self);
+    [[gnu::noinline]] void yield_to_scheduler(Thread& self);
+    [[gnu::noinline]] void switch_to_ready(Thread& self, Thread& ready);
+    [[gnu::cold, gnu::noinline]] void requeue_self(Thread& self);
 
     // What a boundary or a point touches, in one line.
     // Points at which CTX needs no further question: mask_, or none.
@@ -220,32 +220,32 @@ private:
     uint32_t members_ = 0;       // of the ring
     uint32_t waiting_ = 0;       // threads on lists
     // That teams may still have before the scheduler gets its turn.
-    uint32_t members_left_ = 0;
+    uint32_t turn_members_left_ = 0;
     uint32_t team_number_ = 0;
     List* oldest_ = nullptr;  // non-empty lists in order of their last service
     List* newest_ = nullptr;
     List* running_ = nullptr;          // whose team the ring is
     std::unique_ptr<List*[]> routes_;  // list number -> the list that serves it
     std::unique_ptr<List[]> lists_;
-    List& begin_;        // the list of transactions that are to begin
-    uint32_t room_ = 0;  // how many of them may, as pick() found
+    List& begin_;                 // the list of transactions that are to begin
+    uint32_t begin_credits_ = 0;  // how many of them may, as pick() found
 
     Worker& worker_;
     StepsOptions options_;
     uint32_t points_ = 0;  // switched on
     uint32_t mask_ = 0;    // of those, what the present team's size justifies
-    StepsOptions given_;   // options_ before the gear
+    StepsOptions given_;   // options_ before the setting
     CtxStats ctx_stats_;
     Merging merging_[kMergeableKinds];
 
     uint64_t work_ = 0, work_goal_ = UINT64_MAX;  // records of the present window of work
-    // After a change of gear: those who began in the other one end first.
+    // After a change of setting: those who began in the other one end first.
     bool settling_ = false;
     Nanos window_began_ = 0;
     uint64_t window_sleeps_ = 0;
     // Kept while modes that need none are set in between.
-    std::optional<Gears> gears_;
-    uint32_t gears_max_ = 0;  // StepsOptions::team_max they were made for
+    std::optional<TeamTuner> tuner_;
+    uint32_t tuner_max_ = 0;  // StepsOptions::team_max they were made for
 };
 
 inline void Steps::ctx(Thread& self, CtxPoint point) {
@@ -255,7 +255,7 @@ inline void Steps::ctx(Thread& self, CtxPoint point) {
         (self.latch_depth & latch_mask_) != 0) [[unlikely]]
         return ctx_slow(*this, i, self);
     ++ctx_stats_.taken[i];
-    if (!PLANTED(ring_predecessor_stale)) before_ = &self;
+    if (!MUTANT(ring_predecessor_stale)) before_ = &self;
     worker_local.current = next;
     prefetch_stack(*next->next);
     fast_switch(&self.sp, next->sp, i);

@@ -1,24 +1,24 @@
-// gears.cc - trials of smaller teams, and of none.
+// settings.cc - trials of smaller teams, and of none.
 #include "threads/steps/team_tuner.h"
 
 namespace lockstep::threads {
 
-Gears::Gears(uint32_t team_max) {
-    gears_[count_++] = {StepsMode::on, team_max};
+TeamTuner::TeamTuner(uint32_t team_max) {
+    tuner_[count_++] = {StepsMode::on, team_max};
     for (uint32_t size = team_max / 2; size >= kSmallest && count_ + 2 < kGearsMax; size /= 2)
-        gears_[count_++] = {StepsMode::on, size};
-    gears_[count_++] = {StepsMode::prefetch, team_max};
-    gears_[count_++] = {StepsMode::off, team_max};
+        tuner_[count_++] = {StepsMode::on, size};
+    tuner_[count_++] = {StepsMode::prefetch, team_max};
+    tuner_[count_++] = {StepsMode::off, team_max};
 }
 
-bool Gears::window_ended(Nanos nanos) {
+bool TeamTuner::window_ended(Nanos nanos) {
     ++windows_;
     if (!trying_) {
         if (--rest_ > 0) return false;
         next_trial();
-        return false;  // it begins with the gear that runs
+        return false;  // it begins with the setting that runs
     }
-    const Gear before = gear();
+    const TeamSetting before = setting();
     if (!half_) {
         half_ = true;
         first_ = nanos;
@@ -45,10 +45,10 @@ bool Gears::window_ended(Nanos nanos) {
             next_rest_ = next_rest_ < kRestMax ? 2 * next_rest_ : kRestMax;
         }
     }
-    return !(gear() == before);
+    return !(setting() == before);
 }
 
-void Gears::next_trial() {
+void TeamTuner::next_trial() {
     trying_ = true;
     testing_ = false;
     half_ = false;
@@ -59,6 +59,6 @@ void Gears::next_trial() {
     while (candidate_ == kept_);
 }
 
-GearStats Gears::stats() const { return {gears_[kept_], windows_, trials_, changes_}; }
+TunerStats TeamTuner::stats() const { return {tuner_[kept_], windows_, trials_, changes_}; }
 
 }  // namespace lockstep::threads

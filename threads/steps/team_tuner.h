@@ -1,15 +1,15 @@
-// gears.h - finds by trying how large teams are to be, and whether there are to be any.
+// settings.h - finds by trying how large teams are to be, and whether there are to be any.
 //
 // Concepts   Teams win where threads share code and data beyond the caches and lose where they wait
 //            for one another's locks or push one another's data out; which of the two depends on
-//            the program, its data and the machine. So a worker tries: a *gear* is a way to run
+//            the program, its data and the machine. So a worker tries: a *setting* is a way to run
 //            (teams of at most so many, or none), a *window* a fixed amount of work, and what
 //            counts is the time that a window takes. A *trial* lets a candidate and the present
-//            gear take turns, A B B A, and counts who was faster: noise that lasts longer than two
-//            windows hits both. After a round of trials without a change there is a rest, twice as
-//            long each time.
-// Invariants GE-1 A gear that is slower in every pair of windows is never kept. GE-2 While nothing
-//            changes, the rests grow to kRestMax windows. [tests: GearsTest]
+//            setting take turns, A B B A, and counts who was faster: noise that lasts longer than
+//            two windows hits both. After a round of trials without a change there is a rest, twice
+//            as long each time.
+// Invariants GE-1 A setting that is slower in every pair of windows is never kept. GE-2 While
+//            nothing changes, the rests grow to kRestMax windows. [tests: TeamTunerTest]
 // Blocking   never.
 #pragma once
 
@@ -20,31 +20,31 @@
 
 namespace lockstep::threads {
 
-struct Gear {
+struct TeamSetting {
     StepsMode mode = StepsMode::on;
     uint32_t team_max = 0;
-    bool operator==(const Gear&) const = default;
+    bool operator==(const TeamSetting&) const = default;
 };
 
-struct GearStats {
-    Gear gear;  // the present one
+struct TunerStats {
+    TeamSetting setting;  // the present one
     uint64_t windows = 0, trials = 0, changes = 0;
 };
 
-class Gears {
+class TeamTuner {
 public:
     // Begins with teams of at most `team_max`; the others are smaller ones, prefetching without
     // teams, and neither.
-    explicit Gears(uint32_t team_max);
+    explicit TeamTuner(uint32_t team_max);
 
     // What to run in now.
-    const Gear& gear() const { return gears_[testing_ ? candidate_ : kept_]; }
-    // A window has been run in gear(), in `nanos`. True: gear() is another one now.
+    const TeamSetting& setting() const { return tuner_[testing_ ? candidate_ : kept_]; }
+    // A window has been run in setting(), in `nanos`. True: setting() is another one now.
     bool window_ended(Nanos nanos);
     // What was seen of the present pair of windows is worth nothing: the worker had nothing to do
     // for a while.
     void disturbed() { half_ = false; }
-    GearStats stats() const;
+    TunerStats stats() const;
 
 private:
     static constexpr uint32_t kSmallest = 4;       // smaller teams share too little
@@ -58,7 +58,7 @@ private:
 
     static constexpr uint32_t kGearsMax = 12;
     // No memory of its own: figures are asked for while the worker goes on.
-    Gear gears_[kGearsMax];
+    TeamSetting tuner_[kGearsMax];
     uint32_t count_ = 0, kept_ = 0, candidate_ = 0;
     bool trying_ = false;   // a trial is under way
     bool testing_ = false;  // the candidate runs

@@ -2,7 +2,7 @@
 #include "threads/sync/event.h"
 
 #include "threads/base/check.h"
-#include "threads/base/planted.h"
+#include "threads/base/mutants.h"
 
 namespace lockstep::threads {
 
@@ -43,8 +43,8 @@ bool wait_in(SpinLock& lock, WaitQueue& queue, Waiter& waiter, Nanos deadline, P
         const bool in_time = park_until(deadline, reason);
         SpinGuard guard(lock);
         if (!waiter.queued) return true;
-        if (in_time) continue;                                   // spurious
-        if (!PLANTED(waiter_left_queued)) queue.remove(waiter);  // EV-2
+        if (in_time) continue;                                  // spurious
+        if (!MUTANT(waiter_left_queued)) queue.remove(waiter);  // EV-2
         return false;
     }
 }
@@ -69,7 +69,7 @@ bool Event::wait_until(Nanos deadline, ParkReason reason) {
     {
         // Also when set already: the setter must have left (EV-3).
         SpinGuard guard(lock_);
-        if (set_.load(std::memory_order_relaxed) && !PLANTED(event_missed)) return true;
+        if (set_.load(std::memory_order_relaxed) && !MUTANT(event_missed)) return true;
         waiters_.add(me);
     }
     return wait_in(lock_, waiters_, me, deadline, reason);
@@ -89,7 +89,7 @@ bool Semaphore::acquire(uint64_t units, Nanos deadline, ParkReason reason) {
     CHECK(me.thread != nullptr);
     {
         SpinGuard guard(lock_);
-        if (units_ >= units && (waiters_.empty() || PLANTED(semaphore_unfair))) {
+        if (units_ >= units && (waiters_.empty() || MUTANT(semaphore_unfair))) {
             units_ -= units;
             return true;
         }
@@ -113,7 +113,7 @@ void Semaphore::release(uint64_t units) {
 void Semaphore::grant(WakeBatch& batch) {
     while (Waiter* first = waiters_.first()) {
         if (first->tag > units_) return;
-        if (!PLANTED(semaphore_double_grant)) units_ -= first->tag;
+        if (!MUTANT(semaphore_double_grant)) units_ -= first->tag;
         waiters_.remove(*first);
         batch.add(first->thread);
     }

@@ -3,7 +3,7 @@
 #include "threads/thread/thread.h"
 
 #include "threads/base/check.h"
-#include "threads/base/planted.h"
+#include "threads/base/mutants.h"
 #include "threads/base/sim_point.h"
 #include "threads/thread/fast_switch.h"
 #include "threads/worker/worker.h"
@@ -79,7 +79,7 @@ void Worker::park(Thread& self, ParkReason reason) {
     if (!self.state.compare_exchange_strong(running, Thread::kParked, std::memory_order_acq_rel,
                                             std::memory_order_acquire)) {
         self.state.exchange(Thread::kRunning, std::memory_order_acq_rel);
-        if (!PLANTED(lost_wakeup)) return;
+        if (!MUTANT(lost_wakeup)) return;
     }
     self.reason = reason;
     parks_[static_cast<size_t>(reason)].add();
@@ -104,7 +104,7 @@ bool Worker::park_until(Thread& self, Nanos deadline, ParkReason reason) {
     self.timed_out = false;
     timers_.add(&self, deadline);
     park(self, reason);
-    if (self.timer_index != TimerHeap::kNowhere && !PLANTED(timer_stays)) timers_.remove(&self);
+    if (self.timer_index != TimerHeap::kNowhere && !MUTANT(timer_stays)) timers_.remove(&self);
     self.deadline = kNever;
     return !self.timed_out;
 }

@@ -1,6 +1,6 @@
 // worker.cc - turns of a worker, its sleep, and its mailbox.
 #include "threads/worker/worker.h"
-#include "threads/base/planted.h"
+#include "threads/base/mutants.h"
 
 #include <linux/futex.h>
 #include <sys/syscall.h>
@@ -121,7 +121,7 @@ bool Worker::take_mail() {
         newest = older;
     }
     while (oldest != nullptr) {
-        Thread* next = PLANTED(mail_lost) ? nullptr : oldest->queue_next;
+        Thread* next = MUTANT(mail_lost) ? nullptr : oldest->queue_next;
         remote_wakes_.add();
         make_ready(oldest);
         oldest = next;

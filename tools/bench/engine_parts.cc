@@ -17,7 +17,7 @@ namespace {
 Result<void> ping_pong(const Settings& settings, Report& report) {
     Store store = TRY(Store::open(settings.directory + "/ctx", {.steps = {.mode = StepsMode::on}}));
     const auto join_team = [] {
-        threads::worker_local.steps->boundary(*threads::current(), threads::TeamOp::fetch, 1);
+        threads::worker_local.steps->boundary(*threads::current(), threads::OpKind::fetch, 1);
     };
     return on_user_thread(store, [&]() -> Result<void> {
         bool stop = false;
@@ -68,8 +68,8 @@ Result<void> bench_locks(const Settings& settings, Report& report) {
     return on_user_thread(store, [&]() -> Result<void> {
         sm::Engine& e = sm::engine_of(store);
         txn::Transaction* t = TRY(e.txns->begin({.durability = Durability::lazy}));
-        txn::StoreLock table;
-        table.store = StoreId{99};
+        txn::ObjectLock table;
+        table.store = ObjectId{99};
         uint64_t next = 0;
         // 16 locks, then all of them released: what a transaction does. Time per lock + unlock.
         const Sliced s = measure(settings.seconds, [&](uint64_t n) {
@@ -107,7 +107,7 @@ Result<void> bench_log(const Settings& settings, Report& report) {
                                    .kind = static_cast<uint16_t>(txn::TxnLogKind::pad),
                                    .flags = 0,
                                    .parts = 0,
-                                   .store = 0};
+                                   .object = 0};
                 std::memcpy(space.payload(), bytes, sizeof(bytes));
                 log.publish(space);
             }

@@ -76,8 +76,8 @@ Result<void> count_operation(const Settings& settings, const std::string& name) 
         for (uint64_t i = 0; i < 3 * kOperations; ++i) {
             counting = i >= 2 * kOperations;
             if (i == 2 * kOperations) CALLGRIND_START_INSTRUMENTATION;
-            auto txn = counted("begin",
-                                     [&] { return store.begin({.durability = Durability::lazy}); });
+            auto txn =
+                counted("begin", [&] { return store.begin({.durability = Durability::lazy}); });
             const Key key = Key().u64(rng.below(kRows / 2));
             (void)counted("fetch", [&] { return index.get(*txn, key, buffer, Access::update); });
             value[i % kRowBytes] ^= 1;

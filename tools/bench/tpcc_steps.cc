@@ -70,7 +70,7 @@ private:
         const double rate = static_cast<double>(commits) / static_cast<double>(cpu_time() - begin) *
                             1e9 * settings_.workers;
         if (keep) figures_.add(variant, rate, std::max(probe, probe_core()));
-        if (options.mode == StepsMode::on) teams_ = store_.steps_figures();
+        if (options.mode == StepsMode::on) teams_ = store_.steps_stats();
         return {};
     }
 
@@ -78,7 +78,7 @@ private:
     tpcc::Database& db_;
     const Settings& settings_;
     Paired figures_{std::size(kStepsVariants)};
-    StepsFigures teams_;
+    StepsStats teams_;
 };
 
 }  // namespace

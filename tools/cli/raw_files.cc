@@ -83,7 +83,7 @@ int dump_page(const std::string& path, uint32_t number, bool bytes) {
     const auto& h = page->header;
     const bool sound = h.checksum == sm::page_checksum(*page, PageId{number});
     fmt::print("page {}: {}, level {}, object {}, lsn {}, free bytes {}..{}, flags {:#x}\n",
-               h.page_id, kind_name(h.kind), h.level, h.store, h.lsn, h.hole_begin, h.hole_end,
+               h.page_id, kind_name(h.kind), h.level, h.object, h.lsn, h.hole_begin, h.hole_end,
                h.flags);
     fmt::print("checksum {:016x}: {}\n", h.checksum, sound ? "right" : "WRONG");
     if (bytes) print_bytes(*page);

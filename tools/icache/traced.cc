@@ -151,7 +151,7 @@ Result<nlohmann::ordered_json> run_traced(const ChildSettings& settings) {
 
 nlohmann::ordered_json teams_of(const Store& store) {
     auto teams = nlohmann::ordered_json::array();
-    for (const TeamFigures& t : store.steps_figures().teams)
+    for (const TeamStats& t : store.steps_stats().teams)
         teams.push_back({{"operation", t.operation},
                          {"teams", t.teams},
                          {"entered", t.entered},

@@ -11,7 +11,7 @@
 // Source     M. Blasgen, J. Gray, M. Mitoma, T. Price, "The Convoy Phenomenon", 1979.
 // Blocking   acquire() parks when asked to wait and the request cannot be granted; release() never
 //            does.
-#include "threads/base/planted.h"
+#include "threads/base/mutants.h"
 #include "txn/lock/lock_impl.h"
 
 namespace lockstep::txn {
@@ -157,7 +157,7 @@ bool LockManager::Impl::release(LockBucket& bucket, LockOwner& owner, LockName n
                 if (own->next) own->next->prev = own->prev;
                 partition(name.value).requests.put(own);
             }
-            if (!head->line.empty() && !PLANTED(release_wakes_nobody))
+            if (!head->line.empty() && !MUTANT(release_wakes_nobody))
                 grant_waiters(name.value, head, wakes);
             deflate(bucket, entry);
         }

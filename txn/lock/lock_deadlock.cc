@@ -21,7 +21,7 @@
 // Source     Gray & Reuter 7.11 (waits-for graph, detection at block time).
 #include <algorithm>
 
-#include "threads/base/planted.h"
+#include "threads/base/mutants.h"
 #include "txn/lock/lock_impl.h"
 
 namespace lockstep::txn {
@@ -35,7 +35,7 @@ void for_each_blocker(const LockRequest& request, Visit visit) {
         if (at->owner != request.owner && !compatible(request.wanted, at->granted))
             if (!visit(at->owner, at->granted, false)) return;
     // Conversions stand behind nobody (LK-2).
-    if (request.own && !PLANTED(conversion_waits_behind)) return;
+    if (request.own && !MUTANT(conversion_waits_behind)) return;
     for (const LockRequest* at = request.prev; at; at = at->prev)
         if (!compatible(at->wanted, request.wanted))
             if (!visit(at->owner, at->wanted, true)) return;
@@ -45,7 +45,7 @@ uint64_t loss(const LockOwner& owner) { return owner.work + owner.locks_held; }
 
 // Least loss; among equals the younger one.
 bool better_victim(const LockOwner& a, const LockOwner& b) {
-    return loss(a) != loss(b) ? (loss(a) < loss(b)) != PLANTED(deadlock_worst_victim)
+    return loss(a) != loss(b) ? (loss(a) < loss(b)) != MUTANT(deadlock_worst_victim)
                               : a.txn > b.txn;
 }
 
@@ -153,7 +153,7 @@ bool Searcher::break_cycle(WakeBatch& wakes) {
 
     const uint32_t id = search_.cycles + 1;
     CycleRecord record;
-    const bool real = confirm(record) || PLANTED(cycle_unconfirmed);
+    const bool real = confirm(record) || MUTANT(cycle_unconfirmed);
     if (real) {
         const DeadlockSearch::Node* victim = &search_.nodes[search_.path[0]];
         for (const uint32_t at : search_.path)

@@ -1,10 +1,11 @@
 // lock_impl.h - inside of the lock manager: bucket, thin entry, fat head, request, and the parts
 // that share them.
 //
-// Layout     LockBucket, 64 bytes: latch (1 byte), overflow bucket (8), three entries of 16 (name,
-//              word). A word is thin: bits 0-6 mode, bit 7 = 0, bits 8.. owner slot fat: bit 7 = 1,
-//              bits 8.. address of the LockHead
-//            A waiting request is a packet of the *lock stage*: each fat lock has a line of it,
+// Layout     LockBucket, 64 bytes: latch (1 byte), overflow bucket (8), three entries of 16
+//            (name, word). A word is
+//              thin: bits 0-6 mode, bit 7 = 0, bits 8.. owner slot
+//              fat:  bit 7 = 1, bits 8.. address of the LockHead
+//            A waiting request is a packet of the *lock stage*: each fat lock has a line of it and
 //            each partition of the table a Stage, which orders the lines by the policy and counts.
 //            Grants take packets out; deadlock, timeout and cancellation cancel them.
 // States     no entry -> thin (first lock) -> fat (second owner, or a waiter: inflate()) -> thin or
@@ -209,15 +210,15 @@ inline Rest release_thin(LockBucket& bucket, uint32_t slot, LockName name, LockM
 namespace noted {
 // A real request of that owner and store is in the table.
 inline constexpr uint64_t kMaterialised = 0x80;
-inline uint64_t tag(StoreId store) { return (uint64_t{store.value} + 1) << 32; }
-inline bool is_for(uint64_t word, StoreId store) {
+inline uint64_t tag(ObjectId store) { return (uint64_t{store.value} + 1) << 32; }
+inline bool is_for(uint64_t word, ObjectId store) {
     return (word >> 32) == uint64_t{store.value} + 1;
 }
 inline LockMode mode(uint64_t word) { return static_cast<LockMode>(word & 0x7f); }
 }  // namespace noted
 
 // The name under which a store's lock stands in the table.
-inline LockName store_lock_name(StoreId store) { return page_lock_name(store, kPageNone); }
+inline LockName store_lock_name(ObjectId store) { return page_lock_name(store, kPageNone); }
 
 // One line of a recorded deadlock: `txn` waits for `wanted` on `name`; the next line's txn holds
 // `other` or waits before it for that.
@@ -330,20 +331,20 @@ struct LockManager::Impl {
     // --- lock_deadlock.cc: without latches
     void resolve_deadlocks(LockOwner& start);
 
-    // --- lock_store.cc
-    static Intent* find_intent(LockOwner& owner, const StoreLock& store);
+    // --- lock_object.cc
+    static Intent* find_intent(LockOwner& owner, const ObjectLock& store);
     // null: all in use.
-    Intent* add_intent(LockOwner& owner, StoreLock& store, LockMode noted) const;
-    [[gnu::cold, gnu::noinline]] Result<bool> lock_weak_slow(LockOwner& owner, StoreLock& store,
+    Intent* add_intent(LockOwner& owner, ObjectLock& store, LockMode noted) const;
+    [[gnu::cold, gnu::noinline]] Result<bool> lock_weak_slow(LockOwner& owner, ObjectLock& store,
                                                              Intent& intent, LockMode mode,
                                                              uint64_t before, bool attempt);
-    Result<bool> lock_weak(LockOwner& owner, StoreLock& store, LockMode mode, bool attempt);
-    Result<bool> lock_strong(LockOwner& owner, StoreLock& store, LockMode mode, bool attempt,
+    Result<bool> lock_weak(LockOwner& owner, ObjectLock& store, LockMode mode, bool attempt);
+    Result<bool> lock_strong(LockOwner& owner, ObjectLock& store, LockMode mode, bool attempt,
                              bool to_free = false);
-    Result<bool> acquire_store(LockOwner& owner, const StoreLock& store, LockMode mode,
+    Result<bool> acquire_store(LockOwner& owner, const ObjectLock& store, LockMode mode,
                                bool attempt, bool listed, bool to_free = false);
-    bool materialise_all(const StoreLock& store);
-    bool materialise(LockOwner& owner, std::atomic<uint64_t>& note, StoreId store);
+    bool materialise_all(const ObjectLock& store);
+    bool materialise(LockOwner& owner, std::atomic<uint64_t>& note, ObjectId store);
     void release_intents(LockOwner& owner);
     void release_shared_intents(LockOwner& owner);
 
@@ -352,18 +353,19 @@ struct LockManager::Impl {
     [[gnu::noinline]] Result<bool> record_slow(LockBucket& bucket, LockOwner& owner, Intent& intent,
                                                LockName name, LockMode mode, Ask ask);
     [[gnu::noinline]] Result<bool> record_long(LockManager& self, LockOwner& owner,
-                                               StoreLock& store, LockName name, LockMode mode,
+                                               ObjectLock& store, LockName name, LockMode mode,
                                                Ask ask);
     [[gnu::noinline]] Result<void> lock_record_slow(LockBucket& bucket, LockOwner& owner,
                                                     Intent& intent, LockName name, LockMode mode);
     [[gnu::noinline]] Result<void> lock_record_long(LockManager& self, LockOwner& owner,
-                                                    StoreLock& store, LockName name, LockMode mode);
+                                                    ObjectLock& store, LockName name,
+                                                    LockMode mode);
 
     // --- lock_names.cc: the owner's own list
     [[gnu::cold, gnu::noinline]] bool grow_names(LockOwner& owner);
     void pop_chunk(LockOwner& owner);
     [[gnu::noinline]] void forget_name(LockOwner& owner, LockName name);
-    bool note_unlisted(LockOwner& owner, StoreLock& store);
+    bool note_unlisted(LockOwner& owner, ObjectLock& store);
 
     // Pools are partitioned like the table (and chunks by owner slot), so that workers seldom meet.
     struct alignas(kCacheLineBytes) Partition {
@@ -396,7 +398,7 @@ struct LockManager::Impl {
         wait_nanos{0};
 };
 
-inline Intent* LockManager::Impl::find_intent(LockOwner& owner, const StoreLock& store) {
+inline Intent* LockManager::Impl::find_intent(LockOwner& owner, const ObjectLock& store) {
     Intent& likely = owner.intents[owner.intent_hint[store.store.value % 16]];
     if (likely.lock == &store) [[likely]]
         return &likely;

@@ -49,7 +49,7 @@ void LockManager::add_owner(LockOwner& owner) {
     CHECK(impl_->owners[owner.slot].load(std::memory_order_relaxed) == nullptr);
     uint32_t end = impl_->owners_end.load();
     while (end <= owner.slot && !impl_->owners_end.compare_exchange_weak(end, owner.slot + 1)) {}
-    impl_->owners[owner.slot].store(&owner);  // sequentially consistent: see lock_store.cc
+    impl_->owners[owner.slot].store(&owner);  // sequentially consistent: see lock_object.cc
 }
 
 void LockManager::remove_owner(LockOwner& owner) {

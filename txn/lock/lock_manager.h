@@ -7,7 +7,7 @@
 //            no waiter is *thin* (name, owner slot, mode); a second owner or a waiter makes it
 //            *fat* (a lock head with a queue). A lock and its unlock cost one bucket access each.
 //            Intention locks on a store (index, heap, or the whole database) are noted in the owner
-//            only, as long as nobody wants a strong lock (S SIX U X) on it: see StoreLock.
+//            only, as long as nobody wants a strong lock (S SIX U X) on it: see ObjectLock.
 // Invariants LM-1 Granted modes of different owners are compatible with each other (except U after
 // S). [checked: grant()]
 //            LM-2 Nobody waits whose request could be granted, outside the bucket's lock. [checked:
@@ -16,11 +16,11 @@
 //            entry of the owner. [checked: verify()]
 //            LM-5 A cycle of waits exists only between its last request and the end of that
 //            request's deadlock search. [lock_deadlock.cc]
-//            LM-6 A noted intention conflicts with no granted strong lock. [lock_store.cc]
+//            LM-6 A noted intention conflicts with no granted strong lock. [lock_object.cc]
 // Blocking   lock() parks the user thread while others hold a conflicting mode; the caller must
 //            hold no latch. try_ never parks.
 // Source     Gray & Reuter ch. 8; IBM "U" locks; PostgreSQL's README of fast-path locks for the
-//            idea behind StoreLock.
+//            idea behind ObjectLock.
 #pragma once
 
 #include <memory>
@@ -94,21 +94,21 @@ public:
     // Locks a whole store. IS and IX are noted in the owner and cost no shared write unless a
     // strong lock exists or is wanted. S SIX U X first turn the noted intentions of all owners into
     // real requests, then queue like any lock.
-    Result<void> lock_store(LockOwner& owner, StoreLock& store, LockMode mode);
+    Result<void> lock_object(LockOwner& owner, ObjectLock& store, LockMode mode);
     // Never parks; false if it would have to wait.
-    Result<bool> try_lock_store(LockOwner& owner, StoreLock& store, LockMode mode);
-    // From now on whoever asks for rights on the store or its records gets no_such_store; who has
+    Result<bool> try_lock_store(LockOwner& owner, ObjectLock& store, LockMode mode);
+    // From now on whoever asks for rights on the store or its records gets no_such_object; who has
     // some keeps them.
-    void bar_store(StoreLock& store);
+    void bar_object(ObjectLock& store);
     // Bars the store and waits for X on it.
-    Result<void> lock_store_to_free(LockOwner& owner, StoreLock& store);
+    Result<void> lock_object_to_free(LockOwner& owner, ObjectLock& store);
 
     // The call of the record operations: the intention on the record's store, then the record. One
     // bucket access when the intention is noted already, none when the store's lock covers the
     // record. Escalates: every escalate_at (then doubled) record locks it tries the store's lock in
     // S or X and goes on with record locks if others are in the way.
-    Result<void> lock_record(LockOwner& owner, StoreLock& store, LockName name, LockMode mode);
-    Result<bool> try_lock_record(LockOwner& owner, StoreLock& store, LockName name, LockMode mode);
+    Result<void> lock_record(LockOwner& owner, ObjectLock& store, LockName name, LockMode mode);
+    Result<bool> try_lock_record(LockOwner& owner, ObjectLock& store, LockName name, LockMode mode);
 
     // Wakes the owner's wait, if any, with `cancelled`. From any worker.
     void cancel(LockOwner& owner);

@@ -3,7 +3,7 @@
 //
 // Concepts   The list may hold a name that is no longer held (an unlock far from the end does not
 //            search for ever) or twice; releasing what is not held is no error. It never lacks a
-//            held name, except those of stores: see lock_store.cc.
+//            held name, except those of stores: see lock_object.cc.
 // Blocking   Nothing here parks.
 #include <algorithm>
 

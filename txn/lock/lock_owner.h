@@ -18,13 +18,13 @@ using LockName = Id<struct LockNameTag, uint64_t>;
 
 // Of a key of at most 16 bytes, given as two words in memory order with zeros behind its end: one
 // multiplication (after wyhash's short form).
-inline LockName short_key_lock_name(StoreId store, uint64_t first, uint64_t second, size_t bytes) {
+inline LockName short_key_lock_name(ObjectId store, uint64_t first, uint64_t second, size_t bytes) {
     const uint64_t seed = 0x9e3779b97f4a7c15ull * (store.value + 1ull);
     const auto product = static_cast<unsigned __int128>(first ^ seed ^ 0xa0761d6478bd642full) *
                          (second ^ bytes * 0x100000001b3ull ^ 0xe7037ed1a0b428dbull);
     return LockName{(static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64)) | 1};
 }
-inline LockName key_lock_name(StoreId store, Slice key) {
+inline LockName key_lock_name(ObjectId store, Slice key) {
     if (key.size() > 16)
         return LockName{XXH3_64bits_withSeed(key.data(), key.size(),
                                              0x9e3779b97f4a7c15ull * (store.value + 1ull)) |
@@ -34,7 +34,7 @@ inline LockName key_lock_name(StoreId store, Slice key) {
     return short_key_lock_name(store, words[0], words[1], key.size());
 }
 // The gap above the largest key of an index.
-inline LockName end_lock_name(StoreId store) {
+inline LockName end_lock_name(ObjectId store) {
     return LockName{(0xd6e8feb86659fd93ull * (store.value + 1ull)) | 1};
 }
 inline uint64_t mix64(uint64_t x) {
@@ -42,21 +42,21 @@ inline uint64_t mix64(uint64_t x) {
     x = (x ^ (x >> 32)) * 0xd6e8feb86659fd93ull;
     return x ^ (x >> 32);
 }
-inline LockName page_lock_name(StoreId store, PageId page) {
+inline LockName page_lock_name(ObjectId store, PageId page) {
     return LockName{mix64((uint64_t{store.value} << 32) ^ page.value ^ 0xa5a5a5a500000000ull) | 1};
 }
-inline LockName record_lock_name(StoreId store, RecordId id) {
+inline LockName record_lock_name(ObjectId store, RecordId id) {
     return LockName{mix64(mix64((uint64_t{store.value} << 32) ^ id.page.value) + id.slot.value) |
                     1};
 }
 
 // Lock of a whole index, heap or database. Lives in that object's run-time descriptor; `strong`
 // counts owners that hold or want S SIX U X. While it is zero, intentions are only noted in
-// LockOwner::noted. lock_store.cc states the protocol.
-struct alignas(kCacheLineBytes) StoreLock {
-    StoreId store{};
+// LockOwner::noted. lock_object.cc states the protocol.
+struct alignas(kCacheLineBytes) ObjectLock {
+    ObjectId store{};
     std::atomic<uint32_t> strong{0};
-    // Set by bar_store(), for ever: nobody gets rights any more.
+    // Set by bar_object(), for ever: nobody gets rights any more.
     std::atomic<bool> gone{false};
     // constant: many record locks of one owner may become one of the whole.
     bool escalates = true;
@@ -71,7 +71,7 @@ enum class WaitOutcome : uint8_t { none, granted, deadlock, timeout, cancelled }
 // What an owner knows about its lock on one store. Owner's thread only; the part that others read
 // is LockOwner::noted.
 struct Intent {
-    StoreLock* lock = nullptr;
+    ObjectLock* lock = nullptr;
     LockMode held = LockMode::none;  // on the store, noted or real
     // Rights on records that the store's lock makes superfluous.
     LockMode records_covered = LockMode::none;
@@ -115,13 +115,13 @@ struct LockOwner {
     // Stores noted per transaction; further ones take real locks.
     static constexpr size_t kIntentsMax = 32;
     uint32_t intents_used = 0;
-    uint8_t intent_hint[16] = {};  // StoreId modulo 16 -> likely index in intents
-    // Bit StoreId modulo 64: some store of that number may be among the intents; no bit, none is.
+    uint8_t intent_hint[16] = {};  // ObjectId modulo 16 -> likely index in intents
+    // Bit ObjectId modulo 64: some store of that number may be among the intents; no bit, none is.
     uint64_t intents_of = 0;
-    // StoreLock addresses counted in `strong` for which no intent was free.
+    // ObjectLock addresses counted in `strong` for which no intent was free.
     Chunk* strong_unlisted = nullptr;
     // noted[i] = store + 1 (high half), kMaterialised, LockMode of intents[i]; zeros from
-    // intents_used on. Atomic: see lock_store.cc.
+    // intents_used on. Atomic: see lock_object.cc.
     std::atomic<uint64_t> noted[kIntentsMax] = {};
     Intent intents[kIntentsMax];
 

@@ -9,7 +9,7 @@
 // Invariants LM-2, LK-2, LK-3, and STG-2: nobody is overtaken by a new request more than bypass_max
 // times. [checked: verify()]
 // Blocking   Everything here runs under the bucket's latch.
-#include "threads/base/planted.h"
+#include "threads/base/mutants.h"
 #include "txn/lock/lock_impl.h"
 
 namespace lockstep::txn {
@@ -22,7 +22,7 @@ using threads::Precedence;
 template <bool (*kBefore)(const LockOwner& arriving, const LockOwner& waiting)>
 Precedence order(const LockRequest& arriving, const LockRequest& waiting) {
     if (waiting.own) return Precedence::behind;
-    if (arriving.own && !PLANTED(conversion_at_the_end)) return Precedence::always_before;
+    if (arriving.own && !MUTANT(conversion_at_the_end)) return Precedence::always_before;
     return kBefore(*arriving.owner, *waiting.owner) ? Precedence::before : Precedence::behind;
 }
 
@@ -111,7 +111,7 @@ void LockManager::Impl::grant_waiters(uint64_t name, LockHead* head, WakeBatch& 
         const LockRequest* own = request->own;
         const LockMode others = own ? head->granted.without(own->granted) : head->granted.mask;
         if (!compatible(request->wanted, others) || (!own && !compatible(ahead, request->wanted))) {
-            if (!PLANTED(waiters_passed)) ahead = ahead | request->wanted;
+            if (!MUTANT(waiters_passed)) ahead = ahead | request->wanted;
             continue;
         }
         if (group++ == 0) now = time_of_grant();

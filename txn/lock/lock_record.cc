@@ -23,11 +23,11 @@ inline bool record_covered(const Intent& intent, LockMode mode) {
     return without(mode, intent.records_covered) == LockMode::none;
 }
 
-inline Intent& likely_intent(LockOwner& owner, const StoreLock& store) {
+inline Intent& likely_intent(LockOwner& owner, const ObjectLock& store) {
     return owner.intents[owner.intent_hint[store.store.value % 16]];
 }
 
-inline bool short_way(const LockOwner& owner, const Intent& intent, const StoreLock& store,
+inline bool short_way(const LockOwner& owner, const Intent& intent, const ObjectLock& store,
                       LockMode mode) {
     return intent.lock == &store && without(mode, intent.records_short) == LockMode::none &&
            intent.record_locks < intent.escalate_at && has_room(owner);
@@ -35,7 +35,7 @@ inline bool short_way(const LockOwner& owner, const Intent& intent, const StoreL
 
 }  // namespace
 
-Result<void> LockManager::lock_record(LockOwner& owner, StoreLock& store, LockName name,
+Result<void> LockManager::lock_record(LockOwner& owner, ObjectLock& store, LockName name,
                                       LockMode mode) {
     DCHECK(name.value != 0);
     Intent& intent = likely_intent(owner, store);
@@ -49,7 +49,7 @@ Result<void> LockManager::lock_record(LockOwner& owner, StoreLock& store, LockNa
     return {};
 }
 
-Result<bool> LockManager::try_lock_record(LockOwner& owner, StoreLock& store, LockName name,
+Result<bool> LockManager::try_lock_record(LockOwner& owner, ObjectLock& store, LockName name,
                                           LockMode mode) {
     DCHECK(name.value != 0);
     Intent& intent = likely_intent(owner, store);
@@ -74,7 +74,7 @@ Result<bool> LockManager::Impl::record_slow(LockBucket& b, LockOwner& owner, Int
     return grant != Grant::refused;
 }
 
-Result<bool> LockManager::Impl::record_long(LockManager& self, LockOwner& owner, StoreLock& store,
+Result<bool> LockManager::Impl::record_long(LockManager& self, LockOwner& owner, ObjectLock& store,
                                             LockName name, LockMode mode, Ask ask) {
     const bool attempt = ask == Ask::attempt;
     if (!has_room(owner) && !grow_names(owner)) return fail(ErrorCode::out_of_memory, "lock names");
@@ -104,7 +104,7 @@ Result<void> LockManager::Impl::lock_record_slow(LockBucket& b, LockOwner& owner
 }
 
 Result<void> LockManager::Impl::lock_record_long(LockManager& self, LockOwner& owner,
-                                                 StoreLock& store, LockName name, LockMode mode) {
+                                                 ObjectLock& store, LockName name, LockMode mode) {
     TRY(record_long(self, owner, store, name, mode, Ask::wait));
     return {};
 }

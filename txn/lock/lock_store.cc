@@ -1,4 +1,4 @@
-// lock_store.cc - locks of whole stores: noted intentions, and strong locks that make them real.
+// lock_object.cc - locks of whole stores: noted intentions, and strong locks that make them real.
 //
 // Concepts   An owner *notes* IS or IX in its own noted[] word and goes on if the store's `strong`
 //            is zero. Who wants S SIX U X adds itself to `strong` first, then *materialises* the
@@ -29,7 +29,7 @@
 // Source     PostgreSQL, src/backend/storage/lmgr/README ("Fast Path Locking"): the idea.
 #include <algorithm>
 
-#include "threads/base/planted.h"
+#include "threads/base/mutants.h"
 #include "threads/base/sim_point.h"
 #include "txn/lock/lock_impl.h"
 
@@ -72,14 +72,14 @@ void set_held(Intent& intent, LockMode held) {
     const RecordRights rights = kRights.of[static_cast<uint8_t>(held)];
     intent.held = held;
     intent.records_covered =
-        PLANTED(escalation_forgets) && covers(held, LockMode::S) ? kAllRights : rights.covered;
+        MUTANT(escalation_forgets) && covers(held, LockMode::S) ? kAllRights : rights.covered;
     intent.records_short = rights.allowed;
 }
 
 }  // namespace
 
 // `noted`: what the owner notes at once, or none.
-Intent* LockManager::Impl::add_intent(LockOwner& owner, StoreLock& store, LockMode noted) const {
+Intent* LockManager::Impl::add_intent(LockOwner& owner, ObjectLock& store, LockMode noted) const {
     if (owner.intents_used == LockOwner::kIntentsMax) return nullptr;
     const uint32_t i = owner.intents_used++;
     owner.intents[i] = Intent{
@@ -92,7 +92,7 @@ Intent* LockManager::Impl::add_intent(LockOwner& owner, StoreLock& store, LockMo
 }
 
 // `listed`: the name goes to the owner's list, for stores that have no intent entry.
-Result<bool> LockManager::Impl::acquire_store(LockOwner& owner, const StoreLock& store,
+Result<bool> LockManager::Impl::acquire_store(LockOwner& owner, const ObjectLock& store,
                                               LockMode mode, bool attempt, bool listed,
                                               bool to_free) {
     if (listed && !has_room(owner) && !grow_names(owner))
@@ -103,15 +103,15 @@ Result<bool> LockManager::Impl::acquire_store(LockOwner& owner, const StoreLock&
     const Grant grant = TRY(acquire(b, owner, name, mode, attempt ? Ask::attempt : Ask::wait));
     // ST-5. It goes back at once, so that whoever frees the object need not wait for this owner's
     // end.
-    if (grant == Grant::fresh && store.gone.load() && !to_free && !PLANTED(gone_store_locked)) {
+    if (grant == Grant::fresh && store.gone.load() && !to_free && !MUTANT(gone_store_locked)) {
         release_one(owner, name, mode);
-        return fail(ErrorCode::no_such_store, "index or heap", store.store.value);
+        return fail(ErrorCode::no_such_object, "index or heap", store.store.value);
     }
     if (listed && grant == Grant::fresh) push_name(owner, name);
     return grant != Grant::refused;
 }
 
-Result<bool> LockManager::Impl::lock_weak(LockOwner& owner, StoreLock& store, LockMode mode,
+Result<bool> LockManager::Impl::lock_weak(LockOwner& owner, ObjectLock& store, LockMode mode,
                                           bool attempt) {
     Intent* intent = find_intent(owner, store);
     uint64_t before = noted::tag(store.store);
@@ -128,7 +128,7 @@ Result<bool> LockManager::Impl::lock_weak(LockOwner& owner, StoreLock& store, Lo
 
 // Takes back what is new, then asks the table. What a strong locker materialised meanwhile is found
 // there as our own.
-Result<bool> LockManager::Impl::lock_weak_slow(LockOwner& owner, StoreLock& store, Intent& intent,
+Result<bool> LockManager::Impl::lock_weak_slow(LockOwner& owner, ObjectLock& store, Intent& intent,
                                                LockMode mode, uint64_t before, bool attempt) {
     owner.noted[&intent - owner.intents].fetch_and(~(static_cast<uint64_t>(mode) & ~before));
     intent.real = true;
@@ -138,19 +138,19 @@ Result<bool> LockManager::Impl::lock_weak_slow(LockOwner& owner, StoreLock& stor
 }
 
 // ST-4: in `strong` once per store and owner; out again at once if the lock is not granted.
-Result<bool> LockManager::Impl::lock_strong(LockOwner& owner, StoreLock& store, LockMode mode,
+Result<bool> LockManager::Impl::lock_strong(LockOwner& owner, ObjectLock& store, LockMode mode,
                                             bool attempt, bool to_free) {
     Intent* intent = find_intent(owner, store);
     if (!intent) intent = add_intent(owner, store, LockMode::none);
     if (!intent && !note_unlisted(owner, store))
         return fail(ErrorCode::out_of_memory, "lock names");
     const bool counted = intent && intent->strong_counted;
-    if (!counted && !PLANTED(strong_not_counted)) store.strong.fetch_add(1);
-    if (PLANTED(strong_not_counted) && intent) intent->strong_counted = false;
+    if (!counted && !MUTANT(strong_not_counted)) store.strong.fetch_add(1);
+    if (MUTANT(strong_not_counted) && intent) intent->strong_counted = false;
     if (intent) intent->real = true;
     SIM_POINT();
     Result<bool> granted =
-        PLANTED(intentions_not_materialised) || materialise_all(store)
+        MUTANT(intentions_not_materialised) || materialise_all(store)
             ? acquire_store(owner, store, mode, attempt, intent == nullptr, to_free)
             : fail(ErrorCode::out_of_memory, "lock table");
     if (!granted || !*granted) {
@@ -165,7 +165,7 @@ Result<bool> LockManager::Impl::lock_strong(LockOwner& owner, StoreLock& store, 
     return true;
 }
 
-bool LockManager::Impl::note_unlisted(LockOwner& owner, StoreLock& store) {
+bool LockManager::Impl::note_unlisted(LockOwner& owner, ObjectLock& store) {
     LockOwner::Chunk*& chunk = owner.strong_unlisted;
     if (!chunk || chunk->used == LockOwner::Chunk::kNames) {
         LockOwner::Chunk* more = partition(owner).chunks.get();
@@ -178,7 +178,7 @@ bool LockManager::Impl::note_unlisted(LockOwner& owner, StoreLock& store) {
     return true;
 }
 
-bool LockManager::Impl::materialise_all(const StoreLock& store) {
+bool LockManager::Impl::materialise_all(const ObjectLock& store) {
     const WatchGuard watch(watchers);
     const uint32_t end = owners_end.load();
     for (uint32_t slot = 0; slot < end; ++slot) {
@@ -198,7 +198,7 @@ bool LockManager::Impl::materialise_all(const StoreLock& store) {
 // The table does not change between the look at it and the exchange (ST-3). If memory runs out
 // after the exchange the bit stays set without a request: it only says that the owner must look at
 // the table when it releases, and the strong locker gives up.
-bool LockManager::Impl::materialise(LockOwner& owner, std::atomic<uint64_t>& note, StoreId store) {
+bool LockManager::Impl::materialise(LockOwner& owner, std::atomic<uint64_t>& note, ObjectId store) {
     const uint64_t name = store_lock_name(store).value;
     LockBucket& b = bucket(name);
     const SpinGuard guard(b.latch);
@@ -245,7 +245,7 @@ void LockManager::Impl::release_intents(LockOwner& owner) {
     }
     while (LockOwner::Chunk* chunk = owner.strong_unlisted) {
         while (chunk->used)
-            reinterpret_cast<StoreLock*>(chunk->names[--chunk->used].value)->strong.fetch_sub(1);
+            reinterpret_cast<ObjectLock*>(chunk->names[--chunk->used].value)->strong.fetch_sub(1);
         owner.strong_unlisted = chunk->before;
         partition(owner).chunks.put(chunk);
     }
@@ -270,7 +270,7 @@ void LockManager::Impl::release_shared_intents(LockOwner& owner) {
     }
 }
 
-Result<void> LockManager::lock_store(LockOwner& owner, StoreLock& store, LockMode mode) {
+Result<void> LockManager::lock_object(LockOwner& owner, ObjectLock& store, LockMode mode) {
     const Intent* intent = impl_->find_intent(owner, store);
     if (intent && covers(intent->held, mode)) return {};
     const bool weak = without(mode, kWeak) == LockMode::none;
@@ -280,18 +280,18 @@ Result<void> LockManager::lock_store(LockOwner& owner, StoreLock& store, LockMod
 }
 
 // ST-5. The count in `strong` stays, so every newcomer takes the way on which `gone` is looked at.
-void LockManager::bar_store(StoreLock& store) {
+void LockManager::bar_object(ObjectLock& store) {
     store.strong.fetch_add(1);
     store.gone.store(true);
 }
 
-Result<void> LockManager::lock_store_to_free(LockOwner& owner, StoreLock& store) {
-    bar_store(store);
+Result<void> LockManager::lock_object_to_free(LockOwner& owner, ObjectLock& store) {
+    bar_object(store);
     TRY(impl_->lock_strong(owner, store, LockMode::X, false, true));
     return {};
 }
 
-Result<bool> LockManager::try_lock_store(LockOwner& owner, StoreLock& store, LockMode mode) {
+Result<bool> LockManager::try_lock_store(LockOwner& owner, ObjectLock& store, LockMode mode) {
     const Intent* intent = impl_->find_intent(owner, store);
     if (intent && covers(intent->held, mode)) return true;
     const bool weak = without(mode, kWeak) == LockMode::none;

@@ -6,7 +6,7 @@
 // Blocking   wait() parks and must be called without any latch.
 #include <algorithm>
 
-#include "threads/base/planted.h"
+#include "threads/base/mutants.h"
 #include "txn/lock/lock_impl.h"
 
 namespace lockstep::txn {
@@ -21,14 +21,14 @@ Nanos deadline_after(Nanos now, Nanos longest) {
 [[gnu::noinline]] Result<void> LockManager::Impl::wait(LockOwner& owner, LockName name) {
     DCHECK(threads::current()->latch_depth == 0);
     waits.fetch_add(1, std::memory_order_relaxed);
-    if (!PLANTED(deadlock_undetected)) resolve_deadlocks(owner);
+    if (!MUTANT(deadlock_undetected)) resolve_deadlocks(owner);
     if (owner.waiting.load(std::memory_order_acquire)) {
         const Nanos before = threads::waited(threads::ParkReason::lock);
         const Nanos deadline =
             deadline_after(owner.wait_began, std::min(owner.timeout, options.timeout));
         while (owner.waiting.load(std::memory_order_acquire))
             if (!threads::park_until(deadline, threads::ParkReason::lock) &&
-                !PLANTED(timeout_ignored))
+                !MUTANT(timeout_ignored))
                 cancel(owner, WaitOutcome::timeout);
         wait_nanos.fetch_add(threads::waited(threads::ParkReason::lock) - before,
                              std::memory_order_relaxed);

@@ -100,12 +100,12 @@ public:
     Lsn tail() const;  // end of the last reservation
     Lsn durable() const;
     // For the last record of a transaction, which will stand at `lsn`: what it says about the
-    // durable end (log_attest.cc). Any worker.
-    uint32_t attestation(Lsn lsn) const;
+    // durable end (log_stamp.cc). Any worker.
+    uint32_t durable_stamp(Lsn lsn) const;
     Lsn start() const;  // oldest record kept
     // Waits until every reservation made before the call is published: what its thread noted
     // between reserve and publish is then visible. Spins for the length of a copy; for checkpoints.
-    void settle() const;
+    void wait_until_published() const;
     bool failed() const { return failed_->load(std::memory_order_acquire); }
     // Parks until durable() >= lsn. Errors: store_failed, timeout.
     Result<void> wait_durable(Lsn lsn, Nanos deadline = kNever);
@@ -159,8 +159,8 @@ private:
     std::unique_ptr<Impl> impl_;
 };
 
-// The durable end that a commit or end record at `lsn` attests (log_attest.cc); kLsnNone: none.
-Lsn attested_end(const LogRecordHeader& header, Lsn lsn);
+// The durable end that a commit or end record at `lsn` stamps (log_stamp.cc); kLsnNone: none.
+Lsn stamped_durable_end(const LogRecordHeader& header, Lsn lsn);
 
 // The durable end that log.mark recorded last: at least this much must be readable. kLsnNone if
 // there is no mark.

@@ -68,12 +68,12 @@ void Log::discard(const LogSpace& space) {
     publish(space);
 }
 
-void Log::settle() const { impl_->settle(); }
+void Log::wait_until_published() const { impl_->wait_until_published(); }
 
 // A reservation is open for the time of a copy, on a kernel thread that does not switch user
 // threads meanwhile: spinning is short unless the system has taken that kernel thread off its CPU;
 // then other user threads may go on.
-void Log::Impl::settle() const {
+void Log::Impl::wait_until_published() const {
     const uint64_t upto = tail.load(std::memory_order_seq_cst);
     for (uint32_t i = 0; i < workers; ++i) {
         for (uint32_t spins = 0; slots[i].inflight.load(std::memory_order_acquire) < upto;

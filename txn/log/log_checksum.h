@@ -10,7 +10,7 @@
 
 #include <xxhash.h>
 
-#include "threads/base/planted.h"
+#include "threads/base/mutants.h"
 #include "txn/log/crc32c.h"
 #include "txn/log/log_record.h"
 
@@ -27,7 +27,7 @@ inline constexpr uint32_t kCrcBytesMax = 1024;
 inline uint32_t log_checksum(const LogRecordHeader* header, uint32_t bytes, Lsn lsn) {
     const auto* body = reinterpret_cast<const std::byte*>(header) + 8;
     const uint64_t seed =
-        (PLANTED(log_checksum_without_lsn) ? 0 : lsn.value) + bytes * 0x9e3779b97f4a7c15ull;
+        (MUTANT(log_checksum_without_lsn) ? 0 : lsn.value) + bytes * 0x9e3779b97f4a7c15ull;
     if (bytes > kCrcBytesMax) [[unlikely]]
         return log_checksum_long(body, bytes - 8, seed);
     return crc32c(crc32c_word(~0u, seed), body, bytes - 8);
@@ -42,7 +42,7 @@ inline bool log_size_plausible(uint32_t bytes) {
 inline bool log_record_valid(const LogRecordHeader* header, uint64_t available, Lsn lsn) {
     return available >= sizeof(LogRecordHeader) && log_size_plausible(header->bytes) &&
            header->bytes <= available && header->kind != 0 &&
-           (PLANTED(log_checksum_unread) ||
+           (MUTANT(log_checksum_unread) ||
             header->checksum == log_checksum(header, header->bytes, lsn));
 }
 

@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "threads/base/planted.h"
+#include "threads/base/mutants.h"
 #include "threads/thread/thread.h"
 #include "threads/worker/io_wait.h"
 #include "txn/log/log_impl.h"
@@ -73,7 +73,7 @@ uint32_t Log::Impl::next_reason() {
             threads::park(ParkReason::log);
         } else if (tail.load() == flushed) {
             idle.store(true, std::memory_order_seq_cst);
-            const Nanos until = mark_lags() && !PLANTED(mark_stays_behind) ? mark_deadline : kNever;
+            const Nanos until = mark_lags() && !MUTANT(mark_stays_behind) ? mark_deadline : kNever;
             if (tail.load(std::memory_order_seq_cst) == flushed && reasons.load() == 0)
                 threads::park_until(until, ParkReason::log);
             idle.store(false);
@@ -124,7 +124,7 @@ Result<void> Log::Impl::write_prefix(uint64_t begin, uint64_t end) {
     write.kind = IoKind::write;
     write.file = write_file;
     write.io_class = threads::IoClass::log;
-    write.durable = options.sync && !PLANTED(missing_sync);
+    write.durable = options.sync && !MUTANT(missing_sync);
     write.offset = begin % files.segment_bytes();
     if (whole_end > begin) write.iov[write.iov_count++] = {ring.at(begin), whole_end - begin};
     if (end > whole_end) {
@@ -135,7 +135,7 @@ Result<void> Log::Impl::write_prefix(uint64_t begin, uint64_t end) {
     threads::io_start(write);
     threads::io_wait(write, ParkReason::log);
     if (write.durable) syncs.fetch_add(1, std::memory_order_relaxed);
-    if (PLANTED(sync_error_ignored) && write.result == -EIO) return {};
+    if (MUTANT(sync_error_ignored) && write.result == -EIO) return {};
     if (write.result != static_cast<int64_t>(block_ceil(end) - begin))
         return fail_os(ErrorCode::io_error, write.result < 0 ? static_cast<int>(-write.result) : 0,
                        "log write", begin);
@@ -160,7 +160,7 @@ void Log::Impl::advance(uint64_t end) {
     flushed = end;
     durable.store(end, std::memory_order_seq_cst);
     if (boundary <= flushed && options.sync)
-        attested.store(PLANTED(attested_ahead) ? tail.load() : boundary, std::memory_order_release);
+        stamped.store(MUTANT(stamped_ahead) ? tail.load() : boundary, std::memory_order_release);
     update_limits();
     wake_durable_waiters();
     wake_all(ring_lock, ring_waiters);
@@ -171,7 +171,7 @@ void Log::Impl::advance(uint64_t end) {
 void Log::Impl::update_limits() {
     // The last block stays in the ring until it is full: the next flush writes it again.
     const uint64_t hard = block_floor(flushed) + ring.bytes() +
-                          (PLANTED(ring_too_full) ? ring.bytes() : 0) - ring_margin;
+                          (MUTANT(ring_too_full) ? ring.bytes() : 0) - ring_margin;
     const uint64_t soft = std::min(hard, flushed + ring.bytes() / 4);
     SpinGuard guard(ring_lock);
     if (failed.load()) return;
@@ -194,16 +194,16 @@ void Log::Impl::keep_mark() {
 void Log::Impl::write_mark() {
     if (mark_failed()) return fail();
     if (!mark_lags()) return;
-    mark.durable_end = PLANTED(mark_ahead) ? tail.load() + 64 : boundary;
+    mark.durable_end = MUTANT(mark_ahead) ? tail.load() + 64 : boundary;
     ++mark.sequence;
     mark.encode(buffers->mark);
     mark_request = IoRequest{};
     mark_request.kind = IoKind::write;
-    mark_request.durable = options.sync && !PLANTED(mark_unsynced);
+    mark_request.durable = options.sync && !MUTANT(mark_unsynced);
     mark_request.io_class = threads::IoClass::write_back;
     mark_request.file = mark_file;
     mark_request.offset = mark.slot_offset();
-    mark_request.iov[0] = {buffers->mark, LogMark::kSlotBytes};
+    mark_request.iov[0] = {buffers->mark, DurableEnd::kSlotBytes};
     mark_request.iov_count = 1;
     mark_request.done = [](IoRequest* request) {
         request->complete = true;
@@ -302,7 +302,7 @@ Result<void> Log::wait_durable(Lsn lsn, Nanos deadline) {
     log.kick(kFlushDurable);
     bool in_time = true;
     const uint64_t enough =
-        PLANTED(group_commit_early) && lsn.value > 400 ? lsn.value - 400 : lsn.value;
+        MUTANT(group_commit_early) && lsn.value > 400 ? lsn.value - 400 : lsn.value;
     while (in_time && log.durable.load(std::memory_order_seq_cst) < enough && !log.failed.load())
         in_time = threads::park_until(deadline, ParkReason::log);
     {

@@ -27,9 +27,9 @@
 #include "threads/base/spin_lock.h"
 #include "threads/runtime/runtime.h"
 #include "threads/sync/event.h"
+#include "txn/log/durable_end_file.h"
 #include "txn/log/log.h"
 #include "txn/log/log_files.h"
-#include "txn/log/log_mark.h"
 #include "txn/log/log_ring.h"
 
 namespace lockstep::txn {
@@ -62,7 +62,7 @@ enum FlushReason : uint32_t {
 // any request in flight.
 struct alignas(kLogBlock) LogIoBuffers {
     std::byte last_block[kLogBlock];
-    std::byte mark[LogMark::kSlotBytes];
+    std::byte mark[DurableEnd::kSlotBytes];
 };
 
 // One window of the log as read from file, kept for rollbacks that walk backwards.
@@ -82,7 +82,7 @@ struct Log::Impl {
     uint64_t wait_for_ring(uint32_t bytes);  // returns a tail at which `bytes` fit
     void wake_idle_flusher();
     uint64_t filled() const;  // all bytes below are complete
-    void settle() const;
+    void wait_until_published() const;
 
     // --- log_flush.cc
     void run_flusher();
@@ -99,7 +99,7 @@ struct Log::Impl {
     bool mark_busy() const { return mark_request.file.value >= 0 && !mark_request.complete; }
     bool mark_failed() const {
         return mark_request.file.value >= 0 && mark_request.complete &&
-               mark_request.result != LogMark::kSlotBytes;
+               mark_request.result != DurableEnd::kSlotBytes;
     }
     void wait_for_mark();
     Result<void> sync_mark();
@@ -140,8 +140,8 @@ struct Log::Impl {
     Result<void> secure_tail(uint64_t from, uint64_t end);
     Result<void> load_last_block(uint64_t end);
 
-    // --- log_attest.cc
-    Result<uint64_t> attested_behind(uint64_t end) const;
+    // --- log_stamp.cc
+    Result<uint64_t> stamped_behind(uint64_t end) const;
 
     LogWorkerSlot& my_slot() { return slots[threads::worker_index()]; }
 
@@ -182,7 +182,7 @@ struct Log::Impl {
     // --- progress
     alignas(kCacheLineBytes) std::atomic<uint64_t> durable{kLogFirst};
     // A record boundary that syncs have covered (LA-L1); 0: nothing is synced.
-    std::atomic<uint64_t> attested{0};
+    std::atomic<uint64_t> stamped{0};
     SpinLock durable_lock;
     // Waiter::tag = LSN wanted; under durable_lock.
     threads::WaitQueue durable_waiters;
@@ -196,7 +196,7 @@ struct Log::Impl {
     uint64_t flushed = kLogFirst;  // == durable, without the atomic
     // A record boundary to mark as soon as it is durable (LM-B).
     uint64_t boundary = kLogFirst;
-    LogMark mark;          // newest written or being written
+    DurableEnd mark;       // newest written or being written
     Nanos last_flush = 0;  // how long it took
     Nanos lazy_deadline = 0;
     Nanos mark_deadline = 0;  // no mark before this

@@ -10,7 +10,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "threads/base/planted.h"
+#include "threads/base/mutants.h"
 #include "threads/thread/thread.h"
 #include "threads/worker/io_wait.h"
 #include "txn/log/log_impl.h"
@@ -65,7 +65,7 @@ bool Log::Impl::recycle_old() {
     if (!files.recycle(first_segment, files.number_of(end))) return false;
     ++first_segment;
     // The name may be lost: nothing can be promised beyond here any more.
-    if (!PLANTED(segment_name_unsynced) && !files.sync_directory()) {
+    if (!MUTANT(segment_name_unsynced) && !files.sync_directory()) {
         fail();
         return false;
     }
@@ -147,7 +147,7 @@ void Log::Impl::update_promise_limit() {
 void Log::truncate_before(Lsn lsn) {
     Impl& log = *impl_;
     const uint64_t to =
-        PLANTED(truncate_too_far) ? log.durable.load() : std::min(lsn.value, log.durable.load());
+        MUTANT(truncate_too_far) ? log.durable.load() : std::min(lsn.value, log.durable.load());
     uint64_t from = log.start.load();
     while (from < to && !log.start.compare_exchange_weak(from, to)) {}
     log.update_promise_limit();

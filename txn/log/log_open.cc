@@ -9,7 +9,7 @@
 #include <bit>
 #include <cstring>
 
-#include "threads/base/planted.h"
+#include "threads/base/mutants.h"
 #include "txn/log/log_checksum.h"
 #include "txn/log/log_impl.h"
 
@@ -89,7 +89,7 @@ Result<void> zero_new_file(Disk& disk, FileId file, uint64_t bytes) {
 void Log::Impl::begin_at(uint64_t lsn) {
     tail.store(lsn);
     durable.store(lsn);
-    if (options.sync) attested.store(lsn);  // open() has synced all there is
+    if (options.sync) stamped.store(lsn);  // open() has synced all there is
     flushed = boundary = first_tail = lsn;
     ring_valid_from = block_floor(lsn);
     update_limits();
@@ -113,7 +113,7 @@ Result<std::unique_ptr<Log>> Log::create(threads::Runtime& runtime, const LogOpt
     TRY(files.place_new(0));
     impl->mark_file = TRY(disk.open(files.mark_path(), Disk::kCreate | Disk::kDirect));
     impl->mark =
-        LogMark{.sequence = 1, .durable_end = kLogFirst, .segment_bytes = options.segment_bytes};
+        DurableEnd{.sequence = 1, .durable_end = kLogFirst, .segment_bytes = options.segment_bytes};
     TRY(impl->mark.store(disk, impl->mark_file));
     TRY(files.sync_directory());
     impl->prepared_end = options.segment_bytes;
@@ -158,7 +158,7 @@ Result<void> Log::Impl::secure_tail(uint64_t from, uint64_t end) {
         const uint64_t last = std::min(begin + files.segment_bytes(), block_ceil(end));
         Result<void> done{};
         if (first < last && from < end) done = write_again(disk, file, first - begin, last - begin);
-        if (done && n == files.number_of(end) && !PLANTED(torn_tail_kept)) {
+        if (done && n == files.number_of(end) && !MUTANT(torn_tail_kept)) {
             const uint64_t offset = end % files.segment_bytes();
             const Result<bool> cleared =
                 clear(disk, file, offset,
@@ -174,7 +174,7 @@ Result<void> Log::Impl::secure_tail(uint64_t from, uint64_t end) {
 
 // The last block is written again by the next flush: the ring must hold its beginning.
 Result<void> Log::Impl::load_last_block(uint64_t end) {
-    if (end == block_floor(end) || PLANTED(last_block_lost)) return {};
+    if (end == block_floor(end) || MUTANT(last_block_lost)) return {};
     const FileId file = TRY(files.open(files.number_of(end), Disk::kDirect));
     const Result<size_t> got = files.disk().read_now(file, block_floor(end) % files.segment_bytes(),
                                                      buffers->last_block, kLogBlock);
@@ -190,7 +190,7 @@ Result<std::unique_ptr<Log>> Log::open(threads::Runtime& runtime, const LogOptio
     auto impl = std::make_unique<Impl>(
         runtime, options, TRY(LogRing::make(ring_bytes_for(options, runtime.workers()))));
     Disk& disk = impl->files.disk();
-    const std::optional<LogMark> mark = TRY(LogMark::load(disk, impl->files.mark_path()));
+    const std::optional<DurableEnd> mark = TRY(DurableEnd::load(disk, impl->files.mark_path()));
     if (!mark) return fail(ErrorCode::corrupt_log, "log.mark is missing");
     if (mark->segment_bytes != options.segment_bytes)
         return fail(ErrorCode::bad_option, "log_segment_bytes", options.segment_bytes,
@@ -203,16 +203,16 @@ Result<std::unique_ptr<Log>> Log::open(threads::Runtime& runtime, const LogOptio
     const uint64_t end = reader.position().value;
     // LOG-4. And a place that the caller knows of must hold a record, unless the log ends there for
     // certain.
-    if ((end < mark->durable_end && !PLANTED(mark_ignored)) ||
+    if ((end < mark->durable_end && !MUTANT(mark_ignored)) ||
         (end == from.value && end != mark->durable_end))
         return fail(ErrorCode::corrupt_log, "log", end, mark->durable_end);
-    if (const uint64_t attested = TRY(impl->attested_behind(end)); attested > end)
-        return fail(ErrorCode::corrupt_log, "log", end, attested);
+    if (const uint64_t stamped = TRY(impl->stamped_behind(end)); stamped > end)
+        return fail(ErrorCode::corrupt_log, "log", end, stamped);
     TRY(impl->adopt_segments(from.value, end));
     TRY(impl->secure_tail(std::max(from.value, std::min(mark->durable_end, end)), end));
     TRY(impl->load_last_block(end));
     impl->mark_file = TRY(disk.open(impl->files.mark_path(), Disk::kDirect));
-    impl->mark = LogMark{
+    impl->mark = DurableEnd{
         .sequence = mark->sequence + 1, .durable_end = end, .segment_bytes = options.segment_bytes};
     TRY(impl->mark.store(disk, impl->mark_file));
     impl->begin_at(end);

@@ -1,16 +1,18 @@
-// log_record.h - how a log record looks: one header, then bytes that belong to its kind.
+// log_record.h - the layout of a log record: one header, then bytes that belong to its kind.
 //
-// Layout     offset 0 u32 bytes whole record, a multiple of 8, header included 4 u32 checksum over
-//                    bytes 8.. of the record and `bytes`, seeded with the record's own LSN: a
-//                    leftover of a recycled
-//                                     segment never validates. CRC-32C, or XXH3's low half from
+// Layout     offset  0 u32 bytes      whole record, a multiple of 8, header included
+//                    4 u32 checksum   over bytes 8.. of the record and `bytes`, seeded with the
+//                                     record's own LSN: what is left over in a recycled segment
+//                                     never validates. CRC-32C, or the low half of XXH3 from
 //                                     kCrcBytesMax on (log_checksum.h)
-//                    8 u64 prev the transaction's record before this one, 0 = first; for a
-//                    compensation record: undo-next
-//                   16 u64 txn 0 = no transaction (page allocation, splits, checkpoints) 24 u16
-//                   kind numbers below 32 belong to txn/, the others to sm/ 26 u8 flags LogFlags 27
-//                   u8 parts number of page parts (sm/ kinds) 28 u32 store index or heap concerned,
-//                   0 = none; of a commit or end record: what was durable (log_attest.cc)
+//                    8 u64 prev       the transaction's record before this one, 0 = first;
+//                                     of a compensation record: undo-next
+//                   16 u64 txn        0 = no transaction (page allocation, splits, checkpoints)
+//                   24 u16 kind       numbers below 32 belong to txn/, the others to sm/
+//                   26 u8  flags      LogFlags
+//                   27 u8  parts      number of page parts (sm/ kinds)
+//                   28 u32 object     index or heap concerned, 0 = none; of a commit or end
+//                                     record: the durable-LSN stamp (log_stamp.cc)
 // Source     C. Mohan et al., "ARIES", ACM TODS 1992.
 #pragma once
 
@@ -34,9 +36,9 @@ struct LogRecordHeader {
     uint16_t kind;
     uint8_t flags;
     uint8_t parts;
-    uint32_t store;
+    uint32_t object;
 };
-static_assert(sizeof(LogRecordHeader) == 32 && offsetof(LogRecordHeader, store) == 28);
+static_assert(sizeof(LogRecordHeader) == 32 && offsetof(LogRecordHeader, object) == 28);
 
 inline constexpr uint32_t kLogRecordMax = 256 * 1024;  // bytes
 inline constexpr uint32_t log_align(uint32_t bytes) { return (bytes + 7) & ~7u; }

@@ -8,7 +8,7 @@
 //            covers records that nobody promises (splits, checkpoints).
 #include <algorithm>
 
-#include "threads/base/planted.h"
+#include "threads/base/mutants.h"
 #include "threads/thread/thread.h"
 #include "txn/log/log_impl.h"
 
@@ -16,7 +16,7 @@ namespace lockstep::txn {
 
 Result<void> Log::reserve_undo(UndoCredit& credit, uint64_t forward, uint64_t undo) {
     Impl& log = *impl_;
-    if (PLANTED(undo_space_unpromised)) return {};
+    if (MUTANT(undo_space_unpromised)) return {};
     // The transaction's last record needs room as well.
     if (credit.bytes == 0) undo += kEndRecordBytes;
     LogWorkerSlot& slot = log.my_slot();

@@ -28,7 +28,7 @@ public:
     // All records in no particular order, until `each` returns false.
     Result<void> scan(Txn& txn, std::move_only_function<bool(RecordId, Slice)> each) const;
 
-    StoreId id() const;
+    ObjectId id() const;
 
 private:
     friend class Store;

@@ -60,7 +60,7 @@ public:
     // the end.
     Cursor scan(Txn& txn, Slice low = {}, Slice high = {}, Access access = Access::read) const;
 
-    StoreId id() const;
+    ObjectId id() const;
 
 private:
     friend class Store;

@@ -42,7 +42,7 @@ struct StoreStats {
 
 // The teams of one operation, in the form of table 5-4 of S. Harizopoulos's thesis. Sums since the
 // store was opened or set_steps() was called.
-struct TeamFigures {
+struct TeamStats {
     std::string operation;  // "begin", "fetch (customer)", ...
     uint64_t teams = 0;     // formed
     // Threads that began the operation in a team; that also ended it there: no strays.
@@ -54,23 +54,23 @@ struct TeamFigures {
         uint64_t sum() const { return lock + page + latch + log + other; }
     } strays;
 };
-struct CtxPointFigures {
+struct CtxPointStats {
     std::string name;
     uint64_t taken = 0, off = 0, alone = 0, latched = 0;  // switches; and why there was none
 };
 // What a worker has found out by now of how to run, see StepsOptions::window_records.
-struct GearFigures {
+struct TunerStats {
     StepsMode mode = StepsMode::on;  // on, prefetch or off
     uint32_t team_max = 0;
     // Pieces of work looked at, candidates tried, of those kept.
     uint64_t windows = 0, trials = 0, changes = 0;
 };
-struct StepsFigures {
-    std::vector<TeamFigures> teams;
-    std::vector<CtxPointFigures> points;
+struct StepsStats {
+    std::vector<TeamStats> teams;
+    std::vector<CtxPointStats> points;
     // By worker; empty if nothing is to be found out.
-    std::vector<GearFigures> gears;
-    StepsFigures operator-(const StepsFigures& earlier) const;
+    std::vector<TunerStats> tuner;
+    StepsStats operator-(const StepsStats& earlier) const;
 };
 
 // What the calling user thread has waited for since it began, in nanoseconds; zeros on other kernel

@@ -104,13 +104,13 @@ public:
     Result<Heap> create_heap(Txn& txn, std::string_view name);
     // Index or heap; space is free again some time after commit.
     Result<void> drop(Txn& txn, std::string_view name);
-    // no_such_store; wrong_kind.
+    // no_such_object; wrong_kind.
     Result<Index> index(std::string_view name);
     Result<Heap> heap(std::string_view name);
     struct Entry {
         std::string name;
         bool is_index;
-        StoreId id;
+        ObjectId id;
     };
     std::vector<Entry> list();
 
@@ -132,7 +132,7 @@ public:
     StoreStats stats() const;
     // Figures of the teams, summed over workers; empty if STEPS was never on. Exact only while
     // nothing runs.
-    StepsFigures steps_figures() const;
+    StepsStats steps_stats() const;
     // Switches teams and CTX points on and off while transactions run; returns when all workers
     // have. Errors: bad_option, wrong_thread (on a user thread of the store).
     Result<void> set_steps(const StepsOptions& options);

@@ -42,7 +42,7 @@ public:
 
     Result<Savepoint> savepoint();
     // Undoes what came after the savepoint; locks stay. The savepoint remains usable.
-    Result<void> roll_back_to(const Savepoint& savepoint);
+    Result<void> rollback_to(const Savepoint& savepoint);
 
     TxnId id() const;
     bool live() const;  // neither committed nor aborted

@@ -62,7 +62,7 @@ private:
             if (rng_.chance(0.03)) savepoints.emplace_back(txn_->last_lsn, now_);
             if (!savepoints.empty() && rng_.chance(0.03)) {
                 const size_t keep = rng_.below(savepoints.size());
-                ASSERT_OK(roll_back(*store_, *txn_, savepoints[keep].first));
+                ASSERT_OK(rollback(*store_, *txn_, savepoints[keep].first));
                 now_ = savepoints[keep].second;
                 savepoints.resize(keep + 1);
             }
@@ -181,7 +181,7 @@ private:
             // The next change of that record begins where it was seen.
             if (rng_.chance(0.3)) {
                 const std::string value = some_value();
-                tree_.expect_at(*txn_, rows[i].hint);
+                tree_.note_hint(*txn_, rows[i].hint);
                 ASSERT_TRUE(*tree_.update(*txn_, keys[i], value));
                 it->second = value;
                 // That row was read before the change.

@@ -23,7 +23,7 @@ protected:
         std::move_only_function<void(txn::Transaction& txn, bool loaded)> look) {
         store_.on_thread([&] {
             auto& txn = store_.begin();
-            ASSERT_OK(store_->locks->lock_store(txn.locks, tree_->lock(), txn::LockMode::X));
+            ASSERT_OK(store_->locks->lock_object(txn.locks, tree_->lock(), txn::LockMode::X));
             const Lsn before = txn.last_lsn;
             ASSERT_OK(load(txn));
             ASSERT_OK(store_->checkpointer->run(true));  // now the leaves are on the volume
@@ -33,14 +33,14 @@ protected:
                     .leaf_hints[tree_->id().value % std::size(local_of(txn).leaf_hints)]
                     .page;
             look(txn, true);
-            ASSERT_OK(roll_back(*store_, txn, before));
+            ASSERT_OK(rollback(*store_, txn, before));
             ASSERT_FALSE(*store_->space->is_used(leaf));
             {
                 auto back = store_->pool->fix_shared(leaf);
                 ASSERT_OK(back);
                 // It looks like a leaf of this tree: the test is not blind.
                 EXPECT_EQ((*back)->kind(), PageKind::btree);
-                EXPECT_EQ((*back)->header.store, tree_->id().value);
+                EXPECT_EQ((*back)->header.object, tree_->id().value);
             }
             look(txn, false);
             store_.commit(txn);

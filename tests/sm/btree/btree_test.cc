@@ -301,7 +301,7 @@ TEST_F(BTreeTest, BulkLoadOfAllSizesAndItsRollback) {
             const uint64_t used = store->space->pages_used();
             for (bool keep : {false, true}) {
                 auto& txn = store.begin();
-                ASSERT_OK(store->locks->lock_store(txn.locks, loaded->lock(), txn::LockMode::X));
+                ASSERT_OK(store->locks->lock_object(txn.locks, loaded->lock(), txn::LockMode::X));
                 uint64_t i = 0;
                 std::string k, v;
                 ASSERT_OK(loaded->bulk_load(
@@ -358,7 +358,7 @@ TEST_F(BTreeTest, BulkLoadRefusesDisorderAndFullTrees) {
 TEST_F(BTreeTest, DestroyGivesAllPagesBack) {
     uint64_t before = 0;
     store.on_thread([&] { before = store->space->pages_used(); });
-    const StoreId id{900};
+    const ObjectId id{900};
     store.on_thread([&] {
         auto root = BTree::create(*store, id);
         ASSERT_OK(root);

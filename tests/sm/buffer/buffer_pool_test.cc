@@ -34,12 +34,12 @@ TEST(BufferPool, KeepsEveryChangeThroughEviction) {
                     ASSERT_EQ((*page)->id(), pages[n]);
                     (void)CounterPage::get(**page);
                 } else {
-                    auto peeked = rig.engine.pool->peek(pages[n]);
-                    ASSERT_TRUE(peeked) << peeked.error().text();
+                    auto seen_page = rig.engine.pool->fix_optimistic(pages[n]);
+                    ASSERT_TRUE(seen_page) << seen_page.error().text();
                     uint64_t v[2];
-                    const uint32_t id = peeked->page->header.page_id;
-                    std::memcpy(v, peeked->page->bytes() + CounterPage::kAt, sizeof v);
-                    if (peeked->valid()) {
+                    const uint32_t id = seen_page->page->header.page_id;
+                    std::memcpy(v, seen_page->page->bytes() + CounterPage::kAt, sizeof v);
+                    if (seen_page->valid()) {
                         ASSERT_EQ(id, pages[n].value);
                         ASSERT_EQ(v[0], ~v[1]);
                     }
@@ -90,10 +90,10 @@ TEST(BufferPool, HotPagesStay) {
         const uint64_t reads = rig.engine.pool->stats().reads;
         uint64_t hot_misses = 0;
         for (uint32_t i = 0; i < 4000; ++i) {
-            ASSERT_TRUE(rig.engine.pool->peek(pages[100 + i % 1900]));
+            ASSERT_TRUE(rig.engine.pool->fix_optimistic(pages[100 + i % 1900]));
             for (uint32_t h = 0; h < 10; ++h) {
                 hot_misses += rig.engine.pool->resident(pages[h]) == nullptr;
-                ASSERT_TRUE(rig.engine.pool->peek(pages[h]));
+                ASSERT_TRUE(rig.engine.pool->fix_optimistic(pages[h]));
             }
         }
         EXPECT_GT(rig.engine.pool->stats().reads - reads, 2000u);
@@ -132,11 +132,11 @@ protected:
     }
     void expect_corrupt(PageId id, uint64_t why) {
         rig_.run([&] {
-            const auto peeked = rig_.engine.pool->peek(id);
-            ASSERT_FALSE(peeked);
-            EXPECT_EQ(peeked.error().code, ErrorCode::corrupt_page) << peeked.error().text();
-            EXPECT_EQ(peeked.error().a, id.value);
-            EXPECT_EQ(peeked.error().b, why);
+            const auto seen_page = rig_.engine.pool->fix_optimistic(id);
+            ASSERT_FALSE(seen_page);
+            EXPECT_EQ(seen_page.error().code, ErrorCode::corrupt_page) << seen_page.error().text();
+            EXPECT_EQ(seen_page.error().a, id.value);
+            EXPECT_EQ(seen_page.error().b, why);
             EXPECT_FALSE(rig_.engine.pool->fix_shared(id));
             EXPECT_FALSE(rig_.engine.pool->fix_exclusive(id));
         });
@@ -153,7 +153,7 @@ TEST_F(Damage, TornPageIsDetected) {
     rig_.write_raw(pages_[1], bytes);
     expect_corrupt(pages_[1], 2);
     // The others are fine.
-    rig_.run([&] { EXPECT_TRUE(rig_.engine.pool->peek(pages_[0])); });
+    rig_.run([&] { EXPECT_TRUE(rig_.engine.pool->fix_optimistic(pages_[0])); });
 }
 
 TEST_F(Damage, MisdirectedPageIsDetected) {
@@ -186,8 +186,9 @@ TEST_F(Damage, PageFromTheFutureIsDetected) {
 TEST_F(Damage, PageBeyondTheFileIsAnError) {
     expect_corrupt(PageId{static_cast<uint32_t>(rig_.engine.space->pages_total()) + 5}, 1);
     rig_.run([&] {
-        EXPECT_EQ(rig_.engine.pool->peek(kPageNone).error().code, ErrorCode::corrupt_page);
-        EXPECT_EQ(rig_.engine.pool->peek(PageId{kPageNone.value - 1}).error().code,
+        EXPECT_EQ(rig_.engine.pool->fix_optimistic(kPageNone).error().code,
+                  ErrorCode::corrupt_page);
+        EXPECT_EQ(rig_.engine.pool->fix_optimistic(PageId{kPageNone.value - 1}).error().code,
                   ErrorCode::corrupt_page);
     });
 }
@@ -237,7 +238,7 @@ TEST(BufferPool, PeekSeesChangesAndUpgradesOnlyWithoutThem) {
     rig.run([&] {
         make_pages(rig.engine, 2, pages);
         BufferPool& pool = *rig.engine.pool;
-        PeekedPage before = *pool.peek(pages[0]);
+        OptimisticPage before = *pool.fix_optimistic(pages[0]);
         EXPECT_TRUE(before.valid());
         ExclusivePage page;
         ASSERT_TRUE(pool.upgrade(before, pages[0], page));
@@ -246,7 +247,7 @@ TEST(BufferPool, PeekSeesChangesAndUpgradesOnlyWithoutThem) {
         page.release();
         EXPECT_FALSE(before.valid());
         EXPECT_FALSE(pool.upgrade(before, pages[0], page));
-        PeekedPage now = *pool.peek(pages[0]);
+        OptimisticPage now = *pool.fix_optimistic(pages[0]);
         {
             auto shared = pool.fix_shared(pages[0]);
             EXPECT_TRUE(now.valid());  // readers do not disturb
@@ -269,9 +270,9 @@ TEST(BufferPool, DroppedPageIsForgottenAndComesBackNew) {
         make_pages(rig.engine, 3, pages);
         BufferPool& pool = *rig.engine.pool;
         const uint64_t dirty = pool.stats().dirty;
-        PeekedPage peeked = *pool.peek(pages[1]);
+        OptimisticPage seen_page = *pool.fix_optimistic(pages[1]);
         pool.drop(std::move(*pool.fix_exclusive(pages[1])));
-        EXPECT_FALSE(peeked.valid());
+        EXPECT_FALSE(seen_page.valid());
         EXPECT_EQ(pool.resident(pages[1]), nullptr);
         EXPECT_EQ(pool.stats().dirty, dirty - 1);
         auto fresh = pool.fix_new(pages[1]);
@@ -319,7 +320,7 @@ TEST(BufferPool, OneReadForManyWaiters) {
     for (int t = 0; t < 50; ++t)
         fns.push_back([&] {
             for (const PageId id : pages) {
-                auto page = rig.pool().peek(id);
+                auto page = rig.pool().fix_optimistic(id);
                 ASSERT_TRUE(page);
                 EXPECT_EQ(page->page->id(), id);
             }
@@ -334,21 +335,21 @@ TEST(BufferPool, ReadErrorsAreRetriedOnce) {
     const std::vector<PageId>& pages = rig.pages;
     rig.run([&] { rig.forget_pages(); });
     rig.sim->faults().fail_nth(threads::SimFault::read_error, 1, 1);
-    rig.run([&] { EXPECT_TRUE(rig.pool().peek(pages[0])); });
+    rig.run([&] { EXPECT_TRUE(rig.pool().fix_optimistic(pages[0])); });
     rig.sim->faults().fail_nth(threads::SimFault::bit_flip, 1, 1);
     rig.run([&] {
-        auto page = rig.pool().peek(pages[1]);
+        auto page = rig.pool().fix_optimistic(pages[1]);
         EXPECT_TRUE(page) << page.error().text();
         rig.forget_pages();
     });
     rig.sim->faults().fail_nth(threads::SimFault::read_error, 1, 2);
     rig.run([&] {
-        const auto page = rig.pool().peek(pages[0]);
+        const auto page = rig.pool().fix_optimistic(pages[0]);
         ASSERT_FALSE(page);
         EXPECT_EQ(page.error().code, ErrorCode::io_error);
         EXPECT_EQ(page.error().a, pages[0].value);
         // The word went back to absent: a later attempt succeeds.
-        EXPECT_TRUE(rig.pool().peek(pages[0]));
+        EXPECT_TRUE(rig.pool().fix_optimistic(pages[0]));
     });
     EXPECT_EQ(rig.verify(), "");
 }

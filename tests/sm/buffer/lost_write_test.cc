@@ -58,7 +58,7 @@ TEST_F(LostInTheSameRun, OldPageIsNamedWithBothLsns) {
 TEST_F(LostInTheSameRun, PageThatNeverArrivedAtAllIsNamed) {
     rig_.write_raw(pages_[2], std::string(kPageBytes, 0));
     rig_.run([&] {
-        const auto page = rig_.engine.pool->peek(pages_[2]);
+        const auto page = rig_.engine.pool->fix_optimistic(pages_[2]);
         ASSERT_FALSE(page);
         EXPECT_EQ(page.error().code, ErrorCode::lost_write);
         EXPECT_EQ(page.error().c, 0u);

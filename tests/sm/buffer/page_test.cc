@@ -11,7 +11,7 @@ namespace {
 Page random_page(uint64_t seed) {
     Rng rng(seed);
     Page page;
-    format_page(page, PageId{12}, StoreId{3}, PageKind::heap);
+    format_page(page, PageId{12}, ObjectId{3}, PageKind::heap);
     for (std::byte& b : page.body) b = static_cast<std::byte>(rng.next());
     page.header.lsn = 4711;
     page.header.hole_begin = 100;
@@ -72,7 +72,7 @@ protected:
         h.kind = static_cast<uint16_t>(LogKind::heap_insert);
         h.txn = 9;
         h.prev = 100;
-        h.store = 3;
+        h.object = 3;
         h.parts = 3;
     }
     void add(const PartHeader& header, Slice image, Slice payload) {

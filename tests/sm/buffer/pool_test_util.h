@@ -197,7 +197,7 @@ struct CounterPage {
         alignas(8) std::byte bytes[64];
         Page next;
         const PageId id = page->id();
-        format_page(next, id, StoreId{7}, PageKind::overflow);
+        format_page(next, id, ObjectId{7}, PageKind::overflow);
         const uint64_t v[2] = {value, ~value};
         std::memcpy(next.bytes() + kAt, v, sizeof v);
         next.header.hole_begin = kAt + sizeof v;
@@ -208,7 +208,7 @@ struct CounterPage {
             .flags = kPartFresh,
             .pieces = {Slice(reinterpret_cast<const char*>(bytes), image_bytes(next)), {}, {}, {}}};
         return change_pages(engine, nullptr, ChangeRole::system, LogKind::overflow_write,
-                            StoreId{7}, {&part, 1});
+                            ObjectId{7}, {&part, 1});
     }
 };
 
@@ -221,7 +221,7 @@ inline void make_pages(RestartEnv& engine, uint32_t n, std::vector<PageId>& out)
         ASSERT_TRUE(page) << page.error().text();
         ChangePart part = r->part();
         ASSERT_TRUE(change_pages(engine, nullptr, ChangeRole::system, LogKind::space_grow,
-                                 StoreId{0}, {&part, 1}));
+                                 ObjectId{0}, {&part, 1}));
         ASSERT_TRUE(CounterPage::set(engine, *page, 0));
         out.push_back(r->pages[0]);
     }

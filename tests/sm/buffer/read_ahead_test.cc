@@ -29,7 +29,7 @@ TEST(ReadAhead, BringsPagesInWithoutAWaiter) {
         EXPECT_EQ(after.reads_ahead - before.reads_ahead, 40u);
         EXPECT_EQ(after.reads - before.reads, 40u);
         for (const PageId id : pages) ASSERT_NE(rig.pool().resident(id), nullptr);
-        for (const PageId id : pages) EXPECT_EQ(rig.pool().peek(id)->page->id(), id);
+        for (const PageId id : pages) EXPECT_EQ(rig.pool().fix_optimistic(id)->page->id(), id);
         EXPECT_EQ(rig.pool().stats().faults, after.faults);
         // Neighbours went together.
         EXPECT_LE(rig.engine.runtime->io_stats().classes[2].transfers, 6u);
@@ -101,14 +101,14 @@ TEST(ReadAhead, FailuresAreLeftToWhoNeedsThePage) {
         size_t here = 0;
         for (const PageId id : pages) here += rig.pool().resident(id) != nullptr;
         EXPECT_EQ(here, 9u);
-        for (const PageId id : pages) EXPECT_TRUE(rig.pool().peek(id));
+        for (const PageId id : pages) EXPECT_TRUE(rig.pool().fix_optimistic(id));
     });
     rig.run([&] { rig.forget_pages(); });
     rig.sim->faults().fail_nth(SimFault::bit_flip, 1, 1);
     rig.run([&] {
         rig.pool().read_ahead(std::span(pages).first(1));
         // Waits, finds it absent, reads it itself.
-        auto page = rig.pool().peek(pages[0]);
+        auto page = rig.pool().fix_optimistic(pages[0]);
         ASSERT_TRUE(page) << page.error().text();
         EXPECT_EQ(page->page->id(), pages[0]);
         EXPECT_EQ(rig.pool().read_ahead({{PageId{1u << 30}}}), 0u);  // beyond any volume

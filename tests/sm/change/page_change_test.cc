@@ -46,7 +46,7 @@ protected:
         EXPECT_TRUE(r);
         ChangePart part = r->part();
         auto lsn = change_pages(rig_.engine, nullptr, ChangeRole::system, LogKind::space_grow,
-                                StoreId{0}, {&part, 1});
+                                ObjectId{0}, {&part, 1});
         EXPECT_TRUE(lsn);
         EXPECT_EQ(r->map->lsn() > *lsn, true);
         return *lsn;
@@ -85,13 +85,13 @@ TEST_F(PageChange, ImageExactlyWhenNeeded) {
                     kPageBytes);
         ASSERT_EQ(before.lsn(), from);
         // Equal to the page's lsn: its last record lies below.
-        rig_.engine.image_horizon.store(from.value);
+        rig_.engine.image_lsn.store(from.value);
         touch_map();
         touch_map();
-        rig_.engine.image_horizon.store(kLsnMax.value);  // a checkpoint begins: everything
+        rig_.engine.image_lsn.store(kLsnMax.value);  // a checkpoint begins: everything
         touch_map();
         touch_map();
-        rig_.engine.image_horizon.store(from.value);
+        rig_.engine.image_lsn.store(from.value);
         touch_map();
         const auto parts = read_parts(rig_, from);
         ASSERT_EQ(parts.size(), 5u);
@@ -114,12 +114,12 @@ TEST_F(PageChange, FreshPartsNeedNoImage) {
         std::vector<PageId> pages;
         make_pages(rig_.engine, 1, pages);
         const Lsn from = rig_.engine.log->tail();
-        rig_.engine.image_horizon.store(kLsnMax.value);
+        rig_.engine.image_lsn.store(kLsnMax.value);
         auto page = rig_.engine.pool->fix_exclusive(pages[0]);
         ASSERT_TRUE(CounterPage::set(rig_.engine, *page, 3));
         ChangePart part{.page = &*page, .action = PageAction::page_free, .flags = 0, .pieces = {}};
         ASSERT_TRUE(change_pages(rig_.engine, nullptr, ChangeRole::system, LogKind::space_free,
-                                 StoreId{0}, {&part, 1}));
+                                 ObjectId{0}, {&part, 1}));
         EXPECT_EQ((*page)->kind(), PageKind::free);
         EXPECT_EQ((*page)->id(), pages[0]);
         const auto parts = read_parts(rig_, from);
@@ -143,7 +143,7 @@ TEST(PageChangeRedo, LogRebuildsEveryPage) {
         make_pages(rig.engine, 300, pages);
         ASSERT_TRUE(rig.engine.pool->write_dirty(0));
         from = rig.engine.log->tail();
-        rig.engine.image_horizon.store(from.value);
+        rig.engine.image_lsn.store(from.value);
         std::vector<PageId> all = pages;
         all.push_back(kFirstMapPage);
         for (const PageId id : all) {
@@ -162,7 +162,7 @@ TEST(PageChangeRedo, LogRebuildsEveryPage) {
                     ASSERT_TRUE(r);
                     ChangePart part = r->part();
                     ASSERT_TRUE(change_pages(rig.engine, nullptr, ChangeRole::system,
-                                             LogKind::space_grow, StoreId{0}, {&part, 1}));
+                                             LogKind::space_grow, ObjectId{0}, {&part, 1}));
                     continue;
                 }
                 auto page = rig.engine.pool->fix_exclusive(pages[rng.below(pages.size())]);
@@ -219,7 +219,7 @@ TEST_F(PageChange, PiecesMayLieInThePages) {
                         Slice(reinterpret_cast<const char*>((*a)->bytes() + sizeof head),
                               h.hole_begin - sizeof head)}}};
         ASSERT_TRUE(change_pages(rig_.engine, nullptr, ChangeRole::system, LogKind::overflow_write,
-                                 StoreId{7}, parts));
+                                 ObjectId{7}, parts));
         EXPECT_EQ((*a)->kind(), PageKind::free);
         EXPECT_EQ(CounterPage::get(**b), 42u);
         EXPECT_EQ((*a)->lsn(), (*b)->lsn());
@@ -243,7 +243,7 @@ TEST_F(PageChange, TransactionsChainTheirRecords) {
                 .flags = kPartFresh,
                 .pieces = {
                     Slice(reinterpret_cast<const char*>(image), image_bytes(**page)), {}, {}, {}}};
-            auto lsn = change_pages(rig_.engine, &txn, role, LogKind::heap_update, StoreId{3},
+            auto lsn = change_pages(rig_.engine, &txn, role, LogKind::heap_update, ObjectId{3},
                                     {&part, 1}, undo_next);
             EXPECT_TRUE(lsn);
             return *lsn;
@@ -300,7 +300,7 @@ TEST(PageChangeLogFull, ForwardIsRefusedCompensationIsNot) {
                             .action = PageAction::page_image,
                             .flags = kPartFresh,
                             .pieces = {big, {}, {}, {}}};
-            return change_pages(rig.engine, &txn, role, LogKind::heap_update, StoreId{3},
+            return change_pages(rig.engine, &txn, role, LogKind::heap_update, ObjectId{3},
                                 {&part, 1}, kLsnNone);
         };
         uint64_t records = 0;
@@ -336,7 +336,7 @@ TEST(PageChangeHorizon, FirstPartAboveAHorizonBringsThePage) {
                 ASSERT_TRUE(r);
                 ChangePart part = r->part();
                 ASSERT_TRUE(change_pages(rig.engine, nullptr, ChangeRole::system,
-                                         LogKind::space_grow, StoreId{0}, {&part, 1}));
+                                         LogKind::space_grow, ObjectId{0}, {&part, 1}));
                 r->map.release();
                 if (i % 8 == 0) threads::yield();
             }
@@ -344,9 +344,9 @@ TEST(PageChangeHorizon, FirstPartAboveAHorizonBringsThePage) {
     fns.push_back([&] {
         Rng rng(seed);
         while (taken.fetch_add(1) < kHorizons) {
-            rig.engine.image_horizon.store(kLsnMax.value);
+            rig.engine.image_lsn.store(kLsnMax.value);
             const uint64_t h = rig.engine.log->tail().value;
-            rig.engine.image_horizon.store(h);
+            rig.engine.image_lsn.store(h);
             horizons.push_back(h);
             threads::sleep_until(threads::now() + rng.below(100) * kMicrosecond);
         }

@@ -83,7 +83,7 @@ TEST_F(RollbackTest, CrashAfterEveryNumberOfCompensations) {
                 ASSERT_OK(record);
                 to = Lsn{record->header->prev};
             }
-            ASSERT_OK(sm::roll_back(sm::engine_of(store), *t, to));
+            ASSERT_OK(sm::rollback(sm::engine_of(store), *t, to));
             ASSERT_OK(store.wait_durable(sm::engine_of(store).log->tail()));
             copy("a", "image" + std::to_string(images++));
         }
@@ -197,11 +197,11 @@ TEST_F(RollbackTest, SavepointsAtRandom) {
                 if (rng.chance(0.4)) save();
                 if (rng.chance(0.3)) {
                     points.resize(1 + rng.below(points.size()));
-                    ASSERT_OK(txn->roll_back_to(points.back().first));
+                    ASSERT_OK(txn->rollback_to(points.back().first));
                     ASSERT_EQ(*all_seen(store, *txn), points.back().second);
                 }
             }
-            ASSERT_OK(txn->roll_back_to(points.front().first));
+            ASSERT_OK(txn->rollback_to(points.front().first));
             if (rng.chance(0.5)) {
                 ASSERT_OK(txn->commit());
             } else {

@@ -14,9 +14,9 @@ using Model = std::map<RecordId, std::string>;
 class HeapModel {
 public:
     HeapModel(TestEngine& store, uint64_t seed) : store_(store), rng_(seed) {
-        auto first = HeapFile::create(*store_, StoreId{600});
+        auto first = HeapFile::create(*store_, ObjectId{600});
         EXPECT_TRUE(first);
-        heap_ = std::make_unique<HeapFile>(*store_, StoreId{600}, *first);
+        heap_ = std::make_unique<HeapFile>(*store_, ObjectId{600}, *first);
     }
 
     void run(int transactions) {
@@ -52,7 +52,7 @@ private:
             if (rng_.chance(0.05)) savepoints.emplace_back(txn_->last_lsn, now_);
             if (!savepoints.empty() && rng_.chance(0.05)) {
                 const size_t keep = rng_.below(savepoints.size());
-                ASSERT_OK(roll_back(*store_, *txn_, savepoints[keep].first));
+                ASSERT_OK(rollback(*store_, *txn_, savepoints[keep].first));
                 now_ = savepoints[keep].second;
                 savepoints.resize(keep + 1);
             }

@@ -16,9 +16,9 @@ class HeapTest : public ::testing::Test {
 protected:
     explicit HeapTest(uint32_t workers = 1) : store_(small_options(workers)) {
         store_.on_thread([&] {
-            auto first = HeapFile::create(*store_, StoreId{500});
+            auto first = HeapFile::create(*store_, ObjectId{500});
             ASSERT_OK(first);
-            heap_ = std::make_unique<HeapFile>(*store_, StoreId{500}, *first);
+            heap_ = std::make_unique<HeapFile>(*store_, ObjectId{500}, *first);
         });
     }
     RecordId insert(txn::Transaction& txn, Slice record) {
@@ -215,12 +215,12 @@ TEST_F(HeapTest, SavepointUndoesOnlyWhatFollowed) {
         const Lsn second = t.last_lsn;
         EXPECT_TRUE(erase(t, b));
         const RecordId c = insert(t, "c");
-        ASSERT_OK(roll_back(*store_, t, second));
+        ASSERT_OK(rollback(*store_, t, second));
         EXPECT_EQ(get(t, a), "A");
         EXPECT_EQ(get(t, b), "b");
         EXPECT_EQ(get(t, c), "-");
         EXPECT_TRUE(update(t, b, "B"));
-        ASSERT_OK(roll_back(*store_, t, first));
+        ASSERT_OK(rollback(*store_, t, first));
         EXPECT_EQ(get(t, a), "a");
         EXPECT_EQ(get(t, b), "b");
         EXPECT_TRUE(update(t, a, "after"));
@@ -268,7 +268,7 @@ TEST_F(HeapTest, RoomOfTheWholeHeapsHolderIsNotGivenAway) {
             ids.push_back(insert(t, std::string(990, static_cast<char>('a' + i))));
         store_.commit(t);
         auto& holder = store_.begin();
-        ASSERT_OK(store_->locks->lock_store(holder.locks, heap_->lock(), txn::LockMode::X));
+        ASSERT_OK(store_->locks->lock_object(holder.locks, heap_->lock(), txn::LockMode::X));
         for (int i = 0; i < 7; ++i) EXPECT_TRUE(erase(holder, ids[i]));
         EXPECT_TRUE(update(holder, ids[7], std::string(5000, 'o')));
         store_.abort(holder);
@@ -289,7 +289,7 @@ TEST_F(HeapTest, LockedEmptySlotsArePassedBy) {
         const Lsn point = holder.last_lsn;
         std::set<RecordId> emptied;
         for (int i = 0; i < 40; ++i) emptied.insert(insert(holder, "gone"));
-        ASSERT_OK(roll_back(*store_, holder, point));
+        ASSERT_OK(rollback(*store_, holder, point));
         auto& other = store_.begin(txn::Isolation::serializable, 5 * kMillisecond);
         for (int i = 0; i < 40; ++i) EXPECT_FALSE(emptied.contains(insert(other, "new")));
         store_.commit(other);

@@ -103,7 +103,7 @@ TEST_F(UndoUnreadable, RollbackToASavepointFailsThenTheAbortStopsTheStore) {
         TRY(TRY(store_->index("i")).put(txn, "a", "2"));
         TRY(write_log());
         spoil_log();
-        EXPECT_FALSE(txn.roll_back_to(savepoint));
+        EXPECT_FALSE(txn.rollback_to(savepoint));
         EXPECT_FALSE(store_.engine().failed());
         std::string value;
         EXPECT_FALSE(TRY(store_->index("i")).get(txn, "a", value));

@@ -10,7 +10,7 @@ namespace {
 Result<std::vector<PageId>> take(RestartEnv& engine, uint32_t count) {
     PageReservation r = TRY(engine.space->prepare(count));
     ChangePart part = r.part();
-    TRY(change_pages(engine, nullptr, ChangeRole::system, LogKind::space_grow, StoreId{0},
+    TRY(change_pages(engine, nullptr, ChangeRole::system, LogKind::space_grow, ObjectId{0},
                      {&part, 1}));
     return std::vector<PageId>(r.pages, r.pages + r.count);
 }
@@ -177,7 +177,7 @@ TEST(SpaceMap, EnsureSizeExtendsTheFile) {
         EXPECT_EQ(space.pages_total(), 128u);
         ASSERT_TRUE(space.ensure_size(PageId{1000}));
         EXPECT_GT(space.pages_total(), 1000u);
-        EXPECT_TRUE(rig.engine.pool->peek(PageId{1000}));  // zeros: a free page
+        EXPECT_TRUE(rig.engine.pool->fix_optimistic(PageId{1000}));  // zeros: a free page
         EXPECT_EQ(space.prepare_free(PageId{1u << 27}).error().code, ErrorCode::corrupt_page);
     });
 }

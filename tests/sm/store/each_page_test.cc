@@ -310,7 +310,7 @@ TEST_F(EachPage, WrongBytesAreNamedByWhoNeedsThem) {
     std::printf("%u pages lost, %u healed, %u opens and %u operations refused\n", lost_, healed_,
                 refused_, failed_);
     EXPECT_GT(failed_, 100u);  // nearly every page is needed by some operation,
-    EXPECT_GT(refused_, 0u);   // the catalogue's by all
+    EXPECT_GT(refused_, 0u);   // the catalog's by all
 }
 
 // The same way through the engine from there on: a third of the pages will do.

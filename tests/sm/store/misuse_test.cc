@@ -175,14 +175,14 @@ TEST_F(Misuse, OfAnEmptyHandle) {
     Things empty{*store_, Index{}, Heap{}};
     EXPECT_FALSE(empty.index);
     EXPECT_FALSE(empty.heap);
-    EXPECT_EQ(empty.index.id(), StoreId{});
-    EXPECT_EQ(empty.heap.id(), StoreId{});
+    EXPECT_EQ(empty.index.id(), ObjectId{});
+    EXPECT_EQ(empty.heap.id(), ObjectId{});
     on_thread(*store_, [&] {
         auto txn = store_->begin();
         ASSERT_OK(txn);
         for (const Call& call : kCalls) {
             if (!call.on_handle && call.name != std::string_view("bulk_load")) continue;
-            EXPECT_EQ(call.run(empty, *txn), ErrorCode::no_such_store) << call.name;
+            EXPECT_EQ(call.run(empty, *txn), ErrorCode::no_such_object) << call.name;
         }
         const Cursor cursor = empty.index.scan(*txn);
         EXPECT_TRUE(cursor.key().empty() && cursor.value().empty());
@@ -203,7 +203,7 @@ TEST_F(Misuse, OfTheStore) {
         EXPECT_EQ(code_of(store_->create_index(*txn, std::string_view("a\0b", 3))),
                   ErrorCode::bad_argument);
         EXPECT_EQ(code_of(store_->drop(*txn, "")), ErrorCode::bad_argument);
-        EXPECT_EQ(code_of(store_->drop(*txn, "none")), ErrorCode::no_such_store);
+        EXPECT_EQ(code_of(store_->drop(*txn, "none")), ErrorCode::no_such_object);
         EXPECT_TRUE(txn->abort());
     });
     EXPECT_EQ(code_of(store_->index("h")), ErrorCode::wrong_kind);

@@ -139,7 +139,7 @@ const Operation kOperations[] = {
      [](Store& s, Txn& t) -> Result<void> {
          const Savepoint point = TRY(t.savepoint());
          TRY(erase_most(s, t));
-         return t.roll_back_to(point);
+         return t.rollback_to(point);
      },
      {}},
     {"clean and merge", erase_most, {}, clean},

@@ -16,7 +16,7 @@ TEST_F(ObjectLife, ARollbackToASavepointTakesADropBack) {
         ASSERT_OK(store.index("i")->put(txn, "k", "v"));
         const Savepoint before = *txn.savepoint();
         ASSERT_OK(store.drop(txn, "i"));
-        ASSERT_OK(txn.roll_back_to(before));
+        ASSERT_OK(txn.rollback_to(before));
         ASSERT_OK(txn.commit());
     });
     EXPECT_EQ(index_content(store, "i").size(), 1u);
@@ -29,7 +29,7 @@ TEST_F(ObjectLife, ARollbackToASavepointTakesACreationBack) {
         Txn txn = std::move(*store.begin());
         const Savepoint before = *txn.savepoint();
         ASSERT_OK(store.create_index(txn, "i"));
-        ASSERT_OK(txn.roll_back_to(before));
+        ASSERT_OK(txn.rollback_to(before));
         ASSERT_OK(txn.commit());
     });
     EXPECT_FALSE(store.index("i"));
@@ -49,7 +49,7 @@ TEST_F(ObjectLife, WhatATransactionMadeItCanDrop) {
     expect_sound(store);
 }
 
-// The catalogue's lock must not escalate: the next creation would wait for its own transaction.
+// The catalog's lock must not escalate: the next creation would wait for its own transaction.
 TEST_F(ObjectLife, ManyObjectsInOneTransaction) {
     Options options = small_options();
     options.escalate_at = 3;
@@ -78,7 +78,7 @@ protected:
                  {Isolation::serializable, Isolation::repeatable_read, Isolation::read_committed}) {
                 Txn txn = std::move(*store.begin({.isolation = isolation}));
                 const auto refused = [](const auto& result) {
-                    return !result && result.error().code == ErrorCode::no_such_store;
+                    return !result && result.error().code == ErrorCode::no_such_object;
                 };
                 std::string text;
                 EXPECT_TRUE(refused(index.get(txn, "k1", text)));
@@ -167,7 +167,7 @@ TEST_F(GoneObject, WhoWaitsForTheDropper) {
             const auto done = waiter.join();
             EXPECT_EQ(done.has_value(), !dropped);
             if (!done) {
-                EXPECT_EQ(done.error().code, ErrorCode::no_such_store);
+                EXPECT_EQ(done.error().code, ErrorCode::no_such_object);
             }
         }
         expect_sound(store);

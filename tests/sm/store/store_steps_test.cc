@@ -43,8 +43,8 @@ protected:
         });
         for (auto& handle : handles) EXPECT_TRUE(handle.join());
     }
-    static const TeamFigures* find(const StepsFigures& figures, const std::string& operation) {
-        const auto found = std::ranges::find(figures.teams, operation, &TeamFigures::operation);
+    static const TeamStats* find(const StepsStats& figures, const std::string& operation) {
+        const auto found = std::ranges::find(figures.teams, operation, &TeamStats::operation);
         return found == figures.teams.end() ? nullptr : &*found;
     }
 
@@ -54,14 +54,14 @@ protected:
 
 TEST_F(StoreSteps, AreSwitchedWhileItRunsAndTellObjectsByName) {
     open_one();
-    EXPECT_TRUE(store_->steps_figures().teams.empty());
+    EXPECT_TRUE(store_->steps_stats().teams.empty());
     StepsOptions on;
     on.mode = StepsMode::on;
     on.points = threads::kCtxIcache;
     ASSERT_TRUE(store_->set_steps(on));
     work(40);
-    const StepsFigures first = store_->steps_figures();
-    const TeamFigures* fetch = find(first, "fetch (rows)");
+    const StepsStats first = store_->steps_stats();
+    const TeamStats* fetch = find(first, "fetch (rows)");
     ASSERT_NE(fetch, nullptr);
     EXPECT_EQ(fetch->entered, 40u * 6);
     EXPECT_GT(fetch->entered, fetch->teams);  // more than one in a team
@@ -69,16 +69,16 @@ TEST_F(StoreSteps, AreSwitchedWhileItRunsAndTellObjectsByName) {
     EXPECT_FALSE(first.points.empty());
 
     work(40);
-    const StepsFigures rest = store_->steps_figures() - first;
+    const StepsStats rest = store_->steps_stats() - first;
     ASSERT_NE(find(rest, "fetch (rows)"), nullptr);
     EXPECT_EQ(find(rest, "fetch (rows)")->entered, 40u * 6);
     uint64_t taken = 0;
-    for (const CtxPointFigures& point : rest.points) taken += point.taken;
+    for (const CtxPointStats& point : rest.points) taken += point.taken;
     EXPECT_GT(taken, 0u);
 
     ASSERT_TRUE(store_->set_steps({}));  // and off: figures begin anew
     work(10);
-    for (const TeamFigures& team : store_->steps_figures().teams)
+    for (const TeamStats& team : store_->steps_stats().teams)
         EXPECT_EQ(team.entered, 0u) << team.operation;
     ASSERT_OK(store_->close());
 }
@@ -90,10 +90,10 @@ TEST_F(StoreSteps, FindTheirGearWhileTheyWork) {
     on.mode = StepsMode::on;
     on.window_records = 64;
     ASSERT_TRUE(store_->set_steps(on));
-    EXPECT_EQ(store_->steps_figures().gears.size(), store_->options().workers);
+    EXPECT_EQ(store_->steps_stats().tuner.size(), store_->options().workers);
     for (int round = 0; round < 40; ++round) work(40);
     uint64_t windows = 0, trials = 0;
-    for (const GearFigures& g : store_->steps_figures().gears) {
+    for (const TunerStats& g : store_->steps_stats().tuner) {
         windows += g.windows;
         trials += g.trials;
         EXPECT_LE(g.team_max, 16u);
@@ -117,7 +117,7 @@ TEST_F(StoreSteps, FindTheirGearWhileTheyWork) {
     on.window_records = 0;  // teams of team_max, always
     ASSERT_TRUE(store_->set_steps(on));
     work(40);
-    EXPECT_TRUE(store_->steps_figures().gears.empty());
+    EXPECT_TRUE(store_->steps_stats().tuner.empty());
     ASSERT_OK(store_->close());
 }
 
@@ -138,7 +138,7 @@ TEST_F(StoreSteps, AreRefusedWhereTheyCannotBeSet) {
     const auto closed = store_->set_steps({});
     ASSERT_FALSE(closed);
     EXPECT_EQ(closed.error().code, ErrorCode::store_closed);
-    EXPECT_TRUE(store_->steps_figures().teams.empty());
+    EXPECT_TRUE(store_->steps_stats().teams.empty());
 }
 
 TEST_F(StoreSteps, DifferencesOfIoFiguresAreWhatCameBetween) {

@@ -94,9 +94,9 @@ TEST_F(StoreTest, SavepointsUndoWhatCameLater) {
         const Savepoint s = TRY(txn.savepoint());
         TRY(index.update(txn, "a", "2"));
         TRY(index.insert(txn, "b", "1"));
-        TRY(txn.roll_back_to(s));
+        TRY(txn.rollback_to(s));
         TRY(index.insert(txn, "c", "1"));
-        TRY(txn.roll_back_to(s));
+        TRY(txn.rollback_to(s));
         return index.insert(txn, "d", "1");
     });
     ASSERT_TRUE(done) << done.error().text();
@@ -161,13 +161,13 @@ TEST_F(StoreTest, NamesAndKindsAreChecked) {
     EXPECT_EQ(create("t"), ErrorCode::already_exists);
     EXPECT_EQ(create(""), ErrorCode::bad_argument);
     EXPECT_EQ(create(std::string(200, 'n')), ErrorCode::bad_argument);
-    EXPECT_EQ(code_of(store.index("none")), ErrorCode::no_such_store);
+    EXPECT_EQ(code_of(store.index("none")), ErrorCode::no_such_object);
     EXPECT_EQ(code_of(store.heap("t")), ErrorCode::wrong_kind);
     EXPECT_EQ(code_of(store.run([&](Txn& txn) { return store.drop(txn, "none"); })),
-              ErrorCode::no_such_store);
+              ErrorCode::no_such_object);
     Index empty;
     EXPECT_EQ(code_of(store.run([&](Txn& txn) { return empty.insert(txn, "a", "b"); })),
-              ErrorCode::no_such_store);
+              ErrorCode::no_such_object);
     const auto faults = store.verify();
     ASSERT_TRUE(faults);
     EXPECT_TRUE(faults->empty()) << faults->front();
@@ -180,7 +180,7 @@ TEST_F(StoreTest, CreatedObjectsVanishWithTheirTransactionAndDroppedOnesGiveThei
         TRY(index.insert(txn, "a", "1"));
         return fail(ErrorCode::rolled_back);
     });
-    EXPECT_EQ(code_of(store.index("gone")), ErrorCode::no_such_store);
+    EXPECT_EQ(code_of(store.index("gone")), ErrorCode::no_such_object);
     const Index index = make_index(store, "big");
     ASSERT_TRUE(store.run([&](Txn& txn) -> Result<void> {
         for (uint32_t i = 0; i < 5000; ++i)
@@ -192,9 +192,9 @@ TEST_F(StoreTest, CreatedObjectsVanishWithTheirTransactionAndDroppedOnesGiveThei
     ASSERT_TRUE(store.run([&](Txn& txn) { return heap->insert(txn, "record"); }));
     ASSERT_TRUE(store.run([&](Txn& txn) { return store.drop(txn, "big"); }));
     ASSERT_TRUE(store.run([&](Txn& txn) { return store.drop(txn, "heap"); }));
-    EXPECT_EQ(code_of(store.index("big")), ErrorCode::no_such_store);
+    EXPECT_EQ(code_of(store.index("big")), ErrorCode::no_such_object);
     EXPECT_EQ(code_of(store.run([&](Txn& txn) { return index.insert(txn, "a", "1"); })),
-              ErrorCode::no_such_store);
+              ErrorCode::no_such_object);
     auto faults = store.verify();
     ASSERT_TRUE(faults);
     EXPECT_TRUE(faults->empty()) << faults->front();
@@ -357,7 +357,7 @@ TEST_F(StoreTest, AfterAFailureOnlyARollback) {
                 EXPECT_EQ(code_of(index.put(failed, "after", "v")), ErrorCode::txn_aborting);
                 EXPECT_EQ(code_of(index.get(failed, "before", text)), ErrorCode::txn_aborting);
                 EXPECT_EQ(code_of(failed.savepoint()), ErrorCode::txn_aborting);
-                EXPECT_EQ(code_of(failed.roll_back_to(point)), ErrorCode::txn_aborting);
+                EXPECT_EQ(code_of(failed.rollback_to(point)), ErrorCode::txn_aborting);
                 EXPECT_EQ(code_of(failed.commit()), ErrorCode::txn_aborting);
                 EXPECT_TRUE(failed.live());
                 TRY(failed.abort());

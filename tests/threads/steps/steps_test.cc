@@ -35,7 +35,7 @@ struct Team {
         all_started.wait();
         runtime->stop();
     }
-    TeamStats stats(TeamOp op, uint32_t object = 0) {
+    TeamStats stats(OpKind op, uint32_t object = 0) {
         for (auto& s : runtime->team_stats())
             if (s.op == op && s.object == object) return s;
         return {};
@@ -43,7 +43,7 @@ struct Team {
     std::unique_ptr<Runtime> runtime;
 };
 
-void boundary(TeamOp op, uint32_t object = 0) {
+void boundary(OpKind op, uint32_t object = 0) {
     worker_local.steps->boundary(*current(), op, object);
 }
 
@@ -53,16 +53,16 @@ TEST(StepsTest, MembersPassTheCpuOnAtEveryPoint) {
     std::vector<ThreadFn> fns;
     for (char name : {'a', 'b', 'c'})
         fns.push_back([&trace, name] {
-            boundary(TeamOp::fetch, 7);
+            boundary(OpKind::fetch, 7);
             for (int i = 0; i < 3; ++i) {
                 trace += name;
                 CTX(btree_leaf);
             }
-            boundary(TeamOp::commit);
+            boundary(OpKind::commit);
         });
     team.run(std::move(fns));
     EXPECT_EQ(trace, "abcabcabc");
-    const TeamStats s = team.stats(TeamOp::fetch, 7);
+    const TeamStats s = team.stats(OpKind::fetch, 7);
     EXPECT_EQ(s.teams, 1u);
     EXPECT_EQ(s.entered, 3u);
     EXPECT_EQ(s.left, 3u);
@@ -74,7 +74,7 @@ TEST(StepsTest, OperationsAreGroupedWhateverTheOrderOfArrival) {
     std::vector<ThreadFn> fns;
     for (int i = 0; i < 6; ++i)
         fns.push_back([&trace, i] {
-            boundary(TeamOp::fetch, i % 2 ? 1 : 2);
+            boundary(OpKind::fetch, i % 2 ? 1 : 2);
             trace += i % 2 ? '1' : '2';
             CTX(btree_leaf);
             trace += i % 2 ? '1' : '2';
@@ -88,14 +88,14 @@ TEST(StepsTest, ATeamIsCappedAndTheRestMakesTheNext) {
     std::vector<ThreadFn> fns(10);
     for (auto& fn : fns)
         fn = [] {
-            boundary(TeamOp::begin);
+            boundary(OpKind::begin);
             CTX(btree_leaf);
             // Again the same operation: the next generation.
-            boundary(TeamOp::begin);
+            boundary(OpKind::begin);
             CTX(btree_leaf);
         };
     team.run(std::move(fns));
-    const TeamStats s = team.stats(TeamOp::begin);
+    const TeamStats s = team.stats(OpKind::begin);
     EXPECT_EQ(s.entered, 20u);
     EXPECT_GE(s.teams, 5u);
     // The others ended inside their second operation.
@@ -111,7 +111,7 @@ TEST(StepsTest, EveryCauseOfAStrayLeavesTheOthersGoing) {
         std::vector<ThreadFn> fns;
         for (char name : {'a', 'b', 'c', 'd'})
             fns.push_back([&, name] {
-                boundary(TeamOp::update);
+                boundary(OpKind::update);
                 CTX(btree_leaf);
                 if (name == 'b') {
                     if (cause == ParkReason::yield) yield();
@@ -124,16 +124,16 @@ TEST(StepsTest, EveryCauseOfAStrayLeavesTheOthersGoing) {
                 CTX(btree_leaf);
                 trace += name;
                 if (name == 'd') released.set();
-                boundary(TeamOp::commit);
+                boundary(OpKind::commit);
                 CTX(btree_leaf);
             });
         team.run(std::move(fns));
         EXPECT_EQ(trace, "acdb") << "cause " << static_cast<int>(cause);
-        const TeamStats s = team.stats(TeamOp::update);
+        const TeamStats s = team.stats(OpKind::update);
         EXPECT_EQ(s.entered, 4u);
         EXPECT_EQ(s.left, 3u);
         EXPECT_EQ(s.strays[static_cast<size_t>(cause)], 1u);
-        EXPECT_EQ(team.stats(TeamOp::commit).entered, 4u);  // it has joined again
+        EXPECT_EQ(team.stats(OpKind::commit).entered, 4u);  // it has joined again
     }
 }
 
@@ -146,18 +146,18 @@ TEST(StepsTest, AMisplacedPointMakesStraysOnlyWithoutTheLatchCounter) {
         std::vector<ThreadFn> fns(8);
         for (auto& fn : fns)
             fn = [&] {
-                boundary(TeamOp::update);
+                boundary(OpKind::update);
                 for (int i = 0; i < 10; ++i) {
                     latch.lock();
                     CTX(misplaced);
                     latch.unlock();
                     CTX(btree_leaf);
                 }
-                boundary(TeamOp::commit);
+                boundary(OpKind::commit);
             };
         team.run(std::move(fns));
         const uint64_t strays =
-            team.stats(TeamOp::update).strays[static_cast<size_t>(ParkReason::latch)];
+            team.stats(OpKind::update).strays[static_cast<size_t>(ParkReason::latch)];
         const CtxStats ctx = team.runtime->ctx_stats();
         const auto at = static_cast<unsigned>(CtxPoint::misplaced);
         if (ignore) {
@@ -171,10 +171,10 @@ TEST(StepsTest, AMisplacedPointMakesStraysOnlyWithoutTheLatchCounter) {
 }
 
 TEST(StepsTest, ARareOperationAmong200ThreadsIsServedWithinABound) {
-    for (const auto& [policy, op] : {std::pair{TeamPolicy::last_leaver, TeamOp::fetch},
-                                     {TeamPolicy::largest, TeamOp::fetch},
-                                     {TeamPolicy::oldest, TeamOp::fetch},
-                                     {TeamPolicy::last_leaver, TeamOp::update}}) {
+    for (const auto& [policy, op] : {std::pair{TeamPolicy::last_leaver, OpKind::fetch},
+                                     {TeamPolicy::largest, OpKind::fetch},
+                                     {TeamPolicy::oldest, OpKind::fetch},
+                                     {TeamPolicy::last_leaver, OpKind::update}}) {
         Team team({.mode = StepsMode::on, .policy = policy});
         bool rare_done = false;
         uint64_t others = 0;
@@ -188,14 +188,14 @@ TEST(StepsTest, ARareOperationAmong200ThreadsIsServedWithinABound) {
                 }
             };
         fns.push_back([&] {
-            boundary(TeamOp::erase, 99);
+            boundary(OpKind::erase, 99);
             rare_done = true;
         });
         team.run(std::move(fns));
         EXPECT_TRUE(rare_done);
         // kAgeMax teams, and those before it arrived; who changes does so up to kStaysMax times
         // more in a team.
-        EXPECT_LE(others, (64 + 24) * 16u * (op == TeamOp::update ? 17 : 1))
+        EXPECT_LE(others, (64 + 24) * 16u * (op == OpKind::update ? 17 : 1))
             << "policy " << static_cast<int>(policy);
     }
 }
@@ -209,14 +209,14 @@ TEST(StepsTest, TransactionsUnderWayAreBounded) {
         for (auto& fn : fns)
             fn = [&] {
                 for (int n = 0; n < 20; ++n) {
-                    boundary(TeamOp::begin);
+                    boundary(OpKind::begin);
                     most = std::max(most, ++under_way);
                     for (uint32_t object = 1; object <= 3; ++object) {
-                        boundary(TeamOp::fetch, object);
+                        boundary(OpKind::fetch, object);
                         CTX(btree_leaf);
-                        boundary(TeamOp::update);
+                        boundary(OpKind::update);
                     }
-                    boundary(TeamOp::commit);
+                    boundary(OpKind::commit);
                     --under_way;
                     ++ended;
                 }
@@ -253,12 +253,12 @@ TEST(StepsTest, TransactionsThatWaitForLocksAreUnderWay) {
     for (uint32_t t = 0; t < 100; ++t)
         fns.push_back([&, t] {
             for (int n = 0; n < 20; ++n) {
-                boundary(TeamOp::begin);
+                boundary(OpKind::begin);
                 most = std::max(most, ++begun);
-                boundary(TeamOp::fetch, 1);
+                boundary(OpKind::fetch, 1);
                 rows[t % 2].lock();
-                boundary(TeamOp::update);
-                boundary(TeamOp::commit);
+                boundary(OpKind::update);
+                boundary(OpKind::commit);
                 rows[t % 2].unlock();
                 --begun;
                 ++ended;
@@ -273,32 +273,32 @@ TEST(StepsTest, TransactionsThatWaitForLocksAreUnderWay) {
 // Changes of one kind in a row keep a member's place in the team, but not for ever; fetches form a
 // new team each time.
 TEST(StepsTest, ChangesInARowAreMadeInOneTeam) {
-    for (const auto& [op, changes, teams] : {std::tuple{TeamOp::update, 10, 1u},
-                                             {TeamOp::insert, 10, 1u},
-                                             {TeamOp::update, 40, 3u},
-                                             {TeamOp::fetch, 10, 10u}}) {
+    for (const auto& [op, changes, teams] : {std::tuple{OpKind::update, 10, 1u},
+                                             {OpKind::insert, 10, 1u},
+                                             {OpKind::update, 40, 3u},
+                                             {OpKind::fetch, 10, 10u}}) {
         Team team;
         std::string trace;
         std::vector<ThreadFn> fns;
         for (char name : {'a', 'b', 'c'})
             fns.push_back([&trace, name, op = op, changes = changes] {
-                boundary(TeamOp::begin);
+                boundary(OpKind::begin);
                 for (int i = 0; i < changes; ++i) {
                     boundary(op, 7);
                     trace += name;
                 }
-                boundary(TeamOp::commit);
+                boundary(OpKind::commit);
             });
         team.run(std::move(fns));
-        const TeamStats s = team.stats(op, op == TeamOp::update ? 0 : 7);
+        const TeamStats s = team.stats(op, op == OpKind::update ? 0 : 7);
         // The last one is alone in the ring, and forms its own teams with whoever has come
         // meanwhile.
-        EXPECT_GE(s.teams, teams) << team_op_name(op) << ' ' << changes;
+        EXPECT_GE(s.teams, teams) << op_kind_name(op) << ' ' << changes;
         EXPECT_LE(s.teams, teams == 10 ? 10u : teams + static_cast<unsigned>(changes))
-            << team_op_name(op) << ' ' << changes;
+            << op_kind_name(op) << ' ' << changes;
         if (changes == 10) {
-            EXPECT_EQ(trace.substr(0, 10), op == TeamOp::fetch ? "abcabcabca" : "aaaaaaaaaa")
-                << team_op_name(op);
+            EXPECT_EQ(trace.substr(0, 10), op == OpKind::fetch ? "abcabcabca" : "aaaaaaaaaa")
+                << op_kind_name(op);
         } else {
             // The first and sixteen more.
             EXPECT_EQ(trace.substr(0, 20), "aaaaaaaaaaaaaaaaabbb");
@@ -314,13 +314,13 @@ TEST(StepsTest, ATransactionBeginsAmongOthersThatNeverEnd) {
     for (auto& fn : fns)
         fn = [&] {
             while (!begun && others < 2'000'000) {
-                boundary(TeamOp::fetch, 1);
+                boundary(OpKind::fetch, 1);
                 CTX(btree_leaf);
                 ++others;
             }
         };
     fns.push_back([&] {
-        boundary(TeamOp::begin);
+        boundary(OpKind::begin);
         begun = true;
     });
     team.run(std::move(fns));
@@ -334,10 +334,10 @@ TEST(StepsTest, AnOverlongMemberStaysBehindUnderCGate) {
     std::vector<ThreadFn> fns;
     for (int i = 0; i < 4; ++i)
         fns.push_back([&, i] {
-            boundary(TeamOp::scan);
+            boundary(OpKind::scan);
             for (int k = 0; k < (i == 0 ? 40 : 3); ++k) CTX(btree_leaf);
             order += static_cast<char>('0' + i);
-            boundary(TeamOp::commit);
+            boundary(OpKind::commit);
         });
     team.run(std::move(fns));
     EXPECT_EQ(order.size(), 4u);
@@ -353,11 +353,11 @@ TEST(StepsTest, ListsOfOneKindMergeWhileTeamsAreSmall) {
     std::vector<ThreadFn> fns;
     for (uint32_t t = 0; t < kThreads; ++t)
         fns.push_back([&, t] {
-            for (int k = 0; k < 4000; ++k) boundary(TeamOp::fetch, t);
+            for (int k = 0; k < 4000; ++k) boundary(OpKind::fetch, t);
             --working;
             if (t != 0) return;
-            while (working > 0) boundary(TeamOp::fetch, t);
-            for (int k = 0; k < 50'000; ++k) boundary(TeamOp::fetch, t);
+            while (working > 0) boundary(OpKind::fetch, t);
+            for (int k = 0; k < 50'000; ++k) boundary(OpKind::fetch, t);
         });
     team.run(std::move(fns));
     uint64_t merged_teams = 0, merged_entered = 0, alone = 0;
@@ -394,7 +394,7 @@ TEST(StepsTest, EverythingChangesWhileThreadsWork) {
             Rng rng(t);
             for (int k = 0; k < 2000; ++k) {
                 if (Steps* steps = worker_local.steps)
-                    steps->boundary(*current(), TeamOp::fetch, static_cast<uint32_t>(rng.below(3)));
+                    steps->boundary(*current(), OpKind::fetch, static_cast<uint32_t>(rng.below(3)));
                 CTX(btree_leaf);
                 if (rng.below(50) == 0) yield();
                 if (t == 0 && k % 20 == 0)
@@ -417,7 +417,7 @@ TEST(StepsTest, PointsAreSwitchedByBitAndModesIsolateTheirPart) {
         std::vector<ThreadFn> fns;
         for (char name : {'a', 'b', 'c'})
             fns.push_back([&trace, name] {
-                boundary(TeamOp::fetch, 1);
+                boundary(OpKind::fetch, 1);
                 trace += name;
                 CTX(record);  // off
                 trace += name;
@@ -436,11 +436,11 @@ TEST(StepsTest, RegistersAndFloatingPointModesSurvive) {
     for (unsigned i = 0; i < 8; ++i)
         fns.push_back([&kept, i] {
             const unsigned mode = i % 2 ? _MM_ROUND_UP : _MM_ROUND_DOWN;
-            boundary(TeamOp::fetch, 1);
+            boundary(OpKind::fetch, 1);
             _MM_SET_ROUNDING_MODE(mode);
             uint64_t a = i, b = i * 3, c = i * 5, d = i * 7, e = i * 11;
             for (unsigned k = 0; k < 100; ++k) {
-                if (k == 50) boundary(TeamOp::update);  // through the scheduler, too
+                if (k == 50) boundary(OpKind::update);  // through the scheduler, too
                 asm volatile("" : "+r"(a), "+r"(b), "+r"(c), "+r"(d), "+r"(e));
                 CTX(btree_leaf);
                 a += i, b += i, c += i, d += i, e += i;
@@ -472,10 +472,10 @@ TEST(StepsTest, TeamsOfSeveralWorkersAreIndependent) {
         team.spawn(
             [&] {
                 for (int k = 0; k < 200; ++k) {
-                    boundary(TeamOp::fetch, static_cast<uint32_t>(k % 3));
+                    boundary(OpKind::fetch, static_cast<uint32_t>(k % 3));
                     CTX(btree_leaf);
                     if (k % 50 == 7) yield();
-                    boundary(TeamOp::update);
+                    boundary(OpKind::update);
                     CTX(record);
                 }
                 done.fetch_add(1);
@@ -483,7 +483,7 @@ TEST(StepsTest, TeamsOfSeveralWorkersAreIndependent) {
             i % 3);
     team.runtime->stop();
     EXPECT_EQ(done.load(), 60u);
-    EXPECT_EQ(team.stats(TeamOp::update).entered, 60u * 200u);
+    EXPECT_EQ(team.stats(OpKind::update).entered, 60u * 200u);
 }
 
 // Random lives on virtual workers: threads work, yield, wait for one another and end inside or
@@ -508,7 +508,7 @@ TEST(StepsTest, RandomLivesLoseNobody) {
             ASSERT_TRUE((*runtime)->spawn(t, "life", [&, t] {
                 Rng rng(seed * 1000 + t);
                 for (uint64_t ops = rng.below(30); ops > 0; --ops) {
-                    boundary(static_cast<TeamOp>(rng.below(7)),
+                    boundary(static_cast<OpKind>(rng.below(7)),
                              static_cast<uint32_t>(rng.below(3)));
                     for (uint64_t k = rng.below(4); k > 0; --k) CTX(btree_leaf);
                     if (rng.below(6) == 0) yield();

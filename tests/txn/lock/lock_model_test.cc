@@ -81,7 +81,7 @@ public:
           owners_(locks_, shape.threads),
           model_(shape.threads, shape.stores * (shape.names + 1)) {
         nobody_.slot = UINT32_MAX;
-        for (uint32_t i = 0; i < shape.stores; ++i) stores_[i].store = StoreId{i + 1};
+        for (uint32_t i = 0; i < shape.stores; ++i) stores_[i].store = ObjectId{i + 1};
     }
 
     void run() {
@@ -103,7 +103,7 @@ public:
         EXPECT_EQ(model_.conflicts(), 0u);
         EXPECT_EQ(locks_.verify(), "");
         check_stage();
-        for (StoreLock& store : stores_) EXPECT_EQ(store.strong.load(), 0u);
+        for (ObjectLock& store : stores_) EXPECT_EQ(store.strong.load(), 0u);
         for (uint32_t store = 0; store < shape_.stores; ++store) {
             EXPECT_TRUE(
                 locks_.grantable(nobody_, page_lock_name(stores_[store].store, kPageNone), X));
@@ -185,7 +185,7 @@ private:
             const LockMode mode = kStore[rng.below(6)];
             const bool attempt = rng.chance(0.3);
             Result<bool> got = attempt ? locks_.try_lock_store(owner, stores_[store], mode)
-                                       : yes(locks_.lock_store(owner, stores_[store], mode));
+                                       : yes(locks_.lock_object(owner, stores_[store], mode));
             if (got && *got) model_.got(me, thing(store), mode);
             return got.has_value();
         }
@@ -226,7 +226,7 @@ private:
     const Shape shape_;
     const uint64_t seed_;
     ManualClock clock_;
-    std::vector<StoreLock> stores_;  // outlive the owners, who release them
+    std::vector<ObjectLock> stores_;  // outlive the owners, who release them
     LockManager locks_;
     Owners owners_;
     Model model_;

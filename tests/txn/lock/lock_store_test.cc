@@ -8,14 +8,14 @@ namespace {
 
 using enum LockMode;
 LockName record(uint64_t i) { return LockName{mix64(i + 1) | 1}; }
-LockName table_name(const StoreLock& store) { return page_lock_name(store.store, kPageNone); }
+LockName table_name(const ObjectLock& store) { return page_lock_name(store.store, kPageNone); }
 
 TEST(LockStore, IntentionsStayOutOfTheTable) {
     Scene s;
-    StoreLock& store = s.store(7);
-    ASSERT_TRUE(granted(s.lock_store(0, store, IS)));
-    ASSERT_TRUE(granted(s.lock_store(1, store, IX)));
-    ASSERT_TRUE(granted(s.lock_store(0, store, IX)));
+    ObjectLock& store = s.store(7);
+    ASSERT_TRUE(granted(s.lock_object(0, store, IS)));
+    ASSERT_TRUE(granted(s.lock_object(1, store, IX)));
+    ASSERT_TRUE(granted(s.lock_object(0, store, IX)));
     EXPECT_EQ(s.locks.held(s.owner[0], table_name(store)), none);
     EXPECT_EQ(s.owner[0].intents_used, 1u);
     EXPECT_EQ(store.strong.load(), 0u);
@@ -26,9 +26,9 @@ TEST(LockStore, EveryPairOfModesInBothOrders) {
     for (LockMode first : {IS, IX, S, SIX, U, X})
         for (LockMode second : {IS, IX, S, SIX, U, X}) {
             Scene s;
-            StoreLock& store = s.store(1);
-            ASSERT_TRUE(granted(s.lock_store(0, store, first)));
-            auto outcome = s.lock_store(1, store, second);
+            ObjectLock& store = s.store(1);
+            ASSERT_TRUE(granted(s.lock_object(0, store, first)));
+            auto outcome = s.lock_object(1, store, second);
             EXPECT_EQ(granted(outcome), compatible(second, first))
                 << lock_mode_name(second) << " after " << lock_mode_name(first);
             EXPECT_EQ(s.check(), "");
@@ -44,24 +44,24 @@ TEST(LockStore, EveryPairOfModesInBothOrders) {
 
 TEST(LockStore, StrongLockWaitsForEveryNotedIntention) {
     Scene s;
-    StoreLock &store = s.store(3), &other = s.store(4);
+    ObjectLock &store = s.store(3), &other = s.store(4);
     for (size_t i = 0; i < 4; ++i) {
-        ASSERT_TRUE(granted(s.lock_store(i, other, IX)));
-        ASSERT_TRUE(granted(s.lock_store(i, store, i % 2 ? IX : IS)));
+        ASSERT_TRUE(granted(s.lock_object(i, other, IX)));
+        ASSERT_TRUE(granted(s.lock_object(i, store, i % 2 ? IX : IS)));
     }
-    auto reader = s.lock_store(5, store, S);
+    auto reader = s.lock_object(5, store, S);
     EXPECT_TRUE(waits(reader));
     EXPECT_EQ(s.locks.held(s.owner[0], table_name(store)), IS);
     EXPECT_EQ(s.locks.held(s.owner[1], table_name(store)), IX);
     EXPECT_EQ(s.check(), "");
-    auto late = s.lock_store(6, store, IX);  // behind the reader
+    auto late = s.lock_object(6, store, IX);  // behind the reader
     EXPECT_TRUE(waits(late));
     s.release(1);
     EXPECT_TRUE(waits(reader));
     s.release(3);
     EXPECT_TRUE(granted(reader) && waits(late));
-    EXPECT_TRUE(granted(s.lock_store(7, store, IS)));
-    EXPECT_TRUE(granted(s.lock_store(8, other, IX)));  // another store is not concerned
+    EXPECT_TRUE(granted(s.lock_object(7, store, IS)));
+    EXPECT_TRUE(granted(s.lock_object(8, other, IX)));  // another store is not concerned
     EXPECT_EQ(s.locks.held(s.owner[8], table_name(other)), none);
     s.release(5);
     EXPECT_TRUE(granted(late));
@@ -74,8 +74,8 @@ TEST(LockStore, StrongLockWaitsForEveryNotedIntention) {
 TEST(LockStore, WhoHoldsSharedLocksWhatItWrites) {
     for (const LockMode held : {S, SIX, U}) {
         Scene s;
-        StoreLock& store = s.store(1);
-        ASSERT_TRUE(granted(s.lock_store(0, store, held)));
+        ObjectLock& store = s.store(1);
+        ASSERT_TRUE(granted(s.lock_object(0, store, held)));
         const auto take = [&](size_t who, LockName name, LockMode mode) {
             Result<bool> got = false;
             s.go([&] { got = s.locks.try_lock_record(s.owner[who], store, name, mode); });
@@ -94,12 +94,12 @@ TEST(LockStore, WhoHoldsSharedLocksWhatItWrites) {
 // The materialised request stays when the strong locker gives up, and goes with its owner.
 TEST(LockStore, AFailedStrongLockLeavesNothingBehind) {
     Scene s;
-    StoreLock& store = s.store(3);
-    ASSERT_TRUE(granted(s.lock_store(0, store, IX)));
+    ObjectLock& store = s.store(3);
+    ASSERT_TRUE(granted(s.lock_object(0, store, IX)));
     EXPECT_FALSE(*s.locks.try_lock_store(s.owner[1], store, X));
     EXPECT_EQ(store.strong.load(), 0u);
     s.owner[2].timeout = kMillisecond;
-    auto impatient = s.lock_store(2, store, S);
+    auto impatient = s.lock_object(2, store, S);
     EXPECT_EQ(store.strong.load(), 1u);
     s.clock.advance(2 * kMillisecond);
     s.settle();
@@ -110,18 +110,18 @@ TEST(LockStore, AFailedStrongLockLeavesNothingBehind) {
     for (size_t i = 0; i < 3; ++i) s.release(i);
     EXPECT_TRUE(s.locks.grantable(s.owner[3], table_name(store), X));
     EXPECT_EQ(s.check(), "");
-    ASSERT_TRUE(granted(s.lock_store(0, store, IX)));  // noted again, as if nothing had been
+    ASSERT_TRUE(granted(s.lock_object(0, store, IX)));  // noted again, as if nothing had been
     EXPECT_EQ(s.locks.held(s.owner[0], table_name(store)), none);
 }
 
 TEST(LockStore, ConversionsWithinAnOwner) {
     Scene s;
-    StoreLock& store = s.store(3);
-    ASSERT_TRUE(granted(s.lock_store(0, store, IX)));
-    ASSERT_TRUE(granted(s.lock_store(0, store, S)));  // now as good as SIX
-    EXPECT_TRUE(waits(s.lock_store(1, store, S)));
-    EXPECT_TRUE(granted(s.lock_store(2, store, IS)));
-    ASSERT_TRUE(waits(s.lock_store(0, store, X)));
+    ObjectLock& store = s.store(3);
+    ASSERT_TRUE(granted(s.lock_object(0, store, IX)));
+    ASSERT_TRUE(granted(s.lock_object(0, store, S)));  // now as good as SIX
+    EXPECT_TRUE(waits(s.lock_object(1, store, S)));
+    EXPECT_TRUE(granted(s.lock_object(2, store, IS)));
+    ASSERT_TRUE(waits(s.lock_object(0, store, X)));
     s.release(2);
     EXPECT_TRUE(covers(s.locks.held(s.owner[0], table_name(store)), X));
     EXPECT_EQ(store.strong.load(), 2u);  // holder and the waiting reader
@@ -132,12 +132,12 @@ TEST(LockStore, ConversionsWithinAnOwner) {
 
 TEST(LockStore, DeadlockThroughNotedIntentionsIsSeen) {
     Scene s;
-    StoreLock &a = s.store(1), &b = s.store(2);
-    ASSERT_TRUE(granted(s.lock_store(0, a, IX)));
-    ASSERT_TRUE(granted(s.lock_store(1, b, IX)));
-    auto first = s.lock_store(0, b, X);
+    ObjectLock &a = s.store(1), &b = s.store(2);
+    ASSERT_TRUE(granted(s.lock_object(0, a, IX)));
+    ASSERT_TRUE(granted(s.lock_object(1, b, IX)));
+    auto first = s.lock_object(0, b, X);
     EXPECT_TRUE(waits(first));
-    auto second = s.lock_store(1, a, X);
+    auto second = s.lock_object(1, a, X);
     EXPECT_EQ(error_of(second), ErrorCode::deadlock);
     EXPECT_EQ(a.strong.load(), 0u);
     s.release(1);
@@ -147,23 +147,23 @@ TEST(LockStore, DeadlockThroughNotedIntentionsIsSeen) {
 
 TEST(LockStore, MoreStoresThanNotes) {
     Scene s;
-    std::vector<StoreLock*> stores;
+    std::vector<ObjectLock*> stores;
     for (uint32_t i = 0; i < LockOwner::kIntentsMax + 8; ++i) {
         stores.push_back(&s.store(i));
-        ASSERT_TRUE(granted(s.lock_store(0, *stores[i], i % 2 ? IX : IS)));
+        ASSERT_TRUE(granted(s.lock_object(0, *stores[i], i % 2 ? IX : IS)));
         ASSERT_TRUE(*s.locks.try_lock_record(s.owner[0], *stores[i], record(i), S));
     }
     EXPECT_EQ(s.owner[0].intents_used, LockOwner::kIntentsMax);
     EXPECT_EQ(s.check(), "");
-    StoreLock& noted = *stores[3];
-    StoreLock& unlisted = *stores[LockOwner::kIntentsMax + 3];
+    ObjectLock& noted = *stores[3];
+    ObjectLock& unlisted = *stores[LockOwner::kIntentsMax + 3];
     EXPECT_EQ(s.locks.held(s.owner[0], table_name(noted)), none);
     EXPECT_EQ(s.locks.held(s.owner[0], table_name(unlisted)), IX | IS);
     EXPECT_FALSE(*s.locks.try_lock_store(s.owner[1], noted, S));
     EXPECT_FALSE(*s.locks.try_lock_store(s.owner[1], unlisted, S));
-    ASSERT_TRUE(granted(s.lock_store(0, unlisted, X)));  // a strong one without a note
+    ASSERT_TRUE(granted(s.lock_object(0, unlisted, X)));  // a strong one without a note
     EXPECT_EQ(unlisted.strong.load(), 1u);
-    EXPECT_TRUE(waits(s.lock_store(2, unlisted, IS)));
+    EXPECT_TRUE(waits(s.lock_object(2, unlisted, IS)));
     EXPECT_EQ(s.check(), "");
     s.release(0);
     EXPECT_EQ(unlisted.strong.load(), 0u);
@@ -173,7 +173,7 @@ TEST(LockStore, MoreStoresThanNotes) {
 
 TEST(LockStore, RecordsTakeTheirIntention) {
     Scene s;
-    StoreLock& store = s.store(5);
+    ObjectLock& store = s.store(5);
     ASSERT_TRUE(s.locks.lock_record(s.owner[0], store, record(1), S));
     EXPECT_EQ(s.owner[0].intents[0].held, IS);
     ASSERT_TRUE(s.locks.lock_record(s.owner[0], store, record(2), X));
@@ -181,7 +181,7 @@ TEST(LockStore, RecordsTakeTheirIntention) {
     EXPECT_EQ(s.owner[0].intents[0].record_locks, 2u);
     ASSERT_TRUE(s.locks.lock_record(s.owner[0], store, record(2), X));
     EXPECT_EQ(s.owner[0].intents[0].record_locks, 2u);  // counted once
-    EXPECT_TRUE(waits(s.lock_store(1, store, S)));
+    EXPECT_TRUE(waits(s.lock_object(1, store, S)));
     // Would pass the waiting reader.
     EXPECT_FALSE(*s.locks.try_lock_record(s.owner[2], store, record(9), X));
     EXPECT_EQ(s.check(), "");
@@ -190,8 +190,8 @@ TEST(LockStore, RecordsTakeTheirIntention) {
 
 TEST(LockStore, RecordsUnderAStrongLockNeedNoLock) {
     Scene s;
-    StoreLock& store = s.store(5);
-    ASSERT_TRUE(granted(s.lock_store(0, store, S)));
+    ObjectLock& store = s.store(5);
+    ASSERT_TRUE(granted(s.lock_object(0, store, S)));
     ASSERT_TRUE(s.locks.lock_record(s.owner[0], store, record(1), key_scan));
     EXPECT_EQ(s.owner[0].locks_held, 0u);
     // S does not cover it: IX, then X.
@@ -203,9 +203,9 @@ TEST(LockStore, RecordsUnderAStrongLockNeedNoLock) {
 TEST(LockStore, EscalationSucceedsWhenAlone) {
     for (LockMode mode : {S, X}) {
         Scene s({.escalate_at = 100});
-        StoreLock& store = s.store(5);
+        ObjectLock& store = s.store(5);
         // A reader does not hinder S.
-        ASSERT_TRUE(s.locks.lock_store(s.owner[1], store, IS));
+        ASSERT_TRUE(s.locks.lock_object(s.owner[1], store, IS));
         if (mode == X) s.release(1);
         for (uint64_t i = 0; i < 1000; ++i)
             ASSERT_TRUE(s.locks.lock_record(s.owner[0], store, record(i), mode));
@@ -222,7 +222,7 @@ TEST(LockStore, EscalationSucceedsWhenAlone) {
 
 TEST(LockStore, EscalationRefusedGoesOnWithRecords) {
     Scene s({.escalate_at = 100});
-    StoreLock& store = s.store(5);
+    ObjectLock& store = s.store(5);
     ASSERT_TRUE(s.locks.lock_record(s.owner[1], store, record(5000), X));
     for (uint64_t i = 0; i < 350; ++i)
         ASSERT_TRUE(s.locks.lock_record(s.owner[0], store, record(i), X));
@@ -242,14 +242,14 @@ TEST(LockStore, EscalationRefusedGoesOnWithRecords) {
 // scan meets a note that conflicts with a granted lock, and must leave it to its owner.
 TEST(LockStore, UnconfirmedIntentionsAreNotMaterialised) {
     Scene s;
-    StoreLock& store = s.store(9);
-    ASSERT_TRUE(granted(s.lock_store(0, store, X)));
+    ObjectLock& store = s.store(9);
+    ASSERT_TRUE(granted(s.lock_object(0, store, X)));
     s.owner[1].noted[0].store((uint64_t{store.store.value} + 1) << 32 | static_cast<uint8_t>(IX));
     EXPECT_FALSE(*s.locks.try_lock_store(s.owner[2], store, S));
     EXPECT_EQ(s.locks.held(s.owner[1], table_name(store)), none);
     s.owner[1].noted[0].store(0);
     EXPECT_EQ(s.check(), "");
-    EXPECT_TRUE(waits(s.lock_store(1, store, IX)));  // as the owner goes on: it asks the table
+    EXPECT_TRUE(waits(s.lock_object(1, store, IX)));  // as the owner goes on: it asks the table
     s.release(0);
     EXPECT_EQ(s.locks.held(s.owner[1], table_name(store)), IX);
 }
@@ -257,7 +257,7 @@ TEST(LockStore, UnconfirmedIntentionsAreNotMaterialised) {
 // Read committed: many locks one after the other are not many locks.
 TEST(LockStore, LocksGivenBackDoNotEscalate) {
     Scene s({.escalate_at = 100});
-    StoreLock& store = s.store(5);
+    ObjectLock& store = s.store(5);
     for (uint64_t i = 0; i < 1000; ++i) {
         ASSERT_TRUE(s.locks.lock_record(s.owner[0], store, record(i), S));
         s.locks.unlock(s.owner[0], record(i), S);
@@ -270,11 +270,11 @@ TEST(LockStore, LocksGivenBackDoNotEscalate) {
 
 TEST(LockStore, ReleaseSharedKeepsIntentionsOfWriters) {
     Scene s;
-    StoreLock &read = s.store(5), &written = s.store(6), &scanned = s.store(7), &both = s.store(8);
-    ASSERT_TRUE(granted(s.lock_store(0, read, IS)));
-    ASSERT_TRUE(granted(s.lock_store(0, written, IX)));
-    ASSERT_TRUE(granted(s.lock_store(0, scanned, S)));
-    ASSERT_TRUE(granted(s.lock_store(0, both, SIX)));
+    ObjectLock &read = s.store(5), &written = s.store(6), &scanned = s.store(7), &both = s.store(8);
+    ASSERT_TRUE(granted(s.lock_object(0, read, IS)));
+    ASSERT_TRUE(granted(s.lock_object(0, written, IX)));
+    ASSERT_TRUE(granted(s.lock_object(0, scanned, S)));
+    ASSERT_TRUE(granted(s.lock_object(0, both, SIX)));
     s.locks.release_shared(s.owner[0]);
     EXPECT_EQ(s.check(), "");
     EXPECT_EQ(scanned.strong.load() + both.strong.load(), 0u);
@@ -292,14 +292,14 @@ TEST(LockStore, ReleaseSharedKeepsIntentionsOfWriters) {
 // breaks.
 TEST(LockStore, EqualNamesCostConcurrencyOnly) {
     Scene s;
-    StoreLock& store = s.store(5);
+    ObjectLock& store = s.store(5);
     ASSERT_TRUE(s.locks.lock_record(s.owner[0], store, table_name(store), X));
-    ASSERT_TRUE(s.locks.lock_store(s.owner[0], store, S));
+    ASSERT_TRUE(s.locks.lock_object(s.owner[0], store, S));
     EXPECT_EQ(s.check(), "");
-    EXPECT_TRUE(waits(s.lock_store(1, store, IS)));  // the record's X is in its way
+    EXPECT_TRUE(waits(s.lock_object(1, store, IS)));  // the record's X is in its way
     s.release(0);
     EXPECT_EQ(s.check(), "");
-    EXPECT_TRUE(granted(s.lock_store(2, store, IX)));
+    EXPECT_TRUE(granted(s.lock_object(2, store, IX)));
 }
 
 }  // namespace

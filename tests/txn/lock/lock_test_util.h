@@ -73,10 +73,10 @@ struct Scene {
         go([this, who, name, mode, outcome] { *outcome = locks.lock(owner[who], name, mode); });
         return outcome;
     }
-    std::shared_ptr<Outcome> lock_store(size_t who, StoreLock& store, LockMode mode) {
+    std::shared_ptr<Outcome> lock_object(size_t who, ObjectLock& store, LockMode mode) {
         auto outcome = std::make_shared<Outcome>();
         go([this, who, &store, mode, outcome] {
-            *outcome = locks.lock_store(owner[who], store, mode);
+            *outcome = locks.lock_object(owner[who], store, mode);
         });
         return outcome;
     }
@@ -84,14 +84,14 @@ struct Scene {
         locks.release_all(owner[who]);
         settle();
     }
-    StoreLock& store(uint32_t id) {
-        stores.emplace_back().store = StoreId{id};
+    ObjectLock& store(uint32_t id) {
+        stores.emplace_back().store = ObjectId{id};
         return stores.back();
     }
     std::string check() const { return locks.verify(); }
 
     ManualClock clock;
-    std::deque<StoreLock> stores;  // outlive the owners, who release them
+    std::deque<ObjectLock> stores;  // outlive the owners, who release them
     LockManager locks;
     Owners owner;
     std::unique_ptr<threads::Runtime> runtime;

@@ -74,7 +74,7 @@ inline Lsn append(Log& log, uint64_t txn, uint64_t number, uint32_t payload_byte
     header->kind = kTestKind;
     header->flags = 0;
     header->parts = 0;
-    header->store = payload_bytes;
+    header->object = payload_bytes;
     fill_payload(space.payload(), payload_bytes, txn, number);
     log.publish(space);
     return space.lsn;
@@ -82,7 +82,7 @@ inline Lsn append(Log& log, uint64_t txn, uint64_t number, uint32_t payload_byte
 
 // The number of a record made by append(); fails the test if its bytes are not as written.
 inline uint64_t check_record(const LogRecordView& record) {
-    const uint32_t bytes = record.header->store;
+    const uint32_t bytes = record.header->object;
     EXPECT_EQ(record.header->kind, kTestKind);
     EXPECT_EQ(record.header->bytes, log_align(sizeof(LogRecordHeader) + bytes));
     uint64_t number = 0;

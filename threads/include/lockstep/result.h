@@ -30,7 +30,7 @@ namespace lockstep {
     X(bad_path, "path cannot be used") \
     X(bad_option, "option is out of range") \
     X(bad_argument, "argument is not allowed") \
-    X(no_such_store, "no index or heap of that name or number") \
+    X(no_such_object, "no index or heap of that name or number") \
     X(already_exists, "an index or heap of that name exists already") \
     X(wrong_kind, "the named object is of another kind") \
     X(duplicate_key, "key exists already") \
@@ -79,8 +79,9 @@ struct Error {
 };
 static_assert(std::is_trivially_copyable_v<Error>);
 
-// Value or Error, as std::expected. A Result that a caller drops is a compiler warning, in applications too: libstdc++ 12
-// has no [[nodiscard]] on std::expected. To drop one on purpose, cast it to void.
+// Value or Error, as std::expected. A Result that a caller drops is a compiler warning, in
+// applications too: libstdc++ 12 has no [[nodiscard]] on std::expected. To drop one on purpose,
+// cast it to void.
 template <class T = void>
 class [[nodiscard]] Result : public std::expected<T, Error> {
 public:

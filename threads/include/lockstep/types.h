@@ -32,8 +32,8 @@ inline constexpr Lsn kLsnMax{UINT64_MAX};
 using PageId = Id<struct PageIdTag, uint32_t>;  // page number within the store's volume
 // Never reused within a store; 0 = no transaction.
 using TxnId = Id<struct TxnIdTag, uint64_t>;
-// Catalogue number of an index or a heap; 0 = the store itself.
-using StoreId = Id<struct StoreIdTag, uint32_t>;
+// Catalog number of an index or a heap; 0 = the store itself.
+using ObjectId = Id<struct ObjectIdTag, uint32_t>;
 using SlotNo = Id<struct SlotNoTag, uint16_t>;  // record position on a page
 inline constexpr PageId kPageNone{UINT32_MAX};
 inline constexpr TxnId kTxnNone{0};

@@ -1,13 +1,13 @@
 // labels: sim
-// log_attest_test.cc - damage in the durable log is told from a torn tail by later
+// log_stamp_test.cc - damage in the durable log is told from a torn tail by later
 // commit records, also when log.mark is an old one.
 #include <functional>
 #include <map>
 #include <set>
 
 #include "tests/txn/log/log_sim_util.h"
+#include "txn/log/durable_end_file.h"
 #include "txn/log/log_files.h"
-#include "txn/log/log_mark.h"
 
 namespace lockstep::txn::test {
 namespace {
@@ -24,7 +24,7 @@ uint64_t append_commit(Log& log, uint64_t txn) {
                        .kind = static_cast<uint16_t>(TxnLogKind::commit),
                        .flags = 0,
                        .parts = 0,
-                       .store = log.attestation(space.lsn)};
+                       .object = log.durable_stamp(space.lsn)};
     log.publish(space);
     return space.lsn.value + space.bytes;
 }
@@ -33,7 +33,7 @@ uint64_t append_commit(Log& log, uint64_t txn) {
 void put_mark_back(SimDisk& disk, uint64_t durable_end) {
     const auto file = disk.open("/store/log.mark", 0);
     ASSERT_TRUE(file);
-    auto mark = LogMark::load(disk, "/store/log.mark");
+    auto mark = DurableEnd::load(disk, "/store/log.mark");
     ASSERT_TRUE(mark && *mark);
     for (int slot = 0; slot < 2; ++slot) {
         ++(**mark).sequence;
@@ -57,7 +57,7 @@ void flip(SimDisk& disk, uint64_t lsn, uint32_t bit) {
 struct Written {
     uint64_t first = 0;  // LSN of the first record
     // The last durable end that a later commit knew of.
-    uint64_t attested = 0;
+    uint64_t stamped = 0;
     uint64_t acknowledged = 0;
     uint64_t tail = 0;
 };
@@ -76,7 +76,7 @@ void write_log(SimDisk& disk, uint64_t seed, Written& w, int transactions = 12,
             const uint64_t before = bench.log->durable().value;
             const uint64_t end = append_commit(*bench.log, 1 + static_cast<uint64_t>(n));
             ASSERT_TRUE(bench.log->wait_durable(Lsn{end}));
-            w.attested = before;
+            w.stamped = before;
             w.acknowledged = end;
         }
         if (at_rest) at_rest(bench);
@@ -89,17 +89,17 @@ TEST(LogAttest, DamageBehindAnOldMarkIsNotTakenForATornTail) {
         SimDisk disk({.seed = seed});
         Written w;
         write_log(disk, seed, w);
-        ASSERT_GT(w.attested, w.first);
+        ASSERT_GT(w.stamped, w.first);
         put_mark_back(disk, w.first);
         Rng rng(seed * 3 + 1);
-        const uint64_t lsn = w.first + rng.below(w.attested - w.first);
+        const uint64_t lsn = w.first + rng.below(w.stamped - w.first);
         flip(disk, lsn, static_cast<uint32_t>(rng.below(8)));
         SimBench bench(disk, seed, 1);
         const auto opened = bench.open(Lsn{w.first});
         ASSERT_FALSE(opened) << "seed " << seed << ": damage at " << lsn << " was cut off";
         EXPECT_EQ(opened.error().code, ErrorCode::corrupt_log);
         EXPECT_LE(opened.error().a, lsn);
-        EXPECT_GE(opened.error().b, w.attested);
+        EXPECT_GE(opened.error().b, w.stamped);
     }
 }
 

@@ -1,4 +1,4 @@
-// log_attest.cc - what the log says of itself: commit and end records tell how far it was durable
+// log_stamp.cc - what the log says of itself: commit and end records tell how far it was durable
 // when they were written.
 //
 // Concepts   log.mark lags, by kMarkInterval and a write: damage behind it would look like a torn
@@ -8,10 +8,10 @@
 //            what is missing there was lost later. The records are those that every commit and
 //            rollback ends with; their field `store` is free: it holds the distance back to the
 //            durable end, in units of 8 bytes, plus 1; 0 says nothing.
-// Invariants LA-L1 A record attests only what a completed sync covered before the record was
+// Invariants LA-L1 A record stamps only what a completed sync covered before the record was
 //                 appended, and a record's boundary: a record that the durable end cuts in two may
-//                 be torn without any damage. [attested: advance()]
-//            Restart believes the mark and every attestation alike: each is a lower bound of what
+//                 be torn without any damage. [stamped: advance()]
+//            Restart believes the mark and every durable_stamp alike: each is a lower bound of what
 //            was durable, so the highest counts. What remains: damage within the last flush, or in
 //            those before it if no transaction ended after it, while they are younger than the
 //            mark. Nothing on the disk tells that from a flush that was never finished, short of a
@@ -19,7 +19,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "threads/base/planted.h"
+#include "threads/base/mutants.h"
 #include "txn/log/log_checksum.h"
 #include "txn/log/log_impl.h"
 
@@ -32,22 +32,22 @@ constexpr uint64_t kWindow = 2 * kFlushMax;
 constexpr uint64_t kPiece = 256 * 1024;
 }  // namespace
 
-uint32_t Log::attestation(Lsn lsn) const {
-    const uint64_t end = impl_->attested.load(std::memory_order_acquire);
+uint32_t Log::durable_stamp(Lsn lsn) const {
+    const uint64_t end = impl_->stamped.load(std::memory_order_acquire);
     const uint64_t distance = (lsn.value - end) / kUnit + 1;
     return end == 0 || distance > UINT32_MAX ? 0 : static_cast<uint32_t>(distance);
 }
 
-Lsn attested_end(const LogRecordHeader& header, Lsn lsn) {
+Lsn stamped_durable_end(const LogRecordHeader& header, Lsn lsn) {
     const bool ends = header.kind == static_cast<uint16_t>(TxnLogKind::commit) ||
                       header.kind == static_cast<uint16_t>(TxnLogKind::end);
-    const uint64_t distance = ends && header.store != 0 ? (header.store - 1) * kUnit : UINT64_MAX;
+    const uint64_t distance = ends && header.object != 0 ? (header.object - 1) * kUnit : UINT64_MAX;
     return distance <= lsn.value ? Lsn{lsn.value - distance} : kLsnNone;
 }
 
-// The highest durable end that a record behind `end` attests, 0 if none does. A record that two
+// The highest durable end that a record behind `end` stamps, 0 if none does. A record that two
 // files share is passed over.
-Result<uint64_t> Log::Impl::attested_behind(uint64_t end) const {
+Result<uint64_t> Log::Impl::stamped_behind(uint64_t end) const {
     const auto piece = std::make_unique<std::byte[]>(kPiece);
     uint64_t highest = 0;
     for (uint64_t at = end; at < end + kWindow;) {
@@ -63,15 +63,15 @@ Result<uint64_t> Log::Impl::attested_behind(uint64_t end) const {
             LogRecordHeader header;
             std::memcpy(&header, piece.get() + i, sizeof header);
             if (header.bytes != kEndRecordBytes || header.flags != 0 || header.parts != 0) continue;
-            const Lsn attested = attested_end(header, Lsn{at + i});
-            if (attested.value > std::max(end, highest) &&
+            const Lsn stamped = stamped_durable_end(header, Lsn{at + i});
+            if (stamped.value > std::max(end, highest) &&
                 log_record_valid(&header, kEndRecordBytes, Lsn{at + i}))
-                highest = attested.value;
+                highest = stamped.value;
         }
         if (*got < want) break;
         at = want < kPiece ? at + want : at + want - (kEndRecordBytes - kUnit);
     }
-    return PLANTED(attestation_ignored) ? 0 : highest;
+    return MUTANT(stamp_ignored) ? 0 : highest;
 }
 
 }  // namespace lockstep::txn

@@ -1,16 +1,15 @@
-// planted.h - bugs put in on purpose, so that one can see whether the tests see: nothing at all in
-// a normal build.
+// mutants.h - the table of mutants: faults compiled in on purpose, to show that the tests notice them.
 //
-// Concepts   PLANTED(name) stands where the bug would be made and is the constant `false`, so its
-//            branch does not exist. A build with LOCKSTEP_PLANTED has all of them at once, and the
-//            environment variable LOCKSTEP_PLANTED picks one by name at the start of the program.
-//            tools/planted.py runs the tests with each in turn; `where` names the test program that
-//            ought to notice first.
+// Concepts   MUTANT(name) stands where the fault would be made. In a normal build it is the constant
+//            `false`, so its branch does not exist. A build with LOCKSTEP_MUTANTS has all of them,
+//            and the environment variable LOCKSTEP_MUTANT picks one by name at program start.
+//            tools/planted.py runs the tests with each in turn. `where` names the test program that
+//            should notice the mutant first.
 #pragma once
 
 // clang-format off
 // name, test program to try first, what is wrong
-#define LOCKSTEP_PLANTED_BUGS(X) \
+#define LOCKSTEP_MUTANT_TABLE(X) \
     X(lost_wakeup, threads_thread_test, \
       "a park overlooks the token of a wake that came before it") \
     X(timer_stays, threads_timer_test, "a thread that was woken in time leaves its timer behind") \
@@ -66,11 +65,11 @@
     X(log_checksum_without_lsn, txn_log_crash_test, "a record validates at any place of the log") \
     X(mark_ahead, txn_log_crash_test, "the mark records an end that is not durable yet") \
     X(mark_ignored, txn_log_crash_test, "damage in the durable log is cut off") \
-    X(mark_unsynced, txn_log_attest_test, "a power cut may take back what the mark has said") \
-    X(mark_stays_behind, txn_log_attest_test, "a log that comes to rest is not marked to its end") \
-    X(attested_ahead, txn_log_attest_test, \
+    X(mark_unsynced, txn_log_stamp_test, "a power cut may take back what the mark has said") \
+    X(mark_stays_behind, txn_log_stamp_test, "a log that comes to rest is not marked to its end") \
+    X(stamped_ahead, txn_log_stamp_test, \
       "a commit record says that the log is durable up to its present end") \
-    X(attestation_ignored, txn_log_attest_test, \
+    X(stamp_ignored, txn_log_stamp_test, \
       "what later records say about the durable end is not looked at") \
     X(torn_tail_kept, txn_log_crash_test, "what a torn tail has left is not cleared") \
     X(last_block_lost, txn_log_test, "an opened log begins its block with zeros") \
@@ -164,37 +163,37 @@
     X(bulk_undo_missing, sm_btree_test, "a bulk load that is rolled back stays")
 // clang-format on
 
-#ifdef LOCKSTEP_PLANTED
+#ifdef LOCKSTEP_MUTANTS
 
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
-namespace lockstep::planted {
+namespace lockstep::mutants {
 
-enum class Bug : int {
+enum class Mutant : int {
     none,
 #define X(name, where, what) name,
-    LOCKSTEP_PLANTED_BUGS(X)
+    LOCKSTEP_MUTANT_TABLE(X)
 #undef X
 };
 
-inline Bug choose() {
-    const char* wanted = std::getenv("LOCKSTEP_PLANTED");
-    if (!wanted || !*wanted) return Bug::none;
+inline Mutant choose() {
+    const char* wanted = std::getenv("LOCKSTEP_MUTANT");
+    if (!wanted || !*wanted) return Mutant::none;
 #define X(name, where, what) \
-    if (std::strcmp(wanted, #name) == 0) return Bug::name;
-    LOCKSTEP_PLANTED_BUGS(X)
+    if (std::strcmp(wanted, #name) == 0) return Mutant::name;
+    LOCKSTEP_MUTANT_TABLE(X)
 #undef X
-    std::fprintf(stderr, "no planted bug is called %s\n", wanted);
+    std::fprintf(stderr, "LOCKSTEP_MUTANT: no mutant is called %s; threads/base/mutants.h has the names\n", wanted);
     std::exit(3);
 }
-inline const Bug chosen = choose();
-constexpr bool on(Bug bug) { return __builtin_is_constant_evaluated() ? false : chosen == bug; }
+inline const Mutant chosen = choose();
+constexpr bool on(Mutant mutant) { return __builtin_is_constant_evaluated() ? false : chosen == mutant; }
 
-}  // namespace lockstep::planted
+}  // namespace lockstep::mutants
 
-#define PLANTED(bug) ::lockstep::planted::on(::lockstep::planted::Bug::bug)
+#define MUTANT(name) ::lockstep::mutants::on(::lockstep::mutants::Mutant::name)
 #else
-#define PLANTED(bug) false
+#define MUTANT(name) false
 #endif

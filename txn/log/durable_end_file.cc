@@ -1,5 +1,5 @@
-// log_mark.cc - see log_mark.h.
-#include "txn/log/log_mark.h"
+// durable_end_file.cc - see durable_end_file.h.
+#include "txn/log/durable_end_file.h"
 
 #include <cstring>
 
@@ -26,13 +26,13 @@ uint64_t checksum_of(const MarkSlot& slot) {
     return XXH3_64bits(&slot, offsetof(MarkSlot, checksum));
 }
 
-struct alignas(LogMark::kSlotBytes) MarkImage {
-    std::byte slot[2][LogMark::kSlotBytes];
+struct alignas(DurableEnd::kSlotBytes) MarkImage {
+    std::byte slot[2][DurableEnd::kSlotBytes];
 };
 
 }  // namespace
 
-void LogMark::encode(std::byte* slot) const {
+void DurableEnd::encode(std::byte* slot) const {
     MarkSlot s{.magic = kMagic,
                .version = kVersion,
                .reserved = 0,
@@ -45,16 +45,16 @@ void LogMark::encode(std::byte* slot) const {
     std::memcpy(slot, &s, sizeof s);
 }
 
-Result<std::optional<LogMark>> LogMark::decode(const std::byte* slot) {
+Result<std::optional<DurableEnd>> DurableEnd::decode(const std::byte* slot) {
     MarkSlot s;
     std::memcpy(&s, slot, sizeof s);
     if (s.magic != kMagic || s.checksum != checksum_of(s)) return std::nullopt;
     if (s.version != kVersion) return fail(ErrorCode::bad_version, "log.mark", s.version);
-    return LogMark{
+    return DurableEnd{
         .sequence = s.sequence, .durable_end = s.durable_end, .segment_bytes = s.segment_bytes};
 }
 
-Result<std::optional<LogMark>> LogMark::load(threads::Disk& disk, const std::string& path) {
+Result<std::optional<DurableEnd>> DurableEnd::load(threads::Disk& disk, const std::string& path) {
     if (!disk.exists(path)) return std::nullopt;
     const threads::FileId file = TRY(disk.open(path, 0));
     auto image = std::make_unique<MarkImage>();
@@ -62,16 +62,16 @@ Result<std::optional<LogMark>> LogMark::load(threads::Disk& disk, const std::str
     const Result<size_t> got = disk.read_now(file, 0, image->slot, sizeof image->slot);
     disk.close(file);
     if (!got) return std::unexpected(got.error());
-    std::optional<LogMark> newest;
+    std::optional<DurableEnd> newest;
     for (const auto& slot : image->slot) {
-        const std::optional<LogMark> mark = TRY(decode(slot));
+        const std::optional<DurableEnd> mark = TRY(decode(slot));
         if (mark && (!newest || mark->sequence > newest->sequence)) newest = mark;
     }
     if (!newest) return fail(ErrorCode::corrupt_log, "log.mark");
     return newest;
 }
 
-Result<void> LogMark::store(threads::Disk& disk, threads::FileId file) const {
+Result<void> DurableEnd::store(threads::Disk& disk, threads::FileId file) const {
     auto image = std::make_unique<MarkImage>();
     encode(image->slot[0]);
     TRY(disk.write_now(file, slot_offset(), image->slot[0], kSlotBytes));
@@ -79,7 +79,7 @@ Result<void> LogMark::store(threads::Disk& disk, threads::FileId file) const {
 }
 
 Result<Lsn> recorded_durable_end(threads::Disk& disk, const std::string& directory) {
-    const std::optional<LogMark> mark = TRY(LogMark::load(disk, directory + "/log.mark"));
+    const std::optional<DurableEnd> mark = TRY(DurableEnd::load(disk, directory + "/log.mark"));
     return mark ? Lsn{mark->durable_end} : kLsnNone;
 }
 

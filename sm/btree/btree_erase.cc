@@ -1,4 +1,4 @@
-// btree_delete.cc - deleting a record makes it a ghost: its key stays lockable and the delete
+// btree_erase.cc - deleting a record makes it a ghost: its key stays lockable and the delete
 // undoable.
 #include "sm/btree/btree_impl.h"
 #include "sm/core/cleanup.h"
@@ -36,7 +36,7 @@ Result<bool> BTree::erase(txn::Transaction& txn, Slice key) {
     Ops::Target t;
     TRY(Ops::latch_for(*this, txn, wanted, true, t));
     if (!t.found || ghost(*t.page, t.slot)) return false;
-    TRY(Ops::log_set_ghost(*this, txn, t, key, true, ChangeRole::forward, LogKind::btree_delete,
+    TRY(Ops::log_set_ghost(*this, txn, t, key, true, ChangeRole::forward, LogKind::btree_erase,
                            kLsnNone));
     return true;
 }

@@ -1,8 +1,8 @@
-// log_mark.h - the durable end of the log, recorded apart from the records (LOG-4).
+// durable_end_file.h - the durable end of the log, recorded apart from the records (LOG-4).
 //
 // Concepts   Written at most once in kMarkInterval, by a durable write of its own that nobody waits
 //            for; always before the log is truncated or closed. It lags by that interval and a
-//            write at most; for what is younger, commit records speak (log_attest.cc).
+//            write at most; for what is younger, commit records speak (log_stamp.cc).
 // Layout     file log.mark: two slots of 4096 bytes, written in turn; only the first sector of a
 //            slot is used, so a slot is old or new: offset 0 u64 magic, 8 u32 format version, 12
 //            u32 reserved, 16 u64 sequence, 24 u64 durable end, 32 u64 segment bytes, 40 u64 XXH3
@@ -21,7 +21,7 @@ namespace lockstep::txn {
 
 inline constexpr Nanos kMarkInterval = 10 * kMillisecond;
 
-struct LogMark {
+struct DurableEnd {
     uint64_t sequence = 0;
     uint64_t durable_end = 0;
     uint64_t segment_bytes = 0;
@@ -32,11 +32,11 @@ struct LogMark {
     // Fills a slot of kSlotBytes.
     void encode(std::byte* slot) const;
     // Nothing if the slot holds no valid mark. Error: bad_version.
-    static Result<std::optional<LogMark>> decode(const std::byte* slot);
+    static Result<std::optional<DurableEnd>> decode(const std::byte* slot);
 
     // The newest mark of the file. Nothing if there is no file; corrupt_log if there is one without
     // a valid slot.
-    static Result<std::optional<LogMark>> load(threads::Disk& disk, const std::string& path);
+    static Result<std::optional<DurableEnd>> load(threads::Disk& disk, const std::string& path);
     // Writes and syncs; blocks the kernel thread.
     Result<void> store(threads::Disk& disk, threads::FileId file) const;
 };
