@@ -2,21 +2,36 @@
 find_package(Python3 REQUIRED COMPONENTS Interpreter)
 
 add_test(NAME layers COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/tools/check_layers.py)
+# What the surface of the code promises: width, lengths, comments, names in documents.
+foreach(check style public_comments prose documents assertions)
+    add_test(NAME ${check} COMMAND Python3::Interpreter
+        ${CMAKE_SOURCE_DIR}/tools/checks/${check}.py)
+    set_tests_properties(${check} PROPERTIES LABELS script TIMEOUT 120)
+endforeach()
+add_test(NAME checks COMMAND Python3::Interpreter
+    ${CMAKE_SOURCE_DIR}/tests/checks/checks_test.py)
+set_tests_properties(layers checks PROPERTIES LABELS script TIMEOUT 120)
 if(TARGET lockstep_shared AND NOT LOCKSTEP_SANITIZE)
-    add_test(NAME install COMMAND ${CMAKE_SOURCE_DIR}/tests/install/install_test.sh ${CMAKE_BINARY_DIR} ${CMAKE_SOURCE_DIR})
+    add_test(NAME install COMMAND ${CMAKE_SOURCE_DIR}/tests/install/install_test.sh
+        ${CMAKE_BINARY_DIR} ${CMAKE_SOURCE_DIR})
     set_tests_properties(install PROPERTIES LABELS script TIMEOUT 300)
 endif()
 
 if(TARGET lockstep-tpcc AND NOT LOCKSTEP_SANITIZE)
-    add_test(NAME kill COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/tests/tpcc/kill_test.py $<TARGET_FILE:lockstep-tpcc>)
-    add_test(NAME driver COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/tests/tpcc/driver_test.py $<TARGET_FILE:lockstep-tpcc>)
-    add_test(NAME soak COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/tests/tpcc/soak_test.py $<TARGET_FILE:lockstep-tpcc>)
+    add_test(NAME kill COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/tests/tpcc/kill_test.py
+        $<TARGET_FILE:lockstep-tpcc>)
+    add_test(NAME driver COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/tests/tpcc/driver_test.py
+        $<TARGET_FILE:lockstep-tpcc>)
+    add_test(NAME soak COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/tests/tpcc/soak_test.py
+        $<TARGET_FILE:lockstep-tpcc>)
     set_tests_properties(kill driver soak PROPERTIES LABELS script TIMEOUT 300)
 endif()
 
 if(TARGET lockstep-tracer AND NOT LOCKSTEP_SANITIZE AND NOT LOCKSTEP_DEBUG_CHECKS)
-    add_test(NAME icache COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/tests/tools/icache_test.py $<TARGET_FILE:lockstep-icache>)
-    add_test(NAME autosteps COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/tests/tools/autosteps_test.py ${CMAKE_SOURCE_DIR}
+    add_test(NAME icache COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/tests/tools/icache_test.py
+        $<TARGET_FILE:lockstep-icache>)
+    add_test(NAME autosteps COMMAND Python3::Interpreter
+        ${CMAKE_SOURCE_DIR}/tests/tools/autosteps_test.py ${CMAKE_SOURCE_DIR}
         $<TARGET_FILE:lockstep-icache>)
     set_tests_properties(icache autosteps PROPERTIES LABELS script TIMEOUT 300)
 endif()
@@ -27,20 +42,26 @@ if(TARGET lockstep_tpcc)
     list(FILTER simulator EXCLUDE REGEX "_test\\.cc$")
     add_executable(lockstep-sim ${simulator})
     target_include_directories(lockstep-sim PRIVATE ${CMAKE_SOURCE_DIR})
-    target_link_libraries(lockstep-sim PRIVATE lockstep_flags lockstep_tpcc lockstep_sm lockstep_txn lockstep_threads CLI11::CLI11)
+    target_link_libraries(lockstep-sim PRIVATE lockstep_flags lockstep_tpcc lockstep_sm lockstep_txn
+        lockstep_threads CLI11::CLI11)
     list(APPEND LOCKSTEP_TEST_PROGRAMS lockstep-sim)
     if(LOCKSTEP_SANITIZE STREQUAL "" AND NOT LOCKSTEP_COVERAGE)
-        add_test(NAME simulation COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/tests/sim/simulation_test.py $<TARGET_FILE:lockstep-sim>
+        add_test(NAME simulation COMMAND Python3::Interpreter
+            ${CMAKE_SOURCE_DIR}/tests/sim/simulation_test.py $<TARGET_FILE:lockstep-sim>
                  --seeds 130 --crash-points 5000 --injections 200)
         set_tests_properties(simulation PROPERTIES LABELS sim TIMEOUT 480 PROCESSORS 2)
     elseif(NOT LOCKSTEP_SANITIZE STREQUAL thread)
-        add_test(NAME simulation COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/tests/sim/simulation_test.py $<TARGET_FILE:lockstep-sim>
+        add_test(NAME simulation COMMAND Python3::Interpreter
+            ${CMAKE_SOURCE_DIR}/tests/sim/simulation_test.py $<TARGET_FILE:lockstep-sim>
                  --seeds 6 --crash-points 100)
-        set_tests_properties(simulation PROPERTIES LABELS sim TIMEOUT 480 PROCESSORS 2 ENVIRONMENT "ASAN_OPTIONS=detect_leaks=0")
+        set_tests_properties(simulation PROPERTIES LABELS sim TIMEOUT 480 PROCESSORS 2 ENVIRONMENT
+            "ASAN_OPTIONS=detect_leaks=0")
     endif()
 endif()
-target_compile_definitions(fuzz_corpus_test PRIVATE FUZZ_CORPUS="${CMAKE_SOURCE_DIR}/tests/fuzz/corpus")
+target_compile_definitions(fuzz_corpus_test PRIVATE
+    FUZZ_CORPUS="${CMAKE_SOURCE_DIR}/tests/fuzz/corpus")
 
-# What the run script builds under sanitizers: all test programs, and those whose first line carries the label tsan.
+# What the run script builds under sanitizers: all test programs, and those whose first line carries
+# the label tsan.
 add_custom_target(all-tests DEPENDS ${LOCKSTEP_TEST_PROGRAMS})
 add_custom_target(thread-sanitizer-tests DEPENDS ${LOCKSTEP_TSAN_PROGRAMS})

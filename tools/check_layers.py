@@ -1,27 +1,50 @@
-"""check_layers - proves that includes only go down the layers, and that nothing outside the seams touches time, chance or threads.
+"""check_layers - proves that includes only go down the layers, and that nothing outside the seams
+touches time, chance or threads.
 
-Layers are folders, from the bottom up; a file belongs to the longest one that contains it. Folders of one entry stand beside each other:
-neither may include the other. Exit status 0 if sound; else every offence is listed.
-More rules: x_impl.h is included by x*.cc only; tpcc/ sees nothing of the engine but its public headers; a public header is
-spelled <lockstep/x.h> and includes public headers only; no circle of files.
-"""
+Layers are folders, from the bottom up; a file belongs to the longest one that contains it. Folders
+of one entry stand beside each other: neither may include the other. Exit status 0 if sound; else
+every offence is listed. More rules: x_impl.h is included by x*.cc only; tpcc/ sees nothing of the
+engine but its public headers; a public header is spelled <lockstep/x.h> and includes public headers
+only; no circle of files."""
+
 import pathlib
 import re
 import sys
 
-ROOT = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parent.parent).resolve()
+ROOT = pathlib.Path(
+    sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parent.parent
+).resolve()
 LAYERS = [
-    ["threads/include"], ["threads/base"], ["threads/io"], ["threads/thread"], ["threads/sync"], ["threads/worker"], ["threads/steps"],
+    ["threads/include"],
+    ["threads/base"],
+    ["threads/io"],
+    ["threads/thread"],
+    ["threads/sync"],
+    ["threads/worker"],
+    ["threads/steps"],
     ["threads/runtime"],
-    ["txn/include"], ["txn/log"], ["txn/lock"], ["txn"],
-    ["sm/include"], ["sm/buffer"], ["sm/core"], ["sm/change"], ["sm/space"], ["sm/btree", "sm/heap"], ["sm/recovery"], ["sm/store"],
-    ["tpcc"], ["tools"], ["tests"],
+    ["txn/include"],
+    ["txn/log"],
+    ["txn/lock"],
+    ["txn"],
+    ["sm/include"],
+    ["sm/buffer"],
+    ["sm/core"],
+    ["sm/change"],
+    ["sm/space"],
+    ["sm/btree", "sm/heap"],
+    ["sm/recovery"],
+    ["sm/store"],
+    ["tpcc"],
+    ["tools"],
+    ["tests"],
 ]
 RANK = {folder: rank for rank, folders in enumerate(LAYERS) for folder in folders}
 ENGINE = ("threads/", "txn/", "sm/")
 INCLUDE = re.compile(r'^\s*#\s*include\s*(?:"([^"]+)"|<(lockstep/[^>]+)>)', re.M)
 
-# Words that only the seams may use: the clock, the workers, the I/O backends, the handler of failed allocations (which any kernel thread may
+# Words that only the seams may use: the clock, the workers, the I/O backends, the handler of failed
+# allocations (which any kernel thread may
 # enter), and the tools' and tests' own programs.
 BANNED = {
     r"\bstd::thread\b|\bstd::jthread\b": "kernel threads",
@@ -31,8 +54,15 @@ BANNED = {
     r"\brandom_device\b|\brand\(\)|\bmt19937": "randomness",
     r"\b__builtin_prefetch\b|\b__builtin_ia32_pause\b": "a builtin of threads/base/hints.h",
 }
-SEAMS = {"threads/base/clock.cc", "threads/thread/worker_local.h", "threads/worker/worker.cc", "threads/runtime/runtime.cc", "threads/thread/stack.cc",
-         "threads/base/hints.h", "threads/base/memory_reserve.cc"}
+SEAMS = {
+    "threads/base/clock.cc",
+    "threads/thread/worker_local.h",
+    "threads/worker/worker.cc",
+    "threads/runtime/runtime.cc",
+    "threads/thread/stack.cc",
+    "threads/base/hints.h",
+    "threads/base/memory_reserve.cc",
+}
 SEAM_FOLDERS = ("threads/io/",)
 
 
@@ -43,7 +73,11 @@ def folder_of(path: str) -> str:
 
 def public_path(spelling: str) -> str:
     """Where <lockstep/x.h> lies in the tree, or the spelling itself if no layer has it."""
-    found = [f"{layer}include/{spelling}" for layer in ENGINE if (ROOT / layer / "include" / spelling).exists()]
+    found = [
+        f"{layer}include/{spelling}"
+        for layer in ENGINE
+        if (ROOT / layer / "include" / spelling).exists()
+    ]
     return found[0] if found else spelling
 
 
@@ -64,16 +98,28 @@ def include_offences(name: str, text: str):
         if not (ROOT / target).exists():
             yield f"{name}: includes {target!r}, which does not exist from the root"
         elif not angled and "/include/lockstep/" in target:
-            yield f"{name}: includes {target!r}, whose one spelling is <{target.split('/include/')[1]}>"
+            yield (
+                f"{name}: includes {target!r}, whose one spelling is"
+                f" <{target.split('/include/')[1]}>"
+            )
+        elif "/include/" in name and not angled:
+            yield f"{name}: a public header includes {target!r}, which is not installed"
         elif RANK[folder] > RANK[own]:
             yield f"{name}: includes {target!r} of a higher layer"
         elif RANK[folder] == RANK[own] and folder != own:
             yield f"{name}: includes {target!r} of a folder beside its own"
-        elif target.endswith("_impl.h") and not name.startswith(target.removesuffix("_impl.h")) and own not in ("tools", "tests"):
+        elif (
+            target.endswith("_impl.h")
+            and not name.startswith(target.removesuffix("_impl.h"))
+            and own not in ("tools", "tests")
+        ):
             yield f"{name}: includes the private {target!r}"
-        elif "/include/" in name and not angled:
-            yield f"{name}: a public header includes {target!r}, which is not installed"
-        elif own == "tpcc" and target.startswith(ENGINE) and not angled and not target.startswith("threads/base/"):
+        elif (
+            own == "tpcc"
+            and target.startswith(ENGINE)
+            and not angled
+            and not target.startswith("threads/base/")
+        ):
             yield f"{name}: the workload includes {target!r}, which is not public"
 
 
@@ -85,7 +131,7 @@ def circles(graph: dict[str, set[str]]):
         state[name] = 1
         for target in sorted(graph.get(name, ())):
             if state.get(target) == 1:
-                yield path[path.index(target):] + [target] if target in path else [name, target]
+                yield path[path.index(target) :] + [target] if target in path else [name, target]
             elif target not in state:
                 yield from visit(target, path + [target])
         state[name] = 2
@@ -97,8 +143,12 @@ def circles(graph: dict[str, set[str]]):
 
 def offences():
     graph: dict[str, set[str]] = {}
-    for path in sorted(p for top in ("threads", "txn", "sm", "tpcc", "tools", "tests") for s in ("*.h", "*.cc", "*.S")
-                       for p in (ROOT / top).rglob(s)):
+    for path in sorted(
+        p
+        for top in ("threads", "txn", "sm", "tpcc", "tools", "tests")
+        for s in ("*.h", "*.cc", "*.S")
+        for p in (ROOT / top).rglob(s)
+    ):
         name = path.relative_to(ROOT).as_posix()
         text = path.read_text()
         if not folder_of(name):

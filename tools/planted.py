@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""planted.py - do the tests see? Runs them with one mutant after the other (threads/base/mutants.h) and says which were caught, by what.
+"""planted.py - do the tests see? Runs them with one mutant after the other (threads/base/mutants.h)
+and says which were caught, by what.
 
-The build is one with -DLOCKSTEP_MUTANTS=ON. A bug is caught when a test program fails, stops or hangs with it; the program named beside the bug in
-mutants.h runs first, then all others. Before that everything runs without a bug: what fails then would catch anything, and is left out with a warning.
-Exit status 1 if fewer than 98 percent are caught.
-"""
+The build is one with -DLOCKSTEP_MUTANTS=ON. A bug is caught when a test program fails, stops or
+hangs with it; the program named beside the bug in mutants.h runs first, then all others. Before
+that everything runs without a bug: what fails then would catch anything, and is left out with a
+warning. Exit status 1 if fewer than 98 percent are caught."""
+
 import argparse
 import os
 import pathlib
@@ -18,7 +20,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BUG = re.compile(r'X\((\w+), (\w+),[\s\\]*"([^"]*)"\)')
-# Slow, or about other things than the engine; and the simulator stands for what no single test says.
+# Slow, or about other things than the engine; and the simulator stands for what no single test
+# says.
 LEFT_OUT = {"tpcc_run_test", "tpcc_loader_test", "sm_store_shared_test"}
 SIMULATOR = ["lockstep-sim", "--seed", "1", "--seeds", "4"]
 
@@ -44,9 +47,21 @@ class Suite:
         """Why the program failed, or None."""
         with tempfile.TemporaryDirectory(prefix="planted_") as place:
             began = time.monotonic()
-            env = dict(os.environ, LOCKSTEP_MUTANT=bug, LOCKSTEP_TRANSACTIONS="30000", LOCKSTEP_CRASH_SEEDS="4", LOCKSTEP_FUZZ_RUNS="10")
+            env = dict(
+                os.environ,
+                LOCKSTEP_MUTANT=bug,
+                LOCKSTEP_TRANSACTIONS="30000",
+                LOCKSTEP_CRASH_SEEDS="4",
+                LOCKSTEP_FUZZ_RUNS="10",
+            )
             try:
-                done = subprocess.run(self.command(program), cwd=place, env=env, capture_output=True, timeout=self.limit)
+                done = subprocess.run(
+                    self.command(program),
+                    cwd=place,
+                    env=env,
+                    capture_output=True,
+                    timeout=self.limit,
+                )
             except subprocess.TimeoutExpired:
                 return "hangs"
             finally:
@@ -56,17 +71,27 @@ class Suite:
             text = (done.stdout + done.stderr).decode(errors="replace")
             stopped = re.search(r"CHECK failed: (.*?) at", text)
             failed = re.search(r"\[  FAILED  \] ([\w/.]+)", text)
-            return "CHECK " + stopped.group(1) if stopped else failed.group(1) if failed else f"status {done.returncode}"
+            return (
+                "CHECK " + stopped.group(1)
+                if stopped
+                else failed.group(1) if failed else f"status {done.returncode}"
+            )
 
     def baseline(self, jobs):
         programs = self.programs + (["simulator"] if (self.bin / SIMULATOR[0]).exists() else [])
         with ThreadPoolExecutor(jobs) as pool:
-            bad = {p: why for p, why in zip(programs, pool.map(lambda p: self.run(p, ""), programs)) if why}
+            bad = {
+                p: why
+                for p, why in zip(programs, pool.map(lambda p: self.run(p, ""), programs))
+                if why
+            }
         for program, why in bad.items():
             print(f"left out: {program} fails without a bug ({why})", flush=True)
         self.programs = sorted((p for p in programs if p not in bad), key=lambda p: self.seconds[p])
         # A program that hangs need not be waited for much longer than it takes.
-        self.limit = min(self.limit, 5 * max((self.seconds[p] for p in self.programs), default=0) + 10)
+        self.limit = min(
+            self.limit, 5 * max((self.seconds[p] for p in self.programs), default=0) + 10
+        )
 
     def hunt(self, bug, first, only_first):
         """(program, why) that caught it, or None."""
@@ -83,15 +108,21 @@ class Suite:
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("names", nargs="*", help="bugs; default: all")
     parser.add_argument("--build", default=str(ROOT / "build/planted"))
     parser.add_argument("--sample", type=int, help="so many, drawn by --seed")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--limit", type=float, default=300, help="seconds for one program")
-    parser.add_argument("--skip-baseline", action="store_true", help="trust that everything passes without a bug")
-    parser.add_argument("--first-only", action="store_true", help="only the program named beside each bug")
+    parser.add_argument(
+        "--skip-baseline", action="store_true", help="trust that everything passes without a bug"
+    )
+    parser.add_argument(
+        "--first-only", action="store_true", help="only the program named beside each bug"
+    )
     parser.add_argument("--list", action="store_true", help="print the bugs and stop")
     args = parser.parse_args()
     bugs = mutants()
@@ -105,7 +136,7 @@ def main():
     if args.names:
         bugs = [b for b in bugs if b[0] in args.names]
     suite = Suite(args.build, args.limit)
-    if args.first_only:                                     # what is not built catches nothing
+    if args.first_only:  # what is not built catches nothing
         bugs = [b for b in bugs if b[1] in suite.programs]
     if args.sample:
         bugs = random.Random(args.seed).sample(bugs, min(args.sample, len(bugs)))
@@ -116,7 +147,11 @@ def main():
 
     def one(entry):
         found = suite.hunt(entry[0], entry[1], args.first_only)
-        print(f"{'caught' if found else 'ESCAPED':8} {entry[0]:28} {found[0] + ': ' + found[1] if found else entry[2]}", flush=True)
+        print(
+            f"{'caught' if found else 'ESCAPED':8} {entry[0]:28}"
+            f" {found[0] + ': ' + found[1] if found else entry[2]}",
+            flush=True,
+        )
         return found is not None
 
     with ThreadPoolExecutor(args.jobs) as pool:

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "threads/base/spin_lock.h"
-#include "tpcc/executor.h"
+#include "tpcc/transactions.h"
 
 namespace lockstep::tpcc {
 

@@ -11,6 +11,7 @@
 
 #include "tpcc/deck.h"
 #include "tpcc/delivery_queue.h"
+#include "tpcc/executor.h"
 
 namespace lockstep::tpcc {
 

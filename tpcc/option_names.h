@@ -7,8 +7,6 @@
 #include <string>
 #include <vector>
 
-#include <lockstep/options.h>
-
 namespace lockstep::tpcc {
 
 template <class T>

@@ -3,6 +3,7 @@
 
 Usage: plot.py RESULT.json PICTURE.svg|.png     Needs matplotlib (Debian: python3-matplotlib).
 """
+
 import json
 import sys
 
@@ -14,7 +15,11 @@ def main():
     try:
         import matplotlib
     except ImportError:
-        print("plot.py: matplotlib is missing; install it (Debian: apt-get install python3-matplotlib)", file=sys.stderr)
+        print(
+            "plot.py: matplotlib is missing; install it (Debian: apt-get install"
+            " python3-matplotlib)",
+            file=sys.stderr,
+        )
         return 3
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
@@ -34,8 +39,9 @@ def main():
         for axes in (rate, latency):
             axes.axvspan(0, warmup, color="0.92")
     rate.set_title(
-        f"TPC-C {settings['txn']}: {result['tx_per_s']:.0f} tx/s, {result['tpmC']:.0f} tpmC "
-        f"({settings['warehouses']} warehouses, {settings['workers']} workers, {settings['durability']} commits)"
+        f"TPC-C {settings['txn']}: {result['tx_per_s']:.0f} tx/s, {result['tpmC']:.0f} tpmC"
+        f" ({settings['warehouses']} warehouses, {settings['workers']} workers,"
+        f" {settings['durability']} commits)"
     )
     latency.plot(t, [slot["p50_us"] for slot in line], label="p50", color="tab:green")
     latency.plot(t, [slot["p99_us"] for slot in line], label="p99", color="tab:red")

@@ -227,6 +227,29 @@ void print_stage(const char* name, const StageStats& s) {
         s.batch.mean(), s.bypasses, s.bypassed_max);
 }
 
+// Runs a program that is looked for in PATH; its exit status, or 127. `quiet`: what it writes to
+// stderr is dropped.
+int run_command(std::vector<const char*> arguments, bool quiet) {
+    arguments.push_back(nullptr);
+    std::fflush(stdout);
+    const pid_t child = fork();
+    if (child == 0) {
+        if (quiet) dup2(open("/dev/null", O_WRONLY), STDERR_FILENO);
+        execvp(arguments[0], const_cast<char* const*>(arguments.data()));
+        _exit(127);
+    }
+    int status = 0;
+    if (child < 0 || waitpid(child, &status, 0) != child || !WIFEXITED(status)) return 127;
+    return WEXITSTATUS(status);
+}
+
+// The system's Python often has matplotlib when another one comes first in PATH.
+const char* python_with_matplotlib() {
+    for (const char* python : {"python3", "/usr/bin/python3"})
+        if (run_command({python, "-c", "import matplotlib"}, true) == 0) return python;
+    return "python3";  // whose script says what is missing
+}
+
 }  // namespace
 
 void print_run(const Results& r) {
@@ -290,33 +313,6 @@ Result<void> write_json(const Results& results, const std::string& file) {
     if (!out) return fail_os(ErrorCode::bad_path, errno, "--json");
     return {};
 }
-
-namespace {
-
-// Runs a program that is looked for in PATH; its exit status, or 127. `quiet`: what it writes to
-// stderr is dropped.
-int run_command(std::vector<const char*> arguments, bool quiet) {
-    arguments.push_back(nullptr);
-    std::fflush(stdout);
-    const pid_t child = fork();
-    if (child == 0) {
-        if (quiet) dup2(open("/dev/null", O_WRONLY), STDERR_FILENO);
-        execvp(arguments[0], const_cast<char* const*>(arguments.data()));
-        _exit(127);
-    }
-    int status = 0;
-    if (child < 0 || waitpid(child, &status, 0) != child || !WIFEXITED(status)) return 127;
-    return WEXITSTATUS(status);
-}
-
-// The system's Python often has matplotlib when another one comes first in PATH.
-const char* python_with_matplotlib() {
-    for (const char* python : {"python3", "/usr/bin/python3"})
-        if (run_command({python, "-c", "import matplotlib"}, true) == 0) return python;
-    return "python3";  // whose script says what is missing
-}
-
-}  // namespace
 
 bool draw_picture(const Results& results, const std::string& file) {
     const std::string data = file + ".json.tmp";

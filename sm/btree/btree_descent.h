@@ -10,6 +10,7 @@
 #pragma once
 
 #include "sm/btree/btree_impl.h"
+#include "threads/steps/ctx.h"
 
 namespace lockstep::sm {
 

@@ -13,8 +13,6 @@
 #include "sm/btree/btree_payload.h"
 #include "sm/change/page_change.h"
 #include "sm/core/txn_local.h"
-#include "threads/base/hints.h"
-#include "threads/steps/ctx.h"
 
 namespace lockstep::sm {
 

@@ -73,20 +73,6 @@ inline Result<void> log_put(Env& env, BTree& tree, txn::Transaction& txn, Ops::T
     return std::unexpected(released.error());
 }
 
-}  // namespace
-
-Result<void> Ops::check_write(const txn::Transaction& txn, size_t key_bytes, size_t value_bytes) {
-    if (txn.must_abort) return fail(ErrorCode::txn_aborting, "transaction", txn.id.value);
-    if (txn.read_only) return fail(ErrorCode::read_only, "transaction", txn.id.value);
-    if (key_bytes > kKeyBytesMax)
-        return fail(ErrorCode::key_too_long, "key", key_bytes, kKeyBytesMax);
-    if (value_bytes > kValueBytesMax)
-        return fail(ErrorCode::value_too_long, "value", value_bytes, kValueBytesMax);
-    return {};
-}
-
-namespace {
-
 // The leaf of `key` is full: ghosts that nobody needs go first, and it is split only if there are
 // none. A removal that fails is no failure of the insert.
 [[gnu::cold, gnu::noinline]] Result<void> make_room(BTree& tree, const Ops::SearchKey& key,
@@ -98,7 +84,27 @@ namespace {
     return Ops::split(tree, key, 0, extra);
 }
 
+[[gnu::cold, gnu::noinline]] Result<void> insert_large(Env& env, BTree& tree, txn::Transaction& txn,
+                                                       txn::LockName name, const SearchKey& key,
+                                                       Slice value) {
+    const Lsn before = txn.last_lsn;
+    const OverflowRef ref = TRY(write_overflow(env, &txn, tree.id(), value));
+    Result<void> done = Ops::insert_record(tree, txn, name, key, bytes_of(ref), true);
+    if (!done) (void)rollback(env, txn, before);  // nobody refers to it
+    return done;
+}
+
 }  // namespace
+
+Result<void> Ops::check_write(const txn::Transaction& txn, size_t key_bytes, size_t value_bytes) {
+    if (txn.must_abort) return fail(ErrorCode::txn_aborting, "transaction", txn.id.value);
+    if (txn.read_only) return fail(ErrorCode::read_only, "transaction", txn.id.value);
+    if (key_bytes > kKeyBytesMax)
+        return fail(ErrorCode::key_too_long, "key", key_bytes, kKeyBytesMax);
+    if (value_bytes > kValueBytesMax)
+        return fail(ErrorCode::value_too_long, "value", value_bytes, kValueBytesMax);
+    return {};
+}
 
 Result<void> Ops::insert_record(BTree& tree, txn::Transaction& txn, txn::LockName name,
                                 const SearchKey& key, Slice value, bool is_overflow,
@@ -143,20 +149,6 @@ Result<void> Ops::insert_record(BTree& tree, txn::Transaction& txn, txn::LockNam
         TRY(make_room(tree, key, has_ghosts, kSlotCost + key.size() + value.size()));
     }
 }
-
-namespace {
-
-[[gnu::cold, gnu::noinline]] Result<void> insert_large(Env& env, BTree& tree, txn::Transaction& txn,
-                                                       txn::LockName name, const SearchKey& key,
-                                                       Slice value) {
-    const Lsn before = txn.last_lsn;
-    const OverflowRef ref = TRY(write_overflow(env, &txn, tree.id(), value));
-    Result<void> done = Ops::insert_record(tree, txn, name, key, bytes_of(ref), true);
-    if (!done) (void)rollback(env, txn, before);  // nobody refers to it
-    return done;
-}
-
-}  // namespace
 
 Result<void> BTree::insert(txn::Transaction& txn, Slice key, Slice value) {
     if (!Ops::writable(txn, key.size(), value.size())) [[unlikely]]

@@ -152,6 +152,29 @@ Result<bool> latch_pair(Env& env, Ops::Target& parent, Slice key, Pair& pair) {
     return {};
 }
 
+// Removes what can be removed of the leaf's ghosts; `chains`: of those that could go if their
+// chains were among `freed`. True: the leaf is small.
+Result<bool> remove_ghosts(Env& env, BTree& tree, Slice key, const Chains& freed, Chains& chains,
+                           BTree::Cleaned& result) {
+    Ops::Target t;
+    TRY(Ops::latch_leaf(tree, key, t));
+    const bool is_root = t.id == tree.root();
+    const Slots found = removable_ghosts(
+        env, tree, *t.page, is_root ? count(*t.page) : count(*t.page) - 1u, freed, &chains);
+    if (!found.empty()) {
+        const payload::Remove head{static_cast<uint16_t>(found.size()), 0};
+        ChangePart part{&t.page,
+                        PageAction::btree_remove,
+                        0,
+                        {payload::bytes_of(head), slots_slice(found), {}, {}}};
+        TRY(change_pages(env, nullptr, ChangeRole::system, LogKind::btree_ghost_removal, tree.id(),
+                         {&part, 1}));
+    }
+    result.removed += static_cast<uint32_t>(found.size());
+    result.left = header(*t.page).ghosts;
+    return !is_root && used_bytes(*t.page) < kSmall;
+}
+
 }  // namespace
 
 Result<void> Ops::merge(BTree& tree, Slice key, unsigned level) {
@@ -219,33 +242,6 @@ Result<void> Ops::shrink_root(BTree& tree) {
     tree.leaves_freed_.fetch_add(1, std::memory_order_release);
     return {};
 }
-
-namespace {
-
-// Removes what can be removed of the leaf's ghosts; `chains`: of those that could go if their
-// chains were among `freed`. True: the leaf is small.
-Result<bool> remove_ghosts(Env& env, BTree& tree, Slice key, const Chains& freed, Chains& chains,
-                           BTree::Cleaned& result) {
-    Ops::Target t;
-    TRY(Ops::latch_leaf(tree, key, t));
-    const bool is_root = t.id == tree.root();
-    const Slots found = removable_ghosts(
-        env, tree, *t.page, is_root ? count(*t.page) : count(*t.page) - 1u, freed, &chains);
-    if (!found.empty()) {
-        const payload::Remove head{static_cast<uint16_t>(found.size()), 0};
-        ChangePart part{&t.page,
-                        PageAction::btree_remove,
-                        0,
-                        {payload::bytes_of(head), slots_slice(found), {}, {}}};
-        TRY(change_pages(env, nullptr, ChangeRole::system, LogKind::btree_ghost_removal, tree.id(),
-                         {&part, 1}));
-    }
-    result.removed += static_cast<uint32_t>(found.size());
-    result.left = header(*t.page).ghosts;
-    return !is_root && used_bytes(*t.page) < kSmall;
-}
-
-}  // namespace
 
 // Ghosts with chains are left to the cleaner: nobody else may free a chain, lest two do.
 Result<bool> Ops::remove_leaf_ghosts(BTree& tree, Slice key) {

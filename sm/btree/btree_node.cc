@@ -87,6 +87,71 @@ inline void admit(Page& p, Slice suffix) {
     set_heads(p, n);
 }
 
+// splice() to a longer value. Apart, because every splice would stand on that much stack.
+[[gnu::noinline]] void splice_longer(Page& p, Slot& s, unsigned slot, unsigned offset,
+                                     unsigned old_bytes, Slice fresh) {
+    // The old record gives up its space before the new one takes some.
+    char record[kPageBytes];
+    const Slice old = value(p, slot);
+    const size_t key_bytes = s.bits & kKeyBits, bytes = old.size() - old_bytes + fresh.size();
+    std::memcpy(record, chars(p) + s.at + kRecordHead, key_bytes + offset);
+    copy_bytes(record + key_bytes + offset, fresh);
+    copy_bytes(record + key_bytes + offset + fresh.size(), old.substr(offset + old_bytes));
+    const Slice key(record, key_bytes), whole(record + key_bytes, bytes);
+    discard(p, s.at, record_bytes(p, slot));
+    const size_t needed = kRecordHead + key_bytes + bytes;
+    if (static_cast<size_t>(p.header.hole_end - p.header.hole_begin) < needed) {
+        // Compaction would copy the old record along: leave an empty one in its place. Its two
+        // bytes come out of what was given up.
+        const uint16_t flags = s.bits & static_cast<uint16_t>(~kKeyBits);
+        s.bits = flags;
+        s.at = kPageBytes;  // compact() skips it
+        compact(p);
+        s.bits = static_cast<uint16_t>(flags | key_bytes);
+    }
+    s.at = carve(p, {}, key, whole);
+}
+
+// A record or a fence in the heap.
+struct Piece {
+    size_t at, bytes;
+};
+
+// Inside the heap, none over another, and with the garbage they fill it: a change moves and counts
+// them one by one.
+std::string check_heap(const Page& p, std::vector<Piece> pieces) {
+    std::ranges::sort(pieces, {}, &Piece::at);
+    size_t used = header(p).garbage, free_from = p.header.hole_end;
+    for (const Piece& piece : pieces) {
+        if (piece.bytes == 0) continue;  // an empty fence lies nowhere
+        if (piece.at < p.header.hole_end || piece.at + piece.bytes > kPageBytes)
+            return "BN-1: a record or fence lies outside the heap";
+        if (piece.at < free_from) return "BN-1: records or fences overlap";
+        free_from = piece.at + piece.bytes;
+        used += piece.bytes;
+    }
+    return used == kPageBytes - p.header.hole_end ? std::string()
+                                                  : "BN-1: heap bytes do not add up";
+}
+
+std::string check_frame(const Page& p) {
+    const NodeHeader& h = header(p);
+    if (p.kind() != PageKind::btree) return "kind is not btree";
+    if (h.count > kSlotsMax || p.header.hole_begin != kSlotsAt + h.count * sizeof(Slot))
+        return "BN-1: hole_begin does not match the slots";
+    if (p.header.hole_end < p.header.hole_begin || p.header.hole_end > kPageBytes)
+        return "BN-1: hole ends outside";
+    std::vector<Piece> pieces{{h.low_at, h.low_bytes}};
+    if (!high_infinite(p)) pieces.push_back({h.high_at, h.high_bytes});
+    for (unsigned i = 0; i < h.count; ++i) {
+        const Slot& s = slots(p)[i];
+        if (s.at + kRecordHead > kPageBytes) return "BN-1: a record or fence lies outside the heap";
+        pieces.push_back(
+            {s.at, kRecordHead + (s.bits & kKeyBits) + size_t{load<uint16_t>(chars(p) + s.at)}});
+    }
+    return check_heap(p, std::move(pieces));
+}
+
 }  // namespace
 
 Builder::~Builder() { find_common(page_); }
@@ -122,35 +187,6 @@ void remove(Page& p, unsigned slot) {
     --h.count;
     p.header.hole_begin = static_cast<uint16_t>(p.header.hole_begin - sizeof(Slot));
 }
-
-namespace {
-
-// splice() to a longer value. Apart, because every splice would stand on that much stack.
-[[gnu::noinline]] void splice_longer(Page& p, Slot& s, unsigned slot, unsigned offset,
-                                     unsigned old_bytes, Slice fresh) {
-    // The old record gives up its space before the new one takes some.
-    char record[kPageBytes];
-    const Slice old = value(p, slot);
-    const size_t key_bytes = s.bits & kKeyBits, bytes = old.size() - old_bytes + fresh.size();
-    std::memcpy(record, chars(p) + s.at + kRecordHead, key_bytes + offset);
-    copy_bytes(record + key_bytes + offset, fresh);
-    copy_bytes(record + key_bytes + offset + fresh.size(), old.substr(offset + old_bytes));
-    const Slice key(record, key_bytes), whole(record + key_bytes, bytes);
-    discard(p, s.at, record_bytes(p, slot));
-    const size_t needed = kRecordHead + key_bytes + bytes;
-    if (static_cast<size_t>(p.header.hole_end - p.header.hole_begin) < needed) {
-        // Compaction would copy the old record along: leave an empty one in its place. Its two
-        // bytes come out of what was given up.
-        const uint16_t flags = s.bits & static_cast<uint16_t>(~kKeyBits);
-        s.bits = flags;
-        s.at = kPageBytes;  // compact() skips it
-        compact(p);
-        s.bits = static_cast<uint16_t>(flags | key_bytes);
-    }
-    s.at = carve(p, {}, key, whole);
-}
-
-}  // namespace
 
 void splice(Page& p, unsigned slot, unsigned offset, unsigned old_bytes, Slice fresh) {
     CHECK(slot < header(p).count);
@@ -252,50 +288,6 @@ Shift shift_of(const Page& p, size_t prefix_bytes) {
     if (prefix_bytes >= own.size()) return {{}, prefix_bytes - own.size()};
     return {own.substr(prefix_bytes), 0};
 }
-
-namespace {
-
-// A record or a fence in the heap.
-struct Piece {
-    size_t at, bytes;
-};
-
-// Inside the heap, none over another, and with the garbage they fill it: a change moves and counts
-// them one by one.
-std::string check_heap(const Page& p, std::vector<Piece> pieces) {
-    std::ranges::sort(pieces, {}, &Piece::at);
-    size_t used = header(p).garbage, free_from = p.header.hole_end;
-    for (const Piece& piece : pieces) {
-        if (piece.bytes == 0) continue;  // an empty fence lies nowhere
-        if (piece.at < p.header.hole_end || piece.at + piece.bytes > kPageBytes)
-            return "BN-1: a record or fence lies outside the heap";
-        if (piece.at < free_from) return "BN-1: records or fences overlap";
-        free_from = piece.at + piece.bytes;
-        used += piece.bytes;
-    }
-    return used == kPageBytes - p.header.hole_end ? std::string()
-                                                  : "BN-1: heap bytes do not add up";
-}
-
-std::string check_frame(const Page& p) {
-    const NodeHeader& h = header(p);
-    if (p.kind() != PageKind::btree) return "kind is not btree";
-    if (h.count > kSlotsMax || p.header.hole_begin != kSlotsAt + h.count * sizeof(Slot))
-        return "BN-1: hole_begin does not match the slots";
-    if (p.header.hole_end < p.header.hole_begin || p.header.hole_end > kPageBytes)
-        return "BN-1: hole ends outside";
-    std::vector<Piece> pieces{{h.low_at, h.low_bytes}};
-    if (!high_infinite(p)) pieces.push_back({h.high_at, h.high_bytes});
-    for (unsigned i = 0; i < h.count; ++i) {
-        const Slot& s = slots(p)[i];
-        if (s.at + kRecordHead > kPageBytes) return "BN-1: a record or fence lies outside the heap";
-        pieces.push_back(
-            {s.at, kRecordHead + (s.bits & kKeyBits) + size_t{load<uint16_t>(chars(p) + s.at)}});
-    }
-    return check_heap(p, std::move(pieces));
-}
-
-}  // namespace
 
 std::string check_node(const Page& p) {
     if (std::string fault = check_frame(p); !fault.empty()) return fault;

@@ -35,6 +35,39 @@ inline void prefetch_inner(const Page* page, unsigned slots, unsigned share) {
                    at + std::min(guess + kGuessAhead, end));
 }
 
+// The hint is only an accelerator: a leaf of this tree whose fences cover the key is the right one
+// whatever happened since (BT-6).
+inline bool try_hint(BufferPool& pool, const BTree& tree, const LeafHint& hint,
+                     const node::SearchKey& key, Ops::Position& out) {
+    if (!pool.try_peek(hint.page, out.at) ||
+        (tree.leaves_freed() != hint.leaves_freed && !MUTANT(hint_outlives_leaf)))
+        return false;
+    const Page& page = *out.at.page;
+    if (page.header.object != tree.id().value || page.kind() != PageKind::btree ||
+        page.header.level != 0)
+        return false;
+    out.id = hint.page;
+    if (hint.slot < count(page) && key_equals(page, hint.slot, key)) {
+        out.slot = hint.slot;
+        out.found = true;
+        return true;
+    }
+    return covers(page, key);
+}
+
+// Unvalidated.
+txn::LockName slot_lock_name(ObjectId store, const Page& page, unsigned slot) {
+    char buffer[2 * kKeyBytesMax];
+    const Slice a = prefix(page), b = suffix(page, slot);
+    if (a.size() + b.size() > 16) [[unlikely]]
+        return txn::key_lock_name(store, full_key(page, slot, buffer, sizeof buffer));
+    char* const end = bytes::copy_bytes(bytes::copy_bytes(buffer, a), b);
+    bytes::store(end, uint64_t{0});
+    bytes::store(end + 8, uint64_t{0});
+    return txn::short_key_lock_name(store, bytes::load<uint64_t>(buffer),
+                                    bytes::load<uint64_t>(buffer + 8), a.size() + b.size());
+}
+
 }  // namespace
 
 void BTree::Descent::pass_on_for_leaf_apart(const BufferPool& pool, const Stats& stats,
@@ -87,30 +120,6 @@ Result<void> Ops::descend_last(BTree& tree, Position& out) {
         tree.stats_.restarts.fetch_add(1, std::memory_order_relaxed);
     }
 }
-
-namespace {
-
-// The hint is only an accelerator: a leaf of this tree whose fences cover the key is the right one
-// whatever happened since (BT-6).
-inline bool try_hint(BufferPool& pool, const BTree& tree, const LeafHint& hint,
-                     const node::SearchKey& key, Ops::Position& out) {
-    if (!pool.try_peek(hint.page, out.at) ||
-        (tree.leaves_freed() != hint.leaves_freed && !MUTANT(hint_outlives_leaf)))
-        return false;
-    const Page& page = *out.at.page;
-    if (page.header.object != tree.id().value || page.kind() != PageKind::btree ||
-        page.header.level != 0)
-        return false;
-    out.id = hint.page;
-    if (hint.slot < count(page) && key_equals(page, hint.slot, key)) {
-        out.slot = hint.slot;
-        out.found = true;
-        return true;
-    }
-    return covers(page, key);
-}
-
-}  // namespace
 
 Result<void> Ops::locate(BTree& tree, txn::Transaction& txn, const SearchKey& key, bool hint_first,
                          Position& out) {
@@ -250,23 +259,6 @@ Result<bool> Ops::latch_parent(BTree& tree, const SearchKey& key, unsigned level
         return true;
     }
 }
-
-namespace {
-
-// Unvalidated.
-txn::LockName slot_lock_name(ObjectId store, const Page& page, unsigned slot) {
-    char buffer[2 * kKeyBytesMax];
-    const Slice a = prefix(page), b = suffix(page, slot);
-    if (a.size() + b.size() > 16) [[unlikely]]
-        return txn::key_lock_name(store, full_key(page, slot, buffer, sizeof buffer));
-    char* const end = bytes::copy_bytes(bytes::copy_bytes(buffer, a), b);
-    bytes::store(end, uint64_t{0});
-    bytes::store(end + 8, uint64_t{0});
-    return txn::short_key_lock_name(store, bytes::load<uint64_t>(buffer),
-                                    bytes::load<uint64_t>(buffer + 8), a.size() + b.size());
-}
-
-}  // namespace
 
 Result<bool> Ops::next_key(BTree& tree, const Page& leaf, unsigned slot, const OptimisticPage* at,
                            NextKey& out) {

@@ -28,6 +28,14 @@ Difference difference(Slice before, Slice after) {
             static_cast<uint32_t>(after.size() - head - tail)};
 }
 
+// The last copy of a record that moves on becomes a ghost. `head` must outlive the change.
+ChangePart leave_copy(ExclusivePage& page, RecordId copy, RecordId home, RemovePayload& head) {
+    const Slot& s = slot(*page, copy.slot.value);
+    CHECK((s.state & kMoved) && link_of(content(*page, s)) == home);  // HF-2
+    head = {copy.slot.value, kToGhost, s.state};
+    return {&page, PageAction::heap_remove, 0, {bytes_of(head), content(*page, s)}};
+}
+
 }  // namespace
 
 // Replaces the record (what lies behind the first `skip` bytes of the slot) where it is, if it
@@ -77,18 +85,6 @@ Result<HeapFile::Ops::Outcome> HeapFile::Ops::update_in_place(HeapFile& heap, tx
                     target.slot.value);
     return splice(heap, txn, moved, target.slot, sizeof(Link), record);
 }
-
-namespace {
-
-// The last copy of a record that moves on becomes a ghost. `head` must outlive the change.
-ChangePart leave_copy(ExclusivePage& page, RecordId copy, RecordId home, RemovePayload& head) {
-    const Slot& s = slot(*page, copy.slot.value);
-    CHECK((s.state & kMoved) && link_of(content(*page, s)) == home);  // HF-2
-    head = {copy.slot.value, kToGhost, s.state};
-    return {&page, PageAction::heap_remove, 0, {bytes_of(head), content(*page, s)}};
-}
-
-}  // namespace
 
 // The record goes where there is room: back home, else to another page. There its home keeps a
 // stub, and its room until the transaction has ended.

@@ -162,6 +162,15 @@ private:
     threads::Latch& latch_;
 };
 
+// Whether the next checkpoint is due.
+bool is_due(const RestartEnv& env, Lsn last_begin) {
+    const uint64_t since = env.log->tail() - last_begin;
+    // If an old transaction holds the log, checkpoints one after another would not help: some log
+    // must have been written.
+    return since >= interval_bytes(env) ||
+           (log_is_scarce(env, 70) && since > env.log->capacity_bytes() / 64);
+}
+
 }  // namespace
 
 Checkpointer::Checkpointer(RestartEnv& env) : env_(env), impl_(std::make_shared<Impl>()) {}
@@ -192,19 +201,6 @@ Result<void> Checkpointer::mark_clean() {
     block.clean = 1;
     return write_superblock_of(env_, block);
 }
-
-namespace {
-
-// Whether the next checkpoint is due.
-bool is_due(const RestartEnv& env, Lsn last_begin) {
-    const uint64_t since = env.log->tail() - last_begin;
-    // If an old transaction holds the log, checkpoints one after another would not help: some log
-    // must have been written.
-    return since >= interval_bytes(env) ||
-           (log_is_scarce(env, 70) && since > env.log->capacity_bytes() / 64);
-}
-
-}  // namespace
 
 Result<void> Checkpointer::start() {
     CHECK(!impl_->stopped);

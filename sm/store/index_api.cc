@@ -11,8 +11,6 @@ namespace lockstep {
 using sm::OpKind;
 using sm::TxnAccess;
 
-namespace {}  // namespace
-
 Result<bool> Index::get(Txn& txn, Slice key, std::string& value, Access access) const {
     txn::Transaction* t = sm::enter(txn, engine_, tree_, OpKind::fetch);
     if (!t) return sm::refused(txn, engine_, tree_);

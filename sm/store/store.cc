@@ -82,6 +82,16 @@ bool worth_retrying(const Error& error) {
     return error.code == ErrorCode::deadlock || error.code == ErrorCode::txn_aborting;
 }
 
+// Schema changes demand a usable, writing transaction of this store.
+Result<txn::Transaction*> schema_txn(sm::Engine* engine, Txn& txn) {
+    if (!engine) return fail(ErrorCode::store_closed, "store");
+    txn::Transaction* t = sm::TxnAccess::usable(txn);
+    if (!t || &sm::TxnAccess::engine(txn) != engine || t->read_only)
+        return sm::refused(txn, engine, engine);
+    sm::operation_boundary(sm::OpKind::insert, sm::kCatalogObject);
+    return t;
+}
+
 }  // namespace
 
 Result<void> Store::run_body(sm::Engine& engine, Body body, const TxnOptions& options) {
@@ -119,20 +129,6 @@ Result<Txn> Store::begin(const TxnOptions& options) {
     txn::Transaction* t = TRY(begin_transaction(*engine_, options));
     return Txn(engine_.get(), t, t->generation);
 }
-
-namespace {
-
-// Schema changes demand a usable, writing transaction of this store.
-Result<txn::Transaction*> schema_txn(sm::Engine* engine, Txn& txn) {
-    if (!engine) return fail(ErrorCode::store_closed, "store");
-    txn::Transaction* t = sm::TxnAccess::usable(txn);
-    if (!t || &sm::TxnAccess::engine(txn) != engine || t->read_only)
-        return sm::refused(txn, engine, engine);
-    sm::operation_boundary(sm::OpKind::insert, sm::kCatalogObject);
-    return t;
-}
-
-}  // namespace
 
 Result<Index> Store::create_index(Txn& txn, std::string_view name) {
     txn::Transaction* t = TRY(schema_txn(engine_.get(), txn));

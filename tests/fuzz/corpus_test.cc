@@ -1,4 +1,5 @@
-// labels: fuzz corpus_test - every input of the corpus again, in every build: what once found a bug
+// labels: fuzz
+// corpus_test.cc - every input of the corpus again, in every build: what once found a bug
 // must not find it twice. And random ones.
 //
 // LOCKSTEP_SEED: of the random inputs. LOCKSTEP_FUZZ_RUNS: how many per target.

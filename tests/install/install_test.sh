@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# install_test BUILD_DIRECTORY SOURCE_DIRECTORY - installs into a scratch prefix, builds the examples outside the tree against what was
-# installed (CMake package with static and shared library, then pkg-config), and runs them.
+# install_test BUILD_DIRECTORY SOURCE_DIRECTORY - installs into a scratch prefix, builds the
+# examples outside the tree against what was installed (CMake package with static and shared
+# library, then pkg-config), and runs them.
 set -euo pipefail
 build=$1 source=$2
 scratch=$(mktemp -d)
@@ -11,7 +12,8 @@ cp -r "$source/tools/examples" "$scratch/examples"
 lines=$(wc -l <"$scratch/examples/first_steps.cc")
 [ "$lines" -le 25 ] || { echo "first_steps.cc has $lines lines, more than 25"; exit 1; }
 
-cmake -S "$scratch/examples" -B "$scratch/out" -G Ninja -DCMAKE_PREFIX_PATH="$scratch/prefix" -DCMAKE_BUILD_TYPE=Release >/dev/null
+cmake -S "$scratch/examples" -B "$scratch/out" -G Ninja -DCMAKE_PREFIX_PATH="$scratch/prefix" \
+    -DCMAKE_BUILD_TYPE=Release >/dev/null
 cmake --build "$scratch/out" -j 2 >/dev/null
 for program in first_steps first_steps_shared; do
     said=$("$scratch/out/$program" "$scratch/$program.db")
@@ -19,28 +21,38 @@ for program in first_steps first_steps_shared; do
 done
 "$scratch/out/transfers" "$scratch/transfers.db"
 
-# An application may have folders of our names on its include path, and nothing of ours but <lockstep/...> is on it.
+# An application may have folders of our names on its include path, and nothing of ours but
+# <lockstep/...> is on it.
 mkdir -p "$scratch/embedder"/{sm,txn,threads,base}
 for header in sm/page.h txn/transaction.h threads/thread.h base/check.h; do
     echo '#error "the embedder'"'"'s own header was taken"' >"$scratch/embedder/$header"
 done
-[ "$(ls "$scratch/prefix/include")" = lockstep ] || { echo "installed besides lockstep/: $(ls "$scratch/prefix/include")"; exit 1; }
-[ -z "$(find "$scratch/prefix/include" -mindepth 2 -type d)" ] || { echo "folders below include/lockstep"; exit 1; }
+[ "$(ls "$scratch/prefix/include")" = lockstep ] || { echo \
+    "installed besides lockstep/: $(ls "$scratch/prefix/include")"; exit 1; }
+[ -z "$(find "$scratch/prefix/include" -mindepth 2 -type d)" ] || { echo \
+    "folders below include/lockstep"; exit 1; }
 
 export PKG_CONFIG_PATH="$(dirname "$(find "$scratch/prefix" -name lockstep.pc)")"
-g++ "$scratch/examples/first_steps.cc" $(pkg-config --cflags --libs lockstep) -o "$scratch/by_pkg_config"
-LD_LIBRARY_PATH="$(pkg-config --variable=libdir lockstep)" "$scratch/by_pkg_config" "$scratch/by_pkg_config.db"
-for header in "$scratch"/prefix/include/lockstep/*.h; do      # each stands alone, but for the ends of others
+g++ "$scratch/examples/first_steps.cc" $(pkg-config --cflags --libs lockstep) -o \
+    "$scratch/by_pkg_config"
+LD_LIBRARY_PATH="$(pkg-config --variable=libdir lockstep)" "$scratch/by_pkg_config" \
+    "$scratch/by_pkg_config.db"
+# Each stands alone, but for the ends of others.
+for header in "$scratch"/prefix/include/lockstep/*.h; do
     [[ $header != *_inl.h ]] || continue
     echo "#include <lockstep/$(basename "$header")>"
 done | sort >"$scratch/all.cc"
 while read -r line; do
-    echo "$line" | g++ -fsyntax-only -Wall -Wextra -Werror -I"$scratch/embedder" -I"$scratch/embedder/sm" $(pkg-config --cflags lockstep) -x c++ -
+    echo "$line" | g++ -fsyntax-only -Wall -Wextra -Werror -I"$scratch/embedder" \
+        -I"$scratch/embedder/sm" $(pkg-config --cflags lockstep) -x c++ -
 done <"$scratch/all.cc"
-g++ -I"$scratch/embedder" "$scratch/examples/first_steps.cc" $(pkg-config --cflags --libs lockstep) -o "$scratch/embedded"
+g++ -I"$scratch/embedder" "$scratch/examples/first_steps.cc" $(pkg-config --cflags --libs \
+    lockstep) -o "$scratch/embedded"
 # A Result that is dropped does not compile.
-if g++ -fsyntax-only -Werror $(pkg-config --cflags lockstep) "$source/tests/install/dropped_result.cc" 2>"$scratch/dropped.log"; then
+if g++ -fsyntax-only -Werror $(pkg-config --cflags lockstep) \
+    "$source/tests/install/dropped_result.cc" 2>"$scratch/dropped.log"; then
     echo "dropped_result.cc compiles: a Result can be dropped"; exit 1
 fi
-[ "$(grep -c 'error: ignoring returned value' "$scratch/dropped.log")" -eq 3 ] || { cat "$scratch/dropped.log"; exit 1; }
+[ "$(grep -c 'error: ignoring returned value' "$scratch/dropped.log")" -eq 3 ] || { cat \
+    "$scratch/dropped.log"; exit 1; }
 echo "1 passed, 0 failed"

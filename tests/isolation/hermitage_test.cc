@@ -1,4 +1,5 @@
-// labels: sim hermitage_test - the Hermitage schedules in every interleaving of their steps, at
+// labels: sim
+// hermitage_test.cc - the Hermitage schedules in every interleaving of their steps, at
 // every isolation level.
 //
 // Concepts   Each scenario says which levels must forbid its anomaly and which may show it. A

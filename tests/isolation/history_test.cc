@@ -1,4 +1,5 @@
-// labels: model history_test - random transactions on real workers, replayed in commit order: every
+// labels: model
+// history_test.cc - random transactions on real workers, replayed in commit order: every
 // read, miss and range must be what an ordered map gives.
 //
 // LOCKSTEP_TRANSACTIONS: how many in all, spread over the configurations. LOCKSTEP_SEED: the first

@@ -1,4 +1,5 @@
-// labels: sim phantom_test - a range (or a missing key) is read twice while another transaction
+// labels: sim
+// phantom_test.cc - a range (or a missing key) is read twice while another transaction
 // changes one key, at every position, in every interleaving.
 //
 // Concepts   Trees: empty; only ghosts; one leaf; several leaves (rows of a quarter of a page, so

@@ -17,7 +17,6 @@
 #include <string>
 #include <vector>
 
-#include "tests/seed_of_run.h"
 #include "tests/sim_store.h"
 #include "tests/sm/test_util.h"
 

@@ -1,5 +1,8 @@
 #!/usr/bin/env python3
-"""simulation_test.py - runs lockstep-sim over many seeds and holds it to numbers: crash points, and injections of each kind of fault."""
+"""simulation_test.py - runs lockstep-sim over many seeds and holds it to numbers: crash points, and
+injections of each kind of fault.
+"""
+
 import argparse
 import collections
 import os
@@ -7,18 +10,50 @@ import re
 import subprocess
 import sys
 
-# Seeds that run under one profile only, without power cuts: their faults are rare in the ordinary mixture.
-PROFILES = {"log_failure": 1200, "write_errors": 120, "no_space": 90, "clock": 130, "log_full": 50, "disk_full": 120, "lost_writes": 80}
-# Seeds that once failed. 597: an escalated transaction took the bytes of records that it had erased itself, and had no room to roll back.
-# 1362: a restart that could not read a page waited for its losers for ever, and had begun to name a checkpoint.
-# 3285, 5473, 7171 wronged the engine: a store may fail while it is closed, and when it is opened again lsns are given out anew.
+# Seeds that run under one profile only, without power cuts: their faults are rare in the ordinary
+# mixture.
+PROFILES = {
+    "log_failure": 1200,
+    "write_errors": 120,
+    "no_space": 90,
+    "clock": 130,
+    "log_full": 50,
+    "disk_full": 120,
+    "lost_writes": 80,
+}
+# Seeds that once failed. 597: an escalated transaction took the bytes of records that it had erased
+# itself, and had no room to roll back.
+# 1362: a restart that could not read a page waited for its losers for ever, and had begun to name a
+# checkpoint.
+# 3285, 5473, 7171 wronged the engine: a store may fail while it is closed, and when it is opened
+# again lsns are given out anew.
 # So did 301320: a log of 4 MB may be full.
 FAILED_ONCE = [597, 1362, 3285, 5473, 7171, 301320]
 # 335728: the record that ends a rollback was written although the rollback had failed.
 FAILED_ONCE_WITH = {335728: "log_failure"}
-INJECTIONS = ["log_damage", "log_tail_damage", "lost_write_log", "page_damage", "lost_write", "unreadable", "no_space_log", "disk_full", "read_error", "bit_flip",
-              "short_transfer", "again", "slow", "killed", "power_cut", "misuse", "sync_error", "write_error_log", "write_error_data",
-              "no_space_data", "clock_jump"]
+INJECTIONS = [
+    "log_damage",
+    "log_tail_damage",
+    "lost_write_log",
+    "page_damage",
+    "lost_write",
+    "unreadable",
+    "no_space_log",
+    "disk_full",
+    "read_error",
+    "bit_flip",
+    "short_transfer",
+    "again",
+    "slow",
+    "killed",
+    "power_cut",
+    "misuse",
+    "sync_error",
+    "write_error_log",
+    "write_error_data",
+    "no_space_data",
+    "clock_jump",
+]
 
 
 def run(counts, program, *options):
@@ -36,7 +71,12 @@ def main():
     parser.add_argument("--seeds", type=int, required=True)
     parser.add_argument("--crash-points", type=int, required=True, help="at least so many in all")
     parser.add_argument("--injections", type=int, default=0, help="at least so many of each kind")
-    parser.add_argument("--times", type=int, default=1, help="so many times the seeds of each profile: 50 with --injections 10000")
+    parser.add_argument(
+        "--times",
+        type=int,
+        default=1,
+        help="so many times the seeds of each profile: 50 with --injections 10000",
+    )
     options = parser.parse_args()
     first = int(os.environ.get("LOCKSTEP_SEED", "1"))
     print(f"seeds from {first}; LOCKSTEP_SEED sets the first")
@@ -49,10 +89,26 @@ def main():
     points = counts["crash_points"]
     if options.injections:
         for profile, seeds in PROFILES.items():
-            run(counts, options.program, "--seed", first + 100000, "--seeds", seeds * options.times, "--jobs", 2, "--faults", profile, "--crash-points", 0)
+            run(
+                counts,
+                options.program,
+                "--seed",
+                first + 100000,
+                "--seeds",
+                seeds * options.times,
+                "--jobs",
+                2,
+                "--faults",
+                profile,
+                "--crash-points",
+                0,
+            )
     few = [f"{name}: {counts[name]}" for name in INJECTIONS if counts[name] < options.injections]
     if points < options.crash_points or few:
-        sys.exit(f"{points} crash points, wanted {options.crash_points}; fewer than {options.injections} injections of: {', '.join(few)}")
+        sys.exit(
+            f"{points} crash points, wanted {options.crash_points}; fewer than {options.injections}"
+            f" injections of: {', '.join(few)}"
+        )
 
 
 if __name__ == "__main__":

@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""icache_test - lockstep-icache from outside: bad input, exact repetition, and its simulator against cachegrind on a real program.
+"""icache_test - lockstep-icache from outside: bad input, exact repetition, and its simulator
+against cachegrind on a real program.
 
 Usage: icache_test.py LOCKSTEP_ICACHE
 """
+
 import json
 import pathlib
 import re
@@ -16,8 +18,12 @@ GEOMETRIES = ("65536,2,64", "16384,4,32", "32768,8,64")
 
 
 def run(*words, expect=0, program=ICACHE, **more):
-    done = subprocess.run([str(program), *map(str, words)], capture_output=True, text=True, timeout=200, **more)
-    assert done.returncode == expect, f"{words}: exit {done.returncode}\n{done.stdout}\n{done.stderr}"
+    done = subprocess.run(
+        [str(program), *map(str, words)], capture_output=True, text=True, timeout=200, **more
+    )
+    assert (
+        done.returncode == expect
+    ), f"{words}: exit {done.returncode}\n{done.stdout}\n{done.stderr}"
     return done
 
 
@@ -31,7 +37,8 @@ def test_bad_input(scratch):
     (scratch / "no_trace").write_bytes(b"12345678 this is no trace")
     assert "no trace" in run("simulate", scratch / "no_trace", expect=2).stderr
     assert "bad_path" in run("simulate", scratch / "missing", expect=1).stderr
-    # Beside a copy of the program there is no tracer: as where valgrind was missing when it was built.
+    # Beside a copy of the program there is no tracer: as where valgrind was missing when it was
+    # built.
     alone = scratch / "alone" / "lockstep-icache"
     alone.parent.mkdir()
     shutil.copy(ICACHE, alone)
@@ -46,11 +53,40 @@ def test_repetition(scratch):
     figures = []
     for i in range(2):
         file = scratch / f"run{i}.json"
-        run("run", "fetch", "update", "--threads", 5, "--rounds", 5, "--no-time", "--geometry", "4K,4,64", "--json", file)
+        run(
+            "run",
+            "fetch",
+            "update",
+            "--threads",
+            5,
+            "--rounds",
+            5,
+            "--no-time",
+            "--geometry",
+            "4K,4,64",
+            "--json",
+            file,
+        )
         figures.append(file.read_text())
     assert figures[0] == figures[1], "two runs of one seed differ"
-    run("run", "fetch", "--threads", 5, "--rounds", 5, "--no-time", "--geometry", "4K,4,64", "--seed", 2, "--json", scratch / "other.json")
-    assert (scratch / "other.json").read_text() != figures[0], "another seed changes nothing: is it used?"
+    run(
+        "run",
+        "fetch",
+        "--threads",
+        5,
+        "--rounds",
+        5,
+        "--no-time",
+        "--geometry",
+        "4K,4,64",
+        "--seed",
+        2,
+        "--json",
+        scratch / "other.json",
+    )
+    assert (scratch / "other.json").read_text() != figures[
+        0
+    ], "another seed changes nothing: is it used?"
     check_comparison(json.loads(figures[0])["comparisons"][0])
 
 
@@ -58,22 +94,48 @@ def check_comparison(c):
     """A team's figures hang together, and teams do what they are for."""
     machine = c["machines"][0]
     assert c["team"]["units"] == c["serial"]["units"] == 25
-    assert 500 < c["serial"]["instructions"] < c["team"]["instructions"] < 2 * c["serial"]["instructions"], c["team"]
+    assert (
+        500
+        < c["serial"]["instructions"]
+        < c["team"]["instructions"]
+        < 2 * c["serial"]["instructions"]
+    ), c["team"]
     assert machine["serial_warm"]["l1i"] <= machine["serial_cold"]["l1i"]
     assert machine["team_cold"]["follower"] < 0.5 * machine["team_cold"]["leader"], machine
-    total = machine["team_cold"]["leader"] + 4 * machine["team_cold"]["follower"] + machine["team_cold"]["other"]
+    total = (
+        machine["team_cold"]["leader"]
+        + 4 * machine["team_cold"]["follower"]
+        + machine["team_cold"]["other"]
+    )
     assert abs(total / 5 - machine["team_cold"]["l1i"]) < 1e-6, machine
 
 
 def cachegrind(geometry, program, scratch):
-    """I and D references and first-level misses, from valgrind's own tool under the same environment. Where valgrind chases branches it may execute
-    instructions ahead of a condition that the program does not reach, and count them; the tracer does not chase, so cachegrind must not."""
+    """I and D references and first-level misses, from valgrind's own tool under the same
+    environment. Where valgrind chases branches it may execute instructions ahead of a condition
+    that the program does not reach, and count them; the tracer does not chase, so cachegrind must
+    not."""
     done = subprocess.run(
-        ["/usr/bin/valgrind.bin", "--tool=cachegrind", "--vex-guest-chase=no", "--cache-sim=yes", f"--I1={geometry}", f"--D1={geometry}", "--LL=8388608,16,64",
-         f"--cachegrind-out-file={scratch}/cachegrind.out", *program],
-        capture_output=True, text=True, env={"LC_ALL": "C", "VALGRIND_LAUNCHER": "/usr/bin/valgrind"}, timeout=200)
+        [
+            "/usr/bin/valgrind.bin",
+            "--tool=cachegrind",
+            "--vex-guest-chase=no",
+            "--cache-sim=yes",
+            f"--I1={geometry}",
+            f"--D1={geometry}",
+            "--LL=8388608,16,64",
+            f"--cachegrind-out-file={scratch}/cachegrind.out",
+            *program,
+        ],
+        capture_output=True,
+        text=True,
+        env={"LC_ALL": "C", "VALGRIND_LAUNCHER": "/usr/bin/valgrind"},
+        timeout=200,
+    )
     assert done.returncode == 0, done.stderr
-    number = lambda name: int(re.search(name + r":\s+([\d,]+)", done.stderr).group(1).replace(",", ""))
+    number = lambda name: int(
+        re.search(name + r":\s+([\d,]+)", done.stderr).group(1).replace(",", "")
+    )
     return number("I +refs"), number("I1 +misses"), number("D1 +misses")
 
 
@@ -84,10 +146,18 @@ def test_against_cachegrind(scratch):
     ours = json.loads(run("simulate", "--as-cachegrind", scratch / "whole", *words).stdout)
     for geometry, machine in zip(GEOMETRIES, ours["machines"]):
         refs, l1i, l1d = cachegrind(geometry, program, scratch)
-        for name, mine, theirs in (("instructions", ours["instructions"], refs), ("L1-I misses", machine["l1i"], l1i),
-                                   ("L1-D misses", machine["l1d"], l1d)):
-            print(f"{geometry:>12} {name:<13} {mine:>10} cachegrind {theirs:>10}  {100 * (mine / theirs - 1):+.3f}%")
-            assert abs(mine / theirs - 1) < 0.01, f"{geometry}: {name} {mine}, cachegrind says {theirs}"
+        for name, mine, theirs in (
+            ("instructions", ours["instructions"], refs),
+            ("L1-I misses", machine["l1i"], l1i),
+            ("L1-D misses", machine["l1d"], l1d),
+        ):
+            print(
+                f"{geometry:>12} {name:<13} {mine:>10} cachegrind {theirs:>10} "
+                f" {100 * (mine / theirs - 1):+.3f}%"
+            )
+            assert (
+                abs(mine / theirs - 1) < 0.01
+            ), f"{geometry}: {name} {mine}, cachegrind says {theirs}"
 
 
 def main():

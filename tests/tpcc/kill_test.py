@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
-"""kill_test.py - kills the TPC-C driver with signal 9 in the middle of durable work and checks that nothing acknowledged is lost.
+"""kill_test.py - kills the TPC-C driver with signal 9 in the middle of durable work and checks that
+nothing acknowledged is lost.
 
-Usage: kill_test.py DRIVER [--rounds N] [--seconds S] [--warehouses W] [--workers N] [--steps on|off] [--keep]
+Usage: kill_test.py DRIVER [--rounds N] [--seconds S] [--warehouses W] [--workers N] [--steps
+on|off] [--keep]
 
-Each round continues the database of the round before: start the driver, let it acknowledge commits for a while (a random time up to S),
-kill it, reopen the database, demand all twelve conditions and every order, payment and delivery that any round acknowledged.
-"""
+Each round continues the database of the round before: start the driver, let it acknowledge commits
+for a while (a random time up to S), kill it, reopen the database, demand all twelve conditions and
+every order, payment and delivery that any round acknowledged."""
+
 import argparse
 import os
 import random
@@ -18,16 +21,46 @@ import time
 
 
 def run_and_kill(arguments, path, acks, seconds, steps):
-    """Runs the driver until it has acknowledged something for `seconds`, then kills it. Returns the number of lines it added."""
+    """Runs the driver until it has acknowledged something for `seconds`, then kills it. Returns the
+    number of lines it added.
+    """
     before = os.path.getsize(acks) if os.path.exists(acks) else 0
     with open(acks, "a") as ack_file, open(path + ".out", "w") as output:
         driver = subprocess.Popen(
-            [arguments.driver, "--path", path, "--durability", "durable", "--duration", "600", "--warmup", "0", "--pool", "128M",
-             "--log-size", "256M", "--workers", str(arguments.workers), "--seed", str(arguments.seed), "--steps", steps, "--ack-fd", str(ack_file.fileno())]
+            [
+                arguments.driver,
+                "--path",
+                path,
+                "--durability",
+                "durable",
+                "--duration",
+                "600",
+                "--warmup",
+                "0",
+                "--pool",
+                "128M",
+                "--log-size",
+                "256M",
+                "--workers",
+                str(arguments.workers),
+                "--seed",
+                str(arguments.seed),
+                "--steps",
+                steps,
+                "--ack-fd",
+                str(ack_file.fileno()),
+            ]
             + ([] if before else ["--warehouses", str(arguments.warehouses)]),
-            pass_fds=[ack_file.fileno()], stdout=output, stderr=subprocess.STDOUT)
+            pass_fds=[ack_file.fileno()],
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        )
         deadline = time.monotonic() + 120
-        while driver.poll() is None and os.path.getsize(acks) == before and time.monotonic() < deadline:
+        while (
+            driver.poll() is None
+            and os.path.getsize(acks) == before
+            and time.monotonic() < deadline
+        ):
             time.sleep(0.01)
         time.sleep(seconds)
         driver.send_signal(signal.SIGKILL)
@@ -69,10 +102,26 @@ def main():
             if now == lines:
                 sys.exit(f"round {number}: nothing was acknowledged in two minutes")
             started = time.monotonic()
-            check = subprocess.run([arguments.driver, "--path", path, "--check-only", "--check-acks", acks, "--pool", "128M", "--log-size", "256M"],
-                                   capture_output=True, text=True)
-            print(f"round {number}: {now - lines} commits acknowledged in {seconds:.2f} s with steps {steps}; recovered and checked in "
-                  f"{time.monotonic() - started:.2f} s")
+            check = subprocess.run(
+                [
+                    arguments.driver,
+                    "--path",
+                    path,
+                    "--check-only",
+                    "--check-acks",
+                    acks,
+                    "--pool",
+                    "128M",
+                    "--log-size",
+                    "256M",
+                ],
+                capture_output=True,
+                text=True,
+            )
+            print(
+                f"round {number}: {now - lines} commits acknowledged in {seconds:.2f} s with steps"
+                f" {steps}; recovered and checked in {time.monotonic() - started:.2f} s"
+            )
             lines = now
             if check.returncode != 0:
                 sys.exit(f"status {check.returncode} after the kill\n{check.stdout}{check.stderr}")

@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
-"""soak_test.py - runs the TPC-C driver with a pool of a tenth of the data and STEPS on, and demands constant memory and all conditions.
+"""soak_test.py - runs the TPC-C driver with a pool of a tenth of the data and STEPS on, and demands
+constant memory and all conditions.
 
-Usage: soak_test.py DRIVER [--seconds S] [--warehouses W] [--workers N] [--steps on|off] [--pool-percent P]
+Usage: soak_test.py DRIVER [--seconds S] [--warehouses W] [--workers N] [--steps on|off]
+[--pool-percent P]
 
-`soak_test.py DRIVER --seconds 600` is the long run. The database is loaded first, by itself, to know its size. Then the driver's resident memory
-is sampled: the highest of the second half may exceed the highest of the first half (its start left out) by 3% and 2 MB, no more.
-"""
+`soak_test.py DRIVER --seconds 600` is the long run. The database is loaded first, by itself, to
+know its size. Then the driver's resident memory is sampled: the highest of the second half may
+exceed the highest of the first half (its start left out) by 3% and 2 MB, no more."""
+
 import argparse
 import os
 import shutil
@@ -45,7 +48,10 @@ def judge(samples, seconds):
     warm = [(t, s) for t, s in samples if 0.2 * seconds < t < seconds]
     first = max((s for t, s in warm if t < 0.6 * seconds), default=0)
     second = max((s for t, s in warm if t >= 0.6 * seconds), default=0)
-    print(f"resident memory: {first / 2**20:.1f} MB at most in the first half, {second / 2**20:.1f} MB in the second ({len(warm)} samples)")
+    print(
+        f"resident memory: {first / 2**20:.1f} MB at most in the first half, {second / 2**20:.1f}"
+        f" MB in the second ({len(warm)} samples)"
+    )
     if len(warm) < 10 or first == 0:
         sys.exit("too few samples: this shows nothing")
     if second > first * 1.03 + 2 * 2**20:
@@ -65,13 +71,41 @@ def main():
     path = os.path.join(directory, "db")
     log = ["--log-size", "256M"]
     try:
-        subprocess.run([arguments.driver, "--path", path, "--warehouses", str(arguments.warehouses), "--transactions", "1", *log],
-                       check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(
+            [
+                arguments.driver,
+                "--path",
+                path,
+                "--warehouses",
+                str(arguments.warehouses),
+                "--transactions",
+                "1",
+                *log,
+            ],
+            check=True,
+            stdout=subprocess.DEVNULL,
+        )
         data = os.stat(os.path.join(path, "data")).st_blocks * 512
         pool = max(4 << 20, int(data * arguments.pool_percent / 100))
-        print(f"{data / 2**20:.0f} MB of data, pool of {pool / 2**20:.1f} MB, steps {arguments.steps}")
-        command = [arguments.driver, "--path", path, "--pool", str(pool), "--workers", str(arguments.workers), "--steps", arguments.steps,
-                   "--duration", str(arguments.seconds), "--warmup", "0", *log]
+        print(
+            f"{data / 2**20:.0f} MB of data, pool of {pool / 2**20:.1f} MB, steps {arguments.steps}"
+        )
+        command = [
+            arguments.driver,
+            "--path",
+            path,
+            "--pool",
+            str(pool),
+            "--workers",
+            str(arguments.workers),
+            "--steps",
+            arguments.steps,
+            "--duration",
+            str(arguments.seconds),
+            "--warmup",
+            "0",
+            *log,
+        ]
         with open(path + ".out", "w") as output:
             process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT)
             samples = sample(process, arguments.seconds)
@@ -79,11 +113,21 @@ def main():
             report = output.read()
         if process.returncode != 0:
             sys.exit(f"the driver ended with status {process.returncode}:\n{report}")
-        print("\n".join(line for line in report.splitlines() if "tpmC" in line or "condition" in line.lower()))
+        print(
+            "\n".join(
+                line
+                for line in report.splitlines()
+                if "tpmC" in line or "condition" in line.lower()
+            )
+        )
         judge(samples, arguments.seconds)
-        check = subprocess.run([arguments.driver, "--path", path, "--check-only", *log], capture_output=True, text=True)
+        check = subprocess.run(
+            [arguments.driver, "--path", path, "--check-only", *log], capture_output=True, text=True
+        )
         if check.returncode != 0:
-            sys.exit(f"status {check.returncode} of the check afterwards\n{check.stdout}{check.stderr}")
+            sys.exit(
+                f"status {check.returncode} of the check afterwards\n{check.stdout}{check.stderr}"
+            )
         print(check.stdout.strip().splitlines()[-1])
     finally:
         shutil.rmtree(directory, ignore_errors=True)

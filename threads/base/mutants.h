@@ -1,10 +1,10 @@
-// mutants.h - the table of mutants: faults compiled in on purpose, to show that the tests notice them.
+// mutants.h - the table of mutants: faults compiled in on purpose, to see that the tests notice.
 //
-// Concepts   MUTANT(name) stands where the fault would be made. In a normal build it is the constant
-//            `false`, so its branch does not exist. A build with LOCKSTEP_MUTANTS has all of them,
-//            and the environment variable LOCKSTEP_MUTANT picks one by name at program start.
-//            tools/planted.py runs the tests with each in turn. `where` names the test program that
-//            should notice the mutant first.
+// Concepts   MUTANT(name) stands where the fault would be made. In a normal build it is the
+//            constant `false`, so its branch does not exist. A build with LOCKSTEP_MUTANTS has all
+//            of them, and the environment variable LOCKSTEP_MUTANT picks one at program start.
+//            tools/planted.py runs the tests with each in turn. `where` names the test program
+//            that should notice the mutant first.
 #pragma once
 
 // clang-format off
@@ -45,13 +45,13 @@
     X(conversion_waits_behind, txn_lock_deadlock_test, \
       "a conversion is taken to wait for those before it") \
     X(cycle_unconfirmed, txn_lock_deadlock_test, "a cycle is believed without looking again") \
-    X(escalation_forgets, txn_lock_store_test, \
+    X(escalation_forgets, txn_lock_object_test, \
       "S on the whole index is taken for the right to write its records") \
-    X(intentions_not_materialised, txn_lock_store_test, \
+    X(intentions_not_materialised, txn_lock_object_test, \
       "S or X on an index does not see who has noted an intention") \
     X(gone_store_locked, sm_object_life_test, \
       "who holds a handle of a dropped index or heap may go on using it") \
-    X(strong_not_counted, txn_lock_store_test, "who asks for the whole index does not say so") \
+    X(strong_not_counted, txn_lock_object_test, "who asks for the whole index does not say so") \
     X(release_wakes_nobody, txn_lock_manager_test, "a released lock is not handed on") \
     X(timeout_ignored, txn_lock_manager_test, "a wait for a lock goes on behind its deadline") \
     X(missing_sync, txn_log_test, "the log is written and not synced") \
@@ -185,11 +185,15 @@ inline Mutant choose() {
     if (std::strcmp(wanted, #name) == 0) return Mutant::name;
     LOCKSTEP_MUTANT_TABLE(X)
 #undef X
-    std::fprintf(stderr, "LOCKSTEP_MUTANT: no mutant is called %s; threads/base/mutants.h has the names\n", wanted);
+    std::fprintf(stderr,
+                 "LOCKSTEP_MUTANT: no mutant is called %s; threads/base/mutants.h names them\n",
+                 wanted);
     std::exit(3);
 }
 inline const Mutant chosen = choose();
-constexpr bool on(Mutant mutant) { return __builtin_is_constant_evaluated() ? false : chosen == mutant; }
+constexpr bool on(Mutant mutant) {
+    return __builtin_is_constant_evaluated() ? false : chosen == mutant;
+}
 
 }  // namespace lockstep::mutants
 

@@ -1,4 +1,4 @@
-// settings.cc - trials of smaller teams, and of none.
+// team_tuner.cc - trials of smaller teams, and of none.
 #include "threads/steps/team_tuner.h"
 
 namespace lockstep::threads {

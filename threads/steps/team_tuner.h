@@ -1,4 +1,4 @@
-// settings.h - finds by trying how large teams are to be, and whether there are to be any.
+// team_tuner.h - finds by trying how large teams are to be, and whether there are to be any.
 //
 // Concepts   Teams win where threads share code and data beyond the caches and lose where they wait
 //            for one another's locks or push one another's data out; which of the two depends on

@@ -38,6 +38,7 @@
 #include <lockstep/types.h>
 #include "threads/base/check.h"
 #include "threads/sync/event.h"
+#include "threads/sync/stage_counters.h"
 
 namespace lockstep::threads {
 

@@ -1,7 +1,9 @@
-// fast_switch_aarch64.S - the fast context switch on 64-bit ARM: callee-saved registers (x19-x30, d8-d15) and the stack pointer.
+// fast_switch_aarch64.S - the fast context switch on 64-bit ARM: callee-saved registers (x19-x30,
+// d8-d15) and the stack pointer.
 //
-// Layout     a thread suspended here has on its stack, from its saved sp upwards: x29 x30 x19 .. x28 d8 .. d15, 160 bytes.
-//            The switch is longer than a cache line here: there are 20 registers to keep.
+// Layout     a thread suspended here has on its stack, from its saved sp upwards: x29 x30 x19 ..
+//            x28 d8 .. d15, 160 bytes. The switch is longer than a cache line here: there are 20
+//            registers to keep.
 // Source     as fast_switch_x86_64.S.
 #if defined(__aarch64__)
     .text
@@ -45,7 +47,8 @@ lockstep_ctx_swap:
     RESTORE_AND_RETURN
     .size lockstep_ctx_swap, . - lockstep_ctx_swap
 
-// void lockstep_ctx_leave(void** save [x0], void (*then)(void*) [x1], void* arg [x2]): see fast_switch_x86_64.S.
+// void lockstep_ctx_leave(void** save [x0], void (*then)(void*) [x1], void* arg [x2]): see
+// fast_switch_x86_64.S.
     .globl lockstep_ctx_leave
     .type lockstep_ctx_leave, %function
     .p2align 4
@@ -58,8 +61,8 @@ lockstep_ctx_leave:
     brk #1
     .size lockstep_ctx_leave, . - lockstep_ctx_leave
 
-// Where a regular switch (jump_fcontext) arrives in a thread that was suspended by the fast one: x0 = context left, x1 = where its pointer
-// belongs (switch.h). See regular_form() in ctx.cc.
+// Where a regular switch (jump_fcontext) arrives in a thread that was suspended by the fast one: x0
+// = context left, x1 = where its pointer belongs (switch.h). See regular_form() in ctx.cc.
     .globl lockstep_ctx_arrive
     .type lockstep_ctx_arrive, %function
     .p2align 4

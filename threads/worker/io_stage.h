@@ -34,6 +34,7 @@
 #include "threads/io/io.h"
 #include "threads/io/transfer.h"
 #include "threads/sync/stage.h"
+#include "threads/sync/stage_counters.h"
 
 namespace lockstep::threads {
 

@@ -1,12 +1,17 @@
 #!/usr/bin/env python3
-"""autosteps - finds where a team should switch: CTX points from a trace of one thread that executes one operation.
+"""autosteps - finds where a team should switch: CTX points from a trace of one thread that executes
+one operation.
 
-  autosteps.py --icache build/release/bin/lockstep-icache fetch update ...    traces the operations, proposes points
-  autosteps.py --trace FILE [--program PROGRAM]                              works on a recorded trace
+  autosteps.py --icache build/release/bin/lockstep-icache fetch update ...
+      traces the operations and proposes points
+  autosteps.py --trace FILE [--program PROGRAM]
+      works on a recorded trace
 
-A trace with marks (lockstep-icache trace) gives the last operation of its second thread; one without marks (lockstep-icache record) is taken whole.
-The wrapper and the switches themselves take room in the cache too: they are part of what a follower executes, not of what a thread alone does.
+A trace with marks (lockstep-icache trace) gives the last operation of its second thread; one
+without marks (lockstep-icache record) is taken whole. The wrapper and the switches themselves take
+room in the cache too: they are part of what a follower executes, not of what a thread alone does.
 """
+
 import argparse
 import json
 import pathlib
@@ -20,7 +25,8 @@ import knees
 import trace
 from program import BadProgram, Program
 
-OP_CACHE = "16384,8,64"  # what the front end of a processor with an op cache of 4,096 entries rewards: 12 to 16 KB of code
+# what the front end of a processor with an op cache of 4,096 entries rewards: 12 to 16 KB of code
+OP_CACHE = "16384,8,64"
 SWEEP_WIDTHS, SWEEP_HEIGHTS = (50, 100, 200, 400), (2, 4, 8, 16)
 
 
@@ -33,12 +39,21 @@ def parse_geometry(text):
         text = machine_geometry()
     match = re.fullmatch(r"(\d+)([KkMm]?),(\d+|full),(\d+)", text)
     if not match:
-        raise BadInput(f"geometry '{text}': SIZE,WAYS,LINE is wanted, such as 65536,2,64 or 16K,full,64")
+        raise BadInput(
+            f"geometry '{text}': SIZE,WAYS,LINE is wanted, such as 65536,2,64 or 16K,full,64"
+        )
     size = int(match[1]) << {"": 0, "k": 10, "m": 20}[match[2].lower()]
     ways, line = 0 if match[3] == "full" else int(match[3]), int(match[4])
     power = lambda n: n > 0 and n & n - 1 == 0
-    if not (power(size) and power(line) and 16 <= line <= min(size, 256) and (ways == 0 and match[3] == "full" or power(ways) and ways <= size // line)):
-        raise BadInput(f"geometry '{text}': powers of two, a line of 16 to 256 bytes, ways at most size / line")
+    if not (
+        power(size)
+        and power(line)
+        and 16 <= line <= min(size, 256)
+        and (ways == 0 and match[3] == "full" or power(ways) and ways <= size // line)
+    ):
+        raise BadInput(
+            f"geometry '{text}': powers of two, a line of 16 to 256 bytes, ways at most size / line"
+        )
     return knees.Geometry(size, ways, line)
 
 
@@ -52,10 +67,26 @@ def machine_geometry():
 
 
 def record(icache, operation, directory):
-    """Traces a team of three with all points on: the second thread's stream is that of a follower, and named points show where they stand."""
+    """Traces a team of three with all points on: the second thread's stream is that of a follower,
+    and named points show where they stand.
+    """
     path = directory / f"{operation}.trace"
     try:
-        done = subprocess.run([icache, "trace", f"{operation}:on:3", "--rounds", "3", "--points", "icache", "--out", str(path)], capture_output=True, text=True)
+        done = subprocess.run(
+            [
+                icache,
+                "trace",
+                f"{operation}:on:3",
+                "--rounds",
+                "3",
+                "--points",
+                "icache",
+                "--out",
+                str(path),
+            ],
+            capture_output=True,
+            text=True,
+        )
     except OSError as error:
         raise BadInput(f"{icache} cannot be run: {error.strerror}") from error
     if done.returncode != 0:
@@ -64,17 +95,38 @@ def record(icache, operation, directory):
 
 
 def load(path, program_path, operation="operation"):
-    """(operation's name, stream, program or None, names of points, names of those that stand after a prefetch)"""
+    """(operation's name, stream, program or None, names of points, names of those that stand after
+    a prefetch)
+    """
     words = trace.read_words(path)
     info_path = pathlib.Path(f"{path}.json")
     if not info_path.exists():
-        return operation, trace.whole(words)[0], Program(program_path) if program_path else None, [], set()
+        return (
+            operation,
+            trace.whole(words)[0],
+            Program(program_path) if program_path else None,
+            [],
+            set(),
+        )
     info = json.loads(info_path.read_text())
     program = Program(program_path or info["program"], ("lockstep_ctx_swap", info["swap"]))
-    found = trace.operations(trace.part(words, 0), 1, program.is_machinery, info["skipped"], info["swap"], len(info["points"]))
+    found = trace.operations(
+        trace.part(words, 0),
+        1,
+        program.is_machinery,
+        info["skipped"],
+        info["swap"],
+        len(info["points"]),
+    )
     if not found:
         raise BadInput(f"{path} holds no operation of a second thread")
-    return info["parts"][0]["what"], found[-1], program, [p["name"] for p in info["points"]], {p["name"] for p in info["points"] if p["data"]}
+    return (
+        info["parts"][0]["what"],
+        found[-1],
+        program,
+        [p["name"] for p in info["points"]],
+        {p["name"] for p in info["points"] if p["data"]},
+    )
 
 
 class Proposal:
@@ -85,11 +137,19 @@ class Proposal:
         self.place, self.point, self.distance = f"{address:#x}", None, None
 
     def as_json(self):
-        return {"address": self.address, "place": self.place, "executed": len(self.executed), "point": self.point, "distance": self.distance}
+        return {
+            "address": self.address,
+            "place": self.place,
+            "executed": len(self.executed),
+            "point": self.point,
+            "distance": self.distance,
+        }
 
 
 def host_address(address, stream, program):
-    """Where a switch can stand: an address within libraries or switches is moved to the last one of the engine before it."""
+    """Where a switch can stand: an address within libraries or switches is moved to the last one of
+    the engine before it.
+    """
     can_host = lambda at: program is None or (program.holds(at) and not program.is_machinery(at))
     if can_host(address):
         return address
@@ -113,7 +173,10 @@ def place_proposals(result, stream, program, names):
         for p in proposals:
             p.place = places.get(p.address, p.place)
     for p in proposals:
-        near = [min(((abs(count - at), point) for count, point in stream.named), default=None) for at in p.executed]
+        near = [
+            min(((abs(count - at), point) for count, point in stream.named), default=None)
+            for at in p.executed
+        ]
         near = [n for n in near if n is not None]
         if near:
             p.distance, point = sorted(near)[len(near) // 2]
@@ -123,18 +186,33 @@ def place_proposals(result, stream, program, names):
 
 def analyse(name, stream, program, names, geometry, width, height):
     """Everything about one operation, as JSON."""
-    refs, alone = knees.references(stream, geometry.line), knees.references(stream.alone, geometry.line)
+    refs, alone = knees.references(stream, geometry.line), knees.references(
+        stream.alone, geometry.line
+    )
     result = knees.find(stream, geometry, width, height)
     plain = knees.plain_misses(alone, geometry)
     manual_cuts = [count for count, _ in stream.named]
     proposals = place_proposals(result, stream, program, names)
     return {
-        "operation": name, "geometry": str(geometry), "width": width, "height": height, "instructions": stream.alone.instructions,
-        "instructions_in_team": stream.instructions, "footprint": len({r.line for r in alone}) * geometry.line,
-        "footprint_in_team": len({r.line for r in refs}) * geometry.line, "cold": len(knees.cold_misses(alone, geometry)), "plain": len(plain), "uncut": len(knees.steps_misses(refs, geometry, [])),
-        "steps": len(result.misses), "points": len(result.addresses), "switches": len(result.cuts),
-        "manual": {"points": sorted({names[p] for _, p in stream.named}) if names else [], "switches": len(manual_cuts),
-                   "misses": len(knees.steps_misses(refs, geometry, manual_cuts))},
+        "operation": name,
+        "geometry": str(geometry),
+        "width": width,
+        "height": height,
+        "instructions": stream.alone.instructions,
+        "instructions_in_team": stream.instructions,
+        "footprint": len({r.line for r in alone}) * geometry.line,
+        "footprint_in_team": len({r.line for r in refs}) * geometry.line,
+        "cold": len(knees.cold_misses(alone, geometry)),
+        "plain": len(plain),
+        "uncut": len(knees.steps_misses(refs, geometry, [])),
+        "steps": len(result.misses),
+        "points": len(result.addresses),
+        "switches": len(result.cuts),
+        "manual": {
+            "points": sorted({names[p] for _, p in stream.named}) if names else [],
+            "switches": len(manual_cuts),
+            "misses": len(knees.steps_misses(refs, geometry, manual_cuts)),
+        },
         "curves": {"plain": plain, "steps": sorted(result.misses), "cuts": sorted(result.cuts)},
         "proposals": [p.as_json() for p in proposals],
     }
@@ -145,20 +223,39 @@ def sweep(name, stream, geometry):
     for width in SWEEP_WIDTHS:
         for height in SWEEP_HEIGHTS:
             result = knees.find(stream, geometry, width, height)
-            rows.append({"operation": name, "width": width, "height": height, "points": len(result.addresses), "switches": len(result.cuts),
-                         "misses": len(result.misses)})
+            rows.append(
+                {
+                    "operation": name,
+                    "width": width,
+                    "height": height,
+                    "points": len(result.addresses),
+                    "switches": len(result.cuts),
+                    "misses": len(result.misses),
+                }
+            )
     return rows
 
 
 def choose_names(analysis, stream, names, geometry, reach, kept):
-    """Named points that stand for the proposals: the nearest ones; then, as long as the cuts that these make in fact leave knees (a point may stand
-    a cache's worth of code away from where it is wanted), the one that saves most misses."""
-    chosen = {names[n]: ["kept: memory was prefetched before it"] for _, n in stream.named if names[n] in kept}
+    """Named points that stand for the proposals: the nearest ones; then, as long as the cuts that
+    these make in fact leave knees (a point may stand a cache's worth of code away from where it is
+    wanted), the one that saves most misses."""
+    chosen = {
+        names[n]: ["kept: memory was prefetched before it"]
+        for _, n in stream.named
+        if names[n] in kept
+    }
     for p in analysis["proposals"]:
         if p["point"] is not None and p["distance"] <= reach:
-            chosen.setdefault(p["point"], []).append(f"{p['place']}, {p['distance']} instructions away")
+            chosen.setdefault(p["point"], []).append(
+                f"{p['place']}, {p['distance']} instructions away"
+            )
     refs = knees.references(stream, geometry.line)
-    misses = lambda points: len(knees.steps_misses(refs, geometry, [count for count, n in stream.named if names[n] in points]))
+    misses = lambda points: len(
+        knees.steps_misses(
+            refs, geometry, [count for count, n in stream.named if names[n] in points]
+        )
+    )
     left = misses(chosen)
     while analysis["proposals"]:
         others = {names[n] for _, n in stream.named} - chosen.keys()
@@ -167,8 +264,12 @@ def choose_names(analysis, stream, names, geometry, reach, kept):
             break
         chosen[name] = [f"saves {left - best} misses more"]
         left = best
-    analysis["chosen"] = {"points": sorted(chosen), "reasons": chosen, "misses": left,
-                          "switches": sum(names[n] in chosen for _, n in stream.named)}
+    analysis["chosen"] = {
+        "points": sorted(chosen),
+        "reasons": chosen,
+        "misses": left,
+        "switches": sum(names[n] in chosen for _, n in stream.named),
+    }
 
 
 def emit(path, analyses, reach, settings):
@@ -177,55 +278,117 @@ def emit(path, analyses, reach, settings):
     for a in analyses:
         for name, reasons in a["chosen"]["reasons"].items():
             chosen.setdefault(name, []).append(f"{a['operation']}: " + ", and ".join(reasons))
-        far += [(a["operation"], p) for p in a["proposals"] if p["point"] is None or p["distance"] > reach]
-    lines = ["# CTX points chosen by autosteps: the named points nearest to its proposals.", f"# {settings}"]
+        far += [
+            (a["operation"], p)
+            for p in a["proposals"]
+            if p["point"] is None or p["distance"] > reach
+        ]
+    lines = [
+        "# CTX points chosen by autosteps: the named points nearest to its proposals.",
+        f"# {settings}",
+    ]
     for a in analyses:
-        lines.append(f"# {a['operation']}: {a['instructions']} instructions, {a['footprint']} bytes of code; misses alone {a['plain']}, "
-                     f"as a follower {a['steps']} if cut as proposed, {a['chosen']['misses']} with these points")
+        lines.append(
+            f"# {a['operation']}: {a['instructions']} instructions, {a['footprint']} bytes of code;"
+            f" misses alone {a['plain']}, as a follower {a['steps']} if cut as proposed,"
+            f" {a['chosen']['misses']} with these points"
+        )
     for name, reasons in sorted(chosen.items()):
         lines.append(f"{name:<16} # " + "; ".join(reasons))
     for operation, p in far:
-        near = f"nearest is {p['point']}, {p['distance']} instructions away" if p["point"] else "no named point in this operation"
+        near = (
+            f"nearest is {p['point']}, {p['distance']} instructions away"
+            if p["point"]
+            else "no named point in this operation"
+        )
         lines.append(f"# no point near: {operation}: {p['place']} ({near})")
     pathlib.Path(path).write_text("\n".join(lines) + "\n")
 
 
 def show(a, reach):
-    print(f"\n{a['operation']}: {a['instructions']} instructions, {a['footprint']} bytes of code ({a['instructions_in_team']} and "
-          f"{a['footprint_in_team']} in a team); cache {a['geometry']}, W={a['width']} H={a['height']}")
-    print(f"  misses alone: cold {a['cold']}, warm {a['plain']}; as a follower: without switches {a['uncut']}, "
-          f"with the proposed {a['steps']} ({a['points']} points, {a['switches']} switches)")
+    print(
+        f"\n{a['operation']}: {a['instructions']} instructions, {a['footprint']} bytes of code"
+        f" ({a['instructions_in_team']} and {a['footprint_in_team']} in a team); cache"
+        f" {a['geometry']}, W={a['width']} H={a['height']}"
+    )
+    print(
+        f"  misses alone: cold {a['cold']}, warm {a['plain']}; as a follower: without switches"
+        f" {a['uncut']}, with the proposed {a['steps']} ({a['points']} points, {a['switches']}"
+        " switches)"
+    )
     if a["manual"]["points"]:
-        print(f"  manual set: {a['manual']['misses']} misses, {len(a['manual']['points'])} points, {a['manual']['switches']} switches: "
-              + " ".join(a["manual"]["points"]))
+        print(
+            f"  manual set: {a['manual']['misses']} misses, {len(a['manual']['points'])} points,"
+            f" {a['manual']['switches']} switches: " + " ".join(a["manual"]["points"])
+        )
     if a["chosen"]["points"]:
-        print(f"  chosen of them: {a['chosen']['misses']} misses, {a['chosen']['switches']} switches: " + " ".join(a["chosen"]["points"]))
+        print(
+            f"  chosen of them: {a['chosen']['misses']} misses, {a['chosen']['switches']}"
+            " switches: " + " ".join(a["chosen"]["points"])
+        )
     if not a["proposals"]:
         print("  no cut: the operation fits this cache")
     for p in a["proposals"]:
-        near = "no named point" if p["point"] is None else f"{p['point']} is {p['distance']} instructions away"
-        print(f"  CTX before {p['place']}, executed {p['executed']} times; {near}" + ("" if p["point"] and p["distance"] <= reach else "  <- for a programmer"))
+        near = (
+            "no named point"
+            if p["point"] is None
+            else f"{p['point']} is {p['distance']} instructions away"
+        )
+        print(
+            f"  CTX before {p['place']}, executed {p['executed']} times; {near}"
+            + ("" if p["point"] and p["distance"] <= reach else "  <- for a programmer")
+        )
 
 
 def parse_arguments():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("operations", nargs="*", help="fetch update insert delete scan begin commit (with --icache)")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "operations", nargs="*", help="fetch update insert delete scan begin commit (with --icache)"
+    )
     parser.add_argument("--icache", help="lockstep-icache, to record with")
-    parser.add_argument("--trace", action="append", default=[], help="a recorded trace; may be given again")
+    parser.add_argument(
+        "--trace", action="append", default=[], help="a recorded trace; may be given again"
+    )
     parser.add_argument("--program", help="the program of a trace, for source lines")
-    parser.add_argument("--geometry", default="machine", help="SIZE,WAYS,LINE of the L1 instruction cache (default: this machine's)")
-    parser.add_argument("--op-cache", action="store_true", help=f"a model of the op cache instead: {OP_CACHE}")
-    parser.add_argument("--width", type=int, default=200, help="W: instructions between two misses of a knee")
+    parser.add_argument(
+        "--geometry",
+        default="machine",
+        help="SIZE,WAYS,LINE of the L1 instruction cache (default: this machine's)",
+    )
+    parser.add_argument(
+        "--op-cache", action="store_true", help=f"a model of the op cache instead: {OP_CACHE}"
+    )
+    parser.add_argument(
+        "--width", type=int, default=200, help="W: instructions between two misses of a knee"
+    )
     parser.add_argument("--height", type=int, default=4, help="H: misses that make a knee")
-    parser.add_argument("--reach", type=int, default=150, help="instructions from a proposal to a named point that may stand for it")
-    parser.add_argument("--keep-data", action="store_true", help="keep the points that stand after a prefetch: what they hide, an instruction cache does not show")
+    parser.add_argument(
+        "--reach",
+        type=int,
+        default=150,
+        help="instructions from a proposal to a named point that may stand for it",
+    )
+    parser.add_argument(
+        "--keep-data",
+        action="store_true",
+        help=(
+            "keep the points that stand after a prefetch: what they hide, an instruction cache does"
+            " not show"
+        ),
+    )
     parser.add_argument("--emit", help="write the point table for the set `auto`")
-    parser.add_argument("--sweep", action="store_true", help="also all of W 50 100 200 400 and H 2 4 8 16")
+    parser.add_argument(
+        "--sweep", action="store_true", help="also all of W 50 100 200 400 and H 2 4 8 16"
+    )
     parser.add_argument("--json", help="write everything to this file")
     arguments = parser.parse_args()
     if arguments.width < 1 or arguments.height < 1 or arguments.reach < 0:
         raise BadInput("W and H must be at least 1, reach at least 0")
-    if bool(arguments.operations) != bool(arguments.icache) or not (arguments.operations or arguments.trace):
+    if bool(arguments.operations) != bool(arguments.icache) or not (
+        arguments.operations or arguments.trace
+    ):
         raise BadInput("give operations and --icache, or --trace")
     return arguments
 
@@ -233,23 +396,41 @@ def parse_arguments():
 def run(a):
     geometry = parse_geometry(OP_CACHE if a.op_cache else a.geometry)
     with tempfile.TemporaryDirectory() as scratch:
-        paths = a.trace + [record(a.icache, operation, pathlib.Path(scratch)) for operation in a.operations]
+        paths = a.trace + [
+            record(a.icache, operation, pathlib.Path(scratch)) for operation in a.operations
+        ]
         streams = [load(path, a.program) for path in paths]
     analyses = [analyse(*stream[:4], geometry, a.width, a.height) for stream in streams]
     for analysis, (_, stream, _, names, data) in zip(analyses, streams):
-        analysis["manual"]["set"] = sorted(data)     # the engine's set `manual`; "points" are those that this operation came past
+        analysis["manual"]["set"] = sorted(
+            data
+        )  # the engine's set `manual`; "points" are those that this operation came past
         choose_names(analysis, stream, names, geometry, a.reach, data if a.keep_data else set())
-    rows = [row for name, stream, *_ in streams for row in sweep(name, stream, geometry)] if a.sweep else []
+    rows = (
+        [row for name, stream, *_ in streams for row in sweep(name, stream, geometry)]
+        if a.sweep
+        else []
+    )
     for analysis in analyses:
         show(analysis, a.reach)
     if rows:
         print(f"\n{'operation':<10}{'W':>6}{'H':>4}{'points':>8}{'switches':>10}{'misses':>8}")
         for r in rows:
-            print(f"{r['operation']:<10}{r['width']:>6}{r['height']:>4}{r['points']:>8}{r['switches']:>10}{r['misses']:>8}")
+            print(
+                f"{r['operation']:<10}{r['width']:>6}{r['height']:>4}"
+                f"{r['points']:>8}{r['switches']:>10}{r['misses']:>8}"
+            )
     if a.emit:
-        emit(a.emit, analyses, a.reach, f"cache {geometry}, W={a.width} H={a.height}, reach {a.reach}")
+        emit(
+            a.emit,
+            analyses,
+            a.reach,
+            f"cache {geometry}, W={a.width} H={a.height}, reach {a.reach}",
+        )
     if a.json:
-        pathlib.Path(a.json).write_text(json.dumps({"analyses": analyses, "sweep": rows}, indent=1) + "\n")
+        pathlib.Path(a.json).write_text(
+            json.dumps({"analyses": analyses, "sweep": rows}, indent=1) + "\n"
+        )
 
 
 def main():

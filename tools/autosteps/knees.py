@@ -1,13 +1,17 @@
-"""knees - the algorithm: replay one thread's stream through a set-associative LRU cache whose lines carry the number of the segment that used
-them last, and cut the stream where a follower would begin to miss.
+"""knees - the algorithm: replay one thread's stream through a set-associative LRU cache whose lines
+carry the number of the segment that used them last, and cut the stream where a follower would begin
+to miss.
 
-A STEPS miss is the eviction of a line that the present segment has used: who follows through the same segment must fetch it again. Misses of the
-leader do not count. A knee is H STEPS misses, each at most W instructions after the one before; a wider gap begins a new knee, but no segment may
-collect more than 2H. The cut is made before the instruction at which the knee began, the cache is set back to that moment, and the replay goes on
-from there in a new segment. A cut is an address: wherever it is executed again, there is a switch again.
+A STEPS miss is the eviction of a line that the present segment has used: who follows through the
+same segment must fetch it again. Misses of the leader do not count. A knee is H STEPS misses, each
+at most W instructions after the one before; a wider gap begins a new knee, but no segment may
+collect more than 2H. The cut is made before the instruction at which the knee began, the cache is
+set back to that moment, and the replay goes on from there in a new segment. A cut is an address:
+wherever it is executed again, there is a switch again.
 
 Source: S. Harizopoulos, "Staged Database Systems", 2005, section 5.5.2.
 """
+
 import collections
 
 
@@ -23,7 +27,9 @@ class Geometry:
 
 
 class Cache:
-    """Lines with the segment that used them last; each set an ordered dictionary, the least recently used first."""
+    """Lines with the segment that used them last; each set an ordered dictionary, the least
+    recently used first.
+    """
 
     def __init__(self, geometry):
         self.geometry = geometry
@@ -51,21 +57,25 @@ Reference = collections.namedtuple("Reference", "line instruction address")
 
 
 def references(stream, line_bytes):
-    """Cache lines in the order of use, with the instruction (by count) and address that first needs each; repeats in a row are left out."""
+    """Cache lines in the order of use, with the instruction (by count) and address that first needs
+    each; repeats in a row are left out.
+    """
     result, last, executed = [], None, 0
     for address, size, instructions in stream.runs:
         first = address // line_bytes
         for line in range(first, (address + size - 1) // line_bytes + 1):
             begin = max(address, line * line_bytes)
             if line != last:
-                result.append(Reference(line, executed + instructions * (begin - address) // size, begin))
+                result.append(
+                    Reference(line, executed + instructions * (begin - address) // size, begin)
+                )
             last = line
         executed += instructions
     return result
 
 
 def plain_misses(refs, geometry):
-    """Instruction counts at which a thread misses that runs alone, right after the same operation."""
+    """Instruction counts of the misses of a lone thread, right after the same operation."""
     cache = Cache(geometry)
     for ref in refs:
         cache.use(ref.line, 0)
@@ -110,7 +120,11 @@ class _Segment:
 
     def __init__(self, number, begin):
         self.number, self.begin = number, begin
-        self.knee, self.knee_state, self.last = [], None, None  # misses of the knee; cache and reference where it began
+        self.knee, self.knee_state, self.last = (
+            [],
+            None,
+            None,
+        )  # misses of the knee; cache and reference where it began
         self.misses = []
 
     def knee_over(self, instruction, width):
@@ -136,11 +150,20 @@ def find(stream, geometry, width, height):
             segment.misses.append(ref.instruction)
             segment.last = ref.instruction
             begin = segment.knee_state[0]
-            if (len(segment.knee) >= height or len(segment.misses) >= 2 * height) and begin > segment.begin:
+            if (
+                len(segment.knee) >= height or len(segment.misses) >= 2 * height
+            ) and begin > segment.begin:
                 result.addresses.append(refs[begin].address)
                 result.cuts.append(refs[begin].instruction)
                 result.misses += segment.misses[: len(segment.misses) - len(segment.knee)]
-                due = sorted(set(due) | {n for n in executions(stream, refs[begin].address) if n > refs[begin].instruction})
+                due = sorted(
+                    set(due)
+                    | {
+                        n
+                        for n in executions(stream, refs[begin].address)
+                        if n > refs[begin].instruction
+                    }
+                )
                 i, cache = begin, segment.knee_state[1]
                 segment = _Segment(segment.number + 1, begin)
                 continue
@@ -152,4 +175,8 @@ def find(stream, geometry, width, height):
 
 def _would_miss(cache, line, segment):
     ways = cache.sets[line % cache.geometry.sets]
-    return line not in ways and len(ways) == cache.geometry.ways and next(iter(ways.values())) == segment
+    return (
+        line not in ways
+        and len(ways) == cache.geometry.ways
+        and next(iter(ways.values())) == segment
+    )

@@ -1,10 +1,15 @@
-"""program - what a program's file says of its addresses: functions (nm), source lines (addr2line), and where the loader put it."""
+"""program - what a program's file says of its addresses: functions (nm), source lines (addr2line),
+and where the loader put it.
+"""
+
 import bisect
 import re
 import subprocess
 
 # Code that is no part of an operation: the switches and the formation of teams.
-MACHINERY = re.compile(r"lockstep_ctx_|lockstep::threads::(Steps::|regular_form|\(anonymous namespace\)::FloatModes)")
+MACHINERY = re.compile(
+    r"lockstep_ctx_|lockstep::threads::(Steps::|regular_form|\(anonymous namespace\)::FloatModes)"
+)
 
 
 class BadProgram(Exception):
@@ -21,7 +26,9 @@ def _tool(words, given=None):
 
 
 class Program:
-    """`known`: a symbol's name and its address while it ran; without it addresses are those of the file."""
+    """`known`: a symbol's name and its address while it ran; without it addresses are those of the
+    file.
+    """
 
     def __init__(self, path, known=None):
         self.path = path
@@ -48,7 +55,11 @@ class Program:
         """Name of the function at a run-time address, or None outside the program."""
         at = address - self.base
         i = bisect.bisect_right(self.begins, at) - 1
-        return self.functions[i][2] if i >= 0 and at < max(self.functions[i][1], self.functions[i][0] + 1) else None
+        return (
+            self.functions[i][2]
+            if i >= 0 and at < max(self.functions[i][1], self.functions[i][0] + 1)
+            else None
+        )
 
     def holds(self, address):
         return self.begins and self.begins[0] <= address - self.base < self.end
@@ -60,7 +71,9 @@ class Program:
         return self._machinery[address]
 
     def lines(self, addresses):
-        """{address: "file:line (function)"}: of inlined calls the innermost in a source file, else the innermost of the project."""
+        """{address: "file:line (function)"}: of inlined calls the innermost in a source file, else
+        the innermost of the project.
+        """
         addresses = list(dict.fromkeys(addresses))
         if not addresses:
             return {}
@@ -75,5 +88,8 @@ class Program:
             own = [f for f in own if re.search(r"\.(cc|S):", f[0])] or own
             place, function = own[0]
             place = re.sub(r" \(discriminator \d+\)", "", place)
-            places[address] = f"{re.sub(r'^.*/(?=(sm|txn|threads|tpcc|tools|tests)/)', '', place)} ({function.split('(')[0]})"
+            places[address] = (
+                f"{re.sub(r'^.*/(?=(sm|txn|threads|tpcc|tools|tests)/)', '', place)}"
+                f" ({function.split('(')[0]})"
+            )
         return places

@@ -1,7 +1,9 @@
-"""trace - reads what lockstep-tracer wrote (tools/icache/trace_format.h) and takes one member's operation out of it.
+"""trace - reads what lockstep-tracer wrote (tools/icache/trace_format.h) and takes one member's
+operation out of it.
 
 A stream is a list of runs (address, bytes, instructions) in the order of execution.
 """
+
 import array
 import bisect
 import pathlib
@@ -44,10 +46,11 @@ def run_word(address, size, instructions):
 
 
 class Operation:
-    """One execution of an operation by one thread: its stream, and where named CTX points stood in it.
+    """One execution of an operation by one thread: its stream, and where named CTX points stood in
+    it.
 
-    `alone` is the same stream without the code of switches and team formation: what a thread executes that runs alone.
-    """
+    `alone` is the same stream without the code of switches and team formation: what a thread
+    executes that runs alone."""
 
     def __init__(self, alone=True):
         self.runs = []
@@ -76,18 +79,23 @@ class _Threads:
 
     def at(self, sp):
         i = bisect.bisect_left(self.tops, sp - STACK_ABOVE)
-        return self.names[self.tops[i]] if i < len(self.tops) and self.tops[i] < sp + STACK_REACH else None
+        return (
+            self.names[self.tops[i]]
+            if i < len(self.tops) and self.tops[i] < sp + STACK_REACH
+            else None
+        )
 
 
 def operations(words, thread, is_machinery=lambda address: False, skipped=0, swap=0, points=0):
-    """All executions of the marked operation by `thread`; is_machinery() tells the code of switches and team formation.
+    """All executions of the marked operation by `thread`; is_machinery() tells the code of switches
+    and team formation.
 
-    `skipped` and `swap` are the functions that are called at a CTX point that does not switch and at any switch, with the point's number, which
-    is `points` for a switch in the wrapper.
+    `skipped` and `swap` are the functions that are called at a CTX point that does not switch and
+    at any switch, with the point's number, which is `points` for a switch in the wrapper.
 
-    In a team an execution lasts from the switch that begins it, in the wrapper, to that which begins the next one: what follows the last CTX point,
-    and the wrapper's own work up to its switch, run without a break. Without such switches it lasts from mark to mark.
-    """
+    In a team an execution lasts from the switch that begins it, in the wrapper, to that which
+    begins the next one: what follows the last CTX point, and the wrapper's own work up to its
+    switch, run without a break. Without such switches it lasts from mark to mark."""
     by_marks, by_switches = [], []
     marked = switched = None
     threads, running, inside = _Threads(), None, False
@@ -106,7 +114,9 @@ def operations(words, thread, is_machinery=lambda address: False, skipped=0, swa
         elif inside and running == thread:
             for operation in (o for o in (marked, switched) if o):
                 if what == RUN:
-                    operation.add(address, small(word) >> 4, small(word) & 15, is_machinery(address))
+                    operation.add(
+                        address, small(word) >> 4, small(word) & 15, is_machinery(address)
+                    )
                 elif what == WATCH and address in (skipped, swap) and small(word) < points:
                     operation.named.append((operation.instructions, small(word)))
             if what == WATCH and address == swap and small(word) >= points:
@@ -134,4 +144,8 @@ def part(words, number):
                 begin = i + 1
             elif begin is not None:
                 return words[begin:i]
-    return words if begin is None and number == 0 else words[begin:] if begin is not None else words[:0]
+    return (
+        words
+        if begin is None and number == 0
+        else words[begin:] if begin is not None else words[:0]
+    )

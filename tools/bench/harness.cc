@@ -25,12 +25,6 @@ double probe() {
     return static_cast<double>(clock_now() - begin);
 }
 
-}  // namespace
-
-double probe_core() { return std::min(probe(), probe()); }
-
-namespace {
-
 double quantile(std::vector<double>& sorted, double q) {
     if (sorted.empty()) return 0;
     return sorted[std::min(sorted.size() - 1,
@@ -38,6 +32,8 @@ double quantile(std::vector<double>& sorted, double q) {
 }
 
 }  // namespace
+
+double probe_core() { return std::min(probe(), probe()); }
 
 Sliced measure(double seconds, const std::function<void(uint64_t units)>& work,
                const std::function<void()>& before_slice) {

@@ -107,47 +107,6 @@ double waiting_on_average(const StageStats& s, double seconds) {
     return static_cast<double>(s.wait.sum) / 1e9 / seconds;
 }
 
-}  // namespace
-
-Result<void> bench_lock_stage(const Settings& settings, Report& report) {
-    Store fifo = TRY(open_with(settings, "fifo", LockPolicy::fifo)),
-          quick = TRY(open_with(settings, "short", LockPolicy::short_first));
-    const Index fifo_rows = TRY(load_rows(fifo, 1000)), quick_rows = TRY(load_rows(quick, 1000));
-    constexpr int kPairs = 7;
-    std::vector<double> of_short, of_long, overall, rates, short_fifo, short_quick;
-    const StageStats before = fifo.stats().lock_stage;
-    double fifo_seconds = 0;
-    for (int pair = 0; pair < kPairs; ++pair) {
-        const auto seed = static_cast<uint64_t>(pair + 1);
-        const Responses a = TRY(run_hot(fifo, fifo_rows, settings.seconds, seed)),
-                        b = TRY(run_hot(quick, quick_rows, settings.seconds, seed));
-        fifo_seconds += a.seconds;
-        short_fifo.push_back(a.mean_short());
-        short_quick.push_back(b.mean_short());
-        of_short.push_back(b.mean_short() / a.mean_short());
-        of_long.push_back(b.mean_long() / a.mean_long());
-        overall.push_back(b.mean() / a.mean());
-        rates.push_back(b.rate() / a.rate());
-    }
-    const StageStats f = fifo.stats().lock_stage.since(before), q = quick.stats().lock_stage;
-    report.figure("waiting for the hot row on average, fifo", waiting_on_average(f, fifo_seconds),
-                  "", ">= 2");
-    report.figure("short transactions' mean response, fifo", median(short_fifo), "us");
-    report.figure("short transactions' mean response, short-first", median(short_quick), "us");
-    report.figure("  short-first / fifo, median of pairs", median(of_short), "x", "<= 0.70");
-    report.figure("long transactions, short-first / fifo", median(of_long), "x");
-    report.figure("all transactions, short-first / fifo", median(overall), "x", "< 1");
-    report.figure("throughput, short-first / fifo", median(rates), "x", ">= 1");
-    report.figure("most often overtaken", static_cast<double>(q.bypassed_max), "times",
-                  fmt::format("<= {}", LockStageOptions{}.bypass_max));
-    print_stage(report, "fifo", f);
-    print_stage(report, "short-first", q);
-    TRY(fifo.close());
-    return quick.close();
-}
-
-namespace {
-
 // One policy: its own store, and what its runs gave.
 struct PaymentRuns {
     const char* name;
@@ -213,6 +172,43 @@ Result<void> payment_pairs(const Settings& settings, Report& report, uint32_t wa
 }
 
 }  // namespace
+
+Result<void> bench_lock_stage(const Settings& settings, Report& report) {
+    Store fifo = TRY(open_with(settings, "fifo", LockPolicy::fifo)),
+          quick = TRY(open_with(settings, "short", LockPolicy::short_first));
+    const Index fifo_rows = TRY(load_rows(fifo, 1000)), quick_rows = TRY(load_rows(quick, 1000));
+    constexpr int kPairs = 7;
+    std::vector<double> of_short, of_long, overall, rates, short_fifo, short_quick;
+    const StageStats before = fifo.stats().lock_stage;
+    double fifo_seconds = 0;
+    for (int pair = 0; pair < kPairs; ++pair) {
+        const auto seed = static_cast<uint64_t>(pair + 1);
+        const Responses a = TRY(run_hot(fifo, fifo_rows, settings.seconds, seed)),
+                        b = TRY(run_hot(quick, quick_rows, settings.seconds, seed));
+        fifo_seconds += a.seconds;
+        short_fifo.push_back(a.mean_short());
+        short_quick.push_back(b.mean_short());
+        of_short.push_back(b.mean_short() / a.mean_short());
+        of_long.push_back(b.mean_long() / a.mean_long());
+        overall.push_back(b.mean() / a.mean());
+        rates.push_back(b.rate() / a.rate());
+    }
+    const StageStats f = fifo.stats().lock_stage.since(before), q = quick.stats().lock_stage;
+    report.figure("waiting for the hot row on average, fifo", waiting_on_average(f, fifo_seconds),
+                  "", ">= 2");
+    report.figure("short transactions' mean response, fifo", median(short_fifo), "us");
+    report.figure("short transactions' mean response, short-first", median(short_quick), "us");
+    report.figure("  short-first / fifo, median of pairs", median(of_short), "x", "<= 0.70");
+    report.figure("long transactions, short-first / fifo", median(of_long), "x");
+    report.figure("all transactions, short-first / fifo", median(overall), "x", "< 1");
+    report.figure("throughput, short-first / fifo", median(rates), "x", ">= 1");
+    report.figure("most often overtaken", static_cast<double>(q.bypassed_max), "times",
+                  fmt::format("<= {}", LockStageOptions{}.bypass_max));
+    print_stage(report, "fifo", f);
+    print_stage(report, "short-first", q);
+    TRY(fifo.close());
+    return quick.close();
+}
 
 Result<void> bench_lock_payment(const Settings& settings, Report& report) {
     for (const uint32_t warehouses : {1u, 2u}) {

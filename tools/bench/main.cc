@@ -55,22 +55,17 @@ const std::vector<Benchmark>& all_benchmarks() {
 
 }  // namespace lockstep::bench
 
-int main(int argc, char** argv) {
-    using namespace lockstep;
-    CLI::App app{"Benchmarks of Lockstep. Figures are medians over quiet slices."};
-    std::string name, json_path;
-    bool list = false;
-    bench::Settings settings;
-    app.add_option("name", name, "Benchmark to run");
-    app.add_flag("--list", list, "Names and what they measure");
-    app.add_option("--json", json_path, "Write the figures to this file");
+namespace {
+
+using namespace lockstep;
+
+void add_options(CLI::App& app, bench::Settings& settings, std::string& points) {
     app.add_option("--path", settings.directory,
                    "Scratch directory (default: a temporary one, removed at the end)");
     app.add_option("--bytes", settings.bytes, "Size of data (suffixes K, M, G)")
         ->transform(CLI::AsSizeValue(false));
     app.add_option("--warehouses", settings.warehouses, "TPC-C warehouses");
     app.add_option("--what", settings.what, "For `count`: what to count");
-    std::string points = "manual";
     app.add_option("--ctx-points", points,
                    "CTX points of the variants with STEPS: none, manual, icache, auto:FILE, or "
                    "names with commas")
@@ -93,23 +88,44 @@ int main(int argc, char** argv) {
     app.add_option("--threads", settings.threads, "User threads");
     app.add_option("--seconds", settings.seconds, "Measured time of each figure")
         ->check(CLI::PositiveNumber);
-    CLI11_PARSE(app, argc, argv);
-    settings.self = std::filesystem::read_symlink("/proc/self/exe").string();
+}
 
+// The CTX points that `points` names go to the settings. False, with the reason printed, if it
+// names none.
+bool read_points(std::string points, bench::Settings& settings) {
     if (points.starts_with("auto:")) {
         std::ifstream in(points.substr(5));
         if (!in)
             return fmt::print(stderr, "lockstep-bench: --ctx-points: {} cannot be read\n",
                               points.substr(5)),
-                   2;
+                   false;
         points.assign(std::istreambuf_iterator<char>(in), {});
     }
     const auto points_set = ctx_points_from(points);
     if (!points_set) {
         fmt::print(stderr, "lockstep-bench: --ctx-points: {}\n", points_set.error().text());
-        return 2;
+        return false;
     }
     settings.steps.points = *points_set;
+    return true;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    CLI::App app{"Benchmarks of Lockstep. Figures are medians over quiet slices."};
+    std::string name, json_path;
+    bool list = false;
+    bench::Settings settings;
+    app.add_option("name", name, "Benchmark to run");
+    app.add_flag("--list", list, "Names and what they measure");
+    app.add_option("--json", json_path, "Write the figures to this file");
+    std::string points = "manual";
+    add_options(app, settings, points);
+    CLI11_PARSE(app, argc, argv);
+    settings.self = std::filesystem::read_symlink("/proc/self/exe").string();
+
+    if (!read_points(points, settings)) return 2;
     const auto& all = bench::all_benchmarks();
     if (list || name.empty()) {
         for (const auto& b : all) fmt::print("{:<16} {}\n", b.name, b.what);

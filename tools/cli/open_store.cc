@@ -4,7 +4,6 @@
 #include <nlohmann/json.hpp>
 
 #include <lockstep/store.h>
-#include "threads/worker/io_wait.h"
 #include "tools/cli/commands.h"
 
 namespace lockstep::cli {

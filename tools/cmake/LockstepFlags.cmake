@@ -1,10 +1,13 @@
-# Compiler flags. lockstep_flags: everything; lockstep_engine_flags: threads, txn and sm only (no exceptions, no RTTI, no unwind tables: an
-# exception that an application or a failed `new` throws finds no way through the engine, whose latches would stay held, and ends the process).
+# Compiler flags. lockstep_flags: everything; lockstep_engine_flags: threads, txn and sm only (no
+# exceptions, no RTTI, no unwind tables: an exception that an application or a failed `new` throws
+# finds no way through the engine, whose latches would stay held, and ends the process).
 add_library(lockstep_flags INTERFACE)
-target_compile_definitions(lockstep_flags INTERFACE XXH_INLINE_ALL)     # hashing is on hot paths: no calls
+# Hashing is on hot paths: no calls.
+target_compile_definitions(lockstep_flags INTERFACE XXH_INLINE_ALL)
 # The public headers are spelled <lockstep/x.h> inside the project as outside.
 target_include_directories(lockstep_flags INTERFACE
-    ${CMAKE_SOURCE_DIR}/threads/include ${CMAKE_SOURCE_DIR}/txn/include ${CMAKE_SOURCE_DIR}/sm/include)
+    ${CMAKE_SOURCE_DIR}/threads/include ${CMAKE_SOURCE_DIR}/txn/include
+        ${CMAKE_SOURCE_DIR}/sm/include)
 target_compile_options(lockstep_flags INTERFACE -Wall -Wextra -Werror -fno-omit-frame-pointer)
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
     target_compile_options(lockstep_flags INTERFACE -march=${LOCKSTEP_ARCH})
@@ -12,20 +15,25 @@ endif()
 if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
     # libstdc++ 12 hides std::expected unless this says what clang 16 in fact supports.
     target_compile_options(lockstep_flags INTERFACE
-        $<$<COMPILE_LANGUAGE:CXX>:-Wno-builtin-macro-redefined -Wno-macro-redefined -D__cpp_concepts=202002L -Wno-gnu-statement-expression>)
+        $<$<COMPILE_LANGUAGE:CXX>:-Wno-builtin-macro-redefined -Wno-macro-redefined
+            -D__cpp_concepts=202002L -Wno-gnu-statement-expression>)
 endif()
 if(LOCKSTEP_DEBUG_CHECKS)
     target_compile_definitions(lockstep_flags INTERFACE LOCKSTEP_DEBUG_CHECKS)
 endif()
 if(LOCKSTEP_SANITIZE)
-    target_compile_options(lockstep_flags INTERFACE -fsanitize=${LOCKSTEP_SANITIZE} -fno-sanitize-recover=all)
+    target_compile_options(lockstep_flags INTERFACE -fsanitize=${LOCKSTEP_SANITIZE}
+        -fno-sanitize-recover=all)
     target_link_options(lockstep_flags INTERFACE -fsanitize=${LOCKSTEP_SANITIZE})
 endif()
 if(LOCKSTEP_COVERAGE)
-    # Unoptimised, as gcov's manual wants it: an optimiser copies and moves jumps, and lines without any condition seem to branch.
-    # Nor is what must be inlined in other builds: gcov counts the branches of every copy, and five copies of a function are no five functions.
-    target_compile_options(lockstep_flags INTERFACE --coverage -fprofile-update=atomic -O0 -Dalways_inline=unused)
-    target_link_options(lockstep_flags INTERFACE --coverage LINKER:-u,__gcov_dump)      # tests/end_child.h
+    # Unoptimised, as gcov's manual wants it: an optimiser copies and moves jumps, and lines without
+    # any condition seem to branch. Nor is what must be inlined in other builds: gcov counts the
+    # branches of every copy, and five copies of a function are no five functions.
+    target_compile_options(lockstep_flags INTERFACE --coverage -fprofile-update=atomic -O0
+        -Dalways_inline=unused)
+    # Tests/end_child.h.
+    target_link_options(lockstep_flags INTERFACE --coverage LINKER:-u,__gcov_dump)
 endif()
 if(LOCKSTEP_MUTANTS)
     target_compile_definitions(lockstep_flags INTERFACE LOCKSTEP_MUTANTS)
@@ -40,7 +48,9 @@ endif()
 
 add_library(lockstep_engine_flags INTERFACE)
 target_compile_options(lockstep_engine_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-fno-exceptions>)
-if(NOT LOCKSTEP_SANITIZE)      # the undefined-behaviour sanitizer wants type information, and reports want stacks
+# The undefined-behaviour sanitizer wants type information, and reports want stacks.
+if(NOT LOCKSTEP_SANITIZE)
     target_compile_options(lockstep_engine_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-fno-rtti>
-        $<$<COMPILE_LANGUAGE:CXX>:-fno-unwind-tables> $<$<COMPILE_LANGUAGE:CXX>:-fno-asynchronous-unwind-tables>)
+        $<$<COMPILE_LANGUAGE:CXX>:-fno-unwind-tables>
+            $<$<COMPILE_LANGUAGE:CXX>:-fno-asynchronous-unwind-tables>)
 endif()

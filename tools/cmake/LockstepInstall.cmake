@@ -1,22 +1,27 @@
-# cmake --install: headers as <lockstep/...>, static and shared library, CMake package and pkg-config file.
+# cmake --install: headers as <lockstep/...>, static and shared library, CMake package and
+# pkg-config file.
 include(CMakePackageConfigHelpers)
 
 # The public headers of all layers become one folder, <lockstep/...>, behind one include path.
 foreach(layer threads txn sm)
-    install(DIRECTORY ${CMAKE_SOURCE_DIR}/${layer}/include/lockstep DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
+    install(DIRECTORY ${CMAKE_SOURCE_DIR}/${layer}/include/lockstep DESTINATION
+        ${CMAKE_INSTALL_INCLUDEDIR}
         FILES_MATCHING PATTERN "*.h")
 endforeach()
 
 foreach(kind static shared)
     target_compile_features(lockstep_${kind} PUBLIC cxx_std_23)
     target_include_directories(lockstep_${kind} INTERFACE
-        $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/threads/include> $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/txn/include>
-        $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/sm/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+        $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/threads/include>
+            $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/txn/include>
+        $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/sm/include>
+            $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 endforeach()
 set_target_properties(lockstep_static PROPERTIES EXPORT_NAME lockstep)
 install(TARGETS lockstep_static lockstep_shared EXPORT lockstep
     ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
-install(EXPORT lockstep NAMESPACE lockstep:: FILE lockstep-targets.cmake DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/lockstep)
+install(EXPORT lockstep NAMESPACE lockstep:: FILE lockstep-targets.cmake DESTINATION
+    ${CMAKE_INSTALL_LIBDIR}/cmake/lockstep)
 
 file(WRITE ${CMAKE_BINARY_DIR}/lockstep-config.cmake.in [=[
 @PACKAGE_INIT@
@@ -29,13 +34,17 @@ pkg_check_modules(URING REQUIRED IMPORTED_TARGET liburing)
 include(${CMAKE_CURRENT_LIST_DIR}/lockstep-targets.cmake)
 check_required_components(lockstep)
 ]=])
-configure_package_config_file(${CMAKE_BINARY_DIR}/lockstep-config.cmake.in ${CMAKE_BINARY_DIR}/lockstep-config.cmake
+configure_package_config_file(${CMAKE_BINARY_DIR}/lockstep-config.cmake.in
+    ${CMAKE_BINARY_DIR}/lockstep-config.cmake
     INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/lockstep)
-write_basic_package_version_file(${CMAKE_BINARY_DIR}/lockstep-config-version.cmake COMPATIBILITY SameMinorVersion)
-install(FILES ${CMAKE_BINARY_DIR}/lockstep-config.cmake ${CMAKE_BINARY_DIR}/lockstep-config-version.cmake
+write_basic_package_version_file(${CMAKE_BINARY_DIR}/lockstep-config-version.cmake COMPATIBILITY
+    SameMinorVersion)
+install(FILES ${CMAKE_BINARY_DIR}/lockstep-config.cmake
+    ${CMAKE_BINARY_DIR}/lockstep-config-version.cmake
     DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/lockstep)
 
-# Relative to where it lies (<prefix>/lib/<arch>/pkgconfig or <prefix>/lib/pkgconfig), so that the tree may be moved.
+# Relative to where it lies (<prefix>/lib/<arch>/pkgconfig or <prefix>/lib/pkgconfig), so that the
+# tree may be moved.
 file(RELATIVE_PATH pc_to_prefix /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
 file(WRITE ${CMAKE_BINARY_DIR}/lockstep.pc "prefix=\${pcfiledir}/${pc_to_prefix}
 libdir=\${pcfiledir}/..

@@ -1,5 +1,6 @@
-# Tests: <name>_test.cc in tests/<layer> or a folder below it becomes the program <layer>_<name>_test, linked with its layer and those below.
-# The first line "// labels: unit model" of a file gives its ctest labels; default "unit".
+# Tests: <name>_test.cc in tests/<layer> or a folder below it becomes the program
+# <layer>_<name>_test, linked with its layer and those below. The first line "// labels: unit model"
+# of a file gives its ctest labels; default "unit".
 find_package(GTest REQUIRED)
 include(GoogleTest)
 
@@ -9,7 +10,8 @@ set(LOCKSTEP_TEST_LIBS_sm lockstep_sm lockstep_txn lockstep_threads)
 set(LOCKSTEP_TEST_LIBS_sim lockstep_sm lockstep_txn lockstep_threads)
 set(LOCKSTEP_TEST_LIBS_isolation lockstep_sm lockstep_txn lockstep_threads)
 set(LOCKSTEP_TEST_LIBS_tpcc lockstep_tpcc lockstep_sm lockstep_txn lockstep_threads)
-set(LOCKSTEP_TEST_LIBS_tools lockstep_icache lockstep_tpcc lockstep_sm lockstep_txn lockstep_threads)
+set(LOCKSTEP_TEST_LIBS_tools lockstep_icache lockstep_tpcc lockstep_sm lockstep_txn
+    lockstep_threads)
 set(LOCKSTEP_TEST_LAYERS threads txn sm sim isolation fuzz tpcc)
 if(TARGET lockstep_icache)
     list(APPEND LOCKSTEP_TEST_LAYERS tools)
@@ -22,7 +24,8 @@ set(seconds 300)
 if(LOCKSTEP_COVERAGE)
     set(seconds 1500)                        # not optimised, and counting
 endif()
-# A test computes little itself, and to optimise its many checks, with a sanitizer's around each, was half of that build.
+# A test computes little itself, and to optimise its many checks, with a sanitizer's around each,
+# was half of that build.
 set(optimised -O1)
 if(LOCKSTEP_SANITIZE)
     set(optimised -O0)
@@ -34,11 +37,13 @@ foreach(layer ${LOCKSTEP_TEST_LAYERS})
         set(target ${layer}_${name})
         add_executable(${target} ${file})
         target_include_directories(${target} PRIVATE ${CMAKE_SOURCE_DIR})
-        target_link_libraries(${target} PRIVATE lockstep_flags ${LOCKSTEP_TEST_LIBS_${layer}} GTest::gtest_main)
+        target_link_libraries(${target} PRIVATE lockstep_flags ${LOCKSTEP_TEST_LIBS_${layer}}
+            GTest::gtest_main)
         file(STRINGS ${file} first LIMIT_COUNT 1)
         set(labels unit)
         if(first MATCHES "^// labels: (.*)$")
-            string(REPLACE " " "." labels "${CMAKE_MATCH_1}")      # one word: ctest's -L takes a pattern, and discovery no lists
+            # One word: ctest's -L takes a pattern, and discovery no lists.
+            string(REPLACE " " "." labels "${CMAKE_MATCH_1}")
         endif()
         list(APPEND LOCKSTEP_TEST_PROGRAMS ${target})
         if(NOT labels MATCHES "perf")
@@ -49,14 +54,18 @@ foreach(layer ${LOCKSTEP_TEST_LAYERS})
         elseif(LOCKSTEP_SANITIZE STREQUAL thread)
             continue()                       # not built there, so nothing to discover
         endif()
-        # Everything that runs transactions does so a second time in teams (tests/steps_of_run.h); the sanitizers see that in steps_test and sim.
+        # Everything that runs transactions does so a second time in teams (tests/steps_of_run.h);
+        # the sanitizers see that in steps_test and sim.
         if(layer MATCHES "^(sm|sim|tpcc)$" AND NOT LOCKSTEP_SANITIZE AND NOT labels MATCHES "perf")
             add_test(NAME steps.${layer}.${name} COMMAND ${target})
-            set_tests_properties(steps.${layer}.${name} PROPERTIES ENVIRONMENT LOCKSTEP_STEPS=on LABELS steps TIMEOUT ${seconds})
+            set_tests_properties(steps.${layer}.${name} PROPERTIES ENVIRONMENT LOCKSTEP_STEPS=on
+                LABELS steps TIMEOUT ${seconds})
         endif()
-        gtest_discover_tests(${target} TEST_PREFIX ${layer}. PROPERTIES LABELS "${labels}" TIMEOUT ${seconds} DISCOVERY_TIMEOUT 60)
+        gtest_discover_tests(${target} TEST_PREFIX ${layer}. PROPERTIES LABELS "${labels}" TIMEOUT
+            ${seconds} DISCOVERY_TIMEOUT 60)
     endforeach()
 endforeach()
 if(EXISTS ${CMAKE_SOURCE_DIR}/tests/tests.cmake)
-    include(${CMAKE_SOURCE_DIR}/tests/tests.cmake)      # tests that are scripts: layers, install, driver, kill -9
+    # Tests that are scripts: layers, install, driver, kill -9.
+    include(${CMAKE_SOURCE_DIR}/tests/tests.cmake)
 endif()

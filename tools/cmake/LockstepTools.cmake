@@ -7,9 +7,11 @@ if(TARGET lockstep_static)
     list(REMOVE_ITEM tpcc ${CMAKE_SOURCE_DIR}/tpcc/main.cc)
     if(tpcc)
         add_library(lockstep_tpcc OBJECT ${tpcc})
-        target_link_libraries(lockstep_tpcc PUBLIC lockstep_flags fmt::fmt nlohmann_json::nlohmann_json CLI11::CLI11)
+        target_link_libraries(lockstep_tpcc PUBLIC lockstep_flags fmt::fmt
+            nlohmann_json::nlohmann_json CLI11::CLI11)
         target_include_directories(lockstep_tpcc PUBLIC ${CMAKE_SOURCE_DIR})
-        target_compile_definitions(lockstep_tpcc PRIVATE LOCKSTEP_SOURCE_DIR="${CMAKE_SOURCE_DIR}")      # where plot.py lies
+        # Where plot.py lies.
+        target_compile_definitions(lockstep_tpcc PRIVATE LOCKSTEP_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
         if(NOT EXISTS ${CMAKE_SOURCE_DIR}/tpcc/main.cc)
             return()
         endif()
@@ -25,10 +27,12 @@ if(TARGET lockstep_static)
         if(sources)
             add_executable(${program} ${sources})
             target_include_directories(${program} PRIVATE ${CMAKE_SOURCE_DIR})
-            target_link_libraries(${program} PRIVATE lockstep_flags lockstep_static fmt::fmt nlohmann_json::nlohmann_json
+            target_link_libraries(${program} PRIVATE lockstep_flags lockstep_static fmt::fmt
+                nlohmann_json::nlohmann_json
                 CLI11::CLI11)
             if(dir STREQUAL bench)
-                target_link_libraries(${program} PRIVATE lockstep_tpcc PkgConfig::URING PkgConfig::XXHASH)
+                target_link_libraries(${program} PRIVATE lockstep_tpcc PkgConfig::URING
+                    PkgConfig::XXHASH)
             endif()
         endif()
     endforeach()

@@ -1,17 +1,41 @@
 # lockstep_gdb.py - gdb commands that list user threads and show where each of them stands.
 #
-#   gdb -p PID -x tools/gdb/lockstep_gdb.py        (or: (gdb) source tools/gdb/lockstep_gdb.py, also with a core file)
-#   (gdb) lockstep threads                         every user thread of every worker, with the innermost function
+#   gdb -p PID -x tools/gdb/lockstep_gdb.py        (or: (gdb) source tools/gdb/lockstep_gdb.py, also
+# with a core file)
+#   (gdb) lockstep threads                         every user thread of every worker, with the
+# innermost function
 #   (gdb) lockstep bt ID [ID ...] | all            call chains of suspended user threads
 #
-# A worker is found through its kernel thread's worker_local variable, its threads through the worker's list. Offsets come from
-# Worker::debugger_layout in the program, so a release build (-g1) is enough. A suspended thread's call chain is read from the
-# frame pointers on its stack; nothing in the program is changed. Threads that have not run yet are not listed.
+# A worker is found through its kernel thread's worker_local variable, its threads through the
+# worker's list. Offsets come from
+# Worker::debugger_layout in the program, so a release build (-g1) is enough. A suspended thread's
+# call chain is read from the
+# frame pointers on its stack; nothing in the program is changed. Threads that have not run yet are
+# not listed.
 import gdb
 
-FIELDS = ("format", "local_current", "local_worker", "worker_index", "worker_all", "sp", "all_next", "id", "name", "state", "reason",
-          "latch_depth", "stack", "stack_base", "stack_top", "saved_fp", "saved_ip", "fast_form",
-          "fast_fp", "fast_ip")
+FIELDS = (
+    "format",
+    "local_current",
+    "local_worker",
+    "worker_index",
+    "worker_all",
+    "sp",
+    "all_next",
+    "id",
+    "name",
+    "state",
+    "reason",
+    "latch_depth",
+    "stack",
+    "stack_base",
+    "stack_top",
+    "saved_fp",
+    "saved_ip",
+    "fast_form",
+    "fast_fp",
+    "fast_ip",
+)
 STATES = ("ready", "parked", "ready+token")
 REASONS = ("lock", "page_read", "latch", "log", "io", "event", "sleep", "yield", "admission")
 FRAMES_MAX = 100
@@ -30,7 +54,9 @@ def read_layout():
     base = address_of("lockstep::threads::Worker::debugger_layout")
     layout = {name: read(base + 4 * i, 4) for i, name in enumerate(FIELDS)}
     if layout["format"] != 3:
-        raise gdb.GdbError("lockstep: the program's layout format %d is not this script's" % layout["format"])
+        raise gdb.GdbError(
+            "lockstep: the program's layout format %d is not this script's" % layout["format"]
+        )
     return layout
 
 
@@ -64,12 +90,15 @@ class UserThread:
         sp, form = self.field("sp", 8), "fast" if self.field("fast_form", 1) else "saved"
         return read(sp + self.layout[form + "_fp"], 8), [read(sp + self.layout[form + "_ip"], 8)]
 
-    # Program counters from the innermost outwards; empty if it runs now (then gdb's own backtrace shows it).
+    # Program counters from the innermost outwards; empty if it runs now (then gdb's own backtrace
+    # shows it).
     def counters(self):
         if self.running:
             return []
         stack = self.field("stack", 8)
-        low, high = read(stack + self.layout["stack_base"], 8), read(stack + self.layout["stack_top"], 8)
+        low, high = read(stack + self.layout["stack_base"], 8), read(
+            stack + self.layout["stack_top"], 8
+        )
         frame, found = self.innermost()
         while low <= frame <= high - 16 and len(found) < FRAMES_MAX:
             counter, outer = read(frame + 8, 8), read(frame, 8)
@@ -91,9 +120,11 @@ def user_threads():
             kernel_thread.switch()
             try:
                 local = address_of("lockstep::threads::worker_local")
-                current, worker = read(local + layout["local_current"], 8), read(local + layout["local_worker"], 8)
+                current, worker = read(local + layout["local_current"], 8), read(
+                    local + layout["local_worker"], 8
+                )
             except gdb.error:
-                continue                # a kernel thread whose thread-local storage does not exist yet
+                continue  # a kernel thread whose thread-local storage does not exist yet
             if worker == 0:
                 continue
             index = read(worker + layout["worker_index"], 4)
@@ -124,18 +155,35 @@ class Lockstep(gdb.Command):
 
 
 class LockstepThreads(gdb.Command):
-    """List every user thread: id, worker, state and reason, latches held, name, innermost functions."""
+    """List every user thread: id, worker, state and reason, latches held, name, innermost
+    functions.
+    """
 
     def __init__(self):
         super().__init__("lockstep threads", gdb.COMMAND_STACK)
 
     def invoke(self, argument, from_tty):
         threads = user_threads()
-        print("%8s %6s %-18s %7s  %s" % ("id", "worker", "state", "latches", "name, innermost functions"))
+        print(
+            "%8s %6s %-18s %7s  %s"
+            % ("id", "worker", "state", "latches", "name, innermost functions")
+        )
         for thread in threads:
-            names = [describe(c).split(" at ")[0].split("(")[0].split(" + ")[0] for c in thread.counters()[:4]]
-            print("%8d %6d %-18s %7d  %s  %s" % (thread.id, thread.worker, thread.state(), thread.latch_depth, thread.name,
-                                              " < ".join(names)))
+            names = [
+                describe(c).split(" at ")[0].split("(")[0].split(" + ")[0]
+                for c in thread.counters()[:4]
+            ]
+            print(
+                "%8d %6d %-18s %7d  %s  %s"
+                % (
+                    thread.id,
+                    thread.worker,
+                    thread.state(),
+                    thread.latch_depth,
+                    thread.name,
+                    " < ".join(names),
+                )
+            )
         print("%d user threads" % len(threads))
 
 
@@ -152,7 +200,10 @@ class LockstepBacktrace(gdb.Command):
         for thread in user_threads():
             if "all" not in wanted and str(thread.id) not in wanted:
                 continue
-            print("user thread %d \"%s\" worker %d %s" % (thread.id, thread.name, thread.worker, thread.state()))
+            print(
+                'user thread %d "%s" worker %d %s'
+                % (thread.id, thread.name, thread.worker, thread.state())
+            )
             if thread.running:
                 print("  runs now: see gdb's backtrace of its worker's kernel thread")
             for i, counter in enumerate(thread.counters()):

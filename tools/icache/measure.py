@@ -1,4 +1,5 @@
 """measure - runs lockstep-icache and autosteps for the report, and keeps what they give."""
+
 import json
 import pathlib
 import subprocess
@@ -38,8 +39,23 @@ class Measure:
 
     def autosteps(self, name, operations, geometry, *more):
         path = self.data / f"{name}.json"
-        self._run([sys.executable, AUTOSTEPS, "--icache", self.icache, *operations, "--geometry", geometry, "--json", path,
-                   "--emit", self.data / f"{name}.points", *more], name)
+        self._run(
+            [
+                sys.executable,
+                AUTOSTEPS,
+                "--icache",
+                self.icache,
+                *operations,
+                "--geometry",
+                geometry,
+                "--json",
+                path,
+                "--emit",
+                self.data / f"{name}.points",
+                *more,
+            ],
+            name,
+        )
         return json.loads(path.read_text())
 
 
@@ -52,6 +68,8 @@ def machine(comparison, l1):
 
 
 def tight_geometry(comparison):
-    """The largest 8-way cache that the operation's code exceeds by a fifth: where teams have something to win."""
+    """The largest 8-way cache that the operation's code exceeds by a fifth: where teams have
+    something to win.
+    """
     fitting = [kb for kb in SWEEP_KB if comparison["footprint_bytes"] >= 1.2 * kb * 1024]
     return f"{(max(fitting) if fitting else SWEEP_KB[0]) * 1024},8,64"

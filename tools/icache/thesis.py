@@ -1,15 +1,25 @@
-"""thesis - what the thesis states (S. Harizopoulos, "Staged Database Systems", 2005, chapter 5), for the report to set beside our figures."""
+"""thesis - what the thesis states (S. Harizopoulos, "Staged Database Systems", 2005, chapter 5),
+for the report to set beside our figures.
+"""
 
-MACHINES = {"65536,2,64": "AthlonXP", "16384,4,32": "Pentium III", "32768,8,64": "this machine (Zen 3)"}
+MACHINES = {
+    "65536,2,64": "AthlonXP",
+    "16384,4,32": "Pentium III",
+    "32768,8,64": "this machine (Zen 3)",
+}
 
 # Index fetch in Shore on the AthlonXP.
 FETCH = {
     "footprint": "45 KB",
     "per extra thread": "STEPS 33 misses; serial 985 cold, 373 warm",
-    "a": 0.373, "beta": 0.033,
-    "reduction at 10": "82 - 87%", "reduction at 100": "90 - 96%",
+    "a": 0.373,
+    "beta": 0.033,
+    "reduction at 10": "82 - 87%",
+    "reduction at 100": "90 - 96%",
     "speed-up at 10": "1.31 against warm, 1.41 against cold",
-    "instructions": "+1.7%", "branches": "+1.3%", "mispredicted": "-64%",
+    "instructions": "+1.7%",
+    "branches": "+1.3%",
+    "mispredicted": "-64%",
     "L1-D": "grows with the team; up to 4 threads as good as one; +109% on the Pentium III",
 }
 UPDATE = {"a": 0.35, "beta": 0.044}
@@ -19,7 +29,13 @@ PENTIUM = {"L1-I": "-66% of at most 90%", "time": "1.24"}
 SWEEP = "up to 89% of a possible 90%, at 8 ways and 32 or 64 KB; every capacity miss gone"
 PADDING = "almost the same reduction with a switch 25 times as large (2 KB)"
 
-PAYMENT = {"L1-I": "-60 - 65%", "mispredicted": "-41 - 45%", "speed-up": "1.16 - 1.39", "L1-D": "a little more", "L2": "fewer, I and D"}
+PAYMENT = {
+    "L1-I": "-60 - 65%",
+    "mispredicted": "-41 - 45%",
+    "speed-up": "1.16 - 1.39",
+    "L1-D": "a little more",
+    "L2": "fewer, I and D",
+}
 MIX4 = {"L1-I": "-56%", "bound": "77%", "out": 4.3, "ready": 14}
 # Table 5-4: threads that enter and that leave in the team, by warehouses.
 TABLE_5_4 = {
@@ -32,5 +48,8 @@ TABLE_5_4 = {
     "insert (history)": {10: (7.9, 7.8), 20: (14.9, 14.6), 30: (24, 23.2)},
     "update": {10: (7.5, 7.2), 20: (14, 12.3), 30: (21.6, 19)},
 }
-AUTOSTEPS = {"points": "3 points, 7 switches, where 16 were placed by hand (W 200, H 4)",
-             "misses": "a little more than by hand, far fewer than without", "time": "almost that of the manual set"}
+AUTOSTEPS = {
+    "points": "3 points, 7 switches, where 16 were placed by hand (W 200, H 4)",
+    "misses": "a little more than by hand, far fewer than without",
+    "time": "almost that of the manual set",
+}

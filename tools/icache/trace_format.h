@@ -1,15 +1,21 @@
-/* trace_format.h - what the tracer writes and the simulator reads, and how a traced program talks to the tracer. C and C++.
+/* trace_format.h - what the tracer writes and the simulator reads, and how a program controls it.
  *
- * Layout     A trace is a sequence of 64-bit words in the machine's byte order, the first of them kTraceMagic:
- *              bits 60..63 kind, bits 48..59 its small value, bits 0..47 an address or argument.
- *            run       straight-line code: instructions (4 bits, from bit 48) and bytes (8 bits, from bit 52); address of the first byte
- *            load      size in bytes; address              store     the same
+ * C and C++.
+ * Layout     A trace is a sequence of 64-bit words in the machine's byte order, the first of them
+ *            kTraceMagic: bits 60..63 kind, bits 48..59 its small value, bits 0..47 an address or
+ *            argument.
+ *            run       straight-line code: instructions (4 bits, from bit 48) and bytes (8 bits,
+ *                      from bit 52); address of the first byte
+ *            load      size in bytes; address
+ *            store     the same
  *            branch    1 = taken; address of the conditional branch
  *            indirect  address of an indirect jump or call; its target is the next run
- *            call      the return address that it pushes   ret       address of the return; its target is the next run
+ *            call      the return address that it pushes
+ *            ret       address of the return; its target is the next run
  *            stack     the stack pointer, where it differs much from the last one written
  *            mark      code; argument: the program said so (LOCKSTEP_TRACE_MARK)
- *            watch     low 12 bits of the second argument; address of a function that the program asked to watch, at its entry
+ *            watch     low 12 bits of the second argument; address of a function that the program
+ *                      asked to watch, at its entry
  */
 #ifndef LOCKSTEP_TOOLS_ICACHE_TRACE_FORMAT_H
 #define LOCKSTEP_TOOLS_ICACHE_TRACE_FORMAT_H

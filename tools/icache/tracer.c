@@ -1,10 +1,11 @@
-/* tracer.c - a valgrind tool that writes the instruction, data and branch stream of one kernel thread between two requests.
+/* tracer.c - a valgrind tool that writes the instruction, data and branch stream of one thread.
  *
- * Concepts   The program runs without instrumentation until it asks for the recording to start; then all translations are thrown away and
- *            made anew with calls that append words to a buffer (trace_format.h). So loads and warm-ups cost little, and the trace holds
- *            nothing but the region. Addresses repeat exactly: valgrind lays memory out itself, and everything runs on one CPU.
- *            This file is built against the headers and archives that the valgrind package installs; valgrind itself is not changed.
- * Layout     See trace_format.h.
+ * Concepts   The program runs without instrumentation until it asks for the recording to start.
+ *            Then all translations are thrown away and made anew with calls that append words to
+ *            a buffer (trace_format.h). So loads and warm-ups cost little, and the trace holds
+ *            nothing but the region. Addresses repeat exactly: valgrind lays memory out itself,
+ *            and everything runs on one CPU. This file is built against the headers and archives
+ *            that the valgrind package installs; valgrind itself is not changed.
  */
 #include "pub_tool_basics.h"
 #include "pub_tool_guest.h"
@@ -141,7 +142,8 @@ static void add_data(State* s, ULong kind, IRExpr* address, Int size, IRExpr* gu
          mkIRExprVec_2(constant(word_of(kind, (ULong)size, 0)), address), guard);
 }
 
-/* The guard of a conditional branch says when the superblock is left; if the translator turned the condition round, the way
+/* The guard of a conditional branch says when the superblock is left; if the translator turned
+ * the condition round, the way
    out is the next instruction, and leaving means "not taken". */
 static void add_branch(State* s, const IRStmt* exit) {
     if (exit->Ist.Exit.jk != Ijk_Boring) return;
@@ -351,7 +353,7 @@ static void before_options(void) {
     VG_(needs_client_requests)(on_request);
     VG_(track_start_client_code)(on_thread_runs);
     VG_(clo_vex_control).guest_chase =
-        False; /* a function's entry then begins a superblock, and nothing is executed ahead of its condition */
+        False; /* so that a function's entry begins a superblock, and nothing runs ahead of it */
 }
 
 VG_DETERMINE_INTERFACE_VERSION(before_options)

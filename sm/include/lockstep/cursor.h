@@ -1,5 +1,8 @@
-// cursor.h - a walk over a range of an index, either way. Sees the transaction's own changes;
-// survives splits.
+// cursor.h - a walk over a range of an index in either direction.
+//
+// Concepts   A cursor sees its transaction's own changes. It survives splits, merges and changes by
+//            others: it remembers its key and searches again when its leaf has changed.
+// Blocking   next(), prev() and patch() may suspend the user thread for locks and pages.
 #pragma once
 
 #include <memory>
@@ -12,23 +15,26 @@ namespace sm {
 class BTreeCursor;
 }
 
-// Belongs to one transaction; must not outlive it. Movable.
+// Belongs to one transaction and must not outlive it. Movable, not copyable.
 class Cursor {
 public:
     Cursor(Cursor&&) noexcept;
     Cursor& operator=(Cursor&&) noexcept;
     ~Cursor();
 
-    // Steps to the next larger (smaller) key of the range; false at its end: it then stays on the
-    // last record it stood on. A cursor may change direction. Errors as index.h.
+    // Steps to the next larger key of the range and locks it. False at the range's end: the cursor
+    // then stays on its last record. Errors: those of index.h; the first step also returns why the
+    // scan could not begin.
     Result<bool> next();
+    // The same towards smaller keys. A cursor may change direction at any time.
     Result<bool> prev();
-    // Overwrites bytes [offset, offset + part.size()) of the value of the record that the cursor
-    // stands on, as Index::patch(): bad_argument if they do not lie within it. False: there is no
-    // such record any more. Cheapest in a scan for writing.
+    // Overwrites bytes [offset, offset + part.size()) of the current record's value. False: the
+    // record is gone. Errors: bad_argument if the bytes do not lie within the value. Cheapest in a
+    // scan with Access::write.
     Result<bool> patch(size_t offset, Slice part);
-    // Of the record the cursor stands on, as it was read and patched here; valid until it moves.
+    // Key of the current record. The bytes belong to the cursor and are valid until it moves.
     Slice key() const;
+    // Value of the current record, as it was read and patched through this cursor; valid as key().
     Slice value() const;
 
 private:

@@ -1,7 +1,8 @@
-// index.h - an ordered index (B-tree): keys and values are byte strings, keys ascend as memcmp
-// orders them (key.h encodes numbers).
+// index.h - an ordered index (B-tree) of byte strings; memcmp orders the keys.
 //
-// Limits     key 0..1024 bytes, value 0..16 MB (values above about 2 KB go to overflow pages).
+// Concepts   key.h encodes numbers and texts so that memcmp orders them. Values up to about 2 KB
+//            lie in the leaf, larger ones in chains of overflow pages.
+// Limits     A key has 0..1024 bytes, a value 0..16 MB.
 // Blocking   Every call may suspend the calling user thread for locks, pages and log space.
 // Errors     Besides those named: deadlock and lock_timeout (roll back, perhaps try again:
 //            Store::run does), log_full, no_space, io_error, corrupt_page (names the page),
@@ -22,44 +23,53 @@ namespace sm {
 class BTree;
 }
 
-// A handle: copy freely; valid while the store is open and the index not dropped.
+// A handle on an index. Copy it freely; it is valid while the store is open and the index exists.
 class Index {
 public:
+    // The empty handle: every call through it returns no_such_object.
     Index() = default;
+    // False for the empty handle.
     explicit operator bool() const { return tree_ != nullptr; }
 
-    // True and the value, or false if there is no such key (at serializable it stays absent until
-    // the transaction ends).
+    // Copies the value into `value`, which is resized to fit. False: there is no such key; at
+    // serializable the key then stays absent until the transaction ends. `access` is the lock that
+    // the read takes.
     Result<bool> get(Txn& txn, Slice key, std::string& value, Access access = Access::read) const;
-    // The same into a buffer of the caller: the value's full length, or nothing if there is no such
-    // key; at most buffer.size() bytes are written. Never allocates.
+    // The same into a buffer of the caller. The value's full length in bytes, or nothing if there
+    // is no such key; at most buffer.size() bytes are written. Never allocates.
     Result<std::optional<size_t>> get(Txn& txn, Slice key, std::span<std::byte> buffer,
                                       Access access = Access::read) const;
 
-    // The same for many keys in any order, a key may stand there twice: the number found. Much
-    // faster than one by one, because the memory's (and the device's) delays of many keys pass at
-    // the same time, most so if the keys ascend. All are locked before any is read. After an error
-    // nothing in `rows` counts. Never allocates.
+    // Looks up many keys, in any order and with repetitions; the number found. All keys are locked
+    // before any is read. Faster than single gets, because cache misses and page reads of many keys
+    // overlap, most of all if the keys ascend. After an error nothing in `rows` counts. Never
+    // allocates.
     Result<size_t> get_many(Txn& txn, std::span<Lookup> rows, Access access = Access::read) const;
 
-    Result<void> insert(Txn& txn, Slice key, Slice value) const;  // duplicate_key if it exists
-    // The same for many, in this order. Much faster than one by one where ascending keys come to
-    // stand side by side: such a run is one change of its page. After an error the records in front
-    // of the refused one are in.
+    // Adds a record. Errors: duplicate_key, key_too_long, value_too_long, read_only.
+    Result<void> insert(Txn& txn, Slice key, Slice value) const;
+    // Adds many records in this order. Faster than single inserts where ascending keys become
+    // neighbours: such a run is one page change. After an error the records before the refused one
+    // are in.
     Result<void> insert_many(Txn& txn, std::span<const NewRecord> records) const;
-    Result<bool> update(Txn& txn, Slice key, Slice value) const;  // false: no such key
-    Result<void> put(Txn& txn, Slice key, Slice value) const;     // insert or update
-    // Overwrites bytes [offset, offset + part.size()) of the value; bad_argument if they do not lie
-    // within it. False: no such key.
+    // Replaces the whole value. False: there is no such key. Errors: value_too_long, read_only.
+    Result<bool> update(Txn& txn, Slice key, Slice value) const;
+    // Adds the record or replaces its value. Errors: key_too_long, value_too_long, read_only.
+    Result<void> put(Txn& txn, Slice key, Slice value) const;
+    // Overwrites bytes [offset, offset + part.size()) of the value. False: there is no such key.
+    // Errors: bad_argument if the bytes do not lie within the value, read_only.
     Result<bool> patch(Txn& txn, Slice key, size_t offset, Slice part) const;
+    // The same for a key that get_many() has found: `hint` (Lookup::hint) saves the search.
     Result<bool> patch(Txn& txn, Slice key, size_t offset, Slice part,
                        const RecordHint& hint) const;
-    Result<bool> erase(Txn& txn, Slice key) const;  // false: no such key
+    // Erases the record. False: there is no such key. Errors: read_only.
+    Result<bool> erase(Txn& txn, Slice key) const;
 
-    // Records with low <= key < high in ascending (next) or descending (prev) order; empty high: to
-    // the end.
+    // A cursor over the records with low <= key < high; an empty `high` means to the end. It stands
+    // before the first record (next) and behind the last (prev). `access` is the lock on each key.
     Cursor scan(Txn& txn, Slice low = {}, Slice high = {}, Access access = Access::read) const;
 
+    // The index's number in the catalog; 0 for the empty handle.
     ObjectId id() const;
 
 private:

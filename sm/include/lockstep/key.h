@@ -1,5 +1,4 @@
-// key.h - composes keys whose memcmp order is the order of their parts: integers, strings, one
-// after the other.
+// key.h - composes keys from integers and strings; memcmp order is the order of the parts.
 #pragma once
 
 #include <cstdint>
@@ -9,18 +8,20 @@
 
 namespace lockstep {
 
-// Fixed room of 128 bytes, no allocation. Order is kept for parts of equal types in equal places.
+// A key under construction: 128 bytes of room, no allocation. Two keys compare part by part if
+// their parts have equal types in equal places. Never blocks.
 class Key {
 public:
+    // Appends an unsigned integer, big-endian.
     Key& u8(uint8_t v) { return append_big_endian(v, 1); }
     Key& u16(uint16_t v) { return append_big_endian(v, 2); }
     Key& u32(uint32_t v) { return append_big_endian(v, 4); }
     Key& u64(uint64_t v) { return append_big_endian(v, 8); }
-    // Negative before positive.
+    // Appends a signed integer; negative numbers sort before positive ones.
     Key& i32(int32_t v) { return u32(static_cast<uint32_t>(v) ^ 0x80000000u); }
     Key& i64(int64_t v) { return u64(static_cast<uint64_t>(v) ^ 0x8000000000000000ull); }
-    // A string part: zero bytes within are escaped (0 -> 0 FF) and the end is marked (0 0), so that
-    // "a" sorts before "ab".
+    // Appends a string. Zero bytes within are escaped (0 -> 0 FF) and the end is marked (0 0), so
+    // that "a" sorts before "ab".
     Key& text(Slice s) {
         for (const char c : s) {
             put(c);
@@ -30,9 +31,11 @@ public:
         put(0);
         return *this;
     }
+    // The bytes so far; they belong to the key.
     operator Slice() const { return {bytes_, size_}; }
+    // Bytes so far.
     size_t size() const { return size_; }
-    // True if something did not fit; the key is then not to be used.
+    // True if a part did not fit; the key must then not be used.
     bool overflowed() const { return overflowed_; }
 
 private:

@@ -25,6 +25,8 @@ using Logger = std::function<void(int level, std::string_view text)>;
 // What threads wait with: `automatic` takes io_uring and falls back to a pool of kernel threads.
 enum class IoMethod : uint8_t { automatic, io_uring, pool };
 
+// How a store runs. Every field has a default; Store::open() checks all of them and names the one
+// that is out of range (bad_option).
 struct Options {
     bool create = true;                  // make the store if the directory holds none
     uint32_t workers = 1;                // kernel threads that run transactions, 1..64

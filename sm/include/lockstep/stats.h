@@ -12,6 +12,7 @@
 
 namespace lockstep {
 
+// A snapshot of a store's counters; times in nanoseconds, sizes in bytes.
 struct StoreStats {
     // transactions
     uint64_t commits = 0, aborts = 0, deadlock_retries = 0, transactions_live = 0;

@@ -1,5 +1,4 @@
-// store.h - an open store: open and close, run transactions on user threads, create and find
-// indexes and heaps, statistics.
+// store.h - an open store: open, close, transactions, indexes and heaps, statistics.
 //
 // Concepts   A store is a directory. Inside run() and spawn() everything that waits (lock, page,
 //            log) suspends the user thread, never its kernel thread. From main() run() blocks the
@@ -45,11 +44,13 @@ template <class F, class... A>
 using value_of = typename std::invoke_result_t<F, A...>::value_type;
 }  // namespace detail
 
-// Result of something started on a user thread. join() waits (a user thread is suspended, a kernel
-// thread blocked) and gives the value, once.
+// The result to come of something that runs on a user thread. Movable. A handle that is destroyed
+// without join() drops the result; the thread goes on.
 template <class T>
 class Handle {
 public:
+    // Waits for the end and gives the result, once; a second call returns bad_argument. Suspends a
+    // user thread, blocks any other.
     Result<T> join();
 
 private:
@@ -58,28 +59,35 @@ private:
     std::shared_ptr<State> state_;
 };
 
+// A store that is open in this process. Movable. Several stores may be open at once. Calls are safe
+// from any kernel thread unless they say otherwise.
 class Store {
 public:
-    // Opens the store in directory `path`, making it unless options.create is false, and recovers
-    // it if it was not closed. Blocks. Errors: bad_path, bad_option, bad_version,
-    // corrupt_superblock, corrupt_log, store_locked, io_error, no_space, out_of_memory.
+    // Opens the store in directory `path`; makes it unless options.create is false; recovers it if
+    // it was not closed. Blocks the calling kernel thread. Errors: bad_path, bad_option,
+    // bad_version, corrupt_superblock, corrupt_log, store_locked, io_error, no_space,
+    // out_of_memory.
     static Result<Store> open(std::string_view path, const Options& options = {});
     Store(Store&&) noexcept;
     Store& operator=(Store&&) noexcept;
-    ~Store();  // close()
+    // close(); its error is lost.
+    ~Store();
     // Waits for running transactions and user threads, writes everything, marks the store clean.
-    // Call from a kernel thread that is none of the store's.
+    // Blocks. A second call does nothing. Errors: wrong_thread on a user thread of the store,
+    // store_failed, io_error, no_space.
     Result<void> close();
 
     // Runs fn(Txn&) -> Result<T> as a transaction: commits if it returns a value, rolls back if it
-    // returns an error. A deadlock victim is run again, at most options.retries_max times. fn may
-    // therefore run several times.
+    // returns an error, which run() then returns. A deadlock victim is run again, at most
+    // Options::retries_max times: fn may run several times. On a user thread of the store fn runs
+    // there; else run() blocks the calling kernel thread. Errors: fn's, commit's, store_closed.
     template <class F>
     auto run(F&& fn, const TxnOptions& options = {}) -> Result<detail::value_of<F&, Txn&>> {
         if (!engine_) return fail(ErrorCode::store_closed, "store");
         return run_on(*engine_, fn, options);
     }
-    // The same on a user thread of its own; returns at once. worker: 0-based, or any.
+    // The same on a user thread of its own. Never blocks. `worker`: 0-based number of the kernel
+    // thread, or kAnyWorker. `fn` is moved into the thread.
     template <class F>
     auto spawn(F fn, const TxnOptions& options = {}, int worker = kAnyWorker)
         -> Handle<detail::value_of<F&, Txn&>> {
@@ -87,55 +95,69 @@ public:
                       options]() mutable { return run_on(*engine, fn, options); },
                      worker);
     }
-    // Starts fn() -> Result<T> on a user thread that is no transaction; within, run() and begin()
-    // run on that thread.
+    // Starts fn() -> Result<T> on a user thread without a transaction; run() and begin() inside it
+    // use that thread. Never blocks. Errors come through the handle: store_closed, out_of_memory.
     template <class F>
     auto start(F fn, int worker = kAnyWorker) -> Handle<detail::value_of<F&>>;
+    // Workers take turns.
     static constexpr int kAnyWorker = -1;
 
-    // For code that runs on one of the store's user threads and wants to handle retries itself
-    // (wrong_thread elsewhere). Parks for a place among the transactions under way and for room in
-    // the log. Errors: also store_closed, store_failed, out_of_memory (the reserve is used up).
+    // Begins a transaction that the caller ends and repeats itself. Suspends the user thread while
+    // Options::transactions_max are active or the log is nearly full. Errors: wrong_thread outside
+    // the store's user threads, store_closed, store_failed, out_of_memory.
     Result<Txn> begin(const TxnOptions& options = {});
 
-    // Within a transaction; the new object is visible to others when it commits. already_exists,
-    // bad_argument (name 1..128 bytes).
+    // Makes an empty index within `txn`; others see it when `txn` commits. A name has 1..128 bytes
+    // and no zero byte. Suspends. Errors: already_exists, bad_argument, and those of index.h.
     Result<Index> create_index(Txn& txn, std::string_view name);
+    // The same for a heap. Indexes and heaps share one space of names.
     Result<Heap> create_heap(Txn& txn, std::string_view name);
-    // Index or heap; space is free again some time after commit.
+    // Removes an index or heap when `txn` commits; its space is free again some time after. Takes
+    // its X lock, so it suspends. Errors: no_such_object, and those of index.h.
     Result<void> drop(Txn& txn, std::string_view name);
-    // no_such_object; wrong_kind.
+    // Finds a committed index by name. The first call for an object reads its root page: that
+    // suspends a user thread and blocks any other. Errors: no_such_object, wrong_kind, io_error,
+    // corrupt_page.
     Result<Index> index(std::string_view name);
+    // The same for a heap.
     Result<Heap> heap(std::string_view name);
+    // A row of list().
     struct Entry {
-        std::string name;
-        bool is_index;
-        ObjectId id;
+        std::string name;  // 1..128 bytes
+        bool is_index;     // false: a heap
+        ObjectId id;       // its number
     };
+    // All committed indexes and heaps by name. Never blocks.
     std::vector<Entry> list();
 
-    // Fills an empty index (erased records count until they are cleaned away) from pairs in
-    // strictly ascending key order, much faster than inserts: `next` sets key and value and returns
-    // true, or returns false at the end. Takes the index's X lock. bad_argument if the index is not
-    // empty or a key does not ascend.
+    // Fills an empty index from pairs in strictly ascending key order, faster than inserts. `next`
+    // sets key and value and returns true, or returns false at the end; it owns the bytes until its
+    // next call. Pages are filled to `fill_percent` (50..100). Takes the index's X lock; suspends.
+    // Errors: bad_argument if the index is not empty (an erased record counts until it is cleaned
+    // away), a key does not ascend or the percentage is out of range; and those of index.h.
     Result<void> bulk_load(Txn& txn, Index index,
                            std::move_only_function<bool(Slice& key, Slice& value)> next,
                            uint32_t fill_percent = 90);
 
-    // Suspends (or blocks) until everything up to `point` (from Txn::commit) is on disk.
+    // Waits until everything up to `point` (from Txn::commit) is on disk. Suspends a user thread,
+    // blocks any other. Errors: store_failed, store_closed.
     Result<void> wait_durable(Lsn point);
-    // Writes what is dirty and recycles log. Suspends or blocks.
+    // Writes all dirty pages and recycles the log before them. Suspends a user thread, blocks any
+    // other. Errors: io_error, no_space, store_failed, store_closed.
     Result<void> checkpoint();
-    // Checks every page and structure; the store must be quiet. Faults as text, empty = sound.
+    // Checks every page and every structure; no transaction may be active. Each fault as a line of
+    // text; empty if the store is sound. Suspends or blocks; reads the whole volume.
     Result<std::vector<std::string>> verify();
 
+    // A snapshot of all counters since the store was opened. Never blocks.
     StoreStats stats() const;
-    // Figures of the teams, summed over workers; empty if STEPS was never on. Exact only while
-    // nothing runs.
+    // Counters of the teams, summed over workers; empty if STEPS was never on. Exact only while
+    // nothing runs. Never blocks.
     StepsStats steps_stats() const;
-    // Switches teams and CTX points on and off while transactions run; returns when all workers
-    // have. Errors: bad_option, wrong_thread (on a user thread of the store).
+    // Switches teams and CTX points while transactions run, and clears steps_stats(). Blocks until
+    // all workers have switched. Errors: bad_option; wrong_thread on a user thread of the store.
     Result<void> set_steps(const StepsOptions& options);
+    // The options as given to open(), with what an existing store fixes. Valid while it is open.
     const Options& options() const;
 
 private:

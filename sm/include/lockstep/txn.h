@@ -25,27 +25,33 @@ using txn::Isolation;
 using txn::Savepoint;
 using txn::TxnOptions;
 
-// Movable, not copyable. The destructor rolls a live transaction back.
+// A transaction of the user thread that began it. Movable, not copyable. The destructor rolls a
+// live transaction back.
 class Txn {
 public:
     Txn(Txn&& other) noexcept;
     Txn& operator=(Txn&&) = delete;
     ~Txn();
 
-    // Ends the transaction. The value is the point in the log up to which it must be durable to
-    // survive a crash (Store::wait_durable); kLsnNone if it changed nothing. Error store_failed:
-    // only the next open decides the outcome.
+    // Makes all changes visible and, as TxnOptions::durability says, durable; ends the transaction.
+    // The value is the point in the log that must be durable for the commit to survive a crash
+    // (Store::wait_durable); kLsnNone if the transaction changed nothing. Suspends a durable
+    // transaction until the log is synced. Error store_failed: the next open decides the outcome.
     Result<Lsn> commit();
-    // Undoes everything. Errors are those of input and output; the transaction has then ended for
-    // the caller all the same.
+    // Undoes every change and releases all locks. Errors: io_error, corrupt_*, store_failed; the
+    // transaction has ended for the caller all the same, and the next open finishes the rollback.
     Result<void> abort();
 
+    // Marks the present state of the transaction. Never blocks.
     Result<Savepoint> savepoint();
-    // Undoes what came after the savepoint; locks stay. The savepoint remains usable.
+    // Undoes what came after the savepoint; locks stay. The savepoint remains usable. Errors:
+    // bad_argument if the savepoint is another transaction's or was rolled back already.
     Result<void> rollback_to(const Savepoint& savepoint);
 
+    // Never reused within a store; kTxnNone after the end.
     TxnId id() const;
-    bool live() const;  // neither committed nor aborted
+    // True while the transaction is neither committed nor aborted.
+    bool live() const;
 
 private:
     friend class Store;

@@ -1,5 +1,6 @@
 // labels: unit
-// Faults, eviction, checks of what is read, repair, memory, fixing in all its forms.
+// buffer_pool_test.cc - faults, eviction, checks of what is read, repair, memory, fixing in all its
+// forms.
 #include <algorithm>
 
 #include "tests/sm/buffer/pool_test_util.h"

@@ -1,5 +1,6 @@
-// labels: unit sim Writing pages: the write-ahead rule seen from the disk, changes during a write,
-// checkpoints' writes, failing devices.
+// labels: unit sim
+// buffer_pool_write_test.cc - writing pages: the write-ahead rule seen from the disk, changes
+// during a write, checkpoints' writes, failing devices.
 #include <map>
 #include <optional>
 

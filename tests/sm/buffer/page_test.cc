@@ -1,5 +1,5 @@
 // labels: unit
-// Pages, their images, and the parts of log records.
+// page_test.cc - pages, their images, and the parts of log records.
 #include <gtest/gtest.h>
 
 #include "sm/change/log_kinds.h"

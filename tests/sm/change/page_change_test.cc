@@ -1,5 +1,6 @@
 // labels: unit
-// The change recipe: what is in the record, what is on the page, and when an image goes along.
+// page_change_test.cc - the change recipe: what is in the record, what is on the page, and when an
+// image goes along.
 #include <map>
 
 #include "tests/sm/buffer/pool_test_util.h"

@@ -1,5 +1,5 @@
 // labels: unit
-// Pages are given once, come back, and the volume grows.
+// space_map_test.cc - pages are given once, come back, and the volume grows.
 #include <set>
 
 #include "tests/sm/buffer/pool_test_util.h"

@@ -1,4 +1,5 @@
-// labels: unit limits_test - the system says no: a full file system, little memory, refused
+// labels: unit
+// limits_test.cc - the system says no: a full file system, little memory, refused
 // io_uring. Clear errors, nothing lost, and work goes on.
 //
 // The full file system is a small tmpfs, which takes the right to mount; without it that test says

@@ -1,4 +1,5 @@
-// labels: unit store_test - the public interface: open and close, transactions, objects, errors for
+// labels: unit
+// store_test.cc - the public interface: open and close, transactions, objects, errors for
 // every misuse.
 #include <lockstep/store.h>
 #include "tests/steps_of_run.h"

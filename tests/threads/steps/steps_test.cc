@@ -1,4 +1,5 @@
-// labels: unit tsan steps_test - teams, CTX, strays: who runs when, nobody lost, nobody starved,
+// labels: unit tsan
+// steps_test.cc - teams, CTX, strays: who runs when, nobody lost, nobody starved,
 // invariants ST-1 to ST-6 and CT-1, CT-2.
 #include "threads/base/rng.h"
 #include "threads/steps/ctx.h"

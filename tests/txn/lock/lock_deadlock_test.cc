@@ -1,6 +1,7 @@
 // labels: unit
 // lock_deadlock_test.cc - cycles of 2, 3 and n owners, the choice of the victim, the
 // text, and what is no deadlock.
+#include "tests/seed_of_run.h"
 #include "tests/txn/lock/lock_test_util.h"
 #include "threads/base/rng.h"
 

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <atomic>
 
+#include "tests/seed_of_run.h"
 #include "tests/txn/lock/lock_test_util.h"
 #include "threads/base/rng.h"
 

@@ -13,7 +13,6 @@
 #include <optional>
 #include <vector>
 
-#include "tests/seed_of_run.h"
 #include "threads/runtime/runtime.h"
 #include "txn/lock/lock_manager.h"
 

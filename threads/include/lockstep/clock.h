@@ -7,11 +7,13 @@
 
 namespace lockstep {
 
+// A source of time. Must outlive the store that it is given to; safe from any kernel thread.
 class Clock {
 public:
     virtual ~Clock() = default;
+    // Nanoseconds from an arbitrary start; never goes back.
     virtual Nanos now() const = 0;
-    // True if time passes while everybody sleeps, so that a kernel thread may sleep until a
+    // True if time passes while all threads sleep, so that a kernel thread may sleep until a
     // deadline.
     virtual bool moves_by_itself() const { return true; }
 };
@@ -22,7 +24,7 @@ public:
     Nanos now() const override;
 };
 
-// Time stands still until somebody moves it. Safe across threads.
+// Time stands still until a test moves it.
 class ManualClock final : public Clock {
 public:
     Nanos now() const override { return now_.load(std::memory_order_relaxed); }

@@ -14,19 +14,22 @@ namespace lockstep::threads {
 // compared with.
 enum class IoMode : uint8_t { staged, unsorted, one_by_one };
 
+// Classes of requests, by priority; the names in that order.
 inline constexpr size_t kIoClasses = 4;
 inline constexpr const char* kIoClassNames[kIoClasses] = {"log", "demand read", "read-ahead",
                                                           "write-back"};
 
+// Counters of one class of requests.
 struct IoClassStats {
-    uint64_t packets = 0;  // that came
-    uint64_t bytes = 0;
-    uint64_t merged = 0;  // served by another's equal request
+    uint64_t packets = 0;  // requests that entered the stage
+    uint64_t bytes = 0;    // that they asked for
+    uint64_t merged = 0;   // served by another's equal request
     // Went in a transfer with neighbours, the first of each not counted.
     uint64_t joined = 0;
     uint64_t transfers = 0;  // handed to the device
 };
 
+// Counters of all I/O stages of a store.
 struct IoStats {
     // Length of a line at arrival, wait in the stage, packets of a batch.
     StageStats stage;
@@ -54,6 +57,7 @@ struct IoStats {
         d.depth = depth.since(earlier.depth);
         return d;
     }
+    // The counters of IoClassStats, summed over the classes.
     uint64_t merged() const {
         return classes[0].merged + classes[1].merged + classes[2].merged + classes[3].merged;
     }

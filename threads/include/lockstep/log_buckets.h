@@ -15,18 +15,23 @@
 
 namespace lockstep {
 
+// Bucket arithmetic; the counts themselves are the caller's. Never blocks.
 template <unsigned kBits>
 struct LogBuckets {
+    // Buckets of each power of two.
     static constexpr uint64_t kSub = 1ull << kBits;
     // Up to 2^40 ns, 18 minutes; what is longer counts as that.
     static constexpr unsigned kOctaves = 40 - kBits;
+    // Buckets in all.
     static constexpr size_t kCount = kSub * (kOctaves + 1);
 
+    // The bucket that counts `value`.
     static constexpr size_t index(uint64_t value) {
         if (value < kSub) return value;
         const auto shift = static_cast<unsigned>(std::bit_width(value)) - 1 - kBits;
         return shift >= kOctaves ? kCount - 1 : kSub * (shift + 1) + (value >> shift) - kSub;
     }
+    // The value that stands for all in a bucket.
     static constexpr uint64_t middle(size_t bucket) {
         if (bucket < kSub) return bucket;
         const uint64_t shift = bucket / kSub - 1;

@@ -50,6 +50,7 @@ namespace lockstep {
     X(unsupported, "not supported here")
 // clang-format on
 
+// What failed, see LOCKSTEP_ERRORS for the meanings.
 enum class ErrorCode : uint16_t {
     none = 0,
 #define X(name, text) name,

@@ -1,17 +1,12 @@
-// stage_stats.h - what a stage counts: how many packets, how long the queue, how long the wait, how
-// large the batches.
+// stage_stats.h - what a stage counts: packets, length of the queue, wait, size of the batches.
 //
-// Concepts   StageStats is a snapshot: plain numbers that can be added up over stages. Inside a
-//            stage the same numbers are relaxed atomics, so that a snapshot may be taken at any
-//            time: StageCounter adds with a locked instruction if several workers write it, and
-//            with a load and a store if only one does. Histograms cut each power of two into 8
-//            buckets; the middle of a bucket stands for what fell into it (6% off at most).
+// Concepts   StageStats is a snapshot: plain numbers that can be added up over stages. Histograms
+//            cut each power of two into 8 buckets. The middle of a bucket stands for what fell into
+//            it, which is 6% off at most.
 // Blocking   never.
 #pragma once
 
-#include <algorithm>
 #include <array>
-#include <atomic>
 #include <cstdint>
 
 #include <lockstep/log_buckets.h>
@@ -19,14 +14,19 @@
 
 namespace lockstep {
 
+// Buckets of the histograms below.
 using StageBuckets = LogBuckets<3>;
 
+// Counts of values (lengths, or nanoseconds) by size.
 struct StageHistogram {
-    std::array<uint64_t, StageBuckets::kCount> buckets{};
-    uint64_t count = 0, sum = 0, max = 0;
+    std::array<uint64_t, StageBuckets::kCount> buckets{};  // StageBuckets::index() of each value
+    uint64_t count = 0, sum = 0, max = 0;                  // over all values
+    // Counts one value.
     void record(uint64_t value);
+    // Adds the counts of another histogram.
     void add(const StageHistogram& other);
     StageHistogram since(const StageHistogram& earlier) const;  // max stays that of all time
+    // Mean of all values; 0 if there are none.
     double mean() const {
         return count ? static_cast<double>(sum) / static_cast<double>(count) : 0;
     }
@@ -54,44 +54,6 @@ struct StageStats {
     bool conserved() const {
         return entered == finished + forwarded + cancelled + queued + in_service;
     }
-};
-
-template <bool kShared>
-class StageCounter {
-public:
-    void add(uint64_t n = 1) {
-        if constexpr (kShared) value_.fetch_add(n, std::memory_order_relaxed);
-        else value_.store(value_.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);
-    }
-    void raise_to(uint64_t n) {
-        uint64_t seen = value_.load(std::memory_order_relaxed);
-        while (seen < n && !value_.compare_exchange_weak(seen, n, std::memory_order_relaxed)) {}
-    }
-    uint64_t get() const { return value_.load(std::memory_order_relaxed); }
-
-private:
-    std::atomic<uint64_t> value_{0};
-};
-
-template <bool kShared>
-class LiveHistogram {
-public:
-    void record(uint64_t value) {
-        buckets_[StageBuckets::index(value)].add();
-        sum_.add(value);
-        max_.raise_to(value);
-    }
-    StageHistogram snapshot() const {
-        StageHistogram s;
-        for (size_t i = 0; i < s.buckets.size(); ++i) s.count += s.buckets[i] = buckets_[i].get();
-        s.sum = sum_.get();
-        s.max = max_.get();
-        return s;
-    }
-
-private:
-    std::array<StageCounter<kShared>, StageBuckets::kCount> buckets_{};
-    StageCounter<kShared> sum_, max_;
 };
 
 }  // namespace lockstep

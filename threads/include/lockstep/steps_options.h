@@ -14,16 +14,19 @@ namespace lockstep {
 // off, but the switch between them is the fast one.
 enum class StepsMode : uint8_t { off, on, grouping, prefetch, ctx_only, fastctx };
 
+// True if transactions run in teams at all.
 constexpr bool teams_on(StepsMode mode) {
     return mode != StepsMode::off && mode != StepsMode::prefetch;
 }
-// Is every operation a team's, or only the begin of transactions?
+// True if every operation is run by a team, false if only the begin of transactions is.
 constexpr bool operations_in_teams(StepsMode mode) {
     return teams_on(mode) && mode != StepsMode::fastctx;
 }
+// True if CTX points switch.
 constexpr bool ctx_on(StepsMode mode) {
     return mode == StepsMode::on || mode == StepsMode::ctx_only;
 }
+// True if CTX points prefetch.
 constexpr bool prefetch_on(StepsMode mode) {
     return mode == StepsMode::on || mode == StepsMode::prefetch;
 }
@@ -49,9 +52,10 @@ enum class TeamGate : uint8_t {
 // word).
 Result<uint32_t> ctx_points_from(std::string_view text);
 
+// How threads are grouped into teams; part of Options, changed at run time by Store::set_steps().
 struct StepsOptions {
-    StepsMode mode = StepsMode::off;
-    // 1..1024: threads in a team, and transactions under way on a worker.
+    StepsMode mode = StepsMode::off;  // which parts of STEPS are on
+    // 1..1024: threads in a team, and active transactions of a worker.
     uint32_t team_max = 16;
     TeamPolicy policy = TeamPolicy::last_leaver;
     TeamGate gate = TeamGate::t_gated;

@@ -48,6 +48,7 @@ struct RecordId {
 // Bytes owned by somebody else. Valid as long as the owner says.
 using Slice = std::string_view;
 
+// Bytes of a page, and of a line of the CPU's caches.
 inline constexpr size_t kPageBytes = 8192;
 inline constexpr size_t kCacheLineBytes = 64;
 
@@ -60,6 +61,7 @@ inline constexpr Nanos kSecond = 1'000'000'000;
 
 }  // namespace lockstep
 
+// Ids are keys of unordered containers.
 template <class Tag, class Rep>
 struct std::hash<lockstep::Id<Tag, Rep>> {
     size_t operator()(const lockstep::Id<Tag, Rep>& id) const noexcept {

@@ -13,6 +13,7 @@
 
 namespace lockstep {
 
+// Which of several blocked requests for one lock is granted first.
 enum class LockPolicy : uint8_t {
     fifo,  // first come, first served
     // Fewest operations left (TxnOptions::operations); who did not declare its length counts as the
@@ -24,9 +25,10 @@ enum class LockPolicy : uint8_t {
     local_first,
 };
 
+// How blocked lock requests are ordered; part of Options.
 struct LockStageOptions {
-    LockPolicy policy = LockPolicy::fifo;
-    // Nobody is overtaken more often than this; 0 = never, 1..65535.
+    LockPolicy policy = LockPolicy::fifo;  // the order
+    // No request is overtaken more often than this, 0..65535; 0 = never.
     uint32_t bypass_max = 16;
 };
 

@@ -10,20 +10,24 @@ namespace lockstep::txn {
 // (key locks to the end), phantoms may appear. read_committed: read locks are given back after each
 // read.
 enum class Isolation : uint8_t { serializable, repeatable_read, read_committed };
+// durable: commit() returns when the log is synced. lazy: it returns at once, and the log follows
+// within Options::lazy_flush_interval.
 enum class Durability : uint8_t { durable, lazy };
+// How one transaction runs.
 struct TxnOptions {
     Isolation isolation = Isolation::serializable;
     Durability durability = Durability::durable;
-    bool read_only = false;
-    Nanos lock_timeout = kNever;
+    bool read_only = false;       // a change is the error read_only
+    Nanos lock_timeout = kNever;  // longest wait for one lock; kNever: Options::lock_timeout
     // Records it will lock in all, as far as known; 0 = unknown. For LockPolicy::short_first.
     uint32_t operations = 0;
     uint32_t priority = 0;  // larger is served first under LockPolicy::priority
 };
 
+// A state of a transaction that Txn::rollback_to() restores. A plain value; copy it freely.
 struct Savepoint {
-    Lsn lsn{};  // the transaction's last record at that time
-    uint32_t number = 0;
+    Lsn lsn{};            // the transaction's last record at that time
+    uint32_t number = 0;  // of this savepoint within its transaction, from 1
 };
 
 }  // namespace lockstep::txn

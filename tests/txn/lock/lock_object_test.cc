@@ -1,5 +1,5 @@
 // labels: unit
-// lock_store_test.cc - noted intentions against strong locks, escalation, and what
+// lock_object_test.cc - noted intentions against strong locks, escalation, and what
 // lies beyond the notes.
 #include "tests/txn/lock/lock_test_util.h"
 

@@ -1,0 +1,146 @@
+#!/usr/bin/env python3
+"""checks_test - each check of tools/checks and tools/check_layers.py can fail, and can pass."""
+
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+HEADER = "// {name} - a header for this test.\n#pragma once\n\nnamespace lockstep {{\n{body}\n}}\n"
+
+
+class Checks(unittest.TestCase):
+    def setUp(self):
+        self.place = tempfile.TemporaryDirectory(prefix="checks_")
+        self.tree = pathlib.Path(self.place.name)
+        for folder in (
+            "threads/base",
+            "txn",
+            "sm/include/lockstep",
+            "sm/btree",
+            "sm/heap",
+            "tools",
+        ):
+            (self.tree / folder).mkdir(parents=True)
+
+    def tearDown(self):
+        self.place.cleanup()
+
+    def write(self, path, text):
+        (self.tree / path).parent.mkdir(parents=True, exist_ok=True)
+        (self.tree / path).write_text(text)
+
+    def header(self, path, body):
+        self.write(path, HEADER.format(name=pathlib.Path(path).name, body=body))
+
+    def run_check(self, check):
+        """(passed, what it printed) of a check over the temporary tree."""
+        command = [sys.executable, str(ROOT / check), str(self.tree)]
+        done = subprocess.run(command, capture_output=True, text=True)
+        self.assertEqual(done.stderr, "", "the check itself must not fail")
+        return done.returncode == 0, done.stdout
+
+    def expect(self, check, said):
+        passed, printed = self.run_check(check)
+        self.assertFalse(passed, f"{check} passed: {printed}")
+        self.assertIn(said, printed)
+
+    def expect_sound(self, check):
+        passed, printed = self.run_check(check)
+        self.assertTrue(passed, printed)
+
+    def test_layers(self):
+        self.header("sm/btree/a.h", "")
+        self.expect_sound("tools/check_layers.py")
+        self.header("threads/base/low.h", '#include "sm/btree/a.h"')
+        self.expect("tools/check_layers.py", "of a higher layer")
+
+    def test_layers_beside_each_other(self):
+        self.header("sm/heap/h.h", "")
+        self.header("sm/btree/a.h", '#include "sm/heap/h.h"')
+        self.expect("tools/check_layers.py", "beside its own")
+
+    def test_layers_circle(self):
+        self.header("sm/btree/a.h", '#include "sm/btree/b.h"')
+        self.header("sm/btree/b.h", '#include "sm/btree/a.h"')
+        self.expect("tools/check_layers.py", "circle of includes")
+
+    def test_layers_public_header_sees_public_headers_only(self):
+        self.header("sm/btree/a.h", "")
+        self.header("sm/include/lockstep/p.h", '#include "sm/btree/a.h"')
+        self.expect("tools/check_layers.py", "not installed")
+
+    def test_layers_seams(self):
+        self.header("sm/btree/a.h", "inline int f() { return rand(); }")
+        self.expect("tools/check_layers.py", "outside the seams")
+
+    def test_style_width(self):
+        self.header("sm/btree/a.h", "// " + "x" * 98)
+        self.expect("tools/checks/style.py", "101 columns")
+
+    def test_style_function_length(self):
+        body = "inline void f() {\n" + "    int x = 0;\n" * 70 + "}"
+        self.header("sm/btree/a.h", body)
+        self.expect("tools/checks/style.py", "72 lines in 'inline void f()'")
+
+    def test_style_first_line(self):
+        self.write("sm/btree/a.h", "#pragma once\n")
+        self.expect("tools/checks/style.py", "first line")
+
+    def test_style_anonymous_namespaces(self):
+        twice = "namespace {\nint x;\n}  // namespace\n" * 2
+        self.write("sm/btree/a.cc", "// a.cc - for this test.\n" + twice)
+        self.expect("tools/checks/style.py", "more than one anonymous")
+
+    def test_style_unused_include(self):
+        self.header("sm/btree/a.h", "struct Alpha {};")
+        self.header("sm/btree/b.h", '#include "sm/btree/a.h"\nstruct Beta {};')
+        self.expect("tools/checks/style.py", "uses nothing of it")
+
+    def test_style_packages(self):
+        self.write("tools/run", "packages=(g++ libbenchmark-dev)\n")
+        self.expect("tools/checks/style.py", "libbenchmark-dev")
+
+    def test_public_comments(self):
+        self.header("sm/include/lockstep/p.h", "\n// Adds.\nint add(int a, int b);\n")
+        self.expect_sound("tools/checks/public_comments.py")
+        self.header("sm/include/lockstep/p.h", "\nint add(int a, int b);\n")
+        self.expect("tools/checks/public_comments.py", "no doc comment: int add")
+
+    def test_public_comments_of_members(self):
+        body = "\n// A class.\nclass C {\npublic:\n    // Good.\n    int a();\n\n    int b();\n};\n"
+        self.header("sm/include/lockstep/p.h", body)
+        self.expect("tools/checks/public_comments.py", "no doc comment: int b();")
+
+    def test_prose(self):
+        self.write("README.md", "Short sentences. " * 30 + "\n")
+        self.expect_sound("tools/checks/prose.py")
+        self.write("README.md", "One " + "word " * 41 + "too many.\n")
+        self.expect("tools/checks/prose.py", "words in one sentence")
+
+    def test_prose_debt_gets_shorter(self):
+        self.write("README.md", "Short now.\n")
+        self.write("tools/checks/prose_debt.txt", "README.md\n")
+        self.expect("tools/checks/prose.py", "remove it from")
+
+    def test_documents(self):
+        self.header("sm/btree/a.h", "void known();")
+        self.write("README.md", "- `sm/btree/a.h`: `known()`\n")
+        self.expect_sound("tools/checks/documents.py")
+        self.write("README.md", "- `sm/btree/b.h` is gone.\n")
+        self.expect("tools/checks/documents.py", "does not exist")
+        self.write("README.md", "- Call `unknown()`.\n")
+        self.expect("tools/checks/documents.py", "which no source file has")
+
+    def test_assertions_may_only_rise(self):
+        self.header("sm/btree/a.h", "inline void f(int x) { CHECK(x); }")
+        self.write("tools/checks/assertions.json", '{"sm": 1.0}')
+        self.expect_sound("tools/checks/assertions.py")
+        self.header("sm/btree/a.h", "inline void f(int x) { (void)x; }")
+        self.expect("tools/checks/assertions.py", "floor")
+
+
+if __name__ == "__main__":
+    unittest.main()

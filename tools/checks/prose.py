@@ -1,0 +1,78 @@
+#!/usr/bin/env python3
+"""prose - lengths of sentences in documents and in the leading comments of C++ headers.
+
+Usage: prose.py [ROOT] [--figures]. An offence is a sentence of more than 40 words in a file that
+is not listed in prose_debt.txt; that list may only get shorter. --figures prints a row per file.
+"""
+
+import re
+import statistics
+import sys
+
+from source import files, finish, root
+
+LIMIT = 40
+LABEL = re.compile(r"^(?:[A-Z][a-z]+(?: [a-z]+)?\s{2,}|[A-Z]{2,4}-\w+\s)")
+
+
+def paragraphs_of_document(text: str):
+    """Paragraphs and list items; code, tables, headings and links' targets are left out."""
+    text = re.sub(r"```.*?```", "\n\n", text, flags=re.S)
+    text = re.sub(r"^\s*(?:\||#).*$", "\n", text, flags=re.M)
+    text = re.sub(r"\]\([^)]*\)", "]", text)
+    text = re.sub(r"^\s*(?:[-*+]|\d+\.)\s", "\n\n", text, flags=re.M)
+    return re.split(r"\n\s*\n", text)
+
+
+def paragraphs_of_header(text: str):
+    """The leading comment; each label (Concepts, BP-1 ...) begins a paragraph."""
+    lines = []
+    for line in text.splitlines():
+        if not line.startswith("//"):
+            break
+        body = line[2:].strip()
+        lines += ["", LABEL.sub("", body)] if LABEL.match(body) else [body]
+    return re.split(r"\n\s*\n", "\n".join(lines))
+
+
+def sentences(paragraph: str):
+    text = re.sub(r"`[^`]*`", "CODE", " ".join(paragraph.split()))
+    text = re.sub(r"\b(e\.g|i\.e|cf|vs|et al|No|sec|fig)\.", r"\1", text)
+    for sentence in re.split(r"(?<=[.!?:])[\"')]*\s+(?=[A-Z0-9`*\"(])|;\s+(?=[A-Z])", text):
+        words = len(re.findall(r"[\w'/-]*[A-Za-z][\w'/-]*", sentence))
+        if words > 1:
+            yield words, sentence
+
+
+def main() -> None:
+    tree = root()
+    debt_file = tree / "tools/checks/prose_debt.txt"
+    debt = set(debt_file.read_text().split()) if debt_file.exists() else set()
+    offences, rows = [], []
+    for path in [*files(tree, ".md"), *files(tree, ".h")]:
+        name = path.relative_to(tree).as_posix()
+        split = paragraphs_of_document if path.suffix == ".md" else paragraphs_of_header
+        found = [s for p in split(path.read_text()) for s in sentences(p)]
+        if not found:
+            continue
+        lengths = [n for n, _ in found]
+        rows.append((name, lengths))
+        long = [(n, s) for n, s in found if n > LIMIT]
+        if name not in debt:
+            offences += [
+                f"{name}: {n} words in one sentence; split it: {s[:70]} ..." for n, s in long
+            ]
+        elif not long:
+            offences.append(f"{name}: sound now; remove it from tools/checks/prose_debt.txt")
+    if "--figures" in sys.argv:
+        print(f"{'file':<52}{'sentences':>10}{'mean':>7}{'>25':>6}{'>35':>6}{'longest':>9}")
+        for name, n in rows + [("all", [x for _, lengths in rows for x in lengths])]:
+            print(
+                f"{name:<52}{len(n):>10}{statistics.mean(n):>7.1f}{sum(x > 25 for x in n):>6}"
+                f"{sum(x > 35 for x in n):>6}{max(n):>9}"
+            )
+    finish(offences, "prose")
+
+
+if __name__ == "__main__":
+    main()
