@@ -32,6 +32,7 @@ void TransactionTable::abandon() { impl_->abandoned = true; }
 
 uint32_t TransactionTable::Impl::pop(TxnShard& shard) {
     const uint32_t slot = shard.free_head;
+    DCHECK(slot == kNoSlot || (slot < slots && at(slot).state == TxnState::free));
     if (slot != kNoSlot) shard.free_head = at(slot).next_free;
     return slot;
 }
@@ -41,6 +42,7 @@ uint64_t TransactionTable::Impl::new_id(TxnShard& shard) {
         shard.id_next = next_id.fetch_add(kIdBlock);
         shard.id_end = shard.id_next + kIdBlock;
     }
+    DCHECK(shard.id_next < shard.id_end);
     return shard.id_next++;
 }
 
@@ -75,6 +77,7 @@ Result<Transaction*> TransactionTable::begin(const TxnOptions& options) {
     DCHECK(txn.state == TxnState::free);
     note(txn.id.value, id);
     table.prepare(txn, shard, options);
+    table.assert_state(txn);
     return &txn;
 }
 
@@ -183,6 +186,7 @@ void TransactionTable::Impl::put_free(TxnShard& shard, uint32_t slot) {
     SpinGuard guard(shard.lock);
     if (waiting.load(std::memory_order_relaxed) != 0 && hand_to_waiter(slot)) [[unlikely]]
         return;
+    DCHECK(slot < slots && slot != shard.free_head);
     at(slot).next_free = shard.free_head;
     shard.free_head = slot;
 }
@@ -204,6 +208,9 @@ bool TransactionTable::Impl::hand_to_waiter(uint32_t slot) {
 // The object becomes free. The shard is that of the worker that began it, which is the one that
 // ends it.
 void TransactionTable::Impl::recycle_slot(Transaction& txn) {
+    assert_state(txn);
+    DCHECK(txn.state != TxnState::free);  // given back once
+    DCHECK(txn.locks.locks_held == 0);    // TX-2
     TxnShard& shard = shards[txn.shard];
     note(txn.state, TxnState::free);
     put_free(shard, txn.slot);

@@ -17,7 +17,10 @@ namespace lockstep::txn {
 // TX-4: first_lsn becomes 0 before publish, so a checkpoint that settles sees either the record or
 // its effect.
 Lsn TransactionTable::Impl::append_last(Transaction& txn, TxnLogKind kind, TxnState state) {
+    assert_state(txn);
+    DCHECK(txn.last_lsn != kLsnNone);  // it wrote
     const LogSpace space = log.reserve(kEndBytes);
+    DCHECK(space.lsn > txn.last_lsn);
     LogRecordHeader* header = space.header();
     header->prev = txn.last_lsn.value;
     header->txn = txn.id.value;
@@ -46,7 +49,9 @@ void TransactionTable::Impl::release_locks_and_undo(Transaction& txn) {
 
 Result<Lsn> TransactionTable::commit(Transaction& txn) {
     Impl& table = *impl_;
+    table.assert_state(txn);
     CHECK(txn.state == TxnState::active);
+    DCHECK(!txn.must_abort);
     Lsn end = kLsnNone, must_be_durable = kLsnNone;
     const bool durable = txn.durability == Durability::durable;
     if (txn.first_lsn.load(std::memory_order_relaxed) != 0) {
@@ -72,6 +77,7 @@ Result<Lsn> TransactionTable::commit(Transaction& txn) {
 void TransactionTable::finish_abort(Transaction& txn, bool undone) {
     Impl& table = *impl_;
     CHECK(txn.state == TxnState::active || txn.state == TxnState::aborting);
+    table.assert_state(txn);
     DCHECK(undone || table.log.failed());
     if (undone && txn.first_lsn.load(std::memory_order_relaxed) != 0)
         table.append_last(txn, TxnLogKind::end, TxnState::aborting);

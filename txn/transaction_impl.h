@@ -67,6 +67,15 @@ struct TransactionTable::Impl {
     uint64_t new_id(TxnShard& shard);
     void release_locks_and_undo(Transaction& txn);
 
+    // The slot's place and its state, for every function that is handed a transaction.
+    void assert_state(const Transaction& txn) const {
+        DCHECK(txn.slot < slots && &at(txn.slot) == &txn);
+        DCHECK(txn.shard < workers);
+        DCHECK(txn.state == TxnState::free || txn.id.value != 0);
+        DCHECK(txn.first_lsn.load(std::memory_order_relaxed) <= txn.last_lsn.value);
+        DCHECK(txn.locks.txn == txn.id || txn.state == TxnState::free);
+    }
+
     // Appends a record without payload; between reserve and publish marks the transaction as ended.
     // Its end LSN.
     Lsn append_last(Transaction& txn, TxnLogKind kind, TxnState state);

@@ -5,7 +5,7 @@
 //            air until the last record formats the root above them: that one belongs to the
 //            transaction, so rollback empties the tree by it. Meanwhile, and again after a
 //            rollback, the load stands on the drop list: after a crash open() frees the index's
-//            pages that its root does not uncached.
+//            pages that its root does not reach.
 #include "sm/btree/btree_impl.h"
 #include "sm/btree/overflow.h"
 #include "sm/change/deferred.h"

@@ -27,6 +27,7 @@
 #include "sm/buffer/page.h"
 #include "threads/base/check.h"
 #include "threads/base/mutants.h"
+#include "threads/base/on_disk.h"
 
 namespace lockstep::sm::node {
 
@@ -47,14 +48,18 @@ struct NodeHeader {
     char common[7];  // bytes behind the prefix that all keys share
     uint8_t common_bytes;
 };
-static_assert(sizeof(NodeHeader) == 32);
+static_assert(kOnDisk<NodeHeader, 32>);
+static_assert(offsetof(NodeHeader, low_at) == 4 && offsetof(NodeHeader, high_at) == 8);
+static_assert(offsetof(NodeHeader, garbage) == 12 && offsetof(NodeHeader, ghosts) == 14);
+static_assert(offsetof(NodeHeader, link) == 16 && offsetof(NodeHeader, last_put) == 20);
+static_assert(offsetof(NodeHeader, common) == 24 && offsetof(NodeHeader, common_bytes) == 31);
 
 struct Slot {
     uint32_t head;
     uint16_t at;
     uint16_t bits;  // key bytes behind the prefix, and flags
 };
-static_assert(sizeof(Slot) == 8);
+static_assert(kOnDisk<Slot, 8> && offsetof(Slot, at) == 4 && offsetof(Slot, bits) == 6);
 
 inline constexpr uint16_t kGhost = 0x8000, kOverflow = 0x4000, kKeyBits = 0x07ff,
                           kInfinite = 0xffff;

@@ -7,6 +7,7 @@
 
 #include "sm/btree/btree_node.h"
 #include "sm/change/log_kinds.h"
+#include "threads/base/on_disk.h"
 
 namespace lockstep::sm::payload {
 
@@ -54,10 +55,12 @@ struct SetChild {
     uint32_t page;
     uint16_t slot, reserved;
 };
-static_assert(sizeof(Put) == 8 && sizeof(PutMany) == 4 && sizeof(RecordHead) == 4 &&
-              sizeof(Replace) == 12 && sizeof(SetGhost) == 8 && sizeof(Revive) == 12 &&
-              sizeof(Remove) == 4 && sizeof(Format) == 20 && sizeof(Truncate) == 8 &&
-              sizeof(Absorb) == 12 && sizeof(SetChild) == 8);
+static_assert(kOnDisk<Put, 8> && kOnDisk<PutMany, 4> && kOnDisk<RecordHead, 4>);
+static_assert(kOnDisk<Replace, 12> && kOnDisk<SetGhost, 8> && kOnDisk<Revive, 12>);
+static_assert(kOnDisk<Remove, 4> && kOnDisk<Format, 20> && kOnDisk<Truncate, 8>);
+static_assert(kOnDisk<Absorb, 12> && kOnDisk<SetChild, 8>);
+static_assert(offsetof(Format, level) == 12 && offsetof(Truncate, right) == 4);
+static_assert(offsetof(Absorb, right) == 8 && offsetof(SetChild, slot) == 4);
 
 template <class T>
 inline Slice bytes_of(const T& t) {

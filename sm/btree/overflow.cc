@@ -7,6 +7,7 @@
 
 #include "sm/core/cleanup.h"
 #include "threads/base/memory_reserve.h"
+#include "threads/base/on_disk.h"
 
 namespace lockstep::sm {
 
@@ -18,7 +19,7 @@ struct OverflowPayload {
     uint32_t page, store;
     OverflowHeader header;
 };
-static_assert(sizeof(OverflowPayload) == 24);
+static_assert(kOnDisk<OverflowPayload, 24>);
 
 const OverflowHeader& header_of(const Page& page) {
     return *reinterpret_cast<const OverflowHeader*>(page.body);

@@ -19,6 +19,7 @@
 
 #include "sm/change/page_change.h"
 #include "sm/core/env.h"
+#include "threads/base/on_disk.h"
 
 namespace lockstep::sm {
 
@@ -27,13 +28,14 @@ struct OverflowRef {
     uint32_t bytes;
     uint64_t chain;
 };
-static_assert(sizeof(OverflowRef) == 16);
+static_assert(kOnDisk<OverflowRef, 16> && offsetof(OverflowRef, chain) == 8);
 
 struct OverflowHeader {
     uint64_t chain;
     uint32_t next;  // kPageNone: last
     uint32_t bytes;
 };
+static_assert(kOnDisk<OverflowHeader, 16> && offsetof(OverflowHeader, bytes) == 12);
 inline constexpr size_t kOverflowDataAt = sizeof(PageHeader) + sizeof(OverflowHeader);
 inline constexpr size_t kOverflowCapacity = kPageBytes - kOverflowDataAt;
 

@@ -128,9 +128,9 @@ struct FrameInfo {
     // BP-2, while dirty. Written by the exclusive holder, or by the page's writer under a shared
     // latch.
     std::atomic<uint64_t> rec_lsn{0};
-    // KPageNone: free. Written by the word's exclusive holder.
+    // kPageNone: free. Written by the word's exclusive holder.
     std::atomic<uint32_t> page{UINT32_MAX};
-    // KDirty: as rec_lsn; kWriting: belongs to the one who set it.
+    // kDirty: as rec_lsn; kWriting: belongs to the one who set it.
     std::atomic<uint32_t> flags{0};
 };
 static_assert(sizeof(FrameInfo) == 16);
@@ -183,7 +183,7 @@ public:
 
     Result<SharedPage> fix_shared(PageId id);
     Result<ExclusivePage> fix_exclusive(PageId id);
-    // Exclusive hold if nobody has changed the page since the fix_optimistic; nothing (false)
+    // Exclusive hold if nobody has changed the page since the optimistic fix; nothing (false)
     // otherwise, without waiting.
     bool upgrade(const OptimisticPage& seen_page, PageId id, ExclusivePage& out) {
         threads::LatchWord& word = words_[id.value];
@@ -211,6 +211,7 @@ public:
     // The page got a record that ends at `lsn` and began at `begin`. Sets page lsn, dirty and
     // rec_lsn. Exclusive holder only.
     void mark_dirty(ExclusivePage& page, Lsn begin, Lsn end) {
+        DCHECK(begin < end && page->header.lsn <= begin.value);  // PG-1: a page's lsn only grows
         note_dirty(page, begin);
         page.mutable_page()->header.lsn = end.value;
     }
@@ -218,6 +219,8 @@ public:
     // that has settled the log finds every page that a record before its begin changes.
     void note_dirty(const ExclusivePage& page, Lsn begin) {
         FrameInfo& info = info_[page.frame()];
+        DCHECK(page.frame() != 0 && begin != kLsnNone);
+        DCHECK(info.page.load(std::memory_order_relaxed) != kPageNone.value);
         if (info.flags.load(std::memory_order_relaxed) & FrameInfo::kDirty) [[likely]]
             return;
         info.rec_lsn.store(begin.value, std::memory_order_relaxed);

@@ -13,8 +13,17 @@ namespace {
 constexpr uint32_t kFaultGoal = 8;
 }  // namespace
 
+// Under free_lock.
+void BufferPool::Impl::assert_state() const {
+    DCHECK(untouched <= frame_count && free_used < frame_count);
+    DCHECK(frames_seen.load(std::memory_order_relaxed) <= frame_count);
+    DCHECK(free_used == 0 ||
+           (free_stack[free_used - 1] != 0 && free_stack[free_used - 1] < untouched));
+}
+
 uint32_t BufferPool::Impl::pop_free() {
     SpinGuard guard(free_lock);
+    assert_state();
     uint32_t frame = 0;
     if (free_used > 0) {
         frame = free_stack[--free_used];
@@ -34,6 +43,9 @@ void BufferPool::Impl::push_free(uint32_t frame) {
     threads::Thread* thread = nullptr;
     {
         SpinGuard guard(free_lock);
+        assert_state();
+        DCHECK(frame != 0 && frame < untouched);
+        DCHECK(info(frame).page.load(std::memory_order_relaxed) == kPageNone.value);
         free_stack[free_used++] = frame;
         free_frames.store(free_frames.load(std::memory_order_relaxed) + 1,
                           std::memory_order_relaxed);
@@ -78,6 +90,8 @@ Result<uint32_t> BufferPool::Impl::take_frame() {
 bool BufferPool::Impl::try_evict(threads::LatchWord& w, uint64_t seen, uint32_t frame) {
     if (!latch::try_upgrade(w, seen)) return false;
     FrameInfo& f = info(frame);
+    DCHECK(f.page.load(std::memory_order_relaxed) != kPageNone.value);
+    DCHECK(frame_of(seen) == frame && !warm(seen));
     if (f.flags.load(std::memory_order_acquire) != 0 && !MUTANT(dirty_evicted)) {
         latch::unlatch_exclusive(w);
         return false;

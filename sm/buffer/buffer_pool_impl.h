@@ -50,7 +50,7 @@ struct WriteBatch {
         uint64_t lsn;  // of the copy
         bool written;
     };
-    // KWriteBatchMax or fewer pages, in the order of entries.
+    // kWriteBatchMax or fewer pages, in the order of entries.
     std::byte* memory = nullptr;
     uint32_t count = 0;
     Entry entries[kWriteBatchMax];
@@ -112,6 +112,7 @@ struct BufferPool::Impl {
     void wait_for_read_ahead(uint32_t worker);
 
     // --- buffer_pool_evict.cc
+    void assert_state() const;  // of the free frames; nothing without DEBUG_CHECKS
     Result<uint32_t> take_frame();
     uint32_t pop_free();
     void push_free(uint32_t frame);

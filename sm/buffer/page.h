@@ -21,6 +21,8 @@
 #include <lockstep/result.h>
 #include <lockstep/types.h>
 
+#include "threads/base/on_disk.h"
+
 namespace lockstep::sm {
 
 // Numbers are on disk: never reuse one.
@@ -45,7 +47,11 @@ struct PageHeader {
     uint16_t hole_end;
     uint16_t flags;
 };
-static_assert(sizeof(PageHeader) == 32 && offsetof(PageHeader, hole_begin) == 26);
+static_assert(kOnDisk<PageHeader, 32>);
+static_assert(offsetof(PageHeader, lsn) == 8 && offsetof(PageHeader, page_id) == 16);
+static_assert(offsetof(PageHeader, object) == 20 && offsetof(PageHeader, kind) == 24);
+static_assert(offsetof(PageHeader, level) == 25 && offsetof(PageHeader, hole_begin) == 26);
+static_assert(offsetof(PageHeader, hole_end) == 28 && offsetof(PageHeader, flags) == 30);
 
 struct alignas(kPageBytes) Page {
     PageHeader header;

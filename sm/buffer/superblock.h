@@ -11,6 +11,7 @@
 #pragma once
 
 #include "sm/buffer/page.h"
+#include "threads/base/on_disk.h"
 #include "threads/io/io.h"
 
 namespace lockstep::sm {
@@ -31,8 +32,9 @@ struct Superblock {
     uint64_t next_txn;
     uint64_t sequence;
 };
-static_assert(sizeof(Superblock) == 80 && offsetof(Superblock, checkpoint_lsn) == 32 &&
-              offsetof(Superblock, sequence) == 72);
+static_assert(kOnDisk<Superblock, 80> && offsetof(Superblock, uuid) == 16);
+static_assert(offsetof(Superblock, catalog_root) == 56 && offsetof(Superblock, next_txn) == 64);
+static_assert(offsetof(Superblock, checkpoint_lsn) == 32 && offsetof(Superblock, sequence) == 72);
 
 // Blocking transfers on the calling kernel thread.
 Result<Superblock> read_superblock(threads::Disk& disk, threads::FileId data);

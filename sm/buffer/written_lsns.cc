@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "threads/base/check.h"
+#include "threads/base/on_disk.h"
 #include "threads/io/aligned_buffer.h"
 #include "threads/worker/io_wait.h"
 
@@ -46,7 +47,7 @@ struct WrittenLsns::Slot {
 };
 
 Result<std::unique_ptr<WrittenLsns>> WrittenLsns::create(uint64_t pages_max) {
-    static_assert(sizeof(Slot) == kSlotBytes && offsetof(Slot, save) == 24 &&
+    static_assert(kOnDisk<Slot, kSlotBytes> && offsetof(Slot, save) == 24 &&
                   offsetof(Slot, lsn) == 40);
     std::unique_ptr<WrittenLsns> made(new WrittenLsns);
     made->blocks_ = (pages_max + kPagesPerBlock - 1) / kPagesPerBlock;

@@ -16,6 +16,7 @@
 #include <string>
 
 #include "sm/buffer/page.h"
+#include "threads/base/on_disk.h"
 #include "txn/log/log_record.h"
 #include "txn/transaction.h"
 
@@ -105,7 +106,9 @@ struct PartHeader {
     uint32_t payload_bytes;  // before padding
     uint32_t reserved;
 };
-static_assert(sizeof(PartHeader) == 16);
+static_assert(kOnDisk<PartHeader, 16> && offsetof(PartHeader, action) == 4);
+static_assert(offsetof(PartHeader, flags) == 5 && offsetof(PartHeader, image_bytes) == 6);
+static_assert(offsetof(PartHeader, payload_bytes) == 8);
 
 // A part as found in a record.
 struct PartView {

@@ -111,6 +111,7 @@ inline uint32_t bytes_in_record(const PartSize& size) {
 
 // True if the page was among the last ones; now it is the newest.
 inline bool remember_page(txn::Transaction& txn, PageId page) {
+    DCHECK(page.value != 0);  // the superblock is never changed by a record
     PageId* recent = local_of(txn).recent_pages;
     if (recent[0] == page) return true;
     const bool known = recent[1] == page || recent[2] == page || recent[3] == page;

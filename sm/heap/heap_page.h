@@ -21,6 +21,7 @@
 #pragma once
 
 #include "sm/buffer/page.h"
+#include "threads/base/on_disk.h"
 
 namespace lockstep::sm::heap {
 
@@ -33,7 +34,7 @@ struct Slot {
     uint8_t state;
     uint8_t unused;
 };
-static_assert(sizeof(Slot) == 8);
+static_assert(kOnDisk<Slot, 8> && offsetof(Slot, length) == 4 && offsetof(Slot, state) == 6);
 
 struct DataHeader {
     uint32_t map_page;
@@ -44,7 +45,8 @@ struct DataHeader {
     uint16_t reclaimable;
     uint16_t empty_slots;
 };
-static_assert(sizeof(DataHeader) == 16);
+static_assert(kOnDisk<DataHeader, 16>);
+static_assert(offsetof(DataHeader, slot_count) == 6 && offsetof(DataHeader, free_bytes) == 10);
 
 inline constexpr uint32_t kSlotsAt = sizeof(PageHeader) + sizeof(DataHeader);
 // A stub fits wherever a record did.
@@ -72,7 +74,7 @@ struct Link {
     uint16_t slot;
     uint16_t unused;
 };
-static_assert(sizeof(Link) == 8);
+static_assert(kOnDisk<Link, 8> && offsetof(Link, slot) == 4);
 inline RecordId link_of(Slice content) {
     Link link;
     std::memcpy(&link, content.data(), sizeof link);
@@ -95,7 +97,8 @@ struct MapBody {
     uint32_t page[kMapEntries];
     uint8_t free_class[kMapEntries];
 };
-static_assert(sizeof(MapBody) == 16 + 5 * kMapEntries && sizeof(MapBody) <= sizeof(Page::body));
+static_assert(kOnDisk<MapBody, 16 + 5 * kMapEntries> && offsetof(MapBody, page) == 16);
+static_assert(sizeof(MapBody) <= sizeof(Page::body));
 inline const MapBody& map(const Page& page) { return *reinterpret_cast<const MapBody*>(page.body); }
 
 // --- payloads of the actions; content bytes follow
@@ -129,9 +132,9 @@ struct MapSetPayload {
     uint8_t free_class, mode;
     uint32_t page;
 };
-static_assert(sizeof(FormatPayload) == 16 && sizeof(PutPayload) == 4 &&
-              sizeof(ReplacePayload) == 12 && sizeof(RemovePayload) == 4 &&
-              sizeof(MapFormatPayload) == 16 && sizeof(MapSetPayload) == 8);
+static_assert(kOnDisk<FormatPayload, 16> && kOnDisk<PutPayload, 4> && kOnDisk<ReplacePayload, 12> &&
+              kOnDisk<RemovePayload, 4> && kOnDisk<MapFormatPayload, 16> &&
+              kOnDisk<MapSetPayload, 8>);
 
 template <class T>
 Slice bytes_of(const T& value) {

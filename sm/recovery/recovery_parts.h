@@ -12,6 +12,7 @@
 #include "sm/change/rollback.h"
 #include "sm/recovery/recovery.h"
 #include "threads/base/mutants.h"
+#include "threads/base/on_disk.h"
 #include "threads/sync/event.h"
 
 namespace lockstep::sm {
@@ -23,10 +24,12 @@ struct CheckpointEnd {
     uint32_t part, parts;
     uint32_t count, reserved;
 };
-static_assert(sizeof(CheckpointEnd) == 40);
+static_assert(kOnDisk<CheckpointEnd, 40> && offsetof(CheckpointEnd, part) == 24);
+static_assert(offsetof(CheckpointEnd, count) == 32);
 struct CheckpointTxn {
     uint64_t id, first, last;
 };
+static_assert(kOnDisk<CheckpointTxn, 24>);
 inline constexpr uint32_t kCheckpointTxnsMax = 8192;  // per record
 
 // What the log says about transactions: who was live at its end. restart_analysis.cc

@@ -6,13 +6,14 @@
 
 #include "sm/space/space_map.h"
 #include "threads/base/check.h"
+#include "threads/base/on_disk.h"
 
 namespace lockstep::sm::space {
 
 struct Run {
     uint32_t first, count;
 };
-static_assert(sizeof(Run) == 8);
+static_assert(kOnDisk<Run, 8>);
 
 inline constexpr uint32_t kUsedAt = 32, kBitsAt = 64;
 inline constexpr uint32_t kWordsPerMap = kPagesPerMap / 64;

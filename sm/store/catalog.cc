@@ -22,6 +22,7 @@
 #include "sm/store/engine.h"
 #include "sm/store/ghost_cleaner.h"
 #include "threads/base/mutants.h"
+#include "threads/base/on_disk.h"
 #include "threads/base/spin_lock.h"
 
 namespace lockstep::sm {
@@ -32,6 +33,7 @@ struct EntryValue {
     uint32_t kind;
     uint32_t root;
 };
+static_assert(kOnDisk<EntryValue, 12>);
 
 Slice slice_of(const EntryValue& v) { return {reinterpret_cast<const char*>(&v), sizeof(v)}; }
 

@@ -5,6 +5,7 @@
 
 #include "sm/btree/btree_raw_scan.h"
 #include "sm/change/rollback.h"
+#include "threads/base/on_disk.h"
 
 namespace lockstep::sm {
 namespace {
@@ -14,6 +15,7 @@ constexpr char kMark = '\0';
 struct EntryValue {
     uint32_t store, kind, page;
 };
+static_assert(kOnDisk<EntryValue, 12>);
 
 std::string key_of(const DropEntry& entry) {
     std::string key(1, kMark);

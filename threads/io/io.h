@@ -99,7 +99,7 @@ protected:
 class Disk {
 public:
     virtual ~Disk() = default;
-    // KDirect: bypass the page cache if possible.
+    // kDirect: bypass the page cache if possible.
     enum OpenFlags : uint32_t { kCreate = 1, kExclusive = 2, kDirect = 4 };
     virtual Result<FileId> open(std::string_view path, uint32_t flags) = 0;
     virtual void close(FileId file) = 0;

@@ -95,7 +95,7 @@ void Steps::clear_stats() {
         list.teams = list.entered = list.ready = list.alone = 0;
         std::fill(std::begin(list.gone), std::end(list.gone), 0);
     }
-    if (running_ != nullptr) running_->entered = members_;  // they are still to leave_team
+    if (running_ != nullptr) running_->entered = members_;  // they are still to leave
     ctx_stats_ = {};
 }
 
@@ -105,10 +105,25 @@ inline void Steps::set_mask() {
     fast_mask_ = options_.float_state || options_.gate == TeamGate::c_gated ? 0 : mask_;
 }
 
+void Steps::assert_state([[maybe_unused]] const Thread& self) const {
+    DCHECK((oldest_ == nullptr) == (newest_ == nullptr));
+    DCHECK((oldest_ == nullptr) == (waiting_ == 0));
+    DCHECK(oldest_ == nullptr || oldest_->prev_waiting == nullptr);
+    DCHECK(newest_ == nullptr || newest_->next_waiting == nullptr);
+    DCHECK(oldest_ == nullptr || (oldest_->size > 0 && oldest_->last->next == nullptr));
+    DCHECK((fast_mask_ & ~mask_) == 0 && (mask_ & ~points_) == 0);
+    DCHECK(self.worker == &worker_);
+    DCHECK(self.next == nullptr || members_ > 0);  // ST-2
+    DCHECK(self.next == nullptr || before_ == nullptr || before_->next == &self || members_ == 1);
+    DCHECK(self.next != &self || members_ == 1);
+}
+
 // --- the wrapper
 
 Thread* Steps::cross(Thread& self, uint32_t number, bool change) {
     DCHECK(self.latch_depth == 0);  // ST-5
+    DCHECK(&self == current());
+    assert_state(self);
     List& list = *routes_[number];
     Thread* next = self.next;
     if (next != nullptr) [[likely]] {
@@ -154,6 +169,7 @@ Thread* Steps::finish_ring(Thread& self, List& list) {
 // A member that is about to make another change of the kind that the team makes, as transactions do
 // with the rows that they have read together: a new team would give nothing that this one does not.
 inline bool Steps::stays(Thread& self) {
+    DCHECK(self.team_stays <= kStaysMax);
     if (self.team_stays == kStaysMax || turn_members_left_ == 0) return false;
     ++self.team_stays;
     --turn_members_left_;
@@ -161,6 +177,9 @@ inline bool Steps::stays(Thread& self) {
 }
 
 inline void Steps::join(List& list, Thread& self) {
+    DCHECK((list.first == nullptr) == (list.size == 0));
+    DCHECK(list.last == nullptr || list.last->next == nullptr);
+    DCHECK(list.last != &self);  // ST-1
     self.next = nullptr;
     self.fast_form = kFastSwitch;
     self.team_rounds = 0;
@@ -177,6 +196,8 @@ inline void Steps::join(List& list, Thread& self) {
 }
 
 inline void Steps::leave_team(Thread& self) {
+    DCHECK(members_ > 0 && before_ != nullptr && before_->next == &self);
+    DCHECK((self.next == &self) == (members_ == 1));
     before_->next = self.next;
     self.next = nullptr;
     if (--members_ == 2) set_mask();
@@ -191,6 +212,9 @@ inline void Steps::add_to_waiting(List& list) {
 }
 
 inline void Steps::remove_from_waiting(List& list) {
+    DCHECK(oldest_ != nullptr && newest_ != nullptr);
+    DCHECK(list.prev_waiting != nullptr || oldest_ == &list);
+    DCHECK(list.next_waiting != nullptr || newest_ == &list);
     (list.prev_waiting != nullptr ? list.prev_waiting->next_waiting : oldest_) = list.next_waiting;
     (list.next_waiting != nullptr ? list.next_waiting->prev_waiting : newest_) = list.prev_waiting;
 }

@@ -5,7 +5,7 @@
 //            commit, update, scan; fetch, insert and delete once per index or heap). When the CPU
 //            turns to a list, its first team_max threads become the running *team*: a ring in which
 //            CTX passes the CPU on. Whoever comes later waits for the list's next team. The
-//            wrapper, boundary(), runs before each operation: leave_team the team, queue for the
+//            wrapper, boundary(), runs before each operation: leave the team, queue for the
 //            next operation, go on with the ring's successor; the last one out turns to ready
 //            strays and the system (the scheduler's turn) or picks the next team. A member that
 //            changes one row after the other keeps its place for a few of them. Transactions *under
@@ -105,7 +105,7 @@ public:
     Thread* start_next_team() override;
     void new_turn(uint32_t members) override { turn_members_left_ = members; }
 
-    // Teams may be switched off while some run: their members leave_team one by one at their next
+    // Teams may be switched off while some run: their members leave one by one at their next
     // CTX point or boundary.
     void set_options(const StepsOptions& options) override;
     void publish(WorkerLocal& local) override;
@@ -129,6 +129,8 @@ public:
 
     std::vector<TeamStats> team_stats() const;  // lists that ever had a team
     const CtxStats& ctx_stats() const { return ctx_stats_; }
+    // ST-1, ST-3, ST-6 in what a boundary sees; nothing in a build without DEBUG_CHECKS.
+    void assert_state(const Thread& self) const;
     std::string verify() const;  // ST-1, ST-2; text of the first fault or empty
 
 private:

@@ -24,6 +24,7 @@ public:
 
     void add(Thread* thread, Nanos deadline) {
         DCHECK(thread->timer_index == kNowhere);
+        DCHECK(deadline != kNever);
         heap_.push_back({deadline, ++sequence_, thread});
         rise(static_cast<uint32_t>(heap_.size() - 1));
     }
@@ -44,7 +45,9 @@ public:
     Thread* pop_due(Nanos now) {
         if (earliest() > now || heap_.empty()) return nullptr;
         Thread* thread = heap_[0].thread;
+        DCHECK(thread->timer_index == 0);
         remove(thread);
+        DCHECK(thread->timer_index == kNowhere);
         return thread;
     }
 
@@ -65,6 +68,7 @@ private:
         return a.deadline != b.deadline ? a.deadline < b.deadline : a.sequence < b.sequence;
     }
     void place(uint32_t at, const Entry& entry) {
+        DCHECK(at < heap_.size());
         heap_[at] = entry;
         entry.thread->timer_index = at;
     }

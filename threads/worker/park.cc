@@ -13,6 +13,9 @@ namespace lockstep::threads {
 // --- switching (members of Worker that run on user stacks)
 
 void Worker::enter(Thread& thread) {
+    DCHECK(worker_local.current == nullptr && thread.worker == this);
+    DCHECK(thread.state.load(std::memory_order_relaxed) != Thread::kParked &&
+           thread.stack != nullptr);
     switches_.add();
     worker_local.current = &thread;
     switch_context(&scheduler_sp_, resume_point(thread), *static_cast<Stack*>(thread.stack));
@@ -21,6 +24,7 @@ void Worker::enter(Thread& thread) {
 
 // `self` is queued wherever it wants to be found. Returns when somebody runs it again.
 void Worker::switch_away(Thread& self) {
+    DCHECK(&self == current());
     self.fast_form = false;
     if (self.next != nullptr) [[unlikely]]
         pending_ = teams_->gone_stray(self, self.reason);
@@ -61,6 +65,8 @@ void Worker::run_thread(Thread& self) {
 void Worker::reap() {
     Thread* thread = dead_;
     if (thread == nullptr) return;
+    DCHECK(thread->state.load(std::memory_order_relaxed) != Thread::kParked);
+    DCHECK(thread->timer_index == TimerHeap::kNowhere && thread->next == nullptr);
     dead_ = nullptr;
     (thread->all_prev != nullptr ? thread->all_prev->all_next : all_threads_) = thread->all_next;
     if (thread->all_next != nullptr) thread->all_next->all_prev = thread->all_prev;

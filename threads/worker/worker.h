@@ -144,6 +144,7 @@ public:
     }
     Thread* take_ready() { return slices_left_ > 0 ? --slices_left_, pick() : nullptr; }
     void note_switch(Thread& next) {
+        DCHECK(next.worker == this);
         switches_.add();
         worker_local.current = &next;
     }
@@ -157,6 +158,9 @@ public:
 
 private:
     void make_ready(Thread* thread) {
+        DCHECK(thread->worker == this && worker_local.worker == this);  // WK-1
+        DCHECK((ready_first_ == nullptr) == (ready_last_ == nullptr));
+        DCHECK(ready_last_ == nullptr || ready_last_->queue_next == nullptr);
         if (policy_ != nullptr) [[unlikely]]
             return policy_->ready(thread);
         if (thread->urgent && thread->reason != ParkReason::yield) [[unlikely]]

@@ -67,11 +67,19 @@ struct RightCounts {
         for (unsigned bits = static_cast<uint8_t>(mode); bits; bits &= bits - 1)
             ++count[std::countr_zero(bits)];
         mask = mask | mode;
+        assert_state();
     }
     void remove(LockMode mode) {
+        assert_state();
+        DCHECK(txn::without(mode, mask) == LockMode::none);  // only what was added
         for (unsigned bits = static_cast<uint8_t>(mode); bits; bits &= bits - 1)
             if (--count[std::countr_zero(bits)] == 0)
                 mask = txn::without(mask, static_cast<LockMode>(bits & -bits));
+    }
+    // A right is in the mask exactly if somebody has it.
+    void assert_state() const {
+        for ([[maybe_unused]] unsigned i = 0; i < 7; ++i)
+            DCHECK((count[i] != 0) == ((static_cast<uint8_t>(mask) >> i & 1) != 0));
     }
     // Rights of all but one who has `own`.
     LockMode without(LockMode own) const {
@@ -129,7 +137,10 @@ inline bool is_thin_of(uint64_t word, uint32_t slot) {
 }
 inline LockMode mode(uint64_t word) { return static_cast<LockMode>(word & 0x7f); }
 inline uint32_t slot(uint64_t word) { return static_cast<uint32_t>(word >> 8); }
-inline LockHead* head(uint64_t word) { return reinterpret_cast<LockHead*>(word >> 8); }
+inline LockHead* head(uint64_t word) {
+    DCHECK(is_fat(word));
+    return reinterpret_cast<LockHead*>(word >> 8);
+}
 }  // namespace word
 
 // Threads to wake once the bucket's latch is free.
@@ -184,6 +195,7 @@ inline Grant acquire_thin(LockBucket& bucket, uint32_t slot, LockName name, Lock
     LockEntry* const free = find_inline(bucket, LockName{0});
     if (!free || bucket.overflow) [[unlikely]]
         return Grant::slow;
+    DCHECK(mode != LockMode::none && name.value != 0);
     free->word = word::thin(slot, mode);
     free->name = name.value;
     return Grant::fresh;
@@ -200,6 +212,7 @@ inline Rest release_thin(LockBucket& bucket, uint32_t slot, LockName name, LockM
         return bucket.overflow ? Rest::slow : Rest::none;
     if (!word::is_thin_of(entry->word, slot)) [[unlikely]]
         return Rest::slow;
+    DCHECK(!word::is_fat(entry->word) && word::mode(entry->word) != LockMode::none);
     entry->word &= ~uint64_t{static_cast<uint8_t>(rights)};
     if (word::mode(entry->word) != LockMode::none) return Rest::some;
     entry->name = 0;

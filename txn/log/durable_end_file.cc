@@ -3,6 +3,7 @@
 
 #include <cstring>
 
+#include "threads/base/on_disk.h"
 #include "txn/log/log.h"
 #include "txn/log/log_checksum.h"
 
@@ -20,7 +21,8 @@ struct MarkSlot {
     uint64_t segment_bytes;
     uint64_t checksum;
 };
-static_assert(sizeof(MarkSlot) == 48 && offsetof(MarkSlot, checksum) == 40);
+static_assert(kOnDisk<MarkSlot, 48> && offsetof(MarkSlot, sequence) == 16 &&
+              offsetof(MarkSlot, checksum) == 40);
 
 uint64_t checksum_of(const MarkSlot& slot) {
     return XXH3_64bits(&slot, offsetof(MarkSlot, checksum));

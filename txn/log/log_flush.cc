@@ -20,6 +20,19 @@ using threads::IoKind;
 using threads::IoRequest;
 using threads::ParkReason;
 
+void Log::Impl::assert_state() const {
+#ifdef LOCKSTEP_DEBUG_CHECKS
+    // Read in this order: each value only grows, so a later read of a larger one cannot be smaller.
+    const uint64_t from = start.load(), synced = durable.load(), end = tail.load();
+    DCHECK(kLogFirst <= from && from <= synced && synced <= end);
+    DCHECK(flushed == synced);
+    DCHECK(boundary <= end && mark.durable_end <= std::max(synced, boundary));
+    DCHECK(stamped.load() <= synced);
+    DCHECK(prepared_end.load() % options.segment_bytes == 0);
+    DCHECK(mark_request.file.value < 0 || mark_file.value >= 0);
+#endif
+}
+
 void Log::Impl::kick(FlushReason reason) {
     if (reasons.load(std::memory_order_seq_cst) & reason) return;
     if (reasons.fetch_or(reason) & reason) return;
@@ -89,6 +102,7 @@ uint32_t Log::Impl::next_reason() {
 
 // Writes what is filled, up to the end of the segment. False if there is nothing.
 bool Log::Impl::flush_once() {
+    assert_state();
     const uint64_t complete = filled();
     // LOG-5, and asked only now: the commits that were gathered may rest on a rollback that has
     // failed since.
@@ -161,6 +175,7 @@ void Log::Impl::advance(uint64_t end) {
     durable.store(end, std::memory_order_seq_cst);
     if (boundary <= flushed && options.sync)
         stamped.store(MUTANT(stamped_ahead) ? tail.load() : boundary, std::memory_order_release);
+    assert_state();
     update_limits();
     wake_durable_waiters();
     wake_all(ring_lock, ring_waiters);

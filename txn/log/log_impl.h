@@ -78,6 +78,10 @@ struct Log::Impl {
     Impl(threads::Runtime& runtime, const LogOptions& options, LogRing&& ring);
     ~Impl();
 
+    // LOG-1..4 and LI-4 in numbers that only the flusher moves; on the flusher. Nothing in a build
+    // without DEBUG_CHECKS.
+    void assert_state() const;
+
     // --- log_append.cc
     uint64_t wait_for_ring(uint32_t bytes);  // returns a tail at which `bytes` fit
     void wake_idle_flusher();

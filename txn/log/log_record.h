@@ -21,6 +21,8 @@
 
 #include <lockstep/types.h>
 
+#include "threads/base/on_disk.h"
+
 namespace lockstep::txn {
 
 enum LogFlags : uint8_t {
@@ -38,7 +40,10 @@ struct LogRecordHeader {
     uint8_t parts;
     uint32_t object;
 };
-static_assert(sizeof(LogRecordHeader) == 32 && offsetof(LogRecordHeader, object) == 28);
+static_assert(kOnDisk<LogRecordHeader, 32> && offsetof(LogRecordHeader, prev) == 8);
+static_assert(offsetof(LogRecordHeader, txn) == 16 && offsetof(LogRecordHeader, kind) == 24);
+static_assert(offsetof(LogRecordHeader, flags) == 26 && offsetof(LogRecordHeader, parts) == 27);
+static_assert(offsetof(LogRecordHeader, object) == 28);
 
 inline constexpr uint32_t kLogRecordMax = 256 * 1024;  // bytes
 inline constexpr uint32_t log_align(uint32_t bytes) { return (bytes + 7) & ~7u; }
