@@ -1,5 +1,4 @@
-// end_child.h - ends a child process at once, as _exit() does; what it has counted for a coverage
-// report is kept.
+// end_child.h - ends a child process at once, like _exit(), but keeps its coverage counts.
 #pragma once
 
 #include <unistd.h>

@@ -1,5 +1,4 @@
-// own_directory.h - an empty directory for one test, under the system's place for such: what a
-// killed test leaves lies there, too.
+// own_directory.h - makes an empty directory for one test in the system's temporary directory.
 #pragma once
 
 #include <stdlib.h>
@@ -11,6 +10,7 @@
 
 namespace lockstep {
 
+// A killed test leaves its directory there. Stops the process if the directory cannot be made.
 inline std::string make_own_directory(const std::string& name) {
     std::string path =
         (std::filesystem::temp_directory_path() / ("lockstep-" + name + "-XXXXXX")).string();

@@ -1,5 +1,4 @@
-// seed_of_run.h - numbers that the environment gives a test; first of all the seed of random ones,
-// which they print.
+// seed_of_run.h - numbers from the environment, above all the seed of random tests.
 #pragma once
 
 #include <cstdint>
@@ -8,11 +7,13 @@
 
 namespace lockstep {
 
+// The number in the environment variable, or `otherwise`.
 inline uint64_t number_from(const char* variable, uint64_t otherwise) {
     const char* text = std::getenv(variable);
     return text ? std::strtoull(text, nullptr, 0) : otherwise;
 }
 
+// The seed from LOCKSTEP_SEED, or `otherwise`. Prints it, so that a failure can be repeated.
 inline uint64_t seed_of_run(uint64_t otherwise = 1) {
     const uint64_t seed = number_from("LOCKSTEP_SEED", otherwise);
     std::printf("LOCKSTEP_SEED=%llu\n", static_cast<unsigned long long>(seed));

@@ -1,10 +1,10 @@
-// sim_store.h - one store on a simulated disk, driven by the calling kernel thread under virtual
-// time: for the simulator, crash tests and fuzzers.
+// sim_store.h - one store on a simulated disk, for the simulator, crash tests and fuzzers.
 //
-// Concepts   The engine's hooks are this object's: disk, clock, schedule, and `idle`, where time
-//            passes. A step is one slice of one worker. When nobody is ready the clock goes on to
-//            the disk's next completion, else to the next deadline.
-// Blocking   Nothing blocks. What does not come to its end within kStepsMax steps hangs.
+// Concepts   The calling kernel thread drives the store, under virtual time. This object provides
+//            the engine's hooks: disk, clock, schedule and `idle`, where time passes. A step is one
+//            slice of one worker. When no thread is ready, the clock advances to the disk's next
+//            completion, or else to the next deadline.
+// Blocking   No call blocks. A call that needs more than kStepsMax steps counts as hung.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +22,7 @@ namespace lockstep {
 
 class SimStore {
 public:
-    // Far beyond what any single call of a test takes.
+    // Far more steps than any call of a test needs.
     static constexpr uint64_t kStepsMax = 20'000'000;
 
     explicit SimStore(threads::SimDisk& disk, uint64_t seed = 1, uint32_t workers = 1)
@@ -52,7 +52,7 @@ public:
 
     Options& options() { return options_; }  // before open()
     ManualClock& clock() { return clock_; }
-    const std::string& errors() const { return errors_; }  // what the store has reported as such
+    const std::string& errors() const { return errors_; }  // errors that the store reported
 
     Result<void> open() {
         auto opened = Store::open("/store", options_);
@@ -65,7 +65,7 @@ public:
         store_.reset();
         return done;
     }
-    // Drops the engine in mid-flight, as a crash of the process does.
+    // Drops the running engine, as a crash of the process does.
     void abandon() {
         if (!store_) return;
         sm::engine_of(*store_).abandon();
@@ -77,20 +77,20 @@ public:
     Store* operator->() { return &*store_; }
     sm::Engine& engine() { return sm::engine_of(*store_); }
 
-    // Called after each slice.
+    // fn runs after each slice.
     void after_step(std::function<void()> fn) { after_step_ = std::move(fn); }
-    // Before open().
+    // Interrupts a worker at one in `points` simulation points. Before open().
     void interrupt_one_in(uint32_t points) { hooks_.interrupt_one_in = points; }
-    // Called by a restart between redo and undo.
+    // A restart calls fn between redo and undo.
     void redone(std::function<void(sm::Engine&)> fn) { hooks_.redone = std::move(fn); }
 
-    // One slice of one worker, or time passes; `tick`: how long a slice takes.
+    // Runs one slice of one worker, or lets time pass. `tick`: duration of a slice.
     void step(Nanos tick = 0) {
         clock_.advance(tick);
         if (!sm::engine_of(*store_).runtime->step()) idle();
         if (after_step_) after_step_();
     }
-    // Steps until done() says so. False: it hangs.
+    // Steps until done() returns true. Returns false on a hang.
     template <class Done>
     [[nodiscard]] bool step_until(Done done, Nanos tick = 0) {
         for (uint64_t steps = 0; !done(); ++steps) {
@@ -99,7 +99,7 @@ public:
         }
         return true;
     }
-    // Runs fn on a user thread of the store and steps until it has ended. False: it hangs.
+    // Runs fn on a user thread of the store and steps until it has ended. Returns false on a hang.
     [[nodiscard]] bool drive(std::function<void()> fn, Nanos tick = 0) {
         bool ended = false;
         auto handle = store_->start(
@@ -111,12 +111,12 @@ public:
             0);
         return step_until([&] { return ended; }, tick);
     }
-    // The same where a hang is the end of the test.
+    // The same, but a hang stops the process.
     void on_thread(std::function<void()> fn) { CHECK(drive(std::move(fn))); }
 
 private:
     bool idle() {
-        // open() and close() step by themselves: else they hang.
+        // open() and close() step by themselves, so a hang shows here.
         CHECK(++idle_turns_ < kStepsMax);
         if (disk_.advance(clock_)) return true;
         const Nanos next = store_ ? sm::engine_of(*store_).runtime->next_deadline() : kNever;
@@ -133,7 +133,7 @@ private:
     std::string errors_;
     uint64_t idle_turns_ = 0;
     std::function<void()> after_step_;
-    std::optional<Store> store_;  // last: closes before the rest goes
+    std::optional<Store> store_;  // last member, so it is destroyed first
 };
 
 }  // namespace lockstep

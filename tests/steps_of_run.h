@@ -1,6 +1,7 @@
-// steps_of_run.h - lets every test that opens a store run a second time with STEPS on:
-// LOCKSTEP_STEPS=on, which ctest's `steps` label sets. All CTX points are switched on then, those
-// on the instruction side too.
+// steps_of_run.h - STEPS options from the environment, so that each test can run with STEPS on.
+//
+// LOCKSTEP_STEPS=on turns STEPS on; ctest's label `steps` sets it. All CTX points are then active,
+// also those on the instruction side.
 #pragma once
 
 #include <cstdlib>

@@ -10,7 +10,10 @@ foreach(check style public_comments prose documents assertions)
 endforeach()
 add_test(NAME checks COMMAND Python3::Interpreter
     ${CMAKE_SOURCE_DIR}/tests/checks/checks_test.py)
-set_tests_properties(layers checks PROPERTIES LABELS script TIMEOUT 120)
+# The picture in ARCHITECTURE.md is what its text source makes.
+add_test(NAME picture COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/tools/picture/draw.py
+    --check)
+set_tests_properties(layers checks picture PROPERTIES LABELS script TIMEOUT 120)
 if(TARGET lockstep_shared AND NOT LOCKSTEP_SANITIZE)
     add_test(NAME install COMMAND ${CMAKE_SOURCE_DIR}/tests/install/install_test.sh
         ${CMAKE_BINARY_DIR} ${CMAKE_SOURCE_DIR})

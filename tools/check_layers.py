@@ -1,19 +1,20 @@
-"""check_layers - proves that includes only go down the layers, and that nothing outside the seams
-touches time, chance or threads.
+"""check_layers - proves that includes only go down the layers, and that only a few named files use
+time, randomness or kernel threads.
 
-Layers are folders, from the bottom up; a file belongs to the longest one that contains it. Folders
-of one entry stand beside each other: neither may include the other. Exit status 0 if sound; else
-every offence is listed. More rules: x_impl.h is included by x*.cc only; tpcc/ sees nothing of the
-engine but its public headers; a public header is spelled <lockstep/x.h> and includes public headers
-only; no circle of files."""
+Layers are folders, from the bottom up. A file belongs to the longest folder that contains it.
+Folders of one entry stand beside each other, and neither may include the other. More rules:
+
+  x_impl.h is included by x*.cc only
+  tpcc/ includes only public headers of the engine
+  a public header is spelled <lockstep/x.h> and includes only public headers
+  files form no cycle
+
+The check lists every offence. The exit status is 0 if there is none."""
 
 import pathlib
 import re
 import sys
 
-ROOT = pathlib.Path(
-    sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parent.parent
-).resolve()
 LAYERS = [
     ["threads/include"],
     ["threads/base"],
@@ -43,9 +44,9 @@ RANK = {folder: rank for rank, folders in enumerate(LAYERS) for folder in folder
 ENGINE = ("threads/", "txn/", "sm/")
 INCLUDE = re.compile(r'^\s*#\s*include\s*(?:"([^"]+)"|<(lockstep/[^>]+)>)', re.M)
 
-# Words that only the seams may use: the clock, the workers, the I/O backends, the handler of failed
-# allocations (which any kernel thread may
-# enter), and the tools' and tests' own programs.
+# Words for time, randomness and kernel threads, which only these files may use: the clock, the
+# workers, the I/O backends, the handler of failed allocations (any kernel thread may enter it), and
+# the programs of tools and tests.
 BANNED = {
     r"\bstd::thread\b|\bstd::jthread\b": "kernel threads",
     r"\bstd::(recursive_|shared_)?mutex\b|\bstd::condition_variable": "kernel-thread locks",
@@ -71,12 +72,12 @@ def folder_of(path: str) -> str:
     return max((f for f in RANK if path.startswith(f + "/")), key=len, default="")
 
 
-def public_path(spelling: str) -> str:
-    """Where <lockstep/x.h> lies in the tree, or the spelling itself if no layer has it."""
+def public_path(tree: pathlib.Path, spelling: str) -> str:
+    """The path of <lockstep/x.h> in the tree, or the spelling itself if no layer has the file."""
     found = [
         f"{layer}include/{spelling}"
         for layer in ENGINE
-        if (ROOT / layer / "include" / spelling).exists()
+        if (tree / layer / "include" / spelling).exists()
     ]
     return found[0] if found else spelling
 
@@ -85,17 +86,17 @@ def code_of(text: str) -> str:
     return re.sub(r"//[^\n]*", "", re.sub(r"/\*.*?\*/", "", text, flags=re.S))
 
 
-def includes(text: str):
-    """(path from the root, spelled in angle brackets?) of every include of ours."""
+def includes(tree: pathlib.Path, text: str):
+    """(path from the root, True if in angle brackets) of every include of a project file."""
     for quoted, public in INCLUDE.findall(text):
-        yield (public_path(public), True) if public else (quoted, False)
+        yield (public_path(tree, public), True) if public else (quoted, False)
 
 
-def include_offences(name: str, text: str):
+def include_offences(tree: pathlib.Path, name: str, text: str):
     own = folder_of(name)
-    for target, angled in includes(text):
+    for target, angled in includes(tree, text):
         folder = folder_of(target)
-        if not (ROOT / target).exists():
+        if not (tree / target).exists():
             yield f"{name}: includes {target!r}, which does not exist from the root"
         elif not angled and "/include/lockstep/" in target:
             yield (
@@ -124,7 +125,7 @@ def include_offences(name: str, text: str):
 
 
 def circles(graph: dict[str, set[str]]):
-    """Each circle of files once, found by depth-first search."""
+    """Each cycle of files once, found by depth-first search."""
     state: dict[str, int] = {}
 
     def visit(name: str, path: list[str]):
@@ -141,21 +142,21 @@ def circles(graph: dict[str, set[str]]):
             yield from visit(name, [name])
 
 
-def offences():
+def offences(tree: pathlib.Path):
     graph: dict[str, set[str]] = {}
     for path in sorted(
         p
         for top in ("threads", "txn", "sm", "tpcc", "tools", "tests")
         for s in ("*.h", "*.cc", "*.S")
-        for p in (ROOT / top).rglob(s)
+        for p in (tree / top).rglob(s)
     ):
-        name = path.relative_to(ROOT).as_posix()
+        name = path.relative_to(tree).as_posix()
         text = path.read_text()
         if not folder_of(name):
             yield f"{name}: lies in no folder of LAYERS"
             continue
-        graph[name] = {target for target, _ in includes(text)}
-        yield from include_offences(name, text)
+        graph[name] = {target for target, _ in includes(tree, text)}
+        yield from include_offences(tree, name, text)
         if name.startswith(ENGINE) and name not in SEAMS and not name.startswith(SEAM_FOLDERS):
             for pattern, what in BANNED.items():
                 for found in re.finditer(pattern, code_of(text)):
@@ -165,6 +166,9 @@ def offences():
 
 
 if __name__ == "__main__":
-    bad = list(offences())
+    root = pathlib.Path(
+        sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parent.parent
+    ).resolve()
+    bad = list(offences(root))
     print("\n".join(bad) if bad else "layers: sound")
     sys.exit(1 if bad else 0)

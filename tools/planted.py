@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""planted.py - do the tests see? Runs them with one mutant after the other (threads/base/mutants.h)
-and says which were caught, by what.
+"""planted.py - runs the tests against each mutant of threads/base/mutants.h and tells which tests
+catch it.
 
-The build is one with -DLOCKSTEP_MUTANTS=ON. A bug is caught when a test program fails, stops or
-hangs with it; the program named beside the bug in mutants.h runs first, then all others. Before
-that everything runs without a bug: what fails then would catch anything, and is left out with a
-warning. Exit status 1 if fewer than 98 percent are caught."""
+The build needs -DLOCKSTEP_MUTANTS=ON. A mutant is caught when a test program fails, stops or hangs
+with it. The program that mutants.h names beside the mutant runs first, then all others. Before
+that, all programs run without a mutant. A program that fails then would catch anything, so it is
+left out with a warning. The exit status is 1 if fewer than 98 percent are caught."""
 
 import argparse
 import os
@@ -20,8 +20,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BUG = re.compile(r'X\((\w+), (\w+),[\s\\]*"([^"]*)"\)')
-# Slow, or about other things than the engine; and the simulator stands for what no single test
-# says.
+# Programs that are slow or test other things than the engine. The simulator is the place for
+# mutants that no single test program catches.
 LEFT_OUT = {"tpcc_run_test", "tpcc_loader_test", "sm_store_shared_test"}
 SIMULATOR = ["lockstep-sim", "--seed", "1", "--seeds", "4"]
 
@@ -44,7 +44,7 @@ class Suite:
         return [str(self.bin / program), "--gtest_fail_fast", "--gtest_brief=1"]
 
     def run(self, program, bug):
-        """Why the program failed, or None."""
+        """The reason why the program failed, or None."""
         with tempfile.TemporaryDirectory(prefix="planted_") as place:
             began = time.monotonic()
             env = dict(
@@ -88,13 +88,13 @@ class Suite:
         for program, why in bad.items():
             print(f"left out: {program} fails without a bug ({why})", flush=True)
         self.programs = sorted((p for p in programs if p not in bad), key=lambda p: self.seconds[p])
-        # A program that hangs need not be waited for much longer than it takes.
+        # The time limit of a program is a little longer than its normal run.
         self.limit = min(
             self.limit, 5 * max((self.seconds[p] for p in self.programs), default=0) + 10
         )
 
     def hunt(self, bug, first, only_first):
-        """(program, why) that caught it, or None."""
+        """(program, reason) that caught the mutant, or None."""
         layer = first.split("_")[0]
         order = [first] if first in self.programs else []
         if not only_first:
@@ -111,19 +111,19 @@ def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("names", nargs="*", help="bugs; default: all")
+    parser.add_argument("names", nargs="*", help="mutants; default: all")
     parser.add_argument("--build", default=str(ROOT / "build/planted"))
-    parser.add_argument("--sample", type=int, help="so many, drawn by --seed")
+    parser.add_argument("--sample", type=int, help="number of mutants to draw by --seed")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--limit", type=float, default=300, help="seconds for one program")
     parser.add_argument(
-        "--skip-baseline", action="store_true", help="trust that everything passes without a bug"
+        "--skip-baseline", action="store_true", help="assume that all pass without a mutant"
     )
     parser.add_argument(
-        "--first-only", action="store_true", help="only the program named beside each bug"
+        "--first-only", action="store_true", help="only the program named beside each mutant"
     )
-    parser.add_argument("--list", action="store_true", help="print the bugs and stop")
+    parser.add_argument("--list", action="store_true", help="print the mutants and stop")
     args = parser.parse_args()
     bugs = mutants()
     known = {bug for bug, _, _ in bugs}
@@ -136,7 +136,7 @@ def main():
     if args.names:
         bugs = [b for b in bugs if b[0] in args.names]
     suite = Suite(args.build, args.limit)
-    if args.first_only:  # what is not built catches nothing
+    if args.first_only:  # a program that is not built catches nothing
         bugs = [b for b in bugs if b[1] in suite.programs]
     if args.sample:
         bugs = random.Random(args.seed).sample(bugs, min(args.sample, len(bugs)))

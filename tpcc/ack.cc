@@ -68,7 +68,7 @@ public:
         return {};
     }
 
-    // Takes every history row off the payments wanted; what is left over is missing.
+    // Removes every history row from the payments wanted; those that remain are missing.
     Result<void> check_payments() {
         TxnOptions options;
         options.read_only = true;

@@ -1,9 +1,9 @@
-// ack.h - one line for each durable commit, so that somebody else can check after a crash that
-// nothing acknowledged is lost.
+// ack.h - one line for each durable commit, so that a check after a crash can prove that nothing
+// acknowledged is lost.
 //
-// Layout     N txn w d o ol_cnt                  a New-Order and its number of lines
-//            P txn w d c_w c_d c amount date     a Payment and the history row it left
-//            D txn w carrier d:o d:o ...         a Delivery and the orders that got the carrier
+// Layout     N txn w d o ol_cnt                  a New-Order and its number of lines.
+//            P txn w d c_w c_d c amount date     a Payment and the history row it left.
+//            D txn w carrier d:o d:o ...         a Delivery and the orders that got the carrier.
 #pragma once
 
 #include <string>
@@ -14,7 +14,7 @@
 namespace lockstep::tpcc {
 
 // Writes a whole line with one write(), which blocks the kernel thread: for tests, not for
-// measuring.
+// measurements.
 class AckWriter {
 public:
     AckWriter(int fd, TxnId txn) : fd_(fd), txn_(txn) {}
@@ -30,12 +30,12 @@ private:
 
 struct AckReport {
     uint64_t new_orders = 0, payments = 0, deliveries = 0;  // lines checked
-    // What is missing, in words; empty = nothing.
+    // What is missing, in words; empty if nothing is.
     std::vector<std::string> faults;
 };
-// Checks every complete line of `path` against the database. A last line without its end is
-// ignored: it was never written out. Errors: bad_path, bad_argument (names the line that cannot be
-// read), those of the store.
+// Checks every complete line of `path` against the database. A last line without a newline is
+// ignored: it was not written completely. Errors: bad_path, bad_argument (names the line that
+// cannot be parsed), errors of the store.
 Result<AckReport> check_acks(Database& db, const std::string& path);
 
 }  // namespace lockstep::tpcc

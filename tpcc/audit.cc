@@ -99,7 +99,7 @@ void Audit::order(uint32_t w, uint32_t d, uint32_t o, const OrderRecord& record)
 }
 
 void Audit::new_order() {
-    // Of an order that was misplaced, and is counted as that.
+    // A line of a misplaced order, which is already counted.
     if (!open_.open) return;
     DistrictSums& sums = at(open_.w, open_.d);
     open_.has_new_order = true;

@@ -1,13 +1,13 @@
 // audit.h - the twelve consistency conditions of clause 3.3.2, checked over rows that are fed in;
-// knows nothing of a store.
+// independent of the store.
 //
-// Concepts   Feed, in this order: all warehouses, districts and customers; all history rows; then
-//            order by order, ascending: the order, its NEW-ORDER row if there is one, its lines. A
-//            NEW-ORDER row or line without an order is fed through orphan_*(). Condition 11 says
-//            that 2100 orders more than NEW-ORDER rows exist after the load; deliveries add to
-//            that, and every committed delivery has raised one customer's C_DELIVERY_CNT, so their
-//            sum in the district is what must be added. This holds after a crash too, when no
-//            driver remembers what it did.
+// Concepts   Feed in this order: all warehouses, districts and customers; all history rows; then
+//            order by order, ascending: the order, its NEW-ORDER row if it has one, its lines. A
+//            NEW-ORDER row or line without an order is fed through orphan_*().
+//            Condition 11 says that after the load ORDER has 2100 rows more than NEW-ORDER in each
+//            district. Deliveries add to that difference. Every delivered order has raised the
+//            C_DELIVERY_CNT of one customer, so the sum of these counts in the district is added.
+//            This holds after a crash too, when no driver remembers its deliveries.
 // Source     TPC-C revision 5.11, clauses 3.3.2.1 to 3.3.2.12.
 #pragma once
 
@@ -41,9 +41,9 @@ public:
     void order_line(const OrderLineRecord& record);
     void orphan_new_order(uint32_t w, uint32_t d, uint32_t o);
     void orphan_line(uint32_t w, uint32_t d, uint32_t o);
-    // A row that cannot be, such as a key outside the scale. Counts against the condition.
+    // A row that must not exist, such as a key outside the scale. Counts against the condition.
     void misplaced(uint32_t condition, const char* table, uint32_t w, uint32_t d, uint32_t n);
-    // Judges. Once, at the end.
+    // Evaluates all conditions. Call it once, at the end.
     std::vector<Condition> finish();
 
 private:

@@ -1,9 +1,9 @@
-// consistency.cc - feeds the audit: one scan of each table; orders, NEW-ORDER and ORDER-LINE are
-// merged by their common key.
+// consistency.cc - feeds the audit with one scan of each table. Orders, NEW-ORDER and ORDER-LINE
+// are merged by their common key.
 //
-// Concepts   Secondary indexes are compared with their tables by the number of entries and the sum
-//            of a hash of each: equal sets give equal sums, and a missing, extra or different entry
-//            changes one of the two.
+// Concepts   A secondary index is compared with its table by the number of entries and the sum of
+//            their hashes. Equal sets give equal sums. A missing, extra or different entry changes
+//            the number or the sum.
 #include "tpcc/consistency.h"
 
 #include <fmt/format.h>

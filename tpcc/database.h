@@ -1,8 +1,8 @@
-// database.h - the TPC-C tables of an open store, and what a reopened database must remember about
-// its load.
+// database.h - the TPC-C tables of an open store, and what a reopened database must know about its
+// load.
 //
-// Concepts   Ten indexes and one heap (history). The index "tpcc_config" has one record, written
-//            last by the loader: without it a database is incomplete and is refused.
+// Concepts   Ten indexes and one heap (history), and the index "tpcc_config" with one record. The
+//            loader writes that record last. A database without it is incomplete and is refused.
 #pragma once
 
 #include <lockstep/store.h>
@@ -18,7 +18,7 @@ struct Scale {
     uint32_t warehouses = 4;
     uint32_t districts = 10;     // per warehouse
     uint32_t customers = 3000;   // per district; as many orders are loaded
-    uint32_t undelivered = 900;  // of them the newest, in NEW-ORDER
+    uint32_t undelivered = 900;  // the newest orders, in NEW-ORDER
     uint32_t items = 100000;
 
     uint32_t names() const { return std::min(customers, 1000u); }
@@ -46,7 +46,7 @@ struct Database {
     Heap history;
 };
 
-// One table: its name, and where its handle stands (null for history).
+// One table: its name and the member that holds its handle (null for history).
 struct TableName {
     const char* name;
     Index Database::*index;
@@ -64,7 +64,7 @@ inline constexpr TableName kTables[] = {
 bool has_tables(Store& store);
 // Creates all tables, empty. `db.store` is set.
 Result<void> create_tables(Database& db);
-// Finds all tables and reads the configuration. no_such_record: the load had not ended.
+// Finds all tables and reads the configuration. Error: no_such_record if the load had not ended.
 Result<Database> open_database(Store& store);
 Result<void> write_config(Database& db);
 

@@ -8,8 +8,8 @@
 
 namespace lockstep::tpcc {
 
-// full: all five in the specification's proportions; without_delivery: the same less Delivery; or
-// one type alone.
+// full: all five in the proportions of the specification; without_delivery: the same without
+// Delivery; or one type alone.
 enum class Mix : uint8_t { full, without_delivery, new_order, payment };
 
 class Deck {

@@ -9,7 +9,7 @@ namespace lockstep::tpcc {
 
 namespace {
 
-// Number of the district's oldest undelivered order, its NEW-ORDER row deleted; 0 if there is none.
+// Deletes the NEW-ORDER row of the district's oldest undelivered order. Returns its number, or 0.
 Result<uint32_t> take_oldest(Database& db, Txn& txn, uint32_t w, uint32_t d) {
     uint32_t o_id;
     {
@@ -23,7 +23,7 @@ Result<uint32_t> take_oldest(Database& db, Txn& txn, uint32_t w, uint32_t d) {
     return o_id;
 }
 
-// Stamps the order's lines; the sum of their amounts.
+// Sets the delivery date of the order's lines. Returns the sum of their amounts.
 Result<Cents> deliver_lines(Database& db, Txn& txn, uint32_t w, uint32_t d, uint32_t o_id,
                             Time now) {
     Cents sum = 0;

@@ -1,11 +1,11 @@
-// delivery_queue.h - deferred execution of Delivery: requests of one warehouse wait here and are
-// worked off in the background (clause 2.7.2).
+// delivery_queue.h - deferred execution of Delivery: the requests of one warehouse wait here for a
+// background thread (clause 2.7.2).
 //
-// Concepts   A terminal puts a request and goes on. If nobody serves the queue, a user thread is
-//            started that works until it is empty; so there is at most one server per warehouse, in
-//            order of arrival, and none that polls.
-// States     idle -> serving by put(), serving -> idle by next() on an empty queue.
-// Blocking   put() suspends while the queue is full.
+// Concepts   A terminal puts a request and continues. If the queue has no server, a user thread is
+//            started that works until the queue is empty. So each warehouse has at most one server,
+//            requests are served in order of arrival, and no thread polls.
+// States     idle -> serving by put(); serving -> idle by next() on an empty queue.
+// Blocking   Nothing here blocks except a spin lock. put() refuses while the queue is full.
 #pragma once
 
 #include <array>
@@ -31,8 +31,8 @@ struct DeliveryResult {
 
 class DeliveryQueue {
 public:
-    // False: full. `start_server` tells the caller to start a server, which must call next() until
-    // it gives nothing.
+    // False: the queue is full. `start_server` tells the caller to start a server, which must call
+    // next() until it returns nothing.
     bool put(const DeliveryRequest& request, bool& start_server) {
         SpinGuard guard(lock_);
         if (size_ == kCapacity) return false;
@@ -52,12 +52,12 @@ public:
         return request;
     }
 
-    // Kept by the server if they are wanted; one server at a time.
+    // Filled by the server if results are kept; one server at a time.
     std::vector<DeliveryResult> results;
 
 private:
     static constexpr size_t kCapacity = 256;
-    SpinLock lock_;  // protects what follows
+    SpinLock lock_;  // protects the fields below
     std::array<DeliveryRequest, kCapacity> requests_;
     size_t first_ = 0, size_ = 0;
     bool serving_ = false;

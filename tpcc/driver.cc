@@ -1,4 +1,4 @@
-// driver.cc - starts the terminals, waits for them, adds up what they counted.
+// driver.cc - starts the terminals, waits for them, merges their statistics.
 #include "tpcc/driver.h"
 
 #include "tpcc/terminal.h"
@@ -85,8 +85,7 @@ private:
         return sum;
     }
 
-    // Shows progress until all terminals have ended, then waits for the deliveries that they left
-    // queued.
+    // Shows progress until all terminals have ended, then waits for the deliveries still queued.
     void watch() {
         auto sleep = kMillisecond;
         while (control_.terminals_live.load(std::memory_order_acquire) > 0) {

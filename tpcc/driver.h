@@ -1,10 +1,10 @@
-// driver.h - runs the terminals for a while and reports what they did.
+// driver.h - runs the terminals for a time or a number of transactions, and reports the results.
 //
-// Concepts   A terminal is a user thread with a home warehouse (and a home district for
-//            Stock-Level), bound to one worker: warehouse w to worker (w - 1) mod workers, or
-//            terminals in turn if there are fewer warehouses than workers. A controller thread
-//            starts the terminals, shows progress and waits for them and for the deliveries that
-//            are still queued.
+// Concepts   A terminal is a user thread with a home warehouse and a home district for Stock-Level.
+//            It is bound to one worker: warehouse w to worker (w - 1) mod workers. With fewer
+//            warehouses than workers, terminals are dealt to the workers in turn. A controller
+//            thread starts the terminals, shows progress, and waits for them and for the deliveries
+//            that are still queued.
 #pragma once
 
 #include <functional>
@@ -19,7 +19,7 @@ struct RunSettings {
     ExecutorSettings executor;
     Mix mix = Mix::full;
     uint32_t terminals = 10;    // per warehouse
-    uint64_t transactions = 0;  // in all; 0: run for `duration`
+    uint64_t transactions = 0;  // in total; 0: run for `duration`
     Nanos duration = 30 * kSecond;
     Nanos warmup = 3 * kSecond;  // before the measured interval
     // Multiplies the specification's keying and think times; 0: none.
@@ -37,7 +37,7 @@ struct RunProgress {
 struct RunReport {
     Nanos measured = 0;                      // length of the measured interval
     WorkerStats stats;                       // of all workers
-    std::vector<DeliveryResult> deliveries;  // if they were to be kept
+    std::vector<DeliveryResult> deliveries;  // if keep_delivery_results is set
     double tx_per_s() const;
     double tpm_c() const;  // New-Orders a minute
 };
@@ -45,7 +45,7 @@ struct RunReport {
 // Called about twice a second on a user thread; returning false ends the run early.
 using ProgressFn = std::move_only_function<bool(const RunProgress&)>;
 
-// Blocks the calling kernel thread. Errors: the first that a terminal could not cure by repeating.
+// Blocks the calling kernel thread. Error: the first that repeating did not cure at a terminal.
 Result<std::unique_ptr<RunReport>> run_terminals(Database& db, const RunSettings& settings,
                                                  ProgressFn progress);
 

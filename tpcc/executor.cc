@@ -5,8 +5,8 @@
 
 namespace lockstep::tpcc {
 
-// Of the last attempt. Bodies stand in functions of their own so that no more than one output is on
-// the stack.
+// Data of the last attempt. Each body has a function of its own, so that only one output is on the
+// stack.
 struct Executor::Trace {
     TxnId txn;
     Time date = 0;
@@ -46,8 +46,8 @@ namespace {
     return true;
 }
 
-// Records the transaction will lock, for the lock stage: exact where the input tells, else the
-// specification's averages.
+// Records that the transaction will lock, for the lock stage. Exact where the input tells, else
+// the specification's averages.
 uint32_t operations_of(const Input& input) {
     constexpr uint32_t kNames = 3;   // customers of one last name
     constexpr uint32_t kLines = 10;  // lines of an order
@@ -111,7 +111,7 @@ Result<bool> Executor::run_body(Txn& txn, const Input& input, Trace& trace) {
     return fail(ErrorCode::bad_argument, "transaction type");
 }
 
-// Counts the failed attempt and lets others go first. False: repeating is of no use.
+// Counts the failed attempt and lets others run first. False: a repetition cannot help.
 [[gnu::cold, gnu::noinline]] bool Executor::may_repeat(const Error& error, TxnType type,
                                                        uint32_t attempt) {
     AbortCause cause = AbortCause::other;
@@ -120,7 +120,7 @@ Result<bool> Executor::run_body(Txn& txn, const Input& input, Trace& trace) {
     if (error.code == ErrorCode::log_full) cause = AbortCause::log_full;
     ++stats_.types[static_cast<size_t>(type)].aborts[static_cast<size_t>(cause)];
     if (cause == AbortCause::other || attempt >= settings_.retries_max) return false;
-    // A checkpoint must make room first.
+    // A checkpoint must free log space first.
     if (cause == AbortCause::log_full) sleep_for(10 * kMillisecond);
     else yield();
     return true;

@@ -1,10 +1,10 @@
-// executor.h - runs one transaction with a given input to its end: begin, body, commit or
-// roll-back, repeat after a deadlock.
+// executor.h - runs one transaction with a given input to its end: begin, body, commit or rollback,
+// repeat after a deadlock.
 //
-// Concepts   One executor per worker; it has no state of a transaction, so all user threads of the
-//            worker share it.
-// Blocking   execute() suspends the calling user thread for locks, pages, log and, if durable,
-//            until the commit is on disk.
+// Concepts   There is one executor per worker. It holds no state of a transaction, so all user
+//            threads of the worker share it.
+// Blocking   execute() parks the calling user thread for locks, pages and log space. A durable
+//            transaction also waits until its commit is on disk.
 #pragma once
 
 #include <variant>
@@ -35,13 +35,13 @@ public:
     Executor(Database& db, const ExecutorSettings& settings, WorkerStats& stats)
         : db_(db), settings_(settings), stats_(stats) {}
 
-    // Errors: those that a repetition cannot cure, and any after retries_max repetitions.
-    // `delivered` is set by a Delivery, if not null.
+    // A Delivery fills `delivered` unless it is null. Errors: those that a repetition cannot cure,
+    // and any error after retries_max repetitions.
     Result<Outcome> execute(const Input& input, DeliveryOutput* delivered = nullptr);
     WorkerStats& stats() { return stats_; }
 
 private:
-    struct Trace;  // what an acknowledgement needs
+    struct Trace;  // data for an acknowledgement
     Result<bool> run_body(Txn& txn, const Input& input, Trace& trace);
     Result<void> acknowledge(const Input& input, const Trace& trace);
     bool may_repeat(const Error& error, TxnType type, uint32_t attempt);

@@ -32,8 +32,7 @@ public:
     double mean() const {
         return count_ ? static_cast<double>(sum_) / static_cast<double>(count_) : 0;
     }
-    // The value that at least `share` (0..1) of all recorded values do not exceed; 0 if there are
-    // none.
+    // The value that at least `share` (0..1) of all recorded values do not exceed; 0 if empty.
     uint64_t percentile(double share) const {
         return Buckets::percentile(buckets_, count_, max_, share);
     }

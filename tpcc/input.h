@@ -1,8 +1,8 @@
 // input.h - the input of each transaction as a terminal makes it, before the transaction begins
 // (clauses 2.4.1 to 2.8.1).
 //
-// Concepts   Input and execution are apart, so that a deadlock victim is repeated with the same
-//            input and a run can be replayed.
+// Concepts   Input and execution are separate. A deadlock victim is repeated with the same input,
+//            and a run can be replayed.
 #pragma once
 
 #include "tpcc/database.h"
@@ -27,8 +27,8 @@ struct NewOrderLine {
     uint8_t quantity;
 };
 // Lines stand in the order of execution, (supply_w, i_id), so that two orders never wait for each
-// other's stock; `number` keeps the terminal's order. The unused item of a roll-back stays last:
-// the other lines' work is done before it is met (clause 2.4.2.3).
+// other's stock in a cycle. `number` keeps the order on the terminal. The unused item of a rollback
+// stays last: the work of the other lines is done before it is met (clause 2.4.2.3).
 struct NewOrderInput {
     uint32_t w, d, c;
     uint8_t ol_cnt;
@@ -57,7 +57,7 @@ struct StockLevelInput {
     int32_t threshold;
 };
 
-// What inputs depend on besides the random numbers.
+// The parameters of inputs besides the random numbers.
 struct InputRules {
     Scale scale;
     RandomConstants constants;

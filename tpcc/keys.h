@@ -1,15 +1,17 @@
 // keys.h - primary and secondary keys: big-endian parts side by side, so that memcmp order is the
 // order of the parts.
 //
-// Layout     warehouse (w)                  district (w,d)
-//            customer (w,d,c)               customer_name (w,d,last,first,c)
-//            orders, new_order (w,d,o)      orders_customer (w,d,c,o)
-//            order_line (w,d,o,ol)          item (i)        stock (w,i)
-//            o: u32; i: u24; w, c: u16; d, ol: u8. Names end with a zero byte, which no name
-//            contains. Keys are as narrow as the numbers allow: a B-tree decides most comparisons
-//            by four bytes of the key, and leading zeros would waste them.
-// Why not Key of sm/include/lockstep/key.h: it appends byte by byte with a bounds check; a
-// New-Order makes 60 keys, and these are two or three stores.
+// Layout     warehouse: (w)                 district: (w,d)
+//            customer: (w,d,c)              customer_name: (w,d,last,first,c)
+//            orders, new_order: (w,d,o)     orders_customer: (w,d,c,o)
+//            order_line: (w,d,o,ol)         item: (i)         stock: (w,i)
+//            Widths: o: u32; i: u24; w, c: u16; d, ol: u8.
+//
+// Concepts   Names end with a zero byte, which no name contains. Keys are as narrow as the numbers
+//            allow: a B-tree decides most comparisons by four bytes of the key, and leading zeros
+//            would waste them. RowKey replaces the Key of sm/include/lockstep/key.h, which appends
+//            byte by byte with a bounds check. A New-Order makes 60 keys, and a RowKey takes two
+//            or three stores.
 #pragma once
 
 #include <bit>
@@ -30,8 +32,8 @@ public:
         return u8(static_cast<uint8_t>(v >> 16)).u16(static_cast<uint16_t>(v));
     }
     RowKey& u32(uint32_t v) { return put(__builtin_bswap32(v)); }
-    // At most 16 bytes and the end mark; `end` = 1 gives the first key behind all that begin with
-    // the same text.
+    // At most 16 bytes and the end mark. `end` = 1 gives the first key behind all keys that begin
+    // with the same text.
     RowKey& text(Slice s, char end = 0) {
         std::memcpy(bytes_ + size_, s.data(), s.size());
         size_ += static_cast<uint32_t>(s.size());
@@ -53,8 +55,8 @@ private:
 
 inline constexpr uint32_t kWarehousesMax = 65535;  // as u16
 
-// Each is built in place, in a variable of its own: a chain of calls ends in a reference, and
-// returning that would copy the key.
+// Each key is built in a local variable: a chain of calls ends in a reference, and returning that
+// would copy the key.
 inline RowKey warehouse_key(uint32_t w) {
     RowKey key;
     key.u16(static_cast<uint16_t>(w));
@@ -109,7 +111,7 @@ inline RowKey stock_key(uint32_t w, uint32_t i) {
     return key;
 }
 
-// Takes the parts off a key again, front to back. A key that is too short gives zeros and ok() is
+// Reads the parts of a key, front to back. On a key that is too short it returns zeros, and ok() is
 // false.
 class KeyReader {
 public:
@@ -128,7 +130,7 @@ public:
         rest_.remove_prefix(n + 1);
         return s;
     }
-    bool ok() const { return ok_ && rest_.empty(); }  // everything was there and nothing is left
+    bool ok() const { return ok_ && rest_.empty(); }  // the key had exactly the parts read
 
 private:
     uint64_t take(size_t n) {

@@ -1,9 +1,9 @@
 // loader.cc - fills an empty store: every index by bulk load in key order, history by inserts in
 // batches.
 //
-// Concepts   A feed gives the rows of one table in key order; bulk_load pulls from it. What several
-//            tables share (an order's customer and number of lines) is computed again from the seed
-//            by each, so that no feed waits for another.
+// Concepts   A feed produces the rows of one table in key order; bulk_load pulls from it. Some
+//            facts are shared by several tables, such as the customer and the number of lines of an
+//            order. Each feed computes them from the seed, so that no feed waits for another.
 #include "tpcc/loader.h"
 
 #include <string>
@@ -38,7 +38,7 @@ struct DistrictWalk {
     }
 };
 
-// Feeds: `next` makes the following row in key and value; false at the end.
+// Feeds: next() makes the next row in `key` and `value`; false at the end.
 struct WarehouseFeed {
     const RowSource& rows;
     uint32_t w = 0;
@@ -223,7 +223,7 @@ Result<void> load_history(Database& db, const RowSource& rows, LoadProgress& pro
         const DistrictWalk start = walk;
         const uint32_t done = TRY(db.store->run(
             [&](Txn& txn) -> Result<uint32_t> {
-                // A second try begins where the first did.
+                // A repetition begins where the first attempt did.
                 walk.w = start.w, walk.d = start.d, walk.n = start.n;
                 more = true;
                 uint32_t n = 0;
@@ -260,7 +260,7 @@ Result<void> fill_tables(Database& db, const RowSource& rows, LoadProgress& prog
     start([&] { return load_index<WarehouseFeed>(db, db.warehouse, rows, progress); });
     Result<void> outcome;
     for (auto& handle : handles) {
-        // All of them: they use what stands on this stack.
+        // Joins all of them, since they use objects on this stack.
         Result<void> joined = handle.join();
         if (outcome && !joined) outcome = joined;
     }

@@ -8,7 +8,7 @@
 namespace lockstep::tpcc {
 
 struct LoadProgress {
-    std::atomic<uint64_t> rows{0};        // put into tables so far
+    std::atomic<uint64_t> rows{0};        // loaded so far
     std::atomic<uint64_t> rows_total{0};  // expected, to a few percent
 };
 
@@ -20,9 +20,9 @@ struct LoadSettings {
 
 uint64_t expected_rows(const Scale& scale);
 
-// Creates and fills all tables, each on a user thread of its own, spread over the workers, then
-// checkpoints. Blocks the calling kernel thread. Errors: already_exists if the store holds tables;
-// those of the store. A load that fails leaves no configuration record.
+// Creates and fills all tables, each on a user thread of its own, spread over the workers; then
+// takes a checkpoint. Blocks the calling kernel thread. A failed load leaves no configuration
+// record. Errors: already_exists if the store holds tables; errors of the store.
 Result<Database> load(Store& store, const LoadSettings& settings, LoadProgress& progress);
 
 }  // namespace lockstep::tpcc

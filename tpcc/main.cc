@@ -47,7 +47,7 @@ private:
     bool temporary_;
 };
 
-// Dates in rows are the time of day in nanoseconds; the store's clock has another origin.
+// Dates in rows are nanoseconds since 1970; the store's clock has another origin.
 Time clock_offset() {
     const auto day = std::chrono::duration_cast<std::chrono::nanoseconds>(
         std::chrono::system_clock::now().time_since_epoch());
@@ -74,8 +74,8 @@ Result<Database> load_database(Store& store, const Settings& settings, const Dir
     return database;
 }
 
-// The database in an open store: loaded if the store is empty and there is something to run, else
-// as it is.
+// The database in an open store. It is loaded first if the store has no tables and the action is a
+// run.
 Result<Database> find_database(Store& store, const Settings& settings, const Directory& directory,
                                Interrupt& interrupt, Nanos& load_nanos) {
     if (!has_tables(store)) {
@@ -120,7 +120,7 @@ Result<void> run_and_print(Database& db, const Settings& settings, Interrupt& in
     return {};
 }
 
-// True: every condition holds, and what was acknowledged is there.
+// True: every condition holds, and every acknowledged transaction is there.
 Result<bool> check_and_print(Database& db, const Settings& settings, const Directory& directory,
                              Interrupt& interrupt, Results& results) {
     Watch watch(nullptr, interrupt, directory.path_if_temporary());
@@ -144,7 +144,7 @@ Result<int> write_outputs(const Settings& settings, const Results& results) {
     return 0;
 }
 
-// A long run must not end with nowhere to write its results.
+// Checked before a long run, so that its results can be written at the end.
 bool can_write_outputs(const Settings& settings) {
     for (const std::string* file :
          {&settings.json_file, &settings.delivery_file, &settings.picture_file}) {
@@ -156,7 +156,7 @@ bool can_write_outputs(const Settings& settings) {
     return true;
 }
 
-// Size of the largest file of an existing database: its pages.
+// Size of the largest file of an existing database, which is the volume.
 uint64_t existing_bytes(const std::string& path) {
     uint64_t bytes = 0;
     std::error_code error;

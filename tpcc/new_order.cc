@@ -2,16 +2,16 @@
 //
 // Operations  fetch W (S); fetch D (X), update D; fetch C (S); insert O, its customer key, NO;
 //             fetch all I (S), all S (X); per line: update S; then insert all OL. Stock is locked
-//             in the order of its keys, so that two orders meet without a deadlock; the lines go in
-//             by number, in the order of theirs: a run of ascending inserts finds each next place
-//             beside the last one and fills pages to the end.
+//             in key order, so that two orders cannot deadlock on it. The lines are inserted in the
+//             order of their numbers. Ascending inserts find each next position beside the last
+//             one, and fill pages completely.
 #include "tpcc/transactions.h"
 
 namespace lockstep::tpcc {
 
 namespace {
 
-// The district's next order number, taken; also its tax.
+// Takes the district's next order number; also reads its tax.
 Result<uint32_t> take_order_number(Database& db, Txn& txn, const NewOrderInput& in,
                                    NewOrderOutput& out) {
     const RowKey key = district_key(in.w, in.d);
@@ -48,7 +48,7 @@ Result<void> insert_order(Database& db, Txn& txn, const NewOrderInput& in,
     return db.new_order.insert(txn, key, {});
 }
 
-// Clause 2.4.2.2: below 10 pieces left over, the stock is refilled by 91.
+// Clause 2.4.2.2: if fewer than 10 pieces remain, the stock is refilled by 91.
 void take_stock(StockRecord& stock, const NewOrderLine& line, bool remote) {
     stock.quantity -= line.quantity;
     if (stock.quantity < 10) stock.quantity += 91;
@@ -58,8 +58,8 @@ void take_stock(StockRecord& stock, const NewOrderLine& line, bool remote) {
 }
 
 struct Supplies {
-    RowBatch<ItemRecord, 15> items;    // as the input's lines stand
-    RowBatch<StockRecord, 15> stocks;  // of those lines whose item exists
+    RowBatch<ItemRecord, 15> items;    // in the order of the input's lines
+    RowBatch<StockRecord, 15> stocks;  // of the lines whose item exists
 };
 
 // Fetches the items and the stocks of all lines up to the first whose item does not exist.
@@ -77,8 +77,8 @@ Result<void> supply_line(Database& db, Txn& txn, const NewOrderInput& in, size_t
     const NewOrderLine& line = in.lines[at];
     const ItemRecord& item = supplies.items[at];
     StockRecord& stock = supplies.stocks[at];
-    // The same item once more: equal lines stand side by side, and this row was fetched before that
-    // one was changed.
+    // The same item again: equal lines stand side by side, and this row was fetched before the row
+    // of the line before was changed.
     if (at > 0 && line.i_id == in.lines[at - 1].i_id && line.supply_w == in.lines[at - 1].supply_w)
         [[unlikely]]
         stock = supplies.stocks[at - 1];
@@ -115,8 +115,8 @@ Result<void> insert_lines(Database& db, Txn& txn, const NewOrderInput& in, uint3
     return db.order_line.insert_many(txn, {records, count});
 }
 
-// False: an item does not exist. The unused item of a roll-back has the last number; the other
-// lines go in all the same (clause 2.4.2.3).
+// False: an item does not exist. The unused item of a rollback has the last number; the other lines
+// are inserted first (clause 2.4.2.3).
 Result<bool> add_lines(Database& db, Txn& txn, const NewOrderInput& in, NewOrderOutput& out) {
     OrderLineRecord rows[15];
     Supplies supplies;

@@ -1,5 +1,4 @@
-// option_names.h - what command lines call the choices that a store offers, for the driver and the
-// tools.
+// option_names.h - names of a store's choices on command lines, for the driver and the tools.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -33,7 +32,7 @@ CLI::IsMember one_of(const Names<T>& names) {
     return CLI::IsMember(list);
 }
 
-// Turns the name into the choice. The library's own help would print the choices' bytes.
+// Turns a name into its choice. CLI11's own help would print the choices as raw bytes.
 template <class T>
 CLI::Validator chosen_from(const Names<T>& names) {
     return CLI::CheckedTransformer(names).description(one_of(names).get_description());

@@ -10,8 +10,8 @@ namespace lockstep::tpcc {
 
 namespace {
 
-// Clause 2.5.2.2: what is known of the payment goes to the front of C_DATA, the rest moves right,
-// at most 500 characters stay.
+// Clause 2.5.2.2: the data of the payment is put in front of C_DATA, the rest moves right, and at
+// most 500 characters are kept.
 void note_in_customer_data(const PaymentInput& in, uint32_t c_id, CustomerRecord& customer) {
     char note[80];
     const auto end =

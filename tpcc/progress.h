@@ -1,5 +1,5 @@
-// progress.h - a line on the terminal that shows how far loading or running is; nothing if standard
-// output is no terminal.
+// progress.h - a line on the terminal that shows the progress of a load or a run. Silent if
+// standard output is no terminal.
 #pragma once
 
 #include <atomic>
@@ -10,15 +10,15 @@
 
 namespace lockstep::tpcc {
 
-// Turns an interrupt from the keyboard (or a request to end) into something that can be asked for:
-// both signals are blocked for the process, so make it before the store starts its kernel threads.
+// Turns SIGINT and SIGTERM into a state that can be polled. Both signals are blocked for the
+// process, so create it before the store starts its kernel threads.
 class Interrupt {
 public:
     Interrupt();
     ~Interrupt();
     Interrupt(const Interrupt&) = delete;
     Interrupt& operator=(const Interrupt&) = delete;
-    // True once one has come; takes it.
+    // True if a signal has arrived; consumes it.
     bool take();
 
 private:
@@ -26,12 +26,12 @@ private:
 };
 
 bool on_terminal();
-// Overwrites the line that was shown before; empty: wipes it.
+// Overwrites the line shown before; an empty text clears it.
 void show_line(const std::string& text);
 
-// While alive, an interrupt ends the process, after removing a directory if one is named: for
-// opening, loading and checking, which leave nothing behind that a crash would not. Shows how far a
-// load is, twice a second, if given one. Works from a kernel thread of its own.
+// While alive, an interrupt ends the process, after removing the named directory, if any. For
+// opening, loading and checking: these leave nothing behind that a crash would not. Shows the
+// progress of a load, if given, twice a second. Has a kernel thread of its own.
 class Watch {
 public:
     Watch(const LoadProgress* progress, Interrupt& interrupt, std::string remove_on_interrupt);

@@ -39,8 +39,8 @@ Text<16> last_name(uint32_t number) {
 
 namespace {
 
-// One 64-bit draw as a binary fraction gives several characters: multiply by the alphabet's size,
-// take what comes above the point.
+// One 64-bit number, read as a binary fraction, gives several characters: multiply by the size of
+// the alphabet and take the integer part.
 template <unsigned kPerDraw>
 void fill(Rng& rng, std::span<char> out, Slice alphabet) {
     for (size_t i = 0; i < out.size();) {

@@ -30,7 +30,7 @@ inline uint32_t nurand(Rng& rng, uint32_t a, uint32_t x, uint32_t y, uint32_t c)
 // C_LAST from a number in [0, 999]: three syllables (clause 4.3.2.3).
 Text<16> last_name(uint32_t number);
 
-// Letters and digits, length given; and digits only.
+// Fill `out` with letters and digits, or with digits only.
 void random_letters(Rng& rng, std::span<char> out);
 void random_digits(Rng& rng, std::span<char> out);
 // A text of random length in [low, high].
@@ -39,7 +39,7 @@ void random_text(Rng& rng, uint32_t low, uint32_t high, Text<N>& out) {
     out.size = static_cast<uint8_t>(rng.between(low, high));
     random_letters(rng, {out.bytes, out.size});
 }
-// I_DATA and S_DATA: 26..50 letters, with "ORIGINAL" somewhere within if `original`.
+// I_DATA and S_DATA: 26..50 letters, with "ORIGINAL" at a random place if `original`.
 void random_data(Rng& rng, bool original, Text<50>& out);
 bool is_original(Slice data);
 void random_address(Rng& rng, Address& out);
@@ -49,7 +49,7 @@ void shuffle(Rng& rng, std::span<T> values) {
     for (size_t i = values.size(); i > 1; --i) std::swap(values[i - 1], values[rng.below(i)]);
 }
 
-// An independent stream for one row: any row can be made again without its neighbours.
+// An independent stream for one row, so that any row can be made again without its neighbours.
 inline Rng row_rng(uint64_t seed, uint64_t table, uint64_t w, uint64_t d = 0, uint64_t id = 0) {
     uint64_t h = seed * 0x9e3779b97f4a7c15 + table;
     for (const uint64_t part : {w, d, id})

@@ -47,7 +47,7 @@ Json type_json(const TypeStats& type) {
     return j;
 }
 
-// Summed over the types, by cause; roll-backs that the specification demands stand beside them.
+// Aborts by cause, summed over the types, and the rollbacks that the specification demands.
 Json aborts_json(const WorkerStats& stats) {
     Json j;
     uint64_t demanded = 0;
@@ -101,7 +101,7 @@ Json settings_json(const Results& r) {
             {"io", r.after.io_backend}};
 }
 
-// A stage's figures; times in microseconds.
+// Statistics of a stage; times in microseconds.
 Json stage_json(const StageStats& s) {
     const auto sizes = [](const StageHistogram& h) {
         return Json{{"mean", h.mean()}, {"p99", h.percentile(0.99)}, {"max", h.max}};
@@ -198,7 +198,7 @@ std::string aborts_text(const TypeStats& type) {
     return text.empty() ? "-" : text;
 }
 
-// What transactions waited for, on average and in the worst hundredth; nothing if nobody waited.
+// Waits of transactions, mean and p99; prints nothing if there were no waits.
 void print_waits(const WorkerStats& stats) {
     uint64_t longest = 0;
     for (const TypeStats& type : stats.types)
@@ -227,8 +227,7 @@ void print_stage(const char* name, const StageStats& s) {
         s.batch.mean(), s.bypasses, s.bypassed_max);
 }
 
-// Runs a program that is looked for in PATH; its exit status, or 127. `quiet`: what it writes to
-// stderr is dropped.
+// Runs a program from PATH. Returns its exit status, or 127. `quiet` discards its stderr.
 int run_command(std::vector<const char*> arguments, bool quiet) {
     arguments.push_back(nullptr);
     std::fflush(stdout);
@@ -243,11 +242,11 @@ int run_command(std::vector<const char*> arguments, bool quiet) {
     return WEXITSTATUS(status);
 }
 
-// The system's Python often has matplotlib when another one comes first in PATH.
+// The system's Python often has matplotlib when the first Python in PATH does not.
 const char* python_with_matplotlib() {
     for (const char* python : {"python3", "/usr/bin/python3"})
         if (run_command({python, "-c", "import matplotlib"}, true) == 0) return python;
-    return "python3";  // whose script says what is missing
+    return "python3";  // plot.py then reports what is missing
 }
 
 }  // namespace

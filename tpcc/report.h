@@ -21,7 +21,7 @@ struct Results {
 void print_run(const Results& results);
 void print_consistency(const ConsistencyReport& report);
 Result<void> write_json(const Results& results, const std::string& file);
-// By tpcc/plot.py and matplotlib. False, with a message on stderr, if that did not work.
+// Draws with tpcc/plot.py and matplotlib. On failure: false, and a message on stderr.
 bool draw_picture(const Results& results, const std::string& file);
 Result<void> write_delivery_log(const RunReport& run, const std::string& file);
 

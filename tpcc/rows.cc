@@ -18,7 +18,7 @@ enum Stream : uint64_t {
     s_order,
     s_line
 };
-// One row in ten, drawn for each row on its own.
+// One row in ten, drawn independently for each row.
 bool one_in_ten(Rng& rng) { return rng.below(10) == 0; }
 }  // namespace
 

@@ -1,8 +1,8 @@
 // rows.h - the initial content of every row, from the seed and the row's key alone (clause
 // 4.3.3.1).
 //
-// Concepts   Any row can be made again without making others, so each table is loaded in its own
-//            key order and two loads with one seed are equal whatever the order or the number of
+// Concepts   Any row can be made again without making others. Each table is therefore loaded in its
+//            own key order. Two loads with one seed are equal for every order and every number of
 //            workers.
 #pragma once
 
@@ -12,7 +12,7 @@
 
 namespace lockstep::tpcc {
 
-// What the rows depend on.
+// The parameters of the rows.
 struct RowSource {
     uint64_t seed;
     Scale scale;
@@ -24,7 +24,7 @@ struct RowSource {
     void stock(uint32_t w, uint32_t i, StockRecord& out) const;
     void district(uint32_t w, uint32_t d, DistrictRecord& out) const;
     void customer(uint32_t w, uint32_t d, uint32_t c, CustomerRecord& out) const;
-    // The two names alone, for the index over them.
+    // The two names alone, for the index on names.
     void customer_names(uint32_t w, uint32_t d, uint32_t c, Text<16>& last, Text<16>& first) const;
     void history(uint32_t w, uint32_t d, uint32_t c, HistoryRecord& out) const;
     // Customer of order o at [o - 1]: a random permutation of all customers of the district.

@@ -1,10 +1,11 @@
-// run_stats.h - what is counted while terminals run, per worker, and put together at the end.
+// run_stats.h - statistics that are counted per worker while terminals run, and merged at the end.
 //
-// Concepts   Each worker has its own counters: user threads of one worker never write them at the
-//            same time, so nothing is locked. Only `completed` is read by others while it changes,
-//            for the progress line. The timeline is a row of slots of equal width from the start of
-//            the run; when it is full, pairs of slots are merged and the width doubles, so that it
-//            needs no knowledge of how long the run will be.
+// Concepts   Each worker has its own counters. User threads of one worker never write them at the
+//            same time, so no lock is needed. Other threads read only `completed` while it changes,
+//            for the progress line.
+//            The timeline is a row of slots of equal width from the start of the run. When it is
+//            full, pairs of slots are merged and the width doubles. The length of the run need not
+//            be known.
 #pragma once
 
 #include <atomic>
@@ -23,12 +24,12 @@ inline constexpr const char* kAbortNames[kAbortCauses] = {"deadlock", "lock_time
                                                           "other"};
 
 struct TypeStats {
-    // Of those completed in the measured interval, nanoseconds.
+    // Nanoseconds, of transactions completed in the measured interval.
     Histogram<6> latency;
-    // Of the same, the part that was waited for locks, for pages and for the log.
+    // The parts of the same time that were waits for locks, pages and the log.
     Histogram<4> lock_wait, page_wait, log_wait;
-    uint64_t rolled_back = 0;            // of them rolled back as the input demanded
-    uint64_t aborts[kAbortCauses] = {};  // attempts that were repeated, by cause
+    uint64_t rolled_back = 0;            // completed by the rollback that the input demanded
+    uint64_t aborts[kAbortCauses] = {};  // failed attempts, by cause
     void merge(const TypeStats& other);
 };
 

@@ -1,13 +1,13 @@
 // schema.h - the nine tables of TPC-C as fixed-layout records (revision 5.11, clause 1.3).
 //
-// Concepts   A record is a packed struct; its bytes are the stored value. Fields that a transaction
-//            changes stand side by side at the front, so that one patch() of a few bytes changes
-//            them all. A text of variable length carries its length (Text<N>); the long ones
-//            (C_DATA, I_DATA, S_DATA, H_DATA) stand last and only their used bytes are stored.
-//            Money is in cents, rates in 1/10000, times in nanoseconds; 0 as a time or carrier
-//            stands for null.
-// Invariants SC-1 Sizes and the offsets of what is patched are fixed: they are on disk. [checked:
-// static_assert below]
+// Concepts   A record is a packed struct; its bytes are the stored value. The fields that a
+//            transaction changes stand side by side at the front, so that one patch() of a few
+//            bytes changes them all. A text of variable length carries its length (Text<N>). The
+//            long ones (C_DATA, I_DATA, S_DATA, H_DATA) stand last, and only their used bytes are
+//            stored. Money is in cents, rates in 1/10000, times in nanoseconds. A time or carrier
+//            of 0 is null.
+// Invariants SC-1 Sizes and the offsets of patched fields are fixed: they are on disk. [checked:
+//                 static_assert below]
 #pragma once
 
 #include <algorithm>

@@ -17,9 +17,9 @@ namespace lockstep::tpcc {
 namespace {
 
 constexpr uint64_t kMegabyte = 1ull << 20, kGigabyte = 1ull << 30;
-// Freshly loaded, with room for a short run.
+// After the load, with space for a short run.
 constexpr uint64_t kWarehouseBytes = 130 * kMegabyte;
-// At some 40,000 transactions a second.
+// At about 40,000 transactions a second.
 constexpr uint64_t kGrowthBytesPerSecond = 20 * kMegabyte;
 
 const Names<Mix> kMixes = {{"mix", Mix::full},
@@ -34,7 +34,7 @@ const Names<Durability> kDurabilities = {{"lazy", Durability::lazy},
 const Names<IoMethod> kIoMethods = {
     {"automatic", IoMethod::automatic}, {"uring", IoMethod::io_uring}, {"pool", IoMethod::pool}};
 
-// "auto:FILE" takes the names from a file. Nothing and a message in `fault` if they cannot be had.
+// "auto:FILE" takes the names from a file. On failure: empty, and a message in `fault`.
 std::optional<uint32_t> read_ctx_points(const std::string& text, std::string& fault) {
     std::string names = text;
     if (text.starts_with("auto:")) {
@@ -79,9 +79,9 @@ struct RawArguments {
 };
 
 void add_database_options(CLI::App& app, Settings& s, RawArguments& raw) {
-    app.add_option(
-        "--path", s.path,
-        "Directory of the database; loaded if it holds none, else reopened (default: temporary)");
+    app.add_option("--path", s.path,
+                   "Directory of the database; loaded if it holds none, else reopened (default: a "
+                   "temporary directory)");
     app.add_option("-w,--warehouses", raw.warehouses,
                    "Number of warehouses (default: 4, or those of the existing database)")
         ->check(CLI::Range(1u, kWarehousesMax));
@@ -89,74 +89,77 @@ void add_database_options(CLI::App& app, Settings& s, RawArguments& raw) {
         ->check(CLI::Range(1u, 64u))
         ->capture_default_str();
     app.add_option("--pool", raw.pool,
-                   "Buffer pool, such as 512M or 2G (default: sized to the data)")
+                   "Buffer pool size, such as 512M or 2G (default: sized to the data)")
         ->check(kSize);
     app.add_option("--log-size", raw.log,
-                   "Bound on the log, such as 2G (default: sized to the data)")
+                   "Maximum log size, such as 2G (default: sized to the data)")
         ->check(kSize);
-    app.add_option("--io", s.io_name, "Input and output through")
+    app.add_option("--io", s.io_name, "I/O method")
         ->check(one_of(kIoMethods))
         ->capture_default_str();
     app.add_option("--seed", s.run.seed, "Seed of all random numbers")->capture_default_str();
 }
 
 void add_team_options(CLI::App& app, Settings& s) {
-    app.add_option("--steps", s.steps_name, "Run threads in teams (STEPS), or with one part of it")
+    app.add_option("--steps", s.steps_name,
+                   "Run threads in teams (STEPS), or with one part of STEPS alone")
         ->check(one_of(kStepsModes))
         ->capture_default_str();
     app.add_option(
            "--ctx-points", s.ctx_points_name,
-           "Where teams pass the CPU on: none, manual, icache, auto:FILE, or names with commas")
+           "CTX points where teams switch: none, manual, icache, auto:FILE, or names with commas")
         ->capture_default_str();
     app.add_option("--team-max", s.steps.team_max,
-                   "Threads in a team, and transactions under way on a worker, at most")
+                   "Maximum threads in a team, and active transactions per worker")
         ->check(CLI::Range(1u, 1024u))
         ->capture_default_str();
     app.add_option("--team-window", s.steps.window_records,
-                   "With --steps on: records in a piece of work by which a worker tries smaller "
+                   "With --steps on: records per trial of the team-size tuner, which tries smaller "
                    "teams and none; 0: always --team-max")
         ->capture_default_str();
-    app.add_option("--team-policy", s.team_policy_name, "Whose turn it is after a team")
+    app.add_option("--team-policy", s.team_policy_name, "Which list of threads forms the next team")
         ->check(one_of(kTeamPolicies))
         ->capture_default_str();
-    app.add_option("--team-gate", s.team_gate_name, "How many of the waiting make a team")
+    app.add_option("--team-gate", s.team_gate_name, "How many threads of a list form a team")
         ->check(one_of(kTeamGates))
         ->capture_default_str();
 }
 
 void add_run_options(CLI::App& app, Settings& s, RawArguments& raw) {
-    app.add_option("--terminals", s.run.terminals, "User threads per warehouse")
+    app.add_option("--terminals", s.run.terminals, "Terminals per warehouse, each a user thread")
         ->check(CLI::Range(1u, 1000u))
         ->capture_default_str();
-    app.add_option("--txn", s.mix_name, "What to run; mix4 is the mix without Delivery")
+    app.add_option("--txn", s.mix_name,
+                   "Transaction types to run; mix4 is the mix without Delivery")
         ->check(one_of(kMixes))
         ->capture_default_str();
     auto* count = app.add_option("--transactions", s.run.transactions,
-                                 "Run so many transactions instead of for a time")
+                                 "Run this many transactions instead of --duration")
                       ->check(CLI::Range(uint64_t{1}, uint64_t{1} << 50));
-    app.add_option("--duration", raw.duration, "Measured seconds")
+    app.add_option("--duration", raw.duration, "Length of the measured interval in seconds")
         ->check(CLI::Range(0.001, 1e7))
         ->capture_default_str()
         ->excludes(count);
     app.add_option("--warmup", raw.warmup,
-                   "Seconds before measuring (with --transactions: 0 unless given)")
+                   "Seconds before the measured interval (with --transactions: 0 unless given)")
         ->check(CLI::Range(0.0, 1e6))
         ->capture_default_str();
     app.add_option("--think", s.run.think,
-                   "Factor on the specification's keying and think times; 0 = none, 1 = as written")
+                   "Factor on the specified keying and think times; 0 = none, 1 = as specified")
         ->check(CLI::Range(0.0, 100.0))
         ->capture_default_str();
-    app.add_option("--durability", s.durability_name, "When a commit returns")
+    app.add_option("--durability", s.durability_name,
+                   "When a commit returns: at once (lazy) or when it is on disk")
         ->check(one_of(kDurabilities))
         ->capture_default_str();
-    app.add_option("--isolation", s.isolation_name, "Isolation of all transactions")
+    app.add_option("--isolation", s.isolation_name, "Isolation level of all transactions")
         ->check(one_of(kIsolations))
         ->capture_default_str();
-    app.add_option("--lock-policy", s.lock_policy_name, "Who is granted a contended lock first")
+    app.add_option("--lock-policy", s.lock_policy_name, "Order of waiters for a contended lock")
         ->check(one_of(kLockPolicies))
         ->capture_default_str();
     app.add_option("--lock-bypass", s.lock_bypass_max,
-                   "How often a waiter may be overtaken under that policy")
+                   "Maximum number of times a waiter is overtaken under that policy")
         ->check(CLI::Range(0u, 65535u))
         ->capture_default_str();
     add_team_options(app, s);
@@ -179,14 +182,15 @@ void add_output_options(CLI::App& app, Settings& s, RawArguments& raw) {
     app.add_option("--delivery-log", s.delivery_file,
                    "Write the results of the deferred deliveries to this file");
     app.add_option("--dump", s.dump_directory,
-                   "Write every table as CSV into this directory and stop");
+                   "Write every table as CSV into this directory and exit");
     app.add_flag("--check-only", raw.check_only,
-                 "Check the consistency conditions of an existing database and stop");
+                 "Check the consistency conditions of an existing database and exit");
     app.add_option("--check-acks", s.ack_check_file,
-                   "With --check-only: check that what this file (of --ack-fd) says is there");
+                   "With --check-only: check that every transaction in this file, written by "
+                   "--ack-fd, is in the database");
 }
 
-// What cannot be said of one option alone; empty if all is well.
+// Conflicts between options; empty if there are none.
 std::string contradiction(const Settings& s, const RawArguments& raw) {
     if (raw.check_only && !s.dump_directory.empty())
         return "--check-only and --dump exclude each other";
@@ -198,7 +202,7 @@ std::string contradiction(const Settings& s, const RawArguments& raw) {
     return "";
 }
 
-// Empty if all is well.
+// Empty on success.
 std::string convert_steps(Settings& s) {
     s.steps.mode = kStepsModes.at(s.steps_name);
     s.steps.policy = kTeamPolicies.at(s.team_policy_name);
@@ -231,8 +235,9 @@ ParsedCommandLine parse_command_line(int argc, const char* const* argv) {
     RawArguments raw;
     CLI::App app(
         "TPC-C (revision 5.11) on the Lockstep storage manager: loads or reopens a database, runs "
-        "the terminals, checks the twelve\n"
-        "consistency conditions. Exit status 0 only if all of them hold.");
+        "the terminals,\n"
+        "and checks the twelve consistency conditions. The exit status is 0 only if all of them "
+        "hold.");
     app.name("lockstep-tpcc");
     add_database_options(app, parsed.settings, raw);
     add_run_options(app, parsed.settings, raw);

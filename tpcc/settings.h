@@ -1,4 +1,4 @@
-// settings.h - what the command line can say, checked.
+// settings.h - the settings of a run, as read from the command line and checked.
 #pragma once
 
 #include <optional>
@@ -25,21 +25,21 @@ struct Settings {
     std::string dump_directory, json_file, picture_file, ack_check_file, delivery_file;
     RunSettings run;
 
-    // Store options for so many warehouses or, if that is more, so many bytes of an existing
-    // database.
+    // Store options for `warehouse_count` warehouses, or for `existing_bytes` of an existing
+    // database if that is more.
     Options store_options(uint32_t warehouse_count, uint64_t existing_bytes = 0) const;
     uint32_t warehouse_count() const { return warehouses.value_or(4); }
 };
 
-// Reads the command line. An exit status means: stop now with it (help was shown, or an error was
-// printed).
+// The result of reading the command line. If there is an exit status, stop with it: help was shown,
+// or an error was printed.
 struct ParsedCommandLine {
     Settings settings;
     std::optional<int> exit_status;
 };
 ParsedCommandLine parse_command_line(int argc, const char* const* argv);
 
-// "512M", "2G", "100000": a number of bytes; nothing if it is none.
+// A number of bytes from "512M", "2G" or "100000"; empty if the text is not a size.
 std::optional<uint64_t> parse_size(const std::string& text);
 std::string format_size(uint64_t bytes);
 

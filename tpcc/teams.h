@@ -1,5 +1,5 @@
-// teams.h - what STEPS did in a run, for people and for scripts: the teams in the form of the
-// thesis's table 5-4, and the CTX points.
+// teams.h - STEPS statistics of a run, for people and for scripts: the teams in the form of table
+// 5-4 of the thesis, and the CTX points.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -8,8 +8,8 @@
 
 namespace lockstep::tpcc {
 
-// One line per operation, and the average over all of them; operations with fewer than ten teams
-// are left out. Empty: nothing ran in teams.
+// One line per operation and one for their average. Operations with fewer than ten teams are left
+// out. Empty if no operation ran in teams.
 std::vector<std::string> teams_table(const StepsStats& figures);
 // {"operations": [...], "average": {...}, "points": {...}}
 nlohmann::ordered_json teams_json(const StepsStats& figures);

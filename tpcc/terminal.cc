@@ -6,7 +6,7 @@
 namespace lockstep::tpcc {
 
 namespace {
-// Clause 5.2.5.7: least keying times and mean think times in seconds, in the order of TxnType.
+// Clause 5.2.5.7: minimum keying times and mean think times in seconds, in the order of TxnType.
 constexpr double kKeyingSeconds[kTxnTypes] = {18, 3, 2, 2, 2};
 constexpr double kThinkSeconds[kTxnTypes] = {12, 12, 10, 5, 5};
 
@@ -121,7 +121,7 @@ void Terminal::serve_deliveries(RunControl& control, Executor& executor, Deliver
         const Result<Outcome> outcome = executor.execute(Input(request->input), &result.output);
         if (!outcome) {
             control.fail_run(outcome.error());
-            // The queue must get empty, or nobody would serve it again.
+            // The queue must become empty, or no server would be started again.
             continue;
         }
         result.finished = now();
@@ -135,7 +135,7 @@ void Terminal::serve_deliveries(RunControl& control, Executor& executor, Deliver
 }
 
 void Terminal::pause(double seconds) {
-    // In pieces, so that a run ends on time although users think for minutes.
+    // In pieces, so that a run ends on time although think times last minutes.
     const Nanos until = now() + static_cast<Nanos>(seconds * static_cast<double>(kSecond));
     for (Nanos t = now(); t < until && !finished(); t = now())
         sleep_for(std::min(until - t, kSecond / 4));

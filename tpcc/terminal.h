@@ -5,7 +5,7 @@
 
 namespace lockstep::tpcc {
 
-// What all terminals of a run share.
+// State that all terminals of a run share.
 struct RunControl {
     Database& db;
     const RunSettings& settings;
@@ -22,8 +22,8 @@ struct RunControl {
     void fail_run(const Error& e);
 };
 
-// Goes with a started user thread: takes it off the count of the living when it ends, or when it
-// could not be started at all.
+// Belongs to a started user thread. Decrements the count of live threads when the thread ends, or
+// when it could not be started.
 class Ticket {
 public:
     Ticket(RunControl& control, std::atomic<uint32_t>& live) : control_(control), live_(live) {}
@@ -38,17 +38,17 @@ private:
     bool began_ = false;
 };
 
-// Counts one finished transaction if it falls into the measured interval.
+// One finished transaction; counted if it ended in the measured interval.
 struct Finished {
     TxnType type;
     Outcome outcome;
     Nanos start, end;
-    ThreadWaits waits;  // between the two
+    ThreadWaits waits;  // between start and end
 };
 void count_finished(RunControl& control, WorkerStats& stats, const Finished& txn);
 
 struct TerminalPlace {
-    uint32_t number;  // 0-based among all
+    uint32_t number;  // 0-based, among all terminals
     uint32_t w, d;    // home warehouse and Stock-Level district
     int worker;
     uint64_t quota;  // transactions to run; 0 with --duration
@@ -57,7 +57,7 @@ struct TerminalPlace {
 class Terminal {
 public:
     Terminal(RunControl& control, Executor& executor, const TerminalPlace& place);
-    // The user thread's whole life.
+    // The body of the user thread.
     void run();
 
 private:

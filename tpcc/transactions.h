@@ -1,12 +1,11 @@
 // transactions.h - the bodies of the five transactions (clauses 2.4 to 2.8).
 //
-// Concepts   A body runs between begin() and commit(), which are the caller's. It reads into
-//            buffers on its stack and allocates nothing of its own. Rows that will change are
-//            locked exclusively when they are fetched.
-// Blocking   Every body may suspend the calling user thread for locks, pages and log space.
-// Errors     Those of the store. A value of false (New-Order) means: roll back, as the input
-//            demanded. no_such_record names a missing row that the rules say must exist: the
-//            database is damaged.
+// Concepts   The caller begins and commits; a body runs between. It reads into buffers on its stack
+//            and allocates nothing of its own. Rows that will change are locked exclusively when
+//            they are fetched.
+// Blocking   Every body may park the calling user thread for locks, pages and log space.
+// Errors     Errors of the store. A value of false (New-Order) means: roll back, as the input
+//            demanded. no_such_record names a missing row that must exist: the database is damaged.
 #pragma once
 
 #include "tpcc/input.h"
@@ -62,14 +61,14 @@ Result<void> delivery(Database& db, Txn& txn, const DeliveryInput& in, Time now,
                       DeliveryOutput& out);
 Result<void> stock_level(Database& db, Txn& txn, const StockLevelInput& in, StockLevelOutput& out);
 
-// The number of the customer chosen; for a name the one at position ceil(n/2) of those who bear it,
-// sorted by first name (clause 2.5.2.2).
+// The number of the chosen customer. For a name: the one at position ceil(n/2) among the customers
+// of that name, sorted by first name (clause 2.5.2.2).
 Result<uint32_t> find_customer(Database& db, Txn& txn, const CustomerChoice& choice);
 
-// Fetches the first `bytes` of a row that must exist into `record`. `what` names the table in the
-// error.
+// The error for a missing row. `what` names the table.
 [[gnu::cold, gnu::noinline]] std::unexpected<Error> missing_row(const char* what, Slice key);
 
+// Fetches the first `bytes` of a row that must exist into `record`.
 template <class R>
 Result<void> fetch(const Index& index, Txn& txn, const RowKey& key, R& record, const char* what,
                    Access access = Access::read, size_t bytes = sizeof(R)) {
@@ -80,11 +79,11 @@ Result<void> fetch(const Index& index, Txn& txn, const RowKey& key, R& record, c
     return {};
 }
 
-// Up to N rows of one table that are fetched together.
+// Up to N rows of one table, fetched together.
 template <class R, size_t N>
 class RowBatch {
 public:
-    // `bytes`: how much of the row is wanted.
+    // `bytes`: length of the part of the row to fetch.
     void add(const RowKey& key, size_t bytes = sizeof(R)) {
         keys_[size_] = key;
         lookups_[size_] = {
@@ -99,15 +98,15 @@ public:
     const RowKey& key(size_t i) const { return keys_[i]; }
     const RecordHint& hint(size_t i) const { return lookups_[i].hint; }
     bool found(size_t i) const { return lookups_[i].found; }
-    // Is the row there, as long as its kind must be?
+    // Does the row exist, with at least the length of its kind?
     bool good(size_t i) const { return lookups_[i].found && lookups_[i].bytes >= bytes_min<R>(); }
 
-    // Rows that are not there are none of its errors.
+    // A missing row is not an error here.
     Result<void> look_up(const Index& index, Txn& txn, Access access = Access::read) {
         TRY(index.get_many(txn, {lookups_, size_}, access));
         return {};
     }
-    // All of them must be there.
+    // A missing row is an error.
     Result<void> fetch(const Index& index, Txn& txn, const char* what,
                        Access access = Access::read) {
         TRY(look_up(index, txn, access));

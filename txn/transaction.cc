@@ -1,4 +1,4 @@
-// transaction.cc - the table of live transactions: slots, ids, admission, what checkpoints ask.
+// transaction.cc - the table of live transactions: slots, ids, admission, queries of checkpoints.
 #include "txn/transaction.h"
 
 #include <algorithm>
@@ -31,6 +31,7 @@ TransactionTable::~TransactionTable() {
 void TransactionTable::abandon() { impl_->abandoned = true; }
 
 uint32_t TransactionTable::Impl::pop(TxnShard& shard) {
+    shard.assert_state();
     const uint32_t slot = shard.free_head;
     DCHECK(slot == kNoSlot || (slot < slots && at(slot).state == TxnState::free));
     if (slot != kNoSlot) shard.free_head = at(slot).next_free;
@@ -38,6 +39,7 @@ uint32_t TransactionTable::Impl::pop(TxnShard& shard) {
 }
 
 uint64_t TransactionTable::Impl::new_id(TxnShard& shard) {
+    shard.assert_state();
     if (shard.id_next == shard.id_end) [[unlikely]] {
         shard.id_next = next_id.fetch_add(kIdBlock);
         shard.id_end = shard.id_next + kIdBlock;
@@ -82,6 +84,10 @@ Result<Transaction*> TransactionTable::begin(const TxnOptions& options) {
 }
 
 void TransactionTable::Impl::prepare(Transaction& txn, TxnShard& shard, const TxnOptions& options) {
+    DCHECK(options.isolation <= Isolation::read_committed);
+    DCHECK(options.durability <= Durability::lazy && threads::current() != nullptr);
+    DCHECK(txn.locks.locks_held == 0 && txn.locks.waiting.load() == nullptr);  // TX-2
+    DCHECK(txn.first_lsn.load(std::memory_order_relaxed) == 0 && txn.undo.bytes == 0);
     ++txn.generation;
     txn.shard = static_cast<uint32_t>(&shard - shards.get());
     note(txn.state, TxnState::active);
@@ -126,7 +132,7 @@ uint32_t TransactionTable::Impl::steal() {
     return kNoSlot;
 }
 
-// Fills the shard with a chunk of fresh slots. False if all exist already.
+// Fills the shard with a chunk of new slots. False if all chunks exist already.
 bool TransactionTable::Impl::add_chunk(TxnShard& shard) {
     if (chunks_used.load() == chunks.size()) return false;
     auto fresh = std::make_unique<Transaction[]>(kTxnChunk);
@@ -136,6 +142,7 @@ bool TransactionTable::Impl::add_chunk(TxnShard& shard) {
         const uint32_t number = chunks_used.load();
         if (number == chunks.size()) return false;
         first = number * kTxnChunk;
+        DCHECK(chunks[number].load() == nullptr && memory.size() == number);
         chunks[number].store(fresh.get(), std::memory_order_release);
         memory.push_back(std::move(fresh));
         chunks_used.store(number + 1);
@@ -151,8 +158,8 @@ bool TransactionTable::Impl::add_chunk(TxnShard& shard) {
     return true;
 }
 
-// TT-1: in the queue first, then a last look into the shards. It may so come to two slots; one goes
-// back.
+// TT-1: enters the queue first, then searches the shards once more. It may get two slots that way;
+// it then returns one.
 [[gnu::cold]] Result<uint32_t> TransactionTable::Impl::wait_for_slot() {
     threads::Waiter waiter{.thread = threads::current()};
     CHECK(waiter.thread != nullptr);
@@ -175,6 +182,7 @@ bool TransactionTable::Impl::add_chunk(TxnShard& shard) {
         }
     }
     while (answer() == 0) threads::park(threads::ParkReason::admission);
+    DCHECK(!waiter.queued && waiting.load() > 0);
     waiting.fetch_sub(1);
     if (found != kNoSlot && waiter.tag != found + 1ull) put_free(shards[0], found);
     if (waiter.tag == kClosedTag) return fail(ErrorCode::store_closed);
@@ -187,6 +195,7 @@ void TransactionTable::Impl::put_free(TxnShard& shard, uint32_t slot) {
     if (waiting.load(std::memory_order_relaxed) != 0 && hand_to_waiter(slot)) [[unlikely]]
         return;
     DCHECK(slot < slots && slot != shard.free_head);
+    DCHECK(at(slot).state == TxnState::free && at(slot).locks.locks_held == 0);
     at(slot).next_free = shard.free_head;
     shard.free_head = slot;
 }
@@ -196,6 +205,7 @@ bool TransactionTable::Impl::hand_to_waiter(uint32_t slot) {
     {
         SpinGuard guard(admission);
         if (threads::Waiter* waiter = waiters.pop()) {
+            DCHECK(waiter->tag == 0 && waiter->thread != nullptr);
             waiter->tag = slot + 1ull;
             thread = waiter->thread;
         }
@@ -205,19 +215,22 @@ bool TransactionTable::Impl::hand_to_waiter(uint32_t slot) {
     return true;
 }
 
-// The object becomes free. The shard is that of the worker that began it, which is the one that
-// ends it.
+// Frees the object. Its shard is that of the worker that began the transaction and now ends it.
 void TransactionTable::Impl::recycle_slot(Transaction& txn) {
     assert_state(txn);
     DCHECK(txn.state != TxnState::free);  // given back once
     DCHECK(txn.locks.locks_held == 0);    // TX-2
+    DCHECK(txn.undo.bytes == 0);
+    DCHECK(txn.first_lsn.load(std::memory_order_relaxed) == 0 || log.failed());
     TxnShard& shard = shards[txn.shard];
     note(txn.state, TxnState::free);
     put_free(shard, txn.slot);
     bool closing;
     {
         SpinGuard guard(shard.lock);
+        DCHECK(shard.live > 0);
         --shard.live;
+        shard.assert_state();
         closing = closed.load(std::memory_order_relaxed);
     }
     if (closing) [[unlikely]]
@@ -225,6 +238,7 @@ void TransactionTable::Impl::recycle_slot(Transaction& txn) {
 }
 
 void TransactionTable::Impl::tell_if_drained() {
+    DCHECK(closed.load());
     if (count() == 0 && !drained.exchange(true)) all_ended.set();
 }
 
@@ -238,6 +252,7 @@ int64_t TransactionTable::Impl::count() const {
 }
 
 Result<Transaction*> TransactionTable::adopt(TxnId id, Lsn first, Lsn last) {
+    DCHECK(id != kTxnNone && first != kLsnNone && first <= last);
     set_next_id(TxnId{std::max(impl_->next_id.load(), id.value + 1)});
     Transaction* txn = TRY(begin(TxnOptions{}));
     txn->id = txn->locks.txn = id;
@@ -247,8 +262,6 @@ Result<Transaction*> TransactionTable::adopt(TxnId id, Lsn first, Lsn last) {
     return txn;
 }
 
-// Tears between the fields cannot happen: a slot's first_lsn names one use of it, and is looked at
-// before and after.
 std::vector<Transaction*> TransactionTable::unfinished() {
     std::vector<Transaction*> found;
     const uint32_t used = std::min(impl_->chunks_used.load() * kTxnChunk, impl_->slots);
@@ -258,6 +271,8 @@ std::vector<Transaction*> TransactionTable::unfinished() {
     return found;
 }
 
+// The fields of an entry are consistent: first_lsn identifies one use of the slot, and is read
+// before and after the others.
 std::vector<TransactionTable::Live> TransactionTable::live() const {
     impl_->log.wait_until_published();
     std::vector<Live> list;
@@ -296,6 +311,7 @@ void TransactionTable::set_next_id(TxnId next) {
         SpinGuard guard(impl_->shards[i].lock);
         impl_->shards[i].id_next = impl_->shards[i].id_end = 0;
     }
+    DCHECK(next != kTxnNone);
     impl_->next_id.store(next.value);
 }
 
@@ -319,7 +335,7 @@ void TransactionTable::close() {
             more = thread != nullptr;
             if (more) threads::wake(thread);
         }
-        // Who passes a shard's lock after this sees `closed`; who was there before is counted.
+        // A begin() that takes a shard's lock after this sees `closed`; an earlier one is counted.
         table.tell_if_drained();
     }
     table.all_ended.wait();

@@ -1,12 +1,12 @@
 // transaction_commit.cc - the ends of a transaction: commit with early lock release, abort after
 // rollback.
 //
-// Why early release is honest (TX-3). Locks go as soon as the commit record is published, before it
-// is durable. Whoever then reads the data commits later: a writer's own commit record stands behind
-// ours in the log, so its durability implies ours; a reader that writes nothing waits for the
-// newest commit record published so far, which it finds because the record's end was noted in the
-// shard before the locks were released. A transaction told "committed" lazily was promised nothing
-// about durability.
+// Why early release is correct (TX-3). Locks are released as soon as the commit record is
+// published, before it is durable. A transaction that then reads the data commits later. If it
+// writes, its own commit record stands behind ours in the log, so its durability implies ours. If
+// it only reads, it waits for the newest commit record published so far. It finds that record
+// because its end was noted in the shard before the locks were released. A lazy commit promises no
+// durability.
 #include <algorithm>
 
 #include "threads/base/mutants.h"
@@ -14,13 +14,15 @@
 
 namespace lockstep::txn {
 
-// TX-4: first_lsn becomes 0 before publish, so a checkpoint that settles sees either the record or
-// its effect.
+// TX-4: first_lsn becomes 0 before publish, so a checkpoint that waits until records are published
+// sees either the record or its effect.
 Lsn TransactionTable::Impl::append_last(Transaction& txn, TxnLogKind kind, TxnState state) {
     assert_state(txn);
     DCHECK(txn.last_lsn != kLsnNone);  // it wrote
     const LogSpace space = log.reserve(kEndBytes);
-    DCHECK(space.lsn > txn.last_lsn);
+    DCHECK(space.lsn > txn.last_lsn || kind == TxnLogKind::end);  // a test's loser has no log
+    DCHECK(txn.state == TxnState::active || txn.state == TxnState::aborting);
+    DCHECK(state == TxnState::committed || state == TxnState::aborting);
     LogRecordHeader* header = space.header();
     header->prev = txn.last_lsn.value;
     header->txn = txn.id.value;
@@ -41,8 +43,9 @@ Lsn TransactionTable::Impl::newest_commit() const {
     return Lsn{newest};
 }
 
-// Locks, undo credit. The object stays taken.
+// Releases the locks and the undo credit. The object stays in use.
 void TransactionTable::Impl::release_locks_and_undo(Transaction& txn) {
+    DCHECK(txn.locks.waiting.load() == nullptr);
     locks.release_all(txn.locks);
     log.release_undo(txn.undo);
 }
@@ -51,6 +54,7 @@ Result<Lsn> TransactionTable::commit(Transaction& txn) {
     Impl& table = *impl_;
     table.assert_state(txn);
     CHECK(txn.state == TxnState::active);
+    DCHECK(txn.thread == threads::current() && txn.undo_next == kLsnNone);
     DCHECK(!txn.must_abort);
     Lsn end = kLsnNone, must_be_durable = kLsnNone;
     const bool durable = txn.durability == Durability::durable;
@@ -61,12 +65,13 @@ Result<Lsn> TransactionTable::commit(Transaction& txn) {
         note(txn.state, TxnState::committed);
         if (durable && !MUTANT(reader_does_not_wait)) must_be_durable = table.newest_commit();
     }
+    DCHECK(txn.state == TxnState::committed);
+    DCHECK(must_be_durable <= table.log.tail());
     table.release_locks_and_undo(txn);
     Result<void> outcome{};
     if (durable && must_be_durable != kLsnNone && !MUTANT(commit_does_not_wait))
         outcome = table.log.wait_durable(must_be_durable);
-    // In a failed store rollbacks may have failed as well: what a reader saw need not have been
-    // committed.
+    // In a failed store rollbacks may have failed too, so a reader may have seen uncommitted data.
     if (outcome && table.log.failed() && !(durable && end != kLsnNone))
         outcome = fail(ErrorCode::store_failed, "log");
     table.recycle_slot(txn);

@@ -1,13 +1,12 @@
 // transaction_impl.h - the inside of TransactionTable. Private to transaction*.cc.
 //
-// Concepts   Slots are type-stable Transaction objects in chunks that are never freed before the
-//            table. Each worker has a *shard*: its free slots, its block of transaction ids, the
-//            end of its newest commit record. A worker without free slots takes them from the other
-//            shards, then makes a chunk, then waits; ended transactions go to waiters first, in
-//            their order.
-// Invariants TT-1 A releaser looks at `waiting` and the queue inside its shard's lock; a waiter
-//                 stands in the queue before it looks into the shards, under their locks. So a slot
-//                 is either found by the waiter or handed to it.
+// Concepts   Slots are type-stable Transaction objects in chunks that live as long as the table.
+//            Each worker has a *shard*: its free slots, its block of transaction ids, the end of
+//            its newest commit record. A worker without free slots makes a chunk, else takes a slot
+//            from another shard, else waits. Freed slots go to waiters first, in their order.
+// Invariants TT-1 A thread that frees a slot checks `waiting` and the queue inside its shard's
+//                 lock. A waiter enters the queue before it searches the shards, under their locks.
+//                 So the waiter either finds a free slot or is given one.
 #pragma once
 
 #include <atomic>
@@ -26,7 +25,7 @@ inline constexpr uint32_t kTxnChunk = 64;  // transactions per chunk
 inline constexpr uint32_t kIdBlock = 64;   // ids a shard takes at once
 inline constexpr uint32_t kEndBytes = sizeof(LogRecordHeader);
 inline constexpr uint32_t kNoSlot = UINT32_MAX;
-// Waiter::tag of a begin() that the closing table sends away.
+// Waiter::tag of a begin() that close() refuses.
 inline constexpr uint64_t kClosedTag = UINT64_MAX;
 
 // Fields that checkpoints read while their transaction runs (live()).
@@ -42,6 +41,12 @@ struct alignas(kCacheLineBytes) TxnShard {
     uint64_t id_next = 0, id_end = 0;  // under lock
     // End of the newest commit record; written by this worker only.
     std::atomic<uint64_t> last_commit{0};
+
+    void assert_state() const {
+        DCHECK(lock.is_held());
+        DCHECK(id_next <= id_end && id_end - id_next <= kIdBlock);
+        DCHECK(live >= 0);
+    }
 };
 
 struct TransactionTable::Impl {
@@ -51,6 +56,7 @@ struct TransactionTable::Impl {
         return shards[threads::current() != nullptr ? threads::worker_index() : 0];
     }
     Transaction& at(uint32_t slot) const {
+        DCHECK(slot < slots && slot / kTxnChunk < chunks_used.load());
         return chunks[slot / kTxnChunk].load(std::memory_order_acquire)[slot % kTxnChunk];
     }
 
@@ -67,17 +73,18 @@ struct TransactionTable::Impl {
     uint64_t new_id(TxnShard& shard);
     void release_locks_and_undo(Transaction& txn);
 
-    // The slot's place and its state, for every function that is handed a transaction.
+    // Checks slot and state; for every function that is given a transaction.
     void assert_state(const Transaction& txn) const {
         DCHECK(txn.slot < slots && &at(txn.slot) == &txn);
         DCHECK(txn.shard < workers);
+        DCHECK(txn.state <= TxnState::aborting && txn.locks.slot == txn.slot);
         DCHECK(txn.state == TxnState::free || txn.id.value != 0);
         DCHECK(txn.first_lsn.load(std::memory_order_relaxed) <= txn.last_lsn.value);
         DCHECK(txn.locks.txn == txn.id || txn.state == TxnState::free);
     }
 
-    // Appends a record without payload; between reserve and publish marks the transaction as ended.
-    // Its end LSN.
+    // Appends a record without payload, and marks the transaction as ended between reserve and
+    // publish. Returns the record's end LSN.
     Lsn append_last(Transaction& txn, TxnLogKind kind, TxnState state);
     Lsn newest_commit() const;
     int64_t count() const;
@@ -92,7 +99,7 @@ struct TransactionTable::Impl {
 
     alignas(kCacheLineBytes) SpinLock admission;
     std::atomic<uint32_t> chunks_used{0};  // written under admission
-    // Threads that wait for a slot, or are about to.
+    // Threads that wait for a slot or are about to.
     std::atomic<uint32_t> waiting{0};
     std::atomic<bool> closed{false};
     // Tag = slot + 1 once handed over; under admission.

@@ -10,6 +10,7 @@ namespace lockstep::sm {
 using namespace node;
 
 BTree::BTree(Env& env, ObjectId id, PageId root) : env_(env), id_(id), root_(root) {
+    DCHECK(id.value != 0 && root != kPageNone);
     lock_.store = id;
     // Creating an object takes locks of a second transaction there: it would wait for its creator's
     // lock on the whole.
@@ -35,9 +36,10 @@ Result<PageId> BTree::create(Env& env, ObjectId id, txn::Transaction* txn) {
 }
 
 Result<void> BTree::destroy() {
+    DCHECK(id_ != kCatalogObject && threads::current()->latch_depth == 0);
     destroyed_ = true;
-    // Freed pages are not written again, so on disk a tree that was freed before a crash may look
-    // whole: the map is asked as well.
+    // Freed pages are not written again. So a tree that was freed before a crash may look whole on
+    // disk, and the map must be checked as well.
     const Result<Report> report = verify();
     bool whole = report && report->faults.empty();
     for (size_t i = 0; whole && i < report->pages.size(); ++i)

@@ -1,13 +1,14 @@
 // btree_ahead.cc - read-ahead of a cursor: the parent's list of children tells which leaves come
 // next.
 //
-// Concepts   A cursor counts the leaves it leaves behind. At the second, and then again and again,
-//            it looks at the list of children in the node above: if leaves that come next are not
-//            in memory, it asks for them, first 8, then 16, then 32 ahead, and looks again when
-//            half of them are used up. While all are in memory it looks at every eighth leaf only.
-//            A range's end is not passed. The look is a hint taken without latches: a page number
-//            is believed only if its node is valid after the reading.
-// Blocking   parks for reads of inner nodes only.
+// Concepts   A cursor counts the leaves that it has left. From the second leaf on it checks the
+//            list of children in the node above at intervals. If the next leaves are not in memory,
+//            it reads 8, then 16, then 32 of them ahead. It checks again when half of them are
+//            used. While all are in memory it checks at every eighth leaf only. It never passes the
+//            end of its range.
+//            A check is a hint taken without latches. A page number counts only if its node is
+//            still valid after it was read.
+// Blocking   Parks for reads of inner nodes only.
 #include "sm/btree/btree_impl.h"
 
 namespace lockstep::sm {
@@ -75,8 +76,8 @@ void children_below(const Page& parent, int slot, Slice low, uint32_t wanted, Ch
 }  // namespace
 
 // `at` lies in the leaf that the cursor leaves (upwards) or is the low fence of that leaf
-// (downwards). The neighbour, which is asked for next anyway, is left out: its read shall not be
-// one of those that can wait.
+// (downwards). The neighbour is left out: the cursor fixes it next anyway, and its read must not
+// have a read-ahead's low priority.
 void BTreeCursor::look_ahead(Slice at, bool up) {
     using Side = BTree::Ops::Side;
     BufferPool& pool = *tree_.env_.pool;
@@ -105,11 +106,13 @@ void BTreeCursor::look_ahead(Slice at, bool up) {
             break;
         }
     }
+    DCHECK(wanted <= kWindowMax && children.count <= wanted);
     bool missing = false;
     for (uint32_t i = 0; i < children.count; ++i)
         missing |= pool.resident(children.ids[i]) == nullptr;
     ahead_window_ = static_cast<uint16_t>(missing ? std::min(2 * wanted, kWindowMax) : 0);
     leaves_to_look_ = static_cast<uint16_t>(missing ? wanted / 2 : kWindowMin);
+    DCHECK(leaves_to_look_ != 0 && ahead_window_ <= kWindowMax);
     if (missing) pool.read_ahead({children.ids, children.count});
 }
 

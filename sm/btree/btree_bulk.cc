@@ -1,11 +1,11 @@
 // btree_bulk.cc - loading sorted pairs into an empty tree: leaves built full from left to right,
 // inner levels on top of them.
 //
-// Concepts   Pages are written in groups of eight, one redo-only record per group, and hang in the
-//            air until the last record formats the root above them: that one belongs to the
-//            transaction, so rollback empties the tree by it. Meanwhile, and again after a
-//            rollback, the load stands on the drop list: after a crash open() frees the index's
-//            pages that its root does not reach.
+// Concepts   Pages are written in groups of eight, one redo-only record per group. They are
+//            unreachable until the last record formats the root above them. That record belongs to
+//            the transaction, so rollback empties the tree. During the load, and again after a
+//            rollback, the load is on the drop list. After a crash open() frees the index's pages
+//            that its root does not reach.
 #include "sm/btree/btree_impl.h"
 #include "sm/btree/overflow.h"
 #include "sm/change/deferred.h"
@@ -22,6 +22,7 @@ namespace {
 
 constexpr size_t kGroup = 8;
 constexpr size_t kUsable = kPageBytes - kSlotsAt;
+static_assert(kGroup * sizeof(PageId) <= sizeof(PageReservation::pages));  // one reservation
 
 // A node being filled: full keys, because its prefix is known only when its fences are.
 struct Draft {
@@ -40,6 +41,7 @@ struct Draft {
         return entries.empty() || bytes + cost(key, value) + low.size() + fence <= limit;
     }
     void add(Slice key, Slice value, uint16_t flags) {
+        DCHECK(entries.empty() || entries.back().key < key);
         bytes += cost(key.size(), value.size());
         entries.push_back({std::string(key), std::string(value), flags});
     }
@@ -85,6 +87,10 @@ private:
     // The draft's upper fence is `high`: it becomes a finished page, and the next draft begins
     // there.
     Result<void> close(Slice high, unsigned level) {
+        assert_state();
+        DCHECK(Slice(draft_.low) < high &&
+               (draft_.entries.empty() || draft_.entries.back().key < high));
+        DCHECK((level == 0) == (draft_.first_child == kPageNone));
         std::string fence(high);
         finished_.push_back({std::move(draft_), fence, false});
         draft_ = Draft{};
@@ -93,6 +99,10 @@ private:
         TRY(write_group(level));
         give_way();
         return {};
+    }
+    void assert_state() const {
+        DCHECK(finished_.size() < kGroup && written_.size() <= pages_.size());
+        DCHECK(limit_ <= kUsable);
     }
     Result<void> write_group(unsigned level);
     void give_way();
@@ -120,6 +130,7 @@ private:
 Result<void> Loader::write_group(unsigned level) {
     const size_t n = finished_.size();
     if (n == 0) return {};
+    DCHECK(n <= kGroup);
     // The page before is latched before the map: the order of every structure change.
     ExclusivePage before;
     const bool link = level == 0 && last_ != kPageNone;
@@ -144,6 +155,7 @@ Result<void> Loader::write_group(unsigned level) {
         if (!fresh) return drop_all(fresh.error());
         pages[i] = std::move(*fresh);
         const Finished& f = finished_[i];
+        DCHECK(f.draft.entries.size() <= kSlotsMax && (!f.infinite || i + 1 == n));
         const PageId right = level == 0 && i + 1 < n ? space.pages[i + 1] : kPageNone;
         records[i] = records_of(f.draft, fence_prefix(f.draft.low, f.high, f.infinite));
         formats[i] = {space.pages[i].value,
@@ -170,8 +182,8 @@ Result<void> Loader::write_group(unsigned level) {
     return {};
 }
 
-// A load never waits by itself, but the log it fills must be recycled: others get their turn, and
-// the checkpoint time to keep up.
+// A load never waits by itself, but it fills log that must be recycled. So it lets other threads
+// run and gives the checkpoint time to keep up.
 void Loader::give_way() {
     const txn::Log& log = *env_.log;
     threads::yield();
@@ -182,9 +194,11 @@ void Loader::give_way() {
 }
 
 Result<void> Loader::write_level(std::vector<ChildRef> children, unsigned level) {
+    DCHECK(!children.empty() && children[0].low.empty() && finished_.empty());
     draft_ = Draft{};
     draft_.first_child = children[0].page;
     for (size_t i = 1; i < children.size(); ++i) {
+        DCHECK(children[i - 1].low < children[i].low);
         const std::string& key = children[i].low;
         const size_t fence = i + 1 < children.size() ? children[i + 1].low.size() : 0;
         if (!draft_.has_room(key.size(), sizeof(uint32_t), fence, limit_)) {
@@ -216,6 +230,9 @@ Result<void> Loader::link_root(txn::Transaction& txn) {
     if (!is_leaf(*root) || count(*root) != 0)
         return fail(ErrorCode::bad_argument, "bulk load into an index that is not empty",
                     tree_.id().value);
+    assert_state();
+    DCHECK(draft_.low.empty() && finished_.empty() && written_.empty());
+    DCHECK((root_level_ == 0) == (draft_.first_child == kPageNone));
     const std::string records = records_of(draft_, 0);
     const payload::Format format{tree_.root().value,
                                  tree_.id().value,
@@ -263,7 +280,8 @@ public:
         if (!env_.drops) return {};
         TRY(run_system_txn(env_,
                            [&](txn::Transaction& own) { return env_.drops->add(own, entry_); }));
-        // Whatever of it is left then: taken off by nobody (failed), or back again (rolled back).
+        // Removes an entry that is still there: not removed because the load failed, or restored by
+        // rollback.
         at_end(txn, [&env = env_, entry = entry_](bool) { (void)env.drops->remove_now(entry); });
         return {};
     }
@@ -304,7 +322,7 @@ Result<void> BTree::bulk_load(txn::Transaction& txn,
     return done;
 }
 
-// The tree was empty before: it becomes so again, and then its pages are given back.
+// The tree was empty before. It becomes empty again, and then its pages are freed.
 Result<void> BTree::undo_bulk(txn::Transaction& txn, const txn::LogRecordView& record) {
     Report report = TRY(verify());
     ExclusivePage root = TRY(env_.pool->fix_exclusive(root_));

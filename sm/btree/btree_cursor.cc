@@ -1,14 +1,16 @@
-// btree_cursor.cc - ordered scans under the transaction's isolation, both ways.
+// btree_cursor.cc - ordered scans under the transaction's isolation, in both directions.
 //
 // Concepts   Each step finds a candidate optimistically, validates, locks the candidate's name,
-//            copies, validates again. Forward at serializable, the lock on the candidate includes
-//            the gap below it; the leaves between the old and the new place are validated after the
-//            lock, so the gap was empty when it became protected. Backward, the gap below the
-//            current key is protected before the step looks into it; only the first step locks the
-//            gap above the largest key. Ghosts are locked like records (their deleter may still
-//            roll back) and passed over.
-// Blocking   A lock wait happens with no latch held; the step then searches again from the key it
-//            stands on.
+//            copies, validates again.
+//            Forward at serializable, the lock on the candidate includes the gap below it. The
+//            leaves between the old and the new place are validated after the lock, so the gap was
+//            empty when it became protected.
+//            Backward, the gap below the current key is protected before the step reads it. Only
+//            the first step locks the gap above the largest key.
+//            Ghosts are locked like records, because their deleter may still roll back, and then
+//            skipped.
+// Blocking   A step waits for a lock with no latch held. It then searches again from its current
+//            key.
 #include "sm/btree/btree_impl.h"
 #include "sm/btree/overflow.h"
 #include "threads/base/mutants.h"
@@ -49,9 +51,9 @@ struct BTreeCursor::Ops {
     static Result<void> lock(BTreeCursor& c, txn::LockName name, LockMode mode) {
         return c.tree_.env_.locks->lock_record(c.txn_.locks, c.tree_.lock_, name, mode);
     }
-    // The same for what was read under `hold`: tried under the latch, and waited for without it
-    // (BT-3). A latch given up first would let a writer who waits for it in before every
-    // validation, and the scan would never get on.
+    // The same for what was read under `hold`: the lock is tried under the latch and waited for
+    // without it (BT-3). Releasing the latch first would let a waiting writer in before every
+    // validation, and the scan would make no progress.
     static Result<void> lock(BTreeCursor& c, txn::LockName name, LockMode mode, SharedPage& hold) {
         if (hold) [[unlikely]] {
             if (TRY(c.tree_.env_.locks->try_lock_record(c.txn_.locks, c.tree_.lock_, name, mode)))
@@ -60,7 +62,7 @@ struct BTreeCursor::Ops {
         }
         return lock(c, name, mode);
     }
-    // The lock on a candidate. What is held before it is not given back after it.
+    // The lock on a candidate. A lock that was held before is not released after it.
     static Result<void> lock_key(BTreeCursor& c, txn::LockName name, SharedPage& hold) {
         if (c.gives_back_) [[unlikely]]
             c.held_before_ = covers(c.tree_.env_.locks->held(c.txn_.locks, name), LockMode::S);
@@ -139,9 +141,11 @@ struct BTreeCursor::Ops {
         const uint64_t head = __builtin_bswap64(load<uint64_t>(key.data()));
         return head != c.high_head_ ? head > c.high_head_ : key >= Slice(c.high_);
     }
-    // The candidate becomes the current key. A writer's next operation will be on it: the hint
-    // spares that one the search.
+    // The candidate becomes the current key. A writer's next operation will be on it, and the hint
+    // saves its search.
     static void settle(BTreeCursor& c, const Position& pos, Slice key, bool leaf_changed) {
+        DCHECK(!c.bounded_ || key < Slice(c.high_));
+        DCHECK(pos.id != kPageNone && key.data() == c.keys_[c.now_ ^ 1]);
         c.now_ ^= 1;
         c.key_bytes_ = static_cast<uint16_t>(key.size());
         c.positioned_ = true;
@@ -370,9 +374,8 @@ Result<BTreeCursor::Ops::Step> BTreeCursor::Ops::backward(BTreeCursor& c, unsign
     return take(c, pos, nullptr, key, !same || pos.id != c.leaf_, hold);
 }
 
-// The step that most steps are: to a record in the range, in a leaf that nobody has changed since
-// the last one. Nothing but the lock is asked of others. False: the general way decides; a lock
-// that was taken is then held already.
+// The common step: to a record in the range, in a leaf that has not changed since the last step. It
+// needs only the lock. False: the general step decides; a lock that was taken stays held.
 [[gnu::always_inline]] inline Result<bool> BTreeCursor::Ops::step_inside(BTreeCursor& c) {
     if (!c.positioned_ || c.leaf_ == kPageNone || c.gives_back_) [[unlikely]]
         return false;
@@ -396,6 +399,7 @@ Result<BTreeCursor::Ops::Step> BTreeCursor::Ops::backward(BTreeCursor& c, unsign
     copy_value(c, node::value(page, slot));
     if (!at.valid()) [[unlikely]]
         return false;
+    DCHECK(c.key() < key && (!c.bounded_ || key < Slice(c.high_)));  // BT-1
     c.now_ ^= 1;
     c.key_bytes_ = static_cast<uint16_t>(key.size());
     c.slot_ = static_cast<uint16_t>(slot);
@@ -405,10 +409,14 @@ Result<BTreeCursor::Ops::Step> BTreeCursor::Ops::backward(BTreeCursor& c, unsign
 }
 
 Result<bool> BTreeCursor::next() {
+    assert_state();
     if (TRY(Ops::step_inside(*this))) [[likely]]
         return true;
     return Ops::move<&Ops::forward>(*this);
 }
-Result<bool> BTreeCursor::prev() { return Ops::move<&Ops::backward>(*this); }
+Result<bool> BTreeCursor::prev() {
+    assert_state();
+    return Ops::move<&Ops::backward>(*this);
+}
 
 }  // namespace lockstep::sm

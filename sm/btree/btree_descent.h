@@ -1,12 +1,11 @@
-// btree_descent.h - the optimistic way from the root to a node, with the CTX points that stand on
-// it.
+// btree_descent.h - the optimistic descent from the root to a node, with its CTX points.
 //
-// Concepts   Inlined where an operation begins, so that all points of the operation stand in one
-//            function (threads/steps/ctx.h); everybody else takes it from btree_search.cc.
+// Concepts   The descent is inlined where an operation begins, so that all points of the operation
+//            stand in one function (threads/steps/ctx.h). All other callers use btree_search.cc.
 // Invariants The order rule: the parent is validated before its child's number is used for a
-//            prefetch, and after the switch the child's version is read first and the parent
-//            validated again. So a way that changed while others ran begins anew.
-// Blocking   parks on page misses; may switch at its points. No latch may be held.
+//            prefetch. After the switch the child's version is read first, then the parent is
+//            validated again. So a descent starts over if its path changed while other threads ran.
+// Blocking   Parks on page misses; may switch at its points. No latch may be held.
 #pragma once
 
 #include "sm/btree/btree_impl.h"
@@ -14,14 +13,14 @@
 
 namespace lockstep::sm {
 
-// Where the leaf of a way was met.
-// far: others ran while it was on its way.
+// Where a descent found its leaf: cached, or uncached as expected. far: other threads ran while it
+// was being loaded.
 enum class Met : uint8_t { near, far };
 
 struct BTree::Descent {
     using Uncached = Stats::Uncached;
 
-    // Nodes whose siblings are so few stay in the caches, their latch words too: no switch for
+    // Nodes with at most so many siblings stay in the caches, with their latch words: no switch for
     // them.
     static constexpr unsigned kCachedInner = 32, kCachedLeaves = 8;
     static bool worth_a_switch(const Page& parent) {
@@ -29,7 +28,7 @@ struct BTree::Descent {
                    ? node::count(parent) > kCachedLeaves
                    : parent.header.level == 2 && node::count(parent) > kCachedInner;
     }
-    // A level-1 node was met: the next one is expected to be as full.
+    // Notes the fill of a level-1 node: the next one is expected to be as full.
     static void note_inner(Stats& stats, const Page& page) {
         const unsigned n = node::count(page),
                        seen = stats.inner_slots.load(std::memory_order_relaxed);
@@ -40,7 +39,7 @@ struct BTree::Descent {
             stats.uncached.store(uncached, std::memory_order_relaxed);
     }
 
-    // The leaf is fetched while the team runs.
+    // Prefetches the leaf while the team runs.
     [[gnu::always_inline]] static void pass_on_for_leaf(const BufferPool& pool, const Stats& stats,
                                                         PageId leaf) {
         if (stats.uncached.load(std::memory_order_relaxed) == Uncached::leaves_and_words) {
@@ -57,8 +56,8 @@ struct BTree::Descent {
                                                     PageId node, unsigned share);
     [[gnu::noinline]] static void prefetch_leaf(const BufferPool& pool, PageId leaf);
 
-    // From one node to its child on the way to `key`. False: what was read changed, the way begins
-    // anew.
+    // From one node to its child on the descent to `key`. False: the node changed, so the descent
+    // starts over.
     template <bool kPointsInLine>
     [[gnu::always_inline]] static Result<bool> step_down(BufferPool& pool, Stats& stats,
                                                          const node::SearchKey& key, Ops::Side side,
@@ -67,8 +66,8 @@ struct BTree::Descent {
         const int slot = side == Ops::Side::covering ? node::child_slot(page, key)
                                                      : node::child_slot_below(page, key);
         const PageId next = node::child_at(page, slot);
-        // Upper levels stay in the caches; below, the child's lines are fetched while the team
-        // runs.
+        // Upper levels stay in the caches. Below them, the child's lines are prefetched while the
+        // team runs.
         if (threads::worker_local.points && worth_a_switch(page)) {
             const bool leaf = page.header.level == 1;
             const unsigned share = leaf ? 0 : node::share_behind(page, slot, key);
@@ -85,14 +84,14 @@ struct BTree::Descent {
         }
         OptimisticPage child;
         if (!pool.try_peek(next, child)) [[unlikely]] {
-            // Before anything is read for a page number that may be none.
+            // Validate before anything is read for a page number that may be invalid.
             if (!at.valid()) return false;
             Result<OptimisticPage> seen_page = pool.fix_optimistic(next);
-            // first: an error on a page that is no longer ours is none.
+            // Validate first: an error on a page that is no longer in this tree does not count.
             if (!at.valid()) return false;
             if (!seen_page) return std::unexpected(seen_page.error());
             child = *seen_page;
-            // Just read: zeros pass for a page that was never written, and a node it is not.
+            // Just read: a page of zeros passes as never written, but it is not a node.
             if (child.page->kind() != PageKind::btree && child.valid())
                 return fail(ErrorCode::corrupt_page, "child of an index's node", next.value);
         } else if (!at.valid()) [[unlikely]] {
@@ -103,8 +102,8 @@ struct BTree::Descent {
         return true;
     }
 
-    // The node of `level` on the way to `key`, unvalidated, in `out`; a lower tree's root with its
-    // own level. Error: no_such_object, the root is another's.
+    // Sets `out` to the node of `level` on the descent to `key`, unvalidated. A lower tree gives
+    // its root with its own level. Error: no_such_object if the root belongs to another object.
     template <bool kPointsInLine = false>
     [[gnu::always_inline]] static Result<Met> walk(BufferPool& pool, ObjectId store, PageId root,
                                                    Stats& stats, const node::SearchKey& key,
@@ -125,9 +124,9 @@ struct BTree::Descent {
         }
     }
 
-    // In a team, before the lock on `name` is asked for: finds the key's leaf and searches it,
-    // while the lock's bucket is on its way too. What is found is to be looked at again under the
-    // lock. Nothing may be held. False: it is still to be found.
+    // In a team, before the lock on `name` is requested: finds and searches the key's leaf while
+    // the lock's bucket is being loaded. The caller revalidates the result under the lock. No latch
+    // may be held. False: the leaf was not found yet.
     [[gnu::always_inline]] static bool locate_ahead(BTree& tree, txn::Transaction& txn,
                                                     const node::SearchKey& key, txn::LockName name,
                                                     Ops::Position& out, Met& met) {
@@ -135,7 +134,7 @@ struct BTree::Descent {
         met = Met::near;
         if (threads::worker_local.prefetch) tree.env_.locks->prefetch(name);
         const LeafHint& hint = Ops::hint_of(txn, tree.id_);
-        // Where the transaction has just been.
+        // The transaction's last leaf.
         if (hint.store == tree.id_ && hint.score != 0) {
             CTX(lock_bucket);
             return Ops::locate(tree, txn, key, false, out).has_value();
@@ -143,7 +142,7 @@ struct BTree::Descent {
         out.leaves_freed = tree.leaves_freed();
         const Result<Met> walked =
             walk<true>(pool, tree.id_, tree.root_, tree.stats_, key, Ops::Side::covering, 0, out);
-        // An error without a lock is none: the index may be gone (CA-2).
+        // Errors without a lock are ignored: the index may have been dropped (CA-2).
         if (!walked) [[unlikely]]
             return false;
         met = *walked;

@@ -12,12 +12,16 @@ void Ops::note_ghost(BTree& tree, const Page& leaf, Slice key) {
     // One note per leaf does: the first ghost of a leaf, and again now and then in case a note was
     // lost.
     const unsigned ghosts = header(leaf).ghosts;
+    DCHECK(ghosts > 0 && is_leaf(leaf));
     if (ghosts != 1 && ghosts % 16 != 0) return;
     if (tree.env_.ghost_notes) tree.env_.ghost_notes->note_leaf(tree.id_, key);
 }
 
 Result<void> Ops::log_set_ghost(BTree& tree, txn::Transaction& txn, Target& t, Slice key,
                                 bool is_ghost, ChangeRole role, LogKind kind, Lsn undo_next) {
+    t.assert_state();
+    DCHECK(t.found && t.page->header.object == tree.id_.value);
+    DCHECK(role == ChangeRole::compensation || (is_ghost && kind == LogKind::btree_erase));
     const payload::SetGhost head{static_cast<uint16_t>(t.slot), is_ghost,
                                  static_cast<uint16_t>(key.size()), 0};
     ChangePart part{

@@ -1,12 +1,12 @@
 // btree_fetch.cc - point reads.
 //
-// Concepts   Lock first, then look: the lock on the key's name protects the answer whether or not
-//            the key is there, so the search needs no second look after a wait, and "not there"
-//            needs no gap lock. A look that fails validation is repeated; the lock stays. The way
-//            to the leaf may be walked before the lock: what was found counts only if the leaf's
-//            version is still the same when the record has been read under the lock, and then it is
-//            as if it had been found afterwards. So the lock's bucket is loaded while the tree is
-//            descended, and the record while the lock is taken.
+// Concepts   The lock on the key's name protects the answer, whether or not the key exists. So "no
+//            such key" needs no gap lock, and a search under the lock needs no repetition after a
+//            wait. A read that fails validation is repeated; the lock stays.
+//            The descent to the leaf may come before the lock. Its result counts only if the leaf's
+//            version is unchanged after the record was read under the lock. Then it equals a search
+//            made under the lock. So the lock's bucket is loaded during the descent, and the record
+//            while the lock is taken.
 #include "sm/btree/btree_descent.h"
 #include "sm/btree/overflow.h"
 #include "threads/base/hints.h"
@@ -21,6 +21,7 @@ using Ops = BTree::Ops;
 namespace {
 
 inline void copy_out(Slice value, ValueOut& out) {
+    DCHECK(out.fixed == nullptr || out.text == nullptr);
     out.bytes = value.size();
     if (out.fixed) copy_bytes(reinterpret_cast<char*>(out.fixed), value.substr(0, out.capacity));
     else if (out.text) out.text->assign(value);
@@ -48,7 +49,7 @@ inline void prefetch_record(const Ops::Position& pos, size_t bytes) {
         prefetch_line(at + line);
 }
 
-// Not to be answered in the usual way: a lock to be given back, or a key that is none.
+// Special cases: a lock to be released, or an invalid key.
 inline bool is_special(const txn::Transaction& txn, Slice key, Access access) {
     return key.size() > kKeyBytesMax ||
            (access == Access::read &&
@@ -60,6 +61,7 @@ inline bool is_special(const txn::Transaction& txn, Slice key, Access access) {
 inline Result<bool> read_record(BTree& tree, BufferPool& pool, txn::Transaction& txn,
                                 const SearchKey& key, Ops::Position& pos, bool located,
                                 ValueOut& out) {
+    DCHECK(threads::current()->latch_depth == 0);
     SharedPage hold;
     for (unsigned tries = 0;; ++tries) {
         if (tries == 0 && located) {
@@ -101,8 +103,8 @@ Result<bool> Ops::read_locked(BTree& tree, txn::Transaction& txn, const SearchKe
     return read_record(tree, *tree.env_.pool, txn, key, pos, false, out);
 }
 
-// The first half of a fetch in a team: the leaf is found ahead, the key locked, the record on its
-// way meanwhile. False: it is still to be found.
+// The first half of a fetch in a team: finds the leaf, then locks the key while the record is being
+// loaded. False: the leaf was not found yet.
 inline Result<bool> Ops::lock_in_team(BTree& tree, txn::Transaction& txn, const SearchKey& key,
                                       txn::LockName name, txn::LockMode mode, Position& pos) {
     Met met;
@@ -115,7 +117,7 @@ inline Result<bool> Ops::lock_in_team(BTree& tree, txn::Transaction& txn, const 
     return revalidate(*tree.env_.pool, tree, key, pos);
 }
 
-// At read_committed a lock that was taken for the look alone is given back.
+// At read_committed a lock that was taken for this read alone is released.
 Result<bool> BTree::fetch_specially(txn::Transaction& txn, Slice key, ValueOut& out) {
     if (key.size() > kKeyBytesMax)
         return fail(ErrorCode::key_too_long, "key", key.size(), kKeyBytesMax);
@@ -140,7 +142,7 @@ Result<bool> BTree::fetch_alone(txn::Transaction& txn, Slice key, Access access,
     const txn::LockName name = wanted.lock_name(id_);
     Ops::Position pos;
     env_.locks->prefetch(name);
-    // An error without a lock is none: the index may be gone (CA-2).
+    // Errors without a lock are ignored: the index may have been dropped (CA-2).
     const bool located = Ops::locate(*this, txn, wanted, false, pos).has_value();
     if (pos.found) {
         prefetch_record(pos, out.fixed ? out.capacity : kRecordAhead);

@@ -1,11 +1,11 @@
 // btree_impl.h - what the files of the B-tree share: positions, descents, latching a leaf, changes,
 // locks' names.
 //
-// Concepts   Position: an optimistic look at a leaf with the place of a key in it; nothing is held,
-//            valid() must be asked before anything read from it is believed. Target: the same with
-//            the leaf exclusively latched.
-// Blocking   descend/locate park only on page misses; latch_for parks for the latch. None may be
-//            called with a latch held.
+// Concepts   Position: an optimistic fix of a leaf with the place of a key in it. It holds nothing,
+//            so valid() must succeed before anything read from it is trusted.
+//            Target: the same with the leaf exclusively latched.
+// Blocking   Descend and locate park only on page misses; latch_for also parks for the latch. The
+//            caller may hold no latch.
 #pragma once
 
 #include "sm/btree/btree.h"
@@ -19,7 +19,8 @@ namespace lockstep::sm {
 inline constexpr unsigned kOptimisticTries = 2;
 inline constexpr unsigned kSpinRetries = 200, kRetriesMax = 2200;
 inline constexpr Nanos kRetryPause = kMillisecond;
-// Times a leaf is split or cleaned for one record: the room is taken by others, or the leaf lies.
+// Times a leaf is split or cleaned for one record: other threads took the space, or the leaf is
+// damaged.
 inline constexpr unsigned kRoomTriesMax = 1000;
 
 struct BTree::Ops {
@@ -28,7 +29,7 @@ struct BTree::Ops {
         OptimisticPage at;
         PageId id;
         unsigned slot = 0;
-        uint32_t leaves_freed = 0;  // before the look
+        uint32_t leaves_freed = 0;  // before the fix
         bool found = false;
         bool valid() const { return at.valid(); }
     };
@@ -38,18 +39,25 @@ struct BTree::Ops {
         unsigned slot = 0;
         uint32_t leaves_freed = 0;
         bool found = false;
+
+        // Before a record of this leaf changes.
+        void assert_state() const {
+            node::assert_state(*page);
+            DCHECK(node::is_leaf(*page) && slot <= node::count(*page));
+            DCHECK(!found || slot < node::count(*page));
+        }
     };
     // The node that covers a key, or the one with the largest keys below it.
     enum class Side : uint8_t { covering, below };
 
     // --- btree_search.cc
-    // Node of `level` on the way to `key`; unvalidated. If the tree is lower than that, the root
-    // with its own level.
+    // Node of `level` on the descent to `key`; unvalidated. A lower tree gives its root with its
+    // own level.
     static Result<void> descend(BTree& tree, const SearchKey& key, Side side, unsigned level,
                                 Position& out);
     // Rightmost leaf.
     static Result<void> descend_last(BTree& tree, Position& out);
-    // Leaf that covers `key`, searched; through the transaction's hint if that promises something.
+    // Leaf that covers `key`, searched; through the transaction's hint if it looks useful.
     static Result<void> locate(BTree& tree, txn::Transaction& txn, const SearchKey& key,
                                bool hint_first, Position& out);
     static LeafHint& hint_of(txn::Transaction& txn, ObjectId store) {
@@ -61,30 +69,31 @@ struct BTree::Ops {
         hint.score = hint.page == leaf && hint.store == tree.id_
                          ? static_cast<int16_t>(std::min(hint.score + 1, 4))
                          : int16_t{0};
+        DCHECK(leaf != kPageNone && slot <= node::kSlotsMax);
+        DCHECK(hint.score >= 0 && hint.score <= 4);
         hint.store = tree.id_;
         hint.page = leaf;
         hint.slot = static_cast<uint16_t>(slot);
         hint.leaves_freed = leaves_freed;
     }
-    // A leaf that was searched before a switch is looked at with a fresh version, and searched
-    // again if it has changed meanwhile (LA-3): pages that others keep changing cost a second
-    // search then, never a starved reader. False: it is no longer the leaf for `key`.
+    // Takes a fresh version of a leaf that was searched before a switch, and searches again if the
+    // leaf has changed (LA-3). So a page that changes often costs a second search, but never
+    // starves a reader. False: it is no longer the leaf for `key`.
     [[gnu::noinline]] static bool revalidate(BufferPool& pool, const BTree& tree,
                                              const SearchKey& key, Position& pos);
     // After failed validations: waits for a shared latch on the leaf that covers `key` (or lies
-    // below it), so that the next look is valid.
+    // below it), so the next read is valid.
     [[gnu::cold, gnu::noinline]] static Result<bool> latch_leaf_shared(BTree& tree,
                                                                        const SearchKey& key,
                                                                        Side side, Position& out,
                                                                        SharedPage& hold);
-    // Leaf that covers `key`, exclusively latched and searched; the one of `ahead` if that look is
-    // still valid.
+    // Leaf that covers `key`, exclusively latched and searched; that of `ahead` if it is still
+    // valid.
     static Result<void> latch_for(BTree& tree, txn::Transaction& txn, const SearchKey& key,
                                   bool hint_first, Target& out, const Position* ahead = nullptr);
-    // Asked after `tries` failed tries in a row. Somebody who changes the tree is behind each of
-    // them; after kSpinRetries a pause is made, because the kernel may have put that one's worker
-    // aside, and after kRetriesMax (two seconds) it is a page that lies about its place:
-    // corrupt_page.
+    // Called after `tries` failures in a row; each means a concurrent writer. After kSpinRetries,
+    // sleeps 1 ms per try in case the writer's kernel thread was preempted. After kRetriesMax
+    // (about 2 s), returns corrupt_page: the page's fences must be wrong.
     [[gnu::cold, gnu::noinline]] static Result<void> backoff(const BTree& tree, unsigned tries,
                                                              PageId near);
     [[gnu::cold, gnu::noinline]] static std::unexpected<Error> damaged(const BTree& tree,
@@ -97,7 +106,7 @@ struct BTree::Ops {
     // Exclusively latches the inner node of `level` above `key`. False: the tree is not that high.
     static Result<bool> latch_parent(BTree& tree, const SearchKey& key, unsigned level,
                                      Target& out);
-    // Unvalidated: a leaf (of whatever tree the caller followed) whose fences cover the key.
+    // Unvalidated: a leaf, of the tree that the caller descended, whose fences cover the key.
     static bool is_leaf_for(const Page& page, const SearchKey& key) {
         return page.kind() == PageKind::btree && page.header.level == 0 && node::covers(page, key);
     }
@@ -107,9 +116,10 @@ struct BTree::Ops {
                page.header.level == level && node::covers(page, key);
     }
 
-    // Name of the key that follows slot `slot` - 1 of a leaf, for gap locks. When it stands in the
-    // right sibling, that one's snapshot is in `next`. False: what was read changed meanwhile. `at`
-    // is the leaf's snapshot if it is not latched; the caller validates it once more at the end.
+    // Name of the key that follows slot `slot` - 1 of a leaf, for gap locks. If that key is in the
+    // right sibling, the sibling's snapshot is in the result. False: the page changed during the
+    // read. `at` is the leaf's snapshot if it is not latched; the caller validates it again at the
+    // end.
     struct NextKey {
         txn::LockName name;
         OptimisticPage sibling;
@@ -155,21 +165,20 @@ struct BTree::Ops {
     static Result<void> insert_record(BTree& tree, txn::Transaction& txn, txn::LockName name,
                                       const SearchKey& key, Slice value, bool overflow,
                                       const Position* ahead = nullptr);
-    // Whole new value over that of an existing live record. `flags` of payload::ReplaceFlags.
-    // Leaves `t` empty and returns false if the leaf had to be split.
+    // Replaces the whole value of a live record. `flags` of payload::ReplaceFlags. Leaves `t` empty
+    // and returns false if the leaf had to be split.
     static Result<bool> replace_value(BTree& tree, txn::Transaction& txn, Target& t, Slice key,
                                       Slice value, uint16_t flags);
     static void note_ghost(BTree& tree, const Page& leaf, Slice key);
 
-    // --- btree_split.cc: makes room for `extra` bytes in the node of `level` that covers `key`; no
-    // latch held.
+    // --- btree_split.cc: makes `extra` bytes free in the node of `level` that covers `key`; the
+    // caller holds no latch.
     static Result<void> split(BTree& tree, Slice key, unsigned level, size_t extra);
-    // true: the root is of `level` and has room already.
+    // True: the root is of `level` and has enough space already.
     static Result<bool> grow(BTree& tree, unsigned level, size_t extra);
 
     // --- btree_merge.cc
-    // Removes ghosts without chains that nobody has locked from the leaf of `key`. False: there was
-    // none.
+    // Removes unlocked ghosts without chains from the leaf of `key`. False: there was none.
     static Result<bool> remove_leaf_ghosts(BTree& tree, Slice key);
     static Result<void> merge(BTree& tree, Slice key, unsigned level);
     static Result<void> shrink_root(BTree& tree);

@@ -1,10 +1,11 @@
-// btree_insert.cc - inserting a record: key lock, next key's gap, room, one logged change.
+// btree_insert.cc - inserting a record: key lock, next key's gap, space, one logged change.
 //
-// Concepts   Order: X on the key (no latch held; waits for whoever has it) -> leaf latched -> next
-//            key's gap free of others' gap_read, checked under the latch, so that no scan can
-//            protect the gap between the check and the change (its validation of this leaf would
-//            fail) -> change. If the next key stands in the right sibling, that leaf's version is
-//            validated last.
+// Concepts   First, take X on the key with no latch held, and wait for other holders. Second, latch
+//            the leaf. Third, check that no other transaction holds gap_read on the next key's gap.
+//            Fourth, change the page.
+//            The check is made under the latch, so no scan can protect the gap between check and
+//            change: its validation of this leaf would fail. If the next key is in the right
+//            sibling, that leaf's version is validated last.
 #include "sm/btree/btree_descent.h"
 #include "sm/btree/overflow.h"
 #include "sm/change/rollback.h"
@@ -27,7 +28,7 @@ Result<GapCheck> Ops::check_gap(BTree& tree, txn::LockManager& locks, txn::Trans
         return GapCheck::changed;
     if (!locks.grantable(txn.locks, next.name, LockMode::gap_insert)) [[unlikely]]
         return GapCheck::wait_above;
-    // The new key cuts a gap in two: who protects the whole of it must protect both halves.
+    // The new key splits a gap: a transaction that protects the whole gap must protect both halves.
     if (!MUTANT(half_gap_unprotected) && local_of(txn).gap_reader == txn.id &&
         (locks.held(txn.locks, next.name) & LockMode::gap_read) != LockMode::none) [[unlikely]]
         if (!TRY(locks.try_lock_record(txn.locks, tree.lock(), name, LockMode::gap_read)))
@@ -39,6 +40,9 @@ namespace {
 
 inline Result<void> log_put(Env& env, BTree& tree, txn::Transaction& txn, Ops::Target& t, Slice key,
                             Slice value, bool overflow) {
+    t.assert_state();
+    DCHECK(!t.found && covers(*t.page, key) && t.page->header.object == tree.id().value);
+    DCHECK(fits(*t.page, key.size(), value.size()));
     const payload::Put head{static_cast<uint16_t>(t.slot), overflow ? kOverflow : uint16_t{0},
                             static_cast<uint16_t>(key.size()), static_cast<uint16_t>(value.size())};
     ChangePart part{&t.page, PageAction::btree_put, 0, {payload::bytes_of(head), key, value, {}}};
@@ -50,6 +54,8 @@ inline Result<void> log_put(Env& env, BTree& tree, txn::Transaction& txn, Ops::T
 // transaction's own delete, which may be undone as well.
 [[gnu::noinline]] Result<bool> revive(Env& env, BTree& tree, txn::Transaction& txn, Ops::Target& t,
                                       Slice key, Slice fresh, bool is_overflow) {
+    t.assert_state();
+    DCHECK(t.found && ghost(*t.page, t.slot));
     const Slice old = value(*t.page, t.slot);
     if (fresh.size() > old.size() && fresh.size() - old.size() > free_bytes(*t.page)) return false;
     const Lsn before = txn.last_lsn;
@@ -73,8 +79,8 @@ inline Result<void> log_put(Env& env, BTree& tree, txn::Transaction& txn, Ops::T
     return std::unexpected(released.error());
 }
 
-// The leaf of `key` is full: ghosts that nobody needs go first, and it is split only if there are
-// none. A removal that fails is no failure of the insert.
+// The leaf of `key` is full. It drops unlocked ghosts first and is split only if there are none. A
+// failed removal does not fail the insert.
 [[gnu::cold, gnu::noinline]] Result<void> make_room(BTree& tree, const Ops::SearchKey& key,
                                                     bool has_ghosts, size_t extra) {
     if (has_ghosts) {
@@ -90,7 +96,7 @@ inline Result<void> log_put(Env& env, BTree& tree, txn::Transaction& txn, Ops::T
     const Lsn before = txn.last_lsn;
     const OverflowRef ref = TRY(write_overflow(env, &txn, tree.id(), value));
     Result<void> done = Ops::insert_record(tree, txn, name, key, bytes_of(ref), true);
-    if (!done) (void)rollback(env, txn, before);  // nobody refers to it
+    if (!done) (void)rollback(env, txn, before);  // no record refers to it
     return done;
 }
 
@@ -109,6 +115,8 @@ Result<void> Ops::check_write(const txn::Transaction& txn, size_t key_bytes, siz
 Result<void> Ops::insert_record(BTree& tree, txn::Transaction& txn, txn::LockName name,
                                 const SearchKey& key, Slice value, bool is_overflow,
                                 const Position* ahead) {
+    DCHECK(!too_large(key.size(), value.size()) || is_overflow);
+    DCHECK(!is_overflow || value.size() == sizeof(OverflowRef));
     txn::LockManager& locks = *tree.env_.locks;
     unsigned changes = 0, rooms = 0;
     for (;;) {
@@ -141,7 +149,7 @@ Result<void> Ops::insert_record(BTree& tree, txn::Transaction& txn, txn::LockNam
                 return {};
             }
         }
-        // A leaf whose numbers lie about its room.
+        // A leaf whose header has a wrong count of free bytes.
         if (++rooms > kRoomTriesMax) [[unlikely]]
             return damaged(tree, t.id);
         const bool has_ghosts = header(*t.page).ghosts != 0;
@@ -153,6 +161,7 @@ Result<void> Ops::insert_record(BTree& tree, txn::Transaction& txn, txn::LockNam
 Result<void> BTree::insert(txn::Transaction& txn, Slice key, Slice value) {
     if (!Ops::writable(txn, key.size(), value.size())) [[unlikely]]
         return Ops::check_write(txn, key.size(), value.size());
+    DCHECK(threads::current()->latch_depth == 0);  // BT-3
     const SearchKey wanted(key);
     const txn::LockName name = wanted.lock_name(id_);
     Ops::Position place;

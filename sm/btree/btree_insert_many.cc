@@ -1,13 +1,14 @@
-// btree_insert_many.cc - inserting many records: a run of ascending keys that come to stand side by
-// side is one change of its leaf.
+// btree_insert_many.cc - inserting many records: a run of ascending keys that become neighbours is
+// one change of its leaf.
 //
-// Concepts   Everything that an insert asks is asked once for a run: one descent, one latch, one
-//            look at the gap (all keys of a run go into the same gap between two keys of the leaf),
-//            one log record. Every key has its lock as ever, taken before the leaf is latched. A
-//            run is as long as the leaf has room, and ends in front of what needs more: a key that
-//            is there, perhaps as a ghost, a gap that somebody reads, a full leaf, a large value.
-//            That record is inserted alone, and the next run begins behind it. Undo: one
-//            compensation for each key (btree_undo.cc); the log space for them is promised before.
+// Concepts   A run shares what a single insert does alone: one descent, one latch, one gap check,
+//            one log record. All keys of a run go into the same gap between two keys of the leaf.
+//            Each key still has its own lock, taken before the leaf is latched.
+//            A run is as long as the leaf has space. It ends before a record that needs more: an
+//            existing key or ghost, a gap that another transaction reads, a full leaf, a large
+//            value. That record is inserted alone, and the next run begins after it.
+//            Undo logs one compensation for each key (btree_undo.cc); the log space for them is
+//            reserved before.
 #include <lockstep/index.h>
 #include "sm/btree/btree_impl.h"
 
@@ -21,6 +22,7 @@ namespace {
 constexpr size_t kRunMax = 16;      // records
 constexpr size_t kKeyRoom = 48;     // longer keys are inserted alone
 constexpr size_t kRunBytes = 2048;  // of payload
+static_assert(kKeyRoom <= kKeyBytesMax && kRunBytes < kPageBytes - kSlotsAt);
 
 class Run {
 public:
@@ -66,14 +68,16 @@ void Run::set_keys() {
 }
 
 Result<void> Run::lock() {
+    DCHECK(threads::current()->latch_depth == 0);  // BT-3
     for (size_t i = 0; i < count_; ++i)
         TRY(env_.locks->lock_record(txn_.locks, tree_.lock(), names_[i], txn::LockMode::X));
     return {};
 }
 
-// Do the first `n` belong in front of the target's slot, one behind the other, and is there room
-// for them? Keys ascend, so the last one tells.
+// Do the first `n` records belong side by side before the target's slot, and do they fit? Keys
+// ascend, so the last key decides.
 bool Run::fits_between(const Ops::Target& t, size_t n) const {
+    DCHECK(n >= 1 && n <= count_);
     const Page& page = *t.page;
     const KeyView& last = keys_[n - 1];
     if (!high_infinite(page) && compare_fence(last, high(page), page) >= 0) return false;
@@ -97,6 +101,9 @@ Result<void> Run::log(Ops::Target& t) const {
         end = copy_bytes(copy_bytes(end + sizeof head, keys_[i].slice()), records_[i].value);
         undo += kUndoBytes + static_cast<uint32_t>(keys_[i].size());
     }
+    t.assert_state();
+    DCHECK(!t.found && count_ >= 2 && count_ <= kRunMax);
+    DCHECK(sizeof(payload::PutMany) + static_cast<size_t>(end - bytes) <= kRunBytes);
     const payload::PutMany head{static_cast<uint16_t>(t.slot), static_cast<uint16_t>(count_)};
     ChangePart part{&t.page,
                     PageAction::btree_put_many,
@@ -141,6 +148,7 @@ Result<void> BTree::insert_many(txn::Transaction& txn, std::span<const NewRecord
             TRY(insert(txn, records.front().key, records.front().value));
             done = 1;
         }
+        DCHECK(done <= records.size());
         records = records.subspan(done);
     }
     return {};

@@ -1,20 +1,20 @@
 // btree_many.cc - point reads of many keys at once, so that their cache misses and page reads
 // overlap.
 //
-// Concepts   Keys are taken in groups. Each step of a point read is made for all keys of a group
-//            before the next one is made for any, and asks for the memory that the next step will
-//            touch: lock buckets and the words of leaves; leaves; records. A point read is then
-//            bound by the number of misses that the core can have under way, not by the sum of
-//            their delays. Leaves that are not in memory are asked for together. As in
-//            btree_fetch.cc the way down is walked before the locks are taken, and counts only if
-//            nothing on it has changed afterwards: the leaf's version is taken under the locks, the
-//            level-1 node above it is validated after that, so it was the right leaf then. Whatever
-//            does not go smoothly (a key too long, a page that changed or is not in memory, a large
-//            value) is done again alone.
-// Blocking   parks for locks, with nothing held; what is read alone may park for pages as well.
+// Concepts   Keys are taken in groups. Each step of a point read runs for all keys of a group
+//            before the next step. It also prefetches the memory that the next step will touch:
+//            lock buckets and the words of leaves; leaves; records. So the number of concurrent
+//            misses limits a point read, not the sum of their delays. Leaves that are not in memory
+//            are read together.
+//            As in btree_fetch.cc the descent comes before the locks, and counts only if its path
+//            is unchanged afterwards. The leaf's version is taken under the locks. The level-1 node
+//            above it is validated after that, so it was the right leaf then.
+//            Exceptions are read again alone: a long key, a page that changed or is not in memory,
+//            a large value.
+// Blocking   Parks for locks, with no latch held. A key that is read alone may also park for pages.
 // Source     O. Kocberber, B. Falsafi, B. Grot, "Asynchronous Memory Access Chaining", VLDB 2015
-//            (there as a state machine; groups in step are S. Chen et al., "Improving Hash Join
-//            Performance through Prefetching", ICDE 2004).
+//            (there as a state machine). Groups in step: S. Chen et al., "Improving Hash Join
+//            Performance through Prefetching", ICDE 2004.
 #include <lockstep/index.h>
 #include "sm/btree/btree_impl.h"
 #include "threads/base/hints.h"
@@ -28,7 +28,7 @@ using Ops = BTree::Ops;
 
 namespace {
 
-constexpr size_t kGroup = 16;       // keys whose misses are under way together
+constexpr size_t kGroup = 16;       // keys whose misses overlap
 constexpr size_t kKeyRoom = 48;     // longer keys are read one by one
 constexpr unsigned kLeafLines = 5;  // of a leaf: header and the first slots
 constexpr size_t kRecordLines = 5;
@@ -36,7 +36,7 @@ constexpr size_t kRecordLines = 5;
 struct Look {
     KeyView key;
     txn::LockName name;
-    PageId leaf;  // none: this one is read alone
+    PageId leaf;  // kPageNone: this key is read alone
     OptimisticPage parent;
     Ops::Position pos;
 };
@@ -49,7 +49,9 @@ public:
           locks_(*env.locks),
           txn_(txn),
           rows_(rows),
-          leaves_freed_(tree.leaves_freed()) {}
+          leaves_freed_(tree.leaves_freed()) {
+        DCHECK(rows.size() <= kGroup);
+    }
 
     // False: some key is too long for a group.
     bool set_keys() {
@@ -66,6 +68,7 @@ public:
     }
     void find_leaves();
     Result<void> lock(txn::LockMode mode) {
+        DCHECK(threads::current()->latch_depth == 0);  // BT-3
         for (size_t i = 0; i < rows_.size(); ++i)
             TRY(locks_.lock_record(txn_.locks, tree_.lock(), looks_[i].name, mode));
         return {};
@@ -90,7 +93,7 @@ private:
     char text_[kGroup][kKeyRoom + 16];
 };
 
-// The level-1 node on the way to `key`, if everything is in memory and stands still.
+// The level-1 node on the descent to `key`, if all its nodes are in memory and do not change.
 bool Group::find_parent(const KeyView& key, OptimisticPage& at) const {
     if (!pool_.try_peek(tree_.root(), at) || at.page->header.object != tree_.id().value)
         return false;
@@ -104,8 +107,8 @@ bool Group::find_parent(const KeyView& key, OptimisticPage& at) const {
     return at.page->header.level == 1;
 }
 
-// Does the node above the last key's leaf cover this key too? It does if the key is not below that
-// one and below the node's end.
+// Does the node above the last key's leaf cover this key too? It does if the key is not below the
+// last key and is below the node's end.
 bool Group::same_parent(const Look& before, const KeyView& key) const {
     if (before.leaf == kPageNone) return false;
     const uint64_t a = __builtin_bswap64(before.key.eight(0)), b = __builtin_bswap64(key.eight(0));
@@ -135,7 +138,7 @@ void Group::prefetch_leaves() {
         if (const Page* page = pool_.resident(look.leaf)) [[likely]] {
             for (unsigned line = 0; line < kLeafLines; ++line)
                 prefetch_line(chars(*page) + line * kCacheLineBytes);
-        } else if (look.parent.valid()) {  // else the page's number may be none
+        } else if (look.parent.valid()) {  // else the page's number may be invalid
             missing[n++] = look.leaf;
         }
     }

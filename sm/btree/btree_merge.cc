@@ -1,14 +1,15 @@
-// btree_merge.cc - removing ghosts nobody has locked, merging neighbours, lowering the root.
+// btree_merge.cc - removing unlocked ghosts, merging neighbours, lowering the root.
 //
-// Concepts   A ghost may go when nobody holds its name, checked with its leaf latched: whoever
-//            deleted it has ended, and no scan protects its gap. A transaction whose lock on the
-//            whole index spares it record locks is seen by ObjectLock::strong: then nothing is
-//            removed. A scan that read the leaf before and locks the name after fails its
-//            validation. A ghost's overflow chain is freed first, the ghost goes afterwards: a
-//            crash in between leaves a ghost whose chain is gone, never a chain without a ghost.
-//            Only clean_leaf() does that; merges leave such ghosts alone.
+// Concepts   A ghost may be removed when its name is not locked, checked with its leaf latched.
+//            Then its deleter has ended, and no scan protects its gap. A transaction with a lock on
+//            the whole index takes no record locks. ObjectLock::strong shows it, and then nothing
+//            is removed. A scan that read the leaf before and locks the name later fails its
+//            validation.
+//            A ghost's overflow chain is freed before the ghost. So a crash in between leaves a
+//            ghost without its chain, never a chain without a ghost. Only clean_leaf() does that;
+//            merges leave such ghosts alone.
 // Invariants BT-5 The last record of a leaf that is not the root is only removed together with the
-// leaf. [checked: verify()]
+//                 leaf. [checked: verify()]
 #include <algorithm>
 
 #include "sm/btree/btree_impl.h"
@@ -26,8 +27,12 @@ namespace {
 
 constexpr size_t kUsable = kPageBytes - kSlotsAt;
 constexpr size_t kMergeLimit = kUsable * 7 / 10, kSmall = kUsable * 3 / 10;
+static_assert(2 * kSmall < kMergeLimit);  // two small neighbours can merge
 
-size_t used_bytes(const Page& page) { return kUsable - free_bytes(page); }
+size_t used_bytes(const Page& page) {
+    DCHECK(free_bytes(page) <= kUsable);
+    return kUsable - free_bytes(page);
+}
 
 using Slots = std::vector<uint16_t>;
 using Chains = std::vector<OverflowRef>;
@@ -37,8 +42,8 @@ bool contains(const Chains& chains, const OverflowRef& ref) {
         chains, [&](const OverflowRef& c) { return c.first == ref.first && c.chain == ref.chain; });
 }
 
-// Ghosts of a latched leaf that nobody has locked; at most `limit`. Chains of such ghosts that are
-// not among `freed` come as `chains`.
+// Unlocked ghosts of a latched leaf; at most `limit`. Their chains that are not among `freed` are
+// returned in `chains`.
 Slots removable_ghosts(Env& env, BTree& tree, const Page& leaf, size_t limit,
                        const Chains& freed = {}, Chains* chains = nullptr) {
     Slots out;
@@ -63,6 +68,7 @@ Slots removable_ghosts(Env& env, BTree& tree, const Page& leaf, size_t limit,
         }
         out.push_back(static_cast<uint16_t>(i));
     }
+    DCHECK(out.size() <= header(leaf).ghosts);
     return out;
 }
 
@@ -78,9 +84,11 @@ size_t bytes_in(const Page& page, const Slots& removed, size_t new_prefix) {
             ++next;
             continue;
         }
+        DCHECK(header(page).prefix + suffix(page, i).size() >= new_prefix);
         bytes += kSlotCost + header(page).prefix + suffix(page, i).size() - new_prefix +
                  value(page, i).size();
     }
+    DCHECK(next == removed.size());
     return bytes;
 }
 
@@ -98,6 +106,7 @@ Result<bool> latch_pair(Env& env, Ops::Target& parent, Slice key, Pair& pair) {
     const int at = std::min(child_slot(*parent.page, key), n - 2);
     pair.parent_slot = static_cast<unsigned>(at + 1);
     pair.right_id = child_at(*parent.page, at + 1);
+    DCHECK(at >= -1 && pair.parent_slot < count(*parent.page));
     pair.left = TRY(env.pool->fix_exclusive(child_at(*parent.page, at)));
     pair.right = TRY(env.pool->fix_exclusive(pair.right_id));
     return true;
@@ -108,6 +117,8 @@ Result<bool> latch_pair(Env& env, Ops::Target& parent, Slice key, Pair& pair) {
                                          Pair& pair, const Slots& from_left,
                                          const Slots& from_right, size_t new_prefix) {
     const Page& r = *pair.right;
+    DCHECK(child(*parent.page, pair.parent_slot) == pair.right_id && r.id() == pair.right_id);
+    DCHECK(is_leaf(r) || (from_left.empty() && from_right.empty()));
     const bool infinite = high_infinite(r);
     const Slice high_fence = infinite ? Slice{} : high(r);
     std::string records;
@@ -130,6 +141,7 @@ Result<bool> latch_pair(Env& env, Ops::Target& parent, Slice key, Pair& pair) {
         writer.add(slots(r)[i].bits, shift.add, suffix(r, i).substr(shift.drop), value(r, i));
         ++added;
     }
+    DCHECK(next == from_right.size());
     const payload::Absorb absorb{
         static_cast<uint16_t>(from_left.size()), static_cast<uint16_t>(added),
         infinite ? kInfinite : static_cast<uint16_t>(high_fence.size()), 0, right(r).value};
@@ -161,6 +173,7 @@ Result<bool> remove_ghosts(Env& env, BTree& tree, Slice key, const Chains& freed
     const bool is_root = t.id == tree.root();
     const Slots found = removable_ghosts(
         env, tree, *t.page, is_root ? count(*t.page) : count(*t.page) - 1u, freed, &chains);
+    DCHECK(is_root || found.empty() || found.size() < count(*t.page));  // BT-5
     if (!found.empty()) {
         const payload::Remove head{static_cast<uint16_t>(found.size()), 0};
         ChangePart part{&t.page,
@@ -179,6 +192,7 @@ Result<bool> remove_ghosts(Env& env, BTree& tree, Slice key, const Chains& freed
 
 Result<void> Ops::merge(BTree& tree, Slice key, unsigned level) {
     Env& env = tree.env_;
+    DCHECK(threads::current()->latch_depth == 0);
     Slots from_left, from_right;
     bool parent_small = false, root_alone = false;
     {
@@ -193,6 +207,7 @@ Result<void> Ops::merge(BTree& tree, Slice key, unsigned level) {
             // BT-5.
             if (from_left.size() == count(l) && from_right.size() == count(r)) from_left.pop_back();
         }
+        DCHECK(parent.page->header.level == level + 1);
         const size_t new_prefix =
             fence_prefix(low(l), high_infinite(r) ? Slice{} : high(r), high_infinite(r));
         const size_t left_bytes = bytes_in(l, from_left, new_prefix);
@@ -221,6 +236,7 @@ Result<void> Ops::shrink_root(BTree& tree) {
     ExclusivePage root = TRY(env.pool->fix_exclusive(tree.root_));
     if (root->header.level == 0 || count(*root) != 0) return {};
     const PageId child_id = first_child(*root);
+    DCHECK(child_id != tree.root_ && child_id != kPageNone);
     ExclusivePage only = TRY(env.pool->fix_exclusive(child_id));
     std::string records;
     records.reserve(kPageBytes);
@@ -243,7 +259,7 @@ Result<void> Ops::shrink_root(BTree& tree) {
     return {};
 }
 
-// Ghosts with chains are left to the cleaner: nobody else may free a chain, lest two do.
+// Ghosts with chains are left to the cleaner: only it may free a chain, so no chain is freed twice.
 Result<bool> Ops::remove_leaf_ghosts(BTree& tree, Slice key) {
     BTree::Cleaned result;
     Chains chains;
@@ -272,6 +288,7 @@ Result<BTree::Cleaned> BTree::clean_leaf(Slice key) {
 }
 
 Result<bool> BTree::clean_chain(Slice key, PageId first, uint64_t chain) {
+    DCHECK(first != kPageNone && chain != 0);
     {
         Ops::Target t;
         TRY(Ops::latch_leaf(*this, key, t));

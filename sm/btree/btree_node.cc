@@ -45,11 +45,13 @@ uint16_t carve(Page& p, Slice key_a, Slice key_b, Slice value) {
     out += kRecordHead;
     copy_bytes(copy_bytes(copy_bytes(out, key_a), key_b), value);
     p.header.hole_end = at;
+    DCHECK(p.header.hole_end >= p.header.hole_begin);
     return at;
 }
 
 // Heap bytes that nothing refers to any more.
 void discard(Page& p, unsigned at, size_t bytes) {
+    DCHECK(at >= p.header.hole_end && at + bytes <= kPageBytes);
     if (at == p.header.hole_end) p.header.hole_end = static_cast<uint16_t>(at + bytes);
     else header(p).garbage = static_cast<uint16_t>(header(p).garbage + bytes);
 }
@@ -117,13 +119,13 @@ struct Piece {
     size_t at, bytes;
 };
 
-// Inside the heap, none over another, and with the garbage they fill it: a change moves and counts
-// them one by one.
+// All pieces lie inside the heap, do not overlap, and fill it together with the garbage: a change
+// moves and counts them one by one.
 std::string check_heap(const Page& p, std::vector<Piece> pieces) {
     std::ranges::sort(pieces, {}, &Piece::at);
     size_t used = header(p).garbage, free_from = p.header.hole_end;
     for (const Piece& piece : pieces) {
-        if (piece.bytes == 0) continue;  // an empty fence lies nowhere
+        if (piece.bytes == 0) continue;  // an empty fence has no place
         if (piece.at < p.header.hole_end || piece.at + piece.bytes > kPageBytes)
             return "BN-1: a record or fence lies outside the heap";
         if (piece.at < free_from) return "BN-1: records or fences overlap";
@@ -154,11 +156,20 @@ std::string check_frame(const Page& p) {
 
 }  // namespace
 
-Builder::~Builder() { find_common(page_); }
+Builder::~Builder() {
+    find_common(page_);
+    assert_state(page_);
+    DCHECK(count(page_) == 0 || covers(page_, full_key(page_, 0)));  // BT-1
+    DCHECK(count(page_) == 0 || covers(page_, full_key(page_, count(page_) - 1)));
+}
 
 void put(Page& p, unsigned slot, uint16_t flags, Slice key_suffix, Slice value) {
     NodeHeader& h = header(p);
+    assert_state(p);
     CHECK(slot <= h.count && key_suffix.size() <= kKeyBits);
+    DCHECK((flags & kKeyBits) == 0 && (is_leaf(p) || value.size() == sizeof(uint32_t)));
+    DCHECK(slot == 0 || suffix(p, slot - 1) < key_suffix);  // BT-1
+    DCHECK(slot == h.count || key_suffix < suffix(p, slot));
     if (p.header.hole_end - p.header.hole_begin <
         static_cast<int>(kSlotCost + key_suffix.size() + value.size()))
         compact(p);
@@ -175,20 +186,25 @@ void put(Page& p, unsigned slot, uint16_t flags, Slice key_suffix, Slice value) 
     if (flags & kGhost) ++h.ghosts;
     p.header.hole_begin = static_cast<uint16_t>(p.header.hole_begin + sizeof(Slot));
     if (h.count == 1) find_common(p);
+    assert_state(p);
 }
 
 void remove(Page& p, unsigned slot) {
     NodeHeader& h = header(p);
+    assert_state(p);
     CHECK(slot < h.count);
     Slot* at = slots(p) + slot;
+    DCHECK(!(at->bits & kGhost) || h.ghosts > 0);
     if (at->bits & kGhost) --h.ghosts;
     discard(p, at->at, record_bytes(p, slot));
     std::memmove(at, at + 1, (h.count - slot - 1u) * sizeof(Slot));
     --h.count;
     p.header.hole_begin = static_cast<uint16_t>(p.header.hole_begin - sizeof(Slot));
+    assert_state(p);
 }
 
 void splice(Page& p, unsigned slot, unsigned offset, unsigned old_bytes, Slice fresh) {
+    assert_state(p);
     CHECK(slot < header(p).count);
     Slot& s = slots(p)[slot];
     const Slice old = value(p, slot);
@@ -196,6 +212,9 @@ void splice(Page& p, unsigned slot, unsigned offset, unsigned old_bytes, Slice f
     char* at = chars(p) + s.at + kRecordHead + (s.bits & kKeyBits);
     const size_t bytes = old.size() - old_bytes + fresh.size();
     const size_t tail = old.size() - offset - old_bytes;
+    DCHECK(is_leaf(p) || bytes == sizeof(uint32_t));
+    // The length has 16 bits, and the record is no longer than a page.
+    DCHECK(bytes <= kPageBytes - kSlotsAt);
     // In place; what is saved becomes garbage.
     if (bytes <= old.size()) {
         std::memmove(at + offset + fresh.size(), at + offset + old_bytes, tail);
@@ -205,15 +224,19 @@ void splice(Page& p, unsigned slot, unsigned offset, unsigned old_bytes, Slice f
         return;
     }
     splice_longer(p, s, slot, offset, old_bytes, fresh);
+    assert_state(p);
 }
 
 void set_bits(Page& p, unsigned slot, uint16_t set, uint16_t clear) {
+    assert_state(p);
     CHECK(slot < header(p).count);
+    DCHECK(((set | clear) & kKeyBits) == 0);
     Slot& s = slots(p)[slot];
     const bool was = s.bits & kGhost;
     s.bits = static_cast<uint16_t>((s.bits & ~clear) | set);
     const bool is = s.bits & kGhost;
     header(p).ghosts = static_cast<uint16_t>(header(p).ghosts + is - was);
+    DCHECK(header(p).ghosts <= header(p).count);
 }
 
 void compact(Page& p) {
@@ -232,12 +255,16 @@ void compact(Page& p) {
         if (s.at == kPageBytes) continue;
         s.at = keep(s.at, record_bytes(p, i));
     }
+    DCHECK(end == p.header.hole_end + unsigned{h.garbage});  // what is kept and what goes add up
     std::memcpy(chars(p) + end, heap + end, kPageBytes - end);
     p.header.hole_end = static_cast<uint16_t>(end);
     h.garbage = 0;
 }
 
 Builder::Builder(Page& page, const Frame& frame) : page_(page) {
+    DCHECK(frame.infinite || frame.low < frame.high);
+    DCHECK(frame.low.size() + frame.high.size() <= kPageBytes - kSlotsAt);
+    DCHECK(frame.level == 0 || frame.link != kPageNone);  // an inner node's first child
     const uint64_t lsn = page.header.lsn;
     format_page(page, frame.page, frame.store, PageKind::btree, frame.level);
     page.header.lsn = lsn;
@@ -268,10 +295,12 @@ void Builder::append(uint16_t flags, Slice a, Slice b, Slice value) {
     s.at = at;
     s.bits = static_cast<uint16_t>((a.size() + b.size()) | flags);
     if (flags & kGhost) ++h.ghosts;
+    DCHECK(h.count == 1 || suffix(page_, h.count - 2u) < suffix(page_, h.count - 1u));  // BT-1
     page_.header.hole_begin = static_cast<uint16_t>(page_.header.hole_begin + sizeof(Slot));
 }
 
 void RecordWriter::add(uint16_t bits, Slice a, Slice b, Slice value) {
+    DCHECK(a.size() + b.size() <= kKeyBytesMax && value.size() <= kInlineMax);
     const uint16_t head[2] = {static_cast<uint16_t>((bits & ~kKeyBits) | (a.size() + b.size())),
                               static_cast<uint16_t>(value.size())};
     out.append(reinterpret_cast<const char*>(head), sizeof head).append(a).append(b).append(value);
@@ -279,6 +308,7 @@ void RecordWriter::add(uint16_t bits, Slice a, Slice b, Slice value) {
 
 void RecordWriter::add_range(const Page& p, unsigned from, unsigned to, size_t prefix) {
     const Shift shift = shift_of(p, prefix);
+    DCHECK(from <= to && to <= count(p));
     for (unsigned i = from; i < to; ++i)
         add(slots(p)[i].bits, shift.add, suffix(p, i).substr(shift.drop), value(p, i));
 }

@@ -1,20 +1,24 @@
 // btree_node.h - one B-tree page: slots with key heads, records, fences, prefix truncation; search
 // and change of a single page.
 //
-// Concepts   All keys of a node lie in [low, high); what low and high have in common (the prefix)
-//            is stored once. Up to seven further bytes that its keys happen to share stand in the
-//            header (common; the fences of a root say nothing). A slot holds the four bytes behind
-//            those as a number, so most comparisons of a search never leave the slot array. Inner
-//            nodes: slot i leads to keys in [key i, key i+1), first_child to those in [low, key 0).
-// Layout     behind the page header: NodeHeader (offset 32), slots of 8 bytes from 64 up to
-//            hole_begin, hole, heap from hole_end to the end of the page. Heap record: u16 value
-//            bytes, key without prefix, value. Inner value: u32 child page.
-// Invariants BN-1 hole_begin = 64 + 8 * count; heap bytes = live records + fences + garbage, none
-// over another. [checked: check_node()]
-//            BN-2 Slots ascend strictly by key; all suffixes begin with the common bytes; a head is
-//            the four bytes behind them, zero padded.
-//            BN-3 Readers of a page that may change under them never follow an offset out of the
-//                 page: lengths are clamped here, and the caller validates before it believes.
+// Concepts   All keys of a node lie in [low, high). The common prefix of low and high is stored
+//            once.
+//            The header's field "common" holds up to seven further bytes that all keys share. It
+//            serves roots, whose fences are infinite.
+//            A slot holds the four bytes behind those as a number, so most comparisons of a search
+//            never leave the slot array.
+//            Inner nodes: slot i leads to keys in [key i, key i+1), first_child to those in [low,
+//            key 0).
+// Layout     Behind the page header: NodeHeader (offset 32), slots of 8 bytes from 64 up to
+//            hole_begin, hole, heap from hole_end to the end of the page. A heap record is u16
+//            value bytes, key without prefix, value. An inner value is u32 child page.
+// Invariants BN-1 hole_begin = 64 + 8 * count. Heap bytes = live records + fences + garbage; none
+//                 overlaps another. [checked: check_node()]
+//            BN-2 Slots ascend strictly by key. All suffixes begin with the common bytes. A head is
+//                 the four bytes behind them, zero padded.
+//            BN-3 A reader of a page that may change concurrently never follows an offset out of
+//                 the page. Lengths are clamped here, and the caller validates before it trusts
+//                 them.
 // Source     Graefe, "Modern B-Tree Techniques", 2011 (fences, truncation); Lomet, 2001 and
 //            LeanStore (heads in the slots).
 #pragma once
@@ -25,6 +29,7 @@
 
 #include "sm/buffer/bytes.h"
 #include "sm/buffer/page.h"
+#include "sm/core/record.h"
 #include "threads/base/check.h"
 #include "threads/base/mutants.h"
 #include "threads/base/on_disk.h"
@@ -34,7 +39,7 @@ namespace lockstep::sm::node {
 struct NodeHeader {
     uint16_t count;
     uint16_t prefix;  // bytes that low and high share; 0 if high is infinite
-    // Low fence: where and how long; an empty one is the lowest key of all.
+    // Low fence: place and length; an empty fence is the lowest key of all.
     uint16_t low_at;
     uint16_t low_bytes;
     uint16_t high_at;
@@ -42,7 +47,7 @@ struct NodeHeader {
     uint16_t garbage;     // heap bytes that no slot or fence refers to
     uint16_t ghosts;
     uint32_t link;  // leaf: right sibling; inner: first child
-    // Slot of the newest put, and how many puts in a row went right behind one another:
+    // Slot of the newest put, and how many puts in a row each followed the one before:
     uint16_t last_put;
     uint16_t run;    // a split recognises ascending runs by it
     char common[7];  // bytes behind the prefix that all keys share
@@ -63,13 +68,17 @@ static_assert(kOnDisk<Slot, 8> && offsetof(Slot, at) == 4 && offsetof(Slot, bits
 
 inline constexpr uint16_t kGhost = 0x8000, kOverflow = 0x4000, kKeyBits = 0x07ff,
                           kInfinite = 0xffff;
+static_assert((kGhost & kOverflow) == 0 && ((kGhost | kOverflow) & kKeyBits) == 0);
+static_assert(kInfinite > kPageBytes);  // no fence is that long
 inline constexpr unsigned kHeaderAt = sizeof(PageHeader), kSlotsAt = kHeaderAt + sizeof(NodeHeader);
 inline constexpr unsigned kSlotsMax = (kPageBytes - kSlotsAt) / sizeof(Slot);
 inline constexpr unsigned kRecordHead = 2;  // u16 value bytes
 inline constexpr unsigned kSlotCost = sizeof(Slot) + kRecordHead;
-// Longest key + value kept in the node: three such records and two long fences fit one page, so a
-// split always helps.
+// Longest key + value kept in the node. Three such records and two long fences fit into a page, so
+// a split always helps.
 inline constexpr size_t kInlineMax = 2000;
+static_assert(3 * (kSlotCost + kInlineMax) + 2 * kKeyBytesMax <= kPageBytes - kSlotsAt);
+static_assert(kKeyBytesMax <= kKeyBits && kSlotsMax <= UINT16_MAX);
 
 using bytes::copy_bytes;
 using bytes::load;
@@ -124,8 +133,7 @@ inline PageId child(const Page& p, unsigned slot) {
 inline PageId child_at(const Page& p, int slot) {
     return slot < 0 ? first_child(p) : child(p, static_cast<unsigned>(slot));
 }
-// Prefix and suffix put together in `buffer`, which holds the longest possible key (2 * kPageBytes
-// bytes are never exceeded: clamped).
+// Prefix and suffix joined in `buffer`. The result is clamped to `capacity`.
 inline Slice full_key(const Page& p, unsigned slot, char* buffer, size_t capacity) {
     const Slice a = prefix(p).substr(0, capacity), b = suffix(p, slot);
     const char* end = copy_bytes(copy_bytes(buffer, a), b.substr(0, capacity - a.size()));
@@ -133,8 +141,7 @@ inline Slice full_key(const Page& p, unsigned slot, char* buffer, size_t capacit
 }
 std::string full_key(const Page& p, unsigned slot);
 
-// First four or eight bytes as a number that compares like the bytes; a shorter key is padded with
-// zeros.
+// First four or eight bytes as a number that orders like the bytes; zeros pad a shorter key.
 inline uint32_t key_head(const char* key, size_t bytes) {
     if (bytes >= 4) [[likely]]
         return __builtin_bswap32(load<uint32_t>(key));
@@ -149,7 +156,7 @@ inline uint64_t key_head8(const char* key, size_t bytes) {
     return bytes > 4 ? first | key_head(key + 4, bytes - 4) : first;
 }
 
-// Of suffixes that agree in their first `same` bytes, zero padded (common bytes and head).
+// Order of two suffixes whose first `same` bytes, zero padded, are equal (common bytes and head).
 inline int compare_tails(Slice a, Slice b, size_t same) {
     const size_t shorter = std::min(a.size(), b.size());
     if (shorter > same) {
@@ -174,18 +181,29 @@ inline unsigned free_bytes(const Page& p) {
     return static_cast<unsigned>(p.header.hole_end - p.header.hole_begin) + header(p).garbage;
 }
 inline bool fits(const Page& p, size_t key_bytes, size_t value_bytes) {
+    DCHECK(key_bytes >= header(p).prefix);  // a key of this node
     return free_bytes(p) >= kSlotCost + (key_bytes - header(p).prefix) + value_bytes;
 }
 inline size_t record_bytes(const Page& p, unsigned slot) {
     return kRecordHead + suffix(p, slot).size() + value(p, slot).size();
 }
 
-// --- change (exclusive holder; room was checked before)
+// --- change (exclusive holder; the space was checked before)
 void put(Page& p, unsigned slot, uint16_t flags, Slice key_suffix, Slice value);
 void remove(Page& p, unsigned slot);
 // value[offset, offset + old_bytes) becomes `fresh`; the length may change.
 void splice(Page& p, unsigned slot, unsigned offset, unsigned old_bytes, Slice fresh);
 void set_bits(Page& p, unsigned slot, uint16_t set, uint16_t clear);
+// Of a node that is about to change or has changed: BN-1 without the records.
+inline void assert_state(const Page& p) {
+    [[maybe_unused]] const NodeHeader& h = header(p);
+    DCHECK(p.kind() == PageKind::btree && h.count <= kSlotsMax);
+    DCHECK(p.header.hole_begin == kSlotsAt + h.count * sizeof(Slot));
+    DCHECK(p.header.hole_end >= p.header.hole_begin && p.header.hole_end <= kPageBytes);
+    DCHECK(h.garbage <= kPageBytes - p.header.hole_end && h.ghosts <= h.count);
+    DCHECK(h.prefix <= h.low_bytes && (h.high_bytes != kInfinite || h.prefix == 0));
+    DCHECK(h.count == 0 || h.common_bytes <= sizeof h.common);
+}
 [[gnu::noinline]] void compact(Page& p);
 
 size_t common_prefix(Slice a, Slice b);
@@ -194,10 +212,11 @@ inline size_t fence_prefix(Slice low, Slice high, bool infinite) {
 }
 // Shortest key s with left < s <= right.
 inline Slice separator(Slice left, Slice right) {
+    DCHECK(left < right);
     return right.substr(0, common_prefix(left, right) + 1);
 }
 
-// Writes a node from nothing. `low` and `high` must not point into the page.
+// Builds a new node. `low` and `high` must not point into the page.
 class Builder {
 public:
     struct Frame {
@@ -233,15 +252,15 @@ struct RecordWriter {
     // Slots [from, to) of `p`, for a node whose prefix has `prefix` bytes.
     void add_range(const Page& p, unsigned from, unsigned to, size_t prefix);
 };
-// Part of `p`'s own prefix that a node with a prefix of `prefix` bytes must repeat in front of each
-// suffix, and how much it drops.
+// For moving `p`'s records to a node with a prefix of `prefix` bytes. Each suffix gets this part of
+// `p`'s own prefix in front, and loses `drop` bytes.
 struct Shift {
     Slice add;
     size_t drop;
 };
 Shift shift_of(const Page& p, size_t prefix);
 
-// Everything BN-1 and BN-2 say, plus keys within fences. Empty if sound.
+// Checks BN-1, BN-2 and that keys lie within the fences. Empty if sound.
 std::string check_node(const Page& p);
 
 }  // namespace lockstep::sm::node

@@ -1,14 +1,14 @@
 // btree_node_search.h - finding a key in a B-tree page.
 //
-// Concepts   SearchKey (a KeyView): the searched key in a buffer of its own with zeros behind it,
-//            so that any eight bytes from any place of it are one load without a question about its
-//            length. Made once per operation and used at every level. The head is first guessed by
-//            interpolation between the first and the last slot: keys are numbers more often than
-//            not, and then the guess is right or next to right and touches one or two lines of the
-//            slots. Where it is not, one probe eight slots off says so, and the rest is the
-//            branch-free binary search that it would have been without the guess.
-// Invariants BN-3 holds: a page that changes meanwhile gives a wrong answer, never an access
-// outside of the page.
+// Concepts   SearchKey (a KeyView) holds the searched key in a buffer of its own with zeros behind
+//            it. So any eight bytes of it are one load without a length test. It is made once per
+//            operation and used at every level.
+//            The search first interpolates between the heads of the first and the last slot. Most
+//            keys are numbers; then the guess is exact or off by one and touches one or two cache
+//            lines of slots. If the guess is wrong, one probe eight slots away shows it. The rest
+//            is a branch-free binary search that costs no more than without the guess.
+// Invariants BN-3 If a page changes during the search, the answer may be wrong, but no access
+//                 leaves the page.
 // Source     Graefe, "B-tree Indexes, Interpolation Search, and Skew", DaMoN 2006.
 #pragma once
 
@@ -17,7 +17,7 @@
 
 namespace lockstep::sm::node {
 
-// The searched key, wherever it stands with zeros behind it.
+// A searched key in memory of any owner, with zeros behind it.
 class KeyView {
 public:
     KeyView() = default;
@@ -41,8 +41,7 @@ protected:
     size_t size_ = 0;
 };
 
-// Copies `key` with its zeros to `text`, which has room for sixteen bytes more; the first byte
-// behind them.
+// Copies `key` and sixteen zeros behind it to `text`; returns the first byte behind them.
 inline char* put_key(char* text, Slice key) {
     char* const end = copy_bytes(text, key);
     store(end, uint64_t{0});
@@ -50,13 +49,13 @@ inline char* put_key(char* text, Slice key) {
     return end + 16;
 }
 
-// Long keys have a piece of memory of their own: with room for them here each operation's calls
-// would stand two kilobytes lower on the stack, and a thread's stack, of which a team has sixteen
-// in the caches, would be hot in two places instead of one.
+// Long keys are allocated apart. A buffer for them here would move each operation's calls two
+// kilobytes down the stack. Then each stack would be hot in two places, and a team has sixteen
+// stacks in the caches.
 class SearchKey : public KeyView {
 public:
-    // Implicit: rare callers pass a Slice. A longer key than a node can hold is cut off: the tree
-    // refuses it, and no node has it.
+    // Implicit: some callers pass a Slice. A key longer than a node can hold is cut off; the tree
+    // refuses such a key, so no node has it.
     SearchKey(Slice key) : KeyView(buffer_, std::min<size_t>(key.size(), kKeyBits)) {
         if (size_ > kShort) [[unlikely]]
             text_ = new char[size_ + 16];
@@ -78,8 +77,8 @@ struct Found {
     unsigned slot;  // first slot whose key is not below the searched one
     bool exact;
 };
-// First eight bytes of a piece of the page as a number, zeros behind its end. Loaded from its end,
-// which lies in the page.
+// First eight bytes of a piece of the page as a number, zeros behind its end. The load ends with
+// the piece, so it stays within the page.
 inline uint64_t piece_head(Slice piece, const Page& p) {
     if (piece.size() >= 8) return __builtin_bswap64(load<uint64_t>(piece.data()));
     if (piece.empty()) return 0;
@@ -88,8 +87,7 @@ inline uint64_t piece_head(Slice piece, const Page& p) {
     return __builtin_bswap64(load<uint64_t>(chars(p) + end - 8)) << (64 - 8 * piece.size());
 }
 
-// What is left of the searched key where heads are equal: behind the prefix and `same` further
-// bytes.
+// The rest of the searched key where heads are equal: behind the prefix and `same` further bytes.
 struct KeyTail {
     Slice rest;  // behind the prefix
     size_t same;
@@ -99,7 +97,7 @@ struct KeyTail {
         : rest(key.data() + cut, key.size() - cut),
           same(same_bytes),
           head(rest.size() > same ? __builtin_bswap64(key.eight(cut + same)) : 0) {}
-    // Order of a slot's key and this one: negative, zero, positive.
+    // Order of a slot's key against this key: negative, zero, positive.
     int order(const Page& p, unsigned slot) const {
         const Slice here = suffix(p, slot);
         const uint64_t x = here.size() > same ? piece_head(here.substr(same), p) : 0;
@@ -109,11 +107,11 @@ struct KeyTail {
         return here.size() < rest.size() ? -1 : here.size() > rest.size();
     }
 };
-// Among the slots from `from` on whose heads equal that of `from`.
+// Searches the slots from `from` on whose heads equal that of `from`.
 [[gnu::noinline]] Found search_ties(const Page& p, unsigned from, unsigned to, const KeyTail& tail);
 
-// First of `n` slots whose head is not below `head`. Bounds are kept in order (low <= high <= n)
-// also where the page contradicts itself (BN-3).
+// First of `n` slots whose head is not below `head`. The bounds stay in order (low <= high <= n)
+// even on a page that contradicts itself (BN-3).
 [[gnu::always_inline]] inline unsigned lower_slot(const Slot* slots, unsigned n, uint32_t head) {
     constexpr unsigned kFew = 8, kNear = 8;
     unsigned low = 0, high = n;
@@ -148,17 +146,16 @@ struct KeyTail {
     return static_cast<unsigned>(base - slots);
 }
 
-// The searched key differs from what all keys of the node have in common (bytes in memory order,
-// other bytes zero).
+// The searched key differs from the node's common bytes (in memory order, other bytes zero).
 [[gnu::cold, gnu::noinline]] inline unsigned beside_common(uint64_t key, uint64_t common,
                                                            unsigned n) {
     return __builtin_bswap64(key) > __builtin_bswap64(common) ? n : 0;
 }
 
-// First slot whose key is not below the searched one, and whether it is equal. Two results instead
-// of a Found: compilers keep those in registers. The key must lie within the fences if the answer
-// is to mean anything. A key that ends within the common bytes is below all others: what is said by
-// its zeros is set right by its length.
+// First slot whose key is not below the searched key, and whether it is equal. Two results instead
+// of a Found, because compilers keep them in registers. The answer means something only if the key
+// lies within the fences. A key that ends within the common bytes is below all others: its length
+// corrects what its zeros say.
 [[gnu::always_inline]] inline unsigned find(const Page& p, const KeyView& key, bool& exact) {
     static_assert(offsetof(NodeHeader, common_bytes) == offsetof(NodeHeader, common) + 7);
     exact = false;
@@ -168,7 +165,7 @@ struct KeyTail {
     // The number of bytes is the last byte of the word.
     const uint64_t common = load<uint64_t>(h.common);
     const unsigned skip = static_cast<unsigned>(common >> 56) & 7u;
-    // Bits in front of the last byte that say nothing.
+    // Unused bits before the last byte.
     const unsigned other = 56 - 8 * skip;
     if ((key.eight(cut) ^ common) << other << 8) [[unlikely]] {
         const uint64_t mask = ~uint64_t{0} >> 8 >> other;
@@ -207,9 +204,9 @@ inline int child_slot_below(const Page& p, const SearchKey& key) {
 }
 inline int child_slot(const Page& p, Slice key) { return child_slot(p, SearchKey(key)); }
 
-// Where the searched key lies between the key of child `slot` and the next child's, of kShareWhole:
-// where in that child it is to be expected if keys are spread evenly. A guess; unknown where heads
-// do not tell.
+// Where the searched key lies between the keys of child `slot` and of the next child, as a share of
+// kShareWhole. It tells where in that child to expect the key if keys are spread evenly. A guess;
+// unknown if the heads do not tell.
 inline constexpr unsigned kShareWhole = 256, kShareUnknown = ~0u;
 inline unsigned share_behind(const Page& p, int slot, const KeyView& key) {
     if (slot < 0 || static_cast<unsigned>(slot) + 1 >= count(p)) return kShareUnknown;

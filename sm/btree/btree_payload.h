@@ -1,8 +1,8 @@
 // btree_payload.h - payloads of the B-tree's page actions, as they stand in the log.
 //
-// Layout     each begins with the struct below; the bytes named in its comment follow without
-//            padding. Numbers are little-endian. put, put_many, replace, set_ghost and revive carry
-//            the whole key, because undo finds the record by key.
+// Layout     Each payload begins with the struct below. The bytes named in its comment follow
+//            without padding. Numbers are little-endian. put, put_many, replace, set_ghost and
+//            revive carry the whole key, because undo finds the record by key.
 #pragma once
 
 #include "sm/btree/btree_node.h"
@@ -67,8 +67,8 @@ inline Slice bytes_of(const T& t) {
     return {reinterpret_cast<const char*>(&t), sizeof t};
 }
 
-// Takes a payload apart from the front. LK-2: what was logged is well-formed, so a short payload is
-// a broken program.
+// Takes a payload apart from the front. LK-2: logged payloads are well-formed, so a short payload
+// is a program error.
 class Reader {
 public:
     explicit Reader(Slice payload) : rest_(payload) {}
@@ -82,6 +82,8 @@ public:
         rest_.remove_prefix(n);
         return piece;
     }
+
+    bool at_end() const { return rest_.empty(); }
 
 private:
     Slice rest_;

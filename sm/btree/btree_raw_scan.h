@@ -1,5 +1,5 @@
-// btree_raw_scan.h - every entry of a tree as it lies on the pages, ghosts included, without locks:
-// for the catalog and for tools.
+// btree_raw_scan.h - every entry of a tree as it lies on the pages, ghosts included, without locks.
+// For the catalog and for tools.
 #pragma once
 
 #include <functional>

@@ -55,6 +55,7 @@ void apply_btree_put(Page& page, Slice bytes) {
     const auto p = in.get<payload::Put>();
     const Slice key = in.bytes(p.key_bytes), value = in.bytes(p.value_bytes);
     NodeHeader& h = header(page);
+    DCHECK(in.at_end() && covers(page, key));
     put(page, p.slot, p.flags, key.substr(h.prefix), value);
     h.run =
         p.slot == h.last_put + 1 ? static_cast<uint16_t>(std::min(h.run + 1, 1000)) : uint16_t{0};
@@ -69,8 +70,10 @@ void apply_btree_put_many(Page& page, Slice bytes) {
     for (unsigned i = 0; i < p.count; ++i) {
         const auto head = in.get<payload::RecordHead>();
         const Slice key = in.bytes(head.key_bytes), value = in.bytes(head.value_bytes);
+        DCHECK(covers(page, key));
         put(page, p.slot + i, 0, key.substr(h.prefix), value);
     }
+    DCHECK(in.at_end() && p.count > 0);
     h.run = static_cast<uint16_t>(std::min((run_goes_on ? h.run + 1 : 0) + p.count - 1, 1000));
     h.last_put = static_cast<uint16_t>(p.slot + p.count - 1);
 }
@@ -78,9 +81,14 @@ void apply_btree_put_many(Page& page, Slice bytes) {
 void apply_btree_replace(Page& page, Slice bytes) {
     payload::Reader in(bytes);
     const auto p = in.get<payload::Replace>();
-    in.bytes(p.key_bytes);
-    in.bytes(p.old_bytes);
+    [[maybe_unused]] const Slice key = in.bytes(p.key_bytes), old = in.bytes(p.old_bytes);
+    // LK-1: the record is as it was when the change was logged.
+    DCHECK(p.slot < count(page) && full_key(page, p.slot) == key);
+    DCHECK(value(page, p.slot).substr(p.offset, p.old_bytes) == old);
     splice(page, p.slot, p.offset, p.old_bytes, in.bytes(p.new_bytes));
+    DCHECK(in.at_end());
+    DCHECK((p.flags & ~(payload::kOldOverflow | payload::kNewOverflow | payload::kBecomesGhost)) ==
+           0);
     if (p.flags)
         set_bits(page, p.slot,
                  overflow_flag(p.flags) | (p.flags & payload::kBecomesGhost ? kGhost : 0),
@@ -90,15 +98,19 @@ void apply_btree_replace(Page& page, Slice bytes) {
 void apply_btree_set_ghost(Page& page, Slice bytes) {
     payload::Reader in(bytes);
     const auto p = in.get<payload::SetGhost>();
+    DCHECK(p.slot < count(page) && ghost(page, p.slot) != (p.ghost != 0));
+    DCHECK(full_key(page, p.slot) == bytes.substr(sizeof p));
     set_bits(page, p.slot, p.ghost ? kGhost : 0, p.ghost ? 0 : kGhost);
 }
 
 void apply_btree_revive(Page& page, Slice bytes) {
     payload::Reader in(bytes);
     const auto p = in.get<payload::Revive>();
-    in.bytes(p.key_bytes);
-    in.bytes(p.old_bytes);
+    [[maybe_unused]] const Slice key = in.bytes(p.key_bytes), old = in.bytes(p.old_bytes);
+    DCHECK(p.slot < count(page) && ghost(page, p.slot));
+    DCHECK(full_key(page, p.slot) == key && value(page, p.slot) == old);
     splice(page, p.slot, 0, p.old_bytes, in.bytes(p.new_bytes));
+    DCHECK(in.at_end());
     set_bits(page, p.slot, overflow_flag(p.flags), kGhost | kOverflow);
 }
 
@@ -106,6 +118,7 @@ void apply_btree_remove(Page& page, Slice bytes) {
     payload::Reader in(bytes);
     const auto p = in.get<payload::Remove>();
     const Slice list = in.bytes(p.count * 2u);
+    DCHECK(in.at_end() && p.count > 0 && p.count <= count(page));
     for (unsigned i = p.count; i-- > 0;) remove(page, load<uint16_t>(list.data() + 2 * i));
 }
 
@@ -115,6 +128,7 @@ void apply_btree_format(Page& page, Slice bytes) {
     Builder::Frame f;
     f.page = PageId{p.page};
     f.store = ObjectId{p.store};
+    DCHECK(p.level <= UINT8_MAX);
     f.level = static_cast<uint8_t>(p.level);
     f.low = in.bytes(p.low_bytes);
     f.infinite = p.high_bytes == kInfinite;
@@ -122,16 +136,20 @@ void apply_btree_format(Page& page, Slice bytes) {
     f.link = PageId{p.link};
     Builder builder(page, f);
     append_records(builder, in, p.count);
+    DCHECK(in.at_end() && count(page) == p.count);
 }
 
 void apply_btree_truncate(Page& page, Slice bytes) {
     payload::Reader in(bytes);
     const auto p = in.get<payload::Truncate>();
+    assert_state(page);
+    DCHECK(p.keep > 0 && p.keep < count(page));
     Page old;
     std::memcpy(static_cast<void*>(&old), &page, kPageBytes);
     Builder::Frame f = frame_of(old);
     if (!MUTANT(fence_not_updated)) f.infinite = false, f.high = in.bytes(p.high_bytes);
     if (is_leaf(old)) f.link = PageId{p.right};
+    DCHECK(MUTANT(fence_not_updated) || (covers(old, f.high) && low(old) < f.high));  // BT-2
     Builder builder(page, f);
     append_slots(builder, old, 0, p.keep, header(page).prefix);
     // A run goes on in the left page of the split.
@@ -143,6 +161,9 @@ void apply_btree_absorb(Page& page, Slice bytes) {
     payload::Reader in(bytes);
     const auto p = in.get<payload::Absorb>();
     const Slice removed = in.bytes(p.removed * 2u);
+    assert_state(page);
+    DCHECK(p.removed <= count(page) && (is_leaf(page) || p.removed == 0));
+    DCHECK(!high_infinite(page));  // something lies to the right
     Page old;
     std::memcpy(static_cast<void*>(&old), &page, kPageBytes);
     Builder::Frame f = frame_of(old);
@@ -152,11 +173,14 @@ void apply_btree_absorb(Page& page, Slice bytes) {
     Builder builder(page, f);
     append_slots(builder, old, 0, count(old), header(page).prefix, removed);
     append_records(builder, in, p.count);
+    DCHECK(in.at_end() && count(page) == count(old) - p.removed + p.count);
 }
 
 void apply_btree_set_child(Page& page, Slice bytes) {
     payload::Reader in(bytes);
     const auto p = in.get<payload::SetChild>();
+    assert_state(page);
+    DCHECK(in.at_end() && p.page != page.header.page_id);
     if (p.slot == payload::kLink) header(page).link = p.page;
     else splice(page, p.slot, 0, 4, Slice(reinterpret_cast<const char*>(&p.page), 4));
 }

@@ -1,8 +1,8 @@
-// btree_search.cc - the ways to a leaf: optimistic descent, the transaction's leaf hint, latching.
+// btree_search.cc - finding a leaf: optimistic descent, the transaction's leaf hint, latching.
 //
-// Invariants LA-3 here means: a page's snapshot is taken by fix_optimistic(), its bytes are read,
-//            and valid() is asked, with no switch in between. A miss in fix_optimistic() of the
-//            child may park; the parent is validated afterwards, so a stale way is given up.
+// Invariants LA-3 Here: fix_optimistic() takes a page's snapshot, its bytes are read, then valid()
+//                 is called, with no switch in between. A miss in fix_optimistic() of the child may
+//                 park. The parent is validated afterwards, so an outdated path is given up.
 #include "sm/btree/btree_descent.h"
 #include "threads/base/hints.h"
 #include "threads/base/mutants.h"
@@ -15,9 +15,9 @@ using Ops = BTree::Ops;
 
 namespace {
 
-// What a search in a node may look at: the header, the slots, the fences at the page's end. How
-// many slots there are the header says, which is not to be read now: a leaf has as many as fill
-// nine lines, an inner node as many as the one that was seen last.
+// What a search in a node may read: the header, the slots, the fences at the page's end. Reading
+// the slot count from the header would be a miss. So a leaf is assumed to have nine lines of slots,
+// an inner node as many slots as the last one seen.
 constexpr unsigned kLeafAhead = 576, kInnerAheadMax = 4096, kGuessAhead = 256;
 inline void prefetch_lines(const char* from, const char* to) {
     for (; from < to; from += kCacheLineBytes) prefetch_line(from);
@@ -35,7 +35,7 @@ inline void prefetch_inner(const Page* page, unsigned slots, unsigned share) {
                    at + std::min(guess + kGuessAhead, end));
 }
 
-// The hint is only an accelerator: a leaf of this tree whose fences cover the key is the right one
+// The hint only saves time: a leaf of this tree whose fences cover the key is the right leaf,
 // whatever happened since (BT-6).
 inline bool try_hint(BufferPool& pool, const BTree& tree, const LeafHint& hint,
                      const node::SearchKey& key, Ops::Position& out) {
@@ -158,6 +158,7 @@ bool Ops::revalidate(BufferPool& pool, const BTree& tree, const SearchKey& key, 
 Result<bool> Ops::latch_leaf_shared(BTree& tree, const SearchKey& key, Side side, Position& out,
                                     SharedPage& hold) {
     tree.stats_.latched_descents.fetch_add(1, std::memory_order_relaxed);
+    DCHECK(threads::current()->latch_depth == 0);
     hold.release();
     TRY(descend(tree, key, side, 0, out));
     const PageId id = out.id;
@@ -180,6 +181,7 @@ Result<bool> Ops::latch_leaf_shared(BTree& tree, const SearchKey& key, Side side
 
 Result<void> Ops::latch_for(BTree& tree, txn::Transaction& txn, const SearchKey& key,
                             bool hint_first, Target& out, const Position* ahead) {
+    DCHECK(!out.page && threads::current()->latch_depth == 0);
     for (unsigned tries = 0;; ++tries) {
         Position pos;
         if (ahead != nullptr && tries == 0) [[unlikely]]
@@ -195,6 +197,7 @@ Result<void> Ops::latch_for(BTree& tree, txn::Transaction& txn, const SearchKey&
             out.slot = pos.slot;
             out.found = pos.found;
             tree.env_.pool->prefetch_for_change(pos.at);
+            DCHECK(out.page->id() == out.id);
             return {};
         }
         if (tries >= kOptimisticTries && TRY(latch_pessimistic(tree, key, out))) return {};
@@ -226,6 +229,7 @@ Result<bool> Ops::latch_pessimistic(BTree& tree, const SearchKey& key, Target& o
     if (!is_node_for(tree, **fixed, 0, key)) return false;
     out.page = std::move(*fixed);
     out.id = pos.id;
+    DCHECK(out.page->id() == out.id);
     const Found f = search(*out.page, key);
     out.slot = f.slot;
     out.found = f.exact;
@@ -239,6 +243,7 @@ Result<void> Ops::latch_leaf(BTree& tree, const SearchKey& key, Target& out) {
 }
 
 Result<bool> Ops::latch_parent(BTree& tree, const SearchKey& key, unsigned level, Target& out) {
+    DCHECK(level > 0 && threads::current()->latch_depth == 0);
     for (unsigned tries = 0;; ++tries) {
         TRY(backoff(tree, tries, tree.root_));
         Position pos;

@@ -1,10 +1,9 @@
-// btree_split.cc - splitting nodes and growing the root; each is one record for all pages
-// concerned.
+// btree_split.cc - splitting nodes and growing the root; each is one record for all its pages.
 //
-// Concepts   The parent is latched first and split first if it lacks room for the separator, so
-//            that one split never cascades inside one record. Where to split: in the middle by
-//            bytes, except in ascending runs (node header: run), which split at the place of
-//            insertion so that pages stay full.
+// Concepts   The parent is latched first, and split first if it lacks space for the separator. So a
+//            split never cascades inside one record. A node splits in the middle by bytes, except
+//            during an ascending run (node header: run). A run splits at the place of insertion, so
+//            pages stay full.
 // Blocking   Latches parent, node, new page, space map, in that order; parks for any of them.
 #include "sm/btree/btree_impl.h"
 #include "threads/base/mutants.h"
@@ -26,6 +25,7 @@ struct SplitPlan {
 
 unsigned middle_by_bytes(const Page& page) {
     const unsigned n = count(page);
+    DCHECK(n >= 2);
     size_t total = 0, left = 0;
     for (unsigned i = 0; i < n; ++i) total += record_bytes(page, i) + sizeof(Slot);
     unsigned at = 0;
@@ -40,8 +40,8 @@ SplitPlan plan_leaf(const Page& page, Slice key) {
         !place.exact && header(page).run >= kRunMin && position == header(page).last_put + 1u;
     SplitPlan plan;
     if (run && position < n) {
-        // A run in the middle: what lies behind it moves away, and all its successors find room in
-        // the left page.
+        // A run in the middle: the records behind it move away, so its next keys fit into the left
+        // page.
         plan.at = position;
         plan.separator = separator(key, full_key(page, position));
         return plan;
@@ -74,6 +74,10 @@ SplitPlan plan_inner(const Page& page, Slice key) {
     const Slice high_fence = infinite ? Slice{} : high(page);
     const unsigned from = leaf ? plan.at : plan.at + 1, n = count(page);
 
+    DCHECK(plan.at > 0 && from <= n && parent.page->header.level == page.header.level + 1);
+    DCHECK(covers(page, plan.separator) && low(page) < Slice(plan.separator));  // BT-2
+    DCHECK(covers(*parent.page, plan.separator));
+    DCHECK(right_id != page.id() && fresh->id() == right_id);
     std::string records;
     records.reserve(kPageBytes);
     RecordWriter{records}.add_range(page, from, n,
@@ -115,6 +119,7 @@ SplitPlan plan_inner(const Page& page, Slice key) {
 
 Result<void> Ops::split(BTree& tree, Slice key, unsigned level, size_t extra) {
     Env& env = tree.env_;
+    DCHECK(threads::current()->latch_depth == 0);
     for (;;) {
         Target parent;
         if (!TRY(latch_parent(tree, key, level + 1, parent))) {
@@ -124,7 +129,7 @@ Result<void> Ops::split(BTree& tree, Slice key, unsigned level, size_t extra) {
         const PageId child_id = child_at(*parent.page, child_slot(*parent.page, key));
         ExclusivePage node = TRY(env.pool->fix_exclusive(child_id));
         CHECK(is_node_for(tree, *node, level, key));
-        if (free_bytes(*node) >= extra) return {};  // somebody else made room
+        if (free_bytes(*node) >= extra) return {};  // another thread made space
         CHECK(count(*node) >= 2);
         const SplitPlan plan = level == 0 ? plan_leaf(*node, key) : plan_inner(*node, key);
         if (!fits(*parent.page, plan.separator.size(), sizeof(uint32_t))) {
@@ -134,6 +139,7 @@ Result<void> Ops::split(BTree& tree, Slice key, unsigned level, size_t extra) {
                       kSlotCost + plan.separator.size() + sizeof(uint32_t)));
             continue;
         }
+        DCHECK(!search(*parent.page, plan.separator).exact);  // a new child
         parent.slot = search(*parent.page, plan.separator).slot;
         PageReservation space = TRY(env.space->prepare(1));
         ExclusivePage fresh = TRY(env.pool->fix_new(space.pages[0]));
@@ -154,6 +160,7 @@ Result<bool> Ops::grow(BTree& tree, unsigned level, size_t extra) {
     ExclusivePage root = TRY(env.pool->fix_exclusive(tree.root_));
     if (root->header.level != level) return false;
     if (free_bytes(*root) >= extra) return true;
+    DCHECK(low(*root).empty() && high_infinite(*root));  // the root covers every key
     PageReservation space = TRY(env.space->prepare(1));
     const PageId child_id = space.pages[0];
     ExclusivePage fresh = TRY(env.pool->fix_new(child_id));

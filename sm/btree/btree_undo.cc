@@ -1,10 +1,10 @@
 // btree_undo.cc - rollback of inserts, updates and deletes: logical, by key, each with a
 // compensation record.
 //
-// Concepts   The rolled-back transaction still holds X on its keys (or restart has no other
-//            transactions), so the record is as the log says; its page and slot may have changed by
-//            splits and merges. Only the undo of an update or revive may need room, which a split
-//            (a system record) makes.
+// Concepts   The rolled-back transaction still holds X on its keys, or restart runs no other
+//            transaction. So the record is as the log says; splits and merges may have changed its
+//            page and slot. Only the undo of an update or revive may need space, which a split (a
+//            system record) makes.
 #include "sm/btree/btree_impl.h"
 #include "sm/core/cleanup.h"
 #include "threads/base/mutants.h"
@@ -34,6 +34,7 @@ Result<PartView> only_part(const txn::LogRecordView& record) {
 Result<void> put_back(BTree& tree, txn::Transaction& txn, const txn::LogRecordView& record,
                       Slice key, unsigned offset, Slice old, Slice fresh, uint16_t logged_flags,
                       bool becomes_ghost) {
+    DCHECK(record.header->txn == txn.id.value && record.header->object == tree.id().value);
     uint16_t flags = becomes_ghost ? payload::kBecomesGhost : 0;
     if (logged_flags & payload::kOldOverflow) flags |= payload::kNewOverflow;
     if (logged_flags & payload::kNewOverflow) flags |= payload::kOldOverflow;
@@ -64,7 +65,8 @@ Result<void> put_back(BTree& tree, txn::Transaction& txn, const txn::LogRecordVi
 // and nothing is allocated.
 Slice key_of_many(Slice payload, unsigned n) {
     payload::Reader in(payload);
-    in.get<payload::PutMany>();
+    [[maybe_unused]] const auto all = in.get<payload::PutMany>();
+    DCHECK(n < all.count);
     for (;; --n) {
         const auto head = in.get<payload::RecordHead>();
         const Slice key = in.bytes(head.key_bytes);
@@ -93,6 +95,7 @@ Result<void> BTree::undo_insert(txn::Transaction& txn, const txn::LogRecordView&
                     fresh = in.bytes(p.new_bytes);
         return put_back(*this, txn, record, key, 0, old, fresh, p.flags, true);
     }
+    DCHECK(part.action == PageAction::btree_put && record.header->txn == txn.id.value);
     const auto p = in.get<payload::Put>();
     const Slice key = in.bytes(p.key_bytes);
     Ops::Target t;
@@ -102,11 +105,12 @@ Result<void> BTree::undo_insert(txn::Transaction& txn, const txn::LogRecordView&
                               LogKind::btree_undo_insert, Lsn{record.header->prev});
 }
 
-// One compensation for each key, from the last to the first. All but the last compensation name
-// this very record as the next to be undone: if a crash cuts the rollback off, the next one comes
-// here again and passes over what is a ghost already.
+// One compensation for each key, from the last to the first. All but the last name this record
+// itself as the next to undo. If a crash interrupts the rollback, the next rollback starts here
+// again and skips what is a ghost already.
 Result<void> BTree::undo_insert_many(txn::Transaction& txn, const txn::LogRecordView& record) {
     const PartView part = TRY(only_part(record));
+    DCHECK(part.action == PageAction::btree_put_many && record.header->txn == txn.id.value);
     for (unsigned left = payload::Reader(part.payload).get<payload::PutMany>().count; left-- > 0;) {
         const Slice key = key_of_many(part.payload, left);
         Ops::Target t;
@@ -123,6 +127,7 @@ Result<void> BTree::undo_insert_many(txn::Transaction& txn, const txn::LogRecord
 
 Result<void> BTree::undo_update(txn::Transaction& txn, const txn::LogRecordView& record) {
     const PartView part = TRY(only_part(record));
+    DCHECK(part.action == PageAction::btree_replace);
     payload::Reader in(part.payload);
     const auto p = in.get<payload::Replace>();
     const Slice key = in.bytes(p.key_bytes), old = in.bytes(p.old_bytes),
@@ -132,6 +137,7 @@ Result<void> BTree::undo_update(txn::Transaction& txn, const txn::LogRecordView&
 
 Result<void> BTree::undo_erase(txn::Transaction& txn, const txn::LogRecordView& record) {
     const PartView part = TRY(only_part(record));
+    DCHECK(part.action == PageAction::btree_set_ghost && record.header->txn == txn.id.value);
     payload::Reader in(part.payload);
     const auto p = in.get<payload::SetGhost>();
     const Slice key = in.bytes(p.key_bytes);

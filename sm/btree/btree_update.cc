@@ -37,6 +37,7 @@ bool splice_fits(const Page& page, size_t old_bytes, size_t new_bytes) {
 // The whole current value of the target's record; an overflow value is read with the latch released
 // (the key's X lock keeps it).
 Result<std::string> whole_value(Env& env, ObjectId store, Ops::Target& t) {
+    DCHECK(t.found);
     const Slice here = value(*t.page, t.slot);
     if (!overflow(*t.page, t.slot)) return std::string(here);
     const OverflowRef ref = overflow_ref(here);
@@ -49,6 +50,7 @@ Result<std::string> whole_value(Env& env, ObjectId store, Ops::Target& t) {
 // Old or new value in an overflow chain. The key is locked.
 [[gnu::cold, gnu::noinline]] Result<bool> update_large(Env& env, BTree& tree, txn::Transaction& txn,
                                                        Slice key, Slice fresh) {
+    DCHECK(fresh.size() <= kValueBytesMax && threads::current()->latch_depth == 0);
     const bool to_chain = Ops::too_large(key.size(), fresh.size());
     OverflowRef ref{kPageNone.value, 0, 0};
     const Lsn before = txn.last_lsn;
@@ -79,6 +81,8 @@ Result<std::string> whole_value(Env& env, ObjectId store, Ops::Target& t) {
 // The target's record is there and not in a chain: overwrites a part of its value.
 inline Result<void> patch_inline(BTree& tree, txn::Transaction& txn, Ops::Target& t, Slice key,
                                  size_t offset, Slice part) {
+    t.assert_state();
+    DCHECK(!ghost(*t.page, t.slot) && !overflow(*t.page, t.slot));
     const Slice old = value(*t.page, t.slot);
     if (offset > old.size() || part.size() > old.size() - offset) [[unlikely]]
         return fail(ErrorCode::bad_argument, "patch", offset, old.size());
@@ -86,6 +90,7 @@ inline Result<void> patch_inline(BTree& tree, txn::Transaction& txn, Ops::Target
     if (front == part.size()) return {};
     const size_t back = equal_back(old.data() + offset + part.size(), part.data() + part.size(),
                                    part.size() - front);
+    DCHECK(front + back <= part.size());
     return Ops::log_replace(tree, txn, t, key, static_cast<unsigned>(offset + front),
                             static_cast<unsigned>(part.size() - front - back),
                             part.substr(front, part.size() - front - back), 0, ChangeRole::forward,
@@ -97,6 +102,10 @@ inline Result<void> patch_inline(BTree& tree, txn::Transaction& txn, Ops::Target
 Result<void> Ops::log_replace(BTree& tree, txn::Transaction& txn, Target& t, Slice key,
                               unsigned offset, unsigned old_bytes, Slice fresh, uint16_t flags,
                               ChangeRole role, LogKind kind, Lsn undo_next) {
+    t.assert_state();
+    DCHECK(key_equals(*t.page, t.slot, SearchKey(key)) && t.page->header.object == tree.id_.value);
+    DCHECK(offset + old_bytes <= value(*t.page, t.slot).size());
+    DCHECK(splice_fits(*t.page, old_bytes, fresh.size()));
     const payload::Replace head{
         static_cast<uint16_t>(t.slot),     flags,
         static_cast<uint16_t>(key.size()), static_cast<uint16_t>(offset),
@@ -124,6 +133,7 @@ Result<bool> Ops::replace_value(BTree& tree, txn::Transaction& txn, Target& t, S
     if (front == old.size() && front == fresh.size() && flags == 0) return true;
     const size_t back =
         equal_back(old.data() + old.size(), fresh.data() + fresh.size(), shorter - front);
+    DCHECK(front + back <= shorter);
     TRY(log_replace(tree, txn, t, key, static_cast<unsigned>(front),
                     static_cast<unsigned>(old.size() - front - back),
                     fresh.substr(front, fresh.size() - front - back), flags, ChangeRole::forward,
@@ -176,6 +186,7 @@ Result<bool> BTree::patch(txn::Transaction& txn, Slice key, size_t offset, Slice
 // The leaf is as it was when the record was read: no lock, no search, and the cursor goes on from
 // its own change.
 Result<bool> BTreeCursor::patch(size_t offset, Slice part) {
+    assert_state();
     if (!positioned_) return false;
     BTree::Ops::Target t;
     const bool mine = access_ == Access::write && leaf_ != kPageNone &&

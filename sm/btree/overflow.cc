@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "sm/core/cleanup.h"
+#include "sm/core/record.h"
 #include "threads/base/memory_reserve.h"
 #include "threads/base/on_disk.h"
 
@@ -19,7 +20,8 @@ struct OverflowPayload {
     uint32_t page, store;
     OverflowHeader header;
 };
-static_assert(kOnDisk<OverflowPayload, 24>);
+static_assert(kOnDisk<OverflowPayload, 24> && offsetof(OverflowPayload, header) == 8);
+static_assert(kGroup * sizeof(PageId) <= sizeof(PageReservation::pages));
 
 const OverflowHeader& header_of(const Page& page) {
     return *reinterpret_cast<const OverflowHeader*>(page.body);
@@ -53,6 +55,7 @@ Result<std::vector<PageId>> walk(BufferPool& pool, ObjectId store, PageId first,
 // Returns the first one's page.
 Result<PageId> write_group(Env& env, txn::Transaction* txn, ObjectId store, Slice value,
                            uint64_t chain, size_t from, uint32_t n, PageId next) {
+    DCHECK(n > 0 && n <= kGroup && (from + n - 1) * kOverflowCapacity < value.size());
     PageReservation space = TRY(env.space->prepare(n));
     CHECK(space.count == n);
     OverflowPayload payloads[kGroup];
@@ -95,6 +98,7 @@ Result<OverflowRef> write_overflow(Env& env, txn::Transaction* txn, ObjectId sto
     const Lsn before = txn ? txn->last_lsn : kLsnNone;
     const size_t pieces = (value.size() + kOverflowCapacity - 1) / kOverflowCapacity;
     const uint64_t chain = env.log->tail().value;
+    DCHECK(!value.empty() && value.size() <= kValueBytesMax && chain != 0);
     PageId next = kPageNone;
     // From the end, so that each page's successor is known.
     for (size_t left = pieces; left > 0;) {
@@ -108,6 +112,7 @@ Result<OverflowRef> write_overflow(Env& env, txn::Transaction* txn, ObjectId sto
         next = *first;
         left -= n;
     }
+    DCHECK(next != kPageNone);
     return OverflowRef{next.value, static_cast<uint32_t>(value.size()), chain};
 }
 
@@ -115,6 +120,7 @@ Result<void> read_overflow(BufferPool& pool, ObjectId store, const OverflowRef& 
                            char* out, size_t bytes) {
     // Of the page's first byte in the value.
     size_t position = 0;
+    DCHECK(offset + bytes <= ref.bytes);
     PageId at{ref.first};
     while (bytes > 0) {
         if (at == kPageNone)
@@ -164,6 +170,7 @@ Result<bool> overflow_exists(Env& env, ObjectId store, PageId first, uint64_t ch
 
 Result<void> release_overflow(Env& env, txn::Transaction& txn, ObjectId store, Slice key,
                               const OverflowRef& ref) {
+    DCHECK(ref.first != kPageNone.value && ref.bytes != 0);
     if (env.drops) TRY(env.drops->add(txn, {DropKind::chain, store, PageId{ref.first}, ref.chain}));
     if (env.ghost_notes) env.ghost_notes->note_chain(store, key, PageId{ref.first}, ref.chain);
     return {};
@@ -191,6 +198,8 @@ void apply_overflow_format(Page& page, Slice payload) {
     OverflowPayload p;
     CHECK(payload.size() >= sizeof p && payload.size() - sizeof p <= kOverflowCapacity);
     std::memcpy(&p, payload.data(), sizeof p);
+    DCHECK(p.header.bytes != 0 && p.header.bytes == payload.size() - sizeof p);  // OV-1
+    DCHECK(p.header.next != p.page && p.header.chain != 0);
     const uint64_t lsn = page.header.lsn;
     format_page(page, PageId{p.page}, ObjectId{p.store}, PageKind::overflow);
     page.header.lsn = lsn;

@@ -1,17 +1,18 @@
 // overflow.h - values too large for a B-tree page: chains of overflow pages.
 //
 // Concepts   A record whose slot has the overflow bit holds an OverflowRef instead of its value. A
-//            chain is written once, before a record refers to it, and never changed: an update
+//            chain is written once, before a record refers to it, and never changed. An update
 //            writes a new chain. Writing is a change of the transaction, whose rollback frees the
-//            pages. Whoever takes the reference out of a record puts the old chain on the drop list
-//            and gives it to the ghost cleaner, which frees it when the key's lock is free and the
-//            record does not refer to it (so it works for commit and rollback alike). A ghost may
-//            refer to a chain that is gone.
-// Layout     behind the page header: u64 chain, u32 next page, u32 bytes here; data from offset 48.
-//            The chain number is the log's tail when writing began: with the first page's number it
-//            names a chain for ever.
-// Invariants OV-1 A chain's pages carry its number and sum up to the reference's bytes. [checked:
-// read_overflow()]
+//            pages.
+//            An operation that removes the reference from a record puts the old chain on the drop
+//            list and gives it to the ghost cleaner. The cleaner frees the chain when the key's
+//            lock is free and the record does not refer to it. This rule serves commit and rollback
+//            alike. A ghost may refer to a chain that is gone.
+// Layout     Behind the page header: u64 chain, u32 next page, u32 bytes here; data from offset 48.
+//            The chain number is the log's tail when writing began. Together with the first page's
+//            number it is unique for ever.
+// Invariants OV-1 A chain's pages carry its number, and their bytes sum up to the reference's
+//                 bytes. [checked: read_overflow()]
 #pragma once
 
 #include <string>
@@ -49,8 +50,8 @@ inline Slice bytes_of(const OverflowRef& ref) {
     return {reinterpret_cast<const char*>(&ref), sizeof ref};
 }
 
-// Parks for space, pages and log. `txn` null: for good, and the caller must know how to find the
-// pages after a crash. On an error pages written so far are freed.
+// Parks for space, pages and log. With `txn` null the pages are permanent, and the caller must be
+// able to find them after a crash. On an error pages written so far are freed.
 Result<OverflowRef> write_overflow(Env& env, txn::Transaction* txn, ObjectId store, Slice value);
 // Bytes [offset, offset + bytes) of the value. Errors: corrupt_page.
 Result<void> read_overflow(BufferPool& pool, ObjectId store, const OverflowRef& ref, size_t offset,
@@ -61,13 +62,13 @@ Result<void> read_overflow(BufferPool& pool, ObjectId store, const OverflowRef& 
 // Pages of the chain in order; checks OV-1.
 Result<std::vector<PageId>> overflow_pages(BufferPool& pool, ObjectId store,
                                            const OverflowRef& ref);
-// The reference has been taken out of the record of `key` by `txn`: the chain goes when the
+// `txn` has removed the reference from the record of `key`: the chain is freed after the
 // transaction has committed.
 Result<void> release_overflow(Env& env, txn::Transaction& txn, ObjectId store, Slice key,
                               const OverflowRef& ref);
 // Does the chain exist, or has it been freed?
 Result<bool> overflow_exists(Env& env, ObjectId store, PageId first, uint64_t chain);
-// Pages of a chain of which a crash may have left only the beginning, as far as it goes.
+// Pages of a chain that a crash may have cut short, as far as it reaches.
 Result<std::vector<PageId>> overflow_remains(Env& env, ObjectId store, PageId first,
                                              uint64_t chain);
 // Frees the chain if its first page still carries its number; otherwise it has been freed already.

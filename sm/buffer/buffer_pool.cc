@@ -2,6 +2,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "sm/buffer/buffer_pool_impl.h"
@@ -26,11 +27,13 @@ std::byte* map_private(size_t bytes) {
 std::byte* map_aligned(size_t bytes, size_t alignment) {
     std::byte* at = map_private(bytes + alignment);
     if (at == nullptr) return nullptr;
+    DCHECK(std::has_single_bit(alignment) && alignment % 4096 == 0);
     const size_t before = (alignment - reinterpret_cast<uintptr_t>(at) % alignment) % alignment;
     const size_t page = 4096, used = (bytes + page - 1) / page * page;
     if (before != 0) munmap(at, before);
     if (alignment > before + used - bytes)
         munmap(at + before + used, bytes + alignment - before - used);
+    DCHECK(reinterpret_cast<uintptr_t>(at + before) % alignment == 0);
     return at + before;
 }
 
@@ -54,10 +57,12 @@ void BufferPool::Impl::size_memory() {
     const uint64_t writing =
         uint64_t{batch_count} * (batch_pages * kPageBytes + sizeof(WriteBatch)) +
         uint64_t{runtime.workers()} * kReadAheadMax * sizeof(ReadAhead);
+    DCHECK(writing < options.bytes);
     frame_count = static_cast<uint32_t>((options.bytes - writing) /
                                         (kPageBytes + sizeof(FrameInfo) + sizeof(uint32_t)));
     high_water = std::max<uint32_t>(8, static_cast<uint32_t>(frame_count * options.free_target));
     low_water = high_water / 2;
+    DCHECK(batch_pages <= kWriteBatchMax && low_water < high_water && high_water < frame_count);
 }
 
 Result<void> BufferPool::Impl::map_memory() {
@@ -78,6 +83,7 @@ Result<void> BufferPool::Impl::map_memory() {
         return fail(ErrorCode::out_of_memory, "buffer pool", options.bytes);
     pool.info_ = reinterpret_cast<FrameInfo*>(other + buffers);
     free_stack = reinterpret_cast<uint32_t*>(pool.info_ + frame_count);
+    DCHECK(reinterpret_cast<std::byte*>(free_stack + frame_count) <= other + other_bytes);
     batches = std::make_unique<WriteBatch[]>(batch_count);
     for (uint32_t i = 0; i < batch_count; ++i) {
         batches[i].memory = other + size_t{i} * batch_pages * kPageBytes;
@@ -112,10 +118,11 @@ void BufferPool::set_repair(std::move_only_function<Result<bool>(PageId, Page&)>
     impl_->repair_page = std::move(repair);
 }
 
-// The bit is a hint: it is set only in words that are in use at that moment, and may be lost to a
-// release that runs at the same time.
+// The bit is a hint: it is set only in words that are in use at that moment, and a concurrent
+// release may lose it.
 uint64_t BufferPool::Impl::warm_up(threads::LatchWord& word, uint64_t seen) {
     while (latch::readable(seen) && !warm(seen)) {
+        DCHECK(frame_of(seen) != 0);  // only a page in memory is warm
         const uint64_t desired = latch::with_payload(seen, latch::payload(seen) | kWarmBit);
         if (word.compare_exchange_weak(seen, desired, std::memory_order_acq_rel,
                                        std::memory_order_acquire))
@@ -157,9 +164,11 @@ Result<bool> BufferPool::Impl::fault(PageId id, bool keep, bool fresh) {
         rebuilt = *read;
     }
     DCHECK(info(*frame).flags.load() == 0);
+    DCHECK(info(*frame).page.load() == kPageNone.value && page.header.page_id == id.value);
+    DCHECK(latch::state(w.load()) == latch::kExclusive);
     info(*frame).page.store(id.value, std::memory_order_release);
     latch::set_payload(w, *frame | kWarmBit);
-    // The volume's copy is bad: it needs writing, whatever its place in the log.
+    // The volume's copy is bad, so the page must be written even if no record changed it.
     if (rebuilt) {
         info(*frame).rec_lsn.store(log.start().value, std::memory_order_relaxed);
         info(*frame).flags.fetch_or(FrameInfo::kDirty, std::memory_order_release);
@@ -196,6 +205,7 @@ Result<SharedPage> BufferPool::fix_shared(PageId id) {
             uint64_t seen = word.load(std::memory_order_relaxed);
             if (seen != 0 && latch::latch_shared(word)) [[likely]] {
                 seen = word.load(std::memory_order_relaxed);
+                DCHECK(leads_to(seen, id));
                 if (!warm(seen)) impl_->warm_up(word, seen);
                 return SharedPage(&word, frame(frame_of(seen)));
             }
@@ -213,6 +223,7 @@ Result<ExclusivePage> BufferPool::fix_exclusive(PageId id) {
                 if (!warm(seen)) impl_->warm_up(word, seen);
                 if (latch::latch_exclusive(word)) [[likely]] {
                     seen = word.load(std::memory_order_relaxed);
+                    DCHECK(leads_to(seen, id));
                     return ExclusivePage(&word, frame(frame_of(seen)), frame_of(seen));
                 }
             }
@@ -230,12 +241,13 @@ bool BufferPool::try_fix_exclusive(PageId id, ExclusivePage& out) {
     threads::LatchWord& word = words_[id.value];
     if (word.load(std::memory_order_relaxed) == 0 || !latch::try_exclusive(word)) return false;
     const uint32_t f = frame_of(word.load(std::memory_order_relaxed));
+    DCHECK(leads_to(word.load(std::memory_order_relaxed), id));
     out = ExclusivePage(&word, frame(f), f);
     return true;
 }
 
-// A page that was freed may still be in memory, or come back because somebody follows an outdated
-// pointer: then it is taken as it is.
+// A freed page may still be in memory, or return because a reader follows an outdated pointer. Then
+// it is taken as it is.
 Result<ExclusivePage> BufferPool::fix_new(PageId id) {
     for (;;) {
         if (TRY(impl_->fault(id, true, true))) {
@@ -245,6 +257,7 @@ Result<ExclusivePage> BufferPool::fix_new(PageId id) {
         }
         threads::LatchWord& word = words_[id.value];
         if (latch::latch_exclusive(word)) {
+            DCHECK(leads_to(word.load(std::memory_order_relaxed), id));
             const uint32_t f = frame_of(word.load(std::memory_order_relaxed));
             return ExclusivePage(&word, frame(f), f);
         }
@@ -252,7 +265,9 @@ Result<ExclusivePage> BufferPool::fix_new(PageId id) {
 }
 
 void BufferPool::drop(ExclusivePage page) {
+    page.assert_state();
     FrameInfo& info = info_[page.frame()];
+    DCHECK(info.page.load(std::memory_order_relaxed) == page->header.page_id);
     uint32_t flags = info.flags.load(std::memory_order_acquire);
     if ((flags & FrameInfo::kWriting) ||
         !info.flags.compare_exchange_strong(flags, 0, std::memory_order_acq_rel))

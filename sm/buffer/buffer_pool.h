@@ -1,27 +1,28 @@
 // buffer_pool.h - pages in memory: a translation array of latch words, frames that never unmap,
 // batched clock eviction.
 //
-// Concepts   words_[page] is one latch word (threads/sync/latch.h): who holds the page, its
-//            version, and the frame number as payload. One load finds a page; no hash table. Frames
-//            are one region on huge pages and stay mapped, so an optimistic reader may read stale
-//            bytes but never faults; it must bound every offset it follows and validate before it
-//            believes. A latch is also the pin: a page that anybody holds is not evicted. The
-//            payload's top bit says "warm": set at every look that finds it clear, cleared by the
-//            clock's hand. A word of all zeros is a page that nobody has asked for yet (frame 0
-//            holds no page): it is not warm, so fix_optimistic() needs no test of its own for it.
+// Concepts   words_[page] is one latch word (threads/sync/latch.h). It holds latch state, version,
+//            and the frame number as payload. One load finds a page; there is no hash table.
+//            Frames are one region on huge pages and stay mapped. So an optimistic reader may read
+//            stale bytes but never faults. It must bound every offset it follows, and validate
+//            before it trusts the bytes.
+//            A latch is also the pin: a latched page is not evicted.
+//            The payload's top bit says "warm". A look that finds it clear sets it; the clock hand
+//            clears it. A word of zeros is a page that nothing has asked for yet (frame 0 holds no
+//            page). It is not warm, so fix_optimistic() needs no separate test for it.
 // Invariants BP-1 A page is written only after the log is durable up to its lsn (write-ahead).
-// [checked: write_batch()]
+//                 [checked: write_batch()]
 //            BP-2 A dirty frame has rec_lsn <= the first record that is not in the volume's copy.
-//            [checked: mark_dirty()]
+//                 [checked: mark_dirty()]
 //            BP-3 What is read passes the checksum with its own page id, or is repaired from the
-//                 log, or is an error: never data. The same for a page that is older than its last
-//                 write (LW-2).
-//            BP-4 A page being written may change meanwhile: the write goes from a copy, and the
-//            frame stays dirty if it changed.
+//                 log, or is an error: never data. The same holds for a page that is older than its
+//                 last write (LW-2).
+//            BP-4 A page may change while it is written: the write uses a copy, and the frame stays
+//                 dirty if the page changed.
 // Blocking   fix_* park for the latch and for the read; fix_optimistic() parks only on a miss. Hold
-//            no more than the operation needs.
-// Source     V. Leis et al., vmcache, 2023 (page state words); LeanStore; here words live in an
-//            array of their own, without munmap.
+//            no more latches than the operation needs.
+// Source     V. Leis et al., vmcache, 2023 (page state words); LeanStore. Here the words lie in an
+//            array of their own, and nothing is unmapped.
 #pragma once
 
 #include <functional>
@@ -44,7 +45,10 @@ class BufferPool;
 class SharedPage {
 public:
     SharedPage() = default;
-    SharedPage(threads::LatchWord* word, Page* page) : word_(word), page_(page) {}
+    SharedPage(threads::LatchWord* word, Page* page) : word_(word), page_(page) {
+        DCHECK(threads::latch::readable(word->load(std::memory_order_relaxed)));
+        DCHECK(threads::latch::state(word->load(std::memory_order_relaxed)) != 0);
+    }
     SharedPage(SharedPage&& o) noexcept : word_(std::exchange(o.word_, nullptr)), page_(o.page_) {}
     SharedPage& operator=(SharedPage&& o) noexcept {
         release();
@@ -57,20 +61,25 @@ public:
         if (word_) threads::latch::unlatch_shared(*std::exchange(word_, nullptr));
     }
     explicit operator bool() const { return word_ != nullptr; }
-    const Page* operator->() const { return page_; }
-    const Page& operator*() const { return *page_; }
+    const Page* operator->() const { return &**this; }
+    const Page& operator*() const {
+        DCHECK(word_ != nullptr);  // else the page may be another by now
+        return *page_;
+    }
 
 private:
     threads::LatchWord* word_ = nullptr;
     Page* page_ = nullptr;
 };
 
-// Exclusive hold on a page. Bytes are changed only through PageChange (page_change.h).
+// Exclusive hold on a page. Its bytes change only through change_pages() (page_change.h).
 class ExclusivePage {
 public:
     ExclusivePage() = default;
     ExclusivePage(threads::LatchWord* word, Page* page, uint32_t frame)
-        : word_(word), page_(page), frame_(frame) {}
+        : word_(word), page_(page), frame_(frame) {
+        assert_state();
+    }
     ExclusivePage(ExclusivePage&& o) noexcept
         : word_(std::exchange(o.word_, nullptr)), page_(o.page_), frame_(o.frame_) {}
     ExclusivePage& operator=(ExclusivePage&& o) noexcept {
@@ -85,17 +94,35 @@ public:
         if (word_) threads::latch::unlatch_exclusive(*std::exchange(word_, nullptr));
     }
     explicit operator bool() const { return word_ != nullptr; }
-    const Page* operator->() const { return page_; }
-    const Page& operator*() const { return *page_; }
-    Page* mutable_page() { return page_; }  // PageChange and redo only
-    // Holds nothing before; what it takes is exclusively latched.
+    const Page* operator->() const { return &**this; }
+    const Page& operator*() const {
+        DCHECK(word_ != nullptr);  // else another thread may change it
+        return *page_;
+    }
+    Page* mutable_page() {  // change_pages() and redo only
+        assert_state();
+        return page_;
+    }
+    // Must hold nothing before. The word must be exclusively latched; this object now owns the
+    // latch.
     void take(threads::LatchWord* word, Page* page, uint32_t frame) {
+        DCHECK(word_ == nullptr);
         word_ = word;
         page_ = page;
         frame_ = frame;
+        assert_state();
     }
-    // The caller unlatches.
-    threads::LatchWord* forget() { return std::exchange(word_, nullptr); }
+    // Of a page that is held.
+    void assert_state() const {
+        DCHECK(word_ != nullptr && frame_ != 0);
+        DCHECK(threads::latch::state(word_->load(std::memory_order_relaxed)) ==
+               threads::latch::kExclusive);
+    }
+    // Gives up the latch, which the caller must release.
+    threads::LatchWord* forget() {
+        assert_state();
+        return std::exchange(word_, nullptr);
+    }
     uint32_t frame() const { return frame_; }
 
 private:
@@ -104,12 +131,16 @@ private:
     uint32_t frame_ = 0;
 };
 
-// Optimistic look at a page: nothing is held. Read, then ask valid(); no switch in between (LA-3).
+// Optimistic fix of a page: it holds nothing. Read, then call valid(), with no switch in between
+// (LA-3).
 struct OptimisticPage {
     const Page* page = nullptr;
     const threads::LatchWord* word = nullptr;
     uint64_t snapshot = 0;
-    bool valid() const { return threads::latch::validate(*word, snapshot); }
+    bool valid() const {
+        DCHECK(word != nullptr);  // a look was taken
+        return threads::latch::validate(*word, snapshot);
+    }
 };
 
 struct BufferPoolOptions {
@@ -130,10 +161,10 @@ struct FrameInfo {
     std::atomic<uint64_t> rec_lsn{0};
     // kPageNone: free. Written by the word's exclusive holder.
     std::atomic<uint32_t> page{UINT32_MAX};
-    // kDirty: as rec_lsn; kWriting: belongs to the one who set it.
+    // kDirty: as rec_lsn. kWriting: only the writer that set it clears it.
     std::atomic<uint32_t> flags{0};
 };
-static_assert(sizeof(FrameInfo) == 16);
+static_assert(sizeof(FrameInfo) == 16 && kCacheLineBytes % sizeof(FrameInfo) == 0);
 
 class BufferPool {
 public:
@@ -142,8 +173,8 @@ public:
                                                       const BufferPoolOptions& options);
     ~BufferPool();
 
-    // Hot path: one load, and a read of the page's first line by the caller. Marked (cold) pages
-    // are unmarked, absent ones read in. The id may come from bytes that are not validated yet: any
+    // Hot path: one load, and a read of the page's first line by the caller. A cold page becomes
+    // warm; an absent page is read. The id may come from bytes that are not validated yet: any
     // value gives a page or an error.
     Result<OptimisticPage> fix_optimistic(PageId id) {
         if (id.value < pages_max_) [[likely]] {
@@ -154,7 +185,7 @@ public:
         }
         return fix_optimistic_slow(id);
     }
-    // What fix_optimistic() does in the common case, and nothing else: false if the page is absent,
+    // The common case of fix_optimistic() and nothing else. False if the page is absent,
     // exclusively held, cold or not of this volume.
     bool try_peek(PageId id, OptimisticPage& out) const {
         if (id.value >= pages_max_) [[unlikely]]
@@ -165,8 +196,7 @@ public:
         out.page = frame(frame_of(out.snapshot));
         return warm(out.snapshot) && threads::latch::readable(out.snapshot);
     }
-    // Hints for CTX + prefetch: addresses of the word, and of the page if it is in memory (else
-    // null).
+    // Addresses for CTX and prefetch: of the word, and of the page if it is in memory (else null).
     const void* word_address(PageId id) const {
         return &words_[id.value < pages_max_ ? id.value : 0];
     }
@@ -176,51 +206,55 @@ public:
         return threads::latch::readable(seen) && frame_of(seen) != 0 ? frame(frame_of(seen))
                                                                      : nullptr;
     }
-    // The page will be changed soon: what note_dirty() touches is asked for.
+    // The page will be changed soon: prefetches what note_dirty() touches.
     void prefetch_for_change(const OptimisticPage& at) const {
         prefetch_line_to_write(&info_[frame_of(at.snapshot)]);
     }
 
     Result<SharedPage> fix_shared(PageId id);
     Result<ExclusivePage> fix_exclusive(PageId id);
-    // Exclusive hold if nobody has changed the page since the optimistic fix; nothing (false)
-    // otherwise, without waiting.
+    // Takes the exclusive latch if the page has not changed since the optimistic fix; else false.
+    // Never waits.
     bool upgrade(const OptimisticPage& seen_page, PageId id, ExclusivePage& out) {
         threads::LatchWord& word = words_[id.value];
         DCHECK(&word == seen_page.word && !out);
         if (!threads::latch::try_upgrade(word, seen_page.snapshot)) [[unlikely]]
             return false;
         const uint32_t f = frame_of(seen_page.snapshot);
+        DCHECK(leads_to(seen_page.snapshot, id));
         out.take(&word, frame(f), f);
         return true;
     }
-    // Only if in memory and free at once.
+    // Succeeds only if the page is in memory and its latch is free.
     bool try_fix_exclusive(PageId id, ExclusivePage& out);
-    // A page whose content does not matter: no read. Its header says kind free and lsn 0 unless it
-    // was in memory, then it is as it was.
+    // Fixes a page whose content does not matter, without a read. If it was in memory, it is
+    // unchanged. Otherwise its header says kind free and lsn 0.
     Result<ExclusivePage> fix_new(PageId id);
-    // Starts to read pages that will be wanted soon, in the background. Only a hint: stops at the
-    // first that finds no free frame or no room in the I/O stage; a page that cannot be read is
-    // left to whoever asks for it. Evicts nothing, waits for nothing. User threads only. The number
-    // of pages that are now here or on their way, from the first on.
+    // Starts background reads of pages that will be needed soon. Only a hint: it stops at the first
+    // page for which no frame or no I/O slot is free. A page that cannot be read is left to the
+    // next fix. Evicts nothing, waits for nothing. User threads only. Returns how many pages, from
+    // the first on, are in memory or being read.
     size_t read_ahead(std::span<const PageId> ids);
-    // The page was freed: forget its content without writing it (a page that is just being written
-    // stays until it is evicted).
+    // The page was freed: drops its content without writing it. A page that is being written stays
+    // until it is evicted.
     void drop(ExclusivePage page);
 
-    // The page got a record that ends at `lsn` and began at `begin`. Sets page lsn, dirty and
-    // rec_lsn. Exclusive holder only.
+    // The page got a record that lies in [begin, end). Sets page lsn, dirty flag and rec_lsn.
+    // Exclusive holder only.
     void mark_dirty(ExclusivePage& page, Lsn begin, Lsn end) {
         DCHECK(begin < end && page->header.lsn <= begin.value);  // PG-1: a page's lsn only grows
         note_dirty(page, begin);
         page.mutable_page()->header.lsn = end.value;
     }
-    // First half of mark_dirty. Called while the record's reservation is open, so that a checkpoint
-    // that has settled the log finds every page that a record before its begin changes.
+    // First half of mark_dirty(). Called while the record's reservation is open. So a checkpoint
+    // that has waited for published records finds every page that a record below its begin changes.
     void note_dirty(const ExclusivePage& page, Lsn begin) {
         FrameInfo& info = info_[page.frame()];
         DCHECK(page.frame() != 0 && begin != kLsnNone);
         DCHECK(info.page.load(std::memory_order_relaxed) != kPageNone.value);
+        DCHECK(info.page.load(std::memory_order_relaxed) == page->header.page_id);
+        DCHECK(!(info.flags.load(std::memory_order_relaxed) & FrameInfo::kDirty) ||
+               info.rec_lsn.load(std::memory_order_relaxed) <= begin.value);  // BP-2
         if (info.flags.load(std::memory_order_relaxed) & FrameInfo::kDirty) [[likely]]
             return;
         info.rec_lsn.store(begin.value, std::memory_order_relaxed);
@@ -228,21 +262,22 @@ public:
     }
 
     // Writes every page that was dirty when the call began (checkpoint), sorted by page id, in
-    // batches, then syncs the volume. `pace`: at most that many pages a second, 0 = as fast as it
-    // goes. Parks. Errors: store_failed, io_error, no_space (pages stay dirty).
+    // batches, then syncs the volume. `pace`: at most that many pages a second, 0 = no limit.
+    // Parks. Errors: store_failed, io_error, no_space (pages stay dirty).
     Result<void> write_dirty(uint64_t pace);
-    // The same at a pace that may change: asked after each batch (pages written, pages altogether)
-    // how long to rest.
+    // The same with a variable pace. After each batch, `rest` gets the pages written and the pages
+    // in all, and returns the pause.
     Result<void> write_dirty(std::move_only_function<Nanos(uint64_t done, uint64_t total)> rest);
-    // Background cleaner and evictor: a user thread on each worker. stop before the runtime stops.
+    // Background cleaner and evictor: a user thread on each worker. Stop it before the runtime
+    // stops.
     Result<void> start_cleaner();
     void stop_cleaner();
 
-    // Repairs a page whose stored copy is damaged. Set by the store: rebuilds the page from the log
-    // into `page`; false if it cannot.
+    // The store sets this function. It rebuilds a damaged page from the log into `page`; false if
+    // it cannot.
     void set_repair(std::move_only_function<Result<bool>(PageId, Page&)> repair);
 
-    // Which lsn each page has on the volume. The checkpointer saves it, redo makes it forget.
+    // The lsn that each page has on the volume. The checkpointer saves it; redo clears entries.
     WrittenLsns& written_lsns() { return *written_; }
 
     struct Stats {
@@ -250,8 +285,9 @@ public:
                  faults = 0, repairs = 0, write_batches = 0, latch_waits = 0, sync_failures = 0,
                  write_errors = 0,
                  lost_writes = 0,  // pages found to be older than their last write
-            reads_ahead = 0,       // of the reads: nobody waited for them when they began
-            // Threads that wanted a page whose read was under way: merged into it.
+            reads_ahead = 0,       // of the reads: no thread waited for them when they began
+            // Threads that wanted a page while another thread was reading it; they shared that
+            // read.
             read_waiters = 0;
     };
     Stats stats() const;
@@ -259,12 +295,13 @@ public:
     uint64_t pages_max() const { return pages_max_; }
     // Lowest rec_lsn of dirty pages, kLsnMax if none.
     Lsn oldest_rec_lsn() const;
-    // Checks words against frames while no transaction runs; everything if the cleaners are stopped
-    // as well. Error text or empty.
+    // Checks words against frames while no transaction runs. Checks everything if the cleaners are
+    // stopped as well. Returns an error text or an empty string.
     std::string verify() const;
 
-    // In the payload: looked at since the clock's hand passed.
+    // Payload bit: the page was used since the clock hand passed.
     static constexpr uint64_t kWarmBit = 1ull << 27;
+    static_assert(kWarmBit <= threads::latch::kPayloadMask >> threads::latch::kPayloadShift);
     static uint32_t frame_of(uint64_t word) {
         return static_cast<uint32_t>(threads::latch::payload(word) & (kWarmBit - 1));
     }
@@ -273,6 +310,11 @@ public:
 private:
     BufferPool();
     Page* frame(uint32_t index) const { return frames_ + index; }
+    // Of a word whose page is held: the frame is in use, and for that page.
+    bool leads_to(uint64_t word, PageId id) const {
+        return frame_of(word) != 0 &&
+               info_[frame_of(word)].page.load(std::memory_order_relaxed) == id.value;
+    }
     [[gnu::cold, gnu::noinline]] Result<OptimisticPage> fix_optimistic_slow(PageId id);
 
     threads::LatchWord* words_ = nullptr;  // one per page id, reserved virtual memory

@@ -1,16 +1,16 @@
-// buffer_pool_ahead.cc - read-ahead: pages that a scan will want next are read before it asks.
+// buffer_pool_ahead.cc - read-ahead: pages that a scan will need are read before it fixes them.
 //
-// States     of a page: absent -> exclusively latched by its request (read_ahead_one) -> clean and
-//            cold (end_read_ahead), or absent again if the read failed. Who wants it meanwhile
-//            waits for the latch, as for any read; after a failure it reads the page itself, with
-//            all the care of read_page().
+// States     Of a page: absent -> exclusively latched by its request (read_ahead_one()) -> clean
+//            and cold (end_read_ahead()), or absent again if the read failed. A thread that needs
+//            the page meanwhile waits for the latch, as for any read. After a failure it reads the
+//            page itself through read_page(), with retries and repair.
 // Invariants BA-1 A read-ahead takes frames that are free already, and only while more than
-// low_water are; it evicts nothing. [checked: read_ahead_one()]
+//                 low_water are free. It evicts nothing. [checked: read_ahead_one()]
 //            BA-2 It never replaces what is in memory: the word was absent when it was latched.
-//            [fault_begin()]
-//            BA-3 None begins once the cleaners are told to stop, and a cleaner ends after the last
-//            of its worker's. [wait_for_read_ahead()]
-// Blocking   never, but for wait_for_read_ahead().
+//                 [fault_begin()]
+//            BA-3 No read-ahead begins once the cleaners are told to stop, and a cleaner ends after
+//                 its worker's last one. [wait_for_read_ahead()]
+// Blocking   Only wait_for_read_ahead() blocks.
 #include "sm/buffer/buffer_pool_impl.h"
 #include "threads/worker/io_wait.h"
 
@@ -28,6 +28,7 @@ void BufferPool::Impl::make_read_ahead() {
             slot.worker = w;
             slot.next = std::exchange(ahead[w].free, &slot);
         }
+        ahead[w].assert_state();
     }
 }
 
@@ -44,6 +45,7 @@ bool BufferPool::Impl::read_ahead_one(PageId id) {
     w.compare_exchange_strong(seen, latch::kAbsent, std::memory_order_relaxed);
     if (latch::state(w.load(std::memory_order_relaxed)) != latch::kAbsent) return true;
     ReadAheadSlots& mine = ahead[threads::worker_index()];
+    mine.assert_state();
     ReadAhead* slot = mine.free;
     if (slot == nullptr) return false;
     if (free_frames.load(std::memory_order_relaxed) <= low_water) {  // BA-1
@@ -56,6 +58,7 @@ bool BufferPool::Impl::read_ahead_one(PageId id) {
         latch::unlatch_to_absent(w);
         return false;
     }
+    DCHECK(slot->pool == this && slot->worker == threads::worker_index());
     mine.free = slot->next;
     slot->page = id.value;
     slot->frame = frame;
@@ -89,6 +92,8 @@ void BufferPool::Impl::on_read_ahead(threads::IoRequest* request) {
 // as it should be stays absent.
 void BufferPool::Impl::end_read_ahead(ReadAhead& slot) {
     threads::LatchWord& w = word(slot.page);
+    DCHECK(latch::state(w.load()) == latch::kExclusive);  // by the request
+    DCHECK(info(slot.frame).page.load() == kPageNone.value);
     const int64_t result = slot.request.result;
     const bool good = result >= 0 && check_read(PageId{slot.page}, page_in(slot.frame),
                                                 static_cast<size_t>(result));
@@ -104,8 +109,10 @@ void BufferPool::Impl::end_read_ahead(ReadAhead& slot) {
         latch::unlatch_to_absent(w);
     }
     ReadAheadSlots& mine = ahead[slot.worker];
+    DCHECK(mine.busy > 0);
     slot.next = std::exchange(mine.free, &slot);
     --mine.busy;
+    mine.assert_state();
 }
 
 void BufferPool::Impl::wait_for_read_ahead(uint32_t worker) {

@@ -1,8 +1,8 @@
 // buffer_pool_cleaner.cc - background threads that keep frames free, one on each worker.
 //
-// States     asleep -> working (kick_cleaner: a fault found fewer than low_water free) -> asleep
-//            (high_water reached).
-// Blocking   never polls faster than every 10 ms, and only while nothing can be evicted.
+// States     asleep -> working: kick_cleaner(), when a fault finds fewer than low_water free.
+//            working -> asleep: high_water is reached.
+// Blocking   Polls at most every 10 ms, and only while nothing can be evicted.
 #include <algorithm>
 
 #include "sm/buffer/buffer_pool_impl.h"
@@ -13,6 +13,7 @@ constexpr uint32_t kCleanerGoal = 128;  // frames between two looks at other thr
 }
 
 void BufferPool::Impl::run_cleaner(uint32_t worker) {
+    DCHECK(worker == threads::worker_index());
     Cleaner& me = cleaners[worker];
     me.thread.store(threads::current());
     while (!stopping.load()) {

@@ -16,7 +16,8 @@ constexpr uint32_t kFaultGoal = 8;
 // Under free_lock.
 void BufferPool::Impl::assert_state() const {
     DCHECK(untouched <= frame_count && free_used < frame_count);
-    DCHECK(frames_seen.load(std::memory_order_relaxed) <= frame_count);
+    DCHECK(frames_seen.load(std::memory_order_relaxed) == untouched);
+    DCHECK(free_frames.load(std::memory_order_relaxed) == free_used + frame_count - untouched);
     DCHECK(free_used == 0 ||
            (free_stack[free_used - 1] != 0 && free_stack[free_used - 1] < untouched));
 }
@@ -34,6 +35,7 @@ uint32_t BufferPool::Impl::pop_free() {
     } else {
         return 0;
     }
+    DCHECK(info(frame).page.load(std::memory_order_relaxed) == kPageNone.value);
     free_frames.store(free_frames.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
     return frame;
 }
@@ -46,6 +48,7 @@ void BufferPool::Impl::push_free(uint32_t frame) {
         assert_state();
         DCHECK(frame != 0 && frame < untouched);
         DCHECK(info(frame).page.load(std::memory_order_relaxed) == kPageNone.value);
+        DCHECK(MUTANT(dirty_evicted) || info(frame).flags.load(std::memory_order_relaxed) == 0);
         free_stack[free_used++] = frame;
         free_frames.store(free_frames.load(std::memory_order_relaxed) + 1,
                           std::memory_order_relaxed);
@@ -86,7 +89,7 @@ Result<uint32_t> BufferPool::Impl::take_frame() {
     }
 }
 
-// BI-1. `seen` is a value of the word in which nobody held it.
+// BI-1. `seen` is a value of the word with no holder.
 bool BufferPool::Impl::try_evict(threads::LatchWord& w, uint64_t seen, uint32_t frame) {
     if (!latch::try_upgrade(w, seen)) return false;
     FrameInfo& f = info(frame);
@@ -103,9 +106,10 @@ bool BufferPool::Impl::try_evict(threads::LatchWord& w, uint64_t seen, uint32_t 
     return true;
 }
 
-// One step of the hand: true if the frame was freed. A cold dirty page that nobody is writing
+// One step of the hand: true if the frame was freed. A cold dirty page that is not being written
 // becomes a candidate.
 bool BufferPool::Impl::look_at(uint32_t frame, std::optional<WriteCandidate>& dirty) {
+    DCHECK(frame != 0 && frame < frames_seen.load(std::memory_order_relaxed));
     const FrameInfo& f = info(frame);
     const uint32_t page = f.page.load(std::memory_order_acquire);
     if (page == kPageNone.value) return false;
@@ -134,10 +138,12 @@ bool BufferPool::Impl::evict_if_cold(uint32_t frame) {
 // Turns the hand until `goal` frames are free or it has been round often enough to mark, write and
 // evict everything.
 Result<uint32_t> BufferPool::Impl::make_room(uint32_t goal) {
+    DCHECK(goal > 0 && batch_pages <= kWriteBatchMax);
     WriteCandidate dirty[kWriteBatchMax];
     uint32_t freed = 0, collected = 0;
     uint64_t looked = 0;
     const auto clean = [&]() -> Result<void> {
+        DCHECK(collected > 0);
         const Result<void> written = write_candidates({dirty, collected}, nullptr);
         for (uint32_t i = 0; i < collected; ++i) freed += evict_if_cold(dirty[i].frame);
         collected = 0;

@@ -1,23 +1,28 @@
 // buffer_pool_impl.h - the inside of BufferPool: free frames, the clock, write batches, cleaners.
 // Private to buffer_pool*.cc.
 //
-// Concepts   A fault takes a frame from the free stack. Cleaners (one user thread on each worker)
-//            keep the stack filled; a fault that finds it empty does the same work itself.
-//            make_room() moves the clock's hand: warm pages become cold, cold clean ones are
-//            evicted, cold dirty ones are collected, written in one batch and then evicted. Several
-//            may turn the hand at once.
-// States     of a frame: free -> reading (fault: word exclusive) -> clean -> dirty (note_dirty) ->
-//            dirty + writing (copy_for_write) -> clean (finish_entry) or dirty again; clean -> free
-//            (evict), clean or dirty -> free (drop).
+// Concepts   A fault takes a frame from the free stack. Cleaners, one user thread on each worker,
+//            keep the stack filled. A fault that finds it empty does the same work itself.
+//            make_room() moves the clock hand. Warm pages become cold; cold clean pages are
+//            evicted. Cold dirty pages are collected, written in one batch and then evicted.
+//            Several threads may move the hand at once.
+// States     Of a frame:
+//            Free -> reading         a fault: word exclusive.
+//            Reading -> clean        the read is published.
+//            Clean -> dirty          note_dirty().
+//            Dirty -> writing        copy_for_write(): dirty and writing.
+//            Writing -> clean        finish_entry(); back to dirty if the page changed.
+//            Clean -> free           try_evict(), drop().
+//            Dirty -> free           drop().
 // Invariants BI-1 A frame with flags set is never evicted. [checked: try_evict()]
-//            BI-2 kWriting is set by one writer at a time, so two writes of a page never overlap
-//            and never pass each other.
-//            BI-3 While a batch is being written nothing waits for a latch: a fault may hold
+//            BI-2 One writer at a time sets kWriting, so two writes of a page never overlap and
+//                 never pass each other.
+//            BI-3 While a batch is being written, its thread waits for no latch: a fault may hold
 //                 latches of its own and must still be able to evict. Only write_dirty() waits for
 //                 latches, and its caller holds none.
 //            BI-4 What is written is a copy with its own page id in its header. [checked:
-//            copy_for_write()]
-// Blocking   take_frame() parks for writes, for the log and, when everything is latched, up to
+//                 copy_for_write()]
+// Blocking   take_frame() parks for writes, for the log and, when every page is latched, up to
 //            kRoomPatience.
 #pragma once
 
@@ -32,9 +37,9 @@
 namespace lockstep::sm {
 
 inline constexpr uint32_t kWriteBatchMax = 64;  // pages
-// Pages on their way in unasked, for each worker.
+// Active read-ahead requests, for each worker.
 inline constexpr uint32_t kReadAheadMax = 64;
-inline constexpr uint32_t kHandStep = 32;  // frames a turner of the hand takes at once
+inline constexpr uint32_t kHandStep = 32;  // frames that one step of the clock hand takes
 inline constexpr Nanos kRoomPatience = 5 * kSecond;
 
 struct WriteCandidate {
@@ -43,7 +48,7 @@ struct WriteCandidate {
     auto operator<=>(const WriteCandidate&) const = default;
 };
 
-// Pages on their way to the volume, copied into memory of their own.
+// Copies of pages that are being written to the volume.
 struct WriteBatch {
     struct Entry {
         uint32_t page, frame;
@@ -56,6 +61,12 @@ struct WriteBatch {
     Entry entries[kWriteBatchMax];
     threads::IoRequest requests[kWriteBatchMax];
     WriteBatch* next = nullptr;  // list of idle batches
+
+    void assert_state() const {
+        DCHECK(memory != nullptr && count <= kWriteBatchMax);
+        // Neighbours lie side by side: the I/O stage joins them.
+        DCHECK(count < 2 || entries[count - 2].page < entries[count - 1].page);
+    }
 };
 
 struct alignas(kCacheLineBytes) Cleaner {
@@ -64,8 +75,8 @@ struct alignas(kCacheLineBytes) Cleaner {
     std::unique_ptr<threads::Completion> done;  // of the running cleaner, null before start
 };
 
-// A page on its way in for which nobody waits. The word is exclusively latched, by the request as
-// it were.
+// A page that is being read ahead. The I/O request owns the exclusive latch until the read
+// completes.
 struct ReadAhead {
     threads::IoRequest request;
     BufferPool::Impl* pool = nullptr;
@@ -73,10 +84,15 @@ struct ReadAhead {
     ReadAhead* next = nullptr;  // free ones of the worker
 };
 
-struct alignas(kCacheLineBytes) ReadAheadSlots {  // of one worker, which alone uses them
+struct alignas(kCacheLineBytes) ReadAheadSlots {  // used by one worker only
     std::unique_ptr<ReadAhead[]> slots;
     ReadAhead* free = nullptr;
     uint32_t busy = 0;
+
+    void assert_state() const {
+        DCHECK(busy <= kReadAheadMax);
+        DCHECK((free == nullptr) == (busy == kReadAheadMax));
+    }
 };
 
 struct BufferPool::Impl {
@@ -88,13 +104,22 @@ struct BufferPool::Impl {
     void size_memory();
 
     // --- buffer_pool.cc
-    threads::LatchWord& word(uint32_t page) const { return pool.words_[page]; }
-    Page& page_in(uint32_t frame) const { return pool.frames_[frame]; }
-    FrameInfo& info(uint32_t frame) const { return pool.info_[frame]; }
-    // Absent -> in memory. The word is left exclusively held if `keep`. False: somebody else was
-    // first, look again. `fresh`: no read.
+    threads::LatchWord& word(uint32_t page) const {
+        DCHECK(page < options.pages_max);
+        return pool.words_[page];
+    }
+    Page& page_in(uint32_t frame) const {
+        DCHECK(frame != 0 && frame < frame_count);  // frame 0 holds no page
+        return pool.frames_[frame];
+    }
+    FrameInfo& info(uint32_t frame) const {
+        DCHECK(frame < frame_count);
+        return pool.info_[frame];
+    }
+    // Absent -> in memory. `keep` leaves the word exclusively held. False: another thread was
+    // first, so look again. `fresh`: no read.
     Result<bool> fault(PageId id, bool keep, bool fresh);
-    // Marks the page as warm; the word's value thereafter.
+    // Marks the page as warm; returns the word's new value.
     uint64_t warm_up(threads::LatchWord& word, uint64_t seen);
 
     // --- buffer_pool_read.cc
@@ -129,9 +154,9 @@ struct BufferPool::Impl {
     Result<void> write_batch(WriteBatch& batch);
     Result<void> transfer(WriteBatch& batch);
     void finish_entry(const WriteBatch::Entry& entry);
-    // Copies, writes and finishes at most batch_pages candidates, sorted by page. Those that
-    // somebody else is writing are added to `busy`, if given, and then latches are waited for;
-    // without it pages that are latched or busy are left out.
+    // Copies, writes and finishes at most batch_pages candidates, sorted by page. With `busy`, it
+    // waits for latches and adds the pages that another thread is writing to it. Without it, pages
+    // that are latched or being written are left out.
     Result<void> write_candidates(std::span<const WriteCandidate> candidates,
                                   std::vector<WriteCandidate>* busy);
     std::vector<WriteCandidate> dirty_before(Lsn end) const;  // rec_lsn < end, sorted by page
@@ -178,7 +203,7 @@ struct BufferPool::Impl {
     WriteBatch* idle_batches = nullptr;  // under batch_lock
     std::unique_ptr<WriteBatch[]> batches;
     SpinLock writers_lock;
-    // For the end of any batch; under writers_lock.
+    // Wait for the end of any batch; under writers_lock.
     threads::WaitQueue writers_waiters;
 
     // --- cleaners

@@ -25,6 +25,7 @@ bool all_zero(const Page& page) {
 
 // Errors: io_error, corrupt_page or lost_write, see check_read().
 Result<void> BufferPool::Impl::read_once(PageId id, Page& page) {
+    DCHECK(id.value < options.pages_max);
     reads.fetch_add(1, std::memory_order_relaxed);
     const auto bytes =
         threads::io_read(data, uint64_t{id.value} * kPageBytes, &page, kPageBytes, "data page");
@@ -52,7 +53,7 @@ Result<void> BufferPool::Impl::check_read(PageId id, Page& page, size_t bytes) c
     const uint64_t expected = pool.written_->of(id);
     if (header.lsn < expected) [[unlikely]]  // LW-2
         return lost_write(id, page, expected);
-    // LW-1: what lies there now must not get older.
+    // LW-1: from now on the volume's copy must not get older.
     if (expected == 0 && header.lsn != 0) pool.written_->written(id, page.lsn());
     return {};
 }
@@ -77,6 +78,8 @@ Result<bool> BufferPool::Impl::read_page(PageId id, Page& page) {
     if (!done || !*done || page.header.page_id != id.value ||
         page.header.lsn < pool.written_->of(id))
         return std::unexpected(why);
+    page.assert_state();
+    DCHECK(page.header.lsn <= log.durable().value);  // rebuilt from durable records alone
     repairs.fetch_add(1, std::memory_order_relaxed);
     return true;
 }

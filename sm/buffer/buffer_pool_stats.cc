@@ -45,7 +45,7 @@ Lsn BufferPool::oldest_rec_lsn() const {
     return Lsn{oldest};
 }
 
-// Beside running cleaners only what a frame that nobody holds says about itself can be checked.
+// While cleaners run, only frames whose latch is free can be checked, and only against themselves.
 std::string BufferPool::Impl::verify_frame(uint32_t f, bool quiet) const {
     const uint32_t page = info(f).page.load(std::memory_order_acquire);
     if (page == kPageNone.value) return {};

@@ -19,10 +19,12 @@ WriteBatch& BufferPool::Impl::acquire_batch() {
     CHECK(batch != nullptr);
     idle_batches = batch->next;
     batch->count = 0;
+    batch->assert_state();
     return *batch;
 }
 
 void BufferPool::Impl::release_batch(WriteBatch& batch) {
+    batch.assert_state();
     {
         SpinGuard guard(batch_lock);
         batch.next = std::exchange(idle_batches, &batch);
@@ -33,10 +35,11 @@ void BufferPool::Impl::release_batch(WriteBatch& batch) {
     while (threads::Waiter* waiter = writers_waiters.pop()) woken.add(waiter->thread);
 }
 
-// BI-2, BI-4. Nothing (false) if the page has left its frame, is clean, is being written, or
-// (unless `wait`) is latched by somebody.
+// BI-2, BI-4. Returns false if the page has left its frame, is clean, is being written, or (unless
+// `wait`) is latched.
 bool BufferPool::Impl::copy_for_write(WriteBatch& batch, const WriteCandidate& candidate,
                                       bool wait) {
+    DCHECK(batch.count < batch_pages);
     threads::LatchWord& w = word(candidate.page);
     if (wait ? !latch::latch_shared(w) : !latch::try_shared(w)) return false;
     FrameInfo& f = info(candidate.frame);
@@ -53,13 +56,16 @@ bool BufferPool::Impl::copy_for_write(WriteBatch& batch, const WriteCandidate& c
     std::memcpy(static_cast<void*>(&copy), &page_in(candidate.frame), kPageBytes);
     latch::unlatch_shared(w);
     CHECK(copy.header.page_id == candidate.page);  // BI-4
+    DCHECK(copy.header.lsn <= log.tail().value);   // BP-1: it can become durable
+    copy.assert_state();
     copy.header.checksum = page_checksum(copy, PageId{candidate.page});
     batch.entries[batch.count++] = {candidate.page, candidate.frame, copy.header.lsn, false};
+    batch.assert_state();
     return true;
 }
 
-// A request for each page; the I/O stage joins neighbours (their copies lie side by side as well),
-// so an error is one page's alone.
+// Sends one request per page, so an error concerns one page only. The I/O stage joins neighbours;
+// their copies are adjacent as well.
 Result<void> BufferPool::Impl::transfer(WriteBatch& batch) {
     for (uint32_t i = 0; i < batch.count; ++i) {
         threads::IoRequest& request = batch.requests[i] = {};
@@ -71,6 +77,7 @@ Result<void> BufferPool::Impl::transfer(WriteBatch& batch) {
         request.iov_count = 1;
         threads::io_start(request);
     }
+    DCHECK(batch.count > 0);
     Result<void> result;
     for (uint32_t i = 0; i < batch.count; ++i) {
         threads::IoRequest& request = batch.requests[i];
@@ -95,10 +102,13 @@ Result<void> BufferPool::Impl::transfer(WriteBatch& batch) {
 void BufferPool::Impl::finish_entry(const WriteBatch::Entry& entry) {
     FrameInfo& f = info(entry.frame);
     threads::LatchWord& w = word(entry.page);
+    DCHECK(f.flags.load(std::memory_order_relaxed) & FrameInfo::kWriting);
+    DCHECK(f.page.load(std::memory_order_relaxed) == entry.page);
     uint32_t cleared = FrameInfo::kWriting;
     const bool latched = entry.written && latch::try_shared(w);
     if (latched) {
         DCHECK(frame_of(w.load()) == entry.frame);  // a page being written keeps its frame
+        DCHECK(page_in(entry.frame).header.lsn >= entry.lsn);  // PG-1
         if (page_in(entry.frame).header.lsn == entry.lsn || MUTANT(changed_page_clean))
             cleared |= FrameInfo::kDirty;  // BP-4: unless it changed meanwhile
         // BP-2: what the copy did not have came later than its lsn.
@@ -142,7 +152,7 @@ Result<void> BufferPool::Impl::write_candidates(std::span<const WriteCandidate> 
     return done;
 }
 
-// Until none of these pages is being written any more.
+// Waits until none of these pages is being written.
 void BufferPool::Impl::wait_for_writers(std::span<const WriteCandidate> busy) {
     const auto writing = [&] {
         return std::any_of(busy.begin(), busy.end(), [&](const WriteCandidate& c) {
@@ -163,10 +173,10 @@ void BufferPool::Impl::wait_for_writers(std::span<const WriteCandidate> busy) {
     }
 }
 
-// What was dirty when the call began: once the log has settled, every page that an earlier record
-// changes is marked (PC-4), and whoever is still changing it holds its latch, for which the copy
-// waits. A page that somebody else writes at that moment may have been copied before the call: it
-// gets a second look when that write is over.
+// Writes what was dirty when the call began. Once earlier records are published, every page that
+// they change is marked (PC-4). A thread that is still changing a page holds its latch, and the
+// copy waits for the latch. A page that another thread is writing may have been copied before the
+// call, so it is checked again after that write.
 Result<void> BufferPool::write_dirty(
     std::move_only_function<Nanos(uint64_t done, uint64_t total)> rest) {
     Impl& p = *impl_;
@@ -184,6 +194,7 @@ Result<void> BufferPool::write_dirty(
             if (!written && written.error().code == ErrorCode::store_failed) return result;
             done += n;
             if (at + n == due.size()) break;
+            DCHECK(done < total);
             if (const Nanos pause = rest(done, total)) threads::sleep_until(threads::now() + pause);
         }
         p.wait_for_writers(busy);

@@ -1,14 +1,16 @@
 // bytes.h - short pieces of memory, read, written, copied and compared without a call.
 //
-// Concepts   Keys, values and log payloads are mostly shorter than a call of memcpy is long. A
-//            piece is moved by two overlapping loads and stores of the widest kind that fits into
-//            it; both loads come first, so that the pieces may overlap.
+// Concepts   Most keys, values and log payloads are so short that a call of memcpy costs more than
+//            the copy. A piece is moved by two overlapping loads and stores of the widest type that
+//            fits into it. Both loads come first, so the pieces may overlap.
 #pragma once
 
 #include <cstdint>
 #include <cstring>
 
 #include <lockstep/types.h>
+
+#include "threads/base/check.h"
 
 namespace lockstep::sm::bytes {
 
@@ -35,11 +37,12 @@ template <class T>
 }
 
 // Returns the end of the copy. Takes null pointers with length 0. The empty asm hides the length's
-// bound from the compiler, which would otherwise copy by "rep movs", some thirty cycles before the
-// first byte.
+// bound from the compiler. Otherwise it would copy by "rep movs", which takes some thirty cycles
+// before the first byte.
 inline char* copy_bytes(char* to, Slice from) {
     size_t n = from.size();
     const char* at = from.data();
+    DCHECK(n == 0 || (at != nullptr && to != nullptr));
     if (n > 32) {
         asm("" : "+r"(n));
         std::memcpy(to, at, n);

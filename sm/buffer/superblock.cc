@@ -29,12 +29,15 @@ std::optional<Superblock> copy_in(const Page& page, uint32_t number) {
 // Page image of the next copy; its number is returned.
 uint32_t make_copy(Superblock& block, Page& page) {
     CHECK(std::memcmp(block.magic, kMagic, sizeof kMagic) == 0);
+    block.assert_state();
     // SB-1.
     const uint32_t number = static_cast<uint32_t>(
         MUTANT(superblock_in_place) ? (block.sequence += 2) & 1 : ++block.sequence & 1);
     format_page(page, PageId{number}, ObjectId{0}, PageKind::superblock);
     std::memcpy(page.body, &block, sizeof block);
     page.header.hole_begin = sizeof(PageHeader) + sizeof block;
+    page.assert_state();
+    DCHECK(block.sequence != 0);  // 0: never written
     page.header.checksum = page_checksum(page, PageId{number});
     return number;
 }
@@ -47,6 +50,8 @@ Result<Superblock> choose_superblock(const Page& first, const Page& second) {
         return fail(ErrorCode::corrupt_superblock, "both copies of the superblock");
     const uint32_t newer =
         !copies[0] || (copies[1] && copies[1]->sequence > copies[0]->sequence) ? 1 : 0;
+    DCHECK(copies[newer] &&
+           (!copies[1 - newer] || copies[newer]->sequence >= copies[1 - newer]->sequence));
     const Superblock& block = *copies[newer];
     if (block.version != kFormatVersion)
         return fail(ErrorCode::bad_version, "format version", block.version, kFormatVersion);

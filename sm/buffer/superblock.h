@@ -1,13 +1,13 @@
-// superblock.h - pages 0 and 1 of the volume: what one must know to open a store.
+// superblock.h - pages 0 and 1 of the volume: what open needs before it can read anything else.
 //
-// Layout     behind the page header (offset 32): char magic[8] "LOCKSTEP", u32 version, u32
+// Layout     Behind the page header (offset 32): char magic[8] "LOCKSTEP", u32 version, u32
 //            page_bytes, u64 store_uuid[2], u64 checkpoint_lsn, u64 log_start, u64
 //            log_segment_bytes, u32 catalog_root, u32 clean, u64 next_txn, u64 sequence.
-// Invariants SB-1 Two copies, written in turn with a growing sequence and a sync: the valid one
+// Invariants SB-1 Two copies are written in turn with a growing sequence and a sync. The valid copy
 //                 with the higher sequence counts. Sequence n lies in page n mod 2, so a write
 //                 never touches the copy that counts. [checked: choose_superblock()]
-//            SB-2 An unknown version or page size is bad_version, never a guess; both copies
-//            damaged is corrupt_superblock.
+//            SB-2 An unknown version or page size is bad_version, never a guess. If both copies are
+//                 damaged, the error is corrupt_superblock.
 #pragma once
 
 #include "sm/buffer/page.h"
@@ -31,7 +31,13 @@ struct Superblock {
     uint32_t clean;
     uint64_t next_txn;
     uint64_t sequence;
+
+    void assert_state() const {
+        DCHECK(log_start <= checkpoint_lsn);  // the log is kept from there on
+        DCHECK(clean <= 1);
+    }
 };
+static_assert(sizeof(Superblock) <= sizeof(Page::body));
 static_assert(kOnDisk<Superblock, 80> && offsetof(Superblock, uuid) == 16);
 static_assert(offsetof(Superblock, catalog_root) == 56 && offsetof(Superblock, next_txn) == 64);
 static_assert(offsetof(Superblock, checkpoint_lsn) == 32 && offsetof(Superblock, sequence) == 72);
@@ -43,7 +49,7 @@ Result<void> write_superblock(threads::Disk& disk, threads::FileId data, Superbl
 // The same from a user thread (only that thread waits), without the sync.
 Result<void> store_superblock(threads::FileId data, Superblock& block);
 
-// Of two pages as read, the block that counts (SB-1, SB-2).
+// The valid block of two pages as read (SB-1, SB-2).
 Result<Superblock> choose_superblock(const Page& first, const Page& second);
 
 }  // namespace lockstep::sm

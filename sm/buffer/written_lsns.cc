@@ -62,6 +62,8 @@ Result<std::unique_ptr<WrittenLsns>> WrittenLsns::create(uint64_t pages_max) {
     made->changed_ =
         reinterpret_cast<std::atomic<uint8_t>*>(made->lsns_ + made->blocks_ * kPagesPerBlock);
     made->slot_ = reinterpret_cast<uint8_t*>(made->changed_ + made->blocks_);
+    made->assert_state();
+    DCHECK(made->blocks_ * kPagesPerBlock >= pages_max);
     return made;
 }
 
@@ -70,6 +72,7 @@ WrittenLsns::~WrittenLsns() {
 }
 
 WrittenLsns::Loaded WrittenLsns::load(threads::Disk& disk, threads::FileId file, uint64_t store) {
+    assert_state();
     Loaded loaded;
     const uint64_t bytes = disk.size(file).value_or(0);
     const uint64_t blocks = std::min(blocks_, (bytes + 2 * kSlotBytes - 1) / (2 * kSlotBytes));
@@ -105,12 +108,14 @@ WrittenLsns::Loaded WrittenLsns::load(threads::Disk& disk, threads::FileId file,
 // Up to kSlotsAtOnce changed blocks from `next` on. What changes meanwhile is for the next save.
 Result<void> WrittenLsns::save_some(threads::FileId file, uint64_t store, Slot* slots,
                                     uint64_t& next) {
+    DCHECK(save_ > 0);  // 0: never written
     threads::IoRequest requests[kSlotsAtOnce];
     uint32_t count = 0;
     for (const uint64_t used = used_.load(std::memory_order_acquire);
          next < used && count < kSlotsAtOnce; ++next) {
         if (!(changed_[next].load(std::memory_order_relaxed) & kChanged)) continue;
         changed_[next].exchange(kSaving, std::memory_order_acq_rel);
+        DCHECK(slot_[next] <= 1);
         Slot& slot = slots[count];
         slot = {.checksum = 0,
                 .magic = kMagic,
@@ -148,6 +153,7 @@ void WrittenLsns::end_save(bool saved) {
     for (uint64_t b = 0, used = used_.load(std::memory_order_acquire); b < used; ++b) {
         if (!(changed_[b].load(std::memory_order_relaxed) & kSaving)) continue;
         slot_[b] ^= saved;
+        DCHECK(slot_[b] <= 1);
         if (!saved) changed_[b].fetch_or(kChanged, std::memory_order_relaxed);
         changed_[b].fetch_and(static_cast<uint8_t>(~kSaving), std::memory_order_relaxed);
     }
@@ -155,6 +161,7 @@ void WrittenLsns::end_save(bool saved) {
 
 Result<void> WrittenLsns::save(threads::FileId file, uint64_t store, bool sync) {
     const auto buffer = TRY(threads::make_aligned_buffer(kSlotsAtOnce * kSlotBytes));
+    assert_state();
     ++save_;
     Result<void> result;
     bool wrote = false;

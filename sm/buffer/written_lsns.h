@@ -1,38 +1,43 @@
-// written_lsns.h - which lsn each page has on the volume, so that a write that was acknowledged and
-// never arrived is noticed.
+// written_lsns.h - the lsn that each page has on the volume: detects writes that were acknowledged
+// but never arrived.
 //
-// Concepts   An array beside the translation array: for each page the lsn of its last completed
-//            write, 0 if that is not known. A page that is read with a lower lsn is an old version
-//            of itself: whole, with the right checksum, and wrong. The array outlives the store in
-//            the side file "data.lsn", brought up to date by each checkpoint before its superblock
-//            names it, and loaded at open. Nothing relies on the file: where it is missing, torn or
-//            from another store, the pages are "not known", which a warning says.
-// Layout     data.lsn: two slots of 4096 bytes for each block of 507 pages, block b's at (2b) *
-//            4096 and (2b + 1) * 4096, written in turn: offset 0 u64 checksum (XXH3 over bytes 8..,
-//            seeded with the block's number), 8 u64 magic, 16 u64 store (both halves of its uuid,
-//            exclusive or), 24 u64 save (grows; the valid slot with the higher one counts), 32 u32
-//            version, 36 u32 block, 40 u64 lsn[507].
-// Invariants LW-1 What a page must have is at most the lsn of its last completed write, and equal
-//                 to it if that was in this run; or, where nothing was known, the lsn that it was
-//                 read with. [written() at the completion, while kWriting keeps the page in its
-//                 frame; check_read()]
-//            LW-2 A page with a lower lsn is never data: rebuilt from the log, or lost_write.
-//            [checked: BufferPool::Impl::check_read()]
-//            LW-3 A saved lsn is durable on the volume, or the page comes out of the log before
-//                 anybody reads it. Saved by the checkpoint that begins at B, it was synced before
-//                 (checkpoint.cc, (1)) if it is not above B; if it is, a record above B has the
-//                 page, and the first such record brings it: redo forgets what the page must have
-//                 (forget()).
-//            LW-4 A save never touches the slot that counts; it counts when it is synced. An older
-//            slot asks for less and is never wrong.
-// Blocking   written(), forget(), of(): never. load() blocks the kernel thread, save() parks; one
-//            save at a time, the checkpointer's.
+// Concepts   An array beside the translation array holds, for each page, the lsn of its last
+//            completed write, 0 if not known. A page that is read with a lower lsn is an old
+//            version of itself: complete, with a valid checksum, and wrong.
+//            The array is kept in the side file "data.lsn". Each checkpoint updates the file before
+//            its superblock names it, and open loads it. Nothing depends on the file. Where it is
+//            missing, torn or from another store, the pages are "not known", and a warning says so.
+// Layout     File data.lsn: two slots of 4096 bytes for each block of 507 pages, written in turn.
+//            Block b's slots begin at (2b) * 4096 and (2b + 1) * 4096. A slot:
+//            offset  0 u64 checksum    XXH3 over bytes 8.., seeded with the block's number.
+//                    8 u64 magic.
+//                   16 u64 store       both halves of the store's uuid, exclusive or.
+//                   24 u64 save        grows; the valid slot with the higher save counts.
+//                   32 u32 version.
+//                   36 u32 block.
+//                   40 u64 lsn[507].
+// Invariants LW-1 What a page must have is at most the lsn of its last completed write. It equals
+//                 that lsn if the write was in this run. Where nothing was known, it is the lsn
+//                 that the page was read with. [written() at the completion, while kWriting keeps
+//                 the page in its frame; check_read()]
+//            LW-2 A page with a lower lsn is never data: it is rebuilt from the log, or the error
+//                 is lost_write. [checked: BufferPool::Impl::check_read()]
+//            LW-3 A saved lsn is durable on the volume, or the page comes out of the log before any
+//                 thread reads it. Let the checkpoint that begins at B save it. If it is not above
+//                 B, the page was synced before the save (checkpoint.cc, (1)). If it is above B, a
+//                 record above B has the page, and the first such record brings it: redo forgets
+//                 what the page must have (forget()).
+//            LW-4 A save never touches the slot that counts; the new slot counts once it is synced.
+//                 An older slot asks for less and is never wrong.
+// Blocking   written(), forget() and of() never block. load() blocks the kernel thread; save()
+//            parks. Only the checkpointer saves, one save at a time.
 #pragma once
 
 #include <atomic>
 #include <memory>
 #include <string>
 
+#include "threads/base/check.h"
 #include "threads/base/mutants.h"
 #include "threads/io/io.h"
 
@@ -47,33 +52,37 @@ public:
     WrittenLsns(const WrittenLsns&) = delete;
     WrittenLsns& operator=(const WrittenLsns&) = delete;
 
-    // What the page must at least have when it is read; 0: not known.
+    // The least lsn that the page must have when it is read; 0: not known.
     uint64_t of(PageId page) const {
+        DCHECK(page.value < blocks_ * kPagesPerBlock);
         return MUTANT(lost_write_unseen) ? 0 : lsns_[page.value].load(std::memory_order_relaxed);
     }
     // A write of the page has completed. One write of a page at a time (BI-2); ordered before
     // readers by the page's latch.
     void written(PageId page, Lsn lsn) {
+        DCHECK(page.value < blocks_ * kPagesPerBlock);
+        // PG-1: a page does not go back, but that redo forgets where it was.
+        DCHECK(lsn == Lsn{0} || lsns_[page.value].load(std::memory_order_relaxed) <= lsn.value);
         lsns_[page.value].store(lsn.value, std::memory_order_relaxed);
         const uint64_t block = page.value / kPagesPerBlock;
-        // A save that does not see the lsn leaves this for the next.
+        // If a save misses this lsn, the flag makes the next save write the block.
         changed_[block].fetch_or(kChanged, std::memory_order_acq_rel);
         for (uint64_t used = used_.load(std::memory_order_relaxed); used <= block;)
             if (used_.compare_exchange_weak(used, block + 1, std::memory_order_acq_rel)) break;
     }
-    // Redo takes the page from the log: whatever lies on the volume does not count.
+    // Redo takes the page from the log: the volume's copy does not count.
     void forget(PageId page) { written(page, Lsn{0}); }
 
     struct Loaded {
         bool missing = false;  // there is no file, or an empty one
-        // Blocks that ever were saved; of those, without any valid slot.
+        // Blocks that were ever saved, and how many of them have no valid slot.
         uint64_t blocks = 0, unknown = 0;
     };
-    // Reads the side file. `store` tells stores apart. Never fails: what cannot be read is not
-    // known.
+    // Reads the side file. `store` tells stores apart. Never fails: an unreadable block is "not
+    // known".
     Loaded load(threads::Disk& disk, threads::FileId file, uint64_t store);
     // Writes the blocks that have changed since the last save, syncs if `sync`. Errors: io_error,
-    // no_space: those blocks are saved again by the next save, the old slots go on to count.
+    // no_space. The old slots then still count, and the next save writes those blocks again.
     Result<void> save(threads::FileId file, uint64_t store, bool sync);
 
     static constexpr uint32_t kPagesPerBlock = 507;
@@ -83,13 +92,17 @@ private:
     static constexpr uint8_t kChanged = 1, kSaving = 2;
     struct Slot;
     WrittenLsns() = default;
+    void assert_state() const {  // the saver's
+        DCHECK(used_.load(std::memory_order_relaxed) <= blocks_);
+        DCHECK(bytes_ == blocks_ * (kPagesPerBlock * sizeof(uint64_t) + 2));
+    }
     Result<void> save_some(threads::FileId file, uint64_t store, Slot* slots, uint64_t& next);
     void end_save(bool saved);
 
     std::atomic<uint64_t>* lsns_ = nullptr;  // by page
-    // By block: kChanged = differs from the file, kSaving = is on its way there.
+    // By block: kChanged = differs from the file, kSaving = is being written to it.
     std::atomic<uint8_t>* changed_ = nullptr;
-    uint8_t* slot_ = nullptr;  // by block: the slot that counts. The saver's
+    uint8_t* slot_ = nullptr;  // by block: the slot that counts; used by the saver only
     uint64_t blocks_ = 0;
     std::atomic<uint64_t> used_{0};  // blocks from here on were never changed
     size_t bytes_ = 0;

@@ -1,5 +1,4 @@
-// deferred.h - what a transaction does after its end: things that must not happen before the
-// outcome is certain.
+// deferred.h - actions of a transaction that must wait until its outcome is certain.
 #pragma once
 
 #include <functional>
@@ -11,12 +10,12 @@ namespace lockstep::sm {
 // Runs on the transaction's thread after commit (true) or rollback (false), in order of
 // registration, locks already released.
 using AtEnd = std::move_only_function<void(bool committed)>;
-// Runs before that, if the transaction is about to commit: when nothing can prevent it any more and
+// Runs before that, if the transaction commits: when nothing can prevent the commit any more and
 // the locks are still held.
 using BeforeCommit = std::move_only_function<void()>;
 void at_end(txn::Transaction& txn, AtEnd action, BeforeCommit before = {});
-// A rollback to a savepoint has undone what was done after it: the actions registered since will
-// hear "rolled back", whatever the end. They run no earlier, because the transaction still holds
+// A rollback to a savepoint has undone later changes. The actions registered since then run with
+// false, whatever the transaction's end. They run no earlier, because the transaction still holds
 // its locks.
 void undo_at_end(txn::Transaction& txn, const txn::Savepoint& savepoint);
 

@@ -1,8 +1,8 @@
-// log_kinds.cc - from numbers in the log to functions: what applies an action, what undoes a kind,
-// what either is called.
+// log_kinds.cc - from numbers in the log to functions and names: applying an action, undoing a
+// kind.
 //
-// Everything here is generated from the two tables of log_kinds.h: an entry without its function
-// does not link.
+// Concepts   Everything here is generated from the two tables of log_kinds.h: an entry without its
+//            function does not link.
 #include "sm/change/log_kinds.h"
 
 #include "threads/base/check.h"
@@ -43,6 +43,8 @@ Result<void> undo_record(Env& env, txn::Transaction& txn, const txn::LogRecordVi
         LOCKSTEP_SM_LOG_KINDS(X)
 #undef X
     }
+    // RC-2: what was compensated is jumped over.
+    DCHECK(!(record.header->flags & txn::kLogCompensation));
     if (undo == nullptr)
         return fail(ErrorCode::corrupt_log, "record that cannot be undone", record.lsn.value,
                     record.header->kind);

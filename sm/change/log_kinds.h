@@ -1,16 +1,17 @@
 // log_kinds.h - the one table where recovery meets B-tree, heap and space map: log-record kinds and
 // page actions.
 //
-// Concepts   A record of sm/ has a kind (what happened; how to undo and describe it) and parts, one
-//            per page (which action changes that page). The forward path and redo apply the same
-//            action from the same bytes, so doing and redoing cannot differ.
-// Layout     part: u32 page, u8 action, u8 flags, u16 image_bytes, u32 payload_bytes, u32
-//            reserved(0); then the image if any (u16 hole_begin, u16 hole_end, bytes before and
-//            behind the hole; state BEFORE the action), then the payload; both padded to 8 bytes.
-// Invariants LK-1 apply(page, payload) depends on nothing but its arguments. LK-2 It never fails on
-// bytes that were logged.
+// Concepts   A record of sm/ has a kind and parts. The kind says what happened, and how to undo and
+//            describe it. Each part names one page and the action that changes it. The forward path
+//            and redo apply the same action to the same bytes, so they cannot differ.
+// Layout     Part: u32 page, u8 action, u8 flags, u16 image_bytes, u32 payload_bytes, u32
+//            reserved(0). Then the image, if any: u16 hole_begin, u16 hole_end, bytes before and
+//            behind the hole. It is the state BEFORE the action. Then the payload. Both are padded
+//            to 8 bytes.
+// Invariants LK-1 apply(page, payload) depends on nothing but its arguments.
+//            LK-2 It never fails on bytes that were logged.
 //            LK-3 Undo of a kind is logical: it finds the record again by key or record id, and
-//            logs a compensation record.
+//                 logs a compensation record.
 #pragma once
 
 #include <string>
@@ -93,6 +94,13 @@ enum class PageAction : uint8_t {
 #undef X
 };
 
+#define X(number, name, undo) static_assert(number >= txn::kSmLogKindFirst);
+LOCKSTEP_SM_LOG_KINDS(X)
+#undef X
+#define X(number, name) static_assert(number > 0 && number <= UINT8_MAX);
+LOCKSTEP_PAGE_ACTIONS(X)
+#undef X
+
 enum PartFlags : uint8_t {
     kPartImage = 1,  // a page image precedes the payload
     kPartFresh = 2,  // the action overwrites the whole page: redo need not read it
@@ -109,8 +117,9 @@ struct PartHeader {
 static_assert(kOnDisk<PartHeader, 16> && offsetof(PartHeader, action) == 4);
 static_assert(offsetof(PartHeader, flags) == 5 && offsetof(PartHeader, image_bytes) == 6);
 static_assert(offsetof(PartHeader, payload_bytes) == 8);
+static_assert(2 * sizeof(uint16_t) + kPageBytes <= UINT16_MAX);  // image_bytes
 
-// A part as found in a record.
+// One part of a record.
 struct PartView {
     PageId page;
     PageAction action;
@@ -130,8 +139,8 @@ void write_image(const Page& page, std::byte* out);
 // Runs the action: the page is exclusively held or private.
 void apply_action(PageAction action, Page& page, Slice payload);
 
-// Undoes one record of `txn` and logs the compensation with undo-next = record's prev. Parks. Must
-// not fail for lack of log space.
+// Undoes one record of `txn` and logs the compensation with undo-next = the record's prev. Parks.
+// Never fails for lack of log space.
 Result<void> undo_record(Env& env, txn::Transaction& txn, const txn::LogRecordView& record);
 
 // Txn/ kinds too; "?" if unknown.

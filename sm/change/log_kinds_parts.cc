@@ -36,6 +36,7 @@ bool image_sound(Slice image) {
 
 Result<bool> next_part(const txn::LogRecordView& record, uint32_t& cursor, PartView& part) {
     const uint32_t total = record.payload_bytes();
+    DCHECK(cursor % 8 == 0);
     if (cursor >= total) return false;
     const auto damaged = [&] {
         return fail(ErrorCode::corrupt_log, "part of a log record", record.lsn.value, cursor);
@@ -55,6 +56,7 @@ Result<bool> next_part(const txn::LogRecordView& record, uint32_t& cursor, PartV
     part.payload = Slice(at + image, header.payload_bytes);
     if (header.image_bytes != 0 && !image_sound(part.image)) return damaged();
     cursor += static_cast<uint32_t>(sizeof header + image + payload);
+    DCHECK(cursor <= total);
     return true;
 }
 
@@ -80,6 +82,7 @@ void install_image(Page& page, Slice image) {
     std::memcpy(to, image.data() + kImageHead, hole[0]);
     std::memset(to + hole[0], 0, hole[1] - hole[0]);
     std::memcpy(to + hole[1], image.data() + kImageHead + hole[0], kPageBytes - hole[1]);
+    DCHECK(page.header.hole_begin == hole[0] && page.header.hole_end == hole[1]);
 }
 
 }  // namespace lockstep::sm

@@ -1,17 +1,18 @@
-// page_change.cc - the change recipe: every modification of every page runs through here, some
-// fifty times per TPC-C New-Order.
+// page_change.cc - how pages change: every modification of every page runs through here, some fifty
+// times per TPC-C New-Order.
 //
-// One open reservation spans everything from the first byte of the record to the page's new lsn, in
-// this order and with no switch in between: look at the horizon again (PC-3), chain, note the pages
-// as dirty, write the record, apply the actions from the record's own bytes, set the pages' lsn,
-// publish. Applying before publishing keeps the record's bytes in the ring as long as they are
-// read, and makes Log::wait_until_published() cover the pages as well (PC-4).
-//
-// Undo space. A rollback logs at most as much for a record as the record itself has (before-values
-// are in it) plus a header, and after a checkpoint the page's image once more. A fresh page's undo
-// frees it: neither content nor image. One image is promised per page and stretch of work: as long
-// as a page is among the last ones this transaction has logged, it is not promised again; a
-// compensation record uses promises up, so it clears that memory.
+// Concepts   One open reservation lasts from the first byte of the record to the page's new lsn,
+//            with no switch in between. The order: read the full-page-image LSN again (PC-3),
+//            chain, note the pages as dirty, write the record. Then apply the actions from the
+//            record's own bytes, set the pages' lsn, publish.
+//            Applying before publishing keeps the record's bytes in the ring while they are read.
+//            It also makes Log::wait_until_published() cover the pages (PC-4).
+// Undo space A rollback logs at most as much for a record as the record itself has, plus a header:
+//            before-values are in the record. After a checkpoint it also logs the page's image once
+//            more. A fresh page's undo frees the page and logs neither content nor image.
+//            Log space for an image is reserved once per page while the page is among the last ones
+//            that this transaction logged. A compensation record uses the reservation up, so it
+//            clears that list.
 #include "sm/change/page_change.h"
 
 #include <cstring>
@@ -28,6 +29,8 @@ constexpr uint32_t kPartsMax = 16;
 constexpr uint32_t kUndoHeadBytes = 64;
 constexpr uint32_t kUndoImageBytes = kPageBytes + 256;
 
+static_assert(kPartsMax <= UINT8_MAX);  // LogRecordHeader::parts
+
 constexpr uint32_t padded(uint32_t bytes) { return (bytes + 7) & ~7u; }
 
 inline uint32_t payload_bytes(const ChangePart& part) {
@@ -35,7 +38,7 @@ inline uint32_t payload_bytes(const ChangePart& part) {
                                  part.pieces[2].size() + part.pieces[3].size());
 }
 
-// Actions that need nothing of the old page are fresh whatever the caller says.
+// Actions that need nothing of the old page are always fresh.
 inline bool is_fresh(const ChangePart& part) {
     return (part.flags & kPartFresh) || part.action == PageAction::page_free ||
            part.action == PageAction::page_image;
@@ -50,6 +53,7 @@ struct PartSize {
 };
 
 [[gnu::always_inline]] inline PartSize measure(const ChangePart& part, uint64_t horizon) {
+    part.assert_state();
     PartSize size{payload_bytes(part), 0, is_fresh(part)};
     // PC-3.
     if ((*part.page)->header.lsn <= horizon && !size.fresh && !MUTANT(no_page_image)) [[unlikely]]
@@ -105,6 +109,7 @@ inline uint32_t bytes_in_record(const PartSize& size) {
     at += sizeof(PartHeader) + padded(size.image);
     apply_action(part.action, page, Slice(reinterpret_cast<const char*>(at), size.payload));
     CHECK(page.header.page_id == id);
+    page.assert_state();
     if (!MUTANT(page_lsn_not_set)) page.header.lsn = end.value;
     return at + padded(size.payload);
 }
@@ -121,6 +126,7 @@ inline bool remember_page(txn::Transaction& txn, PageId page) {
     }
     recent[1] = recent[0];
     recent[0] = page;
+    DCHECK(recent[1] != page && recent[2] != page && recent[3] != page);
     return known;
 }
 
@@ -147,6 +153,7 @@ inline Result<void> promise_undo(txn::Log& log, txn::Transaction& txn,
         else if (!remember_page(txn, (*part.page)->id())) undo += kUndoImageBytes;
         undo += part.undo_bytes;
     }
+    DCHECK(undo >= kUndoHeadBytes);
     Result<void> promised = log.reserve_undo(txn.undo, bytes, undo);
     if (!promised) [[unlikely]]
         forget_pages(txn);  // nothing was promised for them
@@ -159,6 +166,10 @@ inline void fill_header(txn::LogRecordHeader& header, txn::Transaction* txn, Cha
     header.txn = 0;
     header.flags = 0;
     if (txn != nullptr) {
+        DCHECK(txn->thread == threads::current() && txn->last_lsn < lsn);
+        DCHECK(role != ChangeRole::forward || undo_next == kLsnNone);
+        // RC-2: rollback goes on with the same record or an older one.
+        DCHECK(role != ChangeRole::compensation || undo_next <= txn->last_lsn);
         const Lsn before = txn::TransactionTable::chain(*txn, lsn);
         header.prev =
             role == ChangeRole::forward || MUTANT(wrong_undo_next) ? before.value : undo_next.value;
@@ -195,8 +206,9 @@ template <size_t kParts>
         if (log.failed()) [[unlikely]]
             return fail(ErrorCode::store_failed, "log");
         const txn::LogSpace space = log.reserve(bytes);
+        DCHECK(space.bytes == bytes && space.lsn.value % 8 == 0);
         // A record at or above a checkpoint's begin was reserved after that checkpoint had set the
-        // horizon: seen here.
+        // full-page-image LSN. So the change is seen here.
         if (env.image_lsn.load(std::memory_order_seq_cst) != horizon) [[unlikely]] {
             log.discard(space);
             continue;
@@ -204,6 +216,7 @@ template <size_t kParts>
         fill_header(*space.header(), txn, role, kind, store, n, space.lsn, undo_next);
         std::byte* put = space.payload();
         for (size_t i = 0; i < n; ++i) {
+            DCHECK((*parts[i].page)->header.lsn <= space.lsn.value);  // PG-1: it only grows
             if (!MUTANT(page_not_dirty)) pool.note_dirty(*parts[i].page, space.lsn);
             put = put_part(parts[i], sizes[i], put);
         }
@@ -227,6 +240,9 @@ Result<Lsn> change_pages(Env& env, txn::Transaction* txn, ChangeRole role, LogKi
                          ObjectId store, std::span<ChangePart> parts, Lsn undo_next) {
     DCHECK(!parts.empty() && parts.size() <= kPartsMax && pages_distinct(parts));
     DCHECK((txn == nullptr) == (role == ChangeRole::system));
+    DCHECK(txn == nullptr || txn->state == txn::TxnState::active ||
+           txn->state == txn::TxnState::aborting);
+    DCHECK(role != ChangeRole::forward || !txn->read_only);
     if (parts.size() == 1) [[likely]]
         return change<1>(env, txn, role, kind, store, parts, undo_next);
     CHECK(parts.size() <= kPartsMax);

@@ -3,9 +3,9 @@
 //
 // Invariants RC-2 Every undone record leaves a compensation record whose `prev` names the record
 //                 before the undone one. A later walk, in this run or after a crash, meets the
-//                 compensation first and jumps over what it compensates. Many inserts in one record
-//                 leave one for each, of which all but the last name that record again, whose undo
-//                 passes over what is undone (btree_undo.cc).
+//                 compensation first and skips what it compensates. A record of many inserts leaves
+//                 one compensation for each. All but the last name that record again, whose undo
+//                 skips what is undone (btree_undo.cc).
 #include "sm/change/rollback.h"
 
 #include <utility>
@@ -18,6 +18,7 @@ namespace lockstep::sm {
 Result<uint64_t> undo_chain(Env& env, txn::Transaction& txn, Lsn to) {
     std::string buffer;
     uint64_t undone = 0;
+    DCHECK(txn.state == txn::TxnState::aborting && txn.thread == threads::current());
     for (Lsn at = txn.last_lsn;
          at > to || (MUTANT(savepoint_off_by_one) && at == to && at != kLsnNone);) {
         const txn::LogRecordView record = TRY(env.log->read(at, buffer));
@@ -27,14 +28,17 @@ Result<uint64_t> undo_chain(Env& env, txn::Transaction& txn, Lsn to) {
         txn.undo_next = Lsn{record.header->prev};
         if (record.header->flags & txn::kLogUndoable) {
             TRY(undo_record(env, txn, record));
+            DCHECK(txn.last_lsn > at || MUTANT(bulk_undo_missing));  // RC-2: a compensation
             ++undone;
         }
+        DCHECK(txn.undo_next < at);  // it ends
         at = txn.undo_next;
     }
     return undone;
 }
 
 Result<void> rollback(Env& env, txn::Transaction& txn, Lsn to) {
+    DCHECK(txn.state != txn::TxnState::free && to <= txn.last_lsn);
     const txn::TxnState state = std::exchange(txn.state, txn::TxnState::aborting);
     auto undone = undo_chain(env, txn, to);
     if (undone) {

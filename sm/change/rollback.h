@@ -1,8 +1,8 @@
 // rollback.h - undoing a transaction's changes, whole or back to a savepoint; and transactions that
 // the engine runs for itself.
 //
-// Invariants RC-2 Undo follows prev; a compensation record sends it to its undo-next, so nothing is
-// undone twice.
+// Invariants RC-2 Undo follows prev. A compensation record sends it to its undo-next, so nothing is
+//                 undone twice.
 // Blocking   Everything parks: locks, pages, log.
 // Source     C. Mohan et al., "ARIES", 1992.
 #pragma once
@@ -18,7 +18,8 @@ namespace lockstep::sm {
 // complete rollback that fails stops the store (the log is failed): the next restart finishes it.
 Result<void> rollback(Env& env, txn::Transaction& txn, Lsn to);
 
-// Undoes the records of `txn` above `to`, newest first; how many. For rollback() and restart.
+// Undoes the records of `txn` above `to`, newest first; returns how many. For rollback() and
+// restart.
 Result<uint64_t> undo_chain(Env& env, txn::Transaction& txn, Lsn to);
 
 // Runs `body` as a lazy transaction of its own: committed if it succeeds, rolled back otherwise.

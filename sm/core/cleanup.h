@@ -1,10 +1,10 @@
-// cleanup.h - what structures leave behind for others to finish: ghosts, unreachable pages; and how
-// undo finds an object.
+// cleanup.h - hooks through which structures report what others must finish (ghosts, unreachable
+// pages), and by which undo finds an object.
 //
-// Concepts   A delete leaves a ghost record, a replaced large value leaves its overflow chain, a
-//            bulk load or a drop may leave pages without a structure. The structure tells the hooks
-//            here; sm/store implements them (ghost cleaner, drop list, catalog). So a structure
-//            needs to know nothing of its owners.
+// Concepts   A delete leaves a ghost record. A replaced large value leaves its overflow chain. A
+//            bulk load or a drop may leave pages without a structure. The structure reports them to
+//            the hooks here, and sm/store implements the hooks (ghost cleaner, drop list, catalog).
+//            So a structure needs to know nothing of its owners.
 // Blocking   GhostNotes never parks. DropRegistry parks: locks, pages, log. ObjectDirectory::load()
 //            parks for pages.
 #pragma once
@@ -29,7 +29,13 @@ struct DropEntry {
     DropKind kind{};
     ObjectId store{};
     PageId page = kPageNone;
-    uint64_t number = 0;  // tells chains and loads of one store apart; 0 for objects
+    void assert_state() const {
+        DCHECK(kind >= DropKind::index && kind <= DropKind::load);
+        DCHECK(store.value >= kFirstUserObject.value);  // the catalog is never dropped
+        DCHECK((kind == DropKind::load) == (page == kPageNone));
+        DCHECK((kind >= DropKind::chain) == (number != 0));
+    }
+    uint64_t number = 0;  // tells chains and loads of one object apart; 0 for objects
 };
 
 // Names pages that must be freed whatever happens, so that no crash can leak them.
@@ -43,8 +49,7 @@ public:
     virtual Result<void> remove_now(const DropEntry& entry) = 0;
 };
 
-// Remembers places that hold ghosts or unreferenced overflow chains until a background thread
-// cleans them.
+// Stores places with ghosts or unreferenced overflow chains until a background thread cleans them.
 class GhostNotes {
 public:
     virtual ~GhostNotes() = default;

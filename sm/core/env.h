@@ -3,8 +3,8 @@
 //
 // Concepts   Engine (sm/store) owns these parts and fills the pointers while it opens the store.
 //            B-tree, heap and space map reach nothing else. A pointer is set once, before the first
-//            structure uses it, and stays until the store closes. What a structure leaves behind
-//            for others to finish goes through the hooks of cleanup.h.
+//            structure uses it, and stays until the store closes. A structure reports what others
+//            must finish through the hooks of cleanup.h.
 // Invariants EV-1 Structures never own what they see here, and never change a pointer.
 #pragma once
 
@@ -33,14 +33,14 @@ struct Env {
     txn::TransactionTable* txns = nullptr;
     BufferPool* pool = nullptr;
     SpaceMap* space = nullptr;
-    // Null while the store is made or restarted, and in tests of a single structure: then nothing
-    // is left behind for others.
+    // Null while the store is made or restarted, and in tests of a single structure. Then
+    // structures report nothing.
     ObjectDirectory* objects = nullptr;
     DropRegistry* drops = nullptr;
     GhostNotes* ghost_notes = nullptr;
 
-    // Begin LSN of the newest checkpoint: pages with a lower lsn log their image (PC-3). kLsnMax
-    // while a checkpoint begins.
+    // Full-page-image LSN: the end of the newest checkpoint's begin record. A page whose lsn is not
+    // above it logs its image (PC-3). kLsnMax while a checkpoint begins.
     std::atomic<uint64_t> image_lsn{0};
 
     std::function<void(int level, std::string_view text)> logger;

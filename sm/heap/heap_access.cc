@@ -23,6 +23,7 @@ txn::LockMode mode_of(Access access) {
 
 void copy_out(Slice value, ValueOut& out) {
     out.bytes = value.size();
+    DCHECK(out.fixed == nullptr || out.text == nullptr);
     if (out.text) out.text->assign(value);
     else if (out.fixed) std::memcpy(out.fixed, value.data(), std::min(out.capacity, value.size()));
 }
@@ -56,6 +57,7 @@ bool HeapFile::Ops::copy_at(HeapFile& heap, const Page& page, SlotNo number, Rec
 Result<bool> HeapFile::Ops::read(HeapFile& heap, RecordId id,
                                  std::move_only_function<void(Slice)> take) {
     RecordId moved{};
+    DCHECK(threads::current()->latch_depth == 0);
     {
         SharedPage page = TRY(heap.env_.pool->fix_shared(id.page));
         const Slot* s = record_at(heap, *page, id.slot);

@@ -24,6 +24,7 @@ Difference difference(Slice before, Slice after) {
     while (tail < shorter - head &&
            before[before.size() - 1 - tail] == after[after.size() - 1 - tail])
         ++tail;
+    DCHECK(head + tail <= shorter);
     return {static_cast<uint32_t>(head), static_cast<uint32_t>(before.size() - head - tail),
             static_cast<uint32_t>(after.size() - head - tail)};
 }
@@ -38,12 +39,14 @@ ChangePart leave_copy(ExclusivePage& page, RecordId copy, RecordId home, RemoveP
 
 }  // namespace
 
-// Replaces the record (what lies behind the first `skip` bytes of the slot) where it is, if it
-// fits.
+// Replaces the record in place if it fits. The record begins after the first `skip` bytes of the
+// slot.
 Result<HeapFile::Ops::Outcome> HeapFile::Ops::splice(HeapFile& heap, txn::Transaction& txn,
                                                      ExclusivePage& page, SlotNo number,
                                                      uint32_t skip, Slice record) {
+    assert_state(*page);
     const Slot& s = slot(*page, number.value);
+    DCHECK((s.state & (kLive | kGhost)) == kLive && skip <= s.length);
     const uint32_t capacity = capacity_for(skip + record.size());
     if (capacity > s.capacity && room(*page) + s.capacity < capacity) {
         const uint32_t needed = capacity - s.capacity;
@@ -86,8 +89,8 @@ Result<HeapFile::Ops::Outcome> HeapFile::Ops::update_in_place(HeapFile& heap, tx
     return splice(heap, txn, moved, target.slot, sizeof(Link), record);
 }
 
-// The record goes where there is room: back home, else to another page. There its home keeps a
-// stub, and its room until the transaction has ended.
+// The record moves back home if it fits there, else to another page. In that case its home slot
+// keeps a stub, and keeps its space until the transaction has ended.
 Result<bool> HeapFile::Ops::move(HeapFile& heap, txn::Transaction& txn, RecordId id, Slice record) {
     // Where the record is now, if not at home.
     RecordId copy{};
@@ -103,7 +106,7 @@ Result<bool> HeapFile::Ops::move(HeapFile& heap, txn::Transaction& txn, RecordId
     if (copy.page != kPageNone && fits_home) return move_home(heap, txn, id, copy, record);
     const PageId fresh =
         TRY(page_with_room(heap, txn, room_for(sizeof(Link) + record.size())))->id();
-    if (fresh == id.page || fresh == copy.page) return false;  // room appeared there meanwhile
+    if (fresh == id.page || fresh == copy.page) return false;  // space became free there
     return move_away(heap, txn, id, copy, fresh, record);
 }
 
@@ -115,6 +118,8 @@ Result<bool> HeapFile::Ops::move_home(HeapFile& heap, txn::Transaction& txn, Rec
     TRY(pages.latch(*heap.env_.pool));
     ExclusivePage& home = pages.of(id.page);
     const Slot& s = slot(*home, id.slot.value);
+    // The record's lock keeps it where it is (HF-2).
+    DCHECK((s.state & kStub) && link_of(content(*home, s)) == copy);
     if (room(*home) + s.capacity < capacity_for(record.size())) return false;
     const ReplacePayload back{
         id.slot.value, kLive, s.state, 0, sizeof(Link), static_cast<uint16_t>(record.size()), 0};
@@ -128,6 +133,7 @@ Result<bool> HeapFile::Ops::move_home(HeapFile& heap, txn::Transaction& txn, Rec
 
 Result<bool> HeapFile::Ops::move_away(HeapFile& heap, txn::Transaction& txn, RecordId id,
                                       RecordId copy, PageId fresh, Slice record) {
+    DCHECK(fresh != id.page && fresh != copy.page);
     LatchedPages pages;
     pages.want(fresh);
     pages.want(id.page);
@@ -144,6 +150,7 @@ Result<bool> HeapFile::Ops::move_away(HeapFile& heap, txn::Transaction& txn, Rec
             break;
     ExclusivePage& home = pages.of(id.page);
     const Slot& s = slot(*home, id.slot.value);
+    DCHECK(is_record(s) && ((s.state & kStub) != 0) == (copy.page != kPageNone));
     const Link back = link_to(id),
                forth{fresh.value, static_cast<uint16_t>(index + MUTANT(heap_forward_lost)), 0};
     const PutPayload put{static_cast<uint16_t>(index), kLive | kMoved, 0};
@@ -208,7 +215,7 @@ Result<bool> HeapFile::erase(txn::Transaction& txn, RecordId id) {
     for (uint32_t i = 0; i < count; ++i)
         richer[i] = class_of(*pages.of(places[i].page)) > classes[i];
     for (uint32_t i = 0; i < pages.count; ++i) pages.pages[i].release();
-    // The map only holds hints: what cannot be noted now is noted when somebody fills the page.
+    // The map only holds hints: if noting fails now, the next worker that fills the page notes it.
     for (uint32_t i = 0; i < count; ++i)
         if (richer[i] && !MUTANT(heap_map_stale))
             (void)Ops::note_class(*this, places[i].page, false);

@@ -11,6 +11,7 @@ using namespace heap;
 
 HeapFile::HeapFile(Env& env, ObjectId id, PageId first)
     : env_(env), id_(id), first_(first), hints_(std::make_shared<Hints>()) {
+    DCHECK(id.value != 0 && first != kPageNone);
     lock_.store = id;
     hints_->worker_count = env.runtime->workers();
     hints_->workers = std::make_unique<Hints::Worker[]>(hints_->worker_count);
@@ -86,6 +87,7 @@ constexpr uint32_t kEmptyTried = 4, kSlotsTried = 16;
 // the refused locks.
 uint32_t choose_slot(const Page& page, uint32_t skip) {
     const DataHeader& head = data(page);
+    DCHECK(skip < kSlotsTried && head.empty_slots <= head.slot_count);
     const uint32_t empty = std::min<uint32_t>(head.empty_slots, kEmptyTried);
     if (empty <= skip) [[likely]]
         return head.slot_count + skip - empty;
@@ -100,7 +102,7 @@ Result<RecordId> HeapFile::insert(txn::Transaction& txn, Slice record) {
     if (record.size() > kHeapRecordBytesMax)
         return fail(ErrorCode::value_too_long, "heap record", record.size(), kHeapRecordBytesMax);
     txn::LockManager& locks = *env_.locks;
-    // first: the pages of a heap that is gone are somebody else's.
+    // Lock first: the pages of a dropped heap may belong to another object.
     TRY(locks.lock_object(txn.locks, lock_, txn::LockMode::IX));
     for (uint32_t skip = 0;;) {
         const uint32_t bytes =
@@ -109,9 +111,8 @@ Result<RecordId> HeapFile::insert(txn::Transaction& txn, Slice record) {
             TRY(Ops::page_with_room(*this, txn, std::min<uint32_t>(bytes, kPageBytes - kSlotsAt)));
         const RecordId id{page->id(), SlotNo{static_cast<uint16_t>(choose_slot(*page, skip))}};
         const txn::LockName name = txn::record_lock_name(id_, id);
-        // Under the latch the lock is only tried; after a refusal the wait happens outside and
-        // everything is looked at again.
-        // HF-3: an empty slot whose lock somebody holds is not ours to fill.
+        // Under the latch the lock is only tried. After a refusal the insert unlatches, waits and
+        // starts over. HF-3: an empty slot whose lock is held must not be filled.
         if (!TRY(locks.try_lock_record(txn.locks, lock_, name, txn::LockMode::X))) [[unlikely]] {
             page.release();
             TRY(locks.lock_object(txn.locks, lock_, txn::LockMode::IX));
@@ -121,6 +122,10 @@ Result<RecordId> HeapFile::insert(txn::Transaction& txn, Slice record) {
             }
             continue;
         }
+        DCHECK(page->header.object == id_.value &&
+               Ops::room(*page) >= Ops::room_for(record.size()));
+        DCHECK(id.slot.value >= data(*page).slot_count ||
+               slot(*page, id.slot.value).state == kEmpty);
         const PutPayload head{id.slot.value, kLive, 0};
         ChangePart part{&page, PageAction::heap_put, 0, {bytes_of(head), record}};
         TRY(change_pages(env_, &txn, ChangeRole::forward, LogKind::heap_insert, id_, {&part, 1}));

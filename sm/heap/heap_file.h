@@ -1,16 +1,17 @@
 // heap_file.h - unordered records with stable record ids.
 //
-// Concepts   A heap is a chain of map pages that list its data pages with a class of free bytes
-//            each, so that an insert finds room without a walk. A record that outgrows its page
-//            leaves a forwarding stub: its id stays valid. Each worker remembers its last insert
-//            page, so that inserters do not fight for one. Locks are on records and on the whole
-//            heap; there is none on pages: it would cost each insert 280 instructions for the sake
-//            of scans below serializable, which lock record by record.
-// Invariants HF-1 A record id is given once per life of the record and valid until its delete
-// commits.
-//            HF-2 A stub points to exactly one moved record, which points back. HF-3 A slot freed
-//            by a delete is not reused while the deleting transaction can still roll back (its
-//            record lock is the test).
+// Concepts   A heap is a chain of map pages. Map pages list its data pages, each with a class of
+//            free bytes, so an insert finds space without a walk. A record that outgrows its page
+//            leaves a forwarding stub, so its id stays valid. Each worker remembers its last insert
+//            page, so inserters do not contend for one page.
+//            Locks are on records and on the whole heap. There are no page locks: one would cost
+//            each insert 280 instructions. It would serve only scans below serializable, which lock
+//            record by record.
+// Invariants HF-1 A record id is given once per life of the record and stays valid until its delete
+//                 commits.
+//            HF-2 A stub points to exactly one moved record, which points back.
+//            HF-3 A slot freed by a delete is not reused while the deleting transaction can still
+//                 roll back. Its record lock is the test.
 // Blocking   As btree.h.
 #pragma once
 
@@ -29,7 +30,7 @@ inline constexpr size_t kHeapRecordBytesMax = 8000;
 class HeapFile {
 public:
     HeapFile(Env& env, ObjectId id, PageId first);
-    // As a change of `txn` whose rollback frees the page, or for good (null).
+    // With `txn` a change whose rollback frees the page; with null permanent.
     static Result<PageId> create(Env& env, ObjectId id, txn::Transaction* txn = nullptr);
     Result<void> destroy();
 
@@ -37,13 +38,13 @@ public:
     PageId first_page() const { return first_; }
     txn::ObjectLock& lock() { return lock_; }
 
-    // X lock on the new record.
+    // Takes the X lock on the new record.
     Result<RecordId> insert(txn::Transaction& txn, Slice record);
     Result<bool> fetch(txn::Transaction& txn, RecordId id, Access access, ValueOut& out);
     Result<bool> update(txn::Transaction& txn, RecordId id, Slice record);
     Result<bool> erase(txn::Transaction& txn, RecordId id);
-    // All records in page order, under S locks on pages (serializable: S on the heap); stops when
-    // `each` returns false.
+    // All records in page order; stops when `each` returns false. Serializable takes S on the heap,
+    // weaker isolation S on each record.
     Result<void> scan(txn::Transaction& txn, std::move_only_function<bool(RecordId, Slice)> each);
 
     Result<void> undo_insert(txn::Transaction& txn, const txn::LogRecordView& record);

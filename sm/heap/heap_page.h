@@ -1,26 +1,39 @@
 // heap_page.h - the slotted page of heap files and the page that lists them, with the actions that
 // change both.
 //
-// Concepts   A slot has a capacity (bytes set aside on the page) besides the length of what is in
-//            it. The capacity never shrinks while the transaction that shortened or deleted the
-//            record may still roll back, so an undo always finds its room. A deleted record stays
-//            as a ghost, bytes and all, until somebody who finds its lock free reclaims it.
-// Layout     data page, behind the page header: 32 u32 map page that lists this page, 36 u16 index
-//              there, 38 u16 slots, 40 u16 heap begin, 42 u16 free bytes (neither slot nor
-//              capacity), 44 u16 reclaimable bytes (ghosts, unused capacity), 46 u16 empty slots,
-//              48 slots of 8 bytes {u16 offset, u16 capacity, u16 length, u8 state, u8 0}; records
-//              grow down from the page's end.
-//            stub: content is the moved copy's place {u32 page, u16 slot, u16 0}; moved copy: the
-//            same, pointing home, then the record. map page: 32 u32 next map page, 36 u16 entries,
-//            38 u16 0, 40 u64 0, 48 u32 page[1600], 6448 u8 class[1600].
+// Concepts   A slot has a capacity, the bytes set aside on the page, besides the length of its
+//            content. The capacity never shrinks while the transaction that shortened or deleted
+//            the record may still roll back. So an undo always finds its space. A deleted record
+//            stays as a ghost with all its bytes until a thread finds its lock free and reclaims
+//            it.
+// Layout     Data page, behind the page header:
+//            32 u32 map page that lists this page.
+//            36 u16 index there.
+//            38 u16 slots.
+//            40 u16 heap begin.
+//            42 u16 free bytes (neither slot nor capacity).
+//            44 u16 reclaimable bytes (ghosts, unused capacity).
+//            46 u16 empty slots.
+//            48 slots of 8 bytes {u16 offset, u16 capacity, u16 length, u8 state, u8 0}.
+//            Records grow down from the page's end.
+//            Stub: its content is the moved copy's place {u32 page, u16 slot, u16 0}.
+//            Moved copy: the same, pointing home, then the record.
+//            Map page:
+//            32 u32 next map page.
+//            36 u16 entries.
+//            38 u16 0.
+//            40 u64 0.
+//            48 u32 page[1600].
+//            6448 u8 class[1600].
 // Invariants HP-1 free bytes = 8144 - 8 x slots - sum of capacities. [checked: check_page()]
 //            HP-2 Records overlap neither each other nor the slots. [checked: check_page()]
 //            HP-3 Every action is a function of page and payload: padding is zeroed, compaction is
-//            in slot order.
+//                 in slot order.
 // Blocking   Nothing here parks or allocates.
 #pragma once
 
 #include "sm/buffer/page.h"
+#include "threads/base/check.h"
 #include "threads/base/on_disk.h"
 
 namespace lockstep::sm::heap {
@@ -49,9 +62,10 @@ static_assert(kOnDisk<DataHeader, 16>);
 static_assert(offsetof(DataHeader, slot_count) == 6 && offsetof(DataHeader, free_bytes) == 10);
 
 inline constexpr uint32_t kSlotsAt = sizeof(PageHeader) + sizeof(DataHeader);
-// A stub fits wherever a record did.
+// A stub fits into the capacity of any record.
 inline constexpr uint32_t kCapacityMin = 8;
 inline constexpr uint32_t kSlotsMax = (kPageBytes - kSlotsAt) / sizeof(Slot);
+static_assert(kSlotsMax <= UINT16_MAX);
 
 inline const DataHeader& data(const Page& page) {
     return *reinterpret_cast<const DataHeader*>(page.body);
@@ -75,6 +89,7 @@ struct Link {
     uint16_t unused;
 };
 static_assert(kOnDisk<Link, 8> && offsetof(Link, slot) == 4);
+static_assert(sizeof(Link) <= kCapacityMin);  // any record can become a stub
 inline RecordId link_of(Slice content) {
     Link link;
     std::memcpy(&link, content.data(), sizeof link);
@@ -83,7 +98,9 @@ inline RecordId link_of(Slice content) {
 
 // Free-space classes of the map: kilobytes that are free or can be reclaimed.
 inline constexpr uint32_t kClassBytes = 1024, kClasses = 8;
+static_assert((kPageBytes - kSlotsAt) / kClassBytes < kClasses);
 inline uint8_t class_of(const Page& page) {
+    DCHECK(data(page).free_bytes + data(page).reclaimable <= kPageBytes - kSlotsAt);
     return static_cast<uint8_t>((data(page).free_bytes + data(page).reclaimable) / kClassBytes);
 }
 
@@ -149,5 +166,24 @@ T head_of(Slice payload) {
 
 // Text of the first broken invariant of a data page, or null.
 const char* check_page(const Page& page);
+
+// Of a data page that is about to change or has changed: HP-1 and HP-2 without the records.
+inline void assert_state(const Page& page) {
+    [[maybe_unused]] const DataHeader& head = data(page);
+    [[maybe_unused]] const size_t slots_end = kSlotsAt + head.slot_count * sizeof(Slot);
+    DCHECK(page.kind() == PageKind::heap && head.slot_count <= kSlotsMax);
+    DCHECK(head.heap_begin >= slots_end && head.heap_begin <= kPageBytes);
+    DCHECK(head.free_bytes >= head.heap_begin - slots_end);
+    DCHECK(head.free_bytes <= kPageBytes - slots_end && head.empty_slots <= head.slot_count);
+    DCHECK(head.reclaimable <= kPageBytes - head.heap_begin);
+    DCHECK(page.header.hole_end == head.heap_begin && page.header.hole_begin == slots_end);
+}
+// Of a map page.
+inline void assert_map_state(const Page& page) {
+    DCHECK(page.kind() == PageKind::heap_map && map(page).entries <= kMapEntries);
+    DCHECK(page.header.hole_begin ==
+           offsetof(MapBody, page) + sizeof(PageHeader) + map(page).entries * sizeof(uint32_t));
+    DCHECK(map(page).next != page.header.page_id);
+}
 
 }  // namespace lockstep::sm::heap

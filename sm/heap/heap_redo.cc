@@ -41,6 +41,7 @@ void set_hole(Page& page) {
         s.offset = static_cast<uint16_t>(at);
     }
     CHECK(at >= slots_end(page));  // HP-2
+    DCHECK(head.free_bytes == at - slots_end(page));
     std::memcpy(page.bytes() + at, packed + at, kPageBytes - at);
     head.heap_begin = static_cast<uint16_t>(at);
 }
@@ -52,11 +53,13 @@ uint16_t allocate(Page& page, uint32_t bytes) {
     if (head.heap_begin - slots_end(page) < bytes) compact(page);
     head.heap_begin = static_cast<uint16_t>(head.heap_begin - bytes);
     head.free_bytes = static_cast<uint16_t>(head.free_bytes - bytes);
+    DCHECK(head.heap_begin >= slots_end(page) && bytes >= kCapacityMin);
     return head.heap_begin;
 }
 
 void give_back(Page& page, Slot& s) {
     DataHeader& head = header(page);
+    DCHECK(s.offset >= head.heap_begin && s.offset + s.capacity <= kPageBytes);
     head.free_bytes = static_cast<uint16_t>(head.free_bytes + s.capacity);
     if (s.offset == head.heap_begin)
         head.heap_begin = static_cast<uint16_t>(head.heap_begin + s.capacity);
@@ -66,6 +69,7 @@ void give_back(Page& page, Slot& s) {
 // Extends the slot array so that `index` exists.
 Slot& make_slot(Page& page, uint32_t index) {
     DataHeader& head = header(page);
+    DCHECK(index < kSlotsMax);
     while (head.slot_count <= index) {
         if (head.heap_begin - slots_end(page) < sizeof(Slot)) compact(page);
         CHECK(head.free_bytes >= sizeof(Slot) && head.heap_begin - slots_end(page) >= sizeof(Slot));
@@ -80,6 +84,7 @@ Slot& make_slot(Page& page, uint32_t index) {
 void empty_slot(Page& page, Slot& s) {
     if (s.state == kEmpty) return;
     DataHeader& head = header(page);
+    DCHECK(head.reclaimable >= reclaimable(s));
     head.reclaimable = static_cast<uint16_t>(head.reclaimable - reclaimable(s));
     give_back(page, s);
     s.length = 0;
@@ -96,10 +101,12 @@ void trim(Page& page, Slice slots) {
         std::memcpy(&index, slots.data() + i, 2);
         CHECK(index < head.slot_count);
         Slot& s = slot_at(page, index);
+        DCHECK(s.state != kEmpty);
         if (s.state & kGhost) {
             empty_slot(page, s);
             continue;
         }
+        DCHECK(s.capacity >= capacity_for(s.length));
         const uint32_t kept = capacity_for(s.length);
         head.reclaimable = static_cast<uint16_t>(head.reclaimable - reclaimable(s));
         head.free_bytes = static_cast<uint16_t>(head.free_bytes + s.capacity - kept);
@@ -116,12 +123,16 @@ void apply_heap_format(Page& page, Slice payload) {
     head = {p.map_page, p.map_index, 0, kPageBytes, static_cast<uint16_t>(kPageBytes - kSlotsAt), 0,
             0};
     set_hole(page);
+    assert_state(page);
 }
 
 void apply_heap_put(Page& page, Slice payload) {
     const auto p = head_of<PutPayload>(payload);
     const Slice bytes = payload.substr(sizeof p);
+    assert_state(page);
     Slot& s = make_slot(page, p.slot);
+    // A new record, or the undo of a delete; either lives then.
+    DCHECK((s.state == kEmpty || (s.state & kGhost)) && (p.state & (kLive | kGhost)) == kLive);
     DataHeader& head = header(page);
     const uint32_t capacity = capacity_for(bytes.size());
     if (s.state == kEmpty) head.empty_slots--;
@@ -139,12 +150,17 @@ void apply_heap_put(Page& page, Slice payload) {
     std::memset(at + bytes.size(), 0, capacity - bytes.size());  // HP-3
     head.reclaimable = static_cast<uint16_t>(head.reclaimable + reclaimable(s));
     set_hole(page);
+    assert_state(page);
 }
 
 void apply_heap_replace(Page& page, Slice payload) {
     const auto p = head_of<ReplacePayload>(payload);
+    assert_state(page);
     CHECK(p.slot < header(page).slot_count);
     Slot& s = slot_at(page, p.slot);
+    DCHECK(s.state == p.state_old && !(s.state & kGhost));
+    DCHECK((p.flags & kWithoutOld) || content(page, s).substr(p.at, p.old_bytes) ==
+                                          payload.substr(sizeof p + p.new_bytes, p.old_bytes));
     CHECK(s.state != kEmpty && p.at + p.old_bytes <= s.length);
     DataHeader& head = header(page);
     head.reclaimable = static_cast<uint16_t>(head.reclaimable - reclaimable(s));
@@ -170,18 +186,23 @@ void apply_heap_replace(Page& page, Slice payload) {
     std::memcpy(page.bytes() + s.offset + p.at, payload.data() + sizeof p, p.new_bytes);
     s.length = static_cast<uint16_t>(length);
     s.state = p.state_new;
+    DCHECK(s.length <= s.capacity && (!(s.state & kStub) || s.length == sizeof(Link)));
     head.reclaimable = static_cast<uint16_t>(head.reclaimable + reclaimable(s));
     set_hole(page);
+    assert_state(page);
 }
 
 void apply_heap_remove(Page& page, Slice payload) {
     const auto p = head_of<RemovePayload>(payload);
+    assert_state(page);
     if (p.mode == kTrim) {
         trim(page, payload.substr(sizeof p, p.slot * 2u));
     } else {
         CHECK(p.slot < header(page).slot_count);
         Slot& s = slot_at(page, p.slot);
         DataHeader& head = header(page);
+        DCHECK(s.state == p.state_old && (s.state & (kLive | kGhost)) == kLive);
+        DCHECK(p.mode == kToEmpty || content(page, s) == payload.substr(sizeof p));
         if (p.mode == kToEmpty) {
             empty_slot(page, s);
         } else {
@@ -191,12 +212,14 @@ void apply_heap_remove(Page& page, Slice payload) {
         }
     }
     set_hole(page);
+    assert_state(page);
 }
 
 void apply_heap_map_format(Page& page, Slice payload) {
     const auto p = head_of<MapFormatPayload>(payload);
     format_page(page, PageId{p.page}, ObjectId{p.store}, PageKind::heap_map);
     MapBody& body = map_body(page);
+    DCHECK(p.first_entry == kPageNone.value || p.free_class < kClasses);
     body.next = kPageNone.value;
     if (p.first_entry != kPageNone.value) {
         body.page[0] = p.first_entry;
@@ -212,7 +235,10 @@ void apply_heap_map_format(Page& page, Slice payload) {
 void apply_heap_map_set(Page& page, Slice payload) {
     const auto p = head_of<MapSetPayload>(payload);
     MapBody& body = map_body(page);
+    assert_map_state(page);
     CHECK(p.index < kMapEntries);
+    DCHECK(p.mode <= kRemoveLast && p.free_class < kClasses);
+    DCHECK(p.mode != kSetClass || body.page[p.index] == p.page);
     if (p.mode == kAppend) {
         CHECK(p.index == body.entries);
         body.page[p.index] = p.page;
@@ -222,12 +248,16 @@ void apply_heap_map_set(Page& page, Slice payload) {
         body.page[p.index] = 0;
         body.entries--;
     }
+    DCHECK(p.index < body.entries || p.mode == kRemoveLast);
     body.free_class[p.index] = p.free_class;
     page.header.hole_begin =
         static_cast<uint16_t>(sizeof(PageHeader) + offsetof(MapBody, page) + 4u * body.entries);
 }
 
 void apply_heap_set_link(Page& page, Slice payload) {
+    assert_map_state(page);
+    // The list grows and shrinks at its end.
+    DCHECK((map(page).next == kPageNone.value) != (head_of<uint32_t>(payload) == kPageNone.value));
     map_body(page).next = head_of<uint32_t>(payload);
 }
 

@@ -20,10 +20,12 @@ uint32_t class_needed(uint32_t bytes) {
 
 Result<ExclusivePage> HeapFile::Ops::page_with_room(HeapFile& heap, txn::Transaction& txn,
                                                     uint32_t bytes) {
+    DCHECK(bytes <= kPageBytes - kSlotsAt && threads::current()->latch_depth == 0);
     const uint32_t hint =
         heap.hints_->workers[threads::worker_index()].page.load(std::memory_order_relaxed);
     if (hint != kPageNone.value) [[likely]] {
         ExclusivePage page = TRY(heap.env_.pool->fix_exclusive(PageId{hint}));
+        DCHECK(page->kind() == PageKind::heap && page->header.object == heap.id_.value);
         if (room(*page) >= bytes) [[likely]]
             return page;
         if (room(*page) + data(*page).reclaimable >= bytes) {
@@ -42,6 +44,7 @@ Result<ExclusivePage> HeapFile::Ops::page_with_room(HeapFile& heap, txn::Transac
     Hints& hints = *heap.hints_;
     auto& mine = hints.workers[threads::worker_index()].page;
     hints.latch.lock();
+    hints.assert_state();
     const PageId left{mine.exchange(kPageNone.value, std::memory_order_relaxed)};
     hints.latch.unlock();
     if (left != kPageNone) TRY(note_class(heap, left, true));
@@ -64,6 +67,7 @@ Result<ExclusivePage> HeapFile::Ops::page_with_room(HeapFile& heap, txn::Transac
         // HF-4.
         if (!taken && current == kPageNone) mine.store(candidate.value, std::memory_order_relaxed);
         if (!taken && current != kPageNone) hints.candidates[lowest].push_back(candidate);
+        hints.assert_state();
         hints.latch.unlock();
         if (current != kPageNone) return page_with_room(heap, txn, bytes);
         if (taken) continue;
@@ -95,6 +99,7 @@ Result<void> HeapFile::Ops::extend(HeapFile& heap) {
     Hints& hints = *heap.hints_;
     hints.latch.lock();
     PageId last = hints.last_map;
+    DCHECK(hints.loaded);
     hints.latch.unlock();
     ExclusivePage map_page = TRY(env.pool->fix_exclusive(last));
     while (map(*map_page).next != kPageNone.value) {
@@ -133,12 +138,13 @@ Result<void> HeapFile::Ops::extend(HeapFile& heap) {
     auto& mine = hints.workers[threads::worker_index()].page;
     const PageId before{mine.exchange(fresh.value, std::memory_order_relaxed)};
     // Looked at again before use.
+    hints.assert_state();
     if (before != kPageNone && before != fresh) hints.candidates[kClasses - 1].push_back(before);
     hints.latch.unlock();
     return {};
 }
 
-// First insert after open: all pages with room, from the map.
+// First insert after open: loads all pages with free space from the map.
 Result<void> HeapFile::Ops::load_hints(HeapFile& heap) {
     Hints& hints = *heap.hints_;
     hints.latch.lock();
@@ -158,6 +164,7 @@ Result<void> HeapFile::Ops::load_hints(HeapFile& heap) {
         at = PageId{body.next};
     }
     hints.latch.lock();
+    hints.assert_state();
     if (!hints.loaded) {
         for (uint32_t c = 0; c < kClasses; ++c) {
             std::reverse(found[c].begin(), found[c].end());  // lowest page first
@@ -180,20 +187,21 @@ txn::LockName HeapFile::Ops::lock_of(const HeapFile& heap, PageId page, uint32_t
 bool HeapFile::Ops::unlocked(HeapFile& heap, txn::Transaction& txn, txn::LockName name) {
     txn::LockManager& locks = *heap.env_.locks;
     if (MUTANT(heap_bytes_taken_early)) return true;
-    // Whoever holds the whole heap erases without a lock on the record: its ghosts look as free as
-    // old ones, and it may yet roll back.
+    // A transaction that holds the whole heap erases without record locks. Its ghosts look as free
+    // as old ghosts, but it may still roll back.
     if (heap.lock().strong.load(std::memory_order_acquire) != 0) return false;
     return locks.held(txn.locks, name) == txn::LockMode::none &&
            locks.grantable(txn.locks, name, txn::LockMode::X);
 }
 
-// The bytes of a ghost, and those by which a record was shortened, belong to the transaction that
-// did it until its lock is gone. Whoever wants to change the record afterwards needs this page's
-// latch, so what is found unlocked here stays so until the record is applied.
+// The bytes of a ghost and the unused bytes of a shortened record belong to their transaction until
+// its lock is gone. A later change of the record needs this page's latch. So a record found
+// unlocked here stays unlocked until the change is applied.
 [[gnu::cold, gnu::noinline]] Result<void> HeapFile::Ops::reclaim(HeapFile& heap,
                                                                  txn::Transaction& txn,
                                                                  ExclusivePage& page,
                                                                  uint32_t bytes) {
+    assert_state(*page);
     const DataHeader& head = data(*page);
     uint16_t slots[kSlotsMax];
     uint32_t count = 0, gain = 0;
@@ -206,6 +214,7 @@ bool HeapFile::Ops::unlocked(HeapFile& heap, txn::Transaction& txn, txn::LockNam
         gain += spare;
     }
     if (count == 0) return {};
+    DCHECK(count <= kSlotsMax && gain <= head.reclaimable);
     const RemovePayload trim{static_cast<uint16_t>(count), kTrim, 0};
     ChangePart part{&page,
                     PageAction::heap_remove,

@@ -1,9 +1,10 @@
-// heap_undo.cc - rollback of heap changes: each part of the record is taken back on its page, in
-// one compensation record.
+// heap_undo.cc - rollback of heap changes: each part of the record is undone on its page, in one
+// compensation record.
 //
-// Slots do not move and the room they held is kept (heap_page.h), so undo finds page and slot where
-// the forward change left them. Invariants HF-6 After its undo a slot has the state and the bytes
-// it had before; only capacity and place on the page may differ.
+// Concepts   Slots do not move and keep their space (heap_page.h), so undo finds page and slot
+//            where the forward change left them.
+// Invariants HF-6 After its undo a slot has the state and the bytes it had before; only capacity
+//                 and place on the page may differ.
 // Blocking   Parks for pages and latches; needs no log space beyond what was reserved.
 #include "sm/change/log_kinds.h"
 #include "sm/heap/heap_impl.h"
@@ -58,6 +59,7 @@ Result<void> invert(const PartView& part, InverseHead& head, ChangePart& out) {
 
 Result<void> undo_heap(Env& env, txn::Transaction& txn, const txn::LogRecordView& record,
                        LogKind kind) {
+    DCHECK(record.header->txn == txn.id.value && (record.header->flags & txn::kLogUndoable));
     LatchedPages pages;
     PartView views[3];
     uint32_t count = 0, cursor = 0;
@@ -68,6 +70,7 @@ Result<void> undo_heap(Env& env, txn::Transaction& txn, const txn::LogRecordView
         views[count++] = part;
         pages.want(part.page);
     }
+    DCHECK(count > 0 && count == pages.count);  // PC-5
     TRY(pages.latch(*env.pool));
     ChangePart parts[3];
     InverseHead heads[3];
@@ -82,8 +85,8 @@ Result<void> undo_heap(Env& env, txn::Transaction& txn, const txn::LogRecordView
 
 }  // namespace
 
-// The table of log kinds calls these. They need no HeapFile: a heap whose creation is being rolled
-// back has none any more.
+// The table of log kinds calls these. They need no HeapFile: while a heap's creation is rolled
+// back, it does not exist any more.
 Result<void> undo_heap_insert(Env& env, txn::Transaction& txn, const txn::LogRecordView& record) {
     return undo_heap(env, txn, record, LogKind::heap_undo_insert);
 }

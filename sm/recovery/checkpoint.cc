@@ -1,24 +1,25 @@
-// checkpoint.cc - fuzzy checkpoints: bound the log and the work of a restart while transactions go
-// on.
+// checkpoint.cc - fuzzy checkpoints: they bound the log and the work of a restart while
+// transactions run.
 //
-// Argument   Let B be the LSN of the begin record. Redo may start at B if (1) each change logged
-//            below B is in the volume's synced copy, and (2) the first record of every page at or
-//            above B brings the page with it. (1) A change marks its pages dirty before it
-//            publishes its record (PC-4). write_dirty() begins with settling the log: after that,
-//                every page that a record below B changes is marked, or was written since. Then it
-//                writes what is marked, waiting for those who are still changing it, and syncs; the
-//                sync also covers what the cleaner wrote before.
-//            (2) The image horizon is "everything" before B is reserved and then the end of the
-//                begin record. A change looks at the horizon again after its reservation. If it
-//                still saw the old horizon there, its reservation came before ours, so it lies
-//                below B. If it lies above, it saw "everything" or the new horizon; page lsns are
-//                ends of records, those of changes below B are at most B, hence below the new
-//                horizon: the next change of such a page logs its image.
-//            The transactions' list is taken after the dirty pages are written: whoever is live at
-//            a crash after that was live then or has all its records above B. The log is kept from
-//            min(B, oldest first record of a live transaction).
+// Argument   Let B be the LSN of the begin record. Redo may start at B under two conditions. (1)
+//            Each change logged below B is in the volume's synced copy. (2) The first record of
+//            every page at or above B brings the page with it.
+//            (1) A change marks its pages dirty before it publishes its record (PC-4).
+//            write_dirty() first waits until earlier records are published. After that, every page
+//            that a record below B changes is marked, or was written since. write_dirty() then
+//            writes what is marked and waits for threads that are still changing it. Its sync also
+//            covers what the cleaner wrote before.
+//            (2) The full-page-image LSN is "everything" before B is reserved, and then the end of
+//            the begin record. A change reads it again after its reservation. If it still saw the
+//            old value there, its reservation came before ours, so it lies below B. If it lies
+//            above B, it saw "everything" or the new value. Page lsns are ends of records, so those
+//            of changes below B are at most B. They are not above the new value, so the next change
+//            of such a page logs its image.
+//            The list of transactions is taken after the dirty pages are written. A transaction
+//            that is live at a later crash was live then, or has all its records above B. The log
+//            is kept from min(B, oldest first record of a live transaction).
 // Invariants RC-3 The superblock is written after the pages are synced and the end record is
-// durable. [checked: name_checkpoint()]
+//                 durable. [checked: name_checkpoint()]
 // Blocking   run() parks for a long time; one at a time.
 #include <algorithm>
 
@@ -37,6 +38,11 @@ struct Checkpointer::Impl {
     std::unique_ptr<threads::Event> stop;  // of the background thread
     std::unique_ptr<threads::Completion> stopped;
     bool hurry() const { return stop && stop->is_set(); }
+    void assert_state() const {
+        DCHECK(!stopped || stop);
+        DCHECK(completed.load(std::memory_order_relaxed) == 0 ||
+               last_begin.load(std::memory_order_relaxed) != 0);
+    }
 };
 
 namespace {
@@ -48,6 +54,7 @@ constexpr Nanos kPoll = 20 * kMillisecond, kPauseAfterError = kSecond, kWriteTim
 Lsn append(txn::Log& log, txn::TxnLogKind kind, Slice payload, uint64_t& end) {
     const uint32_t bytes =
         txn::log_align(static_cast<uint32_t>(sizeof(txn::LogRecordHeader) + payload.size()));
+    DCHECK(bytes <= txn::kLogRecordMax);
     const txn::LogSpace space = log.reserve(bytes);
     *space.header() = {};
     space.header()->kind = static_cast<uint16_t>(kind);
@@ -67,10 +74,11 @@ bool log_is_scarce(const RestartEnv& env, uint64_t percent) {
            env.log->capacity_bytes() / 100 * percent;
 }
 
-// The writes keep step with the log that the rest of the store produces, so that they are through
-// by half of the interval; when it produces little, with the clock. Without any rest when the log
-// gets scarce.
+// The writes keep pace with the log that is produced, so they end by half of the interval. If
+// little log is produced, they keep pace with the clock. They do not pause when the log gets
+// scarce.
 Nanos rest(const RestartEnv& env, Lsn begin, Nanos started, uint64_t done, uint64_t total) {
+    DCHECK(done <= total && total > 0);
     if (log_is_scarce(env, 50)) return 0;
     const double by_log = static_cast<double>(env.log->tail() - begin) /
                           (static_cast<double>(interval_bytes(env)) / 2);
@@ -86,6 +94,7 @@ Lsn begin_checkpoint(RestartEnv& env) {
     env.image_lsn.store(kLsnMax.value);
     uint64_t end = 0;
     const Lsn begin = append(*env.log, txn::TxnLogKind::checkpoint_begin, {}, end);
+    DCHECK(begin.value > env.superblock.checkpoint_lsn && env.image_lsn.load() == kLsnMax.value);
     env.image_lsn.store(MUTANT(horizon_not_raised) ? 0 : end);
     return begin;
 }
@@ -112,6 +121,7 @@ Lsn end_checkpoint(RestartEnv& env, Lsn begin, Lsn& oldest, TxnId& next) {
                                  parts,
                                  static_cast<uint32_t>(to - from),
                                  0};
+        DCHECK(from <= to && (part + 1 == parts) == (to == live.size()));
         payload.assign(reinterpret_cast<const char*>(&head), sizeof head);
         for (size_t i = from; i < to; ++i) {
             const CheckpointTxn t{live[i].id.value, live[i].first.value, live[i].last.value};
@@ -124,7 +134,9 @@ Lsn end_checkpoint(RestartEnv& env, Lsn begin, Lsn& oldest, TxnId& next) {
 
 // A failed sync is never asked twice: what it covered may be lost although a second one succeeds.
 Result<void> write_superblock_of(RestartEnv& env, Superblock block) {
+    block.assert_state();
     TRY(store_superblock(env.data_file, block));
+    DCHECK(block.sequence > env.superblock.sequence);  // SB-1
     if (env.options.sync && !MUTANT(superblock_unsynced)) {
         auto synced = threads::io_sync(env.data_file, "superblock");
         if (!synced) env.log->fail_store();
@@ -143,6 +155,10 @@ void save_written_lsns(RestartEnv& env) {
 
 Result<void> name_checkpoint(RestartEnv& env, Lsn begin, Lsn end, Lsn oldest, TxnId next) {
     CHECK(env.options.sync == false || env.log->durable() >= end);  // RC-3
+    // Checkpoints, the log's start and the numbers of transactions only go up.
+    DCHECK(begin <= end && begin.value > env.superblock.checkpoint_lsn);
+    DCHECK(std::min(begin, oldest).value >= env.superblock.log_start);
+    DCHECK(next.value >= env.superblock.next_txn);
     Superblock block = env.superblock;
     block.checkpoint_lsn = begin.value;
     block.log_start = std::min(begin, oldest).value;
@@ -164,6 +180,7 @@ private:
 
 // Whether the next checkpoint is due.
 bool is_due(const RestartEnv& env, Lsn last_begin) {
+    DCHECK(last_begin <= env.log->tail());
     const uint64_t since = env.log->tail() - last_begin;
     // If an old transaction holds the log, checkpoints one after another would not help: some log
     // must have been written.
@@ -177,6 +194,7 @@ Checkpointer::Checkpointer(RestartEnv& env) : env_(env), impl_(std::make_shared<
 
 Result<void> Checkpointer::run(bool fast) {
     Held held(impl_->running);
+    impl_->assert_state();
     if (env_.failed()) return fail(ErrorCode::store_failed, "checkpoint");
     const Lsn begin = begin_checkpoint(env_);
     impl_->last_begin.store(begin.value, std::memory_order_relaxed);
@@ -198,6 +216,7 @@ Result<void> Checkpointer::run(bool fast) {
 Result<void> Checkpointer::mark_clean() {
     Held held(impl_->running);
     Superblock block = env_.superblock;
+    DCHECK(block.checkpoint_lsn != 0 && block.clean == 0);
     block.clean = 1;
     return write_superblock_of(env_, block);
 }
@@ -229,6 +248,7 @@ Result<void> Checkpointer::start() {
 }
 
 void Checkpointer::stop() {
+    impl_->assert_state();
     if (!impl_->stopped) return;
     impl_->stop->set();
     impl_->stopped->wait();

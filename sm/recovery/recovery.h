@@ -1,13 +1,13 @@
-// recovery.h - restart after a crash (analysis, redo, undo), rollback, checkpoints, single-page
-// repair.
+// recovery.h - restart after a crash (analysis, redo, undo), checkpoints, single-page repair.
 //
-// Concepts   ARIES with a checkpoint that writes what was dirty when it began: redo starts at the
-//            begin record of the last completed checkpoint (checkpoint.cc has the argument), and
-//            every page changed since carries its image in the log. Analysis and redo are one pass
-//            over the log. Abort and restart share the rollback code.
-// Invariants RC-1 Redo applies a part only if the page's lsn is below the record's end. RC-2 Undo
-//            follows prev; a compensation record sends it to its undo-next, so nothing is undone
-//            twice. RC-3 The superblock names a checkpoint only when all it promises is durable.
+// Concepts   ARIES with a checkpoint that writes what was dirty when it began. Redo starts at the
+//            begin record of the last completed checkpoint (checkpoint.cc has the argument). The
+//            log has the image of every page changed since. Analysis and redo are one pass over the
+//            log. Abort and restart share the rollback code.
+// Invariants RC-1 Redo applies a part only if the page's lsn is below the record's end.
+//            RC-2 Undo follows prev. A compensation record sends it to its undo-next, so nothing is
+//                 undone twice.
+//            RC-3 The superblock names a checkpoint only when all it promises is durable.
 //            RC-4 Recovering one image twice gives identical bytes.
 // Source     C. Mohan et al., "ARIES", 1992; PostgreSQL's checkpoint rule (redo pointer = begin).
 #pragma once
@@ -20,14 +20,14 @@ struct RecoveryReport {
     bool clean = false;  // the store had been closed properly
     Lsn redo_from{}, log_end{};
     uint64_t records = 0, parts_redone = 0, pages_read = 0, losers = 0, undone = 0;
-    // Redo runs while the log is being read and analysed; redo_nanos is what remained to be applied
-    // after that.
+    // Redo runs while the log is read and analysed; redo_nanos is the time of what remained after
+    // that.
     Nanos analysis_nanos = 0, redo_nanos = 0, undo_nanos = 0;
 };
-// Brings the volume up to the end of the log; called on a user thread of worker 0 before anything
-// else runs. Redo runs on all workers, pages divided by number. env.catalog is loaded between redo
-// and undo. next TxnId is set. env.superblock is the one just read. Ends with a checkpoint, unless
-// the store had been closed properly.
+// Brings the volume up to the end of the log. Called on a user thread of worker 0 before anything
+// else runs; env.superblock is the one just read. Redo runs on all workers, pages divided by
+// number. env.objects is loaded between redo and undo. Sets the next TxnId. Ends with a checkpoint
+// unless the store was closed properly.
 Result<RecoveryReport> restart(RestartEnv& env, Lsn checkpoint_begin);
 
 // Rebuilds one page from the log (newest image at or after the log's start, then its later parts)
@@ -37,8 +37,8 @@ Result<bool> repair_page(RestartEnv& env, PageId id, Page& page);
 class Checkpointer {
 public:
     explicit Checkpointer(RestartEnv& env);
-    // Begin record and image horizon; write what is dirty; sync; end record; superblock; recycle
-    // log. One at a time; parks.
+    // Begin record and full-page-image LSN, dirty pages, sync, end record, superblock, recycling of
+    // the log. One at a time; parks. `fast`: writes do not pause.
     Result<void> run(bool fast);
     // Notes in the superblock that nothing has happened since the last run(). At close, when
     // nothing runs any more.

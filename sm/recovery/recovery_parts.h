@@ -1,4 +1,5 @@
-// recovery_parts.h - what rollback, checkpoint and restart share; private to them.
+// recovery_parts.h - what checkpoint, restart (with its rollback of losers) and repair share.
+// Private to them.
 //
 // Layout     checkpoint_end record: CheckpointEnd, then `count` CheckpointTxn. Many transactions
 //            take several such records (`part` of `parts`).
@@ -11,6 +12,7 @@
 #include "sm/change/log_kinds.h"
 #include "sm/change/rollback.h"
 #include "sm/recovery/recovery.h"
+#include "threads/base/check.h"
 #include "threads/base/mutants.h"
 #include "threads/base/on_disk.h"
 #include "threads/sync/event.h"
@@ -31,8 +33,11 @@ struct CheckpointTxn {
 };
 static_assert(kOnDisk<CheckpointTxn, 24>);
 inline constexpr uint32_t kCheckpointTxnsMax = 8192;  // per record
+static_assert(sizeof(txn::LogRecordHeader) + sizeof(CheckpointEnd) +
+                  kCheckpointTxnsMax * sizeof(CheckpointTxn) <=
+              txn::kLogRecordMax);
 
-// What the log says about transactions: who was live at its end. restart_analysis.cc
+// Finds in the log which transactions were live at its end. restart_analysis.cc
 class Analysis {
 public:
     explicit Analysis(Lsn checkpoint_begin) : begin_(checkpoint_begin) {}
@@ -45,10 +50,15 @@ public:
     };
     std::vector<Loser> losers() const;  // newest last record first: the order of undo
     TxnId next_txn() const { return TxnId{next_txn_}; }
-    Lsn horizon() const { return horizon_; }       // see Engine::image_lsn
+    Lsn horizon() const { return horizon_; }       // see Env::image_lsn
     uint64_t changes() const { return changes_; }  // records that are not of a checkpoint
 
 private:
+    void assert_state() const {
+        DCHECK(collecting_ || ended_.empty());
+        DCHECK(horizon_ == kLsnNone ? !collecting_ : horizon_ > begin_);
+        DCHECK(next_txn_ > 0);
+    }
     void ended(uint64_t id);
     Result<void> merge(const txn::LogRecordView& record);
 
@@ -67,10 +77,10 @@ public:
     ParallelRedo(RestartEnv& env, RecoveryReport& report);
     ~ParallelRedo();
     Result<void> start();
-    // Hands the record's parts to their threads; parks while those are far behind. Errors:
+    // Hands the record's parts to their partitions; parks while these are far behind. Errors:
     // corrupt_log, no_space.
     Result<void> feed(const txn::LogRecordView& record);
-    // Waits until everything is applied; the first error of any thread. Must be called once
+    // Waits until everything is applied; returns the first error of any thread. Must be called once
     // started.
     Result<void> finish();
 
@@ -79,13 +89,15 @@ private:
     std::shared_ptr<Impl> impl_;
 };
 
-// Puts one part on a page that is exclusively held or private. `known`: the page holds its state as
-// of some LSN (else the part must bring it). False if the page has it already (RC-1).
+// Applies one part to a page that is exclusively held or private. `known`: the page holds its state
+// as of some LSN; otherwise the part must bring it. False if the page has the part already (RC-1).
 inline bool redo_part(Page& page, bool known, const PartView& part, Lsn end) {
+    DCHECK(known || !part.image.empty() || (part.flags & kPartFresh));
     if (known && (page.lsn() >= end || (MUTANT(redo_skips_wrongly) && end - page.lsn() < 400)))
         return false;
     if (!part.image.empty() && !MUTANT(redo_repeats)) install_image(page, part.image);
     apply_action(part.action, page, part.payload);
+    page.assert_state();
     if (MUTANT(redo_differs) && page.kind() == PageKind::heap) page.header.level = 1;
     return true;
 }

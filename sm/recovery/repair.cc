@@ -1,8 +1,9 @@
 // repair.cc - rebuilds one damaged page from the log.
 //
-// Every page that was changed since the checkpoint has its image in the log (PC-3), and what lies
-// on the volume was durable in the log before (BP-1), so the durable log holds every change of such
-// a page: one pass from its start, each image taking over from what was before.
+// Argument   Every page that was changed since the checkpoint has its image in the log (PC-3). What
+//            is on the volume was durable in the log before (BP-1). So the durable log holds every
+//            change of such a page. One pass from its start rebuilds the page; each image replaces
+//            what was before.
 #include "sm/recovery/recovery_parts.h"
 
 namespace lockstep::sm {
@@ -19,7 +20,7 @@ Result<bool> repair_page(RestartEnv& env, PageId id, Page& page) {
             if (part.page != id) continue;
             const bool brings_page = (part.flags & kPartFresh) || !part.image.empty();
             if (!found && !brings_page) continue;
-            // An image is the page's state at that moment: it replaces whatever came before.
+            // An image is the page's state at that moment: it replaces everything before.
             (void)redo_part(page, false, part, record.end());
             page.header.lsn = record.end().value;
             found = true;

@@ -1,5 +1,5 @@
-// restart.cc - ARIES restart: one pass that analyses and redoes, then the losers are rolled back,
-// then a checkpoint.
+// restart.cc - ARIES restart: one pass for analysis and redo, then rollback of the losers, then a
+// checkpoint.
 //
 // Blocking   The reader blocks worker 0's kernel thread for each chunk of the log; nothing else
 //            runs in the store yet.
@@ -33,9 +33,11 @@ Result<void> read_log(RestartEnv& env, Lsn from, Analysis& analysis, ParallelRed
 // One after the other, newest first: the order depends on the log alone (RC-4).
 Result<void> undo_losers(RestartEnv& env, const std::vector<Analysis::Loser>& losers,
                          RecoveryReport& report) {
+    DCHECK(env.txns->active() == 0);  // nothing else runs
     for (const Analysis::Loser& loser : losers) {
         if (MUTANT(loser_kept) && &loser == losers.data()) continue;
         txn::Transaction* txn = TRY(env.txns->adopt(loser.id, loser.first, loser.last));
+        DCHECK(txn->id == loser.id && txn->last_lsn == loser.last);
         txn->thread = threads::current();
         txn->state = txn::TxnState::aborting;
         report.undone += TRY(undo_chain(env, *txn, kLsnNone));
@@ -52,6 +54,7 @@ Result<RecoveryReport> restart(RestartEnv& env, Lsn checkpoint_begin) {
     RecoveryReport report;
     report.redo_from = checkpoint_begin;
     report.log_end = env.log->tail();
+    DCHECK(checkpoint_begin <= report.log_end);
     env.image_lsn.store(kLsnMax.value);
     const Nanos began = clock.now();
 

@@ -1,11 +1,11 @@
-// restart_analysis.cc - who was live when the log ended, from one pass over it.
+// restart_analysis.cc - which transactions were live when the log ended, from one pass over it.
 //
-// Argument   Transactions with a record at or after the checkpoint's begin are seen here
-//            themselves. One that has none, but some before, and is still live, stands in the
-//            checkpoint's list, which was taken after begin. The list may name a transaction that
-//            has ended between begin and the list's record: its commit or end record was seen, so
-//            `ended_` keeps those until the list has been merged. Lists of other, unfinished
-//            checkpoints are of no use: `begin` tells them apart.
+// Argument   Transactions with a record at or after the checkpoint's begin are seen here. A live
+//            transaction whose records all lie before is in the checkpoint's list, which was taken
+//            after begin.
+//            The list may name a transaction that ended between begin and the list's record. Its
+//            commit or end record was seen, so `ended_` keeps such transactions until the list is
+//            merged. Lists of other, unfinished checkpoints are ignored; `begin` identifies them.
 #include <algorithm>
 #include <cstring>
 
@@ -21,6 +21,8 @@ void Analysis::ended(uint64_t id) {
 
 Result<void> Analysis::see(const txn::LogRecordView& record) {
     const txn::LogRecordHeader& head = *record.header;
+    assert_state();
+    DCHECK(record.lsn >= begin_);
     switch (static_cast<txn::TxnLogKind>(head.kind)) {
         case txn::TxnLogKind::pad: return {};
         case txn::TxnLogKind::checkpoint_begin:
@@ -41,6 +43,7 @@ Result<void> Analysis::see(const txn::LogRecordView& record) {
         return {};
     }
     auto [it, fresh] = live_.try_emplace(head.txn, Loser{TxnId{head.txn}, record.lsn, record.lsn});
+    DCHECK(fresh || it->second.last < record.lsn);  // in the order of the log
     if (!fresh) it->second.last = record.lsn;
     return {};
 }
@@ -53,6 +56,7 @@ Result<void> Analysis::merge(const txn::LogRecordView& record) {
     if (end.begin != begin_.value) return {};
     if (end.count > (record.payload_bytes() - sizeof end) / sizeof(CheckpointTxn))
         return fail(ErrorCode::corrupt_log, "checkpoint record", record.lsn.value);
+    DCHECK(end.part < end.parts && end.count <= kCheckpointTxnsMax);
     next_txn_ = std::max(next_txn_, end.next_txn);
     std::sort(ended_.begin(), ended_.end());
     for (uint32_t i = 0; i < end.count; ++i) {
@@ -60,6 +64,7 @@ Result<void> Analysis::merge(const txn::LogRecordView& record) {
         std::memcpy(&t, record.payload() + sizeof end + i * sizeof t, sizeof t);
         if (std::binary_search(ended_.begin(), ended_.end(), t.id)) continue;
         auto [it, fresh] = live_.try_emplace(t.id, Loser{TxnId{t.id}, Lsn{t.first}, Lsn{t.last}});
+        DCHECK(t.id != 0 && t.id < end.next_txn);
         if (!fresh) {
             it->second.first = std::min(it->second.first, Lsn{t.first});
             it->second.last = std::max(it->second.last, Lsn{t.last});
@@ -69,6 +74,7 @@ Result<void> Analysis::merge(const txn::LogRecordView& record) {
         collecting_ = false;
         ended_ = {};
     }
+    assert_state();
     return {};
 }
 

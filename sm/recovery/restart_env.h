@@ -15,11 +15,11 @@ class Checkpointer;
 struct RestartEnv : Env {
     Options options;                // as given and checked
     threads::FileId lsns_file{-1};  // see written_lsns.h
-    // As given to the log: readers of the log's files need them.
+    // As given to the log; readers of the log's files need them.
     txn::LogOptions log_options;
     Superblock superblock{};  // as last read or written; the checkpointer's
     Checkpointer* checkpointer = nullptr;
-    // tests: called when a restart has redone everything and undone nothing.
+    // For tests: called when a restart has redone everything and undone nothing.
     std::function<void()> redone;
 
     uint64_t store_number() const { return superblock.uuid[0] ^ superblock.uuid[1]; }

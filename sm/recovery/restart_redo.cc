@@ -1,12 +1,13 @@
-// restart_redo.cc - repeats history: parts flow from the log reader to partitions, one user thread
+// restart_redo.cc - repeats history: parts go from the log reader to partitions, one user thread
 // each, on all workers.
 //
-// Concepts   A partition owns the pages whose number maps to it, so the parts of one page are
-//            applied in log order without any further rule. The first part of a page since the
-//            checkpoint brings the page with it (image or fresh: PC-3), so redo takes no look at
-//            the volume's copy: it may be old, new or torn. It is read only if the pool had to
-//            evict it again meanwhile. Batches of parts are copied out of the reader's buffer; a
-//            few batches per partition bound the memory.
+// Concepts   A partition owns the pages whose number maps to it. So the parts of one page are
+//            applied in log order without any further rule.
+//            The first part of a page since the checkpoint brings the page with it (image or fresh:
+//            PC-3). So redo does not read the volume's copy, which may be old, new or torn. It
+//            reads the page only if the pool had to evict it again.
+//            Batches of parts are copied out of the reader's buffer; a few batches per partition
+//            bound the memory.
 // Invariants RC-1 A part is applied only if the page's lsn is below the record's end. A page whose
 //                 state comes from its own part goes back to that record's time; everything after
 //                 it is in the log as well.
@@ -33,7 +34,7 @@ struct Item {
     uint8_t action, flags;
     uint16_t unused;
 };
-static_assert(sizeof(Item) % 8 == 0);
+static_assert(sizeof(Item) % 8 == 0 && std::is_trivially_copyable_v<Item>);
 size_t padded(size_t bytes) { return (bytes + 7) & ~size_t{7}; }
 
 struct Batch {
@@ -50,6 +51,11 @@ struct Partition {
     threads::Semaphore ready{0};  // full batches, and one for the end
     threads::Semaphore room{kBatchesAhead};
     Batch* filling = nullptr;  // the reader's
+
+    void assert_state() const {  // under lock
+        DCHECK((first == nullptr) == (last == nullptr));
+        DCHECK(last == nullptr || last->next == nullptr);
+    }
 };
 
 }  // namespace
@@ -118,6 +124,7 @@ Batch* ParallelRedo::Impl::take_spare(Partition& partition) {
     CHECK(batch);  // bounded by `room`
     partition.spare = batch->next;
     batch->next = nullptr;
+    DCHECK(batch->bytes.empty());
     return batch;
 }
 
@@ -126,6 +133,8 @@ void ParallelRedo::Impl::send(Partition& partition) {
     partition.room.acquire(1, kNever, threads::ParkReason::event);
     {
         SpinGuard guard(partition.lock);
+        partition.assert_state();
+        DCHECK(!partition.closed && partition.filling->next == nullptr);
         (partition.last ? partition.last->next : partition.first) = partition.filling;
         partition.last = partition.filling;
     }
@@ -156,6 +165,7 @@ Result<void> ParallelRedo::feed(const txn::LogRecordView& record) {
                         0};
         size_t at = bytes.size();
         bytes.resize(at + sizeof item + padded(item.image_bytes) + padded(item.payload_bytes));
+        DCHECK(at % 8 == 0 && item.begin < item.end);
         std::memcpy(&bytes[at], &item, sizeof item);
         at += sizeof item;
         if (item.image_bytes) std::memcpy(&bytes[at], part.image.data(), item.image_bytes);
@@ -180,6 +190,7 @@ Result<void> ParallelRedo::finish() {
         }
         partition->ready.release();
     }
+    DCHECK(r.started <= r.partitions.size());
     r.done.acquire(r.started, kNever, threads::ParkReason::event);
     r.report.parts_redone = r.parts.load();
     r.report.pages_read = r.env.pool->stats().reads - r.reads_before;
@@ -193,6 +204,7 @@ void ParallelRedo::Impl::run(Partition& partition) {
         Batch* batch;
         {
             SpinGuard guard(partition.lock);
+            partition.assert_state();
             batch = partition.first;
             if (!batch && partition.closed) break;
             CHECK(batch);
@@ -202,6 +214,7 @@ void ParallelRedo::Impl::run(Partition& partition) {
         if (!failed.load(std::memory_order_relaxed)) {
             if (auto applied = apply(*batch); !applied) note(applied.error());
         }
+        DCHECK(!batch->bytes.empty());
         batch->bytes.clear();
         {
             SpinGuard guard(partition.lock);
@@ -227,6 +240,7 @@ Result<void> ParallelRedo::Impl::apply(const Batch& batch) {
         at += padded(item.image_bytes);
         part.payload = {reinterpret_cast<const char*>(batch.bytes.data() + at), item.payload_bytes};
         at += padded(item.payload_bytes);
+        DCHECK(at <= batch.bytes.size());
         applied += TRY(apply(item, part));
     }
     parts.fetch_add(applied, std::memory_order_relaxed);
@@ -240,6 +254,7 @@ Result<bool> ParallelRedo::Impl::apply(const Item& item, const PartView& part) {
     if (!known) pool.written_lsns().forget(part.page);  // LW-3
     ExclusivePage page = TRY(known ? pool.fix_exclusive(part.page) : pool.fix_new(part.page));
     if (!redo_part(*page.mutable_page(), known, part, Lsn{item.end})) return false;
+    DCHECK(page->id() == part.page);
     pool.mark_dirty(page, Lsn{item.begin}, Lsn{item.end});
     // As the forward path does: its content is of no use.
     if (part.action == PageAction::page_free) pool.drop(std::move(page));

@@ -1,8 +1,8 @@
-// space_map.cc - finding free pages, giving pages back, growing the volume file.
+// space_map.cc - finding free pages, freeing pages, growing the volume file.
 //
-// Concepts   Each map has a hint where the search goes on (next fit, so that pages taken one after
-//            the other are adjacent), and the space map one which map to try first. Hints are
-//            unprotected: an outdated one costs a search, never a page.
+// Concepts   Each map has a hint where the search continues: next fit, so pages taken in sequence
+//            are adjacent. The space map has a hint which map to try first. Hints are unprotected:
+//            an outdated hint costs a search, never a page.
 #include "sm/space/space_map.h"
 
 #include <algorithm>
@@ -20,6 +20,9 @@ namespace {
 constexpr uint64_t kGrowMin = 1u << 20, kGrowMax = 64u << 20, kGrowLeast = 64u << 10;  // bytes
 constexpr uint32_t kMapsMax = kPageNone.value / kPagesPerMap + 1;
 constexpr uint32_t kFull = UINT32_MAX;  // a hint: nothing free here
+static_assert(kGrowLeast <= kGrowMin && kGrowMin <= kGrowMax);
+static_assert(kGrowLeast % kPageBytes == 0 && kGrowMin % kPageBytes == 0);
+static_assert(kFull > kPagesPerMap);
 }  // namespace
 
 struct SpaceMap::Impl {
@@ -40,6 +43,7 @@ struct SpaceMap::Impl {
 SpaceMap::SpaceMap(Env& env) : env_(env), impl_(std::make_shared<Impl>(env)) {}
 
 ChangePart PageReservation::part() {
+    assert_state();
     return {.page = &map,
             .action = action,
             .flags = 0,
@@ -49,6 +53,7 @@ ChangePart PageReservation::part() {
 
 // SP-3.
 Result<ExclusivePage> SpaceMap::Impl::fix_map(uint32_t map) {
+    DCHECK(map < kMapsMax);
     ExclusivePage page = TRY(env.pool->fix_exclusive(map_page(map)));
     if (page->kind() == PageKind::space_map) [[likely]]
         return page;
@@ -74,6 +79,7 @@ bool SpaceMap::Impl::pick(const ExclusivePage& page, uint32_t map, uint32_t coun
     const auto limit = static_cast<uint32_t>(std::min<uint64_t>(kPagesPerMap, total - base));
     const uint32_t hint = hints[map].load(std::memory_order_relaxed),
                    from = hint < limit ? hint : 0;
+    DCHECK(page->id() == map_page(map) && (hint == kFull || hint <= kPagesPerMap));
     const uint64_t* bits = words(*page);
     out.count = 0;
     const auto search = [&](uint32_t begin, uint32_t end) {
@@ -97,6 +103,7 @@ bool SpaceMap::Impl::pick(const ExclusivePage& page, uint32_t map, uint32_t coun
     }
     if (out.count < count && limit == kPagesPerMap)
         hints[map].store(kFull, std::memory_order_relaxed);
+    DCHECK(out.count <= count);
     return out.count == count;
 }
 
@@ -120,6 +127,7 @@ Result<PageReservation> SpaceMap::prepare(uint32_t count) {
                 uint32_t& length = r.runs[2 * r.run_count - 1];
                 length = adjacent ? length + 1 : 1;
             }
+            r.assert_state();
             return r;
         }
         TRY(s.grow(total));
@@ -129,6 +137,8 @@ Result<PageReservation> SpaceMap::prepare(uint32_t count) {
 Result<PageReservation> SpaceMap::prepare_free(PageId page) {
     if (page.value >= pages_total())
         return fail(ErrorCode::corrupt_page, "page beyond the volume", page.value);
+    // Superblocks and maps are never freed.
+    DCHECK(page > kFirstMapPage && page.value % kPagesPerMap != 0);
     const uint32_t map = map_of(page);
     PageReservation r;
     r.map = TRY(impl_->fix_map(map));
@@ -158,6 +168,7 @@ Result<void> SpaceMap::free_now(std::span<const PageId> pages) {
             r->part()};
         TRY(change_pages(env_, nullptr, ChangeRole::system, LogKind::space_free, ObjectId{0},
                          parts));
+        DCHECK(page->kind() == PageKind::free && page->header.object == 0);
         r->map.release();
         env_.pool->drop(std::move(page));
     }
@@ -165,6 +176,7 @@ Result<void> SpaceMap::free_now(std::span<const PageId> pages) {
 }
 
 Result<void> SpaceMap::undo_allocation(txn::Transaction& txn, const txn::LogRecordView& record) {
+    DCHECK(record.header->txn == txn.id.value && txn.last_lsn >= record.lsn);
     PageReservation map;
     ExclusivePage pages[std::size(map.pages)];
     ChangePart parts[std::size(map.pages) + 1];
@@ -216,7 +228,9 @@ Result<void> SpaceMap::Impl::grow(uint64_t seen) {
 Result<void> SpaceMap::Impl::extend_to(uint64_t bytes) {
     if (bytes / kPageBytes > env.pool->pages_max())
         return fail(ErrorCode::no_space, "data file: page numbers used up", bytes);
+    DCHECK(bytes % kPageBytes == 0);
     TRY(env.disk->allocate(env.data_file, bytes));
+    DCHECK(bytes / kPageBytes >= pages.load(std::memory_order_relaxed));  // a volume only grows
     pages.store(bytes / kPageBytes, std::memory_order_release);
     return {};
 }

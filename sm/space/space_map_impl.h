@@ -27,6 +27,8 @@ inline uint32_t first_covered(PageId map_page) {
     return map_page == kFirstMapPage ? 0 : map_page.value;
 }
 
+static_assert(kPagesPerMap % 64 == 0 && kFirstMapPage.value < kPagesPerMap);
+
 inline uint64_t* words(Page& page) { return reinterpret_cast<uint64_t*>(page.bytes() + kBitsAt); }
 inline const uint64_t* words(const Page& page) {
     return reinterpret_cast<const uint64_t*>(page.bytes() + kBitsAt);
@@ -36,4 +38,35 @@ inline uint32_t used(const Page& page) {
     return *reinterpret_cast<const uint32_t*>(page.bytes() + kUsedAt);
 }
 
+// Of a space-map page that is about to change.
+inline void assert_state(const Page& page) {
+    DCHECK(page.kind() == PageKind::space_map && page.id() == map_page(map_of(page.id())));
+    DCHECK(used(page) <= kPagesPerMap);
+    DCHECK(page.header.hole_begin >= kBitsAt && page.header.hole_begin % 8 == 0);
+    DCHECK(page.header.hole_end == kPageBytes && page.header.object == 0);
+}
+
 }  // namespace lockstep::sm::space
+
+namespace lockstep::sm {
+
+inline void PageReservation::assert_state() const {
+    DCHECK(map && map->kind() == PageKind::space_map);
+    DCHECK(count >= 1 && count <= std::size(pages));
+    DCHECK(run_count >= 1 && 2 * run_count <= std::size(runs));
+    // SP-3: the runs lie under the one map that is latched, and are what was reserved.
+    [[maybe_unused]] const auto sound = [&] {
+        uint32_t sum = 0;
+        for (uint32_t i = 0; i < run_count; ++i) {
+            const PageId first{runs[2 * i]}, last{runs[2 * i] + runs[2 * i + 1] - 1};
+            if (space::map_page(space::map_of(first)) != map->id() ||
+                space::map_of(first) != space::map_of(last))
+                return false;
+            sum += runs[2 * i + 1];
+        }
+        return sum == count || action == PageAction::space_clear;
+    };
+    DCHECK(sound());
+}
+
+}  // namespace lockstep::sm

@@ -31,14 +31,17 @@ void set_bit(Page& page, uint32_t bit) {
 }  // namespace
 
 void apply_space_set(Page& page, Slice payload) {
+    assert_state(page);
     for_each_page(page, payload, [&](uint32_t bit) { set_bit(page, bit); });
 }
 
 void apply_space_clear(Page& page, Slice payload) {
+    assert_state(page);
     for_each_page(page, payload, [&](uint32_t bit) {
         uint64_t& word = words(page)[bit / 64];
         CHECK(word & (1ull << (bit % 64)));  // SP-1: what is freed was in use
         word &= ~(1ull << (bit % 64));
+        DCHECK(used(page) > 0);
         --used(page);
     });
 }
@@ -49,10 +52,12 @@ void apply_space_format(Page& page, Slice payload) {
     uint32_t id;
     CHECK(payload.size() == sizeof id);
     std::memcpy(&id, payload.data(), sizeof id);
+    DCHECK(PageId{id} == map_page(map_of(PageId{id})));
     format_page(page, PageId{id}, ObjectId{0}, PageKind::space_map);
     page.header.hole_begin = kBitsAt;
     for (uint32_t p = first_covered(PageId{id}); p <= id; ++p)
         set_bit(page, p - first_covered(PageId{id}));
+    assert_state(page);
 }
 
 }  // namespace lockstep::sm

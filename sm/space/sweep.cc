@@ -10,6 +10,7 @@
 namespace lockstep::sm {
 
 Result<void> sweep(Env& env, ObjectId store, std::span<const PageId> keep) {
+    DCHECK(store.value != 0);  // that is what maps and free pages carry
     std::vector<PageId> sorted(keep.begin(), keep.end()), unreached;
     std::ranges::sort(sorted, {}, &PageId::value);
     for (uint32_t p = kFirstMapPage.value + 1; p < env.space->pages_total(); ++p) {
@@ -18,7 +19,7 @@ Result<void> sweep(Env& env, ObjectId store, std::span<const PageId> keep) {
             std::ranges::binary_search(sorted, p, {}, &PageId::value))
             continue;
         Result<SharedPage> page = env.pool->fix_shared(id);
-        // A damaged page of somebody else must not stop this.
+        // A damaged page of another object must not stop the sweep.
         if (!page) {
             if (!is_bad_page(page.error().code)) return std::unexpected(page.error());
             continue;

@@ -1,4 +1,4 @@
-// sweep.h - frees the pages of an object whose structure a crash has left half freed or half made.
+// sweep.h - frees the pages of an object whose structure a crash left half freed or half made.
 #pragma once
 
 #include <span>
@@ -9,7 +9,7 @@ namespace lockstep::sm {
 
 // Frees every page of the volume that carries `store`'s number and is not among `keep`. Reads all
 // used pages of the volume. The object must be quiet. Parks for pages and log. Errors: io_error,
-// and those of the space map; a damaged page of another object is passed over.
+// and those of the space map; a damaged page of another object is skipped.
 Result<void> sweep(Env& env, ObjectId store, std::span<const PageId> keep);
 
 }  // namespace lockstep::sm

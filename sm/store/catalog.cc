@@ -1,15 +1,16 @@
-// catalog.cc - the catalog's entries and the objects they stand for.
+// catalog.cc - the catalog's entries and their objects.
 //
 // Concepts   An entry's key is the name, its value {id, kind, root}. The same tree holds the drop
-//            list. Creating puts the new object on that list in a transaction of its own, which
-//            also makes its first page, and takes it off in the creator's; dropping puts it on in
-//            the dropper's. So whatever becomes of the transaction, after a crash too, every object
-//            either has a name or stands on the list, and open() destroys what it finds there.
-// Invariants CA-1 An object's number is not given again while the store is open; objects live until
-// close, so handles stay valid.
-//            CA-2 Nobody comes to an object that is gone: its lock is barred before the dropper's
-//            locks are released, at the latest before its pages are freed. Every operation has a
-//            lock on the object before it looks at a page that it is going to believe.
+//            list. A create first puts the new object on that list in a separate transaction, which
+//            also makes its first page. The creator's transaction takes it off. A drop puts the
+//            object on the list in the dropper's transaction. So every object has a name or is on
+//            the list, whatever happens to the transaction, also after a crash. open() destroys the
+//            objects on the list.
+// Invariants CA-1 An object's number is not given again while the store is open. Objects live until
+//                 close, so handles stay valid.
+//            CA-2 No operation reaches a dropped object. Its lock is barred before the dropper's
+//                 locks are released, at the latest before its pages are freed. Every operation
+//                 locks the object before it trusts a page.
 #include "sm/store/catalog.h"
 
 #include <cstring>
@@ -60,6 +61,12 @@ struct Catalog::Impl {
         bool named = false;  // visible through its name
         // Dropped for good: its creator may come late to publish it.
         bool gone = false;
+        void assert_state() const {  // under lock
+            DCHECK((tree != nullptr) != (heap != nullptr));
+            DCHECK((entry.kind == ObjectKind::index) == (tree != nullptr));
+            DCHECK(entry.id.value >= kFirstUserObject.value && entry.root != kPageNone);
+            DCHECK(!(named && gone));
+        }
         std::atomic<bool> rooted{false};  // the root page was seen to be this object's
     };
     explicit Impl(Engine& engine, PageId root)
@@ -82,6 +89,7 @@ struct Catalog::Impl {
         }
         object.entry = entry;
         if (entry.id.value >= next_id) next_id = entry.id.value + 1;
+        object.assert_state();
         return &object;
     }
     // From the tree: several entries may stand for one object, but then they agree.
@@ -98,8 +106,10 @@ struct Catalog::Impl {
     }
     void publish(Object& object, bool visible) {
         SpinGuard guard(lock);
+        object.assert_state();
         object.gone |= !visible;
         object.named = visible && !object.gone;
+        DCHECK(!object.named || !object.entry.name.empty());
         if (object.named) {
             names[object.entry.name] = &object;
         } else if (const auto it = names.find(object.entry.name);
@@ -164,6 +174,7 @@ Result<CatalogEntry> Catalog::make_listed(ObjectKind kind, std::string_view name
     CatalogEntry entry{.name = std::string(name), .kind = kind};
     {
         SpinGuard guard(impl_->lock);
+        DCHECK(!impl_->objects.contains(impl_->next_id));  // CA-1
         entry.id = ObjectId{impl_->next_id++};
     }
     TRY(run_system_txn(engine_, [&](txn::Transaction& txn) -> Result<void> {
@@ -179,9 +190,10 @@ Result<void> Catalog::create_named(txn::Transaction& txn, std::string_view name,
     TRY(check_name(name));
     const CatalogEntry entry = TRY(make_listed(kind, name));
     auto* object = impl_->add(engine_, entry);
+    DCHECK(!object->named && !object->gone);
     const ObjectId id = entry.id;
-    // Registered before anything else can fail: whatever happens now, the end of the transaction
-    // settles the object's fate.
+    // Registered before anything else can fail: from now on the transaction's end decides what
+    // becomes of the object.
     auto settled = std::make_shared<bool>(false);
     at_end(txn, [this, object, settled](bool committed) {
         if (committed && *settled) impl_->publish(*object, true);
@@ -214,7 +226,7 @@ Result<HeapFile*> Catalog::create_heap(txn::Transaction& txn, std::string_view n
 
 Result<void> Catalog::drop(txn::Transaction& txn, std::string_view name) {
     TRY(check_name(name));
-    // The tree knows it also if this transaction has made it, and so nobody else can see it yet.
+    // The tree has it even if this transaction made it, when no other transaction can see it yet.
     std::string found;
     ValueOut out{.text = &found};
     EntryValue v;
@@ -226,6 +238,7 @@ Result<void> Catalog::drop(txn::Transaction& txn, std::string_view name) {
     Impl::Object* object = impl_->object(v.id);
     if (object == nullptr) return fail(ErrorCode::no_such_object, "index or heap", v.id);
     const CatalogEntry entry = object->entry;
+    object->assert_state();
     auto& lock = object->tree ? object->tree->lock() : object->heap->lock();
     TRY(engine_.locks->lock_object(txn.locks, lock, txn::LockMode::X));
     if (!TRY(impl_->tree.erase(txn, entry.name)))
@@ -233,6 +246,7 @@ Result<void> Catalog::drop(txn::Transaction& txn, std::string_view name) {
     TRY(impl_->drops.add(txn, drop_entry(entry)));
     const auto freed = [this, object](bool committed) {
         if (!committed) return;
+        DCHECK(MUTANT(catalogue_stale) || !object->gone);  // dropped once
         if (!MUTANT(catalogue_stale)) impl_->publish(*object, false);
         destroy(object->entry);
     };
@@ -329,7 +343,10 @@ HeapFile* Catalog::heap_by_id(ObjectId id) {
 std::vector<CatalogEntry> Catalog::list() const {
     std::vector<CatalogEntry> entries;
     SpinGuard guard(impl_->lock);
-    for (const auto& [name, object] : impl_->names) entries.push_back(object->entry);
+    for (const auto& [name, object] : impl_->names) {
+        DCHECK(object->named && object->entry.name == name);
+        entries.push_back(object->entry);
+    }
     return entries;
 }
 

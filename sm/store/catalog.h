@@ -1,8 +1,8 @@
 // catalog.h - names, numbers and roots of a store's indexes and heaps; itself a B-tree (ObjectId
 // 1).
 //
-// Blocking   index(), heap() and the look-ups by number take a spin lock for a moment; create/drop
-//            are transactions of their own and park.
+// Blocking   index(), heap() and the lookups by number take a spin lock briefly. Creates and drops
+//            change the tree and park.
 #pragma once
 
 #include <map>
@@ -34,11 +34,11 @@ public:
     static Result<PageId> create(Engine& engine);
     Result<void> load() override;
 
-    // Run inside `txn`; the object is usable by others once it commits. Errors: already_exists,
-    // bad_argument (name empty or too long).
+    // Run inside `txn`; other transactions can use the object once it commits. Errors:
+    // already_exists, bad_argument (name empty or too long).
     Result<BTree*> create_index(txn::Transaction& txn, std::string_view name);
     Result<HeapFile*> create_heap(txn::Transaction& txn, std::string_view name);
-    // X lock on the object; its pages are freed after commit, never on rollback.
+    // Takes the X lock on the object. Its pages are freed after commit, never on rollback.
     Result<void> drop(txn::Transaction& txn, std::string_view name);
 
     Result<BTree*> index(std::string_view name);  // no_such_object, wrong_kind
@@ -49,7 +49,7 @@ public:
     BTree& own_tree();
     DropList& drop_list();
 
-    // Frees what transactions or a crash have left on the drop list. At open, after recovery.
+    // Frees what transactions or a crash left on the drop list. Called at open, after recovery.
     Result<void> free_dropped();
 
 private:

@@ -19,6 +19,7 @@ static_assert(kOnDisk<EntryValue, 12>);
 
 std::string key_of(const DropEntry& entry) {
     std::string key(1, kMark);
+    static_assert(sizeof entry.number == 8 && sizeof entry.page.value == 4);  // drop_list.h
     key.append(reinterpret_cast<const char*>(&entry.store.value), sizeof entry.store.value);
     if (entry.number == 0) return key;
     // Two chains begun at the same moment have the same number, but never the same first page.
@@ -30,11 +31,13 @@ std::string key_of(const DropEntry& entry) {
 }  // namespace
 
 Result<void> DropList::add(txn::Transaction& txn, const DropEntry& entry) {
+    entry.assert_state();
     const EntryValue value{entry.store.value, static_cast<uint32_t>(entry.kind), entry.page.value};
     return tree_.insert(txn, key_of(entry), {reinterpret_cast<const char*>(&value), sizeof value});
 }
 
 Result<void> DropList::remove(txn::Transaction& txn, const DropEntry& entry) {
+    DCHECK((entry.number != 0) == (entry.kind >= DropKind::chain));  // both are in the key
     TRY(tree_.erase(txn, key_of(entry)));
     return {};
 }

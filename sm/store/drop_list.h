@@ -1,12 +1,13 @@
 // drop_list.h - what must be freed whatever happens: dropped or unfinished objects, replaced
 // overflow chains, unfinished loads.
 //
-// Concepts   Entries in the catalog's tree, behind a zero byte, so no name can meet them. An
-//            entry is written by the transaction that makes pages unreachable, or, before they are
-//            written, by one of its own; the transaction that makes them reachable removes it. So
-//            after any crash, pages that nothing refers to are named here, and open() frees them.
-// Layout     key: a zero byte, u32 store; for chains and loads also u64 number and u32 page. Value:
-//            u32 store, u32 kind (DropKind), u32 page.
+// Concepts   Entries lie in the catalog's tree. Their keys begin with a zero byte, so they never
+//            equal a name. The transaction that makes pages unreachable writes their entry. For
+//            pages that are yet to be written, a separate transaction writes it first. The
+//            transaction that makes the pages reachable removes it. So after any crash, every page
+//            that nothing refers to is named here, and open() frees it.
+// Layout     Key: a zero byte, u32 object; for chains and loads also u64 number and u32 page.
+//            Value: u32 object, u32 kind (DropKind), u32 page.
 // Blocking   Everything parks: locks, pages, log.
 #pragma once
 
@@ -26,7 +27,7 @@ public:
     // Committed ones; the catalog must be quiet.
     Result<std::vector<DropEntry>> entries();
 
-    // Reads the entry that a catalog pair is; false if the pair is something else. Errors:
+    // Decodes a catalog pair as a drop-list entry; false if the pair is something else. Errors:
     // corrupt_page.
     static Result<bool> read(Slice key, Slice value, DropEntry& entry);
 

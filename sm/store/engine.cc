@@ -43,6 +43,7 @@ Result<void> Engine::start_thread(int worker, const char* name, threads::ThreadF
 }
 
 Result<void> Engine::run_and_wait(std::move_only_function<Result<void>()> fn) {
+    DCHECK(runtime != nullptr);
     if (on_own_thread()) return fn();
     Result<void> result;
     threads::Completion done;
@@ -56,8 +57,8 @@ Result<void> Engine::run_and_wait(std::move_only_function<Result<void>()> fn) {
 
 bool Engine::stepped() const { return options.test_hooks && options.test_hooks->caller_driven; }
 
-// Who drives a simulation calls in here again and again; if nothing can ever happen any more, the
-// wait can only be broken off.
+// The driver of a simulation calls this repeatedly. If nothing can ever happen any more, the wait
+// can only be aborted.
 void Engine::wait_for(threads::Completion& done) {
     if (!stepped() || threads::current()) return done.wait();
     while (!done.is_set())
@@ -93,9 +94,9 @@ txn::LogOptions log_options_of(std::string_view path, const Options& o) {
 
 }  // namespace
 
-// Opens what there is, or begins a new store: true. A creation is bracketed by the file "creating":
-// what a crash left of an unfinished one is removed and made again, whereas a store that merely
-// lost its superblock is never touched.
+// Opens the existing files, or begins a new store (true). The file "creating" exists during a
+// creation. What a crash left of an unfinished creation is removed and made again. A store that
+// merely lost its superblock is never touched.
 Result<bool> Engine::open_files(const std::string& directory) {
     const bool exists = disk->exists(directory + "/data") && !disk->exists(directory + "/creating");
     if (!exists && !options.create) return fail(ErrorCode::bad_path, "no store in this directory");
@@ -217,12 +218,14 @@ Result<void> Engine::build(std::string_view path, bool fresh) {
 }
 
 void Engine::adopt_catalog(std::unique_ptr<Catalog> made) {
+    DCHECK(!catalog && objects == nullptr && made);
     catalog = std::move(made);
     objects = catalog.get();
     drops = &catalog->drop_list();
 }
 
 Result<void> Engine::make_fresh() {
+    DCHECK(!opened_ && superblock.sequence == 0);
     TRY(space->format_new_volume());
     const PageId root = TRY(Catalog::create(*this));
     adopt_catalog(std::make_unique<Catalog>(*this, root));
@@ -255,6 +258,8 @@ void Engine::load_written_lsns() {
 }
 
 Result<void> Engine::recover() {
+    superblock.assert_state();
+    DCHECK(!opened_ && superblock.sequence != 0);
     TRY(space->open());
     adopt_catalog(std::make_unique<Catalog>(*this, PageId{superblock.catalog_root}));
     const RecoveryReport r = TRY(restart(*this, Lsn{superblock.checkpoint_lsn}));
@@ -271,6 +276,7 @@ Result<void> Engine::recover() {
 }
 
 Result<void> Engine::start_services() {
+    DCHECK(!closing_.load() && superblock.checkpoint_lsn != 0);
     TRY(checkpointer->start());
     return ghosts->start();
 }
@@ -283,14 +289,15 @@ void Engine::stop_services() {
     });
 }
 
-// Transactions whose user thread ended without ending them: nobody else can any more.
+// Rolls back transactions whose user thread ended without ending them: no other thread can.
 void Engine::rollback_orphans() {
     for (txn::Transaction* txn : txns->unfinished()) {
         report(1, "transaction " + std::to_string(txn->id.value) +
                       " was left open by its thread and is rolled back");
+        DCHECK(txn->state == txn::TxnState::active && user_threads_.load() == 0);
         txn->thread = txn->locks.thread = threads::current();
         txn->thread_id = txn->thread->id;
-        // Its thread is gone: nobody is left to run them for.
+        // Its thread is gone, so no caller is left to run them for.
         const DeferredActions dropped(*txn);
         const auto undone = rollback(*this, *txn, kLsnNone);
         if (!undone) report(0, "rollback failed: " + undone.error().text());
@@ -317,7 +324,8 @@ Result<void> Engine::close() {
                 return checkpointer->mark_clean();
             });
         }
-        // A restart that failed half-way left losers behind. The next one begins where it began.
+        // A restart that failed half-way left losers behind. The next restart begins at the same
+        // place.
         if (!opened_ && log) log->fail_store();
         if (!opened_ && txns) txns->abandon();
         (void)run_and_wait([this]() -> Result<void> {

@@ -41,11 +41,12 @@ public:
     // Waits for user threads and transactions, checkpoints, marks the store clean, releases
     // everything. Idempotent.
     Result<void> close();
-    // In a simulation: stops in mid-flight, as a crash would. No user thread runs again or is
-    // unwound; then only destroy it.
+    // In a simulation: stops at once, as a crash would. No user thread runs again or is unwound.
+    // After that only destroy the engine.
     void abandon();
 
-    // Starts a user thread of the application; close() waits for it. worker < 0: workers in turn.
+    // Starts a user thread of the application; close() waits for it. worker < 0: workers take
+    // turns.
     Result<void> start_thread(int worker, const char* name, threads::ThreadFn fn);
     // Runs fn on a user thread and waits; on a user thread of this store it runs inline.
     Result<void> run_and_wait(std::move_only_function<Result<void>()> fn);
@@ -87,7 +88,7 @@ private:
     std::atomic<uint64_t> user_threads_{0};  // started by the application and not ended
     std::atomic<uint32_t> next_worker_{0};
     std::atomic<bool> closing_{false};
-    // Restart is through: until then no checkpoint may say so.
+    // Restart is complete. Until then no checkpoint may mark the store clean.
     bool opened_ = false;
 };
 

@@ -23,7 +23,7 @@ struct GhostCleaner::State {
         Note note;
         Node* next = nullptr;
     };
-    // Held while notes are worked off, or while nobody may.
+    // Held while notes are processed, or while processing is paused.
     threads::Semaphore turn{1};
     SpinLock lock;
     Node* head = nullptr;  // under lock; newest first
@@ -56,6 +56,7 @@ GhostCleaner::~GhostCleaner() {
 }
 
 void GhostCleaner::add(Note note) {
+    DCHECK(note.store.value != 0 && note.tries == 0);
     auto* node = new State::Node{std::move(note), nullptr};
     waiting_.fetch_add(1, std::memory_order_relaxed);
     state_->push(node);
@@ -70,6 +71,7 @@ void GhostCleaner::note_leaf(ObjectId store, Slice key) {
 }
 
 void GhostCleaner::note_chain(ObjectId store, Slice key, PageId first, uint64_t chain) {
+    DCHECK(first != kPageNone && chain != 0);
     add({store, first, chain, std::string(key), 0});
 }
 
@@ -78,7 +80,7 @@ Result<bool> GhostCleaner::work(Note& note) {
                   : note.store == kCatalogObject ? &engine_.catalog->own_tree()
                                                  : engine_.catalog->index_by_id(note.store);
     if (!tree) return true;
-    // Its leaves are gone, but a chain that had been replaced before was none of its pages.
+    // Its leaves are gone, but a chain that was replaced before did not belong to its pages.
     if (tree->destroyed()) {
         if (note.first == kPageNone) return true;
         TRY(free_overflow(engine_, note.store, note.first, note.chain));
@@ -126,6 +128,7 @@ Result<void> GhostCleaner::round() {
         if (done && !*done) {
             state_->push(node);
         } else {
+            DCHECK(waiting() > 0);
             waiting_.fetch_sub(1, std::memory_order_relaxed);
             delete node;
         }
@@ -135,6 +138,7 @@ Result<void> GhostCleaner::round() {
 }
 
 Result<void> GhostCleaner::start() {
+    DCHECK(!state_->started && !state_->stopping.load());
     Result<threads::Thread*> thread = engine_.runtime->spawn(0, "ghost cleaner", [this] {
         State& s = *state_;
         s.thread.store(threads::current(), std::memory_order_release);

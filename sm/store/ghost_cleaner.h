@@ -1,11 +1,11 @@
-// ghost_cleaner.h - removes what deletes leave behind: ghost records, and overflow chains nobody
-// refers to.
+// ghost_cleaner.h - removes what deletes leave behind: ghost records and unreferenced overflow
+// chains.
 //
-// Concepts   Notes name a place (store and key), never an object, so a dropped index or a changed
-//            tree makes a note idle, not wrong. One user thread works them off a little later, when
-//            the transactions that left them have probably ended; what is still locked is noted
-//            again. Leaf notes are bounded (a lost one costs space until the leaf's next ghost);
-//            chain notes are not.
+// Concepts   A note names a place (object and key), never a pointer. So a dropped index or a
+//            changed tree makes a note useless, not wrong. One user thread processes the notes a
+//            little later, when the transactions that left them have probably ended. What is still
+//            locked is noted again. Leaf notes are bounded: a lost one costs space until the leaf's
+//            next ghost. Chain notes are not bounded.
 // Blocking   note_* never park. The thread parks for pages, log space and time; it holds no locks.
 #pragma once
 
@@ -31,13 +31,13 @@ public:
 
     void note_leaf(ObjectId store, Slice key) override;
     void note_chain(ObjectId store, Slice key, PageId first, uint64_t chain) override;
-    // Works off everything that can be; for close and for tests. On a user thread.
+    // Processes every note that can be processed now; for close and for tests. On a user thread.
     Result<void> run_once();
-    // Works off what it can, then leaves every tree alone until resume(): for whoever walks trees
+    // Processes what it can, then touches no tree until resume(). For callers that walk trees
     // without locks. On a user thread.
     Result<void> pause();
     void resume();
-    // Only waits until nobody works off notes, and lets nobody begin until resume().
+    // Waits until no thread processes notes, and lets none begin until resume().
     void hold();
     size_t waiting() const { return waiting_.load(std::memory_order_relaxed); }
 

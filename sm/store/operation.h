@@ -1,9 +1,9 @@
 // operation.h - the boundary that every record operation of the public API crosses: is the
-// transaction usable, and what comes next.
+// transaction usable, and which operation comes next?
 //
-// Concepts   One place at the begin of each operation and one at its failure. The team scheduler
-//            hangs on operation_boundary(): there a thread leaves its team and joins that of the
-//            operation it is about to run (threads/steps/steps.h).
+// Concepts   There is one place at the begin of each operation and one at its failure. The team
+//            scheduler is called from operation_boundary(). There a thread leaves its team and
+//            joins the team of its next operation (threads/steps/steps.h).
 #pragma once
 
 #include <lockstep/txn.h>
@@ -13,8 +13,9 @@
 
 namespace lockstep::sm {
 
-// Fetch and fetch for update run the same code but for the lock's mode: one list. A list of their
-// own have begin, commit, update and scan; fetch, insert and delete have one per index or heap.
+// Fetch and fetch for update run the same code except for the lock's mode, so they share one list.
+// Begin, commit, update and scan have one list each. Fetch, insert and erase have one list per
+// index or heap.
 using OpKind = threads::OpKind;
 
 // The thread is about to run `kind` on `store` and holds no latch.
@@ -23,8 +24,8 @@ inline void operation_boundary(OpKind kind, ObjectId store) {
     if (threads::Steps* steps = threads::worker_local.steps)
         steps->boundary(*threads::current(), kind, store.value);
 }
-// Before a transaction begins. Without teams this is where others get their turn: one that never
-// waits would keep the worker for itself.
+// Before a transaction begins. Without teams other threads get their turn here: a transaction that
+// never waits would otherwise keep the worker.
 inline void begin_boundary() {
     if (threads::Steps* steps = threads::worker_local.begin_steps)
         steps->boundary(*threads::current(), OpKind::begin, 0);
@@ -34,7 +35,7 @@ inline void begin_boundary() {
 // The library's own access to the handle.
 struct TxnAccess {
     static Engine& engine(const Txn& txn) { return *txn.engine_; }
-    // The transaction if the calling thread may use it now, else null; why_not() then tells the
+    // The transaction if the calling thread may use it now; else null, and why_not() tells the
     // reason.
     static txn::Transaction* usable(const Txn& txn) {
         txn::Transaction* t = txn.txn_;
@@ -48,8 +49,8 @@ struct TxnAccess {
     [[gnu::cold]] static Error why_not(const Txn& txn);
 };
 
-// Begin of an operation on an index or heap: the transaction if it may run, with the boundary
-// crossed; else null, and refused() tells why.
+// Begin of an operation on an index or heap: crosses the boundary and returns the transaction if it
+// may run. Otherwise null, and refused() tells why.
 template <class Object>
 inline txn::Transaction* enter(const Txn& txn, const Engine* engine, const Object* object,
                                OpKind kind) {
@@ -69,21 +70,22 @@ inline txn::Transaction* enter_change(const Txn& txn, const Engine* engine, cons
 [[gnu::cold, gnu::noinline]] std::unexpected<Error> refused(const Txn& txn, const Engine* engine,
                                                             const void* object);
 
-// Decides what an operation's error means for its transaction: some leave it as it was, the others
-// demand a rollback.
+// Decides what an operation's error means for its transaction: some leave it usable, others require
+// a rollback.
 [[gnu::cold, gnu::noinline]] void note_error(txn::Transaction& txn, const Error& error);
 
 template <class T>
 inline Result<T> finish(txn::Transaction& txn, Result<T> result) {
+    DCHECK(threads::current()->latch_depth == 0);  // no operation leaves a latch behind
     if (!result) [[unlikely]]
         note_error(txn, result.error());
     return result;
 }
-// The same for hot calls: runs the operation, whose result is made in its last place and not
-// copied.
+// The same for hot calls: runs the operation, so its result is built in place and not copied.
 template <class Operation>
 [[gnu::always_inline]] inline auto finish(txn::Transaction& txn, Operation operation) {
     auto result = operation();
+    DCHECK(threads::current()->latch_depth == 0);
     if (!result) [[unlikely]]
         note_error(txn, result.error());
     if (threads::worker_local.code_points) [[unlikely]]

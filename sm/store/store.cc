@@ -46,9 +46,9 @@ namespace {
 
 constexpr Nanos kLogRoomWait = 1 * kSecond, kLogRoomPoll = 1 * kMillisecond;
 
-// The log is nearly full. A transaction that has not begun holds nothing, so it is the one to wait
-// until a checkpoint has recycled some: others can end meanwhile, and it would only meet log_full
-// later. In vain if an old transaction holds the log, hence the bound.
+// The log is nearly full. A transaction that has not begun holds nothing, so it waits until a
+// checkpoint has recycled log. Others can end in that time, and it would only get log_full later.
+// The wait is bounded, because an old transaction may hold the log.
 [[gnu::cold, gnu::noinline]] void wait_for_log_room(sm::Engine& engine) {
     const Nanos deadline = threads::now() + kLogRoomWait;
     while (engine.log->nearly_full() && !engine.failed() && threads::now() < deadline)
@@ -56,6 +56,7 @@ constexpr Nanos kLogRoomWait = 1 * kSecond, kLogRoomPoll = 1 * kMillisecond;
 }
 
 Result<txn::Transaction*> begin_transaction(sm::Engine& engine, const TxnOptions& options) {
+    DCHECK(threads::current() && threads::current()->latch_depth == 0);
     sm::begin_boundary();
     TRY(MemoryReserve::require());
     if (engine.log->nearly_full() && !options.read_only) [[unlikely]]

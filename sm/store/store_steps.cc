@@ -26,6 +26,7 @@ TeamStats figures_of(const threads::TeamStats& s, std::string operation) {
     f.strays.page = count(ParkReason::page_read) + count(ParkReason::io);
     f.strays.latch = count(ParkReason::latch);
     f.strays.log = count(ParkReason::log);
+    DCHECK(all >= f.strays.sum());
     f.strays.other = all - f.strays.sum();
     return f;
 }

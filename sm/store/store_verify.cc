@@ -1,13 +1,12 @@
 // store_verify.cc - the whole-store check: every structure sound, every page used exactly once,
 // every page in use reachable.
 //
-//
-// Concepts   First every page in use is read (checksum, number, lost writes): bad ones are named,
-//            all of them. Then each structure is walked. Invariants SV-1 A page belongs to one
-//            structure. SV-2 The space map says "used" for exactly the pages that some structure
-//            reaches, the
-//            superblocks, the maps themselves, and what stands on the drop list and could not be
-//            freed yet.
+// Concepts   First every page in use is read (checksum, number, lost writes), and all bad pages are
+//            named. Then each structure is walked.
+// Invariants SV-1 A page belongs to one structure.
+//            SV-2 The space map says "used" for exactly these pages: those that a structure
+//                 reaches, the superblocks, the maps themselves, and pages on the drop list that
+//                 could not be freed yet.
 #include <algorithm>
 #include <string>
 
@@ -22,7 +21,7 @@ namespace {
 struct Verifier {
     sm::Engine& engine;
     std::vector<std::string> faults;
-    std::vector<uint32_t> owner;  // per page: 0 nobody, else store id + 1
+    std::vector<uint32_t> owner;  // per page: 0 no object, else object id + 1
     std::vector<sm::DropEntry> dropped;
     bool bad_pages = false;  // some cannot be read
 

@@ -71,6 +71,7 @@ Result<Lsn> Txn::commit() {
     txn::Transaction* t = TxnAccess::usable(*this);
     if (!t) return std::unexpected(TxnAccess::why_not(*this));
     sm::operation_boundary(sm::OpKind::commit, ObjectId{});
+    DCHECK(t->state == txn::TxnState::active);
     sm::DeferredActions deferred(*t);
     deferred.before_commit();
     const uint64_t records = t->locks.locks_held + 1;
@@ -88,6 +89,7 @@ Result<Lsn> Txn::commit() {
 Result<void> Txn::abort() {
     if (!live()) return fail(ErrorCode::txn_ended, "transaction");
     if (!TxnAccess::is_own(*txn_)) return std::unexpected(TxnAccess::why_not(*this));
+    DCHECK(txn_->state != txn::TxnState::free && threads::current()->latch_depth == 0);
     sm::DeferredActions deferred(*txn_);
     auto undone = sm::rollback(*engine_, *txn_, kLsnNone);
     // After a failed rollback the store has failed or a page is unreadable: the log still names the
@@ -112,6 +114,7 @@ Result<void> Txn::rollback_to(const Savepoint& savepoint) {
     if (savepoint.number == 0 || savepoint.number > t->savepoints || savepoint.lsn > t->last_lsn)
         return fail(ErrorCode::bad_argument, "savepoint of another transaction", savepoint.number);
     TRY(sm::finish(*t, sm::rollback(*engine_, *t, savepoint.lsn)));
+    DCHECK(t->state == txn::TxnState::active && t->last_lsn >= savepoint.lsn);
     sm::undo_at_end(*t, savepoint);
     return {};
 }

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """checks_test - each check of tools/checks and tools/check_layers.py can fail, and can pass."""
 
+import json
 import pathlib
 import subprocess
 import sys
@@ -35,9 +36,9 @@ class Checks(unittest.TestCase):
     def header(self, path, body):
         self.write(path, HEADER.format(name=pathlib.Path(path).name, body=body))
 
-    def run_check(self, check):
+    def run_check(self, check, *options):
         """(passed, what it printed) of a check over the temporary tree."""
-        command = [sys.executable, str(ROOT / check), str(self.tree)]
+        command = [sys.executable, str(ROOT / check), str(self.tree), *options]
         done = subprocess.run(command, capture_output=True, text=True)
         self.assertEqual(done.stderr, "", "the check itself must not fail")
         return done.returncode == 0, done.stdout
@@ -50,6 +51,16 @@ class Checks(unittest.TestCase):
     def expect_sound(self, check):
         passed, printed = self.run_check(check)
         self.assertTrue(passed, printed)
+
+    def expect_printed(self, check, said):
+        passed, printed = self.run_check(check)
+        self.assertTrue(passed, printed)
+        self.assertIn(said, printed)
+
+    def structure(self):
+        passed, printed = self.run_check("tools/checks/structure.py", "--json")
+        self.assertTrue(passed, printed)
+        return json.loads(printed)
 
     def test_layers(self):
         self.header("sm/btree/a.h", "")
@@ -140,6 +151,38 @@ class Checks(unittest.TestCase):
         self.expect_sound("tools/checks/assertions.py")
         self.header("sm/btree/a.h", "inline void f(int x) { (void)x; }")
         self.expect("tools/checks/assertions.py", "floor")
+
+    def test_structure_arrows(self):
+        self.header("sm/heap/h.h", "inline int f() {\n    CHECK(true);\n    return 1;\n}")
+        self.header("sm/btree/a.h", '#include "sm/heap/h.h"')
+        self.header("sm/recovery/r.h", '#include "sm/heap/h.h"')
+        found = self.structure()
+        arrows = {(a["from"], a["to"]): a["up"] for a in found["includes"]["arrows"]}
+        self.assertEqual(
+            arrows, {("sm/btree", "sm/heap"): True, ("sm/recovery", "sm/heap"): False}
+        )
+        self.assertEqual(found["includes"]["up"], ["sm/btree/a.h -> sm/heap/h.h"])
+        folder = found["folders"]["sm/heap"]
+        self.assertEqual((folder["files"], folder["functions"], folder["function_max"]), (1, 1, 4))
+        self.assertEqual(folder["assertions"], 1)
+
+    def test_structure_of_a_flat_folder(self):
+        self.header("sm/a.h", "")
+        self.header("txn/t.h", '#include "sm/a.h"')
+        found = self.structure()
+        self.assertEqual(list(found["folders"]), ["txn", "sm", "engine"])
+        self.assertEqual(found["includes"]["up"], ["txn/t.h -> sm/a.h"])
+
+    def test_structure_counts_what_the_checks_count(self):
+        body = "inline void f() {\n" + "    int x = 0;\n" * 70 + "}"
+        self.header("sm/btree/a.h", body)
+        self.header("sm/include/lockstep/p.h", "\nint add(int a, int b);\n")
+        self.write("README.md", "One " + "word " * 36 + "too many.\n")
+        found = self.structure()
+        self.assertEqual([o["lines"] for o in found["folders"]["sm"]["functions_over"]], [72])
+        self.assertEqual(len(found["public"]["without_comment"]), 1)
+        self.assertEqual(found["prose"]["documents"]["over_35"], 1)
+        self.expect_printed("tools/checks/structure.py", "without a comment: 1")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-// fuzz_input.h - the bytes of a fuzzer, taken apart; when they run out, zeros follow.
+// fuzz_input.h - reads values from a fuzzer's bytes; after the end it reads zeros.
 #pragma once
 
 #include <algorithm>
@@ -40,13 +40,13 @@ private:
     size_t left_;
 };
 
-// Keeps the compiler from dropping a read.
+// Prevents the compiler from removing a read.
 template <class T>
 void use(const T& value) {
     asm volatile("" : : "r"(&value) : "memory");
 }
 
-// What each target offers; 0 always. A broken promise stops the process.
+// The entry point of each target; returns 0. A broken promise stops the process.
 int fuzz_page(const uint8_t* data, size_t size);
 int fuzz_log(const uint8_t* data, size_t size);
 int fuzz_superblock(const uint8_t* data, size_t size);

@@ -1,5 +1,4 @@
-// sim_image.h - a small store on a simulated disk to damage, and everything one can do with what is
-// left of it.
+// sim_image.h - a small store on a simulated disk to damage, and operations on the damaged store.
 #pragma once
 
 #include <memory>
@@ -8,18 +7,18 @@
 
 namespace lockstep::fuzz {
 
-// A disk with a store in /store: an index "i" of several levels, a heap "h", large values. Closed,
-// or as a kill in mid-flight left it.
+// A disk with a store in /store: an index "i" of several levels, a heap "h", large values. The
+// store is closed, or as a kill during work left it.
 std::unique_ptr<threads::SimDisk> base_image(bool killed);
 
-// A small store that gives up locks soon.
+// A small store with a short lock timeout.
 class FuzzStore : public SimStore {
 public:
     explicit FuzzStore(threads::SimDisk& disk);
 };
 
-// Opens, reads and scans everything, changes something, verifies, closes. Errors are fine, anything
-// else is not.
+// Opens the store, reads and scans everything, changes something, verifies, closes. Errors are
+// allowed; a crash or a hang is not.
 void open_and_use(threads::SimDisk& disk);
 
 }  // namespace lockstep::fuzz

@@ -1,14 +1,13 @@
-// history.h - what transactions asked and were told, and the judge: replaying them in commit order
-// on an ordered map.
+// history.h - what transactions did and were told, and a judge that replays it in commit order.
 //
-// Concepts   Under strict two-phase locking any moment at which a transaction holds all its locks
-//            serves as its place in a serial order. Each takes a number from one counter right
-//            before commit or abort; sorted by it, every answer must be what an ordered map gives:
-//            values, misses, every row of a range and no other. This is complete and linear, and
-//            sees phantoms. Aborted transactions are judged as well: what they saw was protected by
-//            locks, too; then their changes are taken back. repeatable_read: everything but rows
-//            that a scan did not return. read_committed: what it read some transaction had
-//            committed.
+// Concepts   Under strict two-phase locking, any moment at which a transaction holds all its locks
+//            is its place in a serial order. Each transaction takes a number from one counter right
+//            before commit or abort. The judge sorts by this number and replays on an ordered map.
+//            Every answer must be what the map gives: values, misses, each row of a range and no
+//            other. The check is complete and linear, and it sees phantoms. Aborted transactions
+//            are judged too, because locks protected what they saw. Then their changes are undone.
+// Levels     repeatable_read: as serializable, but a scan may miss rows.
+//            read_committed: each value read was committed by some transaction.
 #pragma once
 
 #include <algorithm>
@@ -35,9 +34,9 @@ struct Answer {
         rollback
     };
     Kind kind;
-    // Get, update, erase, patch: there was such a key. insert: it went in.
+    // get, update, erase, patch: the key existed. insert: the row went in.
     bool found = false;
-    // range: [key, key_end); cut after the last row in `rows` if `cut`.
+    // Range: [key, key_end). With `cut` the scan stopped after the last row in `rows`.
     uint32_t key = 0, key_end = 0;
     bool cut = false;
     uint64_t value = 0;  // read or written: each written value is unique
@@ -45,21 +44,21 @@ struct Answer {
 };
 
 struct History {
-    uint64_t place = 0;  // in the serial order
+    uint64_t place = 0;  // number in the serial order
     Isolation isolation = Isolation::serializable;
     bool committed = false;
     std::vector<Answer> answers;
 };
 
-// Keeps the state between batches of histories.
+// The judge. It keeps the state between batches of histories.
 class Replay {
 public:
     using State = std::map<uint32_t, uint64_t>;
     const State& state() const { return state_; }
     void start_with(State state) { state_ = std::move(state); }
 
-    // Sorts and judges a batch; false at the first answer that no serial order in commit order
-    // explains, described by fault().
+    // Sorts and judges a batch. Returns false at the first answer that the commit order does not
+    // explain; fault() describes it.
     bool judge(std::vector<History>& batch) {
         std::ranges::sort(batch, {}, &History::place);
         collect_committed(batch);
@@ -71,8 +70,8 @@ public:
     uint64_t answers() const { return answers_; }
 
 private:
-    // Values that read_committed may see, besides those there before the batch: what a transaction
-    // that commits leaves at a key.
+    // Collects the values that read_committed may see besides those before the batch: what each
+    // committed transaction leaves at a key.
     void collect_committed(const std::vector<History>& batch) {
         committed_.clear();
         before_.clear();
@@ -118,8 +117,8 @@ private:
         return true;
     }
 
-    // Is this what the map says? At repeatable_read a scan may miss rows, not invent or change
-    // them.
+    // True if the map gives this answer. At repeatable_read a scan may miss rows, but not invent or
+    // change them.
     bool right(const Answer& a, Isolation isolation) const {
         const auto row = state_.find(a.key);
         const bool there = row != state_.end();
@@ -151,7 +150,7 @@ private:
             return it != state_.end() && it->second == row.second;
         });
     }
-    // Was every value read committed by somebody, or written by this transaction itself?
+    // True if every value read was committed by a transaction or written by this one.
     bool plausible(const Answer& a) const {
         const auto known = [&](uint32_t key, uint64_t value) {
             if (own_.contains({key, value}) || committed_.contains({key, value})) return true;
@@ -206,7 +205,7 @@ private:
 
     State state_;
     std::set<std::pair<uint32_t, uint64_t>> committed_, own_;
-    // Of keys changed in this batch: what was there when it began.
+    // Keys changed in this batch: their values when it began.
     std::map<uint32_t, std::optional<uint64_t>> before_;
     std::vector<std::pair<uint32_t, std::optional<uint64_t>>> undo_;
     std::string fault_;

@@ -1,12 +1,11 @@
-// player.h - plays scripts against a store, step by step in a given order; a step that has to wait
-// for a lock waits, exactly.
+// player.h - plays scripts against a store, step by step in a given order, with exact lock waits.
 //
-// Concepts   The store is driven by the caller on a simulated disk whose time stands still while a
-//            schedule runs: after each step the player runs the store until nothing can run any
-//            more. A transaction whose step has not ended then waits for a lock; it goes on by
-//            itself when it gets it. So a schedule is played the same way every time, and none is
-//            missed because of timing. A durable commit cannot return while time stands still: the
-//            others then run on what early lock release gave them.
+// Concepts   The caller drives the store on a simulated disk. Time stands still while a schedule
+//            runs. After each step the player runs the store until no thread can run. A transaction
+//            whose step has not ended then waits for a lock, and continues by itself once it gets
+//            the lock. A schedule thus plays the same way every time, and timing hides no schedule.
+//            A durable commit cannot return while time stands still. The other transactions then
+//            run on what early lock release gave them.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -29,7 +28,7 @@ namespace lockstep::isolation {
 struct PlayOptions {
     Isolation isolation = Isolation::serializable;
     Durability durability = Durability::lazy;
-    bool heap = false;  // rows are heap records instead of an index's
+    bool heap = false;  // rows are heap records, not index entries
 };
 
 class Player {
@@ -62,8 +61,8 @@ public:
     }
     ~Player() { EXPECT_TRUE(store_->close()); }
 
-    // Makes the rows what `table` says, leaving no ghosts behind unless the caller made some just
-    // before a schedule.
+    // Sets the rows to `table` and lets the ghost cleaner finish. The caller may make ghosts after
+    // that.
     void reset(const Table& table, bool heap) {
         transact([&](Txn& txn) -> Result<void> {
             for (const auto& [key, value] : TRY(rows_of(txn, heap)))
@@ -88,7 +87,7 @@ public:
         });
         return all;
     }
-    // Of the index as it stands: leaves, ghosts.
+    // The current shape of the index: leaves, ghosts.
     sm::BTree::Report shape() {
         sm::BTree::Report report;
         transact([&](Txn&) -> Result<void> {
@@ -97,14 +96,14 @@ public:
         });
         return report;
     }
-    // Lets the store's background work happen: flushes, checkpoints, ghost cleaning.
+    // Lets the store's background work run: flushes, checkpoints, ghost cleaning.
     void pass_time(Nanos time) {
         for (const Nanos end = clock_.now() + time; clock_.now() < end; settle())
             if (!disk_.advance(clock_)) clock_.advance(kMillisecond);
     }
 
-    // One entry of `order` lets that transaction take its next step; the step after its last action
-    // is its commit.
+    // Each entry of `order` lets that transaction take its next step. The step after its last
+    // action is its commit.
     std::vector<Outcome> play(std::span<const Script> scripts, std::span<const int> order,
                               const PlayOptions& options) {
         std::vector<std::unique_ptr<Part>> parts;
@@ -119,14 +118,14 @@ public:
             parts[static_cast<size_t>(who)]->go.release();
             settle();
         }
-        // Whoever waited has got its locks by now, or was a deadlock's victim: no timeout helps
-        // here.
+        // By now each waiter has got its locks or was a deadlock's victim. There is no lock
+        // timeout here.
         const auto over = [&] {
             return std::ranges::all_of(parts, [](const auto& p) { return p->over; });
         };
         for (int turns = 0; turns < 1000 && !over(); ++turns) pass_time(kMillisecond);
         EXPECT_TRUE(over()) << "a transaction waits for ever";
-        if (!over()) std::abort();  // its thread refers to this frame
+        if (!over()) std::abort();  // its thread uses this frame
         std::vector<Outcome> outcomes;
         for (auto& part : parts) {
             EXPECT_TRUE(part->handle.join());
@@ -142,7 +141,7 @@ private:
         Outcome outcome;
         bool over = false;
     };
-    // Plays actions inside one transaction.
+    // Runs actions inside one transaction.
     struct Actor {
         Player& player;
         Txn& txn;
@@ -235,7 +234,7 @@ private:
         while (sm::engine_of(*store_).runtime->step()) {}
     }
 
-    // --- rows: in the index under a big-endian key, in the heap with the key in front
+    // --- Rows: in the index under a big-endian key, in the heap with the key as prefix.
     static std::string key_text(int key) {
         return std::string(Slice(Key().u32(static_cast<uint32_t>(key))));
     }
@@ -262,7 +261,7 @@ private:
     }
     Result<bool> insert(Txn& txn, int key, int value, bool heap) {
         const std::string text = value_text(key, value);
-        // A heap knows no keys: the test inserts each only once.
+        // A heap has no keys, so the test inserts each key only once.
         if (heap) {
             places_[key] = TRY(heap_.insert(txn, text));
             return true;
@@ -311,7 +310,7 @@ private:
     std::optional<Store> store_;
     Index index_;
     Heap heap_;
-    std::map<int, RecordId> places_;  // of heap rows, by key; also of such as are gone
+    std::map<int, RecordId> places_;  // heap rows by key, erased ones too
 };
 
 }  // namespace lockstep::isolation

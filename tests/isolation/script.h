@@ -1,9 +1,8 @@
-// script.h - what a transaction of an isolation test does, step by step, and the same on an ordered
-// map: the serial truth.
+// script.h - the steps of a transaction as data, and the same steps on an ordered map.
 //
-// Concepts   A Script is data, so that one description is played against the store in every
-//            interleaving and replayed on a map. Each action yields rows (key, value); a
-//            transaction's rows are all it learns from the store.
+// Concepts   A Script is data, so tests play one description against the store in every
+//            interleaving and replay it on a map: the serial truth. Each action yields rows (key,
+//            value). These rows are all that a transaction learns from the store.
 #pragma once
 
 #include <algorithm>
@@ -20,15 +19,15 @@ using Rows = std::vector<std::pair<int, int>>;
 
 struct Action {
     enum Kind {
-        read,    // key -> its row, or nothing
-        write,   // key := value if the key exists; the row written, or nothing
+        read,    // the row of key, or nothing
+        write,   // key := value if the key exists; yields the row, or nothing
         put,     // key := value
-        insert,  // the same, only if the key does not exist; {key, -1} if it does
-        erase,   // key; the key with value 0 if there was one
-        // Rows of keys in [key, key_end) whose value is divisible by `value`, ascending.
+        insert,  // the same if the key is new; otherwise yields {key, -1}
+        erase,   // yields {key, 0} if the key existed
+        // Rows with keys in [key, key_end) and values divisible by `value`, ascending.
         select,
         select_back,  // the same, descending
-        erase_where,  // erases rows of [key, key_end) with that value; the rows
+        erase_where,  // erases rows of [key, key_end) with that value; yields them
         savepoint,
         rollback,  // to the savepoint
         abort,     // ends the transaction
@@ -59,7 +58,7 @@ inline Action abort() { return {Action::abort}; }
 
 using Table = std::map<int, int>;
 
-// Does a transaction play its script alone? Used for what it must have seen.
+// Plays a script alone on the map: what the transaction must have seen.
 class SerialRun {
 public:
     explicit SerialRun(Table& table) : table_(table), begin_(table) {}
@@ -110,20 +109,19 @@ private:
     std::optional<Table> point_;
 };
 
-// How a transaction ended, and what each of its actions gave.
+// How a transaction ended, and the rows of each action.
 struct Outcome {
     bool committed = false;
     std::vector<Rows> seen;
 
-    // The value that action n gave; -1 if it gave no row (or was not reached).
+    // The value that action n gave; -1 if it gave no row or did not run.
     int value(size_t n) const {
         return n < seen.size() && !seen[n].empty() ? seen[n][0].second : -1;
     }
     size_t count(size_t n) const { return n < seen.size() ? seen[n].size() : 0; }
 };
 
-// Is there an order in which the committed scripts, one after the other, give these outcomes and
-// this table?
+// True if some serial order of the committed scripts gives these outcomes and this table.
 inline bool serializable(const Table& initial, std::span<const Script> scripts,
                          std::span<const Outcome> outcomes, const Table& final) {
     std::vector<size_t> order;
@@ -142,8 +140,8 @@ inline bool serializable(const Table& initial, std::span<const Script> scripts,
     return false;
 }
 
-// All orders of the steps of several scripts, each script's own steps in order: `counts` steps
-// each.
+// Calls each(order) for all interleavings of scripts with `counts` steps; each script's own steps
+// stay in order.
 template <class Each>
 void each_interleaving(std::span<const size_t> counts, Each each) {
     std::vector<int> order;

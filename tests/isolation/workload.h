@@ -1,9 +1,8 @@
-// workload.h - random transactions on one index, run by many user threads on real workers, with
-// everything they were told written down.
+// workload.h - random transactions on one index by many user threads; all answers are recorded.
 //
-// Concepts   A row's first eight bytes are the number of the write that made it, the rest follows
-//            from its key: a mixture of two rows shows. Keys are drawn with Zipf's skew; threads
-//            yield between operations, so that transactions mix on one worker as well.
+// Concepts   The first eight bytes of a row are the number of the write that made it. The rest
+//            follows from its key, so a mixture of two rows is noticed. Keys have Zipf's skew.
+//            Threads yield between operations, so that transactions mix on one worker too.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -18,8 +17,8 @@
 
 namespace lockstep::isolation {
 
-// Ranks 0..n-1, rank r with odds proportional to 1 / (r+1)^theta; theta < 1. Source: J. Gray et
-// al., "Quickly generating billion-record synthetic databases", 1994.
+// Draws ranks 0..n-1 with odds proportional to 1 / (r+1)^theta for rank r; theta < 1. Source: J.
+// Gray et al., "Quickly generating billion-record synthetic databases", 1994.
 class Zipf {
 public:
     Zipf(uint32_t n, double theta) : n_(n), theta_(theta) {
@@ -44,7 +43,7 @@ private:
 struct WorkloadOptions {
     uint32_t keys = 100;
     double skew = 0.6;
-    bool scattered = false;  // hot keys lie apart from each other
+    bool scattered = false;  // hot keys are not adjacent
     uint32_t threads = 24;
     uint32_t value_max = 120;
     double durable = 0.3;  // odds of a durable commit
@@ -73,7 +72,7 @@ public:
         });
         EXPECT_TRUE(done) << done.error().text();
     }
-    // About `count` transactions; returns when all have ended.
+    // Runs about `count` transactions and returns when all have ended.
     std::vector<History> run(uint64_t seed, uint64_t count) {
         std::vector<std::vector<History>> parts(options_.threads);
         std::vector<Handle<void>> handles;
@@ -94,7 +93,7 @@ public:
         for (auto& part : parts) std::ranges::move(part, std::back_inserter(all));
         return all;
     }
-    // Everything in the index, in order; the store is quiet.
+    // The whole index in order. No transaction may be active.
     Replay::State content() {
         Replay::State state;
         const auto done = store_.run([&](Txn& txn) -> Result<void> {
@@ -124,7 +123,7 @@ private:
         }
         if (!done && done.error().code != ErrorCode::deadlock) return std::unexpected(done.error());
         const bool commits = done && !rng.chance(0.1);
-        history.place = places_.fetch_add(1);  // it holds all its locks now
+        history.place = places_.fetch_add(1);  // the transaction holds all its locks now
         history.committed = commits;
         if (!commits) TRY(txn.abort());
         else TRY(txn.commit());

@@ -1,9 +1,9 @@
-// attempt.h - one transaction of the record workload: runs the planned operations, checks what is
-// certain at once, notes the rest.
+// attempt.h - one transaction of the record workload: runs its plan, checks and notes its answers.
 //
-// Concepts   What the transaction itself has changed (`own_`) is compared at once; what it read of
-//            others becomes observations. A savepoint keeps a copy of both the changes and own_;
-//            what was read before a partial rollback stays valid, its locks stay.
+// Concepts   The transaction's own changes (`own_`) are compared at once. Reads of other
+//            transactions' data become observations for the ledger. A savepoint keeps a copy of the
+//            changes and of own_. A read before a partial rollback stays valid, because its locks
+//            stay.
 #pragma once
 
 #include "tests/sim/records.h"
@@ -13,7 +13,7 @@ namespace lockstep::sim {
 class Attempt {
 public:
     Attempt(Records& work, Host& host, const TxnPlan& plan, uint32_t thread);
-    // True: it failed in a way that a repetition may cure.
+    // True: it failed, and a repetition may succeed.
     bool run();
 
 private:
@@ -47,16 +47,16 @@ private:
     Result<void> save(Txn& txn);
     Result<void> rollback(Txn& txn, const Op& op);
 
-    // The row as the transaction itself left it: nothing if it has not touched it.
+    // The row as this transaction left it; nullopt if it has not touched the row.
     std::optional<Value> own(const std::string& object, const std::string& key) const;
     void wrote(const std::string& object, const std::string& key, Value value);
-    // A point read gave `value`.
+    // A point read returned `value`.
     void read(const std::string& object, const std::string& key, const Value& value,
               uint64_t began);
-    // A range read gave `rows`, all there is in [low, high).
+    // A range read gave `rows`, everything in [low, high).
     void read_range(const std::string& object, const std::string& low, const std::string& high,
                     Rows rows, uint64_t began);
-    // An answer that says only whether the row exists.
+    // An answer told only whether the row exists.
     void existed(const std::string& object, const std::string& key, bool exists);
     void note(Observation observation, uint64_t began);
     void unexpected(const char* what, const std::string& detail);
@@ -72,9 +72,9 @@ private:
     Changes changes_;
     Content own_;  // rows touched; null: erased
     std::vector<Observation> reads_;
-    // Private ones that it made (true) or dropped (false).
+    // Private objects that it made (true) or dropped (false).
     std::map<std::string, bool> objects_;
-    std::map<std::string, Index> handles_;  // of those it made
+    std::map<std::string, Index> handles_;  // of objects that it made
     std::vector<Saved> saved_;
     uint32_t values_ = 0;
     const Op* current_ = nullptr;

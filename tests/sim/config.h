@@ -1,8 +1,7 @@
-// config.h - everything that one seed fixes: the random streams and the configuration drawn from
-// one of them.
+// config.h - everything that one seed determines: the random streams and the configuration.
 //
-// Concepts   Six independent streams (schedule, I/O, faults, work, configuration, crash): a draw
-//            added in one does not shift another.
+// Concepts   Six independent streams (schedule, I/O, faults, work, configuration, crash): a new
+//            draw in one stream does not shift another.
 #pragma once
 
 #include <string>
@@ -20,25 +19,24 @@ inline Rng stream(uint64_t seed, Stream which) {
 
 enum class Workload : uint8_t { records, tpcc, mixed };
 
-// What the disk (or the world) does to the first part of a run; faults.h says what each must lead
-// to.
+// The faults that strike the first part of a run; README.md says what each must lead to.
 enum class FaultProfile : uint8_t {
     none,
     write_errors,  // EIO on page writes
-    log_failure,   // EIO on a log write or a sync: the store stops
+    log_failure,   // EIO on a log write or sync; the store stops
     no_space,      // the device is full for a while
     clock,         // time jumps
-    log_full,      // there is no room for another segment of the log for a while
-    disk_full,     // nothing on the device may grow for a while
-    lost_writes,   // page writes that are acknowledged and never arrive
+    log_full,      // for a while, no space for another log segment
+    disk_full,     // for a while, nothing on the device may grow
+    lost_writes,   // acknowledged page writes that never arrive
     kCount
 };
 const char* profile_name(FaultProfile profile);
 
-// What the command line says about all seeds.
+// Command-line settings for all seeds.
 struct Arguments {
     uint64_t first_seed = 1, seeds = 1;
-    // Stop the main run at this event and take images there only; 0: at its end.
+    // Stop the main run at this event and take images only there; 0: run to the end.
     uint64_t until = 0;
     bool digest = false;
     uint32_t jobs = 1;
@@ -55,7 +53,7 @@ struct Arguments {
     int workers = 0;    // 0: drawn
     uint64_t keys = 0;  // 0: drawn
     bool keep_going = false;
-    // File names: what goes into the digest, of both passes, ".1" and ".2" appended.
+    // Prefix of two files with everything that goes into the digest: ".1" and ".2", one per pass.
     std::string trace;
 };
 
@@ -74,8 +72,8 @@ struct Config {
     Nanos lazy_flush_interval = 10 * kMillisecond;
     Nanos lock_timeout = 200 * kMillisecond;
     uint32_t escalate_at = 5000;
-    Nanos tick = 0;  // time that a step takes
-    // Points per interruption of a worker in its turn; 0: never. Builds with LOCKSTEP_SIM_POINTS.
+    Nanos tick = 0;  // duration of a step
+    // Mean number of points per interruption of a worker; 0: never. Needs LOCKSTEP_SIM_POINTS.
     uint32_t interrupt_one_in = 0;
     Nanos latency_max = 200 * kMicrosecond;
     // records
@@ -84,9 +82,9 @@ struct Config {
     uint64_t keys = 100;   // per index
     uint32_t key_pad = 0;  // bytes appended to keys: fewer records on a page
     uint32_t value_max = 200;
-    double large_odds = 0;   // of a value that takes overflow pages
+    double large_odds = 0;   // odds of a value that takes overflow pages
     double skew = 0;         // 0: uniform; towards 1: few keys are hot
-    double weak_odds = 0.2;  // of a transaction below serializable
+    double weak_odds = 0.2;  // odds of a transaction below serializable
     double lazy_odds = 0.4;
     uint32_t operations_max = 10;
 

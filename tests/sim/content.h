@@ -1,8 +1,7 @@
-// content.h - what a store holds, as the oracle sees it: objects by name, rows by key; and changes
-// of it.
+// content.h - the content of a store as the oracle sees it, and changes of it.
 //
-// Concepts   A heap is a map from record id to record, the id as eight bytes that sort as ids do,
-//            so that indexes and heaps look alike.
+// Concepts   Objects have names; rows have keys. A heap is a map from record id to record. The key
+//            has eight bytes that sort like record ids, so heaps and indexes look alike.
 #pragma once
 
 #include <map>
@@ -15,7 +14,7 @@
 
 namespace lockstep::sim {
 
-using Value = std::shared_ptr<const std::string>;  // null: gone
+using Value = std::shared_ptr<const std::string>;  // null: no row
 inline Value value_of(std::string bytes) {
     return std::make_shared<const std::string>(std::move(bytes));
 }
@@ -31,12 +30,12 @@ using Content = std::map<std::string, ObjectContent, std::less<>>;
 struct Change {
     enum Kind : uint8_t { create_index, create_heap, drop, row } kind = row;
     std::string object, key;
-    Value value;  // of a row; null: erased
+    Value value;  // of the row; null: erased
 };
 using Changes = std::vector<Change>;
 
 void apply(Content& content, const Change& change);
-// First few differences, empty if there are none.
+// Text of the first few differences; empty if there are none.
 std::string difference(const Content& expected, const Content& seen);
 
 inline std::string key_of_record(RecordId id) {
@@ -54,7 +53,7 @@ inline RecordId record_of_key(std::string_view key) {
     return {PageId{byte(0) << 24 | byte(1) << 16 | byte(2) << 8 | byte(3)},
             SlotNo{static_cast<uint16_t>(byte(6) << 8 | byte(7))}};
 }
-// For messages: printable, short.
+// Short printable text for messages.
 std::string show(std::string_view bytes);
 std::string show(const Value& value);
 

@@ -1,12 +1,11 @@
-// crash_harness.h - random transactions on a simulated disk, crash images at its events, recovery
-// of each image, comparison with an oracle.
+// crash_harness.h - parts of the crash tests: effects, content, oracle and crash images.
 //
-// Concepts   The main run never crashes: at an I/O event the disk gives an image of what a crash
-//            would leave, and a second store is opened on that between two steps of the run. The
-//            oracle lives outside the disk: effects of transactions in the order in which they
-//            called commit(), which is the order of their commit records, and which of them were
-//            acknowledged as durable. A recovered store must hold exactly the effects of some
-//            prefix of that order that contains every acknowledged one.
+// Concepts   The main run never crashes. At an I/O event the disk gives an image of what a crash
+//            would leave. A second store opens that image between two steps of the run. The oracle
+//            is outside the disk. It keeps the effects of transactions in the order in which they
+//            called commit(), which is the order of their commit records. It also knows which were
+//            acknowledged as durable. A recovered store must hold exactly the effects of a prefix
+//            of that order, and the prefix must contain every acknowledged transaction.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -22,7 +21,7 @@
 
 namespace lockstep::sim {
 
-// What a committed transaction did; nullopt: gone.
+// What a committed transaction did; nullopt: erased.
 struct Effects {
     std::map<std::string, std::optional<std::string>> keys;
     std::map<RecordId, std::optional<std::string>> records;
@@ -45,10 +44,10 @@ struct Content {
 
 struct Oracle {
     std::vector<Effects> commits;  // in the order of commit()
-    size_t acknowledged = 0;       // the first so many must survive
+    size_t acknowledged = 0;       // number of first commits that must survive
     bool made = false;             // index and heap exist for certain
 
-    // Is `seen` the state after some number of commits between acknowledged and `called`?
+    // True if `seen` is the state after n commits, acked <= n <= called.
     bool explains(const Content& seen, size_t acked, size_t called) const {
         Content state;
         for (size_t i = 0; i < acked; ++i) state.apply(commits[i]);
@@ -60,7 +59,7 @@ struct Oracle {
     }
 };
 
-// A crash that is still to be recovered from.
+// An image that waits for its recovery.
 struct CrashImage {
     std::unique_ptr<threads::SimDisk> disk;
     uint64_t event;
@@ -69,7 +68,7 @@ struct CrashImage {
     bool made;
 };
 
-// All there is in the index "i" and the heap "h"; nullopt if they do not exist.
+// Content of the index "i" and the heap "h"; nullopt if they do not exist.
 inline Result<std::optional<Content>> read_all(SimStore& store) {
     auto result = Result<std::optional<Content>>(std::optional<Content>{});
     store.on_thread([&] {

@@ -1,13 +1,12 @@
-// faults.h - what a profile does to a run, and how it ends: the first part of a run has faults, the
-// last has none.
+// faults.h - injects the faults of a profile. The first part of a run has faults, the last none.
 #pragma once
 
 #include "tests/sim/work.h"
 
 namespace lockstep::sim {
 
-// Faults that nobody may notice, on the disk of a recovery: short and repeated transfers, slow
-// ones, one failed and one falsified page read.
+// Injects faults into a recovery that must have no effect: short, repeated and slow transfers, one
+// failed page read and one falsified.
 void disturb(threads::SimDisk& disk, Rng& rng);
 void count_disturbances(threads::SimDisk& disk, Report& report);
 

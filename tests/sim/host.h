@@ -1,5 +1,4 @@
-// host.h - the simulator's store: a SimStore of a drawn configuration, and reading all that it
-// holds.
+// host.h - the simulator's store: a SimStore with a drawn configuration that can read all content.
 #pragma once
 
 #include <set>
@@ -14,15 +13,15 @@ namespace lockstep::sim {
 
 class Host : public SimStore {
 public:
-    // `variant` sets this host's schedule apart from others of the same seed.
+    // `variant` gives this host another schedule than others of the same seed.
     Host(threads::SimDisk& disk, const Config& config, uint64_t variant);
     ~Host() { abandon(); }
 
     void step() { SimStore::step(tick_); }
-    // Runs fn on a user thread of the store and steps until it has ended; false: it hangs.
+    // Runs fn on a user thread of the store and steps until it has ended. False on a hang.
     bool on_thread(std::function<Result<void>()> fn, Result<void>* result = nullptr);
-    // Everything that the store holds. With `unreadable`, objects with corrupt pages are named
-    // there and left out.
+    // The whole content of the store. With `unreadable`, objects with corrupt pages are left out
+    // and their names go there.
     Result<Content> read_all(std::set<std::string>* unreadable = nullptr);
 
 private:

@@ -1,5 +1,4 @@
-// injury.h - damage done to an image while no store is open on it, and what opening it must then
-// lead to.
+// injury.h - damages an image while no store is open on it, and judges the outcome.
 #pragma once
 
 #include "tests/sim/work.h"
@@ -7,25 +6,25 @@
 namespace lockstep::sim {
 
 enum class Injury : uint8_t {
-    // A byte between the checkpoint and the recorded durable end: open must name the place, never
-    // cut.
+    // A byte between the checkpoint and the recorded durable end. Open must name the place and must
+    // not truncate the log.
     log,
-    // A block there is empty, as if its write had been acknowledged and lost: the same.
+    // A block there is empty, as if its acknowledged write had been lost. The same promise.
     log_lost,
-    // The same up to what later commit records stamp, with log.mark as old as the checkpoint.
+    // The same below the LSN that later commit records stamp; log.mark is as old as the checkpoint.
     log_tail,
-    // A page of the volume: repaired, or refused where it is needed; never returned as data.
+    // A page of the volume. Repaired, or refused where it is needed; never returned as data.
     page,
-    // Sectors of the volume that cannot be read until they are written again: as a damaged page.
+    // Sectors of the volume that cannot be read until written again. As for a damaged page.
     unreadable,
     kCount
 };
 
-// Damages the image, opens it and judges. Nothing happens if the image offers no place to damage.
+// Damages the image, opens it and judges. Does nothing if the image has no place to damage.
 void injure_and_judge(threads::SimDisk& image, Injury injury, Work& work, uint64_t at,
                       Shared& shared, Rng& rng);
 
-// Opens a disk some of whose writes got lost, and judges (lost_writes.cc).
+// Opens a disk that lost some writes, and judges (lost_writes.cc).
 void judge_lost_writes(threads::SimDisk& disk, Work& work, uint64_t at, Shared& shared);
 
 }  // namespace lockstep::sim

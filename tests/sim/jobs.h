@@ -1,5 +1,4 @@
-// jobs.h - many seeds in child processes, so that a seed that dies (a failed CHECK, a bad access)
-// is a failing seed and no more.
+// jobs.h - runs many seeds in child processes, so that a crash (failed CHECK) fails one seed only.
 #pragma once
 
 #include "tests/sim/config.h"
@@ -7,7 +6,7 @@
 
 namespace lockstep::sim {
 
-// Exit status of the program.
+// Runs all seeds. Returns the exit status of the program.
 int run_seeds(const Arguments& arguments);
 
 }  // namespace lockstep::sim

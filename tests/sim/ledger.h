@@ -1,17 +1,16 @@
-// ledger.h - the oracle: which transactions were called, acknowledged and lost; what every read had
-// to see.
+// ledger.h - the oracle: commits called, acknowledged and lost, and what each read must see.
 //
 // Concepts   Time is a counter of calls and returns. A transaction enters the ledger when it
 //            *calls* commit (or abort). Under strict two-phase locking that order is a
-//            serialization order: of two transactions that conflict, the later one got its lock
-//            after the earlier had released it, which it does after it has called commit. So the
-//            model is advanced, and all reads of a serializable transaction are compared with it,
-//            at that call. Each writer also leaves a marker row, which tells after a crash which
+//            serialization order. Of two transactions that conflict, the later got its lock after
+//            the earlier released it, and the earlier releases only after it has called commit. At
+//            that call the model advances, and all reads of a serializable transaction are compared
+//            with it. Each writer also leaves a marker row. After a crash the markers tell which
 //            transactions survived.
-// Invariants LD-1 Every acknowledged transaction survives. LD-2 Those that survive are closed
-// downwards in the order of commit records.
-//            LD-3 The recovered content is the base plus the effects of the survivors in call
-//            order, nothing else.
+// Invariants LD-1 Every acknowledged transaction survives.
+//            LD-2 The survivors are closed downwards in the order of commit records.
+//            LD-3 The recovered content is exactly the base plus the effects of the survivors in
+//            call order.
 //            LD-4 A read below serializable saw a version that was committed at some moment of the
 //            read.
 #pragma once
@@ -27,12 +26,12 @@ namespace lockstep::sim {
 inline constexpr uint64_t kNotYet = UINT64_MAX;
 inline constexpr const char* kMarkers = "ledger";  // the index of marker rows
 
-// A read of what others wrote: rows of [low, high) (high empty: no end) but those that the
-// transaction itself had changed.
+// A read of other transactions' data: rows of [low, high), or to the end if `high` is empty. Rows
+// that the transaction itself had changed are left out.
 struct Observation {
     std::string object, low, high;
     bool point = true;
-    // `seen` has a row without a value if the answer was that it exists.
+    // The answer told only that the row exists: `seen` has a row without a value.
     bool existence_only = false;
     Rows seen;
     std::vector<std::string> own;  // keys to leave out, sorted
@@ -45,22 +44,22 @@ public:
     uint64_t now() const { return clock_; }
     uint64_t tick() { return ++clock_; }
 
-    // A transaction is about to call commit; its number. `marker` is the key of its marker row
-    // (empty: it wrote nothing).
+    // A transaction is about to call commit. Returns its number. `marker` is the key of its marker
+    // row (empty: it wrote nothing).
     size_t commit_called(std::string marker, Changes changes, const std::vector<Observation>& reads,
                          bool durable, const std::string& who);
-    // The call returned; `end` as commit gives it. Error: the outcome is unknown until recovery.
-    // What it read counts only then.
+    // The call returned `end`. On an error the outcome is unknown until recovery. The reads count
+    // only now.
     void commit_returned(size_t number, Result<Lsn> end);
-    // A lazy commit was waited for.
+    // A wait for the durability of a lazy commit has ended.
     void became_durable(size_t number);
-    // About to call abort, after which nothing of it must be seen.
+    // A transaction is about to call abort. None of its effects may be seen afterwards.
     void abort_called(const std::vector<Observation>& reads, const std::string& who);
-    // A read below serializable that took from `began` to now.
+    // Checks a read below serializable that lasted from `began` to now.
     void check_weak(const Observation& read, uint64_t began, const std::string& who);
 
-    // Compares a recovered store's content, if power was lost at time `at`; text of the first fault
-    // or empty. Objects in `unreadable` are not compared.
+    // Judges the content of a store that was recovered after a power cut at time `at`. Returns the
+    // first fault or an empty text. Objects in `unreadable` are not compared.
     std::string judge(const Content& seen, uint64_t at,
                       const std::set<std::string>& unreadable = {}) const;
     const Content& model() const { return model_; }
@@ -70,12 +69,12 @@ private:
     struct Commit {
         std::string marker;
         Changes changes;
-        // Whose versions it saw, as far as they are in this ledger.
+        // Numbers of the commits whose versions it saw, if they are in this ledger.
         std::vector<size_t> read_from;
         uint64_t called = 0, returned = kNotYet, acknowledged = kNotYet;
-        uint64_t end = 0;  // of its commit record; 0: not known or none
+        uint64_t end = 0;  // of its commit record; 0: unknown or no record
         bool durable = false;
-        std::string fault;  // in what it read
+        std::string fault;  // a wrong read
     };
     struct Version {
         size_t commit;

@@ -1,12 +1,11 @@
-// page_digests.h - what each page looked like at each of its lsns, noted while it happened: redo
-// must make exactly that.
+// page_digests.h - digests of each page at each of its LSNs, which redo must reproduce.
 //
-// Concepts   After each slice of the main run every page in memory whose lsn is a new one is
-//            hashed, without checksum and hole. When an image of that run has been redone, each
-//            page in memory is compared with what it was at the same lsn. Redo and the forward path
-//            run the same functions; what differs is everything around them: which record comes
-//            first, whether the page was read or brought by the log, what else was applied before.
-//            A page that changes without a new lsn is noticed as well, when it is looked at again.
+// Concepts   After each slice of the main run, every page in memory with a new LSN is hashed,
+//            without checksum and hole. After redo of an image of that run, each page in memory is
+//            compared with the digest at the same LSN. Redo and forward path run the same
+//            functions, but their context differs. Another record may come first, a page may be
+//            read or come from the log, and other changes were applied before. A page that changes
+//            without a new LSN is noticed at the next look.
 #pragma once
 
 #include <unordered_map>
@@ -19,9 +18,9 @@ namespace lockstep::sim {
 
 class PageDigests {
 public:
-    // Notes the pages of a running engine that have changed since the last look.
+    // Hashes the pages of a running engine that have changed since the last look.
     void look(sm::Engine& engine, Report& report);
-    // All pages in memory against what was noted; nothing is undone yet.
+    // Compares all pages in memory with the digests. Call it after redo and before undo.
     void compare(sm::Engine& redone, Report& report) const;
 
 private:

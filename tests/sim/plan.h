@@ -1,5 +1,4 @@
-// plan.h - what a run's threads are going to do, drawn before it begins, so that it can be shown,
-// repeated and made smaller.
+// plan.h - the work of a run's threads. It is drawn before the run, so it can be shown and shrunk.
 #pragma once
 
 #include <string>
@@ -41,7 +40,7 @@ enum class OpKind : uint8_t {
 struct Op {
     OpKind kind = OpKind::get;
     uint8_t object = 0;  // number of the index or heap
-    // index: number of the key; heap: which of the known records.
+    // index: number of the key; heap: number of a known record.
     uint32_t key = 0;
     // scan: keys in the range, 0 = everything; bulk_load: records.
     uint32_t span = 0;
@@ -57,8 +56,8 @@ struct TxnPlan {
     Ending ending = Ending::commit;
     bool read_only = false;
     bool checkpoint = false;  // before it begins
-    bool wait = false;        // lazy: waits for its durability afterwards
-    // Its ops are on the thread's own objects: schema changes.
+    bool wait = false;        // lazy: waits for durability afterwards
+    // Its operations change the schema of the thread's own objects.
     bool private_objects = false;
 };
 

@@ -1,5 +1,4 @@
-// records.h - random record operations on several indexes and heaps, each answer noted for the
-// ledger.
+// records.h - random record operations on indexes and heaps; the ledger gets each answer.
 #pragma once
 
 #include "tests/sim/ledger.h"

@@ -1,5 +1,4 @@
-// report.h - what a simulated run found: figures, the digest of everything that happened, and the
-// first failure.
+// report.h - the result of a simulated run: counts, the digest of all events, the first failure.
 #pragma once
 
 #include <array>
@@ -12,7 +11,7 @@
 
 namespace lockstep::sim {
 
-// Figures that the parent adds up over seeds. The names stand in report.cc, in this order.
+// Counts that the parent adds up over seeds. Their names are in report.cc, in this order.
 enum class Count : uint8_t {
     transactions,
     committed,
@@ -75,7 +74,7 @@ class Report {
 public:
     void add(Count count, uint64_t n = 1) { counts[static_cast<size_t>(count)] += n; }
     uint64_t get(Count count) const { return counts[static_cast<size_t>(count)]; }
-    // The first failure counts; later ones are its consequences.
+    // Keeps the first failure; later ones are consequences.
     void fail(std::string text) {
         if (!failed_) failure = std::move(text);
         failed_ = true;
@@ -84,15 +83,15 @@ public:
 
     std::array<uint64_t, kCounts> counts{};
     std::string failure;
-    // Of the main run, whose image or step failed; 0: not at an image.
+    // Event of the main run whose image or step failed; 0: not at an image.
     uint64_t failure_event = 0;
 
 private:
     bool failed_ = false;
 };
 
-// A rolling hash over (kind, time, thread, arguments). Equal seeds give equal digests whatever
-// compiled the program.
+// A rolling hash over (kind, time, thread, arguments). Equal seeds give equal digests with every
+// compiler.
 class Digest {
 public:
     void add(uint64_t kind, uint64_t time, uint64_t thread, uint64_t a = 0, uint64_t b = 0,
@@ -102,7 +101,7 @@ public:
         if (trace_ != nullptr) trace(words);
     }
     uint64_t value() const { return value_; }
-    // Every addition becomes a line: two runs that differ are compared with diff.
+    // Adds a comment line to the trace. Every addition is a line, so diff compares two runs.
     void note(std::string_view text) const {
         if (trace_ != nullptr)
             std::fprintf(trace_, "# %.*s\n", static_cast<int>(text.size()), text.data());

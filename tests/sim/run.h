@@ -1,12 +1,11 @@
-// run.h - one seed: the main run on a simulated disk, images of what a crash would leave at chosen
-// I/O events, the recovery of each.
+// run.h - one seed: the main run on a simulated disk, and recovery of images at chosen I/O events.
 //
-// Concepts   The run is done twice. The first pass counts the I/O events; the crash stream chooses
-//            among their numbers; the second pass takes images (copies that share pages) at the
-//            chosen ones and recovers each in a second engine between two steps of the run, which
-//            never notices. Both passes must give the same digest. A recovered store is compared
-//            with the oracle, checked by its own verifier, sometimes worked on, and loses power
-//            again, also while it recovers, to the depth given.
+// Concepts   The run happens twice. The first pass counts the I/O events, and the crash stream
+//            chooses among their numbers. The second pass takes images (copies that share pages) at
+//            the chosen events. It recovers each image in a second engine between two steps of the
+//            run, which never notices. Both passes must give the same digest. A recovered store is
+//            compared with the oracle and checked by its own verifier. Some stores are worked on
+//            and lose power again, also during recovery, up to the given depth.
 #pragma once
 
 #include <memory>
@@ -18,24 +17,24 @@
 
 namespace lockstep::sim {
 
-// Where the parent process sees how far a child has got, should it die.
+// Progress of a child process, in shared memory. The parent reads it if the child dies.
 struct Progress {
     std::atomic<uint64_t> seed{0}, event{0};
 };
 
-// A crash that is still to be recovered from.
+// An image that waits for its recovery.
 struct Image {
     std::unique_ptr<threads::SimDisk> disk;
     uint64_t event = 0;  // of the main run
     threads::SimCrash mode{};
     uint64_t at = 0;               // Work::moment()
-    std::optional<Injury> injury;  // done to it before it is opened
+    std::optional<Injury> injury;  // damage before it is opened
 };
 
 class Run {
 public:
     Run(const Config& config, const Arguments& arguments, Report& report, Progress& progress);
-    // Both passes; the digest.
+    // Runs both passes. Returns the digest.
     uint64_t execute(const Plan& plan);
 
 private:
@@ -63,9 +62,8 @@ private:
     bool taking_ = false, stopped_ = false;
 };
 
-// Recovers an image in an engine of its own and judges it by `work`; goes on and crashes again
-// while depth allows. `pages`: what the pages were like in the run that the image is of; null:
-// nobody knows.
+// Recovers an image in an engine of its own and judges it by `work`. Continues and crashes again
+// while depth allows. `pages`: digests of the run that made the image; null: unknown.
 void recover_and_judge(Image image, Work& work, Shared& shared, const Arguments& arguments,
                        Rng& crash, uint32_t depth, const PageDigests* pages = nullptr);
 

@@ -1,5 +1,4 @@
-// engine_test_util.h - an open engine on a directory of its own, and transactions on its user
-// threads.
+// engine_test_util.h - an open engine on its own directory, and transactions on its user threads.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -71,7 +70,7 @@ public:
         });
         ASSERT_TRUE(done) << done.error().text();
     }
-    // Runs all functions on user threads, spread over the workers, and waits for all.
+    // Runs the functions on user threads, spread over the workers, and waits for all.
     void on_threads(std::vector<std::function<void()>> fns) {
         std::vector<std::unique_ptr<threads::Completion>> done;
         for (size_t i = 0; i < fns.size(); ++i) {

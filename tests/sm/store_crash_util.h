@@ -1,5 +1,4 @@
-// store_crash_util.h - a store on a real directory that can be copied in mid-flight, as a killed
-// process would leave it.
+// store_crash_util.h - a store on a real directory that can be copied at any moment, like a kill.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -47,8 +46,8 @@ protected:
         EXPECT_TRUE(store) << store.error().text();
         return std::move(*store);
     }
-    // What a kill at this moment would leave. On a user thread of a store with one worker nothing
-    // else runs meanwhile.
+    // Copies what a kill at this moment would leave. Call it on a user thread of a store with one
+    // worker, so that nothing else runs.
     void copy(const std::string& from, const std::string& to) {
         std::filesystem::copy(path(from), path(to));
     }

@@ -1,4 +1,4 @@
-// test_util.h - what tests of the storage manager say often.
+// test_util.h - shared by the tests of the storage manager: ASSERT_OK and random text.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -58,10 +58,13 @@ std::string Error::text() const {
 }
 
 std::unexpected<Error> fail(ErrorCode code, const char* what, uint64_t a, uint64_t b, uint64_t c) {
+    DCHECK(code != ErrorCode::none);
     return std::unexpected(Error{.code = code, .what = what, .a = a, .b = b, .c = c});
 }
 
 std::unexpected<Error> fail_os(ErrorCode code, int err, const char* what, uint64_t a, uint64_t b) {
+    DCHECK(code != ErrorCode::none);
+    DCHECK(err >= 0 && err <= INT16_MAX);  // errno, not the negative result of a call
     return std::unexpected(
         Error{.code = code, .os = static_cast<int16_t>(err), .what = what, .a = a, .b = b});
 }

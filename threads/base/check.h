@@ -2,14 +2,14 @@
 #pragma once
 
 namespace lockstep {
-// Prints the condition with its place to stderr and aborts. Cold on purpose: callers keep one
+// Prints the condition and its place to stderr and aborts. Cold on purpose, so callers keep one
 // compare and one branch.
 [[noreturn, gnu::cold, gnu::noinline]] void check_failed(const char* condition, const char* file,
                                                          int line);
 }  // namespace lockstep
 
-// Always on. Use where a lie would reach the disk or damage memory; name the invariant in a comment
-// or in the text.
+// Always on. Use where a wrong value would reach the disk or damage memory. Name the invariant in a
+// comment or in the text.
 #define CHECK(cond)                                              \
     do {                                                         \
         if (!(cond)) [[unlikely]]                                \

@@ -1,10 +1,9 @@
-// hints.h - what code tells the processor about itself: which cache lines it will want, and that it
-// only waits.
+// hints.h - hints to the CPU: cache lines that the code will need, and busy waiting.
 //
-// Concepts   To the compiler a prefetch is an instruction without effect, and a function made of
-//            nothing else is one that need not be called: g++ 12 dropped the calls of a whole loop
-//            of them in silence. The empty asm statement is an effect. No other file names the
-//            builtins (tools/check_layers.py).
+// Concepts   To the compiler a prefetch is an instruction without effect, and so is a function made
+//            of prefetches alone. g++ 12 silently dropped the calls in a whole loop of them. The
+//            empty asm statement is an effect. No other file names the builtins
+//            (tools/check_layers.py).
 #pragma once
 
 #include "threads/base/sim_point.h"
@@ -20,13 +19,13 @@ namespace lockstep {
     asm volatile("");
 }
 
-// In the body of a loop that waits for another kernel thread.
+// Call in the body of a loop that waits for another kernel thread.
 [[gnu::always_inline]] inline void cpu_relax() {
     SIM_WAIT();
 #if defined(__x86_64__)
     __builtin_ia32_pause();
 #elif defined(__aarch64__)
-    // "yield" is a no-op on most of them; isb takes about as long as x86's pause.
+    // "yield" is a no-op on most ARM cores; isb takes about as long as x86's pause.
     asm volatile("isb");
 #endif
 }

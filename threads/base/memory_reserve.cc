@@ -1,4 +1,4 @@
-// memory_reserve.cc - the process's one reserve, and the handler that gives it away.
+// memory_reserve.cc - the process's one reserve, and the handler that releases it.
 #include "threads/base/memory_reserve.h"
 
 #include <new>
@@ -11,21 +11,21 @@ namespace lockstep {
 
 namespace {
 
-// Under lock. Nothing is allocated while it is held: the handler wants it, too.
+// Protected by lock. A holder must not allocate, because the handler takes the lock too.
 SpinLock lock;
 void* reserve = nullptr;
 uint32_t holders = 0;
-uint32_t given = 0;  // how often the reserve was
-// Threads that hold memory which is about to be free again, or the reserve.
+uint32_t given = 0;  // how often the reserve was released
+// Threads that hold the reserve, or memory that they are about to free.
 uint32_t borrowers = 0;
-// The application's, whose turn it is when the reserve is gone.
+// The application's handler, called when the reserve is used up.
 std::new_handler next_handler = nullptr;
 
 thread_local uint32_t given_seen = 0;
 thread_local bool borrows = false;
 
-// Whoever finds no memory meanwhile tries again. The borrower does not: it may fail, so nothing is
-// given to it.
+// A thread whose `new` fails meanwhile retries. The borrower does not: it may fail, so the handler
+// gives it nothing.
 class Borrowing {
 public:
     Borrowing() { count(1, true); }
@@ -36,6 +36,8 @@ public:
 private:
     static void count(int change, bool mine) {
         SpinGuard guard(lock);
+        DCHECK(change > 0 || borrowers > 0);
+        DCHECK(borrows != mine);  // a thread borrows once at a time
         borrowers += static_cast<uint32_t>(change);
         borrows = mine;
     }
@@ -45,9 +47,9 @@ private:
 
 std::atomic<bool> MemoryReserve::used_up_{false};
 
-// Returning means: try again. So does everybody else once whose `new` failed before the reserve was
-// given. It is freed under the lock, so that who comes next finds the memory there. This file is
-// compiled with exceptions: `new` without exceptions wants to catch one.
+// A return means: retry. Each other thread whose `new` failed before the release retries once, too.
+// The reserve is freed under the lock, so that the next thread finds the memory. This file is
+// compiled with exceptions, because `new` without exceptions has to catch one.
 void MemoryReserve::give() {
     if (!borrows) {
         SpinGuard guard(lock);
@@ -68,12 +70,13 @@ Result<void> MemoryReserve::put_back() {
     if (fresh == nullptr) return fail(ErrorCode::out_of_memory, "memory reserve", kBytes);
     {
         SpinGuard guard(lock);
+        DCHECK(reserve == nullptr || holders > 0);
         if (reserve == nullptr && holders > 0) {
             reserve = std::exchange(fresh, nullptr);
             used_up_.store(false);
         }
     }
-    ::operator delete(fresh);  // somebody else was faster
+    ::operator delete(fresh);  // another thread was faster
     return {};
 }
 
@@ -88,18 +91,20 @@ Result<void> MemoryReserve::hold() {
     CHECK(!holds_);
     {
         SpinGuard guard(lock);
+        DCHECK(holders > 0 || reserve == nullptr);
         if (holders++ == 0) next_handler = std::set_new_handler(&MemoryReserve::give);
     }
     holds_ = true;
     return put_back();
 }
 
-// The handler goes with the last holder, unless the application has put another in its place.
+// The last holder removes the handler, unless the application has replaced it.
 void MemoryReserve::drop() {
     if (!std::exchange(holds_, false)) return;
     void* last = nullptr;
     {
         SpinGuard guard(lock);
+        DCHECK(holders > 0);
         if (--holders == 0) {
             last = std::exchange(reserve, nullptr);
             if (std::get_new_handler() == &MemoryReserve::give) std::set_new_handler(next_handler);

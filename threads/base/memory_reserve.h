@@ -1,13 +1,14 @@
-// memory_reserve.h - memory put aside for the moment in which `new` gets none.
+// memory_reserve.h - memory reserved for the moment when `new` fails.
 //
-// Concepts   Engine code has no exceptions: a `new` that fails in it ends the process. So that it
-//            does not come to that, whoever opens a store holds a reserve, one for the whole
-//            process. The first `new` that fails, anybody's, takes it (std::new_handler) and
-//            succeeds: what is under way can be finished or rolled back. Nothing new is begun until
-//            the reserve could be put back.
-// Limits     Where the system promises more memory than it has (overcommit), no `new` ever fails
-//            and this helps nobody. A handler that the application installs while a store is open
-//            replaces this one.
+// Concepts   Engine code has no exceptions, so a failed `new` ends the process. To avoid that,
+//            every open store holds a reserve; the process has one in all. The first `new` that
+//            fails, in any code, takes the reserve (std::new_handler) and succeeds. Active work can
+//            then finish or roll back. No new work begins until the reserve has been put back.
+// Invariants MR-1 No transaction begins, and no restart continues, while the reserve is used up.
+//            [checked: require()]
+// Limits     With overcommit the system promises more memory than it has. Then no `new` ever fails,
+//            and the reserve does not help. A handler that the application installs while a store
+//            is open replaces this one.
 #pragma once
 
 #include <atomic>
@@ -19,7 +20,7 @@ namespace lockstep {
 
 class MemoryReserve {
 public:
-    // A few thousand of the small pieces that operations ask for.
+    // Enough for a few thousand of the small blocks that operations allocate.
     static constexpr size_t kBytes = 1 << 20;
 
     MemoryReserve() = default;
@@ -27,22 +28,22 @@ public:
     MemoryReserve(const MemoryReserve&) = delete;
     MemoryReserve& operator=(const MemoryReserve&) = delete;
 
-    // From now until drop() there is a reserve, unless it has been used up. Error: out_of_memory.
-    // From any thread; never blocks.
+    // Keeps a reserve until drop(), unless it is used up. Error: out_of_memory. Any thread; never
+    // blocks.
     Result<void> hold();
     void drop();
 
     static bool is_used_up() { return used_up_.load(std::memory_order_relaxed); }
-    // Error: out_of_memory, it is still needed elsewhere.
+    // Error: out_of_memory, while the reserve is still needed elsewhere.
     static Result<void> put_back();
-    // MR-1: before a transaction begins, or a restart goes on.
+    // MR-1: call before a transaction begins, or a restart continues.
     static Result<void> require() {
         if (is_used_up()) [[unlikely]]
             return put_back();
         return {};
     }
-    // To be asked before more than a small part of the reserve is allocated: whether a `new` of so
-    // many bytes would succeed now.
+    // Whether a `new` of so many bytes would succeed now. Call before allocating more than a small
+    // part of the reserve.
     static bool has_room_for(size_t bytes);
 
 private:

@@ -1,10 +1,11 @@
-// mutants.h - the table of mutants: faults compiled in on purpose, to see that the tests notice.
+// mutants.h - the table of mutants: faults compiled in on purpose, to prove that the tests notice
+// them.
 //
-// Concepts   MUTANT(name) stands where the fault would be made. In a normal build it is the
-//            constant `false`, so its branch does not exist. A build with LOCKSTEP_MUTANTS has all
-//            of them, and the environment variable LOCKSTEP_MUTANT picks one at program start.
-//            tools/planted.py runs the tests with each in turn. `where` names the test program
-//            that should notice the mutant first.
+// Concepts   MUTANT(name) stands at the place of the fault. In a normal build it is the constant
+//            `false`, so its branch does not exist. A build with LOCKSTEP_MUTANTS contains all
+//            mutants. The environment variable LOCKSTEP_MUTANT picks one at program start.
+//            tools/planted.py runs the tests with each in turn. `where` names the test program that
+//            should notice the mutant first.
 #pragma once
 
 // clang-format off

@@ -6,8 +6,8 @@
 
 namespace lockstep {
 
-// True if T has exactly `bytes` bytes, may be copied as bytes, and has no padding: padding would
-// bring undefined bytes to disk.
+// True if T has exactly `bytes` bytes, may be copied as bytes, and has no padding. Padding would
+// write undefined bytes to disk.
 template <class T, size_t bytes>
 inline constexpr bool kOnDisk = sizeof(T) == bytes && std::is_trivially_copyable_v<T> &&
                                 std::has_unique_object_representations_v<T>;

@@ -19,8 +19,8 @@ enum class ParkReason : uint8_t {
     kCount
 };
 
-// True for waits whose duration is measured: waits for other threads or for the disk. A thread that
-// sleeps or yields chose to.
+// True for waits whose duration is measured: waits for other threads or for the disk. Sleeps and
+// yields are a thread's own choice and are not measured.
 constexpr bool timed(ParkReason reason) {
     return reason <= ParkReason::io || reason == ParkReason::admission;
 }

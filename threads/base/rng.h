@@ -32,8 +32,7 @@ public:
         return result;
     }
 
-    // Uniform in [0, n); n > 0. Multiply-shift: the bias (n / 2^64) is far below anything a test
-    // could see.
+    // Uniform in [0, n); n > 0. Multiply-shift: the bias (n / 2^64) is too small for a test to see.
     uint64_t below(uint64_t n) {
         return static_cast<uint64_t>((static_cast<unsigned __int128>(next()) * n) >> 64);
     }
@@ -42,7 +41,7 @@ public:
         return low + static_cast<int64_t>(below(static_cast<uint64_t>(high - low) + 1));
     }
     bool chance(double p) { return static_cast<double>(next() >> 11) * 0x1.0p-53 < p; }
-    // An independent stream: a draw added in one does not shift another.
+    // An independent stream: an extra draw from one does not shift another.
     Rng fork(uint64_t stream) { return Rng(next() ^ (stream * 0xd1342543de82ef95)); }
 
 private:

@@ -1,20 +1,19 @@
-// sim_point.h - places where a simulation may take the CPU from a virtual worker, as an operating
-// system does: nothing at all in a normal build.
+// sim_point.h - points where a simulation may preempt a virtual worker, as an operating system
+// does; nothing in a normal build.
 //
-// Concepts   User threads switch at parks and yields only, so N virtual workers that take turns
-//            there never show what two processors do to one another in the middle of a latch.
-//            SIM_POINT() stands before each step of a protocol between workers (a latch's word, a
-//            spin lock, a wake-up, the log's tail). A build with LOCKSTEP_SIM_POINTS turns it into
-//            a call of the virtual cores (threads/runtime/virtual_cores.h), which draw from the
-//            seed whether another worker goes on there. Loops that wait for another kernel thread
-//            end in cpu_relax(), which always lets another go on.
+// Concepts   User threads switch only at parks and yields. Virtual workers that alternate there
+//            never show races inside a latch. SIM_POINT() therefore stands before each step of a
+//            protocol between workers: a latch's word, a spin lock, a wake-up, the log's tail. With
+//            LOCKSTEP_SIM_POINTS it calls the virtual cores (threads/runtime/virtual_cores.h). They
+//            draw from the seed whether another worker runs there. Loops that wait for another
+//            kernel thread end in cpu_relax(), which always lets another worker run.
 #pragma once
 
 #ifdef LOCKSTEP_SIM_POINTS
 namespace lockstep {
-void sim_point();  // perhaps another worker goes on
-void sim_wait();   // another one must
-// Taken (1) or given back (-1) by the running worker.
+void sim_point();  // another worker may run
+void sim_wait();   // another worker must run
+// The running worker took (1) or released (-1) a spin lock.
 void sim_hold(int spin_locks);
 }  // namespace lockstep
 #define SIM_POINT() ::lockstep::sim_point()

@@ -1,15 +1,15 @@
-// spin_lock.h - a one-byte lock for sections of a few instructions that never park, allocate or
-// call out.
+// spin_lock.h - a one-byte lock for a few instructions that never park, allocate or call out.
 #pragma once
 
 #include <atomic>
 
+#include "threads/base/check.h"
 #include "threads/base/hints.h"
 #include "threads/base/sim_point.h"
 
 namespace lockstep {
 
-// Blocking: spins. The holder must not switch user threads, so a waiter is always on another kernel
+// Blocking: spins. The holder must not switch user threads, so a waiter runs on another kernel
 // thread.
 class SpinLock {
 public:
@@ -26,10 +26,14 @@ public:
         SIM_POINT();
     }
     void unlock() {
+        DCHECK(is_held());
         held_.store(false, std::memory_order_release);
         SIM_HOLD(-1);
         SIM_POINT();
     }
+
+    // By some thread; for assertions.
+    bool is_held() const { return held_.load(std::memory_order_relaxed); }
 
 private:
     std::atomic<bool> held_{false};

@@ -1,4 +1,4 @@
-// aligned_buffer.cc - mapping and unmapping of aligned buffers.
+// aligned_buffer.cc - maps and unmaps aligned buffers.
 #include "threads/io/aligned_buffer.h"
 
 #include <sys/mman.h>
@@ -18,9 +18,12 @@ size_t round_up(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * 
 
 }  // namespace
 
-void AlignedDelete::operator()(std::byte* data) const { CHECK(munmap(data, mapped_bytes) == 0); }
+void AlignedDelete::operator()(std::byte* data) const {
+    DCHECK(mapped_bytes > 0 && reinterpret_cast<uintptr_t>(data) % kIoAlignment == 0);
+    CHECK(munmap(data, mapped_bytes) == 0);
+}
 
-// A huge page needs its alignment: map more than asked, give back what sticks out on both sides.
+// Huge pages need alignment: map more than requested, and unmap the excess on both sides.
 Result<AlignedBuffer> make_aligned_buffer(size_t bytes, PageSize pages) {
     const size_t unit = pages == PageSize::huge ? kHugeBytes : kIoAlignment;
     if (bytes > SIZE_MAX / 2) return fail(ErrorCode::out_of_memory, "aligned buffer", bytes);
@@ -37,8 +40,9 @@ Result<AlignedBuffer> make_aligned_buffer(size_t bytes, PageSize pages) {
         if (before > 0) munmap(start, before);
         start += before;
         if (slack > before) munmap(start + wanted, slack - before);
-        madvise(start, wanted, MADV_HUGEPAGE);  // a wish: refusal costs speed only
+        madvise(start, wanted, MADV_HUGEPAGE);  // a refusal costs only speed
     }
+    DCHECK(reinterpret_cast<uintptr_t>(start) % unit == 0);
     return AlignedBuffer(start, AlignedDelete{wanted});
 }
 

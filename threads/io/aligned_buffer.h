@@ -1,7 +1,7 @@
-// aligned_buffer.h - memory for direct I/O: page-aligned, zeroed, on huge pages if asked.
+// aligned_buffer.h - memory for direct I/O: page-aligned, zeroed, on huge pages if requested.
 //
-// Concepts   A buffer is a private mapping of its own, so it costs nothing until touched and goes
-//            back to the system whole.
+// Concepts   Each buffer is a private mapping. It takes no memory until touched, and returns to the
+//            system whole.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@ struct AlignedDelete {
 };
 using AlignedBuffer = std::unique_ptr<std::byte[], AlignedDelete>;
 
-// huge: aligned to 2 MB, huge pages where the system grants them.
+// huge: aligned to 2 MB, on huge pages where the system grants them.
 enum class PageSize : uint8_t { normal, huge };
 
 // Zeroed bytes, aligned to kIoAlignment (or 2 MB). Error: out_of_memory.

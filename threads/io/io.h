@@ -1,15 +1,15 @@
 // io.h - files and I/O queues: one interface, three backends (io_uring, kernel-thread pool,
 // simulated disk).
 //
-// Concepts   A Disk names files and does rare operations at once (open, resize, rename ...). An
-//            IoQueue belongs to one worker and takes batches of page and log requests. User threads
-//            wait for requests by the calls of io_wait.h.
+// Concepts   A Disk names files and does rare operations synchronously (open, resize, rename ...).
+//            An IoQueue belongs to one worker and takes batches of page and log requests. User
+//            threads wait for requests by the calls of io_wait.h.
 // Invariants IO-1 A request's buffer does not change and stays mapped from submit to completion.
 //            IO-2 Every submitted request completes exactly once, in any order.
-//            IO-3 A short or interrupted transfer is continued by the queue: result is the whole
-//                 size or an error; a read past the end of the file gives the bytes there are.
-// Blocking   submit never blocks. wait() blocks the kernel thread until a completion, wake() or the
-//            deadline.
+//            IO-3 The queue continues a short or interrupted transfer. The result is the whole size
+//            or an error. A read past the end of the file returns the bytes before it.
+// Blocking   submit() never blocks. wait() blocks the kernel thread until a completion, wake() or
+//            the deadline.
 #pragma once
 
 #include <sys/uio.h>
@@ -23,6 +23,7 @@
 #include <lockstep/io_stats.h>
 #include <lockstep/result.h>
 #include <lockstep/types.h>
+#include "threads/base/check.h"
 
 namespace lockstep::threads {
 
@@ -31,23 +32,24 @@ struct Thread;
 
 using FileId = Id<struct FileIdTag, int32_t>;  // valid on the disk that opened it
 
-inline constexpr uint32_t kIoPiecesMax = 64;  // of one request
+inline constexpr uint32_t kIoPiecesMax = 64;  // pieces of memory of one request
 
 enum class IoKind : uint8_t { read, write, sync };
-// priority: first is served first.
+// By priority: the first is served first.
 enum class IoClass : uint8_t { log, demand_read, read_ahead, write_back };
 
-// One request. The caller owns it until completion; `done` runs on the submitting worker, in its
-// scheduler, and must not block.
+// One request. The caller keeps it alive until completion. `done` runs in the submitting worker's
+// scheduler and must not block.
+static_assert(static_cast<size_t>(IoClass::write_back) + 1 == kIoClasses);
 struct IoRequest {
     IoKind kind = IoKind::read;
     IoClass io_class = IoClass::demand_read;
-    // Of a write: complete when its bytes are durable. Says nothing about other writes.
+    // For a write: it completes when its bytes are durable. Says nothing about other writes.
     bool durable = false;
     FileId file{-1};
     uint64_t offset = 0;  // bytes
     iovec iov[2] = {};    // 1 or 2 pieces of memory
-    // Or more, up to kIoPiecesMax, in memory of the owner; then iov is not used.
+    // Or more pieces, up to kIoPiecesMax, in the owner's memory; iov is then unused.
     const iovec* many = nullptr;
     uint32_t iov_count = 0;
     int64_t result = 0;  // bytes transferred, or -errno
@@ -56,9 +58,9 @@ struct IoRequest {
     void* user = nullptr;
     bool complete = false;
     IoRequest* next = nullptr;  // queues
-    uint64_t tag = 0;           // backend's own
-    // --- the stage's own (io_stage.h), until `done`
-    // Never to be joined with neighbours: that has failed.
+    uint64_t tag = 0;           // for the backend
+    // --- for the stage (io_stage.h), until `done`
+    // Never joined with neighbours again, because its carrier failed.
     bool alone = false;
     uint32_t bypassed = 0;
     IoRequest* prev = nullptr;
@@ -66,9 +68,18 @@ struct IoRequest {
     IoRequest* same = nullptr;  // equal requests that this one serves as well
     IoStage* stage = nullptr;
     void (*then)(IoRequest*) = nullptr;  // the requester's `done`
+
+    // What a requester has filled in.
+    void assert_state() const {
+        DCHECK(kind <= IoKind::sync && io_class <= IoClass::write_back);
+        DCHECK(file.value >= 0);
+        DCHECK((kind == IoKind::sync) == (iov_count == 0));
+        DCHECK(iov_count <= (many != nullptr ? kIoPiecesMax : 2));
+        DCHECK(!durable || kind == IoKind::write);
+    }
 };
 
-// One worker's way to the disk. All calls from that worker, except wake().
+// One worker's queue of requests. All calls come from that worker, except wake().
 class IoQueue {
 public:
     virtual ~IoQueue() = default;
@@ -76,18 +87,18 @@ public:
     // Takes `count` requests joined by `next`, in order. They reach the device by the next poll()
     // or wait() at the latest, all with one system call where the backend can.
     virtual void submit(IoRequest* first, size_t count) = 0;
-    // Runs `done` of what has completed; the number of those.
+    // Runs `done` of the completed requests; returns their number.
     virtual size_t poll() = 0;
     // Sleeps until something completes, wake() is called, or the deadline (runtime clock); then as
     // poll().
     virtual size_t wait(Nanos deadline) = 0;
-    // From any kernel thread; cheap if the worker does not sleep.
+    // Any kernel thread; cheap if the worker is awake.
     virtual void wake() = 0;
     virtual size_t in_flight() const = 0;
-    // System calls that handed requests to the kernel, since the queue was made; 0 where others
-    // make them. Any kernel thread.
+    // System calls of this queue that submitted requests to the kernel. 0 where other threads make
+    // them. Any kernel thread.
     virtual uint64_t submissions() const { return 0; }
-    // How many completions a wait() had better return with, if they come soon: each return costs a
+    // How many completions a wait() should return with, if they come soon. Each return costs a
     // system call and a turn.
     void gather(size_t completions) { gather_ = completions; }
 
@@ -95,7 +106,7 @@ protected:
     size_t gather_ = 1;
 };
 
-// Files by path. Calls return when done (rare, short operations); safe from any kernel thread.
+// Files by path. Synchronous, for rare and short operations. Safe from any kernel thread.
 class Disk {
 public:
     virtual ~Disk() = default;
@@ -104,8 +115,8 @@ public:
     virtual Result<FileId> open(std::string_view path, uint32_t flags) = 0;
     virtual void close(FileId file) = 0;
     virtual Result<uint64_t> size(FileId file) = 0;
-    // Gives the file real blocks up to `bytes` (reads as zero); never shrinks. Error no_space
-    // leaves the file as it was.
+    // Allocates real blocks up to `bytes`, which read as zero; never shrinks. Error no_space leaves
+    // the file as it was.
     virtual Result<void> allocate(FileId file, uint64_t bytes) = 0;
     virtual Result<void> truncate(FileId file, uint64_t bytes) = 0;
     virtual Result<void> rename(std::string_view from, std::string_view to) = 0;
@@ -117,8 +128,8 @@ public:
     virtual Result<void> sync_directory(std::string_view path) = 0;
     // Advisory lock for the life of the FileId; store_locked if another process or store holds it.
     virtual Result<void> lock_exclusive(FileId file) = 0;
-    // For open, recovery's first bytes and tools: blocking transfers on the calling kernel thread.
-    // Short reads at end of file.
+    // Blocking transfers on the calling kernel thread, for open, the start of recovery and tools.
+    // Reads are short at the end of the file.
     virtual Result<size_t> read_now(FileId file, uint64_t offset, void* data, size_t bytes) = 0;
     virtual Result<void> write_now(FileId file, uint64_t offset, const void* data,
                                    size_t bytes) = 0;
@@ -127,8 +138,7 @@ public:
 };
 
 enum class IoBackend : uint8_t { automatic, io_uring, pool };
-// The machine's file system. `automatic` takes io_uring and falls back to the pool where the kernel
-// refuses it.
+// The machine's file system. `automatic` uses io_uring, or the pool where the kernel refuses it.
 std::unique_ptr<Disk> make_disk(IoBackend backend = IoBackend::automatic);
 
 }  // namespace lockstep::threads

@@ -35,8 +35,8 @@ void transfer_all(IoRequest& request) {
 
 }  // namespace
 
-// Without exceptions std::thread's failure would end the process, so a plain thread is tried first
-// where it is cheap to.
+// Without exceptions a failing std::thread would end the process. A plain thread is therefore tried
+// first, where that is cheap.
 Result<void> IoPool::grow() {
     std::lock_guard lock(mutex_);
     for (size_t i = 0; i < kThreadsPerQueue && threads_.size() < kThreadsMax; ++i) {
@@ -117,17 +117,20 @@ void PoolQueue::submit(IoRequest* first, size_t count) {
 }
 
 void PoolQueue::hand_back(IoRequest* request) {
+    DCHECK(request->tag == reinterpret_cast<uint64_t>(this));
     std::lock_guard lock(mutex_);
+    assert_state();
     request->next = nullptr;
     (done_last_ != nullptr ? done_last_->next : done_first_) = request;
     done_last_ = request;
     any_done_.store(true, std::memory_order_relaxed);
-    // Under the mutex: the queue may end right after.
+    // Under the mutex, because the queue may be destroyed right after.
     if (sleeping_) wakeup_.notify_one();
 }
 
 IoRequest* PoolQueue::take_done() {
     std::lock_guard lock(mutex_);
+    assert_state();
     any_done_.store(false, std::memory_order_relaxed);
     done_last_ = nullptr;
     return std::exchange(done_first_, nullptr);
@@ -138,6 +141,7 @@ size_t PoolQueue::poll() {
     size_t count = 0;
     for (IoRequest* r = take_done(); r != nullptr; ++count) {
         IoRequest* next = r->next;
+        DCHECK(in_flight_ > 0);
         --in_flight_;
         io_finish(*r);
         r = next;

@@ -1,13 +1,13 @@
-// pool_queue.h - I/O by kernel threads with preadv, pwritev and fdatasync: the backend where
-// io_uring is refused.
+// pool_queue.h - I/O by kernel threads with preadv, pwritev and fdatasync, where the kernel refuses
+// io_uring.
 //
-// Concepts   One IoPool per disk; every queue adds kThreadsPerQueue kernel threads to it, up to
-//            kThreadsMax. A thread takes a request, the log's first and else in the order of
-//            arrival, which the I/O stages have chosen; it does it from end to end and hands it
-//            back to its queue. Queues share the pool's ownership, so the pool ends with the last
-//            of them and the disk.
-// Invariants PQ-1 A request is touched by the pool thread before it is handed back and by the
-// worker after. [mutex_ of the queue]
+// Concepts   A disk has one IoPool. Every queue adds kThreadsPerQueue kernel threads to it, up to
+//            kThreadsMax. A thread takes one request, executes it completely and hands it back to
+//            its queue. It takes the log's requests first, and the others in order of arrival,
+//            which the I/O stages have chosen. Queues share ownership of the pool, so it ends with
+//            the disk and the last queue.
+// Invariants PQ-1 The pool thread touches a request before it is handed back, the worker only
+//            after. [mutex_ of the queue]
 // Blocking   submit() takes a mutex for a few instructions. wait() blocks.
 #pragma once
 
@@ -27,13 +27,13 @@ class IoPool {
 public:
     static constexpr size_t kThreadsPerQueue = 4;
     static constexpr size_t kThreadsMax = 64;
-    // The log, and the rest in the order in which the stages send it.
+    // One line for the log, one for all other requests in order of submission.
     static constexpr size_t kLines = 2;
 
     ~IoPool();  // finishes what is queued, then joins
     // Error too_many if the system grants not even one thread.
     Result<void> grow();
-    // Takes `count` requests, each one's tag naming its queue.
+    // Takes `count` requests; the tag of each names its queue.
     void push(RequestQueue (&requests)[kLines], size_t count);
 
 private:
@@ -64,6 +64,11 @@ public:
 
 private:
     IoRequest* take_done();
+    // Under mutex_.
+    void assert_state() const {
+        DCHECK((done_first_ == nullptr) == (done_last_ == nullptr));
+        DCHECK(done_last_ == nullptr || done_last_->next == nullptr);
+    }
 
     std::shared_ptr<IoPool> pool_;
     const Clock& clock_;

@@ -1,5 +1,5 @@
-// posix_disk.cc - names, sizes and blocking transfers on the machine's file system; choice of the
-// queue's backend.
+// posix_disk.cc - names, sizes and blocking transfers on the machine's file system; chooses the
+// backend.
 #include "threads/io/posix_disk.h"
 
 #include <dirent.h>
@@ -19,7 +19,7 @@ namespace {
 
 constexpr size_t kBounceBytes = 1u << 20;
 
-// Calls until it is not interrupted; the result or -errno.
+// Repeats the call while it is interrupted. The result, or -errno.
 template <class Call>
 int64_t retry(Call call) {
     int64_t result = 0;
@@ -61,7 +61,7 @@ Result<void> write_all(FileId file, uint64_t offset, const std::byte* data, size
     return {};
 }
 
-// Where the file system cannot reserve blocks, writing zeros does.
+// Writes zeros where the file system cannot reserve blocks.
 Result<void> write_zeros(FileId file, uint64_t from, uint64_t to) {
     const AlignedBuffer zeros = TRY(make_aligned_buffer(kBounceBytes));
     for (uint64_t at = from; at < to;) {
@@ -75,6 +75,7 @@ Result<void> write_zeros(FileId file, uint64_t from, uint64_t to) {
 }  // namespace
 
 std::unexpected<Error> fail_file(int err, const char* what, uint64_t a, uint64_t b) {
+    DCHECK(err > 0);
     switch (err) {
         case ENOSPC:
         case EDQUOT:
@@ -108,8 +109,8 @@ Result<FileId> PosixDisk::open(std::string_view path, uint32_t flags) {
         return retry([&] { return ::open(name.c_str(), mode | more, 0644); });
     };
     int64_t fd = open_with(flags & kDirect ? O_DIRECT : 0);
-    // A refusal of O_DIRECT may come after the file was created: the second try must not take it
-    // for somebody else's.
+    // The refusal of O_DIRECT may come after the file was created. The second try must not take the
+    // file for another process's.
     if (fd == -EINVAL && (flags & kDirect)) {
         fd = retry([&] { return ::open(name.c_str(), mode & ~O_EXCL, 0644); });
     }
@@ -122,7 +123,10 @@ Result<FileId> PosixDisk::open(std::string_view path, uint32_t flags) {
     return FileId{static_cast<int32_t>(fd)};
 }
 
-void PosixDisk::close(FileId file) { ::close(file.value); }
+void PosixDisk::close(FileId file) {
+    DCHECK(file.value >= 0);
+    ::close(file.value);
+}
 
 Result<uint64_t> PosixDisk::size(FileId file) {
     struct stat status {};
@@ -214,7 +218,7 @@ Result<void> PosixDisk::lock_exclusive(FileId file) {
     return {};
 }
 
-// A direct file takes aligned memory only; the caller's need not be.
+// A direct file needs aligned memory; the caller's may be unaligned.
 Result<size_t> PosixDisk::read_now(FileId file, uint64_t offset, void* data, size_t bytes) {
     auto* to = static_cast<std::byte*>(data);
     const bool whole_blocks = offset % kIoAlignment == 0 && bytes % kIoAlignment == 0;
@@ -229,7 +233,9 @@ Result<size_t> PosixDisk::read_now(FileId file, uint64_t offset, void* data, siz
         const size_t room = kBounceBytes - skip;
         const size_t want = std::min(bytes - moved, room);
         const size_t asked = (skip + want + kIoAlignment - 1) / kIoAlignment * kIoAlignment;
+        DCHECK(asked <= bounce.get_deleter().mapped_bytes);
         const size_t got = TRY(read_all(file, at - skip, bounce.get(), asked));
+        DCHECK(got <= asked);
         if (got <= skip) break;
         const size_t useful = std::min(got - skip, want);
         std::memcpy(to + moved, bounce.get() + skip, useful);
@@ -262,8 +268,8 @@ Result<void> PosixDisk::sync_now(FileId file) {
     return {};
 }
 
-// One probe answers for all queues; a later ring may still meet a limit, and then its worker alone
-// uses the pool.
+// One probe answers for all queues. A later ring may still hit a limit; only its worker then uses
+// the pool.
 Result<std::unique_ptr<IoQueue>> PosixDisk::make_queue(uint32_t, const Clock& clock) {
     std::lock_guard lock(mutex_);
     if (backend_ != IoBackend::pool) {

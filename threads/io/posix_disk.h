@@ -1,8 +1,7 @@
 // posix_disk.h - the machine's file system as a Disk.
 //
 // Concepts   A FileId is the file descriptor, so queues need no table. flock() belongs to one open
-//            of a file: a second open conflicts whether it comes from another process or from this
-//            one.
+//            file. A second open conflicts, whether it comes from another process or from this one.
 // Blocking   Every call may block the kernel thread for a short operation of the file system.
 #pragma once
 
@@ -14,8 +13,7 @@
 
 namespace lockstep::threads {
 
-// The error for a failed operation on the file system: no_space, bad_path, too_many, out_of_memory
-// or io_error.
+// Error of a failed file-system call: no_space, bad_path, too_many, out_of_memory or io_error.
 [[gnu::cold]] std::unexpected<Error> fail_file(int err, const char* what, uint64_t a = 0,
                                                uint64_t b = 0);
 
@@ -46,7 +44,7 @@ private:
     std::mutex mutex_;
     bool ring_probed_ = false;  // under mutex_
     Result<void> ring_works_;   // under mutex_
-    // Under mutex_; made by the first queue that needs it.
+    // Under mutex_; the first queue that needs the pool makes it.
     std::shared_ptr<IoPool> pool_;
 };
 

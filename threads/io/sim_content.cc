@@ -1,8 +1,10 @@
-// sim_content.cc - copy on write and sparseness of simulated bytes.
+// sim_content.cc - copy-on-write and sparse storage of simulated bytes.
 #include "threads/io/sim_content.h"
 
 #include <algorithm>
 #include <cstring>
+
+#include "threads/base/check.h"
 
 namespace lockstep::threads {
 namespace {
@@ -34,6 +36,7 @@ std::shared_ptr<SimContent::Page>& SimContent::slot(uint64_t page) {
     std::shared_ptr<Chunk>& chunk = chunks_[page / kChunkPages];
     if (chunk == nullptr) chunk = std::make_shared<Chunk>();
     else if (chunk.use_count() > 1) chunk = std::make_shared<Chunk>(*chunk);
+    DCHECK(chunk.use_count() == 1);  // no other image sees the change
     return chunk->pages[page % kChunkPages];
 }
 
@@ -51,6 +54,7 @@ void SimContent::write(uint64_t offset, const std::byte* data, size_t bytes) {
 }
 
 void SimContent::write_piece(uint64_t page, size_t at, const std::byte* data, size_t bytes) {
+    DCHECK(bytes > 0 && at + bytes <= kPage);
     const bool zero = all_zero(data, bytes);
     if (zero && find(page) == nullptr) return;
     std::shared_ptr<Page>& target = slot(page);
@@ -97,7 +101,7 @@ uint64_t sim_hash(uint64_t hash, const void* data, size_t bytes) {
         uint64_t word = 0;
         std::memcpy(&word, from + i, std::min<size_t>(8, bytes - i));
         hash = (hash ^ word) * 0x100000001b3;
-        // Plain FNV lets high bits of a word reach high bits only.
+        // In plain FNV, high bits of a word affect high bits only.
         hash ^= hash >> 29;
     }
     return hash;

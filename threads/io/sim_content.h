@@ -1,8 +1,8 @@
 // sim_content.h - bytes of a simulated file: sparse, and copied by sharing.
 //
-// Concepts   Pages of 4 KB hang in chunks of 64; both are shared between copies and cloned by the
-//            first who writes (so a snapshot of a large file costs one pointer per 256 KB). A page
-//            that is absent reads as zeros and takes no memory.
+// Concepts   Pages of 4 KB are grouped in chunks of 64. Copies share pages and chunks, and the
+//            first writer clones them. A snapshot of a large file therefore costs one pointer per
+//            256 KB. An absent page reads as zeros and takes no memory.
 #pragma once
 
 #include <array>
@@ -20,8 +20,8 @@ public:
 
     void read(uint64_t offset, std::byte* data, size_t bytes) const;
     void write(uint64_t offset, const std::byte* data, size_t bytes);  // null data: zeros
-    void zero_from(uint64_t offset);  // everything at and behind it
-    // That take memory; shared ones count too.
+    void zero_from(uint64_t offset);                                   // up to the end
+    // Pages that take memory, including shared ones.
     uint64_t pages() const;
     uint64_t digest(uint64_t hash) const;  // equal bytes give equal digests
 
@@ -38,7 +38,7 @@ private:
     std::map<uint64_t, std::shared_ptr<Chunk>> chunks_;  // by page number / kChunkPages
 };
 
-// FNV-1a over 64-bit words: order and position matter, speed suffices for tests.
+// FNV-1a over 64-bit words. Depends on order and position; fast enough for tests.
 uint64_t sim_hash(uint64_t hash, const void* data, size_t bytes);
 
 }  // namespace lockstep::threads

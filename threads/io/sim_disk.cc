@@ -71,7 +71,7 @@ Result<FileId> SimDisk::open(std::string_view path, uint32_t flags) {
     const bool created = found == names_.end();
     FilePtr file = created ? std::make_shared<SimFile>(name) : found->second;
     if (created) change_names(parent(name), {.gone = "", .name = name, .file = file});
-    // Ids are not used again, so a stale one is noticed.
+    // Ids are never reused, so a stale one is noticed.
     open_.push_back({file, (flags & kDirect) != 0});
     const FileId id{static_cast<int32_t>(open_.size() - 1)};
     lock.unlock();
@@ -143,12 +143,14 @@ void SimDisk::apply(Names& names, const NameChange& change) {
 }
 
 void SimDisk::change_names(const std::string& directory, NameChange change) {
+    DCHECK(!directory.empty() && change.name.empty() == (change.file == nullptr));
+    DCHECK(!change.name.empty() || !change.gone.empty());
     apply(names_, change);
     unsynced_names_[directory].push_back(std::move(change));
 }
 
-// A rename within one directory is atomic; between directories this disk refuses it, as between
-// file systems.
+// A rename within one directory is atomic. This disk refuses one between directories, as a real one
+// does between file systems.
 Result<void> SimDisk::rename(std::string_view from, std::string_view to) {
     const std::string old_name = normal(from), new_name = normal(to);
     {
@@ -245,6 +247,7 @@ Result<size_t> SimDisk::read_now(FileId file, uint64_t offset, void* data, size_
     }
     if (bad) return fail_file(EIO, "read", offset, bytes);
     const size_t got = target->read(offset, static_cast<std::byte*>(data), bytes);
+    DCHECK(got <= bytes && (got == 0 || offset + got <= target->length()));
     if (got > 0 && faults_.strikes(SimFault::bit_flip, target->path)) {
         static_cast<std::byte*>(data)[faults_.shape().below(got)] ^= std::byte{1}
                                                                      << faults_.shape().below(8);
@@ -259,7 +262,7 @@ Result<size_t> SimDisk::read_now(FileId file, uint64_t offset, void* data, size_
     return got;
 }
 
-// ENOSPC where the disk is full or a fault says so, EIO where a fault says so.
+// ENOSPC if the disk is full or a fault demands it; EIO if a fault demands it.
 int SimDisk::write_fault(SimFile& file, uint64_t end) {
     if (!room_for(file, end) || faults_.strikes(SimFault::no_space_write, file.path)) return ENOSPC;
     return faults_.strikes(SimFault::write_error, file.path) ? EIO : 0;
@@ -301,6 +304,7 @@ Result<void> SimDisk::sync_now(FileId file) {
 Result<std::unique_ptr<IoQueue>> SimDisk::make_queue(uint32_t, const Clock& clock) {
     auto queue = std::make_unique<SimQueue>(*this, clock);
     std::lock_guard lock(mutex_);
+    DCHECK(std::find(queues_.begin(), queues_.end(), queue.get()) == queues_.end());
     queues_.push_back(queue.get());
     return queue;
 }
@@ -319,8 +323,8 @@ bool SimDisk::advance(ManualClock& clock) const {
     return true;
 }
 
-// Directories lose the tail of their unsynced changes: file systems keep the order of names, but
-// not how far they got.
+// A directory loses a tail of its unsynced changes. File systems keep the order of name changes,
+// but not all of them.
 std::unique_ptr<SimDisk> SimDisk::image(uint64_t seed, SimCrash mode) const {
     SimOptions options = options_;
     options.seed = seed;

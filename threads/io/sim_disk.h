@@ -1,18 +1,18 @@
-// sim_disk.h - a disk for tests: deterministic, slow on purpose, faulty on demand, and able to
-// crash without stopping.
+// sim_disk.h - a deterministic disk for tests, with latency, faults, and crash images of a running
+// disk.
 //
-// Concepts   Same interfaces as the real one. Latency and order of completion are drawn from the
-//            seed against the queue's clock (a ManualClock that advance() moves), or against a
-//            counter of polls. What a crash would leave at this moment is given by image(): a new
-//            disk, sharing pages with this one, which goes on untouched. Files, lengths and
-//            directory entries are durable only after sync of the file and of the directory;
-//            directories themselves are path prefixes and always durable.
-// States     of a request: submitted -> started (its predecessor succeeded) -> [continued] ->
-//            completed. Invariants SD-1 Memory of a write does not change from submit to completion
-//            (IO-1). [checked: SimQueue::attempt()]
+// Concepts   SimDisk has the same interfaces as the real disk. Latency and order of completion are
+//            drawn from the seed. They follow the queue's clock (a ManualClock that advance()
+//            moves) or a counter of polls. image() gives what a crash would leave at this moment: a
+//            new disk that shares pages with this one. This disk goes on untouched. Files, lengths
+//            and directory entries are durable only after sync of the file and of the directory.
+//            Directories themselves are path prefixes and always durable.
+// States     of a request: submitted -> started -> [continued] -> completed.
+// Invariants SD-1 Memory of a write does not change from submit to completion (IO-1). [checked:
+//            SimQueue::attempt()]
 //            SD-2 No two started writes overlap. [checked: SimFile::begin_write()]
 //            SD-3 Equal seeds and equal calls give equal events: event_digest().
-// Blocking   No call sleeps, except IoQueue::wait() under a clock that nobody advances.
+// Blocking   No call sleeps, except IoQueue::wait() under a clock that does not advance.
 #pragma once
 
 #include <functional>
@@ -33,11 +33,10 @@ namespace lockstep::threads {
 class SimFile;
 class SimQueue;
 
-// What a crash does with changes that no sync has covered.
+// What a crash does with unsynced changes.
 enum class SimCrash : uint8_t {
-    drop_unsynced,  // loses them all
-    // Keeps them all, also writes in flight (the state that a process leaves that is merely
-    // killed).
+    drop_unsynced,  // loses all
+    // Keeps all, also writes in flight: the state that a killed process leaves.
     keep_all,
     random_sectors,  // picks any version of each sector
     torn_requests,   // keeps, loses or cuts each request
@@ -51,7 +50,7 @@ struct SimOptions {
     uint64_t seed = 1;
     Nanos latency_min = 20 * kMicrosecond;
     Nanos latency_max = 200 * kMicrosecond;
-    // Not 0: latency is 1..polls_max polls of any queue, clocks do not matter.
+    // Not 0: latency is 1..polls_max polls of any queue, and clocks do not matter.
     uint32_t polls_max = 0;
     uint64_t capacity_bytes = UINT64_MAX;  // sum of all files' lengths
 };
@@ -65,7 +64,7 @@ struct SimEvent {
     std::string_view path;
     uint64_t offset = 0;
     uint64_t bytes = 0;
-    int64_t result = 0;  // of completed
+    int64_t result = 0;  // if completed
 };
 
 class SimDisk final : public Disk {
@@ -91,37 +90,37 @@ public:
     Result<std::unique_ptr<IoQueue>> make_queue(uint32_t worker, const Clock& clock) override;
 
     // --- for tests
-    // The disk as a crash at this moment leaves it; equal (state, seed, mode) give equal bytes. No
-    // locks, faults or observer.
+    // The disk that a crash at this moment leaves, without locks, faults or observer. Equal state,
+    // seed and mode give equal bytes.
     std::unique_ptr<SimDisk> image(uint64_t seed, SimCrash mode) const;
-    // Called at every event, after it took effect and before `done` runs; may take images. Null:
-    // none.
+    // Sets a function that is called at every event, after it took effect and before `done` runs.
+    // It may take images. Null: no function.
     void observe(std::function<void(const SimEvent&)> observer) { observer_ = std::move(observer); }
     uint64_t events() const { return events_; }
     uint64_t event_digest() const { return event_digest_; }
     SimFaults& faults() { return faults_; }
     void set_capacity(uint64_t bytes) { options_.capacity_bytes = bytes; }
     uint64_t bytes_used() const;  // sum of all files' lengths
-    // Requests that the capacity had no room for.
+    // Requests refused for lack of capacity.
     uint64_t refusals() const { return refusals_; }
     // When the next request completes, kNever if none is in flight (0 under polls_max).
     Nanos next_event_time() const;
-    // Moves the clock to that time. False if nothing is in flight.
+    // Moves the clock to next_event_time(). False if nothing is in flight.
     bool advance(ManualClock& clock) const;
-    // Forgets open files and locks, as the system does for a process that is gone.
+    // Forgets open files and locks, as the system does when a process ends.
     void close_all();
-    // Bytes that a lost write should have put there, by offset; nothing was written there since.
-    // Not the reads' view: the truth.
+    // Bytes that lost writes should have written and no later write has overwritten, by offset.
+    // Reads do not show them.
     struct LostBytes {
         uint64_t offset, bytes;
         std::shared_ptr<const std::byte[]> data;
     };
     std::vector<LostBytes> lost_bytes(std::string_view path) const;
-    // The sector at that offset cannot be read until it is written again.
+    // Makes the sector at that offset unreadable until it is written again.
     void spoil_sector(std::string_view path, uint64_t offset);
-    // All can be read again, and are as they were.
+    // Makes all sectors readable again, with their old bytes.
     void mend_sectors();
-    // Of all names, lengths and bytes seen now.
+    // Digest of all current names, lengths and bytes.
     uint64_t digest() const;
     uint64_t pages_in_memory() const;
 
@@ -134,8 +133,8 @@ private:
     };
     // One step of a directory, atomic in a crash.
     struct NameChange {
-        std::string gone;  // name that vanishes, empty: none
-        // Name that now means `file`, empty: none.
+        std::string gone;  // removed name; empty: none
+        // New name of `file`; empty: none.
         std::string name;
         FilePtr file;
     };
@@ -151,7 +150,7 @@ private:
     // Counts an event and tells the observer; never under mutex_.
     void happened(SimEvent event);
 
-    mutable std::mutex mutex_;  // over everything below but the observer
+    mutable std::mutex mutex_;  // protects all fields below except the observer
     SimOptions options_;
     SimFaults faults_;
     Rng schedule_, crash_;  // independent streams

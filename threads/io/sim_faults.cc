@@ -1,4 +1,4 @@
-// sim_faults.cc - drawing faults.
+// sim_faults.cc - draws faults.
 #include "threads/io/sim_faults.h"
 
 namespace lockstep::threads {
@@ -18,6 +18,7 @@ SimFaults::SimFaults(uint64_t seed) : shape_(seed ^ 0x5851f42d4c957f2d) {
 }
 
 void SimFaults::fail_nth(SimFault fault, uint64_t n, uint64_t count) {
+    DCHECK(fault < SimFault::kCount && n > 0 && count > 0);
     Kind& kind = of(fault);
     kind.from = kind.seen + n;
     kind.until = count > UINT64_MAX - kind.from ? UINT64_MAX : kind.from + count;

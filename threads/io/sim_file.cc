@@ -1,4 +1,4 @@
-// sim_file.cc - changes, syncs, and what a crash leaves of them.
+// sim_file.cc - changes, syncs, and what a crash leaves of both.
 #include "threads/io/sim_file.h"
 
 #include <algorithm>
@@ -55,6 +55,7 @@ SimFile::WriteHandle SimFile::begin_write(uint64_t offset, const std::byte* data
 
 void SimFile::end_write(WriteHandle write, uint64_t bytes, uint64_t offset) {
     SimChange change = std::move(*write);
+    DCHECK(bytes <= change.bytes && change.number == 0);
     in_flight_.erase(write);
     if (bytes == 0) return;
     change.bytes = bytes;
@@ -66,7 +67,7 @@ void SimFile::end_write(WriteHandle write, uint64_t bytes, uint64_t offset) {
     record(std::move(change));
 }
 
-// In sectors, so that a later write takes away exactly what it covers.
+// In sectors, so that a later write removes exactly what it covers.
 void SimFile::lose_write(WriteHandle write) {
     const SimChange change = std::move(*write);
     in_flight_.erase(write);
@@ -91,14 +92,18 @@ void SimFile::set_length(uint64_t bytes) {
 }
 
 void SimFile::record(SimChange change) {
+    assert_state();
+    DCHECK(change.number == 0 && !change.in_doubt);
     apply(current_, change);
     length_ = change.length_after;
     change.number = ++changes_made_;
     unsynced_.push_back(std::move(change));
 }
 
-// In the usual case everything becomes durable and the durable bytes are simply those seen now.
+// In the usual case everything becomes durable, and the durable bytes are the current ones.
 void SimFile::synced(uint64_t point, Rng& rng) {
+    assert_state();
+    DCHECK(point <= changes_made_);
     const auto end = std::find_if(unsynced_.begin(), unsynced_.end(),
                                   [&](const SimChange& c) { return c.number > point; });
     const bool certain =
@@ -117,6 +122,7 @@ void SimFile::synced(uint64_t point, Rng& rng) {
 }
 
 void SimFile::newest_synced() {
+    DCHECK(!unsynced_.empty() && unsynced_.back().number == changes_made_);
     const SimChange change = std::move(unsynced_.back());
     unsynced_.pop_back();
     forget_beneath(change.offset, change.offset + change.bytes);
@@ -124,9 +130,10 @@ void SimFile::newest_synced() {
     durable_length_ = std::max(durable_length_, change.offset + change.bytes);
 }
 
-// What unsynced changes did to [from, to) can no longer come out of a crash: newer bytes are
-// durable there.
+// A crash can no longer expose unsynced changes to [from, to), because newer bytes there are
+// durable.
 void SimFile::forget_beneath(uint64_t from, uint64_t to) {
+    DCHECK(from <= to);
     std::vector<SimChange> left;
     for (SimChange& change : unsynced_) {
         const uint64_t end = change.offset + change.bytes;
@@ -135,7 +142,7 @@ void SimFile::forget_beneath(uint64_t from, uint64_t to) {
             continue;
         }
         SimChange head = change, tail = change;
-        // Without bytes it still sets the length.
+        // A change without bytes still sets the length.
         head.bytes = from > change.offset ? from - change.offset : 0;
         left.push_back(std::move(head));
         if (end <= to) continue;
@@ -146,9 +153,11 @@ void SimFile::forget_beneath(uint64_t from, uint64_t to) {
         left.push_back(std::move(tail));
     }
     unsynced_ = std::move(left);
+    assert_state();
 }
 
 void SimFile::sync_failed(uint64_t point) {
+    DCHECK(point <= changes_made_);
     for (SimChange& change : unsynced_) {
         if (change.number <= point) change.in_doubt = true;
     }
@@ -158,7 +167,7 @@ std::shared_ptr<SimFile> SimFile::after_crash(Rng& rng, SimCrash mode) const {
     auto image = std::make_shared<SimFile>(path);
     image->durable_ = durable_;
     image->durable_length_ = durable_length_;
-    // May have reached the device as well as not.
+    // May or may not have reached the device.
     std::list<SimChange> begun = in_flight_;
     for (SimChange& change : begun)
         change.length_after = std::max(length_, change.offset + change.bytes);
@@ -185,8 +194,8 @@ std::shared_ptr<SimFile> SimFile::after_crash(Rng& rng, SimCrash mode) const {
     return image;
 }
 
-// Each sector by itself: version 0 is the durable one, version i what the first i changes to it
-// made.
+// Each sector independently: version 0 is the durable one, version i the result of the first i
+// changes to it.
 void SimFile::keep_sectors(SimFile& image, const Changes& changes, Rng& rng) const {
     std::map<uint64_t, Changes> by_sector;
     for (const SimChange* change : changes) {
@@ -219,7 +228,7 @@ void SimFile::keep_torn(SimFile& image, const Changes& changes, Rng& rng) const 
     if (length > 0) image.durable_length_ = changes[length - 1]->length_after;
 }
 
-// A device that keeps the order: everything up to some sector of some request.
+// A device that keeps the order: all changes up to some sector of some request.
 void SimFile::keep_prefix(SimFile& image, const Changes& changes, Rng& rng) const {
     const uint64_t whole = rng.below(changes.size() + 1);
     for (uint64_t i = 0; i < whole; ++i) apply(image.durable_, *changes[i]);

@@ -1,16 +1,15 @@
-// sim_file.h - one simulated file: what is seen now, what is durable, and everything between that a
-// crash may leave.
+// sim_file.h - one simulated file: its current and its durable state, and all states a crash may
+// leave.
 //
-// Concepts   A completed change (write, truncation, growth) is seen at once and stays in the list
-//            of unsynced changes, in order. A sync that began after it makes it durable. A crash
-//            starts from the durable bytes and picks, sector by sector, one of the versions that
-//            the unsynced changes and the writes in flight have made; the length is picked in the
-//            same way.
+// Concepts   A completed change (write, truncation, growth) is visible at once and joins the
+//            ordered list of unsynced changes. A sync that began after it makes it durable. A crash
+//            starts from the durable bytes. For each sector it picks one of the versions that
+//            unsynced changes and writes in flight have made. It picks the length in the same way.
 // Invariants SF-1 No two writes in flight overlap. [checked: begin_write()]
 //            SF-2 A sync covers what completed before it began, and no more. [checked: synced(),
 //            tests]
-//            SF-3 After a failed sync nobody can tell whether what it covered is durable: no later
-//            sync makes it so with certainty.
+//            SF-3 After a failed sync the durability of what it covered is unknown. No later sync
+//            makes it certain.
 #pragma once
 
 #include <list>
@@ -45,13 +44,13 @@ public:
     void spoil_sector(uint64_t offset) { bad_sectors_.insert(offset / 512); }
     void mend_sectors() { bad_sectors_.clear(); }
 
-    // A write begins (`data` is copied), and ends by taking effect on its first `bytes` bytes,
-    // possibly at another place.
+    // begin_write() copies `data`. end_write() makes the first `bytes` bytes take effect, possibly
+    // at another offset.
     WriteHandle begin_write(uint64_t offset, const std::byte* data, uint64_t bytes);
     void end_write(WriteHandle write, uint64_t bytes, uint64_t offset);
     void drop_write(WriteHandle write) { in_flight_.erase(write); }  // its requester is gone
-    // It ends without any effect and nobody is told. Its bytes are remembered until something is
-    // written there.
+    // Ends the write silently without effect. Its bytes are remembered until another write covers
+    // them.
     void lose_write(WriteHandle write);
     struct Lost {
         uint64_t offset, bytes;
@@ -63,12 +62,14 @@ public:
     uint64_t sync_point() const { return changes_made_; }
     void synced(uint64_t point, Rng& rng);
     void sync_failed(uint64_t point);
-    // The newest change alone becomes durable (a write that was asked for as durable), or nobody
-    // can tell whether it is.
+    // After a durable write: the newest change alone becomes durable, or its durability is unknown.
     void newest_synced();
-    void newest_in_doubt() { unsynced_.back().in_doubt = true; }
+    void newest_in_doubt() {
+        DCHECK(!unsynced_.empty());
+        unsynced_.back().in_doubt = true;
+    }
 
-    // The file as one crash leaves it.
+    // The file that one crash leaves.
     std::shared_ptr<SimFile> after_crash(Rng& rng, SimCrash mode) const;
     uint64_t digest(uint64_t hash) const {
         return current_.digest(sim_hash(hash, &length_, sizeof(length_)));
@@ -81,6 +82,12 @@ public:
 
 private:
     using Changes = std::vector<const SimChange*>;
+    // Unsynced changes are in the order of their completion.
+    void assert_state() const {
+        DCHECK(unsynced_.empty() || unsynced_.front().number > 0);
+        DCHECK(unsynced_.empty() || unsynced_.front().number <= unsynced_.back().number);
+        DCHECK(unsynced_.empty() || unsynced_.back().number <= changes_made_);
+    }
     void record(SimChange change);
     void forget_lost(uint64_t offset, uint64_t bytes);
     void forget_beneath(uint64_t from, uint64_t to);
@@ -91,7 +98,7 @@ private:
     SimContent current_, durable_;
     uint64_t length_ = 0, durable_length_ = 0;
     uint64_t changes_made_ = 0;
-    // current_ shows bytes that may be durable nowhere (SF-3).
+    // current_ shows bytes that may not be durable (SF-3).
     bool diverged_ = false;
     std::vector<SimChange> unsynced_;
     std::list<SimChange> in_flight_;

@@ -1,4 +1,4 @@
-// sim_queue.cc - starting, attempting, failing and completing requests on the simulated disk.
+// sim_queue.cc - starts, attempts, fails and completes requests on the simulated disk.
 #include "threads/io/sim_queue.h"
 
 #include <chrono>
@@ -24,7 +24,7 @@ bool is_misaligned(const IoRequest& request) {
     return bits % kSectorBytes != 0;
 }
 
-// Copies between a request's memory, from byte `progress` on, and one run of bytes.
+// Calls f for each piece of a request's memory, from byte `progress` on, for `bytes` bytes.
 template <class F>
 void for_memory(const IoRequest& request, uint64_t progress, uint64_t bytes, F f) {
     for (uint64_t moved = 0; moved < bytes;) {
@@ -55,6 +55,7 @@ void SimQueue::submit(IoRequest* first, size_t count) {
         std::unique_lock lock(disk_.mutex_);
         request.tag = request.kind == IoKind::write ? memory_checksum(request) : 0;
         start(&request);
+        assert_state();
         const std::string path = disk_.of(request.file).file->path;
         const SimEvent event{.kind = SimEvent::submitted,
                              .io = request.kind,
@@ -79,12 +80,14 @@ void SimQueue::start(IoRequest* request) {
 void SimQueue::begin_attempt(Operation operation) {
     const IoRequest& request = *operation.request;
     SimFile& file = *operation.file;
+    DCHECK(operation.progress <= io_bytes(request) && !operation.write);
     const uint64_t left = io_bytes(request) - operation.progress;
     operation.attempt = left;
     if (left > kSectorBytes && disk_.faults_.strikes(SimFault::short_transfer, file.path)) {
         operation.attempt =
             (1 + disk_.faults_.shape().below((left - 1) / kSectorBytes)) * kSectorBytes;
     }
+    DCHECK(operation.attempt <= left && (operation.attempt > 0 || left == 0));
     if (request.kind == IoKind::sync) operation.sync_point = file.sync_point();
     if (request.kind == IoKind::write && !operation.misaligned && operation.attempt > 0) {
         std::vector<std::byte> bytes(operation.attempt);
@@ -140,6 +143,7 @@ int64_t SimQueue::attempt_write(Operation& operation) {
     const bool memory_unchanged = memory_checksum(request) == operation.checksum;
     CHECK(memory_unchanged);  // SD-1
     if (operation.attempt == 0) return 0;
+    DCHECK(operation.write.has_value());
     const SimFile::WriteHandle write = *std::exchange(operation.write, std::nullopt);
     const uint64_t from = request.offset + operation.progress;
     if (faults.strikes(SimFault::again, file.path)) {
@@ -187,11 +191,12 @@ int64_t SimQueue::attempt_sync(Operation& operation) {
 
 bool SimQueue::take_due(Operation& operation) {
     if (operations_.empty() || operations_.begin()->first.first > time()) return false;
+    assert_state();
     operation = std::move(operations_.extract(operations_.begin()).mapped());
     return true;
 }
 
-// One at a time, so that an observer sees, and can crash in, every state between two completions.
+// One at a time, so that an observer sees every state between two completions and can crash there.
 size_t SimQueue::poll() {
     {
         std::lock_guard lock(disk_.mutex_);
@@ -221,12 +226,14 @@ void SimQueue::complete(Operation& operation) {
                     .offset = request->offset,
                     .bytes = io_bytes(*request),
                     .result = request->result});
+    DCHECK(in_flight_ > 0);
+    DCHECK(request->result <= static_cast<int64_t>(io_bytes(*request)));
     --in_flight_;
     io_finish(*request);
 }
 
-// Sleeps once and looks again: under a clock that others move, nobody would tell when the time has
-// come.
+// Sleeps once and looks again, because a clock that other threads move does not announce the due
+// time.
 size_t SimQueue::wait(Nanos deadline) {
     if (const size_t n = poll(); n > 0) return n;
     Nanos due = 0;

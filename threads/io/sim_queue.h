@@ -1,8 +1,8 @@
 // sim_queue.h - one worker's queue on a simulated disk.
 //
-// Concepts   An operation is a request under way: started with a time at which its next attempt
-//            ends. An attempt may move all, a part (then the operation goes on by itself, IO-3), or
-//            nothing.
+// Concepts   An operation is an active request, with the time at which its next attempt ends. An
+//            attempt may move all bytes, a part, or nothing. After a part the operation continues
+//            by itself (IO-3).
 #pragma once
 
 #include <condition_variable>
@@ -19,8 +19,7 @@ namespace lockstep::threads {
 class SimQueue final : public IoQueue {
 public:
     SimQueue(SimDisk& disk, const Clock& clock) : disk_(disk), clock_(clock) {}
-    // Requests in flight are forgotten, as if their process had vanished: their memory is not
-    // touched again.
+    // Forgets requests in flight, as if their process had ended. Does not touch their memory.
     ~SimQueue() override;
     const char* name() const override { return "simulated"; }
     void submit(IoRequest* first, size_t count) override;
@@ -40,7 +39,7 @@ private:
         std::shared_ptr<SimFile> file;
         uint64_t progress = 0;
         uint64_t attempt = 0;   // bytes that the present attempt moves
-        uint64_t checksum = 0;  // of the whole memory of a write (SD-1)
+        uint64_t checksum = 0;  // of a write's whole memory (SD-1)
         uint64_t sync_point = 0;
         std::optional<SimFile::WriteHandle> write;
         bool misaligned = false;
@@ -57,6 +56,8 @@ private:
     bool take_due(Operation& operation);
 
     void complete(Operation& operation);
+    // Of the queue's worker, under the disk's mutex.
+    void assert_state() const { DCHECK(operations_.size() <= in_flight_); }
 
     SimDisk& disk_;
     const Clock& clock_;

@@ -1,10 +1,10 @@
-// sleep_gate.h - lets others wake a sleeping worker and pay next to nothing when it does not sleep.
+// sleep_gate.h - lets other threads wake a sleeping worker, at almost no cost when it is awake.
 //
 // States     awake -> asleep (try_sleep), asleep -> awake (rise); awake or asleep -> notified
-//            (notify); notified -> awake (try_sleep that refuses, or rise).
-// Invariants SG-1 A notify() between two sleeps makes the next try_sleep() refuse, one during a
-//                 sleep says that the sleeper must be kicked: every step is one read-modify-write
-//                 of the same word, so none is lost. [checked: tests]
+//            (notify); notified -> awake (a refusing try_sleep, or rise).
+// Invariants SG-1 No notify() is lost. Between two sleeps it makes the next try_sleep() refuse.
+//            During a sleep it reports that the sleeper must be kicked. Every step is one
+//            read-modify-write of the same word. [checked: tests]
 #pragma once
 
 #include <atomic>
@@ -16,7 +16,7 @@ namespace lockstep::threads {
 
 class SleepGate {
 public:
-    // Owner: announces sleep. False: somebody called meanwhile, do not sleep.
+    // Owner: announces sleep. False: notify() came first, do not sleep.
     bool try_sleep() {
         uint32_t expected = kAwake;
         if (state_.compare_exchange_strong(expected, kAsleep, std::memory_order_seq_cst))
@@ -25,8 +25,8 @@ public:
         return false;
     }
     void rise() { state_.exchange(kAwake, std::memory_order_seq_cst); }
-    // Anybody. True: the owner sleeps and must be kicked by the caller (one caller per sleep gets
-    // this answer).
+    // Any thread. True: the owner sleeps, and the caller must kick it. One caller per sleep gets
+    // this answer.
     bool notify() { return state_.exchange(kNotified, std::memory_order_seq_cst) == kAsleep; }
 
 private:

@@ -1,5 +1,5 @@
-// transfer.h - what every backend does alike: the pieces of a request, accounting for short
-// transfers, queues of requests.
+// transfer.h - code common to all backends: pieces of a request, short transfers, queues of
+// requests.
 //
 // Invariants IO-3 (io.h) A short or interrupted transfer is continued. [checked: io_account()]
 #pragma once
@@ -13,9 +13,9 @@
 
 namespace lockstep::threads {
 
-// What a device writes whole, and what direct files are aligned to.
+// Unit that a device writes atomically, and the alignment of direct files.
 inline constexpr uint64_t kSectorBytes = 512;
-// Bytes a system call is asked for; more comes as a continuation.
+// Most bytes requested of one system call; the rest follows as a continuation.
 inline constexpr size_t kTransferMax = 1u << 30;
 
 inline const iovec* io_pieces(const IoRequest& request) {
@@ -28,7 +28,7 @@ inline uint64_t io_bytes(const IoRequest& request) {
     return bytes;
 }
 
-// The piece of memory at which a request that has moved `progress` bytes goes on.
+// The next piece of memory of a request that has moved `progress` bytes.
 inline iovec io_piece(const IoRequest& request, uint64_t progress) {
     for (uint32_t i = 0; i < request.iov_count; ++i) {
         const iovec& piece = io_pieces(request)[i];
@@ -40,10 +40,11 @@ inline iovec io_piece(const IoRequest& request, uint64_t progress) {
     return {nullptr, 0};
 }
 
-// Copies the first `bytes` bytes of one request's memory to that of another, of the same size.
+// Copies the first `bytes` bytes from one request's memory to another's of the same size.
 inline void copy_pieces(const IoRequest& from, const IoRequest& to, uint64_t bytes) {
     for (uint64_t moved = 0; moved < bytes;) {
         const iovec source = io_piece(from, moved), target = io_piece(to, moved);
+        DCHECK(source.iov_len > 0 && target.iov_len > 0);  // both have the bytes
         const size_t n = std::min<uint64_t>({source.iov_len, target.iov_len, bytes - moved});
         std::memcpy(target.iov_base, source.iov_base, n);
         moved += n;
@@ -52,8 +53,8 @@ inline void copy_pieces(const IoRequest& from, const IoRequest& to, uint64_t byt
 
 inline bool io_transient(int64_t raw) { return raw == -EINTR || raw == -EAGAIN; }
 
-// Accounts for one outcome of the kernel (bytes or -errno). True: finished, `result` is set. False:
-// go on at `progress`.
+// Accounts for one result of the kernel (bytes or -errno). True: finished, `result` is set. False:
+// continue at `progress`.
 inline bool io_account(IoRequest& request, uint64_t& progress, int64_t raw) {
     if (io_transient(raw)) return false;
     if (request.kind == IoKind::sync) {
@@ -62,13 +63,14 @@ inline bool io_account(IoRequest& request, uint64_t& progress, int64_t raw) {
     }
     if (raw > 0) {
         progress += static_cast<uint64_t>(raw);
+        DCHECK(progress <= io_bytes(request));
         if (progress < io_bytes(request)) return false;
     } else if (request.kind == IoKind::write && progress < io_bytes(request)) {
-        // A write that moves nothing would be repeated for ever.
+        // A write that moves nothing would repeat without end.
         request.result = raw < 0 ? raw : -EIO;
         return true;
     } else if (raw < 0 && !(raw == -EINVAL && progress % kSectorBytes != 0)) {
-        // (a direct read that ended inside the last sector cannot go on).
+        // (a direct read that ended inside the last sector cannot continue).
         request.result = raw;
         return true;
     }
@@ -76,29 +78,38 @@ inline bool io_account(IoRequest& request, uint64_t& progress, int64_t raw) {
     return true;
 }
 
-// Last step of every request. It may be gone afterwards.
+// Last step of every request. The request may no longer exist afterwards.
 inline void io_finish(IoRequest& request) {
     request.complete = true;
     if (request.done != nullptr) request.done(&request);
 }
 
-// Requests in order of arrival, joined by `next`.
+// Requests in order of arrival, linked by `next`.
 class RequestQueue {
 public:
     bool empty() const { return first_ == nullptr; }
+    void assert_state() const {
+        DCHECK((first_ == nullptr) == (last_ == nullptr));
+        DCHECK(last_ == nullptr || last_->next == nullptr);
+    }
     void push(IoRequest* request) {
+        assert_state();
+        DCHECK(request != last_ && request != first_);
         request->next = nullptr;
         (last_ != nullptr ? last_->next : first_) = request;
         last_ = request;
     }
     void push_all(RequestQueue& others) {
+        others.assert_state();
         if (others.empty()) return;
         (last_ != nullptr ? last_->next : first_) = others.first_;
         last_ = others.last_;
         others = {};
     }
     IoRequest* pop() {
+        assert_state();
         IoRequest* request = first_;
+        DCHECK(request != nullptr);
         first_ = request->next;
         if (first_ == nullptr) last_ = nullptr;
         request->next = nullptr;

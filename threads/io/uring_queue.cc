@@ -1,8 +1,8 @@
 // uring_queue.cc - batches, continuations and sleep on one io_uring ring.
 //
-// Concepts   Requests wait in one queue per class until the ring has room. Numbers: kernel_ =
-//            requests given to the ring and not completed, at most capacity_, so neither ring can
-//            overflow. What comes back short or interrupted is issued again for the rest.
+// Concepts   Requests wait in one queue per class until the ring has room. kernel_ counts the
+//            requests given to the ring and not completed. It is at most capacity_, so neither ring
+//            can overflow. A short or interrupted request is issued again for the rest.
 // States     of a request: pending -> in the ring (pump) -> [continued] -> finished (finish).
 // Blocking   wait() only.
 #include "threads/io/uring_queue.h"
@@ -33,8 +33,7 @@ constexpr unsigned kLogReserve = 16;  // places that only the log may take
 constexpr Nanos kGatherTime = 100 * kMicrosecond;
 constexpr uint64_t kWakeTag = 0;  // user_data of the eventfd's poll
 
-// Asks for the cheapest mode first: completions run only when the one issuing thread looks for
-// them.
+// Tries the cheapest mode first: completions run only when the one submitting thread polls.
 int init_ring(io_uring& ring, unsigned entries) {
     constexpr unsigned kBase = IORING_SETUP_CLAMP | IORING_SETUP_R_DISABLED;
     constexpr unsigned kModes[] = {
@@ -53,7 +52,7 @@ int init_ring(io_uring& ring, unsigned entries) {
         result = io_uring_queue_init_params(entries, &ring, &params);
         if (result != -EINVAL) break;
     }
-    // No timed sleep in one call before Linux 5.11.
+    // Linux before 5.11 has no timed sleep in one call.
     if (result == 0 && !(ring.features & IORING_FEAT_EXT_ARG)) {
         io_uring_queue_exit(&ring);
         result = -ENOSYS;
@@ -71,7 +70,7 @@ class UringQueue final : public IoQueue {
 public:
     UringQueue(io_uring ring, int event_fd, const Clock& clock)
         : ring_(ring), event_fd_(event_fd), clock_(clock) {
-        // One place belongs to the eventfd's poll.
+        // One place is reserved for the eventfd's poll.
         capacity_ = ring_.sq.ring_entries - 1;
     }
     ~UringQueue() override;
@@ -100,6 +99,12 @@ private:
     void finish(IoRequest* request);
     void wake_seen(uint32_t flags);
     void arm_wake();
+    // Requests in the kernel are part of those submitted and not finished.
+    void assert_state() const {
+        DCHECK(kernel_ <= capacity_ && kernel_ <= in_flight_);
+        DCHECK(started_ || (in_flight_ == 0 && !wake_armed_));
+        DCHECK(capacity_ > kLogReserve);
+    }
 
     io_uring ring_;
     const int event_fd_;
@@ -112,21 +117,21 @@ private:
     bool started_ = false;
     bool wake_armed_ = false;
     bool wake_multishot_ = true;
-    bool closing_ = false;  // requesters are gone: run no `done`
-    // The worker has others to run: long submissions are for a thread of the kernel.
+    bool closing_ = false;  // the requesters have ended: run no `done`
+    // The worker has other threads to run: a kernel thread makes long submissions.
     bool busy_ = false;
     RequestQueue pending_[kIoClasses];
     SleepGate gate_;
 };
 
-// Memory of requests in flight must not be written after its owner has freed it: wait for the
-// kernel, whoever is left.
+// The kernel must not write memory of requests in flight after the owner has freed it: wait for the
+// kernel in any case.
 UringQueue::~UringQueue() {
     closing_ = true;
     while (in_flight_ > 0) {
         pump();
         const int result = io_uring_submit_and_wait(&ring_, 1);
-        // -EEXIST: not on its worker.
+        // -EEXIST: called on a thread that is not the ring's owner.
         CHECK(result >= 0 || result == -EINTR || result == -EAGAIN || result == -EBUSY);
         reap();
     }
@@ -140,17 +145,19 @@ void UringQueue::start_ring() {
 }
 
 void UringQueue::submit(IoRequest* first, size_t count) {
+    assert_state();
     if (!started_) [[unlikely]]
         start_ring();
     in_flight_ += count;
     for (; count > 0; --count) {
+        DCHECK(first != nullptr && !first->complete);
         IoRequest* next = first->next;
         pending_[static_cast<size_t>(first->io_class)].push(first);
         first = next;
     }
 }
 
-// Highest class first; a class that finds no room keeps those below it back too.
+// Highest class first. A class without room also holds back the classes below it.
 void UringQueue::pump() {
     for (size_t c = 0; c < kIoClasses; ++c) {
         while (!pending_[c].empty()) {
@@ -161,6 +168,8 @@ void UringQueue::pump() {
 }
 
 void UringQueue::issue(IoRequest* request, uint64_t progress) {
+    DCHECK(kernel_ < capacity_ && kernel_ < in_flight_);
+    DCHECK(progress == 0 || progress < io_bytes(*request));
     request->tag = progress;
     io_uring_sqe* sqe = io_uring_get_sqe(&ring_);
     CHECK(sqe != nullptr);  // kernel_ <= capacity_ keeps a place
@@ -186,8 +195,8 @@ void UringQueue::issue(IoRequest* request, uint64_t progress) {
     ++kernel_;
 }
 
-// What the kernel does not take now (no memory, completions to be fetched first) stays in the ring
-// for the next turn.
+// Requests that the kernel refuses now (no memory, or completions must be fetched first) stay in
+// the ring for the next turn.
 void UringQueue::flush() {
     while (io_uring_sq_ready(&ring_) > 0) {
         count_submission();
@@ -205,7 +214,7 @@ size_t UringQueue::poll() {
     pump();
     flush();
     const size_t finished = reap();
-    // Continuations, and what the ring had no room for.
+    // Continuations, and requests that the ring had no room for.
     flush();
     return finished;
 }
@@ -230,6 +239,7 @@ size_t UringQueue::reap() {
 
 void UringQueue::take(const Outcome& outcome) {
     if (outcome.data == kWakeTag) return wake_seen(outcome.flags);
+    DCHECK(kernel_ > 0);
     --kernel_;
     auto* request = reinterpret_cast<IoRequest*>(outcome.data);
     uint64_t progress = request->tag;
@@ -238,18 +248,19 @@ void UringQueue::take(const Outcome& outcome) {
 }
 
 void UringQueue::finish(IoRequest* request) {
+    DCHECK(in_flight_ > kernel_);
     --in_flight_;
     ++finished_;
     if (!closing_) io_finish(*request);
 }
 
-// The poll stays armed where the kernel can keep it so; else the counter is emptied and the poll
-// armed before the next sleep.
+// A multishot poll stays armed. Otherwise the counter is emptied and the poll armed before the next
+// sleep.
 void UringQueue::wake_seen(uint32_t flags) {
     if (flags & IORING_CQE_F_MORE) return;
     wake_armed_ = false;
     uint64_t count = 0;
-    // It never fired: multishot was refused.
+    // The poll never fired: the kernel refused multishot.
     if (read(event_fd_, &count, sizeof(count)) < 0) wake_multishot_ = false;
 }
 
@@ -267,6 +278,7 @@ void UringQueue::arm_wake() {
 size_t UringQueue::wait(Nanos deadline) {
     if (!started_) [[unlikely]]
         start_ring();
+    assert_state();
     busy_ = false;
     pump();
     if (const size_t n = reap(); n > 0) {
@@ -282,7 +294,7 @@ size_t UringQueue::wait(Nanos deadline) {
         const Nanos now = clock_.now();
         left = deadline > now ? deadline - now : 0;
     }
-    // Also bounds how long a wake() may find us asleep.
+    // Also bounds how long a wake() can remain unseen.
     if (wanted > 1) left = std::min(left, kGatherTime);
     __kernel_timespec limit{.tv_sec = static_cast<long long>(left / kSecond),
                             .tv_nsec = static_cast<long long>(left % kSecond)};

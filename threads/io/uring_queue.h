@@ -1,16 +1,15 @@
-// uring_queue.h - one io_uring ring per worker, and the test whether this kernel grants rings at
-// all.
+// uring_queue.h - one io_uring ring per worker, and a test whether this kernel permits rings.
 #pragma once
 
 #include "threads/io/io.h"
 
 namespace lockstep::threads {
 
-// Sets up a small ring and runs an empty request through it. Error unsupported with errno if the
-// kernel, a container's filter or a limit refuses; the same error comes from make_uring_queue.
+// Sets up a small ring and runs an empty request through it. Error unsupported, with errno, if the
+// kernel, a container's filter or a limit refuses. make_uring_queue() returns the same error.
 Result<void> probe_uring();
-// A ring that becomes its worker's at the first call (the kernel then admits that thread only).
-// `clock` must outlive it.
+// Makes a ring. The first kernel thread that uses it becomes its owner; the kernel then admits only
+// that thread. `clock` must outlive the ring.
 Result<std::unique_ptr<IoQueue>> make_uring_queue(const Clock& clock);
 
 }  // namespace lockstep::threads

@@ -19,7 +19,7 @@ namespace lockstep::threads {
 // A worker and its kernel thread. `attached`: 0 not yet, 1 runs, 2 failed with `error`.
 struct KernelThread {
     Worker* worker = nullptr;
-    int cpu = -1;  // to be bound to, or -1
+    int cpu = -1;  // CPU to bind to, or -1
     pthread_t handle{};
     bool started = false;
     std::atomic<uint32_t> attached{0};
@@ -38,7 +38,7 @@ struct Runtime::Impl {
     std::vector<std::unique_ptr<Worker>> workers;
     std::vector<std::unique_ptr<KernelThread>> kernel_threads;
 #ifdef LOCKSTEP_SIM_POINTS
-    // That run the workers' turns, if these may be interrupted.
+    // Run the workers' turns if these may be interrupted.
     std::unique_ptr<VirtualCores> cores;
 #endif
 
@@ -65,11 +65,12 @@ std::vector<int> allowed_cpus() {
 
 void* kernel_thread_main(void* argument) {
     auto& self = *static_cast<KernelThread*>(argument);
+    DCHECK(self.worker != nullptr && current() == nullptr);
     if (self.cpu >= 0) {
         cpu_set_t set;
         CPU_ZERO(&set);
         CPU_SET(self.cpu, &set);
-        sched_setaffinity(0, sizeof set, &set);  // a wish: failure changes nothing but speed
+        sched_setaffinity(0, sizeof set, &set);  // failure costs only speed
     }
     const Result<void> ok = self.worker->attach();
     if (!ok) self.error = ok.error();
@@ -94,6 +95,7 @@ Result<void> check_options(const RuntimeOptions& options) {
 }  // namespace
 
 Result<void> Runtime::Impl::start_kernel_threads(bool pin) {
+    DCHECK(kernel_threads.empty() && !caller_driven);
     const std::vector<int> cpus = pin ? allowed_cpus() : std::vector<int>{};
     for (auto& worker : workers) {
         auto& thread = *kernel_threads.emplace_back(std::make_unique<KernelThread>());
@@ -113,8 +115,8 @@ Result<void> Runtime::Impl::start_kernel_threads(bool pin) {
     return {};
 }
 
-// Caller-driven: attach makes each worker's queue here; step() sets the thread-local worker for as
-// long as it runs.
+// Caller-driven: attach() makes each worker's queue here; step() sets the thread-local worker while
+// it runs.
 Result<void> Runtime::Impl::attach_here() {
     const WorkerLocal outer = worker_local;
     for (auto& worker : workers) {
@@ -126,11 +128,13 @@ Result<void> Runtime::Impl::attach_here() {
 }
 
 void Runtime::Impl::abandon_here() {
+    DCHECK(caller_driven && !ended && shared.stopping.load());
     for (auto& worker : workers) worker->abandon();
     ended = true;
 }
 
 void Runtime::Impl::end_workers() {
+    DCHECK(!ended && !shared.ending.load());
     shared.ending.store(true, std::memory_order_seq_cst);
     for (auto& worker : workers) worker->kick();
     for (auto& thread : kernel_threads)
@@ -172,8 +176,10 @@ Result<std::unique_ptr<Runtime>> Runtime::start(RuntimeOptions options) {
 Runtime::Runtime(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Runtime::~Runtime() { stop(); }
 
-// Announced before `stopping` is read, so that stop() either sees this thread or makes it fail.
+// Counts the thread before it reads `stopping`. stop() then either sees this thread or makes it
+// fail.
 Result<Thread*> Runtime::spawn(uint32_t worker, const char* name, ThreadFn fn) {
+    DCHECK(name != nullptr && static_cast<bool>(fn));
     RuntimeShared& shared = impl_->shared;
     const uint64_t live = shared.live.fetch_add(1, std::memory_order_seq_cst) + 1;
     auto refused = [&](std::unexpected<Error> error) -> Result<Thread*> {
@@ -203,6 +209,7 @@ Result<Thread*> Runtime::spawn(uint32_t worker, const char* name, ThreadFn fn) {
     thread->fast_form = false;
     thread->worker = impl_->workers[worker % impl_->workers.size()].get();
     thread->state.store(Thread::kRunning, std::memory_order_release);
+    DCHECK(thread->queue_next == nullptr && thread->deadline == kNever);
     thread->worker->ready(thread);
     return thread;
 }
@@ -269,7 +276,7 @@ void Runtime::abandon() {
     impl_->abandon_here();
 }
 
-// A random worker first, then the others in order: with work anywhere, something happens.
+// Tries a random worker, then the others in order. If any worker has work, it makes progress.
 bool Runtime::step() {
     CHECK(impl_->caller_driven);
 #ifdef LOCKSTEP_SIM_POINTS

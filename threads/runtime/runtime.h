@@ -1,10 +1,9 @@
-// runtime.h - a set of workers: start, spawn user threads, stop; or be driven step by step by a
-// simulation.
+// runtime.h - a set of workers: start, spawn user threads, stop; or step through a simulation.
 //
-// Concepts   One Runtime per store. A worker is one kernel thread with its own ready queue, timers,
-//            mailbox and I/O queue. In caller-driven mode (simulation) there are no kernel threads:
-//            N virtual workers advance when the caller says.
-// Blocking   spawn never blocks. stop() blocks the calling kernel thread until every user thread
+// Concepts   A store has one Runtime. A worker is one kernel thread with its own ready queue,
+//            timers, mailbox and I/O queue. Caller-driven mode (simulation) has no kernel threads:
+//            N virtual workers advance when the caller calls step().
+// Blocking   spawn() never blocks. stop() blocks the calling kernel thread until every user thread
 //            has ended.
 #pragma once
 
@@ -29,14 +28,14 @@ struct RuntimeOptions {
     size_t stack_bytes = 64 * 1024;  // per user thread, guard page excluded
     bool pin_workers = false;        // bind worker i to the i-th allowed CPU
     bool caller_driven = false;      // simulation: no kernel threads, see step()
-    // caller_driven: a step is as long as a worker's turn, not one slice (see step()).
+    // caller_driven: a step is a worker's whole turn, not one slice (see step()).
     bool whole_turns = false;
     uint64_t seed = 1;  // caller_driven: draws the worker of each step
-    // caller_driven, builds with LOCKSTEP_SIM_POINTS: points per interruption of a worker; 0:
-    // never.
+    // caller_driven, builds with LOCKSTEP_SIM_POINTS: interrupt a worker at one point in so many.
+    // 0: never.
     uint32_t interrupt_one_in = 0;
     const Clock* clock = nullptr;  // null: a MonotonicClock. Must outlive the runtime
-    // Where files live; must outlive the runtime. Null: no I/O possible.
+    // Disk of the files; must outlive the runtime. Null: no I/O.
     Disk* disk = nullptr;
     StepsOptions steps = {};  // teams; off by default
     // Makes each worker's policy; null: fifo.
@@ -62,31 +61,31 @@ public:
     const Clock& clock() const;
     Disk* disk() const;
     // Waits until all user threads have ended, then ends the workers. Call from a foreign kernel
-    // thread. Idempotent. Caller-driven: steps until all have ended or nothing can happen any more;
-    // what is then still parked is abandoned.
+    // thread. Idempotent. Caller-driven: steps until all have ended or nothing more can happen, and
+    // then abandons parked threads.
     void stop();
 
     // --- caller_driven only
-    // Runs one slice of one worker that has something to do (a thread, a timer, a completion,
-    // mail); with whole_turns as many slices and teams as the worker would run before it looks at
-    // the system again, for who wants to see what it executes and not to draw schedules. False if
-    // nothing can happen until the clock or the simulated disk moves.
+    // Runs one slice of a worker that has work: a thread, a timer, a completion or mail. With
+    // whole_turns it runs a whole turn of slices and teams, for callers that study the executed
+    // code and not schedules. False if nothing can happen until the clock or the simulated disk
+    // moves.
     bool step();
-    // Earliest deadline any parked thread has, kNever if none.
+    // Earliest deadline of a parked thread, or kNever.
     Nanos next_deadline() const;
-    // Drops the runtime in mid-flight, as a crash would: no user thread runs again and none is
-    // unwound. Then only destroy it.
+    // Drops all user threads without unwinding them, as a crash would. No user thread runs again.
+    // After this, only destroy the runtime.
     void abandon();
 
     using Stats = RuntimeStats;
-    // Figures of the teams, summed over workers; empty if STEPS is off. Exact only while nothing
+    // Statistics of the teams, summed over workers; empty if STEPS is off. Exact only while nothing
     // runs.
     std::vector<TeamStats> team_stats() const;
     CtxStats ctx_stats() const;
     std::vector<TunerStats> tuner_stats() const;  // by worker
 
     IoStats io_stats() const;  // of the workers' I/O stages, summed
-    // Sums over workers; each figure is read without a lock.
+    // Sums over workers; reads each counter without a lock.
     Stats stats() const;
 
 private:

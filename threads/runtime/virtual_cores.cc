@@ -1,4 +1,4 @@
-// virtual_cores.cc - drawing who goes on, and leaving a worker in the middle of what it does.
+// virtual_cores.cc - chooses the next core, and suspends a worker inside its turn.
 #ifdef LOCKSTEP_SIM_POINTS
 
 #include "threads/runtime/virtual_cores.h"
@@ -25,8 +25,8 @@ void sim_hold(int spin_locks) {
 namespace lockstep::threads {
 
 namespace {
-constexpr size_t kCoreStackBytes = 512 * 1024;  // the simulated disk's observers run here, too
-constexpr uint64_t kPausesLog2 = 9;             // an interruption lasts up to 2^8 turns of others
+constexpr size_t kCoreStackBytes = 512 * 1024;  // the simulated disk's observers run here too
+constexpr uint64_t kPausesLog2 = 9;             // an interruption lasts up to 2^8 turns
 }  // namespace
 
 VirtualCores::VirtualCores(const std::vector<std::unique_ptr<Worker>>& workers, uint64_t seed,
@@ -36,7 +36,7 @@ VirtualCores::VirtualCores(const std::vector<std::unique_ptr<Worker>>& workers, 
 }
 
 Result<void> VirtualCores::start() {
-    // once: the system is asked, which costs far more than a turn.
+    // Once, because this system call costs far more than a turn.
     caller_stack_ = kernel_stack();
     for (Core& core : cores_) {
         core.stack = TRY(stacks_.take());
@@ -61,6 +61,7 @@ void VirtualCores::core_main(Transfer transfer) {
 
 void VirtualCores::run_core(Core& core) {
     for (;;) {
+        DCHECK(&core == running_ && core.in_turn);
         core.progress = core.worker->step();
         core.in_turn = false;
         core.local = worker_local;
@@ -68,9 +69,11 @@ void VirtualCores::run_core(Core& core) {
     }
 }
 
-// Never from a caller's context: `cores` is null there.
+// Never called from a caller's context: `cores` is null there.
 void VirtualCores::suspend(bool waits) {
+    assert_state();
     Core& core = *running_;
+    DCHECK(core.in_turn && worker_local.worker == core.worker);
     ++interruptions_;
     core.not_before = turn_ + (waits ? 1 : uint64_t{1} << rng_.below(kPausesLog2));
     core.local = worker_local;
@@ -79,7 +82,7 @@ void VirtualCores::suspend(bool waits) {
     switch_context(&core.sp, caller_sp_, caller_stack_);
 }
 
-// Among those that may go on any; if none may, the one whose time is next.
+// Any core that may resume; otherwise the core that may resume first.
 VirtualCores::Core& VirtualCores::draw() {
     const size_t first = rng_.below(cores_.size());
     Core* next = nullptr;
@@ -92,6 +95,8 @@ VirtualCores::Core& VirtualCores::draw() {
 }
 
 void VirtualCores::resume(Core& core) {
+    assert_state();
+    DCHECK(running_ == nullptr && core.sp != nullptr && core.local.cores == this);
     ++turn_;
     if (!core.in_turn) {
         core.where = core.stack;
@@ -105,7 +110,7 @@ void VirtualCores::resume(Core& core) {
     running_ = nullptr;
 }
 
-// Until nobody holds a spin lock (VC-1).
+// Continues until no core holds a spin lock (VC-1).
 bool VirtualCores::run(Core& core) {
     resume(core);
     const bool progress = core.in_turn || core.progress;
@@ -113,9 +118,11 @@ bool VirtualCores::run(Core& core) {
     return progress;
 }
 
-// One drawn, then the others in order: with work anywhere, something happens.
+// Tries a drawn core, then the others in order. If any core has work, it makes progress.
 bool VirtualCores::step() {
     CHECK(worker_local.cores == nullptr);
+    assert_state();
+    DCHECK(held_ == 0);  // run() ends with no spin lock held
     const auto first = static_cast<size_t>(&draw() - cores_.data());
     for (size_t i = 0; i < cores_.size(); ++i)
         if (run(cores_[(first + i) % cores_.size()])) return true;

@@ -1,14 +1,16 @@
-// virtual_cores.h - virtual workers that are interrupted in the middle of their turns: builds with
-// LOCKSTEP_SIM_POINTS only.
+// virtual_cores.h - virtual workers that are interrupted inside their turns; only in builds with
+// LOCKSTEP_SIM_POINTS.
 //
-// Concepts   Each virtual worker's turn runs on a stack of its own, its *core*. At a SIM_POINT()
-//            the seed decides whether the core is suspended where it stands (in its scheduler or in
-//            one of its user threads) and for how many turns of the others: mostly few, sometimes
-//            hundreds, which is how a thread that the system has put aside looks to the rest.
+// Concepts   Each virtual worker's turn runs on its own stack, its *core*. At a SIM_POINT() the
+//            seed decides whether to suspend the core, in its scheduler or in a user thread. The
+//            seed also draws for how many turns of the others: mostly few, sometimes hundreds. To
+//            the others a long suspension looks like a kernel thread that the operating system
+//            preempted.
 // States     idle -> running (step) -> suspended (point, wait) -> running (step) -> idle (the
-//            turn's end). Invariants VC-1 The caller never runs while a suspended core holds a spin
-//            lock: what it calls may need it. [run()]
-//            VC-2 A core goes on with the worker_local with which it was suspended. [suspend(),
+//            turn's end).
+// Invariants VC-1 The caller never runs while a suspended core holds a spin lock, because the
+//            caller's code may need that lock. [run()]
+//            VC-2 A core resumes with the worker_local with which it was suspended. [suspend(),
 //            resume()]
 // Blocking   step() returns when a turn has ended or been suspended.
 // Source     S. Burckhardt et al., "A Randomized Scheduler with Probabilistic Guarantees of Finding
@@ -28,18 +30,18 @@ namespace lockstep::threads {
 
 class VirtualCores {
 public:
-    // One core per worker; at a point one turn in `one_in` is interrupted.
+    // One core per worker. A point interrupts with probability 1 / `one_in`.
     VirtualCores(const std::vector<std::unique_ptr<Worker>>& workers, uint64_t seed,
                  uint32_t one_in);
-    // Makes the stacks, on the kernel thread that will call step(); error: out_of_memory.
+    // Makes the stacks. Call on the kernel thread that will call step(). Error: out_of_memory.
     Result<void> start();
     ~VirtualCores();
 
-    // A worker runs until its turn ends or is interrupted. False if no worker has anything to do.
+    // Runs a worker until its turn ends or is interrupted. False if no worker has work.
     bool step();
     uint64_t interruptions() const { return interruptions_; }
 
-    // From the running core.
+    // Called by the running core.
     void point() {
         if (rng_.below(one_in_) == 0) suspend(false);
     }
@@ -50,10 +52,10 @@ private:
     struct Core {
         Worker* worker = nullptr;
         Stack* stack = nullptr;
-        void* sp = nullptr;       // of what is suspended, or of the core's own loop
+        void* sp = nullptr;       // of the suspended context or the own loop
         Stack* where = nullptr;   // the stack that sp lies on
         WorkerLocal local;        // VC-2
-        uint64_t not_before = 0;  // turn at which it may go on
+        uint64_t not_before = 0;  // turn at which it may resume
         bool in_turn = false;
         bool progress = false;  // of the last turn that ended
     };
@@ -62,6 +64,12 @@ private:
     Core& draw();
     void resume(Core& core);
     bool run(Core& core);
+    void assert_state() const {
+        DCHECK(held_ >= 0);
+        DCHECK(running_ == nullptr || running_ >= cores_.data());
+        DCHECK(running_ == nullptr || running_ < cores_.data() + cores_.size());
+        DCHECK((running_ != nullptr) == (worker_local.cores == this));  // VC-2
+    }
 
     std::vector<Core> cores_;
     StackPool stacks_;

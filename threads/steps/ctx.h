@@ -1,12 +1,12 @@
 // ctx.h - CTX: at a named point, pass the CPU to the next member of the running team.
 //
 // Concepts   With STEPS off, or outside a team, a point is a load, a test and a branch. In a team
-//            the fast switch (fast_switch.h) goes straight to the next member: no scheduler, no
-//            ready queue; only worker_local.current follows. Put the points of one operation into
-//            one function, as far as it goes: where members stand at different depths of calls,
-//            each return across the difference is one that the processor foretells wrongly.
+//            the fast switch (fast_switch.h) enters the next member directly. It uses no scheduler
+//            and no ready queue; only worker_local.current follows. Put the points of one operation
+//            into one function, as far as possible. Where members stand at different call depths,
+//            the CPU mispredicts each return across the difference.
 // Invariants CT-1 CTX does nothing in a thread that is in no team, alone in it, or holds an
-// exclusive latch. [tests: StepsTest]
+//            exclusive latch. [tests: StepsTest]
 //            CT-2 The switch is at most 64 bytes (x86-64). [test:
 //            StepsTest.TheFastSwitchFitsACacheLine]
 // Source     S. Harizopoulos, "Staged Database Systems", 2005, sections 5.3 and 5.4.

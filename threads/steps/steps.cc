@@ -43,7 +43,7 @@ void Steps::publish(WorkerLocal& local) {
     local.code_points = has_code_points();
 }
 
-// Into the setting that tuner_ wants.
+// Applies the setting that tuner_ wants.
 void Steps::shift() {
     StepsOptions next = given_;
     next.mode = tuner_->setting().mode;
@@ -62,9 +62,9 @@ void Steps::begin_window(bool settle) {
 
 void Steps::window_ended() {
     if (settling_) return begin_window(false);
+    DCHECK(tuner_.has_value() && worker_.clock().now() >= window_began_);
     const Nanos took = worker_.clock().now() - window_began_;
-    // The time that a worker sleeps says nothing about the setting, nor does a clock that stands
-    // still.
+    // A window says nothing about the setting if the worker slept or the clock stood still.
     if (worker_.sleeps() != window_sleeps_ || took == 0) {
         tuner_->disturbed();
     } else if (tuner_->window_ended(took)) {
@@ -95,17 +95,17 @@ void Steps::clear_stats() {
         list.teams = list.entered = list.ready = list.alone = 0;
         std::fill(std::begin(list.gone), std::end(list.gone), 0);
     }
-    if (running_ != nullptr) running_->entered = members_;  // they are still to leave
+    if (running_ != nullptr) running_->entered = members_;  // these have not left yet
     ctx_stats_ = {};
 }
 
-// In a team of two a switch only pays where it hides a memory access.
+// In a team of two a switch pays only where it hides a memory access.
 inline void Steps::set_mask() {
     mask_ = members_ < 3 ? points_ & ~kCtxCode : points_;
     fast_mask_ = options_.float_state || options_.gate == TeamGate::c_gated ? 0 : mask_;
 }
 
-void Steps::assert_state([[maybe_unused]] const Thread& self) const {
+inline void Steps::assert_state([[maybe_unused]] const Thread& self) const {
     DCHECK((oldest_ == nullptr) == (newest_ == nullptr));
     DCHECK((oldest_ == nullptr) == (waiting_ == 0));
     DCHECK(oldest_ == nullptr || oldest_->prev_waiting == nullptr);
@@ -137,8 +137,8 @@ Thread* Steps::cross(Thread& self, uint32_t number, bool change) {
     return finish_ring(self, list);
 }
 
-// The ring is empty: strays that are ready come first, so that they can join a list; then the next
-// team; the system when it is due.
+// The ring is empty. The scheduler comes first if it is due. Then come ready strays, so that they
+// can join a list, and then the next team.
 Thread* Steps::finish_ring(Thread& self, List& list) {
     if (turn_members_left_ == 0 || worker_.system_waits()) {
         join(list, self);
@@ -153,7 +153,7 @@ Thread* Steps::finish_ring(Thread& self, List& list) {
         return nullptr;
     }
     List& next = oldest_ != nullptr ? pick(&list, list.size + 1) : list;
-    // A team of one: go straight on.
+    // A team of one: continue.
     if (&next == &list && list.size == 0) {
         --turn_members_left_;
         ++list.alone;
@@ -166,8 +166,8 @@ Thread* Steps::finish_ring(Thread& self, List& list) {
     return first != &self ? preempt_for(self, *first) : nullptr;
 }
 
-// A member that is about to make another change of the kind that the team makes, as transactions do
-// with the rows that they have read together: a new team would give nothing that this one does not.
+// A member may keep its place for another change of the team's kind. Transactions often change the
+// rows that they have read together, and a new team would gain nothing.
 inline bool Steps::stays(Thread& self) {
     DCHECK(self.team_stays <= kStaysMax);
     if (self.team_stays == kStaysMax || turn_members_left_ == 0) return false;
@@ -219,16 +219,17 @@ inline void Steps::remove_from_waiting(List& list) {
     (list.next_waiting != nullptr ? list.next_waiting->prev_waiting : newest_) = list.prev_waiting;
 }
 
-// ST-6. New transactions come last: those under way end first.
+// ST-6. New transactions come last, so that active ones end first.
 Steps::List* Steps::overdue() const {
     List* list = oldest_;
     if (list == &begin_ && team_number_ - begin_.since <= kBeginAgeMax) list = list->next_waiting;
     return list != nullptr && team_number_ - list->since > kAgeMax ? list : nullptr;
 }
 
-// How many transactions may begin while `going_on` threads wait to go on with theirs. Those that
-// wait for locks count too: the more have begun, the more of them meet on the same rows. Where few
-// can go on, twice as many may have begun; and where nobody can, one more in any case.
+// How many transactions may begin while `going_on` threads wait to continue theirs. Lock waiters
+// count too: the more transactions are active, the more of them meet on the same rows. Where few
+// can continue, the limit is twice as high. Where none can, one more transaction may begin in any
+// case.
 uint32_t Steps::admission_limit(uint32_t going_on) const {
     if (options_.gate == TeamGate::d_gated) return UINT32_MAX;
     const auto left_of = [](uint32_t limit, uint32_t used) {
@@ -240,7 +241,7 @@ uint32_t Steps::admission_limit(uint32_t going_on) const {
     return std::min(left_of(2 * most, begun), left_of((most + 3) / 4, going_on));
 }
 
-// `wish`: the list that the last leaver goes to, with `size` threads counting it; or null.
+// `wish`: the list that the last leaver wants, of `size` threads including it; or null.
 Steps::List& Steps::pick(List* wish, uint32_t size) {
     DCHECK(oldest_ != nullptr);
     List* const late = overdue();
@@ -257,7 +258,7 @@ Steps::List& Steps::pick(List* wish, uint32_t size) {
         if (w != 0 && options_.policy == TeamPolicy::oldest) return *l;
         if (w > best_weight) best = l, best_weight = w;
     }
-    // Without anybody under way there is room.
+    // Without active transactions there are begin credits.
     DCHECK(best != nullptr);
     return *best;
 }
@@ -271,6 +272,7 @@ Thread* Steps::start_team(List& list) {
                          : options_.team_max;
     if (&list == &begin_) limit = std::min(limit, begin_credits_);
     const uint32_t size = std::min(list.size, limit);
+    DCHECK(size > 0 && size <= waiting_);
     Thread* const first = list.first;
     Thread* last = list.last;
     remove_from_waiting(list);
@@ -279,7 +281,7 @@ Thread* Steps::start_team(List& list) {
         list.size = 0;
     } else {
         last = cut(list, size);
-        // Who was served goes to the end of the line (ST-6).
+        // A served list goes to the end of the order (ST-6).
         add_to_waiting(list);
     }
     last->next = first;
@@ -297,8 +299,9 @@ Thread* Steps::start_team(List& list) {
     return first;
 }
 
-// Takes the first `size` threads off a longer list; returns the last of them.
+// Removes the first `size` threads of a longer list; returns the last of them.
 Thread* Steps::cut(List& list, uint32_t size) {
+    DCHECK(size > 0 && size < list.size);
     Thread* last = list.first;
     for (uint32_t i = 1; i < size; ++i) last = last->next;
     list.first = last->next;
@@ -307,6 +310,7 @@ Thread* Steps::cut(List& list, uint32_t size) {
 }
 
 Thread* Steps::gone_stray(Thread& self, ParkReason reason) {
+    DCHECK(self.next != nullptr && running_ != nullptr && members_ > 0);
     ++running_->gone[static_cast<size_t>(reason)];
     Thread* next = self.next != &self ? self.next : nullptr;
     if (MUTANT(stray_not_unlinked)) self.next = nullptr;
@@ -318,8 +322,8 @@ Thread* Steps::gone_stray(Thread& self, ParkReason reason) {
 
 namespace {
 
-// "Float on": a thread that is suspended by the fast switch finds its floating-point modes again
-// (mxcsr and x87 control word; fpcr).
+// "Float on": preserves a thread's floating-point modes across the fast switch (mxcsr and x87
+// control word; fpcr).
 class FloatModes {
 public:
 #if defined(__x86_64__)
@@ -340,8 +344,8 @@ private:
 
 }  // namespace
 
-// Before a fast switch to `next`, which is returned; or the whole switch, if it is to be another
-// one.
+// Prepares the fast switch to `next` and returns `next`. If another form of switch is needed, makes
+// it and returns null.
 inline Thread* Steps::preempt_for(Thread& self, Thread& next) {
     if (!kFastSwitch || options_.float_state) [[unlikely]] {
         pass_to(self, next);
@@ -366,7 +370,7 @@ void Steps::pass_to(Thread& self, Thread& next) {
     }
 }
 
-// To the scheduler, suspended in the form that CTX can enter.
+// Switches to the scheduler; `self` is suspended in fast form, which CTX can enter.
 void Steps::yield_to_scheduler(Thread& self) {
     if constexpr (kFastSwitch) {
         [[maybe_unused]] FloatModes modes;
@@ -378,7 +382,7 @@ void Steps::yield_to_scheduler(Thread& self) {
     }
 }
 
-// The same to a ready thread, without the scheduler in between.
+// The same to a ready thread, without the scheduler.
 void Steps::switch_to_ready(Thread& self, Thread& ready) {
     worker_.note_switch(ready);
     if constexpr (kFastSwitch) {
@@ -413,9 +417,10 @@ void Steps::ctx_slow(Steps& steps, unsigned point, Thread& self) {
     }
 }
 
-// Over its share of rounds: the rest of the operation is for a later team of the same list.
+// Rounds exceeded: a later team of the same list runs the rest of the operation.
 void Steps::requeue_self(Thread& self) {
     Thread* next = self.next;
+    DCHECK(running_ != nullptr && next != &self);
     List& list = *running_;
     ++list.gone[kCauses - 1];
     leave_team(self);
@@ -423,7 +428,7 @@ void Steps::requeue_self(Thread& self) {
     pass_to(self, *next);
 }
 
-// --- figures
+// --- statistics
 
 std::vector<TeamStats> Steps::team_stats() const {
     std::vector<TeamStats> all;

@@ -1,12 +1,12 @@
-// steps_merge.cc - many objects, few threads on each: the lists of one kind of operation become
-// one, as long as that makes larger teams.
+// steps_merge.cc - merges the lists of one kind of operation while that makes teams larger.
 //
-// Concepts   Every kReviewTeams teams the mean team size of fetch, insert and erase since the last
-//            review is looked at. Where it is small although threads wait, all objects share one
-//            list from then on: less of what a team does is common, but there is a team. If teams
-//            have not become larger by a third the lists are split again, and left so for a while;
-//            after kTrial windows they are split in any case, to see whether single lists do well
-//            by now. Threads that wait on the old lists are served from there.
+// Concepts   With many objects and few threads on each, lists per object make small teams. Every
+//            kReviewTeams teams a review looks at the mean team size of fetch, insert and erase
+//            since the last one. Where teams are small although threads wait, all objects then
+//            share one list. A team then has less code and data in common, but it is a team. If
+//            teams have not grown by a third, the review splits the list again and leaves it split
+//            for a while. After kTrial windows it splits the list in any case, to test whether
+//            single lists do well by now. Threads that wait on the old lists are served from there.
 // Source     S. Harizopoulos, "Staged Database Systems", 2005, section 5.4.2 (merging lists by
 //            average team size).
 #include "threads/steps/steps.h"
@@ -27,13 +27,14 @@ void Steps::review_lists() {
 void Steps::review(uint32_t kind) {
     Merging& m = merging_[kind];
     uint64_t teams = 0, entered = 0, ready = 0;
-    // The merged list stands in the same row.
+    // The index arithmetic includes the merged list.
     for (uint32_t i = 4 + kind; i < kAllLists; i += kMergeableKinds) {
         const List& list = lists_[i];
         teams += list.teams + list.alone;
         entered += list.entered + list.alone;
         ready += list.ready + list.alone;
     }
+    DCHECK(teams >= m.teams && entered >= m.entered && ready >= m.ready);
     const uint64_t window = teams - m.teams;
     const double size = static_cast<double>(entered - m.entered) /
                         static_cast<double>(std::max<uint64_t>(window, 1));

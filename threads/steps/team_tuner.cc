@@ -1,4 +1,4 @@
-// team_tuner.cc - trials of smaller teams, and of none.
+// team_tuner.cc - trials of smaller teams, and of no teams.
 #include "threads/steps/team_tuner.h"
 
 namespace lockstep::threads {
@@ -12,11 +12,12 @@ TeamTuner::TeamTuner(uint32_t team_max) {
 }
 
 bool TeamTuner::window_ended(Nanos nanos) {
+    assert_state();
     ++windows_;
     if (!trying_) {
         if (--rest_ > 0) return false;
         next_trial();
-        return false;  // it begins with the setting that runs
+        return false;  // a trial begins with the current setting
     }
     const TeamSetting before = setting();
     if (!half_) {
@@ -38,7 +39,7 @@ bool TeamTuner::window_ended(Nanos nanos) {
     } else if (lead_ <= kLosses || ++pairs_ == kPairsMax) {
         if (++refused_ + 1 < count_) {
             next_trial();
-        } else {  // nobody is better
+        } else {  // no candidate is better
             trying_ = testing_ = false;
             refused_ = 0;
             rest_ = next_rest_;

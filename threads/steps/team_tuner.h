@@ -1,15 +1,15 @@
-// team_tuner.h - finds by trying how large teams are to be, and whether there are to be any.
+// team_tuner.h - finds by trials how large teams should be, and whether to use teams at all.
 //
-// Concepts   Teams win where threads share code and data beyond the caches and lose where they wait
-//            for one another's locks or push one another's data out; which of the two depends on
-//            the program, its data and the machine. So a worker tries: a *setting* is a way to run
-//            (teams of at most so many, or none), a *window* a fixed amount of work, and what
-//            counts is the time that a window takes. A *trial* lets a candidate and the present
-//            setting take turns, A B B A, and counts who was faster: noise that lasts longer than
-//            two windows hits both. After a round of trials without a change there is a rest, twice
-//            as long each time.
-// Invariants GE-1 A setting that is slower in every pair of windows is never kept. GE-2 While
-//            nothing changes, the rests grow to kRestMax windows. [tests: TeamTunerTest]
+// Concepts   Teams win where threads share code and data beyond the caches. They lose where threads
+//            wait for each other's locks or evict each other's data. Which effect wins depends on
+//            the program, its data and the machine, so each worker runs trials. A *setting* is a
+//            way to run: teams of at most some size, or none. A *window* is a fixed amount of work,
+//            and its duration is what counts. A *trial* alternates a candidate and the current
+//            setting, A B B A, and counts which was faster. Noise that lasts longer than two
+//            windows hits both. After a round of trials without a change the tuner rests, twice as
+//            long each time.
+// Invariants GE-1 A setting that is slower in every pair of windows is never kept.
+//            GE-2 While nothing changes, the rests grow to kRestMax windows. [tests: TeamTunerTest]
 // Blocking   never.
 #pragma once
 
@@ -17,6 +17,7 @@
 
 #include <lockstep/steps_options.h>
 #include <lockstep/types.h>
+#include "threads/base/check.h"
 
 namespace lockstep::threads {
 
@@ -27,42 +28,49 @@ struct TeamSetting {
 };
 
 struct TunerStats {
-    TeamSetting setting;  // the present one
+    TeamSetting setting;  // the current setting
     uint64_t windows = 0, trials = 0, changes = 0;
 };
 
 class TeamTuner {
 public:
-    // Begins with teams of at most `team_max`; the others are smaller ones, prefetching without
-    // teams, and neither.
+    // Begins with teams of at most `team_max`. The candidates are smaller teams, prefetching
+    // without teams, and neither.
     explicit TeamTuner(uint32_t team_max);
 
-    // What to run in now.
+    // The setting to run in now.
     const TeamSetting& setting() const { return tuner_[testing_ ? candidate_ : kept_]; }
-    // A window has been run in setting(), in `nanos`. True: setting() is another one now.
+    // A window in setting() took `nanos`. True: setting() has changed.
     bool window_ended(Nanos nanos);
-    // What was seen of the present pair of windows is worth nothing: the worker had nothing to do
-    // for a while.
+    // Discards the present pair of windows: the worker was idle for a while.
     void disturbed() { half_ = false; }
     TunerStats stats() const;
 
 private:
     static constexpr uint32_t kSmallest = 4;       // smaller teams share too little
-    static constexpr int kWins = 4, kLosses = -2;  // lead that decides a trial
-    // A trial without one ends in favour of what is there.
+    static constexpr int kWins = 4, kLosses = -2;  // leads that decide a trial
+    // A trial without such a lead keeps the current setting.
     static constexpr uint32_t kPairsMax = 16;
     static constexpr uint32_t kRestFirst = 16, kRestMin = 64, kRestMax = 4096;  // windows
     static constexpr double kFarSlower = 1.25;                                  // decides at once
 
     void next_trial();
+    void assert_state() const {
+        DCHECK(count_ >= 3 && count_ <= kGearsMax);
+        DCHECK(kept_ < count_ && candidate_ < count_);
+        DCHECK(!trying_ || kept_ != candidate_);
+        DCHECK(trying_ || (!testing_ && !half_ && rest_ > 0));
+        DCHECK(!trying_ || (lead_ > kLosses && lead_ < kWins && pairs_ < kPairsMax));
+        DCHECK(refused_ < count_ && changes_ <= trials_);
+    }
 
     static constexpr uint32_t kGearsMax = 12;
-    // No memory of its own: figures are asked for while the worker goes on.
+    // No allocation: other threads read the statistics while the worker runs.
     TeamSetting tuner_[kGearsMax];
     uint32_t count_ = 0, kept_ = 0, candidate_ = 0;
-    bool trying_ = false;   // a trial is under way
+    bool trying_ = false;   // a trial is active
     bool testing_ = false;  // the candidate runs
-    bool half_ = false;     // the first window of a pair is over and took
+    bool half_ = false;     // the first window of a pair has ended; it took first_
     Nanos first_ = 0;
     int lead_ = 0;
     uint32_t pairs_ = 0;

@@ -1,17 +1,16 @@
-// completion.cc - waiting for a user thread from outside, or for the outside from a user thread.
+// completion.cc - waits of a foreign kernel thread for a user thread, and the reverse.
 #include "threads/sync/completion.h"
 
 #include "threads/base/check.h"
 
 namespace lockstep::threads {
 namespace {
-// Stands in waiter_ once set() has begun: a user thread that comes later must not register any
-// more.
+// Value of waiter_ once set() has begun: a later user thread must not register.
 Thread* const kSetAlready = reinterpret_cast<Thread*>(uintptr_t{1});
 }  // namespace
 
-// After done_ is stored the object may be gone: what follows uses its address only, and a Thread,
-// which is never freed (TH-3).
+// After the store to done_ the object may no longer exist. The rest uses only its address, and a
+// Thread, which is never freed (TH-3).
 void Completion::set() {
     Thread* waiter = waiter_.exchange(kSetAlready, std::memory_order_acq_rel);
     std::atomic<uint32_t>* done = &done_;

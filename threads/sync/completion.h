@@ -1,5 +1,4 @@
-// completion.h - a one-shot event between a user thread and the outside: either side may set it,
-// either side may wait.
+// completion.h - a one-shot event between a user thread and a foreign kernel thread.
 #pragma once
 
 #include <atomic>
@@ -9,9 +8,9 @@
 
 namespace lockstep::threads {
 
-// Blocks a foreign kernel thread (or, on a worker, suspends the user thread; one at most) until
-// set. One-shot. The waiter may destroy it as soon as wait() returns. A user thread's runtime must
-// not end before the set() that it waits for has returned.
+// One-shot; either side may set it, and either may wait. wait() blocks a foreign kernel thread, or
+// suspends a user thread (at most one). The waiter may destroy it as soon as wait() returns. A user
+// thread's runtime must not end before the awaited set() has returned.
 class Completion {
 public:
     void set();

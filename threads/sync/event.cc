@@ -7,6 +7,7 @@
 namespace lockstep::threads {
 
 void WaitQueue::add(Waiter& waiter) {
+    assert_state();
     CHECK(!waiter.queued);  // EV-1
     waiter.queued = true;
     waiter.next = nullptr;
@@ -16,6 +17,7 @@ void WaitQueue::add(Waiter& waiter) {
 }
 
 void WaitQueue::add_front(Waiter& waiter) {
+    assert_state();
     CHECK(!waiter.queued);  // EV-1
     waiter.queued = true;
     waiter.prev = nullptr;
@@ -26,6 +28,9 @@ void WaitQueue::add_front(Waiter& waiter) {
 
 void WaitQueue::remove(Waiter& waiter) {
     if (!waiter.queued) return;
+    assert_state();
+    DCHECK((waiter.prev != nullptr ? waiter.prev->next : head_) == &waiter);
+    DCHECK((waiter.next != nullptr ? waiter.next->prev : tail_) == &waiter);
     (waiter.prev != nullptr ? waiter.prev->next : head_) = waiter.next;
     (waiter.next != nullptr ? waiter.next->prev : tail_) = waiter.prev;
     waiter.prev = waiter.next = nullptr;
@@ -39,6 +44,7 @@ Waiter* WaitQueue::pop() {
 }
 
 bool wait_in(SpinLock& lock, WaitQueue& queue, Waiter& waiter, Nanos deadline, ParkReason reason) {
+    DCHECK(waiter.thread == current());
     for (;;) {
         const bool in_time = park_until(deadline, reason);
         SpinGuard guard(lock);
@@ -50,7 +56,7 @@ bool wait_in(SpinLock& lock, WaitQueue& queue, Waiter& waiter, Nanos deadline, P
 }
 
 void Event::set() {
-    WakeBatch batch;  // wakes after the guard below has gone
+    WakeBatch batch;  // wakes after the guard below has released the lock
     SpinGuard guard(lock_);
     set_.store(true, std::memory_order_release);
     while (Waiter* waiter = waiters_.pop()) batch.add(waiter->thread);
@@ -67,7 +73,7 @@ bool Event::wait_until(Nanos deadline, ParkReason reason) {
     me.thread = current();
     CHECK(me.thread != nullptr);
     {
-        // Also when set already: the setter must have left (EV-3).
+        // Take the lock even if the event is set: the setter must have left (EV-3).
         SpinGuard guard(lock_);
         if (set_.load(std::memory_order_relaxed) && !MUTANT(event_missed)) return true;
         waiters_.add(me);
@@ -76,6 +82,7 @@ bool Event::wait_until(Nanos deadline, ParkReason reason) {
 }
 
 bool Semaphore::try_acquire(uint64_t units) {
+    DCHECK(units > 0);
     SpinGuard guard(lock_);
     if (units_ < units || !waiters_.empty()) return false;
     units_ -= units;
@@ -87,6 +94,7 @@ bool Semaphore::acquire(uint64_t units, Nanos deadline, ParkReason reason) {
     me.thread = current();
     me.tag = units;
     CHECK(me.thread != nullptr);
+    DCHECK(units > 0);
     {
         SpinGuard guard(lock_);
         if (units_ >= units && (waiters_.empty() || MUTANT(semaphore_unfair))) {
@@ -96,7 +104,7 @@ bool Semaphore::acquire(uint64_t units, Nanos deadline, ParkReason reason) {
         waiters_.add(me);
     }
     if (wait_in(lock_, waiters_, me, deadline, reason)) return true;
-    // Those behind may have waited only for this one to get its turn.
+    // Later waiters may have waited only behind this one.
     WakeBatch batch;
     SpinGuard guard(lock_);
     grant(batch);
@@ -106,11 +114,13 @@ bool Semaphore::acquire(uint64_t units, Nanos deadline, ParkReason reason) {
 void Semaphore::release(uint64_t units) {
     WakeBatch batch;
     SpinGuard guard(lock_);
+    DCHECK(units > 0 && units_ + units > units_);
     units_ += units;
     grant(batch);
 }
 
 void Semaphore::grant(WakeBatch& batch) {
+    DCHECK(lock_.is_held());
     while (Waiter* first = waiters_.first()) {
         if (first->tag > units_) return;
         if (!MUTANT(semaphore_double_grant)) units_ -= first->tag;

@@ -1,15 +1,15 @@
-// event.h - what user threads wait on: WaitQueue (building block), Event (one-shot), Semaphore
-// (counting).
+// event.h - wait queue (building block), one-shot event and counting semaphore for user threads.
 //
 // Invariants EV-1 A thread is in at most one wait queue. [checked: WaitQueue::add]
 //            EV-2 A waiter that times out has left the queue before its wait returns.
-//            EV-3 When Event::wait or Semaphore::acquire returns, nobody that let it through
-//                 touches the object any more, so the waiter may own it (on its stack, say).
-//                 is_set() alone gives no such promise.
-// Blocking   Waits suspend the user thread. set/post/wake_* never block and may come from any
-//            kernel thread.
+//            EV-3 When Event::wait or Semaphore::acquire returns, the thread that released the
+//            waiter no longer touches the object. The waiter may therefore own the object, for
+//            example on its stack. is_set() alone gives no such promise.
+// Blocking   Waits suspend the user thread. set(), release() and wake() never block and may come
+//            from any kernel thread.
 #pragma once
 
+#include "threads/base/check.h"
 #include "threads/base/spin_lock.h"
 #include "threads/thread/thread.h"
 
@@ -21,7 +21,7 @@ struct Waiter {
     Waiter* prev = nullptr;
     Waiter* next = nullptr;
     bool queued = false;
-    uint64_t tag = 0;  // meaning belongs to the queue's user
+    uint64_t tag = 0;  // the queue's user defines the meaning
 };
 
 // An intrusive list of waiters, protected by its user's lock (usually a SpinLock beside it).
@@ -33,14 +33,19 @@ public:
     Waiter* pop();                // first, removed; null if empty
     Waiter* first() const { return head_; }
     bool empty() const { return head_ == nullptr; }
+    void assert_state() const {
+        DCHECK((head_ == nullptr) == (tail_ == nullptr));
+        DCHECK(head_ == nullptr || (head_->queued && head_->prev == nullptr));
+        DCHECK(tail_ == nullptr || (tail_->queued && tail_->next == nullptr));
+    }
 
 private:
     Waiter* head_ = nullptr;
     Waiter* tail_ = nullptr;
 };
 
-// Threads to wake once a spin lock is released: waking may enter the kernel, which a lock holder
-// should not do. A full batch wakes at once instead, which is slower and just as correct.
+// Threads to wake once a spin lock is released. Waking may enter the kernel, which a lock holder
+// should not do. A full batch wakes at once instead, which is slower but correct.
 class WakeBatch {
 public:
     WakeBatch() = default;
@@ -48,6 +53,7 @@ public:
     WakeBatch(const WakeBatch&) = delete;
     WakeBatch& operator=(const WakeBatch&) = delete;
     void add(Thread* thread) {
+        DCHECK(thread != nullptr && count_ <= kMax);
         if (count_ == kMax) flush();
         threads_[count_++] = thread;
     }
@@ -62,9 +68,9 @@ private:
     Thread* threads_[kMax];
 };
 
-// Parks the current thread, whose `waiter` has been added to `queue`, until somebody removes the
-// waiter: true. On the deadline removes it itself: false. `lock` protects the queue and is not held
-// on entry or return.
+// Parks the current thread, whose `waiter` is in `queue`, until another thread removes the waiter:
+// true. At the deadline it removes the waiter itself: false. `lock` protects the queue and is not
+// held on entry or return.
 bool wait_in(SpinLock& lock, WaitQueue& queue, Waiter& waiter, Nanos deadline, ParkReason reason);
 
 // One-shot: once set, every wait returns at once.
@@ -75,7 +81,7 @@ public:
     void wait(ParkReason reason = ParkReason::event) { wait_until(kNever, reason); }
     // false: deadline passed.
     bool wait_until(Nanos deadline, ParkReason reason = ParkReason::event);
-    void reset();  // only while nobody waits
+    void reset();  // only while no thread waits
 
 private:
     SpinLock lock_;

@@ -1,14 +1,14 @@
-// latch.cc - waiting for latches: the parking lot, and releases that find somebody in it.
+// latch.cc - waiting for latches: the parking lot, and releases with waiters.
 //
-// Concepts   A word has no room for a queue, so waiters stand in a fixed array of buckets chosen by
-//            the word's address. This is the only process-wide structure of the project: it holds
-//            no state of any store, only who waits for which address, and is empty when nobody
-//            waits. A releaser first frees the word, then wakes the front of its queue (one
-//            exclusive waiter, or all shared ones before the first exclusive), who compete with
-//            newcomers: a latch stays usable while a woken thread is still on its way. One that
-//            loses the race queues at the front again, and after kPatience losses the releaser
-//            transfers the latch to it instead of freeing it (LA-5).
-// Blocking   waits park the user thread, after a short spin if the holder may run on another kernel
+// Concepts   A word has no space for a queue. Waiters therefore queue in a fixed array of buckets,
+//            chosen by the word's address. The array is the only process-wide structure of the
+//            project. It holds no state of a store, only which thread waits for which address. It
+//            is empty when no thread waits. A releaser first frees the word, then wakes the front
+//            of its queue: one exclusive waiter, or all shared ones before the first exclusive.
+//            Woken threads compete with newcomers, so a latch stays usable while a woken thread is
+//            not yet running. A thread that loses the race queues at the front again. After
+//            kPatience losses the releaser transfers the latch to it instead of freeing it (LA-5).
+// Blocking   Waits park the user thread, after a short spin if the holder may run on another kernel
 //            thread.
 // Source     WebKit's ParkingLot and WordLock.
 #include "threads/sync/latch.h"
@@ -23,7 +23,7 @@
 namespace lockstep::threads::latch {
 namespace {
 
-// observe: woken at the release, takes nothing.
+// observe: wakes at the release and acquires nothing.
 enum class Want : uint8_t { shared, exclusive, observe };
 enum class Outcome : uint8_t { taken, absent, busy };
 
@@ -31,8 +31,8 @@ constexpr uint32_t kPatience = 4;
 
 struct LatchWaiter : Waiter {  // tag = address of the word
     Want want{};
-    bool starved = false;  // to be handed the latch
-    bool granted = false;  // was handed the latch. Under the bucket's lock
+    bool starved = false;  // the releaser must pass the latch
+    bool granted = false;  // has been passed the latch. Under the bucket's lock
 };
 
 struct alignas(kCacheLineBytes) Bucket {
@@ -43,11 +43,18 @@ constexpr uint32_t kBucketBits = 10;
 constinit Bucket buckets[1u << kBucketBits];
 
 uint64_t address(const LatchWord& word) { return reinterpret_cast<uintptr_t>(&word); }
+
+// Checks a value of a latch word: an absent word has no waiters, because waiters are woken first.
+void assert_state([[maybe_unused]] uint64_t seen) {
+    DCHECK(state(seen) != kAbsent || !(seen & kWaiters));
+    DCHECK(state(seen) != kAbsent || payload(seen) == 0);
+}
 Bucket& bucket_of(const LatchWord& word) {
     return buckets[((address(word) >> 3) * 0x9e3779b97f4a7c15ull) >> (64 - kBucketBits)];
 }
 
 LatchWaiter* first_of(const Bucket& bucket, uint64_t tag, Waiter* from = nullptr) {
+    DCHECK(bucket.lock.is_held());
     for (Waiter* w = from != nullptr ? from->next : bucket.queue.first(); w != nullptr; w = w->next)
         if (w->tag == tag) return static_cast<LatchWaiter*>(w);
     return nullptr;
@@ -58,6 +65,7 @@ Outcome try_take(LatchWord& word, Want want, bool pass) {
     SIM_POINT();
     uint64_t seen = word.load(std::memory_order_acquire);
     for (;;) {
+        assert_state(seen);
         const uint64_t now = state(seen);
         uint64_t desired;
         if (now == kAbsent) return Outcome::absent;
@@ -73,6 +81,7 @@ Outcome try_take(LatchWord& word, Want want, bool pass) {
 
 bool must_wait(const Bucket& bucket, uint64_t tag, uint64_t seen, const LatchWaiter& me,
                bool again) {
+    assert_state(seen);
     const uint64_t now = state(seen);
     if (now == kAbsent) return false;
     if (now == kExclusive) return true;
@@ -88,8 +97,9 @@ bool must_wait(const Bucket& bucket, uint64_t tag, uint64_t seen, const LatchWai
     return false;
 }
 
-// Joins the queue if the word is still taken; false if it is worth another try.
+// Joins the queue if the word is still held. False: try to acquire again.
 bool enqueue(LatchWord& word, LatchWaiter& me, bool again) {
+    DCHECK(!me.granted && me.tag == address(word));
     Bucket& bucket = bucket_of(word);
     SpinGuard guard(bucket.lock);
     uint64_t seen = word.load(std::memory_order_relaxed);
@@ -112,7 +122,7 @@ void park_until_dequeued(LatchWord& word, const LatchWaiter& me) {
     }
 }
 
-// A foreign kernel thread has nothing to park: it gives up its time slice.
+// A foreign kernel thread cannot park: it yields its time slice.
 bool poll_for(LatchWord& word, Want want) {
     for (;;) {
         const Outcome outcome = try_take(word, want, false);
@@ -140,15 +150,17 @@ bool wait_for(LatchWord& word, Want want) {
         me.starved = waits >= kPatience;
         if (enqueue(word, me, waits > 0)) {
             park_until_dequeued(word, me);
+            DCHECK(!me.granted || want == Want::shared ||
+                   state(word.load(std::memory_order_relaxed)) == kExclusive);
             if (me.granted) return true;
             if (want == Want::observe) return true;
             ++waits;
         }
-        pass = true;  // it has waited, or nobody exclusive waits
+        pass = true;  // it has waited, or no exclusive request waits
     }
 }
 
-// State that a word gets when it becomes free: 0, or what the starved front of its queue is handed.
+// State of a word after a release: 0, or the hold that the starved front of its queue receives.
 uint64_t handed_state(const Bucket& bucket, uint64_t tag) {
     uint64_t shared = 0;
     bool starved = false;
@@ -162,11 +174,11 @@ uint64_t handed_state(const Bucket& bucket, uint64_t tag) {
         ++shared;
         starved |= w->starved;
     }
+    DCHECK(shared <= kSharedMax);
     return starved ? shared : 0;
 }
 
-// Removes the front of the word's queue; `handed` as above. Returns with the waiters bit as LA-4
-// demands.
+// Removes the front of the word's queue; `handed` as above. Sets the waiters bit as LA-4 requires.
 void wake_front(LatchWord& word, Bucket& bucket, uint64_t handed, WakeBatch& batch) {
     const uint64_t tag = address(word);
     uint64_t shared = 0;
@@ -188,6 +200,9 @@ void wake_front(LatchWord& word, Bucket& bucket, uint64_t handed, WakeBatch& bat
         }
         w = next;
     }
+    // The number of threads that were granted the latch equals the word's count.
+    DCHECK(handed == 0 || handed == kExclusive || shared == handed);
+    DCHECK(handed != kExclusive || shared == 0);
     if (!more) word.fetch_and(~kWaiters, std::memory_order_relaxed);
 }
 
@@ -207,11 +222,14 @@ void slow::release_shared(LatchWord& word) {
     SpinGuard guard(bucket.lock);
     uint64_t seen = word.load(std::memory_order_relaxed);
     uint64_t handed;
-    do {  // others may come and go while several share
+    assert_state(seen);
+    do {  // other holders may come and go while several share
         handed = state(seen) == 1 ? handed_state(bucket, address(word)) : 0;
     } while (!word.compare_exchange_weak(seen,
                                          state(seen) == 1 ? with_state(seen, handed) : seen - 1,
                                          std::memory_order_acq_rel, std::memory_order_relaxed));
+    DCHECK(state(seen) >= 1 && state(seen) <= kSharedMax);
+    DCHECK(handed == 0 || (seen & kWaiters));
     if (state(seen) == 1 && (seen & kWaiters)) wake_front(word, bucket, handed, batch);
 }
 
@@ -220,9 +238,10 @@ void slow::release_exclusive(LatchWord& word) {
     WakeBatch batch;
     SpinGuard guard(bucket.lock);
     const uint64_t handed = handed_state(bucket, address(word));
-    // Nobody else changes it: exclusive, and LA-4.
+    // No other thread changes the word: it is exclusive, and LA-4 holds.
     const uint64_t seen = word.load(std::memory_order_relaxed);
     CHECK(state(seen) == kExclusive);
+    DCHECK(handed == 0 || (seen & kWaiters));
     word.store(next_version(with_state(seen, handed)), std::memory_order_release);
     SIM_POINT();
     if (seen & kWaiters) wake_front(word, bucket, handed, batch);
@@ -231,6 +250,7 @@ void slow::release_exclusive(LatchWord& word) {
 bool fault_begin(LatchWord& word) {
     SIM_POINT();
     uint64_t seen = word.load(std::memory_order_relaxed);
+    assert_state(seen);
     while (state(seen) == kAbsent) {
         if (word.compare_exchange_weak(seen, with_state(seen, kExclusive),
                                        std::memory_order_acquire, std::memory_order_relaxed)) {

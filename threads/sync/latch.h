@@ -1,26 +1,25 @@
 // latch.h - latches on one 64-bit word: shared, exclusive, and optimistic by version.
 //
-// Concepts   A latch protects memory among threads for a short time; it is no lock (locks protect
-//            data among transactions). The word also carries a payload of 28 bits that belongs to
-//            the user: the buffer pool's page table keeps the frame number there, so one load tells
-//            where a page is, who holds it and which version it has.
+// Concepts   A latch protects memory among threads for a short time. A lock, in contrast, protects
+//            data among transactions. The word also carries a payload of 28 bits that belongs to
+//            the user. The buffer pool's page table keeps the frame number there. One load then
+//            tells where a page is, which holders it has, and its version.
 // Layout     bits 0-6 state (0 free, 1..125 shared holders, 126 exclusive, 127 absent), bit 7
-//            somebody waits, bits 8-35 version, bits 36-63 payload.
+//            waiters, bits 8-35 version, bits 36-63 payload.
 // States     free -> shared(n) -> free; free -> exclusive -> free with version + 1; absent ->
 //            exclusive (page fault), exclusive -> absent (eviction) with version + 1.
-// Invariants LA-1 The version grows with every exclusive unlatch: a reader that sees the same
-//                 version and no exclusive holder before and after has read a consistent state.
+// Invariants LA-1 The version grows with every exclusive unlatch. A reader that sees the same
+//            version and no exclusive holder, before and after, has read a consistent state.
 //            LA-2 Exclusive acquire/release moves current()->latch_depth by +1/-1.
-//            LA-3 Between read_version and validate there is no switch: see design, "prefetch, CTX,
-//            read, search, validate".
-//            LA-4 The waiters bit is set and cleared only under the bucket's lock and is set while
-//                 anybody is queued for the word; whoever makes a word with that bit free looks
-//                 into the bucket. So no wake-up is lost.
-//            LA-5 Nobody starves: new shared requests queue behind a waiting exclusive one, and a
-//                 waiter that was overtaken kPatience times is handed the latch by the one who
-//                 releases it. [latch.cc]
-// Blocking   latch_shared/latch_exclusive park the user thread (waiters sit in a parking lot hashed
-//            by word address); they spin a little first when there are several workers. The
+//            LA-3 No switch happens between reading a version and validate(). The order is:
+//            prefetch, CTX, read the version, search, validate.
+//            LA-4 The waiters bit is set and cleared only under the bucket's lock. It is set while
+//            a thread is queued for the word. A thread that frees a word with that bit set looks
+//            into the bucket, so no wake-up is lost.
+//            LA-5 No waiter starves. New shared requests queue behind a waiting exclusive request.
+//            A releaser passes the latch to a waiter that lost it kPatience times. [latch.cc]
+// Blocking   latch_shared() and latch_exclusive() park the user thread. With several workers they
+//            spin a little first. Waiters queue in a parking lot, hashed by the word's address. The
 //            optimistic calls never block.
 // Source     V. Leis et al., "Virtual-Memory Assisted Buffer Management", 2023 (state word);
 //            WebKit's ParkingLot.
@@ -46,17 +45,22 @@ inline constexpr uint64_t kVersionShift = 8, kVersionOne = 1ull << kVersionShift
                           kVersionMask = ((1ull << 28) - 1) << kVersionShift;
 inline constexpr uint64_t kPayloadShift = 36, kPayloadMask = ~((1ull << kPayloadShift) - 1);
 
+static_assert((kStateMask | kWaiters | kVersionMask | kPayloadMask) == ~0ull);
+static_assert(kStateMask + kWaiters + kVersionMask + kPayloadMask == ~0ull);  // disjoint
+static_assert(kSharedMax + 1 == kExclusive && kExclusive + 1 == kAbsent && kAbsent == kStateMask);
+static_assert(LatchWord::is_always_lock_free && sizeof(LatchWord) == 8);
 inline uint64_t state(uint64_t word) { return word & kStateMask; }
 inline uint64_t payload(uint64_t word) { return word >> kPayloadShift; }
 inline uint64_t with_payload(uint64_t word, uint64_t payload) {
+    DCHECK(payload <= kPayloadMask >> kPayloadShift);
     return (word & ~kPayloadMask) | (payload << kPayloadShift);
 }
 inline uint64_t version_bits(uint64_t word) { return word & (kVersionMask | kPayloadMask); }
 
 // Optimistic read. A snapshot is usable if it is neither exclusive nor absent.
 inline bool readable(uint64_t snapshot) { return state(snapshot) < kExclusive; }
-// True if nobody changed the protected bytes since `snapshot` was loaded (LA-1). Payload bits may
-// not have changed either.
+// True if the protected bytes are unchanged since `snapshot` was loaded (LA-1). The payload bits
+// must be unchanged too.
 inline bool validate(const LatchWord& word, uint64_t snapshot) {
     SIM_POINT();
     std::atomic_thread_fence(std::memory_order_acquire);
@@ -72,7 +76,7 @@ namespace slow {
 [[gnu::cold, gnu::noinline]] void release_exclusive(LatchWord& word);
 }  // namespace slow
 
-// LA-2. Foreign kernel threads may use latches too; they have no depth.
+// LA-2. Foreign kernel threads may use latches too, and have no depth.
 inline void count_exclusive() {
     if (Thread* self = current()) ++self->latch_depth;
 }
@@ -82,15 +86,18 @@ inline void uncount_exclusive() {
         --self->latch_depth;
     }
 }
-inline uint64_t with_state(uint64_t word, uint64_t state) { return (word & ~kStateMask) | state; }
+inline uint64_t with_state(uint64_t word, uint64_t state) {
+    DCHECK(state <= kStateMask);
+    return (word & ~kStateMask) | state;
+}
 inline uint64_t next_version(uint64_t word) {
     return (word & ~kVersionMask) | ((word + kVersionOne) & kVersionMask);
 }
 
-// Never block. try_upgrade: shared holder or optimistic reader with `snapshot` becomes the
-// exclusive holder if nobody changed or holds the word (its own shared hold, if any, is given up by
-// the caller before). try_shared fails also behind the waiters bit, so that a stream of readers
-// lets a writer in.
+// These calls never block. try_shared() also fails while the waiters bit is set, so that a stream
+// of readers lets a writer in. try_upgrade() makes an optimistic reader with `snapshot` the
+// exclusive holder, if the word is free and unchanged. A shared holder releases its own hold
+// before.
 inline bool try_shared(LatchWord& word) {
     SIM_POINT();
     uint64_t seen = word.load(std::memory_order_relaxed);
@@ -128,8 +135,8 @@ inline bool try_upgrade(LatchWord& word, uint64_t snapshot) {
     return false;
 }
 
-// Wait for as long as it takes. False only if the word is absent (the caller then faults the page
-// in and asks again).
+// Wait without a deadline. False only if the word is absent; the caller then faults the page in and
+// tries again.
 [[nodiscard]] inline bool latch_shared(LatchWord& word) {
     return try_shared(word) || slow::wait_shared(word);
 }
@@ -163,25 +170,25 @@ inline void unlatch_exclusive(LatchWord& word) {
     slow::release_exclusive(word);
 }
 
-// An exclusive hold changes hands: from the current thread to nobody in particular (a request under
-// way, say), and from there to whoever runs now and will unlatch.
+// An exclusive hold changes owner. disown(): from the current thread to no thread, for example to
+// an active I/O request. adopt(): from there to the current thread, which will unlatch.
 inline void disown() { uncount_exclusive(); }
 inline void adopt() { count_exclusive(); }
 
-// For the buffer pool. fault_begin: absent -> exclusive, false if somebody else was first.
-// set_payload: exclusive holder only.
+// For the buffer pool. fault_begin(): absent -> exclusive; false if another thread was first.
+// set_payload(): exclusive holder only.
 bool fault_begin(LatchWord& word);
 void set_payload(LatchWord& word, uint64_t payload);
-// Exclusive holder: version + 1, absent, payload 0, waiters woken.
+// By the exclusive holder: version + 1, absent, payload 0; wakes the waiters.
 void unlatch_to_absent(LatchWord& word);
-// Waits while the word is exclusive (for instance while another thread reads the page in), taking
-// nothing. It may be exclusive again on return.
+// Waits while the word is exclusive, for example while another thread reads the page in. Acquires
+// nothing; the word may be exclusive again on return.
 void wait_while_exclusive(LatchWord& word);
 
 }  // namespace latch
 
-// A latch for other structures than pages, with a rank: a thread may only take a latch of higher
-// rank than those it holds (checked in debug builds).
+// A latch for structures other than pages, with a rank. A thread may only take a latch of higher
+// rank than all it holds (checked in debug builds).
 class Latch {
 public:
     explicit Latch(uint16_t rank, const char* name) : rank_(rank), name_(name) {}

@@ -1,32 +1,32 @@
 // stage.h - Stage<Packet>: a bounded queue that sees many requests at once and chooses their order.
-// One for locks, one for I/O.
+// The lock manager and each worker's I/O use one.
 //
-// Concepts   A *packet* is one request; it is intrusive (members next, prev, entered, bypassed), so
-//            no call allocates. A *line* is one queue of a stage, two pointers and a length, and
-//            may live wherever its owner likes: the lock stage keeps one in each contended lock,
-//            the I/O stage one per class. The *stage* has what its lines share: order, gate, bound,
-//            figures. The *order* says which packet goes before which one that waits; ageing: who
-//            was overtaken bypass_max times is overtaken no more, and is a wall for those who come
-//            later. The *gate* says how many of those waiting make the next batch. Back-pressure:
-//            at most `capacity` packets are inside. admit() suspends the user thread that would
-//            bring one more; others, and the stage itself, go on. Room is given first come, first
-//            served.
+// Concepts   A *packet* is one request. It is intrusive (members next, prev, entered, bypassed), so
+//            no call allocates. A *line* is one queue of a stage: two pointers and a length. Its
+//            owner may store it anywhere: the lock stage keeps one in each contended lock, the I/O
+//            stage one per class. The *stage* has what its lines share: order, gate, capacity and
+//            statistics.
+//            The *order* decides which waiting packets an arriving packet overtakes. Ageing: a
+//            packet that was overtaken bypass_max times is overtaken no more, and no later packet
+//            passes it. The *gate* decides how many waiting packets form the next batch.
+//            Back-pressure: at most `capacity` packets are inside. admit() suspends the user thread
+//            that would exceed it; other threads and the stage itself continue. Suspended threads
+//            are admitted first come, first served.
 // States     outside -> queued (enqueue) -> in service (dequeue, take) -> outside (finish) | in
 //            another stage (forward) | queued again (requeue); queued -> outside (cancel).
 // Invariants STG-1 Every packet that entered has finished, been forwarded or cancelled, or is
-// inside. [checked: verify()]
-//            STG-2 No packet is overtaken by the order more than bypass_max times. [checked:
-//            place()]
-//            STG-3 No more than `capacity` packets are inside, unless capacity is 0. [checked:
+//            inside. [checked: verify()]
+//            STG-2 The order overtakes no packet more than bypass_max times. [checked: place()]
+//            STG-3 At most `capacity` packets are inside, unless capacity is 0. [checked:
 //            enqueue()]
-// Sharing    A line and the packets in it are protected by the owner of the line. kShared = false:
-//            all calls come from one worker and nothing needs protection. kShared = true: each line
-//            is under a lock of its owner's (a bucket's latch, say), and different lines of the
-//            stage may be used at the same time; the stage's own figures are atomics.
-// Blocking   Only admit() parks (call it without latches). All else may be called under a spin
+// Sharing    The owner of a line protects the line and its packets. With kShared = false, all calls
+//            come from one worker, and nothing needs protection. With kShared = true, each line is
+//            under a lock of its owner, such as a bucket's latch. Different lines of the stage may
+//            then be used concurrently, and the stage's own counters are atomics.
+// Blocking   Only admit() parks; call it without latches. All other calls may be made under a spin
 //            lock.
-// Time       Nanos handed in by the caller, who reads a clock only when something waits; 0 =
-//            unknown, counts as no wait.
+// Time       The caller passes Nanos, and reads a clock only when a packet waits. 0 means unknown
+//            and counts as no wait.
 // Source     S. Harizopoulos, "Staged Database Systems", 2005, sections 3.2 (stage, packet,
 //            back-pressure) and 3.5.2 (gates).
 #pragma once
@@ -46,8 +46,8 @@ template <class P>
 concept StagePacket = requires(P& p) {
     { p.next } -> std::same_as<P*&>;
     { p.prev } -> std::same_as<P*&>;
-    { p.entered } -> std::same_as<Nanos&>;      // the queue, last
-    { p.bypassed } -> std::same_as<uint32_t&>;  // since then
+    { p.entered } -> std::same_as<Nanos&>;      // the queue, most recently
+    { p.bypassed } -> std::same_as<uint32_t&>;  // times overtaken since then
 };
 
 // All-zero bytes are an empty line.
@@ -57,10 +57,18 @@ struct StageLine {
     P* last = nullptr;
     uint64_t length = 0;
     bool empty() const { return first == nullptr; }
+    // The line's ends; Stage::verify_line() walks it.
+    void assert_state() const {
+        DCHECK((first == nullptr) == (last == nullptr));
+        DCHECK((first == nullptr) == (length == 0));
+        DCHECK(first == nullptr || first->prev == nullptr);
+        DCHECK(last == nullptr || last->next == nullptr);
+        DCHECK((first == last) == (length <= 1));
+    }
 };
 
-// Where an arriving packet stands to one that waits. always_before is not counted as overtaking and
-// no ageing stops it.
+// Position of an arriving packet relative to a waiting one. always_before does not count as
+// overtaking, and ageing does not stop it.
 enum class Precedence : uint8_t { behind, before, always_before };
 template <class P>
 using StageOrder = Precedence (*)(const P& arriving, const P& waiting);
@@ -68,12 +76,12 @@ using StageOrder = Precedence (*)(const P& arriving, const P& waiting);
 // How many of a line's packets make a batch (the thesis's names).
 enum class StageGate : uint8_t {
     fcfs,     // one
-    t_gated,  // at most batch_max of those that wait when it opens
-    d_gated,  // all that wait when it opens
-    // As d_gated (t_gated if batch_max > 0), and whose remaining work exceeds the cutoff stays
+    t_gated,  // at most batch_max of those that wait when the gate opens
+    d_gated,  // all that wait when the gate opens
+    // As d_gated (t_gated if batch_max > 0). A packet whose remaining work exceeds the cutoff stays
     // behind for the next batch.
     c_gated,
-    non_gated,  // all, and those that come while the batch is taken
+    non_gated,  // all, and those that arrive while the batch is taken
 };
 
 template <class P>
@@ -83,10 +91,10 @@ struct StageOptions {
     StageGate gate = StageGate::d_gated;
     uint32_t batch_max = 0;  // t_gated: at least 1
     Nanos cutoff = 0;        // c_gated: service of one packet in one batch
-    uint64_t capacity = 0;   // packets inside; 0: as many as come
+    uint64_t capacity = 0;   // packets inside; 0: no limit
 };
 
-// An open gate: packets of `line` that may still be taken in this batch.
+// An open gate: packets of `line` that this batch may still take.
 template <class P>
 struct StageBatch {
     StageLine<P>* line;
@@ -101,20 +109,22 @@ public:
     using Batch = StageBatch<P>;
 
     explicit Stage(const StageOptions<P>& options = {})
-        : options_(options), room_(options.capacity) {}
+        : options_(options), room_(options.capacity) {
+        DCHECK(options.gate != StageGate::t_gated || options.batch_max > 0);
+    }
     Stage(const Stage&) = delete;
     Stage& operator=(const Stage&) = delete;
 
     // --- producers
-    // Before each enqueue, and before each forward to this stage, if it has a capacity. Parks while
-    // the stage is full; false: `deadline` passed first. try_admit: for callers that must not park.
+    // Call before each enqueue, and before each forward to this stage, if it has a capacity. Parks
+    // while the stage is full; false: `deadline` passed first. try_admit() never parks.
     bool admit(Nanos deadline = kNever, ParkReason reason = ParkReason::admission) {
         if (try_admit()) return true;
         suspended_.add();
         return room_.acquire(1, deadline, reason);
     }
     bool try_admit() { return options_.capacity == 0 || room_.try_acquire(1); }
-    // `packet` belongs to the stage until it is finished, forwarded or cancelled.
+    // The stage owns `packet` until it is finished, forwarded or cancelled.
     void enqueue(Line& line, P& packet, Nanos now) {
         entered_.add();
         // STG-3: admit() came before.
@@ -124,7 +134,7 @@ public:
 
     // --- the server: batches through the gate
     Batch open(Line& line) const;
-    // Next of the batch, now in service; null: the batch is over and counted.
+    // The batch's next packet, now in service. Null: the batch is over and counted.
     P* dequeue(Batch& batch, Nanos now) {
         P* packet = batch.left ? batch.line->first : nullptr;
         if (!packet) return close(batch);
@@ -133,43 +143,49 @@ public:
         take(*batch.line, *packet, now);
         return packet;
     }
-    // The whole batch in one chain linked by `next`, stably sorted if `before(a, b)` is given; null
-    // if nothing waits.
+    // The whole batch in one chain linked by `next`, or null if no packet waits. Given `before`,
+    // the chain is stably sorted.
     P* dequeue_all(Line& line, Nanos now) { return dequeue_all(line, now, nullptr); }
     template <class Before>
     P* dequeue_all(Line& line, Nanos now, Before before);
-    // c_gated: does a packet with so much work left leave this stage only in a later batch? It gets
-    // `cutoff` of service now.
+    // c_gated: true if a packet with this much remaining work leaves the stage only in a later
+    // batch. It gets `cutoff` of service now.
     bool stays_behind(Nanos remaining) const {
         return options_.gate == StageGate::c_gated && remaining > options_.cutoff;
     }
 
-    // --- the server: one by one, any packet of the line. A group served together is counted by
-    // served_together().
+    // --- the server: one by one, any packet of the line. served_together() counts a group that is
+    // served at once.
     void take(Line& line, P& packet, Nanos now) {
         unlink(line, packet);
         taken_.add();
         wait_.record(now > packet.entered ? now - packet.entered : 0);
     }
-    // Moves a waiting packet before `place`, which stands in front of it: an order that is known
-    // only when somebody is to be served. Counts as overtaking; false, and nothing is moved, if one
-    // of those between has been overtaken bypass_max times.
+    // Moves a waiting packet before `place`, which stands in front of it. For an order that is
+    // known only at service time. Counts as overtaking. False, without a move, if a packet between
+    // them has been overtaken bypass_max times.
     bool promote(Line& line, P& packet, P& place);
-    void served_together(uint64_t packets) { batch_.record(packets); }
+    void served_together(uint64_t packets) {
+        DCHECK(packets > 0);
+        batch_.record(packets);
+    }
 
     // --- the end of service, or of the wait
     void finish(uint64_t packets = 1) {
         finished_.add(packets);
+        assert_state();
         give_room(packets);
     }
     void requeue(Line& line, P& packet, Nanos now) {
         requeued_.add();
+        assert_state();
         place(line, packet, now);
     }
     // The caller has been admitted to `to`.
     template <bool kOther>
     void forward(P& packet, Stage<P, kOther>& to, StageLine<P>& to_line, Nanos now) {
         forwarded_.add();
+        assert_state();
         give_room(1);
         to.enqueue(to_line, packet, now);
     }
@@ -180,10 +196,10 @@ public:
     }
 
     const StageOptions<P>& options() const { return options_; }
-    // --- figures
+    // --- statistics
     StageStats stats() const;
-    // STG-1 against what is really there: packets in the lines and in service, as the owner finds
-    // them. While nothing runs. Text or empty.
+    // Checks STG-1 against the packets that the owner finds in the lines and in service. Call while
+    // nothing runs. Text of the fault, or empty.
     std::string verify(uint64_t queued, uint64_t in_service) const;
     static std::string verify_line(const Line& line);
 
@@ -193,6 +209,12 @@ private:
     void count_bypass(P& packet);
     void link(Line& line, P& packet, P* next);
     void unlink(Line& line, P& packet);
+    // STG-1: no packet leaves the stage's service more often than it was taken. Of a shared stage,
+    // other lines' counters move meanwhile.
+    void assert_state() const {
+        DCHECK(kShared || finished_.get() + forwarded_.get() + requeued_.get() <= taken_.get());
+        DCHECK(kShared || taken_.get() + cancelled_.get() <= entered_.get() + requeued_.get());
+    }
     P* close(Batch& batch) {
         if (batch.taken) batch_.record(batch.taken);
         batch.taken = batch.left = 0;
@@ -213,21 +235,22 @@ private:
     LiveHistogram<kShared> length_, wait_, batch_;
 };
 
-// Which of kLines lines is served next: the first that is not empty, but one that was passed over
-// `bypass_max` times while it was not empty comes first. So a class with priority cannot starve
-// those below it.
+// Chooses which of kLines lines is served next: the first non-empty one. A line that was passed
+// over `bypass_max` times while non-empty comes before it, so no class starves those below it.
 template <size_t kLines>
 class StageClasses {
 public:
     explicit StageClasses(uint32_t bypass_max) : bypass_max_(bypass_max) {}
-    // Bit i of `waiting`: line i is not empty. Not zero.
+    // Bit i of `waiting`: line i is not empty. `waiting` is not zero.
     size_t pick(uint32_t waiting) {
+        DCHECK(waiting != 0 && waiting >> kLines == 0);
         size_t chosen = static_cast<size_t>(std::countr_zero(waiting));
         for (size_t i = 0; i < kLines; ++i)
             if ((waiting >> i & 1) && passed_[i] >= bypass_max_ && passed_[i] > passed_[chosen])
                 chosen = i;
         for (size_t i = 0; i < kLines; ++i)
             passed_[i] = i != chosen && (waiting >> i & 1) ? passed_[i] + 1 : 0;
+        for (size_t i = 0; i < kLines; ++i) DCHECK(passed_[i] < bypass_max_ + kLines);
         return chosen;
     }
 

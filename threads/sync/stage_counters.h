@@ -1,7 +1,7 @@
 // stage_counters.h - the counters inside a stage: relaxed atomics that become a StageStats.
 //
-// Concepts   A snapshot may be taken at any time. kShared: several workers write a counter, with a
-//            locked instruction; else one worker writes it, with a load and a store.
+// Concepts   A snapshot may be taken at any time. With kShared several workers write a counter,
+//            with a locked instruction. Otherwise one worker writes it, with a load and a store.
 #pragma once
 
 #include <lockstep/stage_stats.h>

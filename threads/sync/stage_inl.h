@@ -6,7 +6,7 @@
 
 namespace lockstep::threads {
 
-// Stable merge sort of a chain linked by `next`: bottom up, `width` packets of each side at a time.
+// Stable merge sort of a chain linked by `next`, bottom up, `width` packets per side at a time.
 // Allocates nothing.
 template <class P, class Before>
 P* sort_chain(P* first, Before before) {
@@ -66,6 +66,8 @@ P* Stage<P, kShared>::dequeue_all(Line& line, Nanos now, Before before) {
 
 template <StagePacket P, bool kShared>
 void Stage<P, kShared>::place(Line& line, P& packet, Nanos now) {
+    line.assert_state();
+    DCHECK(line.last != &packet && line.first != &packet);
     length_.record(line.length);
     packet.entered = now;
     packet.bypassed = 0;
@@ -75,6 +77,7 @@ void Stage<P, kShared>::place(Line& line, P& packet, Nanos now) {
 
 template <StagePacket P, bool kShared>
 bool Stage<P, kShared>::promote(Line& line, P& packet, P& place) {
+    line.assert_state();
     for (const P* at = packet.prev;; at = at->prev) {
         DCHECK(at != nullptr);  // place is in front of it
         if (at->bypassed >= options_.bypass_max) return false;
@@ -94,9 +97,10 @@ void Stage<P, kShared>::count_bypass(P& packet) {
     bypassed_max_.raise_to(packet.bypassed);
 }
 
-// Before `next`; null: at the end.
+// Links the packet before `next`; null: at the end.
 template <StagePacket P, bool kShared>
 void Stage<P, kShared>::link(Line& line, P& packet, P* next) {
+    DCHECK(next != &packet);
     packet.next = next;
     packet.prev = next ? next->prev : line.last;
     (packet.prev ? packet.prev->next : line.first) = &packet;
@@ -104,12 +108,12 @@ void Stage<P, kShared>::link(Line& line, P& packet, P* next) {
     ++line.length;
 }
 
-// From the end forwards, so that only neighbours are overtaken. Whom it overtakes is counted once
-// the place is known.
+// Walks from the end forwards, so that only neighbours are overtaken. Counts the overtaken packets
+// once the place is known.
 template <StagePacket P, bool kShared>
 P* Stage<P, kShared>::overtake(Line& line, const P& packet) {
     P* place = nullptr;
-    // This side of the first that is overtaken as of right.
+    // False once a packet is overtaken by always_before.
     bool counts = true;
     for (P* at = line.last; at; at = at->prev) {
         const Precedence precedence = options_.order(packet, *at);
@@ -125,7 +129,9 @@ P* Stage<P, kShared>::overtake(Line& line, const P& packet) {
 
 template <StagePacket P, bool kShared>
 void Stage<P, kShared>::unlink(Line& line, P& packet) {
+    line.assert_state();
     DCHECK(line.length > 0 && (packet.prev ? packet.prev->next == &packet : line.first == &packet));
+    DCHECK(packet.next ? packet.next->prev == &packet : line.last == &packet);
     (packet.prev ? packet.prev->next : line.first) = packet.next;
     (packet.next ? packet.next->prev : line.last) = packet.prev;
     --line.length;
@@ -135,7 +141,7 @@ void Stage<P, kShared>::unlink(Line& line, P& packet) {
 template <StagePacket P, bool kShared>
 StageStats Stage<P, kShared>::stats() const {
     StageStats s;
-    // Ends before beginnings: a snapshot of a busy stage shows nothing negative.
+    // Reads ends before beginnings, so a snapshot of a busy stage has no negative difference.
     s.finished = finished_.get();
     s.forwarded = forwarded_.get();
     s.cancelled = cancelled_.get();

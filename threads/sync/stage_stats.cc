@@ -1,7 +1,14 @@
-// stage_stats.cc - adding up and reading the figures of stages.
+// stage_stats.cc - adds and reads the statistics of stages.
 #include <lockstep/stage_stats.h>
+#include "threads/base/check.h"
 
 namespace lockstep {
+
+static_assert(StageBuckets::index(0) == 0 && StageBuckets::index(7) == 7);
+static_assert(StageBuckets::index(UINT64_MAX) == StageBuckets::kCount - 1);
+static_assert(StageBuckets::index(StageBuckets::middle(100)) == 100);
+static_assert(StageBuckets::index(StageBuckets::middle(StageBuckets::kCount - 1)) ==
+              StageBuckets::kCount - 1);
 
 void StageHistogram::record(uint64_t value) {
     ++buckets[StageBuckets::index(value)];
@@ -18,6 +25,7 @@ void StageHistogram::add(const StageHistogram& other) {
 }
 
 StageHistogram StageHistogram::since(const StageHistogram& earlier) const {
+    DCHECK(count >= earlier.count && sum >= earlier.sum);  // counters only grow
     StageHistogram d = *this;
     for (size_t i = 0; i < buckets.size(); ++i) d.buckets[i] -= earlier.buckets[i];
     d.count -= earlier.count;
@@ -46,6 +54,7 @@ void StageStats::add(const StageStats& other) {
 }
 
 StageStats StageStats::since(const StageStats& earlier) const {
+    DCHECK(entered >= earlier.entered && finished >= earlier.finished);
     StageStats d = *this;
     d.entered -= earlier.entered;
     d.finished -= earlier.finished;

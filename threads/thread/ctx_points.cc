@@ -8,7 +8,7 @@ namespace {
 
 using threads::kCtxPointInfo;
 
-// The next word of `text`, which loses it; empty at the end. Comments are no words.
+// Removes and returns the next word of `text`, without comments. Empty at the end.
 std::string_view next_word(std::string_view& text) {
     constexpr std::string_view kBetween = ", \t\r\n";
     for (;;) {

@@ -1,24 +1,25 @@
 // ctx_points.h - the one table of CTX points: places where a team may pass the CPU on.
 //
-// Concepts   A point's class says what the switch is for. data: memory was prefetched and arrives
-//            while the others run; worth it from two members on. code: a stretch of executed
-//            instructions ends here, which the next member finds in the cache; worth it from three
-//            members on. Points are switched on and off by name or by set at run time. Placement
-//            rule: never between reading a version and validating it, never with an exclusive
-//            latch.
-// Sets       none; manual: the points that pay in time on today's processors, the data ones;
-//            icache: those of class code too, for caches smaller than an operation's code; auto:
-//            from a file with one name per line, '#' begins a comment (ctx_points_from(),
-//            steps_options.h). A point keeps its name for good: such files name points of this
-//            table only. A code point that is switched off costs one predicted branch:
-//            worker_local.code_points stands before it.
+// Concepts   A point's class tells what the switch is for. At a *data* point memory was prefetched
+//            and arrives while the others run. It pays from two members on. At a *code* point a
+//            stretch of instructions ends, which the next member finds in the cache. It pays from
+//            three members on. Points are switched on and off at run time, by name or by set.
+//            Placement rule: never between reading a version and validating it, and never with an
+//            exclusive latch held.
+// Sets       The set `none` is empty. `manual` has the data points, which save time on current
+//            processors. `icache` adds the code points, for caches smaller than an operation's
+//            code. `auto` comes from a file with one name per line, where '#' begins a comment
+//            (ctx_points_from() in steps_options.h).
+// Names      A point keeps its name for good, because such files name the points of this table. A
+//            code point that is off costs one predicted branch: code tests worker_local.code_points
+//            before it.
 #pragma once
 
 #include <cstdint>
 
 namespace lockstep::threads {
 
-// name, class, what stands before it
+// name, class, what precedes the point
 #define LOCKSTEP_CTX_POINTS(X)                                                             \
     X(btree_inner, data, "level-1 node prefetched, before its version is read")            \
     X(btree_word, data, "leaf's latch word prefetched, which tells where the leaf is")     \
@@ -49,6 +50,9 @@ inline constexpr CtxPointInfo kCtxPointInfo[] = {
 #undef X
 };
 
+static_assert(sizeof(kCtxPointInfo) == kCtxPoints * sizeof(CtxPointInfo));
+static_assert(kCtxPoints <= 32);  // a point is a bit of uint32_t
+
 constexpr uint32_t ctx_bit(CtxPoint point) { return 1u << static_cast<unsigned>(point); }
 constexpr uint32_t ctx_bits_of(CtxClass kind) {
     uint32_t bits = 0;
@@ -58,7 +62,8 @@ constexpr uint32_t ctx_bits_of(CtxClass kind) {
 }
 inline constexpr uint32_t kCtxManual = ctx_bits_of(CtxClass::data);
 inline constexpr uint32_t kCtxCode = ctx_bits_of(CtxClass::code);
-// Set `icache`: all but the deliberately misplaced one.
+// Set `icache`: all points except the deliberately misplaced one.
 inline constexpr uint32_t kCtxIcache = (kCtxManual | kCtxCode) & ~ctx_bit(CtxPoint::misplaced);
 
+static_assert((kCtxManual & kCtxCode) == 0 && (kCtxManual & ~kCtxIcache) == 0);
 }  // namespace lockstep::threads

@@ -8,8 +8,8 @@ namespace lockstep::threads {
 
 #if defined(__x86_64__)
 // Boost.Context's frame on x86-64 System V, as jump_fcontext pops it: mxcsr and x87 control word,
-// r12-r15, rbx, rbp, return address. Ours returns to lockstep_ctx_arrive, which finds what the fast
-// switch saved right above it. The registers in this frame mean nothing.
+// r12-r15, rbx, rbp, return address. Ours returns to lockstep_ctx_arrive, which finds the fast
+// switch's saved values directly above. The register values in this frame are unused.
 void* regular_form(void* fast_sp) {
     struct Frame {
         uint32_t mxcsr;
@@ -26,8 +26,8 @@ void* regular_form(void* fast_sp) {
     return sp;
 }
 #elif defined(__aarch64__)
-// Boost.Context's frame under AAPCS64: d8-d15, x19-x30, and the address to go on at. The registers
-// in this frame mean nothing.
+// Boost.Context's frame under AAPCS64: d8-d15, x19-x30, and the resume address. The register values
+// in this frame are unused.
 void* regular_form(void* fast_sp) {
     struct Frame {
         uint64_t registers[20];

@@ -1,15 +1,15 @@
-// fast_switch.h - the switch inside a team: from a thread straight to another, no scheduler, no
-// ready queue.
+// fast_switch.h - the switch inside a team: from one thread directly to another, without the
+// scheduler.
 //
-// Concepts   Thread::fast_form tells which switch has suspended a thread. regular_form() lets the
-//            regular switch enter one that the fast switch suspended; threads wait in teams in fast
-//            form only, so the fast switch never meets the other one. On x86-64 it is a jump and no
-//            call, and the thread entered goes on by a jump and no return: the processor foretells
-//            a return by the last call, which another thread has made from another place, but a
-//            jump by where it went before. The compiler saves what is live at the place of the
-//            switch; the switch itself keeps the frame pointer and where to go on.
-// Layout     a suspended thread has on its stack, from its saved sp upwards: where it goes on,
-//            frame pointer. (On ARM: see there.)
+// Concepts   Thread::fast_form tells which switch suspended a thread. regular_form() lets the
+//            regular switch enter a thread that the fast switch suspended. Threads wait in teams in
+//            fast form only, so the fast switch never meets the regular form. On x86-64 the switch
+//            is entered and left by a jump. A CPU predicts a return from the last call it saw,
+//            which another thread made elsewhere. It predicts a jump from where that jump went
+//            before. The compiler saves the live registers at the point of the switch. The switch
+//            itself saves the frame pointer and the resume address.
+// Layout     On x86-64 a suspended thread's stack holds, from its saved sp upwards: resume address,
+//            frame pointer. fast_switch_aarch64.S describes ARM.
 // Source     S. Harizopoulos, "Staged Database Systems", 2005, section 5.3.
 #pragma once
 
@@ -32,17 +32,17 @@ inline constexpr bool kFastSwitch = true;
 inline constexpr bool kFastSwitch = false;
 #endif
 
-// Turns the saved pointer of a thread suspended by the fast switch into one that switch_context()
-// takes.
+// Converts the saved pointer of a thread in fast form into one that switch_context() accepts.
 void* regular_form(void* fast_sp);
-// Where the regular switch enters a suspended thread, whichever switch suspended it.
+// The pointer at which the regular switch enters a thread that either switch suspended.
 inline void* resume_point(const Thread& thread) {
+    DCHECK(thread.sp != nullptr);
+    DCHECK(kFastSwitch || !thread.fast_form);
     return thread.fast_form ? regular_form(thread.sp) : thread.sp;
 }
 
 #if defined(__x86_64__)
-// All registers but the stack pointer and the frame pointer, which the switch keeps; the inputs
-// come on top.
+// All registers except the stack pointer and frame pointer, which the switch saves, and the inputs.
 #define LOCKSTEP_CTX_CLOBBERS                                                                      \
     "rax", "rbx", "rcx", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15", "xmm0", "xmm1",     \
         "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", \
@@ -53,16 +53,16 @@ inline void* resume_point(const Thread& thread) {
     "@PLT\n1:\tsubq $-128, "                                          \
     "%%rsp"
 
-// Suspends the calling thread, whose stack pointer goes to *save, and goes on where `to` was saved.
-// `point`, for a tracer that watches the switch: the CTX point it stands at, or kCtxPoints.
+// Suspends the calling thread, saves its stack pointer to *save, and resumes the thread saved as
+// `to`. `point` is for tracers: the CTX point, or kCtxPoints.
 [[gnu::always_inline]] inline void fast_switch(void** save, void* to, unsigned point) {
     asm volatile(LOCKSTEP_CTX_JUMP("lockstep_ctx_swap")
                  : "+D"(save), "+S"(point), "+d"(to)
                  :
                  : LOCKSTEP_CTX_CLOBBERS);
 }
-// Suspends the calling thread in the same form and calls `then`, which never returns, on what is
-// left of its stack.
+// Suspends the calling thread in the same form, and calls `then` on the rest of its stack. `then`
+// never returns.
 [[gnu::always_inline]] inline void fast_leave(void** save, void (*then)(void*), void* argument) {
     asm volatile(LOCKSTEP_CTX_JUMP("lockstep_ctx_leave")
                  : "+D"(save), "+S"(then), "+d"(argument)

@@ -1,9 +1,8 @@
 // fast_switch_aarch64.S - the fast context switch on 64-bit ARM: callee-saved registers (x19-x30,
 // d8-d15) and the stack pointer.
 //
-// Layout     a thread suspended here has on its stack, from its saved sp upwards: x29 x30 x19 ..
-//            x28 d8 .. d15, 160 bytes. The switch is longer than a cache line here: there are 20
-//            registers to keep.
+// Layout     A suspended thread's stack holds, from its saved sp upwards: x29 x30 x19 .. x28 d8 ..
+//            d15, 160 bytes. With 20 registers to save, the switch is longer than a cache line.
 // Source     as fast_switch_x86_64.S.
 #if defined(__aarch64__)
     .text
@@ -61,8 +60,9 @@ lockstep_ctx_leave:
     brk #1
     .size lockstep_ctx_leave, . - lockstep_ctx_leave
 
-// Where a regular switch (jump_fcontext) arrives in a thread that was suspended by the fast one: x0
-// = context left, x1 = where its pointer belongs (switch.h). See regular_form() in ctx.cc.
+// A regular switch (jump_fcontext) arrives here in a thread that the fast switch suspended. x0: the
+// context left; x1: address of the variable for its pointer (switch.h). See regular_form() in
+// fast_switch.cc.
     .globl lockstep_ctx_arrive
     .type lockstep_ctx_arrive, %function
     .p2align 4

@@ -1,15 +1,14 @@
-// fast_switch_x86_64.S - the fast context switch: the frame pointer and the stack pointer, nothing
-// else. See fast_switch.h.
+// fast_switch_x86_64.S - the fast context switch: frame pointer and stack pointer only. See
+// fast_switch.h.
 //
-// Layout     a thread suspended here has on its stack, from its saved sp upwards: where it goes on,
-//            rbp.
+// Layout     A suspended thread's stack holds, from its saved sp upwards: resume address, rbp.
 // Source     S. Harizopoulos, "Staged Database Systems", 2005, section 5.3 (the fast switch of
 //            STEPS).
 #if defined(__x86_64__)
     .text
 
-// Jumped to. rax: where the leaving thread goes on; rdi: void** save; rsi: CTX point, only looked
-// at by tracers; rdx: the pointer to enter.
+// Entered by a jump. rax: resume address of the leaving thread; rdi: void** save; rsi: CTX point,
+// for tracers only; rdx: the pointer to enter.
     .globl lockstep_ctx_swap
     .type lockstep_ctx_swap, @function
     .p2align 6
@@ -23,8 +22,8 @@ lockstep_ctx_swap:
     jmp *%rax
     .size lockstep_ctx_swap, . - lockstep_ctx_swap
 
-// Jumped to. rax and rdi as above; rsi: void (*then)(void*), never returns; rdx: its argument.
-// Calls it on what is left of this stack.
+// Entered by a jump. rax and rdi as above; rsi: void (*then)(void*), which never returns; rdx: its
+// argument. Calls `then` on the rest of this stack.
     .globl lockstep_ctx_leave
     .type lockstep_ctx_leave, @function
     .p2align 4
@@ -38,8 +37,8 @@ lockstep_ctx_leave:
     ud2
     .size lockstep_ctx_leave, . - lockstep_ctx_leave
 
-// Where a regular switch (jump_fcontext) arrives in a thread that was suspended by the fast one:
-// rdi = context left, rsi = where its pointer belongs (switch.h). See regular_form() in
+// A regular switch (jump_fcontext) arrives here in a thread that the fast switch suspended. rdi:
+// the context left; rsi: address of the variable for its pointer (switch.h). See regular_form() in
 // fast_switch.cc.
     .globl lockstep_ctx_arrive
     .type lockstep_ctx_arrive, @function

@@ -23,7 +23,7 @@
 namespace lockstep::threads {
 namespace {
 constexpr size_t kPage = 4096;
-// See the measurements: 128, 320 and 448 serve, 64 does not.
+// Measured: strides of 128, 320 and 448 bytes avoid conflicts, 64 does not.
 constexpr size_t kColourStride = 320;
 constexpr size_t kSlabStacks = 64;
 #ifdef LOCKSTEP_SANITIZED
@@ -35,7 +35,15 @@ constexpr size_t round_up(size_t n) { return (n + kPage - 1) / kPage * kPage; }
 }  // namespace
 
 StackPool::StackPool(size_t stack_bytes)
-    : stack_bytes_(round_up(stack_bytes) * kFactor), slot_bytes_(stack_bytes_ + 2 * kPage) {}
+    : stack_bytes_(round_up(stack_bytes) * kFactor), slot_bytes_(stack_bytes_ + 2 * kPage) {
+    DCHECK(stack_bytes >= kBytesMin && stack_bytes <= kBytesMax);
+}
+
+inline void StackPool::assert_state(const Stack& stack) const {
+    DCHECK(reinterpret_cast<uintptr_t>(stack.base) % kPage == 0);  // above a guard page
+    DCHECK(reinterpret_cast<uintptr_t>(stack.top) % 64 == 0);
+    DCHECK(stack.bytes() >= stack_bytes_ && stack.bytes() < slot_bytes_);  // SK-1
+}
 
 StackPool::~StackPool() {
     for (const Slab& slab : slabs_) {
@@ -44,7 +52,7 @@ StackPool::~StackPool() {
             forget_stack(slab.stacks[i]);
         }
 #ifdef LOCKSTEP_SANITIZED
-        // Frames of abandoned threads: somebody else is mapped there next.
+        // Unpoisons frames of abandoned threads, before the addresses are mapped again.
         ASAN_UNPOISON_MEMORY_REGION(slab.memory, slab.bytes);
 #endif
         munmap(slab.memory, slab.bytes);
@@ -58,6 +66,7 @@ Result<Stack*> StackPool::take() {
         if (free_ != nullptr) {
             Stack* stack = free_;
             free_ = stack->next;
+            assert_state(*stack);
             return stack;
         }
     }
@@ -65,20 +74,22 @@ Result<Stack*> StackPool::take() {
 }
 
 void StackPool::give(Stack* stack) {
+    assert_state(*stack);
     SpinGuard guard(lock_);
+    DCHECK(stack != free_);  // given back once
     stack->next = free_;
     free_ = stack;
 }
 
-// Makes the guard pages; how many slots got one before the kernel refused (it limits the number of
-// mappings).
+// Makes the guard pages. Returns how many slots got one before the kernel refused: it limits the
+// number of mappings.
 size_t StackPool::guarded(std::byte* memory, size_t count) const {
     for (size_t i = 0; i < count; ++i)
         if (mprotect(memory + i * slot_bytes_, kPage, PROT_NONE) != 0) return i;
     return count;
 }
 
-// Two callers may add a slab each at the same time; both slabs get used.
+// Two concurrent callers may each add a slab; both slabs are used.
 Result<Stack*> StackPool::add_slab() {
     const size_t bytes = kSlabStacks * slot_bytes_;
     void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
@@ -97,6 +108,7 @@ Result<Stack*> StackPool::add_slab() {
         stack.base = start + i * slot_bytes_ + kPage;
         stack.top = start + (i + 1) * slot_bytes_ - (made_++ * kColourStride) % kPage;
         CHECK(stack.bytes() >= stack_bytes_);  // SK-1
+        assert_state(stack);
         stack.valgrind_id = VALGRIND_STACK_REGISTER(stack.base, stack.top);
         if (i > 0) {
             stack.next = free_;

@@ -1,14 +1,16 @@
 // stack.h - stacks of user threads: pooled, guarded and coloured.
 //
-// Concepts   Stacks are cut from slabs of address space; memory appears when it is touched and
-//            stays with the stack. Below each stack lies a guard page: running over the end is a
-//            fault, not silent damage. Equal offsets in 4 KB pages would make all threads fight for
-//            the same sets of the L1 data cache, so stack i begins 320 * i bytes (mod 4096) lower.
-// Layout     one slot, upwards: guard page | stack_bytes usable | one page that only serves the
-//            colour. Invariants SK-1 Every stack has at least the configured bytes between its
-//            guard page and its top. [checked: add_slab]
+// Concepts   Stacks are cut from slabs of address space. The system provides memory on first touch,
+//            and it stays with the stack. A guard page lies below each stack, so an overflow is a
+//            fault and not silent damage. With equal offsets in 4 KB pages, all threads would
+//            compete for the same sets of the L1 data cache. Stack i therefore begins 320 * i bytes
+//            (mod 4096) lower.
+// Layout     One slot, upwards: guard page | stack_bytes usable | one page for the colour.
+// Invariants SK-1 Every stack has at least the configured bytes between its guard page and its top.
+//            [checked: add_slab]
 //            SK-2 A stack is given back only when nothing runs on it. [Worker::reap]
-// Blocking   take() may make system calls when the pool is empty; the lock is never held meanwhile.
+// Blocking   take() may make system calls when the pool is empty. It does not hold the lock
+//            meanwhile.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +25,7 @@ struct Stack {
     std::byte* base = nullptr;  // lowest usable byte, just above the guard page
     std::byte* top = nullptr;   // first byte above; 64-byte aligned, coloured
     Stack* next = nullptr;      // free list
-    void* fiber = nullptr;      // TSan's name for what runs here, else null
+    void* fiber = nullptr;      // TSan's handle of the context here, else null
     unsigned valgrind_id = 0;
     size_t bytes() const { return static_cast<size_t>(top - base); }
 };
@@ -37,8 +39,7 @@ public:
     StackPool(const StackPool&) = delete;
     StackPool& operator=(const StackPool&) = delete;
 
-    // The most recently used idle stack, or a new one. Error: out_of_memory. From any kernel
-    // thread.
+    // The most recently used idle stack, or a new one. Error: out_of_memory. Any kernel thread.
     Result<Stack*> take();
     void give(Stack* stack);
 
@@ -51,17 +52,17 @@ private:
     };
     [[gnu::cold]] Result<Stack*> add_slab();
     size_t guarded(std::byte* memory, size_t count) const;
+    void assert_state(const Stack& stack) const;  // of a stack of this pool
 
     const size_t stack_bytes_;
     const size_t slot_bytes_;
     SpinLock lock_;
     Stack* free_ = nullptr;    // under lock_
     std::vector<Slab> slabs_;  // under lock_
-    size_t made_ = 0;          // under lock_: stacks so far, gives the colour
+    size_t made_ = 0;          // under lock_: stacks so far, determines the colour
 };
 
-// The stack that the calling kernel thread runs on: base and top for the sanitizers, empty in
-// ordinary builds.
+// The calling kernel thread's stack: base and top for the sanitizers; empty in ordinary builds.
 Stack kernel_stack();
 
 }  // namespace lockstep::threads

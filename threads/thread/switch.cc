@@ -1,4 +1,4 @@
-// switch.cc - making contexts, and the switch as sanitizers want to see it.
+// switch.cc - makes contexts, and tells sanitizers about switches.
 #include "threads/thread/switch.h"
 
 #include <cstdint>
@@ -29,8 +29,9 @@ using boost::context::detail::make_fcontext;
 
 void* make_context(Stack& stack, ContextEntry entry) {
     DCHECK(reinterpret_cast<uintptr_t>(stack.top) % 64 == 0);
+    DCHECK(stack.base != nullptr && stack.base < stack.top);
 #ifdef LOCKSTEP_ASAN
-    // What an abandoned thread left behind.
+    // Unpoisons the frames of an abandoned thread.
     __asan_unpoison_memory_region(stack.base, stack.bytes());
 #endif
 #ifdef LOCKSTEP_TSAN
@@ -96,10 +97,14 @@ void* current_fiber() {
     __builtin_unreachable();
 }
 #else
-void arrived(Transfer transfer) { *static_cast<void**>(transfer.data) = transfer.fctx; }
+void arrived(Transfer transfer) {
+    DCHECK(transfer.data != nullptr && transfer.fctx != nullptr);  // who left, and where it saves
+    *static_cast<void**>(transfer.data) = transfer.fctx;
+}
 
 void switch_last(void* to, Stack&) {
-    void* nowhere = nullptr;  // on the dying stack, which stays mapped
+    DCHECK(to != nullptr);
+    void* nowhere = nullptr;  // on the ending thread's stack, which stays mapped
     jump_fcontext(to, &nowhere);
     __builtin_unreachable();
 }

@@ -1,15 +1,13 @@
-// switch.h - the regular switch from one stack to another, with what sanitizers must be told.
+// switch.h - the regular switch between stacks, with the notifications that sanitizers need.
 //
-// Concepts   A context that does not run is one pointer, its saved stack pointer; below it lie its
-//            callee-saved registers, mxcsr and the x87 control word as Boost.Context leaves them.
-//            The leaving side hands over the address of the place where its pointer belongs and the
-//            arriving side writes it there. No other file knows the layout of a saved context
-//            except the debugger script (tools/gdb), so another form of switch can be added here
-//            alone: a switch saves the leaving context in the form in which the entered one was
-//            saved, hence one tag bit in the pointer tells forms apart.
+// Concepts   A suspended context is one pointer, its saved stack pointer. Boost.Context keeps the
+//            callee-saved registers, mxcsr and the x87 control word there. The leaving side passes
+//            the address of the variable that receives its pointer. The arriving side writes the
+//            pointer to that address. Besides this file, only fast_switch.cc and the debugger
+//            script (tools/gdb) know the layout of a saved context.
 // Invariants SW-1 A new context starts with rsp % 16 == 8, as after a call. [test: StackAlignment]
-//            SW-2 A context that ends passes no save slot to ASan, so that its fake frames are
-//            freed. [checked: switch_last]
+//            SW-2 A context that ends passes no save slot to ASan, so ASan frees its fake frames.
+//            [checked: switch_last]
 // Blocking   never.
 #pragma once
 
@@ -27,21 +25,22 @@
 
 namespace lockstep::threads {
 
-// Where a waiting context keeps its frame pointer and its return address, relative to its saved
-// pointer. For the debugger script.
+// Offsets of a waiting context's frame pointer and return address from its saved pointer. For the
+// debugger script.
 inline constexpr unsigned kSavedFramePointer = 0x30, kSavedReturnAddress = 0x38;
+static_assert(kSavedReturnAddress == kSavedFramePointer + sizeof(void*));
 
 using Transfer = boost::context::detail::transfer_t;
 using ContextEntry = void (*)(Transfer);
 
-// A context on `stack` that begins in `entry` when first switched to. entry must call arrived()
-// first and never return.
+// A context on `stack` that begins in `entry` at the first switch to it. `entry` must call
+// arrived() first and never return.
 void* make_context(Stack& stack, ContextEntry entry);
-// To be called first by an entry function.
+// An entry function calls this first.
 void arrived(Transfer transfer);
 
-// Leaves the running context, whose pointer goes to *save, for `to`, which runs on `to_stack`.
-// Returns when switched back to.
+// Saves the running context's pointer to *save and enters `to`, which runs on `to_stack`. Returns
+// when another context switches back.
 #ifdef LOCKSTEP_SANITIZED
 void switch_context(void** save, void* to, Stack& to_stack);
 #else
@@ -55,7 +54,7 @@ inline void switch_context(void** save, void* to, Stack&) {
 
 // TSan's handle of the running kernel thread; null in other builds.
 void* current_fiber();
-// Before a stack's memory goes away. Nothing may run on it.
+// Call before a stack's memory is freed. Nothing may run on it.
 void forget_stack(Stack& stack);
 
 }  // namespace lockstep::threads

@@ -12,6 +12,7 @@ Thread* ThreadPool::take() {
             Thread* thread = free_;
             free_ = thread->queue_next;
             thread->queue_next = nullptr;
+            thread->assert_idle();
             return thread;
         }
     }
@@ -19,7 +20,9 @@ Thread* ThreadPool::take() {
 }
 
 void ThreadPool::give(Thread* thread) {
+    thread->assert_idle();
     SpinGuard guard(lock_);
+    DCHECK(thread != free_);  // given back once
     thread->queue_next = free_;
     free_ = thread;
 }

@@ -1,9 +1,9 @@
-// thread_pool.h - memory of Thread objects: handed out again and again, never freed before the
-// runtime ends (TH-3).
+// thread_pool.h - memory of Thread objects: reused, and never freed before the runtime ends (TH-3).
 //
-// Concepts   Threads come in chunks. A returned Thread keeps its type and its atomic state, so that
-//            a late wake() finds a Thread, if perhaps another one, and does no harm.
-// Blocking   take() allocates when the pool is empty, outside the lock. Any kernel thread.
+// Concepts   Threads come in chunks. A returned Thread keeps its type and its atomic state. A late
+//            wake() therefore finds a Thread, perhaps a different one, and does no harm.
+// Blocking   take() allocates when the pool is empty, outside the lock. Any kernel thread may call
+//            it.
 #pragma once
 
 #include <memory>

@@ -1,6 +1,6 @@
 // timer_heap.h - the parked threads of one worker that have a deadline, earliest first.
 //
-// Concepts   A binary heap in an array. Each thread knows its place (Thread::timer_index), so a
+// Concepts   A binary heap in an array. Each thread knows its index (Thread::timer_index), so a
 //            thread that is woken early leaves in O(log n). Equal deadlines expire in the order in
 //            which they were added.
 // Invariants TM-1 heap[i].thread->timer_index == i, and UINT32_MAX outside. [checked: verify]
@@ -23,6 +23,7 @@ public:
     Nanos earliest() const { return heap_.empty() ? kNever : heap_[0].deadline; }
 
     void add(Thread* thread, Nanos deadline) {
+        assert_state();
         DCHECK(thread->timer_index == kNowhere);
         DCHECK(deadline != kNever);
         heap_.push_back({deadline, ++sequence_, thread});
@@ -30,6 +31,7 @@ public:
     }
 
     void remove(Thread* thread) {
+        assert_state();
         const uint32_t at = thread->timer_index;
         DCHECK(at < heap_.size() && heap_[at].thread == thread);
         const Entry last = heap_.back();
@@ -39,6 +41,7 @@ public:
         place(at, last);
         rise(at);
         sink(last.thread->timer_index);
+        assert_state();
     }
 
     // The thread with the earliest deadline, removed; null if that is later than `now`.
@@ -49,6 +52,16 @@ public:
         remove(thread);
         DCHECK(thread->timer_index == kNowhere);
         return thread;
+    }
+
+    // TM-1 and the order at the root and at the end.
+    void assert_state() const {
+        DCHECK(heap_.size() < kNowhere);
+        DCHECK(heap_.empty() || heap_[0].thread->timer_index == 0);
+        DCHECK(heap_.empty() || heap_.back().thread->timer_index == heap_.size() - 1);
+        DCHECK(heap_.size() < 2 || !before(heap_[1], heap_[0]));
+        DCHECK(heap_.size() < 3 || !before(heap_[2], heap_[0]));
+        DCHECK(heap_.empty() || heap_.back().sequence <= sequence_);
     }
 
     void verify() const {

@@ -1,9 +1,8 @@
-// worker_local.h - what a kernel thread knows about itself: its worker and the user thread that it
-// runs now.
+// worker_local.h - what a kernel thread knows about itself: its worker and its running user thread.
 //
 // Concepts   The only thread-local variable of the project. initial-exec makes current() two
-//            instructions. Generated code may keep the variable's address across a switch: a user
-//            thread never leaves its kernel thread, so that is harmless.
+//            instructions. Generated code may keep the variable's address across a switch. That is
+//            harmless, because a user thread never leaves its kernel thread.
 #pragma once
 
 #include <cstdint>
@@ -24,12 +23,12 @@ struct WorkerLocal {
     Worker* worker = nullptr;
     // The worker's teams, if operations run in teams; else null.
     Steps* steps = nullptr;
-    Steps* begin_steps = nullptr;  // the same for the begin of a transaction
-    Steps* teams = nullptr;        // the same, never null on a worker
+    Steps* begin_steps = nullptr;  // the same, if begin runs in a team
+    Steps* teams = nullptr;        // the worker's teams, never null on a worker
     bool prefetch = false;         // do CTX points prefetch?
-    // Is there anything to do at CTX points: prefetch or a switch?
+    // Do CTX points prefetch or switch?
     bool points = false;
-    bool code_points = false;  // is a point of class code switched on?
+    bool code_points = false;  // is a code point on?
     uint32_t index = 0;        // the worker's number
     // Pauses before a latch parks; 0 if all threads share one kernel thread.
     uint32_t latch_spins = 0;
@@ -40,8 +39,7 @@ struct WorkerLocal {
 
 extern constinit thread_local WorkerLocal worker_local __attribute__((tls_model("initial-exec")));
 
-// The user thread that runs now; null on a kernel thread that is no worker, or in a worker's
-// scheduler.
+// The running user thread; null in a worker's scheduler and on foreign kernel threads.
 inline Thread* current() { return worker_local.current; }
 // Number of the current worker, 0-based. Only on a worker.
 inline uint32_t worker_index() { return worker_local.index; }

@@ -1,10 +1,10 @@
-// debugger_layout.cc - tells the debugger script (tools/gdb/lockstep_gdb.py) where things are, in
-// builds without type information.
+// debugger_layout.cc - field offsets for the debugger script (tools/gdb/lockstep_gdb.py), which
+// needs no type information.
 #include <cstddef>
 
 #include "threads/worker/worker.h"
 
-// Thread and Worker are no standard-layout types; both compilers support offsetof on them because
+// Thread and Worker are not standard-layout types. Both compilers support offsetof on them, because
 // no virtual base is involved.
 #pragma GCC diagnostic ignored "-Winvalid-offsetof"
 
@@ -33,4 +33,8 @@ namespace lockstep::threads {
     0,  // the fast switch's layout: fast_switch_x86_64.S
 };
 
+// CTX touches one line of the thread that it enters.
+static_assert(offsetof(Thread, sp) == 0 && offsetof(Thread, next) < kCacheLineBytes);
+static_assert(offsetof(Thread, team_stays) + sizeof(Thread::team_stays) <= kCacheLineBytes);
+static_assert(offsetof(Thread, worker) < kCacheLineBytes && alignof(Thread) == kCacheLineBytes);
 }  // namespace lockstep::threads

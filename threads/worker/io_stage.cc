@@ -24,7 +24,7 @@ bool place_before(const IoRequest& a, const IoRequest& b) {
 
 }  // namespace
 
-// A transfer of neighbours. Its members are joined by `next`, in the order of their offsets.
+// A transfer of neighbours. Its members are linked by `next`, in order of offset.
 struct IoStage::Carrier {
     IoRequest request;
     iovec pieces[kIoPiecesMax];
@@ -43,10 +43,23 @@ IoStage::IoStage(std::unique_ptr<IoQueue> queue, const Clock& clock)
     }
 }
 
-// The queue first: it may still touch what is on its device.
+// Destroys the queue first: it may still touch requests on the device.
 IoStage::~IoStage() { queue_.reset(); }
 
+// Every admitted packet is in a line or on the device; the others wait at door_.
+inline void IoStage::assert_state() const {
+    DCHECK(queued_ == lines_[kLog].length + lines_[kDemand].length + lines_[kAhead].length +
+                          lines_[kWriteBack].length);
+    DCHECK(on_device_[kDemand] <= kDemandMax && on_device_[kAhead] <= kReadAheadMax);
+    DCHECK(on_device_[kWriteBack] <= kWriteBackMax);
+    DCHECK(queued_ + on_device_[kLog] + on_device_[kDemand] + on_device_[kAhead] +
+               on_device_[kWriteBack] <=
+           kCapacity);
+    DCHECK((door_ == nullptr) == (at_door_ == 0));
+}
+
 void IoStage::add(IoRequest& request) {
+    assert_state();
     request.same = nullptr;
     request.alone = false;
     if (!stage_.try_admit()) {
@@ -64,6 +77,7 @@ void IoStage::add(IoRequest& request) {
 }
 
 bool IoStage::try_add(IoRequest& request) {
+    assert_state();
     if (!stage_.try_admit()) return false;
     request.same = nullptr;
     request.alone = false;
@@ -73,18 +87,20 @@ bool IoStage::try_add(IoRequest& request) {
 
 void IoStage::enter(IoRequest& packet) {
     const size_t c = class_of(packet);
+    packet.assert_state();
+    DCHECK(packet.same == nullptr && !packet.alone);
     packets_[c].add();
     bytes_[c].add(io_bytes(packet));
     stage_.enqueue(lines_[c], packet, clock_.now());
     ++queued_;
 }
 
-// Completions run here, on the stack of the one who asked.
+// Completions run here, on the stack of the requester.
 [[gnu::cold, gnu::noinline]] void IoStage::wait_alone(IoRequest& packet) {
     for (submit(); !packet.complete; submit()) queue_->wait(kNever);
 }
 
-// Who came while there was no room, in the order of arrival.
+// Admits the requests that wait at door_, in order of arrival.
 void IoStage::let_in() {
     IoRequest* oldest = nullptr;
     for (IoRequest* r = std::exchange(door_, nullptr); r != nullptr;) {
@@ -107,7 +123,7 @@ void IoStage::let_in() {
     }
 }
 
-// Bit c: a packet of class c waits, and its class has not yet as much on the device as it may.
+// Bit c: a packet of class c waits, and class c is below its limit on the device.
 uint32_t IoStage::servable() const {
     const bool busy = on_device_[kLog] + on_device_[kDemand] > 0 || !lines_[kLog].empty() ||
                       !lines_[kDemand].empty();
@@ -122,6 +138,7 @@ uint32_t IoStage::servable() const {
 
 IoRequest* IoStage::take(size_t c, Nanos now) {
     IoRequest* packet = lines_[c].first;
+    DCHECK(packet != nullptr && class_of(*packet) == c && queued_ > 0);
     stage_.take(lines_[c], *packet, now);
     --queued_;
     ++on_device_[c];
@@ -129,6 +146,7 @@ IoRequest* IoStage::take(size_t c, Nanos now) {
 }
 
 bool IoStage::submit() {
+    assert_state();
     if (door_ != nullptr) let_in();
     uint32_t classes = servable();
     if (classes == 0) return false;
@@ -151,15 +169,18 @@ bool IoStage::submit() {
     for (const size_t c : {kDemand, kAhead, kWriteBack}) arrange(taken[c].first, batch);
     depth_.record(on_device_[kLog] + on_device_[kDemand] + on_device_[kAhead] +
                   on_device_[kWriteBack]);
+    DCHECK(batch.requests > 0 && batch.requests <= packets);
+    DCHECK(batch.last->next == nullptr);
     queue_->submit(batch.first, batch.requests);
     return true;
 }
 
-// In the order of arrival. A sync does for everybody who asks for the same file in the same batch.
+// In order of arrival. One sync serves the following sync requests for its file in the batch.
 void IoStage::arrange_log(IoRequest* packets, Batch& batch) {
-    IoRequest* sync = nullptr;  // the newest one
+    IoRequest* sync = nullptr;  // the newest sync
     for (IoRequest* next; packets != nullptr; packets = next) {
         next = packets->next;
+        DCHECK(class_of(*packets) == kLog);
         const bool mergeable = packets->kind == IoKind::sync && mode_ == IoMode::staged;
         if (mergeable && sync != nullptr && sync->file == packets->file) {
             packets->same = std::exchange(sync->same, packets);
@@ -208,6 +229,8 @@ bool IoStage::fits(const Run& run, const IoRequest& request) {
 }
 
 void IoStage::close_run(Run& run, Batch& batch) {
+    DCHECK((run.packets == 0) == (run.first == nullptr));
+    DCHECK(run.packets <= 1 || run.pieces <= kIoPiecesMax);
     if (run.packets > 1 && carriers_free_ != nullptr) {
         Carrier& carrier = *carriers_free_;
         carriers_free_ = carrier.next_free;
@@ -229,8 +252,9 @@ void IoStage::append(IoRequest& request, Batch& batch) {
     ++batch.requests;
 }
 
-// A packet as it came.
+// Submits a packet unchanged.
 void IoStage::emit(IoRequest& packet, Batch& batch) {
+    DCHECK(packet.done != on_done);  // once
     transfers_[class_of(packet)].add();
     packet.stage = this;
     packet.then = std::exchange(packet.done, on_done);
@@ -259,17 +283,23 @@ void IoStage::emit_carrier(Carrier& carrier, Run& run, Batch& batch) {
                 last->iov_len += piece.iov_len;
             else carrier.pieces[request.iov_count++] = piece;
         }
+    request.assert_state();
+    DCHECK(io_bytes(request) == run.bytes);
     transfers_[class_of(request)].add();
     append(request, batch);
 }
 
-void IoStage::off_device(const IoRequest& request) { --on_device_[class_of(request)]; }
+void IoStage::off_device(const IoRequest& request) {
+    DCHECK(on_device_[class_of(request)] > 0);
+    --on_device_[class_of(request)];
+}
 
-// The result is there. Requests merged into this one get a copy before its owner may use the memory
-// for something else.
+// The request has its result. Merged requests get a copy before the owner may reuse the memory.
 void IoStage::deliver(IoRequest& request) {
     for (IoRequest *r = std::exchange(request.same, nullptr), *next; r != nullptr; r = next) {
         next = r->same;
+        DCHECK(class_of(*r) == class_of(request) && r->kind == request.kind);
+        DCHECK(r->file == request.file && r->offset == request.offset);
         r->result = request.result;
         if (r->kind == IoKind::read && request.result > 0)
             copy_pieces(request, *r, static_cast<uint64_t>(request.result));
@@ -283,6 +313,7 @@ void IoStage::deliver(IoRequest& request) {
 }
 
 void IoStage::on_done(IoRequest* request) {
+    DCHECK(request->stage != nullptr && request->then != on_done);
     request->done = request->then;
     request->stage->deliver(*request);
 }
@@ -292,12 +323,13 @@ void IoStage::on_carrier_done(IoRequest* request) {
     IoStage& stage = *request->stage;
     IoRequest* members = std::exchange(carrier.members, nullptr);
     const int64_t result = request->result;
+    DCHECK(members != nullptr && result <= static_cast<int64_t>(io_bytes(*request)));
     carrier.next_free = std::exchange(stage.carriers_free_, &carrier);
     if (result < 0) stage.split_.add();
-    int64_t before = 0;  // bytes of members in front
+    int64_t before = 0;  // bytes of earlier members
     for (IoRequest *r = members, *next; r != nullptr; r = next) {
         next = r->next;
-        // IOS-1: whose fault it was shows when each is asked for alone.
+        // IOS-1: submitting each member alone shows which one is faulty.
         if (result < 0) {
             stage.off_device(*r);
             r->alone = true;
@@ -311,10 +343,12 @@ void IoStage::on_carrier_done(IoRequest* request) {
         before += bytes;
         stage.deliver(*r);
     }
+    DCHECK(before >= result);  // the members' bytes are the carrier's
+    stage.assert_state();
 }
 
-// Many short sleeps cost more than they gain: with much on the device one ends when several
-// requests are back. Not for the log, though, whose waiters are many.
+// Many short sleeps cost more than they gain. With many requests on the device, a sleep ends when
+// several have completed. Not while the log is written, because many threads wait for it.
 size_t IoStage::wait(Nanos deadline) {
     queue_->gather(on_device_[kLog] > 0 ? 1 : queue_->in_flight() / kGatherShare);
     return queue_->wait(deadline);

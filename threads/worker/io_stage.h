@@ -1,29 +1,29 @@
-// io_stage.h - one worker's I/O stage: requests wait as packets; at each scheduler turn a batch of
-// them is chosen, put in order, joined, submitted.
+// io_stage.h - one worker's I/O stage: orders, joins and submits the requests of a turn in batches.
 //
-// Concepts   A *packet* is a request. One line per class; StageClasses picks whose packet comes
-//            next: log > demand read > read-ahead > write-back, but a class that was passed over
-//            kPassedMax times while it could be served comes first. How many packets of each class
-//            the device has at a time is bounded, so that the order is decided here and not in its
-//            queue: write-back more tightly while anybody waits for a read or the log. Within a
-//            batch each class but the log is sorted by file and offset; then equal reads are
-//            *merged* (one transfer, copied to the others) and neighbours *joined* (one vectored
-//            transfer, a *carrier*). Syncs of one file are merged as well. Back-pressure: kCapacity
-//            packets are inside; a user thread that brings one more is suspended
-//            (threads/sync/stage.h).
+// Concepts   A *packet* is a request. Each class has one line, and StageClasses picks the class
+//            that comes next: log > demand read > read-ahead > write-back. A class that was passed
+//            over kPassedMax times while it could be served comes first.
+//            Each class has a limit of packets on the device, so the stage decides the order, not
+//            the device's queue. The limit of write-back is tighter while demand reads or log
+//            requests wait or are on the device.
+//            Within a batch, each class but the log is sorted by file and offset. Equal reads are
+//            then *merged*: one transfer, copied to the others. Neighbours are *joined*: one
+//            vectored transfer, a *carrier*. Syncs of one file are merged as well.
+//            Back-pressure: at most kCapacity packets are inside. A user thread that brings one
+//            more is suspended (threads/sync/stage.h).
 // States     of a packet: outside -> queued (add) -> on the device (submit), alone, in a carrier or
-//            merged into another -> complete (on_done, on_carrier_done); in a carrier -> queued
-//            again, never to be joined (on_carrier_done, when the carrier failed).
-// Invariants IOS-1 Every request completes once, with its own result: if a carrier fails, each
-//                  member is asked for alone, so that only the member with the fault fails.
-//                  [checked: stage verify() at close()]
+//            merged into another -> complete (on_done, on_carrier_done). When a carrier failed: in
+//            the carrier -> queued again, never joined again (on_carrier_done).
+// Invariants IOS-1 Every request completes once, with its own result. If a carrier fails, each
+//            member is submitted alone, so only the faulty member fails. [checked: stage verify()
+//            at close()]
 //            IOS-2 A class that can be served is passed over at most kPassedMax + kIoClasses times
 //            in a row. [StageClasses]
-//            IOS-3 No class but the log has more on the device than its bound; together these are
-//                  fewer than a ring has places, so the ring's own strict order of classes never
-//                  decides. [checked: submit()]
+//            IOS-3 No class but the log has more on the device than its limit. The limits together
+//            are below the ring's capacity, so the ring's own strict class order never decides.
+//            [checked: submit()]
 // Blocking   add() may park a user thread (back-pressure). wait() blocks the kernel thread. All
-//            calls from the owning worker but wake().
+//            calls but wake() come from the owning worker.
 // Source     S. Harizopoulos, "Staged Database Systems", 2005 (stages that see all requests at
 //            once); the rest is our own design.
 #pragma once
@@ -41,28 +41,28 @@ namespace lockstep::threads {
 class IoStage {
 public:
     static constexpr uint32_t kCapacity = 1024;
-    // Packets on the device, as the next three.
+    // Limits of packets on the device, as the next three.
     static constexpr uint32_t kDemandMax = 128;
     static constexpr uint32_t kReadAheadMax = 128;
     static constexpr uint32_t kWriteBackMax = 192;
-    static constexpr uint32_t kWriteBackMaxBusy = 32;  // while a read or the log is wanted
-    // Queued packets that do not wait for the end of the turn.
+    static constexpr uint32_t kWriteBackMaxBusy = 32;  // while demand reads or log requests exist
+    // This many queued packets are submitted before the end of the turn.
     static constexpr uint32_t kBatchMax = 64;
     static constexpr uint32_t kPassedMax = 64;
     static constexpr uint64_t kCarrierBytes = 256u << 10;
-    // When all are on the device, neighbours go one by one.
+    // When all carriers are on the device, neighbours go one by one.
     static constexpr uint32_t kCarriers = 64;
-    // A sleep ends when one of so many requests is back.
+    // A sleep gathers 1 / kGatherShare of the requests on the device.
     static constexpr uint64_t kGatherShare = 8;
 
     IoStage(std::unique_ptr<IoQueue> queue, const Clock& clock);
     ~IoStage();
     const char* name() const { return queue_->name(); }
 
-    // Parks while the stage is full if called on a user thread; a completion's request waits at the
-    // door instead.
+    // On a user thread, parks while the stage is full. A request made by a completion queues
+    // outside (door_) instead.
     void add(IoRequest& request);
-    // The same for a request that can be done without: false if there is no room now.
+    // The same for an optional request: false if the stage is full now.
     bool try_add(IoRequest& request);
     // Forms one batch and submits it. False if nothing could be served.
     bool submit();
@@ -76,17 +76,17 @@ public:
     uint64_t queued() const { return queued_ + at_door_; }
     void set_mode(IoMode mode) { mode_ = mode; }
     void add_stats(IoStats& stats) const;  // any kernel thread
-    // Nothing is inside any more. Text if the figures disagree (STG-1), or empty.
+    // Checks that the stage is empty. Text if the counters disagree (STG-1), or empty.
     std::string verify_idle() const;
 
 private:
     struct Carrier;
-    struct Batch {  // what is handed to the queue, in order
+    struct Batch {  // requests for the queue, in order
         IoRequest* first = nullptr;
         IoRequest* last = nullptr;
         size_t requests = 0;
     };
-    // Neighbours found while a sorted class is walked.
+    // Neighbours found in a walk over a sorted class.
     struct Run {
         IoRequest* first = nullptr;
         IoRequest* last = nullptr;
@@ -110,6 +110,7 @@ private:
     static void on_done(IoRequest* request);
     static void on_carrier_done(IoRequest* request);
     void wait_alone(IoRequest& packet);
+    void assert_state() const;
 
     std::unique_ptr<IoQueue> queue_;
     const Clock& clock_;
@@ -117,7 +118,7 @@ private:
     Stage<IoRequest, false> stage_;
     StageLine<IoRequest> lines_[kIoClasses];
     StageClasses<kIoClasses> classes_{kPassedMax};
-    // Completions' requests that found the stage full, newest first.
+    // Requests made by completions while the stage was full, newest first.
     IoRequest* door_ = nullptr;
     uint64_t at_door_ = 0;
     uint64_t queued_ = 0;                  // in the lines

@@ -1,5 +1,4 @@
-// io_wait.cc - I/O as user threads do it: queue a request on the worker, park until it has
-// completed.
+// io_wait.cc - I/O for user threads: queue a request on the worker and park until it completes.
 #include "threads/worker/io_wait.h"
 
 #include "threads/base/check.h"
@@ -11,13 +10,15 @@ namespace {
 
 void complete_and_wake(IoRequest* request) {
     request->complete = true;
-    // The request may be gone once its waiter runs, not before.
+    // The request may no longer exist once its waiter runs, but not before.
+    DCHECK(request->waiter == nullptr || request->waiter->worker == worker_local.worker);
     if (request->waiter != nullptr) wake(request->waiter);
 }
 
 Result<size_t> transfer(IoRequest& request, const char* what, ParkReason reason) {
     io_start(request);
     io_wait(request, reason);
+    DCHECK(request.result <= static_cast<int64_t>(io_bytes(request)));
     if (request.result >= 0) [[likely]]
         return static_cast<size_t>(request.result);
     const int err = static_cast<int>(-request.result);
@@ -29,6 +30,7 @@ Result<size_t> transfer(IoRequest& request, const char* what, ParkReason reason)
 Worker& prepare(IoRequest& request) {
     Worker* worker = worker_local.worker;
     CHECK(worker != nullptr);  // user threads and completions only
+    request.assert_state();
     request.complete = false;
     if (request.done == nullptr) request.done = complete_and_wake;
     return *worker;
@@ -43,6 +45,7 @@ void set_io_mode(IoMode mode) { worker_local.worker->set_io_mode(mode); }
 void io_wait(IoRequest& request, ParkReason reason) {
     request.waiter = current();
     DCHECK(request.waiter != nullptr);
+    DCHECK(request.done != nullptr);  // started, and its completion wakes the waiter
     while (!request.complete) park(reason);
 }
 

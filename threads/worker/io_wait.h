@@ -1,7 +1,6 @@
-// io_wait.h - I/O as user threads do it: queue a request on the worker, park until it has
-// completed.
+// io_wait.h - I/O for user threads: queue a request on the worker and park until it completes.
 //
-// Concepts   Each call hands a request to the current worker's I/O stage (io_stage.h). The worker
+// Concepts   Each call passes a request to the current worker's I/O stage (io_stage.h). The worker
 //            submits a batch once per turn.
 // Blocking   io_wait(), io_read(), io_write() and io_sync() park the user thread. io_start() parks
 //            only while the stage is full.
@@ -12,16 +11,16 @@
 
 namespace lockstep::threads {
 
-// Into the current worker's stage, submitted with its next batch. The request must live until
-// complete. Parks while the stage is full.
+// Adds the request to the current worker's stage, which submits it with its next batch. The request
+// must live until complete. Parks while the stage is full.
 void io_start(IoRequest& request);
-// The same for what can be done without: false if the stage is full. Never parks.
+// The same for an optional request: false if the stage is full. Never parks.
 bool io_try_start(IoRequest& request);
-// How the current worker's stage works from now on; for measurements.
+// Sets the mode of the current worker's stage; for measurements.
 void set_io_mode(IoMode mode);
 // Parks until `request.complete`.
 void io_wait(IoRequest& request, ParkReason reason);
-// Whole transfers. Errors: io_error or no_space with errno, `what` = the text given.
+// Whole transfers. Errors: io_error or no_space, with errno and the given `what`.
 Result<size_t> io_read(FileId file, uint64_t offset, void* data, size_t bytes, const char* what,
                        ParkReason reason = ParkReason::page_read);
 Result<void> io_write(FileId file, uint64_t offset, const void* data, size_t bytes,

@@ -1,5 +1,4 @@
-// park.cc - the life of a user thread: first entry, park, yield, sleep, end; and the switches in
-// between.
+// park.cc - the life of a user thread: entry, park, yield, sleep, end, and the switches between.
 #include "threads/thread/thread.h"
 
 #include "threads/base/check.h"
@@ -16,22 +15,26 @@ void Worker::enter(Thread& thread) {
     DCHECK(worker_local.current == nullptr && thread.worker == this);
     DCHECK(thread.state.load(std::memory_order_relaxed) != Thread::kParked &&
            thread.stack != nullptr);
+    assert_state();
     switches_.add();
     worker_local.current = &thread;
     switch_context(&scheduler_sp_, resume_point(thread), *static_cast<Stack*>(thread.stack));
+    DCHECK(worker_local.worker == this);  // the stack of the scheduler stays on its worker
     worker_local.current = nullptr;
 }
 
-// `self` is queued wherever it wants to be found. Returns when somebody runs it again.
+// The caller has queued `self`, or waits for a wake. Returns when `self` runs again.
 void Worker::switch_away(Thread& self) {
     DCHECK(&self == current());
+    assert_state();
     self.fast_form = false;
     if (self.next != nullptr) [[unlikely]]
         pending_ = teams_->gone_stray(self, self.reason);
     Thread* next = nullptr;
     if (slices_left_ > 0 && (next = next_to_run()) != nullptr) {
         --slices_left_;
-        if (next == &self) return;  // a yield with nobody else ready
+        DCHECK(next->worker == this && next != dead_);
+        if (next == &self) return;  // a yield with no other thread ready
         switches_.add();
         worker_local.current = next;
         switch_context(&self.sp, resume_point(*next), *static_cast<Stack*>(next->stack));
@@ -41,9 +44,9 @@ void Worker::switch_away(Thread& self) {
 }
 
 void thread_entry(Transfer transfer) {
-// There are frame descriptions to add to: for debuggers only, the engine has no unwind tables.
+// Only if frame descriptions exist. They serve debuggers; the engine has no unwind tables.
 #ifdef __GCC_HAVE_DWARF2_CFI_ASM
-    asm volatile(".cfi_undefined rip");  // they stop unwinding here
+    asm volatile(".cfi_undefined rip");  // debuggers stop unwinding here
 #endif
     arrived(transfer);
     Thread* self = current();
@@ -51,13 +54,17 @@ void thread_entry(Transfer transfer) {
 }
 
 void Worker::run_thread(Thread& self) {
+    DCHECK(&self == current() && self.worker == this);
+    DCHECK(self.all_prev == nullptr && self.all_next == nullptr);
     self.all_next = all_threads_;
     if (all_threads_ != nullptr) all_threads_->all_prev = &self;
     all_threads_ = &self;
     self.fn();
-    self.fn = nullptr;             // what it captured dies on the thread's own stack
+    self.fn = nullptr;             // destroys its captures on the thread's own stack
     CHECK(self.latch_depth == 0);  // LA-2
     if (self.next != nullptr) pending_ = teams_->gone_stray(self, ParkReason::kCount);
+    DCHECK(dead_ == nullptr && self.next == nullptr);
+    self.assert_state();
     dead_ = &self;
     switch_last(scheduler_sp_, scheduler_stack_);
 }
@@ -67,6 +74,9 @@ void Worker::reap() {
     if (thread == nullptr) return;
     DCHECK(thread->state.load(std::memory_order_relaxed) != Thread::kParked);
     DCHECK(thread->timer_index == TimerHeap::kNowhere && thread->next == nullptr);
+    DCHECK((thread->all_prev != nullptr ? thread->all_prev->all_next : all_threads_) == thread);
+    DCHECK(thread->all_next == nullptr || thread->all_next->all_prev == thread);
+    DCHECK(shared_.live.load(std::memory_order_relaxed) > 0);
     dead_ = nullptr;
     (thread->all_prev != nullptr ? thread->all_prev->all_next : all_threads_) = thread->all_next;
     if (thread->all_next != nullptr) thread->all_next->all_prev = thread->all_prev;
@@ -77,9 +87,10 @@ void Worker::reap() {
     if (shared_.live.fetch_sub(1, std::memory_order_acq_rel) == 1) shared_.live.notify_all();
 }
 
-// A pending token makes the park return at once. It is taken by an exchange: its sender's writes
-// become visible here (TH-2).
+// A pending token makes the park return at once. An exchange takes the token, so that the sender's
+// writes become visible here (TH-2).
 void Worker::park(Thread& self, ParkReason reason) {
+    DCHECK(&self == current() && reason < ParkReason::kCount);
     SIM_POINT();
     uint32_t running = Thread::kRunning;
     if (!self.state.compare_exchange_strong(running, Thread::kParked, std::memory_order_acq_rel,
@@ -94,6 +105,8 @@ void Worker::park(Thread& self, ParkReason reason) {
     uint32_t& waiting = waiting_[static_cast<size_t>(reason)];
     ++waiting;
     switch_away(self);
+    DCHECK(waiting > 0);
+    DCHECK(self.state.load(std::memory_order_relaxed) != Thread::kParked);  // TH-2
     --waiting;
     self.waited[static_cast<size_t>(reason)] += clock().now() - began;
 }
@@ -106,16 +119,19 @@ bool Worker::park_until(Thread& self, Nanos deadline, ParkReason reason) {
     if (self.state.load(std::memory_order_relaxed) != Thread::kNotified &&
         clock().now() >= deadline)
         return false;
+    DCHECK(self.timer_index == TimerHeap::kNowhere && self.deadline == kNever);
     self.deadline = deadline;
     self.timed_out = false;
     timers_.add(&self, deadline);
     park(self, reason);
+    DCHECK(!self.timed_out || self.timer_index == TimerHeap::kNowhere);
     if (self.timer_index != TimerHeap::kNowhere && !MUTANT(timer_stays)) timers_.remove(&self);
     self.deadline = kNever;
     return !self.timed_out;
 }
 
 void Worker::yield(Thread& self) {
+    DCHECK(&self == current());
     parks_[static_cast<size_t>(ParkReason::yield)].add();
     self.reason = ParkReason::yield;
     make_ready(&self);
@@ -128,6 +144,7 @@ bool Worker::yield_to_few(Thread& self, uint32_t others) {
         yield(self);
         return true;
     }
+    DCHECK(ready_first_ != &self);
     Thread* last = ready_first_;
     while (--others > 0 && last->queue_next != nullptr) last = last->queue_next;
     parks_[static_cast<size_t>(ParkReason::yield)].add();
@@ -151,9 +168,10 @@ bool park_until(Nanos deadline, ParkReason reason) {
     return self->worker->park_until(*self, deadline, reason);
 }
 
-// Always a read-modify-write, also when a token is there already: the parker then sees what this
-// waker wrote before (TH-2).
+// Always a read-modify-write, even if a token is already pending. The parker then sees this waker's
+// earlier writes (TH-2).
 void wake(Thread* thread) {
+    DCHECK(thread != nullptr && thread->worker != nullptr);
     SIM_POINT();
     uint32_t seen = thread->state.load(std::memory_order_relaxed);
     while (!thread->state.compare_exchange_weak(
@@ -176,16 +194,19 @@ bool yield_to_few(uint32_t others) {
 }
 
 void sleep_until(Nanos deadline) {
+    DCHECK(deadline != kNever);
     while (park_until(deadline, ParkReason::sleep)) {}
 }
 
 Nanos now() { return worker_local.worker->clock().now(); }
 Nanos waited(ParkReason reason) {
+    DCHECK(reason < ParkReason::kCount);
     const Thread* self = current();
     return self == nullptr ? 0 : self->waited[static_cast<size_t>(reason)];
 }
 Nanos now_coarse() { return worker_local.worker->turn_time(); }
 void set_steps(const StepsOptions& options) {
+    DCHECK(worker_local.worker != nullptr);
     worker_local.worker->teams().clear_stats();
     worker_local.worker->set_steps(options);
 }

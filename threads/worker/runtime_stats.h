@@ -15,7 +15,7 @@ struct RuntimeStats {
     uint64_t sleeps = 0;  // times a worker slept in the kernel
     uint64_t threads_live = 0;
     uint64_t threads_max = 0;
-    // Of virtual workers, see RuntimeOptions::interrupt_one_in.
+    // Interruptions of virtual workers, see RuntimeOptions::interrupt_one_in.
     uint64_t interruptions = 0;
 };
 

@@ -1,8 +1,10 @@
-// scheduler_policy.cc - the two scheduler policies that come with the package.
+// scheduler_policy.cc - the two scheduler policies: fifo and random.
 #include "threads/worker/scheduler_policy.h"
 
+#include <algorithm>
 #include <vector>
 
+#include "threads/base/check.h"
 #include "threads/base/rng.h"
 
 namespace lockstep::threads {
@@ -11,11 +13,14 @@ namespace {
 class FifoPolicy final : public SchedulerPolicy {
 public:
     void ready(Thread* thread) override {
+        assert_state();
+        DCHECK(thread != last_ && thread != first_);  // ready once
         thread->queue_next = nullptr;
         (last_ != nullptr ? last_->queue_next : first_) = thread;
         last_ = thread;
     }
     Thread* pick() override {
+        assert_state();
         Thread* thread = first_;
         if (thread == nullptr) return nullptr;
         first_ = thread->queue_next;
@@ -25,6 +30,11 @@ public:
     bool empty() const override { return first_ == nullptr; }
 
 private:
+    void assert_state() const {
+        DCHECK((first_ == nullptr) == (last_ == nullptr));
+        DCHECK(last_ == nullptr || last_->queue_next == nullptr);
+    }
+
     Thread* first_ = nullptr;
     Thread* last_ = nullptr;
 };
@@ -32,7 +42,10 @@ private:
 class RandomPolicy final : public SchedulerPolicy {
 public:
     explicit RandomPolicy(uint64_t seed) : rng_(seed) {}
-    void ready(Thread* thread) override { ready_.push_back(thread); }
+    void ready(Thread* thread) override {
+        DCHECK(std::find(ready_.begin(), ready_.end(), thread) == ready_.end());  // ready once
+        ready_.push_back(thread);
+    }
     Thread* pick() override {
         if (ready_.empty()) return nullptr;
         std::swap(ready_[rng_.below(ready_.size())], ready_.back());

@@ -7,13 +7,12 @@
 
 namespace lockstep::threads {
 
-// Which ready thread runs next, and in a simulation which worker. Called from the owning worker
-// only.
+// Chooses the ready thread that runs next. Only the owning worker calls it.
 class SchedulerPolicy {
 public:
     virtual ~SchedulerPolicy() = default;
-    virtual void ready(Thread* thread) = 0;  // thread became ready
-    virtual Thread* pick() = 0;              // next to run and removed, or null
+    virtual void ready(Thread* thread) = 0;  // `thread` became ready
+    virtual Thread* pick() = 0;              // removes the next thread to run, or null
     virtual bool empty() const = 0;
 };
 // First come, first served. The default.

@@ -1,8 +1,7 @@
-// team_scheduler.h - what a worker asks of its teams (threads/steps): which threads wait in teams,
-// and which of them runs next.
+// team_scheduler.h - what a worker asks of its teams (threads/steps): which thread runs next.
 //
 // Concepts   The worker knows no team. It offers the CPU to this interface once its ready threads
-//            have run, and tells it when a member leaves its team by a wait. All calls come from
+//            have run. It also reports a member that leaves its team by a wait. All calls come from
 //            the worker's kernel thread.
 // Blocking   never.
 #pragma once
@@ -22,13 +21,12 @@ public:
     virtual ~TeamScheduler() = default;
     // True if a thread waits for its team to run.
     virtual bool any_waiting() const = 0;
-    // The scheduler's turn begins: teams may serve `members` threads before they give the CPU back;
-    // 0: one team.
+    // Begins a turn: teams may serve `members` threads before they return the CPU. 0: one team.
     virtual void new_turn(uint32_t members) = 0;
-    // Forms the next team. Its first member, which the worker then runs.
+    // Forms the next team. Returns its first member, which the worker then runs.
     virtual Thread* start_next_team() = 0;
-    // `self`, the running thread, will not run on (reason kCount: it has ended): takes it out of
-    // its team. The member to run next, or null.
+    // Removes `self` from its team: it parks, yields or has ended (reason kCount). Returns the
+    // member to run next, or null.
     virtual Thread* gone_stray(Thread& self, ParkReason reason) = 0;
     // Takes effect at each member's next boundary or CTX point.
     virtual void set_options(const StepsOptions& options) = 0;

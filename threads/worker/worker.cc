@@ -18,6 +18,7 @@ Worker::Worker(RuntimeShared& shared, uint32_t index, std::unique_ptr<SchedulerP
     : shared_(shared), index_(index), policy_(std::move(policy)) {}
 
 Result<void> Worker::attach() {
+    DCHECK(teams_ != nullptr && shared_.clock != nullptr && io_ == nullptr);
     scheduler_stack_ = kernel_stack();
     turn_time_ = clock().now();
     if (shared_.disk != nullptr)
@@ -26,23 +27,27 @@ Result<void> Worker::attach() {
     return {};
 }
 
-// Requests without a waiting thread (write-back, read-ahead) may still be under way. The queue
-// itself stays until the worker is destroyed: somebody may just be about to kick it.
+// Requests without a waiting thread (write-back, read-ahead) may still be in flight. The queue
+// stays until the worker is destroyed, because another thread may be about to kick it.
 void Worker::detach() {
     submit_io();
     while (io_ != nullptr && !io_->idle()) {
         io_->wait(kNever);
         submit_io();
     }
+    DCHECK(all_threads_ == nullptr && timers_.empty());  // all threads have ended
+    DCHECK(none_ready() && pending_ == nullptr && dead_ == nullptr);
     worker_local = {};
 }
 
-// Devices complete in bursts. Many requests held back until a burst of threads has run are missing
-// on the device meanwhile.
+// A turn ends early when so many requests wait. Devices complete in bursts; if the worker first ran
+// the whole burst of threads, the device would lack work meanwhile.
 constexpr uint64_t kTurnRequests = 8;
 
 void Worker::run() {
     while (!shared_.ending.load(std::memory_order_relaxed)) {
+        assert_state();
+        DCHECK(worker_local.current == nullptr && clock().now() >= turn_time_);
         turn_time_ = clock().now();
         take_mail();
         expire_timers();
@@ -54,9 +59,11 @@ void Worker::run() {
     }
 }
 
-// A slice at a time, always back to the caller: the budget is used up at once, so a parking thread
-// goes to the scheduler. Or a turn as in run().
+// Runs one slice and returns to the caller. The budget of one slice is used up at once, so a
+// parking thread enters the scheduler. With whole_turns it runs a turn as run() does.
 bool Worker::step() {
+    DCHECK(worker_local.worker != this || worker_local.current == nullptr);
+    DCHECK(dead_ == nullptr);
     const WorkerLocal outer = worker_local;
     worker_local = local();
     turn_time_ = clock().now();
@@ -74,8 +81,8 @@ bool Worker::step() {
     return progress;
 }
 
-// Requests in flight lose their requesters: the queue of a simulated disk copes, others wait in
-// their destructors.
+// Requests in flight lose their requesters. A simulated disk's queue drops them; other queues wait
+// in their destructors.
 void Worker::abandon() {
     const WorkerLocal outer = worker_local;
     worker_local = local();
@@ -88,6 +95,7 @@ void Worker::abandon() {
 }
 
 uint32_t Worker::run_slices(uint32_t slices) {
+    DCHECK(slices <= kTurnSlices && dead_ == nullptr);
     slices_left_ = slices;
     while (slices_left_ > 0) {
         Thread* thread = next_to_run();
@@ -99,10 +107,11 @@ uint32_t Worker::run_slices(uint32_t slices) {
     return slices - slices_left_;
 }
 
-// After the ready threads (strays among them) had their chance to join a list. Teams follow one
-// another without coming back here until about `members` have been served; 0 means one team.
+// Called after ready threads, including strays, could join a list. Teams run without a return to
+// the scheduler until about `members` threads have been served. 0: one team.
 bool Worker::run_teams(uint32_t members) {
     if (pending_ != nullptr || !teams_->any_waiting()) return false;
+    DCHECK(members <= kTurnSlices * kSliceMembers && dead_ == nullptr);
     teams_->new_turn(members);
     slices_left_ = members != 0 ? kTurnSlices : 0;
     enter(*teams_->start_next_team());
@@ -115,6 +124,7 @@ bool Worker::take_mail() {
     Thread* newest = mailbox_.exchange(nullptr, std::memory_order_acquire);
     Thread* oldest = nullptr;
     while (newest != nullptr) {
+        DCHECK(newest->worker == this);  // WK-1
         Thread* older = newest->queue_next;
         newest->queue_next = oldest;
         oldest = newest;
@@ -132,7 +142,8 @@ bool Worker::take_mail() {
 bool Worker::expire_timers() {
     bool any = false;
     while (Thread* thread = timers_.pop_due(turn_time_)) {
-        uint32_t parked = Thread::kParked;  // else somebody else woke it just now
+        DCHECK(thread->worker == this && thread->deadline <= turn_time_);
+        uint32_t parked = Thread::kParked;  // else another thread has just woken it
         if (!thread->state.compare_exchange_strong(parked, Thread::kRunning,
                                                    std::memory_order_acq_rel))
             continue;
@@ -158,6 +169,7 @@ void Worker::set_steps(const StepsOptions& options) {
 }
 
 void Worker::follow_steps() {
+    DCHECK(worker_local.worker == this);
     WorkerLocal next = local();
     next.current = worker_local.current;
     worker_local = next;
@@ -165,9 +177,10 @@ void Worker::follow_steps() {
 
 void Worker::start_io(IoRequest& request) {
     CHECK(io_ != nullptr);  // a runtime without a disk has no I/O
+    DCHECK(worker_local.worker == this);
     io_->add(request);
-    // To the device at the next switch: what somebody waits for urgently, and what would leave the
-    // device idle while this turn goes on.
+    // End the turn at the next switch: for a log request, which is urgent, and for so many requests
+    // that the device would otherwise be idle.
     if (request.io_class == IoClass::log || io_->queued() >= kTurnRequests) slices_left_ = 0;
 }
 
@@ -184,6 +197,8 @@ bool Worker::submit_io() { return io_ != nullptr && io_->submit(); }
 bool Worker::poll_io() { return io_ != nullptr && io_->has_in_flight() && io_->poll() > 0; }
 
 void Worker::post(Thread* thread) {
+    DCHECK(thread->worker == this && worker_local.worker != this);
+    DCHECK(thread->state.load(std::memory_order_relaxed) != Thread::kParked);
     SIM_POINT();
     Thread* head = mailbox_.load(std::memory_order_relaxed);
     do {
@@ -195,13 +210,14 @@ void Worker::post(Thread* thread) {
 
 void Worker::kick() {
     if (asleep_.load(std::memory_order_seq_cst) == 0) return;
-    // Somebody else is waking it.
+    // Another thread is waking it.
     if (asleep_.exchange(0, std::memory_order_seq_cst) == 0) return;
     if (io_ != nullptr) io_->wake();
     else syscall(SYS_futex, &asleep_, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
 }
 
 void Worker::sleep() {
+    DCHECK(worker_local.worker == this && nothing_to_run());
     asleep_.store(1, std::memory_order_seq_cst);
     if (mailbox_.load(std::memory_order_seq_cst) == nullptr &&
         !shared_.ending.load(std::memory_order_seq_cst) && (io_ == nullptr || !io_->can_submit())) {
@@ -216,6 +232,7 @@ void Worker::sleep() {
 }
 
 void Worker::sleep_in_futex(Nanos deadline) {
+    DCHECK(io_ == nullptr);  // else it sleeps in the queue, where completions wake it
     timespec timeout{};
     if (deadline != kNever) {
         const Nanos now = clock().now();

@@ -1,20 +1,19 @@
-// worker.h - one kernel thread's scheduler: ready queue, mailbox, timers, I/O batch, and the switch
-// between its user threads.
+// worker.h - one kernel thread's scheduler: ready queue, mailbox, timers, I/O batch and switches.
 //
-// Concepts   A turn: take the mail, expire timers, run up to turn_slices() slices, submit the I/O
-//            requests that those collected, run completions. A thread that parks switches straight
-//            to the next ready one while the turn has slices left, and only else to the scheduler's
-//            own context. With nothing ready the worker sleeps in the I/O queue (or a futex).
-// Layout     Threads reach the ready queue from their own worker directly, from elsewhere through
-//            the mailbox: a stack that is pushed by compare-and-swap, taken whole and reversed, so
-//            that mail arrives in order.
-// States     awake -> asleep (sleep), asleep -> awake (kick, completion, deadline). Invariants WK-1
-//            A thread is in at most one of: running, ready queue, mailbox. Follows from thread.h:
-//            only the one who moves
-//                 `state` away from kParked queues it.
-//            WK-2 No mail is overlooked: the sleeper announces itself, then looks at the mailbox;
-//                 the sender pushes, then looks at the announcement; all four sequentially
-//                 consistent. [checked: sleep(), post()]
+// Concepts   A turn takes the mail, expires timers, runs up to turn_slices() slices, submits the
+//            collected I/O requests and runs completions. A thread that parks switches directly to
+//            the next ready thread while the turn has slices left. Otherwise it switches to the
+//            scheduler's own context. With nothing ready, the worker sleeps in the I/O queue or in
+//            a futex.
+// Layout     A thread's own worker puts it into the ready queue directly. Other kernel threads use
+//            the mailbox, a stack that is pushed by compare-and-swap. The worker takes the mailbox
+//            whole and reverses it, so mail arrives in order.
+// States     awake -> asleep (sleep), asleep -> awake (kick, completion, deadline).
+// Invariants WK-1 A thread is in at most one of: running, ready queue, mailbox. This follows from
+//            thread.h: only the thread that moves `state` away from kParked queues it.
+//            WK-2 No mail is overlooked. The sleeper announces itself, then reads the mailbox; the
+//            sender pushes, then reads the announcement. All four steps are sequentially
+//            consistent. [checked: sleep(), post()]
 //            WK-3 A dead thread's stack is reused only after the worker has left it. [checked:
 //            reap()]
 // Blocking   sleep() blocks the kernel thread. Everything else is free of waits.
@@ -40,16 +39,16 @@ namespace lockstep::threads {
 class VirtualCores;
 #endif
 
-// What all workers of a runtime share.
+// State shared by all workers of a runtime.
 struct RuntimeShared {
     explicit RuntimeShared(size_t stack_bytes) : stacks(stack_bytes) {}
     StackPool stacks;
     ThreadPool pool;
     const Clock* clock = nullptr;
     Disk* disk = nullptr;
-    // Else deadlines say nothing about how long to sleep.
+    // If false, a deadline does not tell how long to sleep.
     bool clock_is_real = true;
-    bool whole_turns = false;  // of step(), see RuntimeOptions
+    bool whole_turns = false;  // for step(), see RuntimeOptions
     // Pauses before a latch parks; 0 if all threads share one kernel thread.
     uint32_t latch_spins = 0;
     std::atomic<uint64_t> next_id{1};
@@ -59,7 +58,7 @@ struct RuntimeShared {
     std::atomic<bool> ending{false};    // workers leave
 };
 
-// A figure that one thread counts and any may read.
+// A counter that one thread writes and any thread may read.
 class Tally {
 public:
     void add() {
@@ -74,10 +73,10 @@ private:
 class alignas(kCacheLineBytes) Worker {
 public:
     static constexpr uint32_t kTurnSlices = 64;
-    // While the log is being written: whoever waits for it are many, and its end is seen at a
-    // turn's end.
+    // Limit while the log is being written. Many threads wait for it, and the worker sees its
+    // completion at the turn's end.
     static constexpr uint32_t kTurnSlicesLog = 4;
-    // A team member runs one operation, a slice a transaction.
+    // Team members per slice: a member runs one operation, a slice a transaction.
     static constexpr uint32_t kSliceMembers = 12;
 
     Worker(RuntimeShared& shared, uint32_t index, std::unique_ptr<SchedulerPolicy> policy);
@@ -89,24 +88,24 @@ public:
     const Clock& clock() const { return *shared_.clock; }
 
     // --- any kernel thread
-    // Makes a thread ready that is in no queue.
+    // Makes a thread ready that is in no queue (WK-1).
     void ready(Thread* thread) {
         if (worker_local.worker == this) make_ready(thread);
         else post(thread);
     }
-    void kick();  // a sleeping worker looks around
+    void kick();  // wakes the worker if it sleeps
     void add_stats(RuntimeStats& stats) const;
     void add_io_stats(IoStats& stats) const;
     const char* io_name() const { return io_ ? io_->name() : "none"; }
 
     // --- the worker's kernel thread
-    // Becomes this kernel thread's worker; makes its I/O queue.
+    // Binds the worker to this kernel thread and makes its I/O queue.
     Result<void> attach();
-    void detach();  // waits for I/O in flight; opposite of attach
+    void detach();  // waits for I/O in flight; undoes attach()
     void run();     // turns until the runtime ends
-    // Caller-driven: one slice; false if there is nothing to do.
+    // Caller-driven: one slice. False if there is nothing to do.
     bool step();
-    void abandon();  // caller-driven: forgets queues, timers, I/O
+    void abandon();  // caller-driven: drops queues, timers, I/O
 #ifdef LOCKSTEP_SIM_POINTS
     void runs_on(const Stack& stack, VirtualCores* cores) {
         scheduler_stack_ = stack, cores_ = cores;
@@ -127,16 +126,22 @@ public:
 
     // --- the teams (team_scheduler.h)
     // Called once, before the worker runs.
-    void adopt_teams(std::unique_ptr<TeamScheduler> teams) { teams_ = std::move(teams); }
+    void adopt_teams(std::unique_ptr<TeamScheduler> teams) {
+        DCHECK(teams_ == nullptr && teams != nullptr);
+        teams_ = std::move(teams);
+    }
     TeamScheduler& teams() const { return *teams_; }
-    // From a thread of this worker. Teams that exist are still served.
+    // Called by a thread of this worker. Existing teams are still served.
     void set_steps(const StepsOptions& options);
-    void follow_steps();  // the teams' options have changed
+    void follow_steps();  // call after the teams' options have changed
     uint64_t sleeps() const { return sleeps_.get(); }
-    // Threads that wait for a timed reason, or are ready again and have not run since.
-    uint32_t waiting(ParkReason reason) const { return waiting_[static_cast<size_t>(reason)]; }
-    // Nothing but the running thread and the teams asks for the CPU or the scheduler: no ready
-    // thread, no mail, no I/O to submit.
+    // Threads that wait for a timed reason, or are ready again but have not run since.
+    uint32_t waiting(ParkReason reason) const {
+        DCHECK(timed(reason));  // the others are not counted
+        return waiting_[static_cast<size_t>(reason)];
+    }
+    // No ready thread, no mail and no I/O to submit: only the running thread and the teams need the
+    // CPU.
     bool idle_but_for_self() const { return none_ready() && !system_waits(); }
     bool system_waits() const {
         return (io_ != nullptr && io_->queued() != 0) ||
@@ -144,23 +149,37 @@ public:
     }
     Thread* take_ready() { return slices_left_ > 0 ? --slices_left_, pick() : nullptr; }
     void note_switch(Thread& next) {
-        DCHECK(next.worker == this);
+        DCHECK(next.worker == this && &next != worker_local.current);
+        DCHECK(next.state.load(std::memory_order_relaxed) != Thread::kParked);
         switches_.add();
         worker_local.current = &next;
     }
     [[noreturn]] void enter_scheduler() { switch_last(scheduler_sp_, scheduler_stack_); }
-    // Teams were switched off: the member goes on as an ordinary thread, after the rest of its
+    // Teams were switched off: the member continues as an ordinary thread, after the rest of its
     // team.
     void disband(Thread& self) { yield(self); }
     void suspend_to_scheduler(Thread& self) {
+        DCHECK(&self == worker_local.current && scheduler_sp_ != nullptr);
         switch_context(&self.sp, scheduler_sp_, scheduler_stack_);
     }
 
 private:
-    void make_ready(Thread* thread) {
-        DCHECK(thread->worker == this && worker_local.worker == this);  // WK-1
+    // What the worker itself finds between two threads, and what a running thread of it finds.
+    void assert_state() const {
+        DCHECK(worker_local.worker == this || worker_local.worker == nullptr);  // abandon()
         DCHECK((ready_first_ == nullptr) == (ready_last_ == nullptr));
         DCHECK(ready_last_ == nullptr || ready_last_->queue_next == nullptr);
+        DCHECK(policy_ == nullptr || ready_first_ == nullptr);
+        DCHECK(slices_left_ <= kTurnSlices);
+        DCHECK(pending_ == nullptr || pending_->worker == this);
+        DCHECK(dead_ == nullptr || dead_->worker == this);  // WK-3
+    }
+    void make_ready(Thread* thread) {
+        DCHECK(thread->worker == this);  // WK-1
+        assert_state();
+        thread->assert_state();
+        DCHECK(thread->state.load(std::memory_order_relaxed) != Thread::kParked);
+        DCHECK(thread != ready_last_ && thread != pending_ && thread != dead_);  // ready once
         if (policy_ != nullptr) [[unlikely]]
             return policy_->ready(thread);
         if (thread->urgent && thread->reason != ParkReason::yield) [[unlikely]]
@@ -169,8 +188,10 @@ private:
         (ready_last_ != nullptr ? ready_last_->queue_next : ready_first_) = thread;
         ready_last_ = thread;
     }
-    // Into the ready queue behind `before`, or in front of all.
+    // Inserts into the ready queue behind `before`, or at the front.
     void put_behind(Thread* thread, Thread* before) {
+        DCHECK(thread != before && policy_ == nullptr);
+        DCHECK(before == nullptr || before->worker == this);
         Thread*& link = before != nullptr ? before->queue_next : ready_first_;
         thread->queue_next = std::exchange(link, thread);
         if (thread->queue_next == nullptr) ready_last_ = thread;
@@ -180,12 +201,14 @@ private:
             return policy_->pick();
         Thread* first = ready_first_;
         if (first == nullptr) return nullptr;
+        DCHECK(first->worker == this);
+        DCHECK(first->state.load(std::memory_order_relaxed) != Thread::kParked);
         ready_first_ = first->queue_next;
         if (ready_first_ == nullptr) ready_last_ = nullptr;
         return first;
     }
-    // A team whose running member has ended or, in a simulation, gone stray: its next member comes
-    // before anything else.
+    // The next member of a team comes first, after the running member has ended or, in a
+    // simulation, gone stray.
     Thread* next_to_run() {
         return pending_ != nullptr ? std::exchange(pending_, nullptr) : pick();
     }
@@ -215,13 +238,13 @@ private:
     void sleep();
     void sleep_in_futex(Nanos deadline);
 
-    // Offsets for tools/gdb/lockstep_gdb.py, so that it needs no type information. Its order is the
-    // script's.
+    // Offsets for tools/gdb/lockstep_gdb.py, which then needs no type information. The script
+    // defines the order.
     static const uint32_t debugger_layout[];
 
     RuntimeShared& shared_;
     const uint32_t index_;
-    Thread* all_threads_ = nullptr;  // that have run at least once and have not ended
+    Thread* all_threads_ = nullptr;  // threads that have begun and not ended
     Thread* ready_first_ = nullptr;
     Thread* ready_last_ = nullptr;
     uint32_t slices_left_ = 0;
@@ -231,16 +254,16 @@ private:
 #ifdef LOCKSTEP_SIM_POINTS
     VirtualCores* cores_ = nullptr;
 #endif
-    Thread* dead_ = nullptr;  // just ended, to be reaped by the scheduler (WK-3)
+    Thread* dead_ = nullptr;  // just ended; the scheduler reaps it (WK-3)
     Tally switches_, sleeps_, remote_wakes_, parks_[static_cast<size_t>(ParkReason::kCount)];
-    std::unique_ptr<SchedulerPolicy> policy_;  // null: the queue above, without virtual calls
+    std::unique_ptr<SchedulerPolicy> policy_;  // null: the ready queue above, no virtual calls
     std::unique_ptr<TeamScheduler> teams_;
     Thread* pending_ = nullptr;  // see next_to_run()
     Nanos turn_time_ = 0;
     TimerHeap timers_;
     std::unique_ptr<IoStage> io_;
 
-    // Pushed by other kernel threads.
+    // Other kernel threads push.
     alignas(kCacheLineBytes) std::atomic<Thread*> mailbox_{nullptr};
     std::atomic<uint32_t> asleep_{0};  // WK-2; also the futex
 };

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""autosteps - finds where a team should switch: CTX points from a trace of one thread that executes
-one operation.
+"""autosteps - finds where a team should switch: it derives CTX points from a trace of one thread
+that executes one operation.
 
   autosteps.py --icache build/release/bin/lockstep-icache fetch update ...
       traces the operations and proposes points
   autosteps.py --trace FILE [--program PROGRAM]
       works on a recorded trace
 
-A trace with marks (lockstep-icache trace) gives the last operation of its second thread; one
-without marks (lockstep-icache record) is taken whole. The wrapper and the switches themselves take
-room in the cache too: they are part of what a follower executes, not of what a thread alone does.
+From a trace with marks (lockstep-icache trace) it takes the last operation of the second thread. It
+takes a trace without marks (lockstep-icache record) as a whole. The wrapper and the switches occupy
+cache lines too. A follower executes them; a thread that runs alone does not.
 """
 
 import argparse
@@ -25,7 +25,7 @@ import knees
 import trace
 from program import BadProgram, Program
 
-# what the front end of a processor with an op cache of 4,096 entries rewards: 12 to 16 KB of code
+# code that fits the front end of a processor with an op cache of 4,096 entries: 12 to 16 KB
 OP_CACHE = "16384,8,64"
 SWEEP_WIDTHS, SWEEP_HEIGHTS = (50, 100, 200, 400), (2, 4, 8, 16)
 
@@ -67,8 +67,8 @@ def machine_geometry():
 
 
 def record(icache, operation, directory):
-    """Traces a team of three with all points on: the second thread's stream is that of a follower,
-    and named points show where they stand.
+    """Traces a team of three with all points on. The second thread's stream is that of a follower,
+    and the named points are visible in it.
     """
     path = directory / f"{operation}.trace"
     try:
@@ -95,8 +95,8 @@ def record(icache, operation, directory):
 
 
 def load(path, program_path, operation="operation"):
-    """(operation's name, stream, program or None, names of points, names of those that stand after
-    a prefetch)
+    """(operation's name, stream, program or None, names of points, names of points after a
+    prefetch)
     """
     words = trace.read_words(path)
     info_path = pathlib.Path(f"{path}.json")
@@ -130,7 +130,7 @@ def load(path, program_path, operation="operation"):
 
 
 class Proposal:
-    """One address to cut at, with its place in the source and the nearest named point."""
+    """An address to cut at, with its place in the source and the nearest named point."""
 
     def __init__(self, address, executed):
         self.address, self.executed = address, executed
@@ -147,8 +147,8 @@ class Proposal:
 
 
 def host_address(address, stream, program):
-    """Where a switch can stand: an address within libraries or switches is moved to the last one of
-    the engine before it.
+    """An address where a switch can stand. An address in a library or a switch is replaced by the
+    last engine address before it.
     """
     can_host = lambda at: program is None or (program.holds(at) and not program.is_machinery(at))
     if can_host(address):
@@ -185,7 +185,7 @@ def place_proposals(result, stream, program, names):
 
 
 def analyse(name, stream, program, names, geometry, width, height):
-    """Everything about one operation, as JSON."""
+    """All results for one operation, as JSON."""
     refs, alone = knees.references(stream, geometry.line), knees.references(
         stream.alone, geometry.line
     )
@@ -237,9 +237,9 @@ def sweep(name, stream, geometry):
 
 
 def choose_names(analysis, stream, names, geometry, reach, kept):
-    """Named points that stand for the proposals: the nearest ones; then, as long as the cuts that
-    these make in fact leave knees (a point may stand a cache's worth of code away from where it is
-    wanted), the one that saves most misses."""
+    """Chooses named points for the proposals. First it takes the nearest point of each proposal. A
+    point may be far from its proposal, so the real cuts may leave knees. While a further point
+    saves at least a knee, it adds the point that saves most misses."""
     chosen = {
         names[n]: ["kept: memory was prefetched before it"]
         for _, n in stream.named
@@ -273,7 +273,7 @@ def choose_names(analysis, stream, names, geometry, reach, kept):
 
 
 def emit(path, analyses, reach, settings):
-    """The table that a store loads as the set `auto`: one named point per line."""
+    """Writes the table that a store loads as the set `auto`: one named point per line."""
     chosen, far = {}, []
     for a in analyses:
         for name, reasons in a["chosen"]["reasons"].items():
@@ -347,40 +347,40 @@ def parse_arguments():
     parser.add_argument(
         "operations", nargs="*", help="fetch update insert delete scan begin commit (with --icache)"
     )
-    parser.add_argument("--icache", help="lockstep-icache, to record with")
+    parser.add_argument("--icache", help="path of lockstep-icache, which records the traces")
     parser.add_argument(
-        "--trace", action="append", default=[], help="a recorded trace; may be given again"
+        "--trace", action="append", default=[], help="a recorded trace; may be repeated"
     )
-    parser.add_argument("--program", help="the program of a trace, for source lines")
+    parser.add_argument("--program", help="the traced program, for source lines")
     parser.add_argument(
         "--geometry",
         default="machine",
         help="SIZE,WAYS,LINE of the L1 instruction cache (default: this machine's)",
     )
     parser.add_argument(
-        "--op-cache", action="store_true", help=f"a model of the op cache instead: {OP_CACHE}"
+        "--op-cache", action="store_true", help=f"use a model of the op cache instead: {OP_CACHE}"
     )
     parser.add_argument(
-        "--width", type=int, default=200, help="W: instructions between two misses of a knee"
+        "--width", type=int, default=200, help="W: maximum instructions between misses of a knee"
     )
     parser.add_argument("--height", type=int, default=4, help="H: misses that make a knee")
     parser.add_argument(
         "--reach",
         type=int,
         default=150,
-        help="instructions from a proposal to a named point that may stand for it",
+        help="maximum instructions between a proposal and its named point",
     )
     parser.add_argument(
         "--keep-data",
         action="store_true",
         help=(
-            "keep the points that stand after a prefetch: what they hide, an instruction cache does"
-            " not show"
+            "keep the points after a prefetch; they hide data stalls, which an instruction cache"
+            " does not show"
         ),
     )
     parser.add_argument("--emit", help="write the point table for the set `auto`")
     parser.add_argument(
-        "--sweep", action="store_true", help="also all of W 50 100 200 400 and H 2 4 8 16"
+        "--sweep", action="store_true", help="also try all of W 50 100 200 400 and H 2 4 8 16"
     )
     parser.add_argument("--json", help="write everything to this file")
     arguments = parser.parse_args()
@@ -404,7 +404,7 @@ def run(a):
     for analysis, (_, stream, _, names, data) in zip(analyses, streams):
         analysis["manual"]["set"] = sorted(
             data
-        )  # the engine's set `manual`; "points" are those that this operation came past
+        )  # the engine's set `manual`; "points" are those that this operation passed
         choose_names(analysis, stream, names, geometry, a.reach, data if a.keep_data else set())
     rows = (
         [row for name, stream, *_ in streams for row in sweep(name, stream, geometry)]

@@ -1,13 +1,14 @@
-"""knees - the algorithm: replay one thread's stream through a set-associative LRU cache whose lines
-carry the number of the segment that used them last, and cut the stream where a follower would begin
-to miss.
+"""knees - the algorithm of autosteps: where to cut one thread's stream into segments.
 
-A STEPS miss is the eviction of a line that the present segment has used: who follows through the
-same segment must fetch it again. Misses of the leader do not count. A knee is H STEPS misses, each
-at most W instructions after the one before; a wider gap begins a new knee, but no segment may
-collect more than 2H. The cut is made before the instruction at which the knee began, the cache is
-set back to that moment, and the replay goes on from there in a new segment. A cut is an address:
-wherever it is executed again, there is a switch again.
+It replays the stream through a set-associative LRU cache. Each line carries the number of the
+segment that used it last. The algorithm cuts the stream where a follower would start to miss.
+
+A STEPS miss is the eviction of a line that the current segment has used, because a follower through
+the same segment must fetch it again. Misses of the leader do not count. A knee is H STEPS misses,
+each at most W instructions after the previous one. A wider gap starts a new knee, but no segment
+may collect more than 2H misses. The cut is before the first instruction of the knee. The cache
+returns to its state at that moment, and the replay continues there in a new segment. A cut is an
+address: each execution of the address is a switch.
 
 Source: S. Harizopoulos, "Staged Database Systems", 2005, section 5.5.2.
 """
@@ -27,8 +28,8 @@ class Geometry:
 
 
 class Cache:
-    """Lines with the segment that used them last; each set an ordered dictionary, the least
-    recently used first.
+    """Cache lines with the segment that used them last. Each set is an ordered dictionary, least
+    recently used line first.
     """
 
     def __init__(self, geometry):
@@ -42,7 +43,7 @@ class Cache:
         return other
 
     def use(self, line, segment):
-        """(hit, segment of the line that had to go, or None)"""
+        """(hit, segment of the evicted line or None)"""
         ways = self.sets[line % self.geometry.sets]
         if line in ways:
             ways[line] = segment
@@ -57,8 +58,8 @@ Reference = collections.namedtuple("Reference", "line instruction address")
 
 
 def references(stream, line_bytes):
-    """Cache lines in the order of use, with the instruction (by count) and address that first needs
-    each; repeats in a row are left out.
+    """Cache lines in the order of use, each with the count and address of the first instruction
+    that needs it. Consecutive repeats are left out.
     """
     result, last, executed = [], None, 0
     for address, size, instructions in stream.runs:
@@ -75,7 +76,7 @@ def references(stream, line_bytes):
 
 
 def plain_misses(refs, geometry):
-    """Instruction counts of the misses of a lone thread, right after the same operation."""
+    """Instruction counts at which a thread alone misses, right after the same operation."""
     cache = Cache(geometry)
     for ref in refs:
         cache.use(ref.line, 0)
@@ -88,7 +89,7 @@ def cold_misses(refs, geometry):
 
 
 def steps_misses(refs, geometry, cuts):
-    """Instruction counts of STEPS misses if the stream is cut at these instruction counts."""
+    """Instruction counts of the STEPS misses if the stream is cut at `cuts`."""
     cache, segment, misses, cuts = Cache(geometry), 0, [], sorted(cuts)
     for ref in refs:
         while segment < len(cuts) and ref.instruction >= cuts[segment]:
@@ -116,7 +117,7 @@ def executions(stream, address):
 
 
 class _Segment:
-    """What has been seen since the last switch."""
+    """The state since the last switch."""
 
     def __init__(self, number, begin):
         self.number, self.begin = number, begin
@@ -132,7 +133,7 @@ class _Segment:
 
 
 def find(stream, geometry, width, height):
-    """Cuts the stream. See above."""
+    """Cuts the stream, as described at the top of this file."""
     refs, result = references(stream, geometry.line), Result()
     cache, segment, due = Cache(geometry), _Segment(0, 0), []
     i = 0

@@ -1,12 +1,12 @@
-"""program - what a program's file says of its addresses: functions (nm), source lines (addr2line),
-and where the loader put it.
+"""program - names for the addresses of a program: functions (nm), source lines (addr2line) and the
+load address.
 """
 
 import bisect
 import re
 import subprocess
 
-# Code that is no part of an operation: the switches and the formation of teams.
+# Code that is not part of an operation: the switches and team formation.
 MACHINERY = re.compile(
     r"lockstep_ctx_|lockstep::threads::(Steps::|regular_form|\(anonymous namespace\)::FloatModes)"
 )
@@ -26,8 +26,8 @@ def _tool(words, given=None):
 
 
 class Program:
-    """`known`: a symbol's name and its address while it ran; without it addresses are those of the
-    file.
+    """`known`: the name of a symbol and its run-time address. Without it, addresses are those of
+    the file.
     """
 
     def __init__(self, path, known=None):
@@ -71,8 +71,8 @@ class Program:
         return self._machinery[address]
 
     def lines(self, addresses):
-        """{address: "file:line (function)"}: of inlined calls the innermost in a source file, else
-        the innermost of the project.
+        """{address: "file:line (function)"}. For inlined calls: the innermost in a source file, or
+        else the innermost of the project.
         """
         addresses = list(dict.fromkeys(addresses))
         if not addresses:

@@ -1,5 +1,5 @@
-"""trace - reads what lockstep-tracer wrote (tools/icache/trace_format.h) and takes one member's
-operation out of it.
+"""trace - reads a trace of lockstep-tracer (tools/icache/trace_format.h) and extracts one member's
+operation.
 
 A stream is a list of runs (address, bytes, instructions) in the order of execution.
 """
@@ -21,7 +21,7 @@ class BadTrace(Exception):
 
 
 def read_words(path):
-    """All words behind the magic number."""
+    """All words after the magic number."""
     try:
         data = pathlib.Path(path).read_bytes()
     except OSError as error:
@@ -46,11 +46,11 @@ def run_word(address, size, instructions):
 
 
 class Operation:
-    """One execution of an operation by one thread: its stream, and where named CTX points stood in
-    it.
+    """One execution of an operation by one thread: its stream, and the positions of named CTX
+    points.
 
-    `alone` is the same stream without the code of switches and team formation: what a thread
-    executes that runs alone."""
+    `alone` is the same stream without the code of switches and team formation: the code of a
+    thread that runs alone."""
 
     def __init__(self, alone=True):
         self.runs = []
@@ -66,7 +66,7 @@ class Operation:
 
 
 class _Threads:
-    """Which thread runs, told by the stack pointer."""
+    """Finds the running thread by the stack pointer."""
 
     def __init__(self):
         self.tops = []
@@ -87,15 +87,15 @@ class _Threads:
 
 
 def operations(words, thread, is_machinery=lambda address: False, skipped=0, swap=0, points=0):
-    """All executions of the marked operation by `thread`; is_machinery() tells the code of switches
-    and team formation.
+    """All executions of the marked operation by `thread`. is_machinery() recognises the code of
+    switches and team formation.
 
-    `skipped` and `swap` are the functions that are called at a CTX point that does not switch and
-    at any switch, with the point's number, which is `points` for a switch in the wrapper.
+    `skipped` is the function that a CTX point without a switch calls; `swap` is the function of
+    every switch. Both get the point's number, which is `points` for a switch in the wrapper.
 
-    In a team an execution lasts from the switch that begins it, in the wrapper, to that which
-    begins the next one: what follows the last CTX point, and the wrapper's own work up to its
-    switch, run without a break. Without such switches it lasts from mark to mark."""
+    In a team, an execution lasts from the wrapper's switch that begins it to the switch that
+    begins the next execution. The code after the last CTX point and the wrapper's own work run
+    without a break. Without such switches, an execution lasts from mark to mark."""
     by_marks, by_switches = [], []
     marked = switched = None
     threads, running, inside = _Threads(), None, False
@@ -127,7 +127,7 @@ def operations(words, thread, is_machinery=lambda address: False, skipped=0, swa
 
 
 def whole(words):
-    """Everything as one stream: for traces without marks."""
+    """The whole trace as one stream, for traces without marks."""
     stream = Operation()
     for word in words:
         if kind(word) == RUN:

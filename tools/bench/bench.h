@@ -1,9 +1,8 @@
-// bench.h - the harness of lockstep-bench: named benchmarks, figures with units, and slices that
-// tell a quiet core from a disturbed one.
+// bench.h - the harness of lockstep-bench: named benchmarks, results with units, quiet slices.
 //
-// Concepts   The machines are shared: the other hyperthread of the host may halve our speed for a
-//            while. A short arithmetic probe before and after each slice of work tells which slices
-//            ran on a quiet core; medians are taken over those alone, and the share is printed.
+// Concepts   The machines are shared: the host's other hyperthread may halve our speed for a while.
+//            A short arithmetic probe before and after each slice of work detects this. Medians are
+//            taken over quiet slices only, and the share of quiet slices is printed.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +23,7 @@ struct Settings {
     uint32_t threads = 0;     // user threads, 0 = the benchmark's own default
     uint32_t warehouses = 0;  // 0 = the benchmark's own default
     uint32_t workers = 1;
-    double seconds = 2;  // measured time of each figure
+    double seconds = 2;  // measured time of each result
     std::string self;    // path of this program, to start children
     StepsOptions steps;  // points, team size and policy of the variants with STEPS
     std::string mix;     // TPC-C: only this mix
@@ -33,7 +32,7 @@ struct Settings {
 
 class Report {
 public:
-    // Prints one line and keeps the figure. `goal`: what the project wants, as text ("<= 60"), or
+    // Prints one line and keeps the result. `goal`: the project's target as text ("<= 60"), or
     // empty.
     void figure(const std::string& name, double value, const std::string& unit,
                 const std::string& goal = "");
@@ -50,9 +49,9 @@ struct Sliced {
     double quiet_share = 0;
     size_t slices = 0;
 };
-// Calls work(units) in slices until `seconds` have passed; `units` is chosen so that a slice lasts
-// about 10 ms. Runs where it is called (kernel or user thread). `before`, if given, runs before
-// each slice and is not timed.
+// Calls work(units) in slices until `seconds` have passed. It chooses `units` so that a slice lasts
+// about 10 ms. It runs on the calling thread (kernel or user). `before`, if given, runs before each
+// slice and is not timed.
 Sliced measure(double seconds, const std::function<void(uint64_t units)>& work,
                const std::function<void()>& before = {});
 void figure_of(Report& report, const std::string& name, const Sliced& s,
@@ -85,11 +84,11 @@ Result<void> bench_count(const Settings&, Report&);
 
 // Runs fn on a user thread of the store and waits.
 Result<void> on_user_thread(Store& store, std::move_only_function<Result<void>()> fn);
-// An index "bench" of `rows` records: key u64 (big-endian, scattered over 0..rows), value of 100
-// bytes.
+// Makes an index "bench" of `rows` records: u64 keys (big-endian, scattered over 0..rows) and
+// values of 100 bytes.
 Result<Index> load_rows(Store& store, uint64_t rows);
 constexpr uint64_t kRowBytes = 100;
-// Rows whose tree takes about `bytes`.
+// Number of rows whose tree takes about `bytes`.
 uint64_t rows_for(uint64_t bytes);
 
 }  // namespace lockstep::bench

@@ -1,11 +1,11 @@
-// paired.h - compares variants of one thing that take turns: A B C A B C, in one process, with a
-// probe that tells a disturbed core.
+// paired.h - compares variants that alternate in one process: A B C A B C.
 //
-// Concepts   A round measures every variant once. A round counts for a variant if neither its own
-//            slice nor that of the first variant (the base) was disturbed: their probes are within
-//            15% of the fastest tenth (the fastest may have met a clock that was raised for a
-//            moment). The figure is the median of the rounds' ratios; the spread is printed as
-//            quartiles, and how many rounds counted.
+// Concepts   A round measures every variant once, with a probe that detects a disturbed core. A
+//            round counts for a variant if its own slice and the base's (the first variant's) were
+//            undisturbed. A slice is undisturbed if its probe is within 15% of the fastest tenth.
+//            The single fastest probe is no reference, because it may have met a short clock boost.
+//            The result is the median of the rounds' ratios. The output also has the quartiles and
+//            the number of rounds that counted.
 #pragma once
 
 #include <string>
@@ -17,8 +17,8 @@ namespace lockstep::bench {
 
 // Nanoseconds for a fixed piece of arithmetic.
 double probe_core();
-// CPU time that this process has used: what a rate is measured by, so that others who want the same
-// cores disturb it less.
+// CPU time that this process has used. Rates are per CPU time, so that other processes on the same
+// cores disturb them less.
 Nanos cpu_time();
 
 struct StepsVariant {
@@ -36,12 +36,12 @@ inline constexpr StepsVariant kStepsVariants[] = {{StepsMode::off, "base"},
 class Paired {
 public:
     explicit Paired(size_t variants) : samples_(variants) {}
-    // `rate`: more is better. Once per round and variant, in order.
+    // `rate`: more is better. Call once per round and variant, in order.
     void add(size_t variant, double rate, double probe) {
         samples_[variant].push_back({rate, probe});
     }
-    // One figure for the variant's own rate (`per_second` in units of `unit`, or nanoseconds for
-    // each), one for its ratio to the base.
+    // Prints the variant's own rate (per second in `unit`, or with `as_nanos` nanoseconds each),
+    // and its ratio to the base.
     void print(Report& report, size_t variant, const std::string& name, const std::string& unit,
                bool as_nanos, const std::string& goal) const;
 

@@ -1,17 +1,16 @@
-// production_line.h - the thesis's model of staged execution in virtual time, driven by the gates
-// of threads/sync/stage.h.
+// production_line.h - the thesis's model of staged execution, in virtual time.
 //
-// Concepts   Queries arrive at random (Poisson) and pass through kModules modules on one CPU. A
-//            query brings its own work, of which each module gets an equal share; a module also has
-//            to load its common data whenever the CPU comes to it from another module. A module is
-//            a Stage; the gate of the first forms the batches, which then pass module by module.
-//            Time is virtual: a run depends on the seed alone. Analysis: closed forms for processor
-//            sharing and first come, first served, and the stationary solution of the
-//            locality-aware M/M/1 queue (first of a batch at rate mu, the others at mu/c, all leave
-//            together).
-// Source     S. Harizopoulos, "Staged Database Systems", 2005, section 3.5 and chapter 8 (with its
-//            equation 12 and the final matrix corrected: the term z = 0 has the coefficient 1, and
-//            sums to n = 1 carry lambda / (mu + lambda)).
+// Concepts   The gates are those of threads/sync/stage.h. Queries arrive at random (Poisson) and
+//            pass through kModules modules on one CPU. Each module gets an equal share of a query's
+//            own work. When the CPU comes from another module, the module first loads its common
+//            data. A module is a Stage. The first module's gate forms the batches, which then pass
+//            module by module. Time is virtual: a run depends on the seed alone.
+// Analysis   Closed forms exist for processor sharing and for first come, first served. A third is
+//            the stationary solution of the locality-aware M/M/1 queue. There the first query of a
+//            batch is served at rate mu, the others at mu/c, and all leave together.
+// Source     S. Harizopoulos, "Staged Database Systems", 2005, section 3.5 and chapter 8. Two
+//            corrections in equation 12 and the final matrix: the term z = 0 has the coefficient
+//            1, and sums to n = 1 carry lambda / (mu + lambda).
 #pragma once
 
 #include <cmath>
@@ -32,12 +31,12 @@ struct Query {
     uint32_t bypassed = 0;
     Nanos arrived = 0;
     Nanos work = 0;  // per module
-    Nanos left = 0;  // at the module where it is
+    Nanos left = 0;  // at its current module
 };
 using QueryStage = threads::Stage<Query, false>;
 
 struct LineModel {
-    // Of the CPU if every query had to load every module's data.
+    // CPU load if every query had to load every module's data.
     double load = 0.8;
     double demand_ms = 100;  // own work and loading, mean
     double loading = 0.2;    // share of the demand that is loading
@@ -64,7 +63,7 @@ public:
           works_(model.seed + 1),
           loading_(nanos_of_ms(model.loading_ms() / kModules)) {
         const bool cuts = gate == threads::StageGate::c_gated;
-        // A batch that was let in passes the other modules as a whole.
+        // An admitted batch passes the other modules as a whole.
         for (size_t i = 0; i < kModules; ++i)
             stages_.emplace_back(
                 threads::StageOptions<Query>{.gate = i == 0 ? gate
@@ -75,7 +74,7 @@ public:
         next_arrival_ = draw_gap();
     }
 
-    // Mean response in milliseconds: of the whole run, and of each of its kParts parts.
+    // Mean response in milliseconds of the whole run; parts() has it for each of kParts parts.
     static constexpr size_t kParts = 50;
     double run() {
         while (finished_ < model_.queries) {
@@ -90,7 +89,7 @@ public:
     }
     const std::vector<double>& parts() const { return parts_; }
     double mean_batch() const { return stages_[0].stats().batch.mean(); }
-    // Every query that entered a module is accounted for.
+    // Checks that no query was lost in a module; empty if sound.
     std::string verify() const {
         for (size_t i = 0; i < kModules; ++i)
             if (std::string fault = stages_[i].verify(lines_[i].length, 0); !fault.empty())
@@ -103,7 +102,7 @@ private:
         return now_of_arrivals_ += nanos_of_ms(exponential(arrivals_, 1 / model_.per_ms()));
     }
 
-    // All who have arrived by now queue at the first module.
+    // Queries that have arrived by now queue at the first module.
     void admit() {
         for (; next_arrival_ <= now_; next_arrival_ = draw_gap()) {
             if (free_.empty()) free_.push_back(&queries_.emplace_back());
@@ -127,7 +126,7 @@ private:
             query->left -= slice;
             if (behind) stage.requeue(lines_[module], *query, now_);
             else leave(module, *query);
-            if (module == 0) admit();  // for the gate that stays open
+            if (module == 0) admit();  // for a gate that stays open
         }
     }
 
@@ -161,12 +160,12 @@ private:
     std::vector<double> parts_;
 };
 
-// Processor sharing, where every query loads every module's data: the same arrivals and works. A
-// query ends when the sharing clock, which runs at 1/n while n are inside, has moved on by its
-// demand. Mean response in milliseconds.
+// Processor sharing with the same arrivals and work, where every query loads every module's data.
+// The sharing clock runs at 1/n while n queries are inside. A query ends when this clock has
+// advanced by its demand. Returns the mean response in milliseconds.
 inline double simulate_sharing(const LineModel& model) {
     struct Job {
-        double ends, arrived;  // on the sharing clock; in time
+        double ends, arrived;  // on the sharing clock; in virtual time
         bool operator>(const Job& other) const { return ends > other.ends; }
     };
     std::priority_queue<Job, std::vector<Job>, std::greater<>> jobs;
@@ -194,15 +193,15 @@ inline double sharing_formula(const LineModel& model) {
     return 1 / (1 / model.demand_ms - model.per_ms());
 }
 
-// Pollaczek and Khinchine, with the demand l + Exp(m).
+// The Pollaczek-Khinchine formula for the demand l + Exp(m).
 inline double fcfs_formula(const LineModel& model) {
     const double l = model.loading_ms(), m = model.own_ms();
     return model.per_ms() * (l * l + 2 * l * m + 2 * m * m) / (2 * (1 - model.load)) + l + m;
 }
 
-// At high load a mean needs millions of queries. First come, first served, whose mean is known,
-// sees the same arrivals and works: what it is off by tells most of what the other is off by (a
-// control variate, its coefficient from the parts of the two runs).
+// Mean response with a control variate. At high load a plain mean needs millions of queries. The
+// control is first come, first served with the same arrivals and work: its true mean is known, and
+// the errors of both runs correlate. The coefficient comes from the parts of the two runs.
 inline double controlled(const ProductionLine& line, const ProductionLine& fcfs, double fcfs_mean) {
     const size_t n = std::min(line.parts().size(), fcfs.parts().size());
     double x = 0, y = 0, xx = 0, xy = 0;
@@ -225,11 +224,11 @@ struct LocalityQueue {
 
 struct LocalitySolution {
     double response;  // E[T]
-    double empty;     // probability that nobody is there
+    double empty;     // probability that the queue is empty
 };
 
-// Stationary solution. P[n]: a batch of n has just begun and nobody waits; a[m][z]: weight of m
-// waiting after z ends of the batch.
+// Stationary solution. P[n]: probability that a batch of n has just begun and no query waits.
+// a[m][z]: weight of m waiting queries after z ends of the batch.
 inline LocalitySolution solve(const LocalityQueue& q, size_t n_max = 120, size_t m_max = 400) {
     const double y = q.lambda / (q.mu + q.lambda), x = q.lambda / (q.mu / q.c + q.lambda);
     const double r = 1 - x, g = q.mu / (q.mu / q.c + q.lambda), begin = q.mu / (q.mu + q.lambda);
@@ -258,11 +257,11 @@ inline LocalitySolution solve(const LocalityQueue& q, size_t n_max = 120, size_t
             total += weight * p[n];
             inside += weight * p[n] * static_cast<double>(m + n);
         }
-    return {inside / total / q.lambda, 1 / total};  // Little
+    return {inside / total / q.lambda, 1 / total};  // Little's law
 }
 
-// The same queue, simulated: one stage, d_gated; the first of a batch is served at mu, the others
-// at mu / c, all leave together.
+// Simulates the same queue with one d_gated stage. The first query of a batch is served at mu, the
+// others at mu / c, and all leave together.
 inline double simulate(const LocalityQueue& q, uint64_t queries, uint64_t seed) {
     QueryStage stage({.gate = threads::StageGate::d_gated});
     QueryStage::Line line;

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""assertions - how densely the engine checks itself; the density may only rise.
+"""assertions - the density of assertions in the engine, which may only rise.
 
 Usage: assertions.py [ROOT] [--figures] [--raise]. Counts CHECK, DCHECK, static_assert and
-assert_state per thousand lines of code. tools/checks/assertions.json holds the floor of each
-folder; --raise writes today's figures into it where they are higher.
+assert_state per thousand lines of code. tools/checks/assertions.json holds the minimum of each
+folder; --raise stores the current densities there where they are higher.
 """
 
 import json
@@ -15,10 +15,10 @@ from source import ENGINE, code_lines, files, finish, root, without_comments
 ASSERTION = re.compile(r"\b(?:D?CHECK|static_assert|assert_state)\s*\(")
 
 
-def density(tree, folder: str) -> tuple[int, int]:
-    """(assertions, lines of code) below the folder."""
+def density(paths) -> tuple[int, int]:
+    """(assertions, lines of code) of these files."""
     count = lines = 0
-    for path in files(tree, ".h", ".cc", folders=[folder]):
+    for path in paths:
         text = path.read_text()
         count += len(ASSERTION.findall(without_comments(text)))
         lines += code_lines(text)
@@ -33,7 +33,7 @@ def main() -> None:
     for top in ENGINE:
         folders = [top] + sorted(f"{top}/{p.name}" for p in (tree / top).iterdir() if p.is_dir())
         for folder in folders:
-            count, lines = density(tree, folder)
+            count, lines = density(files(tree, ".h", ".cc", folders=[folder]))
             if lines == 0:
                 continue
             rate = 1000 * count / lines

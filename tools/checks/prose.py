@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""prose - lengths of sentences in documents and in the leading comments of C++ headers.
+"""prose - checks sentence lengths in documents and in the leading comments of C++ headers.
 
 Usage: prose.py [ROOT] [--figures]. An offence is a sentence of more than 40 words in a file that
 is not listed in prose_debt.txt; that list may only get shorter. --figures prints a row per file.
@@ -16,7 +16,7 @@ LABEL = re.compile(r"^(?:[A-Z][a-z]+(?: [a-z]+)?\s{2,}|[A-Z]{2,4}-\w+\s)")
 
 
 def paragraphs_of_document(text: str):
-    """Paragraphs and list items; code, tables, headings and links' targets are left out."""
+    """Paragraphs and list items, without code, tables, headings and link targets."""
     text = re.sub(r"```.*?```", "\n\n", text, flags=re.S)
     text = re.sub(r"^\s*(?:\||#).*$", "\n", text, flags=re.M)
     text = re.sub(r"\]\([^)]*\)", "]", text)
@@ -25,7 +25,7 @@ def paragraphs_of_document(text: str):
 
 
 def paragraphs_of_header(text: str):
-    """The leading comment; each label (Concepts, BP-1 ...) begins a paragraph."""
+    """Paragraphs of the leading comment. Each label (Concepts, BP-1 ...) begins a paragraph."""
     lines = []
     for line in text.splitlines():
         if not line.startswith("//"):
@@ -44,17 +44,22 @@ def sentences(paragraph: str):
             yield words, sentence
 
 
+def measured(tree):
+    """(path, [(words, sentence)]) of every document and header that has a sentence."""
+    for path in [*files(tree, ".md"), *files(tree, ".h")]:
+        split = paragraphs_of_document if path.suffix == ".md" else paragraphs_of_header
+        found = [s for p in split(path.read_text()) for s in sentences(p)]
+        if found:
+            yield path, found
+
+
 def main() -> None:
     tree = root()
     debt_file = tree / "tools/checks/prose_debt.txt"
     debt = set(debt_file.read_text().split()) if debt_file.exists() else set()
     offences, rows = [], []
-    for path in [*files(tree, ".md"), *files(tree, ".h")]:
+    for path, found in measured(tree):
         name = path.relative_to(tree).as_posix()
-        split = paragraphs_of_document if path.suffix == ".md" else paragraphs_of_header
-        found = [s for p in split(path.read_text()) for s in sentences(p)]
-        if not found:
-            continue
         lengths = [n for n, _ in found]
         rows.append((name, lengths))
         long = [(n, s) for n, s in found if n > LIMIT]

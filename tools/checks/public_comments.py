@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""public_comments - every declaration of a public header has a doc comment.
+"""public_comments - checks that every declaration of a public header has a doc comment.
 
-Usage: public_comments.py [ROOT] [--figures]. A declaration is covered by a comment on its line, by
-one directly above it, or by one above the unbroken run of declarations that it stands in.
+Usage: public_comments.py [ROOT] [--figures]. A comment covers a declaration if it is on its line,
+directly above it, or above the unbroken run of declarations around it.
 """
 
 import re
@@ -10,7 +10,7 @@ import sys
 
 from source import files, finish, root
 
-# What says nothing that its class does not say: special members, friends, access, forward names.
+# Declarations that need no comment: special members, friends, access labels, forward declarations.
 EXEMPT = re.compile(
     r"^(?:friend|public:|private:|protected:|using \w+::|namespace|#|\}|template\b|(?:class|struct)"
     r" [\w:]+;|\[\[|//|~?\w+\(\);|\w+\(const \w+&\)|\w+\(\w+&&\)|.*= (?:default|delete);"
@@ -20,7 +20,7 @@ CLASS = re.compile(r"^(?:template\s*<[^>]*>\s*)?(?:class|struct|enum)\b[^;]*\{")
 
 
 def declarations(lines: list[str]):
-    """(line number, text) of each declaration that embedders see, outside function bodies."""
+    """(line number, text) of each declaration visible to embedders, outside function bodies."""
     depth_private: list[bool] = []
     body = 0
     continued = macro = False
@@ -57,7 +57,7 @@ def declarations(lines: list[str]):
 
 
 def covered(lines: list[str], number: int) -> bool:
-    """A comment on the line (or a later line of the declaration), above it, or above its run."""
+    """True if a comment is on a line of the declaration, above it, or above its run."""
     at = number - 1
     while at < len(lines):
         if "//" in lines[at]:
@@ -73,17 +73,29 @@ def covered(lines: list[str], number: int) -> bool:
     return False
 
 
-def main() -> None:
-    tree, offences, count = root(), [], 0
+def public_headers(tree):
+    """The installed headers, without those that only hold inline bodies."""
     for path in files(tree, ".h"):
-        if "/include/lockstep/" not in path.as_posix() or path.stem.endswith("_inl"):
-            continue
+        if "/include/lockstep/" in path.as_posix() and not path.stem.endswith("_inl"):
+            yield path
+
+
+def measured(tree, headers) -> tuple[int, list[str]]:
+    """The number of declarations, and an offence for each without a comment."""
+    offences, count = [], 0
+    for path in headers:
         lines = path.read_text().splitlines()
         for number, code in declarations(lines):
             count += 1
             if not covered(lines, number):
                 where = f"{path.relative_to(tree)}:{number}"
                 offences.append(f"{where}: no doc comment: {code[:60]}")
+    return count, offences
+
+
+def main() -> None:
+    tree = root()
+    count, offences = measured(tree, public_headers(tree))
     if "--figures" in sys.argv:
         print(f"{count} public declarations, {len(offences)} without a comment")
     finish(offences, "public comments")

@@ -1,5 +1,5 @@
-"""source - what the checks share: the tree's files, C++ text without comments and strings, and how
-a check ends.
+"""source - parts that the checks share: files of the tree, C++ text without comments and strings,
+and the end of a check.
 """
 
 import pathlib
@@ -12,14 +12,14 @@ CODE = (".h", ".cc", ".S", ".c")
 
 
 def root() -> pathlib.Path:
-    """The tree to check: the last argument that is a folder, else the tree of this script."""
+    """The tree to check: the last argument that is a folder, or else the tree of this script."""
     given = [a for a in sys.argv[1:] if not a.startswith("-") and pathlib.Path(a).is_dir()]
     return pathlib.Path(given[-1] if given else pathlib.Path(__file__).parents[2]).resolve()
 
 
 def files(tree: pathlib.Path, *endings: str, folders: Iterable[str] = ()) -> Iterator[pathlib.Path]:
-    """Files of the tree by ending, sorted; build output, caches and the fuzzers' corpus are left
-    out.
+    """Files of the tree by ending, sorted, without build output, caches and the fuzzers'
+    corpus.
     """
     places = [tree / folder for folder in folders] if folders else [tree]
     for path in sorted(p for place in places for p in place.rglob("*") if p.is_file()):
@@ -40,12 +40,12 @@ TOKEN = re.compile(f"{LITERAL.pattern}|{COMMENT.pattern}", re.S)
 
 
 def without_comments(text: str) -> str:
-    """The same text, comments and the insides of literals blanked; lines and columns stay."""
+    """The same text with blank comments and literals; lines and columns stay."""
     return TOKEN.sub(blank, text)
 
 
 def code_lines(text: str) -> int:
-    """Lines that hold more than comments and white space."""
+    """Number of lines with more than comments and white space."""
     return sum(bool(line.strip()) for line in COMMENT.sub(blank, text).splitlines())
 
 
@@ -76,7 +76,7 @@ def functions(text: str) -> Iterator[tuple[str, int, int]]:
 
 
 def finish(offences: Iterable[str], name: str) -> None:
-    """Prints every offence and ends the program: status 1 if there is one."""
+    """Prints every offence and ends the program. The status is 1 if there is an offence."""
     found = list(offences)
     print("\n".join(found) if found else f"{name}: sound")
     sys.exit(1 if found else 0)

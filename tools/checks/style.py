@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""style - width, length of functions, header lines, anonymous namespaces, unused includes and
-packages, formatting.
+"""style - checks line width, function length, header lines, anonymous namespaces, unused includes
+and packages, and formatting.
 
-Usage: style.py [ROOT]. Exit status 1 with one offence a line. clang-format-16 checks the formatting
-where it is installed."""
+Usage: style.py [ROOT]. Prints one offence a line; the exit status is then 1. clang-format-16 checks
+the formatting if it is installed."""
 
 import pathlib
 import re
@@ -65,16 +65,21 @@ def width_offences(tree: pathlib.Path):
                 yield f"{path.relative_to(tree)}:{number}: {len(line)} columns; {WIDTH} at most"
 
 
+def function_lines_max(name: pathlib.Path) -> int:
+    """The maximum length of a function in the file; `name` is relative to the tree."""
+    return TEST_LINES if name.parts[0] == "tests" else FUNCTION_LINES
+
+
 def shape_offences(tree: pathlib.Path):
     for path in files(tree, ".h", ".cc"):
         text, name = path.read_text(), path.relative_to(tree)
         lines = [line for line in text.splitlines()[:2] if not line.startswith("// labels:")]
-        # The examples are read as a beginner's own program would look.
+        # The examples look like a beginner's own program.
         header = rf"/[/*] (?:\S+/)?{re.escape(path.name)} - \S"
         if "examples" not in path.parts and not re.match(header, "".join(lines[:1])):
             yield f"{name}:1: the first line does not say '// {path.name} - purpose'"
         for head, line, length in functions(text):
-            most = TEST_LINES if name.parts[0] == "tests" else FUNCTION_LINES
+            most = function_lines_max(name)
             if length > most:
                 yield f"{name}:{line}: {length} lines in '{head}'; {most} at most"
         if name.parts[0] != "tests" and len(re.findall(r"^namespace \{", text, re.M)) > 1:

@@ -1,10 +1,11 @@
-// cache.h - one cache with least-recently-used replacement, set-associative or full.
+// cache.h - one simulated cache with least-recently-used replacement.
 //
-// Concepts   A set keeps its tags in order of use, the latest first: a hit moves its tag to the
-//            front, a miss drops the last. A fully associative cache has one set, too long to
-//            search; it keeps a chained list of lines and an index into it.
-// Invariants IC-1 A line is in the cache at most once. IC-2 The last `ways` distinct lines of a set
-// are exactly what it holds.
+// Concepts   A cache is set-associative or fully associative. A set keeps its tags in order of use,
+//            the latest first. A hit moves its tag to the front; a miss drops the last tag. A fully
+//            associative cache is one set that is too long to search. It keeps a linked list of
+//            lines and an index into it.
+// Invariants IC-1 A line is in the cache at most once.
+//            IC-2 A set holds exactly the last `ways` distinct lines that used it.
 #pragma once
 
 #include <cstdint>
@@ -21,13 +22,13 @@ public:
 
     // Line number of an address.
     uint64_t line_of(uint64_t address) const { return address >> line_shift_; }
-    // Uses a line; true if it was there. It is there afterwards.
+    // Uses a line. True if it was a hit. Afterwards the line is in the cache.
     bool access(uint64_t line) {
         if (line == last_) return true;
         last_ = line;
         return full_ ? access_full(line) : access_set(line);
     }
-    // How many lines of [address, address + bytes) were missing.
+    // Number of lines of [address, address + bytes) that missed.
     uint32_t touch(uint64_t address, uint32_t bytes) {
         uint32_t missing = 0;
         const uint64_t end = line_of(address + bytes - 1);
@@ -52,7 +53,7 @@ private:
     bool full_;
     uint32_t ways_;
     uint64_t set_mask_;
-    // The line used last: certainly there, and in front.
+    // The line used last. It is in the cache, at the front.
     uint64_t last_ = kNone;
     std::vector<uint64_t> tags_;  // sets x ways
     std::vector<Node> nodes_;     // full: circular list, node 0 is its anchor

@@ -1,5 +1,4 @@
-// child.h - the two programs that the tool starts of itself: one runs a plan under the tracer, one
-// runs it natively against the clock.
+// child.h - the two child processes of lockstep-icache: a traced run and a timed native run.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -22,17 +21,17 @@ struct ChildSettings {
     std::string directory;  // native: where its store lies
 };
 
-// Runs every part once, recorded. Gives what the simulator must know beside the trace: units,
-// teams, address of the fast switch. Everything, disk and clock too, is simulated on the calling
-// kernel thread: equal settings give equal traces.
+// Runs every part once and records it. Returns what the simulator needs beside the trace: units,
+// teams and the address of the fast switch. Disk and clock are simulated and everything runs on the
+// calling kernel thread, so equal settings give equal traces.
 Result<nlohmann::ordered_json> run_traced(const ChildSettings& settings);
 
-// Times each part against its first mode, A B A B on one store; with hardware counters if this
-// machine gives them.
+// Times each part against its first mode, in the order A B A B on one store. Reads hardware
+// counters if this machine has them.
 Result<nlohmann::ordered_json> run_native(const ChildSettings& settings);
 
-// Store options for a plan; `simulated` leaves out what a simulated disk cannot carry. Errors:
-// bad_option for unknown points.
+// Store options for a plan. With `simulated`, the pool is smaller. Errors: bad_option for
+// unknown points.
 Result<Options> options_for(const ChildSettings& settings, bool simulated);
 
 nlohmann::ordered_json teams_of(const Store& store);

@@ -1,4 +1,4 @@
-"""figures - draws the thesis's figures from our data; each is written as PNG, SVG, CSV and JSON."""
+"""figures - draws the thesis's figures from our data and writes each as PNG, SVG, CSV and JSON."""
 
 import csv
 import json
@@ -69,7 +69,7 @@ def bars(ylabel, labels, groups, reference=None, rotation=0):
 
 
 def cumulative(analysis):
-    """Figure 5-15: misses added up over executed instructions."""
+    """Figure 5-15: cumulative misses over executed instructions."""
     curves = analysis["curves"]
     figure, axis = plt.subplots(figsize=(6.4, 3.8))
     for label, misses, colour in (

@@ -1,4 +1,4 @@
-// geometry.h - size, ways and line of a cache, as people write them: "65536,2,64" or "16K,full,64".
+// geometry.h - size, ways and line size of a cache, as text: "65536,2,64" or "16K,full,64".
 #pragma once
 
 #include <cstdint>
@@ -23,23 +23,23 @@ struct Geometry {
     bool operator==(const Geometry&) const = default;
 };
 
-// bad_argument (`what` says what is wrong): sizes must be powers of two, line 16..256, size 256
-// B..16 MB, ways 1..lines or "full".
+// Sizes must be powers of two: line 16..256, size 256 B..16 MB, ways 1..lines or "full". Errors:
+// bad_argument, whose `what` names the fault.
 Result<Geometry> parse_geometry(std::string_view text);
 
-// A first level, instructions and data alike, and the second level behind both.
+// A first level, the same for instructions and data, and the second level behind both.
 struct Machine {
     std::string name;
     Geometry l1;
     Geometry l2;
 };
-// The second level that stood behind such a first level: 256 KB of the thesis's machines, 512 KB of
-// this one.
+// The second level that belongs to a first level: 256 KB for the thesis's machines, 512 KB for a
+// current one.
 Machine machine_of(const Geometry& l1);
-// The thesis's two processors and this machine.
+// The thesis's two processors and a current one.
 std::vector<Geometry> usual_geometries();
-// {4, 8, 16, 32, 64 KB} x {1, 2, 4, 8, full}, 64-byte lines: figure 5-10 and the smaller caches
-// that a lean engine needs.
+// {4, 8, 16, 32, 64 KB} x {1, 2, 4, 8, full} with 64-byte lines: figure 5-10 of the thesis, and
+// smaller caches, because this engine's operations have less code.
 std::vector<Geometry> sweep_geometries();
 
 }  // namespace lockstep::icache

@@ -1,5 +1,4 @@
-// hardware.h - the events the thesis counts, from the processor's own counters where the machine
-// has them.
+// hardware.h - the processor's own counters for the events that the thesis counts.
 #pragma once
 
 #include <array>
@@ -13,16 +12,16 @@ enum class Event : uint8_t { cycles, instructions, l1i_misses, l1d_misses, branc
 inline constexpr size_t kEvents = 5;
 inline constexpr const char* kEventNames[kEvents] = {
     "cycles", "instructions", "L1-icache-load-misses", "L1-dcache-load-misses",
-    // As linux-perf calls them.
+    // As linux-perf names them.
     "branch-misses"};
 
-// Counters of the calling kernel thread, user mode only. An event that this processor lacks reads 0
-// and has() is false.
+// Counters of the calling kernel thread, user mode only. If the processor lacks an event, it reads
+// 0 and has() is false.
 class Hardware {
 public:
-    // unsupported: the machine has no counters (virtual machines often), or may not be asked
-    // (perf_event_paranoid, seccomp); Error::os says which. Only then: at least cycles and
-    // instructions work.
+    // On success at least cycles and instructions work. Errors: unsupported if the machine has no
+    // counters (often true of virtual machines) or forbids them (perf_event_paranoid, seccomp).
+    // Error::os says which.
     static Result<Hardware> open();
     Hardware(Hardware&& other) noexcept;
     Hardware& operator=(Hardware&&) = delete;
@@ -35,7 +34,7 @@ private:
     std::array<int, kEvents> fds_;
 };
 
-// What to tell a person about the error of open().
+// Explains an error of open() to a user.
 const char* explain_refusal(int os_error);
 
 }  // namespace lockstep::icache

@@ -1,5 +1,5 @@
-// main.cc - `lockstep-icache`: what teams do to the instruction cache, from the real instruction
-// stream.
+// main.cc - `lockstep-icache`: the effect of teams on the instruction cache, from the recorded
+// instruction stream.
 #include <fmt/core.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -39,7 +39,7 @@ Result<std::vector<Geometry>> geometries_of(const Arguments& a) {
     return geometries.empty() ? usual_geometries() : geometries;
 }
 
-// Off and on for each workload and team size, in one child for each kind.
+// A plan with off and on for each workload and team size, for one kind of workload.
 Result<std::vector<Part>> plan_of(const Arguments& a, bool transactions) {
     std::vector<Part> plan;
     const StepsMode mode = TRY(parse_mode(a.mode));
@@ -57,7 +57,7 @@ Result<std::vector<Part>> plan_of(const Arguments& a, bool transactions) {
     return plan;
 }
 
-// "auto:FILE", what autosteps wrote, becomes the names in the file.
+// Replaces "auto:FILE" by the names in that file, which autosteps wrote.
 Result<void> resolve_points(Arguments& a) {
     std::string& points = a.runner.child.points;
     if (points.starts_with("auto:")) {
@@ -115,7 +115,7 @@ Result<void> run(Arguments& a) {
     return {};
 }
 
-// A trace on its own, with what is known of it in FILE.json: for autosteps.
+// Records a trace for autosteps; FILE.json describes it.
 Result<void> trace(Arguments& a) {
     a.runner.child.plan = TRY(parse_plan(a.plan));
     TRY(resolve_points(a));
@@ -125,7 +125,7 @@ Result<void> trace(Arguments& a) {
     return {};
 }
 
-// Any program, from its first instruction to its last.
+// Records any program from its first to its last instruction.
 Result<void> record(Arguments& a) {
     const std::string tracer = TRY(find_tracer(a.runner.self));
     setenv("VALGRIND_LAUNCHER", "/usr/bin/valgrind", 1);
@@ -177,7 +177,7 @@ Result<void> counters(Arguments&) {
     return {};
 }
 
-// The report is drawn by a script beside this source; it drives this program.
+// A script beside this source draws the report and drives this program.
 Result<void> report(Arguments& a) {
     const auto script = std::filesystem::path(LOCKSTEP_SOURCE_DIR) / "tools/icache/report.py";
     std::string python = "/usr/bin/python3";
@@ -191,33 +191,35 @@ Result<void> report(Arguments& a) {
     return fail_os(ErrorCode::unsupported, errno, "python3 could not be started");
 }
 
-// Who runs when.
+// Options for the order of execution.
 void add_order_options(CLI::App& app, ChildSettings& c) {
     app.add_option("--team-max", c.team_max,
-                   "Threads in a team at most (0: all of an operation's, 64 of TPC-C's; the "
-                   "engine's own default is 16)")
+                   "Maximum threads in a team (0: all threads of an operation, 64 for TPC-C; "
+                   "the engine's default is 16)")
         ->check(CLI::Range(0, 1024));
-    app.add_option("--team-policy", c.team_policy, "Whose turn it is after a team")
+    app.add_option("--team-policy", c.team_policy, "Which waiting list forms the next team")
         ->transform(tpcc::chosen_from(tpcc::kTeamPolicies));
-    app.add_option("--team-gate", c.team_gate, "How many of the waiting make a team")
+    app.add_option("--team-gate", c.team_gate, "How many waiting threads form a team")
         ->transform(tpcc::chosen_from(tpcc::kTeamGates));
-    app.add_option("--lock-policy", c.lock_stage.policy, "Who is granted a contended lock first")
+    app.add_option("--lock-policy", c.lock_stage.policy, "Which waiter gets a contended lock first")
         ->transform(tpcc::chosen_from(tpcc::kLockPolicies));
     app.add_option("--lock-bypass", c.lock_stage.bypass_max,
-                   "Nobody who waits for a lock is overtaken more often")
+                   "How often a lock waiter can be overtaken at most")
         ->check(CLI::Range(0, 65535));
 }
 
 void add_workload_options(CLI::App& app, Arguments& a) {
     WorkloadSettings& w = a.runner.child.workload;
-    app.add_option("--seed", w.seed, "Of keys and inputs; equal seeds give equal figures");
-    app.add_option("--rounds", w.rounds, "Operations of each thread that are counted")
+    app.add_option("--seed", w.seed, "Seed of keys and inputs; equal seeds give equal counts");
+    app.add_option("--rounds", w.rounds, "Counted operations of each thread")
         ->check(CLI::Range(1, 10000));
-    app.add_option("--warm-rounds", w.warm_rounds, "And before")->check(CLI::Range(1, 10000));
+    app.add_option("--warm-rounds", w.warm_rounds, "Operations before those, not counted")
+        ->check(CLI::Range(1, 10000));
     app.add_option("--transactions", w.transactions,
-                   "Transactions that are traced; the first tenth is not counted")
+                   "Traced transactions; the first tenth is not counted")
         ->check(CLI::Range(10, 1000000));
-    app.add_option("--warm-transactions", w.warm_transactions, "And before")
+    app.add_option("--warm-transactions", w.warm_transactions,
+                   "Transactions before those, not traced")
         ->check(CLI::Range(1, 10000000));
     app.add_option("--warehouses", w.warehouses, "TPC-C warehouses, ten terminals each")
         ->check(CLI::Range(1, 100));
@@ -234,7 +236,7 @@ void add_workload_options(CLI::App& app, Arguments& a) {
 void add_geometry_options(CLI::App& app, Arguments& a) {
     app.add_option("--geometry", a.geometry_texts,
                    "L1 caches, SIZE,WAYS,LINE each (default: 65536,2,64 16384,4,32 32768,8,64)");
-    app.add_flag("--sweep", a.sweep, "Also 4 to 64 KB by 1, 2, 4, 8 ways and full");
+    app.add_flag("--sweep", a.sweep, "Also 4 to 64 KB with 1, 2, 4, 8 ways and fully associative");
 }
 
 using Command = Result<void> (*)(Arguments&);
@@ -260,8 +262,8 @@ int finish(Arguments& a, Command command) {
 int main(int argc, char** argv) {
     using namespace lockstep::icache;
     CLI::App app{
-        "What teams (STEPS) do to the instruction cache: misses by simulation of the real "
-        "instruction stream, time beside them."};
+        "The effect of teams (STEPS) on the instruction cache: misses from simulation of the "
+        "recorded instruction stream, and native time."};
     app.require_subcommand(1);
     Arguments a;
     a.runner.self = std::filesystem::read_symlink("/proc/self/exe").string();
@@ -280,10 +282,10 @@ int main(int argc, char** argv) {
     sub->add_option("--threads", a.threads, "Team sizes, for operations")
         ->delimiter(',')
         ->check(CLI::Range(1, 200));
-    sub->add_option("--mode", a.mode, "What 'on' is: on, grouping, ctx_only");
-    sub->add_option("--pad", a.pads, "Also with so many bytes of code added to the fast switch")
+    sub->add_option("--mode", a.mode, "The mode compared with off: on, grouping, ctx_only");
+    sub->add_option("--pad", a.pads, "Also with this many bytes of code added to the fast switch")
         ->delimiter(',');
-    sub->add_option("--json", a.json, "Write all figures to this file");
+    sub->add_option("--json", a.json, "Write all results to this file");
     sub->add_flag("--no-time", a.no_time, "No native run");
     add_workload_options(*sub, a);
     add_geometry_options(*sub, a);
@@ -294,7 +296,7 @@ int main(int argc, char** argv) {
 
     sub = add("trace", "Record a plan such as fetch:off:1,fetch:on:10 to a file", trace);
     sub->add_option("plan", a.plan)->required();
-    sub->add_option("--out", a.out, "The trace; FILE.json says what it holds")->required();
+    sub->add_option("--out", a.out, "File of the trace; FILE.json describes it")->required();
     add_workload_options(*sub, a);
 
     sub = add("record", "Record a whole program: record --out FILE -- PROGRAM ARGUMENTS", record);
@@ -303,12 +305,13 @@ int main(int argc, char** argv) {
 
     sub = add("simulate", "Replay a trace through caches", simulate);
     sub->add_option("trace", a.trace)->required();
-    sub->add_flag("--as-cachegrind", a.as_cachegrind, "What crosses two lines misses at most once");
+    sub->add_flag("--as-cachegrind", a.as_cachegrind,
+                  "An access that crosses two lines misses at most once");
     add_geometry_options(*sub, a);
 
     add("counters", "Does this machine have hardware counters?", counters);
 
-    sub = add("child", "(started by the others)", child)->group("");
+    sub = add("child", "(used internally)", child)->group("");
     sub->add_option("--plan", a.plan)->required();
     sub->add_option("--result", a.result)->required();
     sub->add_flag("--native", a.native);

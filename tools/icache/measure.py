@@ -1,4 +1,4 @@
-"""measure - runs lockstep-icache and autosteps for the report, and keeps what they give."""
+"""measure - runs lockstep-icache and autosteps for the report, and keeps their results."""
 
 import json
 import pathlib
@@ -27,7 +27,7 @@ class Measure:
         print(f" {time.monotonic() - begin:.0f} s", file=sys.stderr)
 
     def compare(self, name, what, geometries, *more, timed=True):
-        """Comparisons of `lockstep-icache run`, also left in the data folder."""
+        """Comparisons of `lockstep-icache run`; also writes them to the data folder."""
         path = self.data / f"{name}.json"
         words = [self.icache, "run", *what, "--json", path, "--seed", self.options.seed, *more]
         for geometry in dict.fromkeys(geometries):
@@ -68,8 +68,8 @@ def machine(comparison, l1):
 
 
 def tight_geometry(comparison):
-    """The largest 8-way cache that the operation's code exceeds by a fifth: where teams have
-    something to win.
+    """The largest 8-way cache that the operation's code exceeds by a fifth, so that teams can save
+    misses.
     """
     fitting = [kb for kb in SWEEP_KB if comparison["footprint_bytes"] >= 1.2 * kb * 1024]
     return f"{(max(fitting) if fitting else SWEEP_KB[0]) * 1024},8,64"

@@ -1,4 +1,4 @@
-"""page - the report as one HTML file beside its pictures."""
+"""page - writes the report as one HTML file beside its pictures."""
 
 import html
 import platform
@@ -10,22 +10,19 @@ td,th{border:1px solid #ccc;padding:.25em .6em;text-align:left}
 th{background:#f2f2f2}figure{margin:2em 0}img{max-width:100%}
 .yes{color:#2f7d32}.no{color:#b3261e}figcaption{font-size:14px}"""
 
-HOW_TO_READ = """<p><b>Serial</b>: threads run the operation one after the other, STEPS off;
-<i>warm</i>: the same operation has just run, and nothing
-else; <i>cold</i>: the first-level caches are empty before each operation, as if other code had run.
-<b>Team</b>: STEPS on; the wrapper between
-operations, the switches and the scheduler's turns are counted. The <b>leader</b> runs each stretch
-of code first, <b>followers</b> come after it.
-Warm serial execution never happens in a database that does different things in turn: the truth of
-the baseline lies between warm and cold.</p>
+HOW_TO_READ = """<p><b>Serial</b>: threads run the operation one after the other, STEPS off.
+<i>Warm</i>: only the same operation has just run.
+<i>Cold</i>: the first-level caches are empty before each operation, as if other code had run.
+<b>Team</b>: STEPS on. The counts include the wrapper between operations, the switches and the
+scheduler's turns. The <b>leader</b> runs each stretch of code first; <b>followers</b> come later.
+A database that alternates between operations never executes warm and serially, so the true baseline
+is between warm and cold.</p>
 <p><b>Not shown</b>: misses are not time. The counts are those of a cache with perfect LRU
-replacement, no instruction prefetcher, and no second
-hyperthread; processors hide part of what is counted here. Time was measured natively, in pairs, on
-a machine that others share; it is set
-beside the counts and never derived from them. Branch predictors are two published outlines, not a
-real processor's. Other than in the thesis the
-fast switch makes returns go wrong that a return-address stack would have got right: the model k7
-shows that, gshare does not.</p>"""
+replacement, no instruction prefetcher and no second hyperthread. Processors hide part of these
+misses. Time was measured natively, in pairs, on a shared machine. It stands beside the counts and
+is never derived from them. Branch predictors are published outlines, not real processors. In
+contrast to the thesis, the fast switch causes mispredicted returns that a return-address stack
+would have predicted. The model k7 shows this; gshare does not.</p>"""
 
 
 def _table(header, rows):

@@ -1,17 +1,21 @@
-// predictor.h - models of branch predictors: counters chosen by address and history, a table of
-// targets, a stack of return addresses.
+// predictor.h - models of branch predictors: counters, a table of targets and a return stack.
 //
-// Concepts   Three models, each the published outline of something; none is a real processor, and
-//            all are fed the same real stream. `gshare`: 16,384 counters, index = address xor 14
-//            bits of history, 512 targets; returns always right: what valgrind's tools count. `k7`:
-//            4,096 counters, index = 8 bits of history and 4 of the address, 2,048 targets, 12
-//            return addresses: AthlonXP. `p6`: a branch target buffer of 512 entries in 128 sets,
-//            each entry with its branch's last 4 outcomes and 16 counters, 16 return addresses:
-//            Pentium III. A branch that is not in the buffer is guessed to be taken if it goes
-//            backward; it enters when it is taken. The first two forget nothing but by sharing
-//            counters; this one forgets what 512 later branches have driven out, so it feels a long
-//            code path as an instruction cache does. `p6/4` has 128 entries: to an operation of 11
-//            KB what the whole is to one of 45.
+// Concepts   Each model is the published outline of a design, not a real processor. All models get
+//            the same recorded stream.
+//
+//            gshare  16,384 counters, index = address xor 14 bits of history, 512 targets. Returns
+//                    are always right. Valgrind's tools count this way.
+//            k7      AthlonXP: 4,096 counters, index = 8 bits of history and 4 of the address,
+//                    2,048 targets, 12 return addresses.
+//            p6      Pentium III: a branch target buffer of 512 entries in 128 sets, 16 return
+//                    addresses. An entry has its branch's last 4 outcomes and 16 counters.
+//            p6/4    The same with 128 entries. Our 11 KB operation stresses it as Shore's 45 KB
+//                    operation stressed the full buffer.
+//
+//            A branch that is not in the p6 buffer is predicted taken if it goes backward. It
+//            enters the buffer when it is taken. The models gshare and k7 forget only by sharing
+//            counters. The model p6 forgets what 512 later branches have evicted. A long code path
+//            therefore costs it misses, as in an instruction cache.
 // Source     AMD, "Athlon Processor x86 Code Optimization Guide" (22007), appendix A; T. Yeh and Y.
 //            Patt, "Two-Level Adaptive Training Branch Prediction", 1991 (per-address histories,
 //            the scheme of the Pentium Pro's family).
@@ -26,12 +30,12 @@ namespace lockstep::icache {
 
 struct PredictorShape {
     const char* name;
-    // Powers of two; 0: they stand in the entries of the branch target buffer.
+    // A power of two; 0: the counters are in the entries of the branch target buffer.
     uint32_t counters;
     uint32_t history_bits;
-    // Index = address xor history; else history beside 4 bits of the address.
+    // Index = address xor history; otherwise history beside 4 bits of the address.
     bool mix;
-    // Of indirect branches; without counters: entries of the branch target buffer.
+    // Of indirect branches. If counters is 0: entries of the branch target buffer.
     uint32_t targets;
     uint32_t returns;  // 0: returns are always right
 };
@@ -40,14 +44,14 @@ inline constexpr PredictorShape kK7 = {"k7", 4096, 8, false, 2048, 12};
 inline constexpr PredictorShape kP6 = {"p6", 0, 4, false, 512, 16};
 inline constexpr PredictorShape kP6Quarter = {"p6/4", 0, 4, false, 128, 16};
 
-// Each call says whether the guess was wrong, and learns.
+// Each call returns true if the prediction was wrong, and learns.
 class Predictor {
 public:
     explicit Predictor(const PredictorShape& shape) : shape_(shape), returns_(shape.returns, 0) {
         forget();
     }
 
-    // backward: where the branch leads, if taken, lies before it.
+    // backward: the target lies before the branch.
     bool branch(uint64_t address, bool taken, bool backward) {
         if (shape_.counters == 0) return branch_by_entry(address, taken, backward);
         const uint64_t history = history_ & ((1u << shape_.history_bits) - 1);
@@ -66,17 +70,17 @@ public:
         *known = target;
         return wrong;
     }
-    // A direct call is known when it is decoded: it takes room, but is never wrong.
+    // A direct call is known when it is decoded: it takes an entry, but is never wrong.
     void call(uint64_t return_address) {
         if (shape_.returns != 0) returns_[top_++ % shape_.returns] = return_address;
         if (shape_.counters == 0 && find(return_address) == nullptr) enter(return_address);
     }
-    // Every return is predicted from the top of the stack, whatever put it there.
+    // Every return is predicted from the top of the stack, whichever call pushed it.
     bool ret(uint64_t target) {
         return shape_.returns != 0 && returns_[--top_ % shape_.returns] != target;
     }
 
-    // Nothing learnt yet. The stack of return addresses stays: it is made anew by every call.
+    // Forgets everything but the return stack, which each call refills.
     void forget() {
         counters_.assign(shape_.counters, 1);
         targets_.assign(shape_.counters == 0 ? 0 : shape_.targets, 0);
@@ -88,8 +92,8 @@ public:
 
 private:
     static constexpr uint32_t kWays = 4;
-    // One branch in the branch target buffer; the entries of a set stand in order of use, the
-    // latest first.
+    // One branch in the branch target buffer. The entries of a set are in order of use, the latest
+    // first.
     struct Entry {
         uint64_t address = 0, target = 0;
         uint32_t history = 0;

@@ -1,17 +1,18 @@
-// replay.h - plays a recorded stream through caches and predictors, and says which thread of a team
-// missed.
+// replay.h - plays a recorded stream through caches and predictors and counts misses by role.
 //
 // Concepts   A part of a plan that runs one operation carries marks: user thread i begins and ends
-//            its operation. Code between operations (the loop that makes the next key) is left out,
-//            so the stream is what a processor would see that does nothing but this operation. The
-//            wrapper, the switches and the scheduler within operations stay in: they are the price
-//            of teams. Roles: all threads begin the operation once per round; the first to run
-//            after the last has begun leads, the others follow. What runs on a stack of no known
-//            thread (the scheduler) has the role `other`. In transactions everything is `other`.
-//            Cold: first-level caches are emptied, and branch predictors forget, before each
-//            operation (serial) or round (team). Warm: never.
+//            its operation. The replay leaves out code between operations, such as the loop that
+//            makes the next key. The stream is thus what a processor would see that does nothing
+//            but this operation. The wrapper, the switches and the scheduler inside operations stay
+//            in, because they are the price of teams.
+// Roles      All threads begin the operation once per round. The first thread to run after the last
+//            has begun is the leader; the others are followers. Code on an unknown stack (the
+//            scheduler) has the role `other`. In transactions everything is `other`.
+// Cold       First-level caches are emptied and branch predictors forget before each operation
+//            (serial) or round (team).
+// Warm       Caches and predictors are never emptied.
 // Invariants RP-1 Every counted miss has exactly one role; totals are their sums.
-//            RP-2 Equal streams and options give equal figures: nothing here depends on time or
+//            RP-2 Equal streams and options give equal results: nothing depends on time or on
 //            addresses of this process.
 #pragma once
 
@@ -43,16 +44,16 @@ enum class Empty : uint8_t { never, each_operation, each_round };
 
 struct ReplayOptions {
     std::vector<Machine> machines;
-    // Of the team or the serial turn; 0: transactions, no roles.
+    // Threads of the team or of the serial run; 0: transactions, no roles.
     uint32_t threads = 0;
     uint64_t warm_units = 0;  // simulated, but not counted
     Empty empty = Empty::never;
     // Address of the fast switch, watched while recording.
     uint64_t swap = 0;
-    // Straight code that each fast switch runs through besides its own.
+    // Bytes of straight-line code added to each fast switch.
     uint32_t pad_bytes = 0;
-    uint64_t pad_at = 0x7000000000;  // where that code lies
-    // An instruction or access that crosses lines misses at most once, as cachegrind counts.
+    uint64_t pad_at = 0x7000000000;  // address of that code
+    // An instruction or access that crosses lines misses at most once, as in cachegrind.
     bool once_per_access = false;
 };
 
@@ -106,7 +107,7 @@ private:
     void on_watch(uint64_t address);
     void find_backward(std::span<const uint64_t> words);
     void make_cold();
-    // role_ and skipped_ after a change of thread or mark.
+    // Updates role_ and skipped_ after a change of thread or a mark.
     void settle();
     int thread_at(uint64_t sp) const;
 
@@ -119,7 +120,7 @@ private:
     std::vector<uint8_t> in_operation_;
     uint64_t sp_ = 0;
     int thread_ = kUnknown;
-    // The running thread, or the one before an unknown stack, is in its operation.
+    // The running thread is in its operation. On an unknown stack: the thread before it.
     bool inside_ = false;
     int leader_ = kUnknown;
     bool leader_open_ = false;  // the next other thread to run leads
@@ -129,8 +130,8 @@ private:
     Role role_ = Role::uncounted;
     bool skipped_ = false;
 
-    std::unordered_set<uint64_t> backward_;  // conditional branches that were seen to lead back
-    // An indirect jump or return that waits for the next run.
+    std::unordered_set<uint64_t> backward_;  // conditional branches seen to jump back
+    // An indirect jump or return whose target is the next run.
     uint64_t waiting_target_ = 0;
     TraceKind waiting_kind_ = kTraceRun;
     std::unordered_map<uint64_t, Line> lines_;

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""report - all figures of the thesis's chapter 5 redone for this engine, and a page that sets both
-side by side.
+"""report - redoes all figures of the thesis's chapter 5 for this engine, and writes a page that
+compares both.
 
-  lockstep-icache report --out DIR                    index fetch, Payment, New-Order and the
-  four-transaction mix; three machines and a sweep lockstep-icache report --out DIR -- --figure 5-10
-  one figure (5-5 5-6 5-7 5-8 5-9 5-10 5-13 5-14 5-15 5-16 5-17, or table 5-4) lockstep-icache
-  report --out DIR -- --full          also 20 warehouses
+  lockstep-icache report --out DIR
+      index fetch, Payment, New-Order and the four-transaction mix; three machines and a sweep
+  lockstep-icache report --out DIR -- --figure 5-10
+      one figure (5-5 5-6 5-7 5-8 5-9 5-10 5-13 5-14 5-15 5-16 5-17, or table 5-4)
+  lockstep-icache report --out DIR -- --full
+      also 20 warehouses
 
 Needs matplotlib (Debian: apt-get install python3-matplotlib).
 """
@@ -21,8 +23,8 @@ import thesis
 USUAL = ["65536,2,64", "16384,4,32", "32768,8,64"]
 SMALL = ["2048,8,64", "4096,8,64", "8192,8,64", "8192,full,64"]
 ALL_POINTS = ["--points", "icache"]
-# Teams need threads that are ready: many that wait for a lock on a warehouse's row let few remain.
-# Short transactions first frees it sooner.
+# Teams need ready threads, but few are ready while many wait for the lock on a warehouse's row. The
+# policy short-first frees that lock sooner.
 MANY_READY = ["--lock-policy", "short-first", "--transactions", 1000]
 THREADS = (1, 2, 3, 4, 5, 6, 8, 10, 20, 40, 80, 100)
 PADS = (0, 128, 512, 1024, 2048, 4096, 8192, 16384)
@@ -195,8 +197,8 @@ class Report:
             f"10 threads {thesis.FETCH['reduction at 10']}, 100 threads"
             f" {thesis.FETCH['reduction at 100']}; {thesis.FETCH['speed-up at 10']}",
         )
-        # Which lines compete for a set is the linker's choice; a fully associative cache shows what
-        # teams do apart from that.
+        # The linker decides which lines compete for a set. A fully associative cache shows the
+        # effect of teams without this.
         for l1 in (self.tight, self.tight.replace(",8,", ",full,")):
             ten, hundred = (
                 measure.machine(next(c for c in self.by_threads if c["threads"] == n), l1)
@@ -396,7 +398,7 @@ class Report:
         )
 
     def operation_goals(self, comparisons):
-        """Each operation in each cache that it exceeds by a fifth or more."""
+        """The goals for each operation in each cache that its code exceeds by a fifth or more."""
         caches = [m["l1"] for m in comparisons[0]["machines"] if m["l1"].startswith("8192")]
         for l1 in caches:
             exceeded = {c["what"]: measure.machine(c, l1) for c in comparisons}
@@ -768,10 +770,10 @@ def parse_options():
         choices=["fetch", "update", "insert", "delete", "scan", "begin", "commit"],
     )
     parser.add_argument(
-        "--figure", action="append", default=[], help="only this one; may be given again"
+        "--figure", action="append", default=[], help="only this figure; may be repeated"
     )
     parser.add_argument("--full", action="store_true", help="also 20 warehouses")
-    parser.add_argument("--seconds", default=1.0, type=float, help="native time of each pair")
+    parser.add_argument("--seconds", default=1.0, type=float, help="native time of a pair")
     parser.add_argument("--seed", default=1, type=int)
     options = parser.parse_args()
     known = OPERATION_FIGURES | TRANSACTION_FIGURES | AUTOSTEPS_FIGURES

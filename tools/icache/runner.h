@@ -1,4 +1,4 @@
-// runner.h - starts this program again as a child: under the tracer, or natively.
+// runner.h - starts this program again as a child, under the tracer or natively.
 #pragma once
 
 #include "tools/icache/child.h"
@@ -12,16 +12,16 @@ struct RunnerSettings {
     ChildSettings child;
 };
 
-// The tracer beside this program, usable. unsupported: valgrind is not installed, or the tracer was
-// not built (what and why in `what`).
+// Path of a usable tracer beside this program. Errors: unsupported if valgrind is not installed or
+// the tracer was not built; `what` says which.
 Result<std::string> find_tracer(const std::string& self);
 
 struct Traced {
     TraceFile trace;
-    nlohmann::ordered_json info;  // what run_traced() gave
+    nlohmann::ordered_json info;  // result of run_traced()
 };
-// `trace_path`: where the trace goes; the caller removes it. Errors: those of find_tracer; io_error
-// if the child failed.
+// `trace_path`: the file for the trace; the caller removes it. Errors: those of find_tracer(),
+// io_error if the child failed.
 Result<Traced> trace_child(const RunnerSettings& settings, const std::string& trace_path);
 Result<nlohmann::ordered_json> time_child(const RunnerSettings& settings);
 

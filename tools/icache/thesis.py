@@ -1,5 +1,5 @@
-"""thesis - what the thesis states (S. Harizopoulos, "Staged Database Systems", 2005, chapter 5),
-for the report to set beside our figures.
+"""thesis - the results that the thesis states (S. Harizopoulos, "Staged Database Systems", 2005,
+chapter 5). The report compares them with ours.
 """
 
 MACHINES = {
@@ -37,7 +37,7 @@ PAYMENT = {
     "L2": "fewer, I and D",
 }
 MIX4 = {"L1-I": "-56%", "bound": "77%", "out": 4.3, "ready": 14}
-# Table 5-4: threads that enter and that leave in the team, by warehouses.
+# Table 5-4: threads that enter a team and that leave in it, by warehouses.
 TABLE_5_4 = {
     "average": {10: (8.6, 6.9), 20: (15.9, 12.3), 30: (26.4, 20.4)},
     "ready": {10: 15, 20: 28, 30: 48.4},

@@ -1,4 +1,4 @@
-// trace_file.h - a recorded trace in memory, cut into the parts of the plan that made it.
+// trace_file.h - a recorded trace in memory, divided into the parts of its plan.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ inline uint64_t address_of(uint64_t word) { return word & TRACE_ADDRESS_MASK; }
 inline uint32_t instructions_of(uint64_t run) { return small_of(run) & 15; }
 inline uint32_t bytes_of(uint64_t run) { return small_of(run) >> 4; }
 
-// Makes words; for tests and hand-made traces.
+// Makes words for tests and hand-made traces.
 inline uint64_t trace_word(TraceKind kind, uint32_t small, uint64_t address) {
     return uint64_t{kind} << TRACE_KIND_SHIFT | uint64_t{small & 0xfff} << TRACE_ADDRESS_BITS |
            (address & TRACE_ADDRESS_MASK);
@@ -36,11 +36,12 @@ public:
     }
     TraceFile& operator=(TraceFile&&) = delete;
     ~TraceFile();
-    // Errors: bad_path, io_error; bad_argument if it is no trace.
+    // Errors: bad_path, io_error; bad_argument if the file is not a trace.
     static Result<TraceFile> open(const std::string& path);
 
     std::span<const uint64_t> words() const { return {words_ + 1, bytes_ / sizeof(uint64_t) - 1}; }
-    // Between mark `segment` and the next; everything if there are no such marks and segment is 0.
+    // The words between mark `segment` and the next such mark. Without such marks, segment 0 is
+    // everything.
     std::span<const uint64_t> segment(uint64_t segment) const;
 
 private:

@@ -1,9 +1,8 @@
-/* trace_format.h - what the tracer writes and the simulator reads, and how a program controls it.
+/* trace_format.h - the format of a trace and the requests that control the tracer (C and C++).
  *
- * C and C++.
- * Layout     A trace is a sequence of 64-bit words in the machine's byte order, the first of them
- *            kTraceMagic: bits 60..63 kind, bits 48..59 its small value, bits 0..47 an address or
- *            argument.
+ * Layout     A trace is a sequence of 64-bit words in the machine's byte order. The first word is
+ *            TRACE_MAGIC. In each other word, bits 60..63 are the kind, bits 48..59 its small value
+ *            and bits 0..47 an address or argument.
  *            run       straight-line code: instructions (4 bits, from bit 48) and bytes (8 bits,
  *                      from bit 52); address of the first byte
  *            load      size in bytes; address
@@ -12,10 +11,10 @@
  *            indirect  address of an indirect jump or call; its target is the next run
  *            call      the return address that it pushes
  *            ret       address of the return; its target is the next run
- *            stack     the stack pointer, where it differs much from the last one written
- *            mark      code; argument: the program said so (LOCKSTEP_TRACE_MARK)
- *            watch     low 12 bits of the second argument; address of a function that the program
- *                      asked to watch, at its entry
+ *            stack     the stack pointer, if it differs much from the last value written
+ *            mark      code; argument: a mark of the program (LOCKSTEP_TRACE_MARK)
+ *            watch     low 12 bits of the second argument; entry of a function that the program
+ *                      asked to watch
  */
 #ifndef LOCKSTEP_TOOLS_ICACHE_TRACE_FORMAT_H
 #define LOCKSTEP_TOOLS_ICACHE_TRACE_FORMAT_H
@@ -50,14 +49,14 @@ enum TraceMark {
     kMarkSegment = 4  /* argument: number of the part of the plan that begins */
 };
 
-/* Requests to the tracer; without it they are a few instructions without effect. */
+/* Requests to the tracer. Without a tracer they are a few instructions without effect. */
 enum TraceRequest {
     kTraceStart = VG_USERREQ_TOOL_BASE('L', 'S'),
     kTraceStop,
     kTraceNote,
     kTraceWatchEntry
 };
-/* Recording begins on the calling kernel thread, and on that alone. */
+/* Recording begins, on the calling kernel thread only. */
 #define LOCKSTEP_TRACE_START VALGRIND_DO_CLIENT_REQUEST_STMT(kTraceStart, 0, 0, 0, 0, 0)
 #define LOCKSTEP_TRACE_STOP VALGRIND_DO_CLIENT_REQUEST_STMT(kTraceStop, 0, 0, 0, 0, 0)
 #define LOCKSTEP_TRACE_WATCH(function) \

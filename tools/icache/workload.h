@@ -1,13 +1,12 @@
-// workload.h - what is traced and timed: single operations on a table of 100,000 rows, or TPC-C
-// transactions.
+// workload.h - the traced and timed work: single operations on 100,000 rows, or TPC-C transactions.
 //
-// Concepts   A workload runs units (one operation, or one transaction) on user threads that the
-//            caller starts. The same code runs under the tracer, on a simulated disk and clock, and
+// Concepts   A workload runs units on user threads that the caller starts. A unit is one operation
+//            or one transaction. The same code runs under the tracer (simulated disk and clock) and
 //            natively, where it is timed. Marks (trace_format.h) cost a few instructions.
-//            Operations: all units of a thread run in one transaction, so that nothing but the
-//            operation repeats; begin and commit are measured around an update of one row, which is
-//            left out. Rows are dealt out to threads by number: nobody waits for a lock. In TPC-C
-//            they do wait, as in life.
+//            All operations of a thread run in one transaction, so that only the operation repeats.
+//            `begin` and `commit` are measured around an update of one row, which is left out.
+//            Each thread has its own rows, so operations never wait for a lock. TPC-C transactions
+//            do wait.
 #pragma once
 
 #include <memory>
@@ -35,17 +34,17 @@ inline constexpr std::string_view kTransactions[] = {"payment", "neworder", "mix
 bool is_operation(std::string_view what);
 bool is_transaction(std::string_view what);
 
-// bad_argument names the word that is wrong.
+// Errors: bad_argument names the bad word.
 Result<std::vector<Part>> parse_plan(std::string_view text);
 Result<StepsMode> parse_mode(std::string_view text);
 
 struct WorkloadSettings {
     uint64_t seed = 1;
-    uint32_t rounds = 20;  // traced operations of each thread ...
-    // ... after so many that are traced but not counted.
+    uint32_t rounds = 20;  // counted operations of each thread
+    // Operations before those, traced but not counted.
     uint32_t warm_rounds = 4;
-    uint32_t transactions = 600;        // traced, the first tenth of them not counted
-    uint32_t warm_transactions = 3000;  // before, untraced
+    uint32_t transactions = 600;        // traced; the first tenth is not counted
+    uint32_t warm_transactions = 3000;  // before those, not traced
     uint32_t warehouses = 10;
     bool native = false;  // real sizes, no marks
 };
@@ -60,11 +59,11 @@ public:
     virtual Result<void> begin_part(const Part& part) = 0;
     // One unit of thread `number`, marked if it is an operation.
     virtual Result<void> unit(uint32_t number) = 0;
-    // The thread does no more in this part.
+    // Ends the thread's work in this part.
     virtual Result<void> end(uint32_t number) = 0;
 };
 
-// For operations, or for transactions: a plan holds one kind only.
+// For operations or for transactions: a plan holds one kind only.
 std::unique_ptr<Workload> make_operations(Store& store, const WorkloadSettings& settings);
 std::unique_ptr<Workload> make_transactions(Store& store, const WorkloadSettings& settings);
 

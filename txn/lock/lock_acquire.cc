@@ -1,13 +1,13 @@
-// lock_acquire.cc - the long way of a lock and of an unlock, once the short cut on a thin entry
-// does not apply.
+// lock_acquire.cc - the general lock and unlock, for requests that the fast path on a thin entry
+// cannot serve.
 //
-// Concepts   Convoys: locks are handed over, so once a queue has formed at a hot lock (its holder
-//            waited for a page, say) everybody who comes finds it taken by one who was just woken
-//            and has not run yet, and queues, too; the queue never ends although nobody needs the
-//            lock for long. Therefore a newcomer that finds the only holder ready on its own worker
-//            lets it run first, and looks again: the queue drains, and the next comers find the
-//            lock free. After kYieldsMax turns it queues like everybody. Not with teams: their
-//            members are ready and hold locks as a matter of course.
+// Concepts   Convoys: a lock is handed over to the next waiter. Suppose a queue has formed at a hot
+//            lock, for example while its holder waited for a page. Each newcomer then finds the
+//            lock owned by a thread that was just woken and has not run yet, and queues too. The
+//            queue never ends, although no holder needs the lock for long. So a newcomer that finds
+//            the only holder ready on its own worker yields to it and tries again. The queue
+//            drains, and later requests find the lock free. After kYieldsMax yields the newcomer
+//            queues. With teams this is off: their members are normally ready and hold locks.
 // Source     M. Blasgen, J. Gray, M. Mitoma, T. Price, "The Convoy Phenomenon", 1979.
 // Blocking   acquire() parks when asked to wait and the request cannot be granted; release() never
 //            does.
@@ -29,21 +29,24 @@ bool LockManager::Impl::holder_is_ready_here(const LockEntry* entry) const {
         holder = granted->owner;
     }
     if (!holder) return false;
-    // Its own thread may write the field meanwhile, to wait elsewhere.
+    // The holder's thread may write this field concurrently, when it waits for another lock.
     const threads::Thread* thread = std::atomic_ref(holder->thread).load(std::memory_order_relaxed);
     return thread && thread->worker == threads::current()->worker &&
            thread->state.load(std::memory_order_relaxed) == threads::Thread::kRunning;
 }
 
-// One look at the entry under the latch decides: granted, refused, or a request in the queue.
+// Decides under the latch: the request is granted, refused or queued.
 LockManager::Impl::Step LockManager::Impl::decide(LockBucket& bucket, LockOwner& owner,
                                                   LockName name, LockMode mode, Ask ask,
                                                   bool may_yield) {
+    DCHECK(&this->bucket(name.value) == &bucket);
+    bucket.assert_state();
     LockEntry* entry = find(bucket, name.value);
     LockMode others, waiting;
     const LockMode own = rights_of(entry, owner, &others, &waiting);
     const bool conversion = own != LockMode::none;
-    // Covered first: a holder of S asks for S again while another holds U, which admits no new S.
+    // covers() first: a holder of S may ask for S again while another holds U, which admits no new
+    // S.
     const bool possible = covers(own, mode) ||
                           (compatible(mode, others) && (conversion || compatible(waiting, mode)));
     if (ask == Ask::instant && possible) return Step::again;
@@ -66,6 +69,7 @@ LockManager::Impl::Step LockManager::Impl::decide(LockBucket& bucket, LockOwner&
         if (!inflate(name.value, entry)) return Step::out_of_memory;
     }
     LockHead* head = word::head(entry->word);
+    head->assert_state();
     if (LockRequest* granted = conversion ? granted_of(head, &owner) : nullptr) {
         head->granted.add(without(mode, granted->granted));
         granted->granted = granted->granted | mode;
@@ -79,6 +83,7 @@ LockManager::Impl::Step LockManager::Impl::decide(LockBucket& bucket, LockOwner&
 LockManager::Impl::Step LockManager::Impl::queue_up(LockBucket& bucket, LockEntry* entry,
                                                     LockOwner& owner, LockMode mode, Ask ask,
                                                     bool conversion) {
+    DCHECK(entry != nullptr && mode != LockMode::none && ask != Ask::attempt);
     const uint64_t name = entry->name;
     threads::Thread* thread = threads::current();
     if (!thread) return Step::wrong_thread;
@@ -93,13 +98,14 @@ LockManager::Impl::Step LockManager::Impl::queue_up(LockBucket& bucket, LockEntr
     request->owner = &owner;
     request->head = head;
     request->own = conversion ? granted_of(head, &owner) : nullptr;
+    DCHECK(!conversion || (request->own != nullptr && request->own->granted != LockMode::none));
     request->granted = LockMode::none;
     request->wanted = mode;
     request->instant = ask == Ask::instant;
     request->worker = static_cast<uint8_t>(threads::worker_index());
     std::atomic_ref(owner.thread).store(thread, std::memory_order_relaxed);
     enqueue(request, threads::now());
-    // It may stand before those in whose favour it was refused.
+    // The policy may have put it before the waiters in whose favour it was refused.
     if (request->next && reorders_arrivals(options.stage.policy)) {
         WakeBatch wakes;
         grant_waiters(name, head, wakes);
@@ -138,8 +144,10 @@ Result<Grant> LockManager::Impl::acquire(LockBucket& bucket, LockOwner& owner, L
 
 bool LockManager::Impl::release(LockBucket& bucket, LockOwner& owner, LockName name,
                                 LockMode rights) {
-    WakeBatch wakes;  // woken after the latch is free: destroyed last
+    WakeBatch wakes;  // destroyed last, so it wakes after the latch is free
     bool nothing_left = true;
+    DCHECK(&this->bucket(name.value) == &bucket && rights != LockMode::none);
+    bucket.assert_state();
     if (LockEntry* entry = find(bucket, name.value); entry && !word::is_fat(entry->word)) {
         if (word::slot(entry->word) == owner.slot) {
             entry->word &= ~uint64_t{static_cast<uint8_t>(rights)};
@@ -148,10 +156,12 @@ bool LockManager::Impl::release(LockBucket& bucket, LockOwner& owner, LockName n
         }
     } else if (entry) {
         LockHead* head = word::head(entry->word);
+        head->assert_state();
         if (LockRequest* own = granted_of(head, &owner)) {
             head->granted.remove(own->granted & rights);
             own->granted = without(own->granted, rights);
             nothing_left = own->granted == LockMode::none;
+            DCHECK(!nothing_left || (own->prev ? own->prev->next : head->granted_first) == own);
             if (nothing_left) {
                 (own->prev ? own->prev->next : head->granted_first) = own->next;
                 if (own->next) own->next->prev = own->prev;

@@ -1,23 +1,24 @@
-// lock_deadlock.cc - deadlocks: a search over the waiting owners at the time one of them blocks.
+// lock_deadlock.cc - deadlocks: a search over the waiting owners when one of them blocks.
 //
-// Concepts   An owner that waits has one request; it waits for those who hold conflicting rights
-//            and for those who stand before it in the queue and would be delayed by it. The search
-//            goes breadth first from the owner that just blocked, so a shortest cycle is found. The
-//            cycle is then looked at once more with the latches of all its buckets held: what is
-//            seen then is a deadlock and no mixture of several moments, so there are no false
-//            victims. The victim, which has the least work to lose, is taken out of its queue on
-//            the spot, and the search repeats until the starter is in no cycle.
-// Invariants LM-5 No deadlock is missed, with any number of workers. Proof: a cycle's members do
-//                 not run, so its edges are stable once it is complete. It is complete when the
+// Concepts   A waiting owner has one request. It waits for the owners with conflicting rights and
+//            for those before it in the queue that it would delay. The search goes breadth first
+//            from the owner that just blocked, so it finds a shortest cycle. It then latches all
+//            buckets of the cycle and checks the cycle again. What it sees then is one moment, not
+//            a mixture of several, so there are no false victims. The victim has the least work to
+//            lose. It is taken out of its queue at once, and the search repeats until the starter
+//            is in no cycle.
+// Invariants LM-5 No deadlock is missed, with any number of workers. Proof: the members of a cycle
+//                 do not run, so its edges are stable once it is complete. It is complete when the
 //                 last member has enqueued its request. Every member searches after it enqueued,
 //                 and searches are serial (search.latch). The member that searches last does so
-//                 after all have enqueued, sees every edge of the cycle (reads each under its
-//                 bucket's latch), and is itself in the cycle. Edges that appear later than the
-//                 enqueueing of their source, because somebody was granted or put before it, lead
-//                 to an owner that runs or enqueues then, and whose own search comes afterwards.
-//            LK-4 Only the search holds more than one bucket's latch, and takes them in the order
-//            of addresses.
-// Blocking   Spins. Allocates nothing. Wakes the victim and those whom its end lets go on.
+//                 after all have enqueued. It reads each edge under its bucket's latch, so it sees
+//                 every edge of the cycle, and it is itself in the cycle. An edge can appear after
+//                 its source enqueued, because another owner was granted or was put before it. Such
+//                 an edge leads to an owner that is running or just enqueuing, and that owner's own
+//                 search comes later.
+//            LK-4 Only the search holds the latches of several buckets, and it takes them in
+//                 address order.
+// Blocking   Spins. Allocates nothing. Wakes the victim and the waiters that can then be granted.
 // Source     Gray & Reuter 7.11 (waits-for graph, detection at block time).
 #include <algorithm>
 
@@ -34,7 +35,7 @@ void for_each_blocker(const LockRequest& request, Visit visit) {
     for (const LockRequest* at = request.head->granted_first; at; at = at->next)
         if (at->owner != request.owner && !compatible(request.wanted, at->granted))
             if (!visit(at->owner, at->granted, false)) return;
-    // Conversions stand behind nobody (LK-2).
+    // Conversions wait for granted rights only (LK-2).
     if (request.own && !MUTANT(conversion_waits_behind)) return;
     for (const LockRequest* at = request.prev; at; at = at->prev)
         if (!compatible(at->wanted, request.wanted))
@@ -54,9 +55,9 @@ public:
     Searcher(LockManager::Impl& impl, LockOwner& start)
         : impl_(impl), search_(impl.search), start_(start) {}
 
-    // Fills search.path with a cycle through the start. False if there is none.
+    // Fills search.path with a cycle through the start. False if no cycle exists.
     bool find();
-    // Ends the wait of the cycle's victim. False if the cycle was none.
+    // Ends the wait of the cycle's victim. False if the cycle does not exist any more.
     bool break_cycle(WakeBatch& wakes);
 
 private:
@@ -70,6 +71,7 @@ private:
 };
 
 bool Searcher::find() {
+    DCHECK(search_.latch.is_held());
     search_.nodes.clear();
     ++search_.round;
     add(&start_, 0);
@@ -80,13 +82,17 @@ bool Searcher::find() {
                 search_.path.push_back(at);
             search_.path.push_back(0);
             std::reverse(search_.path.begin(), search_.path.end());
+            search_.assert_state();
             return true;
         }
     return false;
 }
 
 bool Searcher::add(LockOwner* owner, uint32_t parent) {
+    DCHECK(owner->slot < search_.seen.size() && search_.nodes.size() <= search_.seen.size());
+    DCHECK(search_.nodes.empty() || parent < search_.nodes.size());
     uint32_t& seen = search_.seen[owner->slot];
+    DCHECK(seen <= search_.round);
     if (seen == search_.round) return false;
     seen = search_.round;
     search_.nodes.push_back(
@@ -94,7 +100,7 @@ bool Searcher::add(LockOwner* owner, uint32_t parent) {
     return true;
 }
 
-// Adds those that node `index` waits for. True if the start is among them.
+// Adds the owners that node `index` waits for. True if the start is among them.
 bool Searcher::expand(uint32_t index) {
     LockOwner* const owner = search_.nodes[index].owner;
     while (LockRequest* request = owner->waiting.load(std::memory_order_acquire)) {
@@ -102,12 +108,12 @@ bool Searcher::expand(uint32_t index) {
         const SpinGuard guard(bucket.latch);
         if (owner->waiting.load(std::memory_order_acquire) != request) continue;
         if (&impl_.bucket(request->name.load(std::memory_order_relaxed)) != &bucket) continue;
+        DCHECK(request->owner == owner && request->head != nullptr);
         search_.nodes[index].request = request;
         search_.nodes[index].bucket = &bucket;
         bool closed = false;
-        // Who stands before `owner` for the same rights waits for nobody that `owner` does not wait
-        // for, too: no way leads through him that is not there without him. So a long queue costs
-        // no search through all its members.
+        // An earlier waiter for the same rights waits only for owners that `owner` waits for too,
+        // so a path through it adds nothing. A long queue thus costs no search of all its members.
         for_each_blocker(*request, [&](LockOwner* blocker, LockMode mode, bool queued) {
             closed = blocker == &start_;
             if (!closed && !(queued && mode == request->wanted)) add(blocker, index);
@@ -118,7 +124,7 @@ bool Searcher::expand(uint32_t index) {
     return false;
 }
 
-// With all latches of the cycle's buckets held: does every member wait for the next one?
+// With the latches of all the cycle's buckets held: does every member wait for the next member?
 bool Searcher::confirm(CycleRecord& record) {
     const auto& path = search_.path;
     for (size_t i = 0; i < path.size(); ++i) {
@@ -127,6 +133,7 @@ bool Searcher::confirm(CycleRecord& record) {
         if (node.owner->waiting.load(std::memory_order_acquire) != node.request) return false;
         const uint64_t name = node.request->name.load(std::memory_order_relaxed);
         if (&impl_.bucket(name) != node.bucket) return false;
+        DCHECK(node.bucket->latch.is_held() && node.request->owner == node.owner);
         bool found = false;
         for_each_blocker(*node.request, [&](const LockOwner* blocker, LockMode mode, bool queued) {
             found = blocker == next;
@@ -144,6 +151,8 @@ bool Searcher::confirm(CycleRecord& record) {
 }
 
 bool Searcher::break_cycle(WakeBatch& wakes) {
+    search_.assert_state();
+    DCHECK(!search_.path.empty());
     auto& buckets = search_.buckets;
     buckets.clear();
     for (const uint32_t at : search_.path) buckets.push_back(search_.nodes[at].bucket);
@@ -159,6 +168,7 @@ bool Searcher::break_cycle(WakeBatch& wakes) {
         for (const uint32_t at : search_.path)
             if (better_victim(*search_.nodes[at].owner, *victim->owner))
                 victim = &search_.nodes[at];
+        DCHECK(victim->request->owner == victim->owner);
         record.id = search_.cycles = id;
         record.length = static_cast<uint32_t>(search_.path.size());
         record.victim = victim->owner->txn;

@@ -3,27 +3,28 @@
 //
 // Layout     LockBucket, 64 bytes: latch (1 byte), overflow bucket (8), three entries of 16
 //            (name, word). A word is
-//              thin: bits 0-6 mode, bit 7 = 0, bits 8.. owner slot
-//              fat:  bit 7 = 1, bits 8.. address of the LockHead
-//            A waiting request is a packet of the *lock stage*: each fat lock has a line of it and
-//            each partition of the table a Stage, which orders the lines by the policy and counts.
-//            Grants take packets out; deadlock, timeout and cancellation cancel them.
-// States     no entry -> thin (first lock) -> fat (second owner, or a waiter: inflate()) -> thin or
-//            no entry (deflate()). request: queued -> granted (grant_waiters) or freed (conversion,
+//              thin: bits 0-6 mode, bit 7 = 0, bits 8.. owner slot;
+//              fat:  bit 7 = 1, bits 8.. address of the LockHead.
+// Concepts   A waiting request is a packet of the *lock stage*. Each fat lock has a line of it.
+//            Each partition of the table has a Stage, which orders the lines by the policy and
+//            counts. A grant takes its packet out; deadlock, timeout and cancellation cancel it.
+// States     Entry: none -> thin (first lock) -> fat (inflate(): second owner or a waiter) -> thin
+//            or none (deflate()).
+//            Request: queued -> granted (grant_waiters()) or freed (conversion,
 //            wait_until_grantable, denial).
-// Invariants LK-1 A head has a granted request, or it does not exist. [checked: deflate(),
-// verify()]
-//            LK-2 A new request is granted only if it conflicts neither with rights granted to
-//                 others nor takes rights that would delay one who waits: passing a waiter is
-//                 allowed when it does not feel it. Conversions (requests of an owner that holds
-//                 the name) look at granted rights only, and stand before new requests.
-//            LK-3 Who ends a wait unlinks the request, writes LockOwner::outcome and clears
-//                 LockOwner::waiting under the bucket's latch; afterwards it touches neither, only
-//                 the Thread, whose wake may be spurious at worst.
-//            LK-4 Order of latches: deadlock search > bucket (several only for the search, by
-//            address) > pool. None is held at park.
+// Invariants LK-1 A head has at least one granted request. [checked: deflate(), verify()]
+//            LK-2 A new request is granted only if it conflicts with no right granted to others
+//                 and takes no right that would delay a waiter. It may pass a waiter that it does
+//                 not conflict with. A conversion (its owner holds the name) competes with granted
+//                 rights only, and stands before new requests.
+//            LK-3 The thread that ends a wait unlinks the request, writes LockOwner::outcome and
+//                 clears LockOwner::waiting, all under the bucket's latch. Afterwards it touches
+//                 neither, only the Thread; at worst that wake is spurious.
+//            LK-4 Order of latches: deadlock search > bucket > pool. Only the search takes several
+//                 buckets, in address order. No latch is held at park.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <bit>
@@ -55,6 +56,17 @@ struct alignas(kCacheLineBytes) LockBucket {
     SpinLock latch;
     LockBucket* overflow = nullptr;
     LockEntry entries[3] = {};
+
+    // Of the first bucket of a chain: latched; what has a name has rights or a head.
+    void assert_state() const {
+        DCHECK(latch.is_held());
+        DCHECK(entries[0].name == 0 || (entries[0].word & 0xff) != 0);
+        DCHECK(entries[1].name == 0 || (entries[1].word & 0xff) != 0);
+        DCHECK(entries[2].name == 0 || (entries[2].word & 0xff) != 0);
+        DCHECK(entries[0].name == 0 || entries[0].name != entries[1].name);
+        DCHECK(entries[0].name == 0 || entries[0].name != entries[2].name);
+        DCHECK(overflow != this);
+    }
 };
 static_assert(sizeof(LockBucket) == kCacheLineBytes);
 
@@ -66,6 +78,7 @@ struct RightCounts {
     void add(LockMode mode) {
         for (unsigned bits = static_cast<uint8_t>(mode); bits; bits &= bits - 1)
             ++count[std::countr_zero(bits)];
+        DCHECK(static_cast<uint8_t>(mode) < 128);
         mask = mask | mode;
         assert_state();
     }
@@ -76,12 +89,12 @@ struct RightCounts {
             if (--count[std::countr_zero(bits)] == 0)
                 mask = txn::without(mask, static_cast<LockMode>(bits & -bits));
     }
-    // A right is in the mask exactly if somebody has it.
+    // A right is in the mask exactly if its count is not zero.
     void assert_state() const {
         for ([[maybe_unused]] unsigned i = 0; i < 7; ++i)
             DCHECK((count[i] != 0) == ((static_cast<uint8_t>(mask) >> i & 1) != 0));
     }
-    // Rights of all but one who has `own`.
+    // The rights that remain without one request that has `own`.
     LockMode without(LockMode own) const {
         LockMode rest = mask;
         for (unsigned bits = static_cast<uint8_t>(own); bits; bits &= bits - 1)
@@ -93,17 +106,17 @@ struct RightCounts {
 
 struct LockHead;
 
-// A granted or a waiting request of a fat lock. Fields are under the bucket's latch; `name` is
-// atomic because the deadlock search must find the bucket of a request that may go away meanwhile.
+// A granted or a waiting request of a fat lock. Fields are under the bucket's latch. `name` is
+// atomic: the deadlock search reads it to find the bucket, and the request may be freed meanwhile.
 struct alignas(kCacheLineBytes) LockRequest {
     LockRequest* next = nullptr;  // among the granted, or in the line
     LockRequest* prev = nullptr;
-    Nanos entered = 0;      // waiting: since then
-    uint32_t bypassed = 0;  // waiting: overtaken so often
+    Nanos entered = 0;      // waiting: begin of the wait
+    uint32_t bypassed = 0;  // waiting: times overtaken
     LockMode granted = LockMode::none;
     LockMode wanted = LockMode::none;  // waiting
     bool instant = false;              // waiting: take nothing when granted
-    uint8_t worker = 0;                // waiting: of its thread
+    uint8_t worker = 0;                // waiting: worker of its thread
     std::atomic<uint64_t> name{0};
     LockOwner* owner = nullptr;
     LockHead* head = nullptr;
@@ -122,21 +135,50 @@ struct alignas(kCacheLineBytes) LockHead {
     LockStage::Line line = {};
     RightCounts granted = {};
     RightCounts waiting = {};  // wanted rights
+
+    // Under the bucket's latch: the counts are those of the requests, and the links agree (LM-3).
+    void assert_state() const {
+#ifdef LOCKSTEP_DEBUG_CHECKS
+        RightCounts held = {}, wanted = {};
+        const LockRequest* before = nullptr;
+        for (const LockRequest* at = granted_first; at; before = at, at = at->next) {
+            DCHECK(at->prev == before && at->head == this);
+            DCHECK(at->granted != LockMode::none && at->owner != nullptr);
+            held.add(at->granted);
+        }
+        for (const LockRequest* at = line.first; at; at = at->next) {
+            DCHECK(at->head == this && at->wanted != LockMode::none);
+            DCHECK(at->owner->waiting.load(std::memory_order_relaxed) == at);
+            DCHECK(!at->own || (at->own->owner == at->owner && at->own->head == this));
+            wanted.add(at->wanted);
+        }
+        DCHECK(held.mask == granted.mask && wanted.mask == waiting.mask);
+        DCHECK(std::equal(held.count, held.count + 7, granted.count));
+        DCHECK(std::equal(wanted.count, wanted.count + 7, waiting.count));
+#endif
+    }
 };
-static_assert(sizeof(LockHead) == kCacheLineBytes);
+static_assert(sizeof(LockHead) == kCacheLineBytes && sizeof(RightCounts) == 16);
 
 namespace word {
 inline constexpr uint64_t kFat = 0x80;
 inline uint64_t thin(uint32_t slot, LockMode mode) {
+    DCHECK(slot <= UINT16_MAX && mode != LockMode::none && static_cast<uint8_t>(mode) < kFat);
     return (uint64_t{slot} << 8) | static_cast<uint8_t>(mode);
 }
-inline uint64_t fat(const LockHead* head) { return (reinterpret_cast<uint64_t>(head) << 8) | kFat; }
+inline uint64_t fat(const LockHead* head) {
+    DCHECK(head != nullptr && reinterpret_cast<uint64_t>(head) >> 56 == 0);  // no bit is lost
+    return (reinterpret_cast<uint64_t>(head) << 8) | kFat;
+}
 inline bool is_fat(uint64_t word) { return word & kFat; }
 inline bool is_thin_of(uint64_t word, uint32_t slot) {
     return (word & ~uint64_t{0x7f}) == uint64_t{slot} << 8;
 }
 inline LockMode mode(uint64_t word) { return static_cast<LockMode>(word & 0x7f); }
-inline uint32_t slot(uint64_t word) { return static_cast<uint32_t>(word >> 8); }
+inline uint32_t slot(uint64_t word) {
+    DCHECK(!is_fat(word) && word >> 8 <= UINT16_MAX);
+    return static_cast<uint32_t>(word >> 8);
+}
 inline LockHead* head(uint64_t word) {
     DCHECK(is_fat(word));
     return reinterpret_cast<LockHead*>(word >> 8);
@@ -151,7 +193,8 @@ public:
     WakeBatch(const WakeBatch&) = delete;
     WakeBatch& operator=(const WakeBatch&) = delete;
     void add(threads::Thread* thread) {
-        if (used_ == kMax) flush();  // wake() never parks: early is allowed, only less good
+        DCHECK(thread != nullptr && used_ <= kMax);
+        if (used_ == kMax) flush();  // under the latch: allowed, since wake() never parks
         threads_[used_++] = thread;
     }
     void flush() {
@@ -168,14 +211,14 @@ private:
 // lock(), try_lock(), wait_until_grantable().
 enum class Ask : uint8_t { wait, attempt, instant };
 enum class Grant : uint8_t {
-    fresh,    // granted, the owner had no right on the name before
-    again,    // granted on top, or nothing to take
-    refused,  // attempt only: it would have to wait
-    slow,     // the short cut does not apply
+    fresh,    // granted; the owner had no right on the name before
+    again,    // granted to a holder, or nothing to take
+    refused,  // attempt only: the request would have to wait
+    slow,     // the fast path does not apply
 };
 
-// The inline entry of `name`; null if there is none. Written out: compilers make a loop of it, at
-// twice the instructions.
+// The inline entry of `name`, or null. Unrolled by hand: a loop compiles to twice the
+// instructions.
 inline LockEntry* find_inline(LockBucket& bucket, LockName name) {
     LockEntry* const entries = bucket.entries;
     if (entries[0].name == name.value) return &entries[0];
@@ -184,9 +227,10 @@ inline LockEntry* find_inline(LockBucket& bucket, LockName name) {
     return nullptr;
 }
 
-// The short cut of a lock: a free place in the bucket, or the caller's own thin entry. Under the
+// Fast path of a lock: a free entry of the bucket, or the caller's own thin entry. Under the
 // bucket's latch.
 inline Grant acquire_thin(LockBucket& bucket, uint32_t slot, LockName name, LockMode mode) {
+    bucket.assert_state();
     if (LockEntry* entry = find_inline(bucket, name)) [[unlikely]] {
         if (!word::is_thin_of(entry->word, slot)) return Grant::slow;
         entry->word |= static_cast<uint8_t>(mode);
@@ -201,12 +245,14 @@ inline Grant acquire_thin(LockBucket& bucket, uint32_t slot, LockName name, Lock
     return Grant::fresh;
 }
 
-// What is left of an entry after an unlock.
+// What remains of the caller's rights after an unlock.
 enum class Rest : uint8_t { none, some, slow };
 
-// The short cut of an unlock: the caller's own thin entry among the inline ones. Under the bucket's
+// Fast path of an unlock: the caller's own thin entry among the inline ones. Under the bucket's
 // latch.
 inline Rest release_thin(LockBucket& bucket, uint32_t slot, LockName name, LockMode rights) {
+    bucket.assert_state();
+    DCHECK(rights != LockMode::none && name.value != 0);
     LockEntry* const entry = find_inline(bucket, name);
     if (!entry) [[unlikely]]
         return bucket.overflow ? Rest::slow : Rest::none;
@@ -221,20 +267,23 @@ inline Rest release_thin(LockBucket& bucket, uint32_t slot, LockName name, LockM
 
 // Bits of LockOwner::noted.
 namespace noted {
-// A real request of that owner and store is in the table.
+// A real request of that owner for that object is in the table.
 inline constexpr uint64_t kMaterialised = 0x80;
-inline uint64_t tag(ObjectId store) { return (uint64_t{store.value} + 1) << 32; }
+inline uint64_t tag(ObjectId store) {
+    DCHECK(store.value != UINT32_MAX);  // else the tag of none
+    return (uint64_t{store.value} + 1) << 32;
+}
 inline bool is_for(uint64_t word, ObjectId store) {
     return (word >> 32) == uint64_t{store.value} + 1;
 }
 inline LockMode mode(uint64_t word) { return static_cast<LockMode>(word & 0x7f); }
 }  // namespace noted
 
-// The name under which a store's lock stands in the table.
+// The name under which an object's lock stands in the table.
 inline LockName store_lock_name(ObjectId store) { return page_lock_name(store, kPageNone); }
 
-// One line of a recorded deadlock: `txn` waits for `wanted` on `name`; the next line's txn holds
-// `other` or waits before it for that.
+// One line of a recorded deadlock: `txn` waits for `wanted` on `name`. The next line's txn holds
+// `other` or, if `queued`, waits for it earlier in the queue.
 struct CycleLine {
     TxnId txn{};
     uint64_t name = 0;
@@ -245,7 +294,7 @@ struct CycleLine {
 struct CycleRecord {
     static constexpr size_t kLines = 16;
     uint32_t id = 0;
-    uint32_t length = 0;  // of the cycle; lines beyond kLines are not kept
+    uint32_t length = 0;  // members of the cycle; lines beyond kLines are not kept
     TxnId victim{};
     CycleLine lines[kLines];
 };
@@ -254,15 +303,22 @@ struct CycleRecord {
 struct DeadlockSearch {
     struct Node {
         LockOwner* owner;
-        LockRequest* request;  // as seen when its bucket was looked at
+        LockRequest* request;  // as seen under its bucket's latch
         LockBucket* bucket;
         uint32_t parent;  // index in nodes
     };
     static constexpr size_t kKept = 64;
+    // Under the latch: each owner is a node once, so nothing grows beyond the slots.
+    void assert_state() const {
+        DCHECK(latch.is_held());
+        DCHECK(nodes.size() <= seen.size() && path.size() <= nodes.size());
+        DCHECK(path.empty() || path.front() == 0);
+    }
+
     SpinLock latch;
     uint32_t round = 0;
     uint32_t cycles = 0;
-    std::vector<uint32_t> seen;        // by owner slot: round in which it became a node
+    std::vector<uint32_t> seen;        // by owner slot: round that made it a node
     std::vector<Node> nodes;           // breadth first
     std::vector<uint32_t> path;        // indices of nodes in the cycle
     std::vector<LockBucket*> buckets;  // of the cycle, sorted
@@ -287,15 +343,14 @@ struct LockManager::Impl {
     LockHead* inflate(uint64_t name, LockEntry* entry);  // null: out of memory
     void deflate(LockBucket& bucket, LockEntry* entry);
     LockRequest* add_granted(uint64_t name, LockHead* head, LockOwner* owner, LockMode mode);
-    // A granted request without any right.
+    // Frees a granted request that has no right left.
     void drop_empty(LockBucket& bucket, LockEntry* entry, LockRequest* request);
     static LockRequest* granted_of(LockHead* head, const LockOwner* owner);
     // Rights of `owner` and of all others on an entry.
     static LockMode rights_of(const LockEntry* entry, const LockOwner& owner, LockMode* others,
                               LockMode* waiting);
 
-    // --- lock_manager.cc: what does not fit the short cut; tail calls, so that the short cut needs
-    // no stack frame
+    // --- lock_manager.cc: slow paths, as tail calls, so that the fast path needs no stack frame
     [[gnu::cold, gnu::noinline]] Result<void> grow_and_lock(LockManager& self, LockOwner& owner,
                                                             LockName name, LockMode mode);
     [[gnu::noinline]] Result<void> lock_slow(LockBucket& bucket, LockOwner& owner, LockName name,
@@ -316,16 +371,16 @@ struct LockManager::Impl {
     };
     Result<Grant> acquire(LockBucket& bucket, LockOwner& owner, LockName name, LockMode mode,
                           Ask ask);
-    // Leaves the latch alone. may_yield: `later` instead of queueing behind somebody who only needs
-    // the CPU.
+    // Keeps the latch. may_yield: answer `later` instead of queueing behind a holder that only
+    // needs the CPU.
     Step decide(LockBucket& bucket, LockOwner& owner, LockName name, LockMode mode, Ask ask,
                 bool may_yield);
     bool holder_is_ready_here(const LockEntry* entry) const;
     Step queue_up(LockBucket& bucket, LockEntry* entry, LockOwner& owner, LockMode mode, Ask ask,
                   bool conversion);
-    // true: nothing left.
+    // True if the owner has no right left.
     bool release(LockBucket& bucket, LockOwner& owner, LockName name, LockMode rights);
-    // Takes the latch itself.
+    // The same; takes the latch itself.
     bool release_one(LockOwner& owner, LockName name, LockMode rights);
 
     // --- lock_queue.cc: under the bucket's latch
@@ -346,7 +401,7 @@ struct LockManager::Impl {
 
     // --- lock_object.cc
     static Intent* find_intent(LockOwner& owner, const ObjectLock& store);
-    // null: all in use.
+    // Null: all are in use.
     Intent* add_intent(LockOwner& owner, ObjectLock& store, LockMode noted) const;
     [[gnu::cold, gnu::noinline]] Result<bool> lock_weak_slow(LockOwner& owner, ObjectLock& store,
                                                              Intent& intent, LockMode mode,
@@ -387,7 +442,7 @@ struct LockManager::Impl {
         LockPool<LockHead, &LockHead::pool_next> heads;
         LockPool<LockBucket, &LockBucket::overflow> overflows;
         LockPool<LockOwner::Chunk, &LockOwner::Chunk::before> chunks;
-        // Names given back by owners of this partition, not counting waited ones.
+        // Names released by owners of this partition, without those granted after a wait.
         std::atomic<uint64_t> released{0};
         explicit Partition(const threads::StageOptions<LockRequest>& options) : stage(options) {}
     };
@@ -402,10 +457,10 @@ struct LockManager::Impl {
     std::unique_ptr<std::atomic<LockOwner*>[]> owners;  // by slot
     // Slots below may be in use; only grows.
     std::atomic<uint32_t> owners_end{0};
-    // Searches that may look at owners they found in the table or the registry: remove_owner waits
-    // for zero.
+    // Scans that may read owners found in the table or the registry. remove_owner() waits for
+    // zero.
     alignas(kCacheLineBytes) std::atomic<uint32_t> watchers{0};
-    std::deque<Partition> partitions;  // kPartitions of them, for ever
+    std::deque<Partition> partitions;  // kPartitions; fixed
     DeadlockSearch search;
     std::atomic<uint64_t> waits{0}, deadlocks{0}, timeouts{0}, escalations{0}, inflations{0},
         wait_nanos{0};
@@ -424,7 +479,7 @@ inline Intent* LockManager::Impl::find_intent(LockOwner& owner, const ObjectLock
     return nullptr;
 }
 
-// Keeps the owners that a search meets from going away.
+// Keeps owners that a search meets from being removed.
 class WatchGuard {
 public:
     explicit WatchGuard(std::atomic<uint32_t>& watchers) : watchers_(watchers) {
@@ -442,16 +497,15 @@ inline bool has_room(const LockOwner& owner) {
     return owner.chunk && owner.chunk->used < LockOwner::Chunk::kNames;
 }
 
-// Room must have been made before (so that nothing fails once the lock is granted).
+// The caller has made sure of a free place, so that nothing fails after the grant.
 inline void push_name(LockOwner& owner, LockName name) {
     LockOwner::Chunk* chunk = owner.chunk;
-    DCHECK(has_room(owner));
+    DCHECK(has_room(owner) && name.value != 0);
     chunk->names[chunk->used++] = name;
     ++owner.locks_held;
 }
 
-// The whole of a lock that the short cut can do. Grant::slow: nothing is done and the bucket's
-// latch is held.
+// A whole lock on the fast path. Grant::slow: nothing is done, and the bucket's latch is held.
 inline Grant lock_thin(LockBucket& bucket, LockOwner& owner, LockName name, LockMode mode) {
     bucket.latch.lock();
     const Grant grant = acquire_thin(bucket, owner.slot, name, mode);

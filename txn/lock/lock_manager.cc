@@ -1,6 +1,6 @@
-// lock_manager.cc - making the lock manager, and its short calls: lock, try, unlock, look.
+// lock_manager.cc - construction of the lock manager, and its short calls: lock, try, unlock, held.
 //
-// Concepts   The common case is one free place or the caller's own entry in one bucket: latch,
+// Concepts   The common case uses one free entry, or the caller's own, in one bucket: latch,
 //            compare three names, write 16 bytes, unlatch, note the name. Everything else is out of
 //            line (lock_acquire.cc).
 #include "txn/lock/lock_manager.h"
@@ -17,7 +17,7 @@ namespace lockstep::txn {
 LockManager::Impl::Impl(const LockOptions& o) : options(o) {
     for (size_t i = 0; i < kPartitions; ++i)
         partitions.emplace_back(lock_stage_options(options.stage));
-    // Waiters and holders are counted in 16 bits, and an empty table still needs a shift below 64.
+    // Waiters and holders are counted in 16 bits, and the smallest table needs a shift below 64.
     options.owners_max = std::clamp<uint32_t>(options.owners_max, 1, 65535);
     options.buckets_log2 = std::clamp<uint32_t>(options.buckets_log2, 4, 32);
     shift = 64 - options.buckets_log2;
@@ -47,6 +47,8 @@ LockManager::~LockManager() = default;
 void LockManager::add_owner(LockOwner& owner) {
     CHECK(owner.slot < impl_->options.owners_max);
     CHECK(impl_->owners[owner.slot].load(std::memory_order_relaxed) == nullptr);
+    owner.assert_state();
+    DCHECK(owner.locks_held == 0 && owner.waiting.load() == nullptr);
     uint32_t end = impl_->owners_end.load();
     while (end <= owner.slot && !impl_->owners_end.compare_exchange_weak(end, owner.slot + 1)) {}
     impl_->owners[owner.slot].store(&owner);  // sequentially consistent: see lock_object.cc
@@ -55,6 +57,7 @@ void LockManager::add_owner(LockOwner& owner) {
 void LockManager::remove_owner(LockOwner& owner) {
     CHECK(impl_->owners[owner.slot].load(std::memory_order_relaxed) == &owner);
     CHECK(owner.locks_held == 0 && owner.intents_used == 0);  // LM-4: release_all came before
+    DCHECK(owner.waiting.load() == nullptr && owner.strong_unlisted == nullptr);
     while (owner.chunk) impl_->pop_chunk(owner);
     impl_->owners[owner.slot].store(nullptr);
     while (impl_->watchers.load() != 0) cpu_relax();
@@ -65,7 +68,8 @@ void LockManager::forget_owner(LockOwner& owner) {
 }
 
 Result<void> LockManager::lock(LockOwner& owner, LockName name, LockMode mode) {
-    DCHECK(name.value != 0);
+    DCHECK(name.value != 0 && mode != LockMode::none);
+    owner.assert_state();
     if (!has_room(owner)) [[unlikely]]
         return impl_->grow_and_lock(*this, owner, name, mode);
     LockBucket& bucket = buckets_[name.value >> shift_];
@@ -87,7 +91,8 @@ Result<void> LockManager::Impl::lock_slow(LockBucket& b, LockOwner& owner, LockN
 }
 
 Result<bool> LockManager::try_lock(LockOwner& owner, LockName name, LockMode mode) {
-    DCHECK(name.value != 0);
+    DCHECK(name.value != 0 && mode != LockMode::none);
+    owner.assert_state();
     if (!has_room(owner) && !impl_->grow_names(owner)) [[unlikely]]
         return fail(ErrorCode::out_of_memory, "lock names");
     LockBucket& bucket = buckets_[name.value >> shift_];
@@ -125,6 +130,7 @@ LockMode LockManager::held(const LockOwner& owner, LockName name) const {
 }
 
 void LockManager::unlock(LockOwner& owner, LockName name, LockMode rights) {
+    owner.assert_state();
     LockBucket& bucket = buckets_[name.value >> shift_];
     bucket.latch.lock();
     const Rest rest = release_thin(bucket, owner.slot, name, rights);
@@ -132,10 +138,11 @@ void LockManager::unlock(LockOwner& owner, LockName name, LockMode rights) {
         return impl_->unlock_slow(bucket, owner, name, rights);
     bucket.latch.unlock();
     if (rest == Rest::some) return;
-    // Usually the newest name of a chunk with more in it.
+    // Usually it is the newest name of a chunk that holds more.
     LockOwner::Chunk* chunk = owner.chunk;
     if (!chunk || chunk->used < 2 || chunk->names[chunk->used - 1] != name) [[unlikely]]
         return impl_->forget_name(owner, name);
+    DCHECK(owner.locks_held >= chunk->used);
     --chunk->used;
     --owner.locks_held;
 }

@@ -1,24 +1,24 @@
 // lock_manager.h - strict two-phase locks on 64-bit names: grant, wait, detect deadlocks, escalate,
 // release.
 //
-// Concepts   A LockName is a 64-bit hash of (store id, key), (store id, page) or (store id,
-//            record); two things with one hash share a lock, which costs concurrency and never
-//            correctness. Buckets are cache lines with inline entries: an entry with one owner and
-//            no waiter is *thin* (name, owner slot, mode); a second owner or a waiter makes it
-//            *fat* (a lock head with a queue). A lock and its unlock cost one bucket access each.
-//            Intention locks on a store (index, heap, or the whole database) are noted in the owner
-//            only, as long as nobody wants a strong lock (S SIX U X) on it: see ObjectLock.
+// Concepts   A LockName is a 64-bit hash of (object id, key), (object id, page) or (object id,
+//            record). Two things with one hash share a lock, which costs concurrency and never
+//            correctness. Buckets are cache lines with inline entries. An entry with one owner and
+//            no waiter is *thin*: name, owner slot, mode. A second owner or a waiter makes it
+//            *fat*: a lock head with a queue. A lock and its unlock cost one bucket access each.
+//            Intention locks on an object (index, heap, or the whole database) are only noted in
+//            the owner while no owner wants a strong lock (S SIX U X) on it: see ObjectLock.
 // Invariants LM-1 Granted modes of different owners are compatible with each other (except U after
-// S). [checked: grant()]
-//            LM-2 Nobody waits whose request could be granted, outside the bucket's lock. [checked:
-//            verify()]
-//            LM-3 An owner waits for at most one name. [checked: wait()] LM-4 release_all leaves no
-//            entry of the owner. [checked: verify()]
+//                 S). [checked: verify()]
+//            LM-2 No owner waits for a request that could be granted, outside the bucket's latch.
+//                 [checked: verify()]
+//            LM-3 An owner waits for at most one name. [checked: enqueue(), verify()]
+//            LM-4 release_all leaves no entry of the owner. [checked: verify()]
 //            LM-5 A cycle of waits exists only between its last request and the end of that
-//            request's deadlock search. [lock_deadlock.cc]
+//                 request's deadlock search. [lock_deadlock.cc]
 //            LM-6 A noted intention conflicts with no granted strong lock. [lock_object.cc]
 // Blocking   lock() parks the user thread while others hold a conflicting mode; the caller must
-//            hold no latch. try_ never parks.
+//            hold no latch. The try_ calls never park.
 // Source     Gray & Reuter ch. 8; IBM "U" locks; PostgreSQL's README of fast-path locks for the
 //            idea behind ObjectLock.
 #pragma once
@@ -41,9 +41,9 @@ struct LockOptions {
     uint32_t owners_max = 4096;  // slots
     // Longest wait of one request; per owner in LockOwner::timeout.
     Nanos timeout = kNever;
-    // Record locks of one owner on one store before it tries the store's lock; 0 = never.
+    // Record locks of one owner in one object before it tries the object's lock; 0 = never.
     uint32_t escalate_at = 5000;
-    LockStageOptions stage = {};  // order of those who wait
+    LockStageOptions stage = {};  // order of waiters
 };
 
 struct LockBucket;  // one cache line of the table
@@ -55,76 +55,75 @@ public:
     LockManager(const LockManager&) = delete;
     LockManager& operator=(const LockManager&) = delete;
 
-    // The owner's slot must be < owners_max and unique among registered owners. Once per life of
-    // the object, not per transaction: a registered owner may be used by one transaction after the
-    // other, with release_all between.
+    // Registers an owner. Its slot must be < owners_max and unique among registered owners. Once
+    // per LockOwner, not per transaction: transactions may use it one after the other, with
+    // release_all between.
     void add_owner(LockOwner& owner);
-    void forget_owner(LockOwner& owner);  // a crash is simulated: whatever it holds
+    void forget_owner(LockOwner& owner);  // after a simulated crash, whatever it holds
     // After release_all; spins while a search may look at the owner.
     void remove_owner(LockOwner& owner);
 
-    // Starts to load the bucket of `name`: for callers that have something else to do before they
-    // lock it.
+    // Prefetches the bucket of `name`, for callers with other work to do before they lock it.
     void prefetch(LockName name) const {
         prefetch_line_to_write(reinterpret_cast<const char*>(buckets_) +
                                kCacheLineBytes * (name.value >> shift_));
     }
 
-    // Grants `mode` on top of what the owner holds. Parks on conflict. Errors: deadlock (detail =
-    // id of the recorded cycle, see describe_cycle; a = name; this owner is the victim),
-    // lock_timeout (a = name), cancelled, out_of_memory, wrong_thread (it would have to wait and
-    // the caller is no user thread). What the owner held before an error it holds after it.
+    // Grants `mode` in addition to what the owner holds. Parks on conflict. After an error the
+    // owner holds what it held before. Errors: deadlock (this owner is the victim; detail = id of
+    // the recorded cycle, see describe_cycle; a = name), lock_timeout (a = name), cancelled,
+    // out_of_memory, wrong_thread (a wait is needed and the caller is no user thread).
     Result<void> lock(LockOwner& owner, LockName name, LockMode mode);
-    // False if it would have to wait. Error only for out_of_memory.
+    // False if the request would have to wait. Error: out_of_memory only.
     Result<bool> try_lock(LockOwner& owner, LockName name, LockMode mode);
-    // Waits until `mode` could be granted, and grants nothing (insert intention on the next key's
-    // gap).
+    // Waits until `mode` could be granted, and grants nothing. For an insert's intention on the gap
+    // of the next key.
     Result<void> wait_until_grantable(LockOwner& owner, LockName name, LockMode mode);
     // True if `mode` could be granted now. A hint unless the caller prevents changes otherwise.
     bool grantable(const LockOwner& owner, LockName name, LockMode mode);
     LockMode held(const LockOwner& owner, LockName name) const;
 
-    // Gives back rights of one name before the end: read committed after a read, a failed recheck
-    // after a wait.
+    // Releases rights on one name before the transaction ends: read committed after a read, or a
+    // failed recheck after a wait.
     void unlock(LockOwner& owner, LockName name, LockMode rights);
     void release_all(LockOwner& owner);
     // Read locks only (S, U, gap_read, IS): at commit, before the log record is durable.
     void release_shared(LockOwner& owner);
 
-    // Locks a whole store. IS and IX are noted in the owner and cost no shared write unless a
+    // Locks a whole object. IS and IX are noted in the owner and cost no shared write unless a
     // strong lock exists or is wanted. S SIX U X first turn the noted intentions of all owners into
     // real requests, then queue like any lock.
     Result<void> lock_object(LockOwner& owner, ObjectLock& store, LockMode mode);
-    // Never parks; false if it would have to wait.
+    // Never parks; false if the request would have to wait.
     Result<bool> try_lock_store(LockOwner& owner, ObjectLock& store, LockMode mode);
-    // From now on whoever asks for rights on the store or its records gets no_such_object; who has
-    // some keeps them.
+    // From now on an owner without rights on the object gets no_such_object when it asks for rights
+    // on it or its records. Owners that have rights keep them.
     void bar_object(ObjectLock& store);
-    // Bars the store and waits for X on it.
+    // Bars the object and waits for X on it.
     Result<void> lock_object_to_free(LockOwner& owner, ObjectLock& store);
 
-    // The call of the record operations: the intention on the record's store, then the record. One
-    // bucket access when the intention is noted already, none when the store's lock covers the
-    // record. Escalates: every escalate_at (then doubled) record locks it tries the store's lock in
-    // S or X and goes on with record locks if others are in the way.
+    // The call of the record operations: the intention on the record's object, then the record. One
+    // bucket access when the intention is noted already, none when the object's lock covers the
+    // record. Escalates: after escalate_at record locks it tries the object's lock in S or X. If
+    // others hold it back, record locks continue and the number to the next attempt doubles.
     Result<void> lock_record(LockOwner& owner, ObjectLock& store, LockName name, LockMode mode);
     Result<bool> try_lock_record(LockOwner& owner, ObjectLock& store, LockName name, LockMode mode);
 
     // Wakes the owner's wait, if any, with `cancelled`. From any worker.
     void cancel(LockOwner& owner);
 
-    // Text of a deadlock's cycle: "txn 7 waits for X on 0x.. held by txn 9 (S); txn 9 waits ...";
-    // kept for the last 64 deadlocks.
+    // Text of a deadlock's cycle: "txn 7 waits for X on 0x.. held by txn 9 (S); txn 9 waits ...".
+    // Kept for the last 64 deadlocks.
     std::string describe_cycle(uint32_t id) const;
 
-    // granted_at_once is brought up to date when an owner releases its locks.
+    // granted_at_once is updated when an owner releases its locks.
     struct Stats {
         uint64_t granted_at_once = 0, waits = 0, deadlocks = 0, timeouts = 0, escalations = 0,
                  inflations = 0, wait_nanos = 0;
     };
     Stats stats() const;
-    // The lock stage: who waited, how long until the grant, how long the queues were, how many were
-    // granted together, who was overtaken.
+    // The lock stage: number of waits, time until the grant, length of the queues, size of groups
+    // granted together, overtaking.
     StageStats stage_stats() const;
     // Checks LM-1 to LM-4 over the whole table while nothing else runs. Error text or empty.
     std::string verify() const;

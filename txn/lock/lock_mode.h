@@ -1,10 +1,11 @@
 // lock_mode.h - lock modes as sets of elementary rights: joining two modes is `or`, testing a
 // conflict is one `and`.
 //
-// Concepts   Store (database) > table or index > heap page take IS IX S SIX U X. A key lock has two
-//            parts: the key itself (S U X) and the gap below it down to the next smaller key:
-//            gap_read (a scan or a miss depends on its emptiness) and gap_insert (somebody is
-//            putting a key there). The two parts share one lock name and one mode byte.
+// Concepts   Database > index or heap > heap page take IS IX S SIX U X. A key lock has two parts:
+//            the key itself (S U X) and the gap below it, down to the next smaller key. The gap has
+//            two rights. gap_read: a scan or a miss depends on the gap being empty. gap_insert: an
+//            insert of a key is in progress there. Both parts share one lock name and one mode
+//            byte.
 // Source     J. Gray, A. Reuter, "Transaction Processing", 1993, ch. 7 (granular modes, U); C.
 //            Mohan, ARIES/KVL, 1990, and G. Graefe, "A Survey of B-Tree Locking Techniques", 2010
 //            (key-range modes).
@@ -38,8 +39,8 @@ constexpr LockMode operator&(LockMode a, LockMode b) {
 }
 
 namespace detail {
-// Rights of others that a request for one elementary right must not meet. U is asymmetric: granted
-// S admits U, granted U admits no new S, so that an upgrade to X is not starved.
+// Rights of others that conflict with a request for one elementary right. U is asymmetric: granted
+// S admits U, but granted U admits no new S, so that an upgrade to X is not starved.
 constexpr uint8_t conflicts_of_right(uint8_t right) {
     constexpr auto bits = [](auto... m) {
         return static_cast<uint8_t>((static_cast<uint8_t>(m) | ... | 0));
@@ -65,9 +66,14 @@ struct ConflictTable {
     }
 };
 inline constexpr ConflictTable kConflicts;
+// Key rights and gap rights never conflict; U is asymmetric: it may join S, and S may not join U.
+static_assert((kConflicts.of[31] & 96) == 0 && (kConflicts.of[96] & 31) == 0);
+static_assert((kConflicts.of[8] & 4) == 0 && (kConflicts.of[4] & 8) != 0);
+static_assert(kConflicts.of[4 | 2] == (kConflicts.of[4] | kConflicts.of[2]));  // SIX
+static_assert(kConflicts.of[16] == 31 && kConflicts.of[1] == 16);
 }  // namespace detail
 
-// May `requested` be granted while others hold, all together, the rights in `granted`?
+// May `requested` be granted while all others together hold `granted_to_others`?
 constexpr bool compatible(LockMode requested, LockMode granted_to_others) {
     if (MUTANT(u_lets_u_in))
         granted_to_others =
@@ -78,8 +84,8 @@ constexpr bool compatible(LockMode requested, LockMode granted_to_others) {
     return (detail::kConflicts.of[static_cast<uint8_t>(requested)] &
             static_cast<uint8_t>(granted_to_others)) == 0;
 }
-// Does holding `held` make a request for `wanted` superfluous? X covers S, U; S covers IS; X and
-// SIX cover IX ...
+// Does holding `held` make a request for `wanted` superfluous? X covers IS, IX, S and U; U covers
+// IS and S; S and IX cover IS.
 constexpr bool covers(LockMode held, LockMode wanted) {
     unsigned h = static_cast<uint8_t>(held);
     if (h & 16) h |= 1 | 2 | 4 | 8;                           // X

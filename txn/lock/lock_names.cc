@@ -1,9 +1,8 @@
-// lock_names.cc - the list of names an owner holds: growing, forgetting one, giving everything
-// back.
+// lock_names.cc - the list of names that an owner holds: grow, forget one name, release all.
 //
-// Concepts   The list may hold a name that is no longer held (an unlock far from the end does not
-//            search for ever) or twice; releasing what is not held is no error. It never lacks a
-//            held name, except those of stores: see lock_object.cc.
+// Concepts   The list may contain a name that is no longer held, because an unlock searches only
+//            near the end, and it may contain a name twice. Releasing a name that is not held is no
+//            error. The list never lacks a held name, except names of objects: see lock_object.cc.
 // Blocking   Nothing here parks.
 #include <algorithm>
 
@@ -12,6 +11,7 @@
 namespace lockstep::txn {
 
 bool LockManager::Impl::grow_names(LockOwner& owner) {
+    DCHECK(!has_room(owner));
     LockOwner::Chunk* more = partition(owner).chunks.get();
     if (!more) return false;
     more->before = owner.chunk;
@@ -23,6 +23,7 @@ bool LockManager::Impl::grow_names(LockOwner& owner) {
 // Only the owner's newest chunk may be empty, and only if it is also the oldest.
 void LockManager::Impl::pop_chunk(LockOwner& owner) {
     LockOwner::Chunk* empty = owner.chunk;
+    DCHECK(empty != nullptr);
     owner.chunk = empty->before;
     partition(owner).chunks.put(empty);
 }
@@ -34,6 +35,7 @@ void LockManager::Impl::forget_name(LockOwner& owner, LockName name) {
          chunk = chunk->before, ++searched)
         for (uint64_t i = chunk->used; i-- > 0;) {
             if (chunk->names[i] != name) continue;
+            DCHECK(owner.chunk->used > 0 && owner.locks_held > 0);
             // The last name of the list fills the gap; order does not matter for a release.
             chunk->names[i] = owner.chunk->names[--owner.chunk->used];
             --owner.locks_held;
@@ -44,7 +46,8 @@ void LockManager::Impl::forget_name(LockOwner& owner, LockName name) {
 
 void LockManager::release_all(LockOwner& owner) {
     DCHECK(owner.waiting.load(std::memory_order_relaxed) == nullptr);
-    constexpr uint64_t kAhead = 4;  // buckets loaded ahead of their release
+    owner.assert_state();
+    constexpr uint64_t kAhead = 4;  // buckets prefetched before their release
     const uint64_t names = owner.locks_held;
     while (LockOwner::Chunk* chunk = owner.chunk) {
         for (uint64_t i = chunk->used; i-- > 0;) {
@@ -61,11 +64,14 @@ void LockManager::release_all(LockOwner& owner) {
                                                    std::memory_order_relaxed);
     owner.locks_held = 0;
     owner.waits = 0;
+    owner.assert_state();
+    DCHECK(owner.intents_used == 0 && owner.strong_unlisted == nullptr);
 }
 
 void LockManager::release_shared(LockOwner& owner) {
     constexpr LockMode kShared = LockMode::S | LockMode::U | LockMode::IS | LockMode::gap_read;
     uint64_t released = 0;
+    owner.assert_state();
     for (LockOwner::Chunk* chunk = owner.chunk; chunk; chunk = chunk->before) {
         uint64_t kept = 0;
         for (uint64_t i = 0; i < chunk->used; ++i)
@@ -74,6 +80,7 @@ void LockManager::release_shared(LockOwner& owner) {
         released += chunk->used - kept;
         chunk->used = kept;
     }
+    DCHECK(released <= owner.locks_held);
     owner.locks_held -= released;
     if (owner.intents_used) impl_->release_shared_intents(owner);
     if (released) impl_->partition(owner).released.fetch_add(released, std::memory_order_relaxed);

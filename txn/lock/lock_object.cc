@@ -1,30 +1,32 @@
-// lock_object.cc - locks of whole stores: noted intentions, and strong locks that make them real.
+// lock_object.cc - locks of whole objects: noted intentions, and strong locks that make them real.
 //
-// Concepts   An owner *notes* IS or IX in its own noted[] word and goes on if the store's `strong`
-//            is zero. Who wants S SIX U X adds itself to `strong` first, then *materialises* the
-//            noted intentions of all registered owners: gives each a granted request under the
-//            store's name in the lock table. Only then does it queue for its own lock.
+// Concepts   An owner *notes* IS or IX in its own noted[] word and continues if the object's
+//            `strong` is zero. An owner that wants S SIX U X first adds itself to `strong`. It then
+//            *materialises* the noted intentions of all registered owners: each gets a granted
+//            request under the object's name in the lock table. Only then does it queue for its own
+//            lock.
 // States     noted[i]: 0 -> tag (add_intent) -> tag|mode (lock_weak) -> tag|mode|materialised
-//            (materialise, by anybody) -> 0 (release). Invariants ST-1 An intention is *confirmed*
-//            when its owner has read strong == 0 after noting it, or has a real request for it.
+//            (materialise, by any thread) -> 0 (release).
+// Invariants ST-1 An intention is *confirmed* when its owner has read strong == 0 after noting it,
+//                 or has a real request for it.
 //            ST-2 noted[] is filled from the front and cleared from the back, so a reader may stop
-//            at the first zero.
+//                 at the first zero.
 //            ST-3 kMaterialised is set under the bucket's latch together with the request, by
-//                 compare-and-exchange on the whole word: either the owner's clearing exchange sees
-//                 the bit and removes the request, or the request is never made.
+//                 compare-and-exchange on the whole word. So either the owner's clearing exchange
+//                 sees the bit and removes the request, or the request is never made.
 //            ST-4 `strong` counts an owner from before its materialising until after its strong
-//            right has left the table.
-//            ST-5 Who asks for a first right on a barred store gets an error instead. Who has
-//            rights already keeps them, and gets others.
-//            LM-6 While somebody has a strong right on a store, every confirmed intention on it is
-//                 in the table. Proof: all accesses to noted[] and `strong` are sequentially
-//                 consistent. Owner O: note; read strong. Locker L: add to strong; read noted. If O
-//                 read 0 then its note precedes L's reading, so L materialises it before it asks
-//                 for its own right; the table then keeps the two apart. If O read non-zero it
-//                 takes the note back and asks the table. A note that conflicts with a right
-//                 granted to others is therefore unconfirmed (its owner is about to take it back),
-//                 and materialise() leaves it alone.
-// Blocking   lock_weak and lock_strong may park in the lock table; scans of owners never park, and
+//                 right has left the table.
+//            ST-5 A request for a first right on a barred object gets an error. Owners that have
+//                 rights keep them, and get further ones.
+//            LM-6 While an owner has a strong right on an object, every confirmed intention on it
+//                 is in the table. Proof: all accesses to noted[] and `strong` are sequentially
+//                 consistent. Owner O notes, then reads `strong`. Locker L adds to `strong`, then
+//                 reads noted[]. If O read 0, its note precedes L's read. L therefore materialises
+//                 it before asking for its own right, and the table keeps the two apart. If O read
+//                 non-zero, it withdraws the note and asks the table. So a note that conflicts with
+//                 a right granted to others is unconfirmed: its owner is about to withdraw it, and
+//                 materialise() ignores it.
+// Blocking   lock_weak and lock_strong may park in the lock table. Scans of owners never park, and
 //            remove_owner waits for them.
 // Source     PostgreSQL, src/backend/storage/lmgr/README ("Fast Path Locking"): the idea.
 #include <algorithm>
@@ -39,14 +41,14 @@ namespace {
 constexpr LockMode kWeak = LockMode::IS | LockMode::IX;
 constexpr LockMode kStrong = LockMode::S | LockMode::U | LockMode::X;
 
-// Rights on records that nobody else can have against `held` on the store.
+// Rights on records that no other owner can have against `held` on the object.
 constexpr LockMode records_covered_by(LockMode held) {
     if (covers(held, LockMode::X)) return kAllRights;
     if (covers(held, LockMode::S)) return LockMode::IS | LockMode::S | LockMode::gap_read;
     return LockMode::none;
 }
 
-// Rights on records for which `held` is intention enough.
+// Rights on records for which `held` is a sufficient intention.
 constexpr LockMode records_allowed_by(LockMode held) {
     if (covers(held, LockMode::IX)) return kAllRights;
     return covers(held, LockMode::IS) ? LockMode::IS | LockMode::S | LockMode::gap_read
@@ -78,9 +80,10 @@ void set_held(Intent& intent, LockMode held) {
 
 }  // namespace
 
-// `noted`: what the owner notes at once, or none.
+// `noted`: the mode that the owner notes at once, or none.
 Intent* LockManager::Impl::add_intent(LockOwner& owner, ObjectLock& store, LockMode noted) const {
     if (owner.intents_used == LockOwner::kIntentsMax) return nullptr;
+    DCHECK(owner.noted[owner.intents_used].load() == 0);  // ST-2
     const uint32_t i = owner.intents_used++;
     owner.intents[i] = Intent{
         .lock = &store,
@@ -91,18 +94,19 @@ Intent* LockManager::Impl::add_intent(LockOwner& owner, ObjectLock& store, LockM
     return &owner.intents[i];
 }
 
-// `listed`: the name goes to the owner's list, for stores that have no intent entry.
+// `listed`: the name goes to the owner's list, for objects without an intent entry.
 Result<bool> LockManager::Impl::acquire_store(LockOwner& owner, const ObjectLock& store,
                                               LockMode mode, bool attempt, bool listed,
                                               bool to_free) {
     if (listed && !has_room(owner) && !grow_names(owner))
         return fail(ErrorCode::out_of_memory, "lock names");
+    DCHECK(mode != LockMode::none && (!listed || has_room(owner)));
     const LockName name = store_lock_name(store.store);
     LockBucket& b = bucket(name.value);
     b.latch.lock();
     const Grant grant = TRY(acquire(b, owner, name, mode, attempt ? Ask::attempt : Ask::wait));
-    // ST-5. It goes back at once, so that whoever frees the object need not wait for this owner's
-    // end.
+    // ST-5. Released at once, so that the thread that frees the object need not wait for the end of
+    // this owner.
     if (grant == Grant::fresh && store.gone.load() && !to_free && !MUTANT(gone_store_locked)) {
         release_one(owner, name, mode);
         return fail(ErrorCode::no_such_object, "index or heap", store.store.value);
@@ -113,6 +117,8 @@ Result<bool> LockManager::Impl::acquire_store(LockOwner& owner, const ObjectLock
 
 Result<bool> LockManager::Impl::lock_weak(LockOwner& owner, ObjectLock& store, LockMode mode,
                                           bool attempt) {
+    DCHECK(without(mode, kWeak) == LockMode::none);
+    owner.assert_state();
     Intent* intent = find_intent(owner, store);
     uint64_t before = noted::tag(store.store);
     if (intent) before = owner.noted[intent - owner.intents].fetch_or(static_cast<uint8_t>(mode));
@@ -126,10 +132,11 @@ Result<bool> LockManager::Impl::lock_weak(LockOwner& owner, ObjectLock& store, L
     return lock_weak_slow(owner, store, *intent, mode, before, attempt);
 }
 
-// Takes back what is new, then asks the table. What a strong locker materialised meanwhile is found
-// there as our own.
+// Withdraws the new part of the note, then asks the table. If a strong locker has materialised it
+// meanwhile, the table already has it as this owner's request.
 Result<bool> LockManager::Impl::lock_weak_slow(LockOwner& owner, ObjectLock& store, Intent& intent,
                                                LockMode mode, uint64_t before, bool attempt) {
+    DCHECK(intent.lock == &store && &intent < owner.intents + owner.intents_used);
     owner.noted[&intent - owner.intents].fetch_and(~(static_cast<uint64_t>(mode) & ~before));
     intent.real = true;
     if (!TRY(acquire_store(owner, store, mode, attempt, false))) return false;
@@ -137,9 +144,12 @@ Result<bool> LockManager::Impl::lock_weak_slow(LockOwner& owner, ObjectLock& sto
     return true;
 }
 
-// ST-4: in `strong` once per store and owner; out again at once if the lock is not granted.
+// ST-4: counted in `strong` once per object and owner, and uncounted at once if the lock is not
+// granted.
 Result<bool> LockManager::Impl::lock_strong(LockOwner& owner, ObjectLock& store, LockMode mode,
                                             bool attempt, bool to_free) {
+    DCHECK((mode & kStrong) != LockMode::none);
+    owner.assert_state();
     Intent* intent = find_intent(owner, store);
     if (!intent) intent = add_intent(owner, store, LockMode::none);
     if (!intent && !note_unlisted(owner, store))
@@ -153,6 +163,7 @@ Result<bool> LockManager::Impl::lock_strong(LockOwner& owner, ObjectLock& store,
         MUTANT(intentions_not_materialised) || materialise_all(store)
             ? acquire_store(owner, store, mode, attempt, intent == nullptr, to_free)
             : fail(ErrorCode::out_of_memory, "lock table");
+    DCHECK(MUTANT(strong_not_counted) || store.strong.load() > 0);
     if (!granted || !*granted) {
         if (!intent) --owner.strong_unlisted->used;
         if (!counted) store.strong.fetch_sub(1);
@@ -195,14 +206,15 @@ bool LockManager::Impl::materialise_all(const ObjectLock& store) {
     return true;
 }
 
-// The table does not change between the look at it and the exchange (ST-3). If memory runs out
-// after the exchange the bit stays set without a request: it only says that the owner must look at
-// the table when it releases, and the strong locker gives up.
+// The table does not change between rights_of() and the exchange (ST-3). If memory runs out after
+// the exchange, the bit stays set without a request. That is harmless: the bit only makes the owner
+// check the table when it releases, and the strong locker fails.
 bool LockManager::Impl::materialise(LockOwner& owner, std::atomic<uint64_t>& note, ObjectId store) {
     const uint64_t name = store_lock_name(store).value;
     LockBucket& b = bucket(name);
     const SpinGuard guard(b.latch);
     LockEntry* entry = find(b, name);
+    b.assert_state();
     LockMode others, waiting, mode;
     const LockMode own = rights_of(entry, owner, &others, &waiting);
     uint64_t seen = note.load();
@@ -237,9 +249,11 @@ void LockManager::Impl::release_intents(LockOwner& owner) {
     owner.intents_of = 0;
     while (owner.intents_used) {
         Intent& intent = owner.intents[--owner.intents_used];
+        DCHECK(noted::is_for(owner.noted[owner.intents_used].load(), intent.lock->store));
         const uint64_t last = owner.noted[owner.intents_used].exchange(0);
         if (intent.real || (last & noted::kMaterialised))
             release_one(owner, store_lock_name(intent.lock->store), kAllRights);
+        DCHECK(!intent.strong_counted || intent.lock->strong.load() > 0);
         if (intent.strong_counted) intent.lock->strong.fetch_sub(1);
         intent.lock = nullptr;
     }
@@ -251,7 +265,7 @@ void LockManager::Impl::release_intents(LockOwner& owner) {
     }
 }
 
-// A noted IX stays with its IS; a noted IS alone goes. Stores without an intent entry keep their
+// A noted IX keeps its IS; a noted IS alone is released. Objects without an intent entry keep their
 // strong count until release_all.
 void LockManager::Impl::release_shared_intents(LockOwner& owner) {
     constexpr LockMode kShared = LockMode::S | LockMode::U | LockMode::IS;
@@ -263,6 +277,7 @@ void LockManager::Impl::release_shared_intents(LockOwner& owner) {
         if (intent.real || (last & noted::kMaterialised))
             release_one(owner, store_lock_name(intent.lock->store), kShared);
         set_held(intent, without(intent.held, kShared));
+        DCHECK(!intent.strong_counted || intent.lock->strong.load() > 0);
         if (intent.strong_counted && (intent.held & kStrong) == LockMode::none) {
             intent.lock->strong.fetch_sub(1);
             intent.strong_counted = false;
@@ -279,7 +294,7 @@ Result<void> LockManager::lock_object(LockOwner& owner, ObjectLock& store, LockM
     return {};
 }
 
-// ST-5. The count in `strong` stays, so every newcomer takes the way on which `gone` is looked at.
+// ST-5. The count in `strong` stays, so every newcomer takes the path that checks `gone`.
 void LockManager::bar_object(ObjectLock& store) {
     store.strong.fetch_add(1);
     store.gone.store(true);

@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include <lockstep/types.h>
+#include "threads/base/check.h"
 #include "threads/thread/thread.h"
 #include "txn/lock/lock_mode.h"
 
@@ -16,7 +17,7 @@ namespace lockstep::txn {
 // 64-bit hash. Zero is reserved for "no name".
 using LockName = Id<struct LockNameTag, uint64_t>;
 
-// Of a key of at most 16 bytes, given as two words in memory order with zeros behind its end: one
+// The name of a key of at most 16 bytes, given as two words in memory order, padded with zeros. One
 // multiplication (after wyhash's short form).
 inline LockName short_key_lock_name(ObjectId store, uint64_t first, uint64_t second, size_t bytes) {
     const uint64_t seed = 0x9e3779b97f4a7c15ull * (store.value + 1ull);
@@ -50,77 +51,78 @@ inline LockName record_lock_name(ObjectId store, RecordId id) {
                     1};
 }
 
-// Lock of a whole index, heap or database. Lives in that object's run-time descriptor; `strong`
-// counts owners that hold or want S SIX U X. While it is zero, intentions are only noted in
-// LockOwner::noted. lock_object.cc states the protocol.
+// Lock of a whole index, heap or database, in that object's run-time descriptor. `strong` counts
+// owners that hold or want S SIX U X. While it is zero, intentions are only noted in
+// LockOwner::noted. Protocol: lock_object.cc.
 struct alignas(kCacheLineBytes) ObjectLock {
     ObjectId store{};
     std::atomic<uint32_t> strong{0};
-    // Set by bar_object(), for ever: nobody gets rights any more.
+    // Set by bar_object(), for ever: an owner without rights gets none any more.
     std::atomic<bool> gone{false};
-    // constant: many record locks of one owner may become one of the whole.
+    // Constant: many record locks of one owner may become one of the whole object.
     bool escalates = true;
 };
 
-struct LockRequest;  // lock_manager's own
+struct LockRequest;  // private to the lock manager
 
-// How the wait of an owner ended; written by whoever ended it, before LockOwner::waiting becomes
-// null.
+// How the wait of an owner ended. Written by the thread that ended it, before LockOwner::waiting
+// becomes null.
 enum class WaitOutcome : uint8_t { none, granted, deadlock, timeout, cancelled };
 
-// What an owner knows about its lock on one store. Owner's thread only; the part that others read
-// is LockOwner::noted.
+// What an owner knows about its lock on one object. Owner's thread only; other threads read
+// LockOwner::noted instead.
 struct Intent {
     ObjectLock* lock = nullptr;
-    LockMode held = LockMode::none;  // on the store, noted or real
-    // Rights on records that the store's lock makes superfluous.
+    LockMode held = LockMode::none;  // on the object, noted or real
+    // Rights on records that the object's lock makes superfluous.
     LockMode records_covered = LockMode::none;
-    // Rights on records that may be asked for without a further look at this.
+    // Rights on records that need no further check of this intent.
     LockMode records_short = LockMode::none;
-    bool real = false;                  // this owner has asked the lock table itself
+    bool real = false;                  // this owner has used the lock table for it
     bool strong_counted = false;        // this owner is in lock->strong
-    uint32_t record_locks = 0;          // record locks taken under it, for escalation
+    uint32_t record_locks = 0;          // record locks in the object, for escalation
     uint32_t escalate_at = UINT32_MAX;  // record_locks of the next attempt
 };
 
-// Embedded in a transaction. All fields belong to the owner's thread, except where said. Register
-// it with add_owner() before the first lock. Another thread reads txn, work, priority and
-// operations_left only while the owner waits.
+// Embedded in a transaction. All fields belong to the owner's thread unless a comment says
+// otherwise. Register it with add_owner() before the first lock. Other threads read txn, work,
+// priority and operations_left only while the owner waits.
 struct LockOwner {
     uint32_t slot = 0;
     TxnId txn{};
-    // Who waits, to be woken; written before `waiting` is set.
+    // The thread to wake; written before `waiting` is set.
     threads::Thread* thread = nullptr;
     Nanos timeout = kNever;  // longest wait of one request
-    // Victim choice: least work + locks_held is rolled back (log bytes written).
+    // Log bytes written. The deadlock victim has the least work + locks_held.
     uint64_t work = 0;
     uint32_t priority = 0;    // for LockPolicy::priority: larger comes first
     uint32_t operations = 0;  // declared length in records it locks, 0 = unknown
-    // Of those, as of its newest wait; for LockPolicy::short_first.
+    // Operations left, as of its newest wait; for LockPolicy::short_first.
     uint32_t operations_left = UINT32_MAX;
 
-    // Names held, in order of grant; grown in chunks that a pool keeps.
+    // Names held, in order of grant; a pool provides the chunks.
     struct alignas(kCacheLineBytes) Chunk {
         static constexpr size_t kNames = 62;
         Chunk* before = nullptr;
         uint64_t used = 0;
         LockName names[kNames];
     };
-    // The newest; one stays with the owner until remove_owner().
+    // The newest chunk. One stays with the owner until remove_owner().
+    static_assert(sizeof(Chunk) == 8 * kCacheLineBytes);
     Chunk* chunk = nullptr;
     uint64_t locks_held = 0;  // names in the chunks
-    // Of them granted after a wait, since the last release_all.
+    // Names granted after a wait, since the last release_all.
     uint64_t waits = 0;
 
-    // Stores noted per transaction; further ones take real locks.
+    // Objects noted per transaction; further ones take real locks.
     static constexpr size_t kIntentsMax = 32;
     uint32_t intents_used = 0;
     uint8_t intent_hint[16] = {};  // ObjectId modulo 16 -> likely index in intents
-    // Bit ObjectId modulo 64: some store of that number may be among the intents; no bit, none is.
+    // Bit (ObjectId modulo 64) is set if an object of that residue may be among the intents.
     uint64_t intents_of = 0;
     // ObjectLock addresses counted in `strong` for which no intent was free.
     Chunk* strong_unlisted = nullptr;
-    // noted[i] = store + 1 (high half), kMaterialised, LockMode of intents[i]; zeros from
+    // noted[i] = object id + 1 (high half), kMaterialised, LockMode of intents[i]; zeros from
     // intents_used on. Atomic: see lock_object.cc.
     std::atomic<uint64_t> noted[kIntentsMax] = {};
     Intent intents[kIntentsMax];
@@ -129,7 +131,18 @@ struct LockOwner {
     std::atomic<LockRequest*> waiting{nullptr};  // written under the bucket's latch
     // Written under the bucket's latch while waiting != null; else the owner's.
     WaitOutcome outcome = WaitOutcome::none;
-    uint32_t cycle = 0;  // the same; id of the deadlock
+    uint32_t cycle = 0;  // id of the deadlock; protected like `outcome`
+
+    // What its own thread finds between two calls.
+    void assert_state() const {
+        DCHECK(chunk == nullptr ? locks_held == 0 : locks_held >= chunk->used);  // LM-4
+        DCHECK(chunk == nullptr || chunk->used <= Chunk::kNames);
+        DCHECK(strong_unlisted == nullptr || strong_unlisted->used <= Chunk::kNames);
+        DCHECK(intents_used <= kIntentsMax && (intents_used == 0) == (intents_of == 0));
+        DCHECK(intents_used == 0 || noted[intents_used - 1].load() != 0);        // ST-2
+        DCHECK(intents_used == kIntentsMax || noted[intents_used].load() == 0);  // ST-2
+        DCHECK(intents_used == kIntentsMax || intents[intents_used].lock == nullptr);
+    }
 };
 
 }  // namespace lockstep::txn

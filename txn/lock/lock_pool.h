@@ -1,8 +1,8 @@
-// lock_pool.h - pools of small objects that are never given back before the pool dies.
+// lock_pool.h - pools of small objects that are never freed before the pool is destroyed.
 //
-// Concepts   Free objects form a list through one of their own fields; slabs of a few kilobytes
-//            feed it. An object keeps its type for ever, so a pointer that has become stale still
-//            points to an object of that type (deadlock search relies on it).
+// Concepts   Free objects form a list through one of their own fields. Slabs of a few kilobytes
+//            supply it. An object keeps its type for ever, so a stale pointer still points to an
+//            object of that type. The deadlock search relies on this.
 // Invariants LK-10 A pool's memory returns to the system only in its destructor.
 // Blocking   Spins; get() calls the allocator only when a slab is used up.
 #pragma once
@@ -11,6 +11,7 @@
 #include <new>
 
 #include <lockstep/types.h>
+#include "threads/base/check.h"
 #include "threads/base/spin_lock.h"
 
 namespace lockstep::txn {
@@ -18,6 +19,7 @@ namespace lockstep::txn {
 template <class T, T* T::*Link, size_t kSlabBytes = 16 * 1024>
 class LockPool {
     static_assert(alignof(T) == kCacheLineBytes && sizeof(T) % kCacheLineBytes == 0);
+    static_assert(sizeof(T) + kCacheLineBytes <= kSlabBytes);  // behind the slab's header
 
 public:
     LockPool() = default;
@@ -31,18 +33,21 @@ public:
         }
     }
 
-    // Null if memory ran out. Fields hold whatever the last user left, but for the link.
+    // Null if memory ran out. Fields hold what the last user left, except the link.
     T* get() {
         const SpinGuard guard(latch_);
         if (!free_ && !grow()) [[unlikely]]
             return nullptr;
         T* taken = free_;
+        DCHECK(taken != nullptr && taken->*Link != taken);
         free_ = taken->*Link;
         taken->*Link = nullptr;
         return taken;
     }
     void put(T* object) {
+        DCHECK(reinterpret_cast<uintptr_t>(object) % kCacheLineBytes == 0);
         const SpinGuard guard(latch_);
+        DCHECK(object != free_);  // given back once
         object->*Link = free_;
         free_ = object;
     }

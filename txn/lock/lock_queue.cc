@@ -1,13 +1,14 @@
-// lock_queue.cc - the lock stage: who waits, who is granted next, how a wait ends.
+// lock_queue.cc - the lock stage: which request waits, which is granted next, how a wait ends.
 //
-// Concepts   Grants are made by whoever gives rights back, never by the waiter: a woken thread owns
-//            its lock already (hand-off), so nobody can slip in between. All requests that can be
-//            granted are granted in one pass, as a group, and woken one after the other: on their
-//            worker they stand next to each other in the ready queue, reach their next operation
-//            together, and so join one team. The order of a line is the stage's
-//            (threads/sync/stage.h); this file says only which request goes before which.
-// Invariants LM-2, LK-2, LK-3, and STG-2: nobody is overtaken by a new request more than bypass_max
-// times. [checked: verify()]
+// Concepts   The thread that releases rights makes the grants, never the waiter. A woken thread
+//            already owns its lock (hand-off), so no other request can slip in between. All
+//            requests that can be granted are granted in one pass, as a group, and woken one after
+//            the other. On their worker they stand next to each other in the ready queue, reach
+//            their next operation together, and so join one team. The order of a line is the
+//            stage's (threads/sync/stage.h); this file says only which request precedes which.
+// Invariants LM-2, LK-2, LK-3.
+//            STG-2 No request is overtaken by a new one more than bypass_max times. [checked:
+//                  verify()]
 // Blocking   Everything here runs under the bucket's latch.
 #include "threads/base/mutants.h"
 #include "txn/lock/lock_impl.h"
@@ -17,7 +18,7 @@ namespace {
 
 using threads::Precedence;
 
-// Conversions as of right: their owner holds the lock, so those who wait for it wait for him
+// Conversions always precede new requests: their owner holds the lock, so other waiters wait for it
 // anyway.
 template <bool (*kBefore)(const LockOwner& arriving, const LockOwner& waiting)>
 Precedence order(const LockRequest& arriving, const LockRequest& waiting) {
@@ -36,14 +37,13 @@ threads::StageOrder<LockRequest> order_of(LockPolicy policy) {
     switch (policy) {
         case LockPolicy::short_first: return order<shorter>;
         case LockPolicy::priority: return order<more_important>;
-        case LockPolicy::local_first:  // looks for the next holder when one is wanted
+        case LockPolicy::local_first:  // chooses at grant time, see prefer_local()
         case LockPolicy::fifo: break;
     }
     return order<never>;
 }
 
-// One name is about one operation: what a transaction has done needs no counter on the way of those
-// who never wait.
+// A name held is about one operation done, so transactions that never wait need no counter.
 uint32_t operations_left(const LockOwner& owner) {
     if (owner.operations == 0) return UINT32_MAX;
     return owner.operations > owner.locks_held
@@ -51,16 +51,15 @@ uint32_t operations_left(const LockOwner& owner) {
                : 1;
 }
 
-// Each right that anybody waits for conflicts with what is granted: no new request can pass, and a
-// long queue need not be walked.
+// True if each right in `waited_for` conflicts with `granted`. Then no new request can be granted,
+// and a long queue need not be walked.
 bool nobody_passes(LockMode waited_for, LockMode granted) {
     for (unsigned bits = static_cast<uint8_t>(waited_for); bits; bits &= bits - 1)
         if (compatible(static_cast<LockMode>(bits & -bits), granted)) return false;
     return true;
 }
 
-// Unlocking is allowed on foreign kernel threads, which have no clock: the waits that they end are
-// counted as none.
+// Foreign kernel threads may unlock but have no clock: the waits that they end count as zero time.
 Nanos time_of_grant() { return threads::current() ? threads::now() : 0; }
 
 }  // namespace
@@ -69,11 +68,14 @@ threads::StageOptions<LockRequest> lock_stage_options(const LockStageOptions& op
     return {.order = order_of(options.policy), .bypass_max = options.bypass_max};
 }
 
-// Bounded by the number of owners, each of which waits for one name (LM-3): no back-pressure is
-// needed here.
+// The queue is bounded by the number of owners, since each waits for one name (LM-3). No
+// back-pressure is needed.
 void LockManager::Impl::enqueue(LockRequest* request, Nanos now) {
     LockHead* head = request->head;
     LockOwner* owner = request->owner;
+    DCHECK(bucket(request->name.load(std::memory_order_relaxed)).latch.is_held());
+    DCHECK(request->wanted != LockMode::none && owner->thread == threads::current());
+    head->assert_state();
     CHECK(owner->waiting.load(std::memory_order_relaxed) == nullptr);  // LM-3
     owner->operations_left = operations_left(*owner);
     owner->wait_began = now;
@@ -84,21 +86,25 @@ void LockManager::Impl::enqueue(LockRequest* request, Nanos now) {
     owner->waiting.store(request, std::memory_order_release);
 }
 
-// LK-3. Clearing `waiting` is the last touch of the owner.
+// LK-3. Clearing `waiting` is the last access to the owner.
 void LockManager::Impl::end_wait(LockRequest* request, WaitOutcome outcome, WakeBatch& wakes) {
     LockOwner* owner = request->owner;
+    DCHECK(owner->waiting.load(std::memory_order_relaxed) == request);  // LM-3
+    DCHECK(outcome != WaitOutcome::none && owner->outcome == WaitOutcome::none);
     owner->outcome = outcome;
     wakes.add(owner->thread);
     owner->waiting.store(nullptr, std::memory_order_release);
 }
 
-// One pass from the front is enough: a grant adds rights, so nothing refused earlier in the pass
-// becomes possible by it.
+// One pass from the front is enough: a grant adds rights, so it cannot make an earlier refused
+// request possible.
 void LockManager::Impl::grant_waiters(uint64_t name, LockHead* head, WakeBatch& wakes) {
+    DCHECK(bucket(name).latch.is_held());
+    head->assert_state();
     LockStage& stage = partition(name).stage;
     Nanos now = 0;
     uint64_t group = 0;
-    // Wanted by those who stay before the one looked at.
+    // Rights wanted by the waiters that stay before the current one.
     LockMode ahead = LockMode::none;
     bool choose = options.stage.policy == LockPolicy::local_first && threads::current() != nullptr;
     for (LockRequest *request = head->line.first, *next; request; request = next) {
@@ -120,14 +126,15 @@ void LockManager::Impl::grant_waiters(uint64_t name, LockHead* head, WakeBatch& 
         end_wait(request, WaitOutcome::granted, wakes);
         hand_over(name, head, request);
     }
+    head->assert_state();
     if (group == 0) return;
     stage.finish(group);
     stage.served_together(group);
 }
 
-// The request that is looked at instead of `first`, the first that is no conversion: one of this
-// worker's, moved there. Only one that is granted at once: whoever waits behind another whom the
-// deadlock search has not seen there could wait for ever (LM-5).
+// Chooses the request to grant instead of `first`, the first that is no conversion: a request of
+// this worker, moved to that place. Only a request that is granted at once may move. Otherwise it
+// would add a waits-for edge that the deadlock search has not seen (LM-5).
 LockRequest* LockManager::Impl::prefer_local(LockStage& stage, LockHead* head, LockRequest* first,
                                              LockMode ahead) {
     const uint32_t here = threads::worker_index();
@@ -140,9 +147,11 @@ LockRequest* LockManager::Impl::prefer_local(LockStage& stage, LockHead* head, L
     return first;
 }
 
-// What a granted request, out of the line, takes with it.
+// Gives a granted request, already out of the line, its rights.
 void LockManager::Impl::hand_over(uint64_t name, LockHead* head, LockRequest* request) {
     LockRequest* own = request->own;
+    DCHECK(!own || (own->owner == request->owner && own->head == head));
+    DCHECK(own || request->instant || granted_of(head, request->owner) == nullptr);
     if (!own && !request->instant) {
         request->granted = request->wanted;
         request->prev = nullptr;
@@ -163,6 +172,9 @@ void LockManager::Impl::deny(LockBucket& bucket, LockRequest* request, WaitOutco
                              uint32_t cycle, WakeBatch& wakes) {
     const uint64_t name = request->name.load(std::memory_order_relaxed);
     LockHead* head = request->head;
+    DCHECK(&this->bucket(name) == &bucket && bucket.latch.is_held());
+    DCHECK(outcome != WaitOutcome::granted);
+    head->assert_state();
     partition(name).stage.cancel(head->line, *request);
     head->waiting.remove(request->wanted);
     request->owner->cycle = cycle;

@@ -1,14 +1,14 @@
-// lock_record.cc - the call of the record operations: intention, escalation and record lock in one;
-// one bucket in the common case.
+// lock_record.cc - the call of the record operations: intention, escalation and record lock in one.
+// One bucket access in the common case.
 //
-// Concepts   Intent::records_short holds the rights that need nothing but the bucket: the intention
-//            is there and the store's lock covers no record. Everything else takes the long way:
-//            noting the intention, escalation, records that need no lock. Escalation: after
-//            escalate_at record locks on one store the owner tries the store's lock, S if it only
-//            reads there, else X. It never waits for it, so it causes no deadlock; a refusal
-//            doubles the number until the next attempt. Record locks taken before stay until the
-//            end: giving them back one by one would cost more than keeping them.
-// Blocking   lock_record parks like lock(); try_lock_record never does, nor does escalation.
+// Concepts   Intent::records_short holds the rights that need only the bucket: the intention is
+//            noted and the object's lock covers no record. All other cases take the slow path:
+//            noting the intention, escalation, records that need no lock.
+//            Escalation: after escalate_at record locks in one object, the owner tries the object's
+//            lock: S if it only reads there, else X. It never waits for that lock, so it causes no
+//            deadlock. A refusal doubles the number until the next attempt. Earlier record locks
+//            stay until the end: releasing them one by one would cost more than keeping them.
+// Blocking   lock_record parks like lock(). try_lock_record and escalation never park.
 #include "txn/lock/lock_impl.h"
 
 namespace lockstep::txn {
@@ -63,10 +63,11 @@ Result<bool> LockManager::try_lock_record(LockOwner& owner, ObjectLock& store, L
     return true;
 }
 
-// The bucket's latch is held, and given back.
+// Enters with the bucket's latch held and releases it.
 Result<bool> LockManager::Impl::record_slow(LockBucket& b, LockOwner& owner, Intent& intent,
                                             LockName name, LockMode mode, Ask ask) {
     const Grant grant = TRY(acquire(b, owner, name, mode, ask));
+    DCHECK(intent.lock != nullptr && (ask == Ask::attempt || grant != Grant::refused));
     if (grant == Grant::fresh) {
         push_name(owner, name);
         ++intent.record_locks;
@@ -77,17 +78,19 @@ Result<bool> LockManager::Impl::record_slow(LockBucket& b, LockOwner& owner, Int
 Result<bool> LockManager::Impl::record_long(LockManager& self, LockOwner& owner, ObjectLock& store,
                                             LockName name, LockMode mode, Ask ask) {
     const bool attempt = ask == Ask::attempt;
+    owner.assert_state();
     if (!has_room(owner) && !grow_names(owner)) return fail(ErrorCode::out_of_memory, "lock names");
     Intent* intent = find_intent(owner, store);
     if (!intent || !covers(intent->held, intention_for(mode))) {
         if (!TRY(lock_weak(owner, store, intention_for(mode), attempt))) return false;
         intent = find_intent(owner, store);
-        if (!intent) {  // more stores than notes: no escalation there
+        if (!intent) {  // no free note for this object: no escalation
             if (attempt) return self.try_lock(owner, name, mode);
             TRY(self.lock(owner, name, mode));
             return true;
         }
     }
+    DCHECK(intent->lock == &store && covers(intent->held, intention_for(mode)));
     if (record_covered(*intent, mode)) return true;
     if (intent->record_locks >= intent->escalate_at && escalate(owner, *intent, mode)) return true;
     LockBucket& b = bucket(name.value);
@@ -109,10 +112,11 @@ Result<void> LockManager::Impl::lock_record_long(LockManager& self, LockOwner& o
     return {};
 }
 
-// True if the record needs no lock any more. record_locks counts grants: who unlocks as it goes
-// (read committed) has fewer, and is not given a lock on everything for having read much;
-// locks_held bounds what it has.
+// True if the record needs no lock any more. record_locks counts grants, and locks_held bounds the
+// locks still held. An owner that unlocks after each read (read committed) has few, and does not
+// escalate although it has read much.
 bool LockManager::Impl::escalate(LockOwner& owner, Intent& intent, LockMode record_mode) {
+    DCHECK(intent.lock != nullptr && intent.record_locks >= intent.escalate_at);
     if (owner.locks_held < intent.escalate_at) {
         intent.record_locks = static_cast<uint32_t>(owner.locks_held);
         return false;

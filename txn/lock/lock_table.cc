@@ -13,6 +13,8 @@ LockEntry* LockManager::Impl::find(LockBucket& bucket, uint64_t name) {
 }
 
 LockEntry* LockManager::Impl::insert(LockBucket& bucket, uint64_t name) {
+    DCHECK(&this->bucket(name) == &bucket && find(bucket, name) == nullptr);
+    bucket.assert_state();
     LockBucket* last = &bucket;
     for (LockBucket* part = &bucket; part; part = part->overflow) {
         for (LockEntry& entry : part->entries) {
@@ -24,6 +26,7 @@ LockEntry* LockManager::Impl::insert(LockBucket& bucket, uint64_t name) {
     }
     LockBucket* more = partition(name).overflows.get();
     if (!more) return nullptr;
+    DCHECK(last->overflow == nullptr && more->overflow == nullptr);
     for (LockEntry& entry : more->entries) entry = {};
     last->overflow = more;
     more->entries[0].name = name;
@@ -32,6 +35,7 @@ LockEntry* LockManager::Impl::insert(LockBucket& bucket, uint64_t name) {
 
 void LockManager::Impl::erase(LockBucket& bucket, LockEntry* entry) {
     const uint64_t name = entry->name;
+    DCHECK(bucket.latch.is_held() && name != 0 && &this->bucket(name) == &bucket);
     *entry = {};
     for (LockBucket* before = &bucket; before->overflow; before = before->overflow) {
         LockBucket* part = before->overflow;
@@ -44,12 +48,13 @@ void LockManager::Impl::erase(LockBucket& bucket, LockEntry* entry) {
     }
 }
 
-// The thin holder's owner must be found from its slot: a registered owner with a lock stays
-// registered.
+// Finds the thin holder's owner from its slot: an owner with a lock stays registered.
 LockHead* LockManager::Impl::inflate(uint64_t name, LockEntry* entry) {
-    DCHECK(!word::is_fat(entry->word));
+    DCHECK(!word::is_fat(entry->word) && entry->name == name);
+    DCHECK(bucket(name).latch.is_held());
     LockOwner* owner = owners[word::slot(entry->word)].load(std::memory_order_acquire);
-    CHECK(owner != nullptr);  // LM-4: who holds a lock is registered
+    CHECK(owner != nullptr);  // LM-4: a holder is registered
+    DCHECK(owner->slot == word::slot(entry->word));
     Partition& pools = partition(name);
     LockHead* head = pools.heads.get();
     if (!head) return nullptr;
@@ -65,6 +70,8 @@ LockHead* LockManager::Impl::inflate(uint64_t name, LockEntry* entry) {
 
 void LockManager::Impl::deflate(LockBucket& bucket, LockEntry* entry) {
     LockHead* head = word::head(entry->word);
+    DCHECK(bucket.latch.is_held());
+    head->assert_state();
     LockRequest* only = head->granted_first;
     if (!head->line.empty()) {
         CHECK(only != nullptr);  // LK-1: with no holder every waiter could be granted
@@ -73,6 +80,8 @@ void LockManager::Impl::deflate(LockBucket& bucket, LockEntry* entry) {
     if (only && only->next) return;
     Partition& pools = partition(entry->name);
     if (only) {
+        DCHECK(head->granted.mask == only->granted);
+        DCHECK(owners[only->owner->slot].load(std::memory_order_relaxed) == only->owner);
         entry->word = word::thin(only->owner->slot, only->granted);
         pools.requests.put(only);
     }
@@ -82,6 +91,8 @@ void LockManager::Impl::deflate(LockBucket& bucket, LockEntry* entry) {
 
 LockRequest* LockManager::Impl::add_granted(uint64_t name, LockHead* head, LockOwner* owner,
                                             LockMode mode) {
+    head->assert_state();
+    DCHECK(granted_of(head, owner) == nullptr && mode != LockMode::none);  // one request each
     LockRequest* request = partition(name).requests.get();
     if (!request) return nullptr;
     request->name.store(name, std::memory_order_relaxed);
@@ -97,9 +108,10 @@ LockRequest* LockManager::Impl::add_granted(uint64_t name, LockHead* head, LockO
     return request;
 }
 
-// Others hold or wait for the lock still, so the head stays sound.
+// Other owners still hold or wait for the lock, so the head stays valid.
 void LockManager::Impl::drop_empty(LockBucket& bucket, LockEntry* entry, LockRequest* request) {
     LockHead* head = request->head;
+    DCHECK(head == word::head(entry->word) && request->granted == LockMode::none);
     (request->prev ? request->prev->next : head->granted_first) = request->next;
     if (request->next) request->next->prev = request->prev;
     partition(entry->name).requests.put(request);

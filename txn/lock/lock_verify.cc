@@ -1,8 +1,8 @@
 // lock_verify.cc - checks the whole table against its invariants, while nothing else runs.
 //
-// Concepts   Not only at the end of everything: waiters may be parked. A right granted to an owner
-//            that has not run since is in the table but not yet in the owner's list; such owners
-//            are known by their outcome, which they have not read.
+// Concepts   verify() may run while waiters are parked. A right granted to an owner that has not
+//            run since is in the table but not yet in the owner's list. Such owners are recognised
+//            by their outcome, which they have not read yet.
 #include <algorithm>
 #include <unordered_map>
 #include <unordered_set>
@@ -44,7 +44,7 @@ private:
         }
     }
 
-    // LM-4: whoever is in the table knows it.
+    // LM-4: each holder in the table lists the name.
     void check_listed(const LockOwner* owner, uint64_t name) {
         require(owner != nullptr, "LM-4: holder is not registered", name);
         if (!owner || owner->outcome != WaitOutcome::none) return;

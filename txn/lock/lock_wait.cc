@@ -1,5 +1,4 @@
-// lock_wait.cc - how a blocked request spends its time, and how others end it: deadline,
-// cancellation.
+// lock_wait.cc - the wait of a blocked request, and how it ends: grant, deadline, cancellation.
 //
 // States     queued -> granted (grant_waiters) | deadlock (resolve_deadlocks) | timeout (cancel by
 //            the waiter) | cancelled (cancel).
@@ -20,6 +19,7 @@ Nanos deadline_after(Nanos now, Nanos longest) {
 
 [[gnu::noinline]] Result<void> LockManager::Impl::wait(LockOwner& owner, LockName name) {
     DCHECK(threads::current()->latch_depth == 0);
+    DCHECK(owner.thread == threads::current() && name.value != 0);
     waits.fetch_add(1, std::memory_order_relaxed);
     if (!MUTANT(deadlock_undetected)) resolve_deadlocks(owner);
     if (owner.waiting.load(std::memory_order_acquire)) {
@@ -33,11 +33,13 @@ Nanos deadline_after(Nanos now, Nanos longest) {
         wait_nanos.fetch_add(threads::waited(threads::ParkReason::lock) - before,
                              std::memory_order_relaxed);
     }
+    DCHECK(owner.waiting.load() == nullptr);
     const WaitOutcome outcome = owner.outcome;
     owner.outcome = WaitOutcome::none;
     switch (outcome) {
         case WaitOutcome::granted: ++owner.waits; return {};
         case WaitOutcome::deadlock: {
+            DCHECK(owner.cycle != 0);
             auto error = fail(ErrorCode::deadlock, "lock", name.value);
             error.error().detail = owner.cycle;
             return error;
@@ -52,8 +54,8 @@ Nanos deadline_after(Nanos now, Nanos longest) {
     return {};
 }
 
-// The request may end and its memory serve another lock while we look: believe it only when, under
-// the latch of the bucket that it names, it is still what the owner waits for.
+// The request may end and its memory may serve another lock meanwhile. It is valid only if, under
+// the latch of the bucket that it names, the owner still waits for it.
 void LockManager::Impl::cancel(LockOwner& owner, WaitOutcome outcome) {
     WakeBatch wakes;
     while (LockRequest* request = owner.waiting.load(std::memory_order_acquire)) {

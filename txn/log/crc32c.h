@@ -11,6 +11,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include "threads/base/check.h"
+
 #if defined(__aarch64__) && defined(__ARM_FEATURE_CRC32)
 #include <arm_acle.h>
 #endif
@@ -29,6 +31,7 @@ struct Table {
     }
 };
 inline constexpr Table kTable;
+static_assert(kTable.of[1] == 0xf26b8303u && kTable.of[128] == 0x82f63b78u);  // Castagnoli
 
 inline uint32_t word(uint32_t crc, uint64_t word) {
     for (int byte = 0; byte < 8; ++byte, word >>= 8)
@@ -50,6 +53,7 @@ inline uint32_t crc32c_word(uint32_t crc, uint64_t word) {
 
 // `bytes` is a multiple of 8.
 inline uint32_t crc32c(uint32_t crc, const void* data, size_t bytes) {
+    DCHECK(bytes % 8 == 0);
     const char* at = static_cast<const char*>(data);
 #pragma GCC unroll 4
     for (const char* const end = at + bytes; at != end; at += 8) {

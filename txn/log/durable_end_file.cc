@@ -35,6 +35,7 @@ struct alignas(DurableEnd::kSlotBytes) MarkImage {
 }  // namespace
 
 void DurableEnd::encode(std::byte* slot) const {
+    DCHECK(sequence > 0 && segment_bytes > 0);
     MarkSlot s{.magic = kMagic,
                .version = kVersion,
                .reserved = 0,

@@ -1,15 +1,23 @@
-// durable_end_file.h - the durable end of the log, recorded apart from the records (LOG-4).
+// durable_end_file.h - the durable-end record: the durable end of the log, recorded apart from the
+// log records (LOG-4).
 //
-// Concepts   Written at most once in kMarkInterval, by a durable write of its own that nobody waits
-//            for; always before the log is truncated or closed. It lags by that interval and a
-//            write at most; for what is younger, commit records speak (log_stamp.cc).
-// Layout     file log.mark: two slots of 4096 bytes, written in turn; only the first sector of a
-//            slot is used, so a slot is old or new: offset 0 u64 magic, 8 u32 format version, 12
-//            u32 reserved, 16 u64 sequence, 24 u64 durable end, 32 u64 segment bytes, 40 u64 XXH3
-//            over bytes 0..40. The valid slot with the higher sequence counts.
-// Invariants LM-A The recorded end never exceeds the durable end: it is written after the sync that
-//            made it true, and never taken back. LM-B The recorded end is a record boundary, so a
-//            reader can be asked to reach it exactly.
+// Concepts   It is a durable write of its own, at most one per kMarkInterval, and no thread waits
+//            for it. One is always written before the log is truncated or closed. It lags by at
+//            most that interval and one write; durable-LSN stamps cover the lag (log_stamp.cc).
+//            The code calls it the mark.
+// Layout     File log.mark has two slots of 4096 bytes, written in turn. Only the first sector of
+//            a slot is used, so a slot is either old or new as a whole. The valid slot with the
+//            higher sequence counts. A slot:
+//            offset  0 u64 magic
+//                    8 u32 format version
+//                   12 u32 reserved
+//                   16 u64 sequence
+//                   24 u64 durable end
+//                   32 u64 segment bytes
+//                   40 u64 XXH3 over bytes 0..40
+// Invariants LM-A The recorded end never exceeds the durable end. It is written after the sync that
+//                 made it true, and never taken back.
+//            LM-B The recorded end is a record boundary, so a reader can reach it exactly.
 #pragma once
 
 #include <optional>
@@ -31,11 +39,11 @@ struct DurableEnd {
     uint64_t slot_offset() const { return (sequence & 1) * kSlotBytes; }
     // Fills a slot of kSlotBytes.
     void encode(std::byte* slot) const;
-    // Nothing if the slot holds no valid mark. Error: bad_version.
+    // Empty if the slot holds no valid record. Error: bad_version.
     static Result<std::optional<DurableEnd>> decode(const std::byte* slot);
 
-    // The newest mark of the file. Nothing if there is no file; corrupt_log if there is one without
-    // a valid slot.
+    // The newest record of the file. Empty if there is no file. Error: corrupt_log if the file has
+    // no valid slot.
     static Result<std::optional<DurableEnd>> load(threads::Disk& disk, const std::string& path);
     // Writes and syncs; blocks the kernel thread.
     Result<void> store(threads::Disk& disk, threads::FileId file) const;

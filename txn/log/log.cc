@@ -25,7 +25,10 @@ Log::Impl::Impl(threads::Runtime& rt, const LogOptions& given, LogRing&& memory)
       slack(margin_for(rt.workers()) + std::min<uint64_t>(given.capacity_bytes / 16, 16ull << 20)),
       undo_chunk(std::min<uint64_t>(kUndoChunk, given.capacity_bytes / 64 / rt.workers())),
       slots(std::make_unique<LogWorkerSlot[]>(rt.workers())),
-      buffers(std::make_unique<LogIoBuffers>()) {}
+      buffers(std::make_unique<LogIoBuffers>()) {
+    DCHECK(ring.bytes() >= 4 * ring_margin && undo_chunk > 0);
+    DCHECK(slack < given.capacity_bytes);
+}
 
 Log::Impl::~Impl() {
     if (write_file.value >= 0) files.disk().close(write_file);
@@ -67,6 +70,8 @@ void Log::stop_flusher() {
     log.keeper_done->wait();
     log.kick(kFlushStop);
     log.flusher_done->wait();
+    DCHECK(log.flusher.load() == nullptr && log.keeper.load() == nullptr);
+    DCHECK(log.failed.load() || log.durable.load() == log.tail.load());
     log.running.store(false);
 }
 

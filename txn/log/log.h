@@ -1,22 +1,22 @@
 // log.h - the write-ahead log: one byte sequence, reserved by one atomic add, filled in parallel,
 // flushed in groups.
 //
-// Concepts   LSN = byte offset. Segment files of segment_bytes hold the sequence: record at lsn
-//            lies in file lsn / segment_bytes at lsn % segment_bytes. Segments are preallocated and
-//            reused by renaming. Records are built in a ring in memory that is mapped twice in a
-//            row, so a record is always contiguous. Each worker publishes the lowest LSN it may
-//            still be filling; what lies below the lowest of those can be written. One flusher
-//            thread writes and syncs for everybody.
+// Concepts   An LSN is a byte offset. Segment files of segment_bytes hold the sequence: the record
+//            at lsn lies in file lsn / segment_bytes at lsn % segment_bytes. Segments are
+//            preallocated and reused by renaming. Records are built in a ring in memory that is
+//            mapped twice in a row, so a record is always contiguous. Each worker publishes the
+//            lowest LSN it may still be filling. Bytes below the lowest of these can be written.
+//            One flusher thread writes and syncs for all workers.
 // Invariants LOG-1 durable() never exceeds what a completed sync covers. [checked: flusher]
 //            LOG-2 Between reserve() and publish() the thread does not switch and nothing fails.
 //            LOG-3 used + undo reservations of all live transactions <= capacity, so a rollback
-//            always finds space.
-//            LOG-4 The durable end is recorded apart from the records, and by later records; damage
-//            below it is corrupt_log, never a silent cut.
+//                 always finds space.
+//            LOG-4 The durable end is recorded apart from the records, and by later records.
+//                 Damage below it is corrupt_log, never a silent cut.
 //            LOG-5 After a failed write or sync the log is failed for ever: nothing becomes
-//            durable, waiters get store_failed.
-// Blocking   reserve() parks only if the ring is full; wait_durable() parks until the flusher is
-//            past. Others never block.
+//                 durable, waiters get store_failed.
+// Blocking   reserve() parks only while the ring is full. wait_durable() parks until the flusher
+//            has passed the LSN. reserve_undo() may park for the keeper, read() for I/O.
 // Source     ARIES; R. Johnson et al., "Aether", 2010 (early release, group commit); Silo's and
 //            LeanStore's per-worker progress.
 #pragma once
@@ -40,12 +40,12 @@ struct LogOptions {
     uint64_t capacity_bytes = 2ull << 30;
     uint64_t ring_bytes = 32ull << 20;              // power of two, at most capacity / 4
     Nanos lazy_flush_interval = 10 * kMillisecond;  // without durable waiters
-    // False only for benchmarks of the rest: durable() then means "written".
+    // False only in benchmarks of other parts: durable() then means "written".
     bool sync = true;
 };
 
-// An open reservation: `at` points to the header's place; fill header (but bytes, checksum) and
-// payload, then publish.
+// An open reservation. `at` points to the place of the header. Fill the header (except bytes and
+// checksum) and the payload, then publish.
 struct LogSpace {
     std::byte* at = nullptr;
     Lsn lsn{};
@@ -54,7 +54,7 @@ struct LogSpace {
     std::byte* payload() const { return at + sizeof(LogRecordHeader); }
 };
 
-// Undo space a transaction has reserved and not used yet; embedded in Transaction.
+// Undo space that a transaction has reserved and not used yet; embedded in Transaction.
 struct UndoCredit {
     uint64_t bytes = 0;
 };
@@ -64,8 +64,8 @@ public:
     // New log in an empty directory; first record at LSN 4096. Starts no thread.
     static Result<std::unique_ptr<Log>> create(threads::Runtime& runtime,
                                                const LogOptions& options);
-    // Existing log: finds the last valid record at or after `from` (a record boundary) and will
-    // append behind it. Errors: corrupt_log (a = LSN) if the sequence ends before the recorded
+    // Existing log: finds the last valid record at or after `from` (a record boundary); appends go
+    // behind it. Errors: corrupt_log (a = LSN) if the sequence ends before the recorded or stamped
     // durable end; io_error. Blocking reads on the calling kernel thread.
     static Result<std::unique_ptr<Log>> open(threads::Runtime& runtime, const LogOptions& options,
                                              Lsn from);
@@ -73,24 +73,24 @@ public:
     Log(const Log&) = delete;
     Log& operator=(const Log&) = delete;
 
-    // Starts the flusher user thread on worker 0. stop(): flushes everything, ends it; from a user
-    // thread or foreign thread.
+    // Starts the flusher and keeper user threads on worker 0. stop_flusher() flushes everything and
+    // ends them; call it from a user thread or a foreign thread.
     Result<void> start_flusher();
     void stop_flusher();
 
     // --- append; on a worker only
     // Space for a record of `bytes` (<= kLogRecordMax, rounded up to 8). Parks while the ring is
-    // full: call before the first byte of a page changes. On a failed store it still succeeds (into
-    // memory that is never written) so that unwinding stays simple.
+    // full, so call it before the first byte of a page changes. On a failed store it still succeeds
+    // (into memory that is never written), so that unwinding stays simple.
     [[nodiscard]] LogSpace reserve(uint32_t bytes);
     // Completes header (bytes, checksum); the record may now be written at any time.
     void publish(const LogSpace& space);
     // Turns an open reservation into a pad record.
     void discard(const LogSpace& space);
 
-    // Promises `bytes` more for the rollback of the credit's transaction plus `forward` for the
-    // record itself. log_full if there is no room: nothing is taken then. Cheap: the shared counter
-    // moves in chunks.
+    // Promises `undo` more bytes for the rollback of the credit's transaction, and checks that
+    // `forward` bytes for the record itself fit. Error: log_full if there is no space; nothing is
+    // taken then. May park for the keeper. Cheap: the shared counter moves in chunks.
     Result<void> reserve_undo(UndoCredit& credit, uint64_t forward, uint64_t undo);
     // A compensation record of that size follows.
     void use_undo(UndoCredit& credit, uint64_t bytes);
@@ -99,12 +99,12 @@ public:
     // --- progress
     Lsn tail() const;  // end of the last reservation
     Lsn durable() const;
-    // For the last record of a transaction, which will stand at `lsn`: what it says about the
-    // durable end (log_stamp.cc). Any worker.
+    // The durable-LSN stamp for the last record of a transaction, which will stand at `lsn`
+    // (log_stamp.cc). Any worker.
     uint32_t durable_stamp(Lsn lsn) const;
     Lsn start() const;  // oldest record kept
-    // Waits until every reservation made before the call is published: what its thread noted
-    // between reserve and publish is then visible. Spins for the length of a copy; for checkpoints.
+    // Waits until every reservation made before the call is published. What its thread noted
+    // between reserve and publish is then visible. Spins for the length of a copy. For checkpoints.
     void wait_until_published() const;
     bool failed() const { return failed_->load(std::memory_order_acquire); }
     // Parks until durable() >= lsn. Errors: store_failed, timeout.
@@ -117,7 +117,7 @@ public:
     void truncate_before(Lsn lsn);
     uint64_t used_bytes() const;  // tail - start
     uint64_t undo_reserved_bytes() const;
-    bool nearly_full() const;  // seven eighths are used or promised
+    bool nearly_full() const;  // more than 7/8 are used or promised
     uint64_t capacity_bytes() const;
 
     // Copies the record at `lsn` into `buffer` (resized), from the ring or from file; parks for I/O
@@ -130,8 +130,8 @@ public:
     };
     Stats stats() const;
     threads::Runtime& runtime() const;
-    // The ring a log really takes: at least 1 MB per worker, since that many records may be on
-    // their way in.
+    // The ring size that a log really takes: at least 1 MB per worker, since each worker may have a
+    // largest record between check and add.
     static uint64_t ring_bytes_for(const LogOptions& options, uint32_t workers);
 
 private:
@@ -149,7 +149,7 @@ public:
     ~LogReader();
     // Next read starts at `lsn`.
     void seek(Lsn lsn);
-    // False at the first place that holds no valid record (position() then says where). Errors:
+    // False at the first place without a valid record; position() then says where. Errors:
     // io_error, out_of_memory.
     Result<bool> next(LogRecordView& record);
     Lsn position() const;
@@ -159,11 +159,11 @@ private:
     std::unique_ptr<Impl> impl_;
 };
 
-// The durable end that a commit or end record at `lsn` stamps (log_stamp.cc); kLsnNone: none.
+// The durable end that a commit or end record at `lsn` stamps (log_stamp.cc), or kLsnNone.
 Lsn stamped_durable_end(const LogRecordHeader& header, Lsn lsn);
 
 // The durable end that log.mark recorded last: at least this much must be readable. kLsnNone if
-// there is no mark.
+// there is no record.
 Result<Lsn> recorded_durable_end(threads::Disk& disk, const std::string& directory);
 
 }  // namespace lockstep::txn

@@ -1,13 +1,15 @@
 // log_append.cc - reserve, fill, publish: the hot path of the log.
 //
-// Why the flusher's view is right (the lowest-LSN protocol). reserve() stores t, a tail it has
-// seen, into its worker's slot and then adds to `tail`; its record begins at lsn >= t. The flusher
-// loads `tail` (T) first and the slots after. If the record ends at or below T, the add precedes
-// the flusher's load in the modification order of `tail`; add and load synchronize (release
-// sequence of adds), so the flusher sees the slot as of that store or later: t <= lsn while the
-// record is open, kNothingOpen or a higher t after publish(), whose release store makes the
-// record's bytes visible. If the record ends above T, it is not asked for. So min(T, all slots) is
-// a boundary between records below which every byte is filled.
+// Proof of the flusher's boundary (lowest-LSN protocol). reserve() stores t, a tail it has seen,
+// into its worker's slot and then adds to `tail`. Its record begins at lsn >= t. The flusher loads
+// `tail` (T) first and the slots after it.
+//   Record ends at or below T: the add precedes the flusher's load in the modification order of
+//   `tail`. Add and load synchronize (release sequence of adds), so the flusher sees the slot as of
+//   that store or later. While the record is open, the slot holds t <= lsn. After publish() it
+//   holds kNothingOpen or a higher t, and the release store of publish() makes the record's bytes
+//   visible.
+//   Record ends above T: it is not flushed.
+// So min(T, all slots) is a boundary between records below which every byte is filled.
 #include <cstring>
 
 #include "threads/base/hints.h"
@@ -31,17 +33,18 @@ LogSpace Log::reserve(uint32_t bytes) {
     slot.inflight.store(seen, std::memory_order_release);
     SIM_POINT();
     const uint64_t lsn = log.tail.fetch_add(bytes, std::memory_order_seq_cst);
+    DCHECK(lsn >= seen && lsn % 8 == 0 && lsn >= kLogFirst);
     // LI-2.
     DCHECK(lsn + bytes <= log.hard_limit.load(std::memory_order_relaxed) + log.ring_margin ||
            log.failed.load());
     SIM_POINT();
     std::byte* at = log.ring.at(lsn);
-    // The ring is larger than the caches: ask for the lines of the record after this one while this
-    // one is being filled.
+    // The ring is larger than the caches: prefetch the lines of the next record while this one is
+    // being filled.
     prefetch_line_to_write(at + bytes + 128);
     prefetch_line_to_write(at + bytes + 192);
     const uint64_t zero = 0;
-    // Padding bytes are part of the checksum: give them a value.
+    // Padding bytes are part of the checksum: set them to zero.
     std::memcpy(at + bytes - 8, &zero, 8);
     return LogSpace{.at = at, .lsn = Lsn{lsn}, .bytes = bytes};
 }
@@ -49,20 +52,25 @@ LogSpace Log::reserve(uint32_t bytes) {
 void Log::publish(const LogSpace& space) {
     Impl& log = *impl_;
     LogRecordHeader* header = space.header();
+    DCHECK(space.at == log.ring.at(space.lsn.value) && header->kind != 0);
+    DCHECK(header->prev < space.lsn.value ||
+           header->kind == static_cast<uint16_t>(TxnLogKind::end));  // see append_last()
     header->bytes = space.bytes;
     header->checksum = log_checksum(header, space.bytes, space.lsn);
     LogWorkerSlot& slot = log.my_slot();
+    DCHECK(slot.inflight.load(std::memory_order_relaxed) <= space.lsn.value);  // LI-1
     slot.records.store(slot.records.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     SIM_POINT();
     slot.inflight.store(kNothingOpen, std::memory_order_release);
     SIM_POINT();
-    // The add in reserve() came before this load, the flusher's store to `idle` before its look at
-    // `tail`: one of the two sees the other.
+    // The add in reserve() precedes this load. The flusher's store to `idle` precedes its load of
+    // `tail`. So at least one of the two sees the other.
     if (log.idle.load(std::memory_order_seq_cst)) [[unlikely]]
         log.wake_idle_flusher();
 }
 
 void Log::discard(const LogSpace& space) {
+    DCHECK(space.at != nullptr && space.bytes >= sizeof(LogRecordHeader));
     std::memset(space.at, 0, space.bytes);
     space.header()->kind = static_cast<uint16_t>(TxnLogKind::pad);
     publish(space);
@@ -70,9 +78,9 @@ void Log::discard(const LogSpace& space) {
 
 void Log::wait_until_published() const { impl_->wait_until_published(); }
 
-// A reservation is open for the time of a copy, on a kernel thread that does not switch user
-// threads meanwhile: spinning is short unless the system has taken that kernel thread off its CPU;
-// then other user threads may go on.
+// A reservation is open for the time of a copy, and its kernel thread does not switch user threads
+// meanwhile. So the spin is short, unless the system has preempted that kernel thread. The loop
+// therefore yields now and then, so that other user threads can run.
 void Log::Impl::wait_until_published() const {
     const uint64_t upto = tail.load(std::memory_order_seq_cst);
     for (uint32_t i = 0; i < workers; ++i) {
@@ -95,7 +103,7 @@ uint64_t Log::Impl::filled() const {
     return low;
 }
 
-// The soft limit asks the flusher to start early; only the hard one makes the thread wait.
+// The soft limit makes the flusher start early; only the hard limit makes the thread wait.
 [[gnu::cold, gnu::noinline]] uint64_t Log::Impl::wait_for_ring(uint32_t bytes) {
     for (;;) {
         const uint64_t seen = tail.load(std::memory_order_relaxed);
@@ -120,7 +128,7 @@ uint64_t Log::Impl::filled() const {
 }
 
 [[gnu::cold, gnu::noinline]] void Log::Impl::wake_idle_flusher() {
-    if (!idle.exchange(false)) return;  // somebody else does it
+    if (!idle.exchange(false)) return;  // another thread wakes it
     if (threads::Thread* thread = flusher.load(std::memory_order_acquire)) threads::wake(thread);
 }
 

@@ -1,11 +1,10 @@
-// log_checksum.h - the checksum of one log record, seeded with the place where the record stands.
+// log_checksum.h - the checksum of one log record, seeded with the record's LSN.
 //
-// Concepts   Short records, which is nearly all of them, have a CRC-32C: an instruction per eight
-//            bytes. Long ones (page images, splits) are hashed by XXH3, which takes longer to begin
-//            and is faster then. Which of the two follows from the length. The seed ties a record
-//            to its LSN: bytes that a recycled segment still holds from an earlier turn never
-//            validate. Internal to the log's sources; it takes xxHash's inline form, since a call
-//            would cost more than a short hash.
+// Concepts   Nearly all records are short and have a CRC-32C: one instruction per eight bytes. Long
+//            ones (page images, splits) are hashed by XXH3, which starts slower and then runs
+//            faster. The length decides between the two. The seed ties a record to its LSN, so old
+//            bytes in a recycled segment never validate. Internal to the log's sources. It uses
+//            xxHash's inline form, since a call would cost more than a short hash.
 #pragma once
 
 #include <xxhash.h>
@@ -23,8 +22,9 @@ inline constexpr uint32_t kCrcBytesMax = 1024;
     return static_cast<uint32_t>(XXH3_64bits_withSeed(body, bytes, seed));
 }
 
-// Over bytes 8 .. `bytes` of the record; the length takes part through the seed.
+// Over bytes 8 .. `bytes` of the record; the seed includes the length.
 inline uint32_t log_checksum(const LogRecordHeader* header, uint32_t bytes, Lsn lsn) {
+    DCHECK(bytes >= sizeof(LogRecordHeader) && bytes % 8 == 0);
     const auto* body = reinterpret_cast<const std::byte*>(header) + 8;
     const uint64_t seed =
         (MUTANT(log_checksum_without_lsn) ? 0 : lsn.value) + bytes * 0x9e3779b97f4a7c15ull;
@@ -37,8 +37,7 @@ inline bool log_size_plausible(uint32_t bytes) {
     return bytes >= sizeof(LogRecordHeader) && bytes <= kLogRecordMax && bytes % 8 == 0;
 }
 
-// True if `header` starts a whole valid record of the given LSN; `available` bytes may be looked
-// at.
+// True if `header` starts a whole valid record of the given LSN. `available` bytes may be read.
 inline bool log_record_valid(const LogRecordHeader* header, uint64_t available, Lsn lsn) {
     return available >= sizeof(LogRecordHeader) && log_size_plausible(header->bytes) &&
            header->bytes <= available && header->kind != 0 &&

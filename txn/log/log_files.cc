@@ -31,7 +31,7 @@ Result<threads::FileId> LogFiles::start_new() const {
     const threads::FileId file = TRY(disk_.open(new_path(), Disk::kCreate | Disk::kDirect));
     if (Result<void> r = disk_.allocate(file, segment_bytes_); !r) {
         disk_.close(file);
-        // Half a segment would only take the space that somebody may need.
+        // Half a segment would only take space that others may need.
         (void)disk_.unlink(new_path());
         return std::unexpected(r.error());
     }

@@ -1,15 +1,16 @@
-// log_files.h - names and life of the log's files: segments, the segment in the making, and the
-// mark.
+// log_files.h - names and life of the log's files: segments, the segment in preparation, and the
+// mark (the durable-end record).
 //
-// Concepts   "log.NNNNNNNN" is segment N (decimal, 8 digits or more), "log.new" a segment not yet
-//            in place, "log.mark" the mark. A segment gets its number by rename and directory sync,
-//            so that it is there whole or not at all.
+// Concepts   "log.NNNNNNNN" is segment N (decimal, 8 digits or more). "log.new" is a segment that
+//            is not in place yet. "log.mark" is the mark. A segment gets its number by rename and
+//            directory sync, so it exists either whole or not at all.
 // Blocking   Calls block the calling kernel thread; all of them are rare.
 #pragma once
 
 #include <string>
 #include <vector>
 
+#include "threads/base/check.h"
 #include "threads/io/io.h"
 
 namespace lockstep::txn {
@@ -17,13 +18,19 @@ namespace lockstep::txn {
 // Unit of log writes and of alignment in files.
 inline constexpr uint64_t kLogBlock = 4096;
 inline constexpr uint64_t kLogFirst = 4096;  // LSN of a log's first record
+static_assert((kLogBlock & (kLogBlock - 1)) == 0 && kLogFirst % kLogBlock == 0);
+
 inline constexpr uint64_t block_floor(uint64_t lsn) { return lsn & ~(kLogBlock - 1); }
 inline constexpr uint64_t block_ceil(uint64_t lsn) { return block_floor(lsn + kLogBlock - 1); }
+static_assert(block_floor(kLogBlock - 1) == 0 && block_ceil(1) == kLogBlock);
+static_assert(block_ceil(kLogBlock) == kLogBlock);
 
 class LogFiles {
 public:
     LogFiles(threads::Disk& disk, std::string directory, uint64_t segment_bytes)
-        : disk_(disk), directory_(std::move(directory)), segment_bytes_(segment_bytes) {}
+        : disk_(disk), directory_(std::move(directory)), segment_bytes_(segment_bytes) {
+        DCHECK(segment_bytes > 0 && segment_bytes % kLogBlock == 0);
+    }
 
     threads::Disk& disk() const { return disk_; }
     uint64_t segment_bytes() const { return segment_bytes_; }
@@ -34,13 +41,13 @@ public:
     std::string new_path() const { return directory_ + "/log.new"; }
     std::string mark_path() const { return directory_ + "/log.mark"; }
 
-    // Numbers of the segments there are, sorted.
+    // Numbers of the existing segments, sorted.
     Result<std::vector<uint64_t>> list() const;
     Result<threads::FileId> open(uint64_t number, uint32_t flags) const {
         return disk_.open(segment_path(number), flags);
     }
-    // Gives "log.new" real blocks for a whole segment; the caller closes it. Errors: no_space,
-    // io_error.
+    // Creates "log.new" and allocates blocks for a whole segment; the caller closes the file.
+    // Errors: no_space, io_error.
     Result<threads::FileId> start_new() const;
     // "log.new" or an old segment becomes segment `number`. Durable only after sync_directory.
     Result<void> place_new(uint64_t number) const {

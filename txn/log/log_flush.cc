@@ -1,11 +1,12 @@
-// log_flush.cc - the flusher: one user thread that writes and syncs for everybody, and keeps the
-// mark.
+// log_flush.cc - the flusher: one user thread that writes and syncs for all workers, and keeps the
+// mark (the durable-end record).
 //
-// Group commit: while one flush is in flight, commits gather; the next flush takes them all.
-// The mark   is a durable write of its own that nobody waits for. One with each flush would double
-//            the device's work (and costs TPC-C's durable commits a tenth of their rate), and tells
-//            little that the next commit record does not: so there is one every kMarkInterval while
-//            the log moves, and a last one when it has come to rest.
+// Group commit: while one flush is in flight, further commits gather. The next flush takes them
+// all.
+// The mark is a durable write of its own, and no thread waits for it. One with each flush would
+// double the device's work and cost TPC-C's durable commits a tenth of their rate. It would tell
+// little more than the next durable-LSN stamp. So there is one every kMarkInterval while the log
+// moves, and a last one when the log is idle.
 #include <algorithm>
 #include <cstring>
 
@@ -20,7 +21,7 @@ using threads::IoKind;
 using threads::IoRequest;
 using threads::ParkReason;
 
-void Log::Impl::assert_state() const {
+inline void Log::Impl::assert_state() const {
 #ifdef LOCKSTEP_DEBUG_CHECKS
     // Read in this order: each value only grows, so a later read of a larger one cannot be smaller.
     const uint64_t from = start.load(), synced = durable.load(), end = tail.load();
@@ -40,8 +41,9 @@ void Log::Impl::kick(FlushReason reason) {
 }
 
 void Log::Impl::run_flusher() {
+    DCHECK(flusher.load() == nullptr && !stopping);
     flusher.store(threads::current());
-    // Woken behind everybody, it would leave the disk idle for a turn of them.
+    // If it were woken behind all ready threads, the disk would be idle for a turn of them.
     threads::current()->urgent = true;
     for (;;) {
         const uint32_t reason = next_reason();
@@ -51,8 +53,7 @@ void Log::Impl::run_flusher() {
             continue;
         }
         if (reason & kFlushDurable) gather_commits();
-        // Nothing filled although something is asked for: another worker is in the middle of a
-        // record.
+        // A flush is wanted but nothing is filled: another worker is in the middle of a record.
         if (!flush_once() && flushed != tail.load()) threads::yield();
         if ((reason & kFlushMark) && !sync_mark()) fail();
         if (stopping && flushed == tail.load()) break;
@@ -63,9 +64,9 @@ void Log::Impl::run_flusher() {
     flusher_done->set();
 }
 
-// Lets ready threads of this worker come along, for a quarter of a flush's time at most. Where
-// transactions are short against a flush all of them commit together; where they are long, part of
-// them runs while the others' flush is under way, and the CPU never waits for the disk.
+// Lets ready threads of this worker run for at most a quarter of a flush's time. If transactions
+// are short compared with a flush, all of them commit together. If they are long, part of them runs
+// during the flush of the others, and the CPU never waits for the disk.
 void Log::Impl::gather_commits() {
     const Nanos enough = threads::now() + last_flush / 4;
     while (threads::yield_to_few(2) && threads::now() < enough) {}
@@ -100,12 +101,12 @@ uint32_t Log::Impl::next_reason() {
     }
 }
 
-// Writes what is filled, up to the end of the segment. False if there is nothing.
+// Writes the filled bytes, up to the end of the segment. False if there are none.
 bool Log::Impl::flush_once() {
     assert_state();
+    DCHECK(threads::current() == flusher.load());
     const uint64_t complete = filled();
-    // LOG-5, and asked only now: the commits that were gathered may rest on a rollback that has
-    // failed since.
+    // LOG-5. Checked only here: a gathered commit may depend on a rollback that has failed since.
     if (failed.load()) return true;
     const uint64_t begin = block_floor(flushed);
     const uint64_t end = std::min({complete, files.segment_end(flushed), begin + kFlushMax});
@@ -113,7 +114,7 @@ bool Log::Impl::flush_once() {
     if (end == flushed) return false;
     if (boundary <= flushed) boundary = complete;
     lazy_deadline = threads::now() + options.lazy_flush_interval;
-    limit.store(hard_limit.load());  // the flusher is at work: no need to call it
+    limit.store(hard_limit.load());  // the flusher is active: appends need not wake it
     const Nanos started = threads::now();
     const Result<void> written = write_prefix(begin, end);
     if (!written || failed.load()) {
@@ -128,11 +129,14 @@ bool Log::Impl::flush_once() {
     return true;
 }
 
-// Whole blocks come straight from the ring: their bytes are complete and never change (IO-1). The
-// last block goes through a copy, since appenders fill its rest meanwhile; the rest is written as
-// zeros.
+// Whole blocks are written straight from the ring: their bytes are complete and never change
+// (IO-1). The last block goes through a copy, since appenders may fill its rest meanwhile. That
+// rest is written as zeros.
 Result<void> Log::Impl::write_prefix(uint64_t begin, uint64_t end) {
+    DCHECK(begin % kLogBlock == 0 && begin < end && end - begin <= kFlushMax);
+    DCHECK(files.number_of(begin) == files.number_of(end - 1));
     TRY(open_write_segment(begin));
+    DCHECK(write_segment == files.number_of(begin) && write_file.value >= 0);
     const uint64_t whole_end = block_floor(end);
     IoRequest write;
     write.kind = IoKind::write;
@@ -146,6 +150,7 @@ Result<void> Log::Impl::write_prefix(uint64_t begin, uint64_t end) {
         std::memset(buffers->last_block + (end - whole_end), 0, kLogBlock - (end - whole_end));
         write.iov[write.iov_count++] = {buffers->last_block, kLogBlock};
     }
+    DCHECK(write.offset + (block_ceil(end) - begin) <= files.segment_bytes());
     threads::io_start(write);
     threads::io_wait(write, ParkReason::log);
     if (write.durable) syncs.fetch_add(1, std::memory_order_relaxed);
@@ -163,6 +168,7 @@ Result<void> Log::Impl::open_write_segment(uint64_t lsn) {
     write_file = threads::FileId{-1};
     write_segment = UINT64_MAX;
     if (lsn >= prepared_end.load()) TRY(place_segment_now());
+    DCHECK(lsn < prepared_end.load());
     write_file = TRY(files.open(number, threads::Disk::kDirect));
     write_segment = number;
     return {};
@@ -190,12 +196,12 @@ void Log::Impl::update_limits() {
     const uint64_t soft = std::min(hard, flushed + ring.bytes() / 4);
     SpinGuard guard(ring_lock);
     if (failed.load()) return;
+    DCHECK(hard >= hard_limit.load() && soft <= hard);  // limits only grow
     hard_limit.store(hard);
     limit.store(soft);
 }
 
-// Starts the write of a new mark when one is due. While the one before is still in flight the next
-// waits for its turn.
+// Starts the write of a new mark when it is due and the previous write is complete.
 void Log::Impl::keep_mark() {
     if (!mark_lags() || failed.load()) return;
     const Nanos now = threads::now();
@@ -204,11 +210,12 @@ void Log::Impl::keep_mark() {
     if (!mark_busy()) write_mark();
 }
 
-// LM-A: a durable write of what a completed sync covers, so the file's end is never ahead, and what
-// was recorded stays recorded.
+// LM-A: records only what a completed sync covers, so the recorded end is never ahead. The write is
+// durable, so the record is never taken back.
 void Log::Impl::write_mark() {
     if (mark_failed()) return fail();
     if (!mark_lags()) return;
+    DCHECK(!mark_busy() && boundary <= durable.load());
     mark.durable_end = MUTANT(mark_ahead) ? tail.load() + 64 : boundary;
     ++mark.sequence;
     mark.encode(buffers->mark);
@@ -232,7 +239,7 @@ void Log::Impl::wait_for_mark() {
     while (mark_busy()) threads::park(ParkReason::log);
 }
 
-// The mark as of now, whatever the time, and whether it got there.
+// Writes the mark now, without regard to the interval, and returns the outcome.
 Result<void> Log::Impl::sync_mark() {
     wait_for_mark();
     write_mark();
@@ -244,14 +251,15 @@ Result<void> Log::Impl::sync_mark() {
     return {};
 }
 
-// Everything is flushed: says so in the mark.
+// Everything is flushed: records that in the mark.
 Result<void> Log::Impl::write_last_mark() {
+    DCHECK(stopping);
     boundary = flushed;
     return sync_mark();
 }
 
-// A waiter lives on its thread's stack and may go away as soon as it has left the queue: only its
-// thread is remembered, and woken outside the lock (a late wake is harmless, TH-3).
+// A waiter lives on its thread's stack and may be destroyed as soon as it has left the queue. So
+// only its thread is kept, and it is woken outside the lock (a late wake is harmless, TH-3).
 void Log::Impl::wake_durable_waiters() {
     constexpr size_t kBatch = 64;
     threads::Thread* batch[kBatch];
@@ -265,6 +273,7 @@ void Log::Impl::wake_durable_waiters() {
                  w != nullptr && count < kBatch; w = next) {
                 next = w->next;
                 if (!all && w->tag > durable.load(std::memory_order_relaxed)) continue;
+                DCHECK(w->thread != nullptr && w->tag != 0);
                 batch[count++] = w->thread;
                 durable_waiters.remove(*w);
             }
@@ -285,7 +294,7 @@ void Log::Impl::wake_all(SpinLock& lock, threads::WaitQueue& queue) {
     }
 }
 
-// LOG-5. Appends go on into memory, so that callers unwind as usual; nothing is written any more.
+// LOG-5. Appends continue into memory, so that callers unwind as usual. No more writes follow.
 [[gnu::cold]] void Log::Impl::fail() {
     {
         SpinGuard guard(ring_lock);

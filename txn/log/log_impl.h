@@ -1,22 +1,22 @@
 // log_impl.h - the inside of Log, split by operation: log_append, log_flush, log_keep, log_space,
 // log_read, log_open. Private.
 //
-// Concepts   Appenders move `tail`; each worker notes in its slot the lowest LSN it may still be
+// Concepts   Appenders move `tail`. Each worker notes in its slot the lowest LSN it may still be
 //            filling. The *flusher* (user thread on worker 0) writes and syncs the filled prefix,
 //            one flush at a time, never across a segment's end, at most kFlushMax bytes. The
 //            *keeper* (user thread on worker 0) owns the segment files: it makes segments ahead of
-//            need and recycles those below start. Only the flusher, on the same worker and without
-//            switching, may do so in its place when it finds none. lsn order: start <= durable ==
-//            flushed <= filled <= tail <= prepared_end.
+//            need and recycles those below start. If the flusher finds no segment, it may make one
+//            itself, on the same worker and without switching. The *mark* is the durable-end
+//            record (durable_end_file.h).
+//            Order of LSNs: start <= durable == flushed <= filled <= tail <= prepared_end.
 // Invariants LI-1 A worker has at most one open reservation, and no user thread switches while it
-// is open.
+//                 is open.
 //            LI-2 tail - block_floor(flushed) <= ring size, always: see ring_margin. [checked:
-//            reserve()]
-//            LI-3 What was ever written beyond the durable end lies in one flush: within kFlushMax
-//                 bytes and one segment. open() relies on it when it clears the remains of a torn
-//                 tail.
-//            LI-4 promise_limit == min(start + capacity, prepared_end) - slack, or 0; it may be
-//            older for a moment.
+//                 reserve()]
+//            LI-3 All bytes ever written beyond the durable end lie in one flush: within kFlushMax
+//                 bytes and one segment. open() relies on it when it clears a torn tail.
+//            LI-4 promise_limit == min(start + capacity, prepared_end) - slack, or 0. It may lag
+//                 for a moment.
 #pragma once
 
 #include <atomic>
@@ -44,7 +44,7 @@ inline constexpr uint32_t kEndRecordBytes = sizeof(LogRecordHeader);
 struct alignas(kCacheLineBytes) LogWorkerSlot {
     // No LSN below this is still being filled by this worker.
     std::atomic<uint64_t> inflight{kNothingOpen};
-    // Undo space taken from the shared counter, promised to nobody yet.
+    // Undo space taken from the shared counter, not promised to a transaction yet.
     std::atomic<uint64_t> spare{0};
     std::atomic<uint64_t> records{0};
 };
@@ -58,8 +58,8 @@ enum FlushReason : uint32_t {
     kFlushStop = 16
 };
 
-// Blocks written in place of ring memory that may still change, and the mark's two slots: outlive
-// any request in flight.
+// Copies of blocks that may still change in the ring, and a slot of the mark. They outlive any
+// request in flight.
 struct alignas(kLogBlock) LogIoBuffers {
     std::byte last_block[kLogBlock];
     std::byte mark[DurableEnd::kSlotBytes];
@@ -72,14 +72,20 @@ struct LogReadWindow {
     uint64_t begin = kNothingOpen;  // under lock
     uint64_t bytes = 0;
     std::unique_ptr<std::byte[]> data;
+
+    void assert_state() const {
+        DCHECK((begin == kNothingOpen) == (data == nullptr));
+        DCHECK(bytes <= kBytes && (data != nullptr || bytes == 0));
+        DCHECK(begin == kNothingOpen || begin % kLogBlock == 0);
+    }
 };
 
 struct Log::Impl {
     Impl(threads::Runtime& runtime, const LogOptions& options, LogRing&& ring);
     ~Impl();
 
-    // LOG-1..4 and LI-4 in numbers that only the flusher moves; on the flusher. Nothing in a build
-    // without DEBUG_CHECKS.
+    // Checks LOG-1..4 and LI-4 on the values that only the flusher moves. Called on the flusher;
+    // empty in a build without DEBUG_CHECKS.
     void assert_state() const;
 
     // --- log_append.cc
@@ -119,7 +125,7 @@ struct Log::Impl {
     bool recycle_old();
     bool make_segment();
     void fill_with_zeros(threads::FileId file);
-    Result<void> place_segment_now();  // flusher's way out, no parking
+    Result<void> place_segment_now();  // for the flusher; never parks
     void segment_added();
     void kick_keeper();
     void update_promise_limit();
@@ -147,6 +153,18 @@ struct Log::Impl {
     // --- log_stamp.cc
     Result<uint64_t> stamped_behind(uint64_t end) const;
 
+    // Of the caller's own slot: what it keeps for undo is part of what all have reserved (LI-4).
+    void assert_state(const LogWorkerSlot& slot) const {
+        DCHECK(&slot == &slots[threads::worker_index()] && threads::worker_index() < workers);
+        DCHECK(slot.spare.load(std::memory_order_relaxed) <= reserved.load());
+    }
+    // Of the segments, for who adds or removes one.
+    void assert_segments() const {
+        DCHECK(first_segment <= files.number_of(start.load()));
+        DCHECK(first_segment * files.segment_bytes() < prepared_end.load());
+        DCHECK(prepared_end.load() % files.segment_bytes() == 0);
+    }
+
     LogWorkerSlot& my_slot() { return slots[threads::worker_index()]; }
 
     // --- constant after construction
@@ -155,37 +173,37 @@ struct Log::Impl {
     LogFiles files;
     LogRing ring;
     const uint32_t workers;
-    // What all workers together may reserve between check and add.
+    // Bytes that all workers together may reserve between check and add.
     const uint64_t ring_margin;
-    // Capacity kept for records that nobody promises (LOG-3), and races of promises.
+    // Capacity kept for records without a promise (LOG-3) and for races of promises.
     const uint64_t slack;
     const uint64_t undo_chunk;
     std::unique_ptr<LogWorkerSlot[]> slots;
 
     // --- appenders
     alignas(kCacheLineBytes) std::atomic<uint64_t> tail{kLogFirst};
-    // Read by every append, written once per flush or less.
-    // Tail beyond this: take the slow path.
+    // This line is read by every append and written at most once per flush.
+    // An append beyond this tail takes the slow path.
     alignas(kCacheLineBytes) std::atomic<uint64_t> limit{0};
     std::atomic<uint64_t> promise_limit{0};  // LI-4
     // The flusher sleeps without a deadline.
     std::atomic<bool> idle{false};
     std::atomic<bool> failed{false};
     std::atomic<uint64_t> start{kLogFirst};
-    // Tail never passes this while a check and an add are apart.
+    // Tail never passes this between a check and its add.
     std::atomic<uint64_t> hard_limit{0};
 
     // --- promises
     // Undo credits of all transactions + spares of all workers.
     alignas(kCacheLineBytes) std::atomic<uint64_t> reserved{0};
-    // Highest end of segments that anybody has waited for.
+    // Highest end of segments that a thread has waited for.
     std::atomic<uint64_t> room_wanted{0};
     SpinLock room_lock;
     threads::WaitQueue room_waiters;  // for the keeper; under room_lock
 
     // --- progress
     alignas(kCacheLineBytes) std::atomic<uint64_t> durable{kLogFirst};
-    // A record boundary that syncs have covered (LA-L1); 0: nothing is synced.
+    // A record boundary that syncs have covered (LA-L1); 0: none yet.
     std::atomic<uint64_t> stamped{0};
     SpinLock durable_lock;
     // Waiter::tag = LSN wanted; under durable_lock.
@@ -201,7 +219,7 @@ struct Log::Impl {
     // A record boundary to mark as soon as it is durable (LM-B).
     uint64_t boundary = kLogFirst;
     DurableEnd mark;       // newest written or being written
-    Nanos last_flush = 0;  // how long it took
+    Nanos last_flush = 0;  // its duration
     Nanos lazy_deadline = 0;
     Nanos mark_deadline = 0;  // no mark before this
     threads::FileId write_file{-1};
@@ -212,13 +230,13 @@ struct Log::Impl {
     bool stopping = false;
 
     // --- keeper (and flusher, see Concepts)
-    uint64_t first_segment = 0;  // lowest that exists
+    uint64_t first_segment = 0;  // lowest number that exists
     std::atomic<uint64_t> prepared_end{0};
     // The last attempt to make a segment failed.
     std::atomic<bool> keeper_stuck{false};
     std::atomic<bool> keeper_wanted{false};
     std::atomic<bool> keeper_stop{false};
-    // Between start_flusher and stop_flusher.
+    // True between start_flusher and stop_flusher.
     std::atomic<bool> running{false};
 
     std::unique_ptr<threads::Completion> flusher_done;

@@ -1,11 +1,11 @@
-// log_keep.cc - the keeper: makes segments ahead of need, recycles old ones, and forgets what is no
-// longer wanted.
+// log_keep.cc - the keeper: makes segments ahead of need, recycles old ones, and moves the start of
+// the log.
 //
-// Concepts   A segment counts (prepared_end) only when it has its blocks, its name, and the
-//            directory is synced; space is promised only up to there. New segments are written once
-//            with zeros, because a first write into reserved but unwritten extents makes each sync
-//            commit file-system metadata; when somebody waits for room already, the zeros are left
-//            out.
+// Concepts   A segment counts (prepared_end) only when its blocks are allocated, its name is in
+//            place, and the directory is synced. Space is promised only up to there. New segments
+//            are filled with zeros once: without that, a first write into reserved but unwritten
+//            extents makes each sync commit file-system metadata. If a thread already waits for
+//            space, the zeros are left out.
 // Blocking   Parks for I/O. Renames and directory syncs block the worker: once per segment.
 #include <algorithm>
 #include <cstring>
@@ -23,6 +23,7 @@ void Log::Impl::kick_keeper() {
 }
 
 void Log::Impl::run_keeper() {
+    DCHECK(keeper.load() == nullptr && threads::current() != nullptr);
     keeper.store(threads::current());
     while (!keeper_stop.load()) {
         keeper_wanted.store(false);
@@ -35,7 +36,7 @@ void Log::Impl::run_keeper() {
     keeper_done->set();
 }
 
-// LSN up to which segments are wanted now: room for what is promised, and one segment ahead.
+// LSN up to which segments are wanted now: the promised space and one segment more.
 uint64_t Log::Impl::wanted_end() const {
     const uint64_t bound = start.load(std::memory_order_relaxed) + options.capacity_bytes;
     const uint64_t wish = tail.load(std::memory_order_relaxed) +
@@ -43,28 +44,30 @@ uint64_t Log::Impl::wanted_end() const {
     return std::min(std::max(wish, room_wanted.load(std::memory_order_relaxed)), bound);
 }
 
-// One thing that needs doing; false if nothing does, or nothing can be done.
+// Does one necessary step. False if none is necessary or possible.
 bool Log::Impl::keep_step() {
     if (failed.load()) return false;
+    assert_segments();
     if (first_segment < files.number_of(start.load())) return recycle_old();
     if (prepared_end.load() >= wanted_end()) return false;
     if (make_segment()) return true;
-    keeper_stuck.store(true);  // tried again when somebody asks for room
+    keeper_stuck.store(true);  // tried again when a thread asks for space
     return false;
 }
 
 bool Log::Impl::recycle_old() {
+    DCHECK(first_segment < files.number_of(start.load()));  // of no record that is kept
     const uint64_t end = prepared_end.load();
     if (end >= start.load() + options.capacity_bytes) {
         if (!files.disk().unlink(files.segment_path(first_segment))) return false;
         ++first_segment;
         return true;
     }
-    // Its records are below start, and none of them validates at its new place: the checksum is
+    // Its records are below start. None of them validates at its new place, because the checksum is
     // seeded with the LSN.
     if (!files.recycle(first_segment, files.number_of(end))) return false;
     ++first_segment;
-    // The name may be lost: nothing can be promised beyond here any more.
+    // The name may be lost, so no space beyond here can be promised any more.
     if (!MUTANT(segment_name_unsynced) && !files.sync_directory()) {
         fail();
         return false;
@@ -78,7 +81,7 @@ bool Log::Impl::make_segment() {
     if (!file) return false;
     fill_with_zeros(*file);
     files.disk().close(*file);
-    // The flusher may have placed a segment of its own meanwhile; ours then becomes the one after.
+    // The flusher may have placed a segment meanwhile; this one then becomes the next.
     if (keeper_stop.load() || !files.place_new(files.number_of(prepared_end.load()))) {
         (void)files.disk().unlink(files.new_path());
         return false;
@@ -112,7 +115,7 @@ void Log::Impl::fill_with_zeros(threads::FileId file) {
     if (options.sync && !keeper_stop.load()) (void)threads::io_sync(file, "log segment");
 }
 
-// For the flusher when records that nobody promised have run past the last segment: parking for the
+// For the flusher, when records without a promise have passed the last segment. Parking for the
 // keeper would be too late.
 [[gnu::cold]] Result<void> Log::Impl::place_segment_now() {
     if (first_segment < files.number_of(start.load())) {
@@ -131,16 +134,18 @@ void Log::Impl::fill_with_zeros(threads::FileId file) {
 }
 
 void Log::Impl::segment_added() {
+    assert_segments();
     prepared_end.fetch_add(files.segment_bytes());
     keeper_stuck.store(false);
     update_promise_limit();
     wake_all(room_lock, room_waiters);
 }
 
-// LI-4. Under the lock, because truncation (any worker) and new segments (worker 0) both get here.
+// LI-4. Under the lock, because truncation (any worker) and new segments (worker 0) both call it.
 void Log::Impl::update_promise_limit() {
     SpinGuard guard(room_lock);
     const uint64_t bound = std::min(start.load() + options.capacity_bytes, prepared_end.load());
+    DCHECK(promise_limit.load() <= bound);  // both ends only grow
     promise_limit.store(bound > slack ? bound - slack : 0);
 }
 
@@ -149,6 +154,7 @@ void Log::truncate_before(Lsn lsn) {
     const uint64_t to =
         MUTANT(truncate_too_far) ? log.durable.load() : std::min(lsn.value, log.durable.load());
     uint64_t from = log.start.load();
+    DCHECK(from <= log.durable.load());
     while (from < to && !log.start.compare_exchange_weak(from, to)) {}
     log.update_promise_limit();
     log.wake_all(log.room_lock, log.room_waiters);

@@ -1,10 +1,10 @@
-// log_open.cc - a new log, and an existing one: find its end, refuse a damaged one, clear what a
-// torn tail has left.
+// log_open.cc - creates a log; opens an existing one: finds its end, refuses damage, clears a torn
+// tail.
 //
-// Why remains are cleared. Behind the cut there may stand records of the torn tail that are valid
-// by themselves: new records could end exactly where one of them begins, and a second crash would
-// read on into the past. By LI-3 they lie within kFlushMax bytes and one segment of the end, so
-// open() zeroes that stretch and syncs it before anything is appended.
+// Why a torn tail is cleared. Behind the end there may be records of the torn tail that are valid
+// by themselves. A new record could end exactly where one of them begins, and a second crash would
+// read on into old records. By LI-3 they lie within kFlushMax bytes and one segment of the end. So
+// open() zeroes that range and syncs it before anything is appended.
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -85,11 +85,14 @@ Result<void> zero_new_file(Disk& disk, FileId file, uint64_t bytes) {
 
 }  // namespace
 
-// Where an empty ring begins, and everything that follows from it.
+// Sets the LSN where the empty ring begins, and all values that depend on it.
 void Log::Impl::begin_at(uint64_t lsn) {
+    DCHECK(lsn >= kLogFirst && lsn % 8 == 0);
+    DCHECK(lsn <= prepared_end.load() && start.load() <= lsn);
+    DCHECK(reserved.load() == 0 && !running.load());
     tail.store(lsn);
     durable.store(lsn);
-    if (options.sync) stamped.store(lsn);  // open() has synced all there is
+    if (options.sync) stamped.store(lsn);  // open() has synced everything below
     flushed = boundary = first_tail = lsn;
     ring_valid_from = block_floor(lsn);
     update_limits();
@@ -103,8 +106,8 @@ Result<std::unique_ptr<Log>> Log::create(threads::Runtime& runtime, const LogOpt
     const LogFiles& files = impl->files;
     Disk& disk = files.disk();
     if (!TRY(files.list()).empty()) return fail(ErrorCode::already_exists, "log");
-    // The first stretch is written with zeros so that early commits are as quick as later ones; the
-    // rest has its blocks.
+    // The first range is filled with zeros, so that early commits are as fast as later ones. The
+    // rest has only its blocks.
     const FileId file = TRY(files.start_new());
     const Result<void> zeroed =
         zero_new_file(disk, file, std::min<uint64_t>(options.segment_bytes, 8ull << 20));
@@ -121,9 +124,10 @@ Result<std::unique_ptr<Log>> Log::create(threads::Runtime& runtime, const LogOpt
     return std::unique_ptr<Log>(new Log(std::move(impl)));
 }
 
-// Which segments there are around the one of `end`: those in a row are kept in place, later ones
-// are stray names of a recycling that a crash cut short, and go.
+// Finds the unbroken row of segments around the segment of `end` and keeps it. Other segments are
+// removed: they are names left by a recycling that a crash interrupted.
 Result<void> Log::Impl::adopt_segments(uint64_t from, uint64_t end) {
+    DCHECK(from <= end && write_file.value < 0);
     const std::vector<uint64_t> numbers = TRY(files.list());
     const auto exists = [&](uint64_t n) {
         return std::binary_search(numbers.begin(), numbers.end(), n);
@@ -135,6 +139,7 @@ Result<void> Log::Impl::adopt_segments(uint64_t from, uint64_t end) {
     if (!exists(first)) return lockstep::fail(ErrorCode::corrupt_log, "log segment", from);
     while (first > 0 && exists(first - 1)) --first;
     while (exists(last)) ++last;
+    DCHECK(first < last);
     first_segment = first;
     prepared_end = last * files.segment_bytes();
     start = std::max(kLogFirst, first * files.segment_bytes());
@@ -145,10 +150,12 @@ Result<void> Log::Impl::adopt_segments(uint64_t from, uint64_t end) {
 
 bool Log::Impl::disk_has_new() const { return files.disk().exists(files.new_path()); }
 
-// What was read may sit in a cache only (a killed process whose writes were not synced): it must be
-// durable before anyone builds on it. A sync alone would not do: if one failed before, the system
-// may take for clean what never reached the device. So it is written again.
+// The records that were read may exist in a cache only, if a killed process had not synced them.
+// They must be durable before new records follow. A sync alone does not suffice: after an earlier
+// failed sync, the system may treat pages as clean that never reached the device. So they are
+// written again.
 Result<void> Log::Impl::secure_tail(uint64_t from, uint64_t end) {
+    DCHECK(from <= end && end <= prepared_end.load());
     Disk& disk = files.disk();
     for (uint64_t n = files.number_of(from);
          n * files.segment_bytes() <= end && n * files.segment_bytes() < prepared_end; ++n) {
@@ -172,7 +179,7 @@ Result<void> Log::Impl::secure_tail(uint64_t from, uint64_t end) {
     return files.sync_directory();
 }
 
-// The last block is written again by the next flush: the ring must hold its beginning.
+// The next flush writes the last block again, so the ring must hold its beginning.
 Result<void> Log::Impl::load_last_block(uint64_t end) {
     if (end == block_floor(end) || MUTANT(last_block_lost)) return {};
     const FileId file = TRY(files.open(files.number_of(end), Disk::kDirect));
@@ -201,8 +208,7 @@ Result<std::unique_ptr<Log>> Log::open(threads::Runtime& runtime, const LogOptio
     LogRecordView record;
     while (TRY(reader.next(record))) {}
     const uint64_t end = reader.position().value;
-    // LOG-4. And a place that the caller knows of must hold a record, unless the log ends there for
-    // certain.
+    // LOG-4. Also, `from` must hold a record, unless the recorded end is exactly there.
     if ((end < mark->durable_end && !MUTANT(mark_ignored)) ||
         (end == from.value && end != mark->durable_end))
         return fail(ErrorCode::corrupt_log, "log", end, mark->durable_end);

@@ -1,5 +1,5 @@
-// log_read.cc - single records back from the log, for rollback and tools: from the ring while it
-// still holds them, else from file.
+// log_read.cc - reads single records, for rollback and tools: from the ring while it still holds
+// them, else from file.
 #include <algorithm>
 #include <cstring>
 
@@ -30,13 +30,13 @@ Result<void> Log::Impl::copy(uint64_t lsn, uint64_t bytes, std::byte* out) {
     if (const uint64_t end = tail.load(); lsn >= end || bytes > end - lsn)
         return lockstep::fail(ErrorCode::corrupt_log, "log record", lsn);
     if (copy_from_ring(lsn, bytes, out)) return {};
-    // What the ring has lost was written before, or never will be.
+    // Bytes that the ring no longer holds were written before, or never will be.
     if (failed.load() && lsn + bytes > durable.load())
         return lockstep::fail(ErrorCode::store_failed, "log record", lsn);
     return copy_from_file(lsn, bytes, out);
 }
 
-// Copies first and asks afterwards: an appender writes over the ring's oldest bytes only after it
+// Copies first and checks afterwards: an appender overwrites the ring's oldest bytes only after it
 // has moved `tail` past them.
 bool Log::Impl::copy_from_ring(uint64_t lsn, uint64_t bytes, std::byte* out) const {
     if (lsn < ring_valid_from || tail.load(std::memory_order_acquire) > lsn + ring.bytes())
@@ -55,6 +55,7 @@ Result<void> Log::Impl::copy_from_file(uint64_t lsn, uint64_t bytes, std::byte* 
         uint64_t got = 0;
         {
             SpinGuard guard(cached.lock);
+            cached.assert_state();
             if (cached.begin == begin && lsn - begin < cached.bytes) {
                 got = std::min(bytes, begin + cached.bytes - lsn);
                 std::memcpy(out, cached.data.get() + (lsn - begin), got);
@@ -66,11 +67,13 @@ Result<void> Log::Impl::copy_from_file(uint64_t lsn, uint64_t bytes, std::byte* 
             if (fresh.bytes <= lsn - begin)
                 return lockstep::fail(ErrorCode::corrupt_log, "log segment", lsn);
             SpinGuard guard(cached.lock);
+            fresh.assert_state();
             std::swap(cached.begin, fresh.begin);
             std::swap(cached.bytes, fresh.bytes);
             std::swap(cached.data, fresh.data);
             continue;
         }
+        DCHECK(got > 0 && got <= bytes);
         lsn += got;
         out += got;
         bytes -= got;
@@ -78,7 +81,7 @@ Result<void> Log::Impl::copy_from_file(uint64_t lsn, uint64_t bytes, std::byte* 
     return {};
 }
 
-// Durable bytes never change, so a window stays right for ever; the part that is not durable yet is
+// Durable bytes never change, so a window stays valid for ever. Bytes that are not durable yet are
 // not kept.
 Result<void> Log::Impl::load_window(uint64_t begin, LogReadWindow& window) {
     const uint64_t end =
@@ -90,6 +93,7 @@ Result<void> Log::Impl::load_window(uint64_t begin, LogReadWindow& window) {
     const auto block = std::make_unique<Block>();
     const uint64_t whole = block_ceil(end - begin);
     const uint64_t offset = begin % files.segment_bytes();
+    DCHECK(offset % LogReadWindow::kBytes == 0 && whole <= LogReadWindow::kBytes);
     const Result<threads::FileId> file = files.open(files.number_of(begin), threads::Disk::kDirect);
     if (!file) return lockstep::fail(ErrorCode::corrupt_log, "log segment", begin);
     const Result<size_t> got = threads::current() != nullptr

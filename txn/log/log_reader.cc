@@ -32,20 +32,27 @@ struct LogReader::Impl {
     Result<bool> open(uint64_t number);
     Result<bool> have(uint64_t bytes);
     Result<void> refill();
+    void assert_state() const {
+        DCHECK(begin <= end && end - begin <= kBufferBytes && begin % kLogBlock == 0);
+        DCHECK((file.value >= 0) == (open_segment != UINT64_MAX));
+        DCHECK(buffer != nullptr || begin == end);
+    }
     const LogRecordHeader* header() const {
+        DCHECK(position >= begin && position + sizeof(LogRecordHeader) <= end);
         return reinterpret_cast<const LogRecordHeader*>(buffer->bytes + (position - begin));
     }
 
     LogFiles files;
     threads::FileId file{-1};
     uint64_t open_segment = UINT64_MAX;
-    std::unique_ptr<Buffer> buffer;  // from the first read on
+    std::unique_ptr<Buffer> buffer;  // allocated by the first read
     uint64_t begin = 0, end = 0;     // LSNs held by the buffer
     uint64_t position = kLogFirst;
 };
 
 // False if there is no such segment.
 Result<bool> LogReader::Impl::open(uint64_t number) {
+    assert_state();
     if (number == open_segment) return true;
     close();
     if (!files.disk().exists(files.segment_path(number))) return false;
@@ -54,8 +61,8 @@ Result<bool> LogReader::Impl::open(uint64_t number) {
     return true;
 }
 
-// Moves the unread rest to the front (kept on a block boundary) and reads behind it, up to a chunk
-// or the end of what there is.
+// Moves the unread rest to the front (kept on a block boundary) and reads up to a chunk behind it,
+// or to the end of the log.
 Result<void> LogReader::Impl::refill() {
     if (!buffer) buffer.reset(new (std::nothrow) Buffer);
     if (!buffer) return fail(ErrorCode::out_of_memory, "log reader", sizeof(Buffer));
@@ -72,8 +79,10 @@ Result<void> LogReader::Impl::refill() {
         const uint64_t bytes = std::min(room, files.segment_end(end) - end);
         const uint64_t got = TRY(files.disk().read_now(file, end % files.segment_bytes(),
                                                        buffer->bytes + (end - begin), bytes));
+        DCHECK(got <= bytes);
         end += got;
         room -= got;
+        assert_state();
         if (got < bytes) return {};
     }
     return {};

@@ -1,18 +1,19 @@
 // log_record.h - the layout of a log record: one header, then bytes that belong to its kind.
 //
-// Layout     offset  0 u32 bytes      whole record, a multiple of 8, header included
-//                    4 u32 checksum   over bytes 8.. of the record and `bytes`, seeded with the
-//                                     record's own LSN: what is left over in a recycled segment
-//                                     never validates. CRC-32C, or the low half of XXH3 from
-//                                     kCrcBytesMax on (log_checksum.h)
-//                    8 u64 prev       the transaction's record before this one, 0 = first;
-//                                     of a compensation record: undo-next
-//                   16 u64 txn        0 = no transaction (page allocation, splits, checkpoints)
-//                   24 u16 kind       numbers below 32 belong to txn/, the others to sm/
-//                   26 u8  flags      LogFlags
-//                   27 u8  parts      number of page parts (sm/ kinds)
-//                   28 u32 object     index or heap concerned, 0 = none; of a commit or end
-//                                     record: the durable-LSN stamp (log_stamp.cc)
+// Layout     offset  0 u32 bytes      whole record with header; a multiple of 8.
+//                    4 u32 checksum   see below.
+//                    8 u64 prev       previous record of the transaction, 0 = first;
+//                                     in a compensation record: undo-next.
+//                   16 u64 txn        0 = no transaction (page allocation, splits, checkpoints).
+//                   24 u16 kind       below 32: txn/; the others: sm/.
+//                   26 u8  flags      LogFlags.
+//                   27 u8  parts      number of page parts (sm/ kinds).
+//                   28 u32 object     index or heap concerned, 0 = none;
+//                                     in a commit or end record: durable-LSN stamp (log_stamp.cc).
+//
+// Concepts   The checksum covers bytes 8.. of the record and `bytes`. It is CRC-32C, or the low
+//            half of XXH3 from kCrcBytesMax on (log_checksum.h). Its seed is the record's own LSN,
+//            so old records in a recycled segment never validate.
 // Source     C. Mohan et al., "ARIES", ACM TODS 1992.
 #pragma once
 
@@ -21,13 +22,14 @@
 
 #include <lockstep/types.h>
 
+#include "threads/base/check.h"
 #include "threads/base/on_disk.h"
 
 namespace lockstep::txn {
 
 enum LogFlags : uint8_t {
     kLogUndoable = 1,      // rollback must look at it
-    kLogCompensation = 2,  // CLR: redo only, `prev` says where rollback goes on
+    kLogCompensation = 2,  // CLR: redo only; rollback continues at `prev`
 };
 
 struct LogRecordHeader {
@@ -47,6 +49,8 @@ static_assert(offsetof(LogRecordHeader, object) == 28);
 
 inline constexpr uint32_t kLogRecordMax = 256 * 1024;  // bytes
 inline constexpr uint32_t log_align(uint32_t bytes) { return (bytes + 7) & ~7u; }
+static_assert(log_align(kLogRecordMax) == kLogRecordMax && log_align(1) == 8);
+static_assert(log_align(sizeof(LogRecordHeader)) == sizeof(LogRecordHeader));
 
 // Kinds of txn/. Numbers are on disk: never reuse one.
 enum class TxnLogKind : uint16_t {
@@ -58,6 +62,7 @@ enum class TxnLogKind : uint16_t {
     checkpoint_end = 6,  // payload: CheckpointPayload
 };
 inline constexpr uint16_t kSmLogKindFirst = 32;
+static_assert(static_cast<uint16_t>(TxnLogKind::checkpoint_end) < kSmLogKindFirst);
 
 // A record as read back: points into memory that the reader owns.
 struct LogRecordView {
@@ -65,6 +70,7 @@ struct LogRecordView {
     const LogRecordHeader* header = nullptr;
     const std::byte* payload() const { return reinterpret_cast<const std::byte*>(header + 1); }
     uint32_t payload_bytes() const {
+        DCHECK(header->bytes >= sizeof(LogRecordHeader) && header->bytes <= kLogRecordMax);
         return header->bytes - static_cast<uint32_t>(sizeof(LogRecordHeader));
     }
     Lsn end() const { return Lsn{lsn.value + header->bytes}; }

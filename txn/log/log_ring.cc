@@ -12,10 +12,10 @@
 namespace lockstep::txn {
 
 namespace {
-// Maps the file's `bytes` at `place` inside an address range that belongs to us already.
+// Maps `bytes` of the file at `place`, inside an address range that is already reserved.
 bool map_half(std::byte* place, uint64_t bytes, int fd) {
-    // A ring of some size is there for throughput: its pages must not fault one by one under the
-    // first transactions.
+    // A large ring serves throughput: its pages must not fault one by one under the first
+    // transactions.
     const int populate = bytes > (4u << 20) ? MAP_POPULATE : 0;
     return mmap(place, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | populate, fd, 0) ==
            place;

@@ -1,5 +1,5 @@
-// log_ring.h - the log's buffer: a power-of-two ring mapped twice in a row, so that any stretch of
-// it is contiguous memory.
+// log_ring.h - the log's buffer: a power-of-two ring mapped twice in a row, so that any range of it
+// is contiguous memory.
 #pragma once
 
 #include <cstddef>
@@ -7,13 +7,14 @@
 
 #include <lockstep/result.h>
 #include <lockstep/types.h>
+#include "threads/base/check.h"
 
 namespace lockstep::txn {
 
 class LogRing {
 public:
-    // `bytes`: power of two, multiple of the page size. Errors: out_of_memory. All pages are
-    // touched once, so that appending never takes a page fault.
+    // `bytes`: power of two, multiple of the page size. Error: out_of_memory. Pages of a ring above
+    // 4 MB are populated here, so that appends take no page faults.
     static Result<LogRing> make(uint64_t bytes);
     LogRing(LogRing&& other) noexcept : base_(other.base_), bytes_(other.bytes_) {
         other.base_ = nullptr;
@@ -22,11 +23,16 @@ public:
     ~LogRing();
 
     // Memory of the byte at `lsn`; the `bytes()` bytes that follow are contiguous.
-    std::byte* at(uint64_t lsn) const { return base_ + (lsn & (bytes_ - 1)); }
+    std::byte* at(uint64_t lsn) const {
+        DCHECK(base_ != nullptr);  // not moved from
+        return base_ + (lsn & (bytes_ - 1));
+    }
     uint64_t bytes() const { return bytes_; }
 
 private:
-    LogRing(std::byte* base, uint64_t bytes) : base_(base), bytes_(bytes) {}
+    LogRing(std::byte* base, uint64_t bytes) : base_(base), bytes_(bytes) {
+        DCHECK((bytes & (bytes - 1)) == 0 && reinterpret_cast<uintptr_t>(base) % 4096 == 0);
+    }
     std::byte* base_;
     uint64_t bytes_;
 };

@@ -1,11 +1,11 @@
-// log_space.cc - undo space: the promise that a rollback always finds room in the log (LOG-3).
+// log_space.cc - undo space: the promise that a rollback always finds space in the log (LOG-3).
 //
-// Accounting tail + reserved + forward <= promise_limit is asked at every forward record, where
-//            `reserved` counts the credits of all transactions and what workers keep spare. Forward
-//            records move bytes from free to used, compensation records from credit to used, and
-//            ends of transactions give credits back. Between a check and its record other workers
-//            may pass their own check: each by at most one record, which `slack` covers, as it
-//            covers records that nobody promises (splits, checkpoints).
+// Concepts   Every forward record checks tail + reserved + forward <= promise_limit. `reserved`
+//            counts the credits of all transactions and the spare bytes of the workers. Forward
+//            records move bytes from free to used, compensation records from credit to used. The
+//            end of a transaction returns its credit. Between a check and its record, other workers
+//            may pass their own check, each by at most one record. `slack` covers that. It also
+//            covers records without a promise (splits, checkpoints).
 #include <algorithm>
 
 #include "threads/base/mutants.h"
@@ -17,9 +17,10 @@ namespace lockstep::txn {
 Result<void> Log::reserve_undo(UndoCredit& credit, uint64_t forward, uint64_t undo) {
     Impl& log = *impl_;
     if (MUTANT(undo_space_unpromised)) return {};
-    // The transaction's last record needs room as well.
+    // The transaction's last record needs space as well.
     if (credit.bytes == 0) undo += kEndRecordBytes;
     LogWorkerSlot& slot = log.my_slot();
+    log.assert_state(slot);
     const uint64_t spare = slot.spare.load(std::memory_order_relaxed);
     const uint64_t wanted = log.tail.load(std::memory_order_relaxed) +
                             log.reserved.load(std::memory_order_relaxed) + forward;
@@ -30,7 +31,7 @@ Result<void> Log::reserve_undo(UndoCredit& credit, uint64_t forward, uint64_t un
     return {};
 }
 
-// Takes a chunk from the shared counter, or exactly what is missing when little is left.
+// Takes a chunk from the shared counter, or only the missing bytes when little is left.
 [[gnu::noinline]] Result<void> Log::Impl::reserve_undo_slow(UndoCredit& credit, uint64_t forward,
                                                             uint64_t undo, LogWorkerSlot& slot) {
     for (;;) {
@@ -46,7 +47,9 @@ Result<void> Log::reserve_undo(UndoCredit& credit, uint64_t forward, uint64_t un
             const uint64_t extra =
                 missing != 0 && left >= 16 * workers * undo_chunk ? undo_chunk : 0;
             if (!reserved.compare_exchange_strong(taken, taken + missing + extra)) continue;
+            DCHECK(spare + missing >= undo);
             slot.spare.store(spare + missing + extra - undo, std::memory_order_relaxed);
+            assert_state(slot);
             credit.bytes += undo;
             return {};
         }
@@ -56,8 +59,8 @@ Result<void> Log::reserve_undo(UndoCredit& credit, uint64_t forward, uint64_t un
     }
 }
 
-// The bound admits the promise, the files do not reach `upto` yet. Returns after the keeper has had
-// a look; the caller asks again.
+// The capacity allows the promise, but the files do not reach `upto` yet. Returns after a step of
+// the keeper; the caller tries again.
 [[gnu::cold]] Result<void> Log::Impl::wait_for_segment(uint64_t upto) {
     for (uint64_t seen = room_wanted.load();
          seen < upto && !room_wanted.compare_exchange_weak(seen, upto);) {}
@@ -70,7 +73,7 @@ Result<void> Log::reserve_undo(UndoCredit& credit, uint64_t forward, uint64_t un
         SpinGuard guard(room_lock);
         room_waiters.add(waiter);
     }
-    // After we stand in the queue: it will find us.
+    // After this thread is in the queue, so that the keeper finds it.
     kick_keeper();
     threads::park(threads::ParkReason::log);
     SpinGuard guard(room_lock);
@@ -83,18 +86,21 @@ void Log::use_undo(UndoCredit& credit, uint64_t bytes) {
     const uint64_t used = std::min(credit.bytes, bytes);
     credit.bytes -= used;
     LogWorkerSlot& slot = log.my_slot();
+    log.assert_state(slot);
+    DCHECK(used <= log.reserved.load());
     slot.spare.store(slot.spare.load(std::memory_order_relaxed) + used, std::memory_order_relaxed);
     log.return_spare(slot);
 }
 
 void Log::release_undo(UndoCredit& credit) { use_undo(credit, credit.bytes); }
 
-// What a worker keeps spare is bounded, so that idle workers do not hold back the last bytes of a
-// small log.
+// Bounds the spare bytes of a worker, so that idle workers do not hold the last bytes of a small
+// log.
 void Log::Impl::return_spare(LogWorkerSlot& slot) {
     const uint64_t spare = slot.spare.load(std::memory_order_relaxed);
     if (spare <= 2 * undo_chunk) [[likely]]
         return;
+    DCHECK(spare <= reserved.load());
     slot.spare.store(undo_chunk, std::memory_order_relaxed);
     reserved.fetch_sub(spare - undo_chunk);
 }

@@ -1,21 +1,22 @@
-// log_stamp.cc - what the log says of itself: commit and end records tell how far it was durable
-// when they were written.
+// log_stamp.cc - durable-LSN stamps: commit and end records tell how far the log was durable when
+// they were appended.
 //
-// Concepts   log.mark lags, by kMarkInterval and a write: damage behind it would look like a torn
-//            tail. But a torn tail lies in one flush (LI-3), and no record in that flush can know
-//            of anything durable beyond its begin. So a whole record *behind* the place where the
-//            log seems to end, which says that the log was durable beyond that place, proves that
-//            what is missing there was lost later. The records are those that every commit and
-//            rollback ends with; their field `store` is free: it holds the distance back to the
-//            durable end, in units of 8 bytes, plus 1; 0 says nothing.
+// Concepts   log.mark lags by kMarkInterval and a write, so damage in that range would look like a
+//            torn tail. But a torn tail lies in one flush (LI-3), and no record in that flush knows
+//            of anything durable beyond the flush's begin. Suppose a whole record stands *behind*
+//            the apparent end of the log and stamps a durable end beyond that end. Then the missing
+//            bytes were durable once and were lost later.
+//            Every commit and every rollback ends with such a record. It does not need its field
+//            `object` otherwise. The field holds the distance back to the durable end, in units of
+//            8 bytes, plus 1. The value 0 means no stamp.
+//            Restart uses the highest of the mark and all stamps, because each is a lower bound of
+//            what was durable.
+//            Limits: damage newer than the mark stays unnoticed in the last flush, and in earlier
+//            flushes if no transaction ended after them. On the disk this equals a flush that was
+//            never finished. Only a second sync for each flush could tell them apart.
 // Invariants LA-L1 A record stamps only what a completed sync covered before the record was
-//                 appended, and a record's boundary: a record that the durable end cuts in two may
-//                 be torn without any damage. [stamped: advance()]
-//            Restart believes the mark and every durable_stamp alike: each is a lower bound of what
-//            was durable, so the highest counts. What remains: damage within the last flush, or in
-//            those before it if no transaction ended after it, while they are younger than the
-//            mark. Nothing on the disk tells that from a flush that was never finished, short of a
-//            second sync for each flush.
+//                 appended, and only a record boundary. Reason: a record that the durable end cuts
+//                 in two may be torn without any damage. [stamped: advance()]
 #include <algorithm>
 #include <cstring>
 
@@ -27,13 +28,14 @@ namespace lockstep::txn {
 
 namespace {
 constexpr uint64_t kUnit = 8;
-// Behind the end: what was lost, and the flushes after it.
+// Range behind the end to search: the lost flush and the flush after it.
 constexpr uint64_t kWindow = 2 * kFlushMax;
 constexpr uint64_t kPiece = 256 * 1024;
 }  // namespace
 
 uint32_t Log::durable_stamp(Lsn lsn) const {
     const uint64_t end = impl_->stamped.load(std::memory_order_acquire);
+    DCHECK(MUTANT(stamped_ahead) || (end <= lsn.value && (lsn.value - end) % kUnit == 0));
     const uint64_t distance = (lsn.value - end) / kUnit + 1;
     return end == 0 || distance > UINT32_MAX ? 0 : static_cast<uint32_t>(distance);
 }
@@ -45,8 +47,8 @@ Lsn stamped_durable_end(const LogRecordHeader& header, Lsn lsn) {
     return distance <= lsn.value ? Lsn{lsn.value - distance} : kLsnNone;
 }
 
-// The highest durable end that a record behind `end` stamps, 0 if none does. A record that two
-// files share is passed over.
+// The highest durable end that a record behind `end` stamps, or 0. A record that spans two files is
+// ignored.
 Result<uint64_t> Log::Impl::stamped_behind(uint64_t end) const {
     const auto piece = std::make_unique<std::byte[]>(kPiece);
     uint64_t highest = 0;

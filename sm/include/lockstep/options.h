@@ -1,5 +1,4 @@
-// options.h - what a store can be told when it is opened; every option has a default and is checked
-// by Store::open.
+// options.h - what a store can be told when it is opened. Store::open checks every option.
 #pragma once
 
 #include <cstdint>
@@ -15,14 +14,14 @@
 
 namespace lockstep {
 
-// The project's own tests: disk, clock, scheduling.
+// For the project's own tests: disk, clock, scheduling.
 struct TestHooks;
 
 // Level: 0 error, 1 warning, 2 information. Called from any of the store's kernel threads; must not
 // call back into the store.
 using Logger = std::function<void(int level, std::string_view text)>;
 
-// What threads wait with: `automatic` takes io_uring and falls back to a pool of kernel threads.
+// How I/O is done: `automatic` takes io_uring and falls back to a pool of kernel threads.
 enum class IoMethod : uint8_t { automatic, io_uring, pool };
 
 // How a store runs. Every field has a default; Store::open() checks all of them and names the one
@@ -32,9 +31,9 @@ struct Options {
     uint32_t workers = 1;                // kernel threads that run transactions, 1..64
     bool pin_workers = false;            // bind worker i to the i-th allowed CPU
     uint64_t pool_bytes = 256ull << 20;  // buffer pool, 4 MB .. 1 TB
-    // Of a user thread, 48 KB .. 8 MB: a split takes 32 KB.
+    // Stack of a user thread, 48 KB .. 8 MB; a split takes 32 KB.
     uint32_t stack_bytes = 64 * 1024;
-    // Live at once, 16 .. 65536; further ones wait in begin.
+    // Transactions live at once, 16 .. 65536; further transactions wait in begin.
     uint32_t transactions_max = 16384;
     uint64_t log_bytes = 2ull << 30;  // bound on the live log, 4 MB .. 1 TB
     // 1 MB .. 1 GB, multiple of 4096; log_bytes / this >= 4.
@@ -46,13 +45,13 @@ struct Options {
     bool sync = true;
     // Log written between checkpoints; 0 = a quarter of log_bytes.
     uint64_t checkpoint_log_bytes = 0;
-    // Longest wait for one lock; kNever = without end.
+    // Longest wait for one lock; kNever = no limit.
     Nanos lock_timeout = 10 * kSecond;
     // Memory of the lock table's buckets, 2^16 .. 2^34 bytes.
     uint32_t lock_table_bytes_log2 = 22;
     // Order of blocked lock requests; see lock_policy.h.
     LockStageOptions lock_stage = {};
-    // Record locks on one index or heap before its lock is tried; 0 = never.
+    // Record locks on one index or heap before its object lock is tried; 0 = never.
     uint32_t escalate_at = 5000;
     uint32_t retries_max = 100;  // times run() repeats a deadlock victim
     IoMethod io = IoMethod::automatic;

@@ -1,5 +1,4 @@
-// record.h - how records are asked for: the lock that a read takes, hints where a record lies, and
-// many records in one call.
+// record.h - how records are requested: access modes, hints, and many records in one call.
 #pragma once
 
 #include <cstddef>
@@ -13,8 +12,8 @@ namespace lockstep {
 // What the transaction means to do with what it reads: takes S, U or X at the fetch.
 enum class Access : uint8_t { read, update, write };
 
-// Where a transaction saw a record: spares its next operation on that key the search. A hint, good
-// for one index and any age.
+// Where a transaction saw a record. Its next operation on that key needs no search. A hint for one
+// index; an old hint is harmless.
 struct RecordHint {
     PageId page = kPageNone;
     uint16_t slot = 0;
@@ -26,8 +25,8 @@ struct Lookup {
     Slice key;
     std::span<std::byte> buffer;  // takes the value, or as much of it as fits
     size_t bytes = 0;             // set: the value's full length,
-    bool found = false;           // whether there is such a key,
-    RecordHint hint = {};         // and where, if there is
+    bool found = false;           // whether the key exists,
+    RecordHint hint = {};         // and where, if it exists
 };
 
 // One of many records to be inserted.

@@ -1,5 +1,5 @@
-// stats.h - what a store counts. Plain numbers, read without stopping anybody: a snapshot is not
-// exact to the last event.
+// stats.h - what a store counts. Plain numbers, read while threads run: a snapshot is not exact to
+// the last event.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ struct StoreStats {
     // locks
     uint64_t lock_grants_at_once = 0, lock_waits = 0, lock_wait_nanos = 0, deadlocks = 0,
              lock_timeouts = 0, escalations = 0;
-    // The requests that had to wait: length of queues, wait, groups, who was overtaken.
+    // The requests that had to wait: length of queues, wait, groups, overtaken requests.
     StageStats lock_stage;
     // log
     uint64_t log_records = 0, log_bytes = 0, log_flushes = 0, log_syncs = 0, log_used_bytes = 0,
@@ -29,8 +29,8 @@ struct StoreStats {
              evictions = 0, page_repairs = 0,
              // Pages older on the volume than their last write, when they were read.
         lost_writes = 0, checkpoints = 0, pages_total = 0,
-             reads_ahead = 0,  // of the reads: begun before anybody asked
-        // Threads that wanted a page whose read was under way.
+             reads_ahead = 0,  // of the reads: begun before a thread needed the page
+        // Threads that wanted a page while another thread was reading it.
         read_waiters = 0;
     // input and output: requests by class, what was merged and joined, batches, depth
     threads::IoStats io;
@@ -46,9 +46,9 @@ struct StoreStats {
 struct TeamStats {
     std::string operation;  // "begin", "fetch (customer)", ...
     uint64_t teams = 0;     // formed
-    // Threads that began the operation in a team; that also ended it there: no strays.
+    // Threads that began the operation in a team, and those that also ended it there (no strays).
     uint64_t entered = 0, left = 0;
-    // Over the teams: threads that were waiting for theirs when it was formed.
+    // Summed over the teams: threads that waited for their team when it was formed.
     uint64_t ready = 0;
     struct Strays {
         uint64_t lock = 0, page = 0, latch = 0, log = 0, other = 0;  // what a stray waited for
@@ -57,30 +57,30 @@ struct TeamStats {
 };
 struct CtxPointStats {
     std::string name;
-    uint64_t taken = 0, off = 0, alone = 0, latched = 0;  // switches; and why there was none
+    uint64_t taken = 0, off = 0, alone = 0, latched = 0;  // switches, and the reasons for none
 };
-// What a worker has found out by now of how to run, see StepsOptions::window_records.
+// The present state of a worker's team-size tuner; see StepsOptions::window_records.
 struct TunerStats {
     StepsMode mode = StepsMode::on;  // on, prefetch or off
     uint32_t team_max = 0;
-    // Pieces of work looked at, candidates tried, of those kept.
+    // Windows measured, candidates tried, and candidates kept.
     uint64_t windows = 0, trials = 0, changes = 0;
 };
 struct StepsStats {
     std::vector<TeamStats> teams;
     std::vector<CtxPointStats> points;
-    // By worker; empty if nothing is to be found out.
+    // By worker; empty if the tuner is off.
     std::vector<TunerStats> tuner;
     StepsStats operator-(const StepsStats& earlier) const;
 };
 
-// What the calling user thread has waited for since it began, in nanoseconds; zeros on other kernel
-// threads. Take the difference of two calls: that is how a transaction's waits are told apart.
+// Times that the calling user thread has waited since it began, in nanoseconds; zeros on other
+// kernel threads. The difference of two calls gives one transaction's waits.
 struct ThreadWaits {
     uint64_t lock = 0;  // transactions' locks
-    // pages: reads, and room or latches that others hold.
+    // Pages: reads, free frames, and latches of other threads.
     uint64_t page = 0;
-    uint64_t log = 0;  // the log: durability, and room in its buffer
+    uint64_t log = 0;  // the log: durability, and space in its buffer
     ThreadWaits operator-(const ThreadWaits& earlier) const {
         return {lock - earlier.lock, page - earlier.page, log - earlier.log};
     }

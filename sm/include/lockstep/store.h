@@ -133,8 +133,8 @@ public:
     // Fills an empty index from pairs in strictly ascending key order, faster than inserts. `next`
     // sets key and value and returns true, or returns false at the end; it owns the bytes until its
     // next call. Pages are filled to `fill_percent` (50..100). Takes the index's X lock; suspends.
-    // Errors: bad_argument if the index is not empty (an erased record counts until it is cleaned
-    // away), a key does not ascend or the percentage is out of range; and those of index.h.
+    // Errors: bad_argument if the index is not empty, a key does not ascend or the percentage is
+    // out of range; and those of index.h. An erased record counts until it is cleaned away.
     Result<void> bulk_load(Txn& txn, Index index,
                            std::move_only_function<bool(Slice& key, Slice& value)> next,
                            uint32_t fill_percent = 90);

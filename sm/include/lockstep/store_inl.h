@@ -1,5 +1,4 @@
-// store_inl.h - the templates of store.h: handles, and functions that run on user threads of their
-// own.
+// store_inl.h - the templates of store.h: handles, and functions on user threads of their own.
 #pragma once
 
 #include <memory>

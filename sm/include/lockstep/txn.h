@@ -35,7 +35,7 @@ public:
 
     // Makes all changes visible and, as TxnOptions::durability says, durable; ends the transaction.
     // The value is the point in the log that must be durable for the commit to survive a crash
-    // (Store::wait_durable); kLsnNone if the transaction changed nothing. Suspends a durable
+    // (Store::wait_durable). It is kLsnNone if the transaction changed nothing. Suspends a durable
     // transaction until the log is synced. Error store_failed: the next open decides the outcome.
     Result<Lsn> commit();
     // Undoes every change and releases all locks. Errors: io_error, corrupt_*, store_failed; the

@@ -1,4 +1,4 @@
-// btree_test_util.h - an index in a test engine, and checks that every B-tree test ends with.
+// btree_test_util.h - an index in a test engine, and the check that ends every B-tree test.
 #pragma once
 
 #include <map>

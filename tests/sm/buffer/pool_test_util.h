@@ -1,5 +1,4 @@
-// pool_test_util.h - the parts of an engine put together by hand up to the space map: pages, log
-// and transactions, no trees and no recovery.
+// pool_test_util.h - engine parts up to the space map, assembled by hand, without trees.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -62,7 +61,7 @@ public:
         if (!options_.simulated) std::filesystem::remove_all(directory_);
     }
 
-    // Runs all functions on user threads, spread over the workers, and waits for all.
+    // Runs the functions on user threads, spread over the workers, and waits for all.
     void run_all(std::vector<std::function<void()>> fns) {
         std::vector<std::unique_ptr<threads::Completion>> done;
         for (size_t i = 0; i < fns.size(); ++i) {
@@ -87,7 +86,7 @@ public:
         }
     }
 
-    // The pool's full check.
+    // Stops the cleaner and runs the pool's full check.
     std::string verify() {
         run([&] { engine.pool->stop_cleaner(); });
         return engine.pool->verify();
@@ -108,7 +107,7 @@ public:
         EXPECT_TRUE(engine.disk->write_now(engine.data_file, uint64_t{id.value} * kPageBytes,
                                            buffer, kPageBytes));
     }
-    // Throws the pages of [from, to) out of memory.
+    // Drops the pages of [from, to) from memory.
     void forget(uint32_t from, uint32_t to) {
         auto written = engine.pool->write_dirty(0);
         ASSERT_TRUE(written) << written.error().text();
@@ -183,7 +182,7 @@ private:
     std::unique_ptr<SpaceMap> own_space_;
 };
 
-// Test pages: kind overflow, a counter and its mirror in the body, everything behind them a hole.
+// Test pages of kind overflow: a counter and its complement, then only a hole.
 struct CounterPage {
     static constexpr size_t kAt = sizeof(PageHeader);
     static uint64_t get(const Page& page) {
@@ -192,7 +191,7 @@ struct CounterPage {
         EXPECT_EQ(v[0], ~v[1]);
         return v[0];
     }
-    // A logged change: the whole page, as an image.
+    // A logged change: an image of the whole page.
     static Result<Lsn> set(RestartEnv& engine, ExclusivePage& page, uint64_t value) {
         alignas(8) std::byte bytes[64];
         Page next;
@@ -212,7 +211,7 @@ struct CounterPage {
     }
 };
 
-// Pages [first, first + n) as counter pages with value 0, marked as used.
+// Fills `out` up to n pages: counter pages with value 0, marked as used.
 inline void make_pages(RestartEnv& engine, uint32_t n, std::vector<PageId>& out) {
     while (out.size() < n) {
         auto r = engine.space->prepare(1);
@@ -227,13 +226,13 @@ inline void make_pages(RestartEnv& engine, uint32_t n, std::vector<PageId>& out)
     }
 }
 
-// A rig with so many counter pages.
+// A rig with n counter pages.
 struct PagesRig : PoolRig {
     PagesRig(uint32_t n, const RigOptions& options) : PoolRig(options) {
         run([&] { make_pages(engine, n, pages); });
     }
     BufferPool& pool() { return *engine.pool; }
-    // On a user thread: writes them and throws them out of memory.
+    // Writes the pages and drops them from memory. Call it on a user thread.
     void forget_pages() { forget(pages.front().value, pages.back().value + 1); }
 
     std::vector<PageId> pages;

@@ -1,5 +1,4 @@
-// io_test_util.h - one rig per I/O backend: a disk, a clock, a directory, and how to let time pass
-// there.
+// io_test_util.h - a test rig for each I/O backend: disk, clock, directory, and passing time.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -61,7 +60,7 @@ public:
         EXPECT_TRUE(made) << made.error().text();
         return made ? std::move(*made) : nullptr;
     }
-    // Until nothing is in flight.
+    // Waits until no request is in flight.
     void drain(IoQueue& q) {
         while (q.in_flight() > 0) {
             if (!simulated()) q.wait(kNever);
@@ -79,7 +78,7 @@ private:
     RigKind kind_;
 };
 
-// Requests that live together and form batches.
+// Requests that are submitted as one batch.
 class Batch {
 public:
     IoRequest& add(IoKind kind, FileId file, uint64_t offset = 0, void* data = nullptr,
@@ -102,7 +101,7 @@ public:
             requests[i].next = i + 1 < requests.size() ? &requests[i + 1] : nullptr;
         queue.submit(&requests.front(), requests.size());
     }
-    std::deque<IoRequest> requests;     // addresses stay
+    std::deque<IoRequest> requests;     // stable addresses
     std::vector<IoRequest*> completed;  // in order
 };
 

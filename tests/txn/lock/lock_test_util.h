@@ -1,8 +1,8 @@
 // lock_test_util.h - owners and user threads for tests of the lock manager.
 //
-// Concepts   Scene: one caller-driven worker and a clock that stands still. go() starts a user
-//            thread and runs everything until nothing can happen any more; a thread that waits for
-//            a lock stays parked, and the test looks at the world meanwhile.
+// Concepts   A Scene has one caller-driven worker and a clock that stands still. go() starts a user
+//            thread and runs everything until no thread can run. A thread that waits for a lock
+//            stays parked, so the test can inspect the state.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -52,7 +52,7 @@ struct Scene {
           owner(locks, owners) {
         runtime = *threads::Runtime::start({.caller_driven = true, .clock = &clock});
     }
-    ~Scene() {  // no thread may still wait when the owners go
+    ~Scene() {  // no thread may wait when the owners are destroyed
         for (size_t i = 0; i < owner.size(); ++i) locks.cancel(owner[i]);
         settle();
     }
@@ -66,7 +66,7 @@ struct Scene {
     }
 
     using Outcome = std::optional<Result<void>>;
-    // A lock call on a user thread of its own. Empty while it waits.
+    // A lock call on a user thread of its own. The outcome is empty while it waits.
     std::shared_ptr<Outcome> lock(size_t who, LockName name, LockMode mode) {
         auto outcome = std::make_shared<Outcome>();
         go([this, who, name, mode, outcome] { *outcome = locks.lock(owner[who], name, mode); });
@@ -90,7 +90,7 @@ struct Scene {
     std::string check() const { return locks.verify(); }
 
     ManualClock clock;
-    std::deque<ObjectLock> stores;  // outlive the owners, who release them
+    std::deque<ObjectLock> stores;  // outlive the owners, which release them
     LockManager locks;
     Owners owner;
     std::unique_ptr<threads::Runtime> runtime;

@@ -1,4 +1,4 @@
-// log_sim_util.h - a log on the simulated disk, driven step by step by the test: one seed, one run.
+// log_sim_util.h - a log on the simulated disk that the test drives step by step, by one seed.
 #pragma once
 
 #include "tests/txn/log/log_test_util.h"
@@ -41,8 +41,8 @@ struct SimBench {
         log = TRY(Log::open(*runtime, options, from));
         return log->start_flusher();
     }
-    // One step of the world: a thread, else the disk, else the clock. False if nothing can ever
-    // happen again.
+    // One step: a thread, else the disk, else the clock. Returns false if nothing can happen any
+    // more.
     bool step() {
         if (runtime->step()) return true;
         const Nanos deadline = runtime->next_deadline(), io = disk.next_event_time();

@@ -1,5 +1,4 @@
-// log_test_util.h - a log in a temporary directory with its disk and runtime, and records whose
-// bytes tell where they belong.
+// log_test_util.h - a log in a temporary directory, and records whose bytes tell their place.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -42,7 +41,7 @@ inline LogOptions small_options(const std::string& directory) {
                       .ring_bytes = 1 << 20};
 }
 
-// Runs `fn` as a user thread and waits for its end.
+// Runs `fn` on a user thread and waits for its end.
 template <class Fn>
 void on_worker(threads::Runtime& runtime, uint32_t worker, Fn&& fn) {
     threads::Completion done;
@@ -53,8 +52,8 @@ void on_worker(threads::Runtime& runtime, uint32_t worker, Fn&& fn) {
     done.wait();
 }
 
-// The payload of a record is a function of (txn, number): first the two, then bytes drawn from
-// them.
+// The payload of a record is a function of (txn, number): first the number, then bytes drawn from
+// both.
 inline void fill_payload(std::byte* out, uint32_t bytes, uint64_t txn, uint64_t number) {
     Rng rng(txn * 1000003 + number);
     for (uint32_t i = 0; i < bytes; i += 8) {
@@ -80,7 +79,7 @@ inline Lsn append(Log& log, uint64_t txn, uint64_t number, uint32_t payload_byte
     return space.lsn;
 }
 
-// The number of a record made by append(); fails the test if its bytes are not as written.
+// Returns the number of a record made by append(). Fails the test if its bytes are wrong.
 inline uint64_t check_record(const LogRecordView& record) {
     const uint32_t bytes = record.header->object;
     EXPECT_EQ(record.header->kind, kTestKind);

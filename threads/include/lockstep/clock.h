@@ -1,4 +1,4 @@
-// clock.h - the only way to ask for the time: a real clock, or one that a test moves.
+// clock.h - the only source of time: a real clock, or one that a test moves.
 #pragma once
 
 #include <atomic>
@@ -7,7 +7,7 @@
 
 namespace lockstep {
 
-// A source of time. Must outlive the store that it is given to; safe from any kernel thread.
+// A source of time. Must outlive the store that uses it. Safe from any kernel thread.
 class Clock {
 public:
     virtual ~Clock() = default;
@@ -24,7 +24,7 @@ public:
     Nanos now() const override;
 };
 
-// Time stands still until a test moves it.
+// A clock that stands still until a test moves it.
 class ManualClock final : public Clock {
 public:
     Nanos now() const override { return now_.load(std::memory_order_relaxed); }

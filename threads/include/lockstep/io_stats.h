@@ -1,5 +1,4 @@
-// io_stats.h - what the I/O stages count, added up over workers, and the modes in which they can
-// run.
+// io_stats.h - the counters of the I/O stages, summed over workers, and the modes of the stages.
 #pragma once
 
 #include <cstddef>
@@ -10,11 +9,10 @@
 namespace lockstep::threads {
 
 // staged: as io_stage.h says. unsorted: batches without sorting, merging and joining. one_by_one:
-// each request is submitted alone, and the worker waits for it. The last two are what the stage is
-// compared with.
+// each request is submitted alone, and the worker waits for it. The last two serve for comparison.
 enum class IoMode : uint8_t { staged, unsorted, one_by_one };
 
-// Classes of requests, by priority; the names in that order.
+// Classes of requests, by priority, and their names in that order.
 inline constexpr size_t kIoClasses = 4;
 inline constexpr const char* kIoClassNames[kIoClasses] = {"log", "demand read", "read-ahead",
                                                           "write-back"};
@@ -22,25 +20,25 @@ inline constexpr const char* kIoClassNames[kIoClasses] = {"log", "demand read", 
 // Counters of one class of requests.
 struct IoClassStats {
     uint64_t packets = 0;  // requests that entered the stage
-    uint64_t bytes = 0;    // that they asked for
-    uint64_t merged = 0;   // served by another's equal request
-    // Went in a transfer with neighbours, the first of each not counted.
+    uint64_t bytes = 0;    // requested
+    uint64_t merged = 0;   // served by another equal request
+    // Joined a neighbour's transfer; the first of each transfer does not count.
     uint64_t joined = 0;
-    uint64_t transfers = 0;  // handed to the device
+    uint64_t transfers = 0;  // sent to the device
 };
 
 // Counters of all I/O stages of a store.
 struct IoStats {
-    // Length of a line at arrival, wait in the stage, packets of a batch.
+    // Length of a line at arrival, wait in the stage, packets per batch.
     StageStats stage;
     IoClassStats classes[kIoClasses];
     uint64_t batches = 0;
-    // System calls that handed requests to the kernel; 0 if the backend has none.
+    // System calls that submitted requests to the kernel; 0 if the backend has none.
     uint64_t submissions = 0;
-    // Joined transfers that failed and were asked for again, one by one.
+    // Joined transfers that failed and were repeated one by one.
     uint64_t split = 0;
     StageHistogram depth;  // packets on the device after each submission
-    // What came after `earlier`, an older snapshot of the same stages.
+    // The difference from `earlier`, an older snapshot of the same stages.
     IoStats since(const IoStats& earlier) const {
         IoStats d = *this;
         d.stage = stage.since(earlier.stage);

@@ -1,11 +1,10 @@
-// log_buckets.h - buckets of fixed relative width for counts of times and lengths, and percentiles
+// log_buckets.h - buckets of fixed relative width for histograms of times and lengths; percentiles
 // from them.
 //
-// Concepts   Values up to 2^kBits are exact; above, each power of two is cut into 2^kBits buckets,
-//            and the middle of a bucket stands for what fell into it: an error of at most 1 /
-//            2^(kBits + 1). Finding the bucket is a shift and an add.
-// Why not Boost.Histogram: its axis computes a logarithm for every value and its storage is on the
-// heap.
+// Concepts   Values below 2^kBits are exact. Above, each power of two has 2^kBits buckets, and a
+//            bucket's middle represents its values. The error is at most 1 / 2^(kBits + 1). Finding
+//            the bucket is a shift and an add. Boost.Histogram computes a logarithm for every value
+//            and keeps its storage on the heap.
 #pragma once
 
 #include <algorithm>
@@ -15,12 +14,12 @@
 
 namespace lockstep {
 
-// Bucket arithmetic; the counts themselves are the caller's. Never blocks.
+// Bucket arithmetic; the caller keeps the counts. Never blocks.
 template <unsigned kBits>
 struct LogBuckets {
-    // Buckets of each power of two.
+    // Buckets per power of two.
     static constexpr uint64_t kSub = 1ull << kBits;
-    // Up to 2^40 ns, 18 minutes; what is longer counts as that.
+    // Up to 2^40 ns, 18 minutes; longer times count as that.
     static constexpr unsigned kOctaves = 40 - kBits;
     // Buckets in all.
     static constexpr size_t kCount = kSub * (kOctaves + 1);
@@ -31,7 +30,7 @@ struct LogBuckets {
         const auto shift = static_cast<unsigned>(std::bit_width(value)) - 1 - kBits;
         return shift >= kOctaves ? kCount - 1 : kSub * (shift + 1) + (value >> shift) - kSub;
     }
-    // The value that stands for all in a bucket.
+    // The value that represents a bucket.
     static constexpr uint64_t middle(size_t bucket) {
         if (bucket < kSub) return bucket;
         const uint64_t shift = bucket / kSub - 1;

@@ -1,7 +1,7 @@
 // result.h - errors as values: Error, Result<T>, and TRY to pass an error up.
 //
-// Three kinds of failure are never mixed: a broken program stops (check.h); an operating failure is
-// an Error in a Result; an ordinary outcome ("no such key") is part of the value.
+// Three kinds of failure are never mixed. A broken program stops (check.h). An operating failure is
+// an Error in a Result. An ordinary outcome ("no such key") is part of the value.
 #pragma once
 
 #include <cstdint>
@@ -50,7 +50,7 @@ namespace lockstep {
     X(unsupported, "not supported here")
 // clang-format on
 
-// What failed, see LOCKSTEP_ERRORS for the meanings.
+// What failed; LOCKSTEP_ERRORS gives the meanings.
 enum class ErrorCode : uint16_t {
     none = 0,
 #define X(name, text) name,
@@ -63,8 +63,8 @@ const char* error_name(ErrorCode code);
 const char* error_meaning(ErrorCode code);
 
 // A small trivially copyable description of an operating failure. `what` is a string literal that
-// names the thing ("data file", "option pool_bytes"); a, b and c are numbers that the code's text
-// explains (page, LSN, errno, cycle id ...).
+// names the object ("data file", "option pool_bytes"). The code's text explains the numbers a, b
+// and c (page, LSN, errno, cycle id ...).
 struct Error {
     ErrorCode code = ErrorCode::none;
     int16_t os = 0;  // errno where an operating-system call failed, else 0
@@ -75,14 +75,13 @@ struct Error {
     uint64_t b = 0;
     uint64_t c = 0;
 
-    // One line for people: name, meaning, thing, numbers, errno text. Allocates; call late.
+    // One readable line: name, meaning, object, numbers, errno text. Allocates; call late.
     [[gnu::cold]] std::string text() const;
 };
 static_assert(std::is_trivially_copyable_v<Error>);
 
-// Value or Error, as std::expected. A Result that a caller drops is a compiler warning, in
-// applications too: libstdc++ 12 has no [[nodiscard]] on std::expected. To drop one on purpose,
-// cast it to void.
+// Value or Error, as std::expected. A dropped Result is a compiler warning, in applications too;
+// libstdc++ 12 has no [[nodiscard]] on std::expected. To drop one on purpose, cast it to void.
 template <class T = void>
 class [[nodiscard]] Result : public std::expected<T, Error> {
 public:
@@ -109,8 +108,8 @@ inline void take(Result<void>&) {}
 
 }  // namespace lockstep
 
-// Value of a Result, or return its error from the enclosing function. A GNU statement expression:
-// usable as an operand.
+// The value of a Result; on error, returns the error from the enclosing function. A GNU statement
+// expression, so it can be an operand.
 #define TRY(...)                                         \
     ({                                                   \
         auto try_result_ = (__VA_ARGS__);                \

@@ -8,17 +8,17 @@
 
 namespace lockstep {
 
-// off: threads run until they block. on: teams with CTX and prefetch. The others isolate one part
-// each, for measurements: grouping: teams, no CTX and no prefetch. prefetch: no teams, prefetch
-// only. ctx_only: teams with CTX, no prefetch. fastctx: transactions one after the other as with
-// off, but the switch between them is the fast one.
+// off: threads run until they block. on: teams with CTX and prefetch. The other modes isolate one
+// part each, for measurements. grouping: teams, no CTX and no prefetch. prefetch: no teams,
+// prefetch only. ctx_only: teams with CTX, no prefetch. fastctx: transactions run one after the
+// other as with off, but with the fast switch between them.
 enum class StepsMode : uint8_t { off, on, grouping, prefetch, ctx_only, fastctx };
 
-// True if transactions run in teams at all.
+// True if transactions use teams at all.
 constexpr bool teams_on(StepsMode mode) {
     return mode != StepsMode::off && mode != StepsMode::prefetch;
 }
-// True if every operation is run by a team, false if only the begin of transactions is.
+// True if every operation runs in a team, false if only begin does.
 constexpr bool operations_in_teams(StepsMode mode) {
     return teams_on(mode) && mode != StepsMode::fastctx;
 }
@@ -33,7 +33,7 @@ constexpr bool prefetch_on(StepsMode mode) {
 
 // Which list is served next when a team is done.
 enum class TeamPolicy : uint8_t {
-    last_leaver,  // what the last member to leave wants (the thesis's choice)
+    last_leaver,  // the list that the last leaver wants (the thesis's choice)
     largest,      // most waiting threads
     oldest,       // longest non-empty
 };
@@ -41,15 +41,14 @@ enum class TeamPolicy : uint8_t {
 enum class TeamGate : uint8_t {
     t_gated,  // at most team_max
     d_gated,  // all that wait
-    // At most team_max, and a member that has been passed the CPU rounds_max times stays behind for
-    // a later team.
+    // At most team_max. A member that has received the CPU rounds_max times stays behind for a
+    // later team.
     c_gated,
 };
 
-// CTX points as bits, for StepsOptions::points. "none", "manual", "icache", or names from
-// ctx_points.h separated by commas or white space, where '#' comments out the rest of a line: what
-// tools/autosteps writes to a file is the set `auto`. Errors: bad_option (a = number of the bad
-// word).
+// CTX points as bits, for StepsOptions::points. `text` is "none", "manual", "icache", or names from
+// ctx_points.h separated by commas or white space. '#' comments out the rest of a line. A file from
+// tools/autosteps is the set `auto`. Error: bad_option (a = number of the bad word).
 Result<uint32_t> ctx_points_from(std::string_view text);
 
 // How threads are grouped into teams; part of Options, changed at run time by Store::set_steps().
@@ -62,9 +61,9 @@ struct StepsOptions {
     uint32_t rounds_max = 64;  // c_gated: CTX rounds of a member per team
     // CTX points by bit, see ctx_points_from(); all ones: set `manual`.
     uint32_t points = UINT32_MAX;
-    // Mode `on`: a worker tries smaller teams and none too, and keeps what is fastest
-    // (threads/steps/team_tuner.h). What it times are pieces of work of so many records that
-    // committed transactions have locked; 0: it tries nothing.
+    // Mode `on`: a worker also tries smaller teams and none, and keeps the fastest
+    // (threads/steps/team_tuner.h). It times windows of so many records that committed transactions
+    // have locked. 0: no trials.
     uint32_t window_records = 8192;
     // Keep each thread's floating-point modes at a fast switch.
     bool float_state = false;

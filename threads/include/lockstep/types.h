@@ -9,7 +9,7 @@
 
 namespace lockstep {
 
-// A distinct integer type: ids of different kinds do not mix, and none converts from a number by
+// A distinct integer type. Ids of different kinds do not mix, and no number converts to an id by
 // accident.
 template <class Tag, class Rep>
 struct Id {
@@ -45,14 +45,14 @@ struct RecordId {
     constexpr auto operator<=>(const RecordId&) const = default;
 };
 
-// Bytes owned by somebody else. Valid as long as the owner says.
+// A view of bytes with another owner. Valid as long as the owner says.
 using Slice = std::string_view;
 
-// Bytes of a page, and of a line of the CPU's caches.
+// Bytes of a page, and of a cache line.
 inline constexpr size_t kPageBytes = 8192;
 inline constexpr size_t kCacheLineBytes = 64;
 
-// Time as the store's clock gives it, in nanoseconds from an arbitrary start.
+// Time of the store's clock, in nanoseconds from an arbitrary start.
 using Nanos = uint64_t;
 inline constexpr Nanos kNever = UINT64_MAX;  // as a deadline: wait without end
 inline constexpr Nanos kMicrosecond = 1'000;

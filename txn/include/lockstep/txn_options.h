@@ -6,12 +6,12 @@
 
 namespace lockstep::txn {
 
-// serializable: no phantoms (key and gap locks to the end). repeatable_read: what was read stays
-// (key locks to the end), phantoms may appear. read_committed: read locks are given back after each
-// read.
+// serializable: no phantoms (key and gap locks until the end). repeatable_read: rows that were read
+// do not change (key locks until the end), but phantoms may appear. read_committed: read locks are
+// released after each read.
 enum class Isolation : uint8_t { serializable, repeatable_read, read_committed };
-// durable: commit() returns when the log is synced. lazy: it returns at once, and the log follows
-// within Options::lazy_flush_interval.
+// durable: commit() returns when the log is synced. lazy: commit() returns at once, and the log is
+// synced within Options::lazy_flush_interval.
 enum class Durability : uint8_t { durable, lazy };
 // How one transaction runs.
 struct TxnOptions {
@@ -19,7 +19,7 @@ struct TxnOptions {
     Durability durability = Durability::durable;
     bool read_only = false;       // a change is the error read_only
     Nanos lock_timeout = kNever;  // longest wait for one lock; kNever: Options::lock_timeout
-    // Records it will lock in all, as far as known; 0 = unknown. For LockPolicy::short_first.
+    // Records it will lock in total, as far as known; 0 = unknown. For LockPolicy::short_first.
     uint32_t operations = 0;
     uint32_t priority = 0;  // larger is served first under LockPolicy::priority
 };
