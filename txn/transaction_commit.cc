@@ -54,7 +54,7 @@ Result<Lsn> TransactionTable::commit(Transaction& txn) {
     Impl& table = *impl_;
     table.assert_state(txn);
     CHECK(txn.state == TxnState::active);
-    DCHECK(txn.thread == threads::current() && txn.undo_next == kLsnNone);
+    DCHECK(txn.thread == threads::current());
     DCHECK(!txn.must_abort);
     Lsn end = kLsnNone, must_be_durable = kLsnNone;
     const bool durable = txn.durability == Durability::durable;

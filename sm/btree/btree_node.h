@@ -196,13 +196,13 @@ void splice(Page& p, unsigned slot, unsigned offset, unsigned old_bytes, Slice f
 void set_bits(Page& p, unsigned slot, uint16_t set, uint16_t clear);
 // Of a node that is about to change or has changed: BN-1 without the records.
 inline void assert_state(const Page& p) {
-    [[maybe_unused]] const NodeHeader& h = header(p);
-    DCHECK(p.kind() == PageKind::btree && h.count <= kSlotsMax);
-    DCHECK(p.header.hole_begin == kSlotsAt + h.count * sizeof(Slot));
+    DCHECK(p.kind() == PageKind::btree && header(p).count <= kSlotsMax);
+    DCHECK(p.header.hole_begin == kSlotsAt + header(p).count * sizeof(Slot));
     DCHECK(p.header.hole_end >= p.header.hole_begin && p.header.hole_end <= kPageBytes);
-    DCHECK(h.garbage <= kPageBytes - p.header.hole_end && h.ghosts <= h.count);
-    DCHECK(h.prefix <= h.low_bytes && (h.high_bytes != kInfinite || h.prefix == 0));
-    DCHECK(h.count == 0 || h.common_bytes <= sizeof h.common);
+    DCHECK(header(p).garbage <= kPageBytes - p.header.hole_end);
+    DCHECK(header(p).ghosts <= header(p).count && header(p).prefix <= header(p).low_bytes);
+    DCHECK(!high_infinite(p) || header(p).prefix == 0);
+    DCHECK(header(p).count == 0 || header(p).common_bytes <= sizeof header(p).common);
 }
 [[gnu::noinline]] void compact(Page& p);
 

@@ -29,7 +29,6 @@ std::optional<Superblock> copy_in(const Page& page, uint32_t number) {
 // Page image of the next copy; its number is returned.
 uint32_t make_copy(Superblock& block, Page& page) {
     CHECK(std::memcmp(block.magic, kMagic, sizeof kMagic) == 0);
-    block.assert_state();
     // SB-1.
     const uint32_t number = static_cast<uint32_t>(
         MUTANT(superblock_in_place) ? (block.sequence += 2) & 1 : ++block.sequence & 1);
@@ -37,7 +36,7 @@ uint32_t make_copy(Superblock& block, Page& page) {
     std::memcpy(page.body, &block, sizeof block);
     page.header.hole_begin = sizeof(PageHeader) + sizeof block;
     page.assert_state();
-    DCHECK(block.sequence != 0);  // 0: never written
+    DCHECK(page.header.page_id == number && (block.sequence & 1) == number);  // SB-1
     page.header.checksum = page_checksum(page, PageId{number});
     return number;
 }

@@ -169,14 +169,14 @@ const char* check_page(const Page& page);
 
 // Of a data page that is about to change or has changed: HP-1 and HP-2 without the records.
 inline void assert_state(const Page& page) {
-    [[maybe_unused]] const DataHeader& head = data(page);
-    [[maybe_unused]] const size_t slots_end = kSlotsAt + head.slot_count * sizeof(Slot);
-    DCHECK(page.kind() == PageKind::heap && head.slot_count <= kSlotsMax);
-    DCHECK(head.heap_begin >= slots_end && head.heap_begin <= kPageBytes);
-    DCHECK(head.free_bytes >= head.heap_begin - slots_end);
-    DCHECK(head.free_bytes <= kPageBytes - slots_end && head.empty_slots <= head.slot_count);
-    DCHECK(head.reclaimable <= kPageBytes - head.heap_begin);
-    DCHECK(page.header.hole_end == head.heap_begin && page.header.hole_begin == slots_end);
+    DCHECK(page.kind() == PageKind::heap && data(page).slot_count <= kSlotsMax);
+    DCHECK(page.header.hole_begin == kSlotsAt + data(page).slot_count * sizeof(Slot));
+    DCHECK(page.header.hole_end == data(page).heap_begin);
+    DCHECK(page.header.hole_begin <= page.header.hole_end && page.header.hole_end <= kPageBytes);
+    DCHECK(data(page).free_bytes >= page.header.hole_end - page.header.hole_begin);
+    DCHECK(data(page).free_bytes <= kPageBytes - page.header.hole_begin);
+    DCHECK(data(page).empty_slots <= data(page).slot_count);
+    DCHECK(data(page).reclaimable <= kPageBytes - data(page).heap_begin);
 }
 // Of a map page.
 inline void assert_map_state(const Page& page) {

@@ -92,7 +92,6 @@ private:
 // Applies one part to a page that is exclusively held or private. `known`: the page holds its state
 // as of some LSN; otherwise the part must bring it. False if the page has the part already (RC-1).
 inline bool redo_part(Page& page, bool known, const PartView& part, Lsn end) {
-    DCHECK(known || !part.image.empty() || (part.flags & kPartFresh));
     if (known && (page.lsn() >= end || (MUTANT(redo_skips_wrongly) && end - page.lsn() < 400)))
         return false;
     if (!part.image.empty() && !MUTANT(redo_repeats)) install_image(page, part.image);

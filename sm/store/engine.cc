@@ -169,6 +169,7 @@ Result<std::unique_ptr<Engine>> Engine::open(std::string_view path, const Option
 
 // Objects, from the bottom up. Nothing runs yet.
 Result<void> Engine::build(std::string_view path, bool fresh) {
+    DCHECK(disk != nullptr && runtime == nullptr && data_file.value >= 0);
     const TestHooks* hooks = options.test_hooks;
     if (hooks && hooks->clock == nullptr)
         return fail(ErrorCode::bad_option, "hooks without a clock");
@@ -213,6 +214,7 @@ Result<void> Engine::build(std::string_view path, bool fresh) {
     checkpointer = own(own_checkpointer_, std::make_unique<Checkpointer>(*this));
     ghosts = std::make_unique<GhostCleaner>(*this);
     ghost_notes = ghosts.get();
+    assert_state();
     if (hooks && hooks->redone) redone = [this, hooks] { hooks->redone(*this); };
     return {};
 }
@@ -258,8 +260,7 @@ void Engine::load_written_lsns() {
 }
 
 Result<void> Engine::recover() {
-    superblock.assert_state();
-    DCHECK(!opened_ && superblock.sequence != 0);
+    DCHECK(!opened_);
     TRY(space->open());
     adopt_catalog(std::make_unique<Catalog>(*this, PageId{superblock.catalog_root}));
     const RecoveryReport r = TRY(restart(*this, Lsn{superblock.checkpoint_lsn}));
@@ -276,6 +277,7 @@ Result<void> Engine::recover() {
 }
 
 Result<void> Engine::start_services() {
+    assert_state();
     DCHECK(!closing_.load() && superblock.checkpoint_lsn != 0);
     TRY(checkpointer->start());
     return ghosts->start();
@@ -307,6 +309,7 @@ void Engine::rollback_orphans() {
 
 Result<void> Engine::close() {
     if (closing_.exchange(true, std::memory_order_acq_rel)) return {};
+    assert_state();
     Result<void> result;
     if (runtime) {
         // The application's own user threads first: they may still begin transactions.
@@ -342,6 +345,7 @@ Result<void> Engine::close() {
 void Engine::abandon() {
     CHECK(stepped());
     if (closing_.exchange(true, std::memory_order_acq_rel)) return;
+    assert_state();
     if (runtime) runtime->abandon();
     if (txns) txns->abandon();
     release();

@@ -67,6 +67,14 @@ private:
     bool stepped() const;
     Result<void> build(std::string_view path, bool fresh);
     void adopt_catalog(std::unique_ptr<Catalog> made);
+    // EV-1: what the structures see is what the engine owns.
+    void assert_state() const {
+        DCHECK(runtime == own_runtime_.get() && log == own_log_.get());
+        DCHECK(locks == own_locks_.get() && txns == own_txns_.get());
+        DCHECK(pool == own_pool_.get() && space == own_space_.get());
+        DCHECK(checkpointer == own_checkpointer_.get());
+        DCHECK((drops == nullptr) == (objects == nullptr));
+    }
     Result<void> make_fresh();
     void load_written_lsns();
     Result<void> recover();

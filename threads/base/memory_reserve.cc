@@ -37,7 +37,6 @@ private:
     static void count(int change, bool mine) {
         SpinGuard guard(lock);
         DCHECK(change > 0 || borrowers > 0);
-        DCHECK(borrows != mine);  // a thread borrows once at a time
         borrowers += static_cast<uint32_t>(change);
         borrows = mine;
     }

@@ -153,7 +153,6 @@ void SimFile::forget_beneath(uint64_t from, uint64_t to) {
         left.push_back(std::move(tail));
     }
     unsynced_ = std::move(left);
-    assert_state();
 }
 
 void SimFile::sync_failed(uint64_t point) {
