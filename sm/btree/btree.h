@@ -42,7 +42,12 @@
 
 namespace lockstep::sm {
 
-class BTreeCursor;
+namespace node {
+class SearchKey;
+}
+struct LeafHint;
+enum class ChangeRole : uint8_t;
+enum class LogKind : uint16_t;
 
 class BTree {
 public:
@@ -129,11 +134,86 @@ public:
     // looks like a leaf of this tree.
     uint32_t leaves_freed() const { return leaves_freed_.load(std::memory_order_acquire); }
 
-    struct Ops;      // the tree's own files only: btree_impl.h
-    struct Descent;  // btree_descent.h
+    // --- For the tree's own files; btree_impl.h defines the types.
+    // Of a key in a leaf: read optimistically, or with the leaf latched.
+    struct Position;
+    struct Target;
+    struct NextKey;
+    struct Descent;
+    // The node that covers a key, or the node with the largest keys below it.
+    enum class Side : uint8_t { covering, below };
+    enum class GapCheck : uint8_t { clear, changed, wait_above, wait_own };
+    using SearchKey = node::SearchKey;
+
+    // btree_search.cc. The node of `level` on the descent to `key`; not validated. In a lower tree
+    // the root, with its own level.
+    Result<void> descend(const SearchKey& key, Side side, unsigned level, Position& out);
+    // The rightmost leaf.
+    Result<void> descend_last(Position& out);
+    // The leaf that covers `key`, searched; through the transaction's hint if that looks promising.
+    Result<void> locate(txn::Transaction& txn, const SearchKey& key, bool hint_first,
+                        Position& out);
+    // Stores the leaf as the transaction's hint.
+    void remember(txn::Transaction& txn, PageId leaf, unsigned slot, uint32_t leaves_freed) const;
+    // After a switch: reads a fresh version of a searched leaf, and searches it again if it has
+    // changed (LA-3). A page that others keep changing then costs a second search, never a starved
+    // reader. False: the page is no longer the leaf for `key`.
+    [[gnu::noinline]] bool revalidate(const SearchKey& key, Position& pos);
+    // After failed validations: waits for a shared latch on the leaf that covers `key` (or lies
+    // below it), so that the next read is valid.
+    [[gnu::cold, gnu::noinline]] Result<bool> latch_leaf_shared(const SearchKey& key, Side side,
+                                                                Position& out, SharedPage& hold);
+    // The leaf that covers `key`, exclusively latched and searched; the leaf of `ahead` if that
+    // position is still valid.
+    Result<void> latch_for(txn::Transaction& txn, const SearchKey& key, bool hint_first,
+                           Target& out, const Position* ahead = nullptr);
+    // Called after `tries` failed tries in a row. Each failed try means a concurrent writer. After
+    // kSpinRetries: sleeps 1 ms, in case the writer's kernel thread was preempted. After
+    // kRetriesMax (about 2 s): corrupt_page, since the page's fences must be wrong.
+    [[gnu::cold, gnu::noinline]] Result<void> backoff(unsigned tries, PageId near) const;
+    [[gnu::cold, gnu::noinline]] std::unexpected<Error> damaged(PageId near) const;
+    [[gnu::cold, gnu::noinline]] Result<bool> latch_pessimistic(const SearchKey& key, Target& out);
+    // The same without a transaction.
+    Result<void> latch_leaf(const SearchKey& key, Target& out);
+    // Exclusively latches the inner node of `level` above `key`. False: the tree is not that high.
+    Result<bool> latch_parent(const SearchKey& key, unsigned level, Target& out);
+    bool is_node_for(const Page& page, unsigned level, const SearchKey& key) const;
+    // Lock name of the key that follows slot `slot` - 1 of a leaf. If that key stands in the right
+    // sibling, `out` keeps the sibling's snapshot. False: what was read changed meanwhile. `at` is
+    // the leaf's snapshot if it is not latched; the caller validates it once more at the end.
+    Result<bool> next_key(const Page& leaf, unsigned slot, const OptimisticPage* at, NextKey& out);
+
+    // btree_fetch.cc. Reads a record whose name is locked.
+    [[gnu::noinline]] Result<bool> read_locked(txn::Transaction& txn, const SearchKey& key,
+                                               ValueOut& out);
+
+    // Changes of one record; the target stays latched. Replaces value[offset, +old_bytes).
+    Result<void> log_replace(txn::Transaction& txn, Target& t, Slice key, unsigned offset,
+                             unsigned old_bytes, Slice fresh, uint16_t flags, ChangeRole role,
+                             LogKind kind, Lsn undo_next);
+    Result<void> log_set_ghost(txn::Transaction& txn, Target& t, Slice key, bool ghost,
+                               ChangeRole role, LogKind kind, Lsn undo_next);
+    // May a key be put in front of the target's slot?
+    Result<GapCheck> check_gap(txn::LockManager& locks, txn::Transaction& txn, const Target& t,
+                               txn::LockName name, NextKey& next);
+    Result<void> insert_record(txn::Transaction& txn, txn::LockName name, const SearchKey& key,
+                               Slice value, bool overflow, const Position* ahead = nullptr);
+    // Whole new value over that of an existing live record. `flags` of payload::ReplaceFlags.
+    // False: the leaf had to be split, and `t` is empty.
+    Result<bool> replace_value(txn::Transaction& txn, Target& t, Slice key, Slice value,
+                               uint16_t flags);
+    void note_ghost(const Page& leaf, Slice key);
+
+    // btree_split.cc. Makes room for `extra` bytes in the node of `level` that covers `key`; no
+    // latch is held.
+    Result<void> split(Slice key, unsigned level, size_t extra);
+    // btree_merge.cc. Removes unlocked ghosts without chains from the leaf of `key`. False: there
+    // was no such ghost.
+    Result<bool> remove_leaf_ghosts(Slice key);
+    Result<void> merge(Slice key, unsigned level);
+    Env& env() { return env_; }
 
 private:
-    friend class BTreeCursor;
     [[gnu::noinline]] Result<size_t> insert_run(txn::Transaction& txn,
                                                 std::span<const NewRecord> records);
     [[gnu::cold, gnu::noinline]] Result<size_t> fetch_each(txn::Transaction& txn,
@@ -152,6 +232,12 @@ private:
     [[gnu::noinline]] Result<bool> fetch_in_team(txn::Transaction& txn, Slice key, Access access,
                                                  ValueOut& out);
     [[gnu::noinline]] Result<bool> fetch_specially(txn::Transaction& txn, Slice key, ValueOut& out);
+    [[gnu::always_inline]] Result<bool> lock_in_team(txn::Transaction& txn, const SearchKey& key,
+                                                     txn::LockName name, txn::LockMode mode,
+                                                     Position& pos);
+    // True: the root is of `level` and has room already.
+    Result<bool> grow(unsigned level, size_t extra);
+    Result<void> shrink_root();
 
     Env& env_;
     const ObjectId id_;
@@ -160,81 +246,6 @@ private:
     bool destroyed_ = false;  // under the ghost cleaner's turn
     Stats stats_;
     std::atomic<uint32_t> leaves_freed_{0};
-};
-
-// Walks keys in order, in both directions, under the transaction's isolation. It survives splits,
-// merges and changes by its own transaction: it remembers its key and searches again if its leaf
-// has changed.
-class BTreeCursor {
-public:
-    // Range [low, high); an empty high means up to the end. `access` is the lock taken on each key.
-    BTreeCursor(BTree& tree, txn::Transaction& txn, Slice low, Slice high, Access access);
-    // Next or previous record; false at the range's end. The first call of next() gives the
-    // smallest key of the range, of prev() the largest. Both may be mixed. After false the cursor
-    // stays on its last record.
-    Result<bool> next();
-    Result<bool> prev();
-    // Replaces bytes [offset, offset + part.size()) of the current record's value; false: the
-    // record is gone. Errors as BTree::patch().
-    Result<bool> patch(size_t offset, Slice part);
-    // Of the current record; valid until the cursor moves. The value is copied out of the page
-    // (overflow included).
-    Slice key() const { return {keys_[now_], key_bytes_}; }
-    Slice value() const { return value_; }
-
-private:
-    struct Ops;
-    void assert_state() const {
-        DCHECK(now_ <= 1 && key_bytes_ <= kKeyBytesMax && leaves_to_look_ != 0);
-        DCHECK(bounded_ == !high_.empty());
-        DCHECK(!gives_back_ || access_ == Access::read);
-        DCHECK((page_ == nullptr) == (word_ == nullptr));
-        DCHECK(leaf_ == kPageNone || (positioned_ && page_ != nullptr));
-        DCHECK(!ghosts_passed_);  // only while a step is made
-        DCHECK(!positioned_ || !bounded_ || key() < Slice(high_));
-    }
-    [[gnu::cold, gnu::noinline]] void look_ahead(Slice at, bool up);  // btree_ahead.cc
-    void leave_leaf(Slice at, bool up) {
-        if (--leaves_to_look_ == 0) [[unlikely]]
-            look_ahead(at, up);
-    }
-
-    BTree& tree_;
-    txn::Transaction& txn_;
-    std::string low_, high_, large_value_, last_record_;
-    Slice value_;  // in inline_value_ or large_value_
-    // First eight bytes of high_ as a number, zeros behind its end.
-    uint64_t high_head_ = 0;
-    bool bounded_ = false;
-    bool positioned_ = false;
-    // The whole leaf_ lies below high_, so no key needs a comparison.
-    bool inside_ = false;
-    // The current key is a ghost's. If was_positioned_, last_record_ is the record before it.
-    bool ghosts_passed_ = false;
-    bool was_positioned_ = false;
-    // prev() has protected the gap above the largest key.
-    bool gap_above_locked_ = false;
-    Access access_;
-    txn::LockMode mode_;        // of the lock on each key
-    bool gives_back_ = false;   // read_committed: read locks are not kept,
-    bool held_before_ = false;  // unless the candidate's was held before
-    // keys_[now_] is the current key, the other one is that of the candidate.
-    uint8_t now_ = 0;
-    PageId leaf_ = kPageNone;  // hint: where the key was found
-    // The leaf in its frame, and its latch word. While the word's version equals that of snapshot_,
-    // what was read from the leaf is still true.
-    const Page* page_ = nullptr;
-    const threads::LatchWord* word_ = nullptr;
-    uint64_t snapshot_ = 0;      // the leaf's word then
-    uint32_t leaves_freed_ = 0;  // before leaf_ was found
-    uint16_t slot_ = 0;
-    uint16_t key_bytes_ = 0;
-    // Leaves to leave until the next check for read-ahead; not 0.
-    uint16_t leaves_to_look_ = 2;
-    // Leaves to read ahead at the next check; 0: none were missing.
-    uint16_t ahead_window_ = 0;
-    char keys_[2][kKeyBytesMax + 16];  // with sixteen zeros behind the key
-    char inline_value_[2048];
 };
 
 }  // namespace lockstep::sm

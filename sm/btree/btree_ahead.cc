@@ -9,6 +9,7 @@
 //            A check is a hint taken without latches. A page number counts only if its node is
 //            still valid after it was read.
 // Blocking   Parks for reads of inner nodes only.
+#include "sm/btree/btree_cursor.h"
 #include "sm/btree/btree_impl.h"
 
 namespace lockstep::sm {
@@ -79,16 +80,16 @@ void children_below(const Page& parent, int slot, Slice low, uint32_t wanted, Ch
 // (downwards). The neighbour is left out: the cursor fixes it next anyway, and its read must not
 // have a read-ahead's low priority.
 void BTreeCursor::look_ahead(Slice at, bool up) {
-    using Side = BTree::Ops::Side;
-    BufferPool& pool = *tree_.env_.pool;
+    using Side = BTree::Side;
+    BufferPool& pool = *tree_.env().pool;
     const uint32_t wanted = std::max<uint32_t>(ahead_window_, kWindowMin);
     const Slice end = up && bounded_ ? Slice(high_) : Slice();
     Children children;
     for (unsigned parents = 0; parents < kParentsMax && children.count < wanted; ++parents) {
         if (parents > 0 && children.last) break;
-        BTree::Ops::Position pos;
+        BTree::Position pos;
         const Slice key = parents == 0 ? at : Slice(children.fence, children.fence_bytes);
-        if (!BTree::Ops::descend(tree_, key, up ? Side::covering : Side::below, 1, pos) ||
+        if (!tree_.descend(key, up ? Side::covering : Side::below, 1, pos) ||
             pos.at.page->header.level != 1)
             break;
         const Page& parent = *pos.at.page;

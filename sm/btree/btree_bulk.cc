@@ -16,7 +16,6 @@
 namespace lockstep::sm {
 
 using namespace node;
-using Ops = BTree::Ops;
 
 namespace {
 
@@ -254,12 +253,12 @@ Result<bool> load_all(Env& env, BTree& tree, txn::Transaction& txn, Loader& load
     bool any = false;
     for (Slice key, value; next(key, value); any = true) {
         if (key.size() > kKeyBytesMax || value.size() > kValueBytesMax) {
-            TRY(Ops::check_write(txn, key.size(), value.size()));
+            TRY(check_write(txn, key.size(), value.size()));
         }
         if (any && key <= Slice(before))
             return fail(ErrorCode::bad_argument, "bulk load's keys do not ascend", tree.id().value);
         before.assign(key);
-        if (!Ops::too_large(key.size(), value.size())) {
+        if (!too_large(key.size(), value.size())) {
             TRY(loader.leaf_entry(key, value, 0));
             continue;
         }
@@ -300,7 +299,7 @@ private:
 Result<void> BTree::bulk_load(txn::Transaction& txn,
                               std::move_only_function<bool(Slice& key, Slice& value)> next,
                               uint32_t fill) {
-    if (!Ops::writable(txn, 0, 0)) TRY(Ops::check_write(txn, 0, 0));
+    if (!writable(txn, 0, 0)) TRY(check_write(txn, 0, 0));
     if (fill < 50 || fill > 100) return fail(ErrorCode::bad_argument, "fill", fill);
     {
         SharedPage root = TRY(env_.pool->fix_shared(root_));

@@ -11,6 +11,8 @@
 //            skipped.
 // Blocking   A step waits for a lock with no latch held. It then searches again from its current
 //            key.
+#include "sm/btree/btree_cursor.h"
+
 #include "sm/btree/btree_impl.h"
 #include "sm/btree/overflow.h"
 #include "threads/base/mutants.h"
@@ -21,7 +23,6 @@ using namespace node;
 using txn::covers;
 using txn::Isolation;
 using txn::LockMode;
-using TreeOps = BTree::Ops;
 
 BTreeCursor::BTreeCursor(BTree& tree, txn::Transaction& txn, Slice low, Slice high, Access access)
     : tree_(tree),
@@ -32,7 +33,7 @@ BTreeCursor::BTreeCursor(BTree& tree, txn::Transaction& txn, Slice low, Slice hi
       bounded_(!high.empty()),
       access_(access) {
     static_assert(sizeof inline_value_ >= kInlineMax);
-    mode_ = TreeOps::mode_of(access);
+    mode_ = mode_of(access);
     if (txn.isolation == Isolation::serializable) {
         local_of(txn).gap_reader = txn.id;
         mode_ = mode_ | LockMode::gap_read;
@@ -41,252 +42,221 @@ BTreeCursor::BTreeCursor(BTree& tree, txn::Transaction& txn, Slice low, Slice hi
                   (txn.isolation == Isolation::read_committed || MUTANT(read_lock_given_back));
 }
 
-struct BTreeCursor::Ops {
-    using Position = BTree::Ops::Position;
-    using Side = BTree::Ops::Side;
+inline Result<void> BTreeCursor::lock(txn::LockName name, LockMode mode) {
+    return tree_.env().locks->lock_record(txn_.locks, tree_.lock(), name, mode);
+}
+// The same for what was read under `hold`: the lock is tried under the latch and waited for
+// without it (BT-3). Releasing the latch first would let a waiting writer in before every
+// validation, and the scan would make no progress.
+inline Result<void> BTreeCursor::lock(txn::LockName name, LockMode mode, SharedPage& hold) {
+    if (hold) [[unlikely]] {
+        if (TRY(tree_.env().locks->try_lock_record(txn_.locks, tree_.lock(), name, mode)))
+            return {};
+        hold.release();
+    }
+    return lock(name, mode);
+}
+// The lock on a candidate. A lock that was held before is not released after it.
+inline Result<void> BTreeCursor::lock_key(txn::LockName name, SharedPage& hold) {
+    if (gives_back_) [[unlikely]]
+        held_before_ = covers(tree_.env().locks->held(txn_.locks, name), LockMode::S);
+    return lock(name, mode_, hold);
+}
+inline void BTreeCursor::unlock_read(txn::LockName name) {
+    if (gives_back_ && !held_before_) [[unlikely]]
+        tree_.env().locks->unlock(txn_.locks, name, LockMode::S);
+}
+inline txn::LockName BTreeCursor::name_of(Slice candidate) const {
+    if (candidate.size() > 16) return txn::key_lock_name(tree_.id(), candidate);
+    return txn::short_key_lock_name(tree_.id(), load<uint64_t>(candidate.data()),
+                                    load<uint64_t>(candidate.data() + 8), candidate.size());
+}
 
-    static bool serializable(const BTreeCursor& c) {
-        return c.txn_.isolation == Isolation::serializable;
-    }
-    static Result<void> lock(BTreeCursor& c, txn::LockName name, LockMode mode) {
-        return c.tree_.env_.locks->lock_record(c.txn_.locks, c.tree_.lock_, name, mode);
-    }
-    // The same for what was read under `hold`: the lock is tried under the latch and waited for
-    // without it (BT-3). Releasing the latch first would let a waiting writer in before every
-    // validation, and the scan would make no progress.
-    static Result<void> lock(BTreeCursor& c, txn::LockName name, LockMode mode, SharedPage& hold) {
-        if (hold) [[unlikely]] {
-            if (TRY(c.tree_.env_.locks->try_lock_record(c.txn_.locks, c.tree_.lock_, name, mode)))
-                return {};
-            hold.release();
-        }
-        return lock(c, name, mode);
-    }
-    // The lock on a candidate. A lock that was held before is not released after it.
-    static Result<void> lock_key(BTreeCursor& c, txn::LockName name, SharedPage& hold) {
-        if (c.gives_back_) [[unlikely]]
-            c.held_before_ = covers(c.tree_.env_.locks->held(c.txn_.locks, name), LockMode::S);
-        return lock(c, name, c.mode_, hold);
-    }
-    static void unlock_read(BTreeCursor& c, txn::LockName name) {
-        if (c.gives_back_ && !c.held_before_) [[unlikely]]
-            c.tree_.env_.locks->unlock(c.txn_.locks, name, LockMode::S);
-    }
-    static txn::LockName name_of(const BTreeCursor& c, Slice candidate) {
-        if (candidate.size() > 16) return txn::key_lock_name(c.tree_.id_, candidate);
-        return txn::short_key_lock_name(c.tree_.id_, load<uint64_t>(candidate.data()),
-                                        load<uint64_t>(candidate.data() + 8), candidate.size());
-    }
-
-    // Is the cursor's leaf as it was when key_ was found? Then its slot still holds key_.
-    static bool same_leaf(BTreeCursor& c, Position& pos) {
-        if (c.leaf_ == kPageNone) return false;
-        if (!c.tree_.env_.pool->try_peek(c.leaf_, pos.at)) return false;
-        if (threads::latch::version_bits(pos.at.snapshot) !=
-            threads::latch::version_bits(c.snapshot_))
-            return false;
-        pos.id = c.leaf_;
-        pos.slot = c.slot_;
-        return true;
-    }
-    // The same for a leaf that has changed, as it does when the transaction updates what it scans:
-    // is it still the right one? Then `pos` stands behind the current key.
-    [[gnu::noinline]] static bool find_again(BTreeCursor& c, Position& pos) {
-        if (c.leaf_ == kPageNone || !c.tree_.env_.pool->try_peek(c.leaf_, pos.at)) return false;
-        // BT-6.
-        if (c.tree_.leaves_freed() != c.leaves_freed_ && !MUTANT(cursor_outlives_leaf))
-            return false;
-        const Page& page = *pos.at.page;
-        const SearchKey key(c.key());
-        pos.id = c.leaf_;
-        pos.slot = c.slot_;
-        pos.found = page.header.object == c.tree_.id_.value && page.kind() == PageKind::btree &&
-                    is_leaf(page) && pos.slot < count(page) && key_equals(page, pos.slot, key);
-        if (!pos.found) {
-            if (!TreeOps::is_node_for(c.tree_, page, 0, key)) return false;
-            pos.slot = find(page, key, pos.found);
-        }
-        pos.slot += pos.found;
-        return true;
-    }
-    // Leaf for `key` by descent; after failures with a latch, so that this look is valid. False:
-    // try again.
-    static Result<bool> seek(BTreeCursor& c, const SearchKey& key, Side side, unsigned tries,
-                             Position& pos, SharedPage& hold) {
-        if (tries < kOptimisticTries) {
-            TRY(TreeOps::descend(c.tree_, key, side, 0, pos));
-            return true;
-        }
-        return TreeOps::latch_leaf_shared(c.tree_, key, side, pos, hold);
-    }
-    static void copy_value(BTreeCursor& c, Slice value) {
-        c.value_ = Slice(c.inline_value_, std::min(value.size(), sizeof c.inline_value_));
-        copy_bytes(c.inline_value_, value.substr(0, sizeof c.inline_value_));
-    }
-    // Writes the key at `pos` as the candidate. False: only a torn read can look like this (BN-3).
-    static bool read_key(BTreeCursor& c, const Position& pos, Slice& key) {
-        const Page& page = *pos.at.page;
-        const Slice a = prefix(page), b = suffix(page, pos.slot);
-        if (a.size() + b.size() > kKeyBytesMax) [[unlikely]]
-            return false;
-        char* const begin = c.keys_[c.now_ ^ 1];
-        char* const end = copy_bytes(copy_bytes(begin, a), b);
-        store(end, uint64_t{0});
-        store(end + 8, uint64_t{0});
-        key = Slice(begin, static_cast<size_t>(end - begin));
-        return true;
-    }
-    // Does the candidate lie at or above the range's end?
-    static bool beyond(const BTreeCursor& c, Slice key) {
-        const uint64_t head = __builtin_bswap64(load<uint64_t>(key.data()));
-        return head != c.high_head_ ? head > c.high_head_ : key >= Slice(c.high_);
-    }
-    // The candidate becomes the current key. A writer's next operation will be on it, and the hint
-    // saves its search.
-    static void settle(BTreeCursor& c, const Position& pos, Slice key, bool leaf_changed) {
-        DCHECK(!c.bounded_ || key < Slice(c.high_));
-        DCHECK(pos.id != kPageNone && key.data() == c.keys_[c.now_ ^ 1]);
-        c.now_ ^= 1;
-        c.key_bytes_ = static_cast<uint16_t>(key.size());
-        c.positioned_ = true;
-        if (leaf_changed) [[unlikely]] {
-            c.inside_ = !c.bounded_ ||
-                        (!high_infinite(*pos.at.page) && high(*pos.at.page) <= Slice(c.high_));
-            c.leaf_ = pos.id;
-            c.leaves_freed_ = pos.leaves_freed;
-        }
-        c.page_ = pos.at.page;
-        c.word_ = pos.at.word;
-        c.snapshot_ = pos.at.snapshot;
-        c.slot_ = static_cast<uint16_t>(pos.slot);
-        if (c.access_ != Access::read)
-            TreeOps::remember(c.tree_, c.txn_, pos.id, pos.slot, c.leaves_freed_);
-    }
-
-    enum class Step : uint8_t { record, ghost, end, again };
-    static Result<bool> step_inside(BTreeCursor& c);
-    static Result<bool> enter_leaf(BTreeCursor& c, unsigned tries, Position& pos, SharedPage& hold);
-    static Result<Step> next_leaf(BTreeCursor& c, Position& pos, OptimisticPage& before,
-                                  SharedPage& hold);
-    static Result<Step> forward(BTreeCursor& c, unsigned tries);
-    static Result<Step> backward(BTreeCursor& c, unsigned tries);
-    static Result<Step> take(BTreeCursor& c, Position& pos, const OptimisticPage* before, Slice key,
-                             bool leaf_changed, SharedPage& hold);
-    static Result<Step> first_backward(BTreeCursor& c, Position& pos, SharedPage& hold);
-    [[gnu::cold, gnu::noinline]] static Result<Step> take_overflow(BTreeCursor& c,
-                                                                   const OverflowRef& ref,
-                                                                   txn::LockName name);
-
-    [[gnu::cold, gnu::noinline]] static Result<Step> revalidate(const BTreeCursor& c,
-                                                                unsigned tries) {
-        TRY(TreeOps::backoff(c.tree_, tries, c.leaf_));
-        return Step::again;
-    }
-    template <Result<Step> (*step)(BTreeCursor&, unsigned)>
-    static Result<bool> move(BTreeCursor& c) {
-        for (unsigned tries = 0;;) {
-            switch (TRY(step(c, tries))) {
-                case Step::record: return true;
-                case Step::end: return false;
-                case Step::ghost: return move_over_ghosts<step>(c);
-                case Step::again: TRY(revalidate(c, ++tries));
-            }
-        }
-    }
-    // The cursor stands on a ghost. If the range ends without a further record it goes back to the
-    // record it came from.
-    template <Result<Step> (*step)(BTreeCursor&, unsigned)>
-    [[gnu::noinline]] static Result<bool> move_over_ghosts(BTreeCursor& c) {
-        Step last = Step::ghost;
-        for (unsigned tries = 0; last == Step::ghost || last == Step::again;) {
-            Result<Step> next = step(c, tries);
-            tries = next && *next == Step::again ? tries + 1 : 0;
-            if (tries > 0) next = revalidate(c, tries);
-            if (!next) {
-                c.ghosts_passed_ = false;
-                return std::unexpected(next.error());
-            }
-            last = *next;
-        }
-        c.ghosts_passed_ = false;
-        if (last == Step::record) return true;
-        c.positioned_ = c.was_positioned_;
-        copy_bytes(c.keys_[c.now_], c.last_record_);
-        c.key_bytes_ = static_cast<uint16_t>(c.last_record_.size());
-        c.leaf_ = kPageNone;
+// Is the cursor's leaf as it was when key_ was found? Then its slot still holds key_.
+inline bool BTreeCursor::same_leaf(Position& pos) {
+    if (leaf_ == kPageNone) return false;
+    if (!tree_.env().pool->try_peek(leaf_, pos.at)) return false;
+    if (threads::latch::version_bits(pos.at.snapshot) != threads::latch::version_bits(snapshot_))
         return false;
+    pos.id = leaf_;
+    pos.slot = slot_;
+    return true;
+}
+// The same for a leaf that has changed, as it does when the transaction updates what it scans:
+// is it still the right one? Then `pos` stands behind the current key.
+bool BTreeCursor::find_again(Position& pos) {
+    if (leaf_ == kPageNone || !tree_.env().pool->try_peek(leaf_, pos.at)) return false;
+    // BT-6.
+    if (tree_.leaves_freed() != leaves_freed_ && !MUTANT(cursor_outlives_leaf)) return false;
+    const Page& page = *pos.at.page;
+    const SearchKey wanted(key());
+    pos.id = leaf_;
+    pos.slot = slot_;
+    pos.found = page.header.object == tree_.id().value && page.kind() == PageKind::btree &&
+                is_leaf(page) && pos.slot < count(page) && key_equals(page, pos.slot, wanted);
+    if (!pos.found) {
+        if (!tree_.is_node_for(page, 0, wanted)) return false;
+        pos.slot = find(page, wanted, pos.found);
     }
-    [[gnu::noinline]] static void leave_record(BTreeCursor& c) {
-        if (std::exchange(c.ghosts_passed_, true)) return;
-        c.was_positioned_ = c.positioned_;
-        c.last_record_.assign(c.key());
+    pos.slot += pos.found;
+    return true;
+}
+// Leaf for `key` by descent; after failures with a latch, so that this look is valid. False:
+// try again.
+inline Result<bool> BTreeCursor::seek(const SearchKey& key, Side side, unsigned tries,
+                                      Position& pos, SharedPage& hold) {
+    if (tries < kOptimisticTries) {
+        TRY(tree_.descend(key, side, 0, pos));
+        return true;
     }
-};
+    return tree_.latch_leaf_shared(key, side, pos, hold);
+}
+inline void BTreeCursor::copy_value(Slice value) {
+    value_ = Slice(inline_value_, std::min(value.size(), sizeof inline_value_));
+    copy_bytes(inline_value_, value.substr(0, sizeof inline_value_));
+}
+// Writes the key at `pos` as the candidate. False: only a torn read can look like this (BN-3).
+inline bool BTreeCursor::read_key(const Position& pos, Slice& key) {
+    const Page& page = *pos.at.page;
+    const Slice a = prefix(page), b = suffix(page, pos.slot);
+    if (a.size() + b.size() > kKeyBytesMax) [[unlikely]]
+        return false;
+    char* const begin = keys_[now_ ^ 1];
+    char* const end = copy_bytes(copy_bytes(begin, a), b);
+    store(end, uint64_t{0});
+    store(end + 8, uint64_t{0});
+    key = Slice(begin, static_cast<size_t>(end - begin));
+    return true;
+}
+// Does the candidate lie at or above the range's end?
+inline bool BTreeCursor::beyond(Slice key) const {
+    const uint64_t head = __builtin_bswap64(load<uint64_t>(key.data()));
+    return head != high_head_ ? head > high_head_ : key >= Slice(high_);
+}
+// The candidate becomes the current key. A writer's next operation will be on it, and the hint
+// saves its search.
+inline void BTreeCursor::make_current(const Position& pos, Slice key, bool leaf_changed) {
+    DCHECK(!bounded_ || key < Slice(high_));
+    DCHECK(pos.id != kPageNone && key.data() == keys_[now_ ^ 1]);
+    now_ ^= 1;
+    key_bytes_ = static_cast<uint16_t>(key.size());
+    positioned_ = true;
+    if (leaf_changed) [[unlikely]] {
+        inside_ = !bounded_ || (!high_infinite(*pos.at.page) && high(*pos.at.page) <= Slice(high_));
+        leaf_ = pos.id;
+        leaves_freed_ = pos.leaves_freed;
+    }
+    page_ = pos.at.page;
+    word_ = pos.at.word;
+    snapshot_ = pos.at.snapshot;
+    slot_ = static_cast<uint16_t>(pos.slot);
+    if (access_ != Access::read) tree_.remember(txn_, pos.id, pos.slot, leaves_freed_);
+}
+
+Result<BTreeCursor::Step> BTreeCursor::try_again(unsigned tries) const {
+    TRY(tree_.backoff(tries, leaf_));
+    return Step::again;
+}
+template <Result<BTreeCursor::Step> (BTreeCursor::*step)(unsigned)>
+Result<bool> BTreeCursor::move() {
+    for (unsigned tries = 0;;) {
+        switch (TRY((this->*step)(tries))) {
+            case Step::record: return true;
+            case Step::end: return false;
+            case Step::ghost: return move_over_ghosts<step>();
+            case Step::again: TRY(try_again(++tries));
+        }
+    }
+}
+// The cursor stands on a ghost. If the range ends without a further record it goes back to the
+// record it came from.
+template <Result<BTreeCursor::Step> (BTreeCursor::*step)(unsigned)>
+Result<bool> BTreeCursor::move_over_ghosts() {
+    Step last = Step::ghost;
+    for (unsigned tries = 0; last == Step::ghost || last == Step::again;) {
+        Result<Step> next = (this->*step)(tries);
+        tries = next && *next == Step::again ? tries + 1 : 0;
+        if (tries > 0) next = try_again(tries);
+        if (!next) {
+            ghosts_passed_ = false;
+            return std::unexpected(next.error());
+        }
+        last = *next;
+    }
+    ghosts_passed_ = false;
+    if (last == Step::record) return true;
+    positioned_ = was_positioned_;
+    copy_bytes(keys_[now_], last_record_);
+    key_bytes_ = static_cast<uint16_t>(last_record_.size());
+    leaf_ = kPageNone;
+    return false;
+}
+void BTreeCursor::leave_record() {
+    if (std::exchange(ghosts_passed_, true)) return;
+    was_positioned_ = positioned_;
+    last_record_.assign(key());
+}
 
 // Locks the candidate at `pos`, copies it, and makes it the current place. `before`: the leaf the
 // cursor comes from, if another.
-[[gnu::always_inline]] inline Result<BTreeCursor::Ops::Step> BTreeCursor::Ops::take(
-    BTreeCursor& c, Position& pos, const OptimisticPage* before, Slice key, bool leaf_changed,
-    SharedPage& hold) {
-    const txn::LockName name = name_of(c, key);
-    TRY(lock_key(c, name, hold));
+[[gnu::always_inline]] inline Result<BTreeCursor::Step> BTreeCursor::take(
+    Position& pos, const OptimisticPage* before, Slice key, bool leaf_changed, SharedPage& hold) {
+    const txn::LockName name = name_of(key);
+    TRY(lock_key(name, hold));
     const Page& page = *pos.at.page;
     const bool is_ghost = ghost(page, pos.slot), is_overflow = overflow(page, pos.slot);
     OverflowRef ref{};
     if (is_overflow) [[unlikely]]
         ref = overflow_ref(node::value(page, pos.slot));
-    else if (!is_ghost) copy_value(c, node::value(page, pos.slot));
+    else if (!is_ghost) copy_value(node::value(page, pos.slot));
     // The lock stays: it was asked for a key that was there.
     if (!pos.at.valid() || (before && !before->valid())) [[unlikely]]
         return Step::again;
     if (is_ghost) [[unlikely]]
-        leave_record(c);
-    settle(c, pos, key, leaf_changed);
+        leave_record();
+    make_current(pos, key, leaf_changed);
     hold.release();
     if (is_overflow && !is_ghost) [[unlikely]]
-        return take_overflow(c, ref, name);
-    unlock_read(c, name);
+        return take_overflow(ref, name);
+    unlock_read(name);
     return is_ghost && !MUTANT(cursor_sees_ghosts) ? Step::ghost : Step::record;
 }
 
-Result<BTreeCursor::Ops::Step> BTreeCursor::Ops::take_overflow(BTreeCursor& c,
-                                                               const OverflowRef& ref,
-                                                               txn::LockName name) {
-    TRY(read_overflow(*c.tree_.env_.pool, c.tree_.id_, ref, c.large_value_));
-    c.value_ = c.large_value_;
-    unlock_read(c, name);
+Result<BTreeCursor::Step> BTreeCursor::take_overflow(const OverflowRef& ref, txn::LockName name) {
+    TRY(read_overflow(*tree_.env().pool, tree_.id(), ref, large_value_));
+    value_ = large_value_;
+    unlock_read(name);
     return Step::record;
 }
 
 // The leaf of the next key, and its slot there if it is not the next leaf's first. False: try
 // again.
-[[gnu::noinline]] Result<bool> BTreeCursor::Ops::enter_leaf(BTreeCursor& c, unsigned tries,
-                                                            Position& pos, SharedPage& hold) {
-    if (c.positioned_ && tries < kOptimisticTries && find_again(c, pos)) return true;
-    const SearchKey from(c.positioned_ ? c.key() : Slice(c.low_));
-    if (!TRY(seek(c, from, Side::covering, tries, pos, hold))) return false;
+[[gnu::noinline]] Result<bool> BTreeCursor::enter_leaf(unsigned tries, Position& pos,
+                                                       SharedPage& hold) {
+    if (positioned_ && tries < kOptimisticTries && find_again(pos)) return true;
+    const SearchKey from(positioned_ ? key() : Slice(low_));
+    if (!TRY(seek(from, Side::covering, tries, pos, hold))) return false;
     bool exact;
     pos.slot = find(*pos.at.page, from, exact);
-    pos.slot += exact && c.positioned_;
+    pos.slot += exact && positioned_;
     return true;
 }
 
 // From the end of a leaf to the begin of the next; `before` is the one that was left. Step::record:
 // there is one.
-[[gnu::noinline]] Result<BTreeCursor::Ops::Step> BTreeCursor::Ops::next_leaf(BTreeCursor& c,
-                                                                             Position& pos,
-                                                                             OptimisticPage& before,
-                                                                             SharedPage& hold) {
+[[gnu::noinline]] Result<BTreeCursor::Step> BTreeCursor::next_leaf(Position& pos,
+                                                                   OptimisticPage& before,
+                                                                   SharedPage& hold) {
     const PageId next = right(*pos.at.page);
     if (!pos.at.valid()) return Step::again;
     if (next == kPageNone) {
-        if (serializable(c) && !MUTANT(scan_end_unprotected))
-            TRY(lock(c, txn::end_lock_name(c.tree_.id_), LockMode::gap_read, hold));
+        if (serializable() && !MUTANT(scan_end_unprotected))
+            TRY(lock(txn::end_lock_name(tree_.id()), LockMode::gap_read, hold));
         return pos.at.valid() ? Step::end : Step::again;
     }
     before = pos.at;
-    if (!hold) c.leave_leaf(c.positioned_ ? c.key() : Slice(c.low_), true);
-    Result<OptimisticPage> seen_page = c.tree_.env_.pool->fix_optimistic(next);
+    if (!hold) leave_leaf(positioned_ ? key() : Slice(low_), true);
+    Result<OptimisticPage> seen_page = tree_.env().pool->fix_optimistic(next);
     if (!before.valid()) return Step::again;
     if (!seen_page) return std::unexpected(seen_page.error());
     pos.at = *seen_page;
@@ -296,57 +266,55 @@ Result<BTreeCursor::Ops::Step> BTreeCursor::Ops::take_overflow(BTreeCursor& c,
     return count(*pos.at.page) != 0 ? Step::record : Step::again;
 }
 
-[[gnu::always_inline]] inline Result<BTreeCursor::Ops::Step> BTreeCursor::Ops::forward(
-    BTreeCursor& c, unsigned tries) {
+[[gnu::always_inline]] inline Result<BTreeCursor::Step> BTreeCursor::forward(unsigned tries) {
     Position pos;
     SharedPage hold;
     OptimisticPage before;
-    pos.leaves_freed = c.tree_.leaves_freed();
-    bool changed = !(c.positioned_ && tries < kOptimisticTries && same_leaf(c, pos));
+    pos.leaves_freed = tree_.leaves_freed();
+    bool changed = !(positioned_ && tries < kOptimisticTries && same_leaf(pos));
     if (!changed) [[likely]]
         ++pos.slot;
-    else if (!TRY(enter_leaf(c, tries, pos, hold))) return Step::again;
+    else if (!TRY(enter_leaf(tries, pos, hold))) return Step::again;
     if (pos.slot >= count(*pos.at.page)) [[unlikely]] {
-        const Step step = TRY(next_leaf(c, pos, before, hold));
+        const Step step = TRY(next_leaf(pos, before, hold));
         if (step != Step::record) return step;
         changed = true;
     }
     Slice key;
-    if (!read_key(c, pos, key) || !pos.at.valid()) [[unlikely]]
+    if (!read_key(pos, key) || !pos.at.valid()) [[unlikely]]
         return Step::again;
-    if (c.bounded_ && (changed || !c.inside_) && beyond(c, key)) [[unlikely]] {
-        if (serializable(c) && !MUTANT(scan_bound_unprotected))
-            TRY(lock(c, name_of(c, key), LockMode::gap_read, hold));
+    if (bounded_ && (changed || !inside_) && beyond(key)) [[unlikely]] {
+        if (serializable() && !MUTANT(scan_bound_unprotected))
+            TRY(lock(name_of(key), LockMode::gap_read, hold));
         return pos.at.valid() && (!before.page || before.valid()) ? Step::end : Step::again;
     }
-    return take(c, pos, before.page ? &before : nullptr, key, changed, hold);
+    return take(pos, before.page ? &before : nullptr, key, changed, hold);
 }
 
 // Protects the gap above the place where a backward scan begins: up to the next key, in this leaf
 // or the next.
-Result<BTreeCursor::Ops::Step> BTreeCursor::Ops::first_backward(BTreeCursor& c, Position& pos,
-                                                                SharedPage& hold) {
-    TreeOps::NextKey above;
-    if (!TRY(TreeOps::next_key(c.tree_, *pos.at.page, pos.slot, &pos.at, above)) || !pos.at.valid())
+Result<BTreeCursor::Step> BTreeCursor::first_backward(Position& pos, SharedPage& hold) {
+    BTree::NextKey above;
+    if (!TRY(tree_.next_key(*pos.at.page, pos.slot, &pos.at, above)) || !pos.at.valid())
         return Step::again;
-    TRY(lock(c, above.name, LockMode::gap_read, hold));
+    TRY(lock(above.name, LockMode::gap_read, hold));
     if (!pos.at.valid() || !above.valid()) return Step::again;
-    c.gap_above_locked_ = true;
+    gap_above_locked_ = true;
     return Step::record;
 }
 
-Result<BTreeCursor::Ops::Step> BTreeCursor::Ops::backward(BTreeCursor& c, unsigned tries) {
+Result<BTreeCursor::Step> BTreeCursor::backward(unsigned tries) {
     Position pos;
     SharedPage hold;
-    pos.leaves_freed = c.tree_.leaves_freed();
+    pos.leaves_freed = tree_.leaves_freed();
     char fence[kKeyBytesMax];
-    const bool same = c.positioned_ && tries < kOptimisticTries && same_leaf(c, pos);
-    bool infinite = !c.positioned_ && !c.bounded_;
-    Slice bound = c.positioned_ ? c.key() : Slice(c.high_);
+    const bool same = positioned_ && tries < kOptimisticTries && same_leaf(pos);
+    bool infinite = !positioned_ && !bounded_;
+    Slice bound = positioned_ ? key() : Slice(high_);
     for (bool first_leaf = true;; first_leaf = false) {
         if (!same || !first_leaf) {
-            if (infinite) TRY(TreeOps::descend_last(c.tree_, pos));
-            else if (!TRY(seek(c, bound, Side::below, tries, pos, hold))) return Step::again;
+            if (infinite) TRY(tree_.descend_last(pos));
+            else if (!TRY(seek(bound, Side::below, tries, pos, hold))) return Step::again;
             pos.slot = infinite ? count(*pos.at.page) : search(*pos.at.page, bound).slot;
         }
         if (pos.slot > 0) break;
@@ -359,64 +327,62 @@ Result<BTreeCursor::Ops::Step> BTreeCursor::Ops::backward(BTreeCursor& c, unsign
         if (n == 0) break;
         bound = Slice(fence, n);
         infinite = false;
-        c.leave_leaf(bound, false);
+        leave_leaf(bound, false);
     }
-    if (!c.positioned_ && serializable(c) && !c.gap_above_locked_ &&
-        !MUTANT(backward_gap_unprotected)) {
-        if (TRY(first_backward(c, pos, hold)) == Step::again) return Step::again;
+    if (!positioned_ && serializable() && !gap_above_locked_ && !MUTANT(backward_gap_unprotected)) {
+        if (TRY(first_backward(pos, hold)) == Step::again) return Step::again;
     }
     if (pos.slot == 0) return pos.at.valid() ? Step::end : Step::again;
     --pos.slot;
     Slice key;
-    if (!read_key(c, pos, key) || !pos.at.valid()) [[unlikely]]
+    if (!read_key(pos, key) || !pos.at.valid()) [[unlikely]]
         return Step::again;
-    if (key < Slice(c.low_)) return Step::end;
-    return take(c, pos, nullptr, key, !same || pos.id != c.leaf_, hold);
+    if (key < Slice(low_)) return Step::end;
+    return take(pos, nullptr, key, !same || pos.id != leaf_, hold);
 }
 
 // The common step: to a record in the range, in a leaf that has not changed since the last step. It
 // needs only the lock. False: the general step decides; a lock that was taken stays held.
-[[gnu::always_inline]] inline Result<bool> BTreeCursor::Ops::step_inside(BTreeCursor& c) {
-    if (!c.positioned_ || c.leaf_ == kPageNone || c.gives_back_) [[unlikely]]
+[[gnu::always_inline]] inline Result<bool> BTreeCursor::step_inside() {
+    if (!positioned_ || leaf_ == kPageNone || gives_back_) [[unlikely]]
         return false;
-    const OptimisticPage at{c.page_, c.word_, c.snapshot_};
+    const OptimisticPage at{page_, word_, snapshot_};
     if (!at.valid()) [[unlikely]]
         return false;
     const Page& page = *at.page;
-    const unsigned slot = c.slot_ + 1u;
+    const unsigned slot = slot_ + 1u;
     Position pos;
     pos.at = at;
-    pos.id = c.leaf_;
+    pos.id = leaf_;
     pos.slot = slot;
     Slice key;
-    if (slot >= count(page) || !read_key(c, pos, key) || !at.valid()) [[unlikely]]
+    if (slot >= count(page) || !read_key(pos, key) || !at.valid()) [[unlikely]]
         return false;
-    if (c.bounded_ && !c.inside_ && beyond(c, key)) [[unlikely]]
+    if (bounded_ && !inside_ && beyond(key)) [[unlikely]]
         return false;
-    TRY(lock(c, name_of(c, key), c.mode_));
+    TRY(lock(name_of(key), mode_));
     if (slots(page)[slot].bits & (kGhost | kOverflow)) [[unlikely]]
         return false;
-    copy_value(c, node::value(page, slot));
+    copy_value(node::value(page, slot));
     if (!at.valid()) [[unlikely]]
         return false;
-    DCHECK(c.key() < key && (!c.bounded_ || key < Slice(c.high_)));  // BT-1
-    c.now_ ^= 1;
-    c.key_bytes_ = static_cast<uint16_t>(key.size());
-    c.slot_ = static_cast<uint16_t>(slot);
-    if (c.access_ != Access::read)
-        TreeOps::remember(c.tree_, c.txn_, c.leaf_, slot, c.leaves_freed_);
+    DCHECK(this->key() < key && (!bounded_ || key < Slice(high_)));  // BT-1
+    now_ ^= 1;
+    key_bytes_ = static_cast<uint16_t>(key.size());
+    slot_ = static_cast<uint16_t>(slot);
+    if (access_ != Access::read) tree_.remember(txn_, leaf_, slot, leaves_freed_);
     return true;
 }
 
 Result<bool> BTreeCursor::next() {
     assert_state();
-    if (TRY(Ops::step_inside(*this))) [[likely]]
+    if (TRY(step_inside())) [[likely]]
         return true;
-    return Ops::move<&Ops::forward>(*this);
+    return move<&BTreeCursor::forward>();
 }
 Result<bool> BTreeCursor::prev() {
     assert_state();
-    return Ops::move<&Ops::backward>(*this);
+    return move<&BTreeCursor::backward>();
 }
 
 }  // namespace lockstep::sm

@@ -60,11 +60,12 @@ struct BTree::Descent {
     // starts over.
     template <bool kPointsInLine>
     [[gnu::always_inline]] static Result<bool> step_down(BufferPool& pool, Stats& stats,
-                                                         const node::SearchKey& key, Ops::Side side,
-                                                         Ops::Position& at, Met& met) {
+                                                         const node::SearchKey& key,
+                                                         BTree::Side side, BTree::Position& at,
+                                                         Met& met) {
         const Page& page = *at.at.page;
-        const int slot = side == Ops::Side::covering ? node::child_slot(page, key)
-                                                     : node::child_slot_below(page, key);
+        const int slot = side == BTree::Side::covering ? node::child_slot(page, key)
+                                                       : node::child_slot_below(page, key);
         const PageId next = node::child_at(page, slot);
         // Upper levels stay in the caches. Below them, the child's lines are prefetched while the
         // team runs.
@@ -107,8 +108,8 @@ struct BTree::Descent {
     template <bool kPointsInLine = false>
     [[gnu::always_inline]] static Result<Met> walk(BufferPool& pool, ObjectId store, PageId root,
                                                    Stats& stats, const node::SearchKey& key,
-                                                   Ops::Side side, unsigned level,
-                                                   Ops::Position& out) {
+                                                   BTree::Side side, unsigned level,
+                                                   BTree::Position& out) {
         for (Met met = Met::near;;) {
             out.id = root;
             if (!pool.try_peek(root, out.at)) [[unlikely]]
@@ -129,19 +130,19 @@ struct BTree::Descent {
     // may be held. False: the leaf was not found yet.
     [[gnu::always_inline]] static bool locate_ahead(BTree& tree, txn::Transaction& txn,
                                                     const node::SearchKey& key, txn::LockName name,
-                                                    Ops::Position& out, Met& met) {
+                                                    BTree::Position& out, Met& met) {
         BufferPool& pool = *tree.env_.pool;
         met = Met::near;
         if (threads::worker_local.prefetch) tree.env_.locks->prefetch(name);
-        const LeafHint& hint = Ops::hint_of(txn, tree.id_);
+        const LeafHint& hint = hint_of(txn, tree.id_);
         // The transaction's last leaf.
         if (hint.store == tree.id_ && hint.score != 0) {
             CTX(lock_bucket);
-            return Ops::locate(tree, txn, key, false, out).has_value();
+            return tree.locate(txn, key, false, out).has_value();
         }
         out.leaves_freed = tree.leaves_freed();
         const Result<Met> walked =
-            walk<true>(pool, tree.id_, tree.root_, tree.stats_, key, Ops::Side::covering, 0, out);
+            walk<true>(pool, tree.id_, tree.root_, tree.stats_, key, BTree::Side::covering, 0, out);
         // Errors without a lock are ignored: the index may have been dropped (CA-2).
         if (!walked) [[unlikely]]
             return false;

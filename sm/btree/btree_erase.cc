@@ -6,42 +6,40 @@
 namespace lockstep::sm {
 
 using namespace node;
-using Ops = BTree::Ops;
 
-void Ops::note_ghost(BTree& tree, const Page& leaf, Slice key) {
+void BTree::note_ghost(const Page& leaf, Slice key) {
     // One note per leaf does: the first ghost of a leaf, and again now and then in case a note was
     // lost.
     const unsigned ghosts = header(leaf).ghosts;
     DCHECK(ghosts > 0 && is_leaf(leaf));
     if (ghosts != 1 && ghosts % 16 != 0) return;
-    if (tree.env_.ghost_notes) tree.env_.ghost_notes->note_leaf(tree.id_, key);
+    if (env_.ghost_notes) env_.ghost_notes->note_leaf(id_, key);
 }
 
-Result<void> Ops::log_set_ghost(BTree& tree, txn::Transaction& txn, Target& t, Slice key,
-                                bool is_ghost, ChangeRole role, LogKind kind, Lsn undo_next) {
+Result<void> BTree::log_set_ghost(txn::Transaction& txn, Target& t, Slice key, bool is_ghost,
+                                  ChangeRole role, LogKind kind, Lsn undo_next) {
     t.assert_state();
-    DCHECK(t.found && t.page->header.object == tree.id_.value);
+    DCHECK(t.found && t.page->header.object == id_.value);
     DCHECK(role == ChangeRole::compensation || (is_ghost && kind == LogKind::btree_erase));
     const payload::SetGhost head{static_cast<uint16_t>(t.slot), is_ghost,
                                  static_cast<uint16_t>(key.size()), 0};
     ChangePart part{
         &t.page, PageAction::btree_set_ghost, 0, {payload::bytes_of(head), key, {}, {}}};
-    TRY(change_pages(tree.env_, &txn, role, kind, tree.id_, {&part, 1}, undo_next));
-    if (is_ghost) note_ghost(tree, *t.page, key);
+    TRY(change_pages(env_, &txn, role, kind, id_, {&part, 1}, undo_next));
+    if (is_ghost) note_ghost(*t.page, key);
     return {};
 }
 
 Result<bool> BTree::erase(txn::Transaction& txn, Slice key) {
-    if (!Ops::writable(txn, key.size(), 0)) [[unlikely]] {
-        TRY(Ops::check_write(txn, key.size(), 0));
+    if (!writable(txn, key.size(), 0)) [[unlikely]] {
+        TRY(check_write(txn, key.size(), 0));
     }
     const node::SearchKey wanted(key);
     TRY(env_.locks->lock_record(txn.locks, lock_, wanted.lock_name(id_), txn::LockMode::X));
-    Ops::Target t;
-    TRY(Ops::latch_for(*this, txn, wanted, true, t));
+    BTree::Target t;
+    TRY(latch_for(txn, wanted, true, t));
     if (!t.found || ghost(*t.page, t.slot)) return false;
-    TRY(Ops::log_set_ghost(*this, txn, t, key, true, ChangeRole::forward, LogKind::btree_erase,
-                           kLsnNone));
+    TRY(log_set_ghost(txn, t, key, true, ChangeRole::forward, LogKind::btree_erase, kLsnNone));
     return true;
 }
 

@@ -16,7 +16,6 @@
 namespace lockstep::sm {
 
 using namespace node;
-using Ops = BTree::Ops;
 
 namespace {
 
@@ -41,7 +40,7 @@ inline void copy_out(Slice value, ValueOut& out) {
 constexpr size_t kRecordAhead = 192;
 
 // The record's first lines, of `bytes` at most. Its length is in the record: not to be read now.
-inline void prefetch_record(const Ops::Position& pos, size_t bytes) {
+inline void prefetch_record(const BTree::Position& pos, size_t bytes) {
     const char* const at = chars(*pos.at.page) + slots(*pos.at.page)[pos.slot].at;
     prefetch_line(at);
     for (size_t line = kCacheLineBytes; line < std::min(bytes, kRecordAhead);
@@ -59,17 +58,17 @@ inline bool is_special(const txn::Transaction& txn, Slice key, Access access) {
 // The key's lock is held, so the record cannot change; its page can. `located`: pos has a look at
 // the leaf to begin with.
 inline Result<bool> read_record(BTree& tree, BufferPool& pool, txn::Transaction& txn,
-                                const SearchKey& key, Ops::Position& pos, bool located,
+                                const SearchKey& key, BTree::Position& pos, bool located,
                                 ValueOut& out) {
     DCHECK(threads::current()->latch_depth == 0);
     SharedPage hold;
     for (unsigned tries = 0;; ++tries) {
         if (tries == 0 && located) {
         } else if (tries < kOptimisticTries) [[likely]] {
-            TRY(Ops::locate(tree, txn, key, false, pos));
+            TRY(tree.locate(txn, key, false, pos));
         } else {
-            TRY(Ops::backoff(tree, tries, tree.root()));
-            if (!TRY(Ops::latch_leaf_shared(tree, key, Ops::Side::covering, pos, hold))) continue;
+            TRY(tree.backoff(tries, tree.root()));
+            if (!TRY(tree.latch_leaf_shared(key, BTree::Side::covering, pos, hold))) continue;
             const Found f = search(*pos.at.page, key);
             pos.slot = f.slot;
             pos.found = f.exact;
@@ -77,7 +76,7 @@ inline Result<bool> read_record(BTree& tree, BufferPool& pool, txn::Transaction&
         const Page& page = *pos.at.page;
         if (!pos.found || ghost(page, pos.slot)) {
             if (!pos.valid()) continue;
-            Ops::remember(tree, txn, pos.id, pos.slot, pos.leaves_freed);
+            tree.remember(txn, pos.id, pos.slot, pos.leaves_freed);
             return false;
         }
         if (overflow(page, pos.slot)) [[unlikely]] {
@@ -90,31 +89,30 @@ inline Result<bool> read_record(BTree& tree, BufferPool& pool, txn::Transaction&
         copy_out(value(page, pos.slot), out);
         if (!pos.valid()) [[unlikely]]
             continue;
-        Ops::remember(tree, txn, pos.id, pos.slot, pos.leaves_freed);
+        tree.remember(txn, pos.id, pos.slot, pos.leaves_freed);
         return true;
     }
 }
 
 }  // namespace
 
-Result<bool> Ops::read_locked(BTree& tree, txn::Transaction& txn, const SearchKey& key,
-                              ValueOut& out) {
+Result<bool> BTree::read_locked(txn::Transaction& txn, const SearchKey& key, ValueOut& out) {
     Position pos;
-    return read_record(tree, *tree.env_.pool, txn, key, pos, false, out);
+    return read_record(*this, *env_.pool, txn, key, pos, false, out);
 }
 
 // The first half of a fetch in a team: finds the leaf, then locks the key while the record is being
 // loaded. False: the leaf was not found yet.
-inline Result<bool> Ops::lock_in_team(BTree& tree, txn::Transaction& txn, const SearchKey& key,
-                                      txn::LockName name, txn::LockMode mode, Position& pos) {
+inline Result<bool> BTree::lock_in_team(txn::Transaction& txn, const SearchKey& key,
+                                        txn::LockName name, txn::LockMode mode, Position& pos) {
     Met met;
-    const bool located = Descent::locate_ahead(tree, txn, key, name, pos, met);
+    const bool located = Descent::locate_ahead(*this, txn, key, name, pos, met);
     const bool far = located && met == Met::far && pos.found;
     if (far && threads::worker_local.prefetch) prefetch_record(pos, kRecordAhead);
-    TRY(tree.env_.locks->lock_record(txn.locks, tree.lock_, name, mode));
+    TRY(env_.locks->lock_record(txn.locks, lock_, name, mode));
     if (!far) return located;
     CTX(record);
-    return revalidate(*tree.env_.pool, tree, key, pos);
+    return revalidate(key, pos);
 }
 
 // At read_committed a lock that was taken for this read alone is released.
@@ -124,10 +122,10 @@ Result<bool> BTree::fetch_specially(txn::Transaction& txn, Slice key, ValueOut& 
     const SearchKey wanted(key);
     const txn::LockName name = wanted.lock_name(id_);
     const bool held_before = txn::covers(env_.locks->held(txn.locks, name), txn::LockMode::S);
-    Ops::Position pos;
+    BTree::Position pos;
     bool located = false;
     if (threads::worker_local.points)
-        located = TRY(Ops::lock_in_team(*this, txn, wanted, name, txn::LockMode::S, pos));
+        located = TRY(lock_in_team(txn, wanted, name, txn::LockMode::S, pos));
     else TRY(env_.locks->lock_record(txn.locks, lock_, name, txn::LockMode::S));
     Result<bool> found = read_record(*this, *env_.pool, txn, wanted, pos, located, out);
     if (!held_before) env_.locks->unlock(txn.locks, name, txn::LockMode::S);
@@ -140,15 +138,15 @@ Result<bool> BTree::fetch_alone(txn::Transaction& txn, Slice key, Access access,
     // Before the lock: what was just written is read late.
     const SearchKey wanted(key);
     const txn::LockName name = wanted.lock_name(id_);
-    Ops::Position pos;
+    BTree::Position pos;
     env_.locks->prefetch(name);
     // Errors without a lock are ignored: the index may have been dropped (CA-2).
-    const bool located = Ops::locate(*this, txn, wanted, false, pos).has_value();
+    const bool located = locate(txn, wanted, false, pos).has_value();
     if (pos.found) {
         prefetch_record(pos, out.fixed ? out.capacity : kRecordAhead);
         if (access != Access::read) env_.pool->prefetch_for_change(pos.at);
     }
-    TRY(env_.locks->lock_record(txn.locks, lock_, name, Ops::mode_of(access)));
+    TRY(env_.locks->lock_record(txn.locks, lock_, name, mode_of(access)));
     return read_record(*this, *env_.pool, txn, wanted, pos, located, out);
 }
 
@@ -156,9 +154,9 @@ Result<bool> BTree::fetch_in_team(txn::Transaction& txn, Slice key, Access acces
     if (is_special(txn, key, access)) [[unlikely]]
         return fetch_specially(txn, key, out);
     const SearchKey wanted(key);
-    Ops::Position pos;
-    const bool located = TRY(
-        Ops::lock_in_team(*this, txn, wanted, wanted.lock_name(id_), Ops::mode_of(access), pos));
+    BTree::Position pos;
+    const bool located =
+        TRY(lock_in_team(txn, wanted, wanted.lock_name(id_), mode_of(access), pos));
     return read_record(*this, *env_.pool, txn, wanted, pos, located, out);
 }
 

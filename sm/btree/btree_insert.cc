@@ -15,31 +15,29 @@
 namespace lockstep::sm {
 
 using namespace node;
-using Ops = BTree::Ops;
 using txn::LockMode;
 
-using GapCheck = Ops::GapCheck;
+using GapCheck = BTree::GapCheck;
 
 // May a key be put in front of the target's slot?
-Result<GapCheck> Ops::check_gap(BTree& tree, txn::LockManager& locks, txn::Transaction& txn,
-                                const Target& t, txn::LockName name, NextKey& next) {
-    if (!TRY(Ops::next_key(tree, *t.page, t.slot + MUTANT(next_key_off_by_one), nullptr, next)))
-        [[unlikely]]
+Result<GapCheck> BTree::check_gap(txn::LockManager& locks, txn::Transaction& txn, const Target& t,
+                                  txn::LockName name, NextKey& next) {
+    if (!TRY(next_key(*t.page, t.slot + MUTANT(next_key_off_by_one), nullptr, next))) [[unlikely]]
         return GapCheck::changed;
     if (!locks.grantable(txn.locks, next.name, LockMode::gap_insert)) [[unlikely]]
         return GapCheck::wait_above;
     // The new key splits a gap: a transaction that protects the whole gap must protect both halves.
     if (!MUTANT(half_gap_unprotected) && local_of(txn).gap_reader == txn.id &&
         (locks.held(txn.locks, next.name) & LockMode::gap_read) != LockMode::none) [[unlikely]]
-        if (!TRY(locks.try_lock_record(txn.locks, tree.lock(), name, LockMode::gap_read)))
+        if (!TRY(locks.try_lock_record(txn.locks, lock(), name, LockMode::gap_read)))
             return GapCheck::wait_own;
     return next.valid() ? GapCheck::clear : GapCheck::changed;
 }
 
 namespace {
 
-inline Result<void> log_put(Env& env, BTree& tree, txn::Transaction& txn, Ops::Target& t, Slice key,
-                            Slice value, bool overflow) {
+inline Result<void> log_put(Env& env, BTree& tree, txn::Transaction& txn, BTree::Target& t,
+                            Slice key, Slice value, bool overflow) {
     t.assert_state();
     DCHECK(!t.found && covers(*t.page, key) && t.page->header.object == tree.id().value);
     DCHECK(fits(*t.page, key.size(), value.size()));
@@ -52,8 +50,8 @@ inline Result<void> log_put(Env& env, BTree& tree, txn::Transaction& txn, Ops::T
 
 // A ghost of the key gets a new value. The old one is logged too: the ghost may be this
 // transaction's own delete, which may be undone as well.
-[[gnu::noinline]] Result<bool> revive(Env& env, BTree& tree, txn::Transaction& txn, Ops::Target& t,
-                                      Slice key, Slice fresh, bool is_overflow) {
+[[gnu::noinline]] Result<bool> revive(Env& env, BTree& tree, txn::Transaction& txn,
+                                      BTree::Target& t, Slice key, Slice fresh, bool is_overflow) {
     t.assert_state();
     DCHECK(t.found && ghost(*t.page, t.slot));
     const Slice old = value(*t.page, t.slot);
@@ -81,13 +79,13 @@ inline Result<void> log_put(Env& env, BTree& tree, txn::Transaction& txn, Ops::T
 
 // The leaf of `key` is full. It drops unlocked ghosts first and is split only if there are none. A
 // failed removal does not fail the insert.
-[[gnu::cold, gnu::noinline]] Result<void> make_room(BTree& tree, const Ops::SearchKey& key,
+[[gnu::cold, gnu::noinline]] Result<void> make_room(BTree& tree, const SearchKey& key,
                                                     bool has_ghosts, size_t extra) {
     if (has_ghosts) {
-        const Result<bool> removed = Ops::remove_leaf_ghosts(tree, key);
+        const Result<bool> removed = tree.remove_leaf_ghosts(key);
         if (removed && *removed) return {};
     }
-    return Ops::split(tree, key, 0, extra);
+    return tree.split(key, 0, extra);
 }
 
 [[gnu::cold, gnu::noinline]] Result<void> insert_large(Env& env, BTree& tree, txn::Transaction& txn,
@@ -95,14 +93,14 @@ inline Result<void> log_put(Env& env, BTree& tree, txn::Transaction& txn, Ops::T
                                                        Slice value) {
     const Lsn before = txn.last_lsn;
     const OverflowRef ref = TRY(write_overflow(env, &txn, tree.id(), value));
-    Result<void> done = Ops::insert_record(tree, txn, name, key, bytes_of(ref), true);
+    Result<void> done = tree.insert_record(txn, name, key, bytes_of(ref), true);
     if (!done) (void)rollback(env, txn, before);  // no record refers to it
     return done;
 }
 
 }  // namespace
 
-Result<void> Ops::check_write(const txn::Transaction& txn, size_t key_bytes, size_t value_bytes) {
+Result<void> check_write(const txn::Transaction& txn, size_t key_bytes, size_t value_bytes) {
     if (txn.must_abort) return fail(ErrorCode::txn_aborting, "transaction", txn.id.value);
     if (txn.read_only) return fail(ErrorCode::read_only, "transaction", txn.id.value);
     if (key_bytes > kKeyBytesMax)
@@ -112,67 +110,65 @@ Result<void> Ops::check_write(const txn::Transaction& txn, size_t key_bytes, siz
     return {};
 }
 
-Result<void> Ops::insert_record(BTree& tree, txn::Transaction& txn, txn::LockName name,
-                                const SearchKey& key, Slice value, bool is_overflow,
-                                const Position* ahead) {
+Result<void> BTree::insert_record(txn::Transaction& txn, txn::LockName name, const SearchKey& key,
+                                  Slice value, bool is_overflow, const Position* ahead) {
     DCHECK(!too_large(key.size(), value.size()) || is_overflow);
     DCHECK(!is_overflow || value.size() == sizeof(OverflowRef));
-    txn::LockManager& locks = *tree.env_.locks;
+    txn::LockManager& locks = *env_.locks;
     unsigned changes = 0, rooms = 0;
     for (;;) {
         Target t;
-        TRY(latch_for(tree, txn, key, false, t, std::exchange(ahead, nullptr)));
+        TRY(latch_for(txn, key, false, t, std::exchange(ahead, nullptr)));
         if (t.found) {
-            if (!ghost(*t.page, t.slot))
-                return fail(ErrorCode::duplicate_key, "index", tree.id_.value);
-            if (TRY(revive(tree.env_, tree, txn, t, key, value, is_overflow))) return {};
+            if (!ghost(*t.page, t.slot)) return fail(ErrorCode::duplicate_key, "index", id_.value);
+            if (TRY(revive(env_, *this, txn, t, key, value, is_overflow))) return {};
         } else {
             NextKey next;
-            const GapCheck gap = TRY(check_gap(tree, locks, txn, t, name, next));
+            const GapCheck gap = TRY(check_gap(locks, txn, t, name, next));
             // BT-3: nothing is waited for with the leaf latched.
             if (gap != GapCheck::clear) [[unlikely]] {
                 t.page.release();
                 if (gap == GapCheck::wait_above)
                     TRY(locks.wait_until_grantable(txn.locks, next.name, LockMode::gap_insert));
                 if (gap == GapCheck::wait_own)
-                    TRY(locks.lock_record(txn.locks, tree.lock_, name, LockMode::gap_read));
-                if (gap == GapCheck::changed) TRY(backoff(tree, ++changes, t.id));
+                    TRY(locks.lock_record(txn.locks, lock_, name, LockMode::gap_read));
+                if (gap == GapCheck::changed) TRY(backoff(++changes, t.id));
                 continue;
             }
             if (fits(*t.page, key.size(), value.size())) [[likely]] {
                 const PageId leaf = t.id;
                 const unsigned slot = t.slot;
                 const uint32_t leaves_freed = t.leaves_freed;
-                TRY(log_put(tree.env_, tree, txn, t, key, value, is_overflow));
+                TRY(log_put(env_, *this, txn, t, key, value, is_overflow));
                 t.page.release();
-                remember(tree, txn, leaf, slot, leaves_freed);
+                remember(txn, leaf, slot, leaves_freed);
                 return {};
             }
         }
         // A leaf whose header has a wrong count of free bytes.
         if (++rooms > kRoomTriesMax) [[unlikely]]
-            return damaged(tree, t.id);
+            return damaged(t.id);
         const bool has_ghosts = header(*t.page).ghosts != 0;
         t.page.release();
-        TRY(make_room(tree, key, has_ghosts, kSlotCost + key.size() + value.size()));
+        TRY(make_room(*this, key, has_ghosts, kSlotCost + key.size() + value.size()));
     }
 }
 
 Result<void> BTree::insert(txn::Transaction& txn, Slice key, Slice value) {
-    if (!Ops::writable(txn, key.size(), value.size())) [[unlikely]]
-        return Ops::check_write(txn, key.size(), value.size());
+    if (!writable(txn, key.size(), value.size())) [[unlikely]]
+        return check_write(txn, key.size(), value.size());
     DCHECK(threads::current()->latch_depth == 0);  // BT-3
     const SearchKey wanted(key);
     const txn::LockName name = wanted.lock_name(id_);
-    Ops::Position place;
+    BTree::Position place;
     Met met;
-    const Ops::Position* ahead = nullptr;
+    const BTree::Position* ahead = nullptr;
     if (!in_uncached_team()) env_.locks->prefetch(name);
     else if (Descent::locate_ahead(*this, txn, wanted, name, place, met)) ahead = &place;
     TRY(env_.locks->lock_record(txn.locks, lock_, name, LockMode::X));
-    if (Ops::too_large(key.size(), value.size())) [[unlikely]]
+    if (too_large(key.size(), value.size())) [[unlikely]]
         return insert_large(env_, *this, txn, name, wanted, value);
-    return Ops::insert_record(*this, txn, name, wanted, value, false, ahead);
+    return insert_record(txn, name, wanted, value, false, ahead);
 }
 
 }  // namespace lockstep::sm

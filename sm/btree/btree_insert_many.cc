@@ -15,7 +15,6 @@
 namespace lockstep::sm {
 
 using namespace node;
-using Ops = BTree::Ops;
 
 namespace {
 
@@ -38,8 +37,8 @@ public:
 private:
     void set_keys();
     Result<void> lock();
-    bool fits_between(const Ops::Target& t, size_t n) const;
-    Result<void> log(Ops::Target& t) const;
+    bool fits_between(const BTree::Target& t, size_t n) const;
+    Result<void> log(BTree::Target& t) const;
 
     BTree& tree_;
     Env& env_;
@@ -76,7 +75,7 @@ Result<void> Run::lock() {
 
 // Do the first `n` records belong side by side before the target's slot, and do they fit? Keys
 // ascend, so the last key decides.
-bool Run::fits_between(const Ops::Target& t, size_t n) const {
+bool Run::fits_between(const BTree::Target& t, size_t n) const {
     DCHECK(n >= 1 && n <= count_);
     const Page& page = *t.page;
     const KeyView& last = keys_[n - 1];
@@ -89,7 +88,7 @@ bool Run::fits_between(const Ops::Target& t, size_t n) const {
     return bytes <= free_bytes(page);
 }
 
-Result<void> Run::log(Ops::Target& t) const {
+Result<void> Run::log(BTree::Target& t) const {
     constexpr uint32_t kUndoBytes = 128;  // a compensation record without its key
     char bytes[kRunBytes];
     char* end = bytes;
@@ -119,17 +118,17 @@ Result<size_t> Run::insert() {
     set_keys();
     if (count_ < 2) return size_t{0};
     TRY(lock());
-    Ops::Target t;
-    TRY(Ops::latch_for(tree_, txn_, records_[0].key, false, t));
+    BTree::Target t;
+    TRY(tree_.latch_for(txn_, records_[0].key, false, t));
     if (t.found) return size_t{0};
     while (count_ >= 2 && !fits_between(t, count_)) count_ /= 2;
     if (count_ < 2) return size_t{0};
-    Ops::NextKey next;
-    if (TRY(Ops::check_gap(tree_, *env_.locks, txn_, t, names_[0], next)) != Ops::GapCheck::clear)
+    BTree::NextKey next;
+    if (TRY(tree_.check_gap(*env_.locks, txn_, t, names_[0], next)) != BTree::GapCheck::clear)
         return size_t{0};
     TRY(log(t));
     t.page.release();
-    Ops::remember(tree_, txn_, t.id, t.slot + static_cast<unsigned>(count_) - 1, t.leaves_freed);
+    tree_.remember(txn_, t.id, t.slot + static_cast<unsigned>(count_) - 1, t.leaves_freed);
     return count_;
 }
 
@@ -137,7 +136,7 @@ Result<size_t> Run::insert() {
 
 Result<size_t> BTree::insert_run(txn::Transaction& txn, std::span<const NewRecord> records) {
     // Gaps that it reads itself are cut in two one by one.
-    if (local_of(txn).gap_reader == txn.id || !Ops::writable(txn, 0, 0)) return size_t{0};
+    if (local_of(txn).gap_reader == txn.id || !writable(txn, 0, 0)) return size_t{0};
     return Run(*this, env_, txn, records).insert();
 }
 

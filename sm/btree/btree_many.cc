@@ -24,7 +24,6 @@
 namespace lockstep::sm {
 
 using namespace node;
-using Ops = BTree::Ops;
 
 namespace {
 
@@ -38,7 +37,7 @@ struct Look {
     txn::LockName name;
     PageId leaf;  // kPageNone: this key is read alone
     OptimisticPage parent;
-    Ops::Position pos;
+    BTree::Position pos;
 };
 
 class Group {
@@ -151,7 +150,7 @@ void Group::find_records(bool for_change) {
         Look& look = looks_[i];
         if (look.leaf == kPageNone) [[unlikely]]
             continue;
-        Ops::Position& pos = look.pos;
+        BTree::Position& pos = look.pos;
         if (!pool_.try_peek(look.leaf, pos.at) || !look.parent.valid()) [[unlikely]] {
             look.leaf = kPageNone;
             continue;
@@ -187,9 +186,9 @@ bool Group::take(const Look& look, Lookup& row) const {
 
 [[gnu::noinline]] Result<void> Group::read_alone(Lookup& row) {
     ValueOut out{.fixed = row.buffer.data(), .capacity = row.buffer.size()};
-    row.found = TRY(Ops::read_locked(tree_, txn_, row.key, out));
+    row.found = TRY(tree_.read_locked(txn_, row.key, out));
     row.bytes = out.bytes;
-    const LeafHint& hint = Ops::hint_of(txn_, tree_.id());
+    const LeafHint& hint = hint_of(txn_, tree_.id());
     row.hint = {hint.page, hint.slot, hint.leaves_freed};
     return {};
 }
@@ -214,7 +213,7 @@ Result<size_t> BTree::fetch_each(txn::Transaction& txn, std::span<Lookup> rows, 
         ValueOut out{.fixed = row.buffer.data(), .capacity = row.buffer.size()};
         row.found = TRY(fetch(txn, row.key, access, out));
         row.bytes = out.bytes;
-        const LeafHint& hint = Ops::hint_of(txn, id_);
+        const LeafHint& hint = hint_of(txn, id_);
         row.hint = {hint.page, hint.slot, hint.leaves_freed};
         found += row.found;
     }
@@ -227,7 +226,7 @@ Result<size_t> BTree::fetch_group(txn::Transaction& txn, std::span<Lookup> rows,
         return fetch_each(txn, rows, access);
     group.find_leaves();
     CTX(btree_leaf);
-    TRY(group.lock(Ops::mode_of(access)));
+    TRY(group.lock(mode_of(access)));
     group.find_records(access != Access::read);
     return group.read();
 }
@@ -247,11 +246,11 @@ Result<size_t> BTree::fetch_many(txn::Transaction& txn, std::span<Lookup> rows, 
 }
 
 void BTree::note_hint(txn::Transaction& txn, const RecordHint& hint) const {
-    Ops::hint_of(txn, id_) = {.store = id_,
-                              .page = hint.page,
-                              .slot = hint.slot,
-                              .score = 0,
-                              .leaves_freed = hint.leaves_freed};
+    hint_of(txn, id_) = {.store = id_,
+                         .page = hint.page,
+                         .slot = hint.slot,
+                         .score = 0,
+                         .leaves_freed = hint.leaves_freed};
 }
 
 }  // namespace lockstep::sm

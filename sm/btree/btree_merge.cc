@@ -20,7 +20,6 @@
 namespace lockstep::sm {
 
 using namespace node;
-using Ops = BTree::Ops;
 using txn::LockMode;
 
 namespace {
@@ -100,7 +99,7 @@ struct Pair {
 
 // The two children of `parent` that meet at or beside the one covering `key`. False: it has only
 // one.
-Result<bool> latch_pair(Env& env, Ops::Target& parent, Slice key, Pair& pair) {
+Result<bool> latch_pair(Env& env, BTree::Target& parent, Slice key, Pair& pair) {
     const int n = static_cast<int>(count(*parent.page));
     if (n == 0) return false;
     const int at = std::min(child_slot(*parent.page, key), n - 2);
@@ -113,7 +112,7 @@ Result<bool> latch_pair(Env& env, Ops::Target& parent, Slice key, Pair& pair) {
 }
 
 // One record: left absorbs right, the parent loses the separator, the right page becomes free.
-[[gnu::noinline]] Result<void> log_merge(Env& env, const BTree& tree, Ops::Target& parent,
+[[gnu::noinline]] Result<void> log_merge(Env& env, const BTree& tree, BTree::Target& parent,
                                          Pair& pair, const Slots& from_left,
                                          const Slots& from_right, size_t new_prefix) {
     const Page& r = *pair.right;
@@ -168,8 +167,8 @@ Result<bool> latch_pair(Env& env, Ops::Target& parent, Slice key, Pair& pair) {
 // chains were among `freed`. True: the leaf is small.
 Result<bool> remove_ghosts(Env& env, BTree& tree, Slice key, const Chains& freed, Chains& chains,
                            BTree::Cleaned& result) {
-    Ops::Target t;
-    TRY(Ops::latch_leaf(tree, key, t));
+    BTree::Target t;
+    TRY(tree.latch_leaf(key, t));
     const bool is_root = t.id == tree.root();
     const Slots found = removable_ghosts(
         env, tree, *t.page, is_root ? count(*t.page) : count(*t.page) - 1u, freed, &chains);
@@ -190,20 +189,20 @@ Result<bool> remove_ghosts(Env& env, BTree& tree, Slice key, const Chains& freed
 
 }  // namespace
 
-Result<void> Ops::merge(BTree& tree, Slice key, unsigned level) {
-    Env& env = tree.env_;
+Result<void> BTree::merge(Slice key, unsigned level) {
+    Env& env = env_;
     DCHECK(threads::current()->latch_depth == 0);
     Slots from_left, from_right;
     bool parent_small = false, root_alone = false;
     {
         Target parent;
-        if (!TRY(latch_parent(tree, key, level + 1, parent))) return {};
+        if (!TRY(latch_parent(key, level + 1, parent))) return {};
         Pair pair;
         if (!TRY(latch_pair(env, parent, key, pair))) return {};
         const Page &l = *pair.left, &r = *pair.right;
         if (level == 0) {
-            from_left = removable_ghosts(env, tree, l, SIZE_MAX);
-            from_right = removable_ghosts(env, tree, r, SIZE_MAX);
+            from_left = removable_ghosts(env, *this, l, SIZE_MAX);
+            from_right = removable_ghosts(env, *this, r, SIZE_MAX);
             // BT-5.
             if (from_left.size() == count(l) && from_right.size() == count(r)) from_left.pop_back();
         }
@@ -217,32 +216,32 @@ Result<void> Ops::merge(BTree& tree, Slice key, unsigned level) {
             left_bytes + right_bytes + low(l).size() + (high_infinite(r) ? 0 : high(r).size());
         const bool one_empty = left_bytes == 0 || right_bytes == 0;
         if (total > (one_empty ? kUsable : kMergeLimit)) return {};
-        TRY(log_merge(env, tree, parent, pair, from_left, from_right, new_prefix));
-        if (level == 0) tree.leaves_freed_.fetch_add(1, std::memory_order_release);
-        tree.stats_.merges.fetch_add(1, std::memory_order_relaxed);
-        tree.stats_.ghosts_removed.fetch_add(from_left.size() + from_right.size(),
-                                             std::memory_order_relaxed);
-        parent_small = parent.id != tree.root_ && used_bytes(*parent.page) < kSmall;
-        root_alone = parent.id == tree.root_ && count(*parent.page) == 0;
+        TRY(log_merge(env, *this, parent, pair, from_left, from_right, new_prefix));
+        if (level == 0) leaves_freed_.fetch_add(1, std::memory_order_release);
+        stats_.merges.fetch_add(1, std::memory_order_relaxed);
+        stats_.ghosts_removed.fetch_add(from_left.size() + from_right.size(),
+                                        std::memory_order_relaxed);
+        parent_small = parent.id != root_ && used_bytes(*parent.page) < kSmall;
+        root_alone = parent.id == root_ && count(*parent.page) == 0;
     }
-    if (root_alone) return shrink_root(tree);
-    if (parent_small) return merge(tree, key, level + 1);
+    if (root_alone) return shrink_root();
+    if (parent_small) return merge(key, level + 1);
     return {};
 }
 
 // A root with a single child takes over that child's content.
-Result<void> Ops::shrink_root(BTree& tree) {
-    Env& env = tree.env_;
-    ExclusivePage root = TRY(env.pool->fix_exclusive(tree.root_));
+Result<void> BTree::shrink_root() {
+    Env& env = env_;
+    ExclusivePage root = TRY(env.pool->fix_exclusive(root_));
     if (root->header.level == 0 || count(*root) != 0) return {};
     const PageId child_id = first_child(*root);
-    DCHECK(child_id != tree.root_ && child_id != kPageNone);
+    DCHECK(child_id != root_ && child_id != kPageNone);
     ExclusivePage only = TRY(env.pool->fix_exclusive(child_id));
     std::string records;
     records.reserve(kPageBytes);
     RecordWriter{records}.add_range(*only, 0, count(*only), 0);
-    const payload::Format format{tree.root_.value,
-                                 tree.id_.value,
+    const payload::Format format{root_.value,
+                                 id_.value,
                                  header(*only).link,
                                  only->header.level,
                                  static_cast<uint16_t>(count(*only)),
@@ -254,17 +253,17 @@ Result<void> Ops::shrink_root(BTree& tree) {
         {&root, PageAction::btree_format, kPartFresh, {payload::bytes_of(format), {}, {}, records}},
         {&only, PageAction::page_free, 0, {}},
     };
-    TRY(change_pages(env, nullptr, ChangeRole::system, LogKind::btree_merge, tree.id_, parts));
-    tree.leaves_freed_.fetch_add(1, std::memory_order_release);
+    TRY(change_pages(env, nullptr, ChangeRole::system, LogKind::btree_merge, id_, parts));
+    leaves_freed_.fetch_add(1, std::memory_order_release);
     return {};
 }
 
 // Ghosts with chains are left to the cleaner: only it may free a chain, so no chain is freed twice.
-Result<bool> Ops::remove_leaf_ghosts(BTree& tree, Slice key) {
+Result<bool> BTree::remove_leaf_ghosts(Slice key) {
     BTree::Cleaned result;
     Chains chains;
-    TRY(remove_ghosts(tree.env_, tree, key, {}, chains, result));
-    tree.stats_.ghosts_removed.fetch_add(result.removed, std::memory_order_relaxed);
+    TRY(remove_ghosts(env_, *this, key, {}, chains, result));
+    stats_.ghosts_removed.fetch_add(result.removed, std::memory_order_relaxed);
     return result.removed != 0;
 }
 
@@ -279,9 +278,9 @@ Result<BTree::Cleaned> BTree::clean_leaf(Slice key) {
     }
     stats_.ghosts_removed.fetch_add(result.removed, std::memory_order_relaxed);
     if (small) {
-        TRY(Ops::merge(*this, key, 0));
-        Ops::Target t;
-        TRY(Ops::latch_leaf(*this, key, t));
+        TRY(merge(key, 0));
+        BTree::Target t;
+        TRY(latch_leaf(key, t));
         result.left = header(*t.page).ghosts;
     }
     return result;
@@ -290,8 +289,8 @@ Result<BTree::Cleaned> BTree::clean_leaf(Slice key) {
 Result<bool> BTree::clean_chain(Slice key, PageId first, uint64_t chain) {
     DCHECK(first != kPageNone && chain != 0);
     {
-        Ops::Target t;
-        TRY(Ops::latch_leaf(*this, key, t));
+        BTree::Target t;
+        TRY(latch_leaf(key, t));
         txn::LockOwner nobody;
         nobody.slot = UINT32_MAX;
         if (lock_.strong.load(std::memory_order_acquire) != 0) return false;

@@ -11,7 +11,6 @@
 namespace lockstep::sm {
 
 using namespace node;
-using Ops = BTree::Ops;
 
 namespace {
 
@@ -38,7 +37,7 @@ inline void prefetch_inner(const Page* page, unsigned slots, unsigned share) {
 // The hint only saves time: a leaf of this tree whose fences cover the key is the right leaf,
 // whatever happened since (BT-6).
 inline bool try_hint(BufferPool& pool, const BTree& tree, const LeafHint& hint,
-                     const node::SearchKey& key, Ops::Position& out) {
+                     const node::SearchKey& key, BTree::Position& out) {
     if (!pool.try_peek(hint.page, out.at) ||
         (tree.leaves_freed() != hint.leaves_freed && !MUTANT(hint_outlives_leaf)))
         return false;
@@ -90,19 +89,18 @@ void BTree::Descent::prefetch_leaf(const BufferPool& pool, PageId leaf) {
     for (unsigned line = 0; line < kLeafAhead; line += kCacheLineBytes) prefetch_line(at + line);
 }
 
-Result<void> Ops::descend(BTree& tree, const SearchKey& key, Side side, unsigned level,
-                          Position& out) {
-    TRY(Descent::walk(*tree.env_.pool, tree.id_, tree.root_, tree.stats_, key, side, level, out));
+Result<void> BTree::descend(const SearchKey& key, Side side, unsigned level, Position& out) {
+    TRY(Descent::walk(*env_.pool, id_, root_, stats_, key, side, level, out));
     return {};
 }
 
-Result<void> Ops::descend_last(BTree& tree, Position& out) {
-    BufferPool& pool = *tree.env_.pool;
+Result<void> BTree::descend_last(Position& out) {
+    BufferPool& pool = *env_.pool;
     for (;;) {
-        PageId id = tree.root_;
+        PageId id = root_;
         OptimisticPage at = TRY(pool.fix_optimistic(id));
-        if (at.page->header.object != tree.id_.value && at.valid()) [[unlikely]]
-            return fail(ErrorCode::no_such_object, "index", tree.id_.value);
+        if (at.page->header.object != id_.value && at.valid()) [[unlikely]]
+            return fail(ErrorCode::no_such_object, "index", id_.value);
         for (;;) {
             if (at.page->header.level == 0) {
                 out.at = at;
@@ -117,60 +115,58 @@ Result<void> Ops::descend_last(BTree& tree, Position& out) {
             at = *seen_page;
             id = next;
         }
-        tree.stats_.restarts.fetch_add(1, std::memory_order_relaxed);
+        stats_.restarts.fetch_add(1, std::memory_order_relaxed);
     }
 }
 
-Result<void> Ops::locate(BTree& tree, txn::Transaction& txn, const SearchKey& key, bool hint_first,
-                         Position& out) {
-    LeafHint& hint = hint_of(txn, tree.id_);
+Result<void> BTree::locate(txn::Transaction& txn, const SearchKey& key, bool hint_first,
+                           Position& out) {
+    LeafHint& hint = hint_of(txn, id_);
     out.found = false;
-    out.leaves_freed = tree.leaves_freed();
+    out.leaves_freed = leaves_freed();
     bool there = false;
-    if (hint.store == tree.id_ && (hint_first || hint.score != 0)) {
-        there = try_hint(*tree.env_.pool, tree, hint, key, out);
+    if (hint.store == id_ && (hint_first || hint.score != 0)) {
+        there = try_hint(*env_.pool, *this, hint, key, out);
         if (out.found) return {};
         if (!there && hint.score > 0) --hint.score;
     }
-    if (!there)
-        TRY(Descent::walk(*tree.env_.pool, tree.id_, tree.root_, tree.stats_, key, Side::covering,
-                          0, out));
+    if (!there) TRY(Descent::walk(*env_.pool, id_, root_, stats_, key, Side::covering, 0, out));
     out.slot = find(*out.at.page, key, out.found);
     return {};
 }
 
-bool Ops::revalidate(BufferPool& pool, const BTree& tree, const SearchKey& key, Position& pos) {
+bool BTree::revalidate(const SearchKey& key, Position& pos) {
     const uint64_t before = pos.at.snapshot;
-    Result<OptimisticPage> again = pool.fix_optimistic(pos.id);
+    Result<OptimisticPage> again = env_.pool->fix_optimistic(pos.id);
     if (!again) return false;
     pos.at = *again;
     if (threads::latch::version_bits(again->snapshot) == threads::latch::version_bits(before))
         [[likely]]
         return true;
     // BT-6.
-    if (tree.leaves_freed() != pos.leaves_freed || !is_leaf_for(*pos.at.page, key)) return false;
+    if (leaves_freed() != pos.leaves_freed || !is_leaf_for(*pos.at.page, key)) return false;
     const Found f = search(*pos.at.page, key);
     pos.slot = f.slot;
     pos.found = f.exact;
     return true;
 }
 
-Result<bool> Ops::latch_leaf_shared(BTree& tree, const SearchKey& key, Side side, Position& out,
-                                    SharedPage& hold) {
-    tree.stats_.latched_descents.fetch_add(1, std::memory_order_relaxed);
+Result<bool> BTree::latch_leaf_shared(const SearchKey& key, Side side, Position& out,
+                                      SharedPage& hold) {
+    stats_.latched_descents.fetch_add(1, std::memory_order_relaxed);
     DCHECK(threads::current()->latch_depth == 0);
     hold.release();
-    TRY(descend(tree, key, side, 0, out));
+    TRY(descend(key, side, 0, out));
     const PageId id = out.id;
-    Result<SharedPage> fixed = tree.env_.pool->fix_shared(id);
+    Result<SharedPage> fixed = env_.pool->fix_shared(id);
     // Changed while we waited: the caller tries again.
     if (!out.valid()) return false;
     if (!fixed) return std::unexpected(fixed.error());
     hold = std::move(*fixed);
-    out.at = TRY(tree.env_.pool->fix_optimistic(id));
+    out.at = TRY(env_.pool->fix_optimistic(id));
     const Page& page = *out.at.page;
     const bool right_leaf =
-        page.kind() == PageKind::btree && page.header.object == tree.id_.value &&
+        page.kind() == PageKind::btree && page.header.object == id_.value &&
         page.header.level == 0 &&
         (side == Side::covering ? covers(page, key)
                                 : (key.size() == 0 || key.slice() > low(page)) &&
@@ -179,54 +175,54 @@ Result<bool> Ops::latch_leaf_shared(BTree& tree, const SearchKey& key, Side side
     return right_leaf;
 }
 
-Result<void> Ops::latch_for(BTree& tree, txn::Transaction& txn, const SearchKey& key,
-                            bool hint_first, Target& out, const Position* ahead) {
+Result<void> BTree::latch_for(txn::Transaction& txn, const SearchKey& key, bool hint_first,
+                              Target& out, const Position* ahead) {
     DCHECK(!out.page && threads::current()->latch_depth == 0);
     for (unsigned tries = 0;; ++tries) {
         Position pos;
         if (ahead != nullptr && tries == 0) [[unlikely]]
             pos = *ahead;
-        else TRY(locate(tree, txn, key, hint_first && tries == 0, pos));
+        else TRY(locate(txn, key, hint_first && tries == 0, pos));
         if (threads::worker_local.code_points && tries == 0) [[unlikely]] {
             CTX(located);
-            if (!revalidate(*tree.env_.pool, tree, key, pos)) continue;
+            if (!revalidate(key, pos)) continue;
         }
-        if (tree.env_.pool->upgrade(pos.at, pos.id, out.page)) [[likely]] {
+        if (env_.pool->upgrade(pos.at, pos.id, out.page)) [[likely]] {
             out.id = pos.id;
             out.leaves_freed = pos.leaves_freed;
             out.slot = pos.slot;
             out.found = pos.found;
-            tree.env_.pool->prefetch_for_change(pos.at);
+            env_.pool->prefetch_for_change(pos.at);
             DCHECK(out.page->id() == out.id);
             return {};
         }
-        if (tries >= kOptimisticTries && TRY(latch_pessimistic(tree, key, out))) return {};
-        TRY(backoff(tree, tries, pos.id));
+        if (tries >= kOptimisticTries && TRY(latch_pessimistic(key, out))) return {};
+        TRY(backoff(tries, pos.id));
     }
 }
 
-std::unexpected<Error> Ops::damaged(const BTree& tree, PageId near) {
-    return fail(ErrorCode::corrupt_page, "descent of an index", near.value, tree.id_.value);
+std::unexpected<Error> BTree::damaged(PageId near) const {
+    return fail(ErrorCode::corrupt_page, "descent of an index", near.value, id_.value);
 }
 
-Result<void> Ops::backoff(const BTree& tree, unsigned tries, PageId near) {
-    if (tries > kRetriesMax) return damaged(tree, near);
+Result<void> BTree::backoff(unsigned tries, PageId near) const {
+    if (tries > kRetriesMax) return damaged(near);
     if (tries > kSpinRetries) threads::sleep_until(threads::now() + kRetryPause);
     return {};
 }
 
-Result<bool> Ops::latch_pessimistic(BTree& tree, const SearchKey& key, Target& out) {
-    tree.stats_.latched_descents.fetch_add(1, std::memory_order_relaxed);
+Result<bool> BTree::latch_pessimistic(const SearchKey& key, Target& out) {
+    stats_.latched_descents.fetch_add(1, std::memory_order_relaxed);
     Position pos;
-    out.leaves_freed = tree.leaves_freed();
-    TRY(descend(tree, key, Side::covering, 0, pos));
-    Result<ExclusivePage> fixed = tree.env_.pool->fix_exclusive(pos.id);
+    out.leaves_freed = leaves_freed();
+    TRY(descend(key, Side::covering, 0, pos));
+    Result<ExclusivePage> fixed = env_.pool->fix_exclusive(pos.id);
     if (!fixed) {
         // The page may have been freed meanwhile.
         if (!pos.valid()) return false;
         return std::unexpected(fixed.error());
     }
-    if (!is_node_for(tree, **fixed, 0, key)) return false;
+    if (!is_node_for(**fixed, 0, key)) return false;
     out.page = std::move(*fixed);
     out.id = pos.id;
     DCHECK(out.page->id() == out.id);
@@ -236,54 +232,53 @@ Result<bool> Ops::latch_pessimistic(BTree& tree, const SearchKey& key, Target& o
     return true;
 }
 
-Result<void> Ops::latch_leaf(BTree& tree, const SearchKey& key, Target& out) {
-    for (unsigned tries = 0; !TRY(latch_pessimistic(tree, key, out)); ++tries)
-        TRY(backoff(tree, tries, tree.root_));
+Result<void> BTree::latch_leaf(const SearchKey& key, Target& out) {
+    for (unsigned tries = 0; !TRY(latch_pessimistic(key, out)); ++tries) TRY(backoff(tries, root_));
     return {};
 }
 
-Result<bool> Ops::latch_parent(BTree& tree, const SearchKey& key, unsigned level, Target& out) {
+Result<bool> BTree::latch_parent(const SearchKey& key, unsigned level, Target& out) {
     DCHECK(level > 0 && threads::current()->latch_depth == 0);
     for (unsigned tries = 0;; ++tries) {
-        TRY(backoff(tree, tries, tree.root_));
+        TRY(backoff(tries, root_));
         Position pos;
-        TRY(descend(tree, key, Side::covering, level, pos));
+        TRY(descend(key, Side::covering, level, pos));
         const unsigned found_level = pos.at.page->header.level;
         if (found_level < level) {
             if (pos.valid()) return false;
             continue;
         }
-        Result<ExclusivePage> fixed = tree.env_.pool->fix_exclusive(pos.id);
+        Result<ExclusivePage> fixed = env_.pool->fix_exclusive(pos.id);
         if (!fixed) {
             if (!pos.valid()) continue;
             return std::unexpected(fixed.error());
         }
-        if (!is_node_for(tree, **fixed, level, key)) continue;
+        if (!is_node_for(**fixed, level, key)) continue;
         out.page = std::move(*fixed);
         out.id = pos.id;
         return true;
     }
 }
 
-Result<bool> Ops::next_key(BTree& tree, const Page& leaf, unsigned slot, const OptimisticPage* at,
-                           NextKey& out) {
+Result<bool> BTree::next_key(const Page& leaf, unsigned slot, const OptimisticPage* at,
+                             NextKey& out) {
     out.sibling = {};
     if (slot < count(leaf)) [[likely]] {
-        out.name = slot_lock_name(tree.id_, leaf, slot);
+        out.name = slot_lock_name(id_, leaf, slot);
         return true;
     }
     const PageId next = right(leaf);
     // Before a page number read without a latch is followed.
     if (at && !at->valid()) return false;
     if (next == kPageNone) {
-        out.name = txn::end_lock_name(tree.id_);
+        out.name = txn::end_lock_name(id_);
         return true;
     }
-    out.sibling = TRY(tree.env_.pool->fix_optimistic(next));
+    out.sibling = TRY(env_.pool->fix_optimistic(next));
     const Page& page = *out.sibling.page;
-    if (page.kind() != PageKind::btree || page.header.object != tree.id_.value || count(page) == 0)
+    if (page.kind() != PageKind::btree || page.header.object != id_.value || count(page) == 0)
         return false;
-    out.name = slot_lock_name(tree.id_, page, 0);
+    out.name = slot_lock_name(id_, page, 0);
     return out.sibling.valid();
 }
 

@@ -11,7 +11,6 @@
 namespace lockstep::sm {
 
 using namespace node;
-using Ops = BTree::Ops;
 
 namespace {
 
@@ -65,7 +64,7 @@ SplitPlan plan_inner(const Page& page, Slice key) {
 }
 
 // Formats the right page, cuts the left one, and puts the separator into the parent.
-[[gnu::noinline]] Result<void> log_split(Env& env, const BTree& tree, Ops::Target& parent,
+[[gnu::noinline]] Result<void> log_split(Env& env, const BTree& tree, BTree::Target& parent,
                                          ExclusivePage& left, ExclusivePage& fresh, PageId right_id,
                                          PageReservation& space, const SplitPlan& plan) {
     const Page& page = *left;
@@ -117,25 +116,25 @@ SplitPlan plan_inner(const Page& page, Slice key) {
 
 }  // namespace
 
-Result<void> Ops::split(BTree& tree, Slice key, unsigned level, size_t extra) {
-    Env& env = tree.env_;
+Result<void> BTree::split(Slice key, unsigned level, size_t extra) {
+    Env& env = env_;
     DCHECK(threads::current()->latch_depth == 0);
     for (;;) {
         Target parent;
-        if (!TRY(latch_parent(tree, key, level + 1, parent))) {
-            if (TRY(grow(tree, level, extra))) return {};
+        if (!TRY(latch_parent(key, level + 1, parent))) {
+            if (TRY(grow(level, extra))) return {};
             continue;
         }
         const PageId child_id = child_at(*parent.page, child_slot(*parent.page, key));
         ExclusivePage node = TRY(env.pool->fix_exclusive(child_id));
-        CHECK(is_node_for(tree, *node, level, key));
+        CHECK(is_node_for(*node, level, key));
         if (free_bytes(*node) >= extra) return {};  // another thread made space
         CHECK(count(*node) >= 2);
         const SplitPlan plan = level == 0 ? plan_leaf(*node, key) : plan_inner(*node, key);
         if (!fits(*parent.page, plan.separator.size(), sizeof(uint32_t))) {
             node.release();
             parent.page.release();
-            TRY(split(tree, plan.separator, level + 1,
+            TRY(split(plan.separator, level + 1,
                       kSlotCost + plan.separator.size() + sizeof(uint32_t)));
             continue;
         }
@@ -143,21 +142,21 @@ Result<void> Ops::split(BTree& tree, Slice key, unsigned level, size_t extra) {
         parent.slot = search(*parent.page, plan.separator).slot;
         PageReservation space = TRY(env.space->prepare(1));
         ExclusivePage fresh = TRY(env.pool->fix_new(space.pages[0]));
-        Result<void> done = log_split(env, tree, parent, node, fresh, space.pages[0], space, plan);
+        Result<void> done = log_split(env, *this, parent, node, fresh, space.pages[0], space, plan);
         if (!done) {
             env.pool->drop(std::move(fresh));
             return done;
         }
-        tree.stats_.splits.fetch_add(1, std::memory_order_relaxed);
+        stats_.splits.fetch_add(1, std::memory_order_relaxed);
         return {};
     }
 }
 
 // The root's content moves into a new page, whose parent the root becomes: the root's page number
 // stays. The new page is split afterwards.
-Result<bool> Ops::grow(BTree& tree, unsigned level, size_t extra) {
-    Env& env = tree.env_;
-    ExclusivePage root = TRY(env.pool->fix_exclusive(tree.root_));
+Result<bool> BTree::grow(unsigned level, size_t extra) {
+    Env& env = env_;
+    ExclusivePage root = TRY(env.pool->fix_exclusive(root_));
     if (root->header.level != level) return false;
     if (free_bytes(*root) >= extra) return true;
     DCHECK(low(*root).empty() && high_infinite(*root));  // the root covers every key
@@ -168,22 +167,21 @@ Result<bool> Ops::grow(BTree& tree, unsigned level, size_t extra) {
     records.reserve(kPageBytes);
     RecordWriter{records}.add_range(*root, 0, count(*root), 0);
     const payload::Format moved{child_id.value,
-                                tree.id_.value,
+                                id_.value,
                                 header(*root).link,
                                 static_cast<uint16_t>(level),
                                 static_cast<uint16_t>(count(*root)),
                                 0,
                                 kInfinite};
     const payload::Format above{
-        tree.root_.value, tree.id_.value, child_id.value, static_cast<uint16_t>(level + 1), 0, 0,
-        kInfinite};
+        root_.value, id_.value, child_id.value, static_cast<uint16_t>(level + 1), 0, 0, kInfinite};
     ChangePart parts[3] = {
         space.part(),
         {&fresh, PageAction::btree_format, kPartFresh, {payload::bytes_of(moved), {}, {}, records}},
         {&root, PageAction::btree_format, kPartFresh, {payload::bytes_of(above), {}, {}, {}}},
     };
     Result<Lsn> done =
-        change_pages(env, nullptr, ChangeRole::system, LogKind::btree_grow, tree.id_, parts);
+        change_pages(env, nullptr, ChangeRole::system, LogKind::btree_grow, id_, parts);
     if (!done) {
         env.pool->drop(std::move(fresh));
         return std::unexpected(done.error());

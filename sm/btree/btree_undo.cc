@@ -12,7 +12,6 @@
 namespace lockstep::sm {
 
 using namespace node;
-using Ops = BTree::Ops;
 
 namespace {
 
@@ -39,24 +38,24 @@ Result<void> put_back(BTree& tree, txn::Transaction& txn, const txn::LogRecordVi
     if (logged_flags & payload::kOldOverflow) flags |= payload::kNewOverflow;
     if (logged_flags & payload::kNewOverflow) flags |= payload::kOldOverflow;
     for (;;) {
-        Ops::Target t;
-        TRY(Ops::latch_for(tree, txn, key, true, t));
+        BTree::Target t;
+        TRY(tree.latch_for(txn, key, true, t));
         if (!t.found || ghost(*t.page, t.slot)) return lost(tree, record);
         const Slice now = value(*t.page, t.slot);
         if (offset + fresh.size() > now.size() || now.substr(offset, fresh.size()) != fresh)
             return lost(tree, record);
         if (old.size() > fresh.size() && old.size() - fresh.size() > free_bytes(*t.page)) {
             t.page.release();
-            TRY(Ops::split(tree, key, 0, old.size() - fresh.size()));
+            TRY(tree.split(key, 0, old.size() - fresh.size()));
             continue;
         }
-        TRY(Ops::log_replace(
-            tree, txn, t, key, offset, static_cast<unsigned>(fresh.size()),
+        TRY(tree.log_replace(
+            txn, t, key, offset, static_cast<unsigned>(fresh.size()),
             MUTANT(undo_update_keeps_new) ? std::string(fresh) : std::string(old), flags,
             ChangeRole::compensation,
             becomes_ghost ? LogKind::btree_undo_insert : LogKind::btree_undo_update,
             Lsn{record.header->prev}));
-        if (becomes_ghost) Ops::note_ghost(tree, *t.page, key);
+        if (becomes_ghost) tree.note_ghost(*t.page, key);
         return {};
     }
 }
@@ -98,11 +97,11 @@ Result<void> BTree::undo_insert(txn::Transaction& txn, const txn::LogRecordView&
     DCHECK(part.action == PageAction::btree_put && record.header->txn == txn.id.value);
     const auto p = in.get<payload::Put>();
     const Slice key = in.bytes(p.key_bytes);
-    Ops::Target t;
-    TRY(Ops::latch_for(*this, txn, key, true, t));
+    BTree::Target t;
+    TRY(latch_for(txn, key, true, t));
     if (!t.found || ghost(*t.page, t.slot)) return lost(*this, record);
-    return Ops::log_set_ghost(*this, txn, t, key, true, ChangeRole::compensation,
-                              LogKind::btree_undo_insert, Lsn{record.header->prev});
+    return log_set_ghost(txn, t, key, true, ChangeRole::compensation, LogKind::btree_undo_insert,
+                         Lsn{record.header->prev});
 }
 
 // One compensation for each key, from the last to the first. All but the last name this record
@@ -113,14 +112,14 @@ Result<void> BTree::undo_insert_many(txn::Transaction& txn, const txn::LogRecord
     DCHECK(part.action == PageAction::btree_put_many && record.header->txn == txn.id.value);
     for (unsigned left = payload::Reader(part.payload).get<payload::PutMany>().count; left-- > 0;) {
         const Slice key = key_of_many(part.payload, left);
-        Ops::Target t;
-        TRY(Ops::latch_for(*this, txn, key, true, t));
+        BTree::Target t;
+        TRY(latch_for(txn, key, true, t));
         const bool undone = t.found && ghost(*t.page, t.slot);
         if (!t.found || (undone && left == 0)) return lost(*this, record);
         if (undone) continue;
         const Lsn next = left == 0 ? Lsn{record.header->prev} : record.lsn;
-        TRY(Ops::log_set_ghost(*this, txn, t, key, true, ChangeRole::compensation,
-                               LogKind::btree_undo_insert, next));
+        TRY(log_set_ghost(txn, t, key, true, ChangeRole::compensation, LogKind::btree_undo_insert,
+                          next));
     }
     return {};
 }
@@ -141,12 +140,11 @@ Result<void> BTree::undo_erase(txn::Transaction& txn, const txn::LogRecordView& 
     payload::Reader in(part.payload);
     const auto p = in.get<payload::SetGhost>();
     const Slice key = in.bytes(p.key_bytes);
-    Ops::Target t;
-    TRY(Ops::latch_for(*this, txn, key, true, t));
+    BTree::Target t;
+    TRY(latch_for(txn, key, true, t));
     if (!t.found || !ghost(*t.page, t.slot)) return lost(*this, record);
-    return Ops::log_set_ghost(*this, txn, t, key, MUTANT(undo_erase_keeps_ghost),
-                              ChangeRole::compensation, LogKind::btree_undo_erase,
-                              Lsn{record.header->prev});
+    return log_set_ghost(txn, t, key, MUTANT(undo_erase_keeps_ghost), ChangeRole::compensation,
+                         LogKind::btree_undo_erase, Lsn{record.header->prev});
 }
 
 Result<void> undo_btree_insert(Env& env, txn::Transaction& txn, const txn::LogRecordView& record) {

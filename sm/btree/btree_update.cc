@@ -1,4 +1,5 @@
 // btree_update.cc - replacing a value, whole or in part; logs only what differs.
+#include "sm/btree/btree_cursor.h"
 #include "sm/btree/btree_impl.h"
 #include "sm/btree/overflow.h"
 #include "sm/change/rollback.h"
@@ -7,7 +8,6 @@
 namespace lockstep::sm {
 
 using namespace node;
-using Ops = BTree::Ops;
 
 namespace {
 
@@ -36,7 +36,7 @@ bool splice_fits(const Page& page, size_t old_bytes, size_t new_bytes) {
 
 // The whole current value of the target's record; an overflow value is read with the latch released
 // (the key's X lock keeps it).
-Result<std::string> whole_value(Env& env, ObjectId store, Ops::Target& t) {
+Result<std::string> whole_value(Env& env, ObjectId store, BTree::Target& t) {
     DCHECK(t.found);
     const Slice here = value(*t.page, t.slot);
     if (!overflow(*t.page, t.slot)) return std::string(here);
@@ -51,27 +51,26 @@ Result<std::string> whole_value(Env& env, ObjectId store, Ops::Target& t) {
 [[gnu::cold, gnu::noinline]] Result<bool> update_large(Env& env, BTree& tree, txn::Transaction& txn,
                                                        Slice key, Slice fresh) {
     DCHECK(fresh.size() <= kValueBytesMax && threads::current()->latch_depth == 0);
-    const bool to_chain = Ops::too_large(key.size(), fresh.size());
+    const bool to_chain = too_large(key.size(), fresh.size());
     OverflowRef ref{kPageNone.value, 0, 0};
     const Lsn before = txn.last_lsn;
     if (to_chain) ref = TRY(write_overflow(env, &txn, tree.id(), fresh));
     const auto change = [&]() -> Result<bool> {
         for (unsigned rooms = 0; rooms <= kRoomTriesMax; ++rooms) {
-            Ops::Target t;
-            TRY(Ops::latch_for(tree, txn, key, true, t));
+            BTree::Target t;
+            TRY(tree.latch_for(txn, key, true, t));
             if (!t.found || ghost(*t.page, t.slot)) return false;
             const bool was_chain = overflow(*t.page, t.slot);
             const OverflowRef old = overflow_ref(was_chain ? value(*t.page, t.slot) : Slice{});
             const uint16_t flags = static_cast<uint16_t>((was_chain ? payload::kOldOverflow : 0) |
                                                          (to_chain ? payload::kNewOverflow : 0));
-            if (!TRY(
-                    Ops::replace_value(tree, txn, t, key, to_chain ? bytes_of(ref) : fresh, flags)))
+            if (!TRY(tree.replace_value(txn, t, key, to_chain ? bytes_of(ref) : fresh, flags)))
                 continue;
             t.page.release();
             if (was_chain) TRY(release_overflow(env, txn, tree.id(), key, old));
             return true;
         }
-        return Ops::damaged(tree, tree.root());
+        return tree.damaged(tree.root());
     };
     Result<bool> done = change();
     if (!done || !*done) (void)rollback(env, txn, before);
@@ -79,7 +78,7 @@ Result<std::string> whole_value(Env& env, ObjectId store, Ops::Target& t) {
 }
 
 // The target's record is there and not in a chain: overwrites a part of its value.
-inline Result<void> patch_inline(BTree& tree, txn::Transaction& txn, Ops::Target& t, Slice key,
+inline Result<void> patch_inline(BTree& tree, txn::Transaction& txn, BTree::Target& t, Slice key,
                                  size_t offset, Slice part) {
     t.assert_state();
     DCHECK(!ghost(*t.page, t.slot) && !overflow(*t.page, t.slot));
@@ -91,7 +90,7 @@ inline Result<void> patch_inline(BTree& tree, txn::Transaction& txn, Ops::Target
     const size_t back = equal_back(old.data() + offset + part.size(), part.data() + part.size(),
                                    part.size() - front);
     DCHECK(front + back <= part.size());
-    return Ops::log_replace(tree, txn, t, key, static_cast<unsigned>(offset + front),
+    return tree.log_replace(txn, t, key, static_cast<unsigned>(offset + front),
                             static_cast<unsigned>(part.size() - front - back),
                             part.substr(front, part.size() - front - back), 0, ChangeRole::forward,
                             LogKind::btree_update, kLsnNone);
@@ -99,11 +98,11 @@ inline Result<void> patch_inline(BTree& tree, txn::Transaction& txn, Ops::Target
 
 }  // namespace
 
-Result<void> Ops::log_replace(BTree& tree, txn::Transaction& txn, Target& t, Slice key,
-                              unsigned offset, unsigned old_bytes, Slice fresh, uint16_t flags,
-                              ChangeRole role, LogKind kind, Lsn undo_next) {
+Result<void> BTree::log_replace(txn::Transaction& txn, Target& t, Slice key, unsigned offset,
+                                unsigned old_bytes, Slice fresh, uint16_t flags, ChangeRole role,
+                                LogKind kind, Lsn undo_next) {
     t.assert_state();
-    DCHECK(key_equals(*t.page, t.slot, SearchKey(key)) && t.page->header.object == tree.id_.value);
+    DCHECK(key_equals(*t.page, t.slot, SearchKey(key)) && t.page->header.object == id_.value);
     DCHECK(offset + old_bytes <= value(*t.page, t.slot).size());
     DCHECK(splice_fits(*t.page, old_bytes, fresh.size()));
     const payload::Replace head{
@@ -115,17 +114,17 @@ Result<void> Ops::log_replace(BTree& tree, txn::Transaction& txn, Target& t, Sli
         PageAction::btree_replace,
         0,
         {payload::bytes_of(head), key, value(*t.page, t.slot).substr(offset, old_bytes), fresh}};
-    TRY(change_pages(tree.env_, &txn, role, kind, tree.id_, {&part, 1}, undo_next));
+    TRY(change_pages(env_, &txn, role, kind, id_, {&part, 1}, undo_next));
     return {};
 }
 
-Result<bool> Ops::replace_value(BTree& tree, txn::Transaction& txn, Target& t, Slice key,
-                                Slice fresh, uint16_t flags) {
+Result<bool> BTree::replace_value(txn::Transaction& txn, Target& t, Slice key, Slice fresh,
+                                  uint16_t flags) {
     const Slice old = value(*t.page, t.slot);
     if (!splice_fits(*t.page, old.size(), fresh.size())) [[unlikely]] {
         const size_t extra = fresh.size() - old.size();
         t.page.release();
-        TRY(split(tree, key, 0, extra));
+        TRY(split(key, 0, extra));
         return false;
     }
     const size_t shorter = std::min(old.size(), fresh.size());
@@ -134,7 +133,7 @@ Result<bool> Ops::replace_value(BTree& tree, txn::Transaction& txn, Target& t, S
     const size_t back =
         equal_back(old.data() + old.size(), fresh.data() + fresh.size(), shorter - front);
     DCHECK(front + back <= shorter);
-    TRY(log_replace(tree, txn, t, key, static_cast<unsigned>(front),
+    TRY(log_replace(txn, t, key, static_cast<unsigned>(front),
                     static_cast<unsigned>(old.size() - front - back),
                     fresh.substr(front, fresh.size() - front - back), flags, ChangeRole::forward,
                     LogKind::btree_update, kLsnNone));
@@ -142,35 +141,35 @@ Result<bool> Ops::replace_value(BTree& tree, txn::Transaction& txn, Target& t, S
 }
 
 Result<bool> BTree::update(txn::Transaction& txn, Slice key, Slice value) {
-    if (!Ops::writable(txn, key.size(), value.size())) [[unlikely]] {
-        TRY(Ops::check_write(txn, key.size(), value.size()));
+    if (!writable(txn, key.size(), value.size())) [[unlikely]] {
+        TRY(check_write(txn, key.size(), value.size()));
     }
     const SearchKey wanted(key);
     TRY(env_.locks->lock_record(txn.locks, lock_, wanted.lock_name(id_), txn::LockMode::X));
-    if (Ops::too_large(key.size(), value.size())) [[unlikely]]
+    if (too_large(key.size(), value.size())) [[unlikely]]
         return update_large(env_, *this, txn, key, value);
     for (unsigned rooms = 0; rooms <= kRoomTriesMax; ++rooms) {
-        Ops::Target t;
-        TRY(Ops::latch_for(*this, txn, wanted, true, t));
+        BTree::Target t;
+        TRY(latch_for(txn, wanted, true, t));
         if (!t.found || ghost(*t.page, t.slot)) return false;
         if (overflow(*t.page, t.slot)) [[unlikely]] {
             t.page.release();
             return update_large(env_, *this, txn, key, value);
         }
-        if (TRY(Ops::replace_value(*this, txn, t, key, value, 0))) [[likely]]
+        if (TRY(replace_value(txn, t, key, value, 0))) [[likely]]
             return true;
     }
-    return Ops::damaged(*this, root_);
+    return damaged(root_);
 }
 
 Result<bool> BTree::patch(txn::Transaction& txn, Slice key, size_t offset, Slice part) {
-    if (!Ops::writable(txn, key.size(), part.size())) [[unlikely]] {
-        TRY(Ops::check_write(txn, key.size(), part.size()));
+    if (!writable(txn, key.size(), part.size())) [[unlikely]] {
+        TRY(check_write(txn, key.size(), part.size()));
     }
     const SearchKey wanted(key);
     TRY(env_.locks->lock_record(txn.locks, lock_, wanted.lock_name(id_), txn::LockMode::X));
-    Ops::Target t;
-    TRY(Ops::latch_for(*this, txn, wanted, true, t));
+    BTree::Target t;
+    TRY(latch_for(txn, wanted, true, t));
     if (!t.found || ghost(*t.page, t.slot)) return false;
     if (overflow(*t.page, t.slot)) [[unlikely]] {
         std::string text = TRY(whole_value(env_, id_, t));
@@ -188,10 +187,10 @@ Result<bool> BTree::patch(txn::Transaction& txn, Slice key, size_t offset, Slice
 Result<bool> BTreeCursor::patch(size_t offset, Slice part) {
     assert_state();
     if (!positioned_) return false;
-    BTree::Ops::Target t;
-    const bool mine = access_ == Access::write && leaf_ != kPageNone &&
-                      BTree::Ops::writable(txn_, key_bytes_, part.size());
-    bool there = mine && tree_.env_.pool->upgrade({page_, word_, snapshot_}, leaf_, t.page) &&
+    BTree::Target t;
+    const bool mine =
+        access_ == Access::write && leaf_ != kPageNone && writable(txn_, key_bytes_, part.size());
+    bool there = mine && tree_.env().pool->upgrade({page_, word_, snapshot_}, leaf_, t.page) &&
                  !(slots(*t.page)[slot_].bits & (kGhost | kOverflow));
     if (there) [[likely]] {
         t.slot = slot_;

@@ -30,12 +30,12 @@ void copy_out(Slice value, ValueOut& out) {
 
 }  // namespace
 
-bool HeapFile::Ops::plausible(HeapFile& heap, RecordId id) {
-    return id.page > kFirstMapPage && id.page.value < heap.env_.space->pages_total();
+bool HeapFile::plausible(RecordId id) {
+    return id.page > kFirstMapPage && id.page.value < env_.space->pages_total();
 }
 
-const Slot* HeapFile::Ops::record_at(HeapFile& heap, const Page& page, SlotNo number) {
-    if (page.kind() != PageKind::heap || page.header.object != heap.id_.value ||
+const Slot* HeapFile::record_at(const Page& page, SlotNo number) {
+    if (page.kind() != PageKind::heap || page.header.object != id_.value ||
         number.value >= data(page).slot_count)
         return nullptr;
     const Slot& s = slot(page, number.value);
@@ -44,8 +44,8 @@ const Slot* HeapFile::Ops::record_at(HeapFile& heap, const Page& page, SlotNo nu
 
 // Is the moved copy of record `home` in that slot (HF-2)? A page that lost its writes may hold
 // anything.
-bool HeapFile::Ops::copy_at(HeapFile& heap, const Page& page, SlotNo number, RecordId home) {
-    if (page.kind() != PageKind::heap || page.header.object != heap.id_.value ||
+bool HeapFile::copy_at(const Page& page, SlotNo number, RecordId home) {
+    if (page.kind() != PageKind::heap || page.header.object != id_.value ||
         number.value >= data(page).slot_count)
         return false;
     const Slot& s = slot(page, number.value);
@@ -54,13 +54,12 @@ bool HeapFile::Ops::copy_at(HeapFile& heap, const Page& page, SlotNo number, Rec
 
 // Copies the record out of its page or from where it has moved to; the caller holds the record's
 // lock. False: no such record.
-Result<bool> HeapFile::Ops::read(HeapFile& heap, RecordId id,
-                                 std::move_only_function<void(Slice)> take) {
+Result<bool> HeapFile::read(RecordId id, std::move_only_function<void(Slice)> take) {
     RecordId moved{};
     DCHECK(threads::current()->latch_depth == 0);
     {
-        SharedPage page = TRY(heap.env_.pool->fix_shared(id.page));
-        const Slot* s = record_at(heap, *page, id.slot);
+        SharedPage page = TRY(env_.pool->fix_shared(id.page));
+        const Slot* s = record_at(*page, id.slot);
         if (!s) return false;
         if (!(s->state & kStub)) {
             take(content(*page, *s));
@@ -69,8 +68,8 @@ Result<bool> HeapFile::Ops::read(HeapFile& heap, RecordId id,
         // Stays there: we hold the record's lock.
         moved = link_of(content(*page, *s));
     }
-    SharedPage page = TRY(heap.env_.pool->fix_shared(moved.page));
-    if (!copy_at(heap, *page, moved.slot, id))
+    SharedPage page = TRY(env_.pool->fix_shared(moved.page));
+    if (!copy_at(*page, moved.slot, id))
         return fail(ErrorCode::corrupt_page, "moved heap record", moved.page.value,
                     moved.slot.value);
     const Slot& s = slot(*page, moved.slot.value);
@@ -79,29 +78,29 @@ Result<bool> HeapFile::Ops::read(HeapFile& heap, RecordId id,
 }
 
 Result<bool> HeapFile::fetch(txn::Transaction& txn, RecordId id, Access access, ValueOut& out) {
-    if (!Ops::plausible(*this, id)) return false;
+    if (!plausible(id)) return false;
     txn::LockManager& locks = *env_.locks;
     const txn::LockName name = txn::record_lock_name(id_, id);
     // Cursor stability: a read lock that was taken only for this read goes back at once.
-    const bool brief = access == Access::read && Ops::gives_back(*this, txn, name);
+    const bool brief = access == Access::read && gives_back(txn, name);
     if (!MUTANT(heap_fetch_unlocked))
         TRY(locks.lock_record(txn.locks, lock_, name, mode_of(access)));
-    const bool found = TRY(Ops::read(*this, id, [&](Slice value) { copy_out(value, out); }));
+    const bool found = TRY(read(id, [&](Slice value) { copy_out(value, out); }));
     if (brief) locks.unlock(txn.locks, name, txn::LockMode::S);
     return found;
 }
 
-bool HeapFile::Ops::gives_back(HeapFile& heap, txn::Transaction& txn, txn::LockName name) {
+bool HeapFile::gives_back(txn::Transaction& txn, txn::LockName name) {
     return txn.isolation == txn::Isolation::read_committed &&
-           !txn::covers(heap.env_.locks->held(txn.locks, name), txn::LockMode::S);
+           !txn::covers(env_.locks->held(txn.locks, name), txn::LockMode::S);
 }
 
 // The whole heap is locked: a copy of the page is made under its latch, and its records are handed
 // over with nothing held.
-Result<bool> HeapFile::Ops::scan_locked(HeapFile& heap, PageId id, Each& each) {
+Result<bool> HeapFile::scan_locked(PageId id, Each& each) {
     auto copy = std::make_unique<Page>();
     {
-        SharedPage page = TRY(heap.env_.pool->fix_shared(id));
+        SharedPage page = TRY(env_.pool->fix_shared(id));
         std::memcpy(static_cast<void*>(copy.get()), &*page, kPageBytes);
     }
     std::string text;
@@ -112,7 +111,7 @@ Result<bool> HeapFile::Ops::scan_locked(HeapFile& heap, PageId id, Each& each) {
         Slice value = content(*copy, s);
         if (s.state & kStub) {
             // Erased by `each`.
-            if (!TRY(read(heap, record, [&](Slice moved) { text.assign(moved); }))) continue;
+            if (!TRY(read(record, [&](Slice moved) { text.assign(moved); }))) continue;
             value = text;
         }
         if (!each(record, value)) return false;
@@ -121,21 +120,20 @@ Result<bool> HeapFile::Ops::scan_locked(HeapFile& heap, PageId id, Each& each) {
 }
 
 // Record by record: lock, read, hand over.
-Result<bool> HeapFile::Ops::scan_records(HeapFile& heap, txn::Transaction& txn, PageId id,
-                                         Each& each) {
-    txn::LockManager& locks = *heap.env_.locks;
+Result<bool> HeapFile::scan_records(txn::Transaction& txn, PageId id, Each& each) {
+    txn::LockManager& locks = *env_.locks;
     std::string text;
     for (uint32_t i = 0;; ++i) {
         {
-            SharedPage page = TRY(heap.env_.pool->fix_shared(id));
+            SharedPage page = TRY(env_.pool->fix_shared(id));
             while (i < data(*page).slot_count && slot(*page, i).state == kEmpty) ++i;
             if (i >= data(*page).slot_count) return true;
         }
         const RecordId record{id, SlotNo{static_cast<uint16_t>(i)}};
-        const txn::LockName name = txn::record_lock_name(heap.id_, record);
-        const bool brief = gives_back(heap, txn, name);
-        TRY(locks.lock_record(txn.locks, heap.lock_, name, txn::LockMode::S));
-        const bool found = TRY(read(heap, record, [&](Slice value) { text.assign(value); }));
+        const txn::LockName name = txn::record_lock_name(id_, record);
+        const bool brief = gives_back(txn, name);
+        TRY(locks.lock_record(txn.locks, lock_, name, txn::LockMode::S));
+        const bool found = TRY(read(record, [&](Slice value) { text.assign(value); }));
         if (brief) locks.unlock(txn.locks, name, txn::LockMode::S);
         if (found && !each(record, text)) return false;
     }
@@ -170,8 +168,7 @@ Result<void> HeapFile::scan(txn::Transaction& txn,
                         std::span(pages).subspan(asked, std::min(kScanAhead, pages.size() - asked));
                     asked += std::max<size_t>(env_.pool->read_ahead(next), 1);
                 }
-                if (!TRY(whole ? Ops::scan_locked(*this, pages[i], each)
-                               : Ops::scan_records(*this, txn, pages[i], each)))
+                if (!TRY(whole ? scan_locked(pages[i], each) : scan_records(txn, pages[i], each)))
                     return {};
             }
         } while (!pages.empty());

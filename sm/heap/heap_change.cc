@@ -41,17 +41,16 @@ ChangePart leave_copy(ExclusivePage& page, RecordId copy, RecordId home, RemoveP
 
 // Replaces the record in place if it fits. The record begins after the first `skip` bytes of the
 // slot.
-Result<HeapFile::Ops::Outcome> HeapFile::Ops::splice(HeapFile& heap, txn::Transaction& txn,
-                                                     ExclusivePage& page, SlotNo number,
-                                                     uint32_t skip, Slice record) {
+Result<HeapFile::Outcome> HeapFile::splice(txn::Transaction& txn, ExclusivePage& page,
+                                           SlotNo number, uint32_t skip, Slice record) {
     assert_state(*page);
     const Slot& s = slot(*page, number.value);
     DCHECK((s.state & (kLive | kGhost)) == kLive && skip <= s.length);
     const uint32_t capacity = capacity_for(skip + record.size());
-    if (capacity > s.capacity && room(*page) + s.capacity < capacity) {
+    if (capacity > s.capacity && free_bytes(*page) + s.capacity < capacity) {
         const uint32_t needed = capacity - s.capacity;
-        if (room(*page) + data(*page).reclaimable >= needed) TRY(reclaim(heap, txn, page, needed));
-        if (room(*page) + s.capacity < capacity) return Outcome::no_room;
+        if (free_bytes(*page) + data(*page).reclaimable >= needed) TRY(reclaim(txn, page, needed));
+        if (free_bytes(*page) + s.capacity < capacity) return Outcome::no_room;
     }
     const Slice before = content(*page, s).substr(skip);
     const Difference d = difference(before, record);
@@ -68,85 +67,81 @@ Result<HeapFile::Ops::Outcome> HeapFile::Ops::splice(HeapFile& heap, txn::Transa
         PageAction::heap_replace,
         0,
         {bytes_of(head), record.substr(d.at, d.new_bytes), before.substr(d.at, d.old_bytes)}};
-    TRY(change_pages(heap.env_, &txn, ChangeRole::forward, LogKind::heap_update, heap.id_,
-                     {&part, 1}));
+    TRY(change_pages(env_, &txn, ChangeRole::forward, LogKind::heap_update, id_, {&part, 1}));
     return Outcome::done;
 }
 
-Result<HeapFile::Ops::Outcome> HeapFile::Ops::update_in_place(HeapFile& heap, txn::Transaction& txn,
-                                                              RecordId id, Slice record) {
-    ExclusivePage page = TRY(heap.env_.pool->fix_exclusive(id.page));
-    const Slot* s = record_at(heap, *page, id.slot);
+Result<HeapFile::Outcome> HeapFile::update_in_place(txn::Transaction& txn, RecordId id,
+                                                    Slice record) {
+    ExclusivePage page = TRY(env_.pool->fix_exclusive(id.page));
+    const Slot* s = record_at(*page, id.slot);
     if (!s) return Outcome::missing;
-    if (!(s->state & kStub)) return splice(heap, txn, page, id.slot, 0, record);
+    if (!(s->state & kStub)) return splice(txn, page, id.slot, 0, record);
     const RecordId target = link_of(content(*page, *s));
     // The record's lock keeps it where it is.
     page.release();
-    ExclusivePage moved = TRY(heap.env_.pool->fix_exclusive(target.page));
-    if (!copy_at(heap, *moved, target.slot, id))
+    ExclusivePage moved = TRY(env_.pool->fix_exclusive(target.page));
+    if (!copy_at(*moved, target.slot, id))
         return fail(ErrorCode::corrupt_page, "moved heap record", target.page.value,
                     target.slot.value);
-    return splice(heap, txn, moved, target.slot, sizeof(Link), record);
+    return splice(txn, moved, target.slot, sizeof(Link), record);
 }
 
 // The record moves back home if it fits there, else to another page. In that case its home slot
 // keeps a stub, and keeps its space until the transaction has ended.
-Result<bool> HeapFile::Ops::move(HeapFile& heap, txn::Transaction& txn, RecordId id, Slice record) {
+Result<bool> HeapFile::move(txn::Transaction& txn, RecordId id, Slice record) {
     // Where the record is now, if not at home.
     RecordId copy{};
     bool fits_home = false;
     {
-        SharedPage home = TRY(heap.env_.pool->fix_shared(id.page));
-        const Slot* s = record_at(heap, *home, id.slot);
+        SharedPage home = TRY(env_.pool->fix_shared(id.page));
+        const Slot* s = record_at(*home, id.slot);
         // X lock held since update_in_place saw it.
         CHECK(s);
         if (s->state & kStub) copy = link_of(content(*home, *s));
-        fits_home = room(*home) + s->capacity >= capacity_for(record.size());
+        fits_home = free_bytes(*home) + s->capacity >= capacity_for(record.size());
     }
-    if (copy.page != kPageNone && fits_home) return move_home(heap, txn, id, copy, record);
-    const PageId fresh =
-        TRY(page_with_room(heap, txn, room_for(sizeof(Link) + record.size())))->id();
+    if (copy.page != kPageNone && fits_home) return move_home(txn, id, copy, record);
+    const PageId fresh = TRY(page_with_room(txn, room_for(sizeof(Link) + record.size())))->id();
     if (fresh == id.page || fresh == copy.page) return false;  // space became free there
-    return move_away(heap, txn, id, copy, fresh, record);
+    return move_away(txn, id, copy, fresh, record);
 }
 
-Result<bool> HeapFile::Ops::move_home(HeapFile& heap, txn::Transaction& txn, RecordId id,
-                                      RecordId copy, Slice record) {
+Result<bool> HeapFile::move_home(txn::Transaction& txn, RecordId id, RecordId copy, Slice record) {
     LatchedPages pages;
     pages.want(id.page);
     pages.want(copy.page);
-    TRY(pages.latch(*heap.env_.pool));
+    TRY(pages.latch(*env_.pool));
     ExclusivePage& home = pages.of(id.page);
     const Slot& s = slot(*home, id.slot.value);
     // The record's lock keeps it where it is (HF-2).
     DCHECK((s.state & kStub) && link_of(content(*home, s)) == copy);
-    if (room(*home) + s.capacity < capacity_for(record.size())) return false;
+    if (free_bytes(*home) + s.capacity < capacity_for(record.size())) return false;
     const ReplacePayload back{
         id.slot.value, kLive, s.state, 0, sizeof(Link), static_cast<uint16_t>(record.size()), 0};
     RemovePayload remove;
     ChangePart parts[2] = {
         {&home, PageAction::heap_replace, 0, {bytes_of(back), record, content(*home, s)}},
         leave_copy(pages.of(copy.page), copy, id, remove)};
-    TRY(change_pages(heap.env_, &txn, ChangeRole::forward, LogKind::heap_update, heap.id_, parts));
+    TRY(change_pages(env_, &txn, ChangeRole::forward, LogKind::heap_update, id_, parts));
     return true;
 }
 
-Result<bool> HeapFile::Ops::move_away(HeapFile& heap, txn::Transaction& txn, RecordId id,
-                                      RecordId copy, PageId fresh, Slice record) {
+Result<bool> HeapFile::move_away(txn::Transaction& txn, RecordId id, RecordId copy, PageId fresh,
+                                 Slice record) {
     DCHECK(fresh != id.page && fresh != copy.page);
     LatchedPages pages;
     pages.want(fresh);
     pages.want(id.page);
     if (copy.page != kPageNone) pages.want(copy.page);
-    TRY(pages.latch(*heap.env_.pool));
+    TRY(pages.latch(*env_.pool));
     ExclusivePage& target = pages.of(fresh);
-    if (room(*target) < room_for(sizeof(Link) + record.size())) return false;
+    if (free_bytes(*target) < room_for(sizeof(Link) + record.size())) return false;
     uint32_t index = 0;
     for (; index < data(*target).slot_count; ++index)
         if (slot(*target, index).state == kEmpty &&
-            unlocked(
-                heap, txn,
-                txn::record_lock_name(heap.id_, {fresh, SlotNo{static_cast<uint16_t>(index)}})))
+            unlocked(txn,
+                     txn::record_lock_name(id_, {fresh, SlotNo{static_cast<uint16_t>(index)}})))
             break;
     ExclusivePage& home = pages.of(id.page);
     const Slot& s = slot(*home, id.slot.value);
@@ -162,26 +157,25 @@ Result<bool> HeapFile::Ops::move_away(HeapFile& heap, txn::Transaction& txn, Rec
     uint32_t count = 2;
     RemovePayload remove;
     if (copy.page != kPageNone) parts[count++] = leave_copy(pages.of(copy.page), copy, id, remove);
-    TRY(change_pages(heap.env_, &txn, ChangeRole::forward, LogKind::heap_update, heap.id_,
-                     {parts, count}));
+    TRY(change_pages(env_, &txn, ChangeRole::forward, LogKind::heap_update, id_, {parts, count}));
     return true;
 }
 
 Result<bool> HeapFile::update(txn::Transaction& txn, RecordId id, Slice record) {
     if (record.size() > kHeapRecordBytesMax)
         return fail(ErrorCode::value_too_long, "heap record", record.size(), kHeapRecordBytesMax);
-    if (!Ops::plausible(*this, id)) return false;
+    if (!plausible(id)) return false;
     TRY(env_.locks->lock_record(txn.locks, lock_, txn::record_lock_name(id_, id),
                                 txn::LockMode::X));
     for (;;) {
-        const Ops::Outcome outcome = TRY(Ops::update_in_place(*this, txn, id, record));
-        if (outcome != Ops::Outcome::no_room) return outcome == Ops::Outcome::done;
-        if (TRY(Ops::move(*this, txn, id, record))) return true;
+        const Outcome outcome = TRY(update_in_place(txn, id, record));
+        if (outcome != Outcome::no_room) return outcome == Outcome::done;
+        if (TRY(move(txn, id, record))) return true;
     }
 }
 
 Result<bool> HeapFile::erase(txn::Transaction& txn, RecordId id) {
-    if (!Ops::plausible(*this, id)) return false;
+    if (!plausible(id)) return false;
     TRY(env_.locks->lock_record(txn.locks, lock_, txn::record_lock_name(id_, id),
                                 txn::LockMode::X));
     LatchedPages pages;
@@ -189,7 +183,7 @@ Result<bool> HeapFile::erase(txn::Transaction& txn, RecordId id) {
     pages.want(id.page);
     {
         SharedPage home = TRY(env_.pool->fix_shared(id.page));
-        const Slot* s = Ops::record_at(*this, *home, id.slot);
+        const Slot* s = record_at(*home, id.slot);
         if (!s) return false;
         if (s->state & kStub) moved = link_of(content(*home, *s));
     }
@@ -203,7 +197,7 @@ Result<bool> HeapFile::erase(txn::Transaction& txn, RecordId id) {
     const uint32_t count = moved.page == kPageNone ? 1 : 2;
     for (uint32_t i = 0; i < count; ++i) {
         ExclusivePage& page = pages.of(places[i].page);
-        if (i == 1 && !Ops::copy_at(*this, *page, moved.slot, id))
+        if (i == 1 && !copy_at(*page, moved.slot, id))
             return fail(ErrorCode::corrupt_page, "moved heap record", moved.page.value);
         const Slot& s = slot(*page, places[i].slot.value);
         classes[i] = class_of(*page);
@@ -217,8 +211,7 @@ Result<bool> HeapFile::erase(txn::Transaction& txn, RecordId id) {
     for (uint32_t i = 0; i < pages.count; ++i) pages.pages[i].release();
     // The map only holds hints: if noting fails now, the next worker that fills the page notes it.
     for (uint32_t i = 0; i < count; ++i)
-        if (richer[i] && !MUTANT(heap_map_stale))
-            (void)Ops::note_class(*this, places[i].page, false);
+        if (richer[i] && !MUTANT(heap_map_stale)) (void)note_class(places[i].page, false);
     return true;
 }
 

@@ -105,10 +105,9 @@ Result<RecordId> HeapFile::insert(txn::Transaction& txn, Slice record) {
     // Lock first: the pages of a dropped heap may belong to another object.
     TRY(locks.lock_object(txn.locks, lock_, txn::LockMode::IX));
     for (uint32_t skip = 0;;) {
-        const uint32_t bytes =
-            Ops::room_for(record.size()) + skip * static_cast<uint32_t>(sizeof(Slot));
+        const uint32_t bytes = room_for(record.size()) + skip * static_cast<uint32_t>(sizeof(Slot));
         ExclusivePage page =
-            TRY(Ops::page_with_room(*this, txn, std::min<uint32_t>(bytes, kPageBytes - kSlotsAt)));
+            TRY(page_with_room(txn, std::min<uint32_t>(bytes, kPageBytes - kSlotsAt)));
         const RecordId id{page->id(), SlotNo{static_cast<uint16_t>(choose_slot(*page, skip))}};
         const txn::LockName name = txn::record_lock_name(id_, id);
         // Under the latch the lock is only tried. After a refusal the insert unlatches, waits and
@@ -122,8 +121,7 @@ Result<RecordId> HeapFile::insert(txn::Transaction& txn, Slice record) {
             }
             continue;
         }
-        DCHECK(page->header.object == id_.value &&
-               Ops::room(*page) >= Ops::room_for(record.size()));
+        DCHECK(page->header.object == id_.value && free_bytes(*page) >= room_for(record.size()));
         DCHECK(id.slot.value >= data(*page).slot_count ||
                slot(*page, id.slot.value).state == kEmpty);
         const PutPayload head{id.slot.value, kLive, 0};

@@ -25,6 +25,10 @@
 
 namespace lockstep::sm {
 
+namespace heap {
+struct Slot;
+}
+
 inline constexpr size_t kHeapRecordBytesMax = 8000;
 
 class HeapFile {
@@ -54,7 +58,47 @@ public:
     Result<StructureReport> verify();
 
 private:
-    struct Ops;
+    // heap_space.cc. An exclusively latched page of this heap with `bytes` free; becomes the
+    // worker's insert page.
+    Result<ExclusivePage> page_with_room(txn::Transaction& txn, uint32_t bytes);
+    [[gnu::cold, gnu::noinline]] Result<ExclusivePage> find_page(txn::Transaction& txn,
+                                                                 uint32_t bytes);
+    Result<void> extend();
+    Result<void> load_hints();
+    // Frees what ended transactions left on the page, until `bytes` are free or no more can be
+    // freed.
+    [[gnu::cold, gnu::noinline]] Result<void> reclaim(txn::Transaction& txn, ExclusivePage& page,
+                                                      uint32_t bytes);
+    // Brings the map up to date with the page's class; `offer`: others may insert there.
+    Result<void> note_class(PageId page, bool offer);
+    txn::LockName lock_of(PageId page, uint32_t index, const heap::Slot& s,
+                          const Page& bytes) const;
+    // No transaction holds a lock on the name, `txn` included.
+    bool unlocked(txn::Transaction& txn, txn::LockName name);
+
+    // heap_access.cc. False: no such page of this heap.
+    bool plausible(RecordId id);
+    const heap::Slot* record_at(const Page& page, SlotNo slot);
+    bool copy_at(const Page& page, SlotNo number, RecordId home);
+    Result<bool> read(RecordId id, std::move_only_function<void(Slice)> take);
+    // A read lock on the name is given back after the read: read committed, and not held otherwise.
+    bool gives_back(txn::Transaction& txn, txn::LockName name);
+    using Each = std::move_only_function<bool(RecordId, Slice)>;
+    // One page of a scan; false: `each` wants no more.
+    Result<bool> scan_locked(PageId id, Each& each);
+    Result<bool> scan_records(txn::Transaction& txn, PageId id, Each& each);
+
+    // heap_change.cc
+    enum class Outcome : uint8_t { done, missing, no_room };
+    Result<Outcome> update_in_place(txn::Transaction& txn, RecordId id, Slice record);
+    // False: things changed meanwhile, try everything again.
+    Result<bool> move(txn::Transaction& txn, RecordId id, Slice record);
+    Result<bool> move_home(txn::Transaction& txn, RecordId id, RecordId copy, Slice record);
+    Result<bool> move_away(txn::Transaction& txn, RecordId id, RecordId copy, PageId fresh,
+                           Slice record);
+    Result<Outcome> splice(txn::Transaction& txn, ExclusivePage& page, SlotNo slot, uint32_t skip,
+                           Slice record);
+
     Env& env_;
     const ObjectId id_;
     const PageId first_;

@@ -50,60 +50,12 @@ struct HeapFile::Hints {
 static_assert((kHeapRecordBytesMax + sizeof(heap::Link) + 3) / 4 * 4 + sizeof(heap::Slot) <=
               kPageBytes - heap::kSlotsAt);
 
-struct HeapFile::Ops {
-    // Bytes that a page must have free for a record of `length` in a new slot.
-    static uint32_t room_for(size_t length) {
-        return heap::capacity_for(length) + static_cast<uint32_t>(sizeof(heap::Slot));
-    }
-    static uint32_t room(const Page& page) { return heap::data(page).free_bytes; }
+// Bytes that a page must have free for a record of `length` in a new slot.
+inline uint32_t room_for(size_t length) {
+    return heap::capacity_for(length) + static_cast<uint32_t>(sizeof(heap::Slot));
+}
 
-    // --- heap_space.cc
-    // Exclusively held page of this heap with `bytes` free; becomes the worker's insert page.
-    static Result<ExclusivePage> page_with_room(HeapFile& heap, txn::Transaction& txn,
-                                                uint32_t bytes);
-    static Result<ExclusivePage> find_page(HeapFile& heap, txn::Transaction& txn, uint32_t bytes);
-    static Result<void> extend(HeapFile& heap);
-    static Result<void> load_hints(HeapFile& heap);
-    // Frees what ended transactions left on the page, until `bytes` are free or nothing more can be
-    // freed.
-    static Result<void> reclaim(HeapFile& heap, txn::Transaction& txn, ExclusivePage& page,
-                                uint32_t bytes);
-    // Writes the page's class to the map; `offer`: other workers may insert there.
-    static Result<void> note_class(HeapFile& heap, PageId page, bool offer);
-
-    // --- heap_access.cc
-    // False: no such page of this heap.
-    static bool plausible(HeapFile& heap, RecordId id);
-    static const heap::Slot* record_at(HeapFile& heap, const Page& page, SlotNo slot);
-    static bool copy_at(HeapFile& heap, const Page& page, SlotNo number, RecordId home);
-    static Result<bool> read(HeapFile& heap, RecordId id,
-                             std::move_only_function<void(Slice)> take);
-    // True if the read lock on the name must be released after the read: read committed, and not
-    // held before.
-    static bool gives_back(HeapFile& heap, txn::Transaction& txn, txn::LockName name);
-    using Each = std::move_only_function<bool(RecordId, Slice)>;
-    // One page of a scan; false: `each` returned false.
-    static Result<bool> scan_locked(HeapFile& heap, PageId id, Each& each);
-    static Result<bool> scan_records(HeapFile& heap, txn::Transaction& txn, PageId id, Each& each);
-
-    // --- heap_change.cc
-    enum class Outcome : uint8_t { done, missing, no_room };
-    static Result<Outcome> update_in_place(HeapFile& heap, txn::Transaction& txn, RecordId id,
-                                           Slice record);
-    // False: the pages changed, so start over.
-    static Result<bool> move(HeapFile& heap, txn::Transaction& txn, RecordId id, Slice record);
-    static Result<bool> move_home(HeapFile& heap, txn::Transaction& txn, RecordId id, RecordId copy,
-                                  Slice record);
-    static Result<bool> move_away(HeapFile& heap, txn::Transaction& txn, RecordId id, RecordId copy,
-                                  PageId fresh, Slice record);
-    static Result<Outcome> splice(HeapFile& heap, txn::Transaction& txn, ExclusivePage& page,
-                                  SlotNo slot, uint32_t skip, Slice record);
-
-    static txn::LockName lock_of(const HeapFile& heap, PageId page, uint32_t index,
-                                 const heap::Slot& s, const Page& bytes);
-    // True if no transaction, this one included, holds a lock on the name.
-    static bool unlocked(HeapFile& heap, txn::Transaction& txn, txn::LockName name);
-};
+inline uint32_t free_bytes(const Page& page) { return heap::data(page).free_bytes; }
 
 // Up to three data pages, latched in ascending order (HF-5).
 struct LatchedPages {

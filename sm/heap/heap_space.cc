@@ -18,36 +18,34 @@ uint32_t class_needed(uint32_t bytes) {
 
 }  // namespace
 
-Result<ExclusivePage> HeapFile::Ops::page_with_room(HeapFile& heap, txn::Transaction& txn,
-                                                    uint32_t bytes) {
+Result<ExclusivePage> HeapFile::page_with_room(txn::Transaction& txn, uint32_t bytes) {
     DCHECK(bytes <= kPageBytes - kSlotsAt && threads::current()->latch_depth == 0);
     const uint32_t hint =
-        heap.hints_->workers[threads::worker_index()].page.load(std::memory_order_relaxed);
+        hints_->workers[threads::worker_index()].page.load(std::memory_order_relaxed);
     if (hint != kPageNone.value) [[likely]] {
-        ExclusivePage page = TRY(heap.env_.pool->fix_exclusive(PageId{hint}));
-        DCHECK(page->kind() == PageKind::heap && page->header.object == heap.id_.value);
-        if (room(*page) >= bytes) [[likely]]
+        ExclusivePage page = TRY(env_.pool->fix_exclusive(PageId{hint}));
+        DCHECK(page->kind() == PageKind::heap && page->header.object == id_.value);
+        if (free_bytes(*page) >= bytes) [[likely]]
             return page;
-        if (room(*page) + data(*page).reclaimable >= bytes) {
-            TRY(reclaim(heap, txn, page, bytes));
-            if (room(*page) >= bytes) return page;
+        if (free_bytes(*page) + data(*page).reclaimable >= bytes) {
+            TRY(reclaim(txn, page, bytes));
+            if (free_bytes(*page) >= bytes) return page;
         }
     }
-    return find_page(heap, txn, bytes);
+    return find_page(txn, bytes);
 }
 
 // Cold: the insert page is full.
-[[gnu::cold, gnu::noinline]] Result<ExclusivePage> HeapFile::Ops::find_page(HeapFile& heap,
-                                                                            txn::Transaction& txn,
-                                                                            uint32_t bytes) {
-    TRY(load_hints(heap));
-    Hints& hints = *heap.hints_;
+[[gnu::cold, gnu::noinline]] Result<ExclusivePage> HeapFile::find_page(txn::Transaction& txn,
+                                                                       uint32_t bytes) {
+    TRY(load_hints());
+    Hints& hints = *hints_;
     auto& mine = hints.workers[threads::worker_index()].page;
     hints.latch.lock();
     hints.assert_state();
     const PageId left{mine.exchange(kPageNone.value, std::memory_order_relaxed)};
     hints.latch.unlock();
-    if (left != kPageNone) TRY(note_class(heap, left, true));
+    if (left != kPageNone) TRY(note_class(left, true));
 
     for (uint32_t tried = 0, lowest = class_needed(bytes);
          tried < kCandidatesTried && lowest < kClasses;) {
@@ -69,34 +67,34 @@ Result<ExclusivePage> HeapFile::Ops::page_with_room(HeapFile& heap, txn::Transac
         if (!taken && current != kPageNone) hints.candidates[lowest].push_back(candidate);
         hints.assert_state();
         hints.latch.unlock();
-        if (current != kPageNone) return page_with_room(heap, txn, bytes);
+        if (current != kPageNone) return page_with_room(txn, bytes);
         if (taken) continue;
         ++tried;
-        ExclusivePage page = TRY(heap.env_.pool->fix_exclusive(candidate));
-        if (page->kind() != PageKind::heap || page->header.object != heap.id_.value)
+        ExclusivePage page = TRY(env_.pool->fix_exclusive(candidate));
+        if (page->kind() != PageKind::heap || page->header.object != id_.value)
             return fail(ErrorCode::corrupt_page, "page of a heap", candidate.value);
-        if (room(*page) < bytes && room(*page) + data(*page).reclaimable >= bytes)
-            TRY(reclaim(heap, txn, page, bytes));
-        if (room(*page) >= bytes) return page;
+        if (free_bytes(*page) < bytes && free_bytes(*page) + data(*page).reclaimable >= bytes)
+            TRY(reclaim(txn, page, bytes));
+        if (free_bytes(*page) >= bytes) return page;
         const bool promising = class_of(*page) >= class_needed(bytes);
         page.release();
         hints.latch.lock();
         uint32_t expected = candidate.value;
         mine.compare_exchange_strong(expected, kPageNone.value, std::memory_order_relaxed);
         hints.latch.unlock();
-        if (!promising) TRY(note_class(heap, candidate, true));
+        if (!promising) TRY(note_class(candidate, true));
         else if (lowest + 1 < kClasses) ++lowest;
         else break;
     }
-    TRY(extend(heap));
-    return page_with_room(heap, txn, bytes);
+    TRY(extend());
+    return page_with_room(txn, bytes);
 }
 
 // A new page at the end of the list becomes the worker's insert page. The last map page's latch
 // keeps extenders apart.
-Result<void> HeapFile::Ops::extend(HeapFile& heap) {
-    Env& env = heap.env_;
-    Hints& hints = *heap.hints_;
+Result<void> HeapFile::extend() {
+    Env& env = env_;
+    Hints& hints = *hints_;
     hints.latch.lock();
     PageId last = hints.last_map;
     DCHECK(hints.loaded);
@@ -117,10 +115,9 @@ Result<void> HeapFile::Ops::extend(HeapFile& heap) {
         last = reservation.pages[1];
         new_map = TRY(env.pool->fix_new(last));
     }
-    const FormatPayload format{fresh.value, heap.id_.value, last.value,
-                               full ? uint16_t{0} : entries, 0};
+    const FormatPayload format{fresh.value, id_.value, last.value, full ? uint16_t{0} : entries, 0};
     const MapSetPayload append{entries, kClasses - 1, kAppend, fresh.value};
-    const MapFormatPayload format_map{last.value, heap.id_.value, fresh.value, kClasses - 1};
+    const MapFormatPayload format_map{last.value, id_.value, fresh.value, kClasses - 1};
     ChangePart parts[4] = {reservation.part(),
                            {&page, PageAction::heap_format, kPartFresh, {bytes_of(format)}}};
     uint32_t count = 2;
@@ -131,8 +128,7 @@ Result<void> HeapFile::Ops::extend(HeapFile& heap) {
     } else {
         parts[count++] = {&map_page, PageAction::heap_map_set, 0, {bytes_of(append)}};
     }
-    TRY(change_pages(env, nullptr, ChangeRole::system, LogKind::heap_extend, heap.id_,
-                     {parts, count}));
+    TRY(change_pages(env, nullptr, ChangeRole::system, LogKind::heap_extend, id_, {parts, count}));
     hints.latch.lock();
     hints.last_map = last;
     auto& mine = hints.workers[threads::worker_index()].page;
@@ -145,16 +141,16 @@ Result<void> HeapFile::Ops::extend(HeapFile& heap) {
 }
 
 // First insert after open: loads all pages with free space from the map.
-Result<void> HeapFile::Ops::load_hints(HeapFile& heap) {
-    Hints& hints = *heap.hints_;
+Result<void> HeapFile::load_hints() {
+    Hints& hints = *hints_;
     hints.latch.lock();
     const bool loaded = hints.loaded;
     hints.latch.unlock();
     if (loaded) return {};
     std::vector<PageId> found[kClasses];
-    PageId last = heap.first_;
-    for (PageId at = heap.first_; at != kPageNone;) {
-        SharedPage page = TRY(heap.env_.pool->fix_shared(at));
+    PageId last = first_;
+    for (PageId at = first_; at != kPageNone;) {
+        SharedPage page = TRY(env_.pool->fix_shared(at));
         const MapBody& body = map(*page);
         for (uint32_t i = 0; i < body.entries; ++i)
             if (body.free_class[i] > 0)
@@ -177,19 +173,19 @@ Result<void> HeapFile::Ops::load_hints(HeapFile& heap) {
     return {};
 }
 
-txn::LockName HeapFile::Ops::lock_of(const HeapFile& heap, PageId page, uint32_t index,
-                                     const Slot& s, const Page& bytes) {
+txn::LockName HeapFile::lock_of(PageId page, uint32_t index, const Slot& s,
+                                const Page& bytes) const {
     const RecordId id = s.state & kMoved ? link_of(content(bytes, s))
                                          : RecordId{page, SlotNo{static_cast<uint16_t>(index)}};
-    return txn::record_lock_name(heap.id_, id);
+    return txn::record_lock_name(id_, id);
 }
 
-bool HeapFile::Ops::unlocked(HeapFile& heap, txn::Transaction& txn, txn::LockName name) {
-    txn::LockManager& locks = *heap.env_.locks;
+bool HeapFile::unlocked(txn::Transaction& txn, txn::LockName name) {
+    txn::LockManager& locks = *env_.locks;
     if (MUTANT(heap_bytes_taken_early)) return true;
     // A transaction that holds the whole heap erases without record locks. Its ghosts look as free
     // as old ghosts, but it may still roll back.
-    if (heap.lock().strong.load(std::memory_order_acquire) != 0) return false;
+    if (lock().strong.load(std::memory_order_acquire) != 0) return false;
     return locks.held(txn.locks, name) == txn::LockMode::none &&
            locks.grantable(txn.locks, name, txn::LockMode::X);
 }
@@ -197,10 +193,8 @@ bool HeapFile::Ops::unlocked(HeapFile& heap, txn::Transaction& txn, txn::LockNam
 // The bytes of a ghost and the unused bytes of a shortened record belong to their transaction until
 // its lock is gone. A later change of the record needs this page's latch. So a record found
 // unlocked here stays unlocked until the change is applied.
-[[gnu::cold, gnu::noinline]] Result<void> HeapFile::Ops::reclaim(HeapFile& heap,
-                                                                 txn::Transaction& txn,
-                                                                 ExclusivePage& page,
-                                                                 uint32_t bytes) {
+[[gnu::cold, gnu::noinline]] Result<void> HeapFile::reclaim(txn::Transaction& txn,
+                                                            ExclusivePage& page, uint32_t bytes) {
     assert_state(*page);
     const DataHeader& head = data(*page);
     uint16_t slots[kSlotsMax];
@@ -209,7 +203,7 @@ bool HeapFile::Ops::unlocked(HeapFile& heap, txn::Transaction& txn, txn::LockNam
         const Slot& s = slot(*page, i);
         if (s.state == kEmpty) continue;
         const uint32_t spare = s.state & kGhost ? s.capacity : s.capacity - capacity_for(s.length);
-        if (spare == 0 || !unlocked(heap, txn, lock_of(heap, page->id(), i, s, *page))) continue;
+        if (spare == 0 || !unlocked(txn, lock_of(page->id(), i, s, *page))) continue;
         slots[count++] = static_cast<uint16_t>(i);
         gain += spare;
     }
@@ -220,24 +214,23 @@ bool HeapFile::Ops::unlocked(HeapFile& heap, txn::Transaction& txn, txn::LockNam
                     PageAction::heap_remove,
                     0,
                     {bytes_of(trim), {reinterpret_cast<const char*>(slots), count * 2u}}};
-    TRY(change_pages(heap.env_, nullptr, ChangeRole::system, LogKind::heap_reclaim, heap.id_,
-                     {&part, 1}));
+    TRY(change_pages(env_, nullptr, ChangeRole::system, LogKind::heap_reclaim, id_, {&part, 1}));
     return {};
 }
 
-Result<void> HeapFile::Ops::note_class(HeapFile& heap, PageId id, bool offer) {
-    TRY(load_hints(heap));
+Result<void> HeapFile::note_class(PageId id, bool offer) {
+    TRY(load_hints());
     PageId map_id;
     uint16_t index;
     uint8_t now;
     {
-        SharedPage page = TRY(heap.env_.pool->fix_shared(id));
+        SharedPage page = TRY(env_.pool->fix_shared(id));
         map_id = PageId{data(*page).map_page};
         index = data(*page).map_index;
         now = class_of(*page);
     }
     {
-        ExclusivePage map_page = TRY(heap.env_.pool->fix_exclusive(map_id));
+        ExclusivePage map_page = TRY(env_.pool->fix_exclusive(map_id));
         if (map_page->kind() != PageKind::heap_map || index >= map(*map_page).entries ||
             map(*map_page).page[index] != id.value)
             return fail(ErrorCode::corrupt_page, "free-space map of a heap", map_id.value,
@@ -246,13 +239,13 @@ Result<void> HeapFile::Ops::note_class(HeapFile& heap, PageId id, bool offer) {
         if (noted != now) {
             const MapSetPayload set{index, now, kSetClass, id.value};
             ChangePart part{&map_page, PageAction::heap_map_set, 0, {bytes_of(set)}};
-            TRY(change_pages(heap.env_, nullptr, ChangeRole::system, LogKind::heap_free_space,
-                             heap.id_, {&part, 1}));
+            TRY(change_pages(env_, nullptr, ChangeRole::system, LogKind::heap_free_space, id_,
+                             {&part, 1}));
         }
         offer |= now > noted;
     }
     if (!offer || now == 0) return {};
-    Hints& hints = *heap.hints_;
+    Hints& hints = *hints_;
     hints.latch.lock();
     bool used = false;
     for (uint32_t w = 0; w < hints.worker_count; ++w)

@@ -11,34 +11,30 @@ namespace lockstep {
 using sm::OpKind;
 
 Result<RecordId> Heap::insert(Txn& txn, Slice record) const {
-    txn::Transaction* t = sm::enter_change(txn, engine_, heap_, OpKind::insert);
-    if (!t) return sm::refused(txn, engine_, heap_);
-    return sm::finish(*t, heap_->insert(*t, record));
+    return sm::perform_change(txn, engine_, heap_, OpKind::insert,
+                              [&](txn::Transaction& t) { return heap_->insert(t, record); });
 }
 
 Result<bool> Heap::get(Txn& txn, RecordId id, std::string& record, Access access) const {
-    txn::Transaction* t = sm::enter(txn, engine_, heap_, OpKind::fetch);
-    if (!t) return sm::refused(txn, engine_, heap_);
-    sm::ValueOut out{.text = &record};
-    return sm::finish(*t, heap_->fetch(*t, id, access, out));
+    return sm::perform(txn, engine_, heap_, OpKind::fetch, [&](txn::Transaction& t) {
+        sm::ValueOut out{.text = &record};
+        return heap_->fetch(t, id, access, out);
+    });
 }
 
 Result<bool> Heap::update(Txn& txn, RecordId id, Slice record) const {
-    txn::Transaction* t = sm::enter_change(txn, engine_, heap_, OpKind::update);
-    if (!t) return sm::refused(txn, engine_, heap_);
-    return sm::finish(*t, heap_->update(*t, id, record));
+    return sm::perform_change(txn, engine_, heap_, OpKind::update,
+                              [&](txn::Transaction& t) { return heap_->update(t, id, record); });
 }
 
 Result<bool> Heap::erase(Txn& txn, RecordId id) const {
-    txn::Transaction* t = sm::enter_change(txn, engine_, heap_, OpKind::erase);
-    if (!t) return sm::refused(txn, engine_, heap_);
-    return sm::finish(*t, heap_->erase(*t, id));
+    return sm::perform_change(txn, engine_, heap_, OpKind::erase,
+                              [&](txn::Transaction& t) { return heap_->erase(t, id); });
 }
 
 Result<void> Heap::scan(Txn& txn, std::move_only_function<bool(RecordId, Slice)> each) const {
-    txn::Transaction* t = sm::enter(txn, engine_, heap_, OpKind::scan);
-    if (!t) return sm::refused(txn, engine_, heap_);
-    return sm::finish(*t, heap_->scan(*t, std::move(each)));
+    return sm::perform(txn, engine_, heap_, OpKind::scan,
+                       [&](txn::Transaction& t) { return heap_->scan(t, std::move(each)); });
 }
 
 ObjectId Heap::id() const { return heap_ ? heap_->id() : ObjectId{}; }

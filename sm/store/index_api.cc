@@ -3,7 +3,7 @@
 #include <utility>
 
 #include <lockstep/index.h>
-#include "sm/btree/btree.h"
+#include "sm/btree/btree_cursor.h"
 #include "sm/store/operation.h"
 
 namespace lockstep {
@@ -12,83 +12,76 @@ using sm::OpKind;
 using sm::TxnAccess;
 
 Result<bool> Index::get(Txn& txn, Slice key, std::string& value, Access access) const {
-    txn::Transaction* t = sm::enter(txn, engine_, tree_, OpKind::fetch);
-    if (!t) return sm::refused(txn, engine_, tree_);
-    sm::ValueOut out{.text = &value};
-    return sm::finish(*t, tree_->fetch(*t, key, access, out));
+    return sm::perform(txn, engine_, tree_, OpKind::fetch, [&](txn::Transaction& t) {
+        sm::ValueOut out{.text = &value};
+        return tree_->fetch(t, key, access, out);
+    });
 }
 
 Result<std::optional<size_t>> Index::get(Txn& txn, Slice key, std::span<std::byte> buffer,
                                          Access access) const {
-    txn::Transaction* t = sm::enter(txn, engine_, tree_, OpKind::fetch);
-    if (!t) return sm::refused(txn, engine_, tree_);
-    sm::ValueOut out{.fixed = buffer.data(), .capacity = buffer.size()};
-    const auto found = tree_->fetch(*t, key, access, out);
-    if (!found) [[unlikely]] {
-        sm::note_error(*t, found.error());
-        return std::unexpected(found.error());
-    }
-    if (!*found) return std::optional<size_t>{};
-    return std::optional<size_t>{out.bytes};
+    return sm::perform(txn, engine_, tree_, OpKind::fetch,
+                       [&](txn::Transaction& t) -> Result<std::optional<size_t>> {
+                           sm::ValueOut out{.fixed = buffer.data(), .capacity = buffer.size()};
+                           const Result<bool> found = tree_->fetch(t, key, access, out);
+                           if (!found) [[unlikely]]
+                               return std::unexpected(found.error());
+                           if (!*found) return std::nullopt;
+                           return out.bytes;
+                       });
 }
 
 Result<size_t> Index::get_many(Txn& txn, std::span<Lookup> rows, Access access) const {
-    txn::Transaction* t = sm::enter(txn, engine_, tree_, OpKind::fetch);
-    if (!t) return sm::refused(txn, engine_, tree_);
-    return sm::finish(*t, [&] { return tree_->fetch_many(*t, rows, access); });
+    return sm::perform(txn, engine_, tree_, OpKind::fetch,
+                       [&](txn::Transaction& t) { return tree_->fetch_many(t, rows, access); });
 }
 
 Result<void> Index::insert(Txn& txn, Slice key, Slice value) const {
-    txn::Transaction* t = sm::enter_change(txn, engine_, tree_, OpKind::insert);
-    if (!t) return sm::refused(txn, engine_, tree_);
-    return sm::finish(*t, [&] { return tree_->insert(*t, key, value); });
+    return sm::perform_change(txn, engine_, tree_, OpKind::insert,
+                              [&](txn::Transaction& t) { return tree_->insert(t, key, value); });
 }
 
 Result<void> Index::insert_many(Txn& txn, std::span<const NewRecord> records) const {
-    txn::Transaction* t = sm::enter_change(txn, engine_, tree_, OpKind::insert);
-    if (!t) return sm::refused(txn, engine_, tree_);
-    return sm::finish(*t, [&] { return tree_->insert_many(*t, records); });
+    return sm::perform_change(txn, engine_, tree_, OpKind::insert,
+                              [&](txn::Transaction& t) { return tree_->insert_many(t, records); });
 }
 
 Result<bool> Index::update(Txn& txn, Slice key, Slice value) const {
-    txn::Transaction* t = sm::enter_change(txn, engine_, tree_, OpKind::update);
-    if (!t) return sm::refused(txn, engine_, tree_);
-    return sm::finish(*t, [&] { return tree_->update(*t, key, value); });
+    return sm::perform_change(txn, engine_, tree_, OpKind::update,
+                              [&](txn::Transaction& t) { return tree_->update(t, key, value); });
 }
 
 Result<void> Index::put(Txn& txn, Slice key, Slice value) const {
-    txn::Transaction* t = sm::enter_change(txn, engine_, tree_, OpKind::insert);
-    if (!t) return sm::refused(txn, engine_, tree_);
-    const bool updated = TRY(sm::finish(*t, tree_->update(*t, key, value)));
-    if (updated) return {};
-    // The miss has locked the gap (or, below serializable, nothing): another transaction may still
-    // have put the key in between.
-    auto inserted = tree_->insert(*t, key, value);
-    if (!inserted && inserted.error().code == ErrorCode::duplicate_key) {
-        TRY(sm::finish(*t, tree_->update(*t, key, value)));
-        return {};
-    }
-    return sm::finish(*t, inserted);
+    return sm::perform_change(txn, engine_, tree_, OpKind::insert,
+                              [&](txn::Transaction& t) -> Result<void> {
+                                  if (TRY(tree_->update(t, key, value))) return {};
+                                  // Below serializable the miss locks nothing: the key may have
+                                  // been inserted in between.
+                                  Result<void> inserted = tree_->insert(t, key, value);
+                                  if (inserted || inserted.error().code != ErrorCode::duplicate_key)
+                                      return inserted;
+                                  TRY(tree_->update(t, key, value));
+                                  return {};
+                              });
 }
 
 Result<bool> Index::patch(Txn& txn, Slice key, size_t offset, Slice part) const {
-    txn::Transaction* t = sm::enter_change(txn, engine_, tree_, OpKind::update);
-    if (!t) return sm::refused(txn, engine_, tree_);
-    return sm::finish(*t, [&] { return tree_->patch(*t, key, offset, part); });
+    return sm::perform_change(txn, engine_, tree_, OpKind::update, [&](txn::Transaction& t) {
+        return tree_->patch(t, key, offset, part);
+    });
 }
 
 Result<bool> Index::patch(Txn& txn, Slice key, size_t offset, Slice part,
                           const RecordHint& hint) const {
-    txn::Transaction* t = sm::enter_change(txn, engine_, tree_, OpKind::update);
-    if (!t) return sm::refused(txn, engine_, tree_);
-    tree_->note_hint(*t, hint);
-    return sm::finish(*t, [&] { return tree_->patch(*t, key, offset, part); });
+    return sm::perform_change(txn, engine_, tree_, OpKind::update, [&](txn::Transaction& t) {
+        tree_->note_hint(t, hint);
+        return tree_->patch(t, key, offset, part);
+    });
 }
 
 Result<bool> Index::erase(Txn& txn, Slice key) const {
-    txn::Transaction* t = sm::enter_change(txn, engine_, tree_, OpKind::erase);
-    if (!t) return sm::refused(txn, engine_, tree_);
-    return sm::finish(*t, [&] { return tree_->erase(*t, key); });
+    return sm::perform_change(txn, engine_, tree_, OpKind::erase,
+                              [&](txn::Transaction& t) { return tree_->erase(t, key); });
 }
 
 Cursor Index::scan(Txn& txn, Slice low, Slice high, Access access) const {

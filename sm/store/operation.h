@@ -74,23 +74,40 @@ inline txn::Transaction* enter_change(const Txn& txn, const Engine* engine, cons
 // a rollback.
 [[gnu::cold, gnu::noinline]] void note_error(txn::Transaction& txn, const Error& error);
 
-template <class T>
-inline Result<T> finish(txn::Transaction& txn, Result<T> result) {
-    DCHECK(threads::current()->latch_depth == 0);  // no operation leaves a latch behind
-    if (!result) [[unlikely]]
-        note_error(txn, result.error());
-    return result;
-}
-// The same for hot calls: runs the operation, so its result is built in place and not copied.
+// Runs `operation()`, notes what its error means for the transaction, and passes the last point.
+// The result is made in its last place and not copied.
 template <class Operation>
 [[gnu::always_inline]] inline auto finish(txn::Transaction& txn, Operation operation) {
     auto result = operation();
-    DCHECK(threads::current()->latch_depth == 0);
+    DCHECK(threads::current()->latch_depth == 0);  // no operation leaves a latch behind
     if (!result) [[unlikely]]
         note_error(txn, result.error());
     if (threads::worker_local.code_points) [[unlikely]]
         CTX(finished);
     return result;
+}
+
+// One operation of the public API on an index or heap: checks the transaction, crosses the
+// boundary, runs `operation(transaction)`.
+template <class Object, class Operation>
+[[gnu::always_inline]] inline auto perform(const Txn& txn, const Engine* engine,
+                                           const Object* object, OpKind kind, Operation operation)
+    -> std::invoke_result_t<Operation, txn::Transaction&> {
+    txn::Transaction* t = enter(txn, engine, object, kind);
+    if (!t) [[unlikely]]
+        return refused(txn, engine, object);
+    return finish(*t, [&] { return operation(*t); });
+}
+// The same for an operation that changes something.
+template <class Object, class Operation>
+[[gnu::always_inline]] inline auto perform_change(const Txn& txn, const Engine* engine,
+                                                  const Object* object, OpKind kind,
+                                                  Operation operation)
+    -> std::invoke_result_t<Operation, txn::Transaction&> {
+    txn::Transaction* t = enter_change(txn, engine, object, kind);
+    if (!t) [[unlikely]]
+        return refused(txn, engine, object);
+    return finish(*t, [&] { return operation(*t); });
 }
 
 }  // namespace lockstep::sm

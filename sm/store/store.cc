@@ -133,17 +133,19 @@ Result<Txn> Store::begin(const TxnOptions& options) {
 
 Result<Index> Store::create_index(Txn& txn, std::string_view name) {
     txn::Transaction* t = TRY(schema_txn(engine_.get(), txn));
-    return Index(engine_.get(), TRY(sm::finish(*t, engine_->catalog->create_index(*t, name))));
+    return Index(engine_.get(),
+                 TRY(sm::finish(*t, [&] { return engine_->catalog->create_index(*t, name); })));
 }
 
 Result<Heap> Store::create_heap(Txn& txn, std::string_view name) {
     txn::Transaction* t = TRY(schema_txn(engine_.get(), txn));
-    return Heap(engine_.get(), TRY(sm::finish(*t, engine_->catalog->create_heap(*t, name))));
+    return Heap(engine_.get(),
+                TRY(sm::finish(*t, [&] { return engine_->catalog->create_heap(*t, name); })));
 }
 
 Result<void> Store::drop(Txn& txn, std::string_view name) {
     txn::Transaction* t = TRY(schema_txn(engine_.get(), txn));
-    return sm::finish(*t, engine_->catalog->drop(*t, name));
+    return sm::finish(*t, [&] { return engine_->catalog->drop(*t, name); });
 }
 
 Result<Index> Store::index(std::string_view name) {
@@ -174,9 +176,11 @@ Result<void> Store::bulk_load(Txn& txn, Index index,
         return fail(ErrorCode::bad_argument, "index of another store", index.id().value);
     if (fill_percent < 50 || fill_percent > 100)
         return fail(ErrorCode::bad_argument, "fill_percent", fill_percent);
-    TRY(sm::finish(*t,
-                   engine_->locks->lock_object(t->locks, index.tree_->lock(), txn::LockMode::X)));
-    return sm::finish(*t, index.tree_->bulk_load(*t, std::move(next), fill_percent));
+    TRY(sm::finish(*t, [&] {
+        return engine_->locks->lock_object(t->locks, index.tree_->lock(), txn::LockMode::X);
+    }));
+    return sm::finish(*t,
+                      [&] { return index.tree_->bulk_load(*t, std::move(next), fill_percent); });
 }
 
 Result<void> Store::wait_durable(Lsn point) {

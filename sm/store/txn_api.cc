@@ -113,7 +113,7 @@ Result<void> Txn::rollback_to(const Savepoint& savepoint) {
     if (!t) return std::unexpected(TxnAccess::why_not(*this));
     if (savepoint.number == 0 || savepoint.number > t->savepoints || savepoint.lsn > t->last_lsn)
         return fail(ErrorCode::bad_argument, "savepoint of another transaction", savepoint.number);
-    TRY(sm::finish(*t, sm::rollback(*engine_, *t, savepoint.lsn)));
+    TRY(sm::finish(*t, [&] { return sm::rollback(*engine_, *t, savepoint.lsn); }));
     DCHECK(t->state == txn::TxnState::active && t->last_lsn >= savepoint.lsn);
     sm::undo_at_end(*t, savepoint);
     return {};

@@ -151,13 +151,12 @@ TEST_F(RollbackTest, CrashBetweenTheCompensationsOfOneRecord) {
             copy("a", "image" + std::to_string(undone));
             // The last one belongs to the abort.
             if (undone + 1 == kMany) break;
-            sm::BTree::Ops::Target at;
-            ASSERT_OK(
-                sm::BTree::Ops::latch_for(tree, *t, Slice(names[kMany - 1 - undone]), true, at));
+            sm::BTree::Target at;
+            ASSERT_OK(tree.latch_for(*t, Slice(names[kMany - 1 - undone]), true, at));
             ASSERT_TRUE(at.found);
-            ASSERT_OK(sm::BTree::Ops::log_set_ghost(tree, *t, at, names[kMany - 1 - undone], true,
-                                                    sm::ChangeRole::compensation,
-                                                    sm::LogKind::btree_undo_insert, many));
+            ASSERT_OK(tree.log_set_ghost(*t, at, names[kMany - 1 - undone], true,
+                                         sm::ChangeRole::compensation,
+                                         sm::LogKind::btree_undo_insert, many));
         }
         ASSERT_OK(txn->abort());
     });

@@ -1,0 +1,130 @@
+// btree_cursor.h - ordered scans of a B-tree under the transaction's isolation, both ways.
+//
+// Concepts   The cursor remembers the key it stands on and the leaf's version. A step reads the
+//            next record optimistically, validates, locks it, and copies it (btree_cursor.cc).
+// Blocking   next(), prev() and patch() may park for locks, pages and latches. The transaction must
+//            belong to the calling thread.
+#pragma once
+
+#include <string>
+
+#include "sm/btree/btree.h"
+
+namespace lockstep::sm {
+
+struct OverflowRef;
+
+// Walks keys in order, in both directions, under the transaction's isolation. It survives splits,
+// merges and changes by its own transaction: it remembers its key and searches again if its leaf
+// has changed.
+class BTreeCursor {
+public:
+    // Range [low, high); an empty high means up to the end. `access` is the lock taken on each key.
+    BTreeCursor(BTree& tree, txn::Transaction& txn, Slice low, Slice high, Access access);
+    // Next or previous record; false at the range's end. The first call of next() gives the
+    // smallest key of the range, of prev() the largest. Both may be mixed. After false the cursor
+    // stays on its last record.
+    Result<bool> next();
+    Result<bool> prev();
+    // Replaces bytes [offset, offset + part.size()) of the current record's value; false: the
+    // record is gone. Errors as BTree::patch().
+    Result<bool> patch(size_t offset, Slice part);
+    // Of the current record; valid until the cursor moves. The value is copied out of the page
+    // (overflow included).
+    Slice key() const { return {keys_[now_], key_bytes_}; }
+    Slice value() const { return value_; }
+
+private:
+    using Position = BTree::Position;
+    using Side = BTree::Side;
+    enum class Step : uint8_t { record, ghost, end, again };
+
+    bool serializable() const { return txn_.isolation == txn::Isolation::serializable; }
+    // Locks.
+    Result<void> lock(txn::LockName name, txn::LockMode mode);
+    Result<void> lock(txn::LockName name, txn::LockMode mode, SharedPage& hold);
+    Result<void> lock_key(txn::LockName name, SharedPage& hold);
+    void unlock_read(txn::LockName name);
+    txn::LockName name_of(Slice candidate) const;
+    // Where the next candidate is.
+    bool same_leaf(Position& pos);
+    [[gnu::noinline]] bool find_again(Position& pos);
+    Result<bool> seek(const node::SearchKey& key, Side side, unsigned tries, Position& pos,
+                      SharedPage& hold);
+    [[gnu::noinline]] Result<bool> enter_leaf(unsigned tries, Position& pos, SharedPage& hold);
+    [[gnu::noinline]] Result<Step> next_leaf(Position& pos, OptimisticPage& before,
+                                             SharedPage& hold);
+    // Reading it.
+    void copy_value(Slice value);
+    bool read_key(const Position& pos, Slice& key);
+    bool beyond(Slice key) const;
+    [[gnu::always_inline]] Result<Step> take(Position& pos, const OptimisticPage* before, Slice key,
+                                             bool leaf_changed, SharedPage& hold);
+    [[gnu::cold, gnu::noinline]] Result<Step> take_overflow(const OverflowRef& ref,
+                                                            txn::LockName name);
+    void make_current(const Position& pos, Slice key, bool leaf_changed);
+    // Steps; the argument counts failed tries in a row.
+    [[gnu::always_inline]] Result<bool> step_inside();
+    [[gnu::always_inline]] Result<Step> forward(unsigned tries);
+    Result<Step> backward(unsigned tries);
+    Result<Step> first_backward(Position& pos, SharedPage& hold);
+    [[gnu::cold, gnu::noinline]] Result<Step> try_again(unsigned tries) const;
+    template <Result<Step> (BTreeCursor::*step)(unsigned)>
+    Result<bool> move();
+    template <Result<Step> (BTreeCursor::*step)(unsigned)>
+    [[gnu::noinline]] Result<bool> move_over_ghosts();
+    [[gnu::noinline]] void leave_record();
+    void assert_state() const {
+        DCHECK(now_ <= 1 && key_bytes_ <= kKeyBytesMax && leaves_to_look_ != 0);
+        DCHECK(bounded_ == !high_.empty());
+        DCHECK(!gives_back_ || access_ == Access::read);
+        DCHECK((page_ == nullptr) == (word_ == nullptr));
+        DCHECK(leaf_ == kPageNone || (positioned_ && page_ != nullptr));
+        DCHECK(!ghosts_passed_);  // only while a step is made
+        DCHECK(!positioned_ || !bounded_ || key() < Slice(high_));
+    }
+    [[gnu::cold, gnu::noinline]] void look_ahead(Slice at, bool up);  // btree_ahead.cc
+    void leave_leaf(Slice at, bool up) {
+        if (--leaves_to_look_ == 0) [[unlikely]]
+            look_ahead(at, up);
+    }
+
+    BTree& tree_;
+    txn::Transaction& txn_;
+    std::string low_, high_, large_value_, last_record_;
+    Slice value_;  // in inline_value_ or large_value_
+    // First eight bytes of high_ as a number, zeros behind its end.
+    uint64_t high_head_ = 0;
+    bool bounded_ = false;
+    bool positioned_ = false;
+    // The whole leaf_ lies below high_, so no key needs a comparison.
+    bool inside_ = false;
+    // The current key is a ghost's. If was_positioned_, last_record_ is the record before it.
+    bool ghosts_passed_ = false;
+    bool was_positioned_ = false;
+    // prev() has protected the gap above the largest key.
+    bool gap_above_locked_ = false;
+    Access access_;
+    txn::LockMode mode_;        // of the lock on each key
+    bool gives_back_ = false;   // read_committed: read locks are not kept,
+    bool held_before_ = false;  // unless the candidate's was held before
+    // keys_[now_] is the current key, the other one is that of the candidate.
+    uint8_t now_ = 0;
+    PageId leaf_ = kPageNone;  // hint: where the key was found
+    // The leaf in its frame, and its latch word. While the word's version equals that of snapshot_,
+    // what was read from the leaf is still true.
+    const Page* page_ = nullptr;
+    const threads::LatchWord* word_ = nullptr;
+    uint64_t snapshot_ = 0;      // the leaf's word then
+    uint32_t leaves_freed_ = 0;  // before leaf_ was found
+    uint16_t slot_ = 0;
+    uint16_t key_bytes_ = 0;
+    // Leaves to leave until the next check for read-ahead; not 0.
+    uint16_t leaves_to_look_ = 2;
+    // Leaves to read ahead at the next check; 0: none were missing.
+    uint16_t ahead_window_ = 0;
+    char keys_[2][kKeyBytesMax + 16];  // with sixteen zeros behind the key
+    char inline_value_[2048];
+};
+
+}  // namespace lockstep::sm
