@@ -152,11 +152,16 @@ def main():
             f" {found[0] + ': ' + found[1] if found else entry[2]}",
             flush=True,
         )
-        return found is not None
+        return found
 
     with ThreadPoolExecutor(args.jobs) as pool:
-        caught = sum(pool.map(one, bugs))
-    print(f"{caught} of {len(bugs)} mutants caught ({100 * caught / len(bugs):.1f}%)")
+        found = [f for f in pool.map(one, bugs) if f]
+    caught = len(found)
+    asserted = sum(reason.startswith("CHECK ") for _, reason in found)
+    print(
+        f"{caught} of {len(bugs)} mutants caught ({100 * caught / len(bugs):.1f}%),"
+        f" {asserted} of them by an assertion of the engine"
+    )
     sys.exit(0 if caught >= 0.98 * len(bugs) else 1)
 
 
