@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+// NOLINTNEXTLINE(bugprone-reserved-identifier, readability-identifier-naming)
 extern "C" void __gcov_dump() __attribute__((weak));  // null unless the build counts
 
 namespace lockstep {

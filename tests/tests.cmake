@@ -8,12 +8,17 @@ foreach(check style public_comments prose documents assertions)
         ${CMAKE_SOURCE_DIR}/tools/checks/${check}.py)
     set_tests_properties(${check} PROPERTIES LABELS script TIMEOUT 120)
 endforeach()
+# clang-tidy-16 over the sources that the last commits changed.
+add_test(NAME tidy COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/tools/checks/tidy.py)
+set_tests_properties(tidy PROPERTIES LABELS script TIMEOUT 300 PROCESSORS 2)
 add_test(NAME checks COMMAND Python3::Interpreter
     ${CMAKE_SOURCE_DIR}/tests/checks/checks_test.py)
+add_test(NAME planted COMMAND Python3::Interpreter
+    ${CMAKE_SOURCE_DIR}/tests/tools/planted_test.py)
 # The picture in ARCHITECTURE.md is what its text source makes.
 add_test(NAME picture COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/tools/picture/draw.py
     --check)
-set_tests_properties(layers checks picture PROPERTIES LABELS script TIMEOUT 120)
+set_tests_properties(layers checks planted picture PROPERTIES LABELS script TIMEOUT 120)
 if(TARGET lockstep_shared AND NOT LOCKSTEP_SANITIZE)
     add_test(NAME install COMMAND ${CMAKE_SOURCE_DIR}/tests/install/install_test.sh
         ${CMAKE_BINARY_DIR} ${CMAKE_SOURCE_DIR})
@@ -28,6 +33,14 @@ if(TARGET lockstep-tpcc AND NOT LOCKSTEP_SANITIZE)
     add_test(NAME soak COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/tests/tpcc/soak_test.py
         $<TARGET_FILE:lockstep-tpcc>)
     set_tests_properties(kill driver soak PROPERTIES LABELS script TIMEOUT 300)
+endif()
+
+# The debugger script against a program that stops in a deadlock.
+find_program(GDB gdb)
+if(GDB AND TARGET sm_store_test AND NOT LOCKSTEP_SANITIZE AND NOT LOCKSTEP_COVERAGE)
+    add_test(NAME gdb COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/tests/tools/gdb_test.py
+        ${CMAKE_SOURCE_DIR} $<TARGET_FILE:sm_store_test>)
+    set_tests_properties(gdb PROPERTIES LABELS script TIMEOUT 300 SKIP_RETURN_CODE 77)
 endif()
 
 if(TARGET lockstep-tracer AND NOT LOCKSTEP_SANITIZE AND NOT LOCKSTEP_DEBUG_CHECKS)

@@ -36,6 +36,8 @@ class Suite:
         self.bin = pathlib.Path(build).resolve() / "bin"
         self.limit = limit
         self.programs = sorted(p.name for p in self.bin.glob("*_test") if p.name not in LEFT_OUT)
+        if (self.bin / SIMULATOR[0]).exists():
+            self.programs.append("simulator")
         self.seconds = {}
 
     def command(self, program):
@@ -78,16 +80,15 @@ class Suite:
             )
 
     def baseline(self, jobs):
-        programs = self.programs + (["simulator"] if (self.bin / SIMULATOR[0]).exists() else [])
         with ThreadPoolExecutor(jobs) as pool:
             bad = {
                 p: why
-                for p, why in zip(programs, pool.map(lambda p: self.run(p, ""), programs))
+                for p, why in zip(self.programs, pool.map(lambda p: self.run(p, ""), self.programs))
                 if why
             }
         for program, why in bad.items():
             print(f"left out: {program} fails without a bug ({why})", flush=True)
-        self.programs = sorted((p for p in programs if p not in bad), key=lambda p: self.seconds[p])
+        self.programs = sorted(set(self.programs) - set(bad), key=lambda p: self.seconds[p])
         # The time limit of a program is a little longer than its normal run.
         self.limit = min(
             self.limit, 5 * max((self.seconds[p] for p in self.programs), default=0) + 10
@@ -136,8 +137,9 @@ def main():
     if args.names:
         bugs = [b for b in bugs if b[0] in args.names]
     suite = Suite(args.build, args.limit)
-    if args.first_only:  # a program that is not built catches nothing
-        bugs = [b for b in bugs if b[1] in suite.programs]
+    if args.first_only:
+        if missing := [f"{bug} ({where})" for bug, where, _ in bugs if where not in suite.programs]:
+            sys.exit(f"planted: no such program in {suite.bin}: {', '.join(missing)}")
     if args.sample:
         bugs = random.Random(args.seed).sample(bugs, min(args.sample, len(bugs)))
     if not args.skip_baseline:

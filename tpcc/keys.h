@@ -40,6 +40,7 @@ public:
         bytes_[size_++] = end;
         return *this;
     }
+    // NOLINTNEXTLINE(google-explicit-constructor)
     operator Slice() const { return {bytes_, size_}; }
 
 private:

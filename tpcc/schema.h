@@ -27,11 +27,11 @@ struct [[gnu::packed]] Text {
     uint8_t size = 0;
     char bytes[N] = {};
 
-    static constexpr size_t capacity = N;
     void assign(Slice s) {
         size = static_cast<uint8_t>(std::min(s.size(), N));
         std::memcpy(bytes, s.data(), size);
     }
+    // NOLINTNEXTLINE(google-explicit-constructor)
     operator Slice() const { return {bytes, std::min<size_t>(size, N)}; }
     Slice view() const { return *this; }
 };

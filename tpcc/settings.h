@@ -25,9 +25,9 @@ struct Settings {
     std::string dump_directory, json_file, picture_file, ack_check_file, delivery_file;
     RunSettings run;
 
-    // Store options for `warehouse_count` warehouses, or for `existing_bytes` of an existing
+    // Store options for `warehouses_now` warehouses, or for `existing_bytes` of an existing
     // database if that is more.
-    Options store_options(uint32_t warehouse_count, uint64_t existing_bytes = 0) const;
+    Options store_options(uint32_t warehouses_now, uint64_t existing_bytes = 0) const;
     uint32_t warehouse_count() const { return warehouses.value_or(4); }
 };
 

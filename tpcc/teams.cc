@@ -12,9 +12,9 @@ double mean(uint64_t sum, uint64_t teams) {
     return teams == 0 ? 0 : static_cast<double>(sum) / static_cast<double>(teams);
 }
 
-TeamStats average(const StepsStats& figures) {
+TeamStats average(const StepsStats& stats) {
     TeamStats all{.operation = "average", .strays = {}};
-    for (const TeamStats& f : figures.teams) {
+    for (const TeamStats& f : stats.teams) {
         all.teams += f.teams, all.entered += f.entered, all.left += f.left, all.ready += f.ready;
         all.strays.lock += f.strays.lock, all.strays.page += f.strays.page,
             all.strays.latch += f.strays.latch;
@@ -51,36 +51,36 @@ std::string setting_text(const TunerStats& g) {
 
 }  // namespace
 
-std::vector<std::string> teams_table(const StepsStats& figures) {
+std::vector<std::string> teams_table(const StepsStats& stats) {
     std::vector<std::string> lines;
-    if (figures.teams.empty()) return lines;
+    if (stats.teams.empty()) return lines;
     lines.push_back(fmt::format("{:<28} {:>9} {:>8} {:>8} {:>8}   {:>9} {:>6} {:>6} {:>6} {:>6}",
                                 "teams: operation", "formed", "entered", "left", "ready", "lock",
                                 "page", "latch", "log", "other  (strays by cause)"));
-    for (const TeamStats& f : figures.teams)
+    for (const TeamStats& f : stats.teams)
         if (f.teams >= 10) lines.push_back(line(f));
-    lines.push_back(line(average(figures)));
+    lines.push_back(line(average(stats)));
     std::string points = "CTX taken / skipped:";
-    for (const CtxPointStats& p : figures.points)
+    for (const CtxPointStats& p : stats.points)
         points += fmt::format(" {} {} / {}", p.name, p.taken, p.off + p.alone + p.latched);
     lines.push_back(points);
-    for (size_t w = 0; w < figures.tuner.size(); ++w) {
-        const TunerStats& g = figures.tuner[w];
+    for (size_t w = 0; w < stats.tuner.size(); ++w) {
+        const TunerStats& g = stats.tuner[w];
         lines.push_back(fmt::format("worker {}: {}; {} windows of work, {} trials, {} changes", w,
                                     setting_text(g), g.windows, g.trials, g.changes));
     }
     return lines;
 }
 
-nlohmann::ordered_json teams_json(const StepsStats& figures) {
+nlohmann::ordered_json teams_json(const StepsStats& stats) {
     nlohmann::ordered_json j;
     j["operations"] = nlohmann::ordered_json::array();
-    for (const TeamStats& f : figures.teams) j["operations"].push_back(json_of(f));
-    j["average"] = json_of(average(figures));
-    for (const CtxPointStats& p : figures.points)
+    for (const TeamStats& f : stats.teams) j["operations"].push_back(json_of(f));
+    j["average"] = json_of(average(stats));
+    for (const CtxPointStats& p : stats.points)
         j["points"][p.name] = {
             {"taken", p.taken}, {"off", p.off}, {"alone", p.alone}, {"latched", p.latched}};
-    for (const TunerStats& g : figures.tuner)
+    for (const TunerStats& g : stats.tuner)
         j["tuner"].push_back({{"setting", setting_text(g)},
                               {"windows", g.windows},
                               {"trials", g.trials},

@@ -10,8 +10,8 @@ namespace lockstep::tpcc {
 
 // One line per operation and one for their average. Operations with fewer than ten teams are left
 // out. Empty if no operation ran in teams.
-std::vector<std::string> teams_table(const StepsStats& figures);
+std::vector<std::string> teams_table(const StepsStats& stats);
 // {"operations": [...], "average": {...}, "points": {...}}
-nlohmann::ordered_json teams_json(const StepsStats& figures);
+nlohmann::ordered_json teams_json(const StepsStats& stats);
 
 }  // namespace lockstep::tpcc

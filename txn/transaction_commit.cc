@@ -20,7 +20,7 @@ Lsn TransactionTable::Impl::append_last(Transaction& txn, TxnLogKind kind, TxnSt
     assert_state(txn);
     DCHECK(txn.last_lsn != kLsnNone);  // it wrote
     const LogSpace space = log.reserve(kEndBytes);
-    DCHECK(space.lsn > txn.last_lsn || kind == TxnLogKind::end);  // a test's loser has no log
+    DCHECK(space.lsn > txn.last_lsn);
     DCHECK(txn.state == TxnState::active || txn.state == TxnState::aborting);
     DCHECK(state == TxnState::committed || state == TxnState::aborting);
     LogRecordHeader* header = space.header();

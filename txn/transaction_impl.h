@@ -50,7 +50,7 @@ struct alignas(kCacheLineBytes) TxnShard {
 };
 
 struct TransactionTable::Impl {
-    Impl(Log& log, LockManager& locks, uint32_t slots);
+    Impl(Log& l, LockManager& m, uint32_t n);
 
     TxnShard& my_shard() {
         return shards[threads::current() != nullptr ? threads::worker_index() : 0];

@@ -11,7 +11,7 @@ using namespace node;
 
 BTree::BTree(Env& env, ObjectId id, PageId root) : env_(env), id_(id), root_(root) {
     DCHECK(id.value != 0 && root != kPageNone);
-    lock_.store = id;
+    lock_.id = id;
     // Creating an object takes locks of a second transaction there: it would wait for its creator's
     // lock on the whole.
     lock_.escalates = id != kCatalogObject;

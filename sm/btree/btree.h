@@ -170,8 +170,8 @@ public:
     // Called after `tries` failed tries in a row. Each failed try means a concurrent writer. After
     // kSpinRetries: sleeps 1 ms, in case the writer's kernel thread was preempted. After
     // kRetriesMax (about 2 s): corrupt_page, since the page's fences must be wrong.
-    [[gnu::cold, gnu::noinline]] Result<void> backoff(unsigned tries, PageId near) const;
-    [[gnu::cold, gnu::noinline]] std::unexpected<Error> damaged(PageId near) const;
+    [[gnu::cold, gnu::noinline]] Result<void> backoff(unsigned tries, PageId page) const;
+    [[gnu::cold, gnu::noinline]] std::unexpected<Error> damaged(PageId page) const;
     [[gnu::cold, gnu::noinline]] Result<bool> latch_pessimistic(const SearchKey& key, Target& out);
     // The same without a transaction.
     Result<void> latch_leaf(const SearchKey& key, Target& out);
@@ -200,7 +200,7 @@ public:
                                Slice value, bool overflow, const Position* ahead = nullptr);
     // Whole new value over that of an existing live record. `flags` of payload::ReplaceFlags.
     // False: the leaf had to be split, and `t` is empty.
-    Result<bool> replace_value(txn::Transaction& txn, Target& t, Slice key, Slice value,
+    Result<bool> replace_value(txn::Transaction& txn, Target& t, Slice key, Slice fresh,
                                uint16_t flags);
     void note_ghost(const Page& leaf, Slice key);
 

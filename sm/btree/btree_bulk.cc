@@ -76,7 +76,7 @@ public:
     Result<void> link_root(txn::Transaction& txn);
     void note_chain(const OverflowRef& ref) { chains_.push_back(ref); }
     // After an error: nothing refers to the pages yet.
-    void give_back() {
+    void free_all() {
         (void)env_.space->free_now(pages_);
         for (const OverflowRef& ref : chains_)
             (void)free_overflow(env_, tree_.id(), PageId{ref.first}, ref.chain);
@@ -273,8 +273,8 @@ Result<bool> load_all(Env& env, BTree& tree, txn::Transaction& txn, Loader& load
 // The load stands on the drop list until the transaction that hangs it into the tree has committed.
 class ListedLoad {
 public:
-    ListedLoad(Env& env, ObjectId store)
-        : env_(env), entry_{DropKind::load, store, kPageNone, env.log->tail().value} {}
+    ListedLoad(Env& env, ObjectId object)
+        : env_(env), entry_{DropKind::load, object, kPageNone, env.log->tail().value} {}
     Result<void> begin(txn::Transaction& txn) {
         if (!env_.drops) return {};
         TRY(run_system_txn(env_,
@@ -317,7 +317,7 @@ Result<void> BTree::bulk_load(txn::Transaction& txn,
         return loader.link_root(txn);
     };
     Result<void> done = load();
-    if (!done) loader.give_back();
+    if (!done) loader.free_all();
     return done;
 }
 

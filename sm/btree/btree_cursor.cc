@@ -75,7 +75,7 @@ inline txn::LockName BTreeCursor::name_of(Slice candidate) const {
 // Is the cursor's leaf as it was when key_ was found? Then its slot still holds key_.
 inline bool BTreeCursor::same_leaf(Position& pos) {
     if (leaf_ == kPageNone) return false;
-    if (!tree_.env().pool->try_peek(leaf_, pos.at)) return false;
+    if (!tree_.env().pool->try_fix_optimistic(leaf_, pos.at)) return false;
     if (threads::latch::version_bits(pos.at.snapshot) != threads::latch::version_bits(snapshot_))
         return false;
     pos.id = leaf_;
@@ -85,15 +85,15 @@ inline bool BTreeCursor::same_leaf(Position& pos) {
 // The same for a leaf that has changed, as it does when the transaction updates what it scans:
 // is it still the right one? Then `pos` stands behind the current key.
 bool BTreeCursor::find_again(Position& pos) {
-    if (leaf_ == kPageNone || !tree_.env().pool->try_peek(leaf_, pos.at)) return false;
+    if (leaf_ == kPageNone || !tree_.env().pool->try_fix_optimistic(leaf_, pos.at)) return false;
     // BT-6.
     if (tree_.leaves_freed() != leaves_freed_ && !MUTANT(cursor_outlives_leaf)) return false;
     const Page& page = *pos.at.page;
     const SearchKey wanted(key());
     pos.id = leaf_;
     pos.slot = slot_;
-    pos.found = page.header.object == tree_.id().value && page.kind() == PageKind::btree &&
-                is_leaf(page) && pos.slot < count(page) && key_equals(page, pos.slot, wanted);
+    pos.found = is_node_of(page, tree_.id(), 0) && pos.slot < count(page) &&
+                key_equals(page, pos.slot, wanted);
     if (!pos.found) {
         if (!tree_.is_node_for(page, 0, wanted)) return false;
         pos.slot = find(page, wanted, pos.found);
@@ -262,8 +262,10 @@ Result<BTreeCursor::Step> BTreeCursor::take_overflow(const OverflowRef& ref, txn
     pos.at = *seen_page;
     pos.id = next;
     pos.slot = 0;
-    // BT-5: only a torn read can look like this.
-    return count(*pos.at.page) != 0 ? Step::record : Step::again;
+    if (is_node_of(*pos.at.page, tree_.id(), 0) && count(*pos.at.page) != 0) [[likely]]  // BT-5
+        return Step::record;
+    if (pos.at.valid() && before.valid()) return tree_.damaged(next);
+    return Step::again;
 }
 
 [[gnu::always_inline]] inline Result<BTreeCursor::Step> BTreeCursor::forward(unsigned tries) {

@@ -13,9 +13,8 @@
 
 namespace lockstep::sm {
 
-// Where a descent found its leaf: cached, or uncached as expected. far: other threads ran while it
-// was being loaded.
-enum class Met : uint8_t { near, far };
+// Where a descent expects its leaf. uncached: it prefetched the leaf while other threads ran.
+enum class Expect : uint8_t { cached, uncached };
 
 struct BTree::Descent {
     using Uncached = Stats::Uncached;
@@ -55,14 +54,20 @@ struct BTree::Descent {
     [[gnu::noinline]] static void pass_on_for_inner(BufferPool& pool, const Stats& stats,
                                                     PageId node, unsigned share);
     [[gnu::noinline]] static void prefetch_leaf(const BufferPool& pool, PageId leaf);
+    // Of a page on a valid path that is no node of the tree: no_such_object if the root is not
+    // either, else corrupt_page.
+    [[gnu::cold, gnu::noinline]] static std::unexpected<Error> wrong_node(BufferPool& pool,
+                                                                          ObjectId object,
+                                                                          PageId root, PageId id);
 
-    // From one node to its child on the descent to `key`. False: the node changed, so the descent
-    // starts over.
+    // From a node, which should be of `level`, to its child on the descent to `key`. False: the
+    // node changed, so the descent starts over.
     template <bool kPointsInLine>
-    [[gnu::always_inline]] static Result<bool> step_down(BufferPool& pool, Stats& stats,
+    [[gnu::always_inline]] static Result<bool> step_down(BufferPool& pool, ObjectId object,
+                                                         PageId root, Stats& stats,
                                                          const node::SearchKey& key,
-                                                         BTree::Side side, BTree::Position& at,
-                                                         Met& met) {
+                                                         BTree::Side side, unsigned level,
+                                                         BTree::Position& at, Expect& expected) {
         const Page& page = *at.at.page;
         const int slot = side == BTree::Side::covering ? node::child_slot(page, key)
                                                        : node::child_slot_below(page, key);
@@ -75,7 +80,7 @@ struct BTree::Descent {
             if (!at.valid()) return false;
             note_uncached(stats, leaf ? Uncached::leaves : Uncached::leaves_and_words);
             if (leaf) {
-                met = Met::far;
+                expected = Expect::uncached;
                 note_inner(stats, page);
                 if constexpr (kPointsInLine) pass_on_for_leaf(pool, stats, next);
                 else pass_on_for_leaf_apart(pool, stats, next);
@@ -84,17 +89,16 @@ struct BTree::Descent {
             }
         }
         OptimisticPage child;
-        if (!pool.try_peek(next, child)) [[unlikely]] {
+        if (!pool.try_fix_optimistic(next, child)) [[unlikely]] {
             // Validate before anything is read for a page number that may be invalid.
+            const bool is_node = is_node_of(page, object, level);
             if (!at.valid()) return false;
+            if (!is_node) return wrong_node(pool, object, root, at.id);
             Result<OptimisticPage> seen_page = pool.fix_optimistic(next);
             // Validate first: an error on a page that is no longer in this tree does not count.
             if (!at.valid()) return false;
             if (!seen_page) return std::unexpected(seen_page.error());
             child = *seen_page;
-            // Just read: a page of zeros passes as never written, but it is not a node.
-            if (child.page->kind() != PageKind::btree && child.valid())
-                return fail(ErrorCode::corrupt_page, "child of an index's node", next.value);
         } else if (!at.valid()) [[unlikely]] {
             return false;
         }
@@ -104,21 +108,27 @@ struct BTree::Descent {
     }
 
     // Sets `out` to the node of `level` on the descent to `key`, unvalidated. A lower tree gives
-    // its root with its own level. Error: no_such_object if the root belongs to another object.
+    // its root with its own level. Errors: no_such_object if the root belongs to another object,
+    // corrupt_page if the descent ends at a page that is no node of this tree and level.
     template <bool kPointsInLine = false>
-    [[gnu::always_inline]] static Result<Met> walk(BufferPool& pool, ObjectId store, PageId root,
-                                                   Stats& stats, const node::SearchKey& key,
-                                                   BTree::Side side, unsigned level,
-                                                   BTree::Position& out) {
-        for (Met met = Met::near;;) {
+    [[gnu::always_inline]] static Result<Expect> walk(BufferPool& pool, ObjectId object,
+                                                      PageId root, Stats& stats,
+                                                      const node::SearchKey& key, BTree::Side side,
+                                                      unsigned level, BTree::Position& out) {
+        for (Expect expected = Expect::cached;;) {
             out.id = root;
-            if (!pool.try_peek(root, out.at)) [[unlikely]]
+            if (!pool.try_fix_optimistic(root, out.at)) [[unlikely]]
                 out.at = TRY(pool.fix_optimistic(root));
-            if (out.at.page->header.object != store.value && out.at.valid()) [[unlikely]]
-                return fail(ErrorCode::no_such_object, "index", store.value);
-            for (;;) {
-                if (out.at.page->header.level <= level) return met;
-                if (!TRY(step_down<kPointsInLine>(pool, stats, key, side, out, met))) [[unlikely]]
+            // The level is counted, not read from each node: a wrong page may lead back up.
+            for (unsigned here = out.at.page->header.level;; --here) {
+                if (here <= level) {
+                    if (is_node_of(*out.at.page, object, here)) [[likely]]
+                        return expected;
+                    if (out.at.valid()) return wrong_node(pool, object, root, out.id);
+                    break;
+                }
+                if (!TRY(step_down<kPointsInLine>(pool, object, root, stats, key, side, here, out,
+                                                  expected))) [[unlikely]]
                     break;
             }
             stats.restarts.fetch_add(1, std::memory_order_relaxed);
@@ -130,23 +140,23 @@ struct BTree::Descent {
     // may be held. False: the leaf was not found yet.
     [[gnu::always_inline]] static bool locate_ahead(BTree& tree, txn::Transaction& txn,
                                                     const node::SearchKey& key, txn::LockName name,
-                                                    BTree::Position& out, Met& met) {
+                                                    BTree::Position& out, Expect& expected) {
         BufferPool& pool = *tree.env_.pool;
-        met = Met::near;
+        expected = Expect::cached;
         if (threads::worker_local.prefetch) tree.env_.locks->prefetch(name);
         const LeafHint& hint = hint_of(txn, tree.id_);
         // The transaction's last leaf.
-        if (hint.store == tree.id_ && hint.score != 0) {
+        if (hint.object == tree.id_ && hint.score != 0) {
             CTX(lock_bucket);
             return tree.locate(txn, key, false, out).has_value();
         }
         out.leaves_freed = tree.leaves_freed();
-        const Result<Met> walked =
+        const Result<Expect> walked =
             walk<true>(pool, tree.id_, tree.root_, tree.stats_, key, BTree::Side::covering, 0, out);
         // Errors without a lock are ignored: the index may have been dropped (CA-2).
         if (!walked) [[unlikely]]
             return false;
-        met = *walked;
+        expected = *walked;
         out.slot = node::find(*out.at.page, key, out.found);
         return true;
     }

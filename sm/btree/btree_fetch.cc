@@ -26,14 +26,14 @@ inline void copy_out(Slice value, ValueOut& out) {
     else if (out.text) out.text->assign(value);
 }
 
-[[gnu::cold, gnu::noinline]] Result<void> copy_overflow(BufferPool& pool, ObjectId store,
+[[gnu::cold, gnu::noinline]] Result<void> copy_overflow(BufferPool& pool, ObjectId object,
                                                         const OverflowRef& ref, ValueOut& out) {
     out.bytes = ref.bytes;
     if (out.fixed)
-        return read_overflow(pool, store, ref, 0, reinterpret_cast<char*>(out.fixed),
+        return read_overflow(pool, object, ref, 0, reinterpret_cast<char*>(out.fixed),
                              std::min<size_t>(out.capacity, ref.bytes));
     if (!out.text) return {};
-    return read_overflow(pool, store, ref, *out.text);
+    return read_overflow(pool, object, ref, *out.text);
 }
 
 // Bytes of a record that are fetched: most have fewer.
@@ -105,12 +105,12 @@ Result<bool> BTree::read_locked(txn::Transaction& txn, const SearchKey& key, Val
 // loaded. False: the leaf was not found yet.
 inline Result<bool> BTree::lock_in_team(txn::Transaction& txn, const SearchKey& key,
                                         txn::LockName name, txn::LockMode mode, Position& pos) {
-    Met met;
-    const bool located = Descent::locate_ahead(*this, txn, key, name, pos, met);
-    const bool far = located && met == Met::far && pos.found;
-    if (far && threads::worker_local.prefetch) prefetch_record(pos, kRecordAhead);
+    Expect expected;
+    const bool located = Descent::locate_ahead(*this, txn, key, name, pos, expected);
+    const bool uncached = located && expected == Expect::uncached && pos.found;
+    if (uncached && threads::worker_local.prefetch) prefetch_record(pos, kRecordAhead);
     TRY(env_.locks->lock_record(txn.locks, lock_, name, mode));
-    if (!far) return located;
+    if (!uncached) return located;
     CTX(record);
     return revalidate(key, pos);
 }

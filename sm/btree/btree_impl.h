@@ -57,24 +57,29 @@ inline LeafHint& hint_of(txn::Transaction& txn, ObjectId object) {
 inline void BTree::remember(txn::Transaction& txn, PageId leaf, unsigned slot,
                             uint32_t leaves_freed) const {
     LeafHint& hint = hint_of(txn, id_);
-    hint.score = hint.page == leaf && hint.store == id_
+    hint.score = hint.page == leaf && hint.object == id_
                      ? static_cast<int16_t>(std::min(hint.score + 1, 4))
                      : int16_t{0};
     DCHECK(leaf != kPageNone && slot <= node::kSlotsMax);
     DCHECK(hint.score >= 0 && hint.score <= 4);
-    hint.store = id_;
+    hint.object = id_;
     hint.page = leaf;
     hint.slot = static_cast<uint16_t>(slot);
     hint.leaves_freed = leaves_freed;
 }
 
+// Unvalidated: a node of that tree and level. A page of the volume with a sound checksum need not
+// be: its last write may have been lost.
+inline bool is_node_of(const Page& page, ObjectId object, unsigned level) {
+    return page.kind() == PageKind::btree && page.header.level == level &&
+           page.header.object == object.value;
+}
 // Unvalidated: a leaf, of the tree that the caller descended, whose fences cover the key.
 inline bool is_leaf_for(const Page& page, const node::SearchKey& key) {
     return page.kind() == PageKind::btree && page.header.level == 0 && node::covers(page, key);
 }
 inline bool BTree::is_node_for(const Page& page, unsigned level, const SearchKey& key) const {
-    return page.kind() == PageKind::btree && page.header.object == id_.value &&
-           page.header.level == level && node::covers(page, key);
+    return is_node_of(page, id_, level) && node::covers(page, key);
 }
 
 inline txn::LockMode mode_of(Access access) {

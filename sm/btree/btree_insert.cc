@@ -161,10 +161,10 @@ Result<void> BTree::insert(txn::Transaction& txn, Slice key, Slice value) {
     const SearchKey wanted(key);
     const txn::LockName name = wanted.lock_name(id_);
     BTree::Position place;
-    Met met;
+    Expect expected;
     const BTree::Position* ahead = nullptr;
     if (!in_uncached_team()) env_.locks->prefetch(name);
-    else if (Descent::locate_ahead(*this, txn, wanted, name, place, met)) ahead = &place;
+    else if (Descent::locate_ahead(*this, txn, wanted, name, place, expected)) ahead = &place;
     TRY(env_.locks->lock_record(txn.locks, lock_, name, LockMode::X));
     if (too_large(key.size(), value.size())) [[unlikely]]
         return insert_large(env_, *this, txn, name, wanted, value);

@@ -94,11 +94,12 @@ private:
 
 // The level-1 node on the descent to `key`, if all its nodes are in memory and do not change.
 bool Group::find_parent(const KeyView& key, OptimisticPage& at) const {
-    if (!pool_.try_peek(tree_.root(), at) || at.page->header.object != tree_.id().value)
+    if (!pool_.try_fix_optimistic(tree_.root(), at) || at.page->header.object != tree_.id().value)
         return false;
     while (at.page->header.level > 1) {
         OptimisticPage child;
-        const bool here = pool_.try_peek(child_at(*at.page, child_slot(*at.page, key)), child);
+        const bool here =
+            pool_.try_fix_optimistic(child_at(*at.page, child_slot(*at.page, key)), child);
         if (!at.valid() || !here) [[unlikely]]
             return false;
         at = child;
@@ -151,7 +152,8 @@ void Group::find_records(bool for_change) {
         if (look.leaf == kPageNone) [[unlikely]]
             continue;
         BTree::Position& pos = look.pos;
-        if (!pool_.try_peek(look.leaf, pos.at) || !look.parent.valid()) [[unlikely]] {
+        if (!pool_.try_fix_optimistic(look.leaf, pos.at) || !look.parent.valid() ||
+            !is_node_of(*pos.at.page, tree_.id(), 0)) [[unlikely]] {
             look.leaf = kPageNone;
             continue;
         }
@@ -246,7 +248,7 @@ Result<size_t> BTree::fetch_many(txn::Transaction& txn, std::span<Lookup> rows, 
 }
 
 void BTree::note_hint(txn::Transaction& txn, const RecordHint& hint) const {
-    hint_of(txn, id_) = {.store = id_,
+    hint_of(txn, id_) = {.object = id_,
                          .page = hint.page,
                          .slot = hint.slot,
                          .score = 0,

@@ -98,16 +98,22 @@ struct Pair {
 };
 
 // The two children of `parent` that meet at or beside the one covering `key`. False: it has only
-// one.
-Result<bool> latch_pair(Env& env, BTree::Target& parent, Slice key, Pair& pair) {
+// one. Error: corrupt_page if they are not two neighbours of the tree (BT-2).
+Result<bool> latch_pair(Env& env, const BTree& tree, BTree::Target& parent, Slice key, Pair& pair) {
     const int n = static_cast<int>(count(*parent.page));
     if (n == 0) return false;
     const int at = std::min(child_slot(*parent.page, key), n - 2);
     pair.parent_slot = static_cast<unsigned>(at + 1);
     pair.right_id = child_at(*parent.page, at + 1);
     DCHECK(at >= -1 && pair.parent_slot < count(*parent.page));
-    pair.left = TRY(env.pool->fix_exclusive(child_at(*parent.page, at)));
+    const PageId left_id = child_at(*parent.page, at);
+    pair.left = TRY(env.pool->fix_exclusive(left_id));
     pair.right = TRY(env.pool->fix_exclusive(pair.right_id));
+    DCHECK(parent.page->header.level > 0);
+    const unsigned level = parent.page->header.level - 1u;
+    if (!is_node_of(*pair.left, tree.id(), level)) return tree.damaged(left_id);
+    if (!is_node_of(*pair.right, tree.id(), level) || low(*pair.right) != high(*pair.left))
+        return tree.damaged(pair.right_id);
     return true;
 }
 
@@ -198,7 +204,7 @@ Result<void> BTree::merge(Slice key, unsigned level) {
         Target parent;
         if (!TRY(latch_parent(key, level + 1, parent))) return {};
         Pair pair;
-        if (!TRY(latch_pair(env, parent, key, pair))) return {};
+        if (!TRY(latch_pair(env, *this, parent, key, pair))) return {};
         const Page &l = *pair.left, &r = *pair.right;
         if (level == 0) {
             from_left = removable_ghosts(env, *this, l, SIZE_MAX);
@@ -237,6 +243,7 @@ Result<void> BTree::shrink_root() {
     const PageId child_id = first_child(*root);
     DCHECK(child_id != root_ && child_id != kPageNone);
     ExclusivePage only = TRY(env.pool->fix_exclusive(child_id));
+    if (!is_node_of(*only, id_, root->header.level - 1u)) return damaged(child_id);
     std::string records;
     records.reserve(kPageBytes);
     RecordWriter{records}.add_range(*only, 0, count(*only), 0);

@@ -266,7 +266,7 @@ Builder::Builder(Page& page, const Frame& frame) : page_(page) {
     DCHECK(frame.low.size() + frame.high.size() <= kPageBytes - kSlotsAt);
     DCHECK(frame.level == 0 || frame.link != kPageNone);  // an inner node's first child
     const uint64_t lsn = page.header.lsn;
-    format_page(page, frame.page, frame.store, PageKind::btree, frame.level);
+    format_page(page, frame.page, frame.object, PageKind::btree, frame.level);
     page.header.lsn = lsn;
     NodeHeader& h = header(page);
     h.link = frame.link.value;

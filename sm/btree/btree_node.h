@@ -221,7 +221,7 @@ class Builder {
 public:
     struct Frame {
         PageId page;
-        ObjectId store;
+        ObjectId object;
         uint8_t level = 0;
         Slice low, high;
         bool infinite = true;

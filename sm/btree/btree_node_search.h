@@ -27,10 +27,10 @@ public:
     const char* data() const { return text_; }
     size_t size() const { return size_; }
     Slice slice() const { return {text_, size_}; }
-    operator Slice() const { return slice(); }
-    txn::LockName lock_name(ObjectId store) const {
-        return size_ <= 16 ? txn::short_key_lock_name(store, eight(0), eight(8), size_)
-                           : txn::key_lock_name(store, slice());
+    operator Slice() const { return slice(); }  // NOLINT(google-explicit-constructor)
+    txn::LockName lock_name(ObjectId object) const {
+        return size_ <= 16 ? txn::short_key_lock_name(object, eight(0), eight(8), size_)
+                           : txn::key_lock_name(object, slice());
     }
     // Bytes from `at` (at most size() + 8) on, zeros behind the last, in memory order.
     uint64_t eight(size_t at) const { return load<uint64_t>(text_ + at); }
@@ -56,6 +56,7 @@ class SearchKey : public KeyView {
 public:
     // Implicit: some callers pass a Slice. A key longer than a node can hold is cut off; the tree
     // refuses such a key, so no node has it.
+    // NOLINTNEXTLINE(google-explicit-constructor)
     SearchKey(Slice key) : KeyView(buffer_, std::min<size_t>(key.size(), kKeyBits)) {
         if (size_ > kShort) [[unlikely]]
             text_ = new char[size_ + 16];

@@ -39,7 +39,7 @@ struct Remove {  // u16 slots, ascending
     uint16_t count, reserved;
 };
 struct Format {  // low fence, high fence, records (node::RecordWriter)
-    uint32_t page, store, link;
+    uint32_t page, object, link;
     uint16_t level, count, low_bytes, high_bytes;
 };
 struct Truncate {  // high fence; slots [0, keep) stay

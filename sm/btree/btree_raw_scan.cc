@@ -1,4 +1,4 @@
-// btree_raw_scan.cc - the leftmost way down, then along the leaves.
+// btree_raw_scan.cc - the leftmost descent, then along the leaves.
 #include "sm/btree/btree_raw_scan.h"
 
 #include "sm/btree/btree_node.h"

@@ -35,7 +35,7 @@ void append_slots(Builder& builder, const Page& old, unsigned from, unsigned to,
 Builder::Frame frame_of(const Page& old) {
     Builder::Frame f;
     f.page = old.id();
-    f.store = ObjectId{old.header.object};
+    f.object = ObjectId{old.header.object};
     f.level = old.header.level;
     f.low = low(old);
     f.infinite = high_infinite(old);
@@ -127,7 +127,7 @@ void apply_btree_format(Page& page, Slice bytes) {
     const auto p = in.get<payload::Format>();
     Builder::Frame f;
     f.page = PageId{p.page};
-    f.store = ObjectId{p.store};
+    f.object = ObjectId{p.object};
     DCHECK(p.level <= UINT8_MAX);
     f.level = static_cast<uint8_t>(p.level);
     f.low = in.bytes(p.low_bytes);

@@ -38,13 +38,11 @@ inline void prefetch_inner(const Page* page, unsigned slots, unsigned share) {
 // whatever happened since (BT-6).
 inline bool try_hint(BufferPool& pool, const BTree& tree, const LeafHint& hint,
                      const node::SearchKey& key, BTree::Position& out) {
-    if (!pool.try_peek(hint.page, out.at) ||
+    if (!pool.try_fix_optimistic(hint.page, out.at) ||
         (tree.leaves_freed() != hint.leaves_freed && !MUTANT(hint_outlives_leaf)))
         return false;
     const Page& page = *out.at.page;
-    if (page.header.object != tree.id().value || page.kind() != PageKind::btree ||
-        page.header.level != 0)
-        return false;
+    if (!is_node_of(page, tree.id(), 0)) return false;
     out.id = hint.page;
     if (hint.slot < count(page) && key_equals(page, hint.slot, key)) {
         out.slot = hint.slot;
@@ -55,15 +53,15 @@ inline bool try_hint(BufferPool& pool, const BTree& tree, const LeafHint& hint,
 }
 
 // Unvalidated.
-txn::LockName slot_lock_name(ObjectId store, const Page& page, unsigned slot) {
+txn::LockName slot_lock_name(ObjectId object, const Page& page, unsigned slot) {
     char buffer[2 * kKeyBytesMax];
     const Slice a = prefix(page), b = suffix(page, slot);
     if (a.size() + b.size() > 16) [[unlikely]]
-        return txn::key_lock_name(store, full_key(page, slot, buffer, sizeof buffer));
+        return txn::key_lock_name(object, full_key(page, slot, buffer, sizeof buffer));
     char* const end = bytes::copy_bytes(bytes::copy_bytes(buffer, a), b);
     bytes::store(end, uint64_t{0});
     bytes::store(end + 8, uint64_t{0});
-    return txn::short_key_lock_name(store, bytes::load<uint64_t>(buffer),
+    return txn::short_key_lock_name(object, bytes::load<uint64_t>(buffer),
                                     bytes::load<uint64_t>(buffer + 8), a.size() + b.size());
 }
 
@@ -89,6 +87,16 @@ void BTree::Descent::prefetch_leaf(const BufferPool& pool, PageId leaf) {
     for (unsigned line = 0; line < kLeafAhead; line += kCacheLineBytes) prefetch_line(at + line);
 }
 
+std::unexpected<Error> BTree::Descent::wrong_node(BufferPool& pool, ObjectId object, PageId root,
+                                                  PageId id) {
+    DCHECK(id != kPageNone && root != kPageNone);
+    const Result<OptimisticPage> top = pool.fix_optimistic(root);
+    if (!top) return std::unexpected(top.error());
+    if (top->page->header.object != object.value)
+        return fail(ErrorCode::no_such_object, "index", object.value);
+    return fail(ErrorCode::corrupt_page, "node of an index", id.value, object.value);
+}
+
 Result<void> BTree::descend(const SearchKey& key, Side side, unsigned level, Position& out) {
     TRY(Descent::walk(*env_.pool, id_, root_, stats_, key, side, level, out));
     return {};
@@ -99,13 +107,13 @@ Result<void> BTree::descend_last(Position& out) {
     for (;;) {
         PageId id = root_;
         OptimisticPage at = TRY(pool.fix_optimistic(id));
-        if (at.page->header.object != id_.value && at.valid()) [[unlikely]]
-            return fail(ErrorCode::no_such_object, "index", id_.value);
-        for (;;) {
-            if (at.page->header.level == 0) {
+        for (unsigned level = at.page->header.level;; --level) {
+            if (level == 0) {
                 out.at = at;
                 out.id = id;
-                return {};
+                if (is_node_of(*at.page, id_, 0)) return {};
+                if (at.valid()) return Descent::wrong_node(pool, id_, root_, id);
+                break;
             }
             const PageId next = child_at(*at.page, static_cast<int>(count(*at.page)) - 1);
             if (!at.valid()) break;
@@ -125,7 +133,7 @@ Result<void> BTree::locate(txn::Transaction& txn, const SearchKey& key, bool hin
     out.found = false;
     out.leaves_freed = leaves_freed();
     bool there = false;
-    if (hint.store == id_ && (hint_first || hint.score != 0)) {
+    if (hint.object == id_ && (hint_first || hint.score != 0)) {
         there = try_hint(*env_.pool, *this, hint, key, out);
         if (out.found) return {};
         if (!there && hint.score > 0) --hint.score;
@@ -166,8 +174,7 @@ Result<bool> BTree::latch_leaf_shared(const SearchKey& key, Side side, Position&
     out.at = TRY(env_.pool->fix_optimistic(id));
     const Page& page = *out.at.page;
     const bool right_leaf =
-        page.kind() == PageKind::btree && page.header.object == id_.value &&
-        page.header.level == 0 &&
+        is_node_of(page, id_, 0) &&
         (side == Side::covering ? covers(page, key)
                                 : (key.size() == 0 || key.slice() > low(page)) &&
                                       (high_infinite(page) || key.slice() <= high(page)));
@@ -201,12 +208,12 @@ Result<void> BTree::latch_for(txn::Transaction& txn, const SearchKey& key, bool 
     }
 }
 
-std::unexpected<Error> BTree::damaged(PageId near) const {
-    return fail(ErrorCode::corrupt_page, "descent of an index", near.value, id_.value);
+std::unexpected<Error> BTree::damaged(PageId page) const {
+    return fail(ErrorCode::corrupt_page, "descent of an index", page.value, id_.value);
 }
 
-Result<void> BTree::backoff(unsigned tries, PageId near) const {
-    if (tries > kRetriesMax) return damaged(near);
+Result<void> BTree::backoff(unsigned tries, PageId page) const {
+    if (tries > kRetriesMax) return damaged(page);
     if (tries > kSpinRetries) threads::sleep_until(threads::now() + kRetryPause);
     return {};
 }
@@ -276,8 +283,10 @@ Result<bool> BTree::next_key(const Page& leaf, unsigned slot, const OptimisticPa
     }
     out.sibling = TRY(env_.pool->fix_optimistic(next));
     const Page& page = *out.sibling.page;
-    if (page.kind() != PageKind::btree || page.header.object != id_.value || count(page) == 0)
+    if (!is_node_of(page, id_, 0) || count(page) == 0) [[unlikely]] {  // BT-5
+        if (out.sibling.valid() && (!at || at->valid())) return damaged(next);
         return false;
+    }
     out.name = slot_lock_name(id_, page, 0);
     return out.sibling.valid();
 }

@@ -127,7 +127,8 @@ Result<void> BTree::split(Slice key, unsigned level, size_t extra) {
         }
         const PageId child_id = child_at(*parent.page, child_slot(*parent.page, key));
         ExclusivePage node = TRY(env.pool->fix_exclusive(child_id));
-        CHECK(is_node_for(*node, level, key));
+        DCHECK(node->id() == child_id);
+        if (!is_node_for(*node, level, key)) return damaged(child_id);
         if (free_bytes(*node) >= extra) return {};  // another thread made space
         CHECK(count(*node) >= 2);
         const SplitPlan plan = level == 0 ? plan_leaf(*node, key) : plan_inner(*node, key);

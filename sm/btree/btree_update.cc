@@ -36,14 +36,14 @@ bool splice_fits(const Page& page, size_t old_bytes, size_t new_bytes) {
 
 // The whole current value of the target's record; an overflow value is read with the latch released
 // (the key's X lock keeps it).
-Result<std::string> whole_value(Env& env, ObjectId store, BTree::Target& t) {
+Result<std::string> whole_value(Env& env, ObjectId object, BTree::Target& t) {
     DCHECK(t.found);
     const Slice here = value(*t.page, t.slot);
     if (!overflow(*t.page, t.slot)) return std::string(here);
     const OverflowRef ref = overflow_ref(here);
     t.page.release();
     std::string text;
-    TRY(read_overflow(*env.pool, store, ref, text));
+    TRY(read_overflow(*env.pool, object, ref, text));
     return text;
 }
 

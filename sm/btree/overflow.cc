@@ -17,7 +17,7 @@ namespace {
 constexpr uint32_t kGroup = 8;  // pages per record: what one space reservation gives
 
 struct OverflowPayload {
-    uint32_t page, store;
+    uint32_t page, object;
     OverflowHeader header;
 };
 static_assert(kOnDisk<OverflowPayload, 24> && offsetof(OverflowPayload, header) == 8);
@@ -27,19 +27,19 @@ const OverflowHeader& header_of(const Page& page) {
     return *reinterpret_cast<const OverflowHeader*>(page.body);
 }
 
-bool belongs(const Page& page, ObjectId store, uint64_t chain) {
-    return page.kind() == PageKind::overflow && page.header.object == store.value &&
+bool belongs(const Page& page, ObjectId object, uint64_t chain) {
+    return page.kind() == PageKind::overflow && page.header.object == object.value &&
            header_of(page).chain == chain;
 }
 
 // Pages of a chain from `first` on; `whole` set if it ended as it should.
-Result<std::vector<PageId>> walk(BufferPool& pool, ObjectId store, PageId first, uint64_t chain,
+Result<std::vector<PageId>> walk(BufferPool& pool, ObjectId object, PageId first, uint64_t chain,
                                  uint64_t& bytes) {
     std::vector<PageId> pages;
     bytes = 0;
     for (PageId at = first; at != kPageNone;) {
         SharedPage page = TRY(pool.fix_shared(at));
-        if (!belongs(*page, store, chain))
+        if (!belongs(*page, object, chain))
             return fail(ErrorCode::corrupt_page, "overflow chain", at.value, chain);
         const OverflowHeader& h = header_of(*page);
         if (h.bytes == 0 || h.bytes > kOverflowCapacity)
@@ -53,7 +53,7 @@ Result<std::vector<PageId>> walk(BufferPool& pool, ObjectId store, PageId first,
 
 // Writes pieces [from, from + n) of the value as one record; `next` is the page behind them.
 // Returns the first one's page.
-Result<PageId> write_group(Env& env, txn::Transaction* txn, ObjectId store, Slice value,
+Result<PageId> write_group(Env& env, txn::Transaction* txn, ObjectId object, Slice value,
                            uint64_t chain, size_t from, uint32_t n, PageId next) {
     DCHECK(n > 0 && n <= kGroup && (from + n - 1) * kOverflowCapacity < value.size());
     PageReservation space = TRY(env.space->prepare(n));
@@ -71,7 +71,7 @@ Result<PageId> write_group(Env& env, txn::Transaction* txn, ObjectId store, Slic
         pages[i] = std::move(*page);
         const Slice piece = value.substr((from + i) * kOverflowCapacity, kOverflowCapacity);
         payloads[i] = {space.pages[i].value,
-                       store.value,
+                       object.value,
                        {chain, i + 1 < n ? space.pages[i + 1].value : next.value,
                         static_cast<uint32_t>(piece.size())}};
         parts[i + 1].page = &pages[i];
@@ -83,7 +83,7 @@ Result<PageId> write_group(Env& env, txn::Transaction* txn, ObjectId store, Slic
     if (ready) {
         parts[0] = space.part();
         Result<Lsn> done = change_pages(env, txn, txn ? ChangeRole::forward : ChangeRole::system,
-                                        LogKind::overflow_write, store, std::span(parts, n + 1));
+                                        LogKind::overflow_write, object, std::span(parts, n + 1));
         if (done) return space.pages[0];
         ready = std::unexpected(done.error());
     }
@@ -94,7 +94,7 @@ Result<PageId> write_group(Env& env, txn::Transaction* txn, ObjectId store, Slic
 
 }  // namespace
 
-Result<OverflowRef> write_overflow(Env& env, txn::Transaction* txn, ObjectId store, Slice value) {
+Result<OverflowRef> write_overflow(Env& env, txn::Transaction* txn, ObjectId object, Slice value) {
     const Lsn before = txn ? txn->last_lsn : kLsnNone;
     const size_t pieces = (value.size() + kOverflowCapacity - 1) / kOverflowCapacity;
     const uint64_t chain = env.log->tail().value;
@@ -103,10 +103,10 @@ Result<OverflowRef> write_overflow(Env& env, txn::Transaction* txn, ObjectId sto
     // From the end, so that each page's successor is known.
     for (size_t left = pieces; left > 0;) {
         const uint32_t n = static_cast<uint32_t>(std::min<size_t>(kGroup, left));
-        Result<PageId> first = write_group(env, txn, store, value, chain, left - n, n, next);
+        Result<PageId> first = write_group(env, txn, object, value, chain, left - n, n, next);
         if (!first) {
             if (txn) (void)rollback(env, *txn, before);
-            else if (next != kPageNone) (void)free_overflow(env, store, next, chain);
+            else if (next != kPageNone) (void)free_overflow(env, object, next, chain);
             return std::unexpected(first.error());
         }
         next = *first;
@@ -116,7 +116,7 @@ Result<OverflowRef> write_overflow(Env& env, txn::Transaction* txn, ObjectId sto
     return OverflowRef{next.value, static_cast<uint32_t>(value.size()), chain};
 }
 
-Result<void> read_overflow(BufferPool& pool, ObjectId store, const OverflowRef& ref, size_t offset,
+Result<void> read_overflow(BufferPool& pool, ObjectId object, const OverflowRef& ref, size_t offset,
                            char* out, size_t bytes) {
     // Of the page's first byte in the value.
     size_t position = 0;
@@ -126,7 +126,7 @@ Result<void> read_overflow(BufferPool& pool, ObjectId store, const OverflowRef& 
         if (at == kPageNone)
             return fail(ErrorCode::corrupt_page, "overflow chain", ref.first, ref.chain);
         SharedPage page = TRY(pool.fix_shared(at));
-        if (!belongs(*page, store, ref.chain))
+        if (!belongs(*page, object, ref.chain))
             return fail(ErrorCode::corrupt_page, "overflow chain", at.value, ref.chain);
         const OverflowHeader& h = header_of(*page);
         if (h.bytes == 0 || h.bytes > kOverflowCapacity)
@@ -144,52 +144,53 @@ Result<void> read_overflow(BufferPool& pool, ObjectId store, const OverflowRef& 
     return {};
 }
 
-Result<void> read_overflow(BufferPool& pool, ObjectId store, const OverflowRef& ref,
+Result<void> read_overflow(BufferPool& pool, ObjectId object, const OverflowRef& ref,
                            std::string& out) {
     if (out.capacity() < ref.bytes && !MemoryReserve::has_room_for(ref.bytes))
         return fail(ErrorCode::out_of_memory, "value", ref.bytes);
     out.resize(ref.bytes);
-    return read_overflow(pool, store, ref, 0, out.data(), ref.bytes);
+    return read_overflow(pool, object, ref, 0, out.data(), ref.bytes);
 }
 
-Result<std::vector<PageId>> overflow_pages(BufferPool& pool, ObjectId store,
+Result<std::vector<PageId>> overflow_pages(BufferPool& pool, ObjectId object,
                                            const OverflowRef& ref) {
     uint64_t bytes = 0;
-    std::vector<PageId> pages = TRY(walk(pool, store, PageId{ref.first}, ref.chain, bytes));
+    std::vector<PageId> pages = TRY(walk(pool, object, PageId{ref.first}, ref.chain, bytes));
     if (bytes != ref.bytes)
         return fail(ErrorCode::corrupt_page, "overflow chain's length", ref.first, bytes);
     return pages;
 }
 
-Result<bool> overflow_exists(Env& env, ObjectId store, PageId first, uint64_t chain) {
+Result<bool> overflow_exists(Env& env, ObjectId object, PageId first, uint64_t chain) {
     // A freed page's old bytes may still lie on disk, so the map is asked before the page.
     if (!TRY(env.space->is_used(first))) return false;
     SharedPage page = TRY(env.pool->fix_shared(first));
-    return belongs(*page, store, chain);
+    return belongs(*page, object, chain);
 }
 
-Result<void> release_overflow(Env& env, txn::Transaction& txn, ObjectId store, Slice key,
+Result<void> release_overflow(Env& env, txn::Transaction& txn, ObjectId object, Slice key,
                               const OverflowRef& ref) {
     DCHECK(ref.first != kPageNone.value && ref.bytes != 0);
-    if (env.drops) TRY(env.drops->add(txn, {DropKind::chain, store, PageId{ref.first}, ref.chain}));
-    if (env.ghost_notes) env.ghost_notes->note_chain(store, key, PageId{ref.first}, ref.chain);
+    if (env.drops)
+        TRY(env.drops->add(txn, {DropKind::chain, object, PageId{ref.first}, ref.chain}));
+    if (env.ghost_notes) env.ghost_notes->note_chain(object, key, PageId{ref.first}, ref.chain);
     return {};
 }
 
-Result<std::vector<PageId>> overflow_remains(Env& env, ObjectId store, PageId first,
+Result<std::vector<PageId>> overflow_remains(Env& env, ObjectId object, PageId first,
                                              uint64_t chain) {
     std::vector<PageId> pages;
-    for (PageId at = first; at != kPageNone && TRY(overflow_exists(env, store, at, chain));) {
+    for (PageId at = first; at != kPageNone && TRY(overflow_exists(env, object, at, chain));) {
         pages.push_back(at);
         at = PageId{header_of(*TRY(env.pool->fix_shared(at))).next};
     }
     return pages;
 }
 
-Result<void> free_overflow(Env& env, ObjectId store, PageId first, uint64_t chain) {
+Result<void> free_overflow(Env& env, ObjectId object, PageId first, uint64_t chain) {
     // From its end, so that what a crash leaves still hangs on the first page; the freed rest may
     // look whole on disk.
-    std::vector<PageId> pages = TRY(overflow_remains(env, store, first, chain));
+    std::vector<PageId> pages = TRY(overflow_remains(env, object, first, chain));
     std::ranges::reverse(pages);
     return env.space->free_now(pages);
 }
@@ -201,7 +202,7 @@ void apply_overflow_format(Page& page, Slice payload) {
     DCHECK(p.header.bytes != 0 && p.header.bytes == payload.size() - sizeof p);  // OV-1
     DCHECK(p.header.next != p.page && p.header.chain != 0);
     const uint64_t lsn = page.header.lsn;
-    format_page(page, PageId{p.page}, ObjectId{p.store}, PageKind::overflow);
+    format_page(page, PageId{p.page}, ObjectId{p.object}, PageKind::overflow);
     page.header.lsn = lsn;
     std::memcpy(page.body, &p.header, sizeof p.header);
     std::memcpy(page.bytes() + kOverflowDataAt, payload.data() + sizeof p,

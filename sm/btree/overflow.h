@@ -52,26 +52,26 @@ inline Slice bytes_of(const OverflowRef& ref) {
 
 // Parks for space, pages and log. With `txn` null the pages are permanent, and the caller must be
 // able to find them after a crash. On an error pages written so far are freed.
-Result<OverflowRef> write_overflow(Env& env, txn::Transaction* txn, ObjectId store, Slice value);
+Result<OverflowRef> write_overflow(Env& env, txn::Transaction* txn, ObjectId object, Slice value);
 // Bytes [offset, offset + bytes) of the value. Errors: corrupt_page.
-Result<void> read_overflow(BufferPool& pool, ObjectId store, const OverflowRef& ref, size_t offset,
+Result<void> read_overflow(BufferPool& pool, ObjectId object, const OverflowRef& ref, size_t offset,
                            char* out, size_t bytes);
 // The whole value. Errors: corrupt_page, out_of_memory.
-Result<void> read_overflow(BufferPool& pool, ObjectId store, const OverflowRef& ref,
+Result<void> read_overflow(BufferPool& pool, ObjectId object, const OverflowRef& ref,
                            std::string& out);
 // Pages of the chain in order; checks OV-1.
-Result<std::vector<PageId>> overflow_pages(BufferPool& pool, ObjectId store,
+Result<std::vector<PageId>> overflow_pages(BufferPool& pool, ObjectId object,
                                            const OverflowRef& ref);
 // `txn` has removed the reference from the record of `key`: the chain is freed after the
 // transaction has committed.
-Result<void> release_overflow(Env& env, txn::Transaction& txn, ObjectId store, Slice key,
+Result<void> release_overflow(Env& env, txn::Transaction& txn, ObjectId object, Slice key,
                               const OverflowRef& ref);
 // Does the chain exist, or has it been freed?
-Result<bool> overflow_exists(Env& env, ObjectId store, PageId first, uint64_t chain);
+Result<bool> overflow_exists(Env& env, ObjectId object, PageId first, uint64_t chain);
 // Pages of a chain that a crash may have cut short, as far as it reaches.
-Result<std::vector<PageId>> overflow_remains(Env& env, ObjectId store, PageId first,
+Result<std::vector<PageId>> overflow_remains(Env& env, ObjectId object, PageId first,
                                              uint64_t chain);
 // Frees the chain if its first page still carries its number; otherwise it has been freed already.
-Result<void> free_overflow(Env& env, ObjectId store, PageId first, uint64_t chain);
+Result<void> free_overflow(Env& env, ObjectId object, PageId first, uint64_t chain);
 
 }  // namespace lockstep::sm

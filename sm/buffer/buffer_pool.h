@@ -187,7 +187,7 @@ public:
     }
     // The common case of fix_optimistic() and nothing else. False if the page is absent,
     // exclusively held, cold or not of this volume.
-    bool try_peek(PageId id, OptimisticPage& out) const {
+    bool try_fix_optimistic(PageId id, OptimisticPage& out) const {
         if (id.value >= pages_max_) [[unlikely]]
             return false;
         const threads::LatchWord& word = words_[id.value];

@@ -14,7 +14,7 @@ constexpr uint32_t kFaultGoal = 8;
 }  // namespace
 
 // Under free_lock.
-void BufferPool::Impl::assert_state() const {
+inline void BufferPool::Impl::assert_state() const {
     DCHECK(untouched <= frame_count && free_used < frame_count);
     DCHECK(frames_seen.load(std::memory_order_relaxed) == untouched);
     DCHECK(free_frames.load(std::memory_order_relaxed) == free_used + frame_count - untouched);

@@ -1,4 +1,4 @@
-// buffer_pool_stats.cc - figures about the pool, and its check.
+// buffer_pool_stats.cc - statistics of the pool, and its check.
 #include <algorithm>
 #include <vector>
 

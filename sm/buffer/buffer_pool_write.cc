@@ -13,7 +13,7 @@ namespace lockstep::sm {
 namespace latch = threads::latch;
 
 WriteBatch& BufferPool::Impl::acquire_batch() {
-    CHECK(batch_units->acquire(1, kNever, threads::ParkReason::io));
+    CHECK(batch_units && batch_units->acquire(1, kNever, threads::ParkReason::io));
     SpinGuard guard(batch_lock);
     WriteBatch* batch = idle_batches;
     CHECK(batch != nullptr);
@@ -29,6 +29,7 @@ void BufferPool::Impl::release_batch(WriteBatch& batch) {
         SpinGuard guard(batch_lock);
         batch.next = std::exchange(idle_batches, &batch);
     }
+    CHECK(batch_units.has_value());
     batch_units->release();
     threads::WakeBatch woken;
     SpinGuard guard(writers_lock);
@@ -224,9 +225,14 @@ std::vector<WriteCandidate> BufferPool::Impl::dirty_before(Lsn end) const {
     const uint32_t frames = frames_seen.load(std::memory_order_acquire);
     for (uint32_t f = 1; f < frames; ++f) {
         const FrameInfo& i = info(f);
-        if ((i.flags.load(std::memory_order_acquire) & FrameInfo::kDirty) &&
-            i.rec_lsn.load(std::memory_order_relaxed) < end.value)
-            found.push_back({i.page.load(std::memory_order_acquire), f});
+        if (!(i.flags.load(std::memory_order_acquire) & FrameInfo::kDirty) ||
+            i.rec_lsn.load(std::memory_order_relaxed) >= end.value)
+            continue;
+        // The page may have been written and evicted, or dropped, since the flags were read.
+        const uint32_t page = i.page.load(std::memory_order_acquire);
+        if (page == kPageNone.value) continue;
+        DCHECK(page < options.pages_max);
+        found.push_back({page, f});
     }
     std::sort(found.begin(), found.end());
     return found;

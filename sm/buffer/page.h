@@ -74,11 +74,11 @@ static_assert(kPageBytes <= UINT16_MAX);     // offsets in a page are 16 bits
 
 // Makes an empty page of a kind: everything zero but the header; hole = whole body. Keeps no old
 // byte.
-inline void format_page(Page& page, PageId id, ObjectId store, PageKind kind, uint8_t level = 0) {
+inline void format_page(Page& page, PageId id, ObjectId object, PageKind kind, uint8_t level = 0) {
     DCHECK(id != kPageNone && (level == 0 || kind == PageKind::btree));
     std::memset(static_cast<void*>(&page), 0, kPageBytes);
     page.header.page_id = id.value;
-    page.header.object = store.value;
+    page.header.object = object.value;
     page.header.kind = static_cast<uint8_t>(kind);
     page.header.level = level;
     page.header.hole_begin = sizeof(PageHeader);

@@ -44,7 +44,8 @@ uint32_t make_copy(Superblock& block, Page& page) {
 }  // namespace
 
 Result<Superblock> choose_superblock(const Page& first, const Page& second) {
-    const std::optional<Superblock> copies[2] = {copy_in(first, 0), copy_in(second, 1)};
+    const std::optional<Superblock> even = copy_in(first, 0), odd = copy_in(second, 1);
+    const Superblock* const copies[2] = {even ? &*even : nullptr, odd ? &*odd : nullptr};
     if (!copies[0] && !copies[1])
         return fail(ErrorCode::corrupt_superblock, "both copies of the superblock");
     const uint32_t newer =

@@ -89,7 +89,7 @@ std::string describe_record(const txn::LogRecordView& record) {
             (h.flags & txn::kLogCompensation ? ", undo next " : ", prev ") + std::to_string(h.prev);
     if (const Lsn stamped = txn::stamped_durable_end(h, record.lsn); stamped != kLsnNone)
         line += ", log durable up to " + std::to_string(stamped.value);
-    else if (h.object != 0) line += ", store " + std::to_string(h.object);
+    else if (h.object != 0) line += ", object " + std::to_string(h.object);
     if (h.flags & txn::kLogCompensation) line += ", compensation";
     if (h.kind < txn::kSmLogKindFirst) return line;
     uint32_t cursor = 0;

@@ -84,20 +84,20 @@ struct Env;
 // clang-format on
 
 enum class LogKind : uint16_t {
-#define X(number, name, undo) name = number,
+#define X(number, name, undo) name = (number),
     LOCKSTEP_SM_LOG_KINDS(X)
 #undef X
 };
 enum class PageAction : uint8_t {
-#define X(number, name) name = number,
+#define X(number, name) name = (number),
     LOCKSTEP_PAGE_ACTIONS(X)
 #undef X
 };
 
-#define X(number, name, undo) static_assert(number >= txn::kSmLogKindFirst);
+#define X(number, name, undo) static_assert((number) >= txn::kSmLogKindFirst);
 LOCKSTEP_SM_LOG_KINDS(X)
 #undef X
-#define X(number, name) static_assert(number > 0 && number <= UINT8_MAX);
+#define X(number, name) static_assert((number) > 0 && (number) <= UINT8_MAX);
 LOCKSTEP_PAGE_ACTIONS(X)
 #undef X
 

@@ -52,11 +52,11 @@ struct PartSize {
     bool fresh;
 };
 
-[[gnu::always_inline]] inline PartSize measure(const ChangePart& part, uint64_t horizon) {
+[[gnu::always_inline]] inline PartSize measure(const ChangePart& part, uint64_t image_lsn) {
     part.assert_state();
     PartSize size{payload_bytes(part), 0, is_fresh(part)};
     // PC-3.
-    if ((*part.page)->header.lsn <= horizon && !size.fresh && !MUTANT(no_page_image)) [[unlikely]]
+    if ((*part.page)->header.lsn <= image_lsn && !size.fresh && !MUTANT(no_page_image)) [[unlikely]]
         size.image = image_bytes(**part.page);
     return size;
 }
@@ -161,7 +161,7 @@ inline Result<void> promise_undo(txn::Log& log, txn::Transaction& txn,
 }
 
 inline void fill_header(txn::LogRecordHeader& header, txn::Transaction* txn, ChangeRole role,
-                        LogKind kind, ObjectId store, size_t parts, Lsn lsn, Lsn undo_next) {
+                        LogKind kind, ObjectId object, size_t parts, Lsn lsn, Lsn undo_next) {
     header.prev = 0;
     header.txn = 0;
     header.flags = 0;
@@ -179,13 +179,13 @@ inline void fill_header(txn::LogRecordHeader& header, txn::Transaction* txn, Cha
     }
     header.kind = static_cast<uint16_t>(kind);
     header.parts = static_cast<uint8_t>(parts);
-    header.object = store.value;
+    header.object = object.value;
 }
 
 // kParts: how many there are, if that is known at compile time; 0: as many as `parts` has.
 template <size_t kParts>
 [[gnu::always_inline]] inline Result<Lsn> change(Env& env, txn::Transaction* txn, ChangeRole role,
-                                                 LogKind kind, ObjectId store,
+                                                 LogKind kind, ObjectId object,
                                                  std::span<ChangePart> parts, Lsn undo_next) {
     txn::Log& log = *env.log;
     BufferPool& pool = *env.pool;
@@ -193,10 +193,10 @@ template <size_t kParts>
     PartSize sizes[kParts != 0 ? kParts : kPartsMax];
     bool promised = role != ChangeRole::forward;
     for (;;) {
-        const uint64_t horizon = env.image_lsn.load(std::memory_order_acquire);
+        const uint64_t image_lsn = env.image_lsn.load(std::memory_order_acquire);
         uint32_t bytes = sizeof(txn::LogRecordHeader);
         for (size_t i = 0; i < n; ++i)
-            bytes += bytes_in_record(sizes[i] = measure(parts[i], horizon));
+            bytes += bytes_in_record(sizes[i] = measure(parts[i], image_lsn));
         CHECK(bytes <= txn::kLogRecordMax);
         if (!promised) {
             TRY(promise_undo(log, *txn, {parts.data(), n}, bytes));
@@ -209,11 +209,11 @@ template <size_t kParts>
         DCHECK(space.bytes == bytes && space.lsn.value % 8 == 0);
         // A record at or above a checkpoint's begin was reserved after that checkpoint had set the
         // full-page-image LSN. So the change is seen here.
-        if (env.image_lsn.load(std::memory_order_seq_cst) != horizon) [[unlikely]] {
+        if (env.image_lsn.load(std::memory_order_seq_cst) != image_lsn) [[unlikely]] {
             log.discard(space);
             continue;
         }
-        fill_header(*space.header(), txn, role, kind, store, n, space.lsn, undo_next);
+        fill_header(*space.header(), txn, role, kind, object, n, space.lsn, undo_next);
         std::byte* put = space.payload();
         for (size_t i = 0; i < n; ++i) {
             DCHECK((*parts[i].page)->header.lsn <= space.lsn.value);  // PG-1: it only grows
@@ -237,16 +237,16 @@ template <size_t kParts>
 }  // namespace
 
 Result<Lsn> change_pages(Env& env, txn::Transaction* txn, ChangeRole role, LogKind kind,
-                         ObjectId store, std::span<ChangePart> parts, Lsn undo_next) {
+                         ObjectId object, std::span<ChangePart> parts, Lsn undo_next) {
     DCHECK(!parts.empty() && parts.size() <= kPartsMax && pages_distinct(parts));
     DCHECK((txn == nullptr) == (role == ChangeRole::system));
     DCHECK(txn == nullptr || txn->state == txn::TxnState::active ||
            txn->state == txn::TxnState::aborting);
     DCHECK(role != ChangeRole::forward || !txn->read_only);
     if (parts.size() == 1) [[likely]]
-        return change<1>(env, txn, role, kind, store, parts, undo_next);
+        return change<1>(env, txn, role, kind, object, parts, undo_next);
     CHECK(parts.size() <= kPartsMax);
-    return change<0>(env, txn, role, kind, store, parts, undo_next);
+    return change<0>(env, txn, role, kind, object, parts, undo_next);
 }
 
 }  // namespace lockstep::sm

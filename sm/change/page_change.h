@@ -53,6 +53,6 @@ enum class ChangeRole : uint8_t {
 // (forward only), store_failed. `txn` is null for system. For compensation, `undo_next` is where
 // rollback continues. Returns the record's LSN.
 Result<Lsn> change_pages(Env& env, txn::Transaction* txn, ChangeRole role, LogKind kind,
-                         ObjectId store, std::span<ChangePart> parts, Lsn undo_next = kLsnNone);
+                         ObjectId object, std::span<ChangePart> parts, Lsn undo_next = kLsnNone);
 
 }  // namespace lockstep::sm

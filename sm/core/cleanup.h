@@ -27,11 +27,11 @@ enum class DropKind : uint32_t {
 
 struct DropEntry {
     DropKind kind{};
-    ObjectId store{};
+    ObjectId object{};
     PageId page = kPageNone;
     void assert_state() const {
         DCHECK(kind >= DropKind::index && kind <= DropKind::load);
-        DCHECK(store.value >= kFirstUserObject.value);  // the catalog is never dropped
+        DCHECK(object.value >= kFirstUserObject.value);  // the catalog is never dropped
         DCHECK((kind == DropKind::load) == (page == kPageNone));
         DCHECK((kind >= DropKind::chain) == (number != 0));
     }
@@ -53,8 +53,8 @@ public:
 class GhostNotes {
 public:
     virtual ~GhostNotes() = default;
-    virtual void note_leaf(ObjectId store, Slice key) = 0;
-    virtual void note_chain(ObjectId store, Slice key, PageId first, uint64_t chain) = 0;
+    virtual void note_leaf(ObjectId object, Slice key) = 0;
+    virtual void note_chain(ObjectId object, Slice key, PageId first, uint64_t chain) = 0;
 };
 
 // Finds objects by number, for undo.

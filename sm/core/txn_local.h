@@ -16,7 +16,7 @@ namespace lockstep::sm {
 // Where in an index the transaction was last. The next operation tries this leaf before it
 // descends. Needs no reset (TL-2).
 struct LeafHint {
-    ObjectId store{};  // 0: none
+    ObjectId object{};  // 0: none
     PageId page{};
     uint16_t slot = 0;
     int16_t score = 0;          // how often in a row the next key was in this leaf

@@ -12,7 +12,7 @@ using namespace heap;
 HeapFile::HeapFile(Env& env, ObjectId id, PageId first)
     : env_(env), id_(id), first_(first), hints_(std::make_shared<Hints>()) {
     DCHECK(id.value != 0 && first != kPageNone);
-    lock_.store = id;
+    lock_.id = id;
     hints_->worker_count = env.runtime->workers();
     hints_->workers = std::make_unique<Hints::Worker[]>(hints_->worker_count);
 }

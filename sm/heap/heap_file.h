@@ -70,7 +70,7 @@ private:
     [[gnu::cold, gnu::noinline]] Result<void> reclaim(txn::Transaction& txn, ExclusivePage& page,
                                                       uint32_t bytes);
     // Brings the map up to date with the page's class; `offer`: others may insert there.
-    Result<void> note_class(PageId page, bool offer);
+    Result<void> note_class(PageId id, bool offer);
     txn::LockName lock_of(PageId page, uint32_t index, const heap::Slot& s,
                           const Page& bytes) const;
     // No transaction holds a lock on the name, `txn` included.
@@ -78,7 +78,7 @@ private:
 
     // heap_access.cc. False: no such page of this heap.
     bool plausible(RecordId id);
-    const heap::Slot* record_at(const Page& page, SlotNo slot);
+    const heap::Slot* record_at(const Page& page, SlotNo number);
     bool copy_at(const Page& page, SlotNo number, RecordId home);
     Result<bool> read(RecordId id, std::move_only_function<void(Slice)> take);
     // A read lock on the name is given back after the read: read committed, and not held otherwise.
@@ -96,7 +96,7 @@ private:
     Result<bool> move_home(txn::Transaction& txn, RecordId id, RecordId copy, Slice record);
     Result<bool> move_away(txn::Transaction& txn, RecordId id, RecordId copy, PageId fresh,
                            Slice record);
-    Result<Outcome> splice(txn::Transaction& txn, ExclusivePage& page, SlotNo slot, uint32_t skip,
+    Result<Outcome> splice(txn::Transaction& txn, ExclusivePage& page, SlotNo number, uint32_t skip,
                            Slice record);
 
     Env& env_;

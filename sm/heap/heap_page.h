@@ -120,7 +120,7 @@ inline const MapBody& map(const Page& page) { return *reinterpret_cast<const Map
 
 // --- payloads of the actions; content bytes follow
 struct FormatPayload {
-    uint32_t page, store, map_page;
+    uint32_t page, object, map_page;
     uint16_t map_index, unused;
 };
 struct PutPayload {  // heap_put: content follows
@@ -141,7 +141,7 @@ struct RemovePayload {
     uint8_t mode, state_old;
 };
 struct MapFormatPayload {
-    uint32_t page, store, first_entry, free_class;  // first_entry kPageNone: empty
+    uint32_t page, object, first_entry, free_class;  // first_entry kPageNone: empty
 };
 enum MapSetMode : uint8_t { kSetClass = 0, kAppend = 1, kRemoveLast = 2 };
 struct MapSetPayload {

@@ -57,7 +57,7 @@ uint16_t allocate(Page& page, uint32_t bytes) {
     return head.heap_begin;
 }
 
-void give_back(Page& page, Slot& s) {
+void free_bytes_of(Page& page, Slot& s) {
     DataHeader& head = header(page);
     DCHECK(s.offset >= head.heap_begin && s.offset + s.capacity <= kPageBytes);
     head.free_bytes = static_cast<uint16_t>(head.free_bytes + s.capacity);
@@ -86,7 +86,7 @@ void empty_slot(Page& page, Slot& s) {
     DataHeader& head = header(page);
     DCHECK(head.reclaimable >= reclaimable(s));
     head.reclaimable = static_cast<uint16_t>(head.reclaimable - reclaimable(s));
-    give_back(page, s);
+    free_bytes_of(page, s);
     s.length = 0;
     s.state = kEmpty;
     head.empty_slots++;
@@ -118,7 +118,7 @@ void trim(Page& page, Slice slots) {
 
 void apply_heap_format(Page& page, Slice payload) {
     const auto p = head_of<FormatPayload>(payload);
-    format_page(page, PageId{p.page}, ObjectId{p.store}, PageKind::heap);
+    format_page(page, PageId{p.page}, ObjectId{p.object}, PageKind::heap);
     DataHeader& head = header(page);
     head = {p.map_page, p.map_index, 0, kPageBytes, static_cast<uint16_t>(kPageBytes - kSlotsAt), 0,
             0};
@@ -138,7 +138,7 @@ void apply_heap_put(Page& page, Slice payload) {
     if (s.state == kEmpty) head.empty_slots--;
     else head.reclaimable = static_cast<uint16_t>(head.reclaimable - reclaimable(s));
     if (s.capacity < capacity) {
-        if (s.capacity) give_back(page, s);
+        if (s.capacity) free_bytes_of(page, s);
         const uint16_t at = allocate(page, capacity);
         s.offset = at;
         s.capacity = static_cast<uint16_t>(capacity);
@@ -170,7 +170,7 @@ void apply_heap_replace(Page& page, Slice payload) {
         std::byte kept[kPageBytes];
         const uint32_t kept_bytes = s.length;
         std::memcpy(kept, page.bytes() + s.offset, kept_bytes);
-        give_back(page, s);
+        free_bytes_of(page, s);
         const uint32_t capacity = capacity_for(length);
         const uint16_t offset = allocate(page, capacity);
         s.offset = offset;
@@ -217,7 +217,7 @@ void apply_heap_remove(Page& page, Slice payload) {
 
 void apply_heap_map_format(Page& page, Slice payload) {
     const auto p = head_of<MapFormatPayload>(payload);
-    format_page(page, PageId{p.page}, ObjectId{p.store}, PageKind::heap_map);
+    format_page(page, PageId{p.page}, ObjectId{p.object}, PageKind::heap_map);
     MapBody& body = map_body(page);
     DCHECK(p.first_entry == kPageNone.value || p.free_class < kClasses);
     body.next = kPageNone.value;

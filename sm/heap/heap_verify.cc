@@ -16,14 +16,14 @@ struct Links {
     std::map<RecordId, RecordId> copies;  // copy -> home
 };
 
-void look_at(const Page& page, ObjectId store, PageId map_page, uint32_t index, Links& links,
+void look_at(const Page& page, ObjectId object, PageId map_page, uint32_t index, Links& links,
              StructureReport& report) {
     auto fault = [&](const char* text) {
         report.faults.push_back(
-            fmt::format("heap {} page {}: {}", store.value, page.header.page_id, text));
+            fmt::format("heap {} page {}: {}", object.value, page.header.page_id, text));
     };
-    if (page.kind() != PageKind::heap || page.header.object != store.value)
-        return fault("listed in the map, but of another kind or store");
+    if (page.kind() != PageKind::heap || page.header.object != object.value)
+        return fault("listed in the map, but of another kind or object");
     if (data(page).map_page != map_page.value || data(page).map_index != index)
         fault("does not point back to its map entry");
     if (const char* text = check_page(page)) return fault(text);

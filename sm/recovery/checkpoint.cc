@@ -95,7 +95,7 @@ Lsn begin_checkpoint(RestartEnv& env) {
     uint64_t end = 0;
     const Lsn begin = append(*env.log, txn::TxnLogKind::checkpoint_begin, {}, end);
     DCHECK(begin.value > env.superblock.checkpoint_lsn && env.image_lsn.load() == kLsnMax.value);
-    env.image_lsn.store(MUTANT(horizon_not_raised) ? 0 : end);
+    env.image_lsn.store(MUTANT(image_lsn_not_raised) ? 0 : end);
     return begin;
 }
 

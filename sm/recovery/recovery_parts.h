@@ -50,20 +50,20 @@ public:
     };
     std::vector<Loser> losers() const;  // newest last record first: the order of undo
     TxnId next_txn() const { return TxnId{next_txn_}; }
-    Lsn horizon() const { return horizon_; }       // see Env::image_lsn
+    Lsn image_lsn() const { return image_lsn_; }   // see Env::image_lsn
     uint64_t changes() const { return changes_; }  // records that are not of a checkpoint
 
 private:
     void assert_state() const {
         DCHECK(collecting_ || ended_.empty());
-        DCHECK(horizon_ == kLsnNone ? !collecting_ : horizon_ > begin_);
+        DCHECK(image_lsn_ == kLsnNone ? !collecting_ : image_lsn_ > begin_);
         DCHECK(next_txn_ > 0);
     }
     void ended(uint64_t id);
     Result<void> merge(const txn::LogRecordView& record);
 
     const Lsn begin_;
-    Lsn horizon_{};
+    Lsn image_lsn_{};
     uint64_t next_txn_ = 1, changes_ = 0;
     // Between begin and the last end record of the checkpoint.
     bool collecting_ = false;

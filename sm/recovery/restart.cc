@@ -75,7 +75,7 @@ Result<RecoveryReport> restart(RestartEnv& env, Lsn checkpoint_begin) {
     if (env.redone) env.redone();
     // What is changed from now on is replayed from the same begin record, until the next
     // checkpoint: the same image rule goes on.
-    env.image_lsn.store(analysis.horizon().value);
+    env.image_lsn.store(analysis.image_lsn().value);
     env.txns->set_next_id(std::max(analysis.next_txn(), TxnId{env.superblock.next_txn}));
     TRY(env.space->open());
     if (env.objects) TRY(env.objects->load());

@@ -27,7 +27,7 @@ Result<void> Analysis::see(const txn::LogRecordView& record) {
         case txn::TxnLogKind::pad: return {};
         case txn::TxnLogKind::checkpoint_begin:
             if (record.lsn == begin_) {
-                horizon_ = record.end();
+                image_lsn_ = record.end();
                 collecting_ = true;
             }
             return {};
@@ -80,6 +80,7 @@ Result<void> Analysis::merge(const txn::LogRecordView& record) {
 
 std::vector<Analysis::Loser> Analysis::losers() const {
     std::vector<Loser> result;
+    result.reserve(live_.size());
     for (const auto& [id, loser] : live_) result.push_back(loser);
     std::sort(result.begin(), result.end(),
               [](const Loser& a, const Loser& b) { return a.last > b.last; });

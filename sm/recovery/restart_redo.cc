@@ -24,7 +24,7 @@ namespace lockstep::sm {
 
 namespace {
 
-constexpr uint32_t kLanesPerWorker = 4, kBatchesAhead = 4;
+constexpr uint32_t kPartitionsPerWorker = 4, kBatchesAhead = 4;
 constexpr size_t kBatchBytes = 64 * 1024;
 
 // A part in a batch; image and payload follow, each padded to 8 bytes.
@@ -49,7 +49,7 @@ struct Partition {
     Batch* spare = nullptr;       // under lock: empty ones
     bool closed = false;          // under lock: nothing follows
     threads::Semaphore ready{0};  // full batches, and one for the end
-    threads::Semaphore room{kBatchesAhead};
+    threads::Semaphore free_batches{kBatchesAhead};
     Batch* filling = nullptr;  // the reader's
 
     void assert_state() const {  // under lock
@@ -94,7 +94,7 @@ Result<void> ParallelRedo::start() {
     Impl& r = *impl_;
     const uint32_t workers = r.env.runtime->workers();
     r.reads_before = r.env.pool->stats().reads;
-    for (uint32_t i = 0; i < workers * kLanesPerWorker; ++i) {
+    for (uint32_t i = 0; i < workers * kPartitionsPerWorker; ++i) {
         TRY(MemoryReserve::require());
         auto partition = std::make_unique<Partition>();
         for (uint32_t b = 0; b < kBatchesAhead + 2; ++b) {
@@ -121,7 +121,7 @@ Result<void> ParallelRedo::start() {
 Batch* ParallelRedo::Impl::take_spare(Partition& partition) {
     SpinGuard guard(partition.lock);
     Batch* batch = partition.spare;
-    CHECK(batch);  // bounded by `room`
+    CHECK(batch);  // bounded by `free_batches`
     partition.spare = batch->next;
     batch->next = nullptr;
     DCHECK(batch->bytes.empty());
@@ -130,7 +130,7 @@ Batch* ParallelRedo::Impl::take_spare(Partition& partition) {
 
 // Hands the batch being filled to the partition.
 void ParallelRedo::Impl::send(Partition& partition) {
-    partition.room.acquire(1, kNever, threads::ParkReason::event);
+    partition.free_batches.acquire(1, kNever, threads::ParkReason::event);
     {
         SpinGuard guard(partition.lock);
         partition.assert_state();
@@ -220,7 +220,7 @@ void ParallelRedo::Impl::run(Partition& partition) {
             SpinGuard guard(partition.lock);
             batch->next = std::exchange(partition.spare, batch);
         }
-        partition.room.release();
+        partition.free_batches.release();
         threads::yield();  // the other partitions and the reader of this worker
     }
     done.release();

@@ -9,8 +9,8 @@
 
 namespace lockstep::sm {
 
-Result<void> sweep(Env& env, ObjectId store, std::span<const PageId> keep) {
-    DCHECK(store.value != 0);  // that is what maps and free pages carry
+Result<void> sweep(Env& env, ObjectId object, std::span<const PageId> keep) {
+    DCHECK(object.value != 0);  // that is what maps and free pages carry
     std::vector<PageId> sorted(keep.begin(), keep.end()), unreached;
     std::ranges::sort(sorted, {}, &PageId::value);
     for (uint32_t p = kFirstMapPage.value + 1; p < env.space->pages_total(); ++p) {
@@ -24,7 +24,7 @@ Result<void> sweep(Env& env, ObjectId store, std::span<const PageId> keep) {
             if (!is_bad_page(page.error().code)) return std::unexpected(page.error());
             continue;
         }
-        if ((*page)->id() == id && (*page)->header.object == store.value) unreached.push_back(id);
+        if ((*page)->id() == id && (*page)->header.object == object.value) unreached.push_back(id);
     }
     return env.space->free_now(unreached);
 }

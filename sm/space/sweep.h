@@ -7,9 +7,9 @@
 
 namespace lockstep::sm {
 
-// Frees every page of the volume that carries `store`'s number and is not among `keep`. Reads all
-// used pages of the volume. The object must be quiet. Parks for pages and log. Errors: io_error,
-// and those of the space map; a damaged page of another object is skipped.
-Result<void> sweep(Env& env, ObjectId store, std::span<const PageId> keep);
+// Frees every page of the volume that carries the number of `object` and is not among `keep`. Reads
+// all used pages of the volume. The object must be quiet. Parks for pages and log. Errors:
+// io_error, and those of the space map; a damaged page of another object is skipped.
+Result<void> sweep(Env& env, ObjectId object, std::span<const PageId> keep);
 
 }  // namespace lockstep::sm

@@ -144,11 +144,11 @@ Result<void> Catalog::load() {
         *engine_.pool, impl_->tree, [this](Slice key, Slice value, bool ghost) -> Result<void> {
             DropEntry drop;
             if (TRY(DropList::read(key, value, drop))) {
-                if (drop.store.value < kFirstUserObject.value)
-                    return fail(ErrorCode::corrupt_page, "drop list's entry", drop.store.value);
+                if (drop.object.value < kFirstUserObject.value)
+                    return fail(ErrorCode::corrupt_page, "drop list's entry", drop.object.value);
                 if (drop.number == 0)
                     TRY(impl_->add_listed(engine_, {.name = {},
-                                                    .id = drop.store,
+                                                    .id = drop.object,
                                                     .kind = static_cast<ObjectKind>(drop.kind),
                                                     .root = drop.page}));
                 return {};
@@ -246,8 +246,8 @@ Result<void> Catalog::drop(txn::Transaction& txn, std::string_view name) {
     TRY(impl_->drops.add(txn, drop_entry(entry)));
     const auto freed = [this, object](bool committed) {
         if (!committed) return;
-        DCHECK(MUTANT(catalogue_stale) || !object->gone);  // dropped once
-        if (!MUTANT(catalogue_stale)) impl_->publish(*object, false);
+        DCHECK(MUTANT(catalog_stale) || !object->gone);  // dropped once
+        if (!MUTANT(catalog_stale)) impl_->publish(*object, false);
         destroy(object->entry);
     };
     at_end(txn, freed, [this, &lock] { engine_.locks->bar_object(lock); });  // CA-2
@@ -276,13 +276,13 @@ void Catalog::destroy(const CatalogEntry& entry) {
 
 Result<void> Catalog::free_entry(const DropEntry& entry) {
     if (entry.kind == DropKind::chain) {
-        TRY(free_overflow(engine_, entry.store, entry.page, entry.number));
+        TRY(free_overflow(engine_, entry.object, entry.page, entry.number));
     } else if (entry.kind == DropKind::load) {
-        BTree* tree = index_by_id(entry.store);
-        TRY(sweep(engine_, entry.store, tree ? TRY(tree->verify()).pages : std::vector<PageId>{}));
+        BTree* tree = index_by_id(entry.object);
+        TRY(sweep(engine_, entry.object, tree ? TRY(tree->verify()).pages : std::vector<PageId>{}));
     } else {
         destroy({.name = {},
-                 .id = entry.store,
+                 .id = entry.object,
                  .kind = static_cast<ObjectKind>(entry.kind),
                  .root = entry.page});
         return {};

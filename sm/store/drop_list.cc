@@ -13,14 +13,14 @@ namespace {
 constexpr char kMark = '\0';
 
 struct EntryValue {
-    uint32_t store, kind, page;
+    uint32_t object, kind, page;
 };
 static_assert(kOnDisk<EntryValue, 12>);
 
 std::string key_of(const DropEntry& entry) {
     std::string key(1, kMark);
     static_assert(sizeof entry.number == 8 && sizeof entry.page.value == 4);  // drop_list.h
-    key.append(reinterpret_cast<const char*>(&entry.store.value), sizeof entry.store.value);
+    key.append(reinterpret_cast<const char*>(&entry.object.value), sizeof entry.object.value);
     if (entry.number == 0) return key;
     // Two chains begun at the same moment have the same number, but never the same first page.
     key.append(reinterpret_cast<const char*>(&entry.number), sizeof entry.number);
@@ -32,7 +32,7 @@ std::string key_of(const DropEntry& entry) {
 
 Result<void> DropList::add(txn::Transaction& txn, const DropEntry& entry) {
     entry.assert_state();
-    const EntryValue value{entry.store.value, static_cast<uint32_t>(entry.kind), entry.page.value};
+    const EntryValue value{entry.object.value, static_cast<uint32_t>(entry.kind), entry.page.value};
     return tree_.insert(txn, key_of(entry), {reinterpret_cast<const char*>(&value), sizeof value});
 }
 
@@ -52,13 +52,13 @@ Result<bool> DropList::read(Slice key, Slice value, DropEntry& entry) {
     if (value.size() != sizeof v)
         return fail(ErrorCode::corrupt_page, "drop list's entry", value.size());
     std::memcpy(&v, value.data(), sizeof v);
-    entry = {static_cast<DropKind>(v.kind), ObjectId{v.store}, PageId{v.page}, 0};
+    entry = {static_cast<DropKind>(v.kind), ObjectId{v.object}, PageId{v.page}, 0};
     if (key.size() == 1 + sizeof(uint32_t) + sizeof(uint64_t) + sizeof(uint32_t))
         std::memcpy(&entry.number, key.data() + 1 + sizeof(uint32_t), sizeof(uint64_t));
     const bool object = entry.kind == DropKind::index || entry.kind == DropKind::heap;
     const bool other = entry.kind == DropKind::chain || entry.kind == DropKind::load;
     if ((!object && !other) || key_of(entry) != key || other == (entry.number == 0))
-        return fail(ErrorCode::corrupt_page, "drop list's entry", v.store, v.kind);
+        return fail(ErrorCode::corrupt_page, "drop list's entry", v.object, v.kind);
     return true;
 }
 

@@ -114,12 +114,13 @@ Result<bool> Engine::open_files(const std::string& directory) {
 
 Result<void> Engine::begin_creation(const std::string& directory) {
     const bool unfinished = disk->exists(directory + "/creating");
+    const std::string prefix = directory + "/";
     for (const std::string& name : TRY(disk->list(directory))) {
         if (!name.starts_with("log.") && name != "data" && name != "data.lsn") continue;
         if (!unfinished)
             return fail(ErrorCode::bad_path,
                         "directory holds files of a store but no complete store");
-        TRY(disk->unlink(directory + "/" + name));
+        TRY(disk->unlink(prefix + name));
     }
     disk->close(TRY(disk->open(directory + "/creating", threads::Disk::kCreate)));
     return disk->sync_directory(directory);
@@ -188,7 +189,7 @@ Result<void> Engine::build(std::string_view path, bool fresh) {
         ro.policy = [seed = hooks->seed](uint32_t worker) {
             return threads::make_random_policy(seed * 64 + worker);
         };
-    runtime = own(own_runtime_, TRY(threads::Runtime::start(std::move(ro))));
+    runtime = own(own_runtime_, TRY(threads::Runtime::start(ro)));
     counters = std::make_unique<ApiCounters[]>(options.workers);
 
     log_options = log_options_of(path, options);

@@ -56,7 +56,7 @@ GhostCleaner::~GhostCleaner() {
 }
 
 void GhostCleaner::add(Note note) {
-    DCHECK(note.store.value != 0 && note.tries == 0);
+    DCHECK(note.object.value != 0 && note.tries == 0);
     auto* node = new State::Node{std::move(note), nullptr};
     waiting_.fetch_add(1, std::memory_order_relaxed);
     state_->push(node);
@@ -66,26 +66,26 @@ void GhostCleaner::add(Note note) {
         threads::wake(state_->thread.load(std::memory_order_acquire));
 }
 
-void GhostCleaner::note_leaf(ObjectId store, Slice key) {
-    if (waiting() < kLeafNotesMax) add({store, kPageNone, 0, std::string(key), 0});
+void GhostCleaner::note_leaf(ObjectId object, Slice key) {
+    if (waiting() < kLeafNotesMax) add({object, kPageNone, 0, std::string(key), 0});
 }
 
-void GhostCleaner::note_chain(ObjectId store, Slice key, PageId first, uint64_t chain) {
+void GhostCleaner::note_chain(ObjectId object, Slice key, PageId first, uint64_t chain) {
     DCHECK(first != kPageNone && chain != 0);
-    add({store, first, chain, std::string(key), 0});
+    add({object, first, chain, std::string(key), 0});
 }
 
 Result<bool> GhostCleaner::work(Note& note) {
-    BTree* tree = !engine_.catalog               ? nullptr
-                  : note.store == kCatalogObject ? &engine_.catalog->own_tree()
-                                                 : engine_.catalog->index_by_id(note.store);
+    BTree* tree = !engine_.catalog                ? nullptr
+                  : note.object == kCatalogObject ? &engine_.catalog->own_tree()
+                                                  : engine_.catalog->index_by_id(note.object);
     if (!tree) return true;
     // Its leaves are gone, but a chain that was replaced before did not belong to its pages.
     if (tree->destroyed()) {
         if (note.first == kPageNone) return true;
-        TRY(free_overflow(engine_, note.store, note.first, note.chain));
+        TRY(free_overflow(engine_, note.object, note.first, note.chain));
         TRY(engine_.catalog->drop_list().remove_now(
-            {DropKind::chain, note.store, note.first, note.chain}));
+            {DropKind::chain, note.object, note.first, note.chain}));
         return true;
     }
     if (note.first != kPageNone) return tree->clean_chain(note.key, note.first, note.chain);

@@ -24,13 +24,13 @@ class Engine;
 class GhostCleaner final : public GhostNotes {
 public:
     explicit GhostCleaner(Engine& engine);
-    ~GhostCleaner();
+    ~GhostCleaner() override;
     Result<void> start();  // user thread on worker 0
     // From a user thread or a foreign kernel thread; idempotent.
     void stop();
 
-    void note_leaf(ObjectId store, Slice key) override;
-    void note_chain(ObjectId store, Slice key, PageId first, uint64_t chain) override;
+    void note_leaf(ObjectId object, Slice key) override;
+    void note_chain(ObjectId object, Slice key, PageId first, uint64_t chain) override;
     // Processes every note that can be processed now; for close and for tests. On a user thread.
     Result<void> run_once();
     // Processes what it can, then touches no tree until resume(). For callers that walk trees
@@ -43,7 +43,7 @@ public:
 
 private:
     struct Note {
-        ObjectId store;
+        ObjectId object;
         PageId first = kPageNone;  // of a chain; kPageNone: a leaf with ghosts
         uint64_t chain = 0;
         std::string key;

@@ -18,11 +18,11 @@ namespace lockstep::sm {
 // index or heap.
 using OpKind = threads::OpKind;
 
-// The thread is about to run `kind` on `store` and holds no latch.
-inline void operation_boundary(OpKind kind, ObjectId store) {
+// The thread is about to run `kind` on `object` and holds no latch.
+inline void operation_boundary(OpKind kind, ObjectId object) {
     DCHECK(threads::current()->latch_depth == 0);
     if (threads::Steps* steps = threads::worker_local.steps)
-        steps->boundary(*threads::current(), kind, store.value);
+        steps->boundary(*threads::current(), kind, object.value);
 }
 // Before a transaction begins. Without teams other threads get their turn here: a transaction that
 // never waits would otherwise keep the worker.

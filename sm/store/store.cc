@@ -113,7 +113,7 @@ Result<void> Store::run_body(sm::Engine& engine, Body body, const TxnOptions& op
             MUTANT(victim_not_retried))
             return done;
         auto& counters = engine.counters[threads::worker_index()];
-        counters.add(counters.retries);
+        sm::ApiCounters::add(counters.retries);
         threads::yield();  // let the one we collided with finish
     }
 }

@@ -1,4 +1,4 @@
-// store_stats.cc - gathers the figures of all parts into one snapshot.
+// store_stats.cc - gathers the statistics of all parts into one snapshot.
 #include <lockstep/store.h>
 #include "sm/recovery/recovery.h"
 #include "sm/store/engine.h"

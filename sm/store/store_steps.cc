@@ -1,4 +1,4 @@
-// store_steps.cc - the public side of STEPS: switching it at run time, and its figures with the
+// store_steps.cc - the public side of STEPS: switching it at run time, and its statistics with the
 // objects' names.
 #include <map>
 
@@ -12,7 +12,7 @@ using threads::ParkReason;
 
 namespace {
 
-TeamStats figures_of(const threads::TeamStats& s, std::string operation) {
+TeamStats stats_of(const threads::TeamStats& s, std::string operation) {
     const auto count = [&](ParkReason reason) { return s.strays[static_cast<size_t>(reason)]; };
     uint64_t all = 0;
     for (const uint64_t strays : s.strays) all += strays;
@@ -34,8 +34,8 @@ TeamStats figures_of(const threads::TeamStats& s, std::string operation) {
 }  // namespace
 
 StepsStats Store::steps_stats() const {
-    StepsStats figures;
-    if (!engine_) return figures;
+    StepsStats stats;
+    if (!engine_) return stats;
     std::map<uint32_t, std::string> names;
     for (const auto& entry : engine_->catalog->list())
         names.emplace(entry.id.value % threads::kTeamObjects, entry.name);
@@ -46,18 +46,18 @@ StepsStats Store::steps_stats() const {
             operation += " (" +
                          (names.contains(s.object) ? names[s.object] : std::to_string(s.object)) +
                          ")";
-        figures.teams.push_back(figures_of(s, std::move(operation)));
+        stats.teams.push_back(stats_of(s, std::move(operation)));
     }
     const threads::CtxStats ctx = engine_->runtime->ctx_stats();
     for (unsigned i = 0; i < threads::kCtxPoints; ++i)
         if (ctx.taken[i] + ctx.off[i] + ctx.alone[i] + ctx.latched[i] > 0)
-            figures.points.push_back({threads::kCtxPointInfo[i].name, ctx.taken[i], ctx.off[i],
-                                      ctx.alone[i], ctx.latched[i]});
+            stats.points.push_back({threads::kCtxPointInfo[i].name, ctx.taken[i], ctx.off[i],
+                                    ctx.alone[i], ctx.latched[i]});
     for (const threads::TunerStats& g : engine_->runtime->tuner_stats())
         if (g.setting.team_max != 0)
-            figures.tuner.push_back(
+            stats.tuner.push_back(
                 {g.setting.mode, g.setting.team_max, g.windows, g.trials, g.changes});
-    return figures;
+    return stats;
 }
 
 StepsStats StepsStats::operator-(const StepsStats& earlier) const {

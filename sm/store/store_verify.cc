@@ -85,7 +85,7 @@ struct Verifier {
     Result<void> check_unreached(PageId page) {
         const sm::SharedPage held = TRY(engine.pool->fix_shared(page));
         const bool listed = std::ranges::any_of(dropped, [&](const sm::DropEntry& entry) {
-            return entry.store.value == held->header.object &&
+            return entry.object.value == held->header.object &&
                    (entry.kind != sm::DropKind::chain || held->kind() == sm::PageKind::overflow);
         });
         if (!listed)

@@ -79,7 +79,7 @@ Result<Lsn> Txn::commit() {
     txn_ = nullptr;
     if (point) {
         auto& counters = engine_->counters[threads::worker_index()];
-        counters.add(counters.commits);
+        sm::ApiCounters::add(counters.commits);
         deferred.run(true);
         threads::worker_local.teams->note_work(records);
     }
@@ -97,7 +97,7 @@ Result<void> Txn::abort() {
     if (!undone) engine_->report(0, "rollback failed: " + undone.error().text());
     engine_->txns->finish_abort(*std::exchange(txn_, nullptr), undone.has_value());
     auto& counters = engine_->counters[threads::worker_index()];
-    counters.add(counters.aborts);
+    sm::ApiCounters::add(counters.aborts);
     deferred.run(false);
     return undone;
 }

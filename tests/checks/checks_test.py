@@ -3,6 +3,7 @@
 
 import json
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -113,6 +114,94 @@ class Checks(unittest.TestCase):
     def test_style_packages(self):
         self.write("tools/run", "packages=(g++ libbenchmark-dev)\n")
         self.expect("tools/checks/style.py", "libbenchmark-dev")
+
+    def tidy_choice(self, *options):
+        """The sources that tidy.py chooses in the temporary tree, and what it says."""
+        passed, printed = self.run_check("tools/checks/tidy.py", "--list", *options)
+        self.assertTrue(passed, printed)
+        lines = printed.split()
+        return [line for line in lines if line.endswith(".cc")], printed
+
+    def git(self, *words):
+        who = ["-c", "user.name=test", "-c", "user.email=test@localhost"]
+        subprocess.run(["git", *who, *words], cwd=self.tree, check=True, capture_output=True)
+
+    def commit(self):
+        self.git("add", ".")
+        self.git("commit", "-q", "-m", "a commit")
+
+    def tidy_tree(self):
+        self.write(".clang-tidy", "Checks: '-*'\n")
+        self.write("sm/btree/a.cc", "int a;\n")
+        self.write("sm/btree/b.cc", '#include "sm/btree/c.h"\n')
+        self.write("txn/d.cc", '#include <lockstep/p.h>\n')
+        for header in ("sm/btree/a_impl.h", "sm/btree/c.h", "sm/include/lockstep/p.h"):
+            self.header(header, "")
+
+    def test_tidy_chooses_the_sources_of_files_and_headers(self):
+        self.tidy_tree()
+        for given, expected in {
+            "txn/d.cc": ["txn/d.cc"],
+            "sm/btree": ["sm/btree/a.cc", "sm/btree/b.cc"],
+            "sm/btree/a_impl.h": ["sm/btree/a.cc"],  # by name
+            "sm/btree/c.h": ["sm/btree/b.cc"],  # by include
+            "sm/include/lockstep/p.h": ["txn/d.cc"],
+            "tools": [],
+        }.items():
+            self.assertEqual(self.tidy_choice(str(self.tree / given))[0], expected, given)
+        every = ["txn/d.cc", "sm/btree/a.cc", "sm/btree/b.cc"]
+        self.assertEqual(sorted(self.tidy_choice("--all")[0]), sorted(every))
+        self.assertIn("no git history", self.tidy_choice()[1])
+
+    @unittest.skipUnless(shutil.which("git"), "git is not installed")
+    def test_tidy_chooses_what_has_changed(self):
+        self.tidy_tree()
+        self.git("init", "-q")
+        self.commit()
+        self.assertEqual(self.tidy_choice()[0], [])
+        self.write("sm/btree/a.cc", "int changed;\n")
+        self.assertEqual(self.tidy_choice()[0], ["sm/btree/a.cc"])
+        self.commit()
+        self.write("txn/new.cc", "int unknown_to_git;\n")
+        self.assertEqual(self.tidy_choice()[0], ["sm/btree/a.cc", "txn/new.cc"])
+        self.assertEqual(self.tidy_choice("--since", "HEAD")[0], ["txn/new.cc"])
+        self.git("update-ref", "refs/remotes/origin/main", "HEAD~1")
+        self.commit()
+        self.assertEqual(self.tidy_choice()[0], ["sm/btree/a.cc", "txn/new.cc"])
+        # On origin/main itself, the last commit counts.
+        self.git("update-ref", "refs/remotes/origin/main", "HEAD")
+        self.assertEqual(self.tidy_choice()[0], ["txn/new.cc"])
+
+    @unittest.skipUnless(shutil.which("git"), "git is not installed")
+    def test_tidy_limits_what_it_chooses_by_itself(self):
+        self.tidy_tree()
+        self.git("init", "-q")
+        self.commit()
+        for i in range(30):
+            self.write(f"txn/n{i:02}.cc", "int n;\n")
+        sources, printed = self.tidy_choice()
+        self.assertEqual((len(sources), sources[0]), (12, "txn/n00.cc"))
+        self.assertIn("12 of 30 changed sources", printed)
+        self.assertEqual(len(self.tidy_choice("--since", "HEAD")[0]), 30)
+
+    @unittest.skipUnless(shutil.which("clang-tidy-16"), "clang-tidy-16 is not installed")
+    def test_tidy_finds_a_fault(self):
+        self.tidy_tree()
+        self.write(".clang-tidy", "Checks: '-*,modernize-use-nullptr'\n")
+        fault, sound = self.tree / "txn/fault.cc", self.tree / "sm/btree/a.cc"
+        self.write("txn/fault.cc", "int* pointer = 0;\n")
+        passed, printed = self.run_check("tools/checks/tidy.py", str(fault), str(sound))
+        self.assertFalse(passed)
+        self.assertIn("txn/fault.cc:1:16: use nullptr", printed)
+        passed, printed = self.run_check("tools/checks/tidy.py", str(sound))
+        self.assertTrue(passed, printed)
+
+    def test_tidy_needs_its_tool(self):
+        self.tidy_tree()
+        command = [sys.executable, str(ROOT / "tools/checks/tidy.py"), str(self.tree)]
+        done = subprocess.run(command, capture_output=True, text=True, env={"PATH": "/nowhere"})
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("apt-get install clang-tidy-16", done.stdout)
 
     def test_public_comments(self):
         self.header("sm/include/lockstep/p.h", "\n// Adds.\nint add(int a, int b);\n")

@@ -55,7 +55,7 @@ void change_mark(SimDisk& disk, Input& in) {
 }
 
 // Values of the catalog's records: {number, kind, root}. The page stays a sound node.
-void change_catalogue(SimDisk& disk, uint32_t root, Input& in) {
+void change_catalog(SimDisk& disk, uint32_t root, Input& in) {
     change_page(disk, root, [&](Page& page) {
         const unsigned count = node::count(page);
         if (page.kind() != PageKind::btree || !node::is_leaf(page) || count == 0) return;
@@ -79,7 +79,7 @@ int fuzz_superblock(const uint8_t* data, size_t size) {
     for (int n = 0; n < 8 && !in.empty(); ++n) switch (in.byte() % 3) {
             case 0: change_superblock(*disk, in); break;
             case 1: change_mark(*disk, in); break;
-            default: change_catalogue(*disk, block->catalog_root, in);
+            default: change_catalog(*disk, block->catalog_root, in);
         }
     open_and_use(*disk);
     return 0;

@@ -175,7 +175,7 @@ size_t anomalies(Player& player, const Scenario& scenario, const PlayOptions& op
         found += scenario.anomaly({outcomes, final});
         EXPECT_TRUE(std::ranges::any_of(outcomes, &Outcome::committed) ||
                     scenario.scripts[0].back().kind == Action::abort)
-            << "nobody got through";
+            << "no transaction succeeded";
         if (options.isolation == Isolation::serializable &&
             !serializable(kInitial, scenario.scripts, outcomes, final))
             ADD_FAILURE() << "no serial order explains the interleaving "

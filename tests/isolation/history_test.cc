@@ -122,7 +122,7 @@ TEST_P(HistoryTest, IsSerialInCommitOrder) {
         "escalations, %lu pages evicted\n",
         c.name, done, committed, replay.answers(), stats.lock_waits, stats.deadlocks,
         stats.escalations, stats.evictions);
-    EXPECT_GT(stats.lock_waits, 0u) << "nobody was in anybody's way: this proves nothing";
+    EXPECT_GT(stats.lock_waits, 0u) << "no transaction waited for a lock: this proves nothing";
     const auto faults = store->verify();
     ASSERT_TRUE(faults) << faults.error().text();
     EXPECT_TRUE(faults->empty()) << faults->size() << " faults, the first: " << faults->front();

@@ -98,7 +98,7 @@ public:
     }
     // Lets the store's background work run: flushes, checkpoints, ghost cleaning.
     void pass_time(Nanos time) {
-        for (const Nanos end = clock_.now() + time; clock_.now() < end; settle())
+        for (const Nanos end = clock_.now() + time; clock_.now() < end; run_until_idle())
             if (!disk_.advance(clock_)) clock_.advance(kMillisecond);
     }
 
@@ -113,10 +113,10 @@ public:
             part.handle = store_->start(
                 [this, &part, &script, options] { return run(part, script, options); }, 0);
         }
-        settle();
+        run_until_idle();
         for (const int who : order) {
             parts[static_cast<size_t>(who)]->go.release();
-            settle();
+            run_until_idle();
         }
         // By now each waiter has got its locks or was a deadlock's victim. There is no lock
         // timeout here.
@@ -230,7 +230,7 @@ private:
         if (!disk_.advance(clock_)) clock_.advance(kMillisecond);
         return true;
     }
-    void settle() {
+    void run_until_idle() {
         while (sm::engine_of(*store_).runtime->step()) {}
     }
 

@@ -72,7 +72,7 @@ bool refused(size_t bytes) {
 }
 
 // Out of line: where a delete is inlined, g++ takes its free() for one of a stranger's memory.
-[[gnu::noinline]] void give_back(void* at) noexcept {
+[[gnu::noinline]] void deallocate(void* at) noexcept {
     if (at != nullptr)
         live.fetch_sub(static_cast<int64_t>(malloc_usable_size(at)), std::memory_order_relaxed);
     std::free(at);
@@ -100,14 +100,14 @@ void* operator new(size_t bytes, std::align_val_t alignment, const std::nothrow_
 void* operator new[](size_t bytes, std::align_val_t alignment, const std::nothrow_t&) noexcept {
     return allocate_or_null(bytes, static_cast<size_t>(alignment));
 }
-void operator delete(void* at) noexcept { give_back(at); }
-void operator delete[](void* at) noexcept { give_back(at); }
-void operator delete(void* at, size_t) noexcept { give_back(at); }
-void operator delete[](void* at, size_t) noexcept { give_back(at); }
-void operator delete(void* at, std::align_val_t) noexcept { give_back(at); }
-void operator delete[](void* at, std::align_val_t) noexcept { give_back(at); }
-void operator delete(void* at, size_t, std::align_val_t) noexcept { give_back(at); }
-void operator delete[](void* at, size_t, std::align_val_t) noexcept { give_back(at); }
+void operator delete(void* at) noexcept { deallocate(at); }
+void operator delete[](void* at) noexcept { deallocate(at); }
+void operator delete(void* at, size_t) noexcept { deallocate(at); }
+void operator delete[](void* at, size_t) noexcept { deallocate(at); }
+void operator delete(void* at, std::align_val_t) noexcept { deallocate(at); }
+void operator delete[](void* at, std::align_val_t) noexcept { deallocate(at); }
+void operator delete(void* at, size_t, std::align_val_t) noexcept { deallocate(at); }
+void operator delete[](void* at, size_t, std::align_val_t) noexcept { deallocate(at); }
 
 namespace lockstep {
 namespace {

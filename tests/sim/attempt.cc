@@ -70,8 +70,8 @@ bool Attempt::end(Txn& txn, const Result<void>& done) {
     return repeat;
 }
 
-// A log of a few megabytes may be too short for what is under way; then whoever asks for more is
-// told so, and may roll back.
+// A log of a few megabytes may be too short for the active transactions. A transaction that asks
+// for more space is then refused and may roll back.
 bool Attempt::log_is_scarce() {
     const txn::Log& log = *host_.engine().log;
     return log.used_bytes() + log.undo_reserved_bytes() > log.capacity_bytes() / 2;

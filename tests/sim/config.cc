@@ -22,7 +22,7 @@ void draw_engine(Config& c, Rng& rng) {
         c.steps.policy =
             one_of(rng, {TeamPolicy::last_leaver, TeamPolicy::largest, TeamPolicy::oldest});
         c.steps.gate = one_of(rng, {TeamGate::t_gated, TeamGate::d_gated, TeamGate::c_gated});
-        // Every other one changes gear all the time.
+        // Every other configuration changes its team size all the time.
         c.steps.window_records = c.threads % 2 != 0 ? 2 : 0;
     }
     c.log_bytes = one_of(rng, {uint64_t{4} << 20, uint64_t{8} << 20, uint64_t{64} << 20});

@@ -1,4 +1,4 @@
-// jobs.cc - children, shared figures, and the line that replays a failure.
+// jobs.cc - children, shared counters, and the line that replays a failure.
 #include "tests/sim/jobs.h"
 
 #include <fmt/format.h>

@@ -127,7 +127,7 @@ void Records::run_transaction(Host& host, const TxnPlan& plan, uint32_t thread) 
     }
 }
 
-// Whoever goes on does a tenth of the work, with a plan of its own.
+// The returned work continues after recovery: a tenth as long, with a plan of its own.
 std::unique_ptr<Work> Records::judge(Host& recovered, uint64_t at, uint64_t variant, Shared& next) {
     auto seen = recovered.read_all();
     if (!seen) {

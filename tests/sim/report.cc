@@ -1,4 +1,4 @@
-// report.cc - names of the figures.
+// report.cc - names of the counters.
 #include "tests/sim/report.h"
 
 #include <iterator>

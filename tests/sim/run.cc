@@ -10,7 +10,7 @@
 namespace lockstep::sim {
 
 namespace {
-constexpr uint64_t kStepsMax = 30'000'000;  // of one run: whoever needs more hangs
+constexpr uint64_t kStepsMax = 30'000'000;  // of one run: a run that needs more hangs
 // Of an image more that is damaged, at each chosen event.
 constexpr double kInjuryOdds = 0.5;
 }  // namespace
@@ -24,7 +24,7 @@ Run::Run(const Config& config, const Arguments& arguments, Report& report, Progr
       crash_(stream(config.seed, Stream::crash)) {}
 
 uint64_t Run::execute(const Plan& plan) {
-    Report first_report;  // of the first pass: its figures would count twice
+    Report first_report;  // of the first pass: its counters would count twice
     uint64_t first;
     {
         Run counting(config_, arguments_, first_report, progress_);
@@ -164,8 +164,8 @@ void Run::finish(Host& host, Work& work) {
     if (config_.profile == FaultProfile::lost_writes) return finish_with_lost_writes(host, work);
     if (!failed) {
         auto faults = host->verify();
-        // Who asks for room first after a shortage is still refused, and sets the keeper of the log
-        // going by asking.
+        // After a shortage the first request for log space is still refused, but it starts the
+        // log keeper.
         const bool short_of_room =
             config_.profile == FaultProfile::log_full || config_.profile == FaultProfile::disk_full;
         for (int n = 0;
@@ -179,7 +179,7 @@ void Run::finish(Host& host, Work& work) {
         if (report_.failed()) return;
     }
     const Result<void> closed = host.close();
-    // A log write that failed may have told nobody yet: the mark's.
+    // A failed write of the durable-end record may not have been reported yet.
     const bool may_fail =
         failed || (config_.profile == FaultProfile::log_failure && shared_.failures_allowed);
     if (!closed && !(may_fail && closed.error().code == ErrorCode::store_failed))

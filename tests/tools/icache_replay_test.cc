@@ -187,7 +187,7 @@ TEST(IcacheReplay, ABranchThatLeadsBackIsExpectedToBeTaken) {
 }
 
 // RP-2.
-TEST(IcacheReplay, EqualTracesGiveEqualFigures) {
+TEST(IcacheReplay, EqualTracesGiveEqualStats) {
     Script s;
     for (int round = 0; round < 5; ++round) round_of_three(s);
     const ReplayResult a = replay(s.words(), small(3)), b = replay(s.words(), small(3));

@@ -50,7 +50,7 @@ def test_bad_input(scratch):
 
 
 def test_repetition(scratch):
-    figures = []
+    outputs = []
     for i in range(2):
         file = scratch / f"run{i}.json"
         run(
@@ -67,8 +67,8 @@ def test_repetition(scratch):
             "--json",
             file,
         )
-        figures.append(file.read_text())
-    assert figures[0] == figures[1], "two runs of one seed differ"
+        outputs.append(file.read_text())
+    assert outputs[0] == outputs[1], "two runs of one seed differ"
     run(
         "run",
         "fetch",
@@ -84,14 +84,14 @@ def test_repetition(scratch):
         "--json",
         scratch / "other.json",
     )
-    assert (scratch / "other.json").read_text() != figures[
+    assert (scratch / "other.json").read_text() != outputs[
         0
     ], "another seed changes nothing: is it used?"
-    check_comparison(json.loads(figures[0])["comparisons"][0])
+    check_comparison(json.loads(outputs[0])["comparisons"][0])
 
 
 def check_comparison(c):
-    """A team's figures hang together, and teams do what they are for."""
+    """A team's statistics agree, and teams do what they are for."""
     machine = c["machines"][0]
     assert c["team"]["units"] == c["serial"]["units"] == 25
     assert (

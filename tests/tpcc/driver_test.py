@@ -38,12 +38,10 @@ def check_json(path, warehouses, transactions):
         "Delivery",
         "StockLevel",
     }
-    for figures in result["transactions"].values():
-        assert {"count", "p50_us", "p90_us", "p99_us", "p999_us"} <= set(figures), figures
-        assert (
-            figures["p50_us"] <= figures["p90_us"] <= figures["p99_us"] <= figures["p999_us"]
-        ), figures
-    assert sum(figures["count"] for figures in result["transactions"].values()) == transactions
+    for stats in result["transactions"].values():
+        assert {"count", "p50_us", "p90_us", "p99_us", "p999_us"} <= set(stats), stats
+        assert stats["p50_us"] <= stats["p90_us"] <= stats["p99_us"] <= stats["p999_us"], stats
+    assert sum(stats["count"] for stats in result["transactions"].values()) == transactions
     assert [c["id"] for c in result["conditions"]] == list(range(1, 13)) and all(
         c["ok"] for c in result["conditions"]
     )

@@ -222,12 +222,13 @@ TEST(Transactions, IdsContinueWhereTheyAreTold) {
         EXPECT_EQ(b->id.value, 5000u);
         EXPECT_EQ(a, b);
         EXPECT_GT(b->generation, generation);
+        const Lsn first = bench.write(*b), last = bench.write(*b);
         ASSERT_TRUE(bench.table->commit(*b));
-        Transaction* loser = *bench.table->adopt(TxnId{90000}, Lsn{4096}, Lsn{4200});
+        Transaction* loser = *bench.table->adopt(TxnId{90000}, first, last);
         EXPECT_EQ(loser->id.value, 90000u);
         EXPECT_EQ(loser->state, TxnState::aborting);
-        EXPECT_EQ(loser->undo_next.value, 4200u);
-        EXPECT_EQ(bench.table->oldest_first_lsn().value, 4096u);
+        EXPECT_EQ(loser->undo_next, last);
+        EXPECT_EQ(bench.table->oldest_first_lsn(), first);
         bench.table->finish_abort(*loser, true);
         Transaction* c = *bench.table->begin({});
         EXPECT_GT(c->id.value, 90000u);

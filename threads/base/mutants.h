@@ -11,156 +11,163 @@
 // clang-format off
 // name, test program to try first, what is wrong
 #define LOCKSTEP_MUTANT_TABLE(X) \
-    X(lost_wakeup, threads_thread_test, \
-      "a park overlooks the token of a wake that came before it") \
-    X(timer_stays, threads_timer_test, "a thread that was woken in time leaves its timer behind") \
-    X(event_missed, threads_event_test, "a wait does not look whether the event is set already") \
+    X(lost_wakeup, threads_thread_test, "a park ignores the token of an earlier wake") \
+    X(timer_stays, threads_timer_test, \
+      "a thread woken before its deadline leaves its timer armed") \
+    X(event_missed, threads_event_test, "a wait does not check whether the event is already set") \
     X(waiter_left_queued, threads_event_test, "a waiter that times out stays in its queue") \
-    X(semaphore_double_grant, threads_event_test, "a semaphore hands out units and keeps them") \
-    X(semaphore_unfair, threads_event_test, "newcomers pass those who wait for a semaphore") \
+    X(semaphore_double_grant, threads_event_test, \
+      "a semaphore grants units without subtracting them") \
+    X(semaphore_unfair, threads_event_test, "a new request overtakes waiters of a semaphore") \
     X(latch_wake_forgotten, threads_latch_test, \
-      "a released latch does not wake who wants it exclusively") \
+      "a released latch does not wake its exclusive waiter") \
     X(latch_version_kept, threads_latch_test, \
-      "a change under an exclusive latch leaves the version as it was") \
+      "a change under an exclusive latch does not change the version") \
     X(upgrade_unvalidated, threads_latch_test, \
-      "an optimistic reader becomes the writer of a page that has changed") \
+      "an optimistic reader upgrades on a page that has changed") \
     X(stray_not_unlinked, threads_steps_test, \
       "a member that blocks stays in the ring of its team") \
-    X(ctx_with_latch, threads_steps_test, "CTX passes the CPU on with an exclusive latch held") \
+    X(ctx_with_latch, threads_steps_test, \
+      "CTX switches while the member holds an exclusive latch") \
     X(ring_predecessor_stale, threads_steps_test, \
-      "CTX does not note who stands before the running member") \
-    X(team_without_bound, threads_steps_test, "a team takes all that wait") \
+      "CTX does not record the predecessor of the running member") \
+    X(team_without_bound, threads_steps_test, "a team takes all waiting threads") \
     X(mail_lost, threads_runtime_test, \
-      "of several wake-ups from other workers only the first counts") \
-    X(io_full_is_error, threads_io_wait_test, "no space is told as an input/output error") \
-    X(u_lets_u_in, txn_lock_mode_test, "two may hold U at once") \
-    X(ix_beside_s, txn_lock_mode_test, \
-      "a writer's intention is compatible with S on the whole index") \
-    X(gap_unguarded, isolation_phantom_test, "an insert does not mind a protected gap") \
-    X(u_covers_x, txn_lock_mode_test, "who holds U need not ask for X") \
+      "only the first of several wake-ups from other workers takes effect") \
+    X(io_full_is_error, threads_io_wait_test, "a full disk is reported as an I/O error") \
+    X(u_lets_u_in, txn_lock_mode_test, "two owners may hold U at once") \
+    X(ix_beside_s, txn_lock_mode_test, "IX is compatible with S on the whole index") \
+    X(gap_unguarded, isolation_phantom_test, "an insert ignores a protected gap") \
+    X(u_covers_x, txn_lock_mode_test, "a holder of U does not request X") \
     X(conversion_at_the_end, txn_lock_manager_test, "a conversion queues behind new requests") \
-    X(waiters_passed, txn_lock_manager_test, \
-      "a grant does not mind what those before it wait for") \
-    X(deadlock_undetected, txn_lock_deadlock_test, "nobody looks for a cycle") \
-    X(deadlock_worst_victim, txn_lock_deadlock_test, "the victim is who has done most") \
+    X(waiters_passed, txn_lock_manager_test, "a grant ignores the requests of earlier waiters") \
+    X(deadlock_undetected, txn_lock_deadlock_test, "no search for a cycle is made") \
+    X(deadlock_worst_victim, txn_lock_deadlock_test, \
+      "the victim is the transaction with the most work") \
     X(conversion_waits_behind, txn_lock_deadlock_test, \
-      "a conversion is taken to wait for those before it") \
-    X(cycle_unconfirmed, txn_lock_deadlock_test, "a cycle is believed without looking again") \
+      "a conversion counts as waiting for earlier requests") \
+    X(cycle_unconfirmed, txn_lock_deadlock_test, "a cycle is not confirmed by a second search") \
     X(escalation_forgets, txn_lock_object_test, \
-      "S on the whole index is taken for the right to write its records") \
+      "S on the whole index counts as the right to write its records") \
     X(intentions_not_materialised, txn_lock_object_test, \
-      "S or X on an index does not see who has noted an intention") \
-    X(gone_store_locked, sm_object_life_test, \
-      "who holds a handle of a dropped index or heap may go on using it") \
-    X(strong_not_counted, txn_lock_object_test, "who asks for the whole index does not say so") \
-    X(release_wakes_nobody, txn_lock_manager_test, "a released lock is not handed on") \
-    X(timeout_ignored, txn_lock_manager_test, "a wait for a lock goes on behind its deadline") \
-    X(missing_sync, txn_log_test, "the log is written and not synced") \
-    X(sync_error_ignored, txn_log_fault_test, "a failed sync of the log counts as done") \
+      "S or X on an index ignores noted intentions") \
+    X(gone_object_locked, sm_object_life_test, "a handle of a dropped index or heap stays usable") \
+    X(strong_not_counted, txn_lock_object_test, "a request for the whole index is not counted") \
+    X(release_wakes_nobody, txn_lock_manager_test, \
+      "a released lock is not granted to its waiters") \
+    X(timeout_ignored, txn_lock_manager_test, "a lock wait continues past its deadline") \
+    X(missing_sync, txn_log_test, "the log is written but not synced") \
+    X(sync_error_ignored, txn_log_fault_test, "a failed sync of the log counts as successful") \
     X(group_commit_early, txn_log_test, \
-      "a flush wakes those who wait for the next one, and they believe it") \
+      "a flush wakes waiters of the next flush, and their commits return") \
     X(commit_does_not_wait, txn_transaction_test, "a durable commit returns at once") \
     X(reader_does_not_wait, txn_transaction_test, \
-      "a durable reader returns before what it read is durable") \
-    X(log_checksum_unread, txn_log_crash_test, "a log record is believed whatever its checksum") \
-    X(log_checksum_without_lsn, txn_log_crash_test, "a record validates at any place of the log") \
-    X(mark_ahead, txn_log_crash_test, "the mark records an end that is not durable yet") \
-    X(mark_ignored, txn_log_crash_test, "damage in the durable log is cut off") \
-    X(mark_unsynced, txn_log_stamp_test, "a power cut may take back what the mark has said") \
-    X(mark_stays_behind, txn_log_stamp_test, "a log that comes to rest is not marked to its end") \
+      "a durable reader returns before the data that it read is durable") \
+    X(log_checksum_unread, txn_log_crash_test, "a log record is accepted whatever its checksum") \
+    X(log_checksum_without_lsn, txn_log_crash_test, \
+      "a record validates at any position in the log") \
+    X(mark_ahead, txn_log_crash_test, \
+      "the durable-end record names an end that is not durable yet") \
+    X(mark_ignored, txn_log_crash_test, "damage in the durable log is truncated like a torn tail") \
+    X(mark_unsynced, txn_log_stamp_test, "the durable-end record is not synced") \
+    X(mark_stays_behind, txn_log_stamp_test, \
+      "the durable-end record of an idle log does not name its end") \
     X(stamped_ahead, txn_log_stamp_test, \
-      "a commit record says that the log is durable up to its present end") \
-    X(stamp_ignored, txn_log_stamp_test, \
-      "what later records say about the durable end is not looked at") \
-    X(torn_tail_kept, txn_log_crash_test, "what a torn tail has left is not cleared") \
-    X(last_block_lost, txn_log_test, "an opened log begins its block with zeros") \
-    X(truncate_too_far, sm_checkpoint_test, "log that a checkpoint still needs is recycled") \
+      "the stamp of a commit record names the present end of the log") \
+    X(stamp_ignored, txn_log_stamp_test, "the durable-LSN stamps of later records are ignored") \
+    X(torn_tail_kept, txn_log_crash_test, "the bytes of a torn tail are not cleared") \
+    X(last_block_lost, txn_log_test, "an opened log overwrites its last block with zeros") \
+    X(truncate_too_far, sm_checkpoint_test, \
+      "a log segment that a checkpoint still needs is recycled") \
     X(segment_name_unsynced, txn_log_crash_test, "a recycled segment's name is not synced") \
     X(undo_space_unpromised, txn_log_space_test, \
-      "a record takes the room that its rollback would need") \
-    X(ring_too_full, txn_log_test, "the log's ring is filled over what is not written yet") \
-    X(chain_broken, sm_rollback_test, "a record does not name the one before it") \
+      "a record takes the log space reserved for its rollback") \
+    X(ring_too_full, txn_log_test, "the log ring overwrites unwritten records") \
+    X(chain_broken, sm_rollback_test, \
+      "a record does not name the previous record of its transaction") \
     X(no_page_image, sm_page_change_test, \
-      "the first change after a checkpoint does not bring the page") \
-    X(horizon_not_raised, sm_checkpoint_test, "a checkpoint does not ask for new images") \
-    X(page_lsn_not_set, sm_page_change_test, "a change leaves the page's lsn as it was") \
-    X(page_not_dirty, sm_page_change_test, "a changed page is not noted as dirty") \
-    X(no_clr, sm_rollback_test, "a compensation is undone like any record") \
-    X(wrong_undo_next, sm_rollback_test, "a compensation names the record that it undoes") \
-    X(redo_skips_wrongly, sm_recovery_test, \
-      "redo takes a page that lacks the record for one that has it") \
-    X(redo_repeats, sm_recovery_test, "redo applies what the page has already") \
+      "the first change after a checkpoint logs no page image") \
+    X(image_lsn_not_raised, sm_checkpoint_test, \
+      "a checkpoint does not raise the full-page-image LSN") \
+    X(page_lsn_not_set, sm_page_change_test, "a change does not set the page's LSN") \
+    X(page_not_dirty, sm_page_change_test, "a changed page is not marked dirty") \
+    X(no_clr, sm_rollback_test, "a compensation record is undone like any other") \
+    X(wrong_undo_next, sm_rollback_test, \
+      "the undo-next LSN of a compensation record names the record that it undoes") \
+    X(redo_skips_wrongly, sm_recovery_test, "redo skips a record that the page lacks") \
+    X(redo_repeats, sm_recovery_test, "redo applies a record that the page already contains") \
     X(redo_differs, simulator, \
-      "redo leaves a byte that nobody looks at different from what the change made of it") \
+      "redo sets one unused byte to another value than the original change") \
     X(savepoint_off_by_one, sm_rollback_test, \
-      "a rollback to a savepoint undoes the record before it") \
-    X(loser_kept, sm_recovery_test, "restart leaves the newest loser as it is") \
-    X(winner_undone, sm_recovery_test, "restart does not see commit records") \
+      "a rollback to a savepoint also undoes the record before it") \
+    X(loser_kept, sm_recovery_test, "restart does not undo the newest loser") \
+    X(winner_undone, sm_recovery_test, "restart ignores commit records") \
     X(live_not_listed, sm_checkpoint_test, "a checkpoint does not list live transactions") \
     X(checkpoint_begins_late, sm_checkpoint_test, "redo starts at the end of the checkpoint") \
     X(checkpoint_writes_nothing, sm_checkpoint_test, \
-      "a checkpoint is named without writing what is dirty") \
+      "a checkpoint completes without writing dirty pages") \
     X(data_not_synced, sm_buffer_pool_write_test, "a checkpoint does not sync the data file") \
     X(page_before_log, sm_buffer_pool_write_test, "a page is written before its log") \
     X(changed_page_clean, sm_buffer_pool_write_test, \
-      "a page that changed while it was written counts as clean") \
+      "a page that changed during its write counts as clean") \
     X(failed_write_clean, sm_buffer_pool_write_test, "a page whose write failed counts as clean") \
     X(dirty_evicted, sm_buffer_pool_test, "a dirty page is evicted unwritten") \
-    X(checksum_without_page_id, sm_page_test, "a page validates at any place of the volume") \
-    X(checksum_unread, sm_buffer_pool_test, "a page is believed whatever its checksum") \
+    X(checksum_without_page_id, sm_page_test, "a page validates at any position in the volume") \
+    X(checksum_unread, sm_buffer_pool_test, "a page is accepted whatever its checksum") \
     X(lost_write_unseen, sm_lost_write_test, \
-      "a page is believed although it is older than its last write") \
+      "a page is accepted although it is older than its last write") \
     X(written_lsns_unsaved, sm_lost_write_test, \
-      "a checkpoint does not save which lsns pages have") \
-    X(read_not_repeated, sm_buffer_pool_test, "a read that failed once is not tried again") \
-    X(repair_without_log, sm_repair_test, "a damaged page is given up although the log has it") \
-    X(superblock_in_place, sm_superblock_test, "the superblock overwrites the copy that counts") \
+      "a checkpoint does not save the pages' written LSNs") \
+    X(read_not_repeated, sm_buffer_pool_test, "a failed read is not repeated") \
+    X(repair_without_log, sm_repair_test, "a damaged page is not rebuilt from the log") \
+    X(superblock_in_place, sm_superblock_test, "the superblock overwrites its current copy") \
     X(superblock_unsynced, sim_crash_recovery_test, \
-      "log is recycled before the new superblock is durable") \
-    X(next_key_off_by_one, isolation_phantom_test, \
-      "an insert asks for the gap above the wrong key") \
+      "a log segment is recycled before the new superblock is durable") \
+    X(next_key_off_by_one, isolation_phantom_test, "an insert locks the gap above the wrong key") \
     X(half_gap_unprotected, isolation_phantom_test, \
-      "who cuts a gap that it protects keeps one half only") \
-    X(scan_end_unprotected, isolation_phantom_test, "a scan to the end does not protect the end") \
+      "an owner that splits its protected gap keeps only one half") \
+    X(scan_end_unprotected, isolation_phantom_test, \
+      "a scan to the end does not protect the last gap") \
     X(scan_bound_unprotected, isolation_phantom_test, \
-      "a scan does not protect the gap behind its range's last key") \
+      "a scan does not protect the gap after the last key of its range") \
     X(backward_gap_unprotected, isolation_phantom_test, \
-      "a backward scan does not protect the gap it begins in") \
+      "a backward scan does not protect its first gap") \
     X(read_lock_given_back, isolation_hermitage_test, \
-      "read locks of scans go back at every level") \
-    X(fetch_unlocked, isolation_hermitage_test, "a fetch gives its lock back at every level") \
-    X(cursor_sees_ghosts, sm_btree_cursor_test, "a cursor stands on erased records") \
+      "scans release their read locks at every isolation level") \
+    X(fetch_unlocked, isolation_hermitage_test, \
+      "a fetch releases its lock at every isolation level") \
+    X(cursor_sees_ghosts, sm_btree_cursor_test, "a cursor returns erased records") \
     X(separator_wrong, sm_btree_test, "a split's separator is the left page's last key") \
     X(fence_not_updated, sm_btree_test, "a split leaves the left page's high fence") \
-    X(prefix_too_long, sm_btree_node_test, "one byte too many of the fences counts as common") \
+    X(prefix_too_long, sm_btree_node_test, "the common prefix of the fences is one byte too long") \
     X(split_without_parent, sm_btree_test, \
       "a split's record lacks the separator's place in the parent") \
     X(hint_outlives_leaf, sm_btree_stale_leaf_test, \
-      "a leaf is looked for where it was before it was freed") \
-    X(cursor_outlives_leaf, sm_btree_stale_leaf_test, \
-      "a cursor goes on in a leaf that has been freed") \
-    X(merge_link_stale, sm_btree_test, "a merge leaves the pointer to the page that it frees") \
+      "a leaf hint is used after its leaf was freed") \
+    X(cursor_outlives_leaf, sm_btree_stale_leaf_test, "a cursor continues in a freed leaf") \
+    X(merge_link_stale, sm_btree_test, "a merge keeps the pointer to the page that it frees") \
     X(ghost_cleaned_under_lock, sm_btree_test, \
-      "a ghost goes while its eraser may still roll back") \
+      "a ghost is removed while its eraser may still roll back") \
     X(chain_freed_early, sm_btree_undo_test, \
-      "pages of a large value are free while its writer may still roll back") \
-    X(chain_leaked, sm_btree_test, "pages of a large value that is gone stay taken") \
+      "pages of a large value are freed while its writer may still roll back") \
+    X(chain_leaked, sm_btree_test, "pages of a removed large value are not freed") \
     X(undo_erase_keeps_ghost, sm_btree_undo_test, "undoing an erase leaves the record erased") \
-    X(undo_update_keeps_new, sm_btree_undo_test, "undoing an update puts the new bytes there") \
+    X(undo_update_keeps_new, sm_btree_undo_test, "undoing an update writes the new bytes") \
     X(heap_forward_lost, sm_heap_test, "the stub of a moved record points to the wrong slot") \
-    X(heap_undo_wrong_bytes, sm_heap_test, "undoing a heap update puts the new bytes there") \
+    X(heap_undo_wrong_bytes, sm_heap_test, "undoing a heap update writes the new bytes") \
     X(heap_fetch_unlocked, isolation_hermitage_test, "a heap fetch takes no lock") \
     X(heap_scan_unlocked, isolation_hermitage_test, \
       "a serializable scan of a heap does not lock it") \
     X(heap_bytes_taken_early, sm_heap_test, \
-      "the room of an erased record is used while its eraser may still roll back") \
-    X(heap_map_stale, sm_heap_test, "room that an erase makes is not noted in the map") \
-    X(space_counted_wrong, sm_space_map_test, "the search for a free page stops one too early") \
-    X(catalogue_stale, sm_store_test, "a dropped object is still found by its name") \
-    X(dropped_pages_leak, sm_store_test, "a dropped object's pages stay taken") \
-    X(victim_not_retried, sm_store_test, "run() gives up a deadlock's victim") \
+      "space of an erased record is reused while its eraser may still roll back") \
+    X(heap_map_stale, sm_heap_test, "the map does not record the space that an erase frees") \
+    X(space_counted_wrong, sm_space_map_test, \
+      "the search for a free page stops one page too early") \
+    X(catalog_stale, sm_store_test, "a dropped object can still be found by name") \
+    X(dropped_pages_leak, sm_store_test, "the pages of a dropped object are not freed") \
+    X(victim_not_retried, sm_store_test, "run() does not retry a deadlock victim") \
     X(failed_goes_on, sm_store_test, \
-      "a transaction may go on after an error that half did something") \
+      "a transaction may continue after an error left a change half done") \
     X(bulk_undo_missing, sm_btree_test, "a bulk load that is rolled back stays")
 // clang-format on
 

@@ -141,7 +141,7 @@ void Runtime::Impl::end_workers() {
         if (thread->started) pthread_join(thread->handle, nullptr);
 }
 
-Result<std::unique_ptr<Runtime>> Runtime::start(RuntimeOptions options) {
+Result<std::unique_ptr<Runtime>> Runtime::start(const RuntimeOptions& options) {
     TRY(check_options(options));
     std::unique_ptr<Impl> impl(new (std::nothrow) Impl(options));
     if (impl == nullptr) return fail(ErrorCode::out_of_memory, "runtime");

@@ -45,7 +45,7 @@ struct RuntimeOptions {
 class Runtime {
 public:
     // Errors: bad_option; out_of_memory; io_error when an I/O queue cannot be made.
-    static Result<std::unique_ptr<Runtime>> start(RuntimeOptions options);
+    static Result<std::unique_ptr<Runtime>> start(const RuntimeOptions& options);
     ~Runtime();  // stop()
     Runtime(const Runtime&) = delete;
     Runtime& operator=(const Runtime&) = delete;

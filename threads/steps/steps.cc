@@ -30,7 +30,7 @@ void Steps::set_options(const StepsOptions& options) {
     if (options.mode != StepsMode::on || options.window_records == 0) return apply(options);
     if (!tuner_ || tuner_max_ != options.team_max) tuner_.emplace(tuner_max_ = options.team_max);
     tuner_->disturbed();
-    shift();
+    shift(tuner_->setting());
 }
 
 void Steps::publish(WorkerLocal& local) {
@@ -43,32 +43,32 @@ void Steps::publish(WorkerLocal& local) {
     local.code_points = has_code_points();
 }
 
-// Applies the setting that tuner_ wants.
-void Steps::shift() {
+void Steps::shift(const TeamSetting& wanted) {
     StepsOptions next = given_;
-    next.mode = tuner_->setting().mode;
-    next.team_max = tuner_->setting().team_max;
+    next.mode = wanted.mode;
+    next.team_max = wanted.team_max;
     apply(next);
     begin_window(true);
 }
 
-void Steps::begin_window(bool settle) {
-    settling_ = settle;
+void Steps::begin_window(bool warm_up) {
+    warming_up_ = warm_up;
     work_ = 0;
-    work_goal_ = settle ? given_.window_records / 8 : given_.window_records;
+    work_goal_ = warm_up ? given_.window_records / 8 : given_.window_records;
     window_began_ = worker_.clock().now();
     window_sleeps_ = worker_.sleeps();
 }
 
 void Steps::window_ended() {
-    if (settling_) return begin_window(false);
-    DCHECK(tuner_.has_value() && worker_.clock().now() >= window_began_);
+    if (warming_up_) return begin_window(false);
+    CHECK(tuner_.has_value());
+    DCHECK(worker_.clock().now() >= window_began_);
     const Nanos took = worker_.clock().now() - window_began_;
     // A window says nothing about the setting if the worker slept or the clock stood still.
     if (worker_.sleeps() != window_sleeps_ || took == 0) {
         tuner_->disturbed();
     } else if (tuner_->window_ended(took)) {
-        shift();
+        shift(tuner_->setting());
         return worker_.follow_steps();
     }
     begin_window(false);

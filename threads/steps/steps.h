@@ -208,8 +208,8 @@ private:
     void set_mask();
     void apply(const StepsOptions& options);
     [[gnu::cold, gnu::noinline]] void window_ended();
-    void shift();
-    void begin_window(bool settle);
+    void shift(const TeamSetting& wanted);  // applies it and begins a window
+    void begin_window(bool warm_up);
     [[gnu::cold, gnu::noinline]] void pass_to(Thread& self, Thread& next);
     [[gnu::noinline]] void yield_to_scheduler(Thread& self);
     [[gnu::noinline]] void switch_to_ready(Thread& self, Thread& ready);
@@ -243,7 +243,7 @@ private:
 
     uint64_t work_ = 0, work_goal_ = UINT64_MAX;  // records in the present window
     // After a change of setting: transactions begun in the old one end first.
-    bool settling_ = false;
+    bool warming_up_ = false;
     Nanos window_began_ = 0;
     uint64_t window_sleeps_ = 0;
     // Survives modes that need no tuner.

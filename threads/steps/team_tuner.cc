@@ -4,11 +4,11 @@
 namespace lockstep::threads {
 
 TeamTuner::TeamTuner(uint32_t team_max) {
-    tuner_[count_++] = {StepsMode::on, team_max};
-    for (uint32_t size = team_max / 2; size >= kSmallest && count_ + 2 < kGearsMax; size /= 2)
-        tuner_[count_++] = {StepsMode::on, size};
-    tuner_[count_++] = {StepsMode::prefetch, team_max};
-    tuner_[count_++] = {StepsMode::off, team_max};
+    settings_[count_++] = {StepsMode::on, team_max};
+    for (uint32_t size = team_max / 2; size >= kSmallest && count_ + 2 < kSettingsMax; size /= 2)
+        settings_[count_++] = {StepsMode::on, size};
+    settings_[count_++] = {StepsMode::prefetch, team_max};
+    settings_[count_++] = {StepsMode::off, team_max};
 }
 
 bool TeamTuner::window_ended(Nanos nanos) {
@@ -60,6 +60,6 @@ void TeamTuner::next_trial() {
     while (candidate_ == kept_);
 }
 
-TunerStats TeamTuner::stats() const { return {tuner_[kept_], windows_, trials_, changes_}; }
+TunerStats TeamTuner::stats() const { return {settings_[kept_], windows_, trials_, changes_}; }
 
 }  // namespace lockstep::threads

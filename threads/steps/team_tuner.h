@@ -39,7 +39,7 @@ public:
     explicit TeamTuner(uint32_t team_max);
 
     // The setting to run in now.
-    const TeamSetting& setting() const { return tuner_[testing_ ? candidate_ : kept_]; }
+    const TeamSetting& setting() const { return settings_[testing_ ? candidate_ : kept_]; }
     // A window in setting() took `nanos`. True: setting() has changed.
     bool window_ended(Nanos nanos);
     // Discards the present pair of windows: the worker was idle for a while.
@@ -56,7 +56,7 @@ private:
 
     void next_trial();
     void assert_state() const {
-        DCHECK(count_ >= 3 && count_ <= kGearsMax);
+        DCHECK(count_ >= 3 && count_ <= kSettingsMax);
         DCHECK(kept_ < count_ && candidate_ < count_);
         DCHECK(!trying_ || kept_ != candidate_);
         DCHECK(trying_ || (!testing_ && !half_ && rest_ > 0));
@@ -64,9 +64,9 @@ private:
         DCHECK(refused_ < count_ && changes_ <= trials_);
     }
 
-    static constexpr uint32_t kGearsMax = 12;
+    static constexpr uint32_t kSettingsMax = 12;
     // No allocation: other threads read the statistics while the worker runs.
-    TeamSetting tuner_[kGearsMax];
+    TeamSetting settings_[kSettingsMax];
     uint32_t count_ = 0, kept_ = 0, candidate_ = 0;
     bool trying_ = false;   // a trial is active
     bool testing_ = false;  // the candidate runs

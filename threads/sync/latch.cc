@@ -45,7 +45,7 @@ constinit Bucket buckets[1u << kBucketBits];
 uint64_t address(const LatchWord& word) { return reinterpret_cast<uintptr_t>(&word); }
 
 // Checks a value of a latch word: an absent word has no waiters, because waiters are woken first.
-void assert_state([[maybe_unused]] uint64_t seen) {
+inline void assert_state([[maybe_unused]] uint64_t seen) {
     DCHECK(state(seen) != kAbsent || !(seen & kWaiters));
     DCHECK(state(seen) != kAbsent || payload(seen) == 0);
 }

@@ -109,7 +109,7 @@ public:
     using Batch = StageBatch<P>;
 
     explicit Stage(const StageOptions<P>& options = {})
-        : options_(options), room_(options.capacity) {
+        : options_(options), credits_(options.capacity) {
         DCHECK(options.gate != StageGate::t_gated || options.batch_max > 0);
     }
     Stage(const Stage&) = delete;
@@ -121,9 +121,9 @@ public:
     bool admit(Nanos deadline = kNever, ParkReason reason = ParkReason::admission) {
         if (try_admit()) return true;
         suspended_.add();
-        return room_.acquire(1, deadline, reason);
+        return credits_.acquire(1, deadline, reason);
     }
-    bool try_admit() { return options_.capacity == 0 || room_.try_acquire(1); }
+    bool try_admit() { return options_.capacity == 0 || credits_.try_acquire(1); }
     // The stage owns `packet` until it is finished, forwarded or cancelled.
     void enqueue(Line& line, P& packet, Nanos now) {
         entered_.add();
@@ -174,7 +174,7 @@ public:
     void finish(uint64_t packets = 1) {
         finished_.add(packets);
         assert_state();
-        give_room(packets);
+        return_credits(packets);
     }
     void requeue(Line& line, P& packet, Nanos now) {
         requeued_.add();
@@ -186,13 +186,13 @@ public:
     void forward(P& packet, Stage<P, kOther>& to, StageLine<P>& to_line, Nanos now) {
         forwarded_.add();
         assert_state();
-        give_room(1);
+        return_credits(1);
         to.enqueue(to_line, packet, now);
     }
     void cancel(Line& line, P& packet) {
         unlink(line, packet);
         cancelled_.add();
-        give_room(1);
+        return_credits(1);
     }
 
     const StageOptions<P>& options() const { return options_; }
@@ -220,15 +220,15 @@ private:
         batch.taken = batch.left = 0;
         return nullptr;
     }
-    void give_room(uint64_t packets) {
-        if (options_.capacity) room_.release(packets);
+    void return_credits(uint64_t packets) {
+        if (options_.capacity) credits_.release(packets);
     }
     uint64_t inside() const {
         return entered_.get() - finished_.get() - forwarded_.get() - cancelled_.get();
     }
 
     const StageOptions<P> options_;
-    Semaphore room_;  // used only with a capacity
+    Semaphore credits_;  // used only with a capacity
     StageCounter<kShared> entered_, taken_, finished_, forwarded_, cancelled_, requeued_, bypasses_,
         bypassed_max_;
     StageCounter<true> suspended_;  // producers hold nothing

@@ -87,7 +87,7 @@ struct alignas(kCacheLineBytes) Thread {
         DCHECK(stack == nullptr && !fn);
         DCHECK(all_prev == nullptr && all_next == nullptr);
         DCHECK(timer_index == UINT32_MAX);
-        DCHECK(next == nullptr && latch_depth == 0);
+        DCHECK(next == nullptr && latch_depth == 0 && !urgent);
     }
 };
 

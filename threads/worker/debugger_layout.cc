@@ -10,7 +10,7 @@
 
 namespace lockstep::threads {
 
-[[gnu::used]] const uint32_t Worker::debugger_layout[] = {
+[[gnu::used]] const uint32_t Worker::kDebuggerLayout[] = {
     3,  // format
     offsetof(WorkerLocal, current),
     offsetof(WorkerLocal, worker),

@@ -46,7 +46,7 @@ IoStage::IoStage(std::unique_ptr<IoQueue> queue, const Clock& clock)
 // Destroys the queue first: it may still touch requests on the device.
 IoStage::~IoStage() { queue_.reset(); }
 
-// Every admitted packet is in a line or on the device; the others wait at door_.
+// Every admitted packet is in a line or on the device; the others are in awaiting_admission_.
 inline void IoStage::assert_state() const {
     DCHECK(queued_ == lines_[kLog].length + lines_[kDemand].length + lines_[kAhead].length +
                           lines_[kWriteBack].length);
@@ -55,7 +55,7 @@ inline void IoStage::assert_state() const {
     DCHECK(queued_ + on_device_[kLog] + on_device_[kDemand] + on_device_[kAhead] +
                on_device_[kWriteBack] <=
            kCapacity);
-    DCHECK((door_ == nullptr) == (at_door_ == 0));
+    DCHECK((awaiting_admission_ == nullptr) == (awaiting_count_ == 0));
 }
 
 void IoStage::add(IoRequest& request) {
@@ -64,9 +64,9 @@ void IoStage::add(IoRequest& request) {
     request.alone = false;
     if (!stage_.try_admit()) {
         if (current() == nullptr) {
-            request.next = door_;
-            door_ = &request;
-            ++at_door_;
+            request.next = awaiting_admission_;
+            awaiting_admission_ = &request;
+            ++awaiting_count_;
             return;
         }
         stage_.admit(kNever, ParkReason::io);
@@ -100,24 +100,24 @@ void IoStage::enter(IoRequest& packet) {
     for (submit(); !packet.complete; submit()) queue_->wait(kNever);
 }
 
-// Admits the requests that wait at door_, in order of arrival.
-void IoStage::let_in() {
+// Admits the requests in awaiting_admission_, in order of arrival.
+void IoStage::admit_waiting() {
     IoRequest* oldest = nullptr;
-    for (IoRequest* r = std::exchange(door_, nullptr); r != nullptr;) {
+    for (IoRequest* r = std::exchange(awaiting_admission_, nullptr); r != nullptr;) {
         IoRequest* next = r->next;
         r->next = oldest;
         oldest = r;
         r = next;
     }
-    at_door_ = 0;
+    awaiting_count_ = 0;
     for (IoRequest* r = oldest; r != nullptr;) {
         IoRequest* next = r->next;
         if (stage_.try_admit()) {
             enter(*r);
         } else {
-            r->next = door_;
-            door_ = r;
-            ++at_door_;
+            r->next = awaiting_admission_;
+            awaiting_admission_ = r;
+            ++awaiting_count_;
         }
         r = next;
     }
@@ -136,18 +136,18 @@ uint32_t IoStage::servable() const {
     return bits;
 }
 
-IoRequest* IoStage::take(size_t c, Nanos now) {
-    IoRequest* packet = lines_[c].first;
-    DCHECK(packet != nullptr && class_of(*packet) == c && queued_ > 0);
-    stage_.take(lines_[c], *packet, now);
+IoRequest* IoStage::take(size_t io_class, Nanos now) {
+    IoRequest* packet = lines_[io_class].first;
+    DCHECK(packet != nullptr && class_of(*packet) == io_class && queued_ > 0);
+    stage_.take(lines_[io_class], *packet, now);
     --queued_;
-    ++on_device_[c];
+    ++on_device_[io_class];
     return packet;
 }
 
 bool IoStage::submit() {
     assert_state();
-    if (door_ != nullptr) let_in();
+    if (awaiting_admission_ != nullptr) admit_waiting();
     uint32_t classes = servable();
     if (classes == 0) return false;
     const Nanos now = clock_.now();

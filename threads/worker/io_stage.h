@@ -60,7 +60,7 @@ public:
     const char* name() const { return queue_->name(); }
 
     // On a user thread, parks while the stage is full. A request made by a completion queues
-    // outside (door_) instead.
+    // outside (awaiting_admission_) instead.
     void add(IoRequest& request);
     // The same for an optional request: false if the stage is full now.
     bool try_add(IoRequest& request);
@@ -72,8 +72,8 @@ public:
     bool idle() const { return queued() == 0 && queue_->in_flight() == 0; }
     bool has_in_flight() const { return queue_->in_flight() > 0; }
     bool log_in_flight() const { return on_device_[static_cast<size_t>(IoClass::log)] > 0; }
-    bool can_submit() const { return servable() != 0 || door_ != nullptr; }
-    uint64_t queued() const { return queued_ + at_door_; }
+    bool can_submit() const { return servable() != 0 || awaiting_admission_ != nullptr; }
+    uint64_t queued() const { return queued_ + awaiting_count_; }
     void set_mode(IoMode mode) { mode_ = mode; }
     void add_stats(IoStats& stats) const;  // any kernel thread
     // Checks that the stage is empty. Text if the counters disagree (STG-1), or empty.
@@ -95,7 +95,7 @@ private:
     };
 
     void enter(IoRequest& packet);
-    void let_in();
+    void admit_waiting();
     uint32_t servable() const;
     IoRequest* take(size_t io_class, Nanos now);
     void arrange_log(IoRequest* packets, Batch& batch);
@@ -119,8 +119,8 @@ private:
     StageLine<IoRequest> lines_[kIoClasses];
     StageClasses<kIoClasses> classes_{kPassedMax};
     // Requests made by completions while the stage was full, newest first.
-    IoRequest* door_ = nullptr;
-    uint64_t at_door_ = 0;
+    IoRequest* awaiting_admission_ = nullptr;
+    uint64_t awaiting_count_ = 0;
     uint64_t queued_ = 0;                  // in the lines
     uint32_t on_device_[kIoClasses] = {};  // packets
     std::unique_ptr<Carrier[]> carriers_;

@@ -83,6 +83,7 @@ void Worker::reap() {
     thread->all_prev = thread->all_next = nullptr;
     shared_.stacks.give(static_cast<Stack*>(thread->stack));
     thread->stack = nullptr;
+    thread->urgent = false;
     shared_.pool.give(thread);
     if (shared_.live.fetch_sub(1, std::memory_order_acq_rel) == 1) shared_.live.notify_all();
 }

@@ -240,7 +240,7 @@ private:
 
     // Offsets for tools/gdb/lockstep_gdb.py, which then needs no type information. The script
     // defines the order.
-    static const uint32_t debugger_layout[];
+    static const uint32_t kDebuggerLayout[];
 
     RuntimeShared& shared_;
     const uint32_t index_;

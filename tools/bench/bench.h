@@ -34,8 +34,8 @@ class Report {
 public:
     // Prints one line and keeps the result. `goal`: the project's target as text ("<= 60"), or
     // empty.
-    void figure(const std::string& name, double value, const std::string& unit,
-                const std::string& goal = "");
+    void measurement(const std::string& name, double value, const std::string& unit,
+                     const std::string& goal = "");
     void note(const std::string& text);
     const nlohmann::ordered_json& json() const { return json_; }
 
@@ -54,8 +54,8 @@ struct Sliced {
 // slice and is not timed.
 Sliced measure(double seconds, const std::function<void(uint64_t units)>& work,
                const std::function<void()>& before = {});
-void figure_of(Report& report, const std::string& name, const Sliced& s,
-               const std::string& goal = "");
+void add_measurement(Report& report, const std::string& name, const Sliced& s,
+                     const std::string& goal = "");
 
 using Run = Result<void> (*)(const Settings&, Report&);
 struct Benchmark {

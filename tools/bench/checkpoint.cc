@@ -91,9 +91,9 @@ Result<void> sorted_against_unsorted(const Settings& settings, Report& report) {
         return {};
     }));
     disk.close(file);
-    report.figure("write-back, unsorted", median(unsorted_rates), "pages/s");
-    report.figure("write-back, sorted and joined", median(sorted_rates), "pages/s");
-    report.figure("  gain, median of pairs", median(ratios), "times", ">= 1.3");
+    report.measurement("write-back, unsorted", median(unsorted_rates), "pages/s");
+    report.measurement("write-back, sorted and joined", median(sorted_rates), "pages/s");
+    report.measurement("  gain, median of pairs", median(ratios), "times", ">= 1.3");
     return store.close();
 }
 
@@ -155,10 +155,10 @@ Result<void> slowest_new_orders(const Settings& settings, Report& report) {
         report.note(fmt::format("{} commits, {} warehouses, {} pages written by checkpoints",
                                 durability == Durability::lazy ? "lazy" : "durable", warehouses,
                                 pages));
-        report.figure("New-Order p99.9 without a checkpoint", median(without), "us");
-        report.figure("New-Order p99.9 during checkpoints", median(with), "us");
-        report.figure("  ratio, median of pairs", median(ratios), "times", "<= 2");
-        report.figure("  throughput during checkpoints", median(slower), "%");
+        report.measurement("New-Order p99.9 without a checkpoint", median(without), "us");
+        report.measurement("New-Order p99.9 during checkpoints", median(with), "us");
+        report.measurement("  ratio, median of pairs", median(ratios), "times", "<= 2");
+        report.measurement("  throughput during checkpoints", median(slower), "%");
     }
     return store.close();
 }

@@ -38,9 +38,9 @@ Result<void> commit_with(Store& store, Index index, uint32_t threads, const Sett
     for (auto& handle : running) commits += TRY(handle.join());
     const double seconds = static_cast<double>(clock.now() - begin) / 1e9;
     const StoreStats after = store.stats();
-    report.figure(fmt::format("durable commits, {} user threads", threads),
-                  static_cast<double>(commits) / seconds, "1/s");
-    report.figure(
+    report.measurement(fmt::format("durable commits, {} user threads", threads),
+                       static_cast<double>(commits) / seconds, "1/s");
+    report.measurement(
         "  syncs per commit",
         static_cast<double>(after.log_syncs - before.log_syncs) / static_cast<double>(commits), "");
     return {};
@@ -100,7 +100,7 @@ Result<void> durable_against_lazy(Store& store, tpcc::Database& db, uint32_t ter
             sum.cpu, 100 * sum.busy, sum.new_order.percentile(0.5) / 1000,
             sum.new_order.percentile(0.99) / 1000, sum.new_order.percentile(0.999) / 1000));
     }
-    report.figure("  log syncs per commit", sums[1].syncs, "", "<= 0.1");
+    report.measurement("  log syncs per commit", sums[1].syncs, "", "<= 0.1");
     return {};
 }
 
@@ -123,9 +123,10 @@ Result<void> ways_to_flush(Store& store, const Settings& settings, Report& repor
                 took[durable_write].push_back(
                     TRY(raw_flush(segment, bytes, durable_write, settings.seconds / 20)));
         for (auto& t : took) std::sort(t.begin(), t.end());
-        report.figure(fmt::format("flush of {} KB, write and linked sync", bytes >> 10), took[0][2],
-                      "us");
-        report.figure(fmt::format("flush of {} KB, durable write", bytes >> 10), took[1][2], "us");
+        report.measurement(fmt::format("flush of {} KB, write and linked sync", bytes >> 10),
+                           took[0][2], "us");
+        report.measurement(fmt::format("flush of {} KB, durable write", bytes >> 10), took[1][2],
+                           "us");
     }
     return {};
 }

@@ -34,7 +34,7 @@ Result<void> ping_pong(const Settings& settings, Report& report) {
         });
         stop = true;
         TRY(partner.join());
-        report.figure("CTX in a team of two", s.ns_median / 2, "ns");
+        report.measurement("CTX in a team of two", s.ns_median / 2, "ns");
         return {};
     });
 }
@@ -58,7 +58,7 @@ Result<void> bench_switch(const Settings& settings, Report& report) {
         });
         stop = true;
         TRY(partner.join());
-        report.figure("regular switch (Boost.Context, ready queue)", s.ns_median / 2, "ns");
+        report.measurement("regular switch (Boost.Context, ready queue)", s.ns_median / 2, "ns");
         return {};
     });
 }
@@ -69,20 +69,20 @@ Result<void> bench_locks(const Settings& settings, Report& report) {
         sm::Engine& e = sm::engine_of(store);
         txn::Transaction* t = TRY(e.txns->begin({.durability = Durability::lazy}));
         txn::ObjectLock table;
-        table.store = ObjectId{99};
+        table.id = ObjectId{99};
         uint64_t next = 0;
         // 16 locks, then all of them released: what a transaction does. Time per lock + unlock.
         const Sliced s = measure(settings.seconds, [&](uint64_t n) {
             for (uint64_t i = 0; i < n; ++i) {
                 const uint64_t number = next++ % 4096;
                 const Slice key(reinterpret_cast<const char*>(&number), sizeof(number));
-                CHECK(e.locks->lock_record(t->locks, table, txn::key_lock_name(table.store, key),
+                CHECK(e.locks->lock_record(t->locks, table, txn::key_lock_name(table.id, key),
                                            txn::LockMode::X));
                 if (i % 16 == 15) e.locks->release_all(t->locks);
             }
             e.locks->release_all(t->locks);
         });
-        figure_of(report, "lock + unlock, uncontended", s, "<= 60");
+        add_measurement(report, "lock + unlock, uncontended", s, "<= 60");
         TRY(e.txns->commit(*t));
         return {};
     });
@@ -119,7 +119,7 @@ Result<void> bench_log(const Settings& settings, Report& report) {
         const uint64_t waits = log.stats().ring_full_waits;
         const Sliced s = measure(settings.seconds, insert, make_room);
         const uint64_t waited = log.stats().ring_full_waits - waits;
-        figure_of(report, "log insert, 100 bytes, room in the ring", s, "<= 60");
+        add_measurement(report, "log insert, 100 bytes, room in the ring", s, "<= 60");
         report.note(fmt::format("slices' waits for a full ring: {}", waited));
         const MonotonicClock clock;
         const Nanos begin = clock.now(), end = begin + static_cast<Nanos>(settings.seconds * 1e9);
@@ -131,9 +131,9 @@ Result<void> bench_log(const Settings& settings, Report& report) {
         }
         const auto took = static_cast<double>(clock.now() - begin);
         const auto written = static_cast<double>(log.durable() - from);
-        report.figure("log, as fast as the disk takes it", written / took * 1e9 / 1048576.0,
-                      "MB/s");
-        report.figure("  the same for each record", took / (written / 104), "ns");
+        report.measurement("log, as fast as the disk takes it", written / took * 1e9 / 1048576.0,
+                           "MB/s");
+        report.measurement("  the same for each record", took / (written / 104), "ns");
         return {};
     });
 }

@@ -17,7 +17,7 @@ Result<void> fetch_from(const Settings& settings, Report& report, uint64_t bytes
         Rng rng(7);
         std::byte buffer[kRowBytes];
         // Ten fetches make a transaction, as long as TPC-C's: begin and commit are a small share,
-        // printed figures contain it.
+        // printed measurements contain it.
         const Sliced s = measure(settings.seconds, [&](uint64_t n) {
             for (uint64_t i = 0; i < n;) {
                 auto txn = store.begin({.durability = Durability::lazy});
@@ -29,7 +29,7 @@ Result<void> fetch_from(const Settings& settings, Report& report, uint64_t bytes
                 CHECK(txn->commit());
             }
         });
-        figure_of(report, name, s, goal);
+        add_measurement(report, name, s, goal);
         return {};
     }));
     return store.close();
@@ -57,20 +57,20 @@ Result<void> bench_operations(const Settings& settings, Report& report) {
         std::byte buffer[kRowBytes];
         std::string value(kRowBytes, 'w');
         const auto in_txns = [&](const char* name, auto&& operation) {
-            figure_of(report, name, measure(settings.seconds, [&](uint64_t n) {
-                          for (uint64_t i = 0; i < n;) {
-                              auto txn = store.begin({.durability = Durability::lazy});
-                              CHECK(txn);
-                              for (int k = 0; k < 10; ++k, ++i) operation(*txn);
-                              CHECK(txn->commit());
-                          }
-                      }));
+            add_measurement(report, name, measure(settings.seconds, [&](uint64_t n) {
+                                for (uint64_t i = 0; i < n;) {
+                                    auto txn = store.begin({.durability = Durability::lazy});
+                                    CHECK(txn);
+                                    for (int k = 0; k < 10; ++k, ++i) operation(*txn);
+                                    CHECK(txn->commit());
+                                }
+                            }));
         };
-        figure_of(report, "begin + commit, nothing written",
-                  measure(settings.seconds, [&](uint64_t n) {
-                      for (uint64_t i = 0; i < n; ++i)
-                          CHECK(store.begin({.durability = Durability::lazy})->commit());
-                  }));
+        add_measurement(report, "begin + commit, nothing written",
+                        measure(settings.seconds, [&](uint64_t n) {
+                            for (uint64_t i = 0; i < n; ++i)
+                                CHECK(store.begin({.durability = Durability::lazy})->commit());
+                        }));
         in_txns("fetch",
                 [&](Txn& txn) { CHECK(index.get(txn, Key().u64(rng.below(rows)), buffer)); });
         in_txns("fetch for update + update", [&](Txn& txn) {
@@ -96,10 +96,10 @@ Result<void> bench_operations(const Settings& settings, Report& report) {
             cursor.emplace(index.scan(*txn));
         };
         restart();
-        figure_of(report, "scan step", measure(settings.seconds, [&](uint64_t n) {
-                      for (uint64_t i = 0; i < n; ++i)
-                          if (!*cursor->next()) restart();
-                  }));
+        add_measurement(report, "scan step", measure(settings.seconds, [&](uint64_t n) {
+                            for (uint64_t i = 0; i < n; ++i)
+                                if (!*cursor->next()) restart();
+                        }));
         cursor.reset();
         CHECK(txn->commit());
         return {};

@@ -1,4 +1,4 @@
-// harness.cc - slices, probes, figures.
+// harness.cc - slices, probes, measurements.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -80,12 +80,13 @@ Sliced measure(double seconds, const std::function<void(uint64_t units)>& work,
             .slices = slices.size()};
 }
 
-void Report::figure(const std::string& name, double value, const std::string& unit,
-                    const std::string& goal) {
+void Report::measurement(const std::string& name, double value, const std::string& unit,
+                         const std::string& goal) {
     fmt::print("{:<46} {:>14.2f} {}{}\n", name, value, unit,
                goal.empty() ? "" : "   (goal " + goal + ")");
     std::fflush(stdout);
-    json_["figures"].push_back({{"name", name}, {"value", value}, {"unit", unit}, {"goal", goal}});
+    json_["measurements"].push_back(
+        {{"name", name}, {"value", value}, {"unit", unit}, {"goal", goal}});
 }
 
 void Report::note(const std::string& text) {
@@ -93,8 +94,9 @@ void Report::note(const std::string& text) {
     json_["notes"].push_back(text);
 }
 
-void figure_of(Report& report, const std::string& name, const Sliced& s, const std::string& goal) {
-    report.figure(name, s.ns_median, "ns", goal);
+void add_measurement(Report& report, const std::string& name, const Sliced& s,
+                     const std::string& goal) {
+    report.measurement(name, s.ns_median, "ns", goal);
     report.note(fmt::format("quartiles {:.1f} .. {:.1f} ns, {} slices, {:.0f}% of them quiet",
                             s.ns_low, s.ns_high, s.slices, 100 * s.quiet_share));
 }

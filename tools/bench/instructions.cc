@@ -3,7 +3,7 @@
 //
 // Concepts   The benchmark starts itself under valgrind's callgrind, which counts nothing until the
 //            child says so: the load and a warm-up run at almost full speed, and the counted region
-//            holds nothing but the work. Figures repeat exactly for one binary and seed, whatever
+//            holds nothing but the work. Counts repeat exactly for one binary and seed, whatever
 //            else the machine does.
 #include <fmt/core.h>
 #include <sys/wait.h>
@@ -198,17 +198,18 @@ Result<void> bench_instructions(const Settings& settings, Report& report) {
     for (const auto& [name, goal] :
          {std::pair{"payment", "<= 15000"}, {"neworder", "<= 80000"}, {"mix", "<= 60000"}}) {
         const Counted base = TRY(count_child(settings, name, true));
-        report.figure(fmt::format("instructions per transaction, {}", name),
-                      per(base, kTransactions), "", goal);
-        report.figure("  distinct lines of code", static_cast<double>(base.lines), "x 64 B");
+        report.measurement(fmt::format("instructions per transaction, {}", name),
+                           per(base, kTransactions), "", goal);
+        report.measurement("  distinct lines of code", static_cast<double>(base.lines), "x 64 B");
         const Counted steps = TRY(count_child(settings, std::string(name) + " steps", true));
-        report.figure("  with STEPS on", per(steps, kTransactions), "", "<= 1.05 times");
+        report.measurement("  with STEPS on", per(steps, kTransactions), "", "<= 1.05 times");
     }
     for (const char* name :
          {"begin", "fetch", "update", "insert", "delete", "scan step", "commit"}) {
         const Counted c = TRY(count_child(settings, name, false));
-        report.figure(fmt::format("instructions per operation, {}", name), per(c, kOperations), "");
-        report.figure("  distinct lines of code", static_cast<double>(c.lines), "x 64 B");
+        report.measurement(fmt::format("instructions per operation, {}", name), per(c, kOperations),
+                           "");
+        report.measurement("  distinct lines of code", static_cast<double>(c.lines), "x 64 B");
     }
     return {};
 }

@@ -1,7 +1,7 @@
 // lock_stage.cc - what the order of blocked lock requests does: one hot row, and TPC-C Payment on
 // few warehouses.
 //
-// Concepts   Each policy has a store of its own; the policies run in turn, A B A B, and figures are
+// Concepts   Each policy has a store of its own; the policies run in turn, A B A B, and results are
 //            medians over the pairs. Hot row: terminals think, then run a short or a long
 //            transaction, half of each at random. The short one has one operation left when it asks
 //            for the hot row, the long one ten. An operation takes a fixed time that is waited, not
@@ -134,14 +134,16 @@ Result<void> run_payment(PaymentRuns& runs, const tpcc::RunSettings& run) {
 }
 
 void print_payment(Report& report, PaymentRuns& runs, const PaymentRuns& fifo) {
-    report.figure(fmt::format("  {}: throughput", runs.name), median(runs.rates), "tx/s");
-    report.figure(fmt::format("  {}: lock wait, mean", runs.name), median(runs.waits_us), "us");
-    report.figure(fmt::format("  {}: lock wait, p99", runs.name), median(runs.p99_us), "us");
+    report.measurement(fmt::format("  {}: throughput", runs.name), median(runs.rates), "tx/s");
+    report.measurement(fmt::format("  {}: lock wait, mean", runs.name), median(runs.waits_us),
+                       "us");
+    report.measurement(fmt::format("  {}: lock wait, p99", runs.name), median(runs.p99_us), "us");
     print_stage(report, "  stage", runs.store->stats().lock_stage);
     if (&runs == &fifo) return;
     std::vector<double> ratios;
     for (size_t i = 0; i < runs.rates.size(); ++i) ratios.push_back(runs.rates[i] / fifo.rates[i]);
-    report.figure(fmt::format("  throughput, {} / fifo, pairs", runs.name), median(ratios), "x");
+    report.measurement(fmt::format("  throughput, {} / fifo, pairs", runs.name), median(ratios),
+                       "x");
 }
 
 // One configuration: the policies in turn.
@@ -182,7 +184,7 @@ Result<void> bench_lock_stage(const Settings& settings, Report& report) {
     const StageStats before = fifo.stats().lock_stage;
     double fifo_seconds = 0;
     for (int pair = 0; pair < kPairs; ++pair) {
-        const auto seed = static_cast<uint64_t>(pair + 1);
+        const auto seed = static_cast<uint64_t>(pair) + 1;
         const Responses a = TRY(run_hot(fifo, fifo_rows, settings.seconds, seed)),
                         b = TRY(run_hot(quick, quick_rows, settings.seconds, seed));
         fifo_seconds += a.seconds;
@@ -194,16 +196,16 @@ Result<void> bench_lock_stage(const Settings& settings, Report& report) {
         rates.push_back(b.rate() / a.rate());
     }
     const StageStats f = fifo.stats().lock_stage.since(before), q = quick.stats().lock_stage;
-    report.figure("waiting for the hot row on average, fifo", waiting_on_average(f, fifo_seconds),
-                  "", ">= 2");
-    report.figure("short transactions' mean response, fifo", median(short_fifo), "us");
-    report.figure("short transactions' mean response, short-first", median(short_quick), "us");
-    report.figure("  short-first / fifo, median of pairs", median(of_short), "x", "<= 0.70");
-    report.figure("long transactions, short-first / fifo", median(of_long), "x");
-    report.figure("all transactions, short-first / fifo", median(overall), "x", "< 1");
-    report.figure("throughput, short-first / fifo", median(rates), "x", ">= 1");
-    report.figure("most often overtaken", static_cast<double>(q.bypassed_max), "times",
-                  fmt::format("<= {}", LockStageOptions{}.bypass_max));
+    report.measurement("waiting for the hot row on average, fifo",
+                       waiting_on_average(f, fifo_seconds), "", ">= 2");
+    report.measurement("short transactions' mean response, fifo", median(short_fifo), "us");
+    report.measurement("short transactions' mean response, short-first", median(short_quick), "us");
+    report.measurement("  short-first / fifo, median of pairs", median(of_short), "x", "<= 0.70");
+    report.measurement("long transactions, short-first / fifo", median(of_long), "x");
+    report.measurement("all transactions, short-first / fifo", median(overall), "x", "< 1");
+    report.measurement("throughput, short-first / fifo", median(rates), "x", ">= 1");
+    report.measurement("most often overtaken", static_cast<double>(q.bypassed_max), "times",
+                       fmt::format("<= {}", LockStageOptions{}.bypass_max));
     print_stage(report, "fifo", f);
     print_stage(report, "short-first", q);
     TRY(fifo.close());

@@ -29,7 +29,8 @@ const std::vector<Benchmark>& all_benchmarks() {
          "commits",
          bench_commits},
         {"checkpoint",
-         "write-back sorted and joined against unsorted; New-Order's slowest with and without a "
+         "write-back sorted and joined against unsorted; New-Order's p99.9 latency with and "
+         "without a "
          "checkpoint",
          bench_checkpoint},
         {"tpcc-steps",
@@ -71,14 +72,13 @@ void add_options(CLI::App& app, bench::Settings& settings, std::string& points) 
                    "names with commas")
         ->capture_default_str();
     app.add_option("--team-max", settings.steps.team_max,
-                   "Threads in a team, and transactions under way on a worker, at most")
+                   "Most threads in a team, and most active transactions on a worker")
         ->check(CLI::Range(1u, 1024u))
         ->capture_default_str();
     app.add_option("--team-window", settings.steps.window_records,
-                   "Records in a piece of work by which STEPS tries smaller teams and none; 0: "
-                   "always --team-max")
+                   "Records in a window of the team-size tuner; 0: no tuner, always --team-max")
         ->capture_default_str();
-    app.add_option("--team-policy", settings.steps.policy, "Whose turn it is after a team")
+    app.add_option("--team-policy", settings.steps.policy, "Which waiting list forms the next team")
         ->transform(tpcc::chosen_from(tpcc::kTeamPolicies));
     app.add_option("--mix", settings.mix, "TPC-C: only payment, mix4 or mix")
         ->check(CLI::IsMember({"payment", "mix4", "mix"}));
@@ -86,7 +86,7 @@ void add_options(CLI::App& app, bench::Settings& settings, std::string& points) 
         ->check(CLI::Range(1u, 64u))
         ->capture_default_str();
     app.add_option("--threads", settings.threads, "User threads");
-    app.add_option("--seconds", settings.seconds, "Measured time of each figure")
+    app.add_option("--seconds", settings.seconds, "Measured time of each result")
         ->check(CLI::PositiveNumber);
 }
 
@@ -113,13 +113,13 @@ bool read_points(std::string points, bench::Settings& settings) {
 }  // namespace
 
 int main(int argc, char** argv) {
-    CLI::App app{"Benchmarks of Lockstep. Figures are medians over quiet slices."};
+    CLI::App app{"Benchmarks of Lockstep. Measurements are medians over quiet slices."};
     std::string name, json_path;
     bool list = false;
     bench::Settings settings;
     app.add_option("name", name, "Benchmark to run");
     app.add_flag("--list", list, "Names and what they measure");
-    app.add_option("--json", json_path, "Write the figures to this file");
+    app.add_option("--json", json_path, "Write the measurements to this file");
     std::string points = "manual";
     add_options(app, settings, points);
     CLI11_PARSE(app, argc, argv);

@@ -36,13 +36,13 @@ void Paired::print(Report& report, size_t variant, const std::string& name, cons
         ratios.push_back(mine.rate / base.rate);
     }
     if (ratios.empty())
-        return report.note(fmt::format("{}: no figure, none of {} rounds undisturbed", name,
+        return report.note(fmt::format("{}: no measurement: all {} rounds were disturbed", name,
                                        samples_[variant].size()));
     std::sort(values.begin(), values.end());
     std::sort(ratios.begin(), ratios.end());
-    report.figure(name, at(values, 0.5), unit);
+    report.measurement(name, at(values, 0.5), unit);
     if (variant == 0) return;
-    report.figure("  times base, median of pairs", at(ratios, 0.5), "x", goal);
+    report.measurement("  times base, median of pairs", at(ratios, 0.5), "x", goal);
     report.note(fmt::format("quartiles {:.2f} .. {:.2f}, {} of {} rounds undisturbed",
                             at(ratios, 0.25), at(ratios, 0.75), ratios.size(),
                             samples_[variant].size()));

@@ -16,7 +16,7 @@ namespace {
 // Short ones: the device is shared, and its mood changes within seconds.
 constexpr int kRounds = 12;
 
-// Memory of this process in the machine. The proportional figure, because the log's ring is mapped
+// Memory of this process in the machine. The proportional size, because the log's ring is mapped
 // twice: the plain one counts it twice.
 uint64_t resident_bytes() {
     std::ifstream in("/proc/self/smaps_rollup");
@@ -87,9 +87,9 @@ void report_stage(Report& report, const std::vector<Rates>& staged) {
         depth += static_cast<double>(r.io.depth.sum);
         depths += static_cast<double>(r.io.depth.count);
     }
-    report.figure("submission system calls per page", calls / pages, "", "<= 0.2");
-    report.figure("pages per batch", pages / batches, "");
-    report.figure("mean depth on the device", depth / depths, "requests", "> 16");
+    report.measurement("submission system calls per page", calls / pages, "", "<= 0.2");
+    report.measurement("pages per batch", pages / batches, "");
+    report.measurement("mean depth on the device", depth / depths, "requests", "> 16");
 }
 
 }  // namespace
@@ -129,23 +129,23 @@ Result<void> bench_pool(const Settings& settings, Report& report) {
         fetches.push_back(r.fetches);
         reads.push_back(r.reads);
     }
-    report.figure("fetches", median(fetches), "1/s");
-    report.figure("page reads", median(reads), "1/s");
-    report.figure(fmt::format("bare device, depth {}", threads), median(device), "reads/s");
-    report.figure("share of the device", median(share), "%", ">= 90");
+    report.measurement("fetches", median(fetches), "1/s");
+    report.measurement("page reads", median(reads), "1/s");
+    report.measurement(fmt::format("bare device, depth {}", threads), median(device), "reads/s");
+    report.measurement("share of the device", median(share), "%", ">= 90");
     report.note(fmt::format("rounds {:.1f} .. {:.1f} %",
                             *std::min_element(share.begin(), share.end()),
                             *std::max_element(share.begin(), share.end())));
-    report.figure("one request, one submission, wait", median(alone), "reads/s");
-    report.figure("  gain of the stage", median(gain), "times", ">= 3");
+    report.measurement("one request, one submission, wait", median(alone), "reads/s");
+    report.measurement("  gain of the stage", median(gain), "times", ">= 3");
     report_stage(report, staged);
     const StoreStats after = store.stats();
     const auto promised = static_cast<double>(after.memory_pool + after.memory_locks +
                                               after.memory_log + after.memory_stacks);
     const auto taken = static_cast<double>(resident_bytes() - base);
-    report.figure("resident memory beyond the program's own", taken / 1048576.0, "MB");
-    report.figure("configured memory (pool, locks, log, stacks)", promised / 1048576.0, "MB");
-    report.figure("  resident over configured", 100 * (taken / promised - 1), "%", "<= 5");
+    report.measurement("resident memory beyond the program's own", taken / 1048576.0, "MB");
+    report.measurement("configured memory (pool, locks, log, stacks)", promised / 1048576.0, "MB");
+    report.measurement("  resident over configured", 100 * (taken / promised - 1), "%", "<= 5");
     return store.close();
 }
 

@@ -50,7 +50,7 @@ struct LineModel {
 inline double exponential(Rng& rng, double mean) {
     return -std::log((static_cast<double>(rng.next() >> 11) + 1) * 0x1.0p-53) * mean;
 }
-inline Nanos nanos_of_ms(double ms) { return static_cast<Nanos>(ms * 1e6 + 0.5); }
+inline Nanos nanos_of_ms(double ms) { return static_cast<Nanos>(std::llround(ms * 1e6)); }
 
 class ProductionLine {
 public:
@@ -138,9 +138,9 @@ private:
         --inside_;
         ++finished_;
         response_ms_ += static_cast<double>(now_ - query.arrived) / 1e6;
-        if (finished_ % (model_.queries / kParts) == 0) {
-            parts_.push_back((response_ms_ - parts_begin_) /
-                             static_cast<double>(model_.queries / kParts));
+        const uint64_t part = model_.queries / kParts;
+        if (finished_ % part == 0) {
+            parts_.push_back((response_ms_ - parts_begin_) / static_cast<double>(part));
             parts_begin_ = response_ms_;
         }
         free_.push_back(&query);

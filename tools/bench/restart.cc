@@ -63,8 +63,8 @@ Result<void> bench_restart(const Settings& settings, Report& report) {
     std::string said;
     options.logger = [&](int, std::string_view text) { said = text; };
     Store store = TRY(Store::open(path, options));
-    report.figure(fmt::format("restart with {} MB of log", bytes >> 20),
-                  static_cast<double>(clock.now() - begin) / 1e9, "s", "<= 10");
+    report.measurement(fmt::format("restart with {} MB of log", bytes >> 20),
+                       static_cast<double>(clock.now() - begin) / 1e9, "s", "<= 10");
     report.note(said);
     return store.close();
 }

@@ -54,8 +54,8 @@ public:
 
     void print(const std::string& name, Report& report, const std::string& goal) {
         for (size_t v = 0; v < std::size(kStepsVariants); ++v)
-            figures_.print(report, v, fmt::format("{}, {}", name, kStepsVariants[v].name), "ns",
-                           true, kStepsVariants[v].mode == StepsMode::on ? goal : "");
+            paired_.print(report, v, fmt::format("{}, {}", name, kStepsVariants[v].name), "ns",
+                          true, kStepsVariants[v].mode == StepsMode::on ? goal : "");
     }
 
 private:
@@ -69,7 +69,7 @@ private:
         threads::sleep_until(clock_now() + slice * 3 / 4);
         const double rate = static_cast<double>(operations_ - before) /
                             static_cast<double>(cpu_time() - begin) * 1e9;
-        if (keep) figures_.add(variant, rate, std::max(probe, probe_core()));
+        if (keep) paired_.add(variant, rate, std::max(probe, probe_core()));
     }
 
     Result<void> member(uint32_t number) {
@@ -98,7 +98,7 @@ private:
     uint64_t operations_ = 0;  // one worker: no race
     bool stop_ = false;
     StepsOptions options_;
-    Paired figures_{std::size(kStepsVariants)};
+    Paired paired_{std::size(kStepsVariants)};
 };
 
 Result<void> contest(const Settings& settings, Report& report, uint64_t bytes,

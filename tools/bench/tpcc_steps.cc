@@ -51,8 +51,8 @@ public:
     }
     void print(Report& report, const std::string& name, const std::string& goal) const {
         for (size_t v = 0; v < std::size(kStepsVariants); ++v)
-            figures_.print(report, v, fmt::format("{}, {}", name, kStepsVariants[v].name), "tx/s",
-                           false, kStepsVariants[v].mode == StepsMode::on ? goal : "");
+            paired_.print(report, v, fmt::format("{}, {}", name, kStepsVariants[v].name), "tx/s",
+                          false, kStepsVariants[v].mode == StepsMode::on ? goal : "");
         for (const std::string& line : tpcc::teams_table(teams_)) report.note(line);
     }
 
@@ -69,7 +69,7 @@ private:
         const uint64_t commits = store_.stats().commits - before;
         const double rate = static_cast<double>(commits) / static_cast<double>(cpu_time() - begin) *
                             1e9 * settings_.workers;
-        if (keep) figures_.add(variant, rate, std::max(probe, probe_core()));
+        if (keep) paired_.add(variant, rate, std::max(probe, probe_core()));
         if (options.mode == StepsMode::on) teams_ = store_.steps_stats();
         return {};
     }
@@ -77,7 +77,7 @@ private:
     Store& store_;
     tpcc::Database& db_;
     const Settings& settings_;
-    Paired figures_{std::size(kStepsVariants)};
+    Paired paired_{std::size(kStepsVariants)};
     StepsStats teams_;
 };
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """assertions - the density of assertions in the engine, which may only rise.
 
-Usage: assertions.py [ROOT] [--figures] [--raise]. Counts CHECK, DCHECK, static_assert and
+Usage: assertions.py [ROOT] [--statistics] [--raise]. Counts CHECK, DCHECK, static_assert and
 assert_state per thousand lines of code. tools/checks/assertions.json holds the minimum of each
 folder; --raise stores the current densities there where they are higher.
 """
@@ -37,7 +37,7 @@ def main() -> None:
             if lines == 0:
                 continue
             rate = 1000 * count / lines
-            if "--figures" in sys.argv:
+            if "--statistics" in sys.argv or "--figures" in sys.argv:  # the old name
                 print(f"{folder:<20}{count:>6} in {lines:>6} lines {rate:>7.1f} per thousand")
             if folder in floors and rate < floors[folder] - 0.05:
                 offences.append(

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """prose - checks sentence lengths in documents and in the leading comments of C++ headers.
 
-Usage: prose.py [ROOT] [--figures]. An offence is a sentence of more than 40 words in a file that
-is not listed in prose_debt.txt; that list may only get shorter. --figures prints a row per file.
+Usage: prose.py [ROOT] [--statistics]. An offence is a sentence of more than 40 words in a file that
+is not listed in prose_debt.txt; that list may only get shorter. --statistics prints a row per file.
 """
 
 import re
@@ -69,7 +69,7 @@ def main() -> None:
             ]
         elif not long:
             offences.append(f"{name}: sound now; remove it from tools/checks/prose_debt.txt")
-    if "--figures" in sys.argv:
+    if "--statistics" in sys.argv or "--figures" in sys.argv:  # the old name
         print(f"{'file':<52}{'sentences':>10}{'mean':>7}{'>25':>6}{'>35':>6}{'longest':>9}")
         for name, n in rows + [("all", [x for _, lengths in rows for x in lengths])]:
             print(

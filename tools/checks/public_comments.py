@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """public_comments - checks that every declaration of a public header has a doc comment.
 
-Usage: public_comments.py [ROOT] [--figures]. A comment covers a declaration if it is on its line,
-directly above it, or above the unbroken run of declarations around it.
+Usage: public_comments.py [ROOT] [--statistics]. A comment covers a declaration if it is on its
+line, directly above it, or above the unbroken run of declarations around it.
 """
 
 import re
@@ -96,7 +96,7 @@ def measured(tree, headers) -> tuple[int, list[str]]:
 def main() -> None:
     tree = root()
     count, offences = measured(tree, public_headers(tree))
-    if "--figures" in sys.argv:
+    if "--statistics" in sys.argv or "--figures" in sys.argv:  # the old name
         print(f"{count} public declarations, {len(offences)} without a comment")
     finish(offences, "public comments")
 

@@ -36,6 +36,7 @@ PACKAGES = {
     "gdb": r"lockstep_gdb",
     "gcovr": r"gcovr --root",
     "clang-format-16": r"clang-format-16",
+    "clang-tidy-16": r"TOOL = \"clang-tidy-16\"",
 }
 DECLARES = re.compile(
     r"\b(?:class|struct|union|enum(?:\s+class)?)\s+(?:alignas\([^)]*\)\s*|\[\[[^\]]*\]\]\s*)*(\w+)|"

@@ -17,6 +17,6 @@ int verify(const std::string& path, uint64_t pool_bytes);
 int dump_table(const std::string& path, const std::string& table, uint64_t limit);
 // Only reads files, so the store does not change.
 int dump_log(const std::string& path, uint64_t from, uint64_t count);
-int dump_page(const std::string& path, uint32_t page, bool bytes);  // the same
+int dump_page(const std::string& path, uint32_t number, bool bytes);  // the same
 
 }  // namespace lockstep::cli

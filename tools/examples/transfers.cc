@@ -77,7 +77,7 @@ Result<void> run(const char* path) {
         "syncs; sum %lld, expected %lld\n",
         kTransfers, (unsigned long long)s.threads_max, (unsigned long long)s.lock_waits,
         (unsigned long long)s.deadlock_retries, (unsigned long long)s.log_syncs, (long long)sum,
-        (long long)(kOpening * kAccounts));
+        (long long)kOpening * kAccounts);
     if (sum != kOpening * kAccounts) return fail(ErrorCode::bad_argument, "money was made or lost");
     return store.close();
 }

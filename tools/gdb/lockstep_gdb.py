@@ -1,17 +1,16 @@
 # lockstep_gdb.py - gdb commands that list user threads and show where each of them stands.
 #
-#   gdb -p PID -x tools/gdb/lockstep_gdb.py        (or: (gdb) source tools/gdb/lockstep_gdb.py, also
-# with a core file)
-#   (gdb) lockstep threads                         every user thread of every worker, with the
-# innermost function
-#   (gdb) lockstep bt ID [ID ...] | all            call chains of suspended user threads
+#   gdb -p PID -x tools/gdb/lockstep_gdb.py
+#   (gdb) lockstep threads           every user thread of every worker, with innermost functions
+#   (gdb) lockstep bt ID [ID ...]    call chains of suspended user threads; `all` for every one
 #
-# A worker is found through its kernel thread's worker_local variable, its threads through the
-# worker's list. Offsets come from
-# Worker::debugger_layout in the program, so a release build (-g1) is enough. A suspended thread's
-# call chain is read from the
-# frame pointers on its stack; nothing in the program is changed. Threads that have not run yet are
-# not listed.
+# `source tools/gdb/lockstep_gdb.py` adds the commands to a running gdb, also for a core file.
+#
+# Concepts   A worker is found through the worker_local variable of its kernel thread. The worker's
+#            list names its user threads. Field offsets come from Worker::kDebuggerLayout in the
+#            program, so a release build (-g1) is enough. The call chain of a suspended thread is
+#            read from the frame pointers on its stack. The script changes nothing in the program.
+#            Threads that have not run yet are not listed.
 import gdb
 
 FIELDS = (
@@ -51,11 +50,11 @@ def address_of(symbol):
 
 
 def read_layout():
-    base = address_of("lockstep::threads::Worker::debugger_layout")
+    base = address_of("lockstep::threads::Worker::kDebuggerLayout")
     layout = {name: read(base + 4 * i, 4) for i, name in enumerate(FIELDS)}
     if layout["format"] != 3:
         raise gdb.GdbError(
-            "lockstep: the program's layout format %d is not this script's" % layout["format"]
+            "lockstep: this script does not know the program's layout format %d" % layout["format"]
         )
     return layout
 
@@ -85,13 +84,13 @@ class UserThread:
         reason = self.field("reason", 1)
         return text + "/" + (REASONS[reason] if reason < len(REASONS) else str(reason))
 
-    # Saved frame pointer and where it goes on. The fast switch leaves its own layout.
+    # Saved frame pointer and return address. The fast switch has a layout of its own.
     def innermost(self):
         sp, form = self.field("sp", 8), "fast" if self.field("fast_form", 1) else "saved"
         return read(sp + self.layout[form + "_fp"], 8), [read(sp + self.layout[form + "_ip"], 8)]
 
-    # Program counters from the innermost outwards; empty if it runs now (then gdb's own backtrace
-    # shows it).
+    # Program counters from the innermost frame outwards. Empty for the running thread, which
+    # gdb's own backtrace shows.
     def counters(self):
         if self.running:
             return []
@@ -139,7 +138,7 @@ def user_threads():
 
 
 def describe(counter, call=True):
-    # A return address may lie behind the call's line: look one byte earlier.
+    # A return address may belong to the line after the call, so look one byte earlier.
     at = counter - 1 if call else counter
     symbol = gdb.execute("info symbol %d" % at, to_string=True).strip().split(" in section")[0]
     line = gdb.find_pc_line(at)
@@ -196,7 +195,7 @@ class LockstepBacktrace(gdb.Command):
     def invoke(self, argument, from_tty):
         wanted = argument.split()
         if not wanted:
-            raise gdb.GdbError("lockstep bt: which? An id from 'lockstep threads', or all")
+            raise gdb.GdbError("lockstep bt: give an id from 'lockstep threads', or all")
         for thread in user_threads():
             if "all" not in wanted and str(thread.id) not in wanted:
                 continue

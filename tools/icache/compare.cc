@@ -1,4 +1,4 @@
-// compare.cc - replays the parts of a pair and sets their figures side by side.
+// compare.cc - replays the parts of a pair and sets their statistics side by side.
 #include "tools/icache/compare.h"
 
 namespace lockstep::icache {
@@ -73,7 +73,7 @@ Json model(const Runs& r, size_t i, uint32_t threads) {
             {"predicted_warm", a == 0 ? 0 : bound * (1 - beta / a)}};
 }
 
-Json machine_figures(const Runs& r, size_t i, uint32_t threads) {
+Json machine_stats(const Runs& r, size_t i, uint32_t threads) {
     const MachineCounts& serial = r.serial_warm.machines[i];
     const Machine& machine = serial.machine;
     Json json = {{"machine", machine.name},
@@ -133,7 +133,7 @@ Json compare_operation(std::span<const uint64_t> off, std::span<const uint64_t> 
     json["footprint_bytes"] = r.serial_warm.lines_per_unit * 64;
     json["footprint_all_bytes"] = r.serial_warm.lines * 64;
     for (size_t i = 0; i < options.machines.size(); ++i)
-        json["machines"].push_back(machine_figures(r, i, part.threads));
+        json["machines"].push_back(machine_stats(r, i, part.threads));
     options.empty = Empty::never;
     if (!settings.pads.empty()) json["pads"] = padded(on, options, settings);
     return json;

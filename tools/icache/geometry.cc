@@ -30,8 +30,8 @@ std::string Geometry::text() const {
 
 Result<Geometry> parse_geometry(std::string_view text) {
     const size_t first = text.find(','),
-                 second = first == text.npos ? first : text.find(',', first + 1);
-    if (second == text.npos || text.find(',', second + 1) != text.npos)
+                 second = first == std::string_view::npos ? first : text.find(',', first + 1);
+    if (second == std::string_view::npos || text.find(',', second + 1) != std::string_view::npos)
         return fail(ErrorCode::bad_argument,
                     "geometry: SIZE,WAYS,LINE is wanted, such as 65536,2,64 or 16K,full,64");
     const std::string_view ways_text = text.substr(first + 1, second - first - 1);

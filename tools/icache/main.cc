@@ -213,13 +213,13 @@ void add_workload_options(CLI::App& app, Arguments& a) {
     app.add_option("--seed", w.seed, "Seed of keys and inputs; equal seeds give equal counts");
     app.add_option("--rounds", w.rounds, "Counted operations of each thread")
         ->check(CLI::Range(1, 10000));
-    app.add_option("--warm-rounds", w.warm_rounds, "Operations before those, not counted")
+    app.add_option("--warm-rounds", w.warm_rounds, "Operations before the counted ones")
         ->check(CLI::Range(1, 10000));
     app.add_option("--transactions", w.transactions,
                    "Traced transactions; the first tenth is not counted")
         ->check(CLI::Range(10, 1000000));
     app.add_option("--warm-transactions", w.warm_transactions,
-                   "Transactions before those, not traced")
+                   "Untraced transactions before the traced ones")
         ->check(CLI::Range(1, 10000000));
     app.add_option("--warehouses", w.warehouses, "TPC-C warehouses, ten terminals each")
         ->check(CLI::Range(1, 100));
@@ -309,7 +309,7 @@ int main(int argc, char** argv) {
                   "An access that crosses two lines misses at most once");
     add_geometry_options(*sub, a);
 
-    add("counters", "Does this machine have hardware counters?", counters);
+    add("counters", "Tell whether this machine has hardware counters", counters);
 
     sub = add("child", "(used internally)", child)->group("");
     sub->add_option("--plan", a.plan)->required();

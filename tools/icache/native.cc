@@ -66,7 +66,7 @@ private:
                 threads::sleep_until(begin + slice_ * 3 / 4);
                 if (units_ == units || pair == 0) continue;
                 const auto n = static_cast<double>(units_ - units);
-                figures_[steps].push_back(static_cast<double>(threads::now() - begin) / n);
+                times_[steps].push_back(static_cast<double>(threads::now() - begin) / n);
                 if (!hardware) continue;
                 const auto after = hardware->read();
                 for (size_t e = 0; e < kEvents; ++e)
@@ -84,14 +84,14 @@ private:
 
     nlohmann::ordered_json report() {
         std::vector<double> ratios;
-        for (size_t i = 0; i < std::min(figures_[0].size(), figures_[1].size()); ++i)
-            ratios.push_back(figures_[0][i] / figures_[1][i]);
+        for (size_t i = 0; i < std::min(times_[0].size(), times_[1].size()); ++i)
+            ratios.push_back(times_[0][i] / times_[1][i]);
         std::sort(ratios.begin(), ratios.end());
         nlohmann::ordered_json json = {{"what", part_.what},
                                        {"mode", part_.text()},
                                        {"threads", workload_.threads(part_)},
-                                       {"ns_off", median(figures_[0])},
-                                       {"ns_on", median(figures_[1])}};
+                                       {"ns_off", median(times_[0])},
+                                       {"ns_on", median(times_[1])}};
         if (!ratios.empty()) {
             json["speedup"] = ratios[ratios.size() / 2];
             json["speedup_low"] = ratios.front();
@@ -112,7 +112,7 @@ private:
     uint64_t units_ = 0;  // one worker: no race
     bool stop_ = false;
     std::string refusal_;
-    std::vector<double> figures_[2];
+    std::vector<double> times_[2];
     std::vector<double> events_[2][kEvents];
 };
 

@@ -11,7 +11,7 @@ Replay::Replay(const ReplayOptions& options)
         result_.predictors.push_back({shape.name, {}, {}, {}});
     }
     counting_ = options_.warm_units == 0;
-    settle();
+    update_role();
 }
 
 ReplayResult replay(std::span<const uint64_t> words, const ReplayOptions& options) {
@@ -140,7 +140,7 @@ void Replay::on_stack(uint64_t sp) {
         leader_ = thread_;
         leader_open_ = false;
     }
-    settle();
+    update_role();
 }
 
 void Replay::on_mark(uint32_t code, uint64_t argument) {
@@ -153,7 +153,7 @@ void Replay::on_mark(uint32_t code, uint64_t argument) {
         in_operation_[argument] = inside_;
         if (inside_) begin_operation(thread_);
     }
-    settle();
+    update_role();
 }
 
 void Replay::begin_unit() {
@@ -185,7 +185,7 @@ void Replay::make_cold() {
     }
 }
 
-void Replay::settle() {
+void Replay::update_role() {
     skipped_ = options_.threads != 0 && !inside_;
     if (!counting_) role_ = Role::uncounted;
     else if (options_.threads == 0 || thread_ == kUnknown) role_ = Role::other;

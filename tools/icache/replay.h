@@ -108,7 +108,7 @@ private:
     void find_backward(std::span<const uint64_t> words);
     void make_cold();
     // Updates role_ and skipped_ after a change of thread or a mark.
-    void settle();
+    void update_role();
     int thread_at(uint64_t sp) const;
 
     const ReplayOptions options_;

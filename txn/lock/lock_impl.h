@@ -269,18 +269,18 @@ inline Rest release_thin(LockBucket& bucket, uint32_t slot, LockName name, LockM
 namespace noted {
 // A real request of that owner for that object is in the table.
 inline constexpr uint64_t kMaterialised = 0x80;
-inline uint64_t tag(ObjectId store) {
-    DCHECK(store.value != UINT32_MAX);  // else the tag of none
-    return (uint64_t{store.value} + 1) << 32;
+inline uint64_t tag(ObjectId object) {
+    DCHECK(object.value != UINT32_MAX);  // else the tag of none
+    return (uint64_t{object.value} + 1) << 32;
 }
-inline bool is_for(uint64_t word, ObjectId store) {
-    return (word >> 32) == uint64_t{store.value} + 1;
+inline bool is_for(uint64_t word, ObjectId object) {
+    return (word >> 32) == uint64_t{object.value} + 1;
 }
 inline LockMode mode(uint64_t word) { return static_cast<LockMode>(word & 0x7f); }
 }  // namespace noted
 
 // The name under which an object's lock stands in the table.
-inline LockName store_lock_name(ObjectId store) { return page_lock_name(store, kPageNone); }
+inline LockName object_lock_name(ObjectId object) { return page_lock_name(object, kPageNone); }
 
 // One line of a recorded deadlock: `txn` waits for `wanted` on `name`. The next line's txn holds
 // `other` or, if `queued`, waits for it earlier in the queue.
@@ -387,7 +387,7 @@ struct LockManager::Impl {
     void enqueue(LockRequest* request, Nanos now);
     void grant_waiters(uint64_t name, LockHead* head, WakeBatch& wakes);
     LockRequest* prefer_local(LockStage& stage, LockHead* head, LockRequest* first, LockMode ahead);
-    void hand_over(uint64_t name, LockHead* head, LockRequest* request);
+    void grant_request(uint64_t name, LockHead* head, LockRequest* request);
     void end_wait(LockRequest* request, WaitOutcome outcome, WakeBatch& wakes);
     void deny(LockBucket& bucket, LockRequest* request, WaitOutcome outcome, uint32_t cycle,
               WakeBatch& wakes);
@@ -400,19 +400,19 @@ struct LockManager::Impl {
     void resolve_deadlocks(LockOwner& start);
 
     // --- lock_object.cc
-    static Intent* find_intent(LockOwner& owner, const ObjectLock& store);
+    static Intent* find_intent(LockOwner& owner, const ObjectLock& object);
     // Null: all are in use.
-    Intent* add_intent(LockOwner& owner, ObjectLock& store, LockMode noted) const;
-    [[gnu::cold, gnu::noinline]] Result<bool> lock_weak_slow(LockOwner& owner, ObjectLock& store,
+    Intent* add_intent(LockOwner& owner, ObjectLock& object, LockMode noted) const;
+    [[gnu::cold, gnu::noinline]] Result<bool> lock_weak_slow(LockOwner& owner, ObjectLock& object,
                                                              Intent& intent, LockMode mode,
                                                              uint64_t before, bool attempt);
-    Result<bool> lock_weak(LockOwner& owner, ObjectLock& store, LockMode mode, bool attempt);
-    Result<bool> lock_strong(LockOwner& owner, ObjectLock& store, LockMode mode, bool attempt,
+    Result<bool> lock_weak(LockOwner& owner, ObjectLock& object, LockMode mode, bool attempt);
+    Result<bool> lock_strong(LockOwner& owner, ObjectLock& object, LockMode mode, bool attempt,
                              bool to_free = false);
-    Result<bool> acquire_store(LockOwner& owner, const ObjectLock& store, LockMode mode,
-                               bool attempt, bool listed, bool to_free = false);
-    bool materialise_all(const ObjectLock& store);
-    bool materialise(LockOwner& owner, std::atomic<uint64_t>& note, ObjectId store);
+    Result<bool> acquire_object(LockOwner& owner, const ObjectLock& object, LockMode mode,
+                                bool attempt, bool listed, bool to_free = false);
+    bool materialise_all(const ObjectLock& object);
+    bool materialise(LockOwner& owner, std::atomic<uint64_t>& note, ObjectId object);
     void release_intents(LockOwner& owner);
     void release_shared_intents(LockOwner& owner);
 
@@ -421,19 +421,19 @@ struct LockManager::Impl {
     [[gnu::noinline]] Result<bool> record_slow(LockBucket& bucket, LockOwner& owner, Intent& intent,
                                                LockName name, LockMode mode, Ask ask);
     [[gnu::noinline]] Result<bool> record_long(LockManager& self, LockOwner& owner,
-                                               ObjectLock& store, LockName name, LockMode mode,
+                                               ObjectLock& object, LockName name, LockMode mode,
                                                Ask ask);
     [[gnu::noinline]] Result<void> lock_record_slow(LockBucket& bucket, LockOwner& owner,
                                                     Intent& intent, LockName name, LockMode mode);
     [[gnu::noinline]] Result<void> lock_record_long(LockManager& self, LockOwner& owner,
-                                                    ObjectLock& store, LockName name,
+                                                    ObjectLock& object, LockName name,
                                                     LockMode mode);
 
     // --- lock_names.cc: the owner's own list
     [[gnu::cold, gnu::noinline]] bool grow_names(LockOwner& owner);
     void pop_chunk(LockOwner& owner);
     [[gnu::noinline]] void forget_name(LockOwner& owner, LockName name);
-    bool note_unlisted(LockOwner& owner, ObjectLock& store);
+    bool note_unlisted(LockOwner& owner, ObjectLock& object);
 
     // Pools are partitioned like the table (and chunks by owner slot), so that workers seldom meet.
     struct alignas(kCacheLineBytes) Partition {
@@ -466,14 +466,14 @@ struct LockManager::Impl {
         wait_nanos{0};
 };
 
-inline Intent* LockManager::Impl::find_intent(LockOwner& owner, const ObjectLock& store) {
-    Intent& likely = owner.intents[owner.intent_hint[store.store.value % 16]];
-    if (likely.lock == &store) [[likely]]
+inline Intent* LockManager::Impl::find_intent(LockOwner& owner, const ObjectLock& object) {
+    Intent& likely = owner.intents[owner.intent_hint[object.id.value % 16]];
+    if (likely.lock == &object) [[likely]]
         return &likely;
-    if (!(owner.intents_of >> store.store.value % 64 & 1)) return nullptr;
+    if (!(owner.intents_of >> object.id.value % 64 & 1)) return nullptr;
     for (uint32_t i = 0; i < owner.intents_used; ++i)
-        if (owner.intents[i].lock == &store) {
-            owner.intent_hint[store.store.value % 16] = static_cast<uint8_t>(i);
+        if (owner.intents[i].lock == &object) {
+            owner.intent_hint[object.id.value % 16] = static_cast<uint8_t>(i);
             return &owner.intents[i];
         }
     return nullptr;

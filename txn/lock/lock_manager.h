@@ -93,21 +93,22 @@ public:
     // Locks a whole object. IS and IX are noted in the owner and cost no shared write unless a
     // strong lock exists or is wanted. S SIX U X first turn the noted intentions of all owners into
     // real requests, then queue like any lock.
-    Result<void> lock_object(LockOwner& owner, ObjectLock& store, LockMode mode);
+    Result<void> lock_object(LockOwner& owner, ObjectLock& object, LockMode mode);
     // Never parks; false if the request would have to wait.
-    Result<bool> try_lock_store(LockOwner& owner, ObjectLock& store, LockMode mode);
+    Result<bool> try_lock_object(LockOwner& owner, ObjectLock& object, LockMode mode);
     // From now on an owner without rights on the object gets no_such_object when it asks for rights
     // on it or its records. Owners that have rights keep them.
-    void bar_object(ObjectLock& store);
+    void bar_object(ObjectLock& object);
     // Bars the object and waits for X on it.
-    Result<void> lock_object_to_free(LockOwner& owner, ObjectLock& store);
+    Result<void> lock_object_to_free(LockOwner& owner, ObjectLock& object);
 
     // The call of the record operations: the intention on the record's object, then the record. One
     // bucket access when the intention is noted already, none when the object's lock covers the
     // record. Escalates: after escalate_at record locks it tries the object's lock in S or X. If
     // others hold it back, record locks continue and the number to the next attempt doubles.
-    Result<void> lock_record(LockOwner& owner, ObjectLock& store, LockName name, LockMode mode);
-    Result<bool> try_lock_record(LockOwner& owner, ObjectLock& store, LockName name, LockMode mode);
+    Result<void> lock_record(LockOwner& owner, ObjectLock& object, LockName name, LockMode mode);
+    Result<bool> try_lock_record(LockOwner& owner, ObjectLock& object, LockName name,
+                                 LockMode mode);
 
     // Wakes the owner's wait, if any, with `cancelled`. From any worker.
     void cancel(LockOwner& owner);

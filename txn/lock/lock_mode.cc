@@ -5,9 +5,9 @@ namespace lockstep::txn {
 namespace {
 
 struct ModeNames {
-    char text[128][48];
+    char text[128][48] = {};
 
-    constexpr ModeNames() : text{} {
+    constexpr ModeNames() {
         for (unsigned m = 0; m < 128; ++m) {
             unsigned at = 0;
             unsigned rest = m;

@@ -58,8 +58,8 @@ constexpr uint8_t conflicts_of_right(uint8_t right) {
     }
 }
 struct ConflictTable {
-    uint8_t of[128];
-    constexpr ConflictTable() : of{} {
+    uint8_t of[128] = {};
+    constexpr ConflictTable() {
         for (unsigned m = 0; m < 128; ++m)
             for (unsigned bit = 1; bit < 128; bit <<= 1)
                 if (m & bit) of[m] |= conflicts_of_right(static_cast<uint8_t>(bit));

@@ -20,7 +20,6 @@ bool LockManager::Impl::grow_names(LockOwner& owner) {
     return true;
 }
 
-// Only the owner's newest chunk may be empty, and only if it is also the oldest.
 void LockManager::Impl::pop_chunk(LockOwner& owner) {
     LockOwner::Chunk* empty = owner.chunk;
     DCHECK(empty != nullptr);
@@ -29,6 +28,8 @@ void LockManager::Impl::pop_chunk(LockOwner& owner) {
 }
 
 void LockManager::Impl::forget_name(LockOwner& owner, LockName name) {
+    // The list may have grown for a name that was refused.
+    while (owner.chunk && owner.chunk->used == 0 && owner.chunk->before) pop_chunk(owner);
     constexpr int kChunksSearched = 4;
     int searched = 0;
     for (LockOwner::Chunk* chunk = owner.chunk; chunk && searched < kChunksSearched;

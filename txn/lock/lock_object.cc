@@ -59,8 +59,8 @@ struct RecordRights {
     LockMode covered, allowed;
 };
 struct RightsTable {
-    RecordRights of[128];
-    constexpr RightsTable() : of{} {
+    RecordRights of[128] = {};
+    constexpr RightsTable() {
         for (unsigned m = 0; m < 128; ++m) {
             const LockMode held = static_cast<LockMode>(m), covered = records_covered_by(held);
             of[m] = {covered,
@@ -81,92 +81,92 @@ void set_held(Intent& intent, LockMode held) {
 }  // namespace
 
 // `noted`: the mode that the owner notes at once, or none.
-Intent* LockManager::Impl::add_intent(LockOwner& owner, ObjectLock& store, LockMode noted) const {
+Intent* LockManager::Impl::add_intent(LockOwner& owner, ObjectLock& object, LockMode noted) const {
     if (owner.intents_used == LockOwner::kIntentsMax) return nullptr;
     DCHECK(owner.noted[owner.intents_used].load() == 0);  // ST-2
     const uint32_t i = owner.intents_used++;
     owner.intents[i] = Intent{
-        .lock = &store,
-        .escalate_at = options.escalate_at && store.escalates ? options.escalate_at : UINT32_MAX};
-    owner.intent_hint[store.store.value % 16] = static_cast<uint8_t>(i);
-    owner.intents_of |= uint64_t{1} << store.store.value % 64;
-    owner.noted[i].store(noted::tag(store.store) | static_cast<uint8_t>(noted));
+        .lock = &object,
+        .escalate_at = options.escalate_at && object.escalates ? options.escalate_at : UINT32_MAX};
+    owner.intent_hint[object.id.value % 16] = static_cast<uint8_t>(i);
+    owner.intents_of |= uint64_t{1} << object.id.value % 64;
+    owner.noted[i].store(noted::tag(object.id) | static_cast<uint8_t>(noted));
     return &owner.intents[i];
 }
 
 // `listed`: the name goes to the owner's list, for objects without an intent entry.
-Result<bool> LockManager::Impl::acquire_store(LockOwner& owner, const ObjectLock& store,
-                                              LockMode mode, bool attempt, bool listed,
-                                              bool to_free) {
+Result<bool> LockManager::Impl::acquire_object(LockOwner& owner, const ObjectLock& object,
+                                               LockMode mode, bool attempt, bool listed,
+                                               bool to_free) {
     if (listed && !has_room(owner) && !grow_names(owner))
         return fail(ErrorCode::out_of_memory, "lock names");
     DCHECK(mode != LockMode::none && (!listed || has_room(owner)));
-    const LockName name = store_lock_name(store.store);
+    const LockName name = object_lock_name(object.id);
     LockBucket& b = bucket(name.value);
     b.latch.lock();
     const Grant grant = TRY(acquire(b, owner, name, mode, attempt ? Ask::attempt : Ask::wait));
     // ST-5. Released at once, so that the thread that frees the object need not wait for the end of
     // this owner.
-    if (grant == Grant::fresh && store.gone.load() && !to_free && !MUTANT(gone_store_locked)) {
+    if (grant == Grant::fresh && object.gone.load() && !to_free && !MUTANT(gone_object_locked)) {
         release_one(owner, name, mode);
-        return fail(ErrorCode::no_such_object, "index or heap", store.store.value);
+        return fail(ErrorCode::no_such_object, "index or heap", object.id.value);
     }
     if (listed && grant == Grant::fresh) push_name(owner, name);
     return grant != Grant::refused;
 }
 
-Result<bool> LockManager::Impl::lock_weak(LockOwner& owner, ObjectLock& store, LockMode mode,
+Result<bool> LockManager::Impl::lock_weak(LockOwner& owner, ObjectLock& object, LockMode mode,
                                           bool attempt) {
     DCHECK(without(mode, kWeak) == LockMode::none);
     owner.assert_state();
-    Intent* intent = find_intent(owner, store);
-    uint64_t before = noted::tag(store.store);
+    Intent* intent = find_intent(owner, object);
+    uint64_t before = noted::tag(object.id);
     if (intent) before = owner.noted[intent - owner.intents].fetch_or(static_cast<uint8_t>(mode));
-    else intent = add_intent(owner, store, mode);
-    if (!intent) return acquire_store(owner, store, mode, attempt, true);
+    else intent = add_intent(owner, object, mode);
+    if (!intent) return acquire_object(owner, object, mode, attempt, true);
     SIM_POINT();
-    if (store.strong.load() == 0 && !(before & noted::kMaterialised)) [[likely]] {
+    if (object.strong.load() == 0 && !(before & noted::kMaterialised)) [[likely]] {
         set_held(*intent, intent->held | mode);  // confirmed
         return true;
     }
-    return lock_weak_slow(owner, store, *intent, mode, before, attempt);
+    return lock_weak_slow(owner, object, *intent, mode, before, attempt);
 }
 
 // Withdraws the new part of the note, then asks the table. If a strong locker has materialised it
 // meanwhile, the table already has it as this owner's request.
-Result<bool> LockManager::Impl::lock_weak_slow(LockOwner& owner, ObjectLock& store, Intent& intent,
+Result<bool> LockManager::Impl::lock_weak_slow(LockOwner& owner, ObjectLock& object, Intent& intent,
                                                LockMode mode, uint64_t before, bool attempt) {
-    DCHECK(intent.lock == &store && &intent < owner.intents + owner.intents_used);
+    DCHECK(intent.lock == &object && &intent < owner.intents + owner.intents_used);
     owner.noted[&intent - owner.intents].fetch_and(~(static_cast<uint64_t>(mode) & ~before));
     intent.real = true;
-    if (!TRY(acquire_store(owner, store, mode, attempt, false))) return false;
+    if (!TRY(acquire_object(owner, object, mode, attempt, false))) return false;
     set_held(intent, intent.held | mode);
     return true;
 }
 
 // ST-4: counted in `strong` once per object and owner, and uncounted at once if the lock is not
 // granted.
-Result<bool> LockManager::Impl::lock_strong(LockOwner& owner, ObjectLock& store, LockMode mode,
+Result<bool> LockManager::Impl::lock_strong(LockOwner& owner, ObjectLock& object, LockMode mode,
                                             bool attempt, bool to_free) {
     DCHECK((mode & kStrong) != LockMode::none);
     owner.assert_state();
-    Intent* intent = find_intent(owner, store);
-    if (!intent) intent = add_intent(owner, store, LockMode::none);
-    if (!intent && !note_unlisted(owner, store))
+    Intent* intent = find_intent(owner, object);
+    if (!intent) intent = add_intent(owner, object, LockMode::none);
+    if (!intent && !note_unlisted(owner, object))
         return fail(ErrorCode::out_of_memory, "lock names");
     const bool counted = intent && intent->strong_counted;
-    if (!counted && !MUTANT(strong_not_counted)) store.strong.fetch_add(1);
+    if (!counted && !MUTANT(strong_not_counted)) object.strong.fetch_add(1);
     if (MUTANT(strong_not_counted) && intent) intent->strong_counted = false;
     if (intent) intent->real = true;
     SIM_POINT();
     Result<bool> granted =
-        MUTANT(intentions_not_materialised) || materialise_all(store)
-            ? acquire_store(owner, store, mode, attempt, intent == nullptr, to_free)
+        MUTANT(intentions_not_materialised) || materialise_all(object)
+            ? acquire_object(owner, object, mode, attempt, intent == nullptr, to_free)
             : fail(ErrorCode::out_of_memory, "lock table");
-    DCHECK(MUTANT(strong_not_counted) || store.strong.load() > 0);
+    DCHECK(MUTANT(strong_not_counted) || object.strong.load() > 0);
     if (!granted || !*granted) {
         if (!intent) --owner.strong_unlisted->used;
-        if (!counted) store.strong.fetch_sub(1);
+        if (!counted) object.strong.fetch_sub(1);
         return granted;
     }
     if (intent) {
@@ -176,7 +176,7 @@ Result<bool> LockManager::Impl::lock_strong(LockOwner& owner, ObjectLock& store,
     return true;
 }
 
-bool LockManager::Impl::note_unlisted(LockOwner& owner, ObjectLock& store) {
+bool LockManager::Impl::note_unlisted(LockOwner& owner, ObjectLock& object) {
     LockOwner::Chunk*& chunk = owner.strong_unlisted;
     if (!chunk || chunk->used == LockOwner::Chunk::kNames) {
         LockOwner::Chunk* more = partition(owner).chunks.get();
@@ -185,11 +185,11 @@ bool LockManager::Impl::note_unlisted(LockOwner& owner, ObjectLock& store) {
         more->used = 0;
         chunk = more;
     }
-    chunk->names[chunk->used++] = LockName{reinterpret_cast<uint64_t>(&store)};
+    chunk->names[chunk->used++] = LockName{reinterpret_cast<uint64_t>(&object)};
     return true;
 }
 
-bool LockManager::Impl::materialise_all(const ObjectLock& store) {
+bool LockManager::Impl::materialise_all(const ObjectLock& object) {
     const WatchGuard watch(watchers);
     const uint32_t end = owners_end.load();
     for (uint32_t slot = 0; slot < end; ++slot) {
@@ -199,8 +199,8 @@ bool LockManager::Impl::materialise_all(const ObjectLock& store) {
             SIM_POINT();
             const uint64_t seen = word.load();
             if (seen == 0) break;  // ST-2
-            if (!noted::is_for(seen, store.store) || noted::mode(seen) == LockMode::none) continue;
-            if (!materialise(*owner, word, store.store)) return false;
+            if (!noted::is_for(seen, object.id) || noted::mode(seen) == LockMode::none) continue;
+            if (!materialise(*owner, word, object.id)) return false;
         }
     }
     return true;
@@ -209,8 +209,9 @@ bool LockManager::Impl::materialise_all(const ObjectLock& store) {
 // The table does not change between rights_of() and the exchange (ST-3). If memory runs out after
 // the exchange, the bit stays set without a request. That is harmless: the bit only makes the owner
 // check the table when it releases, and the strong locker fails.
-bool LockManager::Impl::materialise(LockOwner& owner, std::atomic<uint64_t>& note, ObjectId store) {
-    const uint64_t name = store_lock_name(store).value;
+bool LockManager::Impl::materialise(LockOwner& owner, std::atomic<uint64_t>& note,
+                                    ObjectId object) {
+    const uint64_t name = object_lock_name(object).value;
     LockBucket& b = bucket(name);
     const SpinGuard guard(b.latch);
     LockEntry* entry = find(b, name);
@@ -219,7 +220,7 @@ bool LockManager::Impl::materialise(LockOwner& owner, std::atomic<uint64_t>& not
     const LockMode own = rights_of(entry, owner, &others, &waiting);
     uint64_t seen = note.load();
     do {
-        mode = noted::is_for(seen, store) ? noted::mode(seen) : LockMode::none;
+        mode = noted::is_for(seen, object) ? noted::mode(seen) : LockMode::none;
         // Gone, or unconfirmed (LM-6).
         if (mode == LockMode::none || !compatible(mode, others)) return true;
     } while (!note.compare_exchange_weak(seen, seen | noted::kMaterialised));
@@ -249,10 +250,10 @@ void LockManager::Impl::release_intents(LockOwner& owner) {
     owner.intents_of = 0;
     while (owner.intents_used) {
         Intent& intent = owner.intents[--owner.intents_used];
-        DCHECK(noted::is_for(owner.noted[owner.intents_used].load(), intent.lock->store));
+        DCHECK(noted::is_for(owner.noted[owner.intents_used].load(), intent.lock->id));
         const uint64_t last = owner.noted[owner.intents_used].exchange(0);
         if (intent.real || (last & noted::kMaterialised))
-            release_one(owner, store_lock_name(intent.lock->store), kAllRights);
+            release_one(owner, object_lock_name(intent.lock->id), kAllRights);
         DCHECK(!intent.strong_counted || intent.lock->strong.load() > 0);
         if (intent.strong_counted) intent.lock->strong.fetch_sub(1);
         intent.lock = nullptr;
@@ -273,9 +274,9 @@ void LockManager::Impl::release_shared_intents(LockOwner& owner) {
         Intent& intent = owner.intents[i];
         uint64_t last = owner.noted[i].load();
         if ((noted::mode(last) & LockMode::IX) == LockMode::none)
-            last = owner.noted[i].exchange(noted::tag(intent.lock->store));
+            last = owner.noted[i].exchange(noted::tag(intent.lock->id));
         if (intent.real || (last & noted::kMaterialised))
-            release_one(owner, store_lock_name(intent.lock->store), kShared);
+            release_one(owner, object_lock_name(intent.lock->id), kShared);
         set_held(intent, without(intent.held, kShared));
         DCHECK(!intent.strong_counted || intent.lock->strong.load() > 0);
         if (intent.strong_counted && (intent.held & kStrong) == LockMode::none) {
@@ -285,33 +286,33 @@ void LockManager::Impl::release_shared_intents(LockOwner& owner) {
     }
 }
 
-Result<void> LockManager::lock_object(LockOwner& owner, ObjectLock& store, LockMode mode) {
-    const Intent* intent = impl_->find_intent(owner, store);
+Result<void> LockManager::lock_object(LockOwner& owner, ObjectLock& object, LockMode mode) {
+    const Intent* intent = impl_->find_intent(owner, object);
     if (intent && covers(intent->held, mode)) return {};
     const bool weak = without(mode, kWeak) == LockMode::none;
-    TRY(weak ? impl_->lock_weak(owner, store, mode, false)
-             : impl_->lock_strong(owner, store, mode, false));
+    TRY(weak ? impl_->lock_weak(owner, object, mode, false)
+             : impl_->lock_strong(owner, object, mode, false));
     return {};
 }
 
 // ST-5. The count in `strong` stays, so every newcomer takes the path that checks `gone`.
-void LockManager::bar_object(ObjectLock& store) {
-    store.strong.fetch_add(1);
-    store.gone.store(true);
+void LockManager::bar_object(ObjectLock& object) {
+    object.strong.fetch_add(1);
+    object.gone.store(true);
 }
 
-Result<void> LockManager::lock_object_to_free(LockOwner& owner, ObjectLock& store) {
-    bar_object(store);
-    TRY(impl_->lock_strong(owner, store, LockMode::X, false, true));
+Result<void> LockManager::lock_object_to_free(LockOwner& owner, ObjectLock& object) {
+    bar_object(object);
+    TRY(impl_->lock_strong(owner, object, LockMode::X, false, true));
     return {};
 }
 
-Result<bool> LockManager::try_lock_store(LockOwner& owner, ObjectLock& store, LockMode mode) {
-    const Intent* intent = impl_->find_intent(owner, store);
+Result<bool> LockManager::try_lock_object(LockOwner& owner, ObjectLock& object, LockMode mode) {
+    const Intent* intent = impl_->find_intent(owner, object);
     if (intent && covers(intent->held, mode)) return true;
     const bool weak = without(mode, kWeak) == LockMode::none;
-    return weak ? impl_->lock_weak(owner, store, mode, true)
-                : impl_->lock_strong(owner, store, mode, true);
+    return weak ? impl_->lock_weak(owner, object, mode, true)
+                : impl_->lock_strong(owner, object, mode, true);
 }
 
 }  // namespace lockstep::txn

@@ -19,35 +19,36 @@ using LockName = Id<struct LockNameTag, uint64_t>;
 
 // The name of a key of at most 16 bytes, given as two words in memory order, padded with zeros. One
 // multiplication (after wyhash's short form).
-inline LockName short_key_lock_name(ObjectId store, uint64_t first, uint64_t second, size_t bytes) {
-    const uint64_t seed = 0x9e3779b97f4a7c15ull * (store.value + 1ull);
+inline LockName short_key_lock_name(ObjectId object, uint64_t first, uint64_t second,
+                                    size_t bytes) {
+    const uint64_t seed = 0x9e3779b97f4a7c15ull * (object.value + 1ull);
     const auto product = static_cast<unsigned __int128>(first ^ seed ^ 0xa0761d6478bd642full) *
                          (second ^ bytes * 0x100000001b3ull ^ 0xe7037ed1a0b428dbull);
     return LockName{(static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64)) | 1};
 }
-inline LockName key_lock_name(ObjectId store, Slice key) {
+inline LockName key_lock_name(ObjectId object, Slice key) {
     if (key.size() > 16)
         return LockName{XXH3_64bits_withSeed(key.data(), key.size(),
-                                             0x9e3779b97f4a7c15ull * (store.value + 1ull)) |
+                                             0x9e3779b97f4a7c15ull * (object.value + 1ull)) |
                         1};
     uint64_t words[2] = {0, 0};
     if (!key.empty()) std::memcpy(words, key.data(), key.size());
-    return short_key_lock_name(store, words[0], words[1], key.size());
+    return short_key_lock_name(object, words[0], words[1], key.size());
 }
 // The gap above the largest key of an index.
-inline LockName end_lock_name(ObjectId store) {
-    return LockName{(0xd6e8feb86659fd93ull * (store.value + 1ull)) | 1};
+inline LockName end_lock_name(ObjectId object) {
+    return LockName{(0xd6e8feb86659fd93ull * (object.value + 1ull)) | 1};
 }
 inline uint64_t mix64(uint64_t x) {
     x = (x ^ (x >> 32)) * 0xd6e8feb86659fd93ull;
     x = (x ^ (x >> 32)) * 0xd6e8feb86659fd93ull;
     return x ^ (x >> 32);
 }
-inline LockName page_lock_name(ObjectId store, PageId page) {
-    return LockName{mix64((uint64_t{store.value} << 32) ^ page.value ^ 0xa5a5a5a500000000ull) | 1};
+inline LockName page_lock_name(ObjectId object, PageId page) {
+    return LockName{mix64((uint64_t{object.value} << 32) ^ page.value ^ 0xa5a5a5a500000000ull) | 1};
 }
-inline LockName record_lock_name(ObjectId store, RecordId id) {
-    return LockName{mix64(mix64((uint64_t{store.value} << 32) ^ id.page.value) + id.slot.value) |
+inline LockName record_lock_name(ObjectId object, RecordId id) {
+    return LockName{mix64(mix64((uint64_t{object.value} << 32) ^ id.page.value) + id.slot.value) |
                     1};
 }
 
@@ -55,7 +56,7 @@ inline LockName record_lock_name(ObjectId store, RecordId id) {
 // owners that hold or want S SIX U X. While it is zero, intentions are only noted in
 // LockOwner::noted. Protocol: lock_object.cc.
 struct alignas(kCacheLineBytes) ObjectLock {
-    ObjectId store{};
+    ObjectId id{};
     std::atomic<uint32_t> strong{0};
     // Set by bar_object(), for ever: an owner without rights gets none any more.
     std::atomic<bool> gone{false};

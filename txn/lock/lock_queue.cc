@@ -53,7 +53,7 @@ uint32_t operations_left(const LockOwner& owner) {
 
 // True if each right in `waited_for` conflicts with `granted`. Then no new request can be granted,
 // and a long queue need not be walked.
-bool nobody_passes(LockMode waited_for, LockMode granted) {
+bool all_conflict(LockMode waited_for, LockMode granted) {
     for (unsigned bits = static_cast<uint8_t>(waited_for); bits; bits &= bits - 1)
         if (compatible(static_cast<LockMode>(bits & -bits), granted)) return false;
     return true;
@@ -112,7 +112,7 @@ void LockManager::Impl::grant_waiters(uint64_t name, LockHead* head, WakeBatch& 
             choose = false;
             request = prefer_local(stage, head, request, ahead);
         }
-        if (!request->own && nobody_passes(head->waiting.mask, head->granted.mask)) break;
+        if (!request->own && all_conflict(head->waiting.mask, head->granted.mask)) break;
         next = request->next;
         const LockRequest* own = request->own;
         const LockMode others = own ? head->granted.without(own->granted) : head->granted.mask;
@@ -124,7 +124,7 @@ void LockManager::Impl::grant_waiters(uint64_t name, LockHead* head, WakeBatch& 
         stage.take(head->line, *request, now);
         head->waiting.remove(request->wanted);
         end_wait(request, WaitOutcome::granted, wakes);
-        hand_over(name, head, request);
+        grant_request(name, head, request);
     }
     head->assert_state();
     if (group == 0) return;
@@ -138,6 +138,7 @@ void LockManager::Impl::grant_waiters(uint64_t name, LockHead* head, WakeBatch& 
 LockRequest* LockManager::Impl::prefer_local(LockStage& stage, LockHead* head, LockRequest* first,
                                              LockMode ahead) {
     const uint32_t here = threads::worker_index();
+    DCHECK(first != nullptr && !first->own);
     for (LockRequest* at = first; at && first->bypassed < options.stage.bypass_max; at = at->next) {
         if (at->worker != here || !compatible(at->wanted, head->granted.mask) ||
             !compatible(ahead, at->wanted))
@@ -148,8 +149,9 @@ LockRequest* LockManager::Impl::prefer_local(LockStage& stage, LockHead* head, L
 }
 
 // Gives a granted request, already out of the line, its rights.
-void LockManager::Impl::hand_over(uint64_t name, LockHead* head, LockRequest* request) {
+void LockManager::Impl::grant_request(uint64_t name, LockHead* head, LockRequest* request) {
     LockRequest* own = request->own;
+    DCHECK(bucket(name).latch.is_held());
     DCHECK(!own || (own->owner == request->owner && own->head == head));
     DCHECK(own || request->instant || granted_of(head, request->owner) == nullptr);
     if (!own && !request->instant) {

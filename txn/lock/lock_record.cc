@@ -23,24 +23,24 @@ inline bool record_covered(const Intent& intent, LockMode mode) {
     return without(mode, intent.records_covered) == LockMode::none;
 }
 
-inline Intent& likely_intent(LockOwner& owner, const ObjectLock& store) {
-    return owner.intents[owner.intent_hint[store.store.value % 16]];
+inline Intent& likely_intent(LockOwner& owner, const ObjectLock& object) {
+    return owner.intents[owner.intent_hint[object.id.value % 16]];
 }
 
-inline bool short_way(const LockOwner& owner, const Intent& intent, const ObjectLock& store,
+inline bool short_way(const LockOwner& owner, const Intent& intent, const ObjectLock& object,
                       LockMode mode) {
-    return intent.lock == &store && without(mode, intent.records_short) == LockMode::none &&
+    return intent.lock == &object && without(mode, intent.records_short) == LockMode::none &&
            intent.record_locks < intent.escalate_at && has_room(owner);
 }
 
 }  // namespace
 
-Result<void> LockManager::lock_record(LockOwner& owner, ObjectLock& store, LockName name,
+Result<void> LockManager::lock_record(LockOwner& owner, ObjectLock& object, LockName name,
                                       LockMode mode) {
     DCHECK(name.value != 0);
-    Intent& intent = likely_intent(owner, store);
-    if (!short_way(owner, intent, store, mode)) [[unlikely]]
-        return impl_->lock_record_long(*this, owner, store, name, mode);
+    Intent& intent = likely_intent(owner, object);
+    if (!short_way(owner, intent, object, mode)) [[unlikely]]
+        return impl_->lock_record_long(*this, owner, object, name, mode);
     LockBucket& bucket = buckets_[name.value >> shift_];
     const Grant grant = lock_thin(bucket, owner, name, mode);
     if (grant == Grant::slow) [[unlikely]]
@@ -49,12 +49,12 @@ Result<void> LockManager::lock_record(LockOwner& owner, ObjectLock& store, LockN
     return {};
 }
 
-Result<bool> LockManager::try_lock_record(LockOwner& owner, ObjectLock& store, LockName name,
+Result<bool> LockManager::try_lock_record(LockOwner& owner, ObjectLock& object, LockName name,
                                           LockMode mode) {
     DCHECK(name.value != 0);
-    Intent& intent = likely_intent(owner, store);
-    if (!short_way(owner, intent, store, mode)) [[unlikely]]
-        return impl_->record_long(*this, owner, store, name, mode, Ask::attempt);
+    Intent& intent = likely_intent(owner, object);
+    if (!short_way(owner, intent, object, mode)) [[unlikely]]
+        return impl_->record_long(*this, owner, object, name, mode, Ask::attempt);
     LockBucket& bucket = buckets_[name.value >> shift_];
     const Grant grant = lock_thin(bucket, owner, name, mode);
     if (grant == Grant::slow) [[unlikely]]
@@ -75,22 +75,22 @@ Result<bool> LockManager::Impl::record_slow(LockBucket& b, LockOwner& owner, Int
     return grant != Grant::refused;
 }
 
-Result<bool> LockManager::Impl::record_long(LockManager& self, LockOwner& owner, ObjectLock& store,
+Result<bool> LockManager::Impl::record_long(LockManager& self, LockOwner& owner, ObjectLock& object,
                                             LockName name, LockMode mode, Ask ask) {
     const bool attempt = ask == Ask::attempt;
     owner.assert_state();
     if (!has_room(owner) && !grow_names(owner)) return fail(ErrorCode::out_of_memory, "lock names");
-    Intent* intent = find_intent(owner, store);
+    Intent* intent = find_intent(owner, object);
     if (!intent || !covers(intent->held, intention_for(mode))) {
-        if (!TRY(lock_weak(owner, store, intention_for(mode), attempt))) return false;
-        intent = find_intent(owner, store);
+        if (!TRY(lock_weak(owner, object, intention_for(mode), attempt))) return false;
+        intent = find_intent(owner, object);
         if (!intent) {  // no free note for this object: no escalation
             if (attempt) return self.try_lock(owner, name, mode);
             TRY(self.lock(owner, name, mode));
             return true;
         }
     }
-    DCHECK(intent->lock == &store && covers(intent->held, intention_for(mode)));
+    DCHECK(intent->lock == &object && covers(intent->held, intention_for(mode)));
     if (record_covered(*intent, mode)) return true;
     if (intent->record_locks >= intent->escalate_at && escalate(owner, *intent, mode)) return true;
     LockBucket& b = bucket(name.value);
@@ -107,8 +107,8 @@ Result<void> LockManager::Impl::lock_record_slow(LockBucket& b, LockOwner& owner
 }
 
 Result<void> LockManager::Impl::lock_record_long(LockManager& self, LockOwner& owner,
-                                                 ObjectLock& store, LockName name, LockMode mode) {
-    TRY(record_long(self, owner, store, name, mode, Ask::wait));
+                                                 ObjectLock& object, LockName name, LockMode mode) {
+    TRY(record_long(self, owner, object, name, mode, Ask::wait));
     return {};
 }
 

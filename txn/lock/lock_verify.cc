@@ -40,7 +40,7 @@ private:
             for (auto* chunk = owner->chunk; chunk; chunk = chunk->before)
                 for (uint64_t i = 0; i < chunk->used; ++i) names.insert(chunk->names[i].value);
             for (uint32_t i = 0; i < owner->intents_used; ++i)
-                names.insert(store_lock_name(owner->intents[i].lock->store).value);
+                names.insert(object_lock_name(owner->intents[i].lock->id).value);
         }
     }
 

@@ -21,8 +21,8 @@ namespace lockstep::txn {
 
 namespace crc32c_portable {
 struct Table {
-    uint32_t of[256];
-    constexpr Table() : of{} {
+    uint32_t of[256] = {};
+    constexpr Table() {
         for (uint32_t byte = 0; byte < 256; ++byte) {
             uint32_t rest = byte;
             for (int bit = 0; bit < 8; ++bit) rest = rest >> 1 ^ (rest & 1 ? 0x82f63b78u : 0);

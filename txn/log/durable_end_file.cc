@@ -35,7 +35,6 @@ struct alignas(DurableEnd::kSlotBytes) MarkImage {
 }  // namespace
 
 void DurableEnd::encode(std::byte* slot) const {
-    DCHECK(sequence > 0 && segment_bytes > 0);
     MarkSlot s{.magic = kMagic,
                .version = kVersion,
                .reserved = 0,

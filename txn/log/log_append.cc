@@ -53,8 +53,7 @@ void Log::publish(const LogSpace& space) {
     Impl& log = *impl_;
     LogRecordHeader* header = space.header();
     DCHECK(space.at == log.ring.at(space.lsn.value) && header->kind != 0);
-    DCHECK(header->prev < space.lsn.value ||
-           header->kind == static_cast<uint16_t>(TxnLogKind::end));  // see append_last()
+    DCHECK(header->prev < space.lsn.value);
     header->bytes = space.bytes;
     header->checksum = log_checksum(header, space.bytes, space.lsn);
     LogWorkerSlot& slot = log.my_slot();

@@ -218,6 +218,7 @@ void Log::Impl::write_mark() {
     DCHECK(!mark_busy() && boundary <= durable.load());
     mark.durable_end = MUTANT(mark_ahead) ? tail.load() + 64 : boundary;
     ++mark.sequence;
+    DCHECK(mark.sequence > 0 && mark.segment_bytes > 0);
     mark.encode(buffers->mark);
     mark_request = IoRequest{};
     mark_request.kind = IoKind::write;

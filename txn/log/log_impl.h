@@ -81,7 +81,7 @@ struct LogReadWindow {
 };
 
 struct Log::Impl {
-    Impl(threads::Runtime& runtime, const LogOptions& options, LogRing&& ring);
+    Impl(threads::Runtime& rt, const LogOptions& given, LogRing&& memory);
     ~Impl();
 
     // Checks LOG-1..4 and LI-4 on the values that only the flusher moves. Called on the flusher;

@@ -120,7 +120,11 @@ bool Log::nearly_full() const {
            impl_->start.load(std::memory_order_relaxed) + impl_->options.capacity_bytes / 8 * 7;
 }
 
-uint64_t Log::used_bytes() const { return impl_->tail.load() - impl_->start.load(); }
+// Reads the start first: both only grow, and the tail stays at or beyond the start.
+uint64_t Log::used_bytes() const {
+    const uint64_t start = impl_->start.load();
+    return impl_->tail.load() - start;
+}
 uint64_t Log::capacity_bytes() const { return impl_->options.capacity_bytes; }
 
 }  // namespace lockstep::txn

@@ -41,7 +41,7 @@ struct Node {
     Node(Slice low, Slice high, bool infinite) {
         Builder::Frame f;
         f.page = PageId{7};
-        f.store = ObjectId{3};
+        f.object = ObjectId{3};
         f.low = low;
         f.high = high;
         f.infinite = infinite;

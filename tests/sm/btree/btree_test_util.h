@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "sm/btree/btree.h"
+#include "sm/btree/btree_cursor.h"
 #include "tests/sm/engine_test_util.h"
 
 namespace lockstep::sm {

@@ -233,7 +233,7 @@ TEST_F(Damage, RepairedPageIsUsedAndWrittenAgain) {
     EXPECT_GE(asked, 2);
 }
 
-TEST(BufferPool, PeekSeesChangesAndUpgradesOnlyWithoutThem) {
+TEST(BufferPool, OptimisticFixSeesChangesAndUpgradesOnlyWithoutThem) {
     PoolRig rig;
     std::vector<PageId> pages;
     rig.run([&] {

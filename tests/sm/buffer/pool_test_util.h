@@ -142,7 +142,7 @@ private:
             ro.clock = &clock;
             ro.seed = options_.sim.seed;
         }
-        own_runtime_ = must(threads::Runtime::start(std::move(ro)));
+        own_runtime_ = must(threads::Runtime::start(ro));
         engine.runtime = own_runtime_.get();
         engine.log_options = {.directory = directory_,
                               .segment_bytes = options_.log_bytes / 16,

@@ -116,7 +116,7 @@ TEST(ReadAhead, FailuresAreLeftToWhoNeedsThePage) {
     EXPECT_EQ(rig.verify(), "");
 }
 
-// Nothing is under way any more when the cleaners have ended, and nothing new begins.
+// When the cleaners have ended, no read is active and no new read begins.
 TEST(ReadAhead, EndsWithTheCleaners) {
     PagesRig rig(30, {.simulated = true});
     const std::vector<PageId>& pages = rig.pages;

@@ -75,7 +75,7 @@ TEST_F(PageChange, RecordAndPageAgree) {
     });
 }
 
-// PC-3 in both directions: the first change after the horizon has moved carries the state before
+// PC-3 in both directions: the first change after the image LSN has moved carries the state before
 // it, later ones do not.
 TEST_F(PageChange, ImageExactlyWhenNeeded) {
     rig_.run([&] {
@@ -320,19 +320,19 @@ TEST(PageChangeLogFull, ForwardIsRefusedCompensationIsNot) {
 }
 
 // Checkpoints begin at random while two workers change pages: every page that is changed at or
-// above a horizon has its image (or a fresh part) as its first part from there on.
-TEST(PageChangeHorizon, FirstPartAboveAHorizonBringsThePage) {
+// above an image LSN has its image (or a fresh part) as its first part from there on.
+TEST(PageChangeImageLsn, FirstPartAboveAnImageLsnBringsThePage) {
     PoolRig rig({.workers = 2, .pool_bytes = 4 << 20});
     const uint64_t seed = seed_of_run();
-    constexpr uint64_t kHorizons = 60;
-    std::vector<uint64_t> horizons;
+    constexpr uint64_t kImageLsns = 60;
+    std::vector<uint64_t> image_lsns;
     Lsn from;
     std::atomic<uint64_t> taken{0};
     rig.run([&] { from = rig.engine.log->tail(); });
     std::vector<std::function<void()>> fns;
     for (int t = 0; t < 3; ++t)
         fns.push_back([&] {
-            for (int i = 0; i < 1000 || taken.load() < kHorizons; ++i) {
+            for (int i = 0; i < 1000 || taken.load() < kImageLsns; ++i) {
                 auto r = rig.engine.space->prepare(1);
                 ASSERT_TRUE(r);
                 ChangePart part = r->part();
@@ -344,11 +344,11 @@ TEST(PageChangeHorizon, FirstPartAboveAHorizonBringsThePage) {
         });
     fns.push_back([&] {
         Rng rng(seed);
-        while (taken.fetch_add(1) < kHorizons) {
+        while (taken.fetch_add(1) < kImageLsns) {
             rig.engine.image_lsn.store(kLsnMax.value);
             const uint64_t h = rig.engine.log->tail().value;
             rig.engine.image_lsn.store(h);
-            horizons.push_back(h);
+            image_lsns.push_back(h);
             threads::sleep_until(threads::now() + rng.below(100) * kMicrosecond);
         }
     });
@@ -359,11 +359,11 @@ TEST(PageChangeHorizon, FirstPartAboveAHorizonBringsThePage) {
         for (const LoggedPart& p : parts) images += !p.image.empty();
         EXPECT_LT(images, parts.size());
         EXPECT_GT(images, 10u);
-        for (const uint64_t h : horizons)
+        for (const uint64_t h : image_lsns)
             for (const LoggedPart& p : parts)
                 if (p.begin.value >= h) {
                     ASSERT_TRUE(!p.image.empty() || (p.flags & kPartFresh))
-                        << "first record at " << p.begin.value << " above horizon " << h;
+                        << "first record at " << p.begin.value << " above image LSN " << h;
                     break;
                 }
     });

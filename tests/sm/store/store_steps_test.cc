@@ -1,6 +1,6 @@
 // labels: unit
 // store_steps_test.cc - teams as an application sees them: switched while it runs,
-// figures with names, differences of figures; and I/O figures.
+// statistics with names, their differences; and I/O statistics.
 #include <algorithm>
 
 #include <lockstep/io_stats.h>
@@ -43,9 +43,9 @@ protected:
         });
         for (auto& handle : handles) EXPECT_TRUE(handle.join());
     }
-    static const TeamStats* find(const StepsStats& figures, const std::string& operation) {
-        const auto found = std::ranges::find(figures.teams, operation, &TeamStats::operation);
-        return found == figures.teams.end() ? nullptr : &*found;
+    static const TeamStats* find(const StepsStats& stats, const std::string& operation) {
+        const auto found = std::ranges::find(stats.teams, operation, &TeamStats::operation);
+        return found == stats.teams.end() ? nullptr : &*found;
     }
 
     std::optional<Store> store_;
@@ -76,15 +76,15 @@ TEST_F(StoreSteps, AreSwitchedWhileItRunsAndTellObjectsByName) {
     for (const CtxPointStats& point : rest.points) taken += point.taken;
     EXPECT_GT(taken, 0u);
 
-    ASSERT_TRUE(store_->set_steps({}));  // and off: figures begin anew
+    ASSERT_TRUE(store_->set_steps({}));  // and off: statistics begin anew
     work(10);
     for (const TeamStats& team : store_->steps_stats().teams)
         EXPECT_EQ(team.entered, 0u) << team.operation;
     ASSERT_OK(store_->close());
 }
 
-// Workers change gear while transactions run; what those do does not change.
-TEST_F(StoreSteps, FindTheirGearWhileTheyWork) {
+// Workers change their team size while transactions run; the results stay the same.
+TEST_F(StoreSteps, FindTheirSettingWhileTheyWork) {
     open_one();
     StepsOptions on;
     on.mode = StepsMode::on;
@@ -101,7 +101,7 @@ TEST_F(StoreSteps, FindTheirGearWhileTheyWork) {
     EXPECT_GT(windows, 10u);
     EXPECT_GT(trials, 1u);
     EXPECT_TRUE(ran_in_teams_);
-    EXPECT_TRUE(ran_alone_);  // the gears without teams were in fact engaged
+    EXPECT_TRUE(ran_alone_);  // some worker tried a setting without teams
     on_thread(*store_, [&] {
         const auto rows = store_->index("rows");
         ASSERT_OK(rows);
@@ -141,7 +141,7 @@ TEST_F(StoreSteps, AreRefusedWhereTheyCannotBeSet) {
     EXPECT_TRUE(store_->steps_stats().teams.empty());
 }
 
-TEST_F(StoreSteps, DifferencesOfIoFiguresAreWhatCameBetween) {
+TEST_F(StoreSteps, DifferencesOfIoStatsAreWhatCameBetween) {
     open_one();
     const threads::IoStats before = store_->stats().io;
     work(5);

@@ -12,7 +12,7 @@
 #include <utility>
 
 namespace {
-// While the next allocation of the reserve's size is under way.
+// While the next allocation of the reserve's size is active.
 std::function<void()> meanwhile;
 }  // namespace
 

@@ -110,7 +110,7 @@ TEST_F(SimDiskTest, TornRequestsAreKeptLostOrCut) {
     EXPECT_GT(cut, 20);
 }
 
-// SF-2: a write that completes while a sync is under way is not covered by it.
+// SF-2: a write that completes while a sync is active is not covered by it.
 TEST_F(SimDiskTest, SyncCoversWhatCompletedBeforeItBegan) {
     fill(0, 'a');
     Batch sync;

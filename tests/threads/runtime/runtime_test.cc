@@ -21,7 +21,7 @@ void spawn_or_fail(Runtime& runtime, uint32_t worker, ThreadFn fn) {
 TEST(Runtime, RefusesBadOptions) {
     for (RuntimeOptions options : {RuntimeOptions{.workers = 0}, RuntimeOptions{.workers = 65},
                                    RuntimeOptions{.stack_bytes = 100}}) {
-        auto runtime = Runtime::start(std::move(options));
+        auto runtime = Runtime::start(options);
         ASSERT_FALSE(runtime);
         EXPECT_EQ(runtime.error().code, ErrorCode::bad_option);
     }
@@ -92,7 +92,7 @@ std::vector<int> trace_of(uint64_t seed, bool random_policy) {
     RuntimeOptions options{.workers = 3, .caller_driven = true, .seed = seed, .clock = &clock};
     if (random_policy)
         options.policy = [seed](uint32_t worker) { return make_random_policy(seed * 64 + worker); };
-    auto runtime = *Runtime::start(std::move(options));
+    auto runtime = *Runtime::start(options);
     std::vector<int> trace;
     Semaphore semaphore(2);
     for (int i = 0; i < 12; ++i)
@@ -174,7 +174,7 @@ TEST(Policy, FifoObjectBehavesLikeTheBuiltInQueue) {
     auto run = [](bool object) {
         RuntimeOptions options{.caller_driven = true};
         if (object) options.policy = [](uint32_t) { return make_fifo_policy(); };
-        auto runtime = *Runtime::start(std::move(options));
+        auto runtime = *Runtime::start(options);
         std::vector<int> trace;
         for (int i = 0; i < 5; ++i)
             spawn_or_fail(*runtime, 0, [&, i] {
@@ -194,7 +194,7 @@ TEST(Policy, FifoObjectBehavesLikeTheBuiltInQueue) {
 TEST(Policy, RandomRunsEverythingOnRealWorkers) {
     RuntimeOptions options{.workers = 2};
     options.policy = [](uint32_t worker) { return make_random_policy(worker); };
-    auto runtime = *Runtime::start(std::move(options));
+    auto runtime = *Runtime::start(options);
     std::atomic<int> ran{0};
     for (uint32_t i = 0; i < 100; ++i)
         spawn_or_fail(*runtime, i, [&] {

@@ -31,14 +31,16 @@ void to_away() { switch_context(&pair->home_sp, pair->away_sp, *pair->away_stack
 }
 
 class Switch : public ::testing::Test {
+public:
+    ~Switch() override {
+        if (pair_.away_stack != nullptr) pair_.pool.give(pair_.away_stack);
+    }
+
 protected:
     void begin(ContextEntry entry) {
         pair = &pair_;
         pair_.away_stack = *pair_.pool.take();
         pair_.away_sp = make_context(*pair_.away_stack, entry);
-    }
-    ~Switch() override {
-        if (pair_.away_stack != nullptr) pair_.pool.give(pair_.away_stack);
     }
     Pair pair_;
 };
@@ -75,6 +77,7 @@ TEST_F(Switch, PingPongKeepsLocals) {
 
 // Puts known values into the callee-saved registers, calls `fn`, and stores what is in them
 // afterwards.
+// NOLINTNEXTLINE(readability-non-const-parameter): the assembly writes to `out`.
 [[gnu::noinline]] void call_with_known_registers(void (*fn)(), uint64_t base, uint64_t out[5]) {
     asm volatile(
         "movq %%rsp, %%rax\n\t"

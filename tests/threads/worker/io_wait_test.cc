@@ -89,7 +89,7 @@ private:
 class IoWait : public ::testing::Test {
 protected:
     void spawn(ThreadFn fn) { ASSERT_TRUE(runtime_->spawn(0, "test", std::move(fn))); }
-    void settle() {
+    void run_until_idle() {
         while (runtime_->step()) {}
     }
     HandDisk disk_;
@@ -104,11 +104,11 @@ TEST_F(IoWait, ReadParksUntilComplete) {
         EXPECT_TRUE(n && *n == sizeof data);
         done = true;
     });
-    settle();
+    run_until_idle();
     EXPECT_FALSE(done);
     EXPECT_EQ(runtime_->stats().parks[static_cast<size_t>(ParkReason::page_read)], 1u);
     disk_.log.allowed = 1;
-    settle();
+    run_until_idle();
     EXPECT_TRUE(done);
     EXPECT_EQ(data[0], 7);
     EXPECT_EQ(data[7], 7);
@@ -132,7 +132,7 @@ TEST_F(IoWait, StartedRequestsFormOneBatch) {
         }
     });
     disk_.log.allowed = 5;
-    settle();
+    run_until_idle();
     ASSERT_EQ(disk_.log.batches.size(), 1u);
     EXPECT_EQ(disk_.log.batches[0], (std::vector<uint64_t>{0, 10, 20, 30, 40}));
     EXPECT_EQ(order, (std::vector<int>{0, 1, 2, 3, 4}));
@@ -153,7 +153,7 @@ TEST_F(IoWait, FullBatchGoesOutEarly) {
         done = true;
     });
     disk_.log.allowed = 70;
-    settle();
+    run_until_idle();
     EXPECT_TRUE(done);
     ASSERT_EQ(disk_.log.batches.size(), 2u);
     EXPECT_EQ(disk_.log.batches[0].size(), 64u);
@@ -175,7 +175,7 @@ TEST_F(IoWait, ErrorsNameTheThing) {
             EXPECT_EQ(ok.error().a, 4096u);
             ++checked;
         });
-        settle();
+        run_until_idle();
     };
     check(-EIO, ErrorCode::io_error);
     check(-ENOSPC, ErrorCode::no_space);

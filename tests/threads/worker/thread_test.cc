@@ -236,6 +236,25 @@ TEST(Thread, UrgentOnesRunBeforeTheOthers) {
     EXPECT_EQ(order, "uabuab");
 }
 
+// The log's flusher ends, and its Thread object serves another user thread.
+TEST(Thread, AReusedThreadIsNotUrgent) {
+    auto runtime = *Runtime::start({});
+    Thread* first = nullptr;
+    for (const bool urgent : {true, false}) {
+        Completion done;
+        spawn_or_fail(*runtime, 0, [&, urgent] {
+            if (urgent) first = current();
+            EXPECT_EQ(current(), first);
+            EXPECT_FALSE(current()->urgent);
+            current()->urgent = urgent;
+            done.set();
+        });
+        done.wait();
+        while (runtime->stats().threads_live > 0) {}
+    }
+    runtime->stop();
+}
+
 TEST(Thread, YieldingDoesNotShutOutMail) {
     auto runtime = *Runtime::start({});
     std::atomic<bool> stop{false};

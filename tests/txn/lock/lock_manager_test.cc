@@ -152,7 +152,7 @@ TEST(LockManager, UnlockWakesWaiters) {
     ASSERT_TRUE(granted(s.lock(0, kA, X)));
     auto reader = s.lock(1, kA, S);
     s.locks.unlock(s.owner[0], kA, X);
-    s.settle();
+    s.run_until_idle();
     EXPECT_TRUE(granted(reader));
     EXPECT_EQ(s.check(), "");
 }
@@ -173,6 +173,23 @@ TEST(LockManager, UnlockInAnyOrderForgetsTheName) {
     EXPECT_EQ(s.check(), "");
     s.release(0);
     EXPECT_EQ(s.owner[0].locks_held, 0u);
+}
+
+// A refusal leaves an empty chunk on top of the list that grew for it.
+TEST(LockManager, UnlockBelowAnEmptyChunkForgetsTheName) {
+    Scene s;
+    constexpr uint64_t kFull = LockOwner::Chunk::kNames;
+    const auto name = [](uint64_t i) { return LockName{mix64(i) | 1}; };
+    ASSERT_TRUE(granted(s.lock(1, kA, X)));
+    for (uint64_t i = 0; i < kFull; ++i) ASSERT_TRUE(*s.locks.try_lock(s.owner[0], name(i), X));
+    EXPECT_FALSE(*s.locks.try_lock(s.owner[0], kA, X));
+    EXPECT_EQ(s.owner[0].chunk->used, 0u);  // the test is not blind
+    s.locks.unlock(s.owner[0], name(0), X);
+    EXPECT_EQ(s.locks.held(s.owner[0], name(0)), none);
+    EXPECT_EQ(s.owner[0].locks_held, kFull - 1);
+    EXPECT_EQ(s.check(), "");
+    s.release(0);
+    EXPECT_EQ(s.check(), "");
 }
 
 // All names share bucket 0: overflow buckets come and go.
@@ -227,12 +244,12 @@ TEST(LockManager, TimeoutLeavesTheQueue) {
     auto impatient = s.lock(3, kA, X);
     EXPECT_TRUE(waits(writer) && waits(reader) && waits(impatient));
     s.clock.advance(2 * kMillisecond);
-    s.settle();
+    s.run_until_idle();
     EXPECT_EQ(error_of(impatient), ErrorCode::lock_timeout);
     EXPECT_EQ((*impatient)->error().a, kA.value);
     EXPECT_TRUE(waits(writer) && waits(reader));
     s.clock.advance(9 * kMillisecond);
-    s.settle();
+    s.run_until_idle();
     EXPECT_EQ(error_of(writer), ErrorCode::lock_timeout);
     EXPECT_TRUE(granted(reader) || error_of(reader) == ErrorCode::lock_timeout);
     EXPECT_EQ(s.owner[1].locks_held, 0u);
@@ -247,7 +264,7 @@ TEST(LockManager, TimeoutOfAConversionKeepsWhatWasHeld) {
     s.owner[1].timeout = kMillisecond;
     auto upgrade = s.lock(1, kA, X);
     s.clock.advance(2 * kMillisecond);
-    s.settle();
+    s.run_until_idle();
     EXPECT_EQ(error_of(upgrade), ErrorCode::lock_timeout);
     EXPECT_EQ(s.locks.held(s.owner[1], kA), S);
     EXPECT_EQ(s.check(), "");
@@ -260,7 +277,7 @@ TEST(LockManager, CancelWakesTheWaiterAndThoseBehind) {
     auto reader = s.lock(2, kA, S);
     s.locks.cancel(s.owner[0]);  // does not wait: nothing happens
     s.locks.cancel(s.owner[1]);
-    s.settle();
+    s.run_until_idle();
     EXPECT_EQ(error_of(writer), ErrorCode::cancelled);
     EXPECT_TRUE(granted(reader));
     EXPECT_EQ(s.check(), "");
@@ -282,7 +299,7 @@ TEST(LockManager, ReleaseSharedKeepsWrites) {
     ASSERT_TRUE(granted(s.lock(0, kB, key_insert)));
     auto writer = s.lock(1, kA, X), reader = s.lock(2, kB, S);
     s.locks.release_shared(s.owner[0]);
-    s.settle();
+    s.run_until_idle();
     EXPECT_TRUE(granted(writer) && waits(reader));
     EXPECT_EQ(s.locks.held(s.owner[0], kA), none);
     EXPECT_EQ(s.locks.held(s.owner[0], kB), key_insert);
@@ -329,7 +346,7 @@ TEST(LockManager, PriorityOrdersWaitersAndConversionsStayFirst) {
     EXPECT_EQ(stage.queued, 1u);
     EXPECT_TRUE(stage.conserved());
     s.locks.cancel(s.owner[2]);
-    s.settle();
+    s.run_until_idle();
     EXPECT_EQ(error_of(low_too), ErrorCode::cancelled);
     EXPECT_EQ(s.locks.stage_stats().cancelled, 1u);
     EXPECT_EQ(s.check(), "");
@@ -350,10 +367,10 @@ TEST(LockManager, AConvoyDissolves) {
                 s.locks.release_all(s.owner[t]);
             }
         }));
-    s.settle();
+    s.run_until_idle();
     EXPECT_EQ(s.locks.stage_stats().queued, kThreads - 1);  // all queue behind the sleeper
     s.clock.advance(2 * kMillisecond);
-    s.settle();
+    s.run_until_idle();
     EXPECT_EQ(done, kThreads * kRounds);
     EXPECT_LT(s.locks.stats().waits, 3 * kThreads);
     EXPECT_EQ(s.check(), "");

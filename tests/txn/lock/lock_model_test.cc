@@ -4,7 +4,7 @@
 //
 // Concepts   The model notes a right after the lock manager granted it and forgets it before it is
 //            given back, so what it holds is always held. Every right that a thread obtains is
-//            compared with those of all others: on the record, and between a store's lock and the
+//            compared with those of all others: on the record, and between an object's lock and the
 //            intentions of others. Deadlock and timeout make a thread release everything, as a
 //            transaction would.
 #include <algorithm>
@@ -24,11 +24,11 @@ struct Shape {
     bool caller_driven = false;
     uint32_t threads = 16;
     uint32_t rounds = 60;
-    uint32_t names = 12;  // per store: few, so that they conflict
-    uint32_t stores = 3;
+    uint32_t names = 12;  // per object: few, so that they conflict
+    uint32_t objects = 3;
     uint32_t escalate_at = 4;
     Nanos timeout = kNever;
-    uint32_t strong = 6;  // percent of the requests that are for a whole store
+    uint32_t strong = 6;  // percent of the requests that are for a whole object
     bool canceller = false;
     Nanos cancel_every = 50 * kMicrosecond;
     LockStageOptions stage = {};
@@ -73,16 +73,16 @@ public:
     Trial(const Shape& shape, uint64_t seed)
         : shape_(shape),
           seed_(seed),
-          stores_(shape.stores),
+          objects_(shape.objects),
           locks_({.buckets_log2 = 4,
                   .owners_max = shape.threads,
                   .timeout = shape.timeout,
                   .escalate_at = shape.escalate_at,
                   .stage = shape.stage}),
           owners_(locks_, shape.threads),
-          model_(shape.threads, shape.stores * (shape.names + 1)) {
+          model_(shape.threads, shape.objects * (shape.names + 1)) {
         nobody_.slot = UINT32_MAX;
-        for (uint32_t i = 0; i < shape.stores; ++i) stores_[i].store = ObjectId{i + 1};
+        for (uint32_t i = 0; i < shape.objects; ++i) objects_[i].id = ObjectId{i + 1};
     }
 
     void run() {
@@ -92,7 +92,7 @@ public:
         options.policy = [this](uint32_t worker) {
             return threads::make_random_policy(seed_ + worker);
         };
-        auto runtime = *threads::Runtime::start(std::move(options));
+        auto runtime = *threads::Runtime::start(options);
         for (uint32_t t = 0; t < shape_.threads; ++t)
             ASSERT_TRUE(runtime->spawn(t, "locker", [this, t] { body(t); }));
         if (shape_.canceller) {
@@ -104,12 +104,12 @@ public:
         EXPECT_EQ(model_.conflicts(), 0u);
         EXPECT_EQ(locks_.verify(), "");
         check_stage();
-        for (ObjectLock& store : stores_) EXPECT_EQ(store.strong.load(), 0u);
-        for (uint32_t store = 0; store < shape_.stores; ++store) {
+        for (ObjectLock& object : objects_) EXPECT_EQ(object.strong.load(), 0u);
+        for (uint32_t object = 0; object < shape_.objects; ++object) {
             EXPECT_TRUE(
-                locks_.grantable(nobody_, page_lock_name(stores_[store].store, kPageNone), X));
+                locks_.grantable(nobody_, page_lock_name(objects_[object].id, kPageNone), X));
             for (uint32_t i = 0; i < shape_.names; ++i)
-                EXPECT_TRUE(locks_.grantable(nobody_, name(store, i), X | gap_insert));
+                EXPECT_TRUE(locks_.grantable(nobody_, name(object, i), X | gap_insert));
         }
         EXPECT_GT(model_.grants(), 0u);
     }
@@ -144,13 +144,13 @@ private:
         }
     }
 
-    LockName name(uint32_t store, uint32_t i) const {
+    LockName name(uint32_t object, uint32_t i) const {
         // Some share a bucket.
-        return i % 3 == 0 ? LockName{store * 100 + i + 1}
-                          : LockName{mix64(store * 100 + i + 1) | 1};
+        return i % 3 == 0 ? LockName{object * 100 + i + 1}
+                          : LockName{mix64(object * 100 + i + 1) | 1};
     }
-    uint32_t thing(uint32_t store, uint32_t i) const { return store * (shape_.names + 1) + i; }
-    uint32_t thing(uint32_t store) const { return thing(store, shape_.names); }
+    uint32_t thing(uint32_t object, uint32_t i) const { return object * (shape_.names + 1) + i; }
+    uint32_t thing(uint32_t object) const { return thing(object, shape_.names); }
 
     void body(uint32_t me) {
         Rng rng(seed_ * 1000003 + me);
@@ -178,39 +178,40 @@ private:
     bool one(Rng& rng, LockOwner& owner, uint32_t me) {
         constexpr LockMode kRecord[] = {S, S,        S,          U,        X,
                                         X, gap_read, gap_insert, key_scan, key_insert};
-        const uint32_t store = static_cast<uint32_t>(rng.below(shape_.stores)),
+        const uint32_t object = static_cast<uint32_t>(rng.below(shape_.objects)),
                        i = static_cast<uint32_t>(rng.below(shape_.names));
         const uint64_t what = rng.below(100);
         if (what < shape_.strong) {
             constexpr LockMode kStore[] = {S, X, SIX, U, IX, IS};
             const LockMode mode = kStore[rng.below(6)];
             const bool attempt = rng.chance(0.3);
-            Result<bool> got = attempt ? locks_.try_lock_store(owner, stores_[store], mode)
-                                       : yes(locks_.lock_object(owner, stores_[store], mode));
-            if (got && *got) model_.got(me, thing(store), mode);
+            Result<bool> got = attempt ? locks_.try_lock_object(owner, objects_[object], mode)
+                                       : yes(locks_.lock_object(owner, objects_[object], mode));
+            if (got && *got) model_.got(me, thing(object), mode);
             return got.has_value();
         }
         if (what < shape_.strong + 6) {
-            model_.lost(me, thing(store, i), kReads);
-            locks_.unlock(owner, name(store, i), kReads);
+            model_.lost(me, thing(object, i), kReads);
+            locks_.unlock(owner, name(object, i), kReads);
             return true;
         }
         if (what < shape_.strong + 8) {
-            for (uint32_t s = 0; s < shape_.stores; ++s)
+            for (uint32_t s = 0; s < shape_.objects; ++s)
                 for (uint32_t k = 0; k <= shape_.names; ++k) model_.lost(me, thing(s, k), kReads);
             locks_.release_shared(owner);
             return true;
         }
         if (what < shape_.strong + 12)
-            return locks_.wait_until_grantable(owner, name(store, i), gap_insert).has_value();
+            return locks_.wait_until_grantable(owner, name(object, i), gap_insert).has_value();
         const LockMode mode = kRecord[rng.below(std::size(kRecord))];
         Result<bool> got =
-            rng.chance(0.2) ? locks_.try_lock_record(owner, stores_[store], name(store, i), mode)
-                            : yes(locks_.lock_record(owner, stores_[store], name(store, i), mode));
+            rng.chance(0.2)
+                ? locks_.try_lock_record(owner, objects_[object], name(object, i), mode)
+                : yes(locks_.lock_record(owner, objects_[object], name(object, i), mode));
         if (!got || !*got) return got.has_value();
         const bool writes = (mode & (U | X | gap_insert)) != none;
-        model_.got(me, thing(store), writes ? IX : IS);
-        model_.got(me, thing(store, i), mode);
+        model_.got(me, thing(object), writes ? IX : IS);
+        model_.got(me, thing(object, i), mode);
         return true;
     }
 
@@ -227,7 +228,7 @@ private:
     const Shape shape_;
     const uint64_t seed_;
     ManualClock clock_;
-    std::vector<ObjectLock> stores_;  // outlive the owners, who release them
+    std::vector<ObjectLock> objects_;  // outlive the owners, who release them
     LockManager locks_;
     Owners owners_;
     Model model_;
@@ -268,8 +269,8 @@ TEST(LockModel, TwoDrivenWorkers) {
     try_many({.workers = 2, .caller_driven = true, .timeout = 5 * kMillisecond}, 20, 100);
 }
 TEST(LockModel, RecordsOnly) {
-    try_many({.caller_driven = true, .threads = 24, .stores = 1, .escalate_at = 3, .strong = 0}, 20,
-             200);
+    try_many({.caller_driven = true, .threads = 24, .objects = 1, .escalate_at = 3, .strong = 0},
+             20, 200);
 }
 TEST(LockModel, TwoWorkers) { try_many({.workers = 2, .rounds = 400}, 5, 300); }
 TEST(LockModel, FourWorkersWithTimeoutsAndCancels) {
@@ -341,7 +342,7 @@ TEST(LockModel, StoresUnderContention) {
               .threads = 16,
               .rounds = 1500,
               .names = 2,
-              .stores = 1,
+              .objects = 1,
               .strong = 70,
               .canceller = true,
               .cancel_every = 0},

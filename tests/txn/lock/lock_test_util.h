@@ -54,15 +54,15 @@ struct Scene {
     }
     ~Scene() {  // no thread may wait when the owners are destroyed
         for (size_t i = 0; i < owner.size(); ++i) locks.cancel(owner[i]);
-        settle();
+        run_until_idle();
     }
 
-    void settle() {
+    void run_until_idle() {
         while (runtime->step()) {}
     }
     void go(threads::ThreadFn fn) {
         ASSERT_TRUE(runtime->spawn(0, "test", std::move(fn)));
-        settle();
+        run_until_idle();
     }
 
     using Outcome = std::optional<Result<void>>;
@@ -72,25 +72,25 @@ struct Scene {
         go([this, who, name, mode, outcome] { *outcome = locks.lock(owner[who], name, mode); });
         return outcome;
     }
-    std::shared_ptr<Outcome> lock_object(size_t who, ObjectLock& store, LockMode mode) {
+    std::shared_ptr<Outcome> lock_object(size_t who, ObjectLock& object, LockMode mode) {
         auto outcome = std::make_shared<Outcome>();
-        go([this, who, &store, mode, outcome] {
-            *outcome = locks.lock_object(owner[who], store, mode);
+        go([this, who, &object, mode, outcome] {
+            *outcome = locks.lock_object(owner[who], object, mode);
         });
         return outcome;
     }
     void release(size_t who) {
         locks.release_all(owner[who]);
-        settle();
+        run_until_idle();
     }
-    ObjectLock& store(uint32_t id) {
-        stores.emplace_back().store = ObjectId{id};
-        return stores.back();
+    ObjectLock& object(uint32_t id) {
+        objects.emplace_back().id = ObjectId{id};
+        return objects.back();
     }
     std::string check() const { return locks.verify(); }
 
     ManualClock clock;
-    std::deque<ObjectLock> stores;  // outlive the owners, which release them
+    std::deque<ObjectLock> objects;  // outlive the owners, which release them
     LockManager locks;
     Owners owner;
     std::unique_ptr<threads::Runtime> runtime;

@@ -84,7 +84,7 @@ void write_log(SimDisk& disk, uint64_t seed, Written& w, int transactions = 12,
     w.tail = bench.log->tail().value;
 }
 
-TEST(LogAttest, DamageBehindAnOldMarkIsNotTakenForATornTail) {
+TEST(LogStamp, DamageBehindAnOldMarkIsNotTakenForATornTail) {
     for (uint64_t seed = seed_of_run(20261121), last = seed + 60; seed < last; ++seed) {
         SimDisk disk({.seed = seed});
         Written w;
@@ -104,7 +104,7 @@ TEST(LogAttest, DamageBehindAnOldMarkIsNotTakenForATornTail) {
 }
 
 // Nothing tells it from a flush that was cut off: this is how far the log can speak for itself.
-TEST(LogAttest, DamageInTheLastFlushBehindAnOldMarkIsATornTail) {
+TEST(LogStamp, DamageInTheLastFlushBehindAnOldMarkIsATornTail) {
     const uint64_t seed = seed_of_run(20261121);
     SimDisk disk({.seed = seed});
     Written w;
@@ -118,7 +118,7 @@ TEST(LogAttest, DamageInTheLastFlushBehindAnOldMarkIsATornTail) {
 
 // Once the log has been at rest for a while the mark tells its end, and a power cut cannot take
 // that back: nothing is left that could be damaged unnoticed, the last flush included.
-TEST(LogAttest, ARestingLogIsMarkedForGood) {
+TEST(LogStamp, ARestingLogIsMarkedForGood) {
     for (uint64_t seed = seed_of_run(20261121), last = seed + 40; seed < last; ++seed) {
         SimDisk disk({.seed = seed});
         Written w;
@@ -143,7 +143,7 @@ TEST(LogAttest, ARestingLogIsMarkedForGood) {
 
 // One mark for many flushes, and no more than the interval and a write between what is durable and
 // what is marked.
-TEST(LogAttest, TheMarkFollowsABusyLogAtItsInterval) {
+TEST(LogStamp, TheMarkFollowsABusyLogAtItsInterval) {
     const uint64_t seed = seed_of_run(20261121);
     SimDisk disk({.seed = seed});
     SimBench bench(disk, seed, 1);
@@ -170,7 +170,7 @@ TEST(LogAttest, TheMarkFollowsABusyLogAtItsInterval) {
 }
 
 // Power cuts at every event, with the mark as old as can be: no torn tail is taken for damage.
-TEST(LogAttest, TornTailsAreNotTakenForDamage) {
+TEST(LogStamp, TornTailsAreNotTakenForDamage) {
     const uint64_t seed = seed_of_run(20261121);
     SimDisk disk({.seed = seed});
     Written w;
