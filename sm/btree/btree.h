@@ -49,6 +49,9 @@ struct LeafHint;
 enum class ChangeRole : uint8_t;
 enum class LogKind : uint16_t;
 
+// The error of a key, or of a scan's bound, that has more than kKeyBytesMax bytes.
+[[gnu::cold, gnu::noinline]] std::unexpected<Error> key_too_long(size_t bytes);
+
 class BTree {
 public:
     BTree(Env& env, ObjectId id, PageId root);

@@ -117,8 +117,7 @@ inline Result<bool> BTree::lock_in_team(txn::Transaction& txn, const SearchKey& 
 
 // At read_committed a lock that was taken for this read alone is released.
 Result<bool> BTree::fetch_specially(txn::Transaction& txn, Slice key, ValueOut& out) {
-    if (key.size() > kKeyBytesMax)
-        return fail(ErrorCode::key_too_long, "key", key.size(), kKeyBytesMax);
+    if (key.size() > kKeyBytesMax) return key_too_long(key.size());
     const SearchKey wanted(key);
     const txn::LockName name = wanted.lock_name(id_);
     const bool held_before = txn::covers(env_.locks->held(txn.locks, name), txn::LockMode::S);

@@ -100,11 +100,16 @@ inline Result<void> log_put(Env& env, BTree& tree, txn::Transaction& txn, BTree:
 
 }  // namespace
 
+std::unexpected<Error> key_too_long(size_t bytes) {
+    DCHECK(bytes > kKeyBytesMax);
+    return fail(ErrorCode::key_too_long, "bytes of the key, and the most that an index takes",
+                bytes, kKeyBytesMax);
+}
+
 Result<void> check_write(const txn::Transaction& txn, size_t key_bytes, size_t value_bytes) {
     if (txn.must_abort) return fail(ErrorCode::txn_aborting, "transaction", txn.id.value);
     if (txn.read_only) return fail(ErrorCode::read_only, "transaction", txn.id.value);
-    if (key_bytes > kKeyBytesMax)
-        return fail(ErrorCode::key_too_long, "key", key_bytes, kKeyBytesMax);
+    if (key_bytes > kKeyBytesMax) return key_too_long(key_bytes);
     if (value_bytes > kValueBytesMax)
         return fail(ErrorCode::value_too_long, "value", value_bytes, kValueBytesMax);
     return {};

@@ -1,4 +1,4 @@
-// record.h - limits of keys and values, and where a fetched value goes.
+// record.h - where a fetched value goes.
 #pragma once
 
 #include <string>
@@ -6,9 +6,6 @@
 #include <lockstep/record.h>
 
 namespace lockstep::sm {
-
-inline constexpr size_t kKeyBytesMax = 1024;
-inline constexpr size_t kValueBytesMax = 16u << 20;  // with overflow chains
 
 // Where a fetched value goes. `fixed` mode copies at most capacity bytes and always reports the
 // full length.

@@ -1,5 +1,6 @@
 // index_api.cc - public index and cursor: check the transaction, cross the operation boundary, call
 // the B-tree.
+#include <algorithm>
 #include <utility>
 
 #include <lockstep/index.h>
@@ -87,6 +88,8 @@ Result<bool> Index::erase(Txn& txn, Slice key) const {
 Cursor Index::scan(Txn& txn, Slice low, Slice high, Access access) const {
     txn::Transaction* t = sm::enter(txn, engine_, tree_, OpKind::scan);
     if (!t) return Cursor(txn, nullptr, sm::refused(txn, engine_, tree_).error());
+    if (const size_t longer = std::max(low.size(), high.size()); longer > kKeyBytesMax) [[unlikely]]
+        return Cursor(txn, nullptr, sm::key_too_long(longer).error());
     return Cursor(txn, std::make_unique<sm::BTreeCursor>(*tree_, *t, low, high, access));
 }
 

@@ -2,11 +2,12 @@
 //
 // Concepts   key.h encodes numbers and texts so that memcmp orders them. Values up to about 2 KB
 //            lie in the leaf, larger ones in chains of overflow pages.
-// Limits     A key has 0..1024 bytes, a value 0..16 MB.
+// Limits     A key has 0..kKeyBytesMax bytes (1024), a value 0..kValueBytesMax (16 MB). Every call
+//            that takes a key refuses a longer one, also as a bound of a scan: key_too_long.
 // Blocking   Every call may suspend the calling user thread for locks, pages and log space.
 // Errors     Besides those named: deadlock and lock_timeout (roll back, perhaps try again:
-//            Store::run does), log_full, no_space, io_error, corrupt_page (names the page),
-//            store_failed, store_closed, and those of txn.h.
+//            Store::run does), key_too_long, log_full, no_space, io_error, corrupt_page (names
+//            the page), store_failed, store_closed, and those of txn.h.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// record.h - how records are requested: access modes, hints, and many records in one call.
+// record.h - how records are requested: limits, access modes, hints, and many records in one call.
 #pragma once
 
 #include <cstddef>
@@ -8,6 +8,10 @@
 #include <lockstep/types.h>
 
 namespace lockstep {
+
+// The longest key and the longest value that an index takes, in bytes.
+inline constexpr size_t kKeyBytesMax = 1024;
+inline constexpr size_t kValueBytesMax = 16u << 20;
 
 // What the transaction means to do with what it reads: takes S, U or X at the fetch.
 enum class Access : uint8_t { read, update, write };
