@@ -195,6 +195,8 @@ Result<void> Engine::build(std::string_view path, bool fresh) {
     log = own(own_log_,
               fresh ? TRY(txn::Log::create(*runtime, log_options))
                     : TRY(txn::Log::open(*runtime, log_options, Lsn{superblock.checkpoint_lsn})));
+    log->on_failure(
+        [this](const StoreFailure& why) { report(0, "the store stops: " + why.text()); });
     locks = own(own_locks_, std::make_unique<txn::LockManager>(
                                 txn::LockOptions{.buckets_log2 = options.lock_table_bytes_log2 - 6,
                                                  .owners_max = options.transactions_max + 64,
@@ -322,14 +324,14 @@ Result<void> Engine::close() {
             result = run_and_wait([this]() -> Result<void> {
                 rollback_orphans();
                 txns->close();
-                if (failed()) return fail(ErrorCode::store_failed, "store");
+                if (failed()) return log->refused();
                 TRY(checkpointer->run(true));
                 return checkpointer->mark_clean();
             });
         }
         // A restart that failed half-way left losers behind. The next restart begins at the same
         // place.
-        if (!opened_ && log) log->fail_store();
+        if (!opened_ && log) log->give_up();
         if (!opened_ && txns) txns->abandon();
         (void)run_and_wait([this]() -> Result<void> {
             if (pool) pool->stop_cleaner();
@@ -338,6 +340,7 @@ Result<void> Engine::close() {
         });
         if (!stepped()) runtime->stop();
     }
+    if (const StoreFailure* why = log ? log->failure() : nullptr) last_failure = *why;
     release();
     return result;
 }

@@ -9,6 +9,7 @@
 
 #include <atomic>
 #include <memory>
+#include <optional>
 
 #include "sm/buffer/buffer_pool.h"
 #include "sm/recovery/restart_env.h"
@@ -59,6 +60,8 @@ public:
     std::unique_ptr<Catalog> catalog;
     std::unique_ptr<GhostCleaner> ghosts;
     std::unique_ptr<ApiCounters[]> counters;  // one per worker
+    // After close(): what had stopped the store, if anything.
+    std::optional<StoreFailure> last_failure;
 
 private:
     Result<bool> open_files(const std::string& directory);

@@ -24,6 +24,7 @@ Store& Store::operator=(Store&& other) noexcept {
     if (this != &other) {
         (void)close();
         engine_ = std::move(other.engine_);
+        failure_ = std::move(other.failure_);
     }
     return *this;
 }
@@ -38,8 +39,14 @@ Result<void> Store::close() {
     if (engine_->on_own_thread())
         return fail(ErrorCode::wrong_thread, "close() on a user thread of the store");
     auto result = engine_->close();
+    if (engine_->last_failure) failure_ = std::make_unique<StoreFailure>(*engine_->last_failure);
     engine_.reset();
     return result;
+}
+
+std::optional<StoreFailure> Store::failure() const {
+    const StoreFailure* why = engine_ ? engine_->log->failure() : failure_.get();
+    return why != nullptr ? std::optional(*why) : std::nullopt;
 }
 
 namespace {

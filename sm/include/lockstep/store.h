@@ -9,6 +9,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <type_traits>
 #include <vector>
 
@@ -17,6 +18,7 @@
 #include <lockstep/key.h>
 #include <lockstep/options.h>
 #include <lockstep/stats.h>
+#include <lockstep/store_failure.h>
 
 namespace lockstep {
 
@@ -149,6 +151,12 @@ public:
     // text; empty if the store is sound. Suspends or blocks; reads the whole volume.
     Result<std::vector<std::string>> verify();
 
+    // What stopped the store: which operation failed on which file with which errno. Empty while
+    // the store works. Each store_failed error repeats the operation and the errno, and
+    // Options::logger gets the text once, at level 0. Still says it after close(). Any kernel
+    // thread; never blocks.
+    std::optional<StoreFailure> failure() const;
+
     // A snapshot of all counters since the store was opened. Never blocks.
     StoreStats stats() const;
     // Counters of the teams, summed over workers; empty if STEPS was never on. Exact only while
@@ -187,6 +195,7 @@ private:
     Result<void> start_thread(std::move_only_function<void()> body, int worker);
 
     std::unique_ptr<sm::Engine> engine_;
+    std::unique_ptr<StoreFailure> failure_;  // of the store that was closed
 };
 
 // On a user thread of a store.
