@@ -1,6 +1,10 @@
 // store.cc - the public store: run with retries, create and find objects, maintenance calls.
 #include <lockstep/store.h>
 
+#include <errno.h>
+#include <sched.h>
+#include <time.h>
+
 #include <utility>
 
 #include "sm/recovery/recovery.h"
@@ -50,6 +54,13 @@ std::optional<StoreFailure> Store::failure() const {
 }
 
 namespace {
+
+// nanosleep() refuses no time that fits into its seconds, and goes on after a signal.
+[[gnu::cold]] void sleep_kernel_thread(Nanos time) {
+    timespec left{.tv_sec = static_cast<time_t>(time / kSecond),
+                  .tv_nsec = static_cast<long>(time % kSecond)};
+    while (nanosleep(&left, &left) != 0 && errno == EINTR) {}
+}
 
 constexpr Nanos kLogRoomWait = 1 * kSecond, kLogRoomPoll = 1 * kMillisecond;
 
@@ -203,8 +214,25 @@ Result<void> Store::checkpoint() {
 
 const Options& Store::options() const { return engine_->options; }
 
-void yield() { threads::yield(); }
-void sleep_for(Nanos time) { threads::sleep_until(threads::now() + time); }
-Nanos now() { return threads::now(); }
+void yield() {
+    if (threads::current() == nullptr) [[unlikely]] {
+        sched_yield();
+        return;
+    }
+    threads::yield();
+}
+
+void sleep_for(Nanos time) {
+    if (threads::current() == nullptr) [[unlikely]]
+        return sleep_kernel_thread(time);
+    const Nanos start = threads::now();
+    threads::sleep_until(time < kNever - start ? start + time : kNever - 1);
+}
+
+Nanos now() {
+    if (threads::current() == nullptr) [[unlikely]]
+        return MonotonicClock().now();
+    return threads::now();
+}
 
 }  // namespace lockstep

@@ -198,10 +198,14 @@ private:
     std::unique_ptr<StoreFailure> failure_;  // of the store that was closed
 };
 
-// On a user thread of a store.
+// Lets other ready user threads of the worker run first; on a foreign kernel thread, sched_yield().
 void yield();
+// Suspends the user thread for `time` nanoseconds at least; blocks a foreign kernel thread. kNever:
+// for ever.
 void sleep_for(Nanos time);
-Nanos now();  // the store's clock
+// Nanoseconds of the store's clock on a user thread, of CLOCK_MONOTONIC on a foreign kernel thread.
+// The two are the same, unless a test gave the store a clock. Never blocks.
+Nanos now();
 
 }  // namespace lockstep
 
