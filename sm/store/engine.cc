@@ -23,20 +23,27 @@ bool Engine::on_own_thread() const {
     return t && runtime && runtime->owns(*t);
 }
 
-Result<void> Engine::start_thread(int worker, const char* name, threads::ThreadFn fn) {
+Result<void> Engine::start_thread(int worker, const char* name, threads::ThreadFn fn,
+                                  uint64_t limit) {
     if (closing_.load(std::memory_order_acquire)) return fail(ErrorCode::store_closed, "store");
-    user_threads_.fetch_add(1, std::memory_order_acq_rel);
+    const auto ended = [this] {
+        if (user_threads_.fetch_sub(1, std::memory_order_acq_rel) == 1) user_threads_.notify_all();
+    };
+    if (user_threads_.fetch_add(1, std::memory_order_acq_rel) >= limit) [[unlikely]] {
+        ended();
+        return fail(ErrorCode::too_many,
+                    "user threads: join some, or raise option user_threads_max", limit);
+    }
     const uint32_t where = worker >= 0 ? static_cast<uint32_t>(worker)
                                        : next_worker_.fetch_add(1, std::memory_order_relaxed);
     auto started =
-        runtime->spawn(where % runtime->workers(), name, [this, fn = std::move(fn)]() mutable {
+        runtime->spawn(where % runtime->workers(), name, [ended, fn = std::move(fn)]() mutable {
             fn();
             fn = nullptr;  // its captures go before close() may proceed
-            if (user_threads_.fetch_sub(1, std::memory_order_acq_rel) == 1)
-                user_threads_.notify_all();
+            ended();
         });
     if (!started) {
-        if (user_threads_.fetch_sub(1, std::memory_order_acq_rel) == 1) user_threads_.notify_all();
+        ended();
         return std::unexpected(started.error());
     }
     return {};

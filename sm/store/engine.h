@@ -47,8 +47,9 @@ public:
     void abandon();
 
     // Starts a user thread of the application; close() waits for it. worker < 0: workers take
-    // turns.
-    Result<void> start_thread(int worker, const char* name, threads::ThreadFn fn);
+    // turns. Error too_many if `limit` threads of the application have not ended.
+    Result<void> start_thread(int worker, const char* name, threads::ThreadFn fn,
+                              uint64_t limit = UINT64_MAX);
     // Runs fn on a user thread and waits; on a user thread of this store it runs inline.
     Result<void> run_and_wait(std::move_only_function<Result<void>()> fn);
     // Waits for a user thread: suspends or blocks, or in a simulation drives it.

@@ -138,7 +138,8 @@ Result<void> Store::run_body(sm::Engine& engine, Body body, const TxnOptions& op
 
 Result<void> Store::start_thread(std::move_only_function<void()> body, int worker) {
     if (!engine_) return fail(ErrorCode::store_closed, "store");
-    return engine_->start_thread(worker, "application", std::move(body));
+    return engine_->start_thread(worker, "application", std::move(body),
+                                 engine_->options.user_threads_max);
 }
 
 Result<Txn> Store::begin(const TxnOptions& options) {

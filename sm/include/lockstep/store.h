@@ -54,6 +54,10 @@ public:
     // Waits for the end and gives the result, once; a second call returns bad_argument. Suspends a
     // user thread, blocks any other.
     Result<T> join();
+    // Whether the thread was started. Never blocks. Its errors are those of Store::start(); join()
+    // then returns the same error at once, and the function was destroyed without a call. After
+    // join(): bad_argument.
+    Result<void> started() const;
 
 private:
     friend class Store;
@@ -98,7 +102,9 @@ public:
                      worker);
     }
     // Starts fn() -> Result<T> on a user thread without a transaction; run() and begin() inside it
-    // use that thread. Never blocks. Errors come through the handle: store_closed, out_of_memory.
+    // use that thread. Never blocks. Errors, which Handle::started() tells at once: store_closed;
+    // too_many if Options::user_threads_max threads have not ended; out_of_memory if there
+    // is no stack, with the limit to raise.
     template <class F>
     auto start(F fn, int worker = kAnyWorker) -> Handle<detail::value_of<F&>>;
     // Workers take turns.
@@ -163,7 +169,8 @@ public:
     // nothing runs. Never blocks.
     StepsStats steps_stats() const;
     // Switches teams and CTX points while transactions run, and clears steps_stats(). Blocks until
-    // all workers have switched. Errors: bad_option; wrong_thread on a user thread of the store.
+    // all workers have switched. Errors: bad_option; wrong_thread on a user thread of the store;
+    // those of start().
     Result<void> set_steps(const StepsOptions& options);
     // The options as given to open(), with what an existing store fixes. Valid while it is open.
     const Options& options() const;

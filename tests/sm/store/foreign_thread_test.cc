@@ -63,6 +63,7 @@ TEST_F(ForeignThread, Store) {
         }));
         EXPECT_EQ(store.spawn([](Txn&) -> Result<int> { return 7; }).join().value_or(0), 7);
         auto handle = store.start([]() -> Result<int> { return 8; });
+        ASSERT_OK(handle.started());
         EXPECT_EQ(handle.join().value_or(0), 8);
         EXPECT_EQ(code_of(handle.join()), ErrorCode::bad_argument);
         EXPECT_EQ(code_of(store.begin()), ErrorCode::wrong_thread);
