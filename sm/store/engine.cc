@@ -16,7 +16,10 @@
 namespace lockstep::sm {
 
 Engine::Engine() = default;
-Engine::~Engine() { (void)close(); }
+Engine::~Engine() {
+    CHECK(!forked());  // the child of a fork() leaves everything as it is
+    (void)close();
+}
 
 bool Engine::on_own_thread() const {
     threads::Thread* t = threads::current();
@@ -25,6 +28,8 @@ bool Engine::on_own_thread() const {
 
 Result<void> Engine::start_thread(int worker, const char* name, threads::ThreadFn fn,
                                   uint64_t limit) {
+    DCHECK(name != nullptr && static_cast<bool>(fn) && limit > 0);
+    if (forked()) return refuse_child();
     if (closing_.load(std::memory_order_acquire)) return fail(ErrorCode::store_closed, "store");
     const auto ended = [this] {
         if (user_threads_.fetch_sub(1, std::memory_order_acq_rel) == 1) user_threads_.notify_all();
@@ -50,8 +55,9 @@ Result<void> Engine::start_thread(int worker, const char* name, threads::ThreadF
 }
 
 Result<void> Engine::run_and_wait(std::move_only_function<Result<void>()> fn) {
-    DCHECK(runtime != nullptr);
+    DCHECK(runtime != nullptr && static_cast<bool>(fn));
     if (on_own_thread()) return fn();
+    if (forked()) return refuse_child();
     Result<void> result;
     threads::Completion done;
     TRY(runtime->spawn(0, "service", [&] {
@@ -141,6 +147,7 @@ Result<void> Engine::end_creation(const std::string& directory) {
 Result<std::unique_ptr<Engine>> Engine::open(std::string_view path, const Options& options) {
     TRY(check_options(options));
     if (path.empty()) return fail(ErrorCode::bad_path, "empty path");
+    threads::watch_forks();
     std::unique_ptr<Engine> engine(new (std::nothrow) Engine);
     if (!engine) return fail(ErrorCode::out_of_memory, "store");
     TRY(engine->memory_reserve_.hold());
@@ -319,6 +326,7 @@ void Engine::rollback_orphans() {
 Result<void> Engine::close() {
     if (closing_.exchange(true, std::memory_order_acq_rel)) return {};
     assert_state();
+    DCHECK(!forked() && !on_own_thread());
     Result<void> result;
     if (runtime) {
         // The application's own user threads first: they may still begin transactions.

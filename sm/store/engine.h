@@ -16,6 +16,7 @@
 #include "sm/space/space_map.h"
 #include "threads/base/memory_reserve.h"
 #include "threads/runtime/runtime.h"
+#include "threads/thread/fork_watch.h"
 #include "txn/transaction.h"
 
 namespace lockstep::sm {
@@ -54,8 +55,13 @@ public:
     Result<void> run_and_wait(std::move_only_function<Result<void>()> fn);
     // Waits for a user thread: suspends or blocks, or in a simulation drives it.
     void wait_for(threads::Completion& done);
-    // True on a user thread of this store.
+    // True on a user thread of this store; never in the child of a fork().
     bool on_own_thread() const;
+    // True in the child of a fork() after open(). Only what runs on foreign kernel threads asks.
+    bool forked() const { return fork_mark_.forked(); }
+    [[gnu::cold]] static std::unexpected<Error> refuse_child() {
+        return fail(ErrorCode::forked, "store");
+    }
 
     // --- the services above the structures; RestartEnv has the parts below
     std::unique_ptr<Catalog> catalog;
@@ -87,6 +93,7 @@ private:
     void rollback_orphans();
     void release();
 
+    const threads::ForkMark fork_mark_;
     MemoryReserve memory_reserve_;
     std::unique_ptr<threads::Disk> own_disk_;  // unless a test gave one
     threads::FileId lock_file_{-1};

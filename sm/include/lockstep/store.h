@@ -3,6 +3,11 @@
 // Concepts   A store is a directory. Inside run() and spawn() everything that waits (lock, page,
 //            log) suspends the user thread, never its kernel thread. From main() run() blocks the
 //            calling kernel thread until the transaction has ended.
+// fork()     The child has a copy of the store without its kernel threads. There every call returns
+//            the error forked, list() and the statistics are empty, and destructors do nothing; the
+//            files stay the parent's. The child may open other stores, but not this one while the
+//            parent has it open. A function that forks on a user thread must not return in the
+//            child: end the child there with exec() or _exit(). The files are close-on-exec.
 // Blocking   Said at each call. Callbacks must not block their kernel thread (no sleep, no mutex
 //            held for long): use lockstep::sleep_for.
 #pragma once
@@ -22,9 +27,6 @@
 
 namespace lockstep {
 
-namespace threads {
-class Completion;
-}
 namespace sm {
 struct StoreAccess;
 }
@@ -37,10 +39,12 @@ public:
     Task();
     ~Task();
     void finish();
-    void wait();
+    // False in the child of a fork(), where the thread will never end.
+    bool wait();
 
 private:
-    std::unique_ptr<threads::Completion> done_;
+    struct State;
+    std::unique_ptr<State> state_;
 };
 template <class F, class... A>
 using value_of = typename std::invoke_result_t<F, A...>::value_type;
@@ -52,7 +56,7 @@ template <class T>
 class Handle {
 public:
     // Waits for the end and gives the result, once; a second call returns bad_argument. Suspends a
-    // user thread, blocks any other.
+    // user thread, blocks any other. Error in the child of a fork(): forked, if the end came later.
     Result<T> join();
     // Whether the thread was started. Never blocks. Its errors are those of Store::start(); join()
     // then returns the same error at once, and the function was destroyed without a call. After
@@ -102,8 +106,8 @@ public:
                      worker);
     }
     // Starts fn() -> Result<T> on a user thread without a transaction; run() and begin() inside it
-    // use that thread. Never blocks. Errors, which Handle::started() tells at once: store_closed;
-    // too_many if Options::user_threads_max threads have not ended; out_of_memory if there
+    // use that thread. Never blocks. Errors, which Handle::started() tells at once: store_closed,
+    // forked; too_many if Options::user_threads_max threads have not ended; out_of_memory if there
     // is no stack, with the limit to raise.
     template <class F>
     auto start(F fn, int worker = kAnyWorker) -> Handle<detail::value_of<F&>>;
@@ -200,6 +204,7 @@ private:
         }
     }
     Result<void> start_thread(std::move_only_function<void()> body, int worker);
+    void let_go();
 
     std::unique_ptr<sm::Engine> engine_;
     std::unique_ptr<StoreFailure> failure_;  // of the store that was closed

@@ -24,7 +24,7 @@ template <class T>
 Result<T> Handle<T>::join() {
     if (!state_) return fail(ErrorCode::bad_argument, "handle was joined already");
     const auto state = std::exchange(state_, nullptr);
-    state->task.wait();
+    if (!state->task.wait()) return fail(ErrorCode::forked, "handle of the parent process");
     return std::move(*state->result);
 }
 
