@@ -51,7 +51,7 @@ uint64_t TransactionTable::Impl::new_id(TxnShard& shard) {
 Result<Transaction*> TransactionTable::begin(const TxnOptions& options) {
     Impl& table = *impl_;
     if (table.log.failed()) [[unlikely]]
-        return fail(ErrorCode::store_failed, "log");
+        return table.log.refused();
     TxnShard& shard = table.my_shard();
     uint32_t slot;
     uint64_t id = 0;

@@ -73,7 +73,7 @@ Result<Lsn> TransactionTable::commit(Transaction& txn) {
         outcome = table.log.wait_durable(must_be_durable);
     // In a failed store rollbacks may have failed too, so a reader may have seen uncommitted data.
     if (outcome && table.log.failed() && !(durable && end != kLsnNone))
-        outcome = fail(ErrorCode::store_failed, "log");
+        outcome = table.log.refused();
     table.recycle_slot(txn);
     if (!outcome) return std::unexpected(outcome.error());
     return end;

@@ -150,6 +150,7 @@ struct BufferPoolOptions {
     bool huge_pages = true;
     double free_target = 0.02;  // share of frames that the cleaners keep free
     bool sync = true;           // false: write_dirty() writes and does not sync
+    // Of the data file, for messages.
     std::string data_path = {};
 };
 
@@ -292,6 +293,7 @@ public:
     };
     Stats stats() const;
     size_t memory_bytes() const;
+    const std::string& data_path() const;  // see BufferPoolOptions
     uint64_t pages_max() const { return pages_max_; }
     // Lowest rec_lsn of dirty pages, kLsnMax if none.
     Lsn oldest_rec_lsn() const;

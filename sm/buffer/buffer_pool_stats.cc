@@ -30,6 +30,8 @@ BufferPool::Stats BufferPool::stats() const {
     return s;
 }
 
+const std::string& BufferPool::data_path() const { return impl_->options.data_path; }
+
 size_t BufferPool::memory_bytes() const {
     const Impl& p = *impl_;
     return p.frames_bytes + p.other_bytes + p.batch_count * sizeof(WriteBatch) +

@@ -207,7 +207,8 @@ Result<void> BufferPool::write_dirty(
     // Never asked twice: the kernel may have dropped what it could not write.
     if (!result) {
         p.sync_failures.fetch_add(1, std::memory_order_relaxed);
-        p.log.fail_store();
+        p.log.fail_store(
+            {.what = "sync of data file", .file = p.options.data_path, .cause = result.error()});
     }
     return result;
 }

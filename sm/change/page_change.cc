@@ -204,7 +204,7 @@ template <size_t kParts>
             promised = true;
         }
         if (log.failed()) [[unlikely]]
-            return fail(ErrorCode::store_failed, "log");
+            return log.refused();
         const txn::LogSpace space = log.reserve(bytes);
         DCHECK(space.bytes == bytes && space.lsn.value % 8 == 0);
         // A record at or above a checkpoint's begin was reserved after that checkpoint had set the

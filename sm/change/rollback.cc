@@ -8,8 +8,10 @@
 //                 skips what is undone (btree_undo.cc).
 #include "sm/change/rollback.h"
 
+#include <string_view>
 #include <utility>
 
+#include "sm/buffer/buffer_pool.h"
 #include "sm/change/log_kinds.h"
 #include "threads/base/mutants.h"
 
@@ -37,6 +39,23 @@ Result<uint64_t> undo_chain(Env& env, txn::Transaction& txn, Lsn to) {
     return undone;
 }
 
+namespace {
+
+// A rollback reads log records and pages; their errors name the object.
+[[gnu::cold]] StoreFailure cause_of(const Env& env, const Error& error) {
+    DCHECK(error.code != ErrorCode::none);
+    const std::string_view object = error.what != nullptr ? error.what : "";
+    if (object == "data page")
+        return {.what = "read of data file", .file = env.pool->data_path(), .cause = error};
+    if (object == "log segment" || object == "log record")
+        return {.what = "read of log segment",
+                .file = env.log->segment_path(Lsn{error.a}),
+                .cause = error};
+    return {.what = "rollback", .file = {}, .cause = error};
+}
+
+}  // namespace
+
 Result<void> rollback(Env& env, txn::Transaction& txn, Lsn to) {
     DCHECK(txn.state != txn::TxnState::free && to <= txn.last_lsn);
     const txn::TxnState state = std::exchange(txn.state, txn::TxnState::aborting);
@@ -49,7 +68,7 @@ Result<void> rollback(Env& env, txn::Transaction& txn, Lsn to) {
     if (to == kLsnNone) {
         // Half undone and its locks about to go: nothing that follows may become durable. The next
         // restart finishes the rollback.
-        env.log->fail_store();
+        env.log->fail_store(cause_of(env, undone.error()));
         env.report(0, "rollback failed, store stops: " + undone.error().text());
     } else {
         txn.state = state;

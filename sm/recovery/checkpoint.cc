@@ -139,7 +139,10 @@ Result<void> write_superblock_of(RestartEnv& env, Superblock block) {
     DCHECK(block.sequence > env.superblock.sequence);  // SB-1
     if (env.options.sync && !MUTANT(superblock_unsynced)) {
         auto synced = threads::io_sync(env.data_file, "superblock");
-        if (!synced) env.log->fail_store();
+        if (!synced)
+            env.log->fail_store({.what = "sync of data file",
+                                 .file = env.log_options.directory + "/data",
+                                 .cause = synced.error()});
         TRY(synced);
     }
     env.superblock = block;
@@ -195,7 +198,7 @@ Checkpointer::Checkpointer(RestartEnv& env) : env_(env), impl_(std::make_shared<
 Result<void> Checkpointer::run(bool fast) {
     Held held(impl_->running);
     impl_->assert_state();
-    if (env_.failed()) return fail(ErrorCode::store_failed, "checkpoint");
+    if (env_.failed()) return env_.log->refused();
     const Lsn begin = begin_checkpoint(env_);
     impl_->last_begin.store(begin.value, std::memory_order_relaxed);
     TRY(env_.pool->write_dirty(

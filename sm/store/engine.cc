@@ -16,35 +16,48 @@
 namespace lockstep::sm {
 
 Engine::Engine() = default;
-Engine::~Engine() { (void)close(); }
+Engine::~Engine() {
+    CHECK(!forked());  // the child of a fork() leaves everything as it is
+    (void)close();
+}
 
 bool Engine::on_own_thread() const {
     threads::Thread* t = threads::current();
     return t && runtime && runtime->owns(*t);
 }
 
-Result<void> Engine::start_thread(int worker, const char* name, threads::ThreadFn fn) {
+Result<void> Engine::start_thread(int worker, const char* name, threads::ThreadFn fn,
+                                  uint64_t limit) {
+    DCHECK(name != nullptr && static_cast<bool>(fn) && limit > 0);
+    if (forked()) return refuse_child();
     if (closing_.load(std::memory_order_acquire)) return fail(ErrorCode::store_closed, "store");
-    user_threads_.fetch_add(1, std::memory_order_acq_rel);
+    const auto ended = [this] {
+        if (user_threads_.fetch_sub(1, std::memory_order_acq_rel) == 1) user_threads_.notify_all();
+    };
+    if (user_threads_.fetch_add(1, std::memory_order_acq_rel) >= limit) [[unlikely]] {
+        ended();
+        return fail(ErrorCode::too_many,
+                    "user threads: join some, or raise option user_threads_max", limit);
+    }
     const uint32_t where = worker >= 0 ? static_cast<uint32_t>(worker)
                                        : next_worker_.fetch_add(1, std::memory_order_relaxed);
     auto started =
-        runtime->spawn(where % runtime->workers(), name, [this, fn = std::move(fn)]() mutable {
+        runtime->spawn(where % runtime->workers(), name, [ended, fn = std::move(fn)]() mutable {
             fn();
             fn = nullptr;  // its captures go before close() may proceed
-            if (user_threads_.fetch_sub(1, std::memory_order_acq_rel) == 1)
-                user_threads_.notify_all();
+            ended();
         });
     if (!started) {
-        if (user_threads_.fetch_sub(1, std::memory_order_acq_rel) == 1) user_threads_.notify_all();
+        ended();
         return std::unexpected(started.error());
     }
     return {};
 }
 
 Result<void> Engine::run_and_wait(std::move_only_function<Result<void>()> fn) {
-    DCHECK(runtime != nullptr);
+    DCHECK(runtime != nullptr && static_cast<bool>(fn));
     if (on_own_thread()) return fn();
+    if (forked()) return refuse_child();
     Result<void> result;
     threads::Completion done;
     TRY(runtime->spawn(0, "service", [&] {
@@ -135,6 +148,7 @@ Result<void> Engine::end_creation(const std::string& directory) {
 Result<std::unique_ptr<Engine>> Engine::open(std::string_view path, const Options& options) {
     TRY(check_options(options));
     if (path.empty()) return fail(ErrorCode::bad_path, "empty path");
+    threads::watch_forks();
     std::unique_ptr<Engine> engine(new (std::nothrow) Engine);
     if (!engine) return fail(ErrorCode::out_of_memory, "store");
     TRY(engine->memory_reserve_.hold());
@@ -196,6 +210,8 @@ Result<void> Engine::build(std::string_view path, bool fresh) {
     log = own(own_log_,
               fresh ? TRY(txn::Log::create(*runtime, log_options))
                     : TRY(txn::Log::open(*runtime, log_options, Lsn{superblock.checkpoint_lsn})));
+    log->on_failure(
+        [this](const StoreFailure& why) { report(0, "the store stops: " + why.text()); });
     locks = own(own_locks_, std::make_unique<txn::LockManager>(
                                 txn::LockOptions{.buckets_log2 = options.lock_table_bytes_log2 - 6,
                                                  .owners_max = options.transactions_max + 64,
@@ -311,6 +327,7 @@ void Engine::rollback_orphans() {
 Result<void> Engine::close() {
     if (closing_.exchange(true, std::memory_order_acq_rel)) return {};
     assert_state();
+    DCHECK(!forked() && !on_own_thread());
     Result<void> result;
     if (runtime) {
         // The application's own user threads first: they may still begin transactions.
@@ -323,14 +340,14 @@ Result<void> Engine::close() {
             result = run_and_wait([this]() -> Result<void> {
                 rollback_orphans();
                 txns->close();
-                if (failed()) return fail(ErrorCode::store_failed, "store");
+                if (failed()) return log->refused();
                 TRY(checkpointer->run(true));
                 return checkpointer->mark_clean();
             });
         }
         // A restart that failed half-way left losers behind. The next restart begins at the same
         // place.
-        if (!opened_ && log) log->fail_store();
+        if (!opened_ && log) log->give_up();
         if (!opened_ && txns) txns->abandon();
         (void)run_and_wait([this]() -> Result<void> {
             if (pool) pool->stop_cleaner();
@@ -339,6 +356,7 @@ Result<void> Engine::close() {
         });
         if (!stepped()) runtime->stop();
     }
+    if (const StoreFailure* why = log ? log->failure() : nullptr) last_failure = *why;
     release();
     return result;
 }

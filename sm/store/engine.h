@@ -9,12 +9,14 @@
 
 #include <atomic>
 #include <memory>
+#include <optional>
 
 #include "sm/buffer/buffer_pool.h"
 #include "sm/recovery/restart_env.h"
 #include "sm/space/space_map.h"
 #include "threads/base/memory_reserve.h"
 #include "threads/runtime/runtime.h"
+#include "threads/thread/fork_watch.h"
 #include "txn/transaction.h"
 
 namespace lockstep::sm {
@@ -46,19 +48,27 @@ public:
     void abandon();
 
     // Starts a user thread of the application; close() waits for it. worker < 0: workers take
-    // turns.
-    Result<void> start_thread(int worker, const char* name, threads::ThreadFn fn);
+    // turns. Error too_many if `limit` threads of the application have not ended.
+    Result<void> start_thread(int worker, const char* name, threads::ThreadFn fn,
+                              uint64_t limit = UINT64_MAX);
     // Runs fn on a user thread and waits; on a user thread of this store it runs inline.
     Result<void> run_and_wait(std::move_only_function<Result<void>()> fn);
     // Waits for a user thread: suspends or blocks, or in a simulation drives it.
     void wait_for(threads::Completion& done);
-    // True on a user thread of this store.
+    // True on a user thread of this store; never in the child of a fork().
     bool on_own_thread() const;
+    // True in the child of a fork() after open(). Only what runs on foreign kernel threads asks.
+    bool forked() const { return fork_mark_.forked(); }
+    [[gnu::cold]] static std::unexpected<Error> refuse_child() {
+        return fail(ErrorCode::forked, "store");
+    }
 
     // --- the services above the structures; RestartEnv has the parts below
     std::unique_ptr<Catalog> catalog;
     std::unique_ptr<GhostCleaner> ghosts;
     std::unique_ptr<ApiCounters[]> counters;  // one per worker
+    // After close(): what had stopped the store, if anything.
+    std::optional<StoreFailure> last_failure;
 
 private:
     Result<bool> open_files(const std::string& directory);
@@ -83,6 +93,7 @@ private:
     void rollback_orphans();
     void release();
 
+    const threads::ForkMark fork_mark_;
     MemoryReserve memory_reserve_;
     std::unique_ptr<threads::Disk> own_disk_;  // unless a test gave one
     threads::FileId lock_file_{-1};

@@ -1,6 +1,10 @@
 // store.cc - the public store: run with retries, create and find objects, maintenance calls.
 #include <lockstep/store.h>
 
+#include <errno.h>
+#include <sched.h>
+#include <time.h>
+
 #include <utility>
 
 #include "sm/recovery/recovery.h"
@@ -12,22 +16,41 @@
 namespace lockstep {
 
 namespace detail {
-Task::Task() : done_(std::make_unique<threads::Completion>()) {}
+struct Task::State {
+    threads::Completion done;
+    const threads::ForkMark mark = {};
+};
+Task::Task() : state_(std::make_unique<State>()) {}
 Task::~Task() = default;
-void Task::finish() { done_->set(); }
-void Task::wait() { done_->wait(); }
+void Task::finish() {
+    DCHECK(!state_->done.is_set());  // a thread ends once
+    state_->done.set();
+}
+bool Task::wait() {
+    if (state_->mark.forked() && !state_->done.is_set()) return false;
+    state_->done.wait();
+    return true;
+}
 }  // namespace detail
 
 Store::Store(std::unique_ptr<sm::Engine> engine) : engine_(std::move(engine)) {}
 Store::Store(Store&&) noexcept = default;
 Store& Store::operator=(Store&& other) noexcept {
     if (this != &other) {
-        (void)close();
+        let_go();
         engine_ = std::move(other.engine_);
+        failure_ = std::move(other.failure_);
     }
     return *this;
 }
-Store::~Store() { (void)close(); }
+Store::~Store() { let_go(); }
+
+// The engine of a forked child is left in memory: its threads are gone, its locks may be held.
+void Store::let_go() {
+    if (engine_ && engine_->forked()) (void)engine_.release();
+    else (void)close();
+    DCHECK(!engine_ || engine_->on_own_thread());
+}
 
 Result<Store> Store::open(std::string_view path, const Options& options) {
     return Store(TRY(sm::Engine::open(path, options)));
@@ -35,14 +58,29 @@ Result<Store> Store::open(std::string_view path, const Options& options) {
 
 Result<void> Store::close() {
     if (!engine_) return {};
+    if (engine_->forked()) return engine_->refuse_child();
     if (engine_->on_own_thread())
         return fail(ErrorCode::wrong_thread, "close() on a user thread of the store");
     auto result = engine_->close();
+    if (engine_->last_failure) failure_ = std::make_unique<StoreFailure>(*engine_->last_failure);
     engine_.reset();
     return result;
 }
 
+std::optional<StoreFailure> Store::failure() const {
+    DCHECK(!engine_ || engine_->log != nullptr);
+    const StoreFailure* why = engine_ ? engine_->log->failure() : failure_.get();
+    return why != nullptr ? std::optional(*why) : std::nullopt;
+}
+
 namespace {
+
+// nanosleep() refuses no time that fits into its seconds, and goes on after a signal.
+[[gnu::cold]] void sleep_kernel_thread(Nanos time) {
+    timespec left{.tv_sec = static_cast<time_t>(time / kSecond),
+                  .tv_nsec = static_cast<long>(time % kSecond)};
+    while (nanosleep(&left, &left) != 0 && errno == EINTR) {}
+}
 
 constexpr Nanos kLogRoomWait = 1 * kSecond, kLogRoomPoll = 1 * kMillisecond;
 
@@ -120,13 +158,16 @@ Result<void> Store::run_body(sm::Engine& engine, Body body, const TxnOptions& op
 
 Result<void> Store::start_thread(std::move_only_function<void()> body, int worker) {
     if (!engine_) return fail(ErrorCode::store_closed, "store");
-    return engine_->start_thread(worker, "application", std::move(body));
+    return engine_->start_thread(worker, "application", std::move(body),
+                                 engine_->options.user_threads_max);
 }
 
 Result<Txn> Store::begin(const TxnOptions& options) {
     if (!engine_) return fail(ErrorCode::store_closed, "store");
-    if (!engine_->on_own_thread())
+    if (!engine_->on_own_thread()) [[unlikely]] {
+        if (engine_->forked()) return engine_->refuse_child();
         return fail(ErrorCode::wrong_thread, "begin() outside the store's user threads");
+    }
     txn::Transaction* t = TRY(begin_transaction(*engine_, options));
     return Txn(engine_.get(), t, t->generation);
 }
@@ -150,17 +191,19 @@ Result<void> Store::drop(Txn& txn, std::string_view name) {
 
 Result<Index> Store::index(std::string_view name) {
     if (!engine_) return fail(ErrorCode::store_closed, "store");
+    if (engine_->forked()) return engine_->refuse_child();
     return Index(engine_.get(), TRY(engine_->catalog->index(name)));
 }
 
 Result<Heap> Store::heap(std::string_view name) {
     if (!engine_) return fail(ErrorCode::store_closed, "store");
+    if (engine_->forked()) return engine_->refuse_child();
     return Heap(engine_.get(), TRY(engine_->catalog->heap(name)));
 }
 
 std::vector<Store::Entry> Store::list() {
     std::vector<Entry> entries;
-    if (!engine_) return entries;
+    if (!engine_ || engine_->forked()) return entries;
     for (auto& e : engine_->catalog->list())
         entries.push_back(
             {.name = e.name, .is_index = e.kind == sm::ObjectKind::index, .id = e.id});
@@ -185,7 +228,7 @@ Result<void> Store::bulk_load(Txn& txn, Index index,
 
 Result<void> Store::wait_durable(Lsn point) {
     if (!engine_) return fail(ErrorCode::store_closed, "store");
-    if (point == kLsnNone) return {};
+    if (point == kLsnNone && !engine_->forked()) return {};
     return engine_->run_and_wait([&] { return engine_->log->wait_durable(point); });
 }
 
@@ -196,8 +239,25 @@ Result<void> Store::checkpoint() {
 
 const Options& Store::options() const { return engine_->options; }
 
-void yield() { threads::yield(); }
-void sleep_for(Nanos time) { threads::sleep_until(threads::now() + time); }
-Nanos now() { return threads::now(); }
+void yield() {
+    if (threads::current() == nullptr) [[unlikely]] {
+        sched_yield();
+        return;
+    }
+    threads::yield();
+}
+
+void sleep_for(Nanos time) {
+    if (threads::current() == nullptr) [[unlikely]]
+        return sleep_kernel_thread(time);
+    const Nanos start = threads::now();
+    threads::sleep_until(time < kNever - start ? start + time : kNever - 1);
+}
+
+Nanos now() {
+    if (threads::current() == nullptr) [[unlikely]]
+        return MonotonicClock().now();
+    return threads::now();
+}
 
 }  // namespace lockstep

@@ -15,7 +15,7 @@ ThreadWaits thread_waits() {
 
 StoreStats Store::stats() const {
     StoreStats s;
-    if (!engine_) return s;
+    if (!engine_ || engine_->forked()) return s;
     sm::Engine& e = *engine_;
     for (uint32_t i = 0; i < e.runtime->workers(); ++i) {
         s.commits += e.counters[i].commits.load(std::memory_order_relaxed);

@@ -35,7 +35,7 @@ TeamStats stats_of(const threads::TeamStats& s, std::string operation) {
 
 StepsStats Store::steps_stats() const {
     StepsStats stats;
-    if (!engine_) return stats;
+    if (!engine_ || engine_->forked()) return stats;
     std::map<uint32_t, std::string> names;
     for (const auto& entry : engine_->catalog->list())
         names.emplace(entry.id.value % threads::kTeamObjects, entry.name);
@@ -79,6 +79,7 @@ StepsStats StepsStats::operator-(const StepsStats& earlier) const {
 
 Result<void> Store::set_steps(const StepsOptions& options) {
     if (!engine_) return fail(ErrorCode::store_closed, "store");
+    if (engine_->forked()) return engine_->refuse_child();
     if (engine_->on_own_thread())
         return fail(ErrorCode::wrong_thread, "set_steps() on a user thread of the store");
     TRY(check_steps_options(options));

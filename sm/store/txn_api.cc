@@ -17,6 +17,7 @@ using sm::TxnAccess;
 namespace sm {
 
 Error TxnAccess::why_not(const Txn& txn) {
+    if (txn.engine_ && txn.engine_->forked()) return Engine::refuse_child().error();
     const txn::Transaction* t = txn.txn_;
     if (!t || txn.generation_ != t->generation)
         return fail(ErrorCode::txn_ended, "transaction").error();

@@ -275,7 +275,7 @@ TEST(Transactions, AFailedStoreAcknowledgesNothing) {
         Transaction* lazy = *bench.table->begin({.durability = Durability::lazy});
         Transaction* aborts = *bench.table->begin({});
         for (Transaction* txn : {durable, lazy, aborts}) bench.write(*txn);
-        bench.log->fail_store();
+        bench.log->fail_store({.what = "test", .cause = {.code = ErrorCode::io_error, .os = EIO}});
         EXPECT_EQ(bench.table->commit(*durable).error().code, ErrorCode::store_failed);
         EXPECT_EQ(bench.table->commit(*lazy).error().code, ErrorCode::store_failed);
         bench.table->finish_abort(*aborts, true);

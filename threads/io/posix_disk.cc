@@ -125,6 +125,10 @@ Result<FileId> PosixDisk::open(std::string_view path, uint32_t flags) {
 
 void PosixDisk::close(FileId file) {
     DCHECK(file.value >= 0);
+    {
+        std::lock_guard lock(mutex_);
+        if (std::erase(locked_, file.value) != 0) flock(file.value, LOCK_UN);
+    }
     ::close(file.value);
 }
 
@@ -212,9 +216,13 @@ Result<void> PosixDisk::sync_directory(std::string_view path) {
 }
 
 Result<void> PosixDisk::lock_exclusive(FileId file) {
+    DCHECK(file.value >= 0);
     const int64_t result = retry([&] { return flock(file.value, LOCK_EX | LOCK_NB); });
     if (result == -EWOULDBLOCK) return fail(ErrorCode::store_locked, "lock file");
     if (result < 0) return fail_file(static_cast<int>(-result), "lock file");
+    std::lock_guard lock(mutex_);
+    if (std::find(locked_.begin(), locked_.end(), file.value) == locked_.end())
+        locked_.push_back(file.value);
     return {};
 }
 

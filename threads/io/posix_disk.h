@@ -2,11 +2,13 @@
 //
 // Concepts   A FileId is the file descriptor, so queues need no table. flock() belongs to one open
 //            file. A second open conflicts, whether it comes from another process or from this one.
+//            A child of fork() shares the open file, so close() gives the lock back explicitly.
 // Blocking   Every call may block the kernel thread for a short operation of the file system.
 #pragma once
 
 #include <memory>
 #include <mutex>
+#include <vector>
 
 #include "threads/io/io.h"
 #include "threads/io/pool_queue.h"
@@ -46,6 +48,7 @@ private:
     Result<void> ring_works_;   // under mutex_
     // Under mutex_; the first queue that needs the pool makes it.
     std::shared_ptr<IoPool> pool_;
+    std::vector<int32_t> locked_;  // under mutex_: files with an advisory lock
 };
 
 }  // namespace lockstep::threads

@@ -92,15 +92,23 @@ size_t StackPool::guarded(std::byte* memory, size_t count) const {
 // Two concurrent callers may each add a slab; both slabs are used.
 Result<Stack*> StackPool::add_slab() {
     const size_t bytes = kSlabStacks * slot_bytes_;
+    DCHECK(bytes > 0 && bytes % kPage == 0);
     void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
-    if (memory == MAP_FAILED) return fail_os(ErrorCode::out_of_memory, errno, "stack", bytes);
+    if (memory == MAP_FAILED)
+        return fail_os(ErrorCode::out_of_memory, errno,
+                       "memory for stacks: raise vm.max_map_count or RLIMIT_AS, or relax "
+                       "vm.overcommit_memory",
+                       bytes);
     auto* start = static_cast<std::byte*>(memory);
     const size_t count = guarded(start, kSlabStacks);
+    DCHECK(count <= kSlabStacks);
     auto* stacks = count == 0 ? nullptr : new (std::nothrow) Stack[count];
     if (stacks == nullptr) {
         munmap(memory, bytes);
-        return fail_os(ErrorCode::out_of_memory, ENOMEM, "stack", bytes);
+        return fail_os(ErrorCode::out_of_memory, ENOMEM,
+                       count == 0 ? "guard page of a stack: raise vm.max_map_count" : "stack",
+                       bytes);
     }
     SpinGuard guard(lock_);
     for (size_t i = 0; i < count; ++i) {

@@ -14,7 +14,7 @@
 //            LOG-4 The durable end is recorded apart from the records, and by later records.
 //                 Damage below it is corrupt_log, never a silent cut.
 //            LOG-5 After a failed write or sync the log is failed for ever: nothing becomes
-//                 durable, waiters get store_failed.
+//                 durable, waiters get store_failed. The first cause is kept (log_failure.cc).
 // Blocking   reserve() parks only while the ring is full. wait_durable() parks until the flusher
 //            has passed the LSN. reserve_undo() may park for the keeper, read() for I/O.
 // Source     ARIES; R. Johnson et al., "Aether", 2010 (early release, group commit); Silo's and
@@ -22,9 +22,11 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <string>
 
+#include <lockstep/store_failure.h>
 #include "threads/io/io.h"
 #include "threads/runtime/runtime.h"
 #include "threads/sync/event.h"
@@ -111,7 +113,19 @@ public:
     Result<void> wait_durable(Lsn lsn, Nanos deadline = kNever);
     void request_flush();  // wakes the flusher without waiting
     // Marks the store failed from outside (a data file's sync failed). Waiters get store_failed.
-    void fail_store();
+    // Of several failures the first stays. Any kernel thread.
+    [[gnu::cold]] void fail_store(StoreFailure why);
+    // The same for a store that could not be opened: on_failure() is not called.
+    [[gnu::cold]] void give_up();
+    // The failure that stopped the store, or null. Constant from then on. Any kernel thread.
+    const StoreFailure* failure() const;
+    // store_failed with the cause, for a caller that has seen failed().
+    [[gnu::cold]] std::unexpected<Error> refused() const;
+    // Sets a function that is called once, by the thread that stops the store, before any waiter
+    // is woken. It must not block. Call before start_flusher().
+    void on_failure(std::function<void(const StoreFailure&)> told);
+    // Path of the segment that holds, or held, the byte at `lsn`.
+    std::string segment_path(Lsn lsn) const;
 
     // Records below `lsn` are no longer needed: whole segments are recycled.
     void truncate_before(Lsn lsn);

@@ -55,10 +55,10 @@ void Log::Impl::run_flusher() {
         if (reason & kFlushDurable) gather_commits();
         // A flush is wanted but nothing is filled: another worker is in the middle of a record.
         if (!flush_once() && flushed != tail.load()) threads::yield();
-        if ((reason & kFlushMark) && !sync_mark()) fail();
+        if (reason & kFlushMark) (void)sync_mark();
         if (stopping && flushed == tail.load()) break;
     }
-    if (!failed.load() && !write_last_mark()) fail();
+    if (!failed.load()) (void)write_last_mark();
     wait_for_mark();
     flusher.store(nullptr);
     flusher_done->set();
@@ -117,10 +117,8 @@ bool Log::Impl::flush_once() {
     limit.store(hard_limit.load());  // the flusher is active: appends need not wake it
     const Nanos started = threads::now();
     const Result<void> written = write_prefix(begin, end);
-    if (!written || failed.load()) {
-        fail();
-        return true;
-    }
+    DCHECK(written || failed.load());
+    if (failed.load()) return true;
     last_flush = threads::now() - started;
     flush_nanos.fetch_add(last_flush, std::memory_order_relaxed);
     flush_bytes.fetch_add(end - flushed, std::memory_order_relaxed);
@@ -156,8 +154,12 @@ Result<void> Log::Impl::write_prefix(uint64_t begin, uint64_t end) {
     if (write.durable) syncs.fetch_add(1, std::memory_order_relaxed);
     if (MUTANT(sync_error_ignored) && write.result == -EIO) return {};
     if (write.result != static_cast<int64_t>(block_ceil(end) - begin))
-        return fail_os(ErrorCode::io_error, write.result < 0 ? static_cast<int>(-write.result) : 0,
-                       "log write", begin);
+        return fail(
+            write.durable ? "write and sync of log segment" : "write of log segment",
+            files.segment_path(write_segment),
+            fail_os(ErrorCode::io_error, write.result < 0 ? static_cast<int>(-write.result) : 0,
+                    "log segment", begin)
+                .error());
     return {};
 }
 
@@ -169,7 +171,9 @@ Result<void> Log::Impl::open_write_segment(uint64_t lsn) {
     write_segment = UINT64_MAX;
     if (lsn >= prepared_end.load()) TRY(place_segment_now());
     DCHECK(lsn < prepared_end.load());
-    write_file = TRY(files.open(number, threads::Disk::kDirect));
+    const Result<threads::FileId> file = files.open(number, threads::Disk::kDirect);
+    if (!file) return fail("open of log segment", files.segment_path(number), file.error());
+    write_file = *file;
     write_segment = number;
     return {};
 }
@@ -213,7 +217,10 @@ void Log::Impl::keep_mark() {
 // LM-A: records only what a completed sync covers, so the recorded end is never ahead. The write is
 // durable, so the record is never taken back.
 void Log::Impl::write_mark() {
-    if (mark_failed()) return fail();
+    if (mark_failed()) {
+        (void)fail("write and sync of log.mark", files.mark_path(), mark_error());
+        return;
+    }
     if (!mark_lags()) return;
     DCHECK(!mark_busy() && boundary <= durable.load());
     mark.durable_end = MUTANT(mark_ahead) ? tail.load() + 64 : boundary;
@@ -240,15 +247,18 @@ void Log::Impl::wait_for_mark() {
     while (mark_busy()) threads::park(ParkReason::log);
 }
 
-// Writes the mark now, without regard to the interval, and returns the outcome.
+Error Log::Impl::mark_error() const {
+    DCHECK(mark_failed());
+    const int err = mark_request.result < 0 ? static_cast<int>(-mark_request.result) : 0;
+    return fail_os(ErrorCode::io_error, err, "log mark", mark.durable_end).error();
+}
+
+// Writes the mark now, without regard to the interval. A failure stops the store.
 Result<void> Log::Impl::sync_mark() {
     wait_for_mark();
     write_mark();
     wait_for_mark();
-    if (mark_failed())
-        return fail_os(ErrorCode::io_error,
-                       mark_request.result < 0 ? static_cast<int>(-mark_request.result) : 0,
-                       "log mark", 0);
+    if (mark_failed()) return fail("write and sync of log.mark", files.mark_path(), mark_error());
     return {};
 }
 
@@ -295,21 +305,6 @@ void Log::Impl::wake_all(SpinLock& lock, threads::WaitQueue& queue) {
     }
 }
 
-// LOG-5. Appends continue into memory, so that callers unwind as usual. No more writes follow.
-[[gnu::cold]] void Log::Impl::fail() {
-    {
-        SpinGuard guard(ring_lock);
-        failed.store(true);
-        hard_limit.store(UINT64_MAX);
-        limit.store(UINT64_MAX);
-    }
-    wake_durable_waiters();
-    wake_all(ring_lock, ring_waiters);
-    wake_all(room_lock, room_waiters);
-}
-
-void Log::fail_store() { impl_->fail(); }
-
 void Log::request_flush() { impl_->kick(kFlushRequest); }
 
 Result<void> Log::wait_durable(Lsn lsn, Nanos deadline) {
@@ -335,7 +330,7 @@ Result<void> Log::wait_durable(Lsn lsn, Nanos deadline) {
         log.durable_waiters.remove(waiter);
     }
     if (log.durable.load() >= lsn.value) return {};
-    if (log.failed.load()) return lockstep::fail(ErrorCode::store_failed, "log", lsn.value);
+    if (log.failed.load()) return log.refused();
     return lockstep::fail(ErrorCode::timeout, "wait_durable", lsn.value);
 }
 

@@ -117,12 +117,20 @@ struct Log::Impl {
     void wake_durable_waiters();
     static void wake_all(SpinLock& lock, threads::WaitQueue& queue);
     void kick(FlushReason reason);
-    void fail();
+    Error mark_error() const;
+
+    // --- log_failure.cc
+    // Stops the store; the first cause stays. Returns `cause`. `told`: the first calls on_failure.
+    [[gnu::cold]] std::unexpected<Error> fail(StoreFailure why, bool told);
+    [[gnu::cold]] std::unexpected<Error> fail(const char* what, std::string file,
+                                              const Error& cause);
+    [[gnu::cold]] std::unexpected<Error> refused() const;
 
     // --- log_keep.cc
     void run_keeper();
     bool keep_step();
-    bool recycle_old();
+    Result<void> recycle_old();
+    Result<void> sync_names();
     bool make_segment();
     void fill_with_zeros(threads::FileId file);
     Result<void> place_segment_now();  // for the flusher; never parks
@@ -248,6 +256,10 @@ struct Log::Impl {
     uint64_t first_tail = kLogFirst;  // tail when the log was opened
     // The ring never held bytes below this.
     uint64_t ring_valid_from = 0;
+
+    // --- failure (LOG-5)
+    StoreFailure failure;  // written once, under ring_lock, before `failed`
+    std::function<void(const StoreFailure&)> on_failure;  // constant while threads run
 
     // --- statistics, relaxed
     std::atomic<uint64_t> flushes{0}, syncs{0}, flush_bytes{0}, ring_full_waits{0},

@@ -48,32 +48,38 @@ uint64_t Log::Impl::wanted_end() const {
 bool Log::Impl::keep_step() {
     if (failed.load()) return false;
     assert_segments();
-    if (first_segment < files.number_of(start.load())) return recycle_old();
+    if (first_segment < files.number_of(start.load())) return recycle_old().has_value();
     if (prepared_end.load() >= wanted_end()) return false;
     if (make_segment()) return true;
     keeper_stuck.store(true);  // tried again when a thread asks for space
     return false;
 }
 
-bool Log::Impl::recycle_old() {
+// An error of unlink or rename leaves everything as it was. A failed directory sync stops the
+// store.
+Result<void> Log::Impl::recycle_old() {
     DCHECK(first_segment < files.number_of(start.load()));  // of no record that is kept
     const uint64_t end = prepared_end.load();
     if (end >= start.load() + options.capacity_bytes) {
-        if (!files.disk().unlink(files.segment_path(first_segment))) return false;
+        TRY(files.disk().unlink(files.segment_path(first_segment)));
         ++first_segment;
-        return true;
+        return {};
     }
     // Its records are below start. None of them validates at its new place, because the checksum is
     // seeded with the LSN.
-    if (!files.recycle(first_segment, files.number_of(end))) return false;
+    TRY(files.recycle(first_segment, files.number_of(end)));
     ++first_segment;
     // The name may be lost, so no space beyond here can be promised any more.
-    if (!MUTANT(segment_name_unsynced) && !files.sync_directory()) {
-        fail();
-        return false;
-    }
+    if (!MUTANT(segment_name_unsynced)) TRY(sync_names());
     segment_added();
-    return true;
+    return {};
+}
+
+Result<void> Log::Impl::sync_names() {
+    const Result<void> synced = files.sync_directory();
+    DCHECK(!files.directory().empty());
+    if (!synced) return fail("sync of directory", files.directory(), synced.error());
+    return {};
 }
 
 bool Log::Impl::make_segment() {
@@ -86,10 +92,7 @@ bool Log::Impl::make_segment() {
         (void)files.disk().unlink(files.new_path());
         return false;
     }
-    if (!files.sync_directory()) {
-        fail();
-        return false;
-    }
+    if (!sync_names()) return false;
     segment_added();
     return true;
 }
@@ -119,16 +122,22 @@ void Log::Impl::fill_with_zeros(threads::FileId file) {
 // keeper would be too late.
 [[gnu::cold]] Result<void> Log::Impl::place_segment_now() {
     if (first_segment < files.number_of(start.load())) {
-        if (!recycle_old()) return lockstep::fail(ErrorCode::io_error, "log segment");
+        std::string path = files.segment_path(first_segment);
+        const Result<void> recycled = recycle_old();
+        if (!recycled)
+            return fail("rename or unlink of log segment", std::move(path), recycled.error());
         return {};
     }
     const uint64_t number = files.number_of(prepared_end.load());
-    const threads::FileId file = TRY(files.disk().open(
-        files.segment_path(number), threads::Disk::kCreate | threads::Disk::kDirect));
-    const Result<void> allocated = files.disk().allocate(file, files.segment_bytes());
-    files.disk().close(file);
-    if (!allocated) return allocated;
-    TRY(files.sync_directory());
+    const Result<threads::FileId> file =
+        files.open(number, threads::Disk::kCreate | threads::Disk::kDirect);
+    if (!file) return fail("open of log segment", files.segment_path(number), file.error());
+    DCHECK(file->value >= 0 && number == files.number_of(prepared_end.load()));
+    const Result<void> allocated = files.disk().allocate(*file, files.segment_bytes());
+    files.disk().close(*file);
+    if (!allocated)
+        return fail("allocate of log segment", files.segment_path(number), allocated.error());
+    TRY(sync_names());
     segment_added();
     return {};
 }

@@ -31,8 +31,7 @@ Result<void> Log::Impl::copy(uint64_t lsn, uint64_t bytes, std::byte* out) {
         return lockstep::fail(ErrorCode::corrupt_log, "log record", lsn);
     if (copy_from_ring(lsn, bytes, out)) return {};
     // Bytes that the ring no longer holds were written before, or never will be.
-    if (failed.load() && lsn + bytes > durable.load())
-        return lockstep::fail(ErrorCode::store_failed, "log record", lsn);
+    if (failed.load() && lsn + bytes > durable.load()) return refused();
     return copy_from_file(lsn, bytes, out);
 }
 
@@ -95,13 +94,17 @@ Result<void> Log::Impl::load_window(uint64_t begin, LogReadWindow& window) {
     const uint64_t offset = begin % files.segment_bytes();
     DCHECK(offset % LogReadWindow::kBytes == 0 && whole <= LogReadWindow::kBytes);
     const Result<threads::FileId> file = files.open(files.number_of(begin), threads::Disk::kDirect);
-    if (!file) return lockstep::fail(ErrorCode::corrupt_log, "log segment", begin);
+    // A missing segment is damage. Other errors, such as a limit on open files, are not.
+    if (!file)
+        return fail_os(
+            file.error().code == ErrorCode::bad_path ? ErrorCode::corrupt_log : file.error().code,
+            file.error().os, "log segment", begin);
     const Result<size_t> got = threads::current() != nullptr
                                    ? threads::io_read(*file, offset, block->bytes, whole,
                                                       "log segment", threads::ParkReason::io)
                                    : files.disk().read_now(*file, offset, block->bytes, whole);
     files.disk().close(*file);
-    if (!got) return std::unexpected(got.error());
+    if (!got) return fail_os(got.error().code, got.error().os, "log segment", begin);
     window.begin = begin;
     window.bytes = std::min<uint64_t>(*got, end - begin);
     window.data = std::make_unique<std::byte[]>(LogReadWindow::kBytes);

@@ -35,7 +35,7 @@ Result<void> Log::reserve_undo(UndoCredit& credit, uint64_t forward, uint64_t un
 [[gnu::noinline]] Result<void> Log::Impl::reserve_undo_slow(UndoCredit& credit, uint64_t forward,
                                                             uint64_t undo, LogWorkerSlot& slot) {
     for (;;) {
-        if (failed.load()) return lockstep::fail(ErrorCode::store_failed, "log");
+        if (failed.load()) return refused();
         const uint64_t spare = slot.spare.load(std::memory_order_relaxed);
         const uint64_t missing = undo > spare ? undo - spare : 0;
         const uint64_t bound = start.load() + options.capacity_bytes;

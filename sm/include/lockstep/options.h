@@ -35,6 +35,10 @@ struct Options {
     uint32_t stack_bytes = 64 * 1024;
     // Transactions live at once, 16 .. 65536; further transactions wait in begin.
     uint32_t transactions_max = 16384;
+    // User threads of start() and spawn() that have not ended, 1 .. 2^20; start() refuses more with
+    // too_many. Each takes up to stack_bytes of memory and two memory mappings. Linux allows 65530
+    // mappings by default (vm.max_map_count), hence the default here.
+    uint32_t user_threads_max = 32000;
     uint64_t log_bytes = 2ull << 30;  // bound on the live log, 4 MB .. 1 TB
     // 1 MB .. 1 GB, multiple of 4096; log_bytes / this >= 4.
     uint64_t log_segment_bytes = 64ull << 20;

@@ -3,12 +3,18 @@
 // Concepts   A store is a directory. Inside run() and spawn() everything that waits (lock, page,
 //            log) suspends the user thread, never its kernel thread. From main() run() blocks the
 //            calling kernel thread until the transaction has ended.
+// fork()     The child has a copy of the store without its kernel threads. There every call returns
+//            the error forked, list() and the statistics are empty, and destructors do nothing; the
+//            files stay the parent's. The child may open other stores, but not this one while the
+//            parent has it open. A function that forks on a user thread must not return in the
+//            child: end the child there with exec() or _exit(). The files are close-on-exec.
 // Blocking   Said at each call. Callbacks must not block their kernel thread (no sleep, no mutex
 //            held for long): use lockstep::sleep_for.
 #pragma once
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <type_traits>
 #include <vector>
 
@@ -17,12 +23,10 @@
 #include <lockstep/key.h>
 #include <lockstep/options.h>
 #include <lockstep/stats.h>
+#include <lockstep/store_failure.h>
 
 namespace lockstep {
 
-namespace threads {
-class Completion;
-}
 namespace sm {
 struct StoreAccess;
 }
@@ -35,10 +39,12 @@ public:
     Task();
     ~Task();
     void finish();
-    void wait();
+    // False in the child of a fork(), where the thread will never end.
+    bool wait();
 
 private:
-    std::unique_ptr<threads::Completion> done_;
+    struct State;
+    std::unique_ptr<State> state_;
 };
 template <class F, class... A>
 using value_of = typename std::invoke_result_t<F, A...>::value_type;
@@ -50,8 +56,12 @@ template <class T>
 class Handle {
 public:
     // Waits for the end and gives the result, once; a second call returns bad_argument. Suspends a
-    // user thread, blocks any other.
+    // user thread, blocks any other. Error in the child of a fork(): forked, if the end came later.
     Result<T> join();
+    // Whether the thread was started. Never blocks. Its errors are those of Store::start(); join()
+    // then returns the same error at once, and the function was destroyed without a call. After
+    // join(): bad_argument.
+    Result<void> started() const;
 
 private:
     friend class Store;
@@ -96,7 +106,9 @@ public:
                      worker);
     }
     // Starts fn() -> Result<T> on a user thread without a transaction; run() and begin() inside it
-    // use that thread. Never blocks. Errors come through the handle: store_closed, out_of_memory.
+    // use that thread. Never blocks. Errors, which Handle::started() tells at once: store_closed,
+    // forked; too_many if Options::user_threads_max threads have not ended; out_of_memory if there
+    // is no stack, with the limit to raise.
     template <class F>
     auto start(F fn, int worker = kAnyWorker) -> Handle<detail::value_of<F&>>;
     // Workers take turns.
@@ -149,13 +161,20 @@ public:
     // text; empty if the store is sound. Suspends or blocks; reads the whole volume.
     Result<std::vector<std::string>> verify();
 
+    // What stopped the store: which operation failed on which file with which errno. Empty while
+    // the store works. Each store_failed error repeats the operation and the errno, and
+    // Options::logger gets the text once, at level 0. Still says it after close(). Any kernel
+    // thread; never blocks.
+    std::optional<StoreFailure> failure() const;
+
     // A snapshot of all counters since the store was opened. Never blocks.
     StoreStats stats() const;
     // Counters of the teams, summed over workers; empty if STEPS was never on. Exact only while
     // nothing runs. Never blocks.
     StepsStats steps_stats() const;
     // Switches teams and CTX points while transactions run, and clears steps_stats(). Blocks until
-    // all workers have switched. Errors: bad_option; wrong_thread on a user thread of the store.
+    // all workers have switched. Errors: bad_option; wrong_thread on a user thread of the store;
+    // those of start().
     Result<void> set_steps(const StepsOptions& options);
     // The options as given to open(), with what an existing store fixes. Valid while it is open.
     const Options& options() const;
@@ -185,14 +204,20 @@ private:
         }
     }
     Result<void> start_thread(std::move_only_function<void()> body, int worker);
+    void let_go();
 
     std::unique_ptr<sm::Engine> engine_;
+    std::unique_ptr<StoreFailure> failure_;  // of the store that was closed
 };
 
-// On a user thread of a store.
+// Lets other ready user threads of the worker run first; on a foreign kernel thread, sched_yield().
 void yield();
+// Suspends the user thread for `time` nanoseconds at least; blocks a foreign kernel thread. kNever:
+// for ever.
 void sleep_for(Nanos time);
-Nanos now();  // the store's clock
+// Nanoseconds of the store's clock on a user thread, of CLOCK_MONOTONIC on a foreign kernel thread.
+// The two are the same, unless a test gave the store a clock. Never blocks.
+Nanos now();
 
 }  // namespace lockstep
 

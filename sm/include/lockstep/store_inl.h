@@ -11,13 +11,20 @@ template <class T>
 struct Handle<T>::State {
     detail::Task task;
     std::optional<Result<T>> result;  // set before task.finish()
+    Result<void> started;             // set by start() alone
 };
+
+template <class T>
+Result<void> Handle<T>::started() const {
+    if (!state_) return fail(ErrorCode::bad_argument, "handle was joined already");
+    return state_->started;
+}
 
 template <class T>
 Result<T> Handle<T>::join() {
     if (!state_) return fail(ErrorCode::bad_argument, "handle was joined already");
     const auto state = std::exchange(state_, nullptr);
-    state->task.wait();
+    if (!state->task.wait()) return fail(ErrorCode::forked, "handle of the parent process");
     return std::move(*state->result);
 }
 
@@ -26,13 +33,13 @@ auto Store::start(F fn, int worker) -> Handle<detail::value_of<F&>> {
     using T = detail::value_of<F&>;
     Handle<T> handle;
     handle.state_ = std::make_shared<typename Handle<T>::State>();
-    auto started = start_thread(
+    handle.state_->started = start_thread(
         [fn = std::move(fn), state = handle.state_]() mutable {
             state->result.emplace(fn());
             state->task.finish();
         },
         worker);
-    if (!started) {
+    if (const Result<void>& started = handle.state_->started; !started) {
         handle.state_->result.emplace(std::unexpected(started.error()));
         handle.state_->task.finish();
     }

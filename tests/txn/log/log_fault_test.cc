@@ -93,7 +93,8 @@ TEST(LogFault, NothingThatFollowsAFailureIsWritten) {
             bench.spawn(1, [&] {
                 for (uint64_t n = 0; n < seed % 8; ++n) threads::yield();
                 failed_at = bench.log->tail().value;
-                bench.log->fail_store();
+                bench.log->fail_store(
+                    {.what = "test", .cause = {.code = ErrorCode::io_error, .os = EIO}});
                 append(*bench.log, 1, 0, 100);
             });
             bench.finish();

@@ -47,7 +47,8 @@ namespace lockstep {
     X(wrong_thread, "called outside the user thread it belongs to") \
     X(too_many, "a limit on concurrent objects is reached") \
     X(rolled_back, "transaction was rolled back at the caller's request") \
-    X(unsupported, "not supported here")
+    X(unsupported, "not supported here") \
+    X(forked, "store belongs to the parent process; open one after fork()")
 // clang-format on
 
 // What failed; LOCKSTEP_ERRORS gives the meanings.
