@@ -59,7 +59,8 @@ void on_user_thread(const char* name, void (*body)(), size_t stack_bytes = 64 * 
 void overflow() {
     if (run_over(1'000'000) == 42) fputs("impossible\n", stderr);
 }
-int* volatile nowhere = nullptr;
+// Nothing is mapped here. UndefinedBehaviorSanitizer would report a null pointer itself.
+int* volatile nowhere = reinterpret_cast<int*>(4096);
 void write_nowhere() { *nowhere = 1; }
 
 void say_and_end(int, siginfo_t*, void*) {
