@@ -199,6 +199,10 @@ public:
     // May a key be put in front of the target's slot?
     Result<GapCheck> check_gap(txn::LockManager& locks, txn::Transaction& txn, const Target& t,
                                txn::LockName name, NextKey& next);
+    // Waits for what check_gap() found in the way of inserting `key`. `next`: name of the next key.
+    [[gnu::cold, gnu::noinline]] Result<void> wait_for_gap(txn::Transaction& txn, GapCheck gap,
+                                                           txn::LockName name, txn::LockName next,
+                                                           const SearchKey& key);
     Result<void> insert_record(txn::Transaction& txn, txn::LockName name, const SearchKey& key,
                                Slice value, bool overflow, const Position* ahead = nullptr);
     // Whole new value over that of an existing live record. `flags` of payload::ReplaceFlags.

@@ -15,6 +15,7 @@
 
 #include "sm/btree/btree_impl.h"
 #include "sm/btree/overflow.h"
+#include "sm/core/lock_error.h"
 #include "threads/base/mutants.h"
 
 namespace lockstep::sm {
@@ -202,7 +203,8 @@ void BTreeCursor::leave_record() {
 [[gnu::always_inline]] inline Result<BTreeCursor::Step> BTreeCursor::take(
     Position& pos, const OptimisticPage* before, Slice key, bool leaf_changed, SharedPage& hold) {
     const txn::LockName name = name_of(key);
-    TRY(lock_key(name, hold));
+    if (auto locked = lock_key(name, hold); !locked) [[unlikely]]
+        return key_lock_error(locked.error(), key);
     const Page& page = *pos.at.page;
     const bool is_ghost = ghost(page, pos.slot), is_overflow = overflow(page, pos.slot);
     OverflowRef ref{};
@@ -251,7 +253,9 @@ Result<BTreeCursor::Step> BTreeCursor::take_overflow(const OverflowRef& ref, txn
     if (!pos.at.valid()) return Step::again;
     if (next == kPageNone) {
         if (serializable() && !MUTANT(scan_end_unprotected))
-            TRY(lock(txn::end_lock_name(tree_.id()), LockMode::gap_read, hold));
+            if (auto locked = lock(txn::end_lock_name(tree_.id()), LockMode::gap_read, hold);
+                !locked) [[unlikely]]
+                return end_lock_error(locked.error());
         return pos.at.valid() ? Step::end : Step::again;
     }
     before = pos.at;
@@ -287,7 +291,8 @@ Result<BTreeCursor::Step> BTreeCursor::take_overflow(const OverflowRef& ref, txn
         return Step::again;
     if (bounded_ && (changed || !inside_) && beyond(key)) [[unlikely]] {
         if (serializable() && !MUTANT(scan_bound_unprotected))
-            TRY(lock(name_of(key), LockMode::gap_read, hold));
+            if (auto locked = lock(name_of(key), LockMode::gap_read, hold); !locked) [[unlikely]]
+                return key_lock_error(locked.error(), key);
         return pos.at.valid() && (!before.page || before.valid()) ? Step::end : Step::again;
     }
     return take(pos, before.page ? &before : nullptr, key, changed, hold);
@@ -299,7 +304,8 @@ Result<BTreeCursor::Step> BTreeCursor::first_backward(Position& pos, SharedPage&
     BTree::NextKey above;
     if (!TRY(tree_.next_key(*pos.at.page, pos.slot, &pos.at, above)) || !pos.at.valid())
         return Step::again;
-    TRY(lock(above.name, LockMode::gap_read, hold));
+    if (auto locked = lock(above.name, LockMode::gap_read, hold); !locked) [[unlikely]]
+        return bounded_ ? gap_lock_error(locked.error(), high_) : end_lock_error(locked.error());
     if (!pos.at.valid() || !above.valid()) return Step::again;
     gap_above_locked_ = true;
     return Step::record;
@@ -362,7 +368,8 @@ Result<BTreeCursor::Step> BTreeCursor::backward(unsigned tries) {
         return false;
     if (bounded_ && !inside_ && beyond(key)) [[unlikely]]
         return false;
-    TRY(lock(name_of(key), mode_));
+    if (auto locked = lock(name_of(key), mode_); !locked) [[unlikely]]
+        return key_lock_error(locked.error(), key);
     if (slots(page)[slot].bits & (kGhost | kOverflow)) [[unlikely]]
         return false;
     copy_value(node::value(page, slot));

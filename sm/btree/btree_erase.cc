@@ -2,6 +2,7 @@
 // undoable.
 #include "sm/btree/btree_impl.h"
 #include "sm/core/cleanup.h"
+#include "sm/core/lock_error.h"
 
 namespace lockstep::sm {
 
@@ -35,7 +36,10 @@ Result<bool> BTree::erase(txn::Transaction& txn, Slice key) {
         TRY(check_write(txn, key.size(), 0));
     }
     const node::SearchKey wanted(key);
-    TRY(env_.locks->lock_record(txn.locks, lock_, wanted.lock_name(id_), txn::LockMode::X));
+    if (auto locked =
+            env_.locks->lock_record(txn.locks, lock_, wanted.lock_name(id_), txn::LockMode::X);
+        !locked) [[unlikely]]
+        return key_lock_error(locked.error(), wanted);
     BTree::Target t;
     TRY(latch_for(txn, wanted, true, t));
     if (!t.found || ghost(*t.page, t.slot)) return false;

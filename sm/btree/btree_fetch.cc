@@ -9,6 +9,7 @@
 //            while the lock is taken.
 #include "sm/btree/btree_descent.h"
 #include "sm/btree/overflow.h"
+#include "sm/core/lock_error.h"
 #include "threads/base/hints.h"
 #include "threads/base/mutants.h"
 #include "threads/steps/ctx.h"
@@ -109,7 +110,8 @@ inline Result<bool> BTree::lock_in_team(txn::Transaction& txn, const SearchKey& 
     const bool located = Descent::locate_ahead(*this, txn, key, name, pos, expected);
     const bool uncached = located && expected == Expect::uncached && pos.found;
     if (uncached && threads::worker_local.prefetch) prefetch_record(pos, kRecordAhead);
-    TRY(env_.locks->lock_record(txn.locks, lock_, name, mode));
+    if (auto locked = env_.locks->lock_record(txn.locks, lock_, name, mode); !locked) [[unlikely]]
+        return key_lock_error(locked.error(), key);
     if (!uncached) return located;
     CTX(record);
     return revalidate(key, pos);
@@ -125,7 +127,9 @@ Result<bool> BTree::fetch_specially(txn::Transaction& txn, Slice key, ValueOut& 
     bool located = false;
     if (threads::worker_local.points)
         located = TRY(lock_in_team(txn, wanted, name, txn::LockMode::S, pos));
-    else TRY(env_.locks->lock_record(txn.locks, lock_, name, txn::LockMode::S));
+    else if (auto locked = env_.locks->lock_record(txn.locks, lock_, name, txn::LockMode::S);
+             !locked)
+        return key_lock_error(locked.error(), wanted);
     Result<bool> found = read_record(*this, *env_.pool, txn, wanted, pos, located, out);
     if (!held_before) env_.locks->unlock(txn.locks, name, txn::LockMode::S);
     return found;
@@ -145,7 +149,9 @@ Result<bool> BTree::fetch_alone(txn::Transaction& txn, Slice key, Access access,
         prefetch_record(pos, out.fixed ? out.capacity : kRecordAhead);
         if (access != Access::read) env_.pool->prefetch_for_change(pos.at);
     }
-    TRY(env_.locks->lock_record(txn.locks, lock_, name, mode_of(access)));
+    if (auto locked = env_.locks->lock_record(txn.locks, lock_, name, mode_of(access)); !locked)
+        [[unlikely]]
+        return key_lock_error(locked.error(), wanted);
     return read_record(*this, *env_.pool, txn, wanted, pos, located, out);
 }
 

@@ -10,6 +10,7 @@
 #include "sm/btree/overflow.h"
 #include "sm/change/rollback.h"
 #include "sm/core/cleanup.h"
+#include "sm/core/lock_error.h"
 #include "threads/base/mutants.h"
 
 namespace lockstep::sm {
@@ -115,6 +116,21 @@ Result<void> check_write(const txn::Transaction& txn, size_t key_bytes, size_t v
     return {};
 }
 
+Result<void> BTree::wait_for_gap(txn::Transaction& txn, GapCheck gap, txn::LockName name,
+                                 txn::LockName next, const SearchKey& key) {
+    DCHECK(threads::current()->latch_depth == 0);  // BT-3
+    DCHECK(name.value != 0 && next.value != 0 && gap != GapCheck::clear);
+    if (gap == GapCheck::wait_above) {
+        auto free = env_.locks->wait_until_grantable(txn.locks, next, LockMode::gap_insert, id_);
+        if (!free) return gap_lock_error(free.error(), key);
+    }
+    if (gap == GapCheck::wait_own) {
+        auto locked = env_.locks->lock_record(txn.locks, lock_, name, LockMode::gap_read);
+        if (!locked) return key_lock_error(locked.error(), key);
+    }
+    return {};
+}
+
 Result<void> BTree::insert_record(txn::Transaction& txn, txn::LockName name, const SearchKey& key,
                                   Slice value, bool is_overflow, const Position* ahead) {
     DCHECK(!too_large(key.size(), value.size()) || is_overflow);
@@ -133,10 +149,7 @@ Result<void> BTree::insert_record(txn::Transaction& txn, txn::LockName name, con
             // BT-3: nothing is waited for with the leaf latched.
             if (gap != GapCheck::clear) [[unlikely]] {
                 t.page.release();
-                if (gap == GapCheck::wait_above)
-                    TRY(locks.wait_until_grantable(txn.locks, next.name, LockMode::gap_insert));
-                if (gap == GapCheck::wait_own)
-                    TRY(locks.lock_record(txn.locks, lock_, name, LockMode::gap_read));
+                TRY(wait_for_gap(txn, gap, name, next.name, key));
                 if (gap == GapCheck::changed) TRY(backoff(++changes, t.id));
                 continue;
             }
@@ -170,7 +183,9 @@ Result<void> BTree::insert(txn::Transaction& txn, Slice key, Slice value) {
     const BTree::Position* ahead = nullptr;
     if (!in_uncached_team()) env_.locks->prefetch(name);
     else if (Descent::locate_ahead(*this, txn, wanted, name, place, expected)) ahead = &place;
-    TRY(env_.locks->lock_record(txn.locks, lock_, name, LockMode::X));
+    if (auto locked = env_.locks->lock_record(txn.locks, lock_, name, LockMode::X); !locked)
+        [[unlikely]]
+        return key_lock_error(locked.error(), wanted);
     if (too_large(key.size(), value.size())) [[unlikely]]
         return insert_large(env_, *this, txn, name, wanted, value);
     return insert_record(txn, name, wanted, value, false, ahead);

@@ -11,6 +11,7 @@
 //            reserved before.
 #include <lockstep/index.h>
 #include "sm/btree/btree_impl.h"
+#include "sm/core/lock_error.h"
 
 namespace lockstep::sm {
 
@@ -69,7 +70,10 @@ void Run::set_keys() {
 Result<void> Run::lock() {
     DCHECK(threads::current()->latch_depth == 0);  // BT-3
     for (size_t i = 0; i < count_; ++i)
-        TRY(env_.locks->lock_record(txn_.locks, tree_.lock(), names_[i], txn::LockMode::X));
+        if (auto locked =
+                env_.locks->lock_record(txn_.locks, tree_.lock(), names_[i], txn::LockMode::X);
+            !locked) [[unlikely]]
+            return key_lock_error(locked.error(), keys_[i]);
     return {};
 }
 

@@ -4,6 +4,7 @@
 #include "sm/btree/overflow.h"
 #include "sm/change/rollback.h"
 #include "sm/core/cleanup.h"
+#include "sm/core/lock_error.h"
 
 namespace lockstep::sm {
 
@@ -145,7 +146,10 @@ Result<bool> BTree::update(txn::Transaction& txn, Slice key, Slice value) {
         TRY(check_write(txn, key.size(), value.size()));
     }
     const SearchKey wanted(key);
-    TRY(env_.locks->lock_record(txn.locks, lock_, wanted.lock_name(id_), txn::LockMode::X));
+    if (auto locked =
+            env_.locks->lock_record(txn.locks, lock_, wanted.lock_name(id_), txn::LockMode::X);
+        !locked) [[unlikely]]
+        return key_lock_error(locked.error(), wanted);
     if (too_large(key.size(), value.size())) [[unlikely]]
         return update_large(env_, *this, txn, key, value);
     for (unsigned rooms = 0; rooms <= kRoomTriesMax; ++rooms) {
@@ -167,7 +171,10 @@ Result<bool> BTree::patch(txn::Transaction& txn, Slice key, size_t offset, Slice
         TRY(check_write(txn, key.size(), part.size()));
     }
     const SearchKey wanted(key);
-    TRY(env_.locks->lock_record(txn.locks, lock_, wanted.lock_name(id_), txn::LockMode::X));
+    if (auto locked =
+            env_.locks->lock_record(txn.locks, lock_, wanted.lock_name(id_), txn::LockMode::X);
+        !locked) [[unlikely]]
+        return key_lock_error(locked.error(), wanted);
     BTree::Target t;
     TRY(latch_for(txn, wanted, true, t));
     if (!t.found || ghost(*t.page, t.slot)) return false;

@@ -19,6 +19,7 @@
 #include "sm/btree/overflow.h"
 #include "sm/change/deferred.h"
 #include "sm/change/rollback.h"
+#include "sm/core/lock_error.h"
 #include "sm/space/sweep.h"
 #include "sm/store/engine.h"
 #include "sm/store/ghost_cleaner.h"
@@ -338,6 +339,21 @@ HeapFile* Catalog::heap_by_id(ObjectId id) {
     SpinGuard guard(impl_->lock);
     const auto it = impl_->objects.find(id.value);
     return it == impl_->objects.end() ? nullptr : it->second.heap.get();
+}
+
+std::optional<CatalogEntry> Catalog::find(ObjectId id) const {
+    SpinGuard guard(impl_->lock);
+    const auto it = impl_->objects.find(id.value);
+    if (it == impl_->objects.end()) return std::nullopt;
+    DCHECK(it->second.entry.id == id);
+    return it->second.entry;
+}
+
+std::string object_text(Catalog* catalog, ObjectId id) {
+    if (id == kCatalogObject) return "the catalog";
+    if (const auto entry = catalog ? catalog->find(id) : std::nullopt)
+        return (entry->kind == ObjectKind::index ? "index " : "heap ") + printable(entry->name);
+    return "object " + std::to_string(id.value);
 }
 
 std::vector<CatalogEntry> Catalog::list() const {

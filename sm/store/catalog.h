@@ -7,6 +7,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "sm/btree/btree.h"
@@ -26,6 +27,11 @@ struct CatalogEntry {
 };
 
 class Engine;
+class Catalog;
+
+// For error texts: `index "accounts"`, `heap "log"`, `the catalog`. By number if the object is not
+// known, or `catalog` is null.
+std::string object_text(Catalog* catalog, ObjectId id);
 
 class Catalog final : public ObjectDirectory {
 public:
@@ -46,6 +52,8 @@ public:
     BTree* index_by_id(ObjectId id) override;
     HeapFile* heap_by_id(ObjectId id);
     std::vector<CatalogEntry> list() const;
+    // Also of objects that are not committed yet. Empty: there is none of that number.
+    std::optional<CatalogEntry> find(ObjectId id) const;
     BTree& own_tree();
     DropList& drop_list();
 

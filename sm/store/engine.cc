@@ -212,12 +212,15 @@ Result<void> Engine::build(std::string_view path, bool fresh) {
                     : TRY(txn::Log::open(*runtime, log_options, Lsn{superblock.checkpoint_lsn})));
     log->on_failure(
         [this](const StoreFailure& why) { report(0, "the store stops: " + why.text()); });
-    locks = own(own_locks_, std::make_unique<txn::LockManager>(
-                                txn::LockOptions{.buckets_log2 = options.lock_table_bytes_log2 - 6,
-                                                 .owners_max = options.transactions_max + 64,
-                                                 .timeout = options.lock_timeout,
-                                                 .escalate_at = options.escalate_at,
-                                                 .stage = options.lock_stage}));
+    locks = own(own_locks_,
+                std::make_unique<txn::LockManager>(txn::LockOptions{
+                    .buckets_log2 = options.lock_table_bytes_log2 - 6,
+                    .owners_max = options.transactions_max + 64,
+                    .timeout = options.lock_timeout,
+                    .escalate_at = options.escalate_at,
+                    .stage = options.lock_stage,
+                    .object_text = [this](ObjectId id) { return object_text(catalog.get(), id); },
+                    .owners_have_threads = true}));
     txns = own(own_txns_,
                std::make_unique<txn::TransactionTable>(*log, *locks, options.transactions_max));
     pool = own(own_pool_, TRY(BufferPool::create(*runtime, *log, data_file,

@@ -1,8 +1,8 @@
 // fuzz_api.cc - any sequence of calls, right and wrong, in any state: each gives a value or an
 // error, and the store stays sound.
 //
-// Input      one call after the other. Four transactions on one user thread, so that they wait for
-//            each other in vain (lock_timeout).
+// Input      one call after the other. Four transactions on one user thread, so that they cannot
+//            wait for each other (self_deadlock).
 #include <array>
 
 #include "tests/fuzz/fuzz_input.h"

@@ -5,6 +5,7 @@
 
 #include <lockstep/result.h>
 #include "threads/base/check.h"
+#include "threads/base/error_detail.h"
 
 namespace lockstep {
 
@@ -44,7 +45,9 @@ std::string Error::text() const {
         s += what;
         s += "]";
     }
-    if (a || b || c) {
+    if (const std::string longer = error_detail(*this); !longer.empty()) {
+        s += ": " + longer;
+    } else if (a || b || c) {
         s += " (" + std::to_string(a);
         if (b || c) s += ", " + std::to_string(b);
         if (c) s += ", " + std::to_string(c);

@@ -12,6 +12,7 @@
 #include "threads/base/check.h"
 #include "threads/base/rng.h"
 #include "threads/runtime/virtual_cores.h"
+#include "threads/thread/stack_overflow.h"
 #include "threads/worker/worker.h"
 
 namespace lockstep::threads {
@@ -30,6 +31,7 @@ struct Runtime::Impl {
     explicit Impl(const RuntimeOptions& options)
         : shared(options.stack_bytes), caller_driven(options.caller_driven), rng(options.seed) {}
 
+    OverflowReports overflow_reports;
     MonotonicClock own_clock;
     RuntimeShared shared;
     const bool caller_driven;
@@ -72,6 +74,7 @@ void* kernel_thread_main(void* argument) {
         CPU_SET(self.cpu, &set);
         sched_setaffinity(0, sizeof set, &set);  // failure costs only speed
     }
+    const SignalStack signal_stack;
     const Result<void> ok = self.worker->attach();
     if (!ok) self.error = ok.error();
     self.attached.store(ok ? 1 : 2, std::memory_order_release);

@@ -24,10 +24,11 @@
 namespace lockstep::threads {
 
 struct RuntimeOptions {
-    uint32_t workers = 1;            // kernel threads, 1..64
-    size_t stack_bytes = 64 * 1024;  // per user thread, guard page excluded
-    bool pin_workers = false;        // bind worker i to the i-th allowed CPU
-    bool caller_driven = false;      // simulation: no kernel threads, see step()
+    uint32_t workers = 1;  // kernel threads, 1..64
+    // Per user thread, guard page excluded. An overflow is reported: see stack_overflow.h.
+    size_t stack_bytes = 64 * 1024;
+    bool pin_workers = false;    // bind worker i to the i-th allowed CPU
+    bool caller_driven = false;  // simulation: no kernel threads, see step()
     // caller_driven: a step is a worker's whole turn, not one slice (see step()).
     bool whole_turns = false;
     uint64_t seed = 1;  // caller_driven: draws the worker of each step

@@ -34,6 +34,15 @@ constexpr size_t kFactor = 1;
 constexpr size_t round_up(size_t n) { return (n + kPage - 1) / kPage * kPage; }
 }  // namespace
 
+bool Stack::guards(const void* address) const {
+    DCHECK(base != nullptr && base < top);
+    const auto at = reinterpret_cast<uintptr_t>(address), end = reinterpret_cast<uintptr_t>(base);
+    return at < end && end - at <= kPage;
+}
+
+// The colour takes less than the page that a slot has for it.
+size_t Stack::option_bytes() const { return (bytes() - 1) / kPage * kPage / kFactor; }
+
 StackPool::StackPool(size_t stack_bytes)
     : stack_bytes_(round_up(stack_bytes) * kFactor), slot_bytes_(stack_bytes_ + 2 * kPage) {
     DCHECK(stack_bytes >= kBytesMin && stack_bytes <= kBytesMax);
@@ -43,6 +52,7 @@ inline void StackPool::assert_state(const Stack& stack) const {
     DCHECK(reinterpret_cast<uintptr_t>(stack.base) % kPage == 0);  // above a guard page
     DCHECK(reinterpret_cast<uintptr_t>(stack.top) % 64 == 0);
     DCHECK(stack.bytes() >= stack_bytes_ && stack.bytes() < slot_bytes_);  // SK-1
+    DCHECK(stack.option_bytes() == stack_bytes_ / kFactor);
 }
 
 StackPool::~StackPool() {

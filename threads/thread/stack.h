@@ -28,6 +28,10 @@ struct Stack {
     void* fiber = nullptr;      // TSan's handle of the context here, else null
     unsigned valgrind_id = 0;
     size_t bytes() const { return static_cast<size_t>(top - base); }
+    // Does `address` lie in the guard page?
+    bool guards(const void* address) const;
+    // The bytes that the pool was asked for, in whole pages.
+    size_t option_bytes() const;
 };
 
 class StackPool {

@@ -68,6 +68,8 @@ struct alignas(kCacheLineBytes) Thread {
     ThreadFn fn;
     // Since the thread began; timed reasons only [itself only].
     Nanos waited[static_cast<size_t>(ParkReason::kCount)] = {};
+    // For the lock manager: the owner for which it waits now, or null. Written by itself.
+    std::atomic<void*> lock_wait{nullptr};
 #ifdef LOCKSTEP_DEBUG_CHECKS
     // Ranks of the ranked latches held, ascending; see Latch [itself only].
     uint16_t ranks[16] = {};
@@ -88,6 +90,7 @@ struct alignas(kCacheLineBytes) Thread {
         DCHECK(all_prev == nullptr && all_next == nullptr);
         DCHECK(timer_index == UINT32_MAX);
         DCHECK(next == nullptr && latch_depth == 0 && !urgent);
+        DCHECK(lock_wait.load(std::memory_order_relaxed) == nullptr);
     }
 };
 

@@ -104,7 +104,9 @@ LockManager::Impl::Step LockManager::Impl::queue_up(LockBucket& bucket, LockEntr
     request->instant = ask == Ask::instant;
     request->worker = static_cast<uint8_t>(threads::worker_index());
     std::atomic_ref(owner.thread).store(thread, std::memory_order_relaxed);
-    enqueue(request, threads::now());
+    const Nanos now = threads::now();
+    enqueue(request, now);
+    note_held(head, now);
     // The policy may have put it before the waiters in whose favour it was refused.
     if (request->next && reorders_arrivals(options.stage.policy)) {
         WakeBatch wakes;
@@ -138,7 +140,7 @@ Result<Grant> LockManager::Impl::acquire(LockBucket& bucket, LockOwner& owner, L
         case Step::converting:
         case Step::queued: break;
     }
-    TRY(wait(owner, name));
+    TRY(wait(owner, name, mode));
     return step == Step::queued && ask != Ask::instant ? Grant::fresh : Grant::again;
 }
 

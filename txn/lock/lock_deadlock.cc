@@ -16,6 +16,11 @@
 //                 its source enqueued, because another owner was granted or was put before it. Such
 //                 an edge leads to an owner that is running or just enqueuing, and that owner's own
 //                 search comes later.
+//            LM-7 A thread may run several owners (nested transactions) and waits for one of them.
+//                 The others cannot end meanwhile, so the search goes on from the one that waits. A
+//                 cycle of one member is an owner that waits for another one of its thread.
+//                 Thread::lock_wait is stored before LockOwner::waiting, so the proof of LM-5 holds
+//                 for these edges too.
 //            LK-4 Only the search holds the latches of several buckets, and it takes them in
 //                 address order.
 // Blocking   Spins. Allocates nothing. Wakes the victim and the waiters that can then be granted.
@@ -27,20 +32,6 @@
 
 namespace lockstep::txn {
 namespace {
-
-// Calls visit(owner, rights, queued) for each owner that `request` waits for. Stops when visit
-// returns false.
-template <class Visit>
-void for_each_blocker(const LockRequest& request, Visit visit) {
-    for (const LockRequest* at = request.head->granted_first; at; at = at->next)
-        if (at->owner != request.owner && !compatible(request.wanted, at->granted))
-            if (!visit(at->owner, at->granted, false)) return;
-    // Conversions wait for granted rights only (LK-2).
-    if (request.own && !MUTANT(conversion_waits_behind)) return;
-    for (const LockRequest* at = request.prev; at; at = at->prev)
-        if (!compatible(at->wanted, request.wanted))
-            if (!visit(at->owner, at->wanted, true)) return;
-}
 
 uint64_t loss(const LockOwner& owner) { return owner.work + owner.locks_held; }
 
@@ -64,6 +55,8 @@ private:
     bool expand(uint32_t index);
     bool add(LockOwner* owner, uint32_t parent);
     bool confirm(CycleRecord& record);
+    const DeadlockSearch::Node* choose_victim() const;
+    LockOwner* waiter_for(LockOwner* blocker) const;
 
     LockManager::Impl& impl_;
     DeadlockSearch& search_;
@@ -114,9 +107,10 @@ bool Searcher::expand(uint32_t index) {
         bool closed = false;
         // An earlier waiter for the same rights waits only for owners that `owner` waits for too,
         // so a path through it adds nothing. A long queue thus costs no search of all its members.
-        for_each_blocker(*request, [&](LockOwner* blocker, LockMode mode, bool queued) {
-            closed = blocker == &start_;
-            if (!closed && !(queued && mode == request->wanted)) add(blocker, index);
+        for_each_blocker(*request, [&](const LockRequest& at, bool queued) {
+            LockOwner* const next = waiter_for(at.owner);
+            closed = next == &start_;
+            if (!closed && !(queued && at.wanted == request->wanted)) add(next, index);
             return !closed;
         });
         return closed;
@@ -129,25 +123,56 @@ bool Searcher::confirm(CycleRecord& record) {
     const auto& path = search_.path;
     for (size_t i = 0; i < path.size(); ++i) {
         const DeadlockSearch::Node& node = search_.nodes[path[i]];
-        const LockOwner* next = search_.nodes[path[(i + 1) % path.size()]].owner;
+        DeadlockSearch::Node& next = search_.nodes[path[(i + 1) % path.size()]];
         if (node.owner->waiting.load(std::memory_order_acquire) != node.request) return false;
         const uint64_t name = node.request->name.load(std::memory_order_relaxed);
         if (&impl_.bucket(name) != node.bucket) return false;
         DCHECK(node.bucket->latch.is_held() && node.request->owner == node.owner);
         bool found = false;
-        for_each_blocker(*node.request, [&](const LockOwner* blocker, LockMode mode, bool queued) {
-            found = blocker == next;
-            if (found && i < CycleRecord::kLines)
-                record.lines[i] = {.txn = node.owner->txn,
-                                   .name = name,
-                                   .wanted = node.request->wanted,
-                                   .other = mode,
-                                   .queued = queued};
-            return !found;
+        for_each_blocker(*node.request, [&](const LockRequest& at, bool queued) {
+            found = waiter_for(at.owner) == next.owner;
+            if (!found) return true;
+            next.nested = at.owner != next.owner;
+            if (i >= CycleRecord::kLines) return false;
+            record.lines[i] = {.txn = node.owner->txn,
+                               .name = name,
+                               .object = node.owner->waits_in,
+                               .wanted = node.request->wanted,
+                               .blocker = Blocker(at, queued, start_.wait_began)};
+            if (next.nested) record.lines[i].blocker.inner = next.owner->txn;
+            return false;
         });
         if (!found) return false;
     }
     return true;
+}
+
+// The owner that must get its lock before `blocker` can go on: itself, or the one for which its
+// thread waits meanwhile (LM-7). Under the latch of a bucket where `blocker` has rights, so its
+// thread is constant.
+LockOwner* Searcher::waiter_for(LockOwner* blocker) const {
+    if (!impl_.options.owners_have_threads ||
+        blocker->waiting.load(std::memory_order_relaxed) != nullptr)
+        return blocker;
+    threads::Thread* thread = std::atomic_ref(blocker->thread).load(std::memory_order_relaxed);
+    if (thread == nullptr) return blocker;
+    auto* inner = static_cast<LockOwner*>(thread->lock_wait.load(std::memory_order_acquire));
+    DCHECK(inner == nullptr || inner->slot < search_.seen.size());
+    return inner && inner->waiting.load(std::memory_order_acquire) ? inner : blocker;
+}
+
+// The least loss, but a nested owner only if all are nested: its thread's other owner keeps its
+// rights, and the cycle would form again.
+const DeadlockSearch::Node* Searcher::choose_victim() const {
+    const DeadlockSearch::Node* victim = nullptr;
+    for (const uint32_t at : search_.path) {
+        const DeadlockSearch::Node& node = search_.nodes[at];
+        if (!victim || (node.nested != victim->nested ? victim->nested
+                                                      : better_victim(*node.owner, *victim->owner)))
+            victim = &node;
+    }
+    DCHECK(victim != nullptr && victim->request->owner == victim->owner);
+    return victim;
 }
 
 bool Searcher::break_cycle(WakeBatch& wakes) {
@@ -164,16 +189,13 @@ bool Searcher::break_cycle(WakeBatch& wakes) {
     CycleRecord record;
     const bool real = confirm(record) || MUTANT(cycle_unconfirmed);
     if (real) {
-        const DeadlockSearch::Node* victim = &search_.nodes[search_.path[0]];
-        for (const uint32_t at : search_.path)
-            if (better_victim(*search_.nodes[at].owner, *victim->owner))
-                victim = &search_.nodes[at];
-        DCHECK(victim->request->owner == victim->owner);
+        const DeadlockSearch::Node* victim = choose_victim();
         record.id = search_.cycles = id;
         record.length = static_cast<uint32_t>(search_.path.size());
         record.victim = victim->owner->txn;
         search_.kept[id % DeadlockSearch::kKept] = record;
-        impl_.deny(*victim->bucket, victim->request, WaitOutcome::deadlock, id, wakes);
+        impl_.deny(*victim->bucket, victim->request,
+                   record.length == 1 ? WaitOutcome::own_thread : WaitOutcome::deadlock, id, wakes);
     }
     for (LockBucket* bucket : buckets) bucket->latch.unlock();
     return real;
@@ -188,35 +210,6 @@ void LockManager::Impl::resolve_deadlocks(LockOwner& start) {
     Searcher searcher(*this, start);
     while (searcher.find())
         if (searcher.break_cycle(wakes)) deadlocks.fetch_add(1, std::memory_order_relaxed);
-}
-
-std::string LockManager::describe_cycle(uint32_t id) const {
-    CycleRecord record;
-    {
-        const SpinGuard guard(impl_->search.latch);
-        record = impl_->search.kept[id % DeadlockSearch::kKept];
-    }
-    if (id == 0 || record.id != id) return {};
-    const auto number = [](uint64_t value) { return std::to_string(value); };
-    const auto hex = [](uint64_t value) {
-        std::string digits;
-        for (; value || digits.empty(); value >>= 4)
-            digits.insert(digits.begin(), "0123456789abcdef"[value & 15]);
-        return "0x" + digits;
-    };
-    std::string text;
-    const uint32_t lines = std::min<uint32_t>(record.length, CycleRecord::kLines);
-    for (uint32_t i = 0; i < lines; ++i) {
-        const CycleLine& line = record.lines[i];
-        const bool last_kept = i + 1 == CycleRecord::kLines && record.length > CycleRecord::kLines;
-        if (i) text += "; ";
-        text += "txn " + number(line.txn.value) + " waits for " + lock_mode_name(line.wanted) +
-                " on " + hex(line.name) + (line.queued ? " behind " : " held by ");
-        text += last_kept ? "another" : "txn " + number(record.lines[(i + 1) % lines].txn.value);
-        text += std::string(" (") + lock_mode_name(line.other) + ")";
-    }
-    if (record.length > lines) text += "; and " + number(record.length - lines) + " more";
-    return text + "; victim txn " + number(record.victim.value);
 }
 
 }  // namespace lockstep::txn

@@ -33,6 +33,7 @@
 #include <vector>
 
 #include "threads/base/check.h"
+#include "threads/base/mutants.h"
 #include "threads/base/spin_lock.h"
 #include "threads/sync/stage.h"
 #include "threads/thread/thread.h"
@@ -111,7 +112,8 @@ struct LockHead;
 struct alignas(kCacheLineBytes) LockRequest {
     LockRequest* next = nullptr;  // among the granted, or in the line
     LockRequest* prev = nullptr;
-    Nanos entered = 0;      // waiting: begin of the wait
+    // Waiting: begin of the wait. Granted: since when it is known to be held, 0 = unknown.
+    Nanos entered = 0;
     uint32_t bypassed = 0;  // waiting: times overtaken
     LockMode granted = LockMode::none;
     LockMode wanted = LockMode::none;  // waiting
@@ -282,14 +284,53 @@ inline LockMode mode(uint64_t word) { return static_cast<LockMode>(word & 0x7f);
 // The name under which an object's lock stands in the table.
 inline LockName object_lock_name(ObjectId object) { return page_lock_name(object, kPageNone); }
 
-// One line of a recorded deadlock: `txn` waits for `wanted` on `name`. The next line's txn holds
-// `other` or, if `queued`, waits for it earlier in the queue.
+// Calls visit(blocker, queued) for each request that `request` waits for: a granted one, or one
+// before it in the queue. Stops when visit returns false. Under the bucket's latch.
+template <class Visit>
+void for_each_blocker(const LockRequest& request, Visit visit) {
+    for (const LockRequest* at = request.head->granted_first; at; at = at->next)
+        if (at->owner != request.owner && !compatible(request.wanted, at->granted))
+            if (!visit(*at, false)) return;
+    // Conversions wait for granted rights only (LK-2).
+    if (request.own && !MUTANT(conversion_waits_behind)) return;
+    for (const LockRequest* at = request.prev; at; at = at->prev)
+        if (!compatible(at->wanted, request.wanted))
+            if (!visit(*at, true)) return;
+}
+
+// One request that another one waits for, as of some moment; for texts.
+struct Blocker {
+    TxnId txn{};
+    LockMode mode = LockMode::none;
+    bool queued = false;
+    TxnId inner{};   // in a cycle: what its thread runs meanwhile, if that is the next member
+    Nanos time = 0;  // held for at least so long, or waiting so long
+
+    Blocker() = default;
+    Blocker(const LockRequest& at, bool is_queued, Nanos now)
+        : txn(at.owner->txn),
+          mode(is_queued ? at.wanted : at.granted),
+          queued(is_queued),
+          time(at.entered != 0 && now > at.entered ? now - at.entered : 0) {
+        DCHECK(mode != LockMode::none);
+    }
+    std::string text() const;
+};
+// What a request waited for when its time was up.
+struct Blockers {
+    static constexpr uint32_t kMax = 3;
+    uint32_t count = 0;  // those beyond kMax are not kept
+    Nanos waited = 0;
+    Blocker of[kMax];
+};
+
+// One line of a recorded deadlock: `txn` waits for `wanted` on `name`, because of `blocker`.
 struct CycleLine {
     TxnId txn{};
     uint64_t name = 0;
+    ObjectId object = kNoObject;
     LockMode wanted = LockMode::none;
-    LockMode other = LockMode::none;
-    bool queued = false;
+    Blocker blocker;
 };
 struct CycleRecord {
     static constexpr size_t kLines = 16;
@@ -306,6 +347,8 @@ struct DeadlockSearch {
         LockRequest* request;  // as seen under its bucket's latch
         LockBucket* bucket;
         uint32_t parent;  // index in nodes
+        // The member before it waits for another owner of its thread.
+        bool nested = false;
     };
     static constexpr size_t kKept = 64;
     // Under the latch: each owner is a node once, so nothing grows beyond the slots.
@@ -385,6 +428,14 @@ struct LockManager::Impl {
 
     // --- lock_queue.cc: under the bucket's latch
     void enqueue(LockRequest* request, Nanos now);
+    // Notes that the granted rights are held at `now`, where no earlier time is known.
+    static void note_held(LockHead* head, Nanos now) {
+        // New grants come first, so the known ones are behind.
+        for (LockRequest* at = head->granted_first; at && at->entered == 0; at = at->next) {
+            DCHECK(at->granted != LockMode::none && at->head == head);
+            at->entered = now;
+        }
+    }
     void grant_waiters(uint64_t name, LockHead* head, WakeBatch& wakes);
     LockRequest* prefer_local(LockStage& stage, LockHead* head, LockRequest* first, LockMode ahead);
     void grant_request(uint64_t name, LockHead* head, LockRequest* request);
@@ -393,11 +444,20 @@ struct LockManager::Impl {
               WakeBatch& wakes);
 
     // --- lock_wait.cc: without latches
-    Result<void> wait(LockOwner& owner, LockName name);
-    void cancel(LockOwner& owner, WaitOutcome outcome);
+    Result<void> wait(LockOwner& owner, LockName name, LockMode mode);
+    // `blockers` receives what the request waited for.
+    void cancel(LockOwner& owner, WaitOutcome outcome, Blockers* blockers = nullptr);
 
     // --- lock_deadlock.cc: without latches
     void resolve_deadlocks(LockOwner& start);
+
+    // --- lock_text.cc: without latches
+    [[gnu::cold, gnu::noinline]] std::unexpected<Error> wait_failed(const LockOwner& owner,
+                                                                    LockName name, LockMode mode,
+                                                                    WaitOutcome outcome,
+                                                                    const Blockers& blockers);
+    std::string place_text(ObjectId object, uint64_t name) const;
+    std::string describe_cycle(uint32_t id);
 
     // --- lock_object.cc
     static Intent* find_intent(LockOwner& owner, const ObjectLock& object);

@@ -104,9 +104,11 @@ Result<bool> LockManager::try_lock(LockOwner& owner, LockName name, LockMode mod
     return grant != Grant::refused;
 }
 
-Result<void> LockManager::wait_until_grantable(LockOwner& owner, LockName name, LockMode mode) {
+Result<void> LockManager::wait_until_grantable(LockOwner& owner, LockName name, LockMode mode,
+                                               ObjectId object) {
     LockBucket& bucket = buckets_[name.value >> shift_];
     bucket.latch.lock();
+    owner.waits_in = object;
     TRY(impl_->acquire(bucket, owner, name, mode, Ask::instant));
     return {};
 }

@@ -17,12 +17,15 @@
 //            LM-5 A cycle of waits exists only between its last request and the end of that
 //                 request's deadlock search. [lock_deadlock.cc]
 //            LM-6 A noted intention conflicts with no granted strong lock. [lock_object.cc]
+//            LM-7 With owners_have_threads, LM-5 also counts an edge from an owner to the one for
+//                 which its thread waits. [lock_deadlock.cc]
 // Blocking   lock() parks the user thread while others hold a conflicting mode; the caller must
 //            hold no latch. The try_ calls never park.
 // Source     Gray & Reuter ch. 8; IBM "U" locks; PostgreSQL's README of fast-path locks for the
 //            idea behind ObjectLock.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -44,6 +47,11 @@ struct LockOptions {
     // Record locks of one owner in one object before it tries the object's lock; 0 = never.
     uint32_t escalate_at = 5000;
     LockStageOptions stage = {};  // order of waiters
+    // Name of an object for texts, as `index "accounts"`. Called without latches, on errors only.
+    std::function<std::string(ObjectId)> object_text = {};
+    // LockOwner::thread is the only thread that can end the owner, from its first lock to its last.
+    // A wait of that thread, for whatever owner, then blocks the owner too (LM-7).
+    bool owners_have_threads = false;
 };
 
 struct LockBucket;  // one cache line of the table
@@ -70,15 +78,18 @@ public:
     }
 
     // Grants `mode` in addition to what the owner holds. Parks on conflict. After an error the
-    // owner holds what it held before. Errors: deadlock (this owner is the victim; detail = id of
-    // the recorded cycle, see describe_cycle; a = name), lock_timeout (a = name), cancelled,
-    // out_of_memory, wrong_thread (a wait is needed and the caller is no user thread).
+    // owner holds what it held before. Errors: deadlock (this owner is the victim; b = id of the
+    // recorded cycle, see describe_cycle), self_deadlock (another owner of this thread holds it; b
+    // likewise), lock_timeout, cancelled, out_of_memory, wrong_thread (a wait is needed and the
+    // caller is no user thread). The first four have a = name and a text (error_detail.h), in which
+    // a name is lock_name_text() of it.
     Result<void> lock(LockOwner& owner, LockName name, LockMode mode);
     // False if the request would have to wait. Error: out_of_memory only.
     Result<bool> try_lock(LockOwner& owner, LockName name, LockMode mode);
     // Waits until `mode` could be granted, and grants nothing. For an insert's intention on the gap
-    // of the next key.
-    Result<void> wait_until_grantable(LockOwner& owner, LockName name, LockMode mode);
+    // of the next key. `object` is for texts.
+    Result<void> wait_until_grantable(LockOwner& owner, LockName name, LockMode mode,
+                                      ObjectId object = kNoObject);
     // True if `mode` could be granted now. A hint unless the caller prevents changes otherwise.
     bool grantable(const LockOwner& owner, LockName name, LockMode mode);
     LockMode held(const LockOwner& owner, LockName name) const;

@@ -66,9 +66,11 @@ struct alignas(kCacheLineBytes) ObjectLock {
 
 struct LockRequest;  // private to the lock manager
 
+inline constexpr ObjectId kNoObject{UINT32_MAX};
+
 // How the wait of an owner ended. Written by the thread that ended it, before LockOwner::waiting
 // becomes null.
-enum class WaitOutcome : uint8_t { none, granted, deadlock, timeout, cancelled };
+enum class WaitOutcome : uint8_t { none, granted, deadlock, own_thread, timeout, cancelled };
 
 // What an owner knows about its lock on one object. Owner's thread only; other threads read
 // LockOwner::noted instead.
@@ -87,11 +89,12 @@ struct Intent {
 
 // Embedded in a transaction. All fields belong to the owner's thread unless a comment says
 // otherwise. Register it with add_owner() before the first lock. Other threads read txn, work,
-// priority and operations_left only while the owner waits.
+// priority, operations_left and waits_in only while the owner waits. Under a bucket's latch they
+// also read txn and thread of an owner that has rights there.
 struct LockOwner {
     uint32_t slot = 0;
     TxnId txn{};
-    // The thread to wake; written before `waiting` is set.
+    // The thread to wake; written before `waiting` is set. See LockOptions::owners_have_threads.
     threads::Thread* thread = nullptr;
     Nanos timeout = kNever;  // longest wait of one request
     // Log bytes written. The deadlock victim has the least work + locks_held.
@@ -100,6 +103,8 @@ struct LockOwner {
     uint32_t operations = 0;  // declared length in records it locks, 0 = unknown
     // Operations left, as of its newest wait; for LockPolicy::short_first.
     uint32_t operations_left = UINT32_MAX;
+    // Object of its newest wait, for texts; written under the bucket's latch.
+    ObjectId waits_in = kNoObject;
 
     // Names held, in order of grant; a pool provides the chunks.
     struct alignas(kCacheLineBytes) Chunk {

@@ -83,6 +83,8 @@ void LockManager::Impl::enqueue(LockRequest* request, Nanos now) {
         .stage.enqueue(head->line, *request, now);
     head->waiting.add(request->wanted);
     owner->outcome = WaitOutcome::none;
+    DCHECK(owner->thread->lock_wait.load(std::memory_order_relaxed) == nullptr);  // LM-7
+    owner->thread->lock_wait.store(owner, std::memory_order_relaxed);
     owner->waiting.store(request, std::memory_order_release);
 }
 
@@ -122,6 +124,7 @@ void LockManager::Impl::grant_waiters(uint64_t name, LockHead* head, WakeBatch& 
         }
         if (group++ == 0) now = time_of_grant();
         stage.take(head->line, *request, now);
+        request->entered = now;
         head->waiting.remove(request->wanted);
         end_wait(request, WaitOutcome::granted, wakes);
         grant_request(name, head, request);

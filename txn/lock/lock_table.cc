@@ -100,6 +100,7 @@ LockRequest* LockManager::Impl::add_granted(uint64_t name, LockHead* head, LockO
     request->head = head;
     request->granted = mode;
     request->wanted = LockMode::none;
+    request->entered = 0;
     request->prev = nullptr;
     request->next = head->granted_first;
     if (head->granted_first) head->granted_first->prev = request;

@@ -1,7 +1,7 @@
 // lock_wait.cc - the wait of a blocked request, and how it ends: grant, deadline, cancellation.
 //
-// States     queued -> granted (grant_waiters) | deadlock (resolve_deadlocks) | timeout (cancel by
-//            the waiter) | cancelled (cancel).
+// States     queued -> granted (grant_waiters) | deadlock or own_thread (resolve_deadlocks) |
+//            timeout (cancel by the waiter) | cancelled (cancel).
 // Blocking   wait() parks and must be called without any latch.
 #include <algorithm>
 
@@ -17,11 +17,13 @@ Nanos deadline_after(Nanos now, Nanos longest) {
 
 }  // namespace
 
-[[gnu::noinline]] Result<void> LockManager::Impl::wait(LockOwner& owner, LockName name) {
+[[gnu::noinline]] Result<void> LockManager::Impl::wait(LockOwner& owner, LockName name,
+                                                       LockMode mode) {
     DCHECK(threads::current()->latch_depth == 0);
     DCHECK(owner.thread == threads::current() && name.value != 0);
     waits.fetch_add(1, std::memory_order_relaxed);
     if (!MUTANT(deadlock_undetected)) resolve_deadlocks(owner);
+    Blockers blockers;
     if (owner.waiting.load(std::memory_order_acquire)) {
         const Nanos before = threads::waited(threads::ParkReason::lock);
         const Nanos deadline =
@@ -29,40 +31,43 @@ Nanos deadline_after(Nanos now, Nanos longest) {
         while (owner.waiting.load(std::memory_order_acquire))
             if (!threads::park_until(deadline, threads::ParkReason::lock) &&
                 !MUTANT(timeout_ignored))
-                cancel(owner, WaitOutcome::timeout);
+                cancel(owner, WaitOutcome::timeout, &blockers);
         wait_nanos.fetch_add(threads::waited(threads::ParkReason::lock) - before,
                              std::memory_order_relaxed);
     }
     DCHECK(owner.waiting.load() == nullptr);
+    DCHECK(owner.thread->lock_wait.load(std::memory_order_relaxed) == &owner);
+    owner.thread->lock_wait.store(nullptr, std::memory_order_relaxed);
     const WaitOutcome outcome = owner.outcome;
     owner.outcome = WaitOutcome::none;
-    switch (outcome) {
-        case WaitOutcome::granted: ++owner.waits; return {};
-        case WaitOutcome::deadlock: {
-            DCHECK(owner.cycle != 0);
-            auto error = fail(ErrorCode::deadlock, "lock", name.value);
-            error.error().detail = owner.cycle;
-            return error;
-        }
-        case WaitOutcome::timeout:
-            timeouts.fetch_add(1, std::memory_order_relaxed);
-            return fail(ErrorCode::lock_timeout, "lock", name.value);
-        case WaitOutcome::cancelled: return fail(ErrorCode::cancelled, "lock", name.value);
-        case WaitOutcome::none: break;
+    if (outcome != WaitOutcome::granted) [[unlikely]] {
+        if (outcome == WaitOutcome::timeout) timeouts.fetch_add(1, std::memory_order_relaxed);
+        return wait_failed(owner, name, mode, outcome, blockers);
     }
-    CHECK(false);  // LK-3: a wait ends with an outcome
+    ++owner.waits;
     return {};
 }
 
 // The request may end and its memory may serve another lock meanwhile. It is valid only if, under
 // the latch of the bucket that it names, the owner still waits for it.
-void LockManager::Impl::cancel(LockOwner& owner, WaitOutcome outcome) {
+void LockManager::Impl::cancel(LockOwner& owner, WaitOutcome outcome, Blockers* blockers) {
     WakeBatch wakes;
     while (LockRequest* request = owner.waiting.load(std::memory_order_acquire)) {
         LockBucket& b = bucket(request->name.load(std::memory_order_relaxed));
         const SpinGuard guard(b.latch);
         if (owner.waiting.load(std::memory_order_acquire) != request) continue;
         if (&bucket(request->name.load(std::memory_order_relaxed)) != &b) continue;
+        if (blockers) {
+            const Nanos now = threads::now();
+            DCHECK(blockers->count == 0 && now >= owner.wait_began);
+            blockers->waited = now - owner.wait_began;
+            for_each_blocker(*request, [&](const LockRequest& at, bool queued) {
+                if (blockers->count < Blockers::kMax)
+                    blockers->of[blockers->count] = Blocker(at, queued, now);
+                ++blockers->count;
+                return true;
+            });
+        }
         deny(b, request, outcome, 0, wakes);
         return;
     }

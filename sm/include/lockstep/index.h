@@ -6,8 +6,10 @@
 //            that takes a key refuses a longer one, also as a bound of a scan: key_too_long.
 // Blocking   Every call may suspend the calling user thread for locks, pages and log space.
 // Errors     Besides those named: deadlock and lock_timeout (roll back, perhaps try again:
-//            Store::run does), key_too_long, log_full, no_space, io_error, corrupt_page (names
-//            the page), store_failed, store_closed, and those of txn.h.
+//            Store::run does), self_deadlock (roll back; see Store::run), key_too_long, log_full,
+//            no_space, io_error, corrupt_page (names the page), store_failed, store_closed, and
+//            those of txn.h. Error::text() of the first three names the lock, its holders and the
+//            cycle.
 #pragma once
 
 #include <optional>

@@ -31,7 +31,13 @@ struct Options {
     uint32_t workers = 1;                // kernel threads that run transactions, 1..64
     bool pin_workers = false;            // bind worker i to the i-th allowed CPU
     uint64_t pool_bytes = 256ull << 20;  // buffer pool, 4 MB .. 1 TB
-    // Stack of a user thread, 48 KB .. 8 MB; a split takes 32 KB.
+    // Stack of a user thread, 48 KB .. 8 MB; a split takes 32 KB. A thread that needs more meets
+    // a guard page. The process then names the thread, its stack size and this option on stderr,
+    // and passes SIGSEGV on to the handler that the application installed before it opened its
+    // first store. Without one, the default action dumps core. All other SIGSEGV go there directly.
+    // A handler that is installed later takes precedence; it should pass on what it does not
+    // handle. On a worker the application's handler has a stack of 64 KB. The last close() restores
+    // it.
     uint32_t stack_bytes = 64 * 1024;
     // Transactions live at once, 16 .. 65536; further transactions wait in begin.
     uint32_t transactions_max = 16384;

@@ -91,6 +91,10 @@ public:
     // returns an error, which run() then returns. A deadlock victim is run again, at most
     // Options::retries_max times: fn may run several times. On a user thread of the store fn runs
     // there; else run() blocks the calling kernel thread. Errors: fn's, commit's, store_closed.
+    // run() inside fn is a transaction of its own. It sees nothing that the outer one has not
+    // committed, and its commit stays if the outer one rolls back. If it needs a lock of the outer
+    // one, the wait would never end: it gets self_deadlock at once, which is not repeated. Pass the
+    // outer Txn on instead.
     template <class F>
     auto run(F&& fn, const TxnOptions& options = {}) -> Result<detail::value_of<F&, Txn&>> {
         if (!engine_) return fail(ErrorCode::store_closed, "store");

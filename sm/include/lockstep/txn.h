@@ -3,8 +3,8 @@
 // Blocking   commit() of a durable transaction suspends the calling user thread until the log is on
 //            disk; others run meanwhile.
 // Errors     Use after commit or abort: txn_ended. From another user thread than the one that began
-//            it: wrong_thread. After deadlock, lock_timeout or any error marked "must be rolled
-//            back" every call but abort() returns txn_aborting.
+//            it: wrong_thread. After deadlock, self_deadlock, lock_timeout or any error marked
+//            "must be rolled back" every call but abort() returns txn_aborting.
 #pragma once
 
 #include <lockstep/result.h>

@@ -353,7 +353,7 @@ TEST_F(HeapTest, SerializableScanSeesNoPhantom) {
         auto& writer = store_.begin(txn::Isolation::serializable, 5 * kMillisecond);
         auto id = heap_->insert(writer, "phantom");
         ASSERT_FALSE(id);
-        EXPECT_EQ(id.error().code, ErrorCode::lock_timeout);
+        EXPECT_EQ(id.error().code, ErrorCode::self_deadlock);
         store_.abort(writer);
         EXPECT_EQ(all(reader).size(), 10u);
         store_.commit(reader);
@@ -370,7 +370,7 @@ TEST_F(HeapTest, RepeatableReadScanHoldsItsRecords) {
         auto& writer = store_.begin(txn::Isolation::serializable, 5 * kMillisecond);
         auto done = heap_->update(writer, a, "b");
         ASSERT_FALSE(done);
-        EXPECT_EQ(done.error().code, ErrorCode::lock_timeout);
+        EXPECT_EQ(done.error().code, ErrorCode::self_deadlock);
         store_.abort(writer);
         store_.commit(reader);
         auto& loose = store_.begin(txn::Isolation::read_committed);

@@ -354,7 +354,7 @@ TEST_F(StoreTest, AfterAFailureOnlyARollback) {
                 TRY(index.put(failed, "before", "v"));
                 const Savepoint point = TRY(failed.savepoint());
                 std::string text;
-                EXPECT_EQ(code_of(index.put(failed, "held", "w")), ErrorCode::lock_timeout);
+                EXPECT_EQ(code_of(index.put(failed, "held", "w")), ErrorCode::self_deadlock);
                 EXPECT_EQ(code_of(index.put(failed, "after", "v")), ErrorCode::txn_aborting);
                 EXPECT_EQ(code_of(index.get(failed, "before", text)), ErrorCode::txn_aborting);
                 EXPECT_EQ(code_of(failed.savepoint()), ErrorCode::txn_aborting);

@@ -9,6 +9,7 @@
 
 #include <lockstep/result.h>
 #include "threads/base/check.h"
+#include "threads/base/error_detail.h"
 
 namespace lockstep {
 namespace {
@@ -40,6 +41,24 @@ TEST(Errors, TheTextHoldsWhatIsKnown) {
               start + " [file] (0, 0, 9)");
     EXPECT_EQ(fail_os(ErrorCode::io_error, EIO, "file", 1, 2).error().text(),
               start + " [file] (1, 2): " + std::strerror(EIO));
+}
+
+TEST(Errors, ALongerTextReplacesTheNumbers) {
+    Error error = fail(ErrorCode::lock_timeout, "lock", 7).error();
+    set_error_detail(error, "held by another");
+    const std::string start = std::string("lock_timeout: ") + error_meaning(error.code) + " [lock]";
+    EXPECT_EQ(error.text(), start + ": held by another");
+    Error second = error;
+    set_error_detail(second, std::string(2 * kErrorDetailBytesMax, 'x'));
+    EXPECT_EQ(error_detail(second), std::string(kErrorDetailBytesMax, 'x'));
+    EXPECT_EQ(error_detail(error), "held by another");
+    for (size_t i = 0; i < kErrorDetailsKept; ++i) {
+        Error other = error;
+        set_error_detail(other, std::to_string(i));
+        EXPECT_EQ(error_detail(other), std::to_string(i));
+    }
+    EXPECT_EQ(error.text(), start + " (7)");
+    EXPECT_EQ(error_detail({}), "");
 }
 
 TEST(Errors, AFailedCheckNamesItself) {

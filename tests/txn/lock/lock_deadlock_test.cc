@@ -72,7 +72,7 @@ TEST(LockDeadlock, RingsOfManyOwners) {
         EXPECT_EQ(victims, 1u);
         EXPECT_EQ(last, n - 1);  // equal work: the highest id
         EXPECT_EQ(s.check(), "");
-        const std::string text = s.locks.describe_cycle((*outcome[last])->error().detail);
+        const std::string text = s.locks.describe_cycle((*outcome[last])->error().b);
         if (n > 16) {
             EXPECT_NE(text.find("and " + std::to_string(n - 16) + " more"), std::string::npos)
                 << text;
@@ -107,7 +107,7 @@ TEST(LockDeadlock, ThroughTheQueue) {
     EXPECT_EQ(error_of(writer), ErrorCode::deadlock);  // the least work, a mere waiter
     EXPECT_TRUE(granted(reader));
     EXPECT_TRUE(waits(closing));
-    const std::string text = s.locks.describe_cycle((*writer)->error().detail);
+    const std::string text = s.locks.describe_cycle((*writer)->error().b);
     EXPECT_NE(text.find("behind"), std::string::npos) << text;
     EXPECT_EQ(s.check(), "");
     s.release(2);
@@ -219,13 +219,85 @@ TEST(LockDeadlock, TextNamesEveryMember) {
     auto a = s.lock(0, LockName{0xabc3}, X);
     auto b = s.lock(1, LockName{0xabc1}, S);
     ASSERT_EQ(error_of(b), ErrorCode::deadlock);
-    EXPECT_EQ(s.locks.describe_cycle((*b)->error().detail),
+    EXPECT_EQ(s.locks.describe_cycle((*b)->error().b),
               "txn 101 waits for S on 0xabc1 held by txn 100 (X); txn 100 waits for X on 0xabc3 "
               "held by txn 101 (S); victim txn 101");
     EXPECT_EQ(s.locks.describe_cycle(0), "");
     EXPECT_EQ(s.locks.describe_cycle(77), "");
     s.release(1);
     EXPECT_TRUE(granted(a));
+}
+
+// LM-7. The outer owner cannot end while its thread waits for the inner one.
+class NestedOwners : public ::testing::Test {
+protected:
+    NestedOwners() : s({.owners_have_threads = true}) { s.owner[2].work = 1000; }
+    ~NestedOwners() override {
+        for (size_t i = 0; i < 3; ++i) s.release(i);
+    }
+    // On one user thread: the outer owner, 0, takes name 0. The inner one, 1, then asks for `name`.
+    void nest(uint64_t name) {
+        s.go([this, name] {
+            s.owner[0].thread = s.owner[1].thread = threads::current();
+            ASSERT_TRUE(s.locks.lock(s.owner[0], name_of(0), X));
+            inner = s.locks.lock(s.owner[1], name_of(name), X);
+        });
+    }
+
+    Scene s;
+    std::optional<Result<void>> inner;
+};
+
+TEST_F(NestedOwners, WaitForTheOuterOwnerEndsAtOnce) {
+    nest(0);
+    ASSERT_TRUE(inner && !*inner);
+    EXPECT_EQ(inner->error().code, ErrorCode::self_deadlock);
+    EXPECT_EQ(inner->error().a, name_of(0).value);
+    EXPECT_NE(inner->error().text().find("held by txn 100 (X), whose user thread runs txn 101"),
+              std::string::npos)
+        << inner->error().text();
+    EXPECT_EQ(s.check(), "");
+}
+
+// The inner owner would meet the same cycle again, so the other thread's owner gives way.
+TEST_F(NestedOwners, CycleThatTheInnerOwnerCloses) {
+    s.go([this] { ASSERT_TRUE(s.locks.lock(s.owner[2], name_of(2), X)); });
+    std::shared_ptr<Scene::Outcome> other;
+    s.go([&, this] {
+        s.owner[0].thread = s.owner[1].thread = threads::current();
+        ASSERT_TRUE(s.locks.lock(s.owner[0], name_of(0), X));
+        while (!other) threads::park(threads::ParkReason::event);
+        inner = s.locks.lock(s.owner[1], name_of(2), X);
+    });
+    threads::Thread* const thread = s.owner[0].thread;
+    other = s.lock(2, name_of(0), X);
+    EXPECT_TRUE(waits(other));
+    threads::wake(thread);
+    s.settle();
+    EXPECT_EQ(error_of(other), ErrorCode::deadlock);
+    EXPECT_FALSE(inner);
+    s.release(2);
+    EXPECT_TRUE(inner && *inner);
+}
+
+TEST_F(NestedOwners, CycleThatTheOtherThreadCloses) {
+    s.go([this] { ASSERT_TRUE(s.locks.lock(s.owner[2], name_of(2), X)); });
+    nest(2);
+    EXPECT_FALSE(inner);
+    auto other = s.lock(2, name_of(0), X);
+    EXPECT_EQ(error_of(other), ErrorCode::deadlock);
+    EXPECT_FALSE(inner);
+    s.release(2);
+    EXPECT_TRUE(inner && *inner);
+}
+
+TEST_F(NestedOwners, WaitForOthersIsNoDeadlock) {
+    s.go([this] { ASSERT_TRUE(s.locks.lock(s.owner[2], name_of(2), X)); });
+    nest(2);
+    EXPECT_FALSE(inner);
+    s.release(2);
+    EXPECT_TRUE(inner && *inner);
+    EXPECT_EQ(s.locks.stats().deadlocks, 0u);
 }
 
 TEST(LockDeadlock, KeepsTheLastSixtyFourTexts) {

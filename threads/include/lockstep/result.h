@@ -39,6 +39,7 @@ namespace lockstep {
     X(value_too_long, "value is longer than the limit") \
     X(deadlock, "transaction was chosen as deadlock victim") \
     X(lock_timeout, "lock was not granted in time") \
+    X(self_deadlock, "lock is held by another transaction of the same user thread") \
     X(timeout, "time ran out") \
     X(cancelled, "wait was cancelled") \
     X(txn_ended, "transaction has ended already") \
@@ -69,14 +70,18 @@ const char* error_meaning(ErrorCode code);
 struct Error {
     ErrorCode code = ErrorCode::none;
     int16_t os = 0;  // errno where an operating-system call failed, else 0
-    // deadlock: handle of the cycle's text (see LockManager::describe_cycle); else 0.
+    // Number of a longer text that text() includes, else 0. Refused locks have one: object, key,
+    // mode, holder, cycle. The process keeps the texts of the last 256 such errors, also after the
+    // transaction has ended and the store is closed. The Error owns nothing.
     uint32_t detail = 0;
     const char* what = nullptr;  // static string or null
     uint64_t a = 0;
     uint64_t b = 0;
     uint64_t c = 0;
 
-    // One readable line: name, meaning, object, numbers, errno text. Allocates; call late.
+    // One readable line: name, meaning, object, numbers or longer text, errno text. Keys in it are
+    // quoted, cut to 48 bytes, and have \x00 for bytes that are not printable. Allocates. Call it
+    // before 256 further errors with a longer text, else that text is lost.
     [[gnu::cold]] std::string text() const;
 };
 static_assert(std::is_trivially_copyable_v<Error>);
