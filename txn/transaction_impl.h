@@ -27,6 +27,7 @@ inline constexpr uint32_t kEndBytes = sizeof(LogRecordHeader);
 inline constexpr uint32_t kNoSlot = UINT32_MAX;
 // Waiter::tag of a begin() that close() refuses.
 inline constexpr uint64_t kClosedTag = UINT64_MAX;
+inline constexpr uint64_t kFailedTag = UINT64_MAX - 1;
 
 // Fields that checkpoints read while their transaction runs (live()).
 template <class T>
@@ -65,6 +66,7 @@ struct TransactionTable::Impl {
     uint32_t steal();
     bool add_chunk(TxnShard& shard);
     Result<uint32_t> wait_for_slot();
+    void give_up(threads::Waiter& waiter);
     void recycle_slot(Transaction& txn);
     void put_free(TxnShard& shard, uint32_t slot);
     void tell_if_drained();

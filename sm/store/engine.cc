@@ -220,7 +220,11 @@ Result<void> Engine::build(std::string_view path, bool fresh) {
                     .escalate_at = options.escalate_at,
                     .stage = options.lock_stage,
                     .object_text = [this](ObjectId id) { return object_text(catalog.get(), id); },
-                    .owners_have_threads = true}));
+                    .owners_have_threads = true,
+                    .store_state = [this]() -> Result<void> {
+                        if (!log->failed()) return {};
+                        return log->refused();
+                    }}));
     txns = own(own_txns_,
                std::make_unique<txn::TransactionTable>(*log, *locks, options.transactions_max));
     pool = own(own_pool_, TRY(BufferPool::create(*runtime, *log, data_file,

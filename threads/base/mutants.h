@@ -53,9 +53,15 @@
       "S or X on an index ignores noted intentions") \
     X(gone_object_locked, sm_object_life_test, "a handle of a dropped index or heap stays usable") \
     X(strong_not_counted, txn_lock_object_test, "a request for the whole index is not counted") \
+    X(failure_unseen, sm_failed_store_test, \
+      "a thread that waits for a lock does not look whether the store has failed") \
     X(release_wakes_nobody, txn_lock_manager_test, \
       "a released lock is not granted to its waiters") \
     X(timeout_ignored, txn_lock_manager_test, "a lock wait continues past its deadline") \
+    X(writes_never_pause, sm_failed_store_test, \
+      "pages that cannot be written are written again at once") \
+    X(sync_behind_write_skipped, threads_sim_disk_test, \
+      "no sync follows a durable write that needs one") \
     X(missing_sync, txn_log_test, "the log is written but not synced") \
     X(sync_error_ignored, txn_log_fault_test, "a failed sync of the log counts as successful") \
     X(group_commit_early, txn_log_test, \

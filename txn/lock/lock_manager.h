@@ -39,6 +39,9 @@
 
 namespace lockstep::txn {
 
+// A thread that waits for another transaction asks this often whether the store has failed.
+inline constexpr Nanos kFailureLook = kSecond;
+
 struct LockOptions {
     uint32_t buckets_log2 = 16;  // cache-line buckets; memory = 64 B << this
     uint32_t owners_max = 4096;  // slots
@@ -52,6 +55,9 @@ struct LockOptions {
     // LockOwner::thread is the only thread that can end the owner, from its first lock to its last.
     // A wait of that thread, for whatever owner, then blocks the owner too (LM-7).
     bool owners_have_threads = false;
+    // An error once the store has failed: waits then end with this error. Asked in long waits only,
+    // once in kFailureLook. Empty: the store never fails.
+    std::function<Result<void>()> store_state = {};
 };
 
 struct LockBucket;  // one cache line of the table
@@ -81,8 +87,9 @@ public:
     // owner holds what it held before. Errors: deadlock (this owner is the victim; b = id of the
     // recorded cycle, see describe_cycle), self_deadlock (another owner of this thread holds it; b
     // likewise), lock_timeout, cancelled, out_of_memory, wrong_thread (a wait is needed and the
-    // caller is no user thread). The first four have a = name and a text (error_detail.h), in which
-    // a name is lock_name_text() of it.
+    // caller is no user thread), store_failed (at most kFailureLook after the store has failed; as
+    // LockOptions::store_state gives it). The first four have a = name and a text (error_detail.h),
+    // in which a name is lock_name_text() of it.
     Result<void> lock(LockOwner& owner, LockName name, LockMode mode);
     // False if the request would have to wait. Error: out_of_memory only.
     Result<bool> try_lock(LockOwner& owner, LockName name, LockMode mode);

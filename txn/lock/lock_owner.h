@@ -70,7 +70,15 @@ inline constexpr ObjectId kNoObject{UINT32_MAX};
 
 // How the wait of an owner ended. Written by the thread that ended it, before LockOwner::waiting
 // becomes null.
-enum class WaitOutcome : uint8_t { none, granted, deadlock, own_thread, timeout, cancelled };
+enum class WaitOutcome : uint8_t {
+    none,
+    granted,
+    deadlock,
+    own_thread,
+    timeout,
+    cancelled,
+    store_failed
+};
 
 // What an owner knows about its lock on one object. Owner's thread only; other threads read
 // LockOwner::noted instead.

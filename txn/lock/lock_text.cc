@@ -36,7 +36,7 @@ std::string LockManager::Impl::place_text(ObjectId object, uint64_t name) const 
     if (object == kNoObject) return lock_name_text(LockName{name});
     const std::string text =
         options.object_text ? options.object_text(object) : "object " + number(object.value);
-    if (store_lock_name(object).value == name) return text;
+    if (object_lock_name(object).value == name) return text;
     return text + ", " + lock_name_text(LockName{name});
 }
 
@@ -83,6 +83,11 @@ std::unexpected<Error> LockManager::Impl::wait_failed(const LockOwner& owner, Lo
                 text += "; and " + number(blockers.count - Blockers::kMax) + " more";
             return refused(ErrorCode::lock_timeout);
         case WaitOutcome::cancelled: return refused(ErrorCode::cancelled);
+        case WaitOutcome::store_failed: {
+            const Result<void> state = options.store_state();
+            CHECK(!state);  // a failed store stays failed (LOG-5)
+            return std::unexpected(state.error());
+        }
         case WaitOutcome::granted:
         case WaitOutcome::none: break;
     }
