@@ -52,6 +52,20 @@ if(TARGET lockstep-tracer AND NOT LOCKSTEP_SANITIZE AND NOT LOCKSTEP_DEBUG_CHECK
     set_tests_properties(icache autosteps PROPERTIES LABELS script TIMEOUT 300)
 endif()
 
+# The debugger's script, on a program linked with each form of the library.
+if(TARGET lockstep_shared AND NOT LOCKSTEP_SANITIZE AND NOT LOCKSTEP_COVERAGE)
+    foreach(kind static shared)
+        add_executable(gdb-program-${kind} ${CMAKE_SOURCE_DIR}/tests/tools/gdb_program.cc)
+        target_link_libraries(gdb-program-${kind} PRIVATE lockstep_flags lockstep_${kind})
+        list(APPEND LOCKSTEP_TEST_PROGRAMS gdb-program-${kind})
+    endforeach()
+    add_test(NAME gdb_libraries COMMAND Python3::Interpreter
+        ${CMAKE_SOURCE_DIR}/tests/tools/gdb_libraries_test.py
+        ${CMAKE_SOURCE_DIR}/tools/gdb/lockstep_gdb.py $<TARGET_FILE:gdb-program-static>
+        $<TARGET_FILE:gdb-program-shared>)
+    set_tests_properties(gdb_libraries PROPERTIES LABELS script TIMEOUT 300 SKIP_RETURN_CODE 77)
+endif()
+
 # The simulator: one program of all files in tests/sim that are no tests.
 if(TARGET lockstep_tpcc)
     file(GLOB simulator CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/sim/*.cc)
