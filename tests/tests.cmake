@@ -91,6 +91,11 @@ endif()
 target_compile_definitions(fuzz_corpus_test PRIVATE
     FUZZ_CORPUS="${CMAKE_SOURCE_DIR}/tests/fuzz/corpus")
 
+# A file system of its own, served by a child process.
+if(TARGET sm_fuse_test)
+    target_sources(sm_fuse_test PRIVATE ${CMAKE_SOURCE_DIR}/tests/fuse_passthrough.cc)
+endif()
+
 # What the run script builds under sanitizers: all test programs, and those whose first line carries
 # the label tsan.
 add_custom_target(all-tests DEPENDS ${LOCKSTEP_TEST_PROGRAMS})

@@ -169,6 +169,7 @@ Result<std::unique_ptr<Engine>> Engine::open(std::string_view path, const Option
         engine->options.log_segment_bytes = engine->superblock.log_segment_bytes;
     }
     TRY(engine->build(path, fresh));
+    engine->say_durability();
     if (!fresh) engine->load_written_lsns();
     TRY(engine->run_and_wait([&]() -> Result<void> {
         TRY(engine->log->start_flusher());
@@ -268,6 +269,19 @@ Result<void> Engine::make_fresh() {
                             .next_txn = 1,
                             .sequence = 0};
     return checkpointer->run(true);
+}
+
+const char* Engine::log_durability() const {
+    DCHECK(disk != nullptr && log != nullptr);
+    if (!options.sync) return "none";
+    return disk->syncs_after_write() ? "fdatasync" : "write";
+}
+
+void Engine::say_durability() const {
+    if (!options.sync || !disk->syncs_after_write()) return;
+    report(2,
+           "the file system is not known to honour durable writes (RWF_DSYNC): each write of the "
+           "log is followed by fdatasync. A store on ext4, xfs, btrfs or f2fs commits faster");
 }
 
 void Engine::load_written_lsns() {

@@ -57,6 +57,8 @@ public:
     void wait_for(threads::Completion& done);
     // True on a user thread of this store; never in the child of a fork().
     bool on_own_thread() const;
+    // StoreStats::log_durability.
+    const char* log_durability() const;
     // True in the child of a fork() after open(). Only what runs on foreign kernel threads asks.
     bool forked() const { return fork_mark_.forked(); }
     [[gnu::cold]] static std::unexpected<Error> refuse_child() {
@@ -87,6 +89,7 @@ private:
     }
     Result<void> make_fresh();
     void load_written_lsns();
+    void say_durability() const;
     Result<void> recover();
     Result<void> start_services();
     void stop_services();

@@ -69,6 +69,7 @@ StoreStats Store::stats() const {
     s.memory_log = e.options.log_ring_bytes;
     s.memory_stacks = s.threads_max * e.options.stack_bytes;
     s.io_backend = e.runtime->io_name();
+    s.log_durability = e.log_durability();
     return s;
 }
 

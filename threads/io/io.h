@@ -44,7 +44,8 @@ static_assert(static_cast<size_t>(IoClass::write_back) + 1 == kIoClasses);
 struct IoRequest {
     IoKind kind = IoKind::read;
     IoClass io_class = IoClass::demand_read;
-    // For a write: it completes when its bytes are durable. Says nothing about other writes.
+    // For a write: it completes when its bytes are durable. Says nothing about other writes. See
+    // Disk::syncs_after_write().
     bool durable = false;
     FileId file{-1};
     uint64_t offset = 0;  // bytes
@@ -134,6 +135,10 @@ public:
     virtual Result<void> write_now(FileId file, uint64_t offset, const void* data,
                                    size_t bytes) = 0;
     virtual Result<void> sync_now(FileId file) = 0;
+    // How the queues make a durable write (IoRequest::durable) durable. True: by a sync of the file
+    // behind the write, because a file system of this disk may ignore the request for a durable
+    // write. False: by the write alone. Any kernel thread; constant once all files are open.
+    virtual bool syncs_after_write() const { return false; }
     virtual Result<std::unique_ptr<IoQueue>> make_queue(uint32_t worker, const Clock& clock) = 0;
 };
 

@@ -3,7 +3,8 @@
 // Concepts   Requests wait in one queue per class until the ring has room. kernel_ counts the
 //            requests given to the ring and not completed. It is at most capacity_, so neither ring
 //            can overflow. A short or interrupted request is issued again for the rest.
-// States     of a request: pending -> in the ring (pump) -> [continued] -> finished (finish).
+// States     of a request: pending -> in the ring (pump) -> [continued] -> [synced] -> finished
+//            (finish).
 // Blocking   wait() only.
 #include "threads/io/uring_queue.h"
 
@@ -32,6 +33,8 @@ constexpr unsigned kLogReserve = 16;  // places that only the log may take
 // Longest wait for more completions when there are some.
 constexpr Nanos kGatherTime = 100 * kMicrosecond;
 constexpr uint64_t kWakeTag = 0;  // user_data of the eventfd's poll
+// IoRequest::tag of a request whose bytes are written and whose sync is in the ring.
+constexpr uint64_t kSyncTag = UINT64_MAX;
 
 // Tries the cheapest mode first: completions run only when the one submitting thread polls.
 int init_ring(io_uring& ring, unsigned entries) {
@@ -68,8 +71,8 @@ struct Outcome {
 
 class UringQueue final : public IoQueue {
 public:
-    UringQueue(io_uring ring, int event_fd, const Clock& clock)
-        : ring_(ring), event_fd_(event_fd), clock_(clock) {
+    UringQueue(io_uring ring, int event_fd, const Clock& clock, SyncsAfterWrite syncs)
+        : ring_(ring), event_fd_(event_fd), clock_(clock), syncs_(std::move(syncs)) {
         // One place is reserved for the eventfd's poll.
         capacity_ = ring_.sq.ring_entries - 1;
     }
@@ -89,6 +92,7 @@ private:
     }
     void pump();
     void issue(IoRequest* request, uint64_t progress);
+    [[gnu::cold, gnu::noinline]] void issue_sync(IoRequest* request);
     void flush();
     void count_submission() {
         submissions_.store(submissions_.load(std::memory_order_relaxed) + 1,
@@ -109,6 +113,7 @@ private:
     io_uring ring_;
     const int event_fd_;
     const Clock& clock_;
+    const SyncsAfterWrite syncs_;
     unsigned capacity_ = 0;
     unsigned kernel_ = 0;
     size_t in_flight_ = 0;
@@ -195,6 +200,18 @@ void UringQueue::issue(IoRequest* request, uint64_t progress) {
     ++kernel_;
 }
 
+// Behind a durable write whose file system may have ignored RWF_DSYNC (durable_writes.h).
+void UringQueue::issue_sync(IoRequest* request) {
+    DCHECK(kernel_ < capacity_ && kernel_ < in_flight_ && request->durable);
+    request->tag = kSyncTag;
+    io_uring_sqe* sqe = io_uring_get_sqe(&ring_);
+    CHECK(sqe != nullptr);  // kernel_ <= capacity_ keeps a place
+    io_uring_prep_fsync(sqe, request->file.value, IORING_FSYNC_DATASYNC);
+    if (busy_) sqe->flags |= IOSQE_ASYNC;
+    sqe->user_data = reinterpret_cast<uint64_t>(request);
+    ++kernel_;
+}
+
 // Requests that the kernel refuses now (no memory, or completions must be fetched first) stay in
 // the ring for the next turn.
 void UringQueue::flush() {
@@ -243,8 +260,12 @@ void UringQueue::take(const Outcome& outcome) {
     --kernel_;
     auto* request = reinterpret_cast<IoRequest*>(outcome.data);
     uint64_t progress = request->tag;
-    if (io_account(*request, progress, outcome.result)) return finish(request);
-    issue(request, progress);
+    if (progress == kSyncTag) [[unlikely]]
+        return io_account_sync(*request, outcome.result) ? finish(request) : issue_sync(request);
+    if (!io_account(*request, progress, outcome.result)) return issue(request, progress);
+    if (io_needs_sync(*request, syncs_)) [[unlikely]]
+        return issue_sync(request);
+    finish(request);
 }
 
 void UringQueue::finish(IoRequest* request) {
@@ -330,7 +351,7 @@ Result<void> probe_uring() {
     return {};
 }
 
-Result<std::unique_ptr<IoQueue>> make_uring_queue(const Clock& clock) {
+Result<std::unique_ptr<IoQueue>> make_uring_queue(const Clock& clock, SyncsAfterWrite syncs) {
     io_uring ring{};
     const int result = init_ring(ring, kRingEntries);
     if (result < 0) return fail_os(ErrorCode::unsupported, -result, "io_uring");
@@ -339,7 +360,7 @@ Result<std::unique_ptr<IoQueue>> make_uring_queue(const Clock& clock) {
         io_uring_queue_exit(&ring);
         return fail_os(ErrorCode::unsupported, errno, "eventfd");
     }
-    return std::make_unique<UringQueue>(ring, event_fd, clock);
+    return std::make_unique<UringQueue>(ring, event_fd, clock, std::move(syncs));
 }
 
 }  // namespace lockstep::threads

@@ -67,7 +67,8 @@ nlohmann::ordered_json json_of(Store& store, const StoreStats& s) {
         {"memory_pool", s.memory_pool},
         {"memory_locks", s.memory_locks},
         {"memory_log", s.memory_log},
-        {"io_backend", s.io_backend}};
+        {"io_backend", s.io_backend},
+        {"log_durability", s.log_durability}};
     for (const auto& entry : store.list())
         j["objects"].push_back({{"name", entry.name},
                                 {"kind", entry.is_index ? "index" : "heap"},

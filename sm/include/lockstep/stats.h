@@ -39,6 +39,10 @@ struct StoreStats {
     // memory, in bytes
     uint64_t memory_pool = 0, memory_locks = 0, memory_log = 0, memory_stacks = 0;
     std::string io_backend;  // "io_uring", "pool", "simulated"
+    // How a write of the log becomes durable. "write": the write itself (RWF_DSYNC). "fdatasync": a
+    // sync behind each write, because the file system is not known to honour RWF_DSYNC. "none":
+    // not at all, as Options::sync is off.
+    std::string log_durability;
 };
 
 // The teams of one operation, in the form of table 5-4 of S. Harizopoulos's thesis. Sums since the
