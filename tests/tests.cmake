@@ -66,6 +66,16 @@ if(TARGET lockstep_shared AND NOT LOCKSTEP_SANITIZE AND NOT LOCKSTEP_COVERAGE)
     set_tests_properties(gdb_libraries PROPERTIES LABELS script TIMEOUT 300 SKIP_RETURN_CODE 77)
 endif()
 
+# A store under valgrind, where io_uring hangs.
+if(TARGET lockstep_static AND NOT LOCKSTEP_SANITIZE AND NOT LOCKSTEP_COVERAGE)
+    add_executable(valgrind-program ${CMAKE_SOURCE_DIR}/tests/tools/valgrind_program.cc)
+    target_link_libraries(valgrind-program PRIVATE lockstep_flags lockstep_static)
+    list(APPEND LOCKSTEP_TEST_PROGRAMS valgrind-program)
+    add_test(NAME valgrind COMMAND Python3::Interpreter
+        ${CMAKE_SOURCE_DIR}/tests/tools/valgrind_test.py $<TARGET_FILE:valgrind-program>)
+    set_tests_properties(valgrind PROPERTIES LABELS script TIMEOUT 300 SKIP_RETURN_CODE 77)
+endif()
+
 # The simulator: one program of all files in tests/sim that are no tests.
 if(TARGET lockstep_tpcc)
     file(GLOB simulator CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/sim/*.cc)

@@ -13,6 +13,7 @@
 #include <lockstep/clock.h>
 #include "threads/io/aligned_buffer.h"
 #include "threads/io/durable_writes.h"
+#include "threads/io/under_valgrind.h"
 #include "threads/io/uring_queue.h"
 
 namespace lockstep::threads {
@@ -284,7 +285,9 @@ Result<void> PosixDisk::sync_now(FileId file) {
 // the pool.
 Result<std::unique_ptr<IoQueue>> PosixDisk::make_queue(uint32_t, const Clock& clock) {
     std::lock_guard lock(mutex_);
-    if (backend_ != IoBackend::pool) {
+    // Rings that worked natively have hung under valgrind.
+    const bool no_ring = backend_ == IoBackend::automatic && under_valgrind();
+    if (backend_ != IoBackend::pool && !no_ring) {
         if (!ring_probed_) ring_works_ = probe_uring();
         ring_probed_ = true;
         if (ring_works_) {

@@ -21,7 +21,8 @@ struct TestHooks;
 // call back into the store.
 using Logger = std::function<void(int level, std::string_view text)>;
 
-// How I/O is done: `automatic` takes io_uring and falls back to a pool of kernel threads.
+// How I/O is done: `automatic` takes io_uring and falls back to a pool of kernel threads. Under
+// valgrind it takes the pool.
 enum class IoMethod : uint8_t { automatic, io_uring, pool };
 
 // How a store runs. Every field has a default; Store::open() checks all of them and names the one
