@@ -104,7 +104,7 @@ Result<bool> LockManager::Impl::acquire_object(LockOwner& owner, const ObjectLoc
     const LockName name = object_lock_name(object.id);
     LockBucket& b = bucket(name.value);
     b.latch.lock();
-    owner.waits_in = store.store;
+    owner.waits_in = object.id;
     const Grant grant = TRY(acquire(b, owner, name, mode, attempt ? Ask::attempt : Ask::wait));
     // ST-5. Released at once, so that the thread that frees the object need not wait for the end of
     // this owner.

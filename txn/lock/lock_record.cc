@@ -66,7 +66,7 @@ Result<bool> LockManager::try_lock_record(LockOwner& owner, ObjectLock& object, 
 // Enters with the bucket's latch held and releases it.
 Result<bool> LockManager::Impl::record_slow(LockBucket& b, LockOwner& owner, Intent& intent,
                                             LockName name, LockMode mode, Ask ask) {
-    owner.waits_in = intent.lock->store;
+    owner.waits_in = intent.lock->id;
     const Grant grant = TRY(acquire(b, owner, name, mode, ask));
     DCHECK(intent.lock != nullptr && (ask == Ask::attempt || grant != Grant::refused));
     if (grant == Grant::fresh) {
@@ -87,7 +87,7 @@ Result<bool> LockManager::Impl::record_long(LockManager& self, LockOwner& owner,
         intent = find_intent(owner, object);
         if (!intent) {  // no free note for this object: no escalation
             if (attempt) return self.try_lock(owner, name, mode);
-            owner.waits_in = store.store;
+            owner.waits_in = object.id;
             TRY(self.lock(owner, name, mode));
             return true;
         }

@@ -36,7 +36,7 @@ std::string LockManager::Impl::place_text(ObjectId object, uint64_t name) const 
     if (object == kNoObject) return lock_name_text(LockName{name});
     const std::string text =
         options.object_text ? options.object_text(object) : "object " + number(object.value);
-    if (store_lock_name(object).value == name) return text;
+    if (object_lock_name(object).value == name) return text;
     return text + ", " + lock_name_text(LockName{name});
 }
 

@@ -273,7 +273,7 @@ TEST_F(NestedOwners, CycleThatTheInnerOwnerCloses) {
     other = s.lock(2, name_of(0), X);
     EXPECT_TRUE(waits(other));
     threads::wake(thread);
-    s.settle();
+    s.run_until_idle();
     EXPECT_EQ(error_of(other), ErrorCode::deadlock);
     EXPECT_FALSE(inner);
     s.release(2);
