@@ -130,6 +130,15 @@ Result<txn::Transaction*> schema_txn(sm::Engine* engine, Txn& txn) {
     sm::operation_boundary(sm::OpKind::insert, sm::kCatalogObject);
     return t;
 }
+// A name is looked up by any usable transaction of this store.
+Result<txn::Transaction*> lookup_txn(sm::Engine* engine, Txn& txn) {
+    if (!engine) return fail(ErrorCode::store_closed, "store");
+    txn::Transaction* t = sm::TxnAccess::usable(txn);
+    if (!t || &sm::TxnAccess::engine(txn) != engine) return sm::refused(txn, engine, engine);
+    sm::operation_boundary(sm::OpKind::fetch, sm::kCatalogObject);
+    return t;
+}
+
 
 }  // namespace
 
@@ -184,6 +193,20 @@ Result<Heap> Store::create_heap(Txn& txn, std::string_view name) {
                 TRY(sm::finish(*t, [&] { return engine_->catalog->create_heap(*t, name); })));
 }
 
+Result<Index> Store::open_or_create_index(Txn& txn, std::string_view name) {
+    txn::Transaction* t = TRY(schema_txn(engine_.get(), txn));
+    return Index(
+        engine_.get(),
+        TRY(sm::finish(*t, [&] { return engine_->catalog->open_or_create_index(*t, name); })));
+}
+
+Result<Heap> Store::open_or_create_heap(Txn& txn, std::string_view name) {
+    txn::Transaction* t = TRY(schema_txn(engine_.get(), txn));
+    return Heap(
+        engine_.get(),
+        TRY(sm::finish(*t, [&] { return engine_->catalog->open_or_create_heap(*t, name); })));
+}
+
 Result<void> Store::drop(Txn& txn, std::string_view name) {
     txn::Transaction* t = TRY(schema_txn(engine_.get(), txn));
     return sm::finish(*t, [&] { return engine_->catalog->drop(*t, name); });
@@ -199,6 +222,18 @@ Result<Heap> Store::heap(std::string_view name) {
     if (!engine_) return fail(ErrorCode::store_closed, "store");
     if (engine_->forked()) return engine_->refuse_child();
     return Heap(engine_.get(), TRY(engine_->catalog->heap(name)));
+}
+
+Result<Index> Store::index(Txn& txn, std::string_view name) {
+    txn::Transaction* t = TRY(lookup_txn(engine_.get(), txn));
+    return Index(engine_.get(),
+                 TRY(sm::finish(*t, [&] { return engine_->catalog->index(*t, name); })));
+}
+
+Result<Heap> Store::heap(Txn& txn, std::string_view name) {
+    txn::Transaction* t = TRY(lookup_txn(engine_.get(), txn));
+    return Heap(engine_.get(),
+                TRY(sm::finish(*t, [&] { return engine_->catalog->heap(*t, name); })));
 }
 
 std::vector<Store::Entry> Store::list() {
