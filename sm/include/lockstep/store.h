@@ -89,19 +89,21 @@ public:
 
     // Runs fn(Txn&) -> Result<T> as a transaction: commits if it returns a value, rolls back if it
     // returns an error, which run() then returns. A deadlock victim is run again, at most
-    // Options::retries_max times: fn may run several times. On a user thread of the store fn runs
-    // there; else run() blocks the calling kernel thread. Errors: fn's, commit's, store_closed.
+    // Options::retries_max times: fn may run several times. No other error is repeated: a
+    // lock_timeout has already waited as long as the caller allowed. On a user thread of the store
+    // fn runs there; else run() blocks the calling kernel thread. Errors: fn's, commit's,
+    // store_closed.
     // run() inside fn is a transaction of its own. It sees nothing that the outer one has not
     // committed, and its commit stays if the outer one rolls back. If it needs a lock of the outer
-    // one, the wait would never end: it gets self_deadlock at once, which is not repeated. Pass the
-    // outer Txn on instead.
+    // one, the wait would never end: it gets self_deadlock at once. Pass the outer Txn on instead.
     template <class F>
     auto run(F&& fn, const TxnOptions& options = {}) -> Result<detail::value_of<F&, Txn&>> {
         if (!engine_) return fail(ErrorCode::store_closed, "store");
         return run_on(*engine_, fn, options);
     }
-    // The same on a user thread of its own. Never blocks. `worker`: 0-based number of the kernel
-    // thread, or kAnyWorker. `fn` is moved into the thread.
+    // The same on a user thread of its own. Never blocks. `worker`: number of the kernel thread,
+    // 0..Options::workers - 1, or kAnyWorker. `fn` is moved into the thread. Errors come through
+    // the handle: run()'s and start()'s.
     template <class F>
     auto spawn(F fn, const TxnOptions& options = {}, int worker = kAnyWorker)
         -> Handle<detail::value_of<F&, Txn&>> {
@@ -110,9 +112,10 @@ public:
                      worker);
     }
     // Starts fn() -> Result<T> on a user thread without a transaction; run() and begin() inside it
-    // use that thread. Never blocks. Errors, which Handle::started() tells at once: store_closed,
-    // forked; too_many if Options::user_threads_max threads have not ended; out_of_memory if there
-    // is no stack, with the limit to raise.
+    // use that thread. `worker` as for spawn(). Never blocks. Errors, which Handle::started() tells
+    // at once: bad_argument (no such worker), store_closed, forked; too_many if
+    // Options::user_threads_max threads have not ended; out_of_memory if there is no stack, with
+    // the limit to raise.
     template <class F>
     auto start(F fn, int worker = kAnyWorker) -> Handle<detail::value_of<F&>>;
     // Workers take turns.
