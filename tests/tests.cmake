@@ -33,6 +33,11 @@ if(TARGET lockstep-tpcc AND NOT LOCKSTEP_SANITIZE)
     add_test(NAME soak COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/tests/tpcc/soak_test.py
         $<TARGET_FILE:lockstep-tpcc>)
     set_tests_properties(kill driver soak PROPERTIES LABELS script TIMEOUT 300)
+    if(TARGET lockstep)
+        add_test(NAME cli COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/tests/tools/cli_test.py
+            $<TARGET_FILE:lockstep> $<TARGET_FILE:lockstep-tpcc>)
+        set_tests_properties(cli PROPERTIES LABELS script TIMEOUT 300)
+    endif()
 endif()
 
 # The debugger script against a program that stops in a deadlock.

@@ -333,8 +333,11 @@ void TransactionTable::set_next_id(TxnId next) {
 
 TxnId TransactionTable::next_id() const { return TxnId{impl_->next_id.load()}; }
 uint32_t TransactionTable::active() const {
-    return static_cast<uint32_t>(std::max<int64_t>(impl_->count(), 0));
+    // The shards also count the waiting ones, so that close() does not overlook them.
+    const int64_t begun = impl_->count() - int64_t{waiting()};
+    return static_cast<uint32_t>(std::clamp<int64_t>(begun, 0, impl_->slots));
 }
+uint32_t TransactionTable::waiting() const { return impl_->waiting.load(); }
 
 void TransactionTable::close() {
     Impl& table = *impl_;

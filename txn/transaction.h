@@ -43,7 +43,8 @@ struct Transaction {
     Isolation isolation = Isolation::serializable;
     Durability durability = Durability::durable;
     bool read_only = false;
-    bool must_abort = false;             // an error left it unable to go on
+    bool must_abort = false;             // an error left it unable to go on,
+    ErrorCode abort_cause{};             // this one; counts only with must_abort
     threads::Thread* thread = nullptr;   // the user thread it belongs to
     uint64_t thread_id = 0;              // the id of that thread: Thread objects are reused
     std::atomic<uint64_t> first_lsn{0};  // 0 = has not written, or has ended; read by checkpoints
@@ -102,7 +103,10 @@ public:
     std::vector<Live> live() const;  // for checkpoints: all that have written and not ended
     void set_next_id(TxnId next);
     TxnId next_id() const;
+    // Transactions that have begun and not ended. A snapshot.
     uint32_t active() const;
+    // Threads that wait in begin() for a slot. A snapshot.
+    uint32_t waiting() const;
     // All transactions that are neither committed nor rolled back. Call it only while no thread
     // uses any.
     std::vector<Transaction*> unfinished();

@@ -50,6 +50,8 @@ struct alignas(kCacheLineBytes) TxnShard {
     }
 };
 
+static_assert(sizeof(TxnShard) == kCacheLineBytes);
+
 struct TransactionTable::Impl {
     Impl(Log& l, LockManager& m, uint32_t n);
 

@@ -69,6 +69,8 @@ public:
     std::unique_ptr<Catalog> catalog;
     std::unique_ptr<GhostCleaner> ghosts;
     std::unique_ptr<ApiCounters[]> counters;  // one per worker
+    // Threads in begin that wait until a checkpoint has recycled log.
+    std::atomic<uint32_t> waiting_for_log{0};
     // After close(): what had stopped the store, if anything.
     std::optional<StoreFailure> last_failure;
 

@@ -49,13 +49,20 @@ struct TxnAccess {
     [[gnu::cold]] static Error why_not(const Txn& txn);
 };
 
-// Begin of an operation on an index or heap: crosses the boundary and returns the transaction if it
-// may run. Otherwise null, and refused() tells why.
+// The transaction if it may run an operation on the index or heap. Otherwise null, and refused()
+// tells why.
+inline txn::Transaction* admit(const Txn& txn, const Engine* engine, const void* object) {
+    txn::Transaction* t = TxnAccess::usable(txn);
+    if (!t || !object || &TxnAccess::engine(txn) != engine) [[unlikely]]
+        return nullptr;
+    return t;
+}
+// Begin of an operation on an index or heap: the same, and crosses the boundary.
 template <class Object>
 inline txn::Transaction* enter(const Txn& txn, const Engine* engine, const Object* object,
                                OpKind kind) {
-    txn::Transaction* t = TxnAccess::usable(txn);
-    if (!t || !object || &TxnAccess::engine(txn) != engine) [[unlikely]]
+    txn::Transaction* t = admit(txn, engine, object);
+    if (!t) [[unlikely]]
         return nullptr;
     operation_boundary(kind, object->id());
     return t;

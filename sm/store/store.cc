@@ -88,9 +88,13 @@ constexpr Nanos kLogRoomWait = 1 * kSecond, kLogRoomPoll = 1 * kMillisecond;
 // checkpoint has recycled log. Others can end in that time, and it would only get log_full later.
 // The wait is bounded, because an old transaction may hold the log.
 [[gnu::cold, gnu::noinline]] void wait_for_log_room(sm::Engine& engine) {
+    engine.waiting_for_log.fetch_add(1, std::memory_order_relaxed);
     const Nanos deadline = threads::now() + kLogRoomWait;
     while (engine.log->nearly_full() && !engine.failed() && threads::now() < deadline)
         threads::sleep_until(threads::now() + kLogRoomPoll);
+    [[maybe_unused]] const uint32_t before =
+        engine.waiting_for_log.fetch_sub(1, std::memory_order_relaxed);
+    DCHECK(before > 0);
 }
 
 Result<txn::Transaction*> begin_transaction(sm::Engine& engine, const TxnOptions& options) {
@@ -102,23 +106,24 @@ Result<txn::Transaction*> begin_transaction(sm::Engine& engine, const TxnOptions
     return engine.txns->begin(options);
 }
 
-// One attempt; the error decides whether there is another.
-Result<void> attempt(std::move_only_function<Result<void>(Txn&)>& body, Txn txn) {
+// One attempt. `victim`: a deadlock ended it, so another attempt may succeed. A body that dropped
+// that error meets txn_aborting later, and then the first error decides. A lock timeout is the
+// caller's bound on its wait; repeating it would wait many times as long.
+Result<void> attempt(std::move_only_function<Result<void>(Txn&)>& body, Txn txn,
+                     const txn::Transaction& t, bool& victim) {
+    DCHECK(txn.live() && !victim && t.state == txn::TxnState::active);
     auto done = body(txn);
-    if (!txn.live()) return done;  // the body ended it itself
-    if (!done) {
-        (void)txn.abort();
-        return done;
+    if (done && txn.live()) {
+        auto point = txn.commit();
+        if (point) return {};
+        done = std::unexpected(point.error());
     }
-    auto point = txn.commit();
-    if (point) return {};
+    if (done) return done;  // the body ended it itself
+    victim = done.error().code == ErrorCode::deadlock ||
+             (done.error().code == ErrorCode::txn_aborting && txn.live() &&
+              t.abort_cause == ErrorCode::deadlock);
     if (txn.live()) (void)txn.abort();
-    return std::unexpected(point.error());
-}
-
-// A body that swallowed its deadlock meets txn_aborting at commit; it deserves the retry as well.
-bool worth_retrying(const Error& error) {
-    return error.code == ErrorCode::deadlock || error.code == ErrorCode::txn_aborting;
+    return done;
 }
 
 // Schema changes demand a usable, writing transaction of this store.
@@ -129,6 +134,23 @@ Result<txn::Transaction*> schema_txn(sm::Engine* engine, Txn& txn) {
         return sm::refused(txn, engine, engine);
     sm::operation_boundary(sm::OpKind::insert, sm::kCatalogObject);
     return t;
+}
+// A name is looked up by any usable transaction of this store.
+Result<txn::Transaction*> lookup_txn(sm::Engine* engine, Txn& txn) {
+    if (!engine) return fail(ErrorCode::store_closed, "store");
+    txn::Transaction* t = sm::TxnAccess::usable(txn);
+    if (!t || &sm::TxnAccess::engine(txn) != engine) return sm::refused(txn, engine, engine);
+    sm::operation_boundary(sm::OpKind::fetch, sm::kCatalogObject);
+    return t;
+}
+
+[[gnu::cold]] std::unexpected<Error> no_such_worker(int worker, uint32_t workers) {
+    if (worker < 0)
+        return fail(ErrorCode::bad_argument,
+                    "negative worker; allowed are kAnyWorker, and numbers below", workers);
+    return fail(ErrorCode::bad_argument,
+                "worker; allowed are kAnyWorker, and numbers below the second",
+                static_cast<uint64_t>(worker), workers);
 }
 
 }  // namespace
@@ -146,9 +168,9 @@ Result<void> Store::run_body(sm::Engine& engine, Body body, const TxnOptions& op
     }
     for (uint32_t tries = 0;; ++tries) {
         txn::Transaction* t = TRY(begin_transaction(engine, options));
-        auto done = attempt(body, Txn(&engine, t, t->generation));
-        if (done || !worth_retrying(done.error()) || tries >= engine.options.retries_max ||
-            MUTANT(victim_not_retried))
+        bool victim = false;
+        auto done = attempt(body, Txn(&engine, t, t->generation), *t, victim);
+        if (done || !victim || tries >= engine.options.retries_max || MUTANT(victim_not_retried))
             return done;
         auto& counters = engine.counters[threads::worker_index()];
         sm::ApiCounters::add(counters.retries);
@@ -158,6 +180,9 @@ Result<void> Store::run_body(sm::Engine& engine, Body body, const TxnOptions& op
 
 Result<void> Store::start_thread(std::move_only_function<void()> body, int worker) {
     if (!engine_) return fail(ErrorCode::store_closed, "store");
+    const uint32_t workers = engine_->options.workers;
+    if (worker != kAnyWorker && (worker < 0 || static_cast<uint32_t>(worker) >= workers))
+        return no_such_worker(worker, workers);
     return engine_->start_thread(worker, "application", std::move(body),
                                  engine_->options.user_threads_max);
 }
@@ -184,6 +209,20 @@ Result<Heap> Store::create_heap(Txn& txn, std::string_view name) {
                 TRY(sm::finish(*t, [&] { return engine_->catalog->create_heap(*t, name); })));
 }
 
+Result<Index> Store::open_or_create_index(Txn& txn, std::string_view name) {
+    txn::Transaction* t = TRY(schema_txn(engine_.get(), txn));
+    return Index(
+        engine_.get(),
+        TRY(sm::finish(*t, [&] { return engine_->catalog->open_or_create_index(*t, name); })));
+}
+
+Result<Heap> Store::open_or_create_heap(Txn& txn, std::string_view name) {
+    txn::Transaction* t = TRY(schema_txn(engine_.get(), txn));
+    return Heap(
+        engine_.get(),
+        TRY(sm::finish(*t, [&] { return engine_->catalog->open_or_create_heap(*t, name); })));
+}
+
 Result<void> Store::drop(Txn& txn, std::string_view name) {
     txn::Transaction* t = TRY(schema_txn(engine_.get(), txn));
     return sm::finish(*t, [&] { return engine_->catalog->drop(*t, name); });
@@ -199,6 +238,18 @@ Result<Heap> Store::heap(std::string_view name) {
     if (!engine_) return fail(ErrorCode::store_closed, "store");
     if (engine_->forked()) return engine_->refuse_child();
     return Heap(engine_.get(), TRY(engine_->catalog->heap(name)));
+}
+
+Result<Index> Store::index(Txn& txn, std::string_view name) {
+    txn::Transaction* t = TRY(lookup_txn(engine_.get(), txn));
+    return Index(engine_.get(),
+                 TRY(sm::finish(*t, [&] { return engine_->catalog->index(*t, name); })));
+}
+
+Result<Heap> Store::heap(Txn& txn, std::string_view name) {
+    txn::Transaction* t = TRY(lookup_txn(engine_.get(), txn));
+    return Heap(engine_.get(),
+                TRY(sm::finish(*t, [&] { return engine_->catalog->heap(*t, name); })));
 }
 
 std::vector<Store::Entry> Store::list() {

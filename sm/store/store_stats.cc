@@ -23,6 +23,7 @@ StoreStats Store::stats() const {
         s.deadlock_retries += e.counters[i].retries.load(std::memory_order_relaxed);
     }
     s.transactions_live = e.txns->active();
+    s.transactions_waiting = e.txns->waiting() + e.waiting_for_log.load(std::memory_order_relaxed);
 
     const auto locks = e.locks->stats();
     s.lock_grants_at_once = locks.granted_at_once;

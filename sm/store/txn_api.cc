@@ -35,6 +35,7 @@ std::unexpected<Error> refused(const Txn& txn, const Engine* engine, const void*
 }
 
 void note_error(txn::Transaction& txn, const Error& error) {
+    DCHECK(error.code != ErrorCode::none);
     switch (error.code) {
         // Refused before anything was changed: the transaction may go on.
         case ErrorCode::duplicate_key:
@@ -47,7 +48,9 @@ void note_error(txn::Transaction& txn, const Error& error) {
         case ErrorCode::wrong_kind:
         case ErrorCode::read_only:
         case ErrorCode::unsupported: return;
-        default: txn.must_abort = !MUTANT(failed_goes_on);
+        default:
+            if (!txn.must_abort) txn.abort_cause = error.code;
+            txn.must_abort = !MUTANT(failed_goes_on);
     }
 }
 

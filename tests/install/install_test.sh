@@ -15,11 +15,17 @@ lines=$(wc -l <"$scratch/examples/first_steps.cc")
 cmake -S "$scratch/examples" -B "$scratch/out" -G Ninja -DCMAKE_PREFIX_PATH="$scratch/prefix" \
     -DCMAKE_BUILD_TYPE=Release >/dev/null
 cmake --build "$scratch/out" -j 2 >/dev/null
-for program in first_steps first_steps_shared; do
+# Each example runs twice: the second time it finds the store of the first.
+for program in first_steps first_steps first_steps_shared first_steps_shared; do
     said=$("$scratch/out/$program" "$scratch/$program.db")
     [ "$said" = "Lisbon is in Portugal" ] || { echo "$program said: $said"; exit 1; }
 done
 "$scratch/out/transfers" "$scratch/transfers.db"
+"$scratch/out/transfers" "$scratch/transfers.db"
+# The README shows this program.
+awk '/^```cpp$/ { show = 1; next } /^```$/ { show = 0 } show' "$source/README.md" |
+    diff -w <(tr -d '\n ' <"$scratch/examples/first_steps.cc") <(tr -d '\n ') ||
+    { echo "the program in README.md is not first_steps.cc"; exit 1; }
 
 # An application may have folders of our names on its include path, and nothing of ours but
 # <lockstep/...> is on it.

@@ -170,6 +170,10 @@
     X(space_counted_wrong, sm_space_map_test, \
       "the search for a free page stops one page too early") \
     X(catalog_stale, sm_store_test, "a dropped object can still be found by name") \
+    X(free_name_shared, sm_open_or_create_test, \
+      "transactions that find a name free lock it in S before they create it") \
+    X(scan_bounds_late, sm_scan_bounds_test, \
+      "a scan copies its bounds after other threads may have run") \
     X(dropped_pages_leak, sm_store_test, "the pages of a dropped object are not freed") \
     X(victim_not_retried, sm_store_test, "run() does not retry a deadlock victim") \
     X(failed_goes_on, sm_store_test, \

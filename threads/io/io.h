@@ -111,8 +111,9 @@ protected:
 class Disk {
 public:
     virtual ~Disk() = default;
-    // kDirect: bypass the page cache if possible.
-    enum OpenFlags : uint32_t { kCreate = 1, kExclusive = 2, kDirect = 4 };
+    // kDirect: bypass the page cache if possible. kReadOnly: the system refuses changes of the
+    // file; a simulated disk does not.
+    enum OpenFlags : uint32_t { kCreate = 1, kExclusive = 2, kDirect = 4, kReadOnly = 8 };
     virtual Result<FileId> open(std::string_view path, uint32_t flags) = 0;
     virtual void close(FileId file) = 0;
     virtual Result<uint64_t> size(FileId file) = 0;

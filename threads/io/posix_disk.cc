@@ -105,8 +105,9 @@ std::unexpected<Error> fail_file(int err, const char* what, uint64_t a, uint64_t
 
 Result<FileId> PosixDisk::open(std::string_view path, uint32_t flags) {
     const std::string name(path);
-    const int mode =
-        O_RDWR | O_CLOEXEC | (flags & kCreate ? O_CREAT : 0) | (flags & kExclusive ? O_EXCL : 0);
+    DCHECK(!(flags & kReadOnly) || !(flags & (kCreate | kExclusive)));
+    const int mode = (flags & kReadOnly ? O_RDONLY : O_RDWR) | O_CLOEXEC |
+                     (flags & kCreate ? O_CREAT : 0) | (flags & kExclusive ? O_EXCL : 0);
     const auto open_with = [&](int more) {
         return retry([&] { return ::open(name.c_str(), mode | more, 0644); });
     };

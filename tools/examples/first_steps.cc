@@ -9,7 +9,7 @@ int main(int argc, char** argv) {
     if (!store) return std::puts(store.error().text().c_str()), 1;
 
     auto written = store->run([&](Txn& txn) -> Result<void> {
-        Index cities = TRY(store->create_index(txn, "cities"));
+        Index cities = TRY(store->open_or_create_index(txn, "cities"));
         return cities.put(txn, "Lisbon", "Portugal");
     });
     if (!written) return std::puts(written.error().text().c_str()), 1;

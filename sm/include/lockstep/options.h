@@ -56,7 +56,8 @@ struct Options {
     bool sync = true;
     // Log written between checkpoints; 0 = a quarter of log_bytes.
     uint64_t checkpoint_log_bytes = 0;
-    // Longest wait for one lock; kNever = no limit.
+    // Longest wait for one lock; kNever = no limit. Then the error lock_timeout, which run()
+    // returns.
     Nanos lock_timeout = 10 * kSecond;
     // Memory of the lock table's buckets, 2^16 .. 2^34 bytes.
     uint32_t lock_table_bytes_log2 = 22;

@@ -15,7 +15,11 @@ namespace lockstep {
 // A snapshot of a store's counters; times in nanoseconds, sizes in bytes.
 struct StoreStats {
     // transactions
-    uint64_t commits = 0, aborts = 0, deadlock_retries = 0, transactions_live = 0;
+    uint64_t commits = 0, aborts = 0, deadlock_retries = 0,
+             transactions_live = 0;  // begun and not ended, at most Options::transactions_max
+    // Not begun yet: they wait in begin, because transactions_max are live or the log is nearly
+    // full.
+    uint64_t transactions_waiting = 0;
     // locks
     uint64_t lock_grants_at_once = 0, lock_waits = 0, lock_wait_nanos = 0, deadlocks = 0,
              lock_timeouts = 0, escalations = 0;

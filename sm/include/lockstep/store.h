@@ -89,19 +89,21 @@ public:
 
     // Runs fn(Txn&) -> Result<T> as a transaction: commits if it returns a value, rolls back if it
     // returns an error, which run() then returns. A deadlock victim is run again, at most
-    // Options::retries_max times: fn may run several times. On a user thread of the store fn runs
-    // there; else run() blocks the calling kernel thread. Errors: fn's, commit's, store_closed.
+    // Options::retries_max times: fn may run several times. No other error is repeated: a
+    // lock_timeout has already waited as long as the caller allowed. On a user thread of the store
+    // fn runs there; else run() blocks the calling kernel thread. Errors: fn's, commit's,
+    // store_closed.
     // run() inside fn is a transaction of its own. It sees nothing that the outer one has not
     // committed, and its commit stays if the outer one rolls back. If it needs a lock of the outer
-    // one, the wait would never end: it gets self_deadlock at once, which is not repeated. Pass the
-    // outer Txn on instead.
+    // one, the wait would never end: it gets self_deadlock at once. Pass the outer Txn on instead.
     template <class F>
     auto run(F&& fn, const TxnOptions& options = {}) -> Result<detail::value_of<F&, Txn&>> {
         if (!engine_) return fail(ErrorCode::store_closed, "store");
         return run_on(*engine_, fn, options);
     }
-    // The same on a user thread of its own. Never blocks. `worker`: 0-based number of the kernel
-    // thread, or kAnyWorker. `fn` is moved into the thread.
+    // The same on a user thread of its own. Never blocks. `worker`: number of the kernel thread,
+    // 0..Options::workers - 1, or kAnyWorker. `fn` is moved into the thread. Errors come through
+    // the handle: run()'s and start()'s.
     template <class F>
     auto spawn(F fn, const TxnOptions& options = {}, int worker = kAnyWorker)
         -> Handle<detail::value_of<F&, Txn&>> {
@@ -110,9 +112,10 @@ public:
                      worker);
     }
     // Starts fn() -> Result<T> on a user thread without a transaction; run() and begin() inside it
-    // use that thread. Never blocks. Errors, which Handle::started() tells at once: store_closed,
-    // forked; too_many if Options::user_threads_max threads have not ended; out_of_memory if there
-    // is no stack, with the limit to raise.
+    // use that thread. `worker` as for spawn(). Never blocks. Errors, which Handle::started() tells
+    // at once: bad_argument (no such worker), store_closed, forked; too_many if
+    // Options::user_threads_max threads have not ended; out_of_memory if there is no stack, with
+    // the limit to raise.
     template <class F>
     auto start(F fn, int worker = kAnyWorker) -> Handle<detail::value_of<F&>>;
     // Workers take turns.
@@ -124,19 +127,37 @@ public:
     Result<Txn> begin(const TxnOptions& options = {});
 
     // Makes an empty index within `txn`; others see it when `txn` commits. A name has 1..128 bytes
-    // and no zero byte. Suspends. Errors: already_exists, bad_argument, and those of index.h.
+    // and no zero byte. Suspends; waits for another transaction that creates or drops this name.
+    // Errors: already_exists, bad_argument, and those of index.h.
     Result<Index> create_index(Txn& txn, std::string_view name);
     // The same for a heap. Indexes and heaps share one space of names.
     Result<Heap> create_heap(Txn& txn, std::string_view name);
+    // Opens the index of this name as `txn` sees it, or makes an empty one if the name is free. Of
+    // several transactions that do so at once, one makes it; the others wait until that one ends.
+    // If it commits they open its index, if it rolls back the next of them makes one. A rollback of
+    // `txn`, also to an earlier savepoint, takes away what it made; when `txn` has ended, calls
+    // through such a handle return no_such_object. Errors: wrong_kind (the name is a heap's),
+    // bad_argument, read_only, and those of index.h.
+    Result<Index> open_or_create_index(Txn& txn, std::string_view name);
+    // The same for a heap.
+    Result<Heap> open_or_create_heap(Txn& txn, std::string_view name);
     // Removes an index or heap when `txn` commits; its space is free again some time after. Takes
     // its X lock, so it suspends. Errors: no_such_object, and those of index.h.
     Result<void> drop(Txn& txn, std::string_view name);
-    // Finds a committed index by name. The first call for an object reads its root page: that
-    // suspends a user thread and blocks any other. Errors: no_such_object, wrong_kind, io_error,
-    // corrupt_page.
+    // Finds a committed index by name; index(txn, name) also sees what `txn` has made itself. The
+    // first call for an object reads its root page: that suspends a user thread and blocks any
+    // other. Errors: no_such_object, wrong_kind, io_error, corrupt_page.
     Result<Index> index(std::string_view name);
     // The same for a heap.
     Result<Heap> heap(std::string_view name);
+    // Finds an index as `txn` sees the name: with what it has made, without what it has dropped.
+    // Locks the name for reading, as get() locks a key. So it waits for another transaction that
+    // has made or dropped the name, until that one ends. Except at read_committed the answer then
+    // holds until `txn` ends. Suspends. Errors: no_such_object, wrong_kind, bad_argument (such a
+    // name is impossible), and those of index.h.
+    Result<Index> index(Txn& txn, std::string_view name);
+    // The same for a heap.
+    Result<Heap> heap(Txn& txn, std::string_view name);
     // A row of list().
     struct Entry {
         std::string name;  // 1..128 bytes
