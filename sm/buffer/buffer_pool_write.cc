@@ -109,7 +109,7 @@ Result<void> BufferPool::Impl::may_write() {
         return log.refused();
     if (!backoff.failing()) [[likely]]
         return {};
-    if (backoff.allows(threads::now()) || MUTANT(writes_never_pause)) return {};
+    if (backoff.allows(threads::now())) return {};
     return std::unexpected(backoff.error());
 }
 

@@ -58,7 +58,7 @@
     X(release_wakes_nobody, txn_lock_manager_test, \
       "a released lock is not granted to its waiters") \
     X(timeout_ignored, txn_lock_manager_test, "a lock wait continues past its deadline") \
-    X(writes_never_pause, sm_failed_store_test, \
+    X(writes_never_pause, sm_write_backoff_test, \
       "pages that cannot be written are written again at once") \
     X(sync_behind_write_skipped, threads_sim_disk_test, \
       "no sync follows a durable write that needs one") \
