@@ -89,6 +89,7 @@ private:
     void load_written_lsns();
     Result<void> recover();
     Result<void> start_services();
+    void watch_slices();
     void stop_services();
     void rollback_orphans();
     void release();

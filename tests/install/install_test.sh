@@ -20,6 +20,7 @@ for program in first_steps first_steps_shared; do
     [ "$said" = "Lisbon is in Portugal" ] || { echo "$program said: $said"; exit 1; }
 done
 "$scratch/out/transfers" "$scratch/transfers.db"
+"$scratch/out/waits" "$scratch/waits.db"
 
 # An application may have folders of our names on its include path, and nothing of ours but
 # <lockstep/...> is on it.
