@@ -31,10 +31,13 @@ struct KernelThread {
 
 struct Runtime::Impl {
     explicit Impl(const RuntimeOptions& options)
-        : shared(options.stack_bytes, options.offload_threads),
+        : shared(options.stack_bytes),
           caller_driven(options.caller_driven),
-          rng(options.seed) {
+          rng(options.seed),
+          offload(options.offload_threads) {
         shared.simulated = caller_driven;
+        shared.fd_poller = &fd_poller;
+        shared.offload = &offload;
     }
 
     OverflowReports overflow_reports;
@@ -45,6 +48,9 @@ struct Runtime::Impl {
     bool ended = false;  // stop() has finished
     std::vector<std::unique_ptr<Worker>> workers;
     std::vector<std::unique_ptr<KernelThread>> kernel_threads;
+    // Behind the workers: a thread of theirs may still be waking one.
+    FdPoller fd_poller;
+    OffloadPool offload;
     std::unique_ptr<SliceWatch> watch;
 #ifdef LOCKSTEP_SIM_POINTS
     // Run the workers' turns if these may be interrupted.

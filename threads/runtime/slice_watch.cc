@@ -87,7 +87,11 @@ void SliceWatch::look(State& state, Nanos elapsed) {
         state = {.watched = state.watched, .slices = slices, .before = {}};
         return;
     }
-    if (state.held == 0) state.before = usage_of(state.watched.number);
+    if (!state.begun) {
+        state.begun = true;
+        state.before = usage_of(state.watched.number);
+        return;
+    }
     state.held += elapsed;
     if (state.reported || state.held < bound_) return;
     const Nanos queued = usage_of(state.watched.number).queued - state.before.queued;
@@ -100,8 +104,10 @@ void SliceWatch::warn(State& state) {
     const std::optional<StackSample> sample = samples_.take(state.watched.handle);
     // SW-3: the slice has just ended, or the scheduler ran.
     if (worker.slices() != state.slices || (sample && sample->thread_id == 0)) return;
-    state.reported = !MUTANT(slice_reported_again);
+    // The kernel counts a wait for a CPU when it ends, which the answer shows.
     const Usage now = usage_of(state.watched.number);
+    if (state.held < bound_ + (now.queued - state.before.queued)) return;
+    state.reported = !MUTANT(slice_reported_again);
     std::string text = "worker " + std::to_string(worker.index()) + ": ";
     if (sample) {
         state.thread_id = sample->thread_id;

@@ -54,6 +54,7 @@ private:
     };
     struct State {
         Watched watched;
+        bool begun = false;      // the number was the same twice
         uint64_t slices = 0;     // when last looked at
         Nanos held = 0;          // that number has not changed for so long, at least
         Usage before;            // early in this slice

@@ -88,7 +88,7 @@ LOCKSTEP_READS_STACK void copy_stack(const Registers& at, const Stack& stack) {
     uintptr_t fp = at.fp, below = at.sp;
     while (answer.frame_count < kFramesMax && fp >= below && fp % kWord == 0 &&
            fp + 2 * kWord <= top) {
-        if (answer.frame_count == 1) answer.gap = index(fp);
+        if (answer.frame_count <= 2) answer.gap = index(fp);
         answer.frames[answer.frame_count++] = word(fp + kWord);
         below = fp + 2 * kWord;
         fp = word(fp);
@@ -233,15 +233,17 @@ std::string StackSample::text() const {
     const auto guess = [&](size_t begin, size_t end, size_t most) {
         for (size_t i = begin; i < end && most > 0; ++i) {
             if (!code.is_return_address(words[i])) continue;
+            if (frames.size() > 1 && words[i] == frames[1]) continue;
             line(" maybe ", words[i] - 1);
             --most;
         }
     };
     constexpr size_t kGapMost = 8, kRestMost = 24;
     if (!frames.empty()) line(" ", frames[0]);
-    guess(0, gap, kGapMost);
     // A return address may lie behind the caller's last instruction.
-    for (size_t i = 1; i < frames.size(); ++i) line(" ", frames[i] - 1);
+    if (frames.size() > 1) line(" ", frames[1] - 1);
+    guess(0, gap, kGapMost);
+    for (size_t i = 2; i < frames.size(); ++i) line(" ", frames[i] - 1);
     guess(rest, words.size(), kRestMost);
     return lines;
 }

@@ -26,7 +26,7 @@ namespace lockstep::threads {
 struct StackSample {
     uint64_t thread_id = 0;  // of the user thread; 0: the scheduler ran
     const char* name = "";   // of the user thread, static
-    // words[0 .. gap) lie before the chain's first frame, and words[rest ..) behind its last one.
+    // words[0 .. gap) lie before the chain's second frame, and words[rest ..) behind its last one.
     // Functions without frame pointers, such as the C library's, have their frames there.
     size_t gap = 0, rest = 0;
     std::vector<uintptr_t> frames;  // program counter, then return addresses, innermost first

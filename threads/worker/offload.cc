@@ -43,7 +43,7 @@ Result<void> offload_call(void (*call)(void*), void* argument) {
     job.call = call;
     job.argument = argument;
     job.thread = self;
-    TRY(self->worker->shared().offload.push(job));
+    TRY(self->worker->shared().offload->push(job));
     while (!job.done.load(std::memory_order_acquire)) threads::park(threads::ParkReason::event);
     return {};
 }

@@ -73,7 +73,7 @@ Result<void> run(FdPoll& wait, Worker& worker, Nanos deadline) {
         while (!complete(wait)) park(ParkReason::event);
         return {};
     }
-    FdPoller& poller = worker.shared().fd_poller;
+    FdPoller& poller = *worker.shared().fd_poller;
     TRY(poller.add(wait));
     if (wait_in_time(wait, deadline)) {
         // `done` of the poller runs under its mutex: let it leave.

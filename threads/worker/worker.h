@@ -44,8 +44,7 @@ class VirtualCores;
 
 // State shared by all workers of a runtime.
 struct RuntimeShared {
-    RuntimeShared(size_t stack_bytes, uint32_t offload_threads)
-        : stacks(stack_bytes), offload(offload_threads) {}
+    explicit RuntimeShared(size_t stack_bytes) : stacks(stack_bytes) {}
     StackPool stacks;
     ThreadPool pool;
     const Clock* clock = nullptr;
@@ -61,9 +60,10 @@ struct RuntimeShared {
     std::atomic<bool> stopping{false};  // no new threads
     std::atomic<bool> ending{false};    // workers leave
     bool simulated = false;             // caller-driven
-    // Their kernel threads begin at first use. They wake user threads, so they end before `pool`.
-    FdPoller fd_poller;
-    OffloadPool offload;
+    // Their kernel threads begin at first use. They wake user threads, so they end before the
+    // workers are destroyed.
+    FdPoller* fd_poller = nullptr;
+    OffloadPool* offload = nullptr;
 };
 
 // Waits for descriptors by threads of one worker. The worker adds and removes; any kernel thread
