@@ -180,7 +180,16 @@ Result<std::unique_ptr<Engine>> Engine::open(std::string_view path, const Option
     }));
     if (fresh) TRY(engine->end_creation(directory));
     engine->opened_ = true;
+    engine->watch_slices();
     return engine;
+}
+
+// Nobody listens without a logger. The store works without the watch, too.
+void Engine::watch_slices() {
+    if (options.slice_warning == 0 || !logger) return;
+    const auto watched = runtime->watch_slices(
+        options.slice_warning, [this](int level, std::string_view text) { report(level, text); });
+    if (!watched) report(1, "slices are not watched: " + watched.error().text());
 }
 
 // Objects, from the bottom up. Nothing runs yet.
@@ -199,6 +208,7 @@ Result<void> Engine::build(std::string_view path, bool fresh) {
                                .clock = hooks ? hooks->clock : nullptr,
                                .disk = disk,
                                .steps = options.steps,
+                               .offload_threads = options.offload_threads,
                                .policy = {}};
     if (hooks && hooks->random_schedule)
         ro.policy = [seed = hooks->seed](uint32_t worker) {
@@ -351,6 +361,7 @@ Result<void> Engine::close() {
     DCHECK(!forked() && !on_own_thread());
     Result<void> result;
     if (runtime) {
+        runtime->end_fd_waits();
         // The application's own user threads first: they may still begin transactions.
         for (uint64_t n; (n = user_threads_.load(std::memory_order_acquire)) != 0;) {
             if (!stepped()) user_threads_.wait(n, std::memory_order_acquire);

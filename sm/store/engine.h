@@ -94,6 +94,7 @@ private:
     void say_durability() const;
     Result<void> recover();
     Result<void> start_services();
+    void watch_slices();
     void stop_services();
     void rollback_orphans();
     void release();

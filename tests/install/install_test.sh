@@ -22,6 +22,7 @@ for program in first_steps first_steps first_steps_shared first_steps_shared; do
 done
 "$scratch/out/transfers" "$scratch/transfers.db"
 "$scratch/out/transfers" "$scratch/transfers.db"
+"$scratch/out/waits" "$scratch/waits.db"
 # The README shows this program.
 awk '/^```cpp$/ { show = 1; next } /^```$/ { show = 0 } show' "$source/README.md" |
     diff -w <(tr -d '\n ' <"$scratch/examples/first_steps.cc") <(tr -d '\n ') ||

@@ -19,6 +19,14 @@
     X(semaphore_double_grant, threads_event_test, \
       "a semaphore grants units without subtracting them") \
     X(semaphore_unfair, threads_event_test, "a new request overtakes waiters of a semaphore") \
+    X(condition_queued_late, threads_sync_test, \
+      "a wait for a condition unlocks its mutex before it is queued") \
+    X(sync_overtakes, threads_sync_test, "a newcomer overtakes the waiters of a semaphore") \
+    X(channel_end_untold, threads_sync_test, "a channel that is closed wakes no receiver") \
+    X(fd_wait_not_ended, threads_wait_fd_test, \
+      "the end of a runtime wakes no wait for a descriptor") \
+    X(offload_on_the_spot, threads_offload_test, "offload() runs the function on the worker") \
+    X(slice_reported_again, threads_slice_watch_test, "a long slice is reported at each look") \
     X(latch_wake_forgotten, threads_latch_test, \
       "a released latch does not wake its exclusive waiter") \
     X(latch_version_kept, threads_latch_test, \

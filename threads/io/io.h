@@ -28,6 +28,7 @@
 namespace lockstep::threads {
 
 class IoStage;
+struct FdPoll;
 struct Thread;
 
 using FileId = Id<struct FileIdTag, int32_t>;  // valid on the disk that opened it
@@ -99,12 +100,21 @@ public:
     // System calls of this queue that submitted requests to the kernel. 0 where other threads make
     // them. Any kernel thread.
     virtual uint64_t submissions() const { return 0; }
+    // Waits for a descriptor of the application; see fd_poll.h. `done` runs in poll() or wait().
+    // False: this queue cannot, or has no place now.
+    virtual bool start_fd_poll(FdPoll&) { return false; }
+    // Ends a wait that start_fd_poll() took and whose `done` has not run. `done` then runs, with
+    // -ECANCELED or with events that came first. False: no place now, try again.
+    virtual bool cancel_fd_poll(FdPoll&) { return false; }
+    // Waits whose `done` has not run.
+    size_t fd_polls() const { return fd_polls_; }
     // How many completions a wait() should return with, if they come soon. Each return costs a
     // system call and a turn.
     void gather(size_t completions) { gather_ = completions; }
 
 protected:
     size_t gather_ = 1;
+    size_t fd_polls_ = 0;
 };
 
 // Files by path. Synchronous, for rare and short operations. Safe from any kernel thread.

@@ -67,6 +67,14 @@ struct Options {
     uint32_t escalate_at = 5000;
     uint32_t retries_max = 100;  // times run() repeats a deadlock victim
     IoMethod io = IoMethod::automatic;
+    // A user thread that keeps its worker's CPU for longer is reported to `logger` at level 1, with
+    // its stack: it computes without yield(), or it blocks the kernel thread. 1 ms .. 1 hour; 0 =
+    // off, as without a logger. While it is on, the process has a handler for SIGURG, which fetches
+    // the stack; a sleep() or poll() of such a thread may return early (EINTR). Signals that the
+    // store did not send go to the handler before. The last close() restores that one.
+    Nanos slice_warning = 100 * kMillisecond;
+    // Kernel threads for lockstep::offload(), 1 .. 1024; begun at first use.
+    uint32_t offload_threads = 4;
     // Teams of threads that run the same operation; see steps_options.h.
     StepsOptions steps = {};
     Logger logger = {};               // null: silent

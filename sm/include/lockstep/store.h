@@ -8,8 +8,10 @@
 //            files stay the parent's. The child may open other stores, but not this one while the
 //            parent has it open. A function that forks on a user thread must not return in the
 //            child: end the child there with exec() or _exit(). The files are close-on-exec.
-// Blocking   Said at each call. Callbacks must not block their kernel thread (no sleep, no mutex
-//            held for long): use lockstep::sleep_for.
+// Blocking   Said at each call. Callbacks must not block their kernel thread (no sleep, no kernel
+//            mutex, no blocking read): all user threads of the worker would stop. Use sleep_for(),
+//            sync.h, timer.h and fd.h, which suspend; offload.h for what blocks; and yield() in
+//            long computations. Options::slice_warning finds callbacks that break this rule.
 #pragma once
 
 #include <functional>
