@@ -87,6 +87,9 @@ public:
     // the object. Returns the end LSN of the commit record (for wait_durable), kLsnNone for
     // readers. Error: store_failed; the next restart then decides the outcome.
     Result<Lsn> commit(Transaction& txn);
+    // End of the newest commit record that any worker has published, or kLsnNone. It covers every
+    // commit whose effects the caller may have seen. Never parks.
+    Lsn newest_commit() const;
     // Appends the end record if sm/ has undone everything, releases locks, frees the object.
     // Without the record the transaction is a loser in the log: the next restart undoes it.
     void finish_abort(Transaction& txn, bool undone);

@@ -75,7 +75,8 @@ struct TransactionTable::Impl {
     bool hand_to_waiter(uint32_t slot);
     void prepare(Transaction& txn, TxnShard& shard, const TxnOptions& options);
     uint64_t new_id(TxnShard& shard);
-    void release_locks_and_undo(Transaction& txn);
+    void release_locks_and_undo(Transaction& txn, Lsn committed);
+    Lsn release_locks_of_reader(const TransactionTable& self, Transaction& txn);
 
     // Checks slot and state; for every function that is given a transaction.
     void assert_state(const Transaction& txn) const {
@@ -90,7 +91,6 @@ struct TransactionTable::Impl {
     // Appends a record without payload, and marks the transaction as ended between reserve and
     // publish. Returns the record's end LSN.
     Lsn append_last(Transaction& txn, TxnLogKind kind, TxnState state);
-    Lsn newest_commit() const;
     int64_t count() const;
 
     Log& log;

@@ -202,6 +202,8 @@ Result<void> Catalog::create_named(txn::Transaction& txn, std::string_view name,
     // becomes of the object.
     auto settled = std::make_shared<bool>(false);
     at_end(txn, [this, object, settled](bool committed) {
+        // Handles are made without a lock (LM-8).
+        if (committed && *settled) engine_.locks->keep_note(engine_.txns->newest_commit());
         if (committed && *settled) impl_->publish(*object, true);
         else destroy(object->entry);
     });
@@ -297,6 +299,7 @@ Result<void> Catalog::drop(txn::Transaction& txn, std::string_view name) {
     const auto freed = [this, object](bool committed) {
         if (!committed) return;
         DCHECK(MUTANT(catalog_stale) || !object->gone);  // dropped once
+        engine_.locks->keep_note(engine_.txns->newest_commit());
         if (!MUTANT(catalog_stale)) impl_->publish(*object, false);
         destroy(object->entry);
     };

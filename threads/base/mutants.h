@@ -77,6 +77,12 @@
     X(commit_does_not_wait, txn_transaction_test, "a durable commit returns at once") \
     X(reader_does_not_wait, txn_transaction_test, \
       "a durable reader returns before the data that it read is durable") \
+    X(commit_not_noted, txn_commit_notes_test, \
+      "a commit releases a lock and leaves no note for durable readers") \
+    X(object_commit_not_noted, txn_commit_notes_test, \
+      "a commit releases the lock of a whole index and leaves no note") \
+    X(removed_ghost_not_noted, sm_durable_reader_test, \
+      "with a ghost, the note of the commit that erased it is lost") \
     X(log_checksum_unread, txn_log_crash_test, "a log record is accepted whatever its checksum") \
     X(log_checksum_without_lsn, txn_log_crash_test, \
       "a record validates at any position in the log") \

@@ -19,6 +19,9 @@
 //            LM-6 A noted intention conflicts with no granted strong lock. [lock_object.cc]
 //            LM-7 With owners_have_threads, LM-5 also counts an edge from an owner to the one for
 //                 which its thread waits. [lock_deadlock.cc]
+//            LM-8 What release_all_of_reader() returns covers every commit that held X on what the
+//                 reader has locked. A commit is noted, per bucket of the table and per object,
+//                 before its locks are released. [lock_names.cc]
 // Blocking   lock() parks the user thread while others hold a conflicting mode; the caller must
 //            hold no latch. The try_ calls never park.
 // Source     Gray & Reuter ch. 8; IBM "U" locks; PostgreSQL's README of fast-path locks for the
@@ -104,7 +107,21 @@ public:
     // Releases rights on one name before the transaction ends: read committed after a read, or a
     // failed recheck after a wait.
     void unlock(LockOwner& owner, LockName name, LockMode rights);
-    void release_all(LockOwner& owner);
+    // Releases everything, and never parks. `committed`: end of the owner's commit record, which is
+    // in the log but perhaps not durable; kLsnNone if it has none. It is noted for later readers of
+    // what the owner held in X (LM-8).
+    void release_all(LockOwner& owner, Lsn committed = kLsnNone);
+    // The same for an owner that has changed nothing. Returns how far the log must be durable so
+    // that no crash takes back what the owner has seen: at least the end of each commit record that
+    // it may have read from. kLsnMax: not known, as for an owner that locked a whole object.
+    Lsn release_all_of_reader(LockOwner& owner);
+    // What `name` protects is about to vanish from its page, as a ghost does. Later readers of the
+    // place lock other names. So from now on the note of `name` counts for all of them. The caller
+    // holds the page's latch.
+    void keep_note(LockName name);
+    // From now on release_all_of_reader() returns at least `committed`: for changes that others see
+    // without a lock.
+    void keep_note(Lsn committed);
     // Read locks only (S, U, gap_read, IS): at commit, before the log record is durable.
     void release_shared(LockOwner& owner);
 
