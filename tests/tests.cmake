@@ -22,7 +22,7 @@ set_tests_properties(layers checks planted picture PROPERTIES LABELS script TIME
 if(TARGET lockstep_shared AND NOT LOCKSTEP_SANITIZE)
     add_test(NAME install COMMAND ${CMAKE_SOURCE_DIR}/tests/install/install_test.sh
         ${CMAKE_BINARY_DIR} ${CMAKE_SOURCE_DIR})
-    set_tests_properties(install PROPERTIES LABELS script TIMEOUT 300)
+    set_tests_properties(install PROPERTIES LABELS script TIMEOUT 600)
 endif()
 
 if(TARGET lockstep-tpcc AND NOT LOCKSTEP_SANITIZE)

@@ -2,6 +2,7 @@
 #include <lockstep/options.h>
 
 #include <bit>
+#include "threads/base/try.h"
 
 namespace lockstep {
 namespace {

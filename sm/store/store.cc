@@ -109,8 +109,8 @@ Result<txn::Transaction*> begin_transaction(sm::Engine& engine, const TxnOptions
 // One attempt. `victim`: a deadlock ended it, so another attempt may succeed. A body that dropped
 // that error meets txn_aborting later, and then the first error decides. A lock timeout is the
 // caller's bound on its wait; repeating it would wait many times as long.
-Result<void> attempt(std::move_only_function<Result<void>(Txn&)>& body, Txn txn,
-                     const txn::Transaction& t, bool& victim) {
+Result<void> attempt(FunctionRef<Result<void>(Txn&)> body, Txn txn, const txn::Transaction& t,
+                     bool& victim) {
     DCHECK(txn.live() && !victim && t.state == txn::TxnState::active);
     auto done = body(txn);
     if (done && txn.live()) {
@@ -160,7 +160,7 @@ Result<void> Store::run_body(sm::Engine& engine, Body body, const TxnOptions& op
         Result<void> result;
         threads::Completion done;
         TRY(engine.start_thread(kAnyWorker, "run", [&] {
-            result = run_body(engine, std::move(body), options);
+            result = run_body(engine, body, options);
             done.set();
         }));
         engine.wait_for(done);
@@ -178,13 +178,14 @@ Result<void> Store::run_body(sm::Engine& engine, Body body, const TxnOptions& op
     }
 }
 
-Result<void> Store::start_thread(std::move_only_function<void()> body, int worker) {
+Result<void> Store::start_thread(std::unique_ptr<detail::Job> job, int worker) {
     if (!engine_) return fail(ErrorCode::store_closed, "store");
     const uint32_t workers = engine_->options.workers;
     if (worker != kAnyWorker && (worker < 0 || static_cast<uint32_t>(worker) >= workers))
         return no_such_worker(worker, workers);
-    return engine_->start_thread(worker, "application", std::move(body),
-                                 engine_->options.user_threads_max);
+    return engine_->start_thread(
+        worker, "application", [job = std::move(job)] { job->run(); },
+        engine_->options.user_threads_max);
 }
 
 Result<Txn> Store::begin(const TxnOptions& options) {
@@ -262,7 +263,7 @@ std::vector<Store::Entry> Store::list() {
 }
 
 Result<void> Store::bulk_load(Txn& txn, Index index,
-                              std::move_only_function<bool(Slice& key, Slice& value)> next,
+                              FunctionRef<bool(Slice& key, Slice& value)> next,
                               uint32_t fill_percent) {
     txn::Transaction* t = TRY(schema_txn(engine_.get(), txn));
     if (!index.tree_) return fail(ErrorCode::no_such_object, "empty index handle");
@@ -273,8 +274,7 @@ Result<void> Store::bulk_load(Txn& txn, Index index,
     TRY(sm::finish(*t, [&] {
         return engine_->locks->lock_object(t->locks, index.tree_->lock(), txn::LockMode::X);
     }));
-    return sm::finish(*t,
-                      [&] { return index.tree_->bulk_load(*t, std::move(next), fill_percent); });
+    return sm::finish(*t, [&] { return index.tree_->bulk_load(*t, next, fill_percent); });
 }
 
 Result<void> Store::wait_durable(Lsn point) {

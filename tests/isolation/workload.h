@@ -14,6 +14,7 @@
 #include <lockstep/key.h>
 #include "tests/isolation/history.h"
 #include "threads/base/rng.h"
+#include "threads/base/try.h"
 
 namespace lockstep::isolation {
 

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include <lockstep/store.h>
+#include "threads/base/try.h"
 #include "tools/cli/commands.h"
 
 namespace lockstep::cli {

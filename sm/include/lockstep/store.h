@@ -14,12 +14,12 @@
 //            long computations. Options::slice_warning finds callbacks that break this rule.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <optional>
 #include <type_traits>
 #include <vector>
 
+#include <lockstep/function_ref.h>
 #include <lockstep/heap.h>
 #include <lockstep/index.h>
 #include <lockstep/key.h>
@@ -47,6 +47,11 @@ public:
 private:
     struct State;
     std::unique_ptr<State> state_;
+};
+// What a user thread runs.
+struct Job {
+    virtual ~Job() = default;
+    virtual void run() = 0;
 };
 template <class F, class... A>
 using value_of = typename std::invoke_result_t<F, A...>::value_type;
@@ -174,8 +179,7 @@ public:
     // next call. Pages are filled to `fill_percent` (50..100). Takes the index's X lock; suspends.
     // Errors: bad_argument if the index is not empty, a key does not ascend or the percentage is
     // out of range; and those of index.h. An erased record counts until it is cleaned away.
-    Result<void> bulk_load(Txn& txn, Index index,
-                           std::move_only_function<bool(Slice& key, Slice& value)> next,
+    Result<void> bulk_load(Txn& txn, Index index, FunctionRef<bool(Slice& key, Slice& value)> next,
                            uint32_t fill_percent = 90);
 
     // Waits until everything up to `point` (from Txn::commit) is on disk. Suspends a user thread,
@@ -209,7 +213,7 @@ public:
 private:
     friend struct sm::StoreAccess;
     explicit Store(std::unique_ptr<sm::Engine> engine);
-    using Body = std::move_only_function<Result<void>(Txn&)>;
+    using Body = FunctionRef<Result<void>(Txn&)>;
     static Result<void> run_body(sm::Engine& engine, Body body, const TxnOptions& options);
     template <class F>
     static auto run_on(sm::Engine& engine, F& fn, const TxnOptions& options)
@@ -220,17 +224,17 @@ private:
                 engine, [&](Txn& txn) -> Result<void> { return fn(txn); }, options);
         } else {
             std::optional<T> value;
-            TRY(run_body(
+            LOCKSTEP_TRY(run_body(
                 engine,
                 [&](Txn& txn) -> Result<void> {
-                    value.emplace(TRY(fn(txn)));
+                    value.emplace(LOCKSTEP_TRY(fn(txn)));
                     return {};
                 },
                 options));
             return std::move(*value);
         }
     }
-    Result<void> start_thread(std::move_only_function<void()> body, int worker);
+    Result<void> start_thread(std::unique_ptr<detail::Job> job, int worker);
     void let_go();
 
     std::unique_ptr<sm::Engine> engine_;
