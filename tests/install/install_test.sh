@@ -23,6 +23,7 @@ done
 "$scratch/out/transfers" "$scratch/transfers.db"
 "$scratch/out/transfers" "$scratch/transfers.db"
 "$scratch/out/waits" "$scratch/waits.db"
+"$scratch/out/waits" "$scratch/waits.db"
 # The README shows this program.
 awk '/^```cpp$/ { show = 1; next } /^```$/ { show = 0 } show' "$source/README.md" |
     diff -w <(tr -d '\n ' <"$scratch/examples/first_steps.cc") <(tr -d '\n ') ||

@@ -7,6 +7,7 @@
 #include <string>
 
 #include <lockstep/store.h>
+#include "threads/base/try.h"
 
 using namespace lockstep;
 

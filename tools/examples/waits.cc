@@ -32,11 +32,11 @@ Result<void> serve(Store& store, Index sums, int socket, Channel<uint32_t>& resu
             return results.send(sum);
         }
         if (bytes < 0) {
-            TRY(wait_fd(socket, POLLIN, 10 * kSecond));  // other user threads run
+            LOCKSTEP_TRY(wait_fd(socket, POLLIN, 10 * kSecond));  // other user threads run
             continue;
         }
         sum += number;
-        TRY(store.run([&](Txn& txn) -> Result<void> {
+        LOCKSTEP_TRY(store.run([&](Txn& txn) -> Result<void> {
             const Slice value(reinterpret_cast<const char*>(&sum), sizeof sum);
             return sums.put(txn, Key().u32(static_cast<uint32_t>(socket)), value);
         }));
@@ -44,11 +44,12 @@ Result<void> serve(Store& store, Index sums, int socket, Channel<uint32_t>& resu
 }
 
 Result<void> run(const char* path) {
-    Store store =
-        TRY(Store::open(path, {.logger = [](int, std::string_view text) {
-                            std::printf("%.*s\n", static_cast<int>(text.size()), text.data());
-                        }}));
-    const Index sums = TRY(store.run([&](Txn& txn) { return store.create_index(txn, "sums"); }));
+    Store store = LOCKSTEP_TRY(Store::open(path, {.logger = [](int, std::string_view text) {
+                                               std::printf("%.*s\n", static_cast<int>(text.size()),
+                                                           text.data());
+                                           }}));
+    const Index sums =
+        LOCKSTEP_TRY(store.run([&](Txn& txn) { return store.open_or_create_index(txn, "sums"); }));
     Channel<uint32_t> results(4);
     std::vector<int> clients;
     std::vector<Handle<void>> servers;
@@ -71,13 +72,13 @@ Result<void> run(const char* path) {
         for (const int client : clients) (void)!write(client, &n, sizeof n);
     for (const int client : clients) close(client);
     uint64_t total = 0;
-    for (int i = 0; i < kConnections; ++i) total += TRY(results.receive()).value_or(0);
-    for (auto& server : servers) TRY(server.join());
+    for (int i = 0; i < kConnections; ++i) total += LOCKSTEP_TRY(results.receive()).value_or(0);
+    for (auto& server : servers) LOCKSTEP_TRY(server.join());
     timer.cancel();
-    TRY(ticker.join());
+    LOCKSTEP_TRY(ticker.join());
     // Blocks a kernel thread of the pool, not the store's worker.
     auto slow = store.start([] { return offload([] { return usleep(1000) == 0; }); });
-    const bool slept = TRY(slow.join());
+    const bool slept = LOCKSTEP_TRY(slow.join());
     const uint64_t expected = uint64_t{kConnections} * kNumbers * (kNumbers + 1) / 2;
     std::printf("sum %llu, expected %llu; %s ticks\n", (unsigned long long)total,
                 (unsigned long long)expected, ticks > 0 ? "some" : "no");

@@ -5,6 +5,7 @@
 
 #include <lockstep/store.h>
 #include "tests/fuse_passthrough.h"
+#include "threads/base/try.h"
 
 namespace lockstep {
 namespace {

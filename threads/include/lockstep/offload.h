@@ -45,7 +45,7 @@ auto offload(F&& fn) -> typename detail::Offloaded<std::invoke_result_t<F&>>::ty
         F& fn;
         std::optional<Final> result;
     } call{fn, {}};
-    TRY(detail::offload_call(
+    LOCKSTEP_TRY(detail::offload_call(
         [](void* argument) noexcept {
             Call& self = *static_cast<Call*>(argument);
             if constexpr (std::is_void_v<Out>) {

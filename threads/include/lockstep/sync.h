@@ -244,7 +244,7 @@ public:
     // Takes the oldest value, and waits while there is none. Empty: the channel is closed and all
     // its values were received. Error: timeout.
     Result<std::optional<T>> receive(Nanos timeout = kNever) {
-        Item* item = static_cast<Item*>(TRY(core_.receive(timeout)));
+        Item* item = static_cast<Item*>(LOCKSTEP_TRY(core_.receive(timeout)));
         if (item == nullptr) return std::optional<T>();
         std::optional<T> value(std::move(item->value));
         delete item;
