@@ -261,6 +261,7 @@ Result<ObjectId> Catalog::look_up(txn::Transaction& txn, std::string_view name, 
         if (object == nullptr) {
             uint32_t id = 0;
             TRY(create_named(txn, name, kind, id));
+            DCHECK(impl_->object(id) != nullptr && impl_->object(id)->entry.kind == kind);
             return ObjectId{id};
         }
     }
@@ -290,6 +291,7 @@ Result<void> Catalog::drop(txn::Transaction& txn, std::string_view name) {
     Impl::Object* object = TRY(impl_->see(txn, name, Access::write));
     if (object == nullptr) return fail(ErrorCode::no_such_object, "index or heap");
     const CatalogEntry entry = object->entry;
+    DCHECK(entry.name == name && entry.id != txn::kNoObject);
     object->assert_state();
     auto& lock = object->tree ? object->tree->lock() : object->heap->lock();
     TRY(engine_.locks->lock_object(txn.locks, lock, txn::LockMode::X));

@@ -168,6 +168,7 @@ Result<void> Store::run_body(sm::Engine& engine, Body body, const TxnOptions& op
     }
     for (uint32_t tries = 0;; ++tries) {
         txn::Transaction* t = TRY(begin_transaction(engine, options));
+        DCHECK(t->thread == threads::current() && t->first_lsn.load() == 0);
         bool victim = false;
         auto done = attempt(body, Txn(&engine, t, t->generation), *t, victim);
         if (done || !victim || tries >= engine.options.retries_max || MUTANT(victim_not_retried))
@@ -180,6 +181,7 @@ Result<void> Store::run_body(sm::Engine& engine, Body body, const TxnOptions& op
 
 Result<void> Store::start_thread(std::unique_ptr<detail::Job> job, int worker) {
     if (!engine_) return fail(ErrorCode::store_closed, "store");
+    DCHECK(job != nullptr);
     const uint32_t workers = engine_->options.workers;
     if (worker != kAnyWorker && (worker < 0 || static_cast<uint32_t>(worker) >= workers))
         return no_such_worker(worker, workers);
@@ -195,6 +197,7 @@ Result<Txn> Store::begin(const TxnOptions& options) {
         return fail(ErrorCode::wrong_thread, "begin() outside the store's user threads");
     }
     txn::Transaction* t = TRY(begin_transaction(*engine_, options));
+    DCHECK(t->thread == threads::current() && !t->must_abort && t->locks.locks_held == 0);
     return Txn(engine_.get(), t, t->generation);
 }
 

@@ -85,7 +85,7 @@ public:
                         part.push_back(TRY(transaction(rng)));
                     return {};
                 },
-                static_cast<int>(n)));
+                static_cast<int>(n % store_.options().workers)));
         for (auto& handle : handles) {
             const auto ended = handle.join();
             EXPECT_TRUE(ended) << ended.error().text();

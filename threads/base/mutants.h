@@ -70,7 +70,7 @@
       "pages that cannot be written are written again at once") \
     X(sync_behind_write_skipped, threads_sim_disk_test, \
       "no sync follows a durable write that needs one") \
-    X(missing_sync, txn_log_test, "the log is written but not synced") \
+    X(missing_sync, txn_log_crash_test, "the log is written but not synced") \
     X(sync_error_ignored, txn_log_fault_test, "a failed sync of the log counts as successful") \
     X(group_commit_early, txn_log_test, \
       "a flush wakes waiters of the next flush, and their commits return") \
@@ -84,18 +84,18 @@
     X(removed_ghost_not_noted, sm_durable_reader_test, \
       "with a ghost, the note of the commit that erased it is lost") \
     X(log_checksum_unread, txn_log_crash_test, "a log record is accepted whatever its checksum") \
-    X(log_checksum_without_lsn, txn_log_crash_test, \
+    X(log_checksum_without_lsn, txn_log_checksum_test, \
       "a record validates at any position in the log") \
     X(mark_ahead, txn_log_crash_test, \
       "the durable-end record names an end that is not durable yet") \
-    X(mark_ignored, txn_log_crash_test, "damage in the durable log is truncated like a torn tail") \
+    X(mark_ignored, txn_log_fault_test, "damage in the durable log is truncated like a torn tail") \
     X(mark_unsynced, txn_log_stamp_test, "the durable-end record is not synced") \
     X(mark_stays_behind, txn_log_stamp_test, \
       "the durable-end record of an idle log does not name its end") \
-    X(stamped_ahead, txn_log_stamp_test, \
+    X(stamped_ahead, txn_log_crash_test, \
       "the stamp of a commit record names the present end of the log") \
     X(stamp_ignored, txn_log_stamp_test, "the durable-LSN stamps of later records are ignored") \
-    X(torn_tail_kept, txn_log_crash_test, "the bytes of a torn tail are not cleared") \
+    X(torn_tail_kept, txn_log_fault_test, "the bytes of a torn tail are not cleared") \
     X(last_block_lost, txn_log_test, "an opened log overwrites its last block with zeros") \
     X(truncate_too_far, sm_checkpoint_test, \
       "a log segment that a checkpoint still needs is recycled") \
@@ -139,7 +139,7 @@
     X(written_lsns_unsaved, sm_lost_write_test, \
       "a checkpoint does not save the pages' written LSNs") \
     X(read_not_repeated, sm_buffer_pool_test, "a failed read is not repeated") \
-    X(repair_without_log, sm_repair_test, "a damaged page is not rebuilt from the log") \
+    X(repair_without_log, sm_buffer_pool_test, "a damaged page is not rebuilt from the log") \
     X(superblock_in_place, sm_superblock_test, "the superblock overwrites its current copy") \
     X(superblock_unsynced, sim_crash_recovery_test, \
       "a log segment is recycled before the new superblock is durable") \
@@ -168,7 +168,7 @@
     X(merge_link_stale, sm_btree_test, "a merge keeps the pointer to the page that it frees") \
     X(ghost_cleaned_under_lock, sm_btree_test, \
       "a ghost is removed while its eraser may still roll back") \
-    X(chain_freed_early, sm_btree_undo_test, \
+    X(chain_freed_early, sm_btree_model_test, \
       "pages of a large value are freed while its writer may still roll back") \
     X(chain_leaked, sm_btree_test, "pages of a removed large value are not freed") \
     X(undo_erase_keeps_ghost, sm_btree_undo_test, "undoing an erase leaves the record erased") \
