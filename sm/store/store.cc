@@ -62,7 +62,7 @@ Result<void> Store::close() {
     if (engine_->on_own_thread())
         return fail(ErrorCode::wrong_thread, "close() on a user thread of the store");
     auto result = engine_->close();
-    if (engine_->last_failure) failure_ = std::make_unique<StoreFailure>(*engine_->last_failure);
+    if (const auto& why = engine_->last_failure) failure_ = std::make_unique<StoreFailure>(*why);
     engine_.reset();
     return result;
 }
