@@ -1,16 +1,12 @@
-// lock_impl.h - inside of the lock manager: bucket, thin entry, fat head, request, and the parts
-// that share them.
+// lock_impl.h - inside of the lock manager: LockManager::Impl, which the lock_*.cc files share.
 //
-// Layout     LockBucket, 64 bytes: latch (1 byte), commit note (6), overflow bucket (8), three
-//            entries of 16 (name, word). A word is
-//              thin: bits 0-6 mode, bit 7 = 0, bits 8.. owner slot;
-//              fat:  bit 7 = 1, bits 8.. address of the LockHead.
+// Parts      lock_bucket.h  layout of the table
+//            lock_thin.h    the fast path
+//            lock_cycle.h   what a request waits for, and the deadlock search
 // Concepts   A waiting request is a packet of the *lock stage*. Each fat lock has a line of it.
 //            Each partition of the table has a Stage, which orders the lines by the policy and
 //            counts. A grant takes its packet out; deadlock, timeout and cancellation cancel it.
-// States     Entry: none -> thin (first lock) -> fat (inflate(): second owner or a waiter) -> thin
-//            or none (deflate()).
-//            Request: queued -> granted (grant_waiters()) or freed (conversion,
+// States     Request: queued -> granted (grant_waiters()) or freed (conversion,
 //            wait_until_grantable, denial).
 // Invariants LK-1 A head has at least one granted request. [checked: deflate(), verify()]
 //            LK-2 A new request is granted only if it conflicts with no right granted to others
@@ -26,179 +22,22 @@
 //                 X on a name of the bucket. [checked: raise_note()]
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <atomic>
-#include <bit>
 #include <deque>
 #include <memory>
-#include <vector>
 
 #include "threads/base/check.h"
 #include "threads/base/mutants.h"
 #include "threads/base/spin_lock.h"
 #include "threads/sync/stage.h"
 #include "threads/thread/thread.h"
+#include "txn/lock/lock_cycle.h"
 #include "txn/lock/lock_manager.h"
 #include "txn/lock/lock_pool.h"
+#include "txn/lock/lock_thin.h"
 
 namespace lockstep::txn {
-
-inline constexpr LockMode without(LockMode a, LockMode b) {
-    return static_cast<LockMode>(static_cast<uint8_t>(a) & ~static_cast<uint8_t>(b));
-}
-inline constexpr LockMode kAllRights = static_cast<LockMode>(127);
-
-struct LockEntry {
-    uint64_t name;  // 0 = free
-    uint64_t word;
-};
-
-// All-zero bytes are an empty bucket.
-struct alignas(kCacheLineBytes) LockBucket {
-    SpinLock latch;
-    // The commit note, in two parts; of the first bucket of a chain, under its latch.
-    uint16_t note_high = 0;
-    uint32_t note_low = 0;
-    LockBucket* overflow = nullptr;
-    LockEntry entries[3] = {};
-
-    uint64_t note() const { return uint64_t{note_high} << 32 | note_low; }
-    void raise_note(uint64_t note_of_commit) {
-        DCHECK(latch.is_held() && note_of_commit <= kNoteMax);  // LK-5
-        if (note_of_commit <= note()) return;
-        note_low = static_cast<uint32_t>(note_of_commit);
-        note_high = static_cast<uint16_t>(note_of_commit >> 32);
-    }
-
-    // Of the first bucket of a chain: latched; what has a name has rights or a head.
-    void assert_state() const {
-        DCHECK(latch.is_held());
-        DCHECK(entries[0].name == 0 || (entries[0].word & 0xff) != 0);
-        DCHECK(entries[1].name == 0 || (entries[1].word & 0xff) != 0);
-        DCHECK(entries[2].name == 0 || (entries[2].word & 0xff) != 0);
-        DCHECK(entries[0].name == 0 || entries[0].name != entries[1].name);
-        DCHECK(entries[0].name == 0 || entries[0].name != entries[2].name);
-        DCHECK(overflow != this);
-    }
-};
-static_assert(sizeof(LockBucket) == kCacheLineBytes);
-
-// How many requests hold (or want) each right, and which rights at all.
-struct RightCounts {
-    uint16_t count[7];
-    LockMode mask;
-
-    void add(LockMode mode) {
-        for (unsigned bits = static_cast<uint8_t>(mode); bits; bits &= bits - 1)
-            ++count[std::countr_zero(bits)];
-        DCHECK(static_cast<uint8_t>(mode) < 128);
-        mask = mask | mode;
-        assert_state();
-    }
-    void remove(LockMode mode) {
-        assert_state();
-        DCHECK(txn::without(mode, mask) == LockMode::none);  // only what was added
-        for (unsigned bits = static_cast<uint8_t>(mode); bits; bits &= bits - 1)
-            if (--count[std::countr_zero(bits)] == 0)
-                mask = txn::without(mask, static_cast<LockMode>(bits & -bits));
-    }
-    // A right is in the mask exactly if its count is not zero.
-    void assert_state() const {
-        for ([[maybe_unused]] unsigned i = 0; i < 7; ++i)
-            DCHECK((count[i] != 0) == ((static_cast<uint8_t>(mask) >> i & 1) != 0));
-    }
-    // The rights that remain without one request that has `own`.
-    LockMode without(LockMode own) const {
-        LockMode rest = mask;
-        for (unsigned bits = static_cast<uint8_t>(own); bits; bits &= bits - 1)
-            if (count[std::countr_zero(bits)] == 1)
-                rest = txn::without(rest, static_cast<LockMode>(bits & -bits));
-        return rest;
-    }
-};
-
-struct LockHead;
-
-// A granted or a waiting request of a fat lock. Fields are under the bucket's latch. `name` is
-// atomic: the deadlock search reads it to find the bucket, and the request may be freed meanwhile.
-struct alignas(kCacheLineBytes) LockRequest {
-    LockRequest* next = nullptr;  // among the granted, or in the line
-    LockRequest* prev = nullptr;
-    // Waiting: begin of the wait. Granted: since when it is known to be held, 0 = unknown.
-    Nanos entered = 0;
-    uint32_t bypassed = 0;  // waiting: times overtaken
-    LockMode granted = LockMode::none;
-    LockMode wanted = LockMode::none;  // waiting
-    bool instant = false;              // waiting: take nothing when granted
-    uint8_t worker = 0;                // waiting: worker of its thread
-    std::atomic<uint64_t> name{0};
-    LockOwner* owner = nullptr;
-    LockHead* head = nullptr;
-    LockRequest* own = nullptr;  // waiting conversion: the owner's granted request
-};
-static_assert(sizeof(LockRequest) == kCacheLineBytes);
-
-using LockStage = threads::Stage<LockRequest, true>;  // lines: under the bucket's latch
-
-struct alignas(kCacheLineBytes) LockHead {
-    union {
-        LockRequest* granted_first = nullptr;  // any order
-        LockHead* pool_next;                   // while in its pool
-    };
-    // Who waits: conversions, then the others in the policy's order.
-    LockStage::Line line = {};
-    RightCounts granted = {};
-    RightCounts waiting = {};  // wanted rights
-
-    // Under the bucket's latch: the counts are those of the requests, and the links agree (LM-3).
-    void assert_state() const {
-#ifdef LOCKSTEP_DEBUG_CHECKS
-        RightCounts held = {}, wanted = {};
-        const LockRequest* before = nullptr;
-        for (const LockRequest* at = granted_first; at; before = at, at = at->next) {
-            DCHECK(at->prev == before && at->head == this);
-            DCHECK(at->granted != LockMode::none && at->owner != nullptr);
-            held.add(at->granted);
-        }
-        for (const LockRequest* at = line.first; at; at = at->next) {
-            DCHECK(at->head == this && at->wanted != LockMode::none);
-            DCHECK(at->owner->waiting.load(std::memory_order_relaxed) == at);
-            DCHECK(!at->own || (at->own->owner == at->owner && at->own->head == this));
-            wanted.add(at->wanted);
-        }
-        DCHECK(held.mask == granted.mask && wanted.mask == waiting.mask);
-        DCHECK(std::equal(held.count, held.count + 7, granted.count));
-        DCHECK(std::equal(wanted.count, wanted.count + 7, waiting.count));
-#endif
-    }
-};
-static_assert(sizeof(LockHead) == kCacheLineBytes && sizeof(RightCounts) == 16);
-
-namespace word {
-inline constexpr uint64_t kFat = 0x80;
-inline uint64_t thin(uint32_t slot, LockMode mode) {
-    DCHECK(slot <= UINT16_MAX && mode != LockMode::none && static_cast<uint8_t>(mode) < kFat);
-    return (uint64_t{slot} << 8) | static_cast<uint8_t>(mode);
-}
-inline uint64_t fat(const LockHead* head) {
-    DCHECK(head != nullptr && reinterpret_cast<uint64_t>(head) >> 56 == 0);  // no bit is lost
-    return (reinterpret_cast<uint64_t>(head) << 8) | kFat;
-}
-inline bool is_fat(uint64_t word) { return word & kFat; }
-inline bool is_thin_of(uint64_t word, uint32_t slot) {
-    return (word & ~uint64_t{0x7f}) == uint64_t{slot} << 8;
-}
-inline LockMode mode(uint64_t word) { return static_cast<LockMode>(word & 0x7f); }
-inline uint32_t slot(uint64_t word) {
-    DCHECK(!is_fat(word) && word >> 8 <= UINT16_MAX);
-    return static_cast<uint32_t>(word >> 8);
-}
-inline LockHead* head(uint64_t word) {
-    DCHECK(is_fat(word));
-    return reinterpret_cast<LockHead*>(word >> 8);
-}
-}  // namespace word
 
 // Threads to wake once the bucket's latch is free.
 class WakeBatch {
@@ -223,68 +62,6 @@ private:
     size_t used_ = 0;
 };
 
-// lock(), try_lock(), wait_until_grantable().
-enum class Ask : uint8_t { wait, attempt, instant };
-enum class Grant : uint8_t {
-    fresh,    // granted; the owner had no right on the name before
-    again,    // granted to a holder, or nothing to take
-    refused,  // attempt only: the request would have to wait
-    slow,     // the fast path does not apply
-};
-
-// The inline entry of `name`, or null. Unrolled by hand: a loop compiles to twice the
-// instructions.
-inline LockEntry* find_inline(LockBucket& bucket, LockName name) {
-    LockEntry* const entries = bucket.entries;
-    if (entries[0].name == name.value) return &entries[0];
-    if (entries[1].name == name.value) return &entries[1];
-    if (entries[2].name == name.value) return &entries[2];
-    return nullptr;
-}
-
-// Fast path of a lock: a free entry of the bucket, or the caller's own thin entry. Under the
-// bucket's latch.
-inline Grant acquire_thin(LockBucket& bucket, uint32_t slot, LockName name, LockMode mode) {
-    bucket.assert_state();
-    if (LockEntry* entry = find_inline(bucket, name)) [[unlikely]] {
-        if (!word::is_thin_of(entry->word, slot)) return Grant::slow;
-        entry->word |= static_cast<uint8_t>(mode);
-        return Grant::again;
-    }
-    LockEntry* const free = find_inline(bucket, LockName{0});
-    if (!free || bucket.overflow) [[unlikely]]
-        return Grant::slow;
-    DCHECK(mode != LockMode::none && name.value != 0);
-    free->word = word::thin(slot, mode);
-    free->name = name.value;
-    return Grant::fresh;
-}
-
-// What remains of the caller's rights after an unlock.
-enum class Rest : uint8_t { none, some, slow };
-
-// Was it a right to change what the name protects?
-inline bool may_have_changed(uint64_t mode) { return mode & static_cast<uint8_t>(LockMode::X); }
-
-// Fast path of an unlock: the caller's own thin entry among the inline ones. Under the bucket's
-// latch. `note`: the owner's commit note, or 0.
-inline Rest release_thin(LockBucket& bucket, uint32_t slot, LockName name, LockMode rights,
-                         uint64_t note = 0) {
-    bucket.assert_state();
-    DCHECK(rights != LockMode::none && name.value != 0);
-    LockEntry* const entry = find_inline(bucket, name);
-    if (!entry) [[unlikely]]
-        return bucket.overflow ? Rest::slow : Rest::none;
-    if (!word::is_thin_of(entry->word, slot)) [[unlikely]]
-        return Rest::slow;
-    DCHECK(!word::is_fat(entry->word) && word::mode(entry->word) != LockMode::none);
-    if (may_have_changed(entry->word) && !MUTANT(commit_not_noted)) bucket.raise_note(note);
-    entry->word &= ~uint64_t{static_cast<uint8_t>(rights)};
-    if (word::mode(entry->word) != LockMode::none) return Rest::some;
-    entry->name = 0;
-    return Rest::none;
-}
-
 // Bits of LockOwner::noted.
 namespace noted {
 // A real request of that owner for that object is in the table.
@@ -301,90 +78,6 @@ inline LockMode mode(uint64_t word) { return static_cast<LockMode>(word & 0x7f);
 
 // The name under which an object's lock stands in the table.
 inline LockName object_lock_name(ObjectId object) { return page_lock_name(object, kPageNone); }
-
-// Calls visit(blocker, queued) for each request that `request` waits for: a granted one, or one
-// before it in the queue. Stops when visit returns false. Under the bucket's latch.
-template <class Visit>
-void for_each_blocker(const LockRequest& request, Visit visit) {
-    for (const LockRequest* at = request.head->granted_first; at; at = at->next)
-        if (at->owner != request.owner && !compatible(request.wanted, at->granted))
-            if (!visit(*at, false)) return;
-    // Conversions wait for granted rights only (LK-2).
-    if (request.own && !MUTANT(conversion_waits_behind)) return;
-    for (const LockRequest* at = request.prev; at; at = at->prev)
-        if (!compatible(at->wanted, request.wanted))
-            if (!visit(*at, true)) return;
-}
-
-// One request that another one waits for, as of some moment; for texts.
-struct Blocker {
-    TxnId txn{};
-    LockMode mode = LockMode::none;
-    bool queued = false;
-    TxnId inner{};   // in a cycle: what its thread runs meanwhile, if that is the next member
-    Nanos time = 0;  // held for at least so long, or waiting so long
-
-    Blocker() = default;
-    Blocker(const LockRequest& at, bool is_queued, Nanos now)
-        : txn(at.owner->txn),
-          mode(is_queued ? at.wanted : at.granted),
-          queued(is_queued),
-          time(at.entered != 0 && now > at.entered ? now - at.entered : 0) {
-        DCHECK(mode != LockMode::none);
-    }
-    std::string text() const;
-};
-// What a request waited for when its time was up.
-struct Blockers {
-    static constexpr uint32_t kMax = 3;
-    uint32_t count = 0;  // those beyond kMax are not kept
-    Nanos waited = 0;
-    Blocker of[kMax];
-};
-
-// One line of a recorded deadlock: `txn` waits for `wanted` on `name`, because of `blocker`.
-struct CycleLine {
-    TxnId txn{};
-    uint64_t name = 0;
-    ObjectId object = kNoObject;
-    LockMode wanted = LockMode::none;
-    Blocker blocker;
-};
-struct CycleRecord {
-    static constexpr size_t kLines = 16;
-    uint32_t id = 0;
-    uint32_t length = 0;  // members of the cycle; lines beyond kLines are not kept
-    TxnId victim{};
-    CycleLine lines[kLines];
-};
-
-// State of the deadlock search, under `latch`. Sized once: a search allocates nothing.
-struct DeadlockSearch {
-    struct Node {
-        LockOwner* owner;
-        LockRequest* request;  // as seen under its bucket's latch
-        LockBucket* bucket;
-        uint32_t parent;  // index in nodes
-        // The member before it waits for another owner of its thread.
-        bool nested = false;
-    };
-    static constexpr size_t kKept = 64;
-    // Under the latch: each owner is a node once, so nothing grows beyond the slots.
-    void assert_state() const {
-        DCHECK(latch.is_held());
-        DCHECK(nodes.size() <= seen.size() && path.size() <= nodes.size());
-        DCHECK(path.empty() || path.front() == 0);
-    }
-
-    SpinLock latch;
-    uint32_t round = 0;
-    uint32_t cycles = 0;
-    std::vector<uint32_t> seen;        // by owner slot: round that made it a node
-    std::vector<Node> nodes;           // breadth first
-    std::vector<uint32_t> path;        // indices of nodes in the cycle
-    std::vector<LockBucket*> buckets;  // of the cycle, sorted
-    CycleRecord kept[kKept];
-};
 
 inline bool reorders_arrivals(LockPolicy policy) {
     return policy == LockPolicy::short_first || policy == LockPolicy::priority;
@@ -582,28 +275,5 @@ public:
 private:
     std::atomic<uint32_t>& watchers_;
 };
-
-inline bool has_room(const LockOwner& owner) {
-    return owner.chunk && owner.chunk->used < LockOwner::Chunk::kNames;
-}
-
-// The caller has made sure of a free place, so that nothing fails after the grant.
-inline void push_name(LockOwner& owner, LockName name) {
-    LockOwner::Chunk* chunk = owner.chunk;
-    DCHECK(has_room(owner) && name.value != 0);
-    chunk->names[chunk->used++] = name;
-    ++owner.locks_held;
-}
-
-// A whole lock on the fast path. Grant::slow: nothing is done, and the bucket's latch is held.
-inline Grant lock_thin(LockBucket& bucket, LockOwner& owner, LockName name, LockMode mode) {
-    bucket.latch.lock();
-    const Grant grant = acquire_thin(bucket, owner.slot, name, mode);
-    if (grant == Grant::slow) [[unlikely]]
-        return Grant::slow;
-    bucket.latch.unlock();
-    if (grant == Grant::fresh) push_name(owner, name);
-    return grant;
-}
 
 }  // namespace lockstep::txn
