@@ -327,7 +327,7 @@ TEST(PageChangeImageLsn, FirstPartAboveAnImageLsnBringsThePage) {
     constexpr uint64_t kImageLsns = 60;
     std::vector<uint64_t> image_lsns;
     Lsn from;
-    std::atomic<uint64_t> taken{0};
+    std::atomic<uint64_t> taken{0}, changes{0};
     rig.run([&] { from = rig.engine.log->tail(); });
     std::vector<std::function<void()>> fns;
     for (int t = 0; t < 3; ++t)
@@ -339,6 +339,7 @@ TEST(PageChangeImageLsn, FirstPartAboveAnImageLsnBringsThePage) {
                 ASSERT_TRUE(change_pages(rig.engine, nullptr, ChangeRole::system,
                                          LogKind::space_grow, ObjectId{0}, {&part, 1}));
                 r->map.release();
+                changes.fetch_add(1);
                 if (i % 8 == 0) threads::yield();
             }
         });
@@ -349,7 +350,9 @@ TEST(PageChangeImageLsn, FirstPartAboveAnImageLsnBringsThePage) {
             const uint64_t h = rig.engine.log->tail().value;
             rig.engine.image_lsn.store(h);
             image_lsns.push_back(h);
-            threads::sleep_until(threads::now() + rng.below(100) * kMicrosecond);
+            // By changes rather than by time: on a busy machine nothing may change for long.
+            const uint64_t until = changes.load() + 1 + rng.below(20);
+            while (changes.load() < until) threads::yield();
         }
     });
     rig.run_all(std::move(fns));
