@@ -81,6 +81,7 @@ Json settings_json(const Results& r) {
             {"workers", s.workers},
             {"terminals_per_warehouse", s.run.terminals},
             {"txn", s.mix_name},
+            {"calls", s.calls_name},
             {"durability", s.durability_name},
             {"isolation", s.isolation_name},
             {"steps", s.steps_name},

@@ -162,6 +162,11 @@ void add_run_options(CLI::App& app, Settings& s, RawArguments& raw) {
                    "Maximum number of times a waiter is overtaken under that policy")
         ->check(CLI::Range(0u, 65535u))
         ->capture_default_str();
+    app.add_option("--calls", s.calls_name,
+                   "How transactions ask for several records of a table: in one call (many), or "
+                   "one record a call (single), as in the thesis")
+        ->check(one_of(kCalls))
+        ->capture_default_str();
     add_team_options(app, s);
     app.add_option("--ack-fd", s.run.executor.ack_fd,
                    "Write a line to this descriptor after each durable commit")
@@ -219,6 +224,7 @@ void convert(Settings& s, const RawArguments& raw, bool warehouses_given, bool w
     if (raw.check_only) s.action = Action::check_only;
     if (!s.dump_directory.empty()) s.action = Action::dump;
     s.run.mix = kMixes.at(s.mix_name);
+    s.run.calls = kCalls.at(s.calls_name);
     s.run.duration = static_cast<Nanos>(raw.duration * static_cast<double>(kSecond));
     s.run.warmup = s.run.transactions && !warmup_given
                        ? 0

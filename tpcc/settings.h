@@ -18,7 +18,7 @@ struct Settings {
     std::string mix_name = "mix", durability_name = "lazy", isolation_name = "serializable",
                 io_name = "automatic", steps_name = "off", ctx_points_name = "manual",
                 team_policy_name = "last-leaver", team_gate_name = "t-gated",
-                lock_policy_name = "fifo";
+                lock_policy_name = "fifo", calls_name = "many";
     uint32_t lock_bypass_max = LockStageOptions{}.bypass_max;
     StepsOptions steps;
     uint64_t pool_bytes = 0, log_bytes = 0;  // 0: sized to the data

@@ -76,6 +76,7 @@ TEST(Settings, EverythingIsTaken) {
                                "--seed",         "9",
                                "--io",           "pool",
                                "--txn",          "mix4",
+                               "--calls",        "single",
                                "--transactions", "1000",
                                "--ack-fd",       "5",
                                "--terminals",    "3",
@@ -88,6 +89,7 @@ TEST(Settings, EverythingIsTaken) {
     EXPECT_EQ(s.run.transactions, 1000u);
     EXPECT_EQ(s.run.warmup, 0u);
     EXPECT_EQ(s.run.mix, Mix::without_delivery);
+    EXPECT_EQ(s.run.calls, Calls::single);
     EXPECT_EQ(s.run.executor.ack_fd, 5);
     EXPECT_EQ(s.run.executor.isolation, Isolation::read_committed);
     const Options o = s.store_options(7);
@@ -104,6 +106,7 @@ TEST(Settings, NonsenseIsRefused) {
         {"--warehouses", "x"},
         {"--pool", "12Q"},
         {"--txn", "all"},
+        {"--calls", "both"},
         {"--durability", "no"},
         {"--nonsense"},
         {"--workers", "65"},

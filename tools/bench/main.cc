@@ -84,6 +84,13 @@ void add_options(CLI::App& app, bench::Settings& settings, std::string& points) 
         ->transform(tpcc::chosen_from(tpcc::kTeamPolicies));
     app.add_option("--mix", settings.mix, "TPC-C: only payment, mix4 or mix")
         ->check(CLI::IsMember({"payment", "mix4", "mix"}));
+    app.add_option("--calls", settings.calls,
+                   "TPC-C: several records a call (many) or one (single)")
+        ->transform(tpcc::chosen_from(tpcc::kCalls));
+    app.add_option("--commits", settings.commits,
+                   "TPC-C: commits that a slice measures (tpcc-steps: 50000 for payment, else "
+                   "20000)")
+        ->check(CLI::Range(uint64_t{100}, uint64_t{1} << 40));
     app.add_option("--workers", settings.workers, "Kernel threads (tpcc-steps)")
         ->check(CLI::Range(1u, 64u))
         ->capture_default_str();
