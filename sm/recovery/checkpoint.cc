@@ -185,10 +185,13 @@ private:
 bool is_due(const RestartEnv& env, Lsn last_begin) {
     DCHECK(last_begin <= env.log->tail());
     const uint64_t since = env.log->tail() - last_begin;
+    if (since >= interval_bytes(env)) return true;
+    if (!log_is_scarce(env, 60)) return false;
     // If an old transaction holds the log, checkpoints one after another would not help: some log
-    // must have been written.
-    return since >= interval_bytes(env) ||
-           (log_is_scarce(env, 70) && since > env.log->capacity_bytes() / 64);
+    // must have been written, or the transaction must have ended.
+    if (since > env.log->capacity_bytes() / 64) return true;
+    const Lsn upto = std::min(env.txns->oldest_first_lsn(), env.log->tail());
+    return upto.value > env.log->start().value + env.log->capacity_bytes() / 16;
 }
 
 }  // namespace
@@ -234,6 +237,7 @@ Result<void> Checkpointer::start() {
         for (Nanos pause = kPoll;
              !impl->stop->wait_until(clock.now() + pause, threads::ParkReason::sleep);) {
             pause = kPoll;
+            if (env_.tick) env_.tick();
             if (!is_due(env_, last_begin())) continue;
             if (auto done = run(false); !done) {
                 if (env_.failed()) break;

@@ -112,6 +112,8 @@ inline Result<bool> scan_step(Txn& txn, const sm::BTreeCursor* cursor, const Err
         return std::unexpected(error);
     txn::Transaction* t = TxnAccess::usable(txn);
     if (!t) [[unlikely]]
+        t = TxnAccess::after_wait(txn, true);
+    if (!t) [[unlikely]]
         return std::unexpected(TxnAccess::why_not(txn));
     return sm::finish(*t, step);
 }

@@ -39,13 +39,17 @@ struct TxnAccess {
     // reason.
     static txn::Transaction* usable(const Txn& txn) {
         txn::Transaction* t = txn.txn_;
-        if (t && txn.generation_ == t->generation && is_own(*t) && !t->must_abort) [[likely]]
+        if (t && txn.generation_ == t->generation && is_own(*t) && t->heed == txn::Heed::nothing)
+            [[likely]]
             return t;
         return nullptr;
     }
     static bool is_own(const txn::Transaction& t) {
         return t.thread == threads::current() && t.thread_id == t.thread->id;
     }
+    // The transaction if it only has to wait for log space before it goes on; waits if `wait`.
+    // Null: why_not() tells the reason.
+    [[gnu::cold, gnu::noinline]] static txn::Transaction* after_wait(const Txn& txn, bool wait);
     [[gnu::cold]] static Error why_not(const Txn& txn);
 };
 
@@ -55,6 +59,8 @@ template <class Object>
 inline txn::Transaction* enter(const Txn& txn, const Engine* engine, const Object* object,
                                OpKind kind) {
     txn::Transaction* t = TxnAccess::usable(txn);
+    if (!t) [[unlikely]]
+        t = TxnAccess::after_wait(txn, true);
     if (!t || !object || &TxnAccess::engine(txn) != engine) [[unlikely]]
         return nullptr;
     operation_boundary(kind, object->id());
@@ -71,8 +77,8 @@ inline txn::Transaction* enter_change(const Txn& txn, const Engine* engine, cons
                                                             const void* object);
 
 // Decides what an operation's error means for its transaction: some leave it usable, others require
-// a rollback.
-[[gnu::cold, gnu::noinline]] void note_error(txn::Transaction& txn, const Error& error);
+// a rollback. Of a transaction that was ended from outside, the error becomes the reason.
+[[gnu::cold, gnu::noinline]] void note_error(txn::Transaction& txn, Error& error);
 
 // Runs `operation()`, notes what its error means for the transaction, and passes the last point.
 // The result is made in its last place and not copied.

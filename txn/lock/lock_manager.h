@@ -27,6 +27,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include <lockstep/lock_policy.h>
@@ -123,6 +124,18 @@ public:
 
     // Wakes the owner's wait, if any, with `cancelled`. From any worker.
     void cancel(LockOwner& owner);
+
+    // What the owner waits for now, if it waits: "S on index "i", 0x..; held by txn 9 (X)". The
+    // first three holders, how many there are, and since when. Any worker; the owner must not be
+    // removed meanwhile.
+    struct Wait {
+        std::string text;
+        uint32_t holders = 0;  // those beyond kHoldersMax are counted only
+        static constexpr uint32_t kHoldersMax = 3;
+        TxnId holder[kHoldersMax]{};
+        Nanos waited = 0;
+    };
+    std::optional<Wait> wait_of(const LockOwner& owner) const;
 
     // Text of a deadlock's cycle: "txn 7 waits for X on 0x.. held by txn 9 (S); txn 9 waits ...".
     // Kept for the last 64 deadlocks.

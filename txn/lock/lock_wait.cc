@@ -73,6 +73,44 @@ void LockManager::Impl::cancel(LockOwner& owner, WaitOutcome outcome, Blockers* 
     }
 }
 
+// The same care as in cancel().
+std::optional<LockManager::Wait> LockManager::wait_of(const LockOwner& owner) const {
+    static_assert(Wait::kHoldersMax == Blockers::kMax);
+    while (LockRequest* request = owner.waiting.load(std::memory_order_acquire)) {
+        const uint64_t name = request->name.load(std::memory_order_relaxed);
+        Blockers blockers;
+        LockMode mode = LockMode::none;
+        ObjectId object = kNoObject;
+        {
+            LockBucket& b = impl_->bucket(name);
+            const SpinGuard guard(b.latch);
+            if (owner.waiting.load(std::memory_order_acquire) != request) continue;
+            if (request->name.load(std::memory_order_relaxed) != name) continue;
+            mode = request->wanted;
+            object = owner.waits_in;
+            const Nanos now = threads::now();
+            blockers.waited = now > owner.wait_began ? now - owner.wait_began : 0;
+            for_each_blocker(*request, [&](const LockRequest& at, bool queued) {
+                if (blockers.count < Blockers::kMax)
+                    blockers.of[blockers.count] = Blocker(at, queued, now);
+                ++blockers.count;
+                return true;
+            });
+        }
+        Wait wait{
+            .text = std::string(lock_mode_name(mode)) + " on " + impl_->place_text(object, name),
+            .holders = blockers.count,
+            .holder = {},
+            .waited = blockers.waited};
+        for (uint32_t i = 0; i < std::min(blockers.count, Blockers::kMax); ++i) {
+            wait.text += "; " + blockers.of[i].text();
+            wait.holder[i] = blockers.of[i].txn;
+        }
+        return wait;
+    }
+    return std::nullopt;
+}
+
 void LockManager::cancel(LockOwner& owner) { impl_->cancel(owner, WaitOutcome::cancelled); }
 
 }  // namespace lockstep::txn

@@ -45,7 +45,18 @@ struct Options {
     // too_many. Each takes up to stack_bytes of memory and two memory mappings. Linux allows 65530
     // mappings by default (vm.max_map_count), hence the default here.
     uint32_t user_threads_max = 32000;
-    uint64_t log_bytes = 2ull << 30;  // bound on the live log, 4 MB .. 1 TB
+    // Longest life of a transaction; 0 = no limit. An older one is ended: its next call returns
+    // transaction_too_old. Looked at eight times in that time, and at least once a second.
+    Nanos transaction_age_max = 0;
+    // Bound on the live log, 4 MB .. 1 TB. A transaction reserves log space for its rollback, so it
+    // needs two to five times the bytes that it changes (TransactionInfo: log_bytes + undo_bytes).
+    // Up to log_bytes / 8 it never meets log_full, unless a single call logs so much (bulk_load).
+    // A transaction that is alone may need log_bytes - log_bytes / 16 (at most 16 MB) - 256 KB for
+    // each worker; beyond that, log_full names both numbers. Beside others, one that pins half of
+    // the log while others wait for space is ended with log_full. From half of log_bytes on, begin
+    // slows down; from three quarters of the above on, begin and the next operation of a writer
+    // wait for a checkpoint, or for the oldest writer.
+    uint64_t log_bytes = 2ull << 30;
     // 1 MB .. 1 GB, multiple of 4096; log_bytes / this >= 4.
     uint64_t log_segment_bytes = 64ull << 20;
     // Log buffer in memory, power of two, 1 MB .. 1 GB.
@@ -63,7 +74,8 @@ struct Options {
     LockStageOptions lock_stage = {};
     // Record locks on one index or heap before its object lock is tried; 0 = never.
     uint32_t escalate_at = 5000;
-    uint32_t retries_max = 100;  // times run() repeats a deadlock victim
+    // Times run() repeats a deadlock victim, or a log_full that others caused.
+    uint32_t retries_max = 100;
     IoMethod io = IoMethod::automatic;
     // Teams of threads that run the same operation; see steps_options.h.
     StepsOptions steps = {};

@@ -1,0 +1,79 @@
+// log_room.cc - the waits of a log that fills up.
+#include "sm/store/log_room.h"
+
+#include "sm/store/engine.h"
+#include "sm/store/txn_watch.h"
+#include "threads/base/mutants.h"
+#include "threads/thread/between_calls.h"
+
+namespace lockstep::sm {
+
+namespace {
+
+using Seen = txn::TransactionTable::Seen;
+
+constexpr Nanos kPoll = 1 * kMillisecond, kDelayMax = 10 * kMillisecond;
+// While a checkpoint can help, and while it cannot.
+constexpr Nanos kWaitMax = 10 * kSecond, kWaitVainMax = 2 * kSecond;
+
+// Nobody but a writer that can end the shortage.
+bool may_go_on(const txn::Transaction* self, const Seen& oldest, bool helps) {
+    DCHECK(self == nullptr || !self->must_abort());
+    if (self == nullptr || helps) return false;
+    return oldest.id == kTxnNone || oldest.id == self->id || oldest.waits;  // LR-2
+}
+
+void wait_while_scarce(Engine& engine, const txn::Transaction* self) {
+    // An older transaction of this thread can be rolled back meanwhile.
+    const threads::BetweenCalls waits;
+    TxnWatch& watch = *engine.watch;
+    const Nanos began = threads::now();
+    Nanos vain_since = began, unchanged_since = began;
+    Seen before = watch.oldest();
+    while (engine.log->scarce() && !engine.failed() && (!self || !self->must_abort())) {
+        const Nanos now = threads::now();
+        const Seen oldest = watch.oldest();
+        const bool helps = watch.checkpoint_helps(oldest);
+        if (may_go_on(self, oldest, helps)) return;
+        // While a checkpoint can help, the oldest writer may be waiting here, too.
+        if (helps) vain_since = now;
+        if (helps || oldest.waits || oldest.id != before.id || oldest.last != before.last)
+            unchanged_since = now;
+        before = oldest;
+        if (now - began > kWaitMax || now - vain_since > kWaitVainMax) return;  // LR-1
+        watch.relieve_log(oldest, now - vain_since, now - unchanged_since);
+        threads::sleep_until(now + kPoll);
+    }
+}
+
+}  // namespace
+
+void wait_to_begin(Engine& engine) {
+    DCHECK(threads::current()->latch_depth == 0);
+    const uint64_t most = engine.log->promises_max() / 4 * 3;
+    const uint64_t least = engine.log->capacity_bytes() / 2;
+    const uint64_t taken = engine.log->taken_bytes();
+    static_assert(kDelayMax < kWaitVainMax && kWaitVainMax < kWaitMax);
+    static_assert(TxnWatch::kPatience < kWaitVainMax && TxnWatch::kIdleMax < kWaitVainMax);
+    DCHECK(most > 0 && least < engine.log->capacity_bytes());
+    if (taken > least && taken < most) {  // `most` may be the smaller one, in a log of 4 MB
+        const double full = static_cast<double>(taken - least) / static_cast<double>(most - least);
+        const threads::BetweenCalls waits;
+        threads::sleep_until(threads::now() + static_cast<Nanos>(full * full * kDelayMax));
+    }
+    if (engine.log->scarce()) wait_while_scarce(engine, nullptr);
+}
+
+void wait_to_go_on(Engine& engine, txn::Transaction& txn) {
+    DCHECK(threads::current()->latch_depth == 0 && txn.runs_here());
+    if (MUTANT(scarce_log_ignored)) return;
+    wait_while_scarce(engine, &txn);
+}
+
+// change_pages() gives the numbers.
+bool caused_by_others(const Error& log_full) {
+    DCHECK(log_full.code == ErrorCode::log_full);
+    return log_full.c != 0 && log_full.a <= log_full.c;
+}
+
+}  // namespace lockstep::sm

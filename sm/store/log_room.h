@@ -1,0 +1,33 @@
+// log_room.h - back-pressure of a log that fills up: who waits, where, and how long.
+//
+// Concepts   Let `taken` be the log bytes between start and tail plus the bytes reserved for undo.
+//            From half of log_bytes on, begin() sleeps a little, and longer the fuller the log is,
+//            at most kDelayMax. From Log::scarce() on, it waits. A writer that has begun waits as
+//            well: before its next operation, while it holds no latch. The oldest writer goes on
+//            if no checkpoint can recycle log before its first record. So space goes to one
+//            writer, which can end with it. Commits and rollbacks never wait here.
+//            The last quarter of what promises may take (Log::promises_max()) is for that writer,
+//            and for operations that were active when the log became scarce. So a transaction that
+//            needs no more than an eighth of log_bytes does not meet log_full.
+// Invariants LR-1 No wait without end: after kWaitMax a thread goes on and may meet log_full.
+//            LR-2 The oldest writer is not delayed by what cannot help it. [checked: may_go_on()]
+// Blocking   Parks; the caller holds no latch. Locks may be held: a writer does not wait while the
+//            oldest one waits for a lock.
+#pragma once
+
+#include "txn/transaction.h"
+
+namespace lockstep::sm {
+
+class Engine;
+
+// Before a transaction begins that may write; the log is filling(). Returns when it may begin.
+[[gnu::cold, gnu::noinline]] void wait_to_begin(Engine& engine);
+// Before the next operation of a transaction that wrote while the log was scarce.
+[[gnu::cold, gnu::noinline]] void wait_to_go_on(Engine& engine, txn::Transaction& txn);
+
+// Can a repetition of the transaction succeed that got this log_full? It can if others took the
+// space: it needed no more than Log::safe_bytes().
+bool caused_by_others(const Error& log_full);
+
+}  // namespace lockstep::sm
