@@ -22,7 +22,7 @@ set_tests_properties(layers checks planted picture PROPERTIES LABELS script TIME
 if(TARGET lockstep_shared AND NOT LOCKSTEP_SANITIZE)
     add_test(NAME install COMMAND ${CMAKE_SOURCE_DIR}/tests/install/install_test.sh
         ${CMAKE_BINARY_DIR} ${CMAKE_SOURCE_DIR})
-    set_tests_properties(install PROPERTIES LABELS script TIMEOUT 300)
+    set_tests_properties(install PROPERTIES LABELS script TIMEOUT 600)
 endif()
 
 if(TARGET lockstep-tpcc AND NOT LOCKSTEP_SANITIZE)
@@ -33,6 +33,11 @@ if(TARGET lockstep-tpcc AND NOT LOCKSTEP_SANITIZE)
     add_test(NAME soak COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/tests/tpcc/soak_test.py
         $<TARGET_FILE:lockstep-tpcc>)
     set_tests_properties(kill driver soak PROPERTIES LABELS script TIMEOUT 300)
+    if(TARGET lockstep)
+        add_test(NAME cli COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/tests/tools/cli_test.py
+            $<TARGET_FILE:lockstep> $<TARGET_FILE:lockstep-tpcc>)
+        set_tests_properties(cli PROPERTIES LABELS script TIMEOUT 300)
+    endif()
 endif()
 
 # The debugger script against a program that stops in a deadlock.
@@ -50,6 +55,30 @@ if(TARGET lockstep-tracer AND NOT LOCKSTEP_SANITIZE AND NOT LOCKSTEP_DEBUG_CHECK
         ${CMAKE_SOURCE_DIR}/tests/tools/autosteps_test.py ${CMAKE_SOURCE_DIR}
         $<TARGET_FILE:lockstep-icache>)
     set_tests_properties(icache autosteps PROPERTIES LABELS script TIMEOUT 300)
+endif()
+
+# The debugger's script, on a program linked with each form of the library.
+if(TARGET lockstep_shared AND NOT LOCKSTEP_SANITIZE AND NOT LOCKSTEP_COVERAGE)
+    foreach(kind static shared)
+        add_executable(gdb-program-${kind} ${CMAKE_SOURCE_DIR}/tests/tools/gdb_program.cc)
+        target_link_libraries(gdb-program-${kind} PRIVATE lockstep_flags lockstep_${kind})
+        list(APPEND LOCKSTEP_TEST_PROGRAMS gdb-program-${kind})
+    endforeach()
+    add_test(NAME gdb_libraries COMMAND Python3::Interpreter
+        ${CMAKE_SOURCE_DIR}/tests/tools/gdb_libraries_test.py
+        ${CMAKE_SOURCE_DIR}/tools/gdb/lockstep_gdb.py $<TARGET_FILE:gdb-program-static>
+        $<TARGET_FILE:gdb-program-shared>)
+    set_tests_properties(gdb_libraries PROPERTIES LABELS script TIMEOUT 300 SKIP_RETURN_CODE 77)
+endif()
+
+# A store under valgrind, where io_uring hangs.
+if(TARGET lockstep_static AND NOT LOCKSTEP_SANITIZE AND NOT LOCKSTEP_COVERAGE)
+    add_executable(valgrind-program ${CMAKE_SOURCE_DIR}/tests/tools/valgrind_program.cc)
+    target_link_libraries(valgrind-program PRIVATE lockstep_flags lockstep_static)
+    list(APPEND LOCKSTEP_TEST_PROGRAMS valgrind-program)
+    add_test(NAME valgrind COMMAND Python3::Interpreter
+        ${CMAKE_SOURCE_DIR}/tests/tools/valgrind_test.py $<TARGET_FILE:valgrind-program>)
+    set_tests_properties(valgrind PROPERTIES LABELS script TIMEOUT 300 SKIP_RETURN_CODE 77)
 endif()
 
 # The simulator: one program of all files in tests/sim that are no tests.
@@ -76,6 +105,11 @@ if(TARGET lockstep_tpcc)
 endif()
 target_compile_definitions(fuzz_corpus_test PRIVATE
     FUZZ_CORPUS="${CMAKE_SOURCE_DIR}/tests/fuzz/corpus")
+
+# A file system of its own, served by a child process.
+if(TARGET sm_fuse_test)
+    target_sources(sm_fuse_test PRIVATE ${CMAKE_SOURCE_DIR}/tests/fuse_passthrough.cc)
+endif()
 
 # What the run script builds under sanitizers: all test programs, and those whose first line carries
 # the label tsan.

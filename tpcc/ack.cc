@@ -1,5 +1,6 @@
 // ack.cc - writes acknowledgements, and checks them after a crash.
 #include "tpcc/ack.h"
+#include "threads/base/try.h"
 
 #include <fmt/format.h>
 #include <unistd.h>

@@ -5,6 +5,7 @@
 //            their hashes. Equal sets give equal sums. A missing, extra or different entry changes
 //            the number or the sum.
 #include "tpcc/consistency.h"
+#include "threads/base/try.h"
 
 #include <fmt/format.h>
 

@@ -1,5 +1,6 @@
 // database.cc - creates and finds the TPC-C tables.
 #include "tpcc/database.h"
+#include "threads/base/try.h"
 
 namespace lockstep::tpcc {
 

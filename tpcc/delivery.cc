@@ -3,6 +3,7 @@
 //
 // Operations  per district: scan NO, one step (X); delete NO; fetch O (X), update O; scan OL (X),
 //             update each; fetch C (X), update C.
+#include "threads/base/try.h"
 #include "tpcc/transactions.h"
 
 namespace lockstep::tpcc {

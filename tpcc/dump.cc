@@ -1,5 +1,6 @@
 // dump.cc - writes every table as a CSV file.
 #include "tpcc/dump.h"
+#include "threads/base/try.h"
 
 #include <fmt/format.h>
 

@@ -1,6 +1,7 @@
 // executor.cc - runs one transaction to its end.
 #include "tpcc/executor.h"
 
+#include "threads/base/try.h"
 #include "tpcc/ack.h"
 
 namespace lockstep::tpcc {

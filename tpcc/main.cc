@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "threads/base/try.h"
 #include "tpcc/ack.h"
 #include "tpcc/dump.h"
 #include "tpcc/loader.h"

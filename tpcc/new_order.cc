@@ -5,6 +5,7 @@
 //             in key order, so that two orders cannot deadlock on it. The lines are inserted in the
 //             order of their numbers. Ascending inserts find each next position beside the last
 //             one, and fill pages completely.
+#include "threads/base/try.h"
 #include "tpcc/transactions.h"
 
 namespace lockstep::tpcc {

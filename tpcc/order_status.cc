@@ -2,6 +2,7 @@
 //
 // Operations  by name: scan C's names; fetch C (S); backward scan of the customer's orders, one
 //             step; fetch O (S); scan OL.
+#include "threads/base/try.h"
 #include "tpcc/transactions.h"
 
 namespace lockstep::tpcc {

@@ -4,6 +4,7 @@
 //             update C; insert H.
 #include <fmt/format.h>
 
+#include "threads/base/try.h"
 #include "tpcc/transactions.h"
 
 namespace lockstep::tpcc {

@@ -98,7 +98,8 @@ Json settings_json(const Results& r) {
             {"think", s.run.think},
             {"pool_bytes", r.options.pool_bytes},
             {"log_bytes", r.options.log_bytes},
-            {"io", r.after.io_backend}};
+            {"io", r.after.io_backend},
+            {"log_durability", r.after.log_durability}};
 }
 
 // Statistics of a stage; times in microseconds.

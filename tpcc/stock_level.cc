@@ -3,6 +3,7 @@
 //
 // Operations  fetch D (S); scan OL of the last 20 orders; fetch S (S) of each distinct item, in the
 //             order of their keys, sixteen at a time.
+#include "threads/base/try.h"
 #include "tpcc/transactions.h"
 
 namespace lockstep::tpcc {

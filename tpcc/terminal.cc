@@ -1,5 +1,6 @@
 // terminal.cc - one emulated user.
 #include "tpcc/terminal.h"
+#include "threads/base/try.h"
 
 #include <cmath>
 

@@ -8,6 +8,7 @@
 //            demanded. no_such_record names a missing row that must exist: the database is damaged.
 #pragma once
 
+#include "threads/base/try.h"
 #include "tpcc/input.h"
 
 namespace lockstep::tpcc {

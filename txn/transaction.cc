@@ -184,12 +184,28 @@ bool TransactionTable::Impl::add_chunk(TxnShard& shard) {
             waiter.tag = found + 1ull;
         }
     }
-    while (answer() == 0) threads::park(threads::ParkReason::admission);
+    while (answer() == 0) {
+        const Nanos look = threads::now() + kFailureLook;
+        if (!threads::park_until(look, threads::ParkReason::admission) && log.failed())
+            give_up(waiter);
+    }
     DCHECK(!waiter.queued && waiting.load() > 0);
     waiting.fetch_sub(1);
     if (found != kNoSlot && waiter.tag != found + 1ull) put_free(shards[0], found);
     if (waiter.tag == kClosedTag) return fail(ErrorCode::store_closed);
+    if (waiter.tag == kFailedTag) return log.refused();
+    DCHECK(waiter.tag - 1 < slots);
     return static_cast<uint32_t>(waiter.tag - 1);
+}
+
+// The threads that have the slots may never end their transactions, now that the store has failed.
+[[gnu::cold]] void TransactionTable::Impl::give_up(threads::Waiter& waiter) {
+    DCHECK(log.failed() && waiter.thread == threads::current());
+    const SpinGuard guard(admission);
+    if (waiter.tag != 0) return;  // a slot came after all
+    DCHECK(waiter.queued);
+    waiters.remove(waiter);
+    waiter.tag = kFailedTag;
 }
 
 // A free slot goes to the first waiter if there is one, else to the shard.
@@ -348,8 +364,11 @@ void TransactionTable::set_next_id(TxnId next) {
 
 TxnId TransactionTable::next_id() const { return TxnId{impl_->next_id.load()}; }
 uint32_t TransactionTable::active() const {
-    return static_cast<uint32_t>(std::max<int64_t>(impl_->count(), 0));
+    // The shards also count the waiting ones, so that close() does not overlook them.
+    const int64_t begun = impl_->count() - int64_t{waiting()};
+    return static_cast<uint32_t>(std::clamp<int64_t>(begun, 0, impl_->slots));
 }
+uint32_t TransactionTable::waiting() const { return impl_->waiting.load(); }
 
 void TransactionTable::close() {
     Impl& table = *impl_;

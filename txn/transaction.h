@@ -49,6 +49,7 @@ struct Transaction {
     Heed heed = Heed::nothing;
     // The engine's own: it has no handle, and nothing ends it from outside. False between uses.
     bool internal = false;
+    ErrorCode abort_cause{};             // counts only with Heed::failed: the error that did it
     threads::Thread* thread = nullptr;   // the user thread it belongs to
     uint64_t thread_id = 0;              // the id of that thread: Thread objects are reused
     std::atomic<uint64_t> first_lsn{0};  // 0 = has not written, or has ended; read by checkpoints
@@ -106,6 +107,9 @@ public:
     // the object. Returns the end LSN of the commit record (for wait_durable), kLsnNone for
     // readers. Error: store_failed; the next restart then decides the outcome.
     Result<Lsn> commit(Transaction& txn);
+    // End of the newest commit record that any worker has published, or kLsnNone. It covers every
+    // commit whose effects the caller may have seen. Never parks.
+    Lsn newest_commit() const;
     // Appends the end record if sm/ has undone everything, releases locks, frees the object.
     // Without the record the transaction is a loser in the log: the next restart undoes it.
     void finish_abort(Transaction& txn, bool undone);
@@ -138,7 +142,10 @@ public:
     Transaction& at(uint32_t slot);
     void set_next_id(TxnId next);
     TxnId next_id() const;
+    // Transactions that have begun and not ended. A snapshot.
     uint32_t active() const;
+    // Threads that wait in begin() for a slot. A snapshot.
+    uint32_t waiting() const;
     // All transactions that are neither committed nor rolled back. Call it only while no thread
     // uses any.
     std::vector<Transaction*> unfinished();

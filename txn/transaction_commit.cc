@@ -4,9 +4,12 @@
 // Why early release is correct (TX-3). Locks are released as soon as the commit record is
 // published, before it is durable. A transaction that then reads the data commits later. If it
 // writes, its own commit record stands behind ours in the log, so its durability implies ours. If
-// it only reads, it waits for the newest commit record published so far. It finds that record
-// because its end was noted in the shard before the locks were released. A lazy commit promises no
-// durability.
+// it only reads, it waits for the commit records that it may have read from. The writer notes the
+// end of its record where it releases a lock, and the reader looks at the notes of what it has
+// locked (LM-8). Where it has no names of what it read, it waits for the newest commit record
+// published so far. The end of that record was noted in the shard before the locks were released. A
+// lazy commit promises no durability, and leaves its notes nevertheless. The argument is in
+// txn/README.md.
 #include <algorithm>
 
 #include "threads/base/mutants.h"
@@ -36,18 +39,29 @@ Lsn TransactionTable::Impl::append_last(Transaction& txn, TxnLogKind kind, TxnSt
     return space.lsn + space.bytes;
 }
 
-Lsn TransactionTable::Impl::newest_commit() const {
+Lsn TransactionTable::newest_commit() const {
     uint64_t newest = 0;
-    for (uint32_t i = 0; i < workers; ++i)
-        newest = std::max(newest, shards[i].last_commit.load(std::memory_order_acquire));
+    for (uint32_t i = 0; i < impl_->workers; ++i)
+        newest = std::max(newest, impl_->shards[i].last_commit.load(std::memory_order_acquire));
     return Lsn{newest};
 }
 
 // Releases the locks and the undo credit. The object stays in use.
-void TransactionTable::Impl::release_locks_and_undo(Transaction& txn) {
+void TransactionTable::Impl::release_locks_and_undo(Transaction& txn, Lsn committed) {
     DCHECK(txn.locks.waiting.load() == nullptr);
-    locks.release_all(txn.locks);
+    locks.release_all(txn.locks, committed);
     log.release_undo(txn.undo);
+}
+
+// The same for a durable transaction that wrote nothing. Returns the LSN to wait for. The newest
+// commit record is an upper bound of it, also where the notes say only "unknown".
+Lsn TransactionTable::Impl::release_locks_of_reader(const TransactionTable& self,
+                                                    Transaction& txn) {
+    DCHECK(txn.locks.waiting.load() == nullptr);
+    const Lsn seen = locks.release_all_of_reader(txn.locks);
+    log.release_undo(txn.undo);
+    if (seen <= log.durable() || MUTANT(reader_does_not_wait)) return kLsnNone;
+    return std::min(seen, self.newest_commit());
 }
 
 Result<Lsn> TransactionTable::commit(Transaction& txn) {
@@ -64,11 +78,11 @@ Result<Lsn> TransactionTable::commit(Transaction& txn) {
         table.my_shard().last_commit.store(end.value, std::memory_order_release);
     } else {
         note(txn.state, TxnState::committed);
-        if (durable && !MUTANT(reader_does_not_wait)) must_be_durable = table.newest_commit();
     }
     DCHECK(txn.state == TxnState::committed);
+    if (end == kLsnNone && durable) must_be_durable = table.release_locks_of_reader(*this, txn);
+    else table.release_locks_and_undo(txn, end);
     DCHECK(must_be_durable <= table.log.tail());
-    table.release_locks_and_undo(txn);
     Result<void> outcome{};
     if (durable && must_be_durable != kLsnNone && !MUTANT(commit_does_not_wait))
         outcome = table.log.wait_durable(must_be_durable);
@@ -88,7 +102,7 @@ void TransactionTable::finish_undone(Transaction& txn, bool undone) {
     DCHECK(undone || table.log.failed());
     if (undone && txn.first_lsn.load(std::memory_order_relaxed) != 0)
         table.append_last(txn, TxnLogKind::end, TxnState::aborting);
-    table.release_locks_and_undo(txn);
+    table.release_locks_and_undo(txn, kLsnNone);
     note(txn.state, TxnState::undone);
 }
 

@@ -27,6 +27,7 @@ inline constexpr uint32_t kEndBytes = sizeof(LogRecordHeader);
 inline constexpr uint32_t kNoSlot = UINT32_MAX;
 // Waiter::tag of a begin() that close() refuses.
 inline constexpr uint64_t kClosedTag = UINT64_MAX;
+inline constexpr uint64_t kFailedTag = UINT64_MAX - 1;
 
 // Fields that checkpoints read while their transaction runs (live()).
 template <class T>
@@ -49,6 +50,8 @@ struct alignas(kCacheLineBytes) TxnShard {
     }
 };
 
+static_assert(sizeof(TxnShard) == kCacheLineBytes);
+
 struct TransactionTable::Impl {
     Impl(Log& l, LockManager& m, uint32_t n);
 
@@ -65,13 +68,15 @@ struct TransactionTable::Impl {
     uint32_t steal();
     bool add_chunk(TxnShard& shard);
     Result<uint32_t> wait_for_slot();
+    void give_up(threads::Waiter& waiter);
     void recycle_slot(Transaction& txn);
     void put_free(TxnShard& shard, uint32_t slot);
     void tell_if_drained();
     bool hand_to_waiter(uint32_t slot);
     void prepare(Transaction& txn, TxnShard& shard, const TxnOptions& options);
     uint64_t new_id(TxnShard& shard);
-    void release_locks_and_undo(Transaction& txn);
+    void release_locks_and_undo(Transaction& txn, Lsn committed);
+    Lsn release_locks_of_reader(const TransactionTable& self, Transaction& txn);
 
     // Checks slot and state; for every function that is given a transaction.
     void assert_state(const Transaction& txn) const {
@@ -86,7 +91,6 @@ struct TransactionTable::Impl {
     // Appends a record without payload, and marks the transaction as ended between reserve and
     // publish. Returns the record's end LSN.
     Lsn append_last(Transaction& txn, TxnLogKind kind, TxnState state);
-    Lsn newest_commit() const;
     int64_t count() const;
 
     Log& log;

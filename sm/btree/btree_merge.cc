@@ -4,7 +4,7 @@
 //            Then its deleter has ended, and no scan protects its gap. A transaction with a lock on
 //            the whole index takes no record locks. ObjectLock::strong shows it, and then nothing
 //            is removed. A scan that read the leaf before and locks the name later fails its
-//            validation.
+//            validation. The commit note of its name is kept for all (LM-8).
 //            A ghost's overflow chain is freed before the ghost. So a crash in between leaves a
 //            ghost without its chain, never a chain without a ghost. Only clean_leaf() does that;
 //            merges leave such ghosts alone.
@@ -65,6 +65,8 @@ Slots removable_ghosts(Env& env, BTree& tree, const Page& leaf, size_t limit,
             if (chains) chains->push_back(overflow_ref(value(leaf, i)));
             continue;
         }
+        // A scan that comes later finds no name to lock here.
+        env.locks->keep_note(name);
         out.push_back(static_cast<uint16_t>(i));
     }
     DCHECK(out.size() <= header(leaf).ghosts);

@@ -2,7 +2,8 @@
 //
 // States     asleep -> working: kick_cleaner(), when a fault finds fewer than low_water free.
 //            working -> asleep: high_water is reached.
-// Blocking   Polls at most every 10 ms, and only while nothing can be evicted.
+// Blocking   Polls at most every 10 ms, and only while nothing can be evicted. While pages cannot
+//            be written, the pauses double up to 1 s.
 #include <algorithm>
 
 #include "sm/buffer/buffer_pool_impl.h"
@@ -16,6 +17,7 @@ void BufferPool::Impl::run_cleaner(uint32_t worker) {
     DCHECK(worker == threads::worker_index());
     Cleaner& me = cleaners[worker];
     me.thread.store(threads::current());
+    Nanos pause = WriteBackoff::kPauseMin;
     while (!stopping.load()) {
         const uint32_t free_now = free_frames.load(std::memory_order_relaxed);
         if (free_now >= high_water) {
@@ -26,7 +28,14 @@ void BufferPool::Impl::run_cleaner(uint32_t worker) {
             continue;
         }
         const Result<uint32_t> made = make_room(std::min(high_water - free_now, kCleanerGoal));
-        if (!made || *made == 0) threads::sleep_until(threads::now() + 10 * kMillisecond);
+        if (!made) {
+            // stop_cleaner() wakes it. Under pressure faults make room themselves.
+            threads::park_until(threads::now() + pause, threads::ParkReason::sleep);
+            pause = longer_pause(pause, WriteBackoff::kPauseMax);
+            continue;
+        }
+        pause = WriteBackoff::kPauseMin;
+        if (*made == 0) threads::sleep_until(threads::now() + 10 * kMillisecond);
         else threads::yield();
     }
     wait_for_read_ahead(worker);

@@ -11,6 +11,8 @@ namespace latch = threads::latch;
 namespace {
 // Frames a fault frees when it has to do so itself.
 constexpr uint32_t kFaultGoal = 8;
+// Between two tries of a fault while pages cannot be written; a free frame ends the pause.
+constexpr Nanos kPauseMin = 10 * kMillisecond, kPauseMax = 100 * kMillisecond;
 }  // namespace
 
 // Under free_lock.
@@ -54,6 +56,7 @@ void BufferPool::Impl::push_free(uint32_t frame) {
                           std::memory_order_relaxed);
         if ((waiter = free_waiters.pop()) != nullptr) thread = waiter->thread;
     }
+    shortage.over();
     if (thread != nullptr) threads::wake(thread);
 }
 
@@ -69,24 +72,30 @@ void BufferPool::Impl::wait_for_free(Nanos until) {
     threads::wait_in(free_lock, free_waiters, waiter, until, threads::ParkReason::io);
 }
 
-// Frames are short only for moments unless all are latched or cannot be written: then the error
-// says which.
 Result<uint32_t> BufferPool::Impl::take_frame() {
-    Nanos give_up = 0;
-    for (;;) {
+    for (Nanos pause = kPauseMin;;) {
         if (const uint32_t frame = pop_free()) [[likely]] {
             if (free_frames.load(std::memory_order_relaxed) < low_water) kick_cleaner();
             return frame;
         }
         const Result<uint32_t> made = make_room(kFaultGoal);
         if (made && *made > 0) continue;
-        const Nanos now = threads::now();
-        if (give_up == 0) give_up = now + kRoomPatience;
-        if (now >= give_up || (!made && made.error().code == ErrorCode::store_failed))
-            return made ? fail(ErrorCode::pool_full, "pool_bytes", options.bytes)
-                        : std::unexpected(made.error());
-        wait_for_free(now + 10 * kMillisecond);
+        TRY(wait_for_room(made, pause));
     }
+}
+
+// Frames are short only for moments unless all are latched or cannot be written: then the error
+// says which. The caller holds its page's latch, so its wait is a wait of others as well (WB-2).
+Result<void> BufferPool::Impl::wait_for_room(const Result<uint32_t>& made, Nanos& pause) {
+    DCHECK(!made || *made == 0);
+    if (log.failed()) return log.refused();
+    const Nanos now = threads::now();
+    if (now - shortage.note(now) >= kRoomPatience)
+        return made ? fail(ErrorCode::pool_full, "pool_bytes", options.bytes)
+                    : std::unexpected(made.error());
+    wait_for_free(now + pause);
+    if (!made) pause = longer_pause(pause, kPauseMax);
+    return {};
 }
 
 // BI-1. `seen` is a value of the word with no holder.
@@ -142,8 +151,14 @@ Result<uint32_t> BufferPool::Impl::make_room(uint32_t goal) {
     WriteCandidate dirty[kWriteBatchMax];
     uint32_t freed = 0, collected = 0;
     uint64_t looked = 0;
+    Result<void> kept_back;  // why dirty pages were left alone
     const auto clean = [&]() -> Result<void> {
         DCHECK(collected > 0);
+        if (kept_back) kept_back = may_write();
+        if (!kept_back) {
+            collected = 0;
+            return {};
+        }
         const Result<void> written = write_candidates({dirty, collected}, nullptr);
         for (uint32_t i = 0; i < collected; ++i) freed += evict_if_cold(dirty[i].frame);
         collected = 0;
@@ -164,6 +179,7 @@ Result<uint32_t> BufferPool::Impl::make_room(uint32_t goal) {
     }
     if (collected > 0 && (freed < goal || collected > batch_pages / 2))
         if (Result<void> done = clean(); !done && freed == 0) return std::unexpected(done.error());
+    if (!kept_back && freed == 0) return std::unexpected(kept_back.error());
     return freed;
 }
 

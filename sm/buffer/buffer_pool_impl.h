@@ -22,8 +22,8 @@
 //                 latches, and its caller holds none.
 //            BI-4 What is written is a copy with its own page id in its header. [checked:
 //                 copy_for_write()]
-// Blocking   take_frame() parks for writes, for the log and, when every page is latched, up to
-//            kRoomPatience.
+// Blocking   take_frame() parks for writes, for the log and, when no frame can be freed, up to
+//            kRoomPatience (write_backoff.h).
 #pragma once
 
 #include <optional>
@@ -31,6 +31,7 @@
 #include <vector>
 
 #include "sm/buffer/buffer_pool.h"
+#include "sm/buffer/write_backoff.h"
 #include "threads/base/spin_lock.h"
 #include "threads/sync/event.h"
 
@@ -40,7 +41,6 @@ inline constexpr uint32_t kWriteBatchMax = 64;  // pages
 // Active read-ahead requests, for each worker.
 inline constexpr uint32_t kReadAheadMax = 64;
 inline constexpr uint32_t kHandStep = 32;  // frames that one step of the clock hand takes
-inline constexpr Nanos kRoomPatience = 5 * kSecond;
 
 struct WriteCandidate {
     uint32_t page;
@@ -139,6 +139,9 @@ struct BufferPool::Impl {
     // --- buffer_pool_evict.cc
     void assert_state() const;  // of the free frames; nothing without DEBUG_CHECKS
     Result<uint32_t> take_frame();
+    // Nothing could be freed at the moment, as `made` says. An error ends the fault.
+    [[gnu::cold, gnu::noinline]] Result<void> wait_for_room(const Result<uint32_t>& made,
+                                                            Nanos& pause);
     uint32_t pop_free();
     void push_free(uint32_t frame);
     void wait_for_free(Nanos until);
@@ -152,6 +155,8 @@ struct BufferPool::Impl {
     void release_batch(WriteBatch& batch);
     bool copy_for_write(WriteBatch& batch, const WriteCandidate& candidate, bool wait);
     Result<void> write_batch(WriteBatch& batch);
+    // Whether make_room() may write pages now; else why not.
+    Result<void> may_write();
     Result<void> transfer(WriteBatch& batch);
     void finish_entry(const WriteBatch::Entry& entry);
     // Copies, writes and finishes at most batch_pages candidates, sorted by page. With `busy`, it
@@ -196,8 +201,10 @@ struct BufferPool::Impl {
     std::atomic<uint32_t> free_frames{0};  // changed under free_lock, read without
     std::atomic<uint32_t> frames_seen{1};  // == untouched, for scans
     std::atomic<uint64_t> hand{0};
+    FrameShortage shortage;
 
     // --- write batches
+    WriteBackoff backoff;
     std::optional<threads::Semaphore> batch_units;
     SpinLock batch_lock;
     WriteBatch* idle_batches = nullptr;  // under batch_lock

@@ -80,6 +80,7 @@ Result<void> BufferPool::Impl::transfer(WriteBatch& batch) {
     }
     DCHECK(batch.count > 0);
     Result<void> result;
+    uint32_t failed = 0;
     for (uint32_t i = 0; i < batch.count; ++i) {
         threads::IoRequest& request = batch.requests[i];
         threads::io_wait(request, threads::ParkReason::io);
@@ -88,14 +89,28 @@ Result<void> BufferPool::Impl::transfer(WriteBatch& batch) {
         if (ok) pool.written_->written(PageId{batch.entries[i].page}, Lsn{batch.entries[i].lsn});
         if (ok) continue;
         write_errors.fetch_add(1, std::memory_order_relaxed);
+        ++failed;
         const int err = static_cast<int>(-request.result);
         const bool full = err == ENOSPC || err == EDQUOT;
         result = fail_os(full ? ErrorCode::no_space : ErrorCode::io_error, err, "data page",
                          batch.entries[i].page);
     }
+    if (failed < batch.count) backoff.succeeded();
+    else backoff.failed(threads::now(), result.error());
     writes.fetch_add(batch.count, std::memory_order_relaxed);
     write_batches.fetch_add(1, std::memory_order_relaxed);
     return result;
+}
+
+// WB-1. A failed store needs no frames: its calls end with store_failed, and the next open redoes
+// what is durable in the log.
+Result<void> BufferPool::Impl::may_write() {
+    if (log.failed()) [[unlikely]]
+        return log.refused();
+    if (!backoff.failing()) [[likely]]
+        return {};
+    if (backoff.allows(threads::now())) return {};
+    return std::unexpected(backoff.error());
 }
 
 // The page's writer gives it back. Nobody waits for a latch here (BI-3): a page that is latched

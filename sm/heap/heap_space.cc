@@ -203,7 +203,10 @@ bool HeapFile::unlocked(txn::Transaction& txn, txn::LockName name) {
         const Slot& s = slot(*page, i);
         if (s.state == kEmpty) continue;
         const uint32_t spare = s.state & kGhost ? s.capacity : s.capacity - capacity_for(s.length);
-        if (spare == 0 || !unlocked(txn, lock_of(page->id(), i, s, *page))) continue;
+        const txn::LockName name = lock_of(page->id(), i, s, *page);
+        if (spare == 0 || !unlocked(txn, name)) continue;
+        // A scan that comes later finds no record to lock here.
+        if (s.state & kGhost) env_.locks->keep_note(name);
         slots[count++] = static_cast<uint16_t>(i);
         gain += spare;
     }

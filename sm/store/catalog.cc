@@ -119,6 +119,11 @@ struct Catalog::Impl {
         }
     }
     static Result<void> check_root(Engine& engine, Object& object);
+    Result<Object*> see(txn::Transaction& txn, std::string_view name, Access access);
+    bool named(std::string_view name) const {  // committed and not dropped
+        SpinGuard guard(lock);
+        return names.contains(name);
+    }
     Result<Object*> find(std::string_view name, ObjectKind kind) const {
         SpinGuard guard(lock);
         const auto it = names.find(name);
@@ -197,6 +202,8 @@ Result<void> Catalog::create_named(txn::Transaction& txn, std::string_view name,
     // becomes of the object.
     auto settled = std::make_shared<bool>(false);
     at_end(txn, [this, object, settled](bool committed) {
+        // Handles are made without a lock (LM-8).
+        if (committed && *settled) engine_.locks->keep_note(engine_.txns->newest_commit());
         if (committed && *settled) impl_->publish(*object, true);
         else destroy(object->entry);
     });
@@ -225,20 +232,66 @@ Result<HeapFile*> Catalog::create_heap(txn::Transaction& txn, std::string_view n
     return heap_by_id(ObjectId{id});
 }
 
-Result<void> Catalog::drop(txn::Transaction& txn, std::string_view name) {
-    TRY(check_name(name));
-    // The tree has it even if this transaction made it, when no other transaction can see it yet.
+// The object that `txn` sees under the name, or null. The tree has it even if this transaction made
+// it, when no other transaction can see it yet. `access` is the lock on the name, free or not.
+Result<Catalog::Impl::Object*> Catalog::Impl::see(txn::Transaction& txn, std::string_view name,
+                                                  Access access) {
     std::string found;
     ValueOut out{.text = &found};
     EntryValue v;
-    if (!TRY(impl_->tree.fetch(txn, name, Access::write, out)))
-        return fail(ErrorCode::no_such_object, "index or heap");
+    if (!TRY(tree.fetch(txn, name, access, out))) return static_cast<Object*>(nullptr);
     if (found.size() != sizeof(v))
         return fail(ErrorCode::corrupt_page, "catalog entry", found.size());
     std::memcpy(&v, found.data(), sizeof(v));
-    Impl::Object* object = impl_->object(v.id);
-    if (object == nullptr) return fail(ErrorCode::no_such_object, "index or heap", v.id);
+    Object* seen = object(v.id);
+    if (seen == nullptr) return fail(ErrorCode::no_such_object, "index or heap", v.id);
+    DCHECK(seen->entry.name == name && seen->entry.id.value == v.id);
+    return seen;
+}
+
+Result<ObjectId> Catalog::look_up(txn::Transaction& txn, std::string_view name, ObjectKind kind,
+                                  bool create) {
+    TRY(check_name(name));
+    // An S lock on a free name, turned into X by two transactions at once, would be a deadlock.
+    const bool is_free = create && !impl_->named(name) && !MUTANT(free_name_shared);
+    Impl::Object* object = TRY(impl_->see(txn, name, is_free ? Access::write : Access::read));
+    if (object == nullptr && create) {
+        // Dropped since, or by this transaction; or free, and locked so that it stays free.
+        if (!is_free) object = TRY(impl_->see(txn, name, Access::write));
+        if (object == nullptr) {
+            uint32_t id = 0;
+            TRY(create_named(txn, name, kind, id));
+            DCHECK(impl_->object(id) != nullptr && impl_->object(id)->entry.kind == kind);
+            return ObjectId{id};
+        }
+    }
+    if (object == nullptr) return fail(ErrorCode::no_such_object, "index or heap");
+    if (object->entry.kind != kind)
+        return fail(ErrorCode::wrong_kind, "index or heap", object->entry.id.value);
+    DCHECK((kind == ObjectKind::index) == (object->tree != nullptr));
+    TRY(Impl::check_root(engine_, *object));
+    return object->entry.id;
+}
+
+Result<BTree*> Catalog::index(txn::Transaction& txn, std::string_view name) {
+    return index_by_id(TRY(look_up(txn, name, ObjectKind::index, false)));
+}
+Result<HeapFile*> Catalog::heap(txn::Transaction& txn, std::string_view name) {
+    return heap_by_id(TRY(look_up(txn, name, ObjectKind::heap, false)));
+}
+Result<BTree*> Catalog::open_or_create_index(txn::Transaction& txn, std::string_view name) {
+    return index_by_id(TRY(look_up(txn, name, ObjectKind::index, true)));
+}
+Result<HeapFile*> Catalog::open_or_create_heap(txn::Transaction& txn, std::string_view name) {
+    return heap_by_id(TRY(look_up(txn, name, ObjectKind::heap, true)));
+}
+
+Result<void> Catalog::drop(txn::Transaction& txn, std::string_view name) {
+    TRY(check_name(name));
+    Impl::Object* object = TRY(impl_->see(txn, name, Access::write));
+    if (object == nullptr) return fail(ErrorCode::no_such_object, "index or heap");
     const CatalogEntry entry = object->entry;
+    DCHECK(entry.name == name && entry.id != txn::kNoObject);
     object->assert_state();
     auto& lock = object->tree ? object->tree->lock() : object->heap->lock();
     TRY(engine_.locks->lock_object(txn.locks, lock, txn::LockMode::X));
@@ -248,6 +301,7 @@ Result<void> Catalog::drop(txn::Transaction& txn, std::string_view name) {
     const auto freed = [this, object](bool committed) {
         if (!committed) return;
         DCHECK(MUTANT(catalog_stale) || !object->gone);  // dropped once
+        engine_.locks->keep_note(engine_.txns->newest_commit());
         if (!MUTANT(catalog_stale)) impl_->publish(*object, false);
         destroy(object->entry);
     };

@@ -49,6 +49,14 @@ public:
 
     Result<BTree*> index(std::string_view name);  // no_such_object, wrong_kind
     Result<HeapFile*> heap(std::string_view name);
+    // As `txn` sees the name, with its own creations and drops. Takes S on the name in the catalog,
+    // so it parks while another transaction creates or drops the object.
+    Result<BTree*> index(txn::Transaction& txn, std::string_view name);
+    Result<HeapFile*> heap(txn::Transaction& txn, std::string_view name);
+    // The same, or a new object if the name is free. Takes X on a free name, so of several
+    // transactions that create it one creates and the others wait for its end.
+    Result<BTree*> open_or_create_index(txn::Transaction& txn, std::string_view name);
+    Result<HeapFile*> open_or_create_heap(txn::Transaction& txn, std::string_view name);
     BTree* index_by_id(ObjectId id) override;
     HeapFile* heap_by_id(ObjectId id);
     std::vector<CatalogEntry> list() const;
@@ -65,6 +73,8 @@ private:
     Result<CatalogEntry> make_listed(ObjectKind kind, std::string_view name);
     Result<void> create_named(txn::Transaction& txn, std::string_view name, ObjectKind kind,
                               uint32_t& id_out);
+    Result<ObjectId> look_up(txn::Transaction& txn, std::string_view name, ObjectKind kind,
+                             bool create);
     void destroy(const CatalogEntry& entry);
     Result<void> free_entry(const DropEntry& entry);
 

@@ -170,6 +170,7 @@ Result<std::unique_ptr<Engine>> Engine::open(std::string_view path, const Option
         engine->options.log_segment_bytes = engine->superblock.log_segment_bytes;
     }
     TRY(engine->build(path, fresh));
+    engine->say_durability();
     if (!fresh) engine->load_written_lsns();
     TRY(engine->run_and_wait([&]() -> Result<void> {
         TRY(engine->log->start_flusher());
@@ -180,7 +181,16 @@ Result<std::unique_ptr<Engine>> Engine::open(std::string_view path, const Option
     }));
     if (fresh) TRY(engine->end_creation(directory));
     engine->opened_ = true;
+    engine->watch_slices();
     return engine;
+}
+
+// Nobody listens without a logger. The store works without the watch, too.
+void Engine::watch_slices() {
+    if (options.slice_warning == 0 || !logger) return;
+    const auto watched = runtime->watch_slices(
+        options.slice_warning, [this](int level, std::string_view text) { report(level, text); });
+    if (!watched) report(1, "slices are not watched: " + watched.error().text());
 }
 
 // Objects, from the bottom up. Nothing runs yet.
@@ -199,6 +209,7 @@ Result<void> Engine::build(std::string_view path, bool fresh) {
                                .clock = hooks ? hooks->clock : nullptr,
                                .disk = disk,
                                .steps = options.steps,
+                               .offload_threads = options.offload_threads,
                                .policy = {}};
     if (hooks && hooks->random_schedule)
         ro.policy = [seed = hooks->seed](uint32_t worker) {
@@ -221,7 +232,11 @@ Result<void> Engine::build(std::string_view path, bool fresh) {
                     .escalate_at = options.escalate_at,
                     .stage = options.lock_stage,
                     .object_text = [this](ObjectId id) { return object_text(catalog.get(), id); },
-                    .owners_have_threads = true}));
+                    .owners_have_threads = true,
+                    .store_state = [this]() -> Result<void> {
+                        if (!log->failed()) return {};
+                        return log->refused();
+                    }}));
     txns = own(own_txns_,
                std::make_unique<txn::TransactionTable>(*log, *locks, options.transactions_max));
     pool = own(own_pool_, TRY(BufferPool::create(*runtime, *log, data_file,
@@ -267,6 +282,19 @@ Result<void> Engine::make_fresh() {
                             .next_txn = 1,
                             .sequence = 0};
     return checkpointer->run(true);
+}
+
+const char* Engine::log_durability() const {
+    DCHECK(disk != nullptr && log != nullptr);
+    if (!options.sync) return "none";
+    return disk->syncs_after_write() ? "fdatasync" : "write";
+}
+
+void Engine::say_durability() const {
+    if (!options.sync || !disk->syncs_after_write()) return;
+    report(2,
+           "the file system is not known to honour durable writes (RWF_DSYNC): each write of the "
+           "log is followed by fdatasync. A store on ext4, xfs, btrfs or f2fs commits faster");
 }
 
 void Engine::load_written_lsns() {
@@ -343,6 +371,7 @@ Result<void> Engine::close() {
     DCHECK(!forked() && !on_own_thread());
     Result<void> result;
     if (runtime) {
+        runtime->end_fd_waits();
         // The application's own user threads first: they may still begin transactions.
         for (uint64_t n; (n = user_threads_.load(std::memory_order_acquire)) != 0;) {
             if (!stepped()) user_threads_.wait(n, std::memory_order_acquire);

@@ -58,6 +58,8 @@ public:
     void wait_for(threads::Completion& done);
     // True on a user thread of this store; never in the child of a fork().
     bool on_own_thread() const;
+    // StoreStats::log_durability.
+    const char* log_durability() const;
     // True in the child of a fork() after open(). Only what runs on foreign kernel threads asks.
     bool forked() const { return fork_mark_.forked(); }
     [[gnu::cold]] static std::unexpected<Error> refuse_child() {
@@ -69,6 +71,8 @@ public:
     std::unique_ptr<GhostCleaner> ghosts;
     std::unique_ptr<TxnWatch> watch;
     std::unique_ptr<ApiCounters[]> counters;  // one per worker
+    // Threads in begin that wait until a checkpoint has recycled log.
+    std::atomic<uint32_t> waiting_for_log{0};
     // After close(): what had stopped the store, if anything.
     std::optional<StoreFailure> last_failure;
 
@@ -89,8 +93,10 @@ private:
     }
     Result<void> make_fresh();
     void load_written_lsns();
+    void say_durability() const;
     Result<void> recover();
     Result<void> start_services();
+    void watch_slices();
     void stop_services();
     void rollback_orphans();
     void release();

@@ -32,10 +32,10 @@ Result<bool> Heap::erase(Txn& txn, RecordId id) const {
                               [&](txn::Transaction& t) { return heap_->erase(t, id); });
 }
 
-Result<void> Heap::scan(Txn& txn, std::move_only_function<bool(RecordId, Slice)> each) const {
+Result<void> Heap::scan(Txn& txn, FunctionRef<bool(RecordId, Slice)> each) const {
     return sm::perform(txn, engine_, heap_, OpKind::scan, [&](txn::Transaction& t) {
         const threads::InCallback inside;
-        return heap_->scan(t, std::move(each));
+        return heap_->scan(t, each);
     });
 }
 

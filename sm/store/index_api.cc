@@ -6,6 +6,7 @@
 #include <lockstep/index.h>
 #include "sm/btree/btree_cursor.h"
 #include "sm/store/operation.h"
+#include "threads/base/mutants.h"
 
 namespace lockstep {
 
@@ -86,11 +87,16 @@ Result<bool> Index::erase(Txn& txn, Slice key) const {
 }
 
 Cursor Index::scan(Txn& txn, Slice low, Slice high, Access access) const {
-    txn::Transaction* t = sm::enter(txn, engine_, tree_, OpKind::scan);
+    txn::Transaction* t = sm::admit(txn, engine_, tree_, false);
     if (!t) return Cursor(txn, nullptr, sm::refused(txn, engine_, tree_).error());
     if (const size_t longer = std::max(low.size(), high.size()); longer > kKeyBytesMax) [[unlikely]]
         return Cursor(txn, nullptr, sm::key_too_long(longer).error());
-    return Cursor(txn, std::make_unique<sm::BTreeCursor>(*tree_, *t, low, high, access));
+    if (MUTANT(scan_bounds_late)) sm::operation_boundary(OpKind::scan, tree_->id());
+    // Copies the bounds. At the boundary other threads may run, to whom the caller's buffer may
+    // belong as well.
+    auto cursor = std::make_unique<sm::BTreeCursor>(*tree_, *t, low, high, access);
+    sm::operation_boundary(OpKind::scan, tree_->id());
+    return Cursor(txn, std::move(cursor));
 }
 
 ObjectId Index::id() const { return tree_ ? tree_->id() : ObjectId{}; }

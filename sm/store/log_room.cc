@@ -61,7 +61,13 @@ void wait_to_begin(Engine& engine) {
         const threads::BetweenCalls waits;
         threads::sleep_until(threads::now() + static_cast<Nanos>(full * full * kDelayMax));
     }
-    if (engine.log->scarce()) wait_while_scarce(engine, nullptr);
+    if (engine.log->scarce()) {
+        engine.waiting_for_log.fetch_add(1, std::memory_order_relaxed);
+        wait_while_scarce(engine, nullptr);
+        [[maybe_unused]] const uint32_t before =
+            engine.waiting_for_log.fetch_sub(1, std::memory_order_relaxed);
+        DCHECK(before > 0);
+    }
 }
 
 void wait_to_go_on(Engine& engine, txn::Transaction& txn) {
@@ -71,9 +77,8 @@ void wait_to_go_on(Engine& engine, txn::Transaction& txn) {
 }
 
 // change_pages() gives the numbers.
-bool caused_by_others(const Error& log_full) {
-    DCHECK(log_full.code == ErrorCode::log_full);
-    return log_full.c != 0 && log_full.a <= log_full.c;
+bool caused_by_others(const Error& error) {
+    return error.code == ErrorCode::log_full && error.c != 0 && error.a <= error.c;
 }
 
 }  // namespace lockstep::sm

@@ -26,8 +26,8 @@ class Engine;
 // Before the next operation of a transaction that wrote while the log was scarce.
 [[gnu::cold, gnu::noinline]] void wait_to_go_on(Engine& engine, txn::Transaction& txn);
 
-// Can a repetition of the transaction succeed that got this log_full? It can if others took the
-// space: it needed no more than Log::safe_bytes().
-bool caused_by_others(const Error& log_full);
+// Can a repetition of the transaction succeed that got this error? It can after log_full if others
+// took the space: it needed no more than Log::safe_bytes().
+bool caused_by_others(const Error& error);
 
 }  // namespace lockstep::sm

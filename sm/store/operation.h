@@ -53,15 +53,23 @@ struct TxnAccess {
     [[gnu::cold]] static Error why_not(const Txn& txn);
 };
 
-// Begin of an operation on an index or heap: crosses the boundary and returns the transaction if it
-// may run. Otherwise null, and refused() tells why.
+// The transaction if it may run an operation on the index or heap. Otherwise null, and refused()
+// tells why. `wait`: while the log is scarce it may wait, and others run.
+inline txn::Transaction* admit(const Txn& txn, const Engine* engine, const void* object,
+                               bool wait) {
+    txn::Transaction* t = TxnAccess::usable(txn);
+    if (!t) [[unlikely]]
+        t = TxnAccess::after_wait(txn, wait);
+    if (!t || !object || &TxnAccess::engine(txn) != engine) [[unlikely]]
+        return nullptr;
+    return t;
+}
+// Begin of an operation on an index or heap: the same, and crosses the boundary.
 template <class Object>
 inline txn::Transaction* enter(const Txn& txn, const Engine* engine, const Object* object,
                                OpKind kind) {
-    txn::Transaction* t = TxnAccess::usable(txn);
+    txn::Transaction* t = admit(txn, engine, object, true);
     if (!t) [[unlikely]]
-        t = TxnAccess::after_wait(txn, true);
-    if (!t || !object || &TxnAccess::engine(txn) != engine) [[unlikely]]
         return nullptr;
     operation_boundary(kind, object->id());
     return t;

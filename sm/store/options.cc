@@ -2,6 +2,7 @@
 #include <lockstep/options.h>
 
 #include <bit>
+#include "threads/base/try.h"
 
 namespace lockstep {
 namespace {
@@ -41,6 +42,9 @@ Result<void> check_options(const Options& o) {
                static_cast<uint64_t>(LockPolicy::local_first)));
     TRY(within("lock_stage.bypass_max", o.lock_stage.bypass_max, 0, 65535));
     TRY(within("lock_table_bytes_log2", o.lock_table_bytes_log2, 16, 34));
+    if (o.slice_warning != 0)
+        TRY(within("slice_warning", o.slice_warning, kMillisecond, 3600 * kSecond));
+    TRY(within("offload_threads", o.offload_threads, 1, 1024));
     TRY(within("retries_max", o.retries_max, 0, 1'000'000));
     TRY(check_steps_options(o.steps));
     TRY(within("io", static_cast<uint64_t>(o.io), 0, static_cast<uint64_t>(IoMethod::pool)));

@@ -66,7 +66,7 @@ Result<void> Store::close() {
     if (engine_->on_own_thread())
         return fail(ErrorCode::wrong_thread, "close() on a user thread of the store");
     auto result = engine_->close();
-    if (engine_->last_failure) failure_ = std::make_unique<StoreFailure>(*engine_->last_failure);
+    if (const auto& why = engine_->last_failure) failure_ = std::make_unique<StoreFailure>(*why);
     engine_.reset();
     return result;
 }
@@ -95,24 +95,25 @@ Result<txn::Transaction*> begin_transaction(sm::Engine& engine, const TxnOptions
     return engine.txns->begin(options);
 }
 
-// One attempt; the error decides whether there is another.
-Result<void> attempt(std::move_only_function<Result<void>(Txn&)>& body, Txn txn) {
+// One attempt. `victim`: a deadlock, or log that others took, ended it, so another attempt may
+// succeed. A body that dropped
+// that error meets txn_aborting later, and then the first error decides. A lock timeout is the
+// caller's bound on its wait; repeating it would wait many times as long.
+Result<void> attempt(FunctionRef<Result<void>(Txn&)> body, Txn txn, const txn::Transaction& t,
+                     bool& victim) {
+    DCHECK(txn.live() && !victim && t.state == txn::TxnState::active);
     auto done = body(txn);
-    if (!txn.live()) return done;  // the body ended it itself
-    if (!done) {
-        (void)txn.abort();
-        return done;
+    if (done && txn.live()) {
+        auto point = txn.commit();
+        if (point) return {};
+        done = std::unexpected(point.error());
     }
-    auto point = txn.commit();
-    if (point) return {};
+    if (done) return done;  // the body ended it itself
+    victim = done.error().code == ErrorCode::deadlock || sm::caused_by_others(done.error()) ||
+             (done.error().code == ErrorCode::txn_aborting && txn.live() &&
+              t.abort_cause == ErrorCode::deadlock);
     if (txn.live()) (void)txn.abort();
-    return std::unexpected(point.error());
-}
-
-// A body that swallowed its deadlock meets txn_aborting at commit; it deserves the retry as well.
-bool worth_retrying(const Error& error) {
-    if (error.code == ErrorCode::log_full) return sm::caused_by_others(error);
-    return error.code == ErrorCode::deadlock || error.code == ErrorCode::txn_aborting;
+    return done;
 }
 
 // Schema changes demand a usable, writing transaction of this store.
@@ -125,6 +126,24 @@ Result<txn::Transaction*> schema_txn(sm::Engine* engine, Txn& txn) {
     sm::operation_boundary(sm::OpKind::insert, sm::kCatalogObject);
     return t;
 }
+// A name is looked up by any usable transaction of this store.
+Result<txn::Transaction*> lookup_txn(sm::Engine* engine, Txn& txn) {
+    if (!engine) return fail(ErrorCode::store_closed, "store");
+    txn::Transaction* t = sm::TxnAccess::usable(txn);
+    if (!t) t = sm::TxnAccess::after_wait(txn, true);
+    if (!t || &sm::TxnAccess::engine(txn) != engine) return sm::refused(txn, engine, engine);
+    sm::operation_boundary(sm::OpKind::fetch, sm::kCatalogObject);
+    return t;
+}
+
+[[gnu::cold]] std::unexpected<Error> no_such_worker(int worker, uint32_t workers) {
+    if (worker < 0)
+        return fail(ErrorCode::bad_argument,
+                    "negative worker; allowed are kAnyWorker, and numbers below", workers);
+    return fail(ErrorCode::bad_argument,
+                "worker; allowed are kAnyWorker, and numbers below the second",
+                static_cast<uint64_t>(worker), workers);
+}
 
 }  // namespace
 
@@ -133,7 +152,7 @@ Result<void> Store::run_body(sm::Engine& engine, Body body, const TxnOptions& op
         Result<void> result;
         threads::Completion done;
         TRY(engine.start_thread(kAnyWorker, "run", [&] {
-            result = run_body(engine, std::move(body), options);
+            result = run_body(engine, body, options);
             done.set();
         }));
         engine.wait_for(done);
@@ -141,9 +160,10 @@ Result<void> Store::run_body(sm::Engine& engine, Body body, const TxnOptions& op
     }
     for (uint32_t tries = 0;; ++tries) {
         txn::Transaction* t = TRY(begin_transaction(engine, options));
-        auto done = attempt(body, Txn(&engine, t, t->generation));
-        if (done || !worth_retrying(done.error()) || tries >= engine.options.retries_max ||
-            MUTANT(victim_not_retried))
+        DCHECK(t->thread == threads::current() && t->first_lsn.load() == 0);
+        bool victim = false;
+        auto done = attempt(body, Txn(&engine, t, t->generation), *t, victim);
+        if (done || !victim || tries >= engine.options.retries_max || MUTANT(victim_not_retried))
             return done;
         auto& counters = engine.counters[threads::worker_index()];
         sm::ApiCounters::add(counters.retries);
@@ -151,10 +171,15 @@ Result<void> Store::run_body(sm::Engine& engine, Body body, const TxnOptions& op
     }
 }
 
-Result<void> Store::start_thread(std::move_only_function<void()> body, int worker) {
+Result<void> Store::start_thread(std::unique_ptr<detail::Job> job, int worker) {
     if (!engine_) return fail(ErrorCode::store_closed, "store");
-    return engine_->start_thread(worker, "application", std::move(body),
-                                 engine_->options.user_threads_max);
+    DCHECK(job != nullptr);
+    const uint32_t workers = engine_->options.workers;
+    if (worker != kAnyWorker && (worker < 0 || static_cast<uint32_t>(worker) >= workers))
+        return no_such_worker(worker, workers);
+    return engine_->start_thread(
+        worker, "application", [job = std::move(job)] { job->run(); },
+        engine_->options.user_threads_max);
 }
 
 Result<Txn> Store::begin(const TxnOptions& options) {
@@ -164,6 +189,7 @@ Result<Txn> Store::begin(const TxnOptions& options) {
         return fail(ErrorCode::wrong_thread, "begin() outside the store's user threads");
     }
     txn::Transaction* t = TRY(begin_transaction(*engine_, options));
+    DCHECK(t->thread == threads::current() && !t->must_abort() && t->locks.locks_held == 0);
     return Txn(engine_.get(), t, t->generation);
 }
 
@@ -177,6 +203,20 @@ Result<Heap> Store::create_heap(Txn& txn, std::string_view name) {
     txn::Transaction* t = TRY(schema_txn(engine_.get(), txn));
     return Heap(engine_.get(),
                 TRY(sm::finish(*t, [&] { return engine_->catalog->create_heap(*t, name); })));
+}
+
+Result<Index> Store::open_or_create_index(Txn& txn, std::string_view name) {
+    txn::Transaction* t = TRY(schema_txn(engine_.get(), txn));
+    return Index(
+        engine_.get(),
+        TRY(sm::finish(*t, [&] { return engine_->catalog->open_or_create_index(*t, name); })));
+}
+
+Result<Heap> Store::open_or_create_heap(Txn& txn, std::string_view name) {
+    txn::Transaction* t = TRY(schema_txn(engine_.get(), txn));
+    return Heap(
+        engine_.get(),
+        TRY(sm::finish(*t, [&] { return engine_->catalog->open_or_create_heap(*t, name); })));
 }
 
 Result<void> Store::drop(Txn& txn, std::string_view name) {
@@ -196,6 +236,18 @@ Result<Heap> Store::heap(std::string_view name) {
     return Heap(engine_.get(), TRY(engine_->catalog->heap(name)));
 }
 
+Result<Index> Store::index(Txn& txn, std::string_view name) {
+    txn::Transaction* t = TRY(lookup_txn(engine_.get(), txn));
+    return Index(engine_.get(),
+                 TRY(sm::finish(*t, [&] { return engine_->catalog->index(*t, name); })));
+}
+
+Result<Heap> Store::heap(Txn& txn, std::string_view name) {
+    txn::Transaction* t = TRY(lookup_txn(engine_.get(), txn));
+    return Heap(engine_.get(),
+                TRY(sm::finish(*t, [&] { return engine_->catalog->heap(*t, name); })));
+}
+
 std::vector<Store::Entry> Store::list() {
     std::vector<Entry> entries;
     if (!engine_ || engine_->forked()) return entries;
@@ -206,7 +258,7 @@ std::vector<Store::Entry> Store::list() {
 }
 
 Result<void> Store::bulk_load(Txn& txn, Index index,
-                              std::move_only_function<bool(Slice& key, Slice& value)> next,
+                              FunctionRef<bool(Slice& key, Slice& value)> next,
                               uint32_t fill_percent) {
     txn::Transaction* t = TRY(schema_txn(engine_.get(), txn));
     if (!index.tree_) return fail(ErrorCode::no_such_object, "empty index handle");
@@ -219,7 +271,7 @@ Result<void> Store::bulk_load(Txn& txn, Index index,
     }));
     return sm::finish(*t, [&] {
         const threads::InCallback inside;
-        return index.tree_->bulk_load(*t, std::move(next), fill_percent);
+        return index.tree_->bulk_load(*t, next, fill_percent);
     });
 }
 

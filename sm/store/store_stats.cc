@@ -23,6 +23,7 @@ StoreStats Store::stats() const {
         s.deadlock_retries += e.counters[i].retries.load(std::memory_order_relaxed);
     }
     s.transactions_live = e.txns->active();
+    s.transactions_waiting = e.txns->waiting() + e.waiting_for_log.load(std::memory_order_relaxed);
 
     const auto locks = e.locks->stats();
     s.lock_grants_at_once = locks.granted_at_once;
@@ -69,6 +70,7 @@ StoreStats Store::stats() const {
     s.memory_log = e.options.log_ring_bytes;
     s.memory_stacks = s.threads_max * e.options.stack_bytes;
     s.io_backend = e.runtime->io_name();
+    s.log_durability = e.log_durability();
     return s;
 }
 

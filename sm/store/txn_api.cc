@@ -48,6 +48,7 @@ std::unexpected<Error> refused(const Txn& txn, const Engine* engine, const void*
 }
 
 void note_error(txn::Transaction& txn, Error& error) {
+    DCHECK(error.code != ErrorCode::none);
     if (txn.ended_outside()) {
         if (error.code == ErrorCode::cancelled || error.code == ErrorCode::txn_aborting)
             error = ended_outside(txn).error();
@@ -66,6 +67,7 @@ void note_error(txn::Transaction& txn, Error& error) {
         case ErrorCode::read_only:
         case ErrorCode::unsupported: return;
         default:
+            if (!txn.must_abort()) txn.abort_cause = error.code;
             if (!MUTANT(failed_goes_on)) txn.heed = txn::Heed::failed;
     }
 }

@@ -69,9 +69,7 @@ private:
                 if (auto point = txn.savepoint()) slot.point = *point;
                 break;
             case 4: rollback(slot); break;
-            case 5:
-                if (auto made = store_.create_index(txn, name())) index_ = *made;
-                break;
+            case 5: make_index(txn); break;
             case 6:
                 if (auto made = store_.create_heap(txn, name())) heap_ = *made;
                 break;
@@ -79,9 +77,7 @@ private:
             case 8:
                 if (auto found = store_.index(name())) index_ = *found;
                 break;
-            case 9:
-                if (auto found = store_.heap(name())) heap_ = *found;
-                break;
+            case 9: find_heap(txn); break;
             case 10: use(store_.checkpoint()); break;
             case 11: use(store_.wait_durable(Lsn{in_.get<uint16_t>()})); break;
             case 12: scan(slot); break;
@@ -113,6 +109,18 @@ private:
     void drop(Slot& slot) {
         for (Slot& s : slots_) s.cursor.reset();
         use(store_.drop(*slot.txn, name()));
+    }
+    void make_index(Txn& txn) {
+        const std::string wanted = name();
+        auto made = store_.create_index(txn, wanted);
+        if (!made) made = store_.open_or_create_index(txn, wanted);
+        if (made) index_ = *made;
+    }
+    void find_heap(Txn& txn) {
+        const std::string wanted = name();
+        auto found = store_.heap(wanted);
+        if (!found) found = store_.heap(txn, wanted);
+        if (found) heap_ = *found;
     }
     void scan(Slot& slot) {
         slot.cursor.reset();

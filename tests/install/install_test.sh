@@ -15,11 +15,19 @@ lines=$(wc -l <"$scratch/examples/first_steps.cc")
 cmake -S "$scratch/examples" -B "$scratch/out" -G Ninja -DCMAKE_PREFIX_PATH="$scratch/prefix" \
     -DCMAKE_BUILD_TYPE=Release >/dev/null
 cmake --build "$scratch/out" -j 2 >/dev/null
-for program in first_steps first_steps_shared; do
+# Each example runs twice: the second time it finds the store of the first.
+for program in first_steps first_steps first_steps_shared first_steps_shared; do
     said=$("$scratch/out/$program" "$scratch/$program.db")
     [ "$said" = "Lisbon is in Portugal" ] || { echo "$program said: $said"; exit 1; }
 done
 "$scratch/out/transfers" "$scratch/transfers.db"
+"$scratch/out/transfers" "$scratch/transfers.db"
+"$scratch/out/waits" "$scratch/waits.db"
+"$scratch/out/waits" "$scratch/waits.db"
+# The README shows this program.
+awk '/^```cpp$/ { show = 1; next } /^```$/ { show = 0 } show' "$source/README.md" |
+    diff -w <(tr -d '\n ' <"$scratch/examples/first_steps.cc") <(tr -d '\n ') ||
+    { echo "the program in README.md is not first_steps.cc"; exit 1; }
 
 # An application may have folders of our names on its include path, and nothing of ours but
 # <lockstep/...> is on it.
@@ -33,23 +41,49 @@ done
     "folders below include/lockstep"; exit 1; }
 
 export PKG_CONFIG_PATH="$(dirname "$(find "$scratch/prefix" -name lockstep.pc)")"
-g++ "$scratch/examples/first_steps.cc" $(pkg-config --cflags --libs lockstep) -o \
+# The standard is the application's business.
+case $(pkg-config --cflags lockstep) in
+*-std=*) echo "pkg-config forces a standard: $(pkg-config --cflags lockstep)"; exit 1 ;;
+esac
+g++ -std=c++20 "$scratch/examples/first_steps.cc" $(pkg-config --cflags --libs lockstep) -o \
     "$scratch/by_pkg_config"
 LD_LIBRARY_PATH="$(pkg-config --variable=libdir lockstep)" "$scratch/by_pkg_config" \
     "$scratch/by_pkg_config.db"
-# Each stands alone, but for the ends of others.
+# Each stands alone, but for the ends of others: in each standard, with each compiler here.
 for header in "$scratch"/prefix/include/lockstep/*.h; do
     [[ $header != *_inl.h ]] || continue
     echo "#include <lockstep/$(basename "$header")>"
 done | sort >"$scratch/all.cc"
-while read -r line; do
-    echo "$line" | g++ -fsyntax-only -Wall -Wextra -Werror -I"$scratch/embedder" \
-        -I"$scratch/embedder/sm" $(pkg-config --cflags lockstep) -x c++ -
-done <"$scratch/all.cc"
-g++ -I"$scratch/embedder" "$scratch/examples/first_steps.cc" $(pkg-config --cflags --libs \
-    lockstep) -o "$scratch/embedded"
+warnings="-Wall -Wextra -pedantic -Werror"
+for compiler in g++ clang++-16; do
+    command -v "$compiler" >/dev/null || { echo "without $compiler, which is not there"; continue; }
+    for standard in c++20 c++2b; do
+        while read -r line; do
+            echo "$line" | $compiler -std=$standard -fsyntax-only $warnings \
+                -I"$scratch/embedder" -I"$scratch/embedder/sm" $(pkg-config --cflags lockstep) \
+                -x c++ - || { echo "$compiler -std=$standard: $line"; exit 1; }
+        done <"$scratch/all.cc"
+        $compiler -std=$standard $warnings "$source/tests/install/standards.cc" $(pkg-config \
+            --cflags --libs lockstep) -o "$scratch/standards"
+        LD_LIBRARY_PATH="$(pkg-config --variable=libdir lockstep)" "$scratch/standards" \
+            "$scratch/$compiler-$standard.db" || { echo "standards.cc fails: $compiler $standard"
+            exit 1; }
+    done
+    # An older standard is refused in one line, and the compiler stops there.
+    while read -r line; do
+        if echo "$line" | $compiler -std=c++17 -fsyntax-only $(pkg-config --cflags lockstep) \
+            -x c++ - 2>"$scratch/old.log"; then
+            echo "$line compiles as C++17"; exit 1
+        fi
+        grep -q 'error: .*Lockstep needs C++20 or newer' "$scratch/old.log" &&
+            [ "$(grep -c 'error: ' "$scratch/old.log")" -eq 2 ] || { cat "$scratch/old.log"
+            exit 1; }
+    done <"$scratch/all.cc"
+done
+g++ -std=c++20 -I"$scratch/embedder" "$scratch/examples/first_steps.cc" $(pkg-config --cflags \
+    --libs lockstep) -o "$scratch/embedded"
 # A Result that is dropped does not compile.
-if g++ -fsyntax-only -Werror $(pkg-config --cflags lockstep) \
+if g++ -std=c++20 -fsyntax-only -Werror $(pkg-config --cflags lockstep) \
     "$source/tests/install/dropped_result.cc" 2>"$scratch/dropped.log"; then
     echo "dropped_result.cc compiles: a Result can be dropped"; exit 1
 fi

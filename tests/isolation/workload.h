@@ -14,6 +14,7 @@
 #include <lockstep/key.h>
 #include "tests/isolation/history.h"
 #include "threads/base/rng.h"
+#include "threads/base/try.h"
 
 namespace lockstep::isolation {
 
@@ -84,7 +85,7 @@ public:
                         part.push_back(TRY(transaction(rng)));
                     return {};
                 },
-                static_cast<int>(n)));
+                static_cast<int>(n % store_.options().workers)));
         for (auto& handle : handles) {
             const auto ended = handle.join();
             EXPECT_TRUE(ended) << ended.error().text();

@@ -93,7 +93,8 @@ void Attempt::commit(Txn& txn) {
         changes_.push_back({Change::row, kMarkers, marker, value_of(std::to_string(number_))});
     }
     const bool durable = plan_.durability == Durability::durable;
-    const size_t number = work_.ledger().commit_called(marker, changes_, reads_, durable, who_);
+    const size_t number =
+        work_.ledger().commit_called(marker, changes_, reads_, read_from_, durable, who_);
     auto point = txn.commit();
     work_.ledger().commit_returned(number, point);
     shared_.digest.add(200, host_.clock().now(), thread_, number_, point ? point->value : 1);
@@ -173,7 +174,8 @@ void Attempt::wrote(const std::string& object, const std::string& key, Value val
 
 void Attempt::note(Observation observation, uint64_t began) {
     if (serializable() || observation.existence_only) reads_.push_back(std::move(observation));
-    else if (!host_.engine().failed()) work_.ledger().check_weak(observation, began, who_);
+    else if (!host_.engine().failed())
+        work_.ledger().check_weak(observation, began, who_, read_from_);
 }
 
 void Attempt::read(const std::string& object, const std::string& key, const Value& value,

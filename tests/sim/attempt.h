@@ -72,6 +72,8 @@ private:
     Changes changes_;
     Content own_;  // rows touched; null: erased
     std::vector<Observation> reads_;
+    // Commits that it read from below serializable.
+    std::vector<size_t> read_from_;
     // Private objects that it made (true) or dropped (false).
     std::map<std::string, bool> objects_;
     std::map<std::string, Index> handles_;  // of objects that it made

@@ -49,9 +49,10 @@ struct Arguments {
     uint32_t transactions = 0;  // of the main run; 0: drawn
     bool verbose = false;
     bool shrink = true;
-    int steps = -1;     // 0, 1, or drawn
-    int workers = 0;    // 0: drawn
-    uint64_t keys = 0;  // 0: drawn
+    int steps = -1;                  // 0, 1, or drawn
+    int workers = 0;                 // 0: drawn
+    uint64_t keys = 0;               // 0: drawn
+    bool syncs_after_write = false;  // the disk ignores RWF_DSYNC
     bool keep_going = false;
     // Prefix of two files with everything that goes into the digest: ".1" and ".2", one per pass.
     std::string trace;
@@ -76,6 +77,7 @@ struct Config {
     // Mean number of points per interruption of a worker; 0: never. Needs LOCKSTEP_SIM_POINTS.
     uint32_t interrupt_one_in = 0;
     Nanos latency_max = 200 * kMicrosecond;
+    bool syncs_after_write = false;
     // records
     uint32_t indexes = 2, heaps = 1;
     bool schema_changes = false;

@@ -83,16 +83,16 @@ void expect_recovered(SimDisk& disk, const std::map<std::string, uint64_t>& dura
     EXPECT_TRUE(store.close());
 }
 
-class FaultUnderLoad : public ::testing::TestWithParam<std::tuple<SimFault, const char*>> {};
+class FaultUnderLoad : public ::testing::TestWithParam<std::tuple<SimFault, const char*, bool>> {};
 
 TEST_P(FaultUnderLoad, NothingAcknowledgedIsLost) {
-    const auto [fault, path] = GetParam();
+    const auto [fault, path, by_sync] = GetParam();
     const uint64_t first = number_from("LOCKSTEP_SEED", 1);
     size_t failures = 0;
     for (uint64_t nth = first; nth < first + 12 && !HasFailure(); ++nth) {
         SCOPED_TRACE(std::string(threads::sim_fault_name(fault)) + " on " + path +
                      ", LOCKSTEP_SEED=" + std::to_string(nth));
-        SimDisk disk({.seed = nth});
+        SimDisk disk({.seed = nth, .syncs_after_write = by_sync});
         std::map<std::string, uint64_t> durable;
         failures += run_until_failure(disk, fault, nth, path, durable).failed;
         disk.faults().enable(false);
@@ -106,9 +106,11 @@ TEST_P(FaultUnderLoad, NothingAcknowledgedIsLost) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Faults, FaultUnderLoad,
-                         ::testing::Values(std::tuple{SimFault::sync_error, "log."},
-                                           std::tuple{SimFault::write_error, "log.0"},
-                                           std::tuple{SimFault::sync_error, "data"}));
+                         ::testing::Values(std::tuple{SimFault::sync_error, "log.", false},
+                                           std::tuple{SimFault::sync_error, "log.", true},
+                                           std::tuple{SimFault::write_error, "log.0", false},
+                                           std::tuple{SimFault::write_error, "log.0", true},
+                                           std::tuple{SimFault::sync_error, "data", false}));
 
 // A data page that cannot be written stays dirty: the checkpoint fails, transactions go on, and a
 // later checkpoint succeeds.

@@ -96,7 +96,8 @@ private:
             ASSERT_TRUE(begun) << begun.error().text();
             Txn txn = std::move(*begun);
             Effects effects;
-            auto done = operations(store, txn, effects, rng);
+            Seen seen;
+            auto done = operations(store, txn, effects, seen, rng);
             if (!done || rng.chance(0.2)) {
                 if (!done) {
                     const ErrorCode code = done.error().code;
@@ -110,11 +111,34 @@ private:
             const size_t position = oracle_.commits.size();
             auto committed = txn.commit();
             ASSERT_TRUE(committed) << committed.error().text();
-            if (durable) oracle_.acknowledged = std::max(oracle_.acknowledged, position);
+            if (durable)
+                oracle_.acknowledged =
+                    std::max(oracle_.acknowledged, seen.wrote ? position : newest_commit_of(seen));
         }
     }
 
-    Result<void> operations(Store& store, Txn& txn, Effects& effects, Rng& rng) {
+    // What a transaction that changes nothing has learnt: that these are missing.
+    struct Seen {
+        bool wrote = false;
+        std::vector<std::string> keys;
+        std::vector<RecordId> records;
+    };
+
+    // How many commits there are up to the newest one that touched any of this: a durable reader
+    // waits for that commit, and for no later one.
+    size_t newest_commit_of(const Seen& seen) const {
+        const auto touched = [&](const Effects& effects) {
+            return std::ranges::any_of(seen.keys,
+                                       [&](const auto& k) { return effects.keys.contains(k); }) ||
+                   std::ranges::any_of(
+                       seen.records, [&](const auto& id) { return effects.records.contains(id); });
+        };
+        for (size_t n = oracle_.commits.size() - 1; n > 0; --n)  // the last one is its own
+            if (touched(oracle_.commits[n - 1])) return n;
+        return 0;
+    }
+
+    Result<void> operations(Store& store, Txn& txn, Effects& effects, Seen& seen, Rng& rng) {
         const Index index = TRY(store.index("i"));
         const Heap heap = TRY(store.heap("h"));
         std::optional<std::pair<Savepoint, Effects>> point;
@@ -123,28 +147,36 @@ private:
             const std::string value = random_text(rng, rng.below(value_max_));
             switch (rng.below(7)) {
                 case 0:
-                    TRY(index.erase(txn, key));
-                    effects.keys[key] = std::nullopt;
+                    if (TRY(index.erase(txn, key))) {
+                        effects.keys[key] = std::nullopt;
+                        seen.wrote = true;
+                    } else {
+                        seen.keys.push_back(key);
+                    }
                     break;
                 case 1:
                 case 2:
                     TRY(index.put(txn, key, value));
                     effects.keys[key] = value;
+                    seen.wrote = true;
                     break;
                 case 3: {
                     const RecordId id = TRY(heap.insert(txn, value));
                     effects.records[id] = value;
                     ids_.push_back(id);
+                    seen.wrote = true;
                     break;
                 }
                 case 4:
                 case 5: {
                     if (ids_.empty()) break;
                     const RecordId id = ids_[rng.below(ids_.size())];
-                    if (rng.chance(0.3)) {
-                        if (TRY(heap.erase(txn, id))) effects.records[id] = std::nullopt;
+                    const bool erase = rng.chance(0.3);
+                    if (TRY(erase ? heap.erase(txn, id) : heap.update(txn, id, value))) {
+                        effects.records[id] = erase ? std::nullopt : std::optional(value);
+                        seen.wrote = true;
                     } else {
-                        if (TRY(heap.update(txn, id, value))) effects.records[id] = value;
+                        seen.records.push_back(id);
                     }
                     break;
                 }

@@ -54,6 +54,7 @@ std::string replay_options(const Arguments& a) {
     if (a.steps >= 0) line += a.steps ? " --steps on" : " --steps off";
     if (a.workers > 0) line += fmt::format(" --workers {}", a.workers);
     if (a.keys > 0) line += fmt::format(" --keys {}", a.keys);
+    if (a.syncs_after_write) line += " --sync-after-write";
     if (a.depth != 3) line += fmt::format(" --depth {}", a.depth);
     if (a.outcomes != 2) line += fmt::format(" --outcomes {}", a.outcomes);
     return line;

@@ -23,7 +23,8 @@ const std::vector<Ledger::Version>* Ledger::versions(const std::string& object,
 }
 
 size_t Ledger::commit_called(std::string marker, Changes changes,
-                             const std::vector<Observation>& reads, bool durable,
+                             const std::vector<Observation>& reads,
+                             const std::vector<size_t>& weakly_read_from, bool durable,
                              const std::string& who) {
     Commit c{.marker = std::move(marker),
              .changes = std::move(changes),
@@ -31,12 +32,8 @@ size_t Ledger::commit_called(std::string marker, Changes changes,
              .called = tick(),
              .durable = durable,
              .fault = check(reads, who)};
-    for (const Observation& read : reads) {
-        for (const auto& [key, value] : read.seen) {
-            const auto* all = versions(read.object, key);
-            if (all != nullptr && !all->empty()) c.read_from.push_back(all->back().commit);
-        }
-    }
+    for (const Observation& read : reads) note_sources(read, c.read_from);
+    c.read_from.insert(c.read_from.end(), weakly_read_from.begin(), weakly_read_from.end());
     const size_t number = commits_.size();
     for (const Change& change : c.changes) {
         apply(model_, change);
@@ -45,6 +42,20 @@ size_t Ledger::commit_called(std::string marker, Changes changes,
     }
     commits_.push_back(std::move(c));
     return number;
+}
+
+// The newest version of each key that the read covers: also of those that it found missing.
+void Ledger::note_sources(const Observation& read, std::vector<size_t>& sources) const {
+    const auto of_object = history_.find(read.object);
+    if (of_object == history_.end()) return;
+    const auto& keys = of_object->second;
+    for (auto key = keys.lower_bound(read.low); key != keys.end(); ++key) {
+        if (read.point ? key->first != read.low : !read.high.empty() && key->first >= read.high)
+            break;
+        if (!key->second.empty() &&
+            !std::binary_search(read.own.begin(), read.own.end(), key->first))
+            sources.push_back(key->second.back().commit);
+    }
 }
 
 void Ledger::commit_returned(size_t number, Result<Lsn> end) {
@@ -62,7 +73,7 @@ void Ledger::became_durable(size_t number) {
 }
 
 // With a commit record everything below it is durable; a reader answers for those whose versions it
-// has seen.
+// has seen, a missing row included.
 void Ledger::note_acknowledged(size_t number) {
     const Commit acknowledged = commits_[number];
     for (size_t i = 0; i < commits_.size(); ++i) {
@@ -148,12 +159,35 @@ bool Ledger::may_see(const std::string& object, const std::string& key, const Va
     return same(row == base->second.rows.end() ? nullptr : row->second, value);
 }
 
+// Of the versions that the read may have seen, the oldest one's commit: if a newer one is durable,
+// so is this. None: it may be of the base.
+std::optional<size_t> Ledger::weak_source(const std::string& object, const std::string& key,
+                                          const Value& value, uint64_t began) const {
+    std::optional<size_t> oldest;
+    const auto* all = versions(object, key);
+    if (all == nullptr) return oldest;
+    for (auto v = all->rbegin(); v != all->rend(); ++v) {
+        if (same(v->value, value)) oldest = v->commit;
+        if (commits_[v->commit].returned <= began) return oldest;
+    }
+    const auto base = base_.find(object);
+    if (base == base_.end()) return value == nullptr ? std::nullopt : oldest;
+    const auto row = base->second.rows.find(key);
+    const bool of_base = same(row == base->second.rows.end() ? nullptr : row->second, value);
+    return of_base ? std::nullopt : oldest;
+}
+
 bool Ledger::stable_since(const std::string& object, const std::string& key, uint64_t began) const {
     const auto* all = versions(object, key);
     return all == nullptr || all->empty() || commits_[all->back().commit].returned <= began;
 }
 
-void Ledger::check_weak(const Observation& read, uint64_t began, const std::string& who) {
+void Ledger::check_weak(const Observation& read, uint64_t began, const std::string& who,
+                        std::vector<size_t>& sources) {
+    const auto source = [&](const std::string& key, const Value& value) {
+        if (const auto commit = weak_source(read.object, key, value, began))
+            sources.push_back(*commit);
+    };
     report_.add(Count::weak_reads_checked);
     const auto wrong = [&](const std::string& key, const Value& value) {
         report_.fail(fmt::format(
@@ -164,10 +198,19 @@ void Ledger::check_weak(const Observation& read, uint64_t began, const std::stri
         const auto seen = read.seen.find(read.low);
         const Value value = seen == read.seen.end() ? nullptr : seen->second;
         if (!may_see(read.object, read.low, value, began)) wrong(read.low, value);
+        source(read.low, value);
         return;
     }
-    for (const auto& [key, value] : read.seen)
+    for (const auto& [key, value] : read.seen) {
         if (!may_see(read.object, key, value, began)) return wrong(key, value);
+        source(key, value);
+    }
+    if (const auto keys = history_.find(read.object); keys != history_.end())
+        for (auto key = keys->second.lower_bound(read.low);
+             key != keys->second.end() && (read.high.empty() || key->first < read.high); ++key)
+            if (!read.seen.contains(key->first) &&
+                !std::binary_search(read.own.begin(), read.own.end(), key->first))
+                source(key->first, nullptr);
     const Rows& now = rows(read.object);
     const auto end = read.high.empty() ? now.end() : now.lower_bound(read.high);
     for (auto row = now.lower_bound(read.low);

@@ -13,8 +13,11 @@
 //            call order.
 //            LD-4 A read below serializable saw a version that was committed at some moment of the
 //            read.
+//            LD-5 What an acknowledged durable transaction has read survives too, also if it wrote
+//            nothing. A missing row counts as read from its last deletion.
 #pragma once
 
+#include <optional>
 #include <set>
 
 #include <lockstep/store.h>
@@ -46,8 +49,10 @@ public:
 
     // A transaction is about to call commit. Returns its number. `marker` is the key of its marker
     // row (empty: it wrote nothing).
+    // `weakly_read_from`: what check_weak() said.
     size_t commit_called(std::string marker, Changes changes, const std::vector<Observation>& reads,
-                         bool durable, const std::string& who);
+                         const std::vector<size_t>& weakly_read_from, bool durable,
+                         const std::string& who);
     // The call returned `end`. On an error the outcome is unknown until recovery. The reads count
     // only now.
     void commit_returned(size_t number, Result<Lsn> end);
@@ -55,8 +60,10 @@ public:
     void became_durable(size_t number);
     // A transaction is about to call abort. None of its effects may be seen afterwards.
     void abort_called(const std::vector<Observation>& reads, const std::string& who);
-    // Checks a read below serializable that lasted from `began` to now.
-    void check_weak(const Observation& read, uint64_t began, const std::string& who);
+    // Checks a read below serializable that lasted from `began` to now. Adds to `sources` the
+    // commits that it must have read from.
+    void check_weak(const Observation& read, uint64_t began, const std::string& who,
+                    std::vector<size_t>& sources);
 
     // Judges the content of a store that was recovered after a power cut at time `at`. Returns the
     // first fault or an empty text. Objects in `unreadable` are not compared.
@@ -69,7 +76,8 @@ private:
     struct Commit {
         std::string marker;
         Changes changes;
-        // Numbers of the commits whose versions it saw, if they are in this ledger.
+        // Numbers of the commits whose versions it saw, if they are in this ledger. A missing row
+        // is a version too.
         std::vector<size_t> read_from;
         uint64_t called = 0, returned = kNotYet, acknowledged = kNotYet;
         uint64_t end = 0;  // of its commit record; 0: unknown or no record
@@ -87,6 +95,9 @@ private:
     const std::vector<Version>* versions(const std::string& object, const std::string& key) const;
     bool may_see(const std::string& object, const std::string& key, const Value& value,
                  uint64_t began) const;
+    void note_sources(const Observation& read, std::vector<size_t>& sources) const;
+    std::optional<size_t> weak_source(const std::string& object, const std::string& key,
+                                      const Value& value, uint64_t began) const;
     bool stable_since(const std::string& object, const std::string& key, uint64_t began) const;
     void note_acknowledged(size_t number);
 

@@ -38,6 +38,8 @@ int main(int argc, char** argv) {
         ->transform(lockstep::tpcc::chosen_from(switches));
     app.add_option("--workers", a.workers, "virtual workers, 1..4; 0: drawn");
     app.add_option("--keys", a.keys, "keys per index; 0: drawn");
+    app.add_flag("--sync-after-write", a.syncs_after_write,
+                 "the disk ignores durable writes, so the queues sync behind them");
 
     app.add_flag("--verbose", a.verbose, "show each seed's configuration");
     app.add_flag("!--no-shrink", a.shrink, "do not shrink a failing seed");

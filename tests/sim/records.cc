@@ -80,7 +80,7 @@ void Records::prepare(Host& host) {
             TRY(markers.insert(txn, marker, "prepare"));
             changes.push_back({Change::row, kMarkers, marker, value_of("prepare")});
             const size_t number =
-                ledger_.commit_called(marker, std::move(changes), {}, true, "prepare");
+                ledger_.commit_called(marker, std::move(changes), {}, {}, true, "prepare");
             auto end = txn.commit();
             ledger_.commit_returned(number, end);
             TRY(end);

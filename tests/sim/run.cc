@@ -92,8 +92,9 @@ uint64_t Run::pass(const Plan& plan, bool images) {
             : std::fopen((arguments_.trace + (images ? ".2" : ".1")).c_str(), "w"),
         [](std::FILE* f) { return std::fclose(f); });
     digest_.trace_to(trace.get());
-    threads::SimDisk disk(
-        {.seed = stream(config_.seed, Stream::io).next(), .latency_max = config_.latency_max});
+    threads::SimDisk disk({.seed = stream(config_.seed, Stream::io).next(),
+                           .latency_max = config_.latency_max,
+                           .syncs_after_write = config_.syncs_after_write});
     disk_ = &disk;
     FaultInjector faults(disk, shared_);
     Host host(disk, config_, 0);

@@ -86,6 +86,12 @@ def main():
         run(counts, options.program, "--seed", seed, "--crash-points", 50)
     for seed, profile in FAILED_ONCE_WITH.items():
         run(counts, options.program, "--seed", seed, "--faults", profile, "--crash-points", 0)
+    # The same on a file system that ignores durable writes.
+    seeds = max(options.seeds // 6, 2)
+    by_sync = ["--sync-after-write", "--seeds", seeds, "--jobs", 2]
+    run(counts, options.program, "--seed", first + 200000, *by_sync)
+    failing = [*by_sync, "--faults", "log_failure", "--crash-points", 2]
+    run(counts, options.program, "--seed", first + 300000, *failing)
     points = counts["crash_points"]
     if options.injections:
         for profile, seeds in PROFILES.items():

@@ -2,6 +2,7 @@
 // consistency_test.cc - each of the twelve conditions is seen to fail when one field
 // or row is damaged through the public interface.
 #include "tpcc/consistency.h"
+#include "threads/base/try.h"
 
 #include <set>
 

@@ -9,6 +9,7 @@
 
 #include "tests/seed_of_run.h"
 #include "tests/steps_of_run.h"
+#include "threads/base/try.h"
 #include "tpcc/loader.h"
 
 namespace lockstep::tpcc {

@@ -14,6 +14,13 @@ void check_failed(const char* condition, const char* file, int line) {
     std::abort();
 }
 
+void detail::stop_without_value(const Error& error) {
+    DCHECK(error.code != ErrorCode::none);
+    std::fprintf(stderr, "lockstep: the value of a Result was taken, but it holds the error %s\n",
+                 error.text().c_str());
+    std::abort();
+}
+
 const char* error_name(ErrorCode code) {
     switch (code) {
         case ErrorCode::none: return "none";
@@ -60,15 +67,15 @@ std::string Error::text() const {
     return s;
 }
 
-std::unexpected<Error> fail(ErrorCode code, const char* what, uint64_t a, uint64_t b, uint64_t c) {
+Unexpected fail(ErrorCode code, const char* what, uint64_t a, uint64_t b, uint64_t c) {
     DCHECK(code != ErrorCode::none);
-    return std::unexpected(Error{.code = code, .what = what, .a = a, .b = b, .c = c});
+    return Unexpected(Error{.code = code, .what = what, .a = a, .b = b, .c = c});
 }
 
-std::unexpected<Error> fail_os(ErrorCode code, int err, const char* what, uint64_t a, uint64_t b) {
+Unexpected fail_os(ErrorCode code, int err, const char* what, uint64_t a, uint64_t b) {
     DCHECK(code != ErrorCode::none);
     DCHECK(err >= 0 && err <= INT16_MAX);  // errno, not the negative result of a call
-    return std::unexpected(
+    return Unexpected(
         Error{.code = code, .os = static_cast<int16_t>(err), .what = what, .a = a, .b = b});
 }
 

@@ -1,6 +1,8 @@
 // check.h - assertions: CHECK stops a broken program, DCHECK does so in debug builds only.
 #pragma once
 
+#include "threads/base/try.h"  // keep: what checks also passes errors up
+
 namespace lockstep {
 // Prints the condition and its place to stderr and aborts. Cold on purpose, so callers keep one
 // compare and one branch.

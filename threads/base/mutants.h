@@ -19,6 +19,14 @@
     X(semaphore_double_grant, threads_event_test, \
       "a semaphore grants units without subtracting them") \
     X(semaphore_unfair, threads_event_test, "a new request overtakes waiters of a semaphore") \
+    X(condition_queued_late, threads_sync_test, \
+      "a wait for a condition unlocks its mutex before it is queued") \
+    X(sync_overtakes, threads_sync_test, "a newcomer overtakes the waiters of a semaphore") \
+    X(channel_end_untold, threads_sync_test, "a channel that is closed wakes no receiver") \
+    X(fd_wait_not_ended, threads_wait_fd_test, \
+      "the end of a runtime wakes no wait for a descriptor") \
+    X(offload_on_the_spot, threads_offload_test, "offload() runs the function on the worker") \
+    X(slice_reported_again, threads_slice_watch_test, "a long slice is reported at each look") \
     X(latch_wake_forgotten, threads_latch_test, \
       "a released latch does not wake its exclusive waiter") \
     X(latch_version_kept, threads_latch_test, \
@@ -53,29 +61,41 @@
       "S or X on an index ignores noted intentions") \
     X(gone_object_locked, sm_object_life_test, "a handle of a dropped index or heap stays usable") \
     X(strong_not_counted, txn_lock_object_test, "a request for the whole index is not counted") \
+    X(failure_unseen, sm_failed_store_test, \
+      "a thread that waits for a lock does not look whether the store has failed") \
     X(release_wakes_nobody, txn_lock_manager_test, \
       "a released lock is not granted to its waiters") \
     X(timeout_ignored, txn_lock_manager_test, "a lock wait continues past its deadline") \
-    X(missing_sync, txn_log_test, "the log is written but not synced") \
+    X(writes_never_pause, sm_write_backoff_test, \
+      "pages that cannot be written are written again at once") \
+    X(sync_behind_write_skipped, threads_sim_disk_test, \
+      "no sync follows a durable write that needs one") \
+    X(missing_sync, txn_log_crash_test, "the log is written but not synced") \
     X(sync_error_ignored, txn_log_fault_test, "a failed sync of the log counts as successful") \
     X(group_commit_early, txn_log_test, \
       "a flush wakes waiters of the next flush, and their commits return") \
     X(commit_does_not_wait, txn_transaction_test, "a durable commit returns at once") \
     X(reader_does_not_wait, txn_transaction_test, \
       "a durable reader returns before the data that it read is durable") \
+    X(commit_not_noted, txn_commit_notes_test, \
+      "a commit releases a lock and leaves no note for durable readers") \
+    X(object_commit_not_noted, txn_commit_notes_test, \
+      "a commit releases the lock of a whole index and leaves no note") \
+    X(removed_ghost_not_noted, sm_durable_reader_test, \
+      "with a ghost, the note of the commit that erased it is lost") \
     X(log_checksum_unread, txn_log_crash_test, "a log record is accepted whatever its checksum") \
-    X(log_checksum_without_lsn, txn_log_crash_test, \
+    X(log_checksum_without_lsn, txn_log_checksum_test, \
       "a record validates at any position in the log") \
     X(mark_ahead, txn_log_crash_test, \
       "the durable-end record names an end that is not durable yet") \
-    X(mark_ignored, txn_log_crash_test, "damage in the durable log is truncated like a torn tail") \
+    X(mark_ignored, txn_log_fault_test, "damage in the durable log is truncated like a torn tail") \
     X(mark_unsynced, txn_log_stamp_test, "the durable-end record is not synced") \
     X(mark_stays_behind, txn_log_stamp_test, \
       "the durable-end record of an idle log does not name its end") \
-    X(stamped_ahead, txn_log_stamp_test, \
+    X(stamped_ahead, txn_log_crash_test, \
       "the stamp of a commit record names the present end of the log") \
     X(stamp_ignored, txn_log_stamp_test, "the durable-LSN stamps of later records are ignored") \
-    X(torn_tail_kept, txn_log_crash_test, "the bytes of a torn tail are not cleared") \
+    X(torn_tail_kept, txn_log_fault_test, "the bytes of a torn tail are not cleared") \
     X(last_block_lost, txn_log_test, "an opened log overwrites its last block with zeros") \
     X(truncate_too_far, sm_checkpoint_test, \
       "a log segment that a checkpoint still needs is recycled") \
@@ -119,7 +139,7 @@
     X(written_lsns_unsaved, sm_lost_write_test, \
       "a checkpoint does not save the pages' written LSNs") \
     X(read_not_repeated, sm_buffer_pool_test, "a failed read is not repeated") \
-    X(repair_without_log, sm_repair_test, "a damaged page is not rebuilt from the log") \
+    X(repair_without_log, sm_buffer_pool_test, "a damaged page is not rebuilt from the log") \
     X(superblock_in_place, sm_superblock_test, "the superblock overwrites its current copy") \
     X(superblock_unsynced, sim_crash_recovery_test, \
       "a log segment is recycled before the new superblock is durable") \
@@ -148,7 +168,7 @@
     X(merge_link_stale, sm_btree_test, "a merge keeps the pointer to the page that it frees") \
     X(ghost_cleaned_under_lock, sm_btree_test, \
       "a ghost is removed while its eraser may still roll back") \
-    X(chain_freed_early, sm_btree_undo_test, \
+    X(chain_freed_early, sm_btree_model_test, \
       "pages of a large value are freed while its writer may still roll back") \
     X(chain_leaked, sm_btree_test, "pages of a removed large value are not freed") \
     X(undo_erase_keeps_ghost, sm_btree_undo_test, "undoing an erase leaves the record erased") \
@@ -164,6 +184,10 @@
     X(space_counted_wrong, sm_space_map_test, \
       "the search for a free page stops one page too early") \
     X(catalog_stale, sm_store_test, "a dropped object can still be found by name") \
+    X(free_name_shared, sm_open_or_create_test, \
+      "transactions that find a name free lock it in S before they create it") \
+    X(scan_bounds_late, sm_scan_bounds_test, \
+      "a scan copies its bounds after other threads may have run") \
     X(dropped_pages_leak, sm_store_test, "the pages of a dropped object are not freed") \
     X(victim_not_retried, sm_store_test, "run() does not retry a deadlock victim") \
     X(failed_goes_on, sm_store_test, \

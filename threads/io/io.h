@@ -28,6 +28,7 @@
 namespace lockstep::threads {
 
 class IoStage;
+struct FdPoll;
 struct Thread;
 
 using FileId = Id<struct FileIdTag, int32_t>;  // valid on the disk that opened it
@@ -44,7 +45,8 @@ static_assert(static_cast<size_t>(IoClass::write_back) + 1 == kIoClasses);
 struct IoRequest {
     IoKind kind = IoKind::read;
     IoClass io_class = IoClass::demand_read;
-    // For a write: it completes when its bytes are durable. Says nothing about other writes.
+    // For a write: it completes when its bytes are durable. Says nothing about other writes. See
+    // Disk::syncs_after_write().
     bool durable = false;
     FileId file{-1};
     uint64_t offset = 0;  // bytes
@@ -98,20 +100,30 @@ public:
     // System calls of this queue that submitted requests to the kernel. 0 where other threads make
     // them. Any kernel thread.
     virtual uint64_t submissions() const { return 0; }
+    // Waits for a descriptor of the application; see fd_poll.h. `done` runs in poll() or wait().
+    // False: this queue cannot, or has no place now.
+    virtual bool start_fd_poll(FdPoll&) { return false; }
+    // Ends a wait that start_fd_poll() took and whose `done` has not run. `done` then runs, with
+    // -ECANCELED or with events that came first. False: no place now, try again.
+    virtual bool cancel_fd_poll(FdPoll&) { return false; }
+    // Waits whose `done` has not run.
+    size_t fd_polls() const { return fd_polls_; }
     // How many completions a wait() should return with, if they come soon. Each return costs a
     // system call and a turn.
     void gather(size_t completions) { gather_ = completions; }
 
 protected:
     size_t gather_ = 1;
+    size_t fd_polls_ = 0;
 };
 
 // Files by path. Synchronous, for rare and short operations. Safe from any kernel thread.
 class Disk {
 public:
     virtual ~Disk() = default;
-    // kDirect: bypass the page cache if possible.
-    enum OpenFlags : uint32_t { kCreate = 1, kExclusive = 2, kDirect = 4 };
+    // kDirect: bypass the page cache if possible. kReadOnly: the system refuses changes of the
+    // file; a simulated disk does not.
+    enum OpenFlags : uint32_t { kCreate = 1, kExclusive = 2, kDirect = 4, kReadOnly = 8 };
     virtual Result<FileId> open(std::string_view path, uint32_t flags) = 0;
     virtual void close(FileId file) = 0;
     virtual Result<uint64_t> size(FileId file) = 0;
@@ -134,6 +146,10 @@ public:
     virtual Result<void> write_now(FileId file, uint64_t offset, const void* data,
                                    size_t bytes) = 0;
     virtual Result<void> sync_now(FileId file) = 0;
+    // How the queues make a durable write (IoRequest::durable) durable. True: by a sync of the file
+    // behind the write, because a file system of this disk may ignore the request for a durable
+    // write. False: by the write alone. Any kernel thread; constant once all files are open.
+    virtual bool syncs_after_write() const { return false; }
     virtual Result<std::unique_ptr<IoQueue>> make_queue(uint32_t worker, const Clock& clock) = 0;
 };
 

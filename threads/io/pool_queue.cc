@@ -31,6 +31,9 @@ int64_t transfer_once(const IoRequest& request, uint64_t progress) {
 void transfer_all(IoRequest& request) {
     uint64_t progress = 0;
     while (!io_account(request, progress, transfer_once(request, progress))) {}
+    if (!io_needs_sync(request, reinterpret_cast<PoolQueue*>(request.tag)->syncs_after_write()))
+        return;
+    while (!io_account_sync(request, fdatasync(request.file.value) < 0 ? -errno : 0)) {}
 }
 
 }  // namespace

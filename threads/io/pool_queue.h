@@ -49,8 +49,8 @@ private:
 
 class PoolQueue final : public IoQueue {
 public:
-    PoolQueue(std::shared_ptr<IoPool> pool, const Clock& clock)
-        : pool_(std::move(pool)), clock_(clock) {}
+    PoolQueue(std::shared_ptr<IoPool> pool, const Clock& clock, SyncsAfterWrite syncs = nullptr)
+        : syncs_(std::move(syncs)), pool_(std::move(pool)), clock_(clock) {}
     // Waits for requests in flight, without running their `done`.
     ~PoolQueue() override;
     const char* name() const override { return "pool"; }
@@ -61,6 +61,7 @@ public:
     size_t in_flight() const override { return in_flight_; }
     // For pool threads: the request has its result.
     void hand_back(IoRequest* request);
+    const SyncsAfterWrite& syncs_after_write() const { return syncs_; }
 
 private:
     IoRequest* take_done();
@@ -70,6 +71,7 @@ private:
         DCHECK(done_last_ == nullptr || done_last_->next == nullptr);
     }
 
+    const SyncsAfterWrite syncs_;
     std::shared_ptr<IoPool> pool_;
     const Clock& clock_;
     size_t in_flight_ = 0;  // worker only

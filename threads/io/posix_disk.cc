@@ -12,6 +12,8 @@
 
 #include <lockstep/clock.h>
 #include "threads/io/aligned_buffer.h"
+#include "threads/io/durable_writes.h"
+#include "threads/io/under_valgrind.h"
 #include "threads/io/uring_queue.h"
 
 namespace lockstep::threads {
@@ -103,8 +105,9 @@ std::unexpected<Error> fail_file(int err, const char* what, uint64_t a, uint64_t
 
 Result<FileId> PosixDisk::open(std::string_view path, uint32_t flags) {
     const std::string name(path);
-    const int mode =
-        O_RDWR | O_CLOEXEC | (flags & kCreate ? O_CREAT : 0) | (flags & kExclusive ? O_EXCL : 0);
+    DCHECK(!(flags & kReadOnly) || !(flags & (kCreate | kExclusive)));
+    const int mode = (flags & kReadOnly ? O_RDONLY : O_RDWR) | O_CLOEXEC |
+                     (flags & kCreate ? O_CREAT : 0) | (flags & kExclusive ? O_EXCL : 0);
     const auto open_with = [&](int more) {
         return retry([&] { return ::open(name.c_str(), mode | more, 0644); });
     };
@@ -120,6 +123,9 @@ Result<FileId> PosixDisk::open(std::string_view path, uint32_t flags) {
         ::close(static_cast<int>(fd));
         return fail(ErrorCode::bad_path, "open: not a regular file");
     }
+    // Never reset: one switch for all files of the disk errs to the safe side.
+    if (durable_writes_need_sync(static_cast<int>(fd)))
+        syncs_->store(true, std::memory_order_relaxed);
     return FileId{static_cast<int32_t>(fd)};
 }
 
@@ -280,11 +286,13 @@ Result<void> PosixDisk::sync_now(FileId file) {
 // the pool.
 Result<std::unique_ptr<IoQueue>> PosixDisk::make_queue(uint32_t, const Clock& clock) {
     std::lock_guard lock(mutex_);
-    if (backend_ != IoBackend::pool) {
+    // Rings that worked natively have hung under valgrind.
+    const bool no_ring = backend_ == IoBackend::automatic && under_valgrind();
+    if (backend_ != IoBackend::pool && !no_ring) {
         if (!ring_probed_) ring_works_ = probe_uring();
         ring_probed_ = true;
         if (ring_works_) {
-            auto queue = make_uring_queue(clock);
+            auto queue = make_uring_queue(clock, syncs_);
             if (queue || backend_ == IoBackend::io_uring) return queue;
         } else if (backend_ == IoBackend::io_uring) {
             return std::unexpected(ring_works_.error());
@@ -296,7 +304,7 @@ Result<std::unique_ptr<IoQueue>> PosixDisk::make_queue(uint32_t, const Clock& cl
 Result<std::unique_ptr<IoQueue>> PosixDisk::make_pool_queue(const Clock& clock) {
     if (pool_ == nullptr) pool_ = std::make_shared<IoPool>();
     TRY(pool_->grow());
-    return std::make_unique<PoolQueue>(pool_, clock);
+    return std::make_unique<PoolQueue>(pool_, clock, syncs_);
 }
 
 std::unique_ptr<Disk> make_disk(IoBackend backend) { return std::make_unique<PosixDisk>(backend); }

@@ -38,11 +38,15 @@ public:
     Result<void> write_now(FileId file, uint64_t offset, const void* data, size_t bytes) override;
     Result<void> sync_now(FileId file) override;
     Result<std::unique_ptr<IoQueue>> make_queue(uint32_t worker, const Clock& clock) override;
+    bool syncs_after_write() const override { return syncs_->load(std::memory_order_relaxed); }
 
 private:
     Result<std::unique_ptr<IoQueue>> make_pool_queue(const Clock& clock);
 
     const IoBackend backend_;
+    // Set when the first file opens whose file system is not known to honour durable writes. The
+    // queues share it, because they may outlive the disk.
+    const SyncsAfterWrite syncs_ = std::make_shared<std::atomic<bool>>(false);
     std::mutex mutex_;
     bool ring_probed_ = false;  // under mutex_
     Result<void> ring_works_;   // under mutex_

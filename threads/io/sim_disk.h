@@ -53,6 +53,8 @@ struct SimOptions {
     // Not 0: latency is 1..polls_max polls of any queue, and clocks do not matter.
     uint32_t polls_max = 0;
     uint64_t capacity_bytes = UINT64_MAX;  // sum of all files' lengths
+    // The file system ignores the request for a durable write: the queue syncs behind it.
+    bool syncs_after_write = false;
 };
 
 struct SimEvent {
@@ -88,6 +90,7 @@ public:
     Result<void> write_now(FileId file, uint64_t offset, const void* data, size_t bytes) override;
     Result<void> sync_now(FileId file) override;
     Result<std::unique_ptr<IoQueue>> make_queue(uint32_t worker, const Clock& clock) override;
+    bool syncs_after_write() const override { return options_.syncs_after_write; }
 
     // --- for tests
     // The disk that a crash at this moment leaves, without locks, faults or observer. Equal state,

@@ -3,6 +3,8 @@
 
 #include <chrono>
 
+#include "threads/base/mutants.h"
+
 namespace lockstep::threads {
 namespace {
 
@@ -88,7 +90,7 @@ void SimQueue::begin_attempt(Operation operation) {
             (1 + disk_.faults_.shape().below((left - 1) / kSectorBytes)) * kSectorBytes;
     }
     DCHECK(operation.attempt <= left && (operation.attempt > 0 || left == 0));
-    if (request.kind == IoKind::sync) operation.sync_point = file.sync_point();
+    if (request.kind == IoKind::sync || operation.syncing) operation.sync_point = file.sync_point();
     if (request.kind == IoKind::write && !operation.misaligned && operation.attempt > 0) {
         std::vector<std::byte> bytes(operation.attempt);
         for_memory(request, operation.progress, operation.attempt,
@@ -110,11 +112,16 @@ void SimQueue::begin_attempt(Operation operation) {
 bool SimQueue::attempt(Operation& operation) {
     IoRequest& request = *operation.request;
     int64_t raw = 0;
+    DCHECK(!operation.syncing || (request.durable && operation.progress == io_bytes(request)));
+    if (operation.syncing) return io_account_sync(request, attempt_sync(operation));
     if (operation.misaligned) raw = -EINVAL;
     else if (request.kind == IoKind::read) raw = attempt_read(operation);
     else if (request.kind == IoKind::write) raw = attempt_write(operation);
     else raw = attempt_sync(operation);
-    return io_account(request, operation.progress, raw);
+    if (!io_account(request, operation.progress, raw)) return false;
+    operation.syncing = request.durable && request.result >= 0 &&
+                        disk_.options_.syncs_after_write && !MUTANT(sync_behind_write_skipped);
+    return !operation.syncing;
 }
 
 int64_t SimQueue::attempt_read(Operation& operation) {
@@ -169,7 +176,7 @@ int64_t SimQueue::attempt_write(Operation& operation) {
         to = (here + 1 + faults.shape().below(places - 1)) % places * operation.attempt;
     }
     file.end_write(write, operation.attempt, to);
-    if (request.durable) {
+    if (request.durable && !disk_.options_.syncs_after_write) {
         if (faults.strikes(SimFault::sync_error, file.path)) {
             file.newest_in_doubt();
             return -EIO;

@@ -43,6 +43,7 @@ private:
         uint64_t sync_point = 0;
         std::optional<SimFile::WriteHandle> write;
         bool misaligned = false;
+        bool syncing = false;  // the write is complete; a sync of its file follows
     };
 
     // All under the disk's mutex.

@@ -5,10 +5,12 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 
 #include "threads/base/check.h"
+#include "threads/base/mutants.h"
 #include "threads/io/io.h"
 
 namespace lockstep::threads {
@@ -75,6 +77,26 @@ inline bool io_account(IoRequest& request, uint64_t& progress, int64_t raw) {
         return true;
     }
     request.result = static_cast<int64_t>(progress);
+    return true;
+}
+
+// Whether a sync of the file must follow each durable write (durable_writes.h); written by the
+// disk, read by its queues. Null: never.
+using SyncsAfterWrite = std::shared_ptr<std::atomic<bool>>;
+
+// Of a request that io_account() has finished: its bytes are written and not durable yet.
+inline bool io_needs_sync(const IoRequest& request, const SyncsAfterWrite& syncs) {
+    DCHECK(!request.durable || request.kind == IoKind::write);
+    return request.durable && request.result >= 0 && syncs != nullptr &&
+           syncs->load(std::memory_order_relaxed) && !MUTANT(sync_behind_write_skipped);
+}
+
+// Accounts for the result of that sync (0 or -errno). True: the request is finished. False: repeat
+// the sync.
+inline bool io_account_sync(IoRequest& request, int64_t raw) {
+    DCHECK(request.durable && request.result >= 0);
+    if (io_transient(raw)) return false;
+    if (raw < 0) request.result = raw;  // written, but nothing says that it is durable
     return true;
 }
 

@@ -1,9 +1,12 @@
 // uring_queue.cc - batches, continuations and sleep on one io_uring ring.
 //
 // Concepts   Requests wait in one queue per class until the ring has room. kernel_ counts the
-//            requests given to the ring and not completed. It is at most capacity_, so neither ring
-//            can overflow. A short or interrupted request is issued again for the rest.
-// States     of a request: pending -> in the ring (pump) -> [continued] -> finished (finish).
+//            requests given to the ring and not completed. It is at most capacity_, so they cannot
+//            overflow either ring. A short or interrupted request is issued again for the rest.
+//            Waits for descriptors of the application (fd_poll.h) have no such limit. The kernel
+//            keeps their completions if the completion ring is full.
+// States     of a request: pending -> in the ring (pump) -> [continued] -> [synced] -> finished
+//            (finish).
 // Blocking   wait() only.
 #include "threads/io/uring_queue.h"
 
@@ -14,6 +17,7 @@
 #include <unistd.h>
 
 #include <lockstep/clock.h>
+#include "threads/io/fd_poll.h"
 #include "threads/io/sleep_gate.h"
 #include "threads/io/transfer.h"
 
@@ -29,9 +33,18 @@ int enable_ring(io_uring& ring) {
 
 constexpr unsigned kRingEntries = 512;
 constexpr unsigned kLogReserve = 16;  // places that only the log may take
+// Places for entries about descriptors of the application that are not submitted yet.
+constexpr unsigned kFdEntries = 16;
 // Longest wait for more completions when there are some.
 constexpr Nanos kGatherTime = 100 * kMicrosecond;
-constexpr uint64_t kWakeTag = 0;  // user_data of the eventfd's poll
+// user_data that is no request has one of these bits, which a pointer has not.
+constexpr uint64_t kWakeTag = 1;    // the eventfd's poll
+constexpr uint64_t kFdTag = 2;      // a pointer to an FdPoll
+constexpr uint64_t kCancelTag = 4;  // the end of a cancellation
+constexpr uint64_t kTags = 7;
+static_assert(alignof(IoRequest) > kTags && alignof(FdPoll) > kTags);
+// IoRequest::tag of a request whose bytes are written and whose sync is in the ring.
+constexpr uint64_t kSyncTag = UINT64_MAX;
 
 // Tries the cheapest mode first: completions run only when the one submitting thread polls.
 int init_ring(io_uring& ring, unsigned entries) {
@@ -68,10 +81,10 @@ struct Outcome {
 
 class UringQueue final : public IoQueue {
 public:
-    UringQueue(io_uring ring, int event_fd, const Clock& clock)
-        : ring_(ring), event_fd_(event_fd), clock_(clock) {
-        // One place is reserved for the eventfd's poll.
-        capacity_ = ring_.sq.ring_entries - 1;
+    UringQueue(io_uring ring, int event_fd, const Clock& clock, SyncsAfterWrite syncs)
+        : ring_(ring), event_fd_(event_fd), clock_(clock), syncs_(std::move(syncs)) {
+        // Reserved: one place for the eventfd's poll, and those for descriptors.
+        capacity_ = ring_.sq.ring_entries - 1 - kFdEntries;
     }
     ~UringQueue() override;
     const char* name() const override { return "io_uring"; }
@@ -80,6 +93,8 @@ public:
     size_t wait(Nanos deadline) override;
     void wake() override;
     size_t in_flight() const override { return in_flight_; }
+    bool start_fd_poll(FdPoll& wait) override;
+    bool cancel_fd_poll(FdPoll& wait) override;
     uint64_t submissions() const override { return submissions_.load(std::memory_order_relaxed); }
 
 private:
@@ -89,6 +104,7 @@ private:
     }
     void pump();
     void issue(IoRequest* request, uint64_t progress);
+    [[gnu::cold, gnu::noinline]] void issue_sync(IoRequest* request);
     void flush();
     void count_submission() {
         submissions_.store(submissions_.load(std::memory_order_relaxed) + 1,
@@ -96,6 +112,8 @@ private:
     }
     size_t reap();
     void take(const Outcome& outcome);
+    [[gnu::cold]] void take_other(const Outcome& outcome);
+    io_uring_sqe* free_entry();
     void finish(IoRequest* request);
     void wake_seen(uint32_t flags);
     void arm_wake();
@@ -103,17 +121,19 @@ private:
     void assert_state() const {
         DCHECK(kernel_ <= capacity_ && kernel_ <= in_flight_);
         DCHECK(started_ || (in_flight_ == 0 && !wake_armed_));
-        DCHECK(capacity_ > kLogReserve);
+        DCHECK(capacity_ > kLogReserve && fd_entries_ <= kFdEntries);
     }
 
     io_uring ring_;
     const int event_fd_;
     const Clock& clock_;
+    const SyncsAfterWrite syncs_;
     unsigned capacity_ = 0;
     unsigned kernel_ = 0;
     size_t in_flight_ = 0;
     size_t finished_ = 0;                   // since the queue was made
     std::atomic<uint64_t> submissions_{0};  // written by the worker
+    unsigned fd_entries_ = 0;  // about descriptors since the ring was last submitted whole
     bool started_ = false;
     bool wake_armed_ = false;
     bool wake_multishot_ = true;
@@ -127,6 +147,7 @@ private:
 // The kernel must not write memory of requests in flight after the owner has freed it: wait for the
 // kernel in any case.
 UringQueue::~UringQueue() {
+    DCHECK(fd_polls_ == 0);  // their threads have ended
     closing_ = true;
     while (in_flight_ > 0) {
         pump();
@@ -195,6 +216,18 @@ void UringQueue::issue(IoRequest* request, uint64_t progress) {
     ++kernel_;
 }
 
+// Behind a durable write whose file system may have ignored RWF_DSYNC (durable_writes.h).
+void UringQueue::issue_sync(IoRequest* request) {
+    DCHECK(kernel_ < capacity_ && kernel_ < in_flight_ && request->durable);
+    request->tag = kSyncTag;
+    io_uring_sqe* sqe = io_uring_get_sqe(&ring_);
+    CHECK(sqe != nullptr);  // kernel_ <= capacity_ keeps a place
+    io_uring_prep_fsync(sqe, request->file.value, IORING_FSYNC_DATASYNC);
+    if (busy_) sqe->flags |= IOSQE_ASYNC;
+    sqe->user_data = reinterpret_cast<uint64_t>(request);
+    ++kernel_;
+}
+
 // Requests that the kernel refuses now (no memory, or completions must be fetched first) stay in
 // the ring for the next turn.
 void UringQueue::flush() {
@@ -209,7 +242,7 @@ void UringQueue::flush() {
 }
 
 size_t UringQueue::poll() {
-    if (in_flight_ == 0) return 0;
+    if (in_flight_ + fd_polls_ == 0) return 0;
     busy_ = true;
     pump();
     flush();
@@ -238,13 +271,61 @@ size_t UringQueue::reap() {
 }
 
 void UringQueue::take(const Outcome& outcome) {
-    if (outcome.data == kWakeTag) return wake_seen(outcome.flags);
+    if ((outcome.data & kTags) != 0) return take_other(outcome);
     DCHECK(kernel_ > 0);
     --kernel_;
     auto* request = reinterpret_cast<IoRequest*>(outcome.data);
     uint64_t progress = request->tag;
-    if (io_account(*request, progress, outcome.result)) return finish(request);
-    issue(request, progress);
+    if (progress == kSyncTag) [[unlikely]]
+        return io_account_sync(*request, outcome.result) ? finish(request) : issue_sync(request);
+    if (!io_account(*request, progress, outcome.result)) return issue(request, progress);
+    if (io_needs_sync(*request, syncs_)) [[unlikely]]
+        return issue_sync(request);
+    finish(request);
+}
+
+// A wait that ended counts as finished: wait() must not sleep over the thread that it made ready.
+void UringQueue::take_other(const Outcome& outcome) {
+    if (outcome.data == kWakeTag) return wake_seen(outcome.flags);
+    if (outcome.data == kCancelTag) return;
+    DCHECK((outcome.data & kTags) == kFdTag && fd_polls_ > 0);
+    auto& wait = *reinterpret_cast<FdPoll*>(outcome.data & ~kTags);
+    --fd_polls_;
+    ++finished_;
+    if (!closing_) wait.done(wait, outcome.result);
+}
+
+// Null if the kernel takes nothing now.
+io_uring_sqe* UringQueue::free_entry() {
+    assert_state();
+    if (!started_) [[unlikely]]
+        start_ring();
+    if (fd_entries_ == kFdEntries) flush();
+    if (io_uring_sq_ready(&ring_) == 0) fd_entries_ = 0;
+    if (fd_entries_ == kFdEntries) return nullptr;
+    ++fd_entries_;
+    io_uring_sqe* sqe = io_uring_get_sqe(&ring_);
+    CHECK(sqe != nullptr);  // kFdEntries places are theirs
+    return sqe;
+}
+
+bool UringQueue::start_fd_poll(FdPoll& wait) {
+    wait.assert_state();
+    io_uring_sqe* sqe = free_entry();
+    if (sqe == nullptr) return false;
+    io_uring_prep_poll_add(sqe, wait.fd, wait.events);
+    sqe->user_data = reinterpret_cast<uint64_t>(&wait) | kFdTag;
+    ++fd_polls_;
+    return true;
+}
+
+bool UringQueue::cancel_fd_poll(FdPoll& wait) {
+    DCHECK(fd_polls_ > 0);
+    io_uring_sqe* sqe = free_entry();
+    if (sqe == nullptr) return false;
+    io_uring_prep_poll_remove(sqe, reinterpret_cast<uint64_t>(&wait) | kFdTag);
+    sqe->user_data = kCancelTag;
+    return true;
 }
 
 void UringQueue::finish(IoRequest* request) {
@@ -330,7 +411,7 @@ Result<void> probe_uring() {
     return {};
 }
 
-Result<std::unique_ptr<IoQueue>> make_uring_queue(const Clock& clock) {
+Result<std::unique_ptr<IoQueue>> make_uring_queue(const Clock& clock, SyncsAfterWrite syncs) {
     io_uring ring{};
     const int result = init_ring(ring, kRingEntries);
     if (result < 0) return fail_os(ErrorCode::unsupported, -result, "io_uring");
@@ -339,7 +420,7 @@ Result<std::unique_ptr<IoQueue>> make_uring_queue(const Clock& clock) {
         io_uring_queue_exit(&ring);
         return fail_os(ErrorCode::unsupported, errno, "eventfd");
     }
-    return std::make_unique<UringQueue>(ring, event_fd, clock);
+    return std::make_unique<UringQueue>(ring, event_fd, clock, std::move(syncs));
 }
 
 }  // namespace lockstep::threads

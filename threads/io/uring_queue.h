@@ -1,7 +1,7 @@
 // uring_queue.h - one io_uring ring per worker, and a test whether this kernel permits rings.
 #pragma once
 
-#include "threads/io/io.h"
+#include "threads/io/transfer.h"
 
 namespace lockstep::threads {
 
@@ -10,6 +10,7 @@ namespace lockstep::threads {
 Result<void> probe_uring();
 // Makes a ring. The first kernel thread that uses it becomes its owner; the kernel then admits only
 // that thread. `clock` must outlive the ring.
-Result<std::unique_ptr<IoQueue>> make_uring_queue(const Clock& clock);
+Result<std::unique_ptr<IoQueue>> make_uring_queue(const Clock& clock,
+                                                  SyncsAfterWrite syncs = nullptr);
 
 }  // namespace lockstep::threads

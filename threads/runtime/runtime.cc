@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
+#include <unistd.h>
 #include <algorithm>
 
 #include <new>
@@ -23,13 +24,21 @@ struct KernelThread {
     int cpu = -1;  // CPU to bind to, or -1
     pthread_t handle{};
     bool started = false;
+    pid_t number = 0;  // of the kernel thread, valid once attached
     std::atomic<uint32_t> attached{0};
     Error error;
 };
 
 struct Runtime::Impl {
     explicit Impl(const RuntimeOptions& options)
-        : shared(options.stack_bytes), caller_driven(options.caller_driven), rng(options.seed) {}
+        : shared(options.stack_bytes),
+          caller_driven(options.caller_driven),
+          rng(options.seed),
+          offload(options.offload_threads) {
+        shared.simulated = caller_driven;
+        shared.fd_poller = &fd_poller;
+        shared.offload = &offload;
+    }
 
     OverflowReports overflow_reports;
     MonotonicClock own_clock;
@@ -39,6 +48,10 @@ struct Runtime::Impl {
     bool ended = false;  // stop() has finished
     std::vector<std::unique_ptr<Worker>> workers;
     std::vector<std::unique_ptr<KernelThread>> kernel_threads;
+    // Behind the workers: a thread of theirs may still be waking one.
+    FdPoller fd_poller;
+    OffloadPool offload;
+    std::unique_ptr<SliceWatch> watch;
 #ifdef LOCKSTEP_SIM_POINTS
     // Run the workers' turns if these may be interrupted.
     std::unique_ptr<VirtualCores> cores;
@@ -75,6 +88,7 @@ void* kernel_thread_main(void* argument) {
         sched_setaffinity(0, sizeof set, &set);  // failure costs only speed
     }
     const SignalStack signal_stack;
+    self.number = gettid();
     const Result<void> ok = self.worker->attach();
     if (!ok) self.error = ok.error();
     self.attached.store(ok ? 1 : 2, std::memory_order_release);
@@ -88,6 +102,8 @@ void* kernel_thread_main(void* argument) {
 Result<void> check_options(const RuntimeOptions& options) {
     if (options.workers < 1 || options.workers > 64)
         return fail(ErrorCode::bad_option, "workers", options.workers);
+    if (options.offload_threads < 1)
+        return fail(ErrorCode::bad_option, "offload_threads", options.offload_threads);
     if (options.steps.team_max < 1 || options.steps.team_max > 1024)
         return fail(ErrorCode::bad_option, "team_max", options.steps.team_max);
     if (options.stack_bytes < StackPool::kBytesMin || options.stack_bytes > StackPool::kBytesMax)
@@ -253,6 +269,21 @@ IoStats Runtime::io_stats() const {
     return sum;
 }
 
+Result<void> Runtime::watch_slices(Nanos bound, SliceReport report) {
+    DCHECK(impl_->watch == nullptr && !impl_->ended);
+    if (impl_->caller_driven) return {};
+    std::vector<SliceWatch::Watched> watched;
+    for (const auto& thread : impl_->kernel_threads)
+        watched.push_back(
+            {.worker = thread->worker, .handle = thread->handle, .number = thread->number});
+    impl_->watch = TRY(SliceWatch::start(bound, std::move(watched), std::move(report)));
+    return {};
+}
+
+void Runtime::end_fd_waits() {
+    for (const auto& worker : impl_->workers) worker->end_fd_waits();
+}
+
 uint32_t Runtime::workers() const { return static_cast<uint32_t>(impl_->workers.size()); }
 const Clock& Runtime::clock() const { return *impl_->shared.clock; }
 Disk* Runtime::disk() const { return impl_->shared.disk; }
@@ -268,6 +299,7 @@ void Runtime::stop() {
     }
     for (uint64_t live; (live = shared.live.load(std::memory_order_acquire)) > 0;)
         shared.live.wait(live);
+    impl_->watch.reset();  // it sends signals to the kernel threads
     impl_->end_workers();
     impl_->ended = true;
 }

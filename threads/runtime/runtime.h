@@ -15,6 +15,7 @@
 #include <lockstep/result.h>
 #include <lockstep/steps_options.h>
 #include "threads/io/io.h"
+#include "threads/runtime/slice_watch.h"
 #include "threads/steps/steps.h"
 #include "threads/sync/completion.h"
 #include "threads/thread/thread.h"
@@ -38,7 +39,8 @@ struct RuntimeOptions {
     const Clock* clock = nullptr;  // null: a MonotonicClock. Must outlive the runtime
     // Disk of the files; must outlive the runtime. Null: no I/O.
     Disk* disk = nullptr;
-    StepsOptions steps = {};  // teams; off by default
+    StepsOptions steps = {};       // teams; off by default
+    uint32_t offload_threads = 4;  // kernel threads for offload(), at least 1; begun at first use
     // Makes each worker's policy; null: fifo.
     std::function<std::unique_ptr<SchedulerPolicy>(uint32_t worker)> policy = {};
 };
@@ -60,6 +62,12 @@ public:
     // Backend of the workers' I/O queues; "none" without a disk.
     const char* io_name() const;
     const Clock& clock() const;
+    // Reports slices of user threads that are longer than `bound` nanoseconds; see slice_watch.h.
+    // Until stop(). At most once. Does nothing in a simulation. Error: out_of_memory.
+    Result<void> watch_slices(Nanos bound, SliceReport report);
+    // Ends all calls of wait_fd() with the error cancelled, and refuses further ones. Any kernel
+    // thread.
+    void end_fd_waits();
     Disk* disk() const;
     // Waits until all user threads have ended, then ends the workers. Call from a foreign kernel
     // thread. Idempotent. Caller-driven: steps until all have ended or nothing more can happen, and

@@ -107,6 +107,10 @@ void park(ParkReason reason);
 bool park_until(Nanos deadline, ParkReason reason);
 // Makes `thread` ready, even if it has not parked yet (TH-2). Any kernel thread. Never blocks.
 void wake(Thread* thread);
+// For a waker that is no user thread of the thread's runtime, while the thread certainly lives: the
+// runtime does not end until unpin_runtime(). Null, and not needed, for its own user threads.
+void* pin_runtime(const Thread& thread);
+void unpin_runtime(void* pin);  // of pin_runtime(), or null
 
 // Lets other ready threads of this worker run first.
 void yield();

@@ -70,10 +70,13 @@ public:
     size_t wait(Nanos deadline);
     void wake() { queue_->wake(); }  // any kernel thread
     bool idle() const { return queued() == 0 && queue_->in_flight() == 0; }
-    bool has_in_flight() const { return queue_->in_flight() > 0; }
+    bool has_in_flight() const { return queue_->in_flight() + queue_->fd_polls() > 0; }
     bool log_in_flight() const { return on_device_[static_cast<size_t>(IoClass::log)] > 0; }
     bool can_submit() const { return servable() != 0 || awaiting_admission_ != nullptr; }
     uint64_t queued() const { return queued_ + awaiting_count_; }
+    // Waits for descriptors of the application pass the stage: they are no transfers.
+    bool start_fd_poll(FdPoll& wait) { return queue_->start_fd_poll(wait); }
+    bool cancel_fd_poll(FdPoll& wait) { return queue_->cancel_fd_poll(wait); }
     void set_mode(IoMode mode) { mode_ = mode; }
     void add_stats(IoStats& stats) const;  // any kernel thread
     // Checks that the stage is empty. Text if the counters disagree (STG-1), or empty.

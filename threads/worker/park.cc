@@ -182,6 +182,23 @@ void wake(Thread* thread) {
     if (seen == Thread::kParked) thread->worker->ready(thread);
 }
 
+// The runtime ends when its last live user thread has; a pin counts as one.
+void* pin_runtime(const Thread& thread) {
+    RuntimeShared& shared = thread.worker->shared();
+    const Thread* self = current();
+    if (self != nullptr && &self->worker->shared() == &shared) return nullptr;
+    [[maybe_unused]] const uint64_t live = shared.live.fetch_add(1, std::memory_order_acq_rel);
+    DCHECK(live > 0);
+    return &shared.live;
+}
+
+// Behind the last subtraction the runtime may be gone. The notification uses the address only.
+void unpin_runtime(void* pin) {
+    if (pin == nullptr) return;
+    auto& live = *static_cast<std::atomic<uint64_t>*>(pin);
+    if (live.fetch_sub(1, std::memory_order_acq_rel) == 1) live.notify_all();
+}
+
 void yield() {
     Thread* self = current();
     DCHECK(self != nullptr);

@@ -23,6 +23,9 @@
 #include <memory>
 #include <utility>
 
+#include "threads/io/fd_poll.h"
+#include "threads/io/fd_poller.h"
+#include "threads/io/offload_pool.h"
 #include "threads/thread/stack.h"
 #include "threads/thread/switch.h"
 #include "threads/thread/thread.h"
@@ -56,6 +59,28 @@ struct RuntimeShared {
     std::atomic<uint64_t> live_max{0};
     std::atomic<bool> stopping{false};  // no new threads
     std::atomic<bool> ending{false};    // workers leave
+    bool simulated = false;             // caller-driven
+    // Their kernel threads begin at first use. They wake user threads, so they end before the
+    // workers are destroyed.
+    FdPoller* fd_poller = nullptr;
+    OffloadPool* offload = nullptr;
+};
+
+// Waits for descriptors by threads of one worker. The worker adds and removes; any kernel thread
+// may end them.
+class FdWaits {
+public:
+    bool add(FdPoll& wait);  // false after end()
+    void remove(FdPoll& wait);
+    void end();
+
+private:
+    void assert_state() const {
+        DCHECK(first_ == nullptr || (first_->prev == nullptr && first_->thread != nullptr));
+    }
+    SpinLock lock_;
+    FdPoll* first_ = nullptr;  // under lock_
+    bool ended_ = false;       // under lock_
 };
 
 // A counter that one thread writes and any thread may read.
@@ -94,6 +119,13 @@ public:
         else post(thread);
     }
     void kick();  // wakes the worker if it sleeps
+    // Ends all waits for descriptors, and refuses further ones.
+    void end_fd_waits() { fd_waits_.end(); }
+    // Grows with each slice: a thread entered, or given the CPU back by its own yield.
+    uint64_t slices() const {
+        return switches_.get() + parks_[static_cast<size_t>(ParkReason::yield)].get();
+    }
+    bool asleep() const { return asleep_.load(std::memory_order_relaxed) != 0; }
     void add_stats(RuntimeStats& stats) const;
     void add_io_stats(IoStats& stats) const;
     const char* io_name() const { return io_ ? io_->name() : "none"; }
@@ -121,6 +153,8 @@ public:
     void start_io(IoRequest& request);
     bool try_start_io(IoRequest& request);
     void set_io_mode(IoMode mode);
+    FdWaits& fd_waits() { return fd_waits_; }
+    IoStage* io_stage() { return io_.get(); }  // null without a disk
     Nanos turn_time() const { return turn_time_; }
     [[noreturn]] void run_thread(Thread& self);
 
@@ -262,6 +296,7 @@ private:
     Nanos turn_time_ = 0;
     TimerHeap timers_;
     std::unique_ptr<IoStage> io_;
+    FdWaits fd_waits_;
 
     // Other kernel threads push.
     alignas(kCacheLineBytes) std::atomic<Thread*> mailbox_{nullptr};

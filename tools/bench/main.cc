@@ -24,6 +24,8 @@ const std::vector<Benchmark>& all_benchmarks() {
          bench_operations},
         {"steps", "index fetch and update with STEPS on and off, and the share of each part",
          bench_steps},
+        {"reads", "durable readers beside durable writers, against the same readers marked lazy",
+         bench_reads},
         {"commits",
          "durable commits: rate and syncs per commit, and TPC-C with 64 terminals against lazy "
          "commits",

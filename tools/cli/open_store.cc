@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include <lockstep/store.h>
+#include "threads/base/try.h"
 #include "tools/cli/commands.h"
 
 namespace lockstep::cli {
@@ -67,7 +68,8 @@ nlohmann::ordered_json json_of(Store& store, const StoreStats& s) {
         {"memory_pool", s.memory_pool},
         {"memory_locks", s.memory_locks},
         {"memory_log", s.memory_log},
-        {"io_backend", s.io_backend}};
+        {"io_backend", s.io_backend},
+        {"log_durability", s.log_durability}};
     for (const auto& entry : store.list())
         j["objects"].push_back({{"name", entry.name},
                                 {"kind", entry.is_index ? "index" : "heap"},

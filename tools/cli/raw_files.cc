@@ -20,7 +20,7 @@ struct Files {
         if (data.value >= 0) disk->close(data);
     }
     Result<void> open(const std::string& path) {
-        data = TRY(disk->open(path + "/data", 0));
+        data = TRY(disk->open(path + "/data", threads::Disk::kReadOnly));
         return {};
     }
 };

@@ -10,7 +10,7 @@ foreach(layer threads txn sm)
 endforeach()
 
 foreach(kind static shared)
-    target_compile_features(lockstep_${kind} PUBLIC cxx_std_23)
+    target_compile_features(lockstep_${kind} PUBLIC cxx_std_20)
     target_include_directories(lockstep_${kind} INTERFACE
         $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/threads/include>
             $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/txn/include>
@@ -51,7 +51,7 @@ libdir=\${pcfiledir}/..
 Name: lockstep
 Description: ${PROJECT_DESCRIPTION}
 Version: ${PROJECT_VERSION}
-Cflags: -I\${prefix}/include -std=gnu++23
+Cflags: -I\${prefix}/include
 Libs: -L\${libdir} -llockstep
 Requires.private: liburing fmt
 Libs.private: -lboost_context -pthread

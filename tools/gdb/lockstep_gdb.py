@@ -114,6 +114,7 @@ def user_threads():
     layout = read_layout()
     selected = gdb.selected_thread()
     found = []
+    seen = set()
     try:
         for kernel_thread in gdb.selected_inferior().threads():
             kernel_thread.switch()
@@ -124,8 +125,10 @@ def user_threads():
                 )
             except gdb.error:
                 continue  # a kernel thread whose thread-local storage does not exist yet
-            if worker == 0:
+            # io_uring's kernel threads have the thread-local storage of the worker they serve.
+            if worker == 0 or worker in seen:
                 continue
+            seen.add(worker)
             index = read(worker + layout["worker_index"], 4)
             thread = read(worker + layout["worker_all"], 8)
             while thread != 0:

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "threads/base/try.h"
 #include "tools/icache/compare.h"
 #include "tools/icache/hardware.h"
 #include "tools/icache/runner.h"

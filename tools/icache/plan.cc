@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "threads/base/try.h"
 #include "tools/icache/child.h"
 
 namespace lockstep::icache {

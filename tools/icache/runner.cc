@@ -1,6 +1,7 @@
 // runner.cc - child processes: address space layout fixed, environment fixed, results through a
 // file.
 #include "tools/icache/runner.h"
+#include "threads/base/try.h"
 
 #include <fmt/core.h>
 #include <fmt/ranges.h>

@@ -145,13 +145,14 @@ Result<Grant> LockManager::Impl::acquire(LockBucket& bucket, LockOwner& owner, L
 }
 
 bool LockManager::Impl::release(LockBucket& bucket, LockOwner& owner, LockName name,
-                                LockMode rights) {
+                                LockMode rights, uint64_t note) {
     WakeBatch wakes;  // destroyed last, so it wakes after the latch is free
     bool nothing_left = true;
     DCHECK(&this->bucket(name.value) == &bucket && rights != LockMode::none);
     bucket.assert_state();
     if (LockEntry* entry = find(bucket, name.value); entry && !word::is_fat(entry->word)) {
         if (word::slot(entry->word) == owner.slot) {
+            if (may_have_changed(entry->word)) bucket.raise_note(note);
             entry->word &= ~uint64_t{static_cast<uint8_t>(rights)};
             nothing_left = word::mode(entry->word) == LockMode::none;
             if (nothing_left) erase(bucket, entry);
@@ -160,6 +161,7 @@ bool LockManager::Impl::release(LockBucket& bucket, LockOwner& owner, LockName n
         LockHead* head = word::head(entry->word);
         head->assert_state();
         if (LockRequest* own = granted_of(head, &owner)) {
+            if (may_have_changed(static_cast<uint8_t>(own->granted))) bucket.raise_note(note);
             head->granted.remove(own->granted & rights);
             own->granted = without(own->granted, rights);
             nothing_left = own->granted == LockMode::none;
@@ -178,14 +180,35 @@ bool LockManager::Impl::release(LockBucket& bucket, LockOwner& owner, LockName n
     return nothing_left;
 }
 
-bool LockManager::Impl::release_one(LockOwner& owner, LockName name, LockMode rights) {
+bool LockManager::Impl::release_one(LockOwner& owner, LockName name, LockMode rights,
+                                    uint64_t note) {
     LockBucket& b = bucket(name.value);
     b.latch.lock();
-    const Rest rest = release_thin(b, owner.slot, name, rights);
+    const Rest rest = release_thin(b, owner.slot, name, rights, note);
     if (rest == Rest::slow) [[unlikely]]
-        return release(b, owner, name, rights);
+        return release(b, owner, name, rights, note);
     b.latch.unlock();
     return rest == Rest::none;
+}
+
+void LockManager::Impl::release_noted(LockOwner& owner, LockName name, uint64_t note) {
+    LockBucket& b = bucket(name.value);
+    b.latch.lock();
+    if (release_thin(b, owner.slot, name, kAllRights, note) == Rest::slow) [[unlikely]]
+        release(b, owner, name, kAllRights, note);
+    else b.latch.unlock();
+}
+
+// The note is read before the owner gives its rights back: it then covers every commit that had X
+// on the name before this owner.
+uint64_t LockManager::Impl::release_seen(LockOwner& owner, LockName name) {
+    LockBucket& b = bucket(name.value);
+    b.latch.lock();
+    const uint64_t seen = b.note();
+    if (release_thin(b, owner.slot, name, kAllRights) == Rest::slow) [[unlikely]]
+        release(b, owner, name, kAllRights);
+    else b.latch.unlock();
+    return seen;
 }
 
 }  // namespace lockstep::txn

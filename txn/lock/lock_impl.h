@@ -1,8 +1,8 @@
 // lock_impl.h - inside of the lock manager: bucket, thin entry, fat head, request, and the parts
 // that share them.
 //
-// Layout     LockBucket, 64 bytes: latch (1 byte), overflow bucket (8), three entries of 16
-//            (name, word). A word is
+// Layout     LockBucket, 64 bytes: latch (1 byte), commit note (6), overflow bucket (8), three
+//            entries of 16 (name, word). A word is
 //              thin: bits 0-6 mode, bit 7 = 0, bits 8.. owner slot;
 //              fat:  bit 7 = 1, bits 8.. address of the LockHead.
 // Concepts   A waiting request is a packet of the *lock stage*. Each fat lock has a line of it.
@@ -22,6 +22,8 @@
 //                 neither, only the Thread; at worst that wake is spurious.
 //            LK-4 Order of latches: deadlock search > bucket > pool. Only the search takes several
 //                 buckets, in address order. No latch is held at park.
+//            LK-5 The commit note of a bucket never falls. It covers each commit that has released
+//                 X on a name of the bucket. [checked: raise_note()]
 #pragma once
 
 #include <algorithm>
@@ -55,8 +57,19 @@ struct LockEntry {
 // All-zero bytes are an empty bucket.
 struct alignas(kCacheLineBytes) LockBucket {
     SpinLock latch;
+    // The commit note, in two parts; of the first bucket of a chain, under its latch.
+    uint16_t note_high = 0;
+    uint32_t note_low = 0;
     LockBucket* overflow = nullptr;
     LockEntry entries[3] = {};
+
+    uint64_t note() const { return uint64_t{note_high} << 32 | note_low; }
+    void raise_note(uint64_t note_of_commit) {
+        DCHECK(latch.is_held() && note_of_commit <= kNoteMax);  // LK-5
+        if (note_of_commit <= note()) return;
+        note_low = static_cast<uint32_t>(note_of_commit);
+        note_high = static_cast<uint16_t>(note_of_commit >> 32);
+    }
 
     // Of the first bucket of a chain: latched; what has a name has rights or a head.
     void assert_state() const {
@@ -250,9 +263,13 @@ inline Grant acquire_thin(LockBucket& bucket, uint32_t slot, LockName name, Lock
 // What remains of the caller's rights after an unlock.
 enum class Rest : uint8_t { none, some, slow };
 
+// Was it a right to change what the name protects?
+inline bool may_have_changed(uint64_t mode) { return mode & static_cast<uint8_t>(LockMode::X); }
+
 // Fast path of an unlock: the caller's own thin entry among the inline ones. Under the bucket's
-// latch.
-inline Rest release_thin(LockBucket& bucket, uint32_t slot, LockName name, LockMode rights) {
+// latch. `note`: the owner's commit note, or 0.
+inline Rest release_thin(LockBucket& bucket, uint32_t slot, LockName name, LockMode rights,
+                         uint64_t note = 0) {
     bucket.assert_state();
     DCHECK(rights != LockMode::none && name.value != 0);
     LockEntry* const entry = find_inline(bucket, name);
@@ -261,6 +278,7 @@ inline Rest release_thin(LockBucket& bucket, uint32_t slot, LockName name, LockM
     if (!word::is_thin_of(entry->word, slot)) [[unlikely]]
         return Rest::slow;
     DCHECK(!word::is_fat(entry->word) && word::mode(entry->word) != LockMode::none);
+    if (may_have_changed(entry->word) && !MUTANT(commit_not_noted)) bucket.raise_note(note);
     entry->word &= ~uint64_t{static_cast<uint8_t>(rights)};
     if (word::mode(entry->word) != LockMode::none) return Rest::some;
     entry->name = 0;
@@ -421,10 +439,15 @@ struct LockManager::Impl {
     bool holder_is_ready_here(const LockEntry* entry) const;
     Step queue_up(LockBucket& bucket, LockEntry* entry, LockOwner& owner, LockMode mode, Ask ask,
                   bool conversion);
-    // True if the owner has no right left.
-    bool release(LockBucket& bucket, LockOwner& owner, LockName name, LockMode rights);
+    // True if the owner has no right left. `note`: its commit note, or 0.
+    bool release(LockBucket& bucket, LockOwner& owner, LockName name, LockMode rights,
+                 uint64_t note = 0);
     // The same; takes the latch itself.
-    bool release_one(LockOwner& owner, LockName name, LockMode rights);
+    bool release_one(LockOwner& owner, LockName name, LockMode rights, uint64_t note = 0);
+    // Releases all rights on a name: the share of release_all().
+    void release_noted(LockOwner& owner, LockName name, uint64_t note);
+    // Releases all rights of an owner that has changed nothing. Returns the bucket's commit note.
+    uint64_t release_seen(LockOwner& owner, LockName name);
 
     // --- lock_queue.cc: under the bucket's latch
     void enqueue(LockRequest* request, Nanos now);
@@ -473,7 +496,10 @@ struct LockManager::Impl {
                                 bool attempt, bool listed, bool to_free = false);
     bool materialise_all(const ObjectLock& object);
     bool materialise(LockOwner& owner, std::atomic<uint64_t>& note, ObjectId object);
-    void release_intents(LockOwner& owner);
+    void release_intents(LockOwner& owner, uint64_t note);
+    // The largest commit note of the objects that the owner has locked; kNoteMax if an object's
+    // lock has covered records.
+    static uint64_t seen_in_objects(const LockOwner& owner);
     void release_shared_intents(LockOwner& owner);
 
     // --- lock_record.cc
@@ -494,6 +520,8 @@ struct LockManager::Impl {
     void pop_chunk(LockOwner& owner);
     [[gnu::noinline]] void forget_name(LockOwner& owner, LockName name);
     bool note_unlisted(LockOwner& owner, ObjectLock& object);
+    // What release_all() does after the names.
+    void finish_release(LockOwner& owner, uint64_t names, uint64_t note);
 
     // Pools are partitioned like the table (and chunks by owner slot), so that workers seldom meet.
     struct alignas(kCacheLineBytes) Partition {
@@ -515,6 +543,8 @@ struct LockManager::Impl {
     size_t bucket_bytes = 0;
     uint32_t shift = 0;
     std::unique_ptr<std::atomic<LockOwner*>[]> owners;  // by slot
+    // Commit note of what others see without a lock on its name; see keep_note().
+    std::atomic<uint64_t> unnamed{0};
     // Slots below may be in use; only grows.
     std::atomic<uint32_t> owners_end{0};
     // Scans that may read owners found in the table or the registry. remove_owner() waits for

@@ -135,6 +135,7 @@ void LockManager::unlock(LockOwner& owner, LockName name, LockMode rights) {
     owner.assert_state();
     LockBucket& bucket = buckets_[name.value >> shift_];
     bucket.latch.lock();
+    owner.seen = std::max(owner.seen, bucket.note());  // LM-8
     const Rest rest = release_thin(bucket, owner.slot, name, rights);
     if (rest == Rest::slow) [[unlikely]]
         return impl_->unlock_slow(bucket, owner, name, rights);
@@ -153,6 +154,17 @@ void LockManager::Impl::unlock_slow(LockBucket& b, LockOwner& owner, LockName na
                                     LockMode rights) {
     if (release(b, owner, name, rights)) forget_name(owner, name);
 }
+
+void LockManager::keep_note(LockName name) {
+    if (MUTANT(removed_ghost_not_noted)) return;
+    LockBucket& bucket = buckets_[name.value >> shift_];
+    bucket.latch.lock();
+    const uint64_t note = bucket.note();
+    bucket.latch.unlock();
+    raise_note(impl_->unnamed, note);
+}
+
+void LockManager::keep_note(Lsn committed) { raise_note(impl_->unnamed, commit_note(committed)); }
 
 LockManager::Stats LockManager::stats() const {
     Stats stats;

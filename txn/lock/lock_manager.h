@@ -19,6 +19,9 @@
 //            LM-6 A noted intention conflicts with no granted strong lock. [lock_object.cc]
 //            LM-7 With owners_have_threads, LM-5 also counts an edge from an owner to the one for
 //                 which its thread waits. [lock_deadlock.cc]
+//            LM-8 What release_all_of_reader() returns covers every commit that held X on what the
+//                 reader has locked. A commit is noted, per bucket of the table and per object,
+//                 before its locks are released. [lock_names.cc]
 // Blocking   lock() parks the user thread while others hold a conflicting mode; the caller must
 //            hold no latch. The try_ calls never park.
 // Source     Gray & Reuter ch. 8; IBM "U" locks; PostgreSQL's README of fast-path locks for the
@@ -40,6 +43,9 @@
 
 namespace lockstep::txn {
 
+// A thread that waits for another transaction asks this often whether the store has failed.
+inline constexpr Nanos kFailureLook = kSecond;
+
 struct LockOptions {
     uint32_t buckets_log2 = 16;  // cache-line buckets; memory = 64 B << this
     uint32_t owners_max = 4096;  // slots
@@ -53,6 +59,9 @@ struct LockOptions {
     // LockOwner::thread is the only thread that can end the owner, from its first lock to its last.
     // A wait of that thread, for whatever owner, then blocks the owner too (LM-7).
     bool owners_have_threads = false;
+    // An error once the store has failed: waits then end with this error. Asked in long waits only,
+    // once in kFailureLook. Empty: the store never fails.
+    std::function<Result<void>()> store_state = {};
 };
 
 struct LockBucket;  // one cache line of the table
@@ -82,8 +91,9 @@ public:
     // owner holds what it held before. Errors: deadlock (this owner is the victim; b = id of the
     // recorded cycle, see describe_cycle), self_deadlock (another owner of this thread holds it; b
     // likewise), lock_timeout, cancelled, out_of_memory, wrong_thread (a wait is needed and the
-    // caller is no user thread). The first four have a = name and a text (error_detail.h), in which
-    // a name is lock_name_text() of it.
+    // caller is no user thread), store_failed (at most kFailureLook after the store has failed; as
+    // LockOptions::store_state gives it). The first four have a = name and a text (error_detail.h),
+    // in which a name is lock_name_text() of it.
     Result<void> lock(LockOwner& owner, LockName name, LockMode mode);
     // False if the request would have to wait. Error: out_of_memory only.
     Result<bool> try_lock(LockOwner& owner, LockName name, LockMode mode);
@@ -98,7 +108,21 @@ public:
     // Releases rights on one name before the transaction ends: read committed after a read, or a
     // failed recheck after a wait.
     void unlock(LockOwner& owner, LockName name, LockMode rights);
-    void release_all(LockOwner& owner);
+    // Releases everything, and never parks. `committed`: end of the owner's commit record, which is
+    // in the log but perhaps not durable; kLsnNone if it has none. It is noted for later readers of
+    // what the owner held in X (LM-8).
+    void release_all(LockOwner& owner, Lsn committed = kLsnNone);
+    // The same for an owner that has changed nothing. Returns how far the log must be durable so
+    // that no crash takes back what the owner has seen: at least the end of each commit record that
+    // it may have read from. kLsnMax: not known, as for an owner that locked a whole object.
+    Lsn release_all_of_reader(LockOwner& owner);
+    // What `name` protects is about to vanish from its page, as a ghost does. Later readers of the
+    // place lock other names. So from now on the note of `name` counts for all of them. The caller
+    // holds the page's latch.
+    void keep_note(LockName name);
+    // From now on release_all_of_reader() returns at least `committed`: for changes that others see
+    // without a lock.
+    void keep_note(Lsn committed);
     // Read locks only (S, U, gap_read, IS): at commit, before the log record is durable.
     void release_shared(LockOwner& owner);
 

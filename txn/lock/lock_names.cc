@@ -45,26 +45,53 @@ void LockManager::Impl::forget_name(LockOwner& owner, LockName name) {
         }
 }
 
-void LockManager::release_all(LockOwner& owner) {
+namespace {
+
+// Calls release(name) for each name of the list, from the newest to the oldest, and empties it.
+template <class Release>
+[[gnu::always_inline]] inline void release_names(LockManager& locks, LockManager::Impl& impl,
+                                                 LockOwner& owner, Release release) {
     DCHECK(owner.waiting.load(std::memory_order_relaxed) == nullptr);
     owner.assert_state();
     constexpr uint64_t kAhead = 4;  // buckets prefetched before their release
-    const uint64_t names = owner.locks_held;
     while (LockOwner::Chunk* chunk = owner.chunk) {
         for (uint64_t i = chunk->used; i-- > 0;) {
-            if (i >= kAhead) prefetch(chunk->names[i - kAhead]);
-            impl_->release_one(owner, chunk->names[i], kAllRights);
+            if (i >= kAhead) locks.prefetch(chunk->names[i - kAhead]);
+            release(chunk->names[i]);
         }
         chunk->used = 0;
         if (!chunk->before) break;
-        impl_->pop_chunk(owner);
+        impl.pop_chunk(owner);
     }
-    if (owner.intents_used | (owner.strong_unlisted != nullptr)) impl_->release_intents(owner);
+}
+
+}  // namespace
+
+void LockManager::release_all(LockOwner& owner, Lsn committed) {
+    const uint64_t names = owner.locks_held, note = commit_note(committed);
+    release_names(*this, *impl_, owner,
+                  [&](LockName name) { impl_->release_noted(owner, name, note); });
+    impl_->finish_release(owner, names, note);
+}
+
+Lsn LockManager::release_all_of_reader(LockOwner& owner) {
+    const uint64_t names = owner.locks_held;
+    uint64_t seen = std::max(
+        {owner.seen, impl_->unnamed.load(std::memory_order_acquire), Impl::seen_in_objects(owner)});
+    release_names(*this, *impl_, owner,
+                  [&](LockName name) { seen = std::max(seen, impl_->release_seen(owner, name)); });
+    impl_->finish_release(owner, names, 0);
+    return lsn_of_note(seen);
+}
+
+void LockManager::Impl::finish_release(LockOwner& owner, uint64_t names, uint64_t note) {
+    if (owner.intents_used | (owner.strong_unlisted != nullptr)) release_intents(owner, note);
     if (names)
-        impl_->partition(owner).released.fetch_add(names - std::min(names, owner.waits),
-                                                   std::memory_order_relaxed);
+        partition(owner).released.fetch_add(names - std::min(names, owner.waits),
+                                            std::memory_order_relaxed);
     owner.locks_held = 0;
     owner.waits = 0;
+    owner.seen = 0;
     owner.assert_state();
     DCHECK(owner.intents_used == 0 && owner.strong_unlisted == nullptr);
 }

@@ -110,6 +110,7 @@ Result<bool> LockManager::Impl::acquire_object(LockOwner& owner, const ObjectLoc
     // this owner.
     if (grant == Grant::fresh && object.gone.load() && !to_free && !MUTANT(gone_object_locked)) {
         release_one(owner, name, mode);
+        owner.seen = kNoteMax;  // it knows of the drop now, and holds nothing that says of which
         return fail(ErrorCode::no_such_object, "index or heap", object.id.value);
     }
     if (listed && grant == Grant::fresh) push_name(owner, name);
@@ -246,22 +247,41 @@ bool LockManager::Impl::materialise(LockOwner& owner, std::atomic<uint64_t>& not
     return true;
 }
 
-// From the last to the first (ST-2); the table before `strong` (ST-4).
-void LockManager::Impl::release_intents(LockOwner& owner) {
+// An owner whose object lock covered records has no names of what it read. Without intent entry,
+// names in the list stand for the object.
+uint64_t LockManager::Impl::seen_in_objects(const LockOwner& owner) {
+    if (owner.strong_unlisted != nullptr) return kNoteMax;
+    uint64_t seen = 0;
+    for (uint32_t i = 0; i < owner.intents_used; ++i) {
+        const Intent& intent = owner.intents[i];
+        if (intent.strong_counted) return kNoteMax;
+        seen = std::max(seen, intent.lock->committed.load(std::memory_order_acquire));
+    }
+    return seen;
+}
+
+// From the last to the first (ST-2); the table before `strong` (ST-4). A commit is noted before
+// either: whoever gets a right afterwards sees the note.
+void LockManager::Impl::release_intents(LockOwner& owner, uint64_t note) {
+    if (MUTANT(object_commit_not_noted)) note = 0;
     owner.intents_of = 0;
     while (owner.intents_used) {
         Intent& intent = owner.intents[--owner.intents_used];
         DCHECK(noted::is_for(owner.noted[owner.intents_used].load(), intent.lock->id));
+        if (intent.strong_counted) raise_note(intent.lock->committed, note);
         const uint64_t last = owner.noted[owner.intents_used].exchange(0);
         if (intent.real || (last & noted::kMaterialised))
-            release_one(owner, object_lock_name(intent.lock->id), kAllRights);
+            release_one(owner, object_lock_name(intent.lock->id), kAllRights, note);
         DCHECK(!intent.strong_counted || intent.lock->strong.load() > 0);
         if (intent.strong_counted) intent.lock->strong.fetch_sub(1);
         intent.lock = nullptr;
     }
     while (LockOwner::Chunk* chunk = owner.strong_unlisted) {
-        while (chunk->used)
-            reinterpret_cast<ObjectLock*>(chunk->names[--chunk->used].value)->strong.fetch_sub(1);
+        while (chunk->used) {
+            auto* object = reinterpret_cast<ObjectLock*>(chunk->names[--chunk->used].value);
+            raise_note(object->committed, note);
+            object->strong.fetch_sub(1);
+        }
         owner.strong_unlisted = chunk->before;
         partition(owner).chunks.put(chunk);
     }

@@ -62,7 +62,23 @@ struct alignas(kCacheLineBytes) ObjectLock {
     std::atomic<bool> gone{false};
     // Constant: many record locks of one owner may become one of the whole object.
     bool escalates = true;
+    // Newest commit of an owner that held S SIX U X here; see commit_note().
+    std::atomic<uint64_t> committed{0};
 };
+
+// A commit note: the end of a commit record in the form that the lock table keeps, 48 bits in units
+// of 8 bytes. Zero: none. kNoteMax: unknown, or beyond 2 PB of log.
+inline constexpr uint64_t kNoteMax = (uint64_t{1} << 48) - 1;
+constexpr uint64_t commit_note(Lsn end) {
+    return end.value / 8 + (end.value % 8 != 0) < kNoteMax ? end.value / 8 + (end.value % 8 != 0)
+                                                           : kNoteMax;
+}
+constexpr Lsn lsn_of_note(uint64_t note) { return note >= kNoteMax ? kLsnMax : Lsn{note * 8}; }
+// Raises `at` to `note`. From any thread.
+inline void raise_note(std::atomic<uint64_t>& at, uint64_t note) {
+    uint64_t before = at.load(std::memory_order_relaxed);
+    while (before < note && !at.compare_exchange_weak(before, note, std::memory_order_release)) {}
+}
 
 struct LockRequest;  // private to the lock manager
 
@@ -70,7 +86,15 @@ inline constexpr ObjectId kNoObject{UINT32_MAX};
 
 // How the wait of an owner ended. Written by the thread that ended it, before LockOwner::waiting
 // becomes null.
-enum class WaitOutcome : uint8_t { none, granted, deadlock, own_thread, timeout, cancelled };
+enum class WaitOutcome : uint8_t {
+    none,
+    granted,
+    deadlock,
+    own_thread,
+    timeout,
+    cancelled,
+    store_failed
+};
 
 // What an owner knows about its lock on one object. Owner's thread only; other threads read
 // LockOwner::noted instead.
@@ -119,6 +143,8 @@ struct LockOwner {
     uint64_t locks_held = 0;  // names in the chunks
     // Names granted after a wait, since the last release_all.
     uint64_t waits = 0;
+    // Largest commit note of what it has unlocked, since the last release_all.
+    uint64_t seen = 0;
 
     // Objects noted per transaction; further ones take real locks.
     static constexpr size_t kIntentsMax = 32;

@@ -83,6 +83,11 @@ std::unexpected<Error> LockManager::Impl::wait_failed(const LockOwner& owner, Lo
                 text += "; and " + number(blockers.count - Blockers::kMax) + " more";
             return refused(ErrorCode::lock_timeout);
         case WaitOutcome::cancelled: return refused(ErrorCode::cancelled);
+        case WaitOutcome::store_failed: {
+            const Result<void> state = options.store_state();
+            CHECK(!state);  // a failed store stays failed (LOG-5)
+            return std::unexpected(state.error());
+        }
         case WaitOutcome::granted:
         case WaitOutcome::none: break;
     }

@@ -1,7 +1,7 @@
 // lock_wait.cc - the wait of a blocked request, and how it ends: grant, deadline, cancellation.
 //
 // States     queued -> granted (grant_waiters) | deadlock or own_thread (resolve_deadlocks) |
-//            timeout (cancel by the waiter) | cancelled (cancel).
+//            timeout or store_failed (cancel by the waiter) | cancelled (cancel).
 // Blocking   wait() parks and must be called without any latch.
 #include <algorithm>
 
@@ -10,6 +10,8 @@
 
 namespace lockstep::txn {
 namespace {
+
+static_assert(kFailureLook <= 5 * kSecond);  // the bound on every wait in a failed store
 
 Nanos deadline_after(Nanos now, Nanos longest) {
     return longest >= kNever - now ? kNever : now + longest;
@@ -28,10 +30,16 @@ Nanos deadline_after(Nanos now, Nanos longest) {
         const Nanos before = threads::waited(threads::ParkReason::lock);
         const Nanos deadline =
             deadline_after(owner.wait_began, std::min(owner.timeout, options.timeout));
-        while (owner.waiting.load(std::memory_order_acquire))
-            if (!threads::park_until(deadline, threads::ParkReason::lock) &&
-                !MUTANT(timeout_ignored))
+        while (owner.waiting.load(std::memory_order_acquire)) {
+            // The holder's thread may never end its transaction once the store has failed.
+            const Nanos look = options.store_state ? threads::now() + kFailureLook : kNever;
+            if (threads::park_until(std::min(deadline, look), threads::ParkReason::lock)) continue;
+            DCHECK(options.store_state || deadline != kNever);  // else only a wake ends it
+            if (options.store_state && !options.store_state() && !MUTANT(failure_unseen))
+                cancel(owner, WaitOutcome::store_failed, &blockers);
+            else if (threads::now() >= deadline && !MUTANT(timeout_ignored))
                 cancel(owner, WaitOutcome::timeout, &blockers);
+        }
         wait_nanos.fetch_add(threads::waited(threads::ParkReason::lock) - before,
                              std::memory_order_relaxed);
     }

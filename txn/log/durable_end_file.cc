@@ -58,7 +58,7 @@ Result<std::optional<DurableEnd>> DurableEnd::decode(const std::byte* slot) {
 
 Result<std::optional<DurableEnd>> DurableEnd::load(threads::Disk& disk, const std::string& path) {
     if (!disk.exists(path)) return std::nullopt;
-    const threads::FileId file = TRY(disk.open(path, 0));
+    const threads::FileId file = TRY(disk.open(path, threads::Disk::kReadOnly));
     auto image = std::make_unique<MarkImage>();
     std::memset(image->slot, 0, sizeof image->slot);
     const Result<size_t> got = disk.read_now(file, 0, image->slot, sizeof image->slot);

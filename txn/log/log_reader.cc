@@ -56,7 +56,7 @@ Result<bool> LogReader::Impl::open(uint64_t number) {
     if (number == open_segment) return true;
     close();
     if (!files.disk().exists(files.segment_path(number))) return false;
-    file = TRY(files.open(number, 0));
+    file = TRY(files.open(number, threads::Disk::kReadOnly));
     open_segment = number;
     return true;
 }

@@ -5,9 +5,9 @@
 // Errors     Those of index.h.
 #pragma once
 
-#include <functional>
 #include <string>
 
+#include <lockstep/function_ref.h>
 #include <lockstep/index.h>
 
 namespace lockstep {
@@ -37,7 +37,7 @@ public:
     Result<bool> erase(Txn& txn, RecordId id) const;
     // Calls each(id, record) for all records in no particular order, until it returns false. The
     // bytes are valid during the call only. `each` must not change this heap.
-    Result<void> scan(Txn& txn, std::move_only_function<bool(RecordId, Slice)> each) const;
+    Result<void> scan(Txn& txn, FunctionRef<bool(RecordId, Slice)> each) const;
 
     // The heap's number in the catalog; 0 for the empty handle.
     ObjectId id() const;

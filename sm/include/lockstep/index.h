@@ -5,11 +5,11 @@
 // Limits     A key has 0..kKeyBytesMax bytes (1024), a value 0..kValueBytesMax (16 MB). Every call
 //            that takes a key refuses a longer one, also as a bound of a scan: key_too_long.
 // Blocking   Every call may suspend the calling user thread for locks, pages and log space.
-// Errors     Besides those named: deadlock and lock_timeout (roll back, perhaps try again:
-//            Store::run does), self_deadlock (roll back; see Store::run), key_too_long, log_full,
-//            no_space, io_error, corrupt_page (names the page), store_failed, store_closed, and
-//            those of txn.h. Error::text() of the first three names the lock, its holders and the
-//            cycle.
+// Errors     Besides those named: deadlock (roll back and try again: Store::run does), lock_timeout
+//            (roll back; Store::run returns it and does not try again), self_deadlock (roll back;
+//            see Store::run), key_too_long, log_full, no_space, io_error, corrupt_page (names the
+//            page), store_failed, store_closed, and those of txn.h. Error::text() of the first
+//            three names the lock, its holders and the cycle.
 #pragma once
 
 #include <optional>
@@ -70,6 +70,8 @@ public:
 
     // A cursor over the records with low <= key < high; an empty `high` means to the end. It stands
     // before the first record (next) and behind the last (prev). `access` is the lock on each key.
+    // Both bounds are copied before the call may suspend. What forbids the scan is the error of the
+    // cursor's first step.
     Cursor scan(Txn& txn, Slice low = {}, Slice high = {}, Access access = Access::read) const;
 
     // The index's number in the catalog; 0 for the empty handle.

@@ -21,7 +21,8 @@ struct TestHooks;
 // call back into the store.
 using Logger = std::function<void(int level, std::string_view text)>;
 
-// How I/O is done: `automatic` takes io_uring and falls back to a pool of kernel threads.
+// How I/O is done: `automatic` takes io_uring and falls back to a pool of kernel threads. Under
+// valgrind it takes the pool.
 enum class IoMethod : uint8_t { automatic, io_uring, pool };
 
 // How a store runs. Every field has a default; Store::open() checks all of them and names the one
@@ -66,7 +67,8 @@ struct Options {
     bool sync = true;
     // Log written between checkpoints; 0 = a quarter of log_bytes.
     uint64_t checkpoint_log_bytes = 0;
-    // Longest wait for one lock; kNever = no limit.
+    // Longest wait for one lock; kNever = no limit. Then the error lock_timeout, which run()
+    // returns.
     Nanos lock_timeout = 10 * kSecond;
     // Memory of the lock table's buckets, 2^16 .. 2^34 bytes.
     uint32_t lock_table_bytes_log2 = 22;
@@ -77,6 +79,14 @@ struct Options {
     // Times run() repeats a deadlock victim, or a log_full that others caused.
     uint32_t retries_max = 100;
     IoMethod io = IoMethod::automatic;
+    // A user thread that keeps its worker's CPU for longer is reported to `logger` at level 1, with
+    // its stack: it computes without yield(), or it blocks the kernel thread. 1 ms .. 1 hour; 0 =
+    // off, as without a logger. While it is on, the process has a handler for SIGURG, which fetches
+    // the stack; a sleep() or poll() of such a thread may return early (EINTR). Signals that the
+    // store did not send go to the handler before. The last close() restores that one.
+    Nanos slice_warning = 100 * kMillisecond;
+    // Kernel threads for lockstep::offload(), 1 .. 1024; begun at first use.
+    uint32_t offload_threads = 4;
     // Teams of threads that run the same operation; see steps_options.h.
     StepsOptions steps = {};
     Logger logger = {};               // null: silent

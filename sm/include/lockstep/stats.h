@@ -15,7 +15,11 @@ namespace lockstep {
 // A snapshot of a store's counters; times in nanoseconds, sizes in bytes.
 struct StoreStats {
     // transactions
-    uint64_t commits = 0, aborts = 0, deadlock_retries = 0, transactions_live = 0;
+    uint64_t commits = 0, aborts = 0, deadlock_retries = 0,
+             transactions_live = 0;  // begun and not ended, at most Options::transactions_max
+    // Not begun yet: they wait in begin, because transactions_max are live or the log is nearly
+    // full.
+    uint64_t transactions_waiting = 0;
     // locks
     uint64_t lock_grants_at_once = 0, lock_waits = 0, lock_wait_nanos = 0, deadlocks = 0,
              lock_timeouts = 0, escalations = 0;
@@ -39,6 +43,10 @@ struct StoreStats {
     // memory, in bytes
     uint64_t memory_pool = 0, memory_locks = 0, memory_log = 0, memory_stacks = 0;
     std::string io_backend;  // "io_uring", "pool", "simulated"
+    // How a write of the log becomes durable. "write": the write itself (RWF_DSYNC). "fdatasync": a
+    // sync behind each write, because the file system is not known to honour RWF_DSYNC. "none":
+    // not at all, as Options::sync is off.
+    std::string log_durability;
 };
 
 // The teams of one operation, in the form of table 5-4 of S. Harizopoulos's thesis. Sums since the

@@ -8,16 +8,18 @@
 //            files stay the parent's. The child may open other stores, but not this one while the
 //            parent has it open. A function that forks on a user thread must not return in the
 //            child: end the child there with exec() or _exit(). The files are close-on-exec.
-// Blocking   Said at each call. Callbacks must not block their kernel thread (no sleep, no mutex
-//            held for long): use lockstep::sleep_for.
+// Blocking   Said at each call. Callbacks must not block their kernel thread (no sleep, no kernel
+//            mutex, no blocking read): all user threads of the worker would stop. Use sleep_for(),
+//            sync.h, timer.h and fd.h, which suspend; offload.h for what blocks; and yield() in
+//            long computations. Options::slice_warning finds callbacks that break this rule.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <optional>
 #include <type_traits>
 #include <vector>
 
+#include <lockstep/function_ref.h>
 #include <lockstep/heap.h>
 #include <lockstep/index.h>
 #include <lockstep/key.h>
@@ -46,6 +48,11 @@ public:
 private:
     struct State;
     std::unique_ptr<State> state_;
+};
+// What a user thread runs.
+struct Job {
+    virtual ~Job() = default;
+    virtual void run() = 0;
 };
 template <class F, class... A>
 using value_of = typename std::invoke_result_t<F, A...>::value_type;
@@ -91,20 +98,21 @@ public:
     // Runs fn(Txn&) -> Result<T> as a transaction: commits if it returns a value, rolls back if it
     // returns an error, which run() then returns. A deadlock victim is run again, and so is a
     // transaction below log_bytes / 8 that got log_full because of others; at most
-    // Options::retries_max times. So fn may run several times. On a user thread of the store fn
-    // runs there; else run() blocks the calling kernel thread. Errors: fn's, commit's,
+    // Options::retries_max times. So fn may run several times. No other error is repeated: a
+    // lock_timeout has already waited as long as the caller allowed. On a user thread of the store
+    // fn runs there; else run() blocks the calling kernel thread. Errors: fn's, commit's,
     // store_closed.
     // run() inside fn is a transaction of its own. It sees nothing that the outer one has not
     // committed, and its commit stays if the outer one rolls back. If it needs a lock of the outer
-    // one, the wait would never end: it gets self_deadlock at once, which is not repeated. Pass the
-    // outer Txn on instead.
+    // one, the wait would never end: it gets self_deadlock at once. Pass the outer Txn on instead.
     template <class F>
     auto run(F&& fn, const TxnOptions& options = {}) -> Result<detail::value_of<F&, Txn&>> {
         if (!engine_) return fail(ErrorCode::store_closed, "store");
         return run_on(*engine_, fn, options);
     }
-    // The same on a user thread of its own. Never blocks. `worker`: 0-based number of the kernel
-    // thread, or kAnyWorker. `fn` is moved into the thread.
+    // The same on a user thread of its own. Never blocks. `worker`: number of the kernel thread,
+    // 0..Options::workers - 1, or kAnyWorker. `fn` is moved into the thread. Errors come through
+    // the handle: run()'s and start()'s.
     template <class F>
     auto spawn(F fn, const TxnOptions& options = {}, int worker = kAnyWorker)
         -> Handle<detail::value_of<F&, Txn&>> {
@@ -113,9 +121,10 @@ public:
                      worker);
     }
     // Starts fn() -> Result<T> on a user thread without a transaction; run() and begin() inside it
-    // use that thread. Never blocks. Errors, which Handle::started() tells at once: store_closed,
-    // forked; too_many if Options::user_threads_max threads have not ended; out_of_memory if there
-    // is no stack, with the limit to raise.
+    // use that thread. `worker` as for spawn(). Never blocks. Errors, which Handle::started() tells
+    // at once: bad_argument (no such worker), store_closed, forked; too_many if
+    // Options::user_threads_max threads have not ended; out_of_memory if there is no stack, with
+    // the limit to raise.
     template <class F>
     auto start(F fn, int worker = kAnyWorker) -> Handle<detail::value_of<F&>>;
     // Workers take turns.
@@ -127,19 +136,37 @@ public:
     Result<Txn> begin(const TxnOptions& options = {});
 
     // Makes an empty index within `txn`; others see it when `txn` commits. A name has 1..128 bytes
-    // and no zero byte. Suspends. Errors: already_exists, bad_argument, and those of index.h.
+    // and no zero byte. Suspends; waits for another transaction that creates or drops this name.
+    // Errors: already_exists, bad_argument, and those of index.h.
     Result<Index> create_index(Txn& txn, std::string_view name);
     // The same for a heap. Indexes and heaps share one space of names.
     Result<Heap> create_heap(Txn& txn, std::string_view name);
+    // Opens the index of this name as `txn` sees it, or makes an empty one if the name is free. Of
+    // several transactions that do so at once, one makes it; the others wait until that one ends.
+    // If it commits they open its index, if it rolls back the next of them makes one. A rollback of
+    // `txn`, also to an earlier savepoint, takes away what it made; when `txn` has ended, calls
+    // through such a handle return no_such_object. Errors: wrong_kind (the name is a heap's),
+    // bad_argument, read_only, and those of index.h.
+    Result<Index> open_or_create_index(Txn& txn, std::string_view name);
+    // The same for a heap.
+    Result<Heap> open_or_create_heap(Txn& txn, std::string_view name);
     // Removes an index or heap when `txn` commits; its space is free again some time after. Takes
     // its X lock, so it suspends. Errors: no_such_object, and those of index.h.
     Result<void> drop(Txn& txn, std::string_view name);
-    // Finds a committed index by name. The first call for an object reads its root page: that
-    // suspends a user thread and blocks any other. Errors: no_such_object, wrong_kind, io_error,
-    // corrupt_page.
+    // Finds a committed index by name; index(txn, name) also sees what `txn` has made itself. The
+    // first call for an object reads its root page: that suspends a user thread and blocks any
+    // other. Errors: no_such_object, wrong_kind, io_error, corrupt_page.
     Result<Index> index(std::string_view name);
     // The same for a heap.
     Result<Heap> heap(std::string_view name);
+    // Finds an index as `txn` sees the name: with what it has made, without what it has dropped.
+    // Locks the name for reading, as get() locks a key. So it waits for another transaction that
+    // has made or dropped the name, until that one ends. Except at read_committed the answer then
+    // holds until `txn` ends. Suspends. Errors: no_such_object, wrong_kind, bad_argument (such a
+    // name is impossible), and those of index.h.
+    Result<Index> index(Txn& txn, std::string_view name);
+    // The same for a heap.
+    Result<Heap> heap(Txn& txn, std::string_view name);
     // A row of list().
     struct Entry {
         std::string name;  // 1..128 bytes
@@ -154,8 +181,7 @@ public:
     // next call. Pages are filled to `fill_percent` (50..100). Takes the index's X lock; suspends.
     // Errors: bad_argument if the index is not empty, a key does not ascend or the percentage is
     // out of range; and those of index.h. An erased record counts until it is cleaned away.
-    Result<void> bulk_load(Txn& txn, Index index,
-                           std::move_only_function<bool(Slice& key, Slice& value)> next,
+    Result<void> bulk_load(Txn& txn, Index index, FunctionRef<bool(Slice& key, Slice& value)> next,
                            uint32_t fill_percent = 90);
 
     // Waits until everything up to `point` (from Txn::commit) is on disk. Suspends a user thread,
@@ -180,8 +206,9 @@ public:
     std::vector<TransactionInfo> transactions();
     // Ends a transaction of whatever thread. It is marked: its next call returns ended_by_operator,
     // after which it can only be rolled back. A wait for a lock ends with the same error. If its
-    // thread waits in sleep_for(), yield() or join(), or has ended, the transaction is rolled back
-    // at once, and its locks and log space are free. Otherwise that happens when its thread calls
+    // thread waits outside the store's calls, or has ended, the transaction is rolled back at once,
+    // and its locks and log space are free. Such waits are sleep_for(), yield(), join(), and those
+    // of sync.h, timer.h, fd.h and offload.h. Otherwise that happens when its thread calls
     // or waits next: code that computes without a call cannot be interrupted. Suspends a user
     // thread, blocks any other, until the mark is set. Errors: txn_ended if there is no such
     // transaction or it commits already, bad_argument for one of the store's own, store_closed,
@@ -203,7 +230,7 @@ public:
 private:
     friend struct sm::StoreAccess;
     explicit Store(std::unique_ptr<sm::Engine> engine);
-    using Body = std::move_only_function<Result<void>(Txn&)>;
+    using Body = FunctionRef<Result<void>(Txn&)>;
     static Result<void> run_body(sm::Engine& engine, Body body, const TxnOptions& options);
     template <class F>
     static auto run_on(sm::Engine& engine, F& fn, const TxnOptions& options)
@@ -214,17 +241,17 @@ private:
                 engine, [&](Txn& txn) -> Result<void> { return fn(txn); }, options);
         } else {
             std::optional<T> value;
-            TRY(run_body(
+            LOCKSTEP_TRY(run_body(
                 engine,
                 [&](Txn& txn) -> Result<void> {
-                    value.emplace(TRY(fn(txn)));
+                    value.emplace(LOCKSTEP_TRY(fn(txn)));
                     return {};
                 },
                 options));
             return std::move(*value);
         }
     }
-    Result<void> start_thread(std::move_only_function<void()> body, int worker);
+    Result<void> start_thread(std::unique_ptr<detail::Job> job, int worker);
     void let_go();
 
     std::unique_ptr<sm::Engine> engine_;

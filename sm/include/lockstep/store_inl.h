@@ -33,14 +33,20 @@ auto Store::start(F fn, int worker) -> Handle<detail::value_of<F&>> {
     using T = detail::value_of<F&>;
     Handle<T> handle;
     handle.state_ = std::make_shared<typename Handle<T>::State>();
-    handle.state_->started = start_thread(
-        [fn = std::move(fn), state = handle.state_]() mutable {
+    struct Call final : detail::Job {
+        Call(F&& f, std::shared_ptr<typename Handle<T>::State> s)
+            : fn(std::move(f)), state(std::move(s)) {}
+        void run() override {
             state->result.emplace(fn());
             state->task.finish();
-        },
-        worker);
+        }
+        F fn;
+        std::shared_ptr<typename Handle<T>::State> state;
+    };
+    handle.state_->started =
+        start_thread(std::make_unique<Call>(std::move(fn), handle.state_), worker);
     if (const Result<void>& started = handle.state_->started; !started) {
-        handle.state_->result.emplace(std::unexpected(started.error()));
+        handle.state_->result.emplace(Unexpected(started.error()));
         handle.state_->task.finish();
     }
     return handle;

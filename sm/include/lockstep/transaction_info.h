@@ -10,7 +10,8 @@ namespace lockstep {
 
 // What a transaction does at the moment.
 enum class TransactionState : uint8_t {
-    idle,       // its user thread waits in the application: sleep_for(), yield(), join()
+    idle,       // its user thread waits in the application: sleep_for(), yield(), join(), and the
+                   // waits of sync.h, timer.h, fd.h and offload.h
     running,    // an operation runs or waits for something other than a lock, or application code
                 // runs
     lock_wait,  // an operation waits for a lock

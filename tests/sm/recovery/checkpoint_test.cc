@@ -69,7 +69,7 @@ TEST_F(CheckpointTest, FirstChangeAfterACheckpointBringsThePage) {
                 }
                 return {};
             },
-            n));
+            n % 2));
     for (int i = 0; i < 8; ++i) ASSERT_OK(store.checkpoint());
     stop = true;
     for (auto& handle : handles) ASSERT_OK(handle.join());

@@ -80,6 +80,12 @@ const Call kCalls[] = {
      [](Things& t, Txn& txn) { return code_of(t.store.create_index(txn, "new")); }},
     {"create_heap", true, false,
      [](Things& t, Txn& txn) { return code_of(t.store.create_heap(txn, "new")); }},
+    {"open_or_create_index", true, false,
+     [](Things& t, Txn& txn) { return code_of(t.store.open_or_create_index(txn, "new")); }},
+    {"open_or_create_heap", true, false,
+     [](Things& t, Txn& txn) { return code_of(t.store.open_or_create_heap(txn, "new")); }},
+    {"index", false, false, [](Things& t, Txn& txn) { return code_of(t.store.index(txn, "i")); }},
+    {"heap", false, false, [](Things& t, Txn& txn) { return code_of(t.store.heap(txn, "h")); }},
     {"drop", true, false, [](Things& t, Txn& txn) { return code_of(t.store.drop(txn, "i")); }},
     {"bulk_load", true, false,
      [](Things& t, Txn& txn) {

@@ -165,6 +165,18 @@ const Operation kOperations[] = {
          return TRY(s.create_heap(t, "new heap")), Result<void>{};
      },
      {}},
+    {"open or create",
+     {},
+     [](Store& s, Txn& t) -> Result<void> {
+         for (int n = 0; n < 20; ++n) {
+             const std::string name = "new" + std::string(100, 'w') + std::to_string(n);
+             const ObjectId made = TRY(s.open_or_create_index(t, name)).id();
+             EXPECT_EQ(TRY(s.index(t, name)).id(), made);
+         }
+         TRY(s.open_or_create_index(t, "i"));
+         return TRY(s.open_or_create_heap(t, "new heap")), Result<void>{};
+     },
+     {}},
     {"drop index", {}, [](Store& s, Txn& t) { return s.drop(t, "i"); }, {}},
     {"drop heap", {}, [](Store& s, Txn& t) { return s.drop(t, "h"); }, {}},
     {"heap scan",

@@ -3,6 +3,7 @@
 // every misuse.
 #include <lockstep/store.h>
 #include "tests/steps_of_run.h"
+#include "threads/base/try.h"
 
 #include <gtest/gtest.h>
 

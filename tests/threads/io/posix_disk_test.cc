@@ -114,6 +114,21 @@ TEST_F(PosixDiskRefused, DirectIoRefusedIsDoneWithout) {
     });
 }
 
+// Also for root, whom the rights of the file do not stop.
+TEST_F(PosixDiskRefused, ReadOnlyFilesStayAsTheyAre) {
+    disk.close(make_file("f"));
+    const FileId file = *disk.open(rig.path("f"), Disk::kReadOnly);
+    const std::string before = content(file);
+    EXPECT_EQ(before, std::string(12'288, 'f'));
+    expect(disk.write_now(file, 0, "x", 1), ErrorCode::io_error, EBADF, "write");
+    EXPECT_FALSE(disk.truncate(file, 1));
+    EXPECT_FALSE(disk.allocate(file, 1 << 20));
+    EXPECT_EQ(content(file), before);
+    disk.close(file);
+    expect(disk.open(rig.path("none"), Disk::kReadOnly), ErrorCode::bad_path, ENOENT, "open");
+    EXPECT_FALSE(disk.exists(rig.path("none")));
+}
+
 TEST_F(PosixDiskRefused, AllocateLeavesTheFileAsItWas) {
     const FileId file = make_file("f");
     const std::string before = content(file);

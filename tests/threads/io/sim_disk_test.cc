@@ -168,6 +168,44 @@ TEST_F(SimDiskTest, DurableWriteIsSureAndAlone) {
     EXPECT_EQ(bytes_of(*disk.image(1, SimCrash::drop_unsynced)), a + c + a);
 }
 
+// On a disk that ignores durable writes, a sync follows: nothing is sure before it, all that was
+// complete before it is sure after it, and its failure is the write's.
+TEST(SimDiskSyncsAfterWrite, DurableWriteEndsWithTheSync) {
+    SimDisk disk({.seed = 5, .syncs_after_write = true});
+    EXPECT_TRUE(disk.syncs_after_write());
+    ManualClock clock;
+    const auto queue = std::move(*disk.make_queue(0, clock));
+    ASSERT_TRUE(disk.make_directory("d"));
+    const FileId file = *disk.open("d/f", Disk::kCreate);
+    ASSERT_TRUE(disk.sync_directory("d"));
+    ASSERT_TRUE(disk.allocate(file, 2 * kPage));
+    const std::vector<char> data(kPage, 'c');
+    ASSERT_TRUE(disk.write_now(file, 0, std::string(kPage, 'b').data(), kPage));
+    const std::string zeros(kPage, '\0'), b(kPage, 'b'), c(kPage, 'c');
+    const auto write = [&](uint64_t offset) {
+        Batch batch;
+        batch.add(IoKind::write, file, offset, const_cast<char*>(data.data()), kPage).durable =
+            true;
+        batch.submit(*queue);
+        EXPECT_TRUE(disk.advance(clock));
+        EXPECT_EQ(queue->poll(), 0u);  // written; the sync is in flight
+        EXPECT_EQ(bytes_of(*disk.image(1, SimCrash::keep_all)).substr(offset, kPage), c);
+        const std::string sure = bytes_of(*disk.image(1, SimCrash::drop_unsynced));
+        EXPECT_TRUE(sure.size() <= offset || sure.substr(offset, kPage) != c);
+        while (queue->in_flight() > 0) {
+            if (queue->poll() == 0) disk.advance(clock);
+        }
+        return batch.requests[0].result;
+    };
+    disk.faults().fail_nth(SimFault::sync_error, 1);
+    EXPECT_EQ(write(kPage), -EIO);
+    EXPECT_EQ(disk.faults().count(SimFault::sync_error), 1u);
+    EXPECT_EQ(bytes_of(*disk.image(1, SimCrash::keep_all)), b + c);
+    EXPECT_EQ(bytes_of(*disk.image(1, SimCrash::drop_unsynced)), "");
+    EXPECT_EQ(write(0), static_cast<int64_t>(kPage));
+    EXPECT_EQ(bytes_of(*disk.image(1, SimCrash::drop_unsynced)).substr(0, kPage), c);
+}
+
 TEST_F(SimDiskTest, LengthIsDurableAfterSyncOnly) {
     ASSERT_TRUE(disk.allocate(file, 10 * kPage));
     EXPECT_EQ(bytes_of(*disk.image(1, SimCrash::drop_unsynced)).size(), 0u);

@@ -11,9 +11,9 @@ using threads::SimFault;
 
 // LOG-5, for a write or a sync that fails at the n-th opportunity: nobody is told "durable"
 // afterwards, and what was told before is there.
-void fail_one(SimFault fault, uint64_t nth, uint64_t seed) {
+void fail_one(SimFault fault, uint64_t nth, uint64_t seed, bool by_sync = false) {
     SCOPED_TRACE(std::string(threads::sim_fault_name(fault)) + " " + std::to_string(nth));
-    SimDisk disk({.seed = seed});
+    SimDisk disk({.seed = seed, .syncs_after_write = by_sync});
     uint64_t acknowledged = 0;
     {
         SimBench bench(disk, seed);
@@ -69,6 +69,14 @@ TEST(LogFault, AFailedWriteStopsTheStore) {
 }
 TEST(LogFault, AFailedSyncStopsTheStore) {
     for (uint64_t nth : {1, 2, 5}) fail_one(SimFault::sync_error, nth, seed_of_run(20261121));
+}
+
+// The same where a sync behind each write makes it durable.
+TEST(LogFault, AFailedSyncBehindAWriteStopsTheStore) {
+    for (uint64_t nth : {1, 2, 5}) {
+        fail_one(SimFault::sync_error, nth, seed_of_run(20261121), true);
+        fail_one(SimFault::write_error, nth, seed_of_run(20261121), true);
+    }
 }
 
 // LOG-5: also not by a flush that was already gathering commits when the store stopped.

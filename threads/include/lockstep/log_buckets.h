@@ -12,6 +12,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include <lockstep/standard.h>  // keep: it refuses older standards
+
 namespace lockstep {
 
 // Bucket arithmetic; the caller keeps the counts. Never blocks.

@@ -1,14 +1,20 @@
-// result.h - errors as values: Error, Result<T>, and TRY to pass an error up.
+// result.h - errors as values: Error, Result<T>, and LOCKSTEP_TRY to pass an error up.
 //
 // Three kinds of failure are never mixed. A broken program stops (check.h). An operating failure is
 // an Error in a Result. An ordinary outcome ("no such key") is part of the value.
 #pragma once
 
 #include <cstdint>
-#include <expected>
+#include <memory>
 #include <string>
 #include <type_traits>
 #include <utility>
+#include <version>
+#ifdef __cpp_lib_expected
+#include <expected>
+#endif
+
+#include <lockstep/standard.h>  // keep: it refuses older standards
 
 namespace lockstep {
 
@@ -57,9 +63,9 @@ namespace lockstep {
 // What failed; LOCKSTEP_ERRORS gives the meanings.
 enum class ErrorCode : uint16_t {
     none = 0,
-#define X(name, text) name,
-    LOCKSTEP_ERRORS(X)
-#undef X
+#define LOCKSTEP_ERROR_CODE(name, text) name,
+    LOCKSTEP_ERRORS(LOCKSTEP_ERROR_CODE)
+#undef LOCKSTEP_ERROR_CODE
 };
 
 // Name as written in code ("lock_timeout") and one-line meaning. Static strings.
@@ -88,23 +94,216 @@ struct Error {
 };
 static_assert(std::is_trivially_copyable_v<Error>);
 
-// Value or Error, as std::expected. A dropped Result is a compiler warning, in applications too;
-// libstdc++ 12 has no [[nodiscard]] on std::expected. To drop one on purpose, cast it to void.
-template <class T = void>
-class [[nodiscard]] Result : public std::expected<T, Error> {
+// An error on its way into a Result: what a function returns to fail.
+class [[nodiscard]] Unexpected {
 public:
-    using std::expected<T, Error>::expected;
-    Result() = default;
-    Result(std::expected<T, Error> other) : std::expected<T, Error>(std::move(other)) {}
+    // Holds a copy of the error, which error() gives back.
+    constexpr explicit Unexpected(const Error& error) noexcept : error_(error) {}
+    constexpr Error& error() noexcept { return error_; }
+    constexpr const Error& error() const noexcept { return error_; }
+#ifdef __cpp_lib_expected
+    operator std::unexpected<Error>() const noexcept { return std::unexpected<Error>(error_); }
+#endif
+
+private:
+    Error error_;
 };
 
+template <class T = void>
+class Result;
+
+namespace detail {
+template <class U>
+inline constexpr bool is_failure = std::is_same_v<U, Unexpected>;
+template <class U>
+inline constexpr bool is_failure<Result<U>> = true;
+#ifdef __cpp_lib_expected
+template <class E>
+inline constexpr bool is_failure<std::unexpected<E>> = true;
+#endif
+// What Result<T>(U) takes as a value.
+template <class T, class U>
+concept ValueFor = !is_failure<std::remove_cvref_t<U>> && std::is_constructible_v<T, U>;
+template <class T>
+concept TrivialCopy = std::is_trivially_copyable_v<T> && std::is_copy_constructible_v<T>;
+// Prints the error to stderr and aborts: the program took a value that is not there.
+[[noreturn, gnu::cold, gnu::noinline]] void stop_without_value(const Error& error);
+}  // namespace detail
+
+// Value or Error. Its members are those of std::expected, without the monadic ones; its layout is
+// the same in every standard. A dropped Result is a compiler warning, in applications too. To drop
+// one on purpose, cast it to void. An Error comes in as Unexpected, or where the library has it as
+// std::unexpected<Error>.
+template <class T>
+class [[nodiscard]] Result {
+    static_assert(!std::is_reference_v<T> && !std::is_const_v<T> && !std::is_volatile_v<T>);
+    static_assert(std::is_object_v<T> && !std::is_array_v<T>);
+    static_assert(!detail::is_failure<T>);  // an error is no value
+
+public:
+    // What generic code asks for.
+    using value_type = T;
+    using error_type = Error;
+
+    // Holds a default value, the given value, or the given error.
+    Result() noexcept(std::is_nothrow_default_constructible_v<T>)
+        requires std::is_default_constructible_v<T>
+        : value_(), has_value_(true) {}
+    template <class U = T>
+        requires detail::ValueFor<T, U>
+    explicit(!std::is_convertible_v<U, T>)
+        Result(U&& value) noexcept(std::is_nothrow_constructible_v<T, U>)
+        : value_(std::forward<U>(value)), has_value_(true) {}
+    Result(const Unexpected& failure) noexcept : error_(failure.error()), has_value_(false) {}
+#ifdef __cpp_lib_expected
+    Result(const std::unexpected<Error>& failure) noexcept
+        : error_(failure.error()), has_value_(false) {}
+#endif
+    // A Result of another type whose values convert.
+    template <class U>
+        requires(!std::is_same_v<T, U> && !std::is_void_v<U> && std::is_constructible_v<T, U>)
+    explicit(!std::is_convertible_v<U, T>) Result(Result<U> other) : has_value_(other.has_value()) {
+        if (has_value_) std::construct_at(std::addressof(value_), std::move(*other));
+        else std::construct_at(&error_, other.error());
+    }
+    // Copies and moves what is held. A Result that was moved from still holds its moved-from value.
+    Result(const Result&)
+        requires detail::TrivialCopy<T>
+    = default;
+    Result(const Result& other)
+        requires(!detail::TrivialCopy<T> && std::is_copy_constructible_v<T>)
+        : has_value_(other.has_value_) {
+        if (has_value_) std::construct_at(std::addressof(value_), other.value_);
+        else std::construct_at(&error_, other.error_);
+    }
+    Result(Result&&)
+        requires detail::TrivialCopy<T>
+    = default;
+    Result(Result&& other) noexcept(std::is_nothrow_move_constructible_v<T>)
+        requires(!detail::TrivialCopy<T> && std::is_move_constructible_v<T>)
+        : has_value_(other.has_value_) {
+        if (has_value_) std::construct_at(std::addressof(value_), std::move(other.value_));
+        else std::construct_at(&error_, other.error_);
+    }
+    Result& operator=(const Result& other)
+        requires(std::is_copy_constructible_v<T> && std::is_copy_assignable_v<T>)
+    {
+        if (this != &other) assign(other);
+        return *this;
+    }
+    Result& operator=(Result&& other) noexcept(
+        std::is_nothrow_move_constructible_v<T>&& std::is_nothrow_move_assignable_v<T>)
+        requires(std::is_move_constructible_v<T> && std::is_move_assignable_v<T>)
+    {
+        if (this != &other) assign(std::move(other));
+        return *this;
+    }
+    ~Result()
+        requires std::is_trivially_destructible_v<T>
+    = default;
+    ~Result() {
+        if (has_value_) std::destroy_at(std::addressof(value_));
+    }
+    // True if it holds a value and no error.
+    bool has_value() const noexcept { return has_value_; }
+    explicit operator bool() const noexcept { return has_value_; }
+    // The value, which must be there.
+    T& operator*() & noexcept { return value_; }
+    const T& operator*() const& noexcept { return value_; }
+    T&& operator*() && noexcept { return std::move(value_); }
+    T* operator->() noexcept { return std::addressof(value_); }
+    const T* operator->() const noexcept { return std::addressof(value_); }
+    // The value. If there is none, prints the error and aborts.
+    T& value() & { return require(), value_; }
+    const T& value() const& { return require(), value_; }
+    T&& value() && { return require(), std::move(value_); }
+    // The value, or `other` if there is none.
+    template <class U>
+    T value_or(U&& other) const& {
+        return has_value_ ? value_ : static_cast<T>(std::forward<U>(other));
+    }
+    template <class U>
+    T value_or(U&& other) && {
+        return has_value_ ? std::move(value_) : static_cast<T>(std::forward<U>(other));
+    }
+    // The error, which must be there.
+    Error& error() noexcept { return error_; }
+    const Error& error() const noexcept { return error_; }
+
+private:
+    void require() const {
+        if (!has_value_) [[unlikely]]
+            detail::stop_without_value(error_);
+    }
+    template <class Other>
+    void assign(Other&& other) {
+        if (has_value_ && other.has_value_) {
+            value_ = std::forward<Other>(other).value_;
+        } else if (other.has_value_) {
+            std::construct_at(std::addressof(value_), std::forward<Other>(other).value_);
+        } else {
+            if (has_value_) std::destroy_at(std::addressof(value_));
+            std::construct_at(&error_, other.error_);
+        }
+        has_value_ = other.has_value_;
+    }
+
+    union {
+        T value_;
+        Error error_;
+    };
+    bool has_value_;
+};
+
+// Nothing or Error.
+template <>
+class [[nodiscard]] Result<void> {
+public:
+    // What generic code asks for.
+    using value_type = void;
+    using error_type = Error;
+
+    // Holds no error, or the given one.
+    constexpr Result() noexcept : none_(), has_value_(true) {}
+    Result(const Unexpected& failure) noexcept : error_(failure.error()), has_value_(false) {}
+#ifdef __cpp_lib_expected
+    Result(const std::unexpected<Error>& failure) noexcept
+        : error_(failure.error()), has_value_(false) {}
+#endif
+    // True if it holds no error.
+    bool has_value() const noexcept { return has_value_; }
+    explicit operator bool() const noexcept { return has_value_; }
+    // Does nothing; so that generic code may treat all Results alike.
+    void operator*() const noexcept {}
+    // Returns if there is no error. Else prints it and aborts.
+    void value() const {
+        if (!has_value_) [[unlikely]]
+            detail::stop_without_value(error_);
+    }
+    // The error, which must be there.
+    Error& error() noexcept { return error_; }
+    const Error& error() const noexcept { return error_; }
+
+private:
+    struct None {};
+    union {
+        None none_;
+        Error error_;
+    };
+    bool has_value_;
+};
+static_assert(std::is_trivially_copyable_v<Result<void>>);
+// One layout in every standard, and copies of plain values are plain copies.
+static_assert(sizeof(Result<void>) == sizeof(Error) + alignof(Error));
+static_assert(sizeof(Result<void*>) == sizeof(Result<void>));
+static_assert(std::is_trivially_copy_constructible_v<Result<void*>>);
+static_assert(std::is_trivially_destructible_v<Result<void*>>);
+
 // Makes an error to return. Cold and out of line: hot paths carry one call.
-[[gnu::cold, gnu::noinline]] std::unexpected<Error> fail(ErrorCode code, const char* what = nullptr,
-                                                         uint64_t a = 0, uint64_t b = 0,
-                                                         uint64_t c = 0);
-[[gnu::cold, gnu::noinline]] std::unexpected<Error> fail_os(ErrorCode code, int err,
-                                                            const char* what = nullptr,
-                                                            uint64_t a = 0, uint64_t b = 0);
+[[gnu::cold, gnu::noinline]] Unexpected fail(ErrorCode code, const char* what = nullptr,
+                                             uint64_t a = 0, uint64_t b = 0, uint64_t c = 0);
+[[gnu::cold, gnu::noinline]] Unexpected fail_os(ErrorCode code, int err, const char* what = nullptr,
+                                                uint64_t a = 0, uint64_t b = 0);
 
 namespace detail {
 template <class T>
@@ -118,10 +317,10 @@ inline void take(Result<void>&) {}
 
 // The value of a Result; on error, returns the error from the enclosing function. A GNU statement
 // expression, so it can be an operand.
-#define TRY(...)                                         \
-    ({                                                   \
-        auto try_result_ = (__VA_ARGS__);                \
-        if (!try_result_) [[unlikely]]                   \
-            return std::unexpected(try_result_.error()); \
-        ::lockstep::detail::take(try_result_);           \
+#define LOCKSTEP_TRY(...)                                       \
+    __extension__({                                             \
+        auto try_result_ = (__VA_ARGS__);                       \
+        if (!try_result_) [[unlikely]]                          \
+            return ::lockstep::Unexpected(try_result_.error()); \
+        ::lockstep::detail::take(try_result_);                  \
     })

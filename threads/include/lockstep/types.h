@@ -7,6 +7,8 @@
 #include <functional>
 #include <string_view>
 
+#include <lockstep/standard.h>  // keep: it refuses older standards
+
 namespace lockstep {
 
 // A distinct integer type. Ids of different kinds do not mix, and no number converts to an id by

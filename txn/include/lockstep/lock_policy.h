@@ -11,6 +11,8 @@
 
 #include <cstdint>
 
+#include <lockstep/standard.h>  // keep: it refuses older standards
+
 namespace lockstep {
 
 // Which of several blocked requests for one lock is granted first.

@@ -1,0 +1,140 @@
+// labels: unit
+// run_test.cc - what run(), start() and begin() promise besides the transaction itself: which
+// errors are repeated, which workers exist, which transactions are counted.
+#include "tests/sm/store_crash_util.h"
+#include "threads/sync/event.h"
+
+namespace lockstep {
+namespace {
+
+template <class T>
+ErrorCode code_of(const Result<T>& r) {
+    return r ? ErrorCode::none : r.error().code;
+}
+
+class Run : public StoreCrash {
+protected:
+    // Holds X on "k" of `rows` while `other` runs on a thread of its own.
+    static void with_key_locked(Store& store, Index rows, std::function<void()> other) {
+        on_thread(store, [&] {
+            Result<Txn> holder = store.begin();
+            ASSERT_TRUE(holder);
+            ASSERT_TRUE(rows.put(*holder, "k", "held"));
+            auto done = store.start([&]() -> Result<void> {
+                other();
+                return {};
+            });
+            EXPECT_TRUE(done.join());
+            EXPECT_TRUE(holder->abort());
+        });
+    }
+    static Index make_rows(Store& store) {
+        Index rows;
+        EXPECT_TRUE(store.run([&](Txn& txn) -> Result<void> {
+            rows = TRY(store.create_index(txn, "rows"));
+            return rows.put(txn, "k", "0");
+        }));
+        return rows;
+    }
+};
+
+constexpr TxnOptions kHasty{.lock_timeout = 5 * kMillisecond};
+
+// The timeout is the caller's bound on its wait; a repetition would wait many times as long.
+TEST_F(Run, LockTimeoutIsReturnedAndNotRepeated) {
+    Store store = open("a");
+    const Index rows = make_rows(store);
+    int tries = 0;
+    with_key_locked(store, rows, [&] {
+        const Result<void> done = store.run(
+            [&](Txn& txn) {
+                ++tries;
+                return rows.put(txn, "k", "1");
+            },
+            kHasty);
+        EXPECT_EQ(code_of(done), ErrorCode::lock_timeout);
+    });
+    EXPECT_EQ(tries, 1);
+    EXPECT_EQ(store.stats().deadlock_retries, 0u);
+}
+
+// The same if the function drops the error: the cause decides, not how the commit fails.
+TEST_F(Run, DroppedLockTimeoutIsNotRepeatedEither) {
+    Store store = open("a");
+    const Index rows = make_rows(store);
+    int tries = 0;
+    with_key_locked(store, rows, [&] {
+        const Result<void> done = store.run(
+            [&](Txn& txn) -> Result<void> {
+                ++tries;
+                EXPECT_EQ(code_of(rows.put(txn, "k", "1")), ErrorCode::lock_timeout);
+                return {};
+            },
+            kHasty);
+        EXPECT_EQ(code_of(done), ErrorCode::txn_aborting);
+    });
+    EXPECT_EQ(tries, 1);
+    EXPECT_EQ(store.stats().deadlock_retries, 0u);
+}
+
+TEST_F(Run, DeadlockVictimIsRepeatedEvenIfItDropsTheError) {
+    Store store = open("a");
+    const Index rows = make_rows(store);
+    int tries = 0;
+    const auto both = [&](const char* first, const char* second) {
+        return [&, first, second](Txn& txn) -> Result<void> {
+            ++tries;
+            TRY(rows.put(txn, first, "1"));
+            sleep_for(kMillisecond);
+            (void)rows.put(txn, second, "1");
+            return {};
+        };
+    };
+    auto one = store.spawn(both("a", "b")), two = store.spawn(both("b", "a"));
+    EXPECT_TRUE(one.join());
+    EXPECT_TRUE(two.join());
+    EXPECT_GE(tries, 3);
+    EXPECT_EQ(store.stats().deadlock_retries, uint64_t(tries) - 2);
+}
+
+TEST_F(Run, WorkersOutOfRangeAreRefused) {
+    Store store = open("a", small_options(2));
+    const auto nothing = []() -> Result<int> { return 1; };
+    for (const int worker : {Store::kAnyWorker, 0, 1})
+        EXPECT_EQ(code_of(store.start(nothing, worker).join()), ErrorCode::none) << worker;
+    for (const int worker : {2, 3, 64, INT_MAX, -2, INT_MIN}) {
+        const Result<int> started = store.start(nothing, worker).join();
+        ASSERT_EQ(code_of(started), ErrorCode::bad_argument) << worker;
+        EXPECT_NE(started.error().text().find("worker"), std::string::npos);
+        EXPECT_NE(started.error().text().find("2"), std::string::npos) << started.error().text();
+        EXPECT_EQ(code_of(store.spawn([](Txn&) -> Result<void> { return {}; }, {}, worker).join()),
+                  ErrorCode::bad_argument);
+    }
+}
+
+TEST_F(Run, StatisticsTellBegunTransactionsFromWaitingOnes) {
+    Options options = small_options();
+    options.transactions_max = 16;
+    Store store = open("a", options);
+    EXPECT_EQ(store.stats().transactions_live, 0u);
+    bool let_go = false;
+    std::vector<Handle<void>> handles;
+    on_thread(store, [&] {
+        for (int i = 0; i < 20; ++i)
+            handles.push_back(store.spawn([&](Txn&) -> Result<void> {
+                while (!let_go) sleep_for(kMillisecond);
+                return {};
+            }));
+        sleep_for(20 * kMillisecond);
+        const StoreStats full = store.stats();
+        EXPECT_EQ(full.transactions_live, 16u);
+        EXPECT_EQ(full.transactions_waiting, 4u);
+        let_go = true;
+    });
+    for (auto& handle : handles) EXPECT_TRUE(handle.join());
+    EXPECT_EQ(store.stats().transactions_live, 0u);
+    EXPECT_EQ(store.stats().transactions_waiting, 0u);
+}
+
+}  // namespace
+}  // namespace lockstep

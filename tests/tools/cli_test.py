@@ -1,0 +1,92 @@
+#!/usr/bin/env python3
+"""cli_test.py - `lockstep` as a person at the command line sees it: dump-log and dump-page work on
+files that they may not write, and leave every byte and every time stamp as it was.
+
+Usage: cli_test.py LOCKSTEP DRIVER
+"""
+
+import hashlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+LOCKSTEP, DRIVER = (os.path.abspath(path) for path in sys.argv[1:3])
+NOBODY = 65534
+
+
+def state_of(store):
+    """Name -> what must not change."""
+    state = {}
+    for name in sorted(os.listdir(store)):
+        path = os.path.join(store, name)
+        about = os.stat(path)
+        with open(path, "rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        state[name] = (digest, about.st_size, about.st_mtime_ns, about.st_mode)
+    return state
+
+
+def without_rights():
+    """Nobody may write the files; root is not refused, so it becomes another user."""
+    if os.geteuid() == 0:
+        os.setgid(NOBODY)
+        os.setuid(NOBODY)
+
+
+def run(*arguments, says=""):
+    done = subprocess.run(
+        [LOCKSTEP, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=100,
+        preexec_fn=without_rights,
+    )
+    text = done.stdout + done.stderr
+    if done.returncode != 0 or says not in text:
+        sys.exit(f"{arguments}: status {done.returncode}, expected text '{says}':\n{text[-2000:]}")
+    return text
+
+
+def drive(store, *more, kill_after=None):
+    """Makes the store or works on it; killed after so many seconds, or closed."""
+    small = "--workers 1 --warmup 0 --pool 64M --log-size 256M".split()
+    driver = subprocess.Popen([DRIVER, "--path", store, *small, *more], stdout=subprocess.DEVNULL)
+    if kill_after is not None:
+        time.sleep(kill_after)
+        driver.send_signal(signal.SIGKILL)
+    if driver.wait(timeout=250) != (0 if kill_after is None else -signal.SIGKILL):
+        sys.exit(f"the driver ended with status {driver.returncode}")
+
+
+def check(store):
+    for name in os.listdir(store):
+        os.chmod(os.path.join(store, name), 0o444)
+    os.chmod(store, 0o555)
+    before = state_of(store)
+    run("dump-log", store, "--count", "100", says="read up to")
+    run("dump-log", store, says="recorded durable end")
+    run("dump-page", store, "0", says="superblock")
+    run("dump-page", store, "2", "--bytes", says="checksum")
+    after = state_of(store)
+    if before != after:
+        sys.exit(f"a dump has changed the store:\n{before}\n{after}")
+    os.chmod(store, 0o755)
+    for name in os.listdir(store):
+        os.chmod(os.path.join(store, name), 0o644)
+
+
+directory = tempfile.mkdtemp(prefix="lockstep-cli-")
+try:
+    os.chmod(directory, 0o755)
+    path = os.path.join(directory, "store")
+    drive(path, "--warehouses", "1", "--transactions", "500")
+    check(path)
+    drive(path, "--duration", "60", kill_after=2)
+    check(path)
+    print("2 passed, 0 failed")
+finally:
+    shutil.rmtree(directory, ignore_errors=True)

@@ -1,0 +1,37 @@
+// fd_poll.h - one wait for a file descriptor of the application.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "threads/base/check.h"
+
+namespace lockstep::threads {
+
+struct Thread;
+
+// The waiting thread owns it, and keeps it until `done` has begun. `done` runs once: in the
+// worker's scheduler, or on the poller's kernel thread. It must not block.
+struct FdPoll {
+    int fd = -1;
+    uint32_t events = 0;                       // of poll(2)
+    void (*done)(FdPoll&, int32_t) = nullptr;  // with the events that hold, or -errno
+    uint64_t number = 0;                       // of the poller: no other wait had it
+    uint32_t place = UINT32_MAX;               // in the poller's table, under its mutex
+
+    // --- for the waiting thread (worker/wait_fd.cc)
+    Thread* thread = nullptr;
+    int32_t result = 0;  // valid once complete
+    std::atomic<bool> complete{false};
+    std::atomic<bool> ended{false};  // the store closes
+    FdPoll* prev = nullptr;          // list of the worker, under its lock
+    FdPoll* next = nullptr;
+
+    // What a waiter has filled in.
+    void assert_state() const {
+        DCHECK(fd >= 0 && done != nullptr && !complete.load(std::memory_order_relaxed));
+        DCHECK((events >> 16) == 0);
+    }
+};
+
+}  // namespace lockstep::threads

@@ -1,0 +1,251 @@
+// stack_sample.cc - the handler of SIGURG, and the request that it answers.
+#include "threads/thread/stack_sample.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <time.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+
+#include "threads/base/check.h"
+#include "threads/base/spin_lock.h"
+#include "threads/base/symbols.h"
+#include "threads/thread/stack.h"
+#include "threads/thread/thread.h"
+
+namespace lockstep::threads {
+namespace {
+
+constexpr int kSignal = SIGURG;
+constexpr size_t kFramesMax = 48, kWordsMax = 512;
+
+// A process has one handler for a signal, so its state belongs to the process. Protected by lock;
+// `previous` is constant while our handler may run.
+SpinLock lock;
+uint32_t holders = 0;
+struct sigaction previous;
+bool is_beneath = false;  // the application installed a handler above ours
+
+// The request. `phase` is 4 * its number + one of the states; the handler moves asked -> filling ->
+// filled, the asker everything else.
+enum : uint32_t { kFree, kAsked, kFilling, kFilled, kStates };
+std::atomic<uint32_t> phase{kFree};
+std::atomic<bool> busy{false};  // a take() is active
+std::atomic<pthread_t> target;  // which kernel thread is asked; written in state free
+struct {
+    uint64_t thread_id;
+    const char* name;
+    size_t frame_count, word_count, gap, rest;
+    uintptr_t frames[kFramesMax];
+    uintptr_t words[kWordsMax];
+} answer;  // written by the handler in state filling
+static_assert(std::atomic<uint32_t>::is_always_lock_free);  // the handler uses one
+
+struct Registers {
+    uintptr_t pc, sp, fp;
+};
+
+Registers registers_of(const void* context) {
+    const mcontext_t& m = static_cast<const ucontext_t*>(context)->uc_mcontext;
+#if defined(__x86_64__)
+    return {static_cast<uintptr_t>(m.gregs[REG_RIP]), static_cast<uintptr_t>(m.gregs[REG_RSP]),
+            static_cast<uintptr_t>(m.gregs[REG_RBP])};
+#elif defined(__aarch64__)
+    return {m.pc, m.sp, m.regs[29]};
+#else
+#error "registers of a signal's context"
+#endif
+}
+
+// Reads the stack of another function, red zones of a sanitizer included.
+#if defined(__clang__) || defined(__GNUC__)
+#define LOCKSTEP_READS_STACK __attribute__((no_sanitize("address", "thread"), noinline))
+#endif
+
+LOCKSTEP_READS_STACK uintptr_t word(uintptr_t address) {
+    return *reinterpret_cast<const volatile uintptr_t*>(address);
+}
+
+LOCKSTEP_READS_STACK void copy_stack(const Registers& at, const Stack& stack) {
+    const auto base = reinterpret_cast<uintptr_t>(stack.base),
+               top = reinterpret_cast<uintptr_t>(stack.top);
+    answer.frames[0] = at.pc;
+    answer.frame_count = 1;
+    answer.word_count = 0;
+    answer.gap = answer.rest = 0;
+    if (at.sp < base || at.sp >= top) return;  // in the middle of a switch
+    constexpr uintptr_t kWord = sizeof(uintptr_t);
+    for (uintptr_t a = (at.sp + kWord - 1) / kWord * kWord;
+         a + kWord <= top && answer.word_count < kWordsMax; a += kWord)
+        answer.words[answer.word_count++] = word(a);
+    const auto index = [&](uintptr_t address) {
+        return std::min((address - at.sp) / kWord, answer.word_count);
+    };
+    // A frame has the caller's frame pointer, and above it the return address.
+    uintptr_t fp = at.fp, below = at.sp;
+    while (answer.frame_count < kFramesMax && fp >= below && fp % kWord == 0 &&
+           fp + 2 * kWord <= top) {
+        if (answer.frame_count <= 2) answer.gap = index(fp);
+        answer.frames[answer.frame_count++] = word(fp + kWord);
+        below = fp + 2 * kWord;
+        fp = word(fp);
+    }
+    // Of thread_entry() and what called it.
+    constexpr uintptr_t kFirstFrames = 512;
+    answer.rest = top - below < kFirstFrames ? answer.word_count : index(below);
+}
+
+void fill(const void* context) {
+    const Thread* thread = current();
+    answer.thread_id = 0;
+    answer.frame_count = answer.word_count = answer.gap = answer.rest = 0;
+    if (thread == nullptr || thread->stack == nullptr) return;
+    answer.thread_id = thread->id;
+    answer.name = thread->name;
+    copy_stack(registers_of(context), *static_cast<const Stack*>(thread->stack));
+}
+
+// The default action of SIGURG is to do nothing.
+void pass_on(int number, siginfo_t* info, void* context) {
+    if (previous.sa_flags & SA_SIGINFO) previous.sa_sigaction(number, info, context);
+    else if (previous.sa_handler != SIG_DFL && previous.sa_handler != SIG_IGN)
+        previous.sa_handler(number);
+}
+
+void handle(int number, siginfo_t* info, void* context) {
+    if (info->si_code != SI_QUEUE || info->si_pid != getpid() ||
+        info->si_value.sival_ptr != static_cast<void*>(&answer))
+        return pass_on(number, info, context);
+    const int error = errno;
+    uint32_t asked = phase.load(std::memory_order_acquire);
+    // SS-2.
+    if (asked % kStates == kAsked &&
+        pthread_equal(target.load(std::memory_order_relaxed), pthread_self()) &&
+        phase.compare_exchange_strong(asked, asked - kAsked + kFilling,
+                                      std::memory_order_acq_rel)) {
+        fill(context);
+        phase.store(asked - kAsked + kFilled, std::memory_order_release);
+    }
+    errno = error;
+}
+
+bool is_ours(const struct sigaction& action) {
+    return (action.sa_flags & SA_SIGINFO) && action.sa_sigaction == handle;
+}
+bool is_standard(const struct sigaction& action) {
+    return !(action.sa_flags & SA_SIGINFO) &&
+           (action.sa_handler == SIG_DFL || action.sa_handler == SIG_IGN);
+}
+bool installed() {
+    struct sigaction now {};
+    return sigaction(kSignal, nullptr, &now) == 0 && is_ours(now);
+}
+
+void pause_for(Nanos time) {
+    const timespec pause{.tv_sec = 0, .tv_nsec = static_cast<long>(time)};
+    nanosleep(&pause, nullptr);
+}
+
+// Waits for the answer to request `asked`. False: it is withdrawn.
+bool await_answer(uint32_t asked) {
+    constexpr int kPauses = 100;
+    for (int i = 0; phase.load(std::memory_order_acquire) != asked - kAsked + kFilled; ++i) {
+        uint32_t unanswered = asked;
+        if (i >= kPauses && phase.compare_exchange_strong(unanswered, asked - kAsked + kStates,
+                                                          std::memory_order_acq_rel))
+            return false;
+        pause_for(kMillisecond);
+    }
+    return true;
+}
+
+StackSample copy_answer() {
+    DCHECK(phase.load() % kStates == kFilled);
+    DCHECK(answer.frame_count <= kFramesMax && answer.word_count <= kWordsMax);
+    StackSample sample;
+    sample.thread_id = answer.thread_id;
+    if (answer.thread_id != 0) sample.name = answer.name;
+    sample.gap = answer.gap;
+    sample.rest = answer.rest;
+    DCHECK(sample.gap <= sample.rest && sample.rest <= answer.word_count);
+    sample.frames.assign(answer.frames, answer.frames + answer.frame_count);
+    sample.words.assign(answer.words, answer.words + answer.word_count);
+    return sample;
+}
+
+}  // namespace
+
+StackSamples::StackSamples() {
+    SpinGuard guard(lock);
+    if (holders++ > 0) return;
+    struct sigaction now {};
+    CHECK(sigaction(kSignal, nullptr, &now) == 0);
+    // An unknown handler may pass on to ours. Above it, ours would be its own predecessor.
+    if (is_ours(now) || (is_beneath && !is_standard(now))) return;
+    is_beneath = false;
+    previous = now;  // before ours can run
+    struct sigaction ours {};
+    ours.sa_sigaction = handle;
+    ours.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART;
+    sigemptyset(&ours.sa_mask);
+    CHECK(sigaction(kSignal, &ours, nullptr) == 0);
+}
+
+StackSamples::~StackSamples() {
+    SpinGuard guard(lock);
+    DCHECK(holders > 0);
+    if (--holders > 0) return;
+    DCHECK(!is_ours(previous));  // SS-1
+    is_beneath = !installed();
+    if (!is_beneath) CHECK(sigaction(kSignal, &previous, nullptr) == 0);
+}
+
+std::optional<StackSample> StackSamples::take(pthread_t worker) {
+    DCHECK(current() == nullptr);
+    if (!installed()) return std::nullopt;
+    while (busy.exchange(true, std::memory_order_acquire)) pause_for(kMillisecond);
+    const uint32_t asked = phase.load(std::memory_order_relaxed) + kAsked;
+    DCHECK(asked % kStates == kAsked);
+    target.store(worker, std::memory_order_relaxed);
+    phase.store(asked, std::memory_order_release);
+    std::optional<StackSample> sample;
+    const sigval value{.sival_ptr = &answer};
+    const bool sent = pthread_sigqueue(worker, kSignal, value) == 0;
+    if (await_answer(asked) && sent) sample = copy_answer();
+    // The next request has another number.
+    phase.store(asked - kAsked + kStates, std::memory_order_relaxed);
+    busy.store(false, std::memory_order_release);
+    return sample;
+}
+
+std::string StackSample::text() const {
+    DCHECK(thread_id != 0 || frames.empty());
+    std::string lines;
+    const CodeMap code;
+    size_t number = 0;
+    const auto line = [&](const char* mark, uintptr_t address) {
+        lines += "\n  #" + std::to_string(number++) + mark + symbol_of(address);
+    };
+    // Not every word that looks like a return address is one of an active call.
+    const auto guess = [&](size_t begin, size_t end, size_t most) {
+        for (size_t i = begin; i < end && most > 0; ++i) {
+            if (!code.is_return_address(words[i])) continue;
+            if (frames.size() > 1 && words[i] == frames[1]) continue;
+            line(" maybe ", words[i] - 1);
+            --most;
+        }
+    };
+    constexpr size_t kGapMost = 8, kRestMost = 24;
+    if (!frames.empty()) line(" ", frames[0]);
+    // A return address may lie behind the caller's last instruction.
+    if (frames.size() > 1) line(" ", frames[1] - 1);
+    guess(0, gap, kGapMost);
+    for (size_t i = 2; i < frames.size(); ++i) line(" ", frames[i] - 1);
+    guess(rest, words.size(), kRestMost);
+    return lines;
+}
+
+}  // namespace lockstep::threads

@@ -1,0 +1,49 @@
+// stack_sample.h - asks a worker's kernel thread which user thread it runs, and for its stack.
+//
+// Concepts   take() sends SIGURG to the kernel thread. Its handler copies the program counter, the
+//            chain of frame pointers and the innermost words of the user thread's stack. The caller
+//            names the addresses afterwards, outside the handler. The system ignores SIGURG by
+//            default and few programs use it, so a signal that arrives late does no harm.
+//            A chain of frame pointers breaks in code that was compiled without them, such as the C
+//            library. Then words of the stack that look like return addresses stand in.
+// Invariants SS-1 The handler of the process is ours while a StackSamples exists, and afterwards
+//            the one before it. Signals that take() did not send go to that one. A handler that the
+//            application installs meanwhile is left alone; take() then sends nothing.
+//            SS-2 One sample is taken at a time. A handler that comes too late finds its number
+//            outdated and writes nothing. [checked: handle()]
+// Blocking   take() waits up to 100 ms for the kernel thread. The handler is async-signal-safe.
+#pragma once
+
+#include <pthread.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace lockstep::threads {
+
+struct StackSample {
+    uint64_t thread_id = 0;  // of the user thread; 0: the scheduler ran
+    const char* name = "";   // of the user thread, static
+    // words[0 .. gap) lie before the chain's second frame, and words[rest ..) behind its last one.
+    // Functions without frame pointers, such as the C library's, have their frames there.
+    size_t gap = 0, rest = 0;
+    std::vector<uintptr_t> frames;  // program counter, then return addresses, innermost first
+    std::vector<uintptr_t> words;   // of the stack, innermost first
+    // A line for each frame.
+    [[gnu::cold]] std::string text() const;
+};
+
+// Keeps the handler installed; the process has one in all. Any kernel thread.
+class StackSamples {
+public:
+    StackSamples();
+    ~StackSamples();
+    StackSamples(const StackSamples&) = delete;
+    StackSamples& operator=(const StackSamples&) = delete;
+    // Empty if the kernel thread, which must live, does not answer.
+    std::optional<StackSample> take(pthread_t worker);
+};
+
+}  // namespace lockstep::threads
