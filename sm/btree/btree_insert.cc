@@ -108,7 +108,7 @@ std::unexpected<Error> key_too_long(size_t bytes) {
 }
 
 Result<void> check_write(const txn::Transaction& txn, size_t key_bytes, size_t value_bytes) {
-    if (txn.must_abort) return fail(ErrorCode::txn_aborting, "transaction", txn.id.value);
+    if (txn.must_abort()) return fail(ErrorCode::txn_aborting, "transaction", txn.id.value);
     if (txn.read_only) return fail(ErrorCode::read_only, "transaction", txn.id.value);
     if (key_bytes > kKeyBytesMax) return key_too_long(key_bytes);
     if (value_bytes > kValueBytesMax)

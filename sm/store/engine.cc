@@ -11,6 +11,7 @@
 #include "sm/recovery/recovery.h"
 #include "sm/store/catalog.h"
 #include "sm/store/ghost_cleaner.h"
+#include "sm/store/txn_watch.h"
 #include "threads/base/rng.h"
 
 namespace lockstep::sm {
@@ -249,6 +250,8 @@ Result<void> Engine::build(std::string_view path, bool fresh) {
     checkpointer = own(own_checkpointer_, std::make_unique<Checkpointer>(*this));
     ghosts = std::make_unique<GhostCleaner>(*this);
     ghost_notes = ghosts.get();
+    watch = std::make_unique<TxnWatch>(*this);
+    tick = [this] { watch->warn(); };
     assert_state();
     if (hooks && hooks->redone) redone = [this, hooks] { hooks->redone(*this); };
     return {};
@@ -328,12 +331,14 @@ Result<void> Engine::start_services() {
     assert_state();
     DCHECK(!closing_.load() && superblock.checkpoint_lsn != 0);
     TRY(checkpointer->start());
+    TRY(watch->start());
     return ghosts->start();
 }
 
 void Engine::stop_services() {
     (void)run_and_wait([this]() -> Result<void> {
         if (ghosts) ghosts->stop();
+        if (watch) watch->stop();
         if (checkpointer) checkpointer->stop();
         return {};
     });
@@ -344,7 +349,12 @@ void Engine::rollback_orphans() {
     for (txn::Transaction* txn : txns->unfinished()) {
         report(1, "transaction " + std::to_string(txn->id.value) +
                       " was left open by its thread and is rolled back");
-        DCHECK(txn->state == txn::TxnState::active && user_threads_.load() == 0);
+        DCHECK(user_threads_.load() == 0);
+        if (txn->state == txn::TxnState::undone) {
+            txns->finish_abort(*txn, true);
+            continue;
+        }
+        DCHECK(txn->state == txn::TxnState::active);
         txn->thread = txn->locks.thread = threads::current();
         txn->thread_id = txn->thread->id;
         // Its thread is gone, so no caller is left to run them for.
@@ -411,6 +421,7 @@ void Engine::release() {
     drops = nullptr;
     ghosts.reset();
     own_checkpointer_.reset();
+    watch.reset();
     catalog.reset();
     own_space_.reset();
     own_pool_.reset();

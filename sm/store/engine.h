@@ -23,6 +23,7 @@ namespace lockstep::sm {
 
 class Catalog;
 class GhostCleaner;
+class TxnWatch;
 
 // Counts of one worker's API calls; a line of its own, so that workers do not share it.
 struct alignas(kCacheLineBytes) ApiCounters {
@@ -68,6 +69,7 @@ public:
     // --- the services above the structures; RestartEnv has the parts below
     std::unique_ptr<Catalog> catalog;
     std::unique_ptr<GhostCleaner> ghosts;
+    std::unique_ptr<TxnWatch> watch;
     std::unique_ptr<ApiCounters[]> counters;  // one per worker
     // Threads in begin that wait until a checkpoint has recycled log.
     std::atomic<uint32_t> waiting_for_log{0};

@@ -87,7 +87,7 @@ Result<bool> Index::erase(Txn& txn, Slice key) const {
 }
 
 Cursor Index::scan(Txn& txn, Slice low, Slice high, Access access) const {
-    txn::Transaction* t = sm::admit(txn, engine_, tree_);
+    txn::Transaction* t = sm::admit(txn, engine_, tree_, false);
     if (!t) return Cursor(txn, nullptr, sm::refused(txn, engine_, tree_).error());
     if (const size_t longer = std::max(low.size(), high.size()); longer > kKeyBytesMax) [[unlikely]]
         return Cursor(txn, nullptr, sm::key_too_long(longer).error());
@@ -117,8 +117,10 @@ inline Result<bool> scan_step(Txn& txn, const sm::BTreeCursor* cursor, const Err
     if (!cursor) [[unlikely]]
         return std::unexpected(error);
     txn::Transaction* t = TxnAccess::usable(txn);
-    if (!t) [[unlikely]]
-        return std::unexpected(TxnAccess::why_not(txn));
+    if (!t) [[unlikely]] {
+        t = TxnAccess::after_wait(txn, true);
+        if (!t) return std::unexpected(TxnAccess::why_not(txn));
+    }
     return sm::finish(*t, step);
 }
 

@@ -10,8 +10,11 @@
 #include "sm/recovery/recovery.h"
 #include "sm/store/catalog.h"
 #include "sm/store/engine.h"
+#include "sm/store/log_room.h"
 #include "sm/store/operation.h"
+#include "sm/store/txn_watch.h"
 #include "threads/base/mutants.h"
+#include "threads/thread/between_calls.h"
 
 namespace lockstep {
 
@@ -28,6 +31,7 @@ void Task::finish() {
 }
 bool Task::wait() {
     if (state_->mark.forked() && !state_->done.is_set()) return false;
+    const threads::BetweenCalls waits;
     state_->done.wait();
     return true;
 }
@@ -82,31 +86,17 @@ namespace {
     while (nanosleep(&left, &left) != 0 && errno == EINTR) {}
 }
 
-constexpr Nanos kLogRoomWait = 1 * kSecond, kLogRoomPoll = 1 * kMillisecond;
-
-// The log is nearly full. A transaction that has not begun holds nothing, so it waits until a
-// checkpoint has recycled log. Others can end in that time, and it would only get log_full later.
-// The wait is bounded, because an old transaction may hold the log.
-[[gnu::cold, gnu::noinline]] void wait_for_log_room(sm::Engine& engine) {
-    engine.waiting_for_log.fetch_add(1, std::memory_order_relaxed);
-    const Nanos deadline = threads::now() + kLogRoomWait;
-    while (engine.log->nearly_full() && !engine.failed() && threads::now() < deadline)
-        threads::sleep_until(threads::now() + kLogRoomPoll);
-    [[maybe_unused]] const uint32_t before =
-        engine.waiting_for_log.fetch_sub(1, std::memory_order_relaxed);
-    DCHECK(before > 0);
-}
-
 Result<txn::Transaction*> begin_transaction(sm::Engine& engine, const TxnOptions& options) {
     DCHECK(threads::current() && threads::current()->latch_depth == 0);
     sm::begin_boundary();
     TRY(MemoryReserve::require());
-    if (engine.log->nearly_full() && !options.read_only) [[unlikely]]
-        wait_for_log_room(engine);
+    if (engine.log->filling() && !options.read_only) [[unlikely]]
+        sm::wait_to_begin(engine);
     return engine.txns->begin(options);
 }
 
-// One attempt. `victim`: a deadlock ended it, so another attempt may succeed. A body that dropped
+// One attempt. `victim`: a deadlock, or log that others took, ended it, so another attempt may
+// succeed. A body that dropped
 // that error meets txn_aborting later, and then the first error decides. A lock timeout is the
 // caller's bound on its wait; repeating it would wait many times as long.
 Result<void> attempt(FunctionRef<Result<void>(Txn&)> body, Txn txn, const txn::Transaction& t,
@@ -119,7 +109,7 @@ Result<void> attempt(FunctionRef<Result<void>(Txn&)> body, Txn txn, const txn::T
         done = std::unexpected(point.error());
     }
     if (done) return done;  // the body ended it itself
-    victim = done.error().code == ErrorCode::deadlock ||
+    victim = done.error().code == ErrorCode::deadlock || sm::caused_by_others(done.error()) ||
              (done.error().code == ErrorCode::txn_aborting && txn.live() &&
               t.abort_cause == ErrorCode::deadlock);
     if (txn.live()) (void)txn.abort();
@@ -130,6 +120,7 @@ Result<void> attempt(FunctionRef<Result<void>(Txn&)> body, Txn txn, const txn::T
 Result<txn::Transaction*> schema_txn(sm::Engine* engine, Txn& txn) {
     if (!engine) return fail(ErrorCode::store_closed, "store");
     txn::Transaction* t = sm::TxnAccess::usable(txn);
+    if (!t) t = sm::TxnAccess::after_wait(txn, true);
     if (!t || &sm::TxnAccess::engine(txn) != engine || t->read_only)
         return sm::refused(txn, engine, engine);
     sm::operation_boundary(sm::OpKind::insert, sm::kCatalogObject);
@@ -139,6 +130,7 @@ Result<txn::Transaction*> schema_txn(sm::Engine* engine, Txn& txn) {
 Result<txn::Transaction*> lookup_txn(sm::Engine* engine, Txn& txn) {
     if (!engine) return fail(ErrorCode::store_closed, "store");
     txn::Transaction* t = sm::TxnAccess::usable(txn);
+    if (!t) t = sm::TxnAccess::after_wait(txn, true);
     if (!t || &sm::TxnAccess::engine(txn) != engine) return sm::refused(txn, engine, engine);
     sm::operation_boundary(sm::OpKind::fetch, sm::kCatalogObject);
     return t;
@@ -197,7 +189,7 @@ Result<Txn> Store::begin(const TxnOptions& options) {
         return fail(ErrorCode::wrong_thread, "begin() outside the store's user threads");
     }
     txn::Transaction* t = TRY(begin_transaction(*engine_, options));
-    DCHECK(t->thread == threads::current() && !t->must_abort && t->locks.locks_held == 0);
+    DCHECK(t->thread == threads::current() && !t->must_abort() && t->locks.locks_held == 0);
     return Txn(engine_.get(), t, t->generation);
 }
 
@@ -277,7 +269,10 @@ Result<void> Store::bulk_load(Txn& txn, Index index,
     TRY(sm::finish(*t, [&] {
         return engine_->locks->lock_object(t->locks, index.tree_->lock(), txn::LockMode::X);
     }));
-    return sm::finish(*t, [&] { return index.tree_->bulk_load(*t, next, fill_percent); });
+    return sm::finish(*t, [&] {
+        const threads::InCallback inside;
+        return index.tree_->bulk_load(*t, next, fill_percent);
+    });
 }
 
 Result<void> Store::wait_durable(Lsn point) {
@@ -291,6 +286,17 @@ Result<void> Store::checkpoint() {
     return engine_->run_and_wait([&] { return engine_->checkpointer->run(true); });
 }
 
+std::vector<TransactionInfo> Store::transactions() {
+    if (!engine_ || engine_->forked()) return {};
+    return engine_->watch->list();
+}
+
+Result<void> Store::end_transaction(TxnId id) {
+    if (!engine_) return fail(ErrorCode::store_closed, "store");
+    if (engine_->forked()) return engine_->refuse_child();
+    return engine_->watch->end(id);
+}
+
 const Options& Store::options() const { return engine_->options; }
 
 void yield() {
@@ -298,12 +304,14 @@ void yield() {
         sched_yield();
         return;
     }
+    const threads::BetweenCalls waits;
     threads::yield();
 }
 
 void sleep_for(Nanos time) {
     if (threads::current() == nullptr) [[unlikely]]
         return sleep_kernel_thread(time);
+    const threads::BetweenCalls waits;
     const Nanos start = threads::now();
     threads::sleep_until(time < kNever - start ? start + time : kNever - 1);
 }

@@ -192,6 +192,12 @@
     X(victim_not_retried, sm_store_test, "run() does not retry a deadlock victim") \
     X(failed_goes_on, sm_store_test, \
       "a transaction may continue after an error left a change half done") \
+    X(reaper_ignores_idle, sm_txn_watch_test, \
+      "an ended transaction of an idle thread keeps its locks and its log") \
+    X(log_pin_tolerated, sm_log_room_test, \
+      "a forgotten writer that pins the log is not ended") \
+    X(scarce_log_ignored, sm_log_room_test, \
+      "writers go on at full speed while the log is scarce") \
     X(bulk_undo_missing, sm_btree_test, "a bulk load that is rolled back stays")
 // clang-format on
 

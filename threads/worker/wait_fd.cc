@@ -9,6 +9,7 @@
 
 #include <lockstep/clock.h>
 #include "threads/base/mutants.h"
+#include "threads/thread/between_calls.h"
 #include "threads/worker/worker.h"
 
 namespace lockstep {
@@ -135,6 +136,7 @@ Result<uint32_t> wait_fd(int fd, uint32_t events, Nanos timeout) {
     wait.events = events;
     wait.done = complete_and_wake;
     wait.thread = self;
+    const BetweenCalls waits;
     if (!worker.fd_waits().add(wait)) return outcome(0, fd, true);
     const Result<void> done =
         run(wait, worker, timeout < kNever - start ? start + timeout : kNever);

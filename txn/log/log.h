@@ -30,6 +30,7 @@
 #include "threads/io/io.h"
 #include "threads/runtime/runtime.h"
 #include "threads/sync/event.h"
+#include "txn/log/heed.h"
 #include "txn/log/log_record.h"
 
 namespace lockstep::txn {
@@ -59,6 +60,8 @@ struct LogSpace {
 // Undo space that a transaction has reserved and not used yet; embedded in Transaction.
 struct UndoCredit {
     uint64_t bytes = 0;
+    // Where reserve_undo() notes that the log is scarce; null: nowhere. Constant.
+    Heed* heed = nullptr;
 };
 
 class Log {
@@ -91,8 +94,9 @@ public:
     void discard(const LogSpace& space);
 
     // Promises `undo` more bytes for the rollback of the credit's transaction, and checks that
-    // `forward` bytes for the record itself fit. Error: log_full if there is no space; nothing is
-    // taken then. May park for the keeper. Cheap: the shared counter moves in chunks.
+    // `forward` bytes for the record itself fit. Error: log_full if there is no space (b = the sum
+    // of both, or 0 if the disk is full); nothing is taken then. May park for the keeper. Cheap:
+    // the shared counter moves in chunks.
     Result<void> reserve_undo(UndoCredit& credit, uint64_t forward, uint64_t undo);
     // A compensation record of that size follows.
     void use_undo(UndoCredit& credit, uint64_t bytes);
@@ -131,7 +135,18 @@ public:
     void truncate_before(Lsn lsn);
     uint64_t used_bytes() const;  // tail - start
     uint64_t undo_reserved_bytes() const;
-    bool nearly_full() const;  // more than 7/8 are used or promised
+    // The log begins to get scarce: more than half is used or promised. New transactions slow down.
+    bool filling() const;
+    // Three quarters of what promises may take are taken: new transactions wait, and active ones
+    // before their next operation.
+    bool scarce() const;
+    // Used or promised bytes, spare bytes of the workers included.
+    uint64_t taken_bytes() const;
+    // What promises may take in all: log and undo bytes of one transaction that is alone.
+    uint64_t promises_max() const;
+    // Log and undo bytes up to which a transaction meets no log_full (sm/store/log_room.h): an
+    // eighth of the capacity.
+    uint64_t safe_bytes() const { return capacity_bytes() / 8; }
     uint64_t capacity_bytes() const;
 
     // Copies the record at `lsn` into `buffer` (resized), from the ring or from file; parks for I/O

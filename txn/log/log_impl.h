@@ -15,8 +15,8 @@
 //                 reserve()]
 //            LI-3 All bytes ever written beyond the durable end lie in one flush: within kFlushMax
 //                 bytes and one segment. open() relies on it when it clears a torn tail.
-//            LI-4 promise_limit == min(start + capacity, prepared_end) - slack, or 0. It may lag
-//                 for a moment.
+//            LI-4 promise_limit == the least of start + capacity - slack, prepared_end - slack (or
+//                 0) and start + scarce_bytes. It may lag for a moment.
 #pragma once
 
 #include <atomic>
@@ -186,6 +186,8 @@ struct Log::Impl {
     // Capacity kept for records without a promise (LOG-3) and for races of promises.
     const uint64_t slack;
     const uint64_t undo_chunk;
+    // The log is scarce when more than this is used or promised.
+    const uint64_t scarce_bytes;
     std::unique_ptr<LogWorkerSlot[]> slots;
 
     // --- appenders

@@ -155,7 +155,7 @@ void Log::Impl::update_promise_limit() {
     SpinGuard guard(room_lock);
     const uint64_t bound = std::min(start.load() + options.capacity_bytes, prepared_end.load());
     DCHECK(promise_limit.load() <= bound);  // both ends only grow
-    promise_limit.store(bound > slack ? bound - slack : 0);
+    promise_limit.store(std::min(bound > slack ? bound - slack : 0, start.load() + scarce_bytes));
 }
 
 void Log::truncate_before(Lsn lsn) {

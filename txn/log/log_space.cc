@@ -51,10 +51,14 @@ Result<void> Log::reserve_undo(UndoCredit& credit, uint64_t forward, uint64_t un
             slot.spare.store(spare + missing + extra - undo, std::memory_order_relaxed);
             assert_state(slot);
             credit.bytes += undo;
+            if (credit.heed && *credit.heed == Heed::nothing &&
+                least + taken > start.load() + scarce_bytes)
+                *credit.heed = Heed::log_scarce;
             return {};
         }
         if (least + taken + slack > bound)
-            return lockstep::fail(ErrorCode::log_full, "log_bytes", options.capacity_bytes);
+            return lockstep::fail(ErrorCode::log_full, "log_bytes", options.capacity_bytes,
+                                  forward + undo);
         TRY(wait_for_segment(least + taken + slack));
     }
 }
@@ -113,12 +117,21 @@ uint64_t Log::undo_reserved_bytes() const {
     return taken > spare ? taken - spare : 0;
 }
 
-bool Log::nearly_full() const {
+bool Log::filling() const {
     const uint64_t taken = impl_->tail.load(std::memory_order_relaxed) +
                            impl_->reserved.load(std::memory_order_relaxed);
-    return taken >
-           impl_->start.load(std::memory_order_relaxed) + impl_->options.capacity_bytes / 8 * 7;
+    return taken > impl_->start.load(std::memory_order_relaxed) + impl_->options.capacity_bytes / 2;
 }
+
+// Reads the start first: the tail stays at or beyond it.
+uint64_t Log::taken_bytes() const {
+    const uint64_t start = impl_->start.load();
+    return impl_->tail.load() + impl_->reserved.load() - start;
+}
+
+bool Log::scarce() const { return taken_bytes() > impl_->scarce_bytes; }
+
+uint64_t Log::promises_max() const { return impl_->options.capacity_bytes - impl_->slack; }
 
 // Reads the start first: both only grow, and the tail stays at or beyond the start.
 uint64_t Log::used_bytes() const {

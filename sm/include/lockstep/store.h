@@ -26,6 +26,7 @@
 #include <lockstep/options.h>
 #include <lockstep/stats.h>
 #include <lockstep/store_failure.h>
+#include <lockstep/transaction_info.h>
 
 namespace lockstep {
 
@@ -95,8 +96,9 @@ public:
     Result<void> close();
 
     // Runs fn(Txn&) -> Result<T> as a transaction: commits if it returns a value, rolls back if it
-    // returns an error, which run() then returns. A deadlock victim is run again, at most
-    // Options::retries_max times: fn may run several times. No other error is repeated: a
+    // returns an error, which run() then returns. A deadlock victim is run again, and so is a
+    // transaction below Options::log_bytes / 8 that got log_full because of others; at most
+    // Options::retries_max times. So fn may run several times. No other error is repeated: a
     // lock_timeout has already waited as long as the caller allowed. On a user thread of the store
     // fn runs there; else run() blocks the calling kernel thread. Errors: fn's, commit's,
     // store_closed.
@@ -129,8 +131,8 @@ public:
     static constexpr int kAnyWorker = -1;
 
     // Begins a transaction that the caller ends and repeats itself. Suspends the user thread while
-    // Options::transactions_max are active or the log is nearly full. Errors: wrong_thread outside
-    // the store's user threads, store_closed, store_failed, out_of_memory.
+    // Options::transactions_max are active or the log is scarce (Options::log_bytes). Errors:
+    // wrong_thread outside the store's user threads, store_closed, store_failed, out_of_memory.
     Result<Txn> begin(const TxnOptions& options = {});
 
     // Makes an empty index within `txn`; others see it when `txn` commits. A name has 1..128 bytes
@@ -197,6 +199,21 @@ public:
     // Options::logger gets the text once, at level 0. Still says it after close(). Any kernel
     // thread; never blocks.
     std::optional<StoreFailure> failure() const;
+
+    // All transactions that have begun and not ended, by id. Each worker reports its own, so it
+    // waits for a turn of every worker; a callback that blocks its kernel thread delays it.
+    // Suspends a user thread, blocks any other. Empty if the store is closed.
+    std::vector<TransactionInfo> transactions();
+    // Ends a transaction of whatever thread. It is marked: its next call returns ended_by_operator,
+    // after which it can only be rolled back. A wait for a lock ends with the same error. If its
+    // thread waits outside the store's calls, or has ended, the transaction is rolled back at once,
+    // and its locks and log space are free. Such waits are sleep_for(), yield(), join(), and those
+    // of sync.h, timer.h, fd.h and offload.h. Otherwise that happens when its thread calls
+    // or waits next: code that computes without a call cannot be interrupted. Suspends a user
+    // thread, blocks any other, until the mark is set. Errors: txn_ended if there is no such
+    // transaction or it commits already, bad_argument for one of the store's own, store_closed,
+    // forked, out_of_memory.
+    Result<void> end_transaction(TxnId id);
 
     // A snapshot of all counters since the store was opened. Never blocks.
     StoreStats stats() const;

@@ -50,6 +50,8 @@ namespace lockstep {
     X(cancelled, "wait was cancelled") \
     X(txn_ended, "transaction has ended already") \
     X(txn_aborting, "transaction must be rolled back") \
+    X(ended_by_operator, "transaction was ended by Store::end_transaction()") \
+    X(transaction_too_old, "transaction was ended because it was too old") \
     X(read_only, "transaction is read-only") \
     X(wrong_thread, "called outside the user thread it belongs to") \
     X(too_many, "a limit on concurrent objects is reached") \
