@@ -33,6 +33,14 @@ if(TARGET lockstep-tpcc AND NOT LOCKSTEP_SANITIZE)
     add_test(NAME soak COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/tests/tpcc/soak_test.py
         $<TARGET_FILE:lockstep-tpcc>)
     set_tests_properties(kill driver soak PROPERTIES LABELS script TIMEOUT 300)
+    if(TARGET sm_metrics_test)
+        # The interpreter that Debian's packages are installed for.
+        find_program(DEBIAN_PYTHON python3 HINTS /usr/bin NO_DEFAULT_PATH REQUIRED)
+        add_test(NAME metrics COMMAND ${DEBIAN_PYTHON}
+            ${CMAKE_SOURCE_DIR}/tests/tools/metrics_test.py $<TARGET_FILE:sm_metrics_test>
+            $<TARGET_FILE:lockstep-tpcc>)
+        set_tests_properties(metrics PROPERTIES LABELS script TIMEOUT 300)
+    endif()
     if(TARGET lockstep)
         add_test(NAME cli COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/tests/tools/cli_test.py
             $<TARGET_FILE:lockstep> $<TARGET_FILE:lockstep-tpcc>)
