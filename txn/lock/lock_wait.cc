@@ -40,8 +40,9 @@ Nanos deadline_after(Nanos now, Nanos longest) {
             else if (threads::now() >= deadline && !MUTANT(timeout_ignored))
                 cancel(owner, WaitOutcome::timeout, &blockers);
         }
-        wait_nanos.fetch_add(threads::waited(threads::ParkReason::lock) - before,
-                             std::memory_order_relaxed);
+        const Nanos waited = threads::waited(threads::ParkReason::lock) - before;
+        wait_nanos.fetch_add(waited, std::memory_order_relaxed);
+        hot.note(name, owner.waits_in, owner.place, waited, threads::now_coarse());
     }
     DCHECK(owner.waiting.load() == nullptr);
     DCHECK(owner.thread->lock_wait.load(std::memory_order_relaxed) == &owner);
@@ -89,6 +90,7 @@ std::optional<LockManager::Wait> LockManager::wait_of(const LockOwner& owner) co
         Blockers blockers;
         LockMode mode = LockMode::none;
         ObjectId object = kNoObject;
+        LockPlace place;
         {
             LockBucket& b = impl_->bucket(name);
             const SpinGuard guard(b.latch);
@@ -96,6 +98,8 @@ std::optional<LockManager::Wait> LockManager::wait_of(const LockOwner& owner) co
             if (request->name.load(std::memory_order_relaxed) != name) continue;
             mode = request->wanted;
             object = owner.waits_in;
+            if (owner.place != nullptr) place = *owner.place;
+            DCHECK(owner.place == nullptr || place.kind != PlaceKind::unknown);
             const Nanos now = threads::now();
             blockers.waited = now > owner.wait_began ? now - owner.wait_began : 0;
             for_each_blocker(*request, [&](const LockRequest& at, bool queued) {
@@ -105,11 +109,11 @@ std::optional<LockManager::Wait> LockManager::wait_of(const LockOwner& owner) co
                 return true;
             });
         }
-        Wait wait{
-            .text = std::string(lock_mode_name(mode)) + " on " + impl_->place_text(object, name),
-            .holders = blockers.count,
-            .holder = {},
-            .waited = blockers.waited};
+        Wait wait{.text = std::string(lock_mode_name(mode)) + " on " +
+                          impl_->place_text(object, name, place),
+                  .holders = blockers.count,
+                  .holder = {},
+                  .waited = blockers.waited};
         for (uint32_t i = 0; i < std::min(blockers.count, Blockers::kMax); ++i) {
             wait.text += "; " + blockers.of[i].text();
             wait.holder[i] = blockers.of[i].txn;
@@ -118,6 +122,17 @@ std::optional<LockManager::Wait> LockManager::wait_of(const LockOwner& owner) co
     }
     return std::nullopt;
 }
+
+std::vector<LockManager::HotLock> LockManager::hot_locks(size_t max, Nanos now) const {
+    DCHECK(threads::current() == nullptr || threads::current()->latch_depth == 0);
+    std::vector<HotLock> all;
+    for (const HotLockEntry& entry : impl_->hot.list(max, now))
+        all.push_back({.text = impl_->place_text(entry.object, entry.name.value, entry.place),
+                       .waits = entry.waits,
+                       .waited = entry.waited});
+    return all;
+}
+Nanos LockManager::hot_locks_look_back(Nanos now) { return HotLocks::looks_back(now); }
 
 void LockManager::cancel(LockOwner& owner) { impl_->cancel(owner, WaitOutcome::cancelled); }
 
