@@ -7,8 +7,6 @@
 
 #include <cerrno>
 
-#include "threads/base/try.h"
-
 namespace lockstep::tpcc {
 
 struct MetricsServer::Daemon {

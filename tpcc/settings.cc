@@ -194,6 +194,10 @@ void add_output_options(CLI::App& app, Settings& s, RawArguments& raw) {
                            : "is not a port or an IPv4 ADDRESS:PORT: " + text;
             },
             ""));
+    app.add_flag(
+        "--control", s.control,
+        "Let `lockstep top`, `stat`, `locks`, `transactions`, `end` and `checkpoint` see the "
+        "open store (Options::control)");
     app.add_option("--dump", s.dump_directory,
                    "Write every table as CSV into this directory and exit");
     app.add_flag("--check-only", raw.check_only,
@@ -288,6 +292,7 @@ Options Settings::store_options(uint32_t warehouses_now, uint64_t existing_bytes
     options.lock_stage = {.policy = kLockPolicies.at(lock_policy_name),
                           .bypass_max = lock_bypass_max};
     options.steps = steps;
+    options.control = control;
     return options;
 }
 

@@ -30,6 +30,7 @@ struct Settings {
     uint64_t pool_bytes = 0, log_bytes = 0;  // 0: sized to the data
     std::string dump_directory, json_file, picture_file, ack_check_file, delivery_file;
     std::optional<MetricsAddress> metrics;  // none: metrics are not served
+    bool control = false;                   // Options::control
     RunSettings run;
 
     // Store options for `warehouses_now` warehouses, or for `existing_bytes` of an existing

@@ -10,12 +10,22 @@
 
 #include <lockstep/store.h>
 #include "sm/store/engine.h"
-#include "sm/store/engine_stats.h"
 #include "sm/store/metrics_table.h"
 #include "threads/base/check.h"
 
 namespace lockstep::sm {
 namespace {
+
+// A border of a printed bucket never cuts a bucket of the statistics.
+constexpr bool is_border(unsigned bits) {
+    const uint64_t border = (uint64_t{1} << bits) - 1;
+    return StageBuckets::index(border) + 1 == StageBuckets::index(border + 1);
+}
+constexpr unsigned kSecondsFirst = 10, kSecondsLast = 34;  // 1 us to 17 s
+constexpr unsigned kPlainFirst = 0, kPlainLast = 16;
+static_assert(is_border(0) && is_border(1) && is_border(2) && is_border(3) && is_border(4));
+static_assert(is_border(kSecondsFirst) && is_border(kSecondsLast) && is_border(kPlainLast));
+static_assert(kSecondsLast < 40);  // StageBuckets counts longer times as 2^40 ns
 
 // What one row is printed of, and the labels that say so.
 template <class S>
@@ -91,8 +101,8 @@ private:
     // while they grow, and the format demands that the two agree.
     void histogram(std::string_view name, MetricUnit unit, const std::string& labels,
                    const StageHistogram& of) {
-        const unsigned lowest = unit == MetricUnit::seconds ? 10 : 0;    // 1 us
-        const unsigned highest = unit == MetricUnit::seconds ? 34 : 16;  // 17 s
+        const unsigned lowest = unit == MetricUnit::seconds ? kSecondsFirst : kPlainFirst;
+        const unsigned highest = unit == MetricUnit::seconds ? kSecondsLast : kPlainLast;
         const std::string bucket = std::string(name) + "_bucket";
         uint64_t below = 0;
         size_t at = 0;
@@ -102,6 +112,7 @@ private:
             sample(bucket, joined(labels, label("le", number_text(border, unit))),
                    std::to_string(below));
         }
+        DCHECK(at <= of.buckets.size());
         for (; at < of.buckets.size(); ++at) below += of.buckets[at];
         sample(bucket, joined(labels, "le=\"+Inf\""), std::to_string(below));
         sample(std::string(name) + "_sum", labels, number_text(of.sum, unit));
@@ -179,6 +190,7 @@ void write_steps(Text& text, const StepsStats& stats) {
 // Length of the sound UTF-8 sequence at the begin of `text`; 0 if there is none.
 // Source: RFC 3629, section 4.
 size_t utf8_bytes(std::string_view text) {
+    DCHECK(!text.empty());
     const auto at = [&](size_t i) { return static_cast<uint8_t>(text[i]); };
     const uint8_t first = at(0);
     const size_t bytes = first < 0x80   ? 1
@@ -206,6 +218,7 @@ std::string escaped_label(std::string_view value) {
     while (!value.empty()) {
         const char c = value.front();
         const size_t bytes = utf8_bytes(value);
+        DCHECK(bytes <= value.size() && bytes <= 4);
         if (c == '\\' || c == '"') {
             text += {'\\', c};
         } else if (bytes == 0 || static_cast<uint8_t>(c) < 0x20 || c == 0x7f) {

@@ -6,9 +6,13 @@
 //            are printed as seconds. A counter ends in _total; a gauge may fall.
 // Invariants MT-1 Each value has a row. [checked: the static_asserts below, by size;
 //                 MetricsTest.EveryValueIsThere]
+//            MT-2 Rows of a family are neighbours and have labels, only the first has a help text,
+//                 and the name ends as type and unit demand. [checked: well_formed()]
 #pragma once
 
 #include <cstdint>
+#include <iterator>
+#include <string_view>
 
 #include <lockstep/stats.h>
 
@@ -50,7 +54,7 @@ inline constexpr Metric<StoreStats> kStoreMetrics[] = {
      &StoreStats::aborts, ""},
     {"lockstep_transaction_retries_total", "", kCounter, kPlain,
      &StoreStats::deadlock_retries,
-     "Transactions that run() began again, as deadlock victims or after log_full. Work done twice."},
+     "Transactions that run() began again, as deadlock victims or after log_full."},
     {"lockstep_transactions_active", "state=\"begun\"", kGauge, kPlain,
      &StoreStats::transactions_live,
      "Transactions now: begun and not ended, or waiting in begin. Waiters mean that "
@@ -70,7 +74,7 @@ inline constexpr Metric<StoreStats> kStoreMetrics[] = {
      "waiters."},
     {"lockstep_lock_refusals_total", "reason=\"deadlock\"", kCounter, kPlain,
      &StoreStats::deadlocks,
-     "Waits for a lock that ended with an error. Deadlocks are repeated by run(), timeouts are not."},
+     "Waits for a lock that ended with an error. run() repeats deadlocks, but not timeouts."},
     {"lockstep_lock_refusals_total", "reason=\"timeout\"", kCounter, kPlain,
      &StoreStats::lock_timeouts, ""},
     {"lockstep_lock_escalations_total", "", kCounter, kPlain,
@@ -153,7 +157,7 @@ inline constexpr Metric<StoreStats> kStoreMetrics[] = {
      "Times that a worker had nothing to run and slept in the kernel."},
     {"lockstep_worker_remote_wakes_total", "", kCounter, kPlain,
      &StoreStats::remote_wakes,
-     "User threads woken by another kernel thread. Each costs a line of cache, some a system call."},
+     "User threads woken by another kernel thread. Some of these wakes cost a system call."},
 
     {"lockstep_memory_bytes", "part=\"pool\"", kGauge, kPlain,
      &StoreStats::memory_pool,
@@ -276,6 +280,37 @@ inline constexpr Metric<TunerStats> kTunerMetrics[] = {
      "Settings that it has kept because they were faster."},
 };
 // clang-format on
+
+// MT-2
+template <class Rows>
+constexpr bool well_formed(const Rows& rows) {
+    for (size_t i = 0; i < std::size(rows); ++i) {
+        const std::string_view name = rows[i].name, help = rows[i].help;
+        const bool first = i == 0 || name != rows[i - 1].name;
+        if (!name.starts_with("lockstep_") || first == help.empty()) return false;
+        if (help.find_first_of("\\\n") != std::string_view::npos) return false;
+        const bool seconds = name.ends_with("_seconds") || name.ends_with("_seconds_total");
+        if (seconds != (rows[i].unit == kSeconds)) return false;
+        if constexpr (requires { rows[i].type; }) {
+            if (name.ends_with("_total") != (rows[i].type == kCounter)) return false;
+            for (size_t j = i + 1; j < std::size(rows); ++j)
+                if (name == rows[j].name && (name != rows[j - 1].name || rows[i].labels[0] == 0))
+                    return false;
+        }
+    }
+    return true;
+}
+static_assert(well_formed(kStoreMetrics));
+static_assert(well_formed(kWaitMetrics));
+static_assert(well_formed(kStageMetrics));
+static_assert(well_formed(kStageHistograms));
+static_assert(well_formed(kIoMetrics));
+static_assert(well_formed(kIoHistograms));
+static_assert(well_formed(kIoClassMetrics));
+static_assert(well_formed(kTeamMetrics));
+static_assert(well_formed(kStrayMetrics));
+static_assert(well_formed(kCtxPointMetrics));
+static_assert(well_formed(kTunerMetrics));
 
 // MT-1: a value more in one of the structs needs a row more above.
 static_assert(sizeof(StoreStats) == sizeof(uint64_t) * std::size(kStoreMetrics) +

@@ -1,4 +1,6 @@
 // store_stats.cc - gathers the statistics of all parts into one snapshot.
+#include <algorithm>
+
 #include <lockstep/store.h>
 #include "sm/recovery/recovery.h"
 #include "sm/store/engine.h"
@@ -22,8 +24,10 @@ void gather_waits(const threads::RuntimeStats& stats, WaitStats (&waits)[kWaitCa
                                        ParkReason::latch, ParkReason::log,
                                        ParkReason::io,    ParkReason::admission};
     static_assert(std::size(kReasons) == kWaitCauses);
+    static_assert(std::ranges::all_of(kReasons, threads::timed));  // the others have no time
     for (size_t i = 0; i < kWaitCauses; ++i) {
         const auto reason = static_cast<size_t>(kReasons[i]);
+        DCHECK(reason < static_cast<size_t>(ParkReason::kCount));
         const uint64_t began = stats.parks[reason], ended = stats.waits_ended[reason];
         waits[i] = {.count = ended,
                     .nanos = stats.waited[reason],
