@@ -97,7 +97,7 @@ public:
 
     // Runs fn(Txn&) -> Result<T> as a transaction: commits if it returns a value, rolls back if it
     // returns an error, which run() then returns. A deadlock victim is run again, and so is a
-    // transaction below log_bytes / 8 that got log_full because of others; at most
+    // transaction below Options::log_bytes / 8 that got log_full because of others; at most
     // Options::retries_max times. So fn may run several times. No other error is repeated: a
     // lock_timeout has already waited as long as the caller allowed. On a user thread of the store
     // fn runs there; else run() blocks the calling kernel thread. Errors: fn's, commit's,
