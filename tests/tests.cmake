@@ -33,7 +33,22 @@ if(TARGET lockstep-tpcc AND NOT LOCKSTEP_SANITIZE)
     add_test(NAME soak COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/tests/tpcc/soak_test.py
         $<TARGET_FILE:lockstep-tpcc>)
     set_tests_properties(kill driver soak PROPERTIES LABELS script TIMEOUT 300)
+    if(TARGET sm_metrics_test)
+        # The interpreter that Debian's packages are installed for.
+        find_program(DEBIAN_PYTHON python3 HINTS /usr/bin NO_DEFAULT_PATH REQUIRED)
+        add_test(NAME metrics COMMAND ${DEBIAN_PYTHON}
+            ${CMAKE_SOURCE_DIR}/tests/tools/metrics_test.py $<TARGET_FILE:sm_metrics_test>
+            $<TARGET_FILE:lockstep-tpcc>)
+        set_tests_properties(metrics PROPERTIES LABELS script TIMEOUT 300)
+    endif()
     if(TARGET lockstep)
+        add_executable(control-program ${CMAKE_SOURCE_DIR}/tests/tools/control_program.cc)
+        target_link_libraries(control-program PRIVATE lockstep_flags lockstep_static)
+        list(APPEND LOCKSTEP_TEST_PROGRAMS control-program)
+        add_test(NAME control COMMAND Python3::Interpreter
+            ${CMAKE_SOURCE_DIR}/tests/tools/control_test.py $<TARGET_FILE:lockstep>
+            $<TARGET_FILE:lockstep-tpcc> $<TARGET_FILE:control-program>)
+        set_tests_properties(control PROPERTIES LABELS script TIMEOUT 300)
         add_test(NAME cli COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/tests/tools/cli_test.py
             $<TARGET_FILE:lockstep> $<TARGET_FILE:lockstep-tpcc>)
         set_tests_properties(cli PROPERTIES LABELS script TIMEOUT 300)
@@ -105,6 +120,12 @@ if(TARGET lockstep_tpcc)
 endif()
 target_compile_definitions(fuzz_corpus_test PRIVATE
     FUZZ_CORPUS="${CMAKE_SOURCE_DIR}/tests/fuzz/corpus")
+
+# A screen of `lockstep top`, without the terminal.
+if(TARGET tools_live_top_test)
+    target_sources(tools_live_top_test PRIVATE ${CMAKE_SOURCE_DIR}/tools/cli/live_top.cc
+        ${CMAKE_SOURCE_DIR}/tools/cli/live_text.cc)
+endif()
 
 # A file system of its own, served by a child process.
 if(TARGET sm_fuse_test)

@@ -11,7 +11,7 @@
 //            reserved before.
 #include <lockstep/index.h>
 #include "sm/btree/btree_impl.h"
-#include "sm/core/lock_error.h"
+#include "sm/core/lock_wait.h"
 
 namespace lockstep::sm {
 
@@ -71,9 +71,9 @@ Result<void> Run::lock() {
     DCHECK(threads::current()->latch_depth == 0);  // BT-3
     for (size_t i = 0; i < count_; ++i)
         if (auto locked =
-                env_.locks->lock_record(txn_.locks, tree_.lock(), names_[i], txn::LockMode::X);
+                env_.locks->ask_record(txn_.locks, tree_.lock(), names_[i], txn::LockMode::X);
             !locked) [[unlikely]]
-            return key_lock_error(locked.error(), keys_[i]);
+            TRY(wait_for_key(*env_.locks, txn_.locks, locked.error(), keys_[i]));
     return {};
 }
 

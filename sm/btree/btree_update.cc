@@ -4,7 +4,7 @@
 #include "sm/btree/overflow.h"
 #include "sm/change/rollback.h"
 #include "sm/core/cleanup.h"
-#include "sm/core/lock_error.h"
+#include "sm/core/lock_wait.h"
 
 namespace lockstep::sm {
 
@@ -147,9 +147,9 @@ Result<bool> BTree::update(txn::Transaction& txn, Slice key, Slice value) {
     }
     const SearchKey wanted(key);
     if (auto locked =
-            env_.locks->lock_record(txn.locks, lock_, wanted.lock_name(id_), txn::LockMode::X);
+            env_.locks->ask_record(txn.locks, lock_, wanted.lock_name(id_), txn::LockMode::X);
         !locked) [[unlikely]]
-        return key_lock_error(locked.error(), wanted);
+        TRY(wait_for_key(*env_.locks, txn.locks, locked.error(), wanted));
     if (too_large(key.size(), value.size())) [[unlikely]]
         return update_large(env_, *this, txn, key, value);
     for (unsigned rooms = 0; rooms <= kRoomTriesMax; ++rooms) {
@@ -172,9 +172,9 @@ Result<bool> BTree::patch(txn::Transaction& txn, Slice key, size_t offset, Slice
     }
     const SearchKey wanted(key);
     if (auto locked =
-            env_.locks->lock_record(txn.locks, lock_, wanted.lock_name(id_), txn::LockMode::X);
+            env_.locks->ask_record(txn.locks, lock_, wanted.lock_name(id_), txn::LockMode::X);
         !locked) [[unlikely]]
-        return key_lock_error(locked.error(), wanted);
+        TRY(wait_for_key(*env_.locks, txn.locks, locked.error(), wanted));
     BTree::Target t;
     TRY(latch_for(txn, wanted, true, t));
     if (!t.found || ghost(*t.page, t.slot)) return false;

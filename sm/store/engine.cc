@@ -8,8 +8,10 @@
 
 #include "sm/change/deferred.h"
 #include "sm/change/rollback.h"
+#include "sm/core/lock_wait.h"
 #include "sm/recovery/recovery.h"
 #include "sm/store/catalog.h"
+#include "sm/store/control.h"
 #include "sm/store/ghost_cleaner.h"
 #include "sm/store/txn_watch.h"
 #include "threads/base/rng.h"
@@ -182,7 +184,15 @@ Result<std::unique_ptr<Engine>> Engine::open(std::string_view path, const Option
     if (fresh) TRY(engine->end_creation(directory));
     engine->opened_ = true;
     engine->watch_slices();
+    TRY(engine->start_control(directory));
     return engine;
+}
+
+Result<void> Engine::start_control(const std::string& directory) {
+    if (!options.control) return {};
+    DCHECK(opened_ && control == nullptr && !closing_.load());
+    control = std::make_unique<Control>(*this);
+    return control->start(directory);
 }
 
 // Nobody listens without a logger. The store works without the watch, too.
@@ -232,6 +242,7 @@ Result<void> Engine::build(std::string_view path, bool fresh) {
                     .escalate_at = options.escalate_at,
                     .stage = options.lock_stage,
                     .object_text = [this](ObjectId id) { return object_text(catalog.get(), id); },
+                    .place_text = lock_place_text,
                     .owners_have_threads = true,
                     .store_state = [this]() -> Result<void> {
                         if (!log->failed()) return {};
@@ -370,6 +381,7 @@ Result<void> Engine::close() {
     assert_state();
     DCHECK(!forked() && !on_own_thread());
     Result<void> result;
+    if (control) control->stop();
     if (runtime) {
         runtime->end_fd_waits();
         // The application's own user threads first: they may still begin transactions.
@@ -419,6 +431,7 @@ void Engine::release() {
     ghost_notes = nullptr;
     objects = nullptr;
     drops = nullptr;
+    control.reset();
     ghosts.reset();
     own_checkpointer_.reset();
     watch.reset();

@@ -22,6 +22,7 @@
 namespace lockstep::sm {
 
 class Catalog;
+class Control;
 class GhostCleaner;
 class TxnWatch;
 
@@ -70,6 +71,7 @@ public:
     std::unique_ptr<Catalog> catalog;
     std::unique_ptr<GhostCleaner> ghosts;
     std::unique_ptr<TxnWatch> watch;
+    std::unique_ptr<Control> control;         // with Options::control
     std::unique_ptr<ApiCounters[]> counters;  // one per worker
     // Threads in begin that wait until a checkpoint has recycled log.
     std::atomic<uint32_t> waiting_for_log{0};
@@ -97,6 +99,7 @@ private:
     Result<void> recover();
     Result<void> start_services();
     void watch_slices();
+    Result<void> start_control(const std::string& directory);
     void stop_services();
     void rollback_orphans();
     void release();

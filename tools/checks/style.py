@@ -29,6 +29,8 @@ PACKAGES = {
     "libfmt-dev": r"<fmt/",
     "libcli11-dev": r"<CLI/CLI",
     "nlohmann-json3-dev": r"<nlohmann/json",
+    "libmicrohttpd-dev": r"<microhttpd\.h>",
+    "python3-prometheus-client": r"from prometheus_client",
     "libgtest-dev": r"<gtest/gtest\.h>",
     "valgrind": r"valgrind/callgrind\.h|pub_tool",
     "clang-16": r"clang\+\+-16",

@@ -4,12 +4,19 @@
 #include <cstdint>
 #include <string>
 
+namespace CLI {
+class App;
+}
+
 namespace lockstep::cli {
 
 // Prints the error and the action that failed. Returns 1.
 int complain(const std::string& doing, const std::string& why);
 
-// Opens (and recovers) the store.
+// The sub-commands for a store that another process has open (live_commands.h).
+void add_live_commands(CLI::App& app, int& status);
+
+// Asks the process that has the store open; else opens (and recovers) the store.
 int stat(const std::string& path, bool json);
 // Opens the store. Returns 1 if a fault is found.
 int verify(const std::string& path, uint64_t pool_bytes);

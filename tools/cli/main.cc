@@ -60,6 +60,8 @@ int main(int argc, char** argv) {
     page->add_flag("--bytes", bytes, "All bytes in hexadecimal as well");
     page->callback([&] { status = cli::dump_page(path, number, bytes); });
 
+    cli::add_live_commands(app, status);
+
     CLI11_PARSE(app, argc, argv);
     return status;
 }

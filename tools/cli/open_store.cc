@@ -6,6 +6,7 @@
 #include <lockstep/store.h>
 #include "threads/base/try.h"
 #include "tools/cli/commands.h"
+#include "tools/cli/live_commands.h"
 
 namespace lockstep::cli {
 namespace {
@@ -80,6 +81,12 @@ nlohmann::ordered_json json_of(Store& store, const StoreStats& s) {
 }  // namespace
 
 int stat(const std::string& path, bool json) {
+    const auto live = live_stat(path);
+    if (!live) return live_failed(live.error(), json);
+    if (*live) {
+        print_live_stat(**live, json);
+        return 0;
+    }
     auto store = open_existing(path);
     if (!store) return complain(path, store.error().text());
     const auto j = json_of(*store, store->stats());

@@ -1,10 +1,13 @@
 # The TPC-C driver and the command-line tools; binaries go to <build>/bin.
 find_package(CLI11 REQUIRED)
 find_package(nlohmann_json REQUIRED)
+# Serves metrics over HTTP: the driver only, never the library.
+pkg_check_modules(MICROHTTPD REQUIRED IMPORTED_TARGET libmicrohttpd)
 
 if(TARGET lockstep_static)
     file(GLOB tpcc CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tpcc/*.cc)
-    list(REMOVE_ITEM tpcc ${CMAKE_SOURCE_DIR}/tpcc/main.cc)
+    list(REMOVE_ITEM tpcc ${CMAKE_SOURCE_DIR}/tpcc/main.cc
+        ${CMAKE_SOURCE_DIR}/tpcc/metrics_server.cc)
     if(tpcc)
         add_library(lockstep_tpcc OBJECT ${tpcc})
         target_link_libraries(lockstep_tpcc PUBLIC lockstep_flags fmt::fmt
@@ -15,8 +18,10 @@ if(TARGET lockstep_static)
         if(NOT EXISTS ${CMAKE_SOURCE_DIR}/tpcc/main.cc)
             return()
         endif()
-        add_executable(lockstep-tpcc ${CMAKE_SOURCE_DIR}/tpcc/main.cc)
-        target_link_libraries(lockstep-tpcc PRIVATE lockstep_tpcc lockstep_static)
+        add_executable(lockstep-tpcc ${CMAKE_SOURCE_DIR}/tpcc/main.cc
+            ${CMAKE_SOURCE_DIR}/tpcc/metrics_server.cc)
+        target_link_libraries(lockstep-tpcc PRIVATE lockstep_tpcc lockstep_static
+            PkgConfig::MICROHTTPD)
     endif()
     # tools/<dir>/*.cc: cli -> lockstep, bench -> lockstep-bench
     foreach(pair cli:lockstep bench:lockstep-bench)

@@ -220,6 +220,12 @@ public:
     // Counters of the teams, summed over workers; empty if STEPS was never on. Exact only while
     // nothing runs. Never blocks.
     StepsStats steps_stats() const;
+    // Both of them as text in the format of Prometheus (version 0.0.4), UTF-8. An HTTP server gives
+    // it to a scraper with the type "text/plain; version=0.0.4; charset=utf-8". Names begin with
+    // lockstep_, times are in seconds and sizes in bytes; the HELP lines say how to read each
+    // metric. Empty if the store is closed, and in the child of a fork(). Allocates about 40 KB.
+    // Never blocks.
+    std::string metrics() const;
     // Switches teams and CTX points while transactions run, and clears steps_stats(). Blocks until
     // all workers have switched. Errors: bad_option; wrong_thread on a user thread of the store;
     // those of start().
