@@ -138,25 +138,31 @@ Result<void> TxnWatch::send_reaper(const Seen& whom, txn::Heed why, uint64_t num
                                    threads::Completion* marked) {
     DCHECK(whom.id != kTxnNone && !whom.internal && why > txn::Heed::failed);
     DCHECK(whom.worker < engine_.runtime->workers());
-    {
-        const SpinGuard guard(lock_);
-        if (std::ranges::find(reaped_, whom.id) != reaped_.end()) {
-            if (marked) marked->set();  // it has the mark, or gets it in that reaper's next turn
-            return {};
-        }
-        reaped_.push_back(whom.id);
+    if (!claim(whom.id)) {
+        if (marked) marked->set();  // it has the mark, or gets it in that reaper's next turn
+        return {};
     }
     auto started = engine_.start_thread(static_cast<int>(whom.worker), "end transaction",
                                         [this, whom, why, number, marked] {
                                             reap(whom, why, number, marked);
-                                            const SpinGuard guard(lock_);
-                                            std::erase(reaped_, whom.id);
+                                            disclaim(whom.id);
                                         });
-    if (!started) {
-        const SpinGuard guard(lock_);
-        std::erase(reaped_, whom.id);
-    }
+    if (!started) disclaim(whom.id);
     return started;
+}
+
+bool TxnWatch::claim(TxnId id) {
+    DCHECK(id != kTxnNone);
+    const SpinGuard guard(lock_);
+    if (std::ranges::find(reaped_, id) != reaped_.end()) return false;
+    reaped_.push_back(id);
+    return true;
+}
+
+void TxnWatch::disclaim(TxnId id) {
+    const SpinGuard guard(lock_);
+    [[maybe_unused]] const auto erased = std::erase(reaped_, id);
+    DCHECK(erased == 1);
 }
 
 // Stays until the transaction has ended: a thread that was inside an operation may become idle
@@ -166,14 +172,29 @@ void TxnWatch::reap(const Seen& whom, txn::Heed why, uint64_t number, threads::C
     DCHECK(threads::worker_index() == whom.worker);  // TW-1
     for (Nanos pause = kLookPause; !is_gone(txn, whom.id) && !engine_.failed();
          pause = std::min(2 * pause, kReapPauseMax)) {
-        if (mark(txn, why, number)) {
-            if (is_idle(txn) && !MUTANT(reaper_ignores_idle)) roll_back(txn);
-            else if (txn.locks.waiting.load() != nullptr) engine_.locks->cancel(txn.locks);
-        }
+        reap_once(txn, why, number);
         if (marked) std::exchange(marked, nullptr)->set();
         if (!is_gone(txn, whom.id)) threads::sleep_until(threads::now() + pause);
     }
     if (marked) marked->set();
+}
+
+void TxnWatch::reap_once(txn::Transaction& txn, txn::Heed why, uint64_t number) {
+    if (!mark(txn, why, number)) return;
+    if (is_idle(txn) && !MUTANT(reaper_ignores_idle)) roll_back(txn);
+    else if (txn.locks.waiting.load() != nullptr) engine_.locks->cancel(txn.locks);
+}
+
+void TxnWatch::cancel_thread(uint64_t thread) {
+    DCHECK(threads::current() != nullptr && threads::current()->id != thread);
+    for (const Seen& seen : engine_.txns->seen()) {
+        txn::Transaction& txn = engine_.txns->at(seen.slot);
+        if (seen.internal || seen.worker != threads::worker_index()) continue;  // TW-1
+        if (is_gone(txn, seen.id) || txn.thread_id != thread || engine_.failed()) continue;
+        if (!claim(seen.id)) continue;
+        reap_once(txn, txn::Heed::cancelled, 0);
+        disclaim(seen.id);
+    }
 }
 
 // False while its own thread rolls back, perhaps only to a savepoint.
@@ -183,11 +204,13 @@ bool TxnWatch::mark(txn::Transaction& txn, txn::Heed why, uint64_t number) {
     if (!txn.ended_outside()) {
         txn.heed = why;
         txn.ended_number = number;
-        const char* reason = why == txn::Heed::by_operator ? " is ended by an operator"
+        // The application cancels as it likes; the others are for its operator to know.
+        const char* reason = why == txn::Heed::cancelled     ? nullptr
+                             : why == txn::Heed::by_operator ? " is ended by an operator"
                              : why == txn::Heed::too_old
                                  ? " is ended: older than transaction_age_max"
                                  : " is ended: it pins the log, and others wait for space";
-        engine_.report(1, text_of(txn.id) + reason);
+        if (reason != nullptr) engine_.report(1, text_of(txn.id) + reason);
     }
     DCHECK(txn.must_abort() && txn.ended_outside());
     return true;
@@ -298,6 +321,7 @@ void TxnWatch::stop() {
 std::unexpected<Error> ended_outside(const txn::Transaction& txn) {
     DCHECK(txn.ended_outside());
     const uint64_t id = txn.id.value, number = txn.ended_number;
+    if (txn.heed == txn::Heed::cancelled) return fail(ErrorCode::cancelled, "transaction", id);
     if (txn.heed == txn::Heed::by_operator)
         return fail(ErrorCode::ended_by_operator, "transaction", id);
     const bool old = txn.heed == txn::Heed::too_old;

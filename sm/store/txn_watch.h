@@ -43,6 +43,10 @@ public:
     // bad_argument for one of the store's own.
     Result<void> end(TxnId id);
 
+    // Ends the transactions of a user thread of the calling one's worker with `cancelled`: those
+    // that live now. Handle::cancel() calls it until the function has ended. May park.
+    void cancel_thread(uint64_t thread);
+
     // The writer with the oldest first record, as of a millisecond ago; id kTxnNone: there is none.
     // On a user thread; never parks.
     txn::TransactionTable::Seen oldest();
@@ -62,7 +66,10 @@ private:
     // Starts the reaper of a transaction, if it has none. `number`: for the error.
     Result<void> send_reaper(const Seen& whom, txn::Heed why, uint64_t number,
                              threads::Completion* marked);
+    bool claim(TxnId id);  // false: another reaper has it (TW-2)
+    void disclaim(TxnId id);
     void reap(const Seen& whom, txn::Heed why, uint64_t number, threads::Completion* marked);
+    void reap_once(txn::Transaction& txn, txn::Heed why, uint64_t number);
     bool mark(txn::Transaction& txn, txn::Heed why, uint64_t number);
     void roll_back(txn::Transaction& txn);
     TransactionInfo describe(const Seen& seen) const;
