@@ -154,11 +154,12 @@ TEST_F(CoroutineTest, ResumesThroughAnExecutor) {
 // An executor may resume at once: on the thread that ends the function, or inside co_await.
 Detached at_once(Store& store, std::atomic<int>& ended) {
     for (int n = 0; n < 100; ++n) {
-        const auto result = co_await resume_on(store.start([n]() -> Result<int> { return n; }),
-                                               [owned = std::string(100, 'x')](Resume resume) {
-                                                   resume();
-                                                   EXPECT_EQ(owned.size(), 100u);
-                                               });
+        auto executor = [owned = std::string(100, 'x')](Resume resume) {
+            resume();
+            EXPECT_EQ(owned.size(), 100u);
+        };
+        auto handle = store.start([n]() -> Result<int> { return n; });
+        const auto result = co_await resume_on(handle, std::move(executor));
         EXPECT_EQ(result.value_or(-1), n);
     }
     ++ended;

@@ -28,7 +28,7 @@ struct Shared {
     // Both threads leave together, so that they meet.
     void meet() {
         arrived.fetch_add(1);
-        while (arrived.load() < 2) {}
+        while (arrived.load() < 2) std::this_thread::yield();
     }
     void end(int value) {
         result = value;
