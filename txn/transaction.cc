@@ -92,7 +92,8 @@ void TransactionTable::Impl::prepare(Transaction& txn, TxnShard& shard, const Tx
     DCHECK(!txn.internal && txn.reaper == nullptr);
     note(txn.shard, static_cast<uint32_t>(&shard - shards.get()));
     note(txn.began, threads::now_coarse());
-    note(txn.state, TxnState::active);
+    // Behind id and shard, for threads that look from outside.
+    std::atomic_ref(txn.state).store(TxnState::active, std::memory_order_release);
     txn.isolation = options.isolation;
     txn.durability = options.durability;
     txn.read_only = options.read_only;

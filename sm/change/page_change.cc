@@ -152,8 +152,8 @@ void forget_pages(txn::Transaction& txn) {
     Error full = fail(ErrorCode::log_full, "log_bytes", needs, most, safe).error();
     set_error_detail(full, "transaction " + std::to_string(txn.id.value) + " needs " +
                                std::to_string(needs) +
-                               " bytes for its log records and their undo so far; a transaction "
-                               "that is alone may need " +
+                               " bytes for its log records and their undo so far, besides page "
+                               "splits; a transaction that is alone may need " +
                                std::to_string(most) + ", beside others " + std::to_string(safe) +
                                "; split it, or raise option log_bytes (" +
                                std::to_string(log.capacity_bytes()) + ")");

@@ -49,6 +49,7 @@ public:
     void stop();
     Lsn last_begin() const;
     uint64_t completed() const;
+    bool failing() const;  // the last one of the background thread failed
 
 private:
     struct Impl;

@@ -4,12 +4,18 @@
 //            From half of log_bytes on, begin() sleeps a little, and longer the fuller the log is,
 //            at most kDelayMax. From Log::scarce() on, it waits. A writer that has begun waits as
 //            well: before its next operation, while it holds no latch. The oldest writer goes on
-//            if no checkpoint can recycle log before its first record. So space goes to one
-//            writer, which can end with it. Commits and rollbacks never wait here.
+//            if no checkpoint can recycle log before its first record. If it waits for a lock, its
+//            blockers go on, too. So space goes to one writer, which can end with it. Commits and
+//            rollbacks never wait here.
 //            The last quarter of what promises may take (Log::promises_max()) is for that writer,
-//            and for operations that were active when the log became scarce. So a transaction that
-//            needs no more than an eighth of log_bytes does not meet log_full.
-// Invariants LR-1 No wait without end: after kWaitMax a thread goes on and may meet log_full.
+//            for the next ones if they began at almost the same time, and for operations that were
+//            active when the log became scarce. With N such writers that need s bytes each, half of
+//            it for undo, (N - 1) * s / 2 + s must fit. Options::log_bytes promises less: an eighth
+//            of log_bytes, or log_bytes / 3N if that is less.
+// Invariants LR-1 No wait without end: it lasts as long as checkpoints can help or oldest writers
+//                 end, for at most kCheckpointMax, and then for TxnWatch::slow_max() and kEndMax.
+//                 The thread goes on then and may meet log_full. If checkpoints fail, it does so
+//                 after kFailingMax.
 //            LR-2 The oldest writer is not delayed by what cannot help it. [checked: may_go_on()]
 // Blocking   Parks; the caller holds no latch. Locks may be held: a writer does not wait while the
 //            oldest one waits for a lock.

@@ -48,18 +48,21 @@ void Task::run(Job& job, sm::Engine& engine) {
     Task& task = *job.task;
     State& state = *task.state_;
     threads::Thread* self = threads::current();
-    DCHECK(self != nullptr && self->task == nullptr);
+    DCHECK(self != nullptr && self->task == nullptr && self->latch_depth == 0);
+    DCHECK(state.engine == nullptr && engine.on_own_thread());  // a job runs once
     self->task = &task;
     state.engine = &engine;
     state.worker = threads::worker_index();
     state.thread = self->id;
     const bool wanted = state.word.begin() || MUTANT(cancelled_begins);
     job.run(!wanted);
+    DCHECK(threads::current() == self && self->task == &task);
     self->task = nullptr;
     task.finish();
 }
 
 void Task::finish() {
+    DCHECK(!done());
     if (void* next = state_->word.finish()) static_cast<Continuation*>(next)->proceed();
 }
 
@@ -72,6 +75,7 @@ void Task::wait() {
     const threads::BetweenCalls waits;
     Joiner joiner;
     if (follow(joiner)) joiner.wait();
+    DCHECK(over());
 }
 
 // Ends the transactions of the task's thread until the task has ended: a loop begins the next one.
@@ -79,6 +83,7 @@ void Task::wait() {
 void Task::end_transactions() {
     State& state = *state_;
     DCHECK(state.worker == threads::worker_index() && state.engine != nullptr);
+    DCHECK(state.word.cancelled() && threads::current()->task == nullptr);
     Nanos pause = kCancelPause;
     do {
         state.engine->watch->cancel_thread(state.thread);
@@ -91,6 +96,7 @@ void Task::end_transactions() {
 // The new thread is none of the application's. So it also starts during close(), which waits for
 // the task.
 Result<void> Task::cancel(std::shared_ptr<Task> task) {
+    DCHECK(task != nullptr);
     State& state = *task->state_;
     if (state.mark.forked() && !task->done())
         return fail(ErrorCode::forked, "handle of the parent process");

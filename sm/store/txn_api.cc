@@ -47,13 +47,24 @@ std::unexpected<Error> refused(const Txn& txn, const Engine* engine, const void*
     return fail(ErrorCode::read_only, "transaction", t->id.value);
 }
 
+// The reason explains these errors, and run() does not repeat the transaction because of them.
+// Errors of the disk and of the caller say more.
+void note_ended(const txn::Transaction& txn, Error& error) {
+    DCHECK(txn.ended_outside() && error.code != ErrorCode::none);
+    switch (error.code) {
+        case ErrorCode::cancelled:
+        case ErrorCode::txn_aborting:
+        case ErrorCode::deadlock:
+        case ErrorCode::self_deadlock:
+        case ErrorCode::lock_timeout:
+        case ErrorCode::log_full: error = ended_outside(txn).error(); return;
+        default: return;
+    }
+}
+
 void note_error(txn::Transaction& txn, Error& error) {
     DCHECK(error.code != ErrorCode::none);
-    if (txn.ended_outside()) {
-        if (error.code == ErrorCode::cancelled || error.code == ErrorCode::txn_aborting)
-            error = ended_outside(txn).error();
-        return;
-    }
+    if (txn.ended_outside()) return note_ended(txn, error);
     switch (error.code) {
         // Refused before anything was changed: the transaction may go on.
         case ErrorCode::duplicate_key:
@@ -115,6 +126,7 @@ Result<void> Txn::abort_undone() {
     DCHECK(txn_->must_abort() && TxnAccess::is_own(*txn_));
     while (txn_->state != txn::TxnState::undone)
         threads::sleep_until(threads::now() + kMillisecond);
+    DCHECK(txn_->locks.locks_held == 0 && txn_->undo.bytes == 0);
     engine_->txns->finish_abort(*std::exchange(txn_, nullptr), true);
     if (engine_->failed()) return engine_->log->refused();
     return {};

@@ -33,14 +33,22 @@ constexpr Nanos kLookPause = 1 * kMillisecond, kReapPauseMax = 100 * kMillisecon
 
 std::string text_of(TxnId id) { return "transaction " + std::to_string(id.value); }
 
-// The slot may serve a transaction of another worker by now. If the id is right, everything else
-// belongs to this worker.
-bool has_id(txn::Transaction& txn, TxnId id) {
-    return std::atomic_ref(txn.id.value).load(std::memory_order_relaxed) == id.value;
+constexpr Nanos kAskPause = 20 * kMillisecond;
+constexpr size_t kBlockersMax = 32;
+
+// What the transaction does, or `free` if it has ended; on the worker that it began on. The slot
+// may serve a transaction of another worker by now. begin() writes id and worker before the state,
+// so they belong to the state that was read. Everything else then belongs to this worker.
+txn::TxnState state_of(txn::Transaction& txn, TxnId id) {
+    const txn::TxnState state = std::atomic_ref(txn.state).load(std::memory_order_acquire);
+    const bool same =
+        std::atomic_ref(txn.id.value).load(std::memory_order_relaxed) == id.value &&
+        std::atomic_ref(txn.shard).load(std::memory_order_relaxed) == threads::worker_index();
+    return same ? state : txn::TxnState::free;
 }
 bool is_gone(txn::Transaction& txn, TxnId id) {
-    return !has_id(txn, id) || txn.state == txn::TxnState::free ||
-           txn.state == txn::TxnState::committed || txn.state == txn::TxnState::undone;
+    const txn::TxnState state = state_of(txn, id);
+    return state != txn::TxnState::active && state != txn::TxnState::aborting;
 }
 // Its thread has ended and its Thread object may serve another one.
 bool thread_gone(const txn::Transaction& txn) {
@@ -75,14 +83,7 @@ TransactionInfo TxnWatch::describe(const Seen& seen) const {
                          .log_bytes = txn.locks.work,
                          .undo_bytes = txn.undo.bytes,
                          .log_pinned_bytes = pinned(seen)};
-    if (auto wait = engine_.locks->wait_of(txn.locks)) {
-        info.state = TransactionState::lock_wait;
-        info.waits_for = std::move(wait->text);
-        info.waited = wait->waited;
-        DCHECK(txn.state == txn::TxnState::active && !info.waits_for.empty());
-        const uint32_t named = std::min(wait->holders, txn::LockManager::Wait::kHoldersMax);
-        info.waits_for_transactions.assign(wait->holder, wait->holder + named);
-    } else if (txn.state == txn::TxnState::undone) {
+    if (txn.state == txn::TxnState::undone) {
         DCHECK(info.locks == 0 && info.undo_bytes == 0 && txn.reaper != nullptr);
         info.state = TransactionState::ended;
     } else if (txn.state == txn::TxnState::aborting) {
@@ -91,6 +92,14 @@ TransactionInfo TxnWatch::describe(const Seen& seen) const {
         info.state = TransactionState::committing;
     } else if (is_idle(txn)) {
         info.state = TransactionState::idle;
+    }
+    // Last: text_of() may park, and the transaction may end meanwhile.
+    if (const auto wait = engine_.locks->wait_of(txn.locks)) {
+        info.state = TransactionState::lock_wait;
+        info.waited = wait->waited;
+        const uint32_t named = std::min(wait->holders, txn::LockManager::Wait::kHoldersMax);
+        info.waits_for_transactions.assign(wait->holder, wait->holder + named);
+        info.waits_for = engine_.locks->text_of(*wait);
     }
     return info;
 }
@@ -102,11 +111,9 @@ std::vector<TransactionInfo> TxnWatch::list() {
         threads::Completion done;
         const auto report = [&, worker] {
             for (const Seen& seen : engine_.txns->seen())
-                if (seen.worker == worker) {
-                    txn::Transaction& txn = engine_.txns->at(seen.slot);
-                    if (has_id(txn, seen.id) && txn.state != txn::TxnState::free)
-                        all.push_back(describe(seen));
-                }
+                if (seen.worker == worker &&
+                    state_of(engine_.txns->at(seen.slot), seen.id) != txn::TxnState::free)
+                    all.push_back(describe(seen));
             done.set();
         };
         if (!engine_.start_thread(static_cast<int>(worker), "list transactions", report)) break;
@@ -127,90 +134,92 @@ Result<void> TxnWatch::end(TxnId id) {
         if (seen.internal)
             return fail(ErrorCode::bad_argument, "transaction of the store itself", id.value);
         threads::Completion marked;
-        TRY(send_reaper(seen, txn::Heed::by_operator, 0, &marked));
+        TRY(send_reaper(seen, {.why = txn::Heed::by_operator}, &marked));
         engine_.wait_for(marked);
         return {};
     }
     return fail(ErrorCode::txn_ended, "transaction", id.value);
 }
 
-Result<void> TxnWatch::send_reaper(const Seen& whom, txn::Heed why, uint64_t number,
-                                   threads::Completion* marked) {
-    DCHECK(whom.id != kTxnNone && !whom.internal && why > txn::Heed::failed);
+Result<void> TxnWatch::send_reaper(const Seen& whom, Order order, threads::Completion* marked) {
+    DCHECK(whom.id != kTxnNone && !whom.internal && order.why > txn::Heed::failed);
     DCHECK(whom.worker < engine_.runtime->workers());
-    if (!claim(whom.id)) {
-        if (marked) marked->set();  // it has the mark, or gets it in that reaper's next turn
-        return {};
+    {
+        const SpinGuard guard(lock_);
+        if (std::ranges::find(reaped_, whom.id) != reaped_.end()) {
+            if (marked) marked->set();  // it has the mark, or gets it in that reaper's next turn
+            return {};
+        }
+        reaped_.push_back(whom.id);
     }
     auto started = engine_.start_thread(static_cast<int>(whom.worker), "end transaction",
-                                        [this, whom, why, number, marked] {
-                                            reap(whom, why, number, marked);
-                                            disclaim(whom.id);
+                                        [this, whom, order, marked] {
+                                            reap(whom, order, marked);
+                                            const SpinGuard guard(lock_);
+                                            std::erase(reaped_, whom.id);
                                         });
-    if (!started) disclaim(whom.id);
+    if (!started) {
+        const SpinGuard guard(lock_);
+        std::erase(reaped_, whom.id);
+    }
     return started;
-}
-
-bool TxnWatch::claim(TxnId id) {
-    DCHECK(id != kTxnNone);
-    const SpinGuard guard(lock_);
-    if (std::ranges::find(reaped_, id) != reaped_.end()) return false;
-    reaped_.push_back(id);
-    return true;
-}
-
-void TxnWatch::disclaim(TxnId id) {
-    const SpinGuard guard(lock_);
-    [[maybe_unused]] const auto erased = std::erase(reaped_, id);
-    DCHECK(erased == 1);
 }
 
 // Stays until the transaction has ended: a thread that was inside an operation may become idle
 // later, and an operation may wait for one more lock.
-void TxnWatch::reap(const Seen& whom, txn::Heed why, uint64_t number, threads::Completion* marked) {
+void TxnWatch::reap(const Seen& whom, Order order, threads::Completion* marked) {
     txn::Transaction& txn = engine_.txns->at(whom.slot);
     DCHECK(threads::worker_index() == whom.worker);  // TW-1
-    for (Nanos pause = kLookPause; !is_gone(txn, whom.id) && !engine_.failed();
+    for (Nanos pause = kLookPause; !is_gone(txn, whom.id);
          pause = std::min(2 * pause, kReapPauseMax)) {
-        reap_once(txn, why, number);
+        if (order.idle_only && !txn.ended_outside() && (!is_idle(txn) || txn.last_lsn != whom.last))
+            break;
+        if (mark(txn, order)) {
+            if (txn.locks.waiting.load() != nullptr) engine_.locks->cancel(txn.locks);
+            else if (is_idle(txn) && !engine_.failed() && !MUTANT(reaper_ignores_idle))
+                roll_back(txn);
+        }
         if (marked) std::exchange(marked, nullptr)->set();
+        if (engine_.failed()) break;  // its own thread may find out; the next open rolls it back
         if (!is_gone(txn, whom.id)) threads::sleep_until(threads::now() + pause);
     }
     if (marked) marked->set();
 }
 
-void TxnWatch::reap_once(txn::Transaction& txn, txn::Heed why, uint64_t number) {
-    if (!mark(txn, why, number)) return;
-    if (is_idle(txn) && !MUTANT(reaper_ignores_idle)) roll_back(txn);
-    else if (txn.locks.waiting.load() != nullptr) engine_.locks->cancel(txn.locks);
-}
-
+// The same as one pass of a reaper.
 void TxnWatch::cancel_thread(uint64_t thread) {
     DCHECK(threads::current() != nullptr && threads::current()->id != thread);
     for (const Seen& seen : engine_.txns->seen()) {
         txn::Transaction& txn = engine_.txns->at(seen.slot);
-        if (seen.internal || seen.worker != threads::worker_index()) continue;  // TW-1
-        if (is_gone(txn, seen.id) || txn.thread_id != thread || engine_.failed()) continue;
-        if (!claim(seen.id)) continue;
-        reap_once(txn, txn::Heed::cancelled, 0);
-        disclaim(seen.id);
+        if (seen.worker != threads::worker_index() || is_gone(txn, seen.id)) continue;  // TW-1
+        if (txn.thread_id != thread || engine_.failed()) continue;
+        {
+            const SpinGuard guard(lock_);
+            if (std::ranges::find(reaped_, seen.id) != reaped_.end()) continue;
+            reaped_.push_back(seen.id);
+        }
+        if (mark(txn, {.why = txn::Heed::cancelled})) {
+            if (txn.locks.waiting.load() != nullptr) engine_.locks->cancel(txn.locks);
+            else if (is_idle(txn)) roll_back(txn);
+        }
+        const SpinGuard guard(lock_);
+        std::erase(reaped_, seen.id);
     }
 }
 
 // False while its own thread rolls back, perhaps only to a savepoint.
-bool TxnWatch::mark(txn::Transaction& txn, txn::Heed why, uint64_t number) {
+bool TxnWatch::mark(txn::Transaction& txn, const Order& order) {
     if (txn.state != txn::TxnState::active || txn.internal) return false;
     DCHECK(txn.reaper == nullptr && txn.id != kTxnNone);  // TW-2
     if (!txn.ended_outside()) {
-        txn.heed = why;
-        txn.ended_number = number;
-        // The application cancels as it likes; the others are for its operator to know.
-        const char* reason = why == txn::Heed::cancelled     ? nullptr
-                             : why == txn::Heed::by_operator ? " is ended by an operator"
-                             : why == txn::Heed::too_old
+        txn.heed = order.why;
+        txn.ended_number = order.number;
+        const char* reason = order.why == txn::Heed::by_operator ? " is ended by an operator"
+                             : order.why == txn::Heed::too_old
                                  ? " is ended: older than transaction_age_max"
                                  : " is ended: it pins the log, and others wait for space";
-        if (reason != nullptr) engine_.report(1, text_of(txn.id) + reason);
+        // An application cancels as it likes. The others are for its operator to know.
+        if (order.why != txn::Heed::cancelled) engine_.report(1, text_of(txn.id) + reason);
     }
     DCHECK(txn.must_abort() && txn.ended_outside());
     return true;
@@ -242,13 +251,39 @@ TxnWatch::Seen TxnWatch::oldest() {
         looked_ = now;
     }
     Seen oldest{};
-    for (const Seen& seen : engine_.txns->seen())
+    const std::vector<Seen> all = engine_.txns->seen();
+    for (const Seen& seen : all)
         if (seen.first != kLsnNone && seen.state != txn::TxnState::committed &&
             (oldest.id == kTxnNone || seen.first < oldest.first))
             oldest = seen;
     DCHECK((oldest.id == kTxnNone) == (oldest.first == kLsnNone));
+    std::vector<TxnId> blockers;
+    if (oldest.waits) blockers = blockers_of(oldest, all);
     const SpinGuard guard(lock_);
+    blockers_.swap(blockers);
     return oldest_ = oldest;
+}
+
+std::vector<TxnId> TxnWatch::blockers_of(const Seen& oldest, const std::vector<Seen>& all) const {
+    DCHECK(oldest.id != kTxnNone && oldest.waits && oldest.first != kLsnNone);
+    std::vector<TxnId> found{oldest.id};
+    for (size_t i = 0; i < found.size() && found.size() < kBlockersMax; ++i) {
+        const auto at = std::ranges::find(all, found[i], &Seen::id);
+        if (at == all.end() || !at->waits) continue;
+        const auto wait = engine_.locks->wait_of(engine_.txns->at(at->slot).locks);
+        if (!wait) continue;
+        for (const TxnId holder : wait->holder)
+            if (holder != kTxnNone && std::ranges::find(found, holder) == found.end())
+                found.push_back(holder);
+    }
+    DCHECK(!found.empty() && found.size() < kBlockersMax + 3);
+    return found;
+}
+
+bool TxnWatch::blocks_oldest(TxnId id) {
+    DCHECK(id != kTxnNone);
+    const SpinGuard guard(lock_);
+    return std::ranges::find(blockers_, id) != blockers_.end();
 }
 
 void TxnWatch::warn() {
@@ -274,12 +309,27 @@ bool TxnWatch::checkpoint_helps(const Seen& oldest) const {
 
 void TxnWatch::relieve_log(const Seen& oldest, Nanos in_vain, Nanos unchanged) {
     DCHECK(oldest.id == kTxnNone || oldest.first != kLsnNone);
+    DCHECK(unchanged <= in_vain);
     if (in_vain < kPatience || MUTANT(log_pin_tolerated)) return;
     warn();
     if (oldest.id == kTxnNone || oldest.internal) return;
     const uint64_t bytes = pinned(oldest);
-    if (bytes >= engine_.log->capacity_bytes() / 2 || unchanged >= kIdleMax)
-        (void)send_reaper(oldest, txn::Heed::pins_log, bytes, nullptr);
+    const bool slow = in_vain >= slow_max();
+    if (!slow && unchanged < (bytes >= engine_.log->capacity_bytes() / 2 ? kPatience : kIdleMax))
+        return;
+    {
+        const Nanos now = threads::now();
+        const SpinGuard guard(lock_);
+        if (asked_ != 0 && now < asked_ + kAskPause) return;
+        asked_ = now;
+    }
+    (void)send_reaper(oldest, {.why = txn::Heed::pins_log, .number = bytes, .idle_only = !slow},
+                      nullptr);
+}
+
+Nanos TxnWatch::slow_max() const {
+    static_assert(kIdleMax < 5 * kSecond);
+    return 5 * kSecond + engine_.log->safe_bytes() / kSlowBytesPerMicro * 1000;
 }
 
 void TxnWatch::end_old() {
@@ -288,7 +338,8 @@ void TxnWatch::end_old() {
     for (const Seen& seen : engine_.txns->seen())
         if (!seen.internal && seen.state == txn::TxnState::active && now > seen.began &&
             now - seen.began > limit)
-            (void)send_reaper(seen, txn::Heed::too_old, now - seen.began, nullptr);
+            (void)send_reaper(seen, {.why = txn::Heed::too_old, .number = now - seen.began},
+                              nullptr);
 }
 
 Result<void> TxnWatch::start() {

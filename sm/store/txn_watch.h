@@ -42,45 +42,57 @@ public:
     // Ends one. Returns when it is marked, and rolled back if it was idle. Errors: txn_ended,
     // bad_argument for one of the store's own.
     Result<void> end(TxnId id);
-
-    // Ends the transactions of a user thread of the calling one's worker with `cancelled`: those
-    // that live now. Handle::cancel() calls it until the function has ended. May park.
+    // Ends with `cancelled` what transactions a user thread of the calling one's worker has now.
+    // Handle::cancel() calls it until the function has ended. May park.
     void cancel_thread(uint64_t thread);
 
     // The writer with the oldest first record, as of a millisecond ago; id kTxnNone: there is none.
     // On a user thread; never parks.
     txn::TransactionTable::Seen oldest();
+    // As of that moment: the oldest writer waits for a lock of this transaction, or for another
+    // transaction that does.
+    bool blocks_oldest(TxnId id);
     // Reports once to the logger that a transaction pins half of the log. Never parks.
     void warn();
     // Others have waited `in_vain` for log that only the oldest writer can free, and it has written
-    // nothing for `unchanged` of that time. Ends it with log_full after kPatience if it pins half
-    // of the log, or after kIdleMax if it does nothing. Never parks.
+    // nothing for `unchanged` of that time. Ends it with log_full if its thread waits outside the
+    // store: after kPatience if it pins half of the log, else after kIdleMax. Ends it in any case
+    // after slow_max(). Never parks.
     void relieve_log(const txn::TransactionTable::Seen& oldest, Nanos in_vain, Nanos unchanged);
+    // The time in which the oldest writer may end while others wait for it: 5 s, and what
+    // Log::safe_bytes() take at 16 MB/s.
+    Nanos slow_max() const;
     // Could a checkpoint recycle a sixteenth of the log or more?
     bool checkpoint_helps(const txn::TransactionTable::Seen& oldest) const;
 
     static constexpr Nanos kPatience = 200 * kMillisecond, kIdleMax = 1 * kSecond;
+    static constexpr uint64_t kSlowBytesPerMicro = 16;
 
 private:
     using Seen = txn::TransactionTable::Seen;
-    // Starts the reaper of a transaction, if it has none. `number`: for the error.
-    Result<void> send_reaper(const Seen& whom, txn::Heed why, uint64_t number,
-                             threads::Completion* marked);
-    bool claim(TxnId id);  // false: another reaper has it (TW-2)
-    void disclaim(TxnId id);
-    void reap(const Seen& whom, txn::Heed why, uint64_t number, threads::Completion* marked);
-    void reap_once(txn::Transaction& txn, txn::Heed why, uint64_t number);
-    bool mark(txn::Transaction& txn, txn::Heed why, uint64_t number);
+    struct Order {
+        txn::Heed why = txn::Heed::by_operator;
+        uint64_t number = 0;     // of the error
+        bool idle_only = false;  // give up if its thread is in an operation, or was meanwhile
+    };
+    // Starts the reaper of a transaction, if it has none.
+    Result<void> send_reaper(const Seen& whom, Order order, threads::Completion* marked);
+    void reap(const Seen& whom, Order order, threads::Completion* marked);
+    bool mark(txn::Transaction& txn, const Order& order);
     void roll_back(txn::Transaction& txn);
     TransactionInfo describe(const Seen& seen) const;
     uint64_t pinned(const Seen& seen) const;
+    // The oldest writer, those that it waits for, and those that they wait for in turn.
+    std::vector<TxnId> blockers_of(const Seen& oldest, const std::vector<Seen>& all) const;
     void end_old();
 
     Engine& engine_;
     SpinLock lock_;
     std::vector<TxnId> reaped_;        // TW-2; under lock_
     Seen oldest_{};                    // under lock_
+    std::vector<TxnId> blockers_;      // of oldest_; under lock_
     Nanos looked_ = 0;                 // when oldest_ was read; under lock_
+    Nanos asked_ = 0;                  // when relieve_log() last sent a reaper; under lock_
     std::atomic<uint64_t> warned_{0};  // the transaction that warn() reported last
     std::unique_ptr<threads::Event> stop_;
     std::unique_ptr<threads::Completion> stopped_;

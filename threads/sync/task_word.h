@@ -1,9 +1,9 @@
 // task_word.h - the life of a function on a user thread as one atomic word: what follows its end,
 // and whether it was cancelled.
 //
-// States     queued -> begun (begin) -> done (finish). Beside that, the word has the address of what
-//            follows (follow) and the flag `cancelled` (cancel). Both can be set until it is done,
-//            and stay. A task that could not be started goes from queued to done.
+// States     queued -> begun (begin) -> done (finish). Beside that, the word has the address of
+//            what follows (follow) and the flag `cancelled` (cancel). Both can be set until it is
+//            done, and stay. A task that could not be started goes from queued to done.
 // Invariants TA-1 What follows is called exactly once, or follow() has returned false. All changes
 //                 of the word are read-modify-writes, which have one order. follow() adds the
 //                 address only to a word that is not done. If it comes before finish(), finish()

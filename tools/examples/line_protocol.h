@@ -1,4 +1,4 @@
-// line_protocol.h - the requests of the example servers, one line each, and what they do to a store.
+// line_protocol.h - the requests of the example servers, and what they do to a store.
 //
 //   GET key          VALUE value, or NONE
 //   PUT key value    OK, when the change is durable

@@ -1,5 +1,5 @@
-// thread_server - a server with one kernel thread for each connection, which blocks in recv() and in
-// Store::run(). It is there for comparison with epoll_server and asio_server.
+// thread_server - a server with one kernel thread for each connection, which blocks in recv() and
+// in Store::run(). It is there for comparison with epoll_server and asio_server.
 //
 //   thread_server DIRECTORY PORT
 //

@@ -149,17 +149,21 @@ public:
     // Wakes the owner's wait, if any, with `cancelled`. From any worker.
     void cancel(LockOwner& owner);
 
-    // What the owner waits for now, if it waits: "S on index "i", 0x..; held by txn 9 (X)". The
-    // first three holders, how many there are, and since when. Any worker; the owner must not be
-    // removed meanwhile.
+    // What an owner waits for: the lock, those that hold it or wait before it, and since when.
     struct Wait {
-        std::string text;
+        LockMode mode = LockMode::none;
+        ObjectId object = kNoObject;  // kNoObject: not known
+        uint64_t name = 0;
         uint32_t holders = 0;  // those beyond kHoldersMax are counted only
         static constexpr uint32_t kHoldersMax = 3;
         TxnId holder[kHoldersMax]{};
         Nanos waited = 0;
+        std::string held;  // "; held by txn 9 (X)" for each
     };
+    // Empty if it does not wait. Any worker; never parks. The owner must not be removed meanwhile.
     std::optional<Wait> wait_of(const LockOwner& owner) const;
+    // "S on index "i", 0x..; held by txn 9 (X)". May park; the caller holds no latch.
+    std::string text_of(const Wait& wait) const;
 
     // Text of a deadlock's cycle: "txn 7 waits for X on 0x.. held by txn 9 (S); txn 9 waits ...".
     // Kept for the last 64 deadlocks.

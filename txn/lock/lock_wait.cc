@@ -87,17 +87,17 @@ std::optional<LockManager::Wait> LockManager::wait_of(const LockOwner& owner) co
     while (LockRequest* request = owner.waiting.load(std::memory_order_acquire)) {
         const uint64_t name = request->name.load(std::memory_order_relaxed);
         Blockers blockers;
-        LockMode mode = LockMode::none;
-        ObjectId object = kNoObject;
+        Wait wait;
         {
             LockBucket& b = impl_->bucket(name);
             const SpinGuard guard(b.latch);
             if (owner.waiting.load(std::memory_order_acquire) != request) continue;
             if (request->name.load(std::memory_order_relaxed) != name) continue;
-            mode = request->wanted;
-            object = owner.waits_in;
             const Nanos now = threads::now();
-            blockers.waited = now > owner.wait_began ? now - owner.wait_began : 0;
+            wait.mode = request->wanted;
+            wait.object = owner.waits_in;
+            wait.name = name;
+            wait.waited = now > owner.wait_began ? now - owner.wait_began : 0;
             for_each_blocker(*request, [&](const LockRequest& at, bool queued) {
                 if (blockers.count < Blockers::kMax)
                     blockers.of[blockers.count] = Blocker(at, queued, now);
@@ -105,18 +105,21 @@ std::optional<LockManager::Wait> LockManager::wait_of(const LockOwner& owner) co
                 return true;
             });
         }
-        Wait wait{
-            .text = std::string(lock_mode_name(mode)) + " on " + impl_->place_text(object, name),
-            .holders = blockers.count,
-            .holder = {},
-            .waited = blockers.waited};
+        wait.holders = blockers.count;
         for (uint32_t i = 0; i < std::min(blockers.count, Blockers::kMax); ++i) {
-            wait.text += "; " + blockers.of[i].text();
+            wait.held += "; " + blockers.of[i].text();
             wait.holder[i] = blockers.of[i].txn;
         }
         return wait;
     }
     return std::nullopt;
+}
+
+std::string LockManager::text_of(const Wait& wait) const {
+    DCHECK(wait.name != 0 && wait.mode != LockMode::none);
+    DCHECK(threads::current() == nullptr || threads::current()->latch_depth == 0);
+    return std::string(lock_mode_name(wait.mode)) + " on " +
+           impl_->place_text(wait.object, wait.name) + wait.held;
 }
 
 void LockManager::cancel(LockOwner& owner) { impl_->cancel(owner, WaitOutcome::cancelled); }

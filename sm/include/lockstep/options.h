@@ -50,13 +50,19 @@ struct Options {
     // transaction_too_old. Looked at eight times in that time, and at least once a second.
     Nanos transaction_age_max = 0;
     // Bound on the live log, 4 MB .. 1 TB. A transaction reserves log space for its rollback, so it
-    // needs two to five times the bytes that it changes (TransactionInfo: log_bytes + undo_bytes).
-    // Up to log_bytes / 8 it never meets log_full, unless a single call logs so much (bulk_load).
-    // A transaction that is alone may need log_bytes - log_bytes / 16 (at most 16 MB) - 256 KB for
-    // each worker; beyond that, log_full names both numbers. Beside others, one that pins half of
-    // the log while others wait for space is ended with log_full. From half of log_bytes on, begin
-    // slows down; from three quarters of the above on, begin and the next operation of a writer
-    // wait for a checkpoint, or for the oldest writer.
+    // needs two to five times the bytes that it changes (TransactionInfo: log_bytes + undo_bytes);
+    // page splits come on top, up to a fifth of that.
+    // - Alone, it may need log_bytes - log_bytes / 16 (at most 16 MB) - 256 KB for each worker.
+    //   Beyond that, log_full names both numbers.
+    // - Beside others, it meets no log_full if it needs at most log_bytes / 8, and at most
+    //   log_bytes / 3N while N transactions write. Store::run() repeats a transaction below
+    //   log_bytes / 8 that met log_full because more of them write.
+    // - A single call does not wait half-way, so one that logs more (bulk_load) may meet log_full.
+    // - The oldest writer is ended with log_full if others wait for its space, and its user thread
+    //   waits outside the store: for 200 ms if it pins half of the log, else for 1 s. A busy one
+    //   is ended after 5 s, plus log_bytes / 8 at 16 MB/s.
+    // From half of log_bytes on, begin slows down. From three quarters of what one transaction may
+    // need, begin and the next operation of a writer wait for a checkpoint or the oldest writer.
     uint64_t log_bytes = 2ull << 30;
     // 1 MB .. 1 GB, multiple of 4096; log_bytes / this >= 4.
     uint64_t log_segment_bytes = 64ull << 20;

@@ -60,7 +60,7 @@ public:
 
     // Runs fn(Txn&) -> Result<T> as a transaction: commits if it returns a value, rolls back if it
     // returns an error, which run() then returns. A deadlock victim is run again, and so is a
-    // transaction below log_bytes / 8 that got log_full because of others; at most
+    // transaction below Options::log_bytes / 8 that got log_full because of others; at most
     // Options::retries_max times. So fn may run several times. No other error is repeated: a
     // lock_timeout has already waited as long as the caller allowed. On a user thread of the store
     // fn runs there; else run() blocks the calling kernel thread. Errors: fn's, commit's,
@@ -73,9 +73,9 @@ public:
         if (!engine_) return fail(ErrorCode::store_closed, "store");
         return run_on(*engine_, fn, options);
     }
-    // The same on a user thread of its own (handle.h). Never blocks. `worker`: number of the kernel thread,
+    // The same on a user thread of its own. Never blocks. `worker`: number of the kernel thread,
     // 0..Options::workers - 1, or kAnyWorker. `fn` is moved into the thread. Errors come through
-    // the handle: run()'s and start()'s.
+    // the handle (handle.h): run()'s and start()'s.
     template <class F>
     auto spawn(F fn, const TxnOptions& options = {}, int worker = kAnyWorker)
         -> Handle<detail::value_of<F&, Txn&>> {

@@ -10,14 +10,19 @@ namespace lockstep {
 
 // What a transaction does at the moment.
 enum class TransactionState : uint8_t {
-    idle,       // its user thread waits in the application: sleep_for(), yield(), join(), and the
-                   // waits of sync.h, timer.h, fd.h and offload.h
-    running,    // an operation runs or waits for something other than a lock, or application code
-                // runs
-    lock_wait,  // an operation waits for a lock
-    rolling_back,  // its changes are being undone
-    committing,    // its locks are released; its commit record is on the way to the disk
-    ended          // ended from outside and rolled back; its Txn has not been ended yet
+    // Its user thread waits in the application: sleep_for(), yield(), join(), and the waits of
+    // sync.h, timer.h, fd.h and offload.h.
+    idle,
+    // Application code runs, or an operation runs or waits for something other than a lock.
+    running,
+    // An operation waits for a lock.
+    lock_wait,
+    // Its changes are being undone.
+    rolling_back,
+    // Its commit record is on the way to the disk, and its locks are released.
+    committing,
+    // It was ended from outside and rolled back; its Txn has not been ended yet.
+    ended
 };
 
 // Name as written in code ("lock_wait"). A static string.

@@ -8,9 +8,9 @@
 //            A transaction may be ended from outside: by Store::end_transaction(), by
 //            Handle::cancel(), by Options::transaction_age_max, or because it pins the log while
 //            others wait for space. Then every call but abort() returns ended_by_operator,
-//            cancelled, transaction_too_old or log_full. If its user thread was waiting between two calls (as in sleep_for(),
-//            join() or wait_fd()), its changes are undone and its locks are free already. A commit() that has
-//            begun wins.
+//            cancelled, transaction_too_old or log_full. If its user thread was waiting between two
+//            calls, as in sleep_for() or join(), its changes are undone and its locks are free
+//            already. A commit() that has begun wins.
 #pragma once
 
 #include <lockstep/result.h>

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "sm/store/operation.h"
 #include "tests/sim_store.h"
 #include "tests/sm/test_util.h"
 
@@ -34,6 +35,10 @@ protected:
         for (const auto& fault : *faults) ADD_FAILURE() << fault;
         EXPECT_TRUE(store.close());
         EXPECT_EQ(store.errors(), "");
+    }
+    bool any_in(txn::TxnState state) {
+        return std::ranges::any_of(store.engine().txns->seen(),
+                                   [&](const auto& seen) { return seen.state == state; });
     }
     // A thread on worker 1 that begins a transaction, changes "k", and calls `then`. Returns when
     // that has begun.
@@ -263,6 +268,111 @@ TEST_F(TxnWatchTest, ACallbackThatSleepsIsInsideItsOperation) {
     EXPECT_EQ(store->index("fresh").error().code, ErrorCode::no_such_object);
 }
 
+// A commit that has begun wins.
+TEST_F(TxnWatchTest, ACommittingTransactionIsNotEnded) {
+    open();
+    auto committer = writer([&](Txn& txn) -> Result<void> {
+        TRY(txn.commit());
+        return {};
+    });
+    ASSERT_TRUE(store.step_until([&] { return any_in(txn::TxnState::committed); }));
+    const TransactionInfo* info = find(id);
+    ASSERT_NE(info, nullptr);
+    EXPECT_EQ(info->state, TransactionState::committing);
+    EXPECT_EQ(store->end_transaction(id).error().code, ErrorCode::txn_ended);
+    join(committer, ErrorCode::none);
+    EXPECT_EQ(value(), "changed");
+}
+
+TEST_F(TxnWatchTest, ARollbackGoesOn) {
+    open();
+    auto loser = writer([&](Txn& txn) -> Result<void> {
+        for (int n = 0; n < 3000; ++n)
+            TRY(index.put(txn, "key" + std::to_string(n), std::string(1000, 'x')));
+        return txn.abort();
+    });
+    ASSERT_TRUE(store.step_until([&] { return any_in(txn::TxnState::aborting); }));
+    EXPECT_TRUE(store->end_transaction(id));
+    join(loser, ErrorCode::none);
+    EXPECT_EQ(value(), "before");
+}
+
+// It waits for a page, a latch or the log, at any moment: the mark stays, the operation ends.
+TEST_F(TxnWatchTest, AnOperationThatWaitsForAPageEndsFirst) {
+    open();
+    ASSERT_OK(store->run([&](Txn& txn) -> Result<void> {
+        for (int n = 0; n < 6000; ++n)
+            TRY(index.put(txn, "key" + std::to_string(n), std::string(1000, 'x')));
+        return {};
+    }));
+    ASSERT_OK(store->checkpoint());
+    Error why;
+    auto reader = writer([&](Txn& txn) -> Result<void> {
+        std::string text;
+        for (int n = 0; n < 1'000'000; ++n) {
+            const auto got = index.get(txn, "key" + std::to_string(n * 997 % 6000), text);
+            if (!got) return std::unexpected(got.error());
+            EXPECT_TRUE(*got);
+        }
+        return {};
+    });
+    const uint64_t before = store->stats().page_reads;
+    ASSERT_TRUE(store.step_until([&] { return store->stats().page_reads > before + 10; }));
+    EXPECT_EQ(find(id)->state, TransactionState::running);
+    ASSERT_OK(store->end_transaction(id));
+    join(reader, ErrorCode::ended_by_operator);
+    EXPECT_EQ(value(), "before");
+}
+
+// The rollback of the reaper finds a store that has failed.
+TEST_F(TxnWatchTest, AStoreThatFails) {
+    open();
+    auto holder = writer([&](Txn& txn) -> Result<void> {
+        while (!go) sleep_for(10 * kMillisecond);
+        std::string text;
+        EXPECT_FALSE(index.get(txn, "k", text));
+        return txn.abort();
+    });
+    store.engine().log->fail_store(
+        {.what = "test", .cause = {.code = ErrorCode::io_error, .os = EIO}});
+    EXPECT_TRUE(store->end_transaction(id));
+    ASSERT_NE(find(id), nullptr);
+    go = true;
+    Result<void> done;
+    store.on_thread([&] { done = holder.join(); });
+    EXPECT_FALSE(done);
+    EXPECT_TRUE(store->transactions().empty());
+    EXPECT_FALSE(store.close());
+    closed = true;
+}
+
+// It was rolled back for its thread, which then ended and left the handle behind.
+TEST_F(TxnWatchTest, CloseTakesWhatIsLeft) {
+    open();
+    std::optional<Txn> kept;
+    auto holder = store->start(
+        [&]() -> Result<void> {
+            kept.emplace(TRY(store->begin()));
+            TRY(index.put(*kept, "k", "changed"));
+            id = kept->id();
+            ready = true;
+            while (!go) sleep_for(10 * kMillisecond);
+            return {};
+        },
+        1);
+    ASSERT_TRUE(store.step_until([&] { return ready; }));
+    ASSERT_OK(store->end_transaction(id));
+    EXPECT_EQ(find(id)->state, TransactionState::ended);
+    go = true;
+    join(holder, ErrorCode::none);
+    kept.reset();
+    EXPECT_TRUE(store.close());
+    EXPECT_EQ(store.errors(), "");
+    ASSERT_OK(store.open());
+    index = *store->index("i");
+    EXPECT_EQ(value(), "before");
+}
+
 TEST_F(TxnWatchTest, RunIsNotRepeatedAndReturnsTheReason) {
     open();
     int times = 0;
@@ -320,6 +430,23 @@ TEST_F(TxnWatchTest, OldTransactionsEndByThemselves) {
     EXPECT_EQ(old.code, ErrorCode::transaction_too_old);
     EXPECT_NE(old.text().find("raise option transaction_age_max"), std::string::npos) << old.text();
     EXPECT_NE(log.find("older than transaction_age_max"), std::string::npos) << log;
+}
+
+// run() repeats deadlock victims, so the reason must not hide behind such an error.
+TEST_F(TxnWatchTest, ADeadlockVictimThatWasEndedIsNotRepeated) {
+    open();
+    txn::Transaction ended;
+    ended.heed = txn::Heed::by_operator;
+    for (const ErrorCode code : {ErrorCode::deadlock, ErrorCode::lock_timeout, ErrorCode::log_full,
+                                 ErrorCode::cancelled, ErrorCode::txn_aborting}) {
+        Error error = fail(code, "lock").error();
+        sm::note_error(ended, error);
+        EXPECT_EQ(error.code, ErrorCode::ended_by_operator);
+    }
+    Error error = fail(ErrorCode::duplicate_key, "key").error();
+    sm::note_error(ended, error);
+    EXPECT_EQ(error.code, ErrorCode::duplicate_key);
+    EXPECT_EQ(ended.heed, txn::Heed::by_operator);
 }
 
 TEST_F(TxnWatchTest, NothingToEnd) {
