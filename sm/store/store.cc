@@ -154,7 +154,7 @@ Result<void> Store::run_body(sm::Engine& engine, Body body, const TxnOptions& op
 
 Result<void> Store::start_thread(std::unique_ptr<detail::Job> job, int worker) {
     if (!engine_) return fail(ErrorCode::store_closed, "store");
-    DCHECK(job != nullptr);
+    DCHECK(job != nullptr && job->task != nullptr && !job->task->done());
     const uint32_t workers = engine_->options.workers;
     if (worker != kAnyWorker && (worker < 0 || static_cast<uint32_t>(worker) >= workers))
         return no_such_worker(worker, workers);

@@ -101,6 +101,8 @@ Result<void> Task::cancel(std::shared_ptr<Task> task) {
     if (state.mark.forked() && !task->done())
         return fail(ErrorCode::forked, "handle of the parent process");
     if (state.word.cancel() != threads::TaskWord::Cancel::pinned) return {};
+    DCHECK(!task->done() && state.engine != nullptr);  // TA-3
+    DCHECK(state.worker < state.engine->runtime->workers());
     const auto started =
         state.engine->runtime->spawn(state.worker, "cancel", [task] { task->end_transactions(); });
     if (started) return {};

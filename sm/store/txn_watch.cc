@@ -198,7 +198,9 @@ void TxnWatch::cancel_thread(uint64_t thread) {
             if (std::ranges::find(reaped_, seen.id) != reaped_.end()) continue;
             reaped_.push_back(seen.id);
         }
+        DCHECK(!seen.internal || txn.thread_id != thread);
         if (mark(txn, {.why = txn::Heed::cancelled})) {
+            DCHECK(txn.heed >= txn::Heed::by_operator && txn.thread != threads::current());
             if (txn.locks.waiting.load() != nullptr) engine_.locks->cancel(txn.locks);
             else if (is_idle(txn)) roll_back(txn);
         }

@@ -7,8 +7,8 @@
 //            resumes it where the executor runs what it is given: in an event loop, a thread pool.
 //            The library makes no coroutine itself and starts no thread for one. `co_await` takes
 //            the result: one coroutine can await a handle, once.
-// Compiler   If a lambda stands inside a co_await expression, g++ 12 destroys twice what it captures
-//            by an initialiser, as [s = text()]. Call start() in a statement before it.
+// Compiler   If a lambda stands inside a co_await expression, g++ 12 destroys twice what it
+//            captures by an initialiser, as [s = text()]. Call start() in a statement before it.
 // Blocking   Never. Nothing is allocated: the coroutine's frame holds what the task needs.
 #pragma once
 
