@@ -42,16 +42,17 @@ struct Session {
 
     asio::awaitable<void> run() {
         boost::system::error_code error;
-        const auto token = asio::redirect_error(asio::use_awaitable, error);
         for (std::string input;;) {
             const size_t bytes = co_await asio::async_read_until(
-                socket, asio::dynamic_buffer(input, Input::kBytes), '\n', token);
+                socket, asio::dynamic_buffer(input, Input::kBytes), '\n',
+                asio::redirect_error(asio::use_awaitable, error));
             std::string output;
             const bool too_long = error == asio::error::not_found;
             if (error && !too_long) co_return;
             if (too_long) output = error_line("line too long");
             else output = co_await answer(input.substr(0, bytes - 1));
-            co_await asio::async_write(socket, asio::buffer(output), token);
+            co_await asio::async_write(socket, asio::buffer(output),
+                                       asio::redirect_error(asio::use_awaitable, error));
             if (error || too_long) co_return;
             input.erase(0, bytes);
         }
