@@ -100,6 +100,11 @@
     X(truncate_too_far, sm_checkpoint_test, \
       "a log segment that a checkpoint still needs is recycled") \
     X(segment_name_unsynced, txn_log_crash_test, "a recycled segment's name is not synced") \
+    X(log_step_unsynced, txn_log_grow_test, \
+      "the log promises space of its longer file before the file is synced") \
+    X(zeros_over_log, txn_log_grow_test, "zeros for a longer log file cover records") \
+    X(log_end_by_segment, txn_log_grow_test, \
+      "open takes a short log file for a whole segment") \
     X(undo_space_unpromised, txn_log_space_test, \
       "a record takes the log space reserved for its rollback") \
     X(ring_too_full, txn_log_test, "the log ring overwrites unwritten records") \

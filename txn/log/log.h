@@ -3,7 +3,7 @@
 //
 // Concepts   An LSN is a byte offset. Segment files of segment_bytes hold the sequence: the record
 //            at lsn lies in file lsn / segment_bytes at lsn % segment_bytes. Segments are
-//            preallocated and reused by renaming. Records are built in a ring in memory that is
+//            preallocated, the first one in steps, and reused by renaming. Records are built in a ring in memory that is
 //            mapped twice in a row, so a record is always contiguous. Each worker publishes the
 //            lowest LSN it may still be filling. Bytes below the lowest of these can be written.
 //            One flusher thread writes and syncs for all workers.
@@ -38,6 +38,9 @@ struct LogOptions {
     // Segment files "log.NNNNNNNN" and "log.mark" live here.
     std::string directory;
     uint64_t segment_bytes = 64ull << 20;  // multiple of 4096
+    // Length of the first segment's file in a new log, a multiple of 4096. It grows to segment_bytes
+    // in steps (log_grow.cc).
+    uint64_t first_bytes = 640ull << 10;
     // Bound on live log (start() .. tail), at least 4 segments.
     uint64_t capacity_bytes = 2ull << 30;
     uint64_t ring_bytes = 32ull << 20;              // power of two, at most capacity / 4

@@ -106,11 +106,10 @@ Result<std::unique_ptr<Log>> Log::create(threads::Runtime& runtime, const LogOpt
     const LogFiles& files = impl->files;
     Disk& disk = files.disk();
     if (!TRY(files.list()).empty()) return fail(ErrorCode::already_exists, "log");
-    // The first range is filled with zeros, so that early commits are as fast as later ones. The
-    // rest has only its blocks.
-    const FileId file = TRY(files.start_new());
-    const Result<void> zeroed =
-        zero_new_file(disk, file, std::min<uint64_t>(options.segment_bytes, 8ull << 20));
+    // Filled with zeros, so that early commits are as fast as later ones.
+    const uint64_t bytes = std::min(options.first_bytes, options.segment_bytes);
+    const FileId file = TRY(files.start_new(bytes));
+    const Result<void> zeroed = zero_new_file(disk, file, bytes);
     disk.close(file);
     TRY(zeroed);
     TRY(files.place_new(0));
@@ -119,13 +118,31 @@ Result<std::unique_ptr<Log>> Log::create(threads::Runtime& runtime, const LogOpt
         DurableEnd{.sequence = 1, .durable_end = kLogFirst, .segment_bytes = options.segment_bytes};
     TRY(impl->mark.store(disk, impl->mark_file));
     TRY(files.sync_directory());
-    impl->prepared_end = options.segment_bytes;
+    impl->prepared_end = bytes;
     impl->begin_at(kLogFirst);
     return std::unique_ptr<Log>(new Log(std::move(impl)));
 }
 
-// Finds the unbroken row of segments around the segment of `end` and keeps it. Other segments are
-// removed: they are names left by a recycling that a crash interrupted.
+// The length of a segment's file, at most a segment. A crash may leave part of a block at its end,
+// which becomes a whole one. Blocks.
+Result<uint64_t> Log::Impl::adopt_length(uint64_t number, bool sync) {
+    const FileId file = TRY(files.open(number, Disk::kDirect));
+    Disk& disk = files.disk();
+    Result<uint64_t> bytes = disk.size(file);
+    Result<void> done{};
+    if (bytes) {
+        *bytes = std::min(block_ceil(*bytes), files.segment_bytes());
+        done = disk.allocate(file, *bytes);
+        if (done && sync) done = disk.sync_now(file);
+    }
+    disk.close(file);
+    TRY(done);
+    return MUTANT(log_end_by_segment) ? files.segment_bytes() : bytes;
+}
+
+// Finds the unbroken row of segments around the segment of `end` and keeps it. Behind `end` it ends
+// with the first segment that is not whole. Other segments are removed: they are names left by a
+// recycling that a crash interrupted.
 Result<void> Log::Impl::adopt_segments(uint64_t from, uint64_t end) {
     DCHECK(from <= end && write_file.value < 0);
     const std::vector<uint64_t> numbers = TRY(files.list());
@@ -138,10 +155,15 @@ Result<void> Log::Impl::adopt_segments(uint64_t from, uint64_t end) {
     uint64_t last = files.number_of(end);
     if (!exists(first)) return lockstep::fail(ErrorCode::corrupt_log, "log segment", from);
     while (first > 0 && exists(first - 1)) --first;
-    while (exists(last)) ++last;
+    uint64_t length = files.segment_bytes();
+    for (; exists(last) && length == files.segment_bytes(); ++last) {
+        // LI-5; secure_tail() syncs the segment of `end`.
+        length = TRY(adopt_length(last, options.sync && last > files.number_of(end)));
+    }
     DCHECK(first < last);
     first_segment = first;
-    prepared_end = last * files.segment_bytes();
+    prepared_end = (last - 1) * files.segment_bytes() + length;
+    DCHECK(prepared_end >= end);
     start = std::max(kLogFirst, first * files.segment_bytes());
     for (const uint64_t n : numbers)
         if (n < first || n >= last) TRY(files.disk().unlink(files.segment_path(n)));
