@@ -83,6 +83,16 @@ Result<void> zero_new_file(Disk& disk, FileId file, uint64_t bytes) {
     return disk.sync_now(file);
 }
 
+// The durable-end record, which must fit the options.
+Result<DurableEnd> known_end(const LogFiles& files) {
+    const std::optional<DurableEnd> mark = TRY(DurableEnd::load(files.disk(), files.mark_path()));
+    if (!mark) return fail(ErrorCode::corrupt_log, "log.mark is missing");
+    if (mark->segment_bytes != files.segment_bytes())
+        return fail(ErrorCode::bad_option, "log_segment_bytes", files.segment_bytes(),
+                    mark->segment_bytes);
+    return *mark;
+}
+
 }  // namespace
 
 // Sets the LSN where the empty ring begins, and all values that depend on it.
@@ -211,16 +221,6 @@ Result<void> Log::Impl::load_last_block(uint64_t end) {
     if (!got) return std::unexpected(got.error());
     std::memcpy(ring.at(block_floor(end)), buffers->last_block, end - block_floor(end));
     return {};
-}
-
-// The durable-end record, which must fit the options.
-static Result<DurableEnd> known_end(const LogFiles& files) {
-    const std::optional<DurableEnd> mark = TRY(DurableEnd::load(files.disk(), files.mark_path()));
-    if (!mark) return fail(ErrorCode::corrupt_log, "log.mark is missing");
-    if (mark->segment_bytes != files.segment_bytes())
-        return fail(ErrorCode::bad_option, "log_segment_bytes", files.segment_bytes(),
-                    mark->segment_bytes);
-    return *mark;
 }
 
 // The end of the last valid record. LOG-4: it is not below a durable end that is recorded.
