@@ -17,7 +17,7 @@ namespace lockstep::sm {
 using namespace space;
 
 namespace {
-constexpr uint64_t kGrowMin = 1u << 20, kGrowMax = 64u << 20, kGrowLeast = 64u << 10;  // bytes
+constexpr uint64_t kGrowMin = 256u << 10, kGrowMax = 64u << 20, kGrowLeast = 64u << 10;  // bytes
 constexpr uint32_t kMapsMax = kPageNone.value / kPagesPerMap + 1;
 constexpr uint32_t kFull = UINT32_MAX;  // a hint: nothing free here
 static_assert(kGrowLeast <= kGrowMin && kGrowMin <= kGrowMax);

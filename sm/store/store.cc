@@ -67,12 +67,20 @@ namespace {
     while (nanosleep(&left, &left) != 0 && errno == EINTR) {}
 }
 
+[[gnu::cold, gnu::noinline]] Result<txn::Transaction*> begin_reader(sm::Engine& engine,
+                                                                    TxnOptions options) {
+    options.read_only = true;
+    return engine.txns->begin(options);
+}
+
 Result<txn::Transaction*> begin_transaction(sm::Engine& engine, const TxnOptions& options) {
     DCHECK(threads::current() && threads::current()->latch_depth == 0);
     sm::begin_boundary();
     TRY(MemoryReserve::require());
-    if (engine.log->filling() && !options.read_only) [[unlikely]]
+    if (engine.log->filling() && !options.read_only) [[unlikely]] {
+        if (engine.options.read_only) return begin_reader(engine, options);
         sm::wait_to_begin(engine);
+    }
     return engine.txns->begin(options);
 }
 
@@ -265,6 +273,7 @@ Result<void> Store::wait_durable(Lsn point) {
 
 Result<void> Store::checkpoint() {
     if (!engine_) return fail(ErrorCode::store_closed, "store");
+    if (engine_->options.read_only) return fail(ErrorCode::read_only, "store opened read-only");
     return engine_->run_and_wait([&] { return engine_->checkpointer->run(true); });
 }
 

@@ -102,6 +102,11 @@
     X(truncate_too_far, sm_checkpoint_test, \
       "a log segment that a checkpoint still needs is recycled") \
     X(segment_name_unsynced, txn_log_crash_test, "a recycled segment's name is not synced") \
+    X(log_step_unsynced, txn_log_grow_test, \
+      "the log promises space of its longer file before the file is synced") \
+    X(zeros_over_log, txn_log_grow_test, "zeros for a longer log file cover records") \
+    X(log_end_by_segment, txn_log_grow_test, \
+      "open takes a short log file for a whole segment") \
     X(undo_space_unpromised, txn_log_space_test, \
       "a record takes the log space reserved for its rollback") \
     X(ring_too_full, txn_log_test, "the log ring overwrites unwritten records") \
@@ -143,6 +148,8 @@
     X(read_not_repeated, sm_buffer_pool_test, "a failed read is not repeated") \
     X(repair_without_log, sm_buffer_pool_test, "a damaged page is not rebuilt from the log") \
     X(superblock_in_place, sm_superblock_test, "the superblock overwrites its current copy") \
+    X(clean_mark_believed, sm_read_only_test, \
+      "a store that was killed behind its close is read without recovery") \
     X(superblock_unsynced, sim_crash_recovery_test, \
       "a log segment is recycled before the new superblock is durable") \
     X(next_key_off_by_one, isolation_phantom_test, "an insert locks the gap above the wrong key") \

@@ -16,7 +16,8 @@ int complain(const std::string& doing, const std::string& why);
 // The sub-commands for a store that another process has open (live_commands.h).
 void add_live_commands(CLI::App& app, int& status);
 
-// Asks the process that has the store open; else opens (and recovers) the store.
+// Asks the process that has the store open; else only reads its files. Returns 1 if a fault is
+// found, 3 if the store was not closed and only a part is known.
 int stat(const std::string& path, bool json);
 // Opens the store. Returns 1 if a fault is found.
 int verify(const std::string& path, uint64_t pool_bytes);

@@ -5,7 +5,8 @@
 //            records move bytes from free to used, compensation records from credit to used. The
 //            end of a transaction returns its credit. Between a check and its record, other workers
 //            may pass their own check, each by at most one record. `slack` covers that. It also
-//            covers records without a promise (splits, checkpoints).
+//            covers records without a promise (splits, checkpoints). While the files are small,
+//            they keep less (slack_below()).
 #include <algorithm>
 
 #include "threads/base/mutants.h"
@@ -39,7 +40,7 @@ Result<void> Log::reserve_undo(UndoCredit& credit, uint64_t forward, uint64_t un
         const uint64_t spare = slot.spare.load(std::memory_order_relaxed);
         const uint64_t missing = undo > spare ? undo - spare : 0;
         const uint64_t bound = start.load() + options.capacity_bytes;
-        const uint64_t limit_now = std::max(std::min(bound, prepared_end.load()), slack) - slack;
+        const uint64_t limit_now = limit_of(start.load(), prepared_end.load());
         uint64_t taken = reserved.load();
         const uint64_t least = tail.load() + forward + missing;
         if (least + taken <= limit_now) {
@@ -59,7 +60,7 @@ Result<void> Log::reserve_undo(UndoCredit& credit, uint64_t forward, uint64_t un
         if (least + taken + slack > bound)
             return lockstep::fail(ErrorCode::log_full, "log_bytes", options.capacity_bytes,
                                   forward + undo);
-        TRY(wait_for_segment(least + taken + slack));
+        TRY(wait_for_segment(end_for(least + taken)));
     }
 }
 
