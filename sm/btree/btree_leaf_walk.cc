@@ -8,6 +8,7 @@
 namespace lockstep::sm {
 
 Result<bool> LeafWalk::next(Page& copy) {
+    DCHECK(threads::current()->latch_depth == 0);
     if (begun_ && next_ == kPageNone) return false;
     SharedPage page = TRY(pool_.fix_shared(begun_ ? next_ : tree_.root()));
     while (!begun_ && !node::is_leaf(*page))
@@ -17,6 +18,7 @@ Result<bool> LeafWalk::next(Page& copy) {
         return fail(ErrorCode::corrupt_page, "a leaf of another object in the chain of leaves",
                     page->id().value, tree_.id().value);
     std::memcpy(static_cast<void*>(&copy), &*page, kPageBytes);
+    DCHECK(copy.id() == page->id() && node::count(copy) <= node::kSlotsMax);
     begun_ = true;
     next_ = node::right(copy);
     return true;

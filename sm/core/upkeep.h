@@ -17,6 +17,8 @@
 
 namespace lockstep::sm {
 
+struct Secondary;
+
 // Makes a change and what belongs to it, or neither. Results and errors as those of BTree.
 class Upkeep {
 public:
@@ -25,19 +27,27 @@ public:
     virtual Result<bool> update(txn::Transaction& txn, Slice key, Slice value) = 0;
     virtual Result<bool> patch(txn::Transaction& txn, Slice key, size_t offset, Slice part) = 0;
     virtual Result<bool> erase(txn::Transaction& txn, Slice key) = 0;
+    // What is known of the index if it is a secondary one (sm/store/secondary.h); else null.
+    virtual Secondary* secondary() const { return nullptr; }
 };
 
 // While it lives, the transaction's changes of that index are made and not handed over.
 class [[nodiscard]] KeptUp {
 public:
     KeptUp(txn::Transaction& txn, ObjectId object)
-        : txn_(txn), outer_(std::exchange(local_of(txn).kept_up, object)) {}
-    ~KeptUp() { local_of(txn_).kept_up = outer_; }
+        : txn_(txn), object_(object), outer_(std::exchange(local_of(txn).kept_up, object)) {
+        DCHECK(object != ObjectId{} && outer_ != object);
+    }
+    ~KeptUp() {
+        DCHECK(local_of(txn_).kept_up == object_);
+        local_of(txn_).kept_up = outer_;
+    }
     KeptUp(const KeptUp&) = delete;
     KeptUp& operator=(const KeptUp&) = delete;
 
 private:
     txn::Transaction& txn_;
+    const ObjectId object_;
     const ObjectId outer_;
 };
 

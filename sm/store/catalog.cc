@@ -48,6 +48,7 @@ std::string text_of(const CatalogEntry& entry) {
     const EntryValue v{entry.id.value, uint32_t(entry.kind), entry.root.value};
     std::string text(reinterpret_cast<const char*>(&v), sizeof v);
     if (entry.of == ObjectId{}) return text;
+    DCHECK(entry.kind == ObjectKind::index && entry.of != entry.id);
     const SecondaryValue s{entry.of.value, entry.unique};
     return text.append(reinterpret_cast<const char*>(&s), sizeof s);
 }
@@ -214,6 +215,7 @@ Result<void> Catalog::Impl::link_secondaries() {
         if (primary == nullptr || primary->tree == nullptr || primary->entry.of != ObjectId{})
             return fail(ErrorCode::corrupt_page, "catalog entry of a secondary index",
                         entry.id.value, entry.of.value);
+        DCHECK(secondary->named && entry.kind == ObjectKind::index && entry.name == name);
         secondaries.add(*secondary->tree, *primary->tree, name, entry.unique, true);
     }
     return {};
@@ -337,10 +339,8 @@ Result<HeapFile*> Catalog::open_or_create_heap(txn::Transaction& txn, std::strin
 Result<Secondary*> Catalog::make_secondary(txn::Transaction& txn, std::string_view name, BTree& of,
                                            bool unique, bool open, bool& made) {
     DCHECK(impl_->secondaries.find(of.id()) == nullptr);
-    const CatalogEntry wanted{.name = std::string(name),
-                              .kind = ObjectKind::index,
-                              .of = of.id(),
-                              .unique = unique};
+    const CatalogEntry wanted{
+        .name = std::string(name), .kind = ObjectKind::index, .of = of.id(), .unique = unique};
     ObjectId id;
     made = !open;
     if (open) id = TRY(look_up(txn, wanted, true, &made));
@@ -352,12 +352,22 @@ Result<Secondary*> Catalog::make_secondary(txn::Transaction& txn, std::string_vi
         return fail(ErrorCode::bad_argument,
                     "secondary index of that name: its primary or `unique` is another",
                     entry.of.value, entry.unique);
+    DCHECK(made || impl_->secondaries.find(id) != nullptr);
     if (!made) return impl_->secondaries.find(id);
+    DCHECK(entry.of == of.id() && entry.unique == unique && !impl_->secondaries.find(id));
     // Before the first entry: the primary is locked, and the new index is kept up from now on.
     TRY(Secondaries::lock_primary(engine_, txn, of));
     Secondary& fresh = impl_->secondaries.add(*index_by_id(id), of, name, unique, false);
     TRY(impl_->secondaries.change(txn, fresh, true));
     return &fresh;
+}
+
+Result<Secondary*> Catalog::secondary(std::string_view name) {
+    const ObjectId id = TRY(impl_->find(name, ObjectKind::index))->entry.id;
+    Secondary* const found = impl_->secondaries.find(id);
+    if (found == nullptr)
+        return fail(ErrorCode::wrong_kind, "index that is not secondary", id.value);
+    return found;
 }
 
 Result<bool> Catalog::has(txn::Transaction& txn, std::string_view name, ObjectId id) {

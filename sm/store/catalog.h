@@ -66,6 +66,8 @@ public:
     // the index of this name has another primary or differs in `unique`.
     Result<Secondary*> make_secondary(txn::Transaction& txn, std::string_view name, BTree& of,
                                       bool unique, bool open, bool& made);
+    // A committed one; reads no page. Errors: no_such_object, wrong_kind.
+    Result<Secondary*> secondary(std::string_view name);
     // Does `txn` see the object under this name? It has made or dropped it itself.
     Result<bool> has(txn::Transaction& txn, std::string_view name, ObjectId id);
     BTree* index_by_id(ObjectId id) override;

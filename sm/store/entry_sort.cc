@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <tbb/parallel_sort.h>
+#include <algorithm>
 
 #include "sm/btree/btree_node.h"
 #include "threads/base/hints.h"
@@ -24,7 +24,8 @@ constexpr size_t kHead = 2 * sizeof(uint16_t);
 constexpr size_t kWriteBytes = 1 << 20;
 constexpr size_t kReadBytesMax = 1 << 20, kReadBytesMin = 64 << 10;
 constexpr size_t kAhead = 16;  // entries
-static_assert(kReadBytesMin > kHead + 2 * kKeyBytesMax);
+static_assert(kReadBytesMin > kHead + 2 * kKeyBytesMax && kReadBytesMin <= kReadBytesMax);
+static_assert(kKeyBytesMax <= UINT16_MAX && sizeof(EntryRef) == 16);
 
 bool before(const EntryRef& a, const EntryRef& b) {
     return a.head != b.head ? a.head < b.head : a.key() < b.key();
@@ -45,10 +46,15 @@ Slice value_at(const char* at) {
 
 }  // namespace
 
-Slice EntryRef::key() const { return key_at(at); }
+Slice EntryRef::key() const {
+    DCHECK(key_at(at).size() <= kKeyBytesMax);
+    return key_at(at);
+}
 Slice EntryRef::value() const { return value_at(at); }
 
 void EntryBlock::add(Slice key, Slice value) {
+    DCHECK(!finished_);
+    assert_state();
     // A place within the block until finish(): the bytes still move.
     const auto place = reinterpret_cast<const char*>(bytes_.size());
     refs_.push_back({node::key_head8(key.data(), key.size()), place});
@@ -56,7 +62,13 @@ void EntryBlock::add(Slice key, Slice value) {
 }
 
 void EntryBlock::finish() {
-    for (EntryRef& ref : refs_) ref.at = bytes_.data() + reinterpret_cast<uintptr_t>(ref.at);
+    DCHECK(!finished_);
+    for (EntryRef& ref : refs_) {
+        DCHECK(reinterpret_cast<uintptr_t>(ref.at) + kHead <= bytes_.size());
+        ref.at = bytes_.data() + reinterpret_cast<uintptr_t>(ref.at);
+    }
+    finished_ = true;
+    assert_state();
 }
 
 // A file that has no name.
@@ -66,6 +78,8 @@ public:
         if (fd_ >= 0) ::close(fd_);
     }
     Result<void> open(const std::string& directory) {
+        DCHECK(fd_ < 0 && !directory.empty());
+        DCHECK(threads::current() == nullptr);  // not on a worker
         fd_ = ::open(directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
         if (fd_ >= 0) return {};
         // Not every file system can do that.
@@ -76,6 +90,7 @@ public:
         return {};
     }
     Result<void> append(const char* from, size_t bytes) {
+        DCHECK(fd_ >= 0 && from != nullptr);
         while (bytes > 0) {
             const ssize_t n = ::pwrite(fd_, from, bytes, static_cast<off_t>(bytes_));
             if (n < 0 && errno == EINTR) continue;
@@ -90,11 +105,11 @@ public:
     }
     // Bytes read; 0 at the end.
     Result<size_t> read(uint64_t at, char* to, size_t bytes) const {
+        DCHECK(fd_ >= 0 && at <= bytes_ && bytes > 0);
         for (;;) {
             const ssize_t n = ::pread(fd_, to, bytes, static_cast<off_t>(at));
             if (n >= 0) return static_cast<size_t>(n);
-            if (errno != EINTR)
-                return fail_os(ErrorCode::io_error, errno, "file for sorting", at);
+            if (errno != EINTR) return fail_os(ErrorCode::io_error, errno, "file for sorting", at);
         }
     }
 
@@ -108,7 +123,9 @@ class EntrySorter::Memory final : public EntrySource {
 public:
     explicit Memory(std::vector<EntryRef> refs) : refs_(std::move(refs)) {}
     Result<bool> next(Slice& key, Slice& value) override {
+        DCHECK(at_ <= refs_.size());
         if (at_ == refs_.size()) return false;
+        DCHECK(at_ == 0 || !before(refs_[at_], refs_[at_ - 1]));  // ES-1
         if (at_ + kAhead < refs_.size()) prefetch_line(refs_[at_ + kAhead].at);
         key = refs_[at_].key();
         value = refs_[at_].value();
@@ -126,6 +143,7 @@ public:
     File(const Run& run, size_t bytes) : run_(run), buffer_(bytes) {}
     Result<bool> next(Slice& key, Slice& value) override {
         for (;;) {
+            assert_state();
             const size_t rest = end_ - at_;
             const char* const entry = buffer_.data() + at_;
             if (rest >= kHead) {
@@ -140,8 +158,7 @@ public:
             std::copy(entry, entry + rest, buffer_.data());
             at_ = 0;
             end_ = rest;
-            const size_t n =
-                TRY(run_.read(place_, buffer_.data() + end_, buffer_.size() - end_));
+            const size_t n = TRY(run_.read(place_, buffer_.data() + end_, buffer_.size() - end_));
             if (n == 0 && rest != 0)
                 return fail(ErrorCode::io_error, "end of a file for sorting", place_);
             if (n == 0) return false;
@@ -151,6 +168,10 @@ public:
     }
 
 private:
+    void assert_state() const {
+        DCHECK(at_ <= end_ && end_ <= buffer_.size() && end_ <= place_);
+        DCHECK(buffer_.size() >= kReadBytesMin);
+    }
     const Run& run_;
     std::vector<char> buffer_;
     size_t at_ = 0, end_ = 0;
@@ -162,12 +183,14 @@ class EntrySorter::Merge final : public EntrySource {
 public:
     Result<void> add(EntrySource& source) {
         Head head{&source, {}, {}};
+        DCHECK(!begun_);
         if (!TRY(source.next(head.key, head.value))) return {};
         heap_.push_back(head);
         std::ranges::push_heap(heap_, later);
         return {};
     }
     Result<bool> next(Slice& key, Slice& value) override {
+        DCHECK(!begun_ || !heap_.empty());
         if (begun_) {
             Head& last = heap_.back();
             last_.assign(last.key);
@@ -178,6 +201,7 @@ public:
                 std::ranges::push_heap(heap_, later);
             }
         }
+        DCHECK(std::ranges::is_heap(heap_, later));
         begun_ = !heap_.empty();
         if (!begun_) return false;
         std::ranges::pop_heap(heap_, later);
@@ -202,6 +226,8 @@ EntrySorter::EntrySorter(std::string directory, size_t memory, bool parallel)
 EntrySorter::~EntrySorter() = default;
 
 Result<void> EntrySorter::add(std::unique_ptr<EntryBlock> block) {
+    assert_state();
+    DCHECK(block != nullptr && sources_.empty());
     memory_ += block->memory() + block->refs().size() * sizeof(EntryRef);
     blocks_.push_back(std::move(block));
     return memory_ > memory_max_ ? write_run() : Result<void>{};
@@ -216,6 +242,8 @@ std::vector<EntryRef> EntrySorter::sort_blocks() {
         refs.insert(refs.end(), block->refs().begin(), block->refs().end());
     if (parallel_) tbb::parallel_sort(refs.begin(), refs.end(), before);
     else std::ranges::sort(refs, before);
+    DCHECK(std::ranges::is_sorted(refs, before));
+    DCHECK(refs.size() == count);
     return refs;
 }
 
@@ -235,11 +263,13 @@ Result<void> EntrySorter::write_run() {
     if (!MUTANT(sort_run_lost)) runs_.push_back(std::move(run));
     blocks_.clear();
     memory_ = 0;
+    assert_state();
     return {};
 }
 
 Result<EntrySource*> EntrySorter::sort() {
     DCHECK(sources_.empty());
+    assert_state();
     sources_.push_back(std::make_unique<Memory>(sort_blocks()));
     if (runs_.empty()) return sources_.back().get();
     const size_t share = memory_max_ / (2 * runs_.size());
@@ -249,6 +279,7 @@ Result<EntrySource*> EntrySorter::sort() {
             std::make_unique<File>(*run, std::clamp(share, kReadBytesMin, kReadBytesMax)));
     for (const auto& source : sources_) TRY(merge->add(*source));
     sources_.push_back(std::move(merge));
+    assert_state();
     return sources_.back().get();
 }
 

@@ -16,6 +16,7 @@
 
 #include <lockstep/result.h>
 #include <lockstep/types.h>
+#include "threads/base/check.h"
 
 namespace lockstep::sm {
 
@@ -37,8 +38,13 @@ public:
     size_t memory() const { return bytes_.capacity() + refs_.capacity() * sizeof(EntryRef); }
 
 private:
+    void assert_state() const {
+        DCHECK(bytes_.size() >= refs_.size() * 2 * sizeof(uint16_t));
+        DCHECK(!finished_ || refs_.empty() || refs_.front().at == bytes_.data());
+    }
     std::vector<char> bytes_;
     std::vector<EntryRef> refs_;
+    bool finished_ = false;
 };
 
 // Sorted entries, one after the other.
@@ -68,6 +74,12 @@ private:
     class Memory;
     class File;
     class Merge;
+    void assert_state() const {
+        DCHECK(!blocks_.empty() || memory_ == 0);
+        DCHECK(runs_.empty() || memory_max_ != SIZE_MAX);
+        DCHECK(!directory_.empty() || memory_max_ == SIZE_MAX);
+        DCHECK(sources_.empty() || sources_.size() == (runs_.empty() ? 1 : runs_.size() + 2));
+    }
     std::vector<EntryRef> sort_blocks();
     Result<void> write_run();
 

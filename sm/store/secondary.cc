@@ -14,6 +14,15 @@
 
 namespace lockstep::sm {
 
+Secondary::Secondary(Env& store, BTree& own, BTree& of, std::string_view text, bool is_unique)
+    : env(store),
+      tree(own),
+      primary(of),
+      name(text),
+      unique(is_unique),
+      refusal(std::make_unique<EntryUpkeep>(*this)) {}
+Secondary::~Secondary() = default;
+
 void Secondary::attach(KeyFunction key) {
     DCHECK(key != nullptr);
     auto fresh = std::make_shared<const KeyFunction>(std::move(key));
@@ -54,6 +63,8 @@ std::unexpected<Error> function_missing(const Secondary& secondary) {
 
 Result<std::vector<std::string>> entries_of(const Secondary& secondary, const KeyFunction& function,
                                             Slice key, Slice value) {
+    DCHECK(function != nullptr && key.size() <= kKeyBytesMax);
+    DCHECK(threads::current() == nullptr || threads::current()->latch_depth == 0);
     SecondaryKeys keys;
     function(key, value, keys);
     std::vector<std::string> entries;
@@ -65,16 +76,17 @@ Result<std::vector<std::string>> entries_of(const Secondary& secondary, const Ke
     }
     std::ranges::sort(entries);
     entries.erase(std::ranges::unique(entries).begin(), entries.end());
+    DCHECK(entries.size() <= keys.size());
     return entries;
 }
 
-Secondaries::Secondaries(Engine& engine)
-    : engine_(engine), refusal_(std::make_unique<EntryUpkeep>()) {}
+Secondaries::Secondaries(Engine& engine) : engine_(engine) {}
 Secondaries::~Secondaries() = default;
 
 Secondary& Secondaries::add(BTree& tree, BTree& primary, std::string_view name, bool unique,
                             bool live) {
-    DCHECK(tree.id() != primary.id());
+    DCHECK(tree.id() != primary.id() && !name.empty());
+    DCHECK(primary.upkeep() == nullptr || primary.upkeep()->secondary() == nullptr);
     auto fresh = std::make_unique<Secondary>(engine_, tree, primary, name, unique);
     auto upkeep = std::make_unique<PrimaryUpkeep>(*this, engine_, primary);
     SpinGuard guard(lock_);
@@ -85,11 +97,12 @@ Secondary& Secondaries::add(BTree& tree, BTree& primary, std::string_view name, 
         known = std::move(fresh);
         known->next = up->first.load(std::memory_order_relaxed);
         up->first.store(known.get(), std::memory_order_release);
-        tree.set_upkeep(refusal_.get());
+        tree.set_upkeep(known->refusal.get());
         primary.set_upkeep(up.get());
     }
     known->live.store(live, std::memory_order_release);
     known->assert_state();
+    DCHECK(&known->tree == &tree && &known->primary == &primary && known->unique == unique);
     return *known;
 }
 
@@ -122,12 +135,15 @@ std::vector<Secondary*> Secondaries::of(const BTree& primary) const {
 Result<std::vector<Secondary*>> Secondaries::seen_of(txn::Transaction& txn,
                                                      const BTree& primary) const {
     const PrimaryUpkeep* const upkeep = upkeep_of(primary);
+    DCHECK(upkeep == nullptr || upkeep == primary.upkeep());
     if (upkeep == nullptr) return std::vector<Secondary*>();
     return upkeep->seen(txn);
 }
 
 // SI-4: the catalog knows what a rollback to a savepoint has taken away or brought back.
 Result<bool> Secondaries::sees(txn::Transaction& txn, const Secondary& secondary) const {
+    secondary.assert_state();
+    DCHECK(txn.id != kTxnNone && threads::current()->latch_depth == 0);
     if (secondary.changer.load(std::memory_order_acquire) != txn.id.value ||
         MUTANT(secondary_live_early))
         return secondary.live.load(std::memory_order_acquire);
@@ -140,6 +156,7 @@ Result<void> Secondaries::lock_primary(Env& env, txn::Transaction& txn, BTree& p
 }
 
 Result<void> Secondaries::change(txn::Transaction& txn, Secondary& secondary, bool made) {
+    secondary.assert_state();
     TRY(lock_primary(engine_, txn, secondary.primary));
     secondary.changer.store(txn.id.value, std::memory_order_release);
     // Its successor may have begun to change it: the locks have gone.

@@ -41,8 +41,8 @@ class PrimaryUpkeep;
 
 // A secondary index. Lives until the store closes, also after it was dropped (CA-1).
 struct Secondary {
-    Secondary(Env& store, BTree& own, BTree& of, std::string_view text, bool is_unique)
-        : env(store), tree(own), primary(of), name(text), unique(is_unique) {}
+    Secondary(Env& store, BTree& own, BTree& of, std::string_view text, bool is_unique);
+    ~Secondary();
 
     Env& env;
     BTree& tree;
@@ -51,8 +51,9 @@ struct Secondary {
     const bool unique;
     // SI-4. The transaction that made or dropped it and has not ended; 0: none.
     std::atomic<uint64_t> changer{0};
-    std::atomic<bool> live{false};  // committed and not dropped
-    Secondary* next = nullptr;      // of the same primary; constant once it is linked
+    std::atomic<bool> live{false};          // committed and not dropped
+    Secondary* next = nullptr;              // of the same primary; constant once it is linked
+    const std::unique_ptr<Upkeep> refusal;  // of changes by the application
 
     // Never null after the first attach().
     std::shared_ptr<const KeyFunction> function() const {
@@ -62,7 +63,9 @@ struct Secondary {
     void attach(KeyFunction key);
     void assert_state() const {
         DCHECK(tree.id() != primary.id() && !name.empty());
-        DCHECK(tree.upkeep() != nullptr && primary.upkeep() != nullptr);
+        DCHECK(tree.upkeep() == refusal.get() && refusal->secondary() == this);
+        DCHECK(primary.upkeep() != nullptr && primary.upkeep()->secondary() == nullptr);
+        DCHECK(next == nullptr || &next->primary == &primary);
     }
 
     mutable SpinLock lock;
@@ -118,7 +121,6 @@ private:
     mutable SpinLock lock_;
     std::map<uint32_t, std::unique_ptr<Secondary>> all_;            // by ObjectId; under lock_
     std::map<uint32_t, std::unique_ptr<PrimaryUpkeep>> primaries_;  // by ObjectId; under lock_
-    std::unique_ptr<Upkeep> refusal_;                               // of all secondaries
 };
 
 // Fills an empty secondary, which `txn` has made, from the records of its primary (SI-3). Parks.

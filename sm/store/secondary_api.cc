@@ -23,9 +23,13 @@ struct IndexAccess {
     static Engine* engine(const Index& index) { return index.engine_; }
     // Null: no secondary index.
     static Secondary* secondary(const Index& index) {
-        return index.engine_ && index.tree_
-                   ? index.engine_->catalog->secondaries().find(index.id())
-                   : nullptr;
+        const Upkeep* const upkeep = index.tree_ ? index.tree_->upkeep() : nullptr;
+        return upkeep ? upkeep->secondary() : nullptr;
+    }
+    // False also for what is no secondary index: its scan refuses the first step.
+    static bool unique(const Index& index) {
+        const Secondary* const s = secondary(index);
+        return s != nullptr && s->unique;
     }
     // Entries low <= e < high; an empty `high` means to the end.
     static SecondaryCursor scan(Txn& txn, const Index& entries, Slice low, Slice high,
@@ -62,10 +66,13 @@ Result<void> check(const SecondaryOptions& options, Engine& engine) {
 // After an error nothing of the statement is left.
 template <class Statement>
 Result<void> whole(Engine& engine, txn::Transaction& txn, Statement statement) {
+    DCHECK(txn.state == txn::TxnState::active && !txn.read_only);
     const txn::Savepoint begin{.lsn = txn.last_lsn, .number = ++txn.savepoints};
     const Result<void> done = statement();
+    DCHECK(txn.last_lsn >= begin.lsn && txn.savepoints >= begin.number);
     if (done) return {};
     TRY(rollback(engine, txn, begin.lsn));
+    DCHECK(txn.state == txn::TxnState::active);
     undo_at_end(txn, begin);
     return done;
 }
@@ -77,12 +84,14 @@ Result<BTree*> make(Engine& engine, txn::Transaction& txn, std::string_view name
     TRY(whole(engine, txn, [&]() -> Result<void> {
         bool made = false;
         BTree& primary = *IndexAccess::tree(options.of);
-        secondary = TRY(
-            engine.catalog->make_secondary(txn, name, primary, options.unique, open, made));
+        secondary =
+            TRY(engine.catalog->make_secondary(txn, name, primary, options.unique, open, made));
         secondary->attach(options.key);
         if (!made || MUTANT(secondary_built_empty)) return {};
         return build_secondary(engine, txn, *secondary, options.build_bytes, options.progress);
     }));
+    DCHECK(secondary->function() != nullptr);
+    secondary->assert_state();
     return &secondary->tree;
 }
 
@@ -92,28 +101,22 @@ Result<BTree*> make(Engine& engine, txn::Transaction& txn, std::string_view name
 Result<Index> Store::create_index(Txn& txn, std::string_view name,
                                   const SecondaryOptions& options) {
     txn::Transaction* t = TRY(sm::schema_txn(engine_.get(), txn));
-    return Index(engine_.get(), TRY(sm::finish(*t, [&] {
-                     return sm::make(*engine_, *t, name, options, false);
-                 })));
+    return Index(engine_.get(),
+                 TRY(sm::finish(*t, [&] { return sm::make(*engine_, *t, name, options, false); })));
 }
 
 Result<Index> Store::open_or_create_index(Txn& txn, std::string_view name,
                                           const SecondaryOptions& options) {
     txn::Transaction* t = TRY(sm::schema_txn(engine_.get(), txn));
-    return Index(engine_.get(), TRY(sm::finish(*t, [&] {
-                     return sm::make(*engine_, *t, name, options, true);
-                 })));
+    return Index(engine_.get(),
+                 TRY(sm::finish(*t, [&] { return sm::make(*engine_, *t, name, options, true); })));
 }
 
 Result<void> Store::attach_key(std::string_view name, KeyFunction key) {
     if (!engine_) return fail(ErrorCode::store_closed, "store");
     if (engine_->forked()) return engine_->refuse_child();
     if (key == nullptr) return fail(ErrorCode::bad_argument, "empty key function");
-    const sm::BTree* const tree = TRY(engine_->catalog->index(name));
-    sm::Secondary* const secondary = engine_->catalog->secondaries().find(tree->id());
-    if (secondary == nullptr)
-        return fail(ErrorCode::wrong_kind, "index that is not secondary", tree->id().value);
-    secondary->attach(std::move(key));
+    TRY(engine_->catalog->secondary(name))->attach(std::move(key));
     return {};
 }
 
@@ -144,7 +147,8 @@ Result<bool> SecondaryCursor::read_record() {
     auto parts = sm::split_entry(secondary_->unique, cursor_.key(), cursor_.value());
     if (!parts) return tree.damaged(tree.root());
     txn::Transaction* const t = sm::TxnAccess::usable(*txn_);
-    DCHECK(t != nullptr);
+    DCHECK(t != nullptr && secondary_ != nullptr);
+    DCHECK(&secondary_->tree == &tree && &secondary_->primary == sm::IndexAccess::tree(primary_));
     const bool again =
         t->isolation == Isolation::read_committed && !MUTANT(secondary_read_unlocked);
     txn::LockManager& locks = *secondary_->env.locks;
@@ -152,9 +156,8 @@ Result<bool> SecondaryCursor::read_record() {
     const bool held = again && txn::covers(locks.held(t->locks, name), txn::LockMode::S);
     bool there = true;
     if (again) {
-        TRY(sm::finish(*t, [&] {
-            return locks.lock_record(t->locks, tree.lock(), name, txn::LockMode::S);
-        }));
+        TRY(sm::finish(
+            *t, [&] { return locks.lock_record(t->locks, tree.lock(), name, txn::LockMode::S); }));
         std::string value;
         there = TRY(entries_.get(*txn_, cursor_.key(), value));
     }
@@ -170,13 +173,14 @@ Result<bool> SecondaryCursor::read_record() {
 }
 
 Result<bool> SecondaryCursor::step(bool forward) {
-    if (secondary_ == nullptr && sm::IndexAccess::tree(entries_) != nullptr)
-        return fail(ErrorCode::bad_argument, "index that is not secondary", entries_.id().value);
     for (;;) {
         if (!LOCKSTEP_TRY(forward ? cursor_.next() : cursor_.prev())) {
             secondary_key_.clear(), key_.clear(), value_.clear();
             return false;
         }
+        if (secondary_ == nullptr)
+            return fail(ErrorCode::bad_argument, "index that is not secondary",
+                        entries_.id().value);
         // Otherwise the entry has gone since the step.
         if (LOCKSTEP_TRY(read_record())) return true;
     }
@@ -185,17 +189,8 @@ Result<bool> SecondaryCursor::step(bool forward) {
 Result<bool> SecondaryCursor::next() { return step(true); }
 Result<bool> SecondaryCursor::prev() { return step(false); }
 
-namespace {
-
-bool is_unique(const Index& secondary) {
-    const sm::Secondary* const s = sm::IndexAccess::secondary(secondary);
-    return s != nullptr && s->unique;
-}
-
-}  // namespace
-
 SecondaryCursor scan_by(Txn& txn, Index secondary, Slice low, Slice high, Access access) {
-    const bool unique = is_unique(secondary);
+    const bool unique = sm::IndexAccess::unique(secondary);
     const auto bound = [unique](Slice key) {
         return key.empty() ? std::string() : sm::least_entry(unique, key);
     };
@@ -203,7 +198,7 @@ SecondaryCursor scan_by(Txn& txn, Index secondary, Slice low, Slice high, Access
 }
 
 SecondaryCursor find_by(Txn& txn, Index secondary, Slice key, Access access) {
-    const bool unique = is_unique(secondary);
+    const bool unique = sm::IndexAccess::unique(secondary);
     return sm::IndexAccess::scan(txn, secondary, sm::least_entry(unique, key),
                                  sm::entry_above(unique, key), access);
 }

@@ -9,14 +9,14 @@
 //            which must not depend on kernel threads.
 //            The primary is locked in S (SI-3), so its leaves do not change.
 // Blocking   Parks. The crew blocks its kernel thread, which is none of the workers.
-#include <optional>
 #include <tbb/parallel_pipeline.h>
 #include <tbb/task_arena.h>
+#include <optional>
 
 #include <lockstep/offload.h>
 #include <lockstep/sync.h>
-#include "sm/btree/btree_impl.h"
 #include "sm/btree/btree_leaf_walk.h"
+#include "sm/btree/btree_node.h"
 #include "sm/btree/overflow.h"
 #include "sm/store/engine.h"
 #include "sm/store/entry_sort.h"
@@ -33,6 +33,8 @@ constexpr size_t kLeaves = 64;             // of a batch
 constexpr size_t kBatchBytes = 256 << 10;  // of sorted entries
 constexpr size_t kBatches = 8;             // on their way
 constexpr uint32_t kFillPercent = 90;
+static_assert(kBatchBytes > 2 * kKeyBytesMax && kLeaves > 0 && kBatches > 0);
+static_assert(kFillPercent >= 50 && kFillPercent <= 100);  // BTree::bulk_load()
 
 // Leaves of the primary. The values in overflow chains are in `large`, in the order of their slots.
 struct LeafBatch {
@@ -48,6 +50,7 @@ public:
     bool at_end() const { return at_end_; }
     uint64_t pages() const { return pages_; }
     Result<std::unique_ptr<LeafBatch>> next() {
+        DCHECK(!at_end_ && threads::current()->latch_depth == 0);
         auto batch = std::make_unique<LeafBatch>();
         while (!at_end_ && batch->count < kLeaves) {
             Page& page = batch->pages[batch->count];
@@ -56,10 +59,10 @@ public:
             ++batch->count;
             for (unsigned slot = 0; slot < node::count(page); ++slot)
                 if (node::overflow(page, slot) && !node::ghost(page, slot)) [[unlikely]]
-                    TRY(read_overflow(*env_.pool, tree_.id(),
-                                      overflow_ref(node::value(page, slot)),
+                    TRY(read_overflow(*env_.pool, tree_.id(), overflow_ref(node::value(page, slot)),
                                       batch->large.emplace_back()));
         }
+        DCHECK(batch->count <= kLeaves && (at_end_ || batch->count == kLeaves));
         pages_ += batch->count;
         threads::yield();
         return batch;
@@ -82,8 +85,11 @@ public:
     Result<void> add(const LeafBatch& batch, EntryBlock& block) {
         size_t large = 0;
         char key[kKeyBytesMax + 16];
+        DCHECK(block.refs().empty());
         for (size_t n = 0; n < batch.count; ++n) {
             const Page& page = batch.pages[n];
+            DCHECK(node::is_leaf(page) && page.kind() == PageKind::btree);
+            DCHECK(page.header.object == secondary_.primary.id().value);
             for (unsigned slot = 0; slot < node::count(page); ++slot) {
                 if (node::ghost(page, slot) && !MUTANT(build_takes_ghosts)) continue;
                 const Slice value = node::overflow(page, slot) ? Slice(batch.large[large++])
@@ -91,6 +97,7 @@ public:
                 TRY(add(node::full_key(page, slot, key, kKeyBytesMax), value, block));
             }
         }
+        DCHECK(large == batch.large.size() || MUTANT(build_takes_ghosts));
         block.finish();
         return {};
     }
@@ -106,8 +113,7 @@ private:
         } else if (keys_.size() == 1) {
             entry_.clear();
             append_entry(entry_, secondary_.unique, keys_[0], key);
-            if (entry_.size() > kKeyBytesMax)
-                return entry_too_long(secondary_, key, entry_.size());
+            if (entry_.size() > kKeyBytesMax) return entry_too_long(secondary_, key, entry_.size());
             block.add(entry_, owner);
         }
         return {};
@@ -124,6 +130,7 @@ class UniqueCheck {
 public:
     explicit UniqueCheck(const Secondary& secondary) : secondary_(secondary) {}
     Result<void> see(Slice key, Slice value) {
+        DCHECK(key.size() <= kKeyBytesMax);
         if (!secondary_.unique) return {};
         if (any_ && key == Slice(last_)) return entry_taken(secondary_, value, key);
         last_.assign(key);
@@ -170,7 +177,9 @@ public:
 
 private:
     Result<void> work() {
+        DCHECK(threads::current() == nullptr);  // no user thread computes
         compute();
+        DCHECK(leaves.closed());
         TRY(outcome_);
         EntrySource* const entries = TRY(sorter_.sort());
         return send(*entries);
@@ -180,14 +189,14 @@ private:
         const auto tokens = static_cast<size_t>(2 * tbb::this_task_arena::max_concurrency());
         tbb::parallel_pipeline(
             tokens,
-            tbb::make_filter<void, LeafBatch*>(
-                tbb::filter_mode::serial_out_of_order,
-                [this](tbb::flow_control& flow) -> LeafBatch* {
-                    auto batch = leaves.receive();
-                    if (batch && *batch) return batch->value().release();
-                    flow.stop();
-                    return nullptr;
-                }) &
+            tbb::make_filter<void, LeafBatch*>(tbb::filter_mode::serial_out_of_order,
+                                               [this](tbb::flow_control& flow) -> LeafBatch* {
+                                                   auto batch = leaves.receive();
+                                                   if (batch && *batch)
+                                                       return batch->value().release();
+                                                   flow.stop();
+                                                   return nullptr;
+                                               }) &
                 tbb::make_filter<LeafBatch*, Made*>(
                     tbb::filter_mode::parallel,
                     [this](LeafBatch* batch) {
@@ -197,13 +206,14 @@ private:
                         made->outcome = Extractor(secondary_, function_).add(*own, *made->block);
                         return made.release();
                     }) &
-                tbb::make_filter<Made*, void>(
-                    tbb::filter_mode::serial_out_of_order, [this](Made* made) {
-                        const std::unique_ptr<Made> own(made);
-                        if (outcome_) outcome_ = own->outcome;
-                        if (outcome_) outcome_ = sorter_.add(std::move(own->block));
-                        if (!outcome_) leaves.close();
-                    }));
+                tbb::make_filter<Made*, void>(tbb::filter_mode::serial_out_of_order,
+                                              [this](Made* made) {
+                                                  const std::unique_ptr<Made> own(made);
+                                                  if (outcome_) outcome_ = own->outcome;
+                                                  if (outcome_)
+                                                      outcome_ = sorter_.add(std::move(own->block));
+                                                  if (!outcome_) leaves.close();
+                                              }));
     }
     Result<void> send(EntrySource& entries) {
         UniqueCheck unique(secondary_);
@@ -247,7 +257,9 @@ public:
           reader_(engine, secondary.primary) {}
 
     Result<void> run() {
-        DCHECK(function_ != nullptr);
+        DCHECK(function_ != nullptr && threads::current()->latch_depth == 0);
+        DCHECK(!txn_.read_only && txn_.thread == threads::current());
+        secondary_.assert_state();
         TRY(engine_.locks->lock_object(txn_.locks, secondary_.tree.lock(), txn::LockMode::X));
         auto first = TRY(reader_.next());
         tell();
@@ -292,23 +304,25 @@ private:
                                                  data.substr(0, data.rfind('/')), memory_);
         TRY(crew->start(engine_));
         Result<void> done = feed(*crew, std::move(batch));
-        if (done) done = load([&, at = Slice(), held = Crew::Batch()](Slice& key,
-                                                                      Slice& value) mutable {
-            while (at.empty()) {
-                auto next = crew->sorted.receive();
-                if (!next || !*next) return false;
-                held = std::move(**next);
-                at = *held;
-                tell();
-            }
-            const size_t key_bytes = node::load<uint16_t>(at.data());
-            const size_t value_bytes = node::load<uint16_t>(at.data() + sizeof(uint16_t));
-            key = at.substr(2 * sizeof(uint16_t), key_bytes);
-            value = at.substr(2 * sizeof(uint16_t) + key_bytes, value_bytes);
-            at.remove_prefix(2 * sizeof(uint16_t) + key_bytes + value_bytes);
-            ++state_.entries_loaded;
-            return true;
-        });
+        if (done)
+            done = load([&, at = Slice(), held = Crew::Batch()](Slice& key, Slice& value) mutable {
+                while (at.empty()) {
+                    auto next = crew->sorted.receive();
+                    if (!next || !*next) return false;
+                    held = std::move(**next);
+                    at = *held;
+                    tell();
+                }
+                const size_t key_bytes = node::load<uint16_t>(at.data());
+                const size_t value_bytes = node::load<uint16_t>(at.data() + sizeof(uint16_t));
+                DCHECK(at.size() >= 2 * sizeof(uint16_t) + key_bytes + value_bytes);
+                DCHECK(key_bytes <= kKeyBytesMax);
+                key = at.substr(2 * sizeof(uint16_t), key_bytes);
+                value = at.substr(2 * sizeof(uint16_t) + key_bytes, value_bytes);
+                at.remove_prefix(2 * sizeof(uint16_t) + key_bytes + value_bytes);
+                ++state_.entries_loaded;
+                return true;
+            });
         const Result<void> crew_done = crew->join();
         TRY(done);
         TRY(crew_done);

@@ -3,8 +3,8 @@
 // Layout     unique: key = secondary key, value = primary key.
 //            otherwise: key = secondary key with each zero byte as 0 FF, then 0 0, then the
 //            primary key; empty value.
-// Invariants SE-1 Entries sort by secondary key, then by primary key. Different pairs have different
-//                 entries. [test: SecondaryKey]
+// Invariants SE-1 Entries sort by secondary key, then by primary key. Different pairs have
+//                 different entries. [test: SecondaryKey]
 //            SE-2 split_entry() takes apart what append_entry() put together, and nothing else.
 #pragma once
 

@@ -26,6 +26,7 @@ Result<std::vector<Secondary*>> PrimaryUpkeep::seen(txn::Transaction& txn) const
 
 // Which secondaries must be kept up. The record's lock is held (SI-4).
 Result<std::vector<PrimaryUpkeep::Due>> PrimaryUpkeep::due(txn::Transaction& txn) const {
+    DCHECK(threads::current()->latch_depth == 0);
     std::vector<Due> due;
     for (Secondary* secondary : TRY(seen(txn))) {
         auto function = secondary->function();
@@ -38,6 +39,7 @@ Result<std::vector<PrimaryUpkeep::Due>> PrimaryUpkeep::due(txn::Transaction& txn
 
 // Takes X on the record, so the value stays. False: there is no such record.
 Result<bool> PrimaryUpkeep::old_value(txn::Transaction& txn, Slice key, std::string& value) const {
+    DCHECK(!txn.read_only && key.size() <= kKeyBytesMax);
     ValueOut out{.text = &value};
     return primary_.fetch(txn, key, Access::write, out);
 }
@@ -46,6 +48,8 @@ Result<bool> PrimaryUpkeep::old_value(txn::Transaction& txn, Slice key, std::str
 Result<void> PrimaryUpkeep::change_entries(txn::Transaction& txn, const Due& due, Slice key) {
     const Secondary& s = *due.secondary;
     s.assert_state();
+    DCHECK(due.function != nullptr && !txn.must_abort);
+    DCHECK(std::ranges::is_sorted(due.out) && std::ranges::is_sorted(due.in));
     const KeptUp kept(txn, s.tree.id());
     for (const std::string& entry : due.out) {
         operation_boundary(OpKind::erase, s.tree.id());
@@ -55,6 +59,8 @@ Result<void> PrimaryUpkeep::change_entries(txn::Transaction& txn, const Due& due
                                 "another key before; drop and create the secondary index");
     }
     for (const std::string& entry : due.in) {
+        DCHECK(entry.size() <= kKeyBytesMax);
+        DCHECK(split_entry(s.unique, entry, entry_value(s.unique, key))->primary_key == key);
         operation_boundary(OpKind::insert, s.tree.id());
         const Result<void> done = s.tree.insert(txn, entry, entry_value(s.unique, key));
         if (!done && done.error().code == ErrorCode::duplicate_key)
@@ -68,8 +74,11 @@ Result<void> PrimaryUpkeep::change_entries(txn::Transaction& txn, const Due& due
 template <class Change>
 Result<bool> PrimaryUpkeep::keep(txn::Transaction& txn, Slice key, std::vector<Due>& due,
                                  const Slice* before, const Slice* after, Change change) {
+    DCHECK(before != nullptr || after != nullptr);
+    DCHECK(local_of(txn).kept_up != primary_.id());  // UP-2
     for (Due& d : due) {
         std::vector<std::string> out, in;
+        DCHECK(&d.secondary->primary == &primary_ && d.out.empty() && d.in.empty());
         if (before) out = TRY(entries_of(*d.secondary, *d.function, key, *before));
         if (after) in = TRY(entries_of(*d.secondary, *d.function, key, *after));
         if (MUTANT(old_entry_stays) && before && after) out.clear();
@@ -88,6 +97,7 @@ Result<bool> PrimaryUpkeep::keep(txn::Transaction& txn, Slice key, std::vector<D
     Result<bool> done = statement();
     if (done || txn.last_lsn == begin.lsn || MUTANT(statement_half_done)) return done;
     TRY(rollback(env_, txn, begin.lsn));  // SI-2
+    DCHECK(txn.state == txn::TxnState::active);
     undo_at_end(txn, begin);
     return done;
 }

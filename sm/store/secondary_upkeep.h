@@ -43,10 +43,15 @@ private:
 // Refuses changes of a secondary index by the application.
 class EntryUpkeep final : public Upkeep {
 public:
+    explicit EntryUpkeep(Secondary& secondary) : secondary_(secondary) {}
     Result<void> insert(txn::Transaction& txn, Slice key, Slice value) override;
     Result<bool> update(txn::Transaction& txn, Slice key, Slice value) override;
     Result<bool> patch(txn::Transaction& txn, Slice key, size_t offset, Slice part) override;
     Result<bool> erase(txn::Transaction& txn, Slice key) override;
+    Secondary* secondary() const override { return &secondary_; }
+
+private:
+    Secondary& secondary_;
 };
 
 }  // namespace lockstep::sm

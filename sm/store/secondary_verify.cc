@@ -35,6 +35,7 @@ struct Check {
         return tree.fetch(txn, key, Access::read, out);
     }
     Result<void> entry(Slice key, Slice value) {
+        DCHECK(threads::current()->latch_depth == 0);
         const auto parts = split_entry(s.unique, key, value);
         if (!parts) return fault("entry " + printable(key) + " is none"), Result<void>{};
         std::string record;
@@ -51,10 +52,13 @@ struct Check {
         return {};
     }
     Result<void> record(Slice key) {
+        DCHECK(function != nullptr && threads::current()->latch_depth == 0);
         std::string value, owner;
         if (!TRY(fetch(txn, s.primary, key, value))) return {};
         const auto right = entries_of(s, *function, key, value);
-        if (!right) return fault("record " + printable(key) + ": " + right.error().text()), Result<void>{};
+        if (!right)
+            return fault("record " + printable(key) + ": " + right.error().text()), Result<void>{};
+        DCHECK(std::ranges::is_sorted(*right));
         for (const std::string& entry : *right) {
             const bool there = TRY(fetch(txn, s.tree, entry, owner));
             if (!there || Slice(owner) != entry_value(s.unique, key))

@@ -150,7 +150,8 @@ Result<txn::Transaction*> lookup_txn(sm::Engine* engine, Txn& txn) {
 Result<txn::Transaction*> sm::schema_txn(Engine* engine, Txn& txn) {
     if (!engine) return fail(ErrorCode::store_closed, "store");
     txn::Transaction* t = TxnAccess::usable(txn);
-    if (!t || &TxnAccess::engine(txn) != engine || t->read_only) return refused(txn, engine, engine);
+    if (!t || &TxnAccess::engine(txn) != engine || t->read_only)
+        return refused(txn, engine, engine);
     operation_boundary(OpKind::insert, kCatalogObject);
     return t;
 }

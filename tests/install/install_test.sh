@@ -24,6 +24,11 @@ done
 "$scratch/out/transfers" "$scratch/transfers.db"
 "$scratch/out/waits" "$scratch/waits.db"
 "$scratch/out/waits" "$scratch/waits.db"
+for times in 1 2; do
+    said=$("$scratch/out/secondary_index" "$scratch/secondary_index.db")
+    [ "$(tail -1 <<<"$said")" = "an address belongs to one person" ] &&
+        [ "$(grep -c Lisbon <<<"$said")" -eq 3 ] || { echo "secondary_index said: $said"; exit 1; }
+done
 # The README shows this program.
 awk '/^```cpp$/ { show = 1; next } /^```$/ { show = 0 } show' "$source/README.md" |
     diff -w <(tr -d '\n ' <"$scratch/examples/first_steps.cc") <(tr -d '\n ') ||

@@ -73,7 +73,8 @@ nlohmann::ordered_json json_of(Store& store, const StoreStats& s) {
     for (const auto& entry : store.list())
         j["objects"].push_back({{"name", entry.name},
                                 {"kind", entry.is_index ? "index" : "heap"},
-                                {"id", entry.id.value}});
+                                {"id", entry.id.value},
+                                {"of", entry.of.value}});
     return j;
 }
 
@@ -92,8 +93,11 @@ int stat(const std::string& path, bool json) {
                            value.is_string() ? value.get<std::string>() : value.dump());
         if (j.contains("objects"))
             for (const auto& object : j["objects"])
-                fmt::print("{:<20} {} (number {})\n", object["kind"].get<std::string>(),
-                           object["name"].get<std::string>(), object["id"].get<uint32_t>());
+                fmt::print("{:<20} {} (number {}{})\n", object["kind"].get<std::string>(),
+                           object["name"].get<std::string>(), object["id"].get<uint32_t>(),
+                           object["of"] == 0 ? ""
+                                             : fmt::format(", secondary of number {}",
+                                                           object["of"].get<uint32_t>()));
     }
     const auto closed = store->close();
     return closed ? 0 : complain(path, closed.error().text());
