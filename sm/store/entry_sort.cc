@@ -13,6 +13,7 @@
 #include "threads/base/hints.h"
 #include "threads/base/mutants.h"
 #include "threads/base/try.h"
+#include "threads/thread/worker_local.h"
 
 namespace lockstep::sm {
 

@@ -149,8 +149,7 @@ Result<bool> SecondaryCursor::read_record() {
     txn::Transaction* const t = sm::TxnAccess::usable(*txn_);
     DCHECK(t != nullptr && secondary_ != nullptr);
     DCHECK(&secondary_->tree == &tree && &secondary_->primary == sm::IndexAccess::tree(primary_));
-    const bool again =
-        t->isolation == Isolation::read_committed && !MUTANT(secondary_read_unlocked);
+    const bool again = t->isolation == Isolation::read_committed;
     txn::LockManager& locks = *secondary_->env.locks;
     const txn::LockName name = txn::key_lock_name(tree.id(), cursor_.key());
     const bool held = again && txn::covers(locks.held(t->locks, name), txn::LockMode::S);

@@ -196,11 +196,9 @@
     X(secondary_made_unlocked, sm_secondary_test, \
       "a secondary index is made while others change its primary") \
     X(secondary_built_empty, sm_secondary_test, "a new secondary index is not filled") \
-    X(secondary_read_unlocked, sm_secondary_test, \
-      "at read_committed a record is read after the lock of its entry has gone") \
     X(build_takes_ghosts, sm_secondary_build_test, \
       "the building of a secondary index reads erased records") \
-    X(sort_run_lost, sm_secondary_build_test, "the sort forgets a run in a file") \
+    X(sort_run_lost, sm_entry_sort_test, "the sort forgets a run in a file") \
     X(verify_one_way, sm_secondary_test, \
       "verify() does not look for records without their entries") \
     X(catalog_stale, sm_store_test, "a dropped object can still be found by name") \
