@@ -3,6 +3,8 @@
 // refused statements, unique and partial indexes, reopening, drop, verify.
 #include "tests/sm/store/secondary_util.h"
 
+#include <atomic>
+
 #include "sm/btree/btree.h"
 #include "sm/core/upkeep.h"
 #include "sm/store/catalog.h"
@@ -394,7 +396,7 @@ TEST_F(SecondaryTest, WritersThatWaitForItsCreatorKeepItUp) {
     on_thread(store, [&] {
         Txn early = std::move(*store.begin());
         ASSERT_OK(store.index("i")->insert(early, "0", "early|"));
-        bool made = false;
+        std::atomic<bool> made = false;
         auto creator = store.spawn([&](Txn& txn) -> Result<void> {
             TRY(make_secondary(store, txn));
             made = true;
