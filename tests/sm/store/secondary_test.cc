@@ -141,6 +141,27 @@ TEST_F(SecondaryTest, AnEntryThatIsTooLongLeavesNoHalfRow) {
     expect_sound(store);
 }
 
+// Both keys are long: a unique index then has the primary key in an overflow chain.
+TEST_F(SecondaryTest, LongKeysOfAUniqueIndex) {
+    Store store = open_both("a", true);
+    const std::string key(kKeyBytesMax, 'p'), own(kKeyBytesMax, 's');
+    ASSERT_OK(store.run([&](Txn& txn) -> Result<void> {
+        const Index i = TRY(store.index("i"));
+        TRY(i.insert(txn, key, own + "|"));
+        EXPECT_TRUE(TRY(i.update(txn, key, own + "|more")));
+        return {};
+    }));
+    EXPECT_EQ(pairs_of(store), (Pairs{{own, key}}));
+    expect_sound(store);
+    ASSERT_OK(store.run([&](Txn& txn) -> Result<void> {
+        TRY(store.drop(txn, "s"));
+        TRY(make_secondary(store, txn, true, "t"));
+        return {};
+    }));
+    EXPECT_EQ(pairs_of(store, "t"), (Pairs{{own, key}}));
+    expect_sound(store);
+}
+
 TEST_F(SecondaryTest, WithoutFunctionItIsReadAndNeverLeftBehind) {
     {
         Store store = open_both();
