@@ -42,7 +42,9 @@ protected:
     static bool collides(const Records& records, const std::string& key, const std::string& value) {
         Records changed = records;
         changed[key] = value;
-        return expected(kKinds[2], changed).size() != changed.size();
+        std::set<std::string> keys;
+        for (const auto& [own, primary] : expected(kKinds[2], changed)) keys.insert(own);
+        return keys.size() != changed.size();
     }
     static Result<void> make(Store& store, Txn& txn) {
         const Index i = LOCKSTEP_TRY(store.open_or_create_index(txn, "i"));
