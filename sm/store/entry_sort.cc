@@ -24,7 +24,10 @@ namespace {
 constexpr size_t kHead = 2 * sizeof(uint16_t);
 constexpr size_t kWriteBytes = 1 << 20;
 constexpr size_t kReadBytesMax = 1 << 20, kReadBytesMin = 64 << 10;
-constexpr size_t kAhead = 16;  // entries
+constexpr size_t kAhead = 16;                          // entries
+constexpr size_t kRanges = 64, kRangesFrom = 100'000;  // entries
+constexpr size_t kSample = 32;                         // entries for each range
+static_assert(kRangesFrom > 2 * kSample * kRanges);
 static_assert(kReadBytesMin > kHead + 2 * kKeyBytesMax && kReadBytesMin <= kReadBytesMax);
 static_assert(kKeyBytesMax <= UINT16_MAX && sizeof(EntryRef) == 16);
 
@@ -119,23 +122,34 @@ private:
     uint64_t bytes_ = 0;
 };
 
-// Sorted blocks. The entries lie scattered in memory, so those to come are fetched ahead.
+// Sorted blocks: ranges that ascend, each sorted when it is wanted. The entries lie scattered in
+// memory, so those to come are fetched ahead.
 class EntrySorter::Memory final : public EntrySource {
 public:
-    explicit Memory(std::vector<EntryRef> refs) : refs_(std::move(refs)) {}
+    Memory(std::vector<std::vector<EntryRef>> ranges, bool parallel)
+        : ranges_(std::move(ranges)), parallel_(parallel) {}
     Result<bool> next(Slice& key, Slice& value) override {
-        DCHECK(at_ <= refs_.size());
-        if (at_ == refs_.size()) return false;
-        DCHECK(at_ == 0 || !before(refs_[at_], refs_[at_ - 1]));  // ES-1
-        if (at_ + kAhead < refs_.size()) prefetch_line(refs_[at_ + kAhead].at);
-        key = refs_[at_].key();
-        value = refs_[at_].value();
+        while (at_ == range_.size()) {
+            if (next_ == ranges_.size()) return false;
+            range_ = std::move(ranges_[next_++]);
+            if (parallel_) tbb::parallel_sort(range_.begin(), range_.end(), before);
+            else std::ranges::sort(range_, before);
+            DCHECK(std::ranges::is_sorted(range_, before));
+            at_ = 0;
+        }
+        DCHECK(at_ < range_.size());
+        if (at_ + kAhead < range_.size()) prefetch_line(range_[at_ + kAhead].at);
+        key = range_[at_].key();
+        value = range_[at_].value();
         ++at_;
         return true;
     }
 
 private:
-    const std::vector<EntryRef> refs_;
+    std::vector<std::vector<EntryRef>> ranges_;
+    const bool parallel_;
+    size_t next_ = 0;  // range
+    std::vector<EntryRef> range_;
     size_t at_ = 0;
 };
 
@@ -234,27 +248,37 @@ Result<void> EntrySorter::add(std::unique_ptr<EntryBlock> block) {
     return memory_ > memory_max_ ? write_run() : Result<void>{};
 }
 
-std::vector<EntryRef> EntrySorter::sort_blocks() {
+// A sample of all entries gives the borders of the ranges.
+std::unique_ptr<EntrySource> EntrySorter::sort_blocks() const {
     size_t count = 0;
     for (const auto& block : blocks_) count += block->refs().size();
-    std::vector<EntryRef> refs;
-    refs.reserve(count);
+    const size_t wanted = parallel_ && count >= kRangesFrom ? kRanges : 1;
+    std::vector<EntryRef> sample, borders;
+    const size_t step = wanted > 1 ? count / (kSample * wanted) : SIZE_MAX;
     for (const auto& block : blocks_)
-        refs.insert(refs.end(), block->refs().begin(), block->refs().end());
-    if (parallel_) tbb::parallel_sort(refs.begin(), refs.end(), before);
-    else std::ranges::sort(refs, before);
-    DCHECK(std::ranges::is_sorted(refs, before));
-    DCHECK(refs.size() == count);
-    return refs;
+        for (size_t at = step / 2; at < block->refs().size(); at += step)
+            sample.push_back(block->refs()[at]);
+    std::ranges::sort(sample, before);
+    for (size_t n = 1; n < wanted && !sample.empty(); ++n)
+        borders.push_back(sample[n * sample.size() / wanted]);
+    std::vector<std::vector<EntryRef>> ranges(borders.size() + 1);
+    for (auto& range : ranges) range.reserve(count / ranges.size() * 5 / 4);
+    for (const auto& block : blocks_)
+        for (const EntryRef& ref : block->refs()) {
+            const auto above = std::ranges::upper_bound(borders, ref, before);
+            ranges[static_cast<size_t>(above - borders.begin())].push_back(ref);
+        }
+    DCHECK(std::ranges::is_sorted(borders, before) && ranges.size() <= kRanges);
+    return std::make_unique<Memory>(std::move(ranges), parallel_);
 }
 
 Result<void> EntrySorter::write_run() {
-    Memory sorted(sort_blocks());
+    const auto sorted = sort_blocks();
     auto run = std::make_unique<Run>();
     TRY(run->open(directory_));
     std::vector<char> buffer;
     buffer.reserve(kWriteBytes + kHead + 2 * kKeyBytesMax);
-    for (Slice key, value; TRY(sorted.next(key, value));) {
+    for (Slice key, value; TRY(sorted->next(key, value));) {
         put(buffer, key, value);
         if (buffer.size() < kWriteBytes) continue;
         TRY(run->append(buffer.data(), buffer.size()));
@@ -271,7 +295,7 @@ Result<void> EntrySorter::write_run() {
 Result<EntrySource*> EntrySorter::sort() {
     DCHECK(sources_.empty());
     assert_state();
-    sources_.push_back(std::make_unique<Memory>(sort_blocks()));
+    sources_.push_back(sort_blocks());
     if (runs_.empty()) return sources_.back().get();
     const size_t share = memory_max_ / (2 * runs_.size());
     auto merge = std::make_unique<Merge>();

@@ -3,7 +3,8 @@
 // Concepts   Threads put entries into blocks. The sorter collects blocks. When they take more than
 //            its memory, it sorts them into a run: a file without a name in the store's directory,
 //            so nothing of it is left after a crash. At the end the runs and the last blocks are
-//            merged.
+//            merged. Blocks are first divided into ranges, and a range is sorted when it is wanted.
+//            So the receiver can work on the first entries while the later ones are being sorted.
 // Invariants ES-1 All entries of one source ascend. [checked: Merge::next()]
 // Blocking   Runs are written and read by system calls that block the kernel thread. So a sorter
 //            with bounded memory belongs on a thread of the offload pool.
@@ -80,7 +81,7 @@ private:
         DCHECK(!directory_.empty() || memory_max_ == SIZE_MAX);
         DCHECK(sources_.empty() || sources_.size() == (runs_.empty() ? 1 : runs_.size() + 2));
     }
-    std::vector<EntryRef> sort_blocks();
+    std::unique_ptr<EntrySource> sort_blocks() const;
     Result<void> write_run();
 
     const std::string directory_;

@@ -59,6 +59,8 @@ TEST_F(EntrySort, InMemoryAndInRuns) {
     EXPECT_EQ(check({}, SIZE_MAX, false), 0u);
     EXPECT_EQ(check(random_entries(rng, 3000), SIZE_MAX, false), 0u);
     EXPECT_EQ(check(random_entries(rng, 30'000), SIZE_MAX, true), 0u);
+    EXPECT_EQ(check(random_entries(rng, 150'000), SIZE_MAX, true), 0u);
+    EXPECT_EQ(check(Entries(120'000, {"same", "v"}), SIZE_MAX, true), 0u);
     EXPECT_GT(check(random_entries(rng, 30'000), 200'000, true), 5u);
     EXPECT_GT(check(random_entries(rng, 3000), 1, false), 5u);
 }

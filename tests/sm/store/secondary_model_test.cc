@@ -71,7 +71,8 @@ protected:
             collides(records, key, value) ? ErrorCode::duplicate_key : ErrorCode::none;
         ErrorCode got = ErrorCode::none;
         bool changes = true;
-        switch (rng.below(6)) {
+        const uint64_t what = rng.below(6);
+        switch (what) {
             case 0:
                 if (there) wanted = ErrorCode::duplicate_key;
                 got = code_of(i.insert(txn, key, value));
@@ -122,7 +123,7 @@ protected:
                 got = code_of(i.insert_many(txn, many));
             }
         }
-        EXPECT_EQ(got, wanted) << key;
+        EXPECT_EQ(error_name(got), std::string(error_name(wanted))) << key << ", change " << what;
         if (got != wanted) return fail(ErrorCode::cancelled, "model");
         if (wanted == ErrorCode::none && changes) records[key] = value;
         return {};
@@ -143,7 +144,9 @@ TEST_F(SecondaryModel, RandomTransactions) {
     for (int life = 0; life < 4 && !HasFailure(); ++life) {
         const std::string name = "life" + std::to_string(life);
         Store store = open(name);
+        SCOPED_TRACE(name);
         ASSERT_OK(store.run([&](Txn& txn) { return make(store, txn); }));
+        expect_sound(store);
         on_thread(store, [&] {
             for (int n = 0; n < 150 && !HasFailure(); ++n) {
                 Txn txn = std::move(*store.begin({.durability = Durability::lazy}));
