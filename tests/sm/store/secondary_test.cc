@@ -106,6 +106,7 @@ TEST_F(SecondaryTest, AUniqueIndexRefusesTheStatementAlone) {
             EXPECT_NE(text.find(part), std::string::npos) << part << " is not in: " << text;
         EXPECT_EQ(code_of(i.update(txn, "2", "a|y")), ErrorCode::duplicate_key);
         EXPECT_EQ(code_of(i.put(txn, "2", "a|y")), ErrorCode::duplicate_key);
+        EXPECT_EQ(code_of(i.put(txn, "9", "a|new")), ErrorCode::duplicate_key);
         EXPECT_EQ(code_of(i.patch(txn, "2", 0, "a")), ErrorCode::duplicate_key);
         EXPECT_EQ(code_of(i.insert(txn, "1", "q|")), ErrorCode::duplicate_key);  // the primary's
         const NewRecord many[] = {{"4", "d|"}, {"5", "d|"}, {"6", "e|"}};
