@@ -3,6 +3,7 @@
 #include "sm/btree/btree_impl.h"
 #include "sm/core/cleanup.h"
 #include "sm/core/lock_wait.h"
+#include "sm/core/upkeep.h"
 
 namespace lockstep::sm {
 
@@ -40,6 +41,8 @@ Result<bool> BTree::erase(txn::Transaction& txn, Slice key) {
             env_.locks->ask_record(txn.locks, lock_, wanted.lock_name(id_), txn::LockMode::X);
         !locked) [[unlikely]]
         TRY(wait_for_key(*env_.locks, txn.locks, locked.error(), wanted));
+    if (Upkeep* upkeep = upkeep_for(txn)) [[unlikely]]
+        return upkeep->erase(txn, key);
     BTree::Target t;
     TRY(latch_for(txn, wanted, true, t));
     if (!t.found || ghost(*t.page, t.slot)) return false;

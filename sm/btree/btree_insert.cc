@@ -11,6 +11,7 @@
 #include "sm/change/rollback.h"
 #include "sm/core/cleanup.h"
 #include "sm/core/lock_wait.h"
+#include "sm/core/upkeep.h"
 #include "threads/base/mutants.h"
 
 namespace lockstep::sm {
@@ -185,6 +186,8 @@ Result<void> BTree::insert(txn::Transaction& txn, Slice key, Slice value) {
     if (auto locked = env_.locks->ask_record(txn.locks, lock_, name, LockMode::X); !locked)
         [[unlikely]]
         TRY(wait_for_key(*env_.locks, txn.locks, locked.error(), wanted));
+    if (Upkeep* upkeep = upkeep_for(txn)) [[unlikely]]
+        return upkeep->insert(txn, key, value);
     if (too_large(key.size(), value.size())) [[unlikely]]
         return insert_large(env_, *this, txn, name, wanted, value);
     return insert_record(txn, name, wanted, value, false, ahead);

@@ -122,6 +122,8 @@ Result<size_t> Run::insert() {
     set_keys();
     if (count_ < 2) return size_t{0};
     TRY(lock());
+    if (tree_.upkeep() != nullptr) [[unlikely]]
+        return size_t{0};  // since the locks were asked for (UP-1)
     BTree::Target t;
     TRY(tree_.latch_for(txn_, records_[0].key, false, t));
     if (t.found) return size_t{0};
@@ -141,6 +143,8 @@ Result<size_t> Run::insert() {
 Result<size_t> BTree::insert_run(txn::Transaction& txn, std::span<const NewRecord> records) {
     // Gaps that it reads itself are cut in two one by one.
     if (local_of(txn).gap_reader == txn.id || !writable(txn, 0, 0)) return size_t{0};
+    if (upkeep() != nullptr) [[unlikely]]
+        return size_t{0};  // each record alone
     return Run(*this, env_, txn, records).insert();
 }
 

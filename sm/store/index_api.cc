@@ -54,17 +54,18 @@ Result<bool> Index::update(Txn& txn, Slice key, Slice value) const {
 }
 
 Result<void> Index::put(Txn& txn, Slice key, Slice value) const {
-    return sm::perform_change(txn, engine_, tree_, OpKind::insert,
-                              [&](txn::Transaction& t) -> Result<void> {
-                                  if (TRY(tree_->update(t, key, value))) return {};
-                                  // Below serializable the miss locks nothing: the key may have
-                                  // been inserted in between.
-                                  Result<void> inserted = tree_->insert(t, key, value);
-                                  if (inserted || inserted.error().code != ErrorCode::duplicate_key)
-                                      return inserted;
-                                  TRY(tree_->update(t, key, value));
-                                  return {};
-                              });
+    return sm::perform_change(
+        txn, engine_, tree_, OpKind::insert, [&](txn::Transaction& t) -> Result<void> {
+            if (TRY(tree_->update(t, key, value))) return {};
+            // Below serializable the miss locks nothing: the key may have
+            // been inserted in between. A secondary index may refuse, too.
+            Result<void> inserted = tree_->insert(t, key, value);
+            if (inserted || inserted.error().code != ErrorCode::duplicate_key ||
+                inserted.error().a != tree_->id().value)
+                return inserted;
+            TRY(tree_->update(t, key, value));
+            return {};
+        });
 }
 
 Result<bool> Index::patch(Txn& txn, Slice key, size_t offset, Slice part) const {

@@ -86,6 +86,10 @@ inline txn::Transaction* enter_change(const Txn& txn, const Engine* engine, cons
 [[gnu::cold, gnu::noinline]] std::unexpected<Error> refused(const Txn& txn, const Engine* engine,
                                                             const void* object);
 
+// The transaction of a schema change: usable, of this store, and not read-only. Crosses the
+// boundary. Null engine: store_closed.
+Result<txn::Transaction*> schema_txn(Engine* engine, Txn& txn);
+
 // Decides what an operation's error means for its transaction: some leave it usable, others require
 // a rollback. Of a transaction that was ended from outside, the error becomes the reason.
 [[gnu::cold, gnu::noinline]] void note_error(txn::Transaction& txn, Error& error);

@@ -12,6 +12,7 @@
 #include "sm/store/engine.h"
 #include "sm/store/log_room.h"
 #include "sm/store/operation.h"
+#include "sm/store/secondary.h"
 #include "sm/store/txn_watch.h"
 #include "threads/base/mutants.h"
 #include "threads/thread/between_calls.h"
@@ -105,16 +106,6 @@ Result<void> attempt(FunctionRef<Result<void>(Txn&)> body, Txn txn, const txn::T
     return done;
 }
 
-// Schema changes demand a usable, writing transaction of this store.
-Result<txn::Transaction*> schema_txn(sm::Engine* engine, Txn& txn) {
-    if (!engine) return fail(ErrorCode::store_closed, "store");
-    txn::Transaction* t = sm::TxnAccess::usable(txn);
-    if (!t) t = sm::TxnAccess::after_wait(txn, true);
-    if (!t || &sm::TxnAccess::engine(txn) != engine || t->read_only)
-        return sm::refused(txn, engine, engine);
-    sm::operation_boundary(sm::OpKind::insert, sm::kCatalogObject);
-    return t;
-}
 // A name is looked up by any usable transaction of this store.
 Result<txn::Transaction*> lookup_txn(sm::Engine* engine, Txn& txn) {
     if (!engine) return fail(ErrorCode::store_closed, "store");
@@ -135,6 +126,16 @@ Result<txn::Transaction*> lookup_txn(sm::Engine* engine, Txn& txn) {
 }
 
 }  // namespace
+
+Result<txn::Transaction*> sm::schema_txn(Engine* engine, Txn& txn) {
+    if (!engine) return fail(ErrorCode::store_closed, "store");
+    txn::Transaction* t = TxnAccess::usable(txn);
+    if (!t) t = TxnAccess::after_wait(txn, true);
+    if (!t || &TxnAccess::engine(txn) != engine || t->read_only)
+        return refused(txn, engine, engine);
+    operation_boundary(OpKind::insert, kCatalogObject);
+    return t;
+}
 
 Result<void> Store::run_body(sm::Engine& engine, Body body, const TxnOptions& options) {
     if (!engine.on_own_thread()) {
@@ -184,33 +185,33 @@ Result<Txn> Store::begin(const TxnOptions& options) {
 }
 
 Result<Index> Store::create_index(Txn& txn, std::string_view name) {
-    txn::Transaction* t = TRY(schema_txn(engine_.get(), txn));
+    txn::Transaction* t = TRY(sm::schema_txn(engine_.get(), txn));
     return Index(engine_.get(),
                  TRY(sm::finish(*t, [&] { return engine_->catalog->create_index(*t, name); })));
 }
 
 Result<Heap> Store::create_heap(Txn& txn, std::string_view name) {
-    txn::Transaction* t = TRY(schema_txn(engine_.get(), txn));
+    txn::Transaction* t = TRY(sm::schema_txn(engine_.get(), txn));
     return Heap(engine_.get(),
                 TRY(sm::finish(*t, [&] { return engine_->catalog->create_heap(*t, name); })));
 }
 
 Result<Index> Store::open_or_create_index(Txn& txn, std::string_view name) {
-    txn::Transaction* t = TRY(schema_txn(engine_.get(), txn));
+    txn::Transaction* t = TRY(sm::schema_txn(engine_.get(), txn));
     return Index(
         engine_.get(),
         TRY(sm::finish(*t, [&] { return engine_->catalog->open_or_create_index(*t, name); })));
 }
 
 Result<Heap> Store::open_or_create_heap(Txn& txn, std::string_view name) {
-    txn::Transaction* t = TRY(schema_txn(engine_.get(), txn));
+    txn::Transaction* t = TRY(sm::schema_txn(engine_.get(), txn));
     return Heap(
         engine_.get(),
         TRY(sm::finish(*t, [&] { return engine_->catalog->open_or_create_heap(*t, name); })));
 }
 
 Result<void> Store::drop(Txn& txn, std::string_view name) {
-    txn::Transaction* t = TRY(schema_txn(engine_.get(), txn));
+    txn::Transaction* t = TRY(sm::schema_txn(engine_.get(), txn));
     return sm::finish(*t, [&] { return engine_->catalog->drop(*t, name); });
 }
 
@@ -243,14 +244,14 @@ std::vector<Store::Entry> Store::list() {
     if (!engine_ || engine_->forked()) return entries;
     for (auto& e : engine_->catalog->list())
         entries.push_back(
-            {.name = e.name, .is_index = e.kind == sm::ObjectKind::index, .id = e.id});
+            {.name = e.name, .is_index = e.kind == sm::ObjectKind::index, .id = e.id, .of = e.of});
     return entries;
 }
 
 Result<void> Store::bulk_load(Txn& txn, Index index,
                               FunctionRef<bool(Slice& key, Slice& value)> next,
                               uint32_t fill_percent) {
-    txn::Transaction* t = TRY(schema_txn(engine_.get(), txn));
+    txn::Transaction* t = TRY(sm::schema_txn(engine_.get(), txn));
     if (!index.tree_) return fail(ErrorCode::no_such_object, "empty index handle");
     if (index.engine_ != engine_.get())
         return fail(ErrorCode::bad_argument, "index of another store", index.id().value);
@@ -261,7 +262,7 @@ Result<void> Store::bulk_load(Txn& txn, Index index,
     }));
     return sm::finish(*t, [&] {
         const threads::InCallback inside;
-        return index.tree_->bulk_load(*t, next, fill_percent);
+        return sm::load_index(*engine_, *t, *index.tree_, next, fill_percent);
     });
 }
 

@@ -2,7 +2,8 @@
 // every page in use reachable.
 //
 // Concepts   First every page in use is read (checksum, number, lost writes), and all bad pages are
-//            named. Then each structure is walked.
+//            named. Then each structure is walked. Then each secondary index is compared with its
+//            primary.
 // Invariants SV-1 A page belongs to one structure.
 //            SV-2 The space map says "used" for exactly these pages: those that a structure
 //                 reaches, the superblocks, the maps themselves, and pages on the drop list that
@@ -14,6 +15,7 @@
 #include "sm/store/catalog.h"
 #include "sm/store/engine.h"
 #include "sm/store/ghost_cleaner.h"
+#include "sm/store/secondary.h"
 
 namespace lockstep {
 namespace {
@@ -34,9 +36,17 @@ struct Verifier {
                 TRY(add(entry.name, entry.id, TRY(engine.catalog->index(entry.name))->verify()));
             else TRY(add(entry.name, entry.id, TRY(engine.catalog->heap(entry.name))->verify()));
         }
+        if (faults.empty()) TRY(check_secondaries());
         if (bad_pages) return {};  // what they would lead to seems to be unreachable
         dropped = TRY(engine.catalog->drop_list().entries());
         return check_space();
+    }
+    // The structures are sound: their records can be looked up.
+    Result<void> check_secondaries() {
+        for (const auto& entry : engine.catalog->list())
+            if (const sm::Secondary* s = engine.catalog->secondaries().find(entry.id))
+                TRY(sm::verify_secondary(engine, *s, faults));
+        return {};
     }
     // Every page in use can be read, also those that no walk comes by.
     Result<void> read_all_pages() {

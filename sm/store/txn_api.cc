@@ -76,6 +76,8 @@ void note_error(txn::Transaction& txn, Error& error) {
     switch (error.code) {
         // Refused before anything was changed: the transaction may go on.
         case ErrorCode::duplicate_key:
+        case ErrorCode::key_function_missing:
+        case ErrorCode::index_mismatch:
         case ErrorCode::key_too_long:
         case ErrorCode::value_too_long:
         case ErrorCode::bad_argument:

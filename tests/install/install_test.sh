@@ -30,6 +30,11 @@ for program in epoll_server asio_server thread_server server_load; do
     "$scratch/out/$program" 2>/dev/null || status=$?
     [ "$status" -eq 2 ] || { echo "$program without arguments ended with $status"; exit 1; }
 done
+for times in 1 2; do
+    said=$("$scratch/out/secondary_index" "$scratch/secondary_index.db")
+    [ "$(tail -1 <<<"$said")" = "an address belongs to one person" ] &&
+        [ "$(grep -c Lisbon <<<"$said")" -eq 3 ] || { echo "secondary_index said: $said"; exit 1; }
+done
 # The README shows this program.
 awk '/^```cpp$/ { show = 1; next } /^```$/ { show = 0 } show' "$source/README.md" |
     diff -w <(tr -d '\n ' <"$scratch/examples/first_steps.cc") <(tr -d '\n ') ||

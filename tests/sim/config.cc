@@ -100,6 +100,7 @@ Config draw_config(uint64_t seed, const Arguments& arguments) {
     if (arguments.workers > 0) c.workers = static_cast<uint32_t>(arguments.workers);
     if (arguments.keys > 0) c.keys = arguments.keys;
     c.syncs_after_write = arguments.syncs_after_write;
+    c.secondary = arguments.secondary;
     if (c.workload == Workload::tpcc) {
         c.lock_timeout = 10 * kSecond;
         c.log_bytes = 64 << 20;

@@ -70,7 +70,8 @@ void Records::prepare(Host& host) {
             const Index markers = TRY(host->create_index(txn, kMarkers));
             changes.push_back({Change::create_index, kMarkers, {}, {}});
             for (size_t i = 0; i < config.indexes; ++i) {
-                TRY(host->create_index(txn, index_name(i)));
+                const Index index = TRY(host->create_index(txn, index_name(i)));
+                if (config.secondary) TRY(host.make_secondary(txn, index_name(i), index));
                 changes.push_back({Change::create_index, index_name(i), {}, {}});
             }
             for (size_t i = 0; i < config.heaps; ++i) {

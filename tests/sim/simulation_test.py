@@ -94,6 +94,9 @@ def main():
     run(counts, options.program, "--seed", first + 200000, *by_sync)
     failing = [*by_sync, "--faults", "log_failure", "--crash-points", 2]
     run(counts, options.program, "--seed", first + 300000, *failing)
+    # Each index has a secondary one; after each crash both are compared.
+    by_value = ["--secondary", "--workload", "records", "--seeds", seeds, "--jobs", 2]
+    run(counts, options.program, "--seed", first + 400000, *by_value)
     points = counts["crash_points"]
     if options.injections:
         for profile, seeds in PROFILES.items():

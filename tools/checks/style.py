@@ -27,6 +27,7 @@ PACKAGES = {
     "liburing-dev": r"<liburing\.h>",
     "libxxhash-dev": r"<xxhash\.h>",
     "libfmt-dev": r"<fmt/",
+    "libtbb-dev": r"<tbb/",
     "libcli11-dev": r"<CLI/CLI",
     "nlohmann-json3-dev": r"<nlohmann/json",
     "libmicrohttpd-dev": r"<microhttpd\.h>",

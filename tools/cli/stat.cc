@@ -119,6 +119,7 @@ Result<void> add_content(Store& store, Json& j) {
                 json_of_object(entry.name, index ? "index" : "heap", entry.id,
                                index ? TRY(engine.catalog->index(entry.name))->verify()
                                      : TRY(engine.catalog->heap(entry.name))->verify()));
+            if (entry.of.value != 0) objects.back()["of"] = entry.of.value;
         }
         return {};
     });

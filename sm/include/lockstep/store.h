@@ -25,6 +25,7 @@
 #include <lockstep/index.h>
 #include <lockstep/key.h>
 #include <lockstep/options.h>
+#include <lockstep/secondary.h>
 #include <lockstep/stats.h>
 #include <lockstep/store_failure.h>
 #include <lockstep/transaction_info.h>
@@ -102,6 +103,13 @@ public:
     // and no zero byte. Suspends; waits for another transaction that creates or drops this name.
     // Errors: already_exists, bad_argument, and those of index.h.
     Result<Index> create_index(Txn& txn, std::string_view name);
+    // Makes a secondary index (secondary.h) and fills it from the records that exist. Locks the
+    // primary against changes by others until `txn` ends, and so waits for transactions that have
+    // changed it. Many records are read by this user thread; the kernel threads of oneTBB compute
+    // and sort the entries. Errors: already_exists, bad_argument (a field of `options`, which the
+    // error names), duplicate_key and key_too_long (they name the record), no_space or io_error
+    // (files for sorting), and those of index.h.
+    Result<Index> create_index(Txn& txn, std::string_view name, const SecondaryOptions& options);
     // The same for a heap. Indexes and heaps share one space of names.
     Result<Heap> create_heap(Txn& txn, std::string_view name);
     // Opens the index of this name as `txn` sees it, or makes an empty one if the name is free. Of
@@ -111,10 +119,22 @@ public:
     // through such a handle return no_such_object. Errors: wrong_kind (the name is a heap's),
     // bad_argument, read_only, and those of index.h.
     Result<Index> open_or_create_index(Txn& txn, std::string_view name);
+    // Opens the secondary index of this name and attaches options.key, or makes it as
+    // create_index() does. Errors: wrong_kind (the name is a heap's, or that of an index that is
+    // not secondary), bad_argument (it is of another primary, or unique differs), and those of
+    // create_index().
+    Result<Index> open_or_create_index(Txn& txn, std::string_view name,
+                                       const SecondaryOptions& options);
     // The same for a heap.
     Result<Heap> open_or_create_heap(Txn& txn, std::string_view name);
-    // Removes an index or heap when `txn` commits; its space is free again some time after. Takes
-    // its X lock, so it suspends. Errors: no_such_object, and those of index.h.
+    // Gives the committed secondary index `name` its key function, after an open. The function must
+    // be the one that the index was made with; verify() finds out. A later one replaces it. Never
+    // blocks. Errors: no_such_object, wrong_kind (the index is not secondary), bad_argument (empty
+    // function).
+    Result<void> attach_key(std::string_view name, KeyFunction key);
+    // Removes an index or heap when `txn` commits; its space is free again some time after. With an
+    // index its secondary indexes go. Takes its X lock, so it suspends. Errors: no_such_object, and
+    // those of index.h.
     Result<void> drop(Txn& txn, std::string_view name);
     // Finds a committed index by name; index(txn, name) also sees what `txn` has made itself. The
     // first call for an object reads its root page: that suspends a user thread and blocks any
@@ -135,6 +155,7 @@ public:
         std::string name;  // 1..128 bytes
         bool is_index;     // false: a heap
         ObjectId id;       // its number
+        ObjectId of = {};  // a secondary index: the number of its primary; else 0
     };
     // All committed indexes and heaps by name. Never blocks.
     std::vector<Entry> list();
@@ -154,7 +175,9 @@ public:
     // other. Errors: io_error, no_space, store_failed, store_closed, read_only.
     Result<void> checkpoint();
     // Checks every page and every structure; no transaction may be active. Each fault as a line of
-    // text; empty if the store is sound. Suspends or blocks; reads the whole volume.
+    // text; empty if the store is sound. Suspends or blocks; reads the whole volume. Each secondary
+    // index must have exactly the entries of its primary's records. Without a key function only the
+    // entries are checked: each must have a record. Options::logger is told so, at level 2.
     Result<std::vector<std::string>> verify();
 
     // What stopped the store: which operation failed on which file with which errno. Empty while

@@ -40,6 +40,8 @@ namespace lockstep {
     X(already_exists, "an index or heap of that name exists already") \
     X(wrong_kind, "the named object is of another kind") \
     X(duplicate_key, "key exists already") \
+    X(key_function_missing, "a secondary index has no key function in this process") \
+    X(index_mismatch, "secondary index does not match the records of its index") \
     X(no_such_record, "no such record") \
     X(key_too_long, "key is longer than the limit") \
     X(value_too_long, "value is longer than the limit") \
