@@ -183,6 +183,10 @@
     X(heap_map_stale, sm_heap_test, "the map does not record the space that an erase frees") \
     X(space_counted_wrong, sm_space_map_test, \
       "the search for a free page stops one page too early") \
+    X(end_too_low, sm_space_map_shrink_test, \
+      "the end of the volume is lowered onto the last page in use") \
+    X(given_up_maps_unforgotten, sm_space_map_shrink_test, \
+      "the data file is cut while the LSNs of pages behind its end are still known") \
     X(catalog_stale, sm_store_test, "a dropped object can still be found by name") \
     X(free_name_shared, sm_open_or_create_test, \
       "transactions that find a name free lock it in S before they create it") \

@@ -29,6 +29,7 @@ PACKAGES = {
     "libfmt-dev": r"<fmt/",
     "libcli11-dev": r"<CLI/CLI",
     "nlohmann-json3-dev": r"<nlohmann/json",
+    "libtbb-dev": r"<tbb/",
     "libgtest-dev": r"<gtest/gtest\.h>",
     "valgrind": r"valgrind/callgrind\.h|pub_tool",
     "clang-16": r"clang\+\+-16",

@@ -1,6 +1,7 @@
 # The TPC-C driver and the command-line tools; binaries go to <build>/bin.
 find_package(CLI11 REQUIRED)
 find_package(nlohmann_json REQUIRED)
+find_package(TBB REQUIRED)
 
 if(TARGET lockstep_static)
     file(GLOB tpcc CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tpcc/*.cc)
@@ -30,6 +31,9 @@ if(TARGET lockstep_static)
             target_link_libraries(${program} PRIVATE lockstep_flags lockstep_static fmt::fmt
                 nlohmann_json::nlohmann_json
                 CLI11::CLI11)
+            if(dir STREQUAL cli)
+                target_link_libraries(${program} PRIVATE PkgConfig::XXHASH TBB::tbb)
+            endif()
             if(dir STREQUAL bench)
                 target_link_libraries(${program} PRIVATE lockstep_tpcc PkgConfig::URING
                     PkgConfig::XXHASH)
