@@ -66,6 +66,7 @@ struct Subtree {
 
 // Copies and checks the page alone. False: what lies below it cannot be checked.
 Result<bool> check_page(Walk& w, const Subtree& at, Page& page) {
+    DCHECK(at.level >= 0);
     {
         SharedPage held = TRY(w.env.pool->fix_shared(at.id));
         std::memcpy(static_cast<void*>(&page), &*held, kPageBytes);
@@ -101,6 +102,8 @@ Result<bool> check_page(Walk& w, const Subtree& at, Page& page) {
 
 // Child `slot` of an inner page, -1 for the first one.
 Subtree child_of(const Page& page, const Subtree& at, int slot) {
+    DCHECK(!is_leaf(page) && at.level > 0);
+    DCHECK(slot >= -1 && slot < static_cast<int>(count(page)));
     const bool last = slot + 1 == static_cast<int>(count(page));
     return {.id = child_at(page, slot),
             .level = at.level - 1,
@@ -136,6 +139,8 @@ Result<std::vector<Subtree>> split(Walk& w, const Subtree& root, size_t enough) 
 
 // Adds what a member found in the next subtree to the right.
 void join(Walk& w, const Walk& part) {
+    DCHECK(&part.tree == &w.tree && &part.report != &w.report);
+    DCHECK(part.leaf_seen == (part.first_leaf != kPageNone));
     if (part.leaf_seen) {
         if (w.leaf_seen && w.expected_leaf != part.first_leaf)
             w.fault(part.first_leaf, "BT-2: left sibling points elsewhere");
@@ -150,14 +155,16 @@ void join(Walk& w, const Walk& part) {
     to.ghosts += from.ghosts;
     to.bytes_used += from.bytes_used;
     to.pages.insert(to.pages.end(), from.pages.begin(), from.pages.end());
+    DCHECK(from.faults.size() <= kFaultsMax);  // fault() counts
     const size_t room = kFaultsMax - std::min(kFaultsMax, to.faults.size());
-    to.faults.insert(to.faults.end(), from.faults.begin(),
-                     from.faults.begin() +
-                         static_cast<ptrdiff_t>(std::min(room, from.faults.size())));
+    to.faults.insert(
+        to.faults.end(), from.faults.begin(),
+        from.faults.begin() + static_cast<ptrdiff_t>(std::min(room, from.faults.size())));
 }
 
 Result<void> check_in_parallel(Walk& w, const Subtree& root, Crew& crew) {
     constexpr size_t kPiecesPerMember = 16;
+    DCHECK(crew.members() > 1 && !w.leaf_seen && w.report.pages.empty());
     const std::vector<Subtree> pieces = TRY(split(w, root, crew.members() * kPiecesPerMember));
     std::vector<BTree::Report> reports(pieces.size());
     std::vector<Walk> walks;

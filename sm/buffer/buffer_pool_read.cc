@@ -66,8 +66,7 @@ Result<void> BufferPool::Impl::check_read(PageId id, Page& page, size_t bytes) c
 Result<void> BufferPool::give_up_from(PageId end, uint64_t before) {
     DCHECK(end.value <= before && before <= pages_max_);
     uint32_t known = impl_->given_up_from.load(std::memory_order_relaxed);
-    while (end.value < known &&
-           !impl_->given_up_from.compare_exchange_weak(known, end.value)) {}
+    while (end.value < known && !impl_->given_up_from.compare_exchange_weak(known, end.value)) {}
     if (MUTANT(given_up_maps_unforgotten)) return {};
     for (uint64_t p = end.value; p < before; ++p) {
         const PageId id{static_cast<uint32_t>(p)};

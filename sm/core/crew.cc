@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "threads/base/check.h"
+#include "threads/base/mutants.h"
 #include "threads/base/spin_lock.h"
 #include "threads/sync/event.h"
 
@@ -23,7 +24,11 @@ struct Work {
     threads::Semaphore done{0};
 
     void run() {
-        for (size_t i; !failed.load(std::memory_order_relaxed) && (i = next.fetch_add(1)) < count;) {
+        DCHECK(threads::current() != nullptr && threads::current()->latch_depth == 0);
+        const size_t end = count - MUTANT(crew_leaves_one_out);
+        while (!failed.load(std::memory_order_relaxed)) {
+            const size_t i = next.fetch_add(1);
+            if (i >= end) return;
             if (auto result = each(i); !result) {
                 SpinGuard guard(lock);
                 if (!failed.exchange(true)) error = result.error();
@@ -39,6 +44,7 @@ Crew::Crew(threads::Runtime& runtime, uint32_t members)
     : runtime_(runtime), members_(std::clamp(members, 1u, runtime.workers())) {}
 
 Result<void> Crew::for_each(size_t n, FunctionRef<Result<void>(size_t)> each) {
+    DCHECK(members_ >= 1 && members_ <= runtime_.workers());
     if (members_ == 1 || n < 2) {
         for (size_t i = 0; i < n; ++i) TRY(each(i));
         return {};
@@ -58,7 +64,9 @@ Result<void> Crew::for_each(size_t n, FunctionRef<Result<void>(size_t)> each) {
     }
     // Too few members are enough; the caller is the last resort.
     if (started == 0) work->run();
+    DCHECK(started <= members_);
     work->done.acquire(started, kNever, threads::ParkReason::event);
+    DCHECK(work->failed.load() || work->next.load() >= n);  // every piece was handed out
     if (!work->failed.load()) return {};
     return std::unexpected(work->error);
 }

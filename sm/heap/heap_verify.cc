@@ -61,6 +61,7 @@ struct Piece {
 constexpr size_t kPieceMax = 100;
 
 Result<void> look_at(Piece& piece, Env& env, ObjectId object) {
+    DCHECK(piece.pages.size() <= kPieceMax && piece.first % kPieceMax == 0);
     for (uint32_t i = 0; i < piece.pages.size(); ++i) {
         SharedPage page = TRY(env.pool->fix_shared(piece.pages[i]));
         piece.report.pages.push_back(piece.pages[i]);
@@ -80,6 +81,7 @@ void add_pieces(std::vector<Piece>& pieces, const Page& map_page) {
 
 void join(StructureReport& to, Links& links, Piece& piece) {
     const StructureReport& from = piece.report;
+    DCHECK(from.pages_leaf == piece.pages.size() && from.pages_inner == 0);
     to.pages_leaf += from.pages_leaf;
     to.records += from.records;
     to.ghosts += from.ghosts;

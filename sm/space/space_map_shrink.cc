@@ -27,6 +27,7 @@ namespace {
 
 // Bit of the last page in use below `limit`, or -1.
 int64_t last_used(const Page& page, uint32_t limit) {
+    DCHECK(page.kind() == PageKind::space_map && limit <= kPagesPerMap);
     for (uint32_t word = (limit + 63) / 64; word-- > 0;)
         if (const uint64_t bits = words(page)[word]; bits != 0)
             return int64_t{word} * 64 + 63 - std::countl_zero(bits);
@@ -59,6 +60,7 @@ Result<bool> SpaceMap::lower_by_one_map() {
     const bool gone = map > 0 && last <= 0;  // nothing but the map itself
     const uint64_t end = gone ? base : base + static_cast<uint64_t>(last) + 1;
     DCHECK(end <= total && end > kFirstMapPage.value);
+    DCHECK(!gone || last == 0 || !formatted);
     Held held(s.grow_latch);
     if (pages_total() != total) return false;  // it has grown
     s.pages.store(end, std::memory_order_release);
@@ -72,6 +74,7 @@ Result<uint64_t> SpaceMap::lower_end() {
 }
 
 Result<bool> SpaceMap::forget_end(uint64_t end, uint64_t before) {
+    DCHECK(end > kFirstMapPage.value && end <= before);
     Held held(impl_->grow_latch);
     if (pages_total() != end) return false;
     TRY(env_.pool->give_up_from(PageId{static_cast<uint32_t>(end)}, before));
@@ -79,6 +82,7 @@ Result<bool> SpaceMap::forget_end(uint64_t end, uint64_t before) {
 }
 
 Result<bool> SpaceMap::cut_file(uint64_t end) {
+    CHECK(end > kFirstMapPage.value);  // never the superblocks and the first map
     Held held(impl_->grow_latch);
     if (pages_total() != end) return false;
     TRY(env_.disk->truncate(env_.data_file, end * kPageBytes));

@@ -8,6 +8,7 @@ namespace {
 
 // The order is argued in sm/space/space_map_shrink.cc.
 Result<uint64_t> shrink(sm::Engine& engine) {
+    DCHECK(engine.checkpointer != nullptr && engine.space != nullptr);
     sm::SpaceMap& space = *engine.space;
     const uint64_t before = TRY(engine.disk->size(engine.data_file)) / kPageBytes;
     const uint64_t end = TRY(space.lower_end());
@@ -17,6 +18,7 @@ Result<uint64_t> shrink(sm::Engine& engine) {
     if (!TRY(space.forget_end(end, before))) return uint64_t{0};
     TRY(engine.checkpointer->run(true));
     if (!TRY(space.cut_file(end))) return uint64_t{0};
+    DCHECK(space.pages_total() >= end);
     return (before - end) * kPageBytes;
 }
 

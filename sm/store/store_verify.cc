@@ -33,8 +33,11 @@ struct Verifier {
         TRY(add("catalog", sm::kCatalogObject, engine.catalog->own_tree().verify(&crew)));
         for (const auto& entry : engine.catalog->list()) {
             if (entry.kind == sm::ObjectKind::index)
-                TRY(add(entry.name, entry.id, TRY(engine.catalog->index(entry.name))->verify(&crew)));
-            else TRY(add(entry.name, entry.id, TRY(engine.catalog->heap(entry.name))->verify(&crew)));
+                TRY(add(entry.name, entry.id,
+                        TRY(engine.catalog->index(entry.name))->verify(&crew)));
+            else
+                TRY(add(entry.name, entry.id,
+                        TRY(engine.catalog->heap(entry.name))->verify(&crew)));
         }
         if (bad_pages) return {};  // what they would lead to seems to be unreachable
         dropped = TRY(engine.catalog->drop_list().entries());
@@ -55,6 +58,7 @@ struct Verifier {
         return {};
     }
     Result<void> read_pages(size_t begin, size_t end, std::vector<std::string>& found) {
+        DCHECK(begin < end && end <= owner.size() && found.empty());
         for (size_t at = std::max<size_t>(begin, sm::kFirstMapPage.value); at < end; ++at) {
             const auto p = static_cast<uint32_t>(at);
             const bool map = p == sm::kFirstMapPage.value || p % sm::kPagesPerMap == 0;
@@ -72,6 +76,7 @@ struct Verifier {
         if (page % kAhead != 0 || engine.pool->resident(PageId{page}) != nullptr) return;
         PageId ids[kAhead];
         const size_t n = std::min(kAhead, end - page);
+        DCHECK(page < end && n > 0);
         for (uint32_t i = 0; i < n; ++i) ids[i] = PageId{page + i};
         engine.pool->read_ahead({ids, n});
     }

@@ -21,7 +21,7 @@ def run(program, *arguments, status=0, stdin=None, says=""):
     )
     text = (done.stdout + done.stderr).decode(errors="replace")
     if done.returncode != status or says not in text:
-        fail(f"{arguments}: status {done.returncode}, not {status}; wanted '{says}':\n{text[-3000:]}")
+        fail(f"{arguments}: status {done.returncode}, not {status}; '{says}':\n{text[-3000:]}")
     return done.stdout
 
 
@@ -31,7 +31,8 @@ def random_bytes(rng, shortest, longest):
     if style == 0:
         return rng.randbytes(size)
     if style == 1:
-        return "".join(rng.choice("abcé\u20ac\U0001f600 ,\"'\\{}") for _ in range(size // 4)).encode()
+        letters = "abc\u00e9\u20ac\U0001f600 ,\"'\\{}"
+        return "".join(rng.choice(letters) for _ in range(size // 4)).encode()
     if style == 2:
         return bytes(rng.choice(b'ab",\\\r\n\t\x00\x7f\xff') for _ in range(size))
     return b"%0*d" % (max(size, 1), rng.randrange(10**6))
@@ -43,7 +44,7 @@ def random_contents(rng, records, heaps=True):
     for name in (b"cities", b'odd "name", \\ \xff\n', "\u00e9t\u00e9".encode(), b"empty"):
         contents[name] = {}
     for i in range(records):
-        name = rng.choice([b"cities", b"cities", "\u00e9t\u00e9".encode(), b'odd "name", \\ \xff\n'])
+        name = rng.choice([b"cities", *list(contents)[:3]])
         big = rng.random() < 0.01
         key = b"%08d" % rng.randrange(10**8) if name == b"cities" else random_bytes(rng, 0, 40)
         contents[name][key] = rng.randbytes(30000) if big else random_bytes(rng, 0, 300)
@@ -85,7 +86,7 @@ def from_json(value):
 def read_json(text):
     """Contents of a JSON dump."""
     contents, count, ended = {}, 0, None
-    for line in text.decode().splitlines():
+    for line in text.decode().split("\n")[:-1]:
         row = json.loads(line)
         kind = "index" if "index" in row else "heap"
         if "end" in row:
@@ -112,7 +113,7 @@ def unescaped(text):
 
 def read_csv(text):
     contents = {}
-    for kind, name, key, value in csv.reader(text.decode().splitlines(keepends=True)):
+    for kind, name, key, value in csv.reader(text.decode().split("\r\n")[:-1]):
         if kind == "index":
             contents[unescaped(name)] = {}
         elif kind == "heap":
@@ -126,7 +127,7 @@ def read_csv(text):
 
 def read_hex(text):
     contents, names = {}, []
-    for line in text.decode().splitlines():
+    for line in text.decode().split("\n")[:-1]:
         word = [w if w != "-" else "" for w in line.split(" ")]
         if word[0] in ("index", "heap"):
             names.append(bytes.fromhex(word[1]))

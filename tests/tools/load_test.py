@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""load_test.py - `lockstep dump` and `load`: every format gives every byte back; wrong input is named
-by its line; a load that is killed at any time and resumed gives the same store.
+"""load_test.py - `lockstep dump` and `load`: every format gives every byte back; wrong input is
+named by its line; a load that is killed at any time and resumed gives the same store.
 
 Usage: load_test.py LOCKSTEP
 """
@@ -59,7 +59,7 @@ def check_errors(folder):
         HEAD + b'{"index":"a","key":"k","value":"v"}\n': "cut short",
         HEAD + b'{"end":1}\n': "line 3: the input has 0 records, its end row says 1",
         HEAD + b'{"index":"a","key":"k"}\n': "line 3: a record has exactly",
-        HEAD + b'{"index":"b","key":"k","value":"v"}\n': "line 3: no row before this one declares b",
+        HEAD + b'{"index":"b","key":"k","value":"v"}\n': "line 3: no row before this one dec",
         HEAD + b'\n{"index":"a","key":"k","value":"v"\n': "line 4: not a JSON text",
         HEAD + b'{"index":"a","key":{"hex":"0g"},"value":"v"}\n': "line 3: key: hex",
         HEAD + b'{"heap":"a","id":"1.1","value":"v"}\n': "line 3: a was declared as index a",

@@ -183,6 +183,8 @@
     X(heap_map_stale, sm_heap_test, "the map does not record the space that an erase frees") \
     X(space_counted_wrong, sm_space_map_test, \
       "the search for a free page stops one page too early") \
+    X(crew_leaves_one_out, sm_verify_parallel_test, \
+      "a parallel check leaves out its last piece") \
     X(end_too_low, sm_space_map_shrink_test, \
       "the end of the volume is lowered onto the last page in use") \
     X(given_up_maps_unforgotten, sm_space_map_shrink_test, \

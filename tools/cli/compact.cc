@@ -91,7 +91,11 @@ void check_objects(const Survey& survey, const CompactOptions& o) {
 }
 
 uint64_t build(const CompactOptions& o, const std::string& to, Survey& survey) {
-    auto store = open_store(to, {.create = true, .workers = o.jobs});
+    const auto block = survey.file().superblock();
+    if (!block) throw Failed(o.path + ": " + block.error().text());
+    auto store = open_store(to, {.create = true,
+                                 .workers = o.jobs,
+                                 .log_segment_bytes = block->log_segment_bytes});
     if (!store) throw Failed(to + ": " + store.error().text());
     const Rebuilt done = rebuild(*store, survey, o.jobs, o.fill);
     refuse_losses(survey, o.path);
@@ -108,17 +112,18 @@ fs::path parent_of(const std::string& path) {
 void swap_places(const std::string& fresh, const std::string& path) {
     sync_folder(parent_of(path));
     if (::renameat2(AT_FDCWD, fresh.c_str(), AT_FDCWD, path.c_str(), RENAME_EXCHANGE) != 0)
-        throw Failed(fmt::format("{} and {} cannot change places: {} (--into writes a new store and "
-                                 "leaves this one)",
-                                 fresh, path, std::strerror(errno)));
+        throw Failed(
+            fmt::format("{} and {} cannot change places: {} (--into writes a new store and "
+                        "leaves this one)",
+                        fresh, path, std::strerror(errno)));
 }
 
 void report(const CompactOptions& o, uint64_t records, uint64_t before, uint64_t after) {
     if (o.json)
-        fmt::print("{}\n", nlohmann::ordered_json{{"records", records},
-                                                  {"bytes_before", before},
-                                                  {"bytes_after", after}}
-                               .dump());
+        fmt::print("{}\n",
+                   nlohmann::ordered_json{
+                       {"records", records}, {"bytes_before", before}, {"bytes_after", after}}
+                       .dump());
     else
         fmt::print("{}: {} records rewritten, data file {} -> {} bytes\n", o.path, records, before,
                    after);
@@ -197,7 +202,8 @@ void add_compact(CLI::App& app, int& status) {
         ->check(CLI::Range(50, 100))
         ->capture_default_str();
     command->add_option("--jobs", o->jobs, "Cores to use (default: all)")->check(CLI::Range(1, 64));
-    command->add_flag("--new-record-ids", o->new_ids, "Rewrite heaps, too; their records get new ids");
+    command->add_flag("--new-record-ids", o->new_ids,
+                      "Rewrite heaps, too; their records get new ids");
     command->add_flag("--json", o->json, "Print the result as JSON");
     command->callback([o, &status] { status = run_compact(*o); });
 }

@@ -79,15 +79,17 @@ void Load::begin() {
     uint64_t fingerprint = 0;
     const bool unfinished = need(notes_.present(fingerprint), options_.path);
     if (unfinished && !options_.resume)
-        throw Failed(options_.path +
-                     ": holds an unfinished load (--resume continues it; --forget ends it, and what "
-                     "it has committed stays)");
+        throw Failed(
+            options_.path +
+            ": holds an unfinished load (--resume continues it; --forget ends it, and what "
+            "it has committed stays)");
     if (!unfinished) {
         folder_.remove();
         return need(notes_.begin(reader_.fingerprint()), options_.path);
     }
     if (fingerprint != reader_.fingerprint())
-        throw Failed(reader_.path() + ": is not the input of the unfinished load (--forget ends it)");
+        throw Failed(reader_.path() +
+                     ": is not the input of the unfinished load (--forget ends it)");
     std::optional<LoadState> state = folder_.read(fingerprint);
     if (!state) return;
     state_.place = state->place;
@@ -245,8 +247,7 @@ void Load::run() {
         progress.at(state_.place.bytes);
     });
     if (!ended_)
-        throw Failed(reader_.path() +
-                     ": ends without an end row, so it was cut short (line " +
+        throw Failed(reader_.path() + ": ends without an end row, so it was cut short (line " +
                      std::to_string(state_.place.lines) + ")");
     for (Target& target : state_.targets)
         if (!target.bulk) need(notes_.insert(target, options_.replace), target.text());
@@ -298,15 +299,19 @@ int run_load(const LoadOptions& options) try {
 void add_load(CLI::App& app, int& status) {
     auto* command = app.add_subcommand(
         "load",
-        "Fill a store from a dump of any size, in bounded memory, on all cores. Makes the store and "
-        "its indexes and heaps if they do not exist. An empty index is filled by a bulk load, in one "
-        "transaction; other indexes and heaps get inserts. Heap records get new ids. After an error "
+        "Fill a store from a dump of any size, in bounded memory, on all cores. Makes the store "
+        "and "
+        "its indexes and heaps if they do not exist. An empty index is filled by a bulk load, in "
+        "one "
+        "transaction; other indexes and heaps get inserts. Heap records get new ids. After an "
+        "error "
         "or a kill, --resume goes on with the same input; each record comes in once.\n"
         "Exit status: 0 done; 1 failed, and the message names the line of the input.");
     auto o = std::make_shared<LoadOptions>();
     command->add_option("path", o->path, "Store directory")->required();
     command->add_option("input", o->input, "File to read (default: standard input)");
-    command->add_option("--format", o->format, "Format of the input (default: its first line tells)")
+    command
+        ->add_option("--format", o->format, "Format of the input (default: its first line tells)")
         ->check(CLI::IsMember({"json", "csv", "hex"}));
     command->add_option("--memory", o->memory, "Memory for sorting in bytes (suffixes K, M, G)")
         ->transform(CLI::AsSizeValue(false))

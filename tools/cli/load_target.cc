@@ -41,7 +41,8 @@ Result<bool> LoadNotes::present(uint64_t& fingerprint) {
 
 Result<void> LoadNotes::begin(uint64_t fingerprint) {
     return store_.run([&](Txn& txn) -> Result<void> {
-        return TRY(store_.create_index(txn, kIndexName)).insert(txn, "input", bytes_of(fingerprint));
+        return TRY(store_.create_index(txn, kIndexName))
+            .insert(txn, "input", bytes_of(fingerprint));
     });
 }
 
@@ -62,7 +63,8 @@ Result<Target> LoadNotes::declare(const std::string& name, bool is_index) {
     if (mode.empty()) {
         // A bulk load of nothing is refused if the index is not empty.
         const auto probe = [&](Txn& txn) -> Result<void> {
-            return store_.bulk_load(txn, TRY(store_.index(name)), [](Slice&, Slice&) { return false; });
+            return store_.bulk_load(txn, TRY(store_.index(name)),
+                                    [](Slice&, Slice&) { return false; });
         };
         mode = is_index && store_.run(probe) ? "bulk" : "insert";
         TRY(store_.run([&](Txn& txn) -> Result<void> {
@@ -91,8 +93,8 @@ Result<void> LoadNotes::insert_batch(Txn& txn, const Target& target, std::span<c
 
 Result<void> LoadNotes::insert(Target& target, bool replace) {
     const uint64_t first = target.seen - target.pairs.size();  // the number of pairs[0]
-    size_t at = static_cast<size_t>(
-        std::min<uint64_t>(target.inserted - std::min(target.inserted, first), target.pairs.size()));
+    size_t at = static_cast<size_t>(std::min<uint64_t>(
+        target.inserted - std::min(target.inserted, first), target.pairs.size()));
     while (at < target.pairs.size()) {
         size_t end = at, bytes = 0;
         while (end < target.pairs.size() && end - at < kBatchPairs && bytes < kBatchBytes) {

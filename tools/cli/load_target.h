@@ -24,12 +24,12 @@ namespace lockstep::cli {
 struct Target {
     std::string name;
     bool is_index = true;
-    bool bulk = false;      // filled by a bulk load at the end
-    bool done = false;      // that bulk load has committed
-    uint64_t seen = 0;      // records of the input so far, those in `pairs` included
-    uint64_t inserted = 0;  // of these, how many the store has (inserts)
-    std::vector<Pair> pairs = {};     // collected since the last cut
-    std::vector<RunFile> runs = {};   // bulk: sorted, on disk
+    bool bulk = false;               // filled by a bulk load at the end
+    bool done = false;               // that bulk load has committed
+    uint64_t seen = 0;               // records of the input so far, those in `pairs` included
+    uint64_t inserted = 0;           // of these, how many the store has (inserts)
+    std::vector<Pair> pairs = {};    // collected since the last cut
+    std::vector<RunFile> runs = {};  // bulk: sorted, on disk
     // For messages: index cities.
     std::string text() const;
 };

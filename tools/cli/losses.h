@@ -10,12 +10,12 @@
 namespace lockstep::cli {
 
 struct Loss {
-    std::string object = {};       // index cities; empty: unknown
-    std::string what;              // range, value, record, page, warning
+    std::string object = {};           // index cities; empty: unknown
+    std::string what;                  // range, value, record, page, warning
     std::vector<uint32_t> pages = {};  // that would have it
-    std::string low = {}, high = {};  // range: low <= keys < high
-    bool infinite = false;         // range: no upper bound
-    std::string key = {};          // value: of which key; record: which id
+    std::string low = {}, high = {};   // range: low <= keys < high
+    bool infinite = false;             // range: no upper bound
+    std::string key = {};              // value: of which key; record: which id
     std::string why = {};
 
     std::string text() const;

@@ -16,7 +16,8 @@ int complain(const std::string& doing, const std::string& why) {
 
 int main(int argc, char** argv) {
     namespace cli = lockstep::cli;
-    CLI::App app{"Looks into a Lockstep store, checks it, copies it, and saves what is left of it."};
+    CLI::App app{
+        "Looks into a Lockstep store, checks it, copies it, and saves what is left of it."};
     app.require_subcommand(1);
     int status = 0;
     std::string path;

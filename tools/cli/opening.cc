@@ -13,6 +13,10 @@ Result<Store> open_store(const std::string& path, const OpenHow& how) {
     options.create = how.create;
     options.pool_bytes = how.pool_bytes;
     options.workers = how.workers;
+    if (how.log_segment_bytes != 0) {
+        options.log_segment_bytes = how.log_segment_bytes;
+        options.log_bytes = std::max(options.log_bytes, 4 * how.log_segment_bytes);
+    }
     options.stack_bytes = 256 * 1024;  // callbacks format and parse text
     options.slice_warning = 0;         // they also wait for files
     options.logger = [](int level, std::string_view text) {

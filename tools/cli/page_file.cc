@@ -38,13 +38,12 @@ PageFile::~PageFile() {
 
 PageState PageFile::read(uint32_t number, sm::Page& page) const {
     if (number >= pages_) return PageState::missing;
-    const auto got =
-        disk_->read_now(data_, uint64_t{number} * kPageBytes, &page, kPageBytes);
+    const auto got = disk_->read_now(data_, uint64_t{number} * kPageBytes, &page, kPageBytes);
     if (!got) return PageState::unreadable;
     if (*got < kPageBytes) return PageState::missing;
     const auto* words = reinterpret_cast<const uint64_t*>(page.bytes());
-    if (page.header.checksum == 0 &&
-        std::all_of(words, words + kPageBytes / sizeof(uint64_t), [](uint64_t w) { return w == 0; }))
+    if (page.header.checksum == 0 && std::all_of(words, words + kPageBytes / sizeof(uint64_t),
+                                                 [](uint64_t w) { return w == 0; }))
         return PageState::zero;
     return page.header.checksum == sm::page_checksum(page, PageId{number}) &&
                    page.header.page_id == number

@@ -79,10 +79,10 @@ private:
     }
     bool lost(uint32_t page, const char* why) {
         survey_.lose({.object = object_.text(),
-                                  .what = "record",
-                                  .pages = {page},
-                                  .key = fmt::format("{}.{}", home_.page.value, home_.slot.value),
-                                  .why = why});
+                      .what = "record",
+                      .pages = {page},
+                      .key = fmt::format("{}.{}", home_.page.value, home_.slot.value),
+                      .why = why});
         return false;
     }
 

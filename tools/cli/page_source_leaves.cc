@@ -78,8 +78,11 @@ bool LeafSource::next_leaf() {
 }
 
 void LeafSource::lose_range(Slice low, Slice high, bool infinite) {
-    Loss loss{.object = object_.text(), .what = "range", .low = std::string(low),
-              .high = std::string(high), .infinite = infinite};
+    Loss loss{.object = object_.text(),
+              .what = "range",
+              .low = std::string(low),
+              .high = std::string(high),
+              .infinite = infinite};
     for (auto at = object_.gone.lower_bound(loss.low);
          at != object_.gone.end() && (infinite || at->first < high); ++at) {
         loss.pages.push_back(at->second);

@@ -34,13 +34,14 @@ struct FoundObject {
     uint32_t id = 0;
     std::string name = {};  // empty: the catalog does not name it
     bool is_index = true;
+    uint32_t root = 0;      // as the catalog says; 0: unknown
     bool extended = false;  // its catalog entry has attributes beyond id, kind and root
     struct Leaf {
         std::string low;
         uint32_t page;
     };
-    std::vector<Leaf> leaves = {};             // index: sorted by low fence
-    std::vector<uint32_t> pages = {};          // heap: sorted data pages
+    std::vector<Leaf> leaves = {};              // index: sorted by low fence
+    std::vector<uint32_t> pages = {};           // heap: sorted data pages
     std::map<std::string, uint32_t> gone = {};  // index: low fence -> leaf that cannot be read
     // For messages: index cities.
     std::string text() const;
@@ -81,9 +82,12 @@ public:
 private:
     void classify();
     void ask_maps();
-    void follow_parents();
-    void follow_heap_maps();
-    void collect();
+    void accept(uint32_t page, uint32_t object);
+    void follow_parents(bool catalog);
+    void follow_children(const sm::Page& page);
+    void follow_heaps();
+    void follow_map(const sm::Page& page, const FoundObject& object);
+    void collect(bool catalog);
     void read_names();
 
     const PageFile& file_;

@@ -48,8 +48,7 @@ void Progress::draw() {
     }
     line += fmt::format("{}, {}/s", amount(static_cast<double>(bytes_)), amount(rate));
     if (total_ > bytes_ && rate > 0) {
-        const auto left =
-            static_cast<uint64_t>(static_cast<double>(total_ - bytes_) / rate);
+        const auto left = static_cast<uint64_t>(static_cast<double>(total_ - bytes_) / rate);
         line += fmt::format(", {}:{:02}:{:02} left", left / 3600, left / 60 % 60, left % 60);
     }
     fmt::print(stderr, "{:<100}", line);

@@ -90,7 +90,7 @@ std::string readable(Slice bytes) {
     return out;
 }
 
-// The length of the UTF-8 sequence at the front, by the table of RFC 3629; 0 if there is none.
+// By the table of RFC 3629, without the control characters from U+0080 to U+009F.
 size_t utf8_sequence(Slice s) {
     const auto at = [&](size_t i) { return static_cast<unsigned char>(s[i]); };
     const unsigned char first = at(0);
@@ -100,8 +100,12 @@ size_t utf8_sequence(Slice s) {
                      : first >= 0xf0 && first <= 0xf4 ? 4
                                                       : 0;
     if (n == 0 || s.size() < n) return 0;
-    const unsigned char least = first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80,
-                        most = first == 0xed ? 0x9f : first == 0xf4 ? 0x8f : 0xbf;
+    const unsigned char least = first == 0xc2 || first == 0xe0 ? 0xa0
+                                : first == 0xf0                ? 0x90
+                                                               : 0x80,
+                        most = first == 0xed   ? 0x9f
+                               : first == 0xf4 ? 0x8f
+                                               : 0xbf;
     if (at(1) < least || at(1) > most) return 0;
     for (size_t i = 2; i < n; ++i)
         if (at(i) < 0x80 || at(i) > 0xbf) return 0;
@@ -131,7 +135,8 @@ bool parse_number(Slice text, uint64_t& number) {
 // Moves name, key and value to the front of the line, one behind the other.
 void pack(std::span<char> line, Row& row, Slice object, Slice key, Slice value) {
     char* to = line.data();
-    for (auto [from, field] : {std::pair(object, &row.object), {key, &row.key}, {value, &row.value}}) {
+    for (auto [from, field] :
+         {std::pair(object, &row.object), {key, &row.key}, {value, &row.value}}) {
         if (!from.empty()) std::memmove(to, from.data(), from.size());
         *field = {to, from.size()};
         to += from.size();

@@ -33,12 +33,12 @@ enum class RowKind : uint8_t { header, start, index, heap, record, end };
 struct Row {
     static constexpr uint32_t kByName = UINT32_MAX;
     RowKind kind = RowKind::record;
-    bool of_index = true;         // a record's object, where the format says it
-    bool kind_known = false;      // whether it does
-    uint32_t ordinal = kByName;   // hex: which of the objects above; else `object` names it
-    Slice object = {};            // index, heap, record: the name
-    Slice key = {}, value = {};   // record; a heap's key is its record id, "page.slot"
-    uint64_t number = 0;          // start: the version; end: the count of records
+    bool of_index = true;        // a record's object, where the format says it
+    bool kind_known = false;     // whether it does
+    uint32_t ordinal = kByName;  // hex: which of the objects above; else `object` names it
+    Slice object = {};           // index, heap, record: the name
+    Slice key = {}, value = {};  // record; a heap's key is its record id, "page.slot"
+    uint64_t number = 0;         // start: the version; end: the count of records
 };
 
 // Appends the row and its line end. A csv dump begins with a row of kind header.

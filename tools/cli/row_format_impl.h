@@ -13,7 +13,8 @@ std::string parse_csv(std::span<char> line, Row& row);
 std::string parse_hex(std::span<char> line, Row& row);
 
 void append_hex_bytes(std::string& out, Slice bytes);
-// Bytes of the UTF-8 sequence at the front of a text that is not empty; 0: there is none.
+// Bytes of the UTF-8 sequence at the front of a text that is not empty; 0: there is none, or it
+// is a control character beyond ASCII.
 size_t utf8_sequence(Slice text);
 // Decimal digits, at most 19.
 bool parse_number(Slice text, uint64_t& number);

@@ -33,7 +33,8 @@ RowReader::RowReader(std::string path, std::optional<Format> format) : path_(std
     fingerprint_ = XXH3_64bits(head.data(), head.size());
     const auto found = format ? format : detect_format(head.substr(0, head.find('\n')));
     if (!found)
-        throw Failed(path_ + ": line 1 is not the first line of a dump (--format names its format)");
+        throw Failed(path_ +
+                     ": line 1 is not the first line of a dump (--format names its format)");
     format_ = *found;
 }
 
@@ -88,8 +89,8 @@ bool RowReader::next_block(RowBlock& block) {
     }
     rest_.assign(block.bytes.begin() + static_cast<ptrdiff_t>(whole), block.bytes.end());
     block.bytes.resize(whole);
-    block.lines = static_cast<uint64_t>(std::ranges::count(block.bytes, '\n')) +
-                  (block.bytes.back() != '\n');
+    block.lines =
+        static_cast<uint64_t>(std::ranges::count(block.bytes, '\n')) + (block.bytes.back() != '\n');
     place_.bytes += whole;
     place_.lines += block.lines;
     return true;

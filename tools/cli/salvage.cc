@@ -89,13 +89,15 @@ int run_salvage(const SalvageOptions& o) {
     survey.run();
     if (!survey.clean)
         survey.lose({.what = "warning",
-                     .why = "the store was not closed properly: the data file may be older than the "
-                            "log, and salvage does not replay the log. If the store can be opened, "
-                            "'lockstep dump' gives all committed records"});
+                     .why =
+                         "the store was not closed properly: the data file may be older than the "
+                         "log, and salvage does not replay the log. If the store can be opened, "
+                         "'lockstep dump' gives all committed records"});
     if (!survey.names_complete)
         survey.lose({.what = "warning",
-                     .why = "part of the catalog is lost: an index or heap without a name is called "
-                            "object-N, and may have been dropped before"});
+                     .why =
+                         "part of the catalog is lost: an index or heap without a name is called "
+                         "object-N, and may have been dropped before"});
     uint64_t records = 0;
     const std::string wrong =
         o.into.empty() ? write_dump(survey, o, records) : write_store(survey, o, records);

@@ -1,6 +1,6 @@
 // labels: unit
-// space_map_shrink_test.cc - giving back the free end of the data file: beside transactions, through
-// growth, reopens and crashes.
+// space_map_shrink_test.cc - giving back the free end of the data file: beside transactions,
+// through growth, reopens and crashes.
 #include <filesystem>
 
 #include "tests/sm/store_crash_util.h"
