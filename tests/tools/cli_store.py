@@ -157,6 +157,11 @@ def same(found, wanted, what):
             fail(f"{what}: {name!r} differs in {len(some)} records: {str(sorted(some)[:2])[:300]}")
 
 
+def readable(data):
+    """As the program's messages have it."""
+    return "".join(chr(c) if 0x20 <= c < 0x7F and c != 0x5C else f"\\x{c:02x}" for c in data)
+
+
 def make_rng(name):
     seed = int(os.environ.get("LOCKSTEP_SEED", "0")) or random.randrange(1, 10**6)
     print(f"{name}: LOCKSTEP_SEED={seed}", flush=True)

@@ -12,7 +12,17 @@ import struct
 import sys
 import tempfile
 
-from cli_store import fail, from_json, make_rng, random_contents, read_json, run, same, write_json
+from cli_store import (
+    fail,
+    from_json,
+    make_rng,
+    random_contents,
+    read_json,
+    readable,
+    run,
+    same,
+    write_json,
+)
 
 LOCKSTEP = os.path.abspath(sys.argv[1])
 PAGE = 8192
@@ -59,9 +69,8 @@ def damage(rng, path, victims):
 
 def in_a_loss(losses, name, key):
     """Whether a listed loss accounts for the record."""
-    text = name.decode(errors="replace")
     for loss in losses:
-        if "object" in loss and text not in loss["object"]:
+        if loss.get("object") != "index " + readable(name):
             continue
         if loss["what"] == "range":
             if from_json(loss["from"]) <= key and (

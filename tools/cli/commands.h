@@ -16,8 +16,8 @@ int complain(const std::string& doing, const std::string& why);
 // Opens (and recovers) the store.
 int stat(const std::string& path, bool json);
 // Only reads files, so the store does not change.
-int dump_log(const std::string& path, uint64_t from, uint64_t count);
-int dump_page(const std::string& path, uint32_t number, bool bytes);  // the same
+int dump_log(const std::string& path, uint64_t from, uint64_t count, bool json);
+int dump_page(const std::string& path, uint32_t number, bool bytes, bool json);  // the same
 
 // Each adds one sub-command, which sets `status` when it has run.
 void add_verify(CLI::App& app, int& status);

@@ -38,7 +38,9 @@ struct CompactOptions {
 };
 
 bool is_store_file(const std::string& name) {
-    return name == "data" || name == "data.lsn" || name == "lock" || name.starts_with("log.");
+    // creating: while a store is made
+    return name == "data" || name == "data.lsn" || name == "lock" || name == "creating" ||
+           name.starts_with("log.");
 }
 
 // Throws Failed if the directory has anything but a store's files.
@@ -93,9 +95,8 @@ void check_objects(const Survey& survey, const CompactOptions& o) {
 uint64_t build(const CompactOptions& o, const std::string& to, Survey& survey) {
     const auto block = survey.file().superblock();
     if (!block) throw Failed(o.path + ": " + block.error().text());
-    auto store = open_store(to, {.create = true,
-                                 .workers = o.jobs,
-                                 .log_segment_bytes = block->log_segment_bytes});
+    auto store = open_store(
+        to, {.create = true, .workers = o.jobs, .log_segment_bytes = block->log_segment_bytes});
     if (!store) throw Failed(to + ": " + store.error().text());
     const Rebuilt done = rebuild(*store, survey, o.jobs, o.fill);
     refuse_losses(survey, o.path);

@@ -83,6 +83,8 @@ void Load::begin() {
             options_.path +
             ": holds an unfinished load (--resume continues it; --forget ends it, and what "
             "it has committed stays)");
+    if (!unfinished && options_.resume)
+        throw Failed(options_.path + ": has no unfinished load: it has ended, or it never began");
     if (!unfinished) {
         folder_.remove();
         return need(notes_.begin(reader_.fingerprint()), options_.path);

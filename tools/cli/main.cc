@@ -34,22 +34,27 @@ int main(int argc, char** argv) {
     cli::add_salvage(app, status);
     cli::add_compact(app, status);
 
-    auto* log =
-        app.add_subcommand("dump-log", "Log records, one a line, without opening the store");
+    auto* log = app.add_subcommand("dump-log",
+                                   "Log records, one a line, without opening the store.\n"
+                                   "Exit status: 0 done; 1 failed, or the log is damaged.");
     uint64_t from = 0, count = 0;
     log->add_option("path", path, "Store directory")->required();
     log->add_option("--from", from, "First LSN (default: the last checkpoint)");
     log->add_option("--count", count, "Stop after that many records (0 = all)");
-    log->callback([&] { status = cli::dump_log(path, from, count); });
+    log->add_flag("--json", json, "Print JSON lines");
+    log->callback([&] { status = cli::dump_log(path, from, count, json); });
 
-    auto* page =
-        app.add_subcommand("dump-page", "One page as it lies on disk, without opening the store");
+    auto* page = app.add_subcommand(
+        "dump-page",
+        "One page as it lies on disk, without opening the store.\nExit status: 0 done; 1 failed; "
+        "2 its checksum is wrong.");
     uint32_t number = 0;
     bool bytes = false;
     page->add_option("path", path, "Store directory")->required();
     page->add_option("page", number, "Page number")->required();
     page->add_flag("--bytes", bytes, "All bytes in hexadecimal as well");
-    page->callback([&] { status = cli::dump_page(path, number, bytes); });
+    page->add_flag("--json", json, "Print JSON");
+    page->callback([&] { status = cli::dump_page(path, number, bytes, json); });
 
     CLI11_PARSE(app, argc, argv);
     return status;
