@@ -86,7 +86,7 @@ def main():
         run(LOCKSTEP, "compact", path, says="records rewritten")
         same(read_json(run(LOCKSTEP, "dump", path)), contents, "compacted")
         run(LOCKSTEP, "verify", path, says=" 0 faults")
-        if pages_in_use(path) > before * 0.75:
+        if pages_in_use(path) > before * 0.85:
             fail(f"pages in use: {before} before, {pages_in_use(path)} after")
         run(LOCKSTEP, "compact", path, "--end-only", "--json", says='"records":0')
         if os.path.getsize(os.path.join(path, "data")) > (pages_in_use(path) + 8) * 8192:

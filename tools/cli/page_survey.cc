@@ -93,8 +93,8 @@ void Survey::ask_maps() {
         if (!known) {
             lose({.what = "warning",
                   .pages = {number},
-                  .why = "the map of used pages " + std::string(text_of(state)) +
-                         ": pages that nothing refers to are not taken"});
+                  .why = "a map of used pages is lost (" + std::string(text_of(state)) +
+                         "); pages that nothing refers to are not taken"});
             continue;
         }
         const auto is_used = [&](uint32_t bit) {

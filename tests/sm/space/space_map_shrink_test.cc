@@ -2,7 +2,9 @@
 // space_map_shrink_test.cc - giving back the free end of the data file: beside transactions,
 // through growth, reopens and crashes.
 #include <filesystem>
+#include <set>
 
+#include "tests/sm/buffer/pool_test_util.h"
 #include "tests/sm/store_crash_util.h"
 #include "threads/base/rng.h"
 
@@ -134,6 +136,47 @@ TEST_F(Shrink, CrashAtAnyTime) {
         fill(store, "again", 2000, 3000);
         expect_sound(store);
     }
+}
+
+// A volume of two maps: the second map goes, and is made anew when the volume grows.
+TEST(ShrinkMaps, MapsAtTheEndGoAndComeBack) {
+    sm::PoolRig rig({.pool_bytes = 8 << 20});
+    rig.run([&] {
+        sm::SpaceMap& space = *rig.engine.space;
+        const auto take_up_to = [&](uint32_t end) {
+            std::vector<PageId> taken;
+            while (taken.empty() || taken.back().value < end) {
+                auto r = space.prepare(8);
+                ASSERT_TRUE(r) << r.error().text();
+                sm::ChangePart part = r->part();
+                ASSERT_TRUE(sm::change_pages(rig.engine, nullptr, sm::ChangeRole::system,
+                                             sm::LogKind::space_grow, ObjectId{0}, {&part, 1}));
+                taken.insert(taken.end(), r->pages, r->pages + r->count);
+            }
+            const std::set<PageId> distinct(taken.begin(), taken.end());
+            EXPECT_EQ(distinct.size(), taken.size());
+            for (const PageId p : taken) EXPECT_TRUE(*space.is_used(p));
+            EXPECT_EQ(space.pages_used(), 3 + taken.size() + (end > sm::kPagesPerMap));
+            ASSERT_TRUE(space.free_now(taken));
+        };
+        for (int turn = 0; turn < 2; ++turn) {
+            take_up_to(sm::kPagesPerMap + 500);
+            const uint64_t before = space.pages_total();
+            EXPECT_GT(before, sm::kPagesPerMap + 500u);
+            EXPECT_EQ(*space.lower_end(), 3u);
+            ASSERT_TRUE(rig.engine.pool->write_dirty(0));
+            EXPECT_TRUE(*space.forget_end(3, before));
+            if (turn == 0) {
+                EXPECT_TRUE(*space.cut_file(3));
+                EXPECT_EQ(*rig.engine.disk->size(rig.engine.data_file), 3 * kPageBytes);
+            }
+        }
+        // Grown since: what was lowered before must not be cut any more.
+        ASSERT_TRUE(space.prepare(1));
+        EXPECT_GT(space.pages_total(), 3u);
+        EXPECT_FALSE(*space.cut_file(3));
+        take_up_to(sm::kPagesPerMap + 500);
+    });
 }
 
 }  // namespace
