@@ -16,6 +16,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "sm/heap/heap_file.h"
 #include "tools/cli/commands.h"
 #include "tools/cli/load_state.h"
 #include "tools/cli/load_target.h"
@@ -160,7 +161,7 @@ void Load::take_row(const Row& row, uint64_t line) {
         throw Failed(readable(target.name) + " was declared as " + target.text());
     if (target.is_index && row.key.size() > kKeyBytesMax)
         throw Failed(fmt::format("a key of {} bytes; at most {}", row.key.size(), kKeyBytesMax));
-    const size_t most = target.is_index ? kValueBytesMax : 8000;
+    const size_t most = target.is_index ? kValueBytesMax : sm::kHeapRecordBytesMax;
     if (row.value.size() > most)
         throw Failed(fmt::format("a value of {} bytes; {} takes at most {}", row.value.size(),
                                  target.text(), most));
