@@ -52,6 +52,8 @@ Result<bool> SpaceMap::lower_by_one_map() {
     const auto map = static_cast<uint32_t>((total - 1) / kPagesPerMap);
     const uint64_t base = uint64_t{map} * kPagesPerMap;
     ExclusivePage page = TRY(env_.pool->fix_exclusive(map_page(map)));
+    // Under the latch no page of this map is taken. If the volume has grown, it is in use.
+    if (pages_total() != total) return false;
     if (page->kind() != PageKind::space_map && (page->kind() != PageKind::free || map == 0))
         return fail(ErrorCode::corrupt_page, "space map", map_page(map).value);
     const auto limit = static_cast<uint32_t>(std::min<uint64_t>(kPagesPerMap, total - base));

@@ -48,18 +48,18 @@ TEST_F(Shrink, FileGetsShorterAndGrowsAgain) {
     Store store = open("a");
     fill(store, "kept", 200, 100);
     const uint64_t small = file_bytes("a");
-    for (int turn = 0; turn < 3; ++turn) {
-        fill(store, "big", 3000, 3000);
+    for (int turn = 0; turn < 2; ++turn) {
+        fill(store, "big", 1500, 3000);
         const uint64_t big = file_bytes("a");
-        ASSERT_GT(big, small + (8 << 20));
+        ASSERT_GT(big, small + (4 << 20));
         drop(store, "big");
-        EXPECT_GT(give_back(store), 8u << 20);
+        EXPECT_GT(give_back(store), 4u << 20);
         EXPECT_LE(file_bytes("a"), small);
         EXPECT_EQ(store.stats().pages_total * kPageBytes, file_bytes("a"));
         expect_sound(store);
     }
     EXPECT_EQ(*store.give_back_space(), 0u);
-    fill(store, "more", 1000, 3000);
+    fill(store, "more", 500, 3000);
     expect_sound(store);
     const auto kept = index_content(store, "kept"), more = index_content(store, "more");
     EXPECT_EQ(kept.size(), 200u);
@@ -106,12 +106,12 @@ TEST_F(Shrink, CrashAtAnyTime) {
     {
         Store store = open("a");
         fill(store, "kept", 300, 1000);
-        fill(store, "big", 2000, 3000);
+        fill(store, "big", 1000, 3000);
         drop(store, "big");
         kept = index_content(store, "kept");
         EXPECT_GT(give_back(store), 0u);
         on_thread(store, [&] { copy("a", "cut"); });
-        fill(store, "more", 2000, 3000);
+        fill(store, "more", 1000, 3000);
         more = index_content(store, "more");
         ASSERT_OK(store.run([&](Txn& txn) -> Result<void> {  // durable, as is all before it
             return TRY(store.index("kept")).put(txn, "last", "1");
@@ -133,7 +133,7 @@ TEST_F(Shrink, CrashAtAnyTime) {
         if (late) {
             EXPECT_EQ(index_content(store, "more"), more);
         }
-        fill(store, "again", 2000, 3000);
+        fill(store, "again", 1000, 3000);
         expect_sound(store);
     }
 }
@@ -169,6 +169,8 @@ TEST(ShrinkMaps, MapsAtTheEndGoAndComeBack) {
             if (turn == 0) {
                 EXPECT_TRUE(*space.cut_file(3));
                 EXPECT_EQ(*rig.engine.disk->size(rig.engine.data_file), 3 * kPageBytes);
+                // The next growth reads zeros where the map was: no lost write.
+                rig.forget(sm::kPagesPerMap, sm::kPagesPerMap + 1);
             }
         }
         // Grown since: what was lowered before must not be cut any more.
