@@ -8,6 +8,7 @@ Usage: compact_test.py LOCKSTEP
 import os
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
@@ -22,6 +23,17 @@ def pages_in_use(path):
     with open(os.path.join(path, "data"), "rb") as file:
         file.seek(2 * 8192 + 32)
         return int.from_bytes(file.read(4), "little")
+
+
+def some_leaf(path):
+    """A page of a user's index at level 0, in the middle of the file."""
+    with open(os.path.join(path, "data"), "rb") as file:
+        data = file.read()
+    for page in range(pages_in_use(path) // 2, len(data) // 8192):
+        owner, kind, level = struct.unpack_from("<IBB", data, page * 8192 + 20)
+        if kind == 3 and level == 0 and owner >= 16:
+            return page
+    return fail("no leaf found")
 
 
 def check_kill(path, contents, rng):
@@ -61,7 +73,7 @@ def check_refusals(path, folder):
     damaged = os.path.join(folder, "damaged")
     shutil.copytree(path, damaged)
     with open(os.path.join(damaged, "data"), "r+b") as file:
-        file.seek(pages_in_use(path) // 2 * 8192 + 100)
+        file.seek(some_leaf(path) * 8192 + 100)
         file.write(b"damage")
     with open(os.path.join(damaged, "data"), "rb") as file:
         before = file.read()
