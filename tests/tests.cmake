@@ -60,6 +60,15 @@ if(TARGET lockstep AND TARGET tools_stat_test)
     add_dependencies(tools_stat_test lockstep)
 endif()
 
+# The sub-commands of lockstep that copy, save and rewrite stores.
+if(TARGET lockstep AND NOT LOCKSTEP_SANITIZE)
+    foreach(name load salvage compact)
+        add_test(NAME cli_${name} COMMAND Python3::Interpreter
+            ${CMAKE_SOURCE_DIR}/tests/tools/${name}_test.py $<TARGET_FILE:lockstep>)
+        set_tests_properties(cli_${name} PROPERTIES LABELS script TIMEOUT 300)
+    endforeach()
+endif()
+
 # The debugger script against a program that stops in a deadlock.
 find_program(GDB gdb)
 if(GDB AND TARGET sm_store_test AND NOT LOCKSTEP_SANITIZE AND NOT LOCKSTEP_COVERAGE)

@@ -46,6 +46,7 @@ namespace node {
 class SearchKey;
 }
 struct LeafHint;
+class Crew;
 class Upkeep;
 enum class ChangeRole : uint8_t;
 enum class LogKind : uint16_t;
@@ -125,7 +126,8 @@ public:
 
     using Report = StructureReport;
     // Checks every invariant; the tree must be quiet.
-    Result<Report> verify();
+    // On the calling thread, or on the crew's.
+    Result<Report> verify(Crew* crew = nullptr);
 
     struct Stats {
         std::atomic<uint64_t> splits{0}, merges{0}, restarts{0}, latched_descents{0},

@@ -210,6 +210,12 @@
     X(sort_run_lost, sm_entry_sort_test, "the sort forgets a run in a file") \
     X(verify_one_way, sm_secondary_test, \
       "verify() does not look for records without their entries") \
+    X(crew_leaves_one_out, sm_verify_parallel_test, \
+      "a parallel check leaves out its last piece") \
+    X(end_too_low, sm_space_map_shrink_test, \
+      "the end of the volume is lowered onto the last page in use") \
+    X(given_up_maps_unforgotten, sm_space_map_shrink_test, \
+      "the data file is cut while the LSNs of pages behind its end are still known") \
     X(catalog_stale, sm_store_test, "a dropped object can still be found by name") \
     X(free_name_shared, sm_open_or_create_test, \
       "transactions that find a name free lock it in S before they create it") \

@@ -35,6 +35,9 @@ if(TARGET lockstep_static)
             target_link_libraries(${program} PRIVATE lockstep_flags lockstep_static fmt::fmt
                 nlohmann_json::nlohmann_json
                 CLI11::CLI11)
+            if(dir STREQUAL cli)
+                target_link_libraries(${program} PRIVATE PkgConfig::XXHASH TBB::tbb)
+            endif()
             if(dir STREQUAL bench)
                 target_link_libraries(${program} PRIVATE lockstep_tpcc PkgConfig::URING
                     PkgConfig::XXHASH)

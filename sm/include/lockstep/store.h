@@ -174,11 +174,18 @@ public:
     // Writes all dirty pages and recycles the log before them. Suspends a user thread, blocks any
     // other. Errors: io_error, no_space, store_failed, store_closed, read_only.
     Result<void> checkpoint();
+    // Cuts the free pages off the end of the data file, while transactions run; the bytes that the
+    // file system got back. Free pages before a page in use stay for new records. 0 also if the
+    // store has grown meanwhile. Takes two checkpoints; suspends a user thread, blocks any other.
+    // One call at a time. Errors: those of checkpoint(), corrupt_page.
+    Result<uint64_t> give_back_space();
     // Checks every page and every structure; no transaction may be active. Each fault as a line of
     // text; empty if the store is sound. Suspends or blocks; reads the whole volume. Each secondary
     // index must have exactly the entries of its primary's records. Without a key function only the
     // entries are checked: each must have a record. Options::logger is told so, at level 2.
-    Result<std::vector<std::string>> verify();
+    // `threads` user threads share the work, at most one on each worker. Errors: bad_argument (no
+    // thread), and those of index.h.
+    Result<std::vector<std::string>> verify(uint32_t threads = 1);
 
     // What stopped the store: which operation failed on which file with which errno. Empty while
     // the store works. Each store_failed error repeats the operation and the errno, and
