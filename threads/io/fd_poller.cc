@@ -24,6 +24,7 @@ FdPoller::~FdPoller() {
 
 Result<void> FdPoller::add(FdPoll& wait) {
     wait.assert_state();
+    DCHECK(wait.buffer == nullptr);  // only a queue receives
     const std::lock_guard lock(mutex_);
     assert_state(wait);
     DCHECK(wait.place == UINT32_MAX && !ending_);
