@@ -22,14 +22,15 @@
 namespace lockstep {
 
 // In all three, `timeout` is in nanoseconds of lockstep::now(); 0 does not wait. They share these
-// errors: timeout; cancelled when Store::close() has begun, also for a call that waits; bad_argument
-// for a descriptor that is no open socket; unsupported in a simulation; and those of wait_fd().
+// errors: timeout; cancelled when Store::close() has begun, also for a call that waits;
+// bad_argument for a descriptor that is no open socket; unsupported in a simulation; and those of
+// wait_fd().
 
-// Waits until the connected `socket` has bytes, and copies at most buffer.size() of them, which must
-// not be 0, to `buffer`. Returns their number, or 0 when the peer has ended its side. The buffer is
-// the caller's until the call returns, and changes only as far as the result says; after an error
-// its bytes are undefined, and no received byte is lost but by io_error. Several threads may read.
-// Error: io_error with the errno (ECONNRESET: the peer has reset the connection).
+// Waits until the connected `socket` has bytes, and copies at most buffer.size() of them to
+// `buffer`, which must not be empty. Returns their number, or 0 when the peer has ended its side.
+// The buffer must stay until the call returns. Timeout and cancelled lose no byte: what has come
+// stays in the socket or is the result. Several threads may read from one socket. Error: io_error
+// with the errno (ECONNRESET: the peer has reset the connection).
 Result<size_t> read_socket(int socket, std::span<std::byte> buffer, Nanos timeout = kNever);
 // Sends all of `data`, and waits while the socket's buffer is full. Never raises SIGPIPE. After an
 // error an unknown part has been sent, so the connection is of no further use. Two threads that

@@ -21,7 +21,8 @@ struct Call {
     Arguments arguments;
     lockstep::Txn* txn;  // null for a command that is not of kind data
     std::string& out;
-    int64_t& records;  // records that the transaction has added so far
+    int64_t& records;      // records that the transaction has added so far
+    std::string& scratch;  // for a value; keeps its memory between commands
 };
 
 enum class CommandKind : uint8_t {

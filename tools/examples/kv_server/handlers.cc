@@ -28,18 +28,19 @@ Result<void> put(Call& call, std::string_view key, std::string_view value) {
 }
 
 // Appends the value, or null. False once the reply is too long to go on.
-Result<bool> append_value(Call& call, std::string_view key, std::string& value, size_t begin) {
-    if (LOCKSTEP_TRY(call.database.index.get(*call.txn, key, value))) append_bulk(call.out, value);
+Result<bool> append_value(Call& call, std::string_view key, size_t begin) {
+    if (LOCKSTEP_TRY(call.database.index.get(*call.txn, key, call.scratch)))
+        append_bulk(call.out, call.scratch);
     else append_null(call.out);
     return call.out.size() - begin <= call.database.options.reply_bytes_max();
 }
 
 Result<void> add(Call& call, int64_t amount) {
     const std::string_view key = call.arguments[1];
-    std::string text;
     int64_t value = 0;
-    const bool found = LOCKSTEP_TRY(call.database.index.get(*call.txn, key, text, Access::write));
-    if (found && !parse_number(text, value)) {
+    const bool found =
+        LOCKSTEP_TRY(call.database.index.get(*call.txn, key, call.scratch, Access::write));
+    if (found && !parse_number(call.scratch, value)) {
         append_error(call.out, "ERR value is not an integer or out of range");
         return {};
     }
@@ -96,8 +97,7 @@ const char* parse_scan(Call& call, ScanRequest& request) {
 }  // namespace
 
 Result<void> run_get(Call& call) {
-    std::string value;
-    LOCKSTEP_TRY(append_value(call, call.arguments[1], value, call.out.size()));
+    LOCKSTEP_TRY(append_value(call, call.arguments[1], call.out.size()));
     return {};
 }
 
@@ -143,11 +143,10 @@ Result<void> run_exists(Call& call) {
 }
 
 Result<void> run_mget(Call& call) {
-    std::string value;
     const size_t begin = call.out.size();
     append_array(call.out, call.arguments.size() - 1);
     for (const std::string_view key : call.arguments.subspan(1))
-        if (!LOCKSTEP_TRY(append_value(call, key, value, begin))) return {};
+        if (!LOCKSTEP_TRY(append_value(call, key, begin))) return {};
     return {};
 }
 

@@ -2,6 +2,7 @@
 #include "session.h"
 
 #include <lockstep/net.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <optional>
@@ -19,6 +20,10 @@ constexpr size_t kPartBytes = 64 * 1024;
 constexpr size_t kQueuedMax = 16 * 1024;  // commands between MULTI and EXEC
 constexpr size_t kKeptBytes = 16 * 1024;  // of the output buffer of an idle connection
 
+// How long, and for how many bytes, a connection that the server ends is still read.
+constexpr Nanos kLinger = kSecond;
+constexpr size_t kLingerBytes = 1u << 20;
+
 }  // namespace
 
 Session::Session(Database& database, int socket)
@@ -33,10 +38,25 @@ Result<void> Session::run() {
     while (!closing_) {
         while (plan()) LOCKSTEP_TRY(run_batch());
         if (closing_) break;
-        const std::span<std::byte> space = input_.space();
-        const size_t bytes = LOCKSTEP_TRY(read_socket(socket_, space));
-        if (bytes == 0) break;
+        const size_t bytes = LOCKSTEP_TRY(read_socket(socket_, input_.space()));
+        if (bytes == 0) return {};
         input_.filled(bytes);
+    }
+    return linger();
+}
+
+// A socket that is closed with unread bytes resets the connection, and the client may lose the last
+// answer. So what it has sent meanwhile is read first, within bounds.
+Result<void> Session::linger() {
+    shutdown(socket_, SHUT_WR);
+    const Nanos end = now() + kLinger;
+    for (size_t dropped = 0; dropped < kLingerBytes;) {
+        const Nanos time = now();
+        input_.drop(input_.bytes().size());
+        const size_t bytes =
+            LOCKSTEP_TRY(read_socket(socket_, input_.space(), end > time ? end - time : 0));
+        if (bytes == 0) break;
+        dropped += bytes;
     }
     return {};
 }
@@ -201,8 +221,9 @@ Result<void> Session::run_step(const Step& step, Txn* txn, int64_t& records) {
         output_ += step.reply;
         return {};
     }
-    Call call{database_, Arguments(arguments_.data() + step.first, step.count), txn, output_,
-              records};
+    Call call{database_, Arguments(arguments_.data() + step.first, step.count),
+              txn,       output_,
+              records,   scratch_};
     return run_command(*step.command, call);
 }
 
@@ -221,8 +242,9 @@ void Session::refuse_part(size_t first, size_t end, const Error& error) {
 Result<void> Session::send() {
     const std::string& bytes = output_;
     LOCKSTEP_TRY(write_socket(socket_, std::as_bytes(std::span(bytes))));
-    if (output_.capacity() > kKeptBytes) output_ = {};
-    else output_.clear();
+    output_.clear();
+    for (std::string* kept : {&output_, &scratch_, &executing_})
+        if (kept->capacity() > kKeptBytes) *kept = {};
     return {};
 }
 

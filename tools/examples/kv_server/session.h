@@ -2,9 +2,8 @@
 //
 // Concepts   All requests that have arrived form a *batch*, and a batch is one transaction: one
 //            commit and one wait for the log, however many requests a client sends at once. The
-//            answers leave when it has committed. So an answer never tells of what a crash could
-//            still take back (--durability always), not even the answer of a read. A deadlock victim
-//            runs again as a whole.
+//            answers leave when it has committed. With --durability always no answer, not even that
+//            of a read, tells what a crash could take back. A deadlock victim runs again as a whole.
 //            MULTI keeps requests until EXEC, which ends its batch.
 // Blocking   run() suspends its user thread for the socket, locks, pages and the log.
 #pragma once
@@ -28,8 +27,8 @@ public:
     ~Session();
     Session(const Session&) = delete;
     Session& operator=(const Session&) = delete;
-    // Serves until the client leaves, breaks the protocol or says QUIT, or the store closes. Errors:
-    // those of the socket.
+    // Serves until the client leaves, breaks the protocol or says QUIT, or the store closes.
+    // Errors: those of the socket.
     lockstep::Result<void> run();
 
 private:
@@ -65,6 +64,7 @@ private:
     lockstep::Result<void> run_step(const Step& step, lockstep::Txn* txn, int64_t& records);
     void refuse_part(size_t first, size_t end, const lockstep::Error& error);
     lockstep::Result<void> send();
+    lockstep::Result<void> linger();
 
     Database& database_;
     const int socket_;
@@ -73,6 +73,7 @@ private:
     std::vector<std::string_view> arguments_;  // of the batch; views of input_ and executing_
     std::vector<Step> steps_;
     std::string output_;
+    std::string scratch_;
     Queue queue_;
     std::string executing_;  // Queue::text of the batch's EXEC
     bool full_ = false;      // the batch has an EXEC, which ends it
