@@ -20,8 +20,10 @@ struct FdPoll {
     // `done` then gets the number of bytes, 0 at the end of the stream. Queues only.
     void* buffer = nullptr;
     uint32_t buffer_bytes = 0;
-    uint64_t number = 0;          // of the poller: no other wait had it
-    uint32_t place = UINT32_MAX;  // in the poller's table, under its mutex
+    // --- for the poller (fd_poller.h), under its mutex: waits for the same descriptor
+    FdPoll* before = nullptr;
+    FdPoll* after = nullptr;
+    bool listed = false;
 
     // --- for the waiting thread (worker/wait_fd.cc)
     Thread* thread = nullptr;

@@ -6,7 +6,7 @@ Usage: kv_compare.py KV_SERVER [--rounds N] [--clients C] [--workers W] [--io ME
 
 Both servers run all the time, each with an append-only log in DIR. One benchmark runs at a time, on
 kv_server and redis-server in turn, and on the other first in the next round. So drift of the
-machine concerns both. Needs redis-tools (Debian); its program is redis-server under another name, which is
+machine concerns both. Needs redis-tools (Debian). It has redis-server under another name, which is
 taken where the package redis-server is missing."""
 
 import argparse

@@ -18,31 +18,31 @@ constexpr uint32_t kMany = UINT32_MAX;
 using enum CommandKind;
 
 constexpr Command kCommands[] = {
-    {"GET", read, 2, 2, 1, 1, true, run_get},
-    {"SET", write, 3, 4, 1, 1, true, run_set},
-    {"PING", control, 1, 2, 0, 0, false, run_ping},
-    {"INCR", write, 2, 2, 1, 1, true, run_incr},
-    {"DECR", write, 2, 2, 1, 1, true, run_decr},
-    {"INCRBY", write, 3, 3, 1, 1, true, run_incrby},
-    {"DECRBY", write, 3, 3, 1, 1, true, run_decrby},
-    {"DEL", write, 2, kMany, 1, 1, false, run_del},
-    {"EXISTS", read, 2, kMany, 1, 1, false, run_exists},
-    {"MGET", read, 2, kMany, 1, 1, false, run_mget},
-    {"MSET", write, 3, kMany, 1, 2, false, run_mset},
-    {"SCAN", read, 2, 8, 0, 0, false, run_scan},
-    {"DBSIZE", control, 1, 1, 0, 0, false, run_dbsize},
-    {"FLUSHALL", write, 1, 2, 0, 0, false, run_flushall},
-    {"FLUSHDB", write, 1, 2, 0, 0, false, run_flushall},
-    {"ECHO", control, 2, 2, 0, 0, false, run_echo},
-    {"SELECT", control, 2, 2, 0, 0, false, run_select},
-    {"INFO", control, 1, kMany, 0, 0, false, run_info},
-    {"CONFIG", control, 2, kMany, 0, 0, false, run_config},
-    {"COMMAND", control, 1, kMany, 0, 0, false, run_command_list},
-    {"MULTI", session, 1, 1, 0, 0, false, nullptr},
-    {"EXEC", session, 1, 1, 0, 0, false, nullptr},
-    {"DISCARD", session, 1, 1, 0, 0, false, nullptr},
-    {"WATCH", session, 2, kMany, 0, 0, false, nullptr},
-    {"QUIT", session, 1, 1, 0, 0, false, nullptr},
+    {"GET", read, 2, 2, 1, true, run_get},
+    {"SET", write, 3, 4, 1, true, run_set},
+    {"PING", control, 1, 2, 0, false, run_ping},
+    {"INCR", write, 2, 2, 1, true, run_incr},
+    {"DECR", write, 2, 2, 1, true, run_decr},
+    {"INCRBY", write, 3, 3, 1, true, run_incrby},
+    {"DECRBY", write, 3, 3, 1, true, run_decrby},
+    {"DEL", write, 2, kMany, 1, false, run_del},
+    {"EXISTS", read, 2, kMany, 1, false, run_exists},
+    {"MGET", read, 2, kMany, 1, false, run_mget},
+    {"MSET", write, 3, kMany, 2, false, run_mset},
+    {"SCAN", read, 2, 8, 0, false, run_scan},
+    {"DBSIZE", control, 1, 1, 0, false, run_dbsize},
+    {"FLUSHALL", write, 1, 2, 0, false, run_flushall},
+    {"FLUSHDB", write, 1, 2, 0, false, run_flushall},
+    {"ECHO", control, 2, 2, 0, false, run_echo},
+    {"SELECT", control, 2, 2, 0, false, run_select},
+    {"INFO", control, 1, kMany, 0, false, run_info},
+    {"CONFIG", control, 2, kMany, 0, false, run_config},
+    {"COMMAND", control, 1, kMany, 0, false, run_command_list},
+    {"MULTI", session, 1, 1, 0, false, nullptr},
+    {"EXEC", session, 1, 1, 0, false, nullptr},
+    {"DISCARD", session, 1, 1, 0, false, nullptr},
+    {"WATCH", session, 2, kMany, 0, false, nullptr},
+    {"QUIT", session, 1, 1, 0, false, nullptr},
 };
 
 constexpr char upper(char c) { return 'a' <= c && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c; }
@@ -70,9 +70,9 @@ std::string refusal(const Command* command, Arguments arguments) {
     const bool odd = command->key_step == 2 && count % 2 == 0;
     if (count < command->arguments_min || count > command->arguments_max || odd)
         return "ERR wrong number of arguments for '" + std::string(command->name) + "' command";
-    if (command->first_key == 0) return {};
-    const size_t end = command->one_key ? command->first_key + 1 : count;
-    for (size_t i = command->first_key; i < end; i += command->key_step)
+    if (command->key_step == 0) return {};
+    const size_t end = command->one_key ? 2 : count;
+    for (size_t i = 1; i < end; i += command->key_step)
         if (arguments[i].size() > lockstep::kKeyBytesMax)
             return "ERR key is longer than " + std::to_string(lockstep::kKeyBytesMax) + " bytes";
     return {};

@@ -36,9 +36,9 @@ struct Command {
     std::string_view name;  // upper case
     CommandKind kind;
     uint32_t arguments_min, arguments_max;  // with the name
-    // Keys among the arguments: the first, and how many arguments lie between two of them; 0: none.
-    uint32_t first_key, key_step;
-    bool one_key;
+    // Keys among the arguments, from argument 1 on: one in so many arguments; 0: none.
+    uint32_t key_step;
+    bool one_key;  // argument 1 alone
     // Says "no such key" and the like in the reply. An error ends the transaction.
     lockstep::Result<void> (*run)(Call& call);
 

@@ -3,7 +3,7 @@
 // Concepts   All requests that have arrived form a *batch*, and a batch is one transaction: one
 //            commit and one wait for the log, however many requests a client sends at once. The
 //            answers leave when it has committed. With --durability always no answer, not even that
-//            of a read, tells what a crash could take back. A deadlock victim runs again as a whole.
+//            of a read, tells what a crash could take back. A deadlock victim runs again whole.
 //            MULTI keeps requests until EXEC, which ends its batch.
 // Blocking   run() suspends its user thread for the socket, locks, pages and the log.
 #pragma once
@@ -60,6 +60,7 @@ private:
 
     lockstep::Result<void> run_batch();
     size_t run_part(size_t first);
+    lockstep::Result<void> lock_in_order(size_t first, lockstep::Txn& txn);
     lockstep::Result<size_t> run_steps(size_t first, lockstep::Txn* txn, int64_t& records);
     lockstep::Result<void> run_step(const Step& step, lockstep::Txn* txn, int64_t& records);
     void refuse_part(size_t first, size_t end, const lockstep::Error& error);
