@@ -75,7 +75,7 @@ TEST(KvResp, ArraysAndInlineLines) {
 // At every byte, and at every two bytes, the answer is that of the whole input.
 TEST(KvResp, CutsChangeNothing) {
     const std::string input = encoded({"SET", "key", "some value"}) + "PING\r\n" +
-                              encoded({"GET", std::string("\r\n$1", 4)}) + "*1\r\n$x";
+                              encoded({"GET", std::string("\r\n$1", 4)}) + "*1\r\n$x\r\n";
     const Outcome whole = parse(input);
     EXPECT_EQ(whole.requests.size(), 3U);
     EXPECT_EQ(whole.error, "Protocol error: invalid bulk length");
