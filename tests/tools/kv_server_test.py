@@ -153,6 +153,21 @@ def check_commands(server):
     for value in (b"", bytes(range(256)), os.urandom(500_000)):
         answer = server.ask(encoded("SET", b"\0\r\n", value) + encoded("GET", b"\0\r\n"))
         assert answer == b"+OK\r\n$%d\r\n%s\r\n" % (len(value), value), answer[:100]
+    # The commands of an EXEC outlive the long answers that are sent before it.
+    answer = server.ask(
+        encoded("SET", "long", "l" * 300_000)
+        + encoded("GET", "long")
+        + encoded("MULTI")
+        + encoded("SET", "m", "m" * 30_000)
+        + encoded("GET", "long")
+        + encoded("EXEC")
+        + encoded("GET", "m")
+    )
+    long = b"$300000\r\n" + b"l" * 300_000 + b"\r\n"
+    assert answer == (
+        b"+OK\r\n" + long + b"+OK\r\n" + b"+QUEUED\r\n" * 2 + b"*2\r\n+OK\r\n" + long
+        + b"$30000\r\n" + b"m" * 30_000 + b"\r\n"
+    ), answer[:100]
     # An EXEC is one transaction with one array of answers; what is refused runs not at all.
     answer = server.ask(
         b"MULTI\r\nSET m 1\r\nINCR m\r\nPING\r\nGET m\r\nEXEC\r\nGET m\r\n"

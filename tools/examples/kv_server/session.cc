@@ -170,7 +170,11 @@ Result<void> Session::run_batch() {
         done = run_part(done);
         if (output_.size() > kPartBytes) LOCKSTEP_TRY(send());
     }
-    return send();
+    LOCKSTEP_TRY(send());
+    // No step refers to them any more.
+    for (std::string* kept : {&output_, &scratch_, &executing_})
+        if (kept->capacity() > kKeptBytes) *kept = {};
+    return {};
 }
 
 // Runs steps from `first` on, as one transaction if there are data among them. Returns the place
@@ -264,8 +268,6 @@ Result<void> Session::send() {
     const std::string& bytes = output_;
     LOCKSTEP_TRY(write_socket(socket_, std::as_bytes(std::span(bytes))));
     output_.clear();
-    for (std::string* kept : {&output_, &scratch_, &executing_})
-        if (kept->capacity() > kKeptBytes) *kept = {};
     return {};
 }
 
