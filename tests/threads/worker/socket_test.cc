@@ -158,7 +158,8 @@ TEST_P(Socket, DeadlinesAndBytesRace) {
     std::string sent, received;
     for (size_t i = 0; i < kBytes; ++i) sent += static_cast<char>('a' + i % 26);
     spawn(0, [&] {
-        while (received.size() < kBytes) {
+        for (const Nanos end = threads::now() + 20 * kSecond;
+             received.size() < kBytes && threads::now() < end;) {
             std::array<std::byte, 7> buffer;
             const auto bytes = read_socket(pair.ends[0], buffer, 10 * kMicrosecond);
             if (bytes) received.append(reinterpret_cast<const char*>(buffer.data()), *bytes);
