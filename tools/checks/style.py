@@ -35,6 +35,10 @@ PACKAGES = {
     "libclang-rt-16-dev": r"LOCKSTEP_SANITIZE=thread",
     "gdb": r"lockstep_gdb",
     "gcovr": r"gcovr --root",
+    "help2man": r"help2man",
+    "dpkg-dev": r"PACKAGE_SHLIBDEPS ON",
+    "file": r"PACKAGE_SHLIBDEPS ON",
+    "lintian": r"lintian --fail-on",
     "clang-format-16": r"clang-format-16",
     "clang-tidy-16": r"TOOL = \"clang-tidy-16\"",
 }
