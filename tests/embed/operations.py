@@ -8,7 +8,6 @@ Usage: operations.py BIN DIRECTORY, the directory of the programs and one for th
 import json
 import pathlib
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -54,15 +53,13 @@ def look_at(store):
 
 def damage(store):
     """Flips bytes of a page in use; verify names the page."""
-    broken = store.with_name("damaged.db")
-    shutil.copytree(store, broken)
-    with open(broken / "data", "r+b") as data:
+    with open(store / "data", "r+b") as data:
         pages = data.read(200 * PAGE)
         used = [n for n in range(20, 200) if any(pages[n * PAGE : (n + 1) * PAGE])]
         number = used[len(used) // 2]
         data.seek(number * PAGE + 4000)
         data.write(bytes(byte ^ 0xFF for byte in pages[number * PAGE + 4000 :][:64]))
-    said = run("lockstep", "verify", broken, status=1)
+    said = run("lockstep", "verify", store, status=1)
     expect(re.search(rf"\b{number}\b", said), f"verify does not name page {number}: {said}")
 
 
@@ -80,7 +77,6 @@ def kill(store):
     driver.send_signal(signal.SIGKILL)
     driver.wait()
     run("lockstep", "verify", store)  # recovers first
-    run("lockstep", "verify", store)
 
 
 def main():
