@@ -2,8 +2,9 @@
 // order of steps, and must appear where the level permits it, and nowhere else.
 //
 // Concepts   A transaction is a user thread that takes its steps from a channel. The director hands
-//            out the steps in their order. Commits are lazy, so a step waits for locks only. A step that waits for a lock stays behind, and the
-//            director goes on. A deadlock victim rolls back and takes no further steps.
+//            out the steps in their order. Commits are lazy, so a step waits for locks only. A step
+//            that waits for a lock stays behind, and the director goes on. A deadlock victim rolls
+//            back and takes no further steps.
 // Source     M. Kleppmann, "Hermitage: testing the I in ACID", 2014; the names after A. Adya, 1999.
 #include <lockstep/sync.h>
 
