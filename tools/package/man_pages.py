@@ -35,8 +35,8 @@ def subcommands(help_text):
 
 
 def title(text):
-    """What help2man wants behind the dash: one line, no capital at the begin, no full stop."""
-    line = text.strip().splitlines()[0].rstrip(".")
+    """What help2man wants behind the dash: the first clause, without a capital at the begin."""
+    line = re.split(r"[.:;](?: |$)", " ".join(text.split("Usage:")[0].split()))[0]
     return line if line[:2].isupper() else line[:1].lower() + line[1:]
 
 
