@@ -56,6 +56,11 @@ struct PublicCall {
         forbidden[static_cast<size_t>(s)] = true;
         return *this;
     }
+    // The outcome there depends on what the store had done before: one of the words in `all`.
+    PublicCall& either_in(Situation s, std::string all) {
+        either[static_cast<size_t>(s)] = std::move(all);
+        return *this;
+    }
     // Destroys what others use, so it comes behind them: the smallest number first.
     PublicCall& last(int number) {
         order = number;
@@ -67,6 +72,7 @@ struct PublicCall {
     std::function<std::string(World&)> in_world;          // one of the two
     std::function<std::string(World&, OpenTxn&)> in_txn;  // is empty
     bool forbidden[kSituations] = {};
+    std::string either[kSituations];
     int order = 0;
 };
 

@@ -89,7 +89,8 @@ std::vector<PublicCall> store_calls() {
                  told(w.store.bulk_load(t.txn, w.empty, no_more))),
         CALL("Store::wait_durable(point)", may, told(w.store.wait_durable(w.point))),
         CALL("Store::checkpoint()", may, told(w.store.checkpoint())),
-        CALL("Store::verify()", may, told(w.store.verify())),
+        CALL("Store::verify()", may, told(w.store.verify()))
+            .either_in(failed, "ok or `store_failed`"),
         CALL("Store::failure()", never, filled(w.store.failure().has_value())),
         CALL("Store::stats()", never, filled(w.store.stats().commits > 0)),
         CALL("Store::steps_stats()", never, done([&] { (void)w.store.steps_stats(); })),

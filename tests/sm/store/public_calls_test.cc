@@ -115,7 +115,9 @@ protected:
     }
     static std::string outcome(const PublicCall& call, World& w, OpenTxn* txn) {
         if (call.forbidden[static_cast<size_t>(w.situation)]) return kForbidden;
-        return call.in_world ? call.in_world(w) : call.in_txn(w, *txn);
+        const std::string one = call.in_world ? call.in_world(w) : call.in_txn(w, *txn);
+        const std::string& either = call.either[static_cast<size_t>(w.situation)];
+        return either.find(one) == std::string::npos ? one : either;
     }
 
     // On a user thread. Beside it runs another one, which sees whether a call gives up the CPU.
