@@ -3,7 +3,7 @@ find_package(Python3 REQUIRED COMPONENTS Interpreter)
 
 add_test(NAME layers COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/tools/check_layers.py)
 # What the surface of the code promises: width, lengths, comments, names in documents.
-foreach(check style public_comments prose documents assertions)
+foreach(check style public_comments public_calls prose documents assertions)
     add_test(NAME ${check} COMMAND Python3::Interpreter
         ${CMAKE_SOURCE_DIR}/tools/checks/${check}.py)
     set_tests_properties(${check} PROPERTIES LABELS script TIMEOUT 120)
@@ -24,6 +24,7 @@ if(TARGET lockstep_shared AND NOT LOCKSTEP_SANITIZE)
         ${CMAKE_BINARY_DIR} ${CMAKE_SOURCE_DIR})
     set_tests_properties(install PROPERTIES LABELS script TIMEOUT 600)
 endif()
+include(${CMAKE_SOURCE_DIR}/tests/install/packages.cmake)
 
 if(TARGET lockstep-tpcc AND NOT LOCKSTEP_SANITIZE)
     add_test(NAME kill COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/tests/tpcc/kill_test.py
@@ -165,6 +166,14 @@ target_compile_definitions(fuzz_corpus_test PRIVATE
 if(TARGET tools_live_top_test)
     target_sources(tools_live_top_test PRIVATE ${CMAKE_SOURCE_DIR}/tools/cli/live_top.cc
         ${CMAKE_SOURCE_DIR}/tools/cli/live_text.cc)
+endif()
+
+# The table of public calls: its lines, and the document that shows it.
+if(TARGET sm_public_calls_test)
+    target_sources(sm_public_calls_test PRIVATE
+        ${CMAKE_SOURCE_DIR}/tests/sm/store/public_calls_table.cc)
+    target_compile_definitions(sm_public_calls_test PRIVATE
+        SM_README="${CMAKE_SOURCE_DIR}/sm/README.md")
 endif()
 
 # A file system of its own, served by a child process.

@@ -11,6 +11,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "tpcc/scripts.h"
 #include "tpcc/teams.h"
 
 namespace lockstep::tpcc {
@@ -321,7 +322,7 @@ bool draw_picture(const Results& results, const std::string& file) {
         fmt::print(stderr, "lockstep-tpcc: --picture: {}\n", written.error().text());
         return false;
     }
-    const auto script = std::filesystem::path(LOCKSTEP_SOURCE_DIR) / "tpcc" / "plot.py";
+    const auto script = script_path("tpcc/plot.py");
     const int status =
         run_command({python_with_matplotlib(), script.c_str(), data.c_str(), file.c_str()}, false);
     std::filesystem::remove(data);

@@ -19,10 +19,11 @@ using sm::TxnAccess;
 namespace sm {
 
 Error TxnAccess::why_not(const Txn& txn) {
-    if (txn.engine_ && txn.engine_->forked()) return Engine::refuse_child().error();
     const txn::Transaction* t = txn.txn_;
-    if (!t || txn.generation_ != t->generation)
-        return fail(ErrorCode::txn_ended, "transaction").error();
+    // The store may be closed by now, and its engine freed.
+    if (!t) return fail(ErrorCode::txn_ended, "transaction").error();
+    if (txn.engine_->forked()) return Engine::refuse_child().error();
+    if (txn.generation_ != t->generation) return fail(ErrorCode::txn_ended, "transaction").error();
     if (!is_own(*t)) return fail(ErrorCode::wrong_thread, "transaction", t->id.value).error();
     if (t->ended_outside()) return ended_outside(*t).error();
     return fail(ErrorCode::txn_aborting, "transaction", t->id.value).error();

@@ -8,6 +8,10 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
 cmake --install "$build" --prefix "$scratch/prefix" >/dev/null
+for file in bin/lockstep{,-tpcc,-bench,-icache} share/man/man1/lockstep{,-stat,-tpcc}.1.gz \
+    share/doc/lockstep/{LICENSE,README.md,CHANGELOG.md}; do
+    [ -f "$scratch/prefix/$file" ] || { echo "not installed: $file"; exit 1; }
+done
 cp -r "$source/tools/examples" "$scratch/examples"
 lines=$(wc -l <"$scratch/examples/first_steps.cc")
 [ "$lines" -le 25 ] || { echo "first_steps.cc has $lines lines, more than 25"; exit 1; }

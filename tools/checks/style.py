@@ -39,6 +39,10 @@ PACKAGES = {
     "gdb": r"lockstep_gdb",
     "gcovr": r"gcovr --root",
     "redis-tools": r"\"redis-benchmark\"",
+    "help2man": r"help2man",
+    "dpkg-dev": r"PACKAGE_SHLIBDEPS ON",
+    "file": r"PACKAGE_SHLIBDEPS ON",
+    "lintian": r"lintian --fail-on",
     "clang-format-16": r"clang-format-16",
     "clang-tidy-16": r"TOOL = \"clang-tidy-16\"",
 }

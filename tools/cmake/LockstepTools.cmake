@@ -13,7 +13,7 @@ if(TARGET lockstep_static)
         target_link_libraries(lockstep_tpcc PUBLIC lockstep_flags fmt::fmt
             nlohmann_json::nlohmann_json CLI11::CLI11)
         target_include_directories(lockstep_tpcc PUBLIC ${CMAKE_SOURCE_DIR})
-        # Where plot.py lies.
+        # Where the scripts lie (tpcc/scripts.cc).
         target_compile_definitions(lockstep_tpcc PRIVATE LOCKSTEP_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
         if(NOT EXISTS ${CMAKE_SOURCE_DIR}/tpcc/main.cc)
             return()
