@@ -143,21 +143,23 @@ void forget_pages(txn::Transaction& txn) {
     for (PageId& page : local_of(txn).recent_pages) page = PageId{0};
 }
 
-// Names what the transaction needs and what the log takes: a, b; and c, see page_change.h.
-[[gnu::cold, gnu::noinline]] Error log_full_error(const txn::Log& log, const txn::Transaction& txn,
-                                                  const Error& error) {
-    if (error.code != ErrorCode::log_full || error.b == 0) return error;
+// Nothing was promised. log_full names what the transaction needs and what the log takes: a, b and
+// c, see page_change.h.
+[[gnu::cold, gnu::noinline]] void refuse_promise(const txn::Log& log, txn::Transaction& txn,
+                                                 Result<void>& promised) {
+    forget_pages(txn);
+    Error& error = promised.error();
+    if (error.code != ErrorCode::log_full || error.b == 0) return;
     const uint64_t needs = txn.locks.work + txn.undo.bytes + error.b, most = log.promises_max();
     const uint64_t safe = log.safe_bytes();
-    Error full = fail(ErrorCode::log_full, "log_bytes", needs, most, safe).error();
-    set_error_detail(full, "transaction " + std::to_string(txn.id.value) + " needs " +
-                               std::to_string(needs) +
-                               " bytes for its log records and their undo so far, besides page "
-                               "splits; a transaction that is alone may need " +
-                               std::to_string(most) + ", beside others " + std::to_string(safe) +
-                               "; split it, or raise option log_bytes (" +
-                               std::to_string(log.capacity_bytes()) + ")");
-    return full;
+    error = fail(ErrorCode::log_full, "log_bytes", needs, most, safe).error();
+    set_error_detail(error, "transaction " + std::to_string(txn.id.value) + " needs " +
+                                std::to_string(needs) +
+                                " bytes for its log records and their undo so far, besides page "
+                                "splits; a transaction that is alone may need " +
+                                std::to_string(most) + ", beside others " + std::to_string(safe) +
+                                "; split it, or raise option log_bytes (" +
+                                std::to_string(log.capacity_bytes()) + ")");
 }
 
 inline Result<void> promise_undo(txn::Log& log, txn::Transaction& txn,
@@ -173,10 +175,8 @@ inline Result<void> promise_undo(txn::Log& log, txn::Transaction& txn,
     }
     DCHECK(undo >= kUndoHeadBytes);
     Result<void> promised = log.reserve_undo(txn.undo, bytes, undo);
-    if (!promised) [[unlikely]] {
-        forget_pages(txn);  // nothing was promised for them
-        promised.error() = log_full_error(log, txn, promised.error());
-    }
+    if (!promised) [[unlikely]]
+        refuse_promise(log, txn, promised);
     return promised;
 }
 

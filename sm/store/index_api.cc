@@ -117,10 +117,10 @@ inline Result<bool> scan_step(Txn& txn, const sm::BTreeCursor* cursor, const Err
     if (!cursor) [[unlikely]]
         return std::unexpected(error);
     txn::Transaction* t = TxnAccess::usable(txn);
-    if (!t) [[unlikely]]
+    if (!t) [[unlikely]] {
         t = TxnAccess::after_wait(txn, true);
-    if (!t) [[unlikely]]
-        return std::unexpected(TxnAccess::why_not(txn));
+        if (!t) return std::unexpected(TxnAccess::why_not(txn));
+    }
     return sm::finish(*t, step);
 }
 

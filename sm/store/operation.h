@@ -53,16 +53,18 @@ struct TxnAccess {
     [[gnu::cold]] static Error why_not(const Txn& txn);
 };
 
+// For admit(), if the transaction is not usable at once.
+[[gnu::cold, gnu::noinline]] txn::Transaction* admit_after_wait(const Txn& txn,
+                                                                const Engine* engine,
+                                                                const void* object, bool wait);
 // The transaction if it may run an operation on the index or heap. Otherwise null, and refused()
 // tells why. `wait`: while the log is scarce it may wait, and others run.
 inline txn::Transaction* admit(const Txn& txn, const Engine* engine, const void* object,
                                bool wait) {
     txn::Transaction* t = TxnAccess::usable(txn);
-    if (!t) [[unlikely]]
-        t = TxnAccess::after_wait(txn, wait);
-    if (!t || !object || &TxnAccess::engine(txn) != engine) [[unlikely]]
-        return nullptr;
-    return t;
+    if (t && object && &TxnAccess::engine(txn) == engine) [[likely]]
+        return t;
+    return admit_after_wait(txn, engine, object, wait);
 }
 // Begin of an operation on an index or heap: the same, and crosses the boundary.
 template <class Object>

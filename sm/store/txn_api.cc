@@ -38,6 +38,13 @@ txn::Transaction* TxnAccess::after_wait(const Txn& txn, bool wait) {
     return usable(txn);
 }
 
+txn::Transaction* admit_after_wait(const Txn& txn, const Engine* engine, const void* object,
+                                   bool wait) {
+    if (!object || TxnAccess::usable(txn)) return nullptr;  // the object or the store is wrong
+    txn::Transaction* t = TxnAccess::after_wait(txn, wait);
+    return t && &TxnAccess::engine(txn) == engine ? t : nullptr;
+}
+
 std::unexpected<Error> refused(const Txn& txn, const Engine* engine, const void* object) {
     if (!object) return fail(ErrorCode::no_such_object, "empty handle");
     const txn::Transaction* t = TxnAccess::usable(txn);

@@ -6,6 +6,8 @@
 
 #include <set>
 
+#include "sm/store/engine.h"
+#include "sm/store/ghost_cleaner.h"
 #include "tests/sim/attempt.h"
 
 namespace lockstep::sim {
@@ -112,6 +114,12 @@ void Records::run_thread(Host& host, uint32_t thread) {
             if (!done &&
                 !(shared_.failures_allowed && is_failure_of_environment(done.error().code)))
                 shared_.report.fail("checkpoint: " + done.error().text());
+        }
+        if (plan.clean_ghosts) {
+            const auto done = host.engine().ghosts->run_once();
+            if (!done &&
+                !(shared_.failures_allowed && is_failure_of_environment(done.error().code)))
+                shared_.report.fail("removal of ghosts: " + done.error().text());
         }
         run_transaction(host, plan, thread);
         ++finished_;
