@@ -100,6 +100,8 @@ Json settings_json(const Results& r) {
             {"think", s.run.think},
             {"pool_bytes", r.options.pool_bytes},
             {"log_bytes", r.options.log_bytes},
+            {"metrics", s.metrics.has_value()},
+            {"control", s.control},
             {"io", r.after.io_backend},
             {"log_durability", r.after.log_durability}};
 }
