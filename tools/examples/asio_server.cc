@@ -4,10 +4,11 @@
 //   asio_server DIRECTORY PORT
 //
 // The protocol is in line_protocol.h. SIGTERM ends the server and closes the store.
+#include <utility>  // keep: Boost 1.74 needs it here
+
 #include <boost/asio.hpp>
 
 #include <string>
-#include <utility>
 
 #include "line_protocol.h"
 #include "server.h"
