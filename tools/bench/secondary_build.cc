@@ -11,6 +11,7 @@
 #include <algorithm>
 
 #include "tools/bench/bench.h"
+#include "tools/bench/paired.h"
 
 namespace lockstep::bench {
 namespace {
@@ -34,38 +35,54 @@ void scattered(Slice key, Slice value, SecondaryKeys& keys) {
     keys.add(Slice(text, sizeof text));
 }
 
-Result<double> build(const std::string& path) {
+// Of one build, in seconds.
+struct Times {
+    double first = 0, all = 0;  // until the first sorted entries came, and the last were loaded
+    double cpu = 0;             // of all threads
+};
+
+Result<Times> build(const std::string& path) {
     Store store = TRY(Store::open(path, build_options()));
-    double seconds = 0;
+    Times times;
     const auto done = store.run([&](Txn& txn) -> Result<void> {
         // In memory before: the device is not measured.
         const Index index = TRY(store.index(txn, "bench"));
         Cursor all = index.scan(txn);
         while (TRY(all.next())) {}
         const MonotonicClock clock;
-        const Nanos begin = clock.now();
-        TRY(store.create_index(txn, "secondary", {.of = index, .key = scattered}));
-        seconds = static_cast<double>(clock.now() - begin) / 1e9;
+        const Nanos begin = clock.now(), cpu = cpu_time();
+        const auto seconds = [&] { return static_cast<double>(clock.now() - begin) / 1e9; };
+        const auto progress = [&](const BuildProgress& state) {
+            if (state.entries_loaded == 0) times.first = seconds();
+        };
+        TRY(store.create_index(txn, "secondary",
+                               {.of = index, .key = scattered, .progress = progress}));
+        times.all = seconds();
+        times.cpu = static_cast<double>(cpu_time() - cpu) / 1e9;
         return fail(ErrorCode::rolled_back);
     });
     if (!done && done.error().code != ErrorCode::rolled_back) return Unexpected(done.error());
     TRY(store.close());
-    return seconds;
+    return times;
+}
+
+std::string text(const Times& t) {
+    return fmt::format("{:.3f} s (first entries {:.3f}, CPU {:.3f})", t.all, t.first, t.cpu);
 }
 
 // Runs fn() in a child process; what it returns.
 template <class F>
-Result<double> in_child(F fn) {
+Result<Times> in_child(F fn) {
     int ends[2];
     if (pipe(ends) != 0) return fail_os(ErrorCode::io_error, errno, "pipe");
     const pid_t child = fork();
     if (child == 0) {
-        const Result<double> got = fn();
+        const Result<Times> got = fn();
         if (!got) fmt::print(stderr, "{}\n", got.error().text());
         const bool told = got && write(ends[1], &*got, sizeof *got) == sizeof *got;
         _exit(told ? 0 : 1);
     }
-    double got = 0;
+    Times got;
     ::close(ends[1]);
     const bool told = read(ends[0], &got, sizeof got) == sizeof got;
     ::close(ends[0]);
@@ -85,16 +102,16 @@ double median(std::vector<double> of) {
 Result<void> bench_secondary_build(const Settings& settings, Report& report) {
     const uint64_t rows = rows_for(settings.bytes != 0 ? settings.bytes : 256ull << 20);
     const std::string path = settings.directory + "/secondary-build";
-    TRY(in_child([&]() -> Result<double> {
+    TRY(in_child([&]() -> Result<Times> {
         Store store = TRY(Store::open(path, build_options()));
         TRY(load_rows(store, rows));
         TRY(store.close());
-        return 0.0;
+        return Times{};
     }));
     cpu_set_t allowed;
     sched_getaffinity(0, sizeof allowed, &allowed);
     const int cores = CPU_COUNT(&allowed);
-    const auto on_one_core = [&]() -> Result<double> {
+    const auto on_one_core = [&]() -> Result<Times> {
         cpu_set_t one;
         CPU_ZERO(&one);
         for (int cpu = 0; CPU_COUNT(&one) == 0; ++cpu)
@@ -105,11 +122,12 @@ Result<void> bench_secondary_build(const Settings& settings, Report& report) {
     std::vector<double> one, all, ratios;
     const int rounds = std::max(3, static_cast<int>(settings.seconds * 4));
     for (int n = 0; n < rounds; ++n) {
-        one.push_back(TRY(in_child(on_one_core)));
-        all.push_back(TRY(in_child([&] { return build(path); })));
-        ratios.push_back(one.back() / all.back());
-        report.note(
-            fmt::format("one core {:.3f} s, {} cores {:.3f} s", one.back(), cores, all.back()));
+        const Times alone = TRY(in_child(on_one_core));
+        const Times together = TRY(in_child([&] { return build(path); }));
+        one.push_back(alone.all);
+        all.push_back(together.all);
+        ratios.push_back(alone.all / together.all);
+        report.note(fmt::format("one core {}; {} cores {}", text(alone), cores, text(together)));
     }
     report.measurement(fmt::format("{} records, one core", rows), median(one), "s");
     report.measurement(fmt::format("{} records, {} cores", rows, cores), median(all), "s");
