@@ -195,7 +195,7 @@ TEST_P(Socket, WritesEverything) {
 TEST_P(Socket, AWriterWithoutReaderTimesOut) {
     Pair pair;
     spawn(0, [&] {
-        const std::string much(10'000'000, 'x');
+        const std::string much(8'000'000, 'x');
         EXPECT_EQ(code_of(write_socket(pair.ends[0], bytes_of(much), 3 * kMillisecond)),
                   ErrorCode::timeout);
         EXPECT_EQ(code_of(write_socket(pair.ends[0], bytes_of(much), 0)), ErrorCode::timeout);
