@@ -71,7 +71,7 @@ struct Transaction {
 
     // Nothing but a rollback is possible any more.
     bool must_abort() const { return heed > Heed::log_scarce; }
-    // Ended from outside: by an operator, its age, or because it pins the log.
+    // Ended from outside: by an operator, Handle::cancel(), its age, or because it pins the log.
     bool ended_outside() const { return heed > Heed::failed; }
     // May the current user thread work on it?
     bool runs_here() const {

@@ -18,25 +18,6 @@
 
 namespace lockstep {
 
-namespace detail {
-struct Task::State {
-    threads::Completion done;
-    const threads::ForkMark mark = {};
-};
-Task::Task() : state_(std::make_unique<State>()) {}
-Task::~Task() = default;
-void Task::finish() {
-    DCHECK(!state_->done.is_set());  // a thread ends once
-    state_->done.set();
-}
-bool Task::wait() {
-    if (state_->mark.forked() && !state_->done.is_set()) return false;
-    const threads::BetweenCalls waits;
-    state_->done.wait();
-    return true;
-}
-}  // namespace detail
-
 Store::Store(std::unique_ptr<sm::Engine> engine) : engine_(std::move(engine)) {}
 Store::Store(Store&&) noexcept = default;
 Store& Store::operator=(Store&& other) noexcept {
@@ -173,12 +154,13 @@ Result<void> Store::run_body(sm::Engine& engine, Body body, const TxnOptions& op
 
 Result<void> Store::start_thread(std::unique_ptr<detail::Job> job, int worker) {
     if (!engine_) return fail(ErrorCode::store_closed, "store");
-    DCHECK(job != nullptr);
+    DCHECK(job != nullptr && job->task != nullptr && !job->task->done());
     const uint32_t workers = engine_->options.workers;
     if (worker != kAnyWorker && (worker < 0 || static_cast<uint32_t>(worker) >= workers))
         return no_such_worker(worker, workers);
     return engine_->start_thread(
-        worker, "application", [job = std::move(job)] { job->run(); },
+        worker, "application",
+        [job = std::move(job), engine = engine_.get()] { detail::Task::run(*job, *engine); },
         engine_->options.user_threads_max);
 }
 

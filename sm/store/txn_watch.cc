@@ -186,6 +186,29 @@ void TxnWatch::reap(const Seen& whom, Order order, threads::Completion* marked) 
     if (marked) marked->set();
 }
 
+// The same as one pass of a reaper.
+void TxnWatch::cancel_thread(uint64_t thread) {
+    DCHECK(threads::current() != nullptr && threads::current()->id != thread);
+    for (const Seen& seen : engine_.txns->seen()) {
+        txn::Transaction& txn = engine_.txns->at(seen.slot);
+        if (seen.worker != threads::worker_index() || is_gone(txn, seen.id)) continue;  // TW-1
+        if (txn.thread_id != thread || engine_.failed()) continue;
+        {
+            const SpinGuard guard(lock_);
+            if (std::ranges::find(reaped_, seen.id) != reaped_.end()) continue;
+            reaped_.push_back(seen.id);
+        }
+        DCHECK(!seen.internal || txn.thread_id != thread);
+        if (mark(txn, {.why = txn::Heed::cancelled})) {
+            DCHECK(txn.heed >= txn::Heed::by_operator && txn.thread != threads::current());
+            if (txn.locks.waiting.load() != nullptr) engine_.locks->cancel(txn.locks);
+            else if (is_idle(txn)) roll_back(txn);
+        }
+        const SpinGuard guard(lock_);
+        std::erase(reaped_, seen.id);
+    }
+}
+
 // False while its own thread rolls back, perhaps only to a savepoint.
 bool TxnWatch::mark(txn::Transaction& txn, const Order& order) {
     if (txn.state != txn::TxnState::active || txn.internal) return false;
@@ -197,7 +220,8 @@ bool TxnWatch::mark(txn::Transaction& txn, const Order& order) {
                              : order.why == txn::Heed::too_old
                                  ? " is ended: older than transaction_age_max"
                                  : " is ended: it pins the log, and others wait for space";
-        engine_.report(1, text_of(txn.id) + reason);
+        // An application cancels as it likes. The others are for its operator to know.
+        if (order.why != txn::Heed::cancelled) engine_.report(1, text_of(txn.id) + reason);
     }
     DCHECK(txn.must_abort() && txn.ended_outside());
     return true;
@@ -350,6 +374,7 @@ void TxnWatch::stop() {
 std::unexpected<Error> ended_outside(const txn::Transaction& txn) {
     DCHECK(txn.ended_outside());
     const uint64_t id = txn.id.value, number = txn.ended_number;
+    if (txn.heed == txn::Heed::cancelled) return fail(ErrorCode::cancelled, "transaction", id);
     if (txn.heed == txn::Heed::by_operator)
         return fail(ErrorCode::ended_by_operator, "transaction", id);
     const bool old = txn.heed == txn::Heed::too_old;

@@ -42,6 +42,9 @@ public:
     // Ends one. Returns when it is marked, and rolled back if it was idle. Errors: txn_ended,
     // bad_argument for one of the store's own.
     Result<void> end(TxnId id);
+    // Ends with `cancelled` what transactions a user thread of the calling one's worker has now.
+    // Handle::cancel() calls it until the function has ended. May park.
+    void cancel_thread(uint64_t thread);
 
     // The writer with the oldest first record, as of a millisecond ago; id kTxnNone: there is none.
     // On a user thread; never parks.

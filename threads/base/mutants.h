@@ -18,6 +18,8 @@
     X(waiter_left_queued, threads_event_test, "a waiter that times out stays in its queue") \
     X(semaphore_double_grant, threads_event_test, \
       "a semaphore grants units without subtracting them") \
+    X(follows_the_end, threads_task_word_test, \
+      "what follows a task is accepted after its end, and never called") \
     X(semaphore_unfair, threads_event_test, "a new request overtakes waiters of a semaphore") \
     X(condition_queued_late, threads_sync_test, \
       "a wait for a condition unlocks its mutex before it is queued") \
@@ -194,6 +196,8 @@
       "a transaction may continue after an error left a change half done") \
     X(reaper_ignores_idle, sm_txn_watch_test, \
       "an ended transaction of an idle thread keeps its locks and its log") \
+    X(cancelled_begins, sm_handle_cancel_test, \
+      "a function that was cancelled before it began runs") \
     X(log_pin_tolerated, sm_log_room_test, \
       "a forgotten writer that pins the log is not ended") \
     X(scarce_log_ignored, sm_log_room_test, \

@@ -73,6 +73,8 @@ struct alignas(kCacheLineBytes) Thread {
     Nanos waited[static_cast<size_t>(ParkReason::kCount)] = {};
     // For the lock manager: the owner for which it waits now, or null. Written by itself.
     std::atomic<void*> lock_wait{nullptr};
+    // For the layers above: what it runs for the application, or null [itself only].
+    const void* task = nullptr;
 #ifdef LOCKSTEP_DEBUG_CHECKS
     // Ranks of the ranked latches held, ascending; see Latch [itself only].
     uint16_t ranks[16] = {};
@@ -93,7 +95,7 @@ struct alignas(kCacheLineBytes) Thread {
         DCHECK(all_prev == nullptr && all_next == nullptr);
         DCHECK(timer_index == UINT32_MAX);
         DCHECK(next == nullptr && latch_depth == 0 && !urgent);
-        DCHECK(!between_calls && callbacks == 0);
+        DCHECK(!between_calls && callbacks == 0 && task == nullptr);
         DCHECK(lock_wait.load(std::memory_order_relaxed) == nullptr);
     }
 };

@@ -14,6 +14,7 @@ enum class Heed : uint8_t {
     failed,
     // Ended from outside, with the reason.
     by_operator,
+    cancelled,
     too_old,
     pins_log,
 };

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include <lockstep/function_ref.h>
+#include <lockstep/handle.h>
 #include <lockstep/heap.h>
 #include <lockstep/index.h>
 #include <lockstep/key.h>
@@ -35,47 +36,9 @@ struct StoreAccess;
 }
 
 namespace detail {
-// End of a started user thread, shared with its handle. wait() suspends a user thread and blocks
-// any other.
-class Task {
-public:
-    Task();
-    ~Task();
-    void finish();
-    // False in the child of a fork(), where the thread will never end.
-    bool wait();
-
-private:
-    struct State;
-    std::unique_ptr<State> state_;
-};
-// What a user thread runs.
-struct Job {
-    virtual ~Job() = default;
-    virtual void run() = 0;
-};
 template <class F, class... A>
 using value_of = typename std::invoke_result_t<F, A...>::value_type;
 }  // namespace detail
-
-// The result to come of something that runs on a user thread. Movable. A handle that is destroyed
-// without join() drops the result; the thread goes on.
-template <class T>
-class Handle {
-public:
-    // Waits for the end and gives the result, once; a second call returns bad_argument. Suspends a
-    // user thread, blocks any other. Error in the child of a fork(): forked, if the end came later.
-    Result<T> join();
-    // Whether the thread was started. Never blocks. Its errors are those of Store::start(); join()
-    // then returns the same error at once, and the function was destroyed without a call. After
-    // join(): bad_argument.
-    Result<void> started() const;
-
-private:
-    friend class Store;
-    struct State;
-    std::shared_ptr<State> state_;
-};
 
 // A store that is open in this process. Movable. Several stores may be open at once. Calls are safe
 // from any kernel thread unless they say otherwise.
@@ -112,7 +75,7 @@ public:
     }
     // The same on a user thread of its own. Never blocks. `worker`: number of the kernel thread,
     // 0..Options::workers - 1, or kAnyWorker. `fn` is moved into the thread. Errors come through
-    // the handle: run()'s and start()'s.
+    // the handle (handle.h): run()'s and start()'s.
     template <class F>
     auto spawn(F fn, const TxnOptions& options = {}, int worker = kAnyWorker)
         -> Handle<detail::value_of<F&, Txn&>> {

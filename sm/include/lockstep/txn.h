@@ -6,11 +6,11 @@
 //            it: wrong_thread. After deadlock, self_deadlock, lock_timeout or any error marked
 //            "must be rolled back" every call but abort() returns txn_aborting.
 //            A transaction may be ended from outside: by Store::end_transaction(), by
-//            Options::transaction_age_max, or because it pins the log while others wait for space.
-//            Then every call but abort() returns ended_by_operator, transaction_too_old or
-//            log_full. If its user thread was waiting between two calls, as in sleep_for() or
-//            join(), its changes are undone and its locks are free already. A commit() that has
-//            begun wins.
+//            Handle::cancel(), by Options::transaction_age_max, or because it pins the log while
+//            others wait for space. Then every call but abort() returns ended_by_operator,
+//            cancelled, transaction_too_old or log_full. If its user thread was waiting between two
+//            calls, as in sleep_for() or join(), its changes are undone and its locks are free
+//            already. A commit() that has begun wins.
 #pragma once
 
 #include <lockstep/result.h>

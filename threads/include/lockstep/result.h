@@ -47,7 +47,7 @@ namespace lockstep {
     X(lock_timeout, "lock was not granted in time") \
     X(self_deadlock, "lock is held by another transaction of the same user thread") \
     X(timeout, "time ran out") \
-    X(cancelled, "wait was cancelled") \
+    X(cancelled, "was cancelled") \
     X(txn_ended, "transaction has ended already") \
     X(txn_aborting, "transaction must be rolled back") \
     X(ended_by_operator, "transaction was ended by Store::end_transaction()") \
