@@ -81,6 +81,20 @@ if(TARGET lockstep_static AND NOT LOCKSTEP_SANITIZE AND NOT LOCKSTEP_COVERAGE)
     set_tests_properties(valgrind PROPERTIES LABELS script TIMEOUT 300 SKIP_RETURN_CODE 77)
 endif()
 
+# The example servers as a client sees them.
+if(TARGET lockstep_static AND NOT LOCKSTEP_SANITIZE AND NOT LOCKSTEP_COVERAGE)
+    foreach(program epoll_server asio_server thread_server server_load)
+        add_executable(example-${program} ${CMAKE_SOURCE_DIR}/tools/examples/${program}.cc)
+        target_link_libraries(example-${program} PRIVATE lockstep_flags lockstep_static)
+        set_target_properties(example-${program} PROPERTIES OUTPUT_NAME ${program}
+            RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/examples)
+        list(APPEND LOCKSTEP_TEST_PROGRAMS example-${program})
+    endforeach()
+    add_test(NAME servers COMMAND Python3::Interpreter
+        ${CMAKE_SOURCE_DIR}/tests/tools/servers_test.py ${CMAKE_BINARY_DIR}/examples)
+    set_tests_properties(servers PROPERTIES LABELS script TIMEOUT 300)
+endif()
+
 # The simulator: one program of all files in tests/sim that are no tests.
 if(TARGET lockstep_tpcc)
     file(GLOB simulator CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/sim/*.cc)

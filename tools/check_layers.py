@@ -95,6 +95,9 @@ def includes(tree: pathlib.Path, text: str):
 def include_offences(tree: pathlib.Path, name: str, text: str):
     own = folder_of(name)
     for target, angled in includes(tree, text):
+        # A project of its own, which knows nothing of this tree but the installed headers.
+        if name.startswith("tools/examples/") and not angled:
+            target = "tools/examples/" + target
         folder = folder_of(target)
         if not (tree / target).exists():
             yield f"{name}: includes {target!r}, which does not exist from the root"

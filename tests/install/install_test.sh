@@ -24,6 +24,12 @@ done
 "$scratch/out/transfers" "$scratch/transfers.db"
 "$scratch/out/waits" "$scratch/waits.db"
 "$scratch/out/waits" "$scratch/waits.db"
+# The servers link; test `servers` runs them.
+for program in epoll_server asio_server thread_server server_load; do
+    status=0
+    "$scratch/out/$program" 2>/dev/null || status=$?
+    [ "$status" -eq 2 ] || { echo "$program without arguments ended with $status"; exit 1; }
+done
 # The README shows this program.
 awk '/^```cpp$/ { show = 1; next } /^```$/ { show = 0 } show' "$source/README.md" |
     diff -w <(tr -d '\n ' <"$scratch/examples/first_steps.cc") <(tr -d '\n ') ||
