@@ -25,6 +25,9 @@
     X(channel_end_untold, threads_sync_test, "a channel that is closed wakes no receiver") \
     X(fd_wait_not_ended, threads_wait_fd_test, \
       "the end of a runtime wakes no wait for a descriptor") \
+    X(fd_not_armed_again, threads_wait_fd_test, \
+      "a descriptor with waits left is not polled again") \
+    X(socket_write_short, threads_socket_test, "a write to a socket sends what fits, once") \
     X(offload_on_the_spot, threads_offload_test, "offload() runs the function on the worker") \
     X(slice_reported_again, threads_slice_watch_test, "a long slice is reported at each look") \
     X(latch_wake_forgotten, threads_latch_test, \
