@@ -24,6 +24,17 @@ done
 "$scratch/out/transfers" "$scratch/transfers.db"
 "$scratch/out/waits" "$scratch/waits.db"
 "$scratch/out/waits" "$scratch/waits.db"
+# The server answers, and ends by SIGTERM with its store closed.
+coproc server { exec "$scratch/out/kv_server" --directory "$scratch/kv.db" --port 0; }
+read -r line <&"${server[0]}"
+port=${line#listening on 127.0.0.1:}
+exec 3<>"/dev/tcp/127.0.0.1/${port%%,*}"
+printf 'SET city Lisbon\r\nGET city\r\nQUIT\r\n' >&3
+said=$(tr -d '\r' <&3 | tr '\n' ' ')
+[ "$said" = '+OK $6 Lisbon +OK ' ] || { echo "kv_server said: $said"; exit 1; }
+server_id=$server_PID
+kill "$server_id"
+wait "$server_id" || { echo "kv_server ended with status $?"; exit 1; }
 # The README shows this program.
 awk '/^```cpp$/ { show = 1; next } /^```$/ { show = 0 } show' "$source/README.md" |
     diff -w <(tr -d '\n ' <"$scratch/examples/first_steps.cc") <(tr -d '\n ') ||

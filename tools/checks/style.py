@@ -35,6 +35,7 @@ PACKAGES = {
     "libclang-rt-16-dev": r"LOCKSTEP_SANITIZE=thread",
     "gdb": r"lockstep_gdb",
     "gcovr": r"gcovr --root",
+    "redis-tools": r"\"redis-benchmark\"",
     "clang-format-16": r"clang-format-16",
     "clang-tidy-16": r"TOOL = \"clang-tidy-16\"",
 }

@@ -36,5 +36,11 @@ if(TARGET lockstep_static)
             endif()
         endif()
     endforeach()
+    # The server of tools/examples, which is also a program of the tests; in the standard of the
+    # public headers.
+    file(GLOB kv_server CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tools/examples/kv_server/*.cc)
+    add_executable(kv_server ${kv_server})
+    set_target_properties(kv_server PROPERTIES CXX_STANDARD 20)
+    target_link_libraries(kv_server PRIVATE lockstep_flags lockstep_static CLI11::CLI11)
     include(LockstepIcache)
 endif()
