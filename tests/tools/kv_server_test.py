@@ -339,11 +339,15 @@ def check_connections(program, directory, wanted):
         selector = selectors.DefaultSelector()
         for i, connection in enumerate(connections):
             selector.register(connection, selectors.EVENT_READ, i)
-        for _ in range(wanted):
-            (key, _), *_ = selector.select(SECONDS)
-            value = f"v{key.data}".encode()
-            assert key.fileobj.recv(100) == b"$%d\r\n%s\r\n" % (len(value), value)
-            selector.unregister(key.fileobj)
+        answers = 0
+        while answers < wanted:
+            ready = selector.select(SECONDS)
+            assert ready, f"only {answers} answers"
+            for key, _ in ready:
+                value = f"v{key.data}".encode()
+                assert key.fileobj.recv(100) == b"$%d\r\n%s\r\n" % (len(value), value)
+                selector.unregister(key.fileobj)
+            answers += len(ready)
         connections.pop().close()
         for _ in range(100):
             time.sleep(0.02)
