@@ -320,7 +320,7 @@ TEST(ReadOnlySim, NoRequestWrites) {
     });
     ASSERT_OK(store.close());
     disk.observe(nullptr);
-    EXPECT_GT(reads, 400u);  // more than the pool holds
+    EXPECT_GT(reads, 100u);  // the whole index; neighbours are read together
     EXPECT_EQ(writes, 0u);
     EXPECT_EQ(disk.digest(), digest);
 }
