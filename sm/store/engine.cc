@@ -162,16 +162,19 @@ Result<std::unique_ptr<Engine>> Engine::open(std::string_view path, const Option
         engine->disk = engine->own_disk_.get();
     }
     const std::string directory(path);
-    const bool fresh = TRY(engine->open_files(directory));
+    if (options.read_only) TRY(engine->open_files_to_read(directory));
+    const bool fresh = !options.read_only && TRY(engine->open_files(directory));
     if (!fresh) {
         engine->superblock = TRY(read_superblock(*engine->disk, engine->data_file));
         // Fixed when the store was made.
         engine->options.log_segment_bytes = engine->superblock.log_segment_bytes;
     }
+    if (options.read_only) TRY(engine->require_closed(directory));
     TRY(engine->build(path, fresh));
     engine->say_durability();
     if (!fresh) engine->load_written_lsns();
     TRY(engine->run_and_wait([&]() -> Result<void> {
+        if (options.read_only) return engine->start_reading();
         TRY(engine->log->start_flusher());
         TRY(engine->pool->start_cleaner());
         if (fresh) TRY(engine->make_fresh());
@@ -218,9 +221,11 @@ Result<void> Engine::build(std::string_view path, bool fresh) {
     counters = std::make_unique<ApiCounters[]>(options.workers);
 
     log_options = log_options_of(path, options);
-    log = own(own_log_,
-              fresh ? TRY(txn::Log::create(*runtime, log_options))
-                    : TRY(txn::Log::open(*runtime, log_options, Lsn{superblock.checkpoint_lsn})));
+    const Lsn checkpoint{superblock.checkpoint_lsn};
+    log = own(own_log_, fresh ? TRY(txn::Log::create(*runtime, log_options))
+                        : options.read_only
+                            ? TRY(txn::Log::open_to_read(*runtime, log_options, checkpoint))
+                            : TRY(txn::Log::open(*runtime, log_options, checkpoint)));
     log->on_failure(
         [this](const StoreFailure& why) { report(0, "the store stops: " + why.text()); });
     locks = own(own_locks_,
@@ -244,7 +249,8 @@ Result<void> Engine::build(std::string_view path, bool fresh) {
                                                   .huge_pages = !stepped(),
                                                   .sync = options.sync,
                                                   .data_path = std::string(path) + "/data"})));
-    pool->set_repair([this](PageId id, Page& page) { return repair_page(*this, id, page); });
+    if (!options.read_only)
+        pool->set_repair([this](PageId id, Page& page) { return repair_page(*this, id, page); });
     space = own(own_space_, std::make_unique<SpaceMap>(*this));
     checkpointer = own(own_checkpointer_, std::make_unique<Checkpointer>(*this));
     ghosts = std::make_unique<GhostCleaner>(*this);
@@ -288,13 +294,14 @@ const char* Engine::log_durability() const {
 }
 
 void Engine::say_durability() const {
-    if (!options.sync || !disk->syncs_after_write()) return;
+    if (!options.sync || options.read_only || !disk->syncs_after_write()) return;
     report(2,
            "the file system is not known to honour durable writes (RWF_DSYNC): each write of the "
            "log is followed by fdatasync. A store on ext4, xfs, btrfs or f2fs commits faster");
 }
 
 void Engine::load_written_lsns() {
+    if (options.read_only && lsns_file.value < 0) return;  // a copy without it
     const WrittenLsns::Loaded loaded = pool->written_lsns().load(*disk, lsns_file, store_number());
     if (loaded.missing)
         report(1,
@@ -373,6 +380,7 @@ Result<void> Engine::close() {
                 rollback_orphans();
                 txns->close();
                 if (failed()) return log->refused();
+                if (options.read_only) return {};
                 TRY(checkpointer->run(true));
                 return checkpointer->mark_clean();
             });

@@ -76,6 +76,9 @@ public:
 
 private:
     Result<bool> open_files(const std::string& directory);
+    Result<void> open_files_to_read(const std::string& directory);
+    Result<void> require_closed(const std::string& directory);
+    Result<void> start_reading();
     Result<void> begin_creation(const std::string& directory);
     Result<void> end_creation(const std::string& directory);
     bool stepped() const;

@@ -97,12 +97,20 @@ constexpr Nanos kLogRoomWait = 1 * kSecond, kLogRoomPoll = 1 * kMillisecond;
     DCHECK(before > 0);
 }
 
+[[gnu::cold, gnu::noinline]] Result<txn::Transaction*> begin_reader(sm::Engine& engine,
+                                                                    TxnOptions options) {
+    options.read_only = true;
+    return engine.txns->begin(options);
+}
+
 Result<txn::Transaction*> begin_transaction(sm::Engine& engine, const TxnOptions& options) {
     DCHECK(threads::current() && threads::current()->latch_depth == 0);
     sm::begin_boundary();
     TRY(MemoryReserve::require());
-    if (engine.log->nearly_full() && !options.read_only) [[unlikely]]
+    if (engine.log->nearly_full() && !options.read_only) [[unlikely]] {
+        if (engine.options.read_only) return begin_reader(engine, options);
         wait_for_log_room(engine);
+    }
     return engine.txns->begin(options);
 }
 
@@ -288,6 +296,7 @@ Result<void> Store::wait_durable(Lsn point) {
 
 Result<void> Store::checkpoint() {
     if (!engine_) return fail(ErrorCode::store_closed, "store");
+    if (engine_->options.read_only) return fail(ErrorCode::read_only, "store opened read-only");
     return engine_->run_and_wait([&] { return engine_->checkpointer->run(true); });
 }
 

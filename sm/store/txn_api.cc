@@ -31,7 +31,8 @@ std::unexpected<Error> refused(const Txn& txn, const Engine* engine, const void*
     if (!t) return std::unexpected(TxnAccess::why_not(txn));
     if (&TxnAccess::engine(txn) != engine)
         return fail(ErrorCode::bad_argument, "transaction of another store", t->id.value);
-    return fail(ErrorCode::read_only, "transaction", t->id.value);
+    return fail(ErrorCode::read_only,
+                engine->options.read_only ? "store opened read-only" : "transaction", t->id.value);
 }
 
 void note_error(txn::Transaction& txn, const Error& error) {

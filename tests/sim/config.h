@@ -68,6 +68,7 @@ struct Config {
     StepsOptions steps{};
     uint64_t pool_bytes = 4 << 20;
     uint64_t log_bytes = 64 << 20;
+    uint64_t log_segment_bytes = 1 << 20;
     uint64_t checkpoint_log_bytes = 1 << 20;
     double checkpoint_odds = 0.03;  // before a transaction
     Nanos lazy_flush_interval = 10 * kMillisecond;

@@ -11,6 +11,7 @@ Host::Host(threads::SimDisk& disk, const Config& config, uint64_t variant)
     Options& o = options();
     o.pool_bytes = config.pool_bytes;
     o.log_bytes = config.log_bytes;
+    o.log_segment_bytes = config.log_segment_bytes;
     o.checkpoint_log_bytes = config.checkpoint_log_bytes;
     o.lazy_flush_interval = config.lazy_flush_interval;
     o.lock_timeout = config.lock_timeout;

@@ -146,6 +146,8 @@
     X(read_not_repeated, sm_buffer_pool_test, "a failed read is not repeated") \
     X(repair_without_log, sm_buffer_pool_test, "a damaged page is not rebuilt from the log") \
     X(superblock_in_place, sm_superblock_test, "the superblock overwrites its current copy") \
+    X(clean_mark_believed, sm_read_only_test, \
+      "a store that was killed behind its close is read without recovery") \
     X(superblock_unsynced, sim_crash_recovery_test, \
       "a log segment is recycled before the new superblock is durable") \
     X(next_key_off_by_one, isolation_phantom_test, "an insert locks the gap above the wrong key") \

@@ -3,10 +3,10 @@
 //
 // Concepts   An LSN is a byte offset. Segment files of segment_bytes hold the sequence: the record
 //            at lsn lies in file lsn / segment_bytes at lsn % segment_bytes. Segments are
-//            preallocated, the first one in steps, and reused by renaming. Records are built in a ring in memory that is
-//            mapped twice in a row, so a record is always contiguous. Each worker publishes the
-//            lowest LSN it may still be filling. Bytes below the lowest of these can be written.
-//            One flusher thread writes and syncs for all workers.
+//            preallocated, the first one in steps, and reused by renaming. Records are built in a
+//            ring in memory that is mapped twice in a row, so a record is always contiguous. Each
+//            worker publishes the lowest LSN it may still be filling. Bytes below the lowest of
+//            these can be written. One flusher thread writes and syncs for all workers.
 // Invariants LOG-1 durable() never exceeds what a completed sync covers. [checked: flusher]
 //            LOG-2 Between reserve() and publish() the thread does not switch and nothing fails.
 //            LOG-3 used + undo reservations of all live transactions <= capacity, so a rollback
@@ -38,8 +38,8 @@ struct LogOptions {
     // Segment files "log.NNNNNNNN" and "log.mark" live here.
     std::string directory;
     uint64_t segment_bytes = 64ull << 20;  // multiple of 4096
-    // Length of the first segment's file in a new log, a multiple of 4096. It grows to segment_bytes
-    // in steps (log_grow.cc).
+    // Length of the first segment's file in a new log, a multiple of 4096. It grows in steps up to
+    // segment_bytes (log_grow.cc).
     uint64_t first_bytes = 640ull << 10;
     // Bound on live log (start() .. tail), at least 4 segments.
     uint64_t capacity_bytes = 2ull << 30;
@@ -74,6 +74,10 @@ public:
     // durable end; io_error. Blocking reads on the calling kernel thread.
     static Result<std::unique_ptr<Log>> open(threads::Runtime& runtime, const LogOptions& options,
                                              Lsn from);
+    // The same for readers: changes no file, and the flusher must not be started. All space counts
+    // as promised, so nearly_full() is true and reserve_undo() refuses. Errors: those of open().
+    static Result<std::unique_ptr<Log>> open_to_read(threads::Runtime& runtime,
+                                                     const LogOptions& options, Lsn from);
     ~Log();
     Log(const Log&) = delete;
     Log& operator=(const Log&) = delete;

@@ -13,7 +13,6 @@
 
 #include "threads/base/mutants.h"
 #include "threads/thread/thread.h"
-#include "threads/worker/io_wait.h"
 #include "txn/log/log_impl.h"
 
 namespace lockstep::txn {

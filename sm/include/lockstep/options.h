@@ -28,7 +28,13 @@ enum class IoMethod : uint8_t { automatic, io_uring, pool };
 // How a store runs. Every field has a default; Store::open() checks all of them and names the one
 // that is out of range (bad_option).
 struct Options {
-    bool create = true;                  // make the store if the directory holds none
+    bool create = true;  // make the store if the directory holds none
+    // Opens a store that was closed, and changes no file of it: the media may be read-only. Every
+    // write is the error read_only. Several processes may read at once; a writer keeps them out,
+    // and they keep a writer out, where the file system has locks (flock). A damaged page is an
+    // error: only a writer rebuilds it from the log. A store that was not closed is refused
+    // (not_closed), since recovery would write. `create` and the log's options are ignored.
+    bool read_only = false;
     uint32_t workers = 1;                // kernel threads that run transactions, 1..64
     bool pin_workers = false;            // bind worker i to the i-th allowed CPU
     uint64_t pool_bytes = 256ull << 20;  // buffer pool, 4 MB .. 1 TB

@@ -83,7 +83,7 @@ public:
     // Opens the store in directory `path`; makes it unless options.create is false; recovers it if
     // it was not closed. Blocks the calling kernel thread. Errors: bad_path, bad_option,
     // bad_version, corrupt_superblock, corrupt_log, store_locked, io_error, no_space,
-    // out_of_memory.
+    // out_of_memory; not_closed with Options::read_only.
     static Result<Store> open(std::string_view path, const Options& options = {});
     Store(Store&&) noexcept;
     Store& operator=(Store&&) noexcept;
@@ -186,7 +186,7 @@ public:
     // blocks any other. Errors: store_failed, store_closed.
     Result<void> wait_durable(Lsn point);
     // Writes all dirty pages and recycles the log before them. Suspends a user thread, blocks any
-    // other. Errors: io_error, no_space, store_failed, store_closed.
+    // other. Errors: io_error, no_space, store_failed, store_closed, read_only.
     Result<void> checkpoint();
     // Checks every page and every structure; no transaction may be active. Each fault as a line of
     // text; empty if the store is sound. Suspends or blocks; reads the whole volume.

@@ -55,7 +55,8 @@ namespace lockstep {
     X(too_many, "a limit on concurrent objects is reached") \
     X(rolled_back, "transaction was rolled back at the caller's request") \
     X(unsupported, "not supported here") \
-    X(forked, "store belongs to the parent process; open one after fork()")
+    X(forked, "store belongs to the parent process; open one after fork()") \
+    X(not_closed, "store was not closed: open it for writing once, or use a copy that was closed")
 // clang-format on
 
 // What failed; LOCKSTEP_ERRORS gives the meanings.
