@@ -40,8 +40,6 @@ namespace lockstep {
     X(already_exists, "an index or heap of that name exists already") \
     X(wrong_kind, "the named object is of another kind") \
     X(duplicate_key, "key exists already") \
-    X(key_function_missing, "a secondary index has no key function in this process") \
-    X(index_mismatch, "secondary index does not match the records of its index") \
     X(no_such_record, "no such record") \
     X(key_too_long, "key is longer than the limit") \
     X(value_too_long, "value is longer than the limit") \
@@ -57,7 +55,9 @@ namespace lockstep {
     X(too_many, "a limit on concurrent objects is reached") \
     X(rolled_back, "transaction was rolled back at the caller's request") \
     X(unsupported, "not supported here") \
-    X(forked, "store belongs to the parent process; open one after fork()")
+    X(forked, "store belongs to the parent process; open one after fork()") \
+    X(key_function_missing, "a secondary index has no key function in this process") \
+    X(index_mismatch, "secondary index does not match the records of its index")
 // clang-format on
 
 // What failed; LOCKSTEP_ERRORS gives the meanings.
