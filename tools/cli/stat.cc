@@ -115,10 +115,12 @@ Result<void> add_content(Store& store, Json& j) {
                                          engine.catalog->own_tree().verify()));
         for (const sm::CatalogEntry& entry : engine.catalog->list()) {
             const bool index = entry.kind == sm::ObjectKind::index;
+            const auto report = [&]() -> Result<sm::StructureReport> {
+                if (index) return TRY(engine.catalog->index(entry.name))->verify();
+                return TRY(engine.catalog->heap(entry.name))->verify();
+            };
             objects.push_back(
-                json_of_object(entry.name, index ? "index" : "heap", entry.id,
-                               index ? TRY(engine.catalog->index(entry.name))->verify()
-                                     : TRY(engine.catalog->heap(entry.name))->verify()));
+                json_of_object(entry.name, index ? "index" : "heap", entry.id, report()));
             if (entry.of.value != 0) objects.back()["of"] = entry.of.value;
         }
         return {};
