@@ -40,6 +40,11 @@ if(TARGET lockstep-tpcc AND NOT LOCKSTEP_SANITIZE)
     endif()
 endif()
 
+# It runs the program beside it.
+if(TARGET lockstep AND TARGET tools_stat_test)
+    add_dependencies(tools_stat_test lockstep)
+endif()
+
 # The debugger script against a program that stops in a deadlock.
 find_program(GDB gdb)
 if(GDB AND TARGET sm_store_test AND NOT LOCKSTEP_SANITIZE AND NOT LOCKSTEP_COVERAGE)

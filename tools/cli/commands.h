@@ -9,7 +9,8 @@ namespace lockstep::cli {
 // Prints the error and the action that failed. Returns 1.
 int complain(const std::string& doing, const std::string& why);
 
-// Opens (and recovers) the store.
+// Only reads files. Returns 1 if a fault is found, 3 if the store was not closed and only a part is
+// known.
 int stat(const std::string& path, bool json);
 // Opens the store. Returns 1 if a fault is found.
 int verify(const std::string& path, uint64_t pool_bytes);

@@ -21,7 +21,12 @@ int main(int argc, char** argv) {
     int status = 0;
     std::string path;
 
-    auto* stat = app.add_subcommand("stat", "Statistics, sizes and the list of indexes and heaps");
+    auto* stat = app.add_subcommand(
+        "stat", "Sizes, records, depth and fill of a closed store, which does not change");
+    stat->footer(
+        "Exit status: 0 the store is shown; 1 there is no store, another process has it open, or "
+        "it "
+        "is damaged; 3 it was not closed, so only files, superblock and log are shown.");
     bool json = false;
     stat->add_option("path", path, "Store directory")->required();
     stat->add_flag("--json", json, "Print JSON");
