@@ -68,6 +68,13 @@ if(TARGET lockstep AND NOT LOCKSTEP_SANITIZE)
             ${CMAKE_SOURCE_DIR}/tests/tools/${name}_test.py $<TARGET_FILE:lockstep>)
         set_tests_properties(cli_${name} PROPERTIES LABELS script TIMEOUT 300)
     endforeach()
+    add_executable(secondaries-program ${CMAKE_SOURCE_DIR}/tests/tools/secondaries_program.cc)
+    target_link_libraries(secondaries-program PRIVATE lockstep_flags lockstep_static)
+    list(APPEND LOCKSTEP_TEST_PROGRAMS secondaries-program)
+    add_test(NAME cli_secondaries COMMAND Python3::Interpreter
+        ${CMAKE_SOURCE_DIR}/tests/tools/secondaries_test.py $<TARGET_FILE:lockstep>
+        $<TARGET_FILE:secondaries-program>)
+    set_tests_properties(cli_secondaries PROPERTIES LABELS script TIMEOUT 300)
 endif()
 
 # The debugger script against a program that stops in a deadlock.
@@ -171,7 +178,8 @@ endif()
 # The table of public calls: its lines, and the document that shows it.
 if(TARGET sm_public_calls_test)
     target_sources(sm_public_calls_test PRIVATE
-        ${CMAKE_SOURCE_DIR}/tests/sm/store/public_calls_table.cc)
+        ${CMAKE_SOURCE_DIR}/tests/sm/store/public_calls_table.cc
+        ${CMAKE_SOURCE_DIR}/tests/sm/store/public_calls_waits.cc)
     target_compile_definitions(sm_public_calls_test PRIVATE
         SM_README="${CMAKE_SOURCE_DIR}/sm/README.md")
 endif()

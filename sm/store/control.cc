@@ -54,8 +54,10 @@ Json stat_json(Engine& engine, const std::string& directory, Nanos opened) {
 }
 
 Json transactions_json(Engine& engine, uint64_t limit) {
-    const std::vector<TransactionInfo> all = engine.watch->list();
-    DCHECK(std::ranges::is_sorted(all, {}, [](const TransactionInfo& t) { return t.id.value; }));
+    std::vector<TransactionInfo> all = engine.watch->list();
+    // Workers give ids in blocks, so ids do not tell which one is older.
+    std::ranges::stable_sort(all, std::ranges::greater(), &TransactionInfo::age);
+    DCHECK(all.empty() || all.front().age >= all.back().age);
     Json shown = Json::array();
     for (const TransactionInfo& of : all)
         if (shown.size() < limit) shown.push_back(json_of(of));

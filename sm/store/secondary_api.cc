@@ -21,20 +21,16 @@ struct IndexAccess {
     static Index make(Engine* engine, BTree* tree) { return {engine, tree}; }
     static BTree* tree(const Index& index) { return index.tree_; }
     static Engine* engine(const Index& index) { return index.engine_; }
-    // Null: no secondary index.
-    static Secondary* secondary(const Index& index) {
-        const Upkeep* const upkeep = index.tree_ ? index.tree_->upkeep() : nullptr;
+    // Null: no secondary index, or the transaction cannot use it. Its store may then be closed, and
+    // the tree gone. In both cases the first step of a scan tells the reason.
+    static const Secondary* secondary(const Txn& txn, const Index& index) {
+        if (!admit(txn, index.engine_, index.tree_, false)) return nullptr;
+        const Upkeep* const upkeep = index.tree_->upkeep();
         return upkeep ? upkeep->secondary() : nullptr;
     }
-    // False also for what is no secondary index: its scan refuses the first step.
-    static bool unique(const Index& index) {
-        const Secondary* const s = secondary(index);
-        return s != nullptr && s->unique;
-    }
-    // Entries low <= e < high; an empty `high` means to the end.
-    static SecondaryCursor scan(Txn& txn, const Index& entries, Slice low, Slice high,
-                                Access access) {
-        const Secondary* const s = secondary(entries);
+    // Entries low <= e < high; an empty `high` means to the end. `s` is the secondary of `entries`.
+    static SecondaryCursor scan(Txn& txn, const Index& entries, const Secondary* s, Slice low,
+                                Slice high, Access access) {
         return {txn,
                 entries,
                 s ? make(entries.engine_, &s->primary) : Index(),
@@ -189,16 +185,17 @@ Result<bool> SecondaryCursor::next() { return step(true); }
 Result<bool> SecondaryCursor::prev() { return step(false); }
 
 SecondaryCursor scan_by(Txn& txn, Index secondary, Slice low, Slice high, Access access) {
-    const bool unique = sm::IndexAccess::unique(secondary);
-    const auto bound = [unique](Slice key) {
+    const sm::Secondary* const s = sm::IndexAccess::secondary(txn, secondary);
+    const auto bound = [unique = s != nullptr && s->unique](Slice key) {
         return key.empty() ? std::string() : sm::least_entry(unique, key);
     };
-    return sm::IndexAccess::scan(txn, secondary, bound(low), bound(high), access);
+    return sm::IndexAccess::scan(txn, secondary, s, bound(low), bound(high), access);
 }
 
 SecondaryCursor find_by(Txn& txn, Index secondary, Slice key, Access access) {
-    const bool unique = sm::IndexAccess::unique(secondary);
-    return sm::IndexAccess::scan(txn, secondary, sm::least_entry(unique, key),
+    const sm::Secondary* const s = sm::IndexAccess::secondary(txn, secondary);
+    const bool unique = s != nullptr && s->unique;
+    return sm::IndexAccess::scan(txn, secondary, s, sm::least_entry(unique, key),
                                  sm::entry_above(unique, key), access);
 }
 

@@ -26,6 +26,7 @@ Result<uint64_t> shrink(sm::Engine& engine) {
 
 Result<uint64_t> Store::give_back_space() {
     if (!engine_) return fail(ErrorCode::store_closed, "store");
+    if (engine_->options.read_only) return fail(ErrorCode::read_only, "store opened read-only");
     uint64_t bytes = 0;
     TRY(engine_->run_and_wait([&]() -> Result<void> {
         bytes = TRY(shrink(*engine_));

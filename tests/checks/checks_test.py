@@ -115,16 +115,20 @@ class Checks(unittest.TestCase):
         check = "tools/checks/public_calls.py"
         table = "<!-- public calls: begin -->\n{}<!-- public calls: end -->\n"
         row = "| `Door::open(key, turns)` | no |\n"
+        ring = "| `Door::operator()()` | no |\n"
         body = "class Door {\npublic:\n    Door();\n    int open(int key, int turns = {});\n"
+        body += "    std::function<void(int)> opened = {};\n    void operator()() const;\n"
         body += "private:\n    void creak();\n};"
         self.header("sm/include/lockstep/door.h", body)
         self.write("sm/README.md", table.format(""))
         self.expect(check, "no row for `Door::open(key, turns)`")
         self.write("sm/README.md", table.format(row))
+        self.expect(check, "no row for `Door::operator()()`")
+        self.write("sm/README.md", table.format(row + ring))
         self.expect_sound(check)
-        self.write("sm/README.md", table.format(row * 2))
+        self.write("sm/README.md", table.format(row * 2 + ring))
         self.expect(check, "two rows for `Door::open(key, turns)`")
-        self.write("sm/README.md", table.format(row + "| `Door::close()` | no |\n"))
+        self.write("sm/README.md", table.format(row + ring + "| `Door::close()` | no |\n"))
         self.expect(check, "no header has `Door::close()`")
 
     def test_style_packages(self):

@@ -35,7 +35,15 @@ if [ "${3:-}" = examples ]; then
     cmake -S "$prefix/share/doc/lockstep/examples" -B "$work/examples" -G Ninja \
         -DCMAKE_PREFIX_PATH="$prefix" >"$work/log" 2>&1 || { cat "$work/log"; stop "examples"; }
     cmake --build "$work/examples" -j 2 >"$work/log" 2>&1 || { cat "$work/log"; stop "examples"; }
-    for program in first_steps first_steps_shared transfers waits; do
+    for program in first_steps first_steps_shared transfers waits secondary_index; do
         "$work/examples/$program" "$work/$program.db" || stop "example $program fails"
     done
+    # The servers start; the tests `servers` and `kv_server` of the source let them serve.
+    for program in epoll_server asio_server thread_server server_load; do
+        status=0
+        "$work/examples/$program" 2>"$work/log" || status=$?
+        [ "$status" -eq 2 ] && grep -q '^usage: ' "$work/log" ||
+            { cat "$work/log"; stop "example $program without arguments ends with $status"; }
+    done
+    "$work/examples/kv_server" --help >"$work/log" || stop "example kv_server --help fails"
 fi

@@ -124,7 +124,7 @@ TEST_F(Stat, SaysThatAStoreWasNotClosed) {
     EXPECT_NE(lockstep_stat(path("killed")).out.find("was not closed"), std::string::npos);
 }
 
-TEST_F(Stat, ErrorsAreStatusOne) {
+TEST_F(Stat, ErrorsHaveTheirStatus) {
     const Outcome none = lockstep_stat(path("none"));
     EXPECT_EQ(none.status, 1);
     EXPECT_NE(none.out.find("bad_path"), std::string::npos) << none.out;
@@ -133,8 +133,8 @@ TEST_F(Stat, ErrorsAreStatusOne) {
         Store store = open("s");
         fill(store);
         const Outcome busy = lockstep_stat(path("s"));
-        EXPECT_EQ(busy.status, 1);
-        EXPECT_NE(busy.out.find("store_locked"), std::string::npos) << busy.out;
+        EXPECT_EQ(busy.status, 2);
+        EXPECT_NE(busy.out.find("no control socket"), std::string::npos) << busy.out;
         root = sm::engine_of(store).catalog->find(store.index("accounts")->id())->root.value;
         ASSERT_OK(store.close());
     }

@@ -16,17 +16,18 @@ from source import finish, root, without_comments
 # Classes and functions that compute with values alone.
 VALUES = {
     *("Clock", "Error", "FunctionRef", "Id", "IoStats", "Key", "LogBuckets", "Lsn", "ManualClock"),
-    *("MonotonicClock", "Result", "StageHistogram", "StageStats", "StepsStats", "StoreFailure"),
-    *("Strays", "ThreadWaits", "Unexpected"),
+    *("MonotonicClock", "Result", "SecondaryKeys", "StageHistogram", "StageStats", "StepsStats"),
+    *("StoreFailure", "Strays", "ThreadWaits", "Unexpected"),
     *("check_options", "check_steps_options", "ctx_on", "ctx_points_from", "error_meaning"),
     *("error_name", "fail", "fail_os", "operations_in_teams", "prefetch_on", "teams_on"),
+    "transaction_state_name",
 }
 SCOPE = re.compile(r"^(?:inline )?(namespace|class|struct|union|enum)\b[^(]*$")
 NOT_A_FUNCTION = re.compile(
     r"^(?:friend|using|static_assert|typedef|extern)\b|^[^(]*\(\*|^[^(]*=|= 0$"
 )
 LABEL = re.compile(r"^\s*(public|private|protected)\s*:(?!:)")
-NAME = re.compile(r"(operator\s*\w+|operator\s*[^\s\w(]+|~?\w+)\s*\(")
+NAME = re.compile(r"(operator\s*\(\)|operator\s*\w+|operator\s*[^\s\w(]+|~?\w+)\s*\(")
 TABLE = re.compile(r"<!-- public calls: begin -->\n(.*?)<!-- public calls: end -->", re.S)
 
 
@@ -48,8 +49,11 @@ def balanced(text, at, pair):
 
 
 def simple(head):
-    """A declaration without attributes, template parameters and doubled white space."""
-    head = " ".join(re.sub(r"\[\[.*?\]\]", "", head).split())
+    """A declaration without attributes, alignment, template parameters, doubled white space, and
+    template arguments that are function types.
+    """
+    head = " ".join(re.sub(r"\[\[.*?\]\]|alignas\(.*?\)", "", head).split())
+    head = re.sub(r"(?<!operator)<[^<>()]*\([^()]*\)[^<>]*>", "<>", head)
     while head.startswith("template"):
         head = head[balanced(head, head.index("<"), "<>") :].strip()
         head = re.sub(r"^requires \(.*?\) (?=\w)", "", head)

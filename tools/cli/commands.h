@@ -17,7 +17,7 @@ int complain(const std::string& doing, const std::string& why);
 void add_live_commands(CLI::App& app, int& status);
 
 // Asks the process that has the store open; else only reads its files. Returns 1 if a fault is
-// found, 3 if the store was not closed and only a part is known.
+// found, 2 if that process does not answer, 3 if the store was not closed and only a part is known.
 int stat(const std::string& path, bool json);
 // Only reads files, so the store does not change.
 int dump_log(const std::string& path, uint64_t from, uint64_t count, bool json);

@@ -1,12 +1,15 @@
 // dump.cc - `lockstep dump`: indexes, heaps and their records as text.
 //
 // Concepts   The dump holds the store's lock, so no other process changes the store meanwhile. One
-//            read-only transaction reads everything. Memory does not grow with the store.
+//            read-only transaction reads everything. Memory does not grow with the store. Of a
+//            secondary index the dump has no entries, only a row behind all records.
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
+#include "sm/store/catalog.h"
+#include "sm/store/engine_of.h"
 #include "threads/base/try.h"
 #include "tools/cli/commands.h"
 #include "tools/cli/opening.h"
@@ -24,6 +27,10 @@ struct Dump {
 
     int run();
     Result<void> write(Store& store, Txn& txn, Output& out, uint64_t& records) const;
+    bool wanted(const std::string& name) const {
+        return objects.empty() || std::ranges::find(objects, name) != objects.end();
+    }
+    void describe_secondaries(Store& store, Output& out) const;
     Result<void> write_object(Store& store, Txn& txn, const Store::Entry& entry, Row row,
                               Output& out, uint64_t& records) const;
 };
@@ -55,12 +62,26 @@ Result<void> Dump::write_object(Store& store, Txn& txn, const Store::Entry& entr
     return {};
 }
 
+// Those that are named, and those of an index that is named.
+void Dump::describe_secondaries(Store& store, Output& out) const {
+    sm::Catalog& catalog = *sm::engine_of(store).catalog;
+    for (const sm::CatalogEntry& entry : catalog.list()) {
+        const auto primary = entry.of == ObjectId{} ? std::nullopt : catalog.find(entry.of);
+        if (!primary || (!wanted(entry.name) && !wanted(primary->name))) continue;
+        append_row(out.text(), format,
+                   {.kind = RowKind::secondary,
+                    .unique = entry.unique,
+                    .object = entry.name,
+                    .key = primary->name});
+    }
+}
+
 Result<void> Dump::write(Store& store, Txn& txn, Output& out, uint64_t& records) const {
     append_row(out.text(), format, {.kind = RowKind::header});
     append_row(out.text(), format, {.kind = RowKind::start, .number = kDumpVersion});
     uint32_t ordinal = 0;
     for (const Store::Entry& entry : store.list()) {
-        if (!objects.empty() && std::ranges::find(objects, entry.name) == objects.end()) continue;
+        if (!wanted(entry.name) || entry.of != ObjectId{}) continue;
         Row row{.kind = entry.is_index ? RowKind::index : RowKind::heap, .object = entry.name};
         append_row(out.text(), format, row);
         row.kind = RowKind::record;
@@ -68,6 +89,7 @@ Result<void> Dump::write(Store& store, Txn& txn, Output& out, uint64_t& records)
         row.ordinal = ordinal++;
         TRY(write_object(store, txn, entry, row, out, records));
     }
+    describe_secondaries(store, out);
     append_row(out.text(), format, {.kind = RowKind::end, .number = records});
     if (!out.flush_if_full()) return cannot_write();
     return {};
@@ -102,7 +124,8 @@ void add_dump(CLI::App& app, int& status) {
         "Write indexes, heaps and their records as text, which 'load' reads. Opens (and recovers) "
         "the store; no other process may have it open. The last row has the number of records, so "
         "'load' notices a dump that was cut short. A heap's record ids are in the dump, but 'load' "
-        "gives new ones.\nExit status: 0 done; 1 failed, and the output is not complete.");
+        "gives new ones. A secondary index is described, without its entries; it is described "
+        "with its primary, too.\nExit status: 0 done; 1 failed, and the output is not complete.");
     auto dump = std::make_shared<Dump>();
     command->add_option("path", dump->path, "Store directory")->required();
     command->add_option("objects,--object", dump->objects,

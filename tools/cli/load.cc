@@ -50,6 +50,8 @@ public:
     void run();
     uint64_t records() const { return state_.records; }
     size_t targets() const { return state_.targets.size(); }
+    // Secondary indexes that the input describes and the store lacks.
+    std::vector<LeftOut> left_out();
 
 private:
     void begin();
@@ -57,6 +59,7 @@ private:
     void take_row(const Row& row, uint64_t line);
     Target& target_of(const Row& row);
     void declare(const Row& row);
+    void declare_secondary(const Row& row);
     void cut();
     void build_all();
     [[noreturn]] void wrong(uint64_t line, const std::string& why) const {
@@ -97,6 +100,7 @@ void Load::begin() {
     if (!state) return;
     state_.place = state->place;
     state_.records = state->records;
+    state_.secondaries = std::move(state->secondaries);
     for (Target& saved : state->targets) {
         Target target = need(notes_.declare(saved.name, saved.is_index), saved.text());
         target.seen = saved.seen;
@@ -114,8 +118,26 @@ void Load::declare(const Row& row) {
     const std::string name(row.object);
     if (name == LoadNotes::kIndexName) throw Failed("the name lockstep.load is the load's own");
     if (by_name_.contains(name)) throw Failed("index or heap " + readable(name) + " occurs twice");
+    if (const std::string why = notes_.refusal(name); !why.empty()) throw Failed(why);
     by_name_[name] = state_.targets.size();
     state_.targets.push_back(need(notes_.declare(name, is_index), readable(name)));
+}
+
+void Load::declare_secondary(const Row& row) {
+    const std::string name(row.object);
+    if (by_name_.contains(name) ||
+        std::ranges::find(state_.secondaries, name, &LeftOut::name) != state_.secondaries.end())
+        throw Failed("index or heap " + readable(name) + " occurs twice");
+    state_.secondaries.push_back({name, std::string(row.key), row.unique});
+}
+
+std::vector<LeftOut> Load::left_out() {
+    const auto list = store_.list();
+    std::vector<LeftOut> missing;
+    for (const LeftOut& secondary : state_.secondaries)
+        if (std::ranges::find(list, secondary.name, &Store::Entry::name) == list.end())
+            missing.push_back(secondary);
+    return missing;
 }
 
 Target& Load::target_of(const Row& row) {
@@ -148,6 +170,7 @@ void Load::take_row(const Row& row, uint64_t line) {
             return;
         case RowKind::index:
         case RowKind::heap: return declare(row);
+        case RowKind::secondary: return declare_secondary(row);
         case RowKind::end:
             if (row.number != state_.records)
                 throw Failed(fmt::format("the input has {} records, its end row says {}",
@@ -281,13 +304,16 @@ int run_load(const LoadOptions& options) try {
     }
     Load load(options, store, *reader);
     load.run();
+    const std::vector<LeftOut> left_out = load.left_out();
     need(store.close(), options.path);
+    for (const LeftOut& secondary : left_out) fmt::print(stderr, "{}\n", secondary.text());
     const double seconds =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
     if (options.json)
         fmt::print("{}\n", nlohmann::ordered_json{{"records", load.records()},
                                                   {"objects", load.targets()},
-                                                  {"seconds", seconds}}
+                                                  {"seconds", seconds},
+                                                  {"secondaries_left_out", json_of(left_out)}}
                                .dump());
     else
         fmt::print("{}: {} records into {} indexes and heaps, {:.1f} s\n", options.path,
@@ -308,7 +334,9 @@ void add_load(CLI::App& app, int& status) {
         "one "
         "transaction; other indexes and heaps get inserts. Heap records get new ids. After an "
         "error "
-        "or a kill, --resume goes on with the same input; each record comes in once.\n"
+        "or a kill, --resume goes on with the same input; each record comes in once. A secondary "
+        "index of the dump "
+        "is left out and named: the application makes it again.\n"
         "Exit status: 0 done; 1 failed, and the message names the line of the input.");
     auto o = std::make_shared<LoadOptions>();
     command->add_option("path", o->path, "Store directory")->required();

@@ -50,6 +50,18 @@ json json_of(const Target& target) {
             {"runs", runs}};
 }
 
+LeftOut secondary_of(const json& j) {
+    return {.name = name_of(j.at("name")),
+            .of = name_of(j.at("of")),
+            .unique = j.at("unique").get<bool>()};
+}
+
+json json_of(const LeftOut& secondary) {
+    return {{"name", to_hex(secondary.name)},
+            {"of", to_hex(secondary.of)},
+            {"unique", secondary.unique}};
+}
+
 void sync_folder(const std::string& path) {
     const int fd = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     const bool synced = fd >= 0 && ::fsync(fd) == 0;
@@ -83,6 +95,8 @@ std::optional<LoadState> LoadFolder::read(uint64_t fingerprint) {
         state.records = j.at("records").get<uint64_t>();
         for (const json& target : j.at("targets"))
             state.targets.push_back(target_of(target, path_));
+        for (const json& secondary : j.at("secondaries"))
+            state.secondaries.push_back(secondary_of(secondary));
         return state;
     } catch (const std::exception& error) {
         throw Failed(file + ": " + error.what() + " (--forget and load again)");
@@ -90,13 +104,12 @@ std::optional<LoadState> LoadFolder::read(uint64_t fingerprint) {
 }
 
 void LoadFolder::write(const LoadState& state, uint64_t fingerprint) {
-    json targets = json::array();
+    json targets = json::array(), secondaries = json::array();
     for (const Target& target : state.targets) targets.push_back(json_of(target));
-    const json j = {{"fingerprint", fingerprint},
-                    {"bytes", state.place.bytes},
-                    {"lines", state.place.lines},
-                    {"records", state.records},
-                    {"targets", targets}};
+    for (const LeftOut& secondary : state.secondaries) secondaries.push_back(json_of(secondary));
+    const json j = {{"fingerprint", fingerprint}, {"bytes", state.place.bytes},
+                    {"lines", state.place.lines}, {"records", state.records},
+                    {"targets", targets},         {"secondaries", secondaries}};
     std::error_code error;
     fs::create_directories(path_, error);
     const std::string fresh = path_ + "/state.new", file = path_ + "/state.json";

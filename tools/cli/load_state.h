@@ -9,15 +9,17 @@
 #include <string>
 #include <vector>
 
+#include "tools/cli/left_out.h"
 #include "tools/cli/load_target.h"
 #include "tools/cli/row_reader.h"
 
 namespace lockstep::cli {
 
 struct LoadState {
-    InputPlace place;             // everything before it is in run files or in the store
-    uint64_t records = 0;         // of the input, before the place
-    std::vector<Target> targets;  // in the order of the input; without pairs
+    InputPlace place;                       // everything before it is in run files or in the store
+    uint64_t records = 0;                   // of the input, before the place
+    std::vector<Target> targets;            // in the order of the input; without pairs
+    std::vector<LeftOut> secondaries = {};  // that the input describes
 };
 
 class LoadFolder {

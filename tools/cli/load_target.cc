@@ -1,6 +1,8 @@
 // load_target.cc - filling indexes and heaps, with a note in the same transaction.
 #include "tools/cli/load_target.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cstring>
 
@@ -44,6 +46,24 @@ Result<void> LoadNotes::begin(uint64_t fingerprint) {
         return TRY(store_.create_index(txn, kIndexName))
             .insert(txn, "input", bytes_of(fingerprint));
     });
+}
+
+std::string LoadNotes::refusal(const std::string& name) {
+    const auto list = store_.list();
+    const auto own = std::ranges::find(list, name, &Store::Entry::name);
+    if (own == list.end()) return {};
+    if (own->of != ObjectId{})
+        return fmt::format(
+            "{} is a secondary index of this store, so only the store changes it (leave it out of "
+            "the input)",
+            readable(name));
+    const auto secondary = std::ranges::find(list, own->id, &Store::Entry::of);
+    if (secondary == list.end()) return {};
+    return fmt::format(
+        "index {} of this store has the secondary index {}, whose key function only the "
+        "application has (load into a new store; or drop {} in the application, load, and create "
+        "it again there)",
+        readable(name), readable(secondary->name), readable(secondary->name));
 }
 
 Result<Target> LoadNotes::declare(const std::string& name, bool is_index) {

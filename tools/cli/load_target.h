@@ -42,6 +42,9 @@ public:
     // Whether an unfinished load has left notes; `fingerprint` is then that of its input.
     Result<bool> present(uint64_t& fingerprint);
     Result<void> begin(uint64_t fingerprint);
+    // Why this index cannot be a target; empty if it can. It is a secondary index, or it has one,
+    // whose key function only the application has.
+    std::string refusal(const std::string& name);
     // Finds or makes the target, and finds out or recalls how it is filled.
     Result<Target> declare(const std::string& name, bool is_index);
     // Inserts the collected pairs that the store does not have yet, in batches, each one durable

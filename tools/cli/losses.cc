@@ -8,14 +8,11 @@
 #include "tools/cli/row_format.h"
 
 namespace lockstep::cli {
-namespace {
 
 nlohmann::ordered_json bytes_json(Slice bytes) {
     if (is_plain_text(bytes)) return std::string(bytes);
     return {{"hex", to_hex(bytes)}};
 }
-
-}  // namespace
 
 std::string Loss::text() const {
     std::string line = what == "warning" ? "note: " : "lost: ";

@@ -22,6 +22,8 @@ struct Loss {
     nlohmann::ordered_json json() const;
 };
 
+// A string, or {"hex": "00ff"} if the bytes are no text.
+nlohmann::ordered_json bytes_json(Slice bytes);
 // A warning is no loss.
 size_t count_losses(const std::vector<Loss>& losses);
 

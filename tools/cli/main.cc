@@ -27,9 +27,9 @@ int main(int argc, char** argv) {
         "Sizes, records, depth and fill of a closed store, which does not change; statistics of an "
         "open one");
     stat->footer(
-        "Exit status: 0 the store is shown; 1 there is no store, it is damaged, or another process "
-        "has it open without Options::control; 3 it was not closed, so only files, superblock and "
-        "log are shown.");
+        "Exit status: 0 the store is shown; 1 there is no store, or it is damaged; 2 another "
+        "process has it open and does not answer (Options::control); 3 it was not closed, so only "
+        "files, superblock and log are shown.");
     bool json = false;
     stat->add_option("path", path, "Store directory")->required();
     stat->add_flag("--json", json, "Print JSON");

@@ -225,6 +225,7 @@ void Survey::read_names() {
     const auto source = read_leaves(*this, catalog);
     for (Slice key, value; source->next(key, value);) {
         uint32_t head[3] = {};  // id, kind, root
+        uint32_t tail[2] = {};  // of a secondary index: the primary's id, unique
         if (key.empty() || key[0] == '\0' || value.size() < sizeof head) continue;
         std::memcpy(head, value.data(), sizeof head);
         FoundObject& object = objects[head[0]];
@@ -232,9 +233,31 @@ void Survey::read_names() {
         object.name = std::string(key);
         object.is_index = head[1] == 1;
         object.root = head[2];
-        object.extended = value.size() > sizeof head;
+        if (value.size() == sizeof head + sizeof tail && object.is_index)
+            std::memcpy(tail, value.data() + sizeof head, sizeof tail);
+        object.of = tail[0];
+        object.unique = tail[1] != 0;
+        object.extended = value.size() > sizeof head && object.of == 0;
     }
     names_complete = losses.size() == before;
+}
+
+std::string Survey::name_of(uint32_t object) const {
+    const auto found = objects.find(object);
+    return found != objects.end() && !found->second.name.empty() ? found->second.name
+                                                                 : fmt::format("object-{}", object);
+}
+
+std::vector<LeftOut> Survey::leave_out_secondaries() {
+    std::vector<LeftOut> all;
+    for (const auto& [id, object] : objects) {
+        if (object.of == 0) continue;
+        all.push_back({.name = name_of(id), .of = name_of(object.of), .unique = object.unique});
+        name(object.root);
+        for (const auto& [low, page] : object.gone) name(page);
+    }
+    std::ranges::sort(all, {}, &LeftOut::name);
+    return all;
 }
 
 void Survey::add_unnamed() {

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "tools/cli/left_out.h"
 #include "tools/cli/losses.h"
 #include "tools/cli/page_file.h"
 
@@ -35,7 +36,9 @@ struct FoundObject {
     std::string name = {};  // empty: the catalog does not name it
     bool is_index = true;
     uint32_t root = 0;      // as the catalog says; 0: unknown
-    bool extended = false;  // its catalog entry has attributes beyond id, kind and root
+    bool extended = false;  // its catalog entry has attributes that this program does not know
+    uint32_t of = 0;        // a secondary index: the number of its primary; else 0
+    bool unique = false;    // a secondary index: one record for each key
     struct Leaf {
         std::string low;
         uint32_t page;
@@ -76,6 +79,11 @@ public:
     void name(uint32_t page) {
         if (page < notes.size()) notes[page].named = true;
     }
+    // The secondary indexes by name, as a copy without them lists them. Their pages count as
+    // accounted for: what they hold follows from the records.
+    std::vector<LeftOut> leave_out_secondaries();
+    // The name in a copy: the object's own, or object-N.
+    std::string name_of(uint32_t object) const;
     // Pages in use that cannot be read and that no loss names: losses of an unknown owner.
     void add_unnamed();
 

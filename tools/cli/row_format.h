@@ -2,16 +2,20 @@
 //
 // Concepts   A dump is a sequence of rows, one a line. The first row names the version. A row for
 //            each index or heap precedes its records. The last row has the number of records, so a
-//            dump that was cut short is noticed.
+//            dump that was cut short is noticed. A secondary index has one row, which describes it.
+//            Its entries are no part of a dump: they follow from the records.
 // Layout     json  {"lockstep_dump":1} {"index":N} {"heap":N} {"index":N,"key":K,"value":V}
-//                  {"heap":N,"id":"page.slot","value":V} {"end":COUNT}. Bytes are a JSON string if
+//                  {"heap":N,"id":"page.slot","value":V} {"end":COUNT}
+//                  {"secondary":N,"of":PRIMARY,"unique":true}. Bytes are a JSON string if
 //                  they are UTF-8 without control characters, else {"hex":"00ff"}. Both spellings
 //                  are accepted everywhere.
 //            csv   RFC 4180. The header line is row,object,key,value. Rows are lockstep_dump,1,,
-//                  and index,N,, and heap,N,, and record,N,K,V and end,COUNT,,. Control characters,
+//                  and index,N,, and heap,N,, and record,N,K,V and end,COUNT,, and
+//                  secondary,N,PRIMARY,unique, or nothing for "unique". Control characters,
 //                  backslashes and bytes that are not UTF-8 are written \xNN, so a row is one line.
-//            hex   lockstep_dump 1, index N, heap N, record I K V, end COUNT. N, K and V are
-//                  hexadecimal, "-" if empty. I counts the indexes and heaps above from 0.
+//            hex   lockstep_dump 1, index N, heap N, record I K V, end COUNT, secondary N PRIMARY 1
+//                  (0: not unique). N, PRIMARY, K and V are hexadecimal, "-" if empty. I counts the
+//                  indexes and heaps above from 0, without secondary indexes.
 // Invariants RF-1 parse_row() of what append_row() wrote gives the same bytes back.
 #pragma once
 
@@ -28,17 +32,19 @@ inline constexpr uint64_t kDumpVersion = 1;
 enum class Format : uint8_t { json, csv, hex };
 std::optional<Format> format_of(std::string_view name);
 
-enum class RowKind : uint8_t { header, start, index, heap, record, end };
+enum class RowKind : uint8_t { header, start, index, heap, secondary, record, end };
 
 struct Row {
     static constexpr uint32_t kByName = UINT32_MAX;
     RowKind kind = RowKind::record;
     bool of_index = true;        // a record's object, where the format says it
     bool kind_known = false;     // whether it does
+    bool unique = false;         // secondary
     uint32_t ordinal = kByName;  // hex: which of the objects above; else `object` names it
-    Slice object = {};           // index, heap, record: the name
+    Slice object = {};           // index, heap, secondary, record: the name
     Slice key = {}, value = {};  // record; a heap's key is its record id, "page.slot"
-    uint64_t number = 0;         // start: the version; end: the count of records
+    // secondary: `key` is the name of its primary
+    uint64_t number = 0;  // start: the version; end: the count of records
 };
 
 // Appends the row and its line end. A csv dump begins with a row of kind header.

@@ -74,6 +74,13 @@ void append_csv(std::string& out, const Row& row) {
             append_field(out, row.object);
             out += ",,";
             break;
+        case RowKind::secondary:
+            out += "secondary,";
+            append_field(out, row.object);
+            out += ',';
+            append_field(out, row.key);
+            out += row.unique ? ",unique" : ",";
+            break;
         case RowKind::record:
             out += "record,";
             append_field(out, row.object);
@@ -106,6 +113,12 @@ std::string parse_csv(std::span<char> line, Row& row) {
     } else if ((kind == "index" || kind == "heap") && alone) {
         row.kind = kind == "index" ? RowKind::index : RowKind::heap;
         pack(line, row, fields[1], {}, {});
+    } else if (kind == "secondary") {
+        row.kind = RowKind::secondary;
+        row.unique = fields[3] == "unique";
+        if (!row.unique && !fields[3].empty())
+            return "the last field of a secondary index is neither 'unique' nor empty";
+        pack(line, row, fields[1], fields[2], {});
     } else if ((kind == "lockstep_dump" || kind == "end") && alone) {
         row.kind = kind == "end" ? RowKind::end : RowKind::start;
         if (!parse_number(fields[1], row.number)) return "the second field is not a number";

@@ -42,6 +42,12 @@ void append_hex(std::string& out, const Row& row) {
             out += row.kind == RowKind::index ? "index" : "heap";
             append_field(out, row.object);
             break;
+        case RowKind::secondary:
+            out += "secondary";
+            append_field(out, row.object);
+            append_field(out, row.key);
+            out += row.unique ? " 1" : " 0";
+            break;
         case RowKind::record:
             out += fmt::format("record {}", row.ordinal);
             append_field(out, row.key);
@@ -67,6 +73,13 @@ std::string parse_hex(std::span<char> line, Row& row) {
         const Slice name = take_word(rest);
         if (!rest.empty() || !decode(name, to, row.object))
             return "expected a name in hexadecimal digits";
+    } else if (kind == "secondary") {
+        row.kind = RowKind::secondary;
+        const Slice name = take_word(rest), of = take_word(rest);
+        row.unique = rest == "1";
+        if ((!row.unique && rest != "0") || !decode(name, to, row.object) ||
+            !decode(of, to, row.key))
+            return "secondary: expected two names in hexadecimal digits, and 0 or 1";
     } else if (kind == "lockstep_dump" || kind == "end") {
         row.kind = kind == "end" ? RowKind::end : RowKind::start;
         if (!parse_number(rest, row.number)) return "expected a number";

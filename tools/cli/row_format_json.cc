@@ -39,6 +39,18 @@ std::string bytes_of(const char* name, nlohmann::json& value, std::string& bytes
     return {};
 }
 
+std::string parse_secondary(std::span<char> line, nlohmann::json& j, Row& row) {
+    if (j.size() != 3 || !j.contains("of") || !j.contains("unique") || !j["unique"].is_boolean())
+        return "a secondary index has exactly the members secondary, of and unique (true or false)";
+    std::string name, of;
+    if (auto wrong = bytes_of("secondary", j["secondary"], name); !wrong.empty()) return wrong;
+    if (auto wrong = bytes_of("of", j["of"], of); !wrong.empty()) return wrong;
+    row.kind = RowKind::secondary;
+    row.unique = j["unique"].get<bool>();
+    pack(line, row, name, of, {});
+    return {};
+}
+
 std::string parse_record(std::span<char> line, nlohmann::json& j, const char* object, Row& row) {
     const char* const id = row.of_index ? "key" : "id";
     if (j.size() != 3 || !j.contains(id) || !j.contains("value"))
@@ -60,6 +72,13 @@ void append_json(std::string& out, const Row& row) {
         case RowKind::header: return;
         case RowKind::start: out += fmt::format("{{\"lockstep_dump\":{}", row.number); break;
         case RowKind::end: out += fmt::format("{{\"end\":{}", row.number); break;
+        case RowKind::secondary:
+            out += "{\"secondary\":";
+            append_bytes(out, row.object);
+            out += ",\"of\":";
+            append_bytes(out, row.key);
+            out += row.unique ? ",\"unique\":true" : ",\"unique\":false";
+            break;
         case RowKind::index:
         case RowKind::heap:
         case RowKind::record: {
@@ -89,6 +108,7 @@ std::string parse_json(std::span<char> line, Row& row) {
         row.number = j[name].get<uint64_t>();
         return {};
     }
+    if (j.contains("secondary")) return parse_secondary(line, j, row);
     row.of_index = j.contains("index");
     if (row.of_index == j.contains("heap")) return "a row names either an index or a heap";
     const char* const object = row.of_index ? "index" : "heap";

@@ -24,7 +24,8 @@ struct SalvageOptions {
     bool json = false;
 };
 
-std::string write_dump(Survey& survey, const SalvageOptions& o, uint64_t& records) {
+std::string write_dump(Survey& survey, const SalvageOptions& o,
+                       const std::vector<LeftOut>& secondaries, uint64_t& records) {
     Output out(o.output);
     if (!out.error().empty()) return out.error();
     const Format format = *format_of(o.format);
@@ -32,7 +33,8 @@ std::string write_dump(Survey& survey, const SalvageOptions& o, uint64_t& record
     append_row(out.text(), format, {.kind = RowKind::start, .number = kDumpVersion});
     uint32_t ordinal = 0;
     for (const auto& [id, object] : survey.objects) {
-        const std::string name = new_name(object);
+        if (object.of != 0) continue;
+        const std::string name = survey.name_of(id);
         Row row{.kind = object.is_index ? RowKind::index : RowKind::heap, .object = name};
         append_row(out.text(), format, row);
         row.kind = RowKind::record;
@@ -45,6 +47,9 @@ std::string write_dump(Survey& survey, const SalvageOptions& o, uint64_t& record
             if (!out.flush_if_full()) return out.error();
         }
     }
+    for (const LeftOut& s : secondaries)
+        append_row(out.text(), format,
+                   {.kind = RowKind::secondary, .unique = s.unique, .object = s.name, .key = s.of});
     append_row(out.text(), format, {.kind = RowKind::end, .number = records});
     return out.finish();
 }
@@ -54,30 +59,34 @@ std::string write_store(Survey& survey, const SalvageOptions& o, uint64_t& recor
     if (std::filesystem::exists(o.into, error)) return o.into + ": exists already";
     auto store = open_store(o.into, {.create = true, .workers = o.jobs});
     if (!store) return o.into + ": " + store.error().text();
-    const Rebuilt done = rebuild(*store, survey, o.jobs, 90);
+    const Rebuilt done = rebuild(*store, survey, o.jobs, 90, false);
     records = done.records;
     if (!done.error.empty()) return o.into + ": " + done.error;
     const auto closed = store->close();
     return closed ? "" : o.into + ": " + closed.error().text();
 }
 
-void report(const Survey& survey, const SalvageOptions& o, uint64_t records, std::FILE* to) {
-    const size_t lost = count_losses(survey.losses);
+void report(const Survey& survey, const SalvageOptions& o, const std::vector<LeftOut>& secondaries,
+            uint64_t records, std::FILE* to) {
+    const size_t lost = count_losses(survey.losses),
+                 objects = survey.objects.size() - secondaries.size();
     if (o.json) {
         nlohmann::ordered_json losses = nlohmann::ordered_json::array();
         for (const Loss& loss : survey.losses) losses.push_back(loss.json());
         fmt::print(to, "{}\n",
                    nlohmann::ordered_json{{"records", records},
-                                          {"objects", survey.objects.size()},
+                                          {"objects", objects},
                                           {"closed_properly", survey.clean},
                                           {"lost", lost},
-                                          {"losses", losses}}
+                                          {"losses", losses},
+                                          {"secondaries_left_out", json_of(secondaries)}}
                        .dump());
         return;
     }
     for (const Loss& loss : survey.losses) fmt::print(to, "{}\n", loss.text());
+    for (const LeftOut& secondary : secondaries) fmt::print(to, "{}\n", secondary.text());
     fmt::print(to, "{}: {} records of {} indexes and heaps saved, {} losses\n", o.path, records,
-               survey.objects.size(), lost);
+               objects, lost);
 }
 
 int run_salvage(const SalvageOptions& o) {
@@ -97,12 +106,14 @@ int run_salvage(const SalvageOptions& o) {
         survey.lose({.what = "warning",
                      .why =
                          "part of the catalog is lost: an index or heap without a name is called "
-                         "object-N, and may have been dropped before"});
+                         "object-N. It may have been dropped before, and it may be a secondary "
+                         "index, whose records are entries"});
+    const auto secondaries = survey.leave_out_secondaries();
     uint64_t records = 0;
-    const std::string wrong =
-        o.into.empty() ? write_dump(survey, o, records) : write_store(survey, o, records);
+    const std::string wrong = o.into.empty() ? write_dump(survey, o, secondaries, records)
+                                             : write_store(survey, o, records);
     survey.add_unnamed();
-    report(survey, o, records, to_stdout ? stderr : stdout);
+    report(survey, o, secondaries, records, to_stdout ? stderr : stdout);
     if (!wrong.empty()) return complain("salvage", wrong);
     return count_losses(survey.losses) == 0 ? 0 : kSomethingLost;
 }
@@ -115,7 +126,8 @@ void add_salvage(CLI::App& app, int& status) {
         "Save everything readable of a damaged store, past its bad pages, and list what is lost: "
         "key ranges, values, records, pages. Reads the files only; the store need not open. Writes "
         "a dump, or a new store (--into). First try to open the store: recovery repairs pages from "
-        "the log, salvage does not read the log.\n"
+        "the log, salvage does not read the log. Secondary indexes are left out and named: the "
+        "application makes them again.\n"
         "Exit status: 0 nothing is lost; 1 failed; 2 done, and something is lost.");
     auto o = std::make_shared<SalvageOptions>();
     command->add_option("path", o->path, "Store directory")->required();

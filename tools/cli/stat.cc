@@ -121,10 +121,22 @@ Result<void> add_content(Store& store, Json& j) {
             };
             objects.push_back(
                 json_of_object(entry.name, index ? "index" : "heap", entry.id, report()));
-            if (entry.of.value != 0) objects.back()["of"] = entry.of.value;
+            if (entry.of == ObjectId{}) continue;
+            objects.back()["of"] = entry.of.value;
+            objects.back()["unique"] = entry.unique;
         }
         return {};
     });
+}
+
+// Of a secondary index: of which index it is.
+std::string text_of_primary(const Json& objects, const Json& secondary) {
+    if (!secondary.contains("of")) return {};
+    const auto primary =
+        std::ranges::find_if(objects, [&](const Json& o) { return o["id"] == secondary["of"]; });
+    return fmt::format("  {}of {}", secondary["unique"].get<bool>() ? "unique, " : "",
+                       primary == objects.end() ? "object-" + secondary["of"].dump()
+                                                : (*primary)["name"].get<std::string>());
 }
 
 void print_objects(const Json& objects) {
@@ -133,15 +145,16 @@ void print_objects(const Json& objects) {
     for (const Json& o : objects) {
         const auto name = o["name"].get<std::string>(), kind = o["kind"].get<std::string>();
         if (o.contains("error")) {
-            fmt::print("{:<24} {:<6} {:>6} {}\n", name, kind, o["id"].get<uint32_t>(),
-                       o["error"].get<std::string>());
+            fmt::print("{:<24} {:<6} {:>6} {}{}\n", name, kind, o["id"].get<uint32_t>(),
+                       o["error"].get<std::string>(), text_of_primary(objects, o));
             continue;
         }
         const auto number = [&](const char* key) { return o[key].get<uint64_t>(); };
-        fmt::print("{:<24} {:<6} {:>6} {:>12} {:>8} {:>5} {:>10} {:>10} {:>4}%{}\n", name, kind,
+        fmt::print("{:<24} {:<6} {:>6} {:>12} {:>8} {:>5} {:>10} {:>10} {:>4}%{}{}\n", name, kind,
                    number("id"), number("records"), number("ghosts"), number("depth"),
                    number("pages_inner") + number("pages_leaf"), number("pages_overflow"),
-                   number("fill_percent"), o.contains("faults") ? "  FAULTY" : "");
+                   number("fill_percent"), text_of_primary(objects, o),
+                   o.contains("faults") ? "  FAULTY" : "");
     }
 }
 

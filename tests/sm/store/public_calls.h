@@ -1,13 +1,15 @@
 // public_calls.h - the table of public calls: how each is made, and what it may do.
 //
-// Concepts   One line of public_calls_table.cc is one call. public_calls_test.cc makes each of them
-//            in five situations. tools/checks/public_calls.py compares the names with the headers.
+// Concepts   One line of public_calls_table.cc or public_calls_waits.cc is one call.
+//            public_calls_test.cc makes each of them in five situations.
+//            tools/checks/public_calls.py compares the names with the headers.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include <lockstep/store.h>
@@ -18,26 +20,39 @@ namespace lockstep {
 enum class Situation : uint8_t { user_thread, foreign_thread, closed, forked, failed };
 inline constexpr size_t kSituations = 5;
 
-// An open transaction with what belongs to it. `cursor` stands on the record `k`.
+// An open transaction with what belongs to it. `cursor` stands on the record `k` of the index `i`,
+// `by` on the one of the secondary index.
 struct OpenTxn {
     Txn txn;
     Savepoint savepoint;
     Cursor cursor;
+    SecondaryCursor by;
 };
 
 // What the calls act on. Index `i` has the record `k`, heap `h` the record `record`; index `empty`
-// has none, and an index `doomed` is to be dropped.
+// has none, and an index `doomed` is to be dropped. Index `primary` has the record `k`, and
+// `secondary`, named "s", finds it by its value.
 struct World {
     Situation situation;
     std::string root;  // for further stores
     Store& store;
-    Index index, empty;
+    Index index, empty, primary, secondary;
     Heap heap;
     RecordId record;
     Lsn point;           // of a durable commit
     Handle<int> handle;  // in a forked child the thread has not ended
     int fd = -1;         // readable
     StepsOptions steps;  // as the store has them
+    int socket = -1;     // connected; has bytes to read
+    int listener = -1;   // has connections to accept
+    // Such handles as `handle`, for the calls that use one up.
+    std::vector<Handle<int>> handles{};
+
+    Handle<int> take_handle() {
+        Handle<int> last = std::move(handles.back());
+        handles.pop_back();
+        return last;
+    }
 };
 
 // What a call may do while it runs, from a user thread.
@@ -78,5 +93,7 @@ struct PublicCall {
 
 // All calls, in the order of the document.
 std::vector<PublicCall> public_calls();
+// Of them, those of public_calls_waits.cc.
+std::vector<PublicCall> thread_calls();
 
 }  // namespace lockstep

@@ -1,54 +1,14 @@
-// public_calls_table.cc - one line for each public call: its name as in the header, whether it may
-// wait, and how it is made.
-#include <lockstep/fd.h>
-#include <lockstep/offload.h>
-#include <lockstep/sync.h>
-#include <lockstep/timer.h>
-
-#include <poll.h>
-
-#include <mutex>
-#include <optional>
+// public_calls_table.cc - one line for each public call of stores, transactions and objects: its
+// name as in the header, whether it may wait, and how it is made.
+#include <algorithm>
 #include <span>
-#include <thread>
 
-#include "tests/sm/store/public_calls.h"
+#include "tests/sm/store/public_calls_lines.h"
 
 namespace lockstep {
 namespace {
 
 using enum Situation;
-
-// A call with a store, and one with a transaction `t` as well. The last argument is the outcome.
-#define CALL(call, wait, ...) \
-    PublicCall(call, Waits::wait, []([[maybe_unused]] World& w) { return __VA_ARGS__; })
-#define TXN_CALL(call, wait, ...) \
-    PublicCall(call, Waits::wait, []([[maybe_unused]] World& w, OpenTxn& t) { return __VA_ARGS__; })
-
-template <class T>
-std::string told(const Result<T>& r) {
-    return r ? "ok" : std::string("`") + error_name(r.error().code) + "`";
-}
-std::string truth(bool holds) { return holds ? "true" : "false"; }
-std::string filled(bool holds) { return holds ? "ok" : "empty"; }
-template <class F>
-std::string done(F f) {
-    f();
-    return "ok";
-}
-// An object of the class is made and destroyed.
-template <class T, class... A>
-std::string destroyed(A... a) {
-    std::optional<T> object(std::in_place, a...);
-    object.reset();
-    return "ok";
-}
-// f(object) for a new object of the class.
-template <class T, class F, class... A>
-std::string with(F f, A... a) {
-    T object(a...);
-    return f(object);
-}
 
 std::string open_another(World& w) {
     Options small;
@@ -58,6 +18,10 @@ std::string open_another(World& w) {
 }
 bool no_more(Slice&, Slice&) { return false; }
 bool each(RecordId, Slice) { return true; }
+bool is_listed(World& w, OpenTxn& t) {
+    const auto all = w.store.transactions();
+    return std::ranges::any_of(all, [&](const auto& info) { return info.id == t.txn.id(); });
+}
 
 std::vector<PublicCall> store_calls() {
     return {
@@ -89,11 +53,15 @@ std::vector<PublicCall> store_calls() {
                  told(w.store.bulk_load(t.txn, w.empty, no_more))),
         CALL("Store::wait_durable(point)", may, told(w.store.wait_durable(w.point))),
         CALL("Store::checkpoint()", may, told(w.store.checkpoint())),
-        CALL("Store::verify()", may, told(w.store.verify()))
+        CALL("Store::give_back_space()", may, told(w.store.give_back_space())),
+        CALL("Store::verify(threads)", may, told(w.store.verify()))
             .either_in(failed, "ok or `store_failed`"),
         CALL("Store::failure()", never, filled(w.store.failure().has_value())),
+        TXN_CALL("Store::transactions()", may, filled(is_listed(w, t))),
+        TXN_CALL("Store::end_transaction(id)", may, told(w.store.end_transaction(t.txn.id()))),
         CALL("Store::stats()", never, filled(w.store.stats().commits > 0)),
         CALL("Store::steps_stats()", never, done([&] { (void)w.store.steps_stats(); })),
+        CALL("Store::metrics()", never, filled(!w.store.metrics().empty())),
         CALL("Store::set_steps(options)", may, told(w.store.set_steps(w.steps))),
         CALL("Store::options()", never, filled(w.store.options().workers > 0)).not_in(closed),
     };
@@ -168,131 +136,31 @@ std::vector<PublicCall> object_calls() {
     };
 }
 
-std::vector<PublicCall> thread_calls() {
+void by_value(Slice, Slice value, SecondaryKeys& keys) { keys.add(value); }
+std::string get_by(World& w, OpenTxn& t) {
+    SecondaryRecord record;
+    return told(get_by(t.txn, w.secondary, "value", record));
+}
+
+std::vector<PublicCall> secondary_calls() {
     return {
-        CALL("Handle::join()", may, told(w.handle.join())).last(1),
-        CALL("Handle::started()", never, told(w.handle.started())),
-        CALL("yield()", may, done([] { yield(); })),
-        CALL("sleep_for(time)", may, done([] { sleep_for(kMicrosecond); })),
-        CALL("sleep_until(deadline)", may, done([] { sleep_until(now() + kMicrosecond); })),
-        CALL("now()", never, filled(now() > 0)),
-        CALL("thread_waits()", never, done([] { (void)thread_waits(); })),
-        CALL("offload(fn)", may, told(offload([]() -> Result<int> { return 1; }))),
-        CALL("wait_fd(fd, events, timeout)", may, told(wait_fd(w.fd, POLLIN, kSecond))),
-    };
-}
-
-// The objects of sync.h know no store. Each call gets a new one, and finds what it waits for.
-std::vector<PublicCall> mutex_calls() {
-    return {
-        CALL("Mutex::~Mutex()", never, destroyed<Mutex>()),
-        CALL("Mutex::lock()", may,
-             with<Mutex>([](Mutex& m) { return m.lock(), m.unlock(), "ok"; })),
-        CALL("Mutex::try_lock()", never, with<Mutex>([](Mutex& m) {
-                 const bool mine = m.try_lock();
-                 if (mine) m.unlock();
-                 return truth(mine);
-             })),
-        CALL("Mutex::try_lock_for(timeout)", may, with<Mutex>([](Mutex& m) {
-                 const bool mine = m.try_lock_for(0);
-                 if (mine) m.unlock();
-                 return truth(mine);
-             })),
-        CALL("Mutex::unlock()", never,
-             with<Mutex>([](Mutex& m) { return m.lock(), m.unlock(), "ok"; })),
-    };
-}
-
-bool is_ready() { return true; }
-std::string wait_for_notify() {
-    Mutex mutex;
-    Condition condition;
-    std::unique_lock guard(mutex);
-    std::thread notifier([&] {
-        const std::lock_guard other(mutex);  // the waiter has unlocked it
-        condition.notify_all();
-    });
-    condition.wait(mutex);
-    guard.unlock();
-    notifier.join();
-    return "ok";
-}
-// f(condition, mutex) with the mutex held.
-template <class F>
-std::string with_condition(F f) {
-    Mutex mutex;
-    Condition condition;
-    const std::lock_guard guard(mutex);
-    return f(condition, mutex);
-}
-
-std::vector<PublicCall> condition_calls() {
-    using C = Condition;
-    return {
-        CALL("Condition::~Condition()", never, destroyed<C>()),
-        CALL("Condition::wait(mutex)", may, wait_for_notify()),
-        CALL("Condition::wait_for(mutex, timeout)", may,
-             with_condition([](C& c, Mutex& m) { return truth(c.wait_for(m, 0)); })),
-        CALL("Condition::wait(mutex, ready)", may,
-             with_condition([](C& c, Mutex& m) { return c.wait(m, is_ready), "ok"; })),
-        CALL("Condition::wait_for(mutex, timeout, ready)", may,
-             with_condition([](C& c, Mutex& m) { return truth(c.wait_for(m, 0, is_ready)); })),
-        CALL("Condition::notify_one()", never, with<C>([](C& c) { return c.notify_one(), "ok"; })),
-        CALL("Condition::notify_all()", never, with<C>([](C& c) { return c.notify_all(), "ok"; })),
-    };
-}
-
-std::vector<PublicCall> event_calls() {
-    using E = Event;
-    return {
-        CALL("Event::~Event()", never, destroyed<E>()),
-        CALL("Event::set()", never, with<E>([](E& e) { return e.set(), "ok"; })),
-        CALL("Event::reset()", never, with<E>([](E& e) { return e.reset(), "ok"; })),
-        CALL("Event::is_set()", never, with<E>([](E& e) { return e.set(), truth(e.is_set()); })),
-        CALL("Event::close()", never, with<E>([](E& e) { return e.close(), "ok"; })),
-        CALL("Event::wait(timeout)", may, with<E>([](E& e) { return e.set(), told(e.wait()); })),
-    };
-}
-
-std::vector<PublicCall> semaphore_calls() {
-    using S = Semaphore;
-    return {
-        CALL("Semaphore::~Semaphore()", never, destroyed<S>(1)),
-        CALL("Semaphore::acquire(units, timeout)", may,
-             with<S>([](S& s) { return told(s.acquire()); }, 1)),
-        CALL("Semaphore::try_acquire(units)", never,
-             with<S>([](S& s) { return truth(s.try_acquire()); }, 1)),
-        CALL("Semaphore::release(units)", never,
-             with<S>([](S& s) { return s.release(), "ok"; }, 1)),
-        CALL("Semaphore::close()", never, with<S>([](S& s) { return s.close(), "ok"; }, 1)),
-    };
-}
-
-std::string receive_one(Channel<int>& channel) {
-    (void)channel.send(1);
-    return told(channel.receive());
-}
-
-std::vector<PublicCall> channel_calls() {
-    using C = Channel<int>;
-    return {
-        CALL("Channel::~Channel()", never, destroyed<C>(1)),
-        CALL("Channel::send(value, timeout)", may,
-             with<C>([](C& c) { return told(c.send(1)); }, 1)),
-        CALL("Channel::receive(timeout)", may, with<C>(receive_one, 1)),
-        CALL("Channel::close()", never, with<C>([](C& c) { return c.close(), "ok"; }, 1)),
-        CALL("Channel::closed()", never, with<C>([](C& c) { return truth(c.closed()); }, 1)),
-        CALL("Channel::size()", never, with<C>([](C& c) { return filled(c.size() == 0); }, 1)),
-    };
-}
-
-std::vector<PublicCall> timer_calls() {
-    using T = Timer;
-    return {
-        CALL("Timer::~Timer()", never, destroyed<T>()),
-        CALL("Timer::start(first, period)", never, with<T>([](T& t) { return t.start(0), "ok"; })),
-        CALL("Timer::cancel()", never, with<T>([](T& t) { return t.cancel(), "ok"; })),
-        CALL("Timer::wait()", may, with<T>([](T& t) { return t.start(0), told(t.wait()); })),
+        TXN_CALL("Store::create_index(txn, name, options)", may,
+                 told(w.store.create_index(t.txn, "by", {.of = w.primary, .key = by_value}))),
+        TXN_CALL(
+            "Store::open_or_create_index(txn, name, options)", may,
+            told(w.store.open_or_create_index(t.txn, "s", {.of = w.primary, .key = by_value}))),
+        CALL("Store::attach_key(name, key)", never, told(w.store.attach_key("s", by_value))),
+        TXN_CALL("get_by(txn, secondary, key, record, access)", may, get_by(w, t)),
+        TXN_CALL("find_by(txn, secondary, key, access)", may,
+                 told(find_by(t.txn, w.secondary, "value").next())),
+        TXN_CALL("scan_by(txn, secondary, low, high, access)", may,
+                 told(scan_by(t.txn, w.secondary).next())),
+        TXN_CALL("SecondaryCursor::next()", may, told(t.by.next())),
+        TXN_CALL("SecondaryCursor::prev()", may, told(t.by.prev())),
+        TXN_CALL("SecondaryCursor::secondary_key()", never,
+                 done([&] { (void)t.by.secondary_key(); })),
+        TXN_CALL("SecondaryCursor::key()", never, done([&] { (void)t.by.key(); })),
+        TXN_CALL("SecondaryCursor::value()", never, done([&] { (void)t.by.value(); })),
     };
 }
 
@@ -300,8 +168,7 @@ std::vector<PublicCall> timer_calls() {
 
 std::vector<PublicCall> public_calls() {
     std::vector<PublicCall> all;
-    for (auto part : {store_calls, txn_calls, object_calls, thread_calls, mutex_calls,
-                      condition_calls, event_calls, semaphore_calls, channel_calls, timer_calls})
+    for (auto part : {store_calls, txn_calls, object_calls, secondary_calls, thread_calls})
         for (PublicCall& call : part()) all.push_back(std::move(call));
     return all;
 }

@@ -13,6 +13,8 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -30,6 +32,7 @@ namespace {
 constexpr const char* kBegin = "<!-- public calls: begin -->\n";
 constexpr const char* kEnd = "<!-- public calls: end -->\n";
 constexpr const char* kForbidden = "-";
+constexpr size_t kHandles = 8;          // that the calls of one situation use up
 constexpr unsigned kLimitSeconds = 60;  // a child that hangs is killed
 
 using Outcomes = std::map<std::string, std::string>;  // by the name of the call
@@ -59,13 +62,32 @@ protected:
         StoreCrash::SetUp();
         ASSERT_EQ(pipe2(pipe_, O_CLOEXEC), 0);
         ASSERT_EQ(write(pipe_[1], "x", 1), 1);
+        ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets_), 0);
+        ASSERT_EQ(write(sockets_[1], "five in all", 11), 11);
+        listen_and_connect();
         calls_ = public_calls();
         std::ranges::stable_sort(calls_, {}, &PublicCall::order);
     }
     void TearDown() override {
-        close(pipe_[0]);
-        close(pipe_[1]);
+        for (const int fd : {pipe_[0], pipe_[1], sockets_[0], sockets_[1], listener_}) close(fd);
+        for (const int client : clients_) close(client);
         StoreCrash::TearDown();
+    }
+
+    // A listening socket, and one connection for each situation.
+    void listen_and_connect() {
+        sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
+        auto* const any = reinterpret_cast<sockaddr*>(&address);
+        socklen_t bytes = sizeof address.sun_family;  // the system chooses a name
+        listener_ = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        ASSERT_EQ(bind(listener_, any, bytes), 0);
+        ASSERT_EQ(listen(listener_, kSituations), 0);
+        bytes = sizeof address;
+        ASSERT_EQ(getsockname(listener_, any, &bytes), 0);
+        for (int& client : clients_) {
+            client = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+            ASSERT_EQ(connect(client, any, bytes), 0);
+        }
     }
 
     // A store with the objects that the calls act on.
@@ -75,19 +97,29 @@ protected:
                 .store = store,
                 .index = {},
                 .empty = {},
+                .primary = {},
+                .secondary = {},
                 .heap = {},
                 .record = {},
                 .point = {},
                 .handle = {},
                 .fd = pipe_[0],
-                .steps = steps_of_run()};
-        w.handle = store.start([]() -> Result<int> { return 1; });
+                .steps = steps_of_run(),
+                .socket = sockets_[0],
+                .listener = listener_};
+        start_handles(w, []() -> Result<int> { return 1; });
+        for (auto& handle : w.handles)
+            while (!w.handle.ready() || !handle.ready()) sleep_for(kMillisecond / 10);
         EXPECT_TRUE(store.run([&](Txn& txn) -> Result<void> {
             w.index = TRY(store.create_index(txn, "i"));
             w.empty = TRY(store.create_index(txn, "empty"));
             TRY(store.create_index(txn, "doomed"));
             w.heap = TRY(store.create_heap(txn, "h"));
             w.record = TRY(w.heap.insert(txn, "value"));
+            w.primary = TRY(store.create_index(txn, "p"));
+            const auto by_value = [](Slice, Slice value, SecondaryKeys& keys) { keys.add(value); };
+            w.secondary = TRY(store.create_index(txn, "s", {.of = w.primary, .key = by_value}));
+            TRY(w.primary.insert(txn, "k", "value"));
             return w.index.insert(txn, "k", "value");
         }));
         on_thread(store, [&] {
@@ -98,16 +130,23 @@ protected:
         });
         return w;
     }
+    template <class F>
+    static void start_handles(World& w, F fn) {
+        w.handle = w.store.start(fn);
+        w.handles.clear();
+        while (w.handles.size() < kHandles) w.handles.push_back(w.store.start(fn));
+    }
     // A transaction for one call. It keeps no record lock, so calls of other such transactions of
     // this thread do not meet it.
     static std::unique_ptr<OpenTxn> open_txn(World& w) {
         auto txn = w.store.begin({.isolation = Isolation::read_committed});
         EXPECT_TRUE(txn);
         const auto savepoint = txn->savepoint();
-        auto open =
-            std::unique_ptr<OpenTxn>(new OpenTxn{std::move(*txn), *savepoint, Index().scan(*txn)});
+        auto open = std::unique_ptr<OpenTxn>(new OpenTxn{
+            std::move(*txn), *savepoint, Index().scan(*txn), find_by(*txn, Index(), "value")});
         open->cursor = w.index.scan(open->txn, "k", "l");
-        EXPECT_TRUE(open->cursor.next().value_or(false));
+        open->by = find_by(open->txn, w.secondary, "value");
+        EXPECT_TRUE(open->cursor.next().value_or(false) && open->by.next().value_or(false));
         return open;
     }
     static void end(std::unique_ptr<OpenTxn> open) {
@@ -186,8 +225,10 @@ protected:
             EXPECT_TRUE(ended->commit());
         });
         EXPECT_TRUE(store.close());
-        OpenTxn txn{std::move(*ended), Savepoint{}, w.index.scan(*ended)};
+        OpenTxn txn{std::move(*ended), Savepoint{}, w.index.scan(*ended),
+                    find_by(*ended, w.secondary, "value")};
         txn.cursor = w.index.scan(txn.txn);
+        txn.by = find_by(txn.txn, w.secondary, "value");
         Outcomes outcomes;
         for (const PublicCall& call : calls_) outcomes[call.name] = outcome(call, w, &txn);
         return outcomes;
@@ -196,14 +237,14 @@ protected:
     Outcomes in_forked_child() {
         Store store = open("forked");
         World w = world(store, Situation::forked);
-        Semaphore release(0);
-        w.handle = store.start([&]() -> Result<int> {
-            TRY(release.acquire());
+        Event release;
+        start_handles(w, [&]() -> Result<int> {
+            TRY(release.wait());
             return 1;
         });
         Outcomes outcomes;
         with_txn_of_a_thread(w, [&](OpenTxn& txn) { outcomes = child_outcomes(w, txn); });
-        release.release();
+        release.set();
         return outcomes;
     }
     Outcomes child_outcomes(World& w, OpenTxn& txn) {
@@ -262,7 +303,9 @@ protected:
     }
 
     std::vector<PublicCall> calls_;
-    int pipe_[2];
+    int pipe_[2], sockets_[2];
+    int listener_ = -1;
+    int clients_[kSituations] = {-1, -1, -1, -1, -1};
 };
 
 std::string table(const std::vector<PublicCall>& calls, const std::vector<Outcomes>& columns) {

@@ -135,6 +135,7 @@ TEST_F(ReadOnly, EveryWriteIsRefused) {
         ASSERT_OK(txn->abort());
     });
     EXPECT_EQ(code_of(store.checkpoint()), ErrorCode::read_only);
+    EXPECT_EQ(code_of(store.give_back_space()), ErrorCode::read_only);
     ASSERT_OK(store.close());
     EXPECT_EQ(state_of("s"), before);
 }

@@ -422,6 +422,12 @@ TEST_F(TxnWatchTest, OldTransactionsEndByThemselves) {
         return {};
     });
     const Nanos began = store.clock().now();
+    // The reader must not be too old as well when the holder is.
+    auto pause = store->start([&]() -> Result<void> {
+        sleep_for(5 * kSecond);
+        return {};
+    });
+    join(pause, ErrorCode::none);
     EXPECT_EQ(value(), "before");  // waits for the lock until then
     EXPECT_GE(store.clock().now() - began, 9 * kSecond);
     EXPECT_LE(store.clock().now() - began, 13 * kSecond);
