@@ -3,7 +3,7 @@ find_package(Python3 REQUIRED COMPONENTS Interpreter)
 
 add_test(NAME layers COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/tools/check_layers.py)
 # What the surface of the code promises: width, lengths, comments, names in documents.
-foreach(check style public_comments prose documents assertions)
+foreach(check style public_comments public_calls prose documents assertions)
     add_test(NAME ${check} COMMAND Python3::Interpreter
         ${CMAKE_SOURCE_DIR}/tools/checks/${check}.py)
     set_tests_properties(${check} PROPERTIES LABELS script TIMEOUT 120)
@@ -24,6 +24,7 @@ if(TARGET lockstep_shared AND NOT LOCKSTEP_SANITIZE)
         ${CMAKE_BINARY_DIR} ${CMAKE_SOURCE_DIR})
     set_tests_properties(install PROPERTIES LABELS script TIMEOUT 600)
 endif()
+include(${CMAKE_SOURCE_DIR}/tests/install/packages.cmake)
 
 if(TARGET lockstep-tpcc AND NOT LOCKSTEP_SANITIZE)
     add_test(NAME kill COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/tests/tpcc/kill_test.py
@@ -33,11 +34,47 @@ if(TARGET lockstep-tpcc AND NOT LOCKSTEP_SANITIZE)
     add_test(NAME soak COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/tests/tpcc/soak_test.py
         $<TARGET_FILE:lockstep-tpcc>)
     set_tests_properties(kill driver soak PROPERTIES LABELS script TIMEOUT 300)
+    if(TARGET sm_metrics_test)
+        # The interpreter that Debian's packages are installed for.
+        find_program(DEBIAN_PYTHON python3 HINTS /usr/bin NO_DEFAULT_PATH REQUIRED)
+        add_test(NAME metrics COMMAND ${DEBIAN_PYTHON}
+            ${CMAKE_SOURCE_DIR}/tests/tools/metrics_test.py $<TARGET_FILE:sm_metrics_test>
+            $<TARGET_FILE:lockstep-tpcc>)
+        set_tests_properties(metrics PROPERTIES LABELS script TIMEOUT 300)
+    endif()
     if(TARGET lockstep)
+        add_executable(control-program ${CMAKE_SOURCE_DIR}/tests/tools/control_program.cc)
+        target_link_libraries(control-program PRIVATE lockstep_flags lockstep_static)
+        list(APPEND LOCKSTEP_TEST_PROGRAMS control-program)
+        add_test(NAME control COMMAND Python3::Interpreter
+            ${CMAKE_SOURCE_DIR}/tests/tools/control_test.py $<TARGET_FILE:lockstep>
+            $<TARGET_FILE:lockstep-tpcc> $<TARGET_FILE:control-program>)
+        set_tests_properties(control PROPERTIES LABELS script TIMEOUT 300)
         add_test(NAME cli COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/tests/tools/cli_test.py
             $<TARGET_FILE:lockstep> $<TARGET_FILE:lockstep-tpcc>)
         set_tests_properties(cli PROPERTIES LABELS script TIMEOUT 300)
     endif()
+endif()
+
+# It runs the program beside it.
+if(TARGET lockstep AND TARGET tools_stat_test)
+    add_dependencies(tools_stat_test lockstep)
+endif()
+
+# The sub-commands of lockstep that copy, save and rewrite stores.
+if(TARGET lockstep AND NOT LOCKSTEP_SANITIZE)
+    foreach(name load salvage compact)
+        add_test(NAME cli_${name} COMMAND Python3::Interpreter
+            ${CMAKE_SOURCE_DIR}/tests/tools/${name}_test.py $<TARGET_FILE:lockstep>)
+        set_tests_properties(cli_${name} PROPERTIES LABELS script TIMEOUT 300)
+    endforeach()
+    add_executable(secondaries-program ${CMAKE_SOURCE_DIR}/tests/tools/secondaries_program.cc)
+    target_link_libraries(secondaries-program PRIVATE lockstep_flags lockstep_static)
+    list(APPEND LOCKSTEP_TEST_PROGRAMS secondaries-program)
+    add_test(NAME cli_secondaries COMMAND Python3::Interpreter
+        ${CMAKE_SOURCE_DIR}/tests/tools/secondaries_test.py $<TARGET_FILE:lockstep>
+        $<TARGET_FILE:secondaries-program>)
+    set_tests_properties(cli_secondaries PROPERTIES LABELS script TIMEOUT 300)
 endif()
 
 # The debugger script against a program that stops in a deadlock.
@@ -71,6 +108,18 @@ if(TARGET lockstep_shared AND NOT LOCKSTEP_SANITIZE AND NOT LOCKSTEP_COVERAGE)
     set_tests_properties(gdb_libraries PROPERTIES LABELS script TIMEOUT 300 SKIP_RETURN_CODE 77)
 endif()
 
+# The example server: its parser, and the whole of it behind Redis's own clients.
+if(TARGET tools_kv_resp_test)
+    target_sources(tools_kv_resp_test PRIVATE
+        ${CMAKE_SOURCE_DIR}/tools/examples/kv_server/resp.cc
+        ${CMAKE_SOURCE_DIR}/tools/examples/kv_server/scan.cc)
+endif()
+if(TARGET kv_server AND NOT LOCKSTEP_SANITIZE AND NOT LOCKSTEP_COVERAGE)
+    add_test(NAME kv_server COMMAND Python3::Interpreter
+        ${CMAKE_SOURCE_DIR}/tests/tools/kv_server_test.py $<TARGET_FILE:kv_server>)
+    set_tests_properties(kv_server PROPERTIES LABELS script TIMEOUT 300 SKIP_RETURN_CODE 77)
+endif()
+
 # A store under valgrind, where io_uring hangs.
 if(TARGET lockstep_static AND NOT LOCKSTEP_SANITIZE AND NOT LOCKSTEP_COVERAGE)
     add_executable(valgrind-program ${CMAKE_SOURCE_DIR}/tests/tools/valgrind_program.cc)
@@ -79,6 +128,20 @@ if(TARGET lockstep_static AND NOT LOCKSTEP_SANITIZE AND NOT LOCKSTEP_COVERAGE)
     add_test(NAME valgrind COMMAND Python3::Interpreter
         ${CMAKE_SOURCE_DIR}/tests/tools/valgrind_test.py $<TARGET_FILE:valgrind-program>)
     set_tests_properties(valgrind PROPERTIES LABELS script TIMEOUT 300 SKIP_RETURN_CODE 77)
+endif()
+
+# The example servers as a client sees them.
+if(TARGET lockstep_static AND NOT LOCKSTEP_SANITIZE AND NOT LOCKSTEP_COVERAGE)
+    foreach(program epoll_server asio_server thread_server server_load)
+        add_executable(example-${program} ${CMAKE_SOURCE_DIR}/tools/examples/${program}.cc)
+        target_link_libraries(example-${program} PRIVATE lockstep_flags lockstep_static)
+        set_target_properties(example-${program} PROPERTIES OUTPUT_NAME ${program}
+            RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/examples)
+        list(APPEND LOCKSTEP_TEST_PROGRAMS example-${program})
+    endforeach()
+    add_test(NAME servers COMMAND Python3::Interpreter
+        ${CMAKE_SOURCE_DIR}/tests/tools/servers_test.py ${CMAKE_BINARY_DIR}/examples)
+    set_tests_properties(servers PROPERTIES LABELS script TIMEOUT 300)
 endif()
 
 # The simulator: one program of all files in tests/sim that are no tests.
@@ -105,6 +168,21 @@ if(TARGET lockstep_tpcc)
 endif()
 target_compile_definitions(fuzz_corpus_test PRIVATE
     FUZZ_CORPUS="${CMAKE_SOURCE_DIR}/tests/fuzz/corpus")
+
+# A screen of `lockstep top`, without the terminal.
+if(TARGET tools_live_top_test)
+    target_sources(tools_live_top_test PRIVATE ${CMAKE_SOURCE_DIR}/tools/cli/live_top.cc
+        ${CMAKE_SOURCE_DIR}/tools/cli/live_text.cc)
+endif()
+
+# The table of public calls: its lines, and the document that shows it.
+if(TARGET sm_public_calls_test)
+    target_sources(sm_public_calls_test PRIVATE
+        ${CMAKE_SOURCE_DIR}/tests/sm/store/public_calls_table.cc
+        ${CMAKE_SOURCE_DIR}/tests/sm/store/public_calls_waits.cc)
+    target_compile_definitions(sm_public_calls_test PRIVATE
+        SM_README="${CMAKE_SOURCE_DIR}/sm/README.md")
+endif()
 
 # A file system of its own, served by a child process.
 if(TARGET sm_fuse_test)

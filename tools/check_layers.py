@@ -7,6 +7,7 @@ Folders of one entry stand beside each other, and neither may include the other.
   x_impl.h is included by x*.cc only
   tpcc/ includes only public headers of the engine
   a public header is spelled <lockstep/x.h> and includes only public headers
+  an example includes public headers and files of its own folder
   files form no cycle
 
 The check lists every offence. The exit status is 0 if there is none."""
@@ -41,6 +42,7 @@ LAYERS = [
     ["tests"],
 ]
 RANK = {folder: rank for rank, folders in enumerate(LAYERS) for folder in folders}
+EXAMPLES = "tools/examples/"  # a project of its own, outside the tree
 ENGINE = ("threads/", "txn/", "sm/")
 INCLUDE = re.compile(r'^\s*#\s*include\s*(?:"([^"]+)"|<(lockstep/[^>]+)>)', re.M)
 
@@ -86,15 +88,16 @@ def code_of(text: str) -> str:
     return re.sub(r"//[^\n]*", "", re.sub(r"/\*.*?\*/", "", text, flags=re.S))
 
 
-def includes(tree: pathlib.Path, text: str):
+def includes(tree: pathlib.Path, name: str, text: str):
     """(path from the root, True if in angle brackets) of every include of a project file."""
+    own = name.rpartition("/")[0] + "/" if name.startswith(EXAMPLES) else ""
     for quoted, public in INCLUDE.findall(text):
-        yield (public_path(tree, public), True) if public else (quoted, False)
+        yield (public_path(tree, public), True) if public else (own + quoted, False)
 
 
 def include_offences(tree: pathlib.Path, name: str, text: str):
     own = folder_of(name)
-    for target, angled in includes(tree, text):
+    for target, angled in includes(tree, name, text):
         folder = folder_of(target)
         if not (tree / target).exists():
             yield f"{name}: includes {target!r}, which does not exist from the root"
@@ -155,7 +158,7 @@ def offences(tree: pathlib.Path):
         if not folder_of(name):
             yield f"{name}: lies in no folder of LAYERS"
             continue
-        graph[name] = {target for target, _ in includes(tree, text)}
+        graph[name] = {target for target, _ in includes(tree, name, text)}
         yield from include_offences(tree, name, text)
         if name.startswith(ENGINE) and name not in SEAMS and not name.startswith(SEAM_FOLDERS):
             for pattern, what in BANNED.items():

@@ -35,8 +35,15 @@ struct [[gnu::packed]] ConfigRecord {
 };
 static_assert(sizeof(ConfigRecord) == 60);
 
+// How a transaction asks for several records of one table.
+enum class Calls : uint8_t {
+    many,    // in one call: get_many, insert_many
+    single,  // one record a call, as in the thesis
+};
+
 struct Database {
     Store* store = nullptr;
+    Calls calls = Calls::many;
     Scale scale;
     RandomConstants constants;
     uint64_t seed = 1;  // of the load

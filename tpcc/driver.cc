@@ -133,6 +133,7 @@ double RunReport::tpm_c() const {
 
 Result<std::unique_ptr<RunReport>> run_terminals(Database& db, const RunSettings& settings,
                                                  ProgressFn progress) {
+    db.calls = settings.calls;
     Controller controller(db, settings, std::move(progress));
     TRY(db.store->start([&]() -> Result<void> { return controller.run(); }, 0).join());
     return controller.report();

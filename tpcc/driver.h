@@ -18,6 +18,7 @@ namespace lockstep::tpcc {
 struct RunSettings {
     ExecutorSettings executor;
     Mix mix = Mix::full;
+    Calls calls = Calls::many;
     uint32_t terminals = 10;    // per warehouse
     uint64_t transactions = 0;  // in total; 0: run for `duration`
     Nanos duration = 30 * kSecond;

@@ -13,6 +13,7 @@
 #include "tpcc/ack.h"
 #include "tpcc/dump.h"
 #include "tpcc/loader.h"
+#include "tpcc/metrics_server.h"
 #include "tpcc/progress.h"
 #include "tpcc/report.h"
 
@@ -217,7 +218,19 @@ int run_program(Settings settings) {
         print_error(directory->path(), store.error());
         return kExitError;
     }
+    std::optional<MetricsServer> metrics;
+    if (settings.metrics) {
+        auto started = MetricsServer::start(*store, *settings.metrics);
+        if (!started) {
+            print_error(directory->path(), started.error());
+            return kExitError;
+        }
+        metrics = std::move(*started);
+        fmt::print("metrics: http://{}:{}/metrics\n", settings.metrics->host, metrics->port());
+        std::fflush(stdout);
+    }
     const auto status = work(*store, settings, *directory, interrupt);
+    metrics.reset();
     if (!status) print_error(directory->path(), status.error());
     const auto closed = store->close();
     if (!closed) print_error(directory->path(), closed.error());

@@ -66,10 +66,10 @@ struct Supplies {
 // Fetches the items and the stocks of all lines up to the first whose item does not exist.
 Result<void> fetch_supplies(Database& db, Txn& txn, const NewOrderInput& in, Supplies& supplies) {
     for (uint8_t i = 0; i < in.ol_cnt; ++i) supplies.items.add(item_key(in.lines[i].i_id));
-    TRY(supplies.items.look_up(db.item, txn));
+    TRY(supplies.items.look_up(db, db.item, txn));
     for (uint8_t i = 0; i < in.ol_cnt && supplies.items.found(i); ++i)
         supplies.stocks.add(stock_key(in.lines[i].supply_w, in.lines[i].i_id));
-    return supplies.stocks.fetch(db.stock, txn, "stock", Access::write);
+    return supplies.stocks.fetch(db, db.stock, txn, "stock", Access::write);
 }
 
 // Takes the line's item from the stock; the line's row goes to rows[line.number - 1].
@@ -113,7 +113,11 @@ Result<void> insert_lines(Database& db, Txn& txn, const NewOrderInput& in, uint3
         keys[i] = line_key(in.w, in.d, o_id, static_cast<uint32_t>(i + 1));
         records[i] = {keys[i], bytes_of(rows[i])};
     }
-    return db.order_line.insert_many(txn, {records, count});
+    if (db.calls == Calls::many) [[likely]]
+        return db.order_line.insert_many(txn, {records, count});
+    for (const NewRecord& record : std::span(records, count))
+        TRY(db.order_line.insert(txn, record.key, record.value));
+    return {};
 }
 
 // False: an item does not exist. The unused item of a rollback has the last number; the other lines

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "tpcc/database.h"
+
 namespace lockstep::tpcc {
 
 template <class T>
@@ -24,6 +26,8 @@ inline const Names<TeamPolicy> kTeamPolicies = {{"last-leaver", TeamPolicy::last
                                                 {"oldest", TeamPolicy::oldest}};
 inline const Names<TeamGate> kTeamGates = {
     {"t-gated", TeamGate::t_gated}, {"d-gated", TeamGate::d_gated}, {"c-gated", TeamGate::c_gated}};
+
+inline const Names<Calls> kCalls = {{"many", Calls::many}, {"single", Calls::single}};
 
 template <class T>
 CLI::IsMember one_of(const Names<T>& names) {

@@ -11,6 +11,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "tpcc/scripts.h"
 #include "tpcc/teams.h"
 
 namespace lockstep::tpcc {
@@ -81,6 +82,7 @@ Json settings_json(const Results& r) {
             {"workers", s.workers},
             {"terminals_per_warehouse", s.run.terminals},
             {"txn", s.mix_name},
+            {"calls", s.calls_name},
             {"durability", s.durability_name},
             {"isolation", s.isolation_name},
             {"steps", s.steps_name},
@@ -98,6 +100,8 @@ Json settings_json(const Results& r) {
             {"think", s.run.think},
             {"pool_bytes", r.options.pool_bytes},
             {"log_bytes", r.options.log_bytes},
+            {"metrics", s.metrics.has_value()},
+            {"control", s.control},
             {"io", r.after.io_backend},
             {"log_durability", r.after.log_durability}};
 }
@@ -320,7 +324,7 @@ bool draw_picture(const Results& results, const std::string& file) {
         fmt::print(stderr, "lockstep-tpcc: --picture: {}\n", written.error().text());
         return false;
     }
-    const auto script = std::filesystem::path(LOCKSTEP_SOURCE_DIR) / "tpcc" / "plot.py";
+    const auto script = script_path("tpcc/plot.py");
     const int status =
         run_command({python_with_matplotlib(), script.c_str(), data.c_str(), file.c_str()}, false);
     std::filesystem::remove(data);

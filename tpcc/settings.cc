@@ -1,6 +1,7 @@
 // settings.cc - the command line (CLI11), and store options that fit the data.
 #include "tpcc/settings.h"
 
+#include <arpa/inet.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -72,7 +73,7 @@ uint64_t default_pool_bytes(const Settings& s, uint64_t data_bytes) {
 uint64_t rounded_up(uint64_t bytes, uint64_t unit) { return (bytes + unit - 1) / unit * unit; }
 
 struct RawArguments {
-    std::string pool, log;
+    std::string pool, log, metrics;
     uint32_t warehouses = 4;
     double duration = 30, warmup = 3;
     bool check_only = false;
@@ -162,6 +163,11 @@ void add_run_options(CLI::App& app, Settings& s, RawArguments& raw) {
                    "Maximum number of times a waiter is overtaken under that policy")
         ->check(CLI::Range(0u, 65535u))
         ->capture_default_str();
+    app.add_option("--calls", s.calls_name,
+                   "How transactions ask for several records of a table: in one call (many), or "
+                   "one record a call (single), as in the thesis")
+        ->check(one_of(kCalls))
+        ->capture_default_str();
     add_team_options(app, s);
     app.add_option("--ack-fd", s.run.executor.ack_fd,
                    "Write a line to this descriptor after each durable commit")
@@ -181,6 +187,22 @@ void add_output_options(CLI::App& app, Settings& s, RawArguments& raw) {
             "FILE"));
     app.add_option("--delivery-log", s.delivery_file,
                    "Write the results of the deferred deliveries to this file");
+    app.add_option(
+           "--metrics", raw.metrics,
+           "Serve Prometheus metrics at http://127.0.0.1:PORT/metrics; ADDRESS:PORT listens "
+           "elsewhere, port 0 takes a free one and prints it")
+        ->type_name("PORT")
+        ->check(CLI::Validator(
+            [](std::string& text) {
+                return parse_metrics_address(text)
+                           ? ""
+                           : "is not a port or an IPv4 ADDRESS:PORT: " + text;
+            },
+            ""));
+    app.add_flag(
+        "--control", s.control,
+        "Let `lockstep top`, `stat`, `locks`, `transactions`, `end` and `checkpoint` see the "
+        "open store (Options::control)");
     app.add_option("--dump", s.dump_directory,
                    "Write every table as CSV into this directory and exit");
     app.add_flag("--check-only", raw.check_only,
@@ -218,7 +240,9 @@ void convert(Settings& s, const RawArguments& raw, bool warehouses_given, bool w
     if (!raw.log.empty()) s.log_bytes = *parse_size(raw.log);
     if (raw.check_only) s.action = Action::check_only;
     if (!s.dump_directory.empty()) s.action = Action::dump;
+    if (!raw.metrics.empty()) s.metrics = parse_metrics_address(raw.metrics);
     s.run.mix = kMixes.at(s.mix_name);
+    s.run.calls = kCalls.at(s.calls_name);
     s.run.duration = static_cast<Nanos>(raw.duration * static_cast<double>(kSecond));
     s.run.warmup = s.run.transactions && !warmup_given
                        ? 0
@@ -274,6 +298,7 @@ Options Settings::store_options(uint32_t warehouses_now, uint64_t existing_bytes
     options.lock_stage = {.policy = kLockPolicies.at(lock_policy_name),
                           .bypass_max = lock_bypass_max};
     options.steps = steps;
+    options.control = control;
     return options;
 }
 
@@ -298,6 +323,20 @@ std::optional<uint64_t> parse_size(const std::string& text) {
     }
     if (value == 0 || value > (UINT64_MAX >> shift)) return std::nullopt;
     return value << shift;
+}
+
+std::optional<MetricsAddress> parse_metrics_address(const std::string& text) {
+    MetricsAddress address;
+    const size_t colon = text.rfind(':');
+    if (colon != std::string::npos) address.host = text.substr(0, colon);
+    const std::string port = text.substr(colon == std::string::npos ? 0 : colon + 1);
+    const char* end = port.data() + port.size();
+    const auto [rest, error] = std::from_chars(port.data(), end, address.port);
+    in_addr parsed{};
+    if (port.empty() || error != std::errc{} || rest != end ||
+        inet_pton(AF_INET, address.host.c_str(), &parsed) != 1)
+        return std::nullopt;
+    return address;
 }
 
 std::string format_size(uint64_t bytes) {

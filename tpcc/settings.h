@@ -8,6 +8,12 @@
 
 namespace lockstep::tpcc {
 
+// Where to serve metrics.
+struct MetricsAddress {
+    std::string host = "127.0.0.1";  // IPv4, in numbers
+    uint16_t port = 0;               // 0: the system chooses
+};
+
 enum class Action : uint8_t { run, check_only, dump };
 
 struct Settings {
@@ -18,11 +24,13 @@ struct Settings {
     std::string mix_name = "mix", durability_name = "lazy", isolation_name = "serializable",
                 io_name = "automatic", steps_name = "off", ctx_points_name = "manual",
                 team_policy_name = "last-leaver", team_gate_name = "t-gated",
-                lock_policy_name = "fifo";
+                lock_policy_name = "fifo", calls_name = "many";
     uint32_t lock_bypass_max = LockStageOptions{}.bypass_max;
     StepsOptions steps;
     uint64_t pool_bytes = 0, log_bytes = 0;  // 0: sized to the data
     std::string dump_directory, json_file, picture_file, ack_check_file, delivery_file;
+    std::optional<MetricsAddress> metrics;  // none: metrics are not served
+    bool control = false;                   // Options::control
     RunSettings run;
 
     // Store options for `warehouses_now` warehouses, or for `existing_bytes` of an existing
@@ -42,5 +50,7 @@ ParsedCommandLine parse_command_line(int argc, const char* const* argv);
 // A number of bytes from "512M", "2G" or "100000"; empty if the text is not a size.
 std::optional<uint64_t> parse_size(const std::string& text);
 std::string format_size(uint64_t bytes);
+// The address from "9464" or "0.0.0.0:9464"; empty if the text is neither.
+std::optional<MetricsAddress> parse_metrics_address(const std::string& text);
 
 }  // namespace lockstep::tpcc

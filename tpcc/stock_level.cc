@@ -33,7 +33,7 @@ Result<void> stock_level(Database& db, Txn& txn, const StockLevelInput& in, Stoc
         stocks.clear();
         while (item != items_end && !stocks.full())
             stocks.add(stock_key(in.w, *item++), sizeof(StockRecord::quantity));
-        TRY(stocks.fetch(db.stock, txn, "stock"));
+        TRY(stocks.fetch(db, db.stock, txn, "stock"));
         for (size_t i = 0; i < stocks.size(); ++i)
             out.low_stock += stocks[i].quantity < in.threshold;
     }

@@ -103,14 +103,17 @@ public:
     bool good(size_t i) const { return lookups_[i].found && lookups_[i].bytes >= bytes_min<R>(); }
 
     // A missing row is not an error here.
-    Result<void> look_up(const Index& index, Txn& txn, Access access = Access::read) {
+    Result<void> look_up(const Database& db, const Index& index, Txn& txn,
+                         Access access = Access::read) {
+        if (db.calls == Calls::single) [[unlikely]]
+            return look_up_singly(index, txn, access);
         TRY(index.get_many(txn, {lookups_, size_}, access));
         return {};
     }
     // A missing row is an error.
-    Result<void> fetch(const Index& index, Txn& txn, const char* what,
+    Result<void> fetch(const Database& db, const Index& index, Txn& txn, const char* what,
                        Access access = Access::read) {
-        TRY(look_up(index, txn, access));
+        TRY(look_up(db, index, txn, access));
         for (size_t i = 0; i < size_; ++i)
             if (!good(i)) [[unlikely]]
                 return missing_row(what, keys_[i]);
@@ -118,6 +121,16 @@ public:
     }
 
 private:
+    // Leaves the hints empty: a later patch searches again.
+    [[gnu::noinline]] Result<void> look_up_singly(const Index& index, Txn& txn, Access access) {
+        for (Lookup& lookup : std::span(lookups_, size_)) {
+            const auto bytes = TRY(index.get(txn, lookup.key, lookup.buffer, access));
+            lookup.found = bytes.has_value();
+            lookup.bytes = bytes.value_or(0);
+        }
+        return {};
+    }
+
     size_t size_ = 0;
     R records_[N];
     RowKey keys_[N];

@@ -89,12 +89,15 @@ void TransactionTable::Impl::prepare(Transaction& txn, TxnShard& shard, const Tx
     DCHECK(txn.locks.locks_held == 0 && txn.locks.waiting.load() == nullptr);  // TX-2
     DCHECK(txn.first_lsn.load(std::memory_order_relaxed) == 0 && txn.undo.bytes == 0);
     ++txn.generation;
-    txn.shard = static_cast<uint32_t>(&shard - shards.get());
-    note(txn.state, TxnState::active);
+    DCHECK(!txn.internal && txn.reaper == nullptr);
+    note(txn.shard, static_cast<uint32_t>(&shard - shards.get()));
+    note(txn.began, threads::now_coarse());
+    // Behind id and shard, for threads that look from outside.
+    std::atomic_ref(txn.state).store(TxnState::active, std::memory_order_release);
     txn.isolation = options.isolation;
     txn.durability = options.durability;
     txn.read_only = options.read_only;
-    txn.must_abort = false;
+    txn.heed = Heed::nothing;
     txn.thread = threads::current();
     txn.thread_id = txn.thread->id;
     note(txn.last_lsn.value, kLsnNone.value);
@@ -150,6 +153,7 @@ bool TransactionTable::Impl::add_chunk(TxnShard& shard) {
     for (uint32_t slot = first; slot < std::min(first + kTxnChunk, slots); ++slot) {
         Transaction& txn = at(slot);
         txn.slot = txn.locks.slot = slot;
+        txn.undo.heed = &txn.heed;
         locks.add_owner(txn.locks);
         SpinGuard guard(shard.lock);
         txn.next_free = shard.free_head;
@@ -282,7 +286,8 @@ std::vector<Transaction*> TransactionTable::unfinished() {
     std::vector<Transaction*> found;
     const uint32_t used = std::min(impl_->chunks_used.load() * kTxnChunk, impl_->slots);
     for (uint32_t slot = 0; slot < used; ++slot)
-        if (Transaction& txn = impl_->at(slot); txn.state == TxnState::active)
+        if (Transaction& txn = impl_->at(slot);
+            txn.state == TxnState::active || txn.state == TxnState::undone)
             found.push_back(&txn);
     return found;
 }
@@ -311,6 +316,33 @@ std::vector<TransactionTable::Live> TransactionTable::live() const {
     }
     return list;
 }
+
+std::vector<TransactionTable::Seen> TransactionTable::seen() const {
+    const auto read = [](auto& field) {
+        return std::atomic_ref(field).load(std::memory_order_relaxed);
+    };
+    std::vector<Seen> list;
+    const uint32_t end = std::min(impl_->chunks_used.load() * kTxnChunk, impl_->slots);
+    for (uint32_t slot = 0; slot < end; ++slot) {
+        Transaction& txn = impl_->at(slot);
+        const TxnState state = read(txn.state);
+        if (state == TxnState::free) continue;
+        const Seen entry{.id = TxnId{read(txn.id.value)},
+                         .slot = slot,
+                         .worker = read(txn.shard),
+                         .state = state,
+                         .internal = read(txn.internal),
+                         .waits = txn.locks.waiting.load(std::memory_order_relaxed) != nullptr,
+                         .first = Lsn{txn.first_lsn.load(std::memory_order_acquire)},
+                         .last = Lsn{read(txn.last_lsn.value)},
+                         .began = read(txn.began)};
+        // Ended meanwhile, and perhaps another one has begun: it is too young to be of interest.
+        if (read(txn.id.value) == entry.id.value && entry.id != kTxnNone) list.push_back(entry);
+    }
+    return list;
+}
+
+Transaction& TransactionTable::at(uint32_t slot) { return impl_->at(slot); }
 
 Lsn TransactionTable::oldest_first_lsn() const {
     impl_->log.wait_until_published();

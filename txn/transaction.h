@@ -1,7 +1,9 @@
 // transaction.h - the transaction object, the table of live transactions, and the commit protocol.
 //
 // States     free -> active (begin) -> committed (commit) -> free;
-//            active -> aborting (rollback by sm/) -> free (finish_abort).
+//            active -> aborting (rollback by sm/) -> free (finish_abort);
+//            active -> aborting (another thread, see reaper) -> undone (finish_undone) -> free
+//            (finish_abort, by its own thread).
 // Invariants TX-1 A transaction that wrote has first_lsn <= every record of it. Checkpoints keep
 //                 the log from the least first_lsn.
 //            TX-2 Locks are released only after the commit record is in the log (early release) or
@@ -28,7 +30,7 @@
 
 namespace lockstep::txn {
 
-enum class TxnState : uint8_t { free, active, committed, aborting };
+enum class TxnState : uint8_t { free, active, committed, aborting, undone };
 
 // Size and alignment of a slot in each transaction for the layer above. Zeroed when the object is
 // made, and never touched here.
@@ -43,14 +45,22 @@ struct Transaction {
     Isolation isolation = Isolation::serializable;
     Durability durability = Durability::durable;
     bool read_only = false;
-    bool must_abort = false;             // an error left it unable to go on,
-    ErrorCode abort_cause{};             // this one; counts only with must_abort
+    // What its next operation must heed. Written by user threads of its worker only.
+    Heed heed = Heed::nothing;
+    // The engine's own: it has no handle, and nothing ends it from outside. False between uses.
+    bool internal = false;
+    ErrorCode abort_cause{};             // counts only with Heed::failed: the error that did it
     threads::Thread* thread = nullptr;   // the user thread it belongs to
     uint64_t thread_id = 0;              // the id of that thread: Thread objects are reused
     std::atomic<uint64_t> first_lsn{0};  // 0 = has not written, or has ended; read by checkpoints
     Lsn last_lsn{};
     Lsn undo_next{};  // while aborting
     UndoCredit undo;
+    Nanos began = 0;  // time of the worker's turn that began it
+    // A thread of the same worker rolls it back, or has: null or that thread. Its own thread is
+    // between two operations and stays outside until the state is `undone`.
+    threads::Thread* reaper = nullptr;
+    uint64_t ended_number = 0;  // of the error, if it was ended from outside
     uint32_t savepoints = 0;
     // Grows with every use of the object, so that stale handles are recognised.
     uint64_t generation = 0;
@@ -58,6 +68,16 @@ struct Transaction {
     uint32_t next_free = 0;  // the table's free list
     // For the layer above, see kUpperBytes.
     alignas(kUpperAlign) std::byte upper[kUpperBytes]{};
+
+    // Nothing but a rollback is possible any more.
+    bool must_abort() const { return heed > Heed::log_scarce; }
+    // Ended from outside: by an operator, Handle::cancel(), its age, or because it pins the log.
+    bool ended_outside() const { return heed > Heed::failed; }
+    // May the current user thread work on it?
+    bool runs_here() const {
+        return (reaper != nullptr && state != TxnState::undone ? reaper : thread) ==
+               threads::current();
+    }
 };
 
 class TransactionTable {
@@ -93,6 +113,8 @@ public:
     // Appends the end record if sm/ has undone everything, releases locks, frees the object.
     // Without the record the transaction is a loser in the log: the next restart undoes it.
     void finish_abort(Transaction& txn, bool undone);
+    // The same for a reaper: the object stays in state `undone` until finish_abort().
+    void finish_undone(Transaction& txn, bool undone);
 
     // The least first_lsn of all live transactions that wrote, or kLsnMax. Like live(), it calls
     // wait_until_published() first. A call after a checkpoint's begin record therefore misses no
@@ -104,6 +126,20 @@ public:
         TxnState state;
     };
     std::vector<Live> live() const;  // for checkpoints: all that have written and not ended
+    // A transaction as other kernel threads see it, at some moment of the call.
+    struct Seen {
+        TxnId id;
+        uint32_t slot, worker;  // the worker whose threads may look at the object
+        TxnState state;
+        bool internal, waits;  // waits: for a lock
+        Lsn first, last;       // first: kLsnNone if it has not written
+        Nanos began;
+    };
+    // All that have begun and not ended. Any kernel thread; never blocks.
+    std::vector<Seen> seen() const;
+    // The object in `slot`. Only user threads of its worker may use what is not atomic in it, and
+    // they must find the id and the state that they expect.
+    Transaction& at(uint32_t slot);
     void set_next_id(TxnId next);
     TxnId next_id() const;
     // Transactions that have begun and not ended. A snapshot.

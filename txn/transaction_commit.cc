@@ -68,8 +68,9 @@ Result<Lsn> TransactionTable::commit(Transaction& txn) {
     Impl& table = *impl_;
     table.assert_state(txn);
     CHECK(txn.state == TxnState::active);
-    DCHECK(txn.thread == threads::current());
-    DCHECK(!txn.must_abort);
+    DCHECK(txn.thread == threads::current() && txn.reaper == nullptr);
+    // What came from outside after the call began comes too late.
+    DCHECK(txn.heed != Heed::failed);
     Lsn end = kLsnNone, must_be_durable = kLsnNone;
     const bool durable = txn.durability == Durability::durable;
     if (txn.first_lsn.load(std::memory_order_relaxed) != 0) {
@@ -93,15 +94,23 @@ Result<Lsn> TransactionTable::commit(Transaction& txn) {
     return end;
 }
 
-void TransactionTable::finish_abort(Transaction& txn, bool undone) {
+void TransactionTable::finish_undone(Transaction& txn, bool undone) {
     Impl& table = *impl_;
     CHECK(txn.state == TxnState::active || txn.state == TxnState::aborting);
     table.assert_state(txn);
+    DCHECK(txn.runs_here());
     DCHECK(undone || table.log.failed());
     if (undone && txn.first_lsn.load(std::memory_order_relaxed) != 0)
         table.append_last(txn, TxnLogKind::end, TxnState::aborting);
     table.release_locks_and_undo(txn, kLsnNone);
-    table.recycle_slot(txn);
+    note(txn.state, TxnState::undone);
+}
+
+void TransactionTable::finish_abort(Transaction& txn, bool undone) {
+    if (txn.state != TxnState::undone) finish_undone(txn, undone);
+    DCHECK(txn.state == TxnState::undone);
+    txn.reaper = nullptr;
+    impl_->recycle_slot(txn);
 }
 
 }  // namespace lockstep::txn

@@ -82,7 +82,7 @@ struct TransactionTable::Impl {
     void assert_state(const Transaction& txn) const {
         DCHECK(txn.slot < slots && &at(txn.slot) == &txn);
         DCHECK(txn.shard < workers);
-        DCHECK(txn.state <= TxnState::aborting && txn.locks.slot == txn.slot);
+        DCHECK(txn.state <= TxnState::undone && txn.locks.slot == txn.slot);
         DCHECK(txn.state == TxnState::free || txn.id.value != 0);
         DCHECK(txn.first_lsn.load(std::memory_order_relaxed) <= txn.last_lsn.value);
         DCHECK(txn.locks.txn == txn.id || txn.state == TxnState::free);

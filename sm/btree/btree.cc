@@ -17,6 +17,11 @@ BTree::BTree(Env& env, ObjectId id, PageId root) : env_(env), id_(id), root_(roo
     lock_.escalates = id != kCatalogObject;
 }
 
+Upkeep* BTree::ask_upkeep(txn::Transaction& txn) const {
+    DCHECK(threads::current()->latch_depth == 0);
+    return local_of(txn).kept_up == id_ ? nullptr : upkeep();
+}
+
 Result<PageId> BTree::create(Env& env, ObjectId id, txn::Transaction* txn) {
     PageReservation space = TRY(env.space->prepare(1));
     const PageId root = space.pages[0];

@@ -46,6 +46,8 @@ namespace node {
 class SearchKey;
 }
 struct LeafHint;
+class Crew;
+class Upkeep;
 enum class ChangeRole : uint8_t;
 enum class LogKind : uint16_t;
 
@@ -67,6 +69,11 @@ public:
     txn::ObjectLock& lock() { return lock_; }
     // Its pages may belong to another object now, so the ghost cleaner skips it.
     bool destroyed() const { return destroyed_; }
+
+    // From now on each change goes through `upkeep`, which must outlive the tree. Null: no longer.
+    // The caller holds S on the object or more, or is alone (UP-1).
+    void set_upkeep(Upkeep* upkeep) { upkeep_.store(upkeep, std::memory_order_release); }
+    Upkeep* upkeep() const { return upkeep_.load(std::memory_order_acquire); }
 
     // True and the value if the key exists; false otherwise. Except at read_committed, the answer
     // holds until the transaction ends.
@@ -119,7 +126,8 @@ public:
 
     using Report = StructureReport;
     // Checks every invariant; the tree must be quiet.
-    Result<Report> verify();
+    // On the calling thread, or on the crew's.
+    Result<Report> verify(Crew* crew = nullptr);
 
     struct Stats {
         std::atomic<uint64_t> splits{0}, merges{0}, restarts{0}, latched_descents{0},
@@ -242,6 +250,12 @@ private:
     [[gnu::always_inline]] Result<bool> lock_in_team(txn::Transaction& txn, const SearchKey& key,
                                                      txn::LockName name, txn::LockMode mode,
                                                      Position& pos);
+    // The upkeep to hand a change of `txn` over to, which holds the key's lock (UP-1). Null: none,
+    // or it is the upkeep's own change.
+    Upkeep* upkeep_for(txn::Transaction& txn) const {
+        return upkeep_.load(std::memory_order_acquire) == nullptr ? nullptr : ask_upkeep(txn);
+    }
+    [[gnu::cold, gnu::noinline]] Upkeep* ask_upkeep(txn::Transaction& txn) const;
     // True: the root is of `level` and has room already.
     Result<bool> grow(unsigned level, size_t extra);
     Result<void> shrink_root();
@@ -249,6 +263,8 @@ private:
     Env& env_;
     const ObjectId id_;
     const PageId root_;
+    // Beside what every operation reads anyway. See upkeep.h.
+    std::atomic<Upkeep*> upkeep_{nullptr};
     txn::ObjectLock lock_;
     bool destroyed_ = false;  // under the ghost cleaner's turn
     Stats stats_;

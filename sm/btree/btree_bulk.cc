@@ -26,23 +26,32 @@ static_assert(kGroup * sizeof(PageId) <= sizeof(PageReservation::pages));  // on
 // A node being filled: full keys, because its prefix is known only when its fences are.
 struct Draft {
     struct Entry {
-        std::string key, value;
-        uint16_t flags = 0;
+        uint32_t at;  // of the key in `text`; the value follows
+        uint16_t key_bytes, value_bytes, flags;
     };
     std::vector<Entry> entries;
+    std::string text;  // keys and values, so that an entry needs no memory of its own
     std::string low;
     PageId first_child = kPageNone;
     size_t bytes = 0;  // without prefix truncation: never too little
 
     size_t cost(size_t key, size_t value) const { return kSlotCost + key + value; }
+    Slice key(const Entry& e) const { return Slice(text).substr(e.at, e.key_bytes); }
+    Slice value(const Entry& e) const {
+        return Slice(text).substr(e.at + e.key_bytes, e.value_bytes);
+    }
+    Slice last_key() const { return key(entries.back()); }
     // `fence`: longest upper fence the node can get if the entry goes in.
     bool has_room(size_t key, size_t value, size_t fence, size_t limit) const {
         return entries.empty() || bytes + cost(key, value) + low.size() + fence <= limit;
     }
     void add(Slice key, Slice value, uint16_t flags) {
-        DCHECK(entries.empty() || entries.back().key < key);
+        DCHECK(entries.empty() || last_key() < key);
+        DCHECK(key.size() + value.size() <= kPageBytes);
         bytes += cost(key.size(), value.size());
-        entries.push_back({std::string(key), std::string(value), flags});
+        entries.push_back({static_cast<uint32_t>(text.size()), static_cast<uint16_t>(key.size()),
+                           static_cast<uint16_t>(value.size()), flags});
+        text.append(key).append(value);
     }
 };
 
@@ -66,7 +75,7 @@ public:
     Result<void> leaf_entry(Slice key, Slice value, uint16_t flags) {
         // A separator is at most one byte longer than the key on its left.
         if (!draft_.has_room(key.size(), value.size(), key.size() + 1, limit_))
-            TRY(close(separator(draft_.entries.back().key, key), 0));
+            TRY(close(separator(draft_.last_key(), key), 0));
         draft_.add(key, value, flags);
         return {};
     }
@@ -87,8 +96,7 @@ private:
     // there.
     Result<void> close(Slice high, unsigned level) {
         assert_state();
-        DCHECK(Slice(draft_.low) < high &&
-               (draft_.entries.empty() || draft_.entries.back().key < high));
+        DCHECK(Slice(draft_.low) < high && (draft_.entries.empty() || draft_.last_key() < high));
         DCHECK((level == 0) == (draft_.first_child == kPageNone));
         std::string fence(high);
         finished_.push_back({std::move(draft_), fence, false});
@@ -108,8 +116,9 @@ private:
     Result<void> write_level(std::vector<ChildRef> children, unsigned level);
     static std::string records_of(const Draft& draft, size_t prefix_bytes) {
         std::string out;
+        out.reserve(kPageBytes);
         for (const Draft::Entry& e : draft.entries)
-            RecordWriter{out}.add(e.flags, {}, Slice(e.key).substr(prefix_bytes), e.value);
+            RecordWriter{out}.add(e.flags, {}, draft.key(e).substr(prefix_bytes), draft.value(e));
         return out;
     }
 

@@ -15,7 +15,7 @@
 
 #include "sm/btree/btree_impl.h"
 #include "sm/btree/overflow.h"
-#include "sm/core/lock_error.h"
+#include "sm/core/lock_wait.h"
 #include "threads/base/mutants.h"
 
 namespace lockstep::sm {
@@ -44,7 +44,7 @@ BTreeCursor::BTreeCursor(BTree& tree, txn::Transaction& txn, Slice low, Slice hi
 }
 
 inline Result<void> BTreeCursor::lock(txn::LockName name, LockMode mode) {
-    return tree_.env().locks->lock_record(txn_.locks, tree_.lock(), name, mode);
+    return tree_.env().locks->ask_record(txn_.locks, tree_.lock(), name, mode);
 }
 // The same for what was read under `hold`: the lock is tried under the latch and waited for
 // without it (BT-3). Releasing the latch first would let a waiting writer in before every
@@ -204,7 +204,7 @@ void BTreeCursor::leave_record() {
     Position& pos, const OptimisticPage* before, Slice key, bool leaf_changed, SharedPage& hold) {
     const txn::LockName name = name_of(key);
     if (auto locked = lock_key(name, hold); !locked) [[unlikely]]
-        return key_lock_error(locked.error(), key);
+        TRY(wait_for_key(*tree_.env().locks, txn_.locks, locked.error(), key));
     const Page& page = *pos.at.page;
     const bool is_ghost = ghost(page, pos.slot), is_overflow = overflow(page, pos.slot);
     OverflowRef ref{};
@@ -255,7 +255,7 @@ Result<BTreeCursor::Step> BTreeCursor::take_overflow(const OverflowRef& ref, txn
         if (serializable() && !MUTANT(scan_end_unprotected))
             if (auto locked = lock(txn::end_lock_name(tree_.id()), LockMode::gap_read, hold);
                 !locked) [[unlikely]]
-                return end_lock_error(locked.error());
+                TRY(wait_for_end(*tree_.env().locks, txn_.locks, locked.error()));
         return pos.at.valid() ? Step::end : Step::again;
     }
     before = pos.at;
@@ -292,10 +292,16 @@ Result<BTreeCursor::Step> BTreeCursor::take_overflow(const OverflowRef& ref, txn
     if (bounded_ && (changed || !inside_) && beyond(key)) [[unlikely]] {
         if (serializable() && !MUTANT(scan_bound_unprotected))
             if (auto locked = lock(name_of(key), LockMode::gap_read, hold); !locked) [[unlikely]]
-                return key_lock_error(locked.error(), key);
+                TRY(wait_for_key(*tree_.env().locks, txn_.locks, locked.error(), key));
         return pos.at.valid() && (!before.page || before.valid()) ? Step::end : Step::again;
     }
     return take(pos, before.page ? &before : nullptr, key, changed, hold);
+}
+
+Result<void> BTreeCursor::wait_above(const Error& refused) {
+    txn::LockManager& locks = *tree_.env().locks;
+    return bounded_ ? wait_for_gap(locks, txn_.locks, refused, high_)
+                    : wait_for_end(locks, txn_.locks, refused);
 }
 
 // Protects the gap above the place where a backward scan begins: up to the next key, in this leaf
@@ -305,7 +311,7 @@ Result<BTreeCursor::Step> BTreeCursor::first_backward(Position& pos, SharedPage&
     if (!TRY(tree_.next_key(*pos.at.page, pos.slot, &pos.at, above)) || !pos.at.valid())
         return Step::again;
     if (auto locked = lock(above.name, LockMode::gap_read, hold); !locked) [[unlikely]]
-        return bounded_ ? gap_lock_error(locked.error(), high_) : end_lock_error(locked.error());
+        TRY(wait_above(locked.error()));
     if (!pos.at.valid() || !above.valid()) return Step::again;
     gap_above_locked_ = true;
     return Step::record;
@@ -369,7 +375,7 @@ Result<BTreeCursor::Step> BTreeCursor::backward(unsigned tries) {
     if (bounded_ && !inside_ && beyond(key)) [[unlikely]]
         return false;
     if (auto locked = lock(name_of(key), mode_); !locked) [[unlikely]]
-        return key_lock_error(locked.error(), key);
+        TRY(wait_for_key(*tree_.env().locks, txn_.locks, locked.error(), key));
     if (slots(page)[slot].bits & (kGhost | kOverflow)) [[unlikely]]
         return false;
     copy_value(node::value(page, slot));

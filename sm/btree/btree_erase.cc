@@ -2,7 +2,8 @@
 // undoable.
 #include "sm/btree/btree_impl.h"
 #include "sm/core/cleanup.h"
-#include "sm/core/lock_error.h"
+#include "sm/core/lock_wait.h"
+#include "sm/core/upkeep.h"
 
 namespace lockstep::sm {
 
@@ -37,9 +38,11 @@ Result<bool> BTree::erase(txn::Transaction& txn, Slice key) {
     }
     const node::SearchKey wanted(key);
     if (auto locked =
-            env_.locks->lock_record(txn.locks, lock_, wanted.lock_name(id_), txn::LockMode::X);
+            env_.locks->ask_record(txn.locks, lock_, wanted.lock_name(id_), txn::LockMode::X);
         !locked) [[unlikely]]
-        return key_lock_error(locked.error(), wanted);
+        TRY(wait_for_key(*env_.locks, txn.locks, locked.error(), wanted));
+    if (Upkeep* upkeep = upkeep_for(txn)) [[unlikely]]
+        return upkeep->erase(txn, key);
     BTree::Target t;
     TRY(latch_for(txn, wanted, true, t));
     if (!t.found || ghost(*t.page, t.slot)) return false;

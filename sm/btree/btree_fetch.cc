@@ -9,7 +9,7 @@
 //            while the lock is taken.
 #include "sm/btree/btree_descent.h"
 #include "sm/btree/overflow.h"
-#include "sm/core/lock_error.h"
+#include "sm/core/lock_wait.h"
 #include "threads/base/hints.h"
 #include "threads/base/mutants.h"
 #include "threads/steps/ctx.h"
@@ -110,8 +110,8 @@ inline Result<bool> BTree::lock_in_team(txn::Transaction& txn, const SearchKey& 
     const bool located = Descent::locate_ahead(*this, txn, key, name, pos, expected);
     const bool uncached = located && expected == Expect::uncached && pos.found;
     if (uncached && threads::worker_local.prefetch) prefetch_record(pos, kRecordAhead);
-    if (auto locked = env_.locks->lock_record(txn.locks, lock_, name, mode); !locked) [[unlikely]]
-        return key_lock_error(locked.error(), key);
+    if (auto locked = env_.locks->ask_record(txn.locks, lock_, name, mode); !locked) [[unlikely]]
+        TRY(wait_for_key(*env_.locks, txn.locks, locked.error(), key));
     if (!uncached) return located;
     CTX(record);
     return revalidate(key, pos);
@@ -127,9 +127,9 @@ Result<bool> BTree::fetch_specially(txn::Transaction& txn, Slice key, ValueOut& 
     bool located = false;
     if (threads::worker_local.points)
         located = TRY(lock_in_team(txn, wanted, name, txn::LockMode::S, pos));
-    else if (auto locked = env_.locks->lock_record(txn.locks, lock_, name, txn::LockMode::S);
+    else if (auto locked = env_.locks->ask_record(txn.locks, lock_, name, txn::LockMode::S);
              !locked)
-        return key_lock_error(locked.error(), wanted);
+        TRY(wait_for_key(*env_.locks, txn.locks, locked.error(), wanted));
     Result<bool> found = read_record(*this, *env_.pool, txn, wanted, pos, located, out);
     if (!held_before) env_.locks->unlock(txn.locks, name, txn::LockMode::S);
     return found;
@@ -149,9 +149,9 @@ Result<bool> BTree::fetch_alone(txn::Transaction& txn, Slice key, Access access,
         prefetch_record(pos, out.fixed ? out.capacity : kRecordAhead);
         if (access != Access::read) env_.pool->prefetch_for_change(pos.at);
     }
-    if (auto locked = env_.locks->lock_record(txn.locks, lock_, name, mode_of(access)); !locked)
+    if (auto locked = env_.locks->ask_record(txn.locks, lock_, name, mode_of(access)); !locked)
         [[unlikely]]
-        return key_lock_error(locked.error(), wanted);
+        TRY(wait_for_key(*env_.locks, txn.locks, locked.error(), wanted));
     return read_record(*this, *env_.pool, txn, wanted, pos, located, out);
 }
 

@@ -96,7 +96,7 @@ inline bool too_large(size_t key_bytes, size_t value_bytes) {
                                                       size_t value_bytes);
 inline bool writable(const txn::Transaction& txn, size_t key_bytes, size_t value_bytes) {
     return key_bytes <= kKeyBytesMax && value_bytes <= kValueBytesMax && !txn.read_only &&
-           !txn.must_abort;
+           !txn.must_abort();
 }
 
 }  // namespace lockstep::sm

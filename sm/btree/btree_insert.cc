@@ -10,7 +10,8 @@
 #include "sm/btree/overflow.h"
 #include "sm/change/rollback.h"
 #include "sm/core/cleanup.h"
-#include "sm/core/lock_error.h"
+#include "sm/core/lock_wait.h"
+#include "sm/core/upkeep.h"
 #include "threads/base/mutants.h"
 
 namespace lockstep::sm {
@@ -108,7 +109,7 @@ std::unexpected<Error> key_too_long(size_t bytes) {
 }
 
 Result<void> check_write(const txn::Transaction& txn, size_t key_bytes, size_t value_bytes) {
-    if (txn.must_abort) return fail(ErrorCode::txn_aborting, "transaction", txn.id.value);
+    if (txn.must_abort()) return fail(ErrorCode::txn_aborting, "transaction", txn.id.value);
     if (txn.read_only) return fail(ErrorCode::read_only, "transaction", txn.id.value);
     if (key_bytes > kKeyBytesMax) return key_too_long(key_bytes);
     if (value_bytes > kValueBytesMax)
@@ -121,12 +122,11 @@ Result<void> BTree::wait_for_gap(txn::Transaction& txn, GapCheck gap, txn::LockN
     DCHECK(threads::current()->latch_depth == 0);  // BT-3
     DCHECK(name.value != 0 && next.value != 0 && gap != GapCheck::clear);
     if (gap == GapCheck::wait_above) {
-        auto free = env_.locks->wait_until_grantable(txn.locks, next, LockMode::gap_insert, id_);
-        if (!free) return gap_lock_error(free.error(), key);
+        TRY(wait_for_insert(*env_.locks, txn.locks, id_, next, key));
     }
     if (gap == GapCheck::wait_own) {
-        auto locked = env_.locks->lock_record(txn.locks, lock_, name, LockMode::gap_read);
-        if (!locked) return key_lock_error(locked.error(), key);
+        auto locked = env_.locks->ask_record(txn.locks, lock_, name, LockMode::gap_read);
+        if (!locked) TRY(wait_for_key(*env_.locks, txn.locks, locked.error(), key));
     }
     return {};
 }
@@ -183,9 +183,11 @@ Result<void> BTree::insert(txn::Transaction& txn, Slice key, Slice value) {
     const BTree::Position* ahead = nullptr;
     if (!in_uncached_team()) env_.locks->prefetch(name);
     else if (Descent::locate_ahead(*this, txn, wanted, name, place, expected)) ahead = &place;
-    if (auto locked = env_.locks->lock_record(txn.locks, lock_, name, LockMode::X); !locked)
+    if (auto locked = env_.locks->ask_record(txn.locks, lock_, name, LockMode::X); !locked)
         [[unlikely]]
-        return key_lock_error(locked.error(), wanted);
+        TRY(wait_for_key(*env_.locks, txn.locks, locked.error(), wanted));
+    if (Upkeep* upkeep = upkeep_for(txn)) [[unlikely]]
+        return upkeep->insert(txn, key, value);
     if (too_large(key.size(), value.size())) [[unlikely]]
         return insert_large(env_, *this, txn, name, wanted, value);
     return insert_record(txn, name, wanted, value, false, ahead);

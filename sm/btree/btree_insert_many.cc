@@ -11,7 +11,7 @@
 //            reserved before.
 #include <lockstep/index.h>
 #include "sm/btree/btree_impl.h"
-#include "sm/core/lock_error.h"
+#include "sm/core/lock_wait.h"
 
 namespace lockstep::sm {
 
@@ -71,9 +71,9 @@ Result<void> Run::lock() {
     DCHECK(threads::current()->latch_depth == 0);  // BT-3
     for (size_t i = 0; i < count_; ++i)
         if (auto locked =
-                env_.locks->lock_record(txn_.locks, tree_.lock(), names_[i], txn::LockMode::X);
+                env_.locks->ask_record(txn_.locks, tree_.lock(), names_[i], txn::LockMode::X);
             !locked) [[unlikely]]
-            return key_lock_error(locked.error(), keys_[i]);
+            TRY(wait_for_key(*env_.locks, txn_.locks, locked.error(), keys_[i]));
     return {};
 }
 
@@ -122,6 +122,8 @@ Result<size_t> Run::insert() {
     set_keys();
     if (count_ < 2) return size_t{0};
     TRY(lock());
+    if (tree_.upkeep() != nullptr) [[unlikely]]
+        return size_t{0};  // since the locks were asked for (UP-1)
     BTree::Target t;
     TRY(tree_.latch_for(txn_, records_[0].key, false, t));
     if (t.found) return size_t{0};
@@ -141,6 +143,8 @@ Result<size_t> Run::insert() {
 Result<size_t> BTree::insert_run(txn::Transaction& txn, std::span<const NewRecord> records) {
     // Gaps that it reads itself are cut in two one by one.
     if (local_of(txn).gap_reader == txn.id || !writable(txn, 0, 0)) return size_t{0};
+    if (upkeep() != nullptr) [[unlikely]]
+        return size_t{0};  // each record alone
     return Run(*this, env_, txn, records).insert();
 }
 

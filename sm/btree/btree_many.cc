@@ -17,7 +17,7 @@
 //            Performance through Prefetching", ICDE 2004.
 #include <lockstep/index.h>
 #include "sm/btree/btree_impl.h"
-#include "sm/core/lock_error.h"
+#include "sm/core/lock_wait.h"
 #include "threads/base/hints.h"
 #include "threads/base/mutants.h"
 #include "threads/steps/ctx.h"
@@ -70,9 +70,9 @@ public:
     Result<void> lock(txn::LockMode mode) {
         DCHECK(threads::current()->latch_depth == 0);  // BT-3
         for (size_t i = 0; i < rows_.size(); ++i)
-            if (auto locked = locks_.lock_record(txn_.locks, tree_.lock(), looks_[i].name, mode);
+            if (auto locked = locks_.ask_record(txn_.locks, tree_.lock(), looks_[i].name, mode);
                 !locked) [[unlikely]]
-                return key_lock_error(locked.error(), looks_[i].key);
+                TRY(wait_for_key(locks_, txn_.locks, locked.error(), looks_[i].key));
         return {};
     }
     void find_records(bool for_change);

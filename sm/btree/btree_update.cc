@@ -4,7 +4,8 @@
 #include "sm/btree/overflow.h"
 #include "sm/change/rollback.h"
 #include "sm/core/cleanup.h"
-#include "sm/core/lock_error.h"
+#include "sm/core/lock_wait.h"
+#include "sm/core/upkeep.h"
 
 namespace lockstep::sm {
 
@@ -147,9 +148,11 @@ Result<bool> BTree::update(txn::Transaction& txn, Slice key, Slice value) {
     }
     const SearchKey wanted(key);
     if (auto locked =
-            env_.locks->lock_record(txn.locks, lock_, wanted.lock_name(id_), txn::LockMode::X);
+            env_.locks->ask_record(txn.locks, lock_, wanted.lock_name(id_), txn::LockMode::X);
         !locked) [[unlikely]]
-        return key_lock_error(locked.error(), wanted);
+        TRY(wait_for_key(*env_.locks, txn.locks, locked.error(), wanted));
+    if (Upkeep* upkeep = upkeep_for(txn)) [[unlikely]]
+        return upkeep->update(txn, key, value);
     if (too_large(key.size(), value.size())) [[unlikely]]
         return update_large(env_, *this, txn, key, value);
     for (unsigned rooms = 0; rooms <= kRoomTriesMax; ++rooms) {
@@ -172,9 +175,11 @@ Result<bool> BTree::patch(txn::Transaction& txn, Slice key, size_t offset, Slice
     }
     const SearchKey wanted(key);
     if (auto locked =
-            env_.locks->lock_record(txn.locks, lock_, wanted.lock_name(id_), txn::LockMode::X);
+            env_.locks->ask_record(txn.locks, lock_, wanted.lock_name(id_), txn::LockMode::X);
         !locked) [[unlikely]]
-        return key_lock_error(locked.error(), wanted);
+        TRY(wait_for_key(*env_.locks, txn.locks, locked.error(), wanted));
+    if (Upkeep* upkeep = upkeep_for(txn)) [[unlikely]]
+        return upkeep->patch(txn, key, offset, part);
     BTree::Target t;
     TRY(latch_for(txn, wanted, true, t));
     if (!t.found || ghost(*t.page, t.slot)) return false;
@@ -195,8 +200,9 @@ Result<bool> BTreeCursor::patch(size_t offset, Slice part) {
     assert_state();
     if (!positioned_) return false;
     BTree::Target t;
-    const bool mine =
-        access_ == Access::write && leaf_ != kPageNone && writable(txn_, key_bytes_, part.size());
+    // The record's lock is held, so the upkeep stays (UP-1).
+    const bool mine = access_ == Access::write && leaf_ != kPageNone &&
+                      writable(txn_, key_bytes_, part.size()) && tree_.upkeep() == nullptr;
     bool there = mine && tree_.env().pool->upgrade({page_, word_, snapshot_}, leaf_, t.page) &&
                  !(slots(*t.page)[slot_].bits & (kGhost | kOverflow));
     if (there) [[likely]] {

@@ -274,6 +274,12 @@ public:
     Result<void> start_cleaner();
     void stop_cleaner();
 
+    // The volume will end before page `end`; it had `before` pages. Forgets what the volume must
+    // have behind it, and drops these pages. From now on a page there that the file does not have
+    // reads as zeros, because an outdated descent may still ask for it. Parks. Errors: those of
+    // reading a page.
+    Result<void> give_up_from(PageId end, uint64_t before);
+
     // The store sets this function. It rebuilds a damaged page from the log into `page`; false if
     // it cannot.
     void set_repair(std::move_only_function<Result<bool>(PageId, Page&)> repair);

@@ -181,6 +181,8 @@ struct BufferPool::Impl {
     const threads::FileId data;
     const BufferPoolOptions options;
     std::move_only_function<Result<bool>(PageId, Page&)> repair_page;
+    // Pages from here on were given back to the file system; see give_up_from().
+    std::atomic<uint32_t> given_up_from{UINT32_MAX};
     threads::Latch repair_latch{950, "page repair"};  // one repair at a time
 
     // --- sizes, constant after create()

@@ -1,6 +1,7 @@
 // buffer_pool_read.cc - reading one page: checked against its own id, read again once, rebuilt from
 // the log, or an error (BP-3).
 #include <algorithm>
+#include <cstring>
 
 #include "sm/buffer/buffer_pool_impl.h"
 #include "threads/base/mutants.h"
@@ -36,7 +37,11 @@ Result<void> BufferPool::Impl::read_once(PageId id, Page& page) {
 // Errors: corrupt_page, whose b says why: 1 beyond the end of the file, 2 checksum, 3 another
 // page's id, 4 newer than the log; lost_write.
 Result<void> BufferPool::Impl::check_read(PageId id, Page& page, size_t bytes) const {
-    if (bytes < kPageBytes) return fail(ErrorCode::corrupt_page, "data page", id.value, 1);
+    if (bytes < kPageBytes) {
+        if (id.value < given_up_from.load(std::memory_order_acquire))
+            return fail(ErrorCode::corrupt_page, "data page", id.value, 1);
+        std::memset(static_cast<void*>(&page), 0, kPageBytes);
+    }
     const PageHeader& header = page.header;
     if (header.checksum == 0 && all_zero(page)) {
         page.header.page_id = id.value;
@@ -55,6 +60,21 @@ Result<void> BufferPool::Impl::check_read(PageId id, Page& page, size_t bytes) c
         return lost_write(id, page, expected);
     // LW-1: from now on the volume's copy must not get older.
     if (expected == 0 && header.lsn != 0) pool.written_->written(id, page.lsn());
+    return {};
+}
+
+Result<void> BufferPool::give_up_from(PageId end, uint64_t before) {
+    DCHECK(end.value <= before && before <= pages_max_);
+    uint32_t known = impl_->given_up_from.load(std::memory_order_relaxed);
+    while (end.value < known && !impl_->given_up_from.compare_exchange_weak(known, end.value)) {}
+    if (MUTANT(given_up_maps_unforgotten)) return {};
+    for (uint64_t p = end.value; p < before; ++p) {
+        const PageId id{static_cast<uint32_t>(p)};
+        if (resident(id) != nullptr) {
+            drop(TRY(fix_exclusive(id)));
+        }
+        written_->forget(id);
+    }
     return {};
 }
 

@@ -20,6 +20,7 @@
 #include "sm/buffer/bytes.h"
 #include "sm/core/env.h"
 #include "sm/core/txn_local.h"
+#include "threads/base/error_detail.h"
 #include "threads/base/mutants.h"
 
 namespace lockstep::sm {
@@ -142,6 +143,25 @@ void forget_pages(txn::Transaction& txn) {
     for (PageId& page : local_of(txn).recent_pages) page = PageId{0};
 }
 
+// Nothing was promised. log_full names what the transaction needs and what the log takes: a, b and
+// c, see page_change.h.
+[[gnu::cold, gnu::noinline]] void refuse_promise(const txn::Log& log, txn::Transaction& txn,
+                                                 Result<void>& promised) {
+    forget_pages(txn);
+    Error& error = promised.error();
+    if (error.code != ErrorCode::log_full || error.b == 0) return;
+    const uint64_t needs = txn.locks.work + txn.undo.bytes + error.b, most = log.promises_max();
+    const uint64_t safe = log.safe_bytes();
+    error = fail(ErrorCode::log_full, "log_bytes", needs, most, safe).error();
+    set_error_detail(error, "transaction " + std::to_string(txn.id.value) + " needs " +
+                                std::to_string(needs) +
+                                " bytes for its log records and their undo so far, besides page "
+                                "splits; a transaction that is alone may need " +
+                                std::to_string(most) + ", beside others " + std::to_string(safe) +
+                                "; split it, or raise option log_bytes (" +
+                                std::to_string(log.capacity_bytes()) + ")");
+}
+
 inline Result<void> promise_undo(txn::Log& log, txn::Transaction& txn,
                                  std::span<const ChangePart> parts, uint32_t bytes) {
     if (txn.last_lsn == kLsnNone) forget_pages(txn);  // left over from the slot's last user
@@ -156,7 +176,7 @@ inline Result<void> promise_undo(txn::Log& log, txn::Transaction& txn,
     DCHECK(undo >= kUndoHeadBytes);
     Result<void> promised = log.reserve_undo(txn.undo, bytes, undo);
     if (!promised) [[unlikely]]
-        forget_pages(txn);  // nothing was promised for them
+        refuse_promise(log, txn, promised);
     return promised;
 }
 
@@ -166,7 +186,7 @@ inline void fill_header(txn::LogRecordHeader& header, txn::Transaction* txn, Cha
     header.txn = 0;
     header.flags = 0;
     if (txn != nullptr) {
-        DCHECK(txn->thread == threads::current() && txn->last_lsn < lsn);
+        DCHECK(txn->runs_here() && txn->last_lsn < lsn);
         DCHECK(role != ChangeRole::forward || undo_next == kLsnNone);
         // RC-2: rollback goes on with the same record or an older one.
         DCHECK(role != ChangeRole::compensation || undo_next <= txn->last_lsn);

@@ -20,7 +20,7 @@ namespace lockstep::sm {
 Result<uint64_t> undo_chain(Env& env, txn::Transaction& txn, Lsn to) {
     std::string buffer;
     uint64_t undone = 0;
-    DCHECK(txn.state == txn::TxnState::aborting && txn.thread == threads::current());
+    DCHECK(txn.state == txn::TxnState::aborting && txn.runs_here());
     for (Lsn at = txn.last_lsn;
          at > to || (MUTANT(savepoint_off_by_one) && at == to && at != kLsnNone);) {
         const txn::LogRecordView record = TRY(env.log->read(at, buffer));
@@ -79,7 +79,9 @@ Result<void> rollback(Env& env, txn::Transaction& txn, Lsn to) {
 Result<void> run_system_txn(Env& env,
                             std::move_only_function<Result<void>(txn::Transaction&)> body) {
     txn::Transaction* txn = TRY(env.txns->begin({.durability = txn::Durability::lazy}));
+    std::atomic_ref(txn->internal).store(true, std::memory_order_relaxed);
     auto done = body(*txn);
+    std::atomic_ref(txn->internal).store(false, std::memory_order_relaxed);
     if (done) {
         TRY(env.txns->commit(*txn));
         return {};

@@ -14,6 +14,7 @@
 
 #include "threads/io/io.h"
 #include "threads/runtime/runtime.h"
+#include "threads/thread/between_calls.h"
 #include "txn/transaction.h"
 
 namespace lockstep::sm {
@@ -47,7 +48,9 @@ struct Env {
     // One line to the caller's logger, if any. Level 0 error, 1 warning, 2 information. Text is
     // formatted by the caller.
     void report(int level, std::string_view text) const {
-        if (logger) logger(level, text);
+        if (!logger) return;
+        const threads::InCallback inside;
+        logger(level, text);
     }
     bool failed() const { return log && log->failed(); }
 };

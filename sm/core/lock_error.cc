@@ -9,9 +9,7 @@
 
 namespace lockstep::sm {
 
-namespace {
-
-std::unexpected<Error> named(const Error& error, const std::string& meaning) {
+std::unexpected<Error> named_lock_error(const Error& error, const std::string& meaning) {
     DCHECK(error.code != ErrorCode::none && !meaning.empty());
     DCHECK(threads::current() == nullptr || threads::current()->latch_depth == 0);
     std::string text = error_detail(error);
@@ -24,23 +22,6 @@ std::unexpected<Error> named(const Error& error, const std::string& meaning) {
     }
     if (found) set_error_detail(better, text);
     return std::unexpected(better);
-}
-
-}  // namespace
-
-std::unexpected<Error> key_lock_error(const Error& error, Slice key) {
-    return named(error, "key " + printable(key));
-}
-std::unexpected<Error> gap_lock_error(const Error& error, Slice key) {
-    return named(error, "the gap above key " + printable(key));
-}
-std::unexpected<Error> end_lock_error(const Error& error) {
-    return named(error, "the gap above the largest key");
-}
-std::unexpected<Error> record_lock_error(const Error& error, RecordId id) {
-    DCHECK(id.page != kPageNone);
-    return named(error, "record " + std::to_string(id.slot.value) + " of page " +
-                            std::to_string(id.page.value));
 }
 
 std::string printable(Slice bytes, size_t max) {

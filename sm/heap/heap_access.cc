@@ -1,7 +1,7 @@
 // heap_access.cc - reading heap records: by id, and all of them.
 #include <algorithm>
 
-#include "sm/core/lock_error.h"
+#include "sm/core/lock_wait.h"
 #include "sm/heap/heap_impl.h"
 #include "threads/base/mutants.h"
 
@@ -85,9 +85,9 @@ Result<bool> HeapFile::fetch(txn::Transaction& txn, RecordId id, Access access, 
     // Cursor stability: a read lock that was taken only for this read goes back at once.
     const bool brief = access == Access::read && gives_back(txn, name);
     if (!MUTANT(heap_fetch_unlocked))
-        if (auto locked = locks.lock_record(txn.locks, lock_, name, mode_of(access)); !locked)
+        if (auto locked = locks.ask_record(txn.locks, lock_, name, mode_of(access)); !locked)
             [[unlikely]]
-            return record_lock_error(locked.error(), id);
+            TRY(wait_for_record(locks, txn.locks, locked.error(), id));
     const bool found = TRY(read(id, [&](Slice value) { copy_out(value, out); }));
     if (brief) locks.unlock(txn.locks, name, txn::LockMode::S);
     return found;
@@ -135,9 +135,9 @@ Result<bool> HeapFile::scan_records(txn::Transaction& txn, PageId id, Each& each
         const RecordId record{id, SlotNo{static_cast<uint16_t>(i)}};
         const txn::LockName name = txn::record_lock_name(id_, record);
         const bool brief = gives_back(txn, name);
-        if (auto locked = locks.lock_record(txn.locks, lock_, name, txn::LockMode::S); !locked)
+        if (auto locked = locks.ask_record(txn.locks, lock_, name, txn::LockMode::S); !locked)
             [[unlikely]]
-            return record_lock_error(locked.error(), record);
+            TRY(wait_for_record(locks, txn.locks, locked.error(), record));
         const bool found = TRY(read(record, [&](Slice value) { text.assign(value); }));
         if (brief) locks.unlock(txn.locks, name, txn::LockMode::S);
         if (found && !each(record, text)) return false;

@@ -1,7 +1,7 @@
 // heap_change.cc - updating and erasing heap records, moving those that outgrow their page.
 #include <algorithm>
 
-#include "sm/core/lock_error.h"
+#include "sm/core/lock_wait.h"
 #include "sm/heap/heap_impl.h"
 #include "threads/base/mutants.h"
 
@@ -166,10 +166,10 @@ Result<bool> HeapFile::update(txn::Transaction& txn, RecordId id, Slice record) 
     if (record.size() > kHeapRecordBytesMax)
         return fail(ErrorCode::value_too_long, "heap record", record.size(), kHeapRecordBytesMax);
     if (!plausible(id)) return false;
-    if (auto locked = env_.locks->lock_record(txn.locks, lock_, txn::record_lock_name(id_, id),
-                                              txn::LockMode::X);
+    if (auto locked = env_.locks->ask_record(txn.locks, lock_, txn::record_lock_name(id_, id),
+                                             txn::LockMode::X);
         !locked) [[unlikely]]
-        return record_lock_error(locked.error(), id);
+        TRY(wait_for_record(*env_.locks, txn.locks, locked.error(), id));
     for (;;) {
         const Outcome outcome = TRY(update_in_place(txn, id, record));
         if (outcome != Outcome::no_room) return outcome == Outcome::done;
@@ -179,10 +179,10 @@ Result<bool> HeapFile::update(txn::Transaction& txn, RecordId id, Slice record) 
 
 Result<bool> HeapFile::erase(txn::Transaction& txn, RecordId id) {
     if (!plausible(id)) return false;
-    if (auto locked = env_.locks->lock_record(txn.locks, lock_, txn::record_lock_name(id_, id),
-                                              txn::LockMode::X);
+    if (auto locked = env_.locks->ask_record(txn.locks, lock_, txn::record_lock_name(id_, id),
+                                             txn::LockMode::X);
         !locked) [[unlikely]]
-        return record_lock_error(locked.error(), id);
+        TRY(wait_for_record(*env_.locks, txn.locks, locked.error(), id));
     LatchedPages pages;
     RecordId moved{};
     pages.want(id.page);

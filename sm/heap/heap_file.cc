@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "sm/core/lock_error.h"
+#include "sm/core/lock_wait.h"
 #include "sm/heap/heap_impl.h"
 
 namespace lockstep::sm {
@@ -117,9 +117,9 @@ Result<RecordId> HeapFile::insert(txn::Transaction& txn, Slice record) {
             page.release();
             TRY(locks.lock_object(txn.locks, lock_, txn::LockMode::IX));
             if (++skip == kSlotsTried) {
-                if (auto locked = locks.lock_record(txn.locks, lock_, name, txn::LockMode::X);
+                if (auto locked = locks.ask_record(txn.locks, lock_, name, txn::LockMode::X);
                     !locked)
-                    return record_lock_error(locked.error(), id);
+                    TRY(wait_for_record(locks, txn.locks, locked.error(), id));
                 skip = 0;
             }
             continue;

@@ -28,6 +28,7 @@ namespace lockstep::sm {
 namespace heap {
 struct Slot;
 }
+class Crew;
 
 inline constexpr size_t kHeapRecordBytesMax = 8000;
 
@@ -55,7 +56,8 @@ public:
     Result<void> undo_update(txn::Transaction& txn, const txn::LogRecordView& record);
     Result<void> undo_erase(txn::Transaction& txn, const txn::LogRecordView& record);
 
-    Result<StructureReport> verify();
+    // On the calling thread, or on the crew's.
+    Result<StructureReport> verify(Crew* crew = nullptr);
 
 private:
     // heap_space.cc. An exclusively latched page of this heap with `bytes` free; becomes the

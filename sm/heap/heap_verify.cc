@@ -3,6 +3,7 @@
 
 #include <map>
 
+#include "sm/core/crew.h"
 #include "sm/heap/heap_impl.h"
 
 namespace lockstep::sm {
@@ -49,37 +50,73 @@ void look_at(const Page& page, ObjectId object, PageId map_page, uint32_t index,
     }
 }
 
+// Some data pages of one map page, and what was found there.
+struct Piece {
+    PageId map_page;
+    uint32_t first;  // index in the map of pages[0]
+    std::vector<PageId> pages;
+    Links links = {};
+    StructureReport report = {};
+};
+constexpr size_t kPieceMax = 100;
+
+Result<void> look_at(Piece& piece, Env& env, ObjectId object) {
+    DCHECK(piece.pages.size() <= kPieceMax && piece.first % kPieceMax == 0);
+    for (uint32_t i = 0; i < piece.pages.size(); ++i) {
+        SharedPage page = TRY(env.pool->fix_shared(piece.pages[i]));
+        piece.report.pages.push_back(piece.pages[i]);
+        piece.report.pages_leaf++;
+        look_at(*page, object, piece.map_page, piece.first + i, piece.links, piece.report);
+    }
+    return {};
+}
+
+void add_pieces(std::vector<Piece>& pieces, const Page& map_page) {
+    for (uint32_t i = 0; i < map(map_page).entries; ++i) {
+        if (i % kPieceMax == 0)
+            pieces.push_back({.map_page = map_page.id(), .first = i, .pages = {}});
+        pieces.back().pages.push_back(PageId{map(map_page).page[i]});
+    }
+}
+
+void join(StructureReport& to, Links& links, Piece& piece) {
+    const StructureReport& from = piece.report;
+    DCHECK(from.pages_leaf == piece.pages.size() && from.pages_inner == 0);
+    to.pages_leaf += from.pages_leaf;
+    to.records += from.records;
+    to.ghosts += from.ghosts;
+    to.bytes_used += from.bytes_used;
+    to.pages.insert(to.pages.end(), from.pages.begin(), from.pages.end());
+    to.faults.insert(to.faults.end(), from.faults.begin(), from.faults.end());
+    links.stubs.merge(piece.links.stubs);
+    links.copies.merge(piece.links.copies);
+}
+
 }  // namespace
 
-Result<StructureReport> HeapFile::verify() {
+Result<StructureReport> HeapFile::verify(Crew* crew) {
     StructureReport report;
     Links links;
     report.levels = 1;
+    std::vector<Piece> pieces;
     for (PageId at = first_; at != kPageNone;) {
-        std::vector<PageId> pages;
-        PageId next = kPageNone;
-        {
-            SharedPage page = TRY(env_.pool->fix_shared(at));
-            if (page->kind() != PageKind::heap_map || page->header.object != id_.value ||
-                map(*page).entries > kMapEntries) {
-                report.faults.push_back(
-                    fmt::format("heap {} page {}: no map page of this heap", id_.value, at.value));
-                return report;
-            }
-            report.pages.push_back(at);
-            report.pages_inner++;
-            for (uint32_t i = 0; i < map(*page).entries; ++i)
-                pages.push_back(PageId{map(*page).page[i]});
-            next = PageId{map(*page).next};
+        SharedPage page = TRY(env_.pool->fix_shared(at));
+        if (page->kind() != PageKind::heap_map || page->header.object != id_.value ||
+            map(*page).entries > kMapEntries) {
+            report.faults.push_back(
+                fmt::format("heap {} page {}: no map page of this heap", id_.value, at.value));
+            return report;
         }
-        for (uint32_t i = 0; i < pages.size(); ++i) {
-            SharedPage page = TRY(env_.pool->fix_shared(pages[i]));
-            report.pages.push_back(pages[i]);
-            report.pages_leaf++;
-            look_at(*page, id_, at, i, links, report);
-        }
-        at = next;
+        report.pages.push_back(at);
+        report.pages_inner++;
+        add_pieces(pieces, *page);
+        at = PageId{map(*page).next};
     }
+    Crew alone(*env_.runtime, 1);
+    TRY((crew ? *crew : alone).for_each(pieces.size(), [&](size_t i) {
+        return look_at(pieces[i], env_, id_);
+    }));
+    for (Piece& piece : pieces) join(report, links, piece);
     for (const auto& [home, copy] : links.stubs) {  // HF-2
         const auto it = links.copies.find(copy);
         if (it == links.copies.end() || it->second != home)

@@ -35,6 +35,7 @@ namespace lockstep::sm {
 struct Checkpointer::Impl {
     threads::Latch running{5, "checkpoint"};
     std::atomic<uint64_t> last_begin{0}, completed{0};
+    std::atomic<bool> failing{false};
     std::unique_ptr<threads::Event> stop;  // of the background thread
     std::unique_ptr<threads::Completion> stopped;
     bool hurry() const { return stop && stop->is_set(); }
@@ -185,10 +186,14 @@ private:
 bool is_due(const RestartEnv& env, Lsn last_begin) {
     DCHECK(last_begin <= env.log->tail());
     const uint64_t since = env.log->tail() - last_begin;
+    if (since >= interval_bytes(env)) return true;
+    // Before begin() slows down (sm/store/log_room.h).
+    if (!log_is_scarce(env, 45)) return false;
     // If an old transaction holds the log, checkpoints one after another would not help: some log
-    // must have been written.
-    return since >= interval_bytes(env) ||
-           (log_is_scarce(env, 70) && since > env.log->capacity_bytes() / 64);
+    // must have been written, or the transaction must have ended.
+    if (since > env.log->capacity_bytes() / 32) return true;
+    const Lsn upto = std::min(env.txns->oldest_first_lsn(), env.log->tail());
+    return upto.value > env.log->start().value + env.log->capacity_bytes() / 16;
 }
 
 }  // namespace
@@ -234,8 +239,11 @@ Result<void> Checkpointer::start() {
         for (Nanos pause = kPoll;
              !impl->stop->wait_until(clock.now() + pause, threads::ParkReason::sleep);) {
             pause = kPoll;
+            if (env_.tick) env_.tick();
             if (!is_due(env_, last_begin())) continue;
-            if (auto done = run(false); !done) {
+            const auto done = run(false);
+            impl->failing.store(!done);
+            if (!done) {
                 if (env_.failed()) break;
                 env_.report(1, "checkpoint: " + done.error().text());
                 pause = kPauseAfterError;
@@ -265,5 +273,6 @@ Lsn Checkpointer::last_begin() const {
 uint64_t Checkpointer::completed() const {
     return impl_->completed.load(std::memory_order_relaxed);
 }
+bool Checkpointer::failing() const { return impl_->failing.load(); }
 
 }  // namespace lockstep::sm

@@ -30,6 +30,19 @@ struct RecoveryReport {
 // unless the store was closed properly.
 Result<RecoveryReport> restart(RestartEnv& env, Lsn checkpoint_begin);
 
+// The log since the checkpoint that the superblock names. `closed`: it has no change, and the
+// superblock says that the store was closed there. Such a store can be read as it is. Blocking
+// reads. Errors: io_error, out_of_memory.
+struct LogSinceCheckpoint {
+    uint64_t records = 0;  // of the log from the checkpoint on
+    uint64_t changes = 0;  // those that are not of a checkpoint
+    Lsn end{};             // of the last valid record
+    bool closed = false;
+};
+Result<LogSinceCheckpoint> log_since_checkpoint(threads::Disk& disk,
+                                                const txn::LogOptions& log_options,
+                                                const Superblock& superblock);
+
 // Rebuilds one page from the log (newest image at or after the log's start, then its later parts)
 // into `page`. False if the log holds no image of it. For damaged pages; blocking reads.
 Result<bool> repair_page(RestartEnv& env, PageId id, Page& page);
@@ -49,6 +62,7 @@ public:
     void stop();
     Lsn last_begin() const;
     uint64_t completed() const;
+    bool failing() const;  // the last one of the background thread failed
 
 private:
     struct Impl;

@@ -19,6 +19,8 @@ struct RestartEnv : Env {
     txn::LogOptions log_options;
     Superblock superblock{};  // as last read or written; the checkpointer's
     Checkpointer* checkpointer = nullptr;
+    // Called by the checkpointer's thread some fifty times a second, between checkpoints.
+    std::function<void()> tick;
     // For tests: called when a restart has redone everything and undone nothing.
     std::function<void()> redone;
 

@@ -17,28 +17,10 @@ namespace lockstep::sm {
 using namespace space;
 
 namespace {
-constexpr uint64_t kGrowMin = 1u << 20, kGrowMax = 64u << 20, kGrowLeast = 64u << 10;  // bytes
-constexpr uint32_t kMapsMax = kPageNone.value / kPagesPerMap + 1;
-constexpr uint32_t kFull = UINT32_MAX;  // a hint: nothing free here
+constexpr uint64_t kGrowMin = 256u << 10, kGrowMax = 64u << 20, kGrowLeast = 64u << 10;  // bytes
 static_assert(kGrowLeast <= kGrowMin && kGrowMin <= kGrowMax);
 static_assert(kGrowLeast % kPageBytes == 0 && kGrowMin % kPageBytes == 0);
-static_assert(kFull > kPagesPerMap);
 }  // namespace
-
-struct SpaceMap::Impl {
-    Env& env;
-    std::atomic<uint64_t> pages{0};  // of the file; grows under grow_latch
-    std::atomic<uint32_t> map_hint{0};
-    // Bit, or kFull.
-    std::unique_ptr<std::atomic<uint32_t>[]> hints =
-        std::make_unique<std::atomic<uint32_t>[]>(kMapsMax);
-    threads::Latch grow_latch{900, "volume growth"};
-
-    Result<ExclusivePage> fix_map(uint32_t map);
-    bool pick(const ExclusivePage& page, uint32_t map, uint32_t count, PageReservation& out);
-    Result<void> grow(uint64_t seen);
-    Result<void> extend_to(uint64_t bytes);
-};
 
 SpaceMap::SpaceMap(Env& env) : env_(env), impl_(std::make_shared<Impl>(env)) {}
 
@@ -57,6 +39,8 @@ Result<ExclusivePage> SpaceMap::Impl::fix_map(uint32_t map) {
     ExclusivePage page = TRY(env.pool->fix_exclusive(map_page(map)));
     if (page->kind() == PageKind::space_map) [[likely]]
         return page;
+    // Given up by lower_end() since the caller looked: nothing is free there (SP-4).
+    if (map_page(map).value >= pages.load(std::memory_order_acquire)) return page;
     if (page->kind() != PageKind::free)
         return fail(ErrorCode::corrupt_page, "space map", map_page(map).value);
     const uint32_t id = map_page(map).value;

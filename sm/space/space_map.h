@@ -10,6 +10,8 @@
 //            SP-2 No page is used twice. [checked: verify of the store]
 //            SP-3 The first change that needs a map page formats it. Until then it reads as zeros
 //                 (kind free) and all its pages are free.
+//            SP-4 No page in use, and no map that says so, lies behind the end of the volume.
+//                 [checked: verify of the store]
 // Blocking   prepare() parks for latches, reads and file growth.
 #pragma once
 
@@ -62,7 +64,19 @@ public:
     // Looks at the file's size after recovery; resets search hints.
     Result<void> open();
 
+    // Giving back the free end of the file while the store is open (space_map_shrink.cc), in three
+    // steps with a checkpoint between them. First the volume ends behind its last page in use; the
+    // result is its new length in pages. The file stays as long as it is.
+    Result<uint64_t> lower_end();
+    // Forgets which LSNs the pages from `end` to `before` have. False: the volume has grown since.
+    Result<bool> forget_end(uint64_t end, uint64_t before);
+    // Cuts the file. False: the volume has grown since, and nothing is cut.
+    Result<bool> cut_file(uint64_t end);
+
 private:
+    // One map from the end: the volume ends behind its last page in use, or before the map. False:
+    // it ends here.
+    Result<bool> lower_by_one_map();
     Env& env_;
     struct Impl;
     std::shared_ptr<Impl> impl_;

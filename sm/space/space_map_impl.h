@@ -2,11 +2,15 @@
 // space_map*.cc.
 #pragma once
 
+#include <atomic>
 #include <cstring>
+#include <memory>
 
+#include "sm/core/env.h"
 #include "sm/space/space_map.h"
 #include "threads/base/check.h"
 #include "threads/base/on_disk.h"
+#include "threads/sync/latch.h"
 
 namespace lockstep::sm::space {
 
@@ -49,6 +53,25 @@ inline void assert_state(const Page& page) {
 }  // namespace lockstep::sm::space
 
 namespace lockstep::sm {
+
+inline constexpr uint32_t kMapsMax = kPageNone.value / kPagesPerMap + 1;
+inline constexpr uint32_t kFull = UINT32_MAX;  // a hint: nothing free here
+static_assert(kFull > kPagesPerMap);
+
+struct SpaceMap::Impl {
+    Env& env;
+    std::atomic<uint64_t> pages{0};  // of the file; grows under grow_latch
+    std::atomic<uint32_t> map_hint{0};
+    // Bit, or kFull.
+    std::unique_ptr<std::atomic<uint32_t>[]> hints =
+        std::make_unique<std::atomic<uint32_t>[]>(kMapsMax);
+    threads::Latch grow_latch{900, "volume growth"};
+
+    Result<ExclusivePage> fix_map(uint32_t map);
+    bool pick(const ExclusivePage& page, uint32_t map, uint32_t count, PageReservation& out);
+    Result<void> grow(uint64_t seen);
+    Result<void> extend_to(uint64_t bytes);
+};
 
 inline void PageReservation::assert_state() const {
     DCHECK(map && map->kind() == PageKind::space_map);

@@ -1,6 +1,7 @@
 // catalog.cc - the catalog's entries and their objects.
 //
-// Concepts   An entry's key is the name, its value {id, kind, root}. The same tree holds the drop
+// Concepts   An entry's key is the name, its value {id, kind, root}. That of a secondary index has
+//            {of, unique} behind it, which older programs refuse. The same tree holds the drop
 //            list. A create first puts the new object on that list in a separate transaction, which
 //            also makes its first page. The creator's transaction takes it off. A drop puts the
 //            object on the list in the dropper's transaction. So every object has a name or is on
@@ -23,6 +24,7 @@
 #include "sm/space/sweep.h"
 #include "sm/store/engine.h"
 #include "sm/store/ghost_cleaner.h"
+#include "sm/store/secondary.h"
 #include "threads/base/mutants.h"
 #include "threads/base/on_disk.h"
 #include "threads/base/spin_lock.h"
@@ -35,9 +37,44 @@ struct EntryValue {
     uint32_t kind;
     uint32_t root;
 };
-static_assert(kOnDisk<EntryValue, 12>);
+// Behind it, for a secondary index.
+struct SecondaryValue {
+    uint32_t of;
+    uint32_t unique;
+};
+static_assert(kOnDisk<EntryValue, 12> && kOnDisk<SecondaryValue, 8>);
 
-Slice slice_of(const EntryValue& v) { return {reinterpret_cast<const char*>(&v), sizeof(v)}; }
+std::string text_of(const CatalogEntry& entry) {
+    const EntryValue v{entry.id.value, uint32_t(entry.kind), entry.root.value};
+    std::string text(reinterpret_cast<const char*>(&v), sizeof v);
+    if (entry.of == ObjectId{}) return text;
+    DCHECK(entry.kind == ObjectKind::index && entry.of != entry.id);
+    const SecondaryValue s{entry.of.value, entry.unique};
+    return text.append(reinterpret_cast<const char*>(&s), sizeof s);
+}
+
+Result<CatalogEntry> entry_of_text(Slice name, Slice value) {
+    EntryValue v;
+    SecondaryValue s{0, 0};
+    if (value.size() != sizeof v && value.size() != sizeof v + sizeof s)
+        return fail(ErrorCode::corrupt_page, "catalog entry", value.size());
+    std::memcpy(&v, value.data(), sizeof v);
+    if (value.size() > sizeof v) {
+        std::memcpy(&s, value.data() + sizeof v, sizeof s);
+        if (v.kind != uint32_t(ObjectKind::index) || s.of < kFirstUserObject.value ||
+            s.of == v.id || s.unique > 1)
+            return fail(ErrorCode::corrupt_page, "catalog entry of a secondary index", v.id, s.of);
+    }
+    if (v.id < kFirstUserObject.value || v.id == UINT32_MAX ||
+        (v.kind != uint32_t(ObjectKind::index) && v.kind != uint32_t(ObjectKind::heap)))
+        return fail(ErrorCode::corrupt_page, "catalog entry", v.id, v.kind);
+    return CatalogEntry{.name = std::string(name),
+                        .id = ObjectId{v.id},
+                        .kind = static_cast<ObjectKind>(v.kind),
+                        .root = PageId{v.root},
+                        .of = ObjectId{s.of},
+                        .unique = s.unique != 0};
+}
 
 DropEntry drop_entry(const CatalogEntry& entry) {
     return {static_cast<DropKind>(entry.kind), entry.id, entry.root};
@@ -71,8 +108,9 @@ struct Catalog::Impl {
         std::atomic<bool> rooted{false};  // the root page was seen to be this object's
     };
     explicit Impl(Engine& engine, PageId root)
-        : tree(engine, kCatalogObject, root), drops(engine, tree) {}
+        : secondaries(engine), tree(engine, kCatalogObject, root), drops(engine, tree) {}
 
+    Secondaries secondaries;
     BTree tree;
     DropList drops;
     mutable SpinLock lock;
@@ -120,6 +158,7 @@ struct Catalog::Impl {
     }
     static Result<void> check_root(Engine& engine, Object& object);
     Result<Object*> see(txn::Transaction& txn, std::string_view name, Access access);
+    Result<void> link_secondaries();
     bool named(std::string_view name) const {  // committed and not dropped
         SpinGuard guard(lock);
         return names.contains(name);
@@ -146,7 +185,8 @@ Result<void> Catalog::load() {
     }
     // Ghosts count for undo (their objects must be found by number), names only come from live
     // entries.
-    return scan_raw(
+    impl_->secondaries.forget_live();
+    TRY(scan_raw(
         *engine_.pool, impl_->tree, [this](Slice key, Slice value, bool ghost) -> Result<void> {
             DropEntry drop;
             if (TRY(DropList::read(key, value, drop))) {
@@ -159,42 +199,48 @@ Result<void> Catalog::load() {
                                                     .root = drop.page}));
                 return {};
             }
-            EntryValue v;
-            if (value.size() != sizeof(v))
-                return fail(ErrorCode::corrupt_page, "catalog entry", value.size());
-            std::memcpy(&v, value.data(), sizeof(v));
-            if (v.id < kFirstUserObject.value || v.id == UINT32_MAX ||
-                (v.kind != uint32_t(ObjectKind::index) && v.kind != uint32_t(ObjectKind::heap)))
-                return fail(ErrorCode::corrupt_page, "catalog entry", v.id, v.kind);
-            auto* object = TRY(impl_->add_listed(engine_, {.name = std::string(key),
-                                                           .id = ObjectId{v.id},
-                                                           .kind = static_cast<ObjectKind>(v.kind),
-                                                           .root = PageId{v.root}}));
+            auto* object = TRY(impl_->add_listed(engine_, TRY(entry_of_text(key, value))));
             if (!ghost) impl_->publish(*object, true);
             return {};
-        });
+        }));
+    return impl_->link_secondaries();
+}
+
+// Nothing runs yet.
+Result<void> Catalog::Impl::link_secondaries() {
+    for (const auto& [name, secondary] : names) {
+        const CatalogEntry& entry = secondary->entry;
+        if (entry.of == ObjectId{}) continue;
+        Object* const primary = object(entry.of.value);
+        if (primary == nullptr || primary->tree == nullptr || primary->entry.of != ObjectId{})
+            return fail(ErrorCode::corrupt_page, "catalog entry of a secondary index",
+                        entry.id.value, entry.of.value);
+        DCHECK(secondary->named && entry.kind == ObjectKind::index && entry.name == name);
+        secondaries.add(*secondary->tree, *primary->tree, name, entry.unique, true);
+    }
+    return {};
 }
 
 // Makes the object and puts it on the drop list, in a transaction of its own: no crash can leak it.
-Result<CatalogEntry> Catalog::make_listed(ObjectKind kind, std::string_view name) {
-    CatalogEntry entry{.name = std::string(name), .kind = kind};
+Result<void> Catalog::make_listed(CatalogEntry& entry) {
     {
         SpinGuard guard(impl_->lock);
         DCHECK(!impl_->objects.contains(impl_->next_id));  // CA-1
         entry.id = ObjectId{impl_->next_id++};
     }
     TRY(run_system_txn(engine_, [&](txn::Transaction& txn) -> Result<void> {
-        entry.root = kind == ObjectKind::index ? TRY(BTree::create(engine_, entry.id, &txn))
-                                               : TRY(HeapFile::create(engine_, entry.id, &txn));
+        entry.root = entry.kind == ObjectKind::index
+                         ? TRY(BTree::create(engine_, entry.id, &txn))
+                         : TRY(HeapFile::create(engine_, entry.id, &txn));
         return impl_->drops.add(txn, drop_entry(entry));
     }));
-    return entry;
+    return {};
 }
 
-Result<void> Catalog::create_named(txn::Transaction& txn, std::string_view name, ObjectKind kind,
-                                   uint32_t& id_out) {
-    TRY(check_name(name));
-    const CatalogEntry entry = TRY(make_listed(kind, name));
+// `entry` has no id and no root yet.
+Result<void> Catalog::create_named(txn::Transaction& txn, CatalogEntry entry, uint32_t& id_out) {
+    TRY(check_name(entry.name));
+    TRY(make_listed(entry));
     auto* object = impl_->add(engine_, entry);
     DCHECK(!object->named && !object->gone);
     const ObjectId id = entry.id;
@@ -207,8 +253,7 @@ Result<void> Catalog::create_named(txn::Transaction& txn, std::string_view name,
         if (committed && *settled) impl_->publish(*object, true);
         else destroy(object->entry);
     });
-    auto named =
-        impl_->tree.insert(txn, entry.name, slice_of({id.value, uint32_t(kind), entry.root.value}));
+    auto named = impl_->tree.insert(txn, entry.name, text_of(entry));
     if (!named) {
         if (named.error().code == ErrorCode::duplicate_key)
             return fail(ErrorCode::already_exists, "index or heap");
@@ -222,13 +267,13 @@ Result<void> Catalog::create_named(txn::Transaction& txn, std::string_view name,
 
 Result<BTree*> Catalog::create_index(txn::Transaction& txn, std::string_view name) {
     uint32_t id = 0;
-    TRY(create_named(txn, name, ObjectKind::index, id));
+    TRY(create_named(txn, {.name = std::string(name), .kind = ObjectKind::index}, id));
     return index_by_id(ObjectId{id});
 }
 
 Result<HeapFile*> Catalog::create_heap(txn::Transaction& txn, std::string_view name) {
     uint32_t id = 0;
-    TRY(create_named(txn, name, ObjectKind::heap, id));
+    TRY(create_named(txn, {.name = std::string(name), .kind = ObjectKind::heap}, id));
     return heap_by_id(ObjectId{id});
 }
 
@@ -238,19 +283,19 @@ Result<Catalog::Impl::Object*> Catalog::Impl::see(txn::Transaction& txn, std::st
                                                   Access access) {
     std::string found;
     ValueOut out{.text = &found};
-    EntryValue v;
     if (!TRY(tree.fetch(txn, name, access, out))) return static_cast<Object*>(nullptr);
-    if (found.size() != sizeof(v))
-        return fail(ErrorCode::corrupt_page, "catalog entry", found.size());
-    std::memcpy(&v, found.data(), sizeof(v));
-    Object* seen = object(v.id);
-    if (seen == nullptr) return fail(ErrorCode::no_such_object, "index or heap", v.id);
-    DCHECK(seen->entry.name == name && seen->entry.id.value == v.id);
+    const ObjectId id = TRY(entry_of_text(name, found)).id;
+    Object* seen = object(id.value);
+    if (seen == nullptr) return fail(ErrorCode::no_such_object, "index or heap", id.value);
+    DCHECK(seen->entry.name == name && seen->entry.id == id);
     return seen;
 }
 
-Result<ObjectId> Catalog::look_up(txn::Transaction& txn, std::string_view name, ObjectKind kind,
-                                  bool create) {
+// `made`: set if the object is new. `wanted` has name and kind, and what a new one is.
+Result<ObjectId> Catalog::look_up(txn::Transaction& txn, const CatalogEntry& wanted, bool create,
+                                  bool* made) {
+    const std::string& name = wanted.name;
+    const ObjectKind kind = wanted.kind;
     TRY(check_name(name));
     // An S lock on a free name, turned into X by two transactions at once, would be a deadlock.
     const bool is_free = create && !impl_->named(name) && !MUTANT(free_name_shared);
@@ -260,7 +305,8 @@ Result<ObjectId> Catalog::look_up(txn::Transaction& txn, std::string_view name, 
         if (!is_free) object = TRY(impl_->see(txn, name, Access::write));
         if (object == nullptr) {
             uint32_t id = 0;
-            TRY(create_named(txn, name, kind, id));
+            TRY(create_named(txn, wanted, id));
+            if (made) *made = true;
             DCHECK(impl_->object(id) != nullptr && impl_->object(id)->entry.kind == kind);
             return ObjectId{id};
         }
@@ -274,16 +320,59 @@ Result<ObjectId> Catalog::look_up(txn::Transaction& txn, std::string_view name, 
 }
 
 Result<BTree*> Catalog::index(txn::Transaction& txn, std::string_view name) {
-    return index_by_id(TRY(look_up(txn, name, ObjectKind::index, false)));
+    return index_by_id(
+        TRY(look_up(txn, {.name = std::string(name), .kind = ObjectKind::index}, false)));
 }
 Result<HeapFile*> Catalog::heap(txn::Transaction& txn, std::string_view name) {
-    return heap_by_id(TRY(look_up(txn, name, ObjectKind::heap, false)));
+    return heap_by_id(
+        TRY(look_up(txn, {.name = std::string(name), .kind = ObjectKind::heap}, false)));
 }
 Result<BTree*> Catalog::open_or_create_index(txn::Transaction& txn, std::string_view name) {
-    return index_by_id(TRY(look_up(txn, name, ObjectKind::index, true)));
+    return index_by_id(
+        TRY(look_up(txn, {.name = std::string(name), .kind = ObjectKind::index}, true)));
 }
 Result<HeapFile*> Catalog::open_or_create_heap(txn::Transaction& txn, std::string_view name) {
-    return heap_by_id(TRY(look_up(txn, name, ObjectKind::heap, true)));
+    return heap_by_id(
+        TRY(look_up(txn, {.name = std::string(name), .kind = ObjectKind::heap}, true)));
+}
+
+Result<Secondary*> Catalog::make_secondary(txn::Transaction& txn, std::string_view name, BTree& of,
+                                           bool unique, bool open, bool& made) {
+    DCHECK(impl_->secondaries.find(of.id()) == nullptr);
+    const CatalogEntry wanted{
+        .name = std::string(name), .kind = ObjectKind::index, .of = of.id(), .unique = unique};
+    ObjectId id;
+    made = !open;
+    if (open) id = TRY(look_up(txn, wanted, true, &made));
+    else TRY(create_named(txn, wanted, id.value));
+    const CatalogEntry entry = impl_->object(id.value)->entry;
+    if (!made && entry.of == ObjectId{})
+        return fail(ErrorCode::wrong_kind, "index that is not secondary", id.value);
+    if (!made && (entry.of != of.id() || entry.unique != unique))
+        return fail(ErrorCode::bad_argument,
+                    "secondary index of that name: its primary or `unique` is another",
+                    entry.of.value, entry.unique);
+    DCHECK(made || impl_->secondaries.find(id) != nullptr);
+    if (!made) return impl_->secondaries.find(id);
+    DCHECK(entry.of == of.id() && entry.unique == unique && !impl_->secondaries.find(id));
+    // Before the first entry: the primary is locked, and the new index is kept up from now on.
+    TRY(Secondaries::lock_primary(engine_, txn, of));
+    Secondary& fresh = impl_->secondaries.add(*index_by_id(id), of, name, unique, false);
+    TRY(impl_->secondaries.change(txn, fresh, true));
+    return &fresh;
+}
+
+Result<Secondary*> Catalog::secondary(std::string_view name) {
+    const ObjectId id = TRY(impl_->find(name, ObjectKind::index))->entry.id;
+    Secondary* const found = impl_->secondaries.find(id);
+    if (found == nullptr)
+        return fail(ErrorCode::wrong_kind, "index that is not secondary", id.value);
+    return found;
+}
+
+Result<bool> Catalog::has(txn::Transaction& txn, std::string_view name, ObjectId id) {
+    const Impl::Object* const object = TRY(impl_->see(txn, name, Access::read));
+    return object != nullptr && object->entry.id == id;
 }
 
 Result<void> Catalog::drop(txn::Transaction& txn, std::string_view name) {
@@ -294,7 +383,11 @@ Result<void> Catalog::drop(txn::Transaction& txn, std::string_view name) {
     DCHECK(entry.name == name && entry.id != txn::kNoObject);
     object->assert_state();
     auto& lock = object->tree ? object->tree->lock() : object->heap->lock();
+    // The primary before the secondary, as everywhere.
+    if (Secondary* secondary = impl_->secondaries.find(entry.id))
+        TRY(impl_->secondaries.change(txn, *secondary, false));
     TRY(engine_.locks->lock_object(txn.locks, lock, txn::LockMode::X));
+    TRY(drop_secondaries(txn, entry.id));
     if (!TRY(impl_->tree.erase(txn, entry.name)))
         return fail(ErrorCode::no_such_object, "index or heap");
     TRY(impl_->drops.add(txn, drop_entry(entry)));
@@ -306,6 +399,14 @@ Result<void> Catalog::drop(txn::Transaction& txn, std::string_view name) {
         destroy(object->entry);
     };
     at_end(txn, freed, [this, &lock] { engine_.locks->bar_object(lock); });  // CA-2
+    return {};
+}
+
+Result<void> Catalog::drop_secondaries(txn::Transaction& txn, ObjectId id) {
+    const BTree* const primary = index_by_id(id);
+    if (primary == nullptr) return {};
+    for (const Secondary* secondary : TRY(impl_->secondaries.seen_of(txn, *primary)))
+        TRY(drop(txn, secondary->name));
     return {};
 }
 
@@ -422,5 +523,6 @@ std::vector<CatalogEntry> Catalog::list() const {
 
 BTree& Catalog::own_tree() { return impl_->tree; }
 DropList& Catalog::drop_list() { return impl_->drops; }
+Secondaries& Catalog::secondaries() { return impl_->secondaries; }
 
 }  // namespace lockstep::sm

@@ -24,10 +24,14 @@ struct CatalogEntry {
     ObjectId id{};
     ObjectKind kind{};
     PageId root = kPageNone;
+    ObjectId of{};        // a secondary index: its primary; else 0
+    bool unique = false;  // a secondary index: one record for each key
 };
 
 class Engine;
 class Catalog;
+class Secondaries;
+struct Secondary;
 
 // For error texts: `index "accounts"`, `heap "log"`, `the catalog`. By number if the object is not
 // known, or `catalog` is null.
@@ -57,6 +61,15 @@ public:
     // transactions that create it one creates and the others wait for its end.
     Result<BTree*> open_or_create_index(txn::Transaction& txn, std::string_view name);
     Result<HeapFile*> open_or_create_heap(txn::Transaction& txn, std::string_view name);
+    // A secondary index (secondary.h); `made`: it is new, empty, and to be filled. Unless
+    // `open` the name must be free (already_exists). Errors also: wrong_kind, and bad_argument if
+    // the index of this name has another primary or differs in `unique`.
+    Result<Secondary*> make_secondary(txn::Transaction& txn, std::string_view name, BTree& of,
+                                      bool unique, bool open, bool& made);
+    // A committed one; reads no page. Errors: no_such_object, wrong_kind.
+    Result<Secondary*> secondary(std::string_view name);
+    // Does `txn` see the object under this name? It has made or dropped it itself.
+    Result<bool> has(txn::Transaction& txn, std::string_view name, ObjectId id);
     BTree* index_by_id(ObjectId id) override;
     HeapFile* heap_by_id(ObjectId id);
     std::vector<CatalogEntry> list() const;
@@ -64,17 +77,18 @@ public:
     std::optional<CatalogEntry> find(ObjectId id) const;
     BTree& own_tree();
     DropList& drop_list();
+    Secondaries& secondaries();
 
     // Frees what transactions or a crash left on the drop list. Called at open, after recovery.
     Result<void> free_dropped();
 
 private:
     struct Impl;
-    Result<CatalogEntry> make_listed(ObjectKind kind, std::string_view name);
-    Result<void> create_named(txn::Transaction& txn, std::string_view name, ObjectKind kind,
-                              uint32_t& id_out);
-    Result<ObjectId> look_up(txn::Transaction& txn, std::string_view name, ObjectKind kind,
-                             bool create);
+    Result<void> make_listed(CatalogEntry& entry);
+    Result<void> create_named(txn::Transaction& txn, CatalogEntry entry, uint32_t& id_out);
+    Result<ObjectId> look_up(txn::Transaction& txn, const CatalogEntry& wanted, bool create,
+                             bool* made = nullptr);
+    Result<void> drop_secondaries(txn::Transaction& txn, ObjectId id);
     void destroy(const CatalogEntry& entry);
     Result<void> free_entry(const DropEntry& entry);
 

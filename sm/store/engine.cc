@@ -8,9 +8,12 @@
 
 #include "sm/change/deferred.h"
 #include "sm/change/rollback.h"
+#include "sm/core/lock_wait.h"
 #include "sm/recovery/recovery.h"
 #include "sm/store/catalog.h"
+#include "sm/store/control.h"
 #include "sm/store/ghost_cleaner.h"
+#include "sm/store/txn_watch.h"
 #include "threads/base/rng.h"
 
 namespace lockstep::sm {
@@ -162,16 +165,19 @@ Result<std::unique_ptr<Engine>> Engine::open(std::string_view path, const Option
         engine->disk = engine->own_disk_.get();
     }
     const std::string directory(path);
-    const bool fresh = TRY(engine->open_files(directory));
+    if (options.read_only) TRY(engine->open_files_to_read(directory));
+    const bool fresh = !options.read_only && TRY(engine->open_files(directory));
     if (!fresh) {
         engine->superblock = TRY(read_superblock(*engine->disk, engine->data_file));
         // Fixed when the store was made.
         engine->options.log_segment_bytes = engine->superblock.log_segment_bytes;
     }
+    if (options.read_only) TRY(engine->require_closed(directory));
     TRY(engine->build(path, fresh));
     engine->say_durability();
     if (!fresh) engine->load_written_lsns();
     TRY(engine->run_and_wait([&]() -> Result<void> {
+        if (options.read_only) return engine->start_reading();
         TRY(engine->log->start_flusher());
         TRY(engine->pool->start_cleaner());
         if (fresh) TRY(engine->make_fresh());
@@ -181,7 +187,15 @@ Result<std::unique_ptr<Engine>> Engine::open(std::string_view path, const Option
     if (fresh) TRY(engine->end_creation(directory));
     engine->opened_ = true;
     engine->watch_slices();
+    TRY(engine->start_control(directory));
     return engine;
+}
+
+Result<void> Engine::start_control(const std::string& directory) {
+    if (!options.control) return {};
+    DCHECK(opened_ && control == nullptr && !closing_.load());
+    control = std::make_unique<Control>(*this);
+    return control->start(directory);
 }
 
 // Nobody listens without a logger. The store works without the watch, too.
@@ -218,9 +232,11 @@ Result<void> Engine::build(std::string_view path, bool fresh) {
     counters = std::make_unique<ApiCounters[]>(options.workers);
 
     log_options = log_options_of(path, options);
-    log = own(own_log_,
-              fresh ? TRY(txn::Log::create(*runtime, log_options))
-                    : TRY(txn::Log::open(*runtime, log_options, Lsn{superblock.checkpoint_lsn})));
+    const Lsn checkpoint{superblock.checkpoint_lsn};
+    log = own(own_log_, fresh ? TRY(txn::Log::create(*runtime, log_options))
+                        : options.read_only
+                            ? TRY(txn::Log::open_to_read(*runtime, log_options, checkpoint))
+                            : TRY(txn::Log::open(*runtime, log_options, checkpoint)));
     log->on_failure(
         [this](const StoreFailure& why) { report(0, "the store stops: " + why.text()); });
     locks = own(own_locks_,
@@ -231,6 +247,7 @@ Result<void> Engine::build(std::string_view path, bool fresh) {
                     .escalate_at = options.escalate_at,
                     .stage = options.lock_stage,
                     .object_text = [this](ObjectId id) { return object_text(catalog.get(), id); },
+                    .place_text = lock_place_text,
                     .owners_have_threads = true,
                     .store_state = [this]() -> Result<void> {
                         if (!log->failed()) return {};
@@ -244,11 +261,14 @@ Result<void> Engine::build(std::string_view path, bool fresh) {
                                                   .huge_pages = !stepped(),
                                                   .sync = options.sync,
                                                   .data_path = std::string(path) + "/data"})));
-    pool->set_repair([this](PageId id, Page& page) { return repair_page(*this, id, page); });
+    if (!options.read_only)
+        pool->set_repair([this](PageId id, Page& page) { return repair_page(*this, id, page); });
     space = own(own_space_, std::make_unique<SpaceMap>(*this));
     checkpointer = own(own_checkpointer_, std::make_unique<Checkpointer>(*this));
     ghosts = std::make_unique<GhostCleaner>(*this);
     ghost_notes = ghosts.get();
+    watch = std::make_unique<TxnWatch>(*this);
+    tick = [this] { watch->warn(); };
     assert_state();
     if (hooks && hooks->redone) redone = [this, hooks] { hooks->redone(*this); };
     return {};
@@ -288,13 +308,14 @@ const char* Engine::log_durability() const {
 }
 
 void Engine::say_durability() const {
-    if (!options.sync || !disk->syncs_after_write()) return;
+    if (!options.sync || options.read_only || !disk->syncs_after_write()) return;
     report(2,
            "the file system is not known to honour durable writes (RWF_DSYNC): each write of the "
            "log is followed by fdatasync. A store on ext4, xfs, btrfs or f2fs commits faster");
 }
 
 void Engine::load_written_lsns() {
+    if (options.read_only && lsns_file.value < 0) return;  // a copy without it
     const WrittenLsns::Loaded loaded = pool->written_lsns().load(*disk, lsns_file, store_number());
     if (loaded.missing)
         report(1,
@@ -328,12 +349,14 @@ Result<void> Engine::start_services() {
     assert_state();
     DCHECK(!closing_.load() && superblock.checkpoint_lsn != 0);
     TRY(checkpointer->start());
+    TRY(watch->start());
     return ghosts->start();
 }
 
 void Engine::stop_services() {
     (void)run_and_wait([this]() -> Result<void> {
         if (ghosts) ghosts->stop();
+        if (watch) watch->stop();
         if (checkpointer) checkpointer->stop();
         return {};
     });
@@ -344,7 +367,12 @@ void Engine::rollback_orphans() {
     for (txn::Transaction* txn : txns->unfinished()) {
         report(1, "transaction " + std::to_string(txn->id.value) +
                       " was left open by its thread and is rolled back");
-        DCHECK(txn->state == txn::TxnState::active && user_threads_.load() == 0);
+        DCHECK(user_threads_.load() == 0);
+        if (txn->state == txn::TxnState::undone) {
+            txns->finish_abort(*txn, true);
+            continue;
+        }
+        DCHECK(txn->state == txn::TxnState::active);
         txn->thread = txn->locks.thread = threads::current();
         txn->thread_id = txn->thread->id;
         // Its thread is gone, so no caller is left to run them for.
@@ -360,6 +388,7 @@ Result<void> Engine::close() {
     assert_state();
     DCHECK(!forked() && !on_own_thread());
     Result<void> result;
+    if (control) control->stop();
     if (runtime) {
         runtime->end_fd_waits();
         // The application's own user threads first: they may still begin transactions.
@@ -373,6 +402,7 @@ Result<void> Engine::close() {
                 rollback_orphans();
                 txns->close();
                 if (failed()) return log->refused();
+                if (options.read_only) return {};
                 TRY(checkpointer->run(true));
                 return checkpointer->mark_clean();
             });
@@ -409,8 +439,10 @@ void Engine::release() {
     ghost_notes = nullptr;
     objects = nullptr;
     drops = nullptr;
+    control.reset();
     ghosts.reset();
     own_checkpointer_.reset();
+    watch.reset();
     catalog.reset();
     own_space_.reset();
     own_pool_.reset();

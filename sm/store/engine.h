@@ -22,7 +22,9 @@
 namespace lockstep::sm {
 
 class Catalog;
+class Control;
 class GhostCleaner;
+class TxnWatch;
 
 // Counts of one worker's API calls; a line of its own, so that workers do not share it.
 struct alignas(kCacheLineBytes) ApiCounters {
@@ -68,6 +70,8 @@ public:
     // --- the services above the structures; RestartEnv has the parts below
     std::unique_ptr<Catalog> catalog;
     std::unique_ptr<GhostCleaner> ghosts;
+    std::unique_ptr<TxnWatch> watch;
+    std::unique_ptr<Control> control;         // with Options::control
     std::unique_ptr<ApiCounters[]> counters;  // one per worker
     // Threads in begin that wait until a checkpoint has recycled log.
     std::atomic<uint32_t> waiting_for_log{0};
@@ -76,6 +80,9 @@ public:
 
 private:
     Result<bool> open_files(const std::string& directory);
+    Result<void> open_files_to_read(const std::string& directory);
+    Result<void> require_closed(const std::string& directory);
+    Result<void> start_reading();
     Result<void> begin_creation(const std::string& directory);
     Result<void> end_creation(const std::string& directory);
     bool stepped() const;
@@ -95,6 +102,7 @@ private:
     Result<void> recover();
     Result<void> start_services();
     void watch_slices();
+    Result<void> start_control(const std::string& directory);
     void stop_services();
     void rollback_orphans();
     void release();

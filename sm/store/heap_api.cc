@@ -33,8 +33,10 @@ Result<bool> Heap::erase(Txn& txn, RecordId id) const {
 }
 
 Result<void> Heap::scan(Txn& txn, FunctionRef<bool(RecordId, Slice)> each) const {
-    return sm::perform(txn, engine_, heap_, OpKind::scan,
-                       [&](txn::Transaction& t) { return heap_->scan(t, each); });
+    return sm::perform(txn, engine_, heap_, OpKind::scan, [&](txn::Transaction& t) {
+        const threads::InCallback inside;
+        return heap_->scan(t, each);
+    });
 }
 
 ObjectId Heap::id() const { return heap_ ? heap_->id() : ObjectId{}; }

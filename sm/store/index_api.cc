@@ -54,17 +54,18 @@ Result<bool> Index::update(Txn& txn, Slice key, Slice value) const {
 }
 
 Result<void> Index::put(Txn& txn, Slice key, Slice value) const {
-    return sm::perform_change(txn, engine_, tree_, OpKind::insert,
-                              [&](txn::Transaction& t) -> Result<void> {
-                                  if (TRY(tree_->update(t, key, value))) return {};
-                                  // Below serializable the miss locks nothing: the key may have
-                                  // been inserted in between.
-                                  Result<void> inserted = tree_->insert(t, key, value);
-                                  if (inserted || inserted.error().code != ErrorCode::duplicate_key)
-                                      return inserted;
-                                  TRY(tree_->update(t, key, value));
-                                  return {};
-                              });
+    return sm::perform_change(
+        txn, engine_, tree_, OpKind::insert, [&](txn::Transaction& t) -> Result<void> {
+            if (TRY(tree_->update(t, key, value))) return {};
+            // Below serializable the miss locks nothing: the key may have
+            // been inserted in between. A secondary index may refuse, too.
+            Result<void> inserted = tree_->insert(t, key, value);
+            if (inserted || inserted.error().code != ErrorCode::duplicate_key ||
+                inserted.error().a != tree_->id().value)
+                return inserted;
+            TRY(tree_->update(t, key, value));
+            return {};
+        });
 }
 
 Result<bool> Index::patch(Txn& txn, Slice key, size_t offset, Slice part) const {
@@ -87,7 +88,7 @@ Result<bool> Index::erase(Txn& txn, Slice key) const {
 }
 
 Cursor Index::scan(Txn& txn, Slice low, Slice high, Access access) const {
-    txn::Transaction* t = sm::admit(txn, engine_, tree_);
+    txn::Transaction* t = sm::admit(txn, engine_, tree_, false);
     if (!t) return Cursor(txn, nullptr, sm::refused(txn, engine_, tree_).error());
     if (const size_t longer = std::max(low.size(), high.size()); longer > kKeyBytesMax) [[unlikely]]
         return Cursor(txn, nullptr, sm::key_too_long(longer).error());
@@ -117,8 +118,10 @@ inline Result<bool> scan_step(Txn& txn, const sm::BTreeCursor* cursor, const Err
     if (!cursor) [[unlikely]]
         return std::unexpected(error);
     txn::Transaction* t = TxnAccess::usable(txn);
-    if (!t) [[unlikely]]
-        return std::unexpected(TxnAccess::why_not(txn));
+    if (!t) [[unlikely]] {
+        t = TxnAccess::after_wait(txn, true);
+        if (!t) return std::unexpected(TxnAccess::why_not(txn));
+    }
     return sm::finish(*t, step);
 }
 

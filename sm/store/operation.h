@@ -39,29 +39,38 @@ struct TxnAccess {
     // reason.
     static txn::Transaction* usable(const Txn& txn) {
         txn::Transaction* t = txn.txn_;
-        if (t && txn.generation_ == t->generation && is_own(*t) && !t->must_abort) [[likely]]
+        if (t && txn.generation_ == t->generation && is_own(*t) && t->heed == txn::Heed::nothing)
+            [[likely]]
             return t;
         return nullptr;
     }
     static bool is_own(const txn::Transaction& t) {
         return t.thread == threads::current() && t.thread_id == t.thread->id;
     }
+    // The transaction if it only has to wait for log space before it goes on; waits if `wait`.
+    // Null: why_not() tells the reason.
+    [[gnu::cold, gnu::noinline]] static txn::Transaction* after_wait(const Txn& txn, bool wait);
     [[gnu::cold]] static Error why_not(const Txn& txn);
 };
 
+// For admit(), if the transaction is not usable at once.
+[[gnu::cold, gnu::noinline]] txn::Transaction* admit_after_wait(const Txn& txn,
+                                                                const Engine* engine,
+                                                                const void* object, bool wait);
 // The transaction if it may run an operation on the index or heap. Otherwise null, and refused()
-// tells why.
-inline txn::Transaction* admit(const Txn& txn, const Engine* engine, const void* object) {
+// tells why. `wait`: while the log is scarce it may wait, and others run.
+inline txn::Transaction* admit(const Txn& txn, const Engine* engine, const void* object,
+                               bool wait) {
     txn::Transaction* t = TxnAccess::usable(txn);
-    if (!t || !object || &TxnAccess::engine(txn) != engine) [[unlikely]]
-        return nullptr;
-    return t;
+    if (t && object && &TxnAccess::engine(txn) == engine) [[likely]]
+        return t;
+    return admit_after_wait(txn, engine, object, wait);
 }
 // Begin of an operation on an index or heap: the same, and crosses the boundary.
 template <class Object>
 inline txn::Transaction* enter(const Txn& txn, const Engine* engine, const Object* object,
                                OpKind kind) {
-    txn::Transaction* t = admit(txn, engine, object);
+    txn::Transaction* t = admit(txn, engine, object, true);
     if (!t) [[unlikely]]
         return nullptr;
     operation_boundary(kind, object->id());
@@ -77,9 +86,13 @@ inline txn::Transaction* enter_change(const Txn& txn, const Engine* engine, cons
 [[gnu::cold, gnu::noinline]] std::unexpected<Error> refused(const Txn& txn, const Engine* engine,
                                                             const void* object);
 
+// The transaction of a schema change: usable, of this store, and not read-only. Crosses the
+// boundary. Null engine: store_closed.
+Result<txn::Transaction*> schema_txn(Engine* engine, Txn& txn);
+
 // Decides what an operation's error means for its transaction: some leave it usable, others require
-// a rollback.
-[[gnu::cold, gnu::noinline]] void note_error(txn::Transaction& txn, const Error& error);
+// a rollback. Of a transaction that was ended from outside, the error becomes the reason.
+[[gnu::cold, gnu::noinline]] void note_error(txn::Transaction& txn, Error& error);
 
 // Runs `operation()`, notes what its error means for the transaction, and passes the last point.
 // The result is made in its last place and not copied.

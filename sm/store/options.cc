@@ -21,6 +21,8 @@ Result<void> check_options(const Options& o) {
     TRY(within("stack_bytes", o.stack_bytes, 48 * kKiB, 8 * kMiB));
     TRY(within("transactions_max", o.transactions_max, 16, 65536));
     TRY(within("user_threads_max", o.user_threads_max, 1, 1u << 20));
+    if (o.transaction_age_max != 0)
+        TRY(within("transaction_age_max", o.transaction_age_max, kMillisecond, kNever - 1));
     TRY(within("log_bytes", o.log_bytes, 4 * kMiB, kTiB));
     TRY(within("log_segment_bytes", o.log_segment_bytes, kMiB, kGiB));
     if (o.log_segment_bytes % 4096 != 0 || o.log_bytes / o.log_segment_bytes < 4)

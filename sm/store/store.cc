@@ -10,28 +10,14 @@
 #include "sm/recovery/recovery.h"
 #include "sm/store/catalog.h"
 #include "sm/store/engine.h"
+#include "sm/store/log_room.h"
 #include "sm/store/operation.h"
+#include "sm/store/secondary.h"
+#include "sm/store/txn_watch.h"
 #include "threads/base/mutants.h"
+#include "threads/thread/between_calls.h"
 
 namespace lockstep {
-
-namespace detail {
-struct Task::State {
-    threads::Completion done;
-    const threads::ForkMark mark = {};
-};
-Task::Task() : state_(std::make_unique<State>()) {}
-Task::~Task() = default;
-void Task::finish() {
-    DCHECK(!state_->done.is_set());  // a thread ends once
-    state_->done.set();
-}
-bool Task::wait() {
-    if (state_->mark.forked() && !state_->done.is_set()) return false;
-    state_->done.wait();
-    return true;
-}
-}  // namespace detail
 
 Store::Store(std::unique_ptr<sm::Engine> engine) : engine_(std::move(engine)) {}
 Store::Store(Store&&) noexcept = default;
@@ -82,31 +68,25 @@ namespace {
     while (nanosleep(&left, &left) != 0 && errno == EINTR) {}
 }
 
-constexpr Nanos kLogRoomWait = 1 * kSecond, kLogRoomPoll = 1 * kMillisecond;
-
-// The log is nearly full. A transaction that has not begun holds nothing, so it waits until a
-// checkpoint has recycled log. Others can end in that time, and it would only get log_full later.
-// The wait is bounded, because an old transaction may hold the log.
-[[gnu::cold, gnu::noinline]] void wait_for_log_room(sm::Engine& engine) {
-    engine.waiting_for_log.fetch_add(1, std::memory_order_relaxed);
-    const Nanos deadline = threads::now() + kLogRoomWait;
-    while (engine.log->nearly_full() && !engine.failed() && threads::now() < deadline)
-        threads::sleep_until(threads::now() + kLogRoomPoll);
-    [[maybe_unused]] const uint32_t before =
-        engine.waiting_for_log.fetch_sub(1, std::memory_order_relaxed);
-    DCHECK(before > 0);
+[[gnu::cold, gnu::noinline]] Result<txn::Transaction*> begin_reader(sm::Engine& engine,
+                                                                    TxnOptions options) {
+    options.read_only = true;
+    return engine.txns->begin(options);
 }
 
 Result<txn::Transaction*> begin_transaction(sm::Engine& engine, const TxnOptions& options) {
     DCHECK(threads::current() && threads::current()->latch_depth == 0);
     sm::begin_boundary();
     TRY(MemoryReserve::require());
-    if (engine.log->nearly_full() && !options.read_only) [[unlikely]]
-        wait_for_log_room(engine);
+    if (engine.log->filling() && !options.read_only) [[unlikely]] {
+        if (engine.options.read_only) return begin_reader(engine, options);
+        sm::wait_to_begin(engine);
+    }
     return engine.txns->begin(options);
 }
 
-// One attempt. `victim`: a deadlock ended it, so another attempt may succeed. A body that dropped
+// One attempt. `victim`: a deadlock, or log that others took, ended it, so another attempt may
+// succeed. A body that dropped
 // that error meets txn_aborting later, and then the first error decides. A lock timeout is the
 // caller's bound on its wait; repeating it would wait many times as long.
 Result<void> attempt(FunctionRef<Result<void>(Txn&)> body, Txn txn, const txn::Transaction& t,
@@ -119,26 +99,18 @@ Result<void> attempt(FunctionRef<Result<void>(Txn&)> body, Txn txn, const txn::T
         done = std::unexpected(point.error());
     }
     if (done) return done;  // the body ended it itself
-    victim = done.error().code == ErrorCode::deadlock ||
+    victim = done.error().code == ErrorCode::deadlock || sm::caused_by_others(done.error()) ||
              (done.error().code == ErrorCode::txn_aborting && txn.live() &&
               t.abort_cause == ErrorCode::deadlock);
     if (txn.live()) (void)txn.abort();
     return done;
 }
 
-// Schema changes demand a usable, writing transaction of this store.
-Result<txn::Transaction*> schema_txn(sm::Engine* engine, Txn& txn) {
-    if (!engine) return fail(ErrorCode::store_closed, "store");
-    txn::Transaction* t = sm::TxnAccess::usable(txn);
-    if (!t || &sm::TxnAccess::engine(txn) != engine || t->read_only)
-        return sm::refused(txn, engine, engine);
-    sm::operation_boundary(sm::OpKind::insert, sm::kCatalogObject);
-    return t;
-}
 // A name is looked up by any usable transaction of this store.
 Result<txn::Transaction*> lookup_txn(sm::Engine* engine, Txn& txn) {
     if (!engine) return fail(ErrorCode::store_closed, "store");
     txn::Transaction* t = sm::TxnAccess::usable(txn);
+    if (!t) t = sm::TxnAccess::after_wait(txn, true);
     if (!t || &sm::TxnAccess::engine(txn) != engine) return sm::refused(txn, engine, engine);
     sm::operation_boundary(sm::OpKind::fetch, sm::kCatalogObject);
     return t;
@@ -154,6 +126,16 @@ Result<txn::Transaction*> lookup_txn(sm::Engine* engine, Txn& txn) {
 }
 
 }  // namespace
+
+Result<txn::Transaction*> sm::schema_txn(Engine* engine, Txn& txn) {
+    if (!engine) return fail(ErrorCode::store_closed, "store");
+    txn::Transaction* t = TxnAccess::usable(txn);
+    if (!t) t = TxnAccess::after_wait(txn, true);
+    if (!t || &TxnAccess::engine(txn) != engine || t->read_only)
+        return refused(txn, engine, engine);
+    operation_boundary(OpKind::insert, kCatalogObject);
+    return t;
+}
 
 Result<void> Store::run_body(sm::Engine& engine, Body body, const TxnOptions& options) {
     if (!engine.on_own_thread()) {
@@ -181,12 +163,13 @@ Result<void> Store::run_body(sm::Engine& engine, Body body, const TxnOptions& op
 
 Result<void> Store::start_thread(std::unique_ptr<detail::Job> job, int worker) {
     if (!engine_) return fail(ErrorCode::store_closed, "store");
-    DCHECK(job != nullptr);
+    DCHECK(job != nullptr && job->task != nullptr && !job->task->done());
     const uint32_t workers = engine_->options.workers;
     if (worker != kAnyWorker && (worker < 0 || static_cast<uint32_t>(worker) >= workers))
         return no_such_worker(worker, workers);
     return engine_->start_thread(
-        worker, "application", [job = std::move(job)] { job->run(); },
+        worker, "application",
+        [job = std::move(job), engine = engine_.get()] { detail::Task::run(*job, *engine); },
         engine_->options.user_threads_max);
 }
 
@@ -197,38 +180,38 @@ Result<Txn> Store::begin(const TxnOptions& options) {
         return fail(ErrorCode::wrong_thread, "begin() outside the store's user threads");
     }
     txn::Transaction* t = TRY(begin_transaction(*engine_, options));
-    DCHECK(t->thread == threads::current() && !t->must_abort && t->locks.locks_held == 0);
+    DCHECK(t->thread == threads::current() && !t->must_abort() && t->locks.locks_held == 0);
     return Txn(engine_.get(), t, t->generation);
 }
 
 Result<Index> Store::create_index(Txn& txn, std::string_view name) {
-    txn::Transaction* t = TRY(schema_txn(engine_.get(), txn));
+    txn::Transaction* t = TRY(sm::schema_txn(engine_.get(), txn));
     return Index(engine_.get(),
                  TRY(sm::finish(*t, [&] { return engine_->catalog->create_index(*t, name); })));
 }
 
 Result<Heap> Store::create_heap(Txn& txn, std::string_view name) {
-    txn::Transaction* t = TRY(schema_txn(engine_.get(), txn));
+    txn::Transaction* t = TRY(sm::schema_txn(engine_.get(), txn));
     return Heap(engine_.get(),
                 TRY(sm::finish(*t, [&] { return engine_->catalog->create_heap(*t, name); })));
 }
 
 Result<Index> Store::open_or_create_index(Txn& txn, std::string_view name) {
-    txn::Transaction* t = TRY(schema_txn(engine_.get(), txn));
+    txn::Transaction* t = TRY(sm::schema_txn(engine_.get(), txn));
     return Index(
         engine_.get(),
         TRY(sm::finish(*t, [&] { return engine_->catalog->open_or_create_index(*t, name); })));
 }
 
 Result<Heap> Store::open_or_create_heap(Txn& txn, std::string_view name) {
-    txn::Transaction* t = TRY(schema_txn(engine_.get(), txn));
+    txn::Transaction* t = TRY(sm::schema_txn(engine_.get(), txn));
     return Heap(
         engine_.get(),
         TRY(sm::finish(*t, [&] { return engine_->catalog->open_or_create_heap(*t, name); })));
 }
 
 Result<void> Store::drop(Txn& txn, std::string_view name) {
-    txn::Transaction* t = TRY(schema_txn(engine_.get(), txn));
+    txn::Transaction* t = TRY(sm::schema_txn(engine_.get(), txn));
     return sm::finish(*t, [&] { return engine_->catalog->drop(*t, name); });
 }
 
@@ -261,14 +244,14 @@ std::vector<Store::Entry> Store::list() {
     if (!engine_ || engine_->forked()) return entries;
     for (auto& e : engine_->catalog->list())
         entries.push_back(
-            {.name = e.name, .is_index = e.kind == sm::ObjectKind::index, .id = e.id});
+            {.name = e.name, .is_index = e.kind == sm::ObjectKind::index, .id = e.id, .of = e.of});
     return entries;
 }
 
 Result<void> Store::bulk_load(Txn& txn, Index index,
                               FunctionRef<bool(Slice& key, Slice& value)> next,
                               uint32_t fill_percent) {
-    txn::Transaction* t = TRY(schema_txn(engine_.get(), txn));
+    txn::Transaction* t = TRY(sm::schema_txn(engine_.get(), txn));
     if (!index.tree_) return fail(ErrorCode::no_such_object, "empty index handle");
     if (index.engine_ != engine_.get())
         return fail(ErrorCode::bad_argument, "index of another store", index.id().value);
@@ -277,7 +260,10 @@ Result<void> Store::bulk_load(Txn& txn, Index index,
     TRY(sm::finish(*t, [&] {
         return engine_->locks->lock_object(t->locks, index.tree_->lock(), txn::LockMode::X);
     }));
-    return sm::finish(*t, [&] { return index.tree_->bulk_load(*t, next, fill_percent); });
+    return sm::finish(*t, [&] {
+        const threads::InCallback inside;
+        return sm::load_index(*engine_, *t, *index.tree_, next, fill_percent);
+    });
 }
 
 Result<void> Store::wait_durable(Lsn point) {
@@ -288,7 +274,19 @@ Result<void> Store::wait_durable(Lsn point) {
 
 Result<void> Store::checkpoint() {
     if (!engine_) return fail(ErrorCode::store_closed, "store");
+    if (engine_->options.read_only) return fail(ErrorCode::read_only, "store opened read-only");
     return engine_->run_and_wait([&] { return engine_->checkpointer->run(true); });
+}
+
+std::vector<TransactionInfo> Store::transactions() {
+    if (!engine_ || engine_->forked()) return {};
+    return engine_->watch->list();
+}
+
+Result<void> Store::end_transaction(TxnId id) {
+    if (!engine_) return fail(ErrorCode::store_closed, "store");
+    if (engine_->forked()) return engine_->refuse_child();
+    return engine_->watch->end(id);
 }
 
 const Options& Store::options() const { return engine_->options; }
@@ -298,12 +296,14 @@ void yield() {
         sched_yield();
         return;
     }
+    const threads::BetweenCalls waits;
     threads::yield();
 }
 
 void sleep_for(Nanos time) {
     if (threads::current() == nullptr) [[unlikely]]
         return sleep_kernel_thread(time);
+    const threads::BetweenCalls waits;
     const Nanos start = threads::now();
     threads::sleep_until(time < kNever - start ? start + time : kNever - 1);
 }

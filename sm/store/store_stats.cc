@@ -1,22 +1,47 @@
 // store_stats.cc - gathers the statistics of all parts into one snapshot.
+#include <algorithm>
+
 #include <lockstep/store.h>
 #include "sm/recovery/recovery.h"
 #include "sm/store/engine.h"
+#include "sm/store/engine_stats.h"
 
 namespace lockstep {
 
+using threads::ParkReason;
+
 ThreadWaits thread_waits() {
-    using threads::ParkReason;
     return {.lock = threads::waited(ParkReason::lock),
             .page = threads::waited(ParkReason::page_read) + threads::waited(ParkReason::latch) +
                     threads::waited(ParkReason::io),
             .log = threads::waited(ParkReason::log)};
 }
 
-StoreStats Store::stats() const {
+namespace {
+
+void gather_waits(const threads::RuntimeStats& stats, WaitStats (&waits)[kWaitCauses]) {
+    constexpr ParkReason kReasons[] = {ParkReason::lock,  ParkReason::page_read,
+                                       ParkReason::latch, ParkReason::log,
+                                       ParkReason::io,    ParkReason::admission};
+    static_assert(std::size(kReasons) == kWaitCauses);
+    static_assert(std::ranges::all_of(kReasons, threads::timed));  // the others have no time
+    for (size_t i = 0; i < kWaitCauses; ++i) {
+        const auto reason = static_cast<size_t>(kReasons[i]);
+        DCHECK(reason < static_cast<size_t>(ParkReason::kCount));
+        const uint64_t began = stats.parks[reason], ended = stats.waits_ended[reason];
+        waits[i] = {.count = ended,
+                    .nanos = stats.waited[reason],
+                    .now = began > ended ? began - ended : 0};
+    }
+}
+
+}  // namespace
+
+StoreStats Store::stats() const { return engine_ ? sm::store_stats_of(*engine_) : StoreStats{}; }
+
+StoreStats sm::store_stats_of(Engine& e) {
     StoreStats s;
-    if (!engine_ || engine_->forked()) return s;
-    sm::Engine& e = *engine_;
+    if (e.forked()) return s;
     for (uint32_t i = 0; i < e.runtime->workers(); ++i) {
         s.commits += e.counters[i].commits.load(std::memory_order_relaxed);
         s.aborts += e.counters[i].aborts.load(std::memory_order_relaxed);
@@ -59,6 +84,7 @@ StoreStats Store::stats() const {
     s.pages_total = e.space->pages_total();
 
     const auto threads = e.runtime->stats();
+    gather_waits(threads, s.waits);
     s.switches = threads.switches;
     s.threads_live = threads.threads_live;
     s.threads_max = threads.threads_max;

@@ -5,6 +5,7 @@
 #include <lockstep/store.h>
 #include "sm/store/catalog.h"
 #include "sm/store/engine.h"
+#include "sm/store/engine_stats.h"
 
 namespace lockstep {
 
@@ -22,6 +23,8 @@ TeamStats stats_of(const threads::TeamStats& s, std::string operation) {
                 .left = s.left,
                 .ready = s.ready,
                 .strays = {}};
+    // The worker counts on while this reads.
+    if (f.left > f.entered) f.left = f.entered;
     f.strays.lock = count(ParkReason::lock);
     f.strays.page = count(ParkReason::page_read) + count(ParkReason::io);
     f.strays.latch = count(ParkReason::latch);
@@ -34,12 +37,16 @@ TeamStats stats_of(const threads::TeamStats& s, std::string operation) {
 }  // namespace
 
 StepsStats Store::steps_stats() const {
+    return engine_ ? sm::steps_stats_of(*engine_) : StepsStats{};
+}
+
+StepsStats sm::steps_stats_of(Engine& engine) {
     StepsStats stats;
-    if (!engine_ || engine_->forked()) return stats;
+    if (engine.forked()) return stats;
     std::map<uint32_t, std::string> names;
-    for (const auto& entry : engine_->catalog->list())
+    for (const auto& entry : engine.catalog->list())
         names.emplace(entry.id.value % threads::kTeamObjects, entry.name);
-    for (const auto& s : engine_->runtime->team_stats()) {
+    for (const auto& s : engine.runtime->team_stats()) {
         std::string operation = threads::op_kind_name(s.op);
         if (s.merged) operation += " (merged)";
         else if (s.op >= threads::OpKind::fetch)
@@ -48,12 +55,12 @@ StepsStats Store::steps_stats() const {
                          ")";
         stats.teams.push_back(stats_of(s, std::move(operation)));
     }
-    const threads::CtxStats ctx = engine_->runtime->ctx_stats();
+    const threads::CtxStats ctx = engine.runtime->ctx_stats();
     for (unsigned i = 0; i < threads::kCtxPoints; ++i)
         if (ctx.taken[i] + ctx.off[i] + ctx.alone[i] + ctx.latched[i] > 0)
             stats.points.push_back({threads::kCtxPointInfo[i].name, ctx.taken[i], ctx.off[i],
                                     ctx.alone[i], ctx.latched[i]});
-    for (const threads::TunerStats& g : engine_->runtime->tuner_stats())
+    for (const threads::TunerStats& g : engine.runtime->tuner_stats())
         if (g.setting.team_max != 0)
             stats.tuner.push_back(
                 {g.setting.mode, g.setting.team_max, g.windows, g.trials, g.changes});

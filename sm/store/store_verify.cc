@@ -2,7 +2,8 @@
 // every page in use reachable.
 //
 // Concepts   First every page in use is read (checksum, number, lost writes), and all bad pages are
-//            named. Then each structure is walked.
+//            named. Then each structure is walked. Then each secondary index is compared with its
+//            primary.
 // Invariants SV-1 A page belongs to one structure.
 //            SV-2 The space map says "used" for exactly these pages: those that a structure
 //                 reaches, the superblocks, the maps themselves, and pages on the drop list that
@@ -11,15 +12,18 @@
 #include <string>
 
 #include <lockstep/store.h>
+#include "sm/core/crew.h"
 #include "sm/store/catalog.h"
 #include "sm/store/engine.h"
 #include "sm/store/ghost_cleaner.h"
+#include "sm/store/secondary.h"
 
 namespace lockstep {
 namespace {
 
 struct Verifier {
     sm::Engine& engine;
+    sm::Crew& crew;
     std::vector<std::string> faults;
     std::vector<uint32_t> owner;  // per page: 0 no object, else object id + 1
     std::vector<sm::DropEntry> dropped;
@@ -28,28 +32,63 @@ struct Verifier {
     Result<void> walk() {
         owner.resize(engine.space->pages_total());
         TRY(read_all_pages());
-        TRY(add("catalog", sm::kCatalogObject, engine.catalog->own_tree().verify()));
+        TRY(add("catalog", sm::kCatalogObject, engine.catalog->own_tree().verify(&crew)));
         for (const auto& entry : engine.catalog->list()) {
             if (entry.kind == sm::ObjectKind::index)
-                TRY(add(entry.name, entry.id, TRY(engine.catalog->index(entry.name))->verify()));
-            else TRY(add(entry.name, entry.id, TRY(engine.catalog->heap(entry.name))->verify()));
+                TRY(add(entry.name, entry.id,
+                        TRY(engine.catalog->index(entry.name))->verify(&crew)));
+            else
+                TRY(add(entry.name, entry.id,
+                        TRY(engine.catalog->heap(entry.name))->verify(&crew)));
         }
+        if (faults.empty()) TRY(check_secondaries());
         if (bad_pages) return {};  // what they would lead to seems to be unreachable
         dropped = TRY(engine.catalog->drop_list().entries());
         return check_space();
     }
+    // The structures are sound: their records can be looked up.
+    Result<void> check_secondaries() {
+        for (const auto& entry : engine.catalog->list())
+            if (const sm::Secondary* s = engine.catalog->secondaries().find(entry.id))
+                TRY(sm::verify_secondary(engine, *s, faults));
+        return {};
+    }
     // Every page in use can be read, also those that no walk comes by.
     Result<void> read_all_pages() {
-        for (uint32_t p = sm::kFirstMapPage.value; p < owner.size(); ++p) {
+        constexpr size_t kRange = 1024;
+        const size_t ranges = (owner.size() + kRange - 1) / kRange;
+        std::vector<std::vector<std::string>> found(ranges);
+        TRY(crew.for_each(ranges, [&](size_t i) {
+            return read_pages(i * kRange, std::min(owner.size(), (i + 1) * kRange), found[i]);
+        }));
+        for (const auto& some : found) {
+            faults.insert(faults.end(), some.begin(), some.end());
+            bad_pages |= !some.empty();
+        }
+        return {};
+    }
+    Result<void> read_pages(size_t begin, size_t end, std::vector<std::string>& found) {
+        DCHECK(begin < end && end <= owner.size() && found.empty());
+        for (size_t at = std::max<size_t>(begin, sm::kFirstMapPage.value); at < end; ++at) {
+            const auto p = static_cast<uint32_t>(at);
             const bool map = p == sm::kFirstMapPage.value || p % sm::kPagesPerMap == 0;
             if (!map && !TRY(is_used(PageId{p}))) continue;
+            if (crew.members() > 1) read_ahead(p, end);
             const auto page = engine.pool->fix_shared(PageId{p});
             if (page) continue;
             if (!sm::is_bad_page(page.error().code)) return std::unexpected(page.error());
-            faults.push_back(page.error().text());
-            bad_pages = true;
+            found.push_back(page.error().text());
         }
         return {};
+    }
+    void read_ahead(uint32_t page, size_t end) {
+        constexpr size_t kAhead = 32;
+        if (page % kAhead != 0 || engine.pool->resident(PageId{page}) != nullptr) return;
+        PageId ids[kAhead];
+        const size_t n = std::min(kAhead, end - page);
+        DCHECK(page < end && n > 0);
+        for (uint32_t i = 0; i < n; ++i) ids[i] = PageId{page + i};
+        engine.pool->read_ahead({ids, n});
     }
     // What a map says that cannot be read is unknown; the map itself is named.
     Result<bool> is_used(PageId page) {
@@ -111,9 +150,12 @@ struct Verifier {
 
 }  // namespace
 
-Result<std::vector<std::string>> Store::verify() {
+Result<std::vector<std::string>> Store::verify(uint32_t threads) {
     if (!engine_) return fail(ErrorCode::store_closed, "store");
-    Verifier v{.engine = *engine_, .faults = {}, .owner = {}, .dropped = {}};
+    if (engine_->forked()) return engine_->refuse_child();
+    if (threads == 0) return fail(ErrorCode::bad_argument, "threads", threads);
+    sm::Crew crew(*engine_->runtime, threads);
+    Verifier v{.engine = *engine_, .crew = crew, .faults = {}, .owner = {}, .dropped = {}};
     TRY(engine_->run_and_wait([&]() -> Result<void> {
         // A merge under our feet would look like damage, and a chain that waits to be freed like a
         // leak.

@@ -7,7 +7,9 @@
 #include "sm/change/rollback.h"
 #include "sm/recovery/recovery.h"
 #include "sm/store/engine.h"
+#include "sm/store/log_room.h"
 #include "sm/store/operation.h"
+#include "sm/store/txn_watch.h"
 #include "threads/base/mutants.h"
 
 namespace lockstep {
@@ -17,12 +19,31 @@ using sm::TxnAccess;
 namespace sm {
 
 Error TxnAccess::why_not(const Txn& txn) {
-    if (txn.engine_ && txn.engine_->forked()) return Engine::refuse_child().error();
     const txn::Transaction* t = txn.txn_;
-    if (!t || txn.generation_ != t->generation)
-        return fail(ErrorCode::txn_ended, "transaction").error();
+    // The store may be closed by now, and its engine freed.
+    if (!t) return fail(ErrorCode::txn_ended, "transaction").error();
+    if (txn.engine_->forked()) return Engine::refuse_child().error();
+    if (txn.generation_ != t->generation) return fail(ErrorCode::txn_ended, "transaction").error();
     if (!is_own(*t)) return fail(ErrorCode::wrong_thread, "transaction", t->id.value).error();
+    if (t->ended_outside()) return ended_outside(*t).error();
     return fail(ErrorCode::txn_aborting, "transaction", t->id.value).error();
+}
+
+txn::Transaction* TxnAccess::after_wait(const Txn& txn, bool wait) {
+    txn::Transaction* t = txn.txn_;
+    if (!t || txn.generation_ != t->generation || !is_own(*t)) return nullptr;
+    if (t->heed != txn::Heed::log_scarce) return nullptr;
+    t->heed = txn::Heed::nothing;
+    DCHECK(!t->must_abort() && t->reaper == nullptr && threads::current()->latch_depth == 0);
+    if (wait) wait_to_go_on(*txn.engine_, *t);
+    return usable(txn);
+}
+
+txn::Transaction* admit_after_wait(const Txn& txn, const Engine* engine, const void* object,
+                                   bool wait) {
+    if (!object || TxnAccess::usable(txn)) return nullptr;  // the object or the store is wrong
+    txn::Transaction* t = TxnAccess::after_wait(txn, wait);
+    return t && &TxnAccess::engine(txn) == engine ? t : nullptr;
 }
 
 std::unexpected<Error> refused(const Txn& txn, const Engine* engine, const void* object) {
@@ -31,14 +52,33 @@ std::unexpected<Error> refused(const Txn& txn, const Engine* engine, const void*
     if (!t) return std::unexpected(TxnAccess::why_not(txn));
     if (&TxnAccess::engine(txn) != engine)
         return fail(ErrorCode::bad_argument, "transaction of another store", t->id.value);
-    return fail(ErrorCode::read_only, "transaction", t->id.value);
+    return fail(ErrorCode::read_only,
+                engine->options.read_only ? "store opened read-only" : "transaction", t->id.value);
 }
 
-void note_error(txn::Transaction& txn, const Error& error) {
+// The reason explains these errors, and run() does not repeat the transaction because of them.
+// Errors of the disk and of the caller say more.
+void note_ended(const txn::Transaction& txn, Error& error) {
+    DCHECK(txn.ended_outside() && error.code != ErrorCode::none);
+    switch (error.code) {
+        case ErrorCode::cancelled:
+        case ErrorCode::txn_aborting:
+        case ErrorCode::deadlock:
+        case ErrorCode::self_deadlock:
+        case ErrorCode::lock_timeout:
+        case ErrorCode::log_full: error = ended_outside(txn).error(); return;
+        default: return;
+    }
+}
+
+void note_error(txn::Transaction& txn, Error& error) {
     DCHECK(error.code != ErrorCode::none);
+    if (txn.ended_outside()) return note_ended(txn, error);
     switch (error.code) {
         // Refused before anything was changed: the transaction may go on.
         case ErrorCode::duplicate_key:
+        case ErrorCode::key_function_missing:
+        case ErrorCode::index_mismatch:
         case ErrorCode::key_too_long:
         case ErrorCode::value_too_long:
         case ErrorCode::bad_argument:
@@ -49,8 +89,8 @@ void note_error(txn::Transaction& txn, const Error& error) {
         case ErrorCode::read_only:
         case ErrorCode::unsupported: return;
         default:
-            if (!txn.must_abort) txn.abort_cause = error.code;
-            txn.must_abort = !MUTANT(failed_goes_on);
+            if (!txn.must_abort()) txn.abort_cause = error.code;
+            if (!MUTANT(failed_goes_on)) txn.heed = txn::Heed::failed;
     }
 }
 
@@ -73,6 +113,8 @@ TxnId Txn::id() const { return live() ? txn_->id : kTxnNone; }
 
 Result<Lsn> Txn::commit() {
     txn::Transaction* t = TxnAccess::usable(*this);
+    if (!t) [[unlikely]]
+        t = TxnAccess::after_wait(*this, false);
     if (!t) return std::unexpected(TxnAccess::why_not(*this));
     sm::operation_boundary(sm::OpKind::commit, ObjectId{});
     DCHECK(t->state == txn::TxnState::active);
@@ -90,9 +132,21 @@ Result<Lsn> Txn::commit() {
     return point;
 }
 
+// A reaper has rolled it back, or is about to finish.
+Result<void> Txn::abort_undone() {
+    DCHECK(txn_->must_abort() && TxnAccess::is_own(*txn_));
+    while (txn_->state != txn::TxnState::undone)
+        threads::sleep_until(threads::now() + kMillisecond);
+    DCHECK(txn_->locks.locks_held == 0 && txn_->undo.bytes == 0);
+    engine_->txns->finish_abort(*std::exchange(txn_, nullptr), true);
+    if (engine_->failed()) return engine_->log->refused();
+    return {};
+}
+
 Result<void> Txn::abort() {
     if (!live()) return fail(ErrorCode::txn_ended, "transaction");
     if (!TxnAccess::is_own(*txn_)) return std::unexpected(TxnAccess::why_not(*this));
+    if (txn_->reaper != nullptr) return abort_undone();
     DCHECK(txn_->state != txn::TxnState::free && threads::current()->latch_depth == 0);
     sm::DeferredActions deferred(*txn_);
     auto undone = sm::rollback(*engine_, *txn_, kLsnNone);
@@ -108,12 +162,14 @@ Result<void> Txn::abort() {
 
 Result<Savepoint> Txn::savepoint() {
     txn::Transaction* t = TxnAccess::usable(*this);
+    if (!t) t = TxnAccess::after_wait(*this, false);
     if (!t) return std::unexpected(TxnAccess::why_not(*this));
     return Savepoint{.lsn = t->last_lsn, .number = ++t->savepoints};
 }
 
 Result<void> Txn::rollback_to(const Savepoint& savepoint) {
     txn::Transaction* t = TxnAccess::usable(*this);
+    if (!t) t = TxnAccess::after_wait(*this, false);
     if (!t) return std::unexpected(TxnAccess::why_not(*this));
     if (savepoint.number == 0 || savepoint.number > t->savepoints || savepoint.lsn > t->last_lsn)
         return fail(ErrorCode::bad_argument, "savepoint of another transaction", savepoint.number);

@@ -111,6 +111,26 @@ class Checks(unittest.TestCase):
         self.header("sm/btree/b.h", '#include "sm/btree/a.h"\nstruct Beta {};')
         self.expect("tools/checks/style.py", "uses nothing of it")
 
+    def test_public_calls(self):
+        check = "tools/checks/public_calls.py"
+        table = "<!-- public calls: begin -->\n{}<!-- public calls: end -->\n"
+        row = "| `Door::open(key, turns)` | no |\n"
+        ring = "| `Door::operator()()` | no |\n"
+        body = "class Door {\npublic:\n    Door();\n    int open(int key, int turns = {});\n"
+        body += "    std::function<void(int)> opened = {};\n    void operator()() const;\n"
+        body += "private:\n    void creak();\n};"
+        self.header("sm/include/lockstep/door.h", body)
+        self.write("sm/README.md", table.format(""))
+        self.expect(check, "no row for `Door::open(key, turns)`")
+        self.write("sm/README.md", table.format(row))
+        self.expect(check, "no row for `Door::operator()()`")
+        self.write("sm/README.md", table.format(row + ring))
+        self.expect_sound(check)
+        self.write("sm/README.md", table.format(row * 2 + ring))
+        self.expect(check, "two rows for `Door::open(key, turns)`")
+        self.write("sm/README.md", table.format(row + ring + "| `Door::close()` | no |\n"))
+        self.expect(check, "no header has `Door::close()`")
+
     def test_style_packages(self):
         self.write("tools/run", "packages=(g++ libbenchmark-dev)\n")
         self.expect("tools/checks/style.py", "libbenchmark-dev")

@@ -8,6 +8,10 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
 cmake --install "$build" --prefix "$scratch/prefix" >/dev/null
+for file in bin/lockstep{,-tpcc,-bench,-icache} share/man/man1/lockstep{,-stat,-tpcc}.1.gz \
+    share/doc/lockstep/{LICENSE,README.md,CHANGELOG.md}; do
+    [ -f "$scratch/prefix/$file" ] || { echo "not installed: $file"; exit 1; }
+done
 cp -r "$source/tools/examples" "$scratch/examples"
 lines=$(wc -l <"$scratch/examples/first_steps.cc")
 [ "$lines" -le 25 ] || { echo "first_steps.cc has $lines lines, more than 25"; exit 1; }
@@ -24,6 +28,28 @@ done
 "$scratch/out/transfers" "$scratch/transfers.db"
 "$scratch/out/waits" "$scratch/waits.db"
 "$scratch/out/waits" "$scratch/waits.db"
+# The servers link; test `servers` runs them.
+for program in epoll_server asio_server thread_server server_load; do
+    status=0
+    "$scratch/out/$program" 2>/dev/null || status=$?
+    [ "$status" -eq 2 ] || { echo "$program without arguments ended with $status"; exit 1; }
+done
+for times in 1 2; do
+    said=$("$scratch/out/secondary_index" "$scratch/secondary_index.db")
+    [ "$(tail -1 <<<"$said")" = "an address belongs to one person" ] &&
+        [ "$(grep -c Lisbon <<<"$said")" -eq 3 ] || { echo "secondary_index said: $said"; exit 1; }
+done
+# The server answers, and ends by SIGTERM with its store closed.
+coproc server { exec "$scratch/out/kv_server" --directory "$scratch/kv.db" --port 0; }
+read -r line <&"${server[0]}"
+port=${line#listening on 127.0.0.1:}
+exec 3<>"/dev/tcp/127.0.0.1/${port%%,*}"
+printf 'SET city Lisbon\r\nGET city\r\nQUIT\r\n' >&3
+said=$(tr -d '\r' <&3 | tr '\n' ' ')
+[ "$said" = '+OK $6 Lisbon +OK ' ] || { echo "kv_server said: $said"; exit 1; }
+server_id=$server_PID
+kill "$server_id"
+wait "$server_id" || { echo "kv_server ended with status $?"; exit 1; }
 # The README shows this program.
 awk '/^```cpp$/ { show = 1; next } /^```$/ { show = 0 } show' "$source/README.md" |
     diff -w <(tr -d '\n ' <"$scratch/examples/first_steps.cc") <(tr -d '\n ') ||

@@ -86,7 +86,8 @@ Result<void> Attempt::fill(Txn& txn, const std::string& name, const Op& op) {
         TRY(index.put(txn, key, value));
         wrote(name, key, value_of(value));
     }
-    return {};
+    // Over the records that are there, unless it exists.
+    return shared_.config.secondary ? host_.make_secondary(txn, name, index) : Result<void>{};
 }
 
 }  // namespace lockstep::sim

@@ -92,11 +92,15 @@ Config draw_config(uint64_t seed, const Arguments& arguments) {
         c.large_odds = 0.3;
         c.operations_max = 25;
     }
+    // In half of the seeds the log fits into one segment, whose file grows in steps.
+    if (Rng(seed).fork(static_cast<uint64_t>(Stream::configuration)).fork(1).chance(0.5))
+        c.log_segment_bytes = c.log_bytes / 4;
     if (arguments.transactions > 0) c.transactions = arguments.transactions;
     if (arguments.steps >= 0) c.steps.mode = arguments.steps > 0 ? StepsMode::on : StepsMode::off;
     if (arguments.workers > 0) c.workers = static_cast<uint32_t>(arguments.workers);
     if (arguments.keys > 0) c.keys = arguments.keys;
     c.syncs_after_write = arguments.syncs_after_write;
+    c.secondary = arguments.secondary;
     if (c.workload == Workload::tpcc) {
         c.lock_timeout = 10 * kSecond;
         c.log_bytes = 64 << 20;
@@ -107,13 +111,13 @@ Config draw_config(uint64_t seed, const Arguments& arguments) {
 std::string Config::text() const {
     return fmt::format(
         "workload {} profile {} workers {} threads {} transactions {} steps {} pool {}K log {}M "
-        "checkpoint {:.2f} lazy {:.1f} "
+        "segment {}M checkpoint {:.2f} lazy {:.1f} "
         "indexes {} heaps {} schema {} keys {} pad {} value {} large {:.1f} skew {:.1f} weak "
         "{:.1f} escalate {} tick {} interrupt 1/{}",
         static_cast<int>(workload), profile_name(profile), workers, threads, transactions,
-        static_cast<int>(steps.mode), pool_bytes >> 10, log_bytes >> 20, checkpoint_odds, lazy_odds,
-        indexes, heaps, schema_changes, keys, key_pad, value_max, large_odds, skew, weak_odds,
-        escalate_at, tick, interrupt_one_in);
+        static_cast<int>(steps.mode), pool_bytes >> 10, log_bytes >> 20, log_segment_bytes >> 20,
+        checkpoint_odds, lazy_odds, indexes, heaps, schema_changes, keys, key_pad, value_max,
+        large_odds, skew, weak_odds, escalate_at, tick, interrupt_one_in);
 }
 
 }  // namespace lockstep::sim

@@ -54,6 +54,7 @@ struct Arguments {
     uint64_t keys = 0;               // 0: drawn
     bool syncs_after_write = false;  // the disk ignores RWF_DSYNC
     bool keep_going = false;
+    bool secondary = false;  // each index of the records has a secondary one
     // Prefix of two files with everything that goes into the digest: ".1" and ".2", one per pass.
     std::string trace;
 };
@@ -68,6 +69,7 @@ struct Config {
     StepsOptions steps{};
     uint64_t pool_bytes = 4 << 20;
     uint64_t log_bytes = 64 << 20;
+    uint64_t log_segment_bytes = 1 << 20;
     uint64_t checkpoint_log_bytes = 1 << 20;
     double checkpoint_odds = 0.03;  // before a transaction
     Nanos lazy_flush_interval = 10 * kMillisecond;
@@ -81,8 +83,9 @@ struct Config {
     // records
     uint32_t indexes = 2, heaps = 1;
     bool schema_changes = false;
-    uint64_t keys = 100;   // per index
-    uint32_t key_pad = 0;  // bytes appended to keys: fewer records on a page
+    bool secondary = false;  // each index has a secondary one
+    uint64_t keys = 100;     // per index
+    uint32_t key_pad = 0;    // bytes appended to keys: fewer records on a page
     uint32_t value_max = 200;
     double large_odds = 0;   // odds of a value that takes overflow pages
     double skew = 0;         // 0: uniform; towards 1: few keys are hot

@@ -17,12 +17,17 @@ public:
     Host(threads::SimDisk& disk, const Config& config, uint64_t variant);
     ~Host() { abandon(); }
 
+    // Opens the store and attaches the key functions of its secondary indexes.
+    Result<void> open();
     void step() { SimStore::step(tick_); }
     // Runs fn on a user thread of the store and steps until it has ended. False on a hang.
     bool on_thread(std::function<Result<void>()> fn, Result<void>* result = nullptr);
     // The whole content of the store. With `unreadable`, objects with corrupt pages are left out
     // and their names go there.
     Result<Content> read_all(std::set<std::string>* unreadable = nullptr);
+
+    // A secondary index of `of`, which lies under `name`: made and filled if it is not there.
+    Result<void> make_secondary(Txn& txn, const std::string& name, Index of);
 
 private:
     Result<void> read_object(Txn& txn, const Store::Entry& entry, ObjectContent& object);

@@ -38,6 +38,8 @@ int main(int argc, char** argv) {
         ->transform(lockstep::tpcc::chosen_from(switches));
     app.add_option("--workers", a.workers, "virtual workers, 1..4; 0: drawn");
     app.add_option("--keys", a.keys, "keys per index; 0: drawn");
+    app.add_flag("--secondary", a.secondary,
+                 "each index of the records has a secondary one, which verify() compares with it");
     app.add_flag("--sync-after-write", a.syncs_after_write,
                  "the disk ignores durable writes, so the queues sync behind them");
 

@@ -48,7 +48,44 @@ public:
         return t;
     }
 
+    // Lazy changes that only a commit note tells of, and a durable reader of them at once
+    // (txn/README.md): the reader must wait until they are durable.
+    void append_noted(std::vector<TxnPlan>& plan) {
+        const Op at = on_index(OpKind::put);
+        if (config_.escalate_at <= kEscalateSoon && rng_.chance(0.5)) escalation(at, plan);
+        else removed_ghosts(at, plan);
+    }
+
 private:
+    static constexpr uint32_t kEscalateSoon = 20, kErased = 3;
+
+    static TxnPlan of_range(const Op& at, OpKind kind, uint32_t from, uint32_t to) {
+        TxnPlan t{.ops = {}, .durability = Durability::lazy};
+        for (uint32_t n = from; n < to; ++n)
+            t.ops.push_back({.kind = kind,
+                             .object = at.object,
+                             .key = at.key + n,
+                             .span = 0,
+                             .size = 7 + 3 * n});
+        return t;
+    }
+    static TxnPlan reader(std::vector<Op> ops) {
+        return {.ops = std::move(ops), .read_only = true};
+    }
+    // The lock of the index protects the last keys that are put; they have no locks of their own.
+    void escalation(const Op& at, std::vector<TxnPlan>& plan) {
+        const uint32_t puts = config_.escalate_at + 3;
+        plan.push_back(of_range(at, OpKind::put, 0, puts));
+        plan.push_back(reader(of_range(at, OpKind::get, puts - 2, puts).ops));
+    }
+    // A scan finds no name to lock where ghosts have been removed.
+    void removed_ghosts(const Op& at, std::vector<TxnPlan>& plan) {
+        plan.push_back(of_range(at, OpKind::put, 0, kErased));
+        plan.push_back(of_range(at, OpKind::erase, 0, kErased));
+        plan.push_back(reader(
+            {{.kind = OpKind::scan_up, .object = at.object, .key = at.key, .span = kErased}}));
+        plan.back().clean_ghosts = true;
+    }
     uint32_t key() {
         const uint64_t range =
             rng_.chance(config_.skew) ? std::max<uint64_t>(1, config_.keys / 20) : config_.keys;
@@ -111,6 +148,9 @@ private:
     Rng rng_;
 };
 
+constexpr double kNotedOdds = 0.06;
+constexpr uint64_t kNotedStream = 1000;
+
 const char* kOpNames[] = {"get",         "get_update", "insert",      "update",     "put",
                           "patch",       "erase",      "scan_up",     "scan_down",  "scan_turn",
                           "heap_insert", "heap_get",   "heap_update", "heap_erase", "heap_scan",
@@ -123,9 +163,10 @@ std::string text_of(const TxnPlan& t) {
                                                  "read_committed"};
     static constexpr const char* kEnding[] = {"commit", "abort", "drop"};
     std::string line =
-        fmt::format("{} {}{}{}:", kIsolation[static_cast<size_t>(t.isolation)],
+        fmt::format("{} {}{}{}{}:", kIsolation[static_cast<size_t>(t.isolation)],
                     t.durability == Durability::lazy ? "lazy" : "durable",
-                    t.read_only ? " read-only" : "", t.checkpoint ? " after a checkpoint" : "");
+                    t.read_only ? " read-only" : "", t.checkpoint ? " after a checkpoint" : "",
+                    t.clean_ghosts ? " after the removal of ghosts" : "");
     for (const Op& op : t.ops)
         line += fmt::format(" {}({},{},{},{})", kOpNames[static_cast<size_t>(op.kind)], op.object,
                             op.key, op.span, op.size);
@@ -137,13 +178,18 @@ std::string text_of(const TxnPlan& t) {
 Plan draw_plan(const Config& config, Rng rng) {
     Plan plan;
     plan.threads.resize(config.threads);
+    // A stream of its own, so that the other transactions are what they would be without.
+    Rng noted = Rng(rng).fork(kNotedStream);
     for (uint32_t n = 0; n < config.threads; ++n) {
         Planner planner(config, rng.fork(n));
+        Rng odds = noted.fork(n);
+        Planner noted_planner(config, noted.fork(n));
         const uint32_t count =
             config.transactions / config.threads + (n < config.transactions % config.threads);
         for (uint32_t i = 0; i < count; ++i) {
             const bool schema = config.schema_changes && n == 0;
             plan.threads[n].push_back(schema ? planner.schema_change() : planner.transaction());
+            if (odds.chance(kNotedOdds)) noted_planner.append_noted(plan.threads[n]);
         }
     }
     return plan;

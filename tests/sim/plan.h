@@ -55,8 +55,9 @@ struct TxnPlan {
     Durability durability = Durability::durable;
     Ending ending = Ending::commit;
     bool read_only = false;
-    bool checkpoint = false;  // before it begins
-    bool wait = false;        // lazy: waits for durability afterwards
+    bool checkpoint = false;    // before it begins
+    bool clean_ghosts = false;  // before it begins
+    bool wait = false;          // lazy: waits for durability afterwards
     // Its operations change the schema of the thread's own objects.
     bool private_objects = false;
 };

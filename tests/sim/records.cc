@@ -6,6 +6,8 @@
 
 #include <set>
 
+#include "sm/store/engine.h"
+#include "sm/store/ghost_cleaner.h"
 #include "tests/sim/attempt.h"
 
 namespace lockstep::sim {
@@ -70,7 +72,8 @@ void Records::prepare(Host& host) {
             const Index markers = TRY(host->create_index(txn, kMarkers));
             changes.push_back({Change::create_index, kMarkers, {}, {}});
             for (size_t i = 0; i < config.indexes; ++i) {
-                TRY(host->create_index(txn, index_name(i)));
+                const Index index = TRY(host->create_index(txn, index_name(i)));
+                if (config.secondary) TRY(host.make_secondary(txn, index_name(i), index));
                 changes.push_back({Change::create_index, index_name(i), {}, {}});
             }
             for (size_t i = 0; i < config.heaps; ++i) {
@@ -112,6 +115,12 @@ void Records::run_thread(Host& host, uint32_t thread) {
             if (!done &&
                 !(shared_.failures_allowed && is_failure_of_environment(done.error().code)))
                 shared_.report.fail("checkpoint: " + done.error().text());
+        }
+        if (plan.clean_ghosts) {
+            const auto done = host.engine().ghosts->run_once();
+            if (!done &&
+                !(shared_.failures_allowed && is_failure_of_environment(done.error().code)))
+                shared_.report.fail("removal of ghosts: " + done.error().text());
         }
         run_transaction(host, plan, thread);
         ++finished_;

@@ -56,7 +56,9 @@ const char* count_name(Count count) {
                                              "clock_jump",
                                              "misuse",
                                              "killed",
-                                             "power_cut"};
+                                             "power_cut",
+                                             "short_log",
+                                             "log_cut_off"};
     static_assert(std::size(kNames) == kCounts);
     return kNames[static_cast<size_t>(count)];
 }

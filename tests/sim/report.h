@@ -65,6 +65,8 @@ enum class Count : uint8_t {
     misuse,
     killed,
     power_cut,
+    short_log,    // crash points at which the log's file was shorter than a segment
+    log_cut_off,  // images in which the log's file is shorter than it was at that moment
     kCount
 };
 inline constexpr size_t kCounts = static_cast<size_t>(Count::kCount);

@@ -13,6 +13,15 @@ namespace {
 constexpr uint64_t kStepsMax = 30'000'000;  // of one run: a run that needs more hangs
 // Of an image more that is damaged, at each chosen event.
 constexpr double kInjuryOdds = 0.5;
+
+// Length of the file of the log's first segment; 0 if it is gone.
+uint64_t first_segment_bytes(threads::SimDisk& disk) {
+    const auto file = disk.open("/store/log.00000000", threads::Disk::kReadOnly);
+    if (!file) return 0;
+    const uint64_t bytes = disk.size(*file).value_or(0);
+    disk.close(*file);
+    return bytes;
+}
 }  // namespace
 
 Run::Run(const Config& config, const Arguments& arguments, Report& report, Progress& progress)
@@ -75,6 +84,13 @@ void Run::take_images(threads::SimDisk& disk, uint64_t event, uint64_t at) {
         const threads::SimCrash mode =
             threads::kSimCrashes[rng.below(std::size(threads::kSimCrashes))];
         images_.push_back({disk.image(rng.next(), mode), event, mode, at, {}});
+    }
+    // A killed process leaves the lengths of the moment.
+    const uint64_t now = first_segment_bytes(*disk.image(0, threads::SimCrash::keep_all));
+    if (now > 0 && now < config_.log_segment_bytes) report_.add(Count::short_log);
+    for (const Image& image : images_) {
+        const uint64_t left = first_segment_bytes(*image.disk);
+        if (left > 0 && left < now) report_.add(Count::log_cut_off);
     }
     if (rng.chance(kInjuryOdds) && config_.profile != FaultProfile::lost_writes)
         images_.push_back({disk.image(rng.next(), threads::SimCrash::keep_all), event,

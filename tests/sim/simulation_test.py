@@ -31,6 +31,8 @@ PROFILES = {
 FAILED_ONCE = [597, 1362, 3285, 5473, 7171, 301320]
 # 335728: the record that ends a rollback was written although the rollback had failed.
 FAILED_ONCE_WITH = {335728: "log_failure"}
+# Crash points in a young log, and power cuts that take length of its file, at least.
+YOUNG_LOGS = {"short_log": 500, "log_cut_off": 20}
 INJECTIONS = [
     "log_damage",
     "log_tail_damage",
@@ -92,6 +94,9 @@ def main():
     run(counts, options.program, "--seed", first + 200000, *by_sync)
     failing = [*by_sync, "--faults", "log_failure", "--crash-points", 2]
     run(counts, options.program, "--seed", first + 300000, *failing)
+    # Each index has a secondary one; after each crash both are compared.
+    by_value = ["--secondary", "--workload", "records", "--seeds", seeds, "--jobs", 2]
+    run(counts, options.program, "--seed", first + 400000, *by_value)
     points = counts["crash_points"]
     if options.injections:
         for profile, seeds in PROFILES.items():
@@ -110,6 +115,8 @@ def main():
                 0,
             )
     few = [f"{name}: {counts[name]}" for name in INJECTIONS if counts[name] < options.injections]
+    if options.injections:
+        few += [f"{name}: {counts[name]}" for name, n in YOUNG_LOGS.items() if counts[name] < n]
     if points < options.crash_points or few:
         sys.exit(
             f"{points} crash points, wanted {options.crash_points}; fewer than {options.injections}"

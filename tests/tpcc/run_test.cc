@@ -118,6 +118,27 @@ TEST(Run, EveryMixAndIsolation) {
     run_and_check(db, settings);
 }
 
+// One record a call does the same work, in more log records. One terminal: the order of the
+// transactions is that of its input. Rows without times are compared.
+TEST(Run, OneRecordACall) {
+    TestStore many_store, single_store;
+    Database many = load_small(*many_store, small_scale(1)),
+             single = load_small(*single_store, small_scale(1));
+    RunSettings settings = small_run(3000);
+    settings.terminals = 1;
+    const auto log_records = [&](Database& db, Calls calls) {
+        settings.calls = calls;
+        const uint64_t before = db.store->stats().log_records;
+        const auto report = run_and_check(db, settings);
+        EXPECT_GT(report->stats.types[0].rolled_back, 0u);  // an item that does not exist
+        return db.store->stats().log_records - before;
+    };
+    const uint64_t of_many = log_records(many, Calls::many);
+    EXPECT_GT(log_records(single, Calls::single), of_many + 400);
+    for (const auto table : {&Database::warehouse, &Database::district, &Database::stock})
+        EXPECT_EQ(rows_of(many, many.*table), rows_of(single, single.*table));
+}
+
 TEST(Run, DurationAndWarmupAreKept) {
     TestStore store;
     Database db = load_small(*store);

@@ -76,18 +76,22 @@ TEST(Settings, EverythingIsTaken) {
                                "--seed",         "9",
                                "--io",           "pool",
                                "--txn",          "mix4",
+                               "--calls",        "single",
                                "--transactions", "1000",
                                "--ack-fd",       "5",
                                "--terminals",    "3",
                                "--think",        "0.5",
                                "--json",         "j",
-                               "--picture",      "p.svg"});
+                               "--metrics",      "0.0.0.0:9464",
+                               "--control",      "--picture",
+                               "p.svg"});
     ASSERT_FALSE(parsed.exit_status);
     const Settings& s = parsed.settings;
     EXPECT_EQ(*s.warehouses, 7u);
     EXPECT_EQ(s.run.transactions, 1000u);
     EXPECT_EQ(s.run.warmup, 0u);
     EXPECT_EQ(s.run.mix, Mix::without_delivery);
+    EXPECT_EQ(s.run.calls, Calls::single);
     EXPECT_EQ(s.run.executor.ack_fd, 5);
     EXPECT_EQ(s.run.executor.isolation, Isolation::read_committed);
     const Options o = s.store_options(7);
@@ -95,6 +99,10 @@ TEST(Settings, EverythingIsTaken) {
     EXPECT_EQ(o.log_bytes, 256ull << 20);
     EXPECT_EQ(o.workers, 2u);
     EXPECT_EQ(o.io, IoMethod::pool);
+    EXPECT_TRUE(o.control);
+    EXPECT_EQ(s.metrics->host, "0.0.0.0");
+    EXPECT_EQ(s.metrics->port, 9464);
+    EXPECT_EQ(parse_metrics_address("1")->host, "127.0.0.1");
     EXPECT_TRUE(check_options(o));
 }
 
@@ -104,6 +112,7 @@ TEST(Settings, NonsenseIsRefused) {
         {"--warehouses", "x"},
         {"--pool", "12Q"},
         {"--txn", "all"},
+        {"--calls", "both"},
         {"--durability", "no"},
         {"--nonsense"},
         {"--workers", "65"},
@@ -114,6 +123,8 @@ TEST(Settings, NonsenseIsRefused) {
         {"--picture", "x.gif"},
         {"--check-acks", "f"},
         {"--path", "p", "--check-only", "--dump", "d"},
+        {"--metrics", "localhost:1"},
+        {"--metrics", "65536"},
         {"--isolation", "snapshot"}};
     for (const auto& arguments : refused) {
         testing::internal::CaptureStderr();

@@ -18,6 +18,8 @@
     X(waiter_left_queued, threads_event_test, "a waiter that times out stays in its queue") \
     X(semaphore_double_grant, threads_event_test, \
       "a semaphore grants units without subtracting them") \
+    X(follows_the_end, threads_task_word_test, \
+      "what follows a task is accepted after its end, and never called") \
     X(semaphore_unfair, threads_event_test, "a new request overtakes waiters of a semaphore") \
     X(condition_queued_late, threads_sync_test, \
       "a wait for a condition unlocks its mutex before it is queued") \
@@ -25,6 +27,9 @@
     X(channel_end_untold, threads_sync_test, "a channel that is closed wakes no receiver") \
     X(fd_wait_not_ended, threads_wait_fd_test, \
       "the end of a runtime wakes no wait for a descriptor") \
+    X(fd_not_armed_again, threads_wait_fd_test, \
+      "a descriptor with waits left is not polled again") \
+    X(socket_write_short, threads_socket_test, "a write to a socket sends what fits, once") \
     X(offload_on_the_spot, threads_offload_test, "offload() runs the function on the worker") \
     X(slice_reported_again, threads_slice_watch_test, "a long slice is reported at each look") \
     X(latch_wake_forgotten, threads_latch_test, \
@@ -100,6 +105,11 @@
     X(truncate_too_far, sm_checkpoint_test, \
       "a log segment that a checkpoint still needs is recycled") \
     X(segment_name_unsynced, txn_log_crash_test, "a recycled segment's name is not synced") \
+    X(log_step_unsynced, txn_log_grow_test, \
+      "the log promises space of its longer file before the file is synced") \
+    X(zeros_over_log, txn_log_grow_test, "zeros for a longer log file cover records") \
+    X(log_end_by_segment, txn_log_grow_test, \
+      "open takes a short log file for a whole segment") \
     X(undo_space_unpromised, txn_log_space_test, \
       "a record takes the log space reserved for its rollback") \
     X(ring_too_full, txn_log_test, "the log ring overwrites unwritten records") \
@@ -141,6 +151,8 @@
     X(read_not_repeated, sm_buffer_pool_test, "a failed read is not repeated") \
     X(repair_without_log, sm_buffer_pool_test, "a damaged page is not rebuilt from the log") \
     X(superblock_in_place, sm_superblock_test, "the superblock overwrites its current copy") \
+    X(clean_mark_believed, sm_read_only_test, \
+      "a store that was killed behind its close is read without recovery") \
     X(superblock_unsynced, sim_crash_recovery_test, \
       "a log segment is recycled before the new superblock is durable") \
     X(next_key_off_by_one, isolation_phantom_test, "an insert locks the gap above the wrong key") \
@@ -183,6 +195,30 @@
     X(heap_map_stale, sm_heap_test, "the map does not record the space that an erase frees") \
     X(space_counted_wrong, sm_space_map_test, \
       "the search for a free page stops one page too early") \
+    X(old_entry_stays, sm_secondary_test, \
+      "an update leaves the old entry in a secondary index") \
+    X(missing_entry_ignored, sm_secondary_test, \
+      "an entry that a secondary index lacks is not reported") \
+    X(statement_half_done, sm_secondary_test, \
+      "a refused entry leaves the record's change behind") \
+    X(function_missing_ignored, sm_secondary_test, \
+      "a secondary index without key function is not kept up") \
+    X(secondary_live_early, sm_secondary_test, \
+      "the creator of a secondary index does not ask the catalog whether it exists") \
+    X(secondary_made_unlocked, sm_secondary_test, \
+      "a secondary index is made while others change its primary") \
+    X(secondary_built_empty, sm_secondary_test, "a new secondary index is not filled") \
+    X(build_takes_ghosts, sm_secondary_build_test, \
+      "the building of a secondary index reads erased records") \
+    X(sort_run_lost, sm_entry_sort_test, "the sort forgets a run in a file") \
+    X(verify_one_way, sm_secondary_test, \
+      "verify() does not look for records without their entries") \
+    X(crew_leaves_one_out, sm_verify_parallel_test, \
+      "a parallel check leaves out its last piece") \
+    X(end_too_low, sm_space_map_shrink_test, \
+      "the end of the volume is lowered onto the last page in use") \
+    X(given_up_maps_unforgotten, sm_space_map_shrink_test, \
+      "the data file is cut while the LSNs of pages behind its end are still known") \
     X(catalog_stale, sm_store_test, "a dropped object can still be found by name") \
     X(free_name_shared, sm_open_or_create_test, \
       "transactions that find a name free lock it in S before they create it") \
@@ -192,6 +228,14 @@
     X(victim_not_retried, sm_store_test, "run() does not retry a deadlock victim") \
     X(failed_goes_on, sm_store_test, \
       "a transaction may continue after an error left a change half done") \
+    X(reaper_ignores_idle, sm_txn_watch_test, \
+      "an ended transaction of an idle thread keeps its locks and its log") \
+    X(cancelled_begins, sm_handle_cancel_test, \
+      "a function that was cancelled before it began runs") \
+    X(log_pin_tolerated, sm_log_room_test, \
+      "a forgotten writer that pins the log is not ended") \
+    X(scarce_log_ignored, sm_log_room_test, \
+      "writers go on at full speed while the log is scarce") \
     X(bulk_undo_missing, sm_btree_test, "a bulk load that is rolled back stays")
 // clang-format on
 

@@ -1,4 +1,4 @@
-// fd_poll.h - one wait for a file descriptor of the application.
+// fd_poll.h - one wait for a file descriptor of the application: for events, or for received bytes.
 #pragma once
 
 #include <atomic>
@@ -16,8 +16,14 @@ struct FdPoll {
     int fd = -1;
     uint32_t events = 0;                       // of poll(2)
     void (*done)(FdPoll&, int32_t) = nullptr;  // with the events that hold, or -errno
-    uint64_t number = 0;                       // of the poller: no other wait had it
-    uint32_t place = UINT32_MAX;               // in the poller's table, under its mutex
+    // Not null: `fd` is a socket, and the queue receives into this memory instead of polling.
+    // `done` then gets the number of bytes, 0 at the end of the stream. Queues only.
+    void* buffer = nullptr;
+    uint32_t buffer_bytes = 0;
+    // --- for the poller (fd_poller.h), under its mutex: waits for the same descriptor
+    FdPoll* before = nullptr;
+    FdPoll* after = nullptr;
+    bool listed = false;
 
     // --- for the waiting thread (worker/wait_fd.cc)
     Thread* thread = nullptr;
@@ -31,6 +37,7 @@ struct FdPoll {
     void assert_state() const {
         DCHECK(fd >= 0 && done != nullptr && !complete.load(std::memory_order_relaxed));
         DCHECK((events >> 16) == 0);
+        DCHECK((buffer == nullptr) == (buffer_bytes == 0));
     }
 };
 

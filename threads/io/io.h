@@ -140,6 +140,9 @@ public:
     virtual Result<void> sync_directory(std::string_view path) = 0;
     // Advisory lock for the life of the FileId; store_locked if another process or store holds it.
     virtual Result<void> lock_exclusive(FileId file) = 0;
+    // The same, but several holders may share it. Error: store_locked if it is held exclusively. A
+    // disk without shared locks takes an exclusive one.
+    virtual Result<void> lock_shared(FileId file) { return lock_exclusive(file); }
     // Blocking transfers on the calling kernel thread, for open, the start of recovery and tools.
     // Reads are short at the end of the file.
     virtual Result<size_t> read_now(FileId file, uint64_t offset, void* data, size_t bytes) = 0;

@@ -221,9 +221,12 @@ Result<void> PosixDisk::sync_directory(std::string_view path) {
     return {};
 }
 
-Result<void> PosixDisk::lock_exclusive(FileId file) {
+Result<void> PosixDisk::lock_exclusive(FileId file) { return lock(file, LOCK_EX); }
+Result<void> PosixDisk::lock_shared(FileId file) { return lock(file, LOCK_SH); }
+
+Result<void> PosixDisk::lock(FileId file, int operation) {
     DCHECK(file.value >= 0);
-    const int64_t result = retry([&] { return flock(file.value, LOCK_EX | LOCK_NB); });
+    const int64_t result = retry([&] { return flock(file.value, operation | LOCK_NB); });
     if (result == -EWOULDBLOCK) return fail(ErrorCode::store_locked, "lock file");
     if (result < 0) return fail_file(static_cast<int>(-result), "lock file");
     std::lock_guard lock(mutex_);

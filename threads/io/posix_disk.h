@@ -34,6 +34,7 @@ public:
     bool exists(std::string_view path) override;
     Result<void> sync_directory(std::string_view path) override;
     Result<void> lock_exclusive(FileId file) override;
+    Result<void> lock_shared(FileId file) override;
     Result<size_t> read_now(FileId file, uint64_t offset, void* data, size_t bytes) override;
     Result<void> write_now(FileId file, uint64_t offset, const void* data, size_t bytes) override;
     Result<void> sync_now(FileId file) override;
@@ -42,6 +43,7 @@ public:
 
 private:
     Result<std::unique_ptr<IoQueue>> make_pool_queue(const Clock& clock);
+    Result<void> lock(FileId file, int operation);
 
     const IoBackend backend_;
     // Set when the first file opens whose file system is not known to honour durable writes. The

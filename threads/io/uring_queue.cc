@@ -313,7 +313,8 @@ bool UringQueue::start_fd_poll(FdPoll& wait) {
     wait.assert_state();
     io_uring_sqe* sqe = free_entry();
     if (sqe == nullptr) return false;
-    io_uring_prep_poll_add(sqe, wait.fd, wait.events);
+    if (wait.buffer != nullptr) io_uring_prep_recv(sqe, wait.fd, wait.buffer, wait.buffer_bytes, 0);
+    else io_uring_prep_poll_add(sqe, wait.fd, wait.events);
     sqe->user_data = reinterpret_cast<uint64_t>(&wait) | kFdTag;
     ++fd_polls_;
     return true;
@@ -323,7 +324,7 @@ bool UringQueue::cancel_fd_poll(FdPoll& wait) {
     DCHECK(fd_polls_ > 0);
     io_uring_sqe* sqe = free_entry();
     if (sqe == nullptr) return false;
-    io_uring_prep_poll_remove(sqe, reinterpret_cast<uint64_t>(&wait) | kFdTag);
+    io_uring_prep_cancel64(sqe, reinterpret_cast<uint64_t>(&wait) | kFdTag, 0);
     sqe->user_data = kCancelTag;
     return true;
 }

@@ -290,7 +290,8 @@ Disk* Runtime::disk() const { return impl_->shared.disk; }
 
 void Runtime::stop() {
     if (impl_->ended) return;
-    CHECK(current() == nullptr);  // a user thread would wait for itself
+    // A user thread would wait for itself; one of another runtime blocks its kernel thread.
+    CHECK(current() == nullptr || (!impl_->caller_driven && !owns(*current())));
     RuntimeShared& shared = impl_->shared;
     shared.stopping.store(true, std::memory_order_seq_cst);
     if (impl_->caller_driven) {

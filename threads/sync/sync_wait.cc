@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <lockstep/clock.h>
+#include "threads/thread/between_calls.h"
 
 namespace lockstep::detail {
 namespace {
@@ -33,7 +34,10 @@ void sleep_in_futex(std::atomic<uint32_t>& word, Nanos deadline) {
 
 // False: the deadline has passed. True may be spurious for a user thread.
 bool wait_once(SyncWaiter& waiter, Nanos deadline) {
-    if (waiter.thread != nullptr) return threads::park_until(deadline, threads::ParkReason::event);
+    if (waiter.thread != nullptr) {
+        const threads::BetweenCalls waits;
+        return threads::park_until(deadline, threads::ParkReason::event);
+    }
     while (waiter.woken.load(std::memory_order_acquire) == 0) {
         if (deadline != kNever && sync_now() >= deadline) return false;
         sleep_in_futex(waiter.woken, deadline);

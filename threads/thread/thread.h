@@ -59,9 +59,12 @@ struct alignas(kCacheLineBytes) Thread {
     bool timed_out = false;
     // Other threads wait for this one; once woken it goes to the front [itself only].
     bool urgent = false;
-    void* stack = nullptr;  // see stack.h
-    uint64_t id = 0;        // unique within the runtime
-    const char* name = "";  // static string, for the debugger script
+    // See between_calls.h [owner worker only].
+    bool between_calls = false;
+    uint32_t callbacks = 0;  // operations on its stack that call the application
+    void* stack = nullptr;   // see stack.h
+    uint64_t id = 0;         // unique within the runtime
+    const char* name = "";   // static string, for the debugger script
     // List of all live threads of the worker, for the debugger script.
     Thread* all_prev = nullptr;
     Thread* all_next = nullptr;
@@ -70,6 +73,8 @@ struct alignas(kCacheLineBytes) Thread {
     Nanos waited[static_cast<size_t>(ParkReason::kCount)] = {};
     // For the lock manager: the owner for which it waits now, or null. Written by itself.
     std::atomic<void*> lock_wait{nullptr};
+    // For the layers above: what it runs for the application, or null [itself only].
+    const void* task = nullptr;
 #ifdef LOCKSTEP_DEBUG_CHECKS
     // Ranks of the ranked latches held, ascending; see Latch [itself only].
     uint16_t ranks[16] = {};
@@ -90,6 +95,7 @@ struct alignas(kCacheLineBytes) Thread {
         DCHECK(all_prev == nullptr && all_next == nullptr);
         DCHECK(timer_index == UINT32_MAX);
         DCHECK(next == nullptr && latch_depth == 0 && !urgent);
+        DCHECK(!between_calls && callbacks == 0 && task == nullptr);
         DCHECK(lock_wait.load(std::memory_order_relaxed) == nullptr);
     }
 };

@@ -4,6 +4,7 @@
 #include <atomic>
 
 #include "threads/base/mutants.h"
+#include "threads/thread/between_calls.h"
 #include "threads/worker/worker.h"
 
 namespace lockstep {
@@ -44,6 +45,7 @@ Result<void> offload_call(void (*call)(void*), void* argument) {
     job.argument = argument;
     job.thread = self;
     TRY(self->worker->shared().offload->push(job));
+    const threads::BetweenCalls waits;
     while (!job.done.load(std::memory_order_acquire)) threads::park(threads::ParkReason::event);
     return {};
 }

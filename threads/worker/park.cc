@@ -109,7 +109,10 @@ void Worker::park(Thread& self, ParkReason reason) {
     DCHECK(waiting > 0);
     DCHECK(self.state.load(std::memory_order_relaxed) != Thread::kParked);  // TH-2
     --waiting;
-    self.waited[static_cast<size_t>(reason)] += clock().now() - began;
+    const Nanos waited = clock().now() - began;
+    self.waited[static_cast<size_t>(reason)] += waited;
+    waited_[static_cast<size_t>(reason)].add(waited);
+    waits_ended_[static_cast<size_t>(reason)].add();
 }
 
 bool Worker::park_until(Thread& self, Nanos deadline, ParkReason reason) {

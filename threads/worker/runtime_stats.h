@@ -11,6 +11,9 @@ namespace lockstep::threads {
 struct RuntimeStats {
     uint64_t switches = 0;  // regular switches
     uint64_t parks[static_cast<size_t>(ParkReason::kCount)] = {};
+    // Of the timed reasons: waits that have ended, and their nanoseconds.
+    uint64_t waits_ended[static_cast<size_t>(ParkReason::kCount)] = {};
+    uint64_t waited[static_cast<size_t>(ParkReason::kCount)] = {};
     uint64_t remote_wakes = 0;
     uint64_t sleeps = 0;  // times a worker slept in the kernel
     uint64_t threads_live = 0;

@@ -9,6 +9,7 @@
 
 #include <lockstep/clock.h>
 #include "threads/base/mutants.h"
+#include "threads/worker/fd_wait.h"
 #include "threads/worker/worker.h"
 
 namespace lockstep {
@@ -66,13 +67,7 @@ bool wait_in_time(const FdPoll& wait, Nanos deadline) {
 
 // When it returns nothing touches the wait any more. Events that came meanwhile are kept.
 Result<void> run(FdPoll& wait, Worker& worker, Nanos deadline) {
-    IoStage* io = worker.io_stage();
-    if (io != nullptr && io->start_fd_poll(wait)) {
-        if (wait_in_time(wait, deadline)) return {};
-        while (!complete(wait) && !io->cancel_fd_poll(wait)) yield();
-        while (!complete(wait)) park(ParkReason::event);
-        return {};
-    }
+    if (wait_in_queue(wait, worker, deadline)) return {};
     FdPoller& poller = *worker.shared().fd_poller;
     TRY(poller.add(wait));
     if (wait_in_time(wait, deadline)) {
@@ -118,6 +113,28 @@ Result<uint32_t> poll_here(int fd, uint32_t events, Nanos timeout) {
 }
 
 }  // namespace
+
+FdWait::FdWait(int fd, uint32_t events, Thread& self) : waits_(self.worker->fd_waits()) {
+    poll.fd = fd;
+    poll.events = events;
+    poll.done = complete_and_wake;
+    poll.thread = &self;
+    listed_ = waits_.add(poll);
+}
+
+FdWait::~FdWait() {
+    if (listed_) waits_.remove(poll);
+}
+
+bool wait_in_queue(FdPoll& wait, Worker& worker, Nanos deadline) {
+    IoStage* io = worker.io_stage();
+    if (io == nullptr || !io->start_fd_poll(wait)) return false;
+    if (wait_in_time(wait, deadline)) return true;
+    while (!complete(wait) && !io->cancel_fd_poll(wait)) yield();
+    while (!complete(wait)) park(ParkReason::event);
+    return true;
+}
+
 }  // namespace threads
 
 Result<uint32_t> wait_fd(int fd, uint32_t events, Nanos timeout) {
@@ -130,17 +147,10 @@ Result<uint32_t> wait_fd(int fd, uint32_t events, Nanos timeout) {
     Worker& worker = *self->worker;
     if (worker.shared().simulated) return fail(ErrorCode::unsupported, "wait_fd() in a simulation");
     const Nanos start = now();
-    FdPoll wait;
-    wait.fd = fd;
-    wait.events = events;
-    wait.done = complete_and_wake;
-    wait.thread = self;
-    if (!worker.fd_waits().add(wait)) return outcome(0, fd, true);
-    const Result<void> done =
-        run(wait, worker, timeout < kNever - start ? start + timeout : kNever);
-    worker.fd_waits().remove(wait);
-    TRY(done);
-    return outcome(wait.result, fd, wait.ended.load(std::memory_order_acquire));
+    FdWait wait(fd, events, *self);
+    if (!wait.listed()) return outcome(0, fd, true);
+    TRY(run(wait.poll, worker, timeout < kNever - start ? start + timeout : kNever));
+    return outcome(wait.poll.result, fd, wait.ended());
 }
 
 }  // namespace lockstep

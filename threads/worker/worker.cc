@@ -254,8 +254,11 @@ void Worker::add_stats(RuntimeStats& stats) const {
     stats.switches += switches_.get();
     stats.sleeps += sleeps_.get();
     stats.remote_wakes += remote_wakes_.get();
-    for (size_t i = 0; i < static_cast<size_t>(ParkReason::kCount); ++i)
+    for (size_t i = 0; i < static_cast<size_t>(ParkReason::kCount); ++i) {
+        stats.waits_ended[i] += waits_ended_[i].get();
         stats.parks[i] += parks_[i].get();
+        stats.waited[i] += waited_[i].get();
+    }
 }
 
 }  // namespace lockstep::threads

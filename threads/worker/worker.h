@@ -86,8 +86,8 @@ private:
 // A counter that one thread writes and any thread may read.
 class Tally {
 public:
-    void add() {
-        value_.store(value_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    void add(uint64_t more = 1) {
+        value_.store(value_.load(std::memory_order_relaxed) + more, std::memory_order_relaxed);
     }
     uint64_t get() const { return value_.load(std::memory_order_relaxed); }
 
@@ -290,6 +290,9 @@ private:
 #endif
     Thread* dead_ = nullptr;  // just ended; the scheduler reaps it (WK-3)
     Tally switches_, sleeps_, remote_wakes_, parks_[static_cast<size_t>(ParkReason::kCount)];
+    // Of the timed reasons: waits that have ended, and their nanoseconds.
+    Tally waits_ended_[static_cast<size_t>(ParkReason::kCount)],
+        waited_[static_cast<size_t>(ParkReason::kCount)];
     std::unique_ptr<SchedulerPolicy> policy_;  // null: the ready queue above, no virtual calls
     std::unique_ptr<TeamScheduler> teams_;
     Thread* pending_ = nullptr;  // see next_to_run()

@@ -14,6 +14,7 @@
 #include <lockstep/store.h>
 #include "threads/base/check.h"
 #include "threads/base/rng.h"
+#include "tpcc/database.h"
 
 namespace lockstep::bench {
 
@@ -27,7 +28,9 @@ struct Settings {
     std::string self;    // path of this program, to start children
     StepsOptions steps;  // points, team size and policy of the variants with STEPS
     std::string mix;     // TPC-C: only this mix
-    std::string what;    // benchmark `count`: what to count
+    tpcc::Calls calls = tpcc::Calls::many;  // TPC-C: records a call
+    uint64_t commits = 0;  // TPC-C: commits that a slice measures, 0 = the mix's own default
+    std::string what;      // benchmark `count`: what to count
 };
 
 class Report {
@@ -80,6 +83,7 @@ Result<void> bench_tpcc_steps(const Settings&, Report&);
 Result<void> bench_lock_stage(const Settings&, Report&);
 Result<void> bench_lock_payment(const Settings&, Report&);
 Result<void> bench_production_line(const Settings&, Report&);
+Result<void> bench_secondary_build(const Settings&, Report&);
 Result<void> bench_instructions(const Settings&, Report&);
 Result<void> bench_count(const Settings&, Report&);
 

@@ -51,6 +51,8 @@ const std::vector<Benchmark>& all_benchmarks() {
         {"count", "(the child of `instructions`)", bench_count},
         {"pool", "random fetches with the pool at 10% of the data, beside the device's own rate",
          bench_pool},
+        {"secondary-build", "a secondary index over existing records: one core against all",
+         bench_secondary_build},
         {"restart", "restart after a kill with 1 GB of log (--bytes)", bench_restart},
     };
     return kAll;
@@ -84,6 +86,13 @@ void add_options(CLI::App& app, bench::Settings& settings, std::string& points) 
         ->transform(tpcc::chosen_from(tpcc::kTeamPolicies));
     app.add_option("--mix", settings.mix, "TPC-C: only payment, mix4 or mix")
         ->check(CLI::IsMember({"payment", "mix4", "mix"}));
+    app.add_option("--calls", settings.calls,
+                   "TPC-C: several records a call (many) or one (single)")
+        ->transform(tpcc::chosen_from(tpcc::kCalls));
+    app.add_option("--commits", settings.commits,
+                   "TPC-C: commits that a slice measures (tpcc-steps: 50000 for payment, else "
+                   "20000)")
+        ->check(CLI::Range(uint64_t{100}, uint64_t{1} << 40));
     app.add_option("--workers", settings.workers, "Kernel threads (tpcc-steps)")
         ->check(CLI::Range(1u, 64u))
         ->capture_default_str();

@@ -121,7 +121,7 @@ def measured_includes(tree: pathlib.Path) -> dict:
         name = path.relative_to(tree)
         targets = {
             target
-            for target, _ in check_layers.includes(tree, path.read_text())
+            for target, _ in check_layers.includes(tree, name.as_posix(), path.read_text())
             if (tree / target).exists()
         }
         graph[name.as_posix()] = targets

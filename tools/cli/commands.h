@@ -4,19 +4,30 @@
 #include <cstdint>
 #include <string>
 
+namespace CLI {
+class App;
+}
+
 namespace lockstep::cli {
 
 // Prints the error and the action that failed. Returns 1.
 int complain(const std::string& doing, const std::string& why);
 
-// Opens (and recovers) the store.
+// The sub-commands for a store that another process has open (live_commands.h).
+void add_live_commands(CLI::App& app, int& status);
+
+// Asks the process that has the store open; else only reads its files. Returns 1 if a fault is
+// found, 2 if that process does not answer, 3 if the store was not closed and only a part is known.
 int stat(const std::string& path, bool json);
-// Opens the store. Returns 1 if a fault is found.
-int verify(const std::string& path, uint64_t pool_bytes);
-// Opens the store.
-int dump_table(const std::string& path, const std::string& table, uint64_t limit);
 // Only reads files, so the store does not change.
-int dump_log(const std::string& path, uint64_t from, uint64_t count);
-int dump_page(const std::string& path, uint32_t number, bool bytes);  // the same
+int dump_log(const std::string& path, uint64_t from, uint64_t count, bool json);
+int dump_page(const std::string& path, uint32_t number, bool bytes, bool json);  // the same
+
+// Each adds one sub-command, which sets `status` when it has run.
+void add_verify(CLI::App& app, int& status);
+void add_dump(CLI::App& app, int& status);
+void add_load(CLI::App& app, int& status);
+void add_salvage(CLI::App& app, int& status);
+void add_compact(CLI::App& app, int& status);
 
 }  // namespace lockstep::cli

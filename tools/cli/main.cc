@@ -16,49 +16,54 @@ int complain(const std::string& doing, const std::string& why) {
 
 int main(int argc, char** argv) {
     namespace cli = lockstep::cli;
-    CLI::App app{"Looks into a Lockstep store."};
+    CLI::App app{
+        "Looks into a Lockstep store, checks it, copies it, and saves what is left of it."};
     app.require_subcommand(1);
     int status = 0;
     std::string path;
 
-    auto* stat = app.add_subcommand("stat", "Statistics, sizes and the list of indexes and heaps");
+    auto* stat = app.add_subcommand(
+        "stat",
+        "Sizes, records, depth and fill of a closed store, which does not change; statistics of an "
+        "open one");
+    stat->footer(
+        "Exit status: 0 the store is shown; 1 there is no store, or it is damaged; 2 another "
+        "process has it open and does not answer (Options::control); 3 it was not closed, so only "
+        "files, superblock and log are shown.");
     bool json = false;
     stat->add_option("path", path, "Store directory")->required();
     stat->add_flag("--json", json, "Print JSON");
     stat->callback([&] { status = cli::stat(path, json); });
 
-    auto* verify = app.add_subcommand(
-        "verify", "Check every page and structure; exit status 1 if anything is wrong");
-    uint64_t pool_bytes = 1ull << 30;
-    verify->add_option("path", path, "Store directory")->required();
-    verify->add_option("--pool", pool_bytes, "Buffer pool in bytes (suffixes K, M, G)")
-        ->transform(CLI::AsSizeValue(false));
-    verify->callback([&] { status = cli::verify(path, pool_bytes); });
+    cli::add_verify(app, status);
+    cli::add_dump(app, status);
+    cli::add_load(app, status);
+    cli::add_salvage(app, status);
+    cli::add_compact(app, status);
 
-    auto* table = app.add_subcommand("dump", "Records of an index or a heap, one a line");
-    std::string name;
-    uint64_t limit = 0;
-    table->add_option("path", path, "Store directory")->required();
-    table->add_option("table", name, "Name of the index or heap")->required();
-    table->add_option("--limit", limit, "Stop after that many records (0 = all)");
-    table->callback([&] { status = cli::dump_table(path, name, limit); });
-
-    auto* log =
-        app.add_subcommand("dump-log", "Log records, one a line, without opening the store");
+    auto* log = app.add_subcommand("dump-log",
+                                   "Log records, one a line, without opening the store.\n"
+                                   "Exit status: 0 done; 1 failed, or the log is damaged.");
     uint64_t from = 0, count = 0;
     log->add_option("path", path, "Store directory")->required();
     log->add_option("--from", from, "First LSN (default: the last checkpoint)");
     log->add_option("--count", count, "Stop after that many records (0 = all)");
-    log->callback([&] { status = cli::dump_log(path, from, count); });
+    log->add_flag("--json", json, "Print JSON lines");
+    log->callback([&] { status = cli::dump_log(path, from, count, json); });
 
-    auto* page =
-        app.add_subcommand("dump-page", "One page as it lies on disk, without opening the store");
+    auto* page = app.add_subcommand(
+        "dump-page",
+        "One page as it lies on disk, without opening the store.\nExit status: 0 done; 1 failed; "
+        "2 its checksum is wrong.");
     uint32_t number = 0;
     bool bytes = false;
     page->add_option("path", path, "Store directory")->required();
     page->add_option("page", number, "Page number")->required();
     page->add_flag("--bytes", bytes, "All bytes in hexadecimal as well");
-    page->callback([&] { status = cli::dump_page(path, number, bytes); });
+    page->add_flag("--json", json, "Print JSON");
+    page->callback([&] { status = cli::dump_page(path, number, bytes, json); });
+
+    cli::add_live_commands(app, status);
 
     CLI11_PARSE(app, argc, argv);
     return status;

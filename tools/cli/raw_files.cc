@@ -2,12 +2,15 @@
 // store that cannot be opened.
 #include <fmt/core.h>
 
+#include <nlohmann/json.hpp>
+
 #include <cstring>
 
 #include "sm/buffer/superblock.h"
 #include "sm/change/log_kinds.h"
 #include "threads/io/io.h"
 #include "tools/cli/commands.h"
+#include "tools/cli/row_format.h"
 #include "txn/log/log.h"
 
 namespace lockstep::cli {
@@ -45,7 +48,7 @@ void print_bytes(const sm::Page& page) {
 
 }  // namespace
 
-int dump_log(const std::string& path, uint64_t from, uint64_t count) {
+int dump_log(const std::string& path, uint64_t from, uint64_t count, bool json) {
     Files files;
     if (auto opened = files.open(path); !opened) return complain(path, opened.error().text());
     const auto block = sm::read_superblock(*files.disk, files.data);
@@ -60,18 +63,29 @@ int dump_log(const std::string& path, uint64_t from, uint64_t count) {
         const auto more = reader.next(record);
         if (!more) return complain(path, more.error().text());
         if (!*more) break;
-        fmt::print("{}\n", sm::describe_record(record));
+        if (json)
+            fmt::print("{}\n", nlohmann::ordered_json{{"lsn", record.lsn.value},
+                                                      {"txn", record.header->txn},
+                                                      {"object", record.header->object},
+                                                      {"text", sm::describe_record(record)}}
+                                   .dump());
+        else fmt::print("{}\n", sm::describe_record(record));
     }
     const auto durable = txn::recorded_durable_end(*files.disk, path);
     if (!durable) return complain(path, durable.error().text());
-    fmt::print("read up to {}; recorded durable end {}\n", reader.position().value, durable->value);
+    if (json)
+        fmt::print("{{\"end\":{},\"recorded_durable_end\":{}}}\n", reader.position().value,
+                   durable->value);
+    else
+        fmt::print("read up to {}; recorded durable end {}\n", reader.position().value,
+                   durable->value);
     if (count == 0 && reader.position() < *durable)
         return complain(path, fmt::format("log is damaged at {}, before its durable end",
                                           reader.position().value));
     return 0;
 }
 
-int dump_page(const std::string& path, uint32_t number, bool bytes) {
+int dump_page(const std::string& path, uint32_t number, bool bytes, bool json) {
     Files files;
     if (auto opened = files.open(path); !opened) return complain(path, opened.error().text());
     auto page = std::make_unique<sm::Page>();
@@ -82,12 +96,21 @@ int dump_page(const std::string& path, uint32_t number, bool bytes) {
         return complain(path, fmt::format("page {} lies beyond the end of the data file", number));
     const auto& h = page->header;
     const bool sound = h.checksum == sm::page_checksum(*page, PageId{number});
+    if (json) {
+        nlohmann::ordered_json j = {{"page", h.page_id}, {"kind", kind_name(h.kind)},
+                                    {"level", h.level},  {"object", h.object},
+                                    {"lsn", h.lsn},      {"hole", {h.hole_begin, h.hole_end}},
+                                    {"flags", h.flags},  {"checksum_right", sound}};
+        if (bytes) j["bytes"] = to_hex({reinterpret_cast<const char*>(page->bytes()), kPageBytes});
+        fmt::print("{}\n", j.dump());
+        return sound ? 0 : 2;
+    }
     fmt::print("page {}: {}, level {}, object {}, lsn {}, free bytes {}..{}, flags {:#x}\n",
                h.page_id, kind_name(h.kind), h.level, h.object, h.lsn, h.hole_begin, h.hole_end,
                h.flags);
     fmt::print("checksum {:016x}: {}\n", h.checksum, sound ? "right" : "WRONG");
     if (bytes) print_bytes(*page);
-    return sound ? 0 : 1;
+    return sound ? 0 : 2;
 }
 
 }  // namespace lockstep::cli

@@ -8,8 +8,6 @@ target_include_directories(lockstep_icache PUBLIC ${CMAKE_SOURCE_DIR})
 target_link_libraries(lockstep_icache PUBLIC lockstep_flags fmt::fmt nlohmann_json::nlohmann_json
     CLI11::CLI11)
 add_executable(lockstep-icache ${CMAKE_SOURCE_DIR}/tools/icache/main.cc)
-# Where report.py lies.
-target_compile_definitions(lockstep-icache PRIVATE LOCKSTEP_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
 target_link_libraries(lockstep-icache PRIVATE lockstep_icache lockstep_tpcc lockstep_static)
 
 find_path(VALGRIND_TOOL_HEADERS pub_tool_tooliface.h PATH_SUFFIXES valgrind)

@@ -5,7 +5,7 @@ include(CMakePackageConfigHelpers)
 # The public headers of all layers become one folder, <lockstep/...>, behind one include path.
 foreach(layer threads txn sm)
     install(DIRECTORY ${CMAKE_SOURCE_DIR}/${layer}/include/lockstep DESTINATION
-        ${CMAKE_INSTALL_INCLUDEDIR}
+        ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT dev
         FILES_MATCHING PATTERN "*.h")
 endforeach()
 
@@ -19,9 +19,10 @@ foreach(kind static shared)
 endforeach()
 set_target_properties(lockstep_static PROPERTIES EXPORT_NAME lockstep)
 install(TARGETS lockstep_static lockstep_shared EXPORT lockstep
-    ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+    ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT dev
+    LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT runtime NAMELINK_COMPONENT dev)
 install(EXPORT lockstep NAMESPACE lockstep:: FILE lockstep-targets.cmake DESTINATION
-    ${CMAKE_INSTALL_LIBDIR}/cmake/lockstep)
+    ${CMAKE_INSTALL_LIBDIR}/cmake/lockstep COMPONENT dev)
 
 file(WRITE ${CMAKE_BINARY_DIR}/lockstep-config.cmake.in [=[
 @PACKAGE_INIT@
@@ -30,6 +31,7 @@ find_dependency(PkgConfig)
 find_dependency(Threads)
 find_dependency(Boost COMPONENTS context)
 find_dependency(fmt)
+find_dependency(TBB)
 pkg_check_modules(URING REQUIRED IMPORTED_TARGET liburing)
 include(${CMAKE_CURRENT_LIST_DIR}/lockstep-targets.cmake)
 check_required_components(lockstep)
@@ -41,7 +43,7 @@ write_basic_package_version_file(${CMAKE_BINARY_DIR}/lockstep-config-version.cma
     SameMinorVersion)
 install(FILES ${CMAKE_BINARY_DIR}/lockstep-config.cmake
     ${CMAKE_BINARY_DIR}/lockstep-config-version.cmake
-    DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/lockstep)
+    DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/lockstep COMPONENT dev)
 
 # Relative to where it lies (<prefix>/lib/<arch>/pkgconfig or <prefix>/lib/pkgconfig), so that the
 # tree may be moved.
@@ -53,7 +55,8 @@ Description: ${PROJECT_DESCRIPTION}
 Version: ${PROJECT_VERSION}
 Cflags: -I\${prefix}/include
 Libs: -L\${libdir} -llockstep
-Requires.private: liburing fmt
+Requires.private: liburing fmt tbb
 Libs.private: -lboost_context -pthread
 ")
-install(FILES ${CMAKE_BINARY_DIR}/lockstep.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+install(FILES ${CMAKE_BINARY_DIR}/lockstep.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig
+    COMPONENT dev)

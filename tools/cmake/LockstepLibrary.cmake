@@ -1,4 +1,11 @@
 # The library, static and shared. Install rules stand in LockstepInstall.cmake.
+# The SONAME names the interface that a program was linked with; CONTRIBUTING.md says when it
+# changes.
+set(LOCKSTEP_ABI ${PROJECT_VERSION_MAJOR})
+if(PROJECT_VERSION_MAJOR EQUAL 0)
+    set(LOCKSTEP_ABI 0.${PROJECT_VERSION_MINOR})
+endif()
+
 if(TARGET lockstep_threads AND TARGET lockstep_txn AND TARGET lockstep_sm)
     foreach(kind STATIC SHARED)
         string(TOLOWER ${kind} suffix)
@@ -6,12 +13,19 @@ if(TARGET lockstep_threads AND TARGET lockstep_txn AND TARGET lockstep_sm)
             $<TARGET_OBJECTS:lockstep_threads> $<TARGET_OBJECTS:lockstep_txn>
                 $<TARGET_OBJECTS:lockstep_sm>)
         set_target_properties(lockstep_${suffix} PROPERTIES OUTPUT_NAME lockstep VERSION
-            ${PROJECT_VERSION} SOVERSION 0)
+            ${PROJECT_VERSION} SOVERSION ${LOCKSTEP_ABI})
         target_link_libraries(lockstep_${suffix} PRIVATE $<BUILD_INTERFACE:lockstep_flags>
             Boost::context
-            PkgConfig::URING fmt::fmt Threads::Threads)
+            PkgConfig::URING fmt::fmt TBB::tbb Threads::Threads)
         target_include_directories(lockstep_${suffix} PUBLIC $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}>)
     endforeach()
     add_library(lockstep::lockstep ALIAS lockstep_static)
+    # Only the public interface is exported.
+    set(map ${CMAKE_SOURCE_DIR}/tools/package/liblockstep.map.in)
+    configure_file(${map} ${CMAKE_BINARY_DIR}/liblockstep.map @ONLY)
+    target_link_options(lockstep_shared PRIVATE
+        LINKER:--version-script=${CMAKE_BINARY_DIR}/liblockstep.map)
+    set_target_properties(lockstep_shared PROPERTIES LINK_DEPENDS
+        ${CMAKE_BINARY_DIR}/liblockstep.map)
     include(LockstepInstall OPTIONAL)
 endif()

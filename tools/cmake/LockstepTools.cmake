@@ -1,22 +1,27 @@
 # The TPC-C driver and the command-line tools; binaries go to <build>/bin.
 find_package(CLI11 REQUIRED)
 find_package(nlohmann_json REQUIRED)
+# Serves metrics over HTTP: the driver only, never the library.
+pkg_check_modules(MICROHTTPD REQUIRED IMPORTED_TARGET libmicrohttpd)
 
 if(TARGET lockstep_static)
     file(GLOB tpcc CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tpcc/*.cc)
-    list(REMOVE_ITEM tpcc ${CMAKE_SOURCE_DIR}/tpcc/main.cc)
+    list(REMOVE_ITEM tpcc ${CMAKE_SOURCE_DIR}/tpcc/main.cc
+        ${CMAKE_SOURCE_DIR}/tpcc/metrics_server.cc)
     if(tpcc)
         add_library(lockstep_tpcc OBJECT ${tpcc})
         target_link_libraries(lockstep_tpcc PUBLIC lockstep_flags fmt::fmt
             nlohmann_json::nlohmann_json CLI11::CLI11)
         target_include_directories(lockstep_tpcc PUBLIC ${CMAKE_SOURCE_DIR})
-        # Where plot.py lies.
+        # Where the scripts lie (tpcc/scripts.cc).
         target_compile_definitions(lockstep_tpcc PRIVATE LOCKSTEP_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
         if(NOT EXISTS ${CMAKE_SOURCE_DIR}/tpcc/main.cc)
             return()
         endif()
-        add_executable(lockstep-tpcc ${CMAKE_SOURCE_DIR}/tpcc/main.cc)
-        target_link_libraries(lockstep-tpcc PRIVATE lockstep_tpcc lockstep_static)
+        add_executable(lockstep-tpcc ${CMAKE_SOURCE_DIR}/tpcc/main.cc
+            ${CMAKE_SOURCE_DIR}/tpcc/metrics_server.cc)
+        target_link_libraries(lockstep-tpcc PRIVATE lockstep_tpcc lockstep_static
+            PkgConfig::MICROHTTPD)
     endif()
     # tools/<dir>/*.cc: cli -> lockstep, bench -> lockstep-bench
     foreach(pair cli:lockstep bench:lockstep-bench)
@@ -30,11 +35,20 @@ if(TARGET lockstep_static)
             target_link_libraries(${program} PRIVATE lockstep_flags lockstep_static fmt::fmt
                 nlohmann_json::nlohmann_json
                 CLI11::CLI11)
+            if(dir STREQUAL cli)
+                target_link_libraries(${program} PRIVATE PkgConfig::XXHASH TBB::tbb)
+            endif()
             if(dir STREQUAL bench)
                 target_link_libraries(${program} PRIVATE lockstep_tpcc PkgConfig::URING
                     PkgConfig::XXHASH)
             endif()
         endif()
     endforeach()
+    # The server of tools/examples, which is also a program of the tests; in the standard of the
+    # public headers.
+    file(GLOB kv_server CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tools/examples/kv_server/*.cc)
+    add_executable(kv_server ${kv_server})
+    set_target_properties(kv_server PROPERTIES CXX_STANDARD 20)
+    target_link_libraries(kv_server PRIVATE lockstep_flags lockstep_static CLI11::CLI11)
     include(LockstepIcache)
 endif()

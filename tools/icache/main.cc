@@ -13,6 +13,7 @@
 #include "tools/icache/hardware.h"
 #include "tools/icache/runner.h"
 #include "tpcc/option_names.h"
+#include "tpcc/scripts.h"
 
 namespace lockstep::icache {
 
@@ -178,9 +179,9 @@ Result<void> counters(Arguments&) {
     return {};
 }
 
-// A script beside this source draws the report and drives this program.
+// A script draws the report and drives this program.
 Result<void> report(Arguments& a) {
-    const auto script = std::filesystem::path(LOCKSTEP_SOURCE_DIR) / "tools/icache/report.py";
+    const auto script = tpcc::script_path("tools/icache/report.py");
     std::string python = "/usr/bin/python3";
     std::vector<std::string> words = {python,        script.string(), "--icache",
                                       a.runner.self, "--out",         a.out};

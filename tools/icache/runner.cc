@@ -90,7 +90,10 @@ Result<nlohmann::ordered_json> read_result(int status, const std::string& path, 
 }  // namespace
 
 Result<std::string> find_tracer(const std::string& self) {
-    const std::string tracer = (std::filesystem::path(self).parent_path() / kTracerName).string();
+    const auto folder = std::filesystem::path(self).parent_path();
+    std::string tracer = (folder / kTracerName).string();
+    if (access(tracer.c_str(), X_OK) != 0)  // an installed program
+        tracer = (folder.parent_path() / "libexec" / "lockstep" / kTracerName).string();
     if (access(tracer.c_str(), X_OK) != 0)
         return fail(ErrorCode::unsupported,
                     "the tracer lockstep-tracer was not built: install valgrind (Debian: apt-get "

@@ -12,8 +12,8 @@ struct RunnerSettings {
     ChildSettings child;
 };
 
-// Path of a usable tracer beside this program. Errors: unsupported if valgrind is not installed or
-// the tracer was not built; `what` says which.
+// Path of a usable tracer: beside this program, or in ../libexec/lockstep of its folder. Errors:
+// unsupported if valgrind is not installed or the tracer was not built; `what` says which.
 Result<std::string> find_tracer(const std::string& self);
 
 struct Traced {

@@ -32,6 +32,7 @@
 #include "threads/base/spin_lock.h"
 #include "threads/sync/stage.h"
 #include "threads/thread/thread.h"
+#include "txn/lock/hot_locks.h"
 #include "txn/lock/lock_cycle.h"
 #include "txn/lock/lock_manager.h"
 #include "txn/lock/lock_pool.h"
@@ -172,7 +173,7 @@ struct LockManager::Impl {
                                                                     LockName name, LockMode mode,
                                                                     WaitOutcome outcome,
                                                                     const Blockers& blockers);
-    std::string place_text(ObjectId object, uint64_t name) const;
+    std::string place_text(ObjectId object, uint64_t name, const LockPlace& place = {}) const;
     std::string describe_cycle(uint32_t id);
 
     // --- lock_object.cc
@@ -207,6 +208,11 @@ struct LockManager::Impl {
     [[gnu::noinline]] Result<void> lock_record_long(LockManager& self, LockOwner& owner,
                                                     ObjectLock& object, LockName name,
                                                     LockMode mode);
+    [[gnu::noinline]] Result<void> ask_record_slow(LockBucket& bucket, LockOwner& owner,
+                                                   Intent& intent, LockName name, LockMode mode);
+    [[gnu::noinline]] Result<void> ask_record_long(LockManager& self, LockOwner& owner,
+                                                   ObjectLock& object, LockName name,
+                                                   LockMode mode);
 
     // --- lock_names.cc: the owner's own list
     [[gnu::cold, gnu::noinline]] bool grow_names(LockOwner& owner);
@@ -245,6 +251,7 @@ struct LockManager::Impl {
     alignas(kCacheLineBytes) std::atomic<uint32_t> watchers{0};
     std::deque<Partition> partitions;  // kPartitions; fixed
     DeadlockSearch search;
+    HotLocks hot;
     std::atomic<uint64_t> waits{0}, deadlocks{0}, timeouts{0}, escalations{0}, inflations{0},
         wait_nanos{0};
 };

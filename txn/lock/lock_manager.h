@@ -30,7 +30,9 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include <lockstep/lock_policy.h>
 #include <lockstep/stage_stats.h>
@@ -55,6 +57,8 @@ struct LockOptions {
     LockStageOptions stage = {};  // order of waiters
     // Name of an object for texts, as `index "accounts"`. Called without latches, on errors only.
     std::function<std::string(ObjectId)> object_text = {};
+    // A place in words, as `key "a"`; empty if its kind is unknown. Called like object_text.
+    std::function<std::string(const LockPlace&)> place_text = {};
     // LockOwner::thread is the only thread that can end the owner, from its first lock to its last.
     // A wait of that thread, for whatever owner, then blocks the owner too (LM-7).
     bool owners_have_threads = false;
@@ -145,8 +149,42 @@ public:
     Result<bool> try_lock_record(LockOwner& owner, ObjectLock& object, LockName name,
                                  LockMode mode);
 
+    // As lock_record(), but where that would wait it returns an error at once. wait_for_record()
+    // takes that error, and waits. Between the two the caller can say what it waits for
+    // (LockOwner::place).
+    Result<void> ask_record(LockOwner& owner, ObjectLock& object, LockName name, LockMode mode);
+    static bool would_wait(const Error& refused) { return refused.code == ErrorCode::none; }
+    Result<void> wait_for_record(LockOwner& owner, const Error& refused);
+
     // Wakes the owner's wait, if any, with `cancelled`. From any worker.
     void cancel(LockOwner& owner);
+
+    // What an owner waits for: the lock, those that hold it or wait before it, and since when.
+    struct Wait {
+        LockMode mode = LockMode::none;
+        ObjectId object = kNoObject;  // kNoObject: not known
+        uint64_t name = 0;
+        LockPlace place;       // what the name stands for, if the owner says so
+        uint32_t holders = 0;  // those beyond kHoldersMax are counted only
+        static constexpr uint32_t kHoldersMax = 3;
+        TxnId holder[kHoldersMax]{};
+        Nanos waited = 0;
+        std::string held;  // "; held by txn 9 (X)" for each
+    };
+    // Empty if it does not wait. Any worker; never parks. The owner must not be removed meanwhile.
+    std::optional<Wait> wait_of(const LockOwner& owner) const;
+    // "S on index "i", 0x..; held by txn 9 (X)". May park; the caller holds no latch.
+    std::string text_of(const Wait& wait) const;
+    // A lock that was waited for in the last seconds.
+    struct HotLock {
+        std::string text;  // as in Wait, without the mode
+        uint64_t waits = 0;
+        Nanos waited = 0;
+    };
+    // At most `max` of them, the longest waits first. `now`: the store's time. Any kernel thread.
+    std::vector<HotLock> hot_locks(size_t max, Nanos now) const;
+    // How far hot_locks() looks back.
+    static Nanos hot_locks_look_back(Nanos now);
 
     // Text of a deadlock's cycle: "txn 7 waits for X on 0x.. held by txn 9 (S); txn 9 waits ...".
     // Kept for the last 64 deadlocks.

@@ -11,6 +11,7 @@
 #include "threads/base/check.h"
 #include "threads/thread/thread.h"
 #include "txn/lock/lock_mode.h"
+#include "txn/lock/lock_place.h"
 
 namespace lockstep::txn {
 
@@ -129,6 +130,9 @@ struct LockOwner {
     uint32_t operations_left = UINT32_MAX;
     // Object of its newest wait, for texts; written under the bucket's latch.
     ObjectId waits_in = kNoObject;
+    // What its newest wait is for, if it says so; set before that wait and cleared behind it.
+    // Others read it under the bucket's latch while the owner waits.
+    const LockPlace* place = nullptr;
 
     // Names held, in order of grant; a pool provides the chunks.
     struct alignas(kCacheLineBytes) Chunk {

@@ -33,6 +33,17 @@ inline bool short_way(const LockOwner& owner, const Intent& intent, const Object
            intent.record_locks < intent.escalate_at && has_room(owner);
 }
 
+// For wait_for_record().
+[[gnu::cold]] std::unexpected<Error> refusal(const ObjectLock& object, LockName name,
+                                             LockMode mode) {
+    DCHECK(name.value != 0 && mode != LockMode::none);
+    DCHECK(threads::current() == nullptr || threads::current()->latch_depth == 0);
+    return std::unexpected(Error{.what = "a lock that must be waited for",
+                                 .a = name.value,
+                                 .b = static_cast<uint64_t>(mode),
+                                 .c = reinterpret_cast<uint64_t>(&object)});
+}
+
 }  // namespace
 
 Result<void> LockManager::lock_record(LockOwner& owner, ObjectLock& object, LockName name,
@@ -47,6 +58,28 @@ Result<void> LockManager::lock_record(LockOwner& owner, ObjectLock& object, Lock
         return impl_->lock_record_slow(bucket, owner, intent, name, mode);
     if (grant == Grant::fresh) ++intent.record_locks;
     return {};
+}
+
+Result<void> LockManager::ask_record(LockOwner& owner, ObjectLock& object, LockName name,
+                                     LockMode mode) {
+    DCHECK(name.value != 0);
+    Intent& intent = likely_intent(owner, object);
+    if (!short_way(owner, intent, object, mode)) [[unlikely]]
+        return impl_->ask_record_long(*this, owner, object, name, mode);
+    LockBucket& bucket = buckets_[name.value >> shift_];
+    const Grant grant = lock_thin(bucket, owner, name, mode);
+    if (grant == Grant::slow) [[unlikely]]
+        return impl_->ask_record_slow(bucket, owner, intent, name, mode);
+    if (grant == Grant::fresh) ++intent.record_locks;
+    return {};
+}
+
+Result<void> LockManager::wait_for_record(LockOwner& owner, const Error& refused) {
+    DCHECK(would_wait(refused) && refused.a != 0 && refused.c != 0);
+    DCHECK(refused.b != 0 && refused.b <= static_cast<uint64_t>(kAllRights));
+    DCHECK(owner.waiting.load(std::memory_order_relaxed) == nullptr);  // LM-3
+    return lock_record(owner, *reinterpret_cast<ObjectLock*>(refused.c), LockName{refused.a},
+                       static_cast<LockMode>(refused.b));
 }
 
 Result<bool> LockManager::try_lock_record(LockOwner& owner, ObjectLock& object, LockName name,
@@ -106,6 +139,20 @@ Result<void> LockManager::Impl::lock_record_slow(LockBucket& b, LockOwner& owner
                                                  LockName name, LockMode mode) {
     TRY(record_slow(b, owner, intent, name, mode, Ask::wait));
     return {};
+}
+
+Result<void> LockManager::Impl::ask_record_slow(LockBucket& b, LockOwner& owner, Intent& intent,
+                                                LockName name, LockMode mode) {
+    DCHECK(intent.lock != nullptr && b.latch.is_held());
+    const ObjectLock& object = *intent.lock;
+    if (TRY(record_slow(b, owner, intent, name, mode, Ask::attempt))) return {};
+    return refusal(object, name, mode);
+}
+
+Result<void> LockManager::Impl::ask_record_long(LockManager& self, LockOwner& owner,
+                                                ObjectLock& object, LockName name, LockMode mode) {
+    if (TRY(record_long(self, owner, object, name, mode, Ask::attempt))) return {};
+    return refusal(object, name, mode);
 }
 
 Result<void> LockManager::Impl::lock_record_long(LockManager& self, LockOwner& owner,

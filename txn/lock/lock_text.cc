@@ -31,13 +31,15 @@ std::string lock_name_text(LockName name) {
 }
 
 // The object and, if it is not the object's own lock, the name in it.
-std::string LockManager::Impl::place_text(ObjectId object, uint64_t name) const {
+std::string LockManager::Impl::place_text(ObjectId object, uint64_t name,
+                                          const LockPlace& place) const {
     DCHECK(name != 0);
     if (object == kNoObject) return lock_name_text(LockName{name});
     const std::string text =
         options.object_text ? options.object_text(object) : "object " + number(object.value);
     if (object_lock_name(object).value == name) return text;
-    return text + ", " + lock_name_text(LockName{name});
+    const std::string known = options.place_text ? options.place_text(place) : "";
+    return text + ", " + (known.empty() ? lock_name_text(LockName{name}) : known);
 }
 
 std::string Blocker::text() const {

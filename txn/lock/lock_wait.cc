@@ -40,8 +40,9 @@ Nanos deadline_after(Nanos now, Nanos longest) {
             else if (threads::now() >= deadline && !MUTANT(timeout_ignored))
                 cancel(owner, WaitOutcome::timeout, &blockers);
         }
-        wait_nanos.fetch_add(threads::waited(threads::ParkReason::lock) - before,
-                             std::memory_order_relaxed);
+        const Nanos waited = threads::waited(threads::ParkReason::lock) - before;
+        wait_nanos.fetch_add(waited, std::memory_order_relaxed);
+        hot.note(name, owner.waits_in, owner.place, waited, threads::now_coarse());
     }
     DCHECK(owner.waiting.load() == nullptr);
     DCHECK(owner.thread->lock_wait.load(std::memory_order_relaxed) == &owner);
@@ -80,6 +81,60 @@ void LockManager::Impl::cancel(LockOwner& owner, WaitOutcome outcome, Blockers* 
         return;
     }
 }
+
+// The same care as in cancel().
+std::optional<LockManager::Wait> LockManager::wait_of(const LockOwner& owner) const {
+    static_assert(Wait::kHoldersMax == Blockers::kMax);
+    while (LockRequest* request = owner.waiting.load(std::memory_order_acquire)) {
+        const uint64_t name = request->name.load(std::memory_order_relaxed);
+        Blockers blockers;
+        Wait wait;
+        {
+            LockBucket& b = impl_->bucket(name);
+            const SpinGuard guard(b.latch);
+            if (owner.waiting.load(std::memory_order_acquire) != request) continue;
+            if (request->name.load(std::memory_order_relaxed) != name) continue;
+            if (owner.place != nullptr) wait.place = *owner.place;
+            DCHECK(owner.place == nullptr || wait.place.kind != PlaceKind::unknown);
+            const Nanos now = threads::now();
+            wait.mode = request->wanted;
+            wait.object = owner.waits_in;
+            wait.name = name;
+            wait.waited = now > owner.wait_began ? now - owner.wait_began : 0;
+            for_each_blocker(*request, [&](const LockRequest& at, bool queued) {
+                if (blockers.count < Blockers::kMax)
+                    blockers.of[blockers.count] = Blocker(at, queued, now);
+                ++blockers.count;
+                return true;
+            });
+        }
+        wait.holders = blockers.count;
+        for (uint32_t i = 0; i < std::min(blockers.count, Blockers::kMax); ++i) {
+            wait.held += "; " + blockers.of[i].text();
+            wait.holder[i] = blockers.of[i].txn;
+        }
+        return wait;
+    }
+    return std::nullopt;
+}
+
+std::string LockManager::text_of(const Wait& wait) const {
+    DCHECK(wait.name != 0 && wait.mode != LockMode::none);
+    DCHECK(threads::current() == nullptr || threads::current()->latch_depth == 0);
+    return std::string(lock_mode_name(wait.mode)) + " on " +
+           impl_->place_text(wait.object, wait.name, wait.place) + wait.held;
+}
+
+std::vector<LockManager::HotLock> LockManager::hot_locks(size_t max, Nanos now) const {
+    DCHECK(threads::current() == nullptr || threads::current()->latch_depth == 0);
+    std::vector<HotLock> all;
+    for (const HotLockEntry& entry : impl_->hot.list(max, now))
+        all.push_back({.text = impl_->place_text(entry.object, entry.name.value, entry.place),
+                       .waits = entry.waits,
+                       .waited = entry.waited});
+    return all;
+}
+Nanos LockManager::hot_locks_look_back(Nanos now) { return HotLocks::looks_back(now); }
 
 void LockManager::cancel(LockOwner& owner) { impl_->cancel(owner, WaitOutcome::cancelled); }
 

@@ -24,6 +24,7 @@ Log::Impl::Impl(threads::Runtime& rt, const LogOptions& given, LogRing&& memory)
       ring_margin(margin_for(rt.workers())),
       slack(margin_for(rt.workers()) + std::min<uint64_t>(given.capacity_bytes / 16, 16ull << 20)),
       undo_chunk(std::min<uint64_t>(kUndoChunk, given.capacity_bytes / 64 / rt.workers())),
+      scarce_bytes((given.capacity_bytes - slack) / 4 * 3),
       slots(std::make_unique<LogWorkerSlot[]>(rt.workers())),
       buffers(std::make_unique<LogIoBuffers>()) {
     DCHECK(ring.bytes() >= 4 * ring_margin && undo_chunk > 0);

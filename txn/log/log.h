@@ -3,10 +3,10 @@
 //
 // Concepts   An LSN is a byte offset. Segment files of segment_bytes hold the sequence: the record
 //            at lsn lies in file lsn / segment_bytes at lsn % segment_bytes. Segments are
-//            preallocated and reused by renaming. Records are built in a ring in memory that is
-//            mapped twice in a row, so a record is always contiguous. Each worker publishes the
-//            lowest LSN it may still be filling. Bytes below the lowest of these can be written.
-//            One flusher thread writes and syncs for all workers.
+//            preallocated, the first one in steps, and reused by renaming. Records are built in a
+//            ring in memory that is mapped twice in a row, so a record is always contiguous. Each
+//            worker publishes the lowest LSN it may still be filling. Bytes below the lowest of
+//            these can be written. One flusher thread writes and syncs for all workers.
 // Invariants LOG-1 durable() never exceeds what a completed sync covers. [checked: flusher]
 //            LOG-2 Between reserve() and publish() the thread does not switch and nothing fails.
 //            LOG-3 used + undo reservations of all live transactions <= capacity, so a rollback
@@ -30,6 +30,7 @@
 #include "threads/io/io.h"
 #include "threads/runtime/runtime.h"
 #include "threads/sync/event.h"
+#include "txn/log/heed.h"
 #include "txn/log/log_record.h"
 
 namespace lockstep::txn {
@@ -38,6 +39,9 @@ struct LogOptions {
     // Segment files "log.NNNNNNNN" and "log.mark" live here.
     std::string directory;
     uint64_t segment_bytes = 64ull << 20;  // multiple of 4096
+    // Length of the first segment's file in a new log, a multiple of 4096. It grows in steps up to
+    // segment_bytes (log_grow.cc).
+    uint64_t first_bytes = 640ull << 10;
     // Bound on live log (start() .. tail), at least 4 segments.
     uint64_t capacity_bytes = 2ull << 30;
     uint64_t ring_bytes = 32ull << 20;              // power of two, at most capacity / 4
@@ -59,6 +63,8 @@ struct LogSpace {
 // Undo space that a transaction has reserved and not used yet; embedded in Transaction.
 struct UndoCredit {
     uint64_t bytes = 0;
+    // Where reserve_undo() notes that the log is scarce; null: nowhere. Constant.
+    Heed* heed = nullptr;
 };
 
 class Log {
@@ -71,6 +77,10 @@ public:
     // durable end; io_error. Blocking reads on the calling kernel thread.
     static Result<std::unique_ptr<Log>> open(threads::Runtime& runtime, const LogOptions& options,
                                              Lsn from);
+    // The same for readers: changes no file, and the flusher must not be started. All space counts
+    // as promised, so filling() is true and reserve_undo() refuses. Errors: those of open().
+    static Result<std::unique_ptr<Log>> open_to_read(threads::Runtime& runtime,
+                                                     const LogOptions& options, Lsn from);
     ~Log();
     Log(const Log&) = delete;
     Log& operator=(const Log&) = delete;
@@ -91,8 +101,9 @@ public:
     void discard(const LogSpace& space);
 
     // Promises `undo` more bytes for the rollback of the credit's transaction, and checks that
-    // `forward` bytes for the record itself fit. Error: log_full if there is no space; nothing is
-    // taken then. May park for the keeper. Cheap: the shared counter moves in chunks.
+    // `forward` bytes for the record itself fit. Error: log_full if there is no space (b = the sum
+    // of both, or 0 if the disk is full); nothing is taken then. May park for the keeper. Cheap:
+    // the shared counter moves in chunks.
     Result<void> reserve_undo(UndoCredit& credit, uint64_t forward, uint64_t undo);
     // A compensation record of that size follows.
     void use_undo(UndoCredit& credit, uint64_t bytes);
@@ -131,7 +142,18 @@ public:
     void truncate_before(Lsn lsn);
     uint64_t used_bytes() const;  // tail - start
     uint64_t undo_reserved_bytes() const;
-    bool nearly_full() const;  // more than 7/8 are used or promised
+    // The log begins to get scarce: more than half is used or promised. New transactions slow down.
+    bool filling() const;
+    // Three quarters of what promises may take are taken: new transactions wait, and active ones
+    // before their next operation.
+    bool scarce() const;
+    // Used or promised bytes, spare bytes of the workers included.
+    uint64_t taken_bytes() const;
+    // What promises may take in all: log and undo bytes of one transaction that is alone.
+    uint64_t promises_max() const;
+    // Log and undo bytes up to which a transaction meets no log_full (sm/store/log_room.h): an
+    // eighth of the capacity.
+    uint64_t safe_bytes() const { return capacity_bytes() / 8; }
     uint64_t capacity_bytes() const;
 
     // Copies the record at `lsn` into `buffer` (resized), from the ring or from file; parks for I/O

@@ -26,16 +26,26 @@ Result<std::vector<uint64_t>> LogFiles::list() const {
     return numbers;
 }
 
-Result<threads::FileId> LogFiles::start_new() const {
+Result<threads::FileId> LogFiles::start_new(uint64_t bytes) const {
+    DCHECK(bytes > 0 && bytes <= segment_bytes_ && bytes % kLogBlock == 0);
     using threads::Disk;
     const threads::FileId file = TRY(disk_.open(new_path(), Disk::kCreate | Disk::kDirect));
-    if (Result<void> r = disk_.allocate(file, segment_bytes_); !r) {
+    if (Result<void> r = disk_.allocate(file, bytes); !r) {
         disk_.close(file);
         // Half a segment would only take space that others may need.
         (void)disk_.unlink(new_path());
         return std::unexpected(r.error());
     }
     return file;
+}
+
+Result<void> LogFiles::extend_now(uint64_t number, uint64_t bytes, bool sync) const {
+    DCHECK(bytes <= segment_bytes_ && bytes % kLogBlock == 0);
+    const threads::FileId file = TRY(open(number, threads::Disk::kCreate | threads::Disk::kDirect));
+    Result<void> done = disk_.allocate(file, bytes);
+    if (done && sync) done = disk_.sync_now(file);
+    disk_.close(file);
+    return done;
 }
 
 }  // namespace lockstep::txn

@@ -3,7 +3,9 @@
 //
 // Concepts   "log.NNNNNNNN" is segment N (decimal, 8 digits or more). "log.new" is a segment that
 //            is not in place yet. "log.mark" is the mark. A segment gets its number by rename and
-//            directory sync, so it exists either whole or not at all.
+//            directory sync. All segments are whole, except that the last one may be shorter. The
+//            first segment of a new log grows in steps (log_grow.cc). A crash may also cut short
+//            a segment that the flusher has created in haste.
 // Blocking   Calls block the calling kernel thread; all of them are rare.
 #pragma once
 
@@ -46,9 +48,12 @@ public:
     Result<threads::FileId> open(uint64_t number, uint32_t flags) const {
         return disk_.open(segment_path(number), flags);
     }
-    // Creates "log.new" and allocates blocks for a whole segment; the caller closes the file.
-    // Errors: no_space, io_error.
-    Result<threads::FileId> start_new() const;
+    // Creates "log.new" and allocates blocks for `bytes`; the caller closes the file. Errors:
+    // no_space, io_error.
+    Result<threads::FileId> start_new(uint64_t bytes) const;
+    // Opens segment `number`, allocates its blocks up to `bytes`, and syncs it if `sync`. Blocks.
+    // Errors: those of open, no_space, io_error.
+    Result<void> extend_now(uint64_t number, uint64_t bytes, bool sync) const;
     // "log.new" or an old segment becomes segment `number`. Durable only after sync_directory.
     Result<void> place_new(uint64_t number) const {
         return disk_.rename(new_path(), segment_path(number));

@@ -29,7 +29,7 @@ inline void Log::Impl::assert_state() const {
     DCHECK(flushed == synced);
     DCHECK(boundary <= end && mark.durable_end <= std::max(synced, boundary));
     DCHECK(stamped.load() <= synced);
-    DCHECK(prepared_end.load() % options.segment_bytes == 0);
+    DCHECK(prepared_end.load() % kLogBlock == 0);
     DCHECK(mark_request.file.value < 0 || mark_file.value >= 0);
 #endif
 }
@@ -133,6 +133,7 @@ bool Log::Impl::flush_once() {
 Result<void> Log::Impl::write_prefix(uint64_t begin, uint64_t end) {
     DCHECK(begin % kLogBlock == 0 && begin < end && end - begin <= kFlushMax);
     DCHECK(files.number_of(begin) == files.number_of(end - 1));
+    if (end > prepared_end.load()) TRY(make_space_now(end));
     TRY(open_write_segment(begin));
     DCHECK(write_segment == files.number_of(begin) && write_file.value >= 0);
     const uint64_t whole_end = block_floor(end);
@@ -169,7 +170,6 @@ Result<void> Log::Impl::open_write_segment(uint64_t lsn) {
     if (write_file.value >= 0) files.disk().close(write_file);
     write_file = threads::FileId{-1};
     write_segment = UINT64_MAX;
-    if (lsn >= prepared_end.load()) TRY(place_segment_now());
     DCHECK(lsn < prepared_end.load());
     const Result<threads::FileId> file = files.open(number, threads::Disk::kDirect);
     if (!file) return fail("open of log segment", files.segment_path(number), file.error());

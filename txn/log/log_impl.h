@@ -1,5 +1,5 @@
-// log_impl.h - the inside of Log, split by operation: log_append, log_flush, log_keep, log_space,
-// log_read, log_open. Private.
+// log_impl.h - the inside of Log, split by operation: log_append, log_flush, log_keep, log_grow,
+// log_space, log_read, log_open. Private.
 //
 // Concepts   Appenders move `tail`. Each worker notes in its slot the lowest LSN it may still be
 //            filling. The *flusher* (user thread on worker 0) writes and syncs the filled prefix,
@@ -15,8 +15,10 @@
 //                 reserve()]
 //            LI-3 All bytes ever written beyond the durable end lie in one flush: within kFlushMax
 //                 bytes and one segment. open() relies on it when it clears a torn tail.
-//            LI-4 promise_limit == min(start + capacity, prepared_end) - slack, or 0. It may lag
-//                 for a moment.
+//            LI-4 promise_limit == the lesser of limit_of(start, prepared_end) and start +
+//                 scarce_bytes. It may lag for a moment.
+//            LI-5 The blocks below prepared_end are allocated, and a completed sync covers them.
+//                 [checked: LogGrow.WhatIsPromisedSurvivesAPowerCut]
 #pragma once
 
 #include <atomic>
@@ -132,12 +134,23 @@ struct Log::Impl {
     Result<void> recycle_old();
     Result<void> sync_names();
     bool make_segment();
-    void fill_with_zeros(threads::FileId file);
+    void fill_with_zeros(threads::FileId file, uint64_t from, uint64_t to);
+    bool sync_segment(threads::FileId file, std::string path);
     Result<void> place_segment_now();  // for the flusher; never parks
-    void segment_added();
+    void space_added(uint64_t end);
     void kick_keeper();
     void update_promise_limit();
     uint64_t wanted_end() const;
+
+    // --- log_grow.cc
+    bool last_is_whole() const { return prepared_end.load() % options.segment_bytes == 0; }
+    bool grow_last();
+    Result<uint64_t> allocate_step(threads::FileId file, uint64_t from);
+    Result<void> make_space_now(uint64_t end);  // for the flusher
+    Result<void> grow_last_now(uint64_t end);
+    uint64_t slack_below(uint64_t end) const;
+    uint64_t limit_of(uint64_t from, uint64_t end) const;
+    uint64_t end_for(uint64_t promised) const;
 
     // --- log_space.cc
     Result<void> reserve_undo_slow(UndoCredit& credit, uint64_t forward, uint64_t undo,
@@ -153,8 +166,10 @@ struct Log::Impl {
 
     // --- log_open.cc
     void begin_at(uint64_t lsn);
+    Result<uint64_t> adopt_length(uint64_t number, bool sync);
     Result<void> adopt_segments(uint64_t from, uint64_t end);
     bool disk_has_new() const;
+    Result<uint64_t> find_end(Lsn from, const DurableEnd& known) const;
     Result<void> secure_tail(uint64_t from, uint64_t end);
     Result<void> load_last_block(uint64_t end);
 
@@ -170,7 +185,7 @@ struct Log::Impl {
     void assert_segments() const {
         DCHECK(first_segment <= files.number_of(start.load()));
         DCHECK(first_segment * files.segment_bytes() < prepared_end.load());
-        DCHECK(prepared_end.load() % files.segment_bytes() == 0);
+        DCHECK(prepared_end.load() % kLogBlock == 0);
     }
 
     LogWorkerSlot& my_slot() { return slots[threads::worker_index()]; }
@@ -186,6 +201,8 @@ struct Log::Impl {
     // Capacity kept for records without a promise (LOG-3) and for races of promises.
     const uint64_t slack;
     const uint64_t undo_chunk;
+    // The log is scarce when more than this is used or promised.
+    const uint64_t scarce_bytes;
     std::unique_ptr<LogWorkerSlot[]> slots;
 
     // --- appenders
@@ -240,6 +257,9 @@ struct Log::Impl {
     // --- keeper (and flusher, see Concepts)
     uint64_t first_segment = 0;  // lowest number that exists
     std::atomic<uint64_t> prepared_end{0};
+    // Both on worker 0 only. The keeper extends the last segment and has parked; the flusher waits
+    // for that.
+    bool growing = false, flusher_waits = false;
     // The last attempt to make a segment failed.
     std::atomic<bool> keeper_stuck{false};
     std::atomic<bool> keeper_wanted{false};

@@ -5,7 +5,8 @@
 //            place, and the directory is synced. Space is promised only up to there. New segments
 //            are filled with zeros once: without that, a first write into reserved but unwritten
 //            extents makes each sync commit file-system metadata. If a thread already waits for
-//            space, the zeros are left out.
+//            space, the zeros are left out. Then the file is synced. The last segment of a young
+//            log grows in steps (log_grow.cc).
 // Blocking   Parks for I/O. Renames and directory syncs block the worker: once per segment.
 #include <algorithm>
 #include <cstring>
@@ -36,11 +37,14 @@ void Log::Impl::run_keeper() {
     keeper_done->set();
 }
 
-// LSN up to which segments are wanted now: the promised space and one segment more.
+// LSN up to which files are wanted now: the promised space, and as much more as the log has ever
+// held, at most a segment. Before the first promise of a run no slack is wanted.
 uint64_t Log::Impl::wanted_end() const {
     const uint64_t bound = start.load(std::memory_order_relaxed) + options.capacity_bytes;
-    const uint64_t wish = tail.load(std::memory_order_relaxed) +
-                          reserved.load(std::memory_order_relaxed) + slack + options.segment_bytes;
+    const uint64_t used = tail.load(std::memory_order_relaxed),
+                   promised = reserved.load(std::memory_order_relaxed);
+    const uint64_t ahead = std::min(std::max(used, options.first_bytes / 8), options.segment_bytes);
+    const uint64_t wish = promised > 0 ? end_for(used + promised + ahead) : used + ahead;
     return std::min(std::max(wish, room_wanted.load(std::memory_order_relaxed)), bound);
 }
 
@@ -50,7 +54,7 @@ bool Log::Impl::keep_step() {
     assert_segments();
     if (first_segment < files.number_of(start.load())) return recycle_old().has_value();
     if (prepared_end.load() >= wanted_end()) return false;
-    if (make_segment()) return true;
+    if (last_is_whole() ? make_segment() : grow_last()) return true;
     keeper_stuck.store(true);  // tried again when a thread asks for space
     return false;
 }
@@ -60,7 +64,8 @@ bool Log::Impl::keep_step() {
 Result<void> Log::Impl::recycle_old() {
     DCHECK(first_segment < files.number_of(start.load()));  // of no record that is kept
     const uint64_t end = prepared_end.load();
-    if (end >= start.load() + options.capacity_bytes) {
+    // Only a whole segment has a successor. After a crash the last one may be shorter.
+    if (end >= start.load() + options.capacity_bytes || !last_is_whole()) {
         TRY(files.disk().unlink(files.segment_path(first_segment)));
         ++first_segment;
         return {};
@@ -71,7 +76,7 @@ Result<void> Log::Impl::recycle_old() {
     ++first_segment;
     // The name may be lost, so no space beyond here can be promised any more.
     if (!MUTANT(segment_name_unsynced)) TRY(sync_names());
-    segment_added();
+    space_added(end + files.segment_bytes());
     return {};
 }
 
@@ -83,39 +88,50 @@ Result<void> Log::Impl::sync_names() {
 }
 
 bool Log::Impl::make_segment() {
-    const Result<threads::FileId> file = files.start_new();
+    const Result<threads::FileId> file = files.start_new(files.segment_bytes());
     if (!file) return false;
-    fill_with_zeros(*file);
+    fill_with_zeros(*file, 0, files.segment_bytes());
+    const bool synced = keeper_stop.load() || sync_segment(*file, files.new_path());
     files.disk().close(*file);
+    if (!synced) return false;
     // The flusher may have placed a segment meanwhile; this one then becomes the next.
-    if (keeper_stop.load() || !files.place_new(files.number_of(prepared_end.load()))) {
+    const uint64_t begin = prepared_end.load();
+    CHECK(begin % files.segment_bytes() == 0);  // else the new name would be a segment in use
+    if (keeper_stop.load() || !files.place_new(files.number_of(begin))) {
         (void)files.disk().unlink(files.new_path());
         return false;
     }
     if (!sync_names()) return false;
-    segment_added();
+    space_added(begin + files.segment_bytes());
     return true;
 }
 
-// Best effort: unwritten blocks read as zeros as well.
-void Log::Impl::fill_with_zeros(threads::FileId file) {
+// Best effort: unwritten blocks read as zeros as well. Ends early if a thread waits for space.
+void Log::Impl::fill_with_zeros(threads::FileId file, uint64_t from, uint64_t to) {
     constexpr uint64_t kChunk = 256 * 1024;
     struct alignas(kLogBlock) Zeros {
         std::byte bytes[kChunk];
     };
     const auto zeros = std::make_unique<Zeros>();
     std::memset(zeros->bytes, 0, kChunk);
-    for (uint64_t at = 0; at < files.segment_bytes() && !keeper_stop.load(); at += kChunk) {
+    for (uint64_t at = from; at < to && !keeper_stop.load() && !flusher_waits; at += kChunk) {
         {
             SpinGuard guard(room_lock);
             if (!room_waiters.empty()) return;
         }
-        const uint64_t bytes = std::min(kChunk, files.segment_bytes() - at);
+        const uint64_t bytes = std::min(kChunk, to - at);
         if (!threads::io_write(file, at, zeros->bytes, bytes, threads::IoClass::write_back,
                                "log segment"))
             return;
     }
-    if (options.sync && !keeper_stop.load()) (void)threads::io_sync(file, "log segment");
+}
+
+// LI-5. False after an error, which stops the store: a failed sync is never asked twice.
+bool Log::Impl::sync_segment(threads::FileId file, std::string path) {
+    if (!options.sync) return true;
+    const Result<void> synced = threads::io_sync(file, "log segment");
+    if (!synced) (void)fail("sync of log segment", std::move(path), synced.error());
+    return synced.has_value();
 }
 
 // For the flusher, when records without a promise have passed the last segment. Parking for the
@@ -128,23 +144,20 @@ void Log::Impl::fill_with_zeros(threads::FileId file) {
             return fail("rename or unlink of log segment", std::move(path), recycled.error());
         return {};
     }
+    DCHECK(last_is_whole());
+    const uint64_t end = prepared_end.load() + files.segment_bytes();
     const uint64_t number = files.number_of(prepared_end.load());
-    const Result<threads::FileId> file =
-        files.open(number, threads::Disk::kCreate | threads::Disk::kDirect);
-    if (!file) return fail("open of log segment", files.segment_path(number), file.error());
-    DCHECK(file->value >= 0 && number == files.number_of(prepared_end.load()));
-    const Result<void> allocated = files.disk().allocate(*file, files.segment_bytes());
-    files.disk().close(*file);
-    if (!allocated)
-        return fail("allocate of log segment", files.segment_path(number), allocated.error());
+    const Result<void> made = files.extend_now(number, files.segment_bytes(), options.sync);
+    if (!made) return fail("allocate of log segment", files.segment_path(number), made.error());
     TRY(sync_names());
-    segment_added();
+    space_added(end);
     return {};
 }
 
-void Log::Impl::segment_added() {
+void Log::Impl::space_added(uint64_t end) {
     assert_segments();
-    prepared_end.fetch_add(files.segment_bytes());
+    DCHECK(end > prepared_end.load() && end <= files.segment_end(prepared_end.load()));
+    prepared_end.store(end);
     keeper_stuck.store(false);
     update_promise_limit();
     wake_all(room_lock, room_waiters);
@@ -153,9 +166,9 @@ void Log::Impl::segment_added() {
 // LI-4. Under the lock, because truncation (any worker) and new segments (worker 0) both call it.
 void Log::Impl::update_promise_limit() {
     SpinGuard guard(room_lock);
-    const uint64_t bound = std::min(start.load() + options.capacity_bytes, prepared_end.load());
-    DCHECK(promise_limit.load() <= bound);  // both ends only grow
-    promise_limit.store(bound > slack ? bound - slack : 0);
+    const uint64_t now = limit_of(start.load(), prepared_end.load());
+    DCHECK(promise_limit.load() <= now);  // both ends only grow
+    promise_limit.store(std::min(now, start.load() + scarce_bytes));
 }
 
 void Log::truncate_before(Lsn lsn) {

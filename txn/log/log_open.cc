@@ -83,6 +83,16 @@ Result<void> zero_new_file(Disk& disk, FileId file, uint64_t bytes) {
     return disk.sync_now(file);
 }
 
+// The durable-end record, which must fit the options.
+Result<DurableEnd> known_end(const LogFiles& files) {
+    const std::optional<DurableEnd> mark = TRY(DurableEnd::load(files.disk(), files.mark_path()));
+    if (!mark) return fail(ErrorCode::corrupt_log, "log.mark is missing");
+    if (mark->segment_bytes != files.segment_bytes())
+        return fail(ErrorCode::bad_option, "log_segment_bytes", files.segment_bytes(),
+                    mark->segment_bytes);
+    return *mark;
+}
+
 }  // namespace
 
 // Sets the LSN where the empty ring begins, and all values that depend on it.
@@ -106,11 +116,10 @@ Result<std::unique_ptr<Log>> Log::create(threads::Runtime& runtime, const LogOpt
     const LogFiles& files = impl->files;
     Disk& disk = files.disk();
     if (!TRY(files.list()).empty()) return fail(ErrorCode::already_exists, "log");
-    // The first range is filled with zeros, so that early commits are as fast as later ones. The
-    // rest has only its blocks.
-    const FileId file = TRY(files.start_new());
-    const Result<void> zeroed =
-        zero_new_file(disk, file, std::min<uint64_t>(options.segment_bytes, 8ull << 20));
+    // Filled with zeros, so that early commits are as fast as later ones.
+    const uint64_t bytes = std::min(options.first_bytes, options.segment_bytes);
+    const FileId file = TRY(files.start_new(bytes));
+    const Result<void> zeroed = zero_new_file(disk, file, bytes);
     disk.close(file);
     TRY(zeroed);
     TRY(files.place_new(0));
@@ -119,13 +128,31 @@ Result<std::unique_ptr<Log>> Log::create(threads::Runtime& runtime, const LogOpt
         DurableEnd{.sequence = 1, .durable_end = kLogFirst, .segment_bytes = options.segment_bytes};
     TRY(impl->mark.store(disk, impl->mark_file));
     TRY(files.sync_directory());
-    impl->prepared_end = options.segment_bytes;
+    impl->prepared_end = bytes;
     impl->begin_at(kLogFirst);
     return std::unique_ptr<Log>(new Log(std::move(impl)));
 }
 
-// Finds the unbroken row of segments around the segment of `end` and keeps it. Other segments are
-// removed: they are names left by a recycling that a crash interrupted.
+// The length of a segment's file, at most a segment. A crash may leave part of a block at its end,
+// which becomes a whole one. Blocks.
+Result<uint64_t> Log::Impl::adopt_length(uint64_t number, bool sync) {
+    const FileId file = TRY(files.open(number, Disk::kDirect));
+    Disk& disk = files.disk();
+    Result<uint64_t> bytes = disk.size(file);
+    Result<void> done{};
+    if (bytes) {
+        *bytes = std::min(block_ceil(*bytes), files.segment_bytes());
+        done = disk.allocate(file, *bytes);
+        if (done && sync) done = disk.sync_now(file);
+    }
+    disk.close(file);
+    TRY(done);
+    return MUTANT(log_end_by_segment) ? files.segment_bytes() : bytes;
+}
+
+// Finds the unbroken row of segments around the segment of `end` and keeps it. Behind `end` it ends
+// with the first segment that is not whole. Other segments are removed: they are names left by a
+// recycling that a crash interrupted.
 Result<void> Log::Impl::adopt_segments(uint64_t from, uint64_t end) {
     DCHECK(from <= end && write_file.value < 0);
     const std::vector<uint64_t> numbers = TRY(files.list());
@@ -138,10 +165,15 @@ Result<void> Log::Impl::adopt_segments(uint64_t from, uint64_t end) {
     uint64_t last = files.number_of(end);
     if (!exists(first)) return lockstep::fail(ErrorCode::corrupt_log, "log segment", from);
     while (first > 0 && exists(first - 1)) --first;
-    while (exists(last)) ++last;
+    uint64_t length = files.segment_bytes();
+    for (; exists(last) && length == files.segment_bytes(); ++last) {
+        // LI-5; secure_tail() syncs the segment of `end`.
+        length = TRY(adopt_length(last, options.sync && last > files.number_of(end)));
+    }
     DCHECK(first < last);
     first_segment = first;
-    prepared_end = last * files.segment_bytes();
+    prepared_end = (last - 1) * files.segment_bytes() + length;
+    DCHECK(prepared_end >= end);
     start = std::max(kLogFirst, first * files.segment_bytes());
     for (const uint64_t n : numbers)
         if (n < first || n >= last) TRY(files.disk().unlink(files.segment_path(n)));
@@ -191,35 +223,53 @@ Result<void> Log::Impl::load_last_block(uint64_t end) {
     return {};
 }
 
+// The end of the last valid record. LOG-4: it is not below a durable end that is recorded.
+Result<uint64_t> Log::Impl::find_end(Lsn from, const DurableEnd& known) const {
+    LogReader reader(files.disk(), options);
+    reader.seek(from);
+    LogRecordView record;
+    while (TRY(reader.next(record))) {}
+    const uint64_t end = reader.position().value;
+    // Also, `from` must hold a record, unless the recorded end is exactly there.
+    if ((end < known.durable_end && !MUTANT(mark_ignored)) ||
+        (end == from.value && end != known.durable_end))
+        return lockstep::fail(ErrorCode::corrupt_log, "log", end, known.durable_end);
+    if (const uint64_t stamped = TRY(stamped_behind(end)); stamped > end)
+        return lockstep::fail(ErrorCode::corrupt_log, "log", end, stamped);
+    return end;
+}
+
+Result<std::unique_ptr<Log>> Log::open_to_read(threads::Runtime& runtime, const LogOptions& options,
+                                               Lsn from) {
+    LogOptions small = options;  // nothing is appended, so the least ring does
+    small.ring_bytes = kLogBlock;
+    auto impl = std::make_unique<Impl>(
+        runtime, small, TRY(LogRing::make(ring_bytes_for(small, runtime.workers()))));
+    from = std::max(from, Lsn{kLogFirst});
+    const uint64_t end = TRY(impl->find_end(from, TRY(known_end(impl->files))));
+    impl->first_segment = impl->files.number_of(from.value);
+    impl->start = from.value;
+    impl->prepared_end = block_ceil(end);
+    impl->begin_at(end);
+    impl->reserved.store(options.capacity_bytes);
+    return std::unique_ptr<Log>(new Log(std::move(impl)));
+}
+
 Result<std::unique_ptr<Log>> Log::open(threads::Runtime& runtime, const LogOptions& options,
                                        Lsn from) {
     TRY(check_options(options));
     auto impl = std::make_unique<Impl>(
         runtime, options, TRY(LogRing::make(ring_bytes_for(options, runtime.workers()))));
     Disk& disk = impl->files.disk();
-    const std::optional<DurableEnd> mark = TRY(DurableEnd::load(disk, impl->files.mark_path()));
-    if (!mark) return fail(ErrorCode::corrupt_log, "log.mark is missing");
-    if (mark->segment_bytes != options.segment_bytes)
-        return fail(ErrorCode::bad_option, "log_segment_bytes", options.segment_bytes,
-                    mark->segment_bytes);
+    const DurableEnd mark = TRY(known_end(impl->files));
     from = std::max(from, Lsn{kLogFirst});
-    LogReader reader(disk, options);
-    reader.seek(from);
-    LogRecordView record;
-    while (TRY(reader.next(record))) {}
-    const uint64_t end = reader.position().value;
-    // LOG-4. Also, `from` must hold a record, unless the recorded end is exactly there.
-    if ((end < mark->durable_end && !MUTANT(mark_ignored)) ||
-        (end == from.value && end != mark->durable_end))
-        return fail(ErrorCode::corrupt_log, "log", end, mark->durable_end);
-    if (const uint64_t stamped = TRY(impl->stamped_behind(end)); stamped > end)
-        return fail(ErrorCode::corrupt_log, "log", end, stamped);
+    const uint64_t end = TRY(impl->find_end(from, mark));
     TRY(impl->adopt_segments(from.value, end));
-    TRY(impl->secure_tail(std::max(from.value, std::min(mark->durable_end, end)), end));
+    TRY(impl->secure_tail(std::max(from.value, std::min(mark.durable_end, end)), end));
     TRY(impl->load_last_block(end));
     impl->mark_file = TRY(disk.open(impl->files.mark_path(), Disk::kDirect));
     impl->mark = DurableEnd{
-        .sequence = mark->sequence + 1, .durable_end = end, .segment_bytes = options.segment_bytes};
+        .sequence = mark.sequence + 1, .durable_end = end, .segment_bytes = options.segment_bytes};
     TRY(impl->mark.store(disk, impl->mark_file));
     impl->begin_at(end);
     return std::unique_ptr<Log>(new Log(std::move(impl)));

@@ -5,7 +5,8 @@
 //            records move bytes from free to used, compensation records from credit to used. The
 //            end of a transaction returns its credit. Between a check and its record, other workers
 //            may pass their own check, each by at most one record. `slack` covers that. It also
-//            covers records without a promise (splits, checkpoints).
+//            covers records without a promise (splits, checkpoints). While the files are small,
+//            they keep less (slack_below()).
 #include <algorithm>
 
 #include "threads/base/mutants.h"
@@ -39,7 +40,7 @@ Result<void> Log::reserve_undo(UndoCredit& credit, uint64_t forward, uint64_t un
         const uint64_t spare = slot.spare.load(std::memory_order_relaxed);
         const uint64_t missing = undo > spare ? undo - spare : 0;
         const uint64_t bound = start.load() + options.capacity_bytes;
-        const uint64_t limit_now = std::max(std::min(bound, prepared_end.load()), slack) - slack;
+        const uint64_t limit_now = limit_of(start.load(), prepared_end.load());
         uint64_t taken = reserved.load();
         const uint64_t least = tail.load() + forward + missing;
         if (least + taken <= limit_now) {
@@ -51,11 +52,15 @@ Result<void> Log::reserve_undo(UndoCredit& credit, uint64_t forward, uint64_t un
             slot.spare.store(spare + missing + extra - undo, std::memory_order_relaxed);
             assert_state(slot);
             credit.bytes += undo;
+            if (credit.heed && *credit.heed == Heed::nothing &&
+                least + taken > start.load() + scarce_bytes)
+                *credit.heed = Heed::log_scarce;
             return {};
         }
         if (least + taken + slack > bound)
-            return lockstep::fail(ErrorCode::log_full, "log_bytes", options.capacity_bytes);
-        TRY(wait_for_segment(least + taken + slack));
+            return lockstep::fail(ErrorCode::log_full, "log_bytes", options.capacity_bytes,
+                                  forward + undo);
+        TRY(wait_for_segment(end_for(least + taken)));
     }
 }
 
@@ -113,12 +118,21 @@ uint64_t Log::undo_reserved_bytes() const {
     return taken > spare ? taken - spare : 0;
 }
 
-bool Log::nearly_full() const {
+bool Log::filling() const {
     const uint64_t taken = impl_->tail.load(std::memory_order_relaxed) +
                            impl_->reserved.load(std::memory_order_relaxed);
-    return taken >
-           impl_->start.load(std::memory_order_relaxed) + impl_->options.capacity_bytes / 8 * 7;
+    return taken > impl_->start.load(std::memory_order_relaxed) + impl_->options.capacity_bytes / 2;
 }
+
+// Reads the start first: the tail stays at or beyond it.
+uint64_t Log::taken_bytes() const {
+    const uint64_t start = impl_->start.load();
+    return impl_->tail.load() + impl_->reserved.load() - start;
+}
+
+bool Log::scarce() const { return taken_bytes() > impl_->scarce_bytes; }
+
+uint64_t Log::promises_max() const { return impl_->options.capacity_bytes - impl_->slack; }
 
 // Reads the start first: both only grow, and the tail stays at or beyond the start.
 uint64_t Log::used_bytes() const {

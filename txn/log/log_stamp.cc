@@ -55,7 +55,7 @@ Result<uint64_t> Log::Impl::stamped_behind(uint64_t end) const {
     for (uint64_t at = end; at < end + kWindow;) {
         const uint64_t number = files.number_of(at);
         if (!files.disk().exists(files.segment_path(number))) break;
-        const threads::FileId file = TRY(files.open(number, 0));
+        const threads::FileId file = TRY(files.open(number, threads::Disk::kReadOnly));
         const uint64_t want = std::min(kPiece, files.segment_end(at) - at);
         const Result<size_t> got =
             files.disk().read_now(file, at % files.segment_bytes(), piece.get(), want);

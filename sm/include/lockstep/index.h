@@ -2,6 +2,7 @@
 //
 // Concepts   key.h encodes numbers and texts so that memcmp orders them. Values up to about 2 KB
 //            lie in the leaf, larger ones in chains of overflow pages.
+//            An index may have secondary indexes, which the store keeps up (secondary.h).
 // Limits     A key has 0..kKeyBytesMax bytes (1024), a value 0..kValueBytesMax (16 MB). Every call
 //            that takes a key refuses a longer one, also as a bound of a scan: key_too_long.
 // Blocking   Every call may suspend the calling user thread for locks, pages and log space.
@@ -24,7 +25,8 @@ namespace lockstep {
 
 namespace sm {
 class BTree;
-}
+struct IndexAccess;
+}  // namespace sm
 
 // A handle on an index. Copy it freely; it is valid while the store is open and the index exists.
 class Index {
@@ -79,6 +81,7 @@ public:
 
 private:
     friend class Store;
+    friend struct sm::IndexAccess;
     Index(sm::Engine* engine, sm::BTree* tree) : engine_(engine), tree_(tree) {}
     sm::Engine* engine_ = nullptr;
     sm::BTree* tree_ = nullptr;

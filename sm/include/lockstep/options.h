@@ -28,7 +28,13 @@ enum class IoMethod : uint8_t { automatic, io_uring, pool };
 // How a store runs. Every field has a default; Store::open() checks all of them and names the one
 // that is out of range (bad_option).
 struct Options {
-    bool create = true;                  // make the store if the directory holds none
+    bool create = true;  // make the store if the directory holds none
+    // Opens a store that was closed, and changes no file of it: the media may be read-only. Every
+    // write is the error read_only. Several processes may read at once; a writer keeps them out,
+    // and they keep a writer out, where the file system has locks (flock). A damaged page is an
+    // error: only a writer rebuilds it from the log. A store that was not closed is refused
+    // (not_closed), since recovery would write. `create` and the log's options are ignored.
+    bool read_only = false;
     uint32_t workers = 1;                // kernel threads that run transactions, 1..64
     bool pin_workers = false;            // bind worker i to the i-th allowed CPU
     uint64_t pool_bytes = 256ull << 20;  // buffer pool, 4 MB .. 1 TB
@@ -46,7 +52,24 @@ struct Options {
     // too_many. Each takes up to stack_bytes of memory and two memory mappings. Linux allows 65530
     // mappings by default (vm.max_map_count), hence the default here.
     uint32_t user_threads_max = 32000;
-    uint64_t log_bytes = 2ull << 30;  // bound on the live log, 4 MB .. 1 TB
+    // Longest life of a transaction; 0 = no limit. An older one is ended: its next call returns
+    // transaction_too_old. Looked at eight times in that time, and at least once a second.
+    Nanos transaction_age_max = 0;
+    // Bound on the live log, 4 MB .. 1 TB. A transaction reserves log space for its rollback, so it
+    // needs two to five times the bytes that it changes (TransactionInfo: log_bytes + undo_bytes);
+    // page splits come on top, up to a fifth of that.
+    // - Alone, it may need log_bytes - log_bytes / 16 (at most 16 MB) - 256 KB for each worker.
+    //   Beyond that, log_full names both numbers.
+    // - Beside others, it meets no log_full if it needs at most log_bytes / 8, and at most
+    //   log_bytes / 3N while N transactions write. Store::run() repeats a transaction below
+    //   log_bytes / 8 that met log_full because more of them write.
+    // - A single call does not wait half-way, so one that logs more (bulk_load) may meet log_full.
+    // - The oldest writer is ended with log_full if others wait for its space, and its user thread
+    //   waits outside the store: for 200 ms if it pins half of the log, else for 1 s. A busy one
+    //   is ended after 5 s, plus log_bytes / 8 at 16 MB/s.
+    // From half of log_bytes on, begin slows down. From three quarters of what one transaction may
+    // need, begin and the next operation of a writer wait for a checkpoint or the oldest writer.
+    uint64_t log_bytes = 2ull << 30;
     // 1 MB .. 1 GB, multiple of 4096; log_bytes / this >= 4.
     uint64_t log_segment_bytes = 64ull << 20;
     // Log buffer in memory, power of two, 1 MB .. 1 GB.
@@ -65,7 +88,8 @@ struct Options {
     LockStageOptions lock_stage = {};
     // Record locks on one index or heap before its object lock is tried; 0 = never.
     uint32_t escalate_at = 5000;
-    uint32_t retries_max = 100;  // times run() repeats a deadlock victim
+    // Times run() repeats a deadlock victim, or a log_full that others caused.
+    uint32_t retries_max = 100;
     IoMethod io = IoMethod::automatic;
     // A user thread that keeps its worker's CPU for longer is reported to `logger` at level 1, with
     // its stack: it computes without yield(), or it blocks the kernel thread. 1 ms .. 1 hour; 0 =
@@ -75,6 +99,12 @@ struct Options {
     Nanos slice_warning = 100 * kMillisecond;
     // Kernel threads for lockstep::offload(), 1 .. 1024; begun at first use.
     uint32_t offload_threads = 4;
+    // Lets the command line see and steer the open store: `lockstep top`, `stat`, `transactions`,
+    // `locks`, `end` and `checkpoint`. They use the Unix socket `control` in the store's directory,
+    // mode 0600, which close() removes. A kernel thread of its own serves it; workers notice it
+    // only while they carry out a command. If the socket cannot be made, open() fails (bad_path,
+    // io_error). The requests are described in sm/store/control.h.
+    bool control = false;
     // Teams of threads that run the same operation; see steps_options.h.
     StepsOptions steps = {};
     Logger logger = {};               // null: silent

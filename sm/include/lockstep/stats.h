@@ -2,6 +2,7 @@
 // the last event.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -11,6 +12,19 @@
 #include <lockstep/steps_options.h>
 
 namespace lockstep {
+
+// What user threads wait for, and the names of the causes in that order. begin: for a free
+// transaction, or for their turn under the admission limit of teams.
+inline constexpr size_t kWaitCauses = 6;
+inline constexpr const char* kWaitCauseNames[kWaitCauses] = {"lock", "page_read", "latch",
+                                                             "log",  "io",        "begin"};
+
+// Waits of user threads for one cause.
+struct WaitStats {
+    uint64_t count = 0;  // waits that have ended
+    uint64_t nanos = 0;  // their length in all
+    uint64_t now = 0;    // user threads that wait at the moment
+};
 
 // A snapshot of a store's counters; times in nanoseconds, sizes in bytes.
 struct StoreStats {
@@ -39,6 +53,7 @@ struct StoreStats {
     // input and output: requests by class, what was merged and joined, batches, depth
     threads::IoStats io;
     // threads
+    WaitStats waits[kWaitCauses];
     uint64_t switches = 0, threads_live = 0, threads_max = 0, worker_sleeps = 0, remote_wakes = 0;
     // memory, in bytes
     uint64_t memory_pool = 0, memory_locks = 0, memory_log = 0, memory_stacks = 0;

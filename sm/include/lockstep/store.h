@@ -20,12 +20,15 @@
 #include <vector>
 
 #include <lockstep/function_ref.h>
+#include <lockstep/handle.h>
 #include <lockstep/heap.h>
 #include <lockstep/index.h>
 #include <lockstep/key.h>
 #include <lockstep/options.h>
+#include <lockstep/secondary.h>
 #include <lockstep/stats.h>
 #include <lockstep/store_failure.h>
+#include <lockstep/transaction_info.h>
 
 namespace lockstep {
 
@@ -34,47 +37,9 @@ struct StoreAccess;
 }
 
 namespace detail {
-// End of a started user thread, shared with its handle. wait() suspends a user thread and blocks
-// any other.
-class Task {
-public:
-    Task();
-    ~Task();
-    void finish();
-    // False in the child of a fork(), where the thread will never end.
-    bool wait();
-
-private:
-    struct State;
-    std::unique_ptr<State> state_;
-};
-// What a user thread runs.
-struct Job {
-    virtual ~Job() = default;
-    virtual void run() = 0;
-};
 template <class F, class... A>
 using value_of = typename std::invoke_result_t<F, A...>::value_type;
 }  // namespace detail
-
-// The result to come of something that runs on a user thread. Movable. A handle that is destroyed
-// without join() drops the result; the thread goes on.
-template <class T>
-class Handle {
-public:
-    // Waits for the end and gives the result, once; a second call returns bad_argument. Suspends a
-    // user thread, blocks any other. Error in the child of a fork(): forked, if the end came later.
-    Result<T> join();
-    // Whether the thread was started. Never blocks. Its errors are those of Store::start(); join()
-    // then returns the same error at once, and the function was destroyed without a call. After
-    // join(): bad_argument.
-    Result<void> started() const;
-
-private:
-    friend class Store;
-    struct State;
-    std::shared_ptr<State> state_;
-};
 
 // A store that is open in this process. Movable. Several stores may be open at once. Calls are safe
 // from any kernel thread unless they say otherwise.
@@ -83,7 +48,7 @@ public:
     // Opens the store in directory `path`; makes it unless options.create is false; recovers it if
     // it was not closed. Blocks the calling kernel thread. Errors: bad_path, bad_option,
     // bad_version, corrupt_superblock, corrupt_log, store_locked, io_error, no_space,
-    // out_of_memory.
+    // out_of_memory; not_closed with Options::read_only.
     static Result<Store> open(std::string_view path, const Options& options = {});
     Store(Store&&) noexcept;
     Store& operator=(Store&&) noexcept;
@@ -95,8 +60,9 @@ public:
     Result<void> close();
 
     // Runs fn(Txn&) -> Result<T> as a transaction: commits if it returns a value, rolls back if it
-    // returns an error, which run() then returns. A deadlock victim is run again, at most
-    // Options::retries_max times: fn may run several times. No other error is repeated: a
+    // returns an error, which run() then returns. A deadlock victim is run again, and so is a
+    // transaction below Options::log_bytes / 8 that got log_full because of others; at most
+    // Options::retries_max times. So fn may run several times. No other error is repeated: a
     // lock_timeout has already waited as long as the caller allowed. On a user thread of the store
     // fn runs there; else run() blocks the calling kernel thread. Errors: fn's, commit's,
     // store_closed.
@@ -110,7 +76,7 @@ public:
     }
     // The same on a user thread of its own. Never blocks. `worker`: number of the kernel thread,
     // 0..Options::workers - 1, or kAnyWorker. `fn` is moved into the thread. Errors come through
-    // the handle: run()'s and start()'s.
+    // the handle (handle.h): run()'s and start()'s.
     template <class F>
     auto spawn(F fn, const TxnOptions& options = {}, int worker = kAnyWorker)
         -> Handle<detail::value_of<F&, Txn&>> {
@@ -129,14 +95,21 @@ public:
     static constexpr int kAnyWorker = -1;
 
     // Begins a transaction that the caller ends and repeats itself. Suspends the user thread while
-    // Options::transactions_max are active or the log is nearly full. Errors: wrong_thread outside
-    // the store's user threads, store_closed, store_failed, out_of_memory.
+    // Options::transactions_max are active or the log is scarce (Options::log_bytes). Errors:
+    // wrong_thread outside the store's user threads, store_closed, store_failed, out_of_memory.
     Result<Txn> begin(const TxnOptions& options = {});
 
     // Makes an empty index within `txn`; others see it when `txn` commits. A name has 1..128 bytes
     // and no zero byte. Suspends; waits for another transaction that creates or drops this name.
     // Errors: already_exists, bad_argument, and those of index.h.
     Result<Index> create_index(Txn& txn, std::string_view name);
+    // Makes a secondary index (secondary.h) and fills it from the records that exist. Locks the
+    // primary against changes by others until `txn` ends, and so waits for transactions that have
+    // changed it. Many records are read by this user thread; the kernel threads of oneTBB compute
+    // and sort the entries. Errors: already_exists, bad_argument (a field of `options`, which the
+    // error names), duplicate_key and key_too_long (they name the record), no_space or io_error
+    // (files for sorting), and those of index.h.
+    Result<Index> create_index(Txn& txn, std::string_view name, const SecondaryOptions& options);
     // The same for a heap. Indexes and heaps share one space of names.
     Result<Heap> create_heap(Txn& txn, std::string_view name);
     // Opens the index of this name as `txn` sees it, or makes an empty one if the name is free. Of
@@ -146,10 +119,22 @@ public:
     // through such a handle return no_such_object. Errors: wrong_kind (the name is a heap's),
     // bad_argument, read_only, and those of index.h.
     Result<Index> open_or_create_index(Txn& txn, std::string_view name);
+    // Opens the secondary index of this name and attaches options.key, or makes it as
+    // create_index() does. Errors: wrong_kind (the name is a heap's, or that of an index that is
+    // not secondary), bad_argument (it is of another primary, or unique differs), and those of
+    // create_index().
+    Result<Index> open_or_create_index(Txn& txn, std::string_view name,
+                                       const SecondaryOptions& options);
     // The same for a heap.
     Result<Heap> open_or_create_heap(Txn& txn, std::string_view name);
-    // Removes an index or heap when `txn` commits; its space is free again some time after. Takes
-    // its X lock, so it suspends. Errors: no_such_object, and those of index.h.
+    // Gives the committed secondary index `name` its key function, after an open. The function must
+    // be the one that the index was made with; verify() finds out. A later one replaces it. Never
+    // blocks. Errors: no_such_object, wrong_kind (the index is not secondary), bad_argument (empty
+    // function).
+    Result<void> attach_key(std::string_view name, KeyFunction key);
+    // Removes an index or heap when `txn` commits; its space is free again some time after. With an
+    // index its secondary indexes go. Takes its X lock, so it suspends. Errors: no_such_object, and
+    // those of index.h.
     Result<void> drop(Txn& txn, std::string_view name);
     // Finds a committed index by name; index(txn, name) also sees what `txn` has made itself. The
     // first call for an object reads its root page: that suspends a user thread and blocks any
@@ -170,6 +155,7 @@ public:
         std::string name;  // 1..128 bytes
         bool is_index;     // false: a heap
         ObjectId id;       // its number
+        ObjectId of = {};  // a secondary index: the number of its primary; else 0
     };
     // All committed indexes and heaps by name. Never blocks.
     std::vector<Entry> list();
@@ -186,11 +172,20 @@ public:
     // blocks any other. Errors: store_failed, store_closed.
     Result<void> wait_durable(Lsn point);
     // Writes all dirty pages and recycles the log before them. Suspends a user thread, blocks any
-    // other. Errors: io_error, no_space, store_failed, store_closed.
+    // other. Errors: io_error, no_space, store_failed, store_closed, read_only.
     Result<void> checkpoint();
+    // Cuts the free pages off the end of the data file, while transactions run; the bytes that the
+    // file system got back. Free pages before a page in use stay for new records. 0 also if the
+    // store has grown meanwhile. Takes two checkpoints; suspends a user thread, blocks any other.
+    // One call at a time. Errors: those of checkpoint(), corrupt_page.
+    Result<uint64_t> give_back_space();
     // Checks every page and every structure; no transaction may be active. Each fault as a line of
-    // text; empty if the store is sound. Suspends or blocks; reads the whole volume.
-    Result<std::vector<std::string>> verify();
+    // text; empty if the store is sound. Suspends or blocks; reads the whole volume. Each secondary
+    // index must have exactly the entries of its primary's records. Without a key function only the
+    // entries are checked: each must have a record. Options::logger is told so, at level 2.
+    // `threads` user threads share the work, at most one on each worker. Errors: bad_argument (no
+    // thread), and those of index.h.
+    Result<std::vector<std::string>> verify(uint32_t threads = 1);
 
     // What stopped the store: which operation failed on which file with which errno. Empty while
     // the store works. Each store_failed error repeats the operation and the errno, and
@@ -198,11 +193,32 @@ public:
     // thread; never blocks.
     std::optional<StoreFailure> failure() const;
 
+    // All transactions that have begun and not ended, by id. Each worker reports its own, so it
+    // waits for a turn of every worker; a callback that blocks its kernel thread delays it.
+    // Suspends a user thread, blocks any other. Empty if the store is closed.
+    std::vector<TransactionInfo> transactions();
+    // Ends a transaction of whatever thread. It is marked: its next call returns ended_by_operator,
+    // after which it can only be rolled back. A wait for a lock ends with the same error. If its
+    // thread waits outside the store's calls, or has ended, the transaction is rolled back at once,
+    // and its locks and log space are free. Such waits are sleep_for(), yield(), join(), and those
+    // of sync.h, timer.h, fd.h and offload.h. Otherwise that happens when its thread calls
+    // or waits next: code that computes without a call cannot be interrupted. Suspends a user
+    // thread, blocks any other, until the mark is set. Errors: txn_ended if there is no such
+    // transaction or it commits already, bad_argument for one of the store's own, store_closed,
+    // forked, out_of_memory.
+    Result<void> end_transaction(TxnId id);
+
     // A snapshot of all counters since the store was opened. Never blocks.
     StoreStats stats() const;
     // Counters of the teams, summed over workers; empty if STEPS was never on. Exact only while
     // nothing runs. Never blocks.
     StepsStats steps_stats() const;
+    // Both of them as text in the format of Prometheus (version 0.0.4), UTF-8. An HTTP server gives
+    // it to a scraper with the type "text/plain; version=0.0.4; charset=utf-8". Names begin with
+    // lockstep_, times are in seconds and sizes in bytes; the HELP lines say how to read each
+    // metric. Empty if the store is closed, and in the child of a fork(). Allocates about 40 KB.
+    // Never blocks.
+    std::string metrics() const;
     // Switches teams and CTX points while transactions run, and clears steps_stats(). Blocks until
     // all workers have switched. Errors: bad_option; wrong_thread on a user thread of the store;
     // those of start().

@@ -5,6 +5,12 @@
 // Errors     Use after commit or abort: txn_ended. From another user thread than the one that began
 //            it: wrong_thread. After deadlock, self_deadlock, lock_timeout or any error marked
 //            "must be rolled back" every call but abort() returns txn_aborting.
+//            A transaction may be ended from outside: by Store::end_transaction(), by
+//            Handle::cancel(), by Options::transaction_age_max, or because it pins the log while
+//            others wait for space. Then every call but abort() returns ended_by_operator,
+//            cancelled, transaction_too_old or log_full. If its user thread was waiting between two
+//            calls, as in sleep_for() or join(), its changes are undone and its locks are free
+//            already. A commit() that has begun wins.
 #pragma once
 
 #include <lockstep/result.h>
@@ -57,6 +63,7 @@ private:
     friend class Store;
     friend struct sm::TxnAccess;
     Txn(sm::Engine* engine, txn::Transaction* txn, uint64_t generation);
+    Result<void> abort_undone();
     sm::Engine* engine_ = nullptr;
     txn::Transaction* txn_ = nullptr;
     uint64_t generation_ = 0;

@@ -82,10 +82,9 @@ constexpr int kKeys = 40;
 std::string key_of(int n) { return "key" + std::to_string(100 + n); }
 
 Result<void> put_all(Store& store) {
-    TRY(store.run([&](Txn& txn) { return store.create_index(txn, "i"); }));
     return store.run([&](Txn& txn) -> Result<void> {
-        for (int n = 0; n < kKeys; ++n)
-            TRY(TRY(store.index("i")).put(txn, key_of(n), std::string(3'000, 'v')));
+        const Index index = TRY(store.create_index(txn, "i"));
+        for (int n = 0; n < kKeys; ++n) TRY(index.put(txn, key_of(n), std::string(3'000, 'v')));
         return {};
     });
 }

@@ -78,6 +78,23 @@ const Call kCalls[] = {
      [](Things& t, Txn& txn) { return code_of(t.heap.erase(txn, RecordId{})); }},
     {"create_index", true, false,
      [](Things& t, Txn& txn) { return code_of(t.store.create_index(txn, "new")); }},
+    {"create_index of an index", true, false,
+     [](Things& t, Txn& txn) {
+         return code_of(t.store.create_index(
+             txn, "new", {.of = t.index, .key = [](Slice, Slice, SecondaryKeys&) {}}));
+     }},
+    {"open_or_create_index of an index", true, false,
+     [](Things& t, Txn& txn) {
+         return code_of(t.store.open_or_create_index(
+             txn, "new", {.of = t.index, .key = [](Slice, Slice, SecondaryKeys&) {}}));
+     }},
+    {"scan_by", false, true,
+     [](Things& t, Txn& txn) { return code_of(scan_by(txn, t.index).next()); }},
+    {"get_by", false, true,
+     [](Things& t, Txn& txn) {
+         SecondaryRecord record;
+         return code_of(get_by(txn, t.index, "k", record));
+     }},
     {"create_heap", true, false,
      [](Things& t, Txn& txn) { return code_of(t.store.create_heap(txn, "new")); }},
     {"open_or_create_index", true, false,

@@ -69,6 +69,14 @@ Result<void> expect_sound(Store& store) {
     return {};
 }
 
+Result<void> make_secondary(Store& store, Txn& txn) {
+    const auto long_key = [](Slice, Slice value, SecondaryKeys& keys) {
+        keys.add(std::string(500, value[0]));
+    };
+    return (void)TRY(store.create_index(txn, "s", {.of = TRY(store.index("i")), .key = long_key})),
+           Result<void>{};
+}
+
 const Operation kOperations[] = {
     {"get",
      {},
@@ -186,6 +194,21 @@ const Operation kOperations[] = {
          TRY(TRY(s.heap("h")).scan(t, [&](RecordId, Slice) { return ++seen > 0; }));
          EXPECT_EQ(seen, kRows);
          return {};
+     },
+     {}},
+    {"create a secondary index", {}, make_secondary, {}},
+    {"changes that reach a secondary index",
+     make_secondary,
+     [](Store& s, Txn& t) -> Result<void> {
+         TRY(each_row(s, "i", 0, 5, [&](const Index& index, int n) -> Result<void> {
+             return (void)TRY(index.update(t, key_of(n), value_of(n + 1))), Result<void>{};
+         }));
+         TRY(each_row(s, "i", 1, 5, [&](const Index& index, int n) -> Result<void> {
+             return (void)TRY(index.erase(t, key_of(n))), Result<void>{};
+         }));
+         return each_row(s, "i", 2, 5, [&](const Index& index, int n) {
+             return index.insert(t, key_of(n) + "+", value_of(n + 7));
+         });
      },
      {}},
     {"heap insert",

@@ -111,6 +111,42 @@ TEST_P(WaitFd, ATimeoutKeepsItsDeadline) {
     runtime_->stop();
 }
 
+// The end of one wait leaves the other.
+TEST_P(WaitFd, TwoEventsOfOneDescriptor) {
+    Pair pair(true);
+    std::atomic<bool> readable{false};
+    spawn(0, [&] {
+        EXPECT_EQ(wait_fd(pair.ends[0], POLLIN, 3 * kSecond).value_or(0), uint32_t{POLLIN});
+        readable = true;
+    });
+    for (uint32_t i = 0; i < 3; ++i) {
+        std::atomic<bool> writable{false};
+        spawn(i, [&] {
+            EXPECT_EQ(wait_fd(pair.ends[0], POLLOUT, kLong).value_or(0), uint32_t{POLLOUT});
+            writable = true;
+        });
+        while (!writable) std::this_thread::yield();
+    }
+    EXPECT_FALSE(readable);
+    pair.write_byte();
+    runtime_->stop();
+    EXPECT_TRUE(readable);
+}
+
+// A number that is given to another file has the waits of that file only.
+TEST_P(WaitFd, ANumberIsUsedAgain) {
+    spawn(0, [&] {
+        for (int i = 0; i < 50; ++i) {
+            Pair pair;
+            EXPECT_EQ(code_of(wait_fd(pair.ends[0], POLLIN, 10 * kMicrosecond)),
+                      ErrorCode::timeout);
+            pair.write_byte();
+            EXPECT_EQ(wait_fd(pair.ends[0], POLLIN, kLong).value_or(0), uint32_t{POLLIN});
+        }
+    });
+    runtime_->stop();
+}
+
 // A busy worker looks at descriptors, too: it never sleeps here.
 TEST_P(WaitFd, ABusyWorkerNotices) {
     Pair pair;

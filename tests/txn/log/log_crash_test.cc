@@ -119,7 +119,7 @@ void crash_run(uint64_t seed, bool nested) {
     for (uint32_t t = 0; t < threads; ++t)
         bench.spawn(t, [&, t] {
             Rng rng(seed * 101 + t);
-            for (uint64_t n = 0; n < 20; ++n) {
+            for (uint64_t n = 0; n < 30; ++n) {
                 const uint32_t bytes =
                     n % 3 == 0
                         ? 600

@@ -18,8 +18,10 @@ void fail_one(SimFault fault, uint64_t nth, uint64_t seed, bool by_sync = false)
     {
         SimBench bench(disk, seed);
         ASSERT_TRUE(bench.create());
-        // The keeper's work is done before the faults begin.
+        // The keeper's work is done before the faults begin. The promise demands slack of it.
         bench.run([&] {
+            UndoCredit credit;
+            ASSERT_TRUE(bench.log->reserve_undo(credit, 100, 100));
             append(*bench.log, 9, 0, 100);
             ASSERT_TRUE(bench.log->wait_durable(bench.log->tail()));
             threads::sleep_until(threads::now() + kSecond);

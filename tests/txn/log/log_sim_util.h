@@ -11,6 +11,7 @@ namespace lockstep::txn::test {
 inline LogOptions sim_options() {
     return LogOptions{.directory = "/store",
                       .segment_bytes = 64 << 10,
+                      .first_bytes = 8 << 10,
                       .capacity_bytes = 4 << 20,
                       .ring_bytes = 1 << 20};
 }

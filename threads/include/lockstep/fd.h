@@ -1,7 +1,7 @@
 // fd.h - a wait for a file descriptor of the application: sockets, pipes, event descriptors.
 //
 // Concepts   The wait suspends a user thread and blocks any other kernel thread. It uses the
-//            worker's io_uring, or one kernel thread with poll(2) where the store has none.
+//            worker's io_uring, or one kernel thread with epoll(7) where the store has none.
 //            The descriptor should be non-blocking: another reader may come first, and a read that
 //            blocks stops all user threads of the worker.
 // Blocking   wait_fd().

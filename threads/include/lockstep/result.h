@@ -47,7 +47,7 @@ namespace lockstep {
     X(lock_timeout, "lock was not granted in time") \
     X(self_deadlock, "lock is held by another transaction of the same user thread") \
     X(timeout, "time ran out") \
-    X(cancelled, "wait was cancelled") \
+    X(cancelled, "was cancelled") \
     X(txn_ended, "transaction has ended already") \
     X(txn_aborting, "transaction must be rolled back") \
     X(read_only, "transaction is read-only") \
@@ -55,7 +55,12 @@ namespace lockstep {
     X(too_many, "a limit on concurrent objects is reached") \
     X(rolled_back, "transaction was rolled back at the caller's request") \
     X(unsupported, "not supported here") \
-    X(forked, "store belongs to the parent process; open one after fork()")
+    X(forked, "store belongs to the parent process; open one after fork()") \
+    X(ended_by_operator, "transaction was ended by Store::end_transaction()") \
+    X(transaction_too_old, "transaction was ended because it was too old") \
+    X(not_closed, "store was not closed: open it for writing once, or use a copy that was closed") \
+    X(key_function_missing, "a secondary index has no key function in this process") \
+    X(index_mismatch, "secondary index does not match the records of its index")
 // clang-format on
 
 // What failed; LOCKSTEP_ERRORS gives the meanings.

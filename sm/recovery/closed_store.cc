@@ -1,0 +1,29 @@
+// closed_store.cc - was a store closed? Asked before it is read without recovery.
+//
+// Argument   close() takes a checkpoint and then marks the superblock. The next open for writing
+//            does not take the mark away; the next checkpoint does. So the mark alone proves
+//            nothing. If no change was logged since the checkpoint, the volume holds everything
+//            (condition (1) of checkpoint.cc), and no transaction is live.
+#include "sm/recovery/recovery_parts.h"
+#include "threads/base/mutants.h"
+
+namespace lockstep::sm {
+
+Result<LogSinceCheckpoint> log_since_checkpoint(threads::Disk& disk,
+                                                const txn::LogOptions& log_options,
+                                                const Superblock& superblock) {
+    LogSinceCheckpoint log;
+    Analysis analysis(Lsn{superblock.checkpoint_lsn});
+    txn::LogReader reader(disk, log_options);
+    reader.seek(Lsn{superblock.checkpoint_lsn});
+    for (txn::LogRecordView record; TRY(reader.next(record)); ++log.records)
+        TRY(analysis.see(record));
+    log.changes = analysis.changes();
+    log.end = reader.position();
+    DCHECK(log.changes <= log.records);
+    log.closed = superblock.clean == 1 && log.records > 0 && analysis.losers().empty() &&
+                 (log.changes == 0 || MUTANT(clean_mark_believed));
+    return log;
+}
+
+}  // namespace lockstep::sm

@@ -1,0 +1,179 @@
+// control.cc - the commands of the control socket.
+#include "sm/store/control.h"
+
+#include <errno.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "sm/recovery/recovery.h"
+#include "sm/store/control_json.h"
+#include "sm/store/engine.h"
+#include "sm/store/engine_stats.h"
+#include "sm/store/metrics.h"
+#include "sm/store/test_hooks.h"
+#include "sm/store/txn_watch.h"
+#include "threads/thread/between_calls.h"
+
+namespace lockstep::sm {
+namespace {
+
+constexpr const char* kSocketName = "control";
+constexpr size_t kHotLocksShown = 20, kQuotedBytesMax = 100;
+constexpr const char* kCommands = "stat, metrics, transactions, locks, end, checkpoint";
+
+Json result_json(Json result) { return {{"result", std::move(result)}}; }
+
+Json hot_locks_json(const Engine& engine) {
+    const Nanos now = engine.runtime->clock().now();
+    return json_of(engine.locks->hot_locks(kHotLocksShown, now),
+                   txn::LockManager::hot_locks_look_back(now));
+}
+
+Json stat_json(Engine& engine, const std::string& directory, Nanos opened) {
+    DCHECK(engine.log != nullptr && !engine.forked());
+    const Options& o = engine.options;
+    const StoreFailure* failure = engine.log->failure();
+    const Nanos now = engine.runtime->clock().now();
+    return {{"pid", getpid()},
+            {"program", program_invocation_short_name},
+            {"directory", directory},
+            {"time_nanos", now},
+            {"open_for_nanos", now - opened},
+            {"failure", failure != nullptr ? Json(failure->text()) : Json(nullptr)},
+            {"options",
+             {{"workers", o.workers},
+              {"transactions_max", o.transactions_max},
+              {"pool_bytes", o.pool_bytes},
+              {"log_bytes", o.log_bytes},
+              {"steps", o.steps.mode != StepsMode::off}}},
+            {"stats", json_of(store_stats_of(engine))},
+            {"steps", json_of(steps_stats_of(engine))},
+            {"hot_locks", hot_locks_json(engine)}};
+}
+
+Json transactions_json(Engine& engine, uint64_t limit) {
+    std::vector<TransactionInfo> all = engine.watch->list();
+    // Workers give ids in blocks, so ids do not tell which one is older.
+    std::ranges::stable_sort(all, std::ranges::greater(), &TransactionInfo::age);
+    DCHECK(all.empty() || all.front().age >= all.back().age);
+    Json shown = Json::array();
+    for (const TransactionInfo& of : all)
+        if (shown.size() < limit) shown.push_back(json_of(of));
+    return result_json({{"count", all.size()}, {"transactions", shown}});
+}
+
+Json locks_json(Engine& engine) {
+    Json waits = Json::array();
+    for (const TransactionInfo& of : engine.watch->list())
+        if (of.state == TransactionState::lock_wait) waits.push_back(json_of(of));
+    return result_json({{"waits", waits}, {"hot_locks", hot_locks_json(engine)}});
+}
+
+Json end_json(Engine& engine, TxnId id) {
+    DCHECK(id != kTxnNone);
+    const auto ended = engine.watch->end(id);
+    if (!ended) return json_of(ended.error());
+    return result_json({{"transaction", id.value}});
+}
+
+Json checkpoint_json(Engine& engine) {
+    const Nanos before = threads::now();
+    const auto done = engine.checkpointer->run(true);
+    if (!done) return json_of(done.error());
+    return result_json({{"took_nanos", threads::now() - before},
+                        {"checkpoints", engine.checkpointer->completed()},
+                        {"log_used_bytes", engine.log->used_bytes()},
+                        {"log_capacity_bytes", engine.log->capacity_bytes()}});
+}
+
+std::string shown_text(const Json& request) { return line_of(request).substr(0, kQuotedBytesMax); }
+
+// A number that may be missing; empty if it is something else.
+std::optional<uint64_t> number_of(const Json& request, const char* field, uint64_t missing) {
+    const auto found = request.find(field);
+    if (found == request.end()) return missing;
+    if (!found->is_number_unsigned()) return std::nullopt;
+    return found->get<uint64_t>();
+}
+
+Json bad_number(const Json& request, const char* field) {
+    return refusal_json("bad_argument", shown_text(request),
+                        std::string("field \"") + field + "\" is missing or no number from 0 on",
+                        std::string("send {\"command\": ..., \"") + field + "\": NUMBER}");
+}
+
+}  // namespace
+
+Result<void> Control::start(const std::string& directory) {
+    DCHECK(server_ == nullptr && !directory.empty());
+    DCHECK(engine_.runtime != nullptr && !engine_.on_own_thread());
+    if (engine_.options.test_hooks != nullptr && engine_.options.test_hooks->caller_driven)
+        return fail(ErrorCode::bad_option, "control (a simulation has no sockets)", 1);
+    directory_ = directory;
+    opened_ = engine_.runtime->clock().now();
+    threads::LineServer::Settings settings;
+    settings.directory = directory;
+    settings.name = kSocketName;
+    settings.handle = [this](std::string_view line, threads::LineReply reply) {
+        handle(line, std::move(reply));
+    };
+    settings.too_long =
+        line_of(refusal_json("bad_request", "line",
+                             "a request has at most " + std::to_string(settings.line_bytes_max) +
+                                 " bytes and ends with a line feed",
+                             "send one JSON object a line"));
+    settings.too_many = line_of(refusal_json(
+        "too_many", "clients", "as many clients wait for answers as the socket serves at once",
+        "try again later"));
+    server_ = TRY(threads::LineServer::start(std::move(settings)));
+    return {};
+}
+
+// The answer comes from the user thread, or at once if none can be started.
+template <class Work>
+void Control::on_user_thread(threads::LineReply reply, Work work) {
+    const auto shared = std::make_shared<threads::LineReply>(std::move(reply));
+    const auto started =
+        engine_.start_thread(-1, "control", [this, shared, work = std::move(work)]() mutable {
+            DCHECK(engine_.on_own_thread());
+            const threads::BetweenCalls waits;
+            shared->send(line_of(work(engine_)));
+        });
+    if (!started) shared->send(line_of(json_of(started.error())));
+}
+
+void Control::handle(std::string_view line, threads::LineReply reply) {
+    DCHECK(!engine_.on_own_thread() && !engine_.forked());
+    const Json request = Json::parse(line, nullptr, false);
+    const auto answer = [&](const Json& json) { reply.send(line_of(json)); };
+    const auto field = request.is_object() ? request.find("command") : request.end();
+    if (!request.is_object() || field == request.end() || !field->is_string())
+        return answer(
+            refusal_json("bad_request", request.is_discarded() ? "line" : shown_text(request),
+                         "this is no request",
+                         std::string("send {\"command\": NAME} with one of ") + kCommands));
+    const std::string command = field->get<std::string>();
+    const auto limit = number_of(request, "limit", UINT64_MAX);
+    if (command == "stat") return answer(result_json(stat_json(engine_, directory_, opened_)));
+    if (command == "metrics")
+        return answer(result_json(
+            {{"text", metrics_text(store_stats_of(engine_), steps_stats_of(engine_))}}));
+    if (command == "transactions" && !limit) return answer(bad_number(request, "limit"));
+    if (command == "transactions")
+        return on_user_thread(std::move(reply), [limit = *limit](Engine& engine) {
+            return transactions_json(engine, limit);
+        });
+    if (command == "locks") return on_user_thread(std::move(reply), locks_json);
+    if (command == "checkpoint") return on_user_thread(std::move(reply), checkpoint_json);
+    if (command != "end")
+        return answer(refusal_json("bad_request", shown_text(command), "there is no such command",
+                                   std::string("the commands are ") + kCommands));
+    const auto id = number_of(request, "transaction", 0);
+    if (!id || *id == 0) return answer(bad_number(request, "transaction"));
+    on_user_thread(std::move(reply),
+                   [id = TxnId{*id}](Engine& engine) { return end_json(engine, id); });
+}
+
+}  // namespace lockstep::sm

@@ -1,0 +1,47 @@
+// control.h - the control socket: lets the command line see and steer a store that is open.
+//
+// Concepts   A client connects to the Unix socket `control` in the store's directory (mode 0600)
+//            and sends JSON objects, one a line. Each gets one line: {"result": ...}, or
+//            {"error": {"code", "thing", "reason", "remedy"}}. Names end in their unit.
+//              {"command": "stat"}               counters, waits, teams, hot locks
+//              {"command": "metrics"}            the text of Store::metrics()
+//              {"command": "transactions", "limit": 10}    the oldest; without limit all
+//              {"command": "locks"}              waits for locks now, and hot locks
+//              {"command": "end", "transaction": 7}
+//              {"command": "checkpoint"}
+//            The first two never need a worker, so they also answer while a callback blocks one.
+//            The others run on a user thread; meanwhile other clients are served.
+// Blocking   start() and stop() wait for the kernel thread of the socket to begin and end.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include <lockstep/types.h>
+#include "threads/io/line_server.h"
+
+namespace lockstep::sm {
+
+class Engine;
+
+class Control {
+public:
+    explicit Control(Engine& engine) : engine_(engine) {}
+    // Errors: those of LineServer::start(); bad_option in a simulation.
+    Result<void> start(const std::string& directory);
+    // No command begins any more, and all clients are disconnected. A command that runs may still
+    // use this object until its user thread has ended. Idempotent.
+    void stop() { server_.reset(); }
+
+private:
+    void handle(std::string_view line, threads::LineReply reply);
+    template <class Work>
+    void on_user_thread(threads::LineReply reply, Work work);
+
+    Engine& engine_;
+    std::string directory_;
+    Nanos opened_ = 0;
+    std::unique_ptr<threads::LineServer> server_;
+};
+
+}  // namespace lockstep::sm

@@ -1,0 +1,26 @@
+// control_json.h - what the control socket sends, as JSON.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include <lockstep/stats.h>
+#include <lockstep/transaction_info.h>
+#include "txn/lock/lock_manager.h"
+
+namespace lockstep::sm {
+
+using Json = nlohmann::ordered_json;
+
+Json json_of(const StoreStats& stats);
+Json json_of(const StepsStats& stats);
+Json json_of(const TransactionInfo& transaction);
+Json json_of(const std::vector<txn::LockManager::HotLock>& locks, Nanos looks_back);
+// {"error": ...} of an operation.
+Json json_of(const Error& error);
+// {"error": ...} of a request that is refused.
+Json refusal_json(const char* code, const std::string& thing, const std::string& reason,
+                  const std::string& remedy);
+// One line. Bytes that are no UTF-8 become U+FFFD.
+std::string line_of(const Json& json);
+
+}  // namespace lockstep::sm

@@ -1,0 +1,52 @@
+// engine_read_only.cc - opening a closed store without changing any of its files
+// (Options::read_only).
+//
+// Concepts   No file is created, written or locked exclusively. There is no recovery, flusher,
+//            checkpointer or ghost cleaner. Every transaction is read-only: the log counts as
+//            full, and begin then asks why. So begin on a writable store does not pay for it.
+#include "sm/recovery/recovery.h"
+#include "sm/store/catalog.h"
+#include "sm/store/engine.h"
+
+namespace lockstep::sm {
+
+// Where there is no lock file (a copy) or no locks, nothing keeps a writer away.
+Result<void> Engine::open_files_to_read(const std::string& directory) {
+    constexpr uint32_t kRead = threads::Disk::kReadOnly;
+    if (!disk->exists(directory + "/data") || disk->exists(directory + "/creating"))
+        return fail(ErrorCode::bad_path, "no store in this directory");
+    if (disk->exists(directory + "/lock")) {
+        lock_file_ = TRY(disk->open(directory + "/lock", kRead));
+        const Result<void> locked = disk->lock_shared(lock_file_);
+        if (!locked && locked.error().code == ErrorCode::store_locked) return locked;
+        if (!locked)
+            report(1, "the store is not locked while it is read: " + locked.error().text());
+    }
+    data_file = TRY(disk->open(directory + "/data", kRead | threads::Disk::kDirect));
+    if (disk->exists(directory + "/data.lsn"))
+        lsns_file = TRY(disk->open(directory + "/data.lsn", kRead | threads::Disk::kDirect));
+    return {};
+}
+
+Result<void> Engine::require_closed(const std::string& directory) {
+    DCHECK(options.read_only && superblock.sequence > 0);
+    const LogSinceCheckpoint since = TRY(log_since_checkpoint(
+        *disk, {.directory = directory, .segment_bytes = superblock.log_segment_bytes},
+        superblock));
+    if (since.closed) return {};
+    return fail(ErrorCode::not_closed, "changes in the log since the last checkpoint",
+                since.changes);
+}
+
+// Instead of a restart. On a user thread.
+Result<void> Engine::start_reading() {
+    DCHECK(!opened_ && log->filling());
+    ghost_notes = nullptr;  // ghosts stay
+    TRY(pool->start_cleaner());
+    TRY(space->open());
+    txns->set_next_id(TxnId{superblock.next_txn});
+    adopt_catalog(std::make_unique<Catalog>(*this, PageId{superblock.catalog_root}));
+    return catalog->load();
+}
+
+}  // namespace lockstep::sm

@@ -1,0 +1,210 @@
+// secondary_api.cc - the public calls of secondary indexes: create, attach, read through them.
+#include <lockstep/secondary.h>
+
+#include <utility>
+
+#include <lockstep/store.h>
+#include "sm/change/deferred.h"
+#include "sm/change/rollback.h"
+#include "sm/store/catalog.h"
+#include "sm/store/operation.h"
+#include "sm/store/secondary.h"
+#include "sm/store/secondary_key.h"
+#include "threads/base/mutants.h"
+
+namespace lockstep {
+
+namespace sm {
+
+// The library's own access to handles.
+struct IndexAccess {
+    static Index make(Engine* engine, BTree* tree) { return {engine, tree}; }
+    static BTree* tree(const Index& index) { return index.tree_; }
+    static Engine* engine(const Index& index) { return index.engine_; }
+    // Null: no secondary index, or the transaction cannot use it. Its store may then be closed, and
+    // the tree gone. In both cases the first step of a scan tells the reason.
+    static const Secondary* secondary(const Txn& txn, const Index& index) {
+        if (!admit(txn, index.engine_, index.tree_, false)) return nullptr;
+        const Upkeep* const upkeep = index.tree_->upkeep();
+        return upkeep ? upkeep->secondary() : nullptr;
+    }
+    // Entries low <= e < high; an empty `high` means to the end. `s` is the secondary of `entries`.
+    static SecondaryCursor scan(Txn& txn, const Index& entries, const Secondary* s, Slice low,
+                                Slice high, Access access) {
+        return {txn,
+                entries,
+                s ? make(entries.engine_, &s->primary) : Index(),
+                s,
+                entries.scan(txn, low, high, access),
+                access};
+    }
+};
+
+namespace {
+
+constexpr uint64_t kBuildBytesMin = 1ull << 20, kBuildBytesMax = 1ull << 40;
+
+Result<void> check(const SecondaryOptions& options, Engine& engine) {
+    BTree* const primary = IndexAccess::tree(options.of);
+    if (primary == nullptr || IndexAccess::engine(options.of) != &engine)
+        return fail(ErrorCode::bad_argument,
+                    "SecondaryOptions::of; it must be an index of this store");
+    if (engine.catalog->secondaries().find(primary->id()) != nullptr)
+        return fail(ErrorCode::bad_argument, "SecondaryOptions::of; it is a secondary index itself",
+                    primary->id().value);
+    if (options.key == nullptr)
+        return fail(ErrorCode::bad_argument, "SecondaryOptions::key; it is empty");
+    if (options.build_bytes < kBuildBytesMin || options.build_bytes > kBuildBytesMax)
+        return fail(ErrorCode::bad_argument, "SecondaryOptions::build_bytes", options.build_bytes);
+    return {};
+}
+
+// After an error nothing of the statement is left.
+template <class Statement>
+Result<void> whole(Engine& engine, txn::Transaction& txn, Statement statement) {
+    DCHECK(txn.state == txn::TxnState::active && !txn.read_only);
+    const txn::Savepoint begin{.lsn = txn.last_lsn, .number = ++txn.savepoints};
+    const Result<void> done = statement();
+    DCHECK(txn.last_lsn >= begin.lsn && txn.savepoints >= begin.number);
+    if (done) return {};
+    TRY(rollback(engine, txn, begin.lsn));
+    DCHECK(txn.state == txn::TxnState::active);
+    undo_at_end(txn, begin);
+    return done;
+}
+
+Result<BTree*> make(Engine& engine, txn::Transaction& txn, std::string_view name,
+                    const SecondaryOptions& options, bool open) {
+    TRY(check(options, engine));
+    Secondary* secondary = nullptr;
+    TRY(whole(engine, txn, [&]() -> Result<void> {
+        bool made = false;
+        BTree& primary = *IndexAccess::tree(options.of);
+        secondary =
+            TRY(engine.catalog->make_secondary(txn, name, primary, options.unique, open, made));
+        secondary->attach(options.key);
+        if (!made || MUTANT(secondary_built_empty)) return {};
+        return build_secondary(engine, txn, *secondary, options.build_bytes, options.progress);
+    }));
+    DCHECK(secondary->function() != nullptr);
+    secondary->assert_state();
+    return &secondary->tree;
+}
+
+}  // namespace
+}  // namespace sm
+
+Result<Index> Store::create_index(Txn& txn, std::string_view name,
+                                  const SecondaryOptions& options) {
+    txn::Transaction* t = TRY(sm::schema_txn(engine_.get(), txn));
+    return Index(engine_.get(),
+                 TRY(sm::finish(*t, [&] { return sm::make(*engine_, *t, name, options, false); })));
+}
+
+Result<Index> Store::open_or_create_index(Txn& txn, std::string_view name,
+                                          const SecondaryOptions& options) {
+    txn::Transaction* t = TRY(sm::schema_txn(engine_.get(), txn));
+    return Index(engine_.get(),
+                 TRY(sm::finish(*t, [&] { return sm::make(*engine_, *t, name, options, true); })));
+}
+
+Result<void> Store::attach_key(std::string_view name, KeyFunction key) {
+    if (!engine_) return fail(ErrorCode::store_closed, "store");
+    if (engine_->forked()) return engine_->refuse_child();
+    if (key == nullptr) return fail(ErrorCode::bad_argument, "empty key function");
+    TRY(engine_->catalog->secondary(name))->attach(std::move(key));
+    return {};
+}
+
+Result<void> sm::load_index(Engine& engine, txn::Transaction& txn, BTree& tree,
+                            FunctionRef<bool(Slice& key, Slice& value)> next,
+                            uint32_t fill_percent) {
+    Secondaries& all = engine.catalog->secondaries();
+    if (all.find(tree.id()) != nullptr)
+        return fail(ErrorCode::bad_argument,
+                    "bulk load of a secondary index, which the store keeps up", tree.id().value);
+    const std::vector<Secondary*> seen = TRY(all.seen_of(txn, tree));
+    if (seen.empty()) return tree.bulk_load(txn, next, fill_percent);
+    for (const Secondary* secondary : seen)
+        if (secondary->function() == nullptr) return function_missing(*secondary);
+    return whole(engine, txn, [&]() -> Result<void> {
+        TRY(tree.bulk_load(txn, next, fill_percent));
+        for (Secondary* secondary : seen)
+            TRY(build_secondary(engine, txn, *secondary, SecondaryOptions().build_bytes, {}));
+        return {};
+    });
+}
+
+// An entry of a serializable or repeatable-read transaction stays locked, so its record cannot
+// lose the secondary key. At read_committed the lock of the scan has gone: it is taken again, the
+// entry is looked at again, and the record is read before the lock goes.
+Result<bool> SecondaryCursor::read_record() {
+    sm::BTree& tree = *sm::IndexAccess::tree(entries_);
+    auto parts = sm::split_entry(secondary_->unique, cursor_.key(), cursor_.value());
+    if (!parts) return tree.damaged(tree.root());
+    txn::Transaction* const t = sm::TxnAccess::usable(*txn_);
+    DCHECK(t != nullptr && secondary_ != nullptr);
+    DCHECK(&secondary_->tree == &tree && &secondary_->primary == sm::IndexAccess::tree(primary_));
+    const bool again = t->isolation == Isolation::read_committed;
+    txn::LockManager& locks = *secondary_->env.locks;
+    const txn::LockName name = txn::key_lock_name(tree.id(), cursor_.key());
+    const bool held = again && txn::covers(locks.held(t->locks, name), txn::LockMode::S);
+    bool there = true;
+    if (again) {
+        TRY(sm::finish(
+            *t, [&] { return locks.lock_record(t->locks, tree.lock(), name, txn::LockMode::S); }));
+        std::string value;
+        there = TRY(entries_.get(*txn_, cursor_.key(), value));
+    }
+    const Result<bool> found =
+        there ? primary_.get(*txn_, parts->primary_key, value_, access_) : false;
+    if (again && !held) locks.unlock(t->locks, name, txn::LockMode::S);
+    if (!TRY(found) && there)
+        return sm::record_error(ErrorCode::index_mismatch, *secondary_, parts->primary_key,
+                                "has an entry without a record; drop and create it");
+    secondary_key_ = std::move(parts->secondary_key);
+    key_ = std::move(parts->primary_key);
+    return there;
+}
+
+Result<bool> SecondaryCursor::step(bool forward) {
+    for (;;) {
+        if (!LOCKSTEP_TRY(forward ? cursor_.next() : cursor_.prev())) {
+            secondary_key_.clear(), key_.clear(), value_.clear();
+            return false;
+        }
+        if (secondary_ == nullptr)
+            return fail(ErrorCode::bad_argument, "index that is not secondary",
+                        entries_.id().value);
+        // Otherwise the entry has gone since the step.
+        if (LOCKSTEP_TRY(read_record())) return true;
+    }
+}
+
+Result<bool> SecondaryCursor::next() { return step(true); }
+Result<bool> SecondaryCursor::prev() { return step(false); }
+
+SecondaryCursor scan_by(Txn& txn, Index secondary, Slice low, Slice high, Access access) {
+    const sm::Secondary* const s = sm::IndexAccess::secondary(txn, secondary);
+    const auto bound = [unique = s != nullptr && s->unique](Slice key) {
+        return key.empty() ? std::string() : sm::least_entry(unique, key);
+    };
+    return sm::IndexAccess::scan(txn, secondary, s, bound(low), bound(high), access);
+}
+
+SecondaryCursor find_by(Txn& txn, Index secondary, Slice key, Access access) {
+    const sm::Secondary* const s = sm::IndexAccess::secondary(txn, secondary);
+    const bool unique = s != nullptr && s->unique;
+    return sm::IndexAccess::scan(txn, secondary, s, sm::least_entry(unique, key),
+                                 sm::entry_above(unique, key), access);
+}
+
+Result<bool> get_by(Txn& txn, Index secondary, Slice key, SecondaryRecord& record, Access access) {
+    SecondaryCursor cursor = find_by(txn, secondary, key, access);
+    if (!LOCKSTEP_TRY(cursor.next())) return false;
+    record.key = cursor.key();
+    record.value = cursor.value();
+    return true;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,185 @@
+// labels: unit
+// space_map_shrink_test.cc - giving back the free end of the data file: beside transactions,
+// through growth, reopens and crashes.
+#include <filesystem>
+#include <set>
+
+#include "tests/sm/buffer/pool_test_util.h"
+#include "tests/sm/store_crash_util.h"
+#include "threads/base/rng.h"
+
+namespace lockstep {
+namespace {
+
+class Shrink : public StoreCrash {
+protected:
+    uint64_t file_bytes(const std::string& name) const {
+        return std::filesystem::file_size(path(name) + "/data");
+    }
+    // Waits until dropped pages are free again.
+    static uint64_t give_back(Store& store) {
+        uint64_t sum = 0;
+        for (int i = 0; i < 100 && sum == 0; ++i) {
+            auto bytes = store.give_back_space();
+            EXPECT_TRUE(bytes) << bytes.error().text();
+            sum += bytes.value_or(0);
+            if (sum == 0) sleep_for(10 * kMillisecond);
+        }
+        return sum;
+    }
+    static void fill(Store& store, const char* index, int records, size_t bytes) {
+        for (int done = 0; done < records; done += 50)
+            ASSERT_OK(store.run(
+                [&](Txn& txn) -> Result<void> {
+                    const Index to = TRY(store.open_or_create_index(txn, index));
+                    for (int i = done; i < done + 50; ++i)
+                        TRY(to.put(txn, Key().u32(static_cast<uint32_t>(i)),
+                                   std::string(bytes, static_cast<char>('a' + i % 26))));
+                    return {};
+                },
+                {.durability = txn::Durability::lazy}));
+    }
+    static void drop(Store& store, const char* index) {
+        ASSERT_OK(store.run([&](Txn& txn) { return store.drop(txn, index); }));
+    }
+};
+
+TEST_F(Shrink, FileGetsShorterAndGrowsAgain) {
+    Store store = open("a");
+    fill(store, "kept", 200, 100);
+    const uint64_t small = file_bytes("a");
+    for (int turn = 0; turn < 2; ++turn) {
+        fill(store, "big", 1500, 3000);
+        const uint64_t big = file_bytes("a");
+        ASSERT_GT(big, small + (4 << 20));
+        drop(store, "big");
+        EXPECT_GT(give_back(store), 4u << 20);
+        EXPECT_LE(file_bytes("a"), small);
+        EXPECT_EQ(store.stats().pages_total * kPageBytes, file_bytes("a"));
+        expect_sound(store);
+    }
+    EXPECT_EQ(*store.give_back_space(), 0u);
+    fill(store, "more", 500, 3000);
+    expect_sound(store);
+    const auto kept = index_content(store, "kept"), more = index_content(store, "more");
+    EXPECT_EQ(kept.size(), 200u);
+    ASSERT_OK(store.close());
+    store = open("a");
+    expect_sound(store);
+    EXPECT_EQ(index_content(store, "kept"), kept);
+    EXPECT_EQ(index_content(store, "more"), more);
+}
+
+TEST_F(Shrink, BesideTransactionsThatAllocate) {
+    Store store = open("a", small_options(2));
+    fill(store, "kept", 200, 100);
+    std::atomic<bool> stop{false};
+    std::vector<Handle<void>> writers;
+    for (int w = 0; w < 2; ++w)
+        writers.push_back(store.start(
+            [&, w]() -> Result<void> {
+                const std::string name = "w" + std::to_string(w);
+                while (!stop.load()) {
+                    fill(store, name.c_str(), 200, 3000);
+                    drop(store, name.c_str());
+                }
+                return {};
+            },
+            w));
+    for (int i = 0; i < 40; ++i) {
+        const auto bytes = store.give_back_space();
+        ASSERT_OK(bytes);
+    }
+    stop.store(true);
+    for (auto& writer : writers) ASSERT_OK(writer.join());
+    expect_sound(store);
+    EXPECT_EQ(index_content(store, "kept").size(), 200u);
+    ASSERT_OK(store.close());
+    store = open("a");
+    expect_sound(store);
+}
+
+// A kill leaves a sound store with every committed record: before the cut, after it, and after the
+// volume has grown over the place again.
+TEST_F(Shrink, CrashAtAnyTime) {
+    std::map<std::string, std::string> kept, more;
+    {
+        Store store = open("a");
+        fill(store, "kept", 300, 1000);
+        fill(store, "big", 1000, 3000);
+        drop(store, "big");
+        kept = index_content(store, "kept");
+        EXPECT_GT(give_back(store), 0u);
+        on_thread(store, [&] { copy("a", "cut"); });
+        fill(store, "more", 1000, 3000);
+        more = index_content(store, "more");
+        ASSERT_OK(store.run([&](Txn& txn) -> Result<void> {  // durable, as is all before it
+            return TRY(store.index("kept")).put(txn, "last", "1");
+        }));
+        kept["last"] = "1";
+        on_thread(store, [&] { copy("a", "grown"); });
+        // The cut is not durable: the file comes back with its old length and zeros.
+        std::filesystem::copy(path("cut"), path("long"));
+        std::filesystem::resize_file(path("long") + "/data", file_bytes("cut") + (9 << 20));
+    }
+    for (const char* name : {"cut", "grown", "long"}) {
+        SCOPED_TRACE(name);
+        Store store = open(name);
+        expect_sound(store);
+        const bool late = std::string(name) == "grown";
+        auto wanted = kept;
+        if (!late) wanted.erase("last");
+        EXPECT_EQ(index_content(store, "kept"), wanted);
+        if (late) {
+            EXPECT_EQ(index_content(store, "more"), more);
+        }
+        fill(store, "again", 1000, 3000);
+        expect_sound(store);
+    }
+}
+
+// A volume of two maps: the second map goes, and is made anew when the volume grows.
+TEST(ShrinkMaps, MapsAtTheEndGoAndComeBack) {
+    sm::PoolRig rig({.pool_bytes = 8 << 20});
+    rig.run([&] {
+        sm::SpaceMap& space = *rig.engine.space;
+        const auto take_up_to = [&](uint32_t end) {
+            std::vector<PageId> taken;
+            while (taken.empty() || taken.back().value < end) {
+                auto r = space.prepare(8);
+                ASSERT_TRUE(r) << r.error().text();
+                sm::ChangePart part = r->part();
+                ASSERT_TRUE(sm::change_pages(rig.engine, nullptr, sm::ChangeRole::system,
+                                             sm::LogKind::space_grow, ObjectId{0}, {&part, 1}));
+                taken.insert(taken.end(), r->pages, r->pages + r->count);
+            }
+            const std::set<PageId> distinct(taken.begin(), taken.end());
+            EXPECT_EQ(distinct.size(), taken.size());
+            for (const PageId p : taken) EXPECT_TRUE(*space.is_used(p));
+            EXPECT_EQ(space.pages_used(), 3 + taken.size() + (end > sm::kPagesPerMap));
+            ASSERT_TRUE(space.free_now(taken));
+        };
+        for (int turn = 0; turn < 2; ++turn) {
+            take_up_to(sm::kPagesPerMap + 500);
+            const uint64_t before = space.pages_total();
+            EXPECT_GT(before, sm::kPagesPerMap + 500u);
+            EXPECT_EQ(*space.lower_end(), 3u);
+            ASSERT_TRUE(rig.engine.pool->write_dirty(0));
+            EXPECT_TRUE(*space.forget_end(3, before));
+            if (turn == 0) {
+                EXPECT_TRUE(*space.cut_file(3));
+                EXPECT_EQ(*rig.engine.disk->size(rig.engine.data_file), 3 * kPageBytes);
+                // The next growth reads zeros where the map was: no lost write.
+                rig.forget(sm::kPagesPerMap, sm::kPagesPerMap + 1);
+            }
+        }
+        // Grown since: what was lowered before must not be cut any more.
+        ASSERT_TRUE(space.prepare(1));
+        EXPECT_GT(space.pages_total(), 3u);
+        EXPECT_FALSE(*space.cut_file(3));
+        take_up_to(sm::kPagesPerMap + 500);
+    });
+}
+
+}  // namespace
+}  // namespace lockstep

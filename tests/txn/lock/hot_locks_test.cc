@@ -1,0 +1,78 @@
+// labels: unit
+// hot_locks_test.cc - which locks were waited for most, in the last seconds, with little memory.
+#include "txn/lock/hot_locks.h"
+
+#include <gtest/gtest.h>
+
+#include "threads/base/rng.h"
+
+namespace lockstep::txn {
+namespace {
+
+constexpr Nanos kBegin = 1000 * HotLocks::kPeriod;
+
+LockName name(uint64_t n) { return LockName{mix64(n) | 1}; }
+
+TEST(HotLocksTest, CountsByName) {
+    HotLocks hot;
+    const LockPlace place = LockPlace::of_key(PlaceKind::key, "warm");
+    for (int i = 0; i < 3; ++i) hot.note(name(1), ObjectId{7}, &place, 10, kBegin);
+    hot.note(name(2), ObjectId{8}, nullptr, 100, kBegin);
+    const auto list = hot.list(10, kBegin);
+    ASSERT_EQ(list.size(), 2u);
+    EXPECT_EQ(list[0].name, name(2));  // the longest wait first
+    EXPECT_EQ(list[0].waited, 100u);
+    EXPECT_EQ(list[1].waits, 3u);
+    EXPECT_EQ(list[1].waited, 30u);
+    EXPECT_EQ(list[1].object, ObjectId{7});
+    EXPECT_EQ(list[1].place.key_kept(), "warm");
+    EXPECT_EQ(hot.list(1, kBegin).size(), 1u);
+}
+
+TEST(HotLocksTest, OldWaitsAreForgotten) {
+    HotLocks hot;
+    hot.note(name(1), ObjectId{}, nullptr, 10, kBegin);
+    const Nanos next = kBegin + HotLocks::kPeriod;
+    hot.note(name(1), ObjectId{}, nullptr, 10, next);
+    ASSERT_EQ(hot.list(10, next).size(), 1u);
+    EXPECT_EQ(hot.list(10, next)[0].waits, 2u);  // both periods
+    EXPECT_EQ(hot.list(10, next + HotLocks::kPeriod)[0].waits, 1u);
+    EXPECT_TRUE(hot.list(10, next + 2 * HotLocks::kPeriod).empty());
+    EXPECT_EQ(HotLocks::looks_back(kBegin), HotLocks::kPeriod);
+    EXPECT_EQ(HotLocks::looks_back(kBegin + kSecond), HotLocks::kPeriod + kSecond);
+    // After a pause nothing of before counts.
+    hot.note(name(1), ObjectId{}, nullptr, 10, next + 100 * HotLocks::kPeriod);
+    EXPECT_EQ(hot.list(10, next + 100 * HotLocks::kPeriod)[0].waits, 1u);
+}
+
+// 10 hot names with a third of all waits among 100,000 others: none is missed, no count too low.
+TEST(HotLocksTest, HotOnesStayAmongMany) {
+    HotLocks hot;
+    Rng rng(1);
+    std::vector<uint64_t> counts(10);
+    for (int i = 0; i < 300'000; ++i) {
+        const bool is_hot = rng.below(3) == 0;
+        const uint64_t n = is_hot ? rng.below(10) : 10 + rng.below(100'000);
+        if (is_hot) ++counts[n];
+        hot.note(name(n), ObjectId{}, nullptr, 1, kBegin);
+    }
+    const auto list = hot.list(10, kBegin);
+    ASSERT_EQ(list.size(), 10u);
+    for (uint64_t n = 0; n < 10; ++n) {
+        const auto found = std::ranges::find(list, name(n), &HotLockEntry::name);
+        ASSERT_NE(found, list.end()) << n;
+        EXPECT_GE(found->waits, counts[n]);
+    }
+    EXPECT_LE(hot.list(SIZE_MAX, kBegin).size(), HotLocks::kShards * HotLocks::kEntries);
+}
+
+TEST(HotLocksTest, ALongKeyIsCut) {
+    const std::string key(1000, 'k');
+    const LockPlace place = LockPlace::of_key(PlaceKind::key, key);
+    EXPECT_EQ(place.key_bytes, 1000);
+    EXPECT_EQ(place.key_kept(), key.substr(0, LockPlace::kKeyBytesKept));
+    EXPECT_TRUE(LockPlace::of_key(PlaceKind::key, "").key_kept().empty());
+}
+
+}  // namespace
+}  // namespace lockstep::txn

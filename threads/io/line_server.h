@@ -1,0 +1,101 @@
+// line_server.h - answers lines of text from local programs, on a kernel thread of its own.
+//
+// Concepts   A *client* is a connection to a Unix socket. It sends requests, a line each, and gets
+//            one line for each, in order. The handler gets a request together with a LineReply, and
+//            may answer at once or later from any thread. Meanwhile the client's next request stays
+//            in the socket, so a client has at most one request and one answer in memory.
+//            If clients_max are connected, the one that has been idle for longest makes room.
+// Invariants LN-1 A client that is slow, silent or gone delays no other client and no handler: the
+//                 thread never blocks on one descriptor. [LineServer tests]
+//            LN-2 Each reply is sent once, and reaches the client that asked or none.
+//                 [checked: LineReply::send()]
+// Blocking   start() and the destructor wait for the kernel thread to begin and end; never else.
+#pragma once
+
+#include <pthread.h>
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <lockstep/result.h>
+#include "threads/base/check.h"
+
+namespace lockstep::threads {
+
+// Answers that wait to be sent. Shared, because an answer may come after the server's end.
+struct LineOutbox;
+
+// The right to answer one request. Movable. Unused, the client waits until it gives up.
+class LineReply {
+public:
+    LineReply(std::shared_ptr<LineOutbox> outbox, uint64_t client)
+        : outbox_(std::move(outbox)), client_(client) {}
+    // Sends the line, without its end, which is added. From any thread, once. Never blocks.
+    void send(std::string line);
+
+private:
+    std::shared_ptr<LineOutbox> outbox_;
+    uint64_t client_;
+};
+
+class LineServer {
+public:
+    struct Settings {
+        std::string directory, name;  // of the socket
+        // Called on the server's thread; must not block.
+        std::function<void(std::string_view line, LineReply reply)> handle;
+        // Sent before the connection is closed: the request is longer than line_bytes_max; there
+        // are clients_max clients, and each waits for an answer.
+        std::string too_long, too_many;
+        size_t line_bytes_max = 64 * 1024;
+        uint32_t clients_max = 256;
+    };
+    // Errors: those of listen_local(), too_many (no kernel thread or eventfd).
+    static Result<std::unique_ptr<LineServer>> start(Settings settings);
+    // Closes all connections and removes the socket. handle() is not called any more.
+    ~LineServer();
+    LineServer(const LineServer&) = delete;
+    LineServer& operator=(const LineServer&) = delete;
+
+private:
+    struct Client {
+        int fd = -1;
+        uint64_t number = 0;
+        uint64_t used = 0;     // round of its newest event
+        bool busy = false;     // its request is with the handler
+        bool at_end = false;   // it sends no more
+        bool leaving = false;  // close when the answer is sent
+        std::string in, out;   // received, without what was handled; to be sent
+        size_t sent = 0;       // of `out`
+        bool idle() const { return !busy && out.empty(); }
+        void assert_state() const { DCHECK(fd >= 0 && number != 0 && sent <= out.size()); }
+    };
+
+    explicit LineServer(Settings settings);
+    static void* thread_main(void* self);
+    void work();
+    void admit();
+    bool make_room();
+    void take_answers();
+    void serve(Client& client, short events);
+    void receive(Client& client);
+    void handle_line(Client& client);
+    void transmit(Client& client);
+    static void drop(Client& client);
+
+    const Settings settings_;
+    const std::shared_ptr<LineOutbox> outbox_;
+    int listener_ = -1;
+    pthread_t thread_{};
+    bool started_ = false;
+    // The thread's own.
+    std::vector<Client> clients_;
+    uint64_t numbers_ = 0, rounds_ = 0;
+    bool resting_ = false;  // no descriptors are left: accept nothing for a moment
+};
+
+}  // namespace lockstep::threads

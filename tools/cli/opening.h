@@ -1,0 +1,23 @@
+// opening.h - opens a store for a sub-command.
+#pragma once
+
+#include <string>
+
+#include <lockstep/store.h>
+
+namespace lockstep::cli {
+
+struct OpenHow {
+    bool create = false;
+    uint64_t pool_bytes = 256ull << 20;
+    uint32_t workers = 1;
+    uint64_t log_segment_bytes = 0;  // of a new store; 0: the default
+};
+
+// Opens and recovers the store; its messages go to stderr. Errors: those of Store::open().
+Result<Store> open_store(const std::string& path, const OpenHow& how = {});
+
+// Processor cores that this process may use, at least 1.
+uint32_t cores();
+
+}  // namespace lockstep::cli

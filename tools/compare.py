@@ -1,0 +1,149 @@
+#!/usr/bin/env python3
+"""compare - measures this checkout against another revision on one machine at one time.
+
+Usage: ./tools/run compare REV [options] [-- driver options]
+
+Builds REV in build/compare and this checkout in build/release. Then both TPC-C drivers run in turn,
+in the order A B B A (A: REV, B: this checkout), each on a database of its own. A pair is the sum of
+two runs of each. The result is the median of the pairs' ratios of transactions a second, with
+quartiles. With --instructions both benchmark programs count instructions instead. Counts are
+exact, so one run of each is enough.
+
+Options after -- go to both drivers, for example: -- --txn payment -w 30 --steps on. --a and --b
+give options to one side only, for example --a "--steps off" --b "--steps on"."""
+
+import argparse
+import json
+import pathlib
+import shlex
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+
+def fail(text: str) -> None:
+    sys.exit(f"compare: {text}")
+
+
+def call(*words: object, **more) -> subprocess.CompletedProcess:
+    return subprocess.run([str(w) for w in words], check=True, **more)
+
+
+def commit_of(revision: str) -> str:
+    found = subprocess.run(["git", "rev-parse", "--verify", "-q", revision + "^{commit}"],
+                           cwd=ROOT, capture_output=True, text=True)
+    if found.returncode != 0:
+        fail(f"'{revision}' names no commit of this repository; git log lists them")
+    return found.stdout.strip()
+
+
+def build(commit: str) -> pathlib.Path:
+    """The folder of the other revision's programs, built if they are not there yet."""
+    folder = ROOT / "build" / "compare" / commit[:12]
+    source = folder / "source"
+    if not source.is_dir():
+        folder.mkdir(parents=True, exist_ok=True)
+        archive = call("git", "archive", "--format=tar", commit, cwd=ROOT, capture_output=True)
+        source.mkdir()
+        call("tar", "-x", "-C", source, input=archive.stdout)
+    launcher = ["-DCMAKE_CXX_COMPILER_LAUNCHER=ccache"] if shutil.which("ccache") else []
+    call("cmake", "-S", source, "-B", folder / "build", "-G", "Ninja", "-DLOCKSTEP_TESTS=OFF",
+         *launcher, stdout=subprocess.DEVNULL)
+    call("cmake", "--build", folder / "build", "--target", "lockstep-tpcc", "lockstep-bench",
+         stdout=sys.stderr)
+    return folder / "build" / "bin"
+
+
+def rate(program: pathlib.Path, options: list[str], scratch: pathlib.Path) -> float:
+    """Transactions a second of one run of the driver on a new database."""
+    result = scratch / "result.json"
+    result.unlink(missing_ok=True)
+    words = [str(program), *options, "--json", str(result)]
+    done = subprocess.run(words, capture_output=True, text=True)
+    if done.returncode != 0 or not result.exists():
+        fail(f"{shlex.join(words)} ended with status {done.returncode}: "
+             f"{(done.stderr or done.stdout).strip()[-400:]}")
+    return float(json.loads(result.read_text())["tx_per_s"])
+
+
+def quartiles(values: list[float]) -> tuple[float, float, float]:
+    if len(values) == 1:
+        return values[0], values[0], values[0]
+    low, middle, high = statistics.quantiles(values, n=4, method="inclusive")
+    return low, middle, high
+
+
+def compare_rates(a: pathlib.Path, b: pathlib.Path, args: argparse.Namespace) -> dict:
+    options_a = args.options + shlex.split(args.a)
+    options_b = args.options + shlex.split(args.b)
+    rows = []
+    with tempfile.TemporaryDirectory(prefix="lockstep-compare-") as scratch:
+        folder = pathlib.Path(scratch)
+        one = lambda: rate(a / "lockstep-tpcc", options_a, folder)
+        other = lambda: rate(b / "lockstep-tpcc", options_b, folder)
+        for number in range(args.pairs):
+            runs = [one(), other(), other(), one()]
+            rows.append({"a": runs[0] + runs[3], "b": runs[1] + runs[2],
+                         "ratio": (runs[1] + runs[2]) / (runs[0] + runs[3]), "runs": runs})
+            print(f"pair {number + 1:2}: {rows[-1]['a'] / 2:10.0f} {rows[-1]['b'] / 2:10.0f} tx/s"
+                  f"   ratio {rows[-1]['ratio']:.3f}", flush=True)
+    low, middle, high = quartiles([row["ratio"] for row in rows])
+    print(f"ratio of this checkout to {args.revision}: median {middle:.3f}, "
+          f"quartiles {low:.3f} .. {high:.3f}, {len(rows)} pairs A B B A")
+    return {"pairs": rows, "median": middle, "quartiles": [low, high]}
+
+
+def instruction_counts(program: pathlib.Path, warehouses: int, scratch: pathlib.Path) -> dict:
+    result = scratch / "counts.json"
+    call(program / "lockstep-bench", "instructions", "--warehouses", warehouses, "--json", result,
+         stdout=subprocess.DEVNULL)
+    names, what = {}, ""
+    for row in json.loads(result.read_text())["measurements"]:
+        what = what if row["name"].startswith(" ") else row["name"]
+        names[what if what == row["name"] else f"{what},{row['name'].strip(' ')}"] = row["value"]
+    return names
+
+
+def compare_instructions(a: pathlib.Path, b: pathlib.Path, args: argparse.Namespace) -> dict:
+    with tempfile.TemporaryDirectory(prefix="lockstep-compare-") as scratch:
+        one = instruction_counts(a, args.warehouses, pathlib.Path(scratch))
+        other = instruction_counts(b, args.warehouses, pathlib.Path(scratch))
+    print(f"{'':52} {args.revision[:12]:>12} {'here':>12}   ratio")
+    for name in one.keys() & other.keys():
+        print(f"{name:52} {one[name]:12.0f} {other[name]:12.0f}   {other[name] / one[name]:.3f}")
+    return {"a": one, "b": other}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("revision", metavar="REV", help="commit, branch or tag to compare with")
+    parser.add_argument("--pairs", type=int, default=12, help="pairs A B B A (default 12)")
+    parser.add_argument("--a", default="", help="driver options of REV only")
+    parser.add_argument("--b", default="", help="driver options of this checkout only")
+    parser.add_argument("--instructions", action="store_true",
+                        help="compare exact instruction counts (valgrind) instead of rates")
+    parser.add_argument("--warehouses", type=int, default=10, help="with --instructions")
+    parser.add_argument("--json", help="write the results to this file")
+    parser.add_argument("options", nargs="*", help="driver options of both, after --")
+    args = parser.parse_args()
+    if args.pairs < 1:
+        fail("--pairs must be at least 1")
+    commit = commit_of(args.revision)
+    other = build(commit)
+    here = ROOT / "build" / "release" / "bin"
+    begin = time.time()
+    result = (compare_instructions if args.instructions else compare_rates)(other, here, args)
+    result |= {"revision": commit, "here": commit_of("HEAD"), "options": args.options,
+               "a_options": args.a, "b_options": args.b, "seconds": round(time.time() - begin)}
+    if args.json:
+        pathlib.Path(args.json).write_text(json.dumps(result, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,86 @@
+// session.h - one connection: buffers, pipelines, MULTI.
+//
+// Concepts   All requests that have arrived form a *batch*, and a batch is one transaction: one
+//            commit and one wait for the log, however many requests a client sends at once. The
+//            answers leave when it has committed. With --durability always no answer, not even that
+//            of a read, tells what a crash could take back. A deadlock victim runs again whole.
+//            MULTI keeps requests until EXEC, which ends its batch.
+// Limits     A connection holds a request and a queue of --buffer-bytes each, and replies of four
+//            times that. An idle connection holds about 4 KB besides its stack.
+// Blocking   run() suspends its user thread for the socket, locks, pages and the log.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "commands.h"
+#include "database.h"
+#include "input.h"
+#include "resp.h"
+
+namespace kv {
+
+class Session {
+public:
+    // Owns the connected socket.
+    Session(Database& database, int socket);
+    ~Session();
+    Session(const Session&) = delete;
+    Session& operator=(const Session&) = delete;
+    // Serves until the client leaves, breaks the protocol or says QUIT, or the store closes.
+    // Errors: those of the socket.
+    lockstep::Result<void> run();
+
+private:
+    // One reply to come: a text, or a command that runs.
+    struct Step {
+        const Command* command = nullptr;  // null: `reply`
+        size_t first = 0, count = 0;       // its arguments in arguments_
+        std::string reply;
+        // Commands behind this one that belong to it: the text is the head of the array of EXEC.
+        size_t members = 0;
+    };
+    // What MULTI has collected.
+    struct Queue {
+        bool open = false, refused = false;
+        std::string text;  // all arguments
+        std::vector<const Command*> commands;
+        std::vector<std::pair<size_t, size_t>> counted;  // first and number of each one's arguments
+        std::vector<size_t> ends;                        // of each argument in `text`
+    };
+
+    // Parses what has arrived. True: run the batch, more input may wait behind it.
+    bool plan();
+    void plan_request(size_t first);
+    void plan_session_command(const Command& command);
+    void plan_exec();
+    void enqueue(const Command& command, size_t first, size_t count);
+    void answer(std::string text);
+    void answer_error(std::string_view text);
+
+    lockstep::Result<void> run_batch();
+    size_t run_part(size_t first);
+    lockstep::Result<void> lock_in_order(size_t first, lockstep::Txn& txn);
+    lockstep::Result<size_t> run_steps(size_t first, lockstep::Txn* txn, int64_t& records);
+    lockstep::Result<void> run_step(const Step& step, lockstep::Txn* txn, int64_t& records);
+    void refuse_part(size_t first, size_t end, const lockstep::Error& error);
+    lockstep::Result<void> send();
+    lockstep::Result<void> linger();
+
+    Database& database_;
+    const int socket_;
+    InputBuffer input_;
+    RequestParser parser_;
+    std::vector<std::string_view> arguments_;  // of the batch; views of input_ and executing_
+    std::vector<Step> steps_;
+    std::string output_;
+    std::string scratch_;
+    Queue queue_;
+    std::string executing_;  // Queue::text of the batch's EXEC
+    bool full_ = false;      // the batch has an EXEC, which ends it
+    bool closing_ = false;   // after the batch
+};
+
+}  // namespace kv
