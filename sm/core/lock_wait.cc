@@ -79,7 +79,7 @@ Result<void> wait_for_insert(txn::LockManager& locks, txn::LockOwner& owner, Obj
 std::string lock_place_text(const LockPlace& place) {
     DCHECK(place.key_bytes == 0 || place.kind == PlaceKind::key ||
            place.kind == PlaceKind::gap_above);
-    DCHECK((place.record.page == PageId{}) || place.kind == PlaceKind::record);
+    DCHECK(place.record == RecordId{} || place.kind == PlaceKind::record);
     const auto key = [&] {
         std::string text = printable(place.key_kept());
         if (place.key_bytes > LockPlace::kKeyBytesKept)
