@@ -432,8 +432,9 @@ TEST_F(SecondaryTest, WritersThatWaitForItsCreatorKeepItUp) {
         for (int n = 1; n < 6; ++n)
             writers.push_back(store.spawn([&store, &made, n](Txn& txn) -> Result<void> {
                 while (!made) sleep_for(kMillisecond);
-                const std::string key = std::to_string(n), value = "late" + key + "|";
-                const NewRecord many[] = {{key, value}, {key + "+", value}};
+                const std::string key = std::to_string(n), next = key + "+";
+                const std::string value = "late" + key + "|";
+                const NewRecord many[] = {{key, value}, {next, value}};
                 return TRY(store.index("i")).insert_many(txn, many);
             }));
         ASSERT_OK(creator.join());
