@@ -34,6 +34,7 @@ struct Arguments {
 
 Result<std::vector<Geometry>> geometries_of(const Arguments& a) {
     std::vector<Geometry> geometries;
+    geometries.reserve(a.geometry_texts.size());
     for (const std::string& text : a.geometry_texts)
         geometries.push_back(TRY(parse_geometry(text)));
     if (a.sweep)
@@ -135,6 +136,7 @@ Result<void> record(Arguments& a) {
                                       "--trace-file=" + a.out};
     words.insert(words.end(), a.program.begin(), a.program.end());
     std::vector<char*> argv;
+    argv.reserve(words.size() + 1);
     for (auto& word : words) argv.push_back(word.data());
     argv.push_back(nullptr);
     execv(argv[0], argv.data());
@@ -187,6 +189,7 @@ Result<void> report(Arguments& a) {
                                       a.runner.self, "--out",         a.out};
     words.insert(words.end(), a.program.begin(), a.program.end());
     std::vector<char*> argv;
+    argv.reserve(words.size() + 1);
     for (auto& word : words) argv.push_back(word.data());
     argv.push_back(nullptr);
     execv(argv[0], argv.data());
