@@ -80,12 +80,14 @@ private:
 };
 
 class ControlTest : public ::testing::Test {
-protected:
-    ControlTest() : directory_(make_own_directory("control")) { open(); }
+public:
     ~ControlTest() override {
         EXPECT_TRUE(store->close());
         std::filesystem::remove_all(directory_);
     }
+
+protected:
+    ControlTest() : directory_(make_own_directory("control")) { open(); }
     Options options() const {
         return {.workers = 2,
                 .pool_bytes = 16ull << 20,
@@ -229,9 +231,9 @@ TEST_F(ControlTest, LocksOfEveryKindSayTheirPlace) {
          [&](Txn& txn) -> Result<void> { return TRY(heap.erase(txn, record)), Result<void>(); },
          "heap \"audit\", " + place},
         {scan_all, [&](Txn& txn) { return index.insert(txn, "zoe", "1"); },
-         "index \"accounts\", the gap above key \"zoe\""},
+         R"(index "accounts", the gap above key "zoe")"},
         {[&](Txn& txn) { return index.insert(txn, "carl", "1"); }, scan_all,
-         "index \"accounts\", key \"carl\""},
+         R"(index "accounts", key "carl")"},
         {[&](Txn& txn) { return store->drop(txn, "accounts"); },
          [&](Txn& txn) { return index.put(txn, "alice", "1"); }, "index \"accounts\""},
     };
