@@ -10,9 +10,11 @@ namespace {
 Result<uint64_t> shrink(sm::Engine& engine) {
     DCHECK(engine.checkpointer != nullptr && engine.space != nullptr);
     sm::SpaceMap& space = *engine.space;
-    const uint64_t before = TRY(engine.disk->size(engine.data_file)) / kPageBytes;
     const uint64_t end = TRY(space.lower_end());
-    if (end >= before) return uint64_t{0};  // the last page is in use, or the store has grown
+    // Read afterwards: if the file grows from here on, the steps below do nothing.
+    const uint64_t before = TRY(engine.disk->size(engine.data_file)) / kPageBytes;
+    DCHECK(end <= before);
+    if (end == before) return uint64_t{0};
     TRY(engine.checkpointer->run(true));
     if (!TRY(space.forget_end(end, before))) return uint64_t{0};
     TRY(engine.checkpointer->run(true));
