@@ -16,7 +16,7 @@
 
 namespace lockstep::sm {
 
-inline constexpr uint32_t kFormatVersion = 2;  // 2: CRC-32C on short log records
+inline constexpr uint32_t kFormatVersion = 3;  // 3: CRC-32C on all log records, btree_update_many
 
 struct Superblock {
     char magic[8];

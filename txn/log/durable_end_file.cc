@@ -1,11 +1,12 @@
 // durable_end_file.cc - see durable_end_file.h.
 #include "txn/log/durable_end_file.h"
 
+#include <xxhash.h>
+
 #include <cstring>
 
 #include "threads/base/on_disk.h"
 #include "txn/log/log.h"
-#include "txn/log/log_checksum.h"
 
 namespace lockstep::txn {
 

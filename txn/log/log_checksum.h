@@ -1,13 +1,10 @@
 // log_checksum.h - the checksum of one log record, seeded with the record's LSN.
 //
 // Concepts   Nearly all records are short and have a CRC-32C: one instruction per eight bytes. Long
-//            ones (page images, splits) are hashed by XXH3, which starts slower and then runs
-//            faster. The length decides between the two. The seed ties a record to its LSN, so old
-//            bytes in a recycled segment never validate. Internal to the log's sources. It uses
-//            xxHash's inline form, since a call would cost more than a short hash.
+//            ones (page images, splits) have three, one for each third, which run side by side. The
+//            length decides between the two. The seed ties a record to its LSN, so old bytes in a
+//            recycled segment never validate. Internal to the log's sources.
 #pragma once
-
-#include <xxhash.h>
 
 #include "threads/base/mutants.h"
 #include "txn/log/crc32c.h"
@@ -19,7 +16,7 @@ inline constexpr uint32_t kCrcBytesMax = 1024;
 
 [[gnu::noinline]] inline uint32_t log_checksum_long(const std::byte* body, uint32_t bytes,
                                                     uint64_t seed) {
-    return static_cast<uint32_t>(XXH3_64bits_withSeed(body, bytes, seed));
+    return crc32c_long(crc32c_word(~0u, seed), body, bytes);
 }
 
 // Over bytes 8 .. `bytes` of the record; the seed includes the length.

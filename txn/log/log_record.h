@@ -11,9 +11,9 @@
 //                   28 u32 object     index or heap concerned, 0 = none;
 //                                     in a commit or end record: durable-LSN stamp (log_stamp.cc).
 //
-// Concepts   The checksum covers bytes 8.. of the record and `bytes`. It is CRC-32C, or the low
-//            half of XXH3 from kCrcBytesMax on (log_checksum.h). Its seed is the record's own LSN,
-//            so old records in a recycled segment never validate.
+// Concepts   The checksum covers bytes 8.. of the record and `bytes`. It is CRC-32C, and
+//            above kCrcBytesMax that of three CRCs (log_checksum.h). Its seed is the record's own
+//            LSN, so old records in a recycled segment never validate.
 // Source     C. Mohan et al., "ARIES", ACM TODS 1992.
 #pragma once
 

@@ -29,6 +29,20 @@ TEST(Crc32c, InstructionAndTableAgree) {
     }
 }
 
+// Three streams: the length decides where they begin, and what is left over follows them.
+TEST(Crc32c, LongDataInThreeStreams) {
+    std::vector<uint64_t> words(40);
+    for (size_t i = 0; i < words.size(); ++i) words[i] = 0x9e3779b97f4a7c15ull * (i + 1);
+    for (size_t n = 0; n <= words.size(); ++n) {
+        const size_t third = n / 3;
+        uint32_t thirds[3];
+        for (size_t i = 0; i < 3; ++i) thirds[i] = crc32c(7, &words[i * third], third * 8);
+        uint32_t expected = crc32c_word(crc32c_word(thirds[0], thirds[1]), thirds[2]);
+        expected = crc32c(expected, words.data() + 3 * third, (n - 3 * third) * 8);
+        ASSERT_EQ(crc32c_long(7, words.data(), n * 8), expected) << n;
+    }
+}
+
 // Short and long records: every byte, the length and the place take part.
 TEST(LogChecksum, ChangesWithBytesLengthAndPlace) {
     for (const uint32_t bytes : {40u, 104u, kCrcBytesMax, kCrcBytesMax + 8, 9000u}) {
