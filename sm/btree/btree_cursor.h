@@ -9,6 +9,8 @@
 #include <string>
 
 #include "sm/btree/btree.h"
+#include "threads/base/spare_blocks.h"
+#include "threads/thread/worker_local.h"
 
 namespace lockstep::sm {
 
@@ -21,6 +23,14 @@ class BTreeCursor {
 public:
     // Range [low, high); an empty high means up to the end. `access` is the lock taken on each key.
     BTreeCursor(BTree& tree, txn::Transaction& txn, Slice low, Slice high, Access access);
+    // Cursors come and go with each scan: the worker keeps their memory.
+    static void* operator new(size_t bytes) {
+        DCHECK(bytes <= threads::SpareBlocks::kBytes);
+        return threads::SpareBlocks::take(threads::worker_local.blocks);
+    }
+    static void operator delete(void* cursor) {
+        threads::SpareBlocks::give(threads::worker_local.blocks, cursor);
+    }
     // Next or previous record; false at the range's end. The first call of next() gives the
     // smallest key of the range, of prev() the largest. Both may be mixed. After false the cursor
     // stays on its last record.
@@ -127,5 +137,6 @@ private:
     char keys_[2][kKeyBytesMax + 16];  // with sixteen zeros behind the key
     char inline_value_[2048];
 };
+static_assert(sizeof(BTreeCursor) <= threads::SpareBlocks::kBytes);
 
 }  // namespace lockstep::sm

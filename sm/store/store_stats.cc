@@ -11,10 +11,16 @@ namespace lockstep {
 using threads::ParkReason;
 
 ThreadWaits thread_waits() {
-    return {.lock = threads::waited(ParkReason::lock),
-            .page = threads::waited(ParkReason::page_read) + threads::waited(ParkReason::latch) +
-                    threads::waited(ParkReason::io),
-            .log = threads::waited(ParkReason::log)};
+    const threads::Thread* self = threads::current();
+    if (self == nullptr) [[unlikely]]
+        return {};
+    const auto waited = [self](threads::ParkReason reason) {
+        return self->waited[static_cast<size_t>(reason)];
+    };
+    return {.lock = waited(threads::ParkReason::lock),
+            .page = waited(threads::ParkReason::page_read) + waited(threads::ParkReason::latch) +
+                    waited(threads::ParkReason::io),
+            .log = waited(threads::ParkReason::log)};
 }
 
 namespace {

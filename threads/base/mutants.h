@@ -184,6 +184,15 @@
       "pages of a large value are freed while its writer may still roll back") \
     X(chain_leaked, sm_btree_test, "pages of a removed large value are not freed") \
     X(undo_erase_keeps_ghost, sm_btree_undo_test, "undoing an erase leaves the record erased") \
+    X(modify_locks_for_reading, sm_btree_modify_test, "modify() locks its key for reading only") \
+    X(modify_without_upkeep, sm_secondary_test, "modify() leaves secondary indexes as they were") \
+    X(update_many_undo_unpromised, sm_rollback_test, \
+      "no log space is reserved for undoing each row of a group") \
+    X(update_many_undoes_one, sm_rollback_test, "the undo of a group restores its first row only") \
+    X(update_many_undone_early, sm_rollback_test, \
+      "the first compensation of a group says that the whole group is undone") \
+    X(update_many_place_unchecked, sm_btree_modify_test, \
+      "a group's change believes its hint without looking at the key") \
     X(undo_update_keeps_new, sm_btree_undo_test, "undoing an update writes the new bytes") \
     X(heap_forward_lost, sm_heap_test, "the stub of a moved record points to the wrong slot") \
     X(heap_undo_wrong_bytes, sm_heap_test, "undoing a heap update writes the new bytes") \

@@ -10,6 +10,7 @@
 namespace lockstep::threads {
 
 struct Thread;
+class SpareBlocks;
 class Steps;
 class Worker;
 #ifdef LOCKSTEP_SIM_POINTS
@@ -32,6 +33,7 @@ struct WorkerLocal {
     uint32_t index = 0;        // the worker's number
     // Pauses before a latch parks; 0 if all threads share one kernel thread.
     uint32_t latch_spins = 0;
+    SpareBlocks* blocks = nullptr;  // the worker's; null on foreign kernel threads
 #ifdef LOCKSTEP_SIM_POINTS
     VirtualCores* cores = nullptr;  // if the worker may be interrupted in its turn
 #endif

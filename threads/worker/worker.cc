@@ -157,7 +157,8 @@ bool Worker::expire_timers() {
 }
 
 WorkerLocal Worker::local() {
-    WorkerLocal local{.worker = this, .index = index_, .latch_spins = shared_.latch_spins};
+    WorkerLocal local{
+        .worker = this, .index = index_, .latch_spins = shared_.latch_spins, .blocks = &blocks_};
     teams_->publish(local);
 #ifdef LOCKSTEP_SIM_POINTS
     local.cores = cores_;

@@ -23,6 +23,7 @@
 #include <memory>
 #include <utility>
 
+#include "threads/base/spare_blocks.h"
 #include "threads/io/fd_poll.h"
 #include "threads/io/fd_poller.h"
 #include "threads/io/offload_pool.h"
@@ -300,6 +301,7 @@ private:
     TimerHeap timers_;
     std::unique_ptr<IoStage> io_;
     FdWaits fd_waits_;
+    SpareBlocks blocks_;
 
     // Other kernel threads push.
     alignas(kCacheLineBytes) std::atomic<Thread*> mailbox_{nullptr};
