@@ -37,8 +37,8 @@ static_assert(sizeof(ConfigRecord) == 60);
 
 // How a transaction asks for several records of one table.
 enum class Calls : uint8_t {
-    many,    // in one call: get_many, insert_many
-    single,  // one record a call, as in the thesis
+    many,    // in one call: modify, modify_many, get_many, insert_many
+    single,  // one record and one step a call, as in the thesis: get, patch, insert
 };
 
 struct Database {

@@ -1,10 +1,10 @@
 // new_order.cc - the New-Order transaction (clause 2.4).
 //
-// Operations  fetch W (S); fetch D (X), update D; fetch C (S); insert O, its customer key, NO;
-//             fetch all I (S), all S (X); per line: update S; then insert all OL. Stock is locked
-//             in key order, so that two orders cannot deadlock on it. The lines are inserted in the
-//             order of their numbers. Ascending inserts find each next position beside the last
-//             one, and fill pages completely.
+// Operations  fetch W (S); modify D; fetch C (S); insert O, its customer key, NO; fetch all I (S);
+//             modify all S; then insert all OL. Stock is locked in key order, so that two orders
+//             cannot deadlock on it. The lines are inserted in the order of their numbers.
+//             Ascending inserts find each next position beside the last one, and fill pages
+//             completely.
 #include "threads/base/try.h"
 #include "tpcc/transactions.h"
 
@@ -17,10 +17,13 @@ Result<uint32_t> take_order_number(Database& db, Txn& txn, const NewOrderInput& 
                                    NewOrderOutput& out) {
     const RowKey key = district_key(in.w, in.d);
     DistrictRecord district;
-    TRY(fetch(db.district, txn, key, district, "district", Access::write));
-    const uint32_t o_id = district.next_o_id++;
-    TRY(patch_row(db.district, txn, key, district, offsetof(DistrictRecord, next_o_id),
-                  offsetof(DistrictRecord, tax), "district"));
+    uint32_t o_id = 0;
+    const auto take = [&] {
+        o_id = district.next_o_id++;
+        return true;
+    };
+    TRY(modify_row(db, db.district, txn, key, district, offsetof(DistrictRecord, next_o_id),
+                   offsetof(DistrictRecord, tax), "district", take));
     out.d_tax = district.tax;
     return o_id;
 }
@@ -63,29 +66,19 @@ struct Supplies {
     RowBatch<StockRecord, 15> stocks;  // of the lines whose item exists
 };
 
-// Fetches the items and the stocks of all lines up to the first whose item does not exist.
-Result<void> fetch_supplies(Database& db, Txn& txn, const NewOrderInput& in, Supplies& supplies) {
+// Fetches the items of all lines; names the stocks up to the first item that does not exist.
+Result<void> fetch_items(Database& db, Txn& txn, const NewOrderInput& in, Supplies& supplies) {
     for (uint8_t i = 0; i < in.ol_cnt; ++i) supplies.items.add(item_key(in.lines[i].i_id));
     TRY(supplies.items.look_up(db, db.item, txn));
     for (uint8_t i = 0; i < in.ol_cnt && supplies.items.found(i); ++i)
         supplies.stocks.add(stock_key(in.lines[i].supply_w, in.lines[i].i_id));
-    return supplies.stocks.fetch(db, db.stock, txn, "stock", Access::write);
+    return {};
 }
 
-// Takes the line's item from the stock; the line's row goes to rows[line.number - 1].
-Result<void> supply_line(Database& db, Txn& txn, const NewOrderInput& in, size_t at,
-                         Supplies& supplies, OrderLineRecord* rows, NewOrderOutput& out) {
-    const NewOrderLine& line = in.lines[at];
-    const ItemRecord& item = supplies.items[at];
-    StockRecord& stock = supplies.stocks[at];
-    // The same item again: equal lines stand side by side, and this row was fetched before the row
-    // of the line before was changed.
-    if (at > 0 && line.i_id == in.lines[at - 1].i_id && line.supply_w == in.lines[at - 1].supply_w)
-        [[unlikely]]
-        stock = supplies.stocks[at - 1];
+// Takes the line's item from its stock; the line's row goes to rows[line.number - 1].
+void supply_line(const NewOrderInput& in, const NewOrderLine& line, const ItemRecord& item,
+                 StockRecord& stock, OrderLineRecord* rows, NewOrderOutput& out) {
     take_stock(stock, line, line.supply_w != in.w);
-    TRY(patch_row(db.stock, txn, supplies.stocks.key(at), stock, 0, offsetof(StockRecord, dist),
-                  "stock", supplies.stocks.hint(at)));
 
     OrderLineRecord& record = rows[line.number - 1];
     record.delivery_d = 0;
@@ -102,7 +95,6 @@ Result<void> supply_line(Database& db, Txn& txn, const NewOrderInput& in, size_t
     shown.stock_quantity = stock.quantity;
     shown.brand_generic = is_original(item.data) && is_original(stock.data) ? 'B' : 'G';
     out.total += record.amount;
-    return {};
 }
 
 Result<void> insert_lines(Database& db, Txn& txn, const NewOrderInput& in, uint32_t o_id,
@@ -125,9 +117,12 @@ Result<void> insert_lines(Database& db, Txn& txn, const NewOrderInput& in, uint3
 Result<bool> add_lines(Database& db, Txn& txn, const NewOrderInput& in, NewOrderOutput& out) {
     OrderLineRecord rows[15];
     Supplies supplies;
-    TRY(fetch_supplies(db, txn, in, supplies));
+    TRY(fetch_items(db, txn, in, supplies));
     const size_t supplied = supplies.stocks.size();
-    for (size_t at = 0; at < supplied; ++at) TRY(supply_line(db, txn, in, at, supplies, rows, out));
+    const auto supply = [&](size_t at) {
+        supply_line(in, in.lines[at], supplies.items[at], supplies.stocks[at], rows, out);
+    };
+    TRY(supplies.stocks.modify(db, db.stock, txn, 0, offsetof(StockRecord, dist), "stock", supply));
     if (supplied + 1 < in.ol_cnt) [[unlikely]]
         return false;
     TRY(insert_lines(db, txn, in, out.o_id, rows, supplied));

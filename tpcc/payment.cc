@@ -1,7 +1,6 @@
 // payment.cc - the Payment transaction (clause 2.5), and how a customer is found by last name.
 //
-// Operations  fetch W (X), update W; fetch D (X), update D; by name: scan C's names; fetch C (X),
-//             update C; insert H.
+// Operations  modify W, D; by name: scan C's names; modify C; insert H.
 #include <fmt/format.h>
 
 #include "threads/base/try.h"
@@ -29,13 +28,15 @@ void note_in_customer_data(const PaymentInput& in, uint32_t c_id, CustomerRecord
 Result<void> pay(Database& db, Txn& txn, const PaymentInput& in, PaymentOutput& out) {
     const RowKey key = customer_key(in.customer.w, in.customer.d, out.c_id);
     CustomerRecord& customer = out.customer;
-    TRY(fetch(db.customer, txn, key, customer, "customer", Access::write));
-    customer.balance -= in.amount;
-    customer.ytd_payment += in.amount;
-    customer.payment_cnt += 1;
-    if (!is_bad_credit(customer))
-        return patch_row(db.customer, txn, key, customer, 0, offsetof(CustomerRecord, delivery_cnt),
-                         "customer");
+    const auto pay_amount = [&] {
+        customer.balance -= in.amount;
+        customer.ytd_payment += in.amount;
+        customer.payment_cnt += 1;
+        return !is_bad_credit(customer);
+    };
+    TRY(modify_row(db, db.customer, txn, key, customer, 0, offsetof(CustomerRecord, delivery_cnt),
+                   "customer", pay_amount));
+    if (!is_bad_credit(customer)) return {};
     note_in_customer_data(in, out.c_id, customer);
     if (!TRY(db.customer.update(txn, key, bytes_of(customer)))) return missing_row("customer", key);
     return {};
@@ -63,17 +64,18 @@ Result<void> insert_history(Database& db, Txn& txn, const PaymentInput& in,
 }  // namespace
 
 Result<void> payment(Database& db, Txn& txn, const PaymentInput& in, Time now, PaymentOutput& out) {
+    const auto add_to = [&](auto& row) {
+        return [&] {
+            row.ytd += in.amount;
+            return true;
+        };
+    };
     WarehouseRecord warehouse;
-    const RowKey w_key = warehouse_key(in.w);
-    TRY(fetch(db.warehouse, txn, w_key, warehouse, "warehouse", Access::write));
-    warehouse.ytd += in.amount;
-    TRY(patch_row(db.warehouse, txn, w_key, warehouse, 0, sizeof(Cents), "warehouse"));
-
+    TRY(modify_row(db, db.warehouse, txn, warehouse_key(in.w), warehouse, 0, sizeof(Cents),
+                   "warehouse", add_to(warehouse)));
     DistrictRecord district;
-    const RowKey d_key = district_key(in.w, in.d);
-    TRY(fetch(db.district, txn, d_key, district, "district", Access::write));
-    district.ytd += in.amount;
-    TRY(patch_row(db.district, txn, d_key, district, 0, sizeof(Cents), "district"));
+    TRY(modify_row(db, db.district, txn, district_key(in.w, in.d), district, 0, sizeof(Cents),
+                   "district", add_to(district)));
 
     out.warehouse = warehouse.address;
     out.district = district.address;

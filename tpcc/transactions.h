@@ -80,6 +80,41 @@ Result<void> fetch(const Index& index, Txn& txn, const RowKey& key, R& record, c
     return {};
 }
 
+// Overwrites the bytes [from, to) of a stored row with those of `record`.
+template <class R>
+Result<void> patch_row(const Index& index, Txn& txn, const RowKey& key, const R& record,
+                       size_t from, size_t to, const char* what) {
+    if (!TRY(index.patch(txn, key, from,
+                         Slice(reinterpret_cast<const char*>(&record) + from, to - from))))
+        [[unlikely]]
+        return missing_row(what, key);
+    return {};
+}
+
+// Fetches a row that must exist into `record`, calls change(), and stores the row's bytes
+// [from, to) if change() returns true. It must change no other bytes of the row.
+template <class R, class F>
+Result<void> modify_row(const Database& db, const Index& index, Txn& txn, const RowKey& key,
+                        R& record, size_t from, size_t to, const char* what, F change) {
+    if (db.calls == Calls::single) [[unlikely]] {
+        TRY(fetch(index, txn, key, record, what, Access::write));
+        if (!change()) return {};
+        return patch_row(index, txn, key, record, from, to, what);
+    }
+    bool whole = false;
+    const auto change_whole = [&](std::span<std::byte> value) -> ByteRange {
+        whole = value.size() >= bytes_min<R>();
+        if (!whole || !change()) [[unlikely]]
+            return {};
+        return {from, to - from};
+    };
+    TRY(index.modify(txn, key, std::span(reinterpret_cast<std::byte*>(&record), sizeof(R)),
+                     change_whole));
+    if (!whole) [[unlikely]]
+        return missing_row(what, key);
+    return {};
+}
+
 // Up to N rows of one table, fetched together.
 template <class R, size_t N>
 class RowBatch {
@@ -97,7 +132,6 @@ public:
     size_t size() const { return size_; }
     R& operator[](size_t i) { return records_[i]; }
     const RowKey& key(size_t i) const { return keys_[i]; }
-    const RecordHint& hint(size_t i) const { return lookups_[i].hint; }
     bool found(size_t i) const { return lookups_[i].found; }
     // Does the row exist, with at least the length of its kind?
     bool good(size_t i) const { return lookups_[i].found && lookups_[i].bytes >= bytes_min<R>(); }
@@ -114,14 +148,47 @@ public:
     Result<void> fetch(const Database& db, const Index& index, Txn& txn, const char* what,
                        Access access = Access::read) {
         TRY(look_up(db, index, txn, access));
+        return missing(what);
+    }
+
+    // The same; then calls change(i) for each row i in order, which must change no other bytes of
+    // it than [from, to), and stores those.
+    template <class F>
+    Result<void> modify(const Database& db, const Index& index, Txn& txn, size_t from, size_t to,
+                        const char* what, F change) {
+        if (db.calls == Calls::single) [[unlikely]]
+            return modify_singly(db, index, txn, from, to, what, change);
+        const auto change_good = [&](size_t i, std::span<std::byte> value) -> ByteRange {
+            if (value.size() < bytes_min<R>()) [[unlikely]]
+                return {};
+            change(i);
+            return {from, to - from};
+        };
+        TRY(index.modify_many(txn, {lookups_, size_}, change_good));
+        return missing(what);
+    }
+
+private:
+    Result<void> missing(const char* what) const {
         for (size_t i = 0; i < size_; ++i)
             if (!good(i)) [[unlikely]]
                 return missing_row(what, keys_[i]);
         return {};
     }
-
-private:
-    // Leaves the hints empty: a later patch searches again.
+    template <class F>
+    [[gnu::noinline]] Result<void> modify_singly(const Database& db, const Index& index, Txn& txn,
+                                                 size_t from, size_t to, const char* what,
+                                                 F change) {
+        TRY(fetch(db, index, txn, what, Access::write));
+        for (size_t i = 0; i < size_; ++i) {
+            // The same row again: it was fetched before the one before was changed.
+            if (i > 0 && Slice(keys_[i]) == Slice(keys_[i - 1])) [[unlikely]]
+                records_[i] = records_[i - 1];
+            change(i);
+            TRY(patch_row(index, txn, keys_[i], records_[i], from, to, what));
+        }
+        return {};
+    }
     [[gnu::noinline]] Result<void> look_up_singly(const Index& index, Txn& txn, Access access) {
         for (Lookup& lookup : std::span(lookups_, size_)) {
             const auto bytes = TRY(index.get(txn, lookup.key, lookup.buffer, access));
@@ -136,26 +203,5 @@ private:
     RowKey keys_[N];
     Lookup lookups_[N];
 };
-
-// Overwrites the bytes [from, to) of a stored row with those of `record`.
-template <class R>
-Result<void> patch_row(const Index& index, Txn& txn, const RowKey& key, const R& record,
-                       size_t from, size_t to, const char* what) {
-    if (!TRY(index.patch(txn, key, from,
-                         Slice(reinterpret_cast<const char*>(&record) + from, to - from))))
-        [[unlikely]]
-        return missing_row(what, key);
-    return {};
-}
-// The same for a row that was seen at `hint`.
-template <class R>
-Result<void> patch_row(const Index& index, Txn& txn, const RowKey& key, const R& record,
-                       size_t from, size_t to, const char* what, const RecordHint& hint) {
-    if (!TRY(index.patch(txn, key, from,
-                         Slice(reinterpret_cast<const char*>(&record) + from, to - from), hint)))
-        [[unlikely]]
-        return missing_row(what, key);
-    return {};
-}
 
 }  // namespace lockstep::tpcc

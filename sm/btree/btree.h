@@ -34,6 +34,7 @@
 #include <span>
 #include <string>
 
+#include <lockstep/function_ref.h>
 #include "sm/buffer/buffer_pool.h"
 #include "sm/core/env.h"
 #include "sm/core/record.h"
@@ -96,6 +97,14 @@ public:
     // Replaces bytes [offset, offset + part.size()) of the value. Error: bad_argument if they do
     // not lie within it.
     Result<bool> patch(txn::Transaction& txn, Slice key, size_t offset, Slice part);
+    // Reads the value into `out` (fixed) as for a change, has `change` alter it there, and logs
+    // what differs. False: no such key. Error: bad_argument if the altered range does not lie
+    // within what was read.
+    using Change = FunctionRef<ByteRange(std::span<std::byte> value)>;
+    Result<bool> modify(txn::Transaction& txn, Slice key, ValueOut& out, Change change);
+    // The same for many keys, in this order; the number found. `change` also gets the row's number.
+    using ChangeMany = FunctionRef<ByteRange(size_t row, std::span<std::byte> value)>;
+    Result<size_t> modify_many(txn::Transaction& txn, std::span<Lookup> rows, ChangeMany change);
     Result<bool> erase(txn::Transaction& txn, Slice key);
 
     // Bulk load into an empty tree from strictly ascending keys. Pages are filled to `fill` percent
@@ -109,6 +118,7 @@ public:
     Result<void> undo_insert(txn::Transaction& txn, const txn::LogRecordView& record);
     Result<void> undo_insert_many(txn::Transaction& txn, const txn::LogRecordView& record);
     Result<void> undo_update(txn::Transaction& txn, const txn::LogRecordView& record);
+    Result<void> undo_update_many(txn::Transaction& txn, const txn::LogRecordView& record);
     Result<void> undo_erase(txn::Transaction& txn, const txn::LogRecordView& record);
 
     Result<void> undo_bulk(txn::Transaction& txn, const txn::LogRecordView& record);
@@ -202,6 +212,11 @@ public:
     Result<void> log_replace(txn::Transaction& txn, Target& t, Slice key, unsigned offset,
                              unsigned old_bytes, Slice fresh, uint16_t flags, ChangeRole role,
                              LogKind kind, Lsn undo_next);
+    // Overwrites bytes of the target's record, which is there and not in a chain.
+    Result<void> overwrite(txn::Transaction& txn, Target& t, Slice key, size_t offset, Slice part);
+    // patch() under the key's lock. btree_update.cc
+    Result<bool> patch_locked(txn::Transaction& txn, const SearchKey& key, size_t offset,
+                              Slice part);
     Result<void> log_set_ghost(txn::Transaction& txn, Target& t, Slice key, bool ghost,
                                ChangeRole role, LogKind kind, Lsn undo_next);
     // May a key be put in front of the target's slot?
@@ -250,6 +265,18 @@ private:
     [[gnu::always_inline]] Result<bool> lock_in_team(txn::Transaction& txn, const SearchKey& key,
                                                      txn::LockName name, txn::LockMode mode,
                                                      Position& pos);
+    // btree_modify.cc
+    [[gnu::noinline]] Result<bool> find_and_lock_in_team(txn::Transaction& txn,
+                                                         const SearchKey& key, txn::LockName name,
+                                                         Position& pos);
+    [[gnu::noinline]] Result<bool> modify_slowly(txn::Transaction& txn, const SearchKey& key,
+                                                 ValueOut& out, Change change, Upkeep* upkeep);
+    // btree_modify_many.cc
+    [[gnu::noinline]] Result<size_t> modify_group(txn::Transaction& txn, std::span<Lookup> rows,
+                                                  size_t first, ChangeMany change);
+    [[gnu::cold, gnu::noinline]] Result<size_t> modify_each(txn::Transaction& txn,
+                                                            std::span<Lookup> rows, size_t first,
+                                                            ChangeMany change);
     // The upkeep to hand a change of `txn` over to, which holds the key's lock (UP-1). Null: none,
     // or it is the upkeep's own change.
     Upkeep* upkeep_for(txn::Transaction& txn) const {

@@ -36,7 +36,7 @@ size_t common_prefix(Slice a, Slice b) {
 namespace {
 
 // Lays a record down at the lower end of the heap and returns its offset.
-uint16_t carve(Page& p, Slice key_a, Slice key_b, Slice value) {
+[[gnu::always_inline]] inline uint16_t carve(Page& p, Slice key_a, Slice key_b, Slice value) {
     const size_t bytes = kRecordHead + key_a.size() + key_b.size() + value.size();
     CHECK(static_cast<size_t>(p.header.hole_end - p.header.hole_begin) >= bytes);
     const uint16_t at = static_cast<uint16_t>(p.header.hole_end - bytes);
@@ -189,6 +189,41 @@ void put(Page& p, unsigned slot, uint16_t flags, Slice key_suffix, Slice value) 
     assert_state(p);
 }
 
+// Keys between the first and the last share what these two do.
+void put_run(Page& p, unsigned slot, std::span<const NewEntry> entries) {
+    NodeHeader& h = header(p);
+    assert_state(p);
+    CHECK(slot <= h.count && !entries.empty() && is_leaf(p));
+    if (h.count == 0) [[unlikely]] {
+        for (const NewEntry& entry : entries) put(p, slot++, 0, entry.key_suffix, entry.value);
+        return;
+    }
+    size_t bytes = 0;
+    for (const NewEntry& entry : entries) {
+        CHECK(entry.key_suffix.size() <= kKeyBits);
+        bytes += kSlotCost + entry.key_suffix.size() + entry.value.size();
+    }
+    if (static_cast<size_t>(p.header.hole_end - p.header.hole_begin) < bytes) compact(p);
+    CHECK(static_cast<size_t>(p.header.hole_end - p.header.hole_begin) >= bytes);
+    admit(p, entries.front().key_suffix);
+    admit(p, entries.back().key_suffix);
+    Slot* at = slots(p) + slot;
+    std::memmove(at + entries.size(), at, (h.count - slot) * sizeof(Slot));
+    for (const NewEntry& entry : entries)
+        *at++ = {.head = head_of(p, entry.key_suffix),
+                 .at = carve(p, {}, entry.key_suffix, entry.value),
+                 .bits = static_cast<uint16_t>(entry.key_suffix.size())};
+    h.count = static_cast<uint16_t>(h.count + entries.size());
+    p.header.hole_begin =
+        static_cast<uint16_t>(p.header.hole_begin + entries.size() * sizeof(Slot));
+    assert_state(p);
+#ifdef LOCKSTEP_DEBUG_CHECKS
+    for (size_t i = slot == 0 ? 1 : slot; i < std::min<size_t>(slot + entries.size() + 1, h.count);
+         ++i)
+        DCHECK(suffix(p, static_cast<unsigned>(i - 1)) < suffix(p, static_cast<unsigned>(i)));
+#endif
+}
+
 void remove(Page& p, unsigned slot) {
     NodeHeader& h = header(p);
     assert_state(p);
@@ -217,7 +252,8 @@ void splice(Page& p, unsigned slot, unsigned offset, unsigned old_bytes, Slice f
     DCHECK(bytes <= kPageBytes - kSlotsAt);
     // In place; what is saved becomes garbage.
     if (bytes <= old.size()) {
-        std::memmove(at + offset + fresh.size(), at + offset + old_bytes, tail);
+        if (bytes != old.size())
+            std::memmove(at + offset + fresh.size(), at + offset + old_bytes, tail);
         copy_bytes(at + offset, fresh);
         store(chars(p) + s.at, static_cast<uint16_t>(bytes));
         header(p).garbage = static_cast<uint16_t>(header(p).garbage + old.size() - bytes);
@@ -295,6 +331,30 @@ void Builder::append(uint16_t flags, Slice a, Slice b, Slice value) {
     s.at = at;
     s.bits = static_cast<uint16_t>((a.size() + b.size()) | flags);
     if (flags & kGhost) ++h.ghosts;
+    DCHECK(h.count == 1 || suffix(page_, h.count - 2u) < suffix(page_, h.count - 1u));  // BT-1
+    page_.header.hole_begin = static_cast<uint16_t>(page_.header.hole_begin + sizeof(Slot));
+}
+
+// Key and value stand together in the old node, so they are one piece.
+void Builder::append_shorter(const Page& old, unsigned slot, size_t drop) {
+    NodeHeader& h = header(page_);
+    const Slot from = slots(old)[slot];
+    const size_t key_bytes = from.bits & kKeyBits;
+    CHECK(drop <= key_bytes && from.at + kRecordHead <= kPageBytes);
+    const char* const record = chars(old) + from.at;
+    const size_t bytes = key_bytes - drop + load<uint16_t>(record);
+    CHECK(from.at + kRecordHead + drop + bytes <= kPageBytes);
+    CHECK(kSlotCost + bytes <=
+          static_cast<size_t>(page_.header.hole_end - page_.header.hole_begin));
+    const auto at = static_cast<uint16_t>(page_.header.hole_end - kRecordHead - bytes);
+    store(chars(page_) + at, load<uint16_t>(record));
+    copy_bytes(chars(page_) + at + kRecordHead, Slice(record + kRecordHead + drop, bytes));
+    page_.header.hole_end = at;
+    slots(page_)[h.count++] = {
+        .head = 0,  // see ~Builder
+        .at = at,
+        .bits = static_cast<uint16_t>((from.bits & ~kKeyBits) | (key_bytes - drop))};
+    if (from.bits & kGhost) ++h.ghosts;
     DCHECK(h.count == 1 || suffix(page_, h.count - 2u) < suffix(page_, h.count - 1u));  // BT-1
     page_.header.hole_begin = static_cast<uint16_t>(page_.header.hole_begin + sizeof(Slot));
 }

@@ -25,6 +25,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <span>
 #include <string>
 
 #include "sm/buffer/bytes.h"
@@ -190,9 +191,21 @@ inline size_t record_bytes(const Page& p, unsigned slot) {
 
 // --- change (exclusive holder; the space was checked before)
 void put(Page& p, unsigned slot, uint16_t flags, Slice key_suffix, Slice value);
+// The same for records without flags whose keys ascend: they take the slots from `slot` on.
+struct NewEntry {
+    Slice key_suffix, value;
+};
+void put_run(Page& p, unsigned slot, std::span<const NewEntry> entries);
 void remove(Page& p, unsigned slot);
 // value[offset, offset + old_bytes) becomes `fresh`; the length may change.
 void splice(Page& p, unsigned slot, unsigned offset, unsigned old_bytes, Slice fresh);
+// The same where the length stays.
+inline void overwrite(Page& p, unsigned slot, unsigned offset, Slice fresh) {
+    CHECK(slot < header(p).count);
+    const Slice old = value(p, slot);
+    CHECK(offset + fresh.size() <= old.size());
+    copy_bytes(const_cast<char*>(old.data()) + offset, fresh);
+}
 void set_bits(Page& p, unsigned slot, uint16_t set, uint16_t clear);
 // Of a node that is about to change or has changed: BN-1 without the records.
 inline void assert_state(const Page& p) {
@@ -234,6 +247,8 @@ public:
     Builder& operator=(const Builder&) = delete;
     // Key behind the new prefix = a + b.
     void append(uint16_t flags, Slice a, Slice b, Slice value);
+    // A record of another node, whose key loses `drop` bytes at the front.
+    void append_shorter(const Page& old, unsigned slot, size_t drop);
     bool fits(size_t suffix_bytes, size_t value_bytes) const {
         return kSlotCost + suffix_bytes + value_bytes <=
                static_cast<size_t>(page_.header.hole_end - page_.header.hole_begin);

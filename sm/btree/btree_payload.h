@@ -1,8 +1,9 @@
 // btree_payload.h - payloads of the B-tree's page actions, as they stand in the log.
 //
 // Layout     Each payload begins with the struct below. The bytes named in its comment follow
-//            without padding. Numbers are little-endian. put, put_many, replace, set_ghost and
-//            revive carry the whole key, because undo finds the record by key.
+//            without padding. Numbers are little-endian. put, put_many, replace,
+//            replace_many, set_ghost and revive carry the whole key, because undo finds the record
+//            by key.
 #pragma once
 
 #include "sm/btree/btree_node.h"
@@ -28,6 +29,12 @@ enum ReplaceFlags : uint16_t {
 // Key, old bytes, new bytes: value[offset, offset + old_bytes) is replaced.
 struct Replace {
     uint16_t slot, flags, key_bytes, offset, old_bytes, new_bytes;
+};
+struct ReplaceMany {  // `count` times: ReplaceRow, key, old bytes, new bytes; lengths stay
+    uint16_t count, reserved;
+};
+struct ReplaceRow {  // value[offset, offset + bytes) is replaced
+    uint16_t slot, key_bytes, offset, bytes;
 };
 struct SetGhost {  // key
     uint16_t slot, ghost, key_bytes, reserved;
@@ -57,6 +64,7 @@ struct SetChild {
 };
 static_assert(kOnDisk<Put, 8> && kOnDisk<PutMany, 4> && kOnDisk<RecordHead, 4>);
 static_assert(kOnDisk<Replace, 12> && kOnDisk<SetGhost, 8> && kOnDisk<Revive, 12>);
+static_assert(kOnDisk<ReplaceMany, 4> && kOnDisk<ReplaceRow, 8>);
 static_assert(kOnDisk<Remove, 4> && kOnDisk<Format, 20> && kOnDisk<Truncate, 8>);
 static_assert(kOnDisk<Absorb, 12> && kOnDisk<SetChild, 8>);
 static_assert(offsetof(Format, level) == 12 && offsetof(Truncate, right) == 4);

@@ -27,6 +27,10 @@ void append_slots(Builder& builder, const Page& old, unsigned from, unsigned to,
             removed.remove_prefix(2);
             continue;
         }
+        if (shift.add.empty()) {
+            builder.append_shorter(old, i, shift.drop);
+            continue;
+        }
         builder.append(slots(old)[i].bits & static_cast<uint16_t>(~kKeyBits), shift.add,
                        suffix(old, i).substr(shift.drop), value(old, i));
     }
@@ -67,11 +71,18 @@ void apply_btree_put_many(Page& page, Slice bytes) {
     const auto p = in.get<payload::PutMany>();
     NodeHeader& h = header(page);
     const bool run_goes_on = p.slot == h.last_put + 1;
-    for (unsigned i = 0; i < p.count; ++i) {
-        const auto head = in.get<payload::RecordHead>();
-        const Slice key = in.bytes(head.key_bytes), value = in.bytes(head.value_bytes);
-        DCHECK(covers(page, key));
-        put(page, p.slot + i, 0, key.substr(h.prefix), value);
+    for (unsigned slot = p.slot, left = p.count; left > 0;) {
+        NewEntry entries[16];
+        size_t n = 0;
+        for (; n < std::size(entries) && left > 0; ++n, --left) {
+            const auto head = in.get<payload::RecordHead>();
+            const Slice key = in.bytes(head.key_bytes);
+            DCHECK(covers(page, key));
+            CHECK(key.size() >= h.prefix);
+            entries[n] = {key.substr(h.prefix), in.bytes(head.value_bytes)};
+        }
+        put_run(page, slot, {entries, n});
+        slot += static_cast<unsigned>(n);
     }
     DCHECK(in.at_end() && p.count > 0);
     h.run = static_cast<uint16_t>(std::min((run_goes_on ? h.run + 1 : 0) + p.count - 1, 1000));
@@ -85,7 +96,10 @@ void apply_btree_replace(Page& page, Slice bytes) {
     // LK-1: the record is as it was when the change was logged.
     DCHECK(p.slot < count(page) && full_key(page, p.slot) == key);
     DCHECK(value(page, p.slot).substr(p.offset, p.old_bytes) == old);
-    splice(page, p.slot, p.offset, p.old_bytes, in.bytes(p.new_bytes));
+    const Slice fresh = in.bytes(p.new_bytes);
+    if (p.old_bytes == p.new_bytes) [[likely]]
+        overwrite(page, p.slot, p.offset, fresh);
+    else splice(page, p.slot, p.offset, p.old_bytes, fresh);
     DCHECK(in.at_end());
     DCHECK((p.flags & ~(payload::kOldOverflow | payload::kNewOverflow | payload::kBecomesGhost)) ==
            0);
@@ -93,6 +107,21 @@ void apply_btree_replace(Page& page, Slice bytes) {
         set_bits(page, p.slot,
                  overflow_flag(p.flags) | (p.flags & payload::kBecomesGhost ? kGhost : 0),
                  kOverflow);
+}
+
+void apply_btree_replace_many(Page& page, Slice bytes) {
+    payload::Reader in(bytes);
+    const auto p = in.get<payload::ReplaceMany>();
+    DCHECK(p.count > 0);
+    for (unsigned i = 0; i < p.count; ++i) {
+        const auto row = in.get<payload::ReplaceRow>();
+        [[maybe_unused]] const Slice key = in.bytes(row.key_bytes), old = in.bytes(row.bytes);
+        // LK-1: the record is as it was when the change was logged.
+        DCHECK(row.slot < count(page) && full_key(page, row.slot) == key);
+        DCHECK(value(page, row.slot).substr(row.offset, row.bytes) == old);
+        overwrite(page, row.slot, row.offset, in.bytes(row.bytes));
+    }
+    DCHECK(in.at_end());
 }
 
 void apply_btree_set_ghost(Page& page, Slice bytes) {

@@ -74,6 +74,30 @@ Slice key_of_many(Slice payload, unsigned n) {
     }
 }
 
+// Row `n` of a record of many updates, over all parts; `count`: how many there are.
+struct UpdatedRow {
+    payload::ReplaceRow head{};
+    Slice key, old, fresh;
+    unsigned count = 0;
+};
+Result<UpdatedRow> row_of_many(const txn::LogRecordView& record, unsigned n) {
+    UpdatedRow found;
+    uint32_t cursor = 0;
+    for (PartView part; TRY(next_part(record, cursor, part));) {
+        DCHECK(part.action == PageAction::btree_replace_many);
+        payload::Reader in(part.payload);
+        for (unsigned left = in.get<payload::ReplaceMany>().count; left-- > 0; ++found.count) {
+            const auto head = in.get<payload::ReplaceRow>();
+            const Slice key = in.bytes(head.key_bytes), old = in.bytes(head.bytes),
+                        fresh = in.bytes(head.bytes);
+            if (found.count != n) continue;
+            found.head = head;
+            found.key = key, found.old = old, found.fresh = fresh;
+        }
+    }
+    return found;
+}
+
 Result<BTree*> tree_of(Env& env, const txn::LogRecordView& record) {
     const ObjectId id{record.header->object};
     BTree* tree = env.objects ? env.objects->index_by_id(id) : nullptr;
@@ -134,6 +158,30 @@ Result<void> BTree::undo_update(txn::Transaction& txn, const txn::LogRecordView&
     return put_back(*this, txn, record, key, p.offset, old, fresh, p.flags, false);
 }
 
+// One compensation for each row, from the last to the first. As with many inserts, all but the last
+// name this record itself as the next to undo, and a row that has its old bytes again is skipped.
+Result<void> BTree::undo_update_many(txn::Transaction& txn, const txn::LogRecordView& record) {
+    DCHECK(record.header->txn == txn.id.value && record.header->object == id_.value);
+    for (unsigned left = TRY(row_of_many(record, 0)).count; left-- > 0;) {
+        const UpdatedRow row = TRY(row_of_many(record, left));
+        const unsigned offset = row.head.offset;
+        BTree::Target t;
+        TRY(latch_for(txn, row.key, true, t));
+        if (!t.found || ghost(*t.page, t.slot)) return lost(*this, record);
+        const Slice now = value(*t.page, t.slot);
+        if (offset + row.fresh.size() > now.size()) return lost(*this, record);
+        const bool undone = now.substr(offset, row.old.size()) == row.old;
+        if (undone && left != 0) continue;
+        if (now.substr(offset, row.fresh.size()) != row.fresh) return lost(*this, record);
+        if (MUTANT(update_many_undoes_one) && left != 0) continue;
+        const bool last = left == 0 || MUTANT(update_many_undone_early);
+        TRY(log_replace(txn, t, row.key, offset, static_cast<unsigned>(row.fresh.size()), row.old,
+                        0, ChangeRole::compensation, LogKind::btree_undo_update,
+                        last ? Lsn{record.header->prev} : record.lsn));
+    }
+    return {};
+}
+
 Result<void> BTree::undo_erase(txn::Transaction& txn, const txn::LogRecordView& record) {
     const PartView part = TRY(only_part(record));
     DCHECK(part.action == PageAction::btree_set_ghost && record.header->txn == txn.id.value);
@@ -156,6 +204,10 @@ Result<void> undo_btree_insert_many(Env& env, txn::Transaction& txn,
 }
 Result<void> undo_btree_update(Env& env, txn::Transaction& txn, const txn::LogRecordView& record) {
     return TRY(tree_of(env, record))->undo_update(txn, record);
+}
+Result<void> undo_btree_update_many(Env& env, txn::Transaction& txn,
+                                    const txn::LogRecordView& record) {
+    return TRY(tree_of(env, record))->undo_update_many(txn, record);
 }
 Result<void> undo_btree_erase(Env& env, txn::Transaction& txn, const txn::LogRecordView& record) {
     return TRY(tree_of(env, record))->undo_erase(txn, record);

@@ -1,6 +1,7 @@
 // btree_update.cc - replacing a value, whole or in part; logs only what differs.
 #include "sm/btree/btree_cursor.h"
 #include "sm/btree/btree_impl.h"
+#include "sm/btree/btree_patch.h"
 #include "sm/btree/overflow.h"
 #include "sm/change/rollback.h"
 #include "sm/core/cleanup.h"
@@ -12,25 +13,6 @@ namespace lockstep::sm {
 using namespace node;
 
 namespace {
-
-// Number of equal bytes at the front, eight at a time.
-inline size_t equal_front(const char* a, const char* b, size_t n) {
-    size_t i = 0;
-    for (; i + 8 <= n; i += 8)
-        if (const uint64_t x = load<uint64_t>(a + i) ^ load<uint64_t>(b + i))
-            return i + static_cast<size_t>(__builtin_ctzll(x)) / 8;
-    while (i < n && a[i] == b[i]) ++i;
-    return i;
-}
-// The same from the back: `a` and `b` point behind the last byte.
-inline size_t equal_back(const char* a, const char* b, size_t n) {
-    size_t i = 0;
-    for (; i + 8 <= n; i += 8)
-        if (const uint64_t x = load<uint64_t>(a - i - 8) ^ load<uint64_t>(b - i - 8))
-            return i + static_cast<size_t>(__builtin_clzll(x)) / 8;
-    while (i < n && a[-1 - static_cast<ptrdiff_t>(i)] == b[-1 - static_cast<ptrdiff_t>(i)]) ++i;
-    return i;
-}
 
 bool splice_fits(const Page& page, size_t old_bytes, size_t new_bytes) {
     return new_bytes <= old_bytes || new_bytes - old_bytes <= free_bytes(page);
@@ -79,25 +61,6 @@ Result<std::string> whole_value(Env& env, ObjectId object, BTree::Target& t) {
     return done;
 }
 
-// The target's record is there and not in a chain: overwrites a part of its value.
-inline Result<void> patch_inline(BTree& tree, txn::Transaction& txn, BTree::Target& t, Slice key,
-                                 size_t offset, Slice part) {
-    t.assert_state();
-    DCHECK(!ghost(*t.page, t.slot) && !overflow(*t.page, t.slot));
-    const Slice old = value(*t.page, t.slot);
-    if (offset > old.size() || part.size() > old.size() - offset) [[unlikely]]
-        return fail(ErrorCode::bad_argument, "patch", offset, old.size());
-    const size_t front = equal_front(old.data() + offset, part.data(), part.size());
-    if (front == part.size()) return {};
-    const size_t back = equal_back(old.data() + offset + part.size(), part.data() + part.size(),
-                                   part.size() - front);
-    DCHECK(front + back <= part.size());
-    return tree.log_replace(txn, t, key, static_cast<unsigned>(offset + front),
-                            static_cast<unsigned>(part.size() - front - back),
-                            part.substr(front, part.size() - front - back), 0, ChangeRole::forward,
-                            LogKind::btree_update, kLsnNone);
-}
-
 }  // namespace
 
 Result<void> BTree::log_replace(txn::Transaction& txn, Target& t, Slice key, unsigned offset,
@@ -118,6 +81,20 @@ Result<void> BTree::log_replace(txn::Transaction& txn, Target& t, Slice key, uns
         {payload::bytes_of(head), key, value(*t.page, t.slot).substr(offset, old_bytes), fresh}};
     TRY(change_pages(env_, &txn, role, kind, id_, {&part, 1}, undo_next));
     return {};
+}
+
+Result<void> BTree::overwrite(txn::Transaction& txn, Target& t, Slice key, size_t offset,
+                              Slice part) {
+    t.assert_state();
+    DCHECK(!ghost(*t.page, t.slot) && !overflow(*t.page, t.slot));
+    const Slice old = value(*t.page, t.slot);
+    if (offset > old.size() || part.size() > old.size() - offset) [[unlikely]]
+        return fail(ErrorCode::bad_argument, "patch", offset, old.size());
+    const Difference d = difference(old, offset, part);
+    if (d.after.empty()) return {};
+    return log_replace(txn, t, key, static_cast<unsigned>(d.offset),
+                       static_cast<unsigned>(d.before.size()), d.after, 0, ChangeRole::forward,
+                       LogKind::btree_update, kLsnNone);
 }
 
 Result<bool> BTree::replace_value(txn::Transaction& txn, Target& t, Slice key, Slice fresh,
@@ -180,6 +157,12 @@ Result<bool> BTree::patch(txn::Transaction& txn, Slice key, size_t offset, Slice
         TRY(wait_for_key(*env_.locks, txn.locks, locked.error(), wanted));
     if (Upkeep* upkeep = upkeep_for(txn)) [[unlikely]]
         return upkeep->patch(txn, key, offset, part);
+    return patch_locked(txn, wanted, offset, part);
+}
+
+Result<bool> BTree::patch_locked(txn::Transaction& txn, const SearchKey& wanted, size_t offset,
+                                 Slice part) {
+    const Slice key = wanted.slice();
     BTree::Target t;
     TRY(latch_for(txn, wanted, true, t));
     if (!t.found || ghost(*t.page, t.slot)) return false;
@@ -190,7 +173,7 @@ Result<bool> BTree::patch(txn::Transaction& txn, Slice key, size_t offset, Slice
         text.replace(offset, part.size(), part);
         return update_large(env_, *this, txn, key, text);
     }
-    TRY(patch_inline(*this, txn, t, key, offset, part));
+    TRY(overwrite(txn, t, key, offset, part));
     return true;
 }
 
@@ -207,7 +190,7 @@ Result<bool> BTreeCursor::patch(size_t offset, Slice part) {
                  !(slots(*t.page)[slot_].bits & (kGhost | kOverflow));
     if (there) [[likely]] {
         t.slot = slot_;
-        TRY(patch_inline(tree_, txn_, t, key(), offset, part));
+        TRY(tree_.overwrite(txn_, t, key(), offset, part));
         snapshot_ = threads::latch::next_version(
             threads::latch::with_state(word_->load(std::memory_order_relaxed), 0));
         t.page.release();

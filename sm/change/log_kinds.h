@@ -43,6 +43,7 @@ struct Env;
     X(44, overflow_free,       nullptr)                     \
     X(45, btree_grow,          nullptr)                     \
     X(46, btree_insert_many,   undo_btree_insert_many)      \
+    X(47, btree_update_many,   undo_btree_update_many)      \
     X(50, heap_insert,         undo_heap_insert)            \
     X(51, heap_update,         undo_heap_update)            \
     X(52, heap_erase,         undo_heap_erase)            \
@@ -74,6 +75,7 @@ struct Env;
     X(18, btree_revive)          /* ghost becomes a live record with a new value */         \
     X(19, btree_put_many)        /* new slots side by side, with keys and values */         \
     X(20, overflow_format)       /* fresh overflow page with its piece of the value */      \
+    X(21, btree_replace_many)    /* change byte ranges of values, whose lengths stay */     \
     X(30, heap_format)           /* fresh heap page */                                      \
     X(31, heap_put)              /* record into a given slot */                             \
     X(32, heap_replace)          /* change a record */                                      \

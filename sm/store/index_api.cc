@@ -82,6 +82,22 @@ Result<bool> Index::patch(Txn& txn, Slice key, size_t offset, Slice part,
     });
 }
 
+Result<bool> Index::modify(Txn& txn, Slice key, std::span<std::byte> buffer,
+                           FunctionRef<ByteRange(std::span<std::byte>)> change) const {
+    return sm::perform_change(txn, engine_, tree_, OpKind::update, [&](txn::Transaction& t) {
+        sm::ValueOut out{.fixed = buffer.data(), .capacity = buffer.size()};
+        return tree_->modify(t, key, out, change);
+    });
+}
+
+Result<size_t> Index::modify_many(
+    Txn& txn, std::span<Lookup> rows,
+    FunctionRef<ByteRange(size_t, std::span<std::byte>)> change) const {
+    return sm::perform_change(txn, engine_, tree_, OpKind::update, [&](txn::Transaction& t) {
+        return tree_->modify_many(t, rows, change);
+    });
+}
+
 Result<bool> Index::erase(Txn& txn, Slice key) const {
     return sm::perform_change(txn, engine_, tree_, OpKind::erase,
                               [&](txn::Transaction& t) { return tree_->erase(t, key); });

@@ -65,6 +65,7 @@ Result<void> Attempt::on_index(Txn& txn, const Op& op) {
             return {};
         // Read for writing, so that the expected value is known.
         case OpKind::patch: {
+            if (op.size % 2 == 0) return modify(txn, op, index, object);
             const bool found = TRY(index.get(txn, key, value, Access::write));
             read(object, key, found ? value_of(value) : nullptr, began);
             if (!found || value.empty()) return {};
@@ -84,6 +85,45 @@ Result<void> Attempt::on_index(Txn& txn, const Op& op) {
             return {};
         }
     }
+}
+
+// The same, of one record or of a run of records, where they are read.
+Result<void> Attempt::modify(Txn& txn, const Op& op, const Index& index,
+                             const std::string& object) {
+    std::vector<std::string> keys, values;
+    for (uint32_t i = 0; i <= op.size / 2 % 14; ++i) {
+        keys.push_back(work_.key_text(op.key + i * (1 + op.size % 3)));
+        values.emplace_back(8192, '\0');
+    }
+    std::vector<Lookup> rows;
+    for (size_t i = 0; i < keys.size(); ++i)
+        rows.push_back(
+            {.key = keys[i],
+             .buffer = std::as_writable_bytes(std::span(values[i].data(), values[i].size())),
+             .hint = {}});
+    const uint64_t began = work_.ledger().now();
+    const auto change = [&](size_t i, std::span<std::byte> value) -> ByteRange {
+        if (value.size() == rows[i].buffer.size()) return {};  // perhaps not the whole value
+        std::string text(reinterpret_cast<const char*>(value.data()), value.size());
+        read(object, keys[i], value_of(text), began);
+        if (value.empty()) return {};
+        const size_t at = op.size % value.size(), length = std::min<size_t>(5, value.size() - at);
+        const std::string part = fmt::format("{:05}", number_ % 100000).substr(0, length);
+        std::memcpy(value.data() + at, part.data(), length);
+        // A key that comes again has this value then.
+        wrote(object, keys[i], value_of(text.replace(at, length, part)));
+        return {at, length};
+    };
+    if (keys.size() == 1) {
+        rows[0].found =
+            TRY(index.modify(txn, keys[0], rows[0].buffer,
+                             [&](std::span<std::byte> value) { return change(0, value); }));
+    } else {
+        TRY(index.modify_many(txn, rows, change));
+    }
+    for (size_t i = 0; i < keys.size(); ++i)
+        if (!rows[i].found) read(object, keys[i], nullptr, began);
+    return {};
 }
 
 // A run of keys that are all new: those that are there are looked for first, and locked.

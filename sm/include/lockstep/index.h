@@ -18,6 +18,7 @@
 #include <string>
 
 #include <lockstep/cursor.h>
+#include <lockstep/function_ref.h>
 #include <lockstep/record.h>
 #include <lockstep/txn.h>
 
@@ -67,6 +68,24 @@ public:
     // The same for a key that get_many() has found: `hint` (Lookup::hint) saves the search.
     Result<bool> patch(Txn& txn, Slice key, size_t offset, Slice part,
                        const RecordHint& hint) const;
+    // Reads a record, has `change` alter it, and logs what was altered: faster than get() and
+    // patch(), with one lock, one search and one boundary. The value, or as much of it as fits,
+    // comes into `buffer`. change(value) gets that part of the buffer, alters it in place, and
+    // returns the range that it altered; other alterations are not stored, and the value's length
+    // stays. An empty range stores nothing. `change` runs at most once, with no latch held. It must
+    // neither throw nor use the transaction. False: there is no such key, and `change` did not run.
+    // Errors: bad_argument if the range does not lie within the value, read_only.
+    Result<bool> modify(Txn& txn, Slice key, std::span<std::byte> buffer,
+                        FunctionRef<ByteRange(std::span<std::byte> value)> change) const;
+    // The same for many records, in this order; the number found, which Lookup::found names.
+    // change(i, value) is called for each that was found, rows[i], and `value` lies in its buffer.
+    // Fastest if the keys ascend: then up to 16 records are one record of the log. A key that
+    // occurs again sees what was stored before. After an error the records before the failed one
+    // may have changed: roll back, to a savepoint or entirely. Never allocates, except for long
+    // keys and large values.
+    Result<size_t> modify_many(
+        Txn& txn, std::span<Lookup> rows,
+        FunctionRef<ByteRange(size_t i, std::span<std::byte> value)> change) const;
     // Erases the record. False: there is no such key. Errors: read_only.
     Result<bool> erase(Txn& txn, Slice key) const;
 

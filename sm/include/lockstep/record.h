@@ -33,6 +33,11 @@ struct Lookup {
     RecordHint hint = {};         // and where, if it exists
 };
 
+// Bytes [offset, offset + bytes) of a value.
+struct ByteRange {
+    size_t offset = 0, bytes = 0;
+};
+
 // One of many records to be inserted.
 struct NewRecord {
     Slice key, value;

@@ -78,7 +78,7 @@ private:
     }
 
     void one_step() {
-        switch (rng_.below(11)) {
+        switch (rng_.below(12)) {
             case 0:
             case 1:
             case 2: {
@@ -131,6 +131,7 @@ private:
             }
             case 8: look_up_many(); break;
             case 9: insert_many(); break;
+            case 10: modify_many(); break;
             default: scan();
         }
     }
@@ -138,7 +139,7 @@ private:
     // Ascending or not; the ones in front of the first that exists are in.
     void insert_many() {
         std::vector<std::string> keys(rng_.below(30)), values(keys.size());
-        const std::string stem = some_key();
+        const std::string stem = some_key().substr(0, 1000);
         const bool run = rng_.chance(0.7);
         for (size_t i = 0; i < keys.size(); ++i) {
             keys[i] = run ? stem + number_key(i) : some_key();
@@ -150,10 +151,47 @@ private:
         const auto done = tree_.insert_many(*txn_, records);
         size_t i = 0;
         for (; i < keys.size() && !now_.contains(keys[i]); ++i) now_[keys[i]] = values[i];
-        ASSERT_EQ(done.has_value(), i == keys.size());
+        ASSERT_EQ(done.has_value(), i == keys.size()) << (done ? "" : done.error().text());
         if (!done) {
             ASSERT_EQ(done.error().code, ErrorCode::duplicate_key);
         }
+    }
+
+    // One record, or several in any order.
+    void modify_many() {
+        std::vector<std::string> keys(rng_.chance(0.3) ? 1 : rng_.below(25));
+        for (std::string& key : keys) key = old_key();
+        if (rng_.chance(0.7)) std::sort(keys.begin(), keys.end());
+        std::vector<std::string> rooms(keys.size(), std::string(2600, ' '));
+        const auto change = [&](size_t i, std::span<std::byte> value) -> ByteRange {
+            std::string& known = now_.at(keys[i]);
+            EXPECT_EQ(std::memcmp(value.data(), known.data(), value.size()), 0);
+            const size_t offset = rng_.below(value.size() + 1),
+                         bytes = rng_.below(value.size() - offset + 1);
+            const std::string part = random_text(rng_, bytes);
+            std::memcpy(value.data() + offset, part.data(), bytes);
+            known.replace(offset, bytes, part);
+            return {offset, bytes};
+        };
+        std::vector<Lookup> rows;
+        for (size_t i = 0; i < keys.size(); ++i)
+            rows.push_back(
+                {.key = keys[i],
+                 .buffer = std::as_writable_bytes(std::span(rooms[i].data(), rooms[i].size())),
+                 .hint = {}});
+        size_t expected = 0;
+        for (const std::string& key : keys) expected += now_.contains(key);
+        if (keys.size() == 1) {
+            ValueOut out{.fixed = rows[0].buffer.data(), .capacity = rows[0].buffer.size()};
+            const auto done = tree_.modify(
+                *txn_, keys[0], out, [&](std::span<std::byte> value) { return change(0, value); });
+            ASSERT_OK(done);
+            ASSERT_EQ(*done, expected == 1);
+            return;
+        }
+        const auto found = tree_.modify_many(*txn_, rows, change);
+        ASSERT_OK(found);
+        ASSERT_EQ(*found, expected);
     }
 
     void look_up_many() {

@@ -1,6 +1,9 @@
 // labels: unit
 // rollback_test.cc - compensation: nothing is undone twice, whatever mix of
 // savepoints, aborts and crashes.
+#include <algorithm>
+#include <array>
+
 #include "sm/btree/btree_impl.h"
 #include "sm/recovery/recovery_parts.h"
 #include "sm/store/catalog.h"
@@ -36,7 +39,7 @@ protected:
             const size_t n = rng.below(ids.size());
             const std::string key = "key " + std::to_string(n),
                               value = random_text(rng, rng.below(900));
-            switch (rng.below(7)) {
+            switch (rng.below(9)) {
                 case 0: TRY(heap.erase(txn, ids[n])); break;
                 case 1: TRY(heap.update(txn, ids[n], value)); break;
                 case 2: TRY(heap.insert(txn, value)); break;
@@ -51,9 +54,28 @@ protected:
                     if (!done && done.error().code != ErrorCode::duplicate_key) return done;
                     break;
                 }
+                case 6:
+                case 7: TRY(modify(index, txn, rng, n)); break;
                 default: TRY(index.put(txn, key + value.substr(0, 20), value));
             }
         }
+        return {};
+    }
+    // Some of the first keys from `n` on, in order.
+    static Result<void> modify(const Index& index, Txn& txn, Rng& rng, size_t n) {
+        std::vector<std::string> keys;
+        for (size_t i = 0; i < 6; ++i) keys.push_back("key " + std::to_string(n + i));
+        std::ranges::sort(keys);
+        std::byte room[6][20];
+        std::vector<Lookup> rows;
+        for (size_t i = 0; i < keys.size(); ++i)
+            rows.push_back({.key = keys[i], .buffer = room[i], .hint = {}});
+        const auto change = [&](size_t, std::span<std::byte> value) -> ByteRange {
+            if (value.empty()) return {};
+            value[rng.below(value.size())] ^= std::byte(1 + rng.below(100));
+            return {0, value.size()};
+        };
+        TRY(index.modify_many(txn, rows, change));
         return {};
     }
 };
@@ -164,6 +186,67 @@ TEST_F(RollbackTest, CrashBetweenTheCompensationsOfOneRecord) {
     expect_sound(store);
     ASSERT_OK(store.close());
     for (size_t i = 0; i < kMany && !HasFailure(); ++i) {
+        SCOPED_TRACE("image " + std::to_string(i));
+        Store copy_of = open("image" + std::to_string(i));
+        EXPECT_EQ(index_content(copy_of, "i"), keys);
+        expect_sound(copy_of);
+        ASSERT_OK(copy_of.close());
+    }
+}
+
+// The same of a record of many updates, in one leaf and in several.
+TEST_F(RollbackTest, CrashBetweenTheCompensationsOfAGroup) {
+    Store store = open("a");
+    make(store, "i", "h");
+    fill(store, 900);
+    const auto keys = index_content(store, "i");
+    std::vector<std::string> names;
+    for (const int n : {1, 2, 3, 300, 301, 450, 800, 801, 899})
+        names.push_back("key " + std::to_string(n));
+    std::ranges::sort(names);
+    on_thread(store, [&] {
+        auto txn = store.begin();
+        ASSERT_OK(txn);
+        const Index index = *store.index("i");
+        ASSERT_OK(index.put(*txn, "key 3", "changed before"));
+        std::vector<std::array<std::byte, 8>> room(names.size());
+        std::vector<Lookup> rows;
+        for (size_t i = 0; i < names.size(); ++i)
+            rows.push_back({.key = names[i], .buffer = room[i], .hint = {}});
+        const auto change = [](size_t, std::span<std::byte> value) {
+            value[1] = std::byte('*');
+            return ByteRange{0, 3};
+        };
+        ASSERT_OK(index.modify_many(*txn, rows, change));
+        txn::Transaction* t = sm::TxnAccess::usable(*txn);
+        const Lsn group = t->last_lsn;
+        std::string buffer;
+        auto record = sm::engine_of(store).log->read(group, buffer);
+        ASSERT_OK(record);
+        ASSERT_EQ(record->header->kind, static_cast<uint16_t>(sm::LogKind::btree_update_many));
+        ASSERT_GT(record->header->parts, 1);
+        ASSERT_LT(record->header->parts, names.size());
+        sm::BTree& tree = *sm::engine_of(store).catalog->index_by_id(index.id());
+        for (size_t undone = 0; undone < names.size(); ++undone) {
+            ASSERT_OK(store.wait_durable(sm::engine_of(store).log->tail()));
+            copy("a", "image" + std::to_string(undone));
+            // The last one belongs to the abort.
+            if (undone + 1 == names.size()) break;
+            const std::string& name = names[names.size() - 1 - undone];
+            sm::BTree::Target at;
+            ASSERT_OK(tree.latch_for(*t, Slice(name), true, at));
+            ASSERT_TRUE(at.found);
+            const Slice old = Slice(name) == "key 3" ? "changed" : "index";
+            ASSERT_OK(tree.log_replace(*t, at, name, 1, 1, old.substr(1, 1), 0,
+                                       sm::ChangeRole::compensation, sm::LogKind::btree_undo_update,
+                                       group));
+        }
+        ASSERT_OK(txn->abort());
+    });
+    EXPECT_EQ(index_content(store, "i"), keys);
+    expect_sound(store);
+    ASSERT_OK(store.close());
+    for (size_t i = 0; i < names.size() && !HasFailure(); ++i) {
         SCOPED_TRACE("image " + std::to_string(i));
         Store copy_of = open("image" + std::to_string(i));
         EXPECT_EQ(index_content(copy_of, "i"), keys);

@@ -120,6 +120,8 @@ TEST_F(ForeignThread, TransactionOfAUserThread) {
             wrong(index.put(txn, "k", "w"));
             wrong(index.patch(txn, "k", 0, "w"));
             wrong(index.patch(txn, "k", 0, "w", RecordHint{}));
+            wrong(index.modify(txn, "k", {}, [](auto) { return ByteRange{}; }));
+            wrong(index.modify_many(txn, rows, [](size_t, auto) { return ByteRange{}; }));
             wrong(index.erase(txn, "k"));
             wrong(index.scan(txn).next());
             wrong(index.scan(txn).prev());

@@ -97,6 +97,8 @@ protected:
         EXPECT_FORKED(index.put(txn, "k", "w"));
         EXPECT_FORKED(index.patch(txn, "k", 0, "w"));
         EXPECT_FORKED(index.patch(txn, "k", 0, "w", RecordHint{}));
+        EXPECT_FORKED(index.modify(txn, "k", {}, [](auto) { return ByteRange{}; }));
+        EXPECT_FORKED(index.modify_many(txn, rows, [](size_t, auto) { return ByteRange{}; }));
         EXPECT_FORKED(index.erase(txn, "k"));
         EXPECT_FORKED(index.scan(txn).next());
         EXPECT_FORKED(cursor.next());

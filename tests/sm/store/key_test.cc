@@ -189,6 +189,17 @@ std::vector<std::pair<const char*, Operation>> operations() {
              TRY(i.get_many(t, {&row, 1}, Access::write));
              return without_value(i.patch(t, k, 0, "v", row.hint));
          }},
+        {"modify",
+         [](Store&, const Index& i, Txn& t, Slice k) -> Result<void> {
+             return without_value(
+                 i.modify(t, k, {}, [](std::span<std::byte>) { return ByteRange{}; }));
+         }},
+        {"modify_many",
+         [](Store&, const Index& i, Txn& t, Slice k) -> Result<void> {
+             Lookup rows[] = {{.key = "a", .buffer = {}}, {.key = k, .buffer = {}}};
+             return without_value(
+                 i.modify_many(t, rows, [](size_t, std::span<std::byte>) { return ByteRange{}; }));
+         }},
         {"erase",
          [](Store&, const Index& i, Txn& t, Slice k) -> Result<void> {
              return without_value(i.erase(t, k));

@@ -16,6 +16,9 @@ struct Things {
     Heap heap;
 };
 
+ByteRange no_change(std::span<std::byte>) { return {}; }
+ByteRange no_change_many(size_t, std::span<std::byte>) { return {}; }
+
 template <class T>
 ErrorCode code_of(const Result<T>& r) {
     return r ? ErrorCode::none : r.error().code;
@@ -60,6 +63,13 @@ const Call kCalls[] = {
      [](Things& t, Txn& txn) { return code_of(t.index.patch(txn, "k", 0, "w")); }},
     {"patch at a place", true, true,
      [](Things& t, Txn& txn) { return code_of(t.index.patch(txn, "k", 0, "w", RecordHint{})); }},
+    {"modify", true, true,
+     [](Things& t, Txn& txn) { return code_of(t.index.modify(txn, "k", {}, no_change)); }},
+    {"modify_many", true, true,
+     [](Things& t, Txn& txn) {
+         Lookup rows[2] = {{.key = "k", .buffer = {}}, {.key = "l", .buffer = {}}};
+         return code_of(t.index.modify_many(txn, rows, no_change_many));
+     }},
     {"erase", true, true, [](Things& t, Txn& txn) { return code_of(t.index.erase(txn, "k")); }},
     {"heap get", false, true,
      [](Things& t, Txn& txn) {

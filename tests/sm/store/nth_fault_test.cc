@@ -59,6 +59,28 @@ Result<void> erase_most(Store& store, Txn& txn) {
     });
 }
 
+// Rows of many leaves and of one; single ones.
+Result<void> modify_most(Store& store, Txn& txn) {
+    const Index deep = TRY(store.index("deep")), index = TRY(store.index("i"));
+    std::vector<std::string> keys;
+    for (int n = 0; n < kRows; ++n) keys.push_back(deep_key(n));
+    std::vector<std::byte> room(keys.size() * 8);
+    std::vector<Lookup> rows;
+    for (size_t i = 0; i < keys.size(); ++i)
+        rows.push_back({.key = keys[i], .buffer = std::span(room).subspan(i * 8, 8), .hint = {}});
+    const auto change = [](std::span<std::byte> value) {
+        if (value.empty()) return ByteRange{};
+        value.back() ^= std::byte(0x20);
+        return ByteRange{value.size() - 1, 1};
+    };
+    const size_t found = TRY(deep.modify_many(
+        txn, rows, [&](size_t, std::span<std::byte> value) { return change(value); }));
+    EXPECT_EQ(found, keys.size());
+    for (int n = 0; n < kRows; n += 3)
+        EXPECT_TRUE(TRY(index.modify(txn, key_of(n), std::span(room).first(8), change)));
+    return {};
+}
+
 Result<void> clean(Store& store) {
     for (int round = 0; round < 4; ++round) TRY(sm::engine_of(store).ghosts->run_once());
     return {};
@@ -141,6 +163,7 @@ const Operation kOperations[] = {
          });
      },
      {}},
+    {"modify", {}, modify_most, {}},
     {"erase", {}, erase_most, {}},
     {"erase and go back",
      {},

@@ -89,6 +89,23 @@ std::string insert_many(World& w, OpenTxn& t) {
     const NewRecord records[1] = {{"new", "v"}};
     return told(w.index.insert_many(t.txn, records));
 }
+std::string modify(World& w, OpenTxn& t) {
+    std::byte room[8];
+    const auto change = [](std::span<std::byte> value) {
+        value[0] = std::byte('w');
+        return ByteRange{0, 1};
+    };
+    return told(w.index.modify(t.txn, "k", room, change));
+}
+std::string modify_many(World& w, OpenTxn& t) {
+    std::byte room[2][8];
+    Lookup rows[2] = {{.key = "k", .buffer = room[0]}, {.key = "none", .buffer = room[1]}};
+    const auto change = [](size_t, std::span<std::byte> value) {
+        value[0] = std::byte('x');
+        return ByteRange{0, 1};
+    };
+    return told(w.index.modify_many(t.txn, rows, change));
+}
 std::string get(World& w, OpenTxn& t) {
     std::string value;
     return told(w.index.get(t.txn, "k", value));
@@ -116,6 +133,8 @@ std::vector<PublicCall> object_calls() {
                  told(w.index.patch(t.txn, "k", 0, "w"))),
         TXN_CALL("Index::patch(txn, key, offset, part, hint)", may,
                  told(w.index.patch(t.txn, "k", 0, "w", RecordHint{}))),
+        TXN_CALL("Index::modify(txn, key, buffer, change)", may, modify(w, t)),
+        TXN_CALL("Index::modify_many(txn, rows, change)", may, modify_many(w, t)),
         TXN_CALL("Index::erase(txn, key)", may, told(w.index.erase(t.txn, "k"))),
         TXN_CALL("Index::scan(txn, low, high, access)", may, told(w.index.scan(t.txn).next())),
         CALL("Index::id()", never, filled(w.index.id() != ObjectId{})).not_in(closed),

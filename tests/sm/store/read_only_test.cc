@@ -111,6 +111,10 @@ TEST_F(ReadOnly, EveryWriteIsRefused) {
         EXPECT_EQ(code_of(index.put(txn, "1001", "1")), ErrorCode::read_only);
         EXPECT_EQ(code_of(index.update(txn, "1001", "1")), ErrorCode::read_only);
         EXPECT_EQ(code_of(index.patch(txn, "1001", 0, "1")), ErrorCode::read_only);
+        EXPECT_EQ(code_of(index.modify(txn, "1001", {}, [](auto) { return ByteRange{}; })),
+                  ErrorCode::read_only);
+        EXPECT_EQ(code_of(index.modify_many(txn, {}, [](size_t, auto) { return ByteRange{}; })),
+                  ErrorCode::read_only);
         EXPECT_EQ(code_of(index.erase(txn, "1001")), ErrorCode::read_only);
         EXPECT_EQ(code_of(heap.insert(txn, "1")), ErrorCode::read_only);
         EXPECT_EQ(code_of(store.create_index(txn, "j")), ErrorCode::read_only);

@@ -57,6 +57,35 @@ TEST_F(SecondaryTest, EveryChangeOfARecordReachesIt) {
     expect_sound(store);
 }
 
+TEST_F(SecondaryTest, RecordsThatAreModifiedWhereTheyWereRead) {
+    Store store = open_both();
+    ASSERT_OK(store.run([&](Txn& txn) -> Result<void> {
+        const Index i = TRY(store.index("i"));
+        for (const char* key : {"1", "2", "3", "4", "5"})
+            TRY(i.insert(txn, key, "rome|" + std::string(key)));
+        std::byte room[5][16];
+        const auto first_letter = [](std::span<std::byte> value) {
+            value[0] = std::byte('R');
+            return ByteRange{0, 1};
+        };
+        EXPECT_TRUE(TRY(i.modify(txn, "1", room[0], first_letter)));
+        EXPECT_FALSE(TRY(i.modify(txn, "9", room[0], first_letter)));
+        Lookup rows[] = {{.key = "2", .buffer = room[1]},
+                         {.key = "3", .buffer = room[2]},
+                         {.key = "3", .buffer = room[3]},
+                         {.key = "9", .buffer = room[4]}};
+        const auto nth_letter = [&](size_t n, std::span<std::byte> value) {
+            value[n] = std::byte('X');
+            return ByteRange{n, 1};
+        };
+        EXPECT_EQ(TRY(i.modify_many(txn, rows, nth_letter)), 3u);
+        return {};
+    }));
+    EXPECT_EQ(pairs_of(store),
+              (Pairs{{"Rome", "1"}, {"Xome", "2"}, {"rXXe", "3"}, {"rome", "4"}, {"rome", "5"}}));
+    expect_sound(store);
+}
+
 TEST_F(SecondaryTest, ARecordMayHaveNoKeyOrSeveral) {
     Store store = open_both();
     ASSERT_OK(store.run([&](Txn& txn) -> Result<void> {
@@ -329,11 +358,14 @@ TEST_F(SecondaryTest, OnlyTheStoreChangesIt) {
         const std::string entry(cursor.key());
         EXPECT_EQ(entry, sm::entry_of(false, "a", "1"));
         const NewRecord many[] = {{"x", ""}, {"y", ""}};
+        Lookup both[] = {{.key = entry, .buffer = {}}, {.key = "z", .buffer = {}}};
         const ErrorCode codes[] = {
             code_of(s.insert(txn, "x", "")),
             code_of(s.put(txn, entry, "")),
             code_of(s.update(txn, entry, "v")),
             code_of(s.patch(txn, entry, 0, "")),
+            code_of(s.modify(txn, entry, {}, [](auto) { return ByteRange{}; })),
+            code_of(s.modify_many(txn, both, [](size_t, auto) { return ByteRange{}; })),
             code_of(s.erase(txn, entry)),
             code_of(s.insert_many(txn, many)),
             code_of(cursor.patch(0, "")),
