@@ -13,6 +13,7 @@
 #include "sm/store/catalog.h"
 #include "sm/store/control.h"
 #include "sm/store/ghost_cleaner.h"
+#include "sm/store/needs.h"
 #include "sm/store/txn_watch.h"
 #include "threads/base/rng.h"
 
@@ -230,6 +231,7 @@ Result<void> Engine::build(std::string_view path, bool fresh) {
         };
     runtime = own(own_runtime_, TRY(threads::Runtime::start(ro)));
     counters = std::make_unique<ApiCounters[]>(options.workers);
+    needs = std::make_unique<WorkerNeeds[]>(options.workers);
 
     log_options = log_options_of(path, options);
     const Lsn checkpoint{superblock.checkpoint_lsn};

@@ -25,6 +25,7 @@ class Catalog;
 class Control;
 class GhostCleaner;
 class TxnWatch;
+struct WorkerNeeds;
 
 // Counts of one worker's API calls; a line of its own, so that workers do not share it.
 struct alignas(kCacheLineBytes) ApiCounters {
@@ -73,6 +74,7 @@ public:
     std::unique_ptr<TxnWatch> watch;
     std::unique_ptr<Control> control;         // with Options::control
     std::unique_ptr<ApiCounters[]> counters;  // one per worker
+    std::unique_ptr<WorkerNeeds[]> needs;     // one per worker
     // Threads in begin that wait until a checkpoint has recycled log.
     std::atomic<uint32_t> waiting_for_log{0};
     // After close(): what had stopped the store, if anything.

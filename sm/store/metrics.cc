@@ -130,6 +130,7 @@ const char* mode_name(StepsMode mode) {
         case StepsMode::prefetch: return "prefetch";
         case StepsMode::ctx_only: return "ctx_only";
         case StepsMode::fastctx: return "fastctx";
+        case StepsMode::ctx: return "ctx";
     }
     return "unknown";
 }

@@ -41,6 +41,7 @@ void Steps::publish(WorkerLocal& local) {
     local.prefetch = prefetch_on(mode);
     local.points = prefetch_on(mode) || ctx_on(mode);
     local.code_points = has_code_points();
+    local.needs = needs_on(mode);
 }
 
 void Steps::shift(const TeamSetting& wanted) {

@@ -91,6 +91,7 @@ public:
     // The wrapper: the current thread is about to run `op` on `object`. Returns when its team runs
     // and its turn has come.
     [[gnu::always_inline]] void boundary(Thread& self, OpKind op, uint32_t object) {
+        if (self.to_completion) return;
         const bool change = op == OpKind::update || op == OpKind::insert || op == OpKind::erase;
         if (Thread* next = cross(self, team_list_number(op, object), change)) {
             prefetch_stack(*next->next);

@@ -47,6 +47,8 @@ struct alignas(kCacheLineBytes) Thread {
     Worker* worker = nullptr;               // constant while the thread lives
     // The fast switch saved sp, see fast_switch.h [owner worker only].
     bool fast_form = false;
+    // Its transaction runs to completion: a boundary does nothing [itself only].
+    bool to_completion = false;
     // CTX switches in the present team, see steps.h [owner worker only].
     uint32_t team_rounds = 0;
     // Boundaries crossed within the team, see steps.h [owner worker only].
@@ -95,7 +97,7 @@ struct alignas(kCacheLineBytes) Thread {
         DCHECK(all_prev == nullptr && all_next == nullptr);
         DCHECK(timer_index == UINT32_MAX);
         DCHECK(next == nullptr && latch_depth == 0 && !urgent);
-        DCHECK(!between_calls && callbacks == 0 && task == nullptr);
+        DCHECK(!between_calls && callbacks == 0 && task == nullptr && !to_completion);
         DCHECK(lock_wait.load(std::memory_order_relaxed) == nullptr);
     }
 };

@@ -16,8 +16,9 @@ struct ModeName {
     std::string_view name;
 };
 constexpr ModeName kModes[] = {{StepsMode::off, "off"},           {StepsMode::on, "on"},
-                               {StepsMode::grouping, "grouping"}, {StepsMode::prefetch, "prefetch"},
-                               {StepsMode::ctx_only, "ctx_only"}, {StepsMode::fastctx, "fastctx"}};
+                               {StepsMode::ctx, "ctx"},           {StepsMode::grouping, "grouping"},
+                               {StepsMode::prefetch, "prefetch"}, {StepsMode::ctx_only, "ctx_only"},
+                               {StepsMode::fastctx, "fastctx"}};
 
 std::string_view mode_name(StepsMode mode) {
     return std::find_if(std::begin(kModes), std::end(kModes),

@@ -1,0 +1,79 @@
+// needs.cc - walks ahead of transactions.
+#include "sm/store/needs.h"
+
+#include "sm/store/index_access.h"
+#include "threads/base/mutants.h"
+
+namespace lockstep::sm {
+
+namespace {
+
+// An absent key tells where new records of its kind go, whatever their keys will be: the
+// transaction begins there.
+void note_ends(txn::Transaction& txn, const Places& places) {
+    for (uint32_t i = 0; i < places.count; ++i)
+        if (const LeafHint& hint = places.hints[i]; hint.score != 0)
+            hint_of(txn, hint.object) = hint;
+}
+
+// About, for each need: a leaf's search, the lock's bucket, the latch word, the page's descriptor.
+constexpr uint64_t kLinesOfNeed = 8;
+
+WorkerNeeds& mine(Engine& engine) { return engine.needs[threads::worker_index()]; }
+
+}  // namespace
+
+NeedsWalk::NeedsWalk(Engine& engine) : engine_(engine), walk_(engine, KeyWalk::Use::ahead) {}
+
+void NeedsWalk::add(const Need& need, Places& places) {
+    BTree* const tree = IndexAccess::tree(need.index);
+    if (tree == nullptr || IndexAccess::engine(need.index) != &engine_ || places.full() ||
+        need.key.size() > KeyWalk::kKeyRoom) [[unlikely]]
+        return;
+    if (!walk_.takes(need.key)) finish();
+    owners_[walk_.size()] = &places;
+    const KeyWalk::Look& look = walk_.add(*tree, need.key, need.bytes, need.access != Access::read);
+    lines_ += kLinesOfNeed + look.bytes / kCacheLineBytes;
+}
+
+void NeedsWalk::finish() {
+    if (walk_.size() == 0) return;
+    walk_.find_leaves();
+    walk_.find_records();
+    for (size_t i = 0; i < walk_.size(); ++i) {
+        const KeyWalk::Look& look = walk_[i];
+        if (look.leaf == kPageNone || owners_[i]->full()) continue;
+        owners_[i]->add(look.name, {.object = look.tree->id(),
+                                    .page = look.leaf,
+                                    .slot = static_cast<uint16_t>(look.pos.slot),
+                                    .score = static_cast<int16_t>(!look.pos.found),
+                                    .leaves_freed = look.leaves_freed});
+    }
+    auto& walked = mine(engine_).walked;
+    walked.store(walked.load(std::memory_order_relaxed) + walk_.size(), std::memory_order_relaxed);
+    walk_.clear();
+}
+
+void walk_ahead(Engine& engine, txn::Transaction& txn, std::span<const Need> needs) {
+    DCHECK(threads::current()->latch_depth == 0 && txn.runs_here());
+    if (!threads::worker_local.needs || needs.empty()) return;
+    Places*& places = local_of(txn).places;
+    if (places == nullptr) places = mine(engine).places.take();
+    else if (places->count + needs.size() > kPlacesMax) places->clear();
+    NeedsWalk walk(engine);
+    for (const Need& need : needs.first(std::min<size_t>(needs.size(), kPlacesMax)))
+        walk.add(need, *places);
+    walk.finish();
+    note_ends(txn, *places);
+    threads::current()->to_completion = threads::worker_local.begin_steps != nullptr;
+}
+
+void give_back_places(Engine& engine, txn::Transaction& txn) {
+    Places*& places = local_of(txn).places;
+    DCHECK(places != nullptr);
+    mine(engine).places.give(*places);
+    places = nullptr;
+    threads::current()->to_completion = false;
+}
+
+}  // namespace lockstep::sm
