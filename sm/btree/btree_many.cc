@@ -12,6 +12,7 @@
 #include <lockstep/index.h>
 #include "sm/btree/key_walk.h"
 #include "sm/core/lock_wait.h"
+#include "sm/core/places.h"
 #include "threads/base/mutants.h"
 #include "threads/steps/ctx.h"
 
@@ -39,10 +40,12 @@ public:
         }
         return true;
     }
-    void find_leaves() {
+    // True: they are in the caches.
+    bool find_leaves() {
         if (BTree::has_places(txn_)) [[unlikely]]
             placed_ = find_places();
         if (!placed_) walk_.find_leaves();
+        return placed_;
     }
     Result<void> lock(txn::LockMode mode) {
         DCHECK(threads::current()->latch_depth == 0);  // BT-3
@@ -86,8 +89,10 @@ private:
 [[gnu::cold, gnu::noinline]] void Group::take_places() {
     for (size_t i = 0; i < rows_.size(); ++i) {
         KeyWalk::Look& look = walk_[i];
-        look.leaf = tree_.take_place(*places_[i], look.key, look.pos) ? look.pos.id : kPageNone;
+        const bool counts = tree_.take_place(*places_[i], look.key, look.pos);
+        look.leaf = counts ? look.pos.id : kPageNone;
         look.leaves_freed = places_[i]->leaves_freed;
+        local_of(txn_).places->used += counts;
     }
 }
 
@@ -146,8 +151,7 @@ Result<size_t> BTree::fetch_group(txn::Transaction& txn, std::span<Lookup> rows,
     Group group(*this, env_, txn, rows);
     if (!group.set_keys(access != Access::read)) [[unlikely]]
         return fetch_each(txn, rows, access);
-    group.find_leaves();
-    CTX(btree_leaf);
+    if (!group.find_leaves()) CTX(btree_leaf);
     TRY(group.lock(mode_of(access)));
     group.find_records();
     return group.read();

@@ -139,7 +139,11 @@ const LeafHint* BTree::place_of(txn::Transaction& txn, const KeyView& key) const
 
 bool BTree::take_place(const LeafHint& place, const KeyView& key, Position& out) const {
     out.found = false;
-    if (!try_hint(*env_.pool, *this, place, key, out)) return false;
+    if (MUTANT(place_unchecked) && env_.pool->try_fix_optimistic(place.page, out.at)) {
+        out.id = place.page;
+    } else if (!try_hint(*env_.pool, *this, place, key, out)) {
+        return false;
+    }
     out.leaves_freed = place.leaves_freed;
     if (!out.found) out.slot = find(*out.at.page, key, out.found);
     return true;
@@ -147,7 +151,9 @@ bool BTree::take_place(const LeafHint& place, const KeyView& key, Position& out)
 
 bool BTree::try_place(txn::Transaction& txn, const KeyView& key, Position& out) const {
     const LeafHint* const place = place_of(txn, key);
-    return place != nullptr && take_place(*place, key, out);
+    if (place == nullptr || !take_place(*place, key, out)) return false;
+    ++local_of(txn).places->used;
+    return true;
 }
 
 Result<void> BTree::locate(txn::Transaction& txn, const SearchKey& key, bool hint_first,

@@ -155,7 +155,7 @@ void KeyWalk::ask_for_leaves() {
         }
     }
     // A page that is needed now is not read with a read-ahead's low priority if it is the only one.
-    if (n > (use_ == Use::now ? 1 : 0)) [[unlikely]]
+    if (n > (use_ == Use::now || MUTANT(lone_need_not_read) ? 1 : 0)) [[unlikely]]
         pool_.read_ahead({missing, n});
 }
 

@@ -15,6 +15,7 @@
 
 #include "sm/core/txn_local.h"
 #include "threads/base/check.h"
+#include "threads/base/mutants.h"
 #include "txn/lock/lock_owner.h"
 
 namespace lockstep::sm {
@@ -24,6 +25,7 @@ inline constexpr uint32_t kPlacesMax = 64;
 struct Places {
     uint64_t objects = 0;  // bit i: there is a place in an index with number i modulo 64
     uint32_t count = 0, next = 0;
+    uint32_t used = 0;       // operations that took their place from here
     Places* free = nullptr;  // the pool's list
     txn::LockName names[kPlacesMax];
     LeafHint hints[kPlacesMax];
@@ -40,7 +42,7 @@ struct Places {
     // another index, so the caller compares.
     const LeafHint* find(txn::LockName name) {
         for (uint32_t n = 0, at = next; n < count; ++n, at = at + 1 == count ? 0 : at + 1)
-            if (names[at] == name) {
+            if (names[at] == name || MUTANT(place_of_another_key)) {
                 next = at + 1 == count ? 0 : at + 1;
                 return &hints[at];
             }
@@ -59,11 +61,12 @@ public:
         }
         Places* const places = free_;
         free_ = places->free;
-        DCHECK(places->count == 0);
+        DCHECK(places->count == 0 && places->used == 0);  // PL-2
         return places;
     }
     void give(Places& places) {
         places.clear();
+        places.used = 0;
         places.free = free_;
         free_ = &places;
     }

@@ -142,6 +142,10 @@ inline constexpr Metric<StoreStats> kStoreMetrics[] = {
     {"lockstep_page_read_waiters_total", "", kCounter, kPlain,
      &StoreStats::read_waiters,
      "Threads that wanted a page while another thread was reading it."},
+    {"lockstep_needs_walked_total", "", kCounter, kPlain, &StoreStats::needs_walked,
+     "Records announced by transactions that were walked to before their use."},
+    {"lockstep_needs_used_total", "", kCounter, kPlain, &StoreStats::needs_used,
+     "Operations that took the place of their record from such a walk."},
 
     {"lockstep_thread_switches_total", "", kCounter, kPlain,
      &StoreStats::switches,

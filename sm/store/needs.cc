@@ -19,6 +19,11 @@ void note_ends(txn::Transaction& txn, const Places& places) {
 // About, for each need: a leaf's search, the lock's bucket, the latch word, the page's descriptor.
 constexpr uint64_t kLinesOfNeed = 8;
 
+// The worker is the only writer.
+void add_to(std::atomic<uint64_t>& counter, uint64_t n) {
+    counter.store(counter.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);
+}
+
 WorkerNeeds& mine(Engine& engine) { return engine.needs[threads::worker_index()]; }
 
 }  // namespace
@@ -27,8 +32,9 @@ NeedsWalk::NeedsWalk(Engine& engine) : engine_(engine), walk_(engine, KeyWalk::U
 
 void NeedsWalk::add(const Need& need, Places& places) {
     BTree* const tree = IndexAccess::tree(need.index);
-    if (tree == nullptr || IndexAccess::engine(need.index) != &engine_ || places.full() ||
-        need.key.size() > KeyWalk::kKeyRoom) [[unlikely]]
+    if (tree == nullptr ||
+        (IndexAccess::engine(need.index) != &engine_ && !MUTANT(need_of_another_store)) ||
+        places.full() || need.key.size() > KeyWalk::kKeyRoom) [[unlikely]]
         return;
     if (!walk_.takes(need.key)) finish();
     owners_[walk_.size()] = &places;
@@ -49,8 +55,7 @@ void NeedsWalk::finish() {
                                     .score = static_cast<int16_t>(!look.pos.found),
                                     .leaves_freed = look.leaves_freed});
     }
-    auto& walked = mine(engine_).walked;
-    walked.store(walked.load(std::memory_order_relaxed) + walk_.size(), std::memory_order_relaxed);
+    add_to(mine(engine_).walked, walk_.size());
     walk_.clear();
 }
 
@@ -71,9 +76,10 @@ void walk_ahead(Engine& engine, txn::Transaction& txn, std::span<const Need> nee
 void give_back_places(Engine& engine, txn::Transaction& txn) {
     Places*& places = local_of(txn).places;
     DCHECK(places != nullptr);
+    add_to(mine(engine).used, places->used);
     mine(engine).places.give(*places);
     places = nullptr;
-    threads::current()->to_completion = false;
+    if (!MUTANT(completion_never_ends)) threads::current()->to_completion = false;
 }
 
 }  // namespace lockstep::sm

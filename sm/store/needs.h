@@ -18,7 +18,8 @@ namespace lockstep::sm {
 // Of one worker; only its user threads use it.
 struct alignas(kCacheLineBytes) WorkerNeeds {
     PlacesPool places;
-    std::atomic<uint64_t> walked{0};  // needs; read by other threads
+    // As in StoreStats; read by other threads.
+    std::atomic<uint64_t> walked{0}, used{0};
 };
 
 // Walks needs of several transactions in turn. On the stack of one user thread.

@@ -53,7 +53,7 @@ Result<void> check_options(const Options& o) {
 
 Result<void> check_steps_options(const StepsOptions& o) {
     TRY(within("steps.mode", static_cast<uint64_t>(o.mode), 0,
-               static_cast<uint64_t>(StepsMode::fastctx)));
+               static_cast<uint64_t>(StepsMode::ctx)));
     TRY(within("steps.policy", static_cast<uint64_t>(o.policy), 0,
                static_cast<uint64_t>(TeamPolicy::oldest)));
     TRY(within("steps.gate", static_cast<uint64_t>(o.gate), 0,

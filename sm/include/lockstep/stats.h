@@ -50,6 +50,9 @@ struct StoreStats {
              reads_ahead = 0,  // of the reads: begun before a thread needed the page
         // Threads that wanted a page while another thread was reading it.
         read_waiters = 0;
+    // Records announced by Txn::will_need() that were walked to, and operations of transactions
+    // that have ended which took their places from there.
+    uint64_t needs_walked = 0, needs_used = 0;
     // input and output: requests by class, what was merged and joined, batches, depth
     threads::IoStats io;
     // threads
