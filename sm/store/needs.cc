@@ -24,6 +24,8 @@ void add_to(std::atomic<uint64_t>& counter, uint64_t n) {
     counter.store(counter.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);
 }
 
+uint64_t lines_of_need(size_t bytes) { return kLinesOfNeed + bytes / kCacheLineBytes; }
+
 WorkerNeeds& mine(Engine& engine) { return engine.needs[threads::worker_index()]; }
 
 }  // namespace
@@ -39,7 +41,15 @@ void NeedsWalk::add(const Need& need, Places& places) {
     if (!walk_.takes(need.key)) finish();
     owners_[walk_.size()] = &places;
     const KeyWalk::Look& look = walk_.add(*tree, need.key, need.bytes, need.access != Access::read);
-    lines_ += kLinesOfNeed + look.bytes / kCacheLineBytes;
+    lines_ += lines_of_need(look.bytes);
+}
+
+uint64_t NeedsWalk::lines_of(std::span<const Need> needs) {
+    uint64_t lines = 0;
+    for (const Need& need : needs.first(std::min<size_t>(needs.size(), kPlacesMax)))
+        lines +=
+            lines_of_need(std::min<size_t>(need.bytes, KeyWalk::kRecordLines * kCacheLineBytes));
+    return lines;
 }
 
 void NeedsWalk::finish() {
@@ -63,7 +73,7 @@ void walk_ahead(Engine& engine, txn::Transaction& txn, std::span<const Need> nee
     DCHECK(threads::current()->latch_depth == 0 && txn.runs_here());
     if (!threads::worker_local.needs || needs.empty()) return;
     Places*& places = local_of(txn).places;
-    if (places == nullptr) places = mine(engine).places.take();
+    if (places == nullptr) places = take_places(engine);
     else if (places->count + needs.size() > kPlacesMax) places->clear();
     NeedsWalk walk(engine);
     for (const Need& need : needs.first(std::min<size_t>(needs.size(), kPlacesMax)))
@@ -73,11 +83,23 @@ void walk_ahead(Engine& engine, txn::Transaction& txn, std::span<const Need> nee
     threads::current()->to_completion = threads::worker_local.begin_steps != nullptr;
 }
 
+Places* take_places(Engine& engine) { return mine(engine).places.take(); }
+
+void give_places(Engine& engine, Places& places) {
+    add_to(mine(engine).used, places.used);
+    mine(engine).places.give(places);
+}
+
+void attach_places(txn::Transaction& txn, Places& places) {
+    DCHECK(local_of(txn).places == nullptr);
+    local_of(txn).places = &places;
+    note_ends(txn, places);
+}
+
 void give_back_places(Engine& engine, txn::Transaction& txn) {
     Places*& places = local_of(txn).places;
     DCHECK(places != nullptr);
-    add_to(mine(engine).used, places->used);
-    mine(engine).places.give(*places);
+    give_places(engine, *places);
     places = nullptr;
     if (!MUTANT(completion_never_ends)) threads::current()->to_completion = false;
 }

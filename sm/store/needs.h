@@ -36,6 +36,8 @@ public:
     void finish();
     // Cache lines asked for so far, about.
     uint64_t lines() const { return lines_; }
+    // That a walk of these would ask for.
+    static uint64_t lines_of(std::span<const Need> needs);
 
 private:
     Engine& engine_;
@@ -47,6 +49,11 @@ private:
 // The calling user thread's transaction will use these records: walks to them, and runs it to
 // completion if teams are on.
 void walk_ahead(Engine& engine, txn::Transaction& txn, std::span<const Need> needs);
+// Of the calling worker's pool, for a transaction that has not begun.
+Places* take_places(Engine& engine);
+void give_places(Engine& engine, Places& places);
+// The transaction that the user thread has begun gets the places of its packet.
+[[gnu::cold, gnu::noinline]] void attach_places(txn::Transaction& txn, Places& places);
 // Call it before the transaction object is free again (TL-3).
 [[gnu::cold, gnu::noinline]] void give_back_places(Engine& engine, txn::Transaction& txn);
 inline void forget_places(Engine& engine, txn::Transaction& txn) {

@@ -11,6 +11,7 @@
 #include "sm/store/catalog.h"
 #include "sm/store/engine.h"
 #include "sm/store/log_room.h"
+#include "sm/store/needs.h"
 #include "sm/store/operation.h"
 #include "sm/store/secondary.h"
 #include "sm/store/txn_watch.h"
@@ -74,15 +75,32 @@ namespace {
     return engine.txns->begin(options);
 }
 
-Result<txn::Transaction*> begin_transaction(sm::Engine& engine, const TxnOptions& options) {
-    DCHECK(threads::current() && threads::current()->latch_depth == 0);
-    sm::begin_boundary();
+inline Result<txn::Transaction*> begin_admitted(sm::Engine& engine, const TxnOptions& options) {
     TRY(MemoryReserve::require());
     if (engine.log->filling() && !options.read_only) [[unlikely]] {
         if (engine.options.read_only) return begin_reader(engine, options);
         sm::wait_to_begin(engine);
     }
     return engine.txns->begin(options);
+}
+
+// The first transaction of a packet whose needs were walked: its team has formed already.
+[[gnu::noinline]] Result<txn::Transaction*> begin_announced(sm::Engine& engine,
+                                                            threads::Thread& self,
+                                                            const TxnOptions& options) {
+    txn::Transaction* const t = TRY(begin_admitted(engine, options));
+    sm::attach_places(*t, *static_cast<sm::Places*>(std::exchange(self.ahead, nullptr)));
+    self.to_completion = threads::worker_local.begin_steps != nullptr;
+    return t;
+}
+
+Result<txn::Transaction*> begin_transaction(sm::Engine& engine, const TxnOptions& options) {
+    threads::Thread& self = *threads::current();
+    DCHECK(self.latch_depth == 0);
+    if (self.ahead != nullptr) [[unlikely]]
+        return begin_announced(engine, self, options);
+    sm::begin_boundary();
+    return begin_admitted(engine, options);
 }
 
 // One attempt. `victim`: a deadlock, or log that others took, ended it, so another attempt may

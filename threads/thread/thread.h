@@ -77,6 +77,8 @@ struct alignas(kCacheLineBytes) Thread {
     std::atomic<void*> lock_wait{nullptr};
     // For the layers above: what it runs for the application, or null [itself only].
     const void* task = nullptr;
+    // What the layer above has prepared for the packet that begins, or null [itself only].
+    void* ahead = nullptr;
 #ifdef LOCKSTEP_DEBUG_CHECKS
     // Ranks of the ranked latches held, ascending; see Latch [itself only].
     uint16_t ranks[16] = {};
