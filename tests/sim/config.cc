@@ -16,8 +16,8 @@ void draw_engine(Config& c, Rng& rng) {
     c.workers = one_of(rng, {1u, 1u, 2u, 2u, 3u, 4u});
     c.threads = static_cast<uint32_t>(2 + rng.below(7));
     if (rng.chance(0.4)) {
-        c.steps.mode =
-            one_of(rng, {StepsMode::on, StepsMode::on, StepsMode::grouping, StepsMode::ctx_only});
+        c.steps.mode = one_of(rng, {StepsMode::on, StepsMode::on, StepsMode::prefetch,
+                                    StepsMode::ctx, StepsMode::grouping, StepsMode::ctx_only});
         c.steps.team_max = one_of(rng, {2u, 3u, 8u, 16u});
         c.steps.policy =
             one_of(rng, {TeamPolicy::last_leaver, TeamPolicy::largest, TeamPolicy::oldest});
