@@ -75,7 +75,7 @@ uint32_t operations_of(const Input& input) {
 
 }  // namespace
 
-Result<Outcome> Executor::execute(const Input& input, DeliveryOutput* delivered) {
+Result<Outcome> Executor::execute(const Input& input, DeliveryOutput* delivered, bool announced) {
     const TxnType type = type_of(input);
     TxnOptions options;
     options.isolation = settings_.isolation;
@@ -86,7 +86,8 @@ Result<Outcome> Executor::execute(const Input& input, DeliveryOutput* delivered)
         Txn txn = TRY(db_.store->begin(options));
         Trace trace;
         trace.txn = txn.id();
-        if (txn.walks_needs()) announce(db_, txn, input);
+        if (!announced && txn.walks_needs()) announce(db_, txn, input);
+        announced = false;
         Result<bool> body = run_body(txn, input, trace);
         if (body && *body) {
             const auto committed = txn.commit();

@@ -6,14 +6,16 @@ namespace {
 
 constexpr uint32_t kLastOrder = UINT32_MAX;  // above every order's number
 
+template <class To>
 void add_customer(const Database& db, const CustomerChoice& choice, Access access, size_t bytes,
-                  Needs& needs) {
+                  To& needs) {
     if (choice.by_name)
         needs.add(db.customer_name, name_low(choice.w, choice.d, choice.last), Access::read, 0);
     else needs.add(db.customer, customer_key(choice.w, choice.d, choice.c), access, bytes);
 }
 
-void add(const Database& db, const NewOrderInput& in, Needs& needs) {
+template <class To>
+void add(const Database& db, const NewOrderInput& in, To& needs) {
     needs.add(db.warehouse, warehouse_key(in.w), Access::read, sizeof(WarehouseRecord));
     needs.add(db.district, district_key(in.w, in.d), Access::write, sizeof(DistrictRecord));
     needs.add(db.customer, customer_key(in.w, in.d, in.c), Access::read,
@@ -31,31 +33,37 @@ void add(const Database& db, const NewOrderInput& in, Needs& needs) {
     needs.add(db.order_line, end, Access::write, 0);
 }
 
-void add(const Database& db, const PaymentInput& in, Needs& needs) {
+template <class To>
+void add(const Database& db, const PaymentInput& in, To& needs) {
     needs.add(db.warehouse, warehouse_key(in.w), Access::write, sizeof(WarehouseRecord));
     needs.add(db.district, district_key(in.w, in.d), Access::write, sizeof(DistrictRecord));
     add_customer(db, in.customer, Access::write, sizeof(CustomerRecord), needs);
 }
 
-void add(const Database& db, const OrderStatusInput& in, Needs& needs) {
+template <class To>
+void add(const Database& db, const OrderStatusInput& in, To& needs) {
     add_customer(db, in.customer, Access::read, offsetof(CustomerRecord, credit_lim), needs);
 }
 
 // The oldest undelivered order of each district.
-void add(const Database& db, const DeliveryInput& in, Needs& needs) {
+template <class To>
+void add(const Database& db, const DeliveryInput& in, To& needs) {
     for (uint32_t d = 1; d <= db.scale.districts; ++d)
         needs.add(db.new_order, district_key(in.w, d), Access::write, 0);
 }
 
-void add(const Database& db, const StockLevelInput& in, Needs& needs) {
+template <class To>
+void add(const Database& db, const StockLevelInput& in, To& needs) {
     needs.add(db.district, district_key(in.w, in.d), Access::read, sizeof(DistrictRecord));
 }
 
 }  // namespace
 
-void needs_of(const Database& db, const Input& input, Needs& needs) {
-    needs.clear();
-    std::visit([&](const auto& in) { add(db, in, needs); }, input);
+template <class To>
+void needs_of(const Database& db, const Input& input, To& to) {
+    std::visit([&](const auto& in) { add(db, in, to); }, input);
 }
+template void needs_of(const Database&, const Input&, Needs&);
+template void needs_of(const Database&, const Input&, Announcement&);
 
 }  // namespace lockstep::tpcc

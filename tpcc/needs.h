@@ -23,7 +23,6 @@ public:
         needs_[count_] = {index, keys_[count_], access, static_cast<uint32_t>(bytes)};
         ++count_;
     }
-    void clear() { count_ = 0; }
     std::span<const Need> all() const { return {needs_, count_}; }
 
 private:
@@ -32,6 +31,8 @@ private:
     Need needs_[kMax];
 };
 
-void needs_of(const Database& db, const Input& input, Needs& needs);
+// `to`: a Needs or an Announcement.
+template <class To>
+void needs_of(const Database& db, const Input& input, To& to);
 
 }  // namespace lockstep::tpcc

@@ -93,6 +93,8 @@ Json json_of(const StoreStats& s) {
             {"io_backend", s.io_backend},
             {"log_durability", s.log_durability},
             {"waits", waits},
+            {"packets_timed", s.packets_timed},
+            {"admission_stage", json_of(s.admission_stage)},
             {"lock_stage", json_of(s.lock_stage)},
             {"io_stage", json_of(s.io.stage)},
             {"io", io}};

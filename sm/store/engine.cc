@@ -13,7 +13,7 @@
 #include "sm/store/catalog.h"
 #include "sm/store/control.h"
 #include "sm/store/ghost_cleaner.h"
-#include "sm/store/needs.h"
+#include "sm/store/needs_team.h"
 #include "sm/store/txn_watch.h"
 #include "threads/base/rng.h"
 
@@ -30,19 +30,14 @@ bool Engine::on_own_thread() const {
     return t && runtime && runtime->owns(*t);
 }
 
-Result<void> Engine::start_thread(int worker, const char* name, threads::ThreadFn fn,
-                                  uint64_t limit) {
-    DCHECK(name != nullptr && static_cast<bool>(fn) && limit > 0);
+Result<void> Engine::start_thread(int worker, const char* name, threads::ThreadFn fn) {
+    DCHECK(name != nullptr && static_cast<bool>(fn));
     if (forked()) return refuse_child();
     if (closing_.load(std::memory_order_acquire)) return fail(ErrorCode::store_closed, "store");
     const auto ended = [this] {
         if (user_threads_.fetch_sub(1, std::memory_order_acq_rel) == 1) user_threads_.notify_all();
     };
-    if (user_threads_.fetch_add(1, std::memory_order_acq_rel) >= limit) [[unlikely]] {
-        ended();
-        return fail(ErrorCode::too_many,
-                    "user threads: join some, or raise option user_threads_max", limit);
-    }
+    user_threads_.fetch_add(1, std::memory_order_acq_rel);
     const uint32_t where = worker >= 0 ? static_cast<uint32_t>(worker)
                                        : next_worker_.fetch_add(1, std::memory_order_relaxed);
     auto started =
@@ -224,6 +219,10 @@ Result<void> Engine::build(std::string_view path, bool fresh) {
                                .disk = disk,
                                .steps = options.steps,
                                .offload_threads = options.offload_threads,
+                               .executors = options.executors,
+                               .begun_max = options.user_threads_max,
+                               .packets_max = options.packets_max,
+                               .packet_policy = options.packet_policy,
                                .policy = {}};
     if (hooks && hooks->random_schedule)
         ro.policy = [seed = hooks->seed](uint32_t worker) {
@@ -232,6 +231,8 @@ Result<void> Engine::build(std::string_view path, bool fresh) {
     runtime = own(own_runtime_, TRY(threads::Runtime::start(ro)));
     counters = std::make_unique<ApiCounters[]>(options.workers);
     needs = std::make_unique<WorkerNeeds[]>(options.workers);
+    needs_team = std::make_unique<NeedsTeam>(*this);
+    runtime->set_team_hook(needs_team.get());
 
     log_options = log_options_of(path, options);
     const Lsn checkpoint{superblock.checkpoint_lsn};
@@ -393,11 +394,7 @@ Result<void> Engine::close() {
     if (control) control->stop();
     if (runtime) {
         runtime->end_fd_waits();
-        // The application's own user threads first: they may still begin transactions.
-        for (uint64_t n; (n = user_threads_.load(std::memory_order_acquire)) != 0;) {
-            if (!stepped()) user_threads_.wait(n, std::memory_order_acquire);
-            else CHECK(runtime->step() || (options.test_hooks->idle && options.test_hooks->idle()));
-        }
+        end_packets();
         stop_services();
         if (opened_) {
             result = run_and_wait([this]() -> Result<void> {
@@ -423,6 +420,20 @@ Result<void> Engine::close() {
     if (const StoreFailure* why = log ? log->failure() : nullptr) last_failure = *why;
     release();
     return result;
+}
+
+// The application's own user threads: they may still begin transactions.
+void Engine::end_packets() {
+    DCHECK(closing_.load());
+    runtime->close_admission();
+    if (!stepped()) {
+        runtime->drain();
+        for (uint64_t n; (n = user_threads_.load(std::memory_order_acquire)) != 0;)
+            user_threads_.wait(n, std::memory_order_acquire);
+        return;
+    }
+    while (runtime->packets() != 0 || user_threads_.load() != 0)
+        CHECK(runtime->step() || (options.test_hooks->idle && options.test_hooks->idle()));
 }
 
 void Engine::abandon() {

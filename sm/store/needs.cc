@@ -44,14 +44,6 @@ void NeedsWalk::add(const Need& need, Places& places) {
     lines_ += lines_of_need(look.bytes);
 }
 
-uint64_t NeedsWalk::lines_of(std::span<const Need> needs) {
-    uint64_t lines = 0;
-    for (const Need& need : needs.first(std::min<size_t>(needs.size(), kPlacesMax)))
-        lines +=
-            lines_of_need(std::min<size_t>(need.bytes, KeyWalk::kRecordLines * kCacheLineBytes));
-    return lines;
-}
-
 void NeedsWalk::finish() {
     if (walk_.size() == 0) return;
     walk_.find_leaves();

@@ -36,8 +36,6 @@ public:
     void finish();
     // Cache lines asked for so far, about.
     uint64_t lines() const { return lines_; }
-    // That a walk of these would ask for.
-    static uint64_t lines_of(std::span<const Need> needs);
 
 private:
     Engine& engine_;

@@ -134,15 +134,6 @@ Result<txn::Transaction*> lookup_txn(sm::Engine* engine, Txn& txn) {
     return t;
 }
 
-[[gnu::cold]] std::unexpected<Error> no_such_worker(int worker, uint32_t workers) {
-    if (worker < 0)
-        return fail(ErrorCode::bad_argument,
-                    "negative worker; allowed are kAnyWorker, and numbers below", workers);
-    return fail(ErrorCode::bad_argument,
-                "worker; allowed are kAnyWorker, and numbers below the second",
-                static_cast<uint64_t>(worker), workers);
-}
-
 }  // namespace
 
 Result<txn::Transaction*> sm::schema_txn(Engine* engine, Txn& txn) {
@@ -177,18 +168,6 @@ Result<void> Store::run_body(sm::Engine& engine, Body body, const TxnOptions& op
         sm::ApiCounters::add(counters.retries);
         threads::yield();  // let the one we collided with finish
     }
-}
-
-Result<void> Store::start_thread(std::unique_ptr<detail::Job> job, int worker) {
-    if (!engine_) return fail(ErrorCode::store_closed, "store");
-    DCHECK(job != nullptr && job->task != nullptr && !job->task->done());
-    const uint32_t workers = engine_->options.workers;
-    if (worker != kAnyWorker && (worker < 0 || static_cast<uint32_t>(worker) >= workers))
-        return no_such_worker(worker, workers);
-    return engine_->start_thread(
-        worker, "application",
-        [job = std::move(job), engine = engine_.get()] { detail::Task::run(*job, *engine); },
-        engine_->options.user_threads_max);
 }
 
 Result<Txn> Store::begin(const TxnOptions& options) {

@@ -52,6 +52,8 @@ StoreStats sm::store_stats_of(Engine& e) {
     }
     s.transactions_live = e.txns->active();
     s.transactions_waiting = e.txns->waiting() + e.waiting_for_log.load(std::memory_order_relaxed);
+    s.packets_timed = e.runtime->packets_timed();
+    s.admission_stage = e.runtime->admission_stats();
 
     const auto locks = e.locks->stats();
     s.lock_grants_at_once = locks.granted_at_once;

@@ -44,8 +44,9 @@ struct Task::State {
 Task::Task() : state_(std::make_unique<State>()) {}
 Task::~Task() = default;
 
-void Task::run(Job& job, sm::Engine& engine) {
-    Task& task = *job.task;
+void Task::run(Job& given, sm::Engine& engine) {
+    const std::unique_ptr<Job> job(&given);
+    Task& task = *job->task;
     State& state = *task.state_;
     threads::Thread* self = threads::current();
     DCHECK(self != nullptr && self->task == nullptr && self->latch_depth == 0);
@@ -55,7 +56,7 @@ void Task::run(Job& job, sm::Engine& engine) {
     state.worker = threads::worker_index();
     state.thread = self->id;
     const bool wanted = state.word.begin() || MUTANT(cancelled_begins);
-    job.run(!wanted);
+    job->call(!wanted);
     DCHECK(threads::current() == self && self->task == &task);
     self->task = nullptr;
     task.finish();

@@ -47,6 +47,19 @@
     X(team_without_bound, threads_steps_test, "a team takes all waiting threads") \
     X(mail_lost, threads_runtime_test, \
       "only the first of several wake-ups from other workers takes effect") \
+    X(stall_ends_admission, threads_packet_test, \
+      "no packet is admitted while all executing threads wait for locks") \
+    X(log_wait_counts, threads_packet_test, \
+      "an executing thread that waits for the log counts as busy") \
+    X(oldest_stack_first, threads_packet_test, "the thread that has rested longest runs first") \
+    X(submit_wakes_nobody, threads_packet_test, "a packet does not wake the worker that sleeps") \
+    X(team_rest_left, threads_packet_test, \
+      "the rest of a team is not continued while a member waits") \
+    X(packet_lost_in_theft, threads_packet_test, \
+      "of the packets that another worker takes, the last is lost") \
+    X(pinned_taken, threads_packet_test, "another worker takes a packet that is pinned") \
+    X(withdrawn_still_due, threads_packet_test, \
+      "a packet that waits for a time runs although it was withdrawn") \
     X(io_full_is_error, threads_io_wait_test, "a full disk is reported as an I/O error") \
     X(u_lets_u_in, txn_lock_mode_test, "two owners may hold U at once") \
     X(ix_beside_s, txn_lock_mode_test, "IX is compatible with S on the whole index") \

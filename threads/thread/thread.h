@@ -31,6 +31,7 @@ namespace lockstep::threads {
 
 class Worker;
 class Runtime;
+struct Packet;
 
 using ThreadFn = std::move_only_function<void()>;
 
@@ -63,6 +64,8 @@ struct alignas(kCacheLineBytes) Thread {
     bool urgent = false;
     // See between_calls.h [owner worker only].
     bool between_calls = false;
+    // Its packet has just begun, and has no transaction yet [itself only].
+    bool packet_begins = false;
     uint32_t callbacks = 0;  // operations on its stack that call the application
     void* stack = nullptr;   // see stack.h
     uint64_t id = 0;         // unique within the runtime
@@ -77,7 +80,9 @@ struct alignas(kCacheLineBytes) Thread {
     std::atomic<void*> lock_wait{nullptr};
     // For the layers above: what it runs for the application, or null [itself only].
     const void* task = nullptr;
-    // What the layer above has prepared for the packet that begins, or null [itself only].
+    // The packet that it runs, or null [itself only].
+    Packet* packet = nullptr;
+    // What the layer above has prepared for that packet, or null [itself only].
     void* ahead = nullptr;
 #ifdef LOCKSTEP_DEBUG_CHECKS
     // Ranks of the ranked latches held, ascending; see Latch [itself only].
@@ -99,7 +104,8 @@ struct alignas(kCacheLineBytes) Thread {
         DCHECK(all_prev == nullptr && all_next == nullptr);
         DCHECK(timer_index == UINT32_MAX);
         DCHECK(next == nullptr && latch_depth == 0 && !urgent);
-        DCHECK(!between_calls && callbacks == 0 && task == nullptr && !to_completion);
+        DCHECK(!between_calls && callbacks == 0 && task == nullptr);
+        DCHECK(packet == nullptr && ahead == nullptr && !to_completion);
         DCHECK(lock_wait.load(std::memory_order_relaxed) == nullptr);
     }
 };

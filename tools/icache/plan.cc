@@ -90,6 +90,7 @@ Result<Options> options_for(const ChildSettings& settings, bool simulated) {
     options.pool_bytes = 256ull << 20;
     if (transactions)
         options.pool_bytes = (simulated ? warehouses * 24 + 128 : warehouses * 160 + 512) << 20;
+    options.executors = 1u << 20;  // members of the thesis's teams are user threads
     options.log_bytes = 16ull << 30;
     options.log_ring_bytes = 256ull << 20;  // no flush because the buffer fills
     options.lock_timeout = 1000 * kSecond;

@@ -29,6 +29,7 @@
 #include <type_traits>
 #include <utility>
 
+#include <lockstep/packet.h>
 #include <lockstep/result.h>
 
 namespace lockstep {
@@ -58,7 +59,7 @@ class Task {
 public:
     Task();
     ~Task();
-    // Of the user thread: runs the job, and then what follows.
+    // Of the user thread: runs the job, then what follows, and destroys the job.
     static void run(Job& job, sm::Engine& engine);
     // The result is there: calls what follows.
     void finish();
@@ -80,14 +81,17 @@ private:
     std::unique_ptr<State> state_;
 };
 
-// What a user thread runs.
-struct Job {
+// The function of start() as a packet. Once submitted it owns itself.
+struct Job : threads::Packet {
     explicit Job(std::shared_ptr<Task> t) : task(std::move(t)) {}
     virtual ~Job() = default;
     // Calls the function, unless it was cancelled before; sets the result; destroys the function.
-    virtual void run(bool cancelled) = 0;
+    virtual void call(bool cancelled) = 0;
+    void run() final { Task::run(*this, *engine); }
+    void dropped() final { delete this; }
 
     const std::shared_ptr<Task> task;
+    sm::Engine* engine = nullptr;
 };
 
 [[gnu::cold]] Unexpected cancelled_before();

@@ -25,6 +25,7 @@
 #include <lockstep/index.h>
 #include <lockstep/key.h>
 #include <lockstep/options.h>
+#include <lockstep/packet.h>
 #include <lockstep/secondary.h>
 #include <lockstep/stats.h>
 #include <lockstep/store_failure.h>
@@ -54,7 +55,8 @@ public:
     Store& operator=(Store&&) noexcept;
     // close(); its error is lost.
     ~Store();
-    // Waits for running transactions and user threads, writes everything, marks the store clean.
+    // Waits for running transactions and user threads, and for packets, which all run: also those
+    // that wait for a time, at once. Writes everything, marks the store clean.
     // Blocks. A second call does nothing. Errors: wrong_thread on a user thread of the store,
     // store_failed, io_error, no_space.
     Result<void> close();
@@ -74,9 +76,9 @@ public:
         if (!engine_) return fail(ErrorCode::store_closed, "store");
         return run_on(*engine_, fn, options);
     }
-    // The same on a user thread of its own. Never blocks. `worker`: number of the kernel thread,
-    // 0..Options::workers - 1, or kAnyWorker. `fn` is moved into the thread. Errors come through
-    // the handle (handle.h): run()'s and start()'s.
+    // The same on a user thread of the store, as a packet (packet.h). Never blocks. `worker`:
+    // number of the kernel thread, 0..Options::workers - 1, or kAnyWorker. `fn` is moved into the
+    // packet. Errors come through the handle (handle.h): run()'s and start()'s.
     template <class F>
     auto spawn(F fn, const TxnOptions& options = {}, int worker = kAnyWorker)
         -> Handle<detail::value_of<F&, Txn&>> {
@@ -84,15 +86,26 @@ public:
                       options]() mutable { return run_on(*engine, fn, options); },
                      worker);
     }
-    // Starts fn() -> Result<T> on a user thread without a transaction; run() and begin() inside it
-    // use that thread. `worker` as for spawn(). Never blocks. Errors, which Handle::started() tells
-    // at once: bad_argument (no such worker), store_closed, forked; too_many if
-    // Options::user_threads_max threads have not ended; out_of_memory if there is no stack, with
-    // the limit to raise.
+    // Runs fn() -> Result<T> on a user thread without a transaction; run() and begin() inside it
+    // use that thread. The function waits as a packet (packet.h), without a stack, until its worker
+    // admits it: Options::executors. `worker` as for spawn(). Never blocks. Errors, which
+    // Handle::started() tells at once: bad_argument (no such worker), store_closed, forked;
+    // too_many if Options::user_threads_max functions have begun and not ended, or
+    // Options::packets_max wait on the worker; out_of_memory if there was no stack for an earlier
+    // one and still is none, with the limit to raise.
     template <class F>
     auto start(F fn, int worker = kAnyWorker) -> Handle<detail::value_of<F&>>;
     // Workers take turns.
     static constexpr int kAnyWorker = -1;
+    // Enqueues a packet of the caller (packet.h), which must live until its run() begins or
+    // withdraw() returns true. Any kernel thread, also from the packet's own run() as its last act:
+    // it may then run again before submit() returns. Never blocks, allocates nothing. Errors:
+    // bad_argument (priority, worker below -1), and start()'s; the packet then does not wait.
+    Result<void> submit(Packet& packet, const PacketOptions& options = {});
+    // Takes a packet back that waits. True: it will not run, and the caller may destroy it or
+    // submit it again. False: it has begun, or does not wait. Any kernel thread; never blocks. Only
+    // for a packet that lives, and that this store was given before.
+    bool withdraw(Packet& packet);
 
     // Begins a transaction that the caller ends and repeats itself. Suspends the user thread while
     // Options::transactions_max are active or the log is scarce (Options::log_bytes). Errors:

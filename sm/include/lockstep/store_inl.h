@@ -13,7 +13,7 @@ auto Store::start(F fn, int worker) -> Handle<detail::value_of<F&>> {
     struct Call final : detail::Job {
         Call(F&& f, std::shared_ptr<detail::Outcome<T>> outcome)
             : detail::Job(std::move(outcome)), fn(std::move(f)) {}
-        void run(bool cancelled) override {
+        void call(bool cancelled) override {
             auto& result = static_cast<detail::Outcome<T>&>(*task).result;
             if (cancelled) result.emplace(detail::cancelled_before());
             else result.emplace((*fn)());

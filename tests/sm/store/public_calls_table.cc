@@ -16,6 +16,21 @@ std::string open_another(World& w) {
     small.log_segment_bytes = 1 << 20;
     return told(Store::open(w.root + "/other", small));
 }
+class Once final : public Packet {
+public:
+    void run() override { delete this; }
+};
+std::string submit(World& w) {
+    auto once = std::make_unique<Once>();
+    const auto submitted = w.store.submit(*once);
+    if (submitted) (void)once.release();
+    return told(submitted);
+}
+std::string withdraw(World& w) {
+    auto once = std::make_unique<Once>();
+    (void)w.store.submit(*once, {.not_before = now() + 3600 * kSecond});
+    return truth(w.store.withdraw(*once));
+}
 bool no_more(Slice&, Slice&) { return false; }
 bool each(RecordId, Slice) { return true; }
 bool is_listed(World& w, OpenTxn& t) {
@@ -36,6 +51,8 @@ std::vector<PublicCall> store_calls() {
              told(w.store.spawn([](Txn&) -> Result<int> { return 1; }).started())),
         CALL("Store::start(fn, worker)", never,
              told(w.store.start([]() -> Result<int> { return 1; }).started())),
+        CALL("Store::submit(packet, options)", never, submit(w)),
+        CALL("Store::withdraw(packet)", never, withdraw(w)),
         CALL("Store::begin(options)", may, told(w.store.begin())),
         TXN_CALL("Store::create_index(txn, name)", may, told(w.store.create_index(t.txn, "new"))),
         TXN_CALL("Store::create_heap(txn, name)", may, told(w.store.create_heap(t.txn, "new"))),
