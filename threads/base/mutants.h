@@ -79,6 +79,10 @@
     X(sync_error_ignored, txn_log_fault_test, "a failed sync of the log counts as successful") \
     X(group_commit_early, txn_log_test, \
       "a flush wakes waiters of the next flush, and their commits return") \
+    X(lone_commit_forgotten, txn_log_lazy_test, \
+      "the flusher writes lazy commits only when a thread asks for it") \
+    X(waiter_unheeded, txn_log_lazy_test, \
+      "a durable commit waits until the flusher's lazy interval has passed") \
     X(commit_does_not_wait, txn_transaction_test, "a durable commit returns at once") \
     X(reader_does_not_wait, txn_transaction_test, \
       "a durable reader returns before the data that it read is durable") \
