@@ -9,8 +9,8 @@
 // moves, and a last one when the log is idle. Under lazy commits alone a mark would be every second
 // submission, and nothing was promised to any thread: there is one every kLazyMarkInterval.
 //
-// Lazy commits (LI-6): the flusher sleeps for lazy_flush_interval from the begin of one flush to the
-// begin of the next. At 10 ms and more than 6.4 MB/s of log, that is one submission in far more
+// Lazy commits (LI-6): the flusher sleeps for lazy_flush_interval from the begin of one flush to
+// the begin of the next. At 10 ms and more than 6.4 MB/s of log, that is one submission in more
 // than 64 KB. A thread that waits for durability ends the sleep at once, by kick().
 #include <algorithm>
 #include <cstring>
