@@ -121,6 +121,10 @@
       "a record does not name the previous record of its transaction") \
     X(no_page_image, sm_page_change_test, \
       "the first change after a checkpoint logs no page image") \
+    X(image_sum_unread, sm_page_image_test, \
+      "a damaged packed image that unpacks to the right length is taken for the page") \
+    X(image_hole_kept, sm_page_image_test, \
+      "a packed image leaves old bytes in the page's hole") \
     X(image_lsn_not_raised, sm_checkpoint_test, \
       "a checkpoint does not raise the full-page-image LSN") \
     X(page_lsn_not_set, sm_page_change_test, "a change does not set the page's LSN") \
