@@ -12,6 +12,7 @@
 #include <functional>
 #include <string_view>
 
+#include "sm/core/image_trials.h"
 #include "threads/io/io.h"
 #include "threads/runtime/runtime.h"
 #include "threads/thread/between_calls.h"
@@ -43,6 +44,7 @@ struct Env {
     // Full-page-image LSN: the end of the newest checkpoint's begin record. A page whose lsn is not
     // above it logs its image (PC-3). kLsnMax while a checkpoint begins.
     std::atomic<uint64_t> image_lsn{0};
+    ImageTrials image_trials;
 
     std::function<void(int level, std::string_view text)> logger;
     // One line to the caller's logger, if any. Level 0 error, 1 warning, 2 information. Text is

@@ -172,6 +172,8 @@ Result<std::unique_ptr<Engine>> Engine::open(std::string_view path, const Option
     TRY(engine->build(path, fresh));
     engine->say_durability();
     if (!fresh) engine->load_written_lsns();
+    if (engine->superblock.version < kFormatVersion && !fresh && !options.read_only)
+        TRY(engine->raise_version());
     TRY(engine->run_and_wait([&]() -> Result<void> {
         if (options.read_only) return engine->start_reading();
         TRY(engine->log->start_flusher());
@@ -329,6 +331,15 @@ void Engine::load_written_lsns() {
                       " blocks of data.lsn are damaged: lost writes of " +
                       std::to_string(loaded.unknown * WrittenLsns::kPagesPerBlock) +
                       " pages go unnoticed until they have been read or written");
+}
+
+// Before the first log record that an older program cannot read (PI-3).
+Result<void> Engine::raise_version() {
+    DCHECK(!opened_ && superblock.version >= kFormatVersionOldest);
+    report(2, "format version " + std::to_string(superblock.version) + " becomes " +
+                  std::to_string(kFormatVersion) + ": older programs will refuse the store");
+    superblock.version = kFormatVersion;
+    return write_superblock(*disk, data_file, superblock);
 }
 
 Result<void> Engine::recover() {

@@ -104,6 +104,7 @@ private:
     Result<void> make_fresh();
     void load_written_lsns();
     void say_durability() const;
+    Result<void> raise_version();
     Result<void> recover();
     Result<void> start_services();
     void watch_slices();

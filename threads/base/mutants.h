@@ -92,6 +92,10 @@
     X(sync_error_ignored, txn_log_fault_test, "a failed sync of the log counts as successful") \
     X(group_commit_early, txn_log_test, \
       "a flush wakes waiters of the next flush, and their commits return") \
+    X(lone_commit_forgotten, txn_log_lazy_test, \
+      "the flusher writes lazy commits only when a thread asks for it") \
+    X(waiter_unheeded, txn_log_lazy_test, \
+      "a durable commit waits until the flusher's lazy interval has passed") \
     X(commit_does_not_wait, txn_transaction_test, "a durable commit returns at once") \
     X(reader_does_not_wait, txn_transaction_test, \
       "a durable reader returns before the data that it read is durable") \
@@ -130,6 +134,10 @@
       "a record does not name the previous record of its transaction") \
     X(no_page_image, sm_page_change_test, \
       "the first change after a checkpoint logs no page image") \
+    X(image_sum_unread, sm_page_image_test, \
+      "a damaged packed image that unpacks to the right length is taken for the page") \
+    X(image_hole_kept, sm_page_image_test, \
+      "a packed image leaves old bytes in the page's hole") \
     X(image_lsn_not_raised, sm_checkpoint_test, \
       "a checkpoint does not raise the full-page-image LSN") \
     X(page_lsn_not_set, sm_page_change_test, "a change does not set the page's LSN") \

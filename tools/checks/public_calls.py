@@ -19,7 +19,7 @@ VALUES = {
     *("MonotonicClock", "Result", "SecondaryKeys", "StageHistogram", "StageStats", "StepsStats"),
     *("StoreFailure", "Strays", "ThreadWaits", "Unexpected"),
     *("check_options", "check_steps_options", "ctx_on", "ctx_points_from", "error_meaning"),
-    *("error_name", "fail", "fail_os", "operations_in_teams", "prefetch_on", "teams_on"),
+    *("error_name", "fail", "fail_os", "needs_on", "operations_in_teams", "prefetch_on", "teams_on"),
     "transaction_state_name",
 }
 SCOPE = re.compile(r"^(?:inline )?(namespace|class|struct|union|enum)\b[^(]*$")
