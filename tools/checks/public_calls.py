@@ -13,8 +13,10 @@ import sys
 from public_comments import public_headers
 from source import finish, root, without_comments
 
-# Classes and functions that compute with values alone.
+# Classes and functions that compute with values alone; and what the store alone calls, or gives to
+# such a call.
 VALUES = {
+    *("Announcement", "Packet"),
     *("Clock", "Error", "FunctionRef", "Id", "IoStats", "Key", "LogBuckets", "Lsn", "ManualClock"),
     *("MonotonicClock", "Result", "SecondaryKeys", "StageHistogram", "StageStats", "StepsStats"),
     *("StoreFailure", "Strays", "ThreadWaits", "Unexpected"),

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <span>
 
+#include <lockstep/need.h>
 #include "tests/sm/store/public_calls_lines.h"
 
 namespace lockstep {
@@ -93,6 +94,11 @@ std::vector<PublicCall> txn_calls() {
         TXN_CALL("Txn::abort()", may, told(t.txn.abort())).last(1),
         TXN_CALL("Txn::savepoint()", never, told(t.txn.savepoint())),
         TXN_CALL("Txn::rollback_to(savepoint)", may, told(t.txn.rollback_to(t.savepoint))),
+        TXN_CALL("Txn::will_need(needs)", never, done([&] {
+                     const Need needs[] = {{w.index, "k"}};
+                     t.txn.will_need(needs);
+                 })),
+        TXN_CALL("Txn::walks_needs()", never, done([&] { (void)t.txn.walks_needs(); })),
         TXN_CALL("Txn::id()", never, filled(t.txn.id() != kTxnNone)),
         TXN_CALL("Txn::live()", never, truth(t.txn.live())),
     };

@@ -36,7 +36,7 @@ struct Packet {
     // Called once for each submission, on an executing thread. The packet may be gone afterwards.
     virtual void run() = 0;
     // Called on an executing thread shortly before run(), if needs are walked.
-    virtual void announce(Announcement& /*to*/) {}
+    virtual void announce([[maybe_unused]] Announcement& to) {}
 
     // Where the packet is: outside, in the heap of those that wait for a time, in the queue.
     enum Place : uint8_t { kOutside, kTimed, kQueued };
@@ -92,7 +92,7 @@ public:
     // Names the records that run() will use first (need.h). Called before run(), if
     // StepsOptions::mode is `on` or `prefetch`, on a user thread of the worker that will call it.
     // Must not suspend and must not call the store. The default names nothing.
-    void announce(Announcement& /*to*/) override {}
+    void announce([[maybe_unused]] Announcement& to) override {}
 
 protected:
     ~Packet() = default;
