@@ -273,7 +273,7 @@ void Runtime::drain() {
         const uint32_t busy = begun.load(std::memory_order_seq_cst);
         if (busy != 0) begun.wait(busy, std::memory_order_seq_cst);
         else if (packets() == 0) return;
-        else sched_yield();  // the first of them is being admitted
+        else usleep(50);  // the first of them is being admitted
     }
 }
 

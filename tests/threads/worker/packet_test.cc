@@ -410,7 +410,7 @@ TEST_F(PacketTest, AbandonTellsThePacketsThatDidNotEnd) {
 
 // stop() runs what waits, also what waits for a time, and refuses the rest.
 TEST(PacketWorkers, StopRunsAll) {
-    for (int round = 0; round < 50; ++round) {
+    for (int round = 0; round < 20; ++round) {
         auto runtime = *Runtime::start({.workers = 2});
         Works works;
         std::atomic<int> ran{0}, refused{0};
@@ -438,7 +438,7 @@ TEST(PacketWorkers, StopRunsAll) {
 // A foreign thread submits to two workers that fall asleep between packets: none is overlooked.
 TEST(PacketWorkers, NoPacketIsOverlooked) {
     auto runtime = *Runtime::start({.workers = 2});
-    for (int round = 0; round < 3000; ++round) {
+    for (int round = 0; round < 1000; ++round) {
         Completion done[2];
         Work first([&] { done[0].set(); }), second([&] { done[1].set(); });
         first.pinned = second.pinned = round % 2 == 0;
