@@ -19,7 +19,7 @@
 
 namespace lockstep {
 
-Store::Store(std::unique_ptr<sm::Engine> engine) : engine_(std::move(engine)) {}
+Store::Store(detail::Owned<sm::Engine> engine) : engine_(std::move(engine)) {}
 Store::Store(Store&&) noexcept = default;
 Store& Store::operator=(Store&& other) noexcept {
     if (this != &other) {
@@ -39,7 +39,7 @@ void Store::let_go() {
 }
 
 Result<Store> Store::open(std::string_view path, const Options& options) {
-    return Store(TRY(sm::Engine::open(path, options)));
+    return Store(detail::Owned(TRY(sm::Engine::open(path, options)).release()));
 }
 
 Result<void> Store::close() {
@@ -48,7 +48,7 @@ Result<void> Store::close() {
     if (engine_->on_own_thread())
         return fail(ErrorCode::wrong_thread, "close() on a user thread of the store");
     auto result = engine_->close();
-    if (const auto& why = engine_->last_failure) failure_ = std::make_unique<StoreFailure>(*why);
+    if (const auto& why = engine_->last_failure) failure_.reset(new StoreFailure(*why));
     engine_.reset();
     return result;
 }
@@ -161,9 +161,9 @@ Result<void> Store::run_body(sm::Engine& engine, Body body, const TxnOptions& op
     }
 }
 
-Result<void> Store::start_thread(std::unique_ptr<detail::Job> job, int worker) {
+Result<void> Store::start_thread(detail::Owned<detail::Job> job, int worker) {
     if (!engine_) return fail(ErrorCode::store_closed, "store");
-    DCHECK(job != nullptr && job->task != nullptr && !job->task->done());
+    DCHECK(job && !job->task.done());
     const uint32_t workers = engine_->options.workers;
     if (worker != kAnyWorker && (worker < 0 || static_cast<uint32_t>(worker) >= workers))
         return no_such_worker(worker, workers);
