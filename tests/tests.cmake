@@ -173,8 +173,8 @@ target_compile_definitions(fuzz_corpus_test PRIVATE
 
 # A screen of `lockstep top`, without the terminal.
 if(TARGET tools_live_top_test)
-    target_sources(tools_live_top_test PRIVATE ${CMAKE_SOURCE_DIR}/tools/cli/live_top.cc
-        ${CMAKE_SOURCE_DIR}/tools/cli/live_text.cc)
+    target_sources(tools_live_top_test PRIVATE ${CMAKE_SOURCE_DIR}/tools/cli/live/live_top.cc
+        ${CMAKE_SOURCE_DIR}/tools/cli/live/live_text.cc)
 endif()
 
 # The table of public calls: its lines, and the document that shows it.

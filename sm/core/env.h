@@ -9,9 +9,9 @@
 #pragma once
 
 #include <atomic>
-#include <functional>
 #include <string_view>
 
+#include <lockstep/function.h>
 #include "sm/core/image_trials.h"
 #include "threads/io/io.h"
 #include "threads/runtime/runtime.h"
@@ -46,7 +46,7 @@ struct Env {
     std::atomic<uint64_t> image_lsn{0};
     ImageTrials image_trials;
 
-    std::function<void(int level, std::string_view text)> logger;
+    Function<void(int level, std::string_view text)> logger;
     // One line to the caller's logger, if any. Level 0 error, 1 warning, 2 information. Text is
     // formatted by the caller.
     void report(int level, std::string_view text) const {

@@ -50,9 +50,9 @@ bool Store::withdraw(Packet& packet) {
     return engine_->runtime->withdraw(packet);
 }
 
-Result<void> Store::start_thread(std::unique_ptr<detail::Job> job, int worker) {
+Result<void> Store::start_thread(detail::Owned<detail::Job> job, int worker) {
     if (!engine_) return fail(ErrorCode::store_closed, "store");
-    DCHECK(job != nullptr && job->task != nullptr && !job->task->done());
+    DCHECK(job && !job->task.done());
     const uint32_t workers = engine_->options.workers;
     if (worker != kAnyWorker && (worker < 0 || static_cast<uint32_t>(worker) >= workers))
         return no_such_worker(worker, workers);

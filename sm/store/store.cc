@@ -20,7 +20,7 @@
 
 namespace lockstep {
 
-Store::Store(std::unique_ptr<sm::Engine> engine) : engine_(std::move(engine)) {}
+Store::Store(detail::Owned<sm::Engine> engine) : engine_(std::move(engine)) {}
 Store::Store(Store&&) noexcept = default;
 Store& Store::operator=(Store&& other) noexcept {
     if (this != &other) {
@@ -40,7 +40,7 @@ void Store::let_go() {
 }
 
 Result<Store> Store::open(std::string_view path, const Options& options) {
-    return Store(TRY(sm::Engine::open(path, options)));
+    return Store(detail::Owned(TRY(sm::Engine::open(path, options)).release()));
 }
 
 Result<void> Store::close() {
@@ -49,7 +49,7 @@ Result<void> Store::close() {
     if (engine_->on_own_thread())
         return fail(ErrorCode::wrong_thread, "close() on a user thread of the store");
     auto result = engine_->close();
-    if (const auto& why = engine_->last_failure) failure_ = std::make_unique<StoreFailure>(*why);
+    if (const auto& why = engine_->last_failure) failure_.reset(new StoreFailure(*why));
     engine_.reset();
     return result;
 }

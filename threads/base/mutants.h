@@ -226,21 +226,21 @@
       "the search for a free page stops one page too early") \
     X(old_entry_stays, sm_secondary_test, \
       "an update leaves the old entry in a secondary index") \
-    X(missing_entry_ignored, sm_secondary_test, \
+    X(missing_entry_ignored, sm_secondary_life_test, \
       "an entry that a secondary index lacks is not reported") \
     X(statement_half_done, sm_secondary_test, \
       "a refused entry leaves the record's change behind") \
-    X(function_missing_ignored, sm_secondary_test, \
+    X(function_missing_ignored, sm_secondary_life_test, \
       "a secondary index without key function is not kept up") \
-    X(secondary_live_early, sm_secondary_test, \
+    X(secondary_live_early, sm_secondary_life_test, \
       "the creator of a secondary index does not ask the catalog whether it exists") \
-    X(secondary_made_unlocked, sm_secondary_test, \
+    X(secondary_made_unlocked, sm_secondary_life_test, \
       "a secondary index is made while others change its primary") \
-    X(secondary_built_empty, sm_secondary_test, "a new secondary index is not filled") \
+    X(secondary_built_empty, sm_secondary_life_test, "a new secondary index is not filled") \
     X(build_takes_ghosts, sm_secondary_build_test, \
       "the building of a secondary index reads erased records") \
     X(sort_run_lost, sm_entry_sort_test, "the sort forgets a run in a file") \
-    X(verify_one_way, sm_secondary_test, \
+    X(verify_one_way, sm_secondary_life_test, \
       "verify() does not look for records without their entries") \
     X(crew_leaves_one_out, sm_verify_parallel_test, \
       "a parallel check leaves out its last piece") \

@@ -15,7 +15,7 @@ constexpr int kExpireAtOnce = 64;
 }  // namespace
 
 Result<void> Admission::submit(Packet& packet, Nanos now, bool foreign, bool& wake) {
-    DCHECK(packet.place.load(std::memory_order_relaxed) == Packet::kOutside);  // AD-1
+    DCHECK(packet.place.get() == Packet::kOutside);  // AD-1
     DCHECK(packet.priority < Packet::kPriorities && packet.not_before != kNever);
     DCHECK(packet.next == nullptr && packet.prev == nullptr && packet.right == nullptr);
     const SpinGuard guard(lock_);
@@ -25,13 +25,13 @@ Result<void> Admission::submit(Packet& packet, Nanos now, bool foreign, bool& wa
         return fail(ErrorCode::too_many,
                     "packets that wait on a worker: submit fewer, or raise option packets_max",
                     settings_.packets_max);
-    packet.home.store(static_cast<uint8_t>(worker_), std::memory_order_relaxed);
+    packet.home.set(static_cast<uint8_t>(worker_));
     submitted_.store(submitted_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
     if (packet.not_before <= now) {
         enqueue(packet, now);
         wake = true;
     } else {
-        packet.place.store(Packet::kTimed, std::memory_order_relaxed);
+        packet.place.set(Packet::kTimed);
         heap_.add(packet);
         wake = heap_.earliest() == packet.not_before;
     }
@@ -50,8 +50,8 @@ void Admission::publish(bool foreign) {
 }
 
 void Admission::enqueue(Packet& packet, Nanos now) {
-    DCHECK(lock_.is_held() && packet.home.load(std::memory_order_relaxed) == worker_);
-    packet.place.store(Packet::kQueued, std::memory_order_relaxed);
+    DCHECK(lock_.is_held() && packet.home.get() == worker_);
+    packet.place.set(Packet::kQueued);
     stage_.enqueue(line_of(packet), packet, now);
     ++length_;
     pinned_ += packet.pinned;
@@ -59,10 +59,10 @@ void Admission::enqueue(Packet& packet, Nanos now) {
 
 Packet& Admission::dequeue(Line& line, Nanos now) {
     DCHECK(lock_.is_held() && !line.empty() && length_ > 0);
-    DCHECK(line.first->place.load(std::memory_order_relaxed) == Packet::kQueued);  // AD-1
+    DCHECK(line.first->place.get() == Packet::kQueued);  // AD-1
     Packet& packet = *line.first;
     stage_.take(line, packet, now);
-    packet.place.store(Packet::kOutside, std::memory_order_relaxed);
+    packet.place.set(Packet::kOutside);
     --length_;
     pinned_ -= packet.pinned;
     return packet;
@@ -99,7 +99,7 @@ bool Admission::expire_due(Nanos now) {
             Packet* const due = heap_.pop_due(closed_ ? kNever : now);
             more = due != nullptr;
             if (!more) break;
-            DCHECK(due->place.load(std::memory_order_relaxed) == Packet::kTimed);  // AD-1
+            DCHECK(due->place.get() == Packet::kTimed);  // AD-1
             enqueue(*due, std::min(due->not_before, now));
             any = true;
         }
@@ -110,8 +110,8 @@ bool Admission::expire_due(Nanos now) {
 
 bool Admission::withdraw(Packet& packet) {
     const SpinGuard guard(lock_);
-    if (packet.home.load(std::memory_order_relaxed) != worker_) return false;
-    switch (packet.place.load(std::memory_order_relaxed)) {
+    if (packet.home.get() != worker_) return false;
+    switch (packet.place.get()) {
         case Packet::kOutside: return false;
         case Packet::kTimed:
             if (!MUTANT(withdrawn_still_due)) heap_.remove(packet);
@@ -121,7 +121,7 @@ bool Admission::withdraw(Packet& packet) {
             --length_;
             pinned_ -= packet.pinned;
     }
-    packet.place.store(Packet::kOutside, std::memory_order_relaxed);
+    packet.place.set(Packet::kOutside);
     DCHECK(packet.next == nullptr && packet.prev == nullptr);
     assert_state();
     publish(false);
@@ -146,7 +146,7 @@ uint64_t Admission::give_to(Admission& thief, uint64_t most, Nanos now) {
             --length_;
             ++thief.length_;
             ++moved;
-            at->home.store(static_cast<uint8_t>(thief.worker_), std::memory_order_relaxed);
+            at->home.set(static_cast<uint8_t>(thief.worker_));
             if (MUTANT(packet_lost_in_theft) && moved == most) break;
             stage_.forward(*at, thief.stage_, thief.line_of(*at), now);
         }
@@ -178,7 +178,7 @@ void Admission::drop_all() {
                 packet.next = std::exchange(dropped, &packet);
             }
         while (Packet* packet = heap_.pop_due(kNever)) {
-            packet->place.store(Packet::kOutside, std::memory_order_relaxed);
+            packet->place.set(Packet::kOutside);
             packet->next = std::exchange(dropped, packet);
         }
         publish(false);

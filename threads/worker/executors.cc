@@ -15,7 +15,7 @@ constexpr uint64_t kIdsAtOnce = 256;
 
 void Executors::List::append(Packet& packet) {
     DCHECK((first == nullptr) == (last == nullptr) && last != &packet);
-    DCHECK(packet.place.load(std::memory_order_relaxed) == Packet::kOutside);
+    DCHECK(packet.place.get() == Packet::kOutside);
     packet.next = nullptr;
     (last != nullptr ? last->next : first) = &packet;
     last = &packet;
@@ -163,7 +163,7 @@ void Executors::run(Thread& self, Packet& packet) {
         ids_end_ = ids_next_ + kIdsAtOnce;
     }
     DCHECK(ids_next_ < ids_end_ && self.packet == nullptr && busy_ > 0);
-    DCHECK(&self == current() && packet.place.load() == Packet::kOutside);
+    DCHECK(&self == current() && packet.place.get() == Packet::kOutside);
     self.id = ids_next_++;
     std::fill(std::begin(self.waited), std::end(self.waited), 0);
     self.packet = &packet;

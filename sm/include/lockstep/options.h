@@ -2,11 +2,11 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <string_view>
 
 #include <lockstep/clock.h>
+#include <lockstep/function.h>
 #include <lockstep/lock_policy.h>
 #include <lockstep/packet_policy.h>
 #include <lockstep/result.h>
@@ -20,7 +20,7 @@ struct TestHooks;
 
 // Level: 0 error, 1 warning, 2 information. Called from any of the store's kernel threads; must not
 // call back into the store.
-using Logger = std::function<void(int level, std::string_view text)>;
+using Logger = Function<void(int level, std::string_view text)>;
 
 // How I/O is done: `automatic` takes io_uring and falls back to a pool of kernel threads. Under
 // valgrind it takes the pool.

@@ -14,7 +14,6 @@
 //            long computations. Options::slice_warning finds callbacks that break this rule.
 #pragma once
 
-#include <memory>
 #include <optional>
 #include <type_traits>
 #include <vector>
@@ -25,6 +24,7 @@
 #include <lockstep/index.h>
 #include <lockstep/key.h>
 #include <lockstep/options.h>
+#include <lockstep/owned.h>
 #include <lockstep/packet.h>
 #include <lockstep/secondary.h>
 #include <lockstep/stats.h>
@@ -241,7 +241,7 @@ public:
 
 private:
     friend struct sm::StoreAccess;
-    explicit Store(std::unique_ptr<sm::Engine> engine);
+    explicit Store(detail::Owned<sm::Engine> engine);
     using Body = FunctionRef<Result<void>(Txn&)>;
     static Result<void> run_body(sm::Engine& engine, Body body, const TxnOptions& options);
     template <class F>
@@ -263,11 +263,11 @@ private:
             return std::move(*value);
         }
     }
-    Result<void> start_thread(std::unique_ptr<detail::Job> job, int worker);
+    Result<void> start_thread(detail::Owned<detail::Job> job, int worker);
     void let_go();
 
-    std::unique_ptr<sm::Engine> engine_;
-    std::unique_ptr<StoreFailure> failure_;  // of the store that was closed
+    detail::Owned<sm::Engine> engine_;
+    detail::Owned<StoreFailure> failure_;  // of the store that was closed
 };
 
 // Lets other ready user threads of the worker run first; on a foreign kernel thread, sched_yield().

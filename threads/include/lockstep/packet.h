@@ -13,7 +13,6 @@
 // Source     S. Harizopoulos, "Staged Database Systems", 2005, section 3.2.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 
 #include <lockstep/types.h>
@@ -27,6 +26,17 @@ namespace threads {
 
 class Admission;
 class Executors;
+
+// A byte that one thread writes and others read. <atomic> would add much to what includes this file.
+class SharedByte {
+public:
+    explicit SharedByte(uint8_t value) : value_(value) {}
+    uint8_t get() const { return __atomic_load_n(&value_, __ATOMIC_RELAXED); }
+    void set(uint8_t value) { __atomic_store_n(&value_, value, __ATOMIC_RELAXED); }
+
+private:
+    uint8_t value_;
+};
 
 // A packet as the workers see it. Applications derive from lockstep::Packet.
 struct Packet {
@@ -51,10 +61,10 @@ struct Packet {
     void* above = nullptr;  // for the layer above
     uint32_t bypassed = 0;  // see stage.h
     // Number of the worker that has it. Written by the submitter, then under the stage's lock.
-    std::atomic<uint8_t> home{0};
-    std::atomic<uint8_t> place{kOutside};  // written under the stage's lock
-    uint8_t priority = 0;                  // below kPriorities
-    bool pinned = false;                   // only its home may run it
+    SharedByte home{0};
+    SharedByte place{kOutside};  // written under the stage's lock
+    uint8_t priority = 0;        // below kPriorities
+    bool pinned = false;         // only its home may run it
 
 protected:
     ~Packet() = default;
