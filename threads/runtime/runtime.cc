@@ -238,10 +238,10 @@ Result<void> Runtime::submit(uint32_t worker, Packet& packet) {
 // The packet may move to another worker meanwhile, at most for a moment at a time.
 bool Runtime::withdraw(Packet& packet) {
     for (;;) {
-        const uint8_t home = packet.home.load(std::memory_order_relaxed);
+        const uint8_t home = packet.home.get();
         DCHECK(home < impl_->workers.size());
         if (impl_->workers[home]->admission().withdraw(packet)) return true;
-        if (packet.home.load(std::memory_order_relaxed) == home) return false;
+        if (packet.home.get() == home) return false;
     }
 }
 
