@@ -51,11 +51,11 @@ void NeedsWalk::finish() {
     for (size_t i = 0; i < walk_.size(); ++i) {
         const KeyWalk::Look& look = walk_[i];
         if (look.leaf == kPageNone || owners_[i]->full()) continue;
-        owners_[i]->add(look.name, {.object = look.tree->id(),
-                                    .page = look.leaf,
-                                    .slot = static_cast<uint16_t>(look.pos.slot),
-                                    .score = static_cast<int16_t>(!look.pos.found),
-                                    .leaves_freed = look.leaves_freed});
+        owners_[i]->add(walk_.names()[i], {.object = look.tree->id(),
+                                           .page = look.leaf,
+                                           .slot = static_cast<uint16_t>(look.pos.slot),
+                                           .score = static_cast<int16_t>(!look.pos.found),
+                                           .leaves_freed = look.leaves_freed});
     }
     add_to(mine(engine_).walked, walk_.size());
     walk_.clear();
