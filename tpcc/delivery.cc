@@ -1,8 +1,8 @@
 // delivery.cc - the Delivery transaction (clause 2.7): the oldest undelivered order of each
 // district.
 //
-// Operations  per district: scan NO, one step (X); delete NO. Then per order: fetch O (X), update O;
-//             scan OL (X), update each. Then per order: fetch C (X), update C. Each of the three
+// Operations  per district: scan NO, one step (X); delete NO. Then per order: fetch O (X), update
+//             O; scan OL (X), update each. Then per order: fetch C (X), update C. Each of the three
 //             rounds learns the keys of the next one and announces them.
 #include <lockstep/need.h>
 #include "threads/base/try.h"

@@ -12,6 +12,7 @@
 //            a large value.
 // Blocking   Parks for locks, with no latch held. A key that is read alone may also park for pages.
 #include <lockstep/index.h>
+#include "sm/btree/btree_impl.h"
 #include "sm/btree/key_walk.h"
 #include "sm/core/lock_wait.h"
 #include "sm/core/places.h"
@@ -84,6 +85,7 @@ private:
 // The places that the transaction has announced. False: some key has no such place. A walk for a
 // part of the keys would gain little: what was announced is in the caches.
 [[gnu::cold, gnu::noinline]] bool Group::find_places() {
+    DCHECK(walk_.size() == rows_.size() && local_of(txn_).places != nullptr);
     for (size_t i = 0; i < rows_.size(); ++i)
         if (places_[i] = tree_.place_of(txn_, walk_[i].key); places_[i] == nullptr) return false;
     return true;
@@ -92,6 +94,7 @@ private:
 // Under the locks. A key whose place no longer counts is read alone.
 [[gnu::cold, gnu::noinline]] void Group::take_places() {
     for (size_t i = 0; i < rows_.size(); ++i) {
+        DCHECK(places_[i] != nullptr && places_[i]->object == tree_.id());
         KeyWalk::Look& look = walk_[i];
         const bool counts = tree_.take_place(*places_[i], look.key, look.pos);
         look.leaf = counts ? look.pos.id : kPageNone;
@@ -126,6 +129,7 @@ bool Group::take(const KeyWalk::Look& look, Lookup& row) const {
 }
 
 Result<size_t> Group::read(bool committed) {
+    DCHECK(walk_.size() == rows_.size());
     size_t found = 0;
     for (size_t i = 0; i < rows_.size(); ++i) {
         const bool in_group = walk_[i].leaf != kPageNone &&

@@ -131,6 +131,7 @@ Result<void> BTree::descend_last(Position& out) {
 bool BTree::has_places(const txn::Transaction& txn) { return local_of(txn).places != nullptr; }
 
 const LeafHint* BTree::place_of(txn::Transaction& txn, const KeyView& key) const {
+    DCHECK(local_of(txn).places != nullptr);
     Places& places = *local_of(txn).places;
     if (!places.has(id_)) return nullptr;
     const LeafHint* const place = places.find(key.lock_name(id_));
@@ -144,6 +145,7 @@ bool BTree::take_place(const LeafHint& place, const KeyView& key, Position& out)
     } else if (!try_hint(*env_.pool, *this, place, key, out)) {
         return false;
     }
+    DCHECK(out.id == place.page);
     out.leaves_freed = place.leaves_freed;
     if (!out.found) out.slot = find(*out.at.page, key, out.found);
     return true;

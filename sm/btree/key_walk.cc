@@ -1,6 +1,7 @@
 // key_walk.cc - the steps of a walk.
 #include "sm/btree/key_walk.h"
 
+#include "sm/btree/btree_impl.h"
 #include "threads/base/hints.h"
 #include "threads/base/mutants.h"
 
@@ -73,6 +74,7 @@ bool KeyWalk::share_parent(const Look& before, Look& look) const {
 }
 
 void KeyWalk::ask_for_inner(const Look& look, PageId id, unsigned share) const {
+    DCHECK(look.tree != nullptr && (share == kShareUnknown || share <= kShareWhole));
     if (const Page* page = pool_.resident(id))
         prefetch_node(*page, look.tree->stats().inner_slots.load(std::memory_order_relaxed), share,
                       kGuessAheadInner);
@@ -82,6 +84,7 @@ void KeyWalk::ask_for_inner(const Look& look, PageId id, unsigned share) const {
 // False: a node is not in memory, or changes. look.parent is that node, or the level-1 node if that
 // is the root.
 bool KeyWalk::find_level_one(Look& look) {
+    DCHECK(&look >= looks_ && &look < looks_ + size_ && look.leaf == kPageNone);
     const BTree& tree = *look.tree;
     OptimisticPage& at = look.parent;
     PageId& next = level_one_[static_cast<size_t>(&look - looks_)];
@@ -114,6 +117,7 @@ bool KeyWalk::find_level_one(Look& look) {
 }
 
 void KeyWalk::find_leaves() {
+    DCHECK(size_ <= kKeys && threads::current()->latch_depth == 0);
     bool found[kKeys];
     for (size_t i = 0; i < size_; ++i) found[i] = find_level_one(looks_[i]);
     for (size_t i = 0; i < size_; ++i) {
@@ -129,6 +133,7 @@ void KeyWalk::find_leaves() {
                 continue;
             look.parent = child;
         }
+        DCHECK(look.parent.page != nullptr && look.parent.word != nullptr);
         const Page& page = *look.parent.page;
         const int slot = child_slot(page, look.key);
         look.leaf = child_at(page, slot);
@@ -174,6 +179,7 @@ void KeyWalk::find_records() {
             continue;
         }
         const Page& page = *pos.at.page;
+        DCHECK(look.bytes <= kRecordLines * kCacheLineBytes);
         pos.slot = find(page, look.key, pos.found);
         note_slots(look.tree->stats().leaf_slots, count(page));
         if (look.for_change) {

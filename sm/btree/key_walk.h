@@ -16,7 +16,8 @@
 //            Performance through Prefetching", ICDE 2004.
 #pragma once
 
-#include "sm/btree/btree_impl.h"
+#include "sm/btree/btree_node_search.h"
+#include "sm/btree/btree_position.h"
 
 namespace lockstep::sm {
 

@@ -11,6 +11,7 @@
 
 #include <bit>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "sm/core/txn_local.h"
@@ -41,6 +42,7 @@ struct Places {
     // The place of the key whose lock has this name, or null. May be that of an equal name in
     // another index, so the caller compares.
     const LeafHint* find(txn::LockName name) {
+        DCHECK(next <= count && count <= kPlacesMax);
         for (uint32_t n = 0, at = next; n < count; ++n, at = at + 1 == count ? 0 : at + 1)
             if (names[at] == name || MUTANT(place_of_another_key)) {
                 next = at + 1 == count ? 0 : at + 1;
@@ -60,11 +62,12 @@ public:
             return made_.back().get();
         }
         Places* const places = free_;
-        free_ = places->free;
+        free_ = std::exchange(places->free, nullptr);
         DCHECK(places->count == 0 && places->used == 0);  // PL-2
         return places;
     }
     void give(Places& places) {
+        DCHECK(places.free == nullptr && &places != free_);  // PL-2
         places.clear();
         places.used = 0;
         places.free = free_;

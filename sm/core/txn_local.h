@@ -44,4 +44,8 @@ inline const TxnLocal& local_of(const txn::Transaction& txn) {
     return *reinterpret_cast<const TxnLocal*>(txn.upper);
 }
 
+inline LeafHint& hint_of(txn::Transaction& txn, ObjectId object) {
+    return local_of(txn).leaf_hints[object.value % std::size(local_of(txn).leaf_hints)];
+}
+
 }  // namespace lockstep::sm

@@ -204,12 +204,11 @@ void Engine::watch_slices() {
     if (!watched) report(1, "slices are not watched: " + watched.error().text());
 }
 
-// Objects, from the bottom up. Nothing runs yet.
-Result<void> Engine::build(std::string_view path, bool fresh) {
-    DCHECK(disk != nullptr && runtime == nullptr && data_file.value >= 0);
+namespace {
+
+threads::RuntimeOptions runtime_options(const Options& options, threads::Disk* disk) {
     const TestHooks* hooks = options.test_hooks;
-    if (hooks && hooks->clock == nullptr)
-        return fail(ErrorCode::bad_option, "hooks without a clock");
+    DCHECK(disk != nullptr && (!hooks || hooks->clock != nullptr));
     threads::RuntimeOptions ro{.workers = options.workers,
                                .stack_bytes = options.stack_bytes,
                                .pin_workers = options.pin_workers,
@@ -230,7 +229,18 @@ Result<void> Engine::build(std::string_view path, bool fresh) {
         ro.policy = [seed = hooks->seed](uint32_t worker) {
             return threads::make_random_policy(seed * 64 + worker);
         };
-    runtime = own(own_runtime_, TRY(threads::Runtime::start(ro)));
+    return ro;
+}
+
+}  // namespace
+
+// Objects, from the bottom up. Nothing runs yet.
+Result<void> Engine::build(std::string_view path, bool fresh) {
+    DCHECK(disk != nullptr && runtime == nullptr && data_file.value >= 0);
+    const TestHooks* hooks = options.test_hooks;
+    if (hooks && hooks->clock == nullptr)
+        return fail(ErrorCode::bad_option, "hooks without a clock");
+    runtime = own(own_runtime_, TRY(threads::Runtime::start(runtime_options(options, disk))));
     counters = std::make_unique<ApiCounters[]>(options.workers);
     needs = std::make_unique<WorkerNeeds[]>(options.workers);
     needs_team = std::make_unique<NeedsTeam>(*this);

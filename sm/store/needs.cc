@@ -11,6 +11,7 @@ namespace {
 // An absent key tells where new records of its kind go, whatever their keys will be: the
 // transaction begins there.
 void note_ends(txn::Transaction& txn, const Places& places) {
+    DCHECK(places.count <= kPlacesMax && txn.runs_here());
     for (uint32_t i = 0; i < places.count; ++i)
         if (const LeafHint& hint = places.hints[i]; hint.score != 0)
             hint_of(txn, hint.object) = hint;
@@ -39,6 +40,7 @@ void NeedsWalk::add(const Need& need, Places& places) {
         places.full() || need.key.size() > KeyWalk::kKeyRoom) [[unlikely]]
         return;
     if (!walk_.takes(need.key)) finish();
+    DCHECK(walk_.size() < KeyWalk::kKeys);
     owners_[walk_.size()] = &places;
     const KeyWalk::Look& look = walk_.add(*tree, need.key, need.bytes, need.access != Access::read);
     lines_ += lines_of_need(look.bytes);
@@ -51,6 +53,7 @@ void NeedsWalk::finish() {
     for (size_t i = 0; i < walk_.size(); ++i) {
         const KeyWalk::Look& look = walk_[i];
         if (look.leaf == kPageNone || owners_[i]->full()) continue;
+        DCHECK(look.tree->id().value != 0 && look.pos.id == look.leaf);
         owners_[i]->add(walk_.names()[i], {.object = look.tree->id(),
                                            .page = look.leaf,
                                            .slot = static_cast<uint16_t>(look.pos.slot),
@@ -65,6 +68,7 @@ void walk_ahead(Engine& engine, txn::Transaction& txn, std::span<const Need> nee
     DCHECK(threads::current()->latch_depth == 0 && txn.runs_here());
     if (!threads::worker_local.needs || needs.empty()) return;
     Places*& places = local_of(txn).places;
+    DCHECK(places == nullptr || places->free == nullptr);  // PL-2
     if (places == nullptr) places = take_places(engine);
     else if (places->count + needs.size() > kPlacesMax) places->clear();
     NeedsWalk walk(engine);
@@ -78,6 +82,8 @@ void walk_ahead(Engine& engine, txn::Transaction& txn, std::span<const Need> nee
 Places* take_places(Engine& engine) { return mine(engine).places.take(); }
 
 void give_places(Engine& engine, Places& places) {
+    DCHECK(places.count <= kPlacesMax && places.next <= places.count);
+    DCHECK(places.free == nullptr);  // PL-2
     add_to(mine(engine).used, places.used);
     mine(engine).places.give(places);
 }
@@ -90,7 +96,7 @@ void attach_places(txn::Transaction& txn, Places& places) {
 
 void give_back_places(Engine& engine, txn::Transaction& txn) {
     Places*& places = local_of(txn).places;
-    DCHECK(places != nullptr);
+    DCHECK(places != nullptr && txn.runs_here());
     give_places(engine, *places);
     places = nullptr;
     if (!MUTANT(completion_never_ends)) threads::current()->to_completion = false;

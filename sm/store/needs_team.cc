@@ -21,7 +21,9 @@ uint64_t lines_of_a_team() {
 
 }  // namespace
 
-NeedsTeam::NeedsTeam(Engine& engine) : engine_(engine), lines_max_(lines_of_a_team()) {}
+NeedsTeam::NeedsTeam(Engine& engine) : engine_(engine), lines_max_(lines_of_a_team()) {
+    DCHECK(lines_max_ > 0);
+}
 
 size_t NeedsTeam::team_max() {
     const auto& local = threads::worker_local;
@@ -30,6 +32,7 @@ size_t NeedsTeam::team_max() {
 }
 
 size_t NeedsTeam::prepare(threads::Packet* const* packets, size_t n) {
+    DCHECK(n > 0 && n <= kTeamMax && threads::current() != nullptr);
     if (!threads::worker_local.needs) return n;
     NeedsWalk walk(engine_);
     size_t prepared = 0;
@@ -44,6 +47,7 @@ size_t NeedsTeam::prepare(threads::Packet* const* packets, size_t n) {
         if (walk.lines() != before) packet.above = &places;
         else give_places(engine_, places);
     }
+    DCHECK(prepared > 0 && prepared <= n);
     return prepared;
 }
 
