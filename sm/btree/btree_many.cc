@@ -1,8 +1,8 @@
 // btree_many.cc - point reads of many keys at once, so that their cache misses and page reads
 // overlap.
 //
-// Concepts   Keys are taken in groups, which a walk (key_walk.h) takes to their leaves and records.
-//            As in btree_fetch.cc the walk to the leaves comes before the locks, and counts only if
+// Concepts   Keys are taken in groups, which a walk (btree_key_walk.h) takes to their leaves and
+//            records. As in btree_fetch.cc the walk to the leaves comes before the locks, and counts only if
 //            its path is unchanged afterwards. The leaf's version is taken under the locks. The
 //            level-1 node above it is validated after that, so it was the right leaf then. At
 //            read_committed no lock is taken: the look at the lock table comes between the leaf's
@@ -13,7 +13,7 @@
 // Blocking   Parks for locks, with no latch held. A key that is read alone may also park for pages.
 #include <lockstep/index.h>
 #include "sm/btree/btree_impl.h"
-#include "sm/btree/key_walk.h"
+#include "sm/btree/btree_key_walk.h"
 #include "sm/core/lock_wait.h"
 #include "sm/core/places.h"
 #include "threads/base/mutants.h"

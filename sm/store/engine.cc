@@ -104,6 +104,32 @@ txn::LogOptions log_options_of(std::string_view path, const Options& o) {
             .sync = o.sync};
 }
 
+threads::RuntimeOptions runtime_options(const Options& options, threads::Disk* disk) {
+    const TestHooks* hooks = options.test_hooks;
+    DCHECK(disk != nullptr && (!hooks || hooks->clock != nullptr));
+    threads::RuntimeOptions ro{.workers = options.workers,
+                               .stack_bytes = options.stack_bytes,
+                               .pin_workers = options.pin_workers,
+                               .caller_driven = hooks && hooks->caller_driven,
+                               .whole_turns = hooks && hooks->whole_turns,
+                               .seed = hooks ? hooks->seed : 1,
+                               .interrupt_one_in = hooks ? hooks->interrupt_one_in : 0,
+                               .clock = hooks ? hooks->clock : nullptr,
+                               .disk = disk,
+                               .steps = options.steps,
+                               .offload_threads = options.offload_threads,
+                               .executors = options.executors,
+                               .begun_max = options.user_threads_max,
+                               .packets_max = options.packets_max,
+                               .packet_policy = options.packet_policy,
+                               .policy = {}};
+    if (hooks && hooks->random_schedule)
+        ro.policy = [seed = hooks->seed](uint32_t worker) {
+            return threads::make_random_policy(seed * 64 + worker);
+        };
+    return ro;
+}
+
 }  // namespace
 
 // Opens the existing files, or begins a new store (true). The file "creating" exists during a
@@ -203,36 +229,6 @@ void Engine::watch_slices() {
         options.slice_warning, [this](int level, std::string_view text) { report(level, text); });
     if (!watched) report(1, "slices are not watched: " + watched.error().text());
 }
-
-namespace {
-
-threads::RuntimeOptions runtime_options(const Options& options, threads::Disk* disk) {
-    const TestHooks* hooks = options.test_hooks;
-    DCHECK(disk != nullptr && (!hooks || hooks->clock != nullptr));
-    threads::RuntimeOptions ro{.workers = options.workers,
-                               .stack_bytes = options.stack_bytes,
-                               .pin_workers = options.pin_workers,
-                               .caller_driven = hooks && hooks->caller_driven,
-                               .whole_turns = hooks && hooks->whole_turns,
-                               .seed = hooks ? hooks->seed : 1,
-                               .interrupt_one_in = hooks ? hooks->interrupt_one_in : 0,
-                               .clock = hooks ? hooks->clock : nullptr,
-                               .disk = disk,
-                               .steps = options.steps,
-                               .offload_threads = options.offload_threads,
-                               .executors = options.executors,
-                               .begun_max = options.user_threads_max,
-                               .packets_max = options.packets_max,
-                               .packet_policy = options.packet_policy,
-                               .policy = {}};
-    if (hooks && hooks->random_schedule)
-        ro.policy = [seed = hooks->seed](uint32_t worker) {
-            return threads::make_random_policy(seed * 64 + worker);
-        };
-    return ro;
-}
-
-}  // namespace
 
 // Objects, from the bottom up. Nothing runs yet.
 Result<void> Engine::build(std::string_view path, bool fresh) {

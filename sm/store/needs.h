@@ -1,7 +1,7 @@
 // needs.h - walks to the records that transactions have announced, before they use them.
 //
 // Concepts   The needs of one transaction, or of a team of transactions that have not begun, are
-//            walked in groups of sixteen keys (sm/btree/key_walk.h). What is found goes to the
+//            walked in groups of sixteen keys (sm/btree/btree_key_walk.h). What is found goes to the
 //            transaction's places (sm/core/places.h). Needs only cost time if they are wrong.
 // Blocking   Starts page reads; waits for nothing.
 // Source     The team at begin: S. Harizopoulos, "Staged Database Systems", 2005, section 5.3,
@@ -9,7 +9,7 @@
 #pragma once
 
 #include <lockstep/need.h>
-#include "sm/btree/key_walk.h"
+#include "sm/btree/btree_key_walk.h"
 #include "sm/core/places.h"
 #include "sm/store/engine.h"
 

@@ -206,11 +206,13 @@
     X(split_without_parent, sm_btree_test, \
       "a split's record lacks the separator's place in the parent") \
     X(place_unchecked, sm_needs_test, "an announced place counts whatever leaf is there now") \
-    X(place_of_another_key, sm_needs_test, "an operation takes the place of the next announced key") \
+    X(place_of_another_key, sm_needs_test, \
+      "an operation takes the place of the next announced key") \
     X(completion_never_ends, sm_needs_test, \
       "a thread that ran a transaction to completion never joins a team again") \
     X(need_of_another_store, sm_needs_test, "an announced index may be another store's") \
-    X(lone_need_not_read, sm_needs_test, "a single announced page that is not in memory is not read") \
+    X(lone_need_not_read, sm_needs_test, \
+      "a single announced page that is not in memory is not read") \
     X(ctx_in_completion, sm_needs_test, \
       "a transaction that should run to completion passes the CPU on at points") \
     X(hint_outlives_leaf, sm_btree_stale_leaf_test, \

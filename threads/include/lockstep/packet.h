@@ -27,7 +27,8 @@ namespace threads {
 class Admission;
 class Executors;
 
-// A byte that one thread writes and others read. <atomic> would add much to what includes this file.
+// A byte that one thread writes and others read. <atomic> would add much to what includes this
+// file.
 class SharedByte {
 public:
     explicit SharedByte(uint8_t value) : value_(value) {}

@@ -1,4 +1,4 @@
-// key_walk.h - the walk of many keys to their leaves and records, in step, in any indexes.
+// btree_key_walk.h - the walk of many keys to their leaves and records, in step, in any indexes.
 //
 // Concepts   Each step runs for all keys before the next one. It prefetches the memory that the
 //            next step touches: level-1 nodes; latch words of leaves; leaves; records. So the

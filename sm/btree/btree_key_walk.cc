@@ -1,5 +1,5 @@
-// key_walk.cc - the steps of a walk.
-#include "sm/btree/key_walk.h"
+// btree_key_walk.cc - the steps of a walk.
+#include "sm/btree/btree_key_walk.h"
 
 #include "sm/btree/btree_impl.h"
 #include "threads/base/hints.h"
