@@ -2,11 +2,11 @@
 // overlap.
 //
 // Concepts   Keys are taken in groups, which a walk (btree_key_walk.h) takes to their leaves and
-//            records. As in btree_fetch.cc the walk to the leaves comes before the locks, and counts only if
-//            its path is unchanged afterwards. The leaf's version is taken under the locks. The
-//            level-1 node above it is validated after that, so it was the right leaf then. At
-//            read_committed no lock is taken: the look at the lock table comes between the leaf's
-//            version and the read (LM-9).
+//            records. As in btree_fetch.cc the walk to the leaves comes before the locks, and
+//            counts only if its path is unchanged afterwards. The leaf's version is taken under the
+//            locks. The level-1 node above it is validated after that, so it was the right leaf
+//            then. At read_committed no lock is taken: the look at the lock table comes between the
+//            leaf's version and the read (LM-9).
 //            A key that the transaction has announced is at its place already (places.h).
 //            Exceptions are read again alone: a long key, a page that changed or is not in memory,
 //            a large value.

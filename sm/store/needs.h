@@ -1,8 +1,8 @@
 // needs.h - walks to the records that transactions have announced, before they use them.
 //
 // Concepts   The needs of one transaction, or of a team of transactions that have not begun, are
-//            walked in groups of sixteen keys (sm/btree/btree_key_walk.h). What is found goes to the
-//            transaction's places (sm/core/places.h). Needs only cost time if they are wrong.
+//            walked in groups of sixteen keys (sm/btree/btree_key_walk.h). What is found goes to
+//            the transaction's places (sm/core/places.h). Needs only cost time if they are wrong.
 // Blocking   Starts page reads; waits for nothing.
 // Source     The team at begin: S. Harizopoulos, "Staged Database Systems", 2005, section 5.3,
 //            with one walk for all members in place of a switch at each miss.

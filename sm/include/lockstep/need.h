@@ -1,8 +1,9 @@
 // need.h - what a transaction will use, told before it uses it.
 //
 // Concepts   The store walks to the records of many needs at once, so that their cache misses and
-//            page reads overlap (Txn::will_need, Packet::announce). It locks nothing and reads nothing
-//            for the caller. The operation that comes later finds its place without a search.
+//            page reads overlap (Txn::will_need, Packet::announce). It locks nothing and reads
+//            nothing for the caller. The operation that comes later finds its place without a
+//            search.
 //            Needs are hints. A wrong, missing or useless one costs time only: a key that does not
 //            exist, an index that was dropped or is another store's, a key above 48 bytes.
 //            A walk takes the first 64 needs of a transaction and ignores the rest.
