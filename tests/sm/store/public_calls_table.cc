@@ -1,6 +1,7 @@
 // public_calls_table.cc - one line for each public call of stores, transactions and objects: its
 // name as in the header, whether it may wait, and how it is made.
 #include <algorithm>
+#include <memory>
 #include <span>
 
 #include <lockstep/need.h>
