@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include <lockstep/standard.h>  // keep: it refuses older standards
+
 namespace lockstep {
 
 // fifo: in the order in which they were submitted, or came due. priority: higher priorities first
