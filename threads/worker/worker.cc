@@ -305,7 +305,8 @@ void Worker::kick() {
 }
 
 void Worker::sleep() {
-    DCHECK(worker_local.worker == this && nothing_to_run());
+    DCHECK(worker_local.worker == this && pending_ == nullptr && none_ready());
+    DCHECK(!teams_->any_waiting());  // a packet may come at any moment
     if (steal_packets()) return;
     const Nanos again = executors_.look_again(clock().now());
     if (again == 0) return;
