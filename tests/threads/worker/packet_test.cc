@@ -417,7 +417,7 @@ TEST(PacketWorkers, StopRunsAll) {
     for (int round = 0; round < 20; ++round) {
         auto runtime = *Runtime::start({.workers = 2});
         Works works;
-        std::atomic<int> ran{0}, refused{0};
+        std::atomic<int> ran{0};
         for (int n = 0; n < 40; ++n) {
             Work& work = works.add([&, n] {
                 if (n % 5 == 0) sleep_until(now() + 50 * kMicrosecond);
