@@ -407,7 +407,7 @@ void Steps::ctx_slow(Steps& steps, unsigned point, Thread& self) {
         ++steps.ctx_stats_.off[point];
     } else if (self.next == &self) {
         ++steps.ctx_stats_.alone[point];
-    } else if (self.to_completion) {
+    } else if (self.to_completion && !MUTANT(ctx_in_completion)) {
         ++steps.ctx_stats_.alone[point];
     } else if ((self.latch_depth & steps.latch_mask_) != 0) {
         ++steps.ctx_stats_.latched[point];
