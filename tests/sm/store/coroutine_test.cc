@@ -71,7 +71,7 @@ protected:
 static_assert(sizeof(Resume) == sizeof(void*) && std::is_trivially_copyable_v<Resume>);
 
 // The first transaction goes on when `suspended` is set: behind the return of this call.
-Detached write_and_read(Store& store, Event& suspended, std::atomic<int>& ended) {
+Detached write_and_read(Store& store, threads::Event& suspended, std::atomic<int>& ended) {
     const auto written = co_await store.spawn([&](Txn& txn) -> Result<void> {
         suspended.wait();
         return TRY(store.index("i")).put(txn, "k", "v");
@@ -95,7 +95,7 @@ Detached write_and_read(Store& store, Event& suspended, std::atomic<int>& ended)
 TEST_F(CoroutineTest, ResumesOnAWorker) {
     Store store = open("db");
     make(store, "i", "h");
-    Event suspended;
+    threads::Event suspended;
     write_and_read(store, suspended, ended);
     suspended.set();
     await([&] { return ended == 1; });
