@@ -107,6 +107,8 @@ bool BTreeCursor::find_again(Position& pos) {
 inline Result<bool> BTreeCursor::seek(const SearchKey& key, Side side, unsigned tries,
                                       Position& pos, SharedPage& hold) {
     if (tries < kOptimisticTries) {
+        if (local_of(txn_).places != nullptr && side == Side::covering && tries == 0) [[unlikely]]
+            if (tree_.try_place(txn_, key, pos)) return true;
         TRY(tree_.descend(key, side, 0, pos));
         return true;
     }

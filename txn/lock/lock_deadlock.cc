@@ -138,6 +138,7 @@ bool Searcher::confirm(CycleRecord& record) {
                                .name = name,
                                .object = node.owner->waits_in,
                                .wanted = node.request->wanted,
+                               .place = node.owner->place ? *node.owner->place : LockPlace{},
                                .blocker = Blocker(at, queued, start_.wait_began)};
             if (next.nested) record.lines[i].blocker.inner = next.owner->txn;
             return false;
