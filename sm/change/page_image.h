@@ -9,7 +9,7 @@
 //                 next_part()]
 //            PI-2 A packed image that does not give back the logged bytes is corrupt_log. No byte
 //                 outside the page is touched, whatever the block holds. [checked: bring_image()]
-//            PI-3 Only a store whose superblock has version 3 holds packed images.
+//            PI-3 Only a store whose superblock has version 3 or more holds packed images.
 // Source     https://github.com/lz4/lz4/blob/dev/doc/lz4_Block_format.md
 #pragma once
 

@@ -106,6 +106,8 @@
     X(removed_ghost_not_noted, sm_durable_reader_test, \
       "with a ghost, the note of the commit that erased it is lost") \
     X(log_checksum_unread, txn_log_crash_test, "a log record is accepted whatever its checksum") \
+    X(log_checksum_before_4_refused, sm_packed_image_test, \
+      "a long record of an older format is refused, so recovery ends in front of it") \
     X(log_checksum_without_lsn, txn_log_checksum_test, \
       "a record validates at any position in the log") \
     X(mark_ahead, txn_log_crash_test, \

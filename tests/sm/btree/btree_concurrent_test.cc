@@ -92,7 +92,7 @@ TEST_P(BTreeConcurrentTest, TransfersKeepTheSum) {
                 });
         });
     store.on_threads(threads);
-    store.on_thread([&] { TestTree::sound(*tree); });
+    store.on_thread([&] { tree.sound(); });
     EXPECT_EQ(store->locks->verify(), "");
 }
 
@@ -162,7 +162,7 @@ TEST_P(BTreeConcurrentTest, NoPhantomsInSerializableScans) {
         }
     });
     store.on_threads(threads);
-    store.on_thread([&] { TestTree::sound(*tree); });
+    store.on_thread([&] { tree.sound(); });
     EXPECT_EQ(store->locks->verify(), "");
 }
 
@@ -201,7 +201,7 @@ TEST_P(BTreeConcurrentTest, NoPhantomsAboveABackwardScan) {
             }
         });
     store.on_threads(threads);
-    store.on_thread([&] { TestTree::sound(*tree); });
+    store.on_thread([&] { tree.sound(); });
 }
 
 // A key that was not found stays away; a key that was found stays.
@@ -295,7 +295,7 @@ TEST_P(BTreeConcurrentTest, EachThreadFindsItsOwnRecords) {
         store.commit(txn);
         EXPECT_EQ(found, expected);
         ASSERT_OK(store->ghosts->run_once());
-        EXPECT_EQ(TestTree::sound(*tree).records, expected.size());
+        EXPECT_EQ(tree.sound().records, expected.size());
     });
     EXPECT_EQ(store->locks->verify(), "");
 }

@@ -90,7 +90,7 @@ TEST_F(BTreeCursorTest, SurvivesOwnChangesAndSplits) {
         EXPECT_EQ(expected, 2000u);
         EXPECT_GT(tree->stats().splits.load(), 10u);
         store.commit(txn);
-        TestTree::sound(*tree);
+        tree.sound();
     });
 }
 

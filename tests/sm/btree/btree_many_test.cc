@@ -142,7 +142,7 @@ TEST_F(BTreeManyTest, PlacesLeadToTheRecordWhereverItIs) {
         }
         look(txn, map, keys);
     });
-    store.on_thread([&] { TestTree::sound(*tree); });
+    store.on_thread([&] { tree.sound(); });
 }
 
 TEST_F(BTreeManyTest, WhatIsMissingIsLockedToo) {
@@ -230,7 +230,7 @@ TEST_F(BTreeManyTest, SumsStayWhileEverythingMoves) {
         } while (writing.load() > 0);
     };
     store.on_threads({writer, reader, writer, reader, writer});
-    store.on_thread([&] { TestTree::sound(*tree); });
+    store.on_thread([&] { tree.sound(); });
 }
 
 }  // namespace

@@ -17,7 +17,7 @@ public:
     void run(int transactions) {
         for (int i = 0; i < transactions && !::testing::Test::HasFatalFailure(); ++i)
             one_transaction();
-        TestTree::sound(tree_);
+        TestTree::sound(store_, tree_);
         const auto report = tree_.verify();
         ASSERT_OK(report);
         ASSERT_EQ(report->records, committed_.size());
@@ -74,7 +74,7 @@ private:
             store_.abort(*txn_);
         }
         if (rng_.chance(0.3)) ASSERT_OK(store_->ghosts->run_once());
-        if (rng_.chance(0.02)) TestTree::sound(tree_);
+        if (rng_.chance(0.02)) TestTree::sound(store_, tree_);
     }
 
     void one_step() {

@@ -119,7 +119,7 @@ TEST_F(BTreeModifyTest, GroupsAgreeWithAMap) {
         compare(reader);
         store.commit(reader);
     });
-    TestTree::sound(*tree);
+    store.on_thread([&] { tree.sound(); });
 }
 
 // Rows of one leaf and of many are one record of the log; what stays the same is none.
@@ -198,7 +198,7 @@ TEST_F(BTreeModifyTest, RecordsThatMoveMeanwhileAreFoundAgain) {
             store.commit(reader);
         }
     });
-    TestTree::sound(*tree);
+    store.on_thread([&] { tree.sound(); });
 }
 
 TEST_F(BTreeModifyTest, WhatIsMissingOrOutsideIsNotChanged) {

@@ -60,7 +60,7 @@ protected:
             100);
     }
     void expect_content(uint64_t records) {
-        store_.on_thread([&] { EXPECT_EQ(TestTree::sound(*tree_).records, records); });
+        store_.on_thread([&] { EXPECT_EQ(tree_.sound().records, records); });
     }
 
     TestEngine store_;

@@ -71,7 +71,7 @@ TEST_F(BTreeTest, FetchInsertUpdatePatchErase) {
         ASSERT_OK(tree->insert(txn, "", "the empty key"));
         EXPECT_EQ(TestTree::get(*tree, txn, ""), "the empty key");
     });
-    store.on_thread([&] { EXPECT_EQ(TestTree::sound(*tree).records, 2u); });
+    store.on_thread([&] { EXPECT_EQ(tree.sound().records, 2u); });
 }
 
 TEST_F(BTreeTest, FixedBufferGetsWhatFitsAndTheFullLength) {
@@ -115,7 +115,7 @@ TEST_F(BTreeTest, LimitsAreErrorsThatNameTheThing) {
 TEST_F(BTreeTest, AscendingInsertsLeaveFullLeaves) {
     fill(20000, 1, 100);
     store.on_thread([&] {
-        const auto report = TestTree::sound(*tree);
+        const auto report = tree.sound();
         EXPECT_EQ(report.records, 20000u);
         const double fill_grade =
             static_cast<double>(report.bytes_used) /
@@ -134,7 +134,7 @@ TEST_F(BTreeTest, InterleavedRunsLeaveFullLeaves) {
                                            std::string(50, 'v')));
         });
     store.on_thread([&] {
-        const auto report = TestTree::sound(*tree);
+        const auto report = tree.sound();
         EXPECT_EQ(report.records, 45000u);
         const double fill_grade =
             static_cast<double>(report.bytes_used) /
@@ -156,7 +156,7 @@ TEST_F(BTreeTest, LongKeysSplitInnerNodesToSeveralLevels) {
         EXPECT_EQ(all(txn), model);
         EXPECT_EQ(all(txn, true), model);
     });
-    store.on_thread([&] { EXPECT_GE(TestTree::sound(*tree).levels, 3u); });
+    store.on_thread([&] { EXPECT_GE(tree.sound().levels, 3u); });
 }
 
 TEST_F(BTreeTest, OverflowValuesOfAllSizes) {
@@ -179,7 +179,7 @@ TEST_F(BTreeTest, OverflowValuesOfAllSizes) {
         EXPECT_EQ(all(txn), model);
         for (const auto& [key, value] : model) EXPECT_EQ(TestTree::get(*tree, txn, key), value);
     });
-    store.on_thread([&] { EXPECT_GT(TestTree::sound(*tree).pages_overflow, 40u); });
+    store.on_thread([&] { EXPECT_GT(tree.sound().pages_overflow, 40u); });
 }
 
 TEST_F(BTreeTest, PagesOfOldOverflowChainsAreFreedAfterTheEnd) {
@@ -206,7 +206,7 @@ TEST_F(BTreeTest, PagesOfOldOverflowChainsAreFreedAfterTheEnd) {
     });
     store.on_thread([&] {
         ASSERT_OK(store->ghosts->run_once());
-        EXPECT_EQ(TestTree::sound(*tree).pages_overflow, 0u);
+        EXPECT_EQ(tree.sound().pages_overflow, 0u);
         EXPECT_LT(store->space->pages_used(), used - 10);
     });
 }
@@ -214,7 +214,7 @@ TEST_F(BTreeTest, PagesOfOldOverflowChainsAreFreedAfterTheEnd) {
 TEST_F(BTreeTest, CleanedGhostsMergeLeavesUntilOnlyTheRootIsLeft) {
     fill(5000, 1, 100);
     uint64_t levels = 0;
-    store.on_thread([&] { levels = TestTree::sound(*tree).levels; });
+    store.on_thread([&] { levels = tree.sound().levels; });
     EXPECT_GE(levels, 2u);
     in_txn([&](txn::Transaction& txn) {
         for (uint64_t i = 0; i < 5000; ++i) ASSERT_TRUE(*tree->erase(txn, number_key(i)));
@@ -222,7 +222,7 @@ TEST_F(BTreeTest, CleanedGhostsMergeLeavesUntilOnlyTheRootIsLeft) {
     store.on_thread([&] {
         for (int pass = 0; pass < 4; ++pass)
             for (uint64_t i = 0; i < 5000; i += 7) ASSERT_OK(tree->clean_leaf(number_key(i)));
-        const auto report = TestTree::sound(*tree);
+        const auto report = tree.sound();
         EXPECT_EQ(report.records, 0u);
         EXPECT_EQ(report.ghosts, 0u);
         EXPECT_EQ(report.levels, 1u);
@@ -230,7 +230,7 @@ TEST_F(BTreeTest, CleanedGhostsMergeLeavesUntilOnlyTheRootIsLeft) {
         EXPECT_GT(tree->stats().merges.load(), 10u);
     });
     fill(3000);
-    store.on_thread([&] { EXPECT_EQ(TestTree::sound(*tree).records, 3000u); });
+    store.on_thread([&] { EXPECT_EQ(tree.sound().records, 3000u); });
 }
 
 TEST_F(BTreeTest, LockedGhostsStay) {
@@ -290,7 +290,7 @@ TEST_F(BTreeTest, InsertUsesTheRoomOfGhostsBeforeItSplits) {
         EXPECT_TRUE(TestTree::get(*tree, reader, number_key((n - 1) * 10)));
         EXPECT_TRUE(TestTree::get(*tree, reader, number_key((n - 2) * 10)));
         store.commit(reader);
-        EXPECT_EQ(TestTree::sound(*tree).records, 3 * n + 2);
+        EXPECT_EQ(tree.sound().records, 3 * n + 2);
     });
 }
 
@@ -316,10 +316,10 @@ TEST_F(BTreeTest, BulkLoadOfAllSizesAndItsRollback) {
                         return true;
                     },
                     90));
-                ASSERT_EQ(TestTree::sound(*loaded).records, n);
+                ASSERT_EQ(loaded.sound().records, n);
                 keep ? store.commit(txn) : store.abort(txn);
                 if (keep) continue;
-                ASSERT_EQ(TestTree::sound(*loaded).records, 0u);
+                ASSERT_EQ(loaded.sound().records, 0u);
                 EXPECT_EQ(store->space->pages_used(), used);
             }
             auto& txn = store.begin();
@@ -329,7 +329,7 @@ TEST_F(BTreeTest, BulkLoadOfAllSizesAndItsRollback) {
                 ASSERT_OK(loaded->insert(txn, number_key(i * 3 + 1), "between"));
             }
             store.commit(txn);
-            TestTree::sound(*loaded);
+            loaded.sound();
         });
     }
 }
@@ -351,7 +351,7 @@ TEST_F(BTreeTest, BulkLoadRefusesDisorderAndFullTrees) {
         i = 0;
         EXPECT_EQ(tree->bulk_load(txn, next, 90).error().code, ErrorCode::bad_argument);
         store.commit(txn);
-        EXPECT_EQ(TestTree::sound(*tree).records, 1u);
+        EXPECT_EQ(tree.sound().records, 1u);
     });
 }
 

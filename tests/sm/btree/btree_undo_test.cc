@@ -55,8 +55,8 @@ TEST_F(BTreeUndoTest, EachKindOfChangeIsUndone) {
         EXPECT_EQ(contents(*tree, after), before);
         store.commit(after);
         ASSERT_OK(store->ghosts->run_once());
-        EXPECT_EQ(TestTree::sound(*tree).ghosts, 0u);
-        EXPECT_EQ(TestTree::sound(*tree).pages_overflow, 4u);
+        EXPECT_EQ(tree.sound().ghosts, 0u);
+        EXPECT_EQ(tree.sound().pages_overflow, 4u);
     });
 }
 
@@ -83,7 +83,7 @@ TEST_F(BTreeUndoTest, UndoOfAShrinkingUpdateMakesRoomBySplitting) {
         for (int i = 0; i < 4; ++i)
             EXPECT_EQ(TestTree::get(*tree, after, "k" + std::to_string(i)), std::string(1900, 'a'));
         store.commit(after);
-        EXPECT_EQ(TestTree::sound(*tree).records, 44u);
+        EXPECT_EQ(tree.sound().records, 44u);
     });
 }
 
@@ -100,7 +100,7 @@ TEST_F(BTreeUndoTest, RecordsThatSplitsMovedAreFoundByKey) {
         auto& after = store.begin();
         EXPECT_EQ(contents(*tree, after).size(), 4950u);
         store.commit(after);
-        TestTree::sound(*tree);
+        tree.sound();
     });
 }
 
@@ -128,7 +128,7 @@ TEST_F(BTreeUndoTest, RedoGivesTheSamePages) {
             rng.chance(0.7) ? store.commit(txn) : store.abort(txn);
             if (t % 10 == 0) ASSERT_OK(store->ghosts->run_once());
         }
-        const auto report = TestTree::sound(*tree);
+        const auto report = tree.sound();
         std::map<PageId, std::unique_ptr<Page>> redone;
         std::string buffer;
         for (Lsn at = store->log->start(); at < store->log->tail();) {

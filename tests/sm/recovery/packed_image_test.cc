@@ -1,7 +1,9 @@
 // labels: sim
 // packed_image_test.cc - a store whose log has packed page images: how much log they save, what a
 // restart makes of them, and which format versions are opened.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <xxhash.h>
 
 #include <string>
 
@@ -9,6 +11,7 @@
 #include "sm/change/log_kinds.h"
 #include "tests/sim_store.h"
 #include "tests/sm/store_crash_util.h"
+#include "txn/log/log_checksum.h"
 
 namespace lockstep {
 namespace {
@@ -136,12 +139,13 @@ void set_version(SimDisk& disk, sm::Superblock block, uint32_t version) {
     for (int copy = 0; copy < 2; ++copy) ASSERT_OK(sm::write_superblock(disk, *file, block));
     disk.close(*file);
 }
-uint32_t version_of(SimDisk& disk) {
+sm::Superblock superblock_of(SimDisk& disk) {
     const auto file = disk.open("/store/data", 0);
     const auto block = sm::read_superblock(disk, *file);
     disk.close(*file);
-    return block ? block->version : 0;
+    return block.value_or(sm::Superblock{});
 }
+uint32_t version_of(SimDisk& disk) { return superblock_of(disk).version; }
 
 // PI-3, SB-2. An older store is opened; its version rises with the first open for writing.
 TEST(PackedImages, FormatVersions) {
@@ -156,14 +160,7 @@ TEST(PackedImages, FormatVersions) {
         });
         ASSERT_OK(store.close());
     }
-    {
-        const auto file = disk.open("/store/data", 0);
-        ASSERT_OK(file);
-        const auto read = sm::read_superblock(disk, *file);
-        ASSERT_OK(read);
-        block = *read;
-        disk.close(*file);
-    }
+    block = superblock_of(disk);
     EXPECT_EQ(block.version, sm::kFormatVersion);
     for (const uint32_t unknown : {sm::kFormatVersionOldest - 1, sm::kFormatVersion + 1}) {
         set_version(disk, block, unknown);
@@ -191,6 +188,83 @@ TEST(PackedImages, FormatVersions) {
     });
     ASSERT_OK(store.close());
     EXPECT_EQ(version_of(disk), sm::kFormatVersion);
+}
+
+// The disk's log as an older program has written it: long records, above 1 KB, have an XXH3.
+class OldChecksums {
+public:
+    OldChecksums(SimDisk& disk, const sm::Superblock& block) : disk_(disk), block_(block) {}
+
+    // From the log's begin to its end. Returns the number of long records.
+    int write() {
+        int n = 0;
+        std::string record;
+        for (uint64_t at = block_.log_start; valid_record(at, record); at += record.size()) {
+            if (record.size() <= txn::kCrcBytesMax) continue;
+            ++n;
+            auto* header = reinterpret_cast<txn::LogRecordHeader*>(record.data());
+            const uint64_t seed = at + header->bytes * 0x9e3779b97f4a7c15ull;
+            header->checksum = static_cast<uint32_t>(
+                XXH3_64bits_withSeed(record.data() + 8, record.size() - 8, seed));
+            transfer(at, record.data(), record.size(), true);
+        }
+        return n;
+    }
+
+private:
+    bool valid_record(uint64_t lsn, std::string& record) {
+        txn::LogRecordHeader header{};
+        if (!transfer(lsn, reinterpret_cast<char*>(&header), sizeof header, false) ||
+            !txn::log_size_plausible(header.bytes))
+            return false;
+        record.resize(header.bytes);
+        return transfer(lsn, record.data(), record.size(), false) &&
+               txn::log_record_valid(reinterpret_cast<txn::LogRecordHeader*>(record.data()),
+                                     record.size(), Lsn{lsn});
+    }
+    bool transfer(uint64_t lsn, char* bytes, size_t count, bool write) {
+        while (count > 0) {
+            const uint64_t offset = lsn % block_.log_segment_bytes;
+            const size_t n = std::min<size_t>(count, block_.log_segment_bytes - offset);
+            const auto name = fmt::format("/store/log.{:08}", lsn / block_.log_segment_bytes);
+            if (!disk_.exists(name)) return false;
+            const auto file = disk_.open(name, 0);
+            if (!file) return false;
+            const bool done = write ? disk_.write_now(*file, offset, bytes, n).has_value()
+                                    : disk_.read_now(*file, offset, bytes, n).value_or(0) == n;
+            disk_.close(*file);
+            if (!done) return false;
+            lsn += n, bytes += n, count -= n;
+        }
+        return true;
+    }
+
+    SimDisk& disk_;
+    const sm::Superblock block_;
+};
+
+// A store of each older version that was not closed is recovered from its own log.
+TEST(PackedImages, TheLogOfAnOlderVersionIsRead) {
+    for (uint32_t version = sm::kFormatVersionOldest; version < sm::kFormatVersion; ++version) {
+        SCOPED_TRACE(version);
+        SimDisk disk({.seed = 5});
+        SimStore store(disk);
+        ASSERT_OK(store.open());
+        store.on_thread([&] {
+            fill(*store);
+            change(*store, "moved");
+        });
+        const auto left = disk.image(3, SimCrash::drop_unsynced);
+        store.abandon();
+        const sm::Superblock block = superblock_of(*left);
+        EXPECT_GT(OldChecksums(*left, block).write(), kRows / kEach);
+        set_version(*left, block, version);
+        SimStore again(*left);
+        ASSERT_OK(again.open());
+        EXPECT_EQ(version_of(*left), sm::kFormatVersion);
+        again.on_thread([&] { expect_rows(*again, "moved"); });
+        ASSERT_OK(again.close());
+    }
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include "txn/log/log_checksum.h"
 
 #include <gtest/gtest.h>
+#include <xxhash.h>
 
 #include <vector>
 
@@ -63,6 +64,22 @@ TEST(LogChecksum, ChangesWithBytesLengthAndPlace) {
             ASSERT_NE(log_checksum(header, bytes, Lsn{4096}), header->checksum) << at;
             raw[at] ^= 0x10;
         }
+    }
+}
+
+// Format versions 2 and 3 gave long records an XXH3. A reader takes both, and no other.
+TEST(LogChecksum, LongRecordsOfOlderVersionsAreTaken) {
+    for (const uint32_t bytes : {kCrcBytesMax, kCrcBytesMax + 8, 9000u}) {
+        std::vector<uint64_t> memory(bytes / 8, 0x5555555555555555ull);
+        auto* header = reinterpret_cast<LogRecordHeader*>(memory.data());
+        header->bytes = bytes;
+        header->kind = 7;
+        header->checksum = static_cast<uint32_t>(XXH3_64bits_withSeed(
+            memory.data() + 1, bytes - 8, 4096 + bytes * 0x9e3779b97f4a7c15ull));
+        EXPECT_EQ(log_record_valid(header, bytes, Lsn{4096}), bytes > kCrcBytesMax);
+        EXPECT_FALSE(log_record_valid(header, bytes, Lsn{8192}));
+        memory.back() ^= 1;
+        EXPECT_FALSE(log_record_valid(header, bytes, Lsn{4096}));
     }
 }
 
