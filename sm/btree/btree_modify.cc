@@ -75,7 +75,7 @@ Result<bool> BTree::modify(txn::Transaction& txn, Slice key, ValueOut& out, Chan
     const txn::LockName name = wanted.lock_name(id_);
     Position pos;
     bool located;
-    if (in_uncached_team()) {
+    if (in_uncached_team(txn)) {
         located = TRY(find_and_lock_in_team(txn, wanted, name, pos));
     } else {
         env_.locks->prefetch(name);

@@ -13,6 +13,18 @@
 
 namespace lockstep::threads {
 
+#if defined(__SANITIZE_ADDRESS__)
+inline constexpr bool kBlocksAreKept = false;
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+inline constexpr bool kBlocksAreKept = false;
+#else
+inline constexpr bool kBlocksAreKept = true;
+#endif
+#else
+inline constexpr bool kBlocksAreKept = true;
+#endif
+
 class SpareBlocks {
 public:
     static constexpr size_t kBytes = 5 * 1024;
@@ -33,12 +45,8 @@ public:
     }
     // Keeps the block, or frees it. `to` may be null.
     static void give(SpareBlocks* to, void* block) {
-#ifndef __SANITIZE_ADDRESS__
-        if (to != nullptr && to->kept_ < kKeptMax) [[likely]]
+        if (kBlocksAreKept && to != nullptr && to->kept_ < kKeptMax) [[likely]]
             return to->push(block);
-#else
-        (void)to;
-#endif
         ::operator delete(block);
     }
     uint32_t kept() const { return kept_; }

@@ -355,6 +355,32 @@ TEST_F(BTreeTest, BulkLoadRefusesDisorderAndFullTrees) {
     });
 }
 
+// The ghost cleaner merges leaves while a check waits for pages that the pool does not hold.
+// TestTree::sound() must hold it still, because BTree::verify() demands a quiet tree.
+TEST(BTreeCheck, TheGhostCleanerHoldsStill) {
+    Options options = small_options();
+    options.pool_bytes = 4 << 20;
+    TestEngine store(options);
+    TestTree tree(store);
+    constexpr uint64_t kKeys = 12'000;
+    store.on_thread([&] {
+        auto& load = store.begin();
+        for (uint64_t n = 0; n < kKeys; ++n)
+            ASSERT_OK(tree->insert(load, number_key(n), std::string(1000, 'v')));
+        store.commit(load);
+        for (uint64_t round = 0; round < 3; ++round) {
+            auto& txn = store.begin();
+            for (uint64_t n = 0; n < kKeys; ++n)
+                if (n % 4 == round) ASSERT_TRUE(*tree->erase(txn, number_key(n)));
+            store.commit(txn);
+            for (int check = 0; check < 5; ++check) tree.sound();
+        }
+        ASSERT_OK(store->ghosts->run_once());
+        EXPECT_EQ(tree.sound().records, kKeys / 4);
+        EXPECT_GT(tree->stats().merges.load(), 100u);
+    });
+}
+
 TEST_F(BTreeTest, DestroyGivesAllPagesBack) {
     uint64_t before = 0;
     store.on_thread([&] { before = store->space->pages_used(); });
