@@ -144,7 +144,10 @@ private:
             case 1: use(index_.get(txn, k, std::span(buffer), access())); break;
             case 2: use(index_.insert(txn, k, value())); break;
             case 3: use(index_.update(txn, k, value())); break;
-            case 4: use(index_.patch(txn, k, in_.byte(), value())); break;
+            case 4:
+                if (what & 0x80) modify(txn, k);
+                else use(index_.patch(txn, k, in_.byte(), value()));
+                break;
             case 5: use(index_.erase(txn, k)); break;
             case 6:
                 use(store_.bulk_load(txn, index_, [&](Slice& a, Slice& b) {
@@ -155,6 +158,25 @@ private:
                 break;
             default: use(index_.put(txn, k, value())); break;
         }
+    }
+    // Ranges that lie within the value, or not.
+    void modify(Txn& txn, const std::string& first) {
+        const std::string keys[] = {first, key(), key(), key()};
+        std::byte buffers[4][8];
+        Lookup rows[4];
+        for (size_t i = 0; i < 4; ++i) {
+            rows[i].key = keys[i];
+            rows[i].buffer = buffers[i];
+        }
+        const auto change = [&](size_t, std::span<std::byte> value) -> ByteRange {
+            for (std::byte& b : value) b = static_cast<std::byte>(in_.byte());
+            const size_t offset = in_.byte() % 9;
+            return {offset, in_.byte() % 9u};
+        };
+        if (in_.byte() & 1) use(index_.modify_many(txn, rows, change));
+        else
+            use(index_.modify(txn, first, buffers[0],
+                              [&](std::span<std::byte> value) { return change(0, value); }));
     }
     void heap(Txn& txn) {
         std::string text;
