@@ -1,9 +1,9 @@
 // delivery.cc - the Delivery transaction (clause 2.7): the oldest undelivered order of each
 // district.
 //
-// Operations  per district: scan NO, one step (X); delete NO. Then per order: modify O; scan OL
-//             (X), update each. Then per order: modify C. Each of the three rounds learns the keys
-//             of the next one and announces them.
+// Operations  per district: scan NO, one step (X); delete NO. Then per order: modify O; scan OL (X),
+//             update each. Then per order: modify C. Each of the three rounds learns the keys of the
+//             next one and announces them.
 #include <lockstep/need.h>
 #include "threads/base/try.h"
 #include "tpcc/transactions.h"
