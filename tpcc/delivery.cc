@@ -1,9 +1,9 @@
 // delivery.cc - the Delivery transaction (clause 2.7): the oldest undelivered order of each
 // district.
 //
-// Operations  per district: scan NO, one step (X); delete NO. Then per order: modify O; scan OL (X),
-//             update each. Then per order: modify C. Each of the three rounds learns the keys of the
-//             next one and announces them.
+// Operations  per district: scan NO, one step (X); delete NO. Then per order: fetch O (X), update
+//             O; scan OL (X), update each. Then per order: fetch C (X), update C. Each of the three
+//             rounds learns the keys of the next one and announces them.
 #include <lockstep/need.h>
 #include "threads/base/try.h"
 #include "tpcc/transactions.h"
@@ -76,11 +76,9 @@ Result<void> deliver_order(Database& db, Txn& txn, const DeliveryInput& in, Time
                            Delivered& of) {
     const RowKey key = order_key(in.w, of.d, of.o_id);
     OrderRecord order;
-    const auto carry = [&] {
-        order.carrier_id = in.carrier_id;
-        return true;
-    };
-    TRY(modify_row(db, db.orders, txn, key, order, 0, sizeof(order.carrier_id), "orders", carry));
+    TRY(fetch(db.orders, txn, key, order, "orders", Access::write));
+    order.carrier_id = in.carrier_id;
+    TRY(patch_row(db.orders, txn, key, order, 0, sizeof(order.carrier_id), "orders"));
     of.c_id = order.c_id;
     of.sum = TRY(deliver_lines(db, txn, in.w, of.d, of.o_id, now));
     return {};
@@ -88,15 +86,13 @@ Result<void> deliver_order(Database& db, Txn& txn, const DeliveryInput& in, Time
 
 Result<void> charge_customer(Database& db, Txn& txn, uint32_t w, const Delivered& of) {
     const RowKey key = customer_key(w, of.d, of.c_id);
-    constexpr size_t kChanged = offsetof(CustomerRecord, discount);
     CustomerRecord customer;
-    const auto charge = [&] {
-        customer.balance += of.sum;
-        customer.delivery_cnt += 1;
-        return true;
-    };
-    return modify_row(db, db.customer, txn, key, customer, 0, kChanged, "customer", charge,
-                      kChanged);
+    TRY(fetch(db.customer, txn, key, customer, "customer", Access::write,
+              offsetof(CustomerRecord, discount)));
+    customer.balance += of.sum;
+    customer.delivery_cnt += 1;
+    return patch_row(db.customer, txn, key, customer, 0, offsetof(CustomerRecord, discount),
+                     "customer");
 }
 
 }  // namespace

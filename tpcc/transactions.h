@@ -91,25 +91,24 @@ Result<void> patch_row(const Index& index, Txn& txn, const RowKey& key, const R&
     return {};
 }
 
-// Fetches the first `bytes` of a row that must exist into `record`, calls change(), and stores the
-// row's bytes [from, to) if change() returns true. It must change no other bytes of the row.
+// Fetches a row that must exist into `record`, calls change(), and stores the row's bytes
+// [from, to) if change() returns true. It must change no other bytes of the row.
 template <class R, class F>
 Result<void> modify_row(const Database& db, const Index& index, Txn& txn, const RowKey& key,
-                        R& record, size_t from, size_t to, const char* what, F change,
-                        size_t bytes = sizeof(R)) {
+                        R& record, size_t from, size_t to, const char* what, F change) {
     if (db.calls == Calls::single) [[unlikely]] {
-        TRY(fetch(index, txn, key, record, what, Access::write, bytes));
+        TRY(fetch(index, txn, key, record, what, Access::write));
         if (!change()) return {};
         return patch_row(index, txn, key, record, from, to, what);
     }
     bool whole = false;
     const auto change_whole = [&](std::span<std::byte> value) -> ByteRange {
-        whole = value.size() >= std::min(bytes, bytes_min<R>());
+        whole = value.size() >= bytes_min<R>();
         if (!whole || !change()) [[unlikely]]
             return {};
         return {from, to - from};
     };
-    TRY(index.modify(txn, key, std::span(reinterpret_cast<std::byte*>(&record), bytes),
+    TRY(index.modify(txn, key, std::span(reinterpret_cast<std::byte*>(&record), sizeof(R)),
                      change_whole));
     if (!whole) [[unlikely]]
         return missing_row(what, key);
