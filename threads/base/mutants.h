@@ -267,6 +267,19 @@
       "a forgotten writer that pins the log is not ended") \
     X(scarce_log_ignored, sm_log_room_test, \
       "writers go on at full speed while the log is scarce") \
+    X(log_hold_ignored, sm_backup_test, "log that a backup has not copied yet is recycled") \
+    X(backup_unchecked, sm_backup_test, "a backup copies damaged pages as they are") \
+    X(backup_end_unseen, sm_backup_test, "a backup that was not finished can be opened") \
+    X(adopted_backup_kept, sm_backup_test, "a backup that was opened still passes for one") \
+    X(backup_log_from_checkpoint, sm_backup_test, \
+      "a backup lacks the log of transactions older than the checkpoint") \
+    X(backup_log_short, sm_backup_test, "a backup lacks the last block of its log") \
+    X(backup_unsynced, sm_backup_crash_test, \
+      "a backup is complete before its files are durable") \
+    X(restore_skips_overlay, sm_backup_incremental_test, \
+      "a restore leaves out the pages of incremental backups") \
+    X(since_too_late, sm_backup_incremental_test, \
+      "an incremental backup lacks pages that changed during the earlier one") \
     X(bulk_undo_missing, sm_btree_test, "a bulk load that is rolled back stays")
 // clang-format on
 
