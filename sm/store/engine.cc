@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <string>
 
+#include "sm/backup/backup_manifest.h"
 #include "sm/change/deferred.h"
 #include "sm/change/rollback.h"
 #include "sm/core/lock_wait.h"
@@ -136,11 +137,13 @@ threads::RuntimeOptions runtime_options(const Options& options, threads::Disk* d
 // creation. What a crash left of an unfinished creation is removed and made again. A store that
 // merely lost its superblock is never touched.
 Result<bool> Engine::open_files(const std::string& directory) {
+    TRY(check_backup(*disk, directory));
     const bool exists = disk->exists(directory + "/data") && !disk->exists(directory + "/creating");
     if (!exists && !options.create) return fail(ErrorCode::bad_path, "no store in this directory");
     TRY(disk->make_directory(directory));
     lock_file_ = TRY(disk->open(directory + "/lock", threads::Disk::kCreate));
     TRY(disk->lock_exclusive(lock_file_));
+    TRY(adopt_backup(*disk, directory));
     if (!exists) TRY(begin_creation(directory));
     data_file =
         TRY(disk->open(directory + "/data",

@@ -60,6 +60,8 @@ public:
     Result<void> run_and_wait(std::move_only_function<Result<void>()> fn);
     // Waits for a user thread: suspends or blocks, or in a simulation drives it.
     void wait_for(threads::Completion& done);
+    // close() has begun.
+    bool closing() const { return closing_.load(std::memory_order_acquire); }
     // True on a user thread of this store; never in the child of a fork().
     bool on_own_thread() const;
     // StoreStats::log_durability.
