@@ -138,6 +138,14 @@ Json json_of(const TransactionInfo& t) {
             {"waits_for_transactions", holders}};
 }
 
+Json json_of(const BackupInfo& b) {
+    DCHECK(b.lsn != kLsnNone && b.pages_copied <= b.pages);
+    return {
+        {"lsn", b.lsn.value}, {"redo_from", b.redo_from.value}, {"since", b.since.value},
+        {"pages", b.pages},   {"pages_copied", b.pages_copied}, {"pages_zeroed", b.pages_zeroed},
+        {"bytes", b.bytes},   {"log_bytes", b.log_bytes},       {"took_nanos", b.time}};
+}
+
 Json json_of(const std::vector<txn::LockManager::HotLock>& locks, Nanos looks_back) {
     DCHECK(locks.empty() || looks_back > 0);
     Json all = Json::array();
