@@ -6,8 +6,9 @@
 // Invariants RS-1 The target has an invalid file `backup` until all its other files are synced. So
 //                 a restore that was cut off is recognised, and may begin again. [checked:
 //                 clear_target()]
-//            RS-2 Each page of the result is sound. A damaged one is an error, unless a later
-//                 backup brings that page. [checked: finish_pages()]
+//            RS-2 Each page and log record of the result is sound, and each page is at least as new
+//                 as the last backup says. Else the restore fails. So a damaged page of an earlier
+//                 backup does no harm if a later one brings it. [checked: check()]
 // Blocking   Blocks the calling kernel thread.
 #pragma once
 

@@ -1,11 +1,10 @@
 // verify_backup.cc - checks the files of a backup one after the other, without opening it.
-#include <lockstep/backup.h>
+#include "sm/backup/verify_backup.h"
 
 #include <algorithm>
 #include <cstring>
 #include <memory>
 
-#include "sm/backup/backup_manifest.h"
 #include "sm/backup/page_fault.h"
 #include "sm/backup/record_check.h"
 #include "sm/buffer/written_lsns.h"
@@ -19,6 +18,7 @@ namespace sm {
 namespace {
 
 constexpr uint64_t kPieceBytes = 1 << 20;
+constexpr uint32_t kSuperblocks = 2;
 constexpr size_t kFaultsMax = 100;  // told; a file of garbage has as many as pages
 
 class Verifier {
@@ -110,6 +110,8 @@ Result<void> Verifier::each_piece(const std::string& name, uint64_t from, uint64
 }
 
 void Verifier::check_page(const Page& page, PageId id, uint64_t least) {
+    if (id.value < kSuperblocks && page.kind() != PageKind::superblock)
+        return fault("page " + std::to_string(id.value) + ": is no superblock");
     if (const char* what = page_fault(page, id, least, manifest_.end))
         fault("page " + std::to_string(id.value) + ": " + what);
 }
@@ -164,13 +166,19 @@ Result<void> Verifier::check_log() {
 }
 
 }  // namespace
+
+Result<std::vector<std::string>> find_faults(threads::Disk& disk, const std::string& directory,
+                                             const BackupManifest& manifest) {
+    return Verifier(disk, directory, manifest).run();
+}
+
 }  // namespace sm
 
 Result<std::vector<std::string>> verify_backup(std::string_view directory) {
     const std::unique_ptr<threads::Disk> disk = threads::make_disk(threads::IoBackend::pool);
     const std::string path(directory);
     const sm::BackupManifest manifest = TRY(sm::read_manifest(*disk, path));
-    return sm::Verifier(*disk, path, manifest).run();
+    return sm::find_faults(*disk, path, manifest);
 }
 
 }  // namespace lockstep

@@ -278,6 +278,8 @@
       "a backup is complete before its files are durable") \
     X(restore_skips_overlay, sm_backup_incremental_test, \
       "a restore leaves out the pages of incremental backups") \
+    X(restore_unchecked, sm_backup_incremental_test, \
+      "a restore does not check what it has written") \
     X(since_too_late, sm_backup_incremental_test, \
       "an incremental backup lacks pages that changed during the earlier one") \
     X(bulk_undo_missing, sm_btree_test, "a bulk load that is rolled back stays")
