@@ -75,7 +75,7 @@ TEST_F(BackupFault, AnErrorOfTheTargetEndsTheBackupOnly) {
             const uint64_t before = disk_.faults().count(fault);
             const auto info = backup();
             const bool struck = disk_.faults().count(fault) > before;
-            disk_.faults().fail_nth(fault, 1, 0);  // no more
+            disk_.faults().only_paths_with(fault, "none");
             expect_store_goes_on();
             if (!struck) {
                 ASSERT_OK(info);
@@ -110,7 +110,7 @@ TEST_F(BackupFault, WhatTheTargetLosesIsFound) {
             const uint64_t before = disk_.faults().count(fault);
             const auto info = backup();
             const bool struck = disk_.faults().count(fault) > before;
-            disk_.faults().fail_nth(fault, 1, 0);  // no more
+            disk_.faults().only_paths_with(fault, "none");
             ASSERT_OK(info);
             const std::string from[] = {kBackup};
             const auto manifest = sm::read_manifest(disk_, kBackup);
