@@ -112,10 +112,10 @@ struct Options {
     // Kernel threads for lockstep::offload(), 1 .. 1024; begun at first use.
     uint32_t offload_threads = 4;
     // Lets the command line see and steer the open store: `lockstep top`, `stat`, `transactions`,
-    // `locks`, `end` and `checkpoint`. They use the Unix socket `control` in the store's directory,
-    // mode 0600, which close() removes. A kernel thread of its own serves it; workers notice it
-    // only while they carry out a command. If the socket cannot be made, open() fails (bad_path,
-    // io_error). The requests are described in sm/store/control.h.
+    // `locks`, `end`, `checkpoint` and `backup`. They use the Unix socket `control` in the store's
+    // directory, mode 0600, which close() removes. A kernel thread of its own serves it; workers
+    // notice it only while they carry out a command. If the socket cannot be made, open() fails
+    // (bad_path, io_error). The requests are described in sm/store/control.h.
     bool control = false;
     // Teams of threads that run the same operation; see steps_options.h.
     StepsOptions steps = {};
