@@ -2,6 +2,7 @@
 #include "txn/transaction.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "txn/transaction_impl.h"
 
@@ -84,7 +85,7 @@ Result<Transaction*> TransactionTable::begin(const TxnOptions& options) {
 }
 
 void TransactionTable::Impl::prepare(Transaction& txn, TxnShard& shard, const TxnOptions& options) {
-    DCHECK(options.isolation <= Isolation::read_committed);
+    DCHECK(options.isolation <= Isolation::snapshot);
     DCHECK(options.durability <= Durability::lazy && threads::current() != nullptr);
     DCHECK(txn.locks.locks_held == 0 && txn.locks.waiting.load() == nullptr);  // TX-2
     DCHECK(txn.first_lsn.load(std::memory_order_relaxed) == 0 && txn.undo.bytes == 0);
@@ -96,7 +97,7 @@ void TransactionTable::Impl::prepare(Transaction& txn, TxnShard& shard, const Tx
     std::atomic_ref(txn.state).store(TxnState::active, std::memory_order_release);
     txn.isolation = options.isolation;
     txn.durability = options.durability;
-    txn.read_only = options.read_only;
+    txn.read_only = options.read_only || options.isolation == Isolation::snapshot;
     txn.heed = Heed::nothing;
     txn.thread = threads::current();
     txn.thread_id = txn.thread->id;
@@ -243,6 +244,8 @@ void TransactionTable::Impl::recycle_slot(Transaction& txn) {
     DCHECK(txn.undo.bytes == 0);
     DCHECK(txn.first_lsn.load(std::memory_order_relaxed) == 0 || log.failed());
     TxnShard& shard = shards[txn.shard];
+    if (txn.outcome != nullptr) [[unlikely]]
+        Outcome::drop(std::exchange(txn.outcome, nullptr));
     note(txn.state, TxnState::free);
     put_free(shard, txn.slot);
     bool closing;

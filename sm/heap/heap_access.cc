@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "sm/core/lock_wait.h"
+#include "sm/core/txn_local.h"
 #include "sm/heap/heap_impl.h"
 #include "threads/base/mutants.h"
 
@@ -80,6 +81,7 @@ Result<bool> HeapFile::read(RecordId id, std::move_only_function<void(Slice)> ta
 
 Result<bool> HeapFile::fetch(txn::Transaction& txn, RecordId id, Access access, ValueOut& out) {
     if (!plausible(id)) return false;
+    if (txn.isolation == txn::Isolation::snapshot) return fetch_snapshot(txn, id, access, out);
     txn::LockManager& locks = *env_.locks;
     const txn::LockName name = txn::record_lock_name(id_, id);
     // Cursor stability: a read lock that was taken only for this read goes back at once.
@@ -147,7 +149,9 @@ Result<bool> HeapFile::scan_records(txn::Transaction& txn, PageId id, Each& each
 Result<void> HeapFile::scan(txn::Transaction& txn,
                             std::move_only_function<bool(RecordId, Slice)> each) {
     const bool whole = txn.isolation == txn::Isolation::serializable;
-    if (!MUTANT(heap_scan_unlocked))
+    const Snapshot* const snapshot = local_of(txn).snapshot;
+    if (snapshot != nullptr) TRY(history_.check(*snapshot, lock_));
+    else if (!MUTANT(heap_scan_unlocked))
         TRY(env_.locks->lock_object(txn.locks, lock_,
                                     whole ? txn::LockMode::S : txn::LockMode::IS));
     std::vector<PageId> pages;
@@ -173,7 +177,9 @@ Result<void> HeapFile::scan(txn::Transaction& txn,
                         std::span(pages).subspan(asked, std::min(kScanAhead, pages.size() - asked));
                     asked += std::max<size_t>(env_.pool->read_ahead(next), 1);
                 }
-                if (!TRY(whole ? scan_locked(pages[i], each) : scan_records(txn, pages[i], each)))
+                if (!TRY(snapshot != nullptr ? scan_snapshot(*snapshot, pages[i], each)
+                         : whole             ? scan_locked(pages[i], each)
+                                             : scan_records(txn, pages[i], each)))
                     return {};
             }
         } while (!pages.empty());
