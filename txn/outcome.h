@@ -49,6 +49,11 @@ public:
     bool active() const { return tag() == kActive || tag() == kCommitting; }
     bool aborted() const { return tag() == kAborted; }
 
+    // Since when the transaction leaves versions: in which period of them, and its newest record
+    // before the first change that left any. Used by threads of its worker only.
+    uint32_t period = 0;
+    Lsn earlier{};
+
     // References: the transaction's own and one for each version.
     void add_use() { uses_.fetch_add(1, std::memory_order_relaxed); }
     static void drop(Outcome* outcome) {

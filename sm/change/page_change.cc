@@ -289,6 +289,9 @@ template <size_t kParts>
             drop_images({sizes, n});
             continue;
         }
+        const bool keeps = env.keeps_versions.load(std::memory_order_relaxed) && txn != nullptr;
+        if (keeps) [[unlikely]]
+            (void)env.versions->begin_writer(*txn);
         fill_header(*space.header(), txn, role, kind, object, n, space.lsn, undo_next);
         std::byte* put = space.payload();
         for (size_t i = 0; i < n; ++i) {
@@ -297,7 +300,7 @@ template <size_t kParts>
             put = put_part(parts[i], sizes[i], put);
         }
         CHECK(put == space.at + space.bytes);
-        if (env.keeps_versions.load(std::memory_order_relaxed) && txn != nullptr) [[unlikely]]
+        if (keeps) [[unlikely]]
             keep_versions(env, *txn, {parts.data(), n}, {sizes, n}, space.payload());
         // Only now: payloads may lie in the pages.
         const std::byte* at = space.payload();

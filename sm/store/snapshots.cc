@@ -28,7 +28,7 @@ constexpr size_t kSweep = 2048;                // versions between two yields
 // A live transaction that has written before the period.
 struct Snapshots::Writer {
     txn::Outcome* outcome;
-    Lsn last;  // its newest record when the period began
+    Lsn last;  // its newest record that left no version
 };
 
 Snapshots::Snapshots(Engine& engine)
@@ -149,13 +149,12 @@ Result<void> Snapshots::catch_up() {
         if (seen.worker != threads::worker_index() || seen.first == kLsnNone) continue;
         txn::Transaction& txn = engine_.txns->at(seen.slot);
         if (txn.id != seen.id || txn.first_lsn.load() == 0) continue;
-        txn::Outcome* const outcome = VersionTable::outcome_of(txn);
-        if (outcome == nullptr) {
+        if (!table_.begin_writer(txn)) {
             done = fail(ErrorCode::out_of_memory, "outcome of a transaction");
             break;
         }
-        outcome->add_use();
-        writers.push_back({outcome, txn.last_lsn});
+        txn.outcome->add_use();
+        writers.push_back({txn.outcome, txn.outcome->earlier});
     }
     for (Writer& writer : writers) {
         if (done) done = catch_up_with(writer);

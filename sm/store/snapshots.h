@@ -12,6 +12,8 @@
 //            SS-2 A thread of a worker runs only while no other thread of that worker is between
 //                 the test of the flag and the change of the page: change_pages() does not park
 //                 there. So after one thread of each worker has run, every change sees the flag.
+//            SS-3 Each writer notes where its changes begin that leave versions by themselves
+//                 (Outcome::earlier). The versions of all older ones come from its undo chain.
 // Blocking   open() of the first snapshot in a period parks until each worker has run a thread, and
 //            for log records and pages of live writers. It waits for no transaction.
 // Source     Oracle-style undo, and Zero's recovery from logs (Graefe, Guy, Sauer, "Instant

@@ -111,6 +111,7 @@ VersionTable::~VersionTable() {
 Result<void> VersionTable::start() {
     DCHECK(bytes() == 0 && snapshots_.open() == 0);
     incomplete_.store(false, std::memory_order_release);
+    period_.fetch_add(1);
     if (buckets_) return {};
     const size_t n = std::clamp(std::bit_ceil(limit_ / kBytesPerBucket), kBucketsMin, kBucketsMax);
     std::unique_ptr<Bucket[]> buckets(new (std::nothrow) Bucket[n]);
@@ -143,6 +144,19 @@ txn::Outcome* VersionTable::outcome_of(txn::Transaction& txn) {
     if (txn.outcome == nullptr) [[unlikely]]
         txn.outcome = new (std::nothrow) txn::Outcome(txn.id);
     return txn.outcome;
+}
+
+bool VersionTable::begin_writer(txn::Transaction& txn) {
+    txn::Outcome* const outcome = outcome_of(txn);
+    if (outcome == nullptr) [[unlikely]] {
+        give_up();
+        return false;
+    }
+    const uint32_t period = period_.load(std::memory_order_relaxed);
+    if (outcome->period == period) return true;
+    outcome->period = period;
+    outcome->earlier = txn.last_lsn;
+    return true;
 }
 
 VersionTable::Bucket& VersionTable::bucket_of(const RecordName& name) const {
@@ -214,7 +228,7 @@ VersionTable::Version* VersionTable::drop_middle(Version& newest) {
 }
 
 void VersionTable::note(txn::Transaction& txn, const RecordName& name, const RecordState& before) {
-    txn::Outcome* const writer = outcome_of(txn);
+    txn::Outcome* const writer = txn.outcome;
     Version* const made = writer != nullptr ? make(*writer, name, before) : nullptr;
     if (made == nullptr) [[unlikely]]
         return give_up();
@@ -276,6 +290,7 @@ VersionTable::Look VersionTable::look(const Snapshot& snapshot, const RecordName
             Lsn{snapshot.sees.value + (MUTANT(snapshot_off_by_one) ? 8u : 0u)});
         if (below == Below::unknown) return Look::again;
         if (below == Below::yes) break;
+        if (v->writer->aborted()) continue;  // VT-2
         seen = v;
         if (MUTANT(first_version_only)) break;
     }

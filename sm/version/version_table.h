@@ -10,8 +10,8 @@
 //            at once, if no snapshot lies between its writer and the one before.
 // Invariants VT-1 A version is in its chain before the page changes; the page's latch orders the
 //                 two. So a reader that validates the page after its look has seen both or neither.
-//            VT-2 A chain's writers commit in the order of the chain. An aborted writer's version
-//                 equals the state that its rollback restored.
+//            VT-2 A chain's writers commit in the order of the chain. The versions of an aborted
+//                 writer are passed over, because its rollback has restored the record.
 //            VT-3 Whoever unlinks a version from its chain frees it. A version leaves the queue
 //                 under the queue's lock.
 //            VT-4 Writers never wait, and no change fails for lack of memory for versions: the
@@ -45,6 +45,9 @@ public:
     // Frees all; no thread is in note().
     void clear();
 
+    // `txn` is about to change something, or its earlier changes are about to get their versions:
+    // notes where the changes begin that leave versions by themselves. False: no memory.
+    bool begin_writer(txn::Transaction& txn);
     // `txn` is about to change the record, whose state is `before`. Its page is latched exclusively
     // and its lock is held. Does nothing if the transaction has changed the record before.
     void note(txn::Transaction& txn, const RecordName& name, const RecordState& before);
@@ -100,6 +103,7 @@ private:
     SnapshotSet snapshots_;
     std::atomic<uint64_t> bytes_{0}, made_{0}, expelled_{0};
     std::atomic<bool> incomplete_{false};
+    std::atomic<uint32_t> period_{0};  // number of start()s
 };
 
 }  // namespace lockstep::sm
