@@ -21,7 +21,7 @@
       "a version that some snapshot needs is taken out of the middle of its chain") \
     X(version_freed_early, sm_snapshot_test, "the cleaner frees a version that is needed") \
     X(expelled_unmarked, sm_snapshot_test, "the oldest snapshot loses its versions silently") \
-    X(snapshot_unvalidated, sm_snapshot_test, \
+    X(snapshot_unvalidated, sm_snapshot_model_test, \
       "a snapshot's read does not check that its page has stayed as it was") \
     X(snapshot_sees_ghosts, sm_snapshot_test, "a snapshot's scan returns deleted records") \
     X(ghost_removed_early, sm_snapshot_test, "a ghost is removed that a snapshot sees alive") \

@@ -380,5 +380,46 @@ TEST_F(SnapshotModel, TransfersOnTwoWorkersKeepTheirSum) {
     ASSERT_OK(store_->close());
 }
 
+// A reader may copy the record while its writer rolls back on another worker.
+TEST_F(SnapshotModel, AnAbortedValueIsNeverSeen) {
+    store_.emplace(open("db", small_options(2)));
+    make(*store_, "i", "h");
+    ASSERT_OK(store_->run([&](Txn& txn) { return index().put(txn, "hot", "committed 0"); }));
+    std::atomic<bool> stop{false};
+    auto writer = store_->start(
+        [&]() -> Result<void> {
+            for (uint64_t n = 1; !stop.load(); ++n) {
+                Txn txn = TRY(store_->begin(kWriter));
+                TRY(index().put(txn, "hot", n % 4 == 0 ? "committed 1" : "rolled back"));
+                if (n % 4 == 0) TRY(txn.commit());
+                else TRY(txn.abort());
+                if (n % 64 == 0) threads::yield();
+            }
+            return {};
+        },
+        0);
+    auto reader = store_->start(
+        [&]() -> Result<void> {
+            std::string value;
+            uint64_t wrong = 0;
+            for (int n = 0; n < 3000 && wrong == 0; ++n) {
+                Txn txn = TRY(store_->begin(kSnapshot));
+                for (int i = 0; i < 100; ++i) {
+                    EXPECT_TRUE(TRY(index().get(txn, "hot", value)));
+                    wrong += !value.starts_with("committed");
+                }
+                TRY(txn.commit());
+            }
+            EXPECT_EQ(wrong, 0u);
+            stop.store(true);
+            return {};
+        },
+        1);
+    EXPECT_TRUE(reader.join());
+    stop.store(true);
+    EXPECT_TRUE(writer.join());
+    ASSERT_OK(store_->close());
+}
+
 }  // namespace
 }  // namespace lockstep

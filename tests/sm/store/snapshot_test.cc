@@ -444,6 +444,21 @@ TEST_F(SnapshotTest, TheOldestBecomesTooOld) {
     });
 }
 
+TEST_F(SnapshotTest, AWriterLeavesOneVersionOfARecord) {
+    on_thread(*store_, [&] {
+        put("a", "1");
+        Txn snapshot = begin(kSnapshot);
+        Txn writer = begin(kWriter);
+        const uint64_t made = versions().made();
+        const uint64_t bytes = versions().bytes();
+        for (int i = 0; i < 100; ++i) put(writer, "a", std::to_string(i));
+        EXPECT_LT(versions().bytes(), bytes + 200);
+        EXPECT_GE(versions().made(), made + 1);
+        EXPECT_EQ(get(snapshot, "a"), "1");
+        ASSERT_OK(writer.commit());
+    });
+}
+
 // One long snapshot beside a hot record: its chain keeps two versions, not thousands.
 TEST_F(SnapshotTest, AHotRecordKeepsFewVersions) {
     on_thread(*store_, [&] {
