@@ -1,4 +1,4 @@
-// online_audit.h - checks the twelve consistency conditions again and again while the terminals run.
+// online_audit.h - checks the consistency conditions again and again while the terminals run.
 //
 // Concepts   Each check reads the whole database in one snapshot transaction. The snapshot is a
 //            state between two commits, so the conditions must hold in it exactly. It takes no

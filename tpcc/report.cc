@@ -263,6 +263,18 @@ const char* python_with_matplotlib() {
     return "python3";  // plot.py then reports what is missing
 }
 
+void print_faults(const ConsistencyReport& report, bool all) {
+    for (const Condition& c : report.conditions) {
+        if (!all && c.ok()) continue;
+        fmt::print("  {:>2}  {}  {}\n", c.id, c.ok() ? "holds " : "BROKEN", condition_text(c.id));
+        for (const std::string& fault : c.faults) fmt::print("          {}\n", fault);
+        if (c.violations > c.faults.size())
+            fmt::print("          ... {} violations in all\n", c.violations);
+    }
+    for (const std::string& fault : report.index_faults) fmt::print("      BROKEN  {}\n", fault);
+    std::fflush(stdout);
+}
+
 }  // namespace
 
 void print_run(const Results& r) {
@@ -306,22 +318,6 @@ void print_run(const Results& r) {
     print_stage("lock stage", b.lock_stage.since(a.lock_stage));
     if (!r.steps.teams.empty()) fmt::print("\n{}\n", fmt::join(teams_table(r.steps), "\n"));
 }
-
-namespace {
-
-void print_faults(const ConsistencyReport& report, bool all) {
-    for (const Condition& c : report.conditions) {
-        if (!all && c.ok()) continue;
-        fmt::print("  {:>2}  {}  {}\n", c.id, c.ok() ? "holds " : "BROKEN", condition_text(c.id));
-        for (const std::string& fault : c.faults) fmt::print("          {}\n", fault);
-        if (c.violations > c.faults.size())
-            fmt::print("          ... {} violations in all\n", c.violations);
-    }
-    for (const std::string& fault : report.index_faults) fmt::print("      BROKEN  {}\n", fault);
-    std::fflush(stdout);
-}
-
-}  // namespace
 
 void print_consistency(const ConsistencyReport& report) {
     fmt::print("\nConsistency conditions (clause 3.3.2), {} rows in {:.2f} s\n", report.rows,

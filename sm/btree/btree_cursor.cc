@@ -36,8 +36,7 @@ BTreeCursor::BTreeCursor(BTree& tree, txn::Transaction& txn, Slice low, Slice hi
     static_assert(sizeof inline_value_ >= kInlineMax);
     mode_ = mode_of(access);
     if (txn.isolation == Isolation::snapshot)
-        snapshot_scan_ =
-            std::make_unique<SnapshotScan>(tree, *local_of(txn).snapshot, low, high);
+        snapshot_scan_ = std::make_unique<SnapshotScan>(tree, *local_of(txn).snapshot, low, high);
     if (txn.isolation == Isolation::serializable) {
         local_of(txn).gap_reader = txn.id;
         mode_ = mode_ | LockMode::gap_read;
@@ -399,6 +398,7 @@ Result<bool> BTreeCursor::move_snapshot(Result<bool> moved) {
     DCHECK(!positioned_);
     if (!moved || !*moved) return moved;
     const Slice key = snapshot_scan_->key();
+    DCHECK(key.size() <= kKeyBytesMax && access_ == Access::read);
     copy_bytes(keys_[now_], key);
     key_bytes_ = static_cast<uint16_t>(key.size());
     value_ = snapshot_scan_->value();

@@ -97,7 +97,7 @@ private:
     txn::Transaction& txn_;
     std::string low_, high_, large_value_, last_record_;
     std::unique_ptr<SnapshotScan> snapshot_scan_;  // of a snapshot transaction
-    Slice value_;  // in inline_value_ or large_value_
+    Slice value_;                                  // in inline_value_ or large_value_
     // First eight bytes of high_ as a number, zeros behind its end.
     uint64_t high_head_ = 0;
     bool bounded_ = false;

@@ -137,8 +137,8 @@ Result<size_t> Group::read() {
 
 }  // namespace
 
-// One after the other: snapshots; at read_committed, where a lock lasts as long as the look, and for long
-// keys.
+// One after the other: snapshots; at read_committed, where a lock lasts as long as the look; and
+// for long keys.
 Result<size_t> BTree::fetch_each(txn::Transaction& txn, std::span<Lookup> rows, Access access) {
     size_t found = 0;
     for (Lookup& row : rows) {

@@ -3,6 +3,7 @@
 // Concepts   A record's state is its ghost bit, its overflow bit and its bytes. A ghost keeps its
 //            bytes, because the undo of a delete brings them back.
 #include "sm/btree/btree_records.h"
+#include "sm/btree/btree_node_search.h"
 #include "sm/btree/btree_payload.h"
 #include "sm/change/record_changes.h"
 
@@ -21,6 +22,7 @@ namespace {
 ObjectId object_of(const Page& page) { return ObjectId{page.header.object}; }
 
 void visit_slot(const Page& page, unsigned slot, Slice key, BeforeVisit visit) {
+    DCHECK(slot < count(page) && key_equals(page, slot, SearchKey(key)));
     visit(name_of_key(object_of(page), key), record_in(page, slot));
 }
 
@@ -77,8 +79,10 @@ void records_before_btree_set_ghost(const Page& page, Slice payload, BeforeVisit
 void records_undone_btree_set_ghost(ObjectId object, PageId, Slice payload, UndoneVisit visit) {
     payload::Reader in(payload);
     const auto p = in.get<payload::SetGhost>();
-    visit(name_of_key(object, in.bytes(p.key_bytes)),
-          [&](RecordCopy& state) { state.live = p.ghost != 0; });
+    visit(name_of_key(object, in.bytes(p.key_bytes)), [&](RecordCopy& state) {
+        DCHECK(state.live == (p.ghost == 0));
+        state.live = p.ghost != 0;
+    });
 }
 
 void records_before_btree_revive(const Page& page, Slice payload, BeforeVisit visit) {
@@ -91,6 +95,7 @@ void records_undone_btree_revive(ObjectId object, PageId, Slice payload, UndoneV
     const auto p = in.get<payload::Revive>();
     const Slice key = in.bytes(p.key_bytes), old = in.bytes(p.old_bytes);
     visit(name_of_key(object, key), [&](RecordCopy& state) {
+        DCHECK(state.live && state.bytes.size() == p.new_bytes);
         state.live = false;
         state.bits = p.flags & payload::kOldOverflow ? kRecordOverflow : 0;
         state.bytes.assign(old);

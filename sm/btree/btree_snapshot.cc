@@ -49,6 +49,7 @@ bool is_quiet(const Snapshot& snapshot, const Page& page) {
 Result<bool> BTree::read_snapshot(txn::Transaction& txn, const Snapshot& snapshot,
                                   const SearchKey& key, ValueOut& out) {
     if (history_.empty_to(snapshot)) return false;
+    DCHECK(threads::current()->latch_depth == 0);
     const RecordName name = name_of_key(id_, key);
     Position pos;
     SharedPage hold;
@@ -96,6 +97,7 @@ Result<bool> BTree::fetch_snapshot(txn::Transaction& txn, Slice key, Access acce
     if (access != Access::read) return fail(ErrorCode::read_only, "transaction", txn.id.value);
     DCHECK(local_of(txn).snapshot != nullptr);
     const Snapshot& snapshot = *local_of(txn).snapshot;
+    DCHECK(txn.read_only && txn.locks.locks_held == 0);
     TRY(history_.check(snapshot, lock_));
     const Result<bool> found = read_snapshot(txn, snapshot, key, out);
     TRY(history_.check(snapshot, lock_));
@@ -115,6 +117,7 @@ SnapshotScan::SnapshotScan(BTree& tree, const Snapshot& snapshot, Slice low, Sli
 // Copies the records of a latched leaf into fresh_. False: one of them cannot be told yet.
 Result<bool> SnapshotScan::take(const Page& page) {
     Leaf& leaf = fresh_;
+    DCHECK(is_leaf(page) && page.header.object == tree_.id().value);
     leaf.rows.clear();
     leaf.text.clear();
     leaf.low.assign(node::low(page));
@@ -126,6 +129,8 @@ Result<bool> SnapshotScan::take(const Page& page) {
     RecordCopy version;
     for (unsigned slot = 0; slot < count(page); ++slot) {
         const Slice key = full_key(page, slot, buffer, sizeof buffer);
+        DCHECK(node::covers(page, key));
+        DCHECK(leaf.rows.empty() || leaf.key(leaf.rows.back()) < key);  // BT-1
         RecordState state = record_in(page, slot);
         if (!quiet) {
             const Look look = versions->look(snapshot_, name_of_key(tree_.id(), key), version);
@@ -143,6 +148,7 @@ Result<bool> SnapshotScan::take(const Page& page) {
 
 Result<void> SnapshotScan::load(const Slice* key, BTree::Side side) {
     BufferPool& pool = *tree_.env().pool;
+    DCHECK(threads::current()->latch_depth == 0);
     TRY(tree_.history().check(snapshot_, tree_.lock()));
     if (tree_.history().empty_to(snapshot_)) {
         fresh_ = Leaf();
@@ -173,6 +179,7 @@ Result<bool> SnapshotScan::stand_on(ptrdiff_t row) {
     DCHECK(row >= 0 && row < static_cast<ptrdiff_t>(leaf_.rows.size()));
     row_ = row;
     const Row& at = leaf_.rows[static_cast<size_t>(row)];
+    DCHECK(leaf_.key(at) >= Slice(low_) && (high_.empty() || leaf_.key(at) < Slice(high_)));
     key_ = leaf_.key(at);
     value_ = leaf_.value(at);
     begun_ = true;

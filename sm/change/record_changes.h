@@ -17,7 +17,8 @@
 namespace lockstep::sm {
 
 // Functions `void records_before_<name>(const Page&, Slice payload, BeforeVisit)` and
-// `void records_undone_<name>(ObjectId, PageId, Slice payload, UndoneVisit)`, of the B-tree and the heap.
+// `void records_undone_<name>(ObjectId, PageId, Slice payload, UndoneVisit)`, of the B-tree and the
+// heap.
 #define LOCKSTEP_RECORD_ACTIONS(X) \
     X(btree_put)                   \
     X(btree_put_many)              \

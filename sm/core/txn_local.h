@@ -33,10 +33,10 @@ struct TxnLocal {
     LeafHint leaf_hints[8];  // by ObjectId modulo 8
     // The last pages it logged; cleared with its first record, see page_change.cc.
     PageId recent_pages[4]{};
-    void* deferred = nullptr;  // list of deferred actions, see deferred.h
-    Places* places = nullptr;  // of announced records, or null; see places.h
+    void* deferred = nullptr;      // list of deferred actions, see deferred.h
+    Places* places = nullptr;      // of announced records, or null; see places.h
     Snapshot* snapshot = nullptr;  // of a snapshot transaction; see snapshots.h
-    ObjectId kept_up{};        // the index that the running operation keeps up itself, see upkeep.h
+    ObjectId kept_up{};  // the index that the running operation keeps up itself, see upkeep.h
 };
 static_assert(std::is_trivially_copyable_v<TxnLocal>);  // TL-1
 static_assert(sizeof(TxnLocal) <= txn::kUpperBytes && alignof(TxnLocal) <= txn::kUpperAlign);

@@ -12,6 +12,7 @@ namespace lockstep::sm {
 using namespace heap;
 
 RecordState slot_state(const Page& page, uint32_t number) {
+    DCHECK(page.kind() == PageKind::heap);
     if (number >= data(page).slot_count) return {};
     const Slot& s = slot(page, number);
     return {(s.state & (kLive | kGhost)) == kLive, s.state, content(page, s)};
@@ -44,6 +45,7 @@ void records_before_heap_replace(const Page& page, Slice payload, BeforeVisit vi
 void records_undone_heap_replace(ObjectId object, PageId page, Slice payload, UndoneVisit visit) {
     const auto p = head_of<ReplacePayload>(payload);
     visit_undone(object, page, p.slot, visit, [&](RecordCopy& state) {
+        DCHECK(state.live && state.bits == p.state_new);
         DCHECK(p.at + p.new_bytes <= state.bytes.size() && !(p.flags & kWithoutOld));
         state.bytes.replace(p.at, p.new_bytes, payload.substr(sizeof p + p.new_bytes, p.old_bytes));
         state.bits = p.state_old;
@@ -58,6 +60,7 @@ void records_undone_heap_remove(ObjectId object, PageId page, Slice payload, Und
     const auto p = head_of<RemovePayload>(payload);
     if (p.mode == kTrim) return;
     visit_undone(object, page, p.slot, visit, [&](RecordCopy& state) {
+        DCHECK(!state.live);
         state.live = true;
         state.bits = p.state_old;
         state.bytes.assign(payload.substr(sizeof p));

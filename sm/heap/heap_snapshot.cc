@@ -22,6 +22,7 @@ using Look = VersionTable::Look;
 // The slot of a latched page as the snapshot sees it. False: not to be told yet.
 bool HeapFile::see_slot(const Snapshot& snapshot, const Page& page, uint32_t number,
                         RecordCopy& out) {
+    DCHECK(page.kind() == PageKind::heap && number <= UINT16_MAX);
     const SlotKey key({page.id(), SlotNo{static_cast<uint16_t>(number)}});
     const Look look = page.header.lsn <= snapshot.quiet.value
                           ? Look::page
@@ -47,6 +48,7 @@ Result<bool> HeapFile::follow(const Snapshot& snapshot, RecordId id, RecordCopy&
     if (!home.live || (home.bits & kMoved)) return false;
     if (!(home.bits & kStub)) return true;
     const RecordId moved = link_of(home.bytes);
+    DCHECK(moved.page != id.page);
     home = TRY(slot_seen(snapshot, moved));
     if (!home.live || !(home.bits & kMoved) || home.bytes.size() < sizeof(Link) ||
         link_of(home.bytes) != id)
@@ -60,6 +62,7 @@ Result<bool> HeapFile::fetch_snapshot(txn::Transaction& txn, RecordId id, Access
                                       ValueOut& out) {
     if (access != Access::read) return fail(ErrorCode::read_only, "transaction", txn.id.value);
     const Snapshot& snapshot = *local_of(txn).snapshot;
+    DCHECK(txn.read_only && txn.locks.locks_held == 0);
     TRY(history_.check(snapshot, lock_));
     const auto read = [&]() -> Result<bool> {
         RecordCopy seen = TRY(slot_seen(snapshot, id));
@@ -76,6 +79,7 @@ Result<bool> HeapFile::fetch_snapshot(txn::Transaction& txn, RecordId id, Access
 }
 
 Result<bool> HeapFile::scan_snapshot(const Snapshot& snapshot, PageId id, Each& each) {
+    DCHECK(threads::current()->latch_depth == 0);
     std::vector<std::pair<SlotNo, RecordCopy>> records;
     for (bool told = false; !told;) {
         {

@@ -58,6 +58,7 @@ Result<void> Snapshots::open(txn::Transaction& txn) {
 
 // The bound is older than S, so each record below it belongs to a transaction that ended before S.
 void Snapshots::place(Snapshot& snapshot) {
+    DCHECK(snapshot.sees == kLsnNone && !snapshot.too_old.load());
     const Nanos now = threads::now_coarse();
     const Nanos taken = quiet_taken_.load(std::memory_order_relaxed);
     if (taken == 0 || now - taken > kQuietAge) {
@@ -81,6 +82,8 @@ bool Snapshots::place_in_period(Snapshot& snapshot) {
 }
 
 void Snapshots::close_open(txn::Transaction& txn) {
+    DCHECK(txn.isolation == txn::Isolation::snapshot && txn.locks.locks_held == 0);
+    DCHECK(local_of(txn).snapshot->sees == txn.sees);
     Snapshot* const snapshot = std::exchange(local_of(txn).snapshot, nullptr);
     table_.snapshots().remove(*snapshot);
     delete snapshot;
@@ -89,6 +92,7 @@ void Snapshots::close_open(txn::Transaction& txn) {
 // Runs `work` on a thread of each worker and waits for all.
 Result<void> Snapshots::on_each_worker(FunctionRef<Result<void>()> work) {
     const uint32_t workers = engine_.options.workers;
+    DCHECK(threads::current()->latch_depth == 0 && workers >= 1);
     std::vector<Result<void>> results(workers);
     std::vector<threads::Completion> done(workers);
     for (uint32_t i = 0; i < workers; ++i) {
@@ -130,6 +134,7 @@ Result<void> Snapshots::begin_period() {
 
 // Nothing needs the versions: no snapshot is in the set, and none gets a place meanwhile.
 void Snapshots::end_period() {
+    DCHECK(table_.snapshots().open() == 0);
     state_.store(State::off);
     engine_.keeps_versions.store(false);
     // SS-2: no change is between the flag and its version.
@@ -153,6 +158,7 @@ Result<void> Snapshots::catch_up() {
             done = fail(ErrorCode::out_of_memory, "outcome of a transaction");
             break;
         }
+        DCHECK(txn.outcome->earlier <= txn.last_lsn);  // SS-3
         txn.outcome->add_use();
         writers.push_back({txn.outcome, txn.outcome->earlier});
     }
@@ -166,6 +172,7 @@ Result<void> Snapshots::catch_up() {
 // Its changes since then have versions. Once it has ended none is missed: the snapshot that waits
 // for us gets its place later.
 Result<void> Snapshots::catch_up_with(Writer& writer) {
+    DCHECK(writer.outcome != nullptr);
     std::string buffer;
     for (Lsn at = writer.last; at != kLsnNone && writer.outcome->active();) {
         const Result<txn::LogRecordView> read = engine_.log->read(at, buffer);
@@ -186,6 +193,7 @@ Result<void> Snapshots::catch_up_with(Writer& writer) {
             }
         }
         if (!made) return made;
+        DCHECK(record.header->prev < at.value);  // it ends
         at = Lsn{record.header->prev};
         if (table_.incomplete()) return {};
     }
@@ -194,6 +202,7 @@ Result<void> Snapshots::catch_up_with(Writer& writer) {
 
 Result<void> Snapshots::make_version(Writer& writer, const RecordName& name, bool in_heap,
                                      FunctionRef<void(RecordCopy&)> undo) {
+    DCHECK(!name.key.empty() || !in_heap);
     // The page is latched: the writer cannot change the record, and its rollback neither.
     const auto see = [&](const RecordState& now) {
         if (!writer.outcome->active()) return;

@@ -1,11 +1,11 @@
 // snapshots.h - snapshot transactions: when versions are kept, what was changed before, and the
 // thread that frees versions.
 //
-// Concepts   Versions are kept in *periods*. While no snapshot is open, a change tests one flag. The
-//            first snapshot begins a period: it sets the flag, and a thread of each worker reads
+// Concepts   Versions are kept in *periods*. While no snapshot is open, a change tests a flag. The
+//            first snapshot begins a period: it sets the flag. A thread of each worker then reads
 //            the undo chains of the worker's live writers and makes the versions that these did not
-//            leave. A period ends when no snapshot was open for kLinger, or when memory for
-//            versions is exhausted.
+//            leave. A period ends when no snapshot was open for half a second, or when the memory
+//            for versions is exhausted.
 // Invariants SS-1 A snapshot gets its place S in a period, after the versions of all earlier
 //                 changes of live transactions are made. So each transaction that S does not see
 //                 has versions of all its changes.

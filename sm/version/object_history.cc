@@ -16,6 +16,7 @@ ObjectHistory::~ObjectHistory() {
 Result<void> ObjectHistory::note(std::atomic<txn::Outcome*>& at, txn::Transaction& txn) {
     txn::Outcome* const outcome = VersionTable::outcome_of(txn);
     if (outcome == nullptr) return fail(ErrorCode::out_of_memory, "outcome of a transaction");
+    DCHECK(outcome->active() && outcome->txn() == txn.id);
     outcome->add_use();
     // The old one may be in use by a reader: it stays as long as the new one.
     if (txn::Outcome* old = at.exchange(outcome)) outcome->keep(*old);

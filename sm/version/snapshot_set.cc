@@ -37,17 +37,22 @@ void SnapshotSet::unlink(Snapshot& snapshot) {
     snapshot.listed = false;
     oldest_.store(first_ != nullptr ? first_->sees.value : kLsnMax.value);
     newest_.store(last_ != nullptr ? last_->sees.value : 0);
+    DCHECK((first_ == nullptr) == (last_ == nullptr));
+    DCHECK(open_.load() > 0);
     open_.fetch_sub(1, std::memory_order_relaxed);
+    DCHECK((open_.load() == 0) == (first_ == nullptr));
 }
 
 void SnapshotSet::remove(Snapshot& snapshot) {
     const SpinGuard guard(lock_);
+    DCHECK(snapshot.listed || snapshot.too_old.load());  // else it was never added
     if (snapshot.listed) unlink(snapshot);
 }
 
 bool SnapshotSet::expel_oldest() {
     const SpinGuard guard(lock_);
     if (first_ == nullptr) return false;
+    DCHECK(first_->older == nullptr && first_->listed && !first_->too_old.load());
     // Before oldest_ moves: a reader that misses a version finds this set.
     if (!MUTANT(expelled_unmarked)) first_->too_old.store(true);
     unlink(*first_);

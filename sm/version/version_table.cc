@@ -82,12 +82,15 @@ struct alignas(kCacheLineBytes) VersionTable::Queue {
     Version* last = nullptr;
 
     void push(Version& version) {
+        DCHECK(lock.is_held() && (first == nullptr) == (last == nullptr));
         version.before = last;
         version.behind = nullptr;
         (last != nullptr ? last->behind : first) = &version;
         last = &version;
     }
     void remove(Version& version) {
+        DCHECK(first != nullptr && (version.before != nullptr || first == &version));
+        DCHECK(version.behind != nullptr || last == &version);
         (version.before != nullptr ? version.before->behind : first) = version.behind;
         (version.behind != nullptr ? version.behind->before : last) = version.before;
     }
@@ -110,6 +113,7 @@ VersionTable::~VersionTable() {
 
 Result<void> VersionTable::start() {
     DCHECK(bytes() == 0 && snapshots_.open() == 0);
+    DCHECK((buckets_ == nullptr) == (queues_ == nullptr));
     incomplete_.store(false, std::memory_order_release);
     period_.fetch_add(1);
     if (buckets_) return {};
@@ -118,6 +122,7 @@ Result<void> VersionTable::start() {
     std::unique_ptr<Queue[]> queues(new (std::nothrow) Queue[workers_]);
     if (!buckets || !queues) return fail(ErrorCode::out_of_memory, "versions", n * sizeof(Bucket));
     mask_ = n - 1;
+    DCHECK((n & mask_) == 0);
     queues_ = std::move(queues);
     buckets_ = std::move(buckets);
     return {};
@@ -153,6 +158,8 @@ bool VersionTable::begin_writer(txn::Transaction& txn) {
         return false;
     }
     const uint32_t period = period_.load(std::memory_order_relaxed);
+    DCHECK(period != 0 && outcome->active() && outcome->txn() == txn.id);
+    DCHECK(outcome->period <= period);
     if (outcome->period == period) return true;
     outcome->period = period;
     outcome->earlier = txn.last_lsn;
@@ -168,6 +175,8 @@ VersionTable::Version* VersionTable::make(txn::Outcome& writer, const RecordName
     // Of a ghost too: catching up may bring them back.
     const size_t value_bytes = before.bytes.size();
     const size_t bytes = sizeof(Version) + name.key.size() + value_bytes;
+    DCHECK(name.object.value != 0 && name.key.size() <= UINT16_MAX && value_bytes <= kPageBytes);
+    DCHECK(threads::current() != nullptr && threads::worker_index() < workers_);
     void* const memory = ::operator new(bytes, std::nothrow);
     if (memory == nullptr) [[unlikely]]
         return nullptr;
@@ -190,7 +199,8 @@ VersionTable::Version* VersionTable::make(txn::Outcome& writer, const RecordName
 }
 
 void VersionTable::dispose(Version* version) {
-    DCHECK(!version->linked);
+    DCHECK(!version->linked && version->writer != nullptr);
+    DCHECK(bytes_.load() >= version->bytes());
     bytes_.fetch_sub(version->bytes(), std::memory_order_relaxed);
     txn::Outcome::drop(version->writer);
     version->~Version();
@@ -198,6 +208,7 @@ void VersionTable::dispose(Version* version) {
 }
 
 void VersionTable::enqueue(Version& version) {
+    DCHECK(version.queue < workers_);
     Queue& queue = queues_[version.queue];
     const SpinGuard guard(queue.lock);
     queue.push(version);
@@ -212,9 +223,11 @@ void VersionTable::leave_queue(Version& version) {
 // Under the bucket's lock, before a version is put in front of `newest`: takes `newest` out if no
 // snapshot sees the state that it replaced.
 VersionTable::Version* VersionTable::drop_middle(Version& newest) {
+    DCHECK(newest.linked);
     if (newest.writer->active()) return nullptr;
     Bucket& bucket = buckets_[(newest.hash >> 1) & mask_];
     const RecordName name{newest.object, newest.key(), newest.hash};
+    DCHECK(bucket.lock.is_held());
     const Version* const below = Bucket::next_of(newest, name);
     const bool needed =
         newest.writer->aborted()
@@ -229,6 +242,8 @@ VersionTable::Version* VersionTable::drop_middle(Version& newest) {
 
 void VersionTable::note(txn::Transaction& txn, const RecordName& name, const RecordState& before) {
     txn::Outcome* const writer = txn.outcome;
+    DCHECK(writer == nullptr || (writer->active() && writer->period == period_.load()));
+    DCHECK(txn.runs_here());
     Version* const made = writer != nullptr ? make(*writer, name, before) : nullptr;
     if (made == nullptr) [[unlikely]]
         return give_up();
@@ -256,6 +271,7 @@ void VersionTable::note(txn::Transaction& txn, const RecordName& name, const Rec
 void VersionTable::oldest_of(const RecordName& name, RecordCopy& state) const {
     const Bucket& bucket = bucket_of(name);
     const SpinGuard guard(bucket.lock);
+    DCHECK(name.key.size() <= UINT16_MAX);
     const Version* oldest = nullptr;
     for (const Version* v = bucket.find(name); v != nullptr; v = Bucket::next_of(*v, name))
         oldest = v;
@@ -264,6 +280,7 @@ void VersionTable::oldest_of(const RecordName& name, RecordCopy& state) const {
 
 void VersionTable::note_earlier(txn::Outcome& writer, const RecordName& name,
                                 const RecordState& before) {
+    DCHECK(writer.active());  // its page is latched, so its rollback has not passed it
     Version* const made = make(writer, name, before);
     if (made == nullptr) return give_up();
     Bucket& bucket = bucket_of(name);
@@ -281,6 +298,8 @@ void VersionTable::note_earlier(txn::Outcome& writer, const RecordName& name,
 
 VersionTable::Look VersionTable::look(const Snapshot& snapshot, const RecordName& name,
                                       RecordCopy& out) const {
+    DCHECK(name.hash != 0 && snapshot.quiet <= snapshot.sees);
+    DCHECK(buckets_ != nullptr);  // a snapshot is open
     const Bucket& bucket = bucket_of(name);
     if (bucket.head.load(std::memory_order_acquire) == nullptr) return Look::page;
     const SpinGuard guard(bucket.lock);
@@ -309,6 +328,7 @@ bool VersionTable::has(const RecordName& name) const {
 
 // VT-3. Versions whose writer has not ended go to the end of the queue, so they hold up none.
 size_t VersionTable::sweep_queue(Queue& queue, size_t most) {
+    DCHECK(most != 0);
     size_t freed = 0;
     Version* gone = nullptr;
     {
@@ -327,6 +347,7 @@ size_t VersionTable::sweep_queue(Queue& queue, size_t most) {
                 if (!v.linked) break;  // a writer has just dropped it, and waits for the queue
                 bucket.unlink(v);
             }
+            DCHECK(!v.linked && v.queue < workers_);
             queue.remove(v);
             v.behind = gone;
             gone = &v;
@@ -349,6 +370,7 @@ size_t VersionTable::sweep(size_t most) {
 
 // VT-4.
 void VersionTable::relieve() {
+    DCHECK(queues_ != nullptr && period_.load() != 0);
     if (sweep(kRelieve) != 0 || bytes() <= limit_) return;
     if (snapshots_.expel_oldest()) expelled_.fetch_add(1, std::memory_order_relaxed);
     else give_up();
