@@ -147,9 +147,16 @@ Result<bool> SnapshotScan::take(const Page& page) {
 }
 
 Result<void> SnapshotScan::load(const Slice* key, BTree::Side side) {
+    TRY(tree_.history().check(snapshot_, tree_.lock()));
+    const Result<void> done = load_leaf(key, side);
+    // Pages that are not the tree's own any more tell less than that.
+    TRY(tree_.history().check(snapshot_, tree_.lock()));
+    return done;
+}
+
+Result<void> SnapshotScan::load_leaf(const Slice* key, BTree::Side side) {
     BufferPool& pool = *tree_.env().pool;
     DCHECK(threads::current()->latch_depth == 0);
-    TRY(tree_.history().check(snapshot_, tree_.lock()));
     if (tree_.history().empty_to(snapshot_)) {
         fresh_ = Leaf();
         fresh_.infinite = true;
@@ -168,11 +175,10 @@ Result<void> SnapshotScan::load(const Slice* key, BTree::Side side) {
             hold = TRY(pool.fix_shared(id));
             if (!is_node_of(*hold, tree_.id(), 0) || !high_infinite(*hold)) continue;
         }
-        if (TRY(take(*hold))) break;
+        if (TRY(take(*hold))) return {};
         hold.release();
         threads::yield();
     }
-    return tree_.history().check(snapshot_, tree_.lock());
 }
 
 Result<bool> SnapshotScan::stand_on(ptrdiff_t row) {

@@ -43,6 +43,7 @@ private:
     };
     // The leaf that covers `key`, or has the largest keys below it; with null the last one.
     Result<void> load(const Slice* key, BTree::Side side);
+    Result<void> load_leaf(const Slice* key, BTree::Side side);
     Result<bool> take(const Page& page);
     Result<bool> stand_on(ptrdiff_t row);
 

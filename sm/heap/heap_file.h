@@ -94,6 +94,7 @@ private:
     bool gives_back(txn::Transaction& txn, txn::LockName name);
     using Each = std::move_only_function<bool(RecordId, Slice)>;
     // One page of a scan; false: `each` wants no more.
+    Result<void> scan_pages(FunctionRef<Result<bool>(PageId)> visit);
     Result<bool> scan_locked(PageId id, Each& each);
     Result<bool> scan_records(txn::Transaction& txn, PageId id, Each& each);
 

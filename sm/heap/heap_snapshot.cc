@@ -84,6 +84,8 @@ Result<bool> HeapFile::scan_snapshot(const Snapshot& snapshot, PageId id, Each& 
     for (bool told = false; !told;) {
         {
             const SharedPage page = TRY(env_.pool->fix_shared(id));
+            if (page->kind() != PageKind::heap || page->header.object != id_.value)
+                return fail(ErrorCode::corrupt_page, "page of a heap", id.value, id_.value);
             records.clear();
             told = true;
             for (uint32_t i = 0; told && i < data(*page).slot_count; ++i) {

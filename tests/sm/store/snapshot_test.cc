@@ -11,6 +11,7 @@
 
 #include <lockstep/heap.h>
 #include <lockstep/index.h>
+#include <lockstep/secondary.h>
 #include "sm/store/engine_of.h"
 #include "sm/store/ghost_cleaner.h"
 #include "sm/store/snapshots.h"
@@ -363,6 +364,54 @@ TEST_F(SnapshotTest, ADroppedIndexIsAnError) {
         std::string text;
         EXPECT_EQ(code_of(kept.get(snapshot, "a", text)), ErrorCode::no_such_object);
         EXPECT_EQ(code_of(cursor.next()), ErrorCode::no_such_object);
+    });
+}
+
+TEST_F(SnapshotTest, ADroppedHeapIsAnError) {
+    on_thread(*store_, [&] {
+        const RecordId record = [&] {
+            Txn txn = begin(kWriter);
+            const auto id = heap().insert(txn, "x");
+            EXPECT_TRUE(txn.commit());
+            return *id;
+        }();
+        Txn snapshot = begin(kSnapshot);
+        const Heap kept = heap();
+        ASSERT_OK(store_->run([&](Txn& txn) { return store_->drop(txn, "h"); }));
+        for (int i = 0; i < 200; ++i) put("reuses the pages" + std::to_string(i), "y");
+        std::string text;
+        EXPECT_EQ(code_of(kept.get(snapshot, record, text)), ErrorCode::no_such_object);
+        EXPECT_EQ(code_of(kept.scan(snapshot, [](RecordId, Slice) { return true; })),
+                  ErrorCode::no_such_object);
+    });
+}
+
+// Entry and record are seen at the same moment.
+TEST_F(SnapshotTest, ReadsThroughASecondaryIndex) {
+    on_thread(*store_, [&] {
+        ASSERT_OK(store_->run([&](Txn& txn) -> Result<void> {
+            TRY(store_->create_index(
+                txn, "by value",
+                {.of = index(),
+                 .key = [](Slice, Slice value, SecondaryKeys& keys) { keys.add(value); }}));
+            return {};
+        }));
+        put("a", "red");
+        put("b", "blue");
+        Txn snapshot = begin(kSnapshot);
+        put("a", "blue");
+        erase("b");
+        put("c", "red");
+        const auto keys_of = [&](Txn& txn, Slice value) {
+            std::string keys;
+            SecondaryCursor cursor = find_by(txn, index("by value"), value);
+            for (auto more = cursor.next(); more && *more; more = cursor.next())
+                keys.append(cursor.key());
+            return keys;
+        };
+        EXPECT_EQ(keys_of(snapshot, "red") + "/" + keys_of(snapshot, "blue"), "a/b");
+        Txn later = begin(kSnapshot);
+        EXPECT_EQ(keys_of(later, "red") + "/" + keys_of(later, "blue"), "c/a");
     });
 }
 
