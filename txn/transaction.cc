@@ -26,6 +26,7 @@ TransactionTable::~TransactionTable() {
     for (uint32_t slot = 0; slot < std::min(used, impl_->slots); ++slot) {
         LockOwner& owner = impl_->at(slot).locks;
         impl_->abandoned ? impl_->locks.forget_owner(owner) : impl_->locks.remove_owner(owner);
+        Outcome::drop(impl_->at(slot).outcome);  // of one that was abandoned
     }
 }
 
