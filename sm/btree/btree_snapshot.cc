@@ -190,6 +190,7 @@ Result<bool> SnapshotScan::stand_on(ptrdiff_t row) {
     value_ = leaf_.value(at);
     begun_ = true;
     if (!at.overflow) return true;
+    DCHECK(value_.size() == sizeof(OverflowRef));
     TRY(read_overflow(*tree_.env().pool, tree_.id(), overflow_ref(value_), large_));
     // The chain stays while the record has a version; the answer counts only if it still has.
     TRY(tree_.history().check(snapshot_, tree_.lock()));
@@ -203,6 +204,7 @@ Result<bool> SnapshotScan::next() {
         if (!high_.empty() && key >= Slice(high_)) return false;
         return stand_on(row_ + 1);
     }
+    DCHECK(!begun_ || row_ + 1 == static_cast<ptrdiff_t>(leaf_.rows.size()));
     std::string bound = begun_ ? leaf_.high : low_;
     if (begun_ && leaf_.infinite) return false;
     for (;;) {
@@ -227,6 +229,7 @@ Result<bool> SnapshotScan::prev() {
         if (leaf_.key(leaf_.rows[static_cast<size_t>(row_ - 1)]) < Slice(low_)) return false;
         return stand_on(row_ - 1);
     }
+    DCHECK(!begun_ || row_ == 0);
     std::string bound = begun_ ? leaf_.low : high_;
     bool last = !begun_ && high_.empty();
     if (begun_ && bound.empty()) return false;

@@ -167,6 +167,7 @@ Result<void> HeapFile::scan(txn::Transaction& txn,
 
 // Calls `visit` for each data page until it returns false.
 Result<void> HeapFile::scan_pages(FunctionRef<Result<bool>(PageId)> visit) {
+    DCHECK(threads::current()->latch_depth == 0);
     std::vector<PageId> pages;
     for (PageId at = first_; at != kPageNone;) {
         uint32_t done = 0;

@@ -45,6 +45,7 @@ Result<RecordCopy> HeapFile::slot_seen(const Snapshot& snapshot, RecordId id) {
 
 // The record, if its home slot is `home`: brings the text from where it has moved to.
 Result<bool> HeapFile::follow(const Snapshot& snapshot, RecordId id, RecordCopy& home) {
+    DCHECK(!home.live || (home.bits & (kLive | kGhost)) == kLive);
     if (!home.live || (home.bits & kMoved)) return false;
     if (!(home.bits & kStub)) return true;
     const RecordId moved = link_of(home.bytes);

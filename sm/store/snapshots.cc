@@ -256,6 +256,7 @@ void Snapshots::run_cleaner() {
 }
 
 void Snapshots::stop() {
+    DCHECK(threads::current() != nullptr);
     turn_.acquire();
     stopping_.store(true, std::memory_order_release);
     const bool started = cleaner_started_;
