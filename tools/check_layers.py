@@ -32,6 +32,7 @@ LAYERS = [
     ["sm/include"],
     ["sm/buffer"],
     ["sm/core"],
+    ["sm/version"],
     ["sm/change"],
     ["sm/space"],
     ["sm/btree", "sm/heap"],

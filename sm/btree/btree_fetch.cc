@@ -49,11 +49,12 @@ inline void prefetch_record(const BTree::Position& pos, size_t bytes) {
         prefetch_line(at + line);
 }
 
-// Special cases: a lock to be released, or an invalid key.
+// Special cases: a snapshot, a lock to be released, or an invalid key.
 inline bool is_special(const txn::Transaction& txn, Slice key, Access access) {
     return key.size() > kKeyBytesMax ||
-           (access == Access::read &&
-            (txn.isolation == txn::Isolation::read_committed || MUTANT(fetch_unlocked)));
+           (txn.isolation >= txn::Isolation::read_committed &&
+            (access == Access::read || txn.isolation == txn::Isolation::snapshot)) ||
+           (access == Access::read && MUTANT(fetch_unlocked));
 }
 
 // The key's lock is held, so the record cannot change; its page can. `located`: pos has a look at
@@ -118,7 +119,9 @@ inline Result<bool> BTree::lock_in_team(txn::Transaction& txn, const SearchKey& 
 }
 
 // At read_committed a lock that was taken for this read alone is released.
-Result<bool> BTree::fetch_specially(txn::Transaction& txn, Slice key, ValueOut& out) {
+Result<bool> BTree::fetch_specially(txn::Transaction& txn, Slice key, Access access,
+                                    ValueOut& out) {
+    if (txn.isolation == txn::Isolation::snapshot) return fetch_snapshot(txn, key, access, out);
     if (key.size() > kKeyBytesMax) return key_too_long(key.size());
     const SearchKey wanted(key);
     const txn::LockName name = wanted.lock_name(id_);
@@ -137,7 +140,7 @@ Result<bool> BTree::fetch_specially(txn::Transaction& txn, Slice key, ValueOut& 
 
 Result<bool> BTree::fetch_alone(txn::Transaction& txn, Slice key, Access access, ValueOut& out) {
     if (is_special(txn, key, access)) [[unlikely]]
-        return fetch_specially(txn, key, out);
+        return fetch_specially(txn, key, access, out);
     // Before the lock: what was just written is read late.
     const SearchKey wanted(key);
     const txn::LockName name = wanted.lock_name(id_);
@@ -157,7 +160,7 @@ Result<bool> BTree::fetch_alone(txn::Transaction& txn, Slice key, Access access,
 
 Result<bool> BTree::fetch_in_team(txn::Transaction& txn, Slice key, Access access, ValueOut& out) {
     if (is_special(txn, key, access)) [[unlikely]]
-        return fetch_specially(txn, key, out);
+        return fetch_specially(txn, key, access, out);
     const SearchKey wanted(key);
     BTree::Position pos;
     const bool located =

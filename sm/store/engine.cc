@@ -15,6 +15,7 @@
 #include "sm/store/control.h"
 #include "sm/store/ghost_cleaner.h"
 #include "sm/store/needs_team.h"
+#include "sm/store/snapshots.h"
 #include "sm/store/txn_watch.h"
 #include "threads/base/rng.h"
 
@@ -282,6 +283,8 @@ Result<void> Engine::build(std::string_view path, bool fresh) {
     ghosts = std::make_unique<GhostCleaner>(*this);
     ghost_notes = ghosts.get();
     watch = std::make_unique<TxnWatch>(*this);
+    snapshots = std::make_unique<Snapshots>(*this);
+    versions = &snapshots->table();
     tick = [this] { watch->warn(); };
     assert_state();
     if (hooks && hooks->redone) redone = [this, hooks] { hooks->redone(*this); };
@@ -380,6 +383,7 @@ void Engine::stop_services() {
     (void)run_and_wait([this]() -> Result<void> {
         if (ghosts) ghosts->stop();
         if (watch) watch->stop();
+        if (snapshots) snapshots->stop();
         if (checkpointer) checkpointer->stop();
         return {};
     });
@@ -392,10 +396,12 @@ void Engine::rollback_orphans() {
                       " was left open by its thread and is rolled back");
         DCHECK(user_threads_.load() == 0);
         if (txn->state == txn::TxnState::undone) {
+            snapshots->close(*txn);
             txns->finish_abort(*txn, true);
             continue;
         }
         DCHECK(txn->state == txn::TxnState::active);
+        snapshots->close(*txn);
         txn->thread = txn->locks.thread = threads::current();
         txn->thread_id = txn->thread->id;
         // Its thread is gone, so no caller is left to run them for.
@@ -480,6 +486,8 @@ void Engine::release() {
     own_space_.reset();
     own_pool_.reset();
     own_txns_.reset();
+    versions = nullptr;
+    snapshots.reset();
     own_locks_.reset();
     own_log_.reset();
     own_runtime_.reset();

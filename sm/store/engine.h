@@ -26,6 +26,7 @@ class Control;
 class GhostCleaner;
 class TxnWatch;
 class NeedsTeam;
+class Snapshots;
 struct WorkerNeeds;
 
 // Counts of one worker's API calls; a line of its own, so that workers do not share it.
@@ -76,6 +77,7 @@ public:
     std::unique_ptr<Catalog> catalog;
     std::unique_ptr<GhostCleaner> ghosts;
     std::unique_ptr<TxnWatch> watch;
+    std::unique_ptr<Snapshots> snapshots;
     std::unique_ptr<Control> control;         // with Options::control
     std::unique_ptr<ApiCounters[]> counters;  // one per worker
     std::unique_ptr<WorkerNeeds[]> needs;     // one per worker

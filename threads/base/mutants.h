@@ -11,6 +11,24 @@
 // clang-format off
 // name, test program to try first, what is wrong
 #define LOCKSTEP_MUTANT_TABLE(X) \
+    X(snapshot_off_by_one, sm_snapshot_test, \
+      "a snapshot sees a transaction whose commit record stands at its place") \
+    X(first_version_only, sm_snapshot_test, "a reader takes the newest version it must not miss") \
+    X(version_missing, sm_snapshot_test, "a change leaves no version") \
+    X(version_of_each_change, sm_snapshot_test, \
+      "each change of a transaction leaves a version, not only the first") \
+    X(version_dropped_early, sm_snapshot_test, \
+      "a version that some snapshot needs is taken out of the middle of its chain") \
+    X(version_freed_early, sm_snapshot_test, "the cleaner frees a version that is needed") \
+    X(expelled_unmarked, sm_snapshot_test, "the oldest snapshot loses its versions silently") \
+    X(snapshot_unvalidated, sm_snapshot_model_test, \
+      "a snapshot's read does not check that its page has stayed as it was") \
+    X(snapshot_sees_ghosts, sm_snapshot_test, "a snapshot's scan returns deleted records") \
+    X(ghost_removed_early, sm_snapshot_test, "a ghost is removed that a snapshot sees alive") \
+    X(chain_freed_under_snapshot, sm_snapshot_test, \
+      "an overflow chain is freed that a snapshot reads") \
+    X(no_catch_up, sm_snapshot_test, \
+      "changes of live transactions from before the first snapshot have no versions") \
     X(lost_wakeup, threads_thread_test, "a park ignores the token of an earlier wake") \
     X(timer_stays, threads_timer_test, \
       "a thread woken before its deadline leaves its timer armed") \

@@ -98,6 +98,10 @@ struct Options {
     uint32_t lock_table_bytes_log2 = 22;
     // Order of blocked lock requests; see lock_policy.h.
     LockStageOptions lock_stage = {};
+    // Before-images that are kept while snapshot transactions are open, 1 MB .. 1 TB. Beyond it the
+    // oldest snapshot gets snapshot_too_old; writers neither fail nor wait. It must hold what the
+    // transactions under way have changed, or no snapshot can begin.
+    uint64_t version_bytes = 64ull << 20;
     // Record locks on one index or heap before its object lock is tried; 0 = never.
     uint32_t escalate_at = 5000;
     // Times run() repeats a deadlock victim, or a log_full that others caused.

@@ -110,8 +110,10 @@ public:
     bool withdraw(Packet& packet);
 
     // Begins a transaction that the caller ends and repeats itself. Suspends the user thread while
-    // Options::transactions_max are active or the log is scarce (Options::log_bytes). Errors:
-    // wrong_thread outside the store's user threads, store_closed, store_failed, out_of_memory.
+    // Options::transactions_max are active or the log is scarce (Options::log_bytes). A snapshot
+    // after half a second without one also reads what live writers have changed. Errors:
+    // wrong_thread outside the store's user threads, store_closed, store_failed, out_of_memory; of
+    // a snapshot also snapshot_too_old (Options::version_bytes), and those of reading.
     Result<Txn> begin(const TxnOptions& options = {});
 
     // Makes an empty index within `txn`; others see it when `txn` commits. A name has 1..128 bytes
