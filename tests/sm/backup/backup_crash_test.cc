@@ -15,7 +15,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
+#include <vector>
 
 namespace lockstep {
 namespace {
@@ -36,7 +38,7 @@ struct Commit {
 struct Image {
     std::unique_ptr<SimDisk> disk;
     uint64_t event;
-    size_t acknowledged;
+    Lsn acknowledged;  // of the newest commit that had returned
     bool backup_returned;
 };
 
@@ -134,7 +136,7 @@ private:
         const auto point = txn.commit();
         ASSERT_OK(point);
         commits_[number].point = *point;
-        acknowledged_ = std::max(acknowledged_, number + 1);
+        acknowledged_ = std::max(acknowledged_, *point);
     }
 
     void maybe_take_image(const SimEvent& event) {
@@ -147,13 +149,18 @@ private:
             {disk_.image(rng_.next(), mode), event.number, acknowledged_, info_.has_value()});
     }
 
-    // True if `seen` is the state after the first n commits, for an n from `least` on.
-    bool is_prefix(const Content& seen, size_t least) const {
+    // True if `seen` is the state after a prefix of the commit records that holds all those up to
+    // `least`. With STEPS on, the calls of commit() need not come in the order of the records.
+    bool is_prefix(const Content& seen, Lsn least) const {
+        std::vector<const Commit*> ordered;
+        for (const Commit& commit : commits_) ordered.push_back(&commit);
+        std::ranges::stable_sort(ordered, {}, [](const Commit* c) { return c->point.value; });
         Content state;
-        for (size_t n = 0; n <= commits_.size(); ++n) {
-            if (n >= least && state == seen) return true;
-            if (n == commits_.size()) break;
-            for (const auto& [key, value] : commits_[n].puts) state[key] = value;
+        for (size_t n = 0; n <= ordered.size(); ++n) {
+            const bool all = n == ordered.size() || ordered[n]->point > least;
+            if (all && state == seen) return true;
+            if (n == ordered.size()) break;
+            for (const auto& [key, value] : ordered[n]->puts) state[key] = value;
         }
         return false;
     }
@@ -243,7 +250,7 @@ private:
     Rng rng_;
     SimDisk disk_;
     std::vector<Commit> commits_;  // in the order of commit()
-    size_t acknowledged_ = 0;
+    Lsn acknowledged_{};           // of the newest commit that has returned
     int running_ = 0;
     std::optional<BackupInfo> info_;
     std::vector<Image> images_;
