@@ -76,6 +76,7 @@ Result<bool> BTree::read_snapshot(txn::Transaction& txn, const Snapshot& snapsho
         if (look == Look::again) {
             hold.release();
             threads::yield();
+            tries = 0;  // not a sign of damage, however long it takes
             continue;
         }
         hold.release();
@@ -178,6 +179,7 @@ Result<void> SnapshotScan::load_leaf(const Slice* key, BTree::Side side) {
         if (TRY(take(*hold))) return {};
         hold.release();
         threads::yield();
+        tries = 0;  // not a sign of damage, however long it takes
     }
 }
 

@@ -42,12 +42,14 @@ Result<void> Snapshots::open(txn::Transaction& txn) {
     std::unique_ptr<Snapshot> snapshot(new (std::nothrow) Snapshot);
     if (!snapshot) return fail(ErrorCode::out_of_memory, "snapshot", sizeof(Snapshot));
     snapshot->began = threads::now_coarse();
-    if (!place_in_period(*snapshot)) {
+    const bool in_period = state_.load() == State::on && !table_.incomplete();
+    if (!in_period || !place(*snapshot)) {
         turn_.acquire();
         Result<void> begun;
         if (state_.load() == State::on && table_.incomplete()) end_period();
         if (state_.load() == State::off) begun = begin_period();
-        if (begun) place(*snapshot);
+        if (begun && !place(*snapshot))
+            begun = fail(ErrorCode::snapshot_too_old, "version_bytes is used up", table_.limit());
         turn_.release();
         if (!begun) return begun;
     }
@@ -56,9 +58,10 @@ Result<void> Snapshots::open(txn::Transaction& txn) {
     return {};
 }
 
-// The bound is older than S, so each record below it belongs to a transaction that ended before S.
-void Snapshots::place(Snapshot& snapshot) {
-    DCHECK(snapshot.sees == kLsnNone && !snapshot.too_old.load());
+// Adds the snapshot to the set, then looks at the state: end_period() and VersionTable::give_up() do
+// it in the other order. False: it has no place. The bound `quiet` is older than S, so each record
+// below it belongs to a transaction that ended before S.
+bool Snapshots::place(Snapshot& snapshot) {
     const Nanos now = threads::now_coarse();
     const Nanos taken = quiet_taken_.load(std::memory_order_relaxed);
     if (taken == 0 || now - taken > kQuietAge) {
@@ -70,14 +73,9 @@ void Snapshots::place(Snapshot& snapshot) {
     snapshot.quiet = Lsn{quiet_.load(std::memory_order_relaxed)};
     table_.snapshots().add(snapshot, *engine_.log);
     DCHECK(snapshot.quiet <= snapshot.sees);
-}
-
-// In the set first, then a look at the state: end_period() looks in the other order.
-bool Snapshots::place_in_period(Snapshot& snapshot) {
-    if (state_.load() != State::on || table_.incomplete()) return false;
-    place(snapshot);
-    if (state_.load() == State::on) return true;
+    if (state_.load() == State::on && !table_.incomplete()) return true;
     table_.snapshots().remove(snapshot);
+    snapshot.too_old.store(false);  // if it was expelled meanwhile
     return false;
 }
 
@@ -113,7 +111,7 @@ Result<void> Snapshots::on_each_worker(FunctionRef<Result<void>()> work) {
 }
 
 Result<void> Snapshots::begin_period() {
-    DCHECK(state_.load() == State::off && table_.snapshots().open() == 0);
+    DCHECK(state_.load() == State::off && !engine_.keeps_versions.load());
     TRY(start_cleaner());
     TRY(table_.start());
     engine_.keeps_versions.store(true);
@@ -134,7 +132,6 @@ Result<void> Snapshots::begin_period() {
 
 // Nothing needs the versions: no snapshot is in the set, and none gets a place meanwhile.
 void Snapshots::end_period() {
-    DCHECK(table_.snapshots().open() == 0);
     state_.store(State::off);
     engine_.keeps_versions.store(false);
     // SS-2: no change is between the flag and its version.

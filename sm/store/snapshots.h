@@ -65,8 +65,7 @@ private:
     Result<void> catch_up_with(Writer& writer);
     Result<void> make_version(Writer& writer, const RecordName& name, bool in_heap,
                               FunctionRef<void(RecordCopy&)> undo);
-    void place(Snapshot& snapshot);
-    bool place_in_period(Snapshot& snapshot);
+    bool place(Snapshot& snapshot);
     Result<void> start_cleaner();
     void run_cleaner();
 

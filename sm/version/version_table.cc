@@ -112,7 +112,7 @@ VersionTable::~VersionTable() {
 }
 
 Result<void> VersionTable::start() {
-    DCHECK(bytes() == 0 && snapshots_.open() == 0);
+    DCHECK(bytes() == 0);
     DCHECK((buckets_ == nullptr) == (queues_ == nullptr));
     incomplete_.store(false, std::memory_order_release);
     period_.fetch_add(1);
@@ -376,9 +376,11 @@ void VersionTable::relieve() {
     else give_up();
 }
 
+// A snapshot that gets its place meanwhile looks at incomplete_ behind that: either it sees the mark,
+// or it is expelled here.
 void VersionTable::give_up() {
+    incomplete_.store(true);
     while (snapshots_.expel_oldest()) expelled_.fetch_add(1, std::memory_order_relaxed);
-    incomplete_.store(true, std::memory_order_release);
 }
 
 }  // namespace lockstep::sm
