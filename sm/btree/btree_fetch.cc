@@ -20,23 +20,6 @@ using namespace node;
 
 namespace {
 
-inline void copy_out(Slice value, ValueOut& out) {
-    DCHECK(out.fixed == nullptr || out.text == nullptr);
-    out.bytes = value.size();
-    if (out.fixed) copy_bytes(reinterpret_cast<char*>(out.fixed), value.substr(0, out.capacity));
-    else if (out.text) out.text->assign(value);
-}
-
-[[gnu::cold, gnu::noinline]] Result<void> copy_overflow(BufferPool& pool, ObjectId object,
-                                                        const OverflowRef& ref, ValueOut& out) {
-    out.bytes = ref.bytes;
-    if (out.fixed)
-        return read_overflow(pool, object, ref, 0, reinterpret_cast<char*>(out.fixed),
-                             std::min<size_t>(out.capacity, ref.bytes));
-    if (!out.text) return {};
-    return read_overflow(pool, object, ref, *out.text);
-}
-
 // Bytes of a record that are fetched: most have fewer.
 constexpr size_t kRecordAhead = 192;
 
@@ -85,7 +68,7 @@ inline Result<bool> read_record(BTree& tree, BufferPool& pool, txn::Transaction&
             const OverflowRef ref = overflow_ref(value(page, pos.slot));
             if (!pos.valid()) continue;
             hold.release();
-            TRY(copy_overflow(pool, tree.id(), ref, out));
+            TRY(read_overflow(pool, tree.id(), ref, out));
             return true;
         }
         copy_out(value(page, pos.slot), out);

@@ -22,23 +22,6 @@ using Look = VersionTable::Look;
 
 namespace {
 
-void put_out(Slice value, ValueOut& out) {
-    out.bytes = value.size();
-    if (out.fixed)
-        bytes::copy_bytes(reinterpret_cast<char*>(out.fixed), value.substr(0, out.capacity));
-    else if (out.text) out.text->assign(value);
-}
-
-Result<void> put_overflow(BufferPool& pool, ObjectId object, const OverflowRef& ref,
-                          ValueOut& out) {
-    out.bytes = ref.bytes;
-    if (out.fixed)
-        return read_overflow(pool, object, ref, 0, reinterpret_cast<char*>(out.fixed),
-                             std::min<size_t>(out.capacity, ref.bytes));
-    if (!out.text) return {};
-    return read_overflow(pool, object, ref, *out.text);
-}
-
 // Everything on the page is as the snapshot sees it.
 bool is_quiet(const Snapshot& snapshot, const Page& page) {
     return page.header.lsn <= snapshot.quiet.value;
@@ -69,7 +52,7 @@ Result<bool> BTree::read_snapshot(txn::Transaction& txn, const Snapshot& snapsho
         bool chained = there && overflow(page, pos.slot);
         OverflowRef ref{};
         if (chained) ref = overflow_ref(value(page, pos.slot));
-        else if (there) put_out(value(page, pos.slot), out);
+        else if (there) copy_out(value(page, pos.slot), out);
         const Look look =
             is_quiet(snapshot, page) ? Look::page : env_.versions->look(snapshot, name, version);
         if (!pos.valid() && !MUTANT(snapshot_unvalidated)) continue;
@@ -84,11 +67,11 @@ Result<bool> BTree::read_snapshot(txn::Transaction& txn, const Snapshot& snapsho
             there = version.live;
             chained = there && (version.bits & kRecordOverflow);
             if (chained) ref = overflow_ref(version.bytes);
-            else if (there) put_out(version.bytes, out);
+            else if (there) copy_out(version.bytes, out);
         } else {
             remember(txn, pos.id, pos.slot, pos.leaves_freed);
         }
-        if (chained) TRY(put_overflow(*env_.pool, id_, ref, out));
+        if (chained) TRY(read_overflow(*env_.pool, id_, ref, out));
         return there;
     }
 }
