@@ -58,9 +58,9 @@ Result<void> Snapshots::open(txn::Transaction& txn) {
     return {};
 }
 
-// Adds the snapshot to the set, then looks at the state: end_period() and VersionTable::give_up() do
-// it in the other order. False: it has no place. The bound `quiet` is older than S, so each record
-// below it belongs to a transaction that ended before S.
+// Adds the snapshot to the set, then looks at the state: end_period() and VersionTable::give_up()
+// do it in the other order. False: it has no place. The bound `quiet` is older than S, so each
+// record below it belongs to a transaction that ended before S.
 bool Snapshots::place(Snapshot& snapshot) {
     const Nanos now = threads::now_coarse();
     const Nanos taken = quiet_taken_.load(std::memory_order_relaxed);

@@ -30,7 +30,7 @@ struct SlotKey {
         std::memcpy(bytes, &id.page.value, sizeof id.page.value);
         std::memcpy(bytes + sizeof id.page.value, &id.slot.value, sizeof id.slot.value);
     }
-    operator Slice() const { return {bytes, sizeof bytes}; }
+    operator Slice() const { return {bytes, sizeof bytes}; }  // NOLINT(google-explicit-constructor)
 };
 inline RecordId slot_of(Slice key) {
     RecordId id{};

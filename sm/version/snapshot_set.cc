@@ -15,26 +15,26 @@ namespace lockstep::sm {
 
 void SnapshotSet::add(Snapshot& snapshot, const txn::Log& log) {
     const SpinGuard guard(lock_);
-    DCHECK(!snapshot.listed && !snapshot.too_old.load());
+    DCHECK(!snapshot.listed_ && !snapshot.too_old.load());
     if (first_ == nullptr) oldest_.store(log.tail().value);
     newest_.store(kLsnMax.value);
     snapshot.sees = log.tail();
-    snapshot.older = last_;
-    snapshot.younger = nullptr;
-    (last_ != nullptr ? last_->younger : first_) = &snapshot;
+    snapshot.older_ = last_;
+    snapshot.younger_ = nullptr;
+    (last_ != nullptr ? last_->younger_ : first_) = &snapshot;
     last_ = &snapshot;
-    snapshot.listed = true;
+    snapshot.listed_ = true;
     newest_.store(snapshot.sees.value);
-    DCHECK(oldest_.load() <= snapshot.sees.value);                               // SN-1
-    DCHECK(snapshot.older == nullptr || snapshot.older->sees <= snapshot.sees);  // SN-2
+    DCHECK(oldest_.load() <= snapshot.sees.value);                                 // SN-1
+    DCHECK(snapshot.older_ == nullptr || snapshot.older_->sees <= snapshot.sees);  // SN-2
     open_.fetch_add(1, std::memory_order_relaxed);
 }
 
 void SnapshotSet::unlink(Snapshot& snapshot) {
-    DCHECK(lock_.is_held() && snapshot.listed);
-    (snapshot.older != nullptr ? snapshot.older->younger : first_) = snapshot.younger;
-    (snapshot.younger != nullptr ? snapshot.younger->older : last_) = snapshot.older;
-    snapshot.listed = false;
+    DCHECK(lock_.is_held() && snapshot.listed_);
+    (snapshot.older_ != nullptr ? snapshot.older_->younger_ : first_) = snapshot.younger_;
+    (snapshot.younger_ != nullptr ? snapshot.younger_->older_ : last_) = snapshot.older_;
+    snapshot.listed_ = false;
     oldest_.store(first_ != nullptr ? first_->sees.value : kLsnMax.value);
     newest_.store(last_ != nullptr ? last_->sees.value : 0);
     DCHECK((first_ == nullptr) == (last_ == nullptr));
@@ -45,14 +45,14 @@ void SnapshotSet::unlink(Snapshot& snapshot) {
 
 void SnapshotSet::remove(Snapshot& snapshot) {
     const SpinGuard guard(lock_);
-    DCHECK(snapshot.listed || snapshot.too_old.load());  // else it was never added
-    if (snapshot.listed) unlink(snapshot);
+    DCHECK(snapshot.listed_ || snapshot.too_old.load());  // else it was never added
+    if (snapshot.listed_) unlink(snapshot);
 }
 
 bool SnapshotSet::expel_oldest() {
     const SpinGuard guard(lock_);
     if (first_ == nullptr) return false;
-    DCHECK(first_->older == nullptr && first_->listed && !first_->too_old.load());
+    DCHECK(first_->older_ == nullptr && first_->listed_ && !first_->too_old.load());
     // Before oldest_ moves: a reader that misses a version finds this set.
     if (!MUTANT(expelled_unmarked)) first_->too_old.store(true);
     unlink(*first_);

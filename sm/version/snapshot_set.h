@@ -31,9 +31,9 @@ struct Snapshot {
 
 private:
     friend class SnapshotSet;
-    Snapshot* older = nullptr;
-    Snapshot* younger = nullptr;
-    bool listed = false;
+    Snapshot* older_ = nullptr;
+    Snapshot* younger_ = nullptr;
+    bool listed_ = false;
 };
 
 class SnapshotSet {

@@ -376,8 +376,8 @@ void VersionTable::relieve() {
     else give_up();
 }
 
-// A snapshot that gets its place meanwhile looks at incomplete_ behind that: it sees the mark, or it
-// is expelled here.
+// A snapshot that gets its place meanwhile looks at incomplete_ behind that. It sees the mark, or
+// it is expelled here.
 void VersionTable::give_up() {
     incomplete_.store(true);
     while (snapshots_.expel_oldest()) expelled_.fetch_add(1, std::memory_order_relaxed);
