@@ -27,6 +27,7 @@
 #include "threads/base/mutants.h"
 #include "txn/lock/lock_manager.h"
 #include "txn/log/log.h"
+#include "txn/outcome.h"
 
 namespace lockstep::txn {
 
@@ -66,6 +67,10 @@ struct Transaction {
     uint64_t generation = 0;
     uint32_t shard = 0;      // worker that began it
     uint32_t next_free = 0;  // the table's free list
+    // A snapshot transaction sees what was committed below this place in the log; see begin().
+    Lsn sees{};
+    // For those that meet its changes later, or null. Written by threads of its worker.
+    Outcome* outcome = nullptr;
     // For the layer above, see kUpperBytes.
     alignas(kUpperAlign) std::byte upper[kUpperBytes]{};
 

@@ -137,8 +137,8 @@ Result<size_t> Group::read() {
 
 }  // namespace
 
-// One after the other: at read_committed, where a lock lasts as long as the look, and for long
-// keys.
+// One after the other: snapshots; at read_committed, where a lock lasts as long as the look; and
+// for long keys.
 Result<size_t> BTree::fetch_each(txn::Transaction& txn, std::span<Lookup> rows, Access access) {
     size_t found = 0;
     for (Lookup& row : rows) {
@@ -164,8 +164,9 @@ Result<size_t> BTree::fetch_group(txn::Transaction& txn, std::span<Lookup> rows,
 
 Result<size_t> BTree::fetch_many(txn::Transaction& txn, std::span<Lookup> rows, Access access) {
     const bool one_by_one =
-        access == Access::read &&
-        (txn.isolation == txn::Isolation::read_committed || MUTANT(fetch_unlocked));
+        txn.isolation == txn::Isolation::snapshot ||
+        (access == Access::read &&
+         (txn.isolation == txn::Isolation::read_committed || MUTANT(fetch_unlocked)));
     size_t found = 0;
     while (!rows.empty()) {
         const std::span<Lookup> group = rows.first(std::min(rows.size(), kGroup));

@@ -181,6 +181,8 @@ Result<bool> BTree::patch_locked(txn::Transaction& txn, const SearchKey& wanted,
 // its own change.
 Result<bool> BTreeCursor::patch(size_t offset, Slice part) {
     assert_state();
+    if (snapshot_scan_) [[unlikely]]
+        return fail(ErrorCode::read_only, "transaction", txn_.id.value);
     if (!positioned_) return false;
     BTree::Target t;
     // The record's lock is held, so the upkeep stays (UP-1).

@@ -29,6 +29,8 @@ struct PlayOptions {
     Isolation isolation = Isolation::serializable;
     Durability durability = Durability::lazy;
     bool heap = false;  // rows are heap records, not index entries
+    // Scripts that only read are snapshot transactions. They must neither wait nor fail.
+    bool snapshot_readers = false;
 };
 
 class Player {
@@ -188,12 +190,14 @@ private:
 
     Result<void> run(Part& part, const Script& script, const PlayOptions& options) {
         part.go.acquire();
-        Txn txn =
-            TRY(store_->begin({.isolation = options.isolation, .durability = options.durability}));
+        const bool snapshot = options.snapshot_readers && std::ranges::all_of(script, only_reads);
+        const Isolation isolation = snapshot ? Isolation::snapshot : options.isolation;
+        Txn txn = TRY(store_->begin({.isolation = isolation, .durability = options.durability}));
         Actor actor{*this, txn, options.heap, {}};
         for (const Action& action : script) {
             Result<Rows> rows = actor.act(action);
             if (!rows) {
+                EXPECT_FALSE(snapshot) << rows.error().text();
                 EXPECT_EQ(rows.error().code, ErrorCode::deadlock) << rows.error().text();
                 TRY(txn.abort());
                 part.over = true;
