@@ -257,7 +257,8 @@ TEST(PackedImages, TheLogOfAnOlderVersionIsRead) {
         const auto left = disk.image(3, SimCrash::drop_unsynced);
         store.abandon();
         const sm::Superblock block = superblock_of(*left);
-        EXPECT_GT(OldChecksums(*left, block).write(), kRows / kEach);
+        // Nearly each first change has a record of more than 1 KB.
+        EXPECT_GT(OldChecksums(*left, block).write(), kRows / kEach * 9 / 10);
         set_version(*left, block, version);
         SimStore again(*left);
         ASSERT_OK(again.open());
