@@ -9,12 +9,14 @@ two runs of each. The result is the median of the pairs' ratios of transactions 
 quartiles. With --instructions both benchmark programs count instructions instead. Counts are
 exact, so one run of each is enough.
 
-Options after -- go to both drivers, for example: -- --txn payment -w 30 --steps on. --a and --b
-give options to one side only, for example --a "--steps off" --b "--steps on"."""
+Options after -- go to both drivers, for example: -- --txn payment -w 30 --steps on. An option that
+the driver of one side does not know is left out there, and a line says so. --a and --b give options
+to one side only, for example --a "--steps off" --b "--steps on"."""
 
 import argparse
 import json
 import pathlib
+import re
 import shlex
 import shutil
 import statistics
@@ -59,6 +61,24 @@ def build(commit: str) -> pathlib.Path:
     return folder / "build" / "bin"
 
 
+def known_options(program: pathlib.Path, options: list[str], side: str) -> list[str]:
+    """The options with their values, without those that the program's --help does not name."""
+    text = subprocess.run([str(program), "--help"], capture_output=True, text=True).stdout
+    names = set(re.findall(r"(?<![\w-])--?[A-Za-z][\w-]*", text))
+    kept, left_out, keep = [], [], True
+    for word in options:
+        if re.match(r"--?[A-Za-z]", word):
+            name = word.split("=")[0]
+            keep = name in names or (not name.startswith("--") and name[:2] in names)
+            if not keep:
+                left_out.append(name)
+        if keep:
+            kept.append(word)
+    if left_out:
+        print(f"{side} does not know {' '.join(left_out)}: left out there", flush=True)
+    return kept
+
+
 def rate(program: pathlib.Path, options: list[str], scratch: pathlib.Path) -> float:
     """Transactions a second of one run of the driver on a new database."""
     result = scratch / "result.json"
@@ -79,8 +99,10 @@ def quartiles(values: list[float]) -> tuple[float, float, float]:
 
 
 def compare_rates(a: pathlib.Path, b: pathlib.Path, args: argparse.Namespace) -> dict:
-    options_a = args.options + shlex.split(args.a)
-    options_b = args.options + shlex.split(args.b)
+    options_a = known_options(a / "lockstep-tpcc", args.options, args.revision)
+    options_a += shlex.split(args.a)
+    options_b = known_options(b / "lockstep-tpcc", args.options, "this checkout")
+    options_b += shlex.split(args.b)
     rows = []
     with tempfile.TemporaryDirectory(prefix="lockstep-compare-") as scratch:
         folder = pathlib.Path(scratch)
@@ -102,11 +124,28 @@ def instruction_counts(program: pathlib.Path, warehouses: int, scratch: pathlib.
     result = scratch / "counts.json"
     call(program / "lockstep-bench", "instructions", "--warehouses", warehouses, "--json", result,
          stdout=subprocess.DEVNULL)
+    return counts_of(json.loads(result.read_text()))
+
+
+def counts_of(report: dict) -> dict:
+    """Value by name. Rows that are indented belong to the row above. Names are today's."""
     names, what = {}, ""
-    for row in json.loads(result.read_text())["measurements"]:
-        what = what if row["name"].startswith(" ") else row["name"]
-        names[what if what == row["name"] else f"{what},{row['name'].strip(' ')}"] = row["value"]
+    for row in report.get("measurements") or report["figures"]:  # figures: before 2026-11-23
+        what = what if row["name"].startswith(" ") else row["name"].replace("delete", "erase")
+        inner = row["name"].startswith(" ")
+        names[f"{what},{row['name'].strip(' ')}" if inner else what] = row["value"]
     return names
+
+
+def print_counts(one: dict, other: dict, revision: str) -> None:
+    common = [name for name in one if name in other]
+    if not common:
+        fail(f"the reports of {revision} and of this checkout have no name in common")
+    for name in common:
+        ratio = f"{other[name] / one[name]:.3f}" if one[name] else "-"
+        print(f"{name:52} {one[name]:12.0f} {other[name]:12.0f}   {ratio}")
+    for name in sorted(one.keys() ^ other.keys()):
+        print(f"{name:52} only {revision if name in one else 'here'}")
 
 
 def compare_instructions(a: pathlib.Path, b: pathlib.Path, args: argparse.Namespace) -> dict:
@@ -114,8 +153,7 @@ def compare_instructions(a: pathlib.Path, b: pathlib.Path, args: argparse.Namesp
         one = instruction_counts(a, args.warehouses, pathlib.Path(scratch))
         other = instruction_counts(b, args.warehouses, pathlib.Path(scratch))
     print(f"{'':52} {args.revision[:12]:>12} {'here':>12}   ratio")
-    for name in one.keys() & other.keys():
-        print(f"{name:52} {one[name]:12.0f} {other[name]:12.0f}   {other[name] / one[name]:.3f}")
+    print_counts(one, other, args.revision)
     return {"a": one, "b": other}
 
 

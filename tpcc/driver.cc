@@ -61,23 +61,33 @@ private:
                 settings_.transactions / count + (n < settings_.transactions % count);
             const TerminalPlace place{n, w, n / warehouses % control_.db.scale.districts + 1,
                                       static_cast<int>(worker), quota};
-            terminals_.push_back(std::make_unique<Terminal>(control_, *executors_[worker], place));
+            terminals_.push_back(std::make_unique<Terminal>(control_, executors_, place));
             workers_.push_back(static_cast<int>(worker));
         }
     }
 
     void start_terminals() {
         control_.terminals_live.store(static_cast<uint32_t>(terminals_.size()));
+        if (!settings_.terminals_as_threads) {
+            for (const auto& terminal : terminals_) terminal->start();
+            return;
+        }
         for (size_t n = 0; n < terminals_.size(); ++n) {
             auto ticket = std::make_unique<Ticket>(control_, control_.terminals_live);
             handles_.push_back(control_.db.store->start(
                 [terminal = terminals_[n].get(), ticket = std::move(ticket)]() -> Result<void> {
                     ticket->begin();
-                    terminal->run();
+                    terminal->run_as_thread();
                     return {};
                 },
                 workers_[n]));
         }
+    }
+
+    // Of a run with a duration.
+    Nanos until_end() const {
+        const Nanos t = now();
+        return t < control_.measure_end ? control_.measure_end - t : kMillisecond;
     }
 
     uint64_t completed() const {
@@ -86,12 +96,21 @@ private:
         return sum;
     }
 
+    // At the end of the run, packets wait for the end of their think times. Those that run submit
+    // themselves no more, so a later pass finds the last ones.
+    void withdraw_terminals() {
+        if (!control_.stop.load(std::memory_order_relaxed) && now() < control_.measure_end) return;
+        for (const auto& terminal : terminals_)
+            if (control_.db.store->withdraw(*terminal)) terminal->end();
+    }
+
     // Shows progress until all terminals have ended, then waits for the deliveries still queued.
     void watch() {
         auto sleep = kMillisecond;
         while (control_.terminals_live.load(std::memory_order_acquire) > 0) {
-            sleep_for(sleep);
+            sleep_for(std::min(sleep, until_end()));
             sleep = std::min(2 * sleep, kProgressInterval);
+            withdraw_terminals();
             if (sleep < kProgressInterval || !progress_) continue;
             if (!progress_({now() - control_.started, completed()}))
                 control_.stop.store(true, std::memory_order_relaxed);
@@ -108,8 +127,8 @@ private:
     const RunSettings& settings_;
     RunControl control_;
     ProgressFn progress_;
-    std::vector<std::unique_ptr<WorkerStats>> stats_;   // per worker
-    std::vector<std::unique_ptr<Executor>> executors_;  // per worker
+    std::vector<std::unique_ptr<WorkerStats>> stats_;  // per worker
+    Terminal::Executors executors_;                    // per worker
     std::vector<std::unique_ptr<Terminal>> terminals_;
     std::vector<int> workers_;  // of each terminal
     std::vector<Handle<void>> handles_;

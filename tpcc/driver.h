@@ -1,10 +1,10 @@
 // driver.h - runs the terminals for a time or a number of transactions, and reports the results.
 //
-// Concepts   A terminal is a user thread with a home warehouse and a home district for Stock-Level.
-//            It is bound to one worker: warehouse w to worker (w - 1) mod workers. With fewer
-//            warehouses than workers, terminals are dealt to the workers in turn. A controller
-//            thread starts the terminals, shows progress, and waits for them and for the deliveries
-//            that are still queued.
+// Concepts   A terminal is a packet (terminal.h) with a home warehouse and a home district for
+//            Stock-Level. It is submitted to one worker: warehouse w to worker (w - 1) mod workers.
+//            With fewer warehouses than workers, terminals are dealt to the workers in turn. A
+//            controller thread starts the terminals, shows progress, and waits for them and for the
+//            deliveries that are still queued.
 #pragma once
 
 #include <functional>
@@ -19,7 +19,9 @@ struct RunSettings {
     ExecutorSettings executor;
     Mix mix = Mix::full;
     Calls calls = Calls::many;
-    uint32_t terminals = 10;    // per warehouse
+    uint32_t terminals = 10;  // per warehouse
+    // Each terminal is a user thread, as in the thesis. Needs Options::executors to match.
+    bool terminals_as_threads = false;
     uint64_t transactions = 0;  // in total; 0: run for `duration`
     Nanos duration = 30 * kSecond;
     Nanos warmup = 3 * kSecond;  // before the measured interval

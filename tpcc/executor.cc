@@ -3,6 +3,7 @@
 
 #include "threads/base/try.h"
 #include "tpcc/ack.h"
+#include "tpcc/needs.h"
 
 namespace lockstep::tpcc {
 
@@ -47,6 +48,13 @@ namespace {
     return true;
 }
 
+// A frame of its own, which is gone before the transaction goes on.
+[[gnu::noinline]] void announce(const Database& db, Txn& txn, const Input& input) {
+    Needs needs;
+    needs_of(db, input, needs);
+    txn.will_need(needs.all());
+}
+
 // Records that the transaction will lock, for the lock stage. Exact where the input tells, else
 // the specification's averages.
 uint32_t operations_of(const Input& input) {
@@ -67,7 +75,7 @@ uint32_t operations_of(const Input& input) {
 
 }  // namespace
 
-Result<Outcome> Executor::execute(const Input& input, DeliveryOutput* delivered) {
+Result<Outcome> Executor::execute(const Input& input, DeliveryOutput* delivered, bool announced) {
     const TxnType type = type_of(input);
     TxnOptions options;
     options.isolation = settings_.isolation;
@@ -78,6 +86,8 @@ Result<Outcome> Executor::execute(const Input& input, DeliveryOutput* delivered)
         Txn txn = TRY(db_.store->begin(options));
         Trace trace;
         trace.txn = txn.id();
+        if (!announced && txn.walks_needs()) announce(db_, txn, input);
+        announced = false;
         Result<bool> body = run_body(txn, input, trace);
         if (body && *body) {
             const auto committed = txn.commit();

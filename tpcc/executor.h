@@ -35,9 +35,11 @@ public:
     Executor(Database& db, const ExecutorSettings& settings, WorkerStats& stats)
         : db_(db), settings_(settings), stats_(stats) {}
 
-    // A Delivery fills `delivered` unless it is null. Errors: those that a repetition cannot cure,
-    // and any error after retries_max repetitions.
-    Result<Outcome> execute(const Input& input, DeliveryOutput* delivered = nullptr);
+    // A Delivery fills `delivered` unless it is null. `announced`: the caller's packet has named
+    // the needs of the first attempt. Errors: those that a repetition cannot cure, and any error
+    // after retries_max repetitions.
+    Result<Outcome> execute(const Input& input, DeliveryOutput* delivered = nullptr,
+                            bool announced = false);
     WorkerStats& stats() { return stats_; }
 
 private:

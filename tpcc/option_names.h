@@ -19,8 +19,9 @@ inline const Names<LockPolicy> kLockPolicies = {{"fifo", LockPolicy::fifo},
                                                 {"local-first", LockPolicy::local_first}};
 inline const Names<StepsMode> kStepsModes = {
     {"off", StepsMode::off},           {"on", StepsMode::on},
-    {"grouping", StepsMode::grouping}, {"prefetch", StepsMode::prefetch},
-    {"ctx_only", StepsMode::ctx_only}, {"fastctx", StepsMode::fastctx}};
+    {"ctx", StepsMode::ctx},           {"grouping", StepsMode::grouping},
+    {"prefetch", StepsMode::prefetch}, {"ctx_only", StepsMode::ctx_only},
+    {"fastctx", StepsMode::fastctx}};
 inline const Names<TeamPolicy> kTeamPolicies = {{"last-leaver", TeamPolicy::last_leaver},
                                                 {"largest", TeamPolicy::largest},
                                                 {"oldest", TeamPolicy::oldest}};

@@ -2,10 +2,22 @@
 //
 // Operations  by name: scan C's names; fetch C (S); backward scan of the customer's orders, one
 //             step; fetch O (S); scan OL.
+#include <lockstep/need.h>
 #include "threads/base/try.h"
 #include "tpcc/transactions.h"
 
 namespace lockstep::tpcc {
+
+namespace {
+
+void announce_order(const Database& db, Txn& txn, uint32_t w, uint32_t d, uint32_t o_id) {
+    const RowKey key = order_key(w, d, o_id);
+    const Need needs[] = {{db.orders, key, Access::read, sizeof(OrderRecord)},
+                          {db.order_line, key, Access::read, 0}};
+    txn.will_need(needs);
+}
+
+}  // namespace
 
 Result<void> order_status(Database& db, Txn& txn, const OrderStatusInput& in,
                           OrderStatusOutput& out) {
@@ -22,6 +34,7 @@ Result<void> order_status(Database& db, Txn& txn, const OrderStatusInput& in,
                                             customer_key(choice.w, choice.d, out.c_id + 1));
     if (!TRY(newest.prev())) return {};
     out.o_id = last_u32(newest.key());
+    if (txn.walks_needs()) announce_order(db, txn, choice.w, choice.d, out.o_id);
     TRY(fetch(db.orders, txn, order_key(choice.w, choice.d, out.o_id), out.order, "orders"));
 
     Cursor lines = db.order_line.scan(txn, order_key(choice.w, choice.d, out.o_id),

@@ -81,6 +81,7 @@ Json settings_json(const Results& r) {
             {"warehouses", r.scale.warehouses},
             {"workers", s.workers},
             {"terminals_per_warehouse", s.run.terminals},
+            {"terminals_as_threads", s.run.terminals_as_threads},
             {"txn", s.mix_name},
             {"calls", s.calls_name},
             {"durability", s.durability_name},
@@ -144,6 +145,7 @@ Json io_json(const threads::IoStats& io) {
 Json store_json(const StoreStats& a, const StoreStats& b) {
     return {{"commits", b.commits - a.commits},
             {"lock_waits", b.lock_waits - a.lock_waits},
+            {"admission_stage", stage_json(b.admission_stage.since(a.admission_stage))},
             {"lock_stage", stage_json(b.lock_stage.since(a.lock_stage))},
             {"deadlocks", b.deadlocks - a.deadlocks},
             {"escalations", b.escalations - a.escalations},
@@ -293,6 +295,7 @@ void print_run(const Results& r) {
             "depth {:.1f}\n",
             io.packets(), io.batches, io.stage.batch.mean(), io.merged(), io.joined(),
             io.submissions, io.depth.mean());
+    print_stage("admission stage", b.admission_stage.since(a.admission_stage));
     print_stage("lock stage", b.lock_stage.since(a.lock_stage));
     if (!r.steps.teams.empty()) fmt::print("\n{}\n", fmt::join(teams_table(r.steps), "\n"));
 }

@@ -127,9 +127,11 @@ void add_team_options(CLI::App& app, Settings& s) {
 }
 
 void add_run_options(CLI::App& app, Settings& s, RawArguments& raw) {
-    app.add_option("--terminals", s.run.terminals, "Terminals per warehouse, each a user thread")
-        ->check(CLI::Range(1u, 1000u))
+    app.add_option("--terminals", s.run.terminals, "Terminals per warehouse")
+        ->check(CLI::Range(1u, 1'000'000u))
         ->capture_default_str();
+    app.add_flag("--terminals-as-threads", s.run.terminals_as_threads,
+                 "Each terminal is a user thread, as in the thesis, and not a packet");
     app.add_option("--txn", s.mix_name,
                    "Transaction types to run; mix4 is the mix without Delivery")
         ->check(one_of(kMixes))
@@ -295,6 +297,9 @@ Options Settings::store_options(uint32_t warehouses_now, uint64_t existing_bytes
         std::min(options.log_ring_bytes, std::bit_floor(options.log_bytes / 4));
     options.transactions_max = std::max<uint32_t>(options.transactions_max, 1024);
     options.io = kIoMethods.at(io_name);
+    // Threads of terminals, and those that serve deliveries.
+    if (run.terminals_as_threads)
+        options.executors = std::min(warehouses_now * (run.terminals + 1) + 16, 1u << 20);
     options.lock_stage = {.policy = kLockPolicies.at(lock_policy_name),
                           .bypass_max = lock_bypass_max};
     options.steps = steps;

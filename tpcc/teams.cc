@@ -45,8 +45,10 @@ nlohmann::ordered_json json_of(const TeamStats& f) {
 }
 
 std::string setting_text(const TunerStats& g) {
-    if (g.mode == StepsMode::on) return fmt::format("teams of at most {}", g.team_max);
-    return g.mode == StepsMode::prefetch ? "no teams, prefetch only" : "no teams";
+    if (g.mode == StepsMode::on)
+        return fmt::format("teams at begin, of operations at most {}", g.team_max);
+    if (g.mode == StepsMode::ctx) return fmt::format("teams of operations, at most {}", g.team_max);
+    return g.mode == StepsMode::prefetch ? "no teams, needs walked" : "no teams";
 }
 
 }  // namespace

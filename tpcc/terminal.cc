@@ -1,6 +1,7 @@
 // terminal.cc - one emulated user.
 #include "tpcc/terminal.h"
 #include "threads/base/try.h"
+#include "tpcc/needs.h"
 
 #include <cmath>
 
@@ -44,9 +45,9 @@ void count_finished(RunControl& control, WorkerStats& stats, const Finished& txn
     t.rolled_back += txn.outcome == Outcome::rolled_back;
 }
 
-Terminal::Terminal(RunControl& control, Executor& executor, const TerminalPlace& place)
+Terminal::Terminal(RunControl& control, const Executors& executors, const TerminalPlace& place)
     : control_(control),
-      executor_(executor),
+      executors_(executors),
       place_(place),
       rules_{control.db.scale, control.db.constants},
       rng_(row_rng(control.settings.seed, 200, place.number)),
@@ -57,13 +58,55 @@ bool Terminal::finished() const {
     return control_.settings.transactions ? done_ == place_.quota : now() >= control_.measure_end;
 }
 
+void Terminal::start() {
+    type_ = deck_.deal();
+    submit(now(), kKeyingSeconds[static_cast<size_t>(type_)]);
+}
+
+// The last act of a run: the packet may begin again before this returns.
+void Terminal::submit(Nanos now, double pause_seconds) {
+    const double pause = control_.settings.think * pause_seconds;
+    due_ = now + static_cast<Nanos>(pause * static_cast<double>(kSecond));
+    const auto submitted = control_.db.store->submit(
+        *this, {.worker = place_.worker, .not_before = pause > 0 ? due_ : 0});
+    if (submitted) return;
+    control_.fail_run(submitted.error());
+    end();
+}
+
+void Terminal::end() { control_.terminals_live.fetch_sub(1, std::memory_order_release); }
+
+// A Delivery is only queued.
+void Terminal::announce(Announcement& to) {
+    if (type_ == TxnType::delivery || announced_) return;
+    next_ = make_input(type_);
+    announced_ = true;
+    needs_of(control_.db, next_, to);
+}
+
 void Terminal::run() {
+    if (finished()) return end();
+    Executor& executor = *executors_[static_cast<size_t>(current_worker())];
+    const bool announced = std::exchange(announced_, false);
+    const auto executed = execute(announced ? next_ : make_input(type_), executor, due_, announced);
+    if (!executed) control_.fail_run(executed.error());
+    ++done_;
+    if (!executed || finished()) return end();
+    const TxnType last = std::exchange(type_, deck_.deal());
+    double pause = 0;
+    if (control_.settings.think > 0)
+        pause = think_seconds(rng_, last) + kKeyingSeconds[static_cast<size_t>(type_)];
+    submit(*executed, pause);
+}
+
+void Terminal::run_as_thread() {
+    Executor& executor = *executors_[static_cast<size_t>(place_.worker)];
     const double think = control_.settings.think;
     while (!finished()) {
         const TxnType type = deck_.deal();
         const Input input = make_input(type);
         if (think > 0) pause(think * kKeyingSeconds[static_cast<size_t>(type)]);
-        const Result<void> executed = execute(input);
+        const auto executed = execute(input, executor, now());
         if (!executed) {
             control_.fail_run(executed.error());
             break;
@@ -84,20 +127,25 @@ Input Terminal::make_input(TxnType type) {
     return make_stock_level(rng_, place_.w, place_.d);
 }
 
-Result<void> Terminal::execute(const Input& input) {
-    if (const auto* request = std::get_if<DeliveryInput>(&input)) return queue_delivery(*request);
-    const Nanos start = now();
+Result<Nanos> Terminal::execute(const Input& input, Executor& executor, Nanos start,
+                                bool announced) {
+    if (const auto* request = std::get_if<DeliveryInput>(&input)) {
+        const Nanos queued = now();
+        TRY(queue_delivery(*request, executor, queued));
+        return queued;
+    }
     const ThreadWaits waited = thread_waits();
-    const Outcome outcome = TRY(executor_.execute(input));
-    count_finished(control_, executor_.stats(),
-                   {type_of(input), outcome, start, now(), thread_waits() - waited});
-    return {};
+    const Outcome outcome = TRY(executor.execute(input, nullptr, announced));
+    const Nanos ended = now();
+    count_finished(control_, executor.stats(),
+                   {type_of(input), outcome, start, ended, thread_waits() - waited});
+    return ended;
 }
 
-Result<void> Terminal::queue_delivery(const DeliveryInput& input) {
+Result<void> Terminal::queue_delivery(const DeliveryInput& input, Executor& executor, Nanos now) {
     DeliveryQueue& queue = *control_.queues[place_.w - 1];
     bool start_server = false;
-    while (!queue.put({input, now()}, start_server)) {
+    while (!queue.put({input, now}, start_server)) {
         if (control_.stop.load(std::memory_order_relaxed)) return {};
         yield();
     }
@@ -105,13 +153,12 @@ Result<void> Terminal::queue_delivery(const DeliveryInput& input) {
     control_.servers_live.fetch_add(1, std::memory_order_relaxed);
     auto ticket = std::make_unique<Ticket>(control_, control_.servers_live);
     control_.db.store->start(
-        [&control = control_, &executor = executor_, &queue,
-         ticket = std::move(ticket)]() -> Result<void> {
+        [&control = control_, &executor, &queue, ticket = std::move(ticket)]() -> Result<void> {
             ticket->begin();
             serve_deliveries(control, executor, queue);
             return {};
         },
-        place_.worker);
+        current_worker());
     return {};
 }
 

@@ -1,4 +1,10 @@
 // terminal.h - one emulated user: choose, key in, execute, count, think, again (clause 5.2).
+//
+// Concepts   A terminal is a packet: each of its transactions is one submission, and keying and
+//            think times are times that the packet waits. It has no stack meanwhile. Its response
+//            time counts from the moment at which the packet was due. With
+//            RunSettings::terminals_as_threads it is a user thread instead, as in the thesis, and
+//            the response time counts from the moment at which the thread runs.
 #pragma once
 
 #include "tpcc/driver.h"
@@ -54,26 +60,43 @@ struct TerminalPlace {
     uint64_t quota;  // transactions to run; 0 with --duration
 };
 
-class Terminal {
+class Terminal final : public Packet {
 public:
-    Terminal(RunControl& control, Executor& executor, const TerminalPlace& place);
-    // The body of the user thread.
-    void run();
+    // One executor for each worker.
+    using Executors = std::vector<std::unique_ptr<Executor>>;
+    Terminal(RunControl& control, const Executors& executors, const TerminalPlace& place);
+    // As a packet: submits it for the first time. It counts as live until it ends.
+    void start();
+    // Makes the input of the next transaction and names its records.
+    void announce(Announcement& to) override;
+    // One transaction.
+    void run() override;
+    // It was withdrawn, or there is nothing more to do. The last act: it may be gone afterwards.
+    void end();
+    // The body of a user thread instead.
+    void run_as_thread();
 
 private:
     bool finished() const;
     Input make_input(TxnType type);
-    Result<void> execute(const Input& input);
-    Result<void> queue_delivery(const DeliveryInput& input);
+    // `start`: of the response time. Returns its end.
+    Result<Nanos> execute(const Input& input, Executor& executor, Nanos start,
+                          bool announced = false);
+    Result<void> queue_delivery(const DeliveryInput& input, Executor& executor, Nanos now);
     static void serve_deliveries(RunControl& control, Executor& executor, DeliveryQueue& queue);
     void pause(double seconds);
+    void submit(Nanos now, double pause_seconds);
 
     RunControl& control_;
-    Executor& executor_;
+    const Executors& executors_;
     const TerminalPlace place_;
     const InputRules rules_;
     Rng rng_;
     Deck deck_;
+    TxnType type_{};          // of the packet's next transaction
+    bool announced_ = false;  // next_ is its input, and its records were named
+    Input next_;
+    Nanos due_ = 0;  // when the packet may begin
     uint64_t done_ = 0;
 };
 

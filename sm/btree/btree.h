@@ -43,8 +43,9 @@
 namespace lockstep::sm {
 
 namespace node {
+class KeyView;
 class SearchKey;
-}
+}  // namespace node
 struct LeafHint;
 class Crew;
 class Upkeep;
@@ -78,8 +79,8 @@ public:
     // True and the value if the key exists; false otherwise. Except at read_committed, the answer
     // holds until the transaction ends.
     Result<bool> fetch(txn::Transaction& txn, Slice key, Access access, ValueOut& out) {
-        return in_uncached_team() ? fetch_in_team(txn, key, access, out)
-                                  : fetch_alone(txn, key, access, out);
+        return in_uncached_team(txn) ? fetch_in_team(txn, key, access, out)
+                                     : fetch_alone(txn, key, access, out);
     }
     // The same for many keys; returns the number found.
     Result<size_t> fetch_many(txn::Transaction& txn, std::span<Lookup> rows, Access access);
@@ -134,6 +135,8 @@ public:
             ghosts_removed{0}, ghosts{0};
         // Slots of the level-1 node that a team saw last: how much of the next one to prefetch.
         std::atomic<uint32_t> inner_slots{256};
+        // The same of leaves.
+        std::atomic<uint32_t> leaf_slots{64};
         // What descents in teams found missing in the CPU's caches: nothing, the leaves, or the
         // leaves and their latch words. A hint.
         enum class Uncached : uint8_t { nothing, leaves, leaves_and_words };
@@ -164,6 +167,15 @@ public:
     // The leaf that covers `key`, searched; through the transaction's hint if that looks promising.
     Result<void> locate(txn::Transaction& txn, const SearchKey& key, bool hint_first,
                         Position& out);
+    // Whether the transaction has announced records.
+    static bool has_places(const txn::Transaction& txn);
+    // The announced place of `key`, or null.
+    const LeafHint* place_of(txn::Transaction& txn, const node::KeyView& key) const;
+    // The leaf and slot of `key` as that place tells, if it counts (BT-6). Not validated.
+    bool take_place(const LeafHint& place, const node::KeyView& key, Position& out) const;
+    // Both.
+    [[gnu::noinline]] bool try_place(txn::Transaction& txn, const node::KeyView& key,
+                                     Position& out) const;
     // Stores the leaf as the transaction's hint.
     void remember(txn::Transaction& txn, PageId leaf, unsigned slot, uint32_t leaves_freed) const;
     // After a switch: reads a fresh version of a searched leaf, and searches it again if it has
@@ -233,13 +245,13 @@ private:
                                                 std::span<const NewRecord> records);
     [[gnu::cold, gnu::noinline]] Result<size_t> fetch_each(txn::Transaction& txn,
                                                            std::span<Lookup> rows, Access access);
-    // `committed`: without locks, as at read_committed.
     [[gnu::noinline]] Result<size_t> fetch_group(txn::Transaction& txn, std::span<Lookup> rows,
-                                                 Access access, bool committed);
+                                                 Access access);
     // The thread runs CTX points, and the tree does not stay in the caches.
-    bool in_uncached_team() const {
+    bool in_uncached_team(const txn::Transaction& txn) const {
         return threads::worker_local.points &&
-               stats_.uncached.load(std::memory_order_relaxed) != Stats::Uncached::nothing;
+               stats_.uncached.load(std::memory_order_relaxed) != Stats::Uncached::nothing &&
+               !has_places(txn);
     }
     // Variables live at a CTX point lie on the stack. A fetch without points has a frame of its
     // own, so it does not pay for them.
@@ -247,13 +259,7 @@ private:
                                                ValueOut& out);
     [[gnu::noinline]] Result<bool> fetch_in_team(txn::Transaction& txn, Slice key, Access access,
                                                  ValueOut& out);
-    [[gnu::noinline]] Result<bool> fetch_committed(txn::Transaction& txn, Slice key, ValueOut& out);
-    [[gnu::cold, gnu::noinline]] Result<bool> fetch_briefly_locked(txn::Transaction& txn,
-                                                                   const SearchKey& key,
-                                                                   txn::LockName name,
-                                                                   ValueOut& out);
-    [[gnu::always_inline]] Result<bool> locate_in_team(txn::Transaction& txn, const SearchKey& key,
-                                                       txn::LockName name, Position& pos);
+    [[gnu::noinline]] Result<bool> fetch_specially(txn::Transaction& txn, Slice key, ValueOut& out);
     [[gnu::always_inline]] Result<bool> lock_in_team(txn::Transaction& txn, const SearchKey& key,
                                                      txn::LockName name, txn::LockMode mode,
                                                      Position& pos);

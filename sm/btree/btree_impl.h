@@ -1,9 +1,7 @@
 // btree_impl.h - what the files of the B-tree share: positions, descents, latching a leaf, changes,
 // locks' names.
 //
-// Concepts   Position: an optimistic fix of a leaf with the place of a key in it. It holds nothing,
-//            so valid() must succeed before anything read from it is trusted.
-//            Target: the same with the leaf exclusively latched.
+// Concepts   Target: a leaf that is exclusively latched, with the place of a key in it.
 // Blocking   Descend and locate park only on page misses; latch_for also parks for the latch. The
 //            caller may hold no latch.
 #pragma once
@@ -11,6 +9,7 @@
 #include "sm/btree/btree.h"
 #include "sm/btree/btree_node_search.h"
 #include "sm/btree/btree_payload.h"
+#include "sm/btree/btree_position.h"
 #include "sm/change/page_change.h"
 #include "sm/core/txn_local.h"
 
@@ -23,14 +22,6 @@ inline constexpr Nanos kRetryPause = kMillisecond;
 // damaged.
 inline constexpr unsigned kRoomTriesMax = 1000;
 
-struct BTree::Position {
-    OptimisticPage at;
-    PageId id;
-    unsigned slot = 0;
-    uint32_t leaves_freed = 0;  // before the fix
-    bool found = false;
-    bool valid() const { return at.valid(); }
-};
 struct BTree::Target {
     ExclusivePage page;
     PageId id;
@@ -51,9 +42,6 @@ struct BTree::NextKey {
     bool valid() const { return sibling.page == nullptr || sibling.valid(); }
 };
 
-inline LeafHint& hint_of(txn::Transaction& txn, ObjectId object) {
-    return local_of(txn).leaf_hints[object.value % std::size(local_of(txn).leaf_hints)];
-}
 inline void BTree::remember(txn::Transaction& txn, PageId leaf, unsigned slot,
                             uint32_t leaves_freed) const {
     LeafHint& hint = hint_of(txn, id_);

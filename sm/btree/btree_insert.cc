@@ -181,7 +181,7 @@ Result<void> BTree::insert(txn::Transaction& txn, Slice key, Slice value) {
     BTree::Position place;
     Expect expected;
     const BTree::Position* ahead = nullptr;
-    if (!in_uncached_team()) env_.locks->prefetch(name);
+    if (!in_uncached_team(txn)) env_.locks->prefetch(name);
     else if (Descent::locate_ahead(*this, txn, wanted, name, place, expected)) ahead = &place;
     if (auto locked = env_.locks->ask_record(txn.locks, lock_, name, LockMode::X); !locked)
         [[unlikely]]

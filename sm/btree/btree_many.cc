@@ -1,26 +1,20 @@
 // btree_many.cc - point reads of many keys at once, so that their cache misses and page reads
 // overlap.
 //
-// Concepts   Keys are taken in groups. Each step of a point read runs for all keys of a group
-//            before the next step. It also prefetches the memory that the next step will touch:
-//            lock buckets and the words of leaves; leaves; records. So the number of concurrent
-//            misses limits a point read, not the sum of their delays. Leaves that are not in memory
-//            are read together.
-//            As in btree_fetch.cc the descent comes before the locks, and counts only if its path
-//            is unchanged afterwards. The leaf's version is taken under the locks. The level-1 node
-//            above it is validated after that, so it was the right leaf then. At read_committed no
-//            lock is taken: the look at the lock table comes between the leaf's version and the
-//            read (LM-9).
+// Concepts   Keys are taken in groups, which a walk (btree_key_walk.h) takes to their leaves and
+//            records. As in btree_fetch.cc the walk to the leaves comes before the locks, and
+//            counts only if its path is unchanged afterwards. The leaf's version is taken under the
+//            locks. The level-1 node above it is validated after that, so it was the right leaf
+//            then.
+//            A key that the transaction has announced is at its place already (places.h).
 //            Exceptions are read again alone: a long key, a page that changed or is not in memory,
 //            a large value.
 // Blocking   Parks for locks, with no latch held. A key that is read alone may also park for pages.
-// Source     O. Kocberber, B. Falsafi, B. Grot, "Asynchronous Memory Access Chaining", VLDB 2015
-//            (there as a state machine). Groups in step: S. Chen et al., "Improving Hash Join
-//            Performance through Prefetching", ICDE 2004.
 #include <lockstep/index.h>
 #include "sm/btree/btree_impl.h"
+#include "sm/btree/btree_key_walk.h"
 #include "sm/core/lock_wait.h"
-#include "threads/base/hints.h"
+#include "sm/core/places.h"
 #include "threads/base/mutants.h"
 #include "threads/steps/ctx.h"
 
@@ -30,156 +24,84 @@ using namespace node;
 
 namespace {
 
-constexpr size_t kGroup = 16;       // keys whose misses overlap
-constexpr size_t kKeyRoom = 48;     // longer keys are read one by one
-constexpr unsigned kLeafLines = 5;  // of a leaf: header and the first slots
-constexpr size_t kRecordLines = 5;
-
-struct Look {
-    KeyView key;
-    PageId leaf;  // kPageNone: this key is read alone
-    OptimisticPage parent;
-    BTree::Position pos;
-};
+constexpr size_t kGroup = KeyWalk::kKeys;
 
 class Group {
 public:
     Group(BTree& tree, Env& env, txn::Transaction& txn, std::span<Lookup> rows)
-        : tree_(tree),
-          pool_(*env.pool),
-          locks_(*env.locks),
-          txn_(txn),
-          rows_(rows),
-          leaves_freed_(tree.leaves_freed()) {
+        : tree_(tree), locks_(*env.locks), txn_(txn), rows_(rows), walk_(env) {
         DCHECK(rows.size() <= kGroup);
     }
 
     // False: some key is too long for a group.
-    bool set_keys() {
-        for (size_t i = 0; i < rows_.size(); ++i) {
-            if (rows_[i].key.size() > kKeyRoom) [[unlikely]]
+    bool set_keys(bool for_change) {
+        for (const Lookup& row : rows_) {
+            if (!walk_.takes(row.key)) [[unlikely]]
                 return false;
-            put_key(text_[i], rows_[i].key);
-            looks_[i].key = KeyView(text_[i], rows_[i].key.size());
-            looks_[i].leaf = kPageNone;
-            names_[i] = looks_[i].key.lock_name(tree_.id());
-            locks_.prefetch(names_[i]);
+            walk_.add(tree_, row.key, row.buffer.size(), for_change);
         }
         return true;
     }
-    void find_leaves();
+    // True: they are in the caches.
+    bool find_leaves() {
+        if (BTree::has_places(txn_)) [[unlikely]]
+            placed_ = find_places();
+        if (!placed_) walk_.find_leaves();
+        return placed_;
+    }
     Result<void> lock(txn::LockMode mode) {
         DCHECK(threads::current()->latch_depth == 0);  // BT-3
-        const std::span names(names_, rows_.size());
-        for (size_t i = 0; i < names.size(); ++i) {
-            if (auto locked = locks_.ask_records(txn_.locks, tree_.lock(), names, mode, i); !locked)
-                [[unlikely]]
-                TRY(wait_for_key(locks_, txn_.locks, locked.error(), looks_[i].key));
-        }
+        for (size_t i = 0; i < rows_.size(); ++i)
+            if (auto locked = locks_.ask_record(txn_.locks, tree_.lock(), walk_[i].name, mode);
+                !locked) [[unlikely]]
+                TRY(wait_for_key(locks_, txn_.locks, locked.error(), walk_[i].key));
         return {};
     }
-    void find_records(bool for_change);
-    Result<size_t> read(bool committed);
+    void find_records() {
+        if (placed_) [[unlikely]]
+            take_places();
+        else walk_.find_records();
+    }
+    Result<size_t> read();
 
 private:
-    bool find_parent(const KeyView& key, OptimisticPage& at) const;
-    bool same_parent(const Look& before, const KeyView& key) const;
-    void prefetch_leaves();
-    bool take(const Look& look, Lookup& row) const;
-    Result<void> read_alone(Lookup& row, bool committed);
+    bool find_places();
+    void take_places();
+    bool take(const KeyWalk::Look& look, Lookup& row) const;
+    Result<void> read_alone(Lookup& row);
 
     BTree& tree_;
-    BufferPool& pool_;
     txn::LockManager& locks_;
     txn::Transaction& txn_;
     const std::span<Lookup> rows_;
-    const uint32_t leaves_freed_;
-    txn::LockName names_[kGroup];
-    Look looks_[kGroup];
-    char text_[kGroup][kKeyRoom + 16];
+    bool placed_ = false;  // every key has a place
+    const LeafHint* places_[kGroup];
+    KeyWalk walk_;
 };
 
-// The level-1 node on the descent to `key`, if all its nodes are in memory and do not change.
-bool Group::find_parent(const KeyView& key, OptimisticPage& at) const {
-    if (!pool_.try_fix_optimistic(tree_.root(), at) || at.page->header.object != tree_.id().value)
-        return false;
-    while (at.page->header.level > 1) {
-        OptimisticPage child;
-        const bool here =
-            pool_.try_fix_optimistic(child_at(*at.page, child_slot(*at.page, key)), child);
-        if (!at.valid() || !here) [[unlikely]]
-            return false;
-        at = child;
-    }
-    return at.page->header.level == 1;
+// The places that the transaction has announced. False: some key has no such place. A walk for a
+// part of the keys would gain little: what was announced is in the caches.
+[[gnu::cold, gnu::noinline]] bool Group::find_places() {
+    DCHECK(walk_.size() == rows_.size() && local_of(txn_).places != nullptr);
+    for (size_t i = 0; i < rows_.size(); ++i)
+        if (places_[i] = tree_.place_of(txn_, walk_[i].key); places_[i] == nullptr) return false;
+    return true;
 }
 
-// Does the node above the last key's leaf cover this key too? It does if the key is not below the
-// last key and is below the node's end.
-bool Group::same_parent(const Look& before, const KeyView& key) const {
-    if (before.leaf == kPageNone) return false;
-    const uint64_t a = __builtin_bswap64(before.key.eight(0)), b = __builtin_bswap64(key.eight(0));
-    if (a > b || (a == b && before.key.slice() > key.slice())) return false;
-    const Page& page = *before.parent.page;
-    return high_infinite(page) || compare_fence(key, high(page), page) < 0;
-}
-
-void Group::find_leaves() {
+// Under the locks. A key whose place no longer counts is read alone.
+[[gnu::cold, gnu::noinline]] void Group::take_places() {
     for (size_t i = 0; i < rows_.size(); ++i) {
-        Look& look = looks_[i];
-        if (i > 0 && same_parent(looks_[i - 1], look.key)) look.parent = looks_[i - 1].parent;
-        else if (!find_parent(look.key, look.parent)) continue;
-        look.leaf = child_at(*look.parent.page, child_slot(*look.parent.page, look.key));
-        prefetch_line(pool_.word_address(look.leaf));
-    }
-    prefetch_leaves();
-}
-
-void Group::prefetch_leaves() {
-    PageId missing[kGroup];
-    size_t n = 0;
-    for (size_t i = 0; i < rows_.size(); ++i) {
-        const Look& look = looks_[i];
-        if (look.leaf == kPageNone) [[unlikely]]
-            continue;
-        if (const Page* page = pool_.resident(look.leaf)) [[likely]] {
-            for (unsigned line = 0; line < kLeafLines; ++line)
-                prefetch_line(chars(*page) + line * kCacheLineBytes);
-        } else if (look.parent.valid()) {  // else the page's number may be invalid
-            missing[n++] = look.leaf;
-        }
-    }
-    if (n > 1) [[unlikely]]
-        pool_.read_ahead({missing, n});
-}
-
-void Group::find_records(bool for_change) {
-    for (size_t i = 0; i < rows_.size(); ++i) {
-        Look& look = looks_[i];
-        if (look.leaf == kPageNone) [[unlikely]]
-            continue;
-        BTree::Position& pos = look.pos;
-        if (!pool_.try_fix_optimistic(look.leaf, pos.at) || !look.parent.valid() ||
-            !is_node_of(*pos.at.page, tree_.id(), 0)) [[unlikely]] {
-            look.leaf = kPageNone;
-            continue;
-        }
-        pos.slot = find(*pos.at.page, look.key, pos.found);
-        if (!pos.found) continue;
-        // A change notes the page as changed, and checks its own place by the low fence (BT-6).
-        if (for_change) {
-            pool_.prefetch_for_change(pos.at);
-            prefetch_line(low(*pos.at.page).data());
-        }
-        // Its length is in the record: not to be read now.
-        const char* const at = chars(*pos.at.page) + slots(*pos.at.page)[pos.slot].at;
-        const size_t bytes = std::min(rows_[i].buffer.size(), kRecordLines * kCacheLineBytes);
-        for (size_t line = 0; line <= bytes; line += kCacheLineBytes) prefetch_line(at + line);
+        DCHECK(places_[i] != nullptr && places_[i]->object == tree_.id());
+        KeyWalk::Look& look = walk_[i];
+        const bool counts = tree_.take_place(*places_[i], look.key, look.pos);
+        look.leaf = counts ? look.pos.id : kPageNone;
+        look.leaves_freed = places_[i]->leaves_freed;
+        local_of(txn_).places->used += counts;
     }
 }
 
 // False: it must be read alone.
-bool Group::take(const Look& look, Lookup& row) const {
+bool Group::take(const KeyWalk::Look& look, Lookup& row) const {
     const Page& page = *look.pos.at.page;
     row.found = look.pos.found && !ghost(page, look.pos.slot);
     if (row.found) {
@@ -187,30 +109,27 @@ bool Group::take(const Look& look, Lookup& row) const {
             return false;
         const Slice value = node::value(page, look.pos.slot);
         row.bytes = value.size();
-        row.hint = {look.leaf, static_cast<uint16_t>(look.pos.slot), leaves_freed_};
+        row.hint = {look.leaf, static_cast<uint16_t>(look.pos.slot), look.leaves_freed};
         copy_bytes(reinterpret_cast<char*>(row.buffer.data()), value.substr(0, row.buffer.size()));
     }
     return look.pos.at.valid();
 }
 
-[[gnu::noinline]] Result<void> Group::read_alone(Lookup& row, bool committed) {
+[[gnu::noinline]] Result<void> Group::read_alone(Lookup& row) {
     ValueOut out{.fixed = row.buffer.data(), .capacity = row.buffer.size()};
-    row.found = TRY(committed ? tree_.fetch(txn_, row.key, Access::read, out)
-                              : tree_.read_locked(txn_, row.key, out));
+    row.found = TRY(tree_.read_locked(txn_, row.key, out));
     row.bytes = out.bytes;
     const LeafHint& hint = hint_of(txn_, tree_.id());
     row.hint = {hint.page, hint.slot, hint.leaves_freed};
     return {};
 }
 
-Result<size_t> Group::read(bool committed) {
+Result<size_t> Group::read() {
+    DCHECK(walk_.size() == rows_.size());
     size_t found = 0;
     for (size_t i = 0; i < rows_.size(); ++i) {
-        const bool in_group = looks_[i].leaf != kPageNone &&
-                              (!committed || locks_.only_committed(txn_.locks, names_[i])) &&
-                              take(looks_[i], rows_[i]);
-        if (!in_group) [[unlikely]]
-            TRY(read_alone(rows_[i], committed));
+        if (walk_[i].leaf == kPageNone || !take(walk_[i], rows_[i])) [[unlikely]]
+            TRY(read_alone(rows_[i]));
         found += rows_[i].found;
     }
     return found;
@@ -218,7 +137,8 @@ Result<size_t> Group::read(bool committed) {
 
 }  // namespace
 
-// One after the other: long keys.
+// One after the other: at read_committed, where a lock lasts as long as the look, and for long
+// keys.
 Result<size_t> BTree::fetch_each(txn::Transaction& txn, std::span<Lookup> rows, Access access) {
     size_t found = 0;
     for (Lookup& row : rows) {
@@ -232,28 +152,25 @@ Result<size_t> BTree::fetch_each(txn::Transaction& txn, std::span<Lookup> rows, 
     return found;
 }
 
-Result<size_t> BTree::fetch_group(txn::Transaction& txn, std::span<Lookup> rows, Access access,
-                                  bool committed) {
+Result<size_t> BTree::fetch_group(txn::Transaction& txn, std::span<Lookup> rows, Access access) {
     Group group(*this, env_, txn, rows);
-    if (!group.set_keys()) [[unlikely]]
+    if (!group.set_keys(access != Access::read)) [[unlikely]]
         return fetch_each(txn, rows, access);
-    group.find_leaves();
-    CTX(btree_leaf);
-    if (committed) TRY(env_.locks->lock_object(txn.locks, lock_, txn::LockMode::IS));
-    else TRY(group.lock(mode_of(access)));
-    group.find_records(access != Access::read);
-    return group.read(committed);
+    if (!group.find_leaves()) CTX(btree_leaf);
+    TRY(group.lock(mode_of(access)));
+    group.find_records();
+    return group.read();
 }
 
 Result<size_t> BTree::fetch_many(txn::Transaction& txn, std::span<Lookup> rows, Access access) {
-    const bool committed =
+    const bool one_by_one =
         access == Access::read &&
         (txn.isolation == txn::Isolation::read_committed || MUTANT(fetch_unlocked));
     size_t found = 0;
     while (!rows.empty()) {
         const std::span<Lookup> group = rows.first(std::min(rows.size(), kGroup));
-        found += TRY(group.size() == 1 ? fetch_each(txn, group, access)
-                                       : fetch_group(txn, group, access, committed));
+        found += TRY(one_by_one || group.size() == 1 ? fetch_each(txn, group, access)
+                                                     : fetch_group(txn, group, access));
         rows = rows.subspan(group.size());
     }
     return found;

@@ -4,6 +4,7 @@
 //                 is called, with no switch in between. A miss in fix_optimistic() of the child may
 //                 park. The parent is validated afterwards, so an outdated path is given up.
 #include "sm/btree/btree_descent.h"
+#include "sm/core/places.h"
 #include "threads/base/hints.h"
 #include "threads/base/mutants.h"
 #include "threads/steps/ctx.h"
@@ -37,7 +38,7 @@ inline void prefetch_inner(const Page* page, unsigned slots, unsigned share) {
 // The hint only saves time: a leaf of this tree whose fences cover the key is the right leaf,
 // whatever happened since (BT-6).
 inline bool try_hint(BufferPool& pool, const BTree& tree, const LeafHint& hint,
-                     const node::SearchKey& key, BTree::Position& out) {
+                     const node::KeyView& key, BTree::Position& out) {
     if (!pool.try_fix_optimistic(hint.page, out.at) ||
         (tree.leaves_freed() != hint.leaves_freed && !MUTANT(hint_outlives_leaf)))
         return false;
@@ -127,6 +128,36 @@ Result<void> BTree::descend_last(Position& out) {
     }
 }
 
+bool BTree::has_places(const txn::Transaction& txn) { return local_of(txn).places != nullptr; }
+
+const LeafHint* BTree::place_of(txn::Transaction& txn, const KeyView& key) const {
+    DCHECK(local_of(txn).places != nullptr);
+    Places& places = *local_of(txn).places;
+    if (!places.has(id_)) return nullptr;
+    const LeafHint* const place = places.find(key.lock_name(id_));
+    return place != nullptr && place->object == id_ ? place : nullptr;
+}
+
+bool BTree::take_place(const LeafHint& place, const KeyView& key, Position& out) const {
+    out.found = false;
+    if (MUTANT(place_unchecked) && env_.pool->try_fix_optimistic(place.page, out.at)) {
+        out.id = place.page;
+    } else if (!try_hint(*env_.pool, *this, place, key, out)) {
+        return false;
+    }
+    DCHECK(out.id == place.page);
+    out.leaves_freed = place.leaves_freed;
+    if (!out.found) out.slot = find(*out.at.page, key, out.found);
+    return true;
+}
+
+bool BTree::try_place(txn::Transaction& txn, const KeyView& key, Position& out) const {
+    const LeafHint* const place = place_of(txn, key);
+    if (place == nullptr || !take_place(*place, key, out)) return false;
+    ++local_of(txn).places->used;
+    return true;
+}
+
 Result<void> BTree::locate(txn::Transaction& txn, const SearchKey& key, bool hint_first,
                            Position& out) {
     LeafHint& hint = hint_of(txn, id_);
@@ -138,6 +169,8 @@ Result<void> BTree::locate(txn::Transaction& txn, const SearchKey& key, bool hin
         if (out.found) return {};
         if (!there && hint.score > 0) --hint.score;
     }
+    if (!there && local_of(txn).places != nullptr) [[unlikely]]
+        if (try_place(txn, key, out)) return {};
     if (!there) TRY(Descent::walk(*env_.pool, id_, root_, stats_, key, Side::covering, 0, out));
     out.slot = find(*out.at.page, key, out.found);
     return {};

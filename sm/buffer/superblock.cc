@@ -53,7 +53,7 @@ Result<Superblock> choose_superblock(const Page& first, const Page& second) {
     DCHECK(copies[newer] &&
            (!copies[1 - newer] || copies[newer]->sequence >= copies[1 - newer]->sequence));
     const Superblock& block = *copies[newer];
-    if (block.version != kFormatVersion)
+    if (block.version < kFormatVersionOldest || block.version > kFormatVersion)
         return fail(ErrorCode::bad_version, "format version", block.version, kFormatVersion);
     if (block.page_bytes != kPageBytes)
         return fail(ErrorCode::bad_version, "page size", block.page_bytes, kPageBytes);

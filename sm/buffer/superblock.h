@@ -6,8 +6,9 @@
 // Invariants SB-1 Two copies are written in turn with a growing sequence and a sync. The valid copy
 //                 with the higher sequence counts. Sequence n lies in page n mod 2, so a write
 //                 never touches the copy that counts. [checked: choose_superblock()]
-//            SB-2 An unknown version or page size is bad_version, never a guess. If both copies are
-//                 damaged, the error is corrupt_superblock.
+//            SB-2 Versions kFormatVersionOldest to kFormatVersion are opened. Any other version or
+//                 page size is bad_version, never a guess. If both copies are damaged, the error is
+//                 corrupt_superblock.
 #pragma once
 
 #include "sm/buffer/page.h"
@@ -16,7 +17,10 @@
 
 namespace lockstep::sm {
 
-inline constexpr uint32_t kFormatVersion = 2;  // 2: CRC-32C on short log records
+// 2: CRC-32C on short log records. 3: packed page images in the log.
+inline constexpr uint32_t kFormatVersion = 3;
+// A store of this version is opened as well. Open for writing raises its version first.
+inline constexpr uint32_t kFormatVersionOldest = 2;
 
 struct Superblock {
     char magic[8];

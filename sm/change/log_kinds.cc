@@ -101,6 +101,7 @@ std::string describe_record(const txn::LogRecordView& record) {
         line += "; page " + std::to_string(part.page.value) + " " + page_action_name(part.action) +
                 " " + std::to_string(part.payload.size());
         if (part.flags & kPartImage) line += " +image " + std::to_string(part.image.size());
+        if (part.flags & kPartPacked) line += " packed";
         if (part.flags & kPartFresh) line += " fresh";
     }
 }

@@ -6,8 +6,8 @@
 //            and redo apply the same action to the same bytes, so they cannot differ.
 // Layout     Part: u32 page, u8 action, u8 flags, u16 image_bytes, u32 payload_bytes, u32
 //            reserved(0). Then the image, if any: u16 hole_begin, u16 hole_end, bytes before and
-//            behind the hole. It is the state BEFORE the action. Then the payload. Both are padded
-//            to 8 bytes.
+//            behind the hole. A packed image is compressed (page_image.h). It is the state BEFORE
+//            the action. Then the payload. Both are padded to 8 bytes.
 // Invariants LK-1 apply(page, payload) depends on nothing but its arguments.
 //            LK-2 It never fails on bytes that were logged.
 //            LK-3 Undo of a kind is logical: it finds the record again by key or record id, and
@@ -104,13 +104,16 @@ LOCKSTEP_PAGE_ACTIONS(X)
 enum PartFlags : uint8_t {
     kPartImage = 1,  // a page image precedes the payload
     kPartFresh = 2,  // the action overwrites the whole page: redo need not read it
+    // The image is compressed; only beside kPartImage. Since format version 3.
+    kPartPacked = 4,
 };
 
 struct PartHeader {
     uint32_t page;
     uint8_t action;
     uint8_t flags;
-    uint16_t image_bytes;    // 0 or 4 + page bytes without the hole, before padding
+    // 0; or 4 + page bytes without the hole; or the length of a packed image. Before padding.
+    uint16_t image_bytes;
     uint32_t payload_bytes;  // before padding
     uint32_t reserved;
 };
@@ -131,7 +134,12 @@ struct PartView {
 // size: corrupt bytes give an error.
 Result<bool> next_part(const txn::LogRecordView& record, uint32_t& cursor, PartView& part);
 
-// Puts `image` (as PartHeader describes) over the page.
+inline constexpr uint32_t kPackedHeadBytes = 8;
+// The longest packed image instead of a plain one of `plain` bytes (PI-1).
+constexpr uint32_t packed_bytes_max(uint32_t plain) { return plain - plain / 8; }
+
+// Puts `image` (a plain one, as PartHeader describes) over the page. For any image of a part:
+// bring_image().
 void install_image(Page& page, Slice image);
 uint32_t image_bytes(const Page& page);  // size of such an image
 void write_image(const Page& page, std::byte* out);

@@ -24,12 +24,14 @@ bool known(uint8_t action) {
     return false;
 }
 
-bool image_sound(Slice image) {
+bool image_sound(Slice image, bool packed = false) {
     uint16_t hole[2];
     if (image.size() < kImageHead) return false;
     std::memcpy(hole, image.data(), sizeof hole);
-    return hole_sound(hole[0], hole[1]) &&
-           image.size() == kImageHead + kPageBytes - (hole[1] - hole[0]);
+    if (!hole_sound(hole[0], hole[1])) return false;
+    const uint32_t plain = kImageHead + static_cast<uint32_t>(kPageBytes) - (hole[1] - hole[0]);
+    if (!packed) return image.size() == plain;
+    return image.size() > kPackedHeadBytes && image.size() <= packed_bytes_max(plain);  // PI-1
 }
 
 }  // namespace
@@ -48,13 +50,15 @@ Result<bool> next_part(const txn::LogRecordView& record, uint32_t& cursor, PartV
                    payload = (uint64_t{header.payload_bytes} + 7) & ~7ull;
     if (image + payload > total - cursor - sizeof header || !known(header.action)) return damaged();
     if (((header.flags & kPartImage) != 0) != (header.image_bytes != 0)) return damaged();
+    const bool packed = header.flags & kPartPacked;
+    if (packed && header.image_bytes == 0) return damaged();
     const auto* at = reinterpret_cast<const char*>(record.payload()) + cursor + sizeof header;
     part.page = PageId{header.page};
     part.action = static_cast<PageAction>(header.action);
     part.flags = header.flags;
     part.image = Slice(at, header.image_bytes);
     part.payload = Slice(at + image, header.payload_bytes);
-    if (header.image_bytes != 0 && !image_sound(part.image)) return damaged();
+    if (header.image_bytes != 0 && !image_sound(part.image, packed)) return damaged();
     cursor += static_cast<uint32_t>(sizeof header + image + payload);
     DCHECK(cursor <= total);
     return true;

@@ -18,6 +18,7 @@
 #include <cstring>
 
 #include "sm/buffer/bytes.h"
+#include "sm/change/page_image.h"
 #include "sm/core/env.h"
 #include "sm/core/txn_local.h"
 #include "threads/base/error_detail.h"
@@ -49,27 +50,55 @@ inline bool is_fresh(const ChangePart& part) {
 // record changes everything.
 struct PartSize {
     uint32_t payload;
-    uint32_t image;  // 0: none
-    bool fresh;
+    uint32_t image;     // 0: none
+    uint32_t flags;     // PartFlags
+    std::byte* packed;  // with kPartPacked, until put_image() or drop_images(): the image
 };
 
-[[gnu::always_inline]] inline PartSize measure(const ChangePart& part, uint64_t image_lsn) {
+[[gnu::cold, gnu::noinline]] void measure_image(Env& env, const Page& page, PartSize& size) {
+    size.image = image_bytes(page);
+    size.flags |= kPartImage;
+    const ObjectId object{page.header.object};
+    if (!env.image_trials.due(object)) return;
+    uint32_t bytes = 0;
+    size.packed = pack_image(page, bytes);
+    env.image_trials.note(object, size.packed != nullptr);
+    if (size.packed == nullptr) return;
+    size.image = bytes;
+    size.flags |= kPartPacked;
+}
+
+[[gnu::always_inline]] inline void measure(Env& env, const ChangePart& part, uint64_t image_lsn,
+                                           PartSize& size) {
     part.assert_state();
-    PartSize size{payload_bytes(part), 0, is_fresh(part)};
+    const bool fresh = is_fresh(part);
+    size.payload = payload_bytes(part);
+    size.image = 0;
+    size.flags = fresh ? kPartFresh : 0;
     // PC-3.
-    if ((*part.page)->header.lsn <= image_lsn && !size.fresh && !MUTANT(no_page_image)) [[unlikely]]
-        size.image = image_bytes(**part.page);
-    return size;
+    if ((*part.page)->header.lsn <= image_lsn && !fresh && !MUTANT(no_page_image)) [[unlikely]]
+        measure_image(env, **part.page, size);
+}
+
+// The record is not written: frees what measure() has packed.
+[[gnu::cold, gnu::noinline]] void drop_images(std::span<PartSize> sizes) {
+    for (PartSize& size : sizes)
+        if (size.flags & kPartPacked) delete[] size.packed;
 }
 
 inline uint32_t bytes_in_record(const PartSize& size) {
     return static_cast<uint32_t>(sizeof(PartHeader)) + padded(size.payload) + padded(size.image);
 }
 
-[[gnu::noinline]] std::byte* put_image(const Page& page, std::byte* at, uint32_t bytes) {
-    write_image(page, at);
-    std::memset(at + bytes, 0, padded(bytes) - bytes);
-    return at + padded(bytes);
+[[gnu::noinline]] std::byte* put_image(const Page& page, std::byte* at, const PartSize& size) {
+    if (size.flags & kPartPacked) {
+        std::memcpy(at, size.packed, size.image);
+        delete[] size.packed;
+    } else {
+        write_image(page, at);
+    }
+    std::memset(at + size.image, 0, padded(size.image) - size.image);
+    return at + padded(size.image);
 }
 
 [[gnu::always_inline]] inline std::byte* put_piece(const Slice& piece, std::byte* at) {
@@ -80,17 +109,16 @@ inline uint32_t bytes_in_record(const PartSize& size) {
 [[gnu::always_inline]] inline std::byte* put_part(const ChangePart& part, const PartSize& size,
                                                   std::byte* at) {
     const Page& page = **part.page;
-    *reinterpret_cast<PartHeader*>(at) = PartHeader{
-        .page = page.header.page_id,
-        .action = static_cast<uint8_t>(part.action),
-        .flags =
-            static_cast<uint8_t>((size.fresh ? kPartFresh : 0) | (size.image ? kPartImage : 0)),
-        .image_bytes = static_cast<uint16_t>(size.image),
-        .payload_bytes = size.payload,
-        .reserved = 0};
+    *reinterpret_cast<PartHeader*>(at) =
+        PartHeader{.page = page.header.page_id,
+                   .action = static_cast<uint8_t>(part.action),
+                   .flags = static_cast<uint8_t>(size.flags),
+                   .image_bytes = static_cast<uint16_t>(size.image),
+                   .payload_bytes = size.payload,
+                   .reserved = 0};
     at += sizeof(PartHeader);
     if (size.image != 0) [[unlikely]]
-        at = put_image(page, at, size.image);
+        at = put_image(page, at, size);
     std::byte* const behind = at + padded(size.payload);
     if (size.payload % 8 != 0) std::memset(behind - 8, 0, 8);  // the padding
     at = put_piece(part.pieces[0], at);                        // most parts have one or two
@@ -215,22 +243,31 @@ template <size_t kParts>
     for (;;) {
         const uint64_t image_lsn = env.image_lsn.load(std::memory_order_acquire);
         uint32_t bytes = sizeof(txn::LogRecordHeader);
-        for (size_t i = 0; i < n; ++i)
-            bytes += bytes_in_record(sizes[i] = measure(parts[i], image_lsn));
+        for (size_t i = 0; i < n; ++i) {
+            measure(env, parts[i], image_lsn, sizes[i]);
+            bytes += bytes_in_record(sizes[i]);
+        }
         CHECK(bytes <= txn::kLogRecordMax);
         if (!promised) {
-            TRY(promise_undo(log, *txn, {parts.data(), n}, bytes));
+            const Result<void> promise = promise_undo(log, *txn, {parts.data(), n}, bytes);
+            if (!promise) [[unlikely]] {
+                drop_images({sizes, n});
+                return std::unexpected(promise.error());
+            }
             txn->locks.work += bytes;
             promised = true;
         }
-        if (log.failed()) [[unlikely]]
+        if (log.failed()) [[unlikely]] {
+            drop_images({sizes, n});
             return log.refused();
+        }
         const txn::LogSpace space = log.reserve(bytes);
         DCHECK(space.bytes == bytes && space.lsn.value % 8 == 0);
         // A record at or above a checkpoint's begin was reserved after that checkpoint had set the
         // full-page-image LSN. So the change is seen here.
         if (env.image_lsn.load(std::memory_order_seq_cst) != image_lsn) [[unlikely]] {
             log.discard(space);
+            drop_images({sizes, n});
             continue;
         }
         fill_header(*space.header(), txn, role, kind, object, n, space.lsn, undo_next);

@@ -9,9 +9,10 @@
 #pragma once
 
 #include <atomic>
-#include <functional>
 #include <string_view>
 
+#include <lockstep/function.h>
+#include "sm/core/image_trials.h"
 #include "threads/io/io.h"
 #include "threads/runtime/runtime.h"
 #include "threads/thread/between_calls.h"
@@ -43,8 +44,9 @@ struct Env {
     // Full-page-image LSN: the end of the newest checkpoint's begin record. A page whose lsn is not
     // above it logs its image (PC-3). kLsnMax while a checkpoint begins.
     std::atomic<uint64_t> image_lsn{0};
+    ImageTrials image_trials;
 
-    std::function<void(int level, std::string_view text)> logger;
+    Function<void(int level, std::string_view text)> logger;
     // One line to the caller's logger, if any. Level 0 error, 1 warning, 2 information. Text is
     // formatted by the caller.
     void report(int level, std::string_view text) const {

@@ -7,6 +7,7 @@
 // Blocking   never. Cold: for errors only.
 #pragma once
 
+#include <expected>
 #include <string>
 
 #include <lockstep/result.h>

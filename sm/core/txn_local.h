@@ -6,7 +6,8 @@
 //            outlives the transactions that use the object in turn.
 // Invariants TL-1 All bytes zero is the state "nothing known".
 //            TL-2 Hints are only hints: a stale one costs a descent.
-//            TL-3 `deferred` is null whenever the transaction object is free. [deferred.cc]
+//            TL-3 `deferred` is null whenever the transaction object is free. [deferred.cc] So is
+//            `places`. [needs.cc]
 #pragma once
 
 #include "txn/transaction.h"
@@ -23,6 +24,8 @@ struct LeafHint {
     uint32_t leaves_freed = 0;  // BTree::leaves_freed() when the leaf was seen
 };
 
+struct Places;
+
 struct TxnLocal {
     // == the transaction's id: it may hold gap_read locks. Never reset: ids are not reused.
     TxnId gap_reader{};
@@ -30,11 +33,19 @@ struct TxnLocal {
     // The last pages it logged; cleared with its first record, see page_change.cc.
     PageId recent_pages[4]{};
     void* deferred = nullptr;  // list of deferred actions, see deferred.h
+    Places* places = nullptr;  // of announced records, or null; see places.h
     ObjectId kept_up{};        // the index that the running operation keeps up itself, see upkeep.h
 };
 static_assert(std::is_trivially_copyable_v<TxnLocal>);  // TL-1
 static_assert(sizeof(TxnLocal) <= txn::kUpperBytes && alignof(TxnLocal) <= txn::kUpperAlign);
 
 inline TxnLocal& local_of(txn::Transaction& txn) { return *reinterpret_cast<TxnLocal*>(txn.upper); }
+inline const TxnLocal& local_of(const txn::Transaction& txn) {
+    return *reinterpret_cast<const TxnLocal*>(txn.upper);
+}
+
+inline LeafHint& hint_of(txn::Transaction& txn, ObjectId object) {
+    return local_of(txn).leaf_hints[object.value % std::size(local_of(txn).leaf_hints)];
+}
 
 }  // namespace lockstep::sm

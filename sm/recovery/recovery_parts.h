@@ -9,7 +9,7 @@
 #include <memory>
 #include <vector>
 
-#include "sm/change/log_kinds.h"
+#include "sm/change/page_image.h"
 #include "sm/change/rollback.h"
 #include "sm/recovery/recovery.h"
 #include "threads/base/check.h"
@@ -91,10 +91,11 @@ private:
 
 // Applies one part to a page that is exclusively held or private. `known`: the page holds its state
 // as of some LSN; otherwise the part must bring it. False if the page has the part already (RC-1).
-inline bool redo_part(Page& page, bool known, const PartView& part, Lsn end) {
+// Error: corrupt_log; the page then holds any bytes.
+inline Result<bool> redo_part(Page& page, bool known, const PartView& part, Lsn end) {
     if (known && (page.lsn() >= end || (MUTANT(redo_skips_wrongly) && end - page.lsn() < 400)))
         return false;
-    if (!part.image.empty() && !MUTANT(redo_repeats)) install_image(page, part.image);
+    if (!part.image.empty() && !MUTANT(redo_repeats)) TRY(bring_image(page, part));
     apply_action(part.action, page, part.payload);
     page.assert_state();
     if (MUTANT(redo_differs) && page.kind() == PageKind::heap) page.header.level = 1;

@@ -21,7 +21,7 @@ Result<bool> repair_page(RestartEnv& env, PageId id, Page& page) {
             const bool brings_page = (part.flags & kPartFresh) || !part.image.empty();
             if (!found && !brings_page) continue;
             // An image is the page's state at that moment: it replaces everything before.
-            (void)redo_part(page, false, part, record.end());
+            TRY(redo_part(page, false, part, record.end()));
             page.header.lsn = record.end().value;
             found = true;
         }

@@ -253,7 +253,7 @@ Result<bool> ParallelRedo::Impl::apply(const Item& item, const PartView& part) {
     const bool known = !brings_page || pool.resident(part.page) != nullptr;
     if (!known) pool.written_lsns().forget(part.page);  // LW-3
     ExclusivePage page = TRY(known ? pool.fix_exclusive(part.page) : pool.fix_new(part.page));
-    if (!redo_part(*page.mutable_page(), known, part, Lsn{item.end})) return false;
+    if (!TRY(redo_part(*page.mutable_page(), known, part, Lsn{item.end}))) return false;
     DCHECK(page->id() == part.page);
     pool.mark_dirty(page, Lsn{item.begin}, Lsn{item.end});
     // As the forward path does: its content is of no use.

@@ -1,29 +1,14 @@
-// catalog.cc - the catalog's entries and their objects.
-//
-// Concepts   An entry's key is the name, its value {id, kind, root}. That of a secondary index has
-//            {of, unique} behind it, which older programs refuse. The same tree holds the drop
-//            list. A create first puts the new object on that list in a separate transaction, which
-//            also makes its first page. The creator's transaction takes it off. A drop puts the
-//            object on the list in the dropper's transaction. So every object has a name or is on
-//            the list, whatever happens to the transaction, also after a crash. open() destroys the
-//            objects on the list.
-// Invariants CA-1 An object's number is not given again while the store is open. Objects live until
-//                 close, so handles stay valid.
-//            CA-2 No operation reaches a dropped object. Its lock is barred before the dropper's
-//                 locks are released, at the latest before its pages are freed. Every operation
-//                 locks the object before it trusts a page.
+// catalog.cc - names: entries as bytes, loading, creating, looking up.
 #include "sm/store/catalog.h"
 
 #include <cstring>
 
 #include "sm/btree/btree_raw_scan.h"
-#include "sm/btree/overflow.h"
 #include "sm/change/deferred.h"
 #include "sm/change/rollback.h"
 #include "sm/core/lock_error.h"
-#include "sm/space/sweep.h"
+#include "sm/store/catalog_impl.h"
 #include "sm/store/engine.h"
-#include "sm/store/ghost_cleaner.h"
 #include "sm/store/secondary.h"
 #include "threads/base/mutants.h"
 #include "threads/base/on_disk.h"
@@ -76,102 +61,7 @@ Result<CatalogEntry> entry_of_text(Slice name, Slice value) {
                         .unique = s.unique != 0};
 }
 
-DropEntry drop_entry(const CatalogEntry& entry) {
-    return {static_cast<DropKind>(entry.kind), entry.id, entry.root};
-}
-static_assert(static_cast<int>(DropKind::index) == static_cast<int>(ObjectKind::index) &&
-              static_cast<int>(DropKind::heap) == static_cast<int>(ObjectKind::heap));
-
-Result<void> check_name(std::string_view name) {
-    if (name.empty() || name.size() > kNameBytesMax)
-        return fail(ErrorCode::bad_argument, "length of a name", name.size());
-    if (name.contains('\0')) return fail(ErrorCode::bad_argument, "zero byte in a name");
-    return {};
-}
-
 }  // namespace
-
-struct Catalog::Impl {
-    struct Object {
-        CatalogEntry entry;
-        std::unique_ptr<BTree> tree;  // one of the two
-        std::unique_ptr<HeapFile> heap;
-        bool named = false;  // visible through its name
-        // Dropped for good: its creator may come late to publish it.
-        bool gone = false;
-        void assert_state() const {  // under lock
-            DCHECK((tree != nullptr) != (heap != nullptr));
-            DCHECK((entry.kind == ObjectKind::index) == (tree != nullptr));
-            DCHECK(entry.id.value >= kFirstUserObject.value && entry.root != kPageNone);
-            DCHECK(!(named && gone));
-        }
-        std::atomic<bool> rooted{false};  // the root page was seen to be this object's
-    };
-    explicit Impl(Engine& engine, PageId root)
-        : secondaries(engine), tree(engine, kCatalogObject, root), drops(engine, tree) {}
-
-    Secondaries secondaries;
-    BTree tree;
-    DropList drops;
-    mutable SpinLock lock;
-    std::map<uint32_t, Object> objects;  // under lock; nodes never go away before close
-    std::map<std::string, Object*, std::less<>> names;  // under lock
-    uint32_t next_id = kFirstUserObject.value;          // under lock
-
-    Object* add(Engine& engine, const CatalogEntry& entry) {
-        SpinGuard guard(lock);
-        Object& object = objects[entry.id.value];
-        if (!object.tree && !object.heap) {
-            if (entry.kind == ObjectKind::index)
-                object.tree = std::make_unique<BTree>(engine, entry.id, entry.root);
-            else object.heap = std::make_unique<HeapFile>(engine, entry.id, entry.root);
-        }
-        object.entry = entry;
-        if (entry.id.value >= next_id) next_id = entry.id.value + 1;
-        object.assert_state();
-        return &object;
-    }
-    // From the tree: several entries may stand for one object, but then they agree.
-    Result<Object*> add_listed(Engine& engine, const CatalogEntry& entry) {
-        if (const Object* known = object(entry.id.value);
-            known && (known->entry.kind != entry.kind || known->entry.root != entry.root))
-            return fail(ErrorCode::corrupt_page, "catalog entry", entry.id.value, entry.root.value);
-        return add(engine, entry);
-    }
-    Object* object(uint32_t id) {
-        SpinGuard guard(lock);
-        const auto it = objects.find(id);
-        return it == objects.end() ? nullptr : &it->second;
-    }
-    void publish(Object& object, bool visible) {
-        SpinGuard guard(lock);
-        object.assert_state();
-        object.gone |= !visible;
-        object.named = visible && !object.gone;
-        DCHECK(!object.named || !object.entry.name.empty());
-        if (object.named) {
-            names[object.entry.name] = &object;
-        } else if (const auto it = names.find(object.entry.name);
-                   it != names.end() && it->second == &object) {
-            names.erase(it);  // else the name is a newer object's already
-        }
-    }
-    static Result<void> check_root(Engine& engine, Object& object);
-    Result<Object*> see(txn::Transaction& txn, std::string_view name, Access access);
-    Result<void> link_secondaries();
-    bool named(std::string_view name) const {  // committed and not dropped
-        SpinGuard guard(lock);
-        return names.contains(name);
-    }
-    Result<Object*> find(std::string_view name, ObjectKind kind) const {
-        SpinGuard guard(lock);
-        const auto it = names.find(name);
-        if (it == names.end()) return fail(ErrorCode::no_such_object, "index or heap");
-        if (it->second->entry.kind != kind)
-            return fail(ErrorCode::wrong_kind, "index or heap", it->second->entry.id.value);
-        return it->second;
-    }
-};
 
 Catalog::Catalog(Engine& engine, PageId root)
     : engine_(engine), impl_(std::make_shared<Impl>(engine, root)) {}
@@ -232,14 +122,14 @@ Result<void> Catalog::make_listed(CatalogEntry& entry) {
         entry.root = entry.kind == ObjectKind::index
                          ? TRY(BTree::create(engine_, entry.id, &txn))
                          : TRY(HeapFile::create(engine_, entry.id, &txn));
-        return impl_->drops.add(txn, drop_entry(entry));
+        return impl_->drops.add(txn, Impl::drop_entry(entry));
     }));
     return {};
 }
 
 // `entry` has no id and no root yet.
 Result<void> Catalog::create_named(txn::Transaction& txn, CatalogEntry entry, uint32_t& id_out) {
-    TRY(check_name(entry.name));
+    TRY(Impl::check_name(entry.name));
     TRY(make_listed(entry));
     auto* object = impl_->add(engine_, entry);
     DCHECK(!object->named && !object->gone);
@@ -259,7 +149,7 @@ Result<void> Catalog::create_named(txn::Transaction& txn, CatalogEntry entry, ui
             return fail(ErrorCode::already_exists, "index or heap");
         return named;
     }
-    TRY(impl_->drops.remove(txn, drop_entry(entry)));
+    TRY(impl_->drops.remove(txn, Impl::drop_entry(entry)));
     *settled = true;
     id_out = id.value;
     return {};
@@ -275,6 +165,13 @@ Result<HeapFile*> Catalog::create_heap(txn::Transaction& txn, std::string_view n
     uint32_t id = 0;
     TRY(create_named(txn, {.name = std::string(name), .kind = ObjectKind::heap}, id));
     return heap_by_id(ObjectId{id});
+}
+
+Result<void> Catalog::Impl::check_name(std::string_view name) {
+    if (name.empty() || name.size() > kNameBytesMax)
+        return fail(ErrorCode::bad_argument, "length of a name", name.size());
+    if (name.contains('\0')) return fail(ErrorCode::bad_argument, "zero byte in a name");
+    return {};
 }
 
 // The object that `txn` sees under the name, or null. The tree has it even if this transaction made
@@ -296,7 +193,7 @@ Result<ObjectId> Catalog::look_up(txn::Transaction& txn, const CatalogEntry& wan
                                   bool* made) {
     const std::string& name = wanted.name;
     const ObjectKind kind = wanted.kind;
-    TRY(check_name(name));
+    TRY(Impl::check_name(name));
     // An S lock on a free name, turned into X by two transactions at once, would be a deadlock.
     const bool is_free = create && !impl_->named(name) && !MUTANT(free_name_shared);
     Impl::Object* object = TRY(impl_->see(txn, name, is_free ? Access::write : Access::read));
@@ -373,82 +270,6 @@ Result<Secondary*> Catalog::secondary(std::string_view name) {
 Result<bool> Catalog::has(txn::Transaction& txn, std::string_view name, ObjectId id) {
     const Impl::Object* const object = TRY(impl_->see(txn, name, Access::read));
     return object != nullptr && object->entry.id == id;
-}
-
-Result<void> Catalog::drop(txn::Transaction& txn, std::string_view name) {
-    TRY(check_name(name));
-    Impl::Object* object = TRY(impl_->see(txn, name, Access::write));
-    if (object == nullptr) return fail(ErrorCode::no_such_object, "index or heap");
-    const CatalogEntry entry = object->entry;
-    DCHECK(entry.name == name && entry.id != txn::kNoObject);
-    object->assert_state();
-    auto& lock = object->tree ? object->tree->lock() : object->heap->lock();
-    // The primary before the secondary, as everywhere.
-    if (Secondary* secondary = impl_->secondaries.find(entry.id))
-        TRY(impl_->secondaries.change(txn, *secondary, false));
-    TRY(engine_.locks->lock_object(txn.locks, lock, txn::LockMode::X));
-    TRY(drop_secondaries(txn, entry.id));
-    if (!TRY(impl_->tree.erase(txn, entry.name)))
-        return fail(ErrorCode::no_such_object, "index or heap");
-    TRY(impl_->drops.add(txn, drop_entry(entry)));
-    const auto freed = [this, object](bool committed) {
-        if (!committed) return;
-        DCHECK(MUTANT(catalog_stale) || !object->gone);  // dropped once
-        engine_.locks->keep_note(engine_.txns->newest_commit());
-        if (!MUTANT(catalog_stale)) impl_->publish(*object, false);
-        destroy(object->entry);
-    };
-    at_end(txn, freed, [this, &lock] { engine_.locks->bar_object(lock); });  // CA-2
-    return {};
-}
-
-Result<void> Catalog::drop_secondaries(txn::Transaction& txn, ObjectId id) {
-    const BTree* const primary = index_by_id(id);
-    if (primary == nullptr) return {};
-    for (const Secondary* secondary : TRY(impl_->secondaries.seen_of(txn, *primary)))
-        TRY(drop(txn, secondary->name));
-    return {};
-}
-
-// Frees the pages under the object's X lock, then takes it off the list. A failure leaves it there
-// for the next open.
-void Catalog::destroy(const CatalogEntry& entry) {
-    if (engine_.ghosts) engine_.ghosts->hold();
-    auto done = run_system_txn(engine_, [&](txn::Transaction& txn) -> Result<void> {
-        if (BTree* tree = index_by_id(entry.id)) {
-            TRY(engine_.locks->lock_object_to_free(txn.locks, tree->lock()));
-            if (!MUTANT(dropped_pages_leak)) TRY(tree->destroy());
-        } else if (HeapFile* heap = heap_by_id(entry.id)) {
-            TRY(engine_.locks->lock_object_to_free(txn.locks, heap->lock()));
-            TRY(heap->destroy());
-        }
-        return impl_->drops.remove(txn, drop_entry(entry));
-    });
-    if (engine_.ghosts) engine_.ghosts->resume();
-    if (!done)
-        engine_.report(
-            1, "space of a dropped object is freed at the next open: " + done.error().text());
-}
-
-Result<void> Catalog::free_entry(const DropEntry& entry) {
-    if (entry.kind == DropKind::chain) {
-        TRY(free_overflow(engine_, entry.object, entry.page, entry.number));
-    } else if (entry.kind == DropKind::load) {
-        BTree* tree = index_by_id(entry.object);
-        TRY(sweep(engine_, entry.object, tree ? TRY(tree->verify()).pages : std::vector<PageId>{}));
-    } else {
-        destroy({.name = {},
-                 .id = entry.object,
-                 .kind = static_cast<ObjectKind>(entry.kind),
-                 .root = entry.page});
-        return {};
-    }
-    return impl_->drops.remove_now(entry);
-}
-
-Result<void> Catalog::free_dropped() {
-    for (const DropEntry& entry : TRY(impl_->drops.entries())) TRY(free_entry(entry));
-    return {};
 }
 
 // Whoever goes down from a root believes in it: looked at once, when the object is first asked for

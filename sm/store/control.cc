@@ -25,10 +25,11 @@ constexpr const char* kCommands = "stat, metrics, transactions, locks, end, chec
 
 Json result_json(Json result) { return {{"result", std::move(result)}}; }
 
-Json hot_locks_json(const Engine& engine) {
-    const Nanos now = engine.runtime->clock().now();
+// `opened`: no wait of this store is older.
+Json hot_locks_json(const Engine& engine, Nanos now, Nanos opened) {
+    DCHECK(opened <= now);
     return json_of(engine.locks->hot_locks(kHotLocksShown, now),
-                   txn::LockManager::hot_locks_look_back(now));
+                   std::min(txn::LockManager::hot_locks_look_back(now), now - opened));
 }
 
 Json stat_json(Engine& engine, const std::string& directory, Nanos opened) {
@@ -50,7 +51,7 @@ Json stat_json(Engine& engine, const std::string& directory, Nanos opened) {
               {"steps", o.steps.mode != StepsMode::off}}},
             {"stats", json_of(store_stats_of(engine))},
             {"steps", json_of(steps_stats_of(engine))},
-            {"hot_locks", hot_locks_json(engine)}};
+            {"hot_locks", hot_locks_json(engine, now, opened)}};
 }
 
 Json transactions_json(Engine& engine, uint64_t limit) {
@@ -64,11 +65,12 @@ Json transactions_json(Engine& engine, uint64_t limit) {
     return result_json({{"count", all.size()}, {"transactions", shown}});
 }
 
-Json locks_json(Engine& engine) {
+Json locks_json(Engine& engine, Nanos opened) {
     Json waits = Json::array();
     for (const TransactionInfo& of : engine.watch->list())
         if (of.state == TransactionState::lock_wait) waits.push_back(json_of(of));
-    return result_json({{"waits", waits}, {"hot_locks", hot_locks_json(engine)}});
+    const Nanos now = engine.runtime->clock().now();
+    return result_json({{"waits", waits}, {"hot_locks", hot_locks_json(engine, now, opened)}});
 }
 
 Json end_json(Engine& engine, TxnId id) {
@@ -165,7 +167,10 @@ void Control::handle(std::string_view line, threads::LineReply reply) {
         return on_user_thread(std::move(reply), [limit = *limit](Engine& engine) {
             return transactions_json(engine, limit);
         });
-    if (command == "locks") return on_user_thread(std::move(reply), locks_json);
+    if (command == "locks")
+        return on_user_thread(std::move(reply), [opened = opened_](Engine& engine) {
+            return locks_json(engine, opened);
+        });
     if (command == "checkpoint") return on_user_thread(std::move(reply), checkpoint_json);
     if (command != "end")
         return answer(refusal_json("bad_request", shown_text(command), "there is no such command",

@@ -79,6 +79,8 @@ Json json_of(const StoreStats& s) {
             {"pages_total", s.pages_total},
             {"reads_ahead", s.reads_ahead},
             {"read_waiters", s.read_waiters},
+            {"needs_walked", s.needs_walked},
+            {"needs_used", s.needs_used},
             {"switches", s.switches},
             {"threads_live", s.threads_live},
             {"threads_max", s.threads_max},
@@ -91,6 +93,8 @@ Json json_of(const StoreStats& s) {
             {"io_backend", s.io_backend},
             {"log_durability", s.log_durability},
             {"waits", waits},
+            {"packets_timed", s.packets_timed},
+            {"admission_stage", json_of(s.admission_stage)},
             {"lock_stage", json_of(s.lock_stage)},
             {"io_stage", json_of(s.io.stage)},
             {"io", io}};

@@ -13,6 +13,7 @@
 #include "sm/store/catalog.h"
 #include "sm/store/control.h"
 #include "sm/store/ghost_cleaner.h"
+#include "sm/store/needs_team.h"
 #include "sm/store/txn_watch.h"
 #include "threads/base/rng.h"
 
@@ -29,19 +30,14 @@ bool Engine::on_own_thread() const {
     return t && runtime && runtime->owns(*t);
 }
 
-Result<void> Engine::start_thread(int worker, const char* name, threads::ThreadFn fn,
-                                  uint64_t limit) {
-    DCHECK(name != nullptr && static_cast<bool>(fn) && limit > 0);
+Result<void> Engine::start_thread(int worker, const char* name, threads::ThreadFn fn) {
+    DCHECK(name != nullptr && static_cast<bool>(fn));
     if (forked()) return refuse_child();
     if (closing_.load(std::memory_order_acquire)) return fail(ErrorCode::store_closed, "store");
     const auto ended = [this] {
         if (user_threads_.fetch_sub(1, std::memory_order_acq_rel) == 1) user_threads_.notify_all();
     };
-    if (user_threads_.fetch_add(1, std::memory_order_acq_rel) >= limit) [[unlikely]] {
-        ended();
-        return fail(ErrorCode::too_many,
-                    "user threads: join some, or raise option user_threads_max", limit);
-    }
+    user_threads_.fetch_add(1, std::memory_order_acq_rel);
     const uint32_t where = worker >= 0 ? static_cast<uint32_t>(worker)
                                        : next_worker_.fetch_add(1, std::memory_order_relaxed);
     auto started =
@@ -106,6 +102,32 @@ txn::LogOptions log_options_of(std::string_view path, const Options& o) {
             .ring_bytes = o.log_ring_bytes,
             .lazy_flush_interval = o.lazy_flush_interval,
             .sync = o.sync};
+}
+
+threads::RuntimeOptions runtime_options(const Options& options, threads::Disk* disk) {
+    const TestHooks* hooks = options.test_hooks;
+    DCHECK(disk != nullptr && (!hooks || hooks->clock != nullptr));
+    threads::RuntimeOptions ro{.workers = options.workers,
+                               .stack_bytes = options.stack_bytes,
+                               .pin_workers = options.pin_workers,
+                               .caller_driven = hooks && hooks->caller_driven,
+                               .whole_turns = hooks && hooks->whole_turns,
+                               .seed = hooks ? hooks->seed : 1,
+                               .interrupt_one_in = hooks ? hooks->interrupt_one_in : 0,
+                               .clock = hooks ? hooks->clock : nullptr,
+                               .disk = disk,
+                               .steps = options.steps,
+                               .offload_threads = options.offload_threads,
+                               .executors = options.executors,
+                               .begun_max = options.user_threads_max,
+                               .packets_max = options.packets_max,
+                               .packet_policy = options.packet_policy,
+                               .policy = {}};
+    if (hooks && hooks->random_schedule)
+        ro.policy = [seed = hooks->seed](uint32_t worker) {
+            return threads::make_random_policy(seed * 64 + worker);
+        };
+    return ro;
 }
 
 }  // namespace
@@ -176,6 +198,8 @@ Result<std::unique_ptr<Engine>> Engine::open(std::string_view path, const Option
     TRY(engine->build(path, fresh));
     engine->say_durability();
     if (!fresh) engine->load_written_lsns();
+    if (engine->superblock.version < kFormatVersion && !fresh && !options.read_only)
+        TRY(engine->raise_version());
     TRY(engine->run_and_wait([&]() -> Result<void> {
         if (options.read_only) return engine->start_reading();
         TRY(engine->log->start_flusher());
@@ -212,24 +236,11 @@ Result<void> Engine::build(std::string_view path, bool fresh) {
     const TestHooks* hooks = options.test_hooks;
     if (hooks && hooks->clock == nullptr)
         return fail(ErrorCode::bad_option, "hooks without a clock");
-    threads::RuntimeOptions ro{.workers = options.workers,
-                               .stack_bytes = options.stack_bytes,
-                               .pin_workers = options.pin_workers,
-                               .caller_driven = hooks && hooks->caller_driven,
-                               .whole_turns = hooks && hooks->whole_turns,
-                               .seed = hooks ? hooks->seed : 1,
-                               .interrupt_one_in = hooks ? hooks->interrupt_one_in : 0,
-                               .clock = hooks ? hooks->clock : nullptr,
-                               .disk = disk,
-                               .steps = options.steps,
-                               .offload_threads = options.offload_threads,
-                               .policy = {}};
-    if (hooks && hooks->random_schedule)
-        ro.policy = [seed = hooks->seed](uint32_t worker) {
-            return threads::make_random_policy(seed * 64 + worker);
-        };
-    runtime = own(own_runtime_, TRY(threads::Runtime::start(ro)));
+    runtime = own(own_runtime_, TRY(threads::Runtime::start(runtime_options(options, disk))));
     counters = std::make_unique<ApiCounters[]>(options.workers);
+    needs = std::make_unique<WorkerNeeds[]>(options.workers);
+    needs_team = std::make_unique<NeedsTeam>(*this);
+    runtime->set_team_hook(needs_team.get());
 
     log_options = log_options_of(path, options);
     const Lsn checkpoint{superblock.checkpoint_lsn};
@@ -328,6 +339,15 @@ void Engine::load_written_lsns() {
                       " pages go unnoticed until they have been read or written");
 }
 
+// Before the first log record that an older program cannot read (PI-3).
+Result<void> Engine::raise_version() {
+    DCHECK(!opened_ && superblock.version >= kFormatVersionOldest);
+    report(2, "format version " + std::to_string(superblock.version) + " becomes " +
+                  std::to_string(kFormatVersion) + ": older programs will refuse the store");
+    superblock.version = kFormatVersion;
+    return write_superblock(*disk, data_file, superblock);
+}
+
 Result<void> Engine::recover() {
     DCHECK(!opened_);
     TRY(space->open());
@@ -391,11 +411,7 @@ Result<void> Engine::close() {
     if (control) control->stop();
     if (runtime) {
         runtime->end_fd_waits();
-        // The application's own user threads first: they may still begin transactions.
-        for (uint64_t n; (n = user_threads_.load(std::memory_order_acquire)) != 0;) {
-            if (!stepped()) user_threads_.wait(n, std::memory_order_acquire);
-            else CHECK(runtime->step() || (options.test_hooks->idle && options.test_hooks->idle()));
-        }
+        end_packets();
         stop_services();
         if (opened_) {
             result = run_and_wait([this]() -> Result<void> {
@@ -421,6 +437,20 @@ Result<void> Engine::close() {
     if (const StoreFailure* why = log ? log->failure() : nullptr) last_failure = *why;
     release();
     return result;
+}
+
+// The application's own user threads: they may still begin transactions.
+void Engine::end_packets() {
+    DCHECK(closing_.load());
+    runtime->close_admission();
+    if (!stepped()) {
+        runtime->drain();
+        for (uint64_t n; (n = user_threads_.load(std::memory_order_acquire)) != 0;)
+            user_threads_.wait(n, std::memory_order_acquire);
+        return;
+    }
+    while (runtime->packets() != 0 || user_threads_.load() != 0)
+        CHECK(runtime->step() || (options.test_hooks->idle && options.test_hooks->idle()));
 }
 
 void Engine::abandon() {

@@ -25,6 +25,8 @@ class Catalog;
 class Control;
 class GhostCleaner;
 class TxnWatch;
+class NeedsTeam;
+struct WorkerNeeds;
 
 // Counts of one worker's API calls; a line of its own, so that workers do not share it.
 struct alignas(kCacheLineBytes) ApiCounters {
@@ -49,10 +51,11 @@ public:
     // After that only destroy the engine.
     void abandon();
 
-    // Starts a user thread of the application; close() waits for it. worker < 0: workers take
-    // turns. Error too_many if `limit` threads of the application have not ended.
-    Result<void> start_thread(int worker, const char* name, threads::ThreadFn fn,
-                              uint64_t limit = UINT64_MAX);
+    // Starts a user thread of its own, without admission; close() waits for it. worker < 0: workers
+    // take turns.
+    Result<void> start_thread(int worker, const char* name, threads::ThreadFn fn);
+    // Enqueues a packet of the application; close() waits for it. worker < 0: workers take turns.
+    Result<void> submit(int worker, threads::Packet& packet);
     // Runs fn on a user thread and waits; on a user thread of this store it runs inline.
     Result<void> run_and_wait(std::move_only_function<Result<void>()> fn);
     // Waits for a user thread: suspends or blocks, or in a simulation drives it.
@@ -73,6 +76,8 @@ public:
     std::unique_ptr<TxnWatch> watch;
     std::unique_ptr<Control> control;         // with Options::control
     std::unique_ptr<ApiCounters[]> counters;  // one per worker
+    std::unique_ptr<WorkerNeeds[]> needs;     // one per worker
+    std::unique_ptr<NeedsTeam> needs_team;
     // Threads in begin that wait until a checkpoint has recycled log.
     std::atomic<uint32_t> waiting_for_log{0};
     // After close(): what had stopped the store, if anything.
@@ -99,11 +104,13 @@ private:
     Result<void> make_fresh();
     void load_written_lsns();
     void say_durability() const;
+    Result<void> raise_version();
     Result<void> recover();
     Result<void> start_services();
     void watch_slices();
     Result<void> start_control(const std::string& directory);
     void stop_services();
+    void end_packets();
     void rollback_orphans();
     void release();
 
@@ -118,7 +125,7 @@ private:
     std::unique_ptr<BufferPool> own_pool_;
     std::unique_ptr<SpaceMap> own_space_;
     std::unique_ptr<Checkpointer> own_checkpointer_;
-    std::atomic<uint64_t> user_threads_{0};  // started by the application and not ended
+    std::atomic<uint64_t> user_threads_{0};  // of start_thread(), not ended
     std::atomic<uint32_t> next_worker_{0};
     std::atomic<bool> closing_{false};
     // Restart is complete. Until then no checkpoint may mark the store clean.

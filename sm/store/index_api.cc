@@ -89,20 +89,20 @@ Result<bool> Index::erase(Txn& txn, Slice key) const {
 
 Cursor Index::scan(Txn& txn, Slice low, Slice high, Access access) const {
     txn::Transaction* t = sm::admit(txn, engine_, tree_, false);
-    if (!t) return Cursor(txn, nullptr, sm::refused(txn, engine_, tree_).error());
+    if (!t) return Cursor(txn, {}, sm::refused(txn, engine_, tree_).error());
     if (const size_t longer = std::max(low.size(), high.size()); longer > kKeyBytesMax) [[unlikely]]
-        return Cursor(txn, nullptr, sm::key_too_long(longer).error());
+        return Cursor(txn, {}, sm::key_too_long(longer).error());
     if (MUTANT(scan_bounds_late)) sm::operation_boundary(OpKind::scan, tree_->id());
     // Copies the bounds. At the boundary other threads may run, to whom the caller's buffer may
     // belong as well.
-    auto cursor = std::make_unique<sm::BTreeCursor>(*tree_, *t, low, high, access);
+    detail::Owned cursor(new sm::BTreeCursor(*tree_, *t, low, high, access));
     sm::operation_boundary(OpKind::scan, tree_->id());
     return Cursor(txn, std::move(cursor));
 }
 
 ObjectId Index::id() const { return tree_ ? tree_->id() : ObjectId{}; }
 
-Cursor::Cursor(Txn& txn, std::unique_ptr<sm::BTreeCursor> cursor, Error error)
+Cursor::Cursor(Txn& txn, detail::Owned<sm::BTreeCursor> cursor, Error error)
     : txn_(&txn), cursor_(std::move(cursor)), error_(error) {}
 Cursor::Cursor(Cursor&&) noexcept = default;
 Cursor& Cursor::operator=(Cursor&&) noexcept = default;

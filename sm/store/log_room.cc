@@ -26,6 +26,12 @@ bool may_go_on(TxnWatch& watch, const txn::Transaction* self, const Seen& oldest
     return oldest.waits && watch.blocks_oldest(self->id);
 }
 
+// Packets that wait to begin still count as admitted (executors.h), or others would follow them.
+void pause(Nanos until, const txn::Transaction* self) {
+    if (self != nullptr) return threads::sleep_until(until);
+    while (threads::park_until(until, threads::ParkReason::admission)) {}
+}
+
 void wait_while_scarce(Engine& engine, const txn::Transaction* self) {
     // An older transaction of this thread can be rolled back meanwhile.
     const threads::BetweenCalls waits;
@@ -46,7 +52,7 @@ void wait_while_scarce(Engine& engine, const txn::Transaction* self) {
         const Nanos checkpoint_max = engine.checkpointer->failing() ? kFailingMax : kCheckpointMax;
         if (vain_since - began > checkpoint_max || now - vain_since > vain_max) return;  // LR-1
         watch.relieve_log(oldest, now - vain_since, now - unchanged_since);
-        threads::sleep_until(now + kPoll);
+        pause(now + kPoll, self);
     }
 }
 
@@ -62,7 +68,7 @@ void wait_to_begin(Engine& engine) {
     if (taken > least && taken < most) {  // `most` may be the smaller one, in a log of 4 MB
         const double full = static_cast<double>(taken - least) / static_cast<double>(most - least);
         const threads::BetweenCalls waits;
-        threads::sleep_until(threads::now() + static_cast<Nanos>(full * full * kDelayMax));
+        pause(threads::now() + static_cast<Nanos>(full * full * kDelayMax), nullptr);
     }
     if (engine.log->scarce()) {
         engine.waiting_for_log.fetch_add(1, std::memory_order_relaxed);

@@ -130,6 +130,7 @@ const char* mode_name(StepsMode mode) {
         case StepsMode::prefetch: return "prefetch";
         case StepsMode::ctx_only: return "ctx_only";
         case StepsMode::fastctx: return "fastctx";
+        case StepsMode::ctx: return "ctx";
     }
     return "unknown";
 }
@@ -148,7 +149,8 @@ void write_store(Text& text, const StoreStats& stats) {
     for (size_t i = 0; i < kWaitCauses; ++i)
         waits.push_back({&stats.waits[i], label("cause", kWaitCauseNames[i])});
     text.metrics<WaitStats>(kWaitMetrics, waits);
-    const Instance<StageStats> stages[] = {{&stats.lock_stage, label("stage", "lock")},
+    const Instance<StageStats> stages[] = {{&stats.admission_stage, label("stage", "admission")},
+                                           {&stats.lock_stage, label("stage", "lock")},
                                            {&stats.io.stage, label("stage", "io")}};
     text.metrics<StageStats>(kStageMetrics, stages);
     text.histograms<StageStats>(kStageHistograms, stages);

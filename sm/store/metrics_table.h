@@ -61,6 +61,9 @@ inline constexpr Metric<StoreStats> kStoreMetrics[] = {
      "transactions_max are begun or that the log is nearly full."},
     {"lockstep_transactions_active", "state=\"waiting_to_begin\"", kGauge, kPlain,
      &StoreStats::transactions_waiting, ""},
+    {"lockstep_packets_timed", "", kGauge, kPlain,
+     &StoreStats::packets_timed,
+     "Packets that wait for a time. Packets that are due wait in the stage admission."},
 
     {"lockstep_lock_requests_total", "outcome=\"granted_at_once\"", kCounter, kPlain,
      &StoreStats::lock_grants_at_once,
@@ -142,6 +145,10 @@ inline constexpr Metric<StoreStats> kStoreMetrics[] = {
     {"lockstep_page_read_waiters_total", "", kCounter, kPlain,
      &StoreStats::read_waiters,
      "Threads that wanted a page while another thread was reading it."},
+    {"lockstep_needs_walked_total", "", kCounter, kPlain, &StoreStats::needs_walked,
+     "Records announced by transactions that were walked to before their use."},
+    {"lockstep_needs_used_total", "", kCounter, kPlain, &StoreStats::needs_used,
+     "Operations that took the place of their record from such a walk."},
 
     {"lockstep_thread_switches_total", "", kCounter, kPlain,
      &StoreStats::switches,
@@ -314,7 +321,7 @@ static_assert(well_formed(kTunerMetrics));
 
 // MT-1: a value more in one of the structs needs a row more above.
 static_assert(sizeof(StoreStats) == sizeof(uint64_t) * std::size(kStoreMetrics) +
-                                        sizeof(WaitStats) * kWaitCauses + sizeof(StageStats) +
+                                        sizeof(WaitStats) * kWaitCauses + 2 * sizeof(StageStats) +
                                         sizeof(threads::IoStats) + 2 * sizeof(std::string));
 static_assert(sizeof(WaitStats) == sizeof(uint64_t) * std::size(kWaitMetrics));
 static_assert(sizeof(StageStats) == sizeof(uint64_t) * std::size(kStageMetrics) +

@@ -6,6 +6,8 @@
 //            joins the team of its next operation (threads/steps/steps.h).
 #pragma once
 
+#include <utility>
+
 #include <lockstep/txn.h>
 #include "sm/store/engine.h"
 #include "threads/steps/ctx.h"
@@ -25,11 +27,12 @@ inline void operation_boundary(OpKind kind, ObjectId object) {
         steps->boundary(*threads::current(), kind, object.value);
 }
 // Before a transaction begins. Without teams other threads get their turn here: a transaction that
-// never waits would otherwise keep the worker.
+// never waits would otherwise keep the worker. A packet's first transaction goes on at once,
+// because the packet began when no other thread was ready.
 inline void begin_boundary() {
     if (threads::Steps* steps = threads::worker_local.begin_steps)
         steps->boundary(*threads::current(), OpKind::begin, 0);
-    else threads::yield();
+    else if (!std::exchange(threads::current()->packet_begins, false)) threads::yield();
 }
 
 // The library's own access to the handle.

@@ -21,6 +21,10 @@ Result<void> check_options(const Options& o) {
     TRY(within("stack_bytes", o.stack_bytes, 48 * kKiB, 8 * kMiB));
     TRY(within("transactions_max", o.transactions_max, 16, 65536));
     TRY(within("user_threads_max", o.user_threads_max, 1, 1u << 20));
+    TRY(within("executors", o.executors, 1, 1u << 20));
+    TRY(within("packets_max", o.packets_max, 16, 1ull << 32));
+    TRY(within("packet_policy", static_cast<uint64_t>(o.packet_policy), 0,
+               static_cast<uint64_t>(PacketPolicy::priority)));
     if (o.transaction_age_max != 0)
         TRY(within("transaction_age_max", o.transaction_age_max, kMillisecond, kNever - 1));
     TRY(within("log_bytes", o.log_bytes, 4 * kMiB, kTiB));
@@ -41,7 +45,7 @@ Result<void> check_options(const Options& o) {
     TRY(within("lock_stage.policy", static_cast<uint64_t>(o.lock_stage.policy), 0,
                static_cast<uint64_t>(LockPolicy::local_first)));
     TRY(within("lock_stage.bypass_max", o.lock_stage.bypass_max, 0, 65535));
-    TRY(within("lock_table_bytes_log2", o.lock_table_bytes_log2, 16, 32));
+    TRY(within("lock_table_bytes_log2", o.lock_table_bytes_log2, 16, 34));
     if (o.slice_warning != 0)
         TRY(within("slice_warning", o.slice_warning, kMillisecond, 3600 * kSecond));
     TRY(within("offload_threads", o.offload_threads, 1, 1024));
@@ -53,7 +57,7 @@ Result<void> check_options(const Options& o) {
 
 Result<void> check_steps_options(const StepsOptions& o) {
     TRY(within("steps.mode", static_cast<uint64_t>(o.mode), 0,
-               static_cast<uint64_t>(StepsMode::fastctx)));
+               static_cast<uint64_t>(StepsMode::ctx)));
     TRY(within("steps.policy", static_cast<uint64_t>(o.policy), 0,
                static_cast<uint64_t>(TeamPolicy::oldest)));
     TRY(within("steps.gate", static_cast<uint64_t>(o.gate), 0,

@@ -126,7 +126,7 @@ private:
 // Fills an empty secondary, which `txn` has made, from the records of its primary (SI-3). Parks.
 Result<void> build_secondary(Engine& engine, txn::Transaction& txn, Secondary& secondary,
                              uint64_t build_bytes,
-                             const std::function<void(const BuildProgress&)>& progress);
+                             const Function<void(const BuildProgress&)>& progress);
 
 // Store::bulk_load() into the tree, whose X lock is held, and into its secondaries.
 Result<void> load_index(Engine& engine, txn::Transaction& txn, BTree& tree,

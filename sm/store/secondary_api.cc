@@ -7,6 +7,7 @@
 #include "sm/change/deferred.h"
 #include "sm/change/rollback.h"
 #include "sm/store/catalog.h"
+#include "sm/store/index_access.h"
 #include "sm/store/operation.h"
 #include "sm/store/secondary.h"
 #include "sm/store/secondary_key.h"
@@ -16,29 +17,21 @@ namespace lockstep {
 
 namespace sm {
 
-// The library's own access to handles.
-struct IndexAccess {
-    static Index make(Engine* engine, BTree* tree) { return {engine, tree}; }
-    static BTree* tree(const Index& index) { return index.tree_; }
-    static Engine* engine(const Index& index) { return index.engine_; }
-    // Null: no secondary index, or the transaction cannot use it. Its store may then be closed, and
-    // the tree gone. In both cases the first step of a scan tells the reason.
-    static const Secondary* secondary(const Txn& txn, const Index& index) {
-        if (!admit(txn, index.engine_, index.tree_, false)) return nullptr;
-        const Upkeep* const upkeep = index.tree_->upkeep();
-        return upkeep ? upkeep->secondary() : nullptr;
-    }
-    // Entries low <= e < high; an empty `high` means to the end. `s` is the secondary of `entries`.
-    static SecondaryCursor scan(Txn& txn, const Index& entries, const Secondary* s, Slice low,
-                                Slice high, Access access) {
-        return {txn,
-                entries,
-                s ? make(entries.engine_, &s->primary) : Index(),
-                s,
-                entries.scan(txn, low, high, access),
-                access};
-    }
-};
+const Secondary* IndexAccess::secondary(const Txn& txn, const Index& index) {
+    if (!admit(txn, index.engine_, index.tree_, false)) return nullptr;
+    const Upkeep* const upkeep = index.tree_->upkeep();
+    return upkeep ? upkeep->secondary() : nullptr;
+}
+
+SecondaryCursor IndexAccess::scan(Txn& txn, const Index& entries, const Secondary* s, Slice low,
+                                  Slice high, Access access) {
+    return {txn,
+            entries,
+            s ? make(entries.engine_, &s->primary) : Index(),
+            s,
+            entries.scan(txn, low, high, access),
+            access};
+}
 
 namespace {
 

@@ -248,7 +248,7 @@ private:
 class Build {
 public:
     Build(Engine& engine, txn::Transaction& txn, Secondary& secondary, uint64_t memory,
-          const std::function<void(const BuildProgress&)>& progress)
+          const Function<void(const BuildProgress&)>& progress)
         : engine_(engine),
           txn_(txn),
           secondary_(secondary),
@@ -363,7 +363,7 @@ private:
     Secondary& secondary_;
     const std::shared_ptr<const KeyFunction> function_;
     const uint64_t memory_;
-    const std::function<void(const BuildProgress&)>& progress_;
+    const Function<void(const BuildProgress&)>& progress_;
     LeafReader reader_;
     BuildProgress state_;
 };
@@ -372,7 +372,7 @@ private:
 
 Result<void> build_secondary(Engine& engine, txn::Transaction& txn, Secondary& secondary,
                              uint64_t build_bytes,
-                             const std::function<void(const BuildProgress&)>& progress) {
+                             const Function<void(const BuildProgress&)>& progress) {
     // On the heap: stacks are small.
     return std::make_unique<Build>(engine, txn, secondary, build_bytes, progress)->run();
 }

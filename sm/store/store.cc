@@ -11,6 +11,7 @@
 #include "sm/store/catalog.h"
 #include "sm/store/engine.h"
 #include "sm/store/log_room.h"
+#include "sm/store/needs.h"
 #include "sm/store/operation.h"
 #include "sm/store/secondary.h"
 #include "sm/store/txn_watch.h"
@@ -19,7 +20,7 @@
 
 namespace lockstep {
 
-Store::Store(std::unique_ptr<sm::Engine> engine) : engine_(std::move(engine)) {}
+Store::Store(detail::Owned<sm::Engine> engine) : engine_(std::move(engine)) {}
 Store::Store(Store&&) noexcept = default;
 Store& Store::operator=(Store&& other) noexcept {
     if (this != &other) {
@@ -39,7 +40,7 @@ void Store::let_go() {
 }
 
 Result<Store> Store::open(std::string_view path, const Options& options) {
-    return Store(TRY(sm::Engine::open(path, options)));
+    return Store(detail::Owned(TRY(sm::Engine::open(path, options)).release()));
 }
 
 Result<void> Store::close() {
@@ -48,7 +49,7 @@ Result<void> Store::close() {
     if (engine_->on_own_thread())
         return fail(ErrorCode::wrong_thread, "close() on a user thread of the store");
     auto result = engine_->close();
-    if (const auto& why = engine_->last_failure) failure_ = std::make_unique<StoreFailure>(*why);
+    if (const auto& why = engine_->last_failure) failure_.reset(new StoreFailure(*why));
     engine_.reset();
     return result;
 }
@@ -74,15 +75,32 @@ namespace {
     return engine.txns->begin(options);
 }
 
-Result<txn::Transaction*> begin_transaction(sm::Engine& engine, const TxnOptions& options) {
-    DCHECK(threads::current() && threads::current()->latch_depth == 0);
-    sm::begin_boundary();
+inline Result<txn::Transaction*> begin_admitted(sm::Engine& engine, const TxnOptions& options) {
     TRY(MemoryReserve::require());
     if (engine.log->filling() && !options.read_only) [[unlikely]] {
         if (engine.options.read_only) return begin_reader(engine, options);
         sm::wait_to_begin(engine);
     }
     return engine.txns->begin(options);
+}
+
+// The first transaction of a packet whose needs were walked: its team has formed already.
+[[gnu::noinline]] Result<txn::Transaction*> begin_announced(sm::Engine& engine,
+                                                            threads::Thread& self,
+                                                            const TxnOptions& options) {
+    txn::Transaction* const t = TRY(begin_admitted(engine, options));
+    sm::attach_places(*t, *static_cast<sm::Places*>(std::exchange(self.ahead, nullptr)));
+    self.to_completion = threads::worker_local.begin_steps != nullptr;
+    return t;
+}
+
+Result<txn::Transaction*> begin_transaction(sm::Engine& engine, const TxnOptions& options) {
+    threads::Thread& self = *threads::current();
+    DCHECK(self.latch_depth == 0);
+    if (self.ahead != nullptr) [[unlikely]]
+        return begin_announced(engine, self, options);
+    sm::begin_boundary();
+    return begin_admitted(engine, options);
 }
 
 // One attempt. `victim`: a deadlock, or log that others took, ended it, so another attempt may
@@ -114,15 +132,6 @@ Result<txn::Transaction*> lookup_txn(sm::Engine* engine, Txn& txn) {
     if (!t || &sm::TxnAccess::engine(txn) != engine) return sm::refused(txn, engine, engine);
     sm::operation_boundary(sm::OpKind::fetch, sm::kCatalogObject);
     return t;
-}
-
-[[gnu::cold]] std::unexpected<Error> no_such_worker(int worker, uint32_t workers) {
-    if (worker < 0)
-        return fail(ErrorCode::bad_argument,
-                    "negative worker; allowed are kAnyWorker, and numbers below", workers);
-    return fail(ErrorCode::bad_argument,
-                "worker; allowed are kAnyWorker, and numbers below the second",
-                static_cast<uint64_t>(worker), workers);
 }
 
 }  // namespace
@@ -159,18 +168,6 @@ Result<void> Store::run_body(sm::Engine& engine, Body body, const TxnOptions& op
         sm::ApiCounters::add(counters.retries);
         threads::yield();  // let the one we collided with finish
     }
-}
-
-Result<void> Store::start_thread(std::unique_ptr<detail::Job> job, int worker) {
-    if (!engine_) return fail(ErrorCode::store_closed, "store");
-    DCHECK(job != nullptr && job->task != nullptr && !job->task->done());
-    const uint32_t workers = engine_->options.workers;
-    if (worker != kAnyWorker && (worker < 0 || static_cast<uint32_t>(worker) >= workers))
-        return no_such_worker(worker, workers);
-    return engine_->start_thread(
-        worker, "application",
-        [job = std::move(job), engine = engine_.get()] { detail::Task::run(*job, *engine); },
-        engine_->options.user_threads_max);
 }
 
 Result<Txn> Store::begin(const TxnOptions& options) {

@@ -5,6 +5,7 @@
 #include "sm/recovery/recovery.h"
 #include "sm/store/engine.h"
 #include "sm/store/engine_stats.h"
+#include "sm/store/needs.h"
 
 namespace lockstep {
 
@@ -46,9 +47,13 @@ StoreStats sm::store_stats_of(Engine& e) {
         s.commits += e.counters[i].commits.load(std::memory_order_relaxed);
         s.aborts += e.counters[i].aborts.load(std::memory_order_relaxed);
         s.deadlock_retries += e.counters[i].retries.load(std::memory_order_relaxed);
+        s.needs_walked += e.needs[i].walked.load(std::memory_order_relaxed);
+        s.needs_used += e.needs[i].used.load(std::memory_order_relaxed);
     }
     s.transactions_live = e.txns->active();
     s.transactions_waiting = e.txns->waiting() + e.waiting_for_log.load(std::memory_order_relaxed);
+    s.packets_timed = e.runtime->packets_timed();
+    s.admission_stage = e.runtime->admission_stats();
 
     const auto locks = e.locks->stats();
     s.lock_grants_at_once = locks.granted_at_once;

@@ -39,13 +39,17 @@ struct Task::State {
     sm::Engine* engine = nullptr;
     uint32_t worker = 0;
     uint64_t thread = 0;
+    uint32_t owners = 1;
+
+    void end_transactions();
 };
 
-Task::Task() : state_(std::make_unique<State>()) {}
+Task::Task() : state_(new State) {}
 Task::~Task() = default;
 
-void Task::run(Job& job, sm::Engine& engine) {
-    Task& task = *job.task;
+void Task::run(Job& given, sm::Engine& engine) {
+    const Owned<Job> job(&given);
+    Task& task = job->task;
     State& state = *task.state_;
     threads::Thread* self = threads::current();
     DCHECK(self != nullptr && self->task == nullptr && self->latch_depth == 0);
@@ -55,7 +59,7 @@ void Task::run(Job& job, sm::Engine& engine) {
     state.worker = threads::worker_index();
     state.thread = self->id;
     const bool wanted = state.word.begin() || MUTANT(cancelled_begins);
-    job.run(!wanted);
+    job->call(!wanted);
     DCHECK(threads::current() == self && self->task == &task);
     self->task = nullptr;
     task.finish();
@@ -80,31 +84,29 @@ void Task::wait() {
 
 // Ends the transactions of the task's thread until the task has ended: a loop begins the next one.
 // Runs on the worker of that thread (TW-1). cancel() has pinned the word.
-void Task::end_transactions() {
-    State& state = *state_;
-    DCHECK(state.worker == threads::worker_index() && state.engine != nullptr);
-    DCHECK(state.word.cancelled() && threads::current()->task == nullptr);
+void Task::State::end_transactions() {
+    DCHECK(worker == threads::worker_index() && engine != nullptr);
+    DCHECK(word.cancelled() && threads::current()->task == nullptr);
     Nanos pause = kCancelPause;
     do {
-        state.engine->watch->cancel_thread(state.thread);
-        state.word.unpin();
+        engine->watch->cancel_thread(thread);
+        word.unpin();
         threads::sleep_until(threads::now() + pause);
         pause = std::min(2 * pause, kCancelPauseMax);
-    } while (state.word.pin());
+    } while (word.pin());
 }
 
 // The new thread is none of the application's. So it also starts during close(), which waits for
 // the task.
-Result<void> Task::cancel(std::shared_ptr<Task> task) {
-    DCHECK(task != nullptr);
-    State& state = *task->state_;
-    if (state.mark.forked() && !task->done())
+Result<void> Task::cancel() {
+    State& state = *state_;
+    if (state.mark.forked() && !done())
         return fail(ErrorCode::forked, "handle of the parent process");
     if (state.word.cancel() != threads::TaskWord::Cancel::pinned) return {};
-    DCHECK(!task->done() && state.engine != nullptr);  // TA-3
+    DCHECK(!done() && state.engine != nullptr);  // TA-3
     DCHECK(state.worker < state.engine->runtime->workers());
-    const auto started =
-        state.engine->runtime->spawn(state.worker, "cancel", [task] { task->end_transactions(); });
+    const auto started = state.engine->runtime->spawn(
+        state.worker, "cancel", [shared = state_] { shared->end_transactions(); });
     if (started) return {};
     state.word.unpin();
     return std::unexpected(started.error());

@@ -8,6 +8,7 @@
 #include "sm/recovery/recovery.h"
 #include "sm/store/engine.h"
 #include "sm/store/log_room.h"
+#include "sm/store/needs.h"
 #include "sm/store/operation.h"
 #include "sm/store/txn_watch.h"
 #include "threads/base/mutants.h"
@@ -121,6 +122,7 @@ Result<Lsn> Txn::commit() {
     sm::DeferredActions deferred(*t);
     deferred.before_commit();
     const uint64_t records = t->locks.locks_held + 1;
+    sm::forget_places(*engine_, *t);
     auto point = engine_->txns->commit(*t);
     txn_ = nullptr;
     if (point) {
@@ -138,6 +140,7 @@ Result<void> Txn::abort_undone() {
     while (txn_->state != txn::TxnState::undone)
         threads::sleep_until(threads::now() + kMillisecond);
     DCHECK(txn_->locks.locks_held == 0 && txn_->undo.bytes == 0);
+    sm::forget_places(*engine_, *txn_);
     engine_->txns->finish_abort(*std::exchange(txn_, nullptr), true);
     if (engine_->failed()) return engine_->log->refused();
     return {};
@@ -148,6 +151,7 @@ Result<void> Txn::abort() {
     if (!TxnAccess::is_own(*txn_)) return std::unexpected(TxnAccess::why_not(*this));
     if (txn_->reaper != nullptr) return abort_undone();
     DCHECK(txn_->state != txn::TxnState::free && threads::current()->latch_depth == 0);
+    sm::forget_places(*engine_, *txn_);
     sm::DeferredActions deferred(*txn_);
     auto undone = sm::rollback(*engine_, *txn_, kLsnNone);
     // After a failed rollback the store has failed or a page is unreadable: the log still names the
@@ -159,6 +163,12 @@ Result<void> Txn::abort() {
     deferred.run(false);
     return undone;
 }
+
+void Txn::will_need(std::span<const Need> needs) {
+    if (txn::Transaction* t = TxnAccess::usable(*this)) sm::walk_ahead(*engine_, *t, needs);
+}
+
+bool Txn::walks_needs() const { return threads::worker_local.needs; }
 
 Result<Savepoint> Txn::savepoint() {
     txn::Transaction* t = TxnAccess::usable(*this);

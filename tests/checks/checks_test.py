@@ -74,6 +74,14 @@ class Checks(unittest.TestCase):
         self.header("sm/btree/a.h", '#include "sm/heap/h.h"')
         self.expect("tools/check_layers.py", "beside its own")
 
+    def test_layers_of_the_tool(self):
+        self.header("tools/cli/load/l.h", '#include "tools/cli/rows/r.h"')
+        self.header("tools/cli/rows/r.h", '#include "tools/cli/opening.h"')
+        self.header("tools/cli/opening.h", "")
+        self.expect_sound("tools/check_layers.py")
+        self.header("tools/cli/opening.h", '#include "tools/cli/load/l.h"')
+        self.expect("tools/check_layers.py", "of a higher layer")
+
     def test_layers_circle(self):
         self.header("sm/btree/a.h", '#include "sm/btree/b.h"')
         self.header("sm/btree/b.h", '#include "sm/btree/a.h"')

@@ -5,7 +5,7 @@
 //            then bytes of log.mark.
 #include <memory>
 
-#include "sm/change/log_kinds.h"
+#include "sm/change/page_image.h"
 #include "tests/fuzz/fuzz_input.h"
 #include "threads/io/sim_disk.h"
 #include "txn/log/durable_end_file.h"
@@ -19,6 +19,27 @@ namespace {
 using namespace txn;
 constexpr uint64_t kSegmentBytes = 64 * 1024;
 
+// A packed image of a page that repeats a piece of the input, with changed bytes.
+std::string packed_image(Input& in) {
+    auto page = std::make_unique<sm::Page>();
+    sm::format_page(*page, PageId{9}, ObjectId{16}, sm::PageKind::btree);
+    const std::string piece = in.bytes(1 + in.byte() % 60);
+    for (size_t at = sizeof(sm::PageHeader); !piece.empty() && at + piece.size() <= kPageBytes;
+         at += piece.size())
+        std::memcpy(page->bytes() + at, piece.data(), piece.size());
+    page->header.hole_begin = static_cast<uint16_t>(sizeof(sm::PageHeader) + in.byte());
+    page->header.hole_end =
+        static_cast<uint16_t>(page->header.hole_begin + in.get<uint16_t>() % 5000);
+    uint32_t bytes = 0;
+    const std::unique_ptr<std::byte[]> packed(sm::pack_image(*page, bytes));
+    std::string image(reinterpret_cast<const char*>(packed.get()), packed ? bytes : 0);
+    for (unsigned n = in.byte() % 4; n > 0 && !image.empty(); --n)
+        image[in.below(static_cast<uint32_t>(image.size()))] = static_cast<char>(in.byte());
+    if (in.byte() % 8 == 0 && !image.empty())
+        image.resize(in.below(static_cast<uint32_t>(image.size())));
+    return image;
+}
+
 // One part as page_change writes it, but with the input's idea of sizes and flags now and then.
 std::string part(Input& in) {
     sm::PartHeader header{.page = in.byte(),
@@ -27,11 +48,19 @@ std::string part(Input& in) {
                           .image_bytes = 0,
                           .payload_bytes = 0,
                           .reserved = 0};
+    std::string image;
+    if ((header.flags & sm::kPartPacked) && in.byte() % 4 != 0) {
+        image = packed_image(in);
+        header.flags = image.empty() ? header.flags : sm::kPartImage | sm::kPartPacked;
+        header.image_bytes = static_cast<uint16_t>(image.size());
+        image.resize(log_align(static_cast<uint32_t>(image.size())));
+    }
     const std::string payload = in.bytes(in.byte());
     header.payload_bytes = static_cast<uint32_t>(payload.size());
     if (in.byte() % 4 == 0) header.payload_bytes = in.get<uint32_t>();
     if (in.byte() % 4 == 0) header.image_bytes = in.get<uint16_t>();
     std::string text(reinterpret_cast<const char*>(&header), sizeof header);
+    text += image;
     text += payload;
     text.resize(log_align(static_cast<uint32_t>(text.size())));
     return text;
@@ -82,7 +111,7 @@ void walk(threads::SimDisk& disk, const LogOptions& options, uint64_t from, uint
             use(std::string(p.image) + std::string(p.payload));
             if (!p.image.empty()) {
                 auto page = std::make_unique<sm::Page>();
-                sm::install_image(*page, p.image);
+                use(sm::bring_image(*page, p));
             }
         }
     }

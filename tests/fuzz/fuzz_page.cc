@@ -7,7 +7,7 @@
 
 #include "sm/btree/btree_node.h"
 #include "sm/btree/btree_node_search.h"
-#include "sm/change/log_kinds.h"
+#include "sm/change/page_image.h"
 #include "sm/heap/heap_page.h"
 #include "tests/fuzz/fuzz_input.h"
 
@@ -84,8 +84,20 @@ void carry_over(const Page& p) {
     const auto other = std::make_unique<Page>();
     std::memset(static_cast<void*>(other.get()), 0xee, kPageBytes);
     install_image(*other, image);
-    CHECK(std::memcmp(other.get(), &p, begin) == 0 &&
-          std::memcmp(other->bytes() + end, p.bytes() + end, kPageBytes - end) == 0);
+    const auto same = [&] {
+        return std::memcmp(other.get(), &p, begin) == 0 &&
+               std::memcmp(other->bytes() + end, p.bytes() + end, kPageBytes - end) == 0;
+    };
+    CHECK(same());
+    uint32_t bytes = 0;
+    const std::unique_ptr<std::byte[]> packed(pack_image(p, bytes));
+    if (!packed) return;
+    std::memset(static_cast<void*>(other.get()), 0xee, kPageBytes);
+    const Slice packed_image(reinterpret_cast<const char*>(packed.get()), bytes);
+    CHECK(bytes <= packed_bytes_max(image_bytes(p)));
+    CHECK(bring_image(*other,
+                      {p.id(), PageAction::btree_put, kPartImage | kPartPacked, packed_image, {}}));
+    CHECK(same());
 }
 
 }  // namespace

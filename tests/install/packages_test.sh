@@ -19,7 +19,7 @@ else
     echo "packages: without lintian, which is not there"
 fi
 # What the static library needs; a program that an application links finds it by these names.
-for package in libboost-context-dev libfmt-dev liburing-dev; do
+for package in libboost-context-dev libfmt-dev liblz4-dev liburing-dev; do
     dpkg-deb --field "$scratch"/packages/liblockstep-dev_*.deb Depends | grep -qw "$package" ||
         stop "liblockstep-dev does not depend on $package"
 done

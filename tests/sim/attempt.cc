@@ -38,6 +38,10 @@ bool Attempt::run() {
 Result<void> Attempt::operations(Txn& txn) {
     for (const Op& op : plan_.ops) {
         current_ = &op;
+        // Every other transaction announces what it will do, all of it or from here on.
+        if (number_ % 2 == 0 && (&op == plan_.ops.data() || op.size % 5 == 0))
+            announce(txn,
+                     std::span(plan_.ops).subspan(static_cast<size_t>(&op - plan_.ops.data())));
         const Result<void> done = operation(txn, op);
         shared_.digest.add(100 + static_cast<uint64_t>(op.kind), host_.clock().now(), thread_,
                            number_, done ? 0 : static_cast<uint64_t>(done.error().code));

@@ -31,6 +31,8 @@ private:
     void abort(Txn& txn, bool checked);
     void use_after_end(Txn& txn);
     Result<void> operations(Txn& txn);
+    // Some of it is wrong: other keys and objects, keys that are too long.
+    void announce(Txn& txn, std::span<const Op> ops);
     Result<void> operation(Txn& txn, const Op& op);
     Result<void> on_index(Txn& txn, const Op& op);
     Result<void> on_heap(Txn& txn, const Op& op);

@@ -1,6 +1,7 @@
 // attempt_ops.cc - each planned operation: the call, and what its answer must be.
 #include <fmt/format.h>
 
+#include <lockstep/need.h>
 #include "tests/sim/attempt.h"
 
 namespace lockstep::sim {
@@ -26,6 +27,22 @@ Result<void> Attempt::operation(Txn& txn, const Op& op) {
         case OpKind::fill: return on_schema(txn, op);
         default: return on_index(txn, op);
     }
+}
+
+void Attempt::announce(Txn& txn, std::span<const Op> ops) {
+    std::vector<std::string> keys;
+    std::vector<Need> needs;
+    keys.reserve(2 * ops.size());
+    for (const Op& op : ops) {
+        const auto index = host_->index(index_name(op.object));
+        if (!index) continue;
+        keys.push_back(work_.key_text(op.key));
+        needs.push_back({*index, keys.back(), op.size % 2 == 0 ? Access::read : Access::write});
+        if (op.size % 3 != 0) continue;
+        keys.push_back(op.size % 2 == 0 ? std::string(op.size, 'k') : work_.key_text(op.key + 1));
+        needs.push_back({op.size % 7 == 0 ? Index() : *index, keys.back(), Access::read, op.size});
+    }
+    txn.will_need(needs);
 }
 
 Result<void> Attempt::on_index(Txn& txn, const Op& op) {

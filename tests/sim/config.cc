@@ -16,8 +16,8 @@ void draw_engine(Config& c, Rng& rng) {
     c.workers = one_of(rng, {1u, 1u, 2u, 2u, 3u, 4u});
     c.threads = static_cast<uint32_t>(2 + rng.below(7));
     if (rng.chance(0.4)) {
-        c.steps.mode =
-            one_of(rng, {StepsMode::on, StepsMode::on, StepsMode::grouping, StepsMode::ctx_only});
+        c.steps.mode = one_of(rng, {StepsMode::on, StepsMode::on, StepsMode::prefetch,
+                                    StepsMode::ctx, StepsMode::grouping, StepsMode::ctx_only});
         c.steps.team_max = one_of(rng, {2u, 3u, 8u, 16u});
         c.steps.policy =
             one_of(rng, {TeamPolicy::last_leaver, TeamPolicy::largest, TeamPolicy::oldest});
@@ -95,6 +95,9 @@ Config draw_config(uint64_t seed, const Arguments& arguments) {
     // In half of the seeds the log fits into one segment, whose file grows in steps.
     if (Rng(seed).fork(static_cast<uint64_t>(Stream::configuration)).fork(1).chance(0.5))
         c.log_segment_bytes = c.log_bytes / 4;
+    Rng packets = Rng(seed).fork(static_cast<uint64_t>(Stream::configuration)).fork(2);
+    c.packets = packets.chance(0.5);
+    c.executors = one_of(packets, {1u, 2u, 4u, 16u});
     if (arguments.transactions > 0) c.transactions = arguments.transactions;
     if (arguments.steps >= 0) c.steps.mode = arguments.steps > 0 ? StepsMode::on : StepsMode::off;
     if (arguments.workers > 0) c.workers = static_cast<uint32_t>(arguments.workers);
@@ -113,11 +116,11 @@ std::string Config::text() const {
         "workload {} profile {} workers {} threads {} transactions {} steps {} pool {}K log {}M "
         "segment {}M checkpoint {:.2f} lazy {:.1f} "
         "indexes {} heaps {} schema {} keys {} pad {} value {} large {:.1f} skew {:.1f} weak "
-        "{:.1f} escalate {} tick {} interrupt 1/{}",
+        "{:.1f} escalate {} tick {} interrupt 1/{} packets {} executors {}",
         static_cast<int>(workload), profile_name(profile), workers, threads, transactions,
         static_cast<int>(steps.mode), pool_bytes >> 10, log_bytes >> 20, log_segment_bytes >> 20,
         checkpoint_odds, lazy_odds, indexes, heaps, schema_changes, keys, key_pad, value_max,
-        large_odds, skew, weak_odds, escalate_at, tick, interrupt_one_in);
+        large_odds, skew, weak_odds, escalate_at, tick, interrupt_one_in, packets, executors);
 }
 
 }  // namespace lockstep::sim

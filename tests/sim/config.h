@@ -66,6 +66,9 @@ struct Config {
     uint32_t workers = 1;
     uint32_t threads = 4;         // of the workload
     uint32_t transactions = 100;  // all threads together
+    // Each transaction of the records is a packet of its own, and executors is Options::executors.
+    bool packets = false;
+    uint32_t executors = 16;
     StepsOptions steps{};
     uint64_t pool_bytes = 4 << 20;
     uint64_t log_bytes = 64 << 20;

@@ -17,6 +17,7 @@ Host::Host(threads::SimDisk& disk, const Config& config, uint64_t variant)
     o.lock_timeout = config.lock_timeout;
     o.escalate_at = config.escalate_at;
     o.steps = config.steps;
+    o.executors = config.executors;
     interrupt_one_in(config.interrupt_one_in);
 }
 

@@ -94,8 +94,47 @@ void Records::prepare(Host& host) {
     else if (!outcome) shared_.report.fail("making the objects: " + outcome.error().text());
 }
 
+// The transactions of one of the plan's threads as packets, one after the other. Any worker may run
+// them; some wait for a time.
+class Records::Submitter final : public Packet {
+public:
+    Submitter(Records& records, Host& host, uint32_t thread)
+        : records_(records), host_(host), thread_(thread) {}
+    void submit(Nanos now) {
+        const uint32_t mixed = (thread_ * 31 + static_cast<uint32_t>(at_)) * 0x9e3779b1u >> 20;
+        const auto done =
+            host_->submit(*this, {.worker = static_cast<int>(thread_),
+                                  .pinned = mixed % 5 == 0,
+                                  .priority = static_cast<uint8_t>(mixed % 4),
+                                  .not_before = mixed % 3 == 0 ? now + mixed * kMicrosecond : 0});
+        if (!done) records_.shared_.report.fail("a packet: " + done.error().text());
+    }
+
+private:
+    void run() override {
+        const std::vector<TxnPlan>& plans = records_.plan_.threads[thread_];
+        if (at_ < plans.size() && !records_.shared_.report.failed()) {
+            records_.run_plan(host_, plans[at_++], thread_);
+            return submit(now());
+        }
+        --records_.running_;
+        delete this;
+    }
+    void dropped() override { delete this; }
+
+    Records& records_;
+    Host& host_;
+    const uint32_t thread_;
+    size_t at_ = 0;
+};
+
 void Records::start(Host& host) {
     running_ = static_cast<uint32_t>(plan_.threads.size());
+    if (shared_.config.packets) {
+        for (uint32_t n = 0; n < plan_.threads.size(); ++n)
+            (new Submitter(*this, host, n))->submit(host.clock().now());
+        return;
+    }
     for (uint32_t n = 0; n < plan_.threads.size(); ++n)
         host->start(
             [this, &host, n]() -> Result<void> {
@@ -109,22 +148,24 @@ void Records::start(Host& host) {
 void Records::run_thread(Host& host, uint32_t thread) {
     for (const TxnPlan& plan : plan_.threads[thread]) {
         if (shared_.report.failed()) return;
-        if (plan.checkpoint) {
-            shared_.report.add(Count::checkpoints);
-            auto done = host->checkpoint();
-            if (!done &&
-                !(shared_.failures_allowed && is_failure_of_environment(done.error().code)))
-                shared_.report.fail("checkpoint: " + done.error().text());
-        }
-        if (plan.clean_ghosts) {
-            const auto done = host.engine().ghosts->run_once();
-            if (!done &&
-                !(shared_.failures_allowed && is_failure_of_environment(done.error().code)))
-                shared_.report.fail("removal of ghosts: " + done.error().text());
-        }
-        run_transaction(host, plan, thread);
-        ++finished_;
+        run_plan(host, plan, thread);
     }
+}
+
+void Records::run_plan(Host& host, const TxnPlan& plan, uint32_t thread) {
+    if (plan.checkpoint) {
+        shared_.report.add(Count::checkpoints);
+        auto done = host->checkpoint();
+        if (!done && !(shared_.failures_allowed && is_failure_of_environment(done.error().code)))
+            shared_.report.fail("checkpoint: " + done.error().text());
+    }
+    if (plan.clean_ghosts) {
+        const auto done = host.engine().ghosts->run_once();
+        if (!done && !(shared_.failures_allowed && is_failure_of_environment(done.error().code)))
+            shared_.report.fail("removal of ghosts: " + done.error().text());
+    }
+    run_transaction(host, plan, thread);
+    ++finished_;
 }
 
 void Records::run_transaction(Host& host, const TxnPlan& plan, uint32_t thread) {

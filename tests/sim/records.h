@@ -30,7 +30,9 @@ public:
     std::string key_text(uint32_t number) const;
 
 private:
+    class Submitter;
     void run_thread(Host& host, uint32_t thread);
+    void run_plan(Host& host, const TxnPlan& plan, uint32_t thread);
     void run_transaction(Host& host, const TxnPlan& plan, uint32_t thread);
 
     Shared& shared_;

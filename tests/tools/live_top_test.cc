@@ -1,12 +1,12 @@
 // labels: unit
 // live_top_test.cc - a screen of `lockstep top` from two snapshots that were written by hand.
-#include "tools/cli/live_top.h"
+#include "tools/cli/live/live_top.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
-#include "tools/cli/live_text.h"
+#include "tools/cli/live/live_text.h"
 
 namespace lockstep::cli {
 namespace {

@@ -21,7 +21,7 @@ sys.path.insert(0, str(SOURCE / "tools/examples"))
 import compare_servers  # noqa: E402
 
 FOLDER = None
-CONNECTIONS, LOAD_SECONDS = 64, 0.5
+CONNECTIONS, LOAD_SECONDS, WORK_SECONDS = 64, 0.5, 60
 
 
 def connect(port):
@@ -71,14 +71,16 @@ class Writer:
 
 
 def load(port):
-    """Writers at work. They are left in the middle of it."""
+    """Writers at work. They are left in the middle of it; each has two answers or more."""
     writers = [Writer(port, number) for number in range(CONNECTIONS)]
     with selectors.DefaultSelector() as selector:
         for writer in writers:
             selector.register(writer.client, selectors.EVENT_READ, writer)
             writer.write()
-        end = time.monotonic() + LOAD_SECONDS
-        while time.monotonic() < end:
+        begin = time.monotonic()
+        # A busy machine's disk may stand still for seconds.
+        while time.monotonic() < begin + LOAD_SECONDS or any(w.acknowledged < 2 for w in writers):
+            assert time.monotonic() < begin + WORK_SECONDS, "a writer gets no answers"
             for key, _ in selector.select(1):
                 key.data.read()
     return writers
@@ -186,15 +188,18 @@ class Servers(unittest.TestCase):
         self.each(check)
 
     def test_comparison(self):
-        """The script prints a rate for each of the four."""
-        done = subprocess.run(
-            [sys.executable, str(SOURCE / "tools/examples/compare_servers.py"), str(FOLDER),
-             "--rounds", "1", "--seconds", "0.3"],
-            capture_output=True, text=True, timeout=100, check=True)
-        rates = re.findall(r"^(\S.*?) +(\d+) requests/s", done.stdout, re.M)
-        self.assertEqual([name for name, _ in rates], list(compare_servers.SERVERS))
-        for _, rate in rates:
-            self.assertGreater(int(rate), 0)
+        """The script prints a rate for each of the four. Longer if the disk stands still."""
+        for seconds in ("0.3", "2", "10"):
+            done = subprocess.run(
+                [sys.executable, str(SOURCE / "tools/examples/compare_servers.py"), str(FOLDER),
+                 "--rounds", "1", "--seconds", seconds],
+                capture_output=True, text=True, timeout=200, check=True)
+            rates = re.findall(r"^(\S.*?) +(\d+) requests/s", done.stdout, re.M)
+            self.assertEqual([name for name, _ in rates], list(compare_servers.SERVERS))
+            if all(int(rate) > 0 for _, rate in rates):
+                break
+        for name, rate in rates:
+            self.assertGreater(int(rate), 0, name)
 
 
 if __name__ == "__main__":

@@ -118,6 +118,33 @@ TEST(Run, EveryMixAndIsolation) {
     run_and_check(db, settings);
 }
 
+TEST(Run, TerminalsAsThreads) {
+    TestStore store;
+    Database db = load_small(*store);
+    RunSettings settings = small_run(1000);
+    settings.terminals_as_threads = true;
+    settings.terminals = 20;
+    const auto report = run_and_check(db, settings);
+    EXPECT_GT(count(*report, TxnType::new_order), 300u);
+}
+
+// They wait without stacks, and the run ends on time although their think times last minutes.
+TEST(Run, ManyTerminalsThink) {
+    TestStore store;
+    Database db = load_small(*store);
+    const uint64_t before = store->stats().threads_max;
+    RunSettings settings = small_run(0);
+    settings.terminals = 10'000;
+    settings.think = 1;
+    settings.duration = kSecond / 2;
+    const Nanos start = now();
+    const auto report = run_terminals(db, settings, nullptr);
+    ASSERT_TRUE(report) << report.error().text();
+    EXPECT_LT(now() - start, 30 * kSecond);
+    EXPECT_EQ(store->stats().packets_timed, 0u);
+    EXPECT_LT(store->stats().threads_max, before + 40);
+}
+
 // One record a call does the same work, in more log records. One terminal: the order of the
 // transactions is that of its input. Rows without times are compared.
 TEST(Run, OneRecordACall) {

@@ -65,6 +65,16 @@ TEST(Settings, LockPolicies) {
     EXPECT_TRUE(parse({"--lock-bypass", "-1"}).exit_status);
 }
 
+TEST(Settings, TerminalsArePacketsUnlessTheyAreThreads) {
+    const auto packets = parse({"--terminals", "50000"}),
+               threads = parse({"--terminals", "50", "--terminals-as-threads"});
+    ASSERT_FALSE(packets.exit_status || threads.exit_status);
+    EXPECT_FALSE(packets.settings.run.terminals_as_threads);
+    EXPECT_EQ(packets.settings.store_options(4).executors, Options{}.executors);
+    EXPECT_TRUE(threads.settings.run.terminals_as_threads);
+    EXPECT_GE(threads.settings.store_options(4).executors, 200u);
+}
+
 TEST(Settings, EverythingIsTaken) {
     const auto parsed = parse({"--path",         "/x",
                                "--warehouses",   "7",

@@ -47,6 +47,19 @@
     X(team_without_bound, threads_steps_test, "a team takes all waiting threads") \
     X(mail_lost, threads_runtime_test, \
       "only the first of several wake-ups from other workers takes effect") \
+    X(stall_ends_admission, threads_packet_test, \
+      "no packet is admitted while all executing threads wait for locks") \
+    X(log_wait_counts, threads_packet_test, \
+      "an executing thread that waits for the log counts as busy") \
+    X(oldest_stack_first, threads_packet_test, "the thread that has rested longest runs first") \
+    X(submit_wakes_nobody, threads_packet_test, "a packet does not wake the worker that sleeps") \
+    X(team_rest_left, threads_packet_test, \
+      "the rest of a team is not continued while a member waits") \
+    X(packet_lost_in_theft, threads_packet_test, \
+      "of the packets that another worker takes, the last is lost") \
+    X(pinned_taken, threads_packet_test, "another worker takes a packet that is pinned") \
+    X(withdrawn_still_due, threads_packet_test, \
+      "a packet that waits for a time runs although it was withdrawn") \
     X(io_full_is_error, threads_io_wait_test, "a full disk is reported as an I/O error") \
     X(u_lets_u_in, txn_lock_mode_test, "two owners may hold U at once") \
     X(ix_beside_s, txn_lock_mode_test, "IX is compatible with S on the whole index") \
@@ -66,16 +79,6 @@
       "S or X on an index ignores noted intentions") \
     X(gone_object_locked, sm_object_life_test, "a handle of a dropped index or heap stays usable") \
     X(strong_not_counted, txn_lock_object_test, "a request for the whole index is not counted") \
-    X(look_sees_no_writer, isolation_hermitage_test, \
-      "a read at read_committed does not see that another transaction has X on its key") \
-    X(look_before_version, sm_committed_read_test, \
-      "a read at read_committed looks for writers before it knows the version of the leaf") \
-    X(split_moves_nothing, txn_lock_resize_test, \
-      "a bucket of the lock table that is split keeps all locks") \
-    X(split_forgets_note, txn_lock_resize_test, \
-      "the new bucket of a split has no commit note") \
-    X(bucket_depth_unchecked, txn_lock_resize_test, \
-      "the depth of a bucket is not compared with the lock's name") \
     X(failure_unseen, sm_failed_store_test, \
       "a thread that waits for a lock does not look whether the store has failed") \
     X(release_wakes_nobody, txn_lock_manager_test, \
@@ -89,6 +92,10 @@
     X(sync_error_ignored, txn_log_fault_test, "a failed sync of the log counts as successful") \
     X(group_commit_early, txn_log_test, \
       "a flush wakes waiters of the next flush, and their commits return") \
+    X(lone_commit_forgotten, txn_log_lazy_test, \
+      "the flusher writes lazy commits only when a thread asks for it") \
+    X(waiter_unheeded, txn_log_lazy_test, \
+      "a durable commit waits until the flusher's lazy interval has passed") \
     X(commit_does_not_wait, txn_transaction_test, "a durable commit returns at once") \
     X(reader_does_not_wait, txn_transaction_test, \
       "a durable reader returns before the data that it read is durable") \
@@ -127,6 +134,10 @@
       "a record does not name the previous record of its transaction") \
     X(no_page_image, sm_page_change_test, \
       "the first change after a checkpoint logs no page image") \
+    X(image_sum_unread, sm_page_image_test, \
+      "a damaged packed image that unpacks to the right length is taken for the page") \
+    X(image_hole_kept, sm_page_image_test, \
+      "a packed image leaves old bytes in the page's hole") \
     X(image_lsn_not_raised, sm_checkpoint_test, \
       "a checkpoint does not raise the full-page-image LSN") \
     X(page_lsn_not_set, sm_page_change_test, "a change does not set the page's LSN") \
@@ -184,6 +195,16 @@
     X(prefix_too_long, sm_btree_node_test, "the common prefix of the fences is one byte too long") \
     X(split_without_parent, sm_btree_test, \
       "a split's record lacks the separator's place in the parent") \
+    X(place_unchecked, sm_needs_test, "an announced place counts whatever leaf is there now") \
+    X(place_of_another_key, sm_needs_test, \
+      "an operation takes the place of the next announced key") \
+    X(completion_never_ends, sm_needs_test, \
+      "a thread that ran a transaction to completion never joins a team again") \
+    X(need_of_another_store, sm_needs_test, "an announced index may be another store's") \
+    X(lone_need_not_read, sm_needs_test, \
+      "a single announced page that is not in memory is not read") \
+    X(ctx_in_completion, threads_steps_test, \
+      "a transaction that should run to completion passes the CPU on at points") \
     X(hint_outlives_leaf, sm_btree_stale_leaf_test, \
       "a leaf hint is used after its leaf was freed") \
     X(cursor_outlives_leaf, sm_btree_stale_leaf_test, "a cursor continues in a freed leaf") \
@@ -207,21 +228,21 @@
       "the search for a free page stops one page too early") \
     X(old_entry_stays, sm_secondary_test, \
       "an update leaves the old entry in a secondary index") \
-    X(missing_entry_ignored, sm_secondary_test, \
+    X(missing_entry_ignored, sm_secondary_life_test, \
       "an entry that a secondary index lacks is not reported") \
     X(statement_half_done, sm_secondary_test, \
       "a refused entry leaves the record's change behind") \
-    X(function_missing_ignored, sm_secondary_test, \
+    X(function_missing_ignored, sm_secondary_life_test, \
       "a secondary index without key function is not kept up") \
-    X(secondary_live_early, sm_secondary_test, \
+    X(secondary_live_early, sm_secondary_life_test, \
       "the creator of a secondary index does not ask the catalog whether it exists") \
-    X(secondary_made_unlocked, sm_secondary_test, \
+    X(secondary_made_unlocked, sm_secondary_life_test, \
       "a secondary index is made while others change its primary") \
-    X(secondary_built_empty, sm_secondary_test, "a new secondary index is not filled") \
+    X(secondary_built_empty, sm_secondary_life_test, "a new secondary index is not filled") \
     X(build_takes_ghosts, sm_secondary_build_test, \
       "the building of a secondary index reads erased records") \
     X(sort_run_lost, sm_entry_sort_test, "the sort forgets a run in a file") \
-    X(verify_one_way, sm_secondary_test, \
+    X(verify_one_way, sm_secondary_life_test, \
       "verify() does not look for records without their entries") \
     X(crew_leaves_one_out, sm_verify_parallel_test, \
       "a parallel check leaves out its last piece") \

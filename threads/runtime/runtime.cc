@@ -104,6 +104,7 @@ Result<void> check_options(const RuntimeOptions& options) {
         return fail(ErrorCode::bad_option, "workers", options.workers);
     if (options.offload_threads < 1)
         return fail(ErrorCode::bad_option, "offload_threads", options.offload_threads);
+    if (options.executors < 1) return fail(ErrorCode::bad_option, "executors", options.executors);
     if (options.steps.team_max < 1 || options.steps.team_max > 1024)
         return fail(ErrorCode::bad_option, "team_max", options.steps.team_max);
     if (options.stack_bytes < StackPool::kBytesMin || options.stack_bytes > StackPool::kBytesMax)
@@ -169,12 +170,16 @@ Result<std::unique_ptr<Runtime>> Runtime::start(const RuntimeOptions& options) {
     shared.clock_is_real = shared.clock->moves_by_itself();
     shared.disk = options.disk;
     shared.whole_turns = options.whole_turns;
+    shared.executors.executors = options.executors;
+    shared.executors.begun_max = options.begun_max;
+    shared.admission = {.policy = options.packet_policy, .packets_max = options.packets_max};
     shared.latch_spins = options.workers > 1 && !options.caller_driven ? 60 : 0;
     for (uint32_t i = 0; i < options.workers; ++i) {
         auto policy = options.policy ? options.policy(i) : nullptr;
         auto& worker =
             impl->workers.emplace_back(std::make_unique<Worker>(shared, i, std::move(policy)));
         worker->adopt_teams(std::make_unique<Steps>(*worker, options.steps));
+        shared.workers.push_back(worker.get());
     }
     Result<void> ok = options.caller_driven ? impl->attach_here()
                                             : impl->start_kernel_threads(options.pin_workers);
@@ -207,30 +212,81 @@ Result<Thread*> Runtime::spawn(uint32_t worker, const char* name, ThreadFn fn) {
     };
     if (shared.stopping.load(std::memory_order_seq_cst))
         return refused(fail(ErrorCode::store_closed, "runtime"));
-    Thread* thread = shared.pool.take();
-    if (thread == nullptr) return refused(fail(ErrorCode::out_of_memory, "user thread"));
-    const Result<Stack*> stack = shared.stacks.take();
-    if (!stack) {
-        shared.pool.give(thread);
-        return refused(std::unexpected(stack.error()));
+    Worker& home = *impl_->workers[worker % impl_->workers.size()];
+    auto made = home.make_thread(name, std::move(fn), live);
+    if (!made) return refused(std::unexpected(made.error()));
+    home.ready(*made);
+    return *made;
+}
+
+// --- packets
+
+Result<void> Runtime::submit(uint32_t worker, Packet& packet) {
+    ExecutorsShared& executors = impl_->shared.executors;
+    if (executors.begun.load(std::memory_order_relaxed) >= executors.begun_max) [[unlikely]]
+        return fail(ErrorCode::too_many,
+                    "user threads: join some, or raise option user_threads_max",
+                    executors.begun_max);
+    if (executors.no_stack.load(std::memory_order_relaxed)) [[unlikely]] {
+        StackPool& stacks = impl_->shared.stacks;
+        stacks.give(TRY(stacks.take()));
+        executors.no_stack.store(false, std::memory_order_relaxed);
     }
-    uint64_t max = shared.live_max.load(std::memory_order_relaxed);
-    while (max < live &&
-           !shared.live_max.compare_exchange_weak(max, live, std::memory_order_relaxed)) {}
-    thread->id = shared.next_id.fetch_add(1, std::memory_order_relaxed);
-    thread->name = name;
-    thread->fn = std::move(fn);
-    thread->stack = *stack;
-    thread->sp = make_context(**stack, thread_entry);
-    thread->next = nullptr;
-    thread->latch_depth = 0;
-    std::fill(std::begin(thread->waited), std::end(thread->waited), 0);
-    thread->fast_form = false;
-    thread->worker = impl_->workers[worker % impl_->workers.size()].get();
-    thread->state.store(Thread::kRunning, std::memory_order_release);
-    DCHECK(thread->queue_next == nullptr && thread->deadline == kNever);
-    thread->worker->ready(thread);
-    return thread;
+    return impl_->workers[worker % impl_->workers.size()]->submit(packet);
+}
+
+// The packet may move to another worker meanwhile, at most for a moment at a time.
+bool Runtime::withdraw(Packet& packet) {
+    for (;;) {
+        const uint8_t home = packet.home.get();
+        DCHECK(home < impl_->workers.size());
+        if (impl_->workers[home]->admission().withdraw(packet)) return true;
+        if (packet.home.get() == home) return false;
+    }
+}
+
+void Runtime::set_team_hook(TeamHook* hook) {
+    impl_->shared.executors.hook.store(hook, std::memory_order_release);
+}
+
+void Runtime::close_admission() {
+    impl_->shared.executors.draining.store(true, std::memory_order_seq_cst);
+    for (auto& worker : impl_->workers) {
+        worker->admission().close();
+        worker->kick();
+    }
+}
+
+// AD-3: ended first.
+uint64_t Runtime::packets() const {
+    uint64_t ended = 0, submitted = 0;
+    for (const auto& worker : impl_->workers) ended += worker->admission().ended();
+    for (const auto& worker : impl_->workers) submitted += worker->admission().submitted();
+    DCHECK(ended <= submitted);
+    return submitted - ended;
+}
+
+void Runtime::drain() {
+    DCHECK(!impl_->caller_driven && impl_->shared.executors.draining.load());
+    std::atomic<uint32_t>& begun = impl_->shared.executors.begun;
+    for (;;) {
+        const uint32_t busy = begun.load(std::memory_order_seq_cst);
+        if (busy != 0) begun.wait(busy, std::memory_order_seq_cst);
+        else if (packets() == 0) return;
+        else usleep(50);  // the first of them is being admitted
+    }
+}
+
+StageStats Runtime::admission_stats() const {
+    StageStats sum;
+    for (const auto& worker : impl_->workers) sum.add(worker->admission().stats());
+    return sum;
+}
+
+uint64_t Runtime::packets_timed() const {
+    uint64_t sum = 0;
+    for (const auto& worker : impl_->workers) sum += worker->admission().timed();
+    return sum;
 }
 
 bool Runtime::owns(const Thread& thread) const {
@@ -294,10 +350,14 @@ void Runtime::stop() {
     CHECK(current() == nullptr || (!impl_->caller_driven && !owns(*current())));
     RuntimeShared& shared = impl_->shared;
     shared.stopping.store(true, std::memory_order_seq_cst);
+    close_admission();
     if (impl_->caller_driven) {
         while (step()) {}
         return impl_->abandon_here();
     }
+    drain();
+    shared.executors.retiring.store(true, std::memory_order_seq_cst);
+    for (auto& worker : impl_->workers) worker->kick();
     for (uint64_t live; (live = shared.live.load(std::memory_order_acquire)) > 0;)
         shared.live.wait(live);
     impl_->watch.reset();  // it sends signals to the kernel threads

@@ -19,8 +19,10 @@
 #include "threads/steps/steps.h"
 #include "threads/sync/completion.h"
 #include "threads/thread/thread.h"
+#include "threads/worker/admission.h"
 #include "threads/worker/runtime_stats.h"
 #include "threads/worker/scheduler_policy.h"
+#include "threads/worker/team_hook.h"
 
 namespace lockstep::threads {
 
@@ -41,6 +43,12 @@ struct RuntimeOptions {
     Disk* disk = nullptr;
     StepsOptions steps = {};       // teams; off by default
     uint32_t offload_threads = 4;  // kernel threads for offload(), at least 1; begun at first use
+    // Packets (executors.h, admission.h): packets of a worker that run or wait for locks; packets
+    // of all workers that have begun and not ended; packets that wait on one worker.
+    uint32_t executors = 16;
+    uint32_t begun_max = 32000;
+    uint64_t packets_max = 1 << 20;
+    PacketPolicy packet_policy = PacketPolicy::priority;
     // Makes each worker's policy; null: fifo.
     std::function<std::unique_ptr<SchedulerPolicy>(uint32_t worker)> policy = {};
 };
@@ -56,6 +64,23 @@ public:
     // Starts a user thread on `worker` (modulo the number of workers), from any kernel thread.
     // `name` is a static string. Errors: out_of_memory (no stack); store_closed after stop() began.
     Result<Thread*> spawn(uint32_t worker, const char* name, ThreadFn fn);
+
+    // --- packets (packet.h), from any kernel thread
+    // Enqueues a packet on `worker` (modulo the number of workers). Errors: too_many, store_closed
+    // after close_admission(); out_of_memory if no stack could be made for an earlier one.
+    Result<void> submit(uint32_t worker, Packet& packet);
+    // True: the packet waited and is outside now. False: it has begun, or is not inside.
+    bool withdraw(Packet& packet);
+    // Shows packets to `hook` before they run; null: to nothing. It must outlive the packets.
+    void set_team_hook(TeamHook* hook);
+    // Refuses packets from now on. Those inside run; a time that they wait for has come.
+    void close_admission();
+    // Packets that wait or run.
+    uint64_t packets() const;
+    // After close_admission(), on a foreign kernel thread: waits until all packets have run.
+    void drain();
+    StageStats admission_stats() const;  // summed over the workers
+    uint64_t packets_timed() const;      // that wait for a time
 
     uint32_t workers() const;
     bool owns(const Thread& thread) const;  // is it a user thread of this runtime?

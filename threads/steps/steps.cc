@@ -41,6 +41,7 @@ void Steps::publish(WorkerLocal& local) {
     local.prefetch = prefetch_on(mode);
     local.points = prefetch_on(mode) || ctx_on(mode);
     local.code_points = has_code_points();
+    local.needs = needs_on(mode);
 }
 
 void Steps::shift(const TeamSetting& wanted) {
@@ -405,6 +406,8 @@ void Steps::ctx_slow(Steps& steps, unsigned point, Thread& self) {
     if ((steps.mask_ >> point & 1) == 0) {
         ++steps.ctx_stats_.off[point];
     } else if (self.next == &self) {
+        ++steps.ctx_stats_.alone[point];
+    } else if (self.to_completion && !MUTANT(ctx_in_completion)) {
         ++steps.ctx_stats_.alone[point];
     } else if ((self.latch_depth & steps.latch_mask_) != 0) {
         ++steps.ctx_stats_.latched[point];

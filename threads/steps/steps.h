@@ -70,7 +70,7 @@ struct TeamStats {
 struct CtxStats {
     uint64_t taken[kCtxPoints] = {};
     uint64_t off[kCtxPoints] = {};      // skipped: point switched off
-    uint64_t alone[kCtxPoints] = {};    // skipped: last member
+    uint64_t alone[kCtxPoints] = {};    // skipped: last member, or it runs to completion
     uint64_t latched[kCtxPoints] = {};  // skipped: exclusive latch held
     void add(const CtxStats& other);
 };
@@ -91,6 +91,7 @@ public:
     // The wrapper: the current thread is about to run `op` on `object`. Returns when its team runs
     // and its turn has come.
     [[gnu::always_inline]] void boundary(Thread& self, OpKind op, uint32_t object) {
+        if (self.to_completion) return;
         const bool change = op == OpKind::update || op == OpKind::insert || op == OpKind::erase;
         if (Thread* next = cross(self, team_list_number(op, object), change)) {
             prefetch_stack(*next->next);
@@ -255,7 +256,8 @@ inline void Steps::ctx(Thread& self, CtxPoint point) {
     const auto i = static_cast<unsigned>(point);
     Thread* next = self.next;
     if (!kFastSwitch || (fast_mask_ >> i & 1) == 0 || next == &self ||
-        (self.latch_depth & latch_mask_) != 0) [[unlikely]]
+        (self.latch_depth & latch_mask_) != 0 || (self.to_completion && !MUTANT(ctx_in_completion)))
+        [[unlikely]]
         return ctx_slow(*this, i, self);
     ++ctx_stats_.taken[i];
     if (!MUTANT(ring_predecessor_stale)) before_ = &self;

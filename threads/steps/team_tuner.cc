@@ -5,9 +5,10 @@ namespace lockstep::threads {
 
 TeamTuner::TeamTuner(uint32_t team_max) {
     settings_[count_++] = {StepsMode::on, team_max};
-    for (uint32_t size = team_max / 2; size >= kSmallest && count_ + 2 < kSettingsMax; size /= 2)
+    for (uint32_t size = team_max / 2; size >= kSmallest && count_ + 3 < kSettingsMax; size /= 2)
         settings_[count_++] = {StepsMode::on, size};
     settings_[count_++] = {StepsMode::prefetch, team_max};
+    settings_[count_++] = {StepsMode::ctx, team_max};
     settings_[count_++] = {StepsMode::off, team_max};
 }
 

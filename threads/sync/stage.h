@@ -31,6 +31,7 @@
 //            back-pressure) and 3.5.2 (gates).
 #pragma once
 
+#include <bit>
 #include <concepts>
 #include <string>
 

@@ -31,6 +31,7 @@ namespace lockstep::threads {
 
 class Worker;
 class Runtime;
+struct Packet;
 
 using ThreadFn = std::move_only_function<void()>;
 
@@ -47,13 +48,12 @@ struct alignas(kCacheLineBytes) Thread {
     Worker* worker = nullptr;               // constant while the thread lives
     // The fast switch saved sp, see fast_switch.h [owner worker only].
     bool fast_form = false;
+    // Its transaction runs to completion: a boundary does nothing [itself only].
+    bool to_completion = false;
     // CTX switches in the present team, see steps.h [owner worker only].
     uint32_t team_rounds = 0;
     // Boundaries crossed within the team, see steps.h [owner worker only].
     uint32_t team_stays = 0;
-    uint64_t id = 0;  // unique within the runtime
-    // For the layers above: what it runs for the application, or null [itself only].
-    const void* task = nullptr;
     // --- second line: scheduling
     Thread* queue_next = nullptr;       // link in a ready queue or mailbox
     Nanos deadline = kNever;            // while parked with a deadline
@@ -64,8 +64,11 @@ struct alignas(kCacheLineBytes) Thread {
     bool urgent = false;
     // See between_calls.h [owner worker only].
     bool between_calls = false;
+    // Its packet has just begun, and has no transaction yet [itself only].
+    bool packet_begins = false;
     uint32_t callbacks = 0;  // operations on its stack that call the application
     void* stack = nullptr;   // see stack.h
+    uint64_t id = 0;         // unique within the runtime
     const char* name = "";   // static string, for the debugger script
     // List of all live threads of the worker, for the debugger script.
     Thread* all_prev = nullptr;
@@ -75,6 +78,12 @@ struct alignas(kCacheLineBytes) Thread {
     Nanos waited[static_cast<size_t>(ParkReason::kCount)] = {};
     // For the lock manager: the owner for which it waits now, or null. Written by itself.
     std::atomic<void*> lock_wait{nullptr};
+    // For the layers above: what it runs for the application, or null [itself only].
+    const void* task = nullptr;
+    // The packet that it runs, or null [itself only].
+    Packet* packet = nullptr;
+    // What the layer above has prepared for that packet, or null [itself only].
+    void* ahead = nullptr;
 #ifdef LOCKSTEP_DEBUG_CHECKS
     // Ranks of the ranked latches held, ascending; see Latch [itself only].
     uint16_t ranks[16] = {};
@@ -96,6 +105,7 @@ struct alignas(kCacheLineBytes) Thread {
         DCHECK(timer_index == UINT32_MAX);
         DCHECK(next == nullptr && latch_depth == 0 && !urgent);
         DCHECK(!between_calls && callbacks == 0 && task == nullptr);
+        DCHECK(packet == nullptr && ahead == nullptr && !to_completion);
         DCHECK(lock_wait.load(std::memory_order_relaxed) == nullptr);
     }
 };

@@ -29,6 +29,7 @@ struct WorkerLocal {
     // Do CTX points prefetch or switch?
     bool points = false;
     bool code_points = false;  // is a code point on?
+    bool needs = false;        // are needs walked?
     uint32_t index = 0;        // the worker's number
     // Pauses before a latch parks; 0 if all threads share one kernel thread.
     uint32_t latch_spins = 0;

@@ -101,6 +101,15 @@ void Worker::park(Thread& self, ParkReason reason) {
     }
     self.reason = reason;
     parks_[static_cast<size_t>(reason)].add();
+    if (self.packet != nullptr && !Executors::counts_while_waiting(reason)) {
+        executors_.parks();
+        wait_for_wake(self, reason);
+        return executors_.runs_again();
+    }
+    wait_for_wake(self, reason);
+}
+
+inline void Worker::wait_for_wake(Thread& self, ParkReason reason) {
     if (!timed(reason)) return switch_away(self);
     const Nanos began = clock().now();
     uint32_t& waiting = waiting_[static_cast<size_t>(reason)];
@@ -113,6 +122,22 @@ void Worker::park(Thread& self, ParkReason reason) {
     self.waited[static_cast<size_t>(reason)] += waited;
     waited_[static_cast<size_t>(reason)].add(waited);
     waits_ended_[static_cast<size_t>(reason)].add();
+}
+
+// Of an executing thread without a packet. May return without a cause.
+void Worker::rest(Thread& self) {
+    DCHECK(&self == current() && self.packet == nullptr);
+    if (self.next != nullptr) pending_ = teams_->gone_stray(self, ParkReason::kCount);
+    uint32_t running = Thread::kRunning;
+    if (!self.state.compare_exchange_strong(running, Thread::kParked, std::memory_order_acq_rel,
+                                            std::memory_order_acquire)) {
+        self.state.exchange(Thread::kRunning, std::memory_order_acq_rel);
+        // The next member of the team runs next.
+        if (pending_ != nullptr) yield(self);
+        return;
+    }
+    self.reason = ParkReason::event;
+    switch_away(self);
 }
 
 bool Worker::park_until(Thread& self, Nanos deadline, ParkReason reason) {
@@ -138,12 +163,21 @@ void Worker::yield(Thread& self) {
     DCHECK(&self == current());
     parks_[static_cast<size_t>(ParkReason::yield)].add();
     self.reason = ParkReason::yield;
+    // It may wait for a packet that has not begun.
+    const bool executes = self.packet != nullptr;
+    if (executes) executors_.parks();
+    if (Thread* const admitted = executors_.admit()) make_ready(admitted);
     make_ready(&self);
     switch_away(self);
+    if (executes) executors_.runs_again();
 }
 
 bool Worker::yield_to_few(Thread& self, uint32_t others) {
-    if (none_ready()) return false;
+    if (none_ready()) {
+        Thread* const admitted = executors_.admit();
+        if (admitted == nullptr) return false;
+        make_ready(admitted);
+    }
     if (policy_ != nullptr) {
         yield(self);
         return true;

@@ -15,7 +15,38 @@ namespace lockstep::threads {
 constinit thread_local WorkerLocal worker_local;
 
 Worker::Worker(RuntimeShared& shared, uint32_t index, std::unique_ptr<SchedulerPolicy> policy)
-    : shared_(shared), index_(index), policy_(std::move(policy)) {}
+    : shared_(shared),
+      index_(index),
+      policy_(std::move(policy)),
+      executors_(*this, shared.executors, admission_),
+      admission_(index, shared.admission) {}
+
+Result<Thread*> Worker::make_thread(const char* name, ThreadFn fn, uint64_t live) {
+    DCHECK(name != nullptr && static_cast<bool>(fn));
+    Thread* const thread = shared_.pool.take();
+    if (thread == nullptr) return fail(ErrorCode::out_of_memory, "user thread");
+    const Result<Stack*> stack = shared_.stacks.take();
+    if (!stack) {
+        shared_.pool.give(thread);
+        return std::unexpected(stack.error());
+    }
+    uint64_t max = shared_.live_max.load(std::memory_order_relaxed);
+    while (max < live &&
+           !shared_.live_max.compare_exchange_weak(max, live, std::memory_order_relaxed)) {}
+    thread->id = shared_.next_id.fetch_add(1, std::memory_order_relaxed);
+    thread->name = name;
+    thread->fn = std::move(fn);
+    thread->stack = *stack;
+    thread->sp = make_context(**stack, thread_entry);
+    thread->next = nullptr;
+    thread->latch_depth = 0;
+    std::fill(std::begin(thread->waited), std::end(thread->waited), 0);
+    thread->fast_form = false;
+    thread->worker = this;
+    thread->state.store(Thread::kRunning, std::memory_order_release);
+    DCHECK(thread->queue_next == nullptr && thread->deadline == kNever);
+    return thread;
+}
 
 Result<void> Worker::attach() {
     // Nothing in the program reads the table. This brings its object out of the static library.
@@ -53,6 +84,7 @@ void Worker::run() {
         turn_time_ = clock().now();
         take_mail();
         expire_timers();
+        expire_packets();
         run_slices(turn_slices());
         run_teams(turn_slices() * kSliceMembers);
         submit_io();
@@ -71,6 +103,7 @@ bool Worker::step() {
     turn_time_ = clock().now();
     bool progress = take_mail();
     progress |= expire_timers();
+    progress |= expire_packets();
     progress |= submit_io();
     progress |= poll_io();
     if (shared_.whole_turns) {
@@ -79,6 +112,7 @@ bool Worker::step() {
     } else {
         progress |= run_slices(1) > 0 || run_teams(0);
     }
+    if (!progress && (steal_packets() || executors_.admit_stalled())) progress = run_slices(1) > 0;
     worker_local = outer;
     return progress;
 }
@@ -90,6 +124,7 @@ void Worker::abandon() {
     worker_local = local();
     io_.reset();
     worker_local = outer;
+    executors_.abandon(all_threads_);
     take_mail();
     while (next_to_run() != nullptr) {}
     while (timers_.pop_due(kNever) != nullptr) {}
@@ -99,14 +134,18 @@ void Worker::abandon() {
 uint32_t Worker::run_slices(uint32_t slices) {
     DCHECK(slices <= kTurnSlices && dead_ == nullptr);
     slices_left_ = slices;
+    if (policy_ != nullptr) admit_all();
     while (slices_left_ > 0) {
         Thread* thread = next_to_run();
+        if (thread == nullptr) thread = executors_.admit();
         if (thread == nullptr) break;
         --slices_left_;
         enter(*thread);
         reap();
     }
-    return slices - slices_left_;
+    const uint32_t used = slices - slices_left_;
+    if (Thread* const late = executors_.passed_over(used)) make_ready(late);
+    return used;
 }
 
 // Called after ready threads, including strays, could join a list. Teams run without a return to
@@ -119,6 +158,11 @@ bool Worker::run_teams(uint32_t members) {
     enter(*teams_->start_next_team());
     reap();
     return true;
+}
+
+// A policy draws among all that may run.
+void Worker::admit_all() {
+    while (Thread* thread = executors_.admit()) make_ready(thread);
 }
 
 bool Worker::take_mail() {
@@ -154,6 +198,48 @@ bool Worker::expire_timers() {
         any = true;
     }
     return any;
+}
+
+bool Worker::expire_packets() {
+    executors_.new_turn(turn_time_);
+    if (!admission_.expire(turn_time_)) return false;
+    if (admission_.movable() > kFewPackets) wake_another();
+    return true;
+}
+
+// Before it sleeps, the worker takes packets from the longest queue. A sleeping worker's own
+// packets have just arrived: it is being woken for them.
+bool Worker::steal_packets() {
+    if (shared_.workers.size() < 2 || !executors_.wants_packets()) return false;
+    Worker* longest = nullptr;
+    uint64_t most = 0;
+    for (Worker* other : shared_.workers) {
+        const uint64_t length = other->admission_.movable();
+        if (other != this && length > most && !other->asleep()) longest = other, most = length;
+    }
+    DCHECK(longest != this);
+    return longest != nullptr &&
+           longest->admission_.give_to(admission_, kStealMax, clock().now()) != 0;
+}
+
+void Worker::wake_another() {
+    if (shared_.sleepers.load(std::memory_order_relaxed) == 0) return;
+    const size_t count = shared_.workers.size();
+    for (size_t i = 1; i < count; ++i) {
+        Worker& other = *shared_.workers[(index_ + i) % count];
+        if (other.asleep()) return other.kick();
+    }
+}
+
+Result<void> Worker::submit(Packet& packet) {
+    const bool foreign = worker_local.worker != this;
+    const bool pinned = packet.pinned;  // behind the next call the packet may be gone
+    bool wake = false;
+    TRY(admission_.submit(packet, foreign ? clock().now() : turn_time_, foreign, wake));
+    if (foreign && wake && !MUTANT(submit_wakes_nobody)) kick();  // AD-2
+    if (!pinned && admission_.movable() > kFewPackets) [[unlikely]]
+        wake_another();
+    return {};
 }
 
 WorkerLocal Worker::local() {
@@ -219,16 +305,23 @@ void Worker::kick() {
 }
 
 void Worker::sleep() {
-    DCHECK(worker_local.worker == this && nothing_to_run());
+    DCHECK(worker_local.worker == this && pending_ == nullptr && none_ready());
+    DCHECK(!teams_->any_waiting());  // a packet may come at any moment
+    if (steal_packets()) return;
+    const Nanos again = executors_.look_again(clock().now());
+    if (again == 0) return;
     asleep_.store(1, std::memory_order_seq_cst);
     if (mailbox_.load(std::memory_order_seq_cst) == nullptr &&
+        (again != kNever || admission_.queued_for_sleep() == 0) && !executors_.retires() &&
         !shared_.ending.load(std::memory_order_seq_cst) && (io_ == nullptr || !io_->can_submit())) {
         sleeps_.add();
-        Nanos deadline = timers_.earliest();
+        Nanos deadline = std::min({timers_.earliest(), admission_.next_due_for_sleep(), again});
         if (!shared_.clock_is_real && deadline != kNever)
             deadline = std::min(deadline, turn_time_ + kMillisecond);
+        shared_.sleepers.fetch_add(1, std::memory_order_relaxed);
         if (io_ != nullptr) io_->wait(deadline);
         else sleep_in_futex(deadline);
+        shared_.sleepers.fetch_sub(1, std::memory_order_relaxed);
     }
     asleep_.store(0, std::memory_order_relaxed);
 }

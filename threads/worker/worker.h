@@ -1,8 +1,9 @@
 // worker.h - one kernel thread's scheduler: ready queue, mailbox, timers, I/O batch and switches.
 //
 // Concepts   A turn takes the mail, expires timers, runs up to turn_slices() slices, submits the
-//            collected I/O requests and runs completions. A thread that parks switches directly to
-//            the next ready thread while the turn has slices left. Otherwise it switches to the
+//            collected I/O requests and runs completions. When no thread is ready, packets that
+//            wait get executing threads (executors.h). A thread that parks switches directly to the
+//            next ready thread while the turn has slices left. Otherwise it switches to the
 //            scheduler's own context. With nothing ready, the worker sleeps in the I/O queue or in
 //            a futex.
 // Layout     A thread's own worker puts it into the ready queue directly. Other kernel threads use
@@ -19,9 +20,11 @@
 // Blocking   sleep() blocks the kernel thread. Everything else is free of waits.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "threads/io/fd_poll.h"
 #include "threads/io/fd_poller.h"
@@ -31,6 +34,8 @@
 #include "threads/thread/thread.h"
 #include "threads/thread/thread_pool.h"
 #include "threads/thread/timer_heap.h"
+#include "threads/worker/admission.h"
+#include "threads/worker/executors.h"
 #include "threads/worker/io_stage.h"
 #include "threads/worker/runtime_stats.h"
 #include "threads/worker/scheduler_policy.h"
@@ -41,10 +46,15 @@ namespace lockstep::threads {
 #ifdef LOCKSTEP_SIM_POINTS
 class VirtualCores;
 #endif
+class Worker;
 
 // State shared by all workers of a runtime.
 struct RuntimeShared {
     explicit RuntimeShared(size_t stack_bytes) : stacks(stack_bytes) {}
+    ExecutorsShared executors;
+    Admission::Settings admission;
+    std::vector<Worker*> workers;       // fixed before the first runs
+    std::atomic<uint32_t> sleepers{0};  // workers that sleep
     StackPool stacks;
     ThreadPool pool;
     const Clock* clock = nullptr;
@@ -103,6 +113,9 @@ public:
     static constexpr uint32_t kTurnSlicesLog = 4;
     // Team members per slice: a member runs one operation, a slice a transaction.
     static constexpr uint32_t kSliceMembers = 12;
+    // Packets that wait on a busy worker before another one is woken for them, and the most that it
+    // takes at once.
+    static constexpr uint64_t kFewPackets = 4, kStealMax = 16;
 
     Worker(RuntimeShared& shared, uint32_t index, std::unique_ptr<SchedulerPolicy> policy);
     Worker(const Worker&) = delete;
@@ -119,11 +132,20 @@ public:
         else post(thread);
     }
     void kick();  // wakes the worker if it sleeps
+    // Makes a thread that is not ready yet. The caller has counted it: it is one of `live`. Errors:
+    // out_of_memory.
+    Result<Thread*> make_thread(const char* name, ThreadFn fn, uint64_t live);
+    // Enqueues a packet. Errors: those of Admission::submit().
+    Result<void> submit(Packet& packet);
+    Admission& admission() { return admission_; }
+    const Admission& admission() const { return admission_; }
     // Ends all waits for descriptors, and refuses further ones.
     void end_fd_waits() { fd_waits_.end(); }
-    // Grows with each slice: a thread entered, or given the CPU back by its own yield.
+    // Grows with each slice: a thread entered, given the CPU back by its own yield, or took another
+    // packet.
     uint64_t slices() const {
-        return switches_.get() + parks_[static_cast<size_t>(ParkReason::yield)].get();
+        return switches_.get() + parks_[static_cast<size_t>(ParkReason::yield)].get() +
+               executors_.packets_run();
     }
     bool asleep() const { return asleep_.load(std::memory_order_relaxed) != 0; }
     void add_stats(RuntimeStats& stats) const;
@@ -143,7 +165,9 @@ public:
         scheduler_stack_ = stack, cores_ = cores;
     }
 #endif
-    Nanos next_deadline() const { return timers_.earliest(); }
+    Nanos next_deadline() const {
+        return std::min({timers_.earliest(), admission_.next_due(), executors_.next_deadline()});
+    }
 
     // --- user threads of this worker
     void park(Thread& self, ParkReason reason);
@@ -174,14 +198,28 @@ public:
         DCHECK(timed(reason));  // the others are not counted
         return waiting_[static_cast<size_t>(reason)];
     }
-    // No ready thread, no mail and no I/O to submit: only the running thread and the teams need the
-    // CPU.
-    bool idle_but_for_self() const { return none_ready() && !system_waits(); }
+    // No ready thread, no packet to admit, no mail and no I/O to submit: only the running thread
+    // and the teams need the CPU.
+    bool idle_but_for_self() const {
+        return none_ready() && !system_waits() && !executors_.may_admit();
+    }
     bool system_waits() const {
         return (io_ != nullptr && io_->queued() != 0) ||
                mailbox_.load(std::memory_order_relaxed) != nullptr;
     }
-    Thread* take_ready() { return slices_left_ > 0 ? --slices_left_, pick() : nullptr; }
+    Thread* take_ready() { return slices_left_ > 0 ? --slices_left_, pick_or_admit() : nullptr; }
+
+    // --- the executing threads (executors.h)
+    Executors& executors() { return executors_; }
+    // The running thread may take another packet: nothing that has begun needs the CPU.
+    bool gives_slice(const Thread& self) {
+        if (slices_left_ == 0 || pending_ != nullptr || !none_ready() || system_waits() ||
+            (self.next == nullptr && teams_->any_waiting()))
+            return false;
+        --slices_left_;
+        return true;
+    }
+    void rest(Thread& self);
     void note_switch(Thread& next) {
         DCHECK(next.worker == this && &next != worker_local.current);
         DCHECK(next.state.load(std::memory_order_relaxed) != Thread::kParked);
@@ -246,8 +284,13 @@ private:
     Thread* next_to_run() {
         return pending_ != nullptr ? std::exchange(pending_, nullptr) : pick();
     }
+    Thread* pick_or_admit() {
+        Thread* const ready = pick();
+        return ready != nullptr ? ready : executors_.admit();
+    }
     bool nothing_to_run() const {
-        return pending_ == nullptr && none_ready() && !teams_->any_waiting();
+        return pending_ == nullptr && none_ready() && !teams_->any_waiting() &&
+               !executors_.may_admit();
     }
     uint32_t turn_slices() const {
         return waiting(ParkReason::log) > 0 && io_ != nullptr && io_->log_in_flight()
@@ -263,10 +306,15 @@ private:
     void post(Thread* thread);
     bool take_mail();
     bool expire_timers();
+    bool expire_packets();
+    bool steal_packets();
+    void wake_another();
+    void admit_all();
     bool submit_io();
     bool poll_io();
     uint32_t run_slices(uint32_t slices);
     void switch_away(Thread& self);
+    void wait_for_wake(Thread& self, ParkReason reason);
     void enter(Thread& thread);
     void reap();
     void sleep();
@@ -300,6 +348,8 @@ private:
     TimerHeap timers_;
     std::unique_ptr<IoStage> io_;
     FdWaits fd_waits_;
+    Executors executors_;
+    alignas(kCacheLineBytes) Admission admission_;  // other kernel threads submit
 
     // Other kernel threads push.
     alignas(kCacheLineBytes) std::atomic<Thread*> mailbox_{nullptr};

@@ -30,7 +30,10 @@ struct Settings {
     std::string mix;     // TPC-C: only this mix
     tpcc::Calls calls = tpcc::Calls::many;  // TPC-C: records a call
     uint64_t commits = 0;  // TPC-C: commits that a slice measures, 0 = the mix's own default
-    std::string what;      // benchmark `count`: what to count
+    bool packets = false;  // TPC-C: terminals are packets, not user threads as in the thesis
+    // Options::executors for it.
+    uint32_t executors() const { return packets ? Options{}.executors : 1u << 20; }
+    std::string what;  // benchmark `count`: what to count
 };
 
 class Report {

@@ -34,6 +34,7 @@ Result<void> count_tpcc(const Settings& settings, tpcc::Mix mix, StepsMode mode)
     steps.window_records = 0;
     Store store =
         TRY(Store::open(settings.directory, {.pool_bytes = (warehouses * 160ull + 352) << 20,
+                                             .executors = settings.executors(),
                                              .log_bytes = 8ull << 30,
                                              .io = IoMethod::pool,
                                              .steps = steps}));
@@ -41,6 +42,7 @@ Result<void> count_tpcc(const Settings& settings, tpcc::Mix mix, StepsMode mode)
     tpcc::Database db = TRY(tpcc::load(store, {.scale = {.warehouses = warehouses}}, progress));
     tpcc::RunSettings run;
     run.mix = mix;
+    run.terminals_as_threads = !settings.packets;
     run.warmup = 0;
     run.transactions = 5 * kTransactions;  // every page has its image in the log by then
     TRY(tpcc::run_terminals(db, run, {}));
@@ -157,6 +159,7 @@ Result<Counted> count_child(const Settings& settings, const std::string& what,
         path,
         "--warehouses",
         std::to_string(settings.warehouses)};
+    if (settings.packets) words.emplace_back("--packets");
     std::vector<char*> argv;
     for (auto& word : words) argv.push_back(word.data());
     argv.push_back(nullptr);

@@ -89,6 +89,9 @@ void add_options(CLI::App& app, bench::Settings& settings, std::string& points) 
     app.add_option("--calls", settings.calls,
                    "TPC-C: several records a call (many) or one (single)")
         ->transform(tpcc::chosen_from(tpcc::kCalls));
+    app.add_flag("--packets", settings.packets,
+                 "TPC-C: terminals are packets, not user threads as in the thesis (tpcc-steps, "
+                 "instructions)");
     app.add_option("--commits", settings.commits,
                    "TPC-C: commits that a slice measures (tpcc-steps: 50000 for payment, else "
                    "20000)")

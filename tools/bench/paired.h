@@ -31,6 +31,7 @@ inline constexpr StepsVariant kStepsVariants[] = {{StepsMode::off, "base"},
                                                   {StepsMode::prefetch, "prefetch only"},
                                                   {StepsMode::grouping, "grouping only"},
                                                   {StepsMode::ctx_only, "CTX without prefetch"},
+                                                  {StepsMode::ctx, "teams of operations"},
                                                   {StepsMode::on, "STEPS"}};
 
 class Paired {

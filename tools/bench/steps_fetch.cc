@@ -104,9 +104,10 @@ private:
 Result<void> contest(const Settings& settings, Report& report, uint64_t bytes,
                      const std::string& name, const std::string& goal_fetch,
                      const std::string& goal_update) {
-    Store store = TRY(
-        Store::open(settings.directory + "/steps" + std::to_string(bytes),
-                    {.pool_bytes = bytes + bytes / 3 + (64ull << 20), .log_bytes = 16ull << 30}));
+    Store store = TRY(Store::open(settings.directory + "/steps" + std::to_string(bytes),
+                                  {.pool_bytes = bytes + bytes / 3 + (64ull << 20),
+                                   .executors = 1u << 20,
+                                   .log_bytes = 16ull << 30}));
     const uint64_t rows = rows_for(bytes);
     const Index index = TRY(load_rows(store, rows));
     const uint32_t threads = settings.threads != 0 ? settings.threads : 16;

@@ -35,6 +35,7 @@ public:
         tpcc::RunSettings run;
         run.mix = mix;
         run.calls = settings_.calls;
+        run.terminals_as_threads = !settings_.packets;
         run.warmup = 0;
         run.duration = 24 * 3600 * kSecond;  // until the rounds are over
         if (settings_.threads != 0) run.terminals = settings_.threads;
@@ -103,6 +104,7 @@ Result<void> bench_tpcc_steps(const Settings& settings, Report& report) {
     Store store = TRY(
         Store::open(settings.directory + "/tpcc", {.workers = settings.workers,
                                                    .pool_bytes = (warehouses * 160ull + 2048) << 20,
+                                                   .executors = settings.executors(),
                                                    .log_bytes = 32ull << 30}));
     tpcc::LoadProgress progress;
     tpcc::Database db = TRY(tpcc::load(store, {.scale = {.warehouses = warehouses}}, progress));
@@ -111,8 +113,9 @@ Result<void> bench_tpcc_steps(const Settings& settings, Report& report) {
         Contest contest(store, db, settings, settings.commits != 0 ? settings.commits : m.commits);
         TRY(contest.run(m.mix, 12));
         contest.print(report,
-                      fmt::format("{}, {} warehouses{}", m.name, warehouses,
-                                  settings.calls == tpcc::Calls::single ? ", single" : ""),
+                      fmt::format("{}, {} warehouses{}{}", m.name, warehouses,
+                                  settings.calls == tpcc::Calls::single ? ", single" : "",
+                                  settings.packets ? ", packets" : ""),
                       m.goal);
     }
     return store.close();

@@ -13,14 +13,16 @@ import sys
 from public_comments import public_headers
 from source import finish, root, without_comments
 
-# Classes and functions that compute with values alone.
+# Classes and functions that compute with values alone; and what the store alone calls, or gives to
+# such a call.
 VALUES = {
+    *("Announcement", "Function", "Packet", "SharedByte"),
     *("Clock", "Error", "FunctionRef", "Id", "IoStats", "Key", "LogBuckets", "Lsn", "ManualClock"),
     *("MonotonicClock", "Result", "SecondaryKeys", "StageHistogram", "StageStats", "StepsStats"),
     *("StoreFailure", "Strays", "ThreadWaits", "Unexpected"),
     *("check_options", "check_steps_options", "ctx_on", "ctx_points_from", "error_meaning"),
-    *("error_name", "fail", "fail_os", "operations_in_teams", "prefetch_on", "teams_on"),
-    "transaction_state_name",
+    *("error_name", "fail", "fail_os", "needs_on", "operations_in_teams", "prefetch_on"),
+    *("teams_on", "transaction_state_name"),
 }
 SCOPE = re.compile(r"^(?:inline )?(namespace|class|struct|union|enum)\b[^(]*$")
 NOT_A_FUNCTION = re.compile(

@@ -28,6 +28,7 @@ PACKAGES = {
     "libxxhash-dev": r"<xxhash\.h>",
     "libfmt-dev": r"<fmt/",
     "libtbb-dev": r"<tbb/",
+    "liblz4-dev": r"<lz4\.h>",
     "libcli11-dev": r"<CLI/CLI",
     "nlohmann-json3-dev": r"<nlohmann/json",
     "libmicrohttpd-dev": r"<microhttpd\.h>",

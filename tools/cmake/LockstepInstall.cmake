@@ -33,6 +33,7 @@ find_dependency(Boost COMPONENTS context)
 find_dependency(fmt)
 find_dependency(TBB)
 pkg_check_modules(URING REQUIRED IMPORTED_TARGET liburing)
+pkg_check_modules(LZ4 REQUIRED IMPORTED_TARGET liblz4)
 include(${CMAKE_CURRENT_LIST_DIR}/lockstep-targets.cmake)
 check_required_components(lockstep)
 ]=])
@@ -55,7 +56,7 @@ Description: ${PROJECT_DESCRIPTION}
 Version: ${PROJECT_VERSION}
 Cflags: -I\${prefix}/include
 Libs: -L\${libdir} -llockstep
-Requires.private: liburing fmt tbb
+Requires.private: liburing liblz4 fmt tbb
 Libs.private: -lboost_context -pthread
 ")
 install(FILES ${CMAKE_BINARY_DIR}/lockstep.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig

@@ -16,7 +16,7 @@ if(TARGET lockstep_threads AND TARGET lockstep_txn AND TARGET lockstep_sm)
             ${PROJECT_VERSION} SOVERSION ${LOCKSTEP_ABI})
         target_link_libraries(lockstep_${suffix} PRIVATE $<BUILD_INTERFACE:lockstep_flags>
             Boost::context
-            PkgConfig::URING fmt::fmt TBB::tbb Threads::Threads)
+            PkgConfig::URING PkgConfig::LZ4 fmt::fmt TBB::tbb Threads::Threads)
         target_include_directories(lockstep_${suffix} PUBLIC $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}>)
     endforeach()
     add_library(lockstep::lockstep ALIAS lockstep_static)

@@ -23,12 +23,12 @@ if(TARGET lockstep_static)
         target_link_libraries(lockstep-tpcc PRIVATE lockstep_tpcc lockstep_static
             PkgConfig::MICROHTTPD)
     endif()
-    # tools/<dir>/*.cc: cli -> lockstep, bench -> lockstep-bench
+    # tools/<dir> with its folders: cli -> lockstep, bench -> lockstep-bench
     foreach(pair cli:lockstep bench:lockstep-bench)
         string(REPLACE ":" ";" pair ${pair})
         list(GET pair 0 dir)
         list(GET pair 1 program)
-        file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tools/${dir}/*.cc)
+        file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tools/${dir}/*.cc)
         if(sources)
             add_executable(${program} ${sources})
             target_include_directories(${program} PRIVATE ${CMAKE_SOURCE_DIR})

@@ -79,7 +79,8 @@ def main():
     base = statistics.median(results[BASE])
     for name, rates in results.items():
         median = statistics.median(rates)
-        print(f"{name:<38} {median:>9.0f} requests/s   {median / base:5.2f}   "
+        ratio = f"{median / base:5.2f}" if base > 0 else "    -"
+        print(f"{name:<38} {median:>9.0f} requests/s   {ratio}   "
               f"({min(rates):.0f} to {max(rates):.0f})")
     if options.json:
         options.json.write_text(json.dumps(results, indent=1))

@@ -16,8 +16,9 @@ struct ModeName {
     std::string_view name;
 };
 constexpr ModeName kModes[] = {{StepsMode::off, "off"},           {StepsMode::on, "on"},
-                               {StepsMode::grouping, "grouping"}, {StepsMode::prefetch, "prefetch"},
-                               {StepsMode::ctx_only, "ctx_only"}, {StepsMode::fastctx, "fastctx"}};
+                               {StepsMode::ctx, "ctx"},           {StepsMode::grouping, "grouping"},
+                               {StepsMode::prefetch, "prefetch"}, {StepsMode::ctx_only, "ctx_only"},
+                               {StepsMode::fastctx, "fastctx"}};
 
 std::string_view mode_name(StepsMode mode) {
     return std::find_if(std::begin(kModes), std::end(kModes),
@@ -89,6 +90,7 @@ Result<Options> options_for(const ChildSettings& settings, bool simulated) {
     options.pool_bytes = 256ull << 20;
     if (transactions)
         options.pool_bytes = (simulated ? warehouses * 24 + 128 : warehouses * 160 + 512) << 20;
+    options.executors = 1u << 20;  // members of the thesis's teams are user threads
     options.log_bytes = 16ull << 30;
     options.log_ring_bytes = 256ull << 20;  // no flush because the buffer fills
     options.lock_timeout = 1000 * kSecond;

@@ -58,6 +58,7 @@ struct CycleLine {
     uint64_t name = 0;
     ObjectId object = kNoObject;
     LockMode wanted = LockMode::none;
+    LockPlace place;  // what `name` stands for, if `txn` says so
     Blocker blocker;
 };
 struct CycleRecord {

@@ -114,7 +114,7 @@ std::string LockManager::Impl::describe_cycle(uint32_t id) {
         const CycleLine& line = record.lines[i];
         if (i) text += "; ";
         text += txn_text(line.txn) + " waits for " + lock_mode_name(line.wanted) + " on " +
-                place_text(line.object, line.name) + " " + line.blocker.text();
+                place_text(line.object, line.name, line.place) + " " + line.blocker.text();
     }
     if (record.length > lines) text += "; and " + number(record.length - lines) + " more";
     return text + "; victim " + txn_text(record.victim);

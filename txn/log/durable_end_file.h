@@ -1,10 +1,11 @@
 // durable_end_file.h - the durable-end record: the durable end of the log, recorded apart from the
 // log records (LOG-4).
 //
-// Concepts   It is a durable write of its own, at most one per kMarkInterval, and no thread waits
-//            for it. One is always written before the log is truncated or closed. It lags by at
-//            most that interval and one write; durable-LSN stamps cover the lag (log_stamp.cc).
-//            The code calls it the mark.
+// Concepts   It is a durable write of its own, and no thread waits for it. While threads wait for
+//            durable commits, or the log is at rest, one follows the durable end within
+//            kMarkInterval and one write. While the log moves by lazy commits alone, the interval
+//            is kLazyMarkInterval. One is always written before the log is truncated or closed.
+//            Durable-LSN stamps cover the lag (log_stamp.cc). The code calls it the mark.
 // Layout     File log.mark has two slots of 4096 bytes, written in turn. Only the first sector of
 //            a slot is used, so a slot is either old or new as a whole. The valid slot with the
 //            higher sequence counts. A slot:
@@ -28,6 +29,7 @@
 namespace lockstep::txn {
 
 inline constexpr Nanos kMarkInterval = 10 * kMillisecond;
+inline constexpr Nanos kLazyMarkInterval = 100 * kMillisecond;
 
 struct DurableEnd {
     uint64_t sequence = 0;

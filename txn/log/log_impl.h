@@ -17,6 +17,9 @@
 //                 bytes and one segment. open() relies on it when it clears a torn tail.
 //            LI-4 promise_limit == the lesser of limit_of(start, prepared_end) and start +
 //                 scarce_bytes. It may lag for a moment.
+//            LI-6 While no thread waits for durability, wants ring space or asks for a flush, two
+//                 submissions of log are lazy_flush_interval apart, and no published byte waits
+//                 for longer. [checked: LogLazy.*]
 //            LI-5 The blocks below prepared_end are allocated, and a completed sync covers them.
 //                 [checked: LogGrow.WhatIsPromisedSurvivesAPowerCut]
 #pragma once
@@ -106,6 +109,7 @@ struct Log::Impl {
     void advance(uint64_t end);
     void update_limits();
     void keep_mark();
+    Nanos mark_due() const;
     void write_mark();
     bool mark_lags() const { return boundary <= flushed && boundary > mark.durable_end; }
     bool mark_busy() const { return mark_request.file.value >= 0 && !mark_request.complete; }
@@ -246,7 +250,10 @@ struct Log::Impl {
     DurableEnd mark;       // newest written or being written
     Nanos last_flush = 0;  // its duration
     Nanos lazy_deadline = 0;
-    Nanos mark_deadline = 0;  // no mark before this
+    Nanos marked_at = 0;  // when the newest mark was begun
+    // A thread has waited for durability since then.
+    bool awaited = false;
+    Nanos idle_since = kNever;  // kNever: there is something to flush
     threads::FileId write_file{-1};
     uint64_t write_segment = UINT64_MAX;
     threads::FileId mark_file{-1};

@@ -5,8 +5,7 @@
 // Blocking   next(), prev() and patch() may suspend the user thread for locks and pages.
 #pragma once
 
-#include <memory>
-
+#include <lockstep/owned.h>
 #include <lockstep/txn.h>
 
 namespace lockstep {
@@ -39,9 +38,9 @@ public:
 
 private:
     friend class Index;
-    Cursor(Txn& txn, std::unique_ptr<sm::BTreeCursor> cursor, Error error = {});
+    Cursor(Txn& txn, detail::Owned<sm::BTreeCursor> cursor, Error error = {});
     Txn* txn_;
-    std::unique_ptr<sm::BTreeCursor> cursor_;
+    detail::Owned<sm::BTreeCursor> cursor_;
     // Why the scan could not begin; returned by the first step.
     Error error_;
 };

@@ -2,7 +2,6 @@
 // they return.
 #pragma once
 
-#include <memory>
 #include <type_traits>
 #include <utility>
 
@@ -30,7 +29,7 @@ public:
                 return reinterpret_cast<Callee*>(callee.function)(std::forward<A>(arguments)...);
             };
         } else {
-            callee_.object = const_cast<void*>(static_cast<const void*>(std::addressof(f)));
+            callee_.object = const_cast<void*>(static_cast<const void*>(__builtin_addressof(f)));
             call_ = [](Pointer callee, A... arguments) -> R {
                 return (*static_cast<Callee*>(callee.object))(std::forward<A>(arguments)...);
             };

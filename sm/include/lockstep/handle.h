@@ -24,11 +24,12 @@
 #pragma once
 
 #include <cstddef>
-#include <memory>
 #include <optional>
 #include <type_traits>
 #include <utility>
 
+#include <lockstep/owned.h>
+#include <lockstep/packet.h>
 #include <lockstep/result.h>
 
 namespace lockstep {
@@ -57,8 +58,10 @@ struct Job;
 class Task {
 public:
     Task();
+    Task(const Task&) = delete;
+    Task& operator=(const Task&) = delete;
     ~Task();
-    // Of the user thread: runs the job, and then what follows.
+    // Of the user thread: runs the job, then what follows, and destroys the job.
     static void run(Job& job, sm::Engine& engine);
     // The result is there: calls what follows.
     void finish();
@@ -71,23 +74,25 @@ public:
     // Suspends a user thread and blocks any other until the task is over().
     void wait();
     bool cancelled() const;
-    static Result<void> cancel(std::shared_ptr<Task> task);
+    Result<void> cancel();
 
 private:
     struct State;
-    void end_transactions();
 
-    std::unique_ptr<State> state_;
+    Shared<State> state_;  // also of the thread that cancels
 };
 
-// What a user thread runs.
-struct Job {
-    explicit Job(std::shared_ptr<Task> t) : task(std::move(t)) {}
+// The function of start() as a packet. Once submitted it owns itself.
+struct Job : threads::Packet {
+    explicit Job(Task& t) : task(t) {}
     virtual ~Job() = default;
     // Calls the function, unless it was cancelled before; sets the result; destroys the function.
-    virtual void run(bool cancelled) = 0;
+    virtual void call(bool cancelled) = 0;
+    void run() final { Task::run(*this, *engine); }
+    void dropped() final { delete this; }
 
-    const std::shared_ptr<Task> task;
+    Task& task;  // lives as long as the job
+    sm::Engine* engine = nullptr;
 };
 
 [[gnu::cold]] Unexpected cancelled_before();
@@ -106,6 +111,7 @@ struct Outcome final : Task {
     // A callback that fits lies here, so that then() allocates nothing.
     static constexpr size_t kRoomBytes = 96;
     alignas(Continuation) std::byte room[kRoomBytes];
+    uint32_t owners = 1;  // handle and job
 };
 
 template <class T, class F>
@@ -161,7 +167,7 @@ private:
     friend class detail::Awaiter<T>;
     bool follow(detail::Continuation& next);
 
-    std::shared_ptr<detail::Outcome<T>> task_;
+    detail::Shared<detail::Outcome<T>> task_;
     bool used_ = false;  // the result goes to a continuation
 };
 

@@ -1,7 +1,6 @@
 // handle_inl.h - the templates of handle.h.
 #pragma once
 
-#include <memory>
 #include <new>
 #include <optional>
 #include <type_traits>
@@ -16,7 +15,7 @@ template <class T, class F>
 class Callback final : Continuation {
 public:
     // Gives the task its callback, or calls it if the result is there. May destroy the handle.
-    static void give(std::shared_ptr<Outcome<T>> task, F&& callback) {
+    static void give(Shared<Outcome<T>> task, F&& callback) {
         auto* self = new (memory(*task)) Callback(*task, std::move(callback));
         if (!task->follow(*self)) self->proceed();
     }
@@ -54,7 +53,7 @@ private:
 template <class T>
 Result<T> Handle<T>::join() {
     if (!task_ || used_) return detail::handle_used_up();
-    const auto task = std::exchange(task_, nullptr);
+    const auto task = std::exchange(task_, {});
     task->wait();
     return task->take();
 }
@@ -63,7 +62,7 @@ template <class T>
 std::optional<Result<T>> Handle<T>::try_join() {
     if (!task_ || used_) return Result<T>(detail::handle_used_up());
     if (!task_->over()) return std::nullopt;
-    return std::exchange(task_, nullptr)->take();
+    return std::exchange(task_, {})->take();
 }
 
 template <class T>
@@ -90,7 +89,7 @@ Result<void> Handle<T>::then(F callback) {
 template <class T>
 Result<void> Handle<T>::cancel() {
     if (!task_) return detail::handle_used_up();
-    return detail::Task::cancel(task_);
+    return task_->cancel();
 }
 
 // After a success the handle may be gone: another thread may have resumed what follows.

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <cstring>
 
 #include <lockstep/record.h>
 
@@ -61,22 +60,22 @@ private:
         if (size_ + n > kRoom) [[unlikely]]
             return overflow();
         const uint64_t big_endian = __builtin_bswap64(v << (64 - 8 * n));
-        std::memcpy(bytes_ + size_, &big_endian, sizeof big_endian);
+        __builtin_memcpy(bytes_ + size_, &big_endian, sizeof big_endian);
         size_ += n;
         return *this;
     }
     // One byte more than an index takes, so the index refuses the key; no part fits any more.
     [[gnu::cold, gnu::noinline]] Key& overflow() {
-        if (size_ <= kRoom) std::memset(bytes_ + size_, 0, kRoom + 1 - size_);
+        if (size_ <= kRoom) __builtin_memset(bytes_ + size_, 0, kRoom + 1 - size_);
         size_ = kRoom + 1;
         return *this;
     }
     // Most keys are short: no call for those.
     void copy(const Key& other) {
         size_ = other.size_;
-        std::memcpy(bytes_, other.bytes_, kShort);
+        __builtin_memcpy(bytes_, other.bytes_, kShort);
         if (size_ > kShort) [[unlikely]]
-            std::memcpy(bytes_ + kShort, other.bytes_ + kShort, size_ - kShort);
+            __builtin_memcpy(bytes_ + kShort, other.bytes_ + kShort, size_ - kShort);
     }
     static constexpr size_t kRoom = kKeyBytesMax;
     static constexpr size_t kEndMark = 2;  // bytes

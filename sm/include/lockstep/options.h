@@ -2,12 +2,13 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <string_view>
 
 #include <lockstep/clock.h>
+#include <lockstep/function.h>
 #include <lockstep/lock_policy.h>
+#include <lockstep/packet_policy.h>
 #include <lockstep/result.h>
 #include <lockstep/steps_options.h>
 #include <lockstep/types.h>
@@ -19,7 +20,7 @@ struct TestHooks;
 
 // Level: 0 error, 1 warning, 2 information. Called from any of the store's kernel threads; must not
 // call back into the store.
-using Logger = std::function<void(int level, std::string_view text)>;
+using Logger = Function<void(int level, std::string_view text)>;
 
 // How I/O is done: `automatic` takes io_uring and falls back to a pool of kernel threads. Under
 // valgrind it takes the pool.
@@ -48,10 +49,21 @@ struct Options {
     uint32_t stack_bytes = 64 * 1024;
     // Transactions live at once, 16 .. 65536; further transactions wait in begin.
     uint32_t transactions_max = 16384;
-    // User threads of start() and spawn() that have not ended, 1 .. 2^20; start() refuses more with
-    // too_many. Each takes up to stack_bytes of memory and two memory mappings. Linux allows 65530
-    // mappings by default (vm.max_map_count), hence the default here.
+    // Functions of start() and spawn(), and packets, that have begun and not ended, 1 .. 2^20.
+    // While so many have begun, no other begins, and start() refuses more with too_many. Each takes
+    // up to stack_bytes of memory and two memory mappings. Linux allows 65530 mappings by default
+    // (vm.max_map_count), hence the default here.
     uint32_t user_threads_max = 32000;
+    // Of them, those of one worker that run or wait for locks, 1 .. 2^20. Others wait for
+    // admission, without a stack (packet.h). One that waits for anything else does not count, so
+    // waits for the log or for each other hold up none. More of them share the caches worse and
+    // meet on more locks.
+    uint32_t executors = 16;
+    // Packets that wait for admission on one worker, 16 .. 2^32; submit() and start() refuse more
+    // with too_many.
+    uint64_t packets_max = 1 << 20;
+    // Which packet begins next.
+    PacketPolicy packet_policy = PacketPolicy::priority;
     // Longest life of a transaction; 0 = no limit. An older one is ended: its next call returns
     // transaction_too_old. Looked at eight times in that time, and at least once a second.
     Nanos transaction_age_max = 0;
@@ -82,8 +94,7 @@ struct Options {
     // Longest wait for one lock; kNever = no limit. Then the error lock_timeout, which run()
     // returns.
     Nanos lock_timeout = 10 * kSecond;
-    // Most memory of the lock table's buckets, 2^16 .. 2^32 bytes. The table follows the number of
-    // locks: 400 locks at a time touch at most 2^18 bytes.
+    // Memory of the lock table's buckets, 2^16 .. 2^34 bytes.
     uint32_t lock_table_bytes_log2 = 22;
     // Order of blocked lock requests; see lock_policy.h.
     LockStageOptions lock_stage = {};

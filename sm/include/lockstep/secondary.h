@@ -19,11 +19,11 @@
 // Blocking   As index.h.
 #pragma once
 
-#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include <lockstep/function.h>
 #include <lockstep/index.h>
 
 namespace lockstep {
@@ -61,7 +61,7 @@ private:
 // Computes the secondary keys of the record (key, value) of the primary. Equal records must always
 // get equal keys. Called on user threads, and on several kernel threads at once while an index is
 // built. It must not block, use the store, or throw.
-using KeyFunction = std::function<void(Slice key, Slice value, SecondaryKeys& keys)>;
+using KeyFunction = Function<void(Slice key, Slice value, SecondaryKeys& keys)>;
 
 // How far the building of a secondary index is.
 struct BuildProgress {
@@ -78,7 +78,7 @@ struct SecondaryOptions {
     // files without a name in the store's directory.
     uint64_t build_bytes = 256ull << 20;
     // Called on the creator's user thread now and then while the index is built. May suspend.
-    std::function<void(const BuildProgress&)> progress = {};
+    Function<void(const BuildProgress&)> progress = {};
 };
 
 // A record found through a secondary index.

@@ -34,6 +34,9 @@ struct StoreStats {
     // Not begun yet: they wait in begin, because transactions_max are live or the log is nearly
     // full.
     uint64_t transactions_waiting = 0;
+    uint64_t packets_timed = 0;  // packets (packet.h) that wait for a time
+    // Packets and functions of start(), on their way to an executing thread.
+    StageStats admission_stage;
     // locks
     uint64_t lock_grants_at_once = 0, lock_waits = 0, lock_wait_nanos = 0, deadlocks = 0,
              lock_timeouts = 0, escalations = 0;
@@ -50,6 +53,9 @@ struct StoreStats {
              reads_ahead = 0,  // of the reads: begun before a thread needed the page
         // Threads that wanted a page while another thread was reading it.
         read_waiters = 0;
+    // Records announced by Txn::will_need() that were walked to, and operations of transactions
+    // that have ended which took their places from there.
+    uint64_t needs_walked = 0, needs_used = 0;
     // input and output: requests by class, what was merged and joined, batches, depth
     threads::IoStats io;
     // threads

@@ -14,7 +14,6 @@
 //            long computations. Options::slice_warning finds callbacks that break this rule.
 #pragma once
 
-#include <memory>
 #include <optional>
 #include <type_traits>
 #include <vector>
@@ -25,6 +24,8 @@
 #include <lockstep/index.h>
 #include <lockstep/key.h>
 #include <lockstep/options.h>
+#include <lockstep/owned.h>
+#include <lockstep/packet.h>
 #include <lockstep/secondary.h>
 #include <lockstep/stats.h>
 #include <lockstep/store_failure.h>
@@ -54,7 +55,8 @@ public:
     Store& operator=(Store&&) noexcept;
     // close(); its error is lost.
     ~Store();
-    // Waits for running transactions and user threads, writes everything, marks the store clean.
+    // Waits for running transactions and user threads, and for packets, which all run: also those
+    // that wait for a time, at once. Writes everything, marks the store clean.
     // Blocks. A second call does nothing. Errors: wrong_thread on a user thread of the store,
     // store_failed, io_error, no_space.
     Result<void> close();
@@ -74,9 +76,9 @@ public:
         if (!engine_) return fail(ErrorCode::store_closed, "store");
         return run_on(*engine_, fn, options);
     }
-    // The same on a user thread of its own. Never blocks. `worker`: number of the kernel thread,
-    // 0..Options::workers - 1, or kAnyWorker. `fn` is moved into the thread. Errors come through
-    // the handle (handle.h): run()'s and start()'s.
+    // The same on a user thread of the store, as a packet (packet.h). Never blocks. `worker`:
+    // number of the kernel thread, 0..Options::workers - 1, or kAnyWorker. `fn` is moved into the
+    // packet. Errors come through the handle (handle.h): run()'s and start()'s.
     template <class F>
     auto spawn(F fn, const TxnOptions& options = {}, int worker = kAnyWorker)
         -> Handle<detail::value_of<F&, Txn&>> {
@@ -84,15 +86,26 @@ public:
                       options]() mutable { return run_on(*engine, fn, options); },
                      worker);
     }
-    // Starts fn() -> Result<T> on a user thread without a transaction; run() and begin() inside it
-    // use that thread. `worker` as for spawn(). Never blocks. Errors, which Handle::started() tells
-    // at once: bad_argument (no such worker), store_closed, forked; too_many if
-    // Options::user_threads_max threads have not ended; out_of_memory if there is no stack, with
-    // the limit to raise.
+    // Runs fn() -> Result<T> on a user thread without a transaction; run() and begin() inside it
+    // use that thread. The function waits as a packet (packet.h), without a stack, until its worker
+    // admits it: Options::executors. `worker` as for spawn(). Never blocks. Errors, which
+    // Handle::started() tells at once: bad_argument (no such worker), store_closed, forked;
+    // too_many if Options::user_threads_max functions have begun and not ended, or
+    // Options::packets_max wait on the worker; out_of_memory if there was no stack for an earlier
+    // one and still is none, with the limit to raise.
     template <class F>
     auto start(F fn, int worker = kAnyWorker) -> Handle<detail::value_of<F&>>;
     // Workers take turns.
     static constexpr int kAnyWorker = -1;
+    // Enqueues a packet of the caller (packet.h), which must live until its run() begins or
+    // withdraw() returns true. Any kernel thread, also from the packet's own run() as its last act:
+    // it may then run again before submit() returns. Never blocks, allocates nothing. Errors:
+    // bad_argument (priority, worker below -1), and start()'s; the packet then does not wait.
+    Result<void> submit(Packet& packet, const PacketOptions& options = {});
+    // Takes a packet back that waits. True: it will not run, and the caller may destroy it or
+    // submit it again. False: it has begun, or does not wait. Any kernel thread; never blocks. Only
+    // for a packet that lives, and that this store was given before.
+    bool withdraw(Packet& packet);
 
     // Begins a transaction that the caller ends and repeats itself. Suspends the user thread while
     // Options::transactions_max are active or the log is scarce (Options::log_bytes). Errors:
@@ -228,7 +241,7 @@ public:
 
 private:
     friend struct sm::StoreAccess;
-    explicit Store(std::unique_ptr<sm::Engine> engine);
+    explicit Store(detail::Owned<sm::Engine> engine);
     using Body = FunctionRef<Result<void>(Txn&)>;
     static Result<void> run_body(sm::Engine& engine, Body body, const TxnOptions& options);
     template <class F>
@@ -250,11 +263,11 @@ private:
             return std::move(*value);
         }
     }
-    Result<void> start_thread(std::unique_ptr<detail::Job> job, int worker);
+    Result<void> start_thread(detail::Owned<detail::Job> job, int worker);
     void let_go();
 
-    std::unique_ptr<sm::Engine> engine_;
-    std::unique_ptr<StoreFailure> failure_;  // of the store that was closed
+    detail::Owned<sm::Engine> engine_;
+    detail::Owned<StoreFailure> failure_;  // of the store that was closed
 };
 
 // Lets other ready user threads of the worker run first; on a foreign kernel thread, sched_yield().

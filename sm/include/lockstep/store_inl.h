@@ -1,7 +1,6 @@
 // store_inl.h - the templates of store.h: functions on user threads of their own.
 #pragma once
 
-#include <memory>
 #include <optional>
 #include <utility>
 
@@ -11,20 +10,21 @@ template <class F>
 auto Store::start(F fn, int worker) -> Handle<detail::value_of<F&>> {
     using T = detail::value_of<F&>;
     struct Call final : detail::Job {
-        Call(F&& f, std::shared_ptr<detail::Outcome<T>> outcome)
-            : detail::Job(std::move(outcome)), fn(std::move(f)) {}
-        void run(bool cancelled) override {
-            auto& result = static_cast<detail::Outcome<T>&>(*task).result;
-            if (cancelled) result.emplace(detail::cancelled_before());
-            else result.emplace((*fn)());
+        Call(F&& f, const detail::Shared<detail::Outcome<T>>& o)
+            : detail::Job(*o), fn(std::move(f)), outcome(o) {}
+        void call(bool cancelled) override {
+            if (cancelled) outcome->result.emplace(detail::cancelled_before());
+            else outcome->result.emplace((*fn)());
             fn.reset();
         }
         std::optional<F> fn;
+        const detail::Shared<detail::Outcome<T>> outcome;
     };
     Handle<T> handle;
-    handle.task_ = std::make_shared<detail::Outcome<T>>();
+    handle.task_ = detail::Shared(new detail::Outcome<T>);
     detail::Outcome<T>& task = *handle.task_;
-    task.started = start_thread(std::make_unique<Call>(std::move(fn), handle.task_), worker);
+    detail::Owned<detail::Job> job(new Call(std::move(fn), handle.task_));
+    task.started = start_thread(std::move(job), worker);
     if (!task.started) {
         task.result.emplace(Unexpected(task.started.error()));
         task.finish();

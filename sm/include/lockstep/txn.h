@@ -13,10 +13,14 @@
 //            already. A commit() that has begun wins.
 #pragma once
 
+#include <span>
+
 #include <lockstep/result.h>
 #include <lockstep/txn_options.h>
 
 namespace lockstep {
+
+struct Need;
 
 namespace sm {
 class Engine;
@@ -53,6 +57,15 @@ public:
     // Undoes what came after the savepoint; locks stay. The savepoint remains usable. Errors:
     // bad_argument if the savepoint is another transaction's or was rolled back already.
     Result<void> rollback_to(const Savepoint& savepoint);
+
+    // Says which records the transaction will use: up to 64, in about the order of their use. With
+    // StepsOptions::mode `on` or `prefetch` the store walks to them at once, so that their cache
+    // misses and page reads overlap, and later operations find their places without a search. Else
+    // it does nothing. May be called several times; the last records count. A hint: nothing is
+    // locked, and wrong needs cost time only (need.h). Never waits; starts page reads.
+    void will_need(std::span<const Need> needs);
+    // Whether will_need() does anything at present. Never blocks.
+    bool walks_needs() const;
 
     // Never reused within a store; kTxnNone after the end.
     TxnId id() const;

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "sm/change/log_kinds.h"
+#include "sm/change/page_image.h"
 #include "tests/sm/btree/btree_test_util.h"
 
 namespace lockstep::sm {
@@ -143,7 +144,9 @@ TEST_F(BTreeUndoTest, RedoGivesTheSamePages) {
                 auto& page = redone[part.page];
                 if (!page) page = std::make_unique<Page>();
                 if (page->header.lsn >= record->end().value) continue;
-                if (part.flags & kPartImage) install_image(*page, part.image);
+                if (part.flags & kPartImage) {
+                    ASSERT_OK(bring_image(*page, part));
+                }
                 apply_action(part.action, *page, part.payload);
                 page->header.lsn = record->end().value;
             }

@@ -3,6 +3,7 @@
 // image goes along.
 #include <map>
 
+#include "sm/change/page_image.h"
 #include "tests/sm/buffer/pool_test_util.h"
 
 namespace lockstep::sm {
@@ -176,7 +177,9 @@ TEST(PageChangeRedo, LogRebuildsEveryPage) {
         for (const LoggedPart& p : read_parts(rig, from)) {
             Page& page = copies.at(p.page.value);
             if (page.lsn() >= p.end) continue;
-            if (!p.image.empty()) install_image(page, p.image);
+            if (!p.image.empty()) {
+                ASSERT_TRUE(bring_image(page, {p.page, p.action, p.flags, p.image, p.payload}));
+            }
             apply_action(p.action, page, p.payload);
             page.header.lsn = p.end.value;
         }

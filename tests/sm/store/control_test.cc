@@ -176,6 +176,19 @@ TEST_F(ControlTest, Stat) {
     EXPECT_EQ(after["stats"]["waits"].size(), kWaitCauses);
 }
 
+// The report of hot locks covers 5 to 10 s, but no time before the store was opened.
+TEST_F(ControlTest, HotLocksLookBackToTheOpeningAtMost) {
+    const Nanos before_open = now();
+    ASSERT_OK(store->close());
+    open();
+    Client client(directory_);
+    const Json stat = client.result(R"({"command": "stat"})");
+    EXPECT_LE(stat["hot_locks"]["looks_back_nanos"], stat["open_for_nanos"]);
+    const Json locks = client.result(R"({"command": "locks"})");
+    EXPECT_GT(locks["hot_locks"]["looks_back_nanos"], 0);
+    EXPECT_LE(locks["hot_locks"]["looks_back_nanos"].get<Nanos>(), now() - before_open);
+}
+
 TEST_F(ControlTest, Metrics) {
     Client client(directory_);
     const std::string text = client.result(R"({"command": "metrics"})")["text"];

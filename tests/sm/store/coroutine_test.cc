@@ -70,9 +70,12 @@ protected:
 
 static_assert(sizeof(Resume) == sizeof(void*) && std::is_trivially_copyable_v<Resume>);
 
-Detached write_and_read(Store& store, std::atomic<int>& ended) {
-    const auto written = co_await store.spawn(
-        [&](Txn& txn) -> Result<void> { return TRY(store.index("i")).put(txn, "k", "v"); });
+// The first transaction goes on when `suspended` is set: behind the return of this call.
+Detached write_and_read(Store& store, threads::Event& suspended, std::atomic<int>& ended) {
+    const auto written = co_await store.spawn([&](Txn& txn) -> Result<void> {
+        suspended.wait();
+        return TRY(store.index("i")).put(txn, "k", "v");
+    });
     EXPECT_TRUE(written);
     EXPECT_TRUE(store.begin());  // on a user thread of the store
     auto read = store.spawn([&](Txn& txn) -> Result<std::string> {
@@ -92,7 +95,9 @@ Detached write_and_read(Store& store, std::atomic<int>& ended) {
 TEST_F(CoroutineTest, ResumesOnAWorker) {
     Store store = open("db");
     make(store, "i", "h");
-    write_and_read(store, ended);
+    threads::Event suspended;
+    write_and_read(store, suspended, ended);
+    suspended.set();
     await([&] { return ended == 1; });
     ASSERT_OK(store.close());
 }

@@ -207,8 +207,15 @@ TEST_F(HandleTest, ARefusedStartIsTheResult) {
     Options options = small_options();
     options.user_threads_max = 1;
     Store store = open("db", options);
-    auto first = waits(store), second = waits(store);
+    std::atomic<bool> begun{false};
+    auto first = store.start([&]() -> Result<int> {
+        begun = true;
+        while (!go.load()) sleep_for(kMillisecond / 10);
+        return 7;
+    });
     ASSERT_OK(first.started());
+    await([&] { return begun.load(); });  // those that have not begun do not count
+    auto second = waits(store);
     EXPECT_EQ(code_of(second.started()), ErrorCode::too_many);
     EXPECT_TRUE(second.ready());
     ASSERT_OK(second.then([&](Result<int> r) { calls += code_of(r) == ErrorCode::too_many; }));

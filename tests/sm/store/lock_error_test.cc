@@ -210,22 +210,29 @@ TEST_F(LockErrors, ALockOfTheWholeHeapNamesTheHeap) {
 
 TEST_F(LockErrors, DeadlockOfTwoNamesTheCycle) {
     const Error error = victim_of(meet({{put("a"), put("b")}, {put("b"), put("a")}}));
-    expect_in(error.text(), {"asked for X on index \"accounts\", key \"",
-                             "txn " + ids[0] + " waits for X on index \"accounts\", ",
-                             "held by txn " + ids[0] + " (X",
-                             "txn " + ids[1] + " waits for X on index \"accounts\", ",
-                             "held by txn " + ids[1] + " (X", "; victim txn "});
+    const std::string text = error.text();
+    expect_in(text,
+              {"asked for X on index \"accounts\", key \"",
+               "txn " + ids[0] + " waits for X on index \"accounts\", key \"b\" held by txn " +
+                   ids[1] + " (X",
+               "txn " + ids[1] + " waits for X on index \"accounts\", key \"a\" held by txn " +
+                   ids[0] + " (X",
+               "; victim txn "});
+    EXPECT_EQ(text.find("0x"), std::string::npos) << text;
 }
 
 TEST_F(LockErrors, DeadlockOfThreeAcrossIndexAndHeap) {
     const Error error = victim_of(
         meet({{put("a"), update_record()}, {update_record(), put("b")}, {put("b"), put("a")}}));
-    const std::string place = "record " + std::to_string(record.slot.value);
-    expect_in(error.text(), {"txn " + ids[0] + " waits for X on heap \"audit\", ",
-                             "txn " + ids[1] + " waits for X on index \"accounts\", ",
-                             "txn " + ids[2] + " waits for X on index \"accounts\", ",
-                             "held by txn " + ids[0] + " (X", "held by txn " + ids[1] + " (X",
-                             "held by txn " + ids[2] + " (X", "; victim txn "});
+    const std::string place = "record " + std::to_string(record.slot.value) + " of page " +
+                              std::to_string(record.page.value);
+    const std::string text = error.text();
+    expect_in(text, {"txn " + ids[0] + " waits for X on heap \"audit\", " + place,
+                     "txn " + ids[1] + " waits for X on index \"accounts\", key \"b\"",
+                     "txn " + ids[2] + " waits for X on index \"accounts\", key \"a\"",
+                     "held by txn " + ids[0] + " (X", "held by txn " + ids[1] + " (X",
+                     "held by txn " + ids[2] + " (X", "; victim txn "});
+    EXPECT_EQ(text.find("0x"), std::string::npos) << text;
 }
 
 // The text outlives the transaction, and errors are copied freely.

@@ -1,41 +1,22 @@
 // labels: unit sim
 // log_room_test.cc - a log that fills up: a forgotten writer is ended, loaders never meet log_full,
 // and the error of a transaction that is too large names both numbers.
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <string>
 #include <vector>
 
 #include "sm/store/log_room.h"
 #include "tests/seed_of_run.h"
-#include "tests/sim_store.h"
-#include "tests/sm/test_util.h"
+#include "tests/sm/store/index_on_sim_store.h"
 
 namespace lockstep {
 namespace {
 
-class LogRoom : public ::testing::Test {
+class LogRoom : public IndexOnSimStore {
 protected:
-    LogRoom() : store(disk, seed_of_run(), 2) {
+    LogRoom() : IndexOnSimStore(seed_of_run()) {
         store.options().log_bytes = 16 << 20;
         store.options().pool_bytes = 32 << 20;
-        store.options().lock_timeout = 3600 * kSecond;
-        store.options().logger = [this](int, std::string_view text) {
-            log += std::string(text) + "\n";
-        };
-    }
-    void open() {
-        ASSERT_OK(store.open());
-        auto made = store->run([&](Txn& txn) { return store->create_index(txn, "i"); });
-        ASSERT_OK(made);
-        index = *made;
-    }
-    void TearDown() override {
-        auto faults = store->verify();
-        ASSERT_OK(faults);
-        for (const auto& fault : *faults) ADD_FAILURE() << fault;
-        EXPECT_TRUE(store.close());
     }
     static std::string row(uint64_t n) {
         return std::string(1000, static_cast<char>('a' + n % 26));
@@ -45,11 +26,6 @@ protected:
         for (uint64_t n = from; n < from + count; ++n) TRY(index.put(txn, Key().u64(n), row(n)));
         return {};
     }
-
-    threads::SimDisk disk;
-    SimStore store;
-    Index index;
-    std::string log;
 };
 
 // The forgotten transaction wrote one record. Others go on: none waits for as long as a second,

@@ -29,7 +29,8 @@ std::set<size_t> unprinted_words() {
     };
     const size_t io = offsetof(StoreStats, io);
     for (const size_t stage :
-         {offsetof(StoreStats, lock_stage), io + offsetof(threads::IoStats, stage)})
+         {offsetof(StoreStats, admission_stage), offsetof(StoreStats, lock_stage),
+          io + offsetof(threads::IoStats, stage)})
         for (const size_t histogram : {offsetof(StageStats, length), offsetof(StageStats, wait),
                                        offsetof(StageStats, batch)})
             add(stage + histogram);

@@ -1,8 +1,10 @@
 // public_calls_table.cc - one line for each public call of stores, transactions and objects: its
 // name as in the header, whether it may wait, and how it is made.
 #include <algorithm>
+#include <memory>
 #include <span>
 
+#include <lockstep/need.h>
 #include "tests/sm/store/public_calls_lines.h"
 
 namespace lockstep {
@@ -15,6 +17,21 @@ std::string open_another(World& w) {
     small.pool_bytes = 4 << 20, small.log_bytes = 4 << 20, small.log_ring_bytes = 1 << 20;
     small.log_segment_bytes = 1 << 20;
     return told(Store::open(w.root + "/other", small));
+}
+class Once final : public Packet {
+public:
+    void run() override { delete this; }
+};
+std::string submit(World& w) {
+    auto once = std::make_unique<Once>();
+    const auto submitted = w.store.submit(*once);
+    if (submitted) (void)once.release();
+    return told(submitted);
+}
+std::string withdraw(World& w) {
+    auto once = std::make_unique<Once>();
+    (void)w.store.submit(*once, {.not_before = now() + 3600 * kSecond});
+    return truth(w.store.withdraw(*once));
 }
 bool no_more(Slice&, Slice&) { return false; }
 bool each(RecordId, Slice) { return true; }
@@ -36,6 +53,8 @@ std::vector<PublicCall> store_calls() {
              told(w.store.spawn([](Txn&) -> Result<int> { return 1; }).started())),
         CALL("Store::start(fn, worker)", never,
              told(w.store.start([]() -> Result<int> { return 1; }).started())),
+        CALL("Store::submit(packet, options)", never, submit(w)),
+        CALL("Store::withdraw(packet)", never, withdraw(w)),
         CALL("Store::begin(options)", may, told(w.store.begin())),
         TXN_CALL("Store::create_index(txn, name)", may, told(w.store.create_index(t.txn, "new"))),
         TXN_CALL("Store::create_heap(txn, name)", may, told(w.store.create_heap(t.txn, "new"))),
@@ -76,6 +95,11 @@ std::vector<PublicCall> txn_calls() {
         TXN_CALL("Txn::abort()", may, told(t.txn.abort())).last(1),
         TXN_CALL("Txn::savepoint()", never, told(t.txn.savepoint())),
         TXN_CALL("Txn::rollback_to(savepoint)", may, told(t.txn.rollback_to(t.savepoint))),
+        TXN_CALL("Txn::will_need(needs)", never, done([&] {
+                     const Need needs[] = {{w.index, "k"}};
+                     t.txn.will_need(needs);
+                 })),
+        TXN_CALL("Txn::walks_needs()", never, done([&] { (void)t.txn.walks_needs(); })),
         TXN_CALL("Txn::id()", never, filled(t.txn.id() != kTxnNone)),
         TXN_CALL("Txn::live()", never, truth(t.txn.live())),
     };

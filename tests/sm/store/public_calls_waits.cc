@@ -112,6 +112,7 @@ std::string accept_one(World& w) {
 
 std::vector<PublicCall> wait_calls() {
     return {
+        CALL("current_worker()", never, filled(current_worker() >= 0)),
         CALL("yield()", may, done([] { yield(); })),
         CALL("sleep_for(time)", may, done([] { sleep_for(kMicrosecond); })),
         CALL("sleep_until(deadline)", may, done([] { sleep_until(now() + kMicrosecond); })),

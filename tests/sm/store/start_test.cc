@@ -17,14 +17,17 @@ TEST_F(Start, MoreThanUserThreadsMaxAreRefusedAtOnce) {
     options.user_threads_max = 8;
     Store store = open("db", options);
     std::atomic<bool> go{false};
+    std::atomic<int> begun{0};
     std::vector<Handle<int>> handles;
     for (int n = 0; n < 8; ++n) {
         handles.push_back(store.start([&, n]() -> Result<int> {
+            ++begun;
             while (!go.load()) sleep_for(kMillisecond);
             return n;
         }));
         ASSERT_OK(handles.back().started());
     }
+    while (begun < 8) sleep_for(kMillisecond);  // those that have not begun do not count
     bool called = false;
     auto refused = store.spawn([&](Txn&) -> Result<int> { return called = true; });
     ASSERT_FALSE(refused.started());
@@ -66,11 +69,15 @@ void without_address_space(const std::string& directory, Options options) {
     const rlimit limit{.rlim_cur = 1 << 20, .rlim_max = RLIM_INFINITY};
     if (setrlimit(RLIMIT_AS, &limit) != 0) end_child(2);
     std::atomic<bool> go{false};
+    std::atomic<int> begun{0};
     std::vector<Handle<int>> handles;
     handles.reserve(1000);
     int refused = 0;
     for (int n = 0; n < 1000 && refused == 0; ++n) {
+        // The one before begins, or there is no stack for it; the next one is refused then.
+        for (int waited = 0; begun < n && waited < 100; ++waited) sleep_for(kMillisecond);
         handles.push_back(store->start([&]() -> Result<int> {
+            ++begun;
             while (!go.load()) sleep_for(kMillisecond);
             return 1;
         }));

@@ -1,40 +1,21 @@
 // labels: unit sim
 // txn_watch_test.cc - transactions seen and ended from outside: by an operator, by age.
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <string>
 #include <vector>
 
 #include "sm/store/operation.h"
-#include "tests/sim_store.h"
-#include "tests/sm/test_util.h"
+#include "tests/sm/store/index_on_sim_store.h"
 
 namespace lockstep {
 namespace {
 
-class TxnWatchTest : public ::testing::Test {
+class TxnWatchTest : public IndexOnSimStore {
 protected:
-    TxnWatchTest() : store(disk, 1, 2) {
-        store.options().lock_timeout = 3600 * kSecond;
-        store.options().logger = [this](int, std::string_view text) {
-            log += std::string(text) + "\n";
-        };
-    }
+    TxnWatchTest() : IndexOnSimStore(1) {}
     void open() {
-        ASSERT_OK(store.open());
-        auto made = store->run([&](Txn& txn) { return store->create_index(txn, "i"); });
-        ASSERT_OK(made);
-        index = *made;
+        IndexOnSimStore::open();
         ASSERT_OK(store->run([&](Txn& txn) { return index.put(txn, "k", "before"); }));
-    }
-    void TearDown() override {
-        if (closed) return;
-        auto faults = store->verify();
-        ASSERT_OK(faults);
-        for (const auto& fault : *faults) ADD_FAILURE() << fault;
-        EXPECT_TRUE(store.close());
-        EXPECT_EQ(store.errors(), "");
     }
     bool any_in(txn::TxnState state) {
         return std::ranges::any_of(store.engine().txns->seen(),
@@ -82,12 +63,8 @@ protected:
         }
     }
 
-    threads::SimDisk disk;
-    SimStore store;
-    Index index;
     TxnId id;
-    bool ready = false, go = false, closed = false;
-    std::string log;
+    bool ready = false, go = false;
     std::vector<TransactionInfo> list;
 };
 

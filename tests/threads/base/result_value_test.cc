@@ -104,6 +104,25 @@ TEST_F(Results, HoldWhatTheyAreMadeOf) {
     EXPECT_EQ(back.error().code, ErrorCode::no_space);
 }
 
+// What another library returns to fail.
+template <class E>
+struct Failure {
+    explicit Failure(const E& error) : held(error) {}
+    const E& error() const { return held; }
+    E held;
+};
+
+TEST_F(Results, TakeErrorsOfOtherLibraries) {
+    const Result<std::string> text = Failure<Error>(Error{.code = ErrorCode::timeout});
+    EXPECT_EQ(text.error().code, ErrorCode::timeout);
+    const Result<void> nothing = Failure<Error>(Error{.code = ErrorCode::forked});
+    EXPECT_EQ(nothing.error().code, ErrorCode::forked);
+    const Failure<Error> back = fail(ErrorCode::no_space);
+    EXPECT_EQ(back.error().code, ErrorCode::no_space);
+    static_assert(!std::is_constructible_v<Result<int>, Failure<int>>);
+    static_assert(!std::is_convertible_v<Error, Result<int>>);
+}
+
 Result<int> plus_one(Result<int> n) { return TRY(std::move(n)) + 1; }
 Result<std::string> name_of(Result<Counted> r) { return LOCKSTEP_TRY(std::move(r)).name; }
 

@@ -430,6 +430,25 @@ TEST(StepsTest, PointsAreSwitchedByBitAndModesIsolateTheirPart) {
     }
 }
 
+TEST(StepsTest, AThreadThatRunsToCompletionPassesTheCpuOnNowhere) {
+    Team team({.mode = StepsMode::on});
+    std::string trace;
+    std::vector<ThreadFn> fns;
+    for (char name : {'a', 'b', 'c'})
+        fns.push_back([&trace, name] {
+            boundary(OpKind::fetch, 1);
+            current()->to_completion = name == 'b';
+            trace += name;
+            CTX(btree_leaf);
+            trace += name;
+            boundary(OpKind::fetch, 2);
+            trace += name;
+            current()->to_completion = false;
+        });
+    team.run(std::move(fns));
+    EXPECT_EQ(trace.substr(0, 5), "abbbc") << trace;
+}
+
 TEST(StepsTest, RegistersAndFloatingPointModesSurvive) {
     Team team({.mode = StepsMode::on, .float_state = true});
     bool kept = true;

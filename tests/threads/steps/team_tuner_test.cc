@@ -12,12 +12,11 @@ namespace {
 
 using Costs = std::map<std::pair<StepsMode, uint32_t>, double>;  // of a window, in a setting
 
-Costs costs(double size16, double size8, double size4, double prefetch, double off) {
-    return {{{StepsMode::on, 16}, size16},
-            {{StepsMode::on, 8}, size8},
-            {{StepsMode::on, 4}, size4},
-            {{StepsMode::prefetch, 16}, prefetch},
-            {{StepsMode::off, 16}, off}};
+Costs costs(double size16, double size8, double size4, double prefetch, double off,
+            double ctx = 1.2) {
+    return {{{StepsMode::on, 16}, size16}, {{StepsMode::on, 8}, size8},
+            {{StepsMode::on, 4}, size4},   {{StepsMode::prefetch, 16}, prefetch},
+            {{StepsMode::off, 16}, off},   {{StepsMode::ctx, 16}, ctx}};
 }
 
 class Simulated {
@@ -54,12 +53,10 @@ TEST(TeamTunerTest, BeginsWithLargeTeams) {
 TEST(TeamTunerTest, FindsTheFastest) {
     const Costs cases[] = {costs(1, 1.2, 1.4, 1.5, 1.6), costs(1.2, 1, 1.2, 1.3, 1.4),
                            costs(1.4, 1.2, 1, 1.2, 1.2), costs(1.2, 1.3, 1.2, 1, 1.2),
-                           costs(1.2, 1.4, 1.1, 1.1, 1)};
-    const TeamSetting best[] = {{StepsMode::on, 16},
-                                {StepsMode::on, 8},
-                                {StepsMode::on, 4},
-                                {StepsMode::prefetch, 16},
-                                {StepsMode::off, 16}};
+                           costs(1.2, 1.4, 1.1, 1.1, 1), costs(1.2, 1.1, 1.1, 1.2, 1.3, 1)};
+    const TeamSetting best[] = {{StepsMode::on, 16},  {StepsMode::on, 8},
+                                {StepsMode::on, 4},   {StepsMode::prefetch, 16},
+                                {StepsMode::off, 16}, {StepsMode::ctx, 16}};
     for (size_t i = 0; i < std::size(cases); ++i)
         for (uint64_t seed = 1; seed <= 20; ++seed) {
             Simulated run(seed, 0.04);

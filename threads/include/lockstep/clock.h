@@ -1,8 +1,6 @@
 // clock.h - the only source of time: a real clock, or one that a test moves.
 #pragma once
 
-#include <atomic>
-
 #include <lockstep/types.h>
 
 namespace lockstep {
@@ -27,12 +25,12 @@ public:
 // A clock that stands still until a test moves it.
 class ManualClock final : public Clock {
 public:
-    Nanos now() const override { return now_.load(std::memory_order_relaxed); }
+    Nanos now() const override { return __atomic_load_n(&now_, __ATOMIC_RELAXED); }
     bool moves_by_itself() const override { return false; }
-    void advance(Nanos by) { now_.fetch_add(by, std::memory_order_relaxed); }
+    void advance(Nanos by) { __atomic_fetch_add(&now_, by, __ATOMIC_RELAXED); }
 
 private:
-    std::atomic<Nanos> now_{1};
+    Nanos now_ = 1;  // atomic
 };
 
 }  // namespace lockstep

@@ -7,8 +7,6 @@
 //            and keeps its storage on the heap.
 #pragma once
 
-#include <algorithm>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 
@@ -29,7 +27,7 @@ struct LogBuckets {
     // The bucket that counts `value`.
     static constexpr size_t index(uint64_t value) {
         if (value < kSub) return value;
-        const auto shift = static_cast<unsigned>(std::bit_width(value)) - 1 - kBits;
+        const unsigned shift = 63 - static_cast<unsigned>(__builtin_clzll(value)) - kBits;
         return shift >= kOctaves ? kCount - 1 : kSub * (shift + 1) + (value >> shift) - kSub;
     }
     // The value that represents a bucket.
@@ -43,12 +41,12 @@ struct LogBuckets {
     template <class Counts>
     static uint64_t percentile(const Counts& buckets, uint64_t count, uint64_t max, double share) {
         if (count == 0) return 0;
-        const auto rank = std::clamp<uint64_t>(
-            static_cast<uint64_t>(share * static_cast<double>(count) + 0.999999), 1, count);
+        auto rank = static_cast<uint64_t>(share * static_cast<double>(count) + 0.999999);
+        rank = rank < 1 ? 1 : rank > count ? count : rank;
         uint64_t seen = 0;
         for (size_t i = 0; i < buckets.size(); ++i) {
             seen += buckets[i];
-            if (seen >= rank) return std::min(middle(i), max);
+            if (seen >= rank) return middle(i) < max ? middle(i) : max;
         }
         return max;
     }

@@ -5,14 +5,10 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
+#include <new>
 #include <string>
 #include <type_traits>
 #include <utility>
-#include <version>
-#ifdef __cpp_lib_expected
-#include <expected>
-#endif
 
 #include <lockstep/standard.h>  // keep: it refuses older standards
 
@@ -97,6 +93,22 @@ struct Error {
 };
 static_assert(std::is_trivially_copyable_v<Error>);
 
+template <class T = void>
+class Result;
+
+namespace detail {
+template <class U>
+inline constexpr bool is_result = false;
+template <class T>
+inline constexpr bool is_result<Result<T>> = true;
+// Holds an Error and nothing else, as std::unexpected<Error> does. Found by its members, because
+// <expected> would add 1,000 lines to what a program compiles for each file.
+template <class U>
+concept HoldsError = !is_result<U> && requires(const U& u) {
+    requires std::is_same_v<decltype(u.error()), const Error&>;
+} && !requires(const U& u) { u.has_value(); } && std::is_constructible_v<U, const Error&>;
+}  // namespace detail
+
 // An error on its way into a Result: what a function returns to fail.
 class [[nodiscard]] Unexpected {
 public:
@@ -104,26 +116,20 @@ public:
     constexpr explicit Unexpected(const Error& error) noexcept : error_(error) {}
     constexpr Error& error() noexcept { return error_; }
     constexpr const Error& error() const noexcept { return error_; }
-#ifdef __cpp_lib_expected
-    operator std::unexpected<Error>() const noexcept { return std::unexpected<Error>(error_); }
-#endif
+    // To std::unexpected<Error>, for example.
+    template <template <class> class U>
+        requires detail::HoldsError<U<Error>>
+    operator U<Error>() const noexcept {
+        return U<Error>(error_);
+    }
 
 private:
     Error error_;
 };
 
-template <class T = void>
-class Result;
-
 namespace detail {
 template <class U>
-inline constexpr bool is_failure = std::is_same_v<U, Unexpected>;
-template <class U>
-inline constexpr bool is_failure<Result<U>> = true;
-#ifdef __cpp_lib_expected
-template <class E>
-inline constexpr bool is_failure<std::unexpected<E>> = true;
-#endif
+inline constexpr bool is_failure = is_result<U> || HoldsError<U>;
 // What Result<T>(U) takes as a value.
 template <class T, class U>
 concept ValueFor = !is_failure<std::remove_cvref_t<U>> && std::is_constructible_v<T, U>;
@@ -135,8 +141,8 @@ concept TrivialCopy = std::is_trivially_copyable_v<T> && std::is_copy_constructi
 
 // Value or Error. Its members are those of std::expected, without the monadic ones; its layout is
 // the same in every standard. A dropped Result is a compiler warning, in applications too. To drop
-// one on purpose, cast it to void. An Error comes in as Unexpected, or where the library has it as
-// std::unexpected<Error>.
+// one on purpose, cast it to void. An Error comes in as Unexpected, or as
+// std::unexpected<Error> and its like in other libraries.
 template <class T>
 class [[nodiscard]] Result {
     static_assert(!std::is_reference_v<T> && !std::is_const_v<T> && !std::is_volatile_v<T>);
@@ -158,16 +164,14 @@ public:
         Result(U&& value) noexcept(std::is_nothrow_constructible_v<T, U>)
         : value_(std::forward<U>(value)), has_value_(true) {}
     Result(const Unexpected& failure) noexcept : error_(failure.error()), has_value_(false) {}
-#ifdef __cpp_lib_expected
-    Result(const std::unexpected<Error>& failure) noexcept
-        : error_(failure.error()), has_value_(false) {}
-#endif
+    template <detail::HoldsError U>
+    Result(const U& failure) noexcept : error_(failure.error()), has_value_(false) {}
     // A Result of another type whose values convert.
     template <class U>
         requires(!std::is_same_v<T, U> && !std::is_void_v<U> && std::is_constructible_v<T, U>)
     explicit(!std::is_convertible_v<U, T>) Result(Result<U> other) : has_value_(other.has_value()) {
-        if (has_value_) std::construct_at(std::addressof(value_), std::move(*other));
-        else std::construct_at(&error_, other.error());
+        if (has_value_) make_value(std::move(*other));
+        else make_error(other.error());
     }
     // Copies and moves what is held. A Result that was moved from still holds its moved-from value.
     Result(const Result&)
@@ -176,8 +180,8 @@ public:
     Result(const Result& other)
         requires(!detail::TrivialCopy<T> && std::is_copy_constructible_v<T>)
         : has_value_(other.has_value_) {
-        if (has_value_) std::construct_at(std::addressof(value_), other.value_);
-        else std::construct_at(&error_, other.error_);
+        if (has_value_) make_value(other.value_);
+        else make_error(other.error_);
     }
     Result(Result&&)
         requires detail::TrivialCopy<T>
@@ -185,8 +189,8 @@ public:
     Result(Result&& other) noexcept(std::is_nothrow_move_constructible_v<T>)
         requires(!detail::TrivialCopy<T> && std::is_move_constructible_v<T>)
         : has_value_(other.has_value_) {
-        if (has_value_) std::construct_at(std::addressof(value_), std::move(other.value_));
-        else std::construct_at(&error_, other.error_);
+        if (has_value_) make_value(std::move(other.value_));
+        else make_error(other.error_);
     }
     Result& operator=(const Result& other)
         requires(std::is_copy_constructible_v<T> && std::is_copy_assignable_v<T>)
@@ -205,7 +209,7 @@ public:
         requires std::is_trivially_destructible_v<T>
     = default;
     ~Result() {
-        if (has_value_) std::destroy_at(std::addressof(value_));
+        if (has_value_) value_.~T();
     }
     // True if it holds a value and no error.
     bool has_value() const noexcept { return has_value_; }
@@ -214,8 +218,8 @@ public:
     T& operator*() & noexcept { return value_; }
     const T& operator*() const& noexcept { return value_; }
     T&& operator*() && noexcept { return std::move(value_); }
-    T* operator->() noexcept { return std::addressof(value_); }
-    const T* operator->() const noexcept { return std::addressof(value_); }
+    T* operator->() noexcept { return __builtin_addressof(value_); }
+    const T* operator->() const noexcept { return __builtin_addressof(value_); }
     // The value. If there is none, prints the error and aborts.
     T& value() & { return require(), value_; }
     const T& value() const& { return require(), value_; }
@@ -243,12 +247,21 @@ private:
         if (has_value_ && other.has_value_) {
             value_ = std::forward<Other>(other).value_;
         } else if (other.has_value_) {
-            std::construct_at(std::addressof(value_), std::forward<Other>(other).value_);
+            make_value(std::forward<Other>(other).value_);
         } else {
-            if (has_value_) std::destroy_at(std::addressof(value_));
-            std::construct_at(&error_, other.error_);
+            if (has_value_) value_.~T();
+            make_error(other.error_);
         }
         has_value_ = other.has_value_;
+    }
+
+    // Placement new instead of std::construct_at(), which takes <memory>.
+    template <class U>
+    void make_value(U&& value) {
+        ::new (static_cast<void*>(__builtin_addressof(value_))) T(std::forward<U>(value));
+    }
+    void make_error(const Error& error) {
+        ::new (static_cast<void*>(__builtin_addressof(error_))) Error(error);
     }
 
     union {
@@ -269,10 +282,8 @@ public:
     // Holds no error, or the given one.
     constexpr Result() noexcept : none_(), has_value_(true) {}
     Result(const Unexpected& failure) noexcept : error_(failure.error()), has_value_(false) {}
-#ifdef __cpp_lib_expected
-    Result(const std::unexpected<Error>& failure) noexcept
-        : error_(failure.error()), has_value_(false) {}
-#endif
+    template <detail::HoldsError U>
+    Result(const U& failure) noexcept : error_(failure.error()), has_value_(false) {}
     // True if it holds no error.
     bool has_value() const noexcept { return has_value_; }
     explicit operator bool() const noexcept { return has_value_; }

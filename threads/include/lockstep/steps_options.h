@@ -8,11 +8,14 @@
 
 namespace lockstep {
 
-// off: threads run until they block. on: teams with CTX and prefetch. The other modes isolate one
-// part each, for measurements. grouping: teams, no CTX and no prefetch. prefetch: no teams,
-// prefetch only. ctx_only: teams with CTX, no prefetch. fastctx: transactions run one after the
-// other as with off, but with the fast switch between them.
-enum class StepsMode : uint8_t { off, on, grouping, prefetch, ctx_only, fastctx };
+// off: threads run until they block. on: everything below, and the tuner decides. A transaction
+// that has announced its needs (<lockstep/need.h>) runs to completion; the first of a team of them
+// walks to the records of all. Operations of other transactions run in teams with CTX and prefetch.
+// prefetch: no teams; each transaction walks its own needs. ctx: teams of operations with CTX and
+// prefetch, as in the thesis; needs are ignored. The other modes isolate one part each, for
+// measurements. grouping: teams, no CTX and no prefetch. ctx_only: teams with CTX, no prefetch.
+// fastctx: transactions run one after the other as with off, but with the fast switch between them.
+enum class StepsMode : uint8_t { off, on, grouping, prefetch, ctx_only, fastctx, ctx };
 
 // True if transactions use teams at all.
 constexpr bool teams_on(StepsMode mode) {
@@ -24,10 +27,14 @@ constexpr bool operations_in_teams(StepsMode mode) {
 }
 // True if CTX points switch.
 constexpr bool ctx_on(StepsMode mode) {
-    return mode == StepsMode::on || mode == StepsMode::ctx_only;
+    return mode == StepsMode::on || mode == StepsMode::ctx || mode == StepsMode::ctx_only;
 }
 // True if CTX points prefetch.
 constexpr bool prefetch_on(StepsMode mode) {
+    return mode == StepsMode::on || mode == StepsMode::ctx || mode == StepsMode::prefetch;
+}
+// True if needs are walked.
+constexpr bool needs_on(StepsMode mode) {
     return mode == StepsMode::on || mode == StepsMode::prefetch;
 }
 

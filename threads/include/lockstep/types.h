@@ -4,7 +4,6 @@
 #include <compare>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <string_view>
 
 #include <lockstep/standard.h>  // keep: it refuses older standards

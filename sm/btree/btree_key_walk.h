@@ -1,0 +1,82 @@
+// btree_key_walk.h - the walk of many keys to their leaves and records, in step, in any indexes.
+//
+// Concepts   Each step runs for all keys before the next one. It prefetches the memory that the
+//            next step touches: level-1 nodes; latch words of leaves; leaves; records. So the
+//            number of concurrent misses limits a walk, not the sum of their delays. Leaves that
+//            are not in memory are read together.
+//            Only the lines of a node that its search will touch are prefetched. The node above
+//            tells where the key lies between its neighbours, and the tree's statistics tell how
+//            many slots such a node has.
+//            A walk locks nothing. What it found is a hint until the caller has validated it.
+// Invariants KW-1 A page number counts only if the node that named it is valid afterwards.
+//            LA-3 A look is validated before anything is concluded from it.
+// Blocking   Starts page reads; waits for nothing.
+// Source     O. Kocberber, B. Falsafi, B. Grot, "Asynchronous Memory Access Chaining", VLDB 2015
+//            (there as a state machine). Groups in step: S. Chen et al., "Improving Hash Join
+//            Performance through Prefetching", ICDE 2004.
+#pragma once
+
+#include "sm/btree/btree_node_search.h"
+#include "sm/btree/btree_position.h"
+
+namespace lockstep::sm {
+
+class KeyWalk {
+public:
+    static constexpr size_t kKeys = 16;     // whose misses overlap
+    static constexpr size_t kKeyRoom = 48;  // bytes of a key; a longer one is not walked
+    // Of a record's bytes, the lines that are prefetched.
+    static constexpr size_t kRecordLines = 5;
+
+    struct Look {
+        BTree* tree = nullptr;
+        node::KeyView key;
+        txn::LockName name;
+        PageId leaf = kPageNone;  // kPageNone: the walk does not reach it
+        uint32_t leaves_freed = 0;
+        uint32_t bytes = 0;  // of the record
+        bool for_change = false;
+        OptimisticPage parent;  // the level-1 node; without a page if the leaf is the root
+        BTree::Position pos;
+        bool parent_valid() const { return parent.page == nullptr || parent.valid(); }
+    };
+
+    // Of what use the walk is: an operation is about to read the keys, or they were announced.
+    enum class Use : uint8_t { now, ahead };
+    explicit KeyWalk(Env& env, Use use = Use::now)
+        : pool_(*env.pool), locks_(*env.locks), use_(use) {}
+
+    // There is room, and the key is short enough.
+    bool takes(Slice key) const { return size_ < kKeys && key.size() <= kKeyRoom; }
+    // Prefetches the bucket of the key's lock.
+    Look& add(BTree& tree, Slice key, size_t record_bytes, bool for_change);
+    size_t size() const { return size_; }
+    Look& operator[](size_t i) {
+        DCHECK(i < size_);
+        return looks_[i];
+    }
+    void clear() { size_ = 0; }
+
+    // Finds the level-1 nodes and in them the leaves; asks for the leaves' lines and pages.
+    void find_leaves();
+    // Searches the leaves; asks for the records' lines. A look whose leaf changed loses it.
+    void find_records();
+
+private:
+    bool find_level_one(Look& look);
+    bool share_parent(const Look& before, Look& look) const;
+    void ask_for_inner(const Look& look, PageId id, unsigned share) const;
+    void ask_for_leaves();
+    void ask_for_leaf(const Page& leaf, Look& look) const;
+
+    BufferPool& pool_;
+    txn::LockManager& locks_;
+    const Use use_;
+    size_t size_ = 0;
+    Look looks_[kKeys];
+    PageId level_one_[kKeys];  // between the steps
+    unsigned shares_[kKeys];   // where in the leaf the search will end, see node::share_behind()
+    char text_[kKeys][kKeyRoom + 16];
+};
+
+}  // namespace lockstep::sm

@@ -1,0 +1,88 @@
+// catalog_drop.cc - drops: the object leaves its name, and its pages are freed.
+#include "sm/btree/overflow.h"
+#include "sm/change/deferred.h"
+#include "sm/change/rollback.h"
+#include "sm/space/sweep.h"
+#include "sm/store/catalog_impl.h"
+#include "sm/store/ghost_cleaner.h"
+#include "threads/base/mutants.h"
+
+namespace lockstep::sm {
+
+Result<void> Catalog::drop(txn::Transaction& txn, std::string_view name) {
+    TRY(Impl::check_name(name));
+    Impl::Object* object = TRY(impl_->see(txn, name, Access::write));
+    if (object == nullptr) return fail(ErrorCode::no_such_object, "index or heap");
+    const CatalogEntry entry = object->entry;
+    DCHECK(entry.name == name && entry.id != txn::kNoObject);
+    object->assert_state();
+    auto& lock = object->tree ? object->tree->lock() : object->heap->lock();
+    // The primary before the secondary, as everywhere.
+    if (Secondary* secondary = impl_->secondaries.find(entry.id))
+        TRY(impl_->secondaries.change(txn, *secondary, false));
+    TRY(engine_.locks->lock_object(txn.locks, lock, txn::LockMode::X));
+    TRY(drop_secondaries(txn, entry.id));
+    if (!TRY(impl_->tree.erase(txn, entry.name)))
+        return fail(ErrorCode::no_such_object, "index or heap");
+    TRY(impl_->drops.add(txn, Impl::drop_entry(entry)));
+    const auto freed = [this, object](bool committed) {
+        if (!committed) return;
+        DCHECK(MUTANT(catalog_stale) || !object->gone);  // dropped once
+        engine_.locks->keep_note(engine_.txns->newest_commit());
+        if (!MUTANT(catalog_stale)) impl_->publish(*object, false);
+        destroy(object->entry);
+    };
+    at_end(txn, freed, [this, &lock] { engine_.locks->bar_object(lock); });  // CA-2
+    return {};
+}
+
+Result<void> Catalog::drop_secondaries(txn::Transaction& txn, ObjectId id) {
+    const BTree* const primary = index_by_id(id);
+    if (primary == nullptr) return {};
+    for (const Secondary* secondary : TRY(impl_->secondaries.seen_of(txn, *primary)))
+        TRY(drop(txn, secondary->name));
+    return {};
+}
+
+// Frees the pages under the object's X lock, then takes it off the list. A failure leaves it there
+// for the next open.
+void Catalog::destroy(const CatalogEntry& entry) {
+    if (engine_.ghosts) engine_.ghosts->hold();
+    auto done = run_system_txn(engine_, [&](txn::Transaction& txn) -> Result<void> {
+        if (BTree* tree = index_by_id(entry.id)) {
+            TRY(engine_.locks->lock_object_to_free(txn.locks, tree->lock()));
+            if (!MUTANT(dropped_pages_leak)) TRY(tree->destroy());
+        } else if (HeapFile* heap = heap_by_id(entry.id)) {
+            TRY(engine_.locks->lock_object_to_free(txn.locks, heap->lock()));
+            TRY(heap->destroy());
+        }
+        return impl_->drops.remove(txn, Impl::drop_entry(entry));
+    });
+    if (engine_.ghosts) engine_.ghosts->resume();
+    if (!done)
+        engine_.report(
+            1, "space of a dropped object is freed at the next open: " + done.error().text());
+}
+
+Result<void> Catalog::free_entry(const DropEntry& entry) {
+    if (entry.kind == DropKind::chain) {
+        TRY(free_overflow(engine_, entry.object, entry.page, entry.number));
+    } else if (entry.kind == DropKind::load) {
+        BTree* tree = index_by_id(entry.object);
+        TRY(sweep(engine_, entry.object, tree ? TRY(tree->verify()).pages : std::vector<PageId>{}));
+    } else {
+        destroy({.name = {},
+                 .id = entry.object,
+                 .kind = static_cast<ObjectKind>(entry.kind),
+                 .root = entry.page});
+        return {};
+    }
+    return impl_->drops.remove_now(entry);
+}
+
+Result<void> Catalog::free_dropped() {
+    for (const DropEntry& entry : TRY(impl_->drops.entries())) TRY(free_entry(entry));
+    return {};
+}
+
+}  // namespace lockstep::sm

@@ -1,0 +1,115 @@
+// catalog_impl.h - what the catalog knows of each object. Private to catalog*.cc.
+//
+// Concepts   An entry's key is the name, its value {id, kind, root}. That of a secondary index has
+//            {of, unique} behind it, which older programs refuse. The same tree holds the drop
+//            list. A create first puts the new object on that list in a separate transaction, which
+//            also makes its first page. The creator's transaction takes it off. A drop puts the
+//            object on the list in the dropper's transaction. So every object has a name or is on
+//            the list, whatever happens to the transaction, also after a crash. open() destroys the
+//            objects on the list.
+// Invariants CA-1 An object's number is not given again while the store is open. Objects live until
+//                 close, so handles stay valid.
+//            CA-2 No operation reaches a dropped object. Its lock is barred before the dropper's
+//                 locks are released, at the latest before its pages are freed. Every operation
+//                 locks the object before it trusts a page.
+#pragma once
+
+#include <atomic>
+
+#include "sm/store/catalog.h"
+#include "sm/store/engine.h"
+#include "sm/store/secondary.h"
+#include "threads/base/spin_lock.h"
+
+namespace lockstep::sm {
+
+static_assert(static_cast<int>(DropKind::index) == static_cast<int>(ObjectKind::index) &&
+              static_cast<int>(DropKind::heap) == static_cast<int>(ObjectKind::heap));
+
+struct Catalog::Impl {
+    struct Object {
+        CatalogEntry entry;
+        std::unique_ptr<BTree> tree;  // one of the two
+        std::unique_ptr<HeapFile> heap;
+        bool named = false;  // visible through its name
+        // Dropped for good: its creator may come late to publish it.
+        bool gone = false;
+        void assert_state() const {  // under lock
+            DCHECK((tree != nullptr) != (heap != nullptr));
+            DCHECK((entry.kind == ObjectKind::index) == (tree != nullptr));
+            DCHECK(entry.id.value >= kFirstUserObject.value && entry.root != kPageNone);
+            DCHECK(!(named && gone));
+        }
+        std::atomic<bool> rooted{false};  // the root page was seen to be this object's
+    };
+    explicit Impl(Engine& engine, PageId root)
+        : secondaries(engine), tree(engine, kCatalogObject, root), drops(engine, tree) {}
+
+    Secondaries secondaries;
+    BTree tree;
+    DropList drops;
+    mutable SpinLock lock;
+    std::map<uint32_t, Object> objects;  // under lock; nodes never go away before close
+    std::map<std::string, Object*, std::less<>> names;  // under lock
+    uint32_t next_id = kFirstUserObject.value;          // under lock
+
+    Object* add(Engine& engine, const CatalogEntry& entry) {
+        SpinGuard guard(lock);
+        Object& object = objects[entry.id.value];
+        if (!object.tree && !object.heap) {
+            if (entry.kind == ObjectKind::index)
+                object.tree = std::make_unique<BTree>(engine, entry.id, entry.root);
+            else object.heap = std::make_unique<HeapFile>(engine, entry.id, entry.root);
+        }
+        object.entry = entry;
+        if (entry.id.value >= next_id) next_id = entry.id.value + 1;
+        object.assert_state();
+        return &object;
+    }
+    // From the tree: several entries may stand for one object, but then they agree.
+    Result<Object*> add_listed(Engine& engine, const CatalogEntry& entry) {
+        if (const Object* known = object(entry.id.value);
+            known && (known->entry.kind != entry.kind || known->entry.root != entry.root))
+            return fail(ErrorCode::corrupt_page, "catalog entry", entry.id.value, entry.root.value);
+        return add(engine, entry);
+    }
+    Object* object(uint32_t id) {
+        SpinGuard guard(lock);
+        const auto it = objects.find(id);
+        return it == objects.end() ? nullptr : &it->second;
+    }
+    void publish(Object& object, bool visible) {
+        SpinGuard guard(lock);
+        object.assert_state();
+        object.gone |= !visible;
+        object.named = visible && !object.gone;
+        DCHECK(!object.named || !object.entry.name.empty());
+        if (object.named) {
+            names[object.entry.name] = &object;
+        } else if (const auto it = names.find(object.entry.name);
+                   it != names.end() && it->second == &object) {
+            names.erase(it);  // else the name is a newer object's already
+        }
+    }
+    static Result<void> check_name(std::string_view name);
+    static DropEntry drop_entry(const CatalogEntry& entry) {
+        return {static_cast<DropKind>(entry.kind), entry.id, entry.root};
+    }
+    static Result<void> check_root(Engine& engine, Object& object);
+    Result<Object*> see(txn::Transaction& txn, std::string_view name, Access access);
+    Result<void> link_secondaries();
+    bool named(std::string_view name) const {  // committed and not dropped
+        SpinGuard guard(lock);
+        return names.contains(name);
+    }
+    Result<Object*> find(std::string_view name, ObjectKind kind) const {
+        SpinGuard guard(lock);
+        const auto it = names.find(name);
+        if (it == names.end()) return fail(ErrorCode::no_such_object, "index or heap");
+        if (it->second->entry.kind != kind)
+            return fail(ErrorCode::wrong_kind, "index or heap", it->second->entry.id.value);
+        return it->second;
+    }
+};
+
+}  // namespace lockstep::sm

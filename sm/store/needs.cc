@@ -1,0 +1,105 @@
+// needs.cc - walks ahead of transactions.
+#include "sm/store/needs.h"
+
+#include "sm/store/index_access.h"
+#include "threads/base/mutants.h"
+
+namespace lockstep::sm {
+
+namespace {
+
+// An absent key tells where new records of its kind go, whatever their keys will be: the
+// transaction begins there.
+void note_ends(txn::Transaction& txn, const Places& places) {
+    DCHECK(places.count <= kPlacesMax && txn.runs_here());
+    for (uint32_t i = 0; i < places.count; ++i)
+        if (const LeafHint& hint = places.hints[i]; hint.score != 0)
+            hint_of(txn, hint.object) = hint;
+}
+
+// About, for each need: a leaf's search, the lock's bucket, the latch word, the page's descriptor.
+constexpr uint64_t kLinesOfNeed = 8;
+
+// The worker is the only writer.
+void add_to(std::atomic<uint64_t>& counter, uint64_t n) {
+    counter.store(counter.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);
+}
+
+uint64_t lines_of_need(size_t bytes) { return kLinesOfNeed + bytes / kCacheLineBytes; }
+
+WorkerNeeds& mine(Engine& engine) { return engine.needs[threads::worker_index()]; }
+
+}  // namespace
+
+NeedsWalk::NeedsWalk(Engine& engine) : engine_(engine), walk_(engine, KeyWalk::Use::ahead) {}
+
+void NeedsWalk::add(const Need& need, Places& places) {
+    BTree* const tree = IndexAccess::tree(need.index);
+    if (tree == nullptr ||
+        (IndexAccess::engine(need.index) != &engine_ && !MUTANT(need_of_another_store)) ||
+        places.full() || need.key.size() > KeyWalk::kKeyRoom) [[unlikely]]
+        return;
+    if (!walk_.takes(need.key)) finish();
+    DCHECK(walk_.size() < KeyWalk::kKeys);
+    owners_[walk_.size()] = &places;
+    const KeyWalk::Look& look = walk_.add(*tree, need.key, need.bytes, need.access != Access::read);
+    lines_ += lines_of_need(look.bytes);
+}
+
+void NeedsWalk::finish() {
+    if (walk_.size() == 0) return;
+    walk_.find_leaves();
+    walk_.find_records();
+    for (size_t i = 0; i < walk_.size(); ++i) {
+        const KeyWalk::Look& look = walk_[i];
+        if (look.leaf == kPageNone || owners_[i]->full()) continue;
+        DCHECK(look.tree->id().value != 0 && look.pos.id == look.leaf);
+        owners_[i]->add(look.name, {.object = look.tree->id(),
+                                    .page = look.leaf,
+                                    .slot = static_cast<uint16_t>(look.pos.slot),
+                                    .score = static_cast<int16_t>(!look.pos.found),
+                                    .leaves_freed = look.leaves_freed});
+    }
+    add_to(mine(engine_).walked, walk_.size());
+    walk_.clear();
+}
+
+void walk_ahead(Engine& engine, txn::Transaction& txn, std::span<const Need> needs) {
+    DCHECK(threads::current()->latch_depth == 0 && txn.runs_here());
+    if (!threads::worker_local.needs || needs.empty()) return;
+    Places*& places = local_of(txn).places;
+    DCHECK(places == nullptr || places->free == nullptr);  // PL-2
+    if (places == nullptr) places = take_places(engine);
+    else if (places->count + needs.size() > kPlacesMax) places->clear();
+    NeedsWalk walk(engine);
+    for (const Need& need : needs.first(std::min<size_t>(needs.size(), kPlacesMax)))
+        walk.add(need, *places);
+    walk.finish();
+    note_ends(txn, *places);
+    threads::current()->to_completion = threads::worker_local.begin_steps != nullptr;
+}
+
+Places* take_places(Engine& engine) { return mine(engine).places.take(); }
+
+void give_places(Engine& engine, Places& places) {
+    DCHECK(places.count <= kPlacesMax && places.next <= places.count);
+    DCHECK(places.free == nullptr);  // PL-2
+    add_to(mine(engine).used, places.used);
+    mine(engine).places.give(places);
+}
+
+void attach_places(txn::Transaction& txn, Places& places) {
+    DCHECK(local_of(txn).places == nullptr);
+    local_of(txn).places = &places;
+    note_ends(txn, places);
+}
+
+void give_back_places(Engine& engine, txn::Transaction& txn) {
+    Places*& places = local_of(txn).places;
+    DCHECK(places != nullptr && txn.runs_here());
+    give_places(engine, *places);
+    places = nullptr;
+    if (!MUTANT(completion_never_ends)) threads::current()->to_completion = false;
+}
+
+}  // namespace lockstep::sm

@@ -1,0 +1,62 @@
+// needs.h - walks to the records that transactions have announced, before they use them.
+//
+// Concepts   The needs of one transaction, or of a team of transactions that have not begun, are
+//            walked in groups of sixteen keys (sm/btree/btree_key_walk.h). What is found goes to
+//            the transaction's places (sm/core/places.h). Needs only cost time if they are wrong.
+// Blocking   Starts page reads; waits for nothing.
+// Source     The team at begin: S. Harizopoulos, "Staged Database Systems", 2005, section 5.3,
+//            with one walk for all members in place of a switch at each miss.
+#pragma once
+
+#include <lockstep/need.h>
+#include "sm/btree/btree_key_walk.h"
+#include "sm/core/places.h"
+#include "sm/store/engine.h"
+
+namespace lockstep::sm {
+
+// Of one worker; only its user threads use it.
+struct alignas(kCacheLineBytes) WorkerNeeds {
+    PlacesPool places;
+    // As in StoreStats; read by other threads.
+    std::atomic<uint64_t> walked{0}, used{0};
+};
+
+// Walks needs of several transactions in turn. On the stack of one user thread.
+class NeedsWalk {
+public:
+    explicit NeedsWalk(Engine& engine);
+    ~NeedsWalk() { finish(); }
+    NeedsWalk(const NeedsWalk&) = delete;
+    NeedsWalk& operator=(const NeedsWalk&) = delete;
+
+    // Its place will be in `places`, unless the need is useless.
+    void add(const Need& need, Places& places);
+    // Ends the group that is under way.
+    void finish();
+    // Cache lines asked for so far, about.
+    uint64_t lines() const { return lines_; }
+
+private:
+    Engine& engine_;
+    KeyWalk walk_;
+    Places* owners_[KeyWalk::kKeys];
+    uint64_t lines_ = 0;
+};
+
+// The calling user thread's transaction will use these records: walks to them, and runs it to
+// completion if teams are on.
+void walk_ahead(Engine& engine, txn::Transaction& txn, std::span<const Need> needs);
+// Of the calling worker's pool, for a transaction that has not begun.
+Places* take_places(Engine& engine);
+void give_places(Engine& engine, Places& places);
+// The transaction that the user thread has begun gets the places of its packet.
+[[gnu::cold, gnu::noinline]] void attach_places(txn::Transaction& txn, Places& places);
+// Call it before the transaction object is free again (TL-3).
+[[gnu::cold, gnu::noinline]] void give_back_places(Engine& engine, txn::Transaction& txn);
+inline void forget_places(Engine& engine, txn::Transaction& txn) {
+    if (local_of(txn).places != nullptr) [[unlikely]]
+        give_back_places(engine, txn);
+}
+
+}  // namespace lockstep::sm

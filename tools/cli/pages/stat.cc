@@ -1,0 +1,204 @@
+// stat.cc - the sub-command stat: sizes, records, depth and fill of a store that no process has
+// open. It changes no file, so it works on read-only media. A process that has the store open
+// answers for it (live_commands.h).
+//
+// Concepts   A closed store is opened with Options::read_only, and every page of every index and
+//            heap is read. A store that was not closed would have to be recovered first. Of such a
+//            store stat shows files, superblock and log only, because its pages may be old or torn.
+#include <fmt/core.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "sm/recovery/recovery.h"
+#include "sm/store/catalog.h"
+#include "sm/store/engine_of.h"
+#include "threads/base/try.h"
+#include "tools/cli/commands.h"
+#include "tools/cli/live/live_commands.h"
+
+namespace lockstep::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int kSound = 0, kFaulty = 1, kNotClosed = 3;  // exit statuses, as `stat --help` says
+constexpr uint64_t kRoomOfPage = kPageBytes - 64;       // without the headers of page and structure
+
+struct Sizes {
+    uint64_t disk_bytes = 0, data_bytes = 0, log_bytes = 0, log_files = 0;
+};
+
+// The lengths of the files, and what directory and files take on the disk.
+Result<Sizes> sizes_of(threads::Disk& disk, const std::string& path) {
+    Sizes sizes;
+    const auto measure = [&](const std::string& file) -> uint64_t {
+        struct stat status {};
+        if (::stat(file.c_str(), &status) != 0) return 0;
+        sizes.disk_bytes += static_cast<uint64_t>(status.st_blocks) * 512;
+        return static_cast<uint64_t>(status.st_size);
+    };
+    (void)measure(path);
+    for (const std::string& name : TRY(disk.list(path))) {
+        const uint64_t bytes = measure(path + "/" + name);
+        if (name == "data") sizes.data_bytes = bytes;
+        if (!name.starts_with("log.") || name == "log.mark") continue;
+        sizes.log_bytes += bytes;
+        ++sizes.log_files;
+    }
+    return sizes;
+}
+
+// What files, superblock and log say without recovery.
+Result<Json> json_of_files(const std::string& path) {
+    const std::unique_ptr<threads::Disk> disk = threads::make_disk(threads::IoBackend::pool);
+    const threads::FileId data = TRY(disk->open(path + "/data", threads::Disk::kReadOnly));
+    const Result<sm::Superblock> block = sm::read_superblock(*disk, data);
+    disk->close(data);
+    const sm::Superblock b = TRY(block);
+    const Sizes sizes = TRY(sizes_of(*disk, path));
+    const sm::LogSinceCheckpoint since = TRY(sm::log_since_checkpoint(
+        *disk, {.directory = path, .segment_bytes = b.log_segment_bytes}, b));
+    const Lsn recorded = TRY(txn::recorded_durable_end(*disk, path));
+    return Json{{"path", path},
+                {"state", since.closed ? "closed" : "not closed"},
+                {"uuid", fmt::format("{:016x}{:016x}", b.uuid[0], b.uuid[1])},
+                {"format_version", b.version},
+                {"page_bytes", b.page_bytes},
+                {"disk_bytes", sizes.disk_bytes},
+                {"data_bytes", sizes.data_bytes},
+                {"log_bytes", sizes.log_bytes},
+                {"log_files", sizes.log_files},
+                {"log_segment_bytes", b.log_segment_bytes},
+                {"log_start", b.log_start},
+                {"log_checkpoint", b.checkpoint_lsn},
+                {"log_end", since.end.value},
+                {"log_recorded_end", recorded.value},
+                {"log_used_bytes", since.end.value - std::min(b.log_start, since.end.value)},
+                {"log_changes_since_checkpoint", since.changes},
+                {"next_transaction", b.next_txn}};
+}
+
+// `report` may be an error, such as a damaged page.
+Json json_of_object(const std::string& name, const char* kind, ObjectId id,
+                    const Result<sm::StructureReport>& report) {
+    Json j = {{"name", name}, {"kind", kind}, {"id", id.value}};
+    if (!report) {
+        j["error"] = report.error().text();
+        return j;
+    }
+    const sm::StructureReport& r = *report;
+    const uint64_t room = (r.pages_leaf + (kind[0] == 'h' ? 0 : r.pages_inner)) * kRoomOfPage;
+    j["records"] = r.records;
+    j["ghosts"] = r.ghosts;
+    j["depth"] = r.levels;
+    j["pages_inner"] = r.pages_inner;
+    j["pages_leaf"] = r.pages_leaf;
+    j["pages_overflow"] = r.pages_overflow;
+    j["bytes_used"] = r.bytes_used;
+    j["fill_percent"] = room == 0 ? 0 : r.bytes_used * 100 / room;
+    if (!r.faults.empty()) j["faults"] = r.faults.size();
+    return j;
+}
+
+Result<void> add_content(Store& store, Json& j) {
+    sm::Engine& engine = sm::engine_of(store);
+    return engine.run_and_wait([&]() -> Result<void> {
+        const uint64_t total = engine.space->pages_total(), used = engine.space->pages_used();
+        j["pages_total"] = total;
+        j["pages_used"] = used;
+        j["pages_free"] = total - std::min(used, total);
+        j["log_durability"] = engine.log_durability();
+        Json& objects = j["objects"] = Json::array();
+        objects.push_back(json_of_object("the catalog", "index", sm::kCatalogObject,
+                                         engine.catalog->own_tree().verify()));
+        for (const sm::CatalogEntry& entry : engine.catalog->list()) {
+            const bool index = entry.kind == sm::ObjectKind::index;
+            const auto report = [&]() -> Result<sm::StructureReport> {
+                if (index) return TRY(engine.catalog->index(entry.name))->verify();
+                return TRY(engine.catalog->heap(entry.name))->verify();
+            };
+            objects.push_back(
+                json_of_object(entry.name, index ? "index" : "heap", entry.id, report()));
+            if (entry.of == ObjectId{}) continue;
+            objects.back()["of"] = entry.of.value;
+            objects.back()["unique"] = entry.unique;
+        }
+        return {};
+    });
+}
+
+// Of a secondary index: of which index it is.
+std::string text_of_primary(const Json& objects, const Json& secondary) {
+    if (!secondary.contains("of")) return {};
+    const auto primary =
+        std::ranges::find_if(objects, [&](const Json& o) { return o["id"] == secondary["of"]; });
+    return fmt::format("  {}of {}", secondary["unique"].get<bool>() ? "unique, " : "",
+                       primary == objects.end() ? "object-" + secondary["of"].dump()
+                                                : (*primary)["name"].get<std::string>());
+}
+
+void print_objects(const Json& objects) {
+    fmt::print("\n{:<24} {:<6} {:>6} {:>12} {:>8} {:>5} {:>10} {:>10} {:>5}\n", "name", "kind",
+               "id", "records", "ghosts", "depth", "pages", "overflow", "fill");
+    for (const Json& o : objects) {
+        const auto name = o["name"].get<std::string>(), kind = o["kind"].get<std::string>();
+        if (o.contains("error")) {
+            fmt::print("{:<24} {:<6} {:>6} {}{}\n", name, kind, o["id"].get<uint32_t>(),
+                       o["error"].get<std::string>(), text_of_primary(objects, o));
+            continue;
+        }
+        const auto number = [&](const char* key) { return o[key].get<uint64_t>(); };
+        fmt::print("{:<24} {:<6} {:>6} {:>12} {:>8} {:>5} {:>10} {:>10} {:>4}%{}{}\n", name, kind,
+                   number("id"), number("records"), number("ghosts"), number("depth"),
+                   number("pages_inner") + number("pages_leaf"), number("pages_overflow"),
+                   number("fill_percent"), text_of_primary(objects, o),
+                   o.contains("faults") ? "  FAULTY" : "");
+    }
+}
+
+void print_text(const Json& j) {
+    for (const auto& [key, value] : j.items())
+        if (key != "objects")
+            fmt::print("{:<28} {}\n", key,
+                       value.is_string() ? value.get<std::string>() : value.dump());
+    if (j.contains("objects")) print_objects(j["objects"]);
+}
+
+// Of the process: the worst that the objects show.
+int status_of(const Json& j) {
+    const auto faulty = [](const Json& o) { return o.contains("error") || o.contains("faults"); };
+    const Json& objects = j["objects"];
+    return std::any_of(objects.begin(), objects.end(), faulty) ? kFaulty : kSound;
+}
+
+}  // namespace
+
+int stat(const std::string& path, bool json) {
+    const auto live = live_stat(path);
+    if (!live) return live_failed(live.error(), json);
+    if (*live) {
+        print_live_stat(**live, json);
+        return kSound;
+    }
+    auto store = Store::open(path, {.read_only = true});
+    const bool partly = !store && store.error().code == ErrorCode::not_closed;
+    if (!store && !partly) return complain(path, store.error().text());
+    auto j = json_of_files(path);
+    if (!j) return complain(path, j.error().text());
+    if (!partly)
+        if (const auto done = add_content(*store, *j); !done)
+            return complain(path, done.error().text());
+    if (json) fmt::print("{}\n", j->dump(2));
+    else print_text(*j);
+    if (!partly) return status_of(*j);
+    fmt::print(stderr,
+               "lockstep: {}: the store was not closed: {} changes follow its last checkpoint. "
+               "Indexes, heaps and free pages are shown after it was opened for writing and closed "
+               "(lockstep verify does so)\n",
+               path, (*j)["log_changes_since_checkpoint"].get<uint64_t>());
+    return kNotClosed;
+}
+
+}  // namespace lockstep::cli

@@ -1,0 +1,146 @@
+// dump.cc - `lockstep dump`: indexes, heaps and their records as text.
+//
+// Concepts   The dump holds the store's lock, so no other process changes the store meanwhile. One
+//            read-only transaction reads everything. Memory does not grow with the store. Of a
+//            secondary index the dump has no entries, only a row behind all records.
+#include <fmt/core.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+
+#include "sm/store/catalog.h"
+#include "sm/store/engine_of.h"
+#include "threads/base/try.h"
+#include "tools/cli/commands.h"
+#include "tools/cli/opening.h"
+#include "tools/cli/output.h"
+#include "tools/cli/rows/row_format.h"
+
+namespace lockstep::cli {
+namespace {
+
+struct Dump {
+    std::string path, format_name = "json", output;
+    std::vector<std::string> objects;
+    uint64_t limit = 0;
+    Format format = Format::json;
+
+    int run();
+    Result<void> write(Store& store, Txn& txn, Output& out, uint64_t& records) const;
+    bool wanted(const std::string& name) const {
+        return objects.empty() || std::ranges::find(objects, name) != objects.end();
+    }
+    void describe_secondaries(Store& store, Output& out) const;
+    Result<void> write_object(Store& store, Txn& txn, const Store::Entry& entry, Row row,
+                              Output& out, uint64_t& records) const;
+};
+
+// Fails because the output does; its own text says why.
+std::unexpected<Error> cannot_write() { return fail(ErrorCode::io_error, "output of the dump"); }
+
+Result<void> Dump::write_object(Store& store, Txn& txn, const Store::Entry& entry, Row row,
+                                Output& out, uint64_t& records) const {
+    uint64_t shown = 0;
+    const auto add = [&](Slice key, Slice value) {
+        row.key = key;
+        row.value = value;
+        append_row(out.text(), format, row);
+        ++records;
+        return out.flush_if_full() && (limit == 0 || ++shown < limit);
+    };
+    if (entry.is_index) {
+        const Index index = TRY(store.index(entry.name));
+        for (Cursor c = index.scan(txn); TRY(c.next());)
+            if (!add(c.key(), c.value())) break;
+    } else {
+        const Heap heap = TRY(store.heap(entry.name));
+        TRY(heap.scan(txn, [&](RecordId id, Slice record) {
+            return add(fmt::format("{}.{}", id.page.value, id.slot.value), record);
+        }));
+    }
+    if (!out.error().empty()) return cannot_write();
+    return {};
+}
+
+// Those that are named, and those of an index that is named.
+void Dump::describe_secondaries(Store& store, Output& out) const {
+    sm::Catalog& catalog = *sm::engine_of(store).catalog;
+    for (const sm::CatalogEntry& entry : catalog.list()) {
+        const auto primary = entry.of == ObjectId{} ? std::nullopt : catalog.find(entry.of);
+        if (!primary || (!wanted(entry.name) && !wanted(primary->name))) continue;
+        append_row(out.text(), format,
+                   {.kind = RowKind::secondary,
+                    .unique = entry.unique,
+                    .object = entry.name,
+                    .key = primary->name});
+    }
+}
+
+Result<void> Dump::write(Store& store, Txn& txn, Output& out, uint64_t& records) const {
+    append_row(out.text(), format, {.kind = RowKind::header});
+    append_row(out.text(), format, {.kind = RowKind::start, .number = kDumpVersion});
+    uint32_t ordinal = 0;
+    for (const Store::Entry& entry : store.list()) {
+        if (!wanted(entry.name) || entry.of != ObjectId{}) continue;
+        Row row{.kind = entry.is_index ? RowKind::index : RowKind::heap, .object = entry.name};
+        append_row(out.text(), format, row);
+        row.kind = RowKind::record;
+        row.of_index = entry.is_index;
+        row.ordinal = ordinal++;
+        TRY(write_object(store, txn, entry, row, out, records));
+    }
+    describe_secondaries(store, out);
+    append_row(out.text(), format, {.kind = RowKind::end, .number = records});
+    if (!out.flush_if_full()) return cannot_write();
+    return {};
+}
+
+int Dump::run() {
+    format = *format_of(format_name);
+    auto store = open_store(path);
+    if (!store) return complain(path, store.error().text());
+    const auto known = store->list();
+    for (const std::string& name : objects)
+        if (std::ranges::find(known, name, &Store::Entry::name) == known.end())
+            return complain(path, "there is no index or heap " + readable(name) +
+                                      " (lockstep stat lists them)");
+    Output out(output);
+    if (!out.error().empty()) return complain("dump", out.error());
+    uint64_t records = 0;
+    const auto done = store->run([&](Txn& txn) { return write(*store, txn, out, records); },
+                                 {.isolation = Isolation::read_committed, .read_only = true});
+    const std::string wrong = out.finish();
+    if (!wrong.empty()) return complain("dump", wrong);
+    if (!done) return complain(path, done.error().text());
+    const auto closed = store->close();
+    return closed ? 0 : complain(path, closed.error().text());
+}
+
+}  // namespace
+
+void add_dump(CLI::App& app, int& status) {
+    auto* command = app.add_subcommand(
+        "dump",
+        "Write indexes, heaps and their records as text, which 'load' reads. Opens (and recovers) "
+        "the store; no other process may have it open. The last row has the number of records, so "
+        "'load' notices a dump that was cut short. A heap's record ids are in the dump, but 'load' "
+        "gives new ones. A secondary index is described, without its entries; it is described "
+        "with its primary, too.\nExit status: 0 done; 1 failed, and the output is not complete.");
+    auto dump = std::make_shared<Dump>();
+    command->add_option("path", dump->path, "Store directory")->required();
+    command->add_option("objects,--object", dump->objects,
+                        "Names of indexes and heaps (default: all)");
+    command
+        ->add_option("--format", dump->format_name,
+                     "json: JSON lines; csv: RFC 4180; hex: words of hexadecimal digits")
+        ->check(CLI::IsMember({"json", "csv", "hex"}))
+        ->capture_default_str();
+    command->add_flag_callback(
+        "--json", [dump] { dump->format_name = "json"; }, "The same as --format json");
+    command->add_option("--output,-o", dump->output, "File to write (default: standard output)");
+    command->add_option("--limit", dump->limit,
+                        "Stop after that many records of each index or heap (0 = all)");
+    command->callback([dump, &status] { status = dump->run(); });
+}
+
+}  // namespace lockstep::cli
