@@ -7,8 +7,8 @@
 namespace lockstep::txn {
 
 // serializable: no phantoms (key and gap locks until the end). repeatable_read: rows that were read
-// do not change (key locks until the end), but phantoms may appear. read_committed: read locks are
-// released after each read.
+// do not change (key locks until the end), but phantoms may appear. read_committed: only committed
+// values are seen; a read lock is released after the read, and mostly none is needed.
 enum class Isolation : uint8_t { serializable, repeatable_read, read_committed };
 // durable: commit() returns when the log is synced. lazy: commit() returns at once, and the log is
 // synced within Options::lazy_flush_interval.
