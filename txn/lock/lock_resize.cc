@@ -38,7 +38,7 @@ namespace {
 
 constexpr uint64_t kSample = 128;     // buckets looked at in one call
 constexpr uint64_t kDecision = 1024;  // and before a decision
-constexpr uint64_t kBatch = 64;       // pairs of buckets moved in one call
+constexpr uint64_t kBatch = 512;      // pairs of buckets moved in one call
 constexpr uint64_t kBucketsPerLockMin = 4, kBucketsPerLockMax = 16;
 constexpr size_t kPageBytes = 4096;
 
@@ -195,14 +195,13 @@ void LockManager::Impl::sample(Resize& r) const {
 
 void LockManager::Impl::choose_size(Resize& r, bool crowded) {
     DCHECK(r.latch.is_held() && r.depth == r.target && r.moved == 0);
-    if (r.looked_at < kDecision) return;
+    const bool sparse = r.looked_at >= kDecision / 4 && r.locks * 64 < r.looked_at;
+    if (r.looked_at < kDecision && !sparse) return;
     if (r.locks * kBucketsPerLockMin > r.looked_at && r.depth < options.buckets_log2) {
         ++r.target;
     } else if (r.locks * kBucketsPerLockMax < r.looked_at && !crowded &&
                r.depth > options.buckets_min_log2) {
         --r.target;
-        // The buckets merged first are used most.
-        array.shape.store(LockArray::shape_of(r.target), std::memory_order_release);
     }
     r.looked_at = r.locks = 0;
     DCHECK(r.target >= options.buckets_min_log2 && r.target <= options.buckets_log2);
@@ -218,9 +217,11 @@ void LockManager::Impl::move_some(Resize& r) {
         // Without memory the rest stays as it is. That costs time only.
         if (!(grows ? split(low, high, r.target) : merge(low, high, r.target))) return;
     }
+    // The shape is that of most buckets: the others take the longer way.
+    if (r.moved * 2 >= pairs)
+        array.shape.store(LockArray::shape_of(r.target), std::memory_order_release);
     if (r.moved < pairs) return;
-    if (grows) array.shape.store(LockArray::shape_of(r.target), std::memory_order_release);
-    else if (const size_t bytes = pairs * sizeof(LockBucket); bytes >= kPageBytes)
+    if (const size_t bytes = pairs * sizeof(LockBucket); !grows && bytes >= kPageBytes)
         madvise(array.buckets + pairs, bytes, MADV_DONTNEED);  // LT-3
     r.depth = r.target;
     r.moved = 0;
