@@ -132,7 +132,7 @@ Result<Grant> LockManager::Impl::acquire(LockBucket& latched, LockOwner& owner, 
     const bool crowded = step == Step::fresh && bucket->overflow != nullptr;
     bucket->unlatch();
     if (crowded) [[unlikely]]
-        tend_table(true);
+        tend_table(0, true);
     switch (step) {
         case Step::fresh: return Grant::fresh;
         case Step::again: return Grant::again;

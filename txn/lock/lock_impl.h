@@ -87,8 +87,11 @@ struct alignas(kCacheLineBytes) Resize {
     uint32_t depth = 0;   // of all buckets, or before the present move
     uint32_t target = 0;  // equal to depth, or one more or less
     uint64_t moved = 0;   // pairs of buckets with the target's depth already
-    // Sampled since the last decision.
-    uint64_t looked_at = 0, locks = 0;
+    // The present round: looks, buckets sampled, locks in them, most names released at once.
+    uint32_t looks = 0;
+    uint64_t looked_at = 0, locks = 0, largest = 0;
+    // The largest need of the rounds since the last growth or quiet time.
+    uint64_t peak = 0, rounds = 0;
     uint64_t at = 0;  // next bucket to sample
 };
 
@@ -107,14 +110,16 @@ struct LockManager::Impl {
         DCHECK(bucket.is_held());
         return (name & LockArray::mask_of(bucket.depth())) == array.offset_of(bucket);
     }
-    // Looks at a part of the table, or moves some buckets. No bucket's latch is held.
-    [[gnu::cold, gnu::noinline]] void tend_table(bool crowded);
-    void sample(Resize& resize) const;
+    // Looks at a part of the table, or moves some buckets. No bucket's latch is held. `released`:
+    // names that the caller held until now. `crowded`: it has met an overflow bucket.
+    [[gnu::cold, gnu::noinline]] void tend_table(uint64_t released, bool crowded);
+    void sample(Resize& resize, uint32_t looks) const;
     void choose_size(Resize& resize, bool crowded);
     void move_some(Resize& resize);
     bool split(LockBucket& low, LockBucket& high, uint32_t depth);
     void free_parts(LockBucket* spare);
     bool merge(LockBucket& low, LockBucket& high, uint32_t depth);
+    bool merge_entries(LockBucket& low, LockBucket& high);
 
     // --- lock_table.cc: entries; all under the bucket's latch
     static LockEntry* find(LockBucket& bucket, uint64_t name);
@@ -266,6 +271,8 @@ struct LockManager::Impl {
     LockOptions options;
     LockArray& array;
     Resize resize;
+    // LockOptions::look_every, or less while the table changes its size.
+    std::atomic<uint32_t> look_every{options.look_every};
     std::unique_ptr<std::atomic<LockOwner*>[]> owners;  // by slot
     // Commit note of what others see without a lock on its name; see keep_note().
     std::atomic<uint64_t> unnamed{0};

@@ -67,6 +67,8 @@ struct LockOptions {
     uint32_t buckets_log2 = 16, buckets_min_log2 = 8;
     // Names released between two looks at the table's load; a power of two.
     uint32_t look_every = 2048;
+    // Rounds of eight looks that must find the table too large before it shrinks.
+    uint32_t quiet_rounds = 16;
     uint32_t owners_max = 4096;  // slots
     // Longest wait of one request; per owner in LockOwner::timeout.
     Nanos timeout = kNever;

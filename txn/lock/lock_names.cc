@@ -123,8 +123,8 @@ void LockManager::Impl::finish_release(LockOwner& owner, uint64_t names, uint64_
     owner.waits = 0;
     owner.seen = 0;
     owner.names_unsure = false;
-    if ((before ^ (before + counted)) >= options.look_every) [[unlikely]]
-        tend_table(false);
+    if ((before ^ (before + counted)) >= look_every.load(std::memory_order_relaxed)) [[unlikely]]
+        tend_table(names, false);
     owner.assert_state();
     DCHECK(owner.intents_used == 0 && owner.strong_unlisted == nullptr);
 }

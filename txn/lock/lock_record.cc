@@ -120,8 +120,10 @@ Result<bool> LockManager::Impl::record_slow(LockBucket& b, LockOwner& owner, Int
 }
 
 // The bucket has locks already, perhaps the owner's own.
-inline bool LockManager::Impl::record_in_used(LockBucket& b, LockOwner& owner, Intent& intent,
-                                              LockName name, LockMode mode) {
+[[gnu::always_inline]] inline bool LockManager::Impl::record_in_used(LockBucket& b,
+                                                                     LockOwner& owner,
+                                                                     Intent& intent, LockName name,
+                                                                     LockMode mode) {
     DCHECK(intent.lock != nullptr && has_room(owner));
     const Grant grant = acquire_thin(b, owner.slot, name, mode);
     if (grant == Grant::slow) [[unlikely]]
@@ -159,6 +161,11 @@ Result<bool> LockManager::Impl::record_long(LockManager& self, LockOwner& owner,
     DCHECK(intent->lock == &object && covers(intent->held, intention));
     if (record_covered(*intent, mode)) return true;
     if (intent->left == 0 && escalate(owner, *intent, mode)) return true;
+    if (lock_in_empty(array, owner.slot, name, mode)) [[likely]] {
+        push_name(owner, name);
+        count_record(*intent);
+        return true;
+    }
     LockBucket& b = latch(name.value);
     if (record_in_used(b, owner, *intent, name, mode)) return true;
     return record_slow(b, owner, *intent, name, mode, ask);

@@ -1,11 +1,16 @@
 // lock_resize.cc - the lock table grows and shrinks while transactions run.
 //
 // Concepts   A table that fits its locks stays in the caches: the first touch of a bucket is most
-//            of the time of a lock. The target is one lock for 4 to 16 buckets. Then most buckets
-//            are empty or have one lock, which is the shortest path (lock_thin.h).
-//            Nothing counts the locks. Each look_every released names, or when a bucket overflows,
-//            a thread samples some buckets. After enough samples it decides. A move then goes on
-//            in small batches, one for each of these occasions: bucket i of a table of depth d is
+//            of the time of a lock. With four buckets for each lock few buckets have two locks, so
+//            the shortest path (lock_thin.h) serves nearly all.
+//            Nothing counts the locks. Each look_every released names a thread *looks*: it samples
+//            some buckets, and adds the names that it has just released. A transaction with many
+//            locks is the one that looks more often than others, so its locks are seen too.
+//            The table grows as soon as the looks of one round, or a bucket that overflows, show
+//            less than four buckets for a lock. It shrinks if the largest need of quiet_rounds
+//            rounds left sixteen or more. So a transaction with many locks that comes now and then
+//            keeps the size that it needs, and the table does not change to and fro.
+//            A move goes on in small batches, one for each look: bucket i of a table of depth d is
 //            split into i and i + 2^d, or merged with it.
 //            No bucket changes its place in memory, and the address space stays mapped. So a
 //            bucket's address may be old, but it never points to something else.
@@ -36,9 +41,10 @@
 namespace lockstep::txn {
 namespace {
 
-constexpr uint64_t kSample = 128;     // buckets looked at in one call
-constexpr uint64_t kDecision = 1024;  // and before a decision
-constexpr uint64_t kBatch = 512;      // pairs of buckets moved in one call
+constexpr uint64_t kSample = 128;    // buckets looked at in one look
+constexpr uint32_t kLooks = 8;       // in a round, which ends with a decision
+constexpr uint64_t kBatch = 512;     // pairs of buckets moved in one look
+constexpr uint32_t kMoveFaster = 8;  // times as many looks while the table changes its size
 constexpr uint64_t kBucketsPerLockMin = 4, kBucketsPerLockMax = 16;
 constexpr size_t kPageBytes = 4096;
 
@@ -113,6 +119,9 @@ void hand_out(LockBucket& from, uint64_t bit, Chain& low, Chain& high, LockBucke
     first.add_to(low, high, bit, spare);
 }
 
+// No lock, and no overflow bucket.
+bool is_free(const LockBucket& bucket) { return bucket.is_empty() && bucket.overflow == nullptr; }
+
 uint64_t header_for(const LockBucket& bucket, uint32_t depth, uint64_t note) {
     const uint64_t kept = LockBucket::kUsedMask | LockBucket::kOdd;
     DCHECK(depth > 0 && depth <= LockArray::kDepthMax && note <= kNoteMax);
@@ -170,23 +179,26 @@ bool LockManager::Impl::latch_bucket(LockBucket& bucket) {
     }
 }
 
-void LockManager::Impl::tend_table(bool crowded) {
+void LockManager::Impl::tend_table(uint64_t released, bool crowded) {
     const uint64_t shape = array.shape.load(std::memory_order_relaxed);
     if (crowded && shape == LockArray::shape_of(options.buckets_log2)) return;
     if (options.buckets_min_log2 == options.buckets_log2 || !resize.latch.try_lock()) return;
     if (resize.target == resize.depth) {
-        do sample(resize);
-        while (crowded && resize.looked_at < kDecision);
-        choose_size(resize, crowded);
+        resize.largest = std::max(resize.largest, released);
+        sample(resize, crowded ? kLooks : 1);
+        if (resize.looks >= kLooks) choose_size(resize, crowded);
     }
     if (resize.target != resize.depth) move_some(resize);
     resize.latch.unlock();
 }
 
-void LockManager::Impl::sample(Resize& r) const {
+void LockManager::Impl::sample(Resize& r, uint32_t looks) const {
     const uint64_t buckets = uint64_t{1} << r.depth;
     DCHECK(r.latch.is_held() && r.depth == r.target);
-    for (uint64_t i = 0; i < std::min(kSample, buckets); ++i, ++r.at) {
+    // What was seen before a bucket overflowed counts no more.
+    if (looks == kLooks) r.looked_at = r.locks = 0;
+    r.looks += looks;
+    for (uint64_t i = 0; i < std::min(looks * kSample, buckets); ++i, ++r.at) {
         const uint64_t h = array.buckets[r.at % buckets].head();
         r.locks += static_cast<uint64_t>(std::popcount(h & LockBucket::kUsedMask));
         ++r.looked_at;
@@ -194,17 +206,29 @@ void LockManager::Impl::sample(Resize& r) const {
 }
 
 void LockManager::Impl::choose_size(Resize& r, bool crowded) {
-    DCHECK(r.latch.is_held() && r.depth == r.target && r.moved == 0);
-    const bool sparse = r.looked_at >= kDecision / 4 && r.locks * 64 < r.looked_at;
-    if (r.looked_at < kDecision && !sparse) return;
-    if (r.locks * kBucketsPerLockMin > r.looked_at && r.depth < options.buckets_log2) {
+    const uint64_t buckets = uint64_t{1} << r.depth;
+    DCHECK(r.latch.is_held() && r.depth == r.target && r.moved == 0 && r.looked_at > 0);
+    // Where a bucket has overflowed, the caller's locks are in the table yet.
+    const uint64_t need = r.locks * buckets / r.looked_at + (crowded ? 0 : r.largest);
+    r.looks = 0;
+    r.looked_at = r.locks = r.largest = 0;
+    r.peak = std::max(r.peak, need);
+    r.rounds += !crowded;
+    if (need * kBucketsPerLockMin > buckets && r.depth < options.buckets_log2) {
         ++r.target;
-    } else if (r.locks * kBucketsPerLockMax < r.looked_at && !crowded &&
-               r.depth > options.buckets_min_log2) {
-        --r.target;
+        r.peak = need;
+        r.rounds = 0;
+    } else if (r.rounds >= options.quiet_rounds && !crowded) {
+        if (r.peak * kBucketsPerLockMax <= buckets && r.depth > options.buckets_min_log2) {
+            --r.target;  // the next round may go on with the same peak
+        } else {
+            r.peak = r.rounds = 0;
+        }
     }
-    r.looked_at = r.locks = 0;
     DCHECK(r.target >= options.buckets_min_log2 && r.target <= options.buckets_log2);
+    look_every.store(
+        r.target == r.depth ? options.look_every : std::max(options.look_every / kMoveFaster, 1u),
+        std::memory_order_relaxed);
 }
 
 void LockManager::Impl::move_some(Resize& r) {
@@ -225,6 +249,7 @@ void LockManager::Impl::move_some(Resize& r) {
         madvise(array.buckets + pairs, bytes, MADV_DONTNEED);  // LT-3
     r.depth = r.target;
     r.moved = 0;
+    look_every.store(options.look_every, std::memory_order_relaxed);
 }
 
 // `depth`: the new one of both.
@@ -232,10 +257,12 @@ bool LockManager::Impl::split(LockBucket& low, LockBucket& high, uint32_t depth)
     CHECK(latch_bucket(low));
     SIM_POINT();
     DCHECK(low.depth() + 1 == depth && high.head() == 0 && high.overflow == nullptr);  // LT-3
-    Chain stay(low), leave(high);
-    LockBucket* spare = nullptr;
-    hand_out(low, array.offset_of(high) - array.offset_of(low), stay, leave, spare);
-    free_parts(spare);
+    if (!is_free(low)) {
+        Chain stay(low), leave(high);
+        LockBucket* spare = nullptr;
+        hand_out(low, array.offset_of(high) - array.offset_of(low), stay, leave, spare);
+        free_parts(spare);
+    }
     DCHECK(entries_of(high) == 0 || high.depth() == 0);
     const uint64_t note = MUTANT(split_forgets_note) ? 0 : low.note();
     high.header.store(header_for(high, depth, note), std::memory_order_release);
@@ -250,26 +277,30 @@ bool LockManager::Impl::merge(LockBucket& low, LockBucket& high, uint32_t depth)
     CHECK(latch_bucket(high));
     SIM_POINT();
     DCHECK(low.depth() == depth + 1 && high.depth() == depth + 1);
-    const size_t room = (parts_of(low) + parts_of(high) - 1) * LockBucket::kEntries;
-    LockBucket* spare = nullptr;
-    if (entries_of(low) + entries_of(high) > room) spare = partitions[0].overflows.get();
     DCHECK(array.offset_of(low) < array.offset_of(high));  // LK-4
-    const bool fits = spare != nullptr || entries_of(low) + entries_of(high) <= room;
-    if (fits) {
-        const uint64_t note = std::max(low.note(), high.note());
-        Chain both(low);
-        hand_out(low, 0, both, both, spare);
-        hand_out(high, 0, both, both, spare);
-        low.raise_note(note);
-        DCHECK(high.is_empty() && high.overflow == nullptr);  // LT-3
-    }
-    free_parts(spare);
+    const uint64_t note = std::max(low.note(), high.note());
+    const bool fits = is_free(high) || merge_entries(low, high);
+    DCHECK(!fits || is_free(high));  // LT-3
     if (fits) high.unlatch(0);
     else high.unlatch();
     SIM_POINT();
-    if (fits) low.unlatch(header_for(low, depth, low.note()));
+    if (fits) low.unlatch(header_for(low, depth, note));
     else low.unlatch();
     return fits;
+}
+
+// All entries go to `low`. False: no memory for an overflow bucket, and nothing is done.
+bool LockManager::Impl::merge_entries(LockBucket& low, LockBucket& high) {
+    const size_t entries = entries_of(low) + entries_of(high);
+    const size_t room = (parts_of(low) + parts_of(high) - 1) * LockBucket::kEntries;
+    LockBucket* spare = entries > room ? partitions[0].overflows.get() : nullptr;
+    if (entries > room && spare == nullptr) return false;
+    Chain both(low);
+    hand_out(low, 0, both, both, spare);
+    hand_out(high, 0, both, both, spare);
+    free_parts(spare);
+    DCHECK(entries_of(low) == entries);
+    return true;
 }
 
 void LockManager::Impl::free_parts(LockBucket* spare) {

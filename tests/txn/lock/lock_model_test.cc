@@ -79,6 +79,7 @@ public:
           locks_({.buckets_log2 = shape.resizes ? 10u : 4u,
                   .buckets_min_log2 = shape.resizes ? 1u : 4u,
                   .look_every = shape.resizes ? 2u : 8u,
+                  .quiet_rounds = shape.resizes ? 1u : 16u,
                   .owners_max = shape.threads,
                   .timeout = shape.timeout,
                   .escalate_at = shape.escalate_at,
