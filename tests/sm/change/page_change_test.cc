@@ -330,12 +330,13 @@ TEST(PageChangeImageLsn, FirstPartAboveAnImageLsnBringsThePage) {
     constexpr uint64_t kImageLsns = 60;
     std::vector<uint64_t> image_lsns;
     Lsn from;
-    std::atomic<uint64_t> taken{0}, changes{0};
+    std::atomic<uint64_t> changes{0};
+    std::atomic<bool> all_taken{false};
     rig.run([&] { from = rig.engine.log->tail(); });
     std::vector<std::function<void()>> fns;
     for (int t = 0; t < 3; ++t)
         fns.push_back([&] {
-            for (int i = 0; i < 1000 || taken.load() < kImageLsns; ++i) {
+            for (int i = 0; i < 1000 || !all_taken.load(); ++i) {
                 auto r = rig.engine.space->prepare(1);
                 ASSERT_TRUE(r);
                 ChangePart part = r->part();
@@ -348,7 +349,7 @@ TEST(PageChangeImageLsn, FirstPartAboveAnImageLsnBringsThePage) {
         });
     fns.push_back([&] {
         Rng rng(seed);
-        while (taken.fetch_add(1) < kImageLsns) {
+        for (uint64_t n = 0; n < kImageLsns; ++n) {
             rig.engine.image_lsn.store(kLsnMax.value);
             const uint64_t h = rig.engine.log->tail().value;
             rig.engine.image_lsn.store(h);
@@ -357,6 +358,7 @@ TEST(PageChangeImageLsn, FirstPartAboveAnImageLsnBringsThePage) {
             const uint64_t until = changes.load() + 1 + rng.below(20);
             while (changes.load() < until) threads::yield();
         }
+        all_taken.store(true);
     });
     rig.run_all(std::move(fns));
     rig.run([&] {

@@ -23,7 +23,7 @@ ErrorCode code_of(const Result<T>& r) {
 
 // A coroutine of the application that runs by itself; its frame goes at its end.
 struct Detached {
-    struct promise_type {
+    struct promise_type {  // NOLINT(readability-identifier-naming): the language's name
         Detached get_return_object() { return {}; }
         std::suspend_never initial_suspend() noexcept { return {}; }
         std::suspend_never final_suspend() noexcept { return {}; }
