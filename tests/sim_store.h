@@ -54,8 +54,8 @@ public:
     ManualClock& clock() { return clock_; }
     const std::string& errors() const { return errors_; }  // errors that the store reported
 
-    Result<void> open() {
-        auto opened = Store::open("/store", options_);
+    Result<void> open(std::string_view directory = "/store") {
+        auto opened = Store::open(directory, options_);
         if (!opened) return std::unexpected(opened.error());
         store_.emplace(std::move(*opened));
         return {};

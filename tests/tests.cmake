@@ -65,7 +65,7 @@ endif()
 
 # The sub-commands of lockstep that copy, save and rewrite stores.
 if(TARGET lockstep AND NOT LOCKSTEP_SANITIZE)
-    foreach(name load salvage compact)
+    foreach(name load salvage compact backup)
         add_test(NAME cli_${name} COMMAND Python3::Interpreter
             ${CMAKE_SOURCE_DIR}/tests/tools/${name}_test.py $<TARGET_FILE:lockstep>)
         set_tests_properties(cli_${name} PROPERTIES LABELS script TIMEOUT 300)
@@ -184,6 +184,11 @@ if(TARGET sm_public_calls_test)
         ${CMAKE_SOURCE_DIR}/tests/sm/store/public_calls_waits.cc)
     target_compile_definitions(sm_public_calls_test PRIVATE
         SM_README="${CMAKE_SOURCE_DIR}/sm/README.md")
+endif()
+
+# The tables of offsets.
+if(TARGET sm_format_test)
+    target_compile_definitions(sm_format_test PRIVATE SM_FORMAT="${CMAKE_SOURCE_DIR}/sm/FORMAT.md")
 endif()
 
 # A file system of its own, served by a child process.

@@ -32,15 +32,17 @@ LAYERS = [
     ["sm/include"],
     ["sm/buffer"],
     ["sm/core"],
+    ["sm/version"],
     ["sm/change"],
     ["sm/space"],
     ["sm/btree", "sm/heap"],
     ["sm/recovery"],
+    ["sm/backup"],
     ["sm/store"],
     ["tpcc"],
     ["tools"],
     ["tools/cli/live", "tools/cli/rows"],
-    ["tools/cli/load", "tools/cli/pages"],
+    ["tools/cli/backup", "tools/cli/load", "tools/cli/pages"],
     ["tests"],
 ]
 RANK = {folder: rank for rank, folders in enumerate(LAYERS) for folder in folders}

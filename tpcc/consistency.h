@@ -14,7 +14,11 @@ struct ConsistencyReport {
     bool ok() const;
 };
 
-// One pass over each table, within one read-only transaction. Blocks the calling kernel thread.
-Result<ConsistencyReport> check_consistency(Database& db);
+// One pass over each table, within one read-only transaction. At isolation snapshot other
+// transactions may run meanwhile; else the whole tables are locked for them. Blocks a foreign
+// kernel thread; a user thread lets others run now and then. Errors: those of reading, and
+// snapshot_too_old if others change more than Options::version_bytes meanwhile.
+Result<ConsistencyReport> check_consistency(Database& db,
+                                            Isolation isolation = Isolation::serializable);
 
 }  // namespace lockstep::tpcc

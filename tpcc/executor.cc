@@ -82,6 +82,7 @@ Result<Outcome> Executor::execute(const Input& input, DeliveryOutput* delivered,
     options.durability = settings_.durability;
     options.operations = operations_of(input);
     options.read_only = type == TxnType::order_status || type == TxnType::stock_level;
+    if (options.read_only && settings_.snapshot_reads) options.isolation = Isolation::snapshot;
     for (uint32_t attempt = 0;; ++attempt) {
         Txn txn = TRY(db_.store->begin(options));
         Trace trace;

@@ -21,6 +21,8 @@ inline TxnType type_of(const Input& input) { return static_cast<TxnType>(input.i
 
 struct ExecutorSettings {
     Isolation isolation = Isolation::serializable;
+    // Order-Status and Stock-Level are snapshot transactions.
+    bool snapshot_reads = false;
     Durability durability = Durability::lazy;
     uint32_t retries_max = 1000;
     // Each durable commit is written here as a line (ack.h); -1 = no.

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
@@ -112,9 +113,17 @@ Result<void> run_and_print(Database& db, const Settings& settings, Interrupt& in
         if (interrupt.take()) interrupted = true;
         return !interrupted;
     };
+    OnlineAudit audit(db, settings.audit_every, [](const OnlineCheck& check) {
+        show_line("");
+        print_online_check(check);
+    });
+    if (settings.audit_every != 0) audit.start();
     auto run = run_terminals(db, settings.run, progress);
     show_line("");
+    const Result<void> audited = settings.audit_every != 0 ? audit.stop() : Result<void>();
     if (!run) return std::unexpected(run.error());
+    TRY(audited);
+    results.online_checks = audit.checks();
     results.run = std::move(*run);
     results.after = db.store->stats();
     results.steps = db.store->steps_stats() - loaded;
@@ -188,7 +197,9 @@ Result<int> work(Store& store, const Settings& settings, const Directory& direct
         TRY(run_and_print(db, settings, interrupt, results, interrupted));
     const bool sound = TRY(check_and_print(db, settings, directory, interrupt, results));
     const int written = TRY(write_outputs(settings, results));
-    if (!sound) return kExitBroken;
+    const bool sound_online = std::ranges::all_of(
+        results.online_checks, [](const OnlineCheck& check) { return check.report.ok(); });
+    if (!sound || !sound_online) return kExitBroken;
     return interrupted ? kExitInterrupted : written;
 }
 

@@ -86,6 +86,7 @@ Json settings_json(const Results& r) {
             {"calls", s.calls_name},
             {"durability", s.durability_name},
             {"isolation", s.isolation_name},
+            {"reads", s.reads_name},
             {"steps", s.steps_name},
             {"lock_policy", s.lock_policy_name},
             {"lock_bypass_max", s.lock_bypass_max},
@@ -193,6 +194,12 @@ Json all_json(const Results& r) {
     j["conditions"] = conditions_json(r.consistency);
     j["index_faults"] = r.consistency.index_faults;
     j["check_s"] = seconds(r.consistency.nanos);
+    for (const OnlineCheck& check : r.online_checks)
+        j["online_checks"].push_back({{"began_s", seconds(check.began)},
+                                      {"check_s", seconds(check.report.nanos)},
+                                      {"rows", check.report.rows},
+                                      {"conditions", conditions_json(check.report)},
+                                      {"index_faults", check.report.index_faults}});
     return j;
 }
 
@@ -256,6 +263,18 @@ const char* python_with_matplotlib() {
     return "python3";  // plot.py then reports what is missing
 }
 
+void print_faults(const ConsistencyReport& report, bool all) {
+    for (const Condition& c : report.conditions) {
+        if (!all && c.ok()) continue;
+        fmt::print("  {:>2}  {}  {}\n", c.id, c.ok() ? "holds " : "BROKEN", condition_text(c.id));
+        for (const std::string& fault : c.faults) fmt::print("          {}\n", fault);
+        if (c.violations > c.faults.size())
+            fmt::print("          ... {} violations in all\n", c.violations);
+    }
+    for (const std::string& fault : report.index_faults) fmt::print("      BROKEN  {}\n", fault);
+    std::fflush(stdout);
+}
+
 }  // namespace
 
 void print_run(const Results& r) {
@@ -303,14 +322,16 @@ void print_run(const Results& r) {
 void print_consistency(const ConsistencyReport& report) {
     fmt::print("\nConsistency conditions (clause 3.3.2), {} rows in {:.2f} s\n", report.rows,
                seconds(report.nanos));
-    for (const Condition& c : report.conditions) {
-        fmt::print("  {:>2}  {}  {}\n", c.id, c.ok() ? "holds " : "BROKEN", condition_text(c.id));
-        for (const std::string& fault : c.faults) fmt::print("          {}\n", fault);
-        if (c.violations > c.faults.size())
-            fmt::print("          ... {} violations in all\n", c.violations);
-    }
-    for (const std::string& fault : report.index_faults) fmt::print("      BROKEN  {}\n", fault);
-    std::fflush(stdout);
+    print_faults(report, true);
+}
+
+void print_online_check(const OnlineCheck& check) {
+    const auto broken =
+        std::ranges::count_if(check.report.conditions, [](const Condition& c) { return !c.ok(); });
+    fmt::print("at {:.1f} s: {} of {} conditions hold in a snapshot; {} rows in {:.2f} s\n",
+               seconds(check.began), kConditions - static_cast<uint32_t>(broken), kConditions,
+               check.report.rows, seconds(check.report.nanos));
+    print_faults(check.report, false);
 }
 
 Result<void> write_json(const Results& results, const std::string& file) {

@@ -1,7 +1,7 @@
 // report.h - results for people (text), for scripts (JSON) and as a picture.
 #pragma once
 
-#include "tpcc/consistency.h"
+#include "tpcc/online_audit.h"
 #include "tpcc/settings.h"
 
 namespace lockstep::tpcc {
@@ -16,10 +16,13 @@ struct Results {
     StoreStats before, after;        // around the run, warm-up included
     StepsStats steps;                // of the run, warm-up included
     ConsistencyReport consistency;
+    std::vector<OnlineCheck> online_checks;  // while the terminals ran
 };
 
 void print_run(const Results& results);
 void print_consistency(const ConsistencyReport& report);
+// One line, and the faults if there are any.
+void print_online_check(const OnlineCheck& check);
 Result<void> write_json(const Results& results, const std::string& file);
 // Draws with tpcc/plot.py and matplotlib. On failure: false, and a message on stderr.
 bool draw_picture(const Results& results, const std::string& file);

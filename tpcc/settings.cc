@@ -30,6 +30,7 @@ const Names<Mix> kMixes = {{"mix", Mix::full},
 const Names<Isolation> kIsolations = {{"serializable", Isolation::serializable},
                                       {"repeatable-read", Isolation::repeatable_read},
                                       {"read-committed", Isolation::read_committed}};
+const Names<bool> kReads = {{"locks", false}, {"snapshot", true}};
 const Names<Durability> kDurabilities = {{"lazy", Durability::lazy},
                                          {"durable", Durability::durable}};
 const Names<IoMethod> kIoMethods = {
@@ -75,7 +76,7 @@ uint64_t rounded_up(uint64_t bytes, uint64_t unit) { return (bytes + unit - 1) /
 struct RawArguments {
     std::string pool, log, metrics;
     uint32_t warehouses = 4;
-    double duration = 30, warmup = 3;
+    double duration = 30, warmup = 3, audit_every = 0;
     bool check_only = false;
 };
 
@@ -157,6 +158,16 @@ void add_run_options(CLI::App& app, Settings& s, RawArguments& raw) {
         ->capture_default_str();
     app.add_option("--isolation", s.isolation_name, "Isolation level of all transactions")
         ->check(one_of(kIsolations))
+        ->capture_default_str();
+    app.add_option("--reads", s.reads_name,
+                   "How Order-Status and Stock-Level read: with locks, at --isolation, or in a "
+                   "snapshot")
+        ->check(one_of(kReads))
+        ->capture_default_str();
+    app.add_option("--audit-every", raw.audit_every,
+                   "Check the consistency conditions every so many seconds on a snapshot while the "
+                   "terminals run; 0 = only at the end")
+        ->check(CLI::Range(0.0, 1e6))
         ->capture_default_str();
     app.add_option("--lock-policy", s.lock_policy_name, "Order of waiters for a contended lock")
         ->check(one_of(kLockPolicies))
@@ -251,6 +262,8 @@ void convert(Settings& s, const RawArguments& raw, bool warehouses_given, bool w
                        : static_cast<Nanos>(raw.warmup * static_cast<double>(kSecond));
     s.run.executor.durability = kDurabilities.at(s.durability_name);
     s.run.executor.isolation = kIsolations.at(s.isolation_name);
+    s.run.executor.snapshot_reads = kReads.at(s.reads_name);
+    s.audit_every = static_cast<Nanos>(raw.audit_every * static_cast<double>(kSecond));
     s.run.keep_delivery_results = !s.delivery_file.empty();
 }
 
@@ -295,6 +308,8 @@ Options Settings::store_options(uint32_t warehouses_now, uint64_t existing_bytes
         options.log_segment_bytes /= 2;
     options.log_ring_bytes =
         std::min(options.log_ring_bytes, std::bit_floor(options.log_bytes / 4));
+    // A check reads for long while the terminals change records.
+    if (audit_every != 0) options.version_bytes = kGigabyte;
     options.transactions_max = std::max<uint32_t>(options.transactions_max, 1024);
     options.io = kIoMethods.at(io_name);
     // Threads of terminals, and those that serve deliveries.

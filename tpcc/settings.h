@@ -24,13 +24,14 @@ struct Settings {
     std::string mix_name = "mix", durability_name = "lazy", isolation_name = "serializable",
                 io_name = "automatic", steps_name = "off", ctx_points_name = "manual",
                 team_policy_name = "last-leaver", team_gate_name = "t-gated",
-                lock_policy_name = "fifo", calls_name = "many";
+                lock_policy_name = "fifo", calls_name = "many", reads_name = "locks";
     uint32_t lock_bypass_max = LockStageOptions{}.bypass_max;
     StepsOptions steps;
     uint64_t pool_bytes = 0, log_bytes = 0;  // 0: sized to the data
     std::string dump_directory, json_file, picture_file, ack_check_file, delivery_file;
     std::optional<MetricsAddress> metrics;  // none: metrics are not served
     bool control = false;                   // Options::control
+    Nanos audit_every = 0;                  // 0: only at the end
     RunSettings run;
 
     // Store options for `warehouses_now` warehouses, or for `existing_bytes` of an existing

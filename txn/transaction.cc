@@ -2,6 +2,7 @@
 #include "txn/transaction.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "txn/transaction_impl.h"
 
@@ -25,6 +26,7 @@ TransactionTable::~TransactionTable() {
     for (uint32_t slot = 0; slot < std::min(used, impl_->slots); ++slot) {
         LockOwner& owner = impl_->at(slot).locks;
         impl_->abandoned ? impl_->locks.forget_owner(owner) : impl_->locks.remove_owner(owner);
+        Outcome::drop(impl_->at(slot).outcome);  // of one that was abandoned
     }
 }
 
@@ -84,7 +86,7 @@ Result<Transaction*> TransactionTable::begin(const TxnOptions& options) {
 }
 
 void TransactionTable::Impl::prepare(Transaction& txn, TxnShard& shard, const TxnOptions& options) {
-    DCHECK(options.isolation <= Isolation::read_committed);
+    DCHECK(options.isolation <= Isolation::snapshot);
     DCHECK(options.durability <= Durability::lazy && threads::current() != nullptr);
     DCHECK(txn.locks.locks_held == 0 && txn.locks.waiting.load() == nullptr);  // TX-2
     DCHECK(txn.first_lsn.load(std::memory_order_relaxed) == 0 && txn.undo.bytes == 0);
@@ -96,7 +98,7 @@ void TransactionTable::Impl::prepare(Transaction& txn, TxnShard& shard, const Tx
     std::atomic_ref(txn.state).store(TxnState::active, std::memory_order_release);
     txn.isolation = options.isolation;
     txn.durability = options.durability;
-    txn.read_only = options.read_only;
+    txn.read_only = options.read_only || options.isolation == Isolation::snapshot;
     txn.heed = Heed::nothing;
     txn.thread = threads::current();
     txn.thread_id = txn.thread->id;
@@ -243,6 +245,8 @@ void TransactionTable::Impl::recycle_slot(Transaction& txn) {
     DCHECK(txn.undo.bytes == 0);
     DCHECK(txn.first_lsn.load(std::memory_order_relaxed) == 0 || log.failed());
     TxnShard& shard = shards[txn.shard];
+    if (txn.outcome != nullptr) [[unlikely]]
+        Outcome::drop(std::exchange(txn.outcome, nullptr));
     note(txn.state, TxnState::free);
     put_free(shard, txn.slot);
     bool closing;

@@ -28,6 +28,7 @@
 #include "threads/base/mutants.h"
 #include "txn/lock/lock_manager.h"
 #include "txn/log/log.h"
+#include "txn/outcome.h"
 
 namespace lockstep::txn {
 
@@ -68,9 +69,14 @@ struct Transaction {
     Nanos began = 0;         // time of the worker's turn that began it
     Lsn undo_next{};         // while aborting
     uint32_t savepoints = 0;
-    uint64_t ended_number = 0;  // of the error, if it was ended from outside
+    // For those that meet its changes later, or null. Written by threads of its worker.
+    Outcome* outcome = nullptr;
     // For the layer above, see kUpperBytes.
     alignas(kUpperAlign) std::byte upper[kUpperBytes]{};
+    // --- Of a few transactions.
+    // A snapshot transaction sees what was committed below this place in the log; see begin().
+    Lsn sees{};
+    uint64_t ended_number = 0;  // of the error, if it was ended from outside
 
     // Nothing but a rollback is possible any more.
     bool must_abort() const { return heed > Heed::log_scarce; }

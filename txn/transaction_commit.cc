@@ -22,6 +22,9 @@ namespace lockstep::txn {
 Lsn TransactionTable::Impl::append_last(Transaction& txn, TxnLogKind kind, TxnState state) {
     assert_state(txn);
     DCHECK(txn.last_lsn != kLsnNone);  // it wrote
+    const bool commits = kind == TxnLogKind::commit;
+    if (commits && txn.outcome != nullptr) [[unlikely]]
+        txn.outcome->begin_commit(log.tail());  // OC-1
     const LogSpace space = log.reserve(kEndBytes);
     DCHECK(space.lsn > txn.last_lsn);
     DCHECK(txn.state == TxnState::active || txn.state == TxnState::aborting);
@@ -35,6 +38,8 @@ Lsn TransactionTable::Impl::append_last(Transaction& txn, TxnLogKind kind, TxnSt
     header->object = log.durable_stamp(space.lsn);
     note(txn.state, state);
     txn.first_lsn.store(0, std::memory_order_release);
+    if (commits && txn.outcome != nullptr) [[unlikely]]
+        txn.outcome->commit(space.lsn);
     log.publish(space);
     return space.lsn + space.bytes;
 }
@@ -82,6 +87,9 @@ Result<Lsn> TransactionTable::commit(Transaction& txn) {
     DCHECK(txn.state == TxnState::committed);
     if (end == kLsnNone && durable) must_be_durable = table.release_locks_of_reader(*this, txn);
     else table.release_locks_and_undo(txn, end);
+    // A snapshot locked nothing: it may have read from every commit below its place.
+    if (txn.isolation == Isolation::snapshot && durable) [[unlikely]]
+        must_be_durable = std::min(txn.sees, newest_commit());
     DCHECK(must_be_durable <= table.log.tail());
     Result<void> outcome{};
     if (durable && must_be_durable != kLsnNone && !MUTANT(commit_does_not_wait))
@@ -102,6 +110,8 @@ void TransactionTable::finish_undone(Transaction& txn, bool undone) {
     DCHECK(undone || table.log.failed());
     if (undone && txn.first_lsn.load(std::memory_order_relaxed) != 0)
         table.append_last(txn, TxnLogKind::end, TxnState::aborting);
+    if (txn.outcome != nullptr) [[unlikely]]
+        txn.outcome->abort();  // its pages are as before
     table.release_locks_and_undo(txn, kLsnNone);
     note(txn.state, TxnState::undone);
 }

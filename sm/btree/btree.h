@@ -34,11 +34,14 @@
 #include <span>
 #include <string>
 
+#include <lockstep/function_ref.h>
 #include "sm/buffer/buffer_pool.h"
 #include "sm/core/env.h"
 #include "sm/core/record.h"
 #include "sm/core/structure_report.h"
 #include "sm/space/space_map.h"
+#include "sm/version/object_history.h"
+#include "sm/version/record_state.h"
 
 namespace lockstep::sm {
 
@@ -68,6 +71,8 @@ public:
     ObjectId id() const { return id_; }
     PageId root() const { return root_; }
     txn::ObjectLock& lock() { return lock_; }
+    ObjectHistory& history() { return history_; }
+    const ObjectHistory& history() const { return history_; }
     // Its pages may belong to another object now, so the ghost cleaner skips it.
     bool destroyed() const { return destroyed_; }
 
@@ -124,6 +129,9 @@ public:
     // Frees the overflow chain `chain` that begins at `first`, unless the record of `key` refers to
     // it or is locked. False: locked, try again later.
     Result<bool> clean_chain(Slice key, PageId first, uint64_t chain);
+
+    // The record of `key` as its leaf has it, with the leaf latched; for versions.
+    Result<void> see_record(Slice key, FunctionRef<void(const RecordState& state)> see);
 
     using Report = StructureReport;
     // Checks every invariant; the tree must be quiet.
@@ -254,12 +262,19 @@ private:
                stats_.uncached.load(std::memory_order_relaxed) != Stats::Uncached::nothing &&
                !has_places(txn);
     }
+    // btree_snapshot.cc
+    [[gnu::noinline]] Result<bool> fetch_snapshot(txn::Transaction& txn, Slice key, Access access,
+                                                  ValueOut& out);
+    Result<bool> read_snapshot(txn::Transaction& txn, const Snapshot& snapshot,
+                               const SearchKey& key, ValueOut& out);
     // Variables live at a CTX point lie on the stack. A fetch without points has a frame of its
     // own, so it does not pay for them.
     [[gnu::noinline]] Result<bool> fetch_alone(txn::Transaction& txn, Slice key, Access access,
                                                ValueOut& out);
     [[gnu::noinline]] Result<bool> fetch_in_team(txn::Transaction& txn, Slice key, Access access,
                                                  ValueOut& out);
+    [[gnu::noinline]] Result<bool> fetch_specially(txn::Transaction& txn, Slice key, Access access,
+                                                   ValueOut& out);
     [[gnu::noinline]] Result<bool> fetch_committed(txn::Transaction& txn, Slice key, ValueOut& out);
     [[gnu::cold, gnu::noinline]] Result<bool> fetch_briefly_locked(txn::Transaction& txn,
                                                                    const SearchKey& key,
@@ -287,6 +302,7 @@ private:
     std::atomic<Upkeep*> upkeep_{nullptr};
     txn::ObjectLock lock_;
     bool destroyed_ = false;  // under the ghost cleaner's turn
+    ObjectHistory history_;
     Stats stats_;
     std::atomic<uint32_t> leaves_freed_{0};
 };

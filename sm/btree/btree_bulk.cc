@@ -323,6 +323,8 @@ Result<void> BTree::bulk_load(txn::Transaction& txn,
         if (!TRY(load_all(env_, *this, txn, loader, next))) return {};
         // Before the link: a rollback empties the tree first, then lists what it left.
         TRY(listed.end(txn));
+        // Before it can be seen. The tree has no record, not even a ghost, so no snapshot sees one.
+        TRY(history_.loaded_by(txn));
         return loader.link_root(txn);
     };
     Result<void> done = load();

@@ -35,6 +35,8 @@ BTreeCursor::BTreeCursor(BTree& tree, txn::Transaction& txn, Slice low, Slice hi
       access_(access) {
     static_assert(sizeof inline_value_ >= kInlineMax);
     mode_ = mode_of(access);
+    if (txn.isolation == Isolation::snapshot)
+        snapshot_scan_ = std::make_unique<SnapshotScan>(tree, *local_of(txn).snapshot, low, high);
     if (txn.isolation == Isolation::serializable) {
         local_of(txn).gap_reader = txn.id;
         mode_ = mode_ | LockMode::gap_read;
@@ -421,14 +423,28 @@ Result<BTreeCursor::Step> BTreeCursor::backward(unsigned tries) {
     return true;
 }
 
+// The cursor itself never stands anywhere, so its short path does not apply.
+Result<bool> BTreeCursor::move_snapshot(Result<bool> moved) {
+    DCHECK(!positioned_);
+    if (!moved || !*moved) return moved;
+    const Slice key = snapshot_scan_->key();
+    DCHECK(key.size() <= kKeyBytesMax && access_ == Access::read);
+    copy_bytes(keys_[now_], key);
+    key_bytes_ = static_cast<uint16_t>(key.size());
+    value_ = snapshot_scan_->value();
+    return true;
+}
+
 Result<bool> BTreeCursor::next() {
     assert_state();
     if (TRY(step_inside())) [[likely]]
         return true;
+    if (snapshot_scan_) return move_snapshot(snapshot_scan_->next());
     return move<&BTreeCursor::forward>();
 }
 Result<bool> BTreeCursor::prev() {
     assert_state();
+    if (snapshot_scan_) return move_snapshot(snapshot_scan_->prev());
     return move<&BTreeCursor::backward>();
 }
 

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "sm/btree/btree.h"
+#include "sm/btree/btree_snapshot.h"
 
 namespace lockstep::sm {
 
@@ -74,6 +75,8 @@ private:
     [[gnu::cold, gnu::noinline]] Result<Step> try_again(unsigned tries) const;
     template <Result<Step> (BTreeCursor::*step)(unsigned)>
     Result<bool> move();
+    // A step of snapshot_scan_ was made: its record becomes the current one.
+    [[gnu::noinline]] Result<bool> move_snapshot(Result<bool> moved);
     template <Result<Step> (BTreeCursor::*step)(unsigned)>
     [[gnu::noinline]] Result<bool> move_over_ghosts();
     [[gnu::noinline]] void leave_record();
@@ -95,7 +98,8 @@ private:
     BTree& tree_;
     txn::Transaction& txn_;
     std::string low_, high_, large_value_, last_record_;
-    Slice value_;  // in inline_value_ or large_value_
+    std::unique_ptr<SnapshotScan> snapshot_scan_;  // of a snapshot transaction
+    Slice value_;                                  // in inline_value_ or large_value_
     // First eight bytes of high_ as a number, zeros behind its end.
     uint64_t high_head_ = 0;
     bool bounded_ = false;

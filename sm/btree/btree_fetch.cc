@@ -22,23 +22,6 @@ using namespace node;
 
 namespace {
 
-inline void copy_out(Slice value, ValueOut& out) {
-    DCHECK(out.fixed == nullptr || out.text == nullptr);
-    out.bytes = value.size();
-    if (out.fixed) copy_bytes(reinterpret_cast<char*>(out.fixed), value.substr(0, out.capacity));
-    else if (out.text) out.text->assign(value);
-}
-
-[[gnu::cold, gnu::noinline]] Result<void> copy_overflow(BufferPool& pool, ObjectId object,
-                                                        const OverflowRef& ref, ValueOut& out) {
-    out.bytes = ref.bytes;
-    if (out.fixed)
-        return read_overflow(pool, object, ref, 0, reinterpret_cast<char*>(out.fixed),
-                             std::min<size_t>(out.capacity, ref.bytes));
-    if (!out.text) return {};
-    return read_overflow(pool, object, ref, *out.text);
-}
-
 // Bytes of a record that are fetched: most have fewer.
 constexpr size_t kRecordAhead = 192;
 
@@ -51,11 +34,12 @@ inline void prefetch_record(const BTree::Position& pos, size_t bytes) {
         prefetch_line(at + line);
 }
 
-// Special cases: no lock to be kept, or an invalid key.
+// Special cases: a snapshot, no lock to be kept, or an invalid key.
 inline bool is_special(const txn::Transaction& txn, Slice key, Access access) {
     return key.size() > kKeyBytesMax ||
-           (access == Access::read &&
-            (txn.isolation == txn::Isolation::read_committed || MUTANT(fetch_unlocked)));
+           (txn.isolation >= txn::Isolation::read_committed &&
+            (access == Access::read || txn.isolation == txn::Isolation::snapshot)) ||
+           (access == Access::read && MUTANT(fetch_unlocked));
 }
 
 // The key's lock is held, so the record cannot change; its page can. `located`: pos has a look at
@@ -86,7 +70,7 @@ inline Result<bool> read_record(BTree& tree, BufferPool& pool, txn::Transaction&
             const OverflowRef ref = overflow_ref(value(page, pos.slot));
             if (!pos.valid()) continue;
             hold.release();
-            TRY(copy_overflow(pool, tree.id(), ref, out));
+            TRY(read_overflow(pool, tree.id(), ref, out));
             return true;
         }
         copy_out(value(page, pos.slot), out);
@@ -129,6 +113,12 @@ inline Result<bool> BTree::lock_in_team(txn::Transaction& txn, const SearchKey& 
     if (!uncached) return located;
     CTX(record);
     return revalidate(key, pos);
+}
+
+Result<bool> BTree::fetch_specially(txn::Transaction& txn, Slice key, Access access,
+                                    ValueOut& out) {
+    return txn.isolation == txn::Isolation::snapshot ? fetch_snapshot(txn, key, access, out)
+                                                     : fetch_committed(txn, key, out);
 }
 
 // A read at read_committed, without a lock on the key (LM-9). The look at the lock table comes
@@ -179,7 +169,7 @@ Result<bool> BTree::fetch_briefly_locked(txn::Transaction& txn, const SearchKey&
 
 Result<bool> BTree::fetch_alone(txn::Transaction& txn, Slice key, Access access, ValueOut& out) {
     if (is_special(txn, key, access)) [[unlikely]]
-        return fetch_committed(txn, key, out);
+        return fetch_specially(txn, key, access, out);
     // Before the lock: what was just written is read late.
     const SearchKey wanted(key);
     const txn::LockName name = wanted.lock_name(id_);
@@ -199,7 +189,7 @@ Result<bool> BTree::fetch_alone(txn::Transaction& txn, Slice key, Access access,
 
 Result<bool> BTree::fetch_in_team(txn::Transaction& txn, Slice key, Access access, ValueOut& out) {
     if (is_special(txn, key, access)) [[unlikely]]
-        return fetch_committed(txn, key, out);
+        return fetch_specially(txn, key, access, out);
     const SearchKey wanted(key);
     BTree::Position pos;
     const bool located =

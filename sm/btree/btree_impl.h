@@ -75,6 +75,13 @@ inline txn::LockMode mode_of(Access access) {
            : access == Access::update ? txn::LockMode::U
                                       : txn::LockMode::X;
 }
+inline void copy_out(Slice value, ValueOut& out) {
+    DCHECK(out.fixed == nullptr || out.text == nullptr);
+    out.bytes = value.size();
+    if (out.fixed)
+        bytes::copy_bytes(reinterpret_cast<char*>(out.fixed), value.substr(0, out.capacity));
+    else if (out.text) out.text->assign(value);
+}
 // Does the value go to an overflow chain?
 inline bool too_large(size_t key_bytes, size_t value_bytes) {
     return key_bytes + value_bytes > node::kInlineMax;

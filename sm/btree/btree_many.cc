@@ -144,7 +144,7 @@ Result<size_t> Group::read(bool committed) {
 
 }  // namespace
 
-// One after the other: long keys.
+// One after the other: snapshots, and long keys.
 Result<size_t> BTree::fetch_each(txn::Transaction& txn, std::span<Lookup> rows, Access access) {
     size_t found = 0;
     for (Lookup& row : rows) {
@@ -174,11 +174,12 @@ Result<size_t> BTree::fetch_many(txn::Transaction& txn, std::span<Lookup> rows, 
     const bool committed =
         access == Access::read &&
         (txn.isolation == txn::Isolation::read_committed || MUTANT(fetch_unlocked));
+    const bool one_by_one = txn.isolation == txn::Isolation::snapshot;
     size_t found = 0;
     while (!rows.empty()) {
         const std::span<Lookup> group = rows.first(std::min(rows.size(), kGroup));
-        found += TRY(group.size() == 1 ? fetch_each(txn, group, access)
-                                       : fetch_group(txn, group, access, committed));
+        found += TRY(one_by_one || group.size() == 1 ? fetch_each(txn, group, access)
+                                                     : fetch_group(txn, group, access, committed));
         rows = rows.subspan(group.size());
     }
     return found;

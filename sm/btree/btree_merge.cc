@@ -15,6 +15,7 @@
 #include "sm/btree/btree_impl.h"
 #include "sm/btree/overflow.h"
 #include "sm/core/cleanup.h"
+#include "sm/version/version_table.h"
 #include "threads/base/mutants.h"
 
 namespace lockstep::sm {
@@ -41,6 +42,10 @@ bool contains(const Chains& chains, const OverflowRef& ref) {
         chains, [&](const OverflowRef& c) { return c.first == ref.first && c.chain == ref.chain; });
 }
 
+bool has_version(const Env& env, ObjectId object, Slice key) {
+    return env.versions != nullptr && env.versions->has(name_of_key(object, key));
+}
+
 // Unlocked ghosts of a latched leaf; at most `limit`. Their chains that are not among `freed` are
 // returned in `chains`.
 Slots removable_ghosts(Env& env, BTree& tree, const Page& leaf, size_t limit,
@@ -56,8 +61,10 @@ Slots removable_ghosts(Env& env, BTree& tree, const Page& leaf, size_t limit,
     for (unsigned i = 0; i < count(leaf) && unseen != 0 && out.size() < limit; ++i) {
         if (!ghost(leaf, i)) continue;
         --unseen;
-        const txn::LockName name =
-            txn::key_lock_name(tree.id(), full_key(leaf, i, buffer, sizeof buffer));
+        const Slice key = full_key(leaf, i, buffer, sizeof buffer);
+        const txn::LockName name = txn::key_lock_name(tree.id(), key);
+        // A snapshot may still see the record.
+        if (has_version(env, tree.id(), key) && !MUTANT(ghost_removed_early)) continue;
         if (!MUTANT(ghost_cleaned_under_lock) &&
             !env.locks->grantable(nobody, name, LockMode::X | LockMode::gap_insert))
             continue;
@@ -306,6 +313,7 @@ Result<bool> BTree::clean_chain(Slice key, PageId first, uint64_t chain) {
         if (!MUTANT(chain_freed_early) &&
             !env_.locks->grantable(nobody, txn::key_lock_name(id_, key), LockMode::X))
             return false;
+        if (has_version(env_, id_, key) && !MUTANT(chain_freed_under_snapshot)) return false;
         if (t.found && overflow(*t.page, t.slot)) {
             const OverflowRef ref = overflow_ref(value(*t.page, t.slot));
             if (ref.first == first.value && ref.chain == chain) return true;

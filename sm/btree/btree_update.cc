@@ -198,6 +198,8 @@ Result<bool> BTree::patch(txn::Transaction& txn, Slice key, size_t offset, Slice
 // its own change.
 Result<bool> BTreeCursor::patch(size_t offset, Slice part) {
     assert_state();
+    if (snapshot_scan_) [[unlikely]]
+        return fail(ErrorCode::read_only, "transaction", txn_.id.value);
     if (!positioned_) return false;
     BTree::Target t;
     // The record's lock is held, so the upkeep stays (UP-1).

@@ -152,6 +152,16 @@ Result<void> read_overflow(BufferPool& pool, ObjectId object, const OverflowRef&
     return read_overflow(pool, object, ref, 0, out.data(), ref.bytes);
 }
 
+Result<void> read_overflow(BufferPool& pool, ObjectId object, const OverflowRef& ref,
+                           ValueOut& out) {
+    out.bytes = ref.bytes;
+    if (out.fixed)
+        return read_overflow(pool, object, ref, 0, reinterpret_cast<char*>(out.fixed),
+                             std::min<size_t>(out.capacity, ref.bytes));
+    if (!out.text) return {};
+    return read_overflow(pool, object, ref, *out.text);
+}
+
 Result<std::vector<PageId>> overflow_pages(BufferPool& pool, ObjectId object,
                                            const OverflowRef& ref) {
     uint64_t bytes = 0;

@@ -20,6 +20,7 @@
 
 #include "sm/change/page_change.h"
 #include "sm/core/env.h"
+#include "sm/core/record.h"
 #include "threads/base/on_disk.h"
 
 namespace lockstep::sm {
@@ -59,6 +60,9 @@ Result<void> read_overflow(BufferPool& pool, ObjectId object, const OverflowRef&
 // The whole value. Errors: corrupt_page, out_of_memory.
 Result<void> read_overflow(BufferPool& pool, ObjectId object, const OverflowRef& ref,
                            std::string& out);
+// The value, or as much of it as `out` takes.
+[[gnu::cold, gnu::noinline]] Result<void> read_overflow(BufferPool& pool, ObjectId object,
+                                                        const OverflowRef& ref, ValueOut& out);
 // Pages of the chain in order; checks OV-1.
 Result<std::vector<PageId>> overflow_pages(BufferPool& pool, ObjectId object,
                                            const OverflowRef& ref);

@@ -236,6 +236,13 @@ public:
     // next fix. Evicts nothing, waits for nothing. User threads only. Returns how many pages, from
     // the first on, are in memory or being read.
     size_t read_ahead(std::span<const PageId> ids);
+    // For backups: copies the pages [first, first + count) to `out`, with their checksums. Each
+    // copy is a state that the page had during the call: the one in memory, or else the volume's,
+    // checked as a fix checks it. A damaged page is fixed, which repairs it. A page that the file
+    // does not have is zeros. On an error, `count` says how many pages are copied, and the next one
+    // is bad. Brings no sound page into memory. Parks. `out` is aligned for direct I/O. Errors:
+    // those of reading a page.
+    Result<void> copy_pages(PageId first, uint32_t& count, Page* out);
     // The page was freed: drops its content without writing it. A page that is being written stays
     // until it is evicted.
     void drop(ExclusivePage page);

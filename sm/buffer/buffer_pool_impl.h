@@ -129,6 +129,11 @@ struct BufferPool::Impl {
     Result<void> check_read(PageId id, Page& page, size_t bytes) const;
     Result<bool> repair(PageId id, Page& page, const Error& why);
 
+    // --- buffer_pool_copy.cc
+    bool copy_from_memory(PageId id, Page& out) const;
+    Result<void> copy_from_file(PageId first, uint32_t count, Page* out, uint32_t& sound);
+    bool check_bytes(PageId id, const Page& page, uint64_t least) const;
+
     // --- buffer_pool_ahead.cc
     void make_read_ahead();
     bool read_ahead_one(PageId id);

@@ -1,6 +1,5 @@
 // buffer_pool_read.cc - reading one page: checked against its own id, read again once, rebuilt from
 // the log, or an error (BP-3).
-#include <algorithm>
 #include <cstring>
 
 #include "sm/buffer/buffer_pool_impl.h"
@@ -9,13 +8,6 @@
 
 namespace lockstep::sm {
 namespace {
-
-// A page that was allocated and never written: the file's zeros.
-bool all_zero(const Page& page) {
-    const auto* words = reinterpret_cast<const uint64_t*>(page.bytes());
-    return std::all_of(words, words + kPageBytes / sizeof(uint64_t),
-                       [](uint64_t w) { return w == 0; });
-}
 
 // a = page, b = the lsn that it must at least have, c = the one it has.
 [[gnu::cold]] Result<void> lost_write(PageId id, const Page& page, uint64_t expected) {
@@ -43,7 +35,7 @@ Result<void> BufferPool::Impl::check_read(PageId id, Page& page, size_t bytes) c
         std::memset(static_cast<void*>(&page), 0, kPageBytes);
     }
     const PageHeader& header = page.header;
-    if (header.checksum == 0 && all_zero(page)) {
+    if (header.checksum == 0 && never_written(page)) {
         page.header.page_id = id.value;
         page.header.hole_begin = sizeof(PageHeader);
         page.header.hole_end = kPageBytes;

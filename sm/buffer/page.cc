@@ -1,8 +1,10 @@
-// page.cc - the page checksum.
+// page.cc - the page checksum, and pages that were never written.
 #include "sm/buffer/page.h"
 #include "threads/base/mutants.h"
 
 #include <xxhash.h>
+
+#include <algorithm>
 
 namespace lockstep::sm {
 
@@ -10,6 +12,12 @@ namespace lockstep::sm {
 uint64_t page_checksum(const Page& page, PageId id) {
     return XXH3_64bits_withSeed(page.bytes() + sizeof(uint64_t), kPageBytes - sizeof(uint64_t),
                                 MUTANT(checksum_without_page_id) ? 0 : id.value);
+}
+
+bool never_written(const Page& page) {
+    const auto* words = reinterpret_cast<const uint64_t*>(page.bytes());
+    return std::all_of(words, words + kPageBytes / sizeof(uint64_t),
+                       [](uint64_t w) { return w == 0; });
 }
 
 }  // namespace lockstep::sm

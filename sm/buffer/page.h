@@ -92,5 +92,7 @@ constexpr bool is_bad_page(ErrorCode code) {
 }
 
 uint64_t page_checksum(const Page& page, PageId id);  // over the bytes as they are
+// True if the page was allocated and never written: the file's zeros.
+bool never_written(const Page& page);
 
 }  // namespace lockstep::sm

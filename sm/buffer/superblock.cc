@@ -26,8 +26,9 @@ std::optional<Superblock> copy_in(const Page& page, uint32_t number) {
     return block;
 }
 
-// Page image of the next copy; its number is returned.
-uint32_t make_copy(Superblock& block, Page& page) {
+}  // namespace
+
+uint32_t make_superblock_page(Superblock& block, Page& page) {
     CHECK(std::memcmp(block.magic, kMagic, sizeof kMagic) == 0);
     // SB-1.
     const uint32_t number = static_cast<uint32_t>(
@@ -40,8 +41,6 @@ uint32_t make_copy(Superblock& block, Page& page) {
     page.header.checksum = page_checksum(page, PageId{number});
     return number;
 }
-
-}  // namespace
 
 Result<Superblock> choose_superblock(const Page& first, const Page& second) {
     const std::optional<Superblock> even = copy_in(first, 0), odd = copy_in(second, 1);
@@ -75,14 +74,14 @@ Result<Superblock> read_superblock(threads::Disk& disk, threads::FileId data) {
 
 Result<void> write_superblock(threads::Disk& disk, threads::FileId data, Superblock& block) {
     auto page = std::make_unique<Page>();
-    const uint32_t number = make_copy(block, *page);
+    const uint32_t number = make_superblock_page(block, *page);
     TRY(disk.write_now(data, number * kPageBytes, page.get(), kPageBytes));
     return disk.sync_now(data);
 }
 
 Result<void> store_superblock(threads::FileId data, Superblock& block) {
     auto page = std::make_unique<Page>();
-    const uint32_t number = make_copy(block, *page);
+    const uint32_t number = make_superblock_page(block, *page);
     return threads::io_write(data, number * kPageBytes, page.get(), kPageBytes,
                              threads::IoClass::write_back, "superblock");
 }

@@ -46,6 +46,8 @@ static_assert(kOnDisk<Superblock, 80> && offsetof(Superblock, uuid) == 16);
 static_assert(offsetof(Superblock, catalog_root) == 56 && offsetof(Superblock, next_txn) == 64);
 static_assert(offsetof(Superblock, checkpoint_lsn) == 32 && offsetof(Superblock, sequence) == 72);
 
+// Makes the page of the next copy and advances `block.sequence`. The result is the page's number.
+uint32_t make_superblock_page(Superblock& block, Page& page);
 // Blocking transfers on the calling kernel thread.
 Result<Superblock> read_superblock(threads::Disk& disk, threads::FileId data);
 // Writes the copy that is older and syncs; `block.sequence` is advanced.

@@ -147,6 +147,19 @@ Result<void> WrittenLsns::save_some(threads::FileId file, uint64_t store, Slot* 
     return result;
 }
 
+void WrittenLsns::make_slot(uint64_t store, uint32_t block, const uint64_t* lsns, std::byte* slot) {
+    DCHECK(reinterpret_cast<uintptr_t>(slot) % alignof(Slot) == 0 && lsns != nullptr);
+    Slot& made = *new (slot) Slot{.checksum = 0,
+                                  .magic = kMagic,
+                                  .store = store,
+                                  .save = 1,
+                                  .version = kVersion,
+                                  .block = block,
+                                  .lsn = {}};
+    std::copy_n(lsns, kPagesPerBlock, made.lsn);
+    made.checksum = made.right_checksum(block);
+}
+
 // LW-4: a slot counts when it is certain to be durable; else the same slot is written again next
 // time.
 void WrittenLsns::end_save(bool saved) {

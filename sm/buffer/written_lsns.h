@@ -85,6 +85,10 @@ public:
     // no_space. The old slots then still count, and the next save writes those blocks again.
     Result<void> save(threads::FileId file, uint64_t store, bool sync);
 
+    // Fills the slot of a block of a new side file, which another slot of zeros follows.
+    // `lsns`: of the block's pages, kPagesPerBlock of them.
+    static void make_slot(uint64_t store, uint32_t block, const uint64_t* lsns, std::byte* slot);
+
     static constexpr uint32_t kPagesPerBlock = 507;
     static constexpr uint64_t kSlotBytes = 4096;
 

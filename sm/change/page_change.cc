@@ -19,8 +19,10 @@
 
 #include "sm/buffer/bytes.h"
 #include "sm/change/page_image.h"
+#include "sm/change/record_changes.h"
 #include "sm/core/env.h"
 #include "sm/core/txn_local.h"
+#include "sm/version/version_table.h"
 #include "threads/base/error_detail.h"
 #include "threads/base/mutants.h"
 
@@ -230,6 +232,23 @@ inline void fill_header(txn::LogRecordHeader& header, txn::Transaction* txn, Cha
     header.object = object.value;
 }
 
+// Between the writing of the record, whose parts begin at `at`, and the first action (VT-1).
+[[gnu::cold, gnu::noinline]] void keep_versions(Env& env, txn::Transaction& txn,
+                                                std::span<const ChangePart> parts,
+                                                std::span<const PartSize> sizes,
+                                                const std::byte* at) {
+    DCHECK(env.versions != nullptr && parts.size() == sizes.size());
+    for (size_t i = 0; i < parts.size(); ++i) {
+        at += sizeof(PartHeader) + padded(sizes[i].image);
+        const Slice payload(reinterpret_cast<const char*>(at), sizes[i].payload);
+        records_before(parts[i].action, **parts[i].page, payload,
+                       [&](const RecordName& name, const RecordState& before) {
+                           if (!MUTANT(version_missing)) env.versions->note(txn, name, before);
+                       });
+        at += padded(sizes[i].payload);
+    }
+}
+
 // kParts: how many there are, if that is known at compile time; 0: as many as `parts` has.
 template <size_t kParts>
 [[gnu::always_inline]] inline Result<Lsn> change(Env& env, txn::Transaction* txn, ChangeRole role,
@@ -270,6 +289,9 @@ template <size_t kParts>
             drop_images({sizes, n});
             continue;
         }
+        const bool keeps = env.keeps_versions.load(std::memory_order_relaxed) && txn != nullptr;
+        if (keeps) [[unlikely]]
+            (void)env.versions->begin_writer(*txn);
         fill_header(*space.header(), txn, role, kind, object, n, space.lsn, undo_next);
         std::byte* put = space.payload();
         for (size_t i = 0; i < n; ++i) {
@@ -278,6 +300,8 @@ template <size_t kParts>
             put = put_part(parts[i], sizes[i], put);
         }
         CHECK(put == space.at + space.bytes);
+        if (keeps) [[unlikely]]
+            keep_versions(env, *txn, {parts.data(), n}, {sizes, n}, space.payload());
         // Only now: payloads may lie in the pages.
         const std::byte* at = space.payload();
         for (size_t i = 0; i < n; ++i)

@@ -25,6 +25,7 @@ class DropRegistry;
 class GhostNotes;
 class ObjectDirectory;
 class SpaceMap;
+class VersionTable;
 
 struct Env {
     threads::Disk* disk = nullptr;
@@ -44,7 +45,10 @@ struct Env {
     // Full-page-image LSN: the end of the newest checkpoint's begin record. A page whose lsn is not
     // above it logs its image (PC-3). kLsnMax while a checkpoint begins.
     std::atomic<uint64_t> image_lsn{0};
+    // Changes of records leave versions; read with image_lsn. Changed by the snapshots' service.
+    std::atomic<bool> keeps_versions{false};
     ImageTrials image_trials;
+    VersionTable* versions = nullptr;  // of snapshot transactions; null as above
 
     Function<void(int level, std::string_view text)> logger;
     // One line to the caller's logger, if any. Level 0 error, 1 warning, 2 information. Text is

@@ -7,7 +7,7 @@
 // Invariants TL-1 All bytes zero is the state "nothing known".
 //            TL-2 Hints are only hints: a stale one costs a descent.
 //            TL-3 `deferred` is null whenever the transaction object is free. [deferred.cc] So is
-//            `places`. [needs.cc]
+//            `places` [needs.cc] and `snapshot` [snapshots.cc].
 #pragma once
 
 #include "txn/transaction.h"
@@ -25,6 +25,7 @@ struct LeafHint {
 };
 
 struct Places;
+struct Snapshot;
 
 struct TxnLocal {
     // == the transaction's id: it may hold gap_read locks. Never reset: ids are not reused.
@@ -32,9 +33,10 @@ struct TxnLocal {
     LeafHint leaf_hints[8];  // by ObjectId modulo 8
     // The last pages it logged; cleared with its first record, see page_change.cc.
     PageId recent_pages[4]{};
-    void* deferred = nullptr;  // list of deferred actions, see deferred.h
-    Places* places = nullptr;  // of announced records, or null; see places.h
-    ObjectId kept_up{};        // the index that the running operation keeps up itself, see upkeep.h
+    void* deferred = nullptr;      // list of deferred actions, see deferred.h
+    Places* places = nullptr;      // of announced records, or null; see places.h
+    Snapshot* snapshot = nullptr;  // of a snapshot transaction; see snapshots.h
+    ObjectId kept_up{};  // the index that the running operation keeps up itself, see upkeep.h
 };
 static_assert(std::is_trivially_copyable_v<TxnLocal>);  // TL-1
 static_assert(sizeof(TxnLocal) <= txn::kUpperBytes && alignof(TxnLocal) <= txn::kUpperAlign);

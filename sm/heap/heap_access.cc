@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "sm/core/lock_wait.h"
+#include "sm/core/txn_local.h"
 #include "sm/heap/heap_impl.h"
 #include "threads/base/mutants.h"
 
@@ -80,6 +81,7 @@ Result<bool> HeapFile::read(RecordId id, std::move_only_function<void(Slice)> ta
 
 Result<bool> HeapFile::fetch(txn::Transaction& txn, RecordId id, Access access, ValueOut& out) {
     if (!plausible(id)) return false;
+    if (txn.isolation == txn::Isolation::snapshot) return fetch_snapshot(txn, id, access, out);
     txn::LockManager& locks = *env_.locks;
     const txn::LockName name = txn::record_lock_name(id_, id);
     // Cursor stability: a read lock that was taken only for this read goes back at once.
@@ -146,10 +148,26 @@ Result<bool> HeapFile::scan_records(txn::Transaction& txn, PageId id, Each& each
 
 Result<void> HeapFile::scan(txn::Transaction& txn,
                             std::move_only_function<bool(RecordId, Slice)> each) {
+    if (const Snapshot* const snapshot = local_of(txn).snapshot; snapshot != nullptr) {
+        TRY(history_.check(*snapshot, lock_));
+        const Result<void> done = scan_pages(
+            [&](PageId page) -> Result<bool> { return scan_snapshot(*snapshot, page, each); });
+        // Pages that are not its own any more tell less than that.
+        TRY(history_.check(*snapshot, lock_));
+        return done;
+    }
     const bool whole = txn.isolation == txn::Isolation::serializable;
     if (!MUTANT(heap_scan_unlocked))
         TRY(env_.locks->lock_object(txn.locks, lock_,
                                     whole ? txn::LockMode::S : txn::LockMode::IS));
+    return scan_pages([&](PageId page) -> Result<bool> {
+        return whole ? scan_locked(page, each) : scan_records(txn, page, each);
+    });
+}
+
+// Calls `visit` for each data page until it returns false.
+Result<void> HeapFile::scan_pages(FunctionRef<Result<bool>(PageId)> visit) {
+    DCHECK(threads::current()->latch_depth == 0);
     std::vector<PageId> pages;
     for (PageId at = first_; at != kPageNone;) {
         uint32_t done = 0;
@@ -173,8 +191,7 @@ Result<void> HeapFile::scan(txn::Transaction& txn,
                         std::span(pages).subspan(asked, std::min(kScanAhead, pages.size() - asked));
                     asked += std::max<size_t>(env_.pool->read_ahead(next), 1);
                 }
-                if (!TRY(whole ? scan_locked(pages[i], each) : scan_records(txn, pages[i], each)))
-                    return {};
+                if (!TRY(visit(pages[i]))) return {};
             }
         } while (!pages.empty());
         at = next;

@@ -17,11 +17,14 @@
 
 #include <functional>
 
+#include <lockstep/function_ref.h>
 #include "sm/buffer/buffer_pool.h"
 #include "sm/core/env.h"
 #include "sm/core/record.h"
 #include "sm/core/structure_report.h"
 #include "sm/space/space_map.h"
+#include "sm/version/object_history.h"
+#include "sm/version/record_state.h"
 
 namespace lockstep::sm {
 
@@ -42,6 +45,7 @@ public:
     ObjectId id() const { return id_; }
     PageId first_page() const { return first_; }
     txn::ObjectLock& lock() { return lock_; }
+    ObjectHistory& history() { return history_; }
 
     // Takes the X lock on the new record.
     Result<RecordId> insert(txn::Transaction& txn, Slice record);
@@ -55,6 +59,9 @@ public:
     Result<void> undo_insert(txn::Transaction& txn, const txn::LogRecordView& record);
     Result<void> undo_update(txn::Transaction& txn, const txn::LogRecordView& record);
     Result<void> undo_erase(txn::Transaction& txn, const txn::LogRecordView& record);
+
+    // The slot as its page has it, with the page latched; for versions.
+    Result<void> see_record(RecordId id, FunctionRef<void(const RecordState& state)> see);
 
     // On the calling thread, or on the crew's.
     Result<StructureReport> verify(Crew* crew = nullptr);
@@ -87,8 +94,16 @@ private:
     bool gives_back(txn::Transaction& txn, txn::LockName name);
     using Each = std::move_only_function<bool(RecordId, Slice)>;
     // One page of a scan; false: `each` wants no more.
+    Result<void> scan_pages(FunctionRef<Result<bool>(PageId)> visit);
     Result<bool> scan_locked(PageId id, Each& each);
     Result<bool> scan_records(txn::Transaction& txn, PageId id, Each& each);
+
+    // heap_snapshot.cc
+    bool see_slot(const Snapshot& snapshot, const Page& page, uint32_t number, RecordCopy& out);
+    Result<RecordCopy> slot_seen(const Snapshot& snapshot, RecordId id);
+    Result<bool> follow(const Snapshot& snapshot, RecordId id, RecordCopy& home);
+    Result<bool> fetch_snapshot(txn::Transaction& txn, RecordId id, Access access, ValueOut& out);
+    Result<bool> scan_snapshot(const Snapshot& snapshot, PageId id, Each& each);
 
     // heap_change.cc
     enum class Outcome : uint8_t { done, missing, no_room };
@@ -105,6 +120,7 @@ private:
     const ObjectId id_;
     const PageId first_;
     txn::ObjectLock lock_;
+    ObjectHistory history_;
     struct Hints;
     std::shared_ptr<Hints> hints_;  // last insert page per worker
 };

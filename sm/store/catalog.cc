@@ -150,6 +150,7 @@ Result<void> Catalog::create_named(txn::Transaction& txn, CatalogEntry entry, ui
         return named;
     }
     TRY(impl_->drops.remove(txn, Impl::drop_entry(entry)));
+    TRY(object->tree ? object->tree->history().made_by(txn) : object->heap->history().made_by(txn));
     *settled = true;
     id_out = id.value;
     return {};

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "sm/recovery/recovery.h"
+#include "sm/store/backup_service.h"
 #include "sm/store/control_json.h"
 #include "sm/store/engine.h"
 #include "sm/store/engine_stats.h"
@@ -21,7 +22,7 @@ namespace {
 
 constexpr const char* kSocketName = "control";
 constexpr size_t kHotLocksShown = 20, kQuotedBytesMax = 100;
-constexpr const char* kCommands = "stat, metrics, transactions, locks, end, checkpoint";
+constexpr const char* kCommands = "stat, metrics, transactions, locks, end, checkpoint, backup";
 
 Json result_json(Json result) { return {{"result", std::move(result)}}; }
 
@@ -90,6 +91,26 @@ Json checkpoint_json(Engine& engine) {
                         {"log_capacity_bytes", engine.log->capacity_bytes()}});
 }
 
+// What a request for a backup asks for.
+struct BackupRequest {
+    std::string to, since;
+    uint64_t bytes_per_second = 0;
+};
+
+Json backup_json(Engine& engine, const BackupRequest& request) {
+    DCHECK(engine.on_own_thread() && request.to.starts_with('/'));
+    BackupOptions options{.bytes_per_second = request.bytes_per_second};
+    BackupInfo since;
+    if (!request.since.empty()) {
+        const auto read = read_backup(request.since);
+        if (!read) return json_of(read.error());
+        since = *read;
+        options.since = &since;
+    }
+    const auto made = backup_to_directory(engine, request.to, options);
+    return made ? result_json(json_of(*made)) : json_of(made.error());
+}
+
 std::string shown_text(const Json& request) { return line_of(request).substr(0, kQuotedBytesMax); }
 
 // A number that may be missing; empty if it is something else.
@@ -104,6 +125,22 @@ Json bad_number(const Json& request, const char* field) {
     return refusal_json("bad_argument", shown_text(request),
                         std::string("field \"") + field + "\" is missing or no number from 0 on",
                         std::string("send {\"command\": ..., \"") + field + "\": NUMBER}");
+}
+
+// A path that may be missing; empty if it is something else. Relative paths mean another directory
+// to the client.
+std::optional<std::string> path_of(const Json& request, const char* field, const char* missing) {
+    const auto found = request.find(field);
+    if (found == request.end()) return missing;
+    if (!found->is_string() || !found->get<std::string>().starts_with('/')) return std::nullopt;
+    return found->get<std::string>();
+}
+
+std::optional<BackupRequest> backup_of(const Json& request) {
+    const auto to = path_of(request, "to", ""), since = path_of(request, "since", "");
+    const auto rate = number_of(request, "bytes_per_second", 0);
+    if (!to || to->empty() || !since || !rate) return std::nullopt;
+    return BackupRequest{.to = *to, .since = *since, .bytes_per_second = *rate};
 }
 
 }  // namespace
@@ -172,6 +209,17 @@ void Control::handle(std::string_view line, threads::LineReply reply) {
             return locks_json(engine, opened);
         });
     if (command == "checkpoint") return on_user_thread(std::move(reply), checkpoint_json);
+    if (command == "backup") {
+        const auto wanted = backup_of(request);
+        if (!wanted)
+            return answer(refusal_json(
+                "bad_argument", shown_text(request),
+                "\"to\" and \"since\" are absolute paths, \"bytes_per_second\" is a number",
+                "send {\"command\": \"backup\", \"to\": \"/absolute/path\"}"));
+        return on_user_thread(std::move(reply), [wanted = *wanted](Engine& engine) {
+            return backup_json(engine, wanted);
+        });
+    }
     if (command != "end")
         return answer(refusal_json("bad_request", shown_text(command), "there is no such command",
                                    std::string("the commands are ") + kCommands));

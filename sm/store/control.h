@@ -9,6 +9,8 @@
 //              {"command": "locks"}              waits for locks now, and hot locks
 //              {"command": "end", "transaction": 7}
 //              {"command": "checkpoint"}
+//              {"command": "backup", "to": "/absolute/path"}   Store::backup(); optional are
+//                  "since": "/an/earlier/backup", "bytes_per_second": 50000000
 //            The first two never need a worker, so they also answer while a callback blocks one.
 //            The others run on a user thread; meanwhile other clients are served.
 // Blocking   start() and stop() wait for the kernel thread of the socket to begin and end.

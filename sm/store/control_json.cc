@@ -81,6 +81,10 @@ Json json_of(const StoreStats& s) {
             {"read_waiters", s.read_waiters},
             {"needs_walked", s.needs_walked},
             {"needs_used", s.needs_used},
+            {"snapshots_open", s.snapshots_open},
+            {"snapshot_oldest_nanos", s.snapshot_oldest_nanos},
+            {"snapshots_too_old", s.snapshots_too_old},
+            {"version_bytes", s.version_bytes},
             {"switches", s.switches},
             {"threads_live", s.threads_live},
             {"threads_max", s.threads_max},
@@ -136,6 +140,14 @@ Json json_of(const TransactionInfo& t) {
             {"waits_for", t.waits_for},
             {"waited_nanos", t.waited},
             {"waits_for_transactions", holders}};
+}
+
+Json json_of(const BackupInfo& b) {
+    DCHECK(b.lsn != kLsnNone && b.pages_copied <= b.pages);
+    return {
+        {"lsn", b.lsn.value}, {"redo_from", b.redo_from.value}, {"since", b.since.value},
+        {"pages", b.pages},   {"pages_copied", b.pages_copied}, {"pages_zeroed", b.pages_zeroed},
+        {"bytes", b.bytes},   {"log_bytes", b.log_bytes},       {"took_nanos", b.time}};
 }
 
 Json json_of(const std::vector<txn::LockManager::HotLock>& locks, Nanos looks_back) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <string>
 
+#include "sm/backup/backup_manifest.h"
 #include "sm/change/deferred.h"
 #include "sm/change/rollback.h"
 #include "sm/core/lock_wait.h"
@@ -14,6 +15,7 @@
 #include "sm/store/control.h"
 #include "sm/store/ghost_cleaner.h"
 #include "sm/store/needs_team.h"
+#include "sm/store/snapshots.h"
 #include "sm/store/txn_watch.h"
 #include "threads/base/rng.h"
 
@@ -136,11 +138,13 @@ threads::RuntimeOptions runtime_options(const Options& options, threads::Disk* d
 // creation. What a crash left of an unfinished creation is removed and made again. A store that
 // merely lost its superblock is never touched.
 Result<bool> Engine::open_files(const std::string& directory) {
+    TRY(check_backup(*disk, directory));
     const bool exists = disk->exists(directory + "/data") && !disk->exists(directory + "/creating");
     if (!exists && !options.create) return fail(ErrorCode::bad_path, "no store in this directory");
     TRY(disk->make_directory(directory));
     lock_file_ = TRY(disk->open(directory + "/lock", threads::Disk::kCreate));
     TRY(disk->lock_exclusive(lock_file_));
+    TRY(adopt_backup(*disk, directory));
     if (!exists) TRY(begin_creation(directory));
     data_file =
         TRY(disk->open(directory + "/data",
@@ -279,6 +283,8 @@ Result<void> Engine::build(std::string_view path, bool fresh) {
     ghosts = std::make_unique<GhostCleaner>(*this);
     ghost_notes = ghosts.get();
     watch = std::make_unique<TxnWatch>(*this);
+    snapshots = std::make_unique<Snapshots>(*this);
+    versions = &snapshots->table();
     tick = [this] { watch->warn(); };
     assert_state();
     if (hooks && hooks->redone) redone = [this, hooks] { hooks->redone(*this); };
@@ -377,6 +383,7 @@ void Engine::stop_services() {
     (void)run_and_wait([this]() -> Result<void> {
         if (ghosts) ghosts->stop();
         if (watch) watch->stop();
+        if (snapshots) snapshots->stop();
         if (checkpointer) checkpointer->stop();
         return {};
     });
@@ -389,10 +396,12 @@ void Engine::rollback_orphans() {
                       " was left open by its thread and is rolled back");
         DCHECK(user_threads_.load() == 0);
         if (txn->state == txn::TxnState::undone) {
+            snapshots->close(*txn);
             txns->finish_abort(*txn, true);
             continue;
         }
         DCHECK(txn->state == txn::TxnState::active);
+        snapshots->close(*txn);
         txn->thread = txn->locks.thread = threads::current();
         txn->thread_id = txn->thread->id;
         // Its thread is gone, so no caller is left to run them for.
@@ -477,6 +486,8 @@ void Engine::release() {
     own_space_.reset();
     own_pool_.reset();
     own_txns_.reset();
+    versions = nullptr;
+    snapshots.reset();
     own_locks_.reset();
     own_log_.reset();
     own_runtime_.reset();

@@ -26,6 +26,7 @@ class Control;
 class GhostCleaner;
 class TxnWatch;
 class NeedsTeam;
+class Snapshots;
 struct WorkerNeeds;
 
 // Counts of one worker's API calls; a line of its own, so that workers do not share it.
@@ -60,6 +61,8 @@ public:
     Result<void> run_and_wait(std::move_only_function<Result<void>()> fn);
     // Waits for a user thread: suspends or blocks, or in a simulation drives it.
     void wait_for(threads::Completion& done);
+    // close() has begun.
+    bool closing() const { return closing_.load(std::memory_order_acquire); }
     // True on a user thread of this store; never in the child of a fork().
     bool on_own_thread() const;
     // StoreStats::log_durability.
@@ -74,6 +77,7 @@ public:
     std::unique_ptr<Catalog> catalog;
     std::unique_ptr<GhostCleaner> ghosts;
     std::unique_ptr<TxnWatch> watch;
+    std::unique_ptr<Snapshots> snapshots;
     std::unique_ptr<Control> control;         // with Options::control
     std::unique_ptr<ApiCounters[]> counters;  // one per worker
     std::unique_ptr<WorkerNeeds[]> needs;     // one per worker

@@ -4,6 +4,7 @@
 // Concepts   No file is created, written or locked exclusively. There is no recovery, flusher,
 //            checkpointer or ghost cleaner. Every transaction is read-only: the log counts as
 //            full, and begin then asks why. So begin on a writable store does not pay for it.
+#include "sm/backup/backup_manifest.h"
 #include "sm/recovery/recovery.h"
 #include "sm/store/catalog.h"
 #include "sm/store/engine.h"
@@ -13,6 +14,7 @@ namespace lockstep::sm {
 // Where there is no lock file (a copy) or no locks, nothing keeps a writer away.
 Result<void> Engine::open_files_to_read(const std::string& directory) {
     constexpr uint32_t kRead = threads::Disk::kReadOnly;
+    TRY(check_backup(*disk, directory));
     if (!disk->exists(directory + "/data") || disk->exists(directory + "/creating"))
         return fail(ErrorCode::bad_path, "no store in this directory");
     if (disk->exists(directory + "/lock")) {

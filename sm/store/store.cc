@@ -14,6 +14,7 @@
 #include "sm/store/needs.h"
 #include "sm/store/operation.h"
 #include "sm/store/secondary.h"
+#include "sm/store/snapshots.h"
 #include "sm/store/txn_watch.h"
 #include "threads/base/mutants.h"
 #include "threads/thread/between_calls.h"
@@ -75,12 +76,24 @@ namespace {
     return engine.txns->begin(options);
 }
 
+[[gnu::cold, gnu::noinline]] Result<txn::Transaction*> begin_snapshot(sm::Engine& engine,
+                                                                      const TxnOptions& options) {
+    txn::Transaction* const t = TRY(engine.txns->begin(options));
+    const Result<void> opened = engine.snapshots->open(*t);
+    if (opened) return t;
+    engine.txns->finish_abort(*t, true);
+    return std::unexpected(opened.error());
+}
+
 inline Result<txn::Transaction*> begin_admitted(sm::Engine& engine, const TxnOptions& options) {
     TRY(MemoryReserve::require());
-    if (engine.log->filling() && !options.read_only) [[unlikely]] {
+    if (engine.log->filling() && !options.read_only && options.isolation != Isolation::snapshot)
+        [[unlikely]] {
         if (engine.options.read_only) return begin_reader(engine, options);
         sm::wait_to_begin(engine);
     }
+    if (options.isolation == Isolation::snapshot) [[unlikely]]
+        return begin_snapshot(engine, options);
     return engine.txns->begin(options);
 }
 

@@ -6,6 +6,7 @@
 #include "sm/store/engine.h"
 #include "sm/store/engine_stats.h"
 #include "sm/store/needs.h"
+#include "sm/store/snapshots.h"
 
 namespace lockstep {
 
@@ -50,6 +51,12 @@ StoreStats sm::store_stats_of(Engine& e) {
         s.needs_walked += e.needs[i].walked.load(std::memory_order_relaxed);
         s.needs_used += e.needs[i].used.load(std::memory_order_relaxed);
     }
+    const VersionTable& versions = e.snapshots->table();
+    s.snapshots_open = versions.snapshots().open();
+    if (const Nanos began = versions.snapshots().oldest_began(); began != 0)
+        s.snapshot_oldest_nanos = e.runtime->clock().now() - began;
+    s.snapshots_too_old = versions.expelled();
+    s.version_bytes = versions.bytes();
     s.transactions_live = e.txns->active();
     s.transactions_waiting = e.txns->waiting() + e.waiting_for_log.load(std::memory_order_relaxed);
     s.packets_timed = e.runtime->packets_timed();

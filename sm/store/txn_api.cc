@@ -10,6 +10,7 @@
 #include "sm/store/log_room.h"
 #include "sm/store/needs.h"
 #include "sm/store/operation.h"
+#include "sm/store/snapshots.h"
 #include "sm/store/txn_watch.h"
 #include "threads/base/mutants.h"
 
@@ -123,6 +124,7 @@ Result<Lsn> Txn::commit() {
     deferred.before_commit();
     const uint64_t records = t->locks.locks_held + 1;
     sm::forget_places(*engine_, *t);
+    engine_->snapshots->close(*t);
     auto point = engine_->txns->commit(*t);
     txn_ = nullptr;
     if (point) {
@@ -141,6 +143,7 @@ Result<void> Txn::abort_undone() {
         threads::sleep_until(threads::now() + kMillisecond);
     DCHECK(txn_->locks.locks_held == 0 && txn_->undo.bytes == 0);
     sm::forget_places(*engine_, *txn_);
+    engine_->snapshots->close(*txn_);
     engine_->txns->finish_abort(*std::exchange(txn_, nullptr), true);
     if (engine_->failed()) return engine_->log->refused();
     return {};
@@ -152,6 +155,7 @@ Result<void> Txn::abort() {
     if (txn_->reaper != nullptr) return abort_undone();
     DCHECK(txn_->state != txn::TxnState::free && threads::current()->latch_depth == 0);
     sm::forget_places(*engine_, *txn_);
+    engine_->snapshots->close(*txn_);
     sm::DeferredActions deferred(*txn_);
     auto undone = sm::rollback(*engine_, *txn_, kLsnNone);
     // After a failed rollback the store has failed or a page is unreadable: the log still names the

@@ -209,6 +209,34 @@ void run_all(StepsMode steps, Durability durability, bool heap, bool groups = fa
     }
 }
 
+// The readers are snapshots: the anomalies stay forbidden, each outcome is that of a serial order,
+// and no reader waits or becomes a victim.
+void run_snapshots(StepsMode steps, Durability durability, bool heap) {
+    Player player(steps);
+    size_t scenarios_played = 0;
+    for (const Scenario& scenario : scenarios()) {
+        if (heap && !scenario.items_only) continue;
+        if (!std::ranges::any_of(scenario.scripts, [](const Script& script) {
+                return std::ranges::all_of(script, only_reads);
+            }))
+            continue;
+        SCOPED_TRACE(scenario.name);
+        size_t played = 0;
+        EXPECT_EQ(
+            anomalies(player, scenario,
+                      {.durability = durability, .heap = heap, .snapshot_readers = true}, played),
+            0u);
+        EXPECT_GT(played, 1u);
+        ++scenarios_played;
+        if (::testing::Test::HasFailure()) return;
+    }
+    EXPECT_GE(scenarios_played, 8u);
+}
+
+TEST(Hermitage, SnapshotsOfAnIndex) { run_snapshots(StepsMode::off, Durability::lazy, false); }
+TEST(Hermitage, SnapshotsDurable) { run_snapshots(StepsMode::on, Durability::durable, false); }
+TEST(Hermitage, SnapshotsOfAHeap) { run_snapshots(StepsMode::off, Durability::lazy, true); }
+
 TEST(Hermitage, IndexLazy) { run_all(StepsMode::off, Durability::lazy, false); }
 TEST(Hermitage, IndexDurableEarlyRelease) { run_all(StepsMode::off, Durability::durable, false); }
 TEST(Hermitage, IndexGroups) { run_all(StepsMode::off, Durability::lazy, false, true); }

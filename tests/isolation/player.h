@@ -30,6 +30,8 @@ struct PlayOptions {
     Durability durability = Durability::lazy;
     bool heap = false;    // rows are heap records, not index entries
     bool groups = false;  // reads of index rows are get_many of several keys
+    // Scripts that only read are snapshot transactions. They must neither wait nor fail.
+    bool snapshot_readers = false;
 };
 
 class Player {
@@ -191,12 +193,14 @@ private:
 
     Result<void> run(Part& part, const Script& script, const PlayOptions& options) {
         part.go.acquire();
-        Txn txn =
-            TRY(store_->begin({.isolation = options.isolation, .durability = options.durability}));
+        const bool snapshot = options.snapshot_readers && std::ranges::all_of(script, only_reads);
+        const Isolation isolation = snapshot ? Isolation::snapshot : options.isolation;
+        Txn txn = TRY(store_->begin({.isolation = isolation, .durability = options.durability}));
         Actor actor{*this, txn, options.heap, {}, options.groups};
         for (const Action& action : script) {
             Result<Rows> rows = actor.act(action);
             if (!rows) {
+                EXPECT_FALSE(snapshot) << rows.error().text();
                 EXPECT_EQ(rows.error().code, ErrorCode::deadlock) << rows.error().text();
                 TRY(txn.abort());
                 part.over = true;

@@ -37,6 +37,10 @@ struct Action {
     int value = 1;
     int key_end = 1'000'000;
 };
+inline bool only_reads(const Action& action) {
+    return action.kind == Action::read || action.kind == Action::select ||
+           action.kind == Action::select_back;
+}
 using Script = std::vector<Action>;
 
 // Actions as a test writes them.

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "sm/store/engine.h"
+#include "sm/store/operation.h"
 #include "txn/log/log.h"
 
 namespace lockstep::sim {
@@ -32,6 +33,7 @@ bool Attempt::run() {
         return false;
     }
     Txn txn = std::move(*begun);
+    if (is_snapshot()) sees_ = sm::TxnAccess::usable(txn)->sees;
     return end(txn, operations(txn));
 }
 
@@ -62,11 +64,13 @@ bool Attempt::end(Txn& txn, const Result<void>& done) {
     }
     const ErrorCode code = done.error().code;
     const bool repeat = code == ErrorCode::deadlock || code == ErrorCode::lock_timeout;
+    const bool too_old = code == ErrorCode::snapshot_too_old;
     const bool too_small = code == ErrorCode::log_full && log_is_scarce();
     if (code == ErrorCode::deadlock) shared_.report.add(Count::deadlocks);
     else if (code == ErrorCode::lock_timeout) shared_.report.add(Count::timeouts);
     else shared_.report.add(Count::failed);
-    if (!repeat && !too_small && !(shared_.failures_allowed && is_failure_of_environment(code)))
+    if (!repeat && !too_small && !too_old &&
+        !(shared_.failures_allowed && is_failure_of_environment(code)))
         unexpected(
             fmt::format("operation {}", current_ ? static_cast<int>(current_->kind) : -1).c_str(),
             done.error().text());
@@ -97,6 +101,10 @@ void Attempt::commit(Txn& txn) {
         changes_.push_back({Change::row, kMarkers, marker, value_of(std::to_string(number_))});
     }
     const bool durable = plan_.durability == Durability::durable;
+    if (is_snapshot()) {
+        if (!host_.engine().failed()) work_.ledger().check_snapshot(sees_, reads_, who_);
+        reads_.clear();
+    }
     const size_t number =
         work_.ledger().commit_called(marker, changes_, reads_, read_from_, durable, who_);
     auto point = txn.commit();
@@ -120,7 +128,10 @@ void Attempt::commit(Txn& txn) {
 
 // `checked`: all that it read was protected by locks that are still held.
 void Attempt::abort(Txn& txn, bool checked) {
-    if (checked && !host_.engine().failed()) work_.ledger().abort_called(reads_, who_);
+    if (checked && !host_.engine().failed()) {
+        if (is_snapshot()) work_.ledger().check_snapshot(sees_, reads_, who_);
+        else work_.ledger().abort_called(reads_, who_);
+    }
     shared_.report.add(Count::aborted);
     if (plan_.ending == Ending::drop) {
         Txn dropped = std::move(txn);  // the destructor rolls back
@@ -177,7 +188,8 @@ void Attempt::wrote(const std::string& object, const std::string& key, Value val
 }
 
 void Attempt::note(Observation observation, uint64_t began) {
-    if (serializable() || observation.existence_only) reads_.push_back(std::move(observation));
+    if (serializable() || is_snapshot() || observation.existence_only)
+        reads_.push_back(std::move(observation));
     else if (!host_.engine().failed())
         work_.ledger().check_weak(observation, began, who_, read_from_);
 }

@@ -25,6 +25,7 @@ private:
     };
 
     bool serializable() const { return plan_.isolation == Isolation::serializable; }
+    bool is_snapshot() const { return plan_.isolation == Isolation::snapshot; }
     bool end(Txn& txn, const Result<void>& done);
     bool log_is_scarce();
     void commit(Txn& txn);
@@ -82,6 +83,7 @@ private:
     std::vector<Saved> saved_;
     uint32_t values_ = 0;
     const Op* current_ = nullptr;
+    Lsn sees_{};  // of a snapshot
 };
 
 }  // namespace lockstep::sim

@@ -61,9 +61,13 @@ void Ledger::note_sources(const Observation& read, std::vector<size_t>& sources)
 void Ledger::commit_returned(size_t number, Result<Lsn> end) {
     Commit& c = commits_[number];
     c.returned = tick();
-    if (!end) return;
+    if (!end) {
+        c.unknown = true;
+        return;
+    }
     if (!c.fault.empty()) report_.fail(c.fault);
     c.end = end->value;
+    check_pending();
     if (c.durable) note_acknowledged(number);
 }
 
@@ -83,6 +87,35 @@ void Ledger::note_acknowledged(size_t number) {
                                     i) != acknowledged.read_from.end();
         if ((i == number || below || read) && c.acknowledged == kNotYet) c.acknowledged = clock_;
     }
+}
+
+void Ledger::check_snapshot(Lsn sees, std::vector<Observation> reads, std::string who) {
+    tick();
+    pending_.push_back({sees, commits_.size(), std::move(reads), std::move(who)});
+    check_pending();
+}
+
+void Ledger::check_pending() {
+    std::erase_if(pending_, [this](const SnapshotReads& s) { return check_now(s); });
+}
+
+// False: some commit has not returned yet, and only its end tells whether it is seen.
+bool Ledger::check_now(const SnapshotReads& snapshot) {
+    Content content = base_;
+    for (size_t i = 0; i < snapshot.commits; ++i) {
+        const Commit& c = commits_[i];
+        if (c.changes.empty()) continue;
+        if (c.unknown) return true;  // nothing can be said
+        if (c.returned == kNotYet) return false;
+        if (c.end > snapshot.sees.value) continue;
+        for (const Change& change : c.changes) apply(content, change);
+    }
+    report_.add(Count::snapshots_checked);
+    std::swap(model_, content);
+    const std::string fault = check(snapshot.reads, snapshot.who);
+    std::swap(model_, content);
+    if (!fault.empty()) report_.fail(fault + fmt::format(", at snapshot {}", snapshot.sees.value));
+    return true;
 }
 
 void Ledger::abort_called(const std::vector<Observation>& reads, const std::string& who) {

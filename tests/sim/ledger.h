@@ -15,6 +15,8 @@
 //            read.
 //            LD-5 What an acknowledged durable transaction has read survives too, also if it wrote
 //            nothing. A missing row counts as read from its last deletion.
+//            LD-6 A snapshot sees the effects of exactly the transactions whose commit records end
+//            at or below its place in the log, whatever was called meanwhile.
 #pragma once
 
 #include <optional>
@@ -65,6 +67,10 @@ public:
     void check_weak(const Observation& read, uint64_t began, const std::string& who,
                     std::vector<size_t>& sources);
 
+    // A snapshot at `sees` made these reads. They are compared as soon as the ends of all commits
+    // that were called so far are known.
+    void check_snapshot(Lsn sees, std::vector<Observation> reads, std::string who);
+
     // Judges the content of a store that was recovered after a power cut at time `at`. Returns the
     // first fault or an empty text. Objects in `unreadable` are not compared.
     std::string judge(const Content& seen, uint64_t at,
@@ -82,12 +88,22 @@ private:
         uint64_t called = 0, returned = kNotYet, acknowledged = kNotYet;
         uint64_t end = 0;  // of its commit record; 0: unknown or no record
         bool durable = false;
-        std::string fault;  // a wrong read
+        bool unknown = false;  // the call failed
+        std::string fault;     // a wrong read
     };
     struct Version {
         size_t commit;
         Value value;
     };
+
+    struct SnapshotReads {
+        Lsn sees;
+        size_t commits;  // called before the check
+        std::vector<Observation> reads;
+        std::string who;
+    };
+    bool check_now(const SnapshotReads& snapshot);
+    void check_pending();
 
     std::string check(const std::vector<Observation>& reads, const std::string& who);
     std::string check_range(const Observation& read, const std::string& who);
@@ -106,6 +122,7 @@ private:
     Report& report_;
     std::vector<Commit> commits_;
     std::map<std::string, std::map<std::string, std::vector<Version>>, std::less<>> history_;
+    std::vector<SnapshotReads> pending_;
     uint64_t clock_ = 0;
 };
 

@@ -56,6 +56,18 @@ public:
         else removed_ghosts(at, plan);
     }
 
+    // Reads only, some of them twice: the answers must stay the same.
+    TxnPlan snapshot() {
+        TxnPlan t;
+        t.isolation = Isolation::snapshot;
+        t.durability = rng_.chance(0.5) ? Durability::durable : Durability::lazy;
+        t.ending = rng_.chance(0.8) ? Ending::commit : Ending::abort;
+        t.read_only = true;
+        for (uint64_t n = 2 + rng_.below(config_.operations_max); n > 0; --n)
+            t.ops.push_back(!t.ops.empty() && rng_.chance(0.2) ? t.ops.front() : reading());
+        return t;
+    }
+
 private:
     static constexpr uint32_t kEscalateSoon = 20, kErased = 3;
 
@@ -150,6 +162,8 @@ private:
 
 constexpr double kNotedOdds = 0.06;
 constexpr uint64_t kNotedStream = 1000;
+constexpr double kSnapshotOdds = 0.15;
+constexpr uint64_t kSnapshotStream = 2000;
 
 const char* kOpNames[] = {"get",         "get_update", "insert",      "update",     "put",
                           "patch",       "erase",      "scan_up",     "scan_down",  "scan_turn",
@@ -160,7 +174,7 @@ static_assert(std::size(kOpNames) == static_cast<size_t>(OpKind::kCount));
 
 std::string text_of(const TxnPlan& t) {
     static constexpr const char* kIsolation[] = {"serializable", "repeatable_read",
-                                                 "read_committed"};
+                                                 "read_committed", "snapshot"};
     static constexpr const char* kEnding[] = {"commit", "abort", "drop"};
     std::string line =
         fmt::format("{} {}{}{}{}:", kIsolation[static_cast<size_t>(t.isolation)],
@@ -184,12 +198,16 @@ Plan draw_plan(const Config& config, Rng rng) {
         Planner planner(config, rng.fork(n));
         Rng odds = noted.fork(n);
         Planner noted_planner(config, noted.fork(n));
+        Rng snapshot_odds = Rng(rng).fork(kSnapshotStream + n);
+        Planner snapshot_planner(config, snapshot_odds.fork(0));
         const uint32_t count =
             config.transactions / config.threads + (n < config.transactions % config.threads);
         for (uint32_t i = 0; i < count; ++i) {
             const bool schema = config.schema_changes && n == 0;
             plan.threads[n].push_back(schema ? planner.schema_change() : planner.transaction());
             if (odds.chance(kNotedOdds)) noted_planner.append_noted(plan.threads[n]);
+            if (snapshot_odds.chance(kSnapshotOdds))
+                plan.threads[n].push_back(snapshot_planner.snapshot());
         }
     }
     return plan;

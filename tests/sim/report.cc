@@ -17,6 +17,7 @@ const char* count_name(Count count) {
                                              "ranges_checked",
                                              "rows_checked",
                                              "weak_reads_checked",
+                                             "snapshots_checked",
                                              "events",
                                              "crash_events",
                                              "crash_points",

@@ -24,6 +24,7 @@ enum class Count : uint8_t {
     ranges_checked,
     rows_checked,
     weak_reads_checked,
+    snapshots_checked,
     events,
     crash_events,
     crash_points,

@@ -65,6 +65,21 @@ class Driver:
         assert self.process.wait(timeout=100) == 130, self.process.returncode
 
 
+def check_backup(store):
+    """Made by the process that has the store open, while its transactions go on."""
+    to, more, back = (f"{store}.{name}" for name in ("backup", "more", "restored"))
+    run("backup", store, os.path.relpath(to), says=["the state at LSN"])
+    run("backup", store, to, status=1, says=["the directory is not empty"])
+    told = json_of("backup", store, more, "--since", to, "--rate", "500M")
+    assert 0 < told["pages_copied"] <= told["pages"], told
+    assert told["since"] == json_of("verify-backup", to)[0]["lsn"], told
+    run("verify-backup", to, more, says=[" 0 faults"])
+    run("restore", "--backup", to, "--backup", more, "--to", back, says=["the state at LSN"])
+    run("verify", back, says=[" 0 faults"])
+    for path in (to, more, back):
+        shutil.rmtree(path)
+
+
 def check_commands(store):
     mode = os.lstat(os.path.join(store, "control")).st_mode
     assert stat.S_ISSOCK(mode) and stat.S_IMODE(mode) == 0o600, oct(mode)
@@ -86,6 +101,7 @@ def check_commands(store):
         assert time.time() < deadline, hot
     run("checkpoint", store, says=["checkpoint ", "the log uses"])
     assert json_of("checkpoint", store)["checkpoints"] > 1
+    check_backup(store)
     run("metrics", store, says=["# TYPE lockstep_transactions_total counter"])
     run("end", store, "999999999999", status=1, says=["txn_ended", "the command \"transactions\""])
     error = json_of("end", store, "999999999999", status=1)["error"]

@@ -104,6 +104,10 @@ def main():
             str(arguments.seconds),
             "--warmup",
             "0",
+            "--audit-every",
+            str(arguments.seconds / 5),
+            "--reads",
+            "snapshot",
             *log,
         ]
         with open(path + ".out", "w") as output:
@@ -120,6 +124,9 @@ def main():
                 if "tpmC" in line or "condition" in line.lower()
             )
         )
+        audits = [line for line in report.splitlines() if "conditions hold in a snapshot" in line]
+        if not audits or any(" 12 of 12 " not in line for line in audits):
+            sys.exit("the audits beside the terminals: " + "\n".join(audits or ["none"]))
         judge(samples, arguments.seconds)
         check = subprocess.run(
             [arguments.driver, "--path", path, "--check-only", *log], capture_output=True, text=True

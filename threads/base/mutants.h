@@ -11,6 +11,24 @@
 // clang-format off
 // name, test program to try first, what is wrong
 #define LOCKSTEP_MUTANT_TABLE(X) \
+    X(snapshot_off_by_one, sm_snapshot_test, \
+      "a snapshot sees a transaction whose commit record stands at its place") \
+    X(first_version_only, sm_snapshot_test, "a reader takes the newest version it must not miss") \
+    X(version_missing, sm_snapshot_test, "a change leaves no version") \
+    X(version_of_each_change, sm_snapshot_test, \
+      "each change of a transaction leaves a version, not only the first") \
+    X(version_dropped_early, sm_snapshot_test, \
+      "a version that some snapshot needs is taken out of the middle of its chain") \
+    X(version_freed_early, sm_snapshot_test, "the cleaner frees a version that is needed") \
+    X(expelled_unmarked, sm_snapshot_test, "the oldest snapshot loses its versions silently") \
+    X(snapshot_unvalidated, sm_snapshot_model_test, \
+      "a snapshot's read does not check that its page has stayed as it was") \
+    X(snapshot_sees_ghosts, sm_snapshot_test, "a snapshot's scan returns deleted records") \
+    X(ghost_removed_early, sm_snapshot_test, "a ghost is removed that a snapshot sees alive") \
+    X(chain_freed_under_snapshot, sm_snapshot_test, \
+      "an overflow chain is freed that a snapshot reads") \
+    X(no_catch_up, sm_snapshot_test, \
+      "changes of live transactions from before the first snapshot have no versions") \
     X(lost_wakeup, threads_thread_test, "a park ignores the token of an earlier wake") \
     X(timer_stays, threads_timer_test, \
       "a thread woken before its deadline leaves its timer armed") \
@@ -277,6 +295,21 @@
       "a forgotten writer that pins the log is not ended") \
     X(scarce_log_ignored, sm_log_room_test, \
       "writers go on at full speed while the log is scarce") \
+    X(log_hold_ignored, sm_backup_test, "log that a backup has not copied yet is recycled") \
+    X(backup_unchecked, sm_backup_test, "a backup copies damaged pages as they are") \
+    X(backup_end_unseen, sm_backup_test, "a backup that was not finished can be opened") \
+    X(adopted_backup_kept, sm_backup_test, "a backup that was opened still passes for one") \
+    X(backup_log_from_checkpoint, sm_backup_test, \
+      "a backup lacks the log of transactions older than the checkpoint") \
+    X(backup_log_short, sm_backup_test, "a backup lacks the last block of its log") \
+    X(backup_unsynced, sm_backup_crash_test, \
+      "a backup is complete before its files are durable") \
+    X(restore_skips_overlay, sm_backup_incremental_test, \
+      "a restore leaves out the pages of incremental backups") \
+    X(restore_unchecked, sm_backup_incremental_test, \
+      "a restore does not check what it has written") \
+    X(since_too_late, sm_backup_incremental_test, \
+      "an incremental backup lacks pages that changed during the earlier one") \
     X(bulk_undo_missing, sm_btree_test, "a bulk load that is rolled back stays")
 // clang-format on
 

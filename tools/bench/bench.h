@@ -80,6 +80,7 @@ Result<void> bench_pool(const Settings&, Report&);
 Result<void> bench_restart(const Settings&, Report&);
 Result<void> bench_checkpoint(const Settings&, Report&);
 Result<void> bench_reads(const Settings&, Report&);
+Result<void> bench_snapshots(const Settings&, Report&);
 Result<void> bench_commits(const Settings&, Report&);
 Result<void> bench_steps(const Settings&, Report&);
 Result<void> bench_tpcc_steps(const Settings&, Report&);

@@ -26,6 +26,9 @@ const std::vector<Benchmark>& all_benchmarks() {
          bench_steps},
         {"reads", "durable readers beside durable writers, against the same readers marked lazy",
          bench_reads},
+        {"snapshots",
+         "TPC-C beside a reader of all tables: snapshot against read_committed; scans at rest",
+         bench_snapshots},
         {"commits",
          "durable commits: rate and syncs per commit, and TPC-C with 64 terminals against lazy "
          "commits",

@@ -40,6 +40,7 @@ int main(int argc, char** argv) {
     cli::add_load(app, status);
     cli::add_salvage(app, status);
     cli::add_compact(app, status);
+    cli::add_backup(app, status);
 
     auto* log = app.add_subcommand("dump-log",
                                    "Log records, one a line, without opening the store.\n"

@@ -29,6 +29,7 @@ Log::Impl::Impl(threads::Runtime& rt, const LogOptions& given, LogRing&& memory)
       buffers(std::make_unique<LogIoBuffers>()) {
     DCHECK(ring.bytes() >= 4 * ring_margin && undo_chunk > 0);
     DCHECK(slack < given.capacity_bytes);
+    std::fill_n(holds, kHoldsMax, kNothingOpen);
 }
 
 Log::Impl::~Impl() {

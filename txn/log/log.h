@@ -13,6 +13,9 @@
 //                 always finds space.
 //            LOG-4 The durable end is recorded apart from the records, and by later records.
 //                 Damage below it is corrupt_log, never a silent cut.
+//            LOG-6 No record that a hold keeps is recycled, whatever truncate_before() was told.
+//                 What was held back is recycled when the hold advances or goes. [checked:
+//                 move_start()]
 //            LOG-5 After a failed write or sync the log is failed for ever: nothing becomes
 //                 durable, waiters get store_failed. The first cause is kept (log_failure.cc).
 // Blocking   reserve() parks only while the ring is full. wait_durable() parks until the flusher
@@ -25,6 +28,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include <lockstep/store_failure.h>
 #include "threads/io/io.h"
@@ -65,6 +69,28 @@ struct UndoCredit {
     uint64_t bytes = 0;
     // Where reserve_undo() notes that the log is scarce; null: nowhere. Constant.
     Heed* heed = nullptr;
+};
+
+class Log;
+
+// Keeps a part of the log from being recycled (Log::hold()). Movable; must go before the log.
+class LogHold {
+public:
+    LogHold() = default;
+    LogHold(LogHold&& other) noexcept
+        : log_(std::exchange(other.log_, nullptr)), number_(other.number_) {}
+    LogHold& operator=(LogHold&&) = delete;
+    ~LogHold();
+    // The records below `lsn` are no longer needed. Only goes up. Any kernel thread.
+    void advance(Lsn lsn);
+    // The records from here on are kept.
+    Lsn from() const;
+
+private:
+    friend class Log;
+    LogHold(Log* log, size_t number) : log_(log), number_(number) {}
+    Log* log_ = nullptr;
+    size_t number_ = 0;
 };
 
 class Log {
@@ -138,8 +164,12 @@ public:
     // Path of the segment that holds, or held, the byte at `lsn`.
     std::string segment_path(Lsn lsn) const;
 
-    // Records below `lsn` are no longer needed: whole segments are recycled.
+    // Records below `lsn` are no longer needed: whole segments are recycled, unless a hold keeps
+    // them (LOG-6).
     void truncate_before(Lsn lsn);
+    // Keeps the log from start() on until the hold advances or goes. What it keeps counts as used,
+    // so a hold that stays fills the log. Error: too_many. Any kernel thread; never blocks.
+    Result<LogHold> hold();
     uint64_t used_bytes() const;  // tail - start
     uint64_t undo_reserved_bytes() const;
     // The log begins to get scarce: more than half is used or promised. New transactions slow down.
@@ -171,6 +201,7 @@ public:
     static uint64_t ring_bytes_for(const LogOptions& options, uint32_t workers);
 
 private:
+    friend class LogHold;
     struct Impl;
     explicit Log(std::unique_ptr<Impl> impl);
     std::unique_ptr<Impl> impl_;

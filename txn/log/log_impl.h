@@ -1,5 +1,5 @@
-// log_impl.h - the inside of Log, split by operation: log_append, log_flush, log_keep, log_grow,
-// log_space, log_read, log_open. Private.
+// log_impl.h - the inside of Log, split by operation: log_append, log_flush, log_keep, log_hold,
+// log_grow, log_space, log_read, log_open. Private.
 //
 // Concepts   Appenders move `tail`. Each worker notes in its slot the lowest LSN it may still be
 //            filling. The *flusher* (user thread on worker 0) writes and syncs the filled prefix,
@@ -156,6 +156,10 @@ struct Log::Impl {
     uint64_t limit_of(uint64_t from, uint64_t end) const;
     uint64_t end_for(uint64_t promised) const;
 
+    // --- log_hold.cc
+    bool move_start(uint64_t wanted);
+    void start_moved();
+
     // --- log_space.cc
     Result<void> reserve_undo_slow(UndoCredit& credit, uint64_t forward, uint64_t undo,
                                    LogWorkerSlot& slot);
@@ -229,6 +233,14 @@ struct Log::Impl {
     std::atomic<uint64_t> room_wanted{0};
     SpinLock room_lock;
     threads::WaitQueue room_waiters;  // for the keeper; under room_lock
+
+    // --- holds (LOG-6)
+    static constexpr size_t kHoldsMax = 8;
+    SpinLock hold_lock;
+    // First LSN that each hold keeps, kNothingOpen: no hold; under hold_lock.
+    uint64_t holds[kHoldsMax];
+    // Where truncate_before() wanted the start of the log; under hold_lock.
+    uint64_t start_wanted = kLogFirst;
 
     // --- progress
     alignas(kCacheLineBytes) std::atomic<uint64_t> durable{kLogFirst};

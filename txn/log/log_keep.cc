@@ -1,5 +1,4 @@
-// log_keep.cc - the keeper: makes segments ahead of need, recycles old ones, and moves the start of
-// the log.
+// log_keep.cc - the keeper: makes segments ahead of need, and recycles old ones.
 //
 // Concepts   A segment counts (prepared_end) only when its blocks are allocated, its name is in
 //            place, and the directory is synced. Space is promised only up to there. New segments
@@ -169,19 +168,6 @@ void Log::Impl::update_promise_limit() {
     const uint64_t now = limit_of(start.load(), prepared_end.load());
     DCHECK(promise_limit.load() <= now);  // both ends only grow
     promise_limit.store(std::min(now, start.load() + scarce_bytes));
-}
-
-void Log::truncate_before(Lsn lsn) {
-    Impl& log = *impl_;
-    const uint64_t to =
-        MUTANT(truncate_too_far) ? log.durable.load() : std::min(lsn.value, log.durable.load());
-    uint64_t from = log.start.load();
-    DCHECK(from <= log.durable.load());
-    while (from < to && !log.start.compare_exchange_weak(from, to)) {}
-    log.update_promise_limit();
-    log.wake_all(log.room_lock, log.room_waiters);
-    log.kick(kFlushMark);
-    log.kick_keeper();
 }
 
 }  // namespace lockstep::txn

@@ -99,6 +99,10 @@ struct Options {
     uint32_t lock_table_bytes_log2 = 22;
     // Order of blocked lock requests; see lock_policy.h.
     LockStageOptions lock_stage = {};
+    // Before-images that are kept while snapshot transactions are open, 1 MB .. 1 TB. Beyond it the
+    // oldest snapshot gets snapshot_too_old; writers neither fail nor wait. It must hold what the
+    // transactions under way have changed, or no snapshot can begin.
+    uint64_t version_bytes = 64ull << 20;
     // Record locks on one index or heap before its object lock is tried; 0 = never.
     uint32_t escalate_at = 5000;
     // Times run() repeats a deadlock victim, or a log_full that others caused.
@@ -113,10 +117,10 @@ struct Options {
     // Kernel threads for lockstep::offload(), 1 .. 1024; begun at first use.
     uint32_t offload_threads = 4;
     // Lets the command line see and steer the open store: `lockstep top`, `stat`, `transactions`,
-    // `locks`, `end` and `checkpoint`. They use the Unix socket `control` in the store's directory,
-    // mode 0600, which close() removes. A kernel thread of its own serves it; workers notice it
-    // only while they carry out a command. If the socket cannot be made, open() fails (bad_path,
-    // io_error). The requests are described in sm/store/control.h.
+    // `locks`, `end`, `checkpoint` and `backup`. They use the Unix socket `control` in the store's
+    // directory, mode 0600, which close() removes. A kernel thread of its own serves it; workers
+    // notice it only while they carry out a command. If the socket cannot be made, open() fails
+    // (bad_path, io_error). The requests are described in sm/store/control.h.
     bool control = false;
     // Teams of threads that run the same operation; see steps_options.h.
     StepsOptions steps = {};

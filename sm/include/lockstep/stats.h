@@ -56,6 +56,10 @@ struct StoreStats {
     // Records announced by Txn::will_need() that were walked to, and operations of transactions
     // that have ended which took their places from there.
     uint64_t needs_walked = 0, needs_used = 0;
+    // Snapshot transactions: open now; age of the oldest in nanoseconds, 0 if there is none; those
+    // that got snapshot_too_old. Before-images kept for them, in bytes.
+    uint64_t snapshots_open = 0, snapshot_oldest_nanos = 0, snapshots_too_old = 0,
+             version_bytes = 0;
     // input and output: requests by class, what was merged and joined, batches, depth
     threads::IoStats io;
     // threads

@@ -18,6 +18,7 @@
 #include <type_traits>
 #include <vector>
 
+#include <lockstep/backup.h>
 #include <lockstep/function_ref.h>
 #include <lockstep/handle.h>
 #include <lockstep/heap.h>
@@ -47,8 +48,9 @@ using value_of = typename std::invoke_result_t<F, A...>::value_type;
 class Store {
 public:
     // Opens the store in directory `path`; makes it unless options.create is false; recovers it if
-    // it was not closed. Blocks the calling kernel thread. Errors: bad_path, bad_option,
-    // bad_version, corrupt_superblock, corrupt_log, store_locked, io_error, no_space,
+    // it was not closed. A complete backup (backup.h) becomes a store. Blocks the calling kernel
+    // thread. Errors: bad_path, bad_option, bad_version, bad_backup (one that is incomplete or
+    // incremental), corrupt_superblock, corrupt_log, store_locked, io_error, no_space,
     // out_of_memory; not_closed with Options::read_only.
     static Result<Store> open(std::string_view path, const Options& options = {});
     Store(Store&&) noexcept;
@@ -108,8 +110,10 @@ public:
     bool withdraw(Packet& packet);
 
     // Begins a transaction that the caller ends and repeats itself. Suspends the user thread while
-    // Options::transactions_max are active or the log is scarce (Options::log_bytes). Errors:
-    // wrong_thread outside the store's user threads, store_closed, store_failed, out_of_memory.
+    // Options::transactions_max are active or the log is scarce (Options::log_bytes). A snapshot
+    // after half a second without one also reads what live writers have changed. Errors:
+    // wrong_thread outside the store's user threads, store_closed, store_failed, out_of_memory; of
+    // a snapshot also snapshot_too_old (Options::version_bytes), and those of reading.
     Result<Txn> begin(const TxnOptions& options = {});
 
     // Makes an empty index within `txn`; others see it when `txn` commits. A name has 1..128 bytes
@@ -187,6 +191,18 @@ public:
     // Writes all dirty pages and recycles the log before them. Suspends a user thread, blocks any
     // other. Errors: io_error, no_space, store_failed, store_closed, read_only.
     Result<void> checkpoint();
+    // Copies the running store to `directory`, which is made, or empty. Transactions and
+    // checkpoints go on. The result is the state at BackupInfo::lsn; backup.h says how it is used.
+    // Each page and log record is checked on its way: a damaged page is repaired from the log, or
+    // the error names it. The store keeps log only until the backup has copied it. An error leaves
+    // the directory empty. What is left after a crash is no complete backup, and open() says so.
+    // Suspends a user thread, blocks any other; close() ends it. Errors: bad_path (also if the
+    // directory is not empty), bad_backup (BackupOptions::since does not fit), corrupt_page,
+    // lost_write, corrupt_log, io_error, no_space, store_failed, store_closed, read_only.
+    Result<BackupInfo> backup(std::string_view directory, const BackupOptions& options = {});
+    // The same to a function, which may send the bytes elsewhere (BackupSink). Errors: those of the
+    // function as well.
+    Result<BackupInfo> backup(BackupSink sink, const BackupOptions& options = {});
     // Cuts the free pages off the end of the data file, while transactions run; the bytes that the
     // file system got back. Free pages before a page in use stay for new records. 0 also if the
     // store has grown meanwhile. Takes two checkpoints; suspends a user thread, blocks any other.

@@ -33,6 +33,10 @@ std::string withdraw(World& w) {
     (void)w.store.submit(*once, {.not_before = now() + 3600 * kSecond});
     return truth(w.store.withdraw(*once));
 }
+std::string backup_place(const World& w) {
+    return w.root + "/backup" + std::to_string(static_cast<int>(w.situation));
+}
+Result<void> no_sink(std::string_view, uint64_t, Slice) { return {}; }
 bool no_more(Slice&, Slice&) { return false; }
 bool each(RecordId, Slice) { return true; }
 bool is_listed(World& w, OpenTxn& t) {
@@ -72,6 +76,11 @@ std::vector<PublicCall> store_calls() {
                  told(w.store.bulk_load(t.txn, w.empty, no_more))),
         CALL("Store::wait_durable(point)", may, told(w.store.wait_durable(w.point))),
         CALL("Store::checkpoint()", may, told(w.store.checkpoint())),
+        CALL("Store::backup(directory, options)", may, told(w.store.backup(backup_place(w)))),
+        CALL("Store::backup(sink, options)", may, told(w.store.backup(no_sink))),
+        CALL("read_backup(directory)", may, told(read_backup(w.root + "/none"))),
+        CALL("verify_backup(directory)", may, told(verify_backup(w.root + "/none"))),
+        CALL("restore_backup(backups, to)", may, told(restore_backup({}, w.root + "/none"))),
         CALL("Store::give_back_space()", may, told(w.store.give_back_space())),
         CALL("Store::verify(threads)", may, told(w.store.verify()))
             .either_in(failed, "ok or `store_failed`"),

@@ -56,7 +56,9 @@ namespace lockstep {
     X(transaction_too_old, "transaction was ended because it was too old") \
     X(not_closed, "store was not closed: open it for writing once, or use a copy that was closed") \
     X(key_function_missing, "a secondary index has no key function in this process") \
-    X(index_mismatch, "secondary index does not match the records of its index")
+    X(index_mismatch, "secondary index does not match the records of its index") \
+    X(snapshot_too_old, "versions that the snapshot needs are gone; raise option version_bytes") \
+    X(bad_backup, "backup is incomplete, damaged or not one that fits")
 // clang-format on
 
 // What failed; LOCKSTEP_ERRORS gives the meanings.

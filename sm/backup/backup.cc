@@ -1,0 +1,282 @@
+// backup.cc - the steps of a backup, in their order.
+#include "sm/backup/backup.h"
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+
+#include "sm/backup/log_copy.h"
+#include "sm/buffer/buffer_pool.h"
+#include "sm/space/space_map.h"
+#include "threads/base/check.h"
+#include "threads/base/memory_reserve.h"
+#include "threads/base/mutants.h"
+#include "threads/thread/between_calls.h"
+#include "threads/thread/thread.h"
+#include "threads/worker/io_wait.h"
+
+namespace lockstep::sm {
+
+namespace {
+
+constexpr uint32_t kPiecePages = 128;  // 1 MB
+constexpr uint32_t kSuperblocks = 2;   // pages 0 and 1
+constexpr Nanos kLogPause = 20 * kMillisecond;
+
+Slice slice_of(const std::byte* bytes, size_t size) {
+    return {reinterpret_cast<const char*>(bytes), size};
+}
+
+// One backup that is being made.
+class Backup {
+public:
+    Backup(RestartEnv& env, BackupTarget& target, const BackupOptions& options,
+           const std::function<bool()>& stopping)
+        : env_(env), target_(target), options_(options), stopping_(stopping) {}
+    Result<BackupInfo> run();
+
+private:
+    void assert_state() const {
+        DCHECK(copied_ <= looked_at_ + kPiecePages && zeroed_ <= looked_at_);
+        DCHECK(incremental() || copied_ <= lsns_.size());
+        DCHECK(log_ && pages_ != nullptr);
+        superblock_.assert_state();
+    }
+    Result<void> begin();
+    Result<void> check_since() const;
+    Result<void> copy_pages();
+    Result<void> copy_piece(uint32_t first, uint32_t count);
+    Result<void> skip_bad_page(PageId page, const Error& why, Page& copy);
+    Result<void> write_piece(uint32_t first, uint32_t count);
+    Result<void> pause();
+    Result<void> write_superblocks();
+    Result<void> write_lsns();
+    Result<BackupInfo> finish();
+    Result<void> write(std::string_view file, uint64_t offset, Slice bytes) {
+        bytes_ += bytes.size();
+        return target_.write(file, offset, bytes);
+    }
+    Page* page(uint32_t i) const { return reinterpret_cast<Page*>(pages_.get()) + i; }
+    bool incremental() const { return options_.since != nullptr; }
+    const char* pages_file() const { return incremental() ? kPagesName : "data"; }
+
+    RestartEnv& env_;
+    BackupTarget& target_;
+    const BackupOptions& options_;
+    const std::function<bool()>& stopping_;
+    threads::AlignedBuffer pages_;
+    Superblock superblock_{};
+    std::optional<LogCopy> log_;
+    std::vector<uint64_t> lsns_;  // of the volume's pages
+    uint64_t newest_ = 0;         // highest lsn of a copied page
+    uint64_t looked_at_ = kSuperblocks, copied_ = kSuperblocks, zeroed_ = 0, bytes_ = 0;
+    Nanos started_ = 0;
+};
+
+Result<BackupInfo> Backup::run() {
+    started_ = threads::now();
+    TRY(begin());
+    TRY(copy_pages());
+    TRY(write_lsns());
+    return finish();
+}
+
+// BK-3: held first, so the log still has all that the superblock needs.
+Result<void> Backup::begin() {
+    TRY(target_.begin());
+    pages_ = TRY(threads::make_aligned_buffer(kPiecePages * kPageBytes, threads::PageSize::huge));
+    txn::LogHold hold = TRY(env_.log->hold());
+    const uint64_t volume = TRY(env_.disk->size(env_.data_file));
+    if (TRY(threads::io_read(env_.data_file, 0, page(0), kSuperblocks * kPageBytes, "superblock")) <
+        kSuperblocks * kPageBytes)
+        return fail(ErrorCode::corrupt_superblock, "superblock is cut off");
+    superblock_ = TRY(choose_superblock(*page(0), *page(1)));
+    if (Lsn{superblock_.log_start} < hold.from())
+        return fail(ErrorCode::corrupt_superblock, "superblock is older than the log",
+                    superblock_.log_start, hold.from().value);
+    superblock_.clean = 0;
+    DCHECK(superblock_.checkpoint_lsn != 0 &&
+           superblock_.log_segment_bytes == env_.log_options.segment_bytes);
+    TRY(check_since());
+    TRY(MemoryReserve::require());
+    lsns_.assign(volume / kPageBytes, 0);
+    log_.emplace(*env_.disk, *env_.log, env_.log_options, std::move(hold),
+                 MUTANT(backup_log_from_checkpoint) ? Lsn{superblock_.checkpoint_lsn}
+                                                    : Lsn{superblock_.log_start});
+    DCHECK(lsns_.size() > kSuperblocks);
+    assert_state();
+    if (incremental()) return {};
+    return target_.reserve("data", lsns_.size() * kPageBytes);
+}
+
+Result<void> Backup::check_since() const {
+    if (!incremental()) return {};
+    const BackupInfo& since = *options_.since;
+    if (since.store[0] != superblock_.uuid[0] || since.store[1] != superblock_.uuid[1])
+        return fail(ErrorCode::bad_backup, "the earlier backup is of another store");
+    if (since.redo_from.value > superblock_.checkpoint_lsn || since.lsn > env_.log->durable() ||
+        since.lsn == kLsnNone)
+        return fail(ErrorCode::bad_backup, "the earlier backup is newer than the store",
+                    since.lsn.value, env_.log->durable().value);
+    return {};
+}
+
+Result<void> Backup::copy_pages() {
+    for (uint64_t first = kSuperblocks; first < lsns_.size();) {
+        const auto count =
+            static_cast<uint32_t>(std::min<uint64_t>(kPiecePages, lsns_.size() - first));
+        TRY(copy_piece(static_cast<uint32_t>(first), count));
+        first += count;
+        looked_at_ = first;
+        TRY(pause());
+    }
+    return {};
+}
+
+Result<void> Backup::copy_piece(uint32_t first, uint32_t count) {
+    assert_state();
+    DCHECK(count > 0 && count <= kPiecePages && first + uint64_t{count} <= lsns_.size());
+    for (uint32_t done = 0; done < count;) {
+        uint32_t some = count - done;
+        const auto copied = env_.pool->copy_pages(PageId{first + done}, some, page(done));
+        done += some;
+        if (copied) continue;
+        if (!is_bad_page(copied.error().code) || done == count)
+            return std::unexpected(copied.error());
+        TRY(skip_bad_page(PageId{first + done}, copied.error(), *page(done)));
+        ++done;
+    }
+    for (uint32_t i = 0; i < count; ++i) {
+        DCHECK(page(i)->header.page_id == first + i || page(i)->header.checksum == 0);
+        lsns_[first + i] = page(i)->header.lsn;
+        newest_ = std::max(newest_, page(i)->header.lsn);
+    }
+    return write_piece(first, count);
+}
+
+// A free page that cannot be read takes nothing with it: zeros are a free page. If it was in use at
+// B, the log frees it, and brings it if it is used again.
+Result<void> Backup::skip_bad_page(PageId id, const Error& why, Page& copy) {
+    DCHECK(is_bad_page(why.code) && id.value >= kSuperblocks);
+    if (TRY(env_.space->is_used(id))) return std::unexpected(why);
+    env_.report(1, "backup: free page " + std::to_string(id.value) +
+                       " is damaged and copied as zeros: " + why.text());
+    std::memset(static_cast<void*>(&copy), 0, kPageBytes);
+    ++zeroed_;
+    return {};
+}
+
+Result<void> Backup::write_piece(uint32_t first, uint32_t count) {
+    if (!incremental()) {
+        copied_ += count;
+        return write("data", first * kPageBytes, slice_of(page(0)->bytes(), count * kPageBytes));
+    }
+    // BK-6.
+    const uint64_t above =
+        MUTANT(since_too_late) ? options_.since->lsn.value : options_.since->redo_from.value;
+    DCHECK(above != 0 && above <= env_.log->durable().value);
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < count; ++i) {
+        if (page(i)->header.lsn <= above) continue;
+        if (kept != i) std::memcpy(static_cast<void*>(page(kept)), page(i), kPageBytes);
+        ++kept;
+    }
+    if (kept == 0) return {};
+    const uint64_t offset = (copied_ - kSuperblocks) * kPageBytes;
+    copied_ += kept;
+    return write(kPagesName, offset, slice_of(page(0)->bytes(), kept * kPageBytes));
+}
+
+// Between two pieces.
+Result<void> Backup::pause() {
+    assert_state();
+    DCHECK(looked_at_ <= lsns_.size());
+    if (env_.failed()) return env_.log->refused();
+    if (stopping_()) return fail(ErrorCode::store_closed, "store closes during a backup");
+    if (options_.progress) {
+        const threads::InCallback inside;
+        options_.progress({.pages = looked_at_,
+                           .pages_total = lsns_.size(),
+                           .bytes = bytes_ + log_->bytes(),
+                           .log_bytes = log_->bytes()});
+    }
+    TRY(log_->catch_up(target_));
+    if (options_.bytes_per_second == 0) {
+        threads::yield();
+        return {};
+    }
+    const double seconds =
+        static_cast<double>(bytes_) / static_cast<double>(options_.bytes_per_second);
+    const Nanos due = started_ + static_cast<Nanos>(seconds * kSecond);
+    while (threads::now() < due && !stopping_()) {
+        threads::sleep_until(std::min(due, threads::now() + kLogPause));
+        TRY(log_->catch_up(target_));  // BK-3: also of a slow backup
+    }
+    return {};
+}
+
+// Both copies of the superblock: the backup's own, which names the checkpoint of the begin.
+Result<void> Backup::write_superblocks() {
+    for (uint32_t i = 0; i < kSuperblocks; ++i) {
+        const uint32_t number = make_superblock_page(superblock_, *page(0));
+        DCHECK(number < kSuperblocks);
+        if (incremental()) continue;
+        TRY(write("data", number * kPageBytes, slice_of(page(0)->bytes(), kPageBytes)));
+    }
+    return {};
+}
+
+// LW-3: a page above B comes from the log, and all others are copied with that lsn.
+Result<void> Backup::write_lsns() {
+    constexpr uint32_t kPages = WrittenLsns::kPagesPerBlock;
+    constexpr uint64_t kSlot = WrittenLsns::kSlotBytes;
+    static_assert(kPiecePages * kPageBytes >= 2 * kSlot);
+    const uint64_t store = superblock_.uuid[0] ^ superblock_.uuid[1];
+    lsns_.resize((lsns_.size() + kPages - 1) / kPages * kPages, 0);
+    std::byte* const slots = page(0)->bytes();
+    DCHECK(store != 0 && lsns_.size() % kPages == 0);
+    for (uint64_t block = 0; block * kPages < lsns_.size(); ++block) {
+        std::memset(slots, 0, 2 * kSlot);
+        WrittenLsns::make_slot(store, static_cast<uint32_t>(block), &lsns_[block * kPages], slots);
+        TRY(write("data.lsn", block * 2 * kSlot, slice_of(slots, 2 * kSlot)));
+    }
+    return {};
+}
+
+Result<BackupInfo> Backup::finish() {
+    env_.log->wait_until_published();
+    const Lsn end = env_.log->tail();
+    CHECK(newest_ <= end.value);  // BK-2
+    TRY(env_.log->wait_durable(end));
+    TRY(log_->finish(target_, end));
+    TRY(write_superblocks());
+    DCHECK(end.value > superblock_.checkpoint_lsn && env_.log->durable() >= end);
+    BackupManifest manifest{};
+    manifest.superblock = superblock_;
+    manifest.end = end.value;
+    manifest.pages = looked_at_;
+    manifest.pages_copied = copied_;
+    manifest.since_redo = incremental() ? options_.since->redo_from.value : 0;
+    manifest.since_end = incremental() ? options_.since->lsn.value : 0;
+    manifest.log_bytes = log_->bytes() + 2 * txn::kLogBlock;
+    manifest.bytes = bytes_ + manifest.log_bytes + kManifestBytes;
+    manifest.pages_zeroed = zeroed_;
+    manifest.nanos = threads::now() - started_;
+    const auto block = std::make_unique<ManifestBlock>();
+    encode_manifest(manifest, *block);
+    TRY(target_.finish(*block));  // BK-5
+    return manifest.info();
+}
+
+}  // namespace
+
+Result<BackupInfo> make_backup(RestartEnv& env, BackupTarget& target, const BackupOptions& options,
+                               const std::function<bool()>& stopping) {
+    DCHECK(threads::current() != nullptr && !env.options.read_only);
+    if (env.failed()) return env.log->refused();
+    auto info = Backup(env, target, options, stopping).run();
+    if (!info) target.give_up();
+    return info;
+}
+
+}  // namespace lockstep::sm

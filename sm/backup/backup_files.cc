@@ -1,0 +1,21 @@
+// backup_files.cc - what can be asked of a backup that lies on this machine.
+#include <lockstep/backup.h>
+
+#include <memory>
+
+#include "sm/backup/backup_manifest.h"
+#include "sm/backup/restore.h"
+
+namespace lockstep {
+
+Result<BackupInfo> read_backup(std::string_view directory) {
+    const std::unique_ptr<threads::Disk> disk = threads::make_disk(threads::IoBackend::pool);
+    return TRY(sm::read_manifest(*disk, std::string(directory))).info();
+}
+
+Result<BackupInfo> restore_backup(std::span<const std::string> backups, std::string_view to) {
+    const std::unique_ptr<threads::Disk> disk = threads::make_disk(threads::IoBackend::pool);
+    return sm::restore_on(*disk, backups, std::string(to));
+}
+
+}  // namespace lockstep

@@ -1,0 +1,101 @@
+// backup_manifest.cc - see backup_manifest.h.
+#include "sm/backup/backup_manifest.h"
+
+#include <xxhash.h>
+
+#include <cstring>
+#include <memory>
+
+#include "threads/base/check.h"
+#include "threads/base/mutants.h"
+
+namespace lockstep::sm {
+
+namespace {
+
+constexpr char kMagic[8] = {'L', 'S', 'B', 'A', 'C', 'K', 'U', 'P'};
+
+uint64_t checksum_of(const ManifestBlock& block) {
+    return XXH3_64bits(block.bytes + sizeof(uint64_t), kManifestBytes - sizeof(uint64_t));
+}
+
+std::string path_of(const std::string& directory) { return directory + "/" + kManifestName; }
+
+}  // namespace
+
+BackupInfo BackupManifest::info() const {
+    assert_state();
+    return {.lsn = Lsn{end},
+            .redo_from = Lsn{superblock.checkpoint_lsn},
+            .since = Lsn{since_end},
+            .store = {superblock.uuid[0], superblock.uuid[1]},
+            .pages = pages,
+            .pages_copied = pages_copied,
+            .pages_zeroed = pages_zeroed,
+            .bytes = bytes,
+            .log_bytes = log_bytes,
+            .time = nanos};
+}
+
+void encode_manifest(BackupManifest manifest, ManifestBlock& block) {
+    manifest.assert_state();
+    std::memcpy(manifest.magic, kMagic, sizeof kMagic);
+    manifest.version = kManifestVersion;
+    manifest.reserved = 0;
+    std::memset(block.bytes, 0, sizeof block.bytes);
+    std::memcpy(block.bytes, &manifest, sizeof manifest);
+    manifest.checksum = checksum_of(block);
+    std::memcpy(block.bytes, &manifest.checksum, sizeof manifest.checksum);
+}
+
+Result<BackupManifest> decode_manifest(const ManifestBlock& block, uint64_t bytes) {
+    BackupManifest manifest;
+    std::memcpy(&manifest, block.bytes, sizeof manifest);
+    if (MUTANT(backup_end_unseen) && bytes < kManifestBytes) return BackupManifest{};
+    if (bytes < kManifestBytes || std::memcmp(manifest.magic, kMagic, sizeof kMagic) != 0 ||
+        manifest.checksum != checksum_of(block))
+        return fail(ErrorCode::bad_backup,
+                    "the backup was not finished: delete the directory and make it again");
+    if (manifest.version != kManifestVersion)
+        return fail(ErrorCode::bad_version, "backup", manifest.version, kManifestVersion);
+    if (manifest.superblock.checkpoint_lsn >= manifest.end ||
+        manifest.superblock.log_start > manifest.superblock.checkpoint_lsn ||
+        manifest.pages_copied > manifest.pages || manifest.pages < 2 ||
+        manifest.pages_zeroed > manifest.pages || manifest.log_bytes > manifest.bytes ||
+        manifest.superblock.log_segment_bytes == 0 ||
+        (manifest.since_redo == 0) != (manifest.since_end == 0) ||
+        manifest.since_redo > manifest.since_end ||
+        (manifest.since_end == 0 && manifest.pages_copied != manifest.pages))
+        return fail(ErrorCode::bad_backup, "file backup contradicts itself", manifest.end);
+    manifest.assert_state();
+    return manifest;
+}
+
+Result<BackupManifest> read_manifest(threads::Disk& disk, const std::string& directory) {
+    if (!disk.exists(path_of(directory)))
+        return fail(ErrorCode::bad_backup, "no backup in this directory: file backup is missing");
+    const threads::FileId file = TRY(disk.open(path_of(directory), threads::Disk::kReadOnly));
+    const auto block = std::make_unique<ManifestBlock>();
+    std::memset(block->bytes, 0, sizeof block->bytes);
+    const Result<size_t> got = disk.read_now(file, 0, block->bytes, sizeof block->bytes);
+    disk.close(file);
+    if (!got) return std::unexpected(got.error());
+    return decode_manifest(*block, *got);
+}
+
+Result<void> check_backup(threads::Disk& disk, const std::string& directory) {
+    if (!disk.exists(path_of(directory))) return {};
+    const BackupManifest manifest = TRY(read_manifest(disk, directory));  // BM-1
+    if (!manifest.incremental()) return {};
+    return fail(ErrorCode::bad_backup,
+                "an incremental backup: restore it together with the earlier ones",
+                manifest.since_end, manifest.end);
+}
+
+Result<void> adopt_backup(threads::Disk& disk, const std::string& directory) {
+    if (!disk.exists(path_of(directory)) || MUTANT(adopted_backup_kept)) return {};
+    TRY(disk.unlink(path_of(directory)));  // BM-2
+    return disk.sync_directory(directory);
+}
+
+}  // namespace lockstep::sm

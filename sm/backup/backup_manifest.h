@@ -1,0 +1,88 @@
+// backup_manifest.h - the file `backup` of a backup: it says that the backup is complete, and what
+// it holds.
+//
+// Layout     One block of 4096 bytes; the rest is zeros.
+//            offset  0 u64 checksum      XXH3 over bytes 8..4095.
+//                    8 char magic[8]     "LSBACKUP".
+//                   16 u32 version
+//                   20 u32 reserved
+//                   24 Superblock        as in pages 0 and 1 of the backup (superblock.h).
+//                  104 u64 end           the state's point: the log's end.
+//                  112 u64 pages         of the data file.
+//                  120 u64 pages_copied
+//                  128 u64 since_redo    an earlier backup's checkpoint_lsn: pages whose lsn is not
+//                                        above it are not copied. 0: all pages are.
+//                  136 u64 since_end     that backup's `end`, or 0.
+//                  144 u64 bytes         of all files.
+//                  152 u64 log_bytes
+//                  160 u64 pages_zeroed
+//                  168 u64 nanos         how long the backup took.
+// Invariants BM-1 The file exists, empty and synced, before any other file of the backup. It gets
+//                 its block after all others are synced. So a backup without a valid block is
+//                 incomplete, whatever the other files hold. [checked: read_manifest()]
+//            BM-2 An open for writing removes the file, and syncs that, before it changes another.
+//                 [adopt_backup()]
+#pragma once
+
+#include <string>
+
+#include <lockstep/backup.h>
+#include "sm/buffer/superblock.h"
+#include "threads/io/io.h"
+
+namespace lockstep::sm {
+
+inline constexpr const char* kManifestName = "backup";
+// Pages of an incremental backup, one after the other; each says its number in its header.
+inline constexpr const char* kPagesName = "pages";
+inline constexpr uint64_t kManifestBytes = 4096;
+inline constexpr uint32_t kManifestVersion = 1;
+
+struct BackupManifest {
+    uint64_t checksum;
+    char magic[8];
+    uint32_t version;
+    uint32_t reserved;
+    Superblock superblock;
+    uint64_t end;
+    uint64_t pages;
+    uint64_t pages_copied;
+    uint64_t since_redo;
+    uint64_t since_end;
+    uint64_t bytes;
+    uint64_t log_bytes;
+    uint64_t pages_zeroed;
+    uint64_t nanos;
+
+    bool incremental() const { return since_end != 0; }
+    BackupInfo info() const;
+    void assert_state() const {
+        superblock.assert_state();
+        DCHECK(superblock.checkpoint_lsn < end);
+        DCHECK(pages_copied <= pages && pages_zeroed <= pages);
+        DCHECK((since_redo == 0) == (since_end == 0) && since_redo <= since_end);
+        DCHECK(incremental() || pages_copied == pages);
+        DCHECK(log_bytes <= bytes);
+    }
+};
+static_assert(kOnDisk<BackupManifest, 176> && offsetof(BackupManifest, superblock) == 24);
+static_assert(offsetof(BackupManifest, end) == 104 && offsetof(BackupManifest, nanos) == 168);
+static_assert(sizeof(BackupManifest) <= kManifestBytes);
+
+struct alignas(kManifestBytes) ManifestBlock {
+    std::byte bytes[kManifestBytes];
+};
+// The block of a manifest, with magic, version and checksum.
+void encode_manifest(BackupManifest manifest, ManifestBlock& block);
+// Errors: bad_backup, bad_version.
+Result<BackupManifest> decode_manifest(const ManifestBlock& block, uint64_t bytes);
+// Of the backup in `directory`. Blocking. Errors: bad_backup (also if there is none), bad_path,
+// bad_version, io_error.
+Result<BackupManifest> read_manifest(threads::Disk& disk, const std::string& directory);
+
+// For an open: nothing if the directory is no backup. A complete full backup becomes a store if
+// `writable`. Blocking. Errors: bad_backup (incomplete or incremental), and those of the disk.
+Result<void> check_backup(threads::Disk& disk, const std::string& directory);
+Result<void> adopt_backup(threads::Disk& disk, const std::string& directory);
+
+}  // namespace lockstep::sm

@@ -1,0 +1,144 @@
+// backup_target.cc - see backup_target.h.
+#include "sm/backup/backup_target.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "threads/base/check.h"
+#include "threads/base/mutants.h"
+#include "threads/thread/between_calls.h"
+#include "threads/worker/io_wait.h"
+
+namespace lockstep::sm {
+
+namespace {
+
+constexpr uint32_t kNew = threads::Disk::kCreate | threads::Disk::kExclusive;
+
+std::string parent_of(const std::string& path) {
+    const size_t end = path.find_last_not_of('/');
+    const size_t slash = end == std::string::npos ? end : path.find_last_of('/', end);
+    return slash == std::string::npos ? "." : path.substr(0, std::max<size_t>(slash, 1));
+}
+
+}  // namespace
+
+DirectoryTarget::~DirectoryTarget() {
+    for (const Slot& slot : slots_) CHECK(!slot.busy);  // IO-1: the memory goes
+    close_files();
+}
+
+Result<void> DirectoryTarget::begin() {
+    DCHECK(files_.empty());
+    if (directory_.empty()) return fail(ErrorCode::bad_path, "backup: empty path");
+    TRY(disk_.make_directory(directory_));
+    if (!TRY(disk_.list(directory_)).empty())
+        return fail(ErrorCode::bad_path, "backup: the directory is not empty");
+    TRY(file(kManifestName));
+    TRY(disk_.sync_directory(directory_));
+    TRY(disk_.sync_directory(parent_of(directory_)));
+    for (Slot& slot : slots_)
+        slot.memory = TRY(threads::make_aligned_buffer(kSlotBytes, threads::PageSize::normal));
+    return {};
+}
+
+Result<threads::FileId> DirectoryTarget::file(std::string_view name) {
+    DCHECK(!name.empty() && name.find('/') == std::string_view::npos);
+    const auto known = std::ranges::find(files_, name, &File::name);
+    if (known != files_.end()) return known->id;
+    const threads::FileId id =
+        TRY(disk_.open(directory_ + "/" + std::string(name), kNew | threads::Disk::kDirect));
+    files_.push_back({std::string(name), id});
+    assert_state();
+    return id;
+}
+
+// Fails before anything is copied if the device is too small.
+Result<void> DirectoryTarget::reserve(std::string_view name, uint64_t bytes) {
+    DCHECK(bytes % threads::kIoAlignment == 0 && !files_.empty());
+    return disk_.allocate(TRY(file(name)), bytes);
+}
+
+Result<void> DirectoryTarget::wait(Slot& slot) {
+    if (!std::exchange(slot.busy, false)) return {};
+    DCHECK(slot.memory != nullptr);
+    threads::io_wait(slot.request, threads::ParkReason::io);
+    if (slot.request.result >= 0) return {};
+    const int err = static_cast<int>(-slot.request.result);
+    return fail_os(err == ENOSPC || err == EDQUOT ? ErrorCode::no_space : ErrorCode::io_error, err,
+                   "write of backup", slot.request.offset);
+}
+
+Result<void> DirectoryTarget::wait_all() {
+    Result<void> all;
+    for (Slot& slot : slots_)
+        if (const Result<void> done = wait(slot); !done) all = done;
+    return all;
+}
+
+Result<void> DirectoryTarget::write(std::string_view name, uint64_t offset, Slice bytes) {
+    DCHECK(offset % threads::kIoAlignment == 0 && bytes.size() % threads::kIoAlignment == 0);
+    const threads::FileId id = TRY(file(name));
+    while (!bytes.empty()) {
+        Slot& slot = slots_[next_];
+        next_ = (next_ + 1) % kSlots;
+        TRY(wait(slot));
+        const size_t piece = std::min<size_t>(bytes.size(), kSlotBytes);
+        DCHECK(!slot.busy && slot.memory != nullptr);
+        std::memcpy(slot.memory.get(), bytes.data(), piece);
+        slot.request = {};
+        slot.request.kind = threads::IoKind::write;
+        slot.request.io_class = threads::IoClass::write_back;
+        slot.request.file = id;
+        slot.request.offset = offset;
+        slot.request.iov[0] = {slot.memory.get(), piece};
+        slot.request.iov_count = 1;
+        slot.busy = true;
+        threads::io_start(slot.request);
+        offset += piece;
+        bytes.remove_prefix(piece);
+    }
+    return {};
+}
+
+// BM-1.
+Result<void> DirectoryTarget::finish(const ManifestBlock& manifest) {
+    assert_state();
+    TRY(wait_all());
+    for (const File& of : files_)
+        if (of.name != kManifestName && !MUTANT(backup_unsynced))
+            TRY(threads::io_sync(of.id, "file of backup"));
+    TRY(disk_.sync_directory(directory_));
+    TRY(write(kManifestName, 0,
+              {reinterpret_cast<const char*>(manifest.bytes), sizeof manifest.bytes}));
+    TRY(wait_all());
+    TRY(threads::io_sync(TRY(file(kManifestName)), "file backup"));
+    close_files();
+    return {};
+}
+
+void DirectoryTarget::close_files() {
+    for (const File& of : files_) disk_.close(of.id);
+    files_.clear();
+}
+
+// The manifest goes last, so the rest is never taken for a store.
+void DirectoryTarget::give_up() {
+    (void)wait_all();
+    std::vector<std::string> names;
+    for (const File& of : files_) names.push_back(of.name);
+    close_files();
+    for (size_t i = names.size(); i-- > 0;) (void)disk_.unlink(directory_ + "/" + names[i]);
+}
+
+Result<void> SinkTarget::call(std::string_view file, uint64_t offset, Slice bytes) {
+    const threads::InCallback inside;
+    return sink_(file, offset, bytes);
+}
+
+Result<void> SinkTarget::finish(const ManifestBlock& manifest) {
+    return call(kManifestName, 0,
+                {reinterpret_cast<const char*>(manifest.bytes), sizeof manifest.bytes});
+}
+
+}  // namespace lockstep::sm

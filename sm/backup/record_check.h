@@ -1,0 +1,38 @@
+// record_check.h - checks the records of a log that passes by in pieces.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include <lockstep/result.h>
+#include <lockstep/types.h>
+#include "threads/base/check.h"
+
+namespace lockstep::sm {
+
+class RecordCheck {
+public:
+    // The first record begins at `from`.
+    explicit RecordCheck(Lsn from) : at_(from) {}
+    // The bytes of the log from `lsn` on, behind those of the call before; what lies below the
+    // first record is ignored. Error: corrupt_log, with the LSN of a record that does not validate.
+    Result<void> see(Lsn lsn, std::span<const std::byte> bytes);
+    // The end of the last whole record.
+    Lsn position() const { return at_; }
+    // Stops at the record that would end behind this point.
+    void stop_at(Lsn end) {
+        DCHECK(at_ <= end);
+        stop_ = end;
+    }
+
+private:
+    void assert_state() const {
+        DCHECK(at_.value % 8 == 0 && at_ <= stop_);
+        DCHECK(rest_.size() <= UINT64_MAX - at_.value);
+    }
+    Lsn at_;
+    Lsn stop_ = kLsnMax;
+    std::vector<std::byte> rest_;  // from at_ on: the begin of a record
+};
+
+}  // namespace lockstep::sm

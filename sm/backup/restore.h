@@ -1,0 +1,27 @@
+// restore.h - puts backups together, on a disk of the caller's choice.
+//
+// Concepts   The target becomes a complete full backup: its first open makes a store of it. The
+//            pages come from the full backup and then from each incremental one. All other files
+//            come from the last one.
+// Invariants RS-1 The target has an invalid file `backup` until all its other files are synced. So
+//                 a restore that was cut off is recognised, and may begin again. [checked:
+//                 clear_target()]
+//            RS-2 Each page and log record of the result is sound, and each page is at least as new
+//                 as the last backup says. Else the restore fails. So a damaged page of an earlier
+//                 backup does no harm if a later one brings it. [checked: check()]
+// Blocking   Blocks the calling kernel thread.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include <lockstep/backup.h>
+#include "threads/io/io.h"
+
+namespace lockstep::sm {
+
+// restore_backup() of backup.h.
+Result<BackupInfo> restore_on(threads::Disk& disk, std::span<const std::string> backups,
+                              const std::string& to);
+
+}  // namespace lockstep::sm

@@ -1,0 +1,16 @@
+// verify_backup.h - looks for faults in the files of a backup, on a disk of the caller's choice.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "sm/backup/backup_manifest.h"
+
+namespace lockstep::sm {
+
+// verify_backup() of backup.h for the files that `manifest` describes; the file `backup` is not
+// read. Blocks the calling kernel thread.
+Result<std::vector<std::string>> find_faults(threads::Disk& disk, const std::string& directory,
+                                             const BackupManifest& manifest);
+
+}  // namespace lockstep::sm

@@ -1,0 +1,105 @@
+// btree_records.cc - the records that the B-tree's page actions change (record_changes.h).
+//
+// Concepts   A record's state is its ghost bit, its overflow bit and its bytes. A ghost keeps its
+//            bytes, because the undo of a delete brings them back.
+#include "sm/btree/btree_records.h"
+#include "sm/btree/btree_node_search.h"
+#include "sm/btree/btree_payload.h"
+#include "sm/change/record_changes.h"
+
+namespace lockstep::sm {
+
+using namespace node;
+
+RecordState record_in(const Page& page, unsigned slot) {
+    DCHECK(is_leaf(page) && slot < count(page));
+    return {!ghost(page, slot), overflow(page, slot) ? kRecordOverflow : uint8_t{0},
+            value(page, slot)};
+}
+
+namespace {
+
+ObjectId object_of(const Page& page) { return ObjectId{page.header.object}; }
+
+void visit_slot(const Page& page, unsigned slot, Slice key, BeforeVisit visit) {
+    DCHECK(slot < count(page) && key_equals(page, slot, SearchKey(key)));
+    visit(name_of_key(object_of(page), key), record_in(page, slot));
+}
+
+void take_away(RecordCopy& state) { state = RecordCopy(); }
+
+}  // namespace
+
+void records_before_btree_put(const Page& page, Slice payload, BeforeVisit visit) {
+    payload::Reader in(payload);
+    const auto p = in.get<payload::Put>();
+    visit(name_of_key(object_of(page), in.bytes(p.key_bytes)), {});
+}
+void records_undone_btree_put(ObjectId object, PageId, Slice payload, UndoneVisit visit) {
+    payload::Reader in(payload);
+    const auto p = in.get<payload::Put>();
+    visit(name_of_key(object, in.bytes(p.key_bytes)), take_away);
+}
+
+void records_before_btree_put_many(const Page& page, Slice payload, BeforeVisit visit) {
+    records_undone(PageAction::btree_put_many, object_of(page), page.id(), payload,
+                   [&](const RecordName& name, Undo) { visit(name, {}); });
+}
+void records_undone_btree_put_many(ObjectId object, PageId, Slice payload, UndoneVisit visit) {
+    payload::Reader in(payload);
+    for (unsigned left = in.get<payload::PutMany>().count; left != 0; --left) {
+        const auto head = in.get<payload::RecordHead>();
+        const Slice key = in.bytes(head.key_bytes);
+        in.bytes(head.value_bytes);
+        visit(name_of_key(object, key), take_away);
+    }
+}
+
+void records_before_btree_replace(const Page& page, Slice payload, BeforeVisit visit) {
+    payload::Reader in(payload);
+    const auto p = in.get<payload::Replace>();
+    visit_slot(page, p.slot, in.bytes(p.key_bytes), visit);
+}
+void records_undone_btree_replace(ObjectId object, PageId, Slice payload, UndoneVisit visit) {
+    payload::Reader in(payload);
+    const auto p = in.get<payload::Replace>();
+    const Slice key = in.bytes(p.key_bytes), old = in.bytes(p.old_bytes);
+    visit(name_of_key(object, key), [&](RecordCopy& state) {
+        DCHECK(p.offset + p.new_bytes <= state.bytes.size());
+        state.bytes.replace(p.offset, p.new_bytes, old);
+        state.bits = p.flags & payload::kOldOverflow ? kRecordOverflow : 0;
+    });
+}
+
+void records_before_btree_set_ghost(const Page& page, Slice payload, BeforeVisit visit) {
+    payload::Reader in(payload);
+    const auto p = in.get<payload::SetGhost>();
+    visit_slot(page, p.slot, in.bytes(p.key_bytes), visit);
+}
+void records_undone_btree_set_ghost(ObjectId object, PageId, Slice payload, UndoneVisit visit) {
+    payload::Reader in(payload);
+    const auto p = in.get<payload::SetGhost>();
+    visit(name_of_key(object, in.bytes(p.key_bytes)), [&](RecordCopy& state) {
+        DCHECK(state.live == (p.ghost == 0));
+        state.live = p.ghost != 0;
+    });
+}
+
+void records_before_btree_revive(const Page& page, Slice payload, BeforeVisit visit) {
+    payload::Reader in(payload);
+    const auto p = in.get<payload::Revive>();
+    visit_slot(page, p.slot, in.bytes(p.key_bytes), visit);
+}
+void records_undone_btree_revive(ObjectId object, PageId, Slice payload, UndoneVisit visit) {
+    payload::Reader in(payload);
+    const auto p = in.get<payload::Revive>();
+    const Slice key = in.bytes(p.key_bytes), old = in.bytes(p.old_bytes);
+    visit(name_of_key(object, key), [&](RecordCopy& state) {
+        DCHECK(state.live && state.bytes.size() == p.new_bytes);
+        state.live = false;
+        state.bits = p.flags & payload::kOldOverflow ? kRecordOverflow : 0;
+        state.bytes.assign(old);
+    });
+}
+
+}  // namespace lockstep::sm

@@ -1,0 +1,88 @@
+// backup.h - copies of a running store: what a backup is told, what it tells, and what can be asked
+// of one later. Store::backup() makes them.
+//
+// Concepts   A backup is a directory with the files of a store and the file `backup`, which is
+//            written last. Store::open() opens a complete one as it opens a store after a crash:
+//            it recovers the state at BackupInfo::lsn. From then on the directory is a store and
+//            no backup any more, so keep a copy or use restore_backup().
+//            An incremental backup holds only the pages that have changed since an earlier one. It
+//            cannot be opened; restore_backup() puts it together with the earlier ones.
+// Blocking   Said at each call.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <lockstep/function.h>
+#include <lockstep/function_ref.h>
+#include <lockstep/result.h>
+#include <lockstep/types.h>
+
+namespace lockstep {
+
+// A complete backup, or the one just made.
+struct BackupInfo {
+    // The backup is the state at this point: it has each transaction whose commit() returned a
+    // point not above it, and no other.
+    Lsn lsn{};
+    // Where its redo begins: each page that changed later is copied, or its changes are in the log.
+    Lsn redo_from{};
+    // Of an incremental backup: `lsn` of the earlier one. kLsnNone: it has all pages.
+    Lsn since{};
+    uint64_t store[2] = {};     // number of the store: its superblock's uuid
+    uint64_t pages = 0;         // of the data file
+    uint64_t pages_copied = 0;  // of them: all, unless it is incremental
+    uint64_t pages_zeroed = 0;  // damaged free pages, of which nothing is needed
+    uint64_t bytes = 0;         // of all files of the backup
+    uint64_t log_bytes = 0;     // of them: log
+    Nanos time = 0;             // how long it took
+};
+
+// How far a backup is.
+struct BackupProgress {
+    uint64_t pages = 0, pages_total = 0;  // looked at, and in all
+    uint64_t bytes = 0;                   // written so far
+    uint64_t log_bytes = 0;               // of them: log
+};
+
+// How a backup is made.
+struct BackupOptions {
+    // Pages are copied at most that fast, bytes a second; 0 = as fast as possible. The log is
+    // copied as it is written, whatever the limit.
+    uint64_t bytes_per_second = 0;
+    // Copies only the pages that have changed since this earlier backup of the same store
+    // (read_backup()). Must live until the call returns; null: all pages.
+    const BackupInfo* since = nullptr;
+    // Called after each megabyte of pages, on a user thread of the store; null: not called. Must
+    // not block its kernel thread.
+    Function<void(const BackupProgress&)> progress = {};
+};
+
+// Takes the pieces of a backup, in order: `bytes` belong into the file of that name at `offset`.
+// The first piece is file "backup" without bytes, the last one is file "backup" with 4096. What
+// lies between pieces of a file is zeros. The bytes are valid until it returns. It runs on a user
+// thread of the store and must not block its kernel thread; offload.h does what blocks. An error
+// ends the backup.
+using BackupSink = FunctionRef<Result<void>(std::string_view file, uint64_t offset, Slice bytes)>;
+
+// Reads the file `backup` of a backup. Blocks the calling kernel thread. Errors: bad_backup (it is
+// incomplete, or no backup), bad_path, bad_version, io_error.
+Result<BackupInfo> read_backup(std::string_view directory);
+
+// Checks a backup without opening it: each page (checksum, number, LSN) and each log record. Every
+// fault is a line of text that names the file and the page or LSN; empty if the backup is sound.
+// Blocks the calling kernel thread, reads all files, changes none. Errors: those of read_backup(),
+// out_of_memory.
+Result<std::vector<std::string>> verify_backup(std::string_view directory);
+
+// Puts backups together in the directory `to`, which is made, or empty: the result is a complete
+// full backup, and its first open makes a store of it. `backups`: directories, first a full backup
+// and then the incremental ones in their order, each made since the one before. Each page is
+// checked. A restore that was cut off may be started again with the same target. Blocks the calling
+// kernel thread. Errors: bad_backup (one is incomplete or damaged, or they do not follow each
+// other), bad_path (also if `to` is not empty), io_error, no_space, out_of_memory.
+Result<BackupInfo> restore_backup(std::span<const std::string> backups, std::string_view to);
+
+}  // namespace lockstep

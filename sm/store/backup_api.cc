@@ -1,0 +1,59 @@
+// backup_api.cc - Store::backup(): a user thread of the store makes it.
+#include <lockstep/store.h>
+#include "sm/backup/backup.h"
+#include "sm/store/backup_service.h"
+#include "sm/store/engine.h"
+#include "sm/store/test_hooks.h"
+
+namespace lockstep {
+
+namespace sm {
+
+Result<BackupInfo> backup_to_directory(Engine& engine, std::string_view directory,
+                                       const BackupOptions& options) {
+    DCHECK(engine.on_own_thread());
+    const TestHooks* hooks = engine.options.test_hooks;
+    // A disk of its own: what it learns of the target's file system does not concern the store.
+    const std::unique_ptr<threads::Disk> own =
+        hooks && hooks->disk ? nullptr : threads::make_disk(threads::IoBackend::pool);
+    DirectoryTarget target(own ? *own : *engine.disk, std::string(directory));
+    return make_backup(engine, target, options, [&] { return engine.closing(); });
+}
+
+}  // namespace sm
+
+namespace {
+
+template <class Make>
+Result<BackupInfo> on_own_thread(sm::Engine* engine, Make make) {
+    if (!engine) return fail(ErrorCode::store_closed, "store");
+    if (engine->forked()) return engine->refuse_child();
+    if (engine->options.read_only)
+        return fail(ErrorCode::read_only, "a store opened read-only: copy its files instead");
+    DCHECK(engine->log != nullptr);
+    if (engine->on_own_thread()) return make();
+    Result<BackupInfo> result = fail(ErrorCode::cancelled, "backup");
+    threads::Completion done;
+    TRY(engine->start_thread(Store::kAnyWorker, "backup", [&] {
+        result = make();
+        done.set();
+    }));
+    engine->wait_for(done);
+    return result;
+}
+
+}  // namespace
+
+Result<BackupInfo> Store::backup(std::string_view directory, const BackupOptions& options) {
+    return on_own_thread(engine_.get(),
+                         [&] { return sm::backup_to_directory(*engine_, directory, options); });
+}
+
+Result<BackupInfo> Store::backup(BackupSink sink, const BackupOptions& options) {
+    return on_own_thread(engine_.get(), [&] {
+        sm::SinkTarget target(sink);
+        return sm::make_backup(*engine_, target, options, [&] { return engine_->closing(); });
+    });
+}
+
+}  // namespace lockstep

@@ -1,0 +1,386 @@
+// version_table.cc - the chains of versions and the queues that free them.
+#include "sm/version/version_table.h"
+
+#include <bit>
+#include <cstring>
+#include <new>
+
+#include "threads/base/mutants.h"
+#include "threads/runtime/runtime.h"
+
+namespace lockstep::sm {
+
+using Below = txn::Outcome::Below;
+
+struct VersionTable::Version {
+    Version* older = nullptr;  // next in its bucket: an older one, or another record's
+    // In its queue.
+    Version* before = nullptr;
+    Version* behind = nullptr;
+    txn::Outcome* writer = nullptr;
+    uint64_t hash = 0;
+    ObjectId object{};
+    uint32_t value_bytes = 0;
+    uint16_t key_bytes = 0;
+    uint8_t queue = 0;
+    uint8_t bits = 0;
+    bool live = false;
+    bool linked = false;  // in its bucket; under the bucket's lock
+
+    char* text() { return reinterpret_cast<char*>(this + 1); }
+    const char* text() const { return reinterpret_cast<const char*>(this + 1); }
+    Slice key() const { return {text(), key_bytes}; }
+    RecordState state() const { return {live, bits, {text() + key_bytes, value_bytes}}; }
+    size_t bytes() const { return sizeof(Version) + key_bytes + value_bytes; }
+    bool is_of(const RecordName& name) const {
+        return hash == name.hash && object == name.object && key() == name.key;
+    }
+};
+
+struct VersionTable::Bucket {
+    std::atomic<Version*> head{nullptr};  // written under lock
+    mutable SpinLock lock;
+
+    Version* find(const RecordName& name) const {
+        for (Version* v = head.load(std::memory_order_relaxed); v != nullptr; v = v->older)
+            if (v->is_of(name)) return v;
+        return nullptr;
+    }
+    static Version* next_of(const Version& version, const RecordName& name) {
+        for (Version* v = version.older; v != nullptr; v = v->older)
+            if (v->is_of(name)) return v;
+        return nullptr;
+    }
+    void push(Version& version) {
+        DCHECK(lock.is_held() && !version.linked);
+        version.older = head.load(std::memory_order_relaxed);
+        version.linked = true;
+        head.store(&version, std::memory_order_release);
+    }
+    void push_behind(Version& place, Version& version) {
+        DCHECK(lock.is_held() && place.linked && !version.linked);
+        version.older = place.older;
+        version.linked = true;
+        place.older = &version;
+    }
+    void unlink(Version& version) {
+        DCHECK(lock.is_held() && version.linked);
+        Version* at = head.load(std::memory_order_relaxed);
+        if (at == &version) {
+            head.store(version.older, std::memory_order_release);
+        } else {
+            while (at->older != &version) at = at->older;
+            at->older = version.older;
+        }
+        version.linked = false;
+    }
+};
+
+struct alignas(kCacheLineBytes) VersionTable::Queue {
+    SpinLock lock;
+    Version* first = nullptr;  // under lock
+    Version* last = nullptr;
+
+    void push(Version& version) {
+        DCHECK(lock.is_held() && (first == nullptr) == (last == nullptr));
+        version.before = last;
+        version.behind = nullptr;
+        (last != nullptr ? last->behind : first) = &version;
+        last = &version;
+    }
+    void remove(Version& version) {
+        DCHECK(first != nullptr && (version.before != nullptr || first == &version));
+        DCHECK(version.behind != nullptr || last == &version);
+        (version.before != nullptr ? version.before->behind : first) = version.behind;
+        (version.behind != nullptr ? version.behind->before : last) = version.before;
+    }
+};
+
+namespace {
+
+constexpr size_t kBytesPerBucket = 512, kBucketsMin = 1024, kBucketsMax = 1 << 20;
+constexpr size_t kRelieve = 256;  // versions that a writer frees at once beyond the limit
+
+}  // namespace
+
+VersionTable::VersionTable(uint64_t limit, uint32_t workers) : limit_(limit), workers_(workers) {
+    DCHECK(workers >= 1 && workers <= UINT8_MAX);
+}
+
+VersionTable::~VersionTable() {
+    if (queues_) clear();
+}
+
+Result<void> VersionTable::start() {
+    DCHECK(bytes() == 0);
+    DCHECK((buckets_ == nullptr) == (queues_ == nullptr));
+    incomplete_.store(false, std::memory_order_release);
+    period_.fetch_add(1);
+    if (buckets_) return {};
+    const size_t n = std::clamp(std::bit_ceil(limit_ / kBytesPerBucket), kBucketsMin, kBucketsMax);
+    std::unique_ptr<Bucket[]> buckets(new (std::nothrow) Bucket[n]);
+    std::unique_ptr<Queue[]> queues(new (std::nothrow) Queue[workers_]);
+    if (!buckets || !queues) return fail(ErrorCode::out_of_memory, "versions", n * sizeof(Bucket));
+    mask_ = n - 1;
+    DCHECK((n & mask_) == 0);
+    queues_ = std::move(queues);
+    buckets_ = std::move(buckets);
+    return {};
+}
+
+void VersionTable::clear() {
+    for (uint32_t i = 0; i < workers_; ++i) {
+        Queue& queue = queues_[i];
+        while (queue.first != nullptr) {
+            Version& v = *queue.first;
+            queue.remove(v);
+            Bucket& bucket = buckets_[(v.hash >> 1) & mask_];
+            {
+                const SpinGuard guard(bucket.lock);
+                bucket.unlink(v);
+            }
+            dispose(&v);
+        }
+    }
+    DCHECK(bytes() == 0);
+}
+
+txn::Outcome* VersionTable::outcome_of(txn::Transaction& txn) {
+    if (txn.outcome == nullptr) [[unlikely]]
+        txn.outcome = new (std::nothrow) txn::Outcome(txn.id);
+    return txn.outcome;
+}
+
+bool VersionTable::begin_writer(txn::Transaction& txn) {
+    txn::Outcome* const outcome = outcome_of(txn);
+    if (outcome == nullptr) [[unlikely]] {
+        give_up();
+        return false;
+    }
+    const uint32_t period = period_.load(std::memory_order_relaxed);
+    DCHECK(period != 0 && outcome->active() && outcome->txn() == txn.id);
+    DCHECK(outcome->period <= period);
+    if (outcome->period == period) return true;
+    outcome->period = period;
+    outcome->earlier = txn.last_lsn;
+    return true;
+}
+
+VersionTable::Bucket& VersionTable::bucket_of(const RecordName& name) const {
+    return buckets_[(name.hash >> 1) & mask_];
+}
+
+VersionTable::Version* VersionTable::make(txn::Outcome& writer, const RecordName& name,
+                                          const RecordState& before) {
+    // Of a ghost too: catching up may bring them back.
+    const size_t value_bytes = before.bytes.size();
+    const size_t bytes = sizeof(Version) + name.key.size() + value_bytes;
+    DCHECK(name.object.value != 0 && name.key.size() <= UINT16_MAX && value_bytes <= kPageBytes);
+    DCHECK(threads::current() != nullptr && threads::worker_index() < workers_);
+    void* const memory = ::operator new(bytes, std::nothrow);
+    if (memory == nullptr) [[unlikely]]
+        return nullptr;
+    auto* const version = new (memory) Version;
+    version->writer = &writer;
+    version->hash = name.hash;
+    version->object = name.object;
+    version->key_bytes = static_cast<uint16_t>(name.key.size());
+    version->value_bytes = static_cast<uint32_t>(value_bytes);
+    version->queue = static_cast<uint8_t>(threads::worker_index());
+    version->bits = before.bits;
+    version->live = before.live;
+    std::memcpy(version->text(), name.key.data(), name.key.size());
+    if (value_bytes != 0)
+        std::memcpy(version->text() + name.key.size(), before.bytes.data(), value_bytes);
+    writer.add_use();
+    bytes_.fetch_add(bytes, std::memory_order_relaxed);
+    made_.fetch_add(1, std::memory_order_relaxed);
+    return version;
+}
+
+void VersionTable::dispose(Version* version) {
+    DCHECK(!version->linked && version->writer != nullptr);
+    DCHECK(bytes_.load() >= version->bytes());
+    bytes_.fetch_sub(version->bytes(), std::memory_order_relaxed);
+    txn::Outcome::drop(version->writer);
+    version->~Version();
+    ::operator delete(version);
+}
+
+void VersionTable::enqueue(Version& version) {
+    DCHECK(version.queue < workers_);
+    Queue& queue = queues_[version.queue];
+    const SpinGuard guard(queue.lock);
+    queue.push(version);
+}
+
+void VersionTable::leave_queue(Version& version) {
+    Queue& queue = queues_[version.queue];
+    const SpinGuard guard(queue.lock);
+    queue.remove(version);
+}
+
+// Under the bucket's lock, before a version is put in front of `newest`: takes `newest` out if no
+// snapshot sees the state that it replaced.
+VersionTable::Version* VersionTable::drop_middle(Version& newest) {
+    DCHECK(newest.linked);
+    if (newest.writer->active()) return nullptr;
+    Bucket& bucket = buckets_[(newest.hash >> 1) & mask_];
+    const RecordName name{newest.object, newest.key(), newest.hash};
+    DCHECK(bucket.lock.is_held());
+    const Version* const below = Bucket::next_of(newest, name);
+    const bool needed =
+        newest.writer->aborted()
+            ? false
+            : snapshots_.between(
+                  below != nullptr && !below->writer->aborted() ? below->writer : nullptr,
+                  *newest.writer);
+    if (needed && !MUTANT(version_dropped_early)) return nullptr;
+    bucket.unlink(newest);
+    return &newest;
+}
+
+void VersionTable::note(txn::Transaction& txn, const RecordName& name, const RecordState& before) {
+    txn::Outcome* const writer = txn.outcome;
+    DCHECK(writer == nullptr || (writer->active() && writer->period == period_.load()));
+    DCHECK(txn.runs_here());
+    Version* const made = writer != nullptr ? make(*writer, name, before) : nullptr;
+    if (made == nullptr) [[unlikely]]
+        return give_up();
+    Bucket& bucket = bucket_of(name);
+    Version* dropped = nullptr;
+    bool known = false;
+    {
+        const SpinGuard guard(bucket.lock);
+        if (Version* const newest = bucket.find(name)) {
+            known = newest->writer == writer && !MUTANT(version_of_each_change);
+            if (!known) dropped = drop_middle(*newest);
+        }
+        if (!known) bucket.push(*made);
+    }
+    if (known) return dispose(made);
+    enqueue(*made);
+    if (dropped != nullptr) {
+        leave_queue(*dropped);
+        dispose(dropped);
+    }
+    if (bytes() > limit_) [[unlikely]]
+        relieve();
+}
+
+void VersionTable::oldest_of(const RecordName& name, RecordCopy& state) const {
+    const Bucket& bucket = bucket_of(name);
+    const SpinGuard guard(bucket.lock);
+    DCHECK(name.key.size() <= UINT16_MAX);
+    const Version* oldest = nullptr;
+    for (const Version* v = bucket.find(name); v != nullptr; v = Bucket::next_of(*v, name))
+        oldest = v;
+    if (oldest != nullptr) state = RecordCopy(oldest->state());
+}
+
+void VersionTable::note_earlier(txn::Outcome& writer, const RecordName& name,
+                                const RecordState& before) {
+    DCHECK(writer.active());  // its page is latched, so its rollback has not passed it
+    Version* const made = make(writer, name, before);
+    if (made == nullptr) return give_up();
+    Bucket& bucket = bucket_of(name);
+    {
+        const SpinGuard guard(bucket.lock);
+        Version* oldest = nullptr;
+        for (Version* v = bucket.find(name); v != nullptr; v = Bucket::next_of(*v, name))
+            oldest = v;
+        oldest != nullptr ? bucket.push_behind(*oldest, *made) : bucket.push(*made);
+    }
+    enqueue(*made);
+    if (bytes() > limit_) [[unlikely]]
+        relieve();
+}
+
+VersionTable::Look VersionTable::look(const Snapshot& snapshot, const RecordName& name,
+                                      RecordCopy& out) const {
+    DCHECK(name.hash != 0 && snapshot.quiet <= snapshot.sees);
+    DCHECK(buckets_ != nullptr);  // a snapshot is open
+    const Bucket& bucket = bucket_of(name);
+    if (bucket.head.load(std::memory_order_acquire) == nullptr) return Look::page;
+    const SpinGuard guard(bucket.lock);
+    const Version* seen = nullptr;
+    for (const Version* v = bucket.find(name); v != nullptr; v = Bucket::next_of(*v, name)) {
+        const Below below = v->writer->committed_below(
+            Lsn{snapshot.sees.value + (MUTANT(snapshot_off_by_one) ? 8u : 0u)});
+        if (below == Below::unknown) return Look::again;
+        if (below == Below::yes) break;
+        if (v->writer->aborted()) continue;  // VT-2
+        seen = v;
+        if (MUTANT(first_version_only)) break;
+    }
+    if (seen == nullptr) return Look::page;
+    out = RecordCopy(seen->state());
+    return Look::version;
+}
+
+bool VersionTable::has(const RecordName& name) const {
+    if (!buckets_) return false;
+    const Bucket& bucket = bucket_of(name);
+    if (bucket.head.load(std::memory_order_acquire) == nullptr) return false;
+    const SpinGuard guard(bucket.lock);
+    return bucket.find(name) != nullptr;
+}
+
+// VT-3. Versions whose writer has not ended go to the end of the queue, so they hold up none.
+size_t VersionTable::sweep_queue(Queue& queue, size_t most) {
+    DCHECK(most != 0);
+    size_t freed = 0;
+    Version* gone = nullptr;
+    {
+        const SpinGuard guard(queue.lock);
+        for (size_t looked = 0; looked < most && queue.first != nullptr; ++looked) {
+            Version& v = *queue.first;
+            if (v.writer->active()) {
+                queue.remove(v);
+                queue.push(v);
+                continue;
+            }
+            if (snapshots_.needs_before(*v.writer) && !MUTANT(version_freed_early)) break;
+            Bucket& bucket = buckets_[(v.hash >> 1) & mask_];
+            {
+                const SpinGuard inner(bucket.lock);
+                if (!v.linked) break;  // a writer has just dropped it, and waits for the queue
+                bucket.unlink(v);
+            }
+            DCHECK(!v.linked && v.queue < workers_);
+            queue.remove(v);
+            v.behind = gone;
+            gone = &v;
+            ++freed;
+        }
+    }
+    while (gone != nullptr) {
+        Version* const next = gone->behind;
+        dispose(gone);
+        gone = next;
+    }
+    return freed;
+}
+
+size_t VersionTable::sweep(size_t most) {
+    size_t freed = 0;
+    for (uint32_t i = 0; queues_ && i < workers_; ++i) freed += sweep_queue(queues_[i], most);
+    return freed;
+}
+
+// VT-4.
+void VersionTable::relieve() {
+    DCHECK(queues_ != nullptr && period_.load() != 0);
+    if (sweep(kRelieve) != 0 || bytes() <= limit_) return;
+    if (snapshots_.expel_oldest()) expelled_.fetch_add(1, std::memory_order_relaxed);
+    else give_up();
+}
+
+// A snapshot that gets its place meanwhile looks at incomplete_ behind that. It sees the mark, or
+// it is expelled here.
+void VersionTable::give_up() {
+    incomplete_.store(true);
+    while (snapshots_.expel_oldest()) expelled_.fetch_add(1, std::memory_order_relaxed);
+}
+
+}  // namespace lockstep::sm

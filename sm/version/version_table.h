@@ -1,0 +1,109 @@
+// version_table.h - before-images of records, kept in memory for snapshot transactions.
+//
+// Concepts   While snapshots are open, each transaction's first change of a record leaves the state
+//            that it replaced: a *version*. The versions of a record form a chain, newest first.
+//            A reader begins with the record as the page has it and walks the chain: as long as it
+//            does not see the writer, it takes the version instead. The first writer that it sees
+//            ends the walk.
+//            Each worker has a queue of the versions that its threads have made, which frees them
+//            when no snapshot needs them. A hot record drops a version in the middle of its chain
+//            at once, if no snapshot lies between its writer and the one before.
+// Invariants VT-1 A version is in its chain before the page changes; the page's latch orders the
+//                 two. So a reader that validates the page after its look has seen both or neither.
+//            VT-2 A chain's writers commit in the order of the chain. The versions of an aborted
+//                 writer are passed over, because its rollback has restored the record.
+//            VT-3 Whoever unlinks a version from its chain frees it. A version leaves the queue
+//                 under the queue's lock.
+//            VT-4 Writers never wait, and no change fails for lack of memory for versions: the
+//                 oldest snapshot becomes too old.
+// Blocking   Spin locks, held for one chain or for a bounded share of a queue. Nothing parks.
+// Source     Bernstein & Goodman, "Multiversion Concurrency Control", 1983.
+#pragma once
+
+#include <atomic>
+#include <memory>
+
+#include "sm/version/record_state.h"
+#include "sm/version/snapshot_set.h"
+#include "threads/base/hints.h"
+#include "threads/base/spin_lock.h"
+#include "txn/transaction.h"
+
+namespace lockstep::sm {
+
+class VersionTable {
+public:
+    // `limit`: bytes that versions may take. Takes no memory before the first start().
+    VersionTable(uint64_t limit, uint32_t workers);
+    ~VersionTable();
+
+    SnapshotSet& snapshots() { return snapshots_; }
+    const SnapshotSet& snapshots() const { return snapshots_; }
+
+    // Before the first version of a period.
+    Result<void> start();
+    // Frees all; no thread is in note().
+    void clear();
+
+    // `txn` is about to change something, or its earlier changes are about to get their versions:
+    // notes where the changes begin that leave versions by themselves. False: no memory.
+    bool begin_writer(txn::Transaction& txn);
+    // `txn` is about to change the record, whose state is `before`. Its page is latched exclusively
+    // and its lock is held. Does nothing if the transaction has changed the record before.
+    void note(txn::Transaction& txn, const RecordName& name, const RecordState& before);
+    // `writer` changed the record before versions were kept, and has not ended. The page is
+    // latched. `state` is the record in the page; it becomes that of the oldest version, if there
+    // is one.
+    void oldest_of(const RecordName& name, RecordCopy& state) const;
+    void note_earlier(txn::Outcome& writer, const RecordName& name, const RecordState& before);
+
+    enum class Look : uint8_t {
+        page,     // as the page has it
+        version,  // as in `out`
+        again,    // a writer is appending its commit record
+    };
+    Look look(const Snapshot& snapshot, const RecordName& name, RecordCopy& out) const;
+    // Does the record have a version? Then its ghost and its overflow chains stay.
+    bool has(const RecordName& name) const;
+
+    // Frees what no snapshot needs, at most about `most` versions of each worker's queue. Returns
+    // the number.
+    size_t sweep(size_t most);
+
+    uint64_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
+    uint64_t limit() const { return limit_; }
+    uint64_t made() const { return made_.load(std::memory_order_relaxed); }
+    uint64_t expelled() const { return expelled_.load(std::memory_order_relaxed); }
+    // Versions were given up although a later snapshot may need them: the period must end.
+    bool incomplete() const { return incomplete_.load(std::memory_order_acquire); }
+
+    // The transaction's outcome; made if it has none. On a thread of its worker.
+    static txn::Outcome* outcome_of(txn::Transaction& txn);
+
+private:
+    struct Version;
+    struct Bucket;
+    struct Queue;
+
+    Bucket& bucket_of(const RecordName& name) const;
+    Version* make(txn::Outcome& writer, const RecordName& name, const RecordState& before);
+    void enqueue(Version& version);
+    void dispose(Version* version);  // linked nowhere
+    Version* drop_middle(Version& newest);
+    void leave_queue(Version& version);
+    [[gnu::cold, gnu::noinline]] void relieve();
+    [[gnu::cold, gnu::noinline]] void give_up();
+    size_t sweep_queue(Queue& queue, size_t most);
+
+    const uint64_t limit_;
+    const uint32_t workers_;
+    uint64_t mask_ = 0;
+    std::unique_ptr<Bucket[]> buckets_;
+    std::unique_ptr<Queue[]> queues_;
+    SnapshotSet snapshots_;
+    std::atomic<uint64_t> bytes_{0}, made_{0}, expelled_{0};
+    std::atomic<bool> incomplete_{false};
+    std::atomic<uint32_t> period_{0};  // number of start()s
+};
+
+}  // namespace lockstep::sm

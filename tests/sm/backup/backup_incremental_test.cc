@@ -1,0 +1,193 @@
+// labels: unit
+// backup_incremental_test.cc - incremental backups, and restores that put them together.
+#include <lockstep/backup.h>
+
+#include "sm/backup/backup_manifest.h"
+#include "tests/sm/store_crash_util.h"
+
+namespace lockstep {
+namespace {
+
+namespace fs = std::filesystem;
+using Content = std::map<std::string, std::string>;
+
+class BackupIncremental : public StoreCrash {
+protected:
+    static std::string key(uint64_t i) { return "key" + std::to_string(100000 + i); }
+    static Result<void> put(Store& store, uint64_t from, uint64_t to, char letter) {
+        return store.run([&](Txn& txn) -> Result<void> {
+            const Index index = TRY(store.index("i"));
+            for (uint64_t i = from; i < to; ++i)
+                TRY(index.put(txn, key(i), std::string(300, letter)));
+            return {};
+        });
+    }
+    Content opened(const std::string& name) {
+        Store store = open(name);
+        expect_sound(store);
+        Content content = index_content(store, "i");
+        EXPECT_TRUE(store.close());
+        return content;
+    }
+    void expect_whole(const std::string& backup) {
+        const auto faults = verify_backup(path(backup));
+        ASSERT_OK(faults);
+        for (const std::string& fault : *faults) ADD_FAILURE() << backup << ": " << fault;
+    }
+    Result<BackupInfo> restore(std::vector<std::string> names, const std::string& to) {
+        for (std::string& name : names) name = path(name);
+        fs::remove_all(path(to));
+        return restore_backup(names, path(to));
+    }
+    static ErrorCode code_of(const auto& result) {
+        return result ? ErrorCode::none : result.error().code;
+    }
+};
+
+TEST_F(BackupIncremental, HoldsOnlyWhatHasChanged) {
+    Store store = open("s");
+    make(store, "i", "h");
+    ASSERT_OK(put(store, 0, 4000, 'a'));
+    ASSERT_OK(store.checkpoint());
+    const auto full = store.backup(path("full"));
+    ASSERT_OK(full);
+    const Content at_full = index_content(store, "i");
+    ASSERT_OK(put(store, 10, 20, 'b'));
+    ASSERT_OK(store.checkpoint());
+    BackupOptions how;
+    how.since = &*full;
+    const auto first = store.backup(path("one"), how);
+    ASSERT_OK(first);
+    EXPECT_LT(first->pages_copied, full->pages_copied / 4);
+    EXPECT_EQ(first->since, full->lsn);
+    const Content at_first = index_content(store, "i");
+    ASSERT_OK(put(store, 3000, 9000, 'c'));  // the volume grows
+    ASSERT_OK(store.checkpoint());
+    ASSERT_OK(put(store, 0, 5, 'd'));
+    how.since = &*first;
+    ASSERT_OK(store.backup(path("two"), how));
+    const Content at_second = index_content(store, "i");
+    ASSERT_OK(put(store, 0, 9000, 'e'));
+    for (const char* name : {"full", "one", "two"}) expect_whole(name);
+
+    ASSERT_OK(restore({"full"}, "r"));
+    EXPECT_EQ(opened("r"), at_full);
+    ASSERT_OK(restore({"full", "one"}, "r"));
+    expect_whole("r");
+    EXPECT_EQ(opened("r"), at_first);
+    ASSERT_OK(restore({"full", "one", "two"}, "r"));
+    expect_whole("r");
+    EXPECT_EQ(opened("r"), at_second);
+    EXPECT_EQ(code_of(Store::open(path("one"), small_options())), ErrorCode::bad_backup);
+    ASSERT_OK(store.close());
+}
+
+// Changes and checkpoints during the first backup: the second one must have what the first one
+// copied too early.
+TEST_F(BackupIncremental, HasWhatChangedDuringTheEarlierOne) {
+    Store store = open("s");
+    make(store, "i", "h");
+    ASSERT_OK(put(store, 0, 4000, 'a'));
+    ASSERT_OK(store.checkpoint());
+    BackupOptions how;
+    bool changed = false;
+    how.progress = [&](const BackupProgress& p) {
+        if (changed || p.pages < p.pages_total / 2) return;
+        changed = true;  // pages that were copied, and pages that were not
+        EXPECT_TRUE(put(store, 0, 4000, 'b'));
+        EXPECT_TRUE(store.checkpoint());
+    };
+    const auto full = store.backup(path("full"), how);
+    ASSERT_OK(full);
+    ASSERT_TRUE(changed);
+    ASSERT_OK(put(store, 0, 3, 'c'));
+    ASSERT_OK(store.checkpoint());
+    BackupOptions later;
+    later.since = &*full;
+    ASSERT_OK(store.backup(path("one"), later));
+    ASSERT_OK(restore({"full", "one"}, "r"));
+    expect_whole("r");
+    EXPECT_EQ(opened("r"), index_content(store, "i"));
+    ASSERT_OK(store.close());
+}
+
+TEST_F(BackupIncremental, RefusesWhatDoesNotFit) {
+    Store store = open("s");
+    make(store, "i", "h");
+    ASSERT_OK(put(store, 0, 100, 'a'));
+    const auto full = store.backup(path("full"));
+    ASSERT_OK(full);
+    BackupOptions how;
+    how.since = &*full;
+    ASSERT_OK(put(store, 0, 10, 'b'));  // else they would be the same state
+    const auto one = store.backup(path("one"), how);
+    ASSERT_OK(one);
+    how.since = &*one;
+    ASSERT_OK(put(store, 0, 10, 'c'));
+    ASSERT_OK(store.backup(path("two"), how));
+    Store other = open("t");
+    make(other, "i", "h");
+    EXPECT_EQ(code_of(other.backup(path("x"), how)), ErrorCode::bad_backup);
+    BackupInfo future = *full;
+    future.lsn = future.lsn + (1ull << 40);
+    how.since = &future;
+    EXPECT_EQ(code_of(store.backup(path("x"), how)), ErrorCode::bad_backup);
+    ASSERT_OK(other.backup(path("of_other")));
+    ASSERT_OK(other.close());
+    ASSERT_OK(store.close());
+
+    EXPECT_EQ(code_of(restore({}, "r")), ErrorCode::bad_backup);
+    EXPECT_EQ(code_of(restore({"one"}, "r")), ErrorCode::bad_backup);
+    EXPECT_EQ(code_of(restore({"full", "two"}, "r")), ErrorCode::bad_backup);
+    EXPECT_EQ(code_of(restore({"full", "full"}, "r")), ErrorCode::bad_backup);
+    EXPECT_EQ(code_of(restore({"of_other", "one"}, "r")), ErrorCode::bad_backup);
+    EXPECT_EQ(code_of(restore({"s"}, "r")), ErrorCode::bad_backup);
+    EXPECT_EQ(code_of(restore({"no"}, "r")), ErrorCode::bad_backup);
+    EXPECT_FALSE(fs::exists(path("r")));
+    fs::create_directory(path("full_of_mine"));
+    std::ofstream(path("full_of_mine") + "/mine") << "keep";
+    const std::string from[] = {path("full")};
+    EXPECT_EQ(code_of(restore_backup(from, path("full_of_mine"))), ErrorCode::bad_path);
+    EXPECT_EQ(code_of(restore_backup(from, path("full"))), ErrorCode::bad_path);
+    EXPECT_EQ(code_of(restore_backup(from, path("one"))), ErrorCode::bad_path);
+    EXPECT_TRUE(fs::exists(path("full_of_mine") + "/mine"));
+    for (const char* name : {"full", "one", "two"}) expect_whole(name);
+}
+
+TEST_F(BackupIncremental, ADamagedPageIsNamedUnlessALaterBackupHasIt) {
+    Store store = open("s");
+    make(store, "i", "h");
+    ASSERT_OK(put(store, 0, 1000, 'a'));
+    ASSERT_OK(store.checkpoint());
+    const auto full = store.backup(path("full"));
+    ASSERT_OK(full);
+    ASSERT_OK(put(store, 0, 1000, 'b'));
+    ASSERT_OK(store.checkpoint());
+    BackupOptions how;
+    how.since = &*full;
+    ASSERT_OK(store.backup(path("one"), how));
+    const Content then = index_content(store, "i");
+    ASSERT_OK(store.close());
+    // A page that the second one has as well.
+    uint32_t number = 0;
+    {
+        std::ifstream pages(path("one") + "/pages", std::ios::binary);
+        pages.seekg(5 * kPageBytes + 16);
+        pages.read(reinterpret_cast<char*>(&number), sizeof number);
+    }
+    {
+        std::fstream data(path("full") + "/data", std::ios::in | std::ios::out | std::ios::binary);
+        data.seekp(static_cast<std::streamoff>(number * kPageBytes + 4000));
+        data.write("garbage", 7);
+    }
+    const auto alone = restore({"full"}, "r");
+    EXPECT_EQ(code_of(alone), ErrorCode::bad_backup);
+    const std::string named = "page " + std::to_string(number) + ": has a wrong checksum";
+    EXPECT_NE(alone.error().text().find(named), std::string::npos) << alone.error().text();
+    EXPECT_EQ(code_of(Store::open(path("r"), small_options())), ErrorCode::bad_backup);
+    ASSERT_OK(restore({"full", "one"}, "r"));
+    EXPECT_EQ(opened("r"), then);
+}
+
+}  // namespace
+}  // namespace lockstep

@@ -1,0 +1,252 @@
+// labels: unit
+// format_test.cc - the tables of offsets in sm/FORMAT.md are those of the code.
+//
+// Concepts   The test makes the tables from the structs, by offsetof and sizeof. Structs that only
+//            one source file knows are found in the bytes that its functions write.
+//            LOCKSTEP_WRITE=1 writes the tables into the document.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <fstream>
+#include <sstream>
+
+#include "sm/backup/backup_manifest.h"
+#include "sm/btree/btree_node.h"
+#include "sm/btree/overflow.h"
+#include "sm/buffer/superblock.h"
+#include "sm/buffer/written_lsns.h"
+#include "sm/change/log_kinds.h"
+#include "sm/heap/heap_page.h"
+#include "sm/recovery/recovery_parts.h"
+#include "sm/space/space_map.h"
+#include "txn/log/durable_end_file.h"
+#include "txn/log/log_files.h"
+#include "txn/log/log_record.h"
+
+namespace lockstep::sm {
+namespace {
+
+struct Row {
+    size_t offset, bytes;
+    std::string name;
+};
+
+// A table in the order of the offsets; each byte belongs to one row.
+std::string table(const char* title, size_t whole, size_t base, const std::vector<Row>& rows) {
+    std::ostringstream text;
+    text << "**" << title << "**: " << whole
+         << " bytes.\n\n| offset | bytes | field |\n|---|---|---|\n";
+    size_t at = 0;
+    for (const Row& row : rows) {
+        EXPECT_EQ(row.offset, at) << title << ": a gap or an overlap before " << row.name;
+        text << "| " << base + row.offset << " | " << row.bytes << " | `" << row.name << "` |\n";
+        at = row.offset + row.bytes;
+    }
+    EXPECT_EQ(at, whole) << title << ": the last fields are missing";
+    return text.str() + "\n";
+}
+
+#define FIELD(type, field) \
+    Row { offsetof(type, field), sizeof(type::field), #field }
+
+std::string page_tables() {
+    using node::NodeHeader;
+    return table("Page header", sizeof(PageHeader), 0,
+                 {FIELD(PageHeader, checksum), FIELD(PageHeader, lsn), FIELD(PageHeader, page_id),
+                  FIELD(PageHeader, object), FIELD(PageHeader, kind), FIELD(PageHeader, level),
+                  FIELD(PageHeader, hole_begin), FIELD(PageHeader, hole_end),
+                  FIELD(PageHeader, flags)}) +
+           table(
+               "Superblock, behind the page header", sizeof(Superblock), sizeof(PageHeader),
+               {FIELD(Superblock, magic), FIELD(Superblock, version), FIELD(Superblock, page_bytes),
+                FIELD(Superblock, uuid), FIELD(Superblock, checkpoint_lsn),
+                FIELD(Superblock, log_start), FIELD(Superblock, log_segment_bytes),
+                FIELD(Superblock, catalog_root), FIELD(Superblock, clean),
+                FIELD(Superblock, next_txn), FIELD(Superblock, sequence)}) +
+           table("B-tree node, behind the page header", sizeof(NodeHeader), sizeof(PageHeader),
+                 {FIELD(NodeHeader, count), FIELD(NodeHeader, prefix), FIELD(NodeHeader, low_at),
+                  FIELD(NodeHeader, low_bytes), FIELD(NodeHeader, high_at),
+                  FIELD(NodeHeader, high_bytes), FIELD(NodeHeader, garbage),
+                  FIELD(NodeHeader, ghosts), FIELD(NodeHeader, link), FIELD(NodeHeader, last_put),
+                  FIELD(NodeHeader, run), FIELD(NodeHeader, common),
+                  FIELD(NodeHeader, common_bytes)}) +
+           table("Slot of a B-tree node", sizeof(node::Slot), 0,
+                 {FIELD(node::Slot, head), FIELD(node::Slot, at), FIELD(node::Slot, bits)});
+}
+
+std::string value_tables() {
+    using heap::DataHeader, heap::Link, heap::MapBody;
+    return table(
+               "Reference to an overflow chain", sizeof(OverflowRef), 0,
+               {FIELD(OverflowRef, first), FIELD(OverflowRef, bytes), FIELD(OverflowRef, chain)}) +
+           table("Overflow page, behind the page header", sizeof(OverflowHeader),
+                 sizeof(PageHeader),
+                 {FIELD(OverflowHeader, chain), FIELD(OverflowHeader, next),
+                  FIELD(OverflowHeader, bytes)}) +
+           table("Heap page, behind the page header", sizeof(DataHeader), sizeof(PageHeader),
+                 {FIELD(DataHeader, map_page), FIELD(DataHeader, map_index),
+                  FIELD(DataHeader, slot_count), FIELD(DataHeader, heap_begin),
+                  FIELD(DataHeader, free_bytes), FIELD(DataHeader, reclaimable),
+                  FIELD(DataHeader, empty_slots)}) +
+           table("Slot of a heap page", sizeof(heap::Slot), 0,
+                 {FIELD(heap::Slot, offset), FIELD(heap::Slot, capacity), FIELD(heap::Slot, length),
+                  FIELD(heap::Slot, state), FIELD(heap::Slot, unused)}) +
+           table("Link of a moved heap record", sizeof(Link), 0,
+                 {FIELD(Link, page), FIELD(Link, slot), FIELD(Link, unused)}) +
+           table("Map page of a heap, behind the page header", sizeof(MapBody), sizeof(PageHeader),
+                 {FIELD(MapBody, next), FIELD(MapBody, entries), FIELD(MapBody, unused),
+                  FIELD(MapBody, unused2), FIELD(MapBody, page), FIELD(MapBody, free_class)});
+}
+
+std::string log_tables() {
+    using Header = txn::LogRecordHeader;
+    return table("Log record", sizeof(Header), 0,
+                 {FIELD(Header, bytes), FIELD(Header, checksum), FIELD(Header, prev),
+                  FIELD(Header, txn), FIELD(Header, kind), FIELD(Header, flags),
+                  FIELD(Header, parts), FIELD(Header, object)}) +
+           table("Part of a log record", sizeof(PartHeader), 0,
+                 {FIELD(PartHeader, page), FIELD(PartHeader, action), FIELD(PartHeader, flags),
+                  FIELD(PartHeader, image_bytes), FIELD(PartHeader, payload_bytes),
+                  FIELD(PartHeader, reserved)}) +
+           table("End of a checkpoint, behind the record header", sizeof(CheckpointEnd),
+                 sizeof(Header),
+                 {FIELD(CheckpointEnd, begin), FIELD(CheckpointEnd, next_txn),
+                  FIELD(CheckpointEnd, oldest_first), FIELD(CheckpointEnd, part),
+                  FIELD(CheckpointEnd, parts), FIELD(CheckpointEnd, count),
+                  FIELD(CheckpointEnd, reserved)}) +
+           table(
+               "Transaction in the end of a checkpoint", sizeof(CheckpointTxn), 0,
+               {FIELD(CheckpointTxn, id), FIELD(CheckpointTxn, first), FIELD(CheckpointTxn, last)});
+}
+
+// Where the bytes of `value` lie; they must lie there once.
+template <class T>
+size_t place_of(const std::byte* bytes, size_t size, T value) {
+    size_t found = size;
+    for (size_t at = 0; at + sizeof value <= size; at += sizeof value) {
+        if (std::memcmp(bytes + at, &value, sizeof value) != 0) continue;
+        EXPECT_EQ(found, size) << "twice";
+        found = at;
+    }
+    EXPECT_LT(found, size) << "not found";
+    return found;
+}
+
+std::string side_file_tables() {
+    alignas(4096) std::byte mark[txn::DurableEnd::kSlotBytes];
+    const txn::DurableEnd end{
+        .sequence = 0x1111222233334444, .durable_end = 0x55556666, .segment_bytes = 0x77778888};
+    end.encode(mark);
+    const auto in_mark = [&](auto value) { return place_of(mark, sizeof mark, value); };
+    const size_t version = in_mark(uint32_t{txn::DurableEnd::kVersion});
+    const std::string marks = table("Slot of log.mark, its used part", 48, 0,
+                                    {{0, 8, "magic"},
+                                     {version, 4, "version"},
+                                     {version + 4, 4, "reserved"},
+                                     {in_mark(end.sequence), 8, "sequence"},
+                                     {in_mark(end.durable_end), 8, "durable_end"},
+                                     {in_mark(end.segment_bytes), 8, "segment_bytes"},
+                                     {in_mark(end.segment_bytes) + 8, 8, "checksum"}});
+
+    constexpr uint32_t kPages = WrittenLsns::kPagesPerBlock;
+    alignas(4096) std::byte slot[WrittenLsns::kSlotBytes];
+    uint64_t lsns[kPages] = {0x9999aaaabbbb};
+    WrittenLsns::make_slot(0xccccddddeeee, 0x12345678, lsns, slot);
+    const auto in_slot = [&](auto value) { return place_of(slot, sizeof slot, value); };
+    const size_t store = in_slot(uint64_t{0xccccddddeeee}), block = in_slot(uint32_t{0x12345678});
+    return marks + table("Slot of data.lsn", sizeof slot, 0,
+                         {{0, 8, "checksum"},
+                          {8, 8, "magic"},
+                          {store, 8, "store"},
+                          {in_slot(uint64_t{1}), 8, "save"},
+                          {block - 4, 4, "version"},
+                          {block, 4, "block"},
+                          {in_slot(lsns[0]), kPages * 8, "lsn"}});
+}
+
+std::string backup_tables() {
+    using M = BackupManifest;
+    return table("File backup, its used part", sizeof(M), 0,
+                 {FIELD(M, checksum), FIELD(M, magic), FIELD(M, version), FIELD(M, reserved),
+                  FIELD(M, superblock), FIELD(M, end), FIELD(M, pages), FIELD(M, pages_copied),
+                  FIELD(M, since_redo), FIELD(M, since_end), FIELD(M, bytes), FIELD(M, log_bytes),
+                  FIELD(M, pages_zeroed), FIELD(M, nanos)});
+}
+
+template <class Number>
+std::string numbers(const char* title, const std::vector<std::pair<const char*, Number>>& all) {
+    std::ostringstream text;
+    text << "**" << title << "**\n\n| number | name |\n|---|---|\n";
+    for (const auto& [name, number] : all)
+        text << "| " << static_cast<unsigned>(number) << " | `" << name << "` |\n";
+    return text.str() + "\n";
+}
+
+std::string constants() {
+    std::ostringstream text;
+    text << "| constant | value |\n|---|---|\n"
+         << "| format version written | " << kFormatVersion << " |\n"
+         << "| oldest format version opened | " << kFormatVersionOldest << " |\n"
+         << "| bytes of a page | " << kPageBytes << " |\n"
+         << "| first page of a space map | " << kFirstMapPage.value << " |\n"
+         << "| pages of one space map | " << kPagesPerMap << " |\n"
+         << "| LSN of a new log's first record | " << txn::kLogFirst << " |\n"
+         << "| bytes of a log block | " << txn::kLogBlock << " |\n"
+         << "| longest log record | " << txn::kLogRecordMax << " |\n"
+         << "| first kind of a log record with pages | " << txn::kSmLogKindFirst << " |\n"
+         << "| version of file backup | " << kManifestVersion << " |\n\n";
+    return text.str();
+}
+
+std::string number_tables() {
+#define X(number, name, undo) {#name, number},
+    const std::vector<std::pair<const char*, int>> kinds = {LOCKSTEP_SM_LOG_KINDS(X)};
+#undef X
+#define X(number, name) {#name, number},
+    const std::vector<std::pair<const char*, int>> actions = {LOCKSTEP_PAGE_ACTIONS(X)};
+#undef X
+    return numbers<PageKind>("Kinds of pages", {{"free", PageKind::free},
+                                                {"superblock", PageKind::superblock},
+                                                {"space_map", PageKind::space_map},
+                                                {"btree", PageKind::btree},
+                                                {"overflow", PageKind::overflow},
+                                                {"heap", PageKind::heap},
+                                                {"heap_map", PageKind::heap_map}}) +
+           numbers<txn::TxnLogKind>("Kinds of log records without pages",
+                                    {{"pad", txn::TxnLogKind::pad},
+                                     {"commit", txn::TxnLogKind::commit},
+                                     {"end", txn::TxnLogKind::end},
+                                     {"checkpoint_begin", txn::TxnLogKind::checkpoint_begin},
+                                     {"checkpoint_end", txn::TxnLogKind::checkpoint_end}}) +
+           numbers("Kinds of log records with pages", kinds) + numbers("Page actions", actions);
+}
+
+// The text between the two lines that frame a generated part of the document.
+void compare(std::string& document, const std::string& name, const std::string& found) {
+    const std::string begin = "<!-- " + name + ": begin -->\n", end = "<!-- " + name + ": end -->";
+    const size_t at = document.find(begin), stop = document.find(end);
+    ASSERT_TRUE(at != std::string::npos && stop != std::string::npos) << "no place for " << name;
+    const size_t from = at + begin.size();
+    const std::string wanted = "\n" + found;
+    if (getenv("LOCKSTEP_WRITE") != nullptr) document.replace(from, stop - from, wanted);
+    EXPECT_EQ(document.substr(from, document.find(end) - from), wanted)
+        << name << ": if the format shall be so: LOCKSTEP_WRITE=1 sm_format_test";
+}
+
+TEST(Format, TheDocumentHasTheOffsetsOfTheCode) {
+    std::stringstream whole;
+    whole << std::ifstream(SM_FORMAT).rdbuf();
+    const std::string before = whole.str();
+    std::string document = before;
+    compare(document, "constants", constants());
+    compare(document, "pages", page_tables());
+    compare(document, "values", value_tables());
+    compare(document, "log", log_tables());
+    compare(document, "side files", side_file_tables());
+    compare(document, "backup", backup_tables());
+    compare(document, "numbers", number_tables());
+    if (document != before && !HasFailure()) std::ofstream(SM_FORMAT) << document;
+}
+
+}  // namespace
+}  // namespace lockstep::sm

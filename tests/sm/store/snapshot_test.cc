@@ -1,0 +1,567 @@
+// labels: unit
+// snapshot_test.cc - snapshot transactions: what they see of inserts, changes, deletes, rollbacks,
+// large values, heaps and objects; what they keep alive, and when they become too old.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <lockstep/heap.h>
+#include <lockstep/index.h>
+#include <lockstep/secondary.h>
+#include "sm/store/engine_of.h"
+#include "sm/store/ghost_cleaner.h"
+#include "sm/store/snapshots.h"
+#include "tests/sm/store_crash_util.h"
+
+namespace lockstep {
+namespace {
+
+using Content = std::map<std::string, std::string>;
+
+constexpr TxnOptions kSnapshot{.isolation = Isolation::snapshot, .durability = Durability::lazy};
+constexpr TxnOptions kWriter{.durability = Durability::lazy};
+
+template <class T>
+ErrorCode code_of(const Result<T>& r) {
+    return r ? ErrorCode::none : r.error().code;
+}
+
+class SnapshotTest : public StoreCrash {
+protected:
+    void SetUp() override {
+        StoreCrash::SetUp();
+        reopen(small_options());
+    }
+    void TearDown() override {
+        if (store_) {
+            expect_sound(*store_);
+            ASSERT_OK(store_->close());
+        }
+        StoreCrash::TearDown();
+    }
+    void reopen(const Options& options) {
+        if (store_) ASSERT_OK(store_->close());
+        store_.reset();
+        store_.emplace(open("db", options));
+        if (!made_) make(*store_, "i", "h");
+        made_ = true;
+    }
+    Index index(const char* name = "i") { return *store_->index(name); }
+    Heap heap() { return *store_->heap("h"); }
+    Txn begin(const TxnOptions& options) {
+        auto txn = store_->begin(options);
+        EXPECT_TRUE(txn) << txn.error().text();
+        return std::move(*txn);
+    }
+    void put(Txn& txn, Slice key, Slice value) { EXPECT_TRUE(index().put(txn, key, value)); }
+    // A transaction of its own.
+    void put(Slice key, Slice value) {
+        Txn txn = begin(kWriter);
+        put(txn, key, value);
+        EXPECT_TRUE(txn.commit());
+    }
+    void erase(Slice key) {
+        Txn txn = begin(kWriter);
+        EXPECT_TRUE(*index().erase(txn, key));
+        EXPECT_TRUE(txn.commit());
+    }
+    std::string get(Txn& txn, Slice key) {
+        std::string value;
+        const auto found = index().get(txn, key, value);
+        EXPECT_TRUE(found) << found.error().text();
+        return found && *found ? value : "-";
+    }
+    Content scan(Txn& txn, Slice low = {}, Slice high = {}) {
+        Content up, down;
+        Cursor cursor = index().scan(txn, low, high);
+        std::string before;
+        for (;;) {
+            const auto more = cursor.next();
+            EXPECT_TRUE(more) << more.error().text();
+            if (!more || !*more) break;
+            EXPECT_LT(before, cursor.key());
+            before = cursor.key();
+            up.emplace(cursor.key(), cursor.value());
+        }
+        Cursor back = index().scan(txn, low, high);
+        for (auto more = back.prev(); more && *more; more = back.prev())
+            down.emplace(back.key(), back.value());
+        EXPECT_EQ(up, down);
+        return up;
+    }
+    void clean() { ASSERT_OK(sm::engine_of(*store_).ghosts->run_once()); }
+    sm::VersionTable& versions() { return sm::engine_of(*store_).snapshots->table(); }
+
+    std::optional<Store> store_;
+    bool made_ = false;
+};
+
+TEST_F(SnapshotTest, SeesWhatHadCommitted) {
+    on_thread(*store_, [&] {
+        put("a", "1");
+        put("b", "1");
+        Txn old = begin(kSnapshot);
+        Txn writer = begin(kWriter);
+        put(writer, "a", "22");
+        put(writer, "a", "333");
+        put(writer, "c", "new");
+        EXPECT_TRUE(*index().erase(writer, "b"));
+        Txn during = begin(kSnapshot);
+        const Content first{{"a", "1"}, {"b", "1"}};
+        for (Txn* txn : {&old, &during}) {
+            EXPECT_EQ(scan(*txn), first);
+            EXPECT_EQ(get(*txn, "a") + get(*txn, "b") + get(*txn, "c"), "11-");
+        }
+        ASSERT_OK(writer.commit());
+        Txn later = begin(kSnapshot);
+        for (Txn* txn : {&old, &during}) EXPECT_EQ(scan(*txn), first);
+        EXPECT_EQ(scan(later), (Content{{"a", "333"}, {"c", "new"}}));
+        EXPECT_EQ(get(later, "b"), "-");
+        put("a", "4444");
+        EXPECT_EQ(get(during, "a"), "1");
+        EXPECT_EQ(get(later, "a"), "333");
+        ASSERT_OK(old.commit());
+        ASSERT_OK(during.abort());
+        ASSERT_OK(later.commit());
+    });
+}
+
+// The versions of what a live writer did before the first snapshot come from its undo chain.
+TEST_F(SnapshotTest, CatchesUpWithLiveWriters) {
+    on_thread(*store_, [&] {
+        const std::string large(20'000, 'L'), larger(30'000, 'M');
+        for (const char* key : {"a", "b", "c", "d"}) put(key, "before");
+        put("large", large);
+        erase("d");
+        const RecordId record = [&] {
+            Txn txn = begin(kWriter);
+            const auto id = heap().insert(txn, "heap before");
+            EXPECT_TRUE(txn.commit());
+            return *id;
+        }();
+        const Content all{{"a", "before"}, {"b", "before"}, {"c", "before"}, {"large", large}};
+
+        Txn writer = begin(kWriter);
+        put(writer, "a", "x");
+        put(writer, "a", "a longer value than before");
+        EXPECT_TRUE(*index().patch(writer, "a", 2, "PPPP"));
+        EXPECT_TRUE(*index().erase(writer, "b"));
+        put(writer, "b", "revived");
+        EXPECT_TRUE(*index().erase(writer, "c"));
+        put(writer, "d", "from a ghost");
+        put(writer, "large", larger);
+        const std::array<NewRecord, 3> many{{{"n1", "1"}, {"n2", "2"}, {"n3", "3"}}};
+        ASSERT_OK(index().insert_many(writer, many));
+        EXPECT_TRUE(*heap().update(writer, record, "heap after"));
+        const auto mark = writer.savepoint();
+        ASSERT_OK(mark);
+        put(writer, "a", "undone again");
+        ASSERT_OK(writer.rollback_to(*mark));
+        EXPECT_EQ(versions().made(), 0u);
+
+        Txn snapshot = begin(kSnapshot);
+        EXPECT_GT(versions().made(), 0u);
+        std::string text;
+        const auto check = [&] {
+            EXPECT_EQ(scan(snapshot), all);
+            for (const auto& [key, value] : all) EXPECT_EQ(get(snapshot, key), value) << key;
+            EXPECT_EQ(get(snapshot, "d") + get(snapshot, "n2"), "--");
+            EXPECT_TRUE(*heap().get(snapshot, record, text));
+            EXPECT_EQ(text, "heap before");
+        };
+        check();
+        put(writer, "a", "once more");
+        put(writer, "c", "erased before, revived now");
+        EXPECT_TRUE(*index().erase(writer, "n1"));
+        check();
+        ASSERT_OK(writer.commit());
+        clean();
+        check();
+        ASSERT_OK(snapshot.commit());
+        Txn after = begin(kSnapshot);
+        EXPECT_EQ(get(after, "a"), "once more");
+        EXPECT_EQ(get(after, "large"), larger);
+        ASSERT_OK(after.commit());
+    });
+}
+
+TEST_F(SnapshotTest, RollbacksChangeNothing) {
+    on_thread(*store_, [&] {
+        put("a", "1");
+        put("b", "1");
+        Txn before_period = begin(kWriter);
+        put(before_period, "b", "never");
+        Txn snapshot = begin(kSnapshot);
+        Txn writer = begin(kWriter);
+        put(writer, "a", "2");
+        const auto mark = writer.savepoint();
+        ASSERT_OK(mark);
+        put(writer, "a", "3");
+        put(writer, "c", "3");
+        EXPECT_EQ(scan(snapshot), (Content{{"a", "1"}, {"b", "1"}}));
+        ASSERT_OK(writer.rollback_to(*mark));
+        EXPECT_EQ(scan(snapshot), (Content{{"a", "1"}, {"b", "1"}}));
+        ASSERT_OK(before_period.abort());
+        ASSERT_OK(writer.abort());
+        Txn second = begin(kWriter);
+        put(second, "a", "4");
+        ASSERT_OK(second.commit());
+        EXPECT_EQ(scan(snapshot), (Content{{"a", "1"}, {"b", "1"}}));
+        Txn later = begin(kSnapshot);
+        EXPECT_EQ(scan(later), (Content{{"a", "4"}, {"b", "1"}}));
+    });
+}
+
+TEST_F(SnapshotTest, KeepsGhostsAndChains) {
+    on_thread(*store_, [&] {
+        const std::string large(50'000, 'x');
+        Content all;
+        for (int i = 0; i < 400; ++i) all["key" + std::to_string(1000 + i)] = std::string(60, 'v');
+        all["large"] = large;
+        for (const auto& [key, value] : all) put(key, value);
+        Txn snapshot = begin(kSnapshot);
+        for (const auto& [key, value] : all) erase(key);
+        clean();
+        // What is deleted must stay findable, also through the splits and merges that follow.
+        for (int i = 0; i < 300; ++i) put("other" + std::to_string(i), std::string(100, 'o'));
+        clean();
+        EXPECT_EQ(scan(snapshot), all);
+        EXPECT_EQ(get(snapshot, "large"), large);
+        EXPECT_EQ(scan(snapshot, "key1010", "key1020").size(), 10u);
+        ASSERT_OK(snapshot.commit());
+        // Then it goes.
+        while (versions().bytes() != 0) {
+            versions().sweep(1 << 20);
+            threads::yield();
+        }
+        for (int i = 0; i < 100 && sm::engine_of(*store_).ghosts->waiting() != 0; ++i) clean();
+        EXPECT_EQ(sm::engine_of(*store_).ghosts->waiting(), 0u);
+        Txn after = begin(kSnapshot);
+        EXPECT_EQ(scan(after).size(), 300u);
+    });
+}
+
+TEST_F(SnapshotTest, LookupsOfManyKeys) {
+    on_thread(*store_, [&] {
+        for (int i = 0; i < 40; ++i) put("k" + std::to_string(i), "old");
+        Txn snapshot = begin(kSnapshot);
+        for (int i = 0; i < 40; i += 2) put("k" + std::to_string(i), "fresh");
+        std::vector<std::string> keys;
+        std::vector<std::array<std::byte, 8>> values(41);
+        for (int i = 0; i < 41; ++i) keys.push_back("k" + std::to_string(i));
+        std::vector<Lookup> rows;
+        for (size_t i = 0; i < keys.size(); ++i) rows.push_back({keys[i], values[i]});
+        EXPECT_EQ(*index().get_many(snapshot, rows), 40u);
+        for (size_t i = 0; i < 40; ++i)
+            EXPECT_EQ(Slice(reinterpret_cast<char*>(values[i].data()), rows[i].bytes), "old") << i;
+        EXPECT_FALSE(rows[40].found);
+    });
+}
+
+TEST_F(SnapshotTest, HeapRecordsThatMove) {
+    on_thread(*store_, [&] {
+        std::map<RecordId, std::string> all;
+        {
+            Txn txn = begin(kWriter);
+            for (int i = 0; i < 60; ++i) {
+                const std::string text(300, static_cast<char>('a' + i % 26));
+                all[*heap().insert(txn, text)] = text;
+            }
+            ASSERT_OK(txn.commit());
+        }
+        Txn snapshot = begin(kSnapshot);
+        const auto check = [&] {
+            std::map<RecordId, std::string> seen;
+            ASSERT_OK(heap().scan(
+                snapshot, [&](RecordId id, Slice text) { return seen.emplace(id, text).second; }));
+            EXPECT_EQ(seen, all);
+            std::string text;
+            for (const auto& [id, expected] : all) {
+                EXPECT_TRUE(*heap().get(snapshot, id, text));
+                EXPECT_EQ(text, expected);
+            }
+        };
+        check();
+        int n = 0;
+        std::vector<RecordId> moved;
+        for (const auto& [id, text] : all) {
+            Txn txn = begin(kWriter);
+            switch (n++ % 4) {
+                case 0: EXPECT_TRUE(*heap().erase(txn, id)); break;
+                case 1:
+                    EXPECT_TRUE(*heap().update(txn, id, std::string(4000, 'M')));
+                    moved.push_back(id);
+                    break;
+                case 2: EXPECT_TRUE(*heap().update(txn, id, "short")); break;
+                default: EXPECT_TRUE(heap().insert(txn, std::string(500, 'N')));
+            }
+            if (n % 5 == 0) ASSERT_OK(txn.abort());
+            else ASSERT_OK(txn.commit());
+        }
+        check();
+        // The slots of what was erased, and of copies that moved on, serve other records.
+        for (const RecordId id : moved) {
+            Txn txn = begin(kWriter);
+            EXPECT_TRUE(*heap().update(txn, id, "home again"));
+            for (int i = 0; i < 3; ++i) EXPECT_TRUE(heap().insert(txn, std::string(250, 'R')));
+            ASSERT_OK(txn.commit());
+        }
+        check();
+    });
+}
+
+TEST_F(SnapshotTest, ObjectsThatComeAndGo) {
+    on_thread(*store_, [&] {
+        put("a", "1");
+        Txn maker = begin(kWriter);
+        ASSERT_OK(store_->create_index(maker, "loaded"));
+        ASSERT_OK(maker.commit());
+        Txn snapshot = begin(kSnapshot);
+        Txn later = begin(kWriter);
+        ASSERT_OK(store_->create_index(later, "later"));
+        ASSERT_OK(later.commit());
+        std::string text;
+        EXPECT_EQ(code_of(index("later").get(snapshot, "k", text)), ErrorCode::no_such_object);
+        EXPECT_EQ(code_of(store_->index(snapshot, "later")), ErrorCode::no_such_object);
+        // A bulk load leaves no version of any record.
+        ASSERT_OK(store_->run([&](Txn& txn) -> Result<void> {
+            int n = 0;
+            std::string key;
+            return store_->bulk_load(txn, index("loaded"), [&](Slice& k, Slice& v) {
+                key = "k" + std::to_string(1000 + n);
+                k = key;
+                v = "loaded";
+                return ++n < 500;
+            });
+        }));
+        EXPECT_FALSE(*index("loaded").get(snapshot, "k1001", text));
+        EXPECT_FALSE(*index("loaded").scan(snapshot).next());
+        ASSERT_OK(store_->run([&](Txn& txn) { return index("loaded").put(txn, "k1001", "x"); }));
+        EXPECT_FALSE(*index("loaded").get(snapshot, "k1001", text));
+        {
+            Txn fresh = begin(kSnapshot);
+            EXPECT_TRUE(*index("loaded").get(fresh, "k1001", text));
+            EXPECT_TRUE(*index("later").scan(fresh).next() == false);
+        }
+        ASSERT_OK(store_->run([&](Txn& txn) { return store_->drop(txn, "loaded"); }));
+        EXPECT_EQ(code_of(index().get(snapshot, "a", text)), ErrorCode::none);
+        Txn after = begin(kSnapshot);
+        EXPECT_EQ(code_of(store_->index(after, "loaded")), ErrorCode::no_such_object);
+    });
+}
+
+TEST_F(SnapshotTest, ADroppedIndexIsAnError) {
+    on_thread(*store_, [&] {
+        put("a", "1");
+        Txn snapshot = begin(kSnapshot);
+        const Index kept = index();
+        Cursor cursor = kept.scan(snapshot);
+        ASSERT_OK(store_->run([&](Txn& txn) { return store_->drop(txn, "i"); }));
+        std::string text;
+        EXPECT_EQ(code_of(kept.get(snapshot, "a", text)), ErrorCode::no_such_object);
+        EXPECT_EQ(code_of(cursor.next()), ErrorCode::no_such_object);
+    });
+}
+
+TEST_F(SnapshotTest, ADroppedHeapIsAnError) {
+    on_thread(*store_, [&] {
+        const RecordId record = [&] {
+            Txn txn = begin(kWriter);
+            const auto id = heap().insert(txn, "x");
+            EXPECT_TRUE(txn.commit());
+            return *id;
+        }();
+        Txn snapshot = begin(kSnapshot);
+        const Heap kept = heap();
+        ASSERT_OK(store_->run([&](Txn& txn) { return store_->drop(txn, "h"); }));
+        for (int i = 0; i < 200; ++i) put("reuses the pages" + std::to_string(i), "y");
+        std::string text;
+        EXPECT_EQ(code_of(kept.get(snapshot, record, text)), ErrorCode::no_such_object);
+        EXPECT_EQ(code_of(kept.scan(snapshot, [](RecordId, Slice) { return true; })),
+                  ErrorCode::no_such_object);
+    });
+}
+
+// Entry and record are seen at the same moment.
+TEST_F(SnapshotTest, ReadsThroughASecondaryIndex) {
+    on_thread(*store_, [&] {
+        ASSERT_OK(store_->run([&](Txn& txn) -> Result<void> {
+            TRY(store_->create_index(
+                txn, "by value",
+                {.of = index(),
+                 .key = [](Slice, Slice value, SecondaryKeys& keys) { keys.add(value); }}));
+            return {};
+        }));
+        put("a", "red");
+        put("b", "blue");
+        Txn snapshot = begin(kSnapshot);
+        put("a", "blue");
+        erase("b");
+        put("c", "red");
+        const auto keys_of = [&](Txn& txn, Slice value) {
+            std::string keys;
+            SecondaryCursor cursor = find_by(txn, index("by value"), value);
+            for (auto more = cursor.next(); more && *more; more = cursor.next())
+                keys.append(cursor.key());
+            return keys;
+        };
+        EXPECT_EQ(keys_of(snapshot, "red") + "/" + keys_of(snapshot, "blue"), "a/b");
+        Txn later = begin(kSnapshot);
+        EXPECT_EQ(keys_of(later, "red") + "/" + keys_of(later, "blue"), "c/a");
+    });
+}
+
+TEST_F(SnapshotTest, RefusesChanges) {
+    on_thread(*store_, [&] {
+        put("a", "1");
+        Txn snapshot = begin(kSnapshot);
+        std::string text;
+        EXPECT_EQ(code_of(index().put(snapshot, "a", "2")), ErrorCode::read_only);
+        EXPECT_EQ(code_of(index().erase(snapshot, "a")), ErrorCode::read_only);
+        EXPECT_EQ(code_of(index().get(snapshot, "a", text, Access::write)), ErrorCode::read_only);
+        EXPECT_EQ(code_of(index().scan(snapshot, {}, {}, Access::update).next()),
+                  ErrorCode::read_only);
+        Cursor cursor = index().scan(snapshot);
+        EXPECT_TRUE(*cursor.next());
+        EXPECT_EQ(code_of(cursor.patch(0, "2")), ErrorCode::read_only);
+        EXPECT_EQ(code_of(heap().insert(snapshot, "x")), ErrorCode::read_only);
+        EXPECT_EQ(code_of(store_->create_index(snapshot, "n")), ErrorCode::read_only);
+        EXPECT_EQ(get(snapshot, "a"), "1");
+    });
+}
+
+// Hermitage's question of a reader beside writers: no lock, no wait, either way.
+TEST_F(SnapshotTest, NeitherWaitsNorDelays) {
+    on_thread(*store_, [&] {
+        put("a", "1");
+        const uint64_t waits = store_->stats().lock_waits;
+        Txn writer = begin(kWriter);
+        put(writer, "a", "2");
+        Txn snapshot = begin(kSnapshot);
+        EXPECT_EQ(scan(snapshot), (Content{{"a", "1"}}));
+        Txn second = begin(kWriter);
+        put(second, "b", "into the gap that was scanned");
+        ASSERT_OK(second.commit());
+        ASSERT_OK(writer.commit());
+        EXPECT_EQ(store_->stats().lock_waits, waits);
+        EXPECT_EQ(store_->stats().snapshots_open, 1u);
+        EXPECT_GT(store_->stats().version_bytes, 0u);
+    });
+    EXPECT_EQ(store_->stats().snapshots_open, 0u);
+}
+
+TEST_F(SnapshotTest, TheOldestBecomesTooOld) {
+    Options options = small_options();
+    options.version_bytes = 1 << 20;
+    reopen(options);
+    on_thread(*store_, [&] {
+        for (int i = 0; i < 100; ++i) put("k" + std::to_string(i), std::string(1000, 'a'));
+        Txn oldest = begin(kSnapshot);
+        Txn idle = begin(kWriter);
+        Cursor cursor = index().scan(oldest);
+        EXPECT_TRUE(*cursor.next());
+        for (int i = 0; i < 100; ++i) put("k" + std::to_string(i), std::string(1000, 'b'));
+        EXPECT_EQ(get(oldest, "k50"), std::string(1000, 'a'));
+        std::vector<Txn> others;
+        for (int round = 0; round < 30; ++round) {
+            others.push_back(begin(kSnapshot));
+            for (int i = 0; i < 100; ++i)
+                put("k" + std::to_string(i),
+                    std::string(1000, static_cast<char>('c' + round % 20)));
+            EXPECT_LE(versions().bytes(), versions().limit() + (64 << 10));
+        }
+        std::string text;
+        EXPECT_EQ(code_of(index().get(oldest, "k50", text)), ErrorCode::snapshot_too_old);
+        EXPECT_EQ(code_of(oldest.commit()), ErrorCode::txn_aborting);
+        EXPECT_EQ(get(others.back(), "k50"), std::string(1000, 'c' + 28 % 20));
+        EXPECT_GT(store_->stats().snapshots_too_old, 0u);
+        others.clear();
+        Txn fresh = begin(kSnapshot);
+        EXPECT_EQ(get(fresh, "k50"), std::string(1000, 'c' + 29 % 20));
+        // A writer that changes more than version_bytes neither fails nor waits.
+        Txn writer = begin(kWriter);
+        for (int i = 0; i < 3000; ++i)
+            EXPECT_TRUE(index().put(writer, "k" + std::to_string(i), std::string(1000, 'z')));
+        Txn gone = begin(kWriter);
+        ASSERT_OK(writer.commit());
+        Txn last = begin(kSnapshot);
+        EXPECT_EQ(get(last, "k50"), std::string(1000, 'z'));
+    });
+}
+
+TEST_F(SnapshotTest, AWriterLeavesOneVersionOfARecord) {
+    on_thread(*store_, [&] {
+        put("a", "1");
+        Txn snapshot = begin(kSnapshot);
+        Txn writer = begin(kWriter);
+        const uint64_t made = versions().made();
+        const uint64_t bytes = versions().bytes();
+        for (int i = 0; i < 100; ++i) put(writer, "a", std::to_string(i));
+        EXPECT_LT(versions().bytes(), bytes + 200);
+        EXPECT_GE(versions().made(), made + 1);
+        EXPECT_EQ(get(snapshot, "a"), "1");
+        ASSERT_OK(writer.commit());
+    });
+}
+
+// One long snapshot beside a hot record: its chain keeps two versions, not thousands.
+TEST_F(SnapshotTest, AHotRecordKeepsFewVersions) {
+    on_thread(*store_, [&] {
+        put("hot", "0");
+        Txn snapshot = begin(kSnapshot);
+        for (int i = 1; i <= 5000; ++i) put("hot", std::to_string(i));
+        EXPECT_GE(versions().made(), 5000u);
+        EXPECT_LT(versions().bytes(), 4000u);
+        EXPECT_EQ(get(snapshot, "hot"), "0");
+        Txn second = begin(kSnapshot);
+        put("hot", "x");
+        put("hot", "y");
+        EXPECT_EQ(get(second, "hot"), "5000");
+        EXPECT_EQ(get(snapshot, "hot"), "0");
+    });
+}
+
+TEST_F(SnapshotTest, ThousandsAtOnce) {
+    Options options = small_options();
+    options.transactions_max = 12'000;
+    reopen(options);
+    on_thread(*store_, [&] {
+        std::vector<Txn> open;
+        for (int i = 0; i < 10'000; ++i) {
+            if (i % 10 == 0) put("k" + std::to_string(i / 10 % 7), std::to_string(i));
+            open.push_back(begin(kSnapshot));
+        }
+        EXPECT_EQ(store_->stats().snapshots_open, 10'000u);
+        for (int i = 0; i < 10'000; i += 13) {
+            const int last = i / 10 * 10;
+            EXPECT_EQ(get(open[static_cast<size_t>(i)], "k" + std::to_string(i / 10 % 7)),
+                      std::to_string(last));
+        }
+    });
+}
+
+TEST_F(SnapshotTest, APeriodEndsAndBeginsAgain) {
+    on_thread(*store_, [&] {
+        put("a", "1");
+        for (int round = 0; round < 3; ++round) {
+            {
+                Txn snapshot = begin(kSnapshot);
+                put("a", std::to_string(round));
+                EXPECT_GT(versions().bytes(), 0u);
+            }
+            while (sm::engine_of(*store_).keeps_versions.load())
+                threads::sleep_until(threads::now() + 20 * kMillisecond);
+            EXPECT_EQ(versions().bytes(), 0u);
+            const uint64_t made = versions().made();
+            put("a", "without a version");
+            EXPECT_EQ(versions().made(), made);
+        }
+    });
+}
+
+}  // namespace
+}  // namespace lockstep
