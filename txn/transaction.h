@@ -19,6 +19,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <memory>
 #include <vector>
 
@@ -40,6 +41,7 @@ static_assert(kUpperBytes % kUpperAlign == 0);
 
 struct Transaction {
     LockOwner locks;
+    // --- The line that begin, each change and commit touch.
     TxnId id{};
     uint32_t slot = 0;
     TxnState state = TxnState::free;
@@ -52,27 +54,29 @@ struct Transaction {
     bool internal = false;
     ErrorCode abort_cause{};             // counts only with Heed::failed: the error that did it
     threads::Thread* thread = nullptr;   // the user thread it belongs to
-    uint64_t thread_id = 0;              // the id of that thread: Thread objects are reused
     std::atomic<uint64_t> first_lsn{0};  // 0 = has not written, or has ended; read by checkpoints
     Lsn last_lsn{};
-    Lsn undo_next{};  // while aborting
     UndoCredit undo;
-    Nanos began = 0;  // time of the worker's turn that began it
+    // --- What begin touches too.
+    uint32_t shard = 0;      // worker that began it
+    uint32_t next_free = 0;  // the table's free list
+    // Grows with every use of the object, so that stale handles are recognised.
+    uint64_t generation = 0;
     // A thread of the same worker rolls it back, or has: null or that thread. Its own thread is
     // between two operations and stays outside until the state is `undone`.
     threads::Thread* reaper = nullptr;
-    uint64_t ended_number = 0;  // of the error, if it was ended from outside
+    uint64_t thread_id = 0;  // the id of its thread: Thread objects are reused
+    Nanos began = 0;         // time of the worker's turn that began it
+    Lsn undo_next{};         // while aborting
     uint32_t savepoints = 0;
-    // Grows with every use of the object, so that stale handles are recognised.
-    uint64_t generation = 0;
-    uint32_t shard = 0;      // worker that began it
-    uint32_t next_free = 0;  // the table's free list
-    // A snapshot transaction sees what was committed below this place in the log; see begin().
-    Lsn sees{};
     // For those that meet its changes later, or null. Written by threads of its worker.
     Outcome* outcome = nullptr;
     // For the layer above, see kUpperBytes.
     alignas(kUpperAlign) std::byte upper[kUpperBytes]{};
+    // --- Of a few transactions.
+    // A snapshot transaction sees what was committed below this place in the log; see begin().
+    Lsn sees{};
+    uint64_t ended_number = 0;  // of the error, if it was ended from outside
 
     // Nothing but a rollback is possible any more.
     bool must_abort() const { return heed > Heed::log_scarce; }
@@ -84,6 +88,11 @@ struct Transaction {
                threads::current();
     }
 };
+
+// What begin, a change and a commit touch fills whole lines (tests/txn/touched_lines_test.cc).
+static_assert(offsetof(Transaction, id) % kCacheLineBytes == 0);
+static_assert(offsetof(Transaction, shard) - offsetof(Transaction, id) == kCacheLineBytes);
+static_assert(offsetof(Transaction, upper) - offsetof(Transaction, shard) == kCacheLineBytes);
 
 class TransactionTable {
 public:

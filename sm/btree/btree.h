@@ -267,8 +267,9 @@ private:
                                                 std::span<const NewRecord> records);
     [[gnu::cold, gnu::noinline]] Result<size_t> fetch_each(txn::Transaction& txn,
                                                            std::span<Lookup> rows, Access access);
+    // `committed`: without locks, as at read_committed.
     [[gnu::noinline]] Result<size_t> fetch_group(txn::Transaction& txn, std::span<Lookup> rows,
-                                                 Access access);
+                                                 Access access, bool committed);
     // The thread runs CTX points, and the tree does not stay in the caches.
     bool in_uncached_team(const txn::Transaction& txn) const {
         return threads::worker_local.points &&
@@ -288,6 +289,13 @@ private:
                                                  ValueOut& out);
     [[gnu::noinline]] Result<bool> fetch_specially(txn::Transaction& txn, Slice key, Access access,
                                                    ValueOut& out);
+    [[gnu::noinline]] Result<bool> fetch_committed(txn::Transaction& txn, Slice key, ValueOut& out);
+    [[gnu::cold, gnu::noinline]] Result<bool> fetch_briefly_locked(txn::Transaction& txn,
+                                                                   const SearchKey& key,
+                                                                   txn::LockName name,
+                                                                   ValueOut& out);
+    [[gnu::always_inline]] Result<bool> locate_in_team(txn::Transaction& txn, const SearchKey& key,
+                                                       txn::LockName name, Position& pos);
     [[gnu::always_inline]] Result<bool> lock_in_team(txn::Transaction& txn, const SearchKey& key,
                                                      txn::LockName name, txn::LockMode mode,
                                                      Position& pos);

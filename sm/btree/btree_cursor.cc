@@ -59,14 +59,33 @@ inline Result<void> BTreeCursor::lock(txn::LockName name, LockMode mode, SharedP
     }
     return lock(name, mode);
 }
-// The lock on a candidate. A lock that was held before is not released after it.
+// The lock on a candidate. At read_committed it is taken only where the look finds a writer (LM-9):
+// the candidate's leaf has a version already, which is validated behind the look.
 inline Result<void> BTreeCursor::lock_key(txn::LockName name, SharedPage& hold) {
     if (gives_back_) [[unlikely]]
-        held_before_ = covers(tree_.env().locks->held(txn_.locks, name), LockMode::S);
+        return look_at_key(name, hold);
+    return lock(name, mode_, hold);
+}
+Result<void> BTreeCursor::look_at_key(txn::LockName name, SharedPage& hold) {
+    to_unlock_ = false;
+    if (!intended_) {
+        txn::LockManager& locks = *tree_.env().locks;
+        if (!hold || !TRY(locks.try_lock_object(txn_.locks, tree_.lock(), LockMode::IS))) {
+            hold.release();
+            TRY(locks.lock_object(txn_.locks, tree_.lock(), LockMode::IS));
+        }
+        intended_ = true;
+    }
+    if (tree_.env().locks->only_committed(txn_.locks, name)) return {};
+    return lock_briefly(name, hold);
+}
+// A lock that was held before is not released after the read.
+Result<void> BTreeCursor::lock_briefly(txn::LockName name, SharedPage& hold) {
+    to_unlock_ = !covers(tree_.env().locks->held(txn_.locks, name), LockMode::S);
     return lock(name, mode_, hold);
 }
 inline void BTreeCursor::unlock_read(txn::LockName name) {
-    if (gives_back_ && !held_before_) [[unlikely]]
+    if (to_unlock_) [[unlikely]]
         tree_.env().locks->unlock(txn_.locks, name, LockMode::S);
 }
 inline txn::LockName BTreeCursor::name_of(Slice candidate) const {
@@ -212,12 +231,19 @@ void BTreeCursor::leave_record() {
     const Page& page = *pos.at.page;
     const bool is_ghost = ghost(page, pos.slot), is_overflow = overflow(page, pos.slot);
     OverflowRef ref{};
-    if (is_overflow) [[unlikely]]
+    if (is_overflow) [[unlikely]] {
         ref = overflow_ref(node::value(page, pos.slot));
-    else if (!is_ghost) copy_value(node::value(page, pos.slot));
-    // The lock stays: it was asked for a key that was there.
-    if (!pos.at.valid() || (before && !before->valid())) [[unlikely]]
+        // Without the lock its pages may be freed.
+        if (gives_back_ && !to_unlock_)
+            if (auto locked = lock_briefly(name, hold); !locked) [[unlikely]]
+                TRY(wait_for_key(*tree_.env().locks, txn_.locks, locked.error(), key));
+    } else if (!is_ghost) copy_value(node::value(page, pos.slot));
+    // The lock stays: it was asked for a key that was there. At read_committed it would stay until
+    // the end of the transaction, so it goes.
+    if (!pos.at.valid() || (before && !before->valid())) [[unlikely]] {
+        unlock_read(name);
         return Step::again;
+    }
     if (is_ghost) [[unlikely]]
         leave_record();
     make_current(pos, key, leaf_changed);
@@ -362,7 +388,7 @@ Result<BTreeCursor::Step> BTreeCursor::backward(unsigned tries) {
 // The common step: to a record in the range, in a leaf that has not changed since the last step. It
 // needs only the lock. False: the general step decides; a lock that was taken stays held.
 [[gnu::always_inline]] inline Result<bool> BTreeCursor::step_inside() {
-    if (!positioned_ || leaf_ == kPageNone || gives_back_) [[unlikely]]
+    if (!positioned_ || leaf_ == kPageNone) [[unlikely]]
         return false;
     const OptimisticPage at{page_, word_, snapshot_};
     if (!at.valid()) [[unlikely]]
@@ -378,8 +404,12 @@ Result<BTreeCursor::Step> BTreeCursor::backward(unsigned tries) {
         return false;
     if (bounded_ && !inside_ && beyond(key)) [[unlikely]]
         return false;
-    if (auto locked = lock(name_of(key), mode_); !locked) [[unlikely]]
+    if (gives_back_) [[unlikely]] {
+        if (!intended_ || !tree_.env().locks->only_committed(txn_.locks, name_of(key)))
+            return false;
+    } else if (auto locked = lock(name_of(key), mode_); !locked) [[unlikely]] {
         TRY(wait_for_key(*tree_.env().locks, txn_.locks, locked.error(), key));
+    }
     if (slots(page)[slot].bits & (kGhost | kOverflow)) [[unlikely]]
         return false;
     copy_value(node::value(page, slot));

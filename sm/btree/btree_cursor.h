@@ -55,6 +55,8 @@ private:
     Result<void> lock(txn::LockName name, txn::LockMode mode);
     Result<void> lock(txn::LockName name, txn::LockMode mode, SharedPage& hold);
     Result<void> lock_key(txn::LockName name, SharedPage& hold);
+    [[gnu::noinline]] Result<void> look_at_key(txn::LockName name, SharedPage& hold);
+    [[gnu::cold, gnu::noinline]] Result<void> lock_briefly(txn::LockName name, SharedPage& hold);
     void unlock_read(txn::LockName name);
     txn::LockName name_of(Slice candidate) const;
     // Where the next candidate is.
@@ -120,9 +122,10 @@ private:
     // prev() has protected the gap above the largest key.
     bool gap_above_locked_ = false;
     Access access_;
-    txn::LockMode mode_;        // of the lock on each key
-    bool gives_back_ = false;   // read_committed: read locks are not kept,
-    bool held_before_ = false;  // unless the candidate's was held before
+    txn::LockMode mode_;       // of the lock on each key
+    bool gives_back_ = false;  // read_committed: read locks are not kept
+    bool to_unlock_ = false;   // the candidate's lock was taken for this read alone
+    bool intended_ = false;    // the index has the intention that a look needs
     // keys_[now_] is the current key, the other one is that of the candidate.
     uint8_t now_ = 0;
     PageId leaf_ = kPageNone;  // hint: where the key was found

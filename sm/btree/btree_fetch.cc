@@ -7,11 +7,13 @@
 //            version is unchanged after the record was read under the lock. Then it equals a search
 //            made under the lock. So the lock's bucket is loaded during the descent, and the record
 //            while the lock is taken.
+//            At read_committed a read takes no lock where the lock table shows no writer (LM-9).
 #include "sm/btree/btree_descent.h"
 #include "sm/btree/overflow.h"
 #include "sm/core/lock_wait.h"
 #include "threads/base/hints.h"
 #include "threads/base/mutants.h"
+#include "threads/base/sim_point.h"
 #include "threads/steps/ctx.h"
 
 namespace lockstep::sm {
@@ -32,7 +34,7 @@ inline void prefetch_record(const BTree::Position& pos, size_t bytes) {
         prefetch_line(at + line);
 }
 
-// Special cases: a snapshot, a lock to be released, or an invalid key.
+// Special cases: a snapshot, no lock to be kept, or an invalid key.
 inline bool is_special(const txn::Transaction& txn, Slice key, Access access) {
     return key.size() > kKeyBytesMax ||
            (txn.isolation >= txn::Isolation::read_committed &&
@@ -86,8 +88,20 @@ Result<bool> BTree::read_locked(txn::Transaction& txn, const SearchKey& key, Val
     return read_record(*this, *env_.pool, txn, key, pos, false, out);
 }
 
-// The first half of a fetch in a team: finds the leaf, then locks the key while the record is being
-// loaded. False: the leaf was not found yet.
+// The first half of a fetch in a team without a lock: finds the leaf and loads the record. False:
+// the leaf was not found yet.
+inline Result<bool> BTree::locate_in_team(txn::Transaction& txn, const SearchKey& key,
+                                          txn::LockName name, Position& pos) {
+    Expect expected;
+    if (!Descent::locate_ahead(*this, txn, key, name, pos, expected)) return false;
+    if (expected != Expect::uncached || !pos.found) return true;
+    if (threads::worker_local.prefetch) prefetch_record(pos, kRecordAhead);
+    CTX(record);
+    return revalidate(key, pos);
+}
+
+// The same for a key that is to be locked, while the record is being loaded. False: the leaf was
+// not found yet.
 inline Result<bool> BTree::lock_in_team(txn::Transaction& txn, const SearchKey& key,
                                         txn::LockName name, txn::LockMode mode, Position& pos) {
     Expect expected;
@@ -101,22 +115,54 @@ inline Result<bool> BTree::lock_in_team(txn::Transaction& txn, const SearchKey& 
     return revalidate(key, pos);
 }
 
-// At read_committed a lock that was taken for this read alone is released.
 Result<bool> BTree::fetch_specially(txn::Transaction& txn, Slice key, Access access,
                                     ValueOut& out) {
-    if (txn.isolation == txn::Isolation::snapshot) return fetch_snapshot(txn, key, access, out);
+    return txn.isolation == txn::Isolation::snapshot ? fetch_snapshot(txn, key, access, out)
+                                                     : fetch_committed(txn, key, out);
+}
+
+// A read at read_committed, without a lock on the key (LM-9). The look at the lock table comes
+// between two looks at the leaf's version, so it cannot be made before the leaf is found.
+Result<bool> BTree::fetch_committed(txn::Transaction& txn, Slice key, ValueOut& out) {
     if (key.size() > kKeyBytesMax) return key_too_long(key.size());
+    txn::LockManager& locks = *env_.locks;
     const SearchKey wanted(key);
     const txn::LockName name = wanted.lock_name(id_);
+    TRY(locks.lock_object(txn.locks, lock_, txn::LockMode::IS));
+    if (!threads::worker_local.points) locks.prefetch(name);
+    for (unsigned tries = 0; tries < kOptimisticTries; ++tries) {
+        const bool looked = MUTANT(look_before_version) && locks.only_committed(txn.locks, name);
+        Position pos;
+        if (threads::worker_local.points) {
+            if (!TRY(locate_in_team(txn, wanted, name, pos))) continue;
+        } else {
+            TRY(locate(txn, wanted, false, pos));
+            if (pos.found) prefetch_record(pos, out.fixed ? out.capacity : kRecordAhead);
+        }
+        SIM_POINT();
+        if (!looked && !locks.only_committed(txn.locks, name)) break;
+        SIM_POINT();
+        const Page& page = *pos.at.page;
+        const bool found = pos.found && !ghost(page, pos.slot);
+        // What a large value consists of may be freed: it needs the lock.
+        if (found && overflow(page, pos.slot)) [[unlikely]]
+            break;
+        if (found) copy_out(value(page, pos.slot), out);
+        if (!pos.valid()) [[unlikely]]
+            continue;
+        remember(txn, pos.id, pos.slot, pos.leaves_freed);
+        return found;
+    }
+    return fetch_briefly_locked(txn, wanted, name, out);
+}
+
+// The same with a lock that is released behind the read, unless it was held before.
+Result<bool> BTree::fetch_briefly_locked(txn::Transaction& txn, const SearchKey& key,
+                                         txn::LockName name, ValueOut& out) {
     const bool held_before = txn::covers(env_.locks->held(txn.locks, name), txn::LockMode::S);
-    BTree::Position pos;
-    bool located = false;
-    if (threads::worker_local.points)
-        located = TRY(lock_in_team(txn, wanted, name, txn::LockMode::S, pos));
-    else if (auto locked = env_.locks->ask_record(txn.locks, lock_, name, txn::LockMode::S);
-             !locked)
-        TRY(wait_for_key(*env_.locks, txn.locks, locked.error(), wanted));
-    Result<bool> found = read_record(*this, *env_.pool, txn, wanted, pos, located, out);
+    if (auto locked = env_.locks->ask_record(txn.locks, lock_, name, txn::LockMode::S); !locked)
+        TRY(wait_for_key(*env_.locks, txn.locks, locked.error(), key));
+    Result<bool> found = read_locked(txn, key, out);
     if (!held_before) env_.locks->unlock(txn.locks, name, txn::LockMode::S);
     return found;
 }

@@ -69,9 +69,10 @@ void Run::set_keys() {
 
 Result<void> Run::lock() {
     DCHECK(threads::current()->latch_depth == 0);  // BT-3
+    const std::span names(names_, count_);
     for (size_t i = 0; i < count_; ++i)
         if (auto locked =
-                env_.locks->ask_record(txn_.locks, tree_.lock(), names_[i], txn::LockMode::X);
+                env_.locks->ask_records(txn_.locks, tree_.lock(), names, txn::LockMode::X, i);
             !locked) [[unlikely]]
             TRY(wait_for_key(*env_.locks, txn_.locks, locked.error(), keys_[i]));
     return {};

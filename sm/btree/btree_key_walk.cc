@@ -45,16 +45,17 @@ inline void note_slots(std::atomic<uint32_t>& seen, unsigned slots) {
 KeyWalk::Look& KeyWalk::add(BTree& tree, Slice key, size_t record_bytes, bool for_change) {
     DCHECK(takes(key));
     char* const text = text_[size_];
+    txn::LockName& name = names_[size_];
     Look& look = looks_[size_++];
     put_key(text, key);
     look.tree = &tree;
     look.key = KeyView(text, key.size());
-    look.name = look.key.lock_name(tree.id());
+    name = look.key.lock_name(tree.id());
     look.leaf = kPageNone;
     look.leaves_freed = tree.leaves_freed();
     look.bytes = static_cast<uint32_t>(std::min(record_bytes, kRecordLines * kCacheLineBytes));
     look.for_change = for_change;
-    locks_.prefetch(look.name);
+    locks_.prefetch(name);
     return look;
 }
 

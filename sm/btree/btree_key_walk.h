@@ -31,7 +31,6 @@ public:
     struct Look {
         BTree* tree = nullptr;
         node::KeyView key;
-        txn::LockName name;
         PageId leaf = kPageNone;  // kPageNone: the walk does not reach it
         uint32_t leaves_freed = 0;
         uint32_t bytes = 0;  // of the record
@@ -51,6 +50,8 @@ public:
     // Prefetches the bucket of the key's lock.
     Look& add(BTree& tree, Slice key, size_t record_bytes, bool for_change);
     size_t size() const { return size_; }
+    // Of the keys' locks.
+    std::span<const txn::LockName> names() const { return {names_, size_}; }
     Look& operator[](size_t i) {
         DCHECK(i < size_);
         return looks_[i];
@@ -73,6 +74,7 @@ private:
     txn::LockManager& locks_;
     const Use use_;
     size_t size_ = 0;
+    txn::LockName names_[kKeys];
     Look looks_[kKeys];
     PageId level_one_[kKeys];  // between the steps
     unsigned shares_[kKeys];   // where in the leaf the search will end, see node::share_behind()

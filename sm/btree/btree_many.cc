@@ -5,7 +5,8 @@
 //            records. As in btree_fetch.cc the walk to the leaves comes before the locks, and
 //            counts only if its path is unchanged afterwards. The leaf's version is taken under the
 //            locks. The level-1 node above it is validated after that, so it was the right leaf
-//            then.
+//            then. At read_committed no lock is taken: the look at the lock table comes between the
+//            leaf's version and the read (LM-9).
 //            A key that the transaction has announced is at its place already (places.h).
 //            Exceptions are read again alone: a long key, a page that changed or is not in memory,
 //            a large value.
@@ -51,10 +52,12 @@ public:
     }
     Result<void> lock(txn::LockMode mode) {
         DCHECK(threads::current()->latch_depth == 0);  // BT-3
-        for (size_t i = 0; i < rows_.size(); ++i)
-            if (auto locked = locks_.ask_record(txn_.locks, tree_.lock(), walk_[i].name, mode);
-                !locked) [[unlikely]]
+        const std::span names = walk_.names();
+        for (size_t i = 0; i < names.size(); ++i) {
+            if (auto locked = locks_.ask_records(txn_.locks, tree_.lock(), names, mode, i); !locked)
+                [[unlikely]]
                 TRY(wait_for_key(locks_, txn_.locks, locked.error(), walk_[i].key));
+        }
         return {};
     }
     void find_records() {
@@ -62,13 +65,13 @@ public:
             take_places();
         else walk_.find_records();
     }
-    Result<size_t> read();
+    Result<size_t> read(bool committed);
 
 private:
     bool find_places();
     void take_places();
     bool take(const KeyWalk::Look& look, Lookup& row) const;
-    Result<void> read_alone(Lookup& row);
+    Result<void> read_alone(Lookup& row, bool committed);
 
     BTree& tree_;
     txn::LockManager& locks_;
@@ -115,21 +118,25 @@ bool Group::take(const KeyWalk::Look& look, Lookup& row) const {
     return look.pos.at.valid();
 }
 
-[[gnu::noinline]] Result<void> Group::read_alone(Lookup& row) {
+[[gnu::noinline]] Result<void> Group::read_alone(Lookup& row, bool committed) {
     ValueOut out{.fixed = row.buffer.data(), .capacity = row.buffer.size()};
-    row.found = TRY(tree_.read_locked(txn_, row.key, out));
+    row.found = TRY(committed ? tree_.fetch(txn_, row.key, Access::read, out)
+                              : tree_.read_locked(txn_, row.key, out));
     row.bytes = out.bytes;
     const LeafHint& hint = hint_of(txn_, tree_.id());
     row.hint = {hint.page, hint.slot, hint.leaves_freed};
     return {};
 }
 
-Result<size_t> Group::read() {
+Result<size_t> Group::read(bool committed) {
     DCHECK(walk_.size() == rows_.size());
     size_t found = 0;
     for (size_t i = 0; i < rows_.size(); ++i) {
-        if (walk_[i].leaf == kPageNone || !take(walk_[i], rows_[i])) [[unlikely]]
-            TRY(read_alone(rows_[i]));
+        const bool in_group = walk_[i].leaf != kPageNone &&
+                              (!committed || locks_.only_committed(txn_.locks, walk_.names()[i])) &&
+                              take(walk_[i], rows_[i]);
+        if (!in_group) [[unlikely]]
+            TRY(read_alone(rows_[i], committed));
         found += rows_[i].found;
     }
     return found;
@@ -137,8 +144,7 @@ Result<size_t> Group::read() {
 
 }  // namespace
 
-// One after the other: snapshots; at read_committed, where a lock lasts as long as the look; and
-// for long keys.
+// One after the other: snapshots, and long keys.
 Result<size_t> BTree::fetch_each(txn::Transaction& txn, std::span<Lookup> rows, Access access) {
     size_t found = 0;
     for (Lookup& row : rows) {
@@ -152,26 +158,28 @@ Result<size_t> BTree::fetch_each(txn::Transaction& txn, std::span<Lookup> rows, 
     return found;
 }
 
-Result<size_t> BTree::fetch_group(txn::Transaction& txn, std::span<Lookup> rows, Access access) {
+Result<size_t> BTree::fetch_group(txn::Transaction& txn, std::span<Lookup> rows, Access access,
+                                  bool committed) {
     Group group(*this, env_, txn, rows);
     if (!group.set_keys(access != Access::read)) [[unlikely]]
         return fetch_each(txn, rows, access);
     if (!group.find_leaves()) CTX(btree_leaf);
-    TRY(group.lock(mode_of(access)));
+    if (committed) TRY(env_.locks->lock_object(txn.locks, lock_, txn::LockMode::IS));
+    else TRY(group.lock(mode_of(access)));
     group.find_records();
-    return group.read();
+    return group.read(committed);
 }
 
 Result<size_t> BTree::fetch_many(txn::Transaction& txn, std::span<Lookup> rows, Access access) {
-    const bool one_by_one =
-        txn.isolation == txn::Isolation::snapshot ||
-        (access == Access::read &&
-         (txn.isolation == txn::Isolation::read_committed || MUTANT(fetch_unlocked)));
+    const bool committed =
+        access == Access::read &&
+        (txn.isolation == txn::Isolation::read_committed || MUTANT(fetch_unlocked));
+    const bool one_by_one = txn.isolation == txn::Isolation::snapshot;
     size_t found = 0;
     while (!rows.empty()) {
         const std::span<Lookup> group = rows.first(std::min(rows.size(), kGroup));
         found += TRY(one_by_one || group.size() == 1 ? fetch_each(txn, group, access)
-                                                     : fetch_group(txn, group, access));
+                                                     : fetch_group(txn, group, access, committed));
         rows = rows.subspan(group.size());
     }
     return found;

@@ -54,11 +54,11 @@ void NeedsWalk::finish() {
         const KeyWalk::Look& look = walk_[i];
         if (look.leaf == kPageNone || owners_[i]->full()) continue;
         DCHECK(look.tree->id().value != 0 && look.pos.id == look.leaf);
-        owners_[i]->add(look.name, {.object = look.tree->id(),
-                                    .page = look.leaf,
-                                    .slot = static_cast<uint16_t>(look.pos.slot),
-                                    .score = static_cast<int16_t>(!look.pos.found),
-                                    .leaves_freed = look.leaves_freed});
+        owners_[i]->add(walk_.names()[i], {.object = look.tree->id(),
+                                           .page = look.leaf,
+                                           .slot = static_cast<uint16_t>(look.pos.slot),
+                                           .score = static_cast<int16_t>(!look.pos.found),
+                                           .leaves_freed = look.leaves_freed});
     }
     add_to(mine(engine_).walked, walk_.size());
     walk_.clear();

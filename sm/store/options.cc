@@ -46,7 +46,7 @@ Result<void> check_options(const Options& o) {
                static_cast<uint64_t>(LockPolicy::local_first)));
     TRY(within("lock_stage.bypass_max", o.lock_stage.bypass_max, 0, 65535));
     TRY(within("version_bytes", o.version_bytes, kMiB, kTiB));
-    TRY(within("lock_table_bytes_log2", o.lock_table_bytes_log2, 16, 34));
+    TRY(within("lock_table_bytes_log2", o.lock_table_bytes_log2, 16, 32));
     if (o.slice_warning != 0)
         TRY(within("slice_warning", o.slice_warning, kMillisecond, 3600 * kSecond));
     TRY(within("offload_threads", o.offload_threads, 1, 1024));

@@ -6,8 +6,8 @@
 //            forbidden one must never appear, and one that is permitted must appear in some
 //            interleaving: a test that could not see it proves nothing. At serializable, whatever
 //            the scenario looks for, the outcome must also be that of some serial order (script.h).
-//            Index rows and heap records, lazy commits and durable ones that have released their
-//            locks early, STEPS off and on.
+//            Index rows and heap records, reads of one key and of a group, lazy commits and durable
+//            ones that have released their locks early, STEPS off and on.
 // Source     M. Kleppmann, "Hermitage: testing the I in ACID", 2014; names of anomalies after A.
 //            Adya, 1999.
 #include <cstdio>
@@ -184,7 +184,7 @@ size_t anomalies(Player& player, const Scenario& scenario, const PlayOptions& op
     return found;
 }
 
-void run_all(StepsMode steps, Durability durability, bool heap) {
+void run_all(StepsMode steps, Durability durability, bool heap, bool groups = false) {
     Player player(steps);
     std::printf("%-36s", "interleavings with the anomaly");
     for (const char* level : kLevelNames) std::printf(" %18s", level);
@@ -197,7 +197,7 @@ void run_all(StepsMode steps, Durability durability, bool heap) {
             SCOPED_TRACE(kLevelNames[level]);
             size_t played = 0;
             const size_t found =
-                anomalies(player, scenario, {kLevels[level], durability, heap}, played);
+                anomalies(player, scenario, {kLevels[level], durability, heap, groups}, played);
             const std::string cell = std::to_string(found) + "/" + std::to_string(played) +
                                      (scenario.verdict[level] ? " may" : " no");
             std::printf(" %18s", cell.c_str());
@@ -239,6 +239,7 @@ TEST(Hermitage, SnapshotsOfAHeap) { run_snapshots(StepsMode::off, Durability::la
 
 TEST(Hermitage, IndexLazy) { run_all(StepsMode::off, Durability::lazy, false); }
 TEST(Hermitage, IndexDurableEarlyRelease) { run_all(StepsMode::off, Durability::durable, false); }
+TEST(Hermitage, IndexGroups) { run_all(StepsMode::off, Durability::lazy, false, true); }
 TEST(Hermitage, IndexSteps) { run_all(StepsMode::on, Durability::lazy, false); }
 TEST(Hermitage, HeapLazy) { run_all(StepsMode::off, Durability::lazy, true); }
 TEST(Hermitage, HeapDurableEarlyRelease) { run_all(StepsMode::off, Durability::durable, true); }

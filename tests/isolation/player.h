@@ -28,7 +28,8 @@ namespace lockstep::isolation {
 struct PlayOptions {
     Isolation isolation = Isolation::serializable;
     Durability durability = Durability::lazy;
-    bool heap = false;  // rows are heap records, not index entries
+    bool heap = false;    // rows are heap records, not index entries
+    bool groups = false;  // reads of index rows are get_many of several keys
     // Scripts that only read are snapshot transactions. They must neither wait nor fail.
     bool snapshot_readers = false;
 };
@@ -148,12 +149,14 @@ private:
         Player& player;
         Txn& txn;
         bool heap;
-        std::optional<Savepoint> point;
+        std::optional<Savepoint> point = {};
+        bool groups = false;
 
         Result<Rows> act(const Action& a) {
             switch (a.kind) {
                 case Action::read: {
-                    const auto value = TRY(player.get(txn, a.key, heap));
+                    const auto value = TRY(groups ? player.get_in_group(txn, a.key)
+                                                  : player.get(txn, a.key, heap));
                     return value ? Rows{{a.key, *value}} : Rows{};
                 }
                 case Action::write:
@@ -193,7 +196,7 @@ private:
         const bool snapshot = options.snapshot_readers && std::ranges::all_of(script, only_reads);
         const Isolation isolation = snapshot ? Isolation::snapshot : options.isolation;
         Txn txn = TRY(store_->begin({.isolation = isolation, .durability = options.durability}));
-        Actor actor{*this, txn, options.heap, {}};
+        Actor actor{*this, txn, options.heap, {}, options.groups};
         for (const Action& action : script) {
             Result<Rows> rows = actor.act(action);
             if (!rows) {
@@ -257,6 +260,19 @@ private:
         const bool found = heap ? places_.contains(key) && TRY(heap_.get(txn, places_[key], text))
                                 : TRY(index_.get(txn, key_text(key), text));
         return found ? std::optional(row_of(text).second) : std::nullopt;
+    }
+    // With keys beside it that never exist.
+    Result<std::optional<int>> get_in_group(Txn& txn, int key) {
+        std::array<std::byte, 64> buffers[3];
+        const std::string keys[] = {key_text(1'000'001), key_text(key), key_text(1'000'002)};
+        Lookup rows[3];
+        for (size_t i = 0; i < 3; ++i) rows[i] = {.key = keys[i], .buffer = buffers[i]};
+        const size_t found = TRY(index_.get_many(txn, rows));
+        EXPECT_EQ(found, rows[1].found);
+        if (!rows[1].found) return std::nullopt;
+        const Slice text(reinterpret_cast<const char*>(buffers[1].data()),
+                         std::min(rows[1].bytes, buffers[1].size()));
+        return row_of(text).second;
     }
     Result<bool> update(Txn& txn, int key, int value, bool heap) {
         const std::string text = value_text(key, value);

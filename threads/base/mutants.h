@@ -97,6 +97,16 @@
       "S or X on an index ignores noted intentions") \
     X(gone_object_locked, sm_object_life_test, "a handle of a dropped index or heap stays usable") \
     X(strong_not_counted, txn_lock_object_test, "a request for the whole index is not counted") \
+    X(look_sees_no_writer, isolation_hermitage_test, \
+      "a read at read_committed does not see that another transaction has X on its key") \
+    X(look_before_version, sm_committed_read_test, \
+      "a read at read_committed looks for writers before it knows the version of the leaf") \
+    X(split_moves_nothing, txn_lock_resize_test, \
+      "a bucket of the lock table that is split keeps all locks") \
+    X(split_forgets_note, txn_lock_resize_test, \
+      "the new bucket of a split has no commit note") \
+    X(bucket_depth_unchecked, txn_lock_resize_test, \
+      "the depth of a bucket is not compared with the lock's name") \
     X(failure_unseen, sm_failed_store_test, \
       "a thread that waits for a lock does not look whether the store has failed") \
     X(release_wakes_nobody, txn_lock_manager_test, \

@@ -54,6 +54,9 @@ struct alignas(kCacheLineBytes) Thread {
     uint32_t team_rounds = 0;
     // Boundaries crossed within the team, see steps.h [owner worker only].
     uint32_t team_stays = 0;
+    uint64_t id = 0;  // unique within the runtime
+    // For the layers above: what it runs for the application, or null [itself only].
+    const void* task = nullptr;
     // --- second line: scheduling
     Thread* queue_next = nullptr;       // link in a ready queue or mailbox
     Nanos deadline = kNever;            // while parked with a deadline
@@ -68,7 +71,6 @@ struct alignas(kCacheLineBytes) Thread {
     bool packet_begins = false;
     uint32_t callbacks = 0;  // operations on its stack that call the application
     void* stack = nullptr;   // see stack.h
-    uint64_t id = 0;         // unique within the runtime
     const char* name = "";   // static string, for the debugger script
     // List of all live threads of the worker, for the debugger script.
     Thread* all_prev = nullptr;
@@ -78,8 +80,6 @@ struct alignas(kCacheLineBytes) Thread {
     Nanos waited[static_cast<size_t>(ParkReason::kCount)] = {};
     // For the lock manager: the owner for which it waits now, or null. Written by itself.
     std::atomic<void*> lock_wait{nullptr};
-    // For the layers above: what it runs for the application, or null [itself only].
-    const void* task = nullptr;
     // The packet that it runs, or null [itself only].
     Packet* packet = nullptr;
     // What the layer above has prepared for that packet, or null [itself only].

@@ -23,6 +23,21 @@ namespace {
 
 constexpr uint64_t kTransactions = 4000;
 constexpr uint64_t kOperations = 500;
+constexpr uint64_t kReads = 10;  // in a transaction that reads
+
+enum class Reads : uint8_t { gets, group, scan };
+struct Reading {
+    const char* name;
+    Reads how;
+    Isolation isolation;
+};
+constexpr Reading kReadings[] = {
+    {"10 gets, serializable", Reads::gets, Isolation::serializable},
+    {"10 gets, read_committed", Reads::gets, Isolation::read_committed},
+    {"get_many of 10, serializable", Reads::group, Isolation::serializable},
+    {"get_many of 10, read_committed", Reads::group, Isolation::read_committed},
+    {"scan of 10, serializable", Reads::scan, Isolation::serializable},
+    {"scan of 10, read_committed", Reads::scan, Isolation::read_committed}};
 
 // --- the child
 
@@ -96,6 +111,52 @@ Result<void> count_operation(const Settings& settings, const std::string& name) 
             CHECK(cursor.next());
             (void)counted("scan step", [&] { return cursor.next(); });
             (void)counted("commit", [&] { return txn->commit(); });
+        }
+        CALLGRIND_STOP_INSTRUMENTATION;
+        return {};
+    }));
+    return store.close();
+}
+
+Result<void> read_ten(const Index& index, Txn& txn, Reads how, uint64_t first) {
+    std::byte buffers[kReads][kRowBytes];
+    Key keys[kReads];
+    for (uint64_t i = 0; i < kReads; ++i)
+        keys[i] = Key().u64(how == Reads::scan ? first : first * (i + 1));
+    if (how == Reads::group) {
+        Lookup rows[kReads];
+        for (uint64_t i = 0; i < kReads; ++i) rows[i] = {.key = keys[i], .buffer = buffers[i]};
+        TRY(index.get_many(txn, rows));
+        return {};
+    }
+    if (how == Reads::gets) {
+        for (uint64_t i = 0; i < kReads; ++i) TRY(index.get(txn, keys[i], buffers[i]));
+        return {};
+    }
+    Cursor cursor = index.scan(txn, keys[0]);
+    for (uint64_t i = 0; i < kReads; ++i) TRY(cursor.next());
+    return {};
+}
+
+// Transactions that read ten records, from begin to commit.
+Result<void> count_reads(const Settings& settings, const Reading& reading) {
+    Store store = TRY(
+        Store::open(settings.directory,
+                    {.pool_bytes = 512ull << 20, .log_bytes = 8ull << 30, .io = IoMethod::pool}));
+    constexpr uint64_t kRows = 200'000;
+    const Index index = TRY(load_rows(store, kRows));
+    TRY(on_user_thread(store, [&]() -> Result<void> {
+        Rng rng(3);
+        for (uint64_t i = 0; i < 3 * kOperations; ++i) {
+            if (i == 2 * kOperations) CALLGRIND_START_INSTRUMENTATION;
+            const uint64_t first = rng.below(kRows / kReads - 1);
+            const bool counted = i >= 2 * kOperations;
+            if (counted) CALLGRIND_TOGGLE_COLLECT;
+            Txn txn =
+                TRY(store.begin({.isolation = reading.isolation, .durability = Durability::lazy}));
+            TRY(read_ten(index, txn, reading.how, first));
+            TRY(txn.commit());
+            if (counted) CALLGRIND_TOGGLE_COLLECT;
         }
         CALLGRIND_STOP_INSTRUMENTATION;
         return {};
@@ -191,6 +252,8 @@ Result<void> bench_count(const Settings& settings, Report&) {
     if (settings.what == "neworder steps")
         return count_tpcc(settings, tpcc::Mix::new_order, StepsMode::on);
     if (settings.what == "mix steps") return count_tpcc(settings, tpcc::Mix::full, StepsMode::on);
+    for (const Reading& reading : kReadings)
+        if (settings.what == reading.name) return count_reads(settings, reading);
     return count_operation(settings, settings.what);
 }
 
@@ -214,6 +277,9 @@ Result<void> bench_instructions(const Settings& settings, Report& report) {
                            "");
         report.measurement("  distinct lines of code", static_cast<double>(c.lines), "x 64 B");
     }
+    for (const Reading& reading : kReadings)
+        report.measurement(fmt::format("instructions per transaction, {}", reading.name),
+                           per(TRY(count_child(settings, reading.name, false)), kOperations), "");
     return {};
 }
 

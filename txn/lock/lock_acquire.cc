@@ -39,7 +39,7 @@ bool LockManager::Impl::holder_is_ready_here(const LockEntry* entry) const {
 LockManager::Impl::Step LockManager::Impl::decide(LockBucket& bucket, LockOwner& owner,
                                                   LockName name, LockMode mode, Ask ask,
                                                   bool may_yield) {
-    DCHECK(&this->bucket(name.value) == &bucket);
+    DCHECK(has_name(bucket, name.value));
     bucket.assert_state();
     LockEntry* entry = find(bucket, name.value);
     LockMode others, waiting;
@@ -115,20 +115,24 @@ LockManager::Impl::Step LockManager::Impl::queue_up(LockBucket& bucket, LockEntr
     return conversion ? Step::converting : Step::queued;
 }
 
-Result<Grant> LockManager::Impl::acquire(LockBucket& bucket, LockOwner& owner, LockName name,
+Result<Grant> LockManager::Impl::acquire(LockBucket& latched, LockOwner& owner, LockName name,
                                          LockMode mode, Ask ask) {
+    LockBucket* bucket = &latched;
     uint32_t yields_left =
         ask != Ask::attempt && threads::current() && threads::worker_local.steps == nullptr
             ? kYieldsMax
             : 0;
     Step step;
-    while ((step = decide(bucket, owner, name, mode, ask, yields_left > 0)) == Step::later) {
-        bucket.latch.unlock();
+    while ((step = decide(*bucket, owner, name, mode, ask, yields_left > 0)) == Step::later) {
+        bucket->unlatch();
         --yields_left;
         threads::yield();
-        bucket.latch.lock();
+        bucket = &latch(name.value);
     }
-    bucket.latch.unlock();
+    const bool crowded = step == Step::fresh && bucket->overflow != nullptr;
+    bucket->unlatch();
+    if (crowded) [[unlikely]]
+        tend_table(0, true);
     switch (step) {
         case Step::fresh: return Grant::fresh;
         case Step::again: return Grant::again;
@@ -148,7 +152,7 @@ bool LockManager::Impl::release(LockBucket& bucket, LockOwner& owner, LockName n
                                 LockMode rights, uint64_t note) {
     WakeBatch wakes;  // destroyed last, so it wakes after the latch is free
     bool nothing_left = true;
-    DCHECK(&this->bucket(name.value) == &bucket && rights != LockMode::none);
+    DCHECK(has_name(bucket, name.value) && rights != LockMode::none);
     bucket.assert_state();
     if (LockEntry* entry = find(bucket, name.value); entry && !word::is_fat(entry->word)) {
         if (word::slot(entry->word) == owner.slot) {
@@ -176,38 +180,35 @@ bool LockManager::Impl::release(LockBucket& bucket, LockOwner& owner, LockName n
             deflate(bucket, entry);
         }
     }
-    bucket.latch.unlock();
+    bucket.unlatch();
     return nothing_left;
 }
 
 bool LockManager::Impl::release_one(LockOwner& owner, LockName name, LockMode rights,
                                     uint64_t note) {
-    LockBucket& b = bucket(name.value);
-    b.latch.lock();
+    LockBucket& b = latch(name.value);
     const Rest rest = release_thin(b, owner.slot, name, rights, note);
     if (rest == Rest::slow) [[unlikely]]
         return release(b, owner, name, rights, note);
-    b.latch.unlock();
+    b.unlatch_thin();
     return rest == Rest::none;
 }
 
 void LockManager::Impl::release_noted(LockOwner& owner, LockName name, uint64_t note) {
-    LockBucket& b = bucket(name.value);
-    b.latch.lock();
+    LockBucket& b = latch(name.value);
     if (release_thin(b, owner.slot, name, kAllRights, note) == Rest::slow) [[unlikely]]
         release(b, owner, name, kAllRights, note);
-    else b.latch.unlock();
+    else b.unlatch_thin();
 }
 
 // The note is read before the owner gives its rights back: it then covers every commit that had X
 // on the name before this owner.
 uint64_t LockManager::Impl::release_seen(LockOwner& owner, LockName name) {
-    LockBucket& b = bucket(name.value);
-    b.latch.lock();
+    LockBucket& b = latch(name.value);
     const uint64_t seen = b.note();
     if (release_thin(b, owner.slot, name, kAllRights) == Rest::slow) [[unlikely]]
         release(b, owner, name, kAllRights);
-    else b.latch.unlock();
+    else b.unlatch_thin();
     return seen;
 }
 

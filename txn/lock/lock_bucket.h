@@ -1,12 +1,17 @@
 // lock_bucket.h - layout of the lock table: bucket, thin entry, fat head, request.
 //
-// Layout     LockBucket, 64 bytes: latch (1 byte), commit note (6), overflow bucket (8), three
-//            entries of 16 (name, word). A word is
+// Layout     LockBucket, 64 bytes: header (8), overflow bucket (8), three entries of 16 (name,
+//            word). A header is
+//              bit 0 latch; bits 1-3 entries in use; bit 4 odd; bits 8-15 depth; bits 16-63 note.
+//            A word is
 //              thin: bits 0-6 mode, bit 7 = 0, bits 8.. owner slot;
 //              fat:  bit 7 = 1, bits 8.. address of the LockHead.
+// Concepts   One load of the header answers the common questions together: is the bucket latched,
+//            does it have any lock, is it the bucket of the name. One exchange of it frees the only
+//            entry of a bucket, with the commit note.
 // States     Entry: none -> thin (first lock) -> fat (inflate(): second owner or a waiter) -> thin
 //            or none (deflate()).
-// Invariants LK-1 to LK-5 stand in lock_impl.h.
+// Invariants LK-1 to LK-6 stand in lock_impl.h, LT-1 to LT-4 in lock_resize.cc.
 #pragma once
 
 #include <algorithm>
@@ -15,8 +20,9 @@
 #include <cstdint>
 
 #include "threads/base/check.h"
-#include "threads/base/spin_lock.h"
+#include "threads/base/sim_point.h"
 #include "threads/sync/stage.h"
+#include "txn/lock/lock_array.h"
 #include "txn/lock/lock_manager.h"
 
 namespace lockstep::txn {
@@ -26,40 +32,116 @@ inline constexpr LockMode without(LockMode a, LockMode b) {
 }
 inline constexpr LockMode kAllRights = static_cast<LockMode>(127);
 
-struct LockEntry {
-    uint64_t name;  // 0 = free
-    uint64_t word;
+// A word that threads read while the holder of the bucket's latch changes it.
+class LatchedWord {
+public:
+    operator uint64_t() const { return value_.load(std::memory_order_relaxed); }
+    LatchedWord& operator=(uint64_t value) {
+        value_.store(value, std::memory_order_relaxed);
+        return *this;
+    }
+    LatchedWord& operator|=(uint64_t bits) { return *this = *this | bits; }
+    LatchedWord& operator&=(uint64_t bits) { return *this = *this & bits; }
+
+private:
+    std::atomic<uint64_t> value_{0};
 };
 
-// All-zero bytes are an empty bucket.
-struct alignas(kCacheLineBytes) LockBucket {
-    SpinLock latch;
-    // The commit note, in two parts; of the first bucket of a chain, under its latch.
-    uint16_t note_high = 0;
-    uint32_t note_low = 0;
-    LockBucket* overflow = nullptr;
-    LockEntry entries[3] = {};
+// Counts only if the header of its bucket says that it is in use.
+struct LockEntry {
+    LatchedWord name;
+    LatchedWord word;
+};
 
-    uint64_t note() const { return uint64_t{note_high} << 32 | note_low; }
+// All-zero bytes are a bucket that is not part of the table.
+struct alignas(kCacheLineBytes) LockBucket {
+    static constexpr unsigned kEntries = 3;
+    static constexpr uint64_t kLatched = 1;
+    static constexpr uint64_t kOdd = 16;  // an entry is fat, or there are overflow buckets
+    static constexpr uint64_t kUsedMask = 14;
+    static constexpr unsigned kDepthAt = LockArray::kDepthAt, kNoteAt = 16;
+    static constexpr uint64_t used_bit(unsigned entry) { return uint64_t{2} << entry; }
+    static constexpr uint32_t depth_of(uint64_t header) {
+        return static_cast<uint8_t>(header >> kDepthAt);
+    }
+    static constexpr uint64_t header_of(uint32_t depth, uint64_t note = 0) {
+        return uint64_t{depth} << kDepthAt | note << kNoteAt;
+    }
+    static constexpr uint64_t note_of(uint64_t header) { return header >> kNoteAt; }
+
+    // Of an overflow bucket only the used entries count. The holder of the latch changes it with
+    // plain stores; see normalise().
+    std::atomic<uint64_t> header{0};
+    LockBucket* overflow = nullptr;  // under the latch
+    LockEntry entries[kEntries];
+
+    uint64_t head() const { return header.load(std::memory_order_relaxed); }
+    bool is_held() const { return head() & kLatched; }
+    uint32_t depth() const { return depth_of(head()); }
+    // Takes the latch if the header is still `seen`, which was not latched.
+    bool try_latch(uint64_t seen) {
+        DCHECK(!(seen & kLatched));
+        if (!header.compare_exchange_strong(seen, seen | kLatched, std::memory_order_acq_rel,
+                                            std::memory_order_relaxed))
+            return false;
+        SIM_HOLD(1);
+        return true;
+    }
+    // Releases it with a header that the holder has computed.
+    void unlatch(uint64_t changed) {
+        DCHECK(is_held() && !(changed & kLatched));
+        DCHECK(changed == 0 || note_of(changed) >= note());  // LK-5
+        header.store(changed, std::memory_order_release);
+        SIM_HOLD(-1);
+        SIM_POINT();
+    }
+    void unlatch() { unlatch(normal_header() & ~kLatched); }
+    // The same where only thin entries have changed.
+    void unlatch_thin() { unlatch(head() & ~kLatched); }
+
+    bool uses(unsigned entry) const { return head() & used_bit(entry); }
+    bool is_empty() const { return (head() & kUsedMask) == 0; }
+    void set_used(unsigned entry, bool used) {
+        DCHECK(entry < kEntries && uses(entry) != used);
+        const uint64_t h = head();
+        header.store(used ? h | used_bit(entry) : h & ~used_bit(entry), std::memory_order_relaxed);
+    }
+    // The header with the odd bit that the entries require.
+    uint64_t normal_header() const;
+
+    uint64_t note() const { return note_of(head()); }
     void raise_note(uint64_t note_of_commit) {
-        DCHECK(latch.is_held() && note_of_commit <= kNoteMax);  // LK-5
-        if (note_of_commit <= note()) return;
-        note_low = static_cast<uint32_t>(note_of_commit);
-        note_high = static_cast<uint16_t>(note_of_commit >> 32);
+        DCHECK(is_held() && note_of_commit <= kNoteMax);  // LK-5
+        const uint64_t h = head();
+        if (note_of_commit <= note_of(h)) return;
+        header.store(note_of_commit << kNoteAt | static_cast<uint16_t>(h),
+                     std::memory_order_relaxed);
     }
 
-    // Of the first bucket of a chain: latched; what has a name has rights or a head.
+    // Of the first bucket of a chain: latched; what is in use has rights or a head.
     void assert_state() const {
-        DCHECK(latch.is_held());
-        DCHECK(entries[0].name == 0 || (entries[0].word & 0xff) != 0);
-        DCHECK(entries[1].name == 0 || (entries[1].word & 0xff) != 0);
-        DCHECK(entries[2].name == 0 || (entries[2].word & 0xff) != 0);
-        DCHECK(entries[0].name == 0 || entries[0].name != entries[1].name);
-        DCHECK(entries[0].name == 0 || entries[0].name != entries[2].name);
-        DCHECK(overflow != this);
+#ifdef LOCKSTEP_DEBUG_CHECKS
+        DCHECK(is_held() && depth() > 0 && overflow != this);
+        for (unsigned i = 0; i < kEntries; ++i) {
+            if (!uses(i)) continue;
+            DCHECK(entries[i].name != 0 && (entries[i].word & 0xff) != 0);
+            for (unsigned j = 0; j < i; ++j) DCHECK(!uses(j) || entries[i].name != entries[j].name);
+        }
+#endif
     }
 };
 static_assert(sizeof(LockBucket) == kCacheLineBytes);
+constexpr size_t bucket_bytes(uint32_t depth) { return sizeof(LockBucket) << depth; }
+
+// The bucket, perhaps an overflow one, that an entry is part of.
+inline LockBucket& part_of(LockEntry* entry) {
+    return *reinterpret_cast<LockBucket*>(reinterpret_cast<uintptr_t>(entry) &
+                                          ~uintptr_t{kCacheLineBytes - 1});
+}
+inline unsigned index_of(LockEntry* entry) {
+    DCHECK(entry >= part_of(entry).entries);
+    return static_cast<unsigned>(entry - part_of(entry).entries);
+}
 
 // How many requests hold (or want) each right, and which rights at all.
 struct RightCounts {
@@ -176,5 +258,13 @@ inline LockHead* head(uint64_t word) {
     return reinterpret_cast<LockHead*>(word >> 8);
 }
 }  // namespace word
+
+inline uint64_t LockBucket::normal_header() const {
+    const uint64_t h = head();
+    bool odd = overflow != nullptr;
+    for (unsigned i = 0; i < kEntries; ++i)
+        odd |= (h & used_bit(i)) && word::is_fat(entries[i].word);
+    return odd ? h | kOdd : h & ~kOdd;
+}
 
 }  // namespace lockstep::txn

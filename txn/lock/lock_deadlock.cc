@@ -97,10 +97,10 @@ bool Searcher::add(LockOwner* owner, uint32_t parent) {
 bool Searcher::expand(uint32_t index) {
     LockOwner* const owner = search_.nodes[index].owner;
     while (LockRequest* request = owner->waiting.load(std::memory_order_acquire)) {
-        LockBucket& bucket = impl_.bucket(request->name.load(std::memory_order_relaxed));
-        const SpinGuard guard(bucket.latch);
+        LockBucket& bucket = impl_.latch(request->name.load(std::memory_order_relaxed));
+        const BucketGuard guard(bucket);
         if (owner->waiting.load(std::memory_order_acquire) != request) continue;
-        if (&impl_.bucket(request->name.load(std::memory_order_relaxed)) != &bucket) continue;
+        if (!impl_.has_name(bucket, request->name.load(std::memory_order_relaxed))) continue;
         DCHECK(request->owner == owner && request->head != nullptr);
         search_.nodes[index].request = request;
         search_.nodes[index].bucket = &bucket;
@@ -126,8 +126,8 @@ bool Searcher::confirm(CycleRecord& record) {
         DeadlockSearch::Node& next = search_.nodes[path[(i + 1) % path.size()]];
         if (node.owner->waiting.load(std::memory_order_acquire) != node.request) return false;
         const uint64_t name = node.request->name.load(std::memory_order_relaxed);
-        if (&impl_.bucket(name) != node.bucket) return false;
-        DCHECK(node.bucket->latch.is_held() && node.request->owner == node.owner);
+        if (!impl_.has_name(*node.bucket, name)) return false;  // its lock has moved
+        DCHECK(node.request->owner == node.owner);
         bool found = false;
         for_each_blocker(*node.request, [&](const LockRequest& at, bool queued) {
             found = waiter_for(at.owner) == next.owner;
@@ -184,11 +184,12 @@ bool Searcher::break_cycle(WakeBatch& wakes) {
     for (const uint32_t at : search_.path) buckets.push_back(search_.nodes[at].bucket);
     std::sort(buckets.begin(), buckets.end());
     buckets.erase(std::unique(buckets.begin(), buckets.end()), buckets.end());
-    for (LockBucket* bucket : buckets) bucket->latch.lock();
+    size_t latched = 0;
+    while (latched < buckets.size() && impl_.latch_bucket(*buckets[latched])) ++latched;
 
     const uint32_t id = search_.cycles + 1;
     CycleRecord record;
-    const bool real = confirm(record) || MUTANT(cycle_unconfirmed);
+    const bool real = latched == buckets.size() && (confirm(record) || MUTANT(cycle_unconfirmed));
     if (real) {
         const DeadlockSearch::Node* victim = choose_victim();
         record.id = search_.cycles = id;
@@ -198,7 +199,7 @@ bool Searcher::break_cycle(WakeBatch& wakes) {
         impl_.deny(*victim->bucket, victim->request,
                    record.length == 1 ? WaitOutcome::own_thread : WaitOutcome::deadlock, id, wakes);
     }
-    for (LockBucket* bucket : buckets) bucket->latch.unlock();
+    while (latched > 0) buckets[--latched]->unlatch();
     return real;
 }
 

@@ -1,7 +1,9 @@
 // lock_impl.h - inside of the lock manager: LockManager::Impl, which the lock_*.cc files share.
 //
-// Parts      lock_bucket.h  layout of the table
+// Parts      lock_array.h   where a name's bucket is
+//            lock_bucket.h  layout of the table
 //            lock_thin.h    the fast path
+//            lock_intent.h  what an owner notes about an object
 //            lock_cycle.h   what a request waits for, and the deadlock search
 // Concepts   A waiting request is a packet of the *lock stage*. Each fat lock has a line of it.
 //            Each partition of the table has a Stage, which orders the lines by the policy and
@@ -16,10 +18,17 @@
 //            LK-3 The thread that ends a wait unlinks the request, writes LockOwner::outcome and
 //                 clears LockOwner::waiting, all under the bucket's latch. Afterwards it touches
 //                 neither, only the Thread; at worst that wake is spurious.
-//            LK-4 Order of latches: deadlock search > bucket > pool. Only the search takes several
-//                 buckets, in address order. No latch is held at park.
+//            LK-4 Order of latches: deadlock search, resize > bucket > pool. Only these two take
+//                 several buckets, in address order. No latch is held at park.
 //            LK-5 The commit note of a bucket never falls. It covers each commit that has released
-//                 X on a name of the bucket. [checked: raise_note()]
+//                 X on a name of the bucket. A bucket that is split or merged hands its note on.
+//                 [checked: raise_note()]
+//            LK-6 An exchange of the header frees the only entry of a bucket if its owner holds the
+//                 name. Proof: the header says at that moment that the bucket is not latched, has
+//                 the name (LT-1), and has one entry, which is thin. The owner holds the name, so
+//                 its lock is in the bucket, and it is this entry. The owner's rights change in its
+//                 own thread only. An owner whose list may contain other names does not exchange
+//                 (LockOwner::names_unsure). [checked: verify()]
 #pragma once
 
 #include <array>
@@ -34,6 +43,7 @@
 #include "threads/thread/thread.h"
 #include "txn/lock/hot_locks.h"
 #include "txn/lock/lock_cycle.h"
+#include "txn/lock/lock_intent.h"
 #include "txn/lock/lock_manager.h"
 #include "txn/lock/lock_pool.h"
 #include "txn/lock/lock_thin.h"
@@ -63,20 +73,6 @@ private:
     size_t used_ = 0;
 };
 
-// Bits of LockOwner::noted.
-namespace noted {
-// A real request of that owner for that object is in the table.
-inline constexpr uint64_t kMaterialised = 0x80;
-inline uint64_t tag(ObjectId object) {
-    DCHECK(object.value != UINT32_MAX);  // else the tag of none
-    return (uint64_t{object.value} + 1) << 32;
-}
-inline bool is_for(uint64_t word, ObjectId object) {
-    return (word >> 32) == uint64_t{object.value} + 1;
-}
-inline LockMode mode(uint64_t word) { return static_cast<LockMode>(word & 0x7f); }
-}  // namespace noted
-
 // The name under which an object's lock stands in the table.
 inline LockName object_lock_name(ObjectId object) { return page_lock_name(object, kPageNone); }
 
@@ -85,15 +81,50 @@ inline bool reorders_arrivals(LockPolicy policy) {
 }
 threads::StageOptions<LockRequest> lock_stage_options(const LockStageOptions& options);
 
+// How the table changes its size. Under its latch; see lock_resize.cc.
+struct alignas(kCacheLineBytes) Resize {
+    SpinLock latch;
+    uint32_t depth = 0;   // of all buckets, or before the present move
+    uint32_t target = 0;  // equal to depth, or one more or less
+    uint64_t moved = 0;   // pairs of buckets with the target's depth already
+    // The present round: looks, buckets sampled, locks in them, most names released at once.
+    uint32_t looks = 0;
+    uint64_t looked_at = 0, locks = 0, largest = 0;
+    // The largest need of the rounds since the last growth or quiet time.
+    uint64_t peak = 0, rounds = 0;
+    uint64_t at = 0;  // next bucket to sample
+};
+
 struct LockManager::Impl {
-    explicit Impl(const LockOptions& options);
+    Impl(const LockOptions& options, LockArray& array);
     ~Impl();
 
-    LockBucket& bucket(uint64_t name) const { return buckets[name >> shift]; }
+    // --- lock_resize.cc: where a name's bucket is, and the size of the table
+    // The bucket of the name, latched.
+    LockBucket& latch(uint64_t name);
+    [[gnu::cold, gnu::noinline]] LockBucket& latch_slowly(uint64_t name);
+    // False: the bucket is not part of the table any more.
+    bool latch_bucket(LockBucket& bucket);
+    // Does the latched bucket have the locks of the name?
+    bool has_name(const LockBucket& bucket, uint64_t name) const {
+        DCHECK(bucket.is_held());
+        return (name & LockArray::mask_of(bucket.depth())) == array.offset_of(bucket);
+    }
+    // Looks at a part of the table, or moves some buckets. No bucket's latch is held. `released`:
+    // names that the caller held until now. `crowded`: it has met an overflow bucket.
+    [[gnu::cold, gnu::noinline]] void tend_table(uint64_t released, bool crowded);
+    void sample(Resize& resize, uint32_t looks) const;
+    void choose_size(Resize& resize, bool crowded);
+    void move_some(Resize& resize);
+    bool split(LockBucket& low, LockBucket& high, uint32_t depth);
+    void free_parts(LockBucket* spare);
+    bool merge(LockBucket& low, LockBucket& high, uint32_t depth);
+    bool merge_entries(LockBucket& low, LockBucket& high);
 
     // --- lock_table.cc: entries; all under the bucket's latch
     static LockEntry* find(LockBucket& bucket, uint64_t name);
     LockEntry* insert(LockBucket& bucket, uint64_t name);  // null: out of memory
+    static LockEntry* use(LockBucket& part, unsigned entry, uint64_t name);
     void erase(LockBucket& bucket, LockEntry* entry);
     LockHead* inflate(uint64_t name, LockEntry* entry);  // null: out of memory
     void deflate(LockBucket& bucket, LockEntry* entry);
@@ -106,10 +137,10 @@ struct LockManager::Impl {
                               LockMode* waiting);
 
     // --- lock_manager.cc: slow paths, as tail calls, so that the fast path needs no stack frame
-    [[gnu::cold, gnu::noinline]] Result<void> grow_and_lock(LockManager& self, LockOwner& owner,
-                                                            LockName name, LockMode mode);
-    [[gnu::noinline]] Result<void> lock_slow(LockBucket& bucket, LockOwner& owner, LockName name,
-                                             LockMode mode);
+    Result<Grant> lock_long(LockOwner& owner, LockName name, LockMode mode, Ask ask);
+    [[gnu::noinline]] Result<void> lock_slow(LockOwner& owner, LockName name, LockMode mode);
+    [[gnu::noinline]] bool grantable_slow(const LockOwner& owner, LockName name, LockMode mode);
+    [[gnu::noinline]] bool only_committed_slow(LockOwner& owner, LockName name);
     [[gnu::noinline]] void unlock_slow(LockBucket& bucket, LockOwner& owner, LockName name,
                                        LockMode rights);
 
@@ -176,10 +207,7 @@ struct LockManager::Impl {
     std::string place_text(ObjectId object, uint64_t name, const LockPlace& place = {}) const;
     std::string describe_cycle(uint32_t id);
 
-    // --- lock_object.cc
-    static Intent* find_intent(LockOwner& owner, const ObjectLock& object);
-    // Null: all are in use.
-    Intent* add_intent(LockOwner& owner, ObjectLock& object, LockMode noted) const;
+    // --- lock_object.cc; more in lock_intent.h
     [[gnu::cold, gnu::noinline]] Result<bool> lock_weak_slow(LockOwner& owner, ObjectLock& object,
                                                              Intent& intent, LockMode mode,
                                                              uint64_t before, bool attempt);
@@ -203,19 +231,21 @@ struct LockManager::Impl {
     [[gnu::noinline]] Result<bool> record_long(LockManager& self, LockOwner& owner,
                                                ObjectLock& object, LockName name, LockMode mode,
                                                Ask ask);
-    [[gnu::noinline]] Result<void> lock_record_slow(LockBucket& bucket, LockOwner& owner,
-                                                    Intent& intent, LockName name, LockMode mode);
+    // False: nothing is done, and the latch is still held.
+    static bool record_in_used(LockBucket& bucket, LockOwner& owner, Intent& intent, LockName name,
+                               LockMode mode);
     [[gnu::noinline]] Result<void> lock_record_long(LockManager& self, LockOwner& owner,
                                                     ObjectLock& object, LockName name,
                                                     LockMode mode);
-    [[gnu::noinline]] Result<void> ask_record_slow(LockBucket& bucket, LockOwner& owner,
-                                                   Intent& intent, LockName name, LockMode mode);
+    [[gnu::noinline]] Result<void> ask_record_latched(LockOwner& owner, Intent& intent,
+                                                      LockName name, LockMode mode);
     [[gnu::noinline]] Result<void> ask_record_long(LockManager& self, LockOwner& owner,
                                                    ObjectLock& object, LockName name,
                                                    LockMode mode);
 
     // --- lock_names.cc: the owner's own list
     [[gnu::cold, gnu::noinline]] bool grow_names(LockOwner& owner);
+    static void take_chunk(LockOwner& owner, LockOwner::Chunk* chunk, uint64_t used);
     void pop_chunk(LockOwner& owner);
     [[gnu::noinline]] void forget_name(LockOwner& owner, LockName name);
     bool note_unlisted(LockOwner& owner, ObjectLock& object);
@@ -234,13 +264,15 @@ struct LockManager::Impl {
         explicit Partition(const threads::StageOptions<LockRequest>& options) : stage(options) {}
     };
     static constexpr size_t kPartitions = 16;
-    Partition& partition(uint64_t name) { return partitions[(name >> shift) % kPartitions]; }
+    static size_t partition_of(uint64_t name) { return name >> 60; }
+    Partition& partition(uint64_t name) { return partitions[partition_of(name)]; }
     Partition& partition(const LockOwner& owner) { return partitions[owner.slot % kPartitions]; }
 
     LockOptions options;
-    LockBucket* buckets = nullptr;
-    size_t bucket_bytes = 0;
-    uint32_t shift = 0;
+    LockArray& array;
+    Resize resize;
+    // LockOptions::look_every, or less while the table changes its size.
+    std::atomic<uint32_t> look_every{options.look_every};
     std::unique_ptr<std::atomic<LockOwner*>[]> owners;  // by slot
     // Commit note of what others see without a lock on its name; see keep_note().
     std::atomic<uint64_t> unnamed{0};
@@ -256,18 +288,30 @@ struct LockManager::Impl {
         wait_nanos{0};
 };
 
-inline Intent* LockManager::Impl::find_intent(LockOwner& owner, const ObjectLock& object) {
-    Intent& likely = owner.intents[owner.intent_hint[object.id.value % 16]];
-    if (likely.lock == &object) [[likely]]
-        return &likely;
-    if (!(owner.intents_of >> object.id.value % 64 & 1)) return nullptr;
-    for (uint32_t i = 0; i < owner.intents_used; ++i)
-        if (owner.intents[i].lock == &object) {
-            owner.intent_hint[object.id.value % 16] = static_cast<uint8_t>(i);
-            return &owner.intents[i];
-        }
-    return nullptr;
+inline LockBucket& LockManager::Impl::latch(uint64_t name) {
+    SIM_POINT();
+    const uint64_t shape = array.shape.load(std::memory_order_relaxed);
+    LockBucket& bucket = array.bucket(shape, name);
+    const uint64_t h = bucket.head();
+    constexpr uint16_t kDepthAndLatch = 0xff << LockBucket::kDepthAt | LockBucket::kLatched;
+    if (((h ^ LockArray::empty_header(shape)) & kDepthAndLatch) != 0 || !bucket.try_latch(h))
+        [[unlikely]]
+        return latch_slowly(name);
+    SIM_POINT();
+    return bucket;
 }
+
+// Releases the latch of a bucket.
+class [[nodiscard]] BucketGuard {
+public:
+    explicit BucketGuard(LockBucket& bucket) : bucket_(bucket) { DCHECK(bucket.is_held()); }
+    ~BucketGuard() { bucket_.unlatch(); }
+    BucketGuard(const BucketGuard&) = delete;
+    BucketGuard& operator=(const BucketGuard&) = delete;
+
+private:
+    LockBucket& bucket_;
+};
 
 // Keeps owners that a search meets from being removed.
 class WatchGuard {

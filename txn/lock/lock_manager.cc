@@ -1,8 +1,7 @@
 // lock_manager.cc - construction of the lock manager, and its short calls: lock, try, unlock, held.
 //
-// Concepts   The common case uses one free entry, or the caller's own, in one bucket: latch,
-//            compare three names, write 16 bytes, unlatch, note the name. Everything else is out of
-//            line (lock_acquire.cc).
+// Concepts   The common case finds a bucket without locks: latch it, write 16 bytes, unlatch, note
+//            the name. Everything else is out of line.
 #include "txn/lock/lock_manager.h"
 
 #include <sys/mman.h>
@@ -14,20 +13,25 @@
 
 namespace lockstep::txn {
 
-LockManager::Impl::Impl(const LockOptions& o) : options(o) {
+LockManager::Impl::Impl(const LockOptions& o, LockArray& a) : options(o), array(a) {
     for (size_t i = 0; i < kPartitions; ++i)
         partitions.emplace_back(lock_stage_options(options.stage));
-    // Waiters and holders are counted in 16 bits, and the smallest table needs a shift below 64.
+    // Waiters and holders are counted in 16 bits, and a table has two buckets or more.
     options.owners_max = std::clamp<uint32_t>(options.owners_max, 1, 65535);
-    options.buckets_log2 = std::clamp<uint32_t>(options.buckets_log2, 4, 32);
-    shift = 64 - options.buckets_log2;
-    bucket_bytes = sizeof(LockBucket) << options.buckets_log2;
-    void* memory =
-        mmap(nullptr, bucket_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    options.buckets_log2 = std::clamp<uint32_t>(options.buckets_log2, 1, LockArray::kDepthMax);
+    options.buckets_min_log2 =
+        std::clamp<uint32_t>(options.buckets_min_log2, 1, options.buckets_log2);
+    void* memory = mmap(nullptr, bucket_bytes(options.buckets_log2), PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     CHECK(memory != MAP_FAILED);  // a store cannot start without its lock table
-    // A hint: fewer TLB misses where the system grants it.
-    madvise(memory, bucket_bytes, MADV_HUGEPAGE);
-    buckets = static_cast<LockBucket*>(memory);
+    // Whole huge pages would be touched where the table needs a part of one.
+    madvise(memory, bucket_bytes(options.buckets_log2), MADV_NOHUGEPAGE);
+    array.buckets = static_cast<LockBucket*>(memory);
+    DCHECK(reinterpret_cast<uintptr_t>(memory) % kCacheLineBytes == 0);
+    resize.depth = resize.target = options.buckets_min_log2;
+    array.shape = LockArray::shape_of(resize.depth);
+    for (size_t i = 0; i < size_t{1} << resize.depth; ++i)
+        array.buckets[i].header = LockBucket::header_of(resize.depth);
     owners = std::make_unique<std::atomic<LockOwner*>[]>(options.owners_max);
     search.seen.resize(options.owners_max);
     search.nodes.reserve(options.owners_max);
@@ -35,12 +39,10 @@ LockManager::Impl::Impl(const LockOptions& o) : options(o) {
     search.buckets.reserve(options.owners_max);
 }
 
-LockManager::Impl::~Impl() { munmap(buckets, bucket_bytes); }
+LockManager::Impl::~Impl() { munmap(array.buckets, bucket_bytes(options.buckets_log2)); }
 
-LockManager::LockManager(const LockOptions& options) : impl_(std::make_unique<Impl>(options)) {
-    buckets_ = impl_->buckets;
-    shift_ = impl_->shift;
-}
+LockManager::LockManager(const LockOptions& options)
+    : impl_(std::make_unique<Impl>(options, array_)) {}
 
 LockManager::~LockManager() = default;
 
@@ -70,83 +72,108 @@ void LockManager::forget_owner(LockOwner& owner) {
 Result<void> LockManager::lock(LockOwner& owner, LockName name, LockMode mode) {
     DCHECK(name.value != 0 && mode != LockMode::none);
     owner.assert_state();
-    if (!has_room(owner)) [[unlikely]]
-        return impl_->grow_and_lock(*this, owner, name, mode);
-    LockBucket& bucket = buckets_[name.value >> shift_];
-    if (lock_thin(bucket, owner, name, mode) == Grant::slow) [[unlikely]]
-        return impl_->lock_slow(bucket, owner, name, mode);
+    if (!has_room(owner) || !lock_in_empty(array_, owner.slot, name, mode)) [[unlikely]]
+        return impl_->lock_slow(owner, name, mode);
+    push_name(owner, name);
     return {};
 }
 
-Result<void> LockManager::Impl::grow_and_lock(LockManager& self, LockOwner& owner, LockName name,
-                                              LockMode mode) {
-    if (!grow_names(owner)) return fail(ErrorCode::out_of_memory, "lock names");
-    return self.lock(owner, name, mode);
+Result<Grant> LockManager::Impl::lock_long(LockOwner& owner, LockName name, LockMode mode,
+                                           Ask ask) {
+    if (!has_room(owner) && !grow_names(owner)) [[unlikely]]
+        return fail(ErrorCode::out_of_memory, "lock names");
+    LockBucket& b = latch(name.value);
+    Grant grant = acquire_thin(b, owner.slot, name, mode);
+    if (grant == Grant::slow) [[unlikely]]
+        grant = TRY(acquire(b, owner, name, mode, ask));
+    else b.unlatch_thin();
+    if (grant == Grant::fresh) push_name(owner, name);
+    return grant;
 }
 
-Result<void> LockManager::Impl::lock_slow(LockBucket& b, LockOwner& owner, LockName name,
-                                          LockMode mode) {
-    if (TRY(acquire(b, owner, name, mode, Ask::wait)) == Grant::fresh) push_name(owner, name);
+Result<void> LockManager::Impl::lock_slow(LockOwner& owner, LockName name, LockMode mode) {
+    TRY(lock_long(owner, name, mode, Ask::wait));
     return {};
 }
 
 Result<bool> LockManager::try_lock(LockOwner& owner, LockName name, LockMode mode) {
     DCHECK(name.value != 0 && mode != LockMode::none);
     owner.assert_state();
-    if (!has_room(owner) && !impl_->grow_names(owner)) [[unlikely]]
-        return fail(ErrorCode::out_of_memory, "lock names");
-    LockBucket& bucket = buckets_[name.value >> shift_];
-    Grant grant = lock_thin(bucket, owner, name, mode);
-    if (grant == Grant::slow) [[unlikely]] {
-        grant = TRY(impl_->acquire(bucket, owner, name, mode, Ask::attempt));
-        if (grant == Grant::fresh) push_name(owner, name);
-    }
-    return grant != Grant::refused;
+    return TRY(impl_->lock_long(owner, name, mode, Ask::attempt)) != Grant::refused;
 }
 
 Result<void> LockManager::wait_until_grantable(LockOwner& owner, LockName name, LockMode mode,
                                                ObjectId object) {
-    LockBucket& bucket = buckets_[name.value >> shift_];
-    bucket.latch.lock();
+    LockBucket& bucket = impl_->latch(name.value);
     owner.waits_in = object;
     TRY(impl_->acquire(bucket, owner, name, mode, Ask::instant));
     return {};
 }
 
+// The look is an exchange, although it changes nothing: it comes before or after a lock on the same
+// bucket, and what the caller did before it is then seen by that lock's owner.
 bool LockManager::grantable(const LockOwner& owner, LockName name, LockMode mode) {
-    LockBucket& bucket = buckets_[name.value >> shift_];
-    const SpinGuard guard(bucket.latch);
-    if (!find_inline(bucket, name) && !bucket.overflow) [[likely]]
+    const uint64_t shape = array_.shape.load(std::memory_order_relaxed);
+    DCHECK(name.value != 0 && mode != LockMode::none);
+    const uint64_t h = array_.bucket(shape, name.value).header.fetch_add(0);
+    if (static_cast<uint16_t>(h) == LockArray::empty_header(shape)) [[likely]]
         return true;
+    return impl_->grantable_slow(owner, name, mode);
+}
+
+bool LockManager::Impl::grantable_slow(const LockOwner& owner, LockName name, LockMode mode) {
+    LockBucket& bucket = latch(name.value);
     LockMode others, waiting;
-    const LockMode own = Impl::rights_of(Impl::find(bucket, name.value), owner, &others, &waiting);
+    const LockMode own = rights_of(find(bucket, name.value), owner, &others, &waiting);
+    bucket.unlatch_thin();
     return covers(own, mode) ||
            (compatible(mode, others) && (own != LockMode::none || compatible(waiting, mode)));
 }
 
-LockMode LockManager::held(const LockOwner& owner, LockName name) const {
-    LockBucket& bucket = buckets_[name.value >> shift_];
-    const SpinGuard guard(bucket.latch);
+bool LockManager::only_committed(LockOwner& owner, LockName name) {
+    if (MUTANT(look_sees_no_writer)) return true;
+    const uint64_t shape = array_.shape.load(std::memory_order_relaxed);
+    const uint64_t h = array_.bucket(shape, name.value).header.load(std::memory_order_acquire);
+    DCHECK(name.value != 0 && owner.intents_used > 0);  // LM-9: an intention on the object
+    if (static_cast<uint16_t>(h) != LockArray::empty_header(shape)) [[unlikely]]
+        return impl_->only_committed_slow(owner, name);
+    owner.seen = std::max(owner.seen, LockBucket::note_of(h));  // LM-8
+    return true;
+}
+
+bool LockManager::Impl::only_committed_slow(LockOwner& owner, LockName name) {
+    LockBucket& bucket = latch(name.value);
     LockMode others, waiting;
-    return Impl::rights_of(Impl::find(bucket, name.value), owner, &others, &waiting);
+    rights_of(find(bucket, name.value), owner, &others, &waiting);
+    const uint64_t note = bucket.note();
+    bucket.unlatch_thin();
+    if ((others & LockMode::X) != LockMode::none) return false;
+    owner.seen = std::max(owner.seen, note);  // LM-8
+    return true;
+}
+
+LockMode LockManager::held(const LockOwner& owner, LockName name) const {
+    LockBucket& bucket = impl_->latch(name.value);
+    LockMode others, waiting;
+    const LockMode own = Impl::rights_of(Impl::find(bucket, name.value), owner, &others, &waiting);
+    bucket.unlatch_thin();
+    return own;
 }
 
 void LockManager::unlock(LockOwner& owner, LockName name, LockMode rights) {
     owner.assert_state();
-    LockBucket& bucket = buckets_[name.value >> shift_];
-    bucket.latch.lock();
+    LockBucket& bucket = impl_->latch(name.value);
     owner.seen = std::max(owner.seen, bucket.note());  // LM-8
     const Rest rest = release_thin(bucket, owner.slot, name, rights);
     if (rest == Rest::slow) [[unlikely]]
         return impl_->unlock_slow(bucket, owner, name, rights);
-    bucket.latch.unlock();
+    bucket.unlatch_thin();
     if (rest == Rest::some) return;
     // Usually it is the newest name of a chunk that holds more.
     LockOwner::Chunk* chunk = owner.chunk;
-    if (!chunk || chunk->used < 2 || chunk->names[chunk->used - 1] != name) [[unlikely]]
+    if (!chunk || owner.next < chunk->names + 2 || owner.next[-1] != name) [[unlikely]]
         return impl_->forget_name(owner, name);
-    DCHECK(owner.locks_held >= chunk->used);
-    --chunk->used;
+    --owner.next;
     --owner.locks_held;
 }
 
@@ -157,10 +184,9 @@ void LockManager::Impl::unlock_slow(LockBucket& b, LockOwner& owner, LockName na
 
 void LockManager::keep_note(LockName name) {
     if (MUTANT(removed_ghost_not_noted)) return;
-    LockBucket& bucket = buckets_[name.value >> shift_];
-    bucket.latch.lock();
+    LockBucket& bucket = impl_->latch(name.value);
     const uint64_t note = bucket.note();
-    bucket.latch.unlock();
+    bucket.unlatch_thin();
     raise_note(impl_->unnamed, note);
 }
 
@@ -186,7 +212,7 @@ StageStats LockManager::stage_stats() const {
 }
 
 size_t LockManager::memory_bytes() const {
-    size_t bytes = impl_->bucket_bytes + sizeof(Impl) +
+    size_t bytes = buckets() * sizeof(LockBucket) + sizeof(Impl) +
                    Impl::kPartitions * sizeof(Impl::Partition) +
                    impl_->options.owners_max * (sizeof(LockOwner*) + 2 * sizeof(uint32_t) +
                                                 sizeof(DeadlockSearch::Node) + sizeof(LockBucket*));
@@ -194,6 +220,16 @@ size_t LockManager::memory_bytes() const {
         bytes += partition.requests.memory_bytes() + partition.heads.memory_bytes() +
                  partition.overflows.memory_bytes() + partition.chunks.memory_bytes();
     return bytes;
+}
+
+size_t LockManager::buckets() const {
+    return ((array_.shape.load(std::memory_order_relaxed) & UINT32_MAX) >> LockArray::kNameShift) +
+           1;
+}
+
+std::span<const std::byte> LockManager::address_space() const {
+    return {reinterpret_cast<const std::byte*>(array_.buckets),
+            bucket_bytes(impl_->options.buckets_log2)};
 }
 
 }  // namespace lockstep::txn

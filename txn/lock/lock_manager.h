@@ -3,8 +3,9 @@
 //
 // Concepts   A LockName is a 64-bit hash of (object id, key), (object id, page) or (object id,
 //            record). Two things with one hash share a lock, which costs concurrency and never
-//            correctness. Buckets are cache lines with inline entries. An entry with one owner and
-//            no waiter is *thin*: name, owner slot, mode. A second owner or a waiter makes it
+//            correctness. Buckets are cache lines with inline entries. Their number follows the
+//            number of locks, also while transactions run (lock_resize.cc). An entry with one owner
+//            and no waiter is *thin*: name, owner slot, mode. A second owner or a waiter makes it
 //            *fat*: a lock head with a queue. A lock and its unlock cost one bucket access each.
 //            Intention locks on an object (index, heap, or the whole database) are only noted in
 //            the owner while no owner wants a strong lock (S SIX U X) on it: see ObjectLock.
@@ -22,6 +23,17 @@
 //            LM-8 What release_all_of_reader() returns covers every commit that held X on what the
 //                 reader has locked. A commit is noted, per bucket of the table and per object,
 //                 before its locks are released. [lock_names.cc]
+//            LM-9 A record is committed if it was read between two looks at its page's version,
+//                 both versions are equal, and only_committed() was true in between. Proof: the
+//                 record did not change from the first look to the second. At the moment of
+//                 only_committed() no other owner had X on its name. A writer takes X before it
+//                 changes the page, and releases it after its commit record is in the log or its
+//                 rollback is complete. So at that moment the record had no uncommitted change, and
+//                 the reader sees the record of that moment. An owner with X on the whole object
+//                 has no X on the name: the reader's intention on the object keeps it out.
+//                 In terms of memory: a page read in a state that an open writer left has a
+//                 version that the writer stored after its lock. The reader loads that version with
+//                 acquire, so its load of the bucket's header sees the lock, or a later release.
 // Blocking   lock() parks the user thread while others hold a conflicting mode; the caller must
 //            hold no latch. The try_ calls never park.
 // Source     Gray & Reuter ch. 8; IBM "U" locks; PostgreSQL's README of fast-path locks for the
@@ -31,6 +43,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -39,6 +52,7 @@
 #include "threads/base/hints.h"
 #include "threads/sync/event.h"
 #include "threads/thread/thread.h"
+#include "txn/lock/lock_array.h"
 #include "txn/lock/lock_mode.h"
 #include "txn/lock/lock_owner.h"
 
@@ -48,7 +62,13 @@ namespace lockstep::txn {
 inline constexpr Nanos kFailureLook = kSecond;
 
 struct LockOptions {
-    uint32_t buckets_log2 = 16;  // cache-line buckets; memory = 64 B << this
+    // Cache-line buckets of the largest and of the smallest table; memory = 64 B << this. The table
+    // follows the number of locks.
+    uint32_t buckets_log2 = 16, buckets_min_log2 = 8;
+    // Names released between two looks at the table's load; a power of two.
+    uint32_t look_every = 2048;
+    // Rounds of eight looks that must find the table too large before it shrinks.
+    uint32_t quiet_rounds = 16;
     uint32_t owners_max = 4096;  // slots
     // Longest wait of one request; per owner in LockOwner::timeout.
     Nanos timeout = kNever;
@@ -67,8 +87,6 @@ struct LockOptions {
     std::function<Result<void>()> store_state = {};
 };
 
-struct LockBucket;  // one cache line of the table
-
 class LockManager {
 public:
     explicit LockManager(const LockOptions& options);
@@ -86,8 +104,8 @@ public:
 
     // Prefetches the bucket of `name`, for callers with other work to do before they lock it.
     void prefetch(LockName name) const {
-        prefetch_line_to_write(reinterpret_cast<const char*>(buckets_) +
-                               kCacheLineBytes * (name.value >> shift_));
+        prefetch_line_to_write(
+            &array_.bucket(array_.shape.load(std::memory_order_relaxed), name.value));
     }
 
     // Grants `mode` in addition to what the owner holds. Parks on conflict. After an error the
@@ -107,6 +125,9 @@ public:
     // True if `mode` could be granted now. A hint unless the caller prevents changes otherwise.
     bool grantable(const LockOwner& owner, LockName name, LockMode mode);
     LockMode held(const LockOwner& owner, LockName name) const;
+    // For a read without a lock (LM-9): false if another owner has X on `name`. The owner has an
+    // intention on the name's object. If true, its seen commits include all that have released X.
+    bool only_committed(LockOwner& owner, LockName name);
 
     // Releases rights on one name before the transaction ends: read committed after a read, or a
     // failed recheck after a wait.
@@ -153,6 +174,10 @@ public:
     // takes that error, and waits. Between the two the caller can say what it waits for
     // (LockOwner::place).
     Result<void> ask_record(LockOwner& owner, ObjectLock& object, LockName name, LockMode mode);
+    // The same for `names` from number `next` on, in one loop. After an error `next` is the number
+    // of the name that it is about.
+    Result<void> ask_records(LockOwner& owner, ObjectLock& object, std::span<const LockName> names,
+                             LockMode mode, size_t& next);
     static bool would_wait(const Error& refused) { return refused.code == ErrorCode::none; }
     Result<void> wait_for_record(LockOwner& owner, const Error& refused);
 
@@ -202,12 +227,15 @@ public:
     // Checks LM-1 to LM-4 over the whole table while nothing else runs. Error text or empty.
     std::string verify() const;
     size_t memory_bytes() const;
+    // Buckets that the table has now.
+    size_t buckets() const;
+    // The address space of the largest table. For tests, which ask how much of it is in memory.
+    std::span<const std::byte> address_space() const;
 
     struct Impl;  // lock_impl.h
 
 private:
-    LockBucket* buckets_ = nullptr;  // 2^buckets_log2 of them; constant
-    uint32_t shift_ = 0;             // 64 - buckets_log2; constant
+    LockArray array_;
     std::unique_ptr<Impl> impl_;
 };
 

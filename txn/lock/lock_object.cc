@@ -41,58 +41,7 @@ namespace {
 constexpr LockMode kWeak = LockMode::IS | LockMode::IX;
 constexpr LockMode kStrong = LockMode::S | LockMode::U | LockMode::X;
 
-// Rights on records that no other owner can have against `held` on the object.
-constexpr LockMode records_covered_by(LockMode held) {
-    if (covers(held, LockMode::X)) return kAllRights;
-    if (covers(held, LockMode::S)) return LockMode::IS | LockMode::S | LockMode::gap_read;
-    return LockMode::none;
-}
-
-// Rights on records for which `held` is a sufficient intention.
-constexpr LockMode records_allowed_by(LockMode held) {
-    if (covers(held, LockMode::IX)) return kAllRights;
-    return covers(held, LockMode::IS) ? LockMode::IS | LockMode::S | LockMode::gap_read
-                                      : LockMode::none;
-}
-
-struct RecordRights {
-    LockMode covered, allowed;
-};
-struct RightsTable {
-    RecordRights of[128] = {};
-    constexpr RightsTable() {
-        for (unsigned m = 0; m < 128; ++m) {
-            const LockMode held = static_cast<LockMode>(m), covered = records_covered_by(held);
-            of[m] = {covered,
-                     covered == LockMode::none ? records_allowed_by(held) : LockMode::none};
-        }
-    }
-};
-constexpr RightsTable kRights;
-
-void set_held(Intent& intent, LockMode held) {
-    const RecordRights rights = kRights.of[static_cast<uint8_t>(held)];
-    intent.held = held;
-    intent.records_covered =
-        MUTANT(escalation_forgets) && covers(held, LockMode::S) ? kAllRights : rights.covered;
-    intent.records_short = rights.allowed;
-}
-
 }  // namespace
-
-// `noted`: the mode that the owner notes at once, or none.
-Intent* LockManager::Impl::add_intent(LockOwner& owner, ObjectLock& object, LockMode noted) const {
-    if (owner.intents_used == LockOwner::kIntentsMax) return nullptr;
-    DCHECK(owner.noted[owner.intents_used].load() == 0);  // ST-2
-    const uint32_t i = owner.intents_used++;
-    owner.intents[i] = Intent{
-        .lock = &object,
-        .escalate_at = options.escalate_at && object.escalates ? options.escalate_at : UINT32_MAX};
-    owner.intent_hint[object.id.value % 16] = static_cast<uint8_t>(i);
-    owner.intents_of |= uint64_t{1} << object.id.value % 64;
-    owner.noted[i].store(noted::tag(object.id) | static_cast<uint8_t>(noted));
-    return &owner.intents[i];
-}
 
 // `listed`: the name goes to the owner's list, for objects without an intent entry.
 Result<bool> LockManager::Impl::acquire_object(LockOwner& owner, const ObjectLock& object,
@@ -102,8 +51,7 @@ Result<bool> LockManager::Impl::acquire_object(LockOwner& owner, const ObjectLoc
         return fail(ErrorCode::out_of_memory, "lock names");
     DCHECK(mode != LockMode::none && (!listed || has_room(owner)));
     const LockName name = object_lock_name(object.id);
-    LockBucket& b = bucket(name.value);
-    b.latch.lock();
+    LockBucket& b = latch(name.value);
     owner.waits_in = object.id;
     const Grant grant = TRY(acquire(b, owner, name, mode, attempt ? Ask::attempt : Ask::wait));
     // ST-5. Released at once, so that the thread that frees the object need not wait for the end of
@@ -122,15 +70,10 @@ Result<bool> LockManager::Impl::lock_weak(LockOwner& owner, ObjectLock& object, 
     DCHECK(without(mode, kWeak) == LockMode::none);
     owner.assert_state();
     Intent* intent = find_intent(owner, object);
-    uint64_t before = noted::tag(object.id);
-    if (intent) before = owner.noted[intent - owner.intents].fetch_or(static_cast<uint8_t>(mode));
-    else intent = add_intent(owner, object, mode);
-    if (!intent) return acquire_object(owner, object, mode, attempt, true);
-    SIM_POINT();
-    if (object.strong.load() == 0 && !(before & noted::kMaterialised)) [[likely]] {
-        set_held(*intent, intent->held | mode);  // confirmed
+    uint64_t before = 0;
+    if (note_weak(owner, object, mode, options.escalate_at, intent, before)) [[likely]]
         return true;
-    }
+    if (!intent) return acquire_object(owner, object, mode, attempt, true);
     return lock_weak_slow(owner, object, *intent, mode, before, attempt);
 }
 
@@ -153,7 +96,7 @@ Result<bool> LockManager::Impl::lock_strong(LockOwner& owner, ObjectLock& object
     DCHECK((mode & kStrong) != LockMode::none);
     owner.assert_state();
     Intent* intent = find_intent(owner, object);
-    if (!intent) intent = add_intent(owner, object, LockMode::none);
+    if (!intent) intent = add_intent(owner, object, LockMode::none, options.escalate_at);
     if (!intent && !note_unlisted(owner, object))
         return fail(ErrorCode::out_of_memory, "lock names");
     const bool counted = intent && intent->strong_counted;
@@ -214,8 +157,8 @@ bool LockManager::Impl::materialise_all(const ObjectLock& object) {
 bool LockManager::Impl::materialise(LockOwner& owner, std::atomic<uint64_t>& note,
                                     ObjectId object) {
     const uint64_t name = object_lock_name(object).value;
-    LockBucket& b = bucket(name);
-    const SpinGuard guard(b.latch);
+    LockBucket& b = latch(name);
+    const BucketGuard guard(b);
     LockEntry* entry = find(b, name);
     b.assert_state();
     LockMode others, waiting, mode;
@@ -266,14 +209,17 @@ void LockManager::Impl::release_intents(LockOwner& owner, uint64_t note) {
     if (MUTANT(object_commit_not_noted)) note = 0;
     owner.intents_of = 0;
     while (owner.intents_used) {
-        Intent& intent = owner.intents[--owner.intents_used];
-        DCHECK(noted::is_for(owner.noted[owner.intents_used].load(), intent.lock->id));
-        if (intent.strong_counted) raise_note(intent.lock->committed, note);
-        const uint64_t last = owner.noted[owner.intents_used].exchange(0);
-        if (intent.real || (last & noted::kMaterialised))
+        const uint32_t i = --owner.intents_used;
+        Intent& intent = owner.intents[i];
+        DCHECK(noted::is_for(owner.noted[i].load(), intent.lock->id));
+        if (intent.strong_counted) [[unlikely]]
+            raise_note(intent.lock->committed, note);
+        const uint64_t last = owner.noted[i].exchange(0);
+        if (intent.real || (last & noted::kMaterialised)) [[unlikely]]
             release_one(owner, object_lock_name(intent.lock->id), kAllRights, note);
         DCHECK(!intent.strong_counted || intent.lock->strong.load() > 0);
-        if (intent.strong_counted) intent.lock->strong.fetch_sub(1);
+        if (intent.strong_counted) [[unlikely]]
+            intent.lock->strong.fetch_sub(1);
         intent.lock = nullptr;
     }
     while (LockOwner::Chunk* chunk = owner.strong_unlisted) {
@@ -308,7 +254,7 @@ void LockManager::Impl::release_shared_intents(LockOwner& owner) {
 }
 
 Result<void> LockManager::lock_object(LockOwner& owner, ObjectLock& object, LockMode mode) {
-    const Intent* intent = impl_->find_intent(owner, object);
+    const Intent* intent = find_intent(owner, object);
     if (intent && covers(intent->held, mode)) return {};
     const bool weak = without(mode, kWeak) == LockMode::none;
     TRY(weak ? impl_->lock_weak(owner, object, mode, false)
@@ -329,7 +275,7 @@ Result<void> LockManager::lock_object_to_free(LockOwner& owner, ObjectLock& obje
 }
 
 Result<bool> LockManager::try_lock_object(LockOwner& owner, ObjectLock& object, LockMode mode) {
-    const Intent* intent = impl_->find_intent(owner, object);
+    const Intent* intent = find_intent(owner, object);
     if (intent && covers(intent->held, mode)) return true;
     const bool weak = without(mode, kWeak) == LockMode::none;
     return weak ? impl_->lock_weak(owner, object, mode, true)

@@ -4,6 +4,7 @@
 #include <xxhash.h>
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 
@@ -98,26 +99,67 @@ enum class WaitOutcome : uint8_t {
 };
 
 // What an owner knows about its lock on one object. Owner's thread only; other threads read
-// LockOwner::noted instead.
+// LockOwner::noted instead. Four of them fill a cache line.
 struct Intent {
     ObjectLock* lock = nullptr;
+    // Record locks until the next try to escalate.
+    uint32_t left = UINT32_MAX;
     LockMode held = LockMode::none;  // on the object, noted or real
     // Rights on records that the object's lock makes superfluous.
     LockMode records_covered = LockMode::none;
-    // Rights on records that need no further check of this intent.
+    // Rights on records that need no further check of this intent. None if no lock is left.
     LockMode records_short = LockMode::none;
-    bool real = false;                  // this owner has used the lock table for it
-    bool strong_counted = false;        // this owner is in lock->strong
-    uint32_t record_locks = 0;          // record locks in the object, for escalation
-    uint32_t escalate_at = UINT32_MAX;  // record_locks of the next attempt
+    bool real : 1 = false;            // this owner has used the lock table for it
+    bool strong_counted : 1 = false;  // this owner is in lock->strong
+    uint8_t doubled : 6 = 0;          // tries to escalate that were refused
 };
+static_assert(sizeof(Intent) == 16);
 
 // Embedded in a transaction. All fields belong to the owner's thread unless a comment says
 // otherwise. Register it with add_owner() before the first lock. Other threads read txn, work,
 // priority, operations_left and waits_in only while the owner waits. Under a bucket's latch they
 // also read txn and thread of an owner that has rights there.
-struct LockOwner {
+struct alignas(kCacheLineBytes) LockOwner {
+    // Names held, in order of grant; a pool provides the chunks.
+    struct alignas(kCacheLineBytes) Chunk {
+        static constexpr size_t kNames = 62;
+        Chunk* before = nullptr;
+        uint64_t used = 0;  // counts only while a newer chunk exists; see used_in()
+        LockName names[kNames];
+    };
+    static_assert(sizeof(Chunk) == 8 * kCacheLineBytes);
+    // Objects noted per transaction; further ones take real locks.
+    static constexpr size_t kIntentsMax = 32;
+
+    // --- The line that each lock touches.
+    // Free places of the newest chunk; both null without a chunk.
+    LockName* next = nullptr;
+    LockName* end = nullptr;
+    uint64_t locks_held = 0;  // names in the chunks
     uint32_t slot = 0;
+    uint16_t intents_used = 0;
+    // The list may contain names that are not held; see lock_names.cc.
+    bool names_unsure = false;
+    uint8_t intent_hint[16] = {};  // ObjectId modulo 16 -> likely index in intents
+    // Bit (ObjectId modulo 64) is set if an object of that residue may be among the intents.
+    uint64_t intents_of = 0;
+    // Largest commit note of what it has unlocked or read without a lock, since the last
+    // release_all.
+    uint64_t seen = 0;
+
+    // --- Lines of one access for each object.
+    Intent intents[kIntentsMax];
+    // noted[i] = object id + 1 (high half), kMaterialised, LockMode of intents[i]; zeros from
+    // intents_used on. Atomic: see lock_object.cc.
+    std::atomic<uint64_t> noted[kIntentsMax] = {};
+
+    // --- The line that begin and release touch.
+    // The newest chunk. One stays with the owner until remove_owner().
+    Chunk* chunk = nullptr;
+    // ObjectLock addresses counted in `strong` for which no intent was free.
+    Chunk* strong_unlisted = nullptr;
+    // Names granted after a wait, since the last release_all.
+    uint64_t waits = 0;
     TxnId txn{};
     // The thread to wake; written before `waiting` is set. See LockOptions::owners_have_threads.
     threads::Thread* thread = nullptr;
@@ -126,53 +168,31 @@ struct LockOwner {
     uint64_t work = 0;
     uint32_t priority = 0;    // for LockPolicy::priority: larger comes first
     uint32_t operations = 0;  // declared length in records it locks, 0 = unknown
-    // Operations left, as of its newest wait; for LockPolicy::short_first.
-    uint32_t operations_left = UINT32_MAX;
+
+    // --- Waits, and what is rare.
     // Object of its newest wait, for texts; written under the bucket's latch.
     ObjectId waits_in = kNoObject;
+    // Operations left, as of its newest wait; for LockPolicy::short_first.
+    uint32_t operations_left = UINT32_MAX;
     // What its newest wait is for, if it says so; set before that wait and cleared behind it.
     // Others read it under the bucket's latch while the owner waits.
     const LockPlace* place = nullptr;
-
-    // Names held, in order of grant; a pool provides the chunks.
-    struct alignas(kCacheLineBytes) Chunk {
-        static constexpr size_t kNames = 62;
-        Chunk* before = nullptr;
-        uint64_t used = 0;
-        LockName names[kNames];
-    };
-    // The newest chunk. One stays with the owner until remove_owner().
-    static_assert(sizeof(Chunk) == 8 * kCacheLineBytes);
-    Chunk* chunk = nullptr;
-    uint64_t locks_held = 0;  // names in the chunks
-    // Names granted after a wait, since the last release_all.
-    uint64_t waits = 0;
-    // Largest commit note of what it has unlocked, since the last release_all.
-    uint64_t seen = 0;
-
-    // Objects noted per transaction; further ones take real locks.
-    static constexpr size_t kIntentsMax = 32;
-    uint32_t intents_used = 0;
-    uint8_t intent_hint[16] = {};  // ObjectId modulo 16 -> likely index in intents
-    // Bit (ObjectId modulo 64) is set if an object of that residue may be among the intents.
-    uint64_t intents_of = 0;
-    // ObjectLock addresses counted in `strong` for which no intent was free.
-    Chunk* strong_unlisted = nullptr;
-    // noted[i] = object id + 1 (high half), kMaterialised, LockMode of intents[i]; zeros from
-    // intents_used on. Atomic: see lock_object.cc.
-    std::atomic<uint64_t> noted[kIntentsMax] = {};
-    Intent intents[kIntentsMax];
-
     Nanos wait_began = 0;                        // the newest wait
     std::atomic<LockRequest*> waiting{nullptr};  // written under the bucket's latch
     // Written under the bucket's latch while waiting != null; else the owner's.
     WaitOutcome outcome = WaitOutcome::none;
     uint32_t cycle = 0;  // id of the deadlock; protected like `outcome`
 
+    // Names of a chunk of the list.
+    uint64_t used_in(const Chunk* of) const {
+        return of == chunk ? static_cast<uint64_t>(next - of->names) : of->used;
+    }
+
     // What its own thread finds between two calls.
     void assert_state() const {
-        DCHECK(chunk == nullptr ? locks_held == 0 : locks_held >= chunk->used);  // LM-4
-        DCHECK(chunk == nullptr || chunk->used <= Chunk::kNames);
+        DCHECK(chunk == nullptr ? locks_held == 0 : locks_held >= used_in(chunk));  // LM-4
+        DCHECK(chunk == nullptr || end == chunk->names + Chunk::kNames);
+        DCHECK(next <= end && (chunk == nullptr) == (end == nullptr));
         DCHECK(strong_unlisted == nullptr || strong_unlisted->used <= Chunk::kNames);
         DCHECK(intents_used <= kIntentsMax && (intents_used == 0) == (intents_of == 0));
         DCHECK(intents_used == 0 || noted[intents_used - 1].load() != 0);        // ST-2
@@ -180,5 +200,8 @@ struct LockOwner {
         DCHECK(intents_used == kIntentsMax || intents[intents_used].lock == nullptr);
     }
 };
+static_assert(offsetof(LockOwner, intents) == kCacheLineBytes);  // what each lock touches
+static_assert(offsetof(LockOwner, chunk) % kCacheLineBytes == 0);
+static_assert(offsetof(LockOwner, waits_in) - offsetof(LockOwner, chunk) == kCacheLineBytes);
 
 }  // namespace lockstep::txn

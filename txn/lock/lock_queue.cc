@@ -73,7 +73,6 @@ threads::StageOptions<LockRequest> lock_stage_options(const LockStageOptions& op
 void LockManager::Impl::enqueue(LockRequest* request, Nanos now) {
     LockHead* head = request->head;
     LockOwner* owner = request->owner;
-    DCHECK(bucket(request->name.load(std::memory_order_relaxed)).latch.is_held());
     DCHECK(request->wanted != LockMode::none && owner->thread == threads::current());
     head->assert_state();
     CHECK(owner->waiting.load(std::memory_order_relaxed) == nullptr);  // LM-3
@@ -101,7 +100,6 @@ void LockManager::Impl::end_wait(LockRequest* request, WaitOutcome outcome, Wake
 // One pass from the front is enough: a grant adds rights, so it cannot make an earlier refused
 // request possible.
 void LockManager::Impl::grant_waiters(uint64_t name, LockHead* head, WakeBatch& wakes) {
-    DCHECK(bucket(name).latch.is_held());
     head->assert_state();
     LockStage& stage = partition(name).stage;
     Nanos now = 0;
@@ -154,7 +152,6 @@ LockRequest* LockManager::Impl::prefer_local(LockStage& stage, LockHead* head, L
 // Gives a granted request, already out of the line, its rights.
 void LockManager::Impl::grant_request(uint64_t name, LockHead* head, LockRequest* request) {
     LockRequest* own = request->own;
-    DCHECK(bucket(name).latch.is_held());
     DCHECK(!own || (own->owner == request->owner && own->head == head));
     DCHECK(own || request->instant || granted_of(head, request->owner) == nullptr);
     if (!own && !request->instant) {
@@ -177,7 +174,7 @@ void LockManager::Impl::deny(LockBucket& bucket, LockRequest* request, WaitOutco
                              uint32_t cycle, WakeBatch& wakes) {
     const uint64_t name = request->name.load(std::memory_order_relaxed);
     LockHead* head = request->head;
-    DCHECK(&this->bucket(name) == &bucket && bucket.latch.is_held());
+    DCHECK(has_name(bucket, name));
     DCHECK(outcome != WaitOutcome::granted);
     head->assert_state();
     partition(name).stage.cancel(head->line, *request);

@@ -9,6 +9,8 @@
 //            deadlock. A refusal doubles the number until the next attempt. Earlier record locks
 //            stay until the end: releasing them one by one would cost more than keeping them.
 // Blocking   lock_record parks like lock(). try_lock_record and escalation never park.
+#include <algorithm>
+
 #include "txn/lock/lock_impl.h"
 
 namespace lockstep::txn {
@@ -23,14 +25,10 @@ inline bool record_covered(const Intent& intent, LockMode mode) {
     return without(mode, intent.records_covered) == LockMode::none;
 }
 
-inline Intent& likely_intent(LockOwner& owner, const ObjectLock& object) {
-    return owner.intents[owner.intent_hint[object.id.value % 16]];
-}
-
 inline bool short_way(const LockOwner& owner, const Intent& intent, const ObjectLock& object,
                       LockMode mode) {
     return intent.lock == &object && without(mode, intent.records_short) == LockMode::none &&
-           intent.record_locks < intent.escalate_at && has_room(owner);
+           has_room(owner);
 }
 
 // For wait_for_record().
@@ -50,13 +48,11 @@ Result<void> LockManager::lock_record(LockOwner& owner, ObjectLock& object, Lock
                                       LockMode mode) {
     DCHECK(name.value != 0);
     Intent& intent = likely_intent(owner, object);
-    if (!short_way(owner, intent, object, mode)) [[unlikely]]
+    if (!short_way(owner, intent, object, mode) || !lock_in_empty(array_, owner.slot, name, mode))
+        [[unlikely]]
         return impl_->lock_record_long(*this, owner, object, name, mode);
-    LockBucket& bucket = buckets_[name.value >> shift_];
-    const Grant grant = lock_thin(bucket, owner, name, mode);
-    if (grant == Grant::slow) [[unlikely]]
-        return impl_->lock_record_slow(bucket, owner, intent, name, mode);
-    if (grant == Grant::fresh) ++intent.record_locks;
+    push_name(owner, name);
+    count_record(intent);
     return {};
 }
 
@@ -66,12 +62,28 @@ Result<void> LockManager::ask_record(LockOwner& owner, ObjectLock& object, LockN
     Intent& intent = likely_intent(owner, object);
     if (!short_way(owner, intent, object, mode)) [[unlikely]]
         return impl_->ask_record_long(*this, owner, object, name, mode);
-    LockBucket& bucket = buckets_[name.value >> shift_];
-    const Grant grant = lock_thin(bucket, owner, name, mode);
-    if (grant == Grant::slow) [[unlikely]]
-        return impl_->ask_record_slow(bucket, owner, intent, name, mode);
-    if (grant == Grant::fresh) ++intent.record_locks;
+    if (!lock_in_empty(array_, owner.slot, name, mode)) [[unlikely]]
+        return impl_->ask_record_latched(owner, intent, name, mode);
+    push_name(owner, name);
+    count_record(intent);
     return {};
+}
+
+Result<void> LockManager::ask_records(LockOwner& owner, ObjectLock& object,
+                                      std::span<const LockName> names, LockMode mode,
+                                      size_t& next) {
+    DCHECK(next <= names.size() && mode != LockMode::none);
+    for (;; ++next) {
+        Intent& intent = likely_intent(owner, object);
+        for (; next < names.size() && short_way(owner, intent, object, mode) &&
+               lock_in_empty(array_, owner.slot, names[next], mode);
+             ++next) {
+            push_name(owner, names[next]);
+            count_record(intent);
+        }
+        if (next == names.size()) return {};
+        TRY(ask_record(owner, object, names[next], mode));
+    }
 }
 
 Result<void> LockManager::wait_for_record(LockOwner& owner, const Error& refused) {
@@ -86,13 +98,11 @@ Result<bool> LockManager::try_lock_record(LockOwner& owner, ObjectLock& object, 
                                           LockMode mode) {
     DCHECK(name.value != 0);
     Intent& intent = likely_intent(owner, object);
-    if (!short_way(owner, intent, object, mode)) [[unlikely]]
+    if (!short_way(owner, intent, object, mode) || !lock_in_empty(array_, owner.slot, name, mode))
+        [[unlikely]]
         return impl_->record_long(*this, owner, object, name, mode, Ask::attempt);
-    LockBucket& bucket = buckets_[name.value >> shift_];
-    const Grant grant = lock_thin(bucket, owner, name, mode);
-    if (grant == Grant::slow) [[unlikely]]
-        return impl_->record_slow(bucket, owner, intent, name, mode, Ask::attempt);
-    if (grant == Grant::fresh) ++intent.record_locks;
+    push_name(owner, name);
+    count_record(intent);
     return true;
 }
 
@@ -104,46 +114,67 @@ Result<bool> LockManager::Impl::record_slow(LockBucket& b, LockOwner& owner, Int
     DCHECK(intent.lock != nullptr && (ask == Ask::attempt || grant != Grant::refused));
     if (grant == Grant::fresh) {
         push_name(owner, name);
-        ++intent.record_locks;
+        count_record(intent);
     }
     return grant != Grant::refused;
+}
+
+// The bucket has locks already, perhaps the owner's own.
+[[gnu::always_inline]] inline bool LockManager::Impl::record_in_used(LockBucket& b,
+                                                                     LockOwner& owner,
+                                                                     Intent& intent, LockName name,
+                                                                     LockMode mode) {
+    DCHECK(intent.lock != nullptr && has_room(owner));
+    const Grant grant = acquire_thin(b, owner.slot, name, mode);
+    if (grant == Grant::slow) [[unlikely]]
+        return false;
+    b.unlatch_thin();
+    if (grant == Grant::fresh) {
+        push_name(owner, name);
+        count_record(intent);
+    }
+    return true;
 }
 
 Result<bool> LockManager::Impl::record_long(LockManager& self, LockOwner& owner, ObjectLock& object,
                                             LockName name, LockMode mode, Ask ask) {
     const bool attempt = ask == Ask::attempt;
+    const LockMode intention = intention_for(mode);
     owner.assert_state();
     if (!has_room(owner) && !grow_names(owner)) return fail(ErrorCode::out_of_memory, "lock names");
     Intent* intent = find_intent(owner, object);
-    if (!intent || !covers(intent->held, intention_for(mode))) {
-        if (!TRY(lock_weak(owner, object, intention_for(mode), attempt))) return false;
-        intent = find_intent(owner, object);
-        if (!intent) {  // no free note for this object: no escalation
-            if (attempt) return self.try_lock(owner, name, mode);
-            owner.waits_in = object.id;
-            TRY(self.lock(owner, name, mode));
-            return true;
+    if (!intent || !covers(intent->held, intention)) {
+        uint64_t before = 0;
+        if (!note_weak(owner, object, intention, options.escalate_at, intent, before))
+            [[unlikely]] {
+            if (!intent) {  // no free note for this object: no escalation
+                if (!TRY(acquire_object(owner, object, intention, attempt, true))) return false;
+                if (attempt) return self.try_lock(owner, name, mode);
+                owner.waits_in = object.id;
+                TRY(self.lock(owner, name, mode));
+                return true;
+            }
+            if (!TRY(lock_weak_slow(owner, object, *intent, intention, before, attempt)))
+                return false;
         }
     }
-    DCHECK(intent->lock == &object && covers(intent->held, intention_for(mode)));
+    DCHECK(intent->lock == &object && covers(intent->held, intention));
     if (record_covered(*intent, mode)) return true;
-    if (intent->record_locks >= intent->escalate_at && escalate(owner, *intent, mode)) return true;
-    LockBucket& b = bucket(name.value);
-    const Grant grant = lock_thin(b, owner, name, mode);
-    if (grant == Grant::slow) return record_slow(b, owner, *intent, name, mode, ask);
-    if (grant == Grant::fresh) ++intent->record_locks;
-    return true;
+    if (intent->left == 0 && escalate(owner, *intent, mode)) return true;
+    if (lock_in_empty(array, owner.slot, name, mode)) [[likely]] {
+        push_name(owner, name);
+        count_record(*intent);
+        return true;
+    }
+    LockBucket& b = latch(name.value);
+    if (record_in_used(b, owner, *intent, name, mode)) return true;
+    return record_slow(b, owner, *intent, name, mode, ask);
 }
 
-Result<void> LockManager::Impl::lock_record_slow(LockBucket& b, LockOwner& owner, Intent& intent,
-                                                 LockName name, LockMode mode) {
-    TRY(record_slow(b, owner, intent, name, mode, Ask::wait));
-    return {};
-}
-
-Result<void> LockManager::Impl::ask_record_slow(LockBucket& b, LockOwner& owner, Intent& intent,
-                                                LockName name, LockMode mode) {
-    DCHECK(intent.lock != nullptr && b.latch.is_held());
+Result<void> LockManager::Impl::ask_record_latched(LockOwner& owner, Intent& intent, LockName name,
+                                                   LockMode mode) {
+    LockBucket& b = latch(name.value);
+    if (record_in_used(b, owner, intent, name, mode)) return {};
     const ObjectLock& object = *intent.lock;
     if (TRY(record_slow(b, owner, intent, name, mode, Ask::attempt))) return {};
     return refusal(object, name, mode);
@@ -161,13 +192,16 @@ Result<void> LockManager::Impl::lock_record_long(LockManager& self, LockOwner& o
     return {};
 }
 
-// True if the record needs no lock any more. record_locks counts grants, and locks_held bounds the
-// locks still held. An owner that unlocks after each read (read committed) has few, and does not
-// escalate although it has read much.
+// True if the record needs no lock any more. Intent::left counts grants, and locks_held bounds the
+// locks still held. An owner that unlocks after each read has few, and does not escalate although
+// it has read much.
 bool LockManager::Impl::escalate(LockOwner& owner, Intent& intent, LockMode record_mode) {
-    DCHECK(intent.lock != nullptr && intent.record_locks >= intent.escalate_at);
-    if (owner.locks_held < intent.escalate_at) {
-        intent.record_locks = static_cast<uint32_t>(owner.locks_held);
+    const uint64_t most = uint64_t{options.escalate_at} << intent.doubled;
+    DCHECK(intent.lock != nullptr && intent.left == 0);
+    if (owner.locks_held < most) {
+        intent.left =
+            static_cast<uint32_t>(std::min<uint64_t>(most - owner.locks_held, UINT32_MAX));
+        set_held(intent, intent.held);
         return false;
     }
     const bool writes =
@@ -178,7 +212,9 @@ bool LockManager::Impl::escalate(LockOwner& owner, Intent& intent, LockMode reco
         escalations.fetch_add(1, std::memory_order_relaxed);
         return record_covered(intent, record_mode);
     }
-    intent.escalate_at = intent.escalate_at > UINT32_MAX / 2 ? UINT32_MAX : intent.escalate_at * 2;
+    intent.left = static_cast<uint32_t>(std::min<uint64_t>(most, UINT32_MAX));
+    if (intent.doubled < 31) ++intent.doubled;
+    set_held(intent, intent.held);
     return false;
 }
 

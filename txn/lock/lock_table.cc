@@ -7,51 +7,50 @@ namespace lockstep::txn {
 
 LockEntry* LockManager::Impl::find(LockBucket& bucket, uint64_t name) {
     for (LockBucket* part = &bucket; part; part = part->overflow)
-        for (LockEntry& entry : part->entries)
-            if (entry.name == name) return &entry;
+        if (LockEntry* entry = find_inline(*part, LockName{name})) return entry;
     return nullptr;
 }
 
 LockEntry* LockManager::Impl::insert(LockBucket& bucket, uint64_t name) {
-    DCHECK(&this->bucket(name) == &bucket && find(bucket, name) == nullptr);
+    DCHECK(has_name(bucket, name) && find(bucket, name) == nullptr);
     bucket.assert_state();
     LockBucket* last = &bucket;
     for (LockBucket* part = &bucket; part; part = part->overflow) {
-        for (LockEntry& entry : part->entries) {
-            if (entry.name != 0) continue;
-            entry.name = name;
-            return &entry;
-        }
+        if (const uint64_t free = ~part->head() & LockBucket::kUsedMask)
+            return use(*part, static_cast<unsigned>(std::countr_zero(free)) - 1, name);
         last = part;
     }
     LockBucket* more = partition(name).overflows.get();
     if (!more) return nullptr;
     DCHECK(last->overflow == nullptr && more->overflow == nullptr);
-    for (LockEntry& entry : more->entries) entry = {};
+    more->header.store(0, std::memory_order_relaxed);
     last->overflow = more;
-    more->entries[0].name = name;
-    return &more->entries[0];
+    return use(*more, 0, name);
+}
+
+LockEntry* LockManager::Impl::use(LockBucket& part, unsigned entry, uint64_t name) {
+    DCHECK(!part.uses(entry) && name != 0);
+    part.entries[entry].name = name;
+    part.set_used(entry, true);
+    return &part.entries[entry];
 }
 
 void LockManager::Impl::erase(LockBucket& bucket, LockEntry* entry) {
     const uint64_t name = entry->name;
-    DCHECK(bucket.latch.is_held() && name != 0 && &this->bucket(name) == &bucket);
-    *entry = {};
-    for (LockBucket* before = &bucket; before->overflow; before = before->overflow) {
-        LockBucket* part = before->overflow;
-        if (entry < part->entries || entry >= part->entries + 3) continue;
-        for (const LockEntry& other : part->entries)
-            if (other.name != 0) return;
-        before->overflow = part->overflow;
-        partition(name).overflows.put(part);
-        return;
-    }
+    DCHECK(has_name(bucket, name) && part_of(entry).uses(index_of(entry)));
+    LockBucket& part = part_of(entry);
+    DCHECK(&part == &bucket || bucket.overflow != nullptr);
+    part.set_used(index_of(entry), false);
+    if (&part == &bucket || !part.is_empty()) return;
+    LockBucket* before = &bucket;
+    while (before->overflow != &part) before = before->overflow;
+    before->overflow = part.overflow;
+    partition(name).overflows.put(&part);
 }
 
 // Finds the thin holder's owner from its slot: an owner with a lock stays registered.
 LockHead* LockManager::Impl::inflate(uint64_t name, LockEntry* entry) {
     DCHECK(!word::is_fat(entry->word) && entry->name == name);
-    DCHECK(bucket(name).latch.is_held());
     LockOwner* owner = owners[word::slot(entry->word)].load(std::memory_order_acquire);
     CHECK(owner != nullptr);  // LM-4: a holder is registered
     DCHECK(owner->slot == word::slot(entry->word));
@@ -70,7 +69,7 @@ LockHead* LockManager::Impl::inflate(uint64_t name, LockEntry* entry) {
 
 void LockManager::Impl::deflate(LockBucket& bucket, LockEntry* entry) {
     LockHead* head = word::head(entry->word);
-    DCHECK(bucket.latch.is_held());
+    DCHECK(bucket.is_held());
     head->assert_state();
     LockRequest* only = head->granted_first;
     if (!head->line.empty()) {

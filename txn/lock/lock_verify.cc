@@ -18,8 +18,8 @@ public:
 
     std::string run() {
         list_names();
-        const size_t buckets = impl_.bucket_bytes / sizeof(LockBucket);
-        for (size_t i = 0; i < buckets && error_.empty(); ++i) check_bucket(i);
+        const uint32_t depth = std::max(impl_.resize.depth, impl_.resize.target);
+        for (size_t i = 0; i < size_t{1} << depth && error_.empty(); ++i) check_bucket(i);
         for (uint32_t slot = 0; slot < impl_.owners_end.load() && error_.empty(); ++slot)
             check_owner(slot);
         for (size_t i = 0; i < LockManager::Impl::kPartitions && error_.empty(); ++i)
@@ -38,7 +38,8 @@ private:
             if (!owner) continue;
             auto& names = names_[owner];
             for (auto* chunk = owner->chunk; chunk; chunk = chunk->before)
-                for (uint64_t i = 0; i < chunk->used; ++i) names.insert(chunk->names[i].value);
+                for (uint64_t i = 0; i < owner->used_in(chunk); ++i)
+                    names.insert(chunk->names[i].value);
             for (uint32_t i = 0; i < owner->intents_used; ++i)
                 names.insert(object_lock_name(owner->intents[i].lock->id).value);
         }
@@ -51,16 +52,31 @@ private:
         require(names_[owner].contains(name), "LM-4: holder does not list the name", name);
     }
 
+    // LT-1: one bucket for each name.
+    void check_depth(const LockBucket& bucket, size_t index) {
+        const Resize& resize = impl_.resize;
+        const uint32_t low = std::min(resize.depth, resize.target);
+        const bool changed = (index & ((size_t{1} << low) - 1)) < resize.moved;
+        const uint32_t depth = changed ? resize.target : resize.depth;
+        require(bucket.depth() == (index >> depth ? 0 : depth), "LT-1: depth of bucket", index);
+        require(!bucket.is_held(), "latched bucket", index);
+        require(bucket.head() == bucket.normal_header(), "LK-6: odd bit of bucket", index);
+        require(bucket.depth() || bucket.head() == 0, "LT-1: bucket outside the table", index);
+    }
+
     void check_bucket(size_t index) {
         std::unordered_set<uint64_t> seen;
-        const LockBucket& first = impl_.buckets[index];
-        for (const LockBucket* part = &first; part; part = part->overflow) {
+        LockBucket& first = impl_.array.buckets[index];
+        check_depth(first, index);
+        for (LockBucket* part = &first; part; part = part->overflow) {
             bool used = part == &first;
-            for (const LockEntry& entry : part->entries) {
-                if (entry.name == 0) continue;
+            for (unsigned i = 0; i < LockBucket::kEntries; ++i) {
+                if (!part->uses(i)) continue;
+                const LockEntry& entry = part->entries[i];
                 used = true;
-                require(entry.name >> impl_.shift == index, "entry in a foreign bucket",
-                        entry.name);
+                require((entry.name & LockArray::mask_of(first.depth())) ==
+                            impl_.array.offset_of(first),
+                        "LT-1: entry in a foreign bucket", entry.name);
                 require(seen.insert(entry.name).second, "two entries of one name", entry.name);
                 if (word::is_fat(entry.word)) {
                     check_head(entry.name, *word::head(entry.word));
@@ -122,7 +138,7 @@ private:
             ahead = ahead | request->wanted;
             waiting.add(request->wanted);
         }
-        queued_[(name >> impl_.shift) % LockManager::Impl::kPartitions] += head.line.length;
+        queued_[LockManager::Impl::partition_of(name)] += head.line.length;
         require(LockStage::verify_line(head.line).empty(), "queue links", name);
     }
 
@@ -132,7 +148,8 @@ private:
         require((owner->waiting.load() != nullptr) == waiting_.contains(owner),
                 "LM-3: owner waits outside every queue", slot);
         uint64_t listed = 0;
-        for (auto* chunk = owner->chunk; chunk; chunk = chunk->before) listed += chunk->used;
+        for (auto* chunk = owner->chunk; chunk; chunk = chunk->before)
+            listed += owner->used_in(chunk);
         require(listed == owner->locks_held, "LM-4: names miscounted, owner slot", slot);
         for (uint32_t i = 0; i < LockOwner::kIntentsMax; ++i)
             require((owner->noted[i].load() != 0) == (i < owner->intents_used),

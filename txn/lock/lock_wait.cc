@@ -62,10 +62,10 @@ Nanos deadline_after(Nanos now, Nanos longest) {
 void LockManager::Impl::cancel(LockOwner& owner, WaitOutcome outcome, Blockers* blockers) {
     WakeBatch wakes;
     while (LockRequest* request = owner.waiting.load(std::memory_order_acquire)) {
-        LockBucket& b = bucket(request->name.load(std::memory_order_relaxed));
-        const SpinGuard guard(b.latch);
+        LockBucket& b = latch(request->name.load(std::memory_order_relaxed));
+        const BucketGuard guard(b);
         if (owner.waiting.load(std::memory_order_acquire) != request) continue;
-        if (&bucket(request->name.load(std::memory_order_relaxed)) != &b) continue;
+        if (!has_name(b, request->name.load(std::memory_order_relaxed))) continue;
         if (blockers) {
             const Nanos now = threads::now();
             DCHECK(blockers->count == 0 && now >= owner.wait_began);
@@ -90,8 +90,7 @@ std::optional<LockManager::Wait> LockManager::wait_of(const LockOwner& owner) co
         Blockers blockers;
         Wait wait;
         {
-            LockBucket& b = impl_->bucket(name);
-            const SpinGuard guard(b.latch);
+            const BucketGuard guard(impl_->latch(name));
             if (owner.waiting.load(std::memory_order_acquire) != request) continue;
             if (request->name.load(std::memory_order_relaxed) != name) continue;
             if (owner.place != nullptr) wait.place = *owner.place;

@@ -109,6 +109,22 @@ TEST_F(DurableReader, WaitsForWhatItGets) {
     }
 }
 
+TEST_F(DurableReader, WaitsForWhatItGetsInAGroup) {
+    const Work get_group = [&](Txn& txn) {
+        std::byte buffers[2][8];
+        const std::string keys[] = {key(10), key(200)};
+        Lookup rows[2];
+        for (size_t i = 0; i < 2; ++i) rows[i] = {.key = keys[i], .buffer = buffers[i]};
+        ASSERT_OK(index().get_many(txn, rows));
+    };
+    for (const Isolation isolation : kAll) {
+        EXPECT_TRUE(waits(update(10), get_group, isolation));
+        EXPECT_TRUE(waits(insert(200), get_group, isolation));
+        EXPECT_TRUE(waits(erase(200), get_group, isolation));
+        EXPECT_FALSE(waits(update(11), get_group, isolation));
+    }
+}
+
 TEST_F(DurableReader, WaitsForWhatItScans) {
     for (const Isolation isolation : kAll) {
         EXPECT_TRUE(waits(update(10), scan(8, 12), isolation));

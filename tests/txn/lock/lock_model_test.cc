@@ -32,6 +32,8 @@ struct Shape {
     bool canceller = false;
     Nanos cancel_every = 50 * kMicrosecond;
     LockStageOptions stage = {};
+    // The table changes its size all the time: transactions are long and short in turn.
+    bool resizes = false;
 };
 
 class Model {
@@ -74,7 +76,10 @@ public:
         : shape_(shape),
           seed_(seed),
           objects_(shape.objects),
-          locks_({.buckets_log2 = 4,
+          locks_({.buckets_log2 = shape.resizes ? 10u : 4u,
+                  .buckets_min_log2 = shape.resizes ? 1u : 4u,
+                  .look_every = shape.resizes ? 2u : 8u,
+                  .quiet_rounds = shape.resizes ? 1u : 16u,
                   .owners_max = shape.threads,
                   .timeout = shape.timeout,
                   .escalate_at = shape.escalate_at,
@@ -115,6 +120,8 @@ public:
     }
     LockManager::Stats stats() const { return locks_.stats(); }
     StageStats stage_stats() const { return locks_.stage_stats(); }
+    uint64_t grown() const { return grown_; }
+    uint64_t shrunk() const { return shrunk_; }
 
 private:
     // Every request that waited was granted or taken out, and nobody was overtaken too often.
@@ -159,14 +166,23 @@ private:
             owner.work = rng.below(100);
             owner.operations = static_cast<uint32_t>(rng.below(9));
             owner.priority = static_cast<uint32_t>(rng.below(4));
-            for (uint64_t n = 1 + rng.below(8); n > 0; --n) {
+            const bool brief = shape_.resizes && round / 16 % 2 == 1;
+            const uint64_t longest = shape_.resizes ? 40 : 8;
+            for (uint64_t n = 1 + rng.below(brief ? 1 : longest); n > 0; --n) {
                 if (!one(rng, owner, me)) break;
                 if (rng.chance(0.5)) threads::yield();
             }
+            note_size();
             model_.lost_all(me);
             locks_.release_all(owner);
         }
         --running_;
+    }
+
+    void note_size() {
+        const uint64_t now = locks_.buckets(), before = size_.exchange(now);
+        if (now > before) ++grown_;
+        if (now < before) ++shrunk_;
     }
 
     static Result<bool> yes(Result<void> done) {
@@ -234,18 +250,21 @@ private:
     Model model_;
     LockOwner nobody_;
     std::atomic<uint32_t> running_{shape_.threads};
+    std::atomic<uint64_t> size_{locks_.buckets()}, grown_{0}, shrunk_{0};
 };
 
 void try_many(Shape shape, uint64_t trials, uint64_t fallback_seed) {
     const uint64_t seed = seed_of_run(fallback_seed);
     LockManager::Stats sum;
-    uint64_t bypasses = 0;
+    uint64_t bypasses = 0, grown = 0, shrunk = 0;
     for (uint64_t i = 0; i < trials; ++i) {
         Trial trial(shape, seed + i);
         trial.run();
         const auto stats = trial.stats();
         sum.waits += stats.waits;
         bypasses += trial.stage_stats().bypasses;
+        grown += trial.grown();
+        shrunk += trial.shrunk();
         sum.deadlocks += stats.deadlocks;
         sum.escalations += stats.escalations;
         sum.timeouts += stats.timeouts;
@@ -257,9 +276,11 @@ void try_many(Shape shape, uint64_t trials, uint64_t fallback_seed) {
                               shape.stage.bypass_max > 0 &&
                               (shape.stage.policy != LockPolicy::local_first || shape.workers > 1);
     EXPECT_EQ(bypasses > 0, can_overtake);
+    EXPECT_EQ(grown > 0, shape.resizes);
+    EXPECT_EQ(shrunk > 0, shape.resizes);
     EXPECT_GT(sum.waits, 0u);
     EXPECT_GT(sum.deadlocks, 0u);
-    if (shape.names > 4) {
+    if (shape.names > 4 && !shape.resizes) {
         EXPECT_GT(sum.escalations, 0u);
     }
 }
@@ -277,6 +298,35 @@ TEST(LockModel, FourWorkersWithTimeoutsAndCancels) {
     try_many(
         {.workers = 4, .threads = 32, .rounds = 200, .timeout = kMillisecond, .canceller = true}, 5,
         400);
+}
+
+// The table grows and shrinks under locks, waits, searches and cancellations.
+TEST(LockModel, ResizingOnOneDrivenWorker) {
+    try_many({.caller_driven = true, .names = 60, .escalate_at = 30, .resizes = true}, 10, 1300);
+}
+TEST(LockModel, ResizingOnTwoDrivenWorkers) {
+    try_many({.workers = 2,
+              .caller_driven = true,
+              .names = 60,
+              .escalate_at = 30,
+              .timeout = 5 * kMillisecond,
+              .resizes = true},
+             10, 1400);
+}
+TEST(LockModel, ResizingOnTwoWorkers) {
+    try_many({.workers = 2, .rounds = 320, .names = 60, .escalate_at = 30, .resizes = true}, 4,
+             1500);
+}
+TEST(LockModel, ResizingOnFourWorkersWithTimeoutsAndCancels) {
+    try_many({.workers = 4,
+              .threads = 32,
+              .rounds = 160,
+              .names = 60,
+              .escalate_at = 30,
+              .timeout = kMillisecond,
+              .canceller = true,
+              .resizes = true},
+             4, 1600);
 }
 
 // The same under each policy.

@@ -178,9 +178,9 @@ TEST(LockStore, RecordsTakeTheirIntention) {
     EXPECT_EQ(s.owner[0].intents[0].held, IS);
     ASSERT_TRUE(s.locks.lock_record(s.owner[0], object, record(2), X));
     EXPECT_TRUE(covers(s.owner[0].intents[0].held, IX));
-    EXPECT_EQ(s.owner[0].intents[0].record_locks, 2u);
+    EXPECT_EQ(s.owner[0].intents[0].left, 4998u);
     ASSERT_TRUE(s.locks.lock_record(s.owner[0], object, record(2), X));
-    EXPECT_EQ(s.owner[0].intents[0].record_locks, 2u);  // counted once
+    EXPECT_EQ(s.owner[0].intents[0].left, 4998u);  // counted once
     EXPECT_TRUE(waits(s.lock_object(1, object, S)));
     // Would pass the waiting reader.
     EXPECT_FALSE(*s.locks.try_lock_record(s.owner[2], object, record(9), X));
@@ -227,7 +227,7 @@ TEST(LockStore, EscalationRefusedGoesOnWithRecords) {
     for (uint64_t i = 0; i < 350; ++i)
         ASSERT_TRUE(s.locks.lock_record(s.owner[0], object, record(i), X));
     EXPECT_EQ(s.owner[0].locks_held, 350u);
-    EXPECT_EQ(s.owner[0].intents[0].escalate_at, 400u);  // tried at 100 and 200
+    EXPECT_EQ(s.owner[0].intents[0].doubled, 2u);  // tried at 100 and 200
     EXPECT_EQ(s.locks.stats().escalations, 0u);
     EXPECT_EQ(object.strong.load(), 0u);
     s.release(1);

@@ -7,12 +7,12 @@
 namespace lockstep::txn {
 
 // serializable: no phantoms (key and gap locks until the end). repeatable_read: rows that were read
-// do not change (key locks until the end), but phantoms may appear. read_committed: read locks are
-// released after each read. snapshot: sees exactly the transactions that had committed when it
-// began, whatever happens meanwhile. It takes no lock, waits for no transaction and makes none
-// wait. It reads only: a change is the error read_only. Before-images of what others change are
-// kept for it (Options::version_bytes); when they take more, the oldest snapshot's next call is
-// the error snapshot_too_old.
+// do not change (key locks until the end), but phantoms may appear. read_committed: only committed
+// values are seen; a read lock is released after the read, and mostly none is needed. snapshot:
+// sees exactly the transactions that had committed when it began, whatever happens meanwhile. It
+// takes no lock, waits for no transaction and makes none wait. It reads only: a change is the error
+// read_only. Before-images of what others change are kept for it (Options::version_bytes); when
+// they take more, the oldest snapshot's next call is the error snapshot_too_old.
 enum class Isolation : uint8_t { serializable, repeatable_read, read_committed, snapshot };
 // durable: commit() returns when the log is synced. lazy: commit() returns at once, and the log is
 // synced within Options::lazy_flush_interval.
