@@ -115,6 +115,9 @@ public:
     // Bulk load into an empty tree from strictly ascending keys. Pages are filled to `fill` percent
     // (50..100) and logged whole. `next` gives one pair at a time, false at the end. The caller
     // holds the object's X lock. Pages that a crash leaves unreachable are on the drop list.
+    // No record, no ghost, and no erased record that a snapshot may see?
+    Result<bool> is_empty() const;
+    bool is_empty_root(const Page& root) const;
     Result<void> bulk_load(txn::Transaction& txn,
                            std::move_only_function<bool(Slice& key, Slice& value)> next,
                            uint32_t fill);

@@ -11,6 +11,7 @@
 #include "sm/change/deferred.h"
 #include "sm/change/rollback.h"
 #include "sm/core/cleanup.h"
+#include "sm/version/version_table.h"
 #include "threads/base/mutants.h"
 
 namespace lockstep::sm {
@@ -235,7 +236,7 @@ Result<void> Loader::write_rest() {
 
 Result<void> Loader::link_root(txn::Transaction& txn) {
     ExclusivePage root = TRY(env_.pool->fix_exclusive(tree_.root()));
-    if (!is_leaf(*root) || count(*root) != 0)
+    if (!tree_.is_empty_root(*root))
         return fail(ErrorCode::bad_argument, "bulk load into an index that is not empty",
                     tree_.id().value);
     assert_state();
@@ -305,17 +306,25 @@ private:
 
 }  // namespace
 
+bool BTree::is_empty_root(const Page& root) const {
+    return is_leaf(root) && count(root) == 0 &&
+           (env_.versions == nullptr || !env_.versions->erased().any_of(id_) ||
+            MUTANT(loaded_over_erased));
+}
+
+Result<bool> BTree::is_empty() const {
+    const SharedPage root = TRY(env_.pool->fix_shared(root_));
+    return is_empty_root(*root);
+}
+
 Result<void> BTree::bulk_load(txn::Transaction& txn,
                               std::move_only_function<bool(Slice& key, Slice& value)> next,
                               uint32_t fill) {
     if (!writable(txn, 0, 0)) TRY(check_write(txn, 0, 0));
     if (fill < 50 || fill > 100) return fail(ErrorCode::bad_argument, "fill", fill);
-    {
-        SharedPage root = TRY(env_.pool->fix_shared(root_));
-        if (!is_leaf(*root) || count(*root) != 0)
-            return fail(ErrorCode::bad_argument, "bulk load into an index that is not empty",
-                        id_.value);
-    }
+    if (!TRY(is_empty()))
+        return fail(ErrorCode::bad_argument, "bulk load into an index that is not empty",
+                    id_.value);
     ListedLoad listed(env_, id_);
     TRY(listed.begin(txn));
     Loader loader(env_, *this, kUsable * fill / 100);
@@ -323,7 +332,8 @@ Result<void> BTree::bulk_load(txn::Transaction& txn,
         if (!TRY(load_all(env_, *this, txn, loader, next))) return {};
         // Before the link: a rollback empties the tree first, then lists what it left.
         TRY(listed.end(txn));
-        // Before it can be seen. The tree has no record, not even a ghost, so no snapshot sees one.
+        // Before it can be seen. The tree has no record, not even an erased one, so no snapshot
+        // sees one.
         TRY(history_.loaded_by(txn));
         return loader.link_root(txn);
     };

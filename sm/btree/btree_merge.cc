@@ -63,8 +63,9 @@ Slots removable_ghosts(Env& env, BTree& tree, const Page& leaf, size_t limit,
         --unseen;
         const Slice key = full_key(leaf, i, buffer, sizeof buffer);
         const txn::LockName name = txn::key_lock_name(tree.id(), key);
-        // A snapshot may still see the record.
-        if (has_version(env, tree.id(), key) && !MUTANT(ghost_removed_early)) continue;
+        // A snapshot may still see the record, and then needs the chains of its versions.
+        const bool seen = has_version(env, tree.id(), key) && !MUTANT(ghost_removed_early);
+        if (seen && overflow(leaf, i)) continue;
         if (!MUTANT(ghost_cleaned_under_lock) &&
             !env.locks->grantable(nobody, name, LockMode::X | LockMode::gap_insert))
             continue;
@@ -72,6 +73,7 @@ Slots removable_ghosts(Env& env, BTree& tree, const Page& leaf, size_t limit,
             if (chains) chains->push_back(overflow_ref(value(leaf, i)));
             continue;
         }
+        if (seen) env.versions->keep_key(name_of_key(tree.id(), key));
         // A scan that comes later finds no name to lock here.
         env.locks->keep_note(name);
         out.push_back(static_cast<uint16_t>(i));

@@ -7,6 +7,7 @@
 #include "sm/btree/btree_snapshot.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "sm/btree/btree_descent.h"
 #include "sm/btree/btree_records.h"
@@ -96,37 +97,123 @@ Result<void> BTree::see_record(Slice key, FunctionRef<void(const RecordState& st
 }
 
 SnapshotScan::SnapshotScan(BTree& tree, const Snapshot& snapshot, Slice low, Slice high)
-    : tree_(tree), snapshot_(snapshot), low_(low), high_(high) {}
+    : tree_(tree),
+      snapshot_(snapshot),
+      low_(low),
+      high_(high),
+      leaf_(new Leaf),
+      fresh_(new Leaf) {}
 
-// Copies the records of a latched leaf into fresh_. False: one of them cannot be told yet.
-Result<bool> SnapshotScan::take(const Page& page) {
-    Leaf& leaf = fresh_;
+// The range to copy: the scan's and the leaf's on that side of `key`, as far as one look at the
+// erased keys goes.
+void SnapshotScan::set_range(const Page& page, const Slice* key, BTree::Side side) {
+    Leaf& leaf = *fresh_;
+    const bool forward = side == BTree::Side::covering && key != nullptr;
+    Slice low = std::max(node::low(page), Slice(low_));
+    if (forward) low = std::max(low, *key);
+    leaf.low.assign(low);
+    const auto end_at = [&](Slice high) {
+        if (!leaf.infinite && Slice(leaf.high) <= high) return;
+        leaf.infinite = false;
+        leaf.high.assign(high);
+    };
+    leaf.infinite = true;
+    leaf.high.clear();
+    if (!high_infinite(page)) end_at(node::high(page));
+    if (!high_.empty()) end_at(high_);
+    if (!forward && key != nullptr) end_at(*key);
+    erased_.begin.clear();
+    const ErasedKeys& erased = tree_.env().versions->erased();
+    if (is_quiet(snapshot_, page) || !erased.any()) return;
+    const Slice high(leaf.high);
+    erased.find(tree_.id(), leaf.low, leaf.infinite ? nullptr : &high,
+                forward ? ErasedKeys::From::low : ErasedKeys::From::high, erased_);
+    if (erased_.all || MUTANT(erased_keys_left_out)) return;
+    if (forward) {
+        leaf.infinite = false;
+        leaf.high.assign(erased_.key(erased_.begin.size() - 1)).push_back('\0');
+    } else {
+        leaf.low.assign(erased_.key(0));
+    }
+}
+
+// Adds the record if the snapshot sees one. `slot`: where the page has it, or below zero. False:
+// what the snapshot sees cannot be told yet.
+bool SnapshotScan::take_record(const RecordName& name, const Page& page, int slot) {
+    Leaf& leaf = *fresh_;
+    const Look look = tree_.env().versions->look(snapshot_, name, version_);
+    if (look == Look::again) return false;
+    if (look == Look::version) {
+        if (!version_.live && !MUTANT(snapshot_sees_ghosts)) return true;
+        leaf.rows.push_back({static_cast<uint32_t>(leaf.text.size()),
+                             static_cast<uint16_t>(name.key.size()),
+                             static_cast<uint16_t>(version_.bytes.size()), true,
+                             (version_.bits & kRecordOverflow) != 0});
+        leaf.text.append(name.key).append(version_.bytes);
+    } else if (slot >= 0) {
+        const auto at = static_cast<unsigned>(slot);
+        if (ghost(page, at) && !MUTANT(snapshot_sees_ghosts)) return true;
+        leaf.rows.push_back({at, 0, 0, false, overflow(page, at)});
+    }
+    return true;
+}
+
+// All records are as the page has them.
+void SnapshotScan::take_quiet(const Page& page, unsigned first, unsigned last) {
+    DCHECK(is_quiet(snapshot_, page) && last <= count(page));
+    for (unsigned slot = first; slot < last; ++slot) {
+        const unsigned bits = slots(page)[slot].bits;
+        if ((bits & kGhost) && !MUTANT(snapshot_sees_ghosts)) continue;
+        fresh_->rows.push_back({slot, 0, 0, false, (bits & kOverflow) != 0});
+    }
+}
+
+// Some may have versions. The table's lines are asked for a few records ahead.
+bool SnapshotScan::take_changed(const Page& page, unsigned first, unsigned last) {
+    constexpr unsigned kAhead = 8;
+    const VersionTable& versions = *tree_.env().versions;
+    uint64_t hashes[kAhead];
+    const auto hash = [&](unsigned slot) {
+        const Slice key = full_key(page, slot, key_buffer_, sizeof key_buffer_);
+        hashes[slot % kAhead] = name_of_key(tree_.id(), key).hash;
+        versions.prefetch(hashes[slot % kAhead]);
+    };
+    for (unsigned slot = first; slot < std::min(first + kAhead, last); ++slot) hash(slot);
+    size_t next = 0;
+    const auto take_erased_below = [&](const Slice* bound) {
+        for (; next < erased_.begin.size() && (!bound || erased_.key(next) < *bound); ++next)
+            if (!take_record(name_of_key(tree_.id(), erased_.key(next)), page, -1)) return false;
+        return true;
+    };
+    for (unsigned slot = first; slot < last; ++slot) {
+        const uint64_t now = hashes[slot % kAhead];
+        if (slot + kAhead < last) hash(slot + kAhead);
+        const Slice key = full_key(page, slot, key_buffer_, sizeof key_buffer_);
+        DCHECK(node::covers(page, key) && name_of_key(tree_.id(), key).hash == now);
+        if (!take_erased_below(&key)) return false;
+        if (next < erased_.begin.size() && erased_.key(next) == key) ++next;  // it is back
+        if (!take_record({tree_.id(), key, now}, page, static_cast<int>(slot))) return false;
+    }
+    return take_erased_below(nullptr);
+}
+
+// Copies a latched leaf into fresh_, and lists the records that the snapshot sees in the order of
+// their keys. False: one of them cannot be told yet.
+Result<bool> SnapshotScan::take(const Page& page, const Slice* key, BTree::Side side) {
     DCHECK(is_leaf(page) && page.header.object == tree_.id().value);
+    Leaf& leaf = *fresh_;
     leaf.rows.clear();
     leaf.text.clear();
-    leaf.low.assign(node::low(page));
-    leaf.infinite = high_infinite(page);
-    leaf.high.assign(leaf.infinite ? Slice{} : node::high(page));
-    const bool quiet = is_quiet(snapshot_, page);
-    const VersionTable* const versions = tree_.env().versions;
-    char buffer[2 * kKeyBytesMax];
-    RecordCopy version;
-    for (unsigned slot = 0; slot < count(page); ++slot) {
-        const Slice key = full_key(page, slot, buffer, sizeof buffer);
-        DCHECK(node::covers(page, key));
-        DCHECK(leaf.rows.empty() || leaf.key(leaf.rows.back()) < key);  // BT-1
-        RecordState state = record_in(page, slot);
-        if (!quiet) {
-            const Look look = versions->look(snapshot_, name_of_key(tree_.id(), key), version);
-            if (look == Look::again) return false;
-            if (look == Look::version) state = version.state();
-        }
-        if (!state.live && !MUTANT(snapshot_sees_ghosts)) continue;
-        leaf.rows.push_back(
-            {static_cast<uint32_t>(leaf.text.size()), static_cast<uint32_t>(key.size()),
-             static_cast<uint32_t>(state.bytes.size()), (state.bits & kRecordOverflow) != 0});
-        leaf.text.append(key).append(state.bytes);
-    }
+    set_range(page, key, side);
+    if (!leaf.infinite && leaf.low >= leaf.high) return true;
+    std::memcpy(static_cast<void*>(&leaf.page), &page, kPageBytes);
+    const unsigned first =
+        node::low(page) == leaf.low ? 0 : search(page, SearchKey(leaf.low)).slot;
+    const bool whole = leaf.infinite || (!high_infinite(page) && node::high(page) == leaf.high);
+    const unsigned last = whole ? count(page) : search(page, SearchKey(leaf.high)).slot;
+    DCHECK(first <= last && last <= count(page));
+    if (!is_quiet(snapshot_, page)) return take_changed(page, first, last);
+    take_quiet(page, first, last);
     return true;
 }
 
@@ -142,8 +229,9 @@ Result<void> SnapshotScan::load_leaf(const Slice* key, BTree::Side side) {
     BufferPool& pool = *tree_.env().pool;
     DCHECK(threads::current()->latch_depth == 0);
     if (tree_.history().empty_to(snapshot_)) {
-        fresh_ = Leaf();
-        fresh_.infinite = true;
+        fresh_->rows.clear();
+        fresh_->low.clear();
+        fresh_->infinite = true;
         return {};
     }
     for (unsigned tries = 0;; ++tries) {
@@ -159,20 +247,27 @@ Result<void> SnapshotScan::load_leaf(const Slice* key, BTree::Side side) {
             hold = TRY(pool.fix_shared(id));
             if (!is_node_of(*hold, tree_.id(), 0) || !high_infinite(*hold)) continue;
         }
-        if (TRY(take(*hold))) return {};
+        if (TRY(take(*hold, key, side))) return {};
         hold.release();
         threads::yield();
         tries = 0;  // not a sign of damage, however long it takes
     }
 }
 
-Result<bool> SnapshotScan::stand_on(ptrdiff_t row) {
-    DCHECK(row >= 0 && row < static_cast<ptrdiff_t>(leaf_.rows.size()));
+Result<bool> SnapshotScan::stand_on(size_t row) {
+    const Leaf& leaf = *leaf_;
+    DCHECK(row < leaf.rows.size());
     row_ = row;
-    const Row& at = leaf_.rows[static_cast<size_t>(row)];
-    DCHECK(leaf_.key(at) >= Slice(low_) && (high_.empty() || leaf_.key(at) < Slice(high_)));
-    key_ = leaf_.key(at);
-    value_ = leaf_.value(at);
+    const Row& at = leaf.rows[row];
+    if (at.in_text) {
+        key_ = Slice(leaf.text).substr(at.at, at.key_bytes);
+        value_ = Slice(leaf.text).substr(at.at + at.key_bytes, at.value_bytes);
+    } else {
+        key_ = full_key(leaf.page, at.at, key_buffer_, sizeof key_buffer_);
+        value_ = node::value(leaf.page, at.at);
+    }
+    DCHECK(key_ >= Slice(leaf.low) && (leaf.infinite || key_ < Slice(leaf.high)));
+    DCHECK(key_ >= Slice(low_) && (high_.empty() || key_ < Slice(high_)));
     begun_ = true;
     if (!at.overflow) return true;
     DCHECK(value_.size() == sizeof(OverflowRef));
@@ -183,54 +278,33 @@ Result<bool> SnapshotScan::stand_on(ptrdiff_t row) {
     return true;
 }
 
+Result<bool> SnapshotScan::stand_in_fresh(size_t row) {
+    std::swap(leaf_, fresh_);
+    return stand_on(row);
+}
+
 Result<bool> SnapshotScan::next() {
-    if (begun_ && row_ + 1 < static_cast<ptrdiff_t>(leaf_.rows.size())) {
-        const Slice key = leaf_.key(leaf_.rows[static_cast<size_t>(row_ + 1)]);
-        if (!high_.empty() && key >= Slice(high_)) return false;
-        return stand_on(row_ + 1);
-    }
-    DCHECK(!begun_ || row_ + 1 == static_cast<ptrdiff_t>(leaf_.rows.size()));
-    std::string bound = begun_ ? leaf_.high : low_;
-    if (begun_ && leaf_.infinite) return false;
-    for (;;) {
-        if (begun_ && !high_.empty() && bound >= high_) return false;
+    if (begun_ && row_ + 1 < leaf_->rows.size()) return stand_on(row_ + 1);
+    if (begun_ && leaf_->infinite) return false;
+    for (std::string bound = begun_ ? leaf_->high : low_;; bound = fresh_->high) {
+        if (!high_.empty() && bound >= high_) return false;
         const Slice at = bound;
         TRY(load(&at, BTree::Side::covering));
-        const auto first = std::ranges::find_if(
-            fresh_.rows, [&](const Row& row) { return fresh_.key(row) >= at; });
-        if (first != fresh_.rows.end()) {
-            if (!high_.empty() && fresh_.key(*first) >= Slice(high_)) return false;
-            const ptrdiff_t row = first - fresh_.rows.begin();
-            std::swap(leaf_, fresh_);
-            return stand_on(row);
-        }
-        if (fresh_.infinite || (!high_.empty() && fresh_.high >= high_)) return false;
-        bound = fresh_.high;
+        if (!fresh_->rows.empty()) return stand_in_fresh(0);
+        if (fresh_->infinite) return false;
+        DCHECK(Slice(fresh_->high) > at);  // it moves on
     }
 }
 
 Result<bool> SnapshotScan::prev() {
-    if (begun_ && row_ > 0) {
-        if (leaf_.key(leaf_.rows[static_cast<size_t>(row_ - 1)]) < Slice(low_)) return false;
-        return stand_on(row_ - 1);
-    }
-    DCHECK(!begun_ || row_ == 0);
-    std::string bound = begun_ ? leaf_.low : high_;
+    if (begun_ && row_ > 0) return stand_on(row_ - 1);
     bool last = !begun_ && high_.empty();
-    if (begun_ && bound.empty()) return false;
-    for (;;) {
+    for (std::string bound = begun_ ? leaf_->low : high_;; bound = fresh_->low, last = false) {
         if (!last && (bound.empty() || bound <= low_)) return false;
         const Slice at = bound;
         TRY(load(last ? nullptr : &at, BTree::Side::below));
-        ptrdiff_t row = static_cast<ptrdiff_t>(fresh_.rows.size()) - 1;
-        while (!last && row >= 0 && fresh_.key(fresh_.rows[static_cast<size_t>(row)]) >= at) --row;
-        if (row >= 0) {
-            if (fresh_.key(fresh_.rows[static_cast<size_t>(row)]) < Slice(low_)) return false;
-            std::swap(leaf_, fresh_);
-            return stand_on(row);
-        }
-        bound = fresh_.low;
-        last = false;
+        if (!fresh_->rows.empty()) return stand_in_fresh(fresh_->rows.size() - 1);
+        DCHECK(last || Slice(fresh_->low) < at);  // it moves on
     }
 }
 

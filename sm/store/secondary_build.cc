@@ -342,12 +342,8 @@ private:
     }
     // An index that was emptied may have ghosts: then the entries are inserted one by one.
     Result<void> load(Next next) {
-        bool empty = false;
-        {
-            const SharedPage root = TRY(engine_.pool->fix_shared(secondary_.tree.root()));
-            empty = node::is_leaf(*root) && node::count(*root) == 0;
-        }
-        if (empty) return secondary_.tree.bulk_load(txn_, std::move(next), kFillPercent);
+        if (TRY(secondary_.tree.is_empty()))
+            return secondary_.tree.bulk_load(txn_, std::move(next), kFillPercent);
         const KeptUp kept(txn_, secondary_.tree.id());
         for (Slice key, value; next(key, value);) {
             const Result<void> done = secondary_.tree.insert(txn_, key, value);

@@ -21,6 +21,7 @@ namespace {
 constexpr Nanos kRound = 5 * kMillisecond;     // of the cleaner
 constexpr Nanos kLinger = 500 * kMillisecond;  // a period without a snapshot
 constexpr Nanos kQuietAge = 2 * kMillisecond;  // of the bound that snapshots share
+constexpr size_t kSweepKeys = 128;             // the same of erased keys, under their lock
 constexpr size_t kSweep = 2048;                // versions between two yields
 
 }  // namespace
@@ -237,6 +238,7 @@ void Snapshots::run_cleaner() {
         }
         threads::sleep_until(threads::now() + kRound);
         while (table_.sweep(kSweep) >= kSweep) threads::yield();
+        while (table_.sweep_keys(kSweepKeys) >= kSweepKeys / 2) threads::yield();
         const Nanos now = threads::now();
         if (table_.snapshots().open() != 0) idle_since = 0;
         else if (idle_since == 0) idle_since = now;

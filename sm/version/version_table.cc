@@ -142,6 +142,7 @@ void VersionTable::clear() {
             dispose(&v);
         }
     }
+    erased_.clear();
     DCHECK(bytes() == 0);
 }
 
@@ -296,6 +297,11 @@ void VersionTable::note_earlier(txn::Outcome& writer, const RecordName& name,
         relieve();
 }
 
+void VersionTable::prefetch(uint64_t hash) const {
+    DCHECK(buckets_ != nullptr && hash != 0);
+    prefetch_line(&buckets_[(hash >> 1) & mask_]);
+}
+
 VersionTable::Look VersionTable::look(const Snapshot& snapshot, const RecordName& name,
                                       RecordCopy& out) const {
     DCHECK(name.hash != 0 && snapshot.quiet <= snapshot.sees);
@@ -368,10 +374,20 @@ size_t VersionTable::sweep(size_t most) {
     return freed;
 }
 
+void VersionTable::keep_key(const RecordName& name) {
+    DCHECK(has(name));
+    if (erased_.add(name.object, name.key) && bytes() > limit_) [[unlikely]]
+        relieve();
+}
+
+size_t VersionTable::sweep_keys(size_t most) {
+    return erased_.sweep(most, [this](const RecordName& name) { return has(name); });
+}
+
 // VT-4.
 void VersionTable::relieve() {
     DCHECK(queues_ != nullptr && period_.load() != 0);
-    if (sweep(kRelieve) != 0 || bytes() <= limit_) return;
+    if (sweep(kRelieve) + sweep_keys(kRelieve) != 0 || bytes() <= limit_) return;
     if (snapshots_.expel_oldest()) expelled_.fetch_add(1, std::memory_order_relaxed);
     else give_up();
 }

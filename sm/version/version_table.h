@@ -23,6 +23,7 @@
 #include <atomic>
 #include <memory>
 
+#include "sm/version/erased_keys.h"
 #include "sm/version/record_state.h"
 #include "sm/version/snapshot_set.h"
 #include "threads/base/hints.h"
@@ -62,15 +63,23 @@ public:
         version,  // as in `out`
         again,    // a writer is appending its commit record
     };
+    // Asks for the memory that look() begins with.
+    void prefetch(uint64_t hash) const;
     Look look(const Snapshot& snapshot, const RecordName& name, RecordCopy& out) const;
-    // Does the record have a version? Then its ghost and its overflow chains stay.
+    // Does the record have a version? Then its overflow chains stay, and its key stays in a leaf
+    // or in erased().
     bool has(const RecordName& name) const;
+    // The record, which has a version, is about to leave its leaf. The leaf is latched (EK-1).
+    void keep_key(const RecordName& name);
+    const ErasedKeys& erased() const { return erased_; }
 
     // Frees what no snapshot needs, at most about `most` versions of each worker's queue. Returns
     // the number.
     size_t sweep(size_t most);
+    // The same for erased keys, of all workers together.
+    size_t sweep_keys(size_t most);
 
-    uint64_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
+    uint64_t bytes() const { return bytes_.load(std::memory_order_relaxed) + erased_.bytes(); }
     uint64_t limit() const { return limit_; }
     uint64_t made() const { return made_.load(std::memory_order_relaxed); }
     uint64_t expelled() const { return expelled_.load(std::memory_order_relaxed); }
@@ -101,6 +110,7 @@ private:
     std::unique_ptr<Bucket[]> buckets_;
     std::unique_ptr<Queue[]> queues_;
     SnapshotSet snapshots_;
+    ErasedKeys erased_;
     std::atomic<uint64_t> bytes_{0}, made_{0}, expelled_{0};
     std::atomic<bool> incomplete_{false};
     std::atomic<uint32_t> period_{0};  // number of start()s

@@ -106,7 +106,7 @@ TEST(Transactions, CommitAndAbortLeaveTheirRecords) {
 TEST(Transactions, DurableReadersWaitForWhatTheyMayHaveRead) {
     TempDirectory directory;
     TxnBench bench(directory.path(), 2);
-    const LockName name{1}, other{uint64_t{1} << 63 | 1};  // in two buckets
+    const LockName name{1}, other{(1 << 7) | 1};  // in two buckets
     Lsn end{};
     bench.run([&] {
         Transaction* writer = *bench.table->begin({.durability = Durability::lazy});

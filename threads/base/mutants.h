@@ -24,7 +24,13 @@
     X(snapshot_unvalidated, sm_snapshot_model_test, \
       "a snapshot's read does not check that its page has stayed as it was") \
     X(snapshot_sees_ghosts, sm_snapshot_test, "a snapshot's scan returns deleted records") \
-    X(ghost_removed_early, sm_snapshot_test, "a ghost is removed that a snapshot sees alive") \
+    X(ghost_removed_early, sm_snapshot_test, "a ghost is removed as if no snapshot saw it alive") \
+    X(erased_key_freed_early, sm_snapshot_test, \
+      "the cleaner frees the key of an erased record that a snapshot sees") \
+    X(erased_keys_left_out, sm_snapshot_test, \
+      "a snapshot's scan passes over erased keys beyond the bound of one look") \
+    X(loaded_over_erased, sm_snapshot_test, \
+      "a bulk load makes a snapshot forget the records that were erased before") \
     X(chain_freed_under_snapshot, sm_snapshot_test, \
       "an overflow chain is freed that a snapshot reads") \
     X(no_catch_up, sm_snapshot_test, \
