@@ -238,15 +238,23 @@ inline void fill_header(txn::LogRecordHeader& header, txn::Transaction* txn, Cha
                                                 std::span<const PartSize> sizes,
                                                 const std::byte* at) {
     DCHECK(env.versions != nullptr && parts.size() == sizes.size());
-    for (size_t i = 0; i < parts.size(); ++i) {
-        at += sizeof(PartHeader) + padded(sizes[i].image);
-        const Slice payload(reinterpret_cast<const char*>(at), sizes[i].payload);
-        records_before(parts[i].action, **parts[i].page, payload,
-                       [&](const RecordName& name, const RecordState& before) {
-                           if (!MUTANT(version_missing)) env.versions->note(txn, name, before);
-                       });
-        at += padded(sizes[i].payload);
-    }
+    const auto visit_all = [&](BeforeVisit visit) {
+        const std::byte* from = at;
+        for (size_t i = 0; i < parts.size(); ++i) {
+            from += sizeof(PartHeader) + padded(sizes[i].image);
+            const Slice payload(reinterpret_cast<const char*>(from), sizes[i].payload);
+            records_before(parts[i].action, **parts[i].page, payload, visit);
+            from += padded(sizes[i].payload);
+        }
+    };
+    const bool many = parts.size() > 1 || parts[0].action == PageAction::btree_put_many;
+    if (many)
+        visit_all([&](const RecordName& name, const RecordState&) {
+            env.versions->prefetch(name.hash);
+        });
+    visit_all([&](const RecordName& name, const RecordState& before) {
+        if (!MUTANT(version_missing)) env.versions->note(txn, name, before);
+    });
 }
 
 // kParts: how many there are, if that is known at compile time; 0: as many as `parts` has.
