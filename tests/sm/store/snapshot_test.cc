@@ -1,104 +1,17 @@
 // labels: unit
 // snapshot_test.cc - snapshot transactions: what they see of inserts, changes, deletes, rollbacks,
-// large values, heaps and objects; what they keep alive, and when they become too old.
+// large values, heaps and objects.
 #include <gtest/gtest.h>
 
 #include <array>
-#include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
-#include <lockstep/heap.h>
-#include <lockstep/index.h>
 #include <lockstep/secondary.h>
-#include "sm/store/engine_of.h"
-#include "sm/store/ghost_cleaner.h"
-#include "sm/store/snapshots.h"
-#include "tests/sm/store_crash_util.h"
+#include "tests/sm/store/snapshot_test_util.h"
 
 namespace lockstep {
 namespace {
-
-using Content = std::map<std::string, std::string>;
-
-constexpr TxnOptions kSnapshot{.isolation = Isolation::snapshot, .durability = Durability::lazy};
-constexpr TxnOptions kWriter{.durability = Durability::lazy};
-
-template <class T>
-ErrorCode code_of(const Result<T>& r) {
-    return r ? ErrorCode::none : r.error().code;
-}
-
-class SnapshotTest : public StoreCrash {
-protected:
-    void SetUp() override {
-        StoreCrash::SetUp();
-        reopen(small_options());
-    }
-    void TearDown() override {
-        if (store_) {
-            expect_sound(*store_);
-            ASSERT_OK(store_->close());
-        }
-        StoreCrash::TearDown();
-    }
-    void reopen(const Options& options) {
-        if (store_) ASSERT_OK(store_->close());
-        store_.reset();
-        store_.emplace(open("db", options));
-        if (!made_) make(*store_, "i", "h");
-        made_ = true;
-    }
-    Index index(const char* name = "i") { return *store_->index(name); }
-    Heap heap() { return *store_->heap("h"); }
-    Txn begin(const TxnOptions& options) {
-        auto txn = store_->begin(options);
-        EXPECT_TRUE(txn) << txn.error().text();
-        return std::move(*txn);
-    }
-    void put(Txn& txn, Slice key, Slice value) { EXPECT_TRUE(index().put(txn, key, value)); }
-    // A transaction of its own.
-    void put(Slice key, Slice value) {
-        Txn txn = begin(kWriter);
-        put(txn, key, value);
-        EXPECT_TRUE(txn.commit());
-    }
-    void erase(Slice key) {
-        Txn txn = begin(kWriter);
-        EXPECT_TRUE(*index().erase(txn, key));
-        EXPECT_TRUE(txn.commit());
-    }
-    std::string get(Txn& txn, Slice key) {
-        std::string value;
-        const auto found = index().get(txn, key, value);
-        EXPECT_TRUE(found) << found.error().text();
-        return found && *found ? value : "-";
-    }
-    Content scan(Txn& txn, Slice low = {}, Slice high = {}) {
-        Content up, down;
-        Cursor cursor = index().scan(txn, low, high);
-        std::string before;
-        for (;;) {
-            const auto more = cursor.next();
-            EXPECT_TRUE(more) << more.error().text();
-            if (!more || !*more) break;
-            EXPECT_LT(before, cursor.key());
-            before = cursor.key();
-            up.emplace(cursor.key(), cursor.value());
-        }
-        Cursor back = index().scan(txn, low, high);
-        for (auto more = back.prev(); more && *more; more = back.prev())
-            down.emplace(back.key(), back.value());
-        EXPECT_EQ(up, down);
-        return up;
-    }
-    void clean() { ASSERT_OK(sm::engine_of(*store_).ghosts->run_once()); }
-    sm::VersionTable& versions() { return sm::engine_of(*store_).snapshots->table(); }
-
-    std::optional<Store> store_;
-    bool made_ = false;
-};
 
 TEST_F(SnapshotTest, SeesWhatHadCommitted) {
     on_thread(*store_, [&] {
@@ -213,35 +126,6 @@ TEST_F(SnapshotTest, RollbacksChangeNothing) {
         EXPECT_EQ(scan(snapshot), (Content{{"a", "1"}, {"b", "1"}}));
         Txn later = begin(kSnapshot);
         EXPECT_EQ(scan(later), (Content{{"a", "4"}, {"b", "1"}}));
-    });
-}
-
-TEST_F(SnapshotTest, KeepsGhostsAndChains) {
-    on_thread(*store_, [&] {
-        const std::string large(50'000, 'x');
-        Content all;
-        for (int i = 0; i < 400; ++i) all["key" + std::to_string(1000 + i)] = std::string(60, 'v');
-        all["large"] = large;
-        for (const auto& [key, value] : all) put(key, value);
-        Txn snapshot = begin(kSnapshot);
-        for (const auto& [key, value] : all) erase(key);
-        clean();
-        // What is deleted must stay findable, also through the splits and merges that follow.
-        for (int i = 0; i < 300; ++i) put("other" + std::to_string(i), std::string(100, 'o'));
-        clean();
-        EXPECT_EQ(scan(snapshot), all);
-        EXPECT_EQ(get(snapshot, "large"), large);
-        EXPECT_EQ(scan(snapshot, "key1010", "key1020").size(), 10u);
-        ASSERT_OK(snapshot.commit());
-        // Then it goes.
-        while (versions().bytes() != 0) {
-            versions().sweep(1 << 20);
-            threads::yield();
-        }
-        for (int i = 0; i < 100 && sm::engine_of(*store_).ghosts->waiting() != 0; ++i) clean();
-        EXPECT_EQ(sm::engine_of(*store_).ghosts->waiting(), 0u);
-        Txn after = begin(kSnapshot);
-        EXPECT_EQ(scan(after).size(), 300u);
     });
 }
 
@@ -431,135 +315,6 @@ TEST_F(SnapshotTest, RefusesChanges) {
         EXPECT_EQ(code_of(heap().insert(snapshot, "x")), ErrorCode::read_only);
         EXPECT_EQ(code_of(store_->create_index(snapshot, "n")), ErrorCode::read_only);
         EXPECT_EQ(get(snapshot, "a"), "1");
-    });
-}
-
-// Hermitage's question of a reader beside writers: no lock, no wait, either way.
-TEST_F(SnapshotTest, NeitherWaitsNorDelays) {
-    on_thread(*store_, [&] {
-        put("a", "1");
-        const uint64_t waits = store_->stats().lock_waits;
-        Txn writer = begin(kWriter);
-        put(writer, "a", "2");
-        Txn snapshot = begin(kSnapshot);
-        EXPECT_EQ(scan(snapshot), (Content{{"a", "1"}}));
-        Txn second = begin(kWriter);
-        put(second, "b", "into the gap that was scanned");
-        ASSERT_OK(second.commit());
-        ASSERT_OK(writer.commit());
-        EXPECT_EQ(store_->stats().lock_waits, waits);
-        EXPECT_EQ(store_->stats().snapshots_open, 1u);
-        EXPECT_GT(store_->stats().version_bytes, 0u);
-    });
-    EXPECT_EQ(store_->stats().snapshots_open, 0u);
-}
-
-TEST_F(SnapshotTest, TheOldestBecomesTooOld) {
-    Options options = small_options();
-    options.version_bytes = 1 << 20;
-    reopen(options);
-    on_thread(*store_, [&] {
-        for (int i = 0; i < 100; ++i) put("k" + std::to_string(i), std::string(1000, 'a'));
-        Txn oldest = begin(kSnapshot);
-        Txn idle = begin(kWriter);
-        Cursor cursor = index().scan(oldest);
-        EXPECT_TRUE(*cursor.next());
-        for (int i = 0; i < 100; ++i) put("k" + std::to_string(i), std::string(1000, 'b'));
-        EXPECT_EQ(get(oldest, "k50"), std::string(1000, 'a'));
-        std::vector<Txn> others;
-        for (int round = 0; round < 30; ++round) {
-            others.push_back(begin(kSnapshot));
-            for (int i = 0; i < 100; ++i)
-                put("k" + std::to_string(i),
-                    std::string(1000, static_cast<char>('c' + round % 20)));
-            EXPECT_LE(versions().bytes(), versions().limit() + (64 << 10));
-        }
-        std::string text;
-        EXPECT_EQ(code_of(index().get(oldest, "k50", text)), ErrorCode::snapshot_too_old);
-        EXPECT_EQ(code_of(oldest.commit()), ErrorCode::txn_aborting);
-        EXPECT_EQ(get(others.back(), "k50"), std::string(1000, 'c' + 28 % 20));
-        EXPECT_GT(store_->stats().snapshots_too_old, 0u);
-        others.clear();
-        Txn fresh = begin(kSnapshot);
-        EXPECT_EQ(get(fresh, "k50"), std::string(1000, 'c' + 29 % 20));
-        // A writer that changes more than version_bytes neither fails nor waits.
-        Txn writer = begin(kWriter);
-        for (int i = 0; i < 3000; ++i)
-            EXPECT_TRUE(index().put(writer, "k" + std::to_string(i), std::string(1000, 'z')));
-        Txn gone = begin(kWriter);
-        ASSERT_OK(writer.commit());
-        Txn last = begin(kSnapshot);
-        EXPECT_EQ(get(last, "k50"), std::string(1000, 'z'));
-    });
-}
-
-TEST_F(SnapshotTest, AWriterLeavesOneVersionOfARecord) {
-    on_thread(*store_, [&] {
-        put("a", "1");
-        Txn snapshot = begin(kSnapshot);
-        Txn writer = begin(kWriter);
-        const uint64_t made = versions().made();
-        const uint64_t bytes = versions().bytes();
-        for (int i = 0; i < 100; ++i) put(writer, "a", std::to_string(i));
-        EXPECT_LT(versions().bytes(), bytes + 200);
-        EXPECT_GE(versions().made(), made + 1);
-        EXPECT_EQ(get(snapshot, "a"), "1");
-        ASSERT_OK(writer.commit());
-    });
-}
-
-// One long snapshot beside a hot record: its chain keeps two versions, not thousands.
-TEST_F(SnapshotTest, AHotRecordKeepsFewVersions) {
-    on_thread(*store_, [&] {
-        put("hot", "0");
-        Txn snapshot = begin(kSnapshot);
-        for (int i = 1; i <= 5000; ++i) put("hot", std::to_string(i));
-        EXPECT_GE(versions().made(), 5000u);
-        EXPECT_LT(versions().bytes(), 4000u);
-        EXPECT_EQ(get(snapshot, "hot"), "0");
-        Txn second = begin(kSnapshot);
-        put("hot", "x");
-        put("hot", "y");
-        EXPECT_EQ(get(second, "hot"), "5000");
-        EXPECT_EQ(get(snapshot, "hot"), "0");
-    });
-}
-
-TEST_F(SnapshotTest, ThousandsAtOnce) {
-    Options options = small_options();
-    options.transactions_max = 12'000;
-    reopen(options);
-    on_thread(*store_, [&] {
-        std::vector<Txn> open;
-        for (int i = 0; i < 10'000; ++i) {
-            if (i % 10 == 0) put("k" + std::to_string(i / 10 % 7), std::to_string(i));
-            open.push_back(begin(kSnapshot));
-        }
-        EXPECT_EQ(store_->stats().snapshots_open, 10'000u);
-        for (int i = 0; i < 10'000; i += 13) {
-            const int last = i / 10 * 10;
-            EXPECT_EQ(get(open[static_cast<size_t>(i)], "k" + std::to_string(i / 10 % 7)),
-                      std::to_string(last));
-        }
-    });
-}
-
-TEST_F(SnapshotTest, APeriodEndsAndBeginsAgain) {
-    on_thread(*store_, [&] {
-        put("a", "1");
-        for (int round = 0; round < 3; ++round) {
-            {
-                Txn snapshot = begin(kSnapshot);
-                put("a", std::to_string(round));
-                EXPECT_GT(versions().bytes(), 0u);
-            }
-            while (sm::engine_of(*store_).keeps_versions.load())
-                threads::sleep_until(threads::now() + 20 * kMillisecond);
-            EXPECT_EQ(versions().bytes(), 0u);
-            const uint64_t made = versions().made();
-            put("a", "without a version");
-            EXPECT_EQ(versions().made(), made);
-        }
     });
 }
 

@@ -1,0 +1,100 @@
+// snapshot_test_util.h - a store with an index and a heap, and short calls for tests of snapshots.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include <lockstep/heap.h>
+#include <lockstep/index.h>
+#include "sm/store/engine_of.h"
+#include "sm/store/ghost_cleaner.h"
+#include "sm/store/snapshots.h"
+#include "tests/sm/store_crash_util.h"
+
+namespace lockstep {
+
+using Content = std::map<std::string, std::string>;
+
+inline constexpr TxnOptions kSnapshot{.isolation = Isolation::snapshot, .durability = Durability::lazy};
+inline constexpr TxnOptions kWriter{.durability = Durability::lazy};
+
+template <class T>
+ErrorCode code_of(const Result<T>& r) {
+    return r ? ErrorCode::none : r.error().code;
+}
+
+class SnapshotTest : public StoreCrash {
+protected:
+    void SetUp() override {
+        StoreCrash::SetUp();
+        reopen(small_options());
+    }
+    void TearDown() override {
+        if (store_) {
+            expect_sound(*store_);
+            ASSERT_OK(store_->close());
+        }
+        StoreCrash::TearDown();
+    }
+    void reopen(const Options& options) {
+        if (store_) ASSERT_OK(store_->close());
+        store_.reset();
+        store_.emplace(open("db", options));
+        if (!made_) make(*store_, "i", "h");
+        made_ = true;
+    }
+    Index index(const char* name = "i") { return *store_->index(name); }
+    Heap heap() { return *store_->heap("h"); }
+    Txn begin(const TxnOptions& options) {
+        auto txn = store_->begin(options);
+        EXPECT_TRUE(txn) << txn.error().text();
+        return std::move(*txn);
+    }
+    void put(Txn& txn, Slice key, Slice value) { EXPECT_TRUE(index().put(txn, key, value)); }
+    // A transaction of its own.
+    void put(Slice key, Slice value) {
+        Txn txn = begin(kWriter);
+        put(txn, key, value);
+        EXPECT_TRUE(txn.commit());
+    }
+    void erase(Slice key) {
+        Txn txn = begin(kWriter);
+        EXPECT_TRUE(*index().erase(txn, key));
+        EXPECT_TRUE(txn.commit());
+    }
+    std::string get(Txn& txn, Slice key) {
+        std::string value;
+        const auto found = index().get(txn, key, value);
+        EXPECT_TRUE(found) << found.error().text();
+        return found && *found ? value : "-";
+    }
+    Content scan(Txn& txn, Slice low = {}, Slice high = {}) {
+        Content up, down;
+        Cursor cursor = index().scan(txn, low, high);
+        std::string before;
+        for (;;) {
+            const auto more = cursor.next();
+            EXPECT_TRUE(more) << more.error().text();
+            if (!more || !*more) break;
+            EXPECT_LT(before, cursor.key());
+            before = cursor.key();
+            up.emplace(cursor.key(), cursor.value());
+        }
+        Cursor back = index().scan(txn, low, high);
+        for (auto more = back.prev(); more && *more; more = back.prev())
+            down.emplace(back.key(), back.value());
+        EXPECT_EQ(up, down);
+        return up;
+    }
+    void clean() { ASSERT_OK(sm::engine_of(*store_).ghosts->run_once()); }
+    sm::VersionTable& versions() { return sm::engine_of(*store_).snapshots->table(); }
+
+    std::optional<Store> store_;
+    bool made_ = false;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,264 @@
+// labels: unit
+// snapshot_upkeep_test.cc - snapshot transactions: what they keep alive, what they cost others, and
+// when they become too old.
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sm/store/catalog.h"
+#include "tests/sm/store/snapshot_test_util.h"
+
+namespace lockstep {
+namespace {
+
+void sweep(sm::VersionTable& versions) {
+    for (int i = 0; i < 1000 && versions.bytes() != 0; ++i) {
+        versions.sweep(1 << 20);
+        versions.sweep_keys(1 << 20);
+        threads::yield();
+    }
+    EXPECT_EQ(versions.bytes(), 0u);
+}
+
+std::string numbered(int n) { return "key" + std::to_string(10'000 + n); }
+
+// EK-1: ghosts go although a snapshot sees the records, and its scans still find them in order.
+TEST_F(SnapshotTest, ErasedRecordsLeaveTheirLeaves) {
+    constexpr int kRows = 2'000;
+    static_assert(kRows > 10 * sm::ErasedKeys::kFoundMax);
+    on_thread(*store_, [&] {
+        Content all;
+        for (int i = 0; i < kRows; ++i) all[numbered(i)] = "v" + std::to_string(i);
+        for (const auto& [key, value] : all) put(key, value);
+        Txn first = begin(kSnapshot);
+        Content odd = all;
+        for (int i = 0; i < kRows; i += 2) {
+            erase(numbered(i));
+            odd.erase(numbered(i));
+        }
+        Txn second = begin(kSnapshot);
+        for (int i = 1; i < kRows; i += 2) erase(numbered(i));
+        for (int round = 0; round < 5; ++round) clean();
+        const auto tree = sm::engine_of(*store_).catalog->index_by_id(index().id());
+        EXPECT_GT(tree->stats().ghosts_removed, kRows - 20u);
+        EXPECT_TRUE(versions().erased().any());
+        EXPECT_EQ(scan(first), all);
+        EXPECT_EQ(scan(second), odd);
+        EXPECT_EQ(get(first, numbered(8)), "v8");
+        EXPECT_EQ(get(second, numbered(8)), "-");
+        EXPECT_EQ(scan(first, numbered(300), numbered(700)).size(), 400u);
+        EXPECT_EQ(scan(second, numbered(301), numbered(700)).size(), 200u);
+        // Some come back, with other values, and new ones stand between them.
+        for (int i = 100; i < 300; i += 3) put(numbered(i), "again");
+        for (int i = 0; i < 300; ++i) put(numbered(i) + "x", std::string(50, 'n'));
+        EXPECT_EQ(scan(first), all);
+        EXPECT_EQ(scan(second), odd);
+        // To and fro over the ends of the copies.
+        Cursor cursor = index().scan(first);
+        auto at = all.begin();
+        ASSERT_TRUE(*cursor.next());
+        for (int step = 0; step < 3 * kRows; ++step) {
+            const bool back = step % 7 >= 4;
+            if (back ? at == all.begin() : std::next(at) == all.end()) continue;
+            back ? --at : ++at;
+            ASSERT_TRUE(*(back ? cursor.prev() : cursor.next()));
+            ASSERT_EQ(cursor.key(), at->first);
+            ASSERT_EQ(cursor.value(), at->second);
+        }
+        ASSERT_OK(first.commit());
+        ASSERT_OK(second.commit());
+        sweep(versions());
+        EXPECT_FALSE(versions().erased().any());
+    });
+}
+
+// A load would make the snapshot forget what was erased before.
+TEST_F(SnapshotTest, ALoadWaitsForErasedRecords) {
+    on_thread(*store_, [&] {
+        for (int i = 0; i < 3; ++i) put(numbered(i), "old");
+        Txn snapshot = begin(kSnapshot);
+        for (int i = 0; i < 3; ++i) erase(numbered(i));
+        clean();
+        const auto load = [&] {
+            Txn txn = begin(kWriter);
+            int n = 0;
+            const auto done = store_->bulk_load(txn, index(), [&](Slice& key, Slice& value) {
+                key = "loaded";
+                value = "fresh";
+                return n++ == 0;
+            });
+            if (done) {
+                EXPECT_TRUE(txn.commit());
+            }
+            return code_of(done);
+        };
+        EXPECT_EQ(load(), ErrorCode::bad_argument);
+        EXPECT_EQ(scan(snapshot).size(), 3u);
+        ASSERT_OK(snapshot.commit());
+        sweep(versions());
+        EXPECT_EQ(load(), ErrorCode::none);
+    });
+}
+
+TEST_F(SnapshotTest, KeepsGhostsAndChains) {
+    on_thread(*store_, [&] {
+        const std::string large(50'000, 'x');
+        Content all;
+        for (int i = 0; i < 400; ++i) all["key" + std::to_string(1000 + i)] = std::string(60, 'v');
+        all["large"] = large;
+        for (const auto& [key, value] : all) put(key, value);
+        Txn snapshot = begin(kSnapshot);
+        for (const auto& [key, value] : all) erase(key);
+        clean();
+        // What is deleted must stay findable, also through the splits and merges that follow.
+        for (int i = 0; i < 300; ++i) put("other" + std::to_string(i), std::string(100, 'o'));
+        clean();
+        EXPECT_EQ(scan(snapshot), all);
+        EXPECT_EQ(get(snapshot, "large"), large);
+        EXPECT_EQ(scan(snapshot, "key1010", "key1020").size(), 10u);
+        ASSERT_OK(snapshot.commit());
+        // Then it goes.
+        while (versions().bytes() != 0) {
+            versions().sweep(1 << 20);
+            threads::yield();
+        }
+        for (int i = 0; i < 100 && sm::engine_of(*store_).ghosts->waiting() != 0; ++i) clean();
+        EXPECT_EQ(sm::engine_of(*store_).ghosts->waiting(), 0u);
+        Txn after = begin(kSnapshot);
+        EXPECT_EQ(scan(after).size(), 300u);
+    });
+}
+
+// Hermitage's question of a reader beside writers: no lock, no wait, either way.
+TEST_F(SnapshotTest, NeitherWaitsNorDelays) {
+    on_thread(*store_, [&] {
+        put("a", "1");
+        const uint64_t waits = store_->stats().lock_waits;
+        Txn writer = begin(kWriter);
+        put(writer, "a", "2");
+        Txn snapshot = begin(kSnapshot);
+        EXPECT_EQ(scan(snapshot), (Content{{"a", "1"}}));
+        Txn second = begin(kWriter);
+        put(second, "b", "into the gap that was scanned");
+        ASSERT_OK(second.commit());
+        ASSERT_OK(writer.commit());
+        EXPECT_EQ(store_->stats().lock_waits, waits);
+        EXPECT_EQ(store_->stats().snapshots_open, 1u);
+        EXPECT_GT(store_->stats().version_bytes, 0u);
+    });
+    EXPECT_EQ(store_->stats().snapshots_open, 0u);
+}
+
+TEST_F(SnapshotTest, TheOldestBecomesTooOld) {
+    Options options = small_options();
+    options.version_bytes = 1 << 20;
+    reopen(options);
+    on_thread(*store_, [&] {
+        for (int i = 0; i < 100; ++i) put("k" + std::to_string(i), std::string(1000, 'a'));
+        Txn oldest = begin(kSnapshot);
+        Txn idle = begin(kWriter);
+        Cursor cursor = index().scan(oldest);
+        EXPECT_TRUE(*cursor.next());
+        for (int i = 0; i < 100; ++i) put("k" + std::to_string(i), std::string(1000, 'b'));
+        EXPECT_EQ(get(oldest, "k50"), std::string(1000, 'a'));
+        std::vector<Txn> others;
+        for (int round = 0; round < 30; ++round) {
+            others.push_back(begin(kSnapshot));
+            for (int i = 0; i < 100; ++i)
+                put("k" + std::to_string(i),
+                    std::string(1000, static_cast<char>('c' + round % 20)));
+            EXPECT_LE(versions().bytes(), versions().limit() + (64 << 10));
+        }
+        std::string text;
+        EXPECT_EQ(code_of(index().get(oldest, "k50", text)), ErrorCode::snapshot_too_old);
+        EXPECT_EQ(code_of(oldest.commit()), ErrorCode::txn_aborting);
+        EXPECT_EQ(get(others.back(), "k50"), std::string(1000, 'c' + 28 % 20));
+        EXPECT_GT(store_->stats().snapshots_too_old, 0u);
+        others.clear();
+        Txn fresh = begin(kSnapshot);
+        EXPECT_EQ(get(fresh, "k50"), std::string(1000, 'c' + 29 % 20));
+        // A writer that changes more than version_bytes neither fails nor waits.
+        Txn writer = begin(kWriter);
+        for (int i = 0; i < 3000; ++i)
+            EXPECT_TRUE(index().put(writer, "k" + std::to_string(i), std::string(1000, 'z')));
+        Txn gone = begin(kWriter);
+        ASSERT_OK(writer.commit());
+        Txn last = begin(kSnapshot);
+        EXPECT_EQ(get(last, "k50"), std::string(1000, 'z'));
+    });
+}
+
+TEST_F(SnapshotTest, AWriterLeavesOneVersionOfARecord) {
+    on_thread(*store_, [&] {
+        put("a", "1");
+        Txn snapshot = begin(kSnapshot);
+        Txn writer = begin(kWriter);
+        const uint64_t made = versions().made();
+        const uint64_t bytes = versions().bytes();
+        for (int i = 0; i < 100; ++i) put(writer, "a", std::to_string(i));
+        EXPECT_LT(versions().bytes(), bytes + 200);
+        EXPECT_GE(versions().made(), made + 1);
+        EXPECT_EQ(get(snapshot, "a"), "1");
+        ASSERT_OK(writer.commit());
+    });
+}
+
+// One long snapshot beside a hot record: its chain keeps two versions, not thousands.
+TEST_F(SnapshotTest, AHotRecordKeepsFewVersions) {
+    on_thread(*store_, [&] {
+        put("hot", "0");
+        Txn snapshot = begin(kSnapshot);
+        for (int i = 1; i <= 5000; ++i) put("hot", std::to_string(i));
+        EXPECT_GE(versions().made(), 5000u);
+        EXPECT_LT(versions().bytes(), 4000u);
+        EXPECT_EQ(get(snapshot, "hot"), "0");
+        Txn second = begin(kSnapshot);
+        put("hot", "x");
+        put("hot", "y");
+        EXPECT_EQ(get(second, "hot"), "5000");
+        EXPECT_EQ(get(snapshot, "hot"), "0");
+    });
+}
+
+TEST_F(SnapshotTest, ThousandsAtOnce) {
+    Options options = small_options();
+    options.transactions_max = 12'000;
+    reopen(options);
+    on_thread(*store_, [&] {
+        std::vector<Txn> open;
+        for (int i = 0; i < 10'000; ++i) {
+            if (i % 10 == 0) put("k" + std::to_string(i / 10 % 7), std::to_string(i));
+            open.push_back(begin(kSnapshot));
+        }
+        EXPECT_EQ(store_->stats().snapshots_open, 10'000u);
+        for (int i = 0; i < 10'000; i += 13) {
+            const int last = i / 10 * 10;
+            EXPECT_EQ(get(open[static_cast<size_t>(i)], "k" + std::to_string(i / 10 % 7)),
+                      std::to_string(last));
+        }
+    });
+}
+
+TEST_F(SnapshotTest, APeriodEndsAndBeginsAgain) {
+    on_thread(*store_, [&] {
+        put("a", "1");
+        for (int round = 0; round < 3; ++round) {
+            {
+                Txn snapshot = begin(kSnapshot);
+                put("a", std::to_string(round));
+                EXPECT_GT(versions().bytes(), 0u);
+            }
+            while (sm::engine_of(*store_).keeps_versions.load())
+                threads::sleep_until(threads::now() + 20 * kMillisecond);
+            EXPECT_EQ(versions().bytes(), 0u);
+            const uint64_t made = versions().made();
+            put("a", "without a version");
+            EXPECT_EQ(versions().made(), made);
+        }
+    });
+}
+
+}  // namespace
+}  // namespace lockstep
