@@ -97,12 +97,7 @@ Result<void> BTree::see_record(Slice key, FunctionRef<void(const RecordState& st
 }
 
 SnapshotScan::SnapshotScan(BTree& tree, const Snapshot& snapshot, Slice low, Slice high)
-    : tree_(tree),
-      snapshot_(snapshot),
-      low_(low),
-      high_(high),
-      leaf_(new Leaf),
-      fresh_(new Leaf) {}
+    : tree_(tree), snapshot_(snapshot), low_(low), high_(high), leaf_(new Leaf), fresh_(new Leaf) {}
 
 // The range to copy: the scan's and the leaf's on that side of `key`, as far as one look at the
 // erased keys goes.
@@ -207,8 +202,7 @@ Result<bool> SnapshotScan::take(const Page& page, const Slice* key, BTree::Side 
     set_range(page, key, side);
     if (!leaf.infinite && leaf.low >= leaf.high) return true;
     std::memcpy(static_cast<void*>(&leaf.page), &page, kPageBytes);
-    const unsigned first =
-        node::low(page) == leaf.low ? 0 : search(page, SearchKey(leaf.low)).slot;
+    const unsigned first = node::low(page) == leaf.low ? 0 : search(page, SearchKey(leaf.low)).slot;
     const bool whole = leaf.infinite || (!high_infinite(page) && node::high(page) == leaf.high);
     const unsigned last = whole ? count(page) : search(page, SearchKey(leaf.high)).slot;
     DCHECK(first <= last && last <= count(page));

@@ -4,8 +4,8 @@
 //            each as the snapshot sees it. Keys that have left the leaf come from erased_keys.h. If
 //            these are many, the copy ends within the leaf. The scan then goes through the copies
 //            and holds nothing. The next leaf is the one that covers the upper end of the copy.
-//            Splits and merges meanwhile change nothing: a key that the snapshot sees is in the leaf
-//            that covers it, or among the erased ones, while its version exists.
+//            Splits and merges meanwhile change nothing: while its version exists, a key that the
+//            snapshot sees is in the leaf that covers it or among the erased ones.
 // Blocking   next() and prev() park for pages and latches, never for locks.
 #pragma once
 

@@ -249,9 +249,8 @@ inline void fill_header(txn::LogRecordHeader& header, txn::Transaction* txn, Cha
     };
     const bool many = parts.size() > 1 || parts[0].action == PageAction::btree_put_many;
     if (many)
-        visit_all([&](const RecordName& name, const RecordState&) {
-            env.versions->prefetch(name.hash);
-        });
+        visit_all(
+            [&](const RecordName& name, const RecordState&) { env.versions->prefetch(name.hash); });
     visit_all([&](const RecordName& name, const RecordState& before) {
         if (!MUTANT(version_missing)) env.versions->note(txn, name, before);
     });

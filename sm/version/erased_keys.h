@@ -1,4 +1,4 @@
-// erased_keys.h - keys of B-tree records that are in no leaf any more, and that snapshots may see.
+// erased_keys.h - keys of B-tree records that have left their leaves and that snapshots may see.
 //
 // Concepts   A deleted record stays in its leaf as a ghost. Ghosts slow the scans of others down, so
 //            they are removed as soon as their names are free, also while a snapshot is open. Point

@@ -19,7 +19,8 @@ namespace lockstep {
 
 using Content = std::map<std::string, std::string>;
 
-inline constexpr TxnOptions kSnapshot{.isolation = Isolation::snapshot, .durability = Durability::lazy};
+inline constexpr TxnOptions kSnapshot{.isolation = Isolation::snapshot,
+                                      .durability = Durability::lazy};
 inline constexpr TxnOptions kWriter{.durability = Durability::lazy};
 
 template <class T>
