@@ -134,7 +134,7 @@ endif()
 
 # The example servers as a client sees them.
 if(TARGET lockstep_static AND NOT LOCKSTEP_SANITIZE AND NOT LOCKSTEP_COVERAGE)
-    foreach(program epoll_server asio_server thread_server server_load)
+    foreach(program epoll_server asio_server thread_server server_load tutorial)
         add_executable(example-${program} ${CMAKE_SOURCE_DIR}/tools/examples/${program}.cc)
         target_link_libraries(example-${program} PRIVATE lockstep_flags lockstep_static)
         set_target_properties(example-${program} PROPERTIES OUTPUT_NAME ${program}
@@ -144,6 +144,11 @@ if(TARGET lockstep_static AND NOT LOCKSTEP_SANITIZE AND NOT LOCKSTEP_COVERAGE)
     add_test(NAME servers COMMAND Python3::Interpreter
         ${CMAKE_SOURCE_DIR}/tests/tools/servers_test.py ${CMAKE_BINARY_DIR}/examples)
     set_tests_properties(servers PROPERTIES LABELS script TIMEOUT 300)
+    if(TARGET lockstep-icache)
+        add_test(NAME docs COMMAND Python3::Interpreter
+            ${CMAKE_SOURCE_DIR}/tests/tools/docs_test.py ${CMAKE_BINARY_DIR})
+        set_tests_properties(docs PROPERTIES LABELS script TIMEOUT 300 SKIP_RETURN_CODE 77)
+    endif()
 endif()
 
 # The simulator: one program of all files in tests/sim that are no tests.

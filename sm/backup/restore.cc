@@ -153,6 +153,7 @@ Result<void> Restore::copy_data(threads::FileId data) {
 }
 
 Result<void> Restore::lay_over(size_t number, threads::FileId data) {
+    if (chain_[number].pages_copied == kSuperblocks) return {};  // nothing had changed: no file
     const OpenFile from = TRY(OpenFile::open(disk_, backups_[number] + "/" + kPagesName,
                                              Disk::kReadOnly | Disk::kDirect));
     DCHECK(number > 0 && number < chain_.size());

@@ -1,0 +1,132 @@
+"""docs_test - builds the documentation site and reads it as a visitor would.
+
+Usage: docs_test.py BUILD. BUILD is a build directory with all programs. The site is built into its
+folder `docs`. Without access to mkdocs (PyPI) the test is skipped.
+"""
+
+import html.parser
+import pathlib
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+import unittest
+import urllib.parse
+
+BUILD = pathlib.Path(sys.argv[1]).resolve()
+SITE, PROGRAMS, TUTORIAL = BUILD / "docs/site", BUILD / "bin", BUILD / "examples/tutorial"
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SOURCES = ROOT / "tools/docs/pages"
+# Pages whose shell blocks run as they stand, in one directory with a store named data.db.
+RUN = ("howto/backup.md", "howto/debugging.md")
+
+
+class Page(html.parser.HTMLParser):
+    """The links, pictures and places of a page."""
+
+    def __init__(self, path: pathlib.Path):
+        super().__init__()
+        self.links: list[str] = []
+        self.places: set[str] = set()
+        self.feed(path.read_text())
+
+    def handle_starttag(self, tag, attributes):
+        found = dict(attributes)
+        self.places.add(found.get("id"))
+        goal = {"a": "href", "img": "src", "link": "href", "script": "src"}.get(tag)
+        if goal and found.get(goal):
+            self.links.append(found[goal])
+
+
+class Docs(unittest.TestCase):
+    def test_every_internal_link_leads_somewhere(self):
+        pages = {path: Page(path) for path in SITE.rglob("*.html") if path.name != "404.html"}
+        self.assertGreater(len(pages), 50)
+        for path, page in pages.items():
+            for link in page.links:
+                parts = urllib.parse.urlparse(link)
+                if parts.scheme or parts.netloc:
+                    continue
+                goal = (path.parent / urllib.parse.unquote(parts.path)).resolve() if parts.path else path
+                with self.subTest(page=path.relative_to(SITE), link=link):
+                    self.assertTrue(goal.exists())
+                    if parts.fragment and goal in pages:
+                        self.assertIn(urllib.parse.unquote(parts.fragment), pages[goal].places)
+
+    def test_nothing_comes_from_elsewhere(self):
+        for path in SITE.rglob("*.html"):
+            for tag in re.findall(r"<(?:script|link|img)[^>]*>", path.read_text()):
+                goal = re.search(r'(?:src|href)="?(https?://[^" >]*)', tag)
+                if goal and "canonical" not in tag:
+                    self.fail(f"{path.relative_to(SITE)} loads {goal[1]}")
+
+    def test_the_reference_has_each_public_call(self):
+        table = (ROOT / "sm/README.md").read_text()
+        calls = set(re.findall(r"^\| `(\w+)::(\w+)\(", table, re.M))
+        self.assertGreater(len(calls), 60)
+        known = set()
+        for page in SITE.glob("reference/cpp/*.html"):
+            for owner, names in re.findall(r"<h3[^>]*>(\w+)::([^<]*)<", page.read_text()):
+                known |= {(owner, name) for name in names.split(", ")}
+        self.assertEqual(sorted(calls - known - {("Resume", "operator")}), [])
+
+    def test_the_reference_has_errors_metrics_and_commands(self):
+        errors = (SITE / "reference/errors.html").read_text()
+        for name in ("io_error", "bad_backup", "snapshot_too_old"):
+            self.assertIn(f"<code>{name}</code>", errors)
+        metrics = (SITE / "reference/metrics.html").read_text()
+        table = (ROOT / "sm/store/metrics_table.h").read_text()
+        wanted = set(re.findall(r'"(lockstep_\w+)"', table))
+        self.assertEqual(set(re.findall(r"<code>(lockstep_\w+)</code>", metrics)), wanted)
+        commands = (SITE / "reference/commands/lockstep.html").read_text()
+        self.assertIn("lockstep salvage", commands)
+
+    def test_names_in_the_pages_exist(self):
+        """Options, metrics, calls and commands that the text names."""
+        headers = "\n".join(p.read_text() for p in ROOT.glob("*/include/lockstep/*.h"))
+        metrics = (SITE / "reference/metrics.html").read_text()
+        help_ = subprocess.run([PROGRAMS / "lockstep", "--help"], capture_output=True, text=True)
+        for path in SOURCES.rglob("*.md"):
+            text = path.read_text()
+            where = path.relative_to(SOURCES)
+            for option in re.findall(r"`Options::(\w+)`", text):
+                self.assertRegex(headers, rf"\b{option}\b", f"{where}: Options::{option}")
+            for name in re.findall(r"`(\w+)\(\)`", text):
+                self.assertRegex(headers, rf"\b{name}\(", f"{where}: {name}()")
+            for metric in re.findall(r"`(lockstep_\w+)`", text):
+                self.assertIn(f"<code>{metric}</code>", metrics, f"{where}: {metric}")
+            for command in re.findall(r"`lockstep ([a-z-]+)", text):
+                self.assertRegex(help_.stdout, rf"\n  {command} ", f"{where}: lockstep {command}")
+
+    def test_shell_blocks_run(self):
+        with tempfile.TemporaryDirectory(prefix="lockstep-docs-") as directory:
+            subprocess.run([TUTORIAL, f"{directory}/data.db"], check=True,
+                           stdout=subprocess.DEVNULL)
+            ran = 0
+            for name in RUN:
+                for block in re.findall(r"```sh\n(.*?)```", (SOURCES / name).read_text(), re.S):
+                    for line in block.strip().split("\n"):
+                        words = shlex.split(line)
+                        if words[0] != "lockstep":
+                            continue
+                        done = subprocess.run([PROGRAMS / words[0], *words[1:]], cwd=directory,
+                                              capture_output=True, text=True)
+                        self.assertEqual(done.returncode, 0, f"{name}: {line}\n{done.stderr}")
+                        ran += 1
+            self.assertGreaterEqual(ran, 6)
+
+
+def build() -> None:
+    command = [sys.executable, ROOT / "tools/docs/build.py", "--build", BUILD]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode == 77:
+        print(done.stderr)
+        sys.exit(77)
+    if done.returncode != 0:
+        sys.exit(done.stdout + done.stderr)
+
+
+if __name__ == "__main__":
+    build()
+    unittest.main(argv=sys.argv[:1])

@@ -1,0 +1,108 @@
+#!/usr/bin/env python3
+"""build.py - builds the documentation site from the sources, into BUILD/docs/site.
+
+Usage: build.py [--build BUILD]. BUILD is a build directory with the programs, whose --help and
+output stand in the site. mkdocs is installed into BUILD/docs/venv if it is not there. Exit status
+77: it cannot be installed.
+"""
+
+import argparse
+import importlib.util
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+sys.path.insert(0, str(HERE))
+
+import project_documents  # noqa: E402
+import reference  # noqa: E402
+
+PROGRAMS = ("lockstep", "lockstep-tpcc", "lockstep-bench", "lockstep-icache")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument(
+        "--build", type=pathlib.Path, default=ROOT / "build/release", help="build directory"
+    )
+    build = parser.parse_args().build.resolve()
+    programs = [build / "bin" / name for name in PROGRAMS]
+    tutorial = build / "examples/tutorial"
+    for program in [*programs, tutorial]:
+        if not program.exists():
+            sys.exit(f"build.py: {program} does not exist; build it, or name the --build directory")
+    out = build / "docs"
+    need_mkdocs(out / "venv")
+    pages = out / "pages"
+    shutil.rmtree(pages, ignore_errors=True)
+    shutil.copytree(HERE / "pages", pages)
+    project_documents.copy(ROOT, pages)
+    made = reference.pages(ROOT, programs)
+    for name, text in made.items():
+        path = pages / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    (out / "tutorial.txt").write_text(output_of(tutorial))
+    (out / "mkdocs.yml").write_text(settings(made, out))
+    command = [sys.executable, "-m", "mkdocs", "build", "-q", "-f", str(out / "mkdocs.yml")]
+    done = subprocess.run(command, env={**os.environ, "NO_MKDOCS_2_WARNING": "1"})
+    if done.returncode != 0:
+        sys.exit("build.py: mkdocs found faults, see above")
+    print(out / "site/index.html")
+
+
+def need_mkdocs(venv: pathlib.Path) -> None:
+    """Goes on in the virtual environment, which it makes if that is new or incomplete."""
+    wanted = (HERE / "requirements.txt").read_text()
+    if importlib.util.find_spec("material") and importlib.util.find_spec("mkdocs"):
+        return
+    done = venv / "requirements.txt"
+    if not done.exists() or done.read_text() != wanted:
+        shutil.rmtree(venv, ignore_errors=True)
+        install = [venv / "bin/pip", "install", "-q", "-r", HERE / "requirements.txt"]
+        try:
+            subprocess.run([sys.executable, "-m", "venv", venv], check=True, capture_output=True)
+            subprocess.run(install, check=True, capture_output=True, text=True)
+        except subprocess.CalledProcessError as error:
+            print(f"build.py: mkdocs cannot be installed: {error.stderr}", file=sys.stderr)
+            sys.exit(77)
+        done.write_text(wanted)
+    os.execv(venv / "bin/python", [str(venv / "bin/python"), *sys.argv])
+
+
+def output_of(program: pathlib.Path) -> str:
+    with tempfile.TemporaryDirectory(prefix="lockstep-docs-") as directory:
+        command = [str(program), f"{directory}/tutorial.db"]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+def settings(made: reference.Pages, out: pathlib.Path) -> str:
+    """mkdocs.yml with the reference in the navigation, and with absolute paths."""
+    text = (HERE / "mkdocs.yml").read_text()
+    nav = "".join(f"      {line}\n" for line in navigation_lines(reference.navigation(made)))
+    snippets = [str(ROOT), str(out)]
+    for what, by in (
+        ("  - Reference: REFERENCE\n", f"  - Reference:\n{nav}"),
+        ("PAGES", str(out / "pages")),
+        ("SITE", str(out / "site")),
+        ("SNIPPETS", str(snippets)),
+    ):
+        text = text.replace(what, by)
+    return text
+
+
+def navigation_lines(groups: list[tuple[str, list[str]]]) -> list[str]:
+    lines = []
+    for title, pages in groups:
+        lines.append(f"- {title}:")
+        lines += [f"    - {page}" for page in pages]
+    return lines
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,49 @@
+"""project_documents - the documents of the source tree as pages of the site.
+
+Links between two documents become links between their pages. A link to any other file becomes the
+file's name: the site has no sources.
+"""
+
+import pathlib
+import posixpath
+import re
+import shutil
+
+PAGES = {
+    "ARCHITECTURE.md": "explanation/architecture.md",
+    "threads/README.md": "explanation/threads.md",
+    "txn/README.md": "explanation/txn.md",
+    "sm/README.md": "explanation/sm.md",
+    "sm/FORMAT.md": "explanation/format.md",
+    "tpcc/README.md": "benchmarks/tpcc.md",
+    "threads/MEASUREMENTS.md": "benchmarks/measurements_threads.md",
+    "txn/MEASUREMENTS.md": "benchmarks/measurements_txn.md",
+    "sm/MEASUREMENTS.md": "benchmarks/measurements_sm.md",
+    "tools/MEASUREMENTS.md": "benchmarks/measurements_tools.md",
+}
+LINK = re.compile(r"(!?)\[((?:[^][]|\[[^][]*\])*)\]\((?!\w+:)([^)\s]+)\)")
+
+
+def copy(root: pathlib.Path, out: pathlib.Path) -> None:
+    for source, page in PAGES.items():
+        text = (root / source).read_text()
+        target = out / page
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(LINK.sub(lambda m: link(m, root, source, page, out), text))
+
+
+def link(m: re.Match, root: pathlib.Path, source: str, page: str, out: pathlib.Path) -> str:
+    picture, text, goal = m[1], m[2], m[3]
+    path, _, anchor = goal.partition("#")
+    if not path:
+        return m[0]
+    file = posixpath.normpath(posixpath.join(posixpath.dirname(source), path))
+    here = posixpath.dirname(page)
+    if picture:
+        (out / "pictures").mkdir(parents=True, exist_ok=True)
+        shutil.copy(root / file, out / "pictures")
+        return f"![{text}]({posixpath.relpath('pictures/' + posixpath.basename(file), here)})"
+    if file in PAGES:
+        other = posixpath.relpath(PAGES[file], here)
+        return f"[{text}]({other}{'#' + anchor if anchor else ''})"
+    return text if "/" in text or "`" in text else f"{text} (`{file}`)"
