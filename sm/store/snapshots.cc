@@ -11,6 +11,7 @@
 #include "sm/heap/heap_file.h"
 #include "sm/store/catalog.h"
 #include "sm/store/engine.h"
+#include "sm/store/test_hooks.h"
 #include "threads/base/mutants.h"
 #include "threads/sync/completion.h"
 
@@ -32,8 +33,18 @@ struct Snapshots::Writer {
     Lsn last;  // its newest record that left no version
 };
 
+namespace {
+
+uint64_t version_bytes(const Options& options) {
+    const TestHooks* const hooks = options.test_hooks;
+    return hooks != nullptr && hooks->version_bytes != 0 ? hooks->version_bytes
+                                                         : options.version_bytes;
+}
+
+}  // namespace
+
 Snapshots::Snapshots(Engine& engine)
-    : engine_(engine), table_(engine.options.version_bytes, engine.options.workers) {}
+    : engine_(engine), table_(version_bytes(engine.options), engine.options.workers) {}
 
 Snapshots::~Snapshots() = default;
 

@@ -28,6 +28,8 @@ struct TestHooks {
     // With caller_driven: called when no thread can run; moves time or completes I/O. False:
     // nothing will ever happen.
     std::function<bool()> idle = {};
+    // Replaces Options::version_bytes by less than that allows; 0: does not.
+    uint64_t version_bytes = 0;
     // Called on a user thread when a restart has redone everything and undone nothing.
     std::function<void(sm::Engine&)> redone = {};
 };

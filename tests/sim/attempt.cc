@@ -27,8 +27,10 @@ bool Attempt::run() {
                                .durability = plan_.durability,
                                .read_only = plan_.read_only});
     if (!begun) {
-        shared_.report.add(Count::failed);
-        if (!shared_.failures_allowed || !is_failure_of_environment(begun.error().code))
+        const ErrorCode code = begun.error().code;
+        const bool too_old = is_snapshot() && code == ErrorCode::snapshot_too_old;
+        shared_.report.add(too_old ? Count::snapshots_too_old : Count::failed);
+        if (!too_old && (!shared_.failures_allowed || !is_failure_of_environment(code)))
             unexpected("begin", begun.error().text());
         return false;
     }
@@ -68,7 +70,7 @@ bool Attempt::end(Txn& txn, const Result<void>& done) {
     const bool too_small = code == ErrorCode::log_full && log_is_scarce();
     if (code == ErrorCode::deadlock) shared_.report.add(Count::deadlocks);
     else if (code == ErrorCode::lock_timeout) shared_.report.add(Count::timeouts);
-    else shared_.report.add(Count::failed);
+    else shared_.report.add(too_old ? Count::snapshots_too_old : Count::failed);
     if (!repeat && !too_small && !too_old &&
         !(shared_.failures_allowed && is_failure_of_environment(code)))
         unexpected(

@@ -19,6 +19,8 @@ Host::Host(threads::SimDisk& disk, const Config& config, uint64_t variant)
     o.steps = config.steps;
     o.executors = config.executors;
     interrupt_one_in(config.interrupt_one_in);
+    // Memory for some fifteen versions: snapshots become too old, and versions are given up.
+    if (config.seed % 4 == 1) version_bytes(2048);
 }
 
 namespace {

@@ -18,6 +18,7 @@ const char* count_name(Count count) {
                                              "rows_checked",
                                              "weak_reads_checked",
                                              "snapshots_checked",
+                                             "snapshots_too_old",
                                              "events",
                                              "crash_events",
                                              "crash_points",

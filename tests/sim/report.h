@@ -25,6 +25,7 @@ enum class Count : uint8_t {
     rows_checked,
     weak_reads_checked,
     snapshots_checked,
+    snapshots_too_old,
     events,
     crash_events,
     crash_points,
