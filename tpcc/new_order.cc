@@ -5,6 +5,7 @@
 //             in key order, so that two orders cannot deadlock on it. The lines are inserted in the
 //             order of their numbers. Ascending inserts find each next position beside the last
 //             one, and fill pages completely.
+#include "threads/base/mutants.h"
 #include "threads/base/try.h"
 #include "tpcc/transactions.h"
 
@@ -84,8 +85,9 @@ Result<void> supply_line(Database& db, Txn& txn, const NewOrderInput& in, size_t
         [[unlikely]]
         stock = supplies.stocks[at - 1];
     take_stock(stock, line, line.supply_w != in.w);
-    TRY(patch_row(db.stock, txn, supplies.stocks.key(at), stock, 0, offsetof(StockRecord, dist),
-                  "stock", supplies.stocks.hint(at)));
+    if (!MUTANT(tpcc_stock_forgotten) || line.i_id % 8 != 0)
+        TRY(patch_row(db.stock, txn, supplies.stocks.key(at), stock, 0, offsetof(StockRecord, dist),
+                      "stock", supplies.stocks.hint(at)));
 
     OrderLineRecord& record = rows[line.number - 1];
     record.delivery_d = 0;

@@ -75,6 +75,19 @@ Json conditions_json(const ConsistencyReport& report) {
     return list;
 }
 
+Json stock_json(const ConsistencyReport& report) {
+    Json list = Json::array();
+    for (const StockCheck& c : report.stock) {
+        Json j = {{"ok", c.ok()}, {"text", stock_column_text(c.column)}};
+        if (!c.ok()) {
+            j["violations"] = c.violations;
+            j["faults"] = c.faults;
+        }
+        list.push_back(j);
+    }
+    return list;
+}
+
 Json settings_json(const Results& r) {
     const Settings& s = *r.settings;
     return {{"path", s.path},
@@ -192,6 +205,7 @@ Json all_json(const Results& r) {
         j["timeline"] = timeline_json(r.run->stats.timeline);
     }
     j["conditions"] = conditions_json(r.consistency);
+    j["stock"] = stock_json(r.consistency);
     j["index_faults"] = r.consistency.index_faults;
     j["check_s"] = seconds(r.consistency.nanos);
     for (const OnlineCheck& check : r.online_checks)
@@ -199,6 +213,7 @@ Json all_json(const Results& r) {
                                       {"check_s", seconds(check.report.nanos)},
                                       {"rows", check.report.rows},
                                       {"conditions", conditions_json(check.report)},
+                                      {"stock", stock_json(check.report)},
                                       {"index_faults", check.report.index_faults}});
     return j;
 }
@@ -263,13 +278,23 @@ const char* python_with_matplotlib() {
     return "python3";  // plot.py then reports what is missing
 }
 
+template <class Check>
+void print_first_faults(const Check& check) {
+    for (const std::string& fault : check.faults) fmt::print("          {}\n", fault);
+    if (check.violations > check.faults.size())
+        fmt::print("          ... {} violations in all\n", check.violations);
+}
+
 void print_faults(const ConsistencyReport& report, bool all) {
     for (const Condition& c : report.conditions) {
         if (!all && c.ok()) continue;
         fmt::print("  {:>2}  {}  {}\n", c.id, c.ok() ? "holds " : "BROKEN", condition_text(c.id));
-        for (const std::string& fault : c.faults) fmt::print("          {}\n", fault);
-        if (c.violations > c.faults.size())
-            fmt::print("          ... {} violations in all\n", c.violations);
+        print_first_faults(c);
+    }
+    for (const StockCheck& c : report.stock) {
+        if (!all && c.ok()) continue;
+        fmt::print("      {}  {}\n", c.ok() ? "holds " : "BROKEN", stock_column_text(c.column));
+        print_first_faults(c);
     }
     for (const std::string& fault : report.index_faults) fmt::print("      BROKEN  {}\n", fault);
     std::fflush(stdout);
@@ -326,11 +351,14 @@ void print_consistency(const ConsistencyReport& report) {
 }
 
 void print_online_check(const OnlineCheck& check) {
-    const auto broken =
-        std::ranges::count_if(check.report.conditions, [](const Condition& c) { return !c.ok(); });
-    fmt::print("at {:.1f} s: {} of {} conditions hold in a snapshot; {} rows in {:.2f} s\n",
-               seconds(check.began), kConditions - static_cast<uint32_t>(broken), kConditions,
-               check.report.rows, seconds(check.report.nanos));
+    const auto holds = [](const auto& c) { return c.ok(); };
+    fmt::print(
+        "at {:.1f} s: {} of {} conditions hold in a snapshot, the stock {}; {} rows in "
+        "{:.2f} s\n",
+        seconds(check.began), std::ranges::count_if(check.report.conditions, holds), kConditions,
+        std::ranges::all_of(check.report.stock, holds) ? "agrees with the order lines"
+                                                       : "is BROKEN",
+        check.report.rows, seconds(check.report.nanos));
     print_faults(check.report, false);
 }
 
