@@ -9,8 +9,6 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "lockstep_commit.h"  // made by tools/cmake/commit.cmake
-
 namespace lockstep::tpcc {
 
 namespace {
@@ -81,7 +79,7 @@ std::string build_kind() {
 }  // namespace
 
 BuildInfo build_info() {
-    return {LOCKSTEP_VERSION, LOCKSTEP_COMMIT, compiler_name(), build_kind()};
+    return {built_version(), built_commit(), compiler_name(), build_kind()};
 }
 
 std::string version_text() {

@@ -7,6 +7,10 @@
 
 namespace lockstep::tpcc {
 
+// Of the sources, at the last build. tools/cmake/commit.cmake makes the file that defines them.
+const char* built_version();
+const char* built_commit();
+
 // How this program was built.
 struct BuildInfo {
     std::string version;   // of the project

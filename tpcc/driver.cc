@@ -1,7 +1,6 @@
 // driver.cc - starts the terminals, waits for them, merges their statistics.
 #include "tpcc/driver.h"
 
-#include "threads/base/try.h"
 #include "tpcc/terminal.h"
 
 namespace lockstep::tpcc {

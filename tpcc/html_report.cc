@@ -51,8 +51,8 @@ td, th { text-align:left; padding:3px 10px 3px 0; border-bottom:1px solid var(--
 double seconds(Nanos nanos) { return static_cast<double>(nanos) / static_cast<double>(kSecond); }
 double micros(uint64_t nanos) { return static_cast<double>(nanos) / 1000; }
 
-// Points of the series for a picture: at most 400, neighbours merged, the last one left out if it is
-// much shorter than the others. A merged point has the worst percentiles of its parts.
+// Points of the series for a picture: at most 400, neighbours merged, the last one left out if it
+// is much shorter than the others. A merged point has the worst percentiles of its parts.
 std::vector<SeriesPoint> drawn_points(const Series& series, Nanos interval) {
     std::vector<SeriesPoint> points = series.points();
     if (points.size() > 1 && points.back().end - points.back().begin < interval / 2)

@@ -1,8 +1,8 @@
 // say.h - formatted text on standard output.
 //
 // Concepts   fmt::print() throws if the disk is full or the pipe is closed. A run must not lose its
-//            other results by that. So a failure leaves its mark in the stream only, and the program
-//            looks at it before it ends (flushed() in main.cc).
+//            other results by that. So a failure leaves its mark in the stream only, and the
+//            program looks at it before it ends (flushed() in main.cc).
 #pragma once
 
 #include <fmt/format.h>

@@ -1,4 +1,5 @@
-// series.h - what a run did in each short interval: throughput, latency, waits, aborts, checkpoints.
+// series.h - what a run did in each short interval: throughput, latency, waits, aborts,
+// checkpoints.
 //
 // Concepts   Each worker records its finished transactions in a window. The controller of the run
 //            takes all windows at the end of an interval, merges them and keeps the percentiles as
@@ -27,8 +28,8 @@ struct WaitSums {
     uint64_t lock = 0, page = 0, log = 0;
 };
 
-// What one worker, or all of them, did since the window was opened. Too large for the stack of a user
-// thread.
+// What one worker, or all of them, did since the window was opened. Too large for the stack of a
+// user thread.
 struct WindowCounts {
     Histogram<6> latency[kTxnTypes];  // nanoseconds
     WaitSums waits;

@@ -34,8 +34,8 @@ private:
 
 // Prints "lockstep-tpcc: <subject>: <error>" on stderr.
 void print_error(const std::string& subject, const Error& error);
-// Checked before a long run, so that its results can be written at the end. On failure: false, and a
-// message on stderr.
+// Checked before a long run, so that its results can be written at the end. On failure: false, and
+// a message on stderr.
 bool can_write_outputs(const Settings& settings);
 
 }  // namespace lockstep::tpcc

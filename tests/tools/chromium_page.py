@@ -12,7 +12,8 @@ PROBE = """
 <script>
 window.addEventListener('load', () => {
   const faults = [];
-  const say = (what, node) => faults.push(what + ': ' + (node.textContent || '').trim().slice(0, 60));
+  const say = (what, node) =>
+    faults.push(what + ': ' + (node.textContent || '').trim().slice(0, 60));
   for (const svg of document.querySelectorAll('svg')) {
     const box = svg.getBoundingClientRect();
     if (box.width < 50 || box.height < 20) say('picture without size', svg);

@@ -1,6 +1,6 @@
 // labels: unit
-// consistency_test.cc - each of the twelve conditions, and each column of STOCK, is seen to fail when
-// one field or row is damaged through the public interface.
+// consistency_test.cc - each of the twelve conditions, and each column of STOCK, is seen to fail
+// when one field or row is damaged through the public interface.
 #include "tpcc/consistency.h"
 #include "threads/base/try.h"
 #include "tpcc/driver.h"
@@ -144,8 +144,8 @@ TEST_F(Consistency, Condition11DeliveryNotCounted) {
     EXPECT_EQ(broken(), Ids{11});
 }
 
-// Runs New-Orders, so that STOCK has changed. The mutant that leaves stock updates out is seen here:
-// all twelve conditions hold with it.
+// Runs New-Orders, so that STOCK has changed. The mutant that leaves stock updates out is seen
+// here: all twelve conditions hold with it.
 TEST_F(Consistency, StockAgreesWithTheLinesAfterNewOrders) {
     RunSettings run;
     run.mix = Mix::new_order;

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""page_test.py - the page of a run opens in Chromium without network: no console error, all pictures
-there, no text cut, at the width of a screen and of a small window.
+"""page_test.py - the page of a run opens in Chromium without network: no console error, all
+pictures there, no text cut, at the width of a screen and of a small window.
 
 Usage: page_test.py DRIVER     Needs chromium (Debian: chromium); without it, status 77.
 """

@@ -16,12 +16,12 @@ if(TARGET lockstep_static)
         # Where the scripts lie (tpcc/scripts.cc).
         target_compile_definitions(lockstep_tpcc PRIVATE LOCKSTEP_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
         # The commit, for --version and for every result (tpcc/build_info.cc).
-        set(commit ${CMAKE_BINARY_DIR}/generated/lockstep_commit.h)
+        set(commit ${CMAKE_BINARY_DIR}/generated/commit.cc)
         add_custom_target(lockstep_commit COMMAND ${CMAKE_COMMAND} -DOUT=${commit}
             -DSOURCE=${CMAKE_SOURCE_DIR} -DVERSION=${PROJECT_VERSION}
             -P ${CMAKE_SOURCE_DIR}/tools/cmake/commit.cmake BYPRODUCTS ${commit})
         add_dependencies(lockstep_tpcc lockstep_commit)
-        target_include_directories(lockstep_tpcc PRIVATE ${CMAKE_BINARY_DIR}/generated)
+        target_sources(lockstep_tpcc PRIVATE ${commit})
         if(NOT EXISTS ${CMAKE_SOURCE_DIR}/tpcc/main.cc)
             return()
         endif()

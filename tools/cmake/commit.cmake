@@ -1,5 +1,5 @@
-# Writes the header OUT with the version and the commit of the sources in SOURCE. It runs at each
-# build, and touches the header only if the commit has changed.
+# Writes the source file OUT, which knows the version and the commit of the sources in SOURCE. It runs
+# at each build, and touches the file only if the commit has changed.
 set(commit unknown)
 execute_process(COMMAND git -C ${SOURCE} rev-parse --short=12 HEAD OUTPUT_VARIABLE found
     OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET RESULT_VARIABLE failed)
@@ -10,5 +10,10 @@ if(NOT failed)
         string(APPEND commit "+changes")
     endif()
 endif()
-file(CONFIGURE OUTPUT ${OUT} CONTENT
-    "#define LOCKSTEP_VERSION \"${VERSION}\"\n#define LOCKSTEP_COMMIT \"${commit}\"\n")
+file(CONFIGURE OUTPUT ${OUT} CONTENT "// commit.cc - made by commit.cmake.
+#include \"tpcc/build_info.h\"
+namespace lockstep::tpcc {
+const char* built_version() { return \"${VERSION}\"; }
+const char* built_commit() { return \"${commit}\"; }
+}  // namespace lockstep::tpcc
+")
