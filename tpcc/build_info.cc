@@ -78,9 +78,7 @@ std::string build_kind() {
 
 }  // namespace
 
-BuildInfo build_info() {
-    return {built_version(), built_commit(), compiler_name(), build_kind()};
-}
+BuildInfo build_info() { return {built_version(), built_commit(), compiler_name(), build_kind()}; }
 
 std::string version_text() {
     const BuildInfo build = build_info();

@@ -104,15 +104,14 @@ void print_faults(const ConsistencyReport& report, bool all) {
 void print_offered(const Results& r) {
     const RunReport& run = *r.run;
     const double wanted = r.settings.run.rate.per_second;
-    say("offered {:.0f} a second ({}): {} due, {} completed, {} not started by the end; "
+    say("offered {:.0f} a second ({}): {} due, {} completed, {} not started by the end\n"
         "started late by {:.1f} us (mean), {:.1f} us (p99)\n",
         wanted, r.settings.arrivals_name, run.offered, run.completed(), run.backlog,
         run.stats.lateness.mean() / 1000, micros(run.stats.lateness.percentile(0.99)));
     // Each terminal may have one that is about to start.
     const uint64_t terminals = uint64_t{r.settings.run.terminals} * r.scale.warehouses;
     if (run.backlog > terminals)
-        say("The offered rate is above what this store completes: the response times grow "
-            "as long as the run lasts.\n");
+        say("This run did not keep the offered rate: the response times contain the backlog.\n");
 }
 
 // When checkpoints ended, since the begin of the measured interval, to one point of the series.

@@ -1,9 +1,9 @@
 // run_record.h - the runs of a database are counted in it, and each gets random numbers of its own.
 //
 // Concepts   With one seed for all runs, a second run would repeat the inputs of the first: the
-//            same customers would order the same items. The seed of run n follows from the seed of the
-//            load and n. `--seed` sets it instead. The index "tpcc_config" keeps number and seed
-//            under the key "run".
+//            same customers would order the same items. The seed of run n follows from the
+//            seed of the load and n. `--seed` sets it instead. The index "tpcc_config" keeps
+//            number and seed under the key "run".
 #pragma once
 
 #include <optional>

@@ -31,6 +31,9 @@ public:
     explicit ProgressLine(const RunSettings& run) : run_(run) {}
 
     void show(const RunProgress& progress) {
+        // What ends behind the measured interval has no line: it is neither warm-up nor run.
+        const SeriesPoint* point = progress.newest;
+        if (point && !point->measured && point->begin >= run_.warmup) return;
         if (on_terminal()) {
             show_line(text(progress));
         } else if (progress.newest_is_new) {

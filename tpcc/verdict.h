@@ -2,8 +2,9 @@
 //
 // Concepts   A line says "within" or "outside the specification" and names the clause. A rule whose
 //            object did not occur, such as the response time of a type that was not run, is
-//            outside: the specification demands it. No result of this program is a TPC-C result: nobody has
-//            audited it, and it has no price. So the figure is called NOPM, New-Orders per minute.
+//            outside: the specification demands it.
+//            No result of this program is a TPC-C result: it is not audited and has no price. So
+//            the figure is called NOPM, New-Orders per minute.
 // Source     TPC-C revision 5.11, clauses 2.7.2, 2.7.4.2, 3.4.1, 3.5, 4.2, 5.2.3, 5.2.5.3, 5.2.5.7,
 //            5.5.1.2, 5.5.1.5 and 5.5.2.2.
 #pragma once

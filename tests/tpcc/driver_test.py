@@ -191,7 +191,9 @@ def check_results(directory, db):
     assert re.search(r"transactions a second +[\d.]+ +[\d.]+ +[\d.]+ +[\d.]+ \.\. [\d.]+", text)
     run(*base, "--rate", "500", "--weights", "45,43,4,4,4", "--json", b, says="offered 500")
     offered = load(b)["offered"]
-    assert offered["due"] > 700 and offered["backlog"] < 50, offered
+    # A disturbed machine may leave a backlog, but nothing that was due is forgotten.
+    missing = offered["due"] - offered["completed"] - offered["backlog"]
+    assert offered["due"] > 700 and abs(missing) < 100, offered
     run("compare", a, b, status=1, says="settings/rate: 0.0 against 500.0")
     run("compare", a, "/etc/passwd", status=2, says="is not a result")
     with open(os.path.join(csvs, "series.csv")) as file:

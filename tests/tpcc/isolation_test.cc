@@ -1,6 +1,6 @@
 // labels: unit
-// isolation_test.cc - the nine isolation tests of clause 3.4.2 and the two atomicity tests of clause
-// 3.2.2, over the real transactions, each as one fixed schedule.
+// isolation_test.cc - the nine isolation tests of clause 3.4.2 and the two atomicity tests of
+// clause 3.2.2, over the real transactions, each as one fixed schedule.
 //
 // Source: TPC-C revision 5.11, clauses 3.2.2.1 to 3.2.2.2 and 3.4.2.1 to 3.4.2.9.
 #include "tests/tpcc/schedule.h"

@@ -69,8 +69,8 @@ TEST_P(RateRun, KeepsTheRateAndTheConditions) {
     EXPECT_GT(r.offered, 350u);
     EXPECT_LT(r.offered, 650u);
     // All that was due was done, but for what is in work at the end.
-    EXPECT_LE(r.completed(), r.offered + 40);
-    EXPECT_GT(r.completed() + r.backlog + 40, r.offered);
+    EXPECT_LE(r.completed(), r.offered + 100);
+    EXPECT_GT(r.completed() + r.backlog + 100, r.offered);
     EXPECT_GT(r.stats.lateness.count(), 0u);
     const auto checked = check_consistency(db);
     EXPECT_TRUE(checked && checked->ok());
@@ -79,7 +79,7 @@ INSTANTIATE_TEST_SUITE_P(Terminals, RateRun, testing::Bool());
 
 // A transaction holds the row of the only warehouse for 400 ms. Terminals that waited for their
 // last answer would be late once each: 10 slow transactions of hundreds. At a given rate all that
-// were due meanwhile are late, so the median shows the stall.
+// were due meanwhile are late, a fifth of all, so p90 shows the stall.
 TEST(Rate, AStallShowsInTheResponseTimesOfAllThatWereDue) {
     TestStore store;
     Database db = load_small(*store, small_scale(1));
@@ -87,7 +87,7 @@ TEST(Rate, AStallShowsInTheResponseTimesOfAllThatWereDue) {
     run.rate = {400, ArrivalKind::constant};
     run.mix = Mix::payment;
     run.warmup = 0;
-    run.duration = 600 * kMillisecond;
+    run.duration = 2 * kSecond;
     Handle<void> holder = store->start(
         [&]() -> Result<void> {
             return store->run([&](Txn& txn) -> Result<void> {
@@ -104,9 +104,9 @@ TEST(Rate, AStallShowsInTheResponseTimesOfAllThatWereDue) {
     ASSERT_TRUE(report) << report.error().text();
     ASSERT_TRUE(holder.join());
     const auto& latency = (*report)->stats.types[static_cast<size_t>(TxnType::payment)].latency;
-    EXPECT_GT(latency.count(), 150u);
-    EXPECT_GT(latency.percentile(0.5), 50 * kMillisecond);
-    EXPECT_GT((*report)->stats.lateness.percentile(0.5), 40 * kMillisecond);
+    EXPECT_GT(latency.count(), 160u);
+    EXPECT_GT(latency.percentile(0.9), 50 * kMillisecond);
+    EXPECT_GT((*report)->stats.lateness.percentile(0.9), 40 * kMillisecond);
 }
 
 TEST(Rate, WhatCannotBeDoneIsBacklog) {

@@ -1,5 +1,5 @@
-# Writes the source file OUT, which knows the version and the commit of the sources in SOURCE. It runs
-# at each build, and touches the file only if the commit has changed.
+# Writes the source file OUT, which knows the version and the commit of the sources in SOURCE. It
+# runs at each build, and touches the file only if the commit has changed.
 set(commit unknown)
 execute_process(COMMAND git -C ${SOURCE} rev-parse --short=12 HEAD OUTPUT_VARIABLE found
     OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET RESULT_VARIABLE failed)
