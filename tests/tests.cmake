@@ -36,6 +36,10 @@ if(TARGET lockstep-tpcc AND NOT LOCKSTEP_SANITIZE)
     add_test(NAME soak COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/tests/tpcc/soak_test.py
         $<TARGET_FILE:lockstep-tpcc>)
     set_tests_properties(kill driver soak PROPERTIES LABELS script TIMEOUT 300)
+    # The page of a run, in a headless Chromium.
+    add_test(NAME tpcc_page COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/tests/tpcc/page_test.py
+        $<TARGET_FILE:lockstep-tpcc>)
+    set_tests_properties(tpcc_page PROPERTIES LABELS script TIMEOUT 300 SKIP_RETURN_CODE 77)
     if(TARGET sm_metrics_test)
         # The interpreter that Debian's packages are installed for.
         find_program(DEBIAN_PYTHON python3 HINTS /usr/bin NO_DEFAULT_PATH REQUIRED)

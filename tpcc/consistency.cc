@@ -58,7 +58,8 @@ private:
 
 class Scanner {
 public:
-    Scanner(Database& db, Txn& txn) : db_(db), txn_(txn), audit_(db.scale) {}
+    Scanner(Database& db, Txn& txn)
+        : db_(db), txn_(txn), audit_(db.scale), stock_audit_(RowSource::of(db)) {}
 
     Result<ConsistencyReport> run() {
         TRY(scan_warehouses());
@@ -66,9 +67,11 @@ public:
         TRY(scan_customers());
         TRY(scan_history());
         TRY(scan_orders());
+        TRY(scan_stock());
         TRY(compare_index(db_.customer_name, "customer_name", names_));
         TRY(compare_index(db_.orders_customer, "orders_customer", customer_orders_));
         report_.conditions = audit_.finish();
+        report_.stock = stock_audit_.finish();
         return std::move(report_);
     }
 
@@ -165,11 +168,26 @@ private:
         }
         for (; lines.at(orders); ++report_.rows) {
             OrderLineRecord line;
-            if (read_record(lines.value(), line)) audit_.order_line(line);
-            else audit_.misplaced(6, "order_line", lines.w, lines.d, lines.o);
+            if (read_record(lines.value(), line)) {
+                audit_.order_line(line);
+                stock_audit_.order_line(lines.w, lines.o, line);
+            } else audit_.misplaced(6, "order_line", lines.w, lines.d, lines.o);
             TRY(lines.step());
         }
         return orders.step();
+    }
+
+    Result<void> scan_stock() {
+        Cursor cursor = db_.stock.scan(txn_);
+        StockRecord record;
+        while (TRY(cursor.next())) {
+            count_row();
+            KeyReader key(cursor.key());
+            const uint32_t w = key.u16(), i = key.u24();
+            if (read_record(cursor.value(), record)) stock_audit_.stock(w, i, record);
+            else stock_audit_.misplaced(w, i);
+        }
+        return {};
     }
 
     Result<void> compare_index(const Index& index, const char* name, const SetSum& table) {
@@ -187,6 +205,7 @@ private:
     Database& db_;
     Txn& txn_;
     Audit audit_;
+    StockAudit stock_audit_;
     SetSum names_, customer_orders_;  // what the secondary indexes must hold
     ConsistencyReport report_;
 };
@@ -194,8 +213,9 @@ private:
 }  // namespace
 
 bool ConsistencyReport::ok() const {
-    return index_faults.empty() && std::all_of(conditions.begin(), conditions.end(),
-                                               [](const Condition& c) { return c.ok(); });
+    const auto holds = [](const auto& check) { return check.ok(); };
+    return index_faults.empty() && std::ranges::all_of(conditions, holds) &&
+           std::ranges::all_of(stock, holds);
 }
 
 Result<ConsistencyReport> check_consistency(Database& db, Isolation isolation) {

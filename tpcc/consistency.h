@@ -1,12 +1,14 @@
-// consistency.h - reads a whole database and checks the consistency conditions on it.
+// consistency.h - reads a whole database and checks the consistency conditions and the
+// stock on it.
 #pragma once
 
-#include "tpcc/audit.h"
+#include "tpcc/stock_audit.h"
 
 namespace lockstep::tpcc {
 
 struct ConsistencyReport {
     std::vector<Condition> conditions;  // 1..12 in order
+    std::vector<StockCheck> stock;      // in the order of StockColumn
     // Secondary indexes that disagree with their tables; the specification has none of them.
     std::vector<std::string> index_faults;
     uint64_t rows = 0;

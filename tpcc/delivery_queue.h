@@ -22,7 +22,7 @@ struct DeliveryRequest {
     Nanos queued = 0;
 };
 
-// One line of the result file of clause 2.7.2.2.
+// One line of the result file of clause 2.7.2.2 (delivery_log.h).
 struct DeliveryResult {
     DeliveryRequest request;
     Nanos finished = 0;
@@ -52,8 +52,17 @@ public:
         return request;
     }
 
-    // Filled by the server if results are kept; one server at a time.
-    std::vector<DeliveryResult> results;
+    // By the server, if results are kept.
+    void keep(const DeliveryResult& result) {
+        SpinGuard guard(lock_);
+        results_.push_back(result);
+    }
+    // Moves the results that were kept since the last call to the end of `to`.
+    void take_results(std::vector<DeliveryResult>& to) {
+        SpinGuard guard(lock_);
+        to.insert(to.end(), results_.begin(), results_.end());
+        results_.clear();
+    }
 
 private:
     static constexpr size_t kCapacity = 256;
@@ -61,6 +70,7 @@ private:
     std::array<DeliveryRequest, kCapacity> requests_;
     size_t first_ = 0, size_ = 0;
     bool serving_ = false;
+    std::vector<DeliveryResult> results_;
 };
 
 }  // namespace lockstep::tpcc

@@ -1,7 +1,6 @@
 // driver.cc - starts the terminals, waits for them, merges their statistics.
 #include "tpcc/driver.h"
 
-#include "threads/base/try.h"
 #include "tpcc/terminal.h"
 
 namespace lockstep::tpcc {
@@ -23,22 +22,26 @@ public:
     }
 
     // On a user thread.
-    Result<void> run() {
+    void run() {
         set_times();
         place_terminals();
         start_terminals();
         watch();
-        if (control_.error.code != ErrorCode::none) return std::unexpected(control_.error);
-        return {};
+        drain();
     }
 
     std::unique_ptr<RunReport> report() {
         auto report = std::make_unique<RunReport>();
         for (const auto& stats : stats_) report->stats.merge(*stats);
-        report->measured = ended_ > control_.measure_begin ? ended_ - control_.measure_begin : 1;
-        for (const auto& queue : control_.queues)
-            report->deliveries.insert(report->deliveries.end(), queue->results.begin(),
-                                      queue->results.end());
+        report->ran = ended_ - control_.started;
+        const Nanos end = std::min(ended_, control_.measure_end);
+        if (end > control_.measure_begin) report->measured = end - control_.measure_begin;
+        report->series = std::move(series_);
+        if (!control_.arrivals.empty()) count_offered(*report, end);
+        const bool failed = control_.error.code != ErrorCode::none;
+        if (interrupted_) report->ending = Ending::interrupted;
+        if (failed) report->ending = Ending::failed;
+        report->failure = control_.error;
         return report;
     }
 
@@ -48,6 +51,18 @@ private:
         control_.measure_begin = control_.started + settings_.warmup;
         if (settings_.transactions == 0)
             control_.measure_end = control_.measure_begin + settings_.duration;
+        for (const auto& stats : stats_) {
+            stats->measure_begin = control_.measure_begin;
+            stats->measure_end = control_.measure_end;
+            stats->keeps_window = settings_.interval != 0;
+        }
+        const uint32_t warehouses = control_.db.scale.warehouses;
+        for (uint32_t w = 0; settings_.rate.per_second > 0 && w < warehouses; ++w)
+            control_.arrivals.push_back(std::make_unique<Arrivals>(
+                settings_.rate, w, warehouses, control_.started, row_rng(settings_.seed, 202, w)));
+        if (settings_.interval == 0) return;
+        series_.start(*control_.db.store, control_.started);
+        point_due_ = first_point_after(control_.started);
     }
 
     void place_terminals() {
@@ -84,10 +99,50 @@ private:
         }
     }
 
-    // Of a run with a duration.
-    Nanos until_end() const {
+    // A point ends where the measured interval begins, so that none has a part of both.
+    Nanos first_point_after(Nanos time) const {
+        const Nanos due = time + settings_.interval;
+        return time < control_.measure_begin ? std::min(due, control_.measure_begin) : due;
+    }
+
+    // Closes the point of the series that is due. True: there is a new one.
+    bool close_point(bool last) {
         const Nanos t = now();
-        return t < control_.measure_end ? control_.measure_end - t : kMillisecond;
+        if (settings_.interval == 0 || (t < point_due_ && !last)) return false;
+        const Nanos began =
+            control_.started + (series_.points().empty() ? 0 : series_.points().back().end);
+        counts_->clear();
+        for (const auto& stats : stats_) stats->window.take(*counts_);
+        if (last && counts_->empty()) return false;
+        series_.close(*control_.db.store, t, *counts_,
+                      began >= control_.measure_begin && began < control_.measure_end);
+        point_due_ = first_point_after(t);
+        return true;
+    }
+
+    void hand_over_deliveries() {
+        if (!settings_.on_deliveries) return;
+        std::vector<DeliveryResult> results;
+        for (const auto& queue : control_.queues) queue->take_results(results);
+        if (results.empty()) return;
+        const Result<void> taken = settings_.on_deliveries(results);
+        if (!taken) control_.fail_run(taken.error());
+    }
+
+    void count_offered(RunReport& report, Nanos end) const {
+        uint64_t due = 0;
+        for (const auto& arrivals : control_.arrivals) {
+            report.offered += arrivals->due_between(control_.measure_begin, end);
+            due += arrivals->due_between(control_.started, end);
+        }
+        report.backlog = due > report.stats.started ? due - report.stats.started : 0;
+    }
+
+    Nanos sleep_time(Nanos wanted) const {
+        const Nanos t = now();
+        for (const Nanos due : {control_.measure_end, point_due_})
+            wanted = std::min(wanted, t < due ? due - t : kMillisecond);
+        return wanted;
     }
 
     uint64_t completed() const {
@@ -104,17 +159,32 @@ private:
             if (control_.db.store->withdraw(*terminal)) terminal->end();
     }
 
-    // Shows progress until all terminals have ended, then waits for the deliveries still queued.
+    // Shows progress until all terminals have ended.
     void watch() {
         auto sleep = kMillisecond;
+        Nanos shown = now();
         while (control_.terminals_live.load(std::memory_order_acquire) > 0) {
-            sleep_for(std::min(sleep, until_end()));
+            sleep_for(sleep_time(sleep));
             sleep = std::min(2 * sleep, kProgressInterval);
             withdraw_terminals();
-            if (sleep < kProgressInterval || !progress_) continue;
-            if (!progress_({now() - control_.started, completed()}))
-                control_.stop.store(true, std::memory_order_relaxed);
+            const bool new_point = close_point(false);
+            if (!new_point && now() - shown < kProgressInterval) continue;
+            shown = now();
+            hand_over_deliveries();
+            if (show(new_point)) continue;
+            interrupted_ = interrupted_ || !control_.stop.exchange(true);
         }
+    }
+
+    // False: the run is to end.
+    bool show(bool new_point) {
+        if (!progress_) return true;
+        const SeriesPoint* newest = series_.points().empty() ? nullptr : &series_.points().back();
+        return progress_({now() - control_.started, completed(), newest, new_point});
+    }
+
+    // Waits for the deliveries that are still queued.
+    void drain() {
         if (settings_.transactions == 0) ended_ = std::min(now(), control_.measure_end);
         while (control_.servers_live.load(std::memory_order_acquire) > 0) sleep_for(kMillisecond);
         if (settings_.transactions != 0) ended_ = now();
@@ -122,6 +192,8 @@ private:
             const Result<void> joined = handle.join();
             if (!joined) control_.fail_run(joined.error());
         }
+        if (close_point(true)) show(true);
+        hand_over_deliveries();
     }
 
     const RunSettings& settings_;
@@ -132,30 +204,59 @@ private:
     std::vector<std::unique_ptr<Terminal>> terminals_;
     std::vector<int> workers_;  // of each terminal
     std::vector<Handle<void>> handles_;
+    Series series_;
+    const std::unique_ptr<WindowCounts> counts_ = std::make_unique<WindowCounts>();
+    Nanos point_due_ = kNever;
     Nanos ended_ = 0;
+    bool interrupted_ = false;
 };
 
 }  // namespace
 
-double RunReport::tx_per_s() const {
+uint64_t RunReport::completed() const {
     uint64_t count = 0;
     for (const TypeStats& type : stats.types) count += type.latency.count();
-    return static_cast<double>(count) /
-           (static_cast<double>(measured) / static_cast<double>(kSecond));
+    return count;
 }
 
-double RunReport::tpm_c() const {
+double RunReport::tx_per_s() const {
+    if (measured == 0) return 0;
+    return static_cast<double>(completed()) * static_cast<double>(kSecond) /
+           static_cast<double>(measured);
+}
+
+double RunReport::new_orders_per_minute() const {
+    if (measured == 0) return 0;
     const auto count =
         static_cast<double>(stats.types[static_cast<size_t>(TxnType::new_order)].latency.count());
-    return count * 60 / (static_cast<double>(measured) / static_cast<double>(kSecond));
+    return count * 60 * static_cast<double>(kSecond) / static_cast<double>(measured);
+}
+
+std::unique_ptr<RunReport> measure_terminals(Database& db, const RunSettings& settings,
+                                             ProgressFn progress) {
+    db.calls = settings.calls;
+    Controller controller(db, settings, std::move(progress));
+    const auto ran = db.store
+                         ->start(
+                             [&]() -> Result<void> {
+                                 controller.run();
+                                 return {};
+                             },
+                             0)
+                         .join();
+    auto report = controller.report();
+    if (!ran && report->ending != Ending::failed) {
+        report->ending = Ending::failed;
+        report->failure = ran.error();
+    }
+    return report;
 }
 
 Result<std::unique_ptr<RunReport>> run_terminals(Database& db, const RunSettings& settings,
                                                  ProgressFn progress) {
-    db.calls = settings.calls;
-    Controller controller(db, settings, std::move(progress));
-    TRY(db.store->start([&]() -> Result<void> { return controller.run(); }, 0).join());
-    return controller.report();
+    auto report = measure_terminals(db, settings, std::move(progress));
+    if (report->ending == Ending::failed) return std::unexpected(report->failure);
+    return report;
 }
 
 }  // namespace lockstep::tpcc

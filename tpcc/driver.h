@@ -12,12 +12,19 @@
 #include "tpcc/deck.h"
 #include "tpcc/delivery_queue.h"
 #include "tpcc/executor.h"
+#include "tpcc/rate.h"
 
 namespace lockstep::tpcc {
+
+// Called about twice a second with the deliveries that have finished since the last call, and once
+// at the end. An error ends the run.
+using DeliveriesFn = std::function<Result<void>(std::span<const DeliveryResult>)>;
 
 struct RunSettings {
     ExecutorSettings executor;
     Mix mix = Mix::full;
+    std::optional<MixWeights> weights;  // instead of `mix`
+    OfferedRate rate;
     Calls calls = Calls::many;
     uint32_t terminals = 10;  // per warehouse
     // Each terminal is a user thread, as in the thesis. Needs Options::executors to match.
@@ -28,27 +35,42 @@ struct RunSettings {
     // Multiplies the specification's keying and think times; 0: none.
     double think = 0;
     uint64_t seed = 1;
-    bool keep_delivery_results = false;
+    Nanos interval = 0;  // length of the points of the series; 0: no series
+    DeliveriesFn on_deliveries;
 };
 
 struct RunProgress {
     // Since the terminals were started, warm-up included.
     Nanos elapsed;
     uint64_t completed;
+    const SeriesPoint* newest;  // null: no point yet
+    bool newest_is_new;         // it was not in an earlier call
 };
+
+enum class Ending : uint8_t { complete, interrupted, failed };
 
 struct RunReport {
-    Nanos measured = 0;                      // length of the measured interval
-    WorkerStats stats;                       // of all workers
-    std::vector<DeliveryResult> deliveries;  // if keep_delivery_results is set
+    Ending ending = Ending::complete;
+    Error failure;               // if `ending` is failed: the first error that stopped a terminal
+    Nanos ran = 0;               // from the first terminal's start to the end, warm-up included
+    Nanos measured = 0;          // length of the measured interval; 0: it ended in the warm-up
+    WorkerStats stats;           // of all workers
+    Series series;               // if RunSettings::interval is set
+    uint64_t offered = 0;        // with an offered rate: transactions due in the measured interval
+    uint64_t backlog = 0;        // transactions due by the end, but not started
+    uint64_t completed() const;  // in the measured interval
     double tx_per_s() const;
-    double tpm_c() const;  // New-Orders a minute
+    double new_orders_per_minute() const;
 };
 
-// Called about twice a second on a user thread; returning false ends the run early.
+// Called about twice a second on a user thread, and at each new point; returning false ends the run
+// early.
 using ProgressFn = std::move_only_function<bool(const RunProgress&)>;
 
-// Blocks the calling kernel thread. Error: the first that repeating did not cure at a terminal.
+// Blocks the calling kernel thread. What was measured before a failure is in the report.
+std::unique_ptr<RunReport> measure_terminals(Database& db, const RunSettings& settings,
+                                             ProgressFn progress);
+// The same. Error: the first that repeating did not cure at a terminal.
 Result<std::unique_ptr<RunReport>> run_terminals(Database& db, const RunSettings& settings,
                                                  ProgressFn progress);
 

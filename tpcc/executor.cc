@@ -130,7 +130,7 @@ Result<bool> Executor::run_body(Txn& txn, const Input& input, Trace& trace) {
     if (error.code == ErrorCode::deadlock) cause = AbortCause::deadlock;
     if (error.code == ErrorCode::lock_timeout) cause = AbortCause::lock_timeout;
     if (error.code == ErrorCode::log_full) cause = AbortCause::log_full;
-    ++stats_.types[static_cast<size_t>(type)].aborts[static_cast<size_t>(cause)];
+    stats_.count_abort(type, cause, now());
     if (cause == AbortCause::other || attempt >= settings_.retries_max) return false;
     // A checkpoint must free log space first.
     if (cause == AbortCause::log_full) sleep_for(10 * kMillisecond);

@@ -27,6 +27,10 @@ public:
         sum_ += other.sum_;
         max_ = std::max(max_, other.max_);
     }
+    void clear() {
+        buckets_.fill(0);
+        count_ = sum_ = max_ = 0;
+    }
     uint64_t count() const { return count_; }
     uint64_t max() const { return max_; }
     double mean() const {
@@ -37,7 +41,22 @@ public:
         return Buckets::percentile(buckets_, count_, max_, share);
     }
 
+    // fn(greatest, count) for each bucket that is not empty, ascending. `greatest` is the largest
+    // value that the bucket counts.
+    template <class F>
+    void for_each(F fn) const {
+        for (size_t i = 0; i < buckets_.size(); ++i)
+            if (buckets_[i]) fn(greatest(i), uint64_t{buckets_[i]});
+    }
+
 private:
+    // The last bucket also counts all that is longer.
+    uint64_t greatest(size_t bucket) const {
+        if (bucket + 1 == Buckets::kCount) return max_;
+        const size_t next = bucket + 1;
+        if (next < Buckets::kSub) return next - 1;
+        return ((Buckets::kSub + next % Buckets::kSub) << (next / Buckets::kSub - 1)) - 1;
+    }
     using Buckets = LogBuckets<kBits>;
     std::array<uint32_t, Buckets::kCount> buckets_{};
     uint64_t count_ = 0, sum_ = 0, max_ = 0;

@@ -5,6 +5,7 @@
 //             cannot deadlock on it. The lines are inserted in the order of their numbers.
 //             Ascending inserts find each next position beside the last one, and fill pages
 //             completely.
+#include "threads/base/mutants.h"
 #include "threads/base/try.h"
 #include "tpcc/transactions.h"
 
@@ -78,7 +79,8 @@ Result<void> fetch_items(Database& db, Txn& txn, const NewOrderInput& in, Suppli
 // Takes the line's item from its stock; the line's row goes to rows[line.number - 1].
 void supply_line(const NewOrderInput& in, const NewOrderLine& line, const ItemRecord& item,
                  StockRecord& stock, OrderLineRecord* rows, NewOrderOutput& out) {
-    take_stock(stock, line, line.supply_w != in.w);
+    if (!MUTANT(tpcc_stock_forgotten) || line.i_id % 8 != 0)
+        take_stock(stock, line, line.supply_w != in.w);
 
     OrderLineRecord& record = rows[line.number - 1];
     record.delivery_d = 0;

@@ -29,6 +29,7 @@ Result<void> order_status(Database& db, Txn& txn, const OrderStatusInput& in,
     out.balance = customer.balance;
     out.first = customer.first;
     out.last = customer.last;
+    std::memcpy(out.middle, customer.middle, sizeof(out.middle));
     out.o_id = 0;
     Cursor newest = db.orders_customer.scan(txn, customer_key(choice.w, choice.d, out.c_id),
                                             customer_key(choice.w, choice.d, out.c_id + 1));

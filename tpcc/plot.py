@@ -27,11 +27,11 @@ def main():
     with open(sys.argv[1]) as file:
         result = json.load(file)
     # The last slot is cut off by the end of the run, so its rate says nothing.
-    line = result["timeline"][:-1] or result["timeline"]
+    line = result["series"][:-1] or result["series"]
     settings = result["settings"]
     t = [slot["t_s"] for slot in line]
     figure, (rate, latency) = plt.subplots(2, 1, sharex=True, figsize=(9, 6))
-    rate.plot(t, [slot["tx_per_s"] for slot in line], color="tab:blue")
+    rate.plot(t, [slot["all"]["tx_per_s"] for slot in line], color="tab:blue")
     rate.set_ylabel("transactions a second")
     rate.set_ylim(bottom=0)
     warmup = settings["warmup_s"]
@@ -39,12 +39,12 @@ def main():
         for axes in (rate, latency):
             axes.axvspan(0, warmup, color="0.92")
     rate.set_title(
-        f"TPC-C {settings['txn']}: {result['tx_per_s']:.0f} tx/s, {result['tpmC']:.0f} tpmC"
+        f"TPC-C {settings['txn']}: {result['tx_per_s']:.0f} tx/s, {result['nopm']:.0f} NOPM"
         f" ({settings['warehouses']} warehouses, {settings['workers']} workers,"
         f" {settings['durability']} commits)"
     )
-    latency.plot(t, [slot["p50_us"] for slot in line], label="p50", color="tab:green")
-    latency.plot(t, [slot["p99_us"] for slot in line], label="p99", color="tab:red")
+    latency.plot(t, [slot["all"]["p50_us"] for slot in line], label="p50", color="tab:green")
+    latency.plot(t, [slot["all"]["p99_us"] for slot in line], label="p99", color="tab:red")
     latency.set_yscale("log")
     latency.set_ylabel("response, microseconds")
     latency.set_xlabel("seconds (grey: warm-up)")

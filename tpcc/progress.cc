@@ -1,5 +1,6 @@
 // progress.cc - progress on the terminal, and interrupts.
 #include "tpcc/progress.h"
+#include "tpcc/say.h"
 
 #include <fmt/format.h>
 #include <signal.h>
@@ -34,7 +35,7 @@ bool on_terminal() { return isatty(STDOUT_FILENO) == 1; }
 
 void show_line(const std::string& text) {
     if (!on_terminal()) return;
-    fmt::print("\r\033[K{}", text);
+    say("\r\033[K{}", text);
     std::fflush(stdout);
 }
 

@@ -75,7 +75,8 @@ void random_address(Rng& rng, Address& out) {
     random_text(rng, 10, 20, out.street_1);
     random_text(rng, 10, 20, out.street_2);
     random_text(rng, 10, 20, out.city);
-    random_letters(rng, out.state);
+    // Two letters, and no digits (clause 4.3.3.1).
+    fill<8>(rng, out.state, "ABCDEFGHIJKLMNOPQRSTUVWXYZ");
     random_digits(rng, {out.zip, 4});
     std::memcpy(out.zip + 4, "11111", 5);
 }

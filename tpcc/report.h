@@ -1,31 +1,39 @@
-// report.h - results for people (text), for scripts (JSON) and as a picture.
+// report.h - the results of one use of the program, and the text for people.
 #pragma once
 
 #include "tpcc/online_audit.h"
 #include "tpcc/settings.h"
+#include "tpcc/verdict.h"
 
 namespace lockstep::tpcc {
 
 struct Results {
-    const Settings* settings = nullptr;
-    Options options;  // the store's, as opened
+    Settings settings;  // its run.seed is the one that was used
+    Options options;    // the store's, as opened
     Scale scale;
     uint64_t load_seed = 0;
+    uint32_t run_number = 0;         // of this database, from 1
+    Time began = 0;                  // of the run, since 1970
     Nanos load_nanos = 0;            // 0: reopened
     std::unique_ptr<RunReport> run;  // null with --check-only
     StoreStats before, after;        // around the run, warm-up included
     StepsStats steps;                // of the run, warm-up included
+    Verdict verdict;                 // of the run
     ConsistencyReport consistency;
+    std::string check_failure;               // why the conditions could not be checked
     std::vector<OnlineCheck> online_checks;  // while the terminals ran
 };
+
+// The facts that the specification judges.
+Verdict judge(const Results& results);
 
 void print_run(const Results& results);
 void print_consistency(const ConsistencyReport& report);
 // One line, and the faults if there are any.
 void print_online_check(const OnlineCheck& check);
-Result<void> write_json(const Results& results, const std::string& file);
+// How the run ended, and when.
+std::string ending_text(const Results& results);
 // Draws with tpcc/plot.py and matplotlib. On failure: false, and a message on stderr.
 bool draw_picture(const Results& results, const std::string& file);
-Result<void> write_delivery_log(const RunReport& run, const std::string& file);
 
 }  // namespace lockstep::tpcc

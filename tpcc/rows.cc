@@ -20,6 +20,8 @@ enum Stream : uint64_t {
 };
 // One row in ten, drawn independently for each row.
 bool one_in_ten(Rng& rng) { return rng.below(10) == 0; }
+// The first number that is drawn for a stock row.
+int32_t first_quantity(Rng& rng) { return static_cast<int32_t>(rng.between(10, 100)); }
 }  // namespace
 
 void RowSource::item(uint32_t i, ItemRecord& out) const {
@@ -41,12 +43,17 @@ void RowSource::warehouse(uint32_t w, WarehouseRecord& out) const {
 
 void RowSource::stock(uint32_t w, uint32_t i, StockRecord& out) const {
     Rng rng = row_rng(seed, s_stock, w, 0, i);
-    out.quantity = static_cast<int32_t>(rng.between(10, 100));
+    out.quantity = first_quantity(rng);
     out.order_cnt = 0;
     out.remote_cnt = 0;
     out.ytd = 0;
     random_letters(rng, {&out.dist[0][0], sizeof(out.dist)});
     random_data(rng, one_in_ten(rng), out.data);
+}
+
+int32_t RowSource::stock_quantity(uint32_t w, uint32_t i) const {
+    Rng rng = row_rng(seed, s_stock, w, 0, i);
+    return first_quantity(rng);
 }
 
 void RowSource::district(uint32_t w, uint32_t d, DistrictRecord& out) const {

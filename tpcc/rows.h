@@ -14,6 +14,10 @@ namespace lockstep::tpcc {
 
 // The parameters of the rows.
 struct RowSource {
+    static RowSource of(const Database& db) {
+        return {db.seed, db.scale, db.constants, db.load_time};
+    }
+
     uint64_t seed;
     Scale scale;
     RandomConstants constants;
@@ -22,6 +26,8 @@ struct RowSource {
     void item(uint32_t i, ItemRecord& out) const;
     void warehouse(uint32_t w, WarehouseRecord& out) const;
     void stock(uint32_t w, uint32_t i, StockRecord& out) const;
+    // Its S_QUANTITY alone, for the audit.
+    int32_t stock_quantity(uint32_t w, uint32_t i) const;
     void district(uint32_t w, uint32_t d, DistrictRecord& out) const;
     void customer(uint32_t w, uint32_t d, uint32_t c, CustomerRecord& out) const;
     // The two names alone, for the index on names.

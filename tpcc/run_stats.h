@@ -1,27 +1,18 @@
 // run_stats.h - statistics that are counted per worker while terminals run, and merged at the end.
 //
 // Concepts   Each worker has its own counters. User threads of one worker never write them at the
-//            same time, so no lock is needed. Other threads read only `completed` while it changes,
-//            for the progress line.
-//            The timeline is a row of slots of equal width from the start of the run. When it is
-//            full, pairs of slots are merged and the width doubles. The length of the run need not
-//            be known.
+//            same time, so no lock is needed. Other threads read only `completed` and `window`
+//            while they change.
+//            The counters cover the measured interval only. What happened in the warm-up is in the
+//            windows, for the series.
 #pragma once
 
 #include <atomic>
-#include <memory>
-#include <vector>
 
 #include <lockstep/stats.h>
-#include "tpcc/histogram.h"
-#include "tpcc/input.h"
+#include "tpcc/series.h"
 
 namespace lockstep::tpcc {
-
-enum class AbortCause : uint8_t { deadlock, lock_timeout, log_full, other };
-inline constexpr size_t kAbortCauses = 4;
-inline constexpr const char* kAbortNames[kAbortCauses] = {"deadlock", "lock_timeout", "log_full",
-                                                          "other"};
 
 struct TypeStats {
     // Nanoseconds, of transactions completed in the measured interval.
@@ -33,27 +24,22 @@ struct TypeStats {
     void merge(const TypeStats& other);
 };
 
-class Timeline {
-public:
-    using Slot = Histogram<3>;
-    void record(Nanos since_start, Nanos latency);
-    void merge(Timeline other);
-    Nanos width() const { return width_; }
-    const std::vector<Slot>& slots() const { return slots_; }
-
-private:
-    static constexpr size_t kSlotsMax = 256;
-    void fold();
-    Nanos width_ = 20 * kMillisecond;
-    std::vector<Slot> slots_;
-};
-
 struct alignas(2 * kCacheLineBytes) WorkerStats {
     TypeStats types[kTxnTypes];
-    Timeline timeline;
-    uint64_t deliveries_skipped = 0;  // districts that had nothing to deliver
+    // Districts that had nothing to deliver, and the Deliveries that met such a district.
+    uint64_t districts_skipped = 0, deliveries_with_skips = 0;
+    // With an offered rate: from the intended to the real start, and how many were started.
+    Histogram<6> lateness;
+    uint64_t started = 0;  // warm-up included
     // All types, warm-up included; written by this worker only.
     std::atomic<uint64_t> completed{0};
+    bool keeps_window = false;
+    Window window;  // if keeps_window is set
+    // Fixed before the first terminal starts.
+    Nanos measure_begin = 0, measure_end = kNever;
+
+    bool measures(Nanos at) const { return at >= measure_begin && at < measure_end; }
+    void count_abort(TxnType type, AbortCause cause, Nanos at);
     void merge(const WorkerStats& other);
 };
 

@@ -14,7 +14,7 @@ struct MetricsAddress {
     uint16_t port = 0;               // 0: the system chooses
 };
 
-enum class Action : uint8_t { run, check_only, dump };
+enum class Action : uint8_t { run, check_only, dump, compare };
 
 struct Settings {
     Action action = Action::run;
@@ -24,15 +24,23 @@ struct Settings {
     std::string mix_name = "mix", durability_name = "lazy", isolation_name = "serializable",
                 io_name = "automatic", steps_name = "off", ctx_points_name = "manual",
                 team_policy_name = "last-leaver", team_gate_name = "t-gated",
-                lock_policy_name = "fifo", calls_name = "many", reads_name = "locks";
+                lock_policy_name = "fifo", calls_name = "many", reads_name = "locks",
+                arrivals_name = "poisson";
+    IoMethod io = IoMethod::automatic;
+    LockPolicy lock_policy = LockPolicy::fifo;
     uint32_t lock_bypass_max = LockStageOptions{}.bypass_max;
     StepsOptions steps;
     uint64_t pool_bytes = 0, log_bytes = 0;  // 0: sized to the data
-    std::string dump_directory, json_file, picture_file, ack_check_file, delivery_file;
+    // None: 1 for the load, and a new one for each run.
+    std::optional<uint64_t> seed;
+    std::string dump_directory, json_file, html_file, csv_directory, picture_file, ack_check_file,
+        delivery_file;
+    std::string compare_files[2];
+    std::string command_line;               // as given
     std::optional<MetricsAddress> metrics;  // none: metrics are not served
     bool control = false;                   // Options::control
     Nanos audit_every = 0;                  // 0: only at the end
-    RunSettings run;
+    RunSettings run;                        // its seed: of the run, once that is known
 
     // Store options for `warehouses_now` warehouses, or for `existing_bytes` of an existing
     // database if that is more.

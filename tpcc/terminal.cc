@@ -18,6 +18,9 @@ double think_seconds(Rng& rng, TxnType type) {
     const double r = (static_cast<double>(rng.next() >> 11) + 1) * 0x1.0p-53;
     return std::min(-std::log(r) * mean, 10 * mean);
 }
+Deck deck_of(const RunSettings& settings, Rng rng) {
+    return settings.weights ? Deck(*settings.weights, rng) : Deck(settings.mix, rng);
+}
 }  // namespace
 
 void RunControl::fail_run(const Error& e) {
@@ -31,12 +34,13 @@ Ticket::~Ticket() {
     live_.fetch_sub(1, std::memory_order_release);
 }
 
-void count_finished(RunControl& control, WorkerStats& stats, const Finished& txn) {
+void count_finished(WorkerStats& stats, const Finished& txn) {
     const Nanos took = txn.end - txn.start;
     stats.completed.store(stats.completed.load(std::memory_order_relaxed) + 1,
                           std::memory_order_relaxed);
-    stats.timeline.record(txn.end - control.started, took);
-    if (txn.end < control.measure_begin || txn.end >= control.measure_end) return;
+    if (stats.keeps_window)
+        stats.window.record(txn.type, took, {txn.waits.lock, txn.waits.page, txn.waits.log});
+    if (!stats.measures(txn.end)) return;
     TypeStats& t = stats.types[static_cast<size_t>(txn.type)];
     t.latency.record(took);
     t.lock_wait.record(txn.waits.lock);
@@ -51,7 +55,7 @@ Terminal::Terminal(RunControl& control, const Executors& executors, const Termin
       place_(place),
       rules_{control.db.scale, control.db.constants},
       rng_(row_rng(control.settings.seed, 200, place.number)),
-      deck_(control.settings.mix, row_rng(control.settings.seed, 201, place.number)) {}
+      deck_(deck_of(control.settings, row_rng(control.settings.seed, 201, place.number))) {}
 
 bool Terminal::finished() const {
     if (control_.stop.load(std::memory_order_relaxed)) return true;
@@ -63,12 +67,17 @@ void Terminal::start() {
     submit(now(), kKeyingSeconds[static_cast<size_t>(type_)]);
 }
 
+Nanos Terminal::next_due(Nanos now, double pause_seconds) {
+    if (!control_.arrivals.empty()) return control_.arrivals[place_.w - 1]->claim();
+    const double pause = control_.settings.think * pause_seconds;
+    return now + static_cast<Nanos>(pause * static_cast<double>(kSecond));
+}
+
 // The last act of a run: the packet may begin again before this returns.
 void Terminal::submit(Nanos now, double pause_seconds) {
-    const double pause = control_.settings.think * pause_seconds;
-    due_ = now + static_cast<Nanos>(pause * static_cast<double>(kSecond));
+    due_ = next_due(now, pause_seconds);
     const auto submitted = control_.db.store->submit(
-        *this, {.worker = place_.worker, .not_before = pause > 0 ? due_ : 0});
+        *this, {.worker = place_.worker, .not_before = due_ > now ? due_ : 0});
     if (submitted) return;
     control_.fail_run(submitted.error());
     end();
@@ -101,18 +110,20 @@ void Terminal::run() {
 
 void Terminal::run_as_thread() {
     Executor& executor = *executors_[static_cast<size_t>(place_.worker)];
-    const double think = control_.settings.think;
+    double thought = 0;  // seconds of thinking after the last transaction
     while (!finished()) {
         const TxnType type = deck_.deal();
         const Input input = make_input(type);
-        if (think > 0) pause(think * kKeyingSeconds[static_cast<size_t>(type)]);
-        const auto executed = execute(input, executor, now());
+        const Nanos due = next_due(now(), thought + kKeyingSeconds[static_cast<size_t>(type)]);
+        pause_until(due);
+        if (finished()) break;
+        const auto executed = execute(input, executor, control_.arrivals.empty() ? now() : due);
         if (!executed) {
             control_.fail_run(executed.error());
             break;
         }
         ++done_;
-        if (think > 0) pause(think * think_seconds(rng_, type));
+        thought = control_.settings.think > 0 ? think_seconds(rng_, type) : 0;
     }
 }
 
@@ -129,23 +140,30 @@ Input Terminal::make_input(TxnType type) {
 
 Result<Nanos> Terminal::execute(const Input& input, Executor& executor, Nanos start,
                                 bool announced) {
+    WorkerStats& stats = executor.stats();
+    ++stats.started;
+    const bool offered = !control_.arrivals.empty();
+    if (offered && stats.measures(start)) {
+        const Nanos began = now();
+        stats.lateness.record(began > start ? began - start : 0);
+    }
     if (const auto* request = std::get_if<DeliveryInput>(&input)) {
         const Nanos queued = now();
-        TRY(queue_delivery(*request, executor, queued));
+        TRY(queue_delivery(*request, executor, offered ? start : queued));
         return queued;
     }
     const ThreadWaits waited = thread_waits();
     const Outcome outcome = TRY(executor.execute(input, nullptr, announced));
     const Nanos ended = now();
-    count_finished(control_, executor.stats(),
-                   {type_of(input), outcome, start, ended, thread_waits() - waited});
+    count_finished(stats, {type_of(input), outcome, start, ended, thread_waits() - waited});
     return ended;
 }
 
-Result<void> Terminal::queue_delivery(const DeliveryInput& input, Executor& executor, Nanos now) {
+Result<void> Terminal::queue_delivery(const DeliveryInput& input, Executor& executor,
+                                      Nanos queued) {
     DeliveryQueue& queue = *control_.queues[place_.w - 1];
     bool start_server = false;
-    while (!queue.put({input, now}, start_server)) {
+    while (!queue.put({input, queued}, start_server)) {
         if (control_.stop.load(std::memory_order_relaxed)) return {};
         yield();
     }
@@ -174,19 +192,20 @@ void Terminal::serve_deliveries(RunControl& control, Executor& executor, Deliver
         }
         result.finished = now();
         WorkerStats& stats = executor.stats();
-        count_finished(control, stats,
-                       {TxnType::delivery, *outcome, request->queued, result.finished,
-                        thread_waits() - waited});
-        stats.deliveries_skipped += result.output.skipped;
-        if (control.settings.keep_delivery_results) queue.results.push_back(result);
+        count_finished(stats, {TxnType::delivery, *outcome, request->queued, result.finished,
+                               thread_waits() - waited});
+        if (stats.measures(result.finished)) {
+            stats.districts_skipped += result.output.skipped;
+            stats.deliveries_with_skips += result.output.skipped > 0;
+        }
+        if (control.settings.on_deliveries) queue.keep(result);
     }
 }
 
-void Terminal::pause(double seconds) {
+void Terminal::pause_until(Nanos time) {
     // In pieces, so that a run ends on time although think times last minutes.
-    const Nanos until = now() + static_cast<Nanos>(seconds * static_cast<double>(kSecond));
-    for (Nanos t = now(); t < until && !finished(); t = now())
-        sleep_for(std::min(until - t, kSecond / 4));
+    for (Nanos t = now(); t < time && !finished(); t = now())
+        sleep_for(std::min(time - t, kSecond / 4));
 }
 
 }  // namespace lockstep::tpcc

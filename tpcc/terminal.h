@@ -5,6 +5,8 @@
 //            time counts from the moment at which the packet was due. With
 //            RunSettings::terminals_as_threads it is a user thread instead, as in the thesis, and
 //            the response time counts from the moment at which the thread runs.
+//            With an offered rate a terminal claims the next arrival of its warehouse (rate.h)
+//            instead of thinking, and the response time counts from that arrival.
 #pragma once
 
 #include "tpcc/driver.h"
@@ -20,6 +22,8 @@ struct RunControl {
     std::atomic<bool> stop{false};
     std::atomic<uint32_t> terminals_live{0}, servers_live{0};
     std::vector<std::unique_ptr<DeliveryQueue>> queues;  // per warehouse, [w - 1]
+    // Per warehouse, [w - 1]; empty without an offered rate.
+    std::vector<std::unique_ptr<Arrivals>> arrivals;
     SpinLock error_lock;
     // First failure; under error_lock.
     Error error;
@@ -44,14 +48,14 @@ private:
     bool began_ = false;
 };
 
-// One finished transaction; counted if it ended in the measured interval.
+// One finished transaction; the totals count it if it ended in the measured interval.
 struct Finished {
     TxnType type;
     Outcome outcome;
     Nanos start, end;
     ThreadWaits waits;  // between start and end
 };
-void count_finished(RunControl& control, WorkerStats& stats, const Finished& txn);
+void count_finished(WorkerStats& stats, const Finished& txn);
 
 struct TerminalPlace {
     uint32_t number;  // 0-based, among all terminals
@@ -82,9 +86,11 @@ private:
     // `start`: of the response time. Returns its end.
     Result<Nanos> execute(const Input& input, Executor& executor, Nanos start,
                           bool announced = false);
-    Result<void> queue_delivery(const DeliveryInput& input, Executor& executor, Nanos now);
+    Result<void> queue_delivery(const DeliveryInput& input, Executor& executor, Nanos queued);
     static void serve_deliveries(RunControl& control, Executor& executor, DeliveryQueue& queue);
-    void pause(double seconds);
+    // `now`: the end of the last transaction.
+    Nanos next_due(Nanos now, double pause_seconds);
+    void pause_until(Nanos time);
     void submit(Nanos now, double pause_seconds);
 
     RunControl& control_;

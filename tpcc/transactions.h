@@ -39,6 +39,7 @@ struct OrderStatusOutput {
     uint32_t c_id, o_id;  // o_id 0: no order
     Cents balance;
     Text<16> first, last;
+    char middle[2];
     OrderRecord order;
     OrderLineRecord lines[15];
 };

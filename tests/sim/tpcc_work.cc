@@ -77,6 +77,8 @@ public:
                 shared_.report.fail(
                     fmt::format("condition {}: {}", condition.id,
                                 condition.faults.empty() ? "" : condition.faults[0]));
+        for (const StockCheck& check : report->stock)
+            if (!check.ok()) shared_.report.fail("stock: " + check.faults[0]);
         for (const std::string& fault : report->index_faults)
             shared_.report.fail("consistency: " + fault);
         check_acknowledged(recovered, *opened, at);

@@ -14,6 +14,8 @@ import tempfile
 import unittest
 import urllib.parse
 
+import chromium_page
+
 BUILD = pathlib.Path(sys.argv[1]).resolve()
 SITE, PROGRAMS, TUTORIAL = BUILD / "docs/site", BUILD / "bin", BUILD / "examples/tutorial"
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -98,6 +100,13 @@ class Docs(unittest.TestCase):
                 self.assertIn(f"<code>{metric}</code>", metrics, f"{where}: {metric}")
             for command in re.findall(r"`lockstep ([a-z-]+)", text):
                 self.assertRegex(help_.stdout, rf"\n  {command} ", f"{where}: lockstep {command}")
+
+    @unittest.skipUnless(chromium_page.find(), "chromium is not installed")
+    def test_pages_look_right(self):
+        for name in ("index.html", "tutorial.html", "explanation/architecture.html"):
+            for width in (1300, 700):
+                faults, _ = chromium_page.inspect(SITE / name, width, SITE)
+                self.assertEqual(faults, [], f"{name}, {width} pixels wide")
 
     def test_shell_blocks_run(self):
         with tempfile.TemporaryDirectory(prefix="lockstep-docs-") as directory:

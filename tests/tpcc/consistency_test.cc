@@ -1,8 +1,9 @@
 // labels: unit
-// consistency_test.cc - each of the twelve conditions is seen to fail when one field
-// or row is damaged through the public interface.
+// consistency_test.cc - each of the twelve conditions, and each column of STOCK, is seen to fail
+// when one field or row is damaged through the public interface.
 #include "tpcc/consistency.h"
 #include "threads/base/try.h"
+#include "tpcc/driver.h"
 
 #include <set>
 
@@ -44,10 +45,16 @@ struct Consistency : testing::Test {
             for (const std::string& fault : c.faults)
                 EXPECT_NE(fault.find_first_of("0123456789"), std::string::npos) << fault;
         }
+        for (const StockCheck& c : report->stock)
+            if (!c.ok()) ids.insert(kStock + static_cast<uint32_t>(c.column));
         if (!report->index_faults.empty()) ids.insert(100);
         EXPECT_EQ(report->ok(), ids.empty());
         return ids;
     }
+    // Ids of the columns of STOCK, beside those of the twelve conditions.
+    static constexpr uint32_t kStock = 200;
+    static constexpr uint32_t kYtd = kStock, kOrderCnt = kStock + 1, kRemoteCnt = kStock + 2,
+                              kQuantity = kStock + 3;
     using Ids = std::set<uint32_t>;
 };
 
@@ -135,6 +142,72 @@ TEST_F(Consistency, Condition11DeliveryNotCounted) {
     damage_row<CustomerRecord>(db.customer, customer_key(2, 2, 1),
                                [](auto& r) { r.delivery_cnt += 1; });
     EXPECT_EQ(broken(), Ids{11});
+}
+
+// Runs New-Orders, so that STOCK has changed. The mutant that leaves stock updates out is seen
+// here: all twelve conditions hold with it.
+TEST_F(Consistency, StockAgreesWithTheLinesAfterNewOrders) {
+    RunSettings run;
+    run.mix = Mix::new_order;
+    run.transactions = 2000;
+    run.warmup = 0;
+    run.seed = seed_of_run(5);
+    ASSERT_TRUE(run_terminals(db, run, nullptr));
+    EXPECT_EQ(broken(), Ids{});
+    uint64_t remote = 0;
+    for (uint32_t i = 1; i <= db.scale.items; ++i)
+        remote += row<StockRecord>(db, db.stock, stock_key(1, i)).remote_cnt;
+    EXPECT_GT(remote, 0u);  // so that S_REMOTE_CNT was judged too
+}
+
+TEST_F(Consistency, EachColumnOfStock) {
+    const auto damage_stock = [&](auto change) {
+        damage_row<StockRecord>(db.stock, stock_key(2, 17), change);
+    };
+    damage_stock([](auto& r) { ++r.order_cnt; });
+    EXPECT_EQ(broken(), Ids{kOrderCnt});
+    damage_stock([](auto& r) { --r.order_cnt, ++r.remote_cnt; });
+    EXPECT_EQ(broken(), Ids{kRemoteCnt});
+    damage_stock([](auto& r) { --r.remote_cnt, r.quantity += r.quantity == 100 ? -1 : 1; });
+    EXPECT_EQ(broken(), Ids{kQuantity});
+    damage_stock([](auto& r) { r.quantity += 91; });  // a refill that was not needed
+    EXPECT_TRUE(broken().contains(kQuantity));
+}
+
+TEST_F(Consistency, StockOfALineThatWasNeverTaken) {
+    // An order of its own, complete by all twelve conditions, but the stock was left alone.
+    damage_row<DistrictRecord>(db.district, district_key(1, 1), [](auto& r) { ++r.next_o_id; });
+    damage([&](Txn& txn) -> Result<void> {
+        const OrderRecord order{
+            .carrier_id = 0, .ol_cnt = 1, .all_local = 1, .c_id = 3, .entry_d = 5};
+        const OrderLineRecord line{.delivery_d = 0,
+                                   .amount = 100,
+                                   .i_id = 8,
+                                   .supply_w_id = 1,
+                                   .quantity = 4,
+                                   .dist_info = {}};
+        TRY(db.orders.insert(txn, order_key(1, 1, 61), bytes_of(order)));
+        TRY(db.orders_customer.insert(txn, customer_order_key(1, 1, 3, 61), {}));
+        TRY(db.new_order.insert(txn, order_key(1, 1, 61), {}));
+        return db.order_line.insert(txn, line_key(1, 1, 61, 1), bytes_of(line));
+    });
+    EXPECT_EQ(broken(), (Ids{kYtd, kOrderCnt}));
+    // The whole update makes it sound.
+    damage_row<StockRecord>(db.stock, stock_key(1, 8), [](auto& r) {
+        r.quantity -= 4;
+        if (r.quantity < 10) r.quantity += 91;
+        r.ytd += 4;
+        ++r.order_cnt;
+    });
+    EXPECT_EQ(broken(), Ids{});
+}
+
+TEST_F(Consistency, MissingAndMalformedStock) {
+    damage([&](Txn& txn) -> Result<void> {
+        EXPECT_TRUE(TRY(db.stock.erase(txn, stock_key(1, 5))));
+        return {};
+    });
+    EXPECT_EQ(broken(), Ids{kQuantity});
 }
 
 TEST_F(Consistency, RowsWithoutTheirOrder) {

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """driver_test.py - the TPC-C program as scripts use it: exit status, JSON names, reopening, dump,
-errors that name the thing.
+errors that name the thing and the remedy, results of runs that end early.
 
 Usage: driver_test.py DRIVER
 """
@@ -8,10 +8,14 @@ Usage: driver_test.py DRIVER
 import csv
 import json
 import os
+import re
+import resource
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 
 DRIVER = sys.argv[1]
 
@@ -30,7 +34,10 @@ def run(*arguments, status=0, says=""):
 def check_json(path, warehouses, transactions):
     with open(path) as file:
         result = json.load(file)
-    assert result["tx_per_s"] > 0 and result["tpmC"] > 0, result
+    assert result["tx_per_s"] > 0 and result["nopm"] > 0, result
+    assert result["ended"] == "complete" and not result["verdict"]["audited"], result
+    assert result["build"]["commit"] and result["machine"]["processor"], result
+    assert "--transactions" in result["settings"]["command_line"], result
     assert set(result["transactions"]) == {
         "NewOrder",
         "Payment",
@@ -45,12 +52,166 @@ def check_json(path, warehouses, transactions):
     assert [c["id"] for c in result["conditions"]] == list(range(1, 13)) and all(
         c["ok"] for c in result["conditions"]
     )
+    assert [c["ok"] for c in result["stock"]] == [True] * 4
+    for name, buckets in result["histograms_us"].items():
+        assert sum(n for _, n in buckets) == result["transactions"][name]["count"], name
+    in_series = sum(point["all"]["count"] for point in result["series"])
+    assert in_series >= transactions * 0.9, (in_series, transactions)
     assert "deadlock" in result["aborts"] and result["settings"]["warehouses"] == warehouses
+
+
+def load(path):
+    with open(path) as file:
+        return json.load(file)
+
+
+def read(path):
+    with open(path) as file:
+        return file.read()
+
+
+# Another number of warehouses, a load that was cut off, files of others: what to do is said.
+def check_remedies(directory, db):
+    run("--path", db, "-w", "2", status=2, says="leave --warehouses out")
+    run("--path", db, "-w", "2", status=2, says="has 1 warehouses")
+    foreign = os.path.join(directory, "foreign")
+    os.mkdir(foreign)
+    with open(os.path.join(foreign, "letter.txt"), "w") as file:
+        file.write("dear reader")
+    run("--path", foreign, status=2, says="choose an empty or new directory")
+    assert os.listdir(foreign) == ["letter.txt"]
+    cut = os.path.join(directory, "cut")
+    child = subprocess.Popen([DRIVER, "--path", cut, "-w", "8"], stdout=subprocess.DEVNULL)
+    time.sleep(0.6)
+    child.kill()
+    child.wait()
+    run("--path", cut, "-w", "8", status=2, says="delete the directory")
+    shutil.rmtree(cut)
+    run("--rate", "10", "--think", "1", status=None, says="exclude each other")
+    run("--arrivals", "constant", status=None, says="--arrivals needs --rate")
+    run("--weights", "1,2,3", status=None, says="five weights")
+    run("--path", db, "--check-only", "--html", "x.html", status=None, says="needs a run")
+
+
+def check_help():
+    text = run("--help")
+    for group in ("Database:", "Offered load:", "Transactions:", "Results:", "Examples:"):
+        assert group in text, group
+    assert re.match(r"lockstep-tpcc \d+\.\d+\.\d+ \(commit \w", run("--version"))
+
+
+def check_seeds(directory, db):
+    out = os.path.join(directory, "seed.json")
+    seeds = []
+    for number in (1, 2):
+        text = run("--path", db, "--transactions", "100", "--json", out)
+        settings = load(out)["settings"]
+        assert f"--seed {settings['seed']}" in text, text
+        seeds.append((settings["run_number"], settings["seed"]))
+    assert seeds[0][0] + 1 == seeds[1][0] and seeds[0][1] != seeds[1][1], seeds
+    run("--path", db, "--transactions", "100", "--seed", "4711", "--json", out)
+    assert load(out)["settings"]["seed"] == 4711
+
+
+# Ctrl-C: what was measured is printed and written, and the conditions are checked.
+def check_interrupt(directory, db):
+    out, log = os.path.join(directory, "stopped.json"), os.path.join(directory, "deliveries.csv")
+    child = subprocess.Popen(
+        [DRIVER, "--path", db, "--duration", "60", "--warmup", "0", "--interval", "0.2"]
+        + ["--json", out, "--delivery-log", log],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    lines = [child.stdout.readline() for _ in range(6)]
+    assert re.match(r"running \d+ of 60 s: \d+ tx/s, .* p99 [\d.]+ ms, \d+ repeated", lines[-1])
+    # The results of deliveries come while the run goes on.
+    for _ in range(50):
+        if len(read(log).splitlines()) > 10:
+            break
+        time.sleep(0.1)
+    row = read(log).splitlines()[1]
+    today = time.strftime("%Y-%m-%dT", time.gmtime())
+    assert row.startswith(today) and row.split(",")[1].startswith(today), row
+    child.send_signal(signal.SIGINT)
+    text = child.communicate(timeout=120)[0]
+    assert child.returncode == 130, child.returncode
+    assert "The run was interrupted, after" in text and "holds" in text, text
+    result = load(out)
+    assert result["ended"] == "interrupted" and result["tx_per_s"] > 0
+    assert len(result["series"]) >= 4 and all(c["ok"] for c in result["conditions"])
+
+
+# The disk is full in the middle of a run: a limit on the size of files stands for it.
+def check_full_disk(directory):
+    db, out = os.path.join(directory, "full"), os.path.join(directory, "full.json")
+    run("--path", db, "-w", "1", "--transactions", "10", "--pool", "64M")
+    largest = max(os.path.getsize(os.path.join(db, name)) for name in os.listdir(db))
+
+    def limit():
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (largest, largest))
+
+    done = subprocess.run(
+        [DRIVER, "--path", db, "--pool", "64M", "--duration", "100", "--warmup", "0"]
+        + ["--json", out],
+        capture_output=True,
+        text=True,
+        timeout=200,
+        preexec_fn=limit,
+    )
+    text = done.stdout + done.stderr
+    assert done.returncode == 2, text
+    assert "The run was stopped by an error: " in text and "NOPM" in text, text
+    result = load(out)
+    assert result["ended"] == "failed" and result["failure"] and result["tx_per_s"] > 0, result
+    shutil.rmtree(db)
+
+
+# A report that cannot be written is an error.
+def check_lost_reports(directory, db):
+    few = ["--path", db, "--transactions", "100"]
+    run(*few, "--json", "/dev/full", status=2, says="--json /dev/full")
+    run(*few, "--html", "/dev/full", status=2, says="--html /dev/full")
+    out = os.path.join(directory, "lost.json")
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [DRIVER, *few, "--json", out], stdout=full, stderr=subprocess.PIPE, text=True
+        )
+    assert done.returncode == 2 and "standard output" in done.stderr, done
+    assert all(c["ok"] for c in load(out)["conditions"])
+
+
+def check_results(directory, db):
+    a, b, csvs = (os.path.join(directory, name) for name in ("a.json", "b.json", "tables"))
+    base = ["--path", db, "--warmup", "0", "--duration", "2", "--interval", "0.2", "--pool", "300M"]
+    run(*base, "--json", a, "--csv", csvs)
+    run(*base, "--json", b)
+    text = run("compare", a, b)
+    assert "95% interval" in text and "settings/run_number" in text, text
+    assert re.search(r"transactions a second +[\d.]+ +[\d.]+ +[\d.]+ +[\d.]+ \.\. [\d.]+", text)
+    run(*base, "--rate", "500", "--weights", "45,43,4,4,4", "--json", b, says="offered 500")
+    offered = load(b)["offered"]
+    # A disturbed machine may leave a backlog, but nothing that was due is forgotten.
+    missing = offered["due"] - offered["completed"] - offered["backlog"]
+    assert offered["due"] > 700 and abs(missing) < 100, offered
+    run("compare", a, b, status=1, says="settings/rate: 0.0 against 500.0")
+    run("compare", a, "/etc/passwd", status=2, says="is not a result")
+    with open(os.path.join(csvs, "series.csv")) as file:
+        rows = list(csv.DictReader(file))
+    assert {row["type"] for row in rows} >= {"all", "NewOrder"} and len(rows) >= 48, len(rows)
+    result = load(a)
+    for name, stats in result["transactions"].items():
+        lines = read(os.path.join(csvs, name + ".hgrm")).splitlines()
+        values = [line.split() for line in lines[2:] if not line.startswith("#")]
+        assert int(values[-1][2]) == stats["count"] and float(values[-1][1]) == 1.0, name
+        # The percentile that the text form shows is that of the report, to a bucket.
+        median = next(float(v[0]) for v in values if float(v[1]) >= 0.5)
+        assert abs(median - stats["p50_us"]) <= 0.02 * median, (name, median, stats["p50_us"])
 
 
 def check(directory):
     db, out, dump = (os.path.join(directory, name) for name in ("db", "out.json", "csv"))
-    run("--path", db, "-w", "1", "--transactions", "3000", "--json", out, says="tpmC")
+    run("--path", db, "-w", "1", "--transactions", "3000", "--json", out, says="NOPM")
     check_json(out, 1, 3000)
     run(
         "--path",
@@ -75,7 +236,13 @@ def check(directory):
         d_ytd = sum(float(row["d_ytd"]) for row in csv.DictReader(districts))
     assert abs(w_ytd - d_ytd) < 0.01 and w_ytd > 300000, (w_ytd, d_ytd)
 
-    run("--path", db, "-w", "2", status=2, says="--warehouses")
+    check_remedies(directory, db)
+    check_help()
+    check_seeds(directory, db)
+    check_interrupt(directory, db)
+    check_full_disk(directory)
+    check_lost_reports(directory, db)
+    check_results(directory, db)
     run(
         "--path",
         os.path.join(directory, "none"),

@@ -1,6 +1,6 @@
 // labels: unit
-// histogram_test.cc - percentiles are within 1% of those of the sorted values;
-// timelines fold without losing counts.
+// histogram_test.cc - percentiles are within 1% of those of the sorted values; the text form of
+// HdrHistogram; windows.
 #include "tpcc/histogram.h"
 #include "tests/seed_of_run.h"
 
@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "threads/base/rng.h"
+#include "tpcc/hdr_text.h"
 #include "tpcc/run_stats.h"
 
 namespace lockstep::tpcc {
@@ -61,17 +62,65 @@ TEST(Histogram, MergeIsTheSameAsRecordingAll) {
     EXPECT_DOUBLE_EQ(a.mean(), both.mean());
 }
 
-TEST(Timeline, FoldsWithoutLosingAnything) {
-    Timeline timeline, shorter;
-    for (uint64_t t = 0; t < 60; ++t)
-        for (int i = 0; i < 10; ++i) timeline.record(t * kSecond, 1000);
-    shorter.record(0, 1000);
-    EXPECT_GE(timeline.width() * 256, 60 * kSecond);
-    shorter.merge(timeline);
-    uint64_t count = 0;
-    for (const auto& slot : shorter.slots()) count += slot.count();
-    EXPECT_EQ(count, 601u);
-    EXPECT_EQ(shorter.width(), timeline.width());
+TEST(Histogram, BucketsCoverTheirValues) {
+    Histogram<6> histogram;
+    for (const uint64_t v : {0ul, 63ul, 64ul, 127ul, 128ul, 129ul, 1'000'000ul})
+        histogram.record(v);
+    uint64_t count = 0, last = 0;
+    std::vector<uint64_t> greatest;
+    histogram.for_each([&](uint64_t at_most, uint64_t n) {
+        EXPECT_GE(at_most, last);
+        last = at_most;
+        count += n;
+        greatest.push_back(at_most);
+    });
+    EXPECT_EQ(count, histogram.count());
+    // 128 and 129 share a bucket; 1,000,000 is in one of 8192 values.
+    EXPECT_EQ(greatest.size(), 6u);
+    EXPECT_EQ((std::vector(greatest.begin(), greatest.end() - 1)),
+              (std::vector<uint64_t>{0, 63, 64, 127, 129}));
+    EXPECT_GE(greatest.back(), 1'000'000u);
+    EXPECT_LT(greatest.back(), 1'000'000u + 8192);
+}
+
+// Values 1, 2, 3, 4 us: the steps are five for each halving of what is left, so 0, 10, 20 ... 50,
+// then 55, 60 ... The lines are those that HdrHistogram's algorithm gives for these values, whose
+// buckets are exact or end at the shown value.
+TEST(Histogram, TextFormOfHdrHistogram) {
+    Histogram<6> histogram;
+    for (const uint64_t v : {20ul, 30ul, 40ul, 60ul}) histogram.record(v);
+    EXPECT_EQ(hdr_text(histogram),
+              "       Value     Percentile TotalCount 1/(1-Percentile)\n"
+              "\n"
+              "       0.020 0.000000000000          1           1.00\n"
+              "       0.020 0.100000000000          1           1.11\n"
+              "       0.020 0.200000000000          1           1.25\n"
+              "       0.030 0.300000000000          2           1.43\n"
+              "       0.030 0.400000000000          2           1.67\n"
+              "       0.030 0.500000000000          2           2.00\n"
+              "       0.040 0.550000000000          3           2.22\n"
+              "       0.040 0.600000000000          3           2.50\n"
+              "       0.040 0.650000000000          3           2.86\n"
+              "       0.040 0.700000000000          3           3.33\n"
+              "       0.040 0.750000000000          3           4.00\n"
+              "       0.060 0.775000000000          4           4.44\n"
+              "       0.060 1.000000000000          4\n"
+              "#[Mean    =        0.037, StdDeviation   =        0.015]\n"
+              "#[Max     =        0.060, Total count    =            4]\n"
+              "#[Buckets =           35, SubBuckets     =           64]\n");
+    EXPECT_NE(hdr_text(Histogram<6>()).find("Total count    =            0"), std::string::npos);
+}
+
+TEST(Window, IsEmptyAfterItWasTaken) {
+    Window window;
+    const auto taken = std::make_unique<WindowCounts>();
+    window.record(TxnType::payment, 1000, {1, 2, 3});
+    window.record_abort(AbortCause::deadlock);
+    window.take(*taken);
+    window.take(*taken);
+    EXPECT_EQ(taken->latency[1].count(), 1u);
+    EXPECT_EQ(taken->waits.log, 3u);
+    EXPECT_EQ(taken->aborts[0], 1u);
 }
 
 }  // namespace

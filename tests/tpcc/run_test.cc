@@ -5,12 +5,14 @@
 #include <unistd.h>
 
 #include <fstream>
+#include <set>
 
 #include "tests/tpcc/tpcc_test_util.h"
 #include "tpcc/ack.h"
 #include "tpcc/consistency.h"
 #include "tpcc/driver.h"
 #include "tpcc/dump.h"
+#include "tpcc/run_record.h"
 
 namespace lockstep::tpcc {
 namespace {
@@ -45,16 +47,20 @@ TEST_P(RunOnWorkers, FullMix) {
     TestStore store(GetParam());
     Database db = load_small(*store);
     RunSettings settings = small_run(2300);
-    settings.keep_delivery_results = true;
+    uint64_t deliveries = 0;
+    settings.on_deliveries = [&](std::span<const DeliveryResult> results) -> Result<void> {
+        deliveries += results.size();
+        return {};
+    };
     const auto report = run_and_check(db, settings);
     uint64_t sum = 0;
     for (size_t t = 0; t < kTxnTypes; ++t) sum += count(*report, static_cast<TxnType>(t));
     EXPECT_EQ(sum, 2300u);
     EXPECT_GT(count(*report, TxnType::new_order), 900u);
     EXPECT_GT(count(*report, TxnType::delivery), 60u);
-    EXPECT_EQ(report->deliveries.size(), count(*report, TxnType::delivery));
+    EXPECT_EQ(deliveries, count(*report, TxnType::delivery));
     EXPECT_GT(report->tx_per_s(), 0);
-    EXPECT_NEAR(report->tpm_c() / 60 / report->tx_per_s(), 10.0 / 23, 0.03);
+    EXPECT_NEAR(report->new_orders_per_minute() / 60 / report->tx_per_s(), 10.0 / 23, 0.03);
 }
 
 // One warehouse whose terminals are spread over the workers: every transaction meets the others at
@@ -205,6 +211,97 @@ TEST(Run, FailsWithTheErrorOfADamagedDatabase) {
     EXPECT_STREQ(report.error().what, "warehouse");
 }
 
+// What was measured until then is not lost.
+TEST(Run, AFailureKeepsWhatWasMeasured) {
+    TestStore store;
+    Database db = load_small(*store);
+    RunSettings settings = small_run(0);
+    settings.duration = 100 * kSecond;
+    settings.interval = 20 * kMillisecond;
+    uint64_t delivered = 0;
+    settings.on_deliveries = [&](std::span<const DeliveryResult> results) -> Result<void> {
+        delivered += results.size();
+        if (delivered < 100) return {};
+        return fail(ErrorCode::no_space, "file of deliveries");
+    };
+    const auto report = measure_terminals(db, settings, nullptr);
+    EXPECT_EQ(report->ending, Ending::failed);
+    EXPECT_EQ(report->failure.code, ErrorCode::no_space);
+    EXPECT_GT(report->completed(), 1000u);
+    EXPECT_GT(report->measured, 0u);
+    EXPECT_LT(report->measured, 50 * kSecond);
+    // The points of the series cover all that was counted.
+    uint64_t in_series = 0;
+    for (const SeriesPoint& point : report->series.points()) in_series += point.all.count;
+    EXPECT_EQ(in_series, report->stats.completed.load());
+    EXPECT_FALSE(run_terminals(db, settings, nullptr));
+}
+
+TEST(Run, SeriesHasTheWholeRun) {
+    TestStore store(2);
+    Database db = load_small(*store);
+    RunSettings settings = small_run(0);
+    settings.warmup = 100 * kMillisecond;
+    settings.duration = 300 * kMillisecond;
+    settings.interval = 50 * kMillisecond;
+    const auto report = run_and_check(db, settings);
+    const auto& points = report->series.points();
+    ASSERT_GE(points.size(), 4u);
+    Nanos end = 0;
+    uint64_t measured = 0, all = 0;
+    for (const SeriesPoint& point : points) {
+        EXPECT_EQ(point.begin, end);
+        end = point.end;
+        // No point has a part of the warm-up and of the measured interval.
+        EXPECT_EQ(point.measured, point.begin >= settings.warmup);
+        uint64_t sum = 0;
+        for (const PointLatency& type : point.types) sum += type.count;
+        EXPECT_EQ(sum, point.all.count);
+        EXPECT_LE(point.all.p50, point.all.p90);
+        EXPECT_LE(point.all.p99, point.all.p999);
+        all += sum;
+        if (point.measured) measured += sum;
+    }
+    EXPECT_GT(measured, 0u);
+    EXPECT_LT(measured, all);
+    EXPECT_EQ(all, report->stats.completed.load());
+}
+
+TEST(Run, FreeWeights) {
+    TestStore store;
+    Database db = load_small(*store);
+    RunSettings settings = small_run(4000);
+    settings.weights = MixWeights{3, 0, 1, 0, 0};
+    const auto report = run_and_check(db, settings);
+    EXPECT_NEAR(static_cast<double>(count(*report, TxnType::new_order)), 3000, 150);
+    EXPECT_NEAR(static_cast<double>(count(*report, TxnType::order_status)), 1000, 150);
+    EXPECT_EQ(count(*report, TxnType::payment) + count(*report, TxnType::delivery) +
+                  count(*report, TxnType::stock_level),
+              0u);
+}
+
+TEST(Run, EachRunOfADatabaseHasASeedOfItsOwn) {
+    TestStore store;
+    load_small(*store);
+    std::set<uint64_t> seeds;
+    for (uint32_t number = 1; number <= 4; ++number) {
+        store.reopen();
+        auto db = open_database(*store);
+        ASSERT_TRUE(db) << db.error().text();
+        const bool given = number == 3;
+        const auto run = begin_run(*db, given ? std::optional<uint64_t>(77) : std::nullopt, 5);
+        ASSERT_TRUE(run) << run.error().text();
+        EXPECT_EQ(run->number, number);
+        EXPECT_EQ(run->seed == 77, given);
+        seeds.insert(run->seed);
+    }
+    EXPECT_EQ(seeds.size(), 4u);
+    // The same for each copy of the database, so that a series of runs can be repeated.
+    TestStore other;
+    Database same = load_small(*other);
+    EXPECT_TRUE(seeds.contains(begin_run(same, {}, 6)->seed));
+}
+
 TEST(Run, ProgressMayEndIt) {
     TestStore store;
     Database db = load_small(*store);
@@ -214,6 +311,7 @@ TEST(Run, ProgressMayEndIt) {
         run_terminals(db, settings, [](const RunProgress& p) { return p.completed == 0; });
     ASSERT_TRUE(report);
     EXPECT_LT((*report)->measured, 20 * kSecond);
+    EXPECT_EQ((*report)->ending, Ending::interrupted);
 }
 
 TEST(Dump, WritesEveryTable) {

@@ -116,6 +116,45 @@ TEST(Settings, EverythingIsTaken) {
     EXPECT_TRUE(check_options(o));
 }
 
+TEST(Settings, OfferedLoad) {
+    const Settings s = parse({"--rate", "2500", "--arrivals", "constant", "--weights", "1,0,2,0,30",
+                              "--interval", "0.5", "--html", "h", "--csv", "c"})
+                           .settings;
+    EXPECT_EQ(s.run.rate.per_second, 2500);
+    EXPECT_EQ(s.run.rate.kind, ArrivalKind::constant);
+    EXPECT_EQ(s.run.weights, (MixWeights{1, 0, 2, 0, 30}));
+    EXPECT_EQ(s.mix_name, "1,0,2,0,30");
+    EXPECT_EQ(s.run.interval, kSecond / 2);
+    EXPECT_EQ(s.html_file, "h");
+    EXPECT_EQ(s.csv_directory, "c");
+    EXPECT_EQ(s.command_line.substr(0, 26), "lockstep-tpcc --rate 2500 ");
+    EXPECT_FALSE(parse({}).settings.run.weights);
+    EXPECT_FALSE(parse({}).settings.seed);
+    EXPECT_EQ(parse({"--seed", "3"}).settings.seed, 3u);
+}
+
+// With think times, terminals begin by keying and thinking: each has two turns before it counts.
+TEST(Settings, WarmUpDependsOnThinkTimes) {
+    const auto warmup = [](std::vector<const char*> arguments) {
+        return parse(std::move(arguments)).settings.run.warmup;
+    };
+    EXPECT_EQ(warmup({}), 3 * kSecond);
+    EXPECT_EQ(warmup({"--think", "1"}), 60 * kSecond);
+    EXPECT_EQ(warmup({"--think", "0.01"}), 3 * kSecond);
+    EXPECT_EQ(warmup({"--think", "1", "--warmup", "7"}), 7 * kSecond);
+    EXPECT_EQ(warmup({"--transactions", "9"}), 0u);
+    EXPECT_EQ(warmup({"--transactions", "9", "--warmup", "2"}), 2 * kSecond);
+}
+
+TEST(Settings, Compare) {
+    const auto parsed = parse({"compare", "/etc/passwd", "/etc/group"});
+    ASSERT_FALSE(parsed.exit_status);
+    EXPECT_EQ(parsed.settings.action, Action::compare);
+    EXPECT_EQ(parsed.settings.compare_files[1], "/etc/group");
+    EXPECT_TRUE(parse({"compare", "/etc/passwd"}).exit_status);
+    EXPECT_TRUE(parse({"compare", "/etc/passwd", "/no/such/file"}).exit_status);
+}
+
 TEST(Settings, NonsenseIsRefused) {
     const std::vector<std::vector<const char*>> refused = {
         {"--warehouses", "0"},
@@ -135,7 +174,17 @@ TEST(Settings, NonsenseIsRefused) {
         {"--path", "p", "--check-only", "--dump", "d"},
         {"--metrics", "localhost:1"},
         {"--metrics", "65536"},
-        {"--isolation", "snapshot"}};
+        {"--isolation", "snapshot"},
+        {"--rate", "-1"},
+        {"--rate", "5", "--think", "1"},
+        {"--arrivals", "constant"},
+        {"--rate", "5", "--arrivals", "daily"},
+        {"--weights", "1,2,3,4"},
+        {"--weights", "0,0,0,0,0"},
+        {"--weights", "1,2,3,4,5,"},
+        {"--weights", "1,2,3,4,5", "--txn", "mix4"},
+        {"--interval", "0"},
+        {"--path", "p", "--check-only", "--csv", "d"}};
     for (const auto& arguments : refused) {
         testing::internal::CaptureStderr();
         const auto parsed = parse(arguments);

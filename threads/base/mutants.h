@@ -327,6 +327,8 @@
       "a restore does not check what it has written") \
     X(since_too_late, sm_backup_incremental_test, \
       "an incremental backup lacks pages that changed during the earlier one") \
+    X(tpcc_stock_forgotten, tpcc_consistency_test, \
+      "a New-Order leaves the stock of every eighth item as it was") \
     X(bulk_undo_missing, sm_btree_test, "a bulk load that is rolled back stays")
 // clang-format on
 

@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "tools/bench/bench.h"
+#include "tpcc/build_info.h"
 #include "tpcc/option_names.h"
 
 namespace lockstep::bench {
@@ -131,6 +132,7 @@ bool read_points(std::string points, bench::Settings& settings) {
 
 int main(int argc, char** argv) {
     CLI::App app{"Benchmarks of Lockstep. Measurements are medians over quiet slices."};
+    app.set_version_flag("--version", tpcc::version_text());
     std::string name, json_path;
     bool list = false;
     bench::Settings settings;

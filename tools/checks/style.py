@@ -40,6 +40,7 @@ PACKAGES = {
     "gdb": r"lockstep_gdb",
     "gcovr": r"gcovr --root",
     "redis-tools": r"\"redis-benchmark\"",
+    "chromium": r"--host-resolver-rules",
     "help2man": r"help2man",
     "dpkg-dev": r"PACKAGE_SHLIBDEPS ON",
     "file": r"PACKAGE_SHLIBDEPS ON",

@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 
 #include "tools/cli/commands.h"
+#include "tpcc/build_info.h"
 
 namespace lockstep::cli {
 
@@ -18,6 +19,7 @@ int main(int argc, char** argv) {
     namespace cli = lockstep::cli;
     CLI::App app{
         "Looks into a Lockstep store, checks it, copies it, and saves what is left of it."};
+    app.set_version_flag("--version", lockstep::tpcc::version_text());
     app.require_subcommand(1);
     int status = 0;
     std::string path;

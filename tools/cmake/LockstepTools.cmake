@@ -9,9 +9,19 @@ if(TARGET lockstep_static)
     list(REMOVE_ITEM tpcc ${CMAKE_SOURCE_DIR}/tpcc/main.cc
         ${CMAKE_SOURCE_DIR}/tpcc/metrics_server.cc)
     if(tpcc)
+        # The commit, for --version of each program and for every result.
+        set(commit ${CMAKE_BINARY_DIR}/generated/commit.cc)
+        add_custom_target(lockstep_commit COMMAND ${CMAKE_COMMAND} -DOUT=${commit}
+            -DSOURCE=${CMAKE_SOURCE_DIR} -DVERSION=${PROJECT_VERSION}
+            -P ${CMAKE_SOURCE_DIR}/tools/cmake/commit.cmake BYPRODUCTS ${commit})
+        list(REMOVE_ITEM tpcc ${CMAKE_SOURCE_DIR}/tpcc/build_info.cc)
+        add_library(lockstep_build_info STATIC ${CMAKE_SOURCE_DIR}/tpcc/build_info.cc ${commit})
+        add_dependencies(lockstep_build_info lockstep_commit)
+        target_include_directories(lockstep_build_info PUBLIC ${CMAKE_SOURCE_DIR})
+        target_link_libraries(lockstep_build_info PUBLIC lockstep_flags fmt::fmt
+            nlohmann_json::nlohmann_json)
         add_library(lockstep_tpcc OBJECT ${tpcc})
-        target_link_libraries(lockstep_tpcc PUBLIC lockstep_flags fmt::fmt
-            nlohmann_json::nlohmann_json CLI11::CLI11)
+        target_link_libraries(lockstep_tpcc PUBLIC lockstep_build_info CLI11::CLI11)
         target_include_directories(lockstep_tpcc PUBLIC ${CMAKE_SOURCE_DIR})
         # Where the scripts lie (tpcc/scripts.cc).
         target_compile_definitions(lockstep_tpcc PRIVATE LOCKSTEP_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
@@ -36,7 +46,8 @@ if(TARGET lockstep_static)
                 nlohmann_json::nlohmann_json
                 CLI11::CLI11)
             if(dir STREQUAL cli)
-                target_link_libraries(${program} PRIVATE PkgConfig::XXHASH TBB::tbb)
+                target_link_libraries(${program} PRIVATE lockstep_build_info PkgConfig::XXHASH
+                    TBB::tbb)
             endif()
             if(dir STREQUAL bench)
                 target_link_libraries(${program} PRIVATE lockstep_tpcc PkgConfig::URING

@@ -12,6 +12,7 @@
 #include "tools/icache/compare.h"
 #include "tools/icache/hardware.h"
 #include "tools/icache/runner.h"
+#include "tpcc/build_info.h"
 #include "tpcc/option_names.h"
 #include "tpcc/scripts.h"
 
@@ -269,6 +270,7 @@ int main(int argc, char** argv) {
     CLI::App app{
         "The effect of teams (STEPS) on the instruction cache: misses from simulation of the "
         "recorded instruction stream, and native time."};
+    app.set_version_flag("--version", lockstep::tpcc::version_text());
     app.require_subcommand(1);
     Arguments a;
     a.runner.self = std::filesystem::read_symlink("/proc/self/exe").string();

@@ -1,0 +1,204 @@
+// compare.cc - the difference of two results.
+#include "tpcc/compare.h"
+#include "tpcc/say.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <optional>
+
+namespace lockstep::tpcc {
+
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr size_t kBatches = 10, kSamplesLeast = 5;
+
+// Means of neighbouring samples.
+std::vector<double> batches(const std::vector<double>& samples) {
+    const size_t count = std::min(kBatches, samples.size());
+    std::vector<double> means;
+    for (size_t i = 0; i < count; ++i) {
+        const auto from = samples.begin() + static_cast<ptrdiff_t>(i * samples.size() / count),
+                   to = samples.begin() + static_cast<ptrdiff_t>((i + 1) * samples.size() / count);
+        means.push_back(std::accumulate(from, to, 0.0) / static_cast<double>(to - from));
+    }
+    return means;
+}
+
+struct Moments {
+    double mean = 0, variance_of_mean = 0;
+    double freedom = 0;
+};
+
+Moments moments_of_logarithms(std::vector<double> values) {
+    for (double& value : values) value = std::log(value);
+    const auto n = static_cast<double>(values.size());
+    Moments m;
+    m.mean = std::accumulate(values.begin(), values.end(), 0.0) / n;
+    for (const double value : values) m.variance_of_mean += (value - m.mean) * (value - m.mean);
+    m.variance_of_mean /= (n - 1) * n;
+    m.freedom = n - 1;
+    return m;
+}
+
+// The 97.5% quantile of Student's t for `freedom` degrees, rounded down.
+double student(double freedom) {
+    static constexpr double kTable[] = {12.706, 4.303, 3.182, 2.776, 2.571, 2.447,
+                                        2.365,  2.306, 2.262, 2.228, 2.201, 2.179,
+                                        2.160,  2.145, 2.131, 2.120, 2.110, 2.101};
+    const auto at = static_cast<size_t>(std::max(1.0, freedom)) - 1;
+    return kTable[std::min(at, std::size(kTable) - 1)];
+}
+
+std::optional<Json> read_result(const std::string& file) {
+    std::ifstream in(file);
+    Json result = Json::parse(in, nullptr, false);
+    if (result.is_discarded() || !result.contains("settings") || !result.contains("series")) {
+        fmt::print(stderr, "lockstep-tpcc: {} is not a result of a run with --json\n", file);
+        return std::nullopt;
+    }
+    return result;
+}
+
+// One value at a path such as "settings/workers", as text.
+std::string value_at(const Json& result, const std::string& path) {
+    const Json::json_pointer pointer("/" + path);
+    return result.contains(pointer) ? result.at(pointer).dump() : "none";
+}
+
+// Each line is a reason.
+std::vector<std::string> differences(const Json& a, const Json& b,
+                                     std::initializer_list<const char*> paths) {
+    std::vector<std::string> lines;
+    for (const char* path : paths)
+        if (value_at(a, path) != value_at(b, path))
+            lines.push_back(
+                fmt::format("{}: {} against {}", path, value_at(a, path), value_at(b, path)));
+    return lines;
+}
+
+// What makes two results answers to different questions.
+std::vector<std::string> obstacles(const Json& a, const Json& b) {
+    auto lines = differences(
+        a, b,
+        {"settings/warehouses", "settings/terminals_per_warehouse", "settings/txn", "settings/rate",
+         "settings/arrivals", "settings/think", "settings/isolation", "settings/durability",
+         "machine/processor", "machine/processors", "build/kind"});
+    for (const Json* result : {&a, &b}) {
+        const std::string which = result == &a ? "A" : "B";
+        if (value_at(*result, "ended") != "\"complete\"")
+            lines.push_back(
+                fmt::format("{}: the run ended early: {}", which, value_at(*result, "ended")));
+        for (const Json& condition : result->value("conditions", Json::array()))
+            if (!condition.value("ok", false))
+                lines.push_back(
+                    fmt::format("{}: condition {} is broken", which, condition.value("id", 0)));
+    }
+    return lines;
+}
+
+// A value of each measured interval; `type` is "all" or a name of a type.
+std::vector<double> samples_of(const Json& result, const std::string& type, const char* value) {
+    std::vector<double> samples;
+    const double whole = result.at("settings").value("interval_s", 0.0);
+    for (const Json& point : result.at("series")) {
+        if (!point.value("measured", false) || point.value("length_s", 0.0) < whole / 2) continue;
+        const Json& numbers = type == "all" ? point.at("all") : point.at("types").at(type);
+        if (numbers.value("count", 0u) > 0) samples.push_back(numbers.value(value, 0.0));
+    }
+    return samples;
+}
+
+double mean(const std::vector<double>& samples) {
+    return samples.empty() ? 0
+                           : std::accumulate(samples.begin(), samples.end(), 0.0) /
+                                 static_cast<double>(samples.size());
+}
+
+void print_line(const std::string& name, const std::vector<double>& a,
+                const std::vector<double>& b) {
+    if (a.empty() && b.empty()) return;
+    const RatioInterval r = compare_samples(a, b);
+    const std::string interval =
+        r.known ? fmt::format("{:.3f} .. {:.3f}", r.low, r.high) : "too few intervals";
+    const char* verdict = !r.known                ? ""
+                          : !r.shows_difference() ? "no difference shown"
+                          : r.ratio > 1           ? "B is higher"
+                                                  : "B is lower";
+    say("{:<24} {:>12.1f} {:>12.1f} {:>9.3f}   {:<18} {}\n", name, mean(a), mean(b), r.ratio,
+        interval, verdict);
+}
+
+void print_table(const Json& a, const Json& b) {
+    say("{:<24} {:>12} {:>12} {:>9}   {:<18}\n", "mean of the intervals", "A", "B", "B / A",
+        "95% interval");
+    print_line("transactions a second", samples_of(a, "all", "tx_per_s"),
+               samples_of(b, "all", "tx_per_s"));
+    for (const char* value : {"p50_us", "p90_us", "p99_us", "p999_us"})
+        print_line(fmt::format("all types, {}", value), samples_of(a, "all", value),
+                   samples_of(b, "all", value));
+    for (const char* type : {"NewOrder", "Payment", "OrderStatus", "Delivery", "StockLevel"})
+        for (const char* value : {"tx_per_s", "p99_us"})
+            print_line(fmt::format("{}, {}", type, value), samples_of(a, type, value),
+                       samples_of(b, type, value));
+}
+
+}  // namespace
+
+RatioInterval compare_samples(const std::vector<double>& a, const std::vector<double>& b) {
+    RatioInterval r;
+    const auto positive = [](double value) { return value > 0; };
+    if (a.empty() || b.empty() || !std::ranges::all_of(a, positive) ||
+        !std::ranges::all_of(b, positive))
+        return r;
+    r.ratio = mean(b) / mean(a);
+    if (a.size() < kSamplesLeast || b.size() < kSamplesLeast) return r;
+    const Moments x = moments_of_logarithms(batches(a)), y = moments_of_logarithms(batches(b));
+    const double variance = x.variance_of_mean + y.variance_of_mean;
+    const double freedom = variance == 0
+                               ? x.freedom + y.freedom
+                               : variance * variance /
+                                     (x.variance_of_mean * x.variance_of_mean / x.freedom +
+                                      y.variance_of_mean * y.variance_of_mean / y.freedom);
+    const double half = student(freedom) * std::sqrt(variance);
+    r.ratio = std::exp(y.mean - x.mean);
+    r.low = std::exp(y.mean - x.mean - half);
+    r.high = std::exp(y.mean - x.mean + half);
+    r.known = true;
+    return r;
+}
+
+int compare_files(const std::string& file_a, const std::string& file_b) {
+    const auto a = read_result(file_a), b = read_result(file_b);
+    if (!a || !b) return 2;
+    say("A {}\nB {}\n", file_a, file_b);
+    const auto reasons = obstacles(*a, *b);
+    if (!reasons.empty()) {
+        say("\nNot comparable:\n");
+        for (const std::string& reason : reasons) say("  {}\n", reason);
+        return 1;
+    }
+    const auto changes = differences(
+        *a, *b,
+        {"build/commit", "build/compiler", "machine/kernel", "settings/workers", "settings/steps",
+         "settings/team_max", "settings/lock_policy", "settings/reads", "settings/calls",
+         "settings/pool_bytes", "settings/log_bytes", "settings/io", "settings/warmup_s",
+         "settings/duration_s", "settings/run_number"});
+    say("\nWhat differs besides the results:\n");
+    for (const std::string& change : changes) say("  {}\n", change);
+    if (changes.empty()) say("  nothing that the results name\n");
+    say("\n");
+    print_table(*a, *b);
+    say("\nThe intervals cover the noise within these two runs, not what differs from one "
+        "start of the program\nto the next. Repeat both runs in turn before you rely on a "
+        "small difference.\n");
+    return 0;
+}
+
+}  // namespace lockstep::tpcc
