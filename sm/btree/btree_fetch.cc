@@ -132,6 +132,7 @@ Result<bool> BTree::fetch_committed(txn::Transaction& txn, Slice key, ValueOut& 
     if (!threads::worker_local.points) locks.prefetch(name);
     for (unsigned tries = 0; tries < kOptimisticTries; ++tries) {
         const bool looked = MUTANT(look_before_version) && locks.only_committed(txn.locks, name);
+        SIM_POINT();
         Position pos;
         if (threads::worker_local.points) {
             if (!TRY(locate_in_team(txn, wanted, name, pos))) continue;

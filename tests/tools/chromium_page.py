@@ -60,7 +60,9 @@ def inspect(page, width=1000, site=None):
         with open(page, encoding="utf-8") as file:
             text = file.read()
         with open(copy, "w", encoding="utf-8") as file:
-            file.write(text.replace("</body>", PROBE + "</body>"))
+            # The pictures of a site are those of its text: its frame has icons.
+            probe = PROBE.replace("'svg'", "'article svg'") if site else PROBE
+            file.write(text.replace("</body>", probe + "</body>"))
         done = subprocess.run(
             [
                 find(),

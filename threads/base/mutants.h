@@ -15,21 +15,21 @@
       "a snapshot sees a transaction whose commit record stands at its place") \
     X(first_version_only, sm_snapshot_test, "a reader takes the newest version it must not miss") \
     X(version_missing, sm_snapshot_test, "a change leaves no version") \
-    X(version_of_each_change, sm_snapshot_test, \
+    X(version_of_each_change, sm_snapshot_upkeep_test, \
       "each change of a transaction leaves a version, not only the first") \
     X(version_dropped_early, sm_snapshot_test, \
       "a version that some snapshot needs is taken out of the middle of its chain") \
     X(version_freed_early, sm_snapshot_test, "the cleaner frees a version that is needed") \
-    X(expelled_unmarked, sm_snapshot_test, "the oldest snapshot loses its versions silently") \
+    X(expelled_unmarked, sm_snapshot_upkeep_test, "the oldest snapshot loses its versions silently") \
     X(snapshot_unvalidated, sm_snapshot_model_test, \
       "a snapshot's read does not check that its page has stayed as it was") \
     X(snapshot_sees_ghosts, sm_snapshot_test, "a snapshot's scan returns deleted records") \
-    X(ghost_removed_early, sm_snapshot_test, "a ghost is removed as if no snapshot saw it alive") \
-    X(erased_key_freed_early, sm_snapshot_test, \
+    X(ghost_removed_early, sm_snapshot_upkeep_test, "a ghost is removed as if no snapshot saw it alive") \
+    X(erased_key_freed_early, sm_snapshot_upkeep_test, \
       "the cleaner frees the key of an erased record that a snapshot sees") \
-    X(erased_keys_left_out, sm_snapshot_test, \
+    X(erased_keys_left_out, sm_snapshot_upkeep_test, \
       "a snapshot's scan passes over erased keys beyond the bound of one look") \
-    X(loaded_over_erased, sm_snapshot_test, \
+    X(loaded_over_erased, sm_snapshot_upkeep_test, \
       "a bulk load makes a snapshot forget the records that were erased before") \
     X(chain_freed_under_snapshot, sm_snapshot_test, \
       "an overflow chain is freed that a snapshot reads") \
@@ -105,7 +105,7 @@
     X(strong_not_counted, txn_lock_object_test, "a request for the whole index is not counted") \
     X(look_sees_no_writer, isolation_hermitage_test, \
       "a read at read_committed does not see that another transaction has X on its key") \
-    X(look_before_version, sm_committed_read_test, \
+    X(look_before_version, simulator, \
       "a read at read_committed looks for writers before it knows the version of the leaf") \
     X(split_moves_nothing, txn_lock_resize_test, \
       "a bucket of the lock table that is split keeps all locks") \

@@ -201,6 +201,20 @@ TEST_F(BTreeModifyTest, RecordsThatMoveMeanwhileAreFoundAgain) {
     store.on_thread([&] { tree.sound(); });
 }
 
+TEST_F(BTreeModifyTest, TheKeyIsLockedForChanging) {
+    store.on_thread([&] {
+        auto& load = store.begin();
+        insert(load, "a", "value");
+        store.commit(load);
+        auto& txn = store.begin();
+        std::string buffer(8, '#');
+        ASSERT_TRUE(*modify(txn, "a", buffer, [](auto) { return ByteRange{0, 0}; }));
+        const txn::LockName name = txn::key_lock_name(tree->id(), "a");
+        EXPECT_TRUE(txn::covers(store->locks->held(txn.locks, name), txn::LockMode::X));
+        store.commit(txn);
+    });
+}
+
 TEST_F(BTreeModifyTest, WhatIsMissingOrOutsideIsNotChanged) {
     store.on_thread([&] {
         auto& txn = store.begin();

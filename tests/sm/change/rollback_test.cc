@@ -255,6 +255,47 @@ TEST_F(RollbackTest, CrashBetweenTheCompensationsOfAGroup) {
     }
 }
 
+// All compensations of a group but the last name the group's record as the next to undo: a crash
+// between them leaves the rest to recovery.
+TEST_F(RollbackTest, CompensationsOfAGroupLeadBackToIt) {
+    Store store = open("a");
+    make(store, "i", "h");
+    fill(store, 900);
+    on_thread(store, [&] {
+        auto txn = store.begin();
+        ASSERT_OK(txn);
+        const Index index = *store.index("i");
+        ASSERT_OK(index.put(*txn, "key 3", "changed before"));
+        const Lsn before = sm::TxnAccess::usable(*txn)->last_lsn;
+        const auto point = txn->savepoint();
+        ASSERT_OK(point);
+        constexpr const char* kNames[] = {"key 1", "key 300", "key 800"};
+        std::array<std::byte, 8> room[3];
+        Lookup rows[3];
+        for (size_t i = 0; i < 3; ++i) rows[i] = {.key = kNames[i], .buffer = room[i], .hint = {}};
+        ASSERT_OK(index.modify_many(*txn, rows, [](size_t, std::span<std::byte> value) {
+            value[0] = std::byte('*');
+            return ByteRange{0, 1};
+        }));
+        const Lsn group = sm::TxnAccess::usable(*txn)->last_lsn;
+        ASSERT_OK(txn->rollback_to(*point));
+        std::vector<uint64_t> next;  // of each compensation, what is to undo next
+        std::string buffer;
+        txn::Log& log = *sm::engine_of(store).log;
+        for (Lsn at = group; at < log.tail();) {
+            const auto record = log.read(at, buffer);
+            ASSERT_OK(record);
+            if (record->header->kind == static_cast<uint16_t>(sm::LogKind::btree_undo_update))
+                next.push_back(record->header->prev);
+            at = record->end();
+        }
+        EXPECT_EQ(next, (std::vector<uint64_t>{group.value, group.value, before.value}));
+        ASSERT_OK(txn->abort());
+    });
+    expect_sound(store);
+    ASSERT_OK(store.close());
+}
+
 TEST_F(RollbackTest, SavepointsAtRandom) {
     Store store = open("a");
     make(store, "i", "h");
@@ -323,6 +364,42 @@ TEST_F(RollbackTest, UndoNeedsNoLogSpaceThatWasNotReserved) {
     EXPECT_EQ(heap_content(store, "h"), records);
     ASSERT_OK(store.checkpoint());
     ASSERT_OK(store.run([&](Txn& txn) { return store.heap("h")->insert(txn, "work resumes"); }));
+    expect_sound(store);
+    ASSERT_OK(store.close());
+}
+
+// Compensations of a group take more log than the group: one for each row.
+TEST_F(RollbackTest, UndoOfGroupsNeedsNoLogSpaceThatWasNotReserved) {
+    Options options = small_options();
+    options.log_segment_bytes = 1 << 20;
+    options.log_ring_bytes = 1 << 20;
+    Store store = open("a", options);
+    make(store, "i", "h");
+    fill(store, 900);
+    const auto rows_before = index_content(store, "i");
+    on_thread(store, [&] {
+        auto txn = store.begin();
+        ASSERT_OK(txn);
+        std::vector<std::string> names;
+        for (int n = 100; n < 116; ++n) names.push_back("key " + std::to_string(n));
+        std::array<std::byte, 8> room[16];
+        Lookup rows[16];
+        for (size_t i = 0; i < 16; ++i) rows[i] = {.key = names[i], .buffer = room[i], .hint = {}};
+        const Index index = *store.index("i");
+        ErrorCode refused = ErrorCode::none;
+        for (int i = 0; i < 1'000'000 && refused == ErrorCode::none; ++i) {
+            const auto done =
+                index.modify_many(*txn, rows, [&](size_t, std::span<std::byte> value) {
+                    value[0] = static_cast<std::byte>('a' + i % 20);
+                    return ByteRange{0, 1};
+                });
+            if (!done) refused = done.error().code;
+        }
+        EXPECT_EQ(refused, ErrorCode::log_full);
+        ASSERT_OK(txn->abort());
+    });
+    EXPECT_EQ(index_content(store, "i"), rows_before);
+    ASSERT_OK(store.checkpoint());
     expect_sound(store);
     ASSERT_OK(store.close());
 }
