@@ -181,8 +181,11 @@ Result<void> Terminal::queue_delivery(const DeliveryInput& input, Executor& exec
 }
 
 void Terminal::serve_deliveries(RunControl& control, Executor& executor, DeliveryQueue& queue) {
-    for (auto request = queue.next(); request.has_value(); request = queue.next())
+    for (;;) {
+        const auto request = queue.next();
+        if (!request.has_value()) return;
         serve_delivery(control, executor, queue, *request);
+    }
 }
 
 // An error ends the run. The queue must become empty all the same, or no server would be started
