@@ -330,8 +330,8 @@ double default_warmup(const Settings& s) {
 void convert(Settings& s, const RawArguments& raw, const CLI::App& app) {
     if (app.count("--warehouses") > 0) s.warehouses = raw.warehouses;
     if (app.count("--seed") > 0) s.seed = raw.seed;
-    if (!raw.pool.empty()) s.pool_bytes = *parse_size(raw.pool);
-    if (!raw.log.empty()) s.log_bytes = *parse_size(raw.log);
+    if (!raw.pool.empty()) s.pool_bytes = parse_size(raw.pool).value_or(0);
+    if (!raw.log.empty()) s.log_bytes = parse_size(raw.log).value_or(0);
     if (raw.check_only) s.action = Action::check_only;
     if (!s.dump_directory.empty()) s.action = Action::dump;
     if (!raw.metrics.empty()) s.metrics = parse_metrics_address(raw.metrics);

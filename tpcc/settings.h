@@ -1,6 +1,7 @@
 // settings.h - the settings of a run, as read from the command line and checked.
 #pragma once
 
+#include <array>
 #include <optional>
 #include <string>
 
@@ -35,7 +36,7 @@ struct Settings {
     std::optional<uint64_t> seed;
     std::string dump_directory, json_file, html_file, csv_directory, picture_file, ack_check_file,
         delivery_file;
-    std::string compare_files[2];
+    std::array<std::string, 2> compare_files;
     std::string command_line;               // as given
     std::optional<MetricsAddress> metrics;  // none: metrics are not served
     bool control = false;                   // Options::control

@@ -156,6 +156,7 @@ std::string time_text(double micros) {
 
 std::string line_chart(const Chart& chart) {
     std::vector<std::string> names;
+    names.reserve(chart.lines.size());
     for (const ChartLine& line : chart.lines) names.push_back(line.name);
     return (names.size() > 1 ? legend(names, "line") : "") + LinePicture(chart).draw();
 }

@@ -181,25 +181,30 @@ Result<void> Terminal::queue_delivery(const DeliveryInput& input, Executor& exec
 }
 
 void Terminal::serve_deliveries(RunControl& control, Executor& executor, DeliveryQueue& queue) {
-    while (const auto request = queue.next()) {
-        DeliveryResult result{*request, 0, {}};
-        const ThreadWaits waited = thread_waits();
-        const Result<Outcome> outcome = executor.execute(Input(request->input), &result.output);
-        if (!outcome) {
-            control.fail_run(outcome.error());
-            // The queue must become empty, or no server would be started again.
-            continue;
-        }
-        result.finished = now();
-        WorkerStats& stats = executor.stats();
-        count_finished(stats, {TxnType::delivery, *outcome, request->queued, result.finished,
-                               thread_waits() - waited});
-        if (stats.measures(result.finished)) {
-            stats.districts_skipped += result.output.skipped;
-            stats.deliveries_with_skips += result.output.skipped > 0;
-        }
-        if (control.settings.on_deliveries) queue.keep(result);
+    for (;;) {
+        const auto request = queue.next();
+        if (!request.has_value()) return;
+        serve_delivery(control, executor, queue, *request);
     }
+}
+
+// An error ends the run. The queue must become empty all the same, or no server would be started
+// again.
+void Terminal::serve_delivery(RunControl& control, Executor& executor, DeliveryQueue& queue,
+                              const DeliveryRequest& request) {
+    DeliveryResult result{request, 0, {}};
+    const ThreadWaits waited = thread_waits();
+    const Result<Outcome> outcome = executor.execute(Input(request.input), &result.output);
+    if (!outcome) return control.fail_run(outcome.error());
+    result.finished = now();
+    WorkerStats& stats = executor.stats();
+    count_finished(stats, {TxnType::delivery, *outcome, request.queued, result.finished,
+                           thread_waits() - waited});
+    if (stats.measures(result.finished)) {
+        stats.districts_skipped += result.output.skipped;
+        stats.deliveries_with_skips += result.output.skipped > 0;
+    }
+    if (control.settings.on_deliveries) queue.keep(result);
 }
 
 void Terminal::pause_until(Nanos time) {

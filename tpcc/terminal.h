@@ -88,6 +88,8 @@ private:
                           bool announced = false);
     Result<void> queue_delivery(const DeliveryInput& input, Executor& executor, Nanos queued);
     static void serve_deliveries(RunControl& control, Executor& executor, DeliveryQueue& queue);
+    static void serve_delivery(RunControl& control, Executor& executor, DeliveryQueue& queue,
+                               const DeliveryRequest& request);
     // `now`: the end of the last transaction.
     Nanos next_due(Nanos now, double pause_seconds);
     void pause_until(Nanos time);
