@@ -4,7 +4,8 @@
 //            callback form, on the user thread of the session otherwise. What belongs to a
 //            transaction is touched by such bodies only, and a store outlives its transactions.
 // Invariants CO-1 A store is freed when it has neither sessions nor pins. [checked: lockstep_close]
-CO - 2 A body runs on the user thread that the transaction belongs to.[checked:in_txn()]
+//            CO-2 A body runs on the user thread that the transaction belongs to.
+//            [checked: in_txn()]
 // Blocking   As the calls of the C++ interface.
 #pragma once
 
