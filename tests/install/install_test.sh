@@ -119,6 +119,13 @@ for compiler in gcc clang-16; do
     LD_LIBRARY_PATH="$(pkg-config --variable=libdir lockstep)" "$scratch/c_program" \
         "$scratch/$compiler.c"
 done
+awk '/^```c$/ { show = 1; next } /^```$/ { show = 0 } show' "$source/sm/c/README.md" \
+    >"$scratch/readme.c"
+gcc -std=c11 $warnings "$scratch/readme.c" $(pkg-config --cflags --libs lockstep) \
+    -o "$scratch/readme"
+said=$(LD_LIBRARY_PATH="$(pkg-config --variable=libdir lockstep)" "$scratch/readme" \
+    "$scratch/readme.db")
+[ "$said" = "Lisbon is in Portugal" ] || { echo "sm/c/README.md said: $said"; exit 1; }
 for header in "$scratch"/prefix/include/lockstep/{lockstep,c/*}.h; do
     gcc -std=c11 $warnings -fsyntax-only $(pkg-config --cflags lockstep) -x c "$header" -Wno-error
 done
