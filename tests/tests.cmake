@@ -195,6 +195,12 @@ if(TARGET sm_public_calls_test)
         SM_README="${CMAKE_SOURCE_DIR}/sm/README.md")
 endif()
 
+# The table of C calls reads the headers.
+if(TARGET sm_c_calls_test)
+    target_compile_definitions(sm_c_calls_test PRIVATE
+        C_HEADERS="${CMAKE_SOURCE_DIR}/sm/include/lockstep/c")
+endif()
+
 # The tables of offsets.
 if(TARGET sm_format_test)
     target_compile_definitions(sm_format_test PRIVATE SM_FORMAT="${CMAKE_SOURCE_DIR}/sm/FORMAT.md")

@@ -39,6 +39,7 @@ LAYERS = [
     ["sm/recovery"],
     ["sm/backup"],
     ["sm/store"],
+    ["sm/c"],
     ["tpcc"],
     ["tools"],
     ["tools/cli/live", "tools/cli/rows"],

@@ -1,91 +1,129 @@
 #!/usr/bin/env python3
-"""ctypes_program.py - a store from Python, through the C functions of c_shim.h.
+"""ctypes_program.py - a store from Python through the C interface, <lockstep/lockstep.h>.
 
-Usage: ctypes_program.py SHIM DIRECTORY. Python's callbacks need more stack than a user thread has,
-so no Python code runs on one: a transaction is a list of operations.
+Usage: ctypes_program.py LIBRARY DIRECTORY. Python code needs more stack than a user thread has, so
+it uses the session form: its own threads begin, use and commit transactions.
 """
 
 import ctypes
 import sys
 import threading
 
-GET, INSERT, PUT, ERASE = range(4)
+OK, STORE_LOCKED, STORE_CLOSED, DUPLICATE_KEY, KEY_TOO_LONG = 0, 13, 12, 20, 22
 
 
-class Operation(ctypes.Structure):
+class Error(ctypes.Structure):
     _fields_ = [
-        ("kind", ctypes.c_int),
-        ("key", ctypes.c_char_p),
-        ("key_bytes", ctypes.c_size_t),
-        ("value", ctypes.c_void_p),
-        ("value_bytes", ctypes.c_size_t),
-        ("found", ctypes.c_int),
+        ("code", ctypes.c_int),
+        ("os", ctypes.c_int),
+        ("numbers", ctypes.c_uint64 * 3),
+        ("text", ctypes.c_char * 1000),
     ]
 
 
-EACH = ctypes.CFUNCTYPE(
-    ctypes.c_int,
-    ctypes.c_void_p,
-    ctypes.POINTER(ctypes.c_char),
-    ctypes.c_size_t,
-    ctypes.POINTER(ctypes.c_char),
-    ctypes.c_size_t,
-)
+class Slice(ctypes.Structure):
+    _fields_ = [("data", ctypes.c_char_p), ("size", ctypes.c_size_t)]
+
+    def bytes(self):
+        return ctypes.string_at(self.data, self.size) if self.size else b""
+
+
+class View(ctypes.Structure):
+    _fields_ = [("data", ctypes.c_void_p), ("size", ctypes.c_size_t)]
+
+    def bytes(self):
+        return ctypes.string_at(self.data, self.size)
 
 
 class LockstepError(Exception):
     pass
 
 
+class Library:
+    """The shared library; a call that fails raises LockstepError with the error's text."""
+
+    def __init__(self, path):
+        self.library = ctypes.CDLL(path)
+
+    def __getattr__(self, name):
+        function = getattr(self.library, "lockstep_" + name)
+
+        def call(*arguments):
+            error = Error()
+            if function(*arguments, ctypes.byref(error)) != OK:
+                raise LockstepError(error.text.decode())
+
+        return call
+
+
+def slice_of(text):
+    return Slice(text, len(text))
+
+
 class Store:
-    """A store as a Python object; each call that fails raises LockstepError."""
-
-    def __init__(self, shim, path):
-        self.c = ctypes.CDLL(shim)
-        self.c.lockstep_open.restype = ctypes.c_void_p
-        self.c.lockstep_error_text.restype = ctypes.c_char_p
-        self.c.lockstep_free.argtypes = [ctypes.c_void_p]
-        self.handle = self.c.lockstep_open(path.encode())
-        self._check(0 if self.handle else 1)
-        self.handle = ctypes.c_void_p(self.handle)
-
-    def _check(self, status):
-        if status != 0:
-            raise LockstepError(self.c.lockstep_error_text().decode())
-
-    def apply(self, *operations):
-        """Runs (kind, key) and (kind, key, value) as one transaction. The values that the gets have
-        found, and whether each erased key existed.
-        """
-        rows = (Operation * len(operations))()
-        for row, (kind, key, *value) in zip(rows, operations):
-            row.kind, row.key, row.key_bytes = kind, key, len(key)
-            if value:
-                row.value = ctypes.cast(ctypes.c_char_p(value[0]), ctypes.c_void_p)
-                row.value_bytes = len(value[0])
-        self._check(self.c.lockstep_apply(self.handle, rows, ctypes.c_size_t(len(rows))))
-        results = []
-        for row in rows:
-            if row.kind == GET:
-                results.append(ctypes.string_at(row.value, row.value_bytes) if row.found else None)
-                self.c.lockstep_free(row.value)
-            elif row.kind == ERASE:
-                results.append(bool(row.found))
-        return results
-
-    def scan(self, low=b""):
-        rows = []
-
-        def each(_, key, key_bytes, value, value_bytes):
-            rows.append((key[:key_bytes], value[:value_bytes]))
-            return 1
-
-        length = ctypes.c_size_t(len(low))
-        self._check(self.c.lockstep_scan(self.handle, low, length, EACH(each), None))
-        return rows
+    def __init__(self, library, path):
+        self.c, self.handle, self.index = library, ctypes.c_void_p(), ctypes.c_void_p()
+        self.c.open(path.encode(), None, ctypes.byref(self.handle))
+        with Transaction(self) as txn:
+            self.c.open_or_create_index(txn.handle, b"table", None, ctypes.byref(self.index))
 
     def close(self):
-        self._check(self.c.lockstep_close(self.handle))
+        self.c.close(self.handle)
+
+
+class Transaction:
+    """Commits at the end of the block, or rolls back after an exception."""
+
+    def __init__(self, store):
+        self.store, self.c, self.handle = store, store.c, ctypes.c_void_p()
+
+    def __enter__(self):
+        self.c.begin(self.store.handle, None, ctypes.byref(self.handle))
+        return self
+
+    def __exit__(self, kind, *_):
+        if kind is None:
+            self.c.commit(self.handle, None)
+        else:
+            self.c.abort(self.handle)
+
+    def put(self, key, value):
+        self.c.put(self.handle, self.store.index, slice_of(key), slice_of(value))
+
+    def insert(self, key, value):
+        self.c.insert(self.handle, self.store.index, slice_of(key), slice_of(value))
+
+    def erase(self, key):
+        found = ctypes.c_bool()
+        self.c.erase(self.handle, self.store.index, slice_of(key), ctypes.byref(found))
+        return found.value
+
+    def get(self, key):
+        room, size, found = ctypes.create_string_buffer(4096), ctypes.c_size_t(), ctypes.c_bool()
+        size_of_room = ctypes.c_size_t(len(room))
+        self.c.get(
+            self.handle,
+            self.store.index,
+            slice_of(key),
+            0,
+            room,
+            size_of_room,
+            ctypes.byref(size),
+            ctypes.byref(found),
+        )
+        return room.raw[: size.value] if found.value else None
+
+    def scan(self, low=b""):
+        cursor, key, value, found = ctypes.c_void_p(), View(), View(), ctypes.c_bool()
+        ends = slice_of(low), Slice(None, 0)
+        self.c.scan(self.handle, self.store.index, *ends, 0, ctypes.byref(cursor))
+        seen = [ctypes.byref(key), ctypes.byref(value), None, ctypes.byref(found)]
+        while True:
+            self.c.cursor_next(cursor, *seen)
+            if not found.value:
+                break
+            yield key.bytes(), value.bytes()
+        self.c.cursor_close(cursor)
 
 
 def expect(holds, what):
@@ -103,42 +141,55 @@ def expect_error(code, call):
 
 
 def main():
-    shim, directory = sys.argv[1:]
-    store = Store(shim, directory + "/python.db")
+    library, directory = Library(sys.argv[1]), sys.argv[2]
+    store = Store(library, directory + "/python.db")
     keys = [b"key %04d" % n for n in range(1000)]
-    for begin in range(0, 1000, 100):
-        store.apply(*((INSERT, key, b"value of " + key) for key in keys[begin : begin + 100]))
+    with Transaction(store) as txn:
+        for key in keys:
+            txn.insert(key, b"value of " + key)
     binary = bytes(range(256))
-    store.apply((PUT, binary, binary))
-    expect(store.apply((GET, binary), (GET, b"none")) == [binary, None], "get")
-    expect(store.apply((ERASE, binary), (ERASE, b"none")) == [True, False], "erase")
+    with Transaction(store) as txn:
+        txn.put(binary, binary)
+        expect(txn.get(binary) == binary and txn.get(b"none") is None, "get")
+        expect(txn.erase(binary) and not txn.erase(b"none"), "erase")
     rows = [(key, b"value of " + key) for key in keys]
-    expect(store.scan() == rows, "a scan of all records")
-    expect(store.scan(keys[500]) == rows[500:], "a scan of a range")
+    with Transaction(store) as txn:
+        expect(list(txn.scan()) == rows, "a scan of all records")
+        expect(list(txn.scan(keys[500])) == rows[500:], "a scan of a range")
 
     # All or nothing, and errors say what was wrong.
-    failing = ((PUT, keys[0], b"lost"), (INSERT, keys[1], b""))
-    expect_error("duplicate_key", lambda: store.apply(*failing))
-    expect(store.apply((GET, keys[0])) == [b"value of " + keys[0]], "a failed transaction")
-    expect_error("key_too_long", lambda: store.apply((PUT, b"k" * 2000, b"")))
-    expect_error("store_locked", lambda: Store(shim, directory + "/python.db"))
+    def failing():
+        with Transaction(store) as txn:
+            txn.put(keys[0], b"lost")
+            txn.insert(keys[1], b"")
+
+    def too_long():
+        with Transaction(store) as txn:
+            txn.put(b"k" * 2000, b"")
+
+    expect_error("duplicate_key", failing)
+    with Transaction(store) as txn:
+        expect(txn.get(keys[0]) == b"value of " + keys[0], "a failed transaction")
+    expect_error("key_too_long", too_long)
+    expect_error("store_locked", lambda: Store(library, directory + "/python.db"))
 
     # Calls release Python's lock, so threads wait for the log together.
     def put(n):
         for i in range(20):
-            store.apply((PUT, b"thread %d %d" % (n, i), b"x"))
+            with Transaction(store) as txn:
+                txn.put(b"thread %d %d" % (n, i), b"x")
 
     threads = [threading.Thread(target=put, args=(n,)) for n in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    expect(len(store.scan(b"thread")) == 160, "the records of all threads")
+    with Transaction(store) as txn:
+        expect(len(list(txn.scan(b"thread"))) == 160, "records of all threads")
     store.close()
-    store = Store(shim, directory + "/python.db")
-    expect(len(store.scan()) == 1160, "the records after a second open")
-    store.close()
-    print("1160 records from Python")
+    expect_error("store_closed", store.close)
+    print("a store from Python: sound")
 
 
-main()
+if __name__ == "__main__":
+    main()

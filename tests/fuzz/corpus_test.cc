@@ -20,11 +20,9 @@ struct Target {
     int (*run)(const uint8_t*, size_t);
     uint64_t runs;  // random inputs
 };
-constexpr Target kTargets[] = {{"page", fuzz_page, 3000},
-                               {"log", fuzz_log, 500},
-                               {"superblock", fuzz_superblock, 40},
-                               {"image", fuzz_image, 40},
-                               {"api", fuzz_api, 60}};
+constexpr Target kTargets[] = {
+    {"page", fuzz_page, 3000}, {"log", fuzz_log, 500}, {"superblock", fuzz_superblock, 40},
+    {"image", fuzz_image, 40}, {"api", fuzz_api, 60},  {"c", fuzz_c, 20}};
 
 class CorpusTest : public ::testing::TestWithParam<Target> {};
 

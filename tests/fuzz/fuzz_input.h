@@ -52,5 +52,6 @@ int fuzz_log(const uint8_t* data, size_t size);
 int fuzz_superblock(const uint8_t* data, size_t size);
 int fuzz_image(const uint8_t* data, size_t size);
 int fuzz_api(const uint8_t* data, size_t size);
+int fuzz_c(const uint8_t* data, size_t size);
 
 }  // namespace lockstep::fuzz

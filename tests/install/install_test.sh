@@ -63,8 +63,8 @@ for header in sm/page.h txn/transaction.h threads/thread.h base/check.h; do
 done
 [ "$(ls "$scratch/prefix/include")" = lockstep ] || { echo \
     "installed besides lockstep/: $(ls "$scratch/prefix/include")"; exit 1; }
-[ -z "$(find "$scratch/prefix/include" -mindepth 2 -type d)" ] || { echo \
-    "folders below include/lockstep"; exit 1; }
+[ "$(find "$scratch/prefix/include" -mindepth 2 -type d -printf '%f')" = c ] || { echo \
+    "folders below include/lockstep besides c"; exit 1; }
 
 export PKG_CONFIG_PATH="$(dirname "$(find "$scratch/prefix" -name lockstep.pc)")"
 # The standard is the application's business.
@@ -95,8 +95,10 @@ for compiler in g++ clang++-16; do
             "$scratch/$compiler-$standard.db" || { echo "standards.cc fails: $compiler $standard"
             exit 1; }
     done
-    # An older standard is refused in one line, and the compiler stops there.
+    # An older standard is refused in one line, and the compiler stops there. The C interface
+    # takes it.
     while read -r line; do
+        [ "$line" != '#include <lockstep/lockstep.h>' ] || continue
         if echo "$line" | $compiler -std=c++17 -fsyntax-only $(pkg-config --cflags lockstep) \
             -x c++ - 2>"$scratch/old.log"; then
             echo "$line compiles as C++17"; exit 1
@@ -106,6 +108,41 @@ for compiler in g++ clang++-16; do
             exit 1; }
     done <"$scratch/all.cc"
 done
+# The C interface: with each compiler, as C11 and as C++17; without C++ in the project.
+for compiler in gcc clang-16; do
+    command -v "$compiler" >/dev/null || { echo "without $compiler, which is not there"; continue; }
+    $compiler -std=c11 $warnings "$source/tests/embed/c_program.c" $(pkg-config --cflags --libs \
+        lockstep) -pthread -o "$scratch/c_program"
+    $compiler -std=c++17 $warnings -fsyntax-only $(pkg-config --cflags lockstep) -x c++ \
+        "$source/tests/embed/c_program.c"
+    mkdir "$scratch/$compiler.c"
+    LD_LIBRARY_PATH="$(pkg-config --variable=libdir lockstep)" "$scratch/c_program" \
+        "$scratch/$compiler.c"
+done
+awk '/^```c$/ { show = 1; next } /^```$/ { show = 0 } show' "$source/sm/c/README.md" \
+    >"$scratch/readme.c"
+gcc -std=c11 $warnings "$scratch/readme.c" $(pkg-config --cflags --libs lockstep) \
+    -o "$scratch/readme"
+said=$(LD_LIBRARY_PATH="$(pkg-config --variable=libdir lockstep)" "$scratch/readme" \
+    "$scratch/readme.db")
+[ "$said" = "Lisbon is in Portugal" ] || { echo "sm/c/README.md said: $said"; exit 1; }
+for header in "$scratch"/prefix/include/lockstep/{lockstep,c/*}.h; do
+    gcc -std=c11 $warnings -fsyntax-only $(pkg-config --cflags lockstep) -x c "$header" -Wno-error
+done
+mkdir "$scratch/c_only" "$scratch/c_only.db"
+cp "$source/tests/embed/c_program.c" "$scratch/c_only/"
+cat >"$scratch/c_only/CMakeLists.txt" <<'END'
+cmake_minimum_required(VERSION 3.25)
+project(c_only LANGUAGES C)
+find_package(lockstep REQUIRED)
+find_package(Threads REQUIRED)
+add_executable(c_only c_program.c)
+target_link_libraries(c_only PRIVATE lockstep::c Threads::Threads)
+END
+cmake -S "$scratch/c_only" -B "$scratch/c_only/out" -G Ninja \
+    -DCMAKE_PREFIX_PATH="$scratch/prefix" >/dev/null
+cmake --build "$scratch/c_only/out" >/dev/null
+"$scratch/c_only/out/c_only" "$scratch/c_only.db"
 # What a program compiles for each file that includes the store. <memory> alone would add 14,000.
 lines=$(echo '#include <lockstep/store.h>' | g++ -std=c++23 -E -P $(pkg-config --cflags lockstep) \
     -x c++ - | wc -l)

@@ -87,6 +87,7 @@ Result<void> bench_tpcc_steps(const Settings&, Report&);
 Result<void> bench_lock_stage(const Settings&, Report&);
 Result<void> bench_lock_payment(const Settings&, Report&);
 Result<void> bench_production_line(const Settings&, Report&);
+Result<void> bench_c_api(const Settings&, Report&);
 Result<void> bench_secondary_build(const Settings&, Report&);
 Result<void> bench_instructions(const Settings&, Report&);
 Result<void> bench_count(const Settings&, Report&);

@@ -55,6 +55,7 @@ const std::vector<Benchmark>& all_benchmarks() {
         {"count", "(the child of `instructions`)", bench_count},
         {"pool", "random fetches with the pool at 10% of the data, beside the device's own rate",
          bench_pool},
+        {"c-api", "what the C interface adds to a get: callbacks, sessions, batches", bench_c_api},
         {"secondary-build", "a secondary index over existing records: one core against all",
          bench_secondary_build},
         {"restart", "restart after a kill with 1 GB of log (--bytes)", bench_restart},

@@ -26,6 +26,19 @@ install(EXPORT lockstep NAMESPACE lockstep:: FILE lockstep-targets.cmake DESTINA
 
 file(WRITE ${CMAKE_BINARY_DIR}/lockstep-config.cmake.in [=[
 @PACKAGE_INIT@
+# The C interface (<lockstep/lockstep.h>) needs the shared library and nothing else, so a project
+# without C++ can use it.
+if(NOT TARGET lockstep::c)
+    add_library(lockstep::c SHARED IMPORTED)
+    set_target_properties(lockstep::c PROPERTIES
+        IMPORTED_LOCATION "@PACKAGE_CMAKE_INSTALL_LIBDIR@/liblockstep.so.@PROJECT_VERSION@"
+        IMPORTED_SONAME "liblockstep.so.@LOCKSTEP_ABI@"
+        INTERFACE_INCLUDE_DIRECTORIES "@PACKAGE_CMAKE_INSTALL_INCLUDEDIR@")
+endif()
+get_property(lockstep_languages GLOBAL PROPERTY ENABLED_LANGUAGES)
+if(NOT "CXX" IN_LIST lockstep_languages)
+    return()
+endif()
 include(CMakeFindDependencyMacro)
 find_dependency(PkgConfig)
 find_dependency(Threads)
@@ -39,7 +52,8 @@ check_required_components(lockstep)
 ]=])
 configure_package_config_file(${CMAKE_BINARY_DIR}/lockstep-config.cmake.in
     ${CMAKE_BINARY_DIR}/lockstep-config.cmake
-    INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/lockstep)
+    INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/lockstep
+    PATH_VARS CMAKE_INSTALL_LIBDIR CMAKE_INSTALL_INCLUDEDIR)
 write_basic_package_version_file(${CMAKE_BINARY_DIR}/lockstep-config-version.cmake COMPATIBILITY
     SameMinorVersion)
 install(FILES ${CMAKE_BINARY_DIR}/lockstep-config.cmake

@@ -1,0 +1,189 @@
+// session.cc - the user thread behind a session, and the kernel threads before it.
+#include "sm/c/session.h"
+
+#include <mutex>
+#include <new>
+
+#include "threads/base/hints.h"
+#include "threads/thread/between_calls.h"
+
+namespace lockstep::c {
+
+namespace {
+// Before a kernel thread sleeps in a futex: some microseconds.
+constexpr uint32_t kSpins = 400;
+// Before a user thread parks: a turn of an idle worker takes some hundred nanoseconds.
+constexpr uint32_t kYields = 64;
+constexpr Nanos kPause = 50 * kMicrosecond;
+}  // namespace
+
+void HandOver::wait() {
+    for (uint32_t spins = 0;;) {
+        const uint32_t word = word_.load(std::memory_order_acquire);
+        if (word == kDone) return;
+        if (word == kCallsBack) {
+            (*called_)();
+            threads::Thread* const thread = thread_;
+            word_.store(kRuns, std::memory_order_release);
+            threads::wake(thread);
+            spins = 0;
+        } else if (threads::current() != nullptr) {
+            sleep_for(kPause);
+        } else if (++spins < kSpins) {
+            cpu_relax();
+        } else {
+            word_.wait(kRuns, std::memory_order_acquire);
+        }
+    }
+}
+
+void HandOver::call_back(FunctionRef<void()> fn) {
+    DCHECK(threads::current() != nullptr && word_.load(std::memory_order_relaxed) == kRuns);
+    called_ = &fn;
+    thread_ = threads::current();
+    word_.store(kCallsBack, std::memory_order_release);
+    word_.notify_one();
+    while (word_.load(std::memory_order_acquire) == kCallsBack)
+        threads::park(threads::ParkReason::event);
+}
+
+// The notification uses the address only.
+void HandOver::finish() {
+    DCHECK(word_.load(std::memory_order_relaxed) == kRuns);
+    std::atomic<uint32_t>* const word = &word_;
+    word->store(kDone, std::memory_order_release);
+    word->notify_one();
+}
+
+Result<void> Session::start(StoreObject& store, const TxnOptions& options, Command& first) {
+    auto* const session = new (std::nothrow) Session(store, options, first);
+    if (session == nullptr) return fail(ErrorCode::out_of_memory, "session");
+    const Result<void> submitted = store.store.submit(*session);
+    if (!submitted) delete session;
+    return submitted;
+}
+
+void Session::post(Command& command) {
+    DCHECK(slot_.load(std::memory_order_relaxed) == nullptr);  // SE-1
+    posters_.fetch_add(1, std::memory_order_relaxed);
+    slot_.store(&command, std::memory_order_seq_cst);
+    if (asleep_.load(std::memory_order_seq_cst)) threads::wake(txn_.thread);
+    posters_.fetch_sub(1, std::memory_order_release);
+}
+
+void Session::run() {
+    if (begin()) serve();
+    while (posters_.load(std::memory_order_acquire) != 0) yield();  // SE-4
+    delete this;
+}
+
+bool Session::begin() {
+    txn_.thread = threads::current();
+    DCHECK(txn_.thread != nullptr && first_ != nullptr);
+    txn_.thread_id = txn_.thread->id;
+    Result<Txn> begun = txn_.store->store.begin(options_);
+    Error error;
+    if (begun) {
+        txn_.own.emplace(std::move(*begun));
+        txn_.txn = &*txn_.own;
+        handle_ = txn_.handle = make_handle(Kind::txn, &txn_, nullptr);
+        if (handle_ != 0) return true;
+        (void)txn_.own->abort();
+        error = fail(ErrorCode::too_many, "handles").error();
+    } else {
+        error = begun.error();
+    }
+    first_->refuse(error);
+    first_->finish();
+    return false;
+}
+
+void Session::serve() {
+    HandleEntry& entry = *entry_of(handle_of<void>(txn_.handle), Kind::txn);
+    CHECK(entry.claim(txn_.handle));
+    enter();
+    for (Command* command = first_; command != nullptr;) {
+        command->run(txn_);
+        const bool over = txn_.handle == 0;
+        if (over) leave();
+        else entry.release(txn_.handle);
+        command->finish();  // SE-2
+        command = over ? nullptr : &next_command();
+    }
+    DCHECK(!txn_.own->live() && txn_.cursors == nullptr);
+}
+
+Command& Session::next_command() {
+    for (uint32_t n = 0; n < kYields; ++n) {
+        if (Command* const command = slot_.exchange(nullptr, std::memory_order_acquire))
+            return *command;
+        yield();
+    }
+    const threads::BetweenCalls waits;
+    asleep_.store(true, std::memory_order_seq_cst);
+    Command* command = nullptr;
+    while ((command = slot_.load(std::memory_order_seq_cst)) == nullptr)  // SE-3
+        threads::park(threads::ParkReason::event);
+    slot_.store(nullptr, std::memory_order_relaxed);
+    asleep_.store(false, std::memory_order_relaxed);
+    return *command;
+}
+
+void Session::enter() {
+    const std::lock_guard guard(txn_.store->lock);
+    next = txn_.store->sessions;
+    if (next != nullptr) next->prev = this;
+    txn_.store->sessions = this;
+}
+
+void Session::leave() {
+    const std::lock_guard guard(txn_.store->lock);
+    DCHECK(prev != nullptr || txn_.store->sessions == this);
+    (prev != nullptr ? prev->next : txn_.store->sessions) = next;
+    if (next != nullptr) next->prev = prev;
+}
+
+// The claim keeps the session, and thereby its store, until the store is pinned (CO-1).
+Result<Claimed> claim_session(const void* handle) {
+    HandleEntry* const entry = entry_of(handle, Kind::txn);
+    if (entry == nullptr) return fail(ErrorCode::bad_argument, "handle of a transaction");
+    const uint64_t number = number_of(handle);
+    if (entry->is(number) && entry->owner.load(std::memory_order_relaxed) != nullptr)
+        return fail(ErrorCode::wrong_thread, "transaction of a user thread");
+    if (!entry->claim(number)) {
+        if (!entry->is(number)) return fail(ErrorCode::txn_ended, "transaction");
+        return fail(ErrorCode::wrong_thread, "transaction in use by another call");
+    }
+    auto& txn = *static_cast<TxnObject*>(entry->object.load(std::memory_order_relaxed));
+    DCHECK(txn.handle == number && txn.session != nullptr);
+    if (txn.store->mark.forked() || txn.store->closing.load(std::memory_order_acquire)) {
+        const bool forked = txn.store->mark.forked();
+        entry->release(number);
+        return fail(forked ? ErrorCode::forked : ErrorCode::store_closed, "store");
+    }
+    txn.store->entry->pins.fetch_add(1, std::memory_order_seq_cst);
+    return Claimed{txn.session, StorePin(txn.store)};
+}
+
+// A session that is busy ends its command first.
+void end_sessions(StoreObject& store) {
+    DCHECK(store.closing.load(std::memory_order_relaxed));
+    for (;; sleep_for(kPause)) {
+        Session* claimed = nullptr;
+        {
+            const std::lock_guard guard(store.lock);
+            if (store.sessions == nullptr) return;
+            for (Session* s = store.sessions; s != nullptr && claimed == nullptr; s = s->next) {
+                HandleEntry* const entry = entry_of(handle_of<void>(s->handle()), Kind::txn);
+                if (entry != nullptr && entry->claim(s->handle())) claimed = s;
+            }
+        }
+        if (claimed == nullptr) continue;
+        const auto roll_back = [](TxnObject& txn) { return abort_here(txn); };
+        BodyCommand command(roll_back);
+        claimed->post(command);
+        (void)command.wait();
+    }
+}
+
+}  // namespace lockstep::c

@@ -1,0 +1,69 @@
+// backup.h - of the C interface: copies of a running store (<lockstep/backup.h>).
+#ifndef LOCKSTEP_C_BACKUP_H
+#define LOCKSTEP_C_BACKUP_H
+
+#include <lockstep/c/base.h>
+#include <lockstep/c/store.h>
+
+// NOLINTBEGIN
+#ifdef __cplusplus
+extern "C" {
+#endif
+// A complete backup, or the one just made: lockstep::BackupInfo. Set `size` before a call.
+typedef struct lockstep_backup_info {
+    size_t size;
+    uint64_t lsn;
+    uint64_t redo_from;
+    uint64_t since;
+    uint64_t store[2];
+    uint64_t pages;
+    uint64_t pages_copied;
+    uint64_t pages_zeroed;
+    uint64_t bytes;
+    uint64_t log_bytes;
+    uint64_t nanos;
+} lockstep_backup_info;
+
+// How a backup is made.
+typedef struct lockstep_backup_options {
+    size_t size;
+    uint64_t bytes_per_second;          // 0: as fast as possible
+    const lockstep_backup_info* since;  // incremental to this one; NULL: all pages
+    // Called after each megabyte; NULL: not called. It runs on a user thread of the store and must
+    // not block.
+    void (*progress)(void* arg, uint64_t pages, uint64_t pages_total, uint64_t bytes);
+    void* progress_arg;
+} lockstep_backup_options;
+// Fills the struct with the defaults and sets its size. Never waits.
+void lockstep_backup_options_init(lockstep_backup_options* options, size_t size);
+
+// Copies the running store to `directory`, which is made, or empty. `options` and `info` may be
+// NULL. Errors: those of lockstep::Store::backup().
+int lockstep_backup(lockstep_store* store, const char* directory,
+                    const lockstep_backup_options* options, lockstep_backup_info* info,
+                    lockstep_error* error);
+// Takes the pieces of a backup in order: `bytes` belong into `file` at `offset`. A result that is
+// not 0 ends the backup, which then returns it. It runs on a user thread of the store and must not
+// block; lockstep_offload() does what blocks.
+typedef int (*lockstep_backup_sink)(void* arg, const char* file, uint64_t offset,
+                                    lockstep_slice bytes);
+// The same to a function.
+int lockstep_backup_to(lockstep_store* store, lockstep_backup_sink sink, void* arg,
+                       const lockstep_backup_options* options, lockstep_backup_info* info,
+                       lockstep_error* error);
+
+// Reads what a backup says of itself. Blocks.
+int lockstep_read_backup(const char* directory, lockstep_backup_info* info, lockstep_error* error);
+// Checks every page and log record of a backup. `each` and *faults as in lockstep_verify(). Blocks.
+int lockstep_verify_backup(const char* directory, lockstep_line each, void* arg, size_t* faults,
+                           lockstep_error* error);
+// Puts `count` backups, a full one and the incremental ones behind it, together in directory `to`.
+// `info` may be NULL. Blocks.
+int lockstep_restore_backup(const char* const* backups, size_t count, const char* to,
+                            lockstep_backup_info* info, lockstep_error* error);
+
+#ifdef __cplusplus
+}
+#endif
+// NOLINTEND
+#endif

@@ -1,0 +1,113 @@
+// index.h - of the C interface: records of indexes, one and many; cursors; bulk load; reads through
+// secondary indexes.
+//
+// Errors     Those of <lockstep/index.h>. After LOCKSTEP_DEADLOCK, LOCKSTEP_LOCK_TIMEOUT and
+//            LOCKSTEP_SELF_DEADLOCK the transaction must be rolled back.
+#ifndef LOCKSTEP_C_INDEX_H
+#define LOCKSTEP_C_INDEX_H
+
+#include <lockstep/c/base.h>
+
+// NOLINTBEGIN
+#ifdef __cplusplus
+extern "C" {
+#endif
+// Reads the value of `key` with a lock of enum lockstep_access. At most `room` bytes go to
+// `buffer`, which may be NULL if `room` is 0. *bytes is the full length; if it is larger than
+// `room`, call again with more. *found is false if there is no such key. Both may be NULL.
+int lockstep_get(lockstep_txn* txn, lockstep_index* index, lockstep_slice key, int access,
+                 void* buffer, size_t room, size_t* bytes, bool* found, lockstep_error* error);
+
+// Where a transaction saw a record; a plain value. An old one is harmless.
+typedef struct lockstep_hint {
+    uint32_t page;
+    uint32_t slot;
+    uint32_t leaves_freed;
+} lockstep_hint;
+// One of many records asked for at once. The last three fields are set by the call.
+typedef struct lockstep_lookup {
+    lockstep_slice key;
+    void* buffer;
+    size_t room;
+    size_t bytes;
+    bool found;
+    lockstep_hint hint;
+} lockstep_lookup;
+// Looks up many keys, at most 65536. *found_count, if not NULL, is the number found. After an error
+// nothing in `rows` counts.
+int lockstep_get_many(lockstep_txn* txn, lockstep_index* index, lockstep_lookup* rows, size_t count,
+                      int access, size_t* found_count, lockstep_error* error);
+
+// Adds a record. Error: LOCKSTEP_DUPLICATE_KEY.
+int lockstep_insert(lockstep_txn* txn, lockstep_index* index, lockstep_slice key,
+                    lockstep_slice value, lockstep_error* error);
+// A record to be inserted.
+typedef struct lockstep_record {
+    lockstep_slice key, value;
+} lockstep_record;
+// Adds many records in this order. After an error those before the refused one are in.
+int lockstep_insert_many(lockstep_txn* txn, lockstep_index* index, const lockstep_record* records,
+                         size_t count, lockstep_error* error);
+// Adds the record or replaces its value.
+int lockstep_put(lockstep_txn* txn, lockstep_index* index, lockstep_slice key, lockstep_slice value,
+                 lockstep_error* error);
+// Replaces the value. *found, if not NULL, is false if there is no such key.
+int lockstep_update(lockstep_txn* txn, lockstep_index* index, lockstep_slice key,
+                    lockstep_slice value, bool* found, lockstep_error* error);
+// Overwrites the bytes of the value from `offset` on. `hint`, if not NULL, is that of
+// lockstep_get_many() and saves the search. *found as above.
+int lockstep_patch(lockstep_txn* txn, lockstep_index* index, lockstep_slice key, size_t offset,
+                   lockstep_slice part, const lockstep_hint* hint, bool* found,
+                   lockstep_error* error);
+// Erases the record. *found as above.
+int lockstep_erase(lockstep_txn* txn, lockstep_index* index, lockstep_slice key, bool* found,
+                   lockstep_error* error);
+// Number of an index in the catalog; 0 for what is no index. Never waits.
+uint32_t lockstep_index_id(lockstep_index* index);
+
+// Makes a cursor over low <= key < high; an empty `high` means to the end. It stands before the
+// first record and behind the last. Both bounds are copied.
+int lockstep_scan(lockstep_txn* txn, lockstep_index* index, lockstep_slice low, lockstep_slice high,
+                  int access, lockstep_cursor** cursor, lockstep_error* error);
+// The same over a secondary index, by secondary keys. With `only` the range is one secondary key,
+// `low`. The cursor's key and value are those of the primary's record.
+int lockstep_scan_by(lockstep_txn* txn, lockstep_index* secondary, lockstep_slice low,
+                     lockstep_slice high, bool only, int access, lockstep_cursor** cursor,
+                     lockstep_error* error);
+// Gives a cursor a new range; it then stands before and behind it as a new one.
+int lockstep_cursor_seek(lockstep_cursor* cursor, lockstep_slice low, lockstep_slice high,
+                         lockstep_error* error);
+// Steps to the next larger or smaller key. *key and *value, if not NULL, are then the record. The
+// bytes belong to the cursor and are valid until it moves or ends. *found is false at the end of
+// the range. *secondary_key, if not NULL, is the key in a secondary index, else empty.
+int lockstep_cursor_next(lockstep_cursor* cursor, lockstep_slice* key, lockstep_slice* value,
+                         lockstep_slice* secondary_key, bool* found, lockstep_error* error);
+int lockstep_cursor_prev(lockstep_cursor* cursor, lockstep_slice* key, lockstep_slice* value,
+                         lockstep_slice* secondary_key, bool* found, lockstep_error* error);
+// Steps up to `rows_max` times and copies the records to `memory`, one hand-over for many records
+// in the session form. rows[i] point into `memory`, which is the caller's. *count is their number.
+// It is smaller than `rows_max` at the end of the range, or if the next record does not fit. In
+// that case *needed is its length, and it comes first in the next call; at the end *needed is 0. A
+// cursor does not change its direction while such a record waits (LOCKSTEP_BAD_ARGUMENT).
+int lockstep_cursor_read(lockstep_cursor* cursor, bool forward, lockstep_record* rows,
+                         size_t rows_max, void* memory, size_t memory_bytes, size_t* count,
+                         size_t* needed, lockstep_error* error);
+// Overwrites bytes of the current record's value from `offset` on. Not through a secondary index
+// (LOCKSTEP_UNSUPPORTED).
+int lockstep_cursor_patch(lockstep_cursor* cursor, size_t offset, lockstep_slice part, bool* found,
+                          lockstep_error* error);
+// Ends a cursor before its transaction ends.
+int lockstep_cursor_close(lockstep_cursor* cursor, lockstep_error* error);
+
+// Fills an empty index from records in ascending order. next(arg, record) sets the record and
+// returns true, or returns false at the end. It owns the bytes until its next call. Pages are
+// filled to `fill_percent`, 50..100.
+int lockstep_bulk_load(lockstep_txn* txn, lockstep_index* index,
+                       bool (*next)(void* arg, lockstep_record* record), void* arg,
+                       uint32_t fill_percent, lockstep_error* error);
+
+#ifdef __cplusplus
+}
+#endif
+// NOLINTEND
+#endif

@@ -1,0 +1,115 @@
+// options.h - of the C interface: options of a store, of STEPS and of transactions. Field for field
+// those of <lockstep/options.h>, <lockstep/steps_options.h> and <lockstep/txn_options.h>, which say
+// what they mean.
+#ifndef LOCKSTEP_C_OPTIONS_H
+#define LOCKSTEP_C_OPTIONS_H
+
+#include <lockstep/c/base.h>
+
+// NOLINTBEGIN
+#ifdef __cplusplus
+extern "C" {
+#endif
+// Which parts of STEPS are on.
+enum lockstep_steps_mode {
+    LOCKSTEP_STEPS_OFF = 0,
+    LOCKSTEP_STEPS_ON = 1,
+    LOCKSTEP_STEPS_GROUPING = 2,
+    LOCKSTEP_STEPS_PREFETCH = 3,
+    LOCKSTEP_STEPS_CTX_ONLY = 4,
+    LOCKSTEP_STEPS_FASTCTX = 5,
+    LOCKSTEP_STEPS_CTX = 6
+};
+
+// How threads are grouped into teams.
+typedef struct lockstep_steps_options {
+    size_t size;
+    int mode;  // enum lockstep_steps_mode
+    uint32_t team_max;
+    int policy;  // 0 last leaver, 1 largest, 2 oldest
+    int gate;    // 0 t-gated, 1 d-gated, 2 c-gated
+    uint32_t rounds_max;
+    uint32_t points;
+    uint32_t window_records;
+    bool float_state;
+    bool ignore_latches;
+} lockstep_steps_options;
+
+// Takes a line of the store's log; level 0 error, 1 warning, 2 information. Called on any of the
+// store's kernel threads, also after lockstep_open() has returned and until lockstep_close()
+// returns. It must not call the store. `text` is not NUL-terminated.
+typedef void (*lockstep_logger)(void* arg, int level, const char* text, size_t bytes);
+
+// How a store runs. Times are in nanoseconds.
+typedef struct lockstep_options {
+    size_t size;
+    bool create;
+    bool read_only;
+    bool pin_workers;
+    bool sync;
+    bool control;
+    uint32_t workers;
+    uint64_t pool_bytes;
+    uint32_t stack_bytes;
+    uint32_t transactions_max;
+    uint32_t user_threads_max;
+    uint32_t executors;
+    uint64_t packets_max;
+    int packet_policy;  // 0 fifo, 1 priority
+    int lock_policy;    // 0 fifo, 1 short first, 2 priority, 3 local first
+    uint32_t lock_bypass_max;
+    int io;  // 0 automatic, 1 io_uring, 2 pool
+    uint64_t transaction_age_max;
+    uint64_t log_bytes;
+    uint64_t log_segment_bytes;
+    uint64_t log_ring_bytes;
+    uint64_t lazy_flush_interval;
+    uint64_t checkpoint_log_bytes;
+    uint64_t lock_timeout;
+    uint32_t lock_table_bytes_log2;
+    uint32_t escalate_at;
+    uint64_t version_bytes;
+    uint32_t retries_max;
+    uint32_t offload_threads;
+    uint64_t slice_warning;
+    lockstep_logger logger;  // NULL: silent
+    void* logger_arg;
+    const lockstep_steps_options* steps;  // NULL: off; need live only until the call returns
+} lockstep_options;
+
+// What a transaction may see; lockstep_txn_options::isolation.
+enum lockstep_isolation {
+    LOCKSTEP_SERIALIZABLE = 0,
+    LOCKSTEP_REPEATABLE_READ = 1,
+    LOCKSTEP_READ_COMMITTED = 2,
+    LOCKSTEP_SNAPSHOT = 3
+};
+// When a commit returns: the log is on disk, or will be soon.
+enum lockstep_durability { LOCKSTEP_DURABLE = 0, LOCKSTEP_LAZY = 1 };
+
+// How a transaction runs.
+typedef struct lockstep_txn_options {
+    size_t size;
+    int isolation;   // enum lockstep_isolation
+    int durability;  // enum lockstep_durability
+    bool read_only;
+    uint32_t operations;
+    uint32_t priority;
+    uint64_t lock_timeout;  // nanoseconds; LOCKSTEP_NEVER: that of the store
+} lockstep_txn_options;
+
+// Fill the struct with the defaults and set its size; `size` is sizeof(*options). NULL does
+// nothing. Where a call takes a pointer to such a struct, NULL means the defaults. Never wait.
+void lockstep_options_init(lockstep_options* options, size_t size);
+void lockstep_steps_options_init(lockstep_steps_options* options, size_t size);
+void lockstep_txn_options_init(lockstep_txn_options* options, size_t size);
+
+// CTX points for lockstep_steps_options::points from their names. Error: LOCKSTEP_BAD_OPTION. Never
+// waits.
+int lockstep_ctx_points(const char* text, uint32_t* points, lockstep_error* error);
+
+#ifdef __cplusplus
+}
+#endif
+// NOLINTEND
+#endif

@@ -1,0 +1,424 @@
+// labels: unit
+// c_calls_test.cc - every function of the C interface with NULL, with handles that never were, with
+// handles that have ended and with handles of another kind: an error and never a fault.
+//
+// Concepts   The table has a line for each function that the headers declare; a test compares. What
+//            the functions do when they succeed is in c_forms_test.cc and c_store_test.cc.
+#include <functional>
+#include <regex>
+#include <set>
+#include <vector>
+
+#include "tests/sm/c/c_util.h"
+
+#include <fstream>
+
+namespace lockstep {
+namespace {
+
+struct Handles {
+    lockstep_store* store = nullptr;
+    lockstep_txn* txn = nullptr;
+    lockstep_index* index = nullptr;
+    lockstep_heap* heap = nullptr;
+    lockstep_cursor* cursor = nullptr;
+    const char* text = nullptr;  // names and paths
+};
+
+// What the handles are of which a call takes one.
+enum class Takes : uint8_t { nothing, store, txn, cursor };
+struct Call {
+    const char* name;
+    Takes takes;
+    std::function<int(const Handles&)> make;
+};
+
+// Results of calls that succeed, in memory that they may write to.
+lockstep_slice key() { return lockstep_text("k"); }
+bool found;
+size_t bytes;
+uint64_t number;
+char room[8];
+lockstep_index* an_index;
+lockstep_heap* a_heap;
+lockstep_txn* a_txn;
+lockstep_cursor* a_cursor;
+
+int commit_at_once(lockstep_txn*, void*) { return 0; }
+bool no_record(void*, lockstep_record*) { return false; }
+bool each_heap(void*, lockstep_record_id, lockstep_slice) { return true; }
+bool each_object(void*, const lockstep_object*) { return true; }
+bool each_txn(void*, const lockstep_transaction_info*) { return true; }
+int sink(void*, const char*, uint64_t, lockstep_slice) { return 0; }
+void keys_of(void*, lockstep_slice, lockstep_slice, lockstep_keys*) {}
+int seven(void*) { return 7; }
+
+int request_with(const Handles& h, int (*call)(lockstep_request*)) {
+    lockstep_request r;
+    lockstep_request_init(&r, sizeof r);
+    r.txn = h.txn;
+    r.end = LOCKSTEP_END_ABORT;
+    return call(&r);
+}
+
+std::vector<Call> store_calls() {
+    const auto s = Takes::store;
+    return {
+        {"lockstep_close", s, [](auto& h) { return lockstep_close(h.store, nullptr); }},
+        {"lockstep_run", s,
+         [](auto& h) { return lockstep_run(h.store, commit_at_once, nullptr, nullptr, nullptr); }},
+        {"lockstep_begin", s,
+         [](auto& h) { return lockstep_begin(h.store, nullptr, &a_txn, nullptr); }},
+        {"lockstep_find_index", s,
+         [](auto& h) { return lockstep_find_index(h.store, h.text, &an_index, nullptr); }},
+        {"lockstep_find_heap", s,
+         [](auto& h) { return lockstep_find_heap(h.store, h.text, &a_heap, nullptr); }},
+        {"lockstep_list", s,
+         [](auto& h) { return lockstep_list(h.store, each_object, nullptr, nullptr); }},
+        {"lockstep_wait_durable", s,
+         [](auto& h) { return lockstep_wait_durable(h.store, 1, nullptr); }},
+        {"lockstep_checkpoint", s, [](auto& h) { return lockstep_checkpoint(h.store, nullptr); }},
+        {"lockstep_give_back_space", s,
+         [](auto& h) { return lockstep_give_back_space(h.store, &number, nullptr); }},
+        {"lockstep_verify", s,
+         [](auto& h) { return lockstep_verify(h.store, 1, nullptr, nullptr, &bytes, nullptr); }},
+        {"lockstep_set_steps", s,
+         [](auto& h) { return lockstep_set_steps(h.store, nullptr, nullptr); }},
+        {"lockstep_get_options", s,
+         [](auto& h) {
+             lockstep_options o;
+             lockstep_options_init(&o, sizeof o);
+             return lockstep_get_options(h.store, &o, nullptr, nullptr);
+         }},
+        {"lockstep_attach_key", s,
+         [](auto& h) { return lockstep_attach_key(h.store, h.text, keys_of, nullptr, nullptr); }},
+        {"lockstep_backup", s,
+         [](auto& h) { return lockstep_backup(h.store, h.text, nullptr, nullptr, nullptr); }},
+        {"lockstep_backup_to", s,
+         [](auto& h) {
+             return lockstep_backup_to(h.store, sink, nullptr, nullptr, nullptr, nullptr);
+         }},
+        {"lockstep_get_stats", s,
+         [](auto& h) {
+             lockstep_stats stats;
+             stats.size = sizeof stats;
+             return lockstep_get_stats(h.store, &stats, nullptr);
+         }},
+        {"lockstep_metrics", s,
+         [](auto& h) { return lockstep_metrics(h.store, room, sizeof room, &bytes, nullptr); }},
+        {"lockstep_failure", s,
+         [](auto& h) { return lockstep_failure(h.store, room, sizeof room, &bytes, nullptr); }},
+        {"lockstep_transactions", s,
+         [](auto& h) { return lockstep_transactions(h.store, each_txn, nullptr, nullptr); }},
+        {"lockstep_end_transaction", s,
+         [](auto& h) { return lockstep_end_transaction(h.store, 1, nullptr); }},
+    };
+}
+
+std::vector<Call> txn_calls() {
+    const auto t = Takes::txn;
+    return {
+        {"lockstep_commit", t, [](auto& h) { return lockstep_commit(h.txn, &number, nullptr); }},
+        {"lockstep_abort", t, [](auto& h) { return lockstep_abort(h.txn, nullptr); }},
+        {"lockstep_set_savepoint", t,
+         [](auto& h) {
+             lockstep_savepoint point;
+             return lockstep_set_savepoint(h.txn, &point, nullptr);
+         }},
+        {"lockstep_rollback_to", t,
+         [](auto& h) {
+             const lockstep_savepoint point = {1, 1};
+             return lockstep_rollback_to(h.txn, &point, nullptr);
+         }},
+        {"lockstep_will_need", t,
+         [](auto& h) {
+             const lockstep_need need = {h.index, key(), 0, 0};
+             return lockstep_will_need(h.txn, &need, 1, &found, nullptr);
+         }},
+        {"lockstep_create_index", t,
+         [](auto& h) { return lockstep_create_index(h.txn, h.text, nullptr, &an_index, nullptr); }},
+        {"lockstep_open_or_create_index", t,
+         [](auto& h) {
+             return lockstep_open_or_create_index(h.txn, h.text, nullptr, &an_index, nullptr);
+         }},
+        {"lockstep_create_heap", t,
+         [](auto& h) { return lockstep_create_heap(h.txn, h.text, &a_heap, nullptr); }},
+        {"lockstep_open_or_create_heap", t,
+         [](auto& h) { return lockstep_open_or_create_heap(h.txn, h.text, &a_heap, nullptr); }},
+        {"lockstep_find_index_in", t,
+         [](auto& h) { return lockstep_find_index_in(h.txn, h.text, &an_index, nullptr); }},
+        {"lockstep_find_heap_in", t,
+         [](auto& h) { return lockstep_find_heap_in(h.txn, h.text, &a_heap, nullptr); }},
+        {"lockstep_drop", t, [](auto& h) { return lockstep_drop(h.txn, h.text, nullptr); }},
+        {"lockstep_get", t,
+         [](auto& h) {
+             return lockstep_get(h.txn, h.index, key(), 0, room, 8, &bytes, &found, nullptr);
+         }},
+        {"lockstep_get_many", t,
+         [](auto& h) {
+             lockstep_lookup row = {key(), room, 8, 0, false, {}};
+             return lockstep_get_many(h.txn, h.index, &row, 1, 0, &bytes, nullptr);
+         }},
+        {"lockstep_insert", t,
+         [](auto& h) { return lockstep_insert(h.txn, h.index, key(), key(), nullptr); }},
+        {"lockstep_insert_many", t,
+         [](auto& h) {
+             const lockstep_record record = {key(), key()};
+             return lockstep_insert_many(h.txn, h.index, &record, 1, nullptr);
+         }},
+        {"lockstep_put", t,
+         [](auto& h) { return lockstep_put(h.txn, h.index, key(), key(), nullptr); }},
+        {"lockstep_update", t,
+         [](auto& h) { return lockstep_update(h.txn, h.index, key(), key(), &found, nullptr); }},
+        {"lockstep_patch", t,
+         [](auto& h) {
+             return lockstep_patch(h.txn, h.index, key(), 0, key(), nullptr, &found, nullptr);
+         }},
+        {"lockstep_erase", t,
+         [](auto& h) { return lockstep_erase(h.txn, h.index, key(), &found, nullptr); }},
+        {"lockstep_scan", t,
+         [](auto& h) { return lockstep_scan(h.txn, h.index, key(), {}, 0, &a_cursor, nullptr); }},
+        {"lockstep_scan_by", t,
+         [](auto& h) {
+             return lockstep_scan_by(h.txn, h.index, key(), {}, true, 0, &a_cursor, nullptr);
+         }},
+        {"lockstep_bulk_load", t,
+         [](auto& h) {
+             return lockstep_bulk_load(h.txn, h.index, no_record, nullptr, 90, nullptr);
+         }},
+        {"lockstep_heap_insert", t,
+         [](auto& h) {
+             lockstep_record_id id;
+             return lockstep_heap_insert(h.txn, h.heap, key(), &id, nullptr);
+         }},
+        {"lockstep_heap_get", t,
+         [](auto& h) {
+             return lockstep_heap_get(h.txn, h.heap, {}, 0, room, 8, &bytes, &found, nullptr);
+         }},
+        {"lockstep_heap_update", t,
+         [](auto& h) { return lockstep_heap_update(h.txn, h.heap, {}, key(), &found, nullptr); }},
+        {"lockstep_heap_erase", t,
+         [](auto& h) { return lockstep_heap_erase(h.txn, h.heap, {}, &found, nullptr); }},
+        {"lockstep_heap_scan", t,
+         [](auto& h) { return lockstep_heap_scan(h.txn, h.heap, each_heap, nullptr, nullptr); }},
+        {"lockstep_batch", t, [](auto& h) { return request_with(h, lockstep_batch); }},
+        {"lockstep_submit", t, [](auto& h) { return request_with(h, lockstep_submit); }},
+    };
+}
+
+std::vector<Call> other_calls() {
+    const auto c = Takes::cursor;
+    const auto none = Takes::nothing;
+    std::vector<Call> calls = {
+        {"lockstep_cursor_seek", c,
+         [](auto& h) { return lockstep_cursor_seek(h.cursor, key(), {}, nullptr); }},
+        {"lockstep_cursor_next", c,
+         [](auto& h) {
+             return lockstep_cursor_next(h.cursor, nullptr, nullptr, nullptr, &found, nullptr);
+         }},
+        {"lockstep_cursor_prev", c,
+         [](auto& h) {
+             return lockstep_cursor_prev(h.cursor, nullptr, nullptr, nullptr, &found, nullptr);
+         }},
+        {"lockstep_cursor_read", c,
+         [](auto& h) {
+             lockstep_record row;
+             return lockstep_cursor_read(h.cursor, true, &row, 1, room, 8, &bytes, nullptr,
+                                         nullptr);
+         }},
+        {"lockstep_cursor_patch", c,
+         [](auto& h) { return lockstep_cursor_patch(h.cursor, 0, key(), &found, nullptr); }},
+        {"lockstep_cursor_close", c,
+         [](auto& h) { return lockstep_cursor_close(h.cursor, nullptr); }},
+        {"lockstep_open", none,
+         [](auto& h) {
+             lockstep_store* store = nullptr;
+             return lockstep_open(h.text, nullptr, &store, nullptr);
+         }},
+        {"lockstep_read_backup", none,
+         [](auto& h) {
+             lockstep_backup_info info = {};
+             info.size = sizeof info;
+             return lockstep_read_backup(h.text, &info, nullptr);
+         }},
+        {"lockstep_verify_backup", none,
+         [](auto& h) { return lockstep_verify_backup(h.text, nullptr, nullptr, &bytes, nullptr); }},
+        {"lockstep_restore_backup", none,
+         [](auto& h) { return lockstep_restore_backup(&h.text, 1, h.text, nullptr, nullptr); }},
+        {"lockstep_ctx_points", none,
+         [](auto& h) { return lockstep_ctx_points(h.text, nullptr, nullptr); }},
+        {"lockstep_offload", none,
+         [](auto& h) {
+             return lockstep_offload(h.text != nullptr ? seven : nullptr, nullptr, nullptr) == 7
+                        ? LOCKSTEP_BAD_PATH
+                        : LOCKSTEP_BAD_ARGUMENT;
+         }},
+    };
+    return calls;
+}
+
+// Calls that return no code: they do nothing with NULL, and make no use of a wrong handle.
+const char* const kWithoutCode[] = {"lockstep_strerror",
+                                    "lockstep_error_name",
+                                    "lockstep_key_init",
+                                    "lockstep_key_u8",
+                                    "lockstep_key_u16",
+                                    "lockstep_key_u32",
+                                    "lockstep_key_u64",
+                                    "lockstep_key_i32",
+                                    "lockstep_key_i64",
+                                    "lockstep_key_text",
+                                    "lockstep_key_slice",
+                                    "lockstep_key_overflowed",
+                                    "lockstep_options_init",
+                                    "lockstep_steps_options_init",
+                                    "lockstep_txn_options_init",
+                                    "lockstep_backup_options_init",
+                                    "lockstep_secondary_options_init",
+                                    "lockstep_request_init",
+                                    "lockstep_request_done",
+                                    "lockstep_txn_id",
+                                    "lockstep_index_id",
+                                    "lockstep_heap_id",
+                                    "lockstep_keys_add",
+                                    "lockstep_yield",
+                                    "lockstep_sleep_for",
+                                    "lockstep_now"};
+
+std::vector<Call> all_calls() {
+    std::vector<Call> all = store_calls();
+    for (auto& call : txn_calls()) all.push_back(std::move(call));
+    for (auto& call : other_calls()) all.push_back(std::move(call));
+    return all;
+}
+
+class CCalls : public CStore {};
+
+TEST_F(CCalls, TheTableHasEachFunctionOfTheHeaders) {
+    std::set<std::string> declared, listed(std::begin(kWithoutCode), std::end(kWithoutCode));
+    for (const Call& call : all_calls()) listed.insert(call.name);
+    const std::regex function(
+        R"(^(?:int|void|bool|uint\d+_t|const char\*|lockstep_slice) (lockstep_\w+)\()");
+    for (const auto& header : std::filesystem::directory_iterator(C_HEADERS)) {
+        std::ifstream in(header.path());
+        for (std::string line; std::getline(in, line);)
+            if (std::smatch match; std::regex_search(line, match, function))
+                declared.insert(match[1]);
+    }
+    EXPECT_EQ(declared, listed);
+}
+
+TEST_F(CCalls, WithNull) {
+    for (const Call& call : all_calls())
+        EXPECT_EQ(call.make(Handles{}), LOCKSTEP_BAD_ARGUMENT) << call.name;
+    EXPECT_EQ(lockstep_batch(nullptr), LOCKSTEP_BAD_ARGUMENT);
+    EXPECT_EQ(lockstep_submit(nullptr), LOCKSTEP_BAD_ARGUMENT);
+    EXPECT_EQ(lockstep_index_id(nullptr) + lockstep_heap_id(nullptr) + lockstep_txn_id(nullptr),
+              0u);
+    EXPECT_FALSE(lockstep_request_done(nullptr));
+    lockstep_options_init(nullptr, 8);
+    lockstep_steps_options_init(nullptr, 8);
+    lockstep_txn_options_init(nullptr, 8);
+    lockstep_backup_options_init(nullptr, 8);
+    lockstep_secondary_options_init(nullptr, 8);
+    lockstep_request_init(nullptr, 8);
+    lockstep_keys_add(nullptr, key());
+    lockstep_key_init(nullptr);
+    lockstep_key_u64(nullptr, 1);
+    EXPECT_EQ(lockstep_key_slice(nullptr).size, 0u);
+}
+
+// Numbers that are no handles: small ones, addresses, and live handles of another kind.
+TEST_F(CCalls, WithStrayNumbers) {
+    int local = 0;
+    const auto live = reinterpret_cast<uint64_t>(store);
+    const uint64_t strays[] = {
+        uint64_t{1},          uint64_t{0xdeadbeef}, reinterpret_cast<uint64_t>(&local),
+        ~uint64_t{0},         uint64_t{1} << 63,    (live & ~0xffffffull) | 0xfffffe,
+        uint64_t{7} << 59 | 1};
+    for (const uint64_t stray : strays) {
+        Handles h;
+        h.store = reinterpret_cast<lockstep_store*>(stray);
+        h.txn = reinterpret_cast<lockstep_txn*>(stray);
+        h.index = reinterpret_cast<lockstep_index*>(stray);
+        h.heap = reinterpret_cast<lockstep_heap*>(stray);
+        h.cursor = reinterpret_cast<lockstep_cursor*>(stray);
+        h.text = "/proc/none/none";
+        for (const Call& call : all_calls())
+            if (call.takes != Takes::nothing) {
+                EXPECT_EQ(call.make(h), LOCKSTEP_BAD_ARGUMENT) << call.name << ' ' << stray;
+            }
+    }
+    Handles h;
+    h.txn = reinterpret_cast<lockstep_txn*>(store);
+    h.cursor = reinterpret_cast<lockstep_cursor*>(store);
+    for (const Call& call : all_calls())
+        if (call.takes == Takes::txn || call.takes == Takes::cursor) {
+            EXPECT_EQ(call.make(h), LOCKSTEP_BAD_ARGUMENT) << call.name;
+        }
+}
+
+// A live transaction with objects that are none, or another store's.
+TEST_F(CCalls, WithObjectsOfAnotherStore) {
+    lockstep_store* const first = store;
+    lockstep_index* const theirs = make_index("i");
+    lockstep_heap* const their_heap = make_heap("h");
+    open("other");
+    Handles h;
+    ASSERT_C(lockstep_begin(store, nullptr, &h.txn, &error));
+    for (const bool another : {false, true}) {
+        h.index = another ? theirs : nullptr;
+        h.heap = another ? their_heap : nullptr;
+        for (const Call& call : txn_calls()) {
+            const std::string name = call.name;
+            if (name == "lockstep_commit" || name == "lockstep_abort" || name == "lockstep_batch" ||
+                name == "lockstep_submit" || name == "lockstep_set_savepoint")
+                continue;
+            EXPECT_EQ(call.make(h), LOCKSTEP_BAD_ARGUMENT) << name;
+        }
+    }
+    ASSERT_C(lockstep_abort(h.txn, &error));
+    ASSERT_C(lockstep_close(first, &error));
+}
+
+TEST_F(CCalls, WithHandlesThatHaveEnded) {
+    Handles h;
+    h.store = store;
+    h.index = make_index("i");
+    h.heap = make_heap("h");
+    h.text = "/proc/none/none";
+    ASSERT_C(lockstep_begin(store, nullptr, &h.txn, &error));
+    ASSERT_C(lockstep_scan(h.txn, h.index, {}, {}, 0, &h.cursor, &error));
+    ASSERT_C(lockstep_commit(h.txn, nullptr, &error));
+    for (const Call& call : all_calls())
+        if (call.takes == Takes::txn || call.takes == Takes::cursor) {
+            EXPECT_EQ(call.make(h), LOCKSTEP_TXN_ENDED) << call.name;
+        }
+    EXPECT_EQ(lockstep_txn_id(h.txn), 0u);
+    ASSERT_C(lockstep_close(store, &error));
+    store = nullptr;
+    for (const Call& call : all_calls())
+        if (call.takes == Takes::store) {
+            EXPECT_EQ(call.make(h), LOCKSTEP_STORE_CLOSED) << call.name;
+        }
+    EXPECT_EQ(lockstep_index_id(h.index) + lockstep_heap_id(h.heap), 0u);
+}
+
+TEST_F(CCalls, Texts) {
+    for (int code = 0; code < 44; ++code) {
+        EXPECT_STRNE(lockstep_error_name(code), "unknown") << code;
+        EXPECT_GT(strlen(lockstep_strerror(code)), 3u);
+    }
+    for (const int code : {-1, 44, 1 << 30}) {
+        EXPECT_STREQ(lockstep_error_name(code), "unknown");
+        EXPECT_NE(lockstep_strerror(code), nullptr);
+    }
+    EXPECT_STREQ(lockstep_error_name(LOCKSTEP_SNAPSHOT_TOO_OLD), "snapshot_too_old");
+    lockstep_yield();
+    const uint64_t before = lockstep_now();
+    lockstep_sleep_for(1000);
+    EXPECT_GE(lockstep_now(), before + 1000);
+}
+
+}  // namespace
+}  // namespace lockstep
