@@ -25,16 +25,6 @@ constexpr Nanos kQuietAge = 2 * kMillisecond;  // of the bound that snapshots sh
 constexpr size_t kSweepKeys = 128;             // the same of erased keys, under their lock
 constexpr size_t kSweep = 2048;                // versions between two yields
 
-}  // namespace
-
-// A live transaction that has written before the period.
-struct Snapshots::Writer {
-    txn::Outcome* outcome;
-    Lsn last;  // its newest record that left no version
-};
-
-namespace {
-
 uint64_t version_bytes(const Options& options) {
     const TestHooks* const hooks = options.test_hooks;
     return hooks != nullptr && hooks->version_bytes != 0 ? hooks->version_bytes
@@ -42,6 +32,12 @@ uint64_t version_bytes(const Options& options) {
 }
 
 }  // namespace
+
+// A live transaction that has written before the period.
+struct Snapshots::Writer {
+    txn::Outcome* outcome;
+    Lsn last;  // its newest record that left no version
+};
 
 Snapshots::Snapshots(Engine& engine)
     : engine_(engine), table_(version_bytes(engine.options), engine.options.workers) {}

@@ -1,7 +1,7 @@
 // erased_keys.h - keys of B-tree records that have left their leaves and that snapshots may see.
 //
-// Concepts   A deleted record stays in its leaf as a ghost. Ghosts slow the scans of others down, so
-//            they are removed as soon as their names are free, also while a snapshot is open. Point
+// Concepts   A deleted record stays in its leaf as a ghost. Ghosts slow down the scans of others.
+//            So they are removed as soon as their names are free, also below a snapshot. Point
 //            reads of a snapshot find the record's versions by its name. Its scans need the order:
 //            they merge the leaves' keys with the keys that are kept here.
 //            Keys that a leaf has again, or that have no version any more, do no harm: a scan looks

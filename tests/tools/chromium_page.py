@@ -47,8 +47,9 @@ def find():
 
 
 def inspect(page, width=1000, site=None):
-    """Opens the file and returns (faults, number of pictures). Faults are lines of text. With `site`
-    the page may use files below that directory; else it must stand alone."""
+    """Opens the file and returns (faults, number of pictures). Faults are lines of text.
+
+    With `site` the page may use files below that directory; else it must stand alone."""
     import html
     import json
 

@@ -50,7 +50,11 @@ class Docs(unittest.TestCase):
                 parts = urllib.parse.urlparse(link)
                 if parts.scheme or parts.netloc:
                     continue
-                goal = (path.parent / urllib.parse.unquote(parts.path)).resolve() if parts.path else path
+                goal = (
+                    (path.parent / urllib.parse.unquote(parts.path)).resolve()
+                    if parts.path
+                    else path
+                )
                 with self.subTest(page=path.relative_to(SITE), link=link):
                     self.assertTrue(goal.exists())
                     if parts.fragment and goal in pages:
@@ -110,8 +114,9 @@ class Docs(unittest.TestCase):
 
     def test_shell_blocks_run(self):
         with tempfile.TemporaryDirectory(prefix="lockstep-docs-") as directory:
-            subprocess.run([TUTORIAL, f"{directory}/data.db"], check=True,
-                           stdout=subprocess.DEVNULL)
+            subprocess.run(
+                [TUTORIAL, f"{directory}/data.db"], check=True, stdout=subprocess.DEVNULL
+            )
             ran = 0
             for name in RUN:
                 for block in re.findall(r"```sh\n(.*?)```", (SOURCES / name).read_text(), re.S):
@@ -119,8 +124,12 @@ class Docs(unittest.TestCase):
                         words = shlex.split(line)
                         if words[0] != "lockstep":
                             continue
-                        done = subprocess.run([PROGRAMS / words[0], *words[1:]], cwd=directory,
-                                              capture_output=True, text=True)
+                        done = subprocess.run(
+                            [PROGRAMS / words[0], *words[1:]],
+                            cwd=directory,
+                            capture_output=True,
+                            text=True,
+                        )
                         self.assertEqual(done.returncode, 0, f"{name}: {line}\n{done.stderr}")
                         ran += 1
             self.assertGreaterEqual(ran, 6)

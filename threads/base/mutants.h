@@ -20,11 +20,13 @@
     X(version_dropped_early, sm_snapshot_test, \
       "a version that some snapshot needs is taken out of the middle of its chain") \
     X(version_freed_early, sm_snapshot_test, "the cleaner frees a version that is needed") \
-    X(expelled_unmarked, sm_snapshot_upkeep_test, "the oldest snapshot loses its versions silently") \
+    X(expelled_unmarked, sm_snapshot_upkeep_test, \
+      "the oldest snapshot loses its versions silently") \
     X(snapshot_unvalidated, sm_snapshot_model_test, \
       "a snapshot's read does not check that its page has stayed as it was") \
     X(snapshot_sees_ghosts, sm_snapshot_test, "a snapshot's scan returns deleted records") \
-    X(ghost_removed_early, sm_snapshot_upkeep_test, "a ghost is removed as if no snapshot saw it alive") \
+    X(ghost_removed_early, sm_snapshot_upkeep_test, \
+      "a ghost is removed as if no snapshot saw it alive") \
     X(erased_key_freed_early, sm_snapshot_upkeep_test, \
       "the cleaner frees the key of an erased record that a snapshot sees") \
     X(erased_keys_left_out, sm_snapshot_upkeep_test, \

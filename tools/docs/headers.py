@@ -75,7 +75,9 @@ def without_body(text: str) -> str:
             depth -= 1
         elif c == "{" and depth == 0:
             head = text[:i].rstrip()
-            if re.search(r"\)\s*(?:const|noexcept|override|final|->\s*[\w:<>&*\s]+|:.*)*$", head, re.S):
+            if re.search(
+                r"\)\s*(?:const|noexcept|override|final|->\s*[\w:<>&*\s]+|:.*)*$", head, re.S
+            ):
                 return re.sub(r"(\)[^:]*?)\s*:(?!:).*$", r"\1", head, flags=re.S) + ";"
             return text
     return text
@@ -157,7 +159,9 @@ class Reader:
             tail = re.search(r"//\s*(.*)", inner[0])
             members = Reader(inner[1:]).entries(kind[1] != "class")
             return Entry(head.strip() + ";", (about or (tail[1] if tail else "")), members)
-        if re.match(r"\s*(?:template\s*<.*>\s*)?(?:class|struct)\b[^{(]*;\s*(?://.*)?$", text, re.S):
+        if re.match(
+            r"\s*(?:template\s*<.*>\s*)?(?:class|struct)\b[^{(]*;\s*(?://.*)?$", text, re.S
+        ):
             return None  # declared only
         if re.match(r"\s*(friend|static_assert|extern template)\b", text) or "std::hash<" in text:
             return None

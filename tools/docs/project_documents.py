@@ -14,6 +14,7 @@ PAGES = {
     "threads/README.md": "explanation/threads.md",
     "txn/README.md": "explanation/txn.md",
     "sm/README.md": "explanation/sm.md",
+    "sm/c/README.md": "tutorial_c.md",
     "sm/FORMAT.md": "explanation/format.md",
     "tpcc/README.md": "benchmarks/tpcc.md",
     "threads/MEASUREMENTS.md": "benchmarks/measurements_threads.md",

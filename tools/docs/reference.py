@@ -99,12 +99,28 @@ def cpp_pages(root: pathlib.Path) -> Pages:
     return {"reference/cpp/index.md": "\n".join(rows) + "\n", **pages}
 
 
+def c_pages(root: pathlib.Path) -> Pages:
+    """Each header as it is: a C header is its own reference."""
+    pages = {}
+    for path in sorted((root / "sm/include/lockstep/c").glob("*.h")):
+        name = f"lockstep/c/{path.name}"
+        about = "`#include <lockstep/lockstep.h>` has them all."
+        pages[f"reference/c/{path.stem}.md"] = (
+            f"# {name}\n\n{about}\n\n```c\n{path.read_text()}```\n"
+        )
+    if not pages:
+        raise SystemExit("docs: no header of the C interface: has its folder moved?")
+    return pages
+
+
 def error_page(root: pathlib.Path) -> str:
     text = (root / "threads/include/lockstep/result.h").read_text()
     rows = re.findall(r'^    X\((\w+), "([^"]*)"\)', text, re.M)
     if not rows:
         raise SystemExit("docs: result.h has no errors: has LOCKSTEP_ERRORS changed its form?")
-    table = "\n".join(f"| {n} | `{name}` | {meaning} |" for n, (name, meaning) in enumerate(rows, 1))
+    table = "\n".join(
+        f"| {n} | `{name}` | {meaning} |" for n, (name, meaning) in enumerate(rows, 1)
+    )
     return (
         "# Errors\n\nEvery call that can fail returns `Result<T>`: a value or an `Error` "
         "([result.h](cpp/result.md)). `Error::text()` adds the object, the numbers and the remedy."
@@ -114,7 +130,10 @@ def error_page(root: pathlib.Path) -> str:
 
 def metric_page(root: pathlib.Path) -> str:
     text = (root / "sm/store/metrics_table.h").read_text()
-    row = re.compile(r'\{\s*"(lockstep_\w+)",\s*(?:"((?:\\.|[^"\\])*)",\s*)?[^"{}]*?((?:"(?:\\.|[^"\\])*"\s*)*)\}')
+    row = re.compile(
+        r'\{\s*"(lockstep_\w+)",\s*(?:"((?:\\.|[^"\\])*)",\s*)?'
+        r'[^"{}]*?((?:"(?:\\.|[^"\\])*"\s*)*)\}'
+    )
     families: dict[str, tuple[list[str], str]] = {}
     for name, labels, strings in row.findall(text):
         help_ = "".join(re.findall(r'"((?:\\.|[^"\\])*)"', strings))
@@ -153,6 +172,7 @@ def help_of(command: list[str]) -> str:
 def pages(root: pathlib.Path, programs: list[pathlib.Path]) -> Pages:
     return {
         **cpp_pages(root),
+        **c_pages(root),
         "reference/errors.md": error_page(root),
         "reference/metrics.md": metric_page(root),
         **command_pages(programs),
@@ -167,6 +187,7 @@ def navigation(found: Pages) -> list[tuple[str, list[str]]]:
 
     return [
         ("C++", group("reference/cpp/")),
+        ("C", group("reference/c/")),
         ("Commands", group("reference/commands/")),
         ("Errors and metrics", ["reference/errors.md", "reference/metrics.md"]),
     ]

@@ -1,4 +1,4 @@
-// tutorial.cc - the program of the tutorial: measurements of sensors, kept, read, scanned, backed up.
+// tutorial.cc - the program of the tutorial: keeps measurements of sensors, and reads them.
 //
 // The comments with arrows mark the parts that the tutorial shows.
 #include <lockstep/backup.h>
