@@ -58,14 +58,17 @@ Result<bool> step(CursorObject& cursor, bool forward) {
         cursor.waits = false;
         return true;
     }
-    if (cursor.secondary) return forward ? cursor.by->next() : cursor.by->prev();
-    return forward ? cursor.plain->next() : cursor.plain->prev();
+    if (cursor.by) return forward ? cursor.by->next() : cursor.by->prev();
+    if (cursor.plain) return forward ? cursor.plain->next() : cursor.plain->prev();
+    return false;
 }
 Slice key_of(const CursorObject& cursor) {
-    return cursor.secondary ? cursor.by->key() : cursor.plain->key();
+    if (cursor.by) return cursor.by->key();
+    return cursor.plain ? cursor.plain->key() : Slice();
 }
 Slice value_of(const CursorObject& cursor) {
-    return cursor.secondary ? cursor.by->value() : cursor.plain->value();
+    if (cursor.by) return cursor.by->value();
+    return cursor.plain ? cursor.plain->value() : Slice();
 }
 
 struct Seen {
@@ -79,7 +82,7 @@ int move(lockstep_cursor* cursor, bool forward, Seen seen, lockstep_error* error
         if (!found) return {};
         set(seen.key, to_c(key_of(at)));
         set(seen.value, to_c(value_of(at)));
-        set(seen.secondary_key, at.secondary ? to_c(at.by->secondary_key()) : lockstep_slice{});
+        set(seen.secondary_key, at.by ? to_c(at.by->secondary_key()) : lockstep_slice{});
         return {};
     });
 }
@@ -175,7 +178,7 @@ int lockstep_cursor_patch(lockstep_cursor* cursor, size_t offset, lockstep_slice
                           lockstep_error* error) {
     return c::on_cursor(cursor, error, [&](TxnObject&, CursorObject& at) -> Result<void> {
         LOCKSTEP_SOUND(part);
-        if (at.secondary)
+        if (!at.plain)
             return lockstep::fail(lockstep::ErrorCode::unsupported,
                                   "patch through a secondary index");
         c::set(found, TRY(at.plain->patch(offset, c::slice_of(part))));

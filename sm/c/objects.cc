@@ -165,9 +165,8 @@ Result<uint64_t> begin_here(StoreObject& store, const TxnOptions& options) {
     auto* const txn = new (std::nothrow) TxnObject;
     if (txn == nullptr) return fail(ErrorCode::out_of_memory, "transaction");
     std::unique_ptr<TxnObject> made(txn);
-    made->own.emplace(TRY(store.store.begin(options)));
+    made->txn = &made->own.emplace(TRY(store.store.begin(options)));
     made->store = &store;
-    made->txn = &*made->own;
     made->thread = threads::current();
     made->thread_id = made->thread->id;
     made->handle = make_handle(Kind::txn, txn, made->thread);

@@ -1,9 +1,9 @@
 // c_api.cc - what the C interface adds to a get: callback form, sessions, batches.
 //
 // Concepts   A round runs each variant once, with transactions of 512 random gets, so that begin
-//            and commit count little. The results are the medians over the rounds, and those of
-//            the ratios to the C++ call of the same round: other load of the machine meets all
-//            variants alike.
+//            and commit count little. The results are the medians over the rounds, and the medians
+//            of the ratios to the C++ call of the same round. Other load of the machine thereby
+//            meets all variants alike.
 #include <fmt/core.h>
 
 #include <algorithm>
