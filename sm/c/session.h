@@ -67,7 +67,7 @@ public:
     uint64_t handle() const { return handle_; }
 
 private:
-    ~Session() = default;
+    virtual ~Session() = default;
     Session(StoreObject& store, const TxnOptions& options, Command& first)
         : options_(options), first_(&first) {
         txn_.store = &store;
