@@ -10,10 +10,10 @@
 namespace lockstep::c {
 
 namespace {
-// Before a kernel thread sleeps in a futex: some microseconds.
-constexpr uint32_t kSpins = 400;
+// Before a kernel thread sleeps in a futex: up to 0.2 ms, longer than a batch takes.
+constexpr uint32_t kSpins = 4000;
 // Before a user thread parks: a turn of an idle worker takes some hundred nanoseconds.
-constexpr uint32_t kYields = 64;
+constexpr uint32_t kYields = 256;
 constexpr Nanos kPause = 50 * kMicrosecond;
 }  // namespace
 

@@ -56,6 +56,7 @@ protected:
 
 class Session final : Packet {
 public:
+    virtual ~Session() = default;  // deletes itself; a claimer does not
     // Submits a session whose first command is `first`; the caller keeps the store pinned until it
     // is finished.
     static Result<void> start(StoreObject& store, const TxnOptions& options, Command& first);
@@ -67,7 +68,6 @@ public:
     uint64_t handle() const { return handle_; }
 
 private:
-    ~Session() = default;
     Session(StoreObject& store, const TxnOptions& options, Command& first)
         : options_(options), first_(&first) {
         txn_.store = &store;
