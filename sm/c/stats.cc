@@ -52,7 +52,9 @@ lockstep_transaction_info c_struct(const TransactionInfo& info) {
             .log_pinned_bytes = info.log_pinned_bytes,
             .waits_for = info.waits_for.c_str(),
             .waited_nanos = info.waited,
-            .waits_for_ids = &info.waits_for_transactions.data()->value,
+            .waits_for_ids = info.waits_for_transactions.empty()
+                                 ? nullptr
+                                 : &info.waits_for_transactions.data()->value,
             .waits_for_count = info.waits_for_transactions.size()};
 }
 

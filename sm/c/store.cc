@@ -7,6 +7,7 @@
 #include <lockstep/offload.h>
 #include "sm/c/objects.h"
 #include "sm/c/session.h"
+#include "sm/store/operation.h"
 
 namespace lockstep::c {
 
@@ -15,8 +16,9 @@ namespace {
 constexpr Nanos kClosePause = 100 * kMicrosecond;
 
 Result<lockstep_store*> open(const char* path, const lockstep_options* options) {
-    std::unique_ptr<StoreObject> made(
-        new StoreObject(TRY(Store::open(path, TRY(options_of(options))))));
+    // TRY() inside the new expression would leak what that has allocated.
+    Store opened = TRY(Store::open(path, TRY(options_of(options))));
+    auto made = std::make_unique<StoreObject>(std::move(opened));
     made->handle = make_handle(Kind::store, made.get());
     if (made->handle == 0) return fail(ErrorCode::too_many, "handles");
     made->entry = entry_of(handle_of<void>(made->handle), Kind::store);
@@ -33,6 +35,7 @@ void destroy(StoreObject* store) {
     for (TxnObject* txn = store->begun; txn != nullptr;) {
         TxnObject* const next = txn->next;
         txn->end();
+        if (txn->own) sm::TxnAccess::forget(*txn->own);
         delete txn;
         txn = next;
     }

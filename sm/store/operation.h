@@ -54,6 +54,8 @@ struct TxnAccess {
     // Null: why_not() tells the reason.
     [[gnu::cold, gnu::noinline]] static txn::Transaction* after_wait(const Txn& txn, bool wait);
     [[gnu::cold]] static Error why_not(const Txn& txn);
+    // The store was closed, which has rolled the transaction back: the handle refers to nothing.
+    static void forget(Txn& txn) { txn.txn_ = nullptr; }
 };
 
 // For admit(), if the transaction is not usable at once.

@@ -6,7 +6,9 @@
 //            stray number. Sessions have a lock timeout of 1 ms, so none waits for another.
 // Input      one call after the other.
 #include <array>
+#include <deque>
 #include <filesystem>
+#include <string>
 #include <vector>
 
 #include <lockstep/lockstep.h>  // keep: the whole C interface
@@ -285,7 +287,7 @@ private:
     lockstep_savepoint savepoint_ = {};
     lockstep_hint hint_ = {};
     lockstep_record_id id_ = {};
-    std::vector<std::string> text_;
+    std::deque<std::string> text_;  // whose addresses stay
     std::array<char, 256> room_ = {};
 };
 

@@ -12,7 +12,7 @@ for program in lockstep lockstep-tpcc lockstep-bench lockstep-icache; do
     "$prefix/bin/$program" --help >"$work/help" || stop "$program --help fails"
     pages=("$program")
     # Each subcommand has a page of its own.
-    for part in $(sed -n '/^Subcommands:/,$s/^  \([a-z][a-z-]*\).*/\1/p' "$work/help"); do
+    for part in $(sed -n '/^Subcommands:/,/^[^ S]/s/^  \([a-z][a-z-]*\).*/\1/p' "$work/help"); do
         pages+=("$program-$part")
     done
     for page in "${pages[@]}"; do

@@ -62,7 +62,11 @@ def inspect(page, width=1000, site=None):
             text = file.read()
         with open(copy, "w", encoding="utf-8") as file:
             # The pictures of a site are those of its text: its frame has icons.
-            probe = PROBE.replace("'svg'", "'article svg'") if site else PROBE
+            probe = PROBE
+            if site:
+                probe = probe.replace("'svg'", "'article svg'").replace(
+                    "'h1,h2,p,td,th,span,b,div'", "'article :is(h1,h2,p,td,th)'"
+                )
             file.write(text.replace("</body>", probe + "</body>"))
         done = subprocess.run(
             [
