@@ -67,6 +67,8 @@ def inspect(page, width=1000, site=None):
                 probe = probe.replace("'svg'", "'article svg'").replace(
                     "'h1,h2,p,td,th,span,b,div'", "'article :is(h1,h2,p,td,th)'"
                 )
+                # Inline code has a border that may stand out of its paragraph.
+                probe = probe.replace("node.clientWidth + 1", "node.clientWidth + 8")
             file.write(text.replace("</body>", probe + "</body>"))
         done = subprocess.run(
             [

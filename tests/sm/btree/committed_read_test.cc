@@ -1,4 +1,4 @@
-// labels: model tsan
+// labels: model
 // committed_read_test.cc - LM-9: reads at read_committed take no lock, wait for no reader, and see
 // no open change of a transaction that runs beside them.
 #include <lockstep/cursor.h>

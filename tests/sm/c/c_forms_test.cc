@@ -1,4 +1,4 @@
-// labels: unit tsan
+// labels: unit
 // c_forms_test.cc - the C interface in its forms: callbacks, sessions, batches, requests; and what
 // each operation does in both.
 #include <poll.h>
