@@ -76,7 +76,11 @@ Live<void> LiveClient::send(const Json& request) {
     for (size_t sent = 0; sent < line.size();) {
         const ssize_t done = ::send(fd_, line.data() + sent, line.size() - sent, MSG_NOSIGNAL);
         if (done < 0 && errno == EINTR) continue;
-        if (done < 0) return std::unexpected(lost());
+        if (done < 0) {
+            // A store that refuses the connection says why before it closes it.
+            const auto said = receive(0);
+            return std::unexpected(said && !*said ? said->error() : lost());
+        }
         sent += static_cast<size_t>(done);
     }
     return {};
