@@ -201,6 +201,12 @@ if(TARGET sm_c_calls_test)
         C_HEADERS="${CMAKE_SOURCE_DIR}/sm/include/lockstep/c")
 endif()
 
+# A store that an old program made.
+if(TARGET sm_old_format_test)
+    target_compile_definitions(sm_old_format_test PRIVATE
+        SM_FORMAT_2_STORE="${CMAKE_SOURCE_DIR}/tests/sm/store/data/format_2.tgz")
+endif()
+
 # The tables of offsets.
 if(TARGET sm_format_test)
     target_compile_definitions(sm_format_test PRIVATE SM_FORMAT="${CMAKE_SOURCE_DIR}/sm/FORMAT.md")

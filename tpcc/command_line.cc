@@ -282,6 +282,8 @@ void add_output_options(CLI::App& app, Settings& s, RawArguments& raw) {
         "--control", s.control,
         "Let `lockstep top`, `stat`, `locks`, `transactions`, `end` and `checkpoint` see the "
         "open store (Options::control)");
+    app.add_option("--archive", s.archive,
+                   "Directory that receives the log before it is recycled (Options::archive)");
 }
 
 // Conflicts between options; empty if there are none.

@@ -118,6 +118,7 @@ Json settings_json(const Results& r) {
             {"log_bytes", r.options.log_bytes},
             {"metrics", s.metrics.has_value()},
             {"control", s.control},
+            {"archive", s.archive},
             {"io", r.after.io_backend},
             {"log_durability", r.after.log_durability}};
 }

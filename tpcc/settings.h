@@ -40,6 +40,7 @@ struct Settings {
     std::string command_line;               // as given
     std::optional<MetricsAddress> metrics;  // none: metrics are not served
     bool control = false;                   // Options::control
+    std::string archive;                    // Options::archive
     Nanos audit_every = 0;                  // 0: only at the end
     RunSettings run;                        // its seed: of the run, once that is known
 

@@ -11,6 +11,7 @@
 #include "threads/base/check.h"
 #include "threads/base/memory_reserve.h"
 #include "threads/base/mutants.h"
+#include "threads/base/wall_clock.h"
 #include "threads/thread/between_calls.h"
 #include "threads/thread/thread.h"
 #include "threads/worker/io_wait.h"
@@ -246,6 +247,7 @@ Result<void> Backup::write_lsns() {
 Result<BackupInfo> Backup::finish() {
     env_.log->wait_until_published();
     const Lsn end = env_.log->tail();
+    const Nanos ended_at = wall_now(env_.runtime->clock());
     CHECK(newest_ <= end.value);  // BK-2
     TRY(env_.log->wait_durable(end));
     TRY(log_->finish(target_, end));
@@ -262,6 +264,7 @@ Result<BackupInfo> Backup::finish() {
     manifest.bytes = bytes_ + manifest.log_bytes + kManifestBytes;
     manifest.pages_zeroed = zeroed_;
     manifest.nanos = threads::now() - started_;
+    manifest.ended_at = ended_at;
     const auto block = std::make_unique<ManifestBlock>();
     encode_manifest(manifest, *block);
     TRY(target_.finish(*block));  // BK-5

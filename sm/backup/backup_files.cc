@@ -13,9 +13,10 @@ Result<BackupInfo> read_backup(std::string_view directory) {
     return TRY(sm::read_manifest(*disk, std::string(directory))).info();
 }
 
-Result<BackupInfo> restore_backup(std::span<const std::string> backups, std::string_view to) {
+Result<BackupInfo> restore_backup(std::span<const std::string> backups, std::string_view to,
+                                  const RestoreOptions& options) {
     const std::unique_ptr<threads::Disk> disk = threads::make_disk(threads::IoBackend::pool);
-    return sm::restore_on(*disk, backups, std::string(to));
+    return sm::restore_on(*disk, backups, std::string(to), options);
 }
 
 }  // namespace lockstep

@@ -34,7 +34,9 @@ BackupInfo BackupManifest::info() const {
             .pages_zeroed = pages_zeroed,
             .bytes = bytes,
             .log_bytes = log_bytes,
-            .time = nanos};
+            .time = nanos,
+            .ended_at = ended_at,
+            .history = superblock.history};
 }
 
 void encode_manifest(BackupManifest manifest, ManifestBlock& block) {

@@ -7,16 +7,17 @@
 //                   16 u32 version
 //                   20 u32 reserved
 //                   24 Superblock        as in pages 0 and 1 of the backup (superblock.h).
-//                  104 u64 end           the state's point: the log's end.
-//                  112 u64 pages         of the data file.
-//                  120 u64 pages_copied
-//                  128 u64 since_redo    an earlier backup's checkpoint_lsn: pages whose lsn is not
+//                  128 u64 end           the state's point: the log's end.
+//                  136 u64 pages         of the data file.
+//                  144 u64 pages_copied
+//                  152 u64 since_redo    an earlier backup's checkpoint_lsn: pages whose lsn is not
 //                                        above it are not copied. 0: all pages are.
-//                  136 u64 since_end     that backup's `end`, or 0.
-//                  144 u64 bytes         of all files.
-//                  152 u64 log_bytes
-//                  160 u64 pages_zeroed
-//                  168 u64 nanos         how long the backup took.
+//                  160 u64 since_end     that backup's `end`, or 0.
+//                  168 u64 bytes         of all files.
+//                  176 u64 log_bytes
+//                  184 u64 pages_zeroed
+//                  192 u64 nanos         how long the backup took.
+//                  200 u64 ended_at      when `end` was taken: nanoseconds since 1970, UTC.
 // Invariants BM-1 The file exists, empty and synced, before any other file of the backup. It gets
 //                 its block after all others are synced. So a backup without a valid block is
 //                 incomplete, whatever the other files hold. [checked: read_manifest()]
@@ -36,7 +37,7 @@ inline constexpr const char* kManifestName = "backup";
 // Pages of an incremental backup, one after the other; each says its number in its header.
 inline constexpr const char* kPagesName = "pages";
 inline constexpr uint64_t kManifestBytes = 4096;
-inline constexpr uint32_t kManifestVersion = 1;
+inline constexpr uint32_t kManifestVersion = 2;  // 2: histories, ended_at
 
 struct BackupManifest {
     uint64_t checksum;
@@ -53,6 +54,7 @@ struct BackupManifest {
     uint64_t log_bytes;
     uint64_t pages_zeroed;
     uint64_t nanos;
+    uint64_t ended_at;
 
     bool incremental() const { return since_end != 0; }
     BackupInfo info() const;
@@ -65,8 +67,9 @@ struct BackupManifest {
         DCHECK(log_bytes <= bytes);
     }
 };
-static_assert(kOnDisk<BackupManifest, 176> && offsetof(BackupManifest, superblock) == 24);
-static_assert(offsetof(BackupManifest, end) == 104 && offsetof(BackupManifest, nanos) == 168);
+static_assert(kOnDisk<BackupManifest, 208> && offsetof(BackupManifest, superblock) == 24);
+static_assert(offsetof(BackupManifest, end) == 128 && offsetof(BackupManifest, nanos) == 192);
+static_assert(offsetof(BackupManifest, ended_at) == 200);
 static_assert(sizeof(BackupManifest) <= kManifestBytes);
 
 struct alignas(kManifestBytes) ManifestBlock {

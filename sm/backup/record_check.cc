@@ -22,6 +22,7 @@ Result<void> RecordCheck::see(Lsn lsn, std::span<const std::byte> bytes) {
             return fail(ErrorCode::corrupt_log, "log record", at_.value);
         if (at_ + header->bytes > stop_) break;
         DCHECK(header->bytes <= left && header->kind != 0);
+        if (each_) TRY(each_({.lsn = at_, .header = header}));
         used += header->bytes;
         at_ = at_ + header->bytes;
     }

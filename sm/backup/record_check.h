@@ -1,12 +1,14 @@
 // record_check.h - checks the records of a log that passes by in pieces.
 #pragma once
 
+#include <functional>
 #include <span>
 #include <vector>
 
 #include <lockstep/result.h>
 #include <lockstep/types.h>
 #include "threads/base/check.h"
+#include "txn/log/log_record.h"
 
 namespace lockstep::sm {
 
@@ -19,6 +21,10 @@ public:
     Result<void> see(Lsn lsn, std::span<const std::byte> bytes);
     // The end of the last whole record.
     Lsn position() const { return at_; }
+    // Is called for each whole record, in order; an error ends see(). Only before the first see().
+    void on_record(std::function<Result<void>(const txn::LogRecordView&)> each) {
+        each_ = std::move(each);
+    }
     // Stops at the record that would end behind this point.
     void stop_at(Lsn end) {
         DCHECK(at_ <= end);
@@ -32,6 +38,7 @@ private:
     }
     Lsn at_;
     Lsn stop_ = kLsnMax;
+    std::function<Result<void>(const txn::LogRecordView&)> each_;
     std::vector<std::byte> rest_;  // from at_ on: the begin of a record
 };
 

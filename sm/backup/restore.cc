@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "sm/backup/backup_manifest.h"
+#include "sm/backup/log_extension.h"
 #include "sm/backup/verify_backup.h"
 #include "threads/base/check.h"
 #include "threads/base/error_detail.h"
@@ -49,8 +51,9 @@ private:
 
 class Restore {
 public:
-    Restore(Disk& disk, std::span<const std::string> backups, const std::string& to)
-        : disk_(disk), backups_(backups), to_(to) {}
+    Restore(Disk& disk, std::span<const std::string> backups, const std::string& to,
+            const RestoreOptions& options)
+        : disk_(disk), backups_(backups), to_(to), options_(options) {}
     Result<BackupInfo> run();
 
 private:
@@ -58,7 +61,7 @@ private:
     Result<void> clear_target();
     Result<void> copy_data(threads::FileId data);
     Result<void> lay_over(size_t number, threads::FileId data);
-    Result<void> write_superblocks(threads::FileId data);
+    Result<void> write_superblocks();
     Result<void> check();
     Result<void> copy_others();
     Result<void> copy_file(const std::string& name);
@@ -70,12 +73,17 @@ private:
     Disk& disk_;
     const std::span<const std::string> backups_;
     const std::string& to_;
+    const RestoreOptions& options_;
+    std::optional<LogExtension> extension_;  // with an archive
     std::vector<BackupManifest> chain_;
     threads::AlignedBuffer buffer_;
 };
 
 Result<BackupInfo> Restore::run() {
     TRY(read_chain());
+    if (!options_.archive.empty()) extension_ = TRY(LogExtension::plan(disk_, last(), options_));
+    else if (options_.until != kLsnNone || options_.until_time != 0)
+        return fail(ErrorCode::bad_argument, "a restore to a point needs the log archive");
     buffer_ = TRY(threads::make_aligned_buffer(kPieceBytes, threads::PageSize::huge));
     TRY(clear_target());
     {
@@ -84,10 +92,11 @@ Result<BackupInfo> Restore::run() {
         TRY(disk_.allocate(data.id(), last().pages * kPageBytes));
         TRY(copy_data(data.id()));
         for (size_t i = 1; i < chain_.size(); ++i) TRY(lay_over(i, data.id()));
-        TRY(write_superblocks(data.id()));
         TRY(disk_.sync_now(data.id()));
     }
     TRY(copy_others());
+    if (extension_) TRY(extension_->run(to_));
+    TRY(write_superblocks());
     TRY(check());
     TRY(complete());
     return TRY(read_manifest(disk_, to_)).info();
@@ -173,14 +182,15 @@ Result<void> Restore::lay_over(size_t number, threads::FileId data) {
     return {};
 }
 
-Result<void> Restore::write_superblocks(threads::FileId data) {
-    Superblock block = last().superblock;
+Result<void> Restore::write_superblocks() {
+    const OpenFile data = TRY(OpenFile::open(disk_, to_ + "/data", Disk::kDirect));
+    Superblock block = result().superblock;
     for (uint32_t i = 0; i < kSuperblocks; ++i) {
         const uint32_t number = make_superblock_page(block, page_at(0));
         DCHECK(number < kSuperblocks);
-        TRY(disk_.write_now(data, number * kPageBytes, buffer_.get(), kPageBytes));
+        TRY(disk_.write_now(data.id(), number * kPageBytes, buffer_.get(), kPageBytes));
     }
-    return {};
+    return disk_.sync_now(data.id());
 }
 
 Result<void> Restore::copy_others() {
@@ -222,6 +232,7 @@ BackupManifest Restore::result() const {
     BackupManifest manifest = last();
     manifest.since_redo = manifest.since_end = 0;
     manifest.pages_copied = manifest.pages;
+    if (extension_) extension_->note_in(manifest);
     return manifest;
 }
 
@@ -237,8 +248,8 @@ Result<void> Restore::complete() {
 }  // namespace
 
 Result<BackupInfo> restore_on(Disk& disk, std::span<const std::string> backups,
-                              const std::string& to) {
-    return Restore(disk, backups, to).run();
+                              const std::string& to, const RestoreOptions& options) {
+    return Restore(disk, backups, to, options).run();
 }
 
 }  // namespace lockstep::sm

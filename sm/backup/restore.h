@@ -9,6 +9,9 @@
 //            RS-2 Each page and log record of the result is sound, and each page is at least as new
 //                 as the last backup says. Else the restore fails. So a damaged page of an earlier
 //                 backup does no harm if a later one brings it. [checked: check()]
+//            RS-3 With an archive the log goes on from the last backup's point without a gap, and
+//                 ends at a record's boundary not behind the point that was asked for. [checked:
+//                 LogExtension]
 // Blocking   Blocks the calling kernel thread.
 #pragma once
 
@@ -22,6 +25,6 @@ namespace lockstep::sm {
 
 // restore_backup() of backup.h.
 Result<BackupInfo> restore_on(threads::Disk& disk, std::span<const std::string> backups,
-                              const std::string& to);
+                              const std::string& to, const RestoreOptions& options = {});
 
 }  // namespace lockstep::sm

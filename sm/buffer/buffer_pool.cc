@@ -170,7 +170,9 @@ Result<bool> BufferPool::Impl::fault(PageId id, bool keep, bool fresh) {
     latch::set_payload(w, *frame | kWarmBit);
     // The volume's copy is bad, so the page must be written even if no record changed it.
     if (rebuilt) {
-        info(*frame).rec_lsn.store(log.start().value, std::memory_order_relaxed);
+        // A page from a backup may be older than the live log.
+        info(*frame).rec_lsn.store(std::min(log.start().value, page.header.lsn),
+                                   std::memory_order_relaxed);
         info(*frame).flags.fetch_or(FrameInfo::kDirty, std::memory_order_release);
     }
     if (!keep) latch::unlatch_exclusive(w);

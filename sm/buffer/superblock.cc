@@ -3,8 +3,10 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "threads/base/check.h"
+#include "threads/base/error_detail.h"
 #include "threads/base/mutants.h"
 #include "threads/worker/io_wait.h"
 
@@ -24,6 +26,23 @@ std::optional<Superblock> copy_in(const Page& page, uint32_t number) {
     std::memcpy(&block, page.body, sizeof block);
     if (std::memcmp(block.magic, kMagic, sizeof kMagic) != 0) return {};
     return block;
+}
+
+[[gnu::cold]] std::unexpected<Error> unknown_version(uint32_t version) {
+    Error error{.code = ErrorCode::bad_version,
+                .what = "format version",
+                .a = version,
+                .b = kFormatVersion};
+    const std::string known =
+        std::to_string(kFormatVersionOldest) + " to " + std::to_string(kFormatVersion);
+    set_error_detail(error, "the store has format version " + std::to_string(version) +
+                                ", this program reads " + known +
+                                (version > kFormatVersion
+                                     ? ": use a newer program"
+                                     : ": read its records with the program that made it (its "
+                                       "`lockstep dump` prints them), and put them into a new "
+                                       "store"));
+    return std::unexpected(error);
 }
 
 }  // namespace
@@ -53,11 +72,13 @@ Result<Superblock> choose_superblock(const Page& first, const Page& second) {
            (!copies[1 - newer] || copies[newer]->sequence >= copies[1 - newer]->sequence));
     const Superblock& block = *copies[newer];
     if (block.version < kFormatVersionOldest || block.version > kFormatVersion)
-        return fail(ErrorCode::bad_version, "format version", block.version, kFormatVersion);
+        return unknown_version(block.version);
     if (block.page_bytes != kPageBytes)
         return fail(ErrorCode::bad_version, "page size", block.page_bytes, kPageBytes);
     if ((block.sequence & 1) != newer)
         return fail(ErrorCode::corrupt_superblock, "sequence of the superblock", block.sequence);
+    if (!block.plausible())
+        return fail(ErrorCode::corrupt_superblock, "fields of the superblock", block.sequence);
     return block;
 }
 

@@ -2,7 +2,11 @@
 //
 // Layout     Behind the page header (offset 32): char magic[8] "LOCKSTEP", u32 version, u32
 //            page_bytes, u64 store_uuid[2], u64 checkpoint_lsn, u64 log_start, u64
-//            log_segment_bytes, u32 catalog_root, u32 clean, u64 next_txn, u64 sequence.
+//            log_segment_bytes, u32 catalog_root, u32 clean, u64 next_txn, u64 sequence, u64
+//            history, u64 history_parent, u64 history_begin (zeros before version 4).
+// Concepts   A restored store keeps its uuid, and its log goes on from the backup's point. So two
+//            stores may have different log at the same LSN. The history tells them apart, as
+//            PostgreSQL's timelines do: each store that is made from a backup draws a number.
 // Invariants SB-1 Two copies are written in turn with a growing sequence and a sync. The valid copy
 //                 with the higher sequence counts. Sequence n lies in page n mod 2, so a write
 //                 never touches the copy that counts. [checked: choose_superblock()]
@@ -20,7 +24,8 @@ namespace lockstep::sm {
 // What each version added to the one before:
 // 2: CRC-32C on short log records.
 // 3: packed page images in the log.
-// 4: log kind btree_update_many, and CRC-32C on long log records too (log_checksum.h).
+// 4: log kind btree_update_many, CRC-32C on long log records too (log_checksum.h), histories, and
+//    time records.
 inline constexpr uint32_t kFormatVersion = 4;
 // A store of this version is opened as well. Open for writing raises its version first.
 inline constexpr uint32_t kFormatVersionOldest = 2;
@@ -38,15 +43,21 @@ struct Superblock {
     uint32_t clean;
     uint64_t next_txn;
     uint64_t sequence;
+    uint64_t history;         // 0: of the store as it was made
+    uint64_t history_parent;  // of the backup that it came from
+    uint64_t history_begin;   // where it left that history; 0: nowhere
 
-    void assert_state() const {
-        DCHECK(log_start <= checkpoint_lsn);  // the log is kept from there on
-        DCHECK(clean <= 1);
+    // The log is kept from `log_start` on, and only a restored store has left a history.
+    bool plausible() const {
+        return log_start <= checkpoint_lsn && clean <= 1 &&
+               (history != 0 || (history_parent == 0 && history_begin == 0));
     }
+    void assert_state() const { DCHECK(plausible()); }
 };
 static_assert(sizeof(Superblock) <= sizeof(Page::body));
-static_assert(kOnDisk<Superblock, 80> && offsetof(Superblock, uuid) == 16);
+static_assert(kOnDisk<Superblock, 104> && offsetof(Superblock, uuid) == 16);
 static_assert(offsetof(Superblock, catalog_root) == 56 && offsetof(Superblock, next_txn) == 64);
+static_assert(offsetof(Superblock, history) == 80 && offsetof(Superblock, history_begin) == 96);
 static_assert(offsetof(Superblock, checkpoint_lsn) == 32 && offsetof(Superblock, sequence) == 72);
 
 // Makes the page of the next copy and advances `block.sequence`. The result is the page's number.

@@ -61,6 +61,7 @@ const char* log_kind_name(uint16_t kind) {
         case txn::TxnLogKind::savepoint_rollback: return "savepoint_rollback";
         case txn::TxnLogKind::checkpoint_begin: return "checkpoint_begin";
         case txn::TxnLogKind::checkpoint_end: return "checkpoint_end";
+        case txn::TxnLogKind::time: return "time";
     }
     switch (static_cast<LogKind>(kind)) {
 #define X(number, name, undo) \

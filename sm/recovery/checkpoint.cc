@@ -193,7 +193,9 @@ bool is_due(const RestartEnv& env, Lsn last_begin) {
     // must have been written, or the transaction must have ended.
     if (since > env.log->capacity_bytes() / 32) return true;
     const Lsn upto = std::min(env.txns->oldest_first_lsn(), env.log->tail());
-    return upto.value > env.log->start().value + env.log->capacity_bytes() / 16;
+    // A hold keeps the start back, and no checkpoint moves it.
+    const uint64_t start = std::max(env.log->start().value, env.superblock.log_start);
+    return upto.value > start + env.log->capacity_bytes() / 16;
 }
 
 }  // namespace

@@ -24,7 +24,8 @@ Result<void> Analysis::see(const txn::LogRecordView& record) {
     assert_state();
     DCHECK(record.lsn >= begin_);
     switch (static_cast<txn::TxnLogKind>(head.kind)) {
-        case txn::TxnLogKind::pad: return {};
+        case txn::TxnLogKind::pad:
+        case txn::TxnLogKind::time: return {};
         case txn::TxnLogKind::checkpoint_begin:
             if (record.lsn == begin_) {
                 image_lsn_ = record.end();

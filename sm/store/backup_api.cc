@@ -1,5 +1,8 @@
 // backup_api.cc - Store::backup(): a user thread of the store makes it.
+#include <filesystem>
+
 #include <lockstep/store.h>
+#include "sm/backup/archiver.h"
 #include "sm/backup/backup.h"
 #include "sm/store/backup_service.h"
 #include "sm/store/engine.h"
@@ -9,6 +12,16 @@ namespace lockstep {
 
 namespace sm {
 
+static Result<BackupInfo> counted(Engine& engine, Result<BackupInfo> info) {
+    if (!info) {
+        engine.backup_failures.fetch_add(1, std::memory_order_relaxed);
+        return info;
+    }
+    engine.backups.fetch_add(1, std::memory_order_relaxed);
+    engine.backup_bytes.fetch_add(info->bytes, std::memory_order_relaxed);
+    return info;
+}
+
 Result<BackupInfo> backup_to_directory(Engine& engine, std::string_view directory,
                                        const BackupOptions& options) {
     DCHECK(engine.on_own_thread());
@@ -17,7 +30,17 @@ Result<BackupInfo> backup_to_directory(Engine& engine, std::string_view director
     const std::unique_ptr<threads::Disk> own =
         hooks && hooks->disk ? nullptr : threads::make_disk(threads::IoBackend::pool);
     DirectoryTarget target(own ? *own : *engine.disk, std::string(directory));
-    return make_backup(engine, target, options, [&] { return engine.closing(); });
+    const auto info =
+        counted(engine, make_backup(engine, target, options, [&] { return engine.closing(); }));
+    if (!info || engine.options.archive.empty()) return info;
+    std::error_code error;
+    const std::string path = std::filesystem::absolute(directory, error).string();
+    const auto noted = note_backup(engine.archive_disk(), engine.options.archive, engine.superblock,
+                                   info->lsn, path, engine.options.sync);
+    if (!noted)
+        engine.report(1, "the archive does not know the backup in " + path +
+                             ", and pages are not rebuilt from it: " + noted.error().text());
+    return info;
 }
 
 }  // namespace sm
@@ -52,7 +75,8 @@ Result<BackupInfo> Store::backup(std::string_view directory, const BackupOptions
 Result<BackupInfo> Store::backup(BackupSink sink, const BackupOptions& options) {
     return on_own_thread(engine_.get(), [&] {
         sm::SinkTarget target(sink);
-        return sm::make_backup(*engine_, target, options, [&] { return engine_->closing(); });
+        return sm::counted(*engine_, sm::make_backup(*engine_, target, options,
+                                                     [&] { return engine_->closing(); }));
     });
 }
 

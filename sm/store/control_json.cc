@@ -18,6 +18,18 @@ Json json_of(const StageStats& stats) {
             {"batch_mean", stats.batch.mean()}};
 }
 
+void add_archive(Json& json, const StoreStats& s) {
+    json.update({{"backups", s.backups},
+                 {"backup_bytes", s.backup_bytes},
+                 {"backup_failures", s.backup_failures},
+                 {"backup_page_repairs", s.backup_page_repairs},
+                 {"archive_pieces", s.archive_pieces},
+                 {"archive_bytes", s.archive_bytes},
+                 {"archive_failures", s.archive_failures},
+                 {"archive_gaps", s.archive_gaps},
+                 {"archive_backlog_bytes", s.archive_backlog_bytes}});
+}
+
 // What an operator can do about it.
 const char* remedy_of(ErrorCode code) {
     switch (code) {
@@ -27,6 +39,8 @@ const char* remedy_of(ErrorCode code) {
         case ErrorCode::store_closed: return "the store is being closed: wait for its next open";
         case ErrorCode::store_failed: return "close the store and open it again: it recovers";
         case ErrorCode::io_error: return "check the device; the store's logger says more";
+        case ErrorCode::archive_failed:
+            return "make the archive work; the store's logger says more";
         case ErrorCode::no_space: return "free space on the device";
         case ErrorCode::out_of_memory:
         case ErrorCode::too_many: return "repeat the command, or raise the limit that is named";
@@ -49,59 +63,61 @@ Json json_of(const StoreStats& s) {
                                          {"joined", of.joined},
                                          {"transfers", of.transfers}};
     }
-    return {{"commits", s.commits},
-            {"aborts", s.aborts},
-            {"deadlock_retries", s.deadlock_retries},
-            {"transactions_live", s.transactions_live},
-            {"transactions_waiting", s.transactions_waiting},
-            {"lock_grants_at_once", s.lock_grants_at_once},
-            {"lock_waits", s.lock_waits},
-            {"lock_wait_nanos", s.lock_wait_nanos},
-            {"deadlocks", s.deadlocks},
-            {"lock_timeouts", s.lock_timeouts},
-            {"escalations", s.escalations},
-            {"log_records", s.log_records},
-            {"log_bytes", s.log_bytes},
-            {"log_flushes", s.log_flushes},
-            {"log_syncs", s.log_syncs},
-            {"log_used_bytes", s.log_used_bytes},
-            {"log_capacity_bytes", s.log_capacity_bytes},
-            {"durable_waits", s.durable_waits},
-            {"pool_frames", s.pool_frames},
-            {"pool_resident", s.pool_resident},
-            {"pool_dirty", s.pool_dirty},
-            {"page_reads", s.page_reads},
-            {"page_writes", s.page_writes},
-            {"evictions", s.evictions},
-            {"page_repairs", s.page_repairs},
-            {"lost_writes", s.lost_writes},
-            {"checkpoints", s.checkpoints},
-            {"pages_total", s.pages_total},
-            {"reads_ahead", s.reads_ahead},
-            {"read_waiters", s.read_waiters},
-            {"needs_walked", s.needs_walked},
-            {"needs_used", s.needs_used},
-            {"snapshots_open", s.snapshots_open},
-            {"snapshot_oldest_nanos", s.snapshot_oldest_nanos},
-            {"snapshots_too_old", s.snapshots_too_old},
-            {"version_bytes", s.version_bytes},
-            {"switches", s.switches},
-            {"threads_live", s.threads_live},
-            {"threads_max", s.threads_max},
-            {"worker_sleeps", s.worker_sleeps},
-            {"remote_wakes", s.remote_wakes},
-            {"memory_pool", s.memory_pool},
-            {"memory_locks", s.memory_locks},
-            {"memory_log", s.memory_log},
-            {"memory_stacks", s.memory_stacks},
-            {"io_backend", s.io_backend},
-            {"log_durability", s.log_durability},
-            {"waits", waits},
-            {"packets_timed", s.packets_timed},
-            {"admission_stage", json_of(s.admission_stage)},
-            {"lock_stage", json_of(s.lock_stage)},
-            {"io_stage", json_of(s.io.stage)},
-            {"io", io}};
+    Json json = {{"commits", s.commits},
+                 {"aborts", s.aborts},
+                 {"deadlock_retries", s.deadlock_retries},
+                 {"transactions_live", s.transactions_live},
+                 {"transactions_waiting", s.transactions_waiting},
+                 {"lock_grants_at_once", s.lock_grants_at_once},
+                 {"lock_waits", s.lock_waits},
+                 {"lock_wait_nanos", s.lock_wait_nanos},
+                 {"deadlocks", s.deadlocks},
+                 {"lock_timeouts", s.lock_timeouts},
+                 {"escalations", s.escalations},
+                 {"log_records", s.log_records},
+                 {"log_bytes", s.log_bytes},
+                 {"log_flushes", s.log_flushes},
+                 {"log_syncs", s.log_syncs},
+                 {"log_used_bytes", s.log_used_bytes},
+                 {"log_capacity_bytes", s.log_capacity_bytes},
+                 {"durable_waits", s.durable_waits},
+                 {"pool_frames", s.pool_frames},
+                 {"pool_resident", s.pool_resident},
+                 {"pool_dirty", s.pool_dirty},
+                 {"page_reads", s.page_reads},
+                 {"page_writes", s.page_writes},
+                 {"evictions", s.evictions},
+                 {"page_repairs", s.page_repairs},
+                 {"lost_writes", s.lost_writes},
+                 {"checkpoints", s.checkpoints},
+                 {"pages_total", s.pages_total},
+                 {"reads_ahead", s.reads_ahead},
+                 {"read_waiters", s.read_waiters},
+                 {"needs_walked", s.needs_walked},
+                 {"needs_used", s.needs_used},
+                 {"snapshots_open", s.snapshots_open},
+                 {"snapshot_oldest_nanos", s.snapshot_oldest_nanos},
+                 {"snapshots_too_old", s.snapshots_too_old},
+                 {"version_bytes", s.version_bytes},
+                 {"switches", s.switches},
+                 {"threads_live", s.threads_live},
+                 {"threads_max", s.threads_max},
+                 {"worker_sleeps", s.worker_sleeps},
+                 {"remote_wakes", s.remote_wakes},
+                 {"memory_pool", s.memory_pool},
+                 {"memory_locks", s.memory_locks},
+                 {"memory_log", s.memory_log},
+                 {"memory_stacks", s.memory_stacks},
+                 {"io_backend", s.io_backend},
+                 {"log_durability", s.log_durability},
+                 {"waits", waits},
+                 {"packets_timed", s.packets_timed},
+                 {"admission_stage", json_of(s.admission_stage)},
+                 {"lock_stage", json_of(s.lock_stage)},
+                 {"io_stage", json_of(s.io.stage)},
+                 {"io", io}};
+    add_archive(json, s);
+    return json;
 }
 
 Json json_of(const StepsStats& stats) {

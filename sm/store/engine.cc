@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <string>
 
+#include "sm/backup/archiver.h"
 #include "sm/backup/backup_manifest.h"
+#include "sm/backup/page_rebuild.h"
 #include "sm/change/deferred.h"
 #include "sm/change/rollback.h"
 #include "sm/core/lock_wait.h"
@@ -144,7 +146,6 @@ Result<bool> Engine::open_files(const std::string& directory) {
     TRY(disk->make_directory(directory));
     lock_file_ = TRY(disk->open(directory + "/lock", threads::Disk::kCreate));
     TRY(disk->lock_exclusive(lock_file_));
-    TRY(adopt_backup(*disk, directory));
     if (!exists) TRY(begin_creation(directory));
     data_file =
         TRY(disk->open(directory + "/data",
@@ -199,6 +200,7 @@ Result<std::unique_ptr<Engine>> Engine::open(std::string_view path, const Option
         engine->options.log_segment_bytes = engine->superblock.log_segment_bytes;
     }
     if (options.read_only) TRY(engine->require_closed(directory));
+    else if (!fresh) TRY(engine->adopt(directory));
     TRY(engine->build(path, fresh));
     engine->say_durability();
     if (!fresh) engine->load_written_lsns();
@@ -252,6 +254,7 @@ Result<void> Engine::build(std::string_view path, bool fresh) {
                         : options.read_only
                             ? TRY(txn::Log::open_to_read(*runtime, log_options, checkpoint))
                             : TRY(txn::Log::open(*runtime, log_options, checkpoint)));
+    TRY(build_archive());
     log->on_failure(
         [this](const StoreFailure& why) { report(0, "the store stops: " + why.text()); });
     locks = own(own_locks_,
@@ -277,7 +280,7 @@ Result<void> Engine::build(std::string_view path, bool fresh) {
                                                   .sync = options.sync,
                                                   .data_path = std::string(path) + "/data"})));
     if (!options.read_only)
-        pool->set_repair([this](PageId id, Page& page) { return repair_page(*this, id, page); });
+        pool->set_repair([this](PageId id, Page& page) { return repair(id, page); });
     space = own(own_space_, std::make_unique<SpaceMap>(*this));
     checkpointer = own(own_checkpointer_, std::make_unique<Checkpointer>(*this));
     ghosts = std::make_unique<GhostCleaner>(*this);
@@ -314,7 +317,10 @@ Result<void> Engine::make_fresh() {
                             .catalog_root = root.value,
                             .clean = 0,
                             .next_txn = 1,
-                            .sequence = 0};
+                            .sequence = 0,
+                            .history = 0,
+                            .history_parent = 0,
+                            .history_begin = 0};
     return checkpointer->run(true);
 }
 
@@ -374,6 +380,7 @@ Result<void> Engine::recover() {
 Result<void> Engine::start_services() {
     assert_state();
     DCHECK(!closing_.load() && superblock.checkpoint_lsn != 0);
+    if (archiver) TRY(archiver->start());
     TRY(checkpointer->start());
     TRY(watch->start());
     return ghosts->start();
@@ -436,7 +443,9 @@ Result<void> Engine::close() {
         // place.
         if (!opened_ && log) log->give_up();
         if (!opened_ && txns) txns->abandon();
-        (void)run_and_wait([this]() -> Result<void> {
+        (void)run_and_wait([&]() -> Result<void> {
+            if (archiver)
+                if (const auto archived = archiver->stop(); result) result = archived;
             if (pool) pool->stop_cleaner();
             if (log) log->stop_flusher();
             return {};
@@ -489,6 +498,8 @@ void Engine::release() {
     versions = nullptr;
     snapshots.reset();
     own_locks_.reset();
+    rebuild.reset();
+    archiver.reset();
     own_log_.reset();
     own_runtime_.reset();
     checkpointer = nullptr;

@@ -21,11 +21,13 @@
 
 namespace lockstep::sm {
 
+class Archiver;
 class Catalog;
 class Control;
 class GhostCleaner;
 class TxnWatch;
 class NeedsTeam;
+class PageRebuild;
 class Snapshots;
 struct WorkerNeeds;
 
@@ -78,10 +80,16 @@ public:
     std::unique_ptr<GhostCleaner> ghosts;
     std::unique_ptr<TxnWatch> watch;
     std::unique_ptr<Snapshots> snapshots;
+    std::unique_ptr<Archiver> archiver;       // with Options::archive or archive_sink
+    std::unique_ptr<PageRebuild> rebuild;     // with Options::archive
     std::unique_ptr<Control> control;         // with Options::control
     std::unique_ptr<ApiCounters[]> counters;  // one per worker
     std::unique_ptr<WorkerNeeds[]> needs;     // one per worker
     std::unique_ptr<NeedsTeam> needs_team;
+    // Backups that have ended well, and their bytes; those that failed.
+    std::atomic<uint64_t> backups{0}, backup_bytes{0}, backup_failures{0};
+    // Has archive and backups: not what the store's own disk learns of file systems.
+    threads::Disk& archive_disk() { return archive_disk_ ? *archive_disk_ : *disk; }
     // Threads in begin that wait until a checkpoint has recycled log.
     std::atomic<uint32_t> waiting_for_log{0};
     // After close(): what had stopped the store, if anything.
@@ -89,6 +97,7 @@ public:
 
 private:
     Result<bool> open_files(const std::string& directory);
+    Result<void> adopt(const std::string& directory);
     Result<void> open_files_to_read(const std::string& directory);
     Result<void> require_closed(const std::string& directory);
     Result<void> start_reading();
@@ -108,7 +117,10 @@ private:
     Result<void> make_fresh();
     void load_written_lsns();
     void say_durability() const;
+    Result<void> begin_history(uint64_t at);
     Result<void> raise_version();
+    Result<void> build_archive();
+    Result<bool> repair(PageId id, Page& page);
     Result<void> recover();
     Result<void> start_services();
     void watch_slices();
@@ -120,7 +132,8 @@ private:
 
     const threads::ForkMark fork_mark_;
     MemoryReserve memory_reserve_;
-    std::unique_ptr<threads::Disk> own_disk_;  // unless a test gave one
+    std::unique_ptr<threads::Disk> own_disk_;      // unless a test gave one
+    std::unique_ptr<threads::Disk> archive_disk_;  // the same
     threads::FileId lock_file_{-1};
     std::unique_ptr<threads::Runtime> own_runtime_;
     std::unique_ptr<txn::Log> own_log_;

@@ -51,6 +51,15 @@ Result<void> check_options(const Options& o) {
         TRY(within("slice_warning", o.slice_warning, kMillisecond, 3600 * kSecond));
     TRY(within("offload_threads", o.offload_threads, 1, 1024));
     TRY(within("retries_max", o.retries_max, 0, 1'000'000));
+    if (!o.archive.empty() && o.archive_sink)
+        return fail(ErrorCode::bad_option, "archive (a directory or archive_sink, not both)");
+    if (o.archive_interval != 0)
+        TRY(within("archive_interval", o.archive_interval, 100 * kMillisecond, kNever - 1));
+    if (o.archive_backlog_bytes != 0)
+        TRY(within("archive_backlog_bytes", o.archive_backlog_bytes, o.log_segment_bytes,
+                   o.log_bytes / 2));
+    TRY(within("archive_failure", static_cast<uint64_t>(o.archive_failure), 0,
+               static_cast<uint64_t>(ArchiveFailure::go_on)));
     TRY(check_steps_options(o.steps));
     TRY(within("io", static_cast<uint64_t>(o.io), 0, static_cast<uint64_t>(IoMethod::pool)));
     return {};

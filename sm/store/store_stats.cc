@@ -2,6 +2,8 @@
 #include <algorithm>
 
 #include <lockstep/store.h>
+#include "sm/backup/archiver.h"
+#include "sm/backup/page_rebuild.h"
 #include "sm/recovery/recovery.h"
 #include "sm/store/engine.h"
 #include "sm/store/engine_stats.h"
@@ -41,6 +43,20 @@ void gather_waits(const threads::RuntimeStats& stats, WaitStats (&waits)[kWaitCa
                     .nanos = stats.waited[reason],
                     .now = began > ended ? began - ended : 0};
     }
+}
+
+void gather_archive(const sm::Engine& e, StoreStats& s) {
+    s.backups = e.backups.load(std::memory_order_relaxed);
+    s.backup_bytes = e.backup_bytes.load(std::memory_order_relaxed);
+    s.backup_failures = e.backup_failures.load(std::memory_order_relaxed);
+    if (e.rebuild) s.backup_page_repairs = e.rebuild->count();
+    if (!e.archiver) return;
+    const auto archive = e.archiver->stats();
+    s.archive_pieces = archive.pieces;
+    s.archive_bytes = archive.bytes;
+    s.archive_failures = archive.failures;
+    s.archive_gaps = archive.gaps;
+    s.archive_backlog_bytes = archive.backlog_bytes;
 }
 
 }  // namespace
@@ -98,9 +114,9 @@ StoreStats sm::store_stats_of(Engine& e) {
     s.reads_ahead = pool.reads_ahead;
     s.read_waiters = pool.read_waiters;
     s.io = e.runtime->io_stats();
+    gather_archive(e, s);
     s.checkpoints = e.checkpointer->completed();
     s.pages_total = e.space->pages_total();
-
     const auto threads = e.runtime->stats();
     gather_waits(threads, s.waits);
     s.switches = threads.switches;

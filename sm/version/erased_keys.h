@@ -62,7 +62,7 @@ private:
         Slice key;
     };
     struct Less {
-        using is_transparent = void;
+        using is_transparent = void;  // NOLINT(readability-identifier-naming): the standard's name
         static Place place(const Entry& e) { return {e.object, e.key}; }
         static Place place(const Place& p) { return p; }
         bool operator()(const auto& a, const auto& b) const {

@@ -10,6 +10,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "sm/backup/archive_file.h"
 #include "sm/backup/backup_manifest.h"
 #include "sm/btree/btree_node.h"
 #include "sm/btree/overflow.h"
@@ -56,13 +57,14 @@ std::string page_tables() {
                   FIELD(PageHeader, object), FIELD(PageHeader, kind), FIELD(PageHeader, level),
                   FIELD(PageHeader, hole_begin), FIELD(PageHeader, hole_end),
                   FIELD(PageHeader, flags)}) +
-           table(
-               "Superblock, behind the page header", sizeof(Superblock), sizeof(PageHeader),
-               {FIELD(Superblock, magic), FIELD(Superblock, version), FIELD(Superblock, page_bytes),
-                FIELD(Superblock, uuid), FIELD(Superblock, checkpoint_lsn),
-                FIELD(Superblock, log_start), FIELD(Superblock, log_segment_bytes),
-                FIELD(Superblock, catalog_root), FIELD(Superblock, clean),
-                FIELD(Superblock, next_txn), FIELD(Superblock, sequence)}) +
+           table("Superblock, behind the page header", sizeof(Superblock), sizeof(PageHeader),
+                 {FIELD(Superblock, magic), FIELD(Superblock, version),
+                  FIELD(Superblock, page_bytes), FIELD(Superblock, uuid),
+                  FIELD(Superblock, checkpoint_lsn), FIELD(Superblock, log_start),
+                  FIELD(Superblock, log_segment_bytes), FIELD(Superblock, catalog_root),
+                  FIELD(Superblock, clean), FIELD(Superblock, next_txn),
+                  FIELD(Superblock, sequence), FIELD(Superblock, history),
+                  FIELD(Superblock, history_parent), FIELD(Superblock, history_begin)}) +
            table("B-tree node, behind the page header", sizeof(NodeHeader), sizeof(PageHeader),
                  {FIELD(NodeHeader, count), FIELD(NodeHeader, prefix), FIELD(NodeHeader, low_at),
                   FIELD(NodeHeader, low_bytes), FIELD(NodeHeader, high_at),
@@ -114,6 +116,8 @@ std::string log_tables() {
                   FIELD(CheckpointEnd, oldest_first), FIELD(CheckpointEnd, part),
                   FIELD(CheckpointEnd, parts), FIELD(CheckpointEnd, count),
                   FIELD(CheckpointEnd, reserved)}) +
+           table("Time record, behind the record header", sizeof(txn::TimePayload), sizeof(Header),
+                 {FIELD(txn::TimePayload, time)}) +
            table(
                "Transaction in the end of a checkpoint", sizeof(CheckpointTxn), 0,
                {FIELD(CheckpointTxn, id), FIELD(CheckpointTxn, first), FIELD(CheckpointTxn, last)});
@@ -170,7 +174,7 @@ std::string backup_tables() {
                  {FIELD(M, checksum), FIELD(M, magic), FIELD(M, version), FIELD(M, reserved),
                   FIELD(M, superblock), FIELD(M, end), FIELD(M, pages), FIELD(M, pages_copied),
                   FIELD(M, since_redo), FIELD(M, since_end), FIELD(M, bytes), FIELD(M, log_bytes),
-                  FIELD(M, pages_zeroed), FIELD(M, nanos)});
+                  FIELD(M, pages_zeroed), FIELD(M, nanos), FIELD(M, ended_at)});
 }
 
 template <class Number>
@@ -180,6 +184,18 @@ std::string numbers(const char* title, const std::vector<std::pair<const char*, 
     for (const auto& [name, number] : all)
         text << "| " << static_cast<unsigned>(number) << " | `" << name << "` |\n";
     return text.str() + "\n";
+}
+
+std::string archive_tables() {
+    using A = ArchiveHeader;
+    return table("First block of a file of the archive, its used part", sizeof(A), 0,
+                 {FIELD(A, checksum), FIELD(A, magic), FIELD(A, version), FIELD(A, kind),
+                  FIELD(A, uuid), FIELD(A, history), FIELD(A, history_parent),
+                  FIELD(A, history_begin), FIELD(A, segment_bytes), FIELD(A, begin), FIELD(A, end),
+                  FIELD(A, path_bytes)}) +
+           numbers<ArchiveKind>("Kinds of files of the archive", {{"store", ArchiveKind::store},
+                                                                  {"piece", ArchiveKind::piece},
+                                                                  {"backup", ArchiveKind::backup}});
 }
 
 std::string constants() {
@@ -194,7 +210,8 @@ std::string constants() {
          << "| bytes of a log block | " << txn::kLogBlock << " |\n"
          << "| longest log record | " << txn::kLogRecordMax << " |\n"
          << "| first kind of a log record with pages | " << txn::kSmLogKindFirst << " |\n"
-         << "| version of file backup | " << kManifestVersion << " |\n\n";
+         << "| version of file backup | " << kManifestVersion << " |\n"
+         << "| version of the archive's files | " << kArchiveVersion << " |\n\n";
     return text.str();
 }
 
@@ -217,7 +234,8 @@ std::string number_tables() {
                                      {"commit", txn::TxnLogKind::commit},
                                      {"end", txn::TxnLogKind::end},
                                      {"checkpoint_begin", txn::TxnLogKind::checkpoint_begin},
-                                     {"checkpoint_end", txn::TxnLogKind::checkpoint_end}}) +
+                                     {"checkpoint_end", txn::TxnLogKind::checkpoint_end},
+                                     {"time", txn::TxnLogKind::time}}) +
            numbers("Kinds of log records with pages", kinds) + numbers("Page actions", actions);
 }
 
@@ -244,6 +262,7 @@ TEST(Format, TheDocumentHasTheOffsetsOfTheCode) {
     compare(document, "log", log_tables());
     compare(document, "side files", side_file_tables());
     compare(document, "backup", backup_tables());
+    compare(document, "archive", archive_tables());
     compare(document, "numbers", number_tables());
     if (document != before && !HasFailure()) std::ofstream(SM_FORMAT) << document;
 }

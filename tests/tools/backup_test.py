@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """backup_test.py - `lockstep backup`, `verify-backup` and `restore` of a store that no process has
-open; control_test.py makes a backup of one that is open.
+open, without and with a log archive; control_test.py makes a backup of one that is open.
 
 Usage: backup_test.py LOCKSTEP
 """
@@ -10,6 +10,7 @@ import os
 import shutil
 import sys
 import tempfile
+import time
 
 from cli_store import fail, make_rng, random_contents, read_json, run, same, write_json
 
@@ -24,6 +25,56 @@ def damage(path, offset):
     with open(path, "r+b") as file:
         file.seek(offset)
         file.write(b"garbage")
+
+
+def test_archive(place, rng):
+    """Each point that the archive has comes back, by LSN and by time; others are refused."""
+    store, archive, first = place("archived"), place("archive"), place("first")
+    with_archive = ("--archive", archive)
+    back = lambda to, *how: json.loads(  # noqa: E731
+        run(LOCKSTEP, "restore", "--backup", first, "--to", place(to), *with_archive, "--json", *how)
+    )
+    run(LOCKSTEP, "load", store, *with_archive, stdin=write_json(random_contents(rng, 500), rng))
+    made = json.loads(run(LOCKSTEP, "backup", store, first, *with_archive, "--json"))
+    at_first = contents_of(store)
+    points = []
+    for part in range(3):
+        rows = {b"part%d" % part: {b"key%d" % i: b"value%d" % i for i in range(200)}}
+        run(LOCKSTEP, "load", store, *with_archive, stdin=write_json(rows))
+        stat = json.loads(run(LOCKSTEP, "stat", store, "--json"))
+        points.append((stat["log_end"], contents_of(store), time.time()))
+        time.sleep(0.3)
+    for i, (lsn, contents, _) in enumerate(points):
+        done = back(f"lsn{i}", "--until", lsn)
+        if not done["lsn"] <= lsn:
+            fail(f"restored to {done['lsn']}, behind {lsn}")
+        same(contents_of(place(f"lsn{i}")), contents, f"until {lsn}")
+    for i, (_, contents, seconds) in enumerate(points[:-1]):
+        text = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
+        back(f"time{i}", "--until-time", f"{text}.{int(seconds % 1 * 1000):03}Z")
+        same(contents_of(place(f"time{i}")), contents, f"until {text}")
+    back("end")
+    same(contents_of(place("end")), points[-1][1], "the archive's end")
+
+    refused = lambda says, *how: run(  # noqa: E731
+        LOCKSTEP, "restore", "--backup", first, "--to", place("refused"), *how, status=1, says=says
+    )
+    refused("is before the backup's point", *with_archive, "--until", made["lsn"] - 1)
+    refused("is behind the archive's end", *with_archive, "--until", points[-1][0] + 10**6)
+    refused("is no time", *with_archive, "--until-time", "yesterday")
+    refused("bad_archive", "--archive", place("nowhere"))
+    os.makedirs(place("empty"))
+    refused("bad_archive", "--archive", place("empty"), "--until", points[0][0])
+    os.rmdir(place("empty"))
+    # The newest time is known when the archive was read. A store is not left behind then either.
+    late = ("--to", place("late"), *with_archive, "--until-time", "@99999999999")
+    run(LOCKSTEP, "restore", "--backup", first, *late, status=1, says="is behind the archive's end")
+    run(LOCKSTEP, "verify", place("late"), status=1, says="was not finished")
+    pieces = sorted(name for name in os.listdir(archive) if name.endswith(".log"))
+    os.rename(os.path.join(archive, pieces[len(pieces) // 2]), place("taken"))
+    refused("has a gap", *with_archive)
+    if os.path.exists(place("refused")):
+        fail("a refused restore left something")
 
 
 def main():
@@ -73,6 +124,7 @@ def main():
         run(LOCKSTEP, "verify", place("d"), status=1, says="was not finished")
         os.truncate(os.path.join(more, "backup"), 0)
         run(LOCKSTEP, "verify-backup", more, status=1, says="was not finished")
+        test_archive(place, rng)
     finally:
         shutil.rmtree(root)
 

@@ -5,9 +5,8 @@
 // Concepts   As clause 3.5.4 says: sum the order numbers, run terminals that note each committed
 //            New-Order, cause the failure, recover, and compare the notes with the database. Power
 //            cuts come at random I/O events of the simulated disk, in each of its crash modes. Loss
-//            of memory leaves all that was written. After the loss of the data medium, a backup on
-//            another medium is restored. There is no archive of the log: what was committed after
-//            the backup is lost with the medium, so only what was acknowledged before counts.
+//            of memory leaves all that was written. After the loss of the data medium, a backup and
+//            the log archive on another medium are restored.
 // LOCKSTEP_SEED: first seed.
 // Source: TPC-C revision 5.11, clauses 3.5.3.1 to 3.5.3.3 and 3.5.4.
 #include <gtest/gtest.h>
@@ -31,6 +30,7 @@ using threads::SimEvent;
 constexpr Scale kSmall{
     .warehouses = 1, .districts = 3, .customers = 20, .undelivered = 8, .items = 100};
 constexpr uint32_t kTerminals = 4;
+constexpr const char* kArchive = "/archive";
 
 // A line of the file of successes.
 struct Success {
@@ -49,10 +49,11 @@ public:
     explicit Failure(uint64_t seed) : seed_(seed), rng_(seed), disk_({.seed = seed}) {}
 
     // Runs `transactions` durable ones on each terminal. `moment`: called at each I/O event.
-    // `backup`: makes a full backup in the middle.
+    // `backup`: makes a full backup in the middle, and archives the log.
     void run(int transactions, std::function<void(const SimEvent&)> moment, bool backup = false) {
         SimStore store(disk_, seed_, 2);
         store.options().checkpoint_log_bytes = 2 << 20;
+        if (backup) store.options().archive = kArchive;
         ASSERT_TRUE(store.open());
         store.on_thread([&] {
             LoadProgress progress;
@@ -263,7 +264,8 @@ TEST(Clause3Durability, MemoryIsLost) {
 }
 
 // Clause 3.5.3.1. All files of the store are gone. The backup, made while the terminals ran, gives
-// the state at its point: each New-Order whose commit has a point not above it, and no other.
+// the state at its point: each New-Order whose commit has a point not above it, and no other. With
+// the archive each New-Order is there.
 TEST(Clause3Durability, TheDataMediumIsLost) {
     Failure test(seed_of_run(31));
     test.run(40, nullptr, true);
@@ -282,6 +284,13 @@ TEST(Clause3Durability, TheDataMediumIsLost) {
     EXPECT_LT(before.size(), test.successes().size());
     test.expect_durable(test.disk(), "/restored", before);
     EXPECT_EQ(test.numbers_after(), before.size());
+
+    RestoreOptions options;
+    options.archive = kArchive;
+    const auto whole = sm::restore_on(test.disk(), from, "/whole", options);
+    ASSERT_TRUE(whole) << whole.error().text();
+    test.expect_durable(test.disk(), "/whole", test.successes());
+    EXPECT_EQ(test.numbers_after(), test.successes().size());
 }
 
 }  // namespace

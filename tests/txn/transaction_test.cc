@@ -303,7 +303,7 @@ TEST(Transactions, CheckpointsMissNobodyAndListNoCommitted) {
     };
     std::vector<Asked> asked;
     std::atomic<bool> stop{false};
-    std::atomic<uint32_t> left{6};
+    std::atomic<uint32_t> left{6}, ended{0};
     threads::Completion done;
     for (uint32_t t = 0; t < 6; ++t)
         ASSERT_TRUE(bench.runtime->spawn(1 + t % 2, "works", [&, t] {
@@ -316,12 +316,13 @@ TEST(Transactions, CheckpointsMissNobodyAndListNoCommitted) {
                 }
                 if (rng.chance(0.2)) bench.table->finish_abort(*txn, true);
                 else ASSERT_TRUE(bench.table->commit(*txn));
+                ++ended;
                 threads::yield();
             }
             if (left.fetch_sub(1) == 1) done.set();
         }));
     bench.run([&] {
-        for (int i = 0; i < 300 && bench.log->tail().value < 40u << 20; ++i) {
+        for (int i = 0; (i < 300 || ended < 400) && bench.log->tail().value < 40u << 20; ++i) {
             Asked a;
             a.begin = append(*bench.log, 0, 0, 8);
             a.oldest = bench.table->oldest_first_lsn();

@@ -327,6 +327,26 @@
       "a restore leaves out the pages of incremental backups") \
     X(restore_unchecked, sm_backup_incremental_test, \
       "a restore does not check what it has written") \
+    X(archive_failure_unheeded, sm_archive_test, \
+      "writers go on although the archive fails and the backlog is full") \
+    X(archive_unsynced, sm_archive_crash_test, \
+      "a piece of the archive has its name before it is durable") \
+    X(archive_skips_start, sm_archive_test, \
+      "the archive begins behind the log that the store already has") \
+    X(archive_gap_kept, sm_archive_test, \
+      "log of a broken chain is kept, although writers shall go on") \
+    X(archive_gap_unseen, sm_archive_restore_test, \
+      "a restore goes to a gap of the archive and ends there") \
+    X(histories_mixed, sm_archive_restore_test, \
+      "a restore takes log of another history") \
+    X(history_kept, sm_archive_restore_test, \
+      "a restored store goes on with the history of its backup") \
+    X(time_point_late, sm_archive_restore_test, \
+      "a restore to a time has what committed later") \
+    X(restore_uncut, sm_archive_restore_test, \
+      "a restore leaves log behind its point") \
+    X(rebuild_left_out, sm_archive_rebuild_test, \
+      "pages are not rebuilt from backups") \
     X(since_too_late, sm_backup_incremental_test, \
       "an incremental backup lacks pages that changed during the earlier one") \
     X(tpcc_stock_forgotten, tpcc_consistency_test, \

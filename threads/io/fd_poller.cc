@@ -133,6 +133,7 @@ void FdPoller::look(const epoll_event& found) {
 
 // Under mutex_ (FP-2). 0, or the errno.
 int FdPoller::arm(int fd) {
+    DCHECK(fd >= 0 && static_cast<size_t>(fd) < waits_.size());
     Waits& waits = waits_[static_cast<size_t>(fd)];
     ++waits.armed;
     epoll_event wanted{.events = EPOLLONESHOT,
@@ -147,6 +148,7 @@ int FdPoller::arm(int fd) {
 
 // Under mutex_, as the next two.
 void FdPoller::link(FdPoll& wait) {
+    DCHECK(!wait.listed && wait.fd >= 0);
     const auto fd = static_cast<size_t>(wait.fd);
     if (fd >= waits_.size()) waits_.resize(fd + 1 + fd / 2);
     wait.before = nullptr;

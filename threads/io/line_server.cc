@@ -216,6 +216,7 @@ void LineServer::handle_line(Client& client) {
 }
 
 void LineServer::transmit(Client& client) {
+    DCHECK(client.fd >= 0 && client.sent <= client.out.size());
     while (client.sent < client.out.size()) {
         const ssize_t done = send(client.fd, client.out.data() + client.sent,
                                   client.out.size() - client.sent, MSG_DONTWAIT | MSG_NOSIGNAL);

@@ -52,6 +52,7 @@ void OffloadPool::work() {
         assert_state();
         OffloadJob* job = first_;
         if (job == nullptr) return;
+        DCHECK(queued_ > 0 && (job->next != nullptr || last_ == job));
         first_ = job->next;
         if (first_ == nullptr) last_ = nullptr;
         --queued_;

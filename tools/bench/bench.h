@@ -79,6 +79,7 @@ Result<void> bench_operations(const Settings&, Report&);
 Result<void> bench_pool(const Settings&, Report&);
 Result<void> bench_restart(const Settings&, Report&);
 Result<void> bench_checkpoint(const Settings&, Report&);
+Result<void> bench_backup(const Settings&, Report&);
 Result<void> bench_reads(const Settings&, Report&);
 Result<void> bench_snapshots(const Settings&, Report&);
 Result<void> bench_commits(const Settings&, Report&);

@@ -39,6 +39,9 @@ const std::vector<Benchmark>& all_benchmarks() {
          "without a "
          "checkpoint",
          bench_checkpoint},
+        {"backup",
+         "a backup against cp, TPC-C beside backups, restore with the archive against a restart",
+         bench_backup},
         {"tpcc-steps",
          "TPC-C Payment, four-transaction mix and full mix with STEPS on and off, and the teams",
          bench_tpcc_steps},

@@ -13,6 +13,7 @@ Result<Store> open_store(const std::string& path, const OpenHow& how) {
     options.create = how.create;
     options.pool_bytes = how.pool_bytes;
     options.workers = how.workers;
+    options.archive = how.archive;
     if (how.log_segment_bytes != 0) {
         options.log_segment_bytes = how.log_segment_bytes;
         options.log_bytes = std::max(options.log_bytes, 4 * how.log_segment_bytes);

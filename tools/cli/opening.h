@@ -12,6 +12,7 @@ struct OpenHow {
     uint64_t pool_bytes = 256ull << 20;
     uint32_t workers = 1;
     uint64_t log_segment_bytes = 0;  // of a new store; 0: the default
+    std::string archive = {};        // Options::archive
 };
 
 // Opens and recovers the store; its messages go to stderr. Errors: those of Store::open().

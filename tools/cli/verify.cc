@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tools/cli/commands.h"
+#include "tools/cli/json_text.h"
 #include "tools/cli/opening.h"
 
 namespace lockstep::cli {
@@ -26,7 +27,7 @@ int run_verify(const VerifyOptions& o) {
     if (!faults) return complain(o.path, faults.error().text());
     const uint64_t pages = store->stats().pages_total;
     if (o.json) {
-        fmt::print("{}\n", nlohmann::ordered_json{{"pages", pages}, {"faults", *faults}}.dump());
+        fmt::print("{}\n", json_text({{"pages", pages}, {"faults", *faults}}));
     } else {
         for (const auto& fault : *faults) fmt::print("{}\n", fault);
         fmt::print("{}: {} pages, {} faults\n", o.path, pages, faults->size());

@@ -85,6 +85,8 @@ public:
     void advance(Lsn lsn);
     // The records from here on are kept.
     Lsn from() const;
+    // The log goes first: nothing is recycled any more.
+    void forget() { log_ = nullptr; }
 
 private:
     friend class Log;
@@ -128,8 +130,8 @@ public:
 
     // Promises `undo` more bytes for the rollback of the credit's transaction, and checks that
     // `forward` bytes for the record itself fit. Error: log_full if there is no space (b = the sum
-    // of both, or 0 if the disk is full); nothing is taken then. May park for the keeper. Cheap:
-    // the shared counter moves in chunks.
+    // of both, or 0 if the disk is full), archive_failed; nothing is taken then. May
+    // park for the keeper. Cheap: the shared counter moves in chunks.
     Result<void> reserve_undo(UndoCredit& credit, uint64_t forward, uint64_t undo);
     // A compensation record of that size follows.
     void use_undo(UndoCredit& credit, uint64_t bytes);
@@ -167,6 +169,13 @@ public:
     // Records below `lsn` are no longer needed: whole segments are recycled, unless a hold keeps
     // them (LOG-6).
     void truncate_before(Lsn lsn);
+    // Sets a function that the flusher calls when a whole segment has become durable. It must not
+    // block. Call before start_flusher().
+    void on_whole_segment(std::function<void()> told);
+    // While set, reserve_undo() refuses with archive_failed; rollbacks and commits go on. Any
+    // kernel thread.
+    void stop_writers(bool stop);
+    bool writers_stopped() const;
     // Keeps the log from start() on until the hold advances or goes. What it keeps counts as used,
     // so a hold that stays fills the log. Error: too_many. Any kernel thread; never blocks.
     Result<LogHold> hold();

@@ -190,6 +190,7 @@ Result<void> Log::Impl::open_write_segment(uint64_t lsn) {
 // LOG-1: called when the write of everything below `end`, and its sync, are complete.
 void Log::Impl::advance(uint64_t end) {
     CHECK(end > flushed && end <= tail.load());
+    const bool whole = end % files.segment_bytes() == 0;
     flushed = end;
     durable.store(end, std::memory_order_seq_cst);
     if (boundary <= flushed && options.sync)
@@ -200,6 +201,7 @@ void Log::Impl::advance(uint64_t end) {
     wake_all(ring_lock, ring_waiters);
     keep_mark();
     if (prepared_end.load() < wanted_end()) kick_keeper();
+    if (whole && on_whole_segment) on_whole_segment();  // no flush crosses a segment's end
 }
 
 void Log::Impl::update_limits() {

@@ -51,6 +51,20 @@ Result<LogHold> Log::hold() {
     return lockstep::fail(ErrorCode::too_many, "holds of the log", Impl::kHoldsMax);
 }
 
+void Log::on_whole_segment(std::function<void()> told) {
+    DCHECK(!impl_->running.load());
+    impl_->on_whole_segment = std::move(told);
+}
+
+// The fast path of reserve_undo() compares with the limit, so it does not look at the flag.
+void Log::stop_writers(bool stop) {
+    if (impl_->writers_stopped.exchange(stop) == stop) return;
+    impl_->update_promise_limit();
+    Impl::wake_all(impl_->room_lock, impl_->room_waiters);  // they look again
+}
+
+bool Log::writers_stopped() const { return impl_->writers_stopped.load(); }
+
 Lsn LogHold::from() const {
     DCHECK(log_ != nullptr);
     Log::Impl& log = *log_->impl_;

@@ -16,7 +16,7 @@
 //            LI-3 All bytes ever written beyond the durable end lie in one flush: within kFlushMax
 //                 bytes and one segment. open() relies on it when it clears a torn tail.
 //            LI-4 promise_limit == the lesser of limit_of(start, prepared_end) and start +
-//                 scarce_bytes. It may lag for a moment.
+//                 scarce_bytes, or 0 while writers are stopped. It may lag for a moment.
 //            LI-6 While no thread waits for durability, wants ring space or asks for a flush, two
 //                 submissions of log are lazy_flush_interval apart, and no published byte waits
 //                 for longer. [checked: LogLazy.*]
@@ -227,6 +227,7 @@ struct Log::Impl {
     std::atomic<uint64_t> hard_limit{0};
 
     // --- promises
+    std::atomic<bool> writers_stopped{false};
     // Undo credits of all transactions + spares of all workers.
     alignas(kCacheLineBytes) std::atomic<uint64_t> reserved{0};
     // Highest end of segments that a thread has waited for.
@@ -299,6 +300,7 @@ struct Log::Impl {
     // --- failure (LOG-5)
     StoreFailure failure;  // written once, under ring_lock, before `failed`
     std::function<void(const StoreFailure&)> on_failure;  // constant while threads run
+    std::function<void()> on_whole_segment;               // the same
 
     // --- statistics, relaxed
     std::atomic<uint64_t> flushes{0}, syncs{0}, flush_bytes{0}, ring_full_waits{0},

@@ -60,9 +60,16 @@ enum class TxnLogKind : uint16_t {
     savepoint_rollback = 4,  // reserved
     checkpoint_begin = 5,
     checkpoint_end = 6,  // payload: CheckpointPayload
+    time = 7,            // payload: TimePayload; only while the log is archived
 };
 inline constexpr uint16_t kSmLogKindFirst = 32;
-static_assert(static_cast<uint16_t>(TxnLogKind::checkpoint_end) < kSmLogKindFirst);
+static_assert(static_cast<uint16_t>(TxnLogKind::time) < kSmLogKindFirst);
+
+// All records below were reserved before this moment.
+struct TimePayload {
+    uint64_t time;  // nanoseconds since 1970, UTC
+};
+static_assert(kOnDisk<TimePayload, 8>);
 
 // A record as read back: points into memory that the reader owns.
 struct LogRecordView {

@@ -37,6 +37,8 @@ Result<void> Log::reserve_undo(UndoCredit& credit, uint64_t forward, uint64_t un
                                                             uint64_t undo, LogWorkerSlot& slot) {
     for (;;) {
         if (failed.load()) return refused();
+        if (writers_stopped.load() && !MUTANT(archive_failure_unheeded))
+            return lockstep::fail(ErrorCode::archive_failed, "log archive");
         const uint64_t spare = slot.spare.load(std::memory_order_relaxed);
         const uint64_t missing = undo > spare ? undo - spare : 0;
         const uint64_t bound = start.load() + options.capacity_bytes;

@@ -38,6 +38,9 @@ struct BackupInfo {
     uint64_t bytes = 0;         // of all files of the backup
     uint64_t log_bytes = 0;     // of them: log
     Nanos time = 0;             // how long it took
+    Nanos ended_at = 0;         // when `lsn` was taken: nanoseconds since 1970, UTC
+    // Which store of those that one backup gave; 0: none did (see archive.h).
+    uint64_t history = 0;
 };
 
 // How far a backup is.
@@ -77,12 +80,33 @@ Result<BackupInfo> read_backup(std::string_view directory);
 // out_of_memory.
 Result<std::vector<std::string>> verify_backup(std::string_view directory);
 
+// Which history a restore follows: that of the last backup.
+inline constexpr uint64_t kHistoryOfBackup = UINT64_MAX;
+
+// To which point backups are restored, with the log archive of their store (archive.h).
+struct RestoreOptions {
+    // Directory of the archive; empty: the state of the last backup.
+    std::string_view archive = {};
+    // The state at this LSN: it has each transaction whose commit() returned a point not above it.
+    // kLsnNone: the archive's end.
+    Lsn until = kLsnNone;
+    // Or the state at this time, in nanoseconds since 1970, UTC: no transaction that committed
+    // later is in it. Transactions of the last 100 ms before may be missing. It goes by the clock
+    // of the machine that ran the store. 0: not by time.
+    Nanos until_time = 0;
+    // The history whose log is followed. Another one than the backup's must come from it.
+    uint64_t history = kHistoryOfBackup;
+};
+
 // Puts backups together in the directory `to`, which is made, or empty: the result is a complete
 // full backup, and its first open makes a store of it. `backups`: directories, first a full backup
 // and then the incremental ones in their order, each made since the one before. Each page is
 // checked. A restore that was cut off may be started again with the same target. Blocks the calling
 // kernel thread. Errors: bad_backup (one is incomplete or damaged, or they do not follow each
-// other), bad_path (also if `to` is not empty), io_error, no_space, out_of_memory.
-Result<BackupInfo> restore_backup(std::span<const std::string> backups, std::string_view to);
+// other), bad_path (also if `to` is not empty), io_error, no_space, out_of_memory. With an archive
+// also bad_archive: of another store, with a gap or a damaged file, or it does not reach the point.
+// BackupInfo::lsn is the point that was reached, on a record's boundary.
+Result<BackupInfo> restore_backup(std::span<const std::string> backups, std::string_view to,
+                                  const RestoreOptions& options = {});
 
 }  // namespace lockstep

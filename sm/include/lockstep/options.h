@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include <lockstep/archive.h>
 #include <lockstep/clock.h>
 #include <lockstep/function.h>
 #include <lockstep/lock_policy.h>
@@ -122,6 +123,21 @@ struct Options {
     // notice it only while they carry out a command. If the socket cannot be made, open() fails
     // (bad_path, io_error). The requests are described in sm/store/control.h.
     bool control = false;
+    // Directory that receives all log before it is recycled (archive.h); made if missing. With
+    // it, restore_backup() gives the state of any point, and a page that the log cannot rebuild any
+    // more is rebuilt from the newest backup that the archive knows: Store::backup() notes there
+    // each directory that it has filled. An open without this option breaks the chain, as soon as
+    // it recycles log. Empty: no archive.
+    std::string archive = {};
+    // Takes the archive's files instead. Pages are then not rebuilt from backups.
+    ArchiveSink archive_sink = {};
+    // Log is archived when its segment is full, and at the latest this long after it was written;
+    // 0 = when its segment is full. 100 ms or more.
+    Nanos archive_interval = 60 * kSecond;
+    // Bound on the log that is kept because the archive fails, from log_segment_bytes to half of
+    // log_bytes; 0 = a quarter of log_bytes. What follows then.
+    uint64_t archive_backlog_bytes = 0;
+    ArchiveFailure archive_failure = ArchiveFailure::stop_writers;
     // Teams of threads that run the same operation; see steps_options.h.
     StepsOptions steps = {};
     Logger logger = {};               // null: silent

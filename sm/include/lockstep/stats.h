@@ -60,6 +60,12 @@ struct StoreStats {
     // that got snapshot_too_old. Before-images kept for them, in bytes.
     uint64_t snapshots_open = 0, snapshot_oldest_nanos = 0, snapshots_too_old = 0,
              version_bytes = 0;
+    // Backups made and failed, and bytes of those made. Pages rebuilt from a backup, part of
+    // page_repairs. Pieces of log in the archive since the store was opened, their bytes, attempts
+    // that failed, and gaps; durable log that the archive lacks now, in bytes.
+    uint64_t backups = 0, backup_bytes = 0, backup_failures = 0, backup_page_repairs = 0,
+             archive_pieces = 0, archive_bytes = 0, archive_failures = 0, archive_gaps = 0,
+             archive_backlog_bytes = 0;
     // input and output: requests by class, what was merged and joined, batches, depth
     threads::IoStats io;
     // threads

@@ -112,10 +112,11 @@ protected:
 TEST_P(Socket, ReadsWhatCameAndTheEnd) {
     for (const int flags : {0, int{SOCK_NONBLOCK}}) {
         Pair pair(flags);
-        std::atomic<bool> reading{false};
+        std::atomic<bool> reading{false}, has_first{false};
         spawn(0, [&] {
             reading = true;
             EXPECT_EQ(read_text(pair.ends[0]), "first");
+            has_first = true;
             EXPECT_EQ(read_text(pair.ends[0], 3), "sec");  // the rest stays
             EXPECT_EQ(read_text(pair.ends[0]), "ond");
             EXPECT_EQ(read_text(pair.ends[0]), "");  // the end
@@ -126,6 +127,7 @@ TEST_P(Socket, ReadsWhatCameAndTheEnd) {
             while (!reading) threads::yield();
             threads::sleep_until(threads::now() + 2 * kMillisecond);
             EXPECT_TRUE(write_socket(pair.ends[1], bytes_of("first")));
+            while (!has_first) threads::yield();
             threads::sleep_until(threads::now() + 2 * kMillisecond);
             EXPECT_TRUE(write_socket(pair.ends[1], bytes_of("second")));
             pair.end(1);

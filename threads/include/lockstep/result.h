@@ -58,7 +58,9 @@ namespace lockstep {
     X(key_function_missing, "a secondary index has no key function in this process") \
     X(index_mismatch, "secondary index does not match the records of its index") \
     X(snapshot_too_old, "versions that the snapshot needs are gone; raise option version_bytes") \
-    X(bad_backup, "backup is incomplete, damaged or not one that fits")
+    X(bad_backup, "backup is incomplete, damaged or not one that fits") \
+    X(bad_archive, "log archive has a gap, is damaged or is not one that fits") \
+    X(archive_failed, "log archive fails, and writers stop until it works (archive_failure)")
 // clang-format on
 
 // What failed; LOCKSTEP_ERRORS gives the meanings.

@@ -3,11 +3,18 @@
 
 #include <CLI/CLI.hpp>
 
+#include <time.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
 #include <filesystem>
 #include <memory>
+#include <optional>
 
 #include <lockstep/backup.h>
 #include "tools/cli/commands.h"
+#include "tools/cli/json_text.h"
 #include "tools/cli/live/live_client.h"
 #include "tools/cli/live/live_commands.h"
 #include "tools/cli/opening.h"
@@ -18,27 +25,35 @@ namespace {
 constexpr int kUnsound = 2;
 
 struct BackupSettings {
-    std::string path, to, since;
+    std::string path, to, since, archive;
     uint64_t rate = 0, pool = 256ull << 20;
     bool json = false;
 };
 
 struct RestoreSettings {
     std::vector<std::string> backups;
-    std::string to;
+    std::string to, archive, until_time, history;
+    uint64_t until = 0;
     bool json = false;
 };
 
 Json json_of(const BackupInfo& b) {
-    return {
-        {"lsn", b.lsn.value}, {"redo_from", b.redo_from.value}, {"since", b.since.value},
-        {"pages", b.pages},   {"pages_copied", b.pages_copied}, {"pages_zeroed", b.pages_zeroed},
-        {"bytes", b.bytes},   {"log_bytes", b.log_bytes},       {"took_nanos", b.time}};
+    return {{"lsn", b.lsn.value},
+            {"redo_from", b.redo_from.value},
+            {"since", b.since.value},
+            {"pages", b.pages},
+            {"pages_copied", b.pages_copied},
+            {"pages_zeroed", b.pages_zeroed},
+            {"bytes", b.bytes},
+            {"log_bytes", b.log_bytes},
+            {"took_nanos", b.time},
+            {"ended_at_nanos", b.ended_at},
+            {"history", fmt::format("{:016x}", b.history)}};
 }
 
 void print(const std::string& where, const Json& b, bool json) {
     if (json) {
-        fmt::print("{}\n", b.dump(2));
+        fmt::print("{}\n", json_text(b, 2));
         return;
     }
     const auto number = [&](const char* field) { return b[field].get<uint64_t>(); };
@@ -80,7 +95,7 @@ int run_backup(const BackupSettings& o) {
         since = *read;
         options.since = &since;
     }
-    auto store = open_store(o.path, {.pool_bytes = o.pool});
+    auto store = open_store(o.path, {.pool_bytes = o.pool, .archive = o.archive});
     if (!store) return complain(o.path, store.error().text());
     const auto made = store->backup(o.to, options);
     const auto closed = store->close();
@@ -110,12 +125,51 @@ int run_verify(const RestoreSettings& o) {
         fmt::print("{}: the state at LSN {}, {} pages, {} faults\n", path, info->lsn.value,
                    info->pages_copied, faults->size());
     }
-    if (o.json) fmt::print("{}\n", all.dump(2));
+    if (o.json) fmt::print("{}\n", json_text(all, 2));
     return sound ? 0 : kUnsound;
 }
 
+// "2026-11-24 03:00:00.25": local time, or UTC with a Z at the end; or seconds since 1970 behind an
+// @. Nanoseconds since 1970; empty: not a time.
+std::optional<Nanos> time_of(std::string text) {
+    double fraction = 0;
+    if (const size_t dot = text.find('.'); dot != std::string::npos) {
+        const size_t end = text.find_first_not_of("0123456789", dot + 1);
+        fraction = std::strtod(("0" + text.substr(dot, end - dot)).c_str(), nullptr);
+        text.erase(dot, end == std::string::npos ? end : end - dot);
+    }
+    std::optional<time_t> seconds;
+    if (text.starts_with('@')) {
+        time_t number = 0;
+        const char* const last = text.data() + text.size();
+        const auto [end, error] = std::from_chars(text.data() + 1, last, number);
+        if (error == std::errc{} && end == last) seconds = number;
+    } else {
+        const bool utc = text.ends_with('Z');
+        if (utc) text.pop_back();
+        std::ranges::replace(text, 'T', ' ');
+        tm parts{};
+        parts.tm_isdst = -1;
+        const char* const end = strptime(text.c_str(), "%Y-%m-%d %H:%M:%S", &parts);
+        if (end != nullptr && *end == '\0') seconds = utc ? timegm(&parts) : mktime(&parts);
+    }
+    if (!seconds || *seconds < 0) return {};
+    return static_cast<Nanos>(*seconds) * kSecond +
+           static_cast<Nanos>(fraction * static_cast<double>(kSecond));
+}
+
 int run_restore(const RestoreSettings& o) {
-    const auto info = restore_backup(o.backups, o.to);
+    RestoreOptions options{.archive = o.archive, .until = Lsn{o.until}};
+    if (!o.until_time.empty()) {
+        const auto time = time_of(o.until_time);
+        if (!time)
+            return complain(o.until_time,
+                            "is no time: write 2026-11-24T03:00:00Z, the same in local "
+                            "time without the Z, or @SECONDS since 1970");
+        options.until_time = *time;
+    }
+    if (!o.history.empty()) options.history = std::strtoull(o.history.c_str(), nullptr, 16);
+    const auto info = restore_backup(o.backups, o.to, options);
     if (!info) return complain(o.to, info.error().text());
     print(o.to, json_of(*info), o.json);
     return 0;
@@ -137,6 +191,9 @@ void add_backup_command(CLI::App& app, int& status) {
         ->add_option("--rate", o->rate,
                      "Copy pages at most that fast: bytes a second (suffixes K, M, G)")
         ->transform(CLI::AsSizeValue(false));
+    command->add_option("--archive", o->archive,
+                        "The store's log archive, if no process has the store open. Without it, "
+                        "an archived store gets a gap in its archive");
     command->add_option("--pool", o->pool, "Buffer pool in bytes, if no process has the store open")
         ->transform(CLI::AsSizeValue(false))
         ->capture_default_str();
@@ -170,6 +227,33 @@ void add_backup(CLI::App& app, int& status) {
                      "their order")
         ->required();
     restore->add_option("--to", o->to, "Directory of the store: empty, or made")->required();
+    auto* archive = restore->add_option(
+        "--archive", o->archive,
+        "Directory of the log archive (Options::archive): go on from the last backup's point, to "
+        "the archive's end or to the given point");
+    auto* until = restore
+                      ->add_option("--until", o->until,
+                                   "Restore the state at this LSN, as commit() returns one")
+                      ->needs(archive);
+    restore
+        ->add_option("--until-time", o->until_time,
+                     "Restore the state at this time: nothing that committed later is in it. "
+                     "2026-11-24T03:00:00Z, or local time without the Z, or @SECONDS since 1970")
+        ->needs(archive)
+        ->excludes(until);
+    restore
+        ->add_option("--history", o->history,
+                     "Follow this history (16 hexadecimal digits, as in the archive's file names) "
+                     "instead of the backup's own")
+        ->check(CLI::Validator(
+            [](const std::string& text) {
+                return text.size() == 16 &&
+                               text.find_first_not_of("0123456789abcdef") == std::string::npos
+                           ? std::string()
+                           : std::string("16 hexadecimal digits are needed");
+            },
+            "HISTORY"))
+        ->needs(archive);
     restore->add_flag("--json", o->json, "Print JSON");
     restore->callback([o, &status] { status = run_restore(*o); });
 }

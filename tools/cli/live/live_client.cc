@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "threads/io/local_socket.h"
+#include "tools/cli/json_text.h"
 #include "tools/cli/live/lock_holder.h"
 
 namespace lockstep::cli {
@@ -72,7 +73,7 @@ LiveError LiveClient::lost() const {
 }
 
 Live<void> LiveClient::send(const Json& request) {
-    const std::string line = request.dump() + "\n";
+    const std::string line = json_text(request) + "\n";
     for (size_t sent = 0; sent < line.size();) {
         const ssize_t done = ::send(fd_, line.data() + sent, line.size() - sent, MSG_NOSIGNAL);
         if (done < 0 && errno == EINTR) continue;

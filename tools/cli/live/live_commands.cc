@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "tools/cli/json_text.h"
 #include "tools/cli/live/live_text.h"
 
 namespace lockstep::cli {
@@ -22,7 +23,7 @@ Live<Json> ask(const std::string& path, const Json& request,
 template <class Show>
 int print(const Live<Json>& answer, bool json, Show show) {
     if (!answer) return live_failed(answer.error(), json);
-    if (json) fmt::print("{}\n", answer->dump(2));
+    if (json) fmt::print("{}\n", json_text(*answer, 2));
     else show(*answer);
     return 0;
 }
@@ -30,7 +31,7 @@ int print(const Live<Json>& answer, bool json, Show show) {
 }  // namespace
 
 int live_failed(const LiveError& error, bool json) {
-    if (json) fmt::print("{}\n", error.json().dump(2));
+    if (json) fmt::print("{}\n", json_text(error.json(), 2));
     else fmt::print(stderr, "lockstep: {}\n", error.text());
     return error.not_live() ? 2 : 1;
 }
@@ -85,7 +86,7 @@ Live<std::optional<Json>> live_stat(const std::string& path) {
 
 void print_live_stat(const Json& answer, bool json) {
     if (json) {
-        fmt::print("{}\n", answer.dump(2));
+        fmt::print("{}\n", json_text(answer, 2));
         return;
     }
     Json head = answer;

@@ -31,7 +31,7 @@ namespace {
 constexpr size_t kRunsMax = 64;
 
 struct LoadOptions {
-    std::string path, input = "-", format, progress = "auto";
+    std::string path, input = "-", format, archive, progress = "auto";
     uint64_t memory = 1ull << 30, pool = 256ull << 20;
     uint32_t jobs = cores(), fill = 90;
     bool resume = false, forget = false, replace = false, json = false;
@@ -292,7 +292,8 @@ int run_load(const LoadOptions& options) try {
                        options.format.empty() ? std::nullopt : format_of(options.format));
     auto store = need(open_store(options.path, {.create = !options.forget,
                                                 .pool_bytes = options.pool,
-                                                .workers = options.jobs}),
+                                                .workers = options.jobs,
+                                                .archive = options.archive}),
                       options.path);
     if (options.forget) {
         LoadNotes notes(store);
@@ -350,6 +351,8 @@ void add_load(CLI::App& app, int& status) {
     command->add_option("--pool", o->pool, "Buffer pool in bytes (suffixes K, M, G)")
         ->transform(CLI::AsSizeValue(false))
         ->capture_default_str();
+    command->add_option("--archive", o->archive,
+                        "The store's log archive: a directory (Options::archive)");
     command->add_option("--jobs", o->jobs, "Cores to use (default: all)")->check(CLI::Range(1, 64));
     command->add_option("--fill", o->fill, "Fill pages of a bulk load to this percentage")
         ->check(CLI::Range(50, 100))

@@ -16,7 +16,9 @@
 #include "sm/store/engine_of.h"
 #include "threads/base/try.h"
 #include "tools/cli/commands.h"
+#include "tools/cli/json_text.h"
 #include "tools/cli/live/live_commands.h"
+#include "tools/cli/rows/losses.h"
 
 namespace lockstep::cli {
 namespace {
@@ -83,7 +85,7 @@ Result<Json> json_of_files(const std::string& path) {
 // `report` may be an error, such as a damaged page.
 Json json_of_object(const std::string& name, const char* kind, ObjectId id,
                     const Result<sm::StructureReport>& report) {
-    Json j = {{"name", name}, {"kind", kind}, {"id", id.value}};
+    Json j = {{"name", bytes_json(name)}, {"kind", kind}, {"id", id.value}};
     if (!report) {
         j["error"] = report.error().text();
         return j;
@@ -129,21 +131,27 @@ Result<void> add_content(Store& store, Json& j) {
     });
 }
 
+// The name of an object, which may be no text.
+std::string shown_name(const Json& object) {
+    const Json& name = object["name"];
+    return name.is_string() ? name.get<std::string>() : "0x" + name["hex"].get<std::string>();
+}
+
 // Of a secondary index: of which index it is.
 std::string text_of_primary(const Json& objects, const Json& secondary) {
     if (!secondary.contains("of")) return {};
     const auto primary =
         std::ranges::find_if(objects, [&](const Json& o) { return o["id"] == secondary["of"]; });
-    return fmt::format("  {}of {}", secondary["unique"].get<bool>() ? "unique, " : "",
-                       primary == objects.end() ? "object-" + secondary["of"].dump()
-                                                : (*primary)["name"].get<std::string>());
+    return fmt::format(
+        "  {}of {}", secondary["unique"].get<bool>() ? "unique, " : "",
+        primary == objects.end() ? "object-" + secondary["of"].dump() : shown_name(*primary));
 }
 
 void print_objects(const Json& objects) {
     fmt::print("\n{:<24} {:<6} {:>6} {:>12} {:>8} {:>5} {:>10} {:>10} {:>5}\n", "name", "kind",
                "id", "records", "ghosts", "depth", "pages", "overflow", "fill");
     for (const Json& o : objects) {
-        const auto name = o["name"].get<std::string>(), kind = o["kind"].get<std::string>();
+        const auto name = shown_name(o), kind = o["kind"].get<std::string>();
         if (o.contains("error")) {
             fmt::print("{:<24} {:<6} {:>6} {}{}\n", name, kind, o["id"].get<uint32_t>(),
                        o["error"].get<std::string>(), text_of_primary(objects, o));
@@ -190,7 +198,7 @@ int stat(const std::string& path, bool json) {
     if (!partly)
         if (const auto done = add_content(*store, *j); !done)
             return complain(path, done.error().text());
-    if (json) fmt::print("{}\n", j->dump(2));
+    if (json) fmt::print("{}\n", json_text(*j, 2));
     else print_text(*j);
     if (!partly) return status_of(*j);
     fmt::print(stderr,

@@ -1,0 +1,155 @@
+// archive_index.cc - see archive_index.h.
+#include "sm/backup/archive_index.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <utility>
+
+#include "threads/base/check.h"
+#include "threads/base/mutants.h"
+#include "threads/worker/io_wait.h"
+
+namespace lockstep::sm {
+
+namespace {
+
+std::string hex(uint64_t number) {
+    char text[20];
+    std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(number));
+    return text;
+}
+
+}  // namespace
+
+Result<ArchiveIndex> ArchiveIndex::load(threads::Disk& disk, const std::string& directory,
+                                        const Superblock& store, uint64_t history) {
+    if (!disk.exists(directory + "/" + kArchiveName))
+        return bad_archive("log archive",
+                           directory + " is no archive: its file archive is missing");
+    if (!TRY(read_archive_file(disk, directory, kArchiveName)).header.of(store))
+        return bad_archive("log archive", directory +
+                                              " has the log of another store than the backup: name "
+                                              "the archive of the backup's store");
+    std::vector<PieceName> pieces;
+    for (const std::string& name : TRY(disk.list(directory)))
+        if (const auto piece = PieceName::parse(name)) pieces.push_back(*piece);
+    std::ranges::stable_sort(pieces, {}, &PieceName::begin);
+    ArchiveIndex index(directory, std::move(pieces));
+    TRY(index.find_path(disk, store, history));
+    return index;
+}
+
+Result<void> ArchiveIndex::find_path(threads::Disk& disk, const Superblock& store,
+                                     uint64_t history) {
+    DCHECK(path_.empty() && std::ranges::is_sorted(pieces_, {}, &PieceName::begin));
+    uint64_t below = UINT64_MAX;
+    for (;;) {
+        path_.push_back({history, below});
+        if (history == store.history) return {};
+        const auto piece = std::ranges::find(pieces_, history, &PieceName::history);
+        if (piece == pieces_.end())
+            return bad_archive("log archive",
+                               directory_ + " has no log of history " + hex(history) +
+                                   ", or it does not come from the backup's history " +
+                                   hex(store.history));
+        const ArchiveFile file = TRY(read_archive_file(disk, directory_, piece->text()));
+        if (file.header.history == 0 || path_.size() > 1000)
+            return bad_archive("log archive", "history " + hex(path_.front().history) +
+                                                  " does not come from the backup's history " +
+                                                  hex(store.history));
+        history = file.header.history_parent;
+        below = std::min(below, file.header.history_begin);
+    }
+}
+
+std::optional<ArchiveIndex::Place> ArchiveIndex::at(uint64_t lsn) const {
+    DCHECK(!path_.empty() && path_.front().below == UINT64_MAX);
+    std::optional<Place> best;
+    for (const Step& step : path_) {
+        if (lsn >= step.below) continue;
+        for (const PieceName& piece : pieces_) {
+            if (piece.begin > lsn) break;
+            if (piece.end <= lsn || (piece.history != step.history && !MUTANT(histories_mixed)))
+                continue;
+            const uint64_t end = std::min(piece.end, step.below);
+            if (!best || end > best->end) best = Place{piece, end};
+        }
+        if (best) return best;  // the newest history that has it
+    }
+    return best;
+}
+
+uint64_t ArchiveIndex::end_of_chain(uint64_t lsn) const {
+    for (auto place = at(lsn); place; place = at(lsn)) {
+        DCHECK(place->end > lsn);
+        lsn = place->end;
+    }
+    return lsn;
+}
+
+std::optional<uint64_t> ArchiveIndex::next_begin(uint64_t lsn) const {
+    for (const PieceName& piece : pieces_)
+        for (const Step& step : path_)
+            if (piece.begin > lsn && piece.begin < step.below && piece.history == step.history)
+                return piece.begin;
+    return {};
+}
+
+std::string ArchiveIndex::other_histories() const {
+    std::string text;
+    for (const PieceName& piece : pieces_) {
+        if (std::ranges::find(path_, piece.history, &Step::history) != path_.end()) continue;
+        const std::string name = hex(piece.history);
+        if (text.find(name) == std::string::npos) text += (text.empty() ? "" : ", ") + name;
+    }
+    return text;
+}
+
+void ArchiveReader::close() {
+    if (file_.value >= 0) disk_.close(std::exchange(file_, threads::FileId{-1}));
+    name_.clear();
+}
+
+Result<void> ArchiveReader::open(const PieceName& piece) {
+    const std::string name = piece.text();
+    if (name == name_) return {};
+    close();
+    const ArchiveFile found = TRY(read_archive_file(disk_, index_.directory(), name));
+    const ArchiveHeader& header = found.header;
+    if (!header.of(store_) || header.segment_bytes != store_.log_segment_bytes)
+        return bad_archive("file of the archive",
+                           name + " is of another store: remove it, or bring the right one back");
+    if (header.kind != static_cast<uint32_t>(ArchiveKind::piece) || header.begin != piece.begin ||
+        header.end != piece.end || header.history != piece.history)
+        return bad_archive("file of the archive",
+                           name + " has other log than its name says: it was renamed");
+    if (found.bytes < piece.file_bytes())
+        return bad_archive("file of the archive",
+                           name + " is truncated: it has " + std::to_string(found.bytes) + " of " +
+                               std::to_string(piece.file_bytes()) +
+                               " bytes; bring it from a copy of the archive");
+    DCHECK(file_.value < 0 && name_.empty());
+    file_ = TRY(disk_.open(index_.directory() + "/" + name, threads::Disk::kReadOnly));
+    name_ = name;
+    header_ = header;
+    return {};
+}
+
+Result<uint64_t> ArchiveReader::read(uint64_t lsn, uint64_t wanted, std::byte* to, uint64_t bytes) {
+    DCHECK(lsn % txn::kLogBlock == 0 && lsn <= wanted && bytes % txn::kLogBlock == 0);
+    const auto place = index_.at(wanted);
+    if (!place) return uint64_t{0};
+    TRY(open(place->piece));
+    DCHECK(lsn >= place->piece.first_block());
+    const uint64_t useful = std::min(bytes, place->end - lsn);
+    DCHECK(place->piece.begin <= wanted && wanted < place->end && useful > wanted - lsn);
+    const uint64_t offset = sizeof(ArchiveBlock) + lsn - place->piece.first_block();
+    const size_t got = parks_
+                           ? TRY(threads::io_read(file_, offset, to, txn::block_ceil(useful),
+                                                  "file of the archive", threads::ParkReason::io))
+                           : TRY(disk_.read_now(file_, offset, to, txn::block_ceil(useful)));
+    if (got < useful) return bad_archive("file of the archive", name_ + " is truncated");
+    return useful;
+}
+
+}  // namespace lockstep::sm

@@ -1,0 +1,78 @@
+// archive_index.h - which log an archive directory has, and its bytes.
+//
+// Concepts   The *path* of a history leads back to the history of a backup: each history gives the
+//            log from where it left its parent. The index is made of names alone. A piece's first
+//            block is read and compared with its name when its bytes are.
+// Blocking   load() blocks for its reads. read() blocks, or parks if it is told so.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sm/backup/archive_file.h"
+
+namespace lockstep::sm {
+
+class ArchiveIndex {
+public:
+    // The log of `history` and of those it came from, down to that of `store`. Errors: bad_archive
+    // (no archive, of another store, or no such history), those of the disk.
+    static Result<ArchiveIndex> load(threads::Disk& disk, const std::string& directory,
+                                     const Superblock& store, uint64_t history);
+    struct Place {
+        PieceName piece;
+        uint64_t end;  // bytes from here on belong to another history
+    };
+    // The piece with the byte at `lsn` that reaches farthest, or empty.
+    std::optional<Place> at(uint64_t lsn) const;
+    // Up to where the log is there without a gap from `lsn` on; `lsn` itself if it is not there.
+    uint64_t end_of_chain(uint64_t lsn) const;
+    // The first byte behind `lsn` at which a piece begins, or empty.
+    std::optional<uint64_t> next_begin(uint64_t lsn) const;
+    // A history that began behind `lsn` of a store on this path, for an error's text; or empty.
+    std::string other_histories() const;
+    const std::string& directory() const { return directory_; }
+
+private:
+    struct Step {
+        uint64_t history, below;  // gives the log below that LSN
+    };
+    ArchiveIndex(std::string directory, std::vector<PieceName> pieces)
+        : directory_(std::move(directory)), pieces_(std::move(pieces)) {}
+    Result<void> find_path(threads::Disk& disk, const Superblock& store, uint64_t history);
+
+    std::string directory_;
+    std::vector<PieceName> pieces_;  // of all histories, by begin
+    std::vector<Step> path_;         // newest first
+};
+
+// Reads pieces of one index.
+class ArchiveReader {
+public:
+    // `parks`: on a user thread.
+    ArchiveReader(threads::Disk& disk, const ArchiveIndex& index, const Superblock& store,
+                  bool parks)
+        : disk_(disk), index_(index), store_(store), parks_(parks) {}
+    ~ArchiveReader() { close(); }
+    ArchiveReader(const ArchiveReader&) = delete;
+    // Reads up to `bytes` from `lsn`, a block's begin whose block holds the byte `wanted`; less at
+    // the end of a piece, 0 if no piece has `wanted`. Errors: bad_archive that names the file.
+    Result<uint64_t> read(uint64_t lsn, uint64_t wanted, std::byte* to, uint64_t bytes);
+    // Of the piece read last.
+    const ArchiveHeader& header() const { return header_; }
+
+private:
+    Result<void> open(const PieceName& piece);
+    void close();
+
+    threads::Disk& disk_;
+    const ArchiveIndex& index_;
+    const Superblock& store_;
+    const bool parks_;
+    threads::FileId file_{-1};
+    std::string name_;
+    ArchiveHeader header_{};
+};
+
+}  // namespace lockstep::sm

@@ -1,0 +1,70 @@
+// archive_target.h - where the archiver puts its files: a directory, or a function of the caller.
+//
+// Concepts   One file at a time: begin(), write() in order, then finish() with the first block.
+// Blocking   All calls but look() park, on a user thread of the store. Opening, renaming and
+//            syncing directories block the kernel thread for a moment. look() blocks for its reads.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include <lockstep/archive.h>
+#include "sm/backup/archive_file.h"
+#include "threads/io/io.h"
+
+namespace lockstep::sm {
+
+class ArchiveTarget {
+public:
+    virtual ~ArchiveTarget() = default;
+    // The end of the newest piece of this history, or kLsnNone. Makes an archive of an empty
+    // directory. Error: bad_archive if it is another store's.
+    virtual Result<Lsn> look(const Superblock& store) = 0;
+    virtual Result<void> begin(const std::string& name) = 0;
+    // `offset` and the size are multiples of 4096, and the memory is aligned.
+    virtual Result<void> write(uint64_t offset, Slice bytes) = 0;
+    // AF-1: the file is durable and complete when it returns.
+    virtual Result<void> finish(const ArchiveBlock& first) = 0;
+    virtual void give_up() = 0;
+};
+
+class DirectoryArchive final : public ArchiveTarget {
+public:
+    DirectoryArchive(threads::Disk& disk, std::string directory, bool sync)
+        : disk_(disk), directory_(std::move(directory)), sync_(sync) {}
+    ~DirectoryArchive() override { give_up(); }
+    Result<Lsn> look(const Superblock& store) override;
+    Result<void> begin(const std::string& name) override;
+    Result<void> write(uint64_t offset, Slice bytes) override;
+    Result<void> finish(const ArchiveBlock& first) override;
+    void give_up() override;
+
+private:
+    std::string path() const { return directory_ + "/" + name_; }
+    void assert_state() const { DCHECK((file_.value >= 0) == !name_.empty()); }
+
+    threads::Disk& disk_;
+    const std::string directory_;
+    const bool sync_;
+    std::string name_;  // of the open file
+    threads::FileId file_{-1};
+};
+
+class SinkArchive final : public ArchiveTarget {
+public:
+    explicit SinkArchive(ArchiveSink sink) : sink_(std::move(sink)) {}
+    Result<Lsn> look(const Superblock&) override { return kLsnNone; }
+    Result<void> begin(const std::string& name) override {
+        name_ = name;
+        return {};
+    }
+    Result<void> write(uint64_t offset, Slice bytes) override;
+    Result<void> finish(const ArchiveBlock& first) override { return write(0, first.slice()); }
+    void give_up() override {}
+
+private:
+    const ArchiveSink sink_;
+    std::string name_;
+};
+
+}  // namespace lockstep::sm

@@ -1,0 +1,300 @@
+// archiver.cc - see archiver.h.
+#include "sm/backup/archiver.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "threads/base/check.h"
+#include "threads/base/mutants.h"
+#include "threads/base/wall_clock.h"
+#include "threads/thread/thread.h"
+#include "threads/worker/io_wait.h"
+
+namespace lockstep::sm {
+
+using txn::block_ceil;
+
+namespace {
+
+constexpr uint64_t kPieceBytes = 1 << 20;
+constexpr Nanos kPauseAfterError = kSecond;
+constexpr uint32_t kTimeRecordBytes = sizeof(txn::LogRecordHeader) + sizeof(txn::TimePayload);
+static_assert(txn::log_align(kTimeRecordBytes) == kTimeRecordBytes);
+
+// An error that no later attempt mends.
+bool is_final(const Error& error) { return error.code == ErrorCode::bad_archive; }
+
+std::unique_ptr<ArchiveTarget> target_of(RestartEnv& env, threads::Disk& disk) {
+    const Options& o = env.options;
+    if (o.archive_sink) return std::make_unique<SinkArchive>(o.archive_sink);
+    return std::make_unique<DirectoryArchive>(disk, o.archive, o.sync);
+}
+
+}  // namespace
+
+Archiver::Archiver(RestartEnv& env, txn::LogHold hold, std::unique_ptr<ArchiveTarget> target)
+    : env_(env),
+      hold_(std::move(hold)),
+      target_(std::move(target)),
+      backlog_max_(env.options.archive_backlog_bytes != 0 ? env.options.archive_backlog_bytes
+                                                          : env.log->capacity_bytes() / 4),
+      files_(*env.disk, env.log_options.directory, env.log_options.segment_bytes) {
+    next_.store(hold_.from().value);
+    env.log->on_whole_segment([this] {
+        look_at_backlog();
+        wanted_.release();
+    });
+}
+
+Result<std::unique_ptr<Archiver>> Archiver::create(RestartEnv& env, threads::Disk& disk) {
+    txn::LogHold hold = TRY(env.log->hold());
+    return std::unique_ptr<Archiver>(new Archiver(env, std::move(hold), target_of(env, disk)));
+}
+
+Archiver::~Archiver() { hold_.forget(); }
+
+Result<void> Archiver::start() {
+    DCHECK(threads::current() != nullptr && !ended_);
+    buffer_ = TRY(threads::make_aligned_buffer(kPieceBytes, threads::PageSize::normal));
+    check_.emplace(env_.log->tail());
+    piece_at_ = threads::now();
+    if (const auto found = locate(); !found) {
+        if (is_final(found.error())) return found;
+        note_failure(found.error());
+    }
+    ended_ = std::make_unique<threads::Completion>();
+    const auto started = env_.runtime->spawn(0, "archiver", [this] { run(); });
+    if (started) return {};
+    ended_.reset();
+    return std::unexpected(started.error());
+}
+
+Result<void> Archiver::stop() {
+    if (!ended_) return {};
+    note_time();
+    const auto durable = env_.log->wait_durable(env_.log->tail());
+    stopping_.store(true);
+    wanted_.release();
+    ended_->wait();
+    ended_.reset();
+    return durable;
+}
+
+// Where the archive ends. LSNs below the hold are not there any more.
+Result<void> Archiver::locate() {
+    if (located_) return {};
+    DCHECK(gap_end_.load() == 0 || env_.options.archive_failure == ArchiveFailure::go_on);
+    const Lsn has = TRY(target_->look(env_.superblock));
+    const Lsn from = hold_.from();
+    if (has > env_.log->tail())
+        return bad_archive(
+            "option archive",
+            "the archive ends at LSN " + std::to_string(has.value) + ", the store's log at " +
+                std::to_string(env_.log->tail().value) +
+                ": another copy of this store has written to it; name another directory");
+    if (has != kLsnNone && has < from) {
+        gaps_.fetch_add(1, std::memory_order_relaxed);
+        env_.report(1, "archive: log from " + std::to_string(has.value) + " to " +
+                           std::to_string(from.value) +
+                           " was recycled by an open without the archive: the archive has a gap, "
+                           "make a new backup");
+    }
+    next_.store(MUTANT(archive_skips_start) ? env_.log->durable().value
+                                            : std::max(has, from).value);
+    hold_.advance(Lsn{next_.load()});
+    DCHECK(next_.load() >= hold_.from().value || MUTANT(archive_skips_start));
+    located_ = true;
+    return {};
+}
+
+void Archiver::run() {
+    while (true) {
+        const Nanos pause = failing_.load() ? kPauseAfterError : kTimeInterval;
+        const bool stop = stopping_.load();
+        if (!stop) {
+            if (!failing_.load())
+                wanted_.acquire(1, threads::now() + pause, threads::ParkReason::sleep);
+            else threads::sleep_until(threads::now() + pause);
+            note_time();
+        }
+        Result<bool> done = true;
+        while (done && *done && !env_.failed()) done = archive_one(stop || stopping_.load());
+        if (!done) note_failure(done.error());
+        look_at_backlog();
+        if (stop || env_.failed()) break;
+    }
+    attempt_began_.store(0);
+    if (backlog() != 0)
+        env_.report(1, "archive: " + std::to_string(backlog()) +
+                           " bytes of log are not archived; the next open does it");
+    ended_->set();
+}
+
+// AR-4.
+void Archiver::note_time() {
+    if (env_.failed() || env_.log->tail().value == time_end_) return;
+    const txn::LogSpace space = env_.log->reserve(kTimeRecordBytes);
+    DCHECK(space.bytes == kTimeRecordBytes && space.lsn.value >= time_end_);
+    const txn::TimePayload payload{wall_now(env_.runtime->clock())};
+    *space.header() = {};
+    space.header()->kind = static_cast<uint16_t>(txn::TxnLogKind::time);
+    std::memcpy(space.payload(), &payload, sizeof payload);
+    env_.log->publish(space);
+    time_end_ = space.lsn.value + space.bytes;
+}
+
+// True if a piece was archived. `all`: also what a full segment or the interval would wait for.
+Result<bool> Archiver::archive_one(bool all) {
+    attempt_began_.store(threads::now());
+    TRY(locate());
+    skip_gap();
+    assert_state();
+    const uint64_t begin = next_.load(), durable = env_.log->durable().value;
+    uint64_t end = files_.segment_end(begin);
+    DCHECK(begin < end && begin % 8 == 0);
+    if (durable < end) {
+        const Nanos interval = env_.options.archive_interval;
+        const bool due = all || (interval != 0 && threads::now() - piece_at_ >= interval);
+        end = due ? durable : begin;
+    }
+    if (end > begin) {
+        const PieceName piece{env_.superblock.history, begin, end};
+        const auto copied = copy_piece(piece);
+        if (!copied) {
+            target_->give_up();
+            if (begin < gap_end_.load()) return true;  // was given up meanwhile
+            return std::unexpected(copied.error());
+        }
+        DCHECK(next_.load() == begin && end <= env_.log->durable().value);
+        next_.store(end);
+        hold_.advance(Lsn{end});
+        DCHECK(hold_.from().value >= end);  // AR-1
+        pieces_.fetch_add(1, std::memory_order_relaxed);
+        bytes_.fetch_add(piece.file_bytes(), std::memory_order_relaxed);
+        piece_at_ = threads::now();
+    }
+    attempt_began_.store(0);
+    if (failing_.exchange(false)) env_.report(2, "archive: it works again");
+    told_ = false;
+    look_at_backlog();
+    return end > begin;
+}
+
+Result<void> Archiver::read_log(uint64_t at, uint64_t bytes) {
+    DCHECK(at % txn::kLogBlock == 0 && bytes % txn::kLogBlock == 0 && bytes <= kPieceBytes);
+    DCHECK(buffer_ != nullptr && files_.number_of(at) == files_.number_of(at + bytes - 1));
+    const threads::FileId file =
+        TRY(files_.open(files_.number_of(at), threads::Disk::kReadOnly | threads::Disk::kDirect));
+    const Result<size_t> got = threads::io_read(file, at % files_.segment_bytes(), buffer_.get(),
+                                                bytes, "log segment", threads::ParkReason::io);
+    files_.disk().close(file);
+    if (!got) return std::unexpected(got.error());
+    if (*got < bytes) return fail(ErrorCode::corrupt_log, "log segment is too short", at);
+    return {};
+}
+
+Result<void> Archiver::copy_piece(const PieceName& piece) {
+    CHECK(piece.end <= env_.log->durable().value);  // AR-3
+    TRY(target_->begin(piece.text()));
+    const uint64_t base = piece.first_block();
+    DCHECK(files_.number_of(piece.begin) == files_.number_of(piece.end - 1));
+    for (uint64_t at = base; at < piece.end; at += kPieceBytes) {
+        const uint64_t bytes = std::min(kPieceBytes, block_ceil(piece.end) - at);
+        const uint64_t useful = std::min(bytes, piece.end - at);
+        TRY(read_log(at, bytes));
+        if (piece.begin < gap_end_.load())  // AR-3
+            return fail(ErrorCode::archive_failed, "log was recycled", piece.begin);
+        std::memset(buffer_.get() + useful, 0, bytes - useful);
+        if (check_) TRY(check_->see(Lsn{at}, {buffer_.get(), useful}));
+        TRY(target_->write(sizeof(ArchiveBlock) + at - base,
+                           {reinterpret_cast<const char*>(buffer_.get()), bytes}));
+    }
+    ArchiveHeader header = archive_header(env_.superblock, ArchiveKind::piece);
+    header.begin = piece.begin;
+    header.end = piece.end;
+    header.assert_state();
+    const auto block = std::make_unique<ArchiveBlock>();
+    encode_archive(header, {}, *block);
+    return target_->finish(*block);
+}
+
+void Archiver::note_failure(const Error& error) {
+    DCHECK(error.code != ErrorCode::none);
+    failures_.fetch_add(1, std::memory_order_relaxed);
+    failing_.store(true);
+    if (std::exchange(told_, true)) return;
+    env_.report(1, "archive: " + error.text() + "; " + std::to_string(backlog()) + " bytes wait, " +
+                       (env_.options.archive_failure == ArchiveFailure::stop_writers
+                            ? "writers stop at "
+                            : "log is given up at ") +
+                       std::to_string(backlog_max_));
+}
+
+uint64_t Archiver::backlog() const {
+    const uint64_t next = std::max(next_.load(), gap_end_.load());
+    return env_.log->durable().value - std::min(next, env_.log->durable().value);
+}
+
+// On worker 0: the flusher or the archiver.
+void Archiver::look_at_backlog() {
+    const Nanos began = attempt_began_.load();
+    const bool failing = failing_.load() || (began != 0 && threads::now() > began + kAttemptMax);
+    const bool over = backlog() >= backlog_max_;
+    if (env_.options.archive_failure == ArchiveFailure::stop_writers) {
+        if (failing && over && !env_.log->writers_stopped())
+            env_.report(0, "archive: it fails, and writers stop");
+        env_.log->stop_writers(failing && over);  // AR-2
+        return;
+    }
+    if (!failing || !over) return;
+    // The rest of the bound stays, so that the gap is as small as it can be.
+    const uint64_t segment = files_.segment_bytes();
+    const uint64_t keep = env_.log->durable().value - backlog_max_ / 2;
+    const uint64_t end = keep / segment * segment;
+    if (end <= std::max(next_.load(), gap_end_.load())) return;
+    if (gap_end_.load() == 0) {
+        gaps_.fetch_add(1, std::memory_order_relaxed);
+        env_.report(0, "archive: it fails, and log is given up from " +
+                           std::to_string(next_.load()) +
+                           " on: the chain is broken, make a new backup when it works");
+    }
+    DCHECK(end > gap_end_.load() && end <= env_.log->durable().value);
+    gap_end_.store(end);
+    if (!MUTANT(archive_gap_kept)) hold_.advance(Lsn{end});
+}
+
+void Archiver::skip_gap() {
+    const uint64_t end = gap_end_.load();
+    if (end <= next_.load()) return;
+    DCHECK(end % files_.segment_bytes() == 0 && end <= env_.log->durable().value);
+    next_.store(end);
+    gap_end_.store(0);
+    check_.emplace(env_.log->tail());
+}
+
+Archiver::Stats Archiver::stats() const {
+    return {.pieces = pieces_.load(std::memory_order_relaxed),
+            .bytes = bytes_.load(std::memory_order_relaxed),
+            .failures = failures_.load(std::memory_order_relaxed),
+            .gaps = gaps_.load(std::memory_order_relaxed),
+            .backlog_bytes = backlog()};
+}
+
+Result<void> note_backup(threads::Disk& disk, const std::string& archive, const Superblock& block,
+                         Lsn point, const std::string& directory, bool sync) {
+    if (directory.size() > kArchivePathMax)
+        return fail(ErrorCode::bad_path, "backup: the path is too long for the archive");
+    ArchiveHeader header = archive_header(block, ArchiveKind::backup);
+    header.begin = header.end = point.value;
+    DCHECK(point != kLsnNone && !archive.empty());
+    const auto first = std::make_unique<ArchiveBlock>();
+    encode_archive(header, directory, *first);
+    DirectoryArchive target(disk, archive, sync);
+    char name[40];
+    std::snprintf(name, sizeof name, "backup-%020llu",
+                  static_cast<unsigned long long>(point.value));
+    TRY(target.begin(name));
+    return target.finish(*first);
+}
+
+}  // namespace lockstep::sm

@@ -1,0 +1,55 @@
+// engine_archive.cc - what an engine does for backups and the log archive: their wiring, and the
+// new history of a store that is made from a backup.
+#include "sm/backup/archiver.h"
+#include "sm/backup/backup_manifest.h"
+#include "sm/backup/page_rebuild.h"
+#include "sm/recovery/recovery.h"
+#include "sm/store/engine.h"
+#include "sm/store/test_hooks.h"
+#include "threads/base/mutants.h"
+#include "threads/base/rng.h"
+#include "threads/base/wall_clock.h"
+
+namespace lockstep::sm {
+
+// The log exists, and nothing is recycled yet.
+Result<void> Engine::build_archive() {
+    if (options.read_only || (options.archive.empty() && !options.archive_sink)) return {};
+    DCHECK(log != nullptr && archiver == nullptr);
+    if (!options.test_hooks || !options.test_hooks->disk)
+        archive_disk_ = threads::make_disk(threads::IoBackend::pool);
+    archiver = TRY(Archiver::create(*this, archive_disk()));
+    if (!options.archive.empty())
+        rebuild = std::make_unique<PageRebuild>(*this, archive_disk(), options.archive);
+    return {};
+}
+
+Result<bool> Engine::repair(PageId id, Page& page) {
+    if (TRY(repair_page(*this, id, page))) return true;
+    return rebuild && !MUTANT(rebuild_left_out) ? rebuild->rebuild(id, page) : Result<bool>(false);
+}
+
+// A complete backup becomes a store. The new history comes before the end of the backup (BM-2): a
+// crash between the two draws another one.
+Result<void> Engine::adopt(const std::string& directory) {
+    DCHECK(!options.read_only && lock_file_.value >= 0);
+    if (!disk->exists(directory + "/" + kManifestName)) return {};
+    TRY(begin_history(TRY(read_manifest(*disk, directory)).end));
+    return adopt_backup(*disk, directory);
+}
+
+Result<void> Engine::begin_history(uint64_t at) {
+    if (MUTANT(history_kept)) return {};
+    DCHECK(!opened_ && log == nullptr && at > superblock.checkpoint_lsn);
+    const MonotonicClock own;
+    const Clock& clock = options.test_hooks ? *options.test_hooks->clock : own;
+    superblock.history_parent = superblock.history;
+    superblock.history_begin = at;
+    superblock.history =
+        Rng(wall_now(clock) ^ superblock.uuid[0] ^ (superblock.history << 1) ^ at).next() | 1;
+    superblock.version = kFormatVersion;
+    DCHECK(superblock.history != 0 && superblock.history != superblock.history_parent);
+    return write_superblock(*disk, data_file, superblock);
+}
+
+}  // namespace lockstep::sm

@@ -1,0 +1,181 @@
+// labels: sim
+// archive_crash_test.cc - power cuts while the log is archived and while a restore takes it back;
+// archives that lose writes.
+//
+// Concepts   In an image of the disk after a power cut, the archive must have whole pieces without
+//            a gap, and a restore to any point of it must equal the model. The store goes on in
+//            the image and archives the rest: then nothing that was acknowledged is missing.
+// LOCKSTEP_SEED: first seed. LOCKSTEP_CRASH_SEEDS: number of seeds.
+#include "sm/backup/archiver.h"
+#include "sm/backup/backup_manifest.h"
+#include "tests/seed_of_run.h"
+#include "tests/sm/backup/archive_test_util.h"
+
+namespace lockstep {
+namespace {
+
+using threads::SimCrash;
+using threads::SimDisk;
+using threads::SimEvent;
+using threads::SimFault;
+
+SimCrash any_crash(Rng& rng) {
+    return threads::kSimCrashes[rng.below(std::size(threads::kSimCrashes))];
+}
+
+class ArchiveCrash {
+public:
+    explicit ArchiveCrash(uint64_t seed) : seed_(seed), rng_(seed), disk_({.seed = seed}) {}
+
+    void run() {
+        SimStore store(disk_, seed_, 1 + static_cast<uint32_t>(rng_.below(2)));
+        archive_options(store.options());
+        store.options().archive_interval = 100 * kMillisecond;  // many pieces
+        ASSERT_OK(store.open());
+        store.on_thread([&] {
+            Commits::make_index(*store);
+            commits_.many(*store, rng_, 10);
+            ASSERT_OK(store->backup("/backup"));
+        });
+        disk_.observe([this](const SimEvent& event) { maybe_take_image(event); });
+        store.on_thread([&] {
+            for (int i = 0; i < 40; ++i) {
+                commits_.many(*store, rng_, 1 + static_cast<int>(rng_.below(20)), 3000);
+                acknowledged_ = commits_.newest();
+                if (rng_.chance(0.3)) threads::sleep_until(threads::now() + 50 * kMillisecond);
+            }
+        });
+        disk_.observe(nullptr);
+        ASSERT_OK(store.close());
+        for (Image& image : images_) check(image);
+        check_restores();
+    }
+    size_t images() const { return images_.size(); }
+    size_t points() const { return points_; }
+
+private:
+    struct Image {
+        std::unique_ptr<SimDisk> disk;
+        Lsn acknowledged;
+    };
+    void maybe_take_image(const SimEvent& event) {
+        const bool archive = event.path.starts_with(kArchive);
+        if (images_.size() > 30 || !rng_.chance(archive ? 0.08 : 0.002)) return;
+        images_.push_back({disk_.image(rng_.next(), any_crash(rng_)), acknowledged_});
+    }
+    // To a random point of what the archive has.
+    void check_point(SimDisk& disk) {
+        const auto whole = restore_to(disk, "/backup", {});
+        ASSERT_OK(whole);
+        EXPECT_EQ(opened(disk, "/restored"), commits_.at(whole->lsn));
+        const auto backup = sm::read_manifest(disk, "/backup");
+        ASSERT_OK(backup);
+        const Lsn until{backup->end + rng_.below(whole->lsn.value - backup->end + 1)};
+        const auto some = restore_to(disk, "/backup", {.until = until});
+        ASSERT_OK(some);
+        EXPECT_LE(some->lsn, until);
+        EXPECT_EQ(opened(disk, "/restored"), commits_.at(some->lsn));
+        points_ += 2;
+    }
+    void check(Image& image) {
+        check_point(*image.disk);
+        SimStore store(*image.disk, seed_ + 1);
+        archive_options(store.options());
+        ASSERT_OK(store.open());
+        EXPECT_EQ(store->stats().archive_gaps, 0u);
+        Content content;
+        store.on_thread([&] { content = content_of(*store); });
+        ASSERT_OK(store.close());
+        const auto whole = restore_to(*image.disk, "/backup", {});
+        ASSERT_OK(whole);
+        EXPECT_GE(whole->lsn, image.acknowledged);
+        EXPECT_EQ(opened(*image.disk, "/restored"), content);
+        ++points_;
+    }
+    // Power cuts during a restore; then it is started again.
+    void check_restores() {
+        std::vector<std::unique_ptr<SimDisk>> cut;
+        disk_.observe([&](const SimEvent& event) {
+            if (event.path.starts_with("/restored") && cut.size() < 6 && rng_.chance(0.1))
+                cut.push_back(disk_.image(rng_.next(), any_crash(rng_)));
+        });
+        const std::string from[] = {"/backup"};
+        RestoreOptions options;
+        options.archive = kArchive;
+        options.until = commits_.all()[commits_.all().size() / 2].point;
+        ASSERT_OK(sm::restore_on(disk_, from, "/restored", options));
+        disk_.observe(nullptr);
+        for (auto& disk : cut) {
+            if (!sm::read_manifest(*disk, "/restored")) {
+                ASSERT_OK(sm::restore_on(*disk, from, "/restored", options));
+            }
+            EXPECT_EQ(opened(*disk, "/restored"), commits_.at(options.until));
+            ++points_;
+        }
+    }
+
+    const uint64_t seed_;
+    Rng rng_;
+    SimDisk disk_;
+    Commits commits_;
+    Lsn acknowledged_{};
+    std::vector<Image> images_;
+    size_t points_ = 0;
+};
+
+TEST(ArchiveCrash, EachRestoredStateEqualsTheModel) {
+    size_t images = 0, points = 0;
+    const uint64_t first = seed_of_run(), seeds = number_from("LOCKSTEP_CRASH_SEEDS", 12);
+    for (uint64_t seed = first; seed < first + seeds; ++seed) {
+        SCOPED_TRACE("LOCKSTEP_SEED=" + std::to_string(seed));
+        ArchiveCrash run(seed);
+        run.run();
+        images += run.images();
+        points += run.points();
+        if (::testing::Test::HasFailure()) return;
+    }
+    std::printf("%zu power cuts, %zu restored states\n", images, points);
+    EXPECT_GT(images, 5 * seeds);
+}
+
+// A write that the archive's device acknowledges and loses, or puts elsewhere: the restore names a
+// file, or it gives the right state.
+TEST(ArchiveFault, NoRestoreIsWrong) {
+    size_t refused = 0;
+    for (const SimFault fault : {SimFault::lost_write, SimFault::misdirected_write}) {
+        for (uint64_t n = 1; n <= 24 && !::testing::Test::HasFailure(); ++n) {
+            SCOPED_TRACE(std::string(threads::sim_fault_name(fault)) + " " + std::to_string(n));
+            SimDisk disk({.seed = n});
+            SimStore store(disk, n);
+            archive_options(store.options());
+            store.options().archive_interval = 100 * kMillisecond;
+            ASSERT_OK(store.open());
+            Rng rng(n);
+            Commits commits;
+            disk.faults().only_paths_with(fault, kArchive);
+            disk.faults().fail_nth(fault, n);
+            store.on_thread([&] {
+                Commits::make_index(*store);
+                ASSERT_OK(store->backup("/backup"));
+                for (int i = 0; i < 20; ++i) {
+                    commits.many(*store, rng, 20, 3000);
+                    threads::sleep_until(threads::now() + 120 * kMillisecond);
+                }
+            });
+            ASSERT_OK(store.close());
+            const bool struck = disk.faults().count(fault) > 0;
+            const auto done = restore_to(disk, "/backup", {});
+            if (done) {
+                EXPECT_EQ(opened(disk, "/restored"), commits.at(done->lsn));
+                continue;
+            }
+            EXPECT_EQ(done.error().code, ErrorCode::bad_archive) << done.error().text();
+            EXPECT_TRUE(struck);
+            ++refused;
+        }
+    }
+    EXPECT_GT(refused, 10u);
+}
+
+}  // namespace
+}  // namespace lockstep

@@ -1,0 +1,255 @@
+// labels: sim
+// archive_restore_test.cc - restores to points and times with a log archive, what they refuse, and
+// histories.
+// LOCKSTEP_ARCHIVE_POINTS: number of random points.
+#include "sm/backup/archiver.h"
+#include "tests/seed_of_run.h"
+#include "tests/sm/backup/archive_test_util.h"
+
+namespace lockstep {
+namespace {
+
+using threads::SimDisk;
+
+class ArchiveRestore : public ::testing::Test {
+protected:
+    ArchiveRestore() : disk_({.seed = 1}), store_(disk_), rng_(seed_of_run()) {
+        archive_options(store_.options());
+    }
+    // A store with a backup in the middle of its log, closed.
+    void make(int before, int behind, uint64_t value_bytes = 700) {
+        ASSERT_OK(store_.open());
+        store_.on_thread([&] {
+            Commits::make_index(*store_);
+            commits_.many(*store_, rng_, before, value_bytes);
+            const auto info = store_->backup("/backup");
+            ASSERT_OK(info);
+            backup_ = *info;
+            commits_.many(*store_, rng_, behind, value_bytes);
+        });
+        end_ = store_.engine().log->tail();
+        ASSERT_OK(store_.close());
+    }
+    void expect_refused(const RestoreOptions& options, const std::string& text) {
+        const auto done = restore_to(disk_, "/backup", options);
+        EXPECT_EQ(code_of(done), ErrorCode::bad_archive) << text_of(done);
+        EXPECT_NE(text_of(done).find(text), std::string::npos) << text_of(done);
+    }
+    std::vector<std::string> pieces() {
+        std::vector<std::string> found;
+        for (const std::string& name : names_in(disk_, kArchive))
+            if (sm::PieceName::parse(name)) found.push_back(name);
+        return found;
+    }
+    // Restores to a point, opens it and compares with the model. The point reached.
+    Lsn expect_state(Lsn until, const Commits& commits, uint64_t history = kHistoryOfBackup,
+                     bool verify = true) {
+        const auto info = restore_to(disk_, "/backup", {.until = until, .history = history});
+        EXPECT_TRUE(info) << info.error().text();
+        if (!info) return {};
+        if (until != kLsnNone) {
+            EXPECT_LE(info->lsn, until);
+        }
+        EXPECT_EQ(opened(disk_, "/restored", verify), commits.at(info->lsn)) << until.value;
+        return info->lsn;
+    }
+
+    SimDisk disk_;
+    SimStore store_;
+    Rng rng_;
+    Commits commits_;
+    BackupInfo backup_;
+    Lsn end_{};
+};
+
+TEST_F(ArchiveRestore, GivesTheStateOfAnyPoint) {
+    make(100, 300);
+#if defined(__SANITIZE_ADDRESS__)
+    constexpr uint64_t kPoints = 200;
+#else
+    constexpr uint64_t kPoints = 5000;  // CI runs it with STEPS off and on
+#endif
+    const uint64_t points = number_from("LOCKSTEP_ARCHIVE_POINTS", kPoints);
+    for (uint64_t n = 0; n < points && !HasFailure(); ++n) {
+        const uint64_t lsn = backup_.lsn.value + rng_.below(end_.value - backup_.lsn.value + 1);
+        (void)expect_state(Lsn{lsn}, commits_, kHistoryOfBackup, n % 16 == 0);
+    }
+    EXPECT_EQ(expect_state(backup_.lsn, commits_), backup_.lsn);
+    EXPECT_GE(expect_state(kLsnNone, commits_), commits_.newest());
+    for (size_t i = 1; i < 5; ++i) {  // the end of a commit record, and a byte less
+        const Lsn point = commits_.all()[commits_.all().size() - 20 * i].point;
+        EXPECT_EQ(expect_state(point, commits_), point);
+        EXPECT_LT(expect_state(Lsn{point.value - 1}, commits_), point);
+    }
+}
+
+// More log than the restored store may have live.
+TEST_F(ArchiveRestore, TakesMoreLogThanTheBoundOfTheLog) {
+    make(20, 6000, 4000);
+    EXPECT_GT(end_.value - backup_.lsn.value, uint64_t{16} << 20);
+    EXPECT_GE(expect_state(kLsnNone, commits_), commits_.newest());
+}
+
+TEST_F(ArchiveRestore, IncrementalBackupsToo) {
+    ASSERT_OK(store_.open());
+    store_.on_thread([&] {
+        Commits::make_index(*store_);
+        commits_.many(*store_, rng_, 100);
+        const auto full = store_->backup("/full");
+        ASSERT_OK(full);
+        commits_.many(*store_, rng_, 100);
+        BackupOptions how;
+        how.since = &*full;
+        ASSERT_OK(store_->backup("/next", how));
+        commits_.many(*store_, rng_, 100);
+    });
+    ASSERT_OK(store_.close());
+    const std::string from[] = {"/full", "/next"};
+    RestoreOptions options;
+    options.archive = kArchive;
+    const auto info = sm::restore_on(disk_, from, "/restored", options);
+    ASSERT_OK(info);
+    EXPECT_EQ(opened(disk_, "/restored"), commits_.at(kLsnMax));
+}
+
+TEST_F(ArchiveRestore, ToATimeHasNothingThatCommittedLater) {
+    ASSERT_OK(store_.open());
+    Nanos backup_at = 0;
+    store_.on_thread([&] {
+        Commits::make_index(*store_);
+        const auto info = store_->backup("/backup");
+        ASSERT_OK(info);
+        backup_at = info->ended_at;
+        for (int i = 0; i < 60; ++i) {
+            commits_.many(*store_, rng_, 3);
+            threads::sleep_until(threads::now() + rng_.below(200) * kMillisecond);
+        }
+    });
+    const Nanos last = commits_.all().back().ended;
+    ASSERT_OK(store_.close());
+    ASSERT_GT(last, backup_at + 2 * kSecond);
+    for (int n = 0; n < 40 && !HasFailure(); ++n) {
+        const Nanos time = backup_at + rng_.below(last - backup_at - kSecond);
+        const auto info = restore_to(disk_, "/backup", {.until_time = time});
+        ASSERT_OK(info);
+        EXPECT_EQ(opened(disk_, "/restored"), commits_.at(info->lsn));
+        EXPECT_LE(info->ended_at, time);
+        const Nanos grain = 2 * sm::Archiver::kTimeInterval;  // one, and a turn of the thread
+        for (const Committed& commit : commits_.all()) {
+            if (commit.point <= info->lsn) {
+                EXPECT_LE(commit.began, time);
+            }
+            if (commit.ended + grain <= time) {
+                EXPECT_LE(commit.point, info->lsn);
+            }
+        }
+    }
+    expect_refused({.until_time = last + kSecond * 1000}, "behind the archive's end");
+    expect_refused({.until_time = backup_at - 1}, "before the backup's end");
+}
+
+TEST_F(ArchiveRestore, NamesWhatCannotBeReached) {
+    make(50, 2500, 4000);
+    expect_refused({.until = Lsn{backup_.lsn.value - 1}}, "use an earlier backup");
+    expect_refused({.until = Lsn{end_.value + 1'000'000}}, "is behind the archive's end");
+    expect_refused({.archive = "/nowhere"}, "/nowhere is no archive");
+    EXPECT_EQ(code_of(restore_to(disk_, "/backup", {.until = end_, .until_time = 5})),
+              ErrorCode::bad_argument);
+    const std::string from[] = {"/backup"};
+    RestoreOptions no_archive;
+    no_archive.until = end_;
+    EXPECT_EQ(code_of(sm::restore_on(disk_, from, "/r2", no_archive)), ErrorCode::bad_argument);
+}
+
+TEST_F(ArchiveRestore, NamesAGap) {
+    make(50, 2500, 4000);
+    const std::vector<std::string> all = pieces();
+    ASSERT_GT(all.size(), 4u);
+    const std::string lost = all[all.size() - 2];
+    ASSERT_OK(disk_.unlink(std::string(kArchive) + "/" + lost));
+    const auto gap = sm::PieceName::parse(lost);
+    expect_refused(
+        {}, "gap from LSN " + std::to_string(gap->begin) + " to LSN " + std::to_string(gap->end));
+    expect_refused({.until = end_}, "gap");
+    (void)expect_state(Lsn{gap->begin - 5000}, commits_);  // before the gap
+}
+
+TEST_F(ArchiveRestore, NamesATruncatedFile) {
+    make(50, 2500, 4000);
+    const std::vector<std::string> all = pieces();
+    const std::string cut = all[all.size() - 2];
+    const auto file = disk_.open(std::string(kArchive) + "/" + cut, 0);
+    ASSERT_OK(file);
+    ASSERT_OK(disk_.truncate(*file, 8192));
+    disk_.close(*file);
+    expect_refused({}, cut + " is truncated");
+}
+
+TEST_F(ArchiveRestore, NamesADamagedRecord) {
+    make(50, 2500, 4000);
+    const std::vector<std::string> all = pieces();
+    const auto file = disk_.open(std::string(kArchive) + "/" + all[all.size() - 2], 0);
+    ASSERT_OK(file);
+    const char bad[600] = {7};
+    ASSERT_OK(disk_.write_now(*file, 40'000, bad, sizeof bad));
+    disk_.close(*file);
+    expect_refused({}, "no valid record at LSN");
+}
+
+TEST_F(ArchiveRestore, NamesASegmentOfAnotherStore) {
+    make(50, 2500, 4000);
+    SimStore other(disk_, 3);
+    other.clock().advance(kSecond);
+    archive_options(other.options());
+    other.options().archive = "/elsewhere";
+    ASSERT_OK(other.open("/other"));
+    Commits theirs;
+    other.on_thread([&] {
+        Commits::make_index(*other);
+        theirs.many(*other, rng_, 2600, 4000);
+    });
+    ASSERT_OK(other.close());
+    expect_refused({.archive = "/elsewhere"}, "another store");
+    // Segments of one number have one name.
+    const std::string one = pieces()[pieces().size() / 2];
+    ASSERT_TRUE(disk_.exists("/elsewhere/" + one));
+    const std::string ours = std::string(kArchive) + "/" + one;
+    ASSERT_OK(disk_.unlink(ours));
+    copy_file(disk_, "/elsewhere/" + one, disk_, ours);
+    expect_refused({}, one + " is of another store");
+}
+
+// Two stores that came from one backup archive into the directory of the first.
+TEST_F(ArchiveRestore, HistoriesStayApart) {
+    make(50, 200);
+    const Lsn fork = commits_.all()[120].point;
+    uint64_t histories[2];
+    Commits branches[2] = {commits_, commits_};
+    for (int n = 0; n < 2; ++n) {
+        ASSERT_OK(restore_to(disk_, "/backup", {.until = fork}));
+        SimStore again(disk_, 20 + static_cast<uint64_t>(n));
+        again.clock().advance(kSecond * static_cast<Nanos>(n + 1));
+        archive_options(again.options());
+        ASSERT_OK(again.open("/restored"));
+        histories[n] = again.engine().superblock.history;
+        EXPECT_NE(histories[n], 0u);
+        EXPECT_EQ(again.engine().superblock.history_parent, 0u);
+        EXPECT_EQ(again.engine().superblock.history_begin, fork.value);
+        Commits own;
+        again.on_thread([&] { own.many(*again, rng_, 150); });
+        ASSERT_OK(again.close());
+        Commits& branch = branches[n];
+        branch = Commits();
+        for (const Committed& commit : commits_.all())
+            if (commit.point <= fork) branch.add(commit);
+        for (const Committed& commit : own.all()) branch.add(commit);
+    }
+    EXPECT_NE(histories[0], histories[1]);
+    EXPECT_GE(expect_state(kLsnNone, commits_), commits_.newest());  // the first store's own
+    for (int n = 0; n < 2; ++n)
+        EXPECT_GE(expect_state(kLsnNone, branches[n], histories[n]), branches[n].newest());
+    expect_refused({.history = 4711}, "no log of history");
+}
+
+}  // namespace
+}  // namespace lockstep

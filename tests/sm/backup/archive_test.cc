@@ -1,0 +1,217 @@
+// labels: sim
+// archive_test.cc - the log archive of a running store: what it receives, and what happens when it
+// fails.
+#include "sm/backup/archiver.h"
+#include "tests/sm/backup/archive_test_util.h"
+
+namespace lockstep {
+namespace {
+
+using threads::SimDisk;
+using threads::SimFault;
+
+class ArchiveTest : public ::testing::Test {
+protected:
+    ArchiveTest() : disk_({.seed = 1}), store_(disk_) { archive_options(store_.options()); }
+    void make() {
+        ASSERT_OK(store_.open());
+        store_.on_thread([&] { Commits::make_index(*store_); });
+    }
+    // So many transactions that the log wraps several times.
+    void fill(int count) {
+        store_.on_thread([&] { commits_.many(*store_, rng_, count, 4000); });
+    }
+    void fail_archive(bool fails) {
+        disk_.faults().only_paths_with(SimFault::write_error, fails ? kArchive : "none");
+        disk_.faults().set_odds(SimFault::write_error, fails ? 1 : 0);
+    }
+    // Fills until a transaction fails; its error.
+    Error fill_until_refused() {
+        Error error{};
+        store_.on_thread([&] {
+            for (int i = 0; i < 5000; ++i) {
+                const auto done = commits_.transaction(*store_, rng_, 4000);
+                if (done) continue;
+                error = done.error();
+                return;
+            }
+        });
+        return error;
+    }
+    sm::ArchiveIndex index() {
+        auto found = sm::ArchiveIndex::load(disk_, kArchive, block_, block_.history);
+        EXPECT_TRUE(found) << found.error().text();
+        return std::move(*found);
+    }
+    void close() {
+        block_ = store_.engine().superblock;
+        ASSERT_OK(store_.close());
+    }
+
+    SimDisk disk_;
+    SimStore store_;
+    Rng rng_{1};
+    Commits commits_;
+    sm::Superblock block_{};
+};
+
+TEST_F(ArchiveTest, ReceivesAllLogWithoutAGap) {
+    make();
+    fill(3000);
+    EXPECT_GT(store_.engine().log->start().value, uint64_t{4} << 20);  // it was recycled
+    const StoreStats stats = store_->stats();
+    EXPECT_GT(stats.archive_pieces, 8u);
+    EXPECT_GT(stats.archive_bytes, uint64_t{8} << 20);
+    EXPECT_EQ(stats.archive_gaps + stats.archive_failures, 0u);
+    EXPECT_LT(stats.archive_backlog_bytes, uint64_t{4} << 20);
+    close();
+    const sm::ArchiveIndex all = index();
+    EXPECT_GE(all.end_of_chain(txn::kLogFirst), commits_.newest().value);
+    EXPECT_FALSE(all.next_begin(all.end_of_chain(txn::kLogFirst)));
+}
+
+TEST_F(ArchiveTest, GoesOnAfterACrash) {
+    make();
+    fill(1500);
+    store_.abandon();
+    disk_.close_all();
+    ASSERT_OK(store_.open());
+    fill(1500);
+    EXPECT_EQ(store_->stats().archive_gaps, 0u);
+    close();
+    EXPECT_GE(index().end_of_chain(txn::kLogFirst), commits_.newest().value);
+}
+
+// A store that had no archive yet: what its log still has belongs to the chain.
+TEST_F(ArchiveTest, BeginsWithTheLogThatIsThere) {
+    store_.options().archive.clear();
+    make();
+    fill(50);
+    ASSERT_OK(store_.close());
+    archive_options(store_.options());
+    ASSERT_OK(store_.open());
+    close();
+    EXPECT_GE(index().end_of_chain(txn::kLogFirst), commits_.newest().value);
+}
+
+TEST_F(ArchiveTest, StopsWritersWhileItFailsAndTheBacklogIsFull) {
+    make();
+    fail_archive(true);
+    const Error refused = fill_until_refused();
+    EXPECT_EQ(refused.code, ErrorCode::archive_failed) << refused.text();
+    EXPECT_GE(store_->stats().archive_backlog_bytes, uint64_t{2} << 20);
+    EXPECT_LT(store_->stats().archive_backlog_bytes, uint64_t{4} << 20);
+    EXPECT_GT(store_->stats().archive_failures, 0u);
+    EXPECT_FALSE(store_->failure());
+    store_.on_thread([&] { EXPECT_EQ(content_of(*store_), commits_.at(kLsnMax)); });  // reads go on
+    fail_archive(false);
+    store_.on_thread([&] { threads::sleep_until(threads::now() + 3 * kSecond); });
+    fill(2000);
+    EXPECT_EQ(store_->stats().archive_gaps, 0u);
+    close();
+    EXPECT_GE(index().end_of_chain(txn::kLogFirst), commits_.newest().value);
+}
+
+TEST_F(ArchiveTest, GoesOnWithAGapIfToldSo) {
+    store_.options().archive_failure = ArchiveFailure::go_on;
+    make();
+    fill(200);
+    fail_archive(true);
+    fill(3000);
+    EXPECT_EQ(store_->stats().archive_gaps, 1u);
+    EXPECT_LT(store_.engine().log->used_bytes(), uint64_t{6} << 20);
+    fail_archive(false);
+    store_.on_thread([&] { threads::sleep_until(threads::now() + 3 * kSecond); });
+    fill(500);
+    close();
+    const sm::ArchiveIndex all = index();
+    const uint64_t end = all.end_of_chain(txn::kLogFirst);
+    EXPECT_LT(end, commits_.newest().value);
+    ASSERT_TRUE(all.next_begin(end));
+    EXPECT_GE(all.end_of_chain(*all.next_begin(end)), commits_.newest().value);
+}
+
+// A full device of the archive is a failure as any other.
+TEST_F(ArchiveTest, AFullArchiveStopsWritersAndNothingIsLost) {
+    make();
+    disk_.faults().only_paths_with(SimFault::no_space_write, kArchive);
+    disk_.faults().set_odds(SimFault::no_space_write, 1);
+    EXPECT_EQ(fill_until_refused().code, ErrorCode::archive_failed);
+    disk_.faults().set_odds(SimFault::no_space_write, 0);
+    close();  // archives the rest
+    EXPECT_GE(index().end_of_chain(txn::kLogFirst), commits_.newest().value);
+}
+
+TEST_F(ArchiveTest, AFunctionReceivesTheSameFiles) {
+    std::map<std::string, std::string> files;
+    int refusals = 2;
+    store_.options().archive.clear();
+    store_.options().archive_sink = [&](std::string_view name, uint64_t offset,
+                                        Slice bytes) -> Result<void> {
+        if (offset == 0 && refusals-- > 0) return fail(ErrorCode::io_error, "tape");
+        std::string& file = files[std::string(name)];
+        if (file.size() < offset + bytes.size()) file.resize(offset + bytes.size());
+        file.replace(offset, bytes.size(), bytes);
+        return {};
+    };
+    make();
+    fill(200);
+    store_.on_thread([&] { threads::sleep_until(threads::now() + 5 * kSecond); });
+    fill(1500);
+    const auto newest = commits_.newest().value;
+    EXPECT_EQ(store_->stats().archive_failures, 2u);
+    close();
+    uint64_t end = txn::kLogFirst;
+    for (const auto& [name, bytes] : files) {
+        const auto piece = sm::PieceName::parse(name);
+        ASSERT_TRUE(piece) << name;
+        EXPECT_EQ(piece->begin, end);
+        EXPECT_EQ(bytes.size(), piece->file_bytes());
+        end = piece->end;
+    }
+    EXPECT_GE(end, newest);
+}
+
+TEST_F(ArchiveTest, IsRefusedIfItIsNotTheStores) {
+    make();
+    fill(20);
+    close();
+    SimStore other(disk_, 3);
+    other.clock().advance(kSecond);  // its number comes from the clock
+    archive_options(other.options());
+    const auto opened = other.open("/other");
+    EXPECT_EQ(code_of(opened), ErrorCode::bad_archive);
+    EXPECT_NE(text_of(opened).find("another store"), std::string::npos) << text_of(opened);
+}
+
+// An older copy of the store would write other log under the same names.
+TEST_F(ArchiveTest, IsRefusedIfItIsAheadOfTheStore) {
+    make();
+    fill(20);
+    auto older = disk_.image(1, threads::SimCrash::keep_all);
+    fill(500);
+    close();
+    remove_directory(disk_, "/store");
+    for (const std::string& name : names_in(*older, "/store"))
+        copy_file(*older, "/store/" + name, disk_, "/store/" + name);
+    const auto opened = store_.open();
+    EXPECT_EQ(code_of(opened), ErrorCode::bad_archive);
+    EXPECT_NE(text_of(opened).find("another copy"), std::string::npos) << text_of(opened);
+}
+
+TEST(ArchiveOptions, AreChecked) {
+    Options options;
+    options.archive = "/a";
+    EXPECT_TRUE(check_options(options));
+    options.archive_backlog_bytes = options.log_bytes;
+    EXPECT_EQ(code_of(check_options(options)), ErrorCode::bad_option);
+    options.archive_backlog_bytes = 0;
+    options.archive_interval = 1;
+    EXPECT_EQ(code_of(check_options(options)), ErrorCode::bad_option);
+    options.archive_interval = 0;
+    options.archive_sink = [](std::string_view, uint64_t, Slice) -> Result<void> { return {}; };
+    EXPECT_EQ(code_of(check_options(options)), ErrorCode::bad_option);
+}
+
+}  // namespace
+}  // namespace lockstep
