@@ -20,7 +20,7 @@ import time
 
 from mutation.hunt import Hunt
 from mutation.sites import Mutant, find, overlap
-from mutation.tree import NUMBERS, Tree, digest_of, programs
+from mutation.tree import NUMBERS, Tree, digest_of
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 EQUIVALENT = ROOT / "tools/mutate_equivalent.txt"
@@ -94,7 +94,7 @@ class Run:
         self.args = args
         self.place = pathlib.Path(args.resume).resolve()
         self.file = self.place / "result.json"
-        self.tree = Tree(ROOT, self.place / "tree", args.jobs)
+        self.tree = Tree(ROOT, self.place / "tree", args.jobs, args.programs)
         self.known = equivalents()
         self.state = {}
 
@@ -147,7 +147,8 @@ class Run:
     def hunt(self):
         args = self.args
         binaries = self.tree.build_place / "bin"
-        hunt = Hunt(binaries, programs(self.tree.build_place), args.limit, args.budget)
+        built = [name for name in self.tree.targets() if (binaries / name).exists()]
+        hunt = Hunt(binaries, built, args.limit, args.budget)
         if "first_run" in self.state:
             hunt.restore(self.state["first_run"])
         else:
@@ -208,6 +209,9 @@ def main():
         "--seed", type=int, default=year * 100 + week, help="default: year and number of the week"
     )
     parser.add_argument("--files", nargs="*", help="patterns such as 'txn/log/*'")
+    parser.add_argument(
+        "--programs", nargs="*", default=(), help="patterns of the programs to build and to run"
+    )
     parser.add_argument("--no-headers", action="store_true", help="sources only: builds faster")
     parser.add_argument("--resume", default=str(ROOT / "build/mutate"), metavar="DIR")
     parser.add_argument(

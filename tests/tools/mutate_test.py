@@ -103,7 +103,8 @@ class Sites(unittest.TestCase):
             '    return fail(ErrorCode::io_error, "page", a + 1);'
         )
         self.assertEqual([c for c in changes(quiet) if c[0] != "1"], [])
-        self.assertEqual(find("txn/sample.cc", function("    return a < b;", "bool verify(int a)")), [])
+        described = function("    return a < b;", "bool verify(int a)")
+        self.assertEqual(find("txn/sample.cc", described), [])
 
     def test_the_function_is_named(self):
         found = find("txn/sample.cc", function("    for (;;) {\n        if (a < b) break;\n    }"))
@@ -198,7 +199,7 @@ exit 0
             file.chmod(0o755)
 
     def hunt(self, number, sees=True):
-        hunt = Hunt(self.place.name, ["txn_sample_test"], 10, 5)
+        hunt = Hunt(self.place.name, ["txn_sample_test", "lockstep-sim"], 10, 5)
         hunt.first_run(1)
         self.assertEqual(hunt.left_out, {})
         for name in hunt.names:
@@ -219,6 +220,14 @@ exit 0
 
 
 class Copying(unittest.TestCase):
+    def test_programs_are_picked_by_patterns(self):
+        every = Tree(ROOT, ROOT, 1).targets()
+        self.assertIn("lockstep-sim", every)
+        self.assertIn("sm_btree_test", every)
+        some = Tree(ROOT, ROOT, 1, ["txn_log_*"]).targets()
+        self.assertIn("txn_log_test", some)
+        self.assertTrue(all(name.startswith("txn_log_") for name in some))
+
     def test_the_source_tree_stays_as_it_is(self):
         with tempfile.TemporaryDirectory(prefix="mutate_test_") as place:
             tree = Tree(ROOT, pathlib.Path(place) / "tree", 1)

@@ -14,9 +14,8 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-from mutation.tree import NUMBERS
+from mutation.tree import NUMBERS, SIMULATOR
 
-SIMULATOR = ["lockstep-sim", "--seed", "1", "--seeds", "4"]
 SHORT = {
     "LOCKSTEP_TRANSACTIONS": "30000",
     "LOCKSTEP_CRASH_SEEDS": "4",
@@ -26,13 +25,13 @@ SHORT = {
 
 class Hunt:
     def __init__(self, binaries, names, limit, budget):
-        self.bin, self.names = pathlib.Path(binaries), [*names, "lockstep-sim"]
+        self.bin, self.names = pathlib.Path(binaries), list(names)
         self.limit, self.budget = limit, budget
         self.seconds, self.seen, self.left_out = {}, {}, {}
 
     def command(self, name):
-        if name == "lockstep-sim":
-            return [str(self.bin / SIMULATOR[0]), *SIMULATOR[1:]]
+        if name == SIMULATOR:
+            return [str(self.bin / name), "--seed", "1", "--seeds", "4"]
         return [str(self.bin / name), "--gtest_fail_fast", "--gtest_brief=1"]
 
     def run(self, name, number, limit, seen=None):

@@ -3,7 +3,8 @@
 The environment variable LOCKSTEP_MUTATION picks one by its number. LOCKSTEP_MUTATION_SEEN names a
 file with a byte for each number: a byte becomes 1 when a program comes past that mutant."""
 
-import os
+import fnmatch
+import hashlib
 import pathlib
 import re
 import shutil
@@ -43,6 +44,7 @@ constexpr bool on(int number) {
 #define LOCKSTEP_MUTATED(number) ::lockstep_mutation::on(number)
 """
 NUMBERS = 65536
+SIMULATOR = "lockstep-sim"
 COPIED = ("CMakeLists.txt", "LICENSE", "README.md")
 COPIED += ("sm", "txn", "threads", "tpcc", "tests", "tools")
 # Their programs reach txn/ and sm/, and need neither a driver nor a script.
@@ -58,8 +60,9 @@ def write_if_changed(path, text):
 
 
 class Tree:
-    def __init__(self, root, place, jobs):
-        self.root, self.place, self.jobs = root, place, jobs
+    def __init__(self, root, place, jobs, wanted=()):
+        """`wanted`: patterns of the programs to build; none: all that can reach a mutant."""
+        self.root, self.place, self.jobs, self.wanted = root, place, jobs, wanted
         self.build_place = place / "build/mutate"
 
     def sources(self):
@@ -116,7 +119,11 @@ class Tree:
             for path in sorted((self.root / "tests" / layer).rglob("*_test.cc"))
             if "perf" not in path.open(encoding="utf-8").readline()
         ]
-        return [*names, "lockstep-sim"]
+        return [
+            name
+            for name in [*names, SIMULATOR]
+            if not self.wanted or any(fnmatch.fnmatch(name, p) for p in self.wanted)
+        ]
 
     def build(self):
         """Builds the programs; the places of errors: {(file, line)}. Empty: all is built."""
@@ -162,13 +169,7 @@ class Tree:
         raise SystemExit("mutate: the build does not come to an end")
 
 
-def programs(build_place):
-    return sorted(p.name for p in (build_place / "bin").glob("*_test") if os.access(p, os.X_OK))
-
-
 def digest_of(paths):
-    import hashlib
-
     hashed = hashlib.sha256()
     for path in paths:
         hashed.update(str(path).encode() + pathlib.Path(path).read_bytes())
