@@ -41,8 +41,8 @@ constexpr Reading kReadings[] = {
     {"scan of 10, serializable", Reads::scan, Isolation::serializable},
     {"scan of 10, read_committed", Reads::scan, Isolation::read_committed}};
 
-// Transactions of TPC-C, as `--what` names them; with an ending they run in teams, or beside an idle
-// snapshot.
+// Transactions of TPC-C, as `--what` names them; with an ending they run in teams, or beside an
+// idle snapshot.
 struct Work {
     std::string name;
     tpcc::Mix mix;
@@ -263,6 +263,7 @@ Result<Counted> count_child(const Settings& settings, const std::string& what,
         std::to_string(settings.warehouses)};
     if (settings.packets) words.emplace_back("--packets");
     std::vector<char*> argv;
+    argv.reserve(words.size() + 1);
     for (auto& word : words) argv.push_back(word.data());
     argv.push_back(nullptr);
     const pid_t child = fork();
