@@ -168,6 +168,24 @@
     X(undo_space_unpromised, txn_log_space_test, \
       "a record takes the log space reserved for its rollback") \
     X(ring_too_full, txn_log_test, "the log ring overwrites unwritten records") \
+    X(ring_block_unprotected, txn_log_ring_test, \
+      "a full log ring overwrites the block that the next flush writes again") \
+    X(ring_freed_early, txn_log_ring_test, \
+      "the log ring overwrites what a flush in flight is writing") \
+    X(ring_block_stale, txn_log_ring_test, \
+      "the last block of a long flush has the bytes of an earlier one") \
+    X(next_segment_uncleared, txn_log_segment_end_test, \
+      "records of a lost flush stay in the segment behind a torn record") \
+    X(stamped_inside_record, txn_log_segment_end_test, \
+      "a durable-LSN stamp names a segment's end inside a record") \
+    X(boundary_inside_record, txn_log_segment_end_test, \
+      "a segment's end inside a record counts as a record boundary") \
+    X(stamp_pieces_apart, txn_log_stamp_test, \
+      "a durable-LSN stamp across two read pieces is not seen") \
+    X(stamp_cut, txn_log_stamp_test, \
+      "a durable-LSN stamp that lacks its last bytes in a read piece is not seen") \
+    X(stamp_in_first_piece, txn_log_stamp_test, \
+      "durable-LSN stamps are looked for in one read piece only") \
     X(chain_broken, sm_rollback_test, \
       "a record does not name the previous record of its transaction") \
     X(no_page_image, sm_page_change_test, \
