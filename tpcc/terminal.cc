@@ -111,18 +111,23 @@ void Terminal::run() {
 void Terminal::run_as_thread() {
     Executor& executor = *executors_[static_cast<size_t>(place_.worker)];
     double thought = 0;  // seconds of thinking after the last transaction
+    Nanos time = now();  // when the last transaction ended, or the pause behind it
     while (!finished()) {
         const TxnType type = deck_.deal();
         const Input input = make_input(type);
-        const Nanos due = next_due(now(), thought + kKeyingSeconds[static_cast<size_t>(type)]);
-        pause_until(due);
-        if (finished()) break;
-        const auto executed = execute(input, executor, control_.arrivals.empty() ? now() : due);
+        const Nanos due = next_due(time, thought + kKeyingSeconds[static_cast<size_t>(type)]);
+        if (due > time) {
+            pause_until(due);
+            if (finished()) break;
+            time = now();
+        }
+        const auto executed = execute(input, executor, control_.arrivals.empty() ? time : due);
         if (!executed) {
             control_.fail_run(executed.error());
             break;
         }
         ++done_;
+        time = *executed;
         thought = control_.settings.think > 0 ? think_seconds(rng_, type) : 0;
     }
 }

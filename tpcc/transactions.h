@@ -116,33 +116,43 @@ Result<void> modify_row(const Database& db, const Index& index, Txn& txn, const 
     return {};
 }
 
+// Memory for N objects that are made one by one: a batch of few rows does not pay for N.
+template <class T, size_t N>
+union Unmade {
+    static_assert(std::is_trivially_destructible_v<T>);
+    Unmade() {}  // NOLINT(modernize-use-equals-default): that would be deleted
+    T items[N];
+};
+
 // Up to N rows of one table, fetched together.
 template <class R, size_t N>
 class RowBatch {
 public:
     // `bytes`: length of the part of the row to fetch.
     void add(const RowKey& key, size_t bytes = sizeof(R)) {
-        keys_[size_] = key;
-        lookups_[size_] = {
-            .key = keys_[size_],
-            .buffer = std::span(reinterpret_cast<std::byte*>(&records_[size_]), bytes)};
+        new (&keys_.items[size_]) RowKey(key);
+        new (&lookups_.items[size_]) Lookup{
+            .key = keys_.items[size_],
+            .buffer = std::span(reinterpret_cast<std::byte*>(&records_.items[size_]), bytes)};
         ++size_;
     }
     void clear() { size_ = 0; }
     bool full() const { return size_ == N; }
     size_t size() const { return size_; }
-    R& operator[](size_t i) { return records_[i]; }
-    const RowKey& key(size_t i) const { return keys_[i]; }
-    bool found(size_t i) const { return lookups_[i].found; }
+    R& operator[](size_t i) { return records_.items[i]; }
+    const RowKey& key(size_t i) const { return keys_.items[i]; }
+    bool found(size_t i) const { return lookups_.items[i].found; }
     // Does the row exist, with at least the length of its kind?
-    bool good(size_t i) const { return lookups_[i].found && lookups_[i].bytes >= bytes_min<R>(); }
+    bool good(size_t i) const {
+        return lookups_.items[i].found && lookups_.items[i].bytes >= bytes_min<R>();
+    }
 
     // A missing row is not an error here.
     Result<void> look_up(const Database& db, const Index& index, Txn& txn,
                          Access access = Access::read) {
         if (db.calls == Calls::single) [[unlikely]]
             return look_up_singly(index, txn, access);
-        TRY(index.get_many(txn, {lookups_, size_}, access));
+        TRY(index.get_many(txn, {lookups_.items, size_}, access));
         return {};
     }
     // A missing row is an error.
@@ -165,7 +175,7 @@ public:
             change(i);
             return {from, to - from};
         };
-        TRY(index.modify_many(txn, {lookups_, size_}, change_good));
+        TRY(index.modify_many(txn, {lookups_.items, size_}, change_good));
         return missing(what);
     }
 
@@ -173,7 +183,7 @@ private:
     Result<void> missing(const char* what) const {
         for (size_t i = 0; i < size_; ++i)
             if (!good(i)) [[unlikely]]
-                return missing_row(what, keys_[i]);
+                return missing_row(what, keys_.items[i]);
         return {};
     }
     template <class F>
@@ -183,15 +193,15 @@ private:
         TRY(fetch(db, index, txn, what, Access::write));
         for (size_t i = 0; i < size_; ++i) {
             // The same row again: it was fetched before the one before was changed.
-            if (i > 0 && Slice(keys_[i]) == Slice(keys_[i - 1])) [[unlikely]]
-                records_[i] = records_[i - 1];
+            if (i > 0 && Slice(keys_.items[i]) == Slice(keys_.items[i - 1])) [[unlikely]]
+                records_.items[i] = records_.items[i - 1];
             change(i);
-            TRY(patch_row(index, txn, keys_[i], records_[i], from, to, what));
+            TRY(patch_row(index, txn, keys_.items[i], records_.items[i], from, to, what));
         }
         return {};
     }
     [[gnu::noinline]] Result<void> look_up_singly(const Index& index, Txn& txn, Access access) {
-        for (Lookup& lookup : std::span(lookups_, size_)) {
+        for (Lookup& lookup : std::span(lookups_.items, size_)) {
             const auto bytes = TRY(index.get(txn, lookup.key, lookup.buffer, access));
             lookup.found = bytes.has_value();
             lookup.bytes = bytes.value_or(0);
@@ -200,9 +210,9 @@ private:
     }
 
     size_t size_ = 0;
-    R records_[N];
-    RowKey keys_[N];
-    Lookup lookups_[N];
+    Unmade<R, N> records_;  // what is fetched into one makes it
+    Unmade<RowKey, N> keys_;
+    Unmade<Lookup, N> lookups_;
 };
 
 }  // namespace lockstep::tpcc

@@ -270,9 +270,11 @@ private:
                                                 std::span<const NewRecord> records);
     [[gnu::cold, gnu::noinline]] Result<size_t> fetch_each(txn::Transaction& txn,
                                                            std::span<Lookup> rows, Access access);
-    // `committed`: without locks, as at read_committed.
+    // `committed`: without locks, as at read_committed. `seen`, if not null: becomes the look at
+    // its leaf in which each row was read; stays as it is for rows that were read alone.
     [[gnu::noinline]] Result<size_t> fetch_group(txn::Transaction& txn, std::span<Lookup> rows,
-                                                 Access access, bool committed);
+                                                 Access access, bool committed,
+                                                 OptimisticPage* seen = nullptr);
     // The thread runs CTX points, and the tree does not stay in the caches.
     bool in_uncached_team(const txn::Transaction& txn) const {
         return threads::worker_local.points &&

@@ -1,7 +1,7 @@
 // btree_key_walk.cc - the steps of a walk.
 #include "sm/btree/btree_key_walk.h"
 
-#include "sm/btree/btree_impl.h"
+#include "sm/btree/btree_descent.h"
 #include "threads/base/hints.h"
 #include "threads/base/mutants.h"
 
@@ -35,43 +35,25 @@ inline void prefetch_node(const Page& page, unsigned count, unsigned share, unsi
     prefetch_line(at + end - sizeof(Slot));
 }
 
+// Do the heads tell that the key belongs into the child behind `slot`? -1 stands for first_child.
+inline bool in_child(const Page& p, int slot, const KeyView& key) {
+    const NodeHeader& h = header(p);
+    const size_t cut = std::min<size_t>(h.prefix, key.size());
+    const unsigned n = count(p), skip = h.common_bytes & 7u, other = 56 - 8 * skip;
+    DCHECK(slot >= -1 && slot < static_cast<int>(kSlotsMax));
+    if ((key.eight(cut) ^ load<uint64_t>(h.common)) << other << 8) return false;
+    const uint32_t head = __builtin_bswap32(key.four(cut + skip));
+    const Slot* const next = slots(p) + slot + 1;
+    return (slot < 0 || next[-1].head < head) &&
+           (static_cast<unsigned>(slot + 1) >= n || head < next->head);
+}
+
 inline void note_slots(std::atomic<uint32_t>& seen, unsigned slots) {
     const unsigned before = seen.load(std::memory_order_relaxed);
     if (slots > before || 2 * slots < before) seen.store(slots, std::memory_order_relaxed);
 }
 
 }  // namespace
-
-KeyWalk::Look& KeyWalk::add(BTree& tree, Slice key, size_t record_bytes, bool for_change) {
-    DCHECK(takes(key));
-    char* const text = text_[size_];
-    txn::LockName& name = names_[size_];
-    Look& look = looks_[size_++];
-    put_key(text, key);
-    look.tree = &tree;
-    look.key = KeyView(text, key.size());
-    name = look.key.lock_name(tree.id());
-    look.leaf = kPageNone;
-    look.leaves_freed = tree.leaves_freed();
-    look.bytes = static_cast<uint32_t>(std::min(record_bytes, kRecordLines * kCacheLineBytes));
-    look.for_change = for_change;
-    locks_.prefetch(name);
-    return look;
-}
-
-// Does the level-1 node of the look before cover this key too? It does if the key is not below that
-// look's key and is below the node's end.
-bool KeyWalk::share_parent(const Look& before, Look& look) const {
-    if (before.tree != look.tree || before.leaf == kPageNone || before.parent.page == nullptr)
-        return false;
-    const uint64_t a = __builtin_bswap64(before.key.eight(0)),
-                   b = __builtin_bswap64(look.key.eight(0));
-    if (a > b || (a == b && before.key.slice() > look.key.slice())) return false;
-    const Page& page = *before.parent.page;
-    if (!high_infinite(page) && compare_fence(look.key, high(page), page) >= 0) return false;
-    look.parent = before.parent;
-    return true;
-}
 
 void KeyWalk::ask_for_inner(const Look& look, PageId id, unsigned share) const {
     DCHECK(look.tree != nullptr && (share == kShareUnknown || share <= kShareWhole));
@@ -80,33 +62,35 @@ void KeyWalk::ask_for_inner(const Look& look, PageId id, unsigned share) const {
                       kGuessAheadInner);
 }
 
-// Walks to the node above level 1, which the caches mostly have, and asks for the level-1 node.
-// False: a node is not in memory, or changes. look.parent is that node, or the level-1 node if that
-// is the root.
-bool KeyWalk::find_level_one(Look& look) {
-    DCHECK(&look >= looks_ && &look < looks_ + size_ && look.leaf == kPageNone);
+// Walks to the node above level 1, which the caches mostly have, and asks for the level-1 node,
+// whose number becomes `next`. False: a node is not in memory, or changes. look.parent is that
+// node, or the level-1 node if that is the root; then `next` is kPageNone.
+inline bool KeyWalk::find_level_one(Look& look, PageId& next, Near& near) {
+    DCHECK(look.leaf == kPageNone);
     const BTree& tree = *look.tree;
-    OptimisticPage& at = look.parent;
-    PageId& next = level_one_[static_cast<size_t>(&look - looks_)];
+    OptimisticPage at;
     next = kPageNone;
     if (!pool_.try_fix_optimistic(tree.root(), at) || at.page->header.object != tree.id().value)
+        [[unlikely]]
         return false;
-    for (;;) {
-        const Page& page = *at.page;
-        const unsigned level = page.header.level;
-        if (level == 1) return true;
-        if (level == 0) {  // the root is the leaf
+    for (unsigned level = at.page->header.level; level != 1; --level) {
+        if (level == 0) [[unlikely]] {  // the root is the leaf
             look.leaf = tree.root();
-            at.page = nullptr;
+            look.parent.page = nullptr;
             return false;
         }
-        const int slot = child_slot(page, look.key);
+        const Page& page = *at.page;
+        const bool close = near.page == &page && in_child(page, near.slot, look.key);
+        const int slot = close ? near.slot : child_slot(page, look.key);
         next = child_at(page, slot);
         if (level == 2) {
-            const unsigned share = share_behind(page, slot, look.key);
+            // Few nodes stay in the caches, and the key before has asked for this one.
+            const bool ask = next != near.child && count(page) > BTree::Descent::kCachedInner;
+            const unsigned share = ask ? share_behind(page, slot, look.key) : 0;
             if (!at.valid()) return false;
-            ask_for_inner(look, next, share);
-            return true;
+            near = {&page, slot, next};
+            if (ask) ask_for_inner(look, next, share);
+            break;
         }
         OptimisticPage child;
         const bool here = pool_.try_fix_optimistic(next, child);
@@ -114,24 +98,41 @@ bool KeyWalk::find_level_one(Look& look) {
             return false;
         at = child;
     }
+    look.parent = at;
+    return true;
+}
+
+// From the node above to the level-1 node `id`; look.parent becomes that. `before`: a look that is
+// there already, if the node is the same.
+inline bool KeyWalk::fix_parent(Look& look, PageId id, const Look* before) const {
+    DCHECK(id != kPageNone && (before == nullptr || before->tree == look.tree));
+    OptimisticPage child;
+    const bool here = before != nullptr || pool_.try_fix_optimistic(id, child);
+    // KW-1. The look before has seen the node after this key's search has named it.
+    if (!look.parent.valid() || !here) [[unlikely]]
+        return false;
+    look.parent = before != nullptr ? before->parent : child;
+    return before != nullptr || is_node_of(*child.page, look.tree->id(), 1);
 }
 
 void KeyWalk::find_leaves() {
     DCHECK(size_ <= kKeys && threads::current()->latch_depth == 0);
     bool found[kKeys];
-    for (size_t i = 0; i < size_; ++i) found[i] = find_level_one(looks_[i]);
+    PageId level_one[kKeys];
+    Near near;
+    for (size_t i = 0; i < size_; ++i)
+        found[i] = find_level_one(looks_[i].look, level_one[i], near);
+    const Look* before = nullptr;  // the last one that is at its level-1 node
+    PageId node = kPageNone;       // of that
     for (size_t i = 0; i < size_; ++i) {
         if (!found[i]) continue;
-        Look& look = looks_[i];
-        if (const PageId id = level_one_[i];
-            id != kPageNone && !share_parent(looks_[i - (i > 0)], look)) {
-            OptimisticPage child;
-            const bool here = pool_.try_fix_optimistic(id, child);
-            // KW-1.
-            if (!look.parent.valid() || !here || !is_node_of(*child.page, look.tree->id(), 1))
-                [[unlikely]]
+        Look& look = looks_[i].look;
+        if (const PageId id = level_one[i]; id != kPageNone) {
+            const bool same = id == node && before->tree == look.tree;
+            if (!fix_parent(look, id, same ? before : nullptr)) [[unlikely]]
                 continue;
-            look.parent = child;
+            before = &look;
+            node = id;
         }
         DCHECK(look.parent.page != nullptr && look.parent.word != nullptr);
         const Page& page = *look.parent.page;
@@ -148,7 +149,7 @@ void KeyWalk::ask_for_leaves() {
     PageId missing[kKeys];
     size_t n = 0;
     for (size_t i = 0; i < size_; ++i) {
-        const Look& look = looks_[i];
+        const Look& look = looks_[i].look;
         if (look.leaf == kPageNone) [[unlikely]]
             continue;
         if (const Page* page = pool_.resident(look.leaf)) [[likely]] {
@@ -167,7 +168,7 @@ void KeyWalk::ask_for_leaves() {
 
 void KeyWalk::find_records() {
     for (size_t i = 0; i < size_; ++i) {
-        Look& look = looks_[i];
+        Look& look = looks_[i].look;
         if (look.leaf == kPageNone) [[unlikely]]
             continue;
         BTree::Position& pos = look.pos;

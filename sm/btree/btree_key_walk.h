@@ -16,6 +16,8 @@
 //            Performance through Prefetching", ICDE 2004.
 #pragma once
 
+#include <new>
+
 #include "sm/btree/btree_node_search.h"
 #include "sm/btree/btree_position.h"
 
@@ -54,7 +56,7 @@ public:
     std::span<const txn::LockName> names() const { return {names_, size_}; }
     Look& operator[](size_t i) {
         DCHECK(i < size_);
-        return looks_[i];
+        return looks_[i].look;
     }
     void clear() { size_ = 0; }
 
@@ -64,21 +66,49 @@ public:
     void find_records();
 
 private:
-    bool find_level_one(Look& look);
-    bool share_parent(const Look& before, Look& look) const;
+    // Memory of a look, which add() makes: a walk of few keys does not pay for all of them.
+    union Room {
+        Room() {}  // NOLINT(modernize-use-equals-default): that would be deleted
+        Look look;
+    };
+    // The node above level 1 where the search of the key before ended, and the child there. Keys
+    // that are walked together are often near one another.
+    struct Near {
+        const Page* page = nullptr;
+        int slot = -1;
+        PageId child = kPageNone;
+    };
+
+    [[gnu::always_inline]] bool find_level_one(Look& look, PageId& next, Near& near);
+    [[gnu::always_inline]] bool fix_parent(Look& look, PageId id, const Look* before) const;
     void ask_for_inner(const Look& look, PageId id, unsigned share) const;
     void ask_for_leaves();
-    void ask_for_leaf(const Page& leaf, Look& look) const;
 
     BufferPool& pool_;
     txn::LockManager& locks_;
     const Use use_;
     size_t size_ = 0;
     txn::LockName names_[kKeys];
-    Look looks_[kKeys];
-    PageId level_one_[kKeys];  // between the steps
-    unsigned shares_[kKeys];   // where in the leaf the search will end, see node::share_behind()
+    Room looks_[kKeys];
+    unsigned shares_[kKeys];  // where in the leaf the search will end, see node::share_behind()
     char text_[kKeys][kKeyRoom + 16];
 };
+
+inline KeyWalk::Look& KeyWalk::add(BTree& tree, Slice key, size_t record_bytes, bool for_change) {
+    DCHECK(takes(key));
+    char* const text = text_[size_];
+    node::put_key(text, key);
+    const node::KeyView view(text, key.size());
+    const size_t bytes = std::min(record_bytes, kRecordLines * kCacheLineBytes);
+    names_[size_] = view.lock_name(tree.id());
+    locks_.prefetch(names_[size_]);
+    return *new (&looks_[size_++].look) Look{.tree = &tree,
+                                             .key = view,
+                                             .leaves_freed = tree.leaves_freed(),
+                                             .bytes = static_cast<uint32_t>(bytes),
+                                             .for_change = for_change,
+                                             .parent = {},
+                                             .pos = {}};
+}
 
 }  // namespace lockstep::sm

@@ -65,7 +65,8 @@ public:
             take_places();
         else walk_.find_records();
     }
-    Result<size_t> read(bool committed);
+    // `seen`: of each row the look at its leaf in which it was read, if not null.
+    Result<size_t> read(bool committed, OptimisticPage* seen);
 
 private:
     bool find_places();
@@ -128,7 +129,7 @@ bool Group::take(const KeyWalk::Look& look, Lookup& row) const {
     return {};
 }
 
-Result<size_t> Group::read(bool committed) {
+Result<size_t> Group::read(bool committed, OptimisticPage* seen) {
     DCHECK(walk_.size() == rows_.size());
     size_t found = 0;
     for (size_t i = 0; i < rows_.size(); ++i) {
@@ -137,6 +138,7 @@ Result<size_t> Group::read(bool committed) {
                               take(walk_[i], rows_[i]);
         if (!in_group) [[unlikely]]
             TRY(read_alone(rows_[i], committed));
+        else if (seen != nullptr) seen[i] = walk_[i].pos.at;
         found += rows_[i].found;
     }
     return found;
@@ -159,7 +161,8 @@ Result<size_t> BTree::fetch_each(txn::Transaction& txn, std::span<Lookup> rows, 
 }
 
 Result<size_t> BTree::fetch_group(txn::Transaction& txn, std::span<Lookup> rows, Access access,
-                                  bool committed) {
+                                  bool committed, OptimisticPage* seen) {
+    DCHECK(rows.size() <= kGroup);
     Group group(*this, env_, txn, rows);
     if (!group.set_keys(access != Access::read)) [[unlikely]]
         return fetch_each(txn, rows, access);
@@ -167,7 +170,7 @@ Result<size_t> BTree::fetch_group(txn::Transaction& txn, std::span<Lookup> rows,
     if (committed) TRY(env_.locks->lock_object(txn.locks, lock_, txn::LockMode::IS));
     else TRY(group.lock(mode_of(access)));
     group.find_records();
-    return group.read(committed);
+    return group.read(committed, seen);
 }
 
 Result<size_t> BTree::fetch_many(txn::Transaction& txn, std::span<Lookup> rows, Access access) {

@@ -25,8 +25,10 @@ constexpr size_t kRecordAhead = 192;
 
 inline void prefetch_record(const BTree::Position& pos, size_t bytes) {
     const char* const at = chars(*pos.at.page) + slots(*pos.at.page)[pos.slot].at;
-    for (size_t line = 0; line < std::min(bytes, kRecordAhead); line += kCacheLineBytes)
-        prefetch_line(at + line);
+    if (bytes == 0) return;
+    prefetch_line(at);
+    for (size_t line = kCacheLineBytes; line < kRecordAhead; line += kCacheLineBytes)
+        if (line < bytes) prefetch_line(at + line);
 }
 
 struct Altered {

@@ -11,6 +11,7 @@
 // Blocking   Parks for locks, pages and log space; latches are held for the last only.
 #include <lockstep/index.h>
 #include "sm/btree/btree_impl.h"
+#include "sm/btree/btree_key_walk.h"
 #include "sm/btree/btree_patch.h"
 #include "sm/core/upkeep.h"
 #include "threads/base/mutants.h"
@@ -21,8 +22,8 @@ using namespace node;
 
 namespace {
 
-constexpr size_t kGroup = 16;       // rows; also the parts of a record
-constexpr size_t kLogBytes = 2048;  // of payload in one record
+constexpr size_t kGroup = KeyWalk::kKeys;  // rows; also the parts of a record
+constexpr size_t kLogBytes = 2048;         // of payload in one record
 static_assert(kLogBytes < kPageBytes);
 
 // The longest run of ascending keys at the front.
@@ -44,47 +45,82 @@ inline bool stands_at_hint(const Page& leaf, const Lookup& row) {
 class Changes {
 public:
     Changes(BTree& tree, Env& env, txn::Transaction& txn) : tree_(tree), env_(env), txn_(txn) {}
+    ~Changes() { release(); }
+    Changes(const Changes&) = delete;
+    Changes& operator=(const Changes&) = delete;
 
-    // Adds the row's change; logs what was added before if there is no more space. False: the
-    // row must be changed alone.
-    Result<bool> add(const Lookup& row, const ByteRange& range);
+    // Adds the row's change; logs what was added before if there is no more space. `seen`: the look
+    // at the leaf in which the row was read, if there was one. False: the row must be changed
+    // alone.
+    Result<bool> add(const Lookup& row, const OptimisticPage& seen, const ByteRange& range);
     // Logs and makes the changes, and releases the leaves.
     Result<void> log();
 
 private:
-    bool latch(const Lookup& row);
+    // A leaf and its part, made when the leaf is latched: few rows do not pay for all.
+    union Room {
+        Room() {}   // NOLINT(modernize-use-equals-default): that would be deleted
+        ~Room() {}  // NOLINT(modernize-use-equals-default)
+        ExclusivePage page;
+    };
+    bool latch(const Lookup& row, const OptimisticPage& seen);
+    [[gnu::cold, gnu::noinline]] bool latch_changed(const Lookup& row, ExclusivePage& page);
     void put(const Lookup& row, const Difference& d);
+    void finish_part();
+    void release();
+    ExclusivePage& last_page() { return pages_[parts_ - 1].page; }
 
     BTree& tree_;
     Env& env_;
     txn::Transaction& txn_;
     size_t parts_ = 0;
-    PageId leaf_ = kPageNone;  // of the last part
+    // Of the last part, until finish_part().
+    PageId leaf_ = kPageNone;
+    uint16_t rows_ = 0;
+    uint32_t undo_bytes_ = 0;
+    char* begin_ = bytes_;
     char* end_ = bytes_;
-    ExclusivePage pages_[kGroup];
-    ChangePart part_[kGroup];
+    Room pages_[kGroup];
+    Slice payloads_[kGroup];
+    uint32_t undo_[kGroup];
     char bytes_[kLogBytes];
 };
 
-// The row's leaf becomes the last part if the row is still where it was seen.
-bool Changes::latch(const Lookup& row) {
-    DCHECK(parts_ < kGroup);
+void Changes::release() {
+    for (; parts_ != 0; --parts_) last_page().~ExclusivePage();
+}
+
+// The leaf has changed since the row was read; or the row was read alone.
+bool Changes::latch_changed(const Lookup& row, ExclusivePage& page) {
     OptimisticPage at;
     if (!env_.pool->try_fix_optimistic(row.hint.page, at) ||
         tree_.leaves_freed() != row.hint.leaves_freed)  // BT-6
         return false;
-    if (!is_node_of(*at.page, tree_.id(), 0) || !stands_at_hint(*at.page, row) ||
-        !env_.pool->upgrade(at, row.hint.page, pages_[parts_]))
-        return false;
-    leaf_ = row.hint.page;
-    part_[parts_].page = &pages_[parts_];
-    part_[parts_].action = PageAction::btree_replace_many;
-    part_[parts_].undo_bytes = 0;
-    store(end_, payload::ReplaceMany{0, 0});
-    part_[parts_].pieces[0] = Slice(end_, sizeof(payload::ReplaceMany));
-    end_ += sizeof(payload::ReplaceMany);
+    return is_node_of(*at.page, tree_.id(), 0) && stands_at_hint(*at.page, row) &&
+           env_.pool->upgrade(at, row.hint.page, page);
+}
+
+// The row's leaf becomes the last part if the row is still where it was seen.
+bool Changes::latch(const Lookup& row, const OptimisticPage& seen) {
+    DCHECK(parts_ < kGroup);
+    ExclusivePage& page = *new (&pages_[parts_].page) ExclusivePage;
+    if (seen.page == nullptr || !env_.pool->upgrade(seen, row.hint.page, page)) [[unlikely]]
+        if (!latch_changed(row, page)) return false;
+    finish_part();
     ++parts_;
+    leaf_ = row.hint.page;
+    rows_ = 0;
+    undo_bytes_ = 0;
+    begin_ = end_;
+    end_ += sizeof(payload::ReplaceMany);
     return true;
+}
+
+void Changes::finish_part() {
+    if (parts_ == 0) return;
+    store(begin_, payload::ReplaceMany{rows_, 0});
+    payloads_[parts_ - 1] = Slice(begin_, static_cast<size_t>(end_ - begin_));
+    undo_[parts_ - 1] = undo_bytes_;
 }
 
 // At the end of the last part.
@@ -92,22 +128,17 @@ void Changes::put(const Lookup& row, const Difference& d) {
     // A compensation record without the key and the bytes, which this record has as well.
     constexpr uint32_t kUndoBytes =
         sizeof(txn::LogRecordHeader) + sizeof(PartHeader) + sizeof(payload::Replace) + 8;
-    ChangePart& part = part_[parts_ - 1];
-    char* const begin = const_cast<char*>(part.pieces[0].data());
-    auto head = load<payload::ReplaceMany>(begin);
-    ++head.count;
-    store(begin, head);
+    ++rows_;
     store(end_, payload::ReplaceRow{row.hint.slot, static_cast<uint16_t>(row.key.size()),
                                     static_cast<uint16_t>(d.offset),
                                     static_cast<uint16_t>(d.after.size())});
-    end_ = copy_bytes(end_ + sizeof(payload::ReplaceRow), row.key);
-    end_ = copy_bytes(copy_bytes(end_, d.before), d.after);
+    char* const end = copy_bytes(end_ + sizeof(payload::ReplaceRow), row.key);
+    end_ = copy_bytes(copy_bytes(end, d.before), d.after);
     DCHECK(end_ <= bytes_ + kLogBytes);
-    part.pieces[0] = Slice(begin, static_cast<size_t>(end_ - begin));
-    if (!MUTANT(update_many_undo_unpromised)) part.undo_bytes += kUndoBytes;
+    if (!MUTANT(update_many_undo_unpromised)) undo_bytes_ += kUndoBytes;
 }
 
-Result<bool> Changes::add(const Lookup& row, const ByteRange& range) {
+Result<bool> Changes::add(const Lookup& row, const OptimisticPage& seen, const ByteRange& range) {
     const size_t most = sizeof(payload::ReplaceMany) + sizeof(payload::ReplaceRow) +
                         row.key.size() + 2 * range.bytes;
     if (most > kLogBytes) [[unlikely]]
@@ -116,12 +147,12 @@ Result<bool> Changes::add(const Lookup& row, const ByteRange& range) {
     if (static_cast<size_t>(bytes_ + kLogBytes - end_) < most || (parts_ == kGroup && !same_leaf))
         [[unlikely]] {
         TRY(log());
-        return add(row, range);
+        return add(row, seen, range);
     }
     // A leaf that is held already may have changed since the row was read, too.
-    if (same_leaf ? !stands_at_hint(*pages_[parts_ - 1], row) : !latch(row)) [[unlikely]]
+    if (same_leaf ? !stands_at_hint(*last_page(), row) : !latch(row, seen)) [[unlikely]]
         return false;
-    const Page& page = *pages_[parts_ - 1];
+    const Page& page = *last_page();
     if (slots(page)[row.hint.slot].bits & (kGhost | kOverflow)) [[unlikely]]
         return false;
     const Slice now = value(page, row.hint.slot);
@@ -133,21 +164,24 @@ Result<bool> Changes::add(const Lookup& row, const ByteRange& range) {
 }
 
 Result<void> Changes::log() {
-    // Leaves in which nothing differs.
+    finish_part();
+    ChangePart parts[kGroup];
     size_t n = 0;
     for (size_t i = 0; i < parts_; ++i) {
-        if (part_[i].pieces[0].size() == sizeof(payload::ReplaceMany)) [[unlikely]]
+        // A leaf in which nothing differs.
+        if (payloads_[i].size() == sizeof(payload::ReplaceMany)) [[unlikely]]
             continue;
-        if (n != i) [[unlikely]]
-            part_[n] = part_[i];
-        ++n;
+        ChangePart& part = parts[n++];
+        part.page = &pages_[i].page;
+        part.action = PageAction::btree_replace_many;
+        part.pieces[0] = payloads_[i];
+        part.undo_bytes = undo_[i];
     }
     if (n != 0) {
         TRY(change_pages(env_, &txn_, ChangeRole::forward, LogKind::btree_update_many, tree_.id(),
-                         {part_, n}));
+                         {parts, n}));
     }
-    for (size_t i = 0; i < parts_; ++i) pages_[i].release();
-    parts_ = 0;
+    release();
     end_ = bytes_;
     return {};
 }
@@ -191,7 +225,8 @@ Result<size_t> BTree::modify_each(txn::Transaction& txn, std::span<Lookup> rows,
 Result<size_t> BTree::modify_group(txn::Transaction& txn, std::span<Lookup> rows, size_t first,
                                    ChangeMany change) {
     DCHECK(rows.size() <= kGroup && threads::current()->latch_depth == 0);
-    const size_t found = TRY(fetch_many(txn, rows, Access::write));
+    OptimisticPage seen[kGroup];
+    const size_t found = TRY(fetch_group(txn, rows, Access::write, false, seen));
     // Since the locks were asked for (UP-1).
     if (upkeep_for(txn) != nullptr) [[unlikely]]
         return modify_each(txn, rows, first, change);
@@ -213,7 +248,7 @@ Result<size_t> BTree::modify_group(txn::Transaction& txn, std::span<Lookup> rows
     {
         Changes changes(*this, env_, txn);
         for (size_t i = 0; i < rows.size(); ++i)
-            if (ranges[i].bytes != 0 && !TRY(changes.add(rows[i], ranges[i]))) [[unlikely]]
+            if (ranges[i].bytes != 0 && !TRY(changes.add(rows[i], seen[i], ranges[i]))) [[unlikely]]
                 alone |= 1u << i;
         TRY(changes.log());
     }

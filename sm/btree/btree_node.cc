@@ -66,8 +66,10 @@ void set_heads(Page& p, size_t common_bytes) {
     for (unsigned i = 0; i < header(p).count; ++i) slots(p)[i].head = head_of(p, suffix(p, i));
 }
 
-// What all keys share behind the prefix: first and last key tell.
-void find_common(Page& p) {
+// What all keys share behind the prefix: first and last key tell. `heads_at`: the place in the keys
+// that the slots' heads are of already, or kNowhere.
+constexpr size_t kNowhere = SIZE_MAX;
+void find_common(Page& p, size_t heads_at = kNowhere) {
     NodeHeader& h = header(p);
     std::memset(h.common, 0, sizeof h.common);
     h.common_bytes = 0;
@@ -75,7 +77,8 @@ void find_common(Page& p) {
     const Slice first = suffix(p, 0);
     const size_t n = std::min(common_prefix(first, suffix(p, h.count - 1u)), sizeof h.common);
     std::memcpy(h.common, first.data(), n);
-    set_heads(p, n);
+    if (h.prefix + n == heads_at) h.common_bytes = static_cast<uint8_t>(n);
+    else set_heads(p, n);
 }
 
 // A key is about to come in: the common bytes shrink to what it shares with them.
@@ -112,6 +115,37 @@ inline void admit(Page& p, Slice suffix) {
         s.bits = static_cast<uint16_t>(flags | key_bytes);
     }
     s.at = carve(p, {}, key, whole);
+}
+
+// Takes `drop` bytes from the front of each key, which go to the prefix. The records stay where
+// they are, but begin later.
+void shorten_keys(Page& p, unsigned drop) {
+    NodeHeader& h = header(p);
+    for (Slot& s : std::span(slots(p), h.count)) {
+        CHECK((s.bits & kKeyBits) >= drop);
+        const auto value_bytes = load<uint16_t>(chars(p) + s.at);
+        s.at = static_cast<uint16_t>(s.at + drop);
+        s.bits = static_cast<uint16_t>(s.bits - drop);
+        store(chars(p) + s.at, value_bytes);
+    }
+    h.prefix = static_cast<uint16_t>(h.prefix + drop);
+    h.garbage = static_cast<uint16_t>(h.garbage + h.count * drop);
+}
+
+// The new fence lies below the old one, so the prefix does not shrink.
+void lower_high_fence(Page& p, Slice fence) {
+    NodeHeader& h = header(p);
+    if (!high_infinite(p)) h.garbage = static_cast<uint16_t>(h.garbage + h.high_bytes);
+    h.high_bytes = 0;
+    if (static_cast<size_t>(p.header.hole_end - p.header.hole_begin) < fence.size()) compact(p);
+    CHECK(static_cast<size_t>(p.header.hole_end - p.header.hole_begin) >= fence.size());
+    p.header.hole_end = static_cast<uint16_t>(p.header.hole_end - fence.size());
+    h.high_at = p.header.hole_end;
+    h.high_bytes = static_cast<uint16_t>(fence.size());
+    copy_bytes(chars(p) + h.high_at, fence);
+    const size_t prefix_bytes = fence_prefix(low(p), high(p), false);
+    CHECK(prefix_bytes >= h.prefix);
+    if (prefix_bytes > h.prefix) shorten_keys(p, static_cast<unsigned>(prefix_bytes - h.prefix));
 }
 
 // A record or a fence in the heap.
@@ -235,6 +269,25 @@ void remove(Page& p, unsigned slot) {
     std::memmove(at, at + 1, (h.count - slot - 1u) * sizeof(Slot));
     --h.count;
     p.header.hole_begin = static_cast<uint16_t>(p.header.hole_begin - sizeof(Slot));
+    assert_state(p);
+}
+
+void cut(Page& p, unsigned keep, Slice high_fence) {
+    NodeHeader& h = header(p);
+    assert_state(p);
+    CHECK(keep > 0 && keep < h.count);
+    DCHECK(low(p) < high_fence && (high_infinite(p) || high_fence < high(p)));  // BT-2
+    size_t garbage = 0;
+    for (unsigned i = keep; i < h.count; ++i) {
+        garbage += record_bytes(p, i);
+        h.ghosts = static_cast<uint16_t>(h.ghosts - ghost(p, i));
+    }
+    h.garbage = static_cast<uint16_t>(h.garbage + garbage);
+    h.count = static_cast<uint16_t>(keep);
+    p.header.hole_begin = static_cast<uint16_t>(kSlotsAt + keep * sizeof(Slot));
+    const size_t heads_at = size_t{h.prefix} + h.common_bytes;
+    if (!MUTANT(fence_not_updated)) lower_high_fence(p, high_fence);
+    find_common(p, heads_at);
     assert_state(p);
 }
 

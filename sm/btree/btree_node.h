@@ -197,6 +197,9 @@ struct NewEntry {
 };
 void put_run(Page& p, unsigned slot, std::span<const NewEntry> entries);
 void remove(Page& p, unsigned slot);
+// The first `keep` slots stay, `high_fence` becomes the upper fence. It does not point into the
+// page.
+void cut(Page& p, unsigned keep, Slice high_fence);
 // value[offset, offset + old_bytes) becomes `fresh`; the length may change.
 void splice(Page& p, unsigned slot, unsigned offset, unsigned old_bytes, Slice fresh);
 // The same where the length stays.

@@ -171,19 +171,11 @@ void apply_btree_format(Page& page, Slice bytes) {
 void apply_btree_truncate(Page& page, Slice bytes) {
     payload::Reader in(bytes);
     const auto p = in.get<payload::Truncate>();
+    const Slice high_fence = in.bytes(p.high_bytes);
     assert_state(page);
-    DCHECK(p.keep > 0 && p.keep < count(page));
-    Page old;
-    std::memcpy(static_cast<void*>(&old), &page, kPageBytes);
-    Builder::Frame f = frame_of(old);
-    if (!MUTANT(fence_not_updated)) f.infinite = false, f.high = in.bytes(p.high_bytes);
-    if (is_leaf(old)) f.link = PageId{p.right};
-    DCHECK(MUTANT(fence_not_updated) || (covers(old, f.high) && low(old) < f.high));  // BT-2
-    Builder builder(page, f);
-    append_slots(builder, old, 0, p.keep, header(page).prefix);
-    // A run goes on in the left page of the split.
-    header(page).last_put = header(old).last_put;
-    header(page).run = header(old).run;
+    DCHECK(in.at_end() && covers(page, high_fence) && low(page) < high_fence);  // BT-2
+    cut(page, p.keep, high_fence);
+    if (is_leaf(page)) header(page).link = p.right;
 }
 
 void apply_btree_absorb(Page& page, Slice bytes) {

@@ -25,8 +25,11 @@ struct SplitPlan {
 unsigned middle_by_bytes(const Page& page) {
     const unsigned n = count(page);
     DCHECK(n >= 2);
-    size_t total = 0, left = 0;
-    for (unsigned i = 0; i < n; ++i) total += record_bytes(page, i) + sizeof(Slot);
+    // BN-1: the records, and their slots.
+    const size_t total = kPageBytes - page.header.hole_end - header(page).garbage -
+                         header(page).low_bytes -
+                         (high_infinite(page) ? 0 : header(page).high_bytes) + n * sizeof(Slot);
+    size_t left = 0;
     unsigned at = 0;
     while (at < n && left < total / 2) left += record_bytes(page, at++) + sizeof(Slot);
     return std::clamp(at, 1u, n - 1);

@@ -31,6 +31,26 @@ Result<std::string> whole_value(Env& env, ObjectId object, BTree::Target& t) {
     return text;
 }
 
+// Logs that the target's value changes from `before`, a piece of it at `offset`, to `after`.
+[[gnu::always_inline]] inline Result<void> log_bytes(Env& env, ObjectId object,
+                                                     txn::Transaction& txn, BTree::Target& t,
+                                                     Slice key, unsigned offset, Slice before,
+                                                     Slice after, uint16_t flags, ChangeRole role,
+                                                     LogKind kind, Lsn undo_next) {
+    t.assert_state();
+    DCHECK(key_equals(*t.page, t.slot, SearchKey(key)) && t.page->header.object == object.value);
+    DCHECK(before.data() == value(*t.page, t.slot).data() + offset);
+    DCHECK(splice_fits(*t.page, before.size(), after.size()));
+    const payload::Replace head{
+        static_cast<uint16_t>(t.slot),        flags,
+        static_cast<uint16_t>(key.size()),    static_cast<uint16_t>(offset),
+        static_cast<uint16_t>(before.size()), static_cast<uint16_t>(after.size())};
+    ChangePart part{
+        &t.page, PageAction::btree_replace, 0, {payload::bytes_of(head), key, before, after}};
+    TRY(change_pages(env, &txn, role, kind, object, {&part, 1}, undo_next));
+    return {};
+}
+
 // Old or new value in an overflow chain. The key is locked.
 [[gnu::cold, gnu::noinline]] Result<bool> update_large(Env& env, BTree& tree, txn::Transaction& txn,
                                                        Slice key, Slice fresh) {
@@ -66,21 +86,10 @@ Result<std::string> whole_value(Env& env, ObjectId object, BTree::Target& t) {
 Result<void> BTree::log_replace(txn::Transaction& txn, Target& t, Slice key, unsigned offset,
                                 unsigned old_bytes, Slice fresh, uint16_t flags, ChangeRole role,
                                 LogKind kind, Lsn undo_next) {
-    t.assert_state();
-    DCHECK(key_equals(*t.page, t.slot, SearchKey(key)) && t.page->header.object == id_.value);
     DCHECK(offset + old_bytes <= value(*t.page, t.slot).size());
-    DCHECK(splice_fits(*t.page, old_bytes, fresh.size()));
-    const payload::Replace head{
-        static_cast<uint16_t>(t.slot),     flags,
-        static_cast<uint16_t>(key.size()), static_cast<uint16_t>(offset),
-        static_cast<uint16_t>(old_bytes),  static_cast<uint16_t>(fresh.size())};
-    ChangePart part{
-        &t.page,
-        PageAction::btree_replace,
-        0,
-        {payload::bytes_of(head), key, value(*t.page, t.slot).substr(offset, old_bytes), fresh}};
-    TRY(change_pages(env_, &txn, role, kind, id_, {&part, 1}, undo_next));
-    return {};
+    return log_bytes(env_, id_, txn, t, key, offset,
+                     value(*t.page, t.slot).substr(offset, old_bytes), fresh, flags, role, kind,
+                     undo_next);
 }
 
 Result<void> BTree::overwrite(txn::Transaction& txn, Target& t, Slice key, size_t offset,
@@ -92,9 +101,8 @@ Result<void> BTree::overwrite(txn::Transaction& txn, Target& t, Slice key, size_
         return fail(ErrorCode::bad_argument, "patch", offset, old.size());
     const Difference d = difference(old, offset, part);
     if (d.after.empty()) return {};
-    return log_replace(txn, t, key, static_cast<unsigned>(d.offset),
-                       static_cast<unsigned>(d.before.size()), d.after, 0, ChangeRole::forward,
-                       LogKind::btree_update, kLsnNone);
+    return log_bytes(env_, id_, txn, t, key, static_cast<unsigned>(d.offset), d.before, d.after, 0,
+                     ChangeRole::forward, LogKind::btree_update, kLsnNone);
 }
 
 Result<bool> BTree::replace_value(txn::Transaction& txn, Target& t, Slice key, Slice fresh,

@@ -192,8 +192,9 @@ void forget_pages(txn::Transaction& txn) {
                                 std::to_string(log.capacity_bytes()) + ")");
 }
 
-inline Result<void> promise_undo(txn::Log& log, txn::Transaction& txn,
-                                 std::span<const ChangePart> parts, uint32_t bytes) {
+[[gnu::always_inline]] inline Result<void> promise_undo(txn::Log& log, txn::Transaction& txn,
+                                                        std::span<const ChangePart> parts,
+                                                        uint32_t bytes) {
     if (txn.last_lsn == kLsnNone) forget_pages(txn);  // left over from the slot's last user
     uint64_t undo = bytes + kUndoHeadBytes;
     for (const ChangePart& part : parts) {

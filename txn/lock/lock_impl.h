@@ -231,6 +231,11 @@ struct LockManager::Impl {
     [[gnu::noinline]] Result<bool> record_long(LockManager& self, LockOwner& owner,
                                                ObjectLock& object, LockName name, LockMode mode,
                                                Ask ask);
+    // The rest of it, with the intention in `intent` noted: `confirmed` or not (ST-1).
+    [[gnu::always_inline]] Result<bool> record_noted(LockManager& self, LockOwner& owner,
+                                                     ObjectLock& object, LockName name,
+                                                     LockMode mode, Ask ask, Intent* intent,
+                                                     uint64_t before, bool confirmed);
     // False: nothing is done, and the latch is still held.
     static bool record_in_used(LockBucket& bucket, LockOwner& owner, Intent& intent, LockName name,
                                LockMode mode);
@@ -242,6 +247,10 @@ struct LockManager::Impl {
     [[gnu::noinline]] Result<void> ask_record_long(LockManager& self, LockOwner& owner,
                                                    ObjectLock& object, LockName name,
                                                    LockMode mode);
+    [[gnu::noinline]] Result<void> ask_record_noted(LockManager& self, LockOwner& owner,
+                                                    ObjectLock& object, LockName name,
+                                                    LockMode mode, Intent* intent, uint64_t before,
+                                                    bool confirmed);
 
     // --- lock_names.cc: the owner's own list
     [[gnu::cold, gnu::noinline]] bool grow_names(LockOwner& owner);

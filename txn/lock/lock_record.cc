@@ -136,27 +136,21 @@ Result<bool> LockManager::Impl::record_slow(LockBucket& b, LockOwner& owner, Int
     return true;
 }
 
-Result<bool> LockManager::Impl::record_long(LockManager& self, LockOwner& owner, ObjectLock& object,
-                                            LockName name, LockMode mode, Ask ask) {
+inline Result<bool> LockManager::Impl::record_noted(LockManager& self, LockOwner& owner,
+                                                    ObjectLock& object, LockName name,
+                                                    LockMode mode, Ask ask, Intent* intent,
+                                                    uint64_t before, bool confirmed) {
     const bool attempt = ask == Ask::attempt;
     const LockMode intention = intention_for(mode);
-    owner.assert_state();
-    if (!has_room(owner) && !grow_names(owner)) return fail(ErrorCode::out_of_memory, "lock names");
-    Intent* intent = find_intent(owner, object);
-    if (!intent || !covers(intent->held, intention)) {
-        uint64_t before = 0;
-        if (!note_weak(owner, object, intention, options.escalate_at, intent, before))
-            [[unlikely]] {
-            if (!intent) {  // no free note for this object: no escalation
-                if (!TRY(acquire_object(owner, object, intention, attempt, true))) return false;
-                if (attempt) return self.try_lock(owner, name, mode);
-                owner.waits_in = object.id;
-                TRY(self.lock(owner, name, mode));
-                return true;
-            }
-            if (!TRY(lock_weak_slow(owner, object, *intent, intention, before, attempt)))
-                return false;
+    if (!confirmed) [[unlikely]] {
+        if (!intent) {  // no free note for this object: no escalation
+            if (!TRY(acquire_object(owner, object, intention, attempt, true))) return false;
+            if (attempt) return self.try_lock(owner, name, mode);
+            owner.waits_in = object.id;
+            TRY(self.lock(owner, name, mode));
+            return true;
         }
+        if (!TRY(lock_weak_slow(owner, object, *intent, intention, before, attempt))) return false;
     }
     DCHECK(intent->lock == &object && covers(intent->held, intention));
     if (record_covered(*intent, mode)) return true;
@@ -171,6 +165,18 @@ Result<bool> LockManager::Impl::record_long(LockManager& self, LockOwner& owner,
     return record_slow(b, owner, *intent, name, mode, ask);
 }
 
+Result<bool> LockManager::Impl::record_long(LockManager& self, LockOwner& owner, ObjectLock& object,
+                                            LockName name, LockMode mode, Ask ask) {
+    const LockMode intention = intention_for(mode);
+    owner.assert_state();
+    if (!has_room(owner) && !grow_names(owner)) return fail(ErrorCode::out_of_memory, "lock names");
+    Intent* intent = find_intent(owner, object);
+    uint64_t before = 0;
+    const bool confirmed = (intent && covers(intent->held, intention)) ||
+                           note_weak(owner, object, intention, options.escalate_at, intent, before);
+    return record_noted(self, owner, object, name, mode, ask, intent, before, confirmed);
+}
+
 Result<void> LockManager::Impl::ask_record_latched(LockOwner& owner, Intent& intent, LockName name,
                                                    LockMode mode) {
     LockBucket& b = latch(name.value);
@@ -180,9 +186,30 @@ Result<void> LockManager::Impl::ask_record_latched(LockOwner& owner, Intent& int
     return refusal(object, name, mode);
 }
 
+// Mostly it is the owner's first lock in the object.
 Result<void> LockManager::Impl::ask_record_long(LockManager& self, LockOwner& owner,
                                                 ObjectLock& object, LockName name, LockMode mode) {
+    if ((owner.intents_of >> object.id.value % 64 & 1) == 0 && has_room(owner)) [[likely]] {
+        owner.assert_state();
+        Intent* intent = nullptr;
+        uint64_t before = 0;
+        const bool confirmed =
+            note_weak(owner, object, intention_for(mode), options.escalate_at, intent, before);
+        if (!confirmed || !lock_in_empty(array, owner.slot, name, mode)) [[unlikely]]
+            return ask_record_noted(self, owner, object, name, mode, intent, before, confirmed);
+        push_name(owner, name);
+        count_record(*intent);
+        return {};
+    }
     if (TRY(record_long(self, owner, object, name, mode, Ask::attempt))) return {};
+    return refusal(object, name, mode);
+}
+
+Result<void> LockManager::Impl::ask_record_noted(LockManager& self, LockOwner& owner,
+                                                 ObjectLock& object, LockName name, LockMode mode,
+                                                 Intent* intent, uint64_t before, bool confirmed) {
+    if (TRY(record_noted(self, owner, object, name, mode, Ask::attempt, intent, before, confirmed)))
+        return {};
     return refusal(object, name, mode);
 }
 
