@@ -127,7 +127,7 @@ class Tree:
 
     def build(self):
         """Builds the programs; the places of errors: {(file, line)}. Empty: all is built."""
-        command = ["nice", "ninja", "-C", self.build_place, "-k", "0", f"-j{self.jobs}"]
+        command = ["nice", "-n", "5", "ninja", "-C", self.build_place, "-k", "0", f"-j{self.jobs}"]
         done = subprocess.run(
             [*command, *self.targets()], capture_output=True, text=True, check=False
         )
