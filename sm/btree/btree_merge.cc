@@ -51,7 +51,8 @@ bool has_version(const Env& env, ObjectId object, Slice key) {
 Slots removable_ghosts(Env& env, BTree& tree, const Page& leaf, size_t limit,
                        const Chains& freed = {}, Chains* chains = nullptr) {
     Slots out;
-    if (header(leaf).ghosts == 0 || tree.lock().strong.load(std::memory_order_acquire) != 0)
+    if (header(leaf).ghosts == 0 || (tree.lock().strong.load(std::memory_order_acquire) != 0 &&
+                                     !MUTANT(ghost_of_held_index_removed)))
         return out;
     txn::LockOwner nobody;
     nobody.slot = UINT32_MAX;
@@ -67,7 +68,9 @@ Slots removable_ghosts(Env& env, BTree& tree, const Page& leaf, size_t limit,
         const bool seen = has_version(env, tree.id(), key) && !MUTANT(ghost_removed_early);
         if (seen && overflow(leaf, i)) continue;
         if (!MUTANT(ghost_cleaned_under_lock) &&
-            !env.locks->grantable(nobody, name, LockMode::X | LockMode::gap_insert))
+            !env.locks->grantable(
+                nobody, name,
+                MUTANT(ghost_of_gap_removed) ? LockMode::X : LockMode::X | LockMode::gap_insert))
             continue;
         if (overflow(leaf, i) && !contains(freed, overflow_ref(value(leaf, i)))) {
             if (chains) chains->push_back(overflow_ref(value(leaf, i)));

@@ -303,11 +303,12 @@ Result<bool> BTree::latch_parent(const SearchKey& key, unsigned level, Target& o
 Result<bool> BTree::next_key(const Page& leaf, unsigned slot, const OptimisticPage* at,
                              NextKey& out) {
     out.sibling = {};
+    if (MUTANT(last_key_for_next) && slot == count(leaf)) --slot;
     if (slot < count(leaf)) [[likely]] {
         out.name = slot_lock_name(id_, leaf, slot);
         return true;
     }
-    const PageId next = right(leaf);
+    const PageId next = MUTANT(sibling_ignored) ? kPageNone : right(leaf);
     // Before a page number read without a latch is followed.
     if (at && !at->valid()) return false;
     if (next == kPageNone) {
@@ -320,7 +321,7 @@ Result<bool> BTree::next_key(const Page& leaf, unsigned slot, const OptimisticPa
         if (out.sibling.valid() && (!at || at->valid())) return damaged(next);
         return false;
     }
-    out.name = slot_lock_name(id_, page, 0);
+    out.name = slot_lock_name(id_, page, MUTANT(sibling_wrong_key) ? count(page) - 1 : 0);
     return out.sibling.valid();
 }
 

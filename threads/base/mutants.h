@@ -243,6 +243,12 @@
     X(superblock_unsynced, sim_crash_recovery_test, \
       "a log segment is recycled before the new superblock is durable") \
     X(next_key_off_by_one, isolation_phantom_test, "an insert locks the gap above the wrong key") \
+    X(sibling_ignored, sm_btree_border_test, \
+      "behind the last key of a leaf follows the end of the index") \
+    X(sibling_wrong_key, sm_btree_border_test, \
+      "behind the last key of a leaf follows the last key of the next leaf") \
+    X(last_key_for_next, sm_btree_border_test, \
+      "behind the last key of a leaf follows that key itself") \
     X(half_gap_unprotected, isolation_phantom_test, \
       "an owner that splits its protected gap keeps only one half") \
     X(scan_end_unprotected, isolation_phantom_test, \
@@ -275,6 +281,10 @@
       "a leaf hint is used after its leaf was freed") \
     X(cursor_outlives_leaf, sm_btree_stale_leaf_test, "a cursor continues in a freed leaf") \
     X(merge_link_stale, sm_btree_test, "a merge keeps the pointer to the page that it frees") \
+    X(ghost_of_gap_removed, sm_btree_border_test, \
+      "a ghost is removed although the gap below it is protected") \
+    X(ghost_of_held_index_removed, sm_btree_border_test, \
+      "a ghost is removed while a transaction holds the whole index") \
     X(ghost_cleaned_under_lock, sm_btree_test, \
       "a ghost is removed while its eraser may still roll back") \
     X(chain_freed_early, sm_btree_model_test, \

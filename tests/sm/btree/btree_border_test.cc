@@ -1,0 +1,110 @@
+// labels: unit
+// btree_border_test.cc - gaps at the borders of leaves: a scan protects the gap up to the next key,
+// also if that key is the first one of the next leaf.
+#include "tests/sm/btree/btree_test_util.h"
+
+namespace lockstep::sm {
+namespace {
+
+constexpr uint64_t kKeys = 60, kStep = 1000;
+
+std::string key_at(uint64_t n, uint64_t behind = 0) { return number_key(n * kStep + behind); }
+
+class BTreeBorderTest : public ::testing::Test {
+protected:
+    BTreeBorderTest() {
+        store.on_thread([&] {
+            auto& txn = store.begin();
+            for (uint64_t n = 1; n <= kKeys; ++n)
+                ASSERT_OK(tree->insert(txn, key_at(n), std::string(900, 'v')));
+            store.commit(txn);
+            EXPECT_GT(tree.sound().pages.size(), 6u);  // several borders
+        });
+    }
+    // Whether another transaction may insert the key now; it does not stay.
+    bool insertable(const std::string& key) {
+        auto& txn = store.begin(txn::Isolation::serializable, 0);
+        const Result<void> done = tree->insert(txn, key, "new");
+        store.abort(txn);
+        return done.has_value();
+    }
+    // Both ends of the gap above key `n`, with `look` in a transaction of its own.
+    void expect_protected(uint64_t n, const std::function<void(txn::Transaction&)>& look) {
+        auto& reader = store.begin();
+        look(reader);
+        EXPECT_FALSE(insertable(key_at(n, 1))) << "behind key " << n;
+        EXPECT_FALSE(insertable(key_at(n, kStep - 1))) << "behind key " << n;
+        store.commit(reader);
+    }
+    // The gap is protected by nobody. What the attempts leave behind is removed.
+    void expect_free(uint64_t n) {
+        EXPECT_TRUE(insertable(key_at(n, 1)));
+        EXPECT_TRUE(insertable(key_at(n, kStep - 1)));
+        ASSERT_OK(tree->clean_leaf(key_at(n, 1)));
+        ASSERT_OK(tree->clean_leaf(key_at(n, kStep - 1)));
+    }
+
+    TestEngine store;
+    TestTree tree{store};
+};
+
+TEST_F(BTreeBorderTest, AForwardScanProtectsTheGapAboveItsLastKey) {
+    store.on_thread([&] {
+        for (uint64_t n = 1; n < kKeys; ++n)
+            expect_protected(n, [&](txn::Transaction& reader) {
+                BTreeCursor cursor(*tree, reader, key_at(n), key_at(n, 500), Access::read);
+                EXPECT_TRUE(*cursor.next());
+                EXPECT_FALSE(*cursor.next());
+            });
+        for (uint64_t n = 1; n < kKeys; ++n) expect_free(n);
+    });
+}
+
+TEST_F(BTreeBorderTest, ABackwardScanProtectsTheGapAboveItsFirstKey) {
+    store.on_thread([&] {
+        for (uint64_t n = 1; n < kKeys; ++n)
+            expect_protected(n, [&](txn::Transaction& reader) {
+                BTreeCursor cursor(*tree, reader, key_at(n), key_at(n, 500), Access::read);
+                EXPECT_TRUE(*cursor.prev());
+                EXPECT_FALSE(*cursor.prev());
+            });
+    });
+}
+
+// An empty range between two keys, and the range above all keys.
+TEST_F(BTreeBorderTest, AnEmptyRangeProtectsItsGap) {
+    store.on_thread([&] {
+        for (uint64_t n = 0; n <= kKeys; ++n)
+            for (const bool up : {true, false})
+                expect_protected(n, [&](txn::Transaction& reader) {
+                    BTreeCursor cursor(*tree, reader, key_at(n, 400), key_at(n, 500), Access::read);
+                    EXPECT_FALSE(*(up ? cursor.next() : cursor.prev()));
+                });
+    });
+}
+
+// A ghost marks the end of the gap below it, so it stays while somebody protects that gap, or the
+// whole index.
+TEST_F(BTreeBorderTest, AGhostStaysWhileItsGapIsProtected) {
+    store.on_thread([&] {
+        for (const uint64_t n : {2, 17, 31}) {
+            auto& eraser = store.begin();
+            ASSERT_TRUE(*tree->erase(eraser, key_at(n)));
+            store.commit(eraser);
+            expect_protected(n - 1, [&](txn::Transaction& reader) {
+                BTreeCursor cursor(*tree, reader, key_at(n - 1), key_at(n - 1, 500), Access::read);
+                EXPECT_TRUE(*cursor.next());
+                EXPECT_FALSE(*cursor.next());
+                EXPECT_EQ(tree->clean_leaf(key_at(n))->removed, 0u);
+            });
+            auto& holder = store.begin();
+            ASSERT_OK(store->locks->lock_object(holder.locks, tree->lock(), txn::LockMode::S));
+            EXPECT_EQ(tree->clean_leaf(key_at(n))->removed, 0u);
+            store.commit(holder);
+            EXPECT_EQ(tree->clean_leaf(key_at(n))->removed, 1u);
+        }
+    });
+}
+
+}  // namespace
+}  // namespace lockstep::sm
