@@ -80,7 +80,8 @@ Result<Lsn> TransactionTable::commit(Transaction& txn) {
     const bool durable = txn.durability == Durability::durable;
     if (txn.first_lsn.load(std::memory_order_relaxed) != 0) {
         end = must_be_durable = table.append_last(txn, TxnLogKind::commit, TxnState::committed);
-        table.my_shard().last_commit.store(end.value, std::memory_order_release);
+        if (!MUTANT(commit_of_writer_unnoted) || durable)
+            table.my_shard().last_commit.store(end.value, std::memory_order_release);
     } else {
         note(txn.state, TxnState::committed);
     }

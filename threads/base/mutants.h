@@ -137,6 +137,8 @@
       "a durable reader returns before the data that it read is durable") \
     X(commit_not_noted, txn_commit_notes_test, \
       "a commit releases a lock and leaves no note for durable readers") \
+    X(commit_of_writer_unnoted, txn_transaction_test, \
+      "a lazy commit is not noted as the newest one of its worker") \
     X(object_commit_not_noted, txn_commit_notes_test, \
       "a commit releases the lock of a whole index and leaves no note") \
     X(removed_ghost_not_noted, sm_durable_reader_test, \
@@ -285,6 +287,8 @@
       "a ghost is removed although the gap below it is protected") \
     X(ghost_of_held_index_removed, sm_btree_border_test, \
       "a ghost is removed while a transaction holds the whole index") \
+    X(note_of_ghost_lost, sm_durable_reader_test, \
+      "the commit note of a ghost is lost when it is removed") \
     X(ghost_cleaned_under_lock, sm_btree_test, \
       "a ghost is removed while its eraser may still roll back") \
     X(chain_freed_early, sm_btree_model_test, \
