@@ -22,7 +22,7 @@ public:
     unsigned refused = 0;
 
     Result<void> begin(bool) override {
-        before_ = tables_;
+        undo_.clear();
         return {};
     }
     Result<void> commit() override {
@@ -34,7 +34,12 @@ public:
         return {};
     }
     void rollback() override {
-        if (!strikes(Fault::keeps_rolled_back)) tables_ = before_;
+        if (strikes(Fault::keeps_rolled_back)) return;
+        for (; !undo_.empty(); undo_.pop_back()) {
+            auto& [table, key, value] = undo_.back();
+            if (value) tables_[table][key] = *value;
+            else tables_[table].erase(key);
+        }
     }
     Result<std::optional<size_t>> get(Table table, Slice key, std::span<std::byte> buffer,
                                       Access) override {
@@ -47,17 +52,20 @@ public:
     }
     Result<void> insert(Table table, Slice key, Slice value) override {
         if (strikes(Fault::drops_inserts)) return {};
+        note(table, key);
         tables_[table][std::string(key)] = value;
         return {};
     }
     Result<void> put(Table table, Slice key, Slice value) override {
         if (strikes(Fault::drops_puts)) return {};
+        note(table, key);
         tables_[table][std::string(key)] = value;
         return {};
     }
     Result<bool> erase(Table table, Slice key) override {
         const auto found = tables_[table].find(key);
         if (found == tables_[table].end()) return false;
+        note(table, key);
         if (!strikes(Fault::keeps_erased)) tables_[table].erase(found);
         return true;
     }
@@ -77,11 +85,18 @@ public:
     }
 
 private:
+    // Remembers the record as it is.
+    void note(Table table, Slice key) {
+        const auto found = tables_[table].find(key);
+        std::optional<std::string> value;
+        if (found != tables_[table].end()) value = found->second;
+        undo_.emplace_back(table, std::string(key), std::move(value));
+    }
     // One change in fifty goes wrong.
     bool strikes(Fault fault) { return loaded && fault_ == fault && ++changes_ % 50 == 0; }
 
     std::vector<Map>& tables_;
-    std::vector<Map> before_;
+    std::vector<std::tuple<Table, std::string, std::optional<std::string>>> undo_;
     const Fault fault_;
     unsigned commits_ = 0, changes_ = 0;
 };

@@ -1,8 +1,8 @@
 // engine.h - a storage engine as the workloads see it: ordered tables of byte strings, and
 // transactions on them.
 //
-// Concepts   One source file for each engine derives Engine and Session. Nothing else of the program
-//            knows which engine it drives. memcmp orders the keys.
+// Concepts   One source file for each engine derives Engine and Session. Nothing else of the
+//            program knows which engine it drives. memcmp orders the keys.
 //            An engine may refuse a transaction because of another one: a deadlock, or a change of
 //            what was read. It returns ErrorCode::deadlock then. The caller rolls back and repeats
 //            the transaction. Every other error ends the measurement.
@@ -61,8 +61,8 @@ public:
     virtual Result<void> put(Table table, Slice key, Slice value) = 0;
     // False: there is no such key.
     virtual Result<bool> erase(Table table, Slice key) = 0;
-    // Calls fn for the records with low <= key < high, until it returns false. It must not use the
-    // session, and the bytes are valid only within it.
+    // Calls fn for the records with low <= key < high (empty `low`: from the first), until it
+    // returns false. It must not use the session; the bytes are valid only within it.
     using Visitor = FunctionRef<bool(Slice key, Slice value)>;
     virtual Result<void> scan(Table table, Slice low, Slice high, Order order, Access access,
                               Visitor fn) = 0;

@@ -165,7 +165,9 @@ const Product kLmdb = {
         "MDB_NORDAHEAD; without sync MDB_NOSYNC and MDB_WRITEMAP; no cache of its own, the "
         "system's page cache serves",
     .isolation = "serializable: one writer at a time",
-    .lost = "all commits since the last sync; a power cut can also damage the file",
+    .lost =
+        "after a crash of the process nothing; after a power cut all since the last sync, and "
+        "maybe the file",
     .open = Lmdb::open,
 };
 

@@ -1,4 +1,4 @@
-// lockstep.cc - Lockstep itself behind the interface of its peers: one user thread for each session.
+// lockstep.cc - Lockstep itself behind the interface of its peers: a user thread for each session.
 #include <lockstep/store.h>
 
 #include "threads/base/try.h"

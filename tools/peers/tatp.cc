@@ -1,8 +1,8 @@
-// tatp.cc - the Telecom Application Transaction Processing benchmark: four tables and an index, seven
-// short transactions, 80% of them read only.
+// tatp.cc - the Telecom Application Transaction Processing benchmark: four tables and an index,
+// seven short transactions, 80% of them read only.
 //
-// Concepts   A transaction that finds no row, or a row that exists already, is committed and counts,
-//            as the description demands. Subscribers are chosen non-uniformly, with A = 65535.
+// Concepts   A transaction that finds no row, or a row that exists already, is committed and
+//            counts, as the description demands. Subscribers are chosen non-uniformly, A = 65535.
 // Source     "TATP Benchmark Description", version 1.0, IBM, 2009.
 #include <fmt/format.h>
 

@@ -2,6 +2,7 @@
 #include "tools/peers/tpcc_client.h"
 
 #include <lockstep/clock.h>
+#include "tpcc/row_changes.h"
 
 namespace lockstep::peers {
 

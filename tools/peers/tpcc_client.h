@@ -1,5 +1,5 @@
-// tpcc_client.h - a terminal of TPC-C over the small interface: the five transactions of tpcc/, with
-// the same inputs, keys and rows.
+// tpcc_client.h - a terminal of TPC-C over the small interface: the five transactions of tpcc/,
+// with the same inputs, keys and rows.
 //
 // Concepts   Every engine gets the same operations, one row a call. A row that changes is read with
 //            Access::write and stored as a whole. A HISTORY row gets a key that no other row has:
@@ -9,7 +9,7 @@
 
 #include "tools/peers/workload.h"
 #include "tpcc/deck.h"
-#include "tpcc/row_changes.h"
+#include "tpcc/transactions.h"
 
 namespace lockstep::peers {
 

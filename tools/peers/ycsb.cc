@@ -5,8 +5,8 @@
 //            values. Each operation is a transaction. Keys are "user" and the digits of a hash.
 //            Records are chosen by a zipfian distribution with the parameter 0.99, whose ranks are
 //            scattered over the keys. Workload E scans 1 to 100 records.
-// Source     B. Cooper et al., "Benchmarking Cloud Serving Systems with YCSB", 2010; J. Gray et al.,
-//            "Quickly Generating Billion-Record Synthetic Databases", 1994.
+// Source     B. Cooper et al., "Benchmarking Cloud Serving Systems with YCSB", 2010; J. Gray et
+//            al., "Quickly Generating Billion-Record Synthetic Databases", 1994.
 #include <fmt/format.h>
 
 #include <algorithm>
