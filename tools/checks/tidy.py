@@ -25,6 +25,17 @@ FOLDERS = ("threads", "txn", "sm", "tpcc", "tools", "tests")
 FILES_MAX = 12
 # A file that must not compile.
 LEFT_OUT = (pathlib.Path("tests/install/dropped_result.cc"),)
+# What an optional source cannot be read without; it is left out where that is not installed.
+NEEDS = {
+    pathlib.Path(f"tools/peers/{source}.cc"): pathlib.Path("/usr/include", header)
+    for source, header in (
+        ("berkeleydb", "db.h"),
+        ("lmdb", "lmdb.h"),
+        ("rocksdb", "rocksdb/db.h"),
+        ("sqlite", "sqlite3.h"),
+        ("wiredtiger", "wiredtiger.h"),
+    )
+}
 # What the build says to clang (tools/cmake/LockstepFlags.cmake); no compile database is needed.
 FLAGS = [
     "-std=gnu++2b",
@@ -76,7 +87,7 @@ def chosen(tree: pathlib.Path, names: list[str]) -> list[pathlib.Path]:
     """The sources for these sources, headers and folders, relative to the tree; sources first."""
     folders = [f for f in FOLDERS if (tree / f).is_dir()]
     sources = [p.relative_to(tree) for p in files(tree, ".cc", folders=folders)]
-    sources = [p for p in sources if p not in LEFT_OUT]
+    sources = [p for p in sources if p not in LEFT_OUT and NEEDS.get(p, tree).exists()]
     result: dict[pathlib.Path, None] = {}
     headers = []
     for path in map(pathlib.Path, names):
