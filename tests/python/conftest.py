@@ -9,7 +9,11 @@ from hypothesis import HealthCheck, settings
 
 # The machine may be busy.
 settings.register_profile(
-    "tests", deadline=None, suppress_health_check=list(HealthCheck), print_blob=True
+    "tests",
+    deadline=None,
+    database=None,
+    suppress_health_check=list(HealthCheck),
+    print_blob=True,
 )
 settings.load_profile("tests")
 SMALL: lockstep.Options = {

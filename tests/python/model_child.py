@@ -29,6 +29,9 @@ OPTIONS: lockstep.Options = {
 }
 
 
+SECONDS = 60  # for a call
+
+
 def secondary_key(_key, value):
     """The first two bytes; a value without has no entry."""
     return value[:2] or None
@@ -184,7 +187,11 @@ class Child:
         if self.pid == 0:
             self.start()
         send(self.socket, (method, arguments))
-        kind, value = receive(self.socket)
+        try:
+            kind, value = receive(self.socket)
+        except TimeoutError:
+            os.kill(self.pid, signal.SIGABRT)  # faulthandler shows where it stands
+            raise AssertionError(f"{method}{arguments} has not returned in {SECONDS} s") from None
         if kind == "result":
             return value
         if kind == "failed":
@@ -193,6 +200,7 @@ class Child:
 
     def start(self):
         self.socket, other = socket.socketpair()
+        self.socket.settimeout(SECONDS)
         self.pid = os.fork()
         if self.pid == 0:
             self.socket.close()

@@ -5,8 +5,8 @@ Usage: python_test.py BUILD [pytest options]. BUILD is a build directory with th
 script makes a virtual environment in BUILD/python, builds the extension against the library of
 BUILD, checks the types with mypy --strict, runs the tests, and prints which share of the package's
 lines they reach. It demands 95% of the extension and of the package. Then it builds the wheel,
-installs it into a new environment, and runs the examples there. With pytest options it runs only those
-tests. Exit status 77: PyPI cannot be reached.
+installs it into a new environment, and runs the examples there. With pytest options it runs only
+those tests. Exit status 77: PyPI cannot be reached.
 """
 
 import gzip
