@@ -47,6 +47,7 @@ PACKAGES = {
     "redis-tools": r"\"redis-benchmark\"",
     "chromium": r"--host-resolver-rules",
     "python3-venv": r'"-m", "venv"',
+    "python3-dev": r"DPython_EXECUTABLE",
     "help2man": r"help2man",
     "dpkg-dev": r"PACKAGE_SHLIBDEPS ON",
     "file": r"PACKAGE_SHLIBDEPS ON",
