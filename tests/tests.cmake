@@ -15,12 +15,13 @@ add_test(NAME checks COMMAND Python3::Interpreter
     ${CMAKE_SOURCE_DIR}/tests/checks/checks_test.py)
 add_test(NAME planted COMMAND Python3::Interpreter
     ${CMAKE_SOURCE_DIR}/tests/tools/planted_test.py)
+add_test(NAME mutate COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/tests/tools/mutate_test.py)
 add_test(NAME compare COMMAND Python3::Interpreter
     ${CMAKE_SOURCE_DIR}/tests/tools/compare_test.py)
 # The picture in ARCHITECTURE.md is what its text source makes.
 add_test(NAME picture COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/tools/picture/draw.py
     --check)
-set_tests_properties(layers checks planted compare picture PROPERTIES LABELS script TIMEOUT 120)
+set_tests_properties(layers checks planted mutate compare picture PROPERTIES LABELS script TIMEOUT 120)
 if(TARGET lockstep_shared AND NOT LOCKSTEP_SANITIZE)
     add_test(NAME install COMMAND ${CMAKE_SOURCE_DIR}/tests/install/install_test.sh
         ${CMAKE_BINARY_DIR} ${CMAKE_SOURCE_DIR})
