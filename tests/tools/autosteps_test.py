@@ -119,6 +119,8 @@ def test_tool_on_a_hand_made_trace(scratch):
         tool("--trace", scratch / "line", "--geometry", "64K,2,64").stdout.count("fits this cache")
         == 1
     )
+    for text in ("12K,3", "24K,6", "48K,12", "192K,6,64"):
+        tool("--trace", scratch / "line", "--geometry", text)
     assert "16384,8,64" in tool("--trace", scratch / "line", "--op-cache").stdout
 
 
@@ -128,6 +130,7 @@ def test_bad_input(scratch):
     for words in (
         ["--trace", scratch / "line", "--geometry", "x"],
         ["--trace", scratch / "line", "--geometry", "3000,2,64"],
+        ["--trace", scratch / "line", "--geometry", "48K,8"],
         ["--trace", scratch / "line", "--width", "0"],
         ["--trace", scratch / "missing"],
         ["--trace", scratch / "none"],
@@ -212,6 +215,17 @@ def test_real_operations(scratch):
     assert names_none.returncode == 0
 
 
+def test_whole_transactions(scratch):
+    """A Payment passes many operations' points, and its footprint stands beside that of `run`."""
+    out = scratch / "payment.json"
+    tool("--icache", sys.argv[2], "payment", "--geometry", "16K,8", "--json", out)
+    [a] = json.loads(out.read_text())["analyses"]
+    assert a["operation"] == "payment" and a["instructions"] > 5000, a
+    assert len(a["manual"]["points"]) >= 4 and a["manual"]["switches"] >= 6, a["manual"]
+    assert a["steps"] < a["plain"], a
+    assert 0.5 < a["footprint"] / a["footprint_run"] < 1.5, (a["footprint"], a["footprint_run"])
+
+
 def main():
     plain = [
         test_straight_line_of_three_caches,
@@ -222,7 +236,9 @@ def main():
     for test in plain:
         test()
         print(f"{test.__name__}: passed", flush=True)
-    for test in with_files + ([test_real_operations] if len(sys.argv) > 2 else []):
+    for test in with_files + (
+        [test_real_operations, test_whole_transactions] if len(sys.argv) > 2 else []
+    ):
         with tempfile.TemporaryDirectory() as scratch:
             test(pathlib.Path(scratch))
         print(f"{test.__name__}: passed", flush=True)

@@ -41,6 +41,7 @@ PACKAGES = {
     "gcovr": r"gcovr --root",
     "redis-tools": r"\"redis-benchmark\"",
     "chromium": r"--host-resolver-rules",
+    "python3-matplotlib": r"import matplotlib",
     "python3-venv": r'"-m", "venv"',
     "help2man": r"help2man",
     "dpkg-dev": r"PACKAGE_SHLIBDEPS ON",
