@@ -181,7 +181,7 @@ def parse_arguments():
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
-        "operations", nargs="*", help="operations, or whole transactions (payment neworder), with --icache"
+        "operations", nargs="*", help="operations, or payment, neworder (with --icache)"
     )
     parser.add_argument("--icache", help="path of lockstep-icache, which records the traces")
     parser.add_argument(
