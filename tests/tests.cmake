@@ -92,13 +92,23 @@ if(GDB AND TARGET sm_store_test AND NOT LOCKSTEP_SANITIZE AND NOT LOCKSTEP_COVER
     set_tests_properties(gdb PROPERTIES LABELS script TIMEOUT 300 SKIP_RETURN_CODE 77)
 endif()
 
+# What perf-compare reads from linux-perf.
+if(TARGET lockstep-tpcc AND NOT LOCKSTEP_SANITIZE)
+    add_test(NAME perf_compare COMMAND Python3::Interpreter
+        ${CMAKE_SOURCE_DIR}/tests/tools/perf_test.py ${CMAKE_SOURCE_DIR})
+    set_tests_properties(perf_compare PROPERTIES LABELS script TIMEOUT 60)
+endif()
+
 if(TARGET lockstep-tracer AND NOT LOCKSTEP_SANITIZE AND NOT LOCKSTEP_DEBUG_CHECKS)
     add_test(NAME icache COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/tests/tools/icache_test.py
         $<TARGET_FILE:lockstep-icache>)
     add_test(NAME autosteps COMMAND Python3::Interpreter
         ${CMAKE_SOURCE_DIR}/tests/tools/autosteps_test.py ${CMAKE_SOURCE_DIR}
         $<TARGET_FILE:lockstep-icache>)
+    add_test(NAME icache_page COMMAND Python3::Interpreter
+        ${CMAKE_SOURCE_DIR}/tests/tools/icache_page_test.py $<TARGET_FILE:lockstep-icache>)
     set_tests_properties(icache autosteps PROPERTIES LABELS script TIMEOUT 300)
+    set_tests_properties(icache_page PROPERTIES LABELS script TIMEOUT 1200 SKIP_RETURN_CODE 77)
 endif()
 
 # The debugger's script, on a program linked with each form of the library.

@@ -119,6 +119,8 @@ def test_tool_on_a_hand_made_trace(scratch):
         tool("--trace", scratch / "line", "--geometry", "64K,2,64").stdout.count("fits this cache")
         == 1
     )
+    for text in ("12K,3", "24K,6", "48K,12", "192K,6,64"):
+        tool("--trace", scratch / "line", "--geometry", text)
     assert "16384,8,64" in tool("--trace", scratch / "line", "--op-cache").stdout
 
 
@@ -128,6 +130,7 @@ def test_bad_input(scratch):
     for words in (
         ["--trace", scratch / "line", "--geometry", "x"],
         ["--trace", scratch / "line", "--geometry", "3000,2,64"],
+        ["--trace", scratch / "line", "--geometry", "48K,8"],
         ["--trace", scratch / "line", "--width", "0"],
         ["--trace", scratch / "missing"],
         ["--trace", scratch / "none"],

@@ -1,12 +1,16 @@
 #!/usr/bin/env python3
-"""cachegrind_check.py - the simulator against valgrind's cachegrind on real work: fetch, Payment and
-the mix of four, with STEPS off and as teams, at 2, 4 and 8 ways.
+"""cachegrind_check.py - the cache simulator against valgrind's cachegrind on real work: fetch,
+Payment and the mix of four, with STEPS off and as teams, at 2, 4 and 8 ways.
 
 Usage: cachegrind_check.py LOCKSTEP_ICACHE [--small]
 
 Cachegrind counts a whole program, so each case runs with N and with 3N units. The difference is
 that of 2N units alone: load and warm-up are the same in both. The tracer records the same two runs,
 and their difference is compared. --small takes a few cases only.
+
+Cachegrind sees more instructions of a transaction than the tracer, because closing the store writes
+the pages that the 2N transactions changed. That code is a loop over each page, which misses next to
+nothing. So instructions are compared for fetches only, L1-I misses for all.
 """
 
 import argparse
@@ -94,7 +98,8 @@ def compare(icache, plan, units, geometries):
             )
             apart = abs(misses[0] - misses[1])
             good = apart <= max(SHARE * misses[1], EVENTS)
-            good = good and abs(instructions[0] / instructions[1] - 1) < SHARE
+            if plan.startswith("fetch"):
+                good = good and abs(instructions[0] / instructions[1] - 1) < SHARE
             share = f"{100 * (misses[0] / misses[1] - 1):+.2f}%" if misses[1] else "-"
             lines.append(
                 f"{plan:<16} {geometry:<12} L1-I misses a unit {misses[0]:>9.2f} cachegrind"
@@ -108,11 +113,7 @@ def compare(icache, plan, units, geometries):
 def cases(small):
     """(plan, units, geometries)"""
     if small:
-        return [
-            ("fetch:off:10", 10, SMALL_WAYS[:2]),
-            ("fetch:ctx:10", 10, SMALL_WAYS[:1]),
-            ("payment:ctx:10", 60, WAYS[2:]),
-        ]
+        return [("fetch:ctx:10", 10, SMALL_WAYS[:1]), ("payment:ctx:10", 60, WAYS[2:])]
     work = [("fetch", 50, (*SMALL_WAYS, *WAYS)), ("payment", 300, WAYS), ("mix4", 300, WAYS)]
     return [(f"{w}:{mode}:10", n, g) for w, n, g in work for mode in ("off", "ctx")]
 

@@ -1,4 +1,4 @@
-"""recording - which cache, which trace: geometries as text, and streams recorded from the engine."""
+"""recording - geometries as text, and streams recorded from the engine."""
 
 import json
 import pathlib

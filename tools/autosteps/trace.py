@@ -87,7 +87,13 @@ class _Threads:
 
 
 def operations(
-    words, thread, is_machinery=lambda address: False, skipped=0, swap=0, points=0, by_marks_only=False
+    words,
+    thread,
+    is_machinery=lambda address: False,
+    skipped=0,
+    swap=0,
+    points=0,
+    by_marks_only=False,
 ):
     """All executions of the marked operation by `thread`. is_machinery() recognises the code of
     switches and team formation.

@@ -46,6 +46,7 @@ PACKAGES = {
     "gcovr": r"gcovr --root",
     "redis-tools": r"\"redis-benchmark\"",
     "chromium": r"--host-resolver-rules",
+    "python3-matplotlib": r"import matplotlib",
     "python3-venv": r'"-m", "venv"',
     "python3-dev": r"DPython_EXECUTABLE",
     "help2man": r"help2man",

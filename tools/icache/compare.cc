@@ -47,8 +47,8 @@ Json stream(const ReplayResult& r) {
             {"mispredicted", mispredicted(r)}};
 }
 
-// The code fits a cache if a serial run misses next to none of the lines that it uses. Its size does
-// not decide: lines that compete for one set miss in a cache that is large enough.
+// The code fits a cache if a serial run misses next to none of the lines that it uses. Its size
+// does not decide: lines that compete for one set miss in a cache that is large enough.
 bool fits(double misses, const ReplayResult& serial) {
     return misses <= kFitsShare * serial.lines_per_unit;
 }

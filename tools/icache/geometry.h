@@ -23,8 +23,8 @@ struct Geometry {
     bool operator==(const Geometry&) const = default;
 };
 
-// "48K,12,64", "48K,12" (a line of 64 bytes) or "16K,full,64". The number of sets must be a power of
-// two, as in every processor: 24K,6 and 48K,12 have 64 sets. The line is a power of two, 16..256
+// "48K,12,64", "48K,12" (a line of 64 bytes) or "16K,full,64". The number of sets must be a power
+// of two, as in every processor: 24K,6 and 48K,12 have 64 sets. The line is a power of two, 16..256
 // bytes; the size 256 B..16 MB. Errors: bad_argument, whose `what` names the fault.
 Result<Geometry> parse_geometry(std::string_view text);
 

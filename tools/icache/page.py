@@ -43,7 +43,7 @@ def _cell(cell):
 
 
 def _table(header, rows):
-    head = "".join(f"<th>{html.escape(str(h))}</th>" for h in header)
+    head = "".join(f"<th>{html.escape(str(h))}</th>" for h in header if any(header))
     body = "".join("<tr>" + "".join(_cell(cell) for cell in row) + "</tr>" for row in rows)
     return f"<div class=wide><table><tr>{head}</tr>{body}</table></div>"
 
@@ -137,7 +137,8 @@ def _worse(report):
     header, rows = report.worse
     return (
         "<h2>Where STEPS makes it worse</h2><p>Each event that grows by 5% or more with"
-        f" {report.sizes[0]} warehouses, and by at least one event a transaction.</p>" + _table(header, rows)
+        f" {report.sizes[0]} warehouses, and by at least one event a transaction.</p>"
+        + _table(header, rows)
     )
 
 

@@ -112,8 +112,9 @@ class AutostepsFigures:
             figure,
             rows,
             f"{thesis.AUTOSTEPS['misses']}; time {thesis.AUTOSTEPS['time']}",
-            "Left: without switches inside the operation, teams save nothing in this cache; with"
-            " few points they save nearly all. Right: what that does to time.",
+            "Left: misses of ten operations, "
+            + ", ".join(f"{r['misses']:.0f} {r['set']}" for r in rows)
+            + ". Right: what that does to time.",
             "Time is native, relative to the serial run that alternated with it.",
         )
         manual, auto = rows[2], rows[3]

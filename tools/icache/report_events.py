@@ -13,7 +13,8 @@ class EventFigures:
     """Part of Report: needs the operation measured."""
 
     def figure_5_9(self):
-        names = {"65536,2,64": "AthlonXP", "16384,4,32": "Pentium III", self.tight: short(self.tight)}
+        names = {"65536,2,64": "AthlonXP", "16384,4,32": "Pentium III"}
+        names[self.tight] = short(self.tight)
         c, rows = self.ten, []
         serial, team = c["serial"], c["team"]
         common = {
@@ -40,8 +41,10 @@ class EventFigures:
             events,
             [(r["machine"], [r[e] for e in events], k) for r, k in zip(rows, colours)],
             1,
-            20,
+            0,
+            9,
         )
+        figure.axes[0].set_xticklabels([e.replace(", ", ",\n") for e in events])
         self.gallery.add(
             "5-9",
             f"All events of {self.operation}, teams of 10, relative to serial execution",
@@ -49,8 +52,8 @@ class EventFigures:
             rows,
             f"L1-I {thesis.PENTIUM['L1-I']} (Pentium III), instructions"
             f" {thesis.FETCH['instructions']}, mispredicted {thesis.FETCH['mispredicted']}",
-            "Below the line teams have fewer events: L1-I misses and mispredicted branches. Above it"
-            " stands the price: instructions and L1-D misses.",
+            "Below the line teams have fewer events: L1-I misses and mispredicted branches. Above"
+            " it stands the price: instructions and L1-D misses.",
             "L1-I and mispredicted branches against the cold serial run, where all three machines"
             " have misses; all else against the warm one. Warm, one operation's branches are learnt"
             " by heart, and a team adds wrong returns: see the figures to reach.",
@@ -99,6 +102,7 @@ class EventFigures:
             ],
             None,
             60,
+            10,
         )
         for i, r in enumerate(rows):
             for shift, key in ((-0.2, "serial_warm"), (0.2, "team_warm")):
@@ -118,8 +122,8 @@ class EventFigures:
             f"Teams save {percent(best['saved'], 0)} at {short(best['geometry'])} and"
             f" {percent(worst['saved'], 0)} at {short(worst['geometry'])}; more ways help, because"
             " fewer lines compete for a set.",
-            f"Left out, because the operation fits (below one miss off and on): {len(fitting)} of"
-            f" {len(fitting) + len(rows)} caches, all from {fitting[0] if fitting else '-'} on.",
+            "Left out, because the operation fits (below one miss off and on):"
+            f" {' '.join(fitting)}.",
         )
 
     # All operations: the miss model.

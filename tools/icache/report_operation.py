@@ -193,7 +193,8 @@ class OperationFigures:
         ten = next(r for r in rows if r["threads"] == 10)
         self.gallery.add(
             "5-7",
-            f"Misses saved (left) and speed-up (right), 2 to 100 threads, cache {short(self.tight)}",
+            "Misses saved (left) and speed-up (right), 2 to 100 threads, cache"
+            f" {short(self.tight)}",
             figure,
             rows,
             f"10 threads {thesis.FETCH['reduction at 10']}, 100 threads"

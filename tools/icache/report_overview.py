@@ -1,6 +1,6 @@
 """report_overview - the first picture of the page: does STEPS save L1-I misses, and time?"""
 
-from report_base import CACHES, NOISY, is_noisy, percent, short, time_text
+from report_base import CACHES, NOISY, is_noisy, short, time_text
 
 
 class OverviewFigure:
@@ -84,9 +84,8 @@ class OverviewFigure:
         self.overview = self.gallery.shown.pop()
 
     def overview_times(self, axis, names):
-        times = [
-            (self.ten if n == self.operation else self.transactions[self.sizes[0]][n])["time"] for n in names
-        ]
+        found = {self.operation: self.ten, **self.transactions[self.sizes[0]]}
+        times = [found[n]["time"] for n in names]
         for x, time in enumerate(times):
             if "speedup" not in time:
                 axis.text(x, 1.02, "no quiet\npair", ha="center", fontsize=7)
@@ -135,7 +134,7 @@ class OverviewFigure:
             text = f"{name}: "
             if saved:
                 text += "teams change L1-I misses by " + ", ".join(
-                    f"{percent(-share, 0)} at {l1}" for share, l1 in saved
+                    f"{-100 * share:+.0f}% at {l1}" for share, l1 in saved
                 )
             if none:
                 text += ("; " if saved else "") + f"its code fits {' and '.join(none)}"
@@ -154,6 +153,6 @@ class OverviewFigure:
         known = [f"{n} {time_text(t).split(',')[0]}" for n, t in times if not is_noisy(t)]
         noisy = [n for n, t in times if is_noisy(t)]
         time = "Native time: " + "; ".join(
-            known + ([f"{' and '.join(noisy)} {NOISY}"] if noisy else [])
+            known + ([f"{', '.join(noisy)}: {NOISY}"] if noisy else [])
         )
         return ". ".join(p[0].upper() + p[1:] for p in parts) + ". " + time + "."

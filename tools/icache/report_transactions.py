@@ -124,6 +124,7 @@ class TransactionFigures:
                     )
             axis.axhline(1, color=self.figures.BOUND, linestyle="--", linewidth=1)
             axis.set_ylim(0, top + 1.6)
+            axis.set_yticks(range(int(top + 1.6) + 1))
             axis.set_ylabel("STEPS / off")
             axis.set_title(CACHES[l1], fontsize=9, loc="left")
             for w in warehouses:
@@ -143,7 +144,7 @@ class TransactionFigures:
             stated,
             see="Bars below the line are events that teams save. L1-I misses change by "
             + "; ".join(
-                ", ".join(percent(-first[w, l1], 0) for w in warehouses) + f" at {short(l1)}"
+                ", ".join(f"{-100 * first[w, l1]:+.0f}%" for w in warehouses) + f" at {short(l1)}"
                 for l1 in caches
             )
             + f" with {', '.join(map(str, warehouses))} warehouses. The numbers on a bar are events"
@@ -217,13 +218,13 @@ class TransactionFigures:
             ready = f"{teams['ready']:.1f}"
             stated = thesis.TABLE_5_4["ready"].get(warehouses, "")
             rows.append([warehouses, "threads ready", "", ready, "", "", "", stated])
+        first = self.transactions[self.sizes[0]]["payment"]
         header = ["warehouses", "operation", "teams", "enter", "leave in the team", "strays"]
         self.tables.append(
             (
                 "Table 5-4: teams of Payment",
                 f"How many threads share the code that one of them has loaded: with {self.sizes[0]}"
-                f" warehouses {self.transactions[self.sizes[0]]['payment']['teams']['out']:.1f} leave an operation in"
-                " their team.",
+                f" warehouses {first['teams']['out']:.1f} leave an operation in their team.",
                 [*header, "for a lock", "thesis in / out"],
                 rows,
             )
