@@ -15,12 +15,13 @@ add_test(NAME checks COMMAND Python3::Interpreter
     ${CMAKE_SOURCE_DIR}/tests/checks/checks_test.py)
 add_test(NAME planted COMMAND Python3::Interpreter
     ${CMAKE_SOURCE_DIR}/tests/tools/planted_test.py)
+add_test(NAME mutate COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/tests/tools/mutate_test.py)
 add_test(NAME compare COMMAND Python3::Interpreter
     ${CMAKE_SOURCE_DIR}/tests/tools/compare_test.py)
 # The picture in ARCHITECTURE.md is what its text source makes.
 add_test(NAME picture COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/tools/picture/draw.py
     --check)
-set_tests_properties(layers checks planted compare picture PROPERTIES LABELS script TIMEOUT 120)
+set_tests_properties(layers checks planted mutate compare picture PROPERTIES LABELS script TIMEOUT 120)
 if(TARGET lockstep_shared AND NOT LOCKSTEP_SANITIZE)
     add_test(NAME install COMMAND ${CMAKE_SOURCE_DIR}/tests/install/install_test.sh
         ${CMAKE_BINARY_DIR} ${CMAKE_SOURCE_DIR})
@@ -126,6 +127,20 @@ if(TARGET kv_server AND NOT LOCKSTEP_SANITIZE AND NOT LOCKSTEP_COVERAGE)
     set_tests_properties(kv_server PROPERTIES LABELS script TIMEOUT 300 SKIP_RETURN_CODE 77)
 endif()
 
+# The same workloads on other engines: on std::map, and on those that are installed.
+if(TARGET tools_peers_workload_test)
+    foreach(name engine lockstep workload tpcc_client tpcc_workload ycsb tatp)
+        target_sources(tools_peers_workload_test PRIVATE ${CMAKE_SOURCE_DIR}/tools/peers/${name}.cc)
+    endforeach()
+endif()
+if(TARGET lockstep-peers AND LOCKSTEP_PEERS_FOUND AND NOT LOCKSTEP_SANITIZE
+    AND NOT LOCKSTEP_COVERAGE)
+    set_target_properties(lockstep-peers PROPERTIES EXCLUDE_FROM_ALL OFF)
+    add_test(NAME peers COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/tests/tools/peers_test.py
+        $<TARGET_FILE:lockstep-peers>)
+    set_tests_properties(peers PROPERTIES LABELS script TIMEOUT 300)
+endif()
+
 # A store under valgrind, where io_uring hangs.
 if(TARGET lockstep_static AND NOT LOCKSTEP_SANITIZE AND NOT LOCKSTEP_COVERAGE)
     add_executable(valgrind-program ${CMAKE_SOURCE_DIR}/tests/tools/valgrind_program.cc)
@@ -199,6 +214,20 @@ endif()
 if(TARGET sm_c_calls_test)
     target_compile_definitions(sm_c_calls_test PRIVATE
         C_HEADERS="${CMAKE_SOURCE_DIR}/sm/include/lockstep/c")
+endif()
+
+# Keys of all languages.
+if(TARGET sm_key_vectors_test)
+    target_compile_definitions(sm_key_vectors_test PRIVATE
+        KEY_VECTORS="${CMAKE_SOURCE_DIR}/tests/python/keys.txt")
+endif()
+
+# The Python package: types, tests, coverage, wheel.
+if(TARGET lockstep_static AND NOT LOCKSTEP_SANITIZE AND NOT LOCKSTEP_COVERAGE)
+    add_test(NAME python COMMAND Python3::Interpreter
+        ${CMAKE_SOURCE_DIR}/tests/python/python_test.py ${CMAKE_BINARY_DIR})
+    set_tests_properties(python PROPERTIES LABELS script TIMEOUT 600 PROCESSORS 2
+        SKIP_RETURN_CODE 77)
 endif()
 
 # A store that an old program made.

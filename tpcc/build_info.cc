@@ -80,9 +80,9 @@ std::string build_kind() {
 
 BuildInfo build_info() { return {built_version(), built_commit(), compiler_name(), build_kind()}; }
 
-std::string version_text() {
+std::string version_text(const char* program) {
     const BuildInfo build = build_info();
-    return fmt::format("lockstep-tpcc {} (commit {}; {}; {})", build.version, build.commit,
+    return fmt::format("{} {} (commit {}; {}; {})", program, build.version, build.commit,
                        build.compiler, build.kind);
 }
 

@@ -20,8 +20,8 @@ struct BuildInfo {
     std::string kind;
 };
 BuildInfo build_info();
-// One line for --version.
-std::string version_text();
+// One line for --version of a program.
+std::string version_text(const char* program = "lockstep-tpcc");
 
 // The machine that this process runs on, as the kernel describes it.
 struct MachineInfo {

@@ -53,6 +53,22 @@ struct Database {
     Heap history;
 };
 
+// The tables in the order of kTables.
+enum class TableId : uint8_t {
+    warehouse,
+    district,
+    customer,
+    customer_name,
+    orders,
+    orders_customer,
+    new_order,
+    order_line,
+    item,
+    stock,
+    config,
+    history
+};
+
 // One table: its name and the member that holds its handle (null for history).
 struct TableName {
     const char* name;
@@ -66,6 +82,7 @@ inline constexpr TableName kTables[] = {
     {"item", &Database::item},           {"stock", &Database::stock},
     {"tpcc_config", &Database::config},  {"history", nullptr},
 };
+static_assert(std::size(kTables) == static_cast<size_t>(TableId::history) + 1);
 
 // True if the store holds any of the tables.
 bool has_tables(Store& store);

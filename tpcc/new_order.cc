@@ -7,7 +7,7 @@
 //             completely.
 #include "threads/base/mutants.h"
 #include "threads/base/try.h"
-#include "tpcc/transactions.h"
+#include "tpcc/row_changes.h"
 
 namespace lockstep::tpcc {
 
@@ -41,12 +41,7 @@ Result<void> read_customer(Database& db, Txn& txn, const NewOrderInput& in, NewO
 
 Result<void> insert_order(Database& db, Txn& txn, const NewOrderInput& in,
                           const NewOrderOutput& out) {
-    OrderRecord order;
-    order.carrier_id = 0;
-    order.ol_cnt = in.ol_cnt;
-    order.all_local = in.all_local;
-    order.c_id = in.c;
-    order.entry_d = out.entry_d;
+    const OrderRecord order = order_row(in, out.entry_d);
     const RowKey key = order_key(in.w, in.d, out.o_id);
     TRY(db.orders.insert(txn, key, bytes_of(order)));
     TRY(db.orders_customer.insert(txn, customer_order_key(in.w, in.d, in.c, out.o_id), {}));
@@ -74,29 +69,6 @@ Result<void> fetch_items(Database& db, Txn& txn, const NewOrderInput& in, Suppli
     for (uint8_t i = 0; i < in.ol_cnt && supplies.items.found(i); ++i)
         supplies.stocks.add(stock_key(in.lines[i].supply_w, in.lines[i].i_id));
     return {};
-}
-
-// Takes the line's item from its stock; the line's row goes to rows[line.number - 1].
-void supply_line(const NewOrderInput& in, const NewOrderLine& line, const ItemRecord& item,
-                 StockRecord& stock, OrderLineRecord* rows, NewOrderOutput& out) {
-    if (!MUTANT(tpcc_stock_forgotten) || line.i_id % 8 != 0)
-        take_stock(stock, line, line.supply_w != in.w);
-
-    OrderLineRecord& record = rows[line.number - 1];
-    record.delivery_d = 0;
-    record.amount = item.price * line.quantity;
-    record.i_id = line.i_id;
-    record.supply_w_id = line.supply_w;
-    record.quantity = line.quantity;
-    std::memcpy(record.dist_info, stock.dist[in.d - 1], sizeof(record.dist_info));
-
-    NewOrderOutput::Line& shown = out.lines[line.number - 1];
-    shown.i_name = item.name;
-    shown.price = item.price;
-    shown.amount = record.amount;
-    shown.stock_quantity = stock.quantity;
-    shown.brand_generic = is_original(item.data) && is_original(stock.data) ? 'B' : 'G';
-    out.total += record.amount;
 }
 
 Result<void> insert_lines(Database& db, Txn& txn, const NewOrderInput& in, uint32_t o_id,
@@ -144,10 +116,46 @@ Result<bool> new_order(Database& db, Txn& txn, const NewOrderInput& in, Time now
     TRY(insert_order(db, txn, in, out));
     out.total = 0;
     if (!TRY(add_lines(db, txn, in, out))) return false;
+    apply_rates(out);
+    return true;
+}
+
+OrderRecord order_row(const NewOrderInput& in, Time entry_d) {
+    OrderRecord order;
+    order.carrier_id = 0;
+    order.ol_cnt = in.ol_cnt;
+    order.all_local = in.all_local;
+    order.c_id = in.c;
+    order.entry_d = entry_d;
+    return order;
+}
+
+void supply_line(const NewOrderInput& in, const NewOrderLine& line, const ItemRecord& item,
+                 StockRecord& stock, OrderLineRecord* rows, NewOrderOutput& out) {
+    if (!MUTANT(tpcc_stock_forgotten) || line.i_id % 8 != 0)
+        take_stock(stock, line, line.supply_w != in.w);
+
+    OrderLineRecord& record = rows[line.number - 1];
+    record.delivery_d = 0;
+    record.amount = item.price * line.quantity;
+    record.i_id = line.i_id;
+    record.supply_w_id = line.supply_w;
+    record.quantity = line.quantity;
+    std::memcpy(record.dist_info, stock.dist[in.d - 1], sizeof(record.dist_info));
+
+    NewOrderOutput::Line& shown = out.lines[line.number - 1];
+    shown.i_name = item.name;
+    shown.price = item.price;
+    shown.amount = record.amount;
+    shown.stock_quantity = stock.quantity;
+    shown.brand_generic = is_original(item.data) && is_original(stock.data) ? 'B' : 'G';
+    out.total += record.amount;
+}
+
+void apply_rates(NewOrderOutput& out) {
     // total * (1 - discount) * (1 + w_tax + d_tax), rates in 1/10000
     out.total =
         out.total * (10000 - out.discount) / 10000 * (10000 + out.w_tax + out.d_tax) / 10000;
-    return true;
 }
 
 }  // namespace lockstep::tpcc

@@ -4,26 +4,11 @@
 #include <fmt/format.h>
 
 #include "threads/base/try.h"
-#include "tpcc/transactions.h"
+#include "tpcc/row_changes.h"
 
 namespace lockstep::tpcc {
 
 namespace {
-
-// Clause 2.5.2.2: the data of the payment is put in front of C_DATA, the rest moves right, and at
-// most 500 characters are kept.
-void note_in_customer_data(const PaymentInput& in, uint32_t c_id, CustomerRecord& customer) {
-    char note[80];
-    const auto end =
-        fmt::format_to_n(note, sizeof(note), "{} {} {} {} {} {}.{:02}|", c_id, in.customer.d,
-                         in.customer.w, in.d, in.w, in.amount / 100, in.amount % 100);
-    const size_t n = std::min(end.size, sizeof(note));
-    const size_t size = std::min<size_t>(customer.data_size, sizeof(customer.data));
-    const size_t kept = std::min(size, sizeof(customer.data) - n);
-    std::memmove(customer.data + n, customer.data, kept);
-    std::memcpy(customer.data, note, n);
-    customer.data_size = static_cast<uint16_t>(n + kept);
-}
 
 Result<void> pay(Database& db, Txn& txn, const PaymentInput& in, PaymentOutput& out) {
     const RowKey key = customer_key(in.customer.w, in.customer.d, out.c_id);
@@ -44,19 +29,7 @@ Result<void> pay(Database& db, Txn& txn, const PaymentInput& in, PaymentOutput& 
 
 Result<void> insert_history(Database& db, Txn& txn, const PaymentInput& in,
                             const PaymentOutput& out, Slice w_name, Slice d_name) {
-    HistoryRecord history;
-    history.c_id = out.c_id;
-    history.c_w_id = in.customer.w;
-    history.c_d_id = static_cast<uint8_t>(in.customer.d);
-    history.w_id = in.w;
-    history.d_id = static_cast<uint8_t>(in.d);
-    history.date = out.date;
-    history.amount = in.amount;
-    char data[24];
-    std::memcpy(data, w_name.data(), w_name.size());
-    std::memset(data + w_name.size(), ' ', 4);
-    std::memcpy(data + w_name.size() + 4, d_name.data(), d_name.size());
-    history.data.assign({data, w_name.size() + 4 + d_name.size()});
+    const HistoryRecord history = history_row(in, out.c_id, out.date, w_name, d_name);
     TRY(db.history.insert(txn, bytes_of(history)));
     return {};
 }
@@ -95,6 +68,37 @@ Result<uint32_t> find_customer(Database& db, Txn& txn, const CustomerChoice& cho
         found[n++] = static_cast<uint16_t>(last_u16(cursor.key()));
     if (n == 0) return missing_row("customer_name", low);
     return found[(n - 1) / 2];
+}
+
+void note_in_customer_data(const PaymentInput& in, uint32_t c_id, CustomerRecord& customer) {
+    char note[80];
+    const auto end =
+        fmt::format_to_n(note, sizeof(note), "{} {} {} {} {} {}.{:02}|", c_id, in.customer.d,
+                         in.customer.w, in.d, in.w, in.amount / 100, in.amount % 100);
+    const size_t n = std::min(end.size, sizeof(note));
+    const size_t size = std::min<size_t>(customer.data_size, sizeof(customer.data));
+    const size_t kept = std::min(size, sizeof(customer.data) - n);
+    std::memmove(customer.data + n, customer.data, kept);
+    std::memcpy(customer.data, note, n);
+    customer.data_size = static_cast<uint16_t>(n + kept);
+}
+
+HistoryRecord history_row(const PaymentInput& in, uint32_t c_id, Time date, Slice w_name,
+                          Slice d_name) {
+    HistoryRecord history;
+    history.c_id = c_id;
+    history.c_w_id = in.customer.w;
+    history.c_d_id = static_cast<uint8_t>(in.customer.d);
+    history.w_id = in.w;
+    history.d_id = static_cast<uint8_t>(in.d);
+    history.date = date;
+    history.amount = in.amount;
+    char data[24];
+    std::memcpy(data, w_name.data(), w_name.size());
+    std::memset(data + w_name.size(), ' ', 4);
+    std::memcpy(data + w_name.size() + 4, d_name.data(), d_name.size());
+    history.data.assign({data, w_name.size() + 4 + d_name.size()});
+    return history;
 }
 
 std::unexpected<Error> missing_row(const char* what, Slice key) {

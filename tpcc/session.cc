@@ -202,6 +202,8 @@ Result<void> Session::run(Database& db, Results& results) {
     now.run.on_deliveries = nullptr;
     results.verdict = judge(results);
     print_run(results);
+    // An interrupt during the check ends the process, and a file's last block with it.
+    std::fflush(stdout);
     if (results.run->ending == Ending::failed) return std::unexpected(results.run->failure);
     return audited;
 }

@@ -52,6 +52,8 @@ static_assert(LOCKSTEP_KEY_FUNCTION_MISSING == number_of(ErrorCode::key_function
 static_assert(LOCKSTEP_INDEX_MISMATCH == number_of(ErrorCode::index_mismatch));
 static_assert(LOCKSTEP_SNAPSHOT_TOO_OLD == number_of(ErrorCode::snapshot_too_old));
 static_assert(LOCKSTEP_BAD_BACKUP == number_of(ErrorCode::bad_backup));
+static_assert(LOCKSTEP_BAD_ARCHIVE == number_of(ErrorCode::bad_archive));
+static_assert(LOCKSTEP_ARCHIVE_FAILED == number_of(ErrorCode::archive_failed));
 
 // Structs without a size keep their layout; those with one grow at their end.
 static_assert(offsetof(lockstep_error, code) == 0);

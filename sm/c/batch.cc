@@ -49,7 +49,8 @@ Result<void> on_index(TxnObject& t, lockstep_operation& o) {
     const Index index = TRY(index_of(*t.store, o.index));
     const Slice key = slice_of(o.key), value = slice_of(o.value);
     switch (o.kind) {
-        case LOCKSTEP_OP_GET: {
+        case LOCKSTEP_OP_GET:
+        case LOCKSTEP_OP_GET_WHOLE: {
             const auto size = TRY(index.get(*t.txn, key, buffer_of(o), TRY(access_of(o.access))));
             o.found = size.has_value();
             o.bytes = size.value_or(0);
@@ -74,7 +75,8 @@ Result<void> on_heap(TxnObject& t, lockstep_operation& o) {
             o.found = true;
             return {};
         }
-        case LOCKSTEP_OP_HEAP_GET: {
+        case LOCKSTEP_OP_HEAP_GET:
+        case LOCKSTEP_OP_HEAP_GET_WHOLE: {
             std::string record;
             o.found = TRY(heap.get(*t.txn, id, record, TRY(access_of(o.access))));
             const auto room = buffer_of(o);
@@ -87,7 +89,17 @@ Result<void> on_heap(TxnObject& t, lockstep_operation& o) {
     }
 }
 
+// What a get of the whole value returns.
+Result<void> whole(const lockstep_operation& o) {
+    if (!o.found || o.bytes <= buffer_of(o).size()) return {};
+    return fail(ErrorCode::value_too_long, "buffer of the operation", o.bytes, o.room);
+}
+
 Result<void> perform(TxnObject& t, lockstep_operation& o) {
+    if (o.kind == LOCKSTEP_OP_GET_WHOLE || o.kind == LOCKSTEP_OP_HEAP_GET_WHOLE) {
+        TRY(o.kind == LOCKSTEP_OP_GET_WHOLE ? on_index(t, o) : on_heap(t, o));
+        return whole(o);
+    }
     if (o.kind >= LOCKSTEP_OP_GET && o.kind <= LOCKSTEP_OP_ERASE) return on_index(t, o);
     if (o.kind >= LOCKSTEP_OP_HEAP_INSERT && o.kind <= LOCKSTEP_OP_HEAP_ERASE) return on_heap(t, o);
     return fail(ErrorCode::bad_argument, "kind of an operation", static_cast<uint64_t>(o.kind));

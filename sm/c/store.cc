@@ -88,7 +88,7 @@ struct Attempt {
         if (code == 0) return {};
         if (code < 0) return fail(ErrorCode::rolled_back, "number that the function returned");
         if (code == static_cast<int>(txn.last.code)) return Unexpected(txn.last);
-        if (code > int{LOCKSTEP_BAD_BACKUP})
+        if (code > int{LOCKSTEP_ARCHIVE_FAILED})
             return fail(ErrorCode::bad_argument, "code that the function returned",
                         static_cast<uint64_t>(code));
         return fail(static_cast<ErrorCode>(code), "returned by the function");

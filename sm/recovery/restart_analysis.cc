@@ -16,7 +16,7 @@ namespace lockstep::sm {
 
 void Analysis::ended(uint64_t id) {
     if (!MUTANT(winner_undone)) live_.erase(id);
-    if (collecting_) ended_.push_back(id);
+    if (collecting_ && !MUTANT(ended_before_list_undone)) ended_.push_back(id);
 }
 
 Result<void> Analysis::see(const txn::LogRecordView& record) {
@@ -28,7 +28,7 @@ Result<void> Analysis::see(const txn::LogRecordView& record) {
         case txn::TxnLogKind::time: return {};
         case txn::TxnLogKind::checkpoint_begin:
             if (record.lsn == begin_) {
-                image_lsn_ = record.end();
+                image_lsn_ = MUTANT(image_lsn_of_restart_short) ? record.lsn + 8 : record.end();
                 collecting_ = true;
             }
             return {};
@@ -54,7 +54,7 @@ Result<void> Analysis::merge(const txn::LogRecordView& record) {
     if (record.payload_bytes() < sizeof end)
         return fail(ErrorCode::corrupt_log, "checkpoint record", record.lsn.value);
     std::memcpy(&end, record.payload(), sizeof end);
-    if (end.begin != begin_.value) return {};
+    if (end.begin != begin_.value && !MUTANT(foreign_list_taken)) return {};
     if (end.count > (record.payload_bytes() - sizeof end) / sizeof(CheckpointTxn))
         return fail(ErrorCode::corrupt_log, "checkpoint record", record.lsn.value);
     DCHECK(end.part < end.parts && end.count <= kCheckpointTxnsMax);
@@ -67,11 +67,12 @@ Result<void> Analysis::merge(const txn::LogRecordView& record) {
         auto [it, fresh] = live_.try_emplace(t.id, Loser{TxnId{t.id}, Lsn{t.first}, Lsn{t.last}});
         DCHECK(t.id != 0 && t.id < end.next_txn);
         if (!fresh) {
-            it->second.first = std::min(it->second.first, Lsn{t.first});
+            if (!MUTANT(first_of_live_forgotten))
+                it->second.first = std::min(it->second.first, Lsn{t.first});
             it->second.last = std::max(it->second.last, Lsn{t.last});
         }
     }
-    if (end.part + 1 == end.parts) {
+    if (end.part + 1 == end.parts || MUTANT(ends_forgotten_early)) {
         collecting_ = false;
         ended_ = {};
     }

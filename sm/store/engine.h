@@ -26,7 +26,7 @@ class Catalog;
 class Control;
 class GhostCleaner;
 class TxnWatch;
-class NeedsTeam;
+class NeedsTeam;  // final. NOLINT(cppcoreguidelines-virtual-class-destructor)
 class PageRebuild;
 class Snapshots;
 struct WorkerNeeds;

@@ -31,8 +31,9 @@ def test_archive(place, rng):
     """Each point that the archive has comes back, by LSN and by time; others are refused."""
     store, archive, first = place("archived"), place("archive"), place("first")
     with_archive = ("--archive", archive)
+    from_first = ("restore", "--backup", first)
     back = lambda to, *how: json.loads(  # noqa: E731
-        run(LOCKSTEP, "restore", "--backup", first, "--to", place(to), *with_archive, "--json", *how)
+        run(LOCKSTEP, *from_first, "--to", place(to), *with_archive, "--json", *how)
     )
     run(LOCKSTEP, "load", store, *with_archive, stdin=write_json(random_contents(rng, 500), rng))
     made = json.loads(run(LOCKSTEP, "backup", store, first, *with_archive, "--json"))
@@ -57,7 +58,7 @@ def test_archive(place, rng):
     same(contents_of(place("end")), points[-1][1], "the archive's end")
 
     refused = lambda says, *how: run(  # noqa: E731
-        LOCKSTEP, "restore", "--backup", first, "--to", place("refused"), *how, status=1, says=says
+        LOCKSTEP, *from_first, "--to", place("refused"), *how, status=1, says=says
     )
     refused("is before the backup's point", *with_archive, "--until", made["lsn"] - 1)
     refused("is behind the archive's end", *with_archive, "--until", points[-1][0] + 10**6)
@@ -68,7 +69,7 @@ def test_archive(place, rng):
     os.rmdir(place("empty"))
     # The newest time is known when the archive was read. A store is not left behind then either.
     late = ("--to", place("late"), *with_archive, "--until-time", "@99999999999")
-    run(LOCKSTEP, "restore", "--backup", first, *late, status=1, says="is behind the archive's end")
+    run(LOCKSTEP, *from_first, *late, status=1, says="is behind the archive's end")
     run(LOCKSTEP, "verify", place("late"), status=1, says="was not finished")
     pieces = sorted(name for name in os.listdir(archive) if name.endswith(".log"))
     os.rename(os.path.join(archive, pieces[len(pieces) // 2]), place("taken"))

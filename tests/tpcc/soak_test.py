@@ -7,10 +7,12 @@ Usage: soak_test.py DRIVER [--seconds S] [--warehouses W] [--workers N] [--steps
 
 `soak_test.py DRIVER --seconds 600` is the long run. The database is loaded first, by itself, to
 know its size. Then the driver's resident memory is sampled: the highest of the second half may
-exceed the highest of the first half (its start left out) by 3% and 2 MB, no more."""
+exceed the highest of the first half (its start left out) by 3% and 2 MB, no more. An audit keeps
+what its snapshot sees, so a second half whose audits take longer may have that too."""
 
 import argparse
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -44,17 +46,35 @@ def sample(process, seconds):
     return samples
 
 
-def judge(samples, seconds):
+# Versions of the records that a transaction of the mix changes.
+VERSION_BYTES = 8192
+
+
+def versions_more(report, seconds):
+    """Bytes that an audit of the second half may keep beyond those of the first, because its
+    snapshot was open for longer."""
+    audits = re.findall(r"^at ([\d.]+) s: .* in ([\d.]+) s$", report, re.M)
+    rate = re.search(r"^(\d+) transactions a second", report, re.M)
+
+    def longest(end):
+        open_for = [min(end, float(at) + float(took)) - float(at) for at, took in audits]
+        return max(open_for, default=0)
+
+    more = longest(seconds) - max(0, longest(0.6 * seconds))
+    return max(0, more) * int(rate[1]) * VERSION_BYTES
+
+
+def judge(samples, seconds, more):
     warm = [(t, s) for t, s in samples if 0.2 * seconds < t < seconds]
     first = max((s for t, s in warm if t < 0.6 * seconds), default=0)
     second = max((s for t, s in warm if t >= 0.6 * seconds), default=0)
     print(
         f"resident memory: {first / 2**20:.1f} MB at most in the first half, {second / 2**20:.1f}"
-        f" MB in the second ({len(warm)} samples)"
+        f" MB in the second ({len(warm)} samples), {more / 2**20:.1f} MB for longer audits"
     )
     if len(warm) < 10 or first == 0:
         sys.exit("too few samples: this shows nothing")
-    if second > first * 1.03 + 2 * 2**20:
+    if second > first * 1.03 + 2 * 2**20 + more:
         sys.exit("memory grows")
 
 
@@ -127,7 +147,7 @@ def main():
         audits = [line for line in report.splitlines() if "conditions hold in a snapshot" in line]
         if not audits or any(" 12 of 12 " not in line for line in audits):
             sys.exit("the audits beside the terminals: " + "\n".join(audits or ["none"]))
-        judge(samples, arguments.seconds)
+        judge(samples, arguments.seconds, versions_more(report, arguments.seconds))
         check = subprocess.run(
             [arguments.driver, "--path", path, "--check-only", *log], capture_output=True, text=True
         )

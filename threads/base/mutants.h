@@ -168,8 +168,28 @@
     X(undo_space_unpromised, txn_log_space_test, \
       "a record takes the log space reserved for its rollback") \
     X(ring_too_full, txn_log_test, "the log ring overwrites unwritten records") \
+    X(ring_block_unprotected, txn_log_ring_test, \
+      "a full log ring overwrites the block that the next flush writes again") \
+    X(ring_freed_early, txn_log_ring_test, \
+      "the log ring overwrites what a flush in flight is writing") \
+    X(ring_block_stale, txn_log_ring_test, \
+      "the last block of a long flush has the bytes of an earlier one") \
+    X(next_segment_uncleared, txn_log_segment_end_test, \
+      "records of a lost flush stay in the segment behind a torn record") \
+    X(stamped_inside_record, txn_log_segment_end_test, \
+      "a durable-LSN stamp names a segment's end inside a record") \
+    X(boundary_inside_record, txn_log_segment_end_test, \
+      "a segment's end inside a record counts as a record boundary") \
+    X(stamp_pieces_apart, txn_log_stamp_test, \
+      "a durable-LSN stamp across two read pieces is not seen") \
+    X(stamp_cut, txn_log_stamp_test, \
+      "a durable-LSN stamp that lacks its last bytes in a read piece is not seen") \
+    X(stamp_in_first_piece, txn_log_stamp_test, \
+      "durable-LSN stamps are looked for in one read piece only") \
     X(chain_broken, sm_rollback_test, \
       "a record does not name the previous record of its transaction") \
+    X(image_lsn_of_restart_short, sm_restart_analysis_test, \
+      "restart takes an LSN inside the checkpoint's begin record for the full-page-image LSN") \
     X(no_page_image, sm_page_change_test, \
       "the first change after a checkpoint logs no page image") \
     X(image_sum_unread, sm_page_image_test, \
@@ -192,6 +212,14 @@
     X(loser_kept, sm_recovery_test, "restart does not undo the newest loser") \
     X(winner_undone, sm_recovery_test, "restart ignores commit records") \
     X(live_not_listed, sm_checkpoint_test, "a checkpoint does not list live transactions") \
+    X(ended_before_list_undone, sm_restart_analysis_test, \
+      "a transaction that ends while a checkpoint takes its list is undone") \
+    X(ends_forgotten_early, sm_restart_analysis_test, \
+      "the first part of a checkpoint's list makes restart forget who has ended") \
+    X(foreign_list_taken, sm_restart_analysis_test, \
+      "restart reads the list of another checkpoint") \
+    X(first_of_live_forgotten, sm_restart_analysis_test, \
+      "restart takes the first record behind a checkpoint for a loser's first") \
     X(checkpoint_begins_late, sm_checkpoint_test, "redo starts at the end of the checkpoint") \
     X(checkpoint_writes_nothing, sm_checkpoint_test, \
       "a checkpoint completes without writing dirty pages") \
@@ -369,6 +397,9 @@ enum class Mutant : int {
 #undef X
 };
 
+// `chosen` is that much before its initialiser has run.
+static_assert(static_cast<int>(Mutant::none) == 0);
+
 inline Mutant choose() {
     const char* wanted = std::getenv("LOCKSTEP_MUTANT");
     if (!wanted || !*wanted) return Mutant::none;
@@ -385,6 +416,7 @@ inline const Mutant chosen = choose();
 constexpr bool on(Mutant mutant) {
     return __builtin_is_constant_evaluated() ? false : chosen == mutant;
 }
+static_assert(!on(Mutant::none));  // constants have no mutants
 
 }  // namespace lockstep::mutants
 

@@ -4,129 +4,32 @@ that executes one operation.
 
   autosteps.py --icache build/release/bin/lockstep-icache fetch update ...
       traces the operations and proposes points
+  autosteps.py --icache build/release/bin/lockstep-icache payment neworder
+      the same for whole transactions
   autosteps.py --trace FILE [--program PROGRAM]
       works on a recorded trace
 
-From a trace with marks (lockstep-icache trace) it takes the last operation of the second thread. It
-takes a trace without marks (lockstep-icache record) as a whole. The wrapper and the switches occupy
+From a trace with marks (lockstep-icache trace) it takes the last operation of the second thread, or
+its transaction of median length. It takes a trace without marks (lockstep-icache record) as a
+whole. The wrapper and the switches occupy
 cache lines too. A follower executes them; a thread that runs alone does not.
 """
 
 import argparse
 import json
 import pathlib
-import re
-import subprocess
 import sys
 import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import knees
 import trace
-from program import BadProgram, Program
+from program import BadProgram
+from recording import BadInput, footprint, load, parse_geometry, record
 
 # code that fits the front end of a processor with an op cache of 4,096 entries: 12 to 16 KB
 OP_CACHE = "16384,8,64"
 SWEEP_WIDTHS, SWEEP_HEIGHTS = (50, 100, 200, 400), (2, 4, 8, 16)
-
-
-class BadInput(Exception):
-    pass
-
-
-def parse_geometry(text):
-    if text == "machine":
-        text = machine_geometry()
-    match = re.fullmatch(r"(\d+)([KkMm]?),(\d+|full),(\d+)", text)
-    if not match:
-        raise BadInput(
-            f"geometry '{text}': SIZE,WAYS,LINE is wanted, such as 65536,2,64 or 16K,full,64"
-        )
-    size = int(match[1]) << {"": 0, "k": 10, "m": 20}[match[2].lower()]
-    ways, line = 0 if match[3] == "full" else int(match[3]), int(match[4])
-    power = lambda n: n > 0 and n & n - 1 == 0
-    if not (
-        power(size)
-        and power(line)
-        and 16 <= line <= min(size, 256)
-        and (ways == 0 and match[3] == "full" or power(ways) and ways <= size // line)
-    ):
-        raise BadInput(
-            f"geometry '{text}': powers of two, a line of 16 to 256 bytes, ways at most size / line"
-        )
-    return knees.Geometry(size, ways, line)
-
-
-def machine_geometry():
-    """The first-level instruction cache of this machine."""
-    for index in sorted(pathlib.Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
-        read = lambda name: (index / name).read_text().strip()
-        if read("type") == "Instruction":
-            return f"{read('size')},{read('ways_of_associativity')},{read('coherency_line_size')}"
-    raise BadInput("this machine does not tell its instruction cache; give --geometry")
-
-
-def record(icache, operation, directory):
-    """Traces a team of three with all points on. The second thread's stream is that of a follower,
-    and the named points are visible in it.
-    """
-    path = directory / f"{operation}.trace"
-    try:
-        done = subprocess.run(
-            [
-                icache,
-                "trace",
-                f"{operation}:on:3",
-                "--rounds",
-                "3",
-                "--points",
-                "icache",
-                "--out",
-                str(path),
-            ],
-            capture_output=True,
-            text=True,
-        )
-    except OSError as error:
-        raise BadInput(f"{icache} cannot be run: {error.strerror}") from error
-    if done.returncode != 0:
-        raise BadInput(done.stderr.strip() or f"{icache} failed")
-    return path
-
-
-def load(path, program_path, operation="operation"):
-    """(operation's name, stream, program or None, names of points, names of points after a
-    prefetch)
-    """
-    words = trace.read_words(path)
-    info_path = pathlib.Path(f"{path}.json")
-    if not info_path.exists():
-        return (
-            operation,
-            trace.whole(words)[0],
-            Program(program_path) if program_path else None,
-            [],
-            set(),
-        )
-    info = json.loads(info_path.read_text())
-    program = Program(program_path or info["program"], ("lockstep_ctx_swap", info["swap"]))
-    found = trace.operations(
-        trace.part(words, 0),
-        1,
-        program.is_machinery,
-        info["skipped"],
-        info["swap"],
-        len(info["points"]),
-    )
-    if not found:
-        raise BadInput(f"{path} holds no operation of a second thread")
-    return (
-        info["parts"][0]["what"],
-        found[-1],
-        program,
-        [p["name"] for p in info["points"]],
-        {p["name"] for p in info["points"] if p["data"]},
-    )
 
 
 class Proposal:
@@ -311,6 +214,12 @@ def show(a, reach):
         f" ({a['instructions_in_team']} and {a['footprint_in_team']} in a team); cache"
         f" {a['geometry']}, W={a['width']} H={a['height']}"
     )
+    if a.get("footprint_run"):
+        print(
+            f"  lockstep-icache run says {a['footprint_run']:.0f} bytes: the mean over its serial"
+            " executions, with the scheduler's code between them; the numbers above are those of"
+            " this one execution, without and with the switches"
+        )
     print(
         f"  misses alone: cold {a['cold']}, warm {a['plain']}; as a follower: without switches"
         f" {a['uncut']}, with the proposed {a['steps']} ({a['points']} points, {a['switches']}"
@@ -345,7 +254,7 @@ def parse_arguments():
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
-        "operations", nargs="*", help="fetch update insert delete scan begin commit (with --icache)"
+        "operations", nargs="*", help="fetch update insert delete scan begin commit payment neworder (with --icache)"
     )
     parser.add_argument("--icache", help="path of lockstep-icache, which records the traces")
     parser.add_argument(
@@ -400,8 +309,12 @@ def run(a):
             record(a.icache, operation, pathlib.Path(scratch)) for operation in a.operations
         ]
         streams = [load(path, a.program) for path in paths]
+        footprints = [None] * len(a.trace) + [
+            footprint(a.icache, operation, pathlib.Path(scratch)) for operation in a.operations
+        ]
     analyses = [analyse(*stream[:4], geometry, a.width, a.height) for stream in streams]
-    for analysis, (_, stream, _, names, data) in zip(analyses, streams):
+    for analysis, (_, stream, _, names, data), run_says in zip(analyses, streams, footprints):
+        analysis["footprint_run"] = run_says
         analysis["manual"]["set"] = sorted(
             data
         )  # the engine's set `manual`; "points" are those that this operation passed

@@ -86,7 +86,9 @@ class _Threads:
         )
 
 
-def operations(words, thread, is_machinery=lambda address: False, skipped=0, swap=0, points=0):
+def operations(
+    words, thread, is_machinery=lambda address: False, skipped=0, swap=0, points=0, by_marks_only=False
+):
     """All executions of the marked operation by `thread`. is_machinery() recognises the code of
     switches and team formation.
 
@@ -95,7 +97,8 @@ def operations(words, thread, is_machinery=lambda address: False, skipped=0, swa
 
     In a team, an execution lasts from the wrapper's switch that begins it to the switch that
     begins the next execution. The code after the last CTX point and the wrapper's own work run
-    without a break. Without such switches, an execution lasts from mark to mark."""
+    without a break. Without such switches, or with `by_marks_only` (a transaction consists of many
+    operations), an execution lasts from mark to mark."""
     by_marks, by_switches = [], []
     marked = switched = None
     threads, running, inside = _Threads(), None, False
@@ -123,7 +126,7 @@ def operations(words, thread, is_machinery=lambda address: False, skipped=0, swa
                 if switched:
                     by_switches.append(switched)
                 switched = Operation()
-    return by_switches or by_marks
+    return by_marks if by_marks_only else by_switches or by_marks
 
 
 def whole(words):

@@ -13,18 +13,6 @@ Nanos clock_now() {
     return clock.now();
 }
 
-// A fixed chain of dependent multiplications: its time depends on the core's speed and on nothing
-// of ours.
-double probe() {
-    const Nanos begin = clock_now();
-    uint64_t x = 88172645463325252ull;
-    for (int i = 0; i < 3000; ++i) {
-        x = x * 6364136223846793005ull + 1442695040888963407ull;
-        asm volatile("" : "+r"(x));
-    }
-    return static_cast<double>(clock_now() - begin);
-}
-
 double quantile(std::vector<double>& sorted, double q) {
     if (sorted.empty()) return 0;
     return sorted[std::min(sorted.size() - 1,
@@ -32,8 +20,6 @@ double quantile(std::vector<double>& sorted, double q) {
 }
 
 }  // namespace
-
-double probe_core() { return std::min(probe(), probe()); }
 
 Sliced measure(double seconds, const std::function<void(uint64_t units)>& work,
                const std::function<void()>& before_slice) {
@@ -54,15 +40,15 @@ Sliced measure(double seconds, const std::function<void(uint64_t units)>& work,
     };
     std::vector<Slice> slices;
     const Nanos end = clock_now() + static_cast<Nanos>(seconds * 1e9);
-    for (double before = probe(); clock_now() < end || slices.size() < 5;) {
+    for (double before = probe_once(); clock_now() < end || slices.size() < 5;) {
         if (before_slice) {
             before_slice();
-            before = probe();
+            before = probe_once();
         }
         const Nanos begin = clock_now();
         work(units);
         const double ns = static_cast<double>(clock_now() - begin) / static_cast<double>(units);
-        const double after = probe();
+        const double after = probe_once();
         slices.push_back({std::max(before, after), ns});
         before = after;
     }

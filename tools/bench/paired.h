@@ -2,24 +2,17 @@
 //
 // Concepts   A round measures every variant once, with a probe that detects a disturbed core. A
 //            round counts for a variant if its own slice and the base's (the first variant's) were
-//            undisturbed. A slice is undisturbed if its probe is within 15% of the fastest tenth.
-//            The single fastest probe is no reference, because it may have met a short clock boost.
-//            The result is the median of the rounds' ratios. The output also has the quartiles and
-//            the number of rounds that counted.
+//            undisturbed (quiet.h). The result is the median of the rounds' ratios. The output also
+//            has the quartiles and the number of rounds that counted.
 #pragma once
 
 #include <string>
 #include <vector>
 
 #include "tools/bench/bench.h"
+#include "tools/bench/quiet.h"
 
 namespace lockstep::bench {
-
-// Nanoseconds for a fixed piece of arithmetic.
-double probe_core();
-// CPU time that this process has used. Rates are per CPU time, so that other processes on the same
-// cores disturb them less.
-Nanos cpu_time();
 
 struct StepsVariant {
     StepsMode mode;
@@ -47,10 +40,7 @@ public:
                bool as_nanos, const std::string& goal) const;
 
 private:
-    struct Sample {
-        double rate, probe;
-    };
-    std::vector<std::vector<Sample>> samples_;
+    std::vector<std::vector<Slice>> samples_;
 };
 
 }  // namespace lockstep::bench

@@ -6,8 +6,8 @@ add_library(lockstep_flags INTERFACE)
 target_compile_definitions(lockstep_flags INTERFACE XXH_INLINE_ALL)
 # The public headers are spelled <lockstep/x.h> inside the project as outside.
 target_include_directories(lockstep_flags INTERFACE
-    ${CMAKE_SOURCE_DIR}/threads/include ${CMAKE_SOURCE_DIR}/txn/include
-        ${CMAKE_SOURCE_DIR}/sm/include)
+    ${PROJECT_SOURCE_DIR}/threads/include ${PROJECT_SOURCE_DIR}/txn/include
+        ${PROJECT_SOURCE_DIR}/sm/include)
 target_compile_options(lockstep_flags INTERFACE -Wall -Wextra -Werror -fno-omit-frame-pointer)
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
     target_compile_options(lockstep_flags INTERFACE -march=${LOCKSTEP_ARCH})

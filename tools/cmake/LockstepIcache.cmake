@@ -3,7 +3,7 @@
 file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tools/icache/*.cc)
 list(REMOVE_ITEM sources ${CMAKE_SOURCE_DIR}/tools/icache/main.cc)
 # A library, so that tests reach the simulator.
-add_library(lockstep_icache OBJECT ${sources})
+add_library(lockstep_icache OBJECT ${sources} ${CMAKE_SOURCE_DIR}/tools/bench/quiet.cc)
 target_include_directories(lockstep_icache PUBLIC ${CMAKE_SOURCE_DIR})
 target_link_libraries(lockstep_icache PUBLIC lockstep_flags fmt::fmt nlohmann_json::nlohmann_json
     CLI11::CLI11)

@@ -4,7 +4,7 @@ include(CMakePackageConfigHelpers)
 
 # The public headers of all layers become one folder, <lockstep/...>, behind one include path.
 foreach(layer threads txn sm)
-    install(DIRECTORY ${CMAKE_SOURCE_DIR}/${layer}/include/lockstep DESTINATION
+    install(DIRECTORY ${PROJECT_SOURCE_DIR}/${layer}/include/lockstep DESTINATION
         ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT dev
         FILES_MATCHING PATTERN "*.h")
 endforeach()
@@ -12,9 +12,9 @@ endforeach()
 foreach(kind static shared)
     target_compile_features(lockstep_${kind} PUBLIC cxx_std_20)
     target_include_directories(lockstep_${kind} INTERFACE
-        $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/threads/include>
-            $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/txn/include>
-        $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/sm/include>
+        $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/threads/include>
+            $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/txn/include>
+        $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/sm/include>
             $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 endforeach()
 set_target_properties(lockstep_static PROPERTIES EXPORT_NAME lockstep)
@@ -24,7 +24,7 @@ install(TARGETS lockstep_static lockstep_shared EXPORT lockstep
 install(EXPORT lockstep NAMESPACE lockstep:: FILE lockstep-targets.cmake DESTINATION
     ${CMAKE_INSTALL_LIBDIR}/cmake/lockstep COMPONENT dev)
 
-file(WRITE ${CMAKE_BINARY_DIR}/lockstep-config.cmake.in [=[
+file(WRITE ${PROJECT_BINARY_DIR}/lockstep-config.cmake.in [=[
 @PACKAGE_INIT@
 # The C interface (<lockstep/lockstep.h>) needs the shared library and nothing else, so a project
 # without C++ can use it.
@@ -50,20 +50,20 @@ pkg_check_modules(LZ4 REQUIRED IMPORTED_TARGET liblz4)
 include(${CMAKE_CURRENT_LIST_DIR}/lockstep-targets.cmake)
 check_required_components(lockstep)
 ]=])
-configure_package_config_file(${CMAKE_BINARY_DIR}/lockstep-config.cmake.in
-    ${CMAKE_BINARY_DIR}/lockstep-config.cmake
+configure_package_config_file(${PROJECT_BINARY_DIR}/lockstep-config.cmake.in
+    ${PROJECT_BINARY_DIR}/lockstep-config.cmake
     INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/lockstep
     PATH_VARS CMAKE_INSTALL_LIBDIR CMAKE_INSTALL_INCLUDEDIR)
-write_basic_package_version_file(${CMAKE_BINARY_DIR}/lockstep-config-version.cmake COMPATIBILITY
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/lockstep-config-version.cmake COMPATIBILITY
     SameMinorVersion)
-install(FILES ${CMAKE_BINARY_DIR}/lockstep-config.cmake
-    ${CMAKE_BINARY_DIR}/lockstep-config-version.cmake
+install(FILES ${PROJECT_BINARY_DIR}/lockstep-config.cmake
+    ${PROJECT_BINARY_DIR}/lockstep-config-version.cmake
     DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/lockstep COMPONENT dev)
 
 # Relative to where it lies (<prefix>/lib/<arch>/pkgconfig or <prefix>/lib/pkgconfig), so that the
 # tree may be moved.
 file(RELATIVE_PATH pc_to_prefix /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
-file(WRITE ${CMAKE_BINARY_DIR}/lockstep.pc "prefix=\${pcfiledir}/${pc_to_prefix}
+file(WRITE ${PROJECT_BINARY_DIR}/lockstep.pc "prefix=\${pcfiledir}/${pc_to_prefix}
 libdir=\${pcfiledir}/..
 Name: lockstep
 Description: ${PROJECT_DESCRIPTION}
@@ -73,5 +73,5 @@ Libs: -L\${libdir} -llockstep
 Requires.private: liburing liblz4 fmt tbb
 Libs.private: -lboost_context -pthread
 ")
-install(FILES ${CMAKE_BINARY_DIR}/lockstep.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig
+install(FILES ${PROJECT_BINARY_DIR}/lockstep.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig
     COMPONENT dev)

@@ -17,15 +17,16 @@ if(TARGET lockstep_threads AND TARGET lockstep_txn AND TARGET lockstep_sm)
         target_link_libraries(lockstep_${suffix} PRIVATE $<BUILD_INTERFACE:lockstep_flags>
             Boost::context
             PkgConfig::URING PkgConfig::LZ4 fmt::fmt TBB::tbb Threads::Threads)
-        target_include_directories(lockstep_${suffix} PUBLIC $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}>)
+        target_include_directories(lockstep_${suffix} PUBLIC
+            $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>)
     endforeach()
     add_library(lockstep::lockstep ALIAS lockstep_static)
     # Only the public interface is exported.
-    set(map ${CMAKE_SOURCE_DIR}/tools/package/liblockstep.map.in)
-    configure_file(${map} ${CMAKE_BINARY_DIR}/liblockstep.map @ONLY)
+    set(map ${PROJECT_SOURCE_DIR}/tools/package/liblockstep.map.in)
+    configure_file(${map} ${PROJECT_BINARY_DIR}/liblockstep.map @ONLY)
     target_link_options(lockstep_shared PRIVATE
-        LINKER:--version-script=${CMAKE_BINARY_DIR}/liblockstep.map)
+        LINKER:--version-script=${PROJECT_BINARY_DIR}/liblockstep.map)
     set_target_properties(lockstep_shared PROPERTIES LINK_DEPENDS
-        ${CMAKE_BINARY_DIR}/liblockstep.map)
+        ${PROJECT_BINARY_DIR}/liblockstep.map)
     include(LockstepInstall OPTIONAL)
 endif()

@@ -1,4 +1,4 @@
-"""reference - the pages of the reference: C++ headers, options, errors, metrics, commands.
+"""reference - the pages of the reference: C++, C, Python, options, errors, metrics, commands.
 
 All text comes from the sources and from the programs' --help.
 """
@@ -8,6 +8,7 @@ import re
 import subprocess
 
 import headers
+import python_pages
 
 Pages = dict[str, str]
 
@@ -173,6 +174,7 @@ def pages(root: pathlib.Path, programs: list[pathlib.Path]) -> Pages:
     return {
         **cpp_pages(root),
         **c_pages(root),
+        **python_pages.pages(root),
         "reference/errors.md": error_page(root),
         "reference/metrics.md": metric_page(root),
         **command_pages(programs),
@@ -188,6 +190,7 @@ def navigation(found: Pages) -> list[tuple[str, list[str]]]:
     return [
         ("C++", group("reference/cpp/")),
         ("C", group("reference/c/")),
+        ("Python", group("reference/python/")),
         ("Commands", group("reference/commands/")),
         ("Errors and metrics", ["reference/errors.md", "reference/metrics.md"]),
     ]

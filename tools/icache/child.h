@@ -17,8 +17,9 @@ struct ChildSettings {
     TeamPolicy team_policy = TeamPolicy::last_leaver;
     TeamGate team_gate = TeamGate::t_gated;
     LockStageOptions lock_stage;
-    double seconds = 1;     // native: measured time of each part
-    std::string directory;  // native: where its store lies
+    bool float_state = false;  // a fast switch keeps floating-point modes ("float on")
+    double seconds = 1;        // native: measured time of each part
+    std::string directory;     // native: where its store lies
 };
 
 // Runs every part once and records it. Returns what the simulator needs beside the trace: units,

@@ -47,6 +47,12 @@ Json stream(const ReplayResult& r) {
             {"mispredicted", mispredicted(r)}};
 }
 
+// The code fits a cache if a serial run misses next to none of the lines that it uses. Its size does
+// not decide: lines that compete for one set miss in a cache that is large enough.
+bool fits(double misses, const ReplayResult& serial) {
+    return misses <= kFitsShare * serial.lines_per_unit;
+}
+
 struct Runs {
     ReplayResult serial_warm, serial_cold, team_warm, team_cold;
 };
@@ -79,7 +85,7 @@ Json machine_stats(const Runs& r, size_t i, uint32_t threads) {
     Json json = {{"machine", machine.name},
                  {"l1", machine.l1.text()},
                  {"l2", machine.l2.text()},
-                 {"fits", r.serial_warm.lines_per_unit * 64 <= machine.l1.bytes},
+                 {"fits", fits(per(serial.l1i.total(), r.serial_warm.units), r.serial_warm)},
                  {"footprint_over_cache", r.serial_warm.lines_per_unit * 64 / machine.l1.bytes}};
     json["serial_warm"] = misses(serial, r.serial_warm.units);
     json["serial_cold"] = misses(r.serial_cold.machines[i], r.serial_cold.units);
@@ -132,6 +138,7 @@ Json compare_operation(std::span<const uint64_t> off, std::span<const uint64_t> 
     json["team"]["mispredicted_cold"] = mispredicted(r.team_cold);
     json["footprint_bytes"] = r.serial_warm.lines_per_unit * 64;
     json["footprint_all_bytes"] = r.serial_warm.lines * 64;
+    json["footprint_team_bytes"] = r.team_warm.lines * 64;
     for (size_t i = 0; i < options.machines.size(); ++i)
         json["machines"].push_back(machine_stats(r, i, part.threads));
     options.empty = Empty::never;
@@ -152,7 +159,8 @@ Json compare_transactions(std::span<const uint64_t> off, std::span<const uint64_
                  {"serial", stream(base)},
                  {"team", stream(steps)},
                  {"footprint_bytes", base.lines_per_unit * 64},
-                 {"footprint_all_bytes", base.lines * 64}};
+                 {"footprint_all_bytes", base.lines * 64},
+                 {"footprint_team_bytes", steps.lines * 64}};
     double formed = 0, entered = 0, left = 0, ready = 0;
     for (const Json& t : teams) {
         formed += t["teams"].get<double>();
@@ -172,7 +180,8 @@ Json compare_transactions(std::span<const uint64_t> off, std::span<const uint64_
         Json row = {{"machine", machine.name},
                     {"l1", machine.l1.text()},
                     {"l2", machine.l2.text()},
-                    {"fits", base.lines_per_unit * 64 <= machine.l1.bytes},
+                    {"fits", fits(per(base.machines[i].l1i.total(), base.units), base)},
+                    {"footprint_over_cache", base.lines_per_unit * 64 / machine.l1.bytes},
                     {"serial", misses(base.machines[i], base.units)},
                     {"team", misses(steps.machines[i], steps.units)}};
         for (const char* event : {"l1i", "l1d", "l2i", "l2d"})

@@ -16,6 +16,9 @@
 
 namespace lockstep::icache {
 
+// "fits": a serial run misses at most this share of the lines that it uses.
+inline constexpr double kFitsShare = 0.02;
+
 struct CompareSettings {
     std::vector<Geometry> geometries;
     // Bytes of code added to the fast switch. Each value is simulated for the largest geometry.

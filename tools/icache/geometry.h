@@ -1,4 +1,4 @@
-// geometry.h - size, ways and line size of a cache, as text: "65536,2,64" or "16K,full,64".
+// geometry.h - size, ways and line size of a cache, as text: "65536,2,64", "48K,12" or "16K,full".
 #pragma once
 
 #include <cstdint>
@@ -23,8 +23,9 @@ struct Geometry {
     bool operator==(const Geometry&) const = default;
 };
 
-// Sizes must be powers of two: line 16..256, size 256 B..16 MB, ways 1..lines or "full". Errors:
-// bad_argument, whose `what` names the fault.
+// "48K,12,64", "48K,12" (a line of 64 bytes) or "16K,full,64". The number of sets must be a power of
+// two, as in every processor: 24K,6 and 48K,12 have 64 sets. The line is a power of two, 16..256
+// bytes; the size 256 B..16 MB. Errors: bad_argument, whose `what` names the fault.
 Result<Geometry> parse_geometry(std::string_view text);
 
 // A first level, the same for instructions and data, and the second level behind both.
@@ -33,10 +34,10 @@ struct Machine {
     Geometry l1;
     Geometry l2;
 };
-// The second level that belongs to a first level: 256 KB for the thesis's machines, 512 KB for a
-// current one.
+// The second level that belongs to a first level: 256 KB for the thesis's machines, 512 KB or 1 MB
+// for current ones, 256 KB for any other.
 Machine machine_of(const Geometry& l1);
-// The thesis's two processors and a current one.
+// The thesis's two processors and three current shapes.
 std::vector<Geometry> usual_geometries();
 // {4, 8, 16, 32, 64 KB} x {1, 2, 4, 8, full} with 64-byte lines: figure 5-10 of the thesis, and
 // smaller caches, because this engine's operations have less code.

@@ -32,6 +32,7 @@ int open_event(const Selector& selector) {
     attr.config = selector.config;
     attr.exclude_kernel = 1;
     attr.exclude_hv = 1;
+    attr.read_format = PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING;
     return static_cast<int>(syscall(SYS_perf_event_open, &attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC));
 }
 
@@ -54,12 +55,29 @@ Hardware::~Hardware() {
         if (fd >= 0) close(fd);
 }
 
-std::array<uint64_t, kEvents> Hardware::read() const {
-    std::array<uint64_t, kEvents> values{};
-    for (size_t i = 0; i < kEvents; ++i)
-        if (fds_[i] >= 0 && ::read(fds_[i], &values[i], sizeof(values[i])) != sizeof(values[i]))
-            values[i] = 0;
-    return values;
+Readings Hardware::read() const {
+    Readings readings;
+    for (size_t i = 0; i < kEvents; ++i) {
+        uint64_t words[3] = {};  // as PERF_FORMAT orders them
+        const ssize_t got = fds_[i] < 0 ? -1 : ::read(fds_[i], words, sizeof(words));
+        if (got == static_cast<ssize_t>(sizeof(words)))
+            readings[i] = {.value = words[0], .enabled = words[1], .running = words[2]};
+        else readings[i].error = fds_[i] < 0 ? ENOENT : got < 0 ? errno : EIO;
+    }
+    return readings;
+}
+
+Counted counted(const Reading& before, const Reading& after) {
+    if (before.error == ENOENT || after.error == ENOENT)
+        return {std::nullopt, 0, "this processor does not count the event"};
+    if (before.error != 0 || after.error != 0)
+        return {std::nullopt, 0, "the counter could not be read"};
+    const uint64_t enabled = after.enabled - before.enabled,
+                   running = after.running - before.running;
+    if (running == 0)
+        return {std::nullopt, 0, "other events had the processor's counters all the time"};
+    const double share = static_cast<double>(running) / static_cast<double>(enabled);
+    return {static_cast<double>(after.value - before.value) / share, share, nullptr};
 }
 
 const char* explain_refusal(int os_error) {

@@ -1,6 +1,7 @@
 // main.cc - `lockstep-icache`: the effect of teams on the instruction cache, from the recorded
 // instruction stream.
 #include <fmt/core.h>
+#include <fmt/ranges.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -9,11 +10,11 @@
 #include <fstream>
 
 #include "threads/base/try.h"
+#include "tools/icache/arguments.h"
 #include "tools/icache/compare.h"
 #include "tools/icache/hardware.h"
-#include "tools/icache/runner.h"
+#include "tools/icache/provenance.h"
 #include "tpcc/build_info.h"
-#include "tpcc/option_names.h"
 #include "tpcc/scripts.h"
 
 namespace lockstep::icache {
@@ -21,17 +22,6 @@ namespace lockstep::icache {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-struct Arguments {
-    RunnerSettings runner;
-    std::vector<std::string> what;
-    std::vector<uint32_t> threads = {10};
-    std::vector<std::string> geometry_texts;
-    bool sweep = false, no_time = false, native = false, as_cachegrind = false;
-    std::vector<uint32_t> pads;
-    std::string mode = "on", json, out, plan, result, trace;
-    std::vector<std::string> program;
-};
 
 Result<std::vector<Geometry>> geometries_of(const Arguments& a) {
     std::vector<Geometry> geometries;
@@ -74,6 +64,11 @@ Result<void> resolve_points(Arguments& a) {
     return {};
 }
 
+Provenance provenance_of(const Arguments& a, const std::vector<Part>& plan) {
+    return {a.command, a.points_name.empty() ? "manual" : a.points_name, a.no_time, plan,
+            &a.runner.child};
+}
+
 Result<Json> compare_plan(Arguments& a, const std::vector<Part>& plan,
                           const std::vector<Geometry>& geometries) {
     a.runner.child.plan = plan;
@@ -107,6 +102,11 @@ Result<void> run(Arguments& a) {
         {"source",
          "simulation of the recorded instruction stream (valgrind); time measured natively"},
         {"seed", a.runner.child.workload.seed}};
+    for (const auto& plan : {operations, transactions}) {
+        if (plan.empty()) continue;
+        all["provenance"].push_back(TRY(provenance_json(provenance_of(a, plan))));
+        print_provenance(all["provenance"].back());
+    }
     fmt::print("source of counts: {}\n", all["source"].get<std::string>());
     for (const auto& plan : {operations, transactions}) {
         if (plan.empty()) continue;
@@ -125,6 +125,7 @@ Result<void> trace(Arguments& a) {
     TRY(resolve_points(a));
     Json info = TRY(trace_child(a.runner, a.out)).info;
     info["program"] = a.runner.self;
+    info["provenance"] = TRY(provenance_json(provenance_of(a, a.runner.child.plan)));
     std::ofstream(a.out + ".json") << info.dump(1) << '\n';
     return {};
 }
@@ -197,54 +198,6 @@ Result<void> report(Arguments& a) {
     return fail_os(ErrorCode::unsupported, errno, "python3 could not be started");
 }
 
-// Options for the order of execution.
-void add_order_options(CLI::App& app, ChildSettings& c) {
-    app.add_option("--team-max", c.team_max,
-                   "Maximum threads in a team (0: all threads of an operation, 64 for TPC-C; "
-                   "the engine's default is 16)")
-        ->check(CLI::Range(0, 1024));
-    app.add_option("--team-policy", c.team_policy, "Which waiting list forms the next team")
-        ->transform(tpcc::chosen_from(tpcc::kTeamPolicies));
-    app.add_option("--team-gate", c.team_gate, "How many waiting threads form a team")
-        ->transform(tpcc::chosen_from(tpcc::kTeamGates));
-    app.add_option("--lock-policy", c.lock_stage.policy, "Which waiter gets a contended lock first")
-        ->transform(tpcc::chosen_from(tpcc::kLockPolicies));
-    app.add_option("--lock-bypass", c.lock_stage.bypass_max,
-                   "How often a lock waiter can be overtaken at most")
-        ->check(CLI::Range(0, 65535));
-}
-
-void add_workload_options(CLI::App& app, Arguments& a) {
-    WorkloadSettings& w = a.runner.child.workload;
-    app.add_option("--seed", w.seed, "Seed of keys and inputs; equal seeds give equal counts");
-    app.add_option("--rounds", w.rounds, "Counted operations of each thread")
-        ->check(CLI::Range(1, 10000));
-    app.add_option("--warm-rounds", w.warm_rounds, "Operations before the counted ones")
-        ->check(CLI::Range(1, 10000));
-    app.add_option("--transactions", w.transactions,
-                   "Traced transactions; the first tenth is not counted")
-        ->check(CLI::Range(10, 1000000));
-    app.add_option("--warm-transactions", w.warm_transactions,
-                   "Untraced transactions before the traced ones")
-        ->check(CLI::Range(1, 10000000));
-    app.add_option("--warehouses", w.warehouses, "TPC-C warehouses, ten terminals each")
-        ->check(CLI::Range(1, 100));
-    app.add_option(
-        "--points", a.runner.child.points,
-        "CTX points: names with commas, none, manual, icache or auto:FILE (default: manual)");
-    add_order_options(app, a.runner.child);
-    app.add_option("--seconds", a.runner.child.seconds, "Native time of each pair of modes")
-        ->check(CLI::PositiveNumber);
-    app.add_option("--path", a.runner.directory,
-                   "Scratch directory (default: a temporary one, removed at the end)");
-}
-
-void add_geometry_options(CLI::App& app, Arguments& a) {
-    app.add_option("--geometry", a.geometry_texts,
-                   "L1 caches, SIZE,WAYS,LINE each (default: 65536,2,64 16384,4,32 32768,8,64)");
-    app.add_flag("--sweep", a.sweep, "Also 4 to 64 KB with 1, 2, 4, 8 ways and fully associative");
-}
-
 using Command = Result<void> (*)(Arguments&);
 
 int finish(Arguments& a, Command command) {
@@ -270,9 +223,10 @@ int main(int argc, char** argv) {
     CLI::App app{
         "The effect of teams (STEPS) on the instruction cache: misses from simulation of the "
         "recorded instruction stream, and native time."};
-    app.set_version_flag("--version", lockstep::tpcc::version_text());
+    app.set_version_flag("--version", lockstep::tpcc::version_text("lockstep-icache"));
     app.require_subcommand(1);
     Arguments a;
+    a.command = fmt::format("{}", fmt::join(std::vector<std::string>(argv, argv + argc), " "));
     a.runner.self = std::filesystem::read_symlink("/proc/self/exe").string();
     Command command = nullptr;
     const auto add = [&](const char* name, const char* what, Command run) {
@@ -289,7 +243,10 @@ int main(int argc, char** argv) {
     sub->add_option("--threads", a.threads, "Team sizes, for operations")
         ->delimiter(',')
         ->check(CLI::Range(1, 200));
-    sub->add_option("--mode", a.mode, "The mode compared with off: on, grouping, ctx_only");
+    sub->add_option("--mode", a.mode,
+                    "The mode compared with off: ctx (the thesis's teams of operations), on, "
+                    "grouping, ctx_only; off compares off with itself")
+        ->capture_default_str();
     sub->add_option("--pad", a.pads, "Also with this many bytes of code added to the fast switch")
         ->delimiter(',');
     sub->add_option("--json", a.json, "Write all results to this file");
@@ -325,5 +282,6 @@ int main(int argc, char** argv) {
     add_workload_options(*sub, a);
 
     CLI11_PARSE(app, argc, argv);
+    a.points_name = a.runner.child.points;
     return finish(a, command);
 }

@@ -15,16 +15,20 @@ class Failed(Exception):
 
 
 class Measure:
+    """`runs`: what was run, as (name, command line, provenance or None)."""
+
     def __init__(self, icache, data, options):
         self.icache, self.data, self.options = icache, data, options
+        self.runs = []
 
-    def _run(self, words, what):
+    def _run(self, words, what, path):
+        if self.options.again and path.exists():
+            return
         begin = time.monotonic()
-        print(f"report: {what} ...", end="", flush=True, file=sys.stderr)
         done = subprocess.run([str(w) for w in words], capture_output=True, text=True)
         if done.returncode != 0:
             raise Failed(f"{' '.join(map(str, words))}\n{done.stderr}")
-        print(f" {time.monotonic() - begin:.0f} s", file=sys.stderr)
+        print(f"report: {what}: {time.monotonic() - begin:.0f} s", flush=True, file=sys.stderr)
 
     def compare(self, name, what, geometries, *more, timed=True):
         """Comparisons of `lockstep-icache run`; also writes them to the data folder."""
@@ -32,15 +36,18 @@ class Measure:
         words = [self.icache, "run", *what, "--json", path, "--seed", self.options.seed, *more]
         for geometry in dict.fromkeys(geometries):
             words += ["--geometry", geometry]
-        words += ["--seconds", self.options.seconds] if timed else ["--no-time"]
-        self._run(words, name)
+        if not timed:
+            words += ["--no-time"]
+        elif "--seconds" not in more:
+            words += ["--seconds", self.options.seconds]
+        self._run(words, name, path)
         result = json.loads(path.read_text())
+        self.runs += [(name, p["command"], p) for p in result["provenance"]]
         return result["comparisons"]
 
     def autosteps(self, name, operations, geometry, *more):
         path = self.data / f"{name}.json"
-        self._run(
-            [
+        words = [
                 sys.executable,
                 AUTOSTEPS,
                 "--icache",
@@ -53,9 +60,9 @@ class Measure:
                 "--emit",
                 self.data / f"{name}.points",
                 *more,
-            ],
-            name,
-        )
+            ]
+        self._run(words, name, path)
+        self.runs.append((name, " ".join(map(str, words)), None))
         return json.loads(path.read_text())
 
 

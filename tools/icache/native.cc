@@ -1,5 +1,8 @@
 // native.cc - times a plan on this machine: the modes in turn on one store, A B A B, so that a
 // drift of the machine meets both alike.
+//
+// Concepts   A slice counts units and the CPU time that they took, with a probe of the core before
+//            and after it (tools/bench/quiet.h).
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -7,18 +10,13 @@
 #include "sm/store/engine.h"
 #include "threads/thread/thread.h"
 #include "tools/icache/child.h"
-#include "tools/icache/hardware.h"
+#include "tools/icache/native_json.h"
 
 namespace lockstep::icache {
 
 namespace {
 
-constexpr int kPairs = 9;  // the first warms up
-
-double median(std::vector<double> v) {
-    std::sort(v.begin(), v.end());
-    return v.empty() ? 0 : v[v.size() / 2];
-}
+constexpr int kPairs = 33;  // the first warms up
 
 // One part against its base, STEPS off.
 class Contest {
@@ -60,17 +58,22 @@ private:
             for (const bool steps : {false, true}) {
                 set_mode(steps ? part_.mode : StepsMode::off);
                 threads::sleep_until(threads::now() + slice_ / 4);  // the new mode settles
-                const auto before = hardware ? hardware->read() : std::array<uint64_t, kEvents>{};
+                const double probe = bench::probe_core();
+                const Readings before = hardware ? hardware->read() : Readings{};
                 const uint64_t units = units_;
-                const Nanos begin = threads::now();
-                threads::sleep_until(begin + slice_ * 3 / 4);
-                if (units_ == units || pair == 0) continue;
+                const Nanos cpu = bench::cpu_time();
+                threads::sleep_until(threads::now() + slice_ * 3 / 4);
+                const auto took = static_cast<double>(bench::cpu_time() - cpu);
                 const auto n = static_cast<double>(units_ - units);
-                times_[steps].push_back(static_cast<double>(threads::now() - begin) / n);
-                if (!hardware) continue;
-                const auto after = hardware->read();
-                for (size_t e = 0; e < kEvents; ++e)
-                    events_[steps][e].push_back(static_cast<double>(after[e] - before[e]) / n);
+                const Readings after = hardware ? hardware->read() : Readings{};
+                const double slower = std::max(probe, bench::probe_core());
+                if (pair == 0) continue;
+                if (n == 0)
+                    return fail(ErrorCode::bad_argument,
+                                "seconds: a slice is so short that nothing ended in it; give "
+                                "--seconds a larger value");
+                slices_[steps].push_back({n / took, slower});
+                if (hardware) counters_[steps].push_back({before, after, n});
             }
         set_mode(StepsMode::off);
         return {};
@@ -82,26 +85,13 @@ private:
         threads::set_steps(steps);
     }
 
-    nlohmann::ordered_json report() {
-        std::vector<double> ratios;
-        for (size_t i = 0; i < std::min(times_[0].size(), times_[1].size()); ++i)
-            ratios.push_back(times_[0][i] / times_[1][i]);
-        std::sort(ratios.begin(), ratios.end());
-        nlohmann::ordered_json json = {{"what", part_.what},
-                                       {"mode", part_.text()},
-                                       {"threads", workload_.threads(part_)},
-                                       {"ns_off", median(times_[0])},
-                                       {"ns_on", median(times_[1])}};
-        if (!ratios.empty()) {
-            json["speedup"] = ratios[ratios.size() / 2];
-            json["speedup_low"] = ratios.front();
-            json["speedup_high"] = ratios.back();
-        }
+    nlohmann::ordered_json report() const {
+        nlohmann::ordered_json json = time_json(slices_[0], slices_[1]);
+        json["what"] = part_.what;
+        json["mode"] = part_.text();
+        json["threads"] = workload_.threads(part_);
         if (!refusal_.empty()) json["counters_refused"] = refusal_;
-        for (size_t e = 0; e < kEvents; ++e)
-            if (!events_[0][e].empty())
-                json["counters"][kEventNames[e]] = {{"off", median(events_[0][e])},
-                                                    {"on", median(events_[1][e])}};
+        else json["counters"] = counters_json(counters_[0], counters_[1]);
         return json;
     }
 
@@ -112,8 +102,8 @@ private:
     uint64_t units_ = 0;  // one worker: no race
     bool stop_ = false;
     std::string refusal_;
-    std::vector<double> times_[2];
-    std::vector<double> events_[2][kEvents];
+    std::vector<bench::Slice> slices_[2];  // rates: units a nanosecond of CPU time
+    std::vector<CounterSlice> counters_[2];
 };
 
 }  // namespace
@@ -126,9 +116,10 @@ Result<nlohmann::ordered_json> run_native(const ChildSettings& settings) {
                               : make_operations(store, settings.workload);
     TRY(store.start([&] { return workload->load(); }, 0).join());
     nlohmann::ordered_json result;
-    for (const Part& part : settings.plan)
-        if (part.mode != StepsMode::off)
-            result["parts"].push_back(TRY(Contest(store, *workload, part, settings.seconds).run()));
+    // The other parts are their bases.
+    for (size_t i = 1; i < settings.plan.size(); i += 2)
+        result["parts"].push_back(
+            TRY(Contest(store, *workload, settings.plan[i], settings.seconds).run()));
     TRY(store.close());
     return result;
 }

@@ -99,6 +99,7 @@ Result<Options> options_for(const ChildSettings& settings, bool simulated) {
     options.steps.policy = settings.team_policy;
     options.steps.window_records = 0;  // what is asked for is what is measured
     options.steps.gate = settings.team_gate;
+    options.steps.float_state = settings.float_state;
     if (!settings.points.empty()) options.steps.points = TRY(ctx_points_from(settings.points));
     return options;
 }

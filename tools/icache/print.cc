@@ -74,28 +74,48 @@ void print_transactions(const Json& c) {
 }
 
 void print_time(const Json& time) {
-    fmt::print(
-        "  measured, native pairs: {:.0f} ns off, {:.0f} ns on, speed-up {:.2f} ({:.2f} .. "
-        "{:.2f})\n",
-        number(time["ns_off"]), number(time["ns_on"]), number(time["speedup"]),
-        number(time["speedup_low"]), number(time["speedup_high"]));
+    fmt::print("  native time: {}; {} of {} pairs on an undisturbed core\n",
+               time["verdict"].get<std::string>(), time["quiet_pairs"].get<uint64_t>(),
+               time["pairs"].get<uint64_t>());
+    if (time.contains("speedup"))
+        fmt::print("    ratio of pairs {:.3f}, quartiles {:.3f} .. {:.3f}", number(time["speedup"]),
+                   number(time["quartile_low"]), number(time["quartile_high"]));
+    if (time.contains("low"))
+        fmt::print(", 99% interval {:.3f} .. {:.3f}", number(time["low"]), number(time["high"]));
+    if (time.contains("speedup"))
+        fmt::print("; {:.0f} ns off, so {:.0f} ns on\n", number(time["ns_off"]),
+                   number(time["ns_on"]));
+    if (time["verdict"] == "too noisy to tell")
+        fmt::print(
+            "    nothing is claimed: quartiles wider than {:.0f}% of the median, or fewer "
+            "than 8 such pairs; repeat on a quieter machine or with more --seconds\n",
+            percent(time["spread_max"]));
     if (time.contains("counters_refused"))
         fmt::print("  hardware counters: {}\n", time["counters_refused"].get<std::string>());
     if (!time.contains("counters")) return;
-    for (const auto& [name, value] : time["counters"].items())
-        fmt::print("  {:<34}{:>12.1f}{:>12.1f}   {:+.1f}%   (hardware)\n", name,
-                   number(value["off"]), number(value["on"]),
-                   100 * (number(value["on"]) / number(value["off"]) - 1));
+    for (const auto& [name, value] : time["counters"].items()) {
+        if (!value.contains("on")) {
+            fmt::print("  {:<34}not known: {}   (hardware)\n", name,
+                       value["missing"].get<std::string>());
+            continue;
+        }
+        fmt::print(
+            "  {:<34}{:>12.1f}{:>12.1f}   {:+.1f}%   (hardware, counted {:.0f}% of the "
+            "time)\n",
+            name, number(value["off"]), number(value["on"]),
+            100 * (number(value["on"]) / number(value["off"]) - 1),
+            percent(value["counted_share"]));
+    }
 }
 
 }  // namespace
 
 void print_comparison(const Json& c) {
     const bool operation = c["kind"] == "operation";
-    fmt::print("\n{}, {} threads: {:.0f} bytes of code per {}, {} bytes in all\n",
+    fmt::print("\n{}, {} threads, off against {}: {:.0f} bytes of code per {}, {} bytes in all\n",
                c["what"].get<std::string>(), c["threads"].get<uint32_t>(),
-               number(c["footprint_bytes"]), operation ? "operation" : "transaction",
-               c["footprint_all_bytes"].get<uint64_t>());
+               c["mode"].get<std::string>(), number(c["footprint_bytes"]),
+               operation ? "operation" : "transaction", c["footprint_all_bytes"].get<uint64_t>());
     fmt::print("  {:<34}{:>12}{:>12}\n", operation ? "per operation" : "per transaction", "off",
                "on");
     print_stream(c);

@@ -55,6 +55,7 @@ std::vector<std::string> child_arguments(const RunnerSettings& s, bool native,
                                       std::to_string(static_cast<int>(s.child.lock_stage.policy)),
                                       "--lock-bypass",
                                       std::to_string(s.child.lock_stage.bypass_max)};
+    if (s.child.float_state) words.push_back("--float-state");
     if (native) words.push_back("--native");
     if (!s.child.points.empty()) words.insert(words.end(), {"--points", s.child.points});
     return words;

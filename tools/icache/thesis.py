@@ -2,10 +2,18 @@
 chapter 5). The report compares them with ours.
 """
 
-MACHINES = {
-    "65536,2,64": "AthlonXP",
-    "16384,4,32": "Pentium III",
-    "32768,8,64": "this machine (Zen 3)",
+# Tables 5-1 and 5-3: the processors and the system.
+PROCESSORS = [
+    ["AthlonXP (thesis)", "64 KB + 64 KB", "2 ways / 64 bytes", "256 KB"],
+    ["Pentium III (thesis)", "16 KB + 16 KB", "4 ways / 32 bytes", "256 KB"],
+]
+SYSTEM = {
+    "processor": "AthlonXP, 2 GB of memory, Linux 2.4.20",
+    "storage": "one 120 GB main disk, one 30 GB log disk",
+    "buffer pool": "up to 2 GB",
+    "page size": "8192 bytes",
+    "locks": "record, page, table, database; two-phase locking",
+    "commit": "does not wait for the log",
 }
 
 # Index fetch in Shore on the AthlonXP.

@@ -115,11 +115,13 @@ private:
     }
 
     // Recording begins with the transaction that ends the warm-up and ends with the last one, while
-    // others are under way.
+    // others are under way. autosteps finds one thread's transactions by the marks around them.
     Result<void> terminal(uint32_t number) {
         const WorkloadSettings& w = settings_.workload;
         while (done_ < w.warm_transactions + w.transactions) {
+            LOCKSTEP_TRACE_MARK(kMarkOpBegin, number);
             TRY(workload_->unit(number));
+            LOCKSTEP_TRACE_MARK(kMarkOpEnd, number);
             ++done_;
             if (done_ == w.warm_transactions) start_recording();
             else if (done_ > w.warm_transactions)

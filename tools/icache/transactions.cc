@@ -30,9 +30,8 @@ public:
 
     Result<void> load() override {
         tpcc::LoadProgress progress;
-        tpcc::Scale scale = settings_.native ? tpcc::Scale{} : kSmall;
-        scale.warehouses = settings_.warehouses;
-        db_ = TRY(tpcc::load(store_, {.scale = scale, .seed = settings_.seed}, progress));
+        db_ = TRY(
+            tpcc::load(store_, {.scale = scale_of(settings_), .seed = settings_.seed}, progress));
         executor_.emplace(db_, tpcc::ExecutorSettings{}, stats_);
         return {};
     }
@@ -87,6 +86,12 @@ private:
 };
 
 }  // namespace
+
+tpcc::Scale scale_of(const WorkloadSettings& settings) {
+    tpcc::Scale scale = settings.native ? tpcc::Scale{} : kSmall;
+    scale.warehouses = settings.warehouses;
+    return scale;
+}
 
 std::unique_ptr<Workload> make_transactions(Store& store, const WorkloadSettings& settings) {
     return std::make_unique<Transactions>(store, settings);

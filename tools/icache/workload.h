@@ -17,6 +17,7 @@
 
 #include <lockstep/store.h>
 #include "threads/base/rng.h"
+#include "tpcc/database.h"
 
 namespace lockstep::icache {
 
@@ -62,6 +63,9 @@ public:
     // Ends the thread's work in this part.
     virtual Result<void> end(uint32_t number) = 0;
 };
+
+// The TPC-C database that a run uses: traced ones are smaller.
+tpcc::Scale scale_of(const WorkloadSettings& settings);
 
 // For operations or for transactions: a plan holds one kind only.
 std::unique_ptr<Workload> make_operations(Store& store, const WorkloadSettings& settings);

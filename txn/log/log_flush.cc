@@ -121,9 +121,10 @@ bool Log::Impl::flush_once() {
     const uint64_t end = std::min({complete, files.segment_end(flushed), begin + kFlushMax});
     CHECK(end >= flushed);
     if (end == flushed) return false;
-    if (boundary <= flushed) boundary = complete;
+    if (boundary <= flushed) boundary = MUTANT(boundary_inside_record) ? end : complete;
     lazy_deadline = threads::now() + options.lazy_flush_interval;
     limit.store(hard_limit.load());  // the flusher is active: appends need not wake it
+    if (MUTANT(ring_freed_early)) limit = hard_limit = end + ring.bytes() - ring_margin;
     const Nanos started = threads::now();
     const Result<void> written = write_prefix(begin, end);
     DCHECK(written || failed.load());
@@ -154,7 +155,8 @@ Result<void> Log::Impl::write_prefix(uint64_t begin, uint64_t end) {
     write.offset = begin % files.segment_bytes();
     if (whole_end > begin) write.iov[write.iov_count++] = {ring.at(begin), whole_end - begin};
     if (end > whole_end) {
-        std::memcpy(buffers->last_block, ring.at(whole_end), end - whole_end);
+        if (!MUTANT(ring_block_stale) || whole_end == begin)
+            std::memcpy(buffers->last_block, ring.at(whole_end), end - whole_end);
         std::memset(buffers->last_block + (end - whole_end), 0, kLogBlock - (end - whole_end));
         write.iov[write.iov_count++] = {buffers->last_block, kLogBlock};
     }
@@ -194,7 +196,10 @@ void Log::Impl::advance(uint64_t end) {
     flushed = end;
     durable.store(end, std::memory_order_seq_cst);
     if (boundary <= flushed && options.sync)
-        stamped.store(MUTANT(stamped_ahead) ? tail.load() : boundary, std::memory_order_release);
+        stamped.store(MUTANT(stamped_ahead)           ? tail.load()
+                      : MUTANT(stamped_inside_record) ? flushed
+                                                      : boundary,
+                      std::memory_order_release);
     assert_state();
     update_limits();
     wake_durable_waiters();
@@ -206,8 +211,10 @@ void Log::Impl::advance(uint64_t end) {
 
 void Log::Impl::update_limits() {
     // The last block stays in the ring until it is full: the next flush writes it again.
-    const uint64_t hard = block_floor(flushed) + ring.bytes() +
-                          (MUTANT(ring_too_full) ? ring.bytes() : 0) - ring_margin;
+    const uint64_t hard = MUTANT(ring_block_unprotected)
+                              ? flushed + ring.bytes()
+                              : block_floor(flushed) + ring.bytes() +
+                                    (MUTANT(ring_too_full) ? ring.bytes() : 0) - ring_margin;
     const uint64_t soft = std::min(hard, flushed + ring.bytes() / 4);
     SpinGuard guard(ring_lock);
     if (failed.load()) return;

@@ -14,7 +14,9 @@
 //            LI-2 tail - block_floor(flushed) <= ring size, always: see ring_margin. [checked:
 //                 reserve()]
 //            LI-3 All bytes ever written beyond the durable end lie in one flush: within kFlushMax
-//                 bytes and one segment. open() relies on it when it clears a torn tail.
+//                 bytes and one segment. The durable end may lie inside a record, at a segment's
+//                 end. open() relies on both when it clears a torn tail. [checked:
+//                 LogSegmentEnd.RecordsBehindALostOneStayLost]
 //            LI-4 promise_limit == the lesser of limit_of(start, prepared_end) and start +
 //                 scarce_bytes, or 0 while writers are stopped. It may lag for a moment.
 //            LI-6 While no thread waits for durability, wants ring space or asks for a flush, two

@@ -3,8 +3,9 @@
 //
 // Why a torn tail is cleared. Behind the end there may be records of the torn tail that are valid
 // by themselves. A new record could end exactly where one of them begins, and a second crash would
-// read on into old records. By LI-3 they lie within kFlushMax bytes and one segment of the end. So
-// open() zeroes that range and syncs it before anything is appended.
+// read on into old records. By LI-3 they lie within kFlushMax bytes of the end, or of the begin of
+// the next segment if the torn record reaches it. So open() zeroes these ranges and syncs them
+// before anything is appended.
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -189,16 +190,17 @@ bool Log::Impl::disk_has_new() const { return files.disk().exists(files.new_path
 Result<void> Log::Impl::secure_tail(uint64_t from, uint64_t end) {
     DCHECK(from <= end && end <= prepared_end.load());
     Disk& disk = files.disk();
+    const uint64_t reach = MUTANT(next_segment_uncleared) ? end : end + kLogRecordMax;
     for (uint64_t n = files.number_of(from);
-         n * files.segment_bytes() <= end && n * files.segment_bytes() < prepared_end; ++n) {
+         n * files.segment_bytes() <= reach && n * files.segment_bytes() < prepared_end; ++n) {
         const FileId file = TRY(files.open(n, Disk::kDirect));
         const uint64_t begin = n * files.segment_bytes(),
                        first = std::max(begin, block_floor(from));
         const uint64_t last = std::min(begin + files.segment_bytes(), block_ceil(end));
         Result<void> done{};
         if (first < last && from < end) done = write_again(disk, file, first - begin, last - begin);
-        if (done && n == files.number_of(end) && !MUTANT(torn_tail_kept)) {
-            const uint64_t offset = end % files.segment_bytes();
+        if (done && n >= files.number_of(end) && !MUTANT(torn_tail_kept)) {
+            const uint64_t offset = std::max(begin, end) - begin;
             const Result<bool> cleared =
                 clear(disk, file, offset,
                       std::min(files.segment_bytes(), block_ceil(offset) + kFlushMax));

@@ -71,7 +71,10 @@ Result<uint64_t> Log::Impl::stamped_behind(uint64_t end) const {
                 highest = stamped.value;
         }
         if (*got < want) break;
-        at = want < kPiece ? at + want : at + want - (kEndRecordBytes - kUnit);
+        const bool apart = want < kPiece || MUTANT(stamp_pieces_apart);
+        at =
+            apart ? at + want : at + want - (kEndRecordBytes - kUnit * (MUTANT(stamp_cut) ? 2 : 1));
+        if (MUTANT(stamp_in_first_piece) && want == kPiece) break;
     }
     return MUTANT(stamp_ignored) ? 0 : highest;
 }

@@ -405,11 +405,11 @@ TEST_F(CCalls, WithHandlesThatHaveEnded) {
 }
 
 TEST_F(CCalls, Texts) {
-    for (int code = 0; code < 44; ++code) {
+    for (int code = 0; code < 46; ++code) {
         EXPECT_STRNE(lockstep_error_name(code), "unknown") << code;
         EXPECT_GT(strlen(lockstep_strerror(code)), 3u);
     }
-    for (const int code : {-1, 44, 1 << 30}) {
+    for (const int code : {-1, 46, 1 << 30}) {
         EXPECT_STREQ(lockstep_error_name(code), "unknown");
         EXPECT_NE(lockstep_strerror(code), nullptr);
     }

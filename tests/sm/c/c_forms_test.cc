@@ -461,6 +461,61 @@ TEST_F(CForms, Batches) {
     EXPECT_EQ(lockstep_batch(&request), LOCKSTEP_BAD_ARGUMENT);
 }
 
+// A value that does not fit ends the request before what follows is done.
+TEST_F(CForms, GetsOfWholeValues) {
+    lockstep_index* const index = make_index("i");
+    lockstep_heap* const heap = make_heap("h");
+    char value[8] = {};
+    lockstep_operation ops[3] = {};
+    ops[0] = operation(LOCKSTEP_OP_PUT, index, "k", "four");
+    ops[1] = operation(LOCKSTEP_OP_HEAP_INSERT, nullptr, nullptr, "record");
+    ops[1].heap = heap;
+    lockstep_request request;
+    lockstep_request_init(&request, sizeof request);
+    request.store = store;
+    request.operations = ops;
+    request.count = 2;
+    request.end = LOCKSTEP_END_COMMIT;
+    request.error = &error;
+    ASSERT_C(lockstep_batch(&request));
+
+    lockstep_operation gets[4] = {};
+    gets[0] = operation(LOCKSTEP_OP_GET_WHOLE, index, "none");
+    gets[1] = operation(LOCKSTEP_OP_GET_WHOLE, index, "k");
+    gets[2] = operation(LOCKSTEP_OP_HEAP_GET_WHOLE, nullptr);
+    gets[2].heap = heap;
+    gets[2].id = ops[1].id;
+    gets[3] = operation(LOCKSTEP_OP_PUT, index, "behind", "v");
+    request.operations = gets;
+    request.count = 4;
+    EXPECT_EQ(lockstep_batch(&request), LOCKSTEP_VALUE_TOO_LONG);
+    EXPECT_TRUE(request.performed == 1 && gets[1].found && gets[1].bytes == 4);
+    for (lockstep_operation* get : {&gets[1], &gets[2]}) {
+        get->buffer = value;
+        get->room = 4;
+    }
+    EXPECT_EQ(lockstep_batch(&request), LOCKSTEP_VALUE_TOO_LONG);
+    EXPECT_TRUE(request.performed == 2 && gets[2].found && gets[2].bytes == 6);
+    gets[2].room = sizeof value;
+    ASSERT_C(lockstep_batch(&request));
+    EXPECT_EQ(std::string(value, 6), "record");
+    EXPECT_FALSE(gets[0].found);
+
+    // In an open transaction the operations before the refused one stay.
+    gets[2].room = 1;
+    request.end = LOCKSTEP_END_KEEP;
+    lockstep_txn* txn = nullptr;
+    ASSERT_C(lockstep_begin(store, nullptr, &txn, &error));
+    request.txn = txn;
+    request.store = nullptr;
+    EXPECT_EQ(lockstep_batch(&request), LOCKSTEP_VALUE_TOO_LONG);
+    gets[2].room = sizeof value;
+    request.operations = gets + 2;
+    request.count = 2;
+    ASSERT_C(lockstep_batch(&request));
+    ASSERT_C(lockstep_commit(txn, nullptr, &error));
+}
+
 // An event loop: requests are told through an eventfd, or by a callback that submits the next one.
 TEST_F(CForms, SubmittedRequests) {
     lockstep_index* const index = make_index("i");

@@ -61,6 +61,12 @@ private:
 };
 
 class LineServerTest : public ::testing::Test {
+public:
+    ~LineServerTest() override {
+        server.reset();
+        std::filesystem::remove_all(directory);
+    }
+
 protected:
     LineServerTest() : directory(make_own_directory("lines")) {
         settings.directory = directory;
@@ -72,10 +78,6 @@ protected:
             else if (line == "much") reply.send(std::string(kMuch, 'x'));
             else reply.send("got " + std::string(line));
         };
-    }
-    ~LineServerTest() override {
-        server.reset();
-        std::filesystem::remove_all(directory);
     }
     void start() {
         auto started = LineServer::start(settings);

@@ -169,6 +169,65 @@ TEST(LogStamp, TheMarkFollowsABusyLogAtItsInterval) {
     EXPECT_LT(marks.size(), bench.log->stats().flushes / 4);
 }
 
+// Appends records that are no commits up to `lsn`.
+void fill_to(Log& log, uint64_t lsn) {
+    constexpr uint64_t kHead = sizeof(LogRecordHeader), kMost = 100'000;
+    for (uint64_t n = 0; log.tail().value < lsn; ++n) {
+        const uint64_t left = lsn - log.tail().value;
+        const uint64_t bytes = left <= kMost ? left : std::min(kMost, left - 2 * kHead);
+        append(log, 1, n, static_cast<uint32_t>(bytes - kHead));
+    }
+    ASSERT_EQ(log.tail().value, lsn);
+}
+
+// open() reads what is behind the apparent end in pieces of 256 KB, up to the end of a segment and
+// from the next one. The stamp that tells of the damage lies anywhere at their borders.
+TEST(LogStamp, StampsAtTheBordersOfReadPiecesAreSeen) {
+    const uint64_t seed = seed_of_run(20261124);
+    constexpr uint64_t kPiece = 256 << 10, kSegment = 1 << 20, kHead = sizeof(LogRecordHeader);
+    constexpr uint64_t kDamaged = 8192;
+    std::vector<uint64_t> places;
+    for (uint64_t back = 0; back <= kHead + 8; back += 8) {
+        places.push_back(kDamaged + kPiece - back);
+        // The second piece begins 24 bytes before the end of the first.
+        places.push_back(kDamaged + 2 * kPiece - 24 - back);
+    }
+    places.push_back(kSegment - kHead);  // the last bytes of a segment, the first of the next
+    places.push_back(kSegment);
+    for (const uint64_t place : places) {
+        SimDisk disk({.seed = seed});
+        const auto enlarge = [](SimBench& bench) {
+            bench.options.segment_bytes = kSegment;
+            bench.options.capacity_bytes = 8 << 20;
+        };
+        {
+            SimBench bench(disk, seed, 1);
+            enlarge(bench);
+            ASSERT_TRUE(bench.create());
+            bench.run([&] {
+                fill_to(*bench.log, kDamaged);
+                fill_to(*bench.log, place);
+                ASSERT_TRUE(bench.log->wait_durable(bench.log->tail()));
+                ASSERT_EQ(append_commit(*bench.log, 1), place + kHead);
+                ASSERT_TRUE(bench.log->wait_durable(bench.log->tail()));
+            });
+        }
+        put_mark_back(disk, 4096);
+        const auto file = disk.open("/store/log.00000000", 0);
+        ASSERT_TRUE(file) << file.error().text();
+        const uint64_t garbage = 1;
+        ASSERT_TRUE(disk.write_now(*file, kDamaged, &garbage, sizeof garbage));
+        disk.close(*file);
+        SimBench bench(disk, seed, 1);
+        enlarge(bench);
+        const auto opened = bench.open(Lsn{4096});
+        ASSERT_FALSE(opened) << "the stamp at " << place << " was not seen";
+        EXPECT_EQ(opened.error().code, ErrorCode::corrupt_log);
+        EXPECT_EQ(opened.error().a, kDamaged);
+        EXPECT_EQ(opened.error().b, place);
+    }
+}
+
 // Power cuts at every event, with the mark as old as can be: no torn tail is taken for damage.
 TEST(LogStamp, TornTailsAreNotTakenForDamage) {
     const uint64_t seed = seed_of_run(20261121);

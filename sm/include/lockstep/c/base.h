@@ -58,6 +58,8 @@ enum lockstep_code {
     LOCKSTEP_INDEX_MISMATCH = 41,
     LOCKSTEP_SNAPSHOT_TOO_OLD = 42,
     LOCKSTEP_BAD_BACKUP = 43,
+    LOCKSTEP_BAD_ARCHIVE = 44,
+    LOCKSTEP_ARCHIVE_FAILED = 45,
 };
 
 // A limit of time that is never reached, in nanoseconds.

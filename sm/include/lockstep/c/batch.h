@@ -20,7 +20,11 @@ enum lockstep_operation_kind {
     LOCKSTEP_OP_HEAP_INSERT = 7,
     LOCKSTEP_OP_HEAP_GET = 8,
     LOCKSTEP_OP_HEAP_UPDATE = 9,
-    LOCKSTEP_OP_HEAP_ERASE = 10
+    LOCKSTEP_OP_HEAP_ERASE = 10,
+    // As the gets above. But a value longer than `room` is the error LOCKSTEP_VALUE_TOO_LONG, so a
+    // request that goes on to change something does not do so without the value. `bytes` is set.
+    LOCKSTEP_OP_GET_WHOLE = 11,
+    LOCKSTEP_OP_HEAP_GET_WHOLE = 12
 };
 // One operation. Fields that its kind does not use are ignored.
 typedef struct lockstep_operation {

@@ -1,0 +1,146 @@
+// engine_close.cc - closing: services, transactions that are left open, the last checkpoint, files;
+// and what a crash of the simulator leaves out.
+#include <string>
+
+#include "sm/backup/archiver.h"
+#include "sm/backup/page_rebuild.h"
+#include "sm/change/deferred.h"
+#include "sm/change/rollback.h"
+#include "sm/recovery/recovery.h"
+#include "sm/store/catalog.h"
+#include "sm/store/control.h"
+#include "sm/store/engine.h"
+#include "sm/store/ghost_cleaner.h"
+#include "sm/store/needs_team.h"
+#include "sm/store/snapshots.h"
+#include "sm/store/test_hooks.h"
+#include "sm/store/txn_watch.h"
+
+namespace lockstep::sm {
+
+void Engine::stop_services() {
+    (void)run_and_wait([this]() -> Result<void> {
+        if (ghosts) ghosts->stop();
+        if (watch) watch->stop();
+        if (snapshots) snapshots->stop();
+        if (checkpointer) checkpointer->stop();
+        return {};
+    });
+}
+
+// Rolls back transactions whose user thread ended without ending them: no other thread can.
+void Engine::rollback_orphans() {
+    for (txn::Transaction* txn : txns->unfinished()) {
+        report(1, "transaction " + std::to_string(txn->id.value) +
+                      " was left open by its thread and is rolled back");
+        DCHECK(user_threads_.load() == 0);
+        if (txn->state == txn::TxnState::undone) {
+            snapshots->close(*txn);
+            txns->finish_abort(*txn, true);
+            continue;
+        }
+        DCHECK(txn->state == txn::TxnState::active);
+        snapshots->close(*txn);
+        txn->thread = txn->locks.thread = threads::current();
+        txn->thread_id = txn->thread->id;
+        // Its thread is gone, so no caller is left to run them for.
+        const DeferredActions dropped(*txn);
+        const auto undone = rollback(*this, *txn, kLsnNone);
+        if (!undone) report(0, "rollback failed: " + undone.error().text());
+        txns->finish_abort(*txn, undone.has_value());
+    }
+}
+
+Result<void> Engine::close() {
+    if (closing_.exchange(true, std::memory_order_acq_rel)) return {};
+    assert_state();
+    DCHECK(!forked() && !on_own_thread());
+    Result<void> result;
+    if (control) control->stop();
+    if (runtime) {
+        runtime->end_fd_waits();
+        end_packets();
+        stop_services();
+        if (opened_) {
+            result = run_and_wait([this]() -> Result<void> {
+                rollback_orphans();
+                txns->close();
+                if (failed()) return log->refused();
+                if (options.read_only) return {};
+                TRY(checkpointer->run(true));
+                return checkpointer->mark_clean();
+            });
+        }
+        // A restart that failed half-way left losers behind. The next restart begins at the same
+        // place.
+        if (!opened_ && log) log->give_up();
+        if (!opened_ && txns) txns->abandon();
+        (void)run_and_wait([&]() -> Result<void> {
+            if (archiver)
+                if (const auto archived = archiver->stop(); result) result = archived;
+            if (pool) pool->stop_cleaner();
+            if (log) log->stop_flusher();
+            return {};
+        });
+        if (!stepped()) runtime->stop();
+    }
+    if (const StoreFailure* why = log ? log->failure() : nullptr) last_failure = *why;
+    release();
+    return result;
+}
+
+// The application's own user threads: they may still begin transactions.
+void Engine::end_packets() {
+    DCHECK(closing_.load());
+    runtime->close_admission();
+    if (!stepped()) {
+        runtime->drain();
+        for (uint64_t n; (n = user_threads_.load(std::memory_order_acquire)) != 0;)
+            user_threads_.wait(n, std::memory_order_acquire);
+        return;
+    }
+    while (runtime->packets() != 0 || user_threads_.load() != 0)
+        CHECK(runtime->step() || (options.test_hooks->idle && options.test_hooks->idle()));
+}
+
+void Engine::abandon() {
+    CHECK(stepped());
+    if (closing_.exchange(true, std::memory_order_acq_rel)) return;
+    assert_state();
+    if (runtime) runtime->abandon();
+    if (txns) txns->abandon();
+    release();
+}
+
+void Engine::release() {
+    if (disk && data_file.value >= 0) disk->close(data_file);
+    if (disk && lsns_file.value >= 0) disk->close(lsns_file);
+    if (disk && lock_file_.value >= 0) disk->close(lock_file_);
+    ghost_notes = nullptr;
+    objects = nullptr;
+    drops = nullptr;
+    control.reset();
+    ghosts.reset();
+    own_checkpointer_.reset();
+    watch.reset();
+    catalog.reset();
+    own_space_.reset();
+    own_pool_.reset();
+    own_txns_.reset();
+    versions = nullptr;
+    snapshots.reset();
+    own_locks_.reset();
+    rebuild.reset();
+    archiver.reset();
+    own_log_.reset();
+    own_runtime_.reset();
+    checkpointer = nullptr;
+    space = nullptr;
+    pool = nullptr;
+    txns = nullptr;
+    locks = nullptr;
+    log = nullptr;
+    runtime = nullptr;
+}
+
+}  // namespace lockstep::sm

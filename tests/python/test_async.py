@@ -1,0 +1,235 @@
+"""test_async - transactions of event loops."""
+
+import asyncio
+import gc
+import os
+import threading
+
+import lockstep
+import pytest
+from lockstep import Access, Batch
+
+
+def run(main):
+    asyncio.run(asyncio.wait_for(main(), 60))
+
+
+def test_records(store, index, heap):
+    async def main():
+        async with store.transaction() as txn:
+            assert txn.id == txn._txn.id and txn.active
+            await txn.insert(index, "a", "1")
+            await txn.insert_many(index, [("b", "2"), ("c", "3")])
+            await txn.put(index, ("d", 4), "4")
+            assert await txn.update(index, "a", "11") and not await txn.update(index, "z", "")
+            assert await txn.patch(index, "a", 1, "2")
+            assert await txn.get(index, "a") == b"12" and await txn.get(index, "z") is None
+            assert await txn.get_many(index, ["a", "z"], Access.UPDATE) == [b"12", None]
+            assert await txn.erase(index, "b") and not await txn.erase(index, "b")
+            id = await txn.heap_insert(heap, "row")
+            assert await txn.heap_get(heap, id) == b"row"
+            assert await txn.heap_update(heap, id, "new") and await txn.heap_erase(heap, id)
+            savepoint = await txn.savepoint()
+            await txn.put(index, "lost", "x" * 1000)
+            assert await txn.get(index, "lost") == b"x" * 1000
+            await txn.rollback_to(savepoint)
+            assert [k async for k, _ in txn.scan(index, "a", "d")] == [b"a", b"c"]
+            assert [k async for k, _ in txn.scan(index, high="d", reverse=True)] == [b"c", b"a"]
+            assert len(await txn.call(lambda sync: list(sync.scan(index)))) == 3
+        assert txn.lsn > 0 and not txn.active
+        await store.call_async(store.wait_durable, txn.lsn)
+        by = await store.call_async(store.secondary_index, "by", index, lambda key, value: value)
+        async with store.snapshot() as txn:
+            assert [k async for k, _ in txn.scan_by(by, only="12")] == [b"a"]
+            await txn.abort()
+        results = await store.execute_async(Batch(room=0).get(index, "a").put(index, "z", "y" * 99))
+        assert results == [b"12", None]
+
+    run(main)
+
+
+def test_an_exception_rolls_back(store, index):
+    async def main():
+        with pytest.raises(ZeroDivisionError):
+            async with store.transaction() as txn:
+                await txn.put(index, "k", "v")
+                raise ZeroDivisionError
+        with pytest.raises(ZeroDivisionError):
+            async with store.transaction() as txn:
+                await txn.abort()
+                raise ZeroDivisionError
+        with pytest.raises(ZeroDivisionError):
+            async with store.transaction() as txn:
+                await store.call_async(store.end_transaction, txn.id)
+                raise ZeroDivisionError
+        with pytest.raises(lockstep.DuplicateKey):
+            await store.execute_async(Batch().put(index, "k", "v").insert(index, "k", "w"))
+        with pytest.raises(ZeroDivisionError):
+            await store.call_async(lambda: 1 // 0)
+        async with store.transaction() as txn:
+            assert await txn.get(index, "k") is None
+
+    run(main)
+
+
+def test_errors_of_begin_and_commit(tmp_path):
+    async def main():
+        store = lockstep.open(tmp_path / "s", workers=1, pool_bytes=16 << 20)
+        index = store.index("i", create=True)
+        async with store.transaction() as txn:
+            await store.call_async(store.end_transaction, txn.id)
+            with pytest.raises(lockstep.EndedByOperator):
+                await txn.put(index, "k", "v")
+            with pytest.raises(lockstep.Error):
+                await txn.commit()
+        store.close()
+        with pytest.raises(lockstep.Error):
+            async with store.transaction():
+                pass
+
+    run(main)
+
+
+def test_many_tasks(store, index):
+    """Increments of few counters by 64 tasks, deadlocks and all: none is lost."""
+
+    async def main():
+        async def add(n):
+            async def body(txn):
+                for key in ((n % 12,), ((n + 1) % 12,)):
+                    old = await txn.get(index, key, Access.UPDATE)
+                    await txn.put(index, key, str(int(old or 0) + 1))
+                return n
+
+            assert await store.run_async(body, durability="lazy") == n
+
+        for _ in range(3):
+            await asyncio.gather(*(add(n) for n in range(64)))
+
+    run(main)
+    with store.snapshot() as txn:
+        assert sum(int(value) for _, value in txn.scan(index)) == 3 * 64 * 2
+
+
+def test_run_gives_up_at_last(tmp_path):
+    async def main():
+        with lockstep.open(tmp_path / "s", workers=1, pool_bytes=16 << 20, retries_max=2) as store:
+            tries = []
+
+            async def victim(txn):
+                tries.append(txn)
+                raise lockstep.Deadlock("as if")
+
+            with pytest.raises(lockstep.Deadlock):
+                await store.run_async(victim)
+            assert len(tries) == 3
+
+    run(main)
+
+
+def test_a_wait_blocks_no_other_task(store, index):
+    async def main():
+        order = []
+
+        async def waiter():
+            async with store.transaction() as txn:
+                order.append(await txn.get(index, "k"))
+
+        async with store.transaction() as holder:
+            await holder.put(index, "k", "v")
+            task = asyncio.create_task(waiter())
+            while not any(t.state == "lock_wait" for t in store.transactions()):
+                await asyncio.sleep(0.001)
+            order.append("held")
+        await task
+        assert order == ["held", b"v"]
+
+    run(main)
+
+
+@pytest.mark.parametrize("scan", [False, True])
+def test_a_cancelled_task_ends_its_wait(store, index, scan):
+    async def main():
+        store.run(lambda txn: txn.put(index, "k", "old"))
+        entered = asyncio.Event()
+
+        async def waiter():
+            async with store.transaction() as txn:
+                await txn.put(index, "other", "lost")
+                entered.set()
+                if scan:
+                    async for _ in txn.scan(index):
+                        pass
+                else:
+                    await txn.get(index, "k")
+
+        async with store.transaction() as holder:
+            await holder.put(index, "k", "v")
+            task = asyncio.create_task(waiter())
+            await entered.wait()
+            while not any(t.state == "lock_wait" for t in store.transactions()):
+                await asyncio.sleep(0.001)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            assert await holder.get(index, "other") is None
+
+    run(main)
+
+
+def test_cancelled_at_random(store, index):
+    """Tasks that are cancelled at any point leave no transaction and no lock behind."""
+
+    async def main():
+        async def work(n):
+            async with store.transaction(durability="lazy") as txn:
+                await txn.put(index, (n % 5,), "v")
+                await txn.get(index, ((n + 2) % 5,))
+                async for _ in txn.scan(index):
+                    pass
+
+        tasks = [asyncio.create_task(work(n)) for n in range(60)]
+        for n, task in enumerate(tasks):
+            await asyncio.sleep(0.0005 * (n % 3))
+            task.cancel()
+        for result in await asyncio.gather(*tasks, return_exceptions=True):
+            assert result is None or isinstance(
+                result, (asyncio.CancelledError, lockstep.Deadlock)
+            ), repr(result)
+        assert [t for t in store.transactions() if not t.internal] == []
+
+    run(main)
+
+
+def test_a_timeout(store, index):
+    async def main():
+        async with store.transaction() as holder:
+            await holder.put(index, "k", "v")
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.05), store.transaction() as txn:
+                    await txn.get(index, "k")
+
+    run(main)
+
+
+def test_loops_come_and_go(store, index):
+    """Each event loop has a descriptor of its own, which ends with it."""
+
+    async def main():
+        async with store.transaction() as txn:
+            await txn.put(index, str(threading.get_ident()), "v")
+
+    def descriptors():
+        return len(os.listdir("/proc/self/fd"))
+
+    run(main)
+    before = descriptors()
+    for _ in range(20):
+        run(main)
+    threads = [threading.Thread(target=run, args=(main,)) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    gc.collect()
+    assert descriptors() <= before + 4

@@ -1,0 +1,337 @@
+"""test_store - open, options, objects, maintenance, backups, observation, errors."""
+
+import gc
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import threading
+import time
+
+import lockstep
+import pytest
+from conftest import SMALL
+from lockstep import _core, _errors
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+def test_what_is_committed_is_there_after_a_new_open(tmp_path):
+    with lockstep.open(tmp_path / "s", **SMALL) as store:
+        cities = store.index("cities", create=True)
+        with store.transaction() as txn:
+            txn.put(cities, "Lisbon", "Portugal")
+        assert txn.lsn > 0 and not txn.active
+        assert "cities" in repr(cities) and repr(store).endswith("/s'>")
+    assert repr(store).endswith(", closed>")
+    store.close()
+    with lockstep.open(tmp_path / "s", create=False) as store:
+        with store.snapshot() as txn:
+            assert txn.get(store.index("cities"), "Lisbon") == b"Portugal"
+
+
+def test_options_go_in_and_come_back(tmp_path):
+    lines = []
+    given = {
+        "workers": 2,
+        "pool_bytes": 32 << 20,
+        "lock_timeout": 1.5,
+        "transaction_age_max": 60.0,
+        "packet_policy": "priority",
+        "lock_policy": "short_first",
+        "io": "pool",
+        "sync": False,
+    }
+    steps = {"mode": "on", "team_max": 8, "points": "manual", "policy": "oldest"}
+    with lockstep.open(
+        tmp_path / "s", logger=lambda level, text: lines.append((level, text)), steps=steps, **given
+    ) as store:
+        options = store.options()
+        assert {name: options[name] for name in given} == given
+        assert options["steps"]["team_max"] == 8 and options["steps"]["mode"] == "on"
+        store.set_steps("off")
+        assert store.options()["steps"]["mode"] == "off"
+    with lockstep.open(tmp_path / "t", steps="prefetch", lock_timeout=None) as store:
+        assert store.options()["lock_timeout"] is None
+        assert store.options()["steps"]["mode"] == "prefetch"
+
+
+def test_bad_options(tmp_path):
+    with pytest.raises(TypeError, match="unknown option colour"):
+        lockstep.open(tmp_path / "s", colour=1)
+    with pytest.raises(TypeError, match="unknown option colour"):
+        lockstep.open(tmp_path / "s", steps={"colour": 1})
+    with pytest.raises(OverflowError, match="workers"):
+        lockstep.open(tmp_path / "s", workers=-1)
+    with pytest.raises(ValueError, match="io is one of automatic"):
+        lockstep.open(tmp_path / "s", io="fast")
+    with pytest.raises(lockstep.BadOption):
+        lockstep.open(tmp_path / "s", workers=100000)
+    with pytest.raises(lockstep.BadOption):
+        lockstep.open(tmp_path / "s", steps={"points": "nowhere"})
+    with pytest.raises(lockstep.BadPath):
+        lockstep.open(tmp_path / "missing", create=False)
+
+
+def test_bad_transaction_options(store):
+    with pytest.raises(TypeError, match="unknown option speed"):
+        store.transaction(speed=1)
+    with pytest.raises(ValueError, match="isolation is one of"):
+        store.transaction(isolation="none")
+
+
+def test_a_store_is_open_once(tmp_path, store):
+    with pytest.raises(lockstep.StoreLocked):
+        lockstep.open(store.path)
+
+
+def test_read_only(tmp_path):
+    with lockstep.open(tmp_path / "s", **SMALL) as store:
+        store.index("i", create=True)
+    with lockstep.open(tmp_path / "s", read_only=True, pool_bytes=16 << 20) as store:
+        with pytest.raises(lockstep.ReadOnly):
+            store.index("j", create=True)
+
+
+def test_the_log_goes_to_a_function(tmp_path):
+    lines = []
+    with lockstep.open(
+        tmp_path / "s", logger=lambda *line: lines.append(line), slice_warning=0.01, **SMALL
+    ) as store:
+        index = store.index("i", create=True)
+        # A function that blocks a worker is what the store warns of.
+        store.secondary_index("by", index, lambda key, value: time.sleep(0.5) or value)
+        with store.transaction() as txn:
+            txn.put(index, "k", "v")
+        wait_for(lambda: lines)
+    level, text = lines[0]
+    assert level in (0, 1, 2) and isinstance(text, str)
+
+
+def wait_for(condition, seconds=20):
+    end = time.monotonic() + seconds
+    while not condition() and time.monotonic() < end:
+        time.sleep(0.01)
+    assert condition()
+
+
+def test_objects(store):
+    index = store.index("i", create=True)
+    heap = store.heap("h", create=True)
+    assert [(o.name, o.is_index, o.of) for o in store.objects()] == [
+        ("h", False, 0),
+        ("i", True, 0),
+    ]
+    assert {o.id for o in store.objects()} == {
+        _core.heap_id(heap._handle),
+        _core.index_id(index._handle),
+    }
+    assert store.index("i").name == "i" and store.heap("h").name == "h"
+    for call in (store.index, store.heap):
+        with pytest.raises(lockstep.NoSuchObject):
+            call("none")
+    with pytest.raises(lockstep.WrongKind):
+        store.index("h")
+    with store.transaction() as txn:
+        assert txn.index("i").name == "i" and txn.heap("h").name == "h"
+        made = [txn.create_index("j"), txn.create_heap("k")]
+        assert [m.name for m in made] == ["j", "k"]
+        for create in (txn.create_index, txn.create_heap):
+            with pytest.raises(lockstep.AlreadyExists):
+                create("i")
+        txn.drop("i")
+    assert [o.name for o in store.objects()] == ["h", "j", "k"]
+
+
+def test_maintenance(store, index):
+    with store.transaction(durability="lazy") as txn:
+        txn.insert_many(index, [(n.to_bytes(4, "big"), b"v" * 2000) for n in range(500)])
+    store.wait_durable(txn.lsn)
+    store.checkpoint()
+    assert store.verify() == [] and store.verify(threads=2) == []
+    with store.transaction() as txn:
+        txn.drop("records")
+    assert store.give_back_space() >= 0
+
+
+def test_observation(store, index):
+    before = store.stats()["commits"]
+    with store.transaction(priority=3, operations=2) as txn:
+        txn.put(index, "k", "v")
+        (one,) = [t for t in store.transactions() if not t.internal]
+        assert one.id == txn.id and one.locks > 0 and one.waits_for_ids == ()
+    assert store.stats()["commits"] == before + 1
+    assert "# TYPE" in store.metrics() and len(store.metrics()) > 10000
+    assert store.failure() is None
+
+
+def test_end_transaction(store, index):
+    txn = store.begin()
+    txn.put(index, "k", "v")
+    store.end_transaction(txn.id)
+    with pytest.raises(lockstep.EndedByOperator):
+        txn.put(index, "k", "w")
+    txn.abort()
+    with pytest.raises(lockstep.TransactionEnded):
+        store.end_transaction(1 << 60)
+    assert txn.id == 0
+
+
+def test_backups(store, index, tmp_path):
+    with store.transaction() as txn:
+        txn.insert_many(index, [(n.to_bytes(4, "big"), b"v" * 1000) for n in range(1000)])
+    seen = []
+    full = store.backup(tmp_path / "full", progress=lambda *now: seen.append(now))
+    assert seen and seen[-1][0] <= seen[-1][1]
+    with store.transaction() as txn:
+        txn.put(index, "later", "x")
+    step = store.backup(tmp_path / "step", since=full, bytes_per_second=1 << 30)
+    assert step.since == full.lsn and step.pages_copied < full.pages_copied
+    assert lockstep.read_backup(tmp_path / "full").lsn == full.lsn
+    assert lockstep.verify_backup(tmp_path / "step") == []
+    made = lockstep.restore_backup([tmp_path / "full", tmp_path / "step"], tmp_path / "new")
+    assert made.lsn == step.lsn
+    with lockstep.open(tmp_path / "new", **SMALL) as restored, restored.transaction() as txn:
+        assert txn.get(restored.index("records"), "later") == b"x"
+    page = tmp_path / "step"
+    file = max(page.iterdir(), key=lambda path: path.stat().st_size)
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 255
+    file.write_bytes(content)
+    try:
+        faults = lockstep.verify_backup(page)
+    except lockstep.BadBackup as error:
+        faults = [str(error)]
+    assert faults
+    with pytest.raises(lockstep.Error):
+        lockstep.read_backup(tmp_path / "none")
+
+
+def test_backup_to_a_function(store, index):
+    with store.transaction() as txn:
+        txn.put(index, "k", "v")
+    files: dict[str, bytearray] = {}
+
+    def sink(file, offset, data):
+        content = files.setdefault(file, bytearray())
+        content.extend(b"\0" * (offset + len(data) - len(content)))
+        content[offset : offset + len(data)] = data
+
+    info = store.backup_to(sink)
+    assert info.bytes > 0 and sum(map(len, files.values())) >= info.pages_copied
+
+    def full(file, offset, data):
+        raise RuntimeError("disk is full")
+
+    with pytest.raises(RuntimeError, match="disk is full"):
+        store.backup_to(full)
+
+
+def test_each_code_has_a_class():
+    header = (ROOT / "threads/include/lockstep/result.h").read_text()
+    names = re.findall(r"^    X\((\w+), ", header, re.M)
+    assert sorted(_errors.CLASSES) == list(range(1, len(names) + 1))
+    for code, cls in _errors.CLASSES.items():
+        assert getattr(lockstep, cls.__name__) is cls
+        error = _errors.make_error(code, 2, 3, 4, 5, _core.strerror(code))
+        assert type(error) is cls and error.code == code and str(error) == _core.strerror(code)
+        assert (error.os, error.numbers) == (2, (3, 4, 5))
+        assert _core.error_name(code) == names[code - 1]
+    assert type(_errors.make_error(1000, 0, 0, 0, 0, "new")) is lockstep.Error
+
+
+def test_errors_have_the_engines_text(store, index):
+    with store.transaction() as txn:
+        txn.insert(index, "k", "v")
+        with pytest.raises(lockstep.DuplicateKey) as caught:
+            txn.insert(index, "k", "w")
+    assert str(caught.value).startswith("duplicate_key: key exists already")
+    assert caught.value.code == 20
+
+
+def test_calls_on_what_is_closed(tmp_path):
+    store = lockstep.open(tmp_path / "s", **SMALL)
+    index = store.index("i", create=True)
+    txn = store.begin()
+    handle = store._handle
+    store.close()
+    with pytest.raises(lockstep.Error):
+        txn.get(index, "k")
+    for call in (_core.metrics, _core.stats, _core.checkpoint, _core.objects):
+        with pytest.raises(lockstep.StoreClosed):
+            call(handle)
+        with pytest.raises(lockstep.BadArgument):
+            call(12345)
+    with pytest.raises(lockstep.BadArgument):
+        store.stats()
+
+
+def test_a_child_of_fork_is_refused(store, index):
+    child = os.fork()
+    if child == 0:
+        try:
+            store.checkpoint()
+        except lockstep.Forked:
+            os._exit(0)
+        os._exit(1)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+def test_an_interpreter_that_ends_closes_its_stores(tmp_path):
+    program = (
+        "import lockstep, sys\n"
+        f"store = lockstep.open({str(tmp_path / 's')!r}, workers=1, pool_bytes=16 << 20)\n"
+        "index = store.index('i', create=True)\n"
+        "by = store.secondary_index('by', index, lambda key, value: value)\n"
+        "store.run(lambda txn: txn.put(index, 'k', 'v'))\n"
+        "left = store.begin()\n"
+        "left.put(index, 'lost', 'v')\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+    with lockstep.open(tmp_path / "s", read_only=True, pool_bytes=16 << 20) as store:
+        with store.snapshot() as txn:
+            assert list(txn.scan(store.index("i"))) == [(b"k", b"v")]
+
+
+def test_nothing_leaks(store, index):
+    """Objects that calls make and drop, errors among them, leave nothing behind."""
+
+    def calls():
+        with store.transaction(durability="lazy") as txn:
+            for n in range(20):
+                txn.put(index, ("key", n), bytearray(b"value"))
+            list(txn.scan(index))
+            list(txn.scan_views(index))
+            with pytest.raises(TypeError):
+                txn.put(index, 3, "v")
+            with pytest.raises(lockstep.DuplicateKey):
+                txn.insert(index, ("key", 0), "v")
+        batch = lockstep.Batch().put(index, "a", "b").get(index, "a")
+        store.execute(batch, durability="lazy")
+
+    calls()
+    gc.collect()
+    before = len(gc.get_objects())
+    for _ in range(10):
+        calls()
+    gc.collect()
+    assert len(gc.get_objects()) < before + 200
+
+
+def test_other_threads_run_while_a_call_waits(store, index):
+    holder = store.begin()
+    holder.put(index, "k", "v")
+    ended = []
+
+    def wait():
+        with store.transaction() as txn:
+            ended.append(txn.get(index, "k"))
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    wait_for(lambda: any(t.state == "lock_wait" for t in store.transactions()))
+    assert not ended
+    holder.commit()
+    thread.join(30)
+    assert ended == [b"v"]

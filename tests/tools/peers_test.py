@@ -1,0 +1,84 @@
+#!/usr/bin/env python3
+"""Tests of lockstep-peers with the engines that are installed: all workloads, small; its results;
+what it says of bad words.
+
+Usage: peers_test.py PROGRAM"""
+
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+PROGRAM = pathlib.Path(sys.argv[1]).resolve() if len(sys.argv) > 1 else pathlib.Path()
+WORKLOADS = {"tpcc", "ycsb-a", "ycsb-b", "ycsb-c", "ycsb-e", "ycsb-f", "tatp"}
+ALL = {"lmdb", "wiredtiger", "rocksdb", "sqlite", "berkeleydb"}
+
+
+def run(*words: str) -> subprocess.CompletedProcess:
+    """The finished program."""
+    return subprocess.run([PROGRAM, *words], capture_output=True, text=True, timeout=240)
+
+
+class Peers(unittest.TestCase):
+    def setUp(self):
+        self.scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(self.scratch.cleanup)
+        self.json = pathlib.Path(self.scratch.name) / "peers.json"
+
+    def measure(self, *words: str) -> tuple[subprocess.CompletedProcess, dict]:
+        done = run("--quick", "--seconds", "1", "--directory", self.scratch.name, "--json",
+                   str(self.json), *words)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        left = [path.name for path in pathlib.Path(self.scratch.name).iterdir()]
+        self.assertEqual(left, [self.json.name])
+        return done, json.loads(self.json.read_text())
+
+    def test_every_engine_runs_tpcc_soundly(self):
+        done, result = self.measure("--workloads", "tpcc", "--workers", "2")
+        self.assertIn("all were sound", done.stdout)
+        self.assertEqual(len(result["tables"]), 2)  # without and with sync
+        for table in result["tables"]:
+            names = {row["contestant"] for row in table["rows"]}
+            self.assertLessEqual({"driver", "driver-1", "lockstep"}, names)
+            self.assertTrue(names & ALL, "no peer is installed")
+            for row in table["rows"]:
+                self.assertGreater(row["median"], 0, row)
+                self.assertIn(row["title"], done.stdout)
+        for contestant in result["contestants"]:
+            for field in ("version", "settings", "isolation", "lost_without_sync"):
+                self.assertTrue(contestant[field], contestant)
+
+    def test_the_other_workloads(self):
+        others = sorted(WORKLOADS - {"tpcc"})
+        _, result = self.measure("--workloads", ",".join(others), "--workers", "1")
+        self.assertEqual([t["workload"] for t in result["tables"]], others[1:] + others[:1])
+        for piece in result["slices"]:
+            self.assertGreater(piece["transactions"], 0, piece)
+            self.assertEqual(piece["faults"], [])
+
+    def test_bad_words_are_named(self):
+        for words, expected in (
+            (["--engines", "paradox"], "no engine 'paradox'"),
+            (["--workloads", "tpcz"], "no workload 'tpcz'"),
+            (["--json", "/nonexistent/x.json"], "/nonexistent/x.json cannot be written"),
+        ):
+            done = run(*words)
+            self.assertEqual(done.returncode, 2)
+            self.assertIn(expected, done.stderr)
+
+    def test_the_list_has_all_or_names_the_package(self):
+        shown = run("--list").stdout
+        for engine in ALL:
+            self.assertRegex(shown, rf"(?m)^{engine}\b")
+        for missing in shown.split("\n"):
+            if "not in this build" in missing:
+                self.assertRegex(missing, r"install lib\w+")
+
+
+if __name__ == "__main__":
+    if not PROGRAM.is_file():
+        print(__doc__, file=sys.stderr)
+        sys.exit(2)
+    unittest.main(argv=sys.argv[:1])

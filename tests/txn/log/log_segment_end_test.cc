@@ -1,0 +1,143 @@
+// labels: sim
+// log_segment_end_test.cc - a flush ends at a segment's end in the middle of a record, and power
+// fails before the rest of that record is durable.
+#include <vector>
+
+#include "tests/txn/log/log_sim_util.h"
+#include "txn/log/log_files.h"
+
+namespace lockstep::txn::test {
+namespace {
+
+using threads::SimCrash;
+using threads::SimDisk;
+
+constexpr uint64_t kSegment = 64 << 10;
+
+uint64_t append_commit(Log& log, uint64_t txn) {
+    const LogSpace space = log.reserve(sizeof(LogRecordHeader));
+    *space.header() = {.bytes = 0,
+                       .checksum = 0,
+                       .prev = 0,
+                       .txn = txn,
+                       .kind = static_cast<uint16_t>(TxnLogKind::commit),
+                       .flags = 0,
+                       .parts = 0,
+                       .object = log.durable_stamp(space.lsn)};
+    log.publish(space);
+    return space.lsn.value + space.bytes;
+}
+
+// The numbers of all records that a restart would read.
+std::vector<uint64_t> numbers(threads::Disk& disk) {
+    LogReader reader(disk, sim_options());
+    LogRecordView record;
+    std::vector<uint64_t> found;
+    while (*reader.next(record)) found.push_back(check_record(record));
+    return found;
+}
+
+// A record crosses into the next segment and ends with a block. Its second half is lost; the record
+// behind it is not. The next run appends a record of the same length in its place, which makes the
+// old record follow a valid one.
+TEST(LogSegmentEnd, RecordsBehindALostOneStayLost) {
+    const uint64_t seed = seed_of_run(20261124);
+    SimDisk disk({.seed = seed});
+    constexpr uint32_t kBefore = 1000, kHead = sizeof(LogRecordHeader);
+    constexpr uint32_t kCrossing = kBefore + kLogBlock - kHead;
+    uint64_t crossing = 0, behind = 0;
+    std::vector<std::unique_ptr<SimDisk>> images;
+    {
+        SimBench bench(disk, seed, 1);
+        ASSERT_TRUE(bench.create());
+        bench.run([&] {
+            const uint64_t first = bench.log->tail().value;
+            append(*bench.log, 1, 0, static_cast<uint32_t>(kSegment - kBefore - first) - kHead);
+            ASSERT_TRUE(bench.log->wait_durable(bench.log->tail()));
+            crossing = append(*bench.log, 2, 1, kCrossing).value;
+            behind = append(*bench.log, 3, 2, 600).value;
+            disk.observe([&](const threads::SimEvent& event) {
+                if (event.kind != threads::SimEvent::submitted || event.bytes != 2 * kLogBlock)
+                    return;
+                for (uint64_t i = 0; i < 200; ++i)
+                    images.push_back(disk.image(seed + i, SimCrash::random_sectors));
+            });
+            ASSERT_TRUE(bench.log->wait_durable(bench.log->tail()));
+            disk.observe(nullptr);
+        });
+    }
+    ASSERT_EQ(crossing, kSegment - kBefore);
+    ASSERT_EQ(behind, kSegment + kLogBlock);
+    ASSERT_FALSE(images.empty());
+    uint64_t half_lost = 0;
+    for (auto& image : images) {
+        LogReader reader(*image, sim_options());
+        reader.seek(Lsn{behind});
+        LogRecordView record;
+        if (!*reader.next(record) || numbers(*image) != std::vector<uint64_t>{0}) continue;
+        ++half_lost;
+        {
+            SimBench bench(*image, seed, 1);
+            const auto opened = bench.open(Lsn{4096});
+            ASSERT_TRUE(opened) << opened.error().text();
+            ASSERT_EQ(bench.log->tail().value, crossing);
+            bench.run([&] {
+                append(*bench.log, 4, 3, kCrossing);
+                ASSERT_TRUE(bench.log->wait_durable(bench.log->tail()));
+            });
+        }
+        ASSERT_EQ(numbers(*image), (std::vector<uint64_t>{0, 3}));
+    }
+    EXPECT_GT(half_lost, 5u);
+}
+
+// Committers on two workers whose records cross many segments' ends. Whatever a power cut leaves,
+// the part of a record that was durable is neither taken for damage nor for the record.
+TEST(LogSegmentEnd, ADurableHalfIsATornTail) {
+    for (uint64_t seed = seed_of_run(20261124), last = seed + 3; seed < last; ++seed) {
+        SimDisk disk({.seed = seed});
+        uint64_t acknowledged = 0;
+        std::vector<std::pair<std::unique_ptr<SimDisk>, uint64_t>> images;
+        Rng crash(seed);
+        {
+            SimBench bench(disk, seed);
+            ASSERT_TRUE(bench.create());
+            disk.observe([&](const threads::SimEvent& event) {
+                // What was written last before the cut is the end of a segment, or follows it.
+                const uint64_t at = bench.log ? bench.log->durable().value % kSegment : 1;
+                if (event.kind == threads::SimEvent::renamed || (at != 0 && crash.chance(0.8)))
+                    return;
+                for (int i = 0; i < 3; ++i)
+                    images.emplace_back(
+                        disk.image(
+                            crash.next(),
+                            threads::kSimCrashes[crash.below(std::size(threads::kSimCrashes))]),
+                        acknowledged);
+            });
+            for (uint32_t t = 0; t < 4; ++t)
+                bench.spawn(t, [&, t] {
+                    Rng rng(seed * 7 + t);
+                    for (uint64_t n = 0; n < 25; ++n) {
+                        append(*bench.log, t + 1, n, static_cast<uint32_t>(8 + rng.below(30'000)));
+                        if (rng.chance(0.3)) threads::yield();
+                        const uint64_t end = append_commit(*bench.log, t + 1);
+                        if (rng.chance(0.3)) continue;
+                        ASSERT_TRUE(bench.log->wait_durable(Lsn{end}));
+                        acknowledged = std::max(acknowledged, end);
+                    }
+                });
+            bench.finish();
+            disk.observe(nullptr);
+        }
+        EXPECT_GT(images.size(), 100u);
+        for (auto& [image, known] : images) {
+            SimBench bench(*image, seed, 1);
+            const auto opened = bench.open(Lsn{4096});
+            ASSERT_TRUE(opened) << "seed " << seed << ": " << opened.error().text();
+            EXPECT_GE(bench.log->tail().value, known);
+        }
+    }
+}
+
+}  // namespace
+}  // namespace lockstep::txn::test

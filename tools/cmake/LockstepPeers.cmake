@@ -1,0 +1,32 @@
+# lockstep-peers: the same workloads on Lockstep and on the engines that are installed. It is not
+# installed, and only `./tools/run peers` and the tests build it.
+set(PEERS ${CMAKE_SOURCE_DIR}/tools/peers)
+set(engines lmdb sqlite berkeleydb rocksdb wiredtiger)
+file(GLOB sources CONFIGURE_DEPENDS ${PEERS}/*.cc)
+foreach(engine ${engines})
+    list(REMOVE_ITEM sources ${PEERS}/${engine}.cc)
+endforeach()
+add_executable(lockstep-peers EXCLUDE_FROM_ALL ${sources})
+target_link_libraries(lockstep-peers PRIVATE lockstep_flags lockstep_tpcc lockstep_static fmt::fmt
+    nlohmann_json::nlohmann_json CLI11::CLI11)
+
+# lockstep_peer(ENGINE HEADER LIBRARY): adds the engine if both are there.
+function(lockstep_peer engine header library)
+    string(TOUPPER ${engine} upper)
+    find_path(PEERS_${upper}_HEADER ${header})
+    find_library(PEERS_${upper}_LIBRARY ${library})
+    mark_as_advanced(PEERS_${upper}_HEADER PEERS_${upper}_LIBRARY)
+    if(NOT PEERS_${upper}_HEADER OR NOT PEERS_${upper}_LIBRARY)
+        return()
+    endif()
+    target_sources(lockstep-peers PRIVATE ${PEERS}/${engine}.cc)
+    target_compile_definitions(lockstep-peers PRIVATE PEERS_${upper})
+    target_link_libraries(lockstep-peers PRIVATE ${PEERS_${upper}_LIBRARY})
+    set(LOCKSTEP_PEERS_FOUND ${LOCKSTEP_PEERS_FOUND} ${engine} PARENT_SCOPE)
+endfunction()
+set(LOCKSTEP_PEERS_FOUND)
+lockstep_peer(lmdb lmdb.h lmdb)
+lockstep_peer(sqlite sqlite3.h sqlite3)
+lockstep_peer(berkeleydb db.h db-5.3)
+lockstep_peer(rocksdb rocksdb/utilities/transaction_db.h rocksdb)
+lockstep_peer(wiredtiger wiredtiger.h wiredtiger)

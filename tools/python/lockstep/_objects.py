@@ -1,0 +1,86 @@
+"""Indexes, heaps and plain values that calls return."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class RecordId(NamedTuple):
+    """Stable address of a record of a heap."""
+
+    page: int
+    slot: int
+
+
+class Savepoint(NamedTuple):
+    """A state that Transaction.rollback_to() restores."""
+
+    lsn: int
+    number: int
+
+
+class ObjectInfo(NamedTuple):
+    """An index or heap; `of` is the id of the primary of a secondary index, else 0."""
+
+    name: str
+    is_index: bool
+    id: int
+    of: int
+
+
+class TransactionInfo(NamedTuple):
+    """A transaction that runs. Times are in nanoseconds."""
+
+    id: int
+    age_nanos: int
+    thread: int
+    worker: int
+    state: str
+    read_only: bool
+    internal: bool
+    marked: bool
+    locks: int
+    log_bytes: int
+    undo_bytes: int
+    log_pinned_bytes: int
+    waits_for: str
+    waited_nanos: int
+    waits_for_ids: tuple[int, ...]
+
+
+class BackupInfo(NamedTuple):
+    """A complete backup, or the one just made."""
+
+    lsn: int
+    redo_from: int
+    since: int
+    store: tuple[int, int]
+    pages: int
+    pages_copied: int
+    pages_zeroed: int
+    bytes: int
+    log_bytes: int
+    nanos: int
+
+
+class _Object:
+    __slots__ = ("_handle", "name")
+
+    def __init__(self, name: str, handle: int) -> None:
+        self.name = name
+        self._handle = handle
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name!r}>"
+
+
+class Index(_Object):
+    """An index of a store, valid as long as the store is open. Any thread may use it."""
+
+    __slots__ = ()
+
+
+class Heap(_Object):
+    """A heap of a store, valid as long as the store is open. Any thread may use it."""
+
+    __slots__ = ()

@@ -1,0 +1,157 @@
+"""Options of stores and transactions as keyword arguments. Times are in seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import IntEnum
+from typing import Any, Literal, TypedDict, get_args
+
+from . import _core
+
+
+class Access(IntEnum):
+    """The lock that a read takes."""
+
+    READ = 0
+    UPDATE = 1
+    WRITE = 2
+
+
+Isolation = Literal["serializable", "repeatable_read", "read_committed", "snapshot"]
+Durability = Literal["durable", "lazy"]
+StepsMode = Literal["off", "on", "grouping", "prefetch", "ctx_only", "fastctx", "ctx"]
+TeamPolicy = Literal["last_leaver", "largest", "oldest"]
+TeamGate = Literal["t_gated", "d_gated", "c_gated"]
+PacketPolicy = Literal["fifo", "priority"]
+LockPolicy = Literal["fifo", "short_first", "priority", "local_first"]
+IoMethod = Literal["automatic", "io_uring", "pool"]
+#: Takes a line of the store's log: level (0 error, 1 warning, 2 information) and text.
+Logger = Callable[[int, str], object]
+
+
+class StepsOptions(TypedDict, total=False):
+    """How user threads are grouped into teams; `<lockstep/steps_options.h>` explains the fields."""
+
+    mode: StepsMode
+    team_max: int
+    policy: TeamPolicy
+    gate: TeamGate
+    rounds_max: int
+    points: int | str
+    window_records: int
+    float_state: bool
+    ignore_latches: bool
+
+
+class Options(TypedDict, total=False):
+    """How a store runs; `<lockstep/options.h>` explains the fields. Bytes are bytes."""
+
+    create: bool
+    read_only: bool
+    pin_workers: bool
+    sync: bool
+    control: bool
+    workers: int
+    pool_bytes: int
+    stack_bytes: int
+    transactions_max: int
+    user_threads_max: int
+    executors: int
+    packets_max: int
+    packet_policy: PacketPolicy
+    lock_policy: LockPolicy
+    lock_bypass_max: int
+    io: IoMethod
+    transaction_age_max: float | None
+    log_bytes: int
+    log_segment_bytes: int
+    log_ring_bytes: int
+    lazy_flush_interval: float
+    checkpoint_log_bytes: int
+    lock_timeout: float | None
+    lock_table_bytes_log2: int
+    escalate_at: int
+    version_bytes: int
+    retries_max: int
+    offload_threads: int
+    slice_warning: float
+    logger: Logger | None
+    steps: StepsOptions | StepsMode
+
+
+class TransactionOptions(TypedDict, total=False):
+    """How a transaction runs; `<lockstep/txn_options.h>` explains the fields."""
+
+    isolation: Isolation
+    durability: Durability
+    read_only: bool
+    operations: int
+    priority: int
+    lock_timeout: float | None
+
+
+_CHOICES: dict[str, tuple[str, ...]] = {
+    "isolation": get_args(Isolation),
+    "durability": get_args(Durability),
+    "mode": get_args(StepsMode),
+    "policy": get_args(TeamPolicy),
+    "gate": get_args(TeamGate),
+    "packet_policy": get_args(PacketPolicy),
+    "lock_policy": get_args(LockPolicy),
+    "io": get_args(IoMethod),
+}
+_SECONDS = ("transaction_age_max", "lazy_flush_interval", "lock_timeout", "slice_warning")
+
+#: What `_core.begin()` takes behind the store.
+Begin = tuple[int, int, bool, int, int, int]
+DEFAULT_BEGIN: Begin = (0, 0, False, 0, 0, _core.NEVER)
+
+
+def nanos(seconds: float | None) -> int:
+    """Seconds as nanoseconds; None is never."""
+    return _core.NEVER if seconds is None else round(seconds * 1e9)
+
+
+def number(name: str, value: Any) -> Any:
+    """The value of an option as the engine takes it: choices and times become numbers."""
+    if name in _SECONDS:
+        return nanos(value)
+    if name == "points" and isinstance(value, str):
+        return _core.ctx_points(value)
+    choices = _CHOICES.get(name)
+    if choices is None:
+        return value
+    if value not in choices:
+        raise ValueError(f"{name} is one of {', '.join(choices)}, not {value!r}")
+    return choices.index(value)
+
+
+def text(name: str, value: Any) -> Any:
+    """The reverse of number()."""
+    if name in _SECONDS:
+        return None if value == _core.NEVER else value / 1e9
+    return _CHOICES[name][value] if name in _CHOICES else value
+
+
+def begin_arguments(options: TransactionOptions) -> Begin:
+    """The arguments of a begin."""
+    if not options:
+        return DEFAULT_BEGIN
+    given: dict[str, Any] = {name: number(name, value) for name, value in options.items()}
+    unknown = given.keys() - TransactionOptions.__annotations__.keys()
+    if unknown:
+        raise TypeError(f"unknown option {min(unknown)}")
+    return (
+        given.get("isolation", 0),
+        given.get("durability", 0),
+        given.get("read_only", False),
+        given.get("operations", 0),
+        given.get("priority", 0),
+        given.get("lock_timeout", _core.NEVER),
+    )
+
+
+def steps_arguments(steps: StepsOptions | StepsMode) -> dict[str, Any]:
+    """The options of STEPS, or a mode alone."""
+    given: dict[str, Any] = {"mode": steps} if isinstance(steps, str) else dict(steps)
+    return {name: number(name, value) for name, value in given.items()}

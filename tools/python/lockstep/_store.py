@@ -1,0 +1,323 @@
+"""Stores: open, transactions, objects, maintenance, observation."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import time
+import weakref
+from collections.abc import Awaitable, Callable, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
+
+from . import _aio, _batch, _core, _options
+from ._errors import Deadlock, Error
+from ._objects import BackupInfo, Heap, Index, ObjectInfo, TransactionInfo
+from ._transaction import KeyFunction, Transaction, pause
+
+if TYPE_CHECKING:
+    from ._options import Options, StepsMode, StepsOptions, TransactionOptions
+
+R = TypeVar("R")
+Path = str | os.PathLike[str]
+#: Takes the pages that a backup has copied, the pages of the store, and the bytes written.
+Progress = Callable[[int, int, int], object]
+
+
+class TransactionContext:
+    """What Store.transaction() returns: a transaction for `with` and for `async with`."""
+
+    def __init__(self, store: Store, begin: _options.Begin) -> None:
+        self._store = store
+        self._begin = begin
+        self._txn: Transaction | None = None
+        self._async: _aio.AsyncTransaction | None = None
+
+    def __enter__(self) -> Transaction:
+        self._txn = self._store._begin(self._begin)
+        return self._txn
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        assert self._txn is not None
+        self._txn.__exit__(kind, error, trace)
+
+    async def __aenter__(self) -> _aio.AsyncTransaction:
+        self._async = _aio.AsyncTransaction(self._store, self._begin)
+        return await self._async.__aenter__()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        assert self._async is not None
+        await self._async.__aexit__(kind, error, trace)
+
+
+class Store:
+    """An open store, a directory. lockstep.open() makes it; any thread may use it.
+
+    As a context manager it is closed at the end. Every call that may wait releases the GIL. A wait
+    ends with a result or an error only; Ctrl-C is noticed behind it.
+    """
+
+    def __init__(self, path: Path, **options: Unpack[Options]) -> None:
+        self._handle = 0
+        given: dict[str, Any] = dict(options)
+        logger = given.pop("logger", None)
+        steps = given.pop("steps", None)
+        numbers = {name: _options.number(name, value) for name, value in given.items()}
+        self.path = os.fspath(path)
+        self._handle = _core.open(
+            self.path, numbers, None if steps is None else _options.steps_arguments(steps), logger
+        )
+        self._retries_max: int = _core.get_options(self._handle)[0]["retries_max"]
+        _open_stores.add(self)
+
+    def close(self) -> None:
+        """Rolls back transactions that are open, writes everything, closes. A second call does
+        nothing."""
+        handle, self._handle = self._handle, 0
+        _open_stores.discard(self)
+        if handle != 0:
+            _core.close(handle)
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<Store {self.path!r}{'' if self._handle else ', closed'}>"
+
+    # Transactions.
+
+    def transaction(self, **options: Unpack[TransactionOptions]) -> TransactionContext:
+        """A transaction for `with`, or `async with`: it commits at the end of the block.
+
+        An exception that leaves the block rolls it back.
+        """
+        return TransactionContext(self, _options.begin_arguments(options))
+
+    def begin(self, **options: Unpack[TransactionOptions]) -> Transaction:
+        """Begins a transaction, which commit() or abort() ends."""
+        return self._begin(_options.begin_arguments(options))
+
+    def snapshot(self) -> TransactionContext:
+        """A transaction that reads the state of one moment, takes no locks and delays nobody."""
+        return self.transaction(isolation="snapshot", read_only=True)
+
+    def run(self, fn: Callable[[Transaction], R], **options: Unpack[TransactionOptions]) -> R:
+        """Calls fn(transaction) and commits; an exception rolls back. The result is that of fn.
+
+        A deadlock victim is rolled back and called again, at most `retries_max` times.
+        """
+        begin = _options.begin_arguments(options)
+        tried = 0
+        while True:
+            try:
+                with self._begin(begin) as txn:
+                    return fn(txn)
+            except Deadlock:
+                if tried == self._retries_max:
+                    raise
+            time.sleep(pause(tried))
+            tried += 1
+
+    async def run_async(
+        self,
+        fn: Callable[[_aio.AsyncTransaction], Awaitable[R]],
+        **options: Unpack[TransactionOptions],
+    ) -> R:
+        """run() for a coroutine function."""
+        begin = _options.begin_arguments(options)
+        result: R = await _aio.run(self, fn, begin, self._retries_max)
+        return result
+
+    def execute(self, batch: _batch.Batch, **options: Unpack[TransactionOptions]) -> list[Any]:
+        """Performs a batch as a transaction, in one hand-over; the results of its operations.
+
+        A deadlock victim is repeated; an error rolls back.
+        """
+        begin = _options.begin_arguments(options)
+        return _batch.execute_whole(batch, self._handle, begin)[0]
+
+    async def execute_async(
+        self, batch: _batch.Batch, **options: Unpack[TransactionOptions]
+    ) -> list[Any]:
+        """execute() for an event loop."""
+        begin = _options.begin_arguments(options)
+        return (await _aio.execute_whole(batch, self._handle, begin))[0]
+
+    async def call_async(self, fn: Callable[..., R], *args: Any, **kwargs: Any) -> R:
+        """Runs a call that takes a while, such as `store.backup`, on a thread of a pool."""
+        return await _aio.in_pool(fn, *args, **kwargs)
+
+    # Indexes and heaps.
+
+    def index(self, name: str, *, create: bool = False) -> Index:
+        """A committed index. `create`: it is made, in a transaction of its own, if there is none.
+
+        Raises NoSuchObject, WrongKind.
+        """
+        if create:
+            return self.run(lambda txn: txn.index(name, create=True))
+        return Index(name, _core.find(self._handle, name, True))
+
+    def heap(self, name: str, *, create: bool = False) -> Heap:
+        """A committed heap, as index()."""
+        if create:
+            return self.run(lambda txn: txn.heap(name, create=True))
+        return Heap(name, _core.find(self._handle, name, False))
+
+    def secondary_index(
+        self, name: str, of: Index, key: KeyFunction, *, unique: bool = False
+    ) -> Index:
+        """A secondary index, made if there is none, by Transaction.secondary_index().
+
+        Each process that changes records of `of` makes this call, or attach_key(), before.
+        """
+        return self.run(lambda txn: txn.secondary_index(name, of, key, unique=unique))
+
+    def attach_key(self, name: str, key: KeyFunction) -> None:
+        """Gives a secondary index its key function after an open."""
+        _core.attach_key(self._handle, name, key)
+
+    def objects(self) -> list[ObjectInfo]:
+        """All committed indexes and heaps by name."""
+        return [ObjectInfo(*one) for one in _core.objects(self._handle)]
+
+    # Maintenance.
+
+    def wait_durable(self, lsn: int) -> None:
+        """Waits until everything up to a transaction's `lsn` is on disk."""
+        _core.wait_durable(self._handle, lsn)
+
+    def checkpoint(self) -> None:
+        """Writes all dirty pages and recycles the log before them."""
+        _core.checkpoint(self._handle)
+
+    def give_back_space(self) -> int:
+        """Cuts free pages off the data file. The result: bytes that the file system got back."""
+        return _core.give_back_space(self._handle)
+
+    def verify(self, threads: int = 1) -> list[str]:
+        """Checks every page and structure; no transaction may be active. The result: faults."""
+        return _core.verify(self._handle, threads)
+
+    def backup(
+        self,
+        directory: Path,
+        *,
+        since: BackupInfo | None = None,
+        bytes_per_second: int = 0,
+        progress: Progress | None = None,
+    ) -> BackupInfo:
+        """Copies the running store to a directory, which is made, or empty.
+
+        `since`: copies only what has changed since that backup. `progress` runs on another thread.
+        """
+        path = os.fspath(directory)
+        made = _core.backup(self._handle, path, None, bytes_per_second, since, progress)
+        return BackupInfo(*made)
+
+    def backup_to(
+        self,
+        sink: Callable[[str, int, bytes], object],
+        *,
+        since: BackupInfo | None = None,
+        bytes_per_second: int = 0,
+        progress: Progress | None = None,
+    ) -> BackupInfo:
+        """The same to a function: sink(file, offset, bytes), on another thread.
+
+        An exception of the function ends the backup.
+        """
+        made = _core.backup(self._handle, None, sink, bytes_per_second, since, progress)
+        return BackupInfo(*made)
+
+    # Observation.
+
+    def options(self) -> dict[str, Any]:
+        """The options of the open store; `steps` has those of STEPS."""
+        options, steps = _core.get_options(self._handle)
+        result = {name: _options.text(name, value) for name, value in options.items()}
+        result["steps"] = {name: _options.text(name, value) for name, value in steps.items()}
+        return result
+
+    def set_steps(self, steps: StepsOptions | StepsMode) -> None:
+        """Switches teams and CTX points while transactions run."""
+        _core.set_steps(self._handle, _options.steps_arguments(steps))
+
+    def stats(self) -> dict[str, int]:
+        """Counters since the store was opened, and present values."""
+        return _core.stats(self._handle)
+
+    def metrics(self) -> str:
+        """All counters as text in the format of Prometheus."""
+        return _core.metrics(self._handle)
+
+    def failure(self) -> str | None:
+        """What stopped the store; None while it works."""
+        return _core.failure(self._handle) or None
+
+    def transactions(self) -> list[TransactionInfo]:
+        """All transactions that have begun and not ended."""
+        return [TransactionInfo(*one) for one in _core.transactions(self._handle)]
+
+    def end_transaction(self, id: int) -> None:
+        """Ends a transaction of whatever thread. Its next call raises EndedByOperator."""
+        _core.end_transaction(self._handle, id)
+
+    def _begin(self, begin: _options.Begin) -> Transaction:
+        return Transaction(self, _core.begin(self._handle, *begin))
+
+
+def open(path: Path, **options: Unpack[Options]) -> Store:
+    """Opens the store in a directory, and makes it unless create=False. Recovers it after a crash.
+
+    Times are in seconds, None is never. `logger` is called on another thread with a level and a
+    line. `steps` is a mode or a dictionary of StepsOptions.
+    """
+    return Store(path, **options)
+
+
+def read_backup(directory: Path) -> BackupInfo:
+    """Reads what a backup says of itself."""
+    return BackupInfo(*_core.read_backup(os.fspath(directory)))
+
+
+def verify_backup(directory: Path) -> list[str]:
+    """Checks every page and log record of a backup. The result: faults."""
+    return _core.verify_backup(os.fspath(directory))
+
+
+def restore_backup(backups: Sequence[Path], to: Path) -> BackupInfo:
+    """Puts a full backup, and the incremental ones behind it, together in a directory."""
+    return BackupInfo(*_core.restore_backup([os.fspath(b) for b in backups], os.fspath(to)))
+
+
+_open_stores: weakref.WeakSet[Store] = weakref.WeakSet()
+
+
+@atexit.register
+def _close_all() -> None:
+    """Closes what is open before the interpreter ends, since stores call Python functions."""
+    for store in list(_open_stores):
+        try:
+            store.close()
+        except Error:
+            pass
+    _core.stop_helper()

@@ -1,0 +1,359 @@
+"""Transactions that a thread uses."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from . import _batch, _core, _scan
+from ._objects import Heap, Index, RecordId, Savepoint
+from ._options import Access
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+    from ._keys import Key, Value
+    from ._store import Store
+
+#: Computes the key, or the list of keys, of a record in a secondary index; None: no key.
+KeyFunction = Callable[[bytes, bytes], "Key | list[Key] | None"]
+_CREATE, _OPEN_OR_CREATE, _FIND = 0, 1, 2
+
+
+def pause(tried: int) -> float:
+    """Seconds before a deadlock victim is repeated. Without, many victims meet again at once."""
+    return random.random() * 0.001 * 2 ** min(tried, 6)
+
+
+class Transaction:
+    """A transaction of `Store.transaction()`, `Store.run()` or `Store.begin()`.
+
+    Any thread may use it, one call at a time; a second call meanwhile raises WrongThread. After
+    Deadlock, LockTimeout and SelfDeadlock it must be rolled back. As a context manager it commits
+    if it is left without an exception and rolls back otherwise.
+
+    Keys are bytes, str (UTF-8), any object with a buffer, or a tuple (see pack_key). Values are
+    bytes, str or any object with a buffer; they come back as bytes. A buffer that is given must
+    not change until the call returns.
+    """
+
+    __slots__ = ("_handle", "_store", "lsn")
+
+    def __init__(self, store: Store, handle: int) -> None:
+        self._store = store
+        self._handle = handle
+        #: Behind commit(): the point for Store.wait_durable(), 0 if nothing was changed.
+        self.lsn = 0
+
+    def __enter__(self) -> Transaction:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if not self.active:
+            return
+        if error is None:
+            self.commit()
+        else:
+            self._abandon()
+
+    @property
+    def active(self) -> bool:
+        """Whether the transaction has neither been committed nor rolled back."""
+        return self._handle != 0
+
+    @property
+    def id(self) -> int:
+        """The number that Store.end_transaction() takes; 0 if the transaction has ended."""
+        return _core.txn_id(self._handle)
+
+    def commit(self) -> int:
+        """Commits. The result is that of `lsn`. If it cannot commit, it is rolled back."""
+        self.lsn = _core.commit(self._handle)
+        self._handle = 0
+        return self.lsn
+
+    def abort(self) -> None:
+        """Rolls back."""
+        _core.abort(self._handle)
+        self._handle = 0
+
+    def savepoint(self) -> Savepoint:
+        """Marks the present state."""
+        return Savepoint(*_core.set_savepoint(self._handle))
+
+    def rollback_to(self, savepoint: Savepoint) -> None:
+        """Undoes what came after the savepoint. Locks stay; the savepoint remains usable."""
+        _core.rollback_to(self._handle, *savepoint)
+
+    @contextmanager
+    def nested(self) -> Iterator[Savepoint]:
+        """A part of the transaction that is undone if the block raises an exception."""
+        savepoint = self.savepoint()
+        try:
+            yield savepoint
+        except BaseException:
+            if self.active:
+                self.rollback_to(savepoint)
+            raise
+
+    # Records of indexes.
+
+    def get(self, index: Index, key: Key, access: Access = Access.READ) -> bytes | None:
+        """The value of the key, or None."""
+        return _core.get(self._handle, index._handle, key, access)
+
+    def get_into(
+        self, index: Index, key: Key, buffer: Buffer, access: Access = Access.READ
+    ) -> int | None:
+        """Writes the value to a writable buffer, as far as it fits. The result is its full length.
+
+        None if there is no such key.
+        """
+        return _core.get_into(self._handle, index._handle, key, buffer, access)
+
+    def get_many(
+        self, index: Index, keys: Iterable[Key], access: Access = Access.READ
+    ) -> list[bytes | None]:
+        """The values of many keys, at most 65536."""
+        return _core.get_many(self._handle, index._handle, keys, access)
+
+    def insert(self, index: Index, key: Key, value: Value) -> None:
+        """Adds a record. Raises DuplicateKey if the key exists."""
+        _core.insert(self._handle, index._handle, key, value)
+
+    def insert_many(self, index: Index, records: Iterable[tuple[Key, Value]]) -> None:
+        """Adds many records in this order. After an error those before the refused one are in."""
+        _core.insert_many(self._handle, index._handle, records)
+
+    def put(self, index: Index, key: Key, value: Value) -> None:
+        """Adds the record or replaces its value."""
+        _core.put(self._handle, index._handle, key, value)
+
+    def update(self, index: Index, key: Key, value: Value) -> bool:
+        """Replaces the value. False if there is no such key."""
+        return _core.update(self._handle, index._handle, key, value)
+
+    def patch(self, index: Index, key: Key, offset: int, part: Value) -> bool:
+        """Overwrites bytes of the value from `offset` on. False if there is no such key."""
+        return _core.patch(self._handle, index._handle, key, offset, part)
+
+    def erase(self, index: Index, key: Key) -> bool:
+        """Erases the record. False if there is no such key."""
+        return _core.erase(self._handle, index._handle, key)
+
+    def bulk_load(
+        self, index: Index, records: Iterable[tuple[Key, Value]], fill_percent: int = 100
+    ) -> None:
+        """Fills an empty index from records in ascending order of their keys."""
+        _core.bulk_load(self._handle, index._handle, records, fill_percent)
+
+    def will_need(
+        self, needs: Iterable[tuple[Index, Key]], access: Access = Access.READ, bytes: int = 0
+    ) -> bool:
+        """Tells which records the transaction will use, so that their page reads overlap.
+
+        The first 64 count; `bytes` is the length of their values, as far as known. The result:
+        whether the store makes use of it at present.
+        """
+        given = [(index._handle, key, int(access), bytes) for index, key in needs]
+        return _core.will_need(self._handle, given)
+
+    # Scans.
+
+    def scan(
+        self,
+        index: Index,
+        low: Key | None = None,
+        high: Key | None = None,
+        *,
+        prefix: Key | None = None,
+        reverse: bool = False,
+        access: Access = Access.READ,
+    ) -> _scan.Scan[bytes]:
+        """The records (key, value) with low <= key < high, in the order of their keys."""
+        low, high = _scan.bounds(low, high, prefix)
+        cursor = _core.scan(self._handle, index._handle, low, high, access)
+        return _scan.Scan(cursor, not reverse, _core.cursor_read)
+
+    def scan_views(
+        self,
+        index: Index,
+        low: Key | None = None,
+        high: Key | None = None,
+        *,
+        prefix: Key | None = None,
+        reverse: bool = False,
+        access: Access = Access.READ,
+    ) -> _scan.Scan[memoryview]:
+        """The same without copies: keys and values are views of the block that was read.
+
+        A view stays valid, and keeps its whole block in memory.
+        """
+        low, high = _scan.bounds(low, high, prefix)
+        cursor = _core.scan(self._handle, index._handle, low, high, access)
+        return _scan.Scan(cursor, not reverse, _core.cursor_read_views)
+
+    def scan_by(
+        self,
+        secondary: Index,
+        low: Key | None = None,
+        high: Key | None = None,
+        *,
+        only: Key | None = None,
+        reverse: bool = False,
+        access: Access = Access.READ,
+    ) -> _scan.Scan[bytes]:
+        """Records (key, value) of a primary in the order of a secondary index.
+
+        The bounds are secondary keys. With `only` the range is that one secondary key.
+        """
+        cursor = self._by(secondary, low, high, only, access)
+        return _scan.Scan(cursor, not reverse, _core.cursor_read)
+
+    def cursor(
+        self,
+        index: Index,
+        low: Key | None = None,
+        high: Key | None = None,
+        access: Access = Access.READ,
+    ) -> _scan.Cursor:
+        """A cursor over low <= key < high."""
+        cursor = _core.scan(self._handle, index._handle, low, high, access)
+        return _scan.Cursor(cursor, secondary=False)
+
+    def cursor_by(
+        self,
+        secondary: Index,
+        low: Key | None = None,
+        high: Key | None = None,
+        *,
+        only: Key | None = None,
+        access: Access = Access.READ,
+    ) -> _scan.Cursor:
+        """A cursor over records of a primary in the order of a secondary index."""
+        return _scan.Cursor(self._by(secondary, low, high, only, access), secondary=True)
+
+    def _by(
+        self, secondary: Index, low: Key | None, high: Key | None, only: Key | None, access: Access
+    ) -> int:
+        if only is None:
+            return _core.scan_by(self._handle, secondary._handle, low, high, False, access)
+        if low is not None or high is not None:
+            raise ValueError("a scan has bounds or one key, not both")
+        return _core.scan_by(self._handle, secondary._handle, only, None, True, access)
+
+    # Records of heaps.
+
+    def heap_insert(self, heap: Heap, record: Value) -> RecordId:
+        """Stores a record. The result names it until it is erased."""
+        return _core.heap_insert(self._handle, heap._handle, record)
+
+    def heap_get(
+        self, heap: Heap, id: RecordId, access: Access = Access.READ
+    ) -> bytes | None:
+        """The record, or None."""
+        return _core.heap_get(self._handle, heap._handle, id, access)
+
+    def heap_update(self, heap: Heap, id: RecordId, record: Value) -> bool:
+        """Replaces the record. False if there is no such record."""
+        return _core.heap_update(self._handle, heap._handle, id, record)
+
+    def heap_erase(self, heap: Heap, id: RecordId) -> bool:
+        """Erases the record. False if there is no such record."""
+        return _core.heap_erase(self._handle, heap._handle, id)
+
+    def heap_scan(self, heap: Heap) -> list[tuple[RecordId, bytes]]:
+        """All records of the heap in memory, in no particular order."""
+        return _core.heap_scan(self._handle, heap._handle)
+
+    def heap_each(self, heap: Heap, each: Callable[[RecordId, bytes], object]) -> None:
+        """Calls each(id, record) for all records, until it returns False.
+
+        It must not use this transaction.
+        """
+        _core.heap_each(self._handle, heap._handle, each)
+
+    # Many operations, indexes and heaps.
+
+    def execute(self, batch: _batch.Batch) -> list[Any]:
+        """Performs the operations of a batch in one hand-over; their results."""
+        return _batch.execute_within(batch, self._handle, _batch.KEEP)
+
+    def commit_with(self, batch: _batch.Batch) -> list[Any]:
+        """Performs the operations of a batch and commits, in one hand-over; their results."""
+        results = _batch.execute_within(batch, self._handle, _batch.COMMIT)
+        self._handle = 0
+        self.lsn = batch._request.lsn()
+        return results
+
+    def index(self, name: str, *, create: bool = False) -> Index:
+        """The index as the transaction sees the name. `create`: it is made if there is none."""
+        how = _OPEN_OR_CREATE if create else _FIND
+        return Index(name, _core.index(self._handle, name, how))
+
+    def create_index(self, name: str) -> Index:
+        """A new index. Raises AlreadyExists if the name is taken."""
+        return Index(name, _core.index(self._handle, name, _CREATE))
+
+    def secondary_index(
+        self,
+        name: str,
+        of: Index,
+        key: KeyFunction,
+        *,
+        unique: bool = False,
+        build_bytes: int = 0,
+        progress: Callable[[int, int], object] | None = None,
+        new: bool = False,
+    ) -> Index:
+        """A secondary index of the index `of`, made from its records if there is none.
+
+        key(key, value) returns the key of a record in it, or a list of keys. Equal records must
+        give equal keys. It runs on a thread of its own while the change waits, so it must not use
+        the store. If it raises an exception, the change raises KeyTooLong, and the exception goes
+        to sys.unraisablehook. `progress` gets pages read and entries loaded. `new`: raises
+        AlreadyExists if the name is taken.
+        """
+        handle = _core.secondary(
+            self._store._handle,
+            self._handle,
+            name,
+            not new,
+            of._handle,
+            key,
+            unique,
+            build_bytes,
+            progress,
+        )
+        return Index(name, handle)
+
+    def heap(self, name: str, *, create: bool = False) -> Heap:
+        """The heap as the transaction sees the name. `create`: it is made if there is none."""
+        how = _OPEN_OR_CREATE if create else _FIND
+        return Heap(name, _core.heap(self._handle, name, how))
+
+    def create_heap(self, name: str) -> Heap:
+        """A new heap. Raises AlreadyExists if the name is taken."""
+        return Heap(name, _core.heap(self._handle, name, _CREATE))
+
+    def drop(self, name: str) -> None:
+        """Removes an index or heap when the transaction commits."""
+        _core.drop(self._handle, name)
+
+    def _abandon(self) -> None:
+        """Rolls back because of an exception, which must not be hidden by another."""
+        from ._errors import Error
+
+        handle, self._handle = self._handle, 0
+        try:
+            _core.abort(handle)
+        except Error:
+            pass

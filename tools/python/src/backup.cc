@@ -1,0 +1,144 @@
+// backup.cc - of the Python binding: backups, restore.
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tools/python/src/callbacks.h"
+
+namespace lockstep::python {
+
+namespace {
+
+nb::tuple as_tuple(const lockstep_backup_info& i) {
+    return nb::make_tuple(i.lsn, i.redo_from, i.since, nb::make_tuple(i.store[0], i.store[1]),
+                          i.pages, i.pages_copied, i.pages_zeroed, i.bytes, i.log_bytes, i.nanos);
+}
+
+lockstep_backup_info info_from(const nb::tuple& t) {
+    lockstep_backup_info i{};
+    i.size = sizeof i;
+    uint64_t* const fields[] = {&i.lsn,          &i.redo_from,    &i.since, nullptr,      &i.pages,
+                                &i.pages_copied, &i.pages_zeroed, &i.bytes, &i.log_bytes, &i.nanos};
+    for (size_t n = 0; n < std::size(fields); ++n)
+        if (fields[n] != nullptr) *fields[n] = nb::cast<uint64_t>(t[n]);
+    const auto store = nb::cast<nb::tuple>(t[3]);
+    i.store[0] = nb::cast<uint64_t>(store[0]);
+    i.store[1] = nb::cast<uint64_t>(store[1]);
+    return i;
+}
+
+void progressed(void* function, uint64_t pages, uint64_t pages_total, uint64_t bytes) {
+    auto* const tell = static_cast<PyObject*>(function);
+    run_on_helper([&] { guarded(tell, [&] { invoke(tell, pages, pages_total, bytes); }); });
+}
+
+// A function that takes a backup, and the exception that it raised.
+struct Sink {
+    nb::handle function;
+    std::exception_ptr raised;
+    const char* file;
+    uint64_t offset;
+    lockstep_slice bytes;
+};
+
+// On a kernel thread that may block.
+int take_piece(void* arg) {
+    auto& sink = *static_cast<Sink*>(arg);
+    const nb::gil_scoped_acquire gil;
+    try {
+        sink.function(nb::str(sink.file), sink.offset, bytes_of(sink.bytes));
+        return 0;
+    } catch (...) {
+        sink.raised = std::current_exception();
+        return -1;
+    }
+}
+
+int take(void* arg, const char* file, uint64_t offset, lockstep_slice bytes) {
+    auto& sink = *static_cast<Sink*>(arg);
+    sink.file = file;
+    sink.offset = offset;
+    sink.bytes = bytes;
+    return lockstep_offload(take_piece, &sink, nullptr);
+}
+
+nb::tuple backup(Number store, const std::optional<std::string>& directory, nb::handle function,
+                 uint64_t bytes_per_second, const std::optional<nb::tuple>& since,
+                 nb::handle progress) {
+    lockstep_backup_options options;
+    lockstep_backup_options_init(&options, sizeof options);
+    options.bytes_per_second = bytes_per_second;
+    lockstep_backup_info from{};
+    if (since) {
+        from = info_from(*since);
+        options.since = &from;
+    }
+    if (!progress.is_none()) {
+        options.progress = progressed;
+        options.progress_arg = progress.ptr();
+    }
+    lockstep_backup_info info{};
+    info.size = sizeof info;
+    Sink sink{function, nullptr, nullptr, 0, {}};
+    lockstep_error error;
+    error.text[0] = '\0';
+    int code;
+    {
+        const nb::gil_scoped_release released;
+        auto* const c = handle<lockstep_store>(store);
+        code = directory ? lockstep_backup(c, directory->c_str(), &options, &info, &error)
+                         : lockstep_backup_to(c, take, &sink, &options, &info, &error);
+    }
+    if (sink.raised) std::rethrow_exception(std::exchange(sink.raised, nullptr));
+    if (code != LOCKSTEP_OK) raise(error);
+    return as_tuple(info);
+}
+
+nb::tuple read_backup(const std::string& directory) {
+    lockstep_backup_info info{};
+    info.size = sizeof info;
+    call([&](lockstep_error* error) {
+        return lockstep_read_backup(directory.c_str(), &info, error);
+    });
+    return as_tuple(info);
+}
+
+nb::list verify_backup(const std::string& directory) {
+    std::vector<std::string> faults;
+    const auto each = [](void* arg, const char* text) {
+        static_cast<std::vector<std::string>*>(arg)->emplace_back(text);
+    };
+    call([&](lockstep_error* error) {
+        return lockstep_verify_backup(directory.c_str(), each, &faults, nullptr, error);
+    });
+    nb::list result;
+    for (const std::string& fault : faults) result.append(fault);
+    return result;
+}
+
+nb::tuple restore_backup(const std::vector<std::string>& backups, const std::string& to) {
+    std::vector<const char*> names;
+    for (const std::string& backup : backups) names.push_back(backup.c_str());
+    lockstep_backup_info info{};
+    info.size = sizeof info;
+    call([&](lockstep_error* error) {
+        return lockstep_restore_backup(names.data(), names.size(), to.c_str(), &info, error);
+    });
+    return as_tuple(info);
+}
+
+}  // namespace
+
+void add_backup(nb::module_& module) {
+    module.def("backup", backup, nb::arg(), nb::arg().none(), nb::arg().none(), nb::arg(),
+               nb::arg().none(), nb::arg().none());
+    module.def("read_backup", read_backup);
+    module.def("verify_backup", verify_backup);
+    module.def("restore_backup", restore_backup);
+}
+
+}  // namespace lockstep::python

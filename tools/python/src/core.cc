@@ -1,0 +1,79 @@
+// core.cc - of the Python binding: the module, errors, bytes of Python objects.
+#include "tools/python/src/core.h"
+
+namespace lockstep::python {
+
+Types& types() {
+    static Types known;
+    return known;
+}
+
+void raise(const lockstep_error& error) {
+    const nb::object exception = invoke(types().make_error, error.code, error.os, error.a, error.b,
+                                        error.c, nb::str(error.text));
+    PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(exception.ptr())), exception.ptr());
+    throw nb::python_error();
+}
+
+void raise(PyObject* type, const std::string& text) {
+    PyErr_SetString(type, text.c_str());
+    throw nb::python_error();
+}
+
+Bytes::Bytes(nb::handle object, Use use) : owner_(nb::borrow(object)) {
+    if (PyBytes_Check(object.ptr())) {
+        slice_ = {PyBytes_AS_STRING(object.ptr()),
+                  static_cast<size_t>(PyBytes_GET_SIZE(object.ptr()))};
+    } else if (PyUnicode_Check(object.ptr())) {
+        Py_ssize_t size = 0;
+        const char* const text = PyUnicode_AsUTF8AndSize(object.ptr(), &size);
+        if (text == nullptr) throw nb::python_error();
+        slice_ = {text, static_cast<size_t>(size)};
+    } else if (use == Use::key && PyTuple_Check(object.ptr())) {
+        encoded_ = encode(object);
+        slice_ = {encoded_.data(), encoded_.size()};
+    } else if (PyObject_CheckBuffer(object.ptr())) {
+        if (PyObject_GetBuffer(object.ptr(), &buffer_, PyBUF_SIMPLE) != 0) throw nb::python_error();
+        exported_ = true;
+        slice_ = {buffer_.buf, static_cast<size_t>(buffer_.len)};
+    } else {
+        const char* const what = use == Use::key
+                                     ? "a key is bytes, str, a tuple or an object with a buffer"
+                                     : "a value is bytes, str or an object with a buffer";
+        raise(PyExc_TypeError, std::string(what) + ", not " + Py_TYPE(object.ptr())->tp_name);
+    }
+}
+
+Bytes::~Bytes() {
+    if (exported_) PyBuffer_Release(&buffer_);
+}
+
+std::pair<nb::object, nb::object> pair_of(nb::handle record) {
+    const bool fits = PyTuple_Check(record.ptr()) || PyList_Check(record.ptr());
+    if (!fits || PySequence_Size(record.ptr()) != 2)
+        raise(PyExc_TypeError, "a record is a tuple (key, value)");
+    return {nb::object(record[0]), nb::object(record[1])};
+}
+
+Room::Room(nb::handle object) {
+    if (PyObject_GetBuffer(object.ptr(), &buffer_, PyBUF_WRITABLE) != 0) throw nb::python_error();
+}
+
+}  // namespace lockstep::python
+
+// NOLINTNEXTLINE(misc-use-internal-linkage): the macro's function
+NB_MODULE(_core, module) {
+    namespace python = lockstep::python;
+    python::add_keys(module);
+    python::add_store(module);
+    python::add_options(module);
+    python::add_backup(module);
+    python::add_stats(module);
+    python::add_transaction(module);
+    python::add_objects(module);
+    python::add_index(module);
+    python::add_cursor(module);
+    python::add_heap(module);
+    python::add_batch(module);
+    python::add_callbacks(module);
+}

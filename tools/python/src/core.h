@@ -1,0 +1,159 @@
+// core.h - what the parts of the Python binding share: errors, handles, bytes of Python objects.
+//
+// Concepts   The extension `lockstep._core` is a thin layer over the C interface. A handle of the C
+//            interface is a number there, and so is it in Python: one that has ended is an error.
+//            The classes that an application sees are Python (../lockstep/).
+// Blocking   call() releases the GIL around each call of the C interface that may wait.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include <lockstep/lockstep.h>  // keep: the whole C interface
+
+namespace lockstep::python {
+
+namespace nb = nanobind;
+
+// A handle of the C interface as Python sees it.
+using Number = uintptr_t;
+
+template <class T>
+T* handle(Number number) {
+    return reinterpret_cast<T*>(number);
+}
+template <class T>
+Number number(T* handle) {
+    return reinterpret_cast<Number>(handle);
+}
+
+// What the Python part of the package tells the extension about itself, once.
+struct Types {
+    PyObject* make_error = nullptr;  // (code, os, a, b, c, text) -> exception
+    PyObject* record_id = nullptr;   // (page, slot) -> RecordId
+    PyObject *u8 = nullptr, *u16 = nullptr, *u32 = nullptr, *u64 = nullptr, *i32 = nullptr;
+};
+Types& types();
+
+// Raises the exception of an error.
+[[noreturn]] void raise(const lockstep_error& error);
+// Raises a built-in exception.
+[[noreturn]] void raise(PyObject* type, const std::string& text);
+
+// Runs fn(lockstep_error*) -> code without the GIL, and raises its error.
+template <class Fn>
+void call(Fn fn) {
+    lockstep_error error;
+    error.text[0] = '\0';
+    int code;
+    {
+        const nb::gil_scoped_release released;
+        code = fn(&error);
+    }
+    if (code != LOCKSTEP_OK) [[unlikely]]
+        raise(error);
+}
+// The same for calls that never wait: the GIL stays.
+template <class Fn>
+void call_at_once(Fn fn) {
+    lockstep_error error;
+    error.text[0] = '\0';
+    if (fn(&error) != LOCKSTEP_OK) [[unlikely]]
+        raise(error);
+}
+
+// The bytes of a Python object. It keeps the object alive, and a buffer at its size.
+// Bytes and text are not copied; a tuple becomes the bytes of its parts (keys.cc). Made and
+// destroyed with the GIL; the bytes may be read without.
+class Bytes {
+public:
+    enum class Use { key, value };
+
+    Bytes(nb::handle object, Use use);
+    Bytes(const Bytes&) = delete;
+    ~Bytes();
+    lockstep_slice slice() const { return slice_; }
+
+private:
+    nb::object owner_;
+    Py_buffer buffer_{};
+    bool exported_ = false;
+    std::string encoded_;
+    lockstep_slice slice_{};
+};
+
+class Key : public Bytes {
+public:
+    explicit Key(nb::handle object) : Bytes(object, Use::key) {}
+};
+class Value : public Bytes {
+public:
+    explicit Value(nb::handle object) : Bytes(object, Use::value) {}
+};
+// A bound of a range; None is empty.
+class Bound {
+public:
+    explicit Bound(nb::handle object)
+        : bytes_(object.is_none() ? none() : object, Bytes::Use::key) {}
+    lockstep_slice slice() const { return bytes_.slice(); }
+
+private:
+    static nb::object none() { return nb::steal(PyBytes_FromStringAndSize(nullptr, 0)); }
+    Bytes bytes_;
+};
+
+// The key and the value of a record, which is a tuple.
+std::pair<nb::object, nb::object> pair_of(nb::handle record);
+
+// Memory of a Python object that a call writes to.
+class Room {
+public:
+    explicit Room(nb::handle object);
+    Room(const Room&) = delete;
+    ~Room() { PyBuffer_Release(&buffer_); }
+    char* data() const { return static_cast<char*>(buffer_.buf); }
+    size_t size() const { return static_cast<size_t>(buffer_.len); }
+
+private:
+    Py_buffer buffer_;
+};
+
+// The bytes of a tuple of parts (keys.cc).
+std::string encode(nb::handle tuple);
+
+// Calls a Python function. With the GIL.
+template <class... Arguments>
+nb::object invoke(PyObject* function, Arguments&&... arguments) {
+    return nb::handle(function)(std::forward<Arguments>(arguments)...);
+}
+
+inline nb::object bytes_of(const void* data, size_t size) {
+    return nb::steal(
+        PyBytes_FromStringAndSize(static_cast<const char*>(data), static_cast<Py_ssize_t>(size)));
+}
+inline nb::object bytes_of(const lockstep_slice& slice) { return bytes_of(slice.data, slice.size); }
+inline nb::object record_id(const lockstep_record_id& id) {
+    return invoke(types().record_id, id.page, id.slot);
+}
+inline lockstep_record_id record_id(const std::pair<uint32_t, uint32_t>& id) {
+    return {id.first, id.second};
+}
+
+// Each file's part of the module.
+void add_keys(nb::module_& module);
+void add_store(nb::module_& module);
+void add_options(nb::module_& module);
+void add_backup(nb::module_& module);
+void add_stats(nb::module_& module);
+void add_transaction(nb::module_& module);
+void add_objects(nb::module_& module);
+void add_index(nb::module_& module);
+void add_cursor(nb::module_& module);
+void add_heap(nb::module_& module);
+void add_batch(nb::module_& module);
+void add_callbacks(nb::module_& module);
+
+}  // namespace lockstep::python

@@ -1,0 +1,107 @@
+// heap.cc - of the Python binding: records of heaps.
+#include <nanobind/stl/pair.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tools/python/src/core.h"
+#include "tools/python/src/reads.h"
+
+namespace lockstep::python {
+
+namespace {
+
+using Id = std::pair<uint32_t, uint32_t>;
+
+lockstep_txn* c(Number txn) { return handle<lockstep_txn>(txn); }
+lockstep_heap* h(Number heap) { return handle<lockstep_heap>(heap); }
+
+nb::object insert(Number txn, Number heap, nb::handle record) {
+    const Value value(record);
+    lockstep_record_id id{};
+    call([&](lockstep_error* error) {
+        return lockstep_heap_insert(c(txn), h(heap), value.slice(), &id, error);
+    });
+    return record_id(id);
+}
+
+nb::object get(Number txn, Number heap, const Id& id, int access) {
+    return read_whole(
+        [&](char* buffer, size_t room, size_t* bytes, bool* found, lockstep_error* error) {
+            return lockstep_heap_get(c(txn), h(heap), record_id(id), access, buffer, room, bytes,
+                                     found, error);
+        });
+}
+
+bool update(Number txn, Number heap, const Id& id, nb::handle record) {
+    const Value value(record);
+    bool found = false;
+    call([&](lockstep_error* error) {
+        return lockstep_heap_update(c(txn), h(heap), record_id(id), value.slice(), &found, error);
+    });
+    return found;
+}
+
+bool erase(Number txn, Number heap, const Id& id) {
+    bool found = false;
+    call([&](lockstep_error* error) {
+        return lockstep_heap_erase(c(txn), h(heap), record_id(id), &found, error);
+    });
+    return found;
+}
+
+// A Python function that sees each record, and the exception that it raised.
+struct Visitor {
+    nb::handle function;
+    std::exception_ptr raised;
+
+    static bool visit(void* arg, lockstep_record_id id, lockstep_slice record) {
+        auto& self = *static_cast<Visitor*>(arg);
+        const nb::gil_scoped_acquire gil;
+        try {
+            return !self.function(record_id(id), bytes_of(record)).is(Py_False);
+        } catch (...) {
+            self.raised = std::current_exception();
+            return false;
+        }
+    }
+};
+
+void each(Number txn, Number heap, nb::handle function) {
+    Visitor visitor{function, nullptr};
+    call([&](lockstep_error* error) {
+        return lockstep_heap_scan(c(txn), h(heap), Visitor::visit, &visitor, error);
+    });
+    if (visitor.raised) std::rethrow_exception(std::exchange(visitor.raised, nullptr));
+}
+
+// All records, without the GIL while they are read.
+nb::list scan(Number txn, Number heap) {
+    std::vector<std::pair<lockstep_record_id, std::string>> records;
+    const auto take = [](void* arg, lockstep_record_id id, lockstep_slice record) {
+        static_cast<decltype(records)*>(arg)->emplace_back(
+            id, std::string(static_cast<const char*>(record.data), record.size));
+        return true;
+    };
+    call([&](lockstep_error* error) {
+        return lockstep_heap_scan(c(txn), h(heap), take, &records, error);
+    });
+    nb::list result;
+    for (const auto& [id, record] : records)
+        result.append(nb::make_tuple(record_id(id), bytes_of(record.data(), record.size())));
+    return result;
+}
+
+}  // namespace
+
+void add_heap(nb::module_& module) {
+    module.def("heap_insert", insert);
+    module.def("heap_get", get);
+    module.def("heap_update", update);
+    module.def("heap_erase", erase);
+    module.def("heap_each", each);
+    module.def("heap_scan", scan);
+}
+
+}  // namespace lockstep::python

@@ -1,0 +1,214 @@
+// index.cc - of the Python binding: records of indexes, one and many; bulk load.
+#include <algorithm>
+#include <array>
+#include <deque>
+#include <optional>
+#include <vector>
+
+#include "tools/python/src/core.h"
+#include "tools/python/src/reads.h"
+
+namespace lockstep::python {
+
+namespace {
+
+lockstep_txn* c(Number txn) { return handle<lockstep_txn>(txn); }
+lockstep_index* i(Number index) { return handle<lockstep_index>(index); }
+
+nb::object get(Number txn, Number index, nb::handle key, int access) {
+    const Key bytes(key);
+    return read_whole(
+        [&](char* buffer, size_t room, size_t* size, bool* found, lockstep_error* error) {
+            return lockstep_get(c(txn), i(index), bytes.slice(), access, buffer, room, size, found,
+                                error);
+        });
+}
+
+nb::object get_into(Number txn, Number index, nb::handle key, nb::handle buffer, int access) {
+    const Key bytes(key);
+    const Room room(buffer);
+    size_t size = 0;
+    bool found = false;
+    call([&](lockstep_error* error) {
+        return lockstep_get(c(txn), i(index), bytes.slice(), access, room.data(), room.size(),
+                            &size, &found, error);
+    });
+    return found ? nb::cast(size) : nb::none();
+}
+
+// Most values fit into the first room; those that do not are asked for a second time.
+constexpr size_t kRoomFirst = 256;
+
+std::vector<char> look_up(Number txn, Number index, std::vector<lockstep_lookup>& rows,
+                          const std::vector<size_t>& rooms, int access) {
+    size_t total = 0;
+    for (const size_t room : rooms) total += room;
+    std::vector<char> memory(total);
+    size_t used = 0;
+    for (size_t n = 0; n < rows.size(); ++n) {
+        rows[n].buffer = memory.data() + used;
+        rows[n].room = rooms[n];
+        used += rooms[n];
+    }
+    call([&](lockstep_error* error) {
+        return lockstep_get_many(c(txn), i(index), rows.data(), rows.size(), access, nullptr,
+                                 error);
+    });
+    return memory;
+}
+
+nb::list get_many(Number txn, Number index, nb::handle given, int access) {
+    std::deque<Key> keys;
+    for (const nb::handle key : given) keys.emplace_back(key);
+    std::vector<lockstep_lookup> rows(keys.size());
+    for (size_t n = 0; n < rows.size(); ++n) rows[n].key = keys[n].slice();
+    std::vector<size_t> rooms(rows.size(), kRoomFirst);
+    std::vector<char> memory = look_up(txn, index, rows, rooms, access);
+    bool cut = false;
+    for (size_t n = 0; n < rows.size(); ++n) {
+        cut = cut || rows[n].bytes > rooms[n];
+        rooms[n] = std::max(rooms[n], rows[n].bytes);
+    }
+    if (cut) memory = look_up(txn, index, rows, rooms, access);
+    nb::list result;
+    for (const lockstep_lookup& row : rows)
+        result.append(row.found ? bytes_of(row.buffer, row.bytes) : nb::none());
+    return result;
+}
+
+void insert_many(Number txn, Number index, nb::handle given) {
+    std::deque<Key> keys;
+    std::deque<Value> values;
+    std::vector<lockstep_record> records;
+    for (const nb::handle one : given) {
+        const auto [key, value] = pair_of(one);
+        keys.emplace_back(key);
+        values.emplace_back(value);
+        records.push_back({keys.back().slice(), values.back().slice()});
+    }
+    call([&](lockstep_error* error) {
+        return lockstep_insert_many(c(txn), i(index), records.data(), records.size(), error);
+    });
+}
+
+void insert(Number txn, Number index, nb::handle key, nb::handle value) {
+    const Key k(key);
+    const Value v(value);
+    call([&](lockstep_error* error) {
+        return lockstep_insert(c(txn), i(index), k.slice(), v.slice(), error);
+    });
+}
+
+void put(Number txn, Number index, nb::handle key, nb::handle value) {
+    const Key k(key);
+    const Value v(value);
+    call([&](lockstep_error* error) {
+        return lockstep_put(c(txn), i(index), k.slice(), v.slice(), error);
+    });
+}
+
+bool update(Number txn, Number index, nb::handle key, nb::handle value) {
+    const Key k(key);
+    const Value v(value);
+    bool found = false;
+    call([&](lockstep_error* error) {
+        return lockstep_update(c(txn), i(index), k.slice(), v.slice(), &found, error);
+    });
+    return found;
+}
+
+bool patch(Number txn, Number index, nb::handle key, size_t offset, nb::handle part) {
+    const Key k(key);
+    const Value v(part);
+    bool found = false;
+    call([&](lockstep_error* error) {
+        return lockstep_patch(c(txn), i(index), k.slice(), offset, v.slice(), nullptr, &found,
+                              error);
+    });
+    return found;
+}
+
+bool erase(Number txn, Number index, nb::handle key) {
+    const Key k(key);
+    bool found = false;
+    call([&](lockstep_error* error) {
+        return lockstep_erase(c(txn), i(index), k.slice(), &found, error);
+    });
+    return found;
+}
+
+// The records of a bulk load, from an iterator of tuples (key, value).
+class Records {
+public:
+    explicit Records(nb::handle iterable) : iterator_(nb::steal(PyObject_GetIter(iterable.ptr()))) {
+        if (!iterator_.is_valid()) throw nb::python_error();
+    }
+    // lockstep_bulk_load()'s `next`, on the thread that made the call.
+    static bool next(void* arg, lockstep_record* record) {
+        auto& self = *static_cast<Records*>(arg);
+        const nb::gil_scoped_acquire gil;
+        try {
+            return self.step(*record);
+        } catch (...) {
+            self.raised_ = std::current_exception();
+            return false;
+        }
+    }
+    // What the iterator raised. With the GIL.
+    void raise_again() {
+        key_.reset();
+        value_.reset();
+        if (raised_) std::rethrow_exception(std::exchange(raised_, nullptr));
+    }
+
+private:
+    bool step(lockstep_record& record) {
+        key_.reset();
+        value_.reset();
+        const nb::object one = nb::steal(PyIter_Next(iterator_.ptr()));
+        if (!one.is_valid()) {
+            if (PyErr_Occurred() != nullptr) throw nb::python_error();
+            return false;
+        }
+        const auto [key, value] = pair_of(one);
+        key_.emplace(key);
+        value_.emplace(value);
+        record = {key_->slice(), value_->slice()};
+        return true;
+    }
+
+    nb::object iterator_;
+    std::optional<Key> key_;
+    std::optional<Value> value_;
+    std::exception_ptr raised_;
+};
+
+void bulk_load(Number txn, Number index, nb::handle given, uint32_t fill_percent) {
+    Records records(given);
+    lockstep_error error;
+    error.text[0] = '\0';
+    int code;
+    {
+        const nb::gil_scoped_release released;
+        code = lockstep_bulk_load(c(txn), i(index), Records::next, &records, fill_percent, &error);
+    }
+    records.raise_again();
+    if (code != LOCKSTEP_OK) raise(error);
+}
+
+}  // namespace
+
+void add_index(nb::module_& module) {
+    module.def("get", get);
+    module.def("get_into", get_into);
+    module.def("get_many", get_many);
+    module.def("insert", insert);
+    module.def("insert_many", insert_many);
+    module.def("put", put);
+    module.def("update", update);
+    module.def("patch", patch);
+    module.def("erase", erase);
+    module.def("bulk_load", bulk_load);
+}
+
+}  // namespace lockstep::python

@@ -1,0 +1,84 @@
+// objects.cc - of the Python binding: indexes and heaps within a transaction.
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+
+#include <optional>
+#include <tuple>
+
+#include "tools/python/src/callbacks.h"
+
+namespace lockstep::python {
+
+namespace {
+
+lockstep_txn* c(Number txn) { return handle<lockstep_txn>(txn); }
+
+// How a name is looked up.
+enum : int { kCreate, kOpenOrCreate, kFind };
+
+void progressed(void* arg, uint64_t pages_read, uint64_t entries_loaded) {
+    const nb::gil_scoped_acquire gil;
+    auto* const tell = static_cast<PyObject*>(arg);
+    guarded(tell, [&] { invoke(tell, pages_read, entries_loaded); });
+}
+
+using MakeIndex = int (*)(lockstep_txn*, const char*, const lockstep_secondary_options*,
+                          lockstep_index**, lockstep_error*);
+
+Number index(Number txn, const std::string& name, int how) {
+    lockstep_index* made = nullptr;
+    call([&](lockstep_error* error) {
+        if (how == kFind) return lockstep_find_index_in(c(txn), name.c_str(), &made, error);
+        const MakeIndex make =
+            how == kCreate ? lockstep_create_index : lockstep_open_or_create_index;
+        return make(c(txn), name.c_str(), nullptr, &made, error);
+    });
+    return number(made);
+}
+
+// `store` keeps the key function.
+Number secondary(Number store, Number txn, const std::string& name, bool open_too, Number of,
+                 nb::handle key, bool unique, uint64_t build_bytes, nb::handle progress) {
+    lockstep_secondary_options options;
+    lockstep_secondary_options_init(&options, sizeof options);
+    options.of = handle<lockstep_index>(of);
+    options.key = secondary_keys;
+    options.key_arg = keep(store, key);
+    options.unique = unique;
+    if (build_bytes != 0) options.build_bytes = build_bytes;
+    if (!progress.is_none()) {
+        options.progress = progressed;
+        options.progress_arg = progress.ptr();
+    }
+    lockstep_index* made = nullptr;
+    const MakeIndex make = open_too ? lockstep_open_or_create_index : lockstep_create_index;
+    call([&](lockstep_error* error) { return make(c(txn), name.c_str(), &options, &made, error); });
+    return number(made);
+}
+
+Number heap(Number txn, const std::string& name, int how) {
+    lockstep_heap* made = nullptr;
+    call([&](lockstep_error* error) {
+        const auto make = how == kFind     ? lockstep_find_heap_in
+                          : how == kCreate ? lockstep_create_heap
+                                           : lockstep_open_or_create_heap;
+        return make(c(txn), name.c_str(), &made, error);
+    });
+    return number(made);
+}
+
+}  // namespace
+
+void add_objects(nb::module_& module) {
+    module.def("index", index);
+    module.def("secondary", secondary, nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg(),
+               nb::arg(), nb::arg(), nb::arg(), nb::arg().none());
+    module.def("heap", heap);
+    module.def("index_id", [](Number i) { return lockstep_index_id(handle<lockstep_index>(i)); });
+    module.def("heap_id", [](Number h) { return lockstep_heap_id(handle<lockstep_heap>(h)); });
+    module.def("drop", [](Number txn, const std::string& name) {
+        call([&](lockstep_error* error) { return lockstep_drop(c(txn), name.c_str(), error); });
+    });
+}
+
+}  // namespace lockstep::python

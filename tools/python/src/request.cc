@@ -1,0 +1,252 @@
+// request.cc - of the Python binding: requests, performed or submitted, and what comes of them.
+#include "tools/python/src/request.h"
+
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+namespace lockstep::python {
+
+DoneList::DoneList() : fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+    if (fd_ >= 0) return;
+    PyErr_SetFromErrno(PyExc_OSError);
+    throw nb::python_error();
+}
+
+DoneList::~DoneList() { ::close(fd_); }
+
+// A user thread's. The loop is told once for all that it has not taken.
+void DoneList::push(Request* request) {
+    Request* first = first_.load(std::memory_order_relaxed);
+    do {
+        request->next = first;
+    } while (!first_.compare_exchange_weak(first, request, std::memory_order_acq_rel));
+    if (first != nullptr) return;
+    const uint64_t one = 1;
+    [[maybe_unused]] const ssize_t written = write(fd_, &one, sizeof one);
+}
+
+// The descriptor is cleared first: what is pushed behind that sets it again.
+Request* DoneList::take() {
+    uint64_t count = 0;
+    [[maybe_unused]] const ssize_t cleared = read(fd_, &count, sizeof count);
+    return first_.exchange(nullptr, std::memory_order_acq_rel);
+}
+
+nb::list Completions::drain() {
+    nb::list done;
+    for (Request* request = list_->take(); request != nullptr;) {
+        Request* const next = request->next;
+        done.append(nb::steal(std::exchange(request->self, nullptr)));
+        request = next;
+    }
+    done.attr("reverse")();
+    return done;
+}
+
+Request::Request() {
+    lockstep_request_init(&request_, sizeof request_);
+    error_.text[0] = '\0';
+    request_.error = &error_;
+}
+
+lockstep_operation& Request::add(int kind) {
+    idle();
+    operations_.push_back({});
+    operations_.back().kind = kind;
+    buffers_.emplace_back();
+    return operations_.back();
+}
+
+lockstep_slice Request::keep_key(nb::handle key) {
+    return bytes_.emplace_back(key, Bytes::Use::key).slice();
+}
+
+lockstep_slice Request::keep_value(nb::handle value) {
+    return bytes_.emplace_back(value, Bytes::Use::value).slice();
+}
+
+void Request::get(Number index, nb::handle key, int access, size_t room, bool whole) {
+    const lockstep_slice bytes = keep_key(key);
+    lockstep_operation& o = add(whole ? LOCKSTEP_OP_GET_WHOLE : LOCKSTEP_OP_GET);
+    o.index = handle<lockstep_index>(index);
+    o.key = bytes;
+    o.access = access;
+    o.room = room;
+}
+
+void Request::put(int kind, Number index, nb::handle key, nb::handle value) {
+    const lockstep_slice k = keep_key(key), v = keep_value(value);
+    lockstep_operation& o = add(kind);
+    o.index = handle<lockstep_index>(index);
+    o.key = k;
+    o.value = v;
+}
+
+void Request::patch(Number index, nb::handle key, size_t offset, nb::handle part) {
+    put(LOCKSTEP_OP_PATCH, index, key, part);
+    operations_.back().offset = offset;
+}
+
+void Request::erase(Number index, nb::handle key) {
+    const lockstep_slice bytes = keep_key(key);
+    lockstep_operation& o = add(LOCKSTEP_OP_ERASE);
+    o.index = handle<lockstep_index>(index);
+    o.key = bytes;
+}
+
+void Request::heap_get(Number heap, uint32_t page, uint32_t slot, int access, size_t room,
+                       bool whole) {
+    lockstep_operation& o = add(whole ? LOCKSTEP_OP_HEAP_GET_WHOLE : LOCKSTEP_OP_HEAP_GET);
+    o.heap = handle<lockstep_heap>(heap);
+    o.id = {page, slot};
+    o.access = access;
+    o.room = room;
+}
+
+void Request::heap_insert(Number heap, nb::handle record) {
+    const lockstep_slice value = keep_value(record);
+    lockstep_operation& o = add(LOCKSTEP_OP_HEAP_INSERT);
+    o.heap = handle<lockstep_heap>(heap);
+    o.value = value;
+}
+
+void Request::heap_change(int kind, Number heap, uint32_t page, uint32_t slot, nb::handle record) {
+    const lockstep_slice value = record.is_none() ? lockstep_slice{} : keep_value(record);
+    lockstep_operation& o = add(kind);
+    o.heap = handle<lockstep_heap>(heap);
+    o.id = {page, slot};
+    o.value = value;
+}
+
+void Request::use(Number txn) {
+    idle();
+    request_.txn = handle<lockstep_txn>(txn);
+    request_.store = nullptr;
+}
+
+void Request::begin_in(Number store, int isolation, int durability, bool read_only,
+                       uint32_t operations, uint32_t priority, uint64_t lock_timeout) {
+    idle();
+    options_ = {sizeof options_, isolation, durability,  read_only,
+                operations,      priority,  lock_timeout};
+    request_.txn = nullptr;
+    request_.store = handle<lockstep_store>(store);
+    request_.options = &options_;
+}
+
+void Request::idle() const {
+    if (self != nullptr) raise(PyExc_RuntimeError, "the request is running");
+}
+
+void Request::prepare(int end, size_t from) {
+    idle();
+    for (size_t n = from; n < operations_.size(); ++n) {
+        lockstep_operation& o = operations_[n];
+        if (o.room == 0 || o.buffer != nullptr) continue;
+        buffers_[n] = std::make_unique_for_overwrite<char[]>(o.room);
+        o.buffer = buffers_[n].get();
+    }
+    from_ = from;
+    request_.operations = operations_.data() + from;
+    request_.count = operations_.size() - from;
+    request_.end = end;
+}
+
+int Request::batch(int end, size_t from) {
+    prepare(end, from);
+    request_.done = nullptr;
+    // While it runs, other threads of Python see that.
+    self = Py_None;
+    {
+        const nb::gil_scoped_release released;
+        lockstep_batch(&request_);
+    }
+    self = nullptr;
+    return request_.code;
+}
+
+void Request::submit(nb::handle python, const Completions& completions, int end, size_t from) {
+    prepare(end, from);
+    done_ = completions.list();
+    request_.done_arg = this;
+    request_.done = [](void* arg, lockstep_request*) {
+        auto* const request = static_cast<Request*>(arg);
+        // Behind the push the request may be gone, and the loop with its descriptor.
+        const std::shared_ptr<DoneList> done = std::move(request->done_);
+        done->push(request);
+    };
+    self = python.inc_ref().ptr();
+    if (lockstep_submit(&request_) == LOCKSTEP_OK) return;
+    Py_CLEAR(self);
+    done_.reset();
+    raise(error_);
+}
+
+bool Request::make_room() {
+    idle();
+    bool made = false;
+    for (size_t n = from_; n < operations_.size(); ++n) {
+        lockstep_operation& o = operations_[n];
+        if (!o.found || o.bytes <= o.room) continue;
+        o.room = o.bytes;
+        o.buffer = nullptr;
+        made = true;
+    }
+    return made;
+}
+
+nb::list Request::results() const {
+    idle();
+    nb::list list;
+    for (const lockstep_operation& o : operations_) {
+        switch (o.kind) {
+            case LOCKSTEP_OP_GET:
+            case LOCKSTEP_OP_GET_WHOLE:
+            case LOCKSTEP_OP_HEAP_GET:
+            case LOCKSTEP_OP_HEAP_GET_WHOLE:
+                list.append(o.found ? bytes_of(o.buffer, o.bytes) : nb::none());
+                break;
+            case LOCKSTEP_OP_INSERT:
+            case LOCKSTEP_OP_PUT: list.append(nb::none()); break;
+            case LOCKSTEP_OP_HEAP_INSERT: list.append(record_id(o.id)); break;
+            default: list.append(nb::bool_(o.found));
+        }
+    }
+    return list;
+}
+
+void add_batch(nb::module_& module) {
+    nb::class_<Completions>(module, "Completions")
+        .def(nb::init<>())
+        .def("fd", &Completions::fd)
+        .def("drain", &Completions::drain);
+    nb::class_<Request>(module, "Request")
+        .def(nb::init<>())
+        .def("get", &Request::get)
+        .def("put", &Request::put)
+        .def("patch", &Request::patch)
+        .def("erase", &Request::erase)
+        .def("heap_get", &Request::heap_get)
+        .def("heap_insert", &Request::heap_insert)
+        .def("heap_change", &Request::heap_change, nb::arg(), nb::arg(), nb::arg(), nb::arg(),
+             nb::arg().none())
+        .def("__len__", &Request::size)
+        .def("use", &Request::use)
+        .def("begin_in", &Request::begin_in)
+        .def("batch", &Request::batch)
+        .def("submit",
+             [](nb::handle self, const Completions& completions, int end, size_t from) {
+                 nb::cast<Request&>(self).submit(self, completions, end, from);
+             })
+        .def("code", &Request::code)
+        .def("lsn", &Request::lsn)
+        .def("txn", &Request::txn)
+        .def("performed", &Request::performed)
+        .def("make_room", &Request::make_room)
+        .def("fail", &Request::fail)
+        .def("results", &Request::results);
+}
+
+}  // namespace lockstep::python

@@ -1,0 +1,102 @@
+// request.h - of the Python binding: a request of the C interface with all that it points to.
+//
+// Concepts   A request is filled by the calls get() ... heap_change(), and performed by batch(),
+//            which waits, or by submit(). What is submitted to a Completions comes back from its
+//            drain(), which an event loop calls when fd() is readable.
+// States     filled -> running (submit) -> done (drain) -> filled (batch, submit: may be repeated)
+// Invariants RQ-1 A submitted request is referenced until drain() gives it back.
+//            RQ-2 While a request runs, nothing touches it but the library. [checked: idle()]
+#pragma once
+
+#include <atomic>
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "tools/python/src/core.h"
+
+namespace lockstep::python {
+
+class Request;
+
+// The done requests of an event loop. The user threads that end requests push, the loop drains.
+class DoneList {
+public:
+    DoneList();
+    ~DoneList();
+    DoneList(const DoneList&) = delete;
+    void push(Request* request);
+    // The first of those that were pushed; Request::next leads on.
+    Request* take();
+    int fd() const { return fd_; }
+
+private:
+    std::atomic<Request*> first_{nullptr};
+    int fd_;
+};
+
+class Completions {
+public:
+    int fd() const { return list_->fd(); }
+    // Takes the requests that are done, and clears the descriptor.
+    nb::list drain();
+    const std::shared_ptr<DoneList>& list() const { return list_; }
+
+private:
+    std::shared_ptr<DoneList> list_ = std::make_shared<DoneList>();
+};
+
+class Request {
+public:
+    Request();
+    Request(const Request&) = delete;
+
+    void get(Number index, nb::handle key, int access, size_t room, bool whole);
+    void put(int kind, Number index, nb::handle key, nb::handle value);
+    void patch(Number index, nb::handle key, size_t offset, nb::handle part);
+    void erase(Number index, nb::handle key);
+    void heap_get(Number heap, uint32_t page, uint32_t slot, int access, size_t room, bool whole);
+    void heap_insert(Number heap, nb::handle record);
+    void heap_change(int kind, Number heap, uint32_t page, uint32_t slot, nb::handle record);
+    size_t size() const { return operations_.size(); }
+
+    // The transaction, or 0 and the store with options for a new one.
+    void use(Number txn);
+    void begin_in(Number store, int isolation, int durability, bool read_only, uint32_t operations,
+                  uint32_t priority, uint64_t lock_timeout);
+    // Performs the operations from number `from` on, then ends as lockstep_request_end says.
+    // Returns the code of the error, 0 if there is none.
+    int batch(int end, size_t from);
+    void submit(nb::handle self, const Completions& completions, int end, size_t from);
+
+    int code() const { return request_.code; }
+    uint64_t lsn() const { return request_.lsn; }
+    Number txn() const { return number(request_.txn); }
+    size_t performed() const { return from_ + request_.performed; }
+    // Gives each get that did not fit the room that it needs. False if there was none.
+    bool make_room();
+    [[noreturn]] void fail() const { raise(error_); }
+    // What each operation returns.
+    nb::list results() const;
+
+    Request* next = nullptr;   // in a DoneList
+    PyObject* self = nullptr;  // RQ-1
+
+private:
+    lockstep_operation& add(int kind);
+    void prepare(int end, size_t from);
+    void idle() const;
+    lockstep_slice keep_key(nb::handle key);
+    lockstep_slice keep_value(nb::handle value);
+
+    lockstep_request request_;
+    lockstep_txn_options options_{};
+    lockstep_error error_;
+    std::vector<lockstep_operation> operations_;
+    std::vector<std::unique_ptr<char[]>> buffers_;  // of the operations; null: none
+    std::deque<Bytes> bytes_;
+    std::shared_ptr<DoneList> done_;  // while it runs
+    size_t from_ = 0;
+};
+
+}  // namespace lockstep::python

@@ -1,0 +1,128 @@
+// store.cc - of the Python binding: open, close, objects, maintenance.
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+
+#include <optional>
+#include <vector>
+
+#include "tools/python/src/callbacks.h"
+#include "tools/python/src/options.h"
+
+namespace lockstep::python {
+
+namespace {
+
+lockstep_store* c(Number store) { return handle<lockstep_store>(store); }
+
+Number open(const std::string& path, const nb::dict& given,
+            const std::optional<nb::dict>& given_steps, nb::handle logger) {
+    lockstep_options options = options_from(given);
+    lockstep_steps_options steps{};
+    if (given_steps) {
+        steps = steps_from(*given_steps);
+        options.steps = &steps;
+    }
+    forget(0);
+    if (!logger.is_none()) {
+        options.logger = log_line;
+        options.logger_arg = keep(0, logger);
+    }
+    lockstep_store* store = nullptr;
+    call([&](lockstep_error* error) {
+        return lockstep_open(path.c_str(), &options, &store, error);
+    });
+    name_store(number(store));
+    return number(store);
+}
+
+void close(Number store) {
+    call([&](lockstep_error* error) { return lockstep_close(c(store), error); });
+    forget(store);
+}
+
+Number find(Number store, const std::string& name, bool is_index) {
+    Number found = 0;
+    call([&](lockstep_error* error) {
+        if (is_index) {
+            lockstep_index* index = nullptr;
+            const int code = lockstep_find_index(c(store), name.c_str(), &index, error);
+            found = number(index);
+            return code;
+        }
+        lockstep_heap* heap = nullptr;
+        const int code = lockstep_find_heap(c(store), name.c_str(), &heap, error);
+        found = number(heap);
+        return code;
+    });
+    return found;
+}
+
+struct Object {
+    std::string name;
+    bool is_index;
+    uint32_t id, of;
+};
+
+nb::list objects(Number store) {
+    std::vector<Object> found;
+    const auto each = [](void* arg, const lockstep_object* o) {
+        static_cast<std::vector<Object>*>(arg)->push_back({o->name, o->is_index, o->id, o->of});
+        return true;
+    };
+    call([&](lockstep_error* error) { return lockstep_list(c(store), each, &found, error); });
+    nb::list result;
+    for (const Object& o : found) result.append(nb::make_tuple(o.name, o.is_index, o.id, o.of));
+    return result;
+}
+
+nb::list verify(Number store, uint32_t threads) {
+    std::vector<std::string> faults;
+    const auto each = [](void* arg, const char* text) {
+        static_cast<std::vector<std::string>*>(arg)->emplace_back(text);
+    };
+    call([&](lockstep_error* error) {
+        return lockstep_verify(c(store), threads, each, &faults, nullptr, error);
+    });
+    nb::list result;
+    for (const std::string& fault : faults) result.append(fault);
+    return result;
+}
+
+uint64_t give_back_space(Number store) {
+    uint64_t bytes = 0;
+    call([&](lockstep_error* error) { return lockstep_give_back_space(c(store), &bytes, error); });
+    return bytes;
+}
+
+void set_steps(Number store, const nb::dict& given) {
+    const lockstep_steps_options steps = steps_from(given);
+    call([&](lockstep_error* error) { return lockstep_set_steps(c(store), &steps, error); });
+}
+
+void attach_key(Number store, const std::string& name, nb::handle function) {
+    Function* const kept = keep(store, function);
+    call([&](lockstep_error* error) {
+        return lockstep_attach_key(c(store), name.c_str(), secondary_keys, kept, error);
+    });
+}
+
+}  // namespace
+
+void add_store(nb::module_& module) {
+    module.def("open", open, nb::arg(), nb::arg(), nb::arg().none(), nb::arg().none());
+    module.def("close", close);
+    module.def("find", find);
+    module.def("objects", objects);
+    module.def("verify", verify);
+    module.def("give_back_space", give_back_space);
+    module.def("set_steps", set_steps);
+    module.def("attach_key", attach_key);
+    module.def("wait_durable", [](Number store, uint64_t lsn) {
+        call([&](lockstep_error* error) { return lockstep_wait_durable(c(store), lsn, error); });
+    });
+    module.def("checkpoint", [](Number store) {
+        call([&](lockstep_error* error) { return lockstep_checkpoint(c(store), error); });
+    });
+}
+
+}  // namespace lockstep::python

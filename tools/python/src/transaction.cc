@@ -1,0 +1,81 @@
+// transaction.cc - of the Python binding: begin, commit, rollback, savepoints, needs.
+#include <nanobind/stl/string.h>
+
+#include <deque>
+#include <vector>
+
+#include "tools/python/src/core.h"
+
+namespace lockstep::python {
+
+namespace {
+
+lockstep_txn* c(Number txn) { return handle<lockstep_txn>(txn); }
+
+Number begin(Number store, int isolation, int durability, bool read_only, uint32_t operations,
+             uint32_t priority, uint64_t lock_timeout) {
+    const lockstep_txn_options options = {sizeof(lockstep_txn_options),
+                                          isolation,
+                                          durability,
+                                          read_only,
+                                          operations,
+                                          priority,
+                                          lock_timeout};
+    lockstep_txn* txn = nullptr;
+    call([&](lockstep_error* error) {
+        return lockstep_begin(handle<lockstep_store>(store), &options, &txn, error);
+    });
+    return number(txn);
+}
+
+uint64_t commit(Number txn) {
+    uint64_t lsn = 0;
+    call([&](lockstep_error* error) { return lockstep_commit(c(txn), &lsn, error); });
+    return lsn;
+}
+
+void abort(Number txn) {
+    call([&](lockstep_error* error) { return lockstep_abort(c(txn), error); });
+}
+
+nb::tuple set_savepoint(Number txn) {
+    lockstep_savepoint savepoint{};
+    call([&](lockstep_error* error) { return lockstep_set_savepoint(c(txn), &savepoint, error); });
+    return nb::make_tuple(savepoint.lsn, savepoint.number);
+}
+
+void rollback_to(Number txn, uint64_t lsn, uint64_t number) {
+    const lockstep_savepoint savepoint = {lsn, number};
+    call([&](lockstep_error* error) { return lockstep_rollback_to(c(txn), &savepoint, error); });
+}
+
+// Each need is (index, key, access, bytes).
+bool will_need(Number txn, const nb::list& given) {
+    std::deque<Key> keys;
+    std::vector<lockstep_need> needs;
+    for (const nb::handle one : given) {
+        const auto need = nb::cast<nb::tuple>(one);
+        keys.emplace_back(nb::object(need[1]));
+        needs.push_back({handle<lockstep_index>(nb::cast<Number>(need[0])), keys.back().slice(),
+                         nb::cast<int>(need[2]), nb::cast<uint32_t>(need[3])});
+    }
+    bool walked = false;
+    call([&](lockstep_error* error) {
+        return lockstep_will_need(c(txn), needs.data(), needs.size(), &walked, error);
+    });
+    return walked;
+}
+
+}  // namespace
+
+void add_transaction(nb::module_& module) {
+    module.def("begin", begin);
+    module.def("commit", commit);
+    module.def("abort", abort);
+    module.def("txn_id", [](Number txn) { return lockstep_txn_id(c(txn)); });
+    module.def("set_savepoint", set_savepoint);
+    module.def("rollback_to", rollback_to);
+    module.def("will_need", will_need);
+}
+
+}  // namespace lockstep::python
