@@ -11,6 +11,7 @@
 //            reserved before.
 #include <lockstep/index.h>
 #include "sm/btree/btree_impl.h"
+#include "sm/btree/btree_key_order.h"
 #include "sm/core/lock_wait.h"
 
 namespace lockstep::sm {
@@ -40,6 +41,7 @@ private:
     Result<void> lock();
     bool fits_between(const BTree::Target& t, size_t n) const;
     Result<void> log(BTree::Target& t) const;
+    KeyView key(size_t i) const { return {text_[i], records_[i].key.size()}; }
 
     BTree& tree_;
     Env& env_;
@@ -47,7 +49,6 @@ private:
     const std::span<const NewRecord> records_;
     size_t count_ = 0;  // of the records, those that may be one run
     txn::LockName names_[kRunMax];
-    KeyView keys_[kRunMax];
     char text_[kRunMax][kKeyRoom + 16];
 };
 
@@ -57,11 +58,10 @@ void Run::set_keys() {
     for (const NewRecord& record : records_) {
         bytes += sizeof(payload::RecordHead) + record.key.size() + record.value.size();
         if (record.key.size() > kKeyRoom || bytes > kRunBytes ||
-            (count_ > 0 && record.key <= records_[count_ - 1].key))
+            (count_ > 0 && !key_below(records_[count_ - 1].key, record.key)))
             break;
         put_key(text_[count_], record.key);
-        keys_[count_] = KeyView(text_[count_], record.key.size());
-        names_[count_] = keys_[count_].lock_name(tree_.id());
+        names_[count_] = key(count_).lock_name(tree_.id());
         env_.locks->prefetch(names_[count_]);
         ++count_;
     }
@@ -74,7 +74,7 @@ Result<void> Run::lock() {
         if (auto locked =
                 env_.locks->ask_records(txn_.locks, tree_.lock(), names, txn::LockMode::X, i);
             !locked) [[unlikely]]
-            TRY(wait_for_key(*env_.locks, txn_.locks, locked.error(), keys_[i]));
+            TRY(wait_for_key(*env_.locks, txn_.locks, locked.error(), key(i)));
     return {};
 }
 
@@ -83,13 +83,14 @@ Result<void> Run::lock() {
 bool Run::fits_between(const BTree::Target& t, size_t n) const {
     DCHECK(n >= 1 && n <= count_);
     const Page& page = *t.page;
-    const KeyView& last = keys_[n - 1];
+    const KeyView last = key(n - 1);
     if (!high_infinite(page) && compare_fence(last, high(page), page) >= 0) return false;
     bool exact;
     if (find(page, last, exact) != t.slot || exact) return false;
     size_t bytes = 0;
     for (size_t i = 0; i < n; ++i)
-        bytes += kSlotCost + keys_[i].size() - header(page).prefix + records_[i].value.size();
+        bytes +=
+            kSlotCost + records_[i].key.size() - header(page).prefix + records_[i].value.size();
     return bytes <= free_bytes(page);
 }
 
@@ -99,11 +100,11 @@ Result<void> Run::log(BTree::Target& t) const {
     char* end = bytes;
     uint32_t undo = 0;
     for (size_t i = 0; i < count_; ++i) {
-        const payload::RecordHead head{static_cast<uint16_t>(keys_[i].size()),
+        const payload::RecordHead head{static_cast<uint16_t>(records_[i].key.size()),
                                        static_cast<uint16_t>(records_[i].value.size())};
         store(end, head);
-        end = copy_bytes(copy_bytes(end + sizeof head, keys_[i].slice()), records_[i].value);
-        undo += kUndoBytes + static_cast<uint32_t>(keys_[i].size());
+        end = copy_bytes(copy_bytes(end + sizeof head, records_[i].key), records_[i].value);
+        undo += kUndoBytes + static_cast<uint32_t>(records_[i].key.size());
     }
     t.assert_state();
     DCHECK(!t.found && count_ >= 2 && count_ <= kRunMax);

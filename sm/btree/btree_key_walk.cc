@@ -68,11 +68,15 @@ void KeyWalk::ask_for_inner(const Look& look, PageId id, unsigned share) const {
 inline bool KeyWalk::find_level_one(Look& look, PageId& next, Near& near) {
     DCHECK(look.leaf == kPageNone);
     const BTree& tree = *look.tree;
-    OptimisticPage at;
     next = kPageNone;
-    if (!pool_.try_fix_optimistic(tree.root(), at) || at.page->header.object != tree.id().value)
-        [[unlikely]]
-        return false;
+    if (near.tree != &tree) {
+        near.tree = nullptr;
+        if (!pool_.try_fix_optimistic(tree.root(), near.root) ||
+            near.root.page->header.object != tree.id().value) [[unlikely]]
+            return false;
+        near.tree = &tree;
+    }
+    OptimisticPage at = near.root;
     for (unsigned level = at.page->header.level; level != 1; --level) {
         if (level == 0) [[unlikely]] {  // the root is the leaf
             look.leaf = tree.root();
@@ -88,7 +92,9 @@ inline bool KeyWalk::find_level_one(Look& look, PageId& next, Near& near) {
             const bool ask = next != near.child && count(page) > BTree::Descent::kCachedInner;
             const unsigned share = ask ? share_behind(page, slot, look.key) : 0;
             if (!at.valid()) return false;
-            near = {&page, slot, next};
+            near.page = &page;
+            near.slot = slot;
+            near.child = next;
             if (ask) ask_for_inner(look, next, share);
             break;
         }

@@ -71,9 +71,11 @@ private:
         Room() {}  // NOLINT(modernize-use-equals-default): that would be deleted
         Look look;
     };
-    // The node above level 1 where the search of the key before ended, and the child there. Keys
-    // that are walked together are often near one another.
+    // Of the key before: its tree's root, the node above level 1 where its search ended, and the
+    // child there. Keys that are walked together are often near one another.
     struct Near {
+        const BTree* tree = nullptr;
+        OptimisticPage root;
         const Page* page = nullptr;
         int slot = -1;
         PageId child = kPageNone;

@@ -11,6 +11,7 @@
 // Blocking   Parks for locks, pages and log space; latches are held for the last only.
 #include <lockstep/index.h>
 #include "sm/btree/btree_impl.h"
+#include "sm/btree/btree_key_order.h"
 #include "sm/btree/btree_key_walk.h"
 #include "sm/btree/btree_patch.h"
 #include "sm/core/upkeep.h"
@@ -30,7 +31,7 @@ static_assert(kLogBytes < kPageBytes);
 size_t ascending_run(std::span<const Lookup> rows) {
     const size_t most = std::min(rows.size(), kGroup);
     size_t n = 1;
-    while (n < most && rows[n - 1].key < rows[n].key) ++n;
+    while (n < most && key_below(rows[n - 1].key, rows[n].key)) ++n;
     return n;
 }
 

@@ -99,7 +99,7 @@ struct KeyTail {
           same(same_bytes),
           head(rest.size() > same ? __builtin_bswap64(key.eight(cut + same)) : 0) {}
     // Order of a slot's key against this key: negative, zero, positive.
-    int order(const Page& p, unsigned slot) const {
+    [[gnu::always_inline]] int order(const Page& p, unsigned slot) const {
         const Slice here = suffix(p, slot);
         const uint64_t x = here.size() > same ? piece_head(here.substr(same), p) : 0;
         if (x != head) return x < head ? -1 : 1;

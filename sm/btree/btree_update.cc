@@ -168,20 +168,19 @@ Result<bool> BTree::patch(txn::Transaction& txn, Slice key, size_t offset, Slice
     return patch_locked(txn, wanted, offset, part);
 }
 
-Result<bool> BTree::patch_locked(txn::Transaction& txn, const SearchKey& wanted, size_t offset,
+Result<bool> BTree::patch_locked(txn::Transaction& txn, const SearchKey& key, size_t offset,
                                  Slice part) {
-    const Slice key = wanted.slice();
     BTree::Target t;
-    TRY(latch_for(txn, wanted, true, t));
+    TRY(latch_for(txn, key, true, t));
     if (!t.found || ghost(*t.page, t.slot)) return false;
     if (overflow(*t.page, t.slot)) [[unlikely]] {
         std::string text = TRY(whole_value(env_, id_, t));
         if (offset > text.size() || part.size() > text.size() - offset)
             return fail(ErrorCode::bad_argument, "patch", offset, text.size());
         text.replace(offset, part.size(), part);
-        return update_large(env_, *this, txn, key, text);
+        return update_large(env_, *this, txn, key.slice(), text);
     }
-    TRY(overwrite(txn, t, key, offset, part));
+    TRY(overwrite(txn, t, key.slice(), offset, part));
     return true;
 }
 

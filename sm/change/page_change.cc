@@ -194,13 +194,14 @@ void forget_pages(txn::Transaction& txn) {
 
 [[gnu::always_inline]] inline Result<void> promise_undo(txn::Log& log, txn::Transaction& txn,
                                                         std::span<const ChangePart> parts,
-                                                        uint32_t bytes) {
+                                                        const PartSize* sizes, uint32_t bytes) {
     if (txn.last_lsn == kLsnNone) forget_pages(txn);  // left over from the slot's last user
     uint64_t undo = bytes + kUndoHeadBytes;
-    for (const ChangePart& part : parts) {
+    for (size_t i = 0; i < parts.size(); ++i) {
+        const ChangePart& part = parts[i];
         // Undone by freeing or emptying the page: no image, no content.
-        if (is_fresh(part) && part.action != PageAction::page_image) [[unlikely]]
-            undo -= padded(payload_bytes(part));
+        if ((sizes[i].flags & kPartFresh) && part.action != PageAction::page_image) [[unlikely]]
+            undo -= padded(sizes[i].payload);
         else if (!remember_page(txn, (*part.page)->id())) undo += kUndoImageBytes;
         undo += part.undo_bytes;
     }
@@ -276,7 +277,7 @@ template <size_t kParts>
         }
         CHECK(bytes <= txn::kLogRecordMax);
         if (!promised) {
-            const Result<void> promise = promise_undo(log, *txn, {parts.data(), n}, bytes);
+            const Result<void> promise = promise_undo(log, *txn, {parts.data(), n}, sizes, bytes);
             if (!promise) [[unlikely]] {
                 drop_images({sizes, n});
                 return std::unexpected(promise.error());

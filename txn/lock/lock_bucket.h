@@ -35,6 +35,7 @@ inline constexpr LockMode kAllRights = static_cast<LockMode>(127);
 // A word that threads read while the holder of the bucket's latch changes it.
 class LatchedWord {
 public:
+    // NOLINTNEXTLINE(google-explicit-constructor)
     operator uint64_t() const { return value_.load(std::memory_order_relaxed); }
     LatchedWord& operator=(uint64_t value) {
         value_.store(value, std::memory_order_relaxed);

@@ -219,6 +219,8 @@ struct LockManager::Impl {
     bool materialise_all(const ObjectLock& object);
     bool materialise(LockOwner& owner, std::atomic<uint64_t>& note, ObjectId object);
     void release_intents(LockOwner& owner, uint64_t note);
+    [[gnu::cold, gnu::noinline]] void release_real(LockOwner& owner, const Intent& intent,
+                                                   uint64_t last, uint64_t note);
     // The largest commit note of the objects that the owner has locked; kNoteMax if an object's
     // lock has covered records.
     static uint64_t seen_in_objects(const LockOwner& owner);

@@ -109,12 +109,14 @@ inline bool note_weak(LockOwner& owner, ObjectLock& object, LockMode mode, uint3
     return true;
 }
 
-// A record lock in the object that is new to the owner. With none left, the next request looks
+// `n` record locks in the object that are new to the owner. With none left, the next request looks
 // whether to escalate.
-inline void count_record(Intent& intent) {
-    DCHECK(intent.lock != nullptr);
-    if (--intent.left == 0) [[unlikely]]
+inline void count_records(Intent& intent, uint32_t n) {
+    DCHECK(intent.lock != nullptr && intent.left >= n);
+    intent.left -= n;
+    if (intent.left == 0) [[unlikely]]
         intent.records_short = LockMode::none;
 }
+inline void count_record(Intent& intent) { count_records(intent, 1); }
 
 }  // namespace lockstep::txn

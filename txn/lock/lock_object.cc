@@ -205,6 +205,15 @@ uint64_t LockManager::Impl::seen_in_objects(const LockOwner& owner) {
 
 // From the last to the first (ST-2); the table before `strong` (ST-4). A commit is noted before
 // either: whoever gets a right afterwards sees the note.
+// An intent with a request in the table, or counted in `strong` (ST-4).
+void LockManager::Impl::release_real(LockOwner& owner, const Intent& intent, uint64_t last,
+                                     uint64_t note) {
+    if (intent.real || (last & noted::kMaterialised))
+        release_one(owner, object_lock_name(intent.lock->id), kAllRights, note);
+    DCHECK(!intent.strong_counted || intent.lock->strong.load() > 0);
+    if (intent.strong_counted) intent.lock->strong.fetch_sub(1);
+}
+
 void LockManager::Impl::release_intents(LockOwner& owner, uint64_t note) {
     if (MUTANT(object_commit_not_noted)) note = 0;
     owner.intents_of = 0;
@@ -215,11 +224,8 @@ void LockManager::Impl::release_intents(LockOwner& owner, uint64_t note) {
         if (intent.strong_counted) [[unlikely]]
             raise_note(intent.lock->committed, note);
         const uint64_t last = owner.noted[i].exchange(0);
-        if (intent.real || (last & noted::kMaterialised)) [[unlikely]]
-            release_one(owner, object_lock_name(intent.lock->id), kAllRights, note);
-        DCHECK(!intent.strong_counted || intent.lock->strong.load() > 0);
-        if (intent.strong_counted) [[unlikely]]
-            intent.lock->strong.fetch_sub(1);
+        if ((last & noted::kMaterialised) != 0 || intent.real || intent.strong_counted) [[unlikely]]
+            release_real(owner, intent, last, note);
         intent.lock = nullptr;
     }
     while (LockOwner::Chunk* chunk = owner.strong_unlisted) {
@@ -254,11 +260,19 @@ void LockManager::Impl::release_shared_intents(LockOwner& owner) {
 }
 
 Result<void> LockManager::lock_object(LockOwner& owner, ObjectLock& object, LockMode mode) {
-    const Intent* intent = find_intent(owner, object);
+    Intent* intent = find_intent(owner, object);
     if (intent && covers(intent->held, mode)) return {};
     const bool weak = without(mode, kWeak) == LockMode::none;
-    TRY(weak ? impl_->lock_weak(owner, object, mode, false)
-             : impl_->lock_strong(owner, object, mode, false));
+    if (!weak) {
+        TRY(impl_->lock_strong(owner, object, mode, false));
+        return {};
+    }
+    owner.assert_state();
+    uint64_t before = 0;
+    if (note_weak(owner, object, mode, impl_->options.escalate_at, intent, before)) [[likely]]
+        return {};
+    TRY(intent ? impl_->lock_weak_slow(owner, object, *intent, mode, before, false)
+               : impl_->acquire_object(owner, object, mode, false, true));
     return {};
 }
 

@@ -31,6 +31,24 @@ inline bool short_way(const LockOwner& owner, const Intent& intent, const Object
            has_room(owner);
 }
 
+// Locks names from the front on whose buckets are empty, as far as the owner's list has room and no
+// escalation is due. How many.
+inline size_t lock_in_row(const LockArray& array, LockOwner& owner, Intent& intent,
+                          std::span<const LockName> names, LockMode mode) {
+    const size_t most = std::min({names.size(), static_cast<size_t>(owner.end - owner.next),
+                                  static_cast<size_t>(intent.left)});
+    const uint32_t slot = owner.slot;
+    size_t n = 0;
+    for (; n < most && lock_in_empty(array, slot, names[n], mode); ++n) {
+        DCHECK(names[n].value != 0);
+        owner.next[n] = names[n];
+    }
+    owner.next += n;
+    owner.locks_held += n;
+    count_records(intent, static_cast<uint32_t>(n));
+    return n;
+}
+
 // For wait_for_record().
 [[gnu::cold]] std::unexpected<Error> refusal(const ObjectLock& object, LockName name,
                                              LockMode mode) {
@@ -75,12 +93,8 @@ Result<void> LockManager::ask_records(LockOwner& owner, ObjectLock& object,
     DCHECK(next <= names.size() && mode != LockMode::none);
     for (;; ++next) {
         Intent& intent = likely_intent(owner, object);
-        for (; next < names.size() && short_way(owner, intent, object, mode) &&
-               lock_in_empty(array_, owner.slot, names[next], mode);
-             ++next) {
-            push_name(owner, names[next]);
-            count_record(intent);
-        }
+        if (short_way(owner, intent, object, mode)) [[likely]]
+            next += lock_in_row(array_, owner, intent, names.subspan(next), mode);
         if (next == names.size()) return {};
         TRY(ask_record(owner, object, names[next], mode));
     }
