@@ -241,7 +241,8 @@ def go_on_in_environment(build: pathlib.Path) -> None:
     python = environment.make_venv(build / "python/venv")
     path = environment.build_extension(build, python, coverage=False)
     variables = {**os.environ, "PYTHONPATH": str(path), "LOCKSTEP_BENCH": "1"}
-    os.execve(python, [str(python), *sys.argv], variables)
+    # -P: the package of the build, not the sources beside this file.
+    os.execve(python, [str(python), "-P", *sys.argv], variables)
 
 
 if __name__ == "__main__":
