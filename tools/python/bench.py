@@ -7,7 +7,8 @@ round, durable and not, from 1 and 8 threads; lockstep also from asyncio with 64
 median of the rounds, and what it is of sqlite3's.
 
 Durable: a commit is on disk when it returns (lockstep `durable`; SQLite WAL with
-synchronous=FULL; lmdb's default). Not durable: lockstep `lazy`; SQLite WAL with synchronous=OFF; lmdb with sync=False.
+synchronous=FULL; lmdb's default). Not durable: lockstep `lazy`; SQLite WAL with synchronous=OFF;
+lmdb with sync=False.
 """
 
 import argparse
