@@ -232,14 +232,6 @@ if(TARGET sm_key_vectors_test)
         KEY_VECTORS="${CMAKE_SOURCE_DIR}/tests/python/keys.txt")
 endif()
 
-# The Python package: types, tests, coverage, wheel.
-if(TARGET lockstep_static AND NOT LOCKSTEP_SANITIZE AND NOT LOCKSTEP_COVERAGE)
-    add_test(NAME python COMMAND Python3::Interpreter
-        ${CMAKE_SOURCE_DIR}/tests/python/python_test.py ${CMAKE_BINARY_DIR})
-    set_tests_properties(python PROPERTIES LABELS script TIMEOUT 600 PROCESSORS 2
-        SKIP_RETURN_CODE 77)
-endif()
-
 # A store that an old program made.
 if(TARGET sm_old_format_test)
     target_compile_definitions(sm_old_format_test PRIVATE

@@ -7,7 +7,8 @@ round, durable and not, from 1 and 8 threads; lockstep also from asyncio with 64
 median of the rounds, and what it is of sqlite3's.
 
 Durable: a commit is on disk when it returns (lockstep `durable`; SQLite WAL with
-synchronous=FULL; lmdb's default). Not durable: lockstep `lazy`; SQLite WAL with synchronous=OFF; lmdb with sync=False.
+synchronous=FULL; lmdb's default). Not durable: lockstep `lazy`; SQLite WAL with synchronous=OFF;
+lmdb with sync=False.
 """
 
 import argparse
@@ -241,7 +242,8 @@ def go_on_in_environment(build: pathlib.Path) -> None:
     python = environment.make_venv(build / "python/venv")
     path = environment.build_extension(build, python, coverage=False)
     variables = {**os.environ, "PYTHONPATH": str(path), "LOCKSTEP_BENCH": "1"}
-    os.execve(python, [str(python), *sys.argv], variables)
+    # -P: the package of the build, not the sources beside this file.
+    os.execve(python, [str(python), "-P", *sys.argv], variables)
 
 
 if __name__ == "__main__":

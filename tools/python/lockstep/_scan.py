@@ -30,7 +30,7 @@ class Scan(Generic[T]):
     ) -> None:
         self._cursor = cursor
         self._forward = forward
-        self._read = read
+        self._read: Callable[[int, bool, int, int], tuple[list[tuple[T, T]], bool]] = read
         self._rows: Iterator[tuple[T, T]] = iter(())
         self._rows_max = _ROWS_FIRST
         self._at_end = False

@@ -25,7 +25,7 @@ _CREATE, _OPEN_OR_CREATE, _FIND = 0, 1, 2
 
 def pause(tried: int) -> float:
     """Seconds before a deadlock victim is repeated. Without, many victims meet again at once."""
-    return random.random() * 0.001 * 2 ** min(tried, 6)
+    return random.random() * 0.001 * (1 << min(tried, 6))
 
 
 class Transaction:
