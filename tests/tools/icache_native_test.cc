@@ -13,7 +13,7 @@
 namespace lockstep::icache {
 namespace {
 
-using bench::Slice;
+using bench::TimedSlice;
 
 // Pairs whose second rate is `ratio` times the first, each disturbed by up to `noise`.
 std::pair<std::vector<Slice>, std::vector<Slice>> pairs(size_t n, double ratio, double noise,

@@ -40,7 +40,7 @@ public:
                bool as_nanos, const std::string& goal) const;
 
 private:
-    std::vector<std::vector<Slice>> samples_;
+    std::vector<std::vector<TimedSlice>> samples_;
 };
 
 }  // namespace lockstep::bench

@@ -57,15 +57,16 @@ Nanos cpu_time() {
     return static_cast<Nanos>(t.tv_sec) * kSecond + static_cast<Nanos>(t.tv_nsec);
 }
 
-double quiet_limit(std::span<const std::vector<Slice>> variants) {
+double quiet_limit(std::span<const std::vector<TimedSlice>> variants) {
     std::vector<double> probes;
     for (const auto& slices : variants)
-        for (const Slice& s : slices) probes.push_back(s.probe);
+        for (const TimedSlice& s : slices) probes.push_back(s.probe);
     std::sort(probes.begin(), probes.end());
     return probes.empty() ? 0 : 1.15 * at(probes, 0.1);
 }
 
-PairedRatio ratio_of(std::span<const Slice> base, std::span<const Slice> mine, double limit) {
+PairedRatio ratio_of(std::span<const TimedSlice> base, std::span<const TimedSlice> mine,
+                     double limit) {
     PairedRatio result;
     result.pairs = std::min(base.size(), mine.size());
     for (size_t i = 0; i < result.pairs; ++i) {

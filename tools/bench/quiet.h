@@ -26,12 +26,12 @@ double probe_core();
 // cores disturb them less.
 Nanos cpu_time();
 
-struct Slice {
+struct TimedSlice {
     double rate;   // more is better
     double probe;  // the slower of the probes beside it
 };
 // The largest probe of an undisturbed slice, of slices that were measured together.
-double quiet_limit(std::span<const std::vector<Slice>> variants);
+double quiet_limit(std::span<const std::vector<TimedSlice>> variants);
 
 struct PairedRatio {
     std::vector<double> base, ratios;  // of the undisturbed pairs, sorted
@@ -47,7 +47,8 @@ struct PairedRatio {
     // There are enough pairs for that interval.
     bool certain() const;
 };
-PairedRatio ratio_of(std::span<const Slice> base, std::span<const Slice> mine, double limit);
+PairedRatio ratio_of(std::span<const TimedSlice> base, std::span<const TimedSlice> mine,
+                     double limit);
 
 // What a paired measurement may claim about a speed-up.
 enum class Verdict : unsigned char { faster, slower, no_difference, too_noisy };

@@ -102,7 +102,7 @@ private:
     uint64_t units_ = 0;  // one worker: no race
     bool stop_ = false;
     std::string refusal_;
-    std::vector<bench::Slice> slices_[2];  // rates: units a nanosecond of CPU time
+    std::vector<bench::TimedSlice> slices_[2];  // rates: units a nanosecond of CPU time
     std::vector<CounterSlice> counters_[2];
 };
 

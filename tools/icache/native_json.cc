@@ -41,7 +41,8 @@ Json event_json(size_t event, std::span<const CounterSlice> off, std::span<const
 
 }  // namespace
 
-Json time_json(const std::vector<bench::Slice>& off, const std::vector<bench::Slice>& on) {
+Json time_json(const std::vector<bench::TimedSlice>& off,
+               const std::vector<bench::TimedSlice>& on) {
     const std::array variants = {off, on};
     const bench::PairedRatio ratio = bench::ratio_of(off, on, bench::quiet_limit(variants));
     Json json = {{"pairs", ratio.pairs},

@@ -21,8 +21,8 @@ struct CounterSlice {
 // Rates are units a nanosecond. Members: pairs, quiet_pairs, verdict (verdict_text()), spread_max;
 // if any pair is quiet: ns_off, ns_on, speedup, quartile_low, quartile_high; with enough of them
 // low and high, the interval of the speed-up.
-nlohmann::ordered_json time_json(const std::vector<bench::Slice>& off,
-                                 const std::vector<bench::Slice>& on);
+nlohmann::ordered_json time_json(const std::vector<bench::TimedSlice>& off,
+                                 const std::vector<bench::TimedSlice>& on);
 // For each event its count per unit, "off" and "on", the share of time that it was counted, and the
 // number of pairs; or "missing": why there is no count.
 nlohmann::ordered_json counters_json(std::span<const CounterSlice> off,
