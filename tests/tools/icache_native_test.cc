@@ -16,9 +16,9 @@ namespace {
 using bench::TimedSlice;
 
 // Pairs whose second rate is `ratio` times the first, each disturbed by up to `noise`.
-std::pair<std::vector<Slice>, std::vector<Slice>> pairs(size_t n, double ratio, double noise,
-                                                        Rng& rng) {
-    std::pair<std::vector<Slice>, std::vector<Slice>> both;
+std::pair<std::vector<TimedSlice>, std::vector<TimedSlice>> pairs(size_t n, double ratio,
+                                                                  double noise, Rng& rng) {
+    std::pair<std::vector<TimedSlice>, std::vector<TimedSlice>> both;
     const auto disturbed = [&](double rate) {
         return rate * (1 - noise * static_cast<double>(rng.below(1000)) / 1000);
     };
@@ -29,7 +29,7 @@ std::pair<std::vector<Slice>, std::vector<Slice>> pairs(size_t n, double ratio, 
     return both;
 }
 
-std::string verdict(const std::vector<Slice>& off, const std::vector<Slice>& on) {
+std::string verdict(const std::vector<TimedSlice>& off, const std::vector<TimedSlice>& on) {
     return time_json(off, on)["verdict"].get<std::string>();
 }
 
