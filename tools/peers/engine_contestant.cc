@@ -112,10 +112,12 @@ public:
         const std::unique_ptr<Engine> engine = TRY(product_.open(setup));
         TRY(warm(*engine, setup.tables.size()));
         Race race(*workload, plan.workers, seed);
+        const MonotonicClock clock;
+        const Nanos began = clock.now();
         const CpuUse use;
         TRY(race.run(*engine, conditions));
         Measured measured = race.measured(conditions);
-        use.note(conditions.warmup + conditions.duration, measured);
+        use.note(clock.now() - began, measured);
         TRY(engine->run(1, [&](unsigned, Session& session) -> Result<void> {
             measured.faults = TRY(workload->check(session, race.rows_added()));
             return {};

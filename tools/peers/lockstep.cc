@@ -24,35 +24,38 @@ public:
         return {};
     }
     Result<void> commit() override {
-        TRY(txn_->commit());
+        TRY(txn().commit());
         txn_.reset();
         return {};
     }
     void rollback() override {
-        (void)txn_->abort();
+        (void)txn().abort();
         txn_.reset();
     }
 
     Result<std::optional<size_t>> get(Table table, Slice key, std::span<std::byte> buffer,
                                       Access access) override {
-        return tables_[table].get(*txn_, key, buffer, access);
+        return tables_[table].get(txn(), key, buffer, access);
     }
     Result<void> insert(Table table, Slice key, Slice value) override {
-        return tables_[table].insert(*txn_, key, value);
+        return tables_[table].insert(txn(), key, value);
     }
     Result<void> put(Table table, Slice key, Slice value) override {
-        return tables_[table].put(*txn_, key, value);
+        return tables_[table].put(txn(), key, value);
     }
-    Result<bool> erase(Table table, Slice key) override { return tables_[table].erase(*txn_, key); }
+    Result<bool> erase(Table table, Slice key) override { return tables_[table].erase(txn(), key); }
     Result<void> scan(Table table, Slice low, Slice high, Order order, Access access,
                       Visitor fn) override {
-        Cursor cursor = tables_[table].scan(*txn_, low, high, access);
+        Cursor cursor = tables_[table].scan(txn(), low, high, access);
         while (TRY(order == Order::ascending ? cursor.next() : cursor.prev()))
             if (!fn(cursor.key(), cursor.value())) return {};
         return {};
     }
 
 private:
+    // NOLINTNEXTLINE(bugprone-unchecked-optional-access): there is one between begin() and the end
+    Txn& txn() { return *txn_; }
+
     Store& store_;
     const std::vector<Index>& tables_;
     TxnOptions options_;

@@ -8,6 +8,7 @@ import sys
 
 OURS, PEER = "#c8502d", "#8a8f98"
 PALE = {OURS: "#e8b7a4", PEER: "#cdd0d5"}
+FOREIGN_MAX = 0.1  # as in tables.cc
 HEADINGS = {False: "no sync at a commit", True: "a sync at each commit"}
 
 
@@ -72,6 +73,13 @@ def main() -> int:
     figure, axes = plt.subplots(len(panels), 1, figsize=(8, rows), squeeze=False)
     for axis, panel in zip(axes[:, 0], panels, strict=True):
         draw_panel(axis, panel)
+    foreign = max(row["foreign_share"] for panel in panels for t in panel for row in t["rows"])
+    if foreign > FOREIGN_MAX:
+        figure.suptitle(
+            f"too noisy to tell: other processes took up to {100 * foreign:.0f}% of the CPUs",
+            color="#b00020",
+            fontsize=9,
+        )
     figure.tight_layout()
     figure.savefig(sys.argv[2], metadata={"Date": None, "Creator": None})
     return 0

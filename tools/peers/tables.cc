@@ -25,6 +25,7 @@ double median_of(std::vector<double> values) {
 template <class F>
 double median_by(const std::vector<const Measured*>& slices, F value) {
     std::vector<double> values;
+    values.reserve(slices.size());
     for (const Measured* slice : slices) values.push_back(value(*slice));
     return median_of(std::move(values));
 }

@@ -243,6 +243,7 @@ Result<void> TpccClient::stock_level(Session& s, const StockLevelInput& in) {
     TRY(lines.read(s, order_key(in.w, in.d, end - std::min(end, kOrders)),
                    order_key(in.w, in.d, end), Access::read));
     std::vector<uint32_t> items;
+    items.reserve(lines.rows.size());
     for (const auto& line : lines.rows) items.push_back(line.record.i_id);
     std::sort(items.begin(), items.end());
     items.erase(std::unique(items.begin(), items.end()), items.end());
