@@ -21,7 +21,8 @@ add_test(NAME compare COMMAND Python3::Interpreter
 # The picture in ARCHITECTURE.md is what its text source makes.
 add_test(NAME picture COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/tools/picture/draw.py
     --check)
-set_tests_properties(layers checks planted mutate compare picture PROPERTIES LABELS script TIMEOUT 120)
+set_tests_properties(layers checks planted mutate compare picture PROPERTIES LABELS script TIMEOUT
+    120)
 if(TARGET lockstep_shared AND NOT LOCKSTEP_SANITIZE)
     add_test(NAME install COMMAND ${CMAKE_SOURCE_DIR}/tests/install/install_test.sh
         ${CMAKE_BINARY_DIR} ${CMAKE_SOURCE_DIR})

@@ -25,7 +25,8 @@ QUIET_FUNCTION = re.compile(
 COMMUTE = {"min", "max", "swap", "exchange", "covers_both"}
 KEYWORDS = set(
     """return if for while switch case default break continue goto do else try catch using typedef
-    auto static const constexpr delete new struct class enum union template typename co_return co_await
+    auto static const constexpr delete new struct class enum union template typename co_return
+    co_await
     co_yield namespace public private protected friend inline virtual extern explicit operator
     throw sizeof alignas asm""".split()
 )
