@@ -48,7 +48,7 @@ SimFile::WriteHandle SimFile::begin_write(uint64_t offset, const std::byte* data
         CHECK(!writes_in_flight_overlap);  // SF-1
     }
     std::shared_ptr<std::byte[]> copy(new std::byte[bytes]);
-    std::memcpy(copy.get(), data, bytes);
+    if (bytes != 0) std::memcpy(copy.get(), data, bytes);
     in_flight_.push_back({.offset = offset, .bytes = bytes, .data = std::move(copy)});
     return std::prev(in_flight_.end());
 }
