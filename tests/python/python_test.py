@@ -32,7 +32,8 @@ LINES_MAX = 15
 
 def main() -> None:
     build = pathlib.Path(sys.argv[1]).resolve()
-    chosen = sys.argv[2:]
+    # pytest runs elsewhere: names of tests are those of this folder.
+    chosen = [str(p.resolve()) if (p := pathlib.Path(o)).exists() else o for o in sys.argv[2:]]
     python = environment.make_venv(build / "python/venv")
     path = environment.build_extension(build, python, coverage=True)
     if chosen:
