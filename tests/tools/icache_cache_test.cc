@@ -80,10 +80,11 @@ TEST(IcacheCache, EveryShapeAgreesWithAListPerSet) {
 
 TEST(IcacheGeometry, ReadsWhatPeopleWrite) {
     EXPECT_EQ(*parse_geometry("65536,2,64"), (Geometry{65536, 2, 64}));
+    EXPECT_EQ(*parse_geometry("65536,2"), (Geometry{65536, 2, 64}));
     EXPECT_EQ(*parse_geometry("16K,full,64"), (Geometry{16384, 0, 64}));
     EXPECT_EQ(parse_geometry("16K,full,64")->sets(), 1u);
     EXPECT_EQ(parse_geometry("32K,8,64")->sets(), 64u);
-    for (const char* bad : {"", "65536", "65536,2", "65536,2,64,1", "65537,2,64", "65536,3,64",
+    for (const char* bad : {"", "65536", "65536,", "65536,2,64,1", "65537,2,64", "65536,3,64",
                             "65536,0,64", "65536,2,48", "65536,2,8", "128,2,64", "64G,2,64",
                             "x,2,64", "65536,-2,64", "4096,128,64", "65536,2,", "1Kx,2,64"})
         EXPECT_FALSE(parse_geometry(bad)) << bad;
