@@ -46,7 +46,7 @@ class Lockstep:
         def one(n: int) -> None:
             with self.store.transaction(durability=self.durability) as txn:
                 txn.get(self.index, key(n), self.update)
-                txn.put(self.index, key(n), bytes(BYTES))
+                txn.put(self.index, key(n), fresh())
 
         return one
 
@@ -61,7 +61,7 @@ class LockstepBatch(Lockstep):
         def one(n: int) -> None:
             batch = self.batch().get(self.index, key(n), self.update)
             self.store.execute(
-                batch.put(self.index, key(n), bytes(BYTES)), durability=self.durability
+                batch.put(self.index, key(n), fresh()), durability=self.durability
             )
 
         return one
@@ -73,7 +73,7 @@ class LockstepAsync(Lockstep):
     async def one(self, n: int) -> None:
         async with self.store.transaction(durability=self.durability) as txn:
             await txn.get(self.index, key(n), self.update)
-            await txn.put(self.index, key(n), bytes(BYTES))
+            await txn.put(self.index, key(n), fresh())
 
     async def tasks(self, seconds: float) -> float:
         end = time.perf_counter() + seconds
@@ -96,7 +96,7 @@ class LockstepAsyncBatch(LockstepAsync):
     async def one(self, n: int) -> None:
         batch = self.batch().get(self.index, key(n), self.update)
         await self.store.execute_async(
-            batch.put(self.index, key(n), bytes(BYTES)), durability=self.durability
+            batch.put(self.index, key(n), fresh()), durability=self.durability
         )
 
 
@@ -123,7 +123,7 @@ class Sqlite:
         def one(n: int) -> None:
             connection.execute("BEGIN IMMEDIATE")
             connection.execute("SELECT v FROM t WHERE k = ?", (key(n),)).fetchone()
-            connection.execute("UPDATE t SET v = ? WHERE k = ?", (bytes(BYTES), key(n)))
+            connection.execute("UPDATE t SET v = ? WHERE k = ?", (fresh(), key(n)))
             connection.execute("COMMIT")
 
         return one
@@ -145,7 +145,7 @@ class Lmdb:
         def one(n: int) -> None:
             with self.env.begin(write=True) as txn:
                 txn.get(key(n))
-                txn.put(key(n), bytes(BYTES))
+                txn.put(key(n), fresh())
 
         return one
 
@@ -155,6 +155,11 @@ class Lmdb:
 
 def key(n: int) -> bytes:
     return n.to_bytes(8, "big")
+
+
+def fresh() -> bytes:
+    """Another value each time: a store may leave out the write of what it has."""
+    return random.randbytes(BYTES)
 
 
 def threads(store: Lockstep | Sqlite | Lmdb, count: int, seconds: float) -> float:
