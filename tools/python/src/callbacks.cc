@@ -1,7 +1,10 @@
 // callbacks.cc - of the Python binding: the helper thread and the functions that stores keep.
 #include "tools/python/src/callbacks.h"
 
+#include <pthread.h>
+
 #include <array>
+#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <memory>
@@ -57,11 +60,17 @@ private:
     bool stopped_ = false;
 };
 
-// Never destroyed: threads of the store may outlive the interpreter.
-Helper& helper() {
-    static auto* const the_helper = new Helper;
-    return *the_helper;
+// Never destroyed: threads of the store may outlive the interpreter. fork() copies no thread, so the
+// child gets a helper of its own, and leaves that of the parent as it is.
+std::atomic<Helper*>& helper_of_process() {
+    static std::atomic<Helper*> now = [] {
+        pthread_atfork(nullptr, nullptr, [] { helper_of_process().store(new Helper); });
+        return new Helper;
+    }();
+    return now;
 }
+
+Helper& helper() { return *helper_of_process().load(); }
 
 using Functions = std::unordered_map<Number, std::vector<std::unique_ptr<Function>>>;
 // Under the GIL.
