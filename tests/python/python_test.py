@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""python_test - the tests of the Python package, as ctest runs them.
+"""python_test - the tests of the Python package: `./tools/run python-test`.
 
 Usage: python_test.py BUILD [pytest options]. BUILD is a build directory with the library. The
 script makes a virtual environment in BUILD/python, builds the extension against the library of
