@@ -60,8 +60,8 @@ private:
     bool stopped_ = false;
 };
 
-// Never destroyed: threads of the store may outlive the interpreter. fork() copies no thread, so the
-// child gets a helper of its own, and leaves that of the parent as it is.
+// Never destroyed: threads of the store may outlive the interpreter. fork() copies no thread, so
+// the child gets a helper of its own, and leaves that of the parent as it is.
 std::atomic<Helper*>& helper_of_process() {
     static std::atomic<Helper*> now = [] {
         pthread_atfork(nullptr, nullptr, [] { helper_of_process().store(new Helper); });
