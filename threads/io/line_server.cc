@@ -38,6 +38,7 @@ namespace {
 
 constexpr int kRestMilliseconds = 100;
 constexpr size_t kReadBytes = 16 * 1024;
+constexpr int kAdmittedPerRound = 64;
 
 }  // namespace
 
@@ -127,8 +128,9 @@ void LineServer::work() {
     }
 }
 
+// Clients may connect faster than they are admitted, so a round admits a bounded number (LN-3).
 void LineServer::admit() {
-    for (;;) {
+    for (int i = 0; i < kAdmittedPerRound; ++i) {
         const int fd = accept4(listener_, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd < 0) {
             resting_ = errno != EAGAIN && errno != EINTR && errno != ECONNABORTED;

@@ -9,6 +9,9 @@
 //                 thread never blocks on one descriptor. [LineServer tests]
 //            LN-2 Each reply is sent once, and reaches the client that asked or none.
 //                 [checked: LineReply::send()]
+//            LN-3 A round does bounded work however fast clients connect, so the answers and the
+//                 end of the server are delayed by one round at most.
+//                 [ControlTest.CloseWhileClientsAsk]
 // Blocking   start() and the destructor wait for the kernel thread to begin and end; never else.
 #pragma once
 
