@@ -84,7 +84,7 @@ private:
         std::vector<int64_t> balances(kAccounts, kBalance);
         for (uint32_t c = 0; c < found_.size(); ++c)
             for (uint64_t n = 1; n <= found_[c].number; ++n)
-                for (const Transfer& t : plan_of(seed_, c, n).transfers) {
+                for (const Transfer& t : transfers_of(seed_, c, n)) {
                     balances[t.from] -= t.amount;
                     balances[t.to] += t.amount;
                 }

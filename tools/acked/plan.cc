@@ -31,6 +31,17 @@ T word_at(Slice text, size_t at) {
 
 }  // namespace
 
+std::vector<Transfer> transfers_of(uint64_t seed, uint32_t client, uint64_t number) {
+    Rng rng = Rng(~seed ^ (number << 20)).fork(client + 1);
+    std::vector<Transfer> transfers;
+    for (uint64_t i = rng.below(3); i > 0; --i) {
+        const auto from = static_cast<uint32_t>(rng.below(kAccounts));
+        const auto to = static_cast<uint32_t>((from + 1 + rng.below(kAccounts - 1)) % kAccounts);
+        transfers.push_back({from, to, rng.between(1, 500)});
+    }
+    return transfers;
+}
+
 Plan plan_of(uint64_t seed, uint32_t client, uint64_t number) {
     Rng rng = Rng(seed ^ (number << 20)).fork(client + 1);
     Plan plan;
@@ -39,11 +50,7 @@ Plan plan_of(uint64_t seed, uint32_t client, uint64_t number) {
     plan.replaces_note = rng.below(16) == 0;
     const uint64_t rows = 2 + rng.below(4);
     for (uint64_t i = 0; i < rows; ++i) plan.rows.push_back(draw_text(rng, draw_size(rng)));
-    for (uint64_t i = rng.below(3); i > 0; --i) {
-        const auto from = static_cast<uint32_t>(rng.below(kAccounts));
-        const auto to = static_cast<uint32_t>((from + 1 + rng.below(kAccounts - 1)) % kAccounts);
-        plan.transfers.push_back({from, to, rng.between(1, 500)});
-    }
+    plan.transfers = transfers_of(seed, client, number);
     plan.note = draw_text(rng, rng.below(3000));
     return plan;
 }

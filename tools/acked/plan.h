@@ -36,6 +36,8 @@ struct Plan {
 
 // `number` counts from 1.
 Plan plan_of(uint64_t seed, uint32_t client, uint64_t number);
+// Its transfers alone, without drawing the rest.
+std::vector<Transfer> transfers_of(uint64_t seed, uint32_t client, uint64_t number);
 
 inline Key row_key(uint32_t client, uint64_t number, uint32_t row) {
     return Key().u32(client).u64(number).u32(row);

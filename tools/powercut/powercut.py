@@ -51,6 +51,7 @@ class Cut:
     disk: pathlib.Path
     acked: list
     faults: list = field(default_factory=list)
+    notes: list = field(default_factory=list)  # what else the check has said
     newest: list = field(default_factory=list)
 
 
@@ -172,10 +173,12 @@ class Rig:
         for answer in answers:
             if answer.startswith("newest: "):
                 cut.newest.append(int(answer.split()[2]))
-            elif not answer.startswith(("begins", "ends", "done")):
+            elif answer.startswith(("fault:", "failed:")):
                 cut.faults.append(answer)
+            elif not answer.startswith(("begins", "ends")):
+                cut.notes.append(answer)
         if len(cut.newest) != CLIENTS:
-            cut.faults.append("the check did not come to its end")
+            cut.faults.append("fault: the check did not come to its end")
 
     def keep(self, chain, cut):
         """Puts a wrong store aside."""
@@ -204,7 +207,7 @@ class Rig:
             if cut.faults:
                 wrong += 1
                 print(f"FAULT: {chain.type}, {cut.kind}, kept in {self.keep(chain, cut)}")
-                print("".join(f"  {fault}\n" for fault in cut.faults[:20]), end="", flush=True)
+                print("".join(f"  {fault}\n" for fault in (cut.faults + cut.notes)[:20]), end="")
         self.broken += wrong
         print(
             f"{sum(self.done.values()):5} cuts: {chain.type:4} {len(cuts)} of boot {chain.rounds}:"
