@@ -46,7 +46,8 @@ Lsn TransactionTable::Impl::append_last(Transaction& txn, TxnLogKind kind, TxnSt
 
 Lsn TransactionTable::newest_commit() const {
     uint64_t newest = 0;
-    for (uint32_t i = 0; i < impl_->workers; ++i)
+    const uint32_t first = MUTANT(commits_of_one_worker) ? threads::worker_index() : 0;
+    for (uint32_t i = first; i < (MUTANT(commits_of_one_worker) ? first + 1 : impl_->workers); ++i)
         newest = std::max(newest, impl_->shards[i].last_commit.load(std::memory_order_acquire));
     return Lsn{newest};
 }
@@ -90,7 +91,8 @@ Result<Lsn> TransactionTable::commit(Transaction& txn) {
     else table.release_locks_and_undo(txn, end);
     // A snapshot locked nothing: it may have read from every commit below its place.
     if (txn.isolation == Isolation::snapshot && durable) [[unlikely]]
-        must_be_durable = std::min(txn.sees, newest_commit());
+        must_be_durable =
+            MUTANT(snapshot_waits_for_nothing) ? kLsnNone : std::min(txn.sees, newest_commit());
     DCHECK(must_be_durable <= table.log.tail());
     Result<void> outcome{};
     if (durable && must_be_durable != kLsnNone && !MUTANT(commit_does_not_wait))

@@ -261,20 +261,22 @@ Result<void> BTree::shrink_root() {
     std::string records;
     records.reserve(kPageBytes);
     RecordWriter{records}.add_range(*only, 0, count(*only), 0);
-    const payload::Format format{root_.value,
-                                 id_.value,
-                                 header(*only).link,
-                                 only->header.level,
-                                 static_cast<uint16_t>(count(*only)),
-                                 0,
-                                 kInfinite};
+    const payload::Format format{
+        root_.value,
+        id_.value,
+        MUTANT(shrink_loses_link) ? kPageNone.value : header(*only).link,
+        MUTANT(shrink_keeps_level) ? root->header.level : only->header.level,
+        static_cast<uint16_t>(count(*only)),
+        0,
+        kInfinite};
     PageReservation space = TRY(env.space->prepare_free(child_id));
     ChangePart parts[3] = {
         space.part(),
         {&root, PageAction::btree_format, kPartFresh, {payload::bytes_of(format), {}, {}, records}},
         {&only, PageAction::page_free, 0, {}},
     };
-    TRY(change_pages(env, nullptr, ChangeRole::system, LogKind::btree_merge, id_, parts));
+    TRY(change_pages(env, nullptr, ChangeRole::system, LogKind::btree_merge, id_,
+                     std::span(parts).subspan(MUTANT(shrink_leaks_child) ? 1 : 0)));
     leaves_freed_.fetch_add(1, std::memory_order_release);
     return {};
 }

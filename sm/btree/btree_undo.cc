@@ -139,9 +139,12 @@ Result<void> BTree::undo_insert_many(txn::Transaction& txn, const txn::LogRecord
         BTree::Target t;
         TRY(latch_for(txn, key, true, t));
         const bool undone = t.found && ghost(*t.page, t.slot);
+        if (MUTANT(insert_many_stops_at_ghost) && undone && left != 0) break;
         if (!t.found || (undone && left == 0)) return lost(*this, record);
         if (undone) continue;
-        const Lsn next = left == 0 ? Lsn{record.header->prev} : record.lsn;
+        if (MUTANT(insert_many_undoes_first) && left != 0) continue;
+        const bool last = left == 0 || MUTANT(insert_many_undone_early);
+        const Lsn next = last ? Lsn{record.header->prev} : record.lsn;
         TRY(log_set_ghost(txn, t, key, true, ChangeRole::compensation, LogKind::btree_undo_insert,
                           next));
     }

@@ -7,6 +7,7 @@
 #include "sm/core/cleanup.h"
 #include "sm/core/lock_wait.h"
 #include "sm/core/upkeep.h"
+#include "threads/base/mutants.h"
 
 namespace lockstep::sm {
 
@@ -97,7 +98,8 @@ Result<void> BTree::overwrite(txn::Transaction& txn, Target& t, Slice key, size_
     t.assert_state();
     DCHECK(!ghost(*t.page, t.slot) && !overflow(*t.page, t.slot));
     const Slice old = value(*t.page, t.slot);
-    if (offset > old.size() || part.size() > old.size() - offset) [[unlikely]]
+    const size_t end = old.size() + MUTANT(patch_behind_value);
+    if (offset > end || part.size() > end - offset) [[unlikely]]
         return fail(ErrorCode::bad_argument, "patch", offset, old.size());
     const Difference d = difference(old, offset, part);
     if (d.after.empty()) return {};
@@ -175,7 +177,8 @@ Result<bool> BTree::patch_locked(txn::Transaction& txn, const SearchKey& key, si
     if (!t.found || ghost(*t.page, t.slot)) return false;
     if (overflow(*t.page, t.slot)) [[unlikely]] {
         std::string text = TRY(whole_value(env_, id_, t));
-        if (offset > text.size() || part.size() > text.size() - offset)
+        const size_t end = text.size() + MUTANT(patch_behind_large_value);
+        if (offset > end || part.size() > end - offset)
             return fail(ErrorCode::bad_argument, "patch", offset, text.size());
         text.replace(offset, part.size(), part);
         return update_large(env_, *this, txn, key.slice(), text);
@@ -206,6 +209,7 @@ Result<bool> BTreeCursor::patch(size_t offset, Slice part) {
     } else {
         t.page.release();
         there = TRY(tree_.patch(txn_, key(), offset, part));
+        if (MUTANT(cursor_value_unpatched)) return there;
     }
     if (there && offset + part.size() <= value_.size())
         copy_bytes(const_cast<char*>(value_.data()) + offset, part);

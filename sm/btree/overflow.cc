@@ -8,6 +8,7 @@
 #include "sm/core/cleanup.h"
 #include "sm/core/record.h"
 #include "threads/base/memory_reserve.h"
+#include "threads/base/mutants.h"
 #include "threads/base/on_disk.h"
 
 namespace lockstep::sm {
@@ -28,8 +29,9 @@ const OverflowHeader& header_of(const Page& page) {
 }
 
 bool belongs(const Page& page, ObjectId object, uint64_t chain) {
-    return page.kind() == PageKind::overflow && page.header.object == object.value &&
-           header_of(page).chain == chain;
+    return page.kind() == PageKind::overflow &&
+           (page.header.object == object.value || MUTANT(chain_object_unread)) &&
+           (header_of(page).chain == chain || MUTANT(chain_number_unread));
 }
 
 // Pages of a chain from `first` on; `whole` set if it ended as it should.

@@ -159,7 +159,8 @@ Result<void> BufferPool::Impl::write_candidates(std::span<const WriteCandidate> 
     for (size_t i = 0; i < candidates.size(); ++i) {
         if (copy_for_write(batch, sorted[i], busy != nullptr) || busy == nullptr) continue;
         const FrameInfo& f = info(sorted[i].frame);
-        if (f.page.load() == sorted[i].page && (f.flags.load() & FrameInfo::kDirty))
+        if (f.page.load() == sorted[i].page && (f.flags.load() & FrameInfo::kDirty) &&
+            !MUTANT(busy_page_left_out))
             busy->push_back(sorted[i]);
     }
     Result<void> done;

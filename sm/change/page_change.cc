@@ -78,6 +78,7 @@ struct PartSize {
     size.image = 0;
     size.flags = fresh ? kPartFresh : 0;
     // PC-3.
+    if (MUTANT(image_without_equal) && (*part.page)->header.lsn + 32 >= image_lsn) return;
     if ((*part.page)->header.lsn <= image_lsn && !fresh && !MUTANT(no_page_image)) [[unlikely]]
         measure_image(env, **part.page, size);
 }

@@ -141,8 +141,9 @@ Result<bool> HeapFile::move_away(txn::Transaction& txn, RecordId id, RecordId co
     uint32_t index = 0;
     for (; index < data(*target).slot_count; ++index)
         if (slot(*target, index).state == kEmpty &&
-            unlocked(txn,
-                     txn::record_lock_name(id_, {fresh, SlotNo{static_cast<uint16_t>(index)}})))
+            (MUTANT(copy_in_locked_slot) ||
+             unlocked(txn,
+                      txn::record_lock_name(id_, {fresh, SlotNo{static_cast<uint16_t>(index)}}))))
             break;
     ExclusivePage& home = pages.of(id.page);
     const Slot& s = slot(*home, id.slot.value);

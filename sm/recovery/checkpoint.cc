@@ -96,7 +96,9 @@ Lsn begin_checkpoint(RestartEnv& env) {
     uint64_t end = 0;
     const Lsn begin = append(*env.log, txn::TxnLogKind::checkpoint_begin, {}, end);
     DCHECK(begin.value > env.superblock.checkpoint_lsn && env.image_lsn.load() == kLsnMax.value);
-    env.image_lsn.store(MUTANT(image_lsn_not_raised) ? 0 : end);
+    env.image_lsn.store(MUTANT(image_lsn_not_raised) ? 0
+                        : MUTANT(image_lsn_short)    ? begin.value - 8
+                                                     : end);
     return begin;
 }
 
@@ -104,7 +106,8 @@ Lsn begin_checkpoint(RestartEnv& env) {
 Lsn end_checkpoint(RestartEnv& env, Lsn begin, Lsn& oldest, TxnId& next) {
     std::vector<txn::TransactionTable::Live> live = env.txns->live();
     std::erase_if(live, [](const auto& t) {
-        return t.state == txn::TxnState::committed || t.first == kLsnNone;
+        return t.state == txn::TxnState::committed || t.first == kLsnNone ||
+               (t.state == txn::TxnState::aborting && MUTANT(rolling_back_not_listed));
     });
     oldest = env.txns->oldest_first_lsn();
     next = env.txns->next_id();

@@ -160,6 +160,34 @@ TEST(Transactions, LocksAreReleasedEarly) {
     EXPECT_TRUE(granted_early);
 }
 
+// A durable snapshot that ends waits for the newest commit record, whichever worker wrote it.
+TEST(Transactions, TheNewestCommitOfAnyWorkerIsWaitedFor) {
+    TempDirectory directory;
+    TxnBench bench(directory.path(), 3);
+    for (uint32_t writer = 0; writer < 3; ++writer)
+        for (uint32_t reader = 0; reader < 3; ++reader) {
+            Lsn committed{};
+            bench.run(
+                [&] {
+                    Transaction* txn = *bench.table->begin({.durability = Durability::lazy});
+                    bench.write(*txn);
+                    committed = *bench.table->commit(*txn);
+                },
+                writer);
+            EXPECT_LT(bench.log->durable(), committed);
+            EXPECT_EQ(bench.table->newest_commit(), committed);
+            bench.run(
+                [&] {
+                    Transaction* txn = *bench.table->begin({});
+                    txn->isolation = Isolation::snapshot;
+                    txn->sees = bench.log->tail();
+                    ASSERT_TRUE(bench.table->commit(*txn));
+                    EXPECT_GE(bench.log->durable(), committed);
+                },
+                reader);
+        }
+}
+
 TEST(Transactions, BeginWaitsForASlotInOrder) {
     TempDirectory directory;
     TxnBench bench(directory.path(), 1, 3);

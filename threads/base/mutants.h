@@ -137,8 +137,12 @@
       "a durable reader returns before the data that it read is durable") \
     X(commit_not_noted, txn_commit_notes_test, \
       "a commit releases a lock and leaves no note for durable readers") \
+    X(commits_of_one_worker, txn_transaction_test, \
+      "a reader looks for the newest commit of its own worker only") \
     X(commit_of_writer_unnoted, txn_transaction_test, \
       "a lazy commit is not noted as the newest one of its worker") \
+    X(snapshot_waits_for_nothing, txn_transaction_test, \
+      "a durable snapshot returns before what it may have read is durable") \
     X(object_commit_not_noted, txn_commit_notes_test, \
       "a commit releases the lock of a whole index and leaves no note") \
     X(removed_ghost_not_noted, sm_durable_reader_test, \
@@ -190,6 +194,10 @@
       "durable-LSN stamps are looked for in one read piece only") \
     X(chain_broken, sm_rollback_test, \
       "a record does not name the previous record of its transaction") \
+    X(image_lsn_short, sm_checkpoint_test, \
+      "the full-page-image LSN leaves out the last page that changed before a checkpoint") \
+    X(image_without_equal, sm_checkpoint_test, \
+      "a page that changed last before a checkpoint logs no image") \
     X(image_lsn_of_restart_short, sm_restart_analysis_test, \
       "restart takes an LSN inside the checkpoint's begin record for the full-page-image LSN") \
     X(no_page_image, sm_page_change_test, \
@@ -214,6 +222,8 @@
     X(loser_kept, sm_recovery_test, "restart does not undo the newest loser") \
     X(winner_undone, sm_recovery_test, "restart ignores commit records") \
     X(live_not_listed, sm_checkpoint_test, "a checkpoint does not list live transactions") \
+    X(rolling_back_not_listed, sm_rollback_test, \
+      "a checkpoint does not list transactions that are rolling back") \
     X(ended_before_list_undone, sm_restart_analysis_test, \
       "a transaction that ends while a checkpoint takes its list is undone") \
     X(ends_forgotten_early, sm_restart_analysis_test, \
@@ -222,6 +232,8 @@
       "restart reads the list of another checkpoint") \
     X(first_of_live_forgotten, sm_restart_analysis_test, \
       "restart takes the first record behind a checkpoint for a loser's first") \
+    X(busy_page_left_out, sm_buffer_pool_write_test, \
+      "a checkpoint leaves out pages that another thread is writing") \
     X(checkpoint_begins_late, sm_checkpoint_test, "redo starts at the end of the checkpoint") \
     X(checkpoint_writes_nothing, sm_checkpoint_test, \
       "a checkpoint completes without writing dirty pages") \
@@ -289,6 +301,15 @@
       "a ghost is removed while a transaction holds the whole index") \
     X(note_of_ghost_lost, sm_durable_reader_test, \
       "the commit note of a ghost is lost when it is removed") \
+    X(shrink_loses_link, sm_btree_border_test, \
+      "a shrinking root loses the first child of its only child") \
+    X(shrink_keeps_level, sm_btree_border_test, "a shrinking root keeps its level") \
+    X(shrink_leaks_child, sm_btree_border_test, \
+      "the page of a shrinking root's only child stays in use") \
+    X(chain_number_unread, sm_overflow_chain_test, \
+      "a page of another overflow chain passes for one of this chain") \
+    X(chain_object_unread, sm_overflow_chain_test, \
+      "a page of another object's overflow chain passes for one of this chain") \
     X(ghost_cleaned_under_lock, sm_btree_test, \
       "a ghost is removed while its eraser may still roll back") \
     X(chain_freed_early, sm_btree_model_test, \
@@ -299,11 +320,25 @@
     X(modify_without_upkeep, sm_secondary_test, "modify() leaves secondary indexes as they were") \
     X(update_many_undo_unpromised, sm_rollback_test, \
       "no log space is reserved for undoing each row of a group") \
+    X(insert_many_undoes_first, sm_rollback_test, \
+      "the undo of many inserts removes the first record only") \
+    X(insert_many_undone_early, sm_rollback_test, \
+      "the first compensation of many inserts says that all are undone") \
+    X(insert_many_stops_at_ghost, sm_rollback_test, \
+      "the undo of many inserts ends at the first record that is undone already") \
     X(update_many_undoes_one, sm_rollback_test, "the undo of a group restores its first row only") \
     X(update_many_undone_early, sm_rollback_test, \
       "the first compensation of a group says that the whole group is undone") \
     X(update_many_place_unchecked, sm_btree_modify_test, \
       "a group's change believes its hint without looking at the key") \
+    X(patch_behind_value, sm_btree_patch_test, \
+      "a patch may write one byte behind a value") \
+    X(patch_behind_large_value, sm_btree_patch_test, \
+      "a patch may make a large value one byte longer") \
+    X(difference_short, sm_btree_patch_test, \
+      "a patch leaves out the last byte that differs") \
+    X(cursor_value_unpatched, sm_btree_patch_test, \
+      "a cursor that has lost its leaf shows the value from before its patch") \
     X(undo_update_keeps_new, sm_btree_undo_test, "undoing an update writes the new bytes") \
     X(heap_forward_lost, sm_heap_test, "the stub of a moved record points to the wrong slot") \
     X(heap_undo_wrong_bytes, sm_heap_test, "undoing a heap update writes the new bytes") \
@@ -312,6 +347,8 @@
       "a serializable scan of a heap does not lock it") \
     X(heap_bytes_taken_early, sm_heap_test, \
       "space of an erased record is reused while its eraser may still roll back") \
+    X(copy_in_locked_slot, sm_heap_test, \
+      "a moved record takes a slot that another transaction has locked") \
     X(heap_map_stale, sm_heap_test, "the map does not record the space that an erase frees") \
     X(space_counted_wrong, sm_space_map_test, \
       "the search for a free page stops one page too early") \

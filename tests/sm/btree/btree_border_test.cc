@@ -106,5 +106,44 @@ TEST_F(BTreeBorderTest, AGhostStaysWhileItsGapIsProtected) {
     });
 }
 
+// The only child's content moves into the root, from level to level, and its page becomes free.
+TEST_F(BTreeBorderTest, AShrinkingRootKeepsItsRecords) {
+    constexpr uint64_t kMany = 3000, kKept = 700;
+    // Neighbours differ behind 408 bytes, so separators are long and inner nodes hold few of them.
+    const auto key = [](uint64_t n) {
+        return number_key(n / 12) + std::string(400, 'k') + number_key(n % 12);
+    };
+    const std::string value(300, 'v');
+    TestTree high(store, "high");
+    store.on_thread([&] {
+        const uint64_t used = store->space->pages_used();  // one of them by the empty index
+        auto& txn = store.begin();
+        for (uint64_t n = 0; n < kMany; ++n) ASSERT_OK(high->insert(txn, key(n), value));
+        store.commit(txn);
+        const uint64_t levels = high.sound().levels;
+        ASSERT_GE(levels, 4u);
+        auto& eraser = store.begin();
+        for (uint64_t n = 0; n < kMany; ++n) {
+            if (n % kKept == 0) continue;
+            ASSERT_TRUE(*high->erase(eraser, key(n)));
+        }
+        store.commit(eraser);
+        for (uint64_t seen = levels, round = 0; seen > 1 && round < 40; ++round) {
+            for (uint64_t n = 0; n < kMany; n += 5) ASSERT_OK(high->clean_leaf(key(n)));
+            const BTree::Report report = high.sound();
+            EXPECT_LE(report.levels, seen);
+            seen = report.levels;
+            auto& reader = store.begin();
+            for (uint64_t n = 0; n < kMany; n += kKept)
+                ASSERT_EQ(TestTree::get(*high, reader, key(n)), value) << n;
+            store.commit(reader);
+        }
+        const BTree::Report report = high.sound();
+        EXPECT_EQ(report.levels, 1u);
+        EXPECT_EQ(report.records, (kMany + kKept - 1) / kKept);
+        EXPECT_EQ(store->space->pages_used() - used, report.pages.size() - 1);
+    });
+}
+
 }  // namespace
 }  // namespace lockstep::sm

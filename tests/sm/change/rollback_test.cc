@@ -296,6 +296,88 @@ TEST_F(RollbackTest, CompensationsOfAGroupLeadBackToIt) {
     ASSERT_OK(store.close());
 }
 
+// The same of a record of many inserts.
+TEST_F(RollbackTest, CompensationsOfManyInsertsLeadBackToThem) {
+    Store store = open("a");
+    make(store, "i", "h");
+    fill(store, 40);
+    on_thread(store, [&] {
+        auto txn = store.begin();
+        ASSERT_OK(txn);
+        const Index index = *store.index("i");
+        ASSERT_OK(index.put(*txn, "key 3", "changed before"));
+        const Lsn before = sm::TxnAccess::usable(*txn)->last_lsn;
+        const auto point = txn->savepoint();
+        ASSERT_OK(point);
+        const NewRecord records[] = {{"new 1", "a"}, {"new 2", "b"}, {"new 3", "c"}};
+        ASSERT_OK(index.insert_many(*txn, records));
+        const Lsn many = sm::TxnAccess::usable(*txn)->last_lsn;
+        ASSERT_OK(txn->rollback_to(*point));
+        std::vector<uint64_t> next;  // of each compensation, what is to undo next
+        std::string buffer;
+        txn::Log& log = *sm::engine_of(store).log;
+        for (Lsn at = many; at < log.tail();) {
+            const auto record = log.read(at, buffer);
+            ASSERT_OK(record);
+            if (record->header->kind == static_cast<uint16_t>(sm::LogKind::btree_undo_insert))
+                next.push_back(record->header->prev);
+            at = record->end();
+        }
+        EXPECT_EQ(next, (std::vector<uint64_t>{many.value, many.value, before.value}));
+        ASSERT_OK(txn->abort());
+    });
+    expect_sound(store);
+    ASSERT_OK(store.close());
+}
+
+// A checkpoint in the middle of a rollback lists the transaction: a crash behind it leaves the rest
+// of the rollback to restart, whose log begins at the checkpoint.
+TEST_F(RollbackTest, CheckpointsInTheMiddleOfARollback) {
+    Store store = open("a");
+    make(store, "i", "h");
+    const auto ids = fill(store, 40);
+    const auto keys = index_content(store, "i");
+    const auto records = heap_content(store, "h");
+    const uint64_t seed = seed_of_run();
+    SCOPED_TRACE("LOCKSTEP_SEED=" + std::to_string(seed));
+    int images = 0;
+    on_thread(store, [&] {
+        Rng rng(seed);
+        auto txn = store.begin();
+        ASSERT_OK(txn);
+        ASSERT_OK(churn(store, *txn, ids, rng, 20));
+        txn::Transaction* t = sm::TxnAccess::usable(*txn);
+        for (int i = 0; t->undo_next != kLsnNone || i == 0; ++i) {
+            std::string buffer;
+            Lsn to = i == 0 ? t->last_lsn : t->undo_next;
+            for (uint64_t skip = 1 + rng.below(6); skip > 0 && to != kLsnNone; --skip) {
+                auto record = sm::engine_of(store).log->read(to, buffer);
+                ASSERT_OK(record);
+                to = Lsn{record->header->prev};
+            }
+            ASSERT_OK(sm::rollback(sm::engine_of(store), *t, to));
+            // As another thread finds it between two records of an abort.
+            t->state = txn::TxnState::aborting;
+            ASSERT_OK(store.checkpoint());
+            t->state = txn::TxnState::active;
+            ASSERT_OK(store.wait_durable(sm::engine_of(store).log->tail()));
+            copy("a", "image" + std::to_string(images++));
+        }
+        ASSERT_OK(txn->abort());
+    });
+    EXPECT_EQ(index_content(store, "i"), keys);
+    ASSERT_OK(store.close());
+    ASSERT_GT(images, 2);
+    for (int i = 0; i < images && !HasFailure(); ++i) {
+        SCOPED_TRACE("image " + std::to_string(i));
+        Store copy_of = open("image" + std::to_string(i));
+        EXPECT_EQ(index_content(copy_of, "i"), keys);
+        EXPECT_EQ(heap_content(copy_of, "h"), records);
+        expect_sound(copy_of);
+        ASSERT_OK(copy_of.close());
+    }
+}
+
 TEST_F(RollbackTest, SavepointsAtRandom) {
     Store store = open("a");
     make(store, "i", "h");

@@ -301,6 +301,39 @@ TEST_F(HeapTest, LockedEmptySlotsArePassedBy) {
     });
 }
 
+// The same for copies of records that outgrow their page, which take a slot without a lock on it.
+TEST_F(HeapTest, MovedRecordsPassLockedSlotsBy) {
+    store_.on_thread([&] {
+        auto& load = store_.begin();
+        std::vector<RecordId> growing;
+        for (int i = 0; i < 16; ++i) growing.push_back(insert(load, std::string(480, 'g')));
+        store_.commit(load);
+        auto& holder = store_.begin();
+        insert(holder, std::string(1000, 'h'));  // in the next page
+        const Lsn point = holder.last_lsn;
+        std::vector<RecordId> emptied;
+        for (int i = 0; i < 10; ++i) emptied.push_back(insert(holder, std::string(400, 'e')));
+        ASSERT_OK(rollback(*store_, holder, point));
+        auto& other = store_.begin();
+        for (const RecordId id : growing) ASSERT_TRUE(update(other, id, std::string(900, 'G')));
+        uint32_t beside = 0;  // slots in pages of the emptied ones that are in use
+        for (const RecordId id : emptied) {
+            auto page = store_->pool->fix_shared(id.page);
+            ASSERT_OK(page);
+            if (id.slot.value < heap::data(**page).slot_count) {
+                EXPECT_EQ(heap::slot(**page, id.slot.value).state, heap::kEmpty)
+                    << "a copy lies in a slot that another transaction has locked";
+            }
+            for (uint32_t i = 0; i < heap::data(**page).slot_count; ++i)
+                beside += (heap::slot(**page, i).state & heap::kMoved) != 0;
+        }
+        EXPECT_GT(beside, 0u) << "the test is blind";
+        store_.commit(other);
+        store_.commit(holder);
+        EXPECT_EQ(verify().records, 17u);
+    });
+}
+
 TEST_F(HeapTest, RoomOfEndedTransactionsIsUsedAgain) {
     store_.on_thread([&] {
         uint64_t pages = 0;

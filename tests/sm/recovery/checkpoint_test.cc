@@ -84,6 +84,48 @@ TEST_F(CheckpointTest, FirstChangeAfterACheckpointBringsThePage) {
     ASSERT_OK(store.close());
 }
 
+// The same at the edge: nothing is in the log between the change, the checkpoint and the next
+// change of that page, on a running store and behind a restart.
+TEST_F(CheckpointTest, ThePageThatChangedLastBeforeACheckpointBringsItself) {
+    Options options = small_options();
+    options.checkpoint_log_bytes = 512 << 20;
+    options.log_bytes = 1ull << 30;
+    Lsn from;
+    {
+        Store store = open("a", options);
+        make(store, "i", "h");
+        from = Lsn{sm::engine_of(store).superblock.checkpoint_lsn};
+        on_thread(store, [&] {
+            const Index index = *store.index("i");
+            auto txn = store.begin();
+            ASSERT_OK(txn);
+            for (int i = 0; i < 20; ++i) {
+                ASSERT_OK(index.put(*txn, "key", "value " + std::to_string(i)));
+                ASSERT_OK(store.checkpoint());
+            }
+            ASSERT_OK(txn->commit());
+            copy("a", "b");
+        });
+        LogWalk walk;
+        check_images(path("a"), options.log_segment_bytes,
+                     std::max(from, sm::engine_of(store).log->start()), walk);
+        EXPECT_GE(walk.begins, 19u);
+        ASSERT_OK(store.close());
+    }
+    Store again = open("b", options);
+    const Lsn start{sm::engine_of(again).superblock.checkpoint_lsn};
+    on_thread(again, [&] {
+        auto txn = again.begin();
+        ASSERT_OK(txn);
+        ASSERT_OK(again.index("i")->put(*txn, "key", "value behind the restart"));
+        ASSERT_OK(txn->commit());
+    });
+    ASSERT_OK(again.close());
+    LogWalk walk;
+    check_images(path("b"), options.log_segment_bytes, start, walk);
+    EXPECT_GT(walk.images, 0u);
+}
+
 TEST_F(CheckpointTest, LogStaysBoundedAndRestartShort) {
     Options options = small_options();
     options.log_segment_bytes = 1 << 20;

@@ -1,0 +1,102 @@
+// labels: unit
+// overflow_chain_test.cc - chains of overflow pages are told apart by object and number, also when
+// one has the pages that another had.
+#include "sm/btree/overflow.h"
+
+#include "sm/space/space_map.h"
+#include "tests/sm/engine_test_util.h"
+
+namespace lockstep::sm {
+namespace {
+
+class OverflowChainTest : public ::testing::Test {
+protected:
+    OverflowRef write(const std::string& value, ObjectId object = kObject) {
+        const Result<OverflowRef> ref = write_overflow(*store_, nullptr, object, value);
+        EXPECT_TRUE(ref) << ref.error().text();
+        return *ref;
+    }
+    void free(const OverflowRef& ref, ObjectId object = kObject) {
+        ASSERT_OK(free_overflow(*store_, object, PageId{ref.first}, ref.chain));
+    }
+    bool exists(const OverflowRef& ref, ObjectId object = kObject) {
+        const Result<bool> there = overflow_exists(*store_, object, PageId{ref.first}, ref.chain);
+        EXPECT_TRUE(there) << there.error().text();
+        return there && *there;
+    }
+    // Nothing, if the chain cannot be read.
+    std::string read(const OverflowRef& ref, ObjectId object = kObject) {
+        std::string text;
+        const Result<void> done = read_overflow(*store_->pool, object, ref, text);
+        if (done) return text;
+        EXPECT_EQ(done.error().code, ErrorCode::corrupt_page);
+        return {};
+    }
+
+    // The next pages taken are the first ones that are free, not those behind the last ones.
+    void search_from_the_beginning() { ASSERT_OK(store_->space->open()); }
+
+    static constexpr ObjectId kObject{700}, kOther{701};
+    TestEngine store_;
+};
+
+TEST_F(OverflowChainTest, AChainIsFreedOnce) {
+    store_.on_thread([&] {
+        for (const size_t bytes : {size_t{5000}, kOverflowCapacity, size_t{100'000}}) {
+            search_from_the_beginning();
+            const OverflowRef old = write(std::string(bytes, 'a'));
+            const uint64_t used = store_->space->pages_used();
+            free(old);
+            EXPECT_FALSE(exists(old)) << "its pages still have its bytes";
+            EXPECT_EQ(overflow_remains(*store_, kObject, PageId{old.first}, old.chain)->size(), 0u);
+            const std::string value(bytes, 'b');
+            search_from_the_beginning();
+            const OverflowRef now = write(value);
+            ASSERT_EQ(now.first, old.first) << "the test is blind";
+            ASSERT_NE(now.chain, old.chain);
+            free(old);
+            EXPECT_EQ(store_->space->pages_used(), used);
+            EXPECT_TRUE(exists(now));
+            EXPECT_EQ(read(now), value);
+            EXPECT_EQ(read(old), "");
+            EXPECT_FALSE(overflow_pages(*store_->pool, kObject, old));
+            free(now);
+        }
+    });
+}
+
+TEST_F(OverflowChainTest, AChainBelongsToItsObject) {
+    store_.on_thread([&] {
+        const std::string value(20'000, 'v');
+        const OverflowRef ref = write(value);
+        const uint64_t used = store_->space->pages_used();
+        EXPECT_FALSE(exists(ref, kOther));
+        EXPECT_EQ(read(ref, kOther), "");
+        free(ref, kOther);
+        EXPECT_EQ(store_->space->pages_used(), used);
+        EXPECT_EQ(read(ref), value);
+        free(ref);
+    });
+}
+
+// A crash may cut the freeing short; it goes from the end, so what is left hangs on the first page.
+TEST_F(OverflowChainTest, TheRestOfAChainIsFound) {
+    store_.on_thread([&] {
+        const OverflowRef ref = write(std::string(30'000, 'v'));
+        std::vector<PageId> pages = *overflow_pages(*store_->pool, kObject, ref);
+        ASSERT_GT(pages.size(), 3u);
+        const PageId last[] = {pages.back()};
+        ASSERT_OK(store_->space->free_now(last));
+        search_from_the_beginning();
+        const OverflowRef other = write("other");
+        ASSERT_EQ(other.first, pages.back().value) << "the test is blind";
+        pages.pop_back();
+        EXPECT_EQ(*overflow_remains(*store_, kObject, PageId{ref.first}, ref.chain), pages);
+        free(ref);
+        EXPECT_EQ(read(other), "other");
+        free(other);
+    });
+}
+
+}  // namespace
+}  // namespace lockstep::sm
