@@ -240,22 +240,38 @@ inline void fill_header(txn::LogRecordHeader& header, txn::Transaction* txn, Cha
                                                 std::span<const PartSize> sizes,
                                                 const std::byte* at) {
     DCHECK(env.versions != nullptr && parts.size() == sizes.size());
-    const auto visit_all = [&](BeforeVisit visit) {
-        const std::byte* from = at;
-        for (size_t i = 0; i < parts.size(); ++i) {
-            from += sizeof(PartHeader) + padded(sizes[i].image);
-            const Slice payload(reinterpret_cast<const char*>(from), sizes[i].payload);
-            records_before(parts[i].action, **parts[i].page, payload, visit);
-            from += padded(sizes[i].payload);
-        }
+    // Some together, because the place of each in the table is seldom in the caches.
+    constexpr size_t kTogether = 16;
+    struct Changed {
+        RecordName name;
+        RecordState before;
+        char slot[sizeof(SlotKey)];  // a key of this size may live only during the visit
+    } changed[kTogether];
+    size_t n = 0;
+    const auto note_all = [&] {
+        for (size_t i = 0; i < n; ++i)
+            if (!MUTANT(version_missing))
+                env.versions->note(txn, changed[i].name, changed[i].before);
+        n = 0;
     };
-    const bool many = parts.size() > 1 || parts[0].action == PageAction::btree_put_many;
-    if (many)
-        visit_all(
-            [&](const RecordName& name, const RecordState&) { env.versions->prefetch(name.hash); });
-    visit_all([&](const RecordName& name, const RecordState& before) {
-        if (!MUTANT(version_missing)) env.versions->note(txn, name, before);
-    });
+    const std::byte* from = at;
+    for (size_t i = 0; i < parts.size(); ++i) {
+        from += sizeof(PartHeader) + padded(sizes[i].image);
+        const Slice payload(reinterpret_cast<const char*>(from), sizes[i].payload);
+        records_before(parts[i].action, **parts[i].page, payload,
+                       [&](const RecordName& name, const RecordState& before) {
+                           if (n == kTogether) note_all();
+                           env.versions->prefetch(name.hash);
+                           Changed& c = changed[n++];
+                           c.name = name;
+                           c.before = before;
+                           if (name.key.size() != sizeof c.slot) return;
+                           std::memcpy(c.slot, name.key.data(), sizeof c.slot);
+                           c.name.key = {c.slot, sizeof c.slot};
+                       });
+        from += padded(sizes[i].payload);
+    }
+    note_all();
 }
 
 // kParts: how many there are, if that is known at compile time; 0: as many as `parts` has.
