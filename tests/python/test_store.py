@@ -242,8 +242,10 @@ def test_restore_to_a_point_of_the_archive(tmp_path):
         restored("e", archive=archive, until=1 << 60)
     with pytest.raises(ValueError, match="time zone"):
         restored("f", archive=archive, until=datetime.datetime(2026, 1, 1))
-    with pytest.raises(TypeError, match="archive"):
+    with pytest.raises(TypeError, match="PathLike"):
         lockstep.open(tmp_path / "g", archive=7)
+    with pytest.raises(TypeError, match="option archive is no text"):
+        lockstep.open(tmp_path / "g", archive=b"archive")
 
 
 def test_backup_to_a_function(store, index):

@@ -319,18 +319,20 @@ def restore_backup(
     at that time: no transaction that committed later is in it. `history` says whose log is
     followed; None is that of the last backup. Blocks; releases the GIL.
     """
-    lsn, nanos = until, 0
+    lsn, nanos = 0, 0
     if isinstance(until, datetime.datetime):
         if until.tzinfo is None:
             raise ValueError("until has no time zone; pass datetime(..., tzinfo=datetime.UTC)")
         since = until - datetime.datetime.fromtimestamp(0, datetime.UTC)
-        lsn, nanos = None, since // datetime.timedelta(microseconds=1) * 1000
+        nanos = since // datetime.timedelta(microseconds=1) * 1000
+    elif until is not None:
+        lsn = until
     return BackupInfo(
         *_core.restore_backup(
             [os.fspath(b) for b in backups],
             os.fspath(to),
             None if archive is None else os.fspath(archive),
-            lsn or 0,
+            lsn,
             nanos,
             history,
         )
