@@ -174,8 +174,8 @@ void print_run(const Results& r) {
     say("{}, {} each, {}, {}, {} commits, pool {}, {}\n\n",
         count_text(r.scale.warehouses, "warehouse"),
         count_text(r.settings.run.terminals, "terminal"), count_text(r.settings.workers, "worker"),
-        r.settings.isolation_name, r.settings.durability_name,
-        format_size(r.options.pool_bytes), r.after.io_backend);
+        r.settings.isolation_name, r.settings.durability_name, format_size(r.options.pool_bytes),
+        r.after.io_backend);
     say("{:<12} {:>10} {:>9} {:>9} {:>9} {:>9} {:>10}  {}\n", "response, us", "count", "p50", "p90",
         "p99", "p99.9", "max", "repeated");
     for (size_t t = 0; t < kTxnTypes; ++t) {

@@ -138,11 +138,11 @@ Result<Database> Session::find_database(Results& results) {
     Database db = TRY(std::move(found));
     if (settings.warehouses && *settings.warehouses != db.scale.warehouses) {
         Unexpected refused = fail(ErrorCode::bad_option, "--warehouses");
-        set_error_detail(refused.error(),
-                         fmt::format("the database has {}, and --warehouses asks for {}; leave "
-                                     "--warehouses out, or choose another directory with --path",
-                                     count_text(db.scale.warehouses, "warehouse"),
-                                     *settings.warehouses));
+        set_error_detail(
+            refused.error(),
+            fmt::format("the database has {}, and --warehouses asks for {}; leave "
+                        "--warehouses out, or choose another directory with --path",
+                        count_text(db.scale.warehouses, "warehouse"), *settings.warehouses));
         return refused;
     }
     say("reopened {}: {}\n", path, count_text(db.scale.warehouses, "warehouse"));

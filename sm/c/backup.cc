@@ -155,8 +155,8 @@ int lockstep_restore_backup(const char* const* backups, size_t count, const char
     const auto call = [&]() -> Result<void> {
         LOCKSTEP_NOT_NULL(backups);
         LOCKSTEP_NOT_NULL(to);
-        const auto o = TRY(
-            c::sized(options, c::kRestoreDefaults, "size of lockstep_restore_options"));
+        const auto o =
+            TRY(c::sized(options, c::kRestoreDefaults, "size of lockstep_restore_options"));
         std::vector<std::string> names;
         for (const char* const name : std::span(backups, count)) {
             LOCKSTEP_NOT_NULL(name);

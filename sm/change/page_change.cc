@@ -234,11 +234,12 @@ inline void fill_header(txn::LogRecordHeader& header, txn::Transaction* txn, Cha
     header.object = object.value;
 }
 
-// Records that a change is about to touch. Some are noted together, because the place of each in the
-// table of versions is seldom in the caches.
+// Records that a change is about to touch. Some are noted together, because the place of each in
+// the table of versions is seldom in the caches.
 class ChangedRecords {
 public:
-    ChangedRecords(VersionTable& versions, txn::Transaction& txn) : versions_(versions), txn_(txn) {}
+    ChangedRecords(VersionTable& versions, txn::Transaction& txn)
+        : versions_(versions), txn_(txn) {}
     void add(const RecordName& name, const RecordState& before) {
         DCHECK(n_ <= kTogether && name.hash != 0);
         if (n_ == kTogether) note_all();

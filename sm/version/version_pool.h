@@ -60,8 +60,8 @@ public:
             return ::operator delete(taken.block);
         auto* const block = static_cast<Block*>(taken.block);
         if (worker != here) return give_back(by_worker_[worker], block, bytes);
-        Block*& first =
-            by_worker_[worker].free[class_of(bytes) + (MUTANT(version_block_in_wrong_list) ? 1 : 0)];
+        Block*& first = by_worker_[worker]
+                            .free[class_of(bytes) + (MUTANT(version_block_in_wrong_list) ? 1 : 0)];
         block->next = std::exchange(first, block);
     }
 

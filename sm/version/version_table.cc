@@ -385,8 +385,8 @@ bool VersionTable::has(const RecordName& name) const {
     return bucket.find(name) != nullptr;
 }
 
-// VT-3. Versions whose writer has not ended, and those renewed since they were queued, go to the end
-// of the queue, so they hold up none.
+// VT-3. Versions whose writer has not ended, and those renewed since they were queued, go to the
+// end of the queue, so they hold up none.
 size_t VersionTable::sweep_queue(Queue& queue, size_t most) {
     DCHECK(most != 0);
     size_t freed = 0;

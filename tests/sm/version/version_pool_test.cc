@@ -1,5 +1,5 @@
 // labels: unit tsan
-// version_pool_test.cc - memory of versions: reuse, bounds, and blocks that other workers give back.
+// version_pool_test.cc - memory of versions: reuse, bounds, blocks that other workers give back.
 #include "sm/version/version_pool.h"
 
 #include <gtest/gtest.h>
