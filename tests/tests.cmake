@@ -189,6 +189,18 @@ if(TARGET lockstep_shared AND NOT LOCKSTEP_SANITIZE AND NOT LOCKSTEP_COVERAGE)
         SKIP_RETURN_CODE 77)
 endif()
 
+# Stores on file systems that fail and on disks that lose power: a small share of what ./tools/run
+# faultfs and ./tools/run powercut do.
+if(TARGET lockstep-faultfs AND NOT LOCKSTEP_SANITIZE AND NOT LOCKSTEP_COVERAGE)
+    add_test(NAME acked COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/tests/tools/acked_test.py
+        $<TARGET_FILE:lockstep-acked>)
+    add_test(NAME faultfs COMMAND lockstep-faultfs --injections 11)
+    add_test(NAME powercut COMMAND Python3::Interpreter
+        ${CMAKE_SOURCE_DIR}/tests/tools/powercut_test.py $<TARGET_FILE:lockstep-acked>)
+    set_tests_properties(acked faultfs powercut PROPERTIES LABELS script TIMEOUT 300
+        SKIP_RETURN_CODE 77)
+endif()
+
 # The simulator: one program of all files in tests/sim that are no tests.
 if(TARGET lockstep_tpcc)
     file(GLOB simulator CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/sim/*.cc)
@@ -254,7 +266,7 @@ endif()
 
 # A file system of its own, served by a child process.
 if(TARGET sm_fuse_test)
-    target_sources(sm_fuse_test PRIVATE ${CMAKE_SOURCE_DIR}/tests/fuse_passthrough.cc)
+    target_sources(sm_fuse_test PRIVATE ${CMAKE_SOURCE_DIR}/tools/faultfs/passthrough.cc)
 endif()
 
 # What the run script builds under sanitizers: all test programs, and those whose first line carries

@@ -54,6 +54,11 @@ PACKAGES = {
     "file": r"PACKAGE_SHLIBDEPS ON",
     "lintian": r"lintian --fail-on",
     "clang-format-16": r"clang-format-16",
+    "user-mode-linux": r"KERNEL = \"linux\.uml\"",
+    "kmod": r"\binsmod \"\$at",
+    "dmsetup": r"dmsetup create rig",
+    "e2fsprogs": r"\"mkfs\.ext4\"",
+    "xfsprogs": r"\"mkfs\.xfs\"",
     "clang-tidy-16": r"TOOL = \"clang-tidy-16\"",
 }
 DECLARES = re.compile(

@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <lockstep/store.h>
-#include "tests/fuse_passthrough.h"
 #include "threads/base/try.h"
+#include "tools/faultfs/passthrough.h"
 
 namespace lockstep {
 namespace {
@@ -14,7 +14,7 @@ constexpr int kCommits = 40;
 
 class FuseStore : public testing::TestWithParam<IoMethod> {
 protected:
-    FusePassthrough fuse;
+    faultfs::Passthrough fuse;
     std::string notes;
     Options options;
 
@@ -47,11 +47,12 @@ TEST_P(FuseStore, EveryDurableCommitSyncs) {
     EXPECT_EQ(store->stats().log_durability, "fdatasync");
     EXPECT_NE(notes.find("fdatasync"), std::string::npos) << notes;
     ASSERT_TRUE(make_index(*store));
-    const uint64_t syncs = fuse.shared().syncs.load(), writes = fuse.shared().writes.load();
+    const uint64_t syncs = fuse.count(faultfs::Operation::sync),
+                   writes = fuse.count(faultfs::Operation::write);
     // One after the other, so each has a flush of its own.
     for (int n = 0; n < kCommits; ++n) ASSERT_TRUE(put(*store, n));
-    EXPECT_GE(fuse.shared().writes.load() - writes, uint64_t{kCommits});
-    EXPECT_GE(fuse.shared().syncs.load() - syncs, uint64_t{kCommits});
+    EXPECT_GE(fuse.count(faultfs::Operation::write) - writes, uint64_t{kCommits});
+    EXPECT_GE(fuse.count(faultfs::Operation::sync) - syncs, uint64_t{kCommits});
     ASSERT_TRUE(store->close());
     store = open();
     ASSERT_TRUE(store) << store.error().text();
@@ -64,11 +65,14 @@ TEST_P(FuseStore, AFailedSyncStopsTheStore) {
     auto store = open();
     ASSERT_TRUE(store) << store.error().text();
     ASSERT_TRUE(make_index(*store));
-    fuse.shared().syncs_fail.store(true);
+    fuse.set_plan({.fault = faultfs::Fault::io_error,
+                   .operation = faultfs::Operation::sync,
+                   .nth = 1,
+                   .lasts = true});
     const auto refused = put(*store, 1);
     ASSERT_FALSE(refused);
     EXPECT_EQ(refused.error().code, ErrorCode::store_failed);
-    fuse.shared().syncs_fail.store(false);
+    fuse.set_plan({});
     EXPECT_FALSE(put(*store, 2));
     EXPECT_FALSE(store->close());
     store = open();

@@ -1,5 +1,5 @@
-// fuse_passthrough.cc - the requests of the FUSE protocol, one after the other.
-#include "tests/fuse_passthrough.h"
+// passthrough.cc - the requests of the FUSE protocol, one after the other.
+#include "tools/faultfs/passthrough.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -17,9 +17,9 @@
 #include <new>
 #include <utility>
 
-#include "tests/own_directory.h"
+#include "threads/base/check.h"
 
-namespace lockstep {
+namespace lockstep::faultfs {
 namespace {
 
 constexpr size_t kTransferMax = 128 * 1024;
@@ -37,9 +37,15 @@ fuse_attr attributes_of(const struct stat& s) {
     return a;
 }
 
+std::string make_directory() {
+    std::string path = (std::filesystem::temp_directory_path() / "lockstep-fuse-XXXXXX").string();
+    CHECK(mkdtemp(path.data()) != nullptr);
+    return path;
+}
+
 }  // namespace
 
-struct FusePassthrough::Request {
+struct Passthrough::Request {
     const fuse_in_header* header;
     const char* body;
 
@@ -53,7 +59,7 @@ struct FusePassthrough::Request {
     }
 };
 
-FusePassthrough::FusePassthrough() : base_(make_own_directory("fuse")), paths_(2) {
+Passthrough::Passthrough() : base_(make_directory()), paths_(2) {
     behind_ = paths_[1] = base_ + "/behind";
     mounted_ = base_ + "/mounted";
     std::filesystem::create_directory(behind_);
@@ -69,8 +75,8 @@ FusePassthrough::FusePassthrough() : base_(make_own_directory("fuse")), paths_(2
     }
     const std::string options =
         "fd=" + std::to_string(fd_) + ",rootmode=40755,user_id=0,group_id=0";
-    if (mount("lockstep-test", mounted_.c_str(), "fuse", MS_NODEV | MS_NOSUID, options.c_str()) !=
-        0) {
+    if (mount("lockstep-faultfs", mounted_.c_str(), "fuse", MS_NODEV | MS_NOSUID,
+              options.c_str()) != 0) {
         why_not_ = std::string("mount of a FUSE file system: ") + std::strerror(errno);
         return;
     }
@@ -83,17 +89,26 @@ FusePassthrough::FusePassthrough() : base_(make_own_directory("fuse")), paths_(2
     close(std::exchange(fd_, -1));
 }
 
-FusePassthrough::~FusePassthrough() {
-    if (child_ > 0) {
-        umount2(mounted_.c_str(), MNT_DETACH);
-        waitpid(child_, nullptr, 0);
-    }
+Passthrough::~Passthrough() {
+    unmount();
     if (fd_ >= 0) close(fd_);
     munmap(shared_, sizeof(Shared));
     std::filesystem::remove_all(base_);
 }
 
-void FusePassthrough::serve() {
+void Passthrough::unmount() {
+    if (child_ <= 0) return;
+    umount2(mounted_.c_str(), MNT_DETACH);
+    waitpid(std::exchange(child_, -1), nullptr, 0);
+}
+
+void Passthrough::set_plan(const FaultPlan& plan) {
+    for (auto& count : shared_->counts) count.store(0);
+    shared_->failed.store(0);
+    shared_->plan = plan;
+}
+
+void Passthrough::serve() {
     std::vector<char> request(kRequestMax);
     buffer_.resize(kTransferMax);
     for (;;) {
@@ -105,7 +120,7 @@ void FusePassthrough::serve() {
     }
 }
 
-void FusePassthrough::reply(const Request& request, int error, const void* data, size_t bytes) {
+void Passthrough::reply(const Request& request, int error, const void* data, size_t bytes) {
     fuse_out_header header{};
     header.len = static_cast<uint32_t>(sizeof header + bytes);
     header.error = -error;
@@ -114,7 +129,7 @@ void FusePassthrough::reply(const Request& request, int error, const void* data,
     (void)writev(fd_, pieces, bytes > 0 ? 2 : 1);
 }
 
-void FusePassthrough::answer(const Request& request) {
+void Passthrough::answer(const Request& request) {
     const std::string& path = paths_[request.header->nodeid];
     const auto done = [&](int result) { reply(request, result < 0 ? errno : 0); };
     switch (request.header->opcode) {
@@ -127,35 +142,35 @@ void FusePassthrough::answer(const Request& request) {
         case FUSE_OPEN:
         case FUSE_OPENDIR:
         case FUSE_CREATE: return open_file(request);
-        case FUSE_READ:
-        case FUSE_WRITE: return transfer(request);
+        case FUSE_READ: return read_file(request);
+        case FUSE_WRITE: return write_file(request);
         case FUSE_SETATTR:
         case FUSE_MKDIR: return change(request);
         case FUSE_READDIR: return list(request);
         case FUSE_RENAME:
         case FUSE_RENAME2: return rename_file(request);
-        case FUSE_UNLINK: return done(unlink(child_of(request, request.body).c_str()));
+        case FUSE_UNLINK:
+            if (fails(request, Operation::name)) return;
+            return done(unlink(child_of(request, request.body).c_str()));
         case FUSE_RELEASE:
         case FUSE_RELEASEDIR:
             return done(close(static_cast<int>(request.as<fuse_release_in>().fh)));
         case FUSE_FSYNC:
-            shared_->syncs.fetch_add(1);
-            if (shared_->syncs_fail.load()) return reply(request, EIO);
-            return done(fsync(static_cast<int>(request.as<fuse_fsync_in>().fh)));
+        case FUSE_FSYNCDIR: return sync_file(request);
         case FUSE_FALLOCATE: {
             const auto& in = request.as<fuse_fallocate_in>();
+            if (fails(request, Operation::size)) return;
             return done(fallocate(static_cast<int>(in.fh), static_cast<int>(in.mode),
                                   static_cast<off_t>(in.offset), static_cast<off_t>(in.length)));
         }
         case FUSE_FLUSH:
-        case FUSE_FSYNCDIR:
         case FUSE_ACCESS:
         case FUSE_DESTROY: return reply(request, 0);
         default: return reply(request, ENOSYS);
     }
 }
 
-void FusePassthrough::init(const Request& request) {
+void Passthrough::init(const Request& request) {
     const auto& in = request.as<fuse_init_in>();
     fuse_init_out out{};
     out.major = FUSE_KERNEL_VERSION;
@@ -168,11 +183,11 @@ void FusePassthrough::init(const Request& request) {
     reply(request, 0, &out, sizeof out);
 }
 
-std::string FusePassthrough::child_of(const Request& request, const char* name) const {
+std::string Passthrough::child_of(const Request& request, const char* name) const {
     return paths_[request.header->nodeid] + "/" + name;
 }
 
-uint64_t FusePassthrough::node_of(const std::string& path) {
+uint64_t Passthrough::node_of(const std::string& path) {
     for (size_t n = 1; n < paths_.size(); ++n)
         if (paths_[n] == path) return n;
     paths_.push_back(path);
@@ -180,7 +195,7 @@ uint64_t FusePassthrough::node_of(const std::string& path) {
 }
 
 // Nothing is cached, so the kernel asks again for everything.
-void FusePassthrough::reply_entry(const Request& request, const std::string& path, int fd) {
+void Passthrough::reply_entry(const Request& request, const std::string& path, int fd) {
     struct stat status {};
     if (lstat(path.c_str(), &status) != 0) return reply(request, errno);
     struct {
@@ -193,7 +208,7 @@ void FusePassthrough::reply_entry(const Request& request, const std::string& pat
     reply(request, 0, &out, fd >= 0 ? sizeof out : sizeof out.entry);
 }
 
-void FusePassthrough::reply_attributes(const Request& request, const std::string& path) {
+void Passthrough::reply_attributes(const Request& request, const std::string& path) {
     struct stat status {};
     if (lstat(path.c_str(), &status) != 0) return reply(request, errno);
     fuse_attr_out out{};
@@ -202,11 +217,12 @@ void FusePassthrough::reply_attributes(const Request& request, const std::string
 }
 
 // The kernel has checked the flags; a direct file is direct for the kernel only.
-void FusePassthrough::open_file(const Request& request) {
+void Passthrough::open_file(const Request& request) {
     const bool create = request.header->opcode == FUSE_CREATE;
     const bool directory = request.header->opcode == FUSE_OPENDIR;
     const std::string path = create ? child_of(request, request.behind<fuse_create_in>())
                                     : paths_[request.header->nodeid];
+    if (create && fails(request, Operation::name)) return;
     const int flags = directory ? O_RDONLY | O_DIRECTORY : O_RDWR;
     const int fd = open(path.c_str(), flags | O_CLOEXEC | (create ? O_CREAT : 0), 0644);
     if (fd < 0) return reply(request, errno);
@@ -216,39 +232,76 @@ void FusePassthrough::open_file(const Request& request) {
     reply(request, 0, &out, sizeof out);
 }
 
-void FusePassthrough::change(const Request& request) {
+void Passthrough::change(const Request& request) {
     if (request.header->opcode == FUSE_MKDIR) {
+        if (fails(request, Operation::name)) return;
         const std::string path = child_of(request, request.behind<fuse_mkdir_in>());
         if (mkdir(path.c_str(), 0755) != 0) return reply(request, errno);
         return reply_entry(request, path);
     }
     const auto& in = request.as<fuse_setattr_in>();
     const std::string& path = paths_[request.header->nodeid];
+    if ((in.valid & FATTR_SIZE) && fails(request, Operation::size)) return;
     if ((in.valid & FATTR_SIZE) && truncate(path.c_str(), static_cast<off_t>(in.size)) != 0)
         return reply(request, errno);
     reply_attributes(request, path);
 }
 
-void FusePassthrough::transfer(const Request& request) {
-    if (request.header->opcode == FUSE_READ) {
-        const auto& in = request.as<fuse_read_in>();
-        const ssize_t got =
-            pread(static_cast<int>(in.fh), buffer_.data(),
-                  std::min<size_t>(in.size, buffer_.size()), static_cast<off_t>(in.offset));
-        if (got < 0) return reply(request, errno);
-        return reply(request, 0, buffer_.data(), static_cast<size_t>(got));
-    }
+// Counts the operation; how it fails.
+Fault Passthrough::count_operation(Operation operation) {
+    const uint64_t number = shared_->counts[static_cast<size_t>(operation)].fetch_add(1) + 1;
+    const FaultPlan& plan = shared_->plan;
+    if (plan.fault == Fault::none || plan.operation != operation) return Fault::none;
+    if (number != plan.nth && !(plan.lasts && number > plan.nth)) return Fault::none;
+    shared_->failed.fetch_add(1);
+    return plan.fault;
+}
+
+// Of an operation that is done whole or not at all. True: the error has been replied.
+bool Passthrough::fails(const Request& request, Operation operation) {
+    const Fault fault = count_operation(operation);
+    if (fault != Fault::none) reply(request, fault == Fault::no_space ? ENOSPC : EIO);
+    return fault != Fault::none;
+}
+
+void Passthrough::read_file(const Request& request) {
+    const auto& in = request.as<fuse_read_in>();
+    size_t bytes = std::min<size_t>(in.size, buffer_.size());
+    const Fault fault = count_operation(Operation::read);
+    if (fault == Fault::short_transfer) bytes /= 2;
+    else if (fault != Fault::none) return reply(request, EIO);
+    const ssize_t got =
+        pread(static_cast<int>(in.fh), buffer_.data(), bytes, static_cast<off_t>(in.offset));
+    if (got < 0) return reply(request, errno);
+    reply(request, 0, buffer_.data(), static_cast<size_t>(got));
+}
+
+void Passthrough::write_file(const Request& request) {
     const auto& in = request.as<fuse_write_in>();
-    shared_->writes.fetch_add(1);
-    const ssize_t put = pwrite(static_cast<int>(in.fh), request.behind<fuse_write_in>(), in.size,
-                               static_cast<off_t>(in.offset));
+    const Fault fault = count_operation(Operation::write);
+    if (fault == Fault::io_error) return reply(request, EIO);
+    if (fault == Fault::no_space) return reply(request, ENOSPC);
+    const size_t bytes = fault == Fault::short_transfer ? in.size / 2 : in.size;
+    auto put = static_cast<ssize_t>(bytes);
+    if (fault == Fault::lost_write) unsynced_.insert(request.header->nodeid);
+    else
+        put = pwrite(static_cast<int>(in.fh), request.behind<fuse_write_in>(), bytes,
+                     static_cast<off_t>(in.offset));
     if (put < 0) return reply(request, errno);
     fuse_write_out out{};
     out.size = static_cast<uint32_t>(put);
     reply(request, 0, &out, sizeof out);
 }
 
-void FusePassthrough::rename_file(const Request& request) {
+void Passthrough::sync_file(const Request& request) {
+    if (fails(request, Operation::sync)) return;
+    if (unsynced_.erase(request.header->nodeid) > 0) return reply(request, EIO);
+    const int result = fsync(static_cast<int>(request.as<fuse_fsync_in>().fh));
+    reply(request, result < 0 ? errno : 0);
+}
+
+void Passthrough::rename_file(const Request& request) {
+    if (fails(request, Operation::name)) return;
     const bool two = request.header->opcode == FUSE_RENAME2;
     const uint64_t to_node =
         two ? request.as<fuse_rename2_in>().newdir : request.as<fuse_rename_in>().newdir;
@@ -264,7 +317,7 @@ void FusePassthrough::rename_file(const Request& request) {
 }
 
 // The whole directory is read again for each request; the offset counts its entries.
-void FusePassthrough::list(const Request& request) {
+void Passthrough::list(const Request& request) {
     const auto& in = request.as<fuse_read_in>();
     DIR* dir = opendir(paths_[request.header->nodeid].c_str());
     if (dir == nullptr) return reply(request, errno);
@@ -288,4 +341,4 @@ void FusePassthrough::list(const Request& request) {
     reply(request, 0, out.data(), out.size());
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::faultfs
